@@ -1,0 +1,146 @@
+// Package command numbers the commands of the replicated log and turns them
+// into bytes and back.
+//
+// A log entry is a batch: commands that are applied one after the other, each
+// accepted or refused by itself. What a command means is in the comments of its
+// message (package commandpb) and in package state, which applies it.
+//
+// The package is pure: no clock, no locks, no I/O.
+package command
+
+import (
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	"weir/messages/commandpb"
+)
+
+// Kind is the first field of every command. Values are on disk: append new ones
+// at the end, never reorder or reuse one.
+type Kind uint32
+
+// The kinds of commands.
+const (
+	BeginTerm         Kind = 1
+	StartOperation    Kind = 2
+	AdvanceOperation  Kind = 3
+	SetPendingReason  Kind = 4
+	AssignController  Kind = 5
+	PrepareOperation  Kind = 6
+	DefineTasks       Kind = 7
+	StartAllocations  Kind = 8
+	FinishJobs        Kind = 9
+	AbortAllocations  Kind = 10
+	SuspendOperation  Kind = 11
+	ResumeOperation   Kind = 12
+	AbortOperation    Kind = 13
+	CompleteOperation Kind = 14
+	CreatePool        Kind = 15
+	SetPool           Kind = 16
+	RemovePool        Kind = 17
+	RegisterNode      Kind = 18
+	SetNodeOffline    Kind = 19
+)
+
+// kinds lists every command: its number, its name in logs, and its message.
+var kinds = []struct {
+	kind Kind
+	name string
+	make func() proto.Message
+}{
+	{BeginTerm, "begin_term", func() proto.Message { return new(commandpb.BeginTerm) }},
+	{StartOperation, "start_operation", func() proto.Message { return new(commandpb.StartOperation) }},
+	{AdvanceOperation, "advance_operation", func() proto.Message { return new(commandpb.AdvanceOperation) }},
+	{SetPendingReason, "set_pending_reason", func() proto.Message { return new(commandpb.SetPendingReason) }},
+	{AssignController, "assign_controller", func() proto.Message { return new(commandpb.AssignController) }},
+	{PrepareOperation, "prepare_operation", func() proto.Message { return new(commandpb.PrepareOperation) }},
+	{DefineTasks, "define_tasks", func() proto.Message { return new(commandpb.DefineTasks) }},
+	{StartAllocations, "start_allocations", func() proto.Message { return new(commandpb.StartAllocations) }},
+	{FinishJobs, "finish_jobs", func() proto.Message { return new(commandpb.FinishJobs) }},
+	{AbortAllocations, "abort_allocations", func() proto.Message { return new(commandpb.AbortAllocations) }},
+	{SuspendOperation, "suspend_operation", func() proto.Message { return new(commandpb.SuspendOperation) }},
+	{ResumeOperation, "resume_operation", func() proto.Message { return new(commandpb.ResumeOperation) }},
+	{AbortOperation, "abort_operation", func() proto.Message { return new(commandpb.AbortOperation) }},
+	{CompleteOperation, "complete_operation", func() proto.Message { return new(commandpb.CompleteOperation) }},
+	{CreatePool, "create_pool", func() proto.Message { return new(commandpb.CreatePool) }},
+	{SetPool, "set_pool", func() proto.Message { return new(commandpb.SetPool) }},
+	{RemovePool, "remove_pool", func() proto.Message { return new(commandpb.RemovePool) }},
+	{RegisterNode, "register_node", func() proto.Message { return new(commandpb.RegisterNode) }},
+	{SetNodeOffline, "set_node_offline", func() proto.Message { return new(commandpb.SetNodeOffline) }},
+}
+
+// ErrUnknownKind is returned for a command whose number this version does not
+// know: it was written by a newer one.
+var ErrUnknownKind = errors.New("unknown kind of command")
+
+// String returns the kind's name in logs.
+func (k Kind) String() string {
+	if i := int(k) - 1; i >= 0 && i < len(kinds) {
+		return kinds[i].name
+	}
+	return fmt.Sprintf("kind %d", uint32(k))
+}
+
+// New numbers and encodes msg, which must be one of the command messages of
+// package commandpb.
+func New(msg proto.Message) (*commandpb.Command, error) {
+	kind, err := KindOf(msg)
+	if err != nil {
+		return nil, err
+	}
+	payload, err := proto.Marshal(msg)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", kind, err)
+	}
+	return &commandpb.Command{Kind: uint32(kind), Payload: payload}, nil
+}
+
+// KindOf returns the number of msg.
+func KindOf(msg proto.Message) (Kind, error) {
+	name := msg.ProtoReflect().Descriptor().FullName()
+	if kind, ok := byMessage[name]; ok {
+		return kind, nil
+	}
+	return 0, fmt.Errorf("number %s: %w", name, ErrUnknownKind)
+}
+
+// Decode returns the message of cmd.
+func Decode(cmd *commandpb.Command) (proto.Message, error) {
+	i := int(cmd.GetKind()) - 1
+	if i < 0 || i >= len(kinds) {
+		return nil, fmt.Errorf("decode command %d: %w", cmd.GetKind(), ErrUnknownKind)
+	}
+	msg := kinds[i].make()
+	if err := proto.Unmarshal(cmd.GetPayload(), msg); err != nil {
+		return nil, fmt.Errorf("decode %s: %w", kinds[i].name, err)
+	}
+	return msg, nil
+}
+
+// EncodeEntry returns the bytes of a log entry with commands in this order.
+func EncodeEntry(commands []*commandpb.Command) ([]byte, error) {
+	data, err := proto.Marshal(&commandpb.Entry{Commands: commands})
+	if err != nil {
+		return nil, fmt.Errorf("encode log entry: %w", err)
+	}
+	return data, nil
+}
+
+// DecodeEntry returns the commands of a log entry, decoded.
+func DecodeEntry(data []byte) ([]proto.Message, error) {
+	var entry commandpb.Entry
+	if err := proto.Unmarshal(data, &entry); err != nil {
+		return nil, fmt.Errorf("decode log entry: %w", err)
+	}
+	messages := make([]proto.Message, len(entry.GetCommands()))
+	for i, cmd := range entry.GetCommands() {
+		msg, err := Decode(cmd)
+		if err != nil {
+			return nil, fmt.Errorf("decode log entry: command %d of %d: %w", i+1, len(messages), err)
+		}
+		messages[i] = msg
+	}
+	return messages, nil
+}

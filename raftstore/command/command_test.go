@@ -1,0 +1,107 @@
+package command
+
+import (
+	"errors"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"weir/messages/commandpb"
+)
+
+// TestNumbersAreForEver pins each number to its message: both are on disk.
+func TestNumbersAreForEver(t *testing.T) {
+	want := map[Kind]string{
+		1: "weir.command.v1.BeginTerm", 2: "weir.command.v1.StartOperation", 3: "weir.command.v1.AdvanceOperation",
+		4: "weir.command.v1.SetPendingReason", 5: "weir.command.v1.AssignController", 6: "weir.command.v1.PrepareOperation",
+		7: "weir.command.v1.DefineTasks", 8: "weir.command.v1.StartAllocations", 9: "weir.command.v1.FinishJobs",
+		10: "weir.command.v1.AbortAllocations", 11: "weir.command.v1.SuspendOperation", 12: "weir.command.v1.ResumeOperation",
+		13: "weir.command.v1.AbortOperation", 14: "weir.command.v1.CompleteOperation", 15: "weir.command.v1.CreatePool",
+		16: "weir.command.v1.SetPool", 17: "weir.command.v1.RemovePool", 18: "weir.command.v1.RegisterNode",
+		19: "weir.command.v1.SetNodeOffline",
+	}
+	if len(kinds) != len(want) {
+		t.Fatalf("%d kinds, want %d: a new kind gets its line here", len(kinds), len(want))
+	}
+	for i, k := range kinds {
+		if int(k.kind) != i+1 {
+			t.Errorf("kind %s is %d at place %d: numbers run without gaps", k.name, k.kind, i+1)
+		}
+		if got := string(k.make().ProtoReflect().Descriptor().FullName()); got != want[k.kind] {
+			t.Errorf("kind %d is %s, want %s", k.kind, got, want[k.kind])
+		}
+	}
+}
+
+func TestEntryRoundTrip(t *testing.T) {
+	sent := []proto.Message{
+		&commandpb.StartOperation{OperationId: "op", User: "u", MutationId: "m"},
+		&commandpb.RemovePool{Tree: "default", Name: "ads"},
+	}
+	var commands []*commandpb.Command
+	for _, msg := range sent {
+		cmd, err := New(msg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		commands = append(commands, cmd)
+	}
+	data, err := EncodeEntry(commands)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := DecodeEntry(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range sent {
+		if !proto.Equal(got[i], sent[i]) {
+			t.Errorf("command %d: got %v, want %v", i, got[i], sent[i])
+		}
+	}
+}
+
+func TestWhatDoesNotDecode(t *testing.T) {
+	newer, err := EncodeEntry([]*commandpb.Command{{Kind: 4000}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged, err := EncodeEntry([]*commandpb.Command{{Kind: uint32(FinishJobs), Payload: []byte{0xff}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := DecodeEntry(newer); !errors.Is(err, ErrUnknownKind) {
+		t.Errorf("an entry of a newer version: got %v, want ErrUnknownKind", err)
+	}
+	for name, data := range map[string][]byte{"a damaged payload": damaged, "damaged bytes": {0xff, 0xff}} {
+		if _, err := DecodeEntry(data); err == nil {
+			t.Errorf("%s: decoded without error", name)
+		}
+	}
+	if _, err := New(&commandpb.Result{}); !errors.Is(err, ErrUnknownKind) {
+		t.Errorf("a message that is no command: got %v, want ErrUnknownKind", err)
+	}
+}
+
+func FuzzDecodeEntry(f *testing.F) {
+	cmd, err := New(&commandpb.FinishJobs{OperationId: "op", Epoch: 3})
+	if err != nil {
+		f.Fatal(err)
+	}
+	data, err := EncodeEntry([]*commandpb.Command{cmd})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		messages, err := DecodeEntry(data)
+		if err != nil {
+			return
+		}
+		for _, msg := range messages {
+			if _, err := New(msg); err != nil {
+				t.Fatalf("decoded a %T that has no number: %v", msg, err)
+			}
+		}
+	})
+}
