@@ -1,0 +1,116 @@
+package lifecycle
+
+import "fmt"
+
+// AbortReason says why the system or a user ended a job. Numbers and names are
+// those of J.4.3 and are on disk: never change or reuse one.
+type AbortReason uint16
+
+// The abort reasons in use.
+const (
+	// NotAborted is the reason of a job that was not aborted.
+	NotAborted AbortReason = 0
+	// AbortScheduler: the scheduler took the decision back before the job began.
+	AbortScheduler AbortReason = 1
+	// AbortResourceOverdraft: the job used more memory than was reserved for it
+	// while the node had none to spare.
+	AbortResourceOverdraft AbortReason = 3
+	// AbortOther: none of the others.
+	AbortOther AbortReason = 4
+	// AbortPreemption: others were owed the resources.
+	AbortPreemption AbortReason = 5
+	// AbortUserRequest: a user aborted this job.
+	AbortUserRequest AbortReason = 6
+	// AbortNodeOffline: the lease of the job's node ran out.
+	AbortNodeOffline AbortReason = 7
+	// AbortGetSpecFailed: the node could not get the job's specification.
+	AbortGetSpecFailed AbortReason = 10
+	// AbortRevivalConfirmationTimeout: the node came back too late to confirm the
+	// job to a new leader.
+	AbortRevivalConfirmationTimeout AbortReason = 12
+	// AbortDisappearedFromNode: the node no longer knows a job that it ran.
+	AbortDisappearedFromNode AbortReason = 28
+	// AbortUnconfirmed: the node never confirmed the job.
+	AbortUnconfirmed AbortReason = 29
+	// AbortOperationSuspended: the operation was suspended with its jobs.
+	AbortOperationSuspended AbortReason = 30
+	// AbortOperationFailed: the operation failed.
+	AbortOperationFailed AbortReason = 25
+	// AbortJobProxyFailed: the supervisor of the job broke.
+	AbortJobProxyFailed AbortReason = 34
+	// AbortInterruptionTimeout: the job did not leave in the time it was given.
+	AbortInterruptionTimeout AbortReason = 35
+	// AbortNodeResourceOvercommit: the node had less than its jobs hold.
+	AbortNodeResourceOvercommit AbortReason = 36
+	// AbortOperationCompleted: the operation completed without this job.
+	AbortOperationCompleted AbortReason = 44
+	// AbortOperationAborted: the operation was aborted.
+	AbortOperationAborted AbortReason = 45
+)
+
+// abortReasons is sorted by number.
+var abortReasons = []struct {
+	reason AbortReason
+	name   string
+}{
+	{NotAborted, "none"},
+	{AbortScheduler, "scheduler"},
+	{AbortResourceOverdraft, "resource_overdraft"},
+	{AbortOther, "other"},
+	{AbortPreemption, "preemption"},
+	{AbortUserRequest, "user_request"},
+	{AbortNodeOffline, "node_offline"},
+	{AbortGetSpecFailed, "get_spec_failed"},
+	{AbortRevivalConfirmationTimeout, "revival_confirmation_timeout"},
+	{AbortOperationFailed, "operation_failed"},
+	{AbortDisappearedFromNode, "disappeared_from_node"},
+	{AbortUnconfirmed, "unconfirmed"},
+	{AbortOperationSuspended, "operation_suspended"},
+	{AbortJobProxyFailed, "job_proxy_failed"},
+	{AbortInterruptionTimeout, "interruption_timeout"},
+	{AbortNodeResourceOvercommit, "node_resource_overcommit"},
+	{AbortOperationCompleted, "operation_completed"},
+	{AbortOperationAborted, "operation_aborted"},
+}
+
+// AbortReasons returns every reason in use by number, NotAborted first.
+func AbortReasons() []AbortReason {
+	all := make([]AbortReason, len(abortReasons))
+	for i, r := range abortReasons {
+		all[i] = r.reason
+	}
+	return all
+}
+
+// Known reports whether the reason is in use.
+func (r AbortReason) Known() bool {
+	_, ok := r.name()
+	return ok
+}
+
+// String returns the name of the reason in the API, such as "node_offline".
+func (r AbortReason) String() string {
+	if name, ok := r.name(); ok {
+		return name
+	}
+	return fmt.Sprintf("lifecycle.AbortReason(%d)", uint16(r))
+}
+
+// ParseAbortReason returns the reason with this name.
+func ParseAbortReason(name string) (AbortReason, error) {
+	for _, known := range abortReasons {
+		if known.name == name {
+			return known.reason, nil
+		}
+	}
+	return NotAborted, fmt.Errorf("unknown abort reason %q", name)
+}
+
+func (r AbortReason) name() (string, bool) {
+	for _, known := range abortReasons {
+		if known.reason == r {
+			return known.name, true
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,103 @@
+package lifecycle
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrNoSuchJob is returned when a count would fall below zero: no job is in the
+// state that the step starts from.
+var ErrNoSuchJob = errors.New("no job in this state")
+
+// Counters counts the jobs of a task.
+//
+// Cookies are what is to be done, attempts are what was tried. At every moment
+// each cookie is in exactly one of three places:
+//
+//	Total == Pending + Running + Completed
+//
+// Failed, Aborted, Lost and Restarted count attempts; they grow and put the
+// cookie back to Pending.
+type Counters struct {
+	// Total is the number of cookies.
+	Total int64
+	// Pending cookies wait for an allocation.
+	Pending int64
+	// Running cookies have an allocation, whether or not its process runs yet.
+	Running int64
+	// Completed cookies are done.
+	Completed int64
+	// Failed counts attempts that ended badly by themselves.
+	Failed int64
+	// Aborted counts attempts that the system or a user ended.
+	Aborted int64
+	// Lost counts completed cookies whose result was lost and is made again.
+	Lost int64
+	// Restarted counts attempts that ended well in a task that never completes.
+	Restarted int64
+}
+
+// NewCounters returns the counters of a task that has total cookies to run.
+func NewCounters(total int64) Counters { return Counters{Total: total, Pending: total} }
+
+// Start moves a cookie from pending to running.
+func (c *Counters) Start() error { return c.move("start job", &c.Pending, &c.Running, nil) }
+
+// Complete moves a cookie from running to completed.
+func (c *Counters) Complete() error { return c.move("complete job", &c.Running, &c.Completed, nil) }
+
+// Fail counts a failed attempt and moves its cookie from running to pending.
+func (c *Counters) Fail() error { return c.move("fail job", &c.Running, &c.Pending, &c.Failed) }
+
+// Abort counts an aborted attempt and moves its cookie from running to pending.
+func (c *Counters) Abort() error { return c.move("abort job", &c.Running, &c.Pending, &c.Aborted) }
+
+// Restart counts an attempt that ended well in a task that restarts completed
+// jobs, and moves its cookie from running to pending.
+func (c *Counters) Restart() error {
+	return c.move("restart job", &c.Running, &c.Pending, &c.Restarted)
+}
+
+// Lose counts a lost result and moves its cookie from completed to pending.
+func (c *Counters) Lose() error {
+	return c.move("lose job", &c.Completed, &c.Pending, &c.Lost)
+}
+
+// Done reports whether every cookie is completed.
+func (c Counters) Done() bool { return c.Completed == c.Total }
+
+// Plus returns the sum of c and d, the counters of both together.
+func (c Counters) Plus(d Counters) Counters {
+	return Counters{
+		Total:     c.Total + d.Total,
+		Pending:   c.Pending + d.Pending,
+		Running:   c.Running + d.Running,
+		Completed: c.Completed + d.Completed,
+		Failed:    c.Failed + d.Failed,
+		Aborted:   c.Aborted + d.Aborted,
+		Lost:      c.Lost + d.Lost,
+		Restarted: c.Restarted + d.Restarted,
+	}
+}
+
+// Check returns an error that shows the counters when a count is negative or a
+// cookie is missing or counted twice.
+func (c Counters) Check() error {
+	negative := min(c.Total, c.Pending, c.Running, c.Completed, c.Failed, c.Aborted, c.Lost, c.Restarted) < 0
+	if negative || c.Total != c.Pending+c.Running+c.Completed {
+		return fmt.Errorf("job counters %+v: total is not pending + running + completed, or a count is negative", c)
+	}
+	return nil
+}
+
+func (c *Counters) move(step string, from, to, count *int64) error {
+	if *from <= 0 {
+		return fmt.Errorf("%s: %w: %+v", step, ErrNoSuchJob, *c)
+	}
+	*from--
+	*to++
+	if count != nil {
+		*count++
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package lifecycle
+
+import "fmt"
+
+// JobState is where a job stands. Values are on disk: append new ones at the
+// end, never reorder or reuse one.
+type JobState uint8
+
+// The states of a job (J.4.1).
+const (
+	// JobNone is the state of a job that does not exist.
+	JobNone JobState = iota
+	// JobWaiting: its allocation is committed, its node has not started it yet.
+	JobWaiting
+	// JobRunning: its process runs.
+	JobRunning
+	// JobAborting: its node was told to stop it.
+	JobAborting
+	// JobCompleted is final: the process ended well.
+	JobCompleted
+	// JobFailed is final: the process ended badly by itself.
+	JobFailed
+	// JobAborted is final: the system or a user ended it. Its cookie runs again.
+	JobAborted
+
+	jobStateCount = iota
+)
+
+var jobStateNames = [jobStateCount]string{
+	"none", "waiting", "running", "aborting", "completed", "failed", "aborted",
+}
+
+// nextJob lists where each state may go. A node reports what is, not every step
+// to it: a job may end without having been seen running, and one that is told to
+// stop may complete or fail first.
+var nextJob = [jobStateCount][]JobState{
+	JobNone:     {JobWaiting},
+	JobWaiting:  {JobRunning, JobAborting, JobCompleted, JobFailed, JobAborted},
+	JobRunning:  {JobAborting, JobCompleted, JobFailed, JobAborted},
+	JobAborting: {JobCompleted, JobFailed, JobAborted},
+}
+
+// CanJobGo reports whether a job may go from one state to another. No state goes
+// to itself.
+func CanJobGo(from, to JobState) bool {
+	if int(from) >= jobStateCount {
+		return false
+	}
+	for _, s := range nextJob[from] {
+		if s == to {
+			return true
+		}
+	}
+	return false
+}
+
+// Terminal reports whether the job has ended.
+func (s JobState) Terminal() bool { return s == JobCompleted || s == JobFailed || s == JobAborted }
+
+// Alive reports whether the job exists and holds its resources.
+func (s JobState) Alive() bool { return s == JobWaiting || s == JobRunning || s == JobAborting }
+
+// String returns the name of the state in the API, such as "running".
+func (s JobState) String() string {
+	if int(s) >= jobStateCount {
+		return fmt.Sprintf("lifecycle.JobState(%d)", uint8(s))
+	}
+	return jobStateNames[s]
+}
+
+// ParseJobState returns the job state with this name.
+func ParseJobState(name string) (JobState, error) {
+	for s, known := range jobStateNames {
+		if known == name {
+			return JobState(s), nil
+		}
+	}
+	return JobNone, fmt.Errorf("unknown job state %q: use one of waiting, running, aborting, completed, failed, aborted", name)
+}

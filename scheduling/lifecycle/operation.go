@@ -1,0 +1,137 @@
+package lifecycle
+
+import "fmt"
+
+// State is where an operation stands. Values are on disk: append new ones at the
+// end, never reorder or reuse one.
+type State uint8
+
+// The states of an operation, in the order of its life.
+const (
+	// None is the state of an operation that does not exist.
+	None State = iota
+	// Starting: accepted and recorded, the specification was valid.
+	Starting
+	// WaitingForAgent: no replica controls the operation yet.
+	WaitingForAgent
+	// Initializing: its controller takes it over.
+	Initializing
+	// Preparing: its controller works out what there is to do.
+	Preparing
+	// Pending: prepared, but a pool on its path runs as many operations as it may.
+	Pending
+	// Materializing: its controller defines tasks and their demand.
+	Materializing
+	// Running: jobs are scheduled.
+	Running
+	// Completing: nothing is left to do, or the user said so; jobs are stopped.
+	Completing
+	// Completed is final: what had to be done was done.
+	Completed
+	// Aborting: someone aborted it; jobs are stopped.
+	Aborting
+	// Aborted is final.
+	Aborted
+	// Failing: an error or a limit ended it; jobs are stopped.
+	Failing
+	// Failed is final.
+	Failed
+
+	stateCount = iota
+)
+
+var stateNames = [stateCount]string{
+	None:            "none",
+	Starting:        "starting",
+	WaitingForAgent: "waiting_for_agent",
+	Initializing:    "initializing",
+	Preparing:       "preparing",
+	Pending:         "pending",
+	Materializing:   "materializing",
+	Running:         "running",
+	Completing:      "completing",
+	Completed:       "completed",
+	Aborting:        "aborting",
+	Aborted:         "aborted",
+	Failing:         "failing",
+	Failed:          "failed",
+}
+
+// next lists where each state may go. Completing may still be aborted or fail,
+// for the work is not committed; aborting and failing only end.
+var next = [stateCount][]State{
+	None:            {Starting},
+	Starting:        {WaitingForAgent, Aborting, Failing},
+	WaitingForAgent: {Initializing, Aborting, Failing},
+	Initializing:    {Preparing, Aborting, Failing},
+	Preparing:       {Pending, Aborting, Failing},
+	Pending:         {Materializing, Aborting, Failing},
+	Materializing:   {Running, Aborting, Failing},
+	Running:         {Completing, Aborting, Failing},
+	Completing:      {Completed, Aborting, Failing},
+	Completed:       {},
+	Aborting:        {Aborted},
+	Aborted:         {},
+	Failing:         {Failed},
+	Failed:          {},
+}
+
+// CanGo reports whether an operation may go from one state to another. No state
+// goes to itself.
+func CanGo(from, to State) bool {
+	if int(from) >= stateCount {
+		return false
+	}
+	for _, s := range next[from] {
+		if s == to {
+			return true
+		}
+	}
+	return false
+}
+
+// States returns every state, None first.
+func States() []State {
+	all := make([]State, stateCount)
+	for i := range all {
+		all[i] = State(i)
+	}
+	return all
+}
+
+// InProgress reports whether the operation exists and has not ended.
+func (s State) InProgress() bool { return s.valid() && s != None && !s.Terminal() }
+
+// Finishing reports whether the operation is on its way to its last state.
+func (s State) Finishing() bool { return s == Completing || s == Aborting || s == Failing }
+
+// Terminal reports whether the operation has ended.
+func (s State) Terminal() bool { return s == Completed || s == Aborted || s == Failed }
+
+// CountsAsRunning reports whether the operation counts against the limits of
+// running operations of its pools: from the moment one of them admitted it until
+// it has ended (F.16).
+func (s State) CountsAsRunning() bool {
+	return s == Materializing || s == Running || s == Completing ||
+		s == Aborting || s == Failing
+}
+
+// String returns the name of the state in the API, such as "waiting_for_agent".
+func (s State) String() string {
+	if !s.valid() {
+		return fmt.Sprintf("lifecycle.State(%d)", uint8(s))
+	}
+	return stateNames[s]
+}
+
+// ParseState returns the state with this name.
+func ParseState(name string) (State, error) {
+	for s, known := range stateNames {
+		if known == name {
+			return State(s), nil
+		}
+	}
+	return None, fmt.Errorf("unknown operation state %q", name)
+}
+
+func (s State) valid() bool { return int(s) < stateCount }

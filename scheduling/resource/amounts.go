@@ -1,0 +1,258 @@
+package resource
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Hundredths is an amount of cpu in hundredths of a core.
+type Hundredths int64
+
+// Cores returns the amount of cpu nearest to this number of cores.
+func Cores(cores float64) Hundredths { return Hundredths(nearest(cores * 100)) }
+
+// Cores returns the amount as a number of cores.
+func (h Hundredths) Cores() float64 { return float64(h) / 100 }
+
+// String returns the number of cores with at most two decimals.
+func (h Hundredths) String() string {
+	return strconv.FormatFloat(h.Cores(), 'f', -1, 64)
+}
+
+// Amounts is how much of each resource there is, is used, or is asked for. It
+// may be negative as the result of Sub. The zero value is nothing at all.
+//
+// Add, Sub, Times and Scale stop at the limits of int64 and never wrap.
+type Amounts struct {
+	// UserSlots counts jobs: each takes one.
+	UserSlots int64
+	// CPU is in hundredths of a core.
+	CPU Hundredths
+	// GPU counts devices.
+	GPU int64
+	// Memory is in bytes.
+	Memory int64
+	// Network has the unit that the nodes of the cluster register with.
+	Network int64
+}
+
+// Infinite is more of everything than any cluster has (F.1.1).
+var Infinite = Amounts{
+	UserSlots: math.MaxInt64 / 4,
+	CPU:       math.MaxInt64 / 4,
+	GPU:       math.MaxInt64 / 4,
+	Memory:    math.MaxInt64 / 4,
+	Network:   math.MaxInt64 / 4,
+}
+
+// Of returns the amount of one kind, cpu in hundredths.
+func (a Amounts) Of(k Kind) int64 {
+	switch k {
+	case UserSlots:
+		return a.UserSlots
+	case CPU:
+		return int64(a.CPU)
+	case GPU:
+		return a.GPU
+	case Memory:
+		return a.Memory
+	default:
+		return a.Network
+	}
+}
+
+// With returns a with the amount of one kind replaced, cpu in hundredths.
+func (a Amounts) With(k Kind, amount int64) Amounts {
+	switch k {
+	case UserSlots:
+		a.UserSlots = amount
+	case CPU:
+		a.CPU = Hundredths(amount)
+	case GPU:
+		a.GPU = amount
+	case Memory:
+		a.Memory = amount
+	default:
+		a.Network = amount
+	}
+	return a
+}
+
+// Add returns a + b.
+func (a Amounts) Add(b Amounts) Amounts {
+	return Amounts{
+		UserSlots: add(a.UserSlots, b.UserSlots),
+		CPU:       Hundredths(add(int64(a.CPU), int64(b.CPU))),
+		GPU:       add(a.GPU, b.GPU),
+		Memory:    add(a.Memory, b.Memory),
+		Network:   add(a.Network, b.Network),
+	}
+}
+
+// Sub returns a - b, which may be negative.
+func (a Amounts) Sub(b Amounts) Amounts {
+	return Amounts{
+		UserSlots: sub(a.UserSlots, b.UserSlots),
+		CPU:       Hundredths(sub(int64(a.CPU), int64(b.CPU))),
+		GPU:       sub(a.GPU, b.GPU),
+		Memory:    sub(a.Memory, b.Memory),
+		Network:   sub(a.Network, b.Network),
+	}
+}
+
+// Min returns the lesser amount of each resource.
+func (a Amounts) Min(b Amounts) Amounts {
+	return Amounts{
+		UserSlots: min(a.UserSlots, b.UserSlots),
+		CPU:       min(a.CPU, b.CPU),
+		GPU:       min(a.GPU, b.GPU),
+		Memory:    min(a.Memory, b.Memory),
+		Network:   min(a.Network, b.Network),
+	}
+}
+
+// Max returns the greater amount of each resource.
+func (a Amounts) Max(b Amounts) Amounts {
+	return Amounts{
+		UserSlots: max(a.UserSlots, b.UserSlots),
+		CPU:       max(a.CPU, b.CPU),
+		GPU:       max(a.GPU, b.GPU),
+		Memory:    max(a.Memory, b.Memory),
+		Network:   max(a.Network, b.Network),
+	}
+}
+
+// Times returns a taken n times.
+func (a Amounts) Times(n int64) Amounts {
+	return Amounts{
+		UserSlots: mul(a.UserSlots, n),
+		CPU:       Hundredths(mul(int64(a.CPU), n)),
+		GPU:       mul(a.GPU, n),
+		Memory:    mul(a.Memory, n),
+		Network:   mul(a.Network, n),
+	}
+}
+
+// Scale returns a * factor, every amount rounded to the nearest whole one, cpu
+// to the nearest hundredth. factor must be finite.
+func (a Amounts) Scale(factor float64) Amounts {
+	return Amounts{
+		UserSlots: nearest(float64(a.UserSlots) * factor),
+		CPU:       Hundredths(nearest(float64(a.CPU) * factor)),
+		GPU:       nearest(float64(a.GPU) * factor),
+		Memory:    nearest(float64(a.Memory) * factor),
+		Network:   nearest(float64(a.Network) * factor),
+	}
+}
+
+// Dominates reports whether a has at least as much of every resource as b.
+func (a Amounts) Dominates(b Amounts) bool {
+	return a.UserSlots >= b.UserSlots && a.CPU >= b.CPU && a.GPU >= b.GPU &&
+		a.Memory >= b.Memory && a.Network >= b.Network
+}
+
+// StrictlyDominates reports whether a has more of every resource than b.
+func (a Amounts) StrictlyDominates(b Amounts) bool {
+	return a.UserSlots > b.UserSlots && a.CPU > b.CPU && a.GPU > b.GPU &&
+		a.Memory > b.Memory && a.Network > b.Network
+}
+
+// Fits reports whether a can be taken from free.
+func (a Amounts) Fits(free Amounts) bool { return free.Dominates(a) }
+
+// Lacking returns the first kind of which free has less than a asks for. ok is
+// false when a fits.
+func (a Amounts) Lacking(free Amounts) (k Kind, ok bool) {
+	for k := Kind(0); k < Count; k++ {
+		if a.Of(k) > free.Of(k) {
+			return k, true
+		}
+	}
+	return 0, false
+}
+
+// IsZero reports whether a is nothing at all.
+func (a Amounts) IsZero() bool { return a == Amounts{} }
+
+// Validate returns an error that names the first negative amount.
+func (a Amounts) Validate() error {
+	for k := Kind(0); k < Count; k++ {
+		if v := a.Of(k); v < 0 {
+			return fmt.Errorf("resource %s: negative amount %d", k, v)
+		}
+	}
+	return nil
+}
+
+// String returns the amounts that are not zero, such as
+// "user_slots=1 cpu=0.5 memory=1024", and "nothing" when all are.
+func (a Amounts) String() string {
+	var b strings.Builder
+	for k := Kind(0); k < Count; k++ {
+		if a.Of(k) == 0 {
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(kindNames[k])
+		b.WriteByte('=')
+		if k == CPU {
+			b.WriteString(a.CPU.String())
+		} else {
+			b.WriteString(strconv.FormatInt(a.Of(k), 10))
+		}
+	}
+	if b.Len() == 0 {
+		return "nothing"
+	}
+	return b.String()
+}
+
+func add(a, b int64) int64 {
+	s := a + b
+	if (a^s)&(b^s) < 0 {
+		return saturated(a < 0)
+	}
+	return s
+}
+
+func sub(a, b int64) int64 {
+	d := a - b
+	if (a^b)&(a^d) < 0 {
+		return saturated(a < 0)
+	}
+	return d
+}
+
+func mul(a, n int64) int64 {
+	if a == 0 || n == 0 {
+		return 0
+	}
+	p := a * n
+	if p/n != a || (a == -1 && n == math.MinInt64) || (n == -1 && a == math.MinInt64) {
+		return saturated((a < 0) != (n < 0))
+	}
+	return p
+}
+
+func saturated(negative bool) int64 {
+	if negative {
+		return math.MinInt64
+	}
+	return math.MaxInt64
+}
+
+// nearest rounds to the nearest whole number, halves away from zero.
+func nearest(x float64) int64 {
+	x = math.Round(x)
+	switch {
+	case x >= math.MaxInt64:
+		return math.MaxInt64
+	case x <= math.MinInt64:
+		return math.MinInt64
+	}
+	return int64(x)
+}

@@ -1,0 +1,81 @@
+package resource
+
+import (
+	"fmt"
+	"math"
+	"sort"
+)
+
+// FromMap returns the amounts that a setting or a request names: user_slots,
+// cpu (cores), gpu, memory (bytes), network. Names that are missing count as 0.
+// Cpu is rounded to hundredths of a core, the others towards zero (F.1.1).
+//
+// It fails on unknown names and on amounts that are negative, not finite or
+// beyond Infinite; the error names the first such key in alphabetical order.
+func FromMap(m map[string]float64) (Amounts, error) { return FromMapOr(m, Amounts{}) }
+
+// FromMapOr is FromMap with the amounts of missing names taken from missing.
+func FromMapOr(m map[string]float64, missing Amounts) (Amounts, error) {
+	a := missing
+	for _, name := range sortedNames(m) {
+		k, err := ParseKind(name)
+		if err != nil {
+			return Amounts{}, err
+		}
+		amount, err := parseAmount(k, m[name])
+		if err != nil {
+			return Amounts{}, err
+		}
+		a = a.With(k, amount)
+	}
+	return a, nil
+}
+
+// Map returns the amounts that are not zero by name, cpu in cores.
+func (a Amounts) Map() map[string]float64 {
+	m := make(map[string]float64, Count)
+	for k := Kind(0); k < Count; k++ {
+		switch {
+		case a.Of(k) == 0:
+		case k == CPU:
+			m[k.String()] = a.CPU.Cores()
+		default:
+			m[k.String()] = float64(a.Of(k))
+		}
+	}
+	return m
+}
+
+// Map returns all shares by the name of their resource.
+func (v Vector) Map() map[string]float64 {
+	m := make(map[string]float64, Count)
+	for i, share := range v {
+		m[Kind(i).String()] = share
+	}
+	return m
+}
+
+func parseAmount(k Kind, x float64) (int64, error) {
+	switch {
+	case math.IsNaN(x) || math.IsInf(x, 0):
+		return 0, fmt.Errorf("resource %s: amount %v is not a finite number", k, x)
+	case x < 0:
+		return 0, fmt.Errorf("resource %s: negative amount %v", k, x)
+	}
+	if k == CPU {
+		x = math.Round(x * 100)
+	}
+	if x > float64(Infinite.Of(k)) {
+		return 0, fmt.Errorf("resource %s: amount %v is beyond the greatest one, %d", k, x, Infinite.Of(k))
+	}
+	return int64(x), nil
+}
+
+func sortedNames(m map[string]float64) []string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	return names
+}

@@ -1,0 +1,124 @@
+package resource
+
+import "math"
+
+const (
+	// Epsilon is the tolerance of comparisons of shares, per resource (F.1.4).
+	Epsilon = 1e-9
+	// LargeEpsilon is the tolerance where shares were rounded to whole amounts
+	// in between (F.1.4).
+	LargeEpsilon = 1e-4
+	// MaxSatisfaction is the satisfaction of those whose fair share is nothing,
+	// and an upper bound of all others (F.1.4).
+	MaxSatisfaction = 1e9
+)
+
+// Vector is a share of the cluster per resource: 1 is all there is of it.
+type Vector [Count]float64
+
+// Ones is the share of the whole cluster.
+var Ones = Vector{1, 1, 1, 1, 1}
+
+// Share returns what part of total each amount is. It is 0 wherever total is.
+func Share(a, total Amounts) Vector {
+	return Vector{
+		ratio(a.UserSlots, total.UserSlots),
+		ratio(int64(a.CPU), int64(total.CPU)),
+		ratio(a.GPU, total.GPU),
+		ratio(a.Memory, total.Memory),
+		ratio(a.Network, total.Network),
+	}
+}
+
+// Dominant returns the kind with the greatest share in total: the first of
+// equals, and cpu when all shares are zero (F.1.6).
+func Dominant(a, total Amounts) Kind {
+	s := Share(a, total)
+	best, k := 0.0, CPU
+	for i, v := range s {
+		if v > best {
+			best, k = v, Kind(i)
+		}
+	}
+	return k
+}
+
+// Add returns v + w.
+func (v Vector) Add(w Vector) Vector {
+	for i := range v {
+		v[i] += w[i]
+	}
+	return v
+}
+
+// Sub returns v - w.
+func (v Vector) Sub(w Vector) Vector {
+	for i := range v {
+		v[i] -= w[i]
+	}
+	return v
+}
+
+// Min returns the lesser share of each resource.
+func (v Vector) Min(w Vector) Vector {
+	for i := range v {
+		v[i] = min(v[i], w[i])
+	}
+	return v
+}
+
+// Max returns the greater share of each resource.
+func (v Vector) Max(w Vector) Vector {
+	for i := range v {
+		v[i] = max(v[i], w[i])
+	}
+	return v
+}
+
+// Scale returns v * factor.
+func (v Vector) Scale(factor float64) Vector {
+	for i := range v {
+		v[i] *= factor
+	}
+	return v
+}
+
+// MaxComponent returns the greatest share.
+func (v Vector) MaxComponent() float64 {
+	return max(v[0], v[1], v[2], v[3], v[4])
+}
+
+// MinComponent returns the least share.
+func (v Vector) MinComponent() float64 {
+	return min(v[0], v[1], v[2], v[3], v[4])
+}
+
+// IsZero reports whether every share is exactly zero.
+func (v Vector) IsZero() bool { return v == Vector{} }
+
+// Near reports whether no share differs by more than eps.
+func (v Vector) Near(w Vector, eps float64) bool {
+	for i := range v {
+		if math.Abs(v[i]-w[i]) > eps {
+			return false
+		}
+	}
+	return true
+}
+
+// Within reports whether no share exceeds that of limit by more than eps.
+func (v Vector) Within(limit Vector, eps float64) bool {
+	for i := range v {
+		if v[i] > limit[i]+eps {
+			return false
+		}
+	}
+	return true
+}
+
+func ratio(a, total int64) float64 {
+	if total == 0 {
+		return 0
+	}
+	return float64(a) / float64(total)
+}
