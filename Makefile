@@ -1,0 +1,80 @@
+# Weir: every task is one target; `make` alone lists them.
+
+GO        ?= go
+FUZZTIME  ?= 30s
+TESTFLAGS ?= -timeout 15m
+
+# Tools are built once per version through the module proxy; the version is in
+# the file name, so a changed pin builds the new one and keeps the old.
+TOOLS    := $(CURDIR)/bin/tools
+GOLANGCI := $(TOOLS)/golangci-lint-v2.15.0
+BUF      := $(TOOLS)/buf-v1.65.0
+PLUGINS  := $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-connect-go
+
+.DEFAULT_GOAL := help
+.PHONY: help run up down build test race lint proto verify bench fuzz clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "%-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: build ## Count words on 3 replicas and 4 agents, kill the leader half way, check the sum
+	./bin/weir dev wordcount
+
+up: build ## Start replicas and agents on this machine
+	./bin/weir dev up
+
+down: ## Stop what `make up` started
+	./bin/weir dev down
+
+build: ## Build bin/weir and bin/weir-jobproxy
+	$(GO) build -trimpath -o bin/weir ./cmd/weir
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/weir-jobproxy ./cmd/weir-jobproxy
+
+test: ## Run every test
+	$(GO) test $(TESTFLAGS) ./...
+
+race: ## Run every test under the race detector
+	$(GO) test -race $(TESTFLAGS) ./...
+
+lint: $(GOLANGCI) ## Run golangci-lint
+	$(GOLANGCI) run ./...
+
+proto: $(BUF) $(PLUGINS) ## Generate the code of messages/ anew
+	cd messages && PATH="$(TOOLS):$$PATH" $(BUF) generate
+
+verify: $(GOLANGCI) $(BUF) $(PLUGINS) ## Check format, vet, lint, generated code, import rules, go.mod
+	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
+	$(GO) vet ./...
+	$(GOLANGCI) run ./...
+	PATH="$(TOOLS):$$PATH" .ci/generated $(BUF)
+	$(GO) test -run TestArchitecture .
+	$(GO) mod tidy -diff
+
+bench: ## Run every benchmark
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+fuzz: ## Run each fuzz target for FUZZTIME (30s)
+	@grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sed 's/:func / /' | sort | \
+	while read -r file target; do \
+		echo "fuzz $$target in $$(dirname "$$file") for $(FUZZTIME)"; \
+		$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")" || exit 1; \
+	done
+
+clean: ## Remove built programs and test leftovers; the tools in bin/tools stay
+	rm -f bin/weir bin/weir-jobproxy
+	find . -name '*.test' -type f -delete -o -name '*.out' -type f -delete
+
+$(GOLANGCI):
+	GOBIN=$(TOOLS)/new $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(patsubst $(TOOLS)/golangci-lint-%,%,$@)
+	mv $(TOOLS)/new/golangci-lint $@
+
+$(BUF):
+	GOBIN=$(TOOLS)/new $(GO) install github.com/bufbuild/buf/cmd/buf@$(patsubst $(TOOLS)/buf-%,%,$@)
+	mv $(TOOLS)/new/buf $@
+
+# The plugins are those of the protobuf and Connect versions that go.mod pins.
+$(TOOLS)/protoc-gen-go: go.mod
+	$(GO) build -o $@ google.golang.org/protobuf/cmd/protoc-gen-go
+
+$(TOOLS)/protoc-gen-connect-go: go.mod
+	$(GO) build -o $@ connectrpc.com/connect/cmd/protoc-gen-connect-go
