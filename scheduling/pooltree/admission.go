@@ -1,0 +1,118 @@
+package pooltree
+
+import (
+	"errors"
+	"fmt"
+
+	"weir/scheduling"
+)
+
+// ErrTooManyOperations is returned when a pool holds, or runs, as many
+// operations as it may.
+var ErrTooManyOperations = errors.New("too many operations")
+
+// Count is the operations of a pool and of all pools below it.
+type Count struct {
+	// Operations have not ended.
+	Operations int64
+	// Running ones count against max_running_operation_count.
+	Running int64
+}
+
+// Counts is the operations of each pool and of all pools below it, and of
+// scheduling.RootPool: of the whole tree.
+type Counts map[scheduling.PoolName]Count
+
+// Total returns the counts of every pool with those below it, given those of
+// each pool alone.
+func (t Tree) Total(immediate map[scheduling.PoolName]Count) (Counts, error) {
+	total := make(Counts, len(t.pools)+1)
+	for pool, count := range immediate {
+		if err := total.Add(t, pool, count); err != nil {
+			return nil, err
+		}
+	}
+	return total, nil
+}
+
+// Add counts operations of a pool at the pool and at all above it. Negative
+// counts take them away again.
+func (c Counts) Add(t Tree, pool scheduling.PoolName, count Count) error {
+	path, err := t.Path(pool)
+	if err != nil {
+		return err
+	}
+	for _, name := range path {
+		old := c[name]
+		c[name] = Count{Operations: old.Operations + count.Operations, Running: old.Running + count.Running}
+	}
+	return nil
+}
+
+// LimitError says which limit of which pool an operation ran into. It wraps
+// ErrTooManyOperations.
+type LimitError struct {
+	// Pool is the pool whose limit is reached: the one asked for, or one above it.
+	Pool scheduling.PoolName
+	// Limit is the value of the limit.
+	Limit int64
+	// Option is the setting of the pool that changes the limit; of the tree, when
+	// Pool is scheduling.RootPool.
+	Option string
+}
+
+// Error implements error.
+func (e *LimitError) Error() string {
+	if e.Pool == scheduling.RootPool {
+		return fmt.Sprintf("pool tree: limit of %d operations reached (option %s of the tree)", e.Limit, e.Option)
+	}
+	return fmt.Sprintf("pool %q: limit of %d operations reached (option %s)", e.Pool, e.Limit, e.Option)
+}
+
+// Unwrap returns ErrTooManyOperations.
+func (e *LimitError) Unwrap() error { return ErrTooManyOperations }
+
+// AdmitStart returns nil when one more operation may start in the pool. It
+// returns a *LimitError that names the nearest pool, upwards, that holds as many
+// as it may, and ErrUnknownPool or ErrRootPool when the pool cannot hold
+// operations at all (F.16).
+func (t Tree) AdmitStart(pool scheduling.PoolName, counts Counts) error {
+	if pool == scheduling.RootPool {
+		return fmt.Errorf("pool %q holds no operations, name a pool below it: %w", pool, ErrRootPool)
+	}
+	return t.admit(pool, func(name scheduling.PoolName, e Effective) *LimitError {
+		if counts[name].Operations < e.MaxOperationCount {
+			return nil
+		}
+		return &LimitError{Pool: name, Limit: e.MaxOperationCount, Option: "max_operation_count"}
+	})
+}
+
+// AdmitRun returns nil when one more operation of the pool may run now. It
+// returns a *LimitError that names the nearest pool, upwards, that runs as many
+// as it may: the one for which the operation has to wait (F.16).
+func (t Tree) AdmitRun(pool scheduling.PoolName, counts Counts) error {
+	return t.admit(pool, func(name scheduling.PoolName, e Effective) *LimitError {
+		if counts[name].Running < e.MaxRunningOperationCount {
+			return nil
+		}
+		return &LimitError{Pool: name, Limit: e.MaxRunningOperationCount, Option: "max_running_operation_count"}
+	})
+}
+
+func (t Tree) admit(pool scheduling.PoolName, violation func(scheduling.PoolName, Effective) *LimitError) error {
+	path, err := t.Path(pool)
+	if err != nil {
+		return err
+	}
+	for _, name := range path {
+		e, err := t.Effective(name)
+		if err != nil {
+			return err
+		}
+		if v := violation(name, e); v != nil {
+			return v
+		}
+	}
+	return nil
+}
