@@ -1703,111 +1703,6 @@ func (x *ReadIndex) GetTerm() uint64 {
 	return 0
 }
 
-// StopJob asks the leader to tell a job's node to end it.
-type StopJob struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
-	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	GraceMillis   int64                  `protobuf:"varint,3,opt,name=grace_millis,json=graceMillis,proto3" json:"grace_millis,omitempty"`
-	Message       string                 `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *StopJob) Reset() {
-	*x = StopJob{}
-	mi := &file_actorpb_actor_proto_msgTypes[24]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *StopJob) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*StopJob) ProtoMessage() {}
-
-func (x *StopJob) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[24]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StopJob.ProtoReflect.Descriptor instead.
-func (*StopJob) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{24}
-}
-
-func (x *StopJob) GetJobId() string {
-	if x != nil {
-		return x.JobId
-	}
-	return ""
-}
-
-func (x *StopJob) GetReason() string {
-	if x != nil {
-		return x.Reason
-	}
-	return ""
-}
-
-func (x *StopJob) GetGraceMillis() int64 {
-	if x != nil {
-		return x.GraceMillis
-	}
-	return 0
-}
-
-func (x *StopJob) GetMessage() string {
-	if x != nil {
-		return x.Message
-	}
-	return ""
-}
-
-type Accepted struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Accepted) Reset() {
-	*x = Accepted{}
-	mi := &file_actorpb_actor_proto_msgTypes[25]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Accepted) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Accepted) ProtoMessage() {}
-
-func (x *Accepted) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[25]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Accepted.ProtoReflect.Descriptor instead.
-func (*Accepted) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{25}
-}
-
 // SchedulerViewRequest asks the leader for what its engine sees.
 type SchedulerViewRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1817,7 +1712,7 @@ type SchedulerViewRequest struct {
 
 func (x *SchedulerViewRequest) Reset() {
 	*x = SchedulerViewRequest{}
-	mi := &file_actorpb_actor_proto_msgTypes[26]
+	mi := &file_actorpb_actor_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1829,7 +1724,7 @@ func (x *SchedulerViewRequest) String() string {
 func (*SchedulerViewRequest) ProtoMessage() {}
 
 func (x *SchedulerViewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[26]
+	mi := &file_actorpb_actor_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1842,7 +1737,7 @@ func (x *SchedulerViewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerViewRequest.ProtoReflect.Descriptor instead.
 func (*SchedulerViewRequest) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{26}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{24}
 }
 
 // SchedulerView is what the leader's engine sees at a moment.
@@ -1859,7 +1754,7 @@ type SchedulerView struct {
 
 func (x *SchedulerView) Reset() {
 	*x = SchedulerView{}
-	mi := &file_actorpb_actor_proto_msgTypes[27]
+	mi := &file_actorpb_actor_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1871,7 +1766,7 @@ func (x *SchedulerView) String() string {
 func (*SchedulerView) ProtoMessage() {}
 
 func (x *SchedulerView) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[27]
+	mi := &file_actorpb_actor_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1884,7 +1779,7 @@ func (x *SchedulerView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerView.ProtoReflect.Descriptor instead.
 func (*SchedulerView) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{27}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SchedulerView) GetTime() *timestamppb.Timestamp {
@@ -1945,7 +1840,7 @@ type ElementView struct {
 
 func (x *ElementView) Reset() {
 	*x = ElementView{}
-	mi := &file_actorpb_actor_proto_msgTypes[28]
+	mi := &file_actorpb_actor_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1957,7 +1852,7 @@ func (x *ElementView) String() string {
 func (*ElementView) ProtoMessage() {}
 
 func (x *ElementView) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[28]
+	mi := &file_actorpb_actor_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1970,7 +1865,7 @@ func (x *ElementView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ElementView.ProtoReflect.Descriptor instead.
 func (*ElementView) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{28}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ElementView) GetTree() string {
@@ -2080,7 +1975,7 @@ type NodeView struct {
 
 func (x *NodeView) Reset() {
 	*x = NodeView{}
-	mi := &file_actorpb_actor_proto_msgTypes[29]
+	mi := &file_actorpb_actor_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2092,7 +1987,7 @@ func (x *NodeView) String() string {
 func (*NodeView) ProtoMessage() {}
 
 func (x *NodeView) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[29]
+	mi := &file_actorpb_actor_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2105,7 +2000,7 @@ func (x *NodeView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeView.ProtoReflect.Descriptor instead.
 func (*NodeView) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{29}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *NodeView) GetId() string {
@@ -2167,7 +2062,7 @@ type JobLiveRequest struct {
 
 func (x *JobLiveRequest) Reset() {
 	*x = JobLiveRequest{}
-	mi := &file_actorpb_actor_proto_msgTypes[30]
+	mi := &file_actorpb_actor_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2179,7 +2074,7 @@ func (x *JobLiveRequest) String() string {
 func (*JobLiveRequest) ProtoMessage() {}
 
 func (x *JobLiveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[30]
+	mi := &file_actorpb_actor_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2192,7 +2087,7 @@ func (x *JobLiveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobLiveRequest.ProtoReflect.Descriptor instead.
 func (*JobLiveRequest) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{30}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *JobLiveRequest) GetJobIds() []string {
@@ -2211,7 +2106,7 @@ type JobLive struct {
 
 func (x *JobLive) Reset() {
 	*x = JobLive{}
-	mi := &file_actorpb_actor_proto_msgTypes[31]
+	mi := &file_actorpb_actor_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2223,7 +2118,7 @@ func (x *JobLive) String() string {
 func (*JobLive) ProtoMessage() {}
 
 func (x *JobLive) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[31]
+	mi := &file_actorpb_actor_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2236,7 +2131,7 @@ func (x *JobLive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobLive.ProtoReflect.Descriptor instead.
 func (*JobLive) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{31}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *JobLive) GetJobs() []*HeldJob {
@@ -2267,7 +2162,7 @@ type InterruptionSignal struct {
 
 func (x *InterruptionSignal) Reset() {
 	*x = InterruptionSignal{}
-	mi := &file_actorpb_actor_proto_msgTypes[32]
+	mi := &file_actorpb_actor_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2279,7 +2174,7 @@ func (x *InterruptionSignal) String() string {
 func (*InterruptionSignal) ProtoMessage() {}
 
 func (x *InterruptionSignal) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[32]
+	mi := &file_actorpb_actor_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2292,7 +2187,7 @@ func (x *InterruptionSignal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptionSignal.ProtoReflect.Descriptor instead.
 func (*InterruptionSignal) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{32}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *InterruptionSignal) GetOperationId() string {
@@ -2374,7 +2269,7 @@ type InterruptionSignals struct {
 
 func (x *InterruptionSignals) Reset() {
 	*x = InterruptionSignals{}
-	mi := &file_actorpb_actor_proto_msgTypes[33]
+	mi := &file_actorpb_actor_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2386,7 +2281,7 @@ func (x *InterruptionSignals) String() string {
 func (*InterruptionSignals) ProtoMessage() {}
 
 func (x *InterruptionSignals) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[33]
+	mi := &file_actorpb_actor_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2399,7 +2294,7 @@ func (x *InterruptionSignals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptionSignals.ProtoReflect.Descriptor instead.
 func (*InterruptionSignals) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{33}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *InterruptionSignals) GetSignals() []*InterruptionSignal {
@@ -2548,14 +2443,7 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x10ReadIndexRequest\"5\n" +
 	"\tReadIndex\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x12\n" +
-	"\x04term\x18\x02 \x01(\x04R\x04term\"u\n" +
-	"\aStopJob\x12\x15\n" +
-	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\x12!\n" +
-	"\fgrace_millis\x18\x03 \x01(\x03R\vgraceMillis\x12\x18\n" +
-	"\amessage\x18\x04 \x01(\tR\amessage\"\n" +
-	"\n" +
-	"\bAccepted\"\x16\n" +
+	"\x04term\x18\x02 \x01(\x04R\x04term\"\x16\n" +
 	"\x14SchedulerViewRequest\"\xea\x01\n" +
 	"\rSchedulerView\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
@@ -2620,7 +2508,7 @@ func file_actorpb_actor_proto_rawDescGZIP() []byte {
 	return file_actorpb_actor_proto_rawDescData
 }
 
-var file_actorpb_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_actorpb_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_actorpb_actor_proto_goTypes = []any{
 	(*Token)(nil),                 // 0: weir.actor.v1.Token
 	(*Replica)(nil),               // 1: weir.actor.v1.Replica
@@ -2646,59 +2534,57 @@ var file_actorpb_actor_proto_goTypes = []any{
 	(*Proposed)(nil),              // 21: weir.actor.v1.Proposed
 	(*ReadIndexRequest)(nil),      // 22: weir.actor.v1.ReadIndexRequest
 	(*ReadIndex)(nil),             // 23: weir.actor.v1.ReadIndex
-	(*StopJob)(nil),               // 24: weir.actor.v1.StopJob
-	(*Accepted)(nil),              // 25: weir.actor.v1.Accepted
-	(*SchedulerViewRequest)(nil),  // 26: weir.actor.v1.SchedulerViewRequest
-	(*SchedulerView)(nil),         // 27: weir.actor.v1.SchedulerView
-	(*ElementView)(nil),           // 28: weir.actor.v1.ElementView
-	(*NodeView)(nil),              // 29: weir.actor.v1.NodeView
-	(*JobLiveRequest)(nil),        // 30: weir.actor.v1.JobLiveRequest
-	(*JobLive)(nil),               // 31: weir.actor.v1.JobLive
-	(*InterruptionSignal)(nil),    // 32: weir.actor.v1.InterruptionSignal
-	(*InterruptionSignals)(nil),   // 33: weir.actor.v1.InterruptionSignals
-	nil,                           // 34: weir.actor.v1.JobSpec.EnvironmentEntry
-	(*statepb.Resources)(nil),     // 35: weir.state.v1.Resources
-	(*timestamppb.Timestamp)(nil), // 36: google.protobuf.Timestamp
-	(*statepb.FinishedJob)(nil),   // 37: weir.state.v1.FinishedJob
-	(*commandpb.Command)(nil),     // 38: weir.command.v1.Command
-	(*commandpb.Result)(nil),      // 39: weir.command.v1.Result
+	(*SchedulerViewRequest)(nil),  // 24: weir.actor.v1.SchedulerViewRequest
+	(*SchedulerView)(nil),         // 25: weir.actor.v1.SchedulerView
+	(*ElementView)(nil),           // 26: weir.actor.v1.ElementView
+	(*NodeView)(nil),              // 27: weir.actor.v1.NodeView
+	(*JobLiveRequest)(nil),        // 28: weir.actor.v1.JobLiveRequest
+	(*JobLive)(nil),               // 29: weir.actor.v1.JobLive
+	(*InterruptionSignal)(nil),    // 30: weir.actor.v1.InterruptionSignal
+	(*InterruptionSignals)(nil),   // 31: weir.actor.v1.InterruptionSignals
+	nil,                           // 32: weir.actor.v1.JobSpec.EnvironmentEntry
+	(*statepb.Resources)(nil),     // 33: weir.state.v1.Resources
+	(*timestamppb.Timestamp)(nil), // 34: google.protobuf.Timestamp
+	(*statepb.FinishedJob)(nil),   // 35: weir.state.v1.FinishedJob
+	(*commandpb.Command)(nil),     // 36: weir.command.v1.Command
+	(*commandpb.Result)(nil),      // 37: weir.command.v1.Result
 }
 var file_actorpb_actor_proto_depIdxs = []int32{
-	35, // 0: weir.actor.v1.RegisterAgent.resources:type_name -> weir.state.v1.Resources
+	33, // 0: weir.actor.v1.RegisterAgent.resources:type_name -> weir.state.v1.Resources
 	0,  // 1: weir.actor.v1.RegisterAgent.token:type_name -> weir.actor.v1.Token
 	3,  // 2: weir.actor.v1.RegisterAgent.jobs:type_name -> weir.actor.v1.HeldJob
-	36, // 3: weir.actor.v1.HeldJob.start_time:type_name -> google.protobuf.Timestamp
+	34, // 3: weir.actor.v1.HeldJob.start_time:type_name -> google.protobuf.Timestamp
 	11, // 4: weir.actor.v1.AgentRegistered.abort:type_name -> weir.actor.v1.AbortJob
 	1,  // 5: weir.actor.v1.AgentRegistered.replicas:type_name -> weir.actor.v1.Replica
 	1,  // 6: weir.actor.v1.Redirect.leader:type_name -> weir.actor.v1.Replica
 	1,  // 7: weir.actor.v1.Redirect.replicas:type_name -> weir.actor.v1.Replica
-	35, // 8: weir.actor.v1.Heartbeat.resources:type_name -> weir.state.v1.Resources
+	33, // 8: weir.actor.v1.Heartbeat.resources:type_name -> weir.state.v1.Resources
 	3,  // 9: weir.actor.v1.Heartbeat.jobs:type_name -> weir.actor.v1.HeldJob
 	1,  // 10: weir.actor.v1.HeartbeatAck.replicas:type_name -> weir.actor.v1.Replica
 	0,  // 11: weir.actor.v1.NodePlan.token:type_name -> weir.actor.v1.Token
 	10, // 12: weir.actor.v1.NodePlan.start:type_name -> weir.actor.v1.StartJob
 	11, // 13: weir.actor.v1.NodePlan.abort:type_name -> weir.actor.v1.AbortJob
 	0,  // 14: weir.actor.v1.StartJob.token:type_name -> weir.actor.v1.Token
-	35, // 15: weir.actor.v1.StartJob.resources:type_name -> weir.state.v1.Resources
+	33, // 15: weir.actor.v1.StartJob.resources:type_name -> weir.state.v1.Resources
 	1,  // 16: weir.actor.v1.StartJob.controller:type_name -> weir.actor.v1.Replica
-	34, // 17: weir.actor.v1.JobSpec.environment:type_name -> weir.actor.v1.JobSpec.EnvironmentEntry
-	37, // 18: weir.actor.v1.JobEnded.job:type_name -> weir.state.v1.FinishedJob
+	32, // 17: weir.actor.v1.JobSpec.environment:type_name -> weir.actor.v1.JobSpec.EnvironmentEntry
+	35, // 18: weir.actor.v1.JobEnded.job:type_name -> weir.state.v1.FinishedJob
 	1,  // 19: weir.actor.v1.ControllerFound.controller:type_name -> weir.actor.v1.Replica
-	38, // 20: weir.actor.v1.Propose.commands:type_name -> weir.command.v1.Command
-	39, // 21: weir.actor.v1.Proposed.results:type_name -> weir.command.v1.Result
-	36, // 22: weir.actor.v1.SchedulerView.time:type_name -> google.protobuf.Timestamp
-	28, // 23: weir.actor.v1.SchedulerView.elements:type_name -> weir.actor.v1.ElementView
-	29, // 24: weir.actor.v1.SchedulerView.nodes:type_name -> weir.actor.v1.NodeView
-	35, // 25: weir.actor.v1.SchedulerView.total:type_name -> weir.state.v1.Resources
-	35, // 26: weir.actor.v1.ElementView.usage:type_name -> weir.state.v1.Resources
-	35, // 27: weir.actor.v1.ElementView.demand:type_name -> weir.state.v1.Resources
-	35, // 28: weir.actor.v1.NodeView.usage:type_name -> weir.state.v1.Resources
-	35, // 29: weir.actor.v1.NodeView.limits:type_name -> weir.state.v1.Resources
-	36, // 30: weir.actor.v1.NodeView.last_heartbeat:type_name -> google.protobuf.Timestamp
+	36, // 20: weir.actor.v1.Propose.commands:type_name -> weir.command.v1.Command
+	37, // 21: weir.actor.v1.Proposed.results:type_name -> weir.command.v1.Result
+	34, // 22: weir.actor.v1.SchedulerView.time:type_name -> google.protobuf.Timestamp
+	26, // 23: weir.actor.v1.SchedulerView.elements:type_name -> weir.actor.v1.ElementView
+	27, // 24: weir.actor.v1.SchedulerView.nodes:type_name -> weir.actor.v1.NodeView
+	33, // 25: weir.actor.v1.SchedulerView.total:type_name -> weir.state.v1.Resources
+	33, // 26: weir.actor.v1.ElementView.usage:type_name -> weir.state.v1.Resources
+	33, // 27: weir.actor.v1.ElementView.demand:type_name -> weir.state.v1.Resources
+	33, // 28: weir.actor.v1.NodeView.usage:type_name -> weir.state.v1.Resources
+	33, // 29: weir.actor.v1.NodeView.limits:type_name -> weir.state.v1.Resources
+	34, // 30: weir.actor.v1.NodeView.last_heartbeat:type_name -> google.protobuf.Timestamp
 	3,  // 31: weir.actor.v1.JobLive.jobs:type_name -> weir.actor.v1.HeldJob
-	36, // 32: weir.actor.v1.InterruptionSignal.deadline:type_name -> google.protobuf.Timestamp
-	36, // 33: weir.actor.v1.InterruptionSignal.time:type_name -> google.protobuf.Timestamp
-	32, // 34: weir.actor.v1.InterruptionSignals.signals:type_name -> weir.actor.v1.InterruptionSignal
+	34, // 32: weir.actor.v1.InterruptionSignal.deadline:type_name -> google.protobuf.Timestamp
+	34, // 33: weir.actor.v1.InterruptionSignal.time:type_name -> google.protobuf.Timestamp
+	30, // 34: weir.actor.v1.InterruptionSignals.signals:type_name -> weir.actor.v1.InterruptionSignal
 	35, // [35:35] is the sub-list for method output_type
 	35, // [35:35] is the sub-list for method input_type
 	35, // [35:35] is the sub-list for extension type_name
@@ -2717,7 +2603,7 @@ func file_actorpb_actor_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_actorpb_actor_proto_rawDesc), len(file_actorpb_actor_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   35,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

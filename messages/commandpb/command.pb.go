@@ -2146,6 +2146,68 @@ func (x *SetNodeOffline) GetReason() string {
 	return ""
 }
 
+// StopJobs orders allocations to be ended, each by its node. The first order
+// for a job stands.
+type StopJobs struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	OperationId   string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
+	JobIds        []string               `protobuf:"bytes,2,rep,name=job_ids,json=jobIds,proto3" json:"job_ids,omitempty"`
+	Order         *statepb.StopOrder     `protobuf:"bytes,3,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StopJobs) Reset() {
+	*x = StopJobs{}
+	mi := &file_commandpb_command_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StopJobs) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StopJobs) ProtoMessage() {}
+
+func (x *StopJobs) ProtoReflect() protoreflect.Message {
+	mi := &file_commandpb_command_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StopJobs.ProtoReflect.Descriptor instead.
+func (*StopJobs) Descriptor() ([]byte, []int) {
+	return file_commandpb_command_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *StopJobs) GetOperationId() string {
+	if x != nil {
+		return x.OperationId
+	}
+	return ""
+}
+
+func (x *StopJobs) GetJobIds() []string {
+	if x != nil {
+		return x.JobIds
+	}
+	return nil
+}
+
+func (x *StopJobs) GetOrder() *statepb.StopOrder {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
 var File_commandpb_command_proto protoreflect.FileDescriptor
 
 const file_commandpb_command_proto_rawDesc = "" +
@@ -2301,7 +2363,11 @@ const file_commandpb_command_proto_rawDesc = "" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
 	"\x04node\x18\x03 \x01(\tR\x04node\x12 \n" +
 	"\vincarnation\x18\x04 \x01(\x04R\vincarnation\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reasonB\x19Z\x17weir/messages/commandpbb\x06proto3"
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"v\n" +
+	"\bStopJobs\x12!\n" +
+	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x17\n" +
+	"\ajob_ids\x18\x02 \x03(\tR\x06jobIds\x12.\n" +
+	"\x05order\x18\x03 \x01(\v2\x18.weir.state.v1.StopOrderR\x05orderB\x19Z\x17weir/messages/commandpbb\x06proto3"
 
 var (
 	file_commandpb_command_proto_rawDescOnce sync.Once
@@ -2315,7 +2381,7 @@ func file_commandpb_command_proto_rawDescGZIP() []byte {
 	return file_commandpb_command_proto_rawDescData
 }
 
-var file_commandpb_command_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_commandpb_command_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_commandpb_command_proto_goTypes = []any{
 	(*Entry)(nil),                  // 0: weir.command.v1.Entry
 	(*Command)(nil),                // 1: weir.command.v1.Command
@@ -2349,14 +2415,16 @@ var file_commandpb_command_proto_goTypes = []any{
 	(*PoolResult)(nil),             // 29: weir.command.v1.PoolResult
 	(*RegisterNode)(nil),           // 30: weir.command.v1.RegisterNode
 	(*SetNodeOffline)(nil),         // 31: weir.command.v1.SetNodeOffline
-	(*timestamppb.Timestamp)(nil),  // 32: google.protobuf.Timestamp
-	(*statepb.Limits)(nil),         // 33: weir.state.v1.Limits
-	(*statepb.OperationSpec)(nil),  // 34: weir.state.v1.OperationSpec
-	(*statepb.Error)(nil),          // 35: weir.state.v1.Error
-	(*statepb.Resources)(nil),      // 36: weir.state.v1.Resources
-	(*statepb.FinishedJob)(nil),    // 37: weir.state.v1.FinishedJob
-	(*statepb.Pool)(nil),           // 38: weir.state.v1.Pool
-	(*statepb.Node)(nil),           // 39: weir.state.v1.Node
+	(*StopJobs)(nil),               // 32: weir.command.v1.StopJobs
+	(*timestamppb.Timestamp)(nil),  // 33: google.protobuf.Timestamp
+	(*statepb.Limits)(nil),         // 34: weir.state.v1.Limits
+	(*statepb.OperationSpec)(nil),  // 35: weir.state.v1.OperationSpec
+	(*statepb.Error)(nil),          // 36: weir.state.v1.Error
+	(*statepb.Resources)(nil),      // 37: weir.state.v1.Resources
+	(*statepb.FinishedJob)(nil),    // 38: weir.state.v1.FinishedJob
+	(*statepb.Pool)(nil),           // 39: weir.state.v1.Pool
+	(*statepb.Node)(nil),           // 40: weir.state.v1.Node
+	(*statepb.StopOrder)(nil),      // 41: weir.state.v1.StopOrder
 }
 var file_commandpb_command_proto_depIdxs = []int32{
 	1,  // 0: weir.command.v1.Entry.commands:type_name -> weir.command.v1.Command
@@ -2365,45 +2433,46 @@ var file_commandpb_command_proto_depIdxs = []int32{
 	16, // 3: weir.command.v1.Result.start_allocations:type_name -> weir.command.v1.StartAllocationsResult
 	19, // 4: weir.command.v1.Result.finish_jobs:type_name -> weir.command.v1.FinishJobsResult
 	29, // 5: weir.command.v1.Result.pool:type_name -> weir.command.v1.PoolResult
-	32, // 6: weir.command.v1.BeginTerm.time:type_name -> google.protobuf.Timestamp
-	33, // 7: weir.command.v1.BeginTerm.limits:type_name -> weir.state.v1.Limits
-	34, // 8: weir.command.v1.StartOperation.spec:type_name -> weir.state.v1.OperationSpec
-	32, // 9: weir.command.v1.StartOperation.time:type_name -> google.protobuf.Timestamp
-	32, // 10: weir.command.v1.AdvanceOperation.time:type_name -> google.protobuf.Timestamp
-	35, // 11: weir.command.v1.AdvanceOperation.result:type_name -> weir.state.v1.Error
-	32, // 12: weir.command.v1.AssignController.time:type_name -> google.protobuf.Timestamp
+	33, // 6: weir.command.v1.BeginTerm.time:type_name -> google.protobuf.Timestamp
+	34, // 7: weir.command.v1.BeginTerm.limits:type_name -> weir.state.v1.Limits
+	35, // 8: weir.command.v1.StartOperation.spec:type_name -> weir.state.v1.OperationSpec
+	33, // 9: weir.command.v1.StartOperation.time:type_name -> google.protobuf.Timestamp
+	33, // 10: weir.command.v1.AdvanceOperation.time:type_name -> google.protobuf.Timestamp
+	36, // 11: weir.command.v1.AdvanceOperation.result:type_name -> weir.state.v1.Error
+	33, // 12: weir.command.v1.AssignController.time:type_name -> google.protobuf.Timestamp
 	10, // 13: weir.command.v1.AssignController.assignments:type_name -> weir.command.v1.ControllerAssignment
-	32, // 14: weir.command.v1.PrepareOperation.time:type_name -> google.protobuf.Timestamp
-	35, // 15: weir.command.v1.PrepareOperation.error:type_name -> weir.state.v1.Error
-	32, // 16: weir.command.v1.DefineTasks.time:type_name -> google.protobuf.Timestamp
+	33, // 14: weir.command.v1.PrepareOperation.time:type_name -> google.protobuf.Timestamp
+	36, // 15: weir.command.v1.PrepareOperation.error:type_name -> weir.state.v1.Error
+	33, // 16: weir.command.v1.DefineTasks.time:type_name -> google.protobuf.Timestamp
 	13, // 17: weir.command.v1.DefineTasks.tasks:type_name -> weir.command.v1.TaskDefinition
-	36, // 18: weir.command.v1.TaskDefinition.job_resources:type_name -> weir.state.v1.Resources
-	32, // 19: weir.command.v1.StartAllocations.time:type_name -> google.protobuf.Timestamp
+	37, // 18: weir.command.v1.TaskDefinition.job_resources:type_name -> weir.state.v1.Resources
+	33, // 19: weir.command.v1.StartAllocations.time:type_name -> google.protobuf.Timestamp
 	15, // 20: weir.command.v1.StartAllocations.grants:type_name -> weir.command.v1.Grant
-	36, // 21: weir.command.v1.Grant.resources:type_name -> weir.state.v1.Resources
+	37, // 21: weir.command.v1.Grant.resources:type_name -> weir.state.v1.Resources
 	17, // 22: weir.command.v1.StartAllocationsResult.grants:type_name -> weir.command.v1.GrantResult
-	32, // 23: weir.command.v1.FinishJobs.time:type_name -> google.protobuf.Timestamp
-	37, // 24: weir.command.v1.FinishJobs.jobs:type_name -> weir.state.v1.FinishedJob
+	33, // 23: weir.command.v1.FinishJobs.time:type_name -> google.protobuf.Timestamp
+	38, // 24: weir.command.v1.FinishJobs.jobs:type_name -> weir.state.v1.FinishedJob
 	20, // 25: weir.command.v1.FinishJobsResult.jobs:type_name -> weir.command.v1.FinishJobResult
-	32, // 26: weir.command.v1.AbortAllocations.time:type_name -> google.protobuf.Timestamp
-	32, // 27: weir.command.v1.SuspendOperation.time:type_name -> google.protobuf.Timestamp
-	32, // 28: weir.command.v1.ResumeOperation.time:type_name -> google.protobuf.Timestamp
-	32, // 29: weir.command.v1.AbortOperation.time:type_name -> google.protobuf.Timestamp
-	32, // 30: weir.command.v1.CompleteOperation.time:type_name -> google.protobuf.Timestamp
-	38, // 31: weir.command.v1.CreatePool.pool:type_name -> weir.state.v1.Pool
-	32, // 32: weir.command.v1.CreatePool.time:type_name -> google.protobuf.Timestamp
-	38, // 33: weir.command.v1.SetPool.pool:type_name -> weir.state.v1.Pool
-	32, // 34: weir.command.v1.SetPool.time:type_name -> google.protobuf.Timestamp
-	32, // 35: weir.command.v1.RemovePool.time:type_name -> google.protobuf.Timestamp
-	38, // 36: weir.command.v1.PoolResult.pool:type_name -> weir.state.v1.Pool
-	32, // 37: weir.command.v1.RegisterNode.time:type_name -> google.protobuf.Timestamp
-	39, // 38: weir.command.v1.RegisterNode.node:type_name -> weir.state.v1.Node
-	32, // 39: weir.command.v1.SetNodeOffline.time:type_name -> google.protobuf.Timestamp
-	40, // [40:40] is the sub-list for method output_type
-	40, // [40:40] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	33, // 26: weir.command.v1.AbortAllocations.time:type_name -> google.protobuf.Timestamp
+	33, // 27: weir.command.v1.SuspendOperation.time:type_name -> google.protobuf.Timestamp
+	33, // 28: weir.command.v1.ResumeOperation.time:type_name -> google.protobuf.Timestamp
+	33, // 29: weir.command.v1.AbortOperation.time:type_name -> google.protobuf.Timestamp
+	33, // 30: weir.command.v1.CompleteOperation.time:type_name -> google.protobuf.Timestamp
+	39, // 31: weir.command.v1.CreatePool.pool:type_name -> weir.state.v1.Pool
+	33, // 32: weir.command.v1.CreatePool.time:type_name -> google.protobuf.Timestamp
+	39, // 33: weir.command.v1.SetPool.pool:type_name -> weir.state.v1.Pool
+	33, // 34: weir.command.v1.SetPool.time:type_name -> google.protobuf.Timestamp
+	33, // 35: weir.command.v1.RemovePool.time:type_name -> google.protobuf.Timestamp
+	39, // 36: weir.command.v1.PoolResult.pool:type_name -> weir.state.v1.Pool
+	33, // 37: weir.command.v1.RegisterNode.time:type_name -> google.protobuf.Timestamp
+	40, // 38: weir.command.v1.RegisterNode.node:type_name -> weir.state.v1.Node
+	33, // 39: weir.command.v1.SetNodeOffline.time:type_name -> google.protobuf.Timestamp
+	41, // 40: weir.command.v1.StopJobs.order:type_name -> weir.state.v1.StopOrder
+	41, // [41:41] is the sub-list for method output_type
+	41, // [41:41] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_commandpb_command_proto_init() }
@@ -2423,7 +2492,7 @@ func file_commandpb_command_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commandpb_command_proto_rawDesc), len(file_commandpb_command_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   32,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -640,9 +640,12 @@ type Operation struct {
 	FailedJobCount int64          `protobuf:"varint,18,opt,name=failed_job_count,json=failedJobCount,proto3" json:"failed_job_count,omitempty"`
 	// The terminal state that a finishing operation goes to is fixed by state;
 	// result says why.
-	LastIndex     uint64 `protobuf:"varint,19,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	LastIndex uint64 `protobuf:"varint,19,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`
+	// Jobs granted up to this log index are to be aborted: the operation was
+	// suspended with abort_running_jobs. 0: none.
+	AbortJobsUntilIndex uint64 `protobuf:"varint,20,opt,name=abort_jobs_until_index,json=abortJobsUntilIndex,proto3" json:"abort_jobs_until_index,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *Operation) Reset() {
@@ -804,6 +807,13 @@ func (x *Operation) GetFailedJobCount() int64 {
 func (x *Operation) GetLastIndex() uint64 {
 	if x != nil {
 		return x.LastIndex
+	}
+	return 0
+}
+
+func (x *Operation) GetAbortJobsUntilIndex() uint64 {
+	if x != nil {
+		return x.AbortJobsUntilIndex
 	}
 	return 0
 }
@@ -1076,7 +1086,9 @@ type Allocation struct {
 	GrantIndex uint64                 `protobuf:"varint,9,opt,name=grant_index,json=grantIndex,proto3" json:"grant_index,omitempty"`
 	StartTime  *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	// How many attempts of this cookie came before.
-	Attempt       int32 `protobuf:"varint,11,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Attempt int32 `protobuf:"varint,11,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// Not set: the job may run on. Set: its node is to end it.
+	Stop          *StopOrder `protobuf:"bytes,12,opt,name=stop,proto3" json:"stop,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1188,6 +1200,85 @@ func (x *Allocation) GetAttempt() int32 {
 	return 0
 }
 
+func (x *Allocation) GetStop() *StopOrder {
+	if x != nil {
+		return x.Stop
+	}
+	return nil
+}
+
+// StopOrder tells a node to end a job.
+type StopOrder struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// An abort reason.
+	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	// For people.
+	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	// From SIGTERM to the kill; 0: at once.
+	GraceMillis   int64                  `protobuf:"varint,3,opt,name=grace_millis,json=graceMillis,proto3" json:"grace_millis,omitempty"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StopOrder) Reset() {
+	*x = StopOrder{}
+	mi := &file_statepb_state_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StopOrder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StopOrder) ProtoMessage() {}
+
+func (x *StopOrder) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StopOrder.ProtoReflect.Descriptor instead.
+func (*StopOrder) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *StopOrder) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *StopOrder) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *StopOrder) GetGraceMillis() int64 {
+	if x != nil {
+		return x.GraceMillis
+	}
+	return 0
+}
+
+func (x *StopOrder) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
 // FinishedJob is the record of an attempt that has ended.
 type FinishedJob struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -1214,7 +1305,7 @@ type FinishedJob struct {
 
 func (x *FinishedJob) Reset() {
 	*x = FinishedJob{}
-	mi := &file_statepb_state_proto_msgTypes[12]
+	mi := &file_statepb_state_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1226,7 +1317,7 @@ func (x *FinishedJob) String() string {
 func (*FinishedJob) ProtoMessage() {}
 
 func (x *FinishedJob) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[12]
+	mi := &file_statepb_state_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1239,7 +1330,7 @@ func (x *FinishedJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishedJob.ProtoReflect.Descriptor instead.
 func (*FinishedJob) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{12}
+	return file_statepb_state_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *FinishedJob) GetJobId() string {
@@ -1360,7 +1451,7 @@ type JobStatistics struct {
 
 func (x *JobStatistics) Reset() {
 	*x = JobStatistics{}
-	mi := &file_statepb_state_proto_msgTypes[13]
+	mi := &file_statepb_state_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1372,7 +1463,7 @@ func (x *JobStatistics) String() string {
 func (*JobStatistics) ProtoMessage() {}
 
 func (x *JobStatistics) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[13]
+	mi := &file_statepb_state_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1385,7 +1476,7 @@ func (x *JobStatistics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatistics.ProtoReflect.Descriptor instead.
 func (*JobStatistics) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{13}
+	return file_statepb_state_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *JobStatistics) GetMaxMemory() int64 {
@@ -1479,7 +1570,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_statepb_state_proto_msgTypes[14]
+	mi := &file_statepb_state_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1491,7 +1582,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[14]
+	mi := &file_statepb_state_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1504,7 +1595,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{14}
+	return file_statepb_state_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Node) GetId() string {
@@ -1594,7 +1685,7 @@ type Pool struct {
 
 func (x *Pool) Reset() {
 	*x = Pool{}
-	mi := &file_statepb_state_proto_msgTypes[15]
+	mi := &file_statepb_state_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1606,7 +1697,7 @@ func (x *Pool) String() string {
 func (*Pool) ProtoMessage() {}
 
 func (x *Pool) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[15]
+	mi := &file_statepb_state_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1619,7 +1710,7 @@ func (x *Pool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pool.ProtoReflect.Descriptor instead.
 func (*Pool) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{15}
+	return file_statepb_state_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Pool) GetName() string {
@@ -1684,7 +1775,7 @@ type PoolTree struct {
 
 func (x *PoolTree) Reset() {
 	*x = PoolTree{}
-	mi := &file_statepb_state_proto_msgTypes[16]
+	mi := &file_statepb_state_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1696,7 +1787,7 @@ func (x *PoolTree) String() string {
 func (*PoolTree) ProtoMessage() {}
 
 func (x *PoolTree) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[16]
+	mi := &file_statepb_state_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1709,7 +1800,7 @@ func (x *PoolTree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolTree.ProtoReflect.Descriptor instead.
 func (*PoolTree) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{16}
+	return file_statepb_state_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PoolTree) GetName() string {
@@ -1745,7 +1836,7 @@ type Term struct {
 
 func (x *Term) Reset() {
 	*x = Term{}
-	mi := &file_statepb_state_proto_msgTypes[17]
+	mi := &file_statepb_state_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1757,7 +1848,7 @@ func (x *Term) String() string {
 func (*Term) ProtoMessage() {}
 
 func (x *Term) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[17]
+	mi := &file_statepb_state_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1770,7 +1861,7 @@ func (x *Term) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Term.ProtoReflect.Descriptor instead.
 func (*Term) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{17}
+	return file_statepb_state_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Term) GetTerm() uint64 {
@@ -1811,7 +1902,7 @@ type SnapshotHeader struct {
 
 func (x *SnapshotHeader) Reset() {
 	*x = SnapshotHeader{}
-	mi := &file_statepb_state_proto_msgTypes[18]
+	mi := &file_statepb_state_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1823,7 +1914,7 @@ func (x *SnapshotHeader) String() string {
 func (*SnapshotHeader) ProtoMessage() {}
 
 func (x *SnapshotHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[18]
+	mi := &file_statepb_state_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1836,7 +1927,7 @@ func (x *SnapshotHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotHeader.ProtoReflect.Descriptor instead.
 func (*SnapshotHeader) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{18}
+	return file_statepb_state_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SnapshotHeader) GetFormat() uint32 {
@@ -1896,7 +1987,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_statepb_state_proto_msgTypes[19]
+	mi := &file_statepb_state_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1908,7 +1999,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[19]
+	mi := &file_statepb_state_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1921,7 +2012,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{19}
+	return file_statepb_state_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Limits) GetArchivedOperations() int32 {
@@ -1978,7 +2069,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_statepb_state_proto_msgTypes[20]
+	mi := &file_statepb_state_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1990,7 +2081,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[20]
+	mi := &file_statepb_state_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2003,7 +2094,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{20}
+	return file_statepb_state_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Record) GetRecord() isRecord_Record {
@@ -2132,7 +2223,7 @@ type Archive struct {
 
 func (x *Archive) Reset() {
 	*x = Archive{}
-	mi := &file_statepb_state_proto_msgTypes[21]
+	mi := &file_statepb_state_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2144,7 +2235,7 @@ func (x *Archive) String() string {
 func (*Archive) ProtoMessage() {}
 
 func (x *Archive) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[21]
+	mi := &file_statepb_state_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2157,7 +2248,7 @@ func (x *Archive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Archive.ProtoReflect.Descriptor instead.
 func (*Archive) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{21}
+	return file_statepb_state_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Archive) GetOperationIds() []string {
@@ -2179,7 +2270,7 @@ type SnapshotFooter struct {
 
 func (x *SnapshotFooter) Reset() {
 	*x = SnapshotFooter{}
-	mi := &file_statepb_state_proto_msgTypes[22]
+	mi := &file_statepb_state_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2191,7 +2282,7 @@ func (x *SnapshotFooter) String() string {
 func (*SnapshotFooter) ProtoMessage() {}
 
 func (x *SnapshotFooter) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[22]
+	mi := &file_statepb_state_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2204,7 +2295,7 @@ func (x *SnapshotFooter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotFooter.ProtoReflect.Descriptor instead.
 func (*SnapshotFooter) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{22}
+	return file_statepb_state_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SnapshotFooter) GetRecords() uint64 {
@@ -2289,7 +2380,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\n" +
 	"Assignment\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12\x14\n" +
-	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"\xfd\x05\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"\xb2\x06\n" +
 	"\tOperation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x120\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1c.weir.state.v1.OperationSpecR\x04spec\x12\x14\n" +
@@ -2316,7 +2407,8 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\rfinished_jobs\x18\x11 \x03(\v2\x1a.weir.state.v1.FinishedJobR\ffinishedJobs\x12(\n" +
 	"\x10failed_job_count\x18\x12 \x01(\x03R\x0efailedJobCount\x12\x1d\n" +
 	"\n" +
-	"last_index\x18\x13 \x01(\x04R\tlastIndex\"\xad\x02\n" +
+	"last_index\x18\x13 \x01(\x04R\tlastIndex\x123\n" +
+	"\x16abort_jobs_until_index\x18\x14 \x01(\x04R\x13abortJobsUntilIndex\"\xad\x02\n" +
 	"\x04Task\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x121\n" +
 	"\apending\x18\x02 \x03(\v2\x17.weir.state.v1.IntervalR\apending\x125\n" +
@@ -2342,7 +2434,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\n" +
 	"cpu_micros\x18\x02 \x01(\x03R\tcpuMicros\x12\x1d\n" +
 	"\n" +
-	"run_millis\x18\x03 \x01(\x03R\trunMillis\"\xfe\x02\n" +
+	"run_millis\x18\x03 \x01(\x03R\trunMillis\"\xac\x03\n" +
 	"\n" +
 	"Allocation\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12!\n" +
@@ -2359,7 +2451,13 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\n" +
 	"start_time\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x12\x18\n" +
-	"\aattempt\x18\v \x01(\x05R\aattempt\"\xde\x03\n" +
+	"\aattempt\x18\v \x01(\x05R\aattempt\x12,\n" +
+	"\x04stop\x18\f \x01(\v2\x18.weir.state.v1.StopOrderR\x04stop\"\x90\x01\n" +
+	"\tStopOrder\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\x12!\n" +
+	"\fgrace_millis\x18\x03 \x01(\x03R\vgraceMillis\x12.\n" +
+	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xde\x03\n" +
 	"\vFinishedJob\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\tR\x04task\x12\x16\n" +
@@ -2470,7 +2568,7 @@ func file_statepb_state_proto_rawDescGZIP() []byte {
 	return file_statepb_state_proto_rawDescData
 }
 
-var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_statepb_state_proto_goTypes = []any{
 	(*Resources)(nil),             // 0: weir.state.v1.Resources
 	(*OperationSpec)(nil),         // 1: weir.state.v1.OperationSpec
@@ -2484,75 +2582,78 @@ var file_statepb_state_proto_goTypes = []any{
 	(*JobCounters)(nil),           // 9: weir.state.v1.JobCounters
 	(*JobTotals)(nil),             // 10: weir.state.v1.JobTotals
 	(*Allocation)(nil),            // 11: weir.state.v1.Allocation
-	(*FinishedJob)(nil),           // 12: weir.state.v1.FinishedJob
-	(*JobStatistics)(nil),         // 13: weir.state.v1.JobStatistics
-	(*Node)(nil),                  // 14: weir.state.v1.Node
-	(*Pool)(nil),                  // 15: weir.state.v1.Pool
-	(*PoolTree)(nil),              // 16: weir.state.v1.PoolTree
-	(*Term)(nil),                  // 17: weir.state.v1.Term
-	(*SnapshotHeader)(nil),        // 18: weir.state.v1.SnapshotHeader
-	(*Limits)(nil),                // 19: weir.state.v1.Limits
-	(*Record)(nil),                // 20: weir.state.v1.Record
-	(*Archive)(nil),               // 21: weir.state.v1.Archive
-	(*SnapshotFooter)(nil),        // 22: weir.state.v1.SnapshotFooter
-	nil,                           // 23: weir.state.v1.TaskSpec.EnvironmentEntry
-	nil,                           // 24: weir.state.v1.Error.AttributesEntry
-	nil,                           // 25: weir.state.v1.OperationEvent.AttributesEntry
-	nil,                           // 26: weir.state.v1.JobCounters.AbortedByReasonEntry
-	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
+	(*StopOrder)(nil),             // 12: weir.state.v1.StopOrder
+	(*FinishedJob)(nil),           // 13: weir.state.v1.FinishedJob
+	(*JobStatistics)(nil),         // 14: weir.state.v1.JobStatistics
+	(*Node)(nil),                  // 15: weir.state.v1.Node
+	(*Pool)(nil),                  // 16: weir.state.v1.Pool
+	(*PoolTree)(nil),              // 17: weir.state.v1.PoolTree
+	(*Term)(nil),                  // 18: weir.state.v1.Term
+	(*SnapshotHeader)(nil),        // 19: weir.state.v1.SnapshotHeader
+	(*Limits)(nil),                // 20: weir.state.v1.Limits
+	(*Record)(nil),                // 21: weir.state.v1.Record
+	(*Archive)(nil),               // 22: weir.state.v1.Archive
+	(*SnapshotFooter)(nil),        // 23: weir.state.v1.SnapshotFooter
+	nil,                           // 24: weir.state.v1.TaskSpec.EnvironmentEntry
+	nil,                           // 25: weir.state.v1.Error.AttributesEntry
+	nil,                           // 26: weir.state.v1.OperationEvent.AttributesEntry
+	nil,                           // 27: weir.state.v1.JobCounters.AbortedByReasonEntry
+	(*durationpb.Duration)(nil),   // 28: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
 }
 var file_statepb_state_proto_depIdxs = []int32{
-	27, // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
+	28, // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
 	2,  // 1: weir.state.v1.OperationSpec.tasks:type_name -> weir.state.v1.TaskSpec
-	23, // 2: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
-	27, // 3: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
-	24, // 4: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
+	24, // 2: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
+	28, // 3: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
+	25, // 4: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
 	4,  // 5: weir.state.v1.Error.inner:type_name -> weir.state.v1.Error
-	28, // 6: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	25, // 7: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
+	29, // 6: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	26, // 7: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
 	1,  // 8: weir.state.v1.Operation.spec:type_name -> weir.state.v1.OperationSpec
-	28, // 9: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	28, // 10: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	29, // 9: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	29, // 10: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	5,  // 11: weir.state.v1.Operation.events:type_name -> weir.state.v1.OperationEvent
 	6,  // 12: weir.state.v1.Operation.assignment:type_name -> weir.state.v1.Assignment
 	8,  // 13: weir.state.v1.Operation.tasks:type_name -> weir.state.v1.Task
 	4,  // 14: weir.state.v1.Operation.result:type_name -> weir.state.v1.Error
-	12, // 15: weir.state.v1.Operation.finished_jobs:type_name -> weir.state.v1.FinishedJob
+	13, // 15: weir.state.v1.Operation.finished_jobs:type_name -> weir.state.v1.FinishedJob
 	3,  // 16: weir.state.v1.Task.pending:type_name -> weir.state.v1.Interval
 	3,  // 17: weir.state.v1.Task.completed:type_name -> weir.state.v1.Interval
 	0,  // 18: weir.state.v1.Task.job_resources:type_name -> weir.state.v1.Resources
 	9,  // 19: weir.state.v1.Task.counters:type_name -> weir.state.v1.JobCounters
 	10, // 20: weir.state.v1.Task.totals:type_name -> weir.state.v1.JobTotals
-	26, // 21: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
+	27, // 21: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
 	0,  // 22: weir.state.v1.Allocation.resources:type_name -> weir.state.v1.Resources
-	28, // 23: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
-	4,  // 24: weir.state.v1.FinishedJob.error:type_name -> weir.state.v1.Error
-	28, // 25: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
-	28, // 26: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
-	13, // 27: weir.state.v1.FinishedJob.statistics:type_name -> weir.state.v1.JobStatistics
-	0,  // 28: weir.state.v1.Node.resources:type_name -> weir.state.v1.Resources
-	28, // 29: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	28, // 30: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
-	28, // 31: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
-	28, // 32: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
-	15, // 33: weir.state.v1.PoolTree.pools:type_name -> weir.state.v1.Pool
-	28, // 34: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
-	17, // 35: weir.state.v1.SnapshotHeader.term:type_name -> weir.state.v1.Term
-	28, // 36: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
-	19, // 37: weir.state.v1.SnapshotHeader.limits:type_name -> weir.state.v1.Limits
-	18, // 38: weir.state.v1.Record.header:type_name -> weir.state.v1.SnapshotHeader
-	16, // 39: weir.state.v1.Record.tree:type_name -> weir.state.v1.PoolTree
-	7,  // 40: weir.state.v1.Record.operation:type_name -> weir.state.v1.Operation
-	11, // 41: weir.state.v1.Record.allocation:type_name -> weir.state.v1.Allocation
-	14, // 42: weir.state.v1.Record.node:type_name -> weir.state.v1.Node
-	21, // 43: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
-	22, // 44: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
-	45, // [45:45] is the sub-list for method output_type
-	45, // [45:45] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	29, // 23: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
+	12, // 24: weir.state.v1.Allocation.stop:type_name -> weir.state.v1.StopOrder
+	29, // 25: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
+	4,  // 26: weir.state.v1.FinishedJob.error:type_name -> weir.state.v1.Error
+	29, // 27: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
+	29, // 28: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
+	14, // 29: weir.state.v1.FinishedJob.statistics:type_name -> weir.state.v1.JobStatistics
+	0,  // 30: weir.state.v1.Node.resources:type_name -> weir.state.v1.Resources
+	29, // 31: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	29, // 32: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
+	29, // 33: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
+	29, // 34: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
+	16, // 35: weir.state.v1.PoolTree.pools:type_name -> weir.state.v1.Pool
+	29, // 36: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
+	18, // 37: weir.state.v1.SnapshotHeader.term:type_name -> weir.state.v1.Term
+	29, // 38: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
+	20, // 39: weir.state.v1.SnapshotHeader.limits:type_name -> weir.state.v1.Limits
+	19, // 40: weir.state.v1.Record.header:type_name -> weir.state.v1.SnapshotHeader
+	17, // 41: weir.state.v1.Record.tree:type_name -> weir.state.v1.PoolTree
+	7,  // 42: weir.state.v1.Record.operation:type_name -> weir.state.v1.Operation
+	11, // 43: weir.state.v1.Record.allocation:type_name -> weir.state.v1.Allocation
+	15, // 44: weir.state.v1.Record.node:type_name -> weir.state.v1.Node
+	22, // 45: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
+	23, // 46: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
+	47, // [47:47] is the sub-list for method output_type
+	47, // [47:47] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_statepb_state_proto_init() }
@@ -2561,8 +2662,8 @@ func file_statepb_state_proto_init() {
 		return
 	}
 	file_statepb_state_proto_msgTypes[1].OneofWrappers = []any{}
-	file_statepb_state_proto_msgTypes[15].OneofWrappers = []any{}
-	file_statepb_state_proto_msgTypes[20].OneofWrappers = []any{
+	file_statepb_state_proto_msgTypes[16].OneofWrappers = []any{}
+	file_statepb_state_proto_msgTypes[21].OneofWrappers = []any{
 		(*Record_Header)(nil),
 		(*Record_Tree)(nil),
 		(*Record_Operation)(nil),
@@ -2577,7 +2678,7 @@ func file_statepb_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_statepb_state_proto_rawDesc), len(file_statepb_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   27,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -42,6 +42,7 @@ const (
 	RemovePool        Kind = 17
 	RegisterNode      Kind = 18
 	SetNodeOffline    Kind = 19
+	StopJobs          Kind = 20
 )
 
 // kinds lists every command: its number, its name in logs, and its message.
@@ -69,6 +70,7 @@ var kinds = []struct {
 	{RemovePool, "remove_pool", func() proto.Message { return new(commandpb.RemovePool) }},
 	{RegisterNode, "register_node", func() proto.Message { return new(commandpb.RegisterNode) }},
 	{SetNodeOffline, "set_node_offline", func() proto.Message { return new(commandpb.SetNodeOffline) }},
+	{StopJobs, "stop_jobs", func() proto.Message { return new(commandpb.StopJobs) }},
 }
 
 // ErrUnknownKind is returned for a command whose number this version does not
