@@ -1,0 +1,2 @@
+// Package actorpb holds what actors on different machines say to each other.
+package actorpb

@@ -1,0 +1,2 @@
+// Package apipb holds the public API.
+package apipb

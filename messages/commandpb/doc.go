@@ -1,0 +1,2 @@
+// Package commandpb holds the commands of the replicated log and their results.
+package commandpb
