@@ -33,6 +33,12 @@ const (
 	CodeMaxFailedJobs Code = 215
 	// CodeFailedToPrepare: the operation could not be prepared.
 	CodeFailedToPrepare Code = 216
+	// CodeTimeLimitExceeded: the operation ran for as long as its time_limit.
+	CodeTimeLimitExceeded Code = 230
+	// CodeAbortedByUser: a user aborted the operation.
+	CodeAbortedByUser Code = 231
+	// CodeJobFailed: a job ended by itself, but not well.
+	CodeJobFailed Code = 232
 )
 
 var codeNames = map[Code]string{
@@ -48,6 +54,9 @@ var codeNames = map[Code]string{
 	CodePoolTreesUnspecified:  "pool_trees_unspecified",
 	CodeMaxFailedJobs:         "max_failed_jobs",
 	CodeFailedToPrepare:       "failed_to_prepare",
+	CodeTimeLimitExceeded:     "time_limit_exceeded",
+	CodeAbortedByUser:         "aborted_by_user",
+	CodeJobFailed:             "job_failed",
 }
 
 // String returns the name of the code in the API, such as "max_failed_jobs".
@@ -60,7 +69,7 @@ func (c Code) String() string {
 
 // ParseCode returns the code with this name.
 func ParseCode(name string) (Code, error) {
-	for c := CodeNoSuchOperation; c <= CodeFailedToPrepare; c++ {
+	for c := CodeNoSuchOperation; c <= CodeJobFailed; c++ {
 		if codeNames[c] == name && name != "" {
 			return c, nil
 		}
