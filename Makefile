@@ -9,7 +9,6 @@ TESTFLAGS ?= -timeout 15m
 TOOLS    := $(CURDIR)/bin/tools
 GOLANGCI := $(TOOLS)/golangci-lint-v2.15.0
 BUF      := $(TOOLS)/buf-v1.65.0
-PLUGINS  := $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-connect-go
 
 .DEFAULT_GOAL := help
 .PHONY: help run up down build test race lint proto verify bench fuzz clean
@@ -39,14 +38,14 @@ race: ## Run every test under the race detector
 lint: $(GOLANGCI) ## Run golangci-lint
 	$(GOLANGCI) run ./...
 
-proto: $(BUF) $(PLUGINS) ## Generate the code of messages/ anew
-	cd messages && PATH="$(TOOLS):$$PATH" $(BUF) generate
+proto: $(BUF) ## Generate the code of messages/ anew
+	cd messages && $(BUF) generate
 
-verify: $(GOLANGCI) $(BUF) $(PLUGINS) ## Check format, vet, lint, generated code, import rules, go.mod
+verify: $(GOLANGCI) $(BUF) ## Check format, vet, lint, generated code, import rules, go.mod
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
 	$(GOLANGCI) run ./...
-	PATH="$(TOOLS):$$PATH" .ci/generated $(BUF)
+	.ci/generated $(BUF)
 	$(GO) test -run TestArchitecture .
 	$(GO) mod tidy -diff
 
@@ -62,7 +61,7 @@ fuzz: ## Run each fuzz target for FUZZTIME (30s)
 
 clean: ## Remove built programs and test leftovers; the tools in bin/tools stay
 	rm -f bin/weir bin/weir-jobproxy
-	find . -name '*.test' -type f -delete -o -name '*.out' -type f -delete
+	git clean -fqX -- '*.test' '*.out'
 
 $(GOLANGCI):
 	GOBIN=$(TOOLS)/new $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(patsubst $(TOOLS)/golangci-lint-%,%,$@)
@@ -71,10 +70,3 @@ $(GOLANGCI):
 $(BUF):
 	GOBIN=$(TOOLS)/new $(GO) install github.com/bufbuild/buf/cmd/buf@$(patsubst $(TOOLS)/buf-%,%,$@)
 	mv $(TOOLS)/new/buf $@
-
-# The plugins are those of the protobuf and Connect versions that go.mod pins.
-$(TOOLS)/protoc-gen-go: go.mod
-	$(GO) build -o $@ google.golang.org/protobuf/cmd/protoc-gen-go
-
-$(TOOLS)/protoc-gen-connect-go: go.mod
-	$(GO) build -o $@ connectrpc.com/connect/cmd/protoc-gen-connect-go
