@@ -1,0 +1,298 @@
+package identity
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Names of the files in an authority's and in a credentials folder.
+const (
+	authorityCertFile = "ca.crt"
+	authorityKeyFile  = "ca.key"
+	certFile          = "tls.crt"
+	keyFile           = "tls.key"
+	gossipKeyFile     = "gossip.key"
+)
+
+const (
+	// DefaultValidity is how long an issued certificate is valid unless
+	// stated otherwise: long enough to renew by hand, short enough to be
+	// practised.
+	DefaultValidity = 365 * 24 * time.Hour
+
+	// authorityValidity is how long an authority's certificate is valid: its
+	// renewal touches every process, so it should outlive the machines.
+	authorityValidity = 10 * 365 * 24 * time.Hour
+
+	// backdate moves the start of validity into the past, so that a machine
+	// whose clock is a little behind accepts a fresh certificate.
+	backdate = 5 * time.Minute
+
+	// gossipKeySize selects AES-256 for gossip.
+	gossipKeySize = 32
+)
+
+// ErrExists is returned when a folder already holds what would be written.
+var ErrExists = errors.New("already exists")
+
+// Authority is a cluster's certificate authority.
+type Authority struct {
+	cluster   string
+	cert      *x509.Certificate
+	certPEM   []byte
+	key       *ecdsa.PrivateKey
+	gossipKey []byte
+}
+
+// CreateAuthority makes the authority of a new cluster in dir, which is made
+// if need be. An empty clusterID stands for a random one. It refuses to
+// overwrite an authority, with ErrExists.
+func CreateAuthority(dir, clusterID string) (*Authority, error) {
+	if clusterID == "" {
+		clusterID = randomClusterID()
+	}
+	if !wellFormed.MatchString(clusterID) {
+		return nil, fmt.Errorf("create authority %s: %w", dir, malformed("cluster id", clusterID))
+	}
+	if err := prepareFolder(dir, authorityCertFile, authorityKeyFile, gossipKeyFile); err != nil {
+		return nil, fmt.Errorf("create authority: %w", err)
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("create authority %s: %w", dir, err)
+	}
+	now := time.Now()
+	template := &x509.Certificate{
+		SerialNumber:          randomSerial(),
+		Subject:               pkix.Name{CommonName: "weir cluster " + clusterID},
+		NotBefore:             now.Add(-backdate),
+		NotAfter:              now.Add(authorityValidity),
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+		MaxPathLenZero:        true,
+		URIs:                  []*url.URL{{Scheme: scheme, Host: clusterID}},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		return nil, fmt.Errorf("create authority %s: %w", dir, err)
+	}
+	keyPEM, err := encodeKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("create authority %s: %w", dir, err)
+	}
+	gossipKey := make([]byte, gossipKeySize)
+	if _, err := rand.Read(gossipKey); err != nil {
+		return nil, fmt.Errorf("create authority %s: %w", dir, err)
+	}
+	// The certificate is written last: a folder without it is no authority.
+	for _, file := range []newFile{
+		{authorityKeyFile, keyPEM, 0o600},
+		{gossipKeyFile, gossipKey, 0o600},
+		{authorityCertFile, encodeCert(der), 0o644},
+	} {
+		if err := file.writeTo(dir); err != nil {
+			return nil, fmt.Errorf("create authority: %w", err)
+		}
+	}
+	return OpenAuthority(dir)
+}
+
+// OpenAuthority reads the authority that CreateAuthority left in dir.
+func OpenAuthority(dir string) (*Authority, error) {
+	cert, certPEM, err := readCert(filepath.Join(dir, authorityCertFile))
+	if err != nil {
+		return nil, fmt.Errorf("open authority: %w", err)
+	}
+	key, err := readKey(filepath.Join(dir, authorityKeyFile))
+	if err != nil {
+		return nil, fmt.Errorf("open authority: %w", err)
+	}
+	if !key.PublicKey.Equal(cert.PublicKey) {
+		return nil, fmt.Errorf("open authority %s: %s does not belong to %s: restore both from one backup", dir, authorityKeyFile, authorityCertFile)
+	}
+	cluster, err := clusterOfAuthority(cert)
+	if err != nil {
+		return nil, fmt.Errorf("open authority %s: %w", filepath.Join(dir, authorityCertFile), err)
+	}
+	gossipKey, err := readGossipKey(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open authority: %w", err)
+	}
+	return &Authority{cluster: cluster, cert: cert, certPEM: certPEM, key: key, gossipKey: gossipKey}, nil
+}
+
+// Cluster returns the id of the cluster that the authority belongs to.
+func (a *Authority) Cluster() string { return a.cluster }
+
+// Issue writes a credentials folder for id to dir, which is made if need be.
+// An empty id.Cluster stands for the authority's own; another one is refused.
+// hosts are the DNS names and IP addresses that the process can be reached at;
+// cluster processes do not check them, other TLS clients do. A validity of
+// zero stands for DefaultValidity. It refuses to overwrite credentials, with
+// ErrExists.
+func (a *Authority) Issue(dir string, id Identity, hosts []string, validity time.Duration) error {
+	if id.Cluster == "" {
+		id.Cluster = a.cluster
+	}
+	if err := a.checkIssue(id, validity); err != nil {
+		return fmt.Errorf("issue certificate %s: %w", id, err)
+	}
+	if validity == 0 {
+		validity = DefaultValidity
+	}
+	if err := prepareFolder(dir, authorityCertFile, certFile, keyFile, gossipKeyFile); err != nil {
+		return fmt.Errorf("issue certificate %s: %w", id, err)
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return fmt.Errorf("issue certificate %s: %w", id, err)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, a.leaf(id, hosts, validity), a.cert, &key.PublicKey, a.key)
+	if err != nil {
+		return fmt.Errorf("issue certificate %s: %w", id, err)
+	}
+	keyPEM, err := encodeKey(key)
+	if err != nil {
+		return fmt.Errorf("issue certificate %s: %w", id, err)
+	}
+	files := []newFile{{authorityCertFile, a.certPEM, 0o644}, {keyFile, keyPEM, 0o600}}
+	if id.Role == Replica {
+		files = append(files, newFile{gossipKeyFile, a.gossipKey, 0o600})
+	}
+	files = append(files, newFile{certFile, encodeCert(der), 0o644})
+	for _, file := range files {
+		if err := file.writeTo(dir); err != nil {
+			return fmt.Errorf("issue certificate %s: %w", id, err)
+		}
+	}
+	return nil
+}
+
+func (a *Authority) checkIssue(id Identity, validity time.Duration) error {
+	if err := id.Validate(); err != nil {
+		return err
+	}
+	if id.Cluster != a.cluster {
+		return fmt.Errorf("%w: this authority belongs to cluster %q", ErrWrongCluster, a.cluster)
+	}
+	if validity < 0 {
+		return fmt.Errorf("validity %v: must not be negative", validity)
+	}
+	return nil
+}
+
+func (a *Authority) leaf(id Identity, hosts []string, validity time.Duration) *x509.Certificate {
+	now := time.Now()
+	// Invariant: a leaf never outlives its authority.
+	until := now.Add(validity)
+	if until.After(a.cert.NotAfter) {
+		until = a.cert.NotAfter
+	}
+	template := &x509.Certificate{
+		SerialNumber:          randomSerial(),
+		Subject:               pkix.Name{CommonName: id.Role.String() + " " + id.Name},
+		NotBefore:             now.Add(-backdate),
+		NotAfter:              until,
+		KeyUsage:              x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		BasicConstraintsValid: true,
+		URIs:                  []*url.URL{id.uri()},
+	}
+	if id.Role == Replica {
+		// Only replicas listen, so only they can prove to be a server.
+		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
+	}
+	for _, host := range hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, host)
+		}
+	}
+	return template
+}
+
+func clusterOfAuthority(cert *x509.Certificate) (string, error) {
+	if cert.IsCA && len(cert.URIs) == 1 && cert.URIs[0].Scheme == scheme && wellFormed.MatchString(cert.URIs[0].Host) {
+		return cert.URIs[0].Host, nil
+	}
+	return "", errors.New("is not the certificate of a weir authority")
+}
+
+// newFile is a file to be written once.
+type newFile struct {
+	name    string
+	content []byte
+	mode    fs.FileMode
+}
+
+func (f newFile) writeTo(dir string) error {
+	path := filepath.Join(dir, f.name)
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, f.mode)
+	if err != nil {
+		return err
+	}
+	if _, err = file.Write(f.content); err == nil {
+		err = file.Sync()
+	}
+	if closeErr := file.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}
+
+// prepareFolder makes dir and checks that it holds none of the files.
+func prepareFolder(dir string, files ...string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for _, name := range files {
+		path := filepath.Join(dir, name)
+		if _, err := os.Lstat(path); err == nil {
+			return fmt.Errorf("%s: %w: choose another folder, or remove it first", path, ErrExists)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+func encodeCert(der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
+}
+
+func randomClusterID() string {
+	var id [8]byte
+	_, _ = rand.Read(id[:]) // Never fails, by the contract of crypto/rand.
+	return hex.EncodeToString(id[:])
+}
+
+func randomSerial() *big.Int {
+	var serial [16]byte
+	_, _ = rand.Read(serial[:]) // Never fails, by the contract of crypto/rand.
+	serial[0] &= 0x7f           // Serial numbers are positive.
+	return new(big.Int).SetBytes(serial[:])
+}

@@ -1,0 +1,137 @@
+package identity
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+// Role is what a process is in its cluster, and so what others let it do.
+type Role uint8
+
+// The roles. The zero Role is none of them and is never accepted.
+const (
+	// Replica is a server: raft voter, gossip member, public API.
+	Replica Role = iota + 1
+	// Agent runs jobs on one node and speaks for that node only.
+	Agent
+	// Client submits operations and reads their state.
+	Client
+	// Operator is a client that may also change pools, nodes and membership.
+	Operator
+)
+
+var roleNames = map[Role]string{
+	Replica:  "replica",
+	Agent:    "agent",
+	Client:   "client",
+	Operator: "operator",
+}
+
+// Roles returns every role, in the order of declaration.
+func Roles() []Role { return []Role{Replica, Agent, Client, Operator} }
+
+// String returns the role's name as it stands in certificates.
+func (r Role) String() string {
+	if name, ok := roleNames[r]; ok {
+		return name
+	}
+	return fmt.Sprintf("role(%d)", uint8(r))
+}
+
+// ParseRole returns the role called name.
+func ParseRole(name string) (Role, error) {
+	for _, role := range Roles() {
+		if roleNames[role] == name {
+			return role, nil
+		}
+	}
+	return 0, fmt.Errorf("parse role %q: must be one of replica, agent, client, operator", name)
+}
+
+// Identity names one process of one cluster.
+type Identity struct {
+	// Cluster is the id of the cluster that the process belongs to.
+	Cluster string
+	// Role is what the process is there.
+	Role Role
+	// Name tells processes of one role apart: a replica id, a node's name, a
+	// user's name.
+	Name string
+}
+
+// scheme is the URI scheme of identities in certificates.
+const scheme = "weir"
+
+// wellFormed is what cluster ids and names are made of: safe in URIs, file
+// names and logs, and at most 63 bytes, which bounds gossip packet overhead.
+var wellFormed = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
+
+// Validate returns an error that names the first malformed part of id.
+func (id Identity) Validate() error {
+	switch {
+	case !wellFormed.MatchString(id.Cluster):
+		return malformed("cluster id", id.Cluster)
+	case roleNames[id.Role] == "":
+		return fmt.Errorf("identity: %v: must be one of replica, agent, client, operator", id.Role)
+	case !wellFormed.MatchString(id.Name):
+		return malformed(id.Role.String()+" name", id.Name)
+	}
+	return nil
+}
+
+func malformed(what, value string) error {
+	return fmt.Errorf("identity: %s %q: must be 1 to 63 letters, digits, '.', '_' or '-', with a letter or digit first and last", what, value)
+}
+
+// String returns the identity's URI, weir://<cluster>/<role>/<name>.
+func (id Identity) String() string {
+	return scheme + "://" + id.Cluster + "/" + id.Role.String() + "/" + id.Name
+}
+
+func (id Identity) uri() *url.URL {
+	return &url.URL{Scheme: scheme, Host: id.Cluster, Path: "/" + id.Role.String() + "/" + id.Name}
+}
+
+// Parse returns the identity that the URI text spells.
+func Parse(text string) (Identity, error) {
+	rest, ok := strings.CutPrefix(text, scheme+"://")
+	parts := strings.Split(rest, "/")
+	if !ok || len(parts) != 3 {
+		return Identity{}, fmt.Errorf("parse identity %q: must be weir://<cluster>/<role>/<name>", text)
+	}
+	role, err := ParseRole(parts[1])
+	if err != nil {
+		return Identity{}, fmt.Errorf("parse identity %q: %w", text, err)
+	}
+	id := Identity{Cluster: parts[0], Role: role, Name: parts[2]}
+	if err := id.Validate(); err != nil {
+		return Identity{}, fmt.Errorf("parse identity %q: %w", text, err)
+	}
+	return id, nil
+}
+
+// ofCertificate returns the one identity that cert carries.
+func ofCertificate(cert *x509.Certificate) (Identity, error) {
+	var found []Identity
+	for _, uri := range cert.URIs {
+		if uri.Scheme != scheme {
+			continue
+		}
+		id, err := Parse(uri.String())
+		if err != nil {
+			return Identity{}, err
+		}
+		found = append(found, id)
+	}
+	switch len(found) {
+	case 0:
+		return Identity{}, fmt.Errorf("certificate of %q: %w", cert.Subject, errors.New("carries no weir:// identity"))
+	case 1:
+		return found[0], nil
+	}
+	return Identity{}, fmt.Errorf("certificate of %q: carries %d weir:// identities, want one", cert.Subject, len(found))
+}

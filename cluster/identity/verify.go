@@ -1,0 +1,171 @@
+package identity
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+var (
+	// ErrNoCertificate is returned when a peer shows no certificate.
+	ErrNoCertificate = errors.New("no certificate")
+	// ErrForeignAuthority is returned for a certificate of another authority.
+	ErrForeignAuthority = errors.New("certificate of a foreign authority")
+	// ErrExpired is returned for a certificate whose validity is over.
+	ErrExpired = errors.New("certificate has expired")
+	// ErrNotYetValid is returned for a certificate whose validity is to come.
+	ErrNotYetValid = errors.New("certificate is not yet valid")
+	// ErrWrongCluster is returned for a certificate of another cluster.
+	ErrWrongCluster = errors.New("wrong cluster")
+	// ErrWrongRole is returned for a role that has no business here.
+	ErrWrongRole = errors.New("wrong role")
+	// ErrRefused is returned when the peer refused our own certificate.
+	ErrRefused = errors.New("refused by the peer")
+)
+
+// ServerConfig returns the configuration of a TLS server that talks with the
+// allowed roles of its own cluster and with no one else.
+func (c *Credentials) ServerConfig(allowed ...Role) *tls.Config {
+	return c.ServerConfigFor(func(string) []Role { return allowed })
+}
+
+// ServerConfigFor is ServerConfig for a server of several protocols: allowed
+// is asked with the protocol that ALPN chose, "" if none. The caller sets
+// NextProtos.
+func (c *Credentials) ServerConfigFor(allowed func(protocol string) []Role) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return &c.current.Load().cert, nil
+		},
+		// The chain is verified by VerifyConnection, which can say precisely
+		// what is wrong.
+		ClientAuth: tls.RequireAnyClientCert,
+		VerifyConnection: func(state tls.ConnectionState) error {
+			return c.verifyPeer(state, x509.ExtKeyUsageClientAuth, allowed(state.NegotiatedProtocol))
+		},
+		// Each connection verifies the peer's certificate as it is now.
+		SessionTicketsDisabled: true,
+	}
+}
+
+// ClientConfig returns the configuration of a TLS client that talks with
+// peers of its own cluster and of the role want only. The peer's host name is
+// not checked.
+func (c *Credentials) ClientConfig(want Role) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13,
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return &c.current.Load().cert, nil
+		},
+		// Host names say nothing about a cluster's processes. VerifyConnection
+		// verifies all the rest, and cluster and role in the name's stead.
+		InsecureSkipVerify: true,
+		VerifyConnection: func(state tls.ConnectionState) error {
+			return c.verifyPeer(state, x509.ExtKeyUsageServerAuth, []Role{want})
+		},
+	}
+}
+
+func (c *Credentials) verifyPeer(state tls.ConnectionState, usage x509.ExtKeyUsage, allowed []Role) error {
+	peer, err := verifyChain(state.PeerCertificates, c.current.Load().roots, usage, time.Now())
+	if err != nil {
+		return err
+	}
+	if peer.Cluster != c.self.Cluster {
+		return fmt.Errorf("%w: %s: this is cluster %q", ErrWrongCluster, peer, c.self.Cluster)
+	}
+	if !slices.Contains(allowed, peer.Role) {
+		return fmt.Errorf("%w: %s: want one of %v", ErrWrongRole, peer, allowed)
+	}
+	return nil
+}
+
+// verifyChain verifies chain, the leaf first, and returns the leaf's identity.
+func verifyChain(chain []*x509.Certificate, roots *x509.CertPool, usage x509.ExtKeyUsage, now time.Time) (Identity, error) {
+	if len(chain) == 0 {
+		return Identity{}, ErrNoCertificate
+	}
+	leaf := chain[0]
+	id, err := ofCertificate(leaf)
+	if err != nil {
+		return Identity{}, fmt.Errorf("%w: %w", ErrForeignAuthority, err)
+	}
+	intermediates := x509.NewCertPool()
+	for _, cert := range chain[1:] {
+		intermediates.AddCert(cert)
+	}
+	_, err = leaf.Verify(x509.VerifyOptions{
+		Roots:         roots,
+		Intermediates: intermediates,
+		KeyUsages:     []x509.ExtKeyUsage{usage},
+		CurrentTime:   now,
+	})
+	var invalid x509.CertificateInvalidError
+	switch {
+	case err == nil:
+		return id, nil
+	case !errors.As(err, &invalid):
+		return Identity{}, fmt.Errorf("%w: %s: %w", ErrForeignAuthority, id, err)
+	case invalid.Reason == x509.IncompatibleUsage:
+		// Only a replica's certificate may stand for a server.
+		return Identity{}, fmt.Errorf("%w: %s: %w", ErrWrongRole, id, err)
+	case invalid.Reason != x509.Expired:
+		return Identity{}, fmt.Errorf("%s: %w", id, err)
+	case now.Before(invalid.Cert.NotBefore):
+		return Identity{}, fmt.Errorf("%w: %s is valid from %s on and it is %s now: check both clocks", ErrNotYetValid, id, stamp(invalid.Cert.NotBefore), stamp(now))
+	}
+	return Identity{}, fmt.Errorf("%w: %s was valid until %s and it is %s now", ErrExpired, id, stamp(invalid.Cert.NotAfter), stamp(now))
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// PeerIdentity returns the identity of the peer of a connection that a
+// ServerConfig or ClientConfig has verified.
+func PeerIdentity(state tls.ConnectionState) (Identity, error) {
+	if len(state.PeerCertificates) == 0 {
+		return Identity{}, fmt.Errorf("peer identity: %w", ErrNoCertificate)
+	}
+	id, err := ofCertificate(state.PeerCertificates[0])
+	if err != nil {
+		return Identity{}, fmt.Errorf("peer identity: %w", err)
+	}
+	return id, nil
+}
+
+// Explain returns err with the cause that crypto/tls hides: ErrNoCertificate
+// when a client showed none to this server, ErrRefused when the peer sent an
+// alert about our certificate. Other errors are returned as they are.
+func Explain(err error) error {
+	var alert tls.AlertError
+	var unexpected tls.RecordHeaderError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &unexpected):
+		return fmt.Errorf("plaintext where TLS is spoken: %w", err)
+	case errors.As(err, &alert) && isCertificateAlert(alert):
+		return fmt.Errorf("%w: its log says why: %w", ErrRefused, err)
+	case strings.Contains(err.Error(), "client didn't provide a certificate"):
+		return fmt.Errorf("%w: %w", ErrNoCertificate, err)
+	}
+	return err
+}
+
+// isCertificateAlert tells the alerts of RFC 8446, section 6.2, that speak of
+// the receiver's certificate.
+func isCertificateAlert(alert tls.AlertError) bool {
+	const (
+		badCertificate      = 42
+		certificateUnknown  = 46
+		unknownCA           = 48
+		accessDenied        = 49
+		certificateRequired = 116
+	)
+	return alert >= badCertificate && alert <= certificateUnknown ||
+		alert == unknownCA || alert == accessDenied || alert == certificateRequired
+}
