@@ -13,23 +13,26 @@ var goodTree = map[string]string{
 	"bin/x.go":   "not Go, and ignored",
 	"cpu.out":    "ignored",
 	"Makefile":   "",
-	"DESIGN.md": `# Design
-` + "```" + `
-cmd/weir/            the client and the servers
-cmd/weir-jobproxy/   supervises
-scheduling/          pure
-  engine/            decides
-raftstore/           replicated
-  state/             pure
-messages/            protobuf
-  commandpb/
-actors/              wires
-  node/ pool/        on the leader
-  agent/  agent/runner/  agent/runner/proxyproto/   on a node
-  remote/            carries
-` + "```" + `
-The folder secret/ is named here, outside of the map.
-`,
+	"DESIGN.md": strings.ReplaceAll(`# Design
+
+## Map
+
+| folder | what is in it |
+|---|---|
+| 'cmd/weir' | the client and the servers |
+| 'cmd/weir-jobproxy' | supervises |
+| 'scheduling/engine' | decides |
+| 'raftstore', 'raftstore/state', 'raftstore/command' | replicates |
+| 'messages/commandpb' | the log |
+| 'actors', 'actors/node', 'actors/remote' | acts, but not in 'actors/secret' |
+| 'actors/agent', 'actors/agent/runner/proxyproto' | on a node |
+
+## Lives
+
+| state | folder |
+|---|---|
+| 'actors/secret' | is named here, outside of the map |
+`, "'", "`"),
 	"cmd/weir/main.go": `// Command weir is everything.
 package main
 
@@ -306,7 +309,7 @@ var badExamples = map[string]struct {
 		"map", "actors/secret/x.go:2", "folder actors/secret is not in DESIGN.md's map",
 	},
 	"no map": {
-		"DESIGN.md", "# Design\nactors/ and so on\n",
+		"DESIGN.md", "# Design\n\n## Folders\n\n| `actors` | and so on |\n",
 		"map", "DESIGN.md:1", "there is no map of the folders",
 	},
 	"no design page": {

@@ -53,12 +53,12 @@ func checkPackageNames(repo *repository) []breach {
 // package is at home with the package that it serves.
 func checkMap(repo *repository) []breach {
 	if repo.design == "" {
-		return []breach{{"DESIGN.md", 1, "the page is missing", "write it, with a map of the folders in a fenced block"}}
+		return []breach{{"DESIGN.md", 1, "the page is missing", "write it, with a table of the folders below the heading Map"}}
 	}
 	known := mapped(repo.design)
 	if len(known) == 0 {
 		return []breach{{"DESIGN.md", 1, "there is no map of the folders",
-			"write one in a fenced block: folders end in a slash, children are indented below their parent"}}
+			"write a table below the heading Map, with the folders in backquotes in its first column"}}
 	}
 	var out []breach
 	for _, dir := range repo.goDirs() {
@@ -75,51 +75,26 @@ func checkMap(repo *repository) []breach {
 	return out
 }
 
-// mapped reads the folders out of the fenced blocks of a page. A line there
-// begins with one or more names that end in a slash; what is indented more
-// lies below the last of them:
-//
-//	actors/              starts the actor tree
-//	  scheduler/ pool/   on the leader
-//	  agent/runner/      on a node
+// mapped reads the folders out of a page: what stands in backquotes in the first
+// column of the table below the heading "Map", and the folders above those.
 func mapped(page string) map[string]bool {
-	type parent struct {
-		indent int
-		dir    string
-	}
 	known := make(map[string]bool)
-	var parents []parent
-	fenced := false
+	inMap := false
 	for line := range strings.Lines(page) {
-		if strings.HasPrefix(strings.TrimSpace(line), "```") {
-			fenced, parents = !fenced, nil
+		if heading, ok := strings.CutPrefix(line, "## "); ok {
+			inMap = strings.TrimSpace(heading) == "Map"
+		}
+		if !inMap || !strings.HasPrefix(line, "|") {
 			continue
 		}
-		text := strings.TrimLeft(line, " ")
-		if !fenced || strings.TrimSpace(text) == "" {
-			continue
-		}
-		indent := len(line) - len(text)
-		for len(parents) > 0 && parents[len(parents)-1].indent >= indent {
-			parents = parents[:len(parents)-1]
-		}
-		above := ""
-		if len(parents) > 0 {
-			above = parents[len(parents)-1].dir
-		}
-		last := ""
-		for word := range strings.FieldsSeq(text) {
-			name, isFolder := strings.CutSuffix(word, "/")
-			if !isFolder {
-				break
+		cell, _, _ := strings.Cut(line[1:], "|")
+		for i, part := range strings.Split(cell, "`") {
+			if i%2 == 0 {
+				continue
 			}
-			last = path.Join(above, name)
-			for dir := last; dir != "."; dir = path.Dir(dir) {
+			for dir := path.Clean(part); dir != "." && dir != "/"; dir = path.Dir(dir) {
 				known[dir] = true
 			}
-		}
-		if last != "" {
-			parents = append(parents, parent{indent, last})
 		}
 	}
 	return known
