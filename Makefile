@@ -64,9 +64,9 @@ clean: ## Remove built programs and test leftovers; the tools in bin/tools stay
 	git clean -fqX -- '*.test' '*.out'
 
 $(GOLANGCI):
-	GOBIN=$(TOOLS)/new $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(patsubst $(TOOLS)/golangci-lint-%,%,$@)
-	mv $(TOOLS)/new/golangci-lint $@
+	GOBIN=$@.new $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(patsubst $(TOOLS)/golangci-lint-%,%,$@)
+	mv $@.new/golangci-lint $@ && rmdir $@.new
 
 $(BUF):
-	GOBIN=$(TOOLS)/new $(GO) install github.com/bufbuild/buf/cmd/buf@$(patsubst $(TOOLS)/buf-%,%,$@)
-	mv $(TOOLS)/new/buf $@
+	GOBIN=$@.new $(GO) install github.com/bufbuild/buf/cmd/buf@$(patsubst $(TOOLS)/buf-%,%,$@)
+	mv $@.new/buf $@ && rmdir $@.new
