@@ -1,0 +1,163 @@
+// Package operation walks an operation along its life, on the leader.
+//
+// One actor an operation looks at the operation's committed record whenever
+// something about it changed, and proposes the next step: a controller, the end
+// of its time, its last state. What pools decide (pending to materializing) and
+// what controllers do is not here.
+package operation
+
+import (
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/scheduling/lifecycle"
+)
+
+// View is what an operation's next step depends on.
+type View struct {
+	// Operation is the committed record.
+	Operation *statepb.Operation
+	// Allocations have not ended.
+	Allocations int
+	// ControllerGone is since when the operation's replica has not been seen.
+	// Zero: it is alive.
+	ControllerGone time.Time
+	// Term is the leader's term.
+	Term uint64
+}
+
+// Chooser names the replica that should control an operation, and false while no
+// replica is alive.
+type Chooser func(operationID string) (replica string, ok bool)
+
+// Step is what follows from a view.
+type Step struct {
+	// Propose is carried out in order; empty: nothing to do.
+	Propose []proto.Message
+	// Again is when to look again even if nothing changes. Zero: never.
+	Again time.Time
+}
+
+// Next returns the next step of an operation (J.4).
+//
+// A replica that has been gone for reassignAfter loses the operation to another.
+// An operation past its time limit fails. A finishing operation ends when its
+// last allocation has ended.
+func Next(now time.Time, view View, choose Chooser, reassignAfter time.Duration) Step {
+	op := view.Operation
+	state, err := lifecycle.ParseState(op.GetState())
+	if err != nil || state.Terminal() {
+		return Step{}
+	}
+	if state.Finishing() {
+		return finish(now, view, state)
+	}
+	if deadline, ok := deadline(op); ok && !now.Before(deadline) {
+		return Step{Propose: []proto.Message{timeLimit(now, view)}}
+	}
+	step := control(now, view, state, choose, reassignAfter)
+	if deadline, ok := deadline(op); ok && (step.Again.IsZero() || deadline.Before(step.Again)) {
+		step.Again = deadline
+	}
+	return step
+}
+
+// finish moves a finishing operation to its last state once no job is left.
+func finish(now time.Time, view View, state lifecycle.State) Step {
+	if view.Allocations > 0 {
+		return Step{}
+	}
+	last := map[lifecycle.State]lifecycle.State{
+		lifecycle.Completing: lifecycle.Completed,
+		lifecycle.Aborting:   lifecycle.Aborted,
+		lifecycle.Failing:    lifecycle.Failed,
+	}[state]
+	return Step{Propose: []proto.Message{advance(now, view, state, last)}}
+}
+
+// control gives the operation a controller, or another when its replica is gone.
+func control(now time.Time, view View, state lifecycle.State, choose Chooser, reassignAfter time.Duration) Step {
+	op := view.Operation
+	switch {
+	case state == lifecycle.Starting:
+		step := Step{Propose: []proto.Message{advance(now, view, state, lifecycle.WaitingForAgent)}}
+		if assign := assignment(now, view, choose); assign != nil {
+			step.Propose = append(step.Propose, assign)
+		}
+		return step
+	case state == lifecycle.WaitingForAgent:
+		if assign := assignment(now, view, choose); assign != nil {
+			return Step{Propose: []proto.Message{assign}}
+		}
+		return Step{}
+	case view.ControllerGone.IsZero():
+		return Step{}
+	case now.Before(view.ControllerGone.Add(reassignAfter)):
+		return Step{Again: view.ControllerGone.Add(reassignAfter)}
+	}
+	if assign := assignment(now, view, choose); assign != nil {
+		if assign.Assignments[0].GetReplica() != op.GetAssignment().GetReplica() {
+			return Step{Propose: []proto.Message{assign}}
+		}
+	}
+	return Step{}
+}
+
+func assignment(now time.Time, view View, choose Chooser) *commandpb.AssignController {
+	op := view.Operation
+	replica, ok := choose(op.GetId())
+	if !ok {
+		return nil
+	}
+	return &commandpb.AssignController{
+		Term: view.Term,
+		Time: timestamppb.New(now),
+		Assignments: []*commandpb.ControllerAssignment{{
+			OperationId: op.GetId(),
+			Replica:     replica,
+			Epoch:       op.GetAssignment().GetEpoch() + 1,
+		}},
+	}
+}
+
+func timeLimit(now time.Time, view View) proto.Message {
+	op := view.Operation
+	msg := advance(now, view, mustState(op), lifecycle.Failing)
+	msg.Result = &statepb.Error{
+		Code:    int32(lifecycle.CodeTimeLimitExceeded),
+		Message: fmt.Sprintf("operation ran into its time_limit of %s", op.GetSpec().GetTimeLimit().AsDuration()),
+	}
+	return msg
+}
+
+func advance(now time.Time, view View, from, to lifecycle.State) *commandpb.AdvanceOperation {
+	return &commandpb.AdvanceOperation{
+		OperationId: view.Operation.GetId(),
+		Term:        view.Term,
+		From:        from.String(),
+		To:          to.String(),
+		Time:        timestamppb.New(now),
+	}
+}
+
+func mustState(op *statepb.Operation) lifecycle.State {
+	state, err := lifecycle.ParseState(op.GetState())
+	if err != nil {
+		return lifecycle.None
+	}
+	return state
+}
+
+// deadline returns when the operation's time is over; ok is false without limit.
+func deadline(op *statepb.Operation) (at time.Time, ok bool) {
+	limit := op.GetSpec().GetTimeLimit().AsDuration()
+	if limit <= 0 {
+		return time.Time{}, false
+	}
+	return op.GetStartTime().AsTime().Add(limit), true
+}

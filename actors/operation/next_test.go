@@ -1,0 +1,115 @@
+package operation
+
+import (
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+)
+
+func TestNext(t *testing.T) {
+	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	alive := func(string) (string, bool) { return "r2", true }
+	nobody := func(string) (string, bool) { return "", false }
+	limited := &statepb.OperationSpec{TimeLimit: durationpb.New(time.Minute)}
+
+	tests := map[string]struct {
+		state       string
+		spec        *statepb.OperationSpec
+		replica     string
+		allocations int
+		gone        time.Time
+		now         time.Time
+		choose      Chooser
+		want        []string
+		wantAgain   time.Time
+	}{
+		"a new operation gets a controller in the same step": {
+			state: "starting", now: start, choose: alive, want: []string{"starting>waiting_for_agent", "r2@1"},
+		},
+		"without live replicas it waits": {
+			state: "waiting_for_agent", now: start, choose: nobody,
+		},
+		"the first live replica takes it": {
+			state: "waiting_for_agent", now: start, choose: alive, want: []string{"r2@1"},
+		},
+		"while running there is nothing to do": {
+			state: "running", replica: "r1", now: start, choose: alive, allocations: 3,
+		},
+		"a replica that is gone for a moment keeps its operations": {
+			state: "running", replica: "r1", now: start.Add(time.Second), gone: start, choose: alive,
+			wantAgain: start.Add(2 * time.Second),
+		},
+		"a replica that is gone for long loses them": {
+			state: "running", replica: "r1", now: start.Add(3 * time.Second), gone: start, choose: alive, want: []string{"r2@8"},
+		},
+		"a pending operation of a dead replica moves too": {
+			state: "pending", replica: "r1", now: start.Add(3 * time.Second), gone: start, choose: alive, want: []string{"r2@8"},
+		},
+		"the time limit is looked at in time": {
+			state: "running", replica: "r1", spec: limited, now: start, choose: alive, wantAgain: start.Add(time.Minute),
+		},
+		"past its time limit it fails": {
+			state: "running", replica: "r1", spec: limited, now: start.Add(time.Minute), choose: alive, want: []string{"running>failing!"},
+		},
+		"a finishing operation waits for its jobs": {
+			state: "aborting", replica: "r1", now: start, choose: alive, allocations: 1,
+		},
+		"without jobs an aborting operation is aborted":     {state: "aborting", now: start, choose: alive, want: []string{"aborting>aborted"}},
+		"without jobs a failing operation is failed":        {state: "failing", now: start, choose: alive, want: []string{"failing>failed"}},
+		"without jobs a completing operation is completed":  {state: "completing", now: start, choose: alive, want: []string{"completing>completed"}},
+		"an ended operation stays as it is, time limit too": {state: "completed", spec: limited, now: start.Add(time.Hour), choose: alive},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			op := &statepb.Operation{Id: "op", State: test.state, Spec: test.spec, StartTime: timestamppb.New(start)}
+			if test.replica != "" {
+				op.Assignment = &statepb.Assignment{Replica: test.replica, Epoch: 7}
+			}
+			step := Next(test.now, View{Operation: op, Allocations: test.allocations, ControllerGone: test.gone, Term: 4}, test.choose, 2*time.Second)
+			got := make([]string, 0, len(step.Propose))
+			for _, msg := range step.Propose {
+				got = append(got, describe(t, msg))
+			}
+			if len(got) != len(test.want) {
+				t.Fatalf("proposed %q, want %q", got, test.want)
+			}
+			for i := range got {
+				if got[i] != test.want[i] {
+					t.Errorf("proposal %d: %s, want %s", i, got[i], test.want[i])
+				}
+			}
+			if !step.Again.Equal(test.wantAgain) {
+				t.Errorf("look again at %s, want %s", step.Again, test.wantAgain)
+			}
+		})
+	}
+}
+
+// describe writes a proposal as from>to (with ! when it carries an error) or
+// replica@epoch.
+func describe(t *testing.T, msg proto.Message) string {
+	t.Helper()
+	switch m := msg.(type) {
+	case *commandpb.AdvanceOperation:
+		if m.GetTerm() != 4 {
+			t.Errorf("proposed in term %d, want 4", m.GetTerm())
+		}
+		text := m.GetFrom() + ">" + m.GetTo()
+		if m.GetResult() != nil {
+			text += "!"
+		}
+		return text
+	case *commandpb.AssignController:
+		a := m.GetAssignments()[0]
+		return a.GetReplica() + "@" + string(rune('0'+a.GetEpoch()))
+	default:
+		t.Fatalf("unexpected proposal %T", msg)
+		return ""
+	}
+}
