@@ -42,7 +42,7 @@ proto: $(BUF) ## Generate the code of messages/ anew
 	cd messages && $(BUF) generate
 
 verify: $(GOLANGCI) $(BUF) ## Check format, vet, lint, generated code, import rules, go.mod
-	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
+	@changes=$$(gofmt -l .) && if [ -n "$$changes" ]; then echo "gofmt would change:"; echo "$$changes"; exit 1; fi
 	$(GO) vet ./...
 	$(GOLANGCI) run ./...
 	.ci/generated $(BUF)
