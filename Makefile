@@ -61,7 +61,7 @@ fuzz: ## Run each fuzz target for FUZZTIME (30s)
 
 clean: ## Remove built programs and test leftovers; the tools in bin/tools stay
 	rm -f bin/weir bin/weir-jobproxy
-	git clean -fqX -- '*.test' '*.out'
+	find . \( -name .git -o -name testdata \) -prune -o -type f \( -name '*.test' -o -name '*.out' \) -exec rm -f {} +
 
 $(GOLANGCI):
 	GOBIN=$@.new $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(patsubst $(TOOLS)/golangci-lint-%,%,$@)
