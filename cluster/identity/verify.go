@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -23,7 +24,7 @@ var (
 	ErrWrongCluster = errors.New("wrong cluster")
 	// ErrWrongRole is returned for a role that has no business here.
 	ErrWrongRole = errors.New("wrong role")
-	// ErrRefused is returned when the peer refused our own certificate.
+	// ErrRefused is returned when the peer refused to talk with us.
 	ErrRefused = errors.New("refused by the peer")
 )
 
@@ -138,34 +139,20 @@ func PeerIdentity(state tls.ConnectionState) (Identity, error) {
 }
 
 // Explain returns err with the cause that crypto/tls hides: ErrNoCertificate
-// when a client showed none to this server, ErrRefused when the peer sent an
-// alert about our certificate. Other errors are returned as they are.
+// when a client showed none to this server, ErrRefused when the peer ended the
+// handshake with an alert. Other errors are returned as they are.
 func Explain(err error) error {
-	var alert tls.AlertError
 	var unexpected tls.RecordHeaderError
+	var operation *net.OpError
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &unexpected):
 		return fmt.Errorf("plaintext where TLS is spoken: %w", err)
-	case errors.As(err, &alert) && isCertificateAlert(alert):
+	case errors.As(err, &operation) && operation.Op == "remote error":
 		return fmt.Errorf("%w: its log says why: %w", ErrRefused, err)
 	case strings.Contains(err.Error(), "client didn't provide a certificate"):
 		return fmt.Errorf("%w: %w", ErrNoCertificate, err)
 	}
 	return err
-}
-
-// isCertificateAlert tells the alerts of RFC 8446, section 6.2, that speak of
-// the receiver's certificate.
-func isCertificateAlert(alert tls.AlertError) bool {
-	const (
-		badCertificate      = 42
-		certificateUnknown  = 46
-		unknownCA           = 48
-		accessDenied        = 49
-		certificateRequired = 116
-	)
-	return alert >= badCertificate && alert <= certificateUnknown ||
-		alert == unknownCA || alert == accessDenied || alert == certificateRequired
 }

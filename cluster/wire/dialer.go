@@ -1,0 +1,110 @@
+package wire
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"syscall"
+	"time"
+
+	"weir/cluster/identity"
+)
+
+// keepAliveConfig finds dead peers of idle connections within five seconds:
+// silence for 2 s, then three probes a second apart.
+var keepAliveConfig = net.KeepAliveConfig{Enable: true, Idle: 2 * time.Second, Interval: time.Second, Count: 3}
+
+// Dialer connects to replicas. It is safe for concurrent use.
+type Dialer struct {
+	security Security
+	net      net.Dialer
+}
+
+// NewDialer returns a Dialer for ports that were opened with the same kind of
+// security.
+func NewDialer(security Security) (*Dialer, error) {
+	if security == nil {
+		return nil, errors.New("dialer: security must be chosen, Mutual or Insecure")
+	}
+	if err := security.validate(); err != nil {
+		return nil, fmt.Errorf("dialer: %w", err)
+	}
+	return &Dialer{security: security, net: net.Dialer{KeepAliveConfig: keepAliveConfig}}, nil
+}
+
+// DialRaft returns a connection that the replica at addr, host:port, has
+// accepted as one of raft.
+func (d *Dialer) DialRaft(ctx context.Context, addr string) (net.Conn, error) {
+	return d.dial(ctx, addr, raftProtocol)
+}
+
+// DialGossip returns a connection that the replica at addr, host:port, has
+// accepted as one of gossip.
+func (d *Dialer) DialGossip(ctx context.Context, addr string) (net.Conn, error) {
+	return d.dial(ctx, addr, gossipProtocol)
+}
+
+func (d *Dialer) dial(ctx context.Context, addr string, chosen protocol) (net.Conn, error) {
+	raw, err := d.net.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("dial %v: %w", chosen, err)
+	}
+	// Closing the connection is what ends a blocked handshake.
+	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
+	conn, err := d.introduce(ctx, raw, chosen)
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		_ = raw.Close()
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return nil, fmt.Errorf("dial %v %s: %w", chosen, addr, err)
+	}
+	return conn, nil
+}
+
+// introduce says who we are and what we want, and waits to be accepted.
+func (d *Dialer) introduce(ctx context.Context, raw net.Conn, chosen protocol) (net.Conn, error) {
+	conn := raw
+	switch security := d.security.(type) {
+	case Mutual:
+		secured := tls.Client(raw, security.client(chosen.alpn()))
+		if err := secured.HandshakeContext(ctx); err != nil {
+			return nil, identity.Explain(err)
+		}
+		conn = secured
+	case Insecure:
+		first := byte(byteGossip)
+		if chosen == raftProtocol {
+			first = byteRaft
+		}
+		if _, err := raw.Write(append([]byte{first}, preface...)); err != nil {
+			return nil, err
+		}
+	}
+	var answer [1]byte
+	if _, err := io.ReadFull(conn, answer[:]); err != nil {
+		return nil, d.explainSilence(err)
+	}
+	if answer[0] != byteAccepted {
+		return nil, fmt.Errorf("answered %#02x instead of %#02x: is it a replica's port?", answer[0], byteAccepted)
+	}
+	return conn, nil
+}
+
+// explainSilence says what a peer means that ends a connection unaccepted.
+func (d *Dialer) explainSilence(err error) error {
+	closed := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
+	if _, plaintext := d.security.(Insecure); plaintext && closed {
+		return fmt.Errorf("%w: does it speak TLS, and this process plaintext? its log says why: %w", identity.ErrRefused, err)
+	}
+	if closed {
+		return fmt.Errorf("%w: its log says why: %w", identity.ErrRefused, err)
+	}
+	return identity.Explain(err)
+}

@@ -1,0 +1,170 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"weir/cluster/identity"
+)
+
+// InsecureHeader names the HTTP header, role/name, by which a client of an
+// insecure port says who it is.
+const InsecureHeader = "Weir-Insecure-Identity"
+
+// insecureCluster stands for the cluster id where there are no certificates.
+const insecureCluster = "insecure"
+
+// Bounds of HTTP connections.
+const (
+	// pingAfter and pingTimeout find a half-open peer within four seconds:
+	// long enough for a loaded machine, shorter than a node's lease.
+	pingAfter   = 2 * time.Second
+	pingTimeout = 2 * time.Second
+	// writeTimeout closes a connection whose peer has stopped reading.
+	writeTimeout = 10 * time.Second
+	// headerTimeout bounds the time that a request's headers may take.
+	headerTimeout = 10 * time.Second
+	// idleTimeout ends connections that nobody uses.
+	idleTimeout = 2 * time.Minute
+	// maxStreams bounds the requests and streams of one connection.
+	maxStreams = 1000
+)
+
+// ConfigureServer prepares server, before it serves m.HTTP(), for HTTP/2 with
+// liveness pings and for IdentityOfRequest. It sets the protocols, and a
+// timeout where there is none.
+func (m *Mux) ConfigureServer(server *http.Server) {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	server.Protocols = protocols
+	server.HTTP2 = &http.HTTP2Config{
+		MaxConcurrentStreams: maxStreams,
+		SendPingTimeout:      pingAfter,
+		PingTimeout:          pingTimeout,
+		WriteByteTimeout:     writeTimeout,
+	}
+	if server.ReadHeaderTimeout == 0 {
+		server.ReadHeaderTimeout = headerTimeout
+	}
+	if server.IdleTimeout == 0 {
+		server.IdleTimeout = idleTimeout
+	}
+	if m.tls != nil {
+		return
+	}
+	protocols.SetUnencryptedHTTP2(true)
+	next := server.ConnContext
+	server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
+		if next != nil {
+			ctx = next(ctx, conn)
+		}
+		if _, ok := conn.(*plainConn); ok {
+			ctx = context.WithValue(ctx, insecureKey{}, true)
+		}
+		return ctx
+	}
+}
+
+// insecureKey marks the contexts of requests that came through an insecure Mux.
+type insecureKey struct{}
+
+// IdentityOfRequest returns who sent r: the identity in the certificate, or on
+// an insecure port what the client says, operator "insecure" if it says
+// nothing. A request that came through no Mux is an error.
+func IdentityOfRequest(r *http.Request) (identity.Identity, error) {
+	if r.TLS != nil {
+		return identity.PeerIdentity(*r.TLS)
+	}
+	if insecure, _ := r.Context().Value(insecureKey{}).(bool); !insecure {
+		return identity.Identity{}, fmt.Errorf("identity of request: %w", identity.ErrNoCertificate)
+	}
+	stated := r.Header.Get(InsecureHeader)
+	if stated == "" {
+		return identity.Identity{Cluster: insecureCluster, Role: identity.Operator, Name: "insecure"}, nil
+	}
+	role, name, ok := strings.Cut(stated, "/")
+	if !ok {
+		return identity.Identity{}, fmt.Errorf("header %s: %q: want role/name", InsecureHeader, stated)
+	}
+	id := identity.Identity{Cluster: insecureCluster, Name: name}
+	var err error
+	if id.Role, err = identity.ParseRole(role); err == nil {
+		err = id.Validate()
+	}
+	if err != nil {
+		return identity.Identity{}, fmt.Errorf("header %s: %w", InsecureHeader, err)
+	}
+	return id, nil
+}
+
+// URL returns the base URL of the replica at addr, host:port, for HTTPClient.
+func (d *Dialer) URL(addr string) string {
+	if _, ok := d.security.(Mutual); ok {
+		return "https://" + addr
+	}
+	return "http://" + addr
+}
+
+// HTTPClient returns a client that speaks HTTP/2 with replicas. timeout bounds
+// a whole request with its answer's body; zero leaves that to the requests'
+// contexts, as streams need. Half-open peers are noticed within seconds.
+// CloseIdleConnections of the client ends what it keeps open.
+func (d *Dialer) HTTPClient(timeout time.Duration) *http.Client {
+	transport := &http.Transport{
+		DialContext:     d.net.DialContext,
+		IdleConnTimeout: idleTimeout,
+		Protocols:       new(http.Protocols),
+		HTTP2: &http.HTTP2Config{
+			SendPingTimeout:  pingAfter,
+			PingTimeout:      pingTimeout,
+			WriteByteTimeout: writeTimeout,
+		},
+	}
+	client := &http.Client{Timeout: timeout}
+	switch security := d.security.(type) {
+	case Mutual:
+		transport.Protocols.SetHTTP2(true)
+		transport.TLSClientConfig = security.client(alpnHTTP2)
+		transport.TLSHandshakeTimeout = 5 * time.Second
+		client.Transport = explaining{transport}
+	case Insecure:
+		transport.Protocols.SetUnencryptedHTTP2(true)
+		client.Transport = transport
+		if security.Self != (identity.Identity{}) {
+			client.Transport = stating{transport, security.Self.Role.String() + "/" + security.Self.Name}
+		}
+	}
+	return client
+}
+
+// explaining is a transport whose errors say when the peer has refused our
+// certificate.
+type explaining struct{ *http.Transport }
+
+// RoundTrip implements http.RoundTripper.
+func (t explaining) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := t.Transport.RoundTrip(r)
+	if err != nil && !errors.Is(err, context.Canceled) {
+		err = identity.Explain(err)
+	}
+	return response, err
+}
+
+// stating is a transport that says who we are, where nobody can verify it.
+type stating struct {
+	*http.Transport
+	stated string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t stating) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set(InsecureHeader, t.stated)
+	return t.Transport.RoundTrip(r)
+}

@@ -1,0 +1,64 @@
+package wire
+
+import (
+	"fmt"
+	"net"
+	"sync"
+)
+
+// listener is the queue of one protocol's connections. It implements
+// net.Listener.
+type listener struct {
+	addr net.Addr
+
+	mu     sync.Mutex // guards closed, and sends to queue against Close
+	closed bool
+	queue  chan net.Conn
+}
+
+func newListener(addr net.Addr, backlog int) *listener {
+	return &listener{addr: addr, queue: make(chan net.Conn, backlog)}
+}
+
+// deliver queues conn for Accept, or says why it cannot.
+func (l *listener) deliver(conn net.Conn) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return net.ErrClosed
+	}
+	select {
+	case l.queue <- conn:
+		return nil
+	default:
+		return fmt.Errorf("%d connections wait to be accepted already", cap(l.queue))
+	}
+}
+
+// Accept returns the next connection, or net.ErrClosed after Close.
+func (l *listener) Accept() (net.Conn, error) {
+	conn, ok := <-l.queue
+	if !ok {
+		return nil, &net.OpError{Op: "accept", Net: "tcp", Addr: l.addr, Err: net.ErrClosed}
+	}
+	return conn, nil
+}
+
+// Close refuses the protocol's further connections and closes those that
+// nobody has accepted. The port stays open for the other protocols.
+func (l *listener) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil
+	}
+	l.closed = true
+	close(l.queue)
+	for conn := range l.queue {
+		_ = conn.Close() // Nobody has seen it.
+	}
+	return nil
+}
+
+// Addr returns the address of the port.
+func (l *listener) Addr() net.Addr { return l.addr }

@@ -1,0 +1,135 @@
+package wire
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+
+	"weir/cluster/identity"
+)
+
+// protocol is what a connection carries.
+type protocol uint8
+
+const (
+	raftProtocol protocol = iota + 1
+	gossipProtocol
+	httpProtocol
+)
+
+// The names by which ALPN knows the protocols.
+const (
+	alpnRaft   = "weir-raft/1"
+	alpnGossip = "weir-gossip/1"
+	alpnHTTP2  = "h2"
+	alpnHTTP1  = "http/1.1"
+)
+
+func (p protocol) String() string {
+	switch p {
+	case raftProtocol:
+		return "raft"
+	case gossipProtocol:
+		return "gossip"
+	case httpProtocol:
+		return "http"
+	}
+	return fmt.Sprintf("protocol(%d)", uint8(p))
+}
+
+// alpn returns the protocol's name in a TLS handshake.
+func (p protocol) alpn() string {
+	if p == raftProtocol {
+		return alpnRaft
+	}
+	return alpnGossip
+}
+
+// protocolOf returns the protocol that ALPN calls name.
+func protocolOf(name string) (protocol, bool) {
+	switch name {
+	case alpnRaft:
+		return raftProtocol, true
+	case alpnGossip:
+		return gossipProtocol, true
+	case alpnHTTP2, alpnHTTP1:
+		return httpProtocol, true
+	}
+	return 0, false
+}
+
+// rolesOf returns the roles that may speak the protocol that ALPN calls name.
+// A connection without a known protocol is for no one.
+func rolesOf(name string) []identity.Role {
+	switch p, _ := protocolOf(name); p {
+	case raftProtocol, gossipProtocol:
+		return []identity.Role{identity.Replica}
+	case httpProtocol:
+		return identity.Roles()
+	}
+	return nil
+}
+
+// Bytes that stand at the start of a connection.
+const (
+	// byteRaft and byteGossip choose the protocol of a plaintext connection.
+	byteRaft   = 0x01
+	byteGossip = 0x02
+	// preface follows that byte, so that a peer who expects a TLS record has
+	// one's header, sees that it is none, and says so at once.
+	preface = "weir"
+	// byteAccepted is the accepting replica's answer to both, under TLS too.
+	byteAccepted = 0x06
+	// byteHandshake is how TLS clients speak up.
+	byteHandshake = 0x16
+)
+
+// Security says how connections are protected: Mutual or Insecure.
+type Security interface {
+	// validate returns an error if the value cannot protect anything.
+	validate() error
+}
+
+// Mutual protects connections with mutual TLS 1.3.
+type Mutual struct {
+	// Credentials prove this process's identity and verify the peers'.
+	Credentials *identity.Credentials
+}
+
+func (m Mutual) validate() error {
+	if m.Credentials == nil {
+		return errors.New("mutual TLS without credentials: load a credentials folder")
+	}
+	return nil
+}
+
+// server returns the TLS configuration of a Mux.
+func (m Mutual) server() *tls.Config {
+	config := m.Credentials.ServerConfigFor(rolesOf)
+	config.NextProtos = []string{alpnRaft, alpnGossip, alpnHTTP2, alpnHTTP1}
+	return config
+}
+
+// client returns the TLS configuration of a Dialer.
+func (m Mutual) client(protocols ...string) *tls.Config {
+	config := m.Credentials.ClientConfig(identity.Replica)
+	config.NextProtos = protocols
+	return config
+}
+
+// Insecure leaves connections unprotected and believes everybody. It is for
+// experiments on one machine.
+type Insecure struct {
+	// Self is who a Dialer says that it is in HTTP requests; the zero value
+	// says nothing, and the peer takes it for an operator.
+	Self identity.Identity
+}
+
+func (i Insecure) validate() error {
+	if i.Self == (identity.Identity{}) {
+		return nil
+	}
+	self := i.Self
+	self.Cluster = insecureCluster
+	return self.Validate()
+}
