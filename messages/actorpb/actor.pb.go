@@ -349,15 +349,13 @@ func (x *HeldJob) GetPid() int64 {
 type AgentRegistered struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The leader's term; commands of lower terms are to be refused.
-	Term            uint64 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
-	Leader          string `protobuf:"bytes,2,opt,name=leader,proto3" json:"leader,omitempty"`
-	LeaseMillis     int64  `protobuf:"varint,3,opt,name=lease_millis,json=leaseMillis,proto3" json:"lease_millis,omitempty"`
-	HeartbeatMillis int64  `protobuf:"varint,4,opt,name=heartbeat_millis,json=heartbeatMillis,proto3" json:"heartbeat_millis,omitempty"`
-	// Jobs that the agent has and must end: nobody knows them.
-	Abort         []*AbortJob `protobuf:"bytes,5,rep,name=abort,proto3" json:"abort,omitempty"`
-	Replicas      []*Replica  `protobuf:"bytes,6,rep,name=replicas,proto3" json:"replicas,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Term            uint64     `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
+	Leader          string     `protobuf:"bytes,2,opt,name=leader,proto3" json:"leader,omitempty"`
+	LeaseMillis     int64      `protobuf:"varint,3,opt,name=lease_millis,json=leaseMillis,proto3" json:"lease_millis,omitempty"`
+	HeartbeatMillis int64      `protobuf:"varint,4,opt,name=heartbeat_millis,json=heartbeatMillis,proto3" json:"heartbeat_millis,omitempty"`
+	Replicas        []*Replica `protobuf:"bytes,5,rep,name=replicas,proto3" json:"replicas,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *AgentRegistered) Reset() {
@@ -416,13 +414,6 @@ func (x *AgentRegistered) GetHeartbeatMillis() int64 {
 		return x.HeartbeatMillis
 	}
 	return 0
-}
-
-func (x *AgentRegistered) GetAbort() []*AbortJob {
-	if x != nil {
-		return x.Abort
-	}
-	return nil
 }
 
 func (x *AgentRegistered) GetReplicas() []*Replica {
@@ -2334,14 +2325,13 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"cpu_micros\x18\x05 \x01(\x03R\tcpuMicros\x129\n" +
 	"\n" +
 	"start_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x12\x10\n" +
-	"\x03pid\x18\a \x01(\x03R\x03pid\"\xee\x01\n" +
+	"\x03pid\x18\a \x01(\x03R\x03pid\"\xbf\x01\n" +
 	"\x0fAgentRegistered\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\tR\x06leader\x12!\n" +
 	"\flease_millis\x18\x03 \x01(\x03R\vleaseMillis\x12)\n" +
-	"\x10heartbeat_millis\x18\x04 \x01(\x03R\x0fheartbeatMillis\x12-\n" +
-	"\x05abort\x18\x05 \x03(\v2\x17.weir.actor.v1.AbortJobR\x05abort\x122\n" +
-	"\breplicas\x18\x06 \x03(\v2\x16.weir.actor.v1.ReplicaR\breplicas\"n\n" +
+	"\x10heartbeat_millis\x18\x04 \x01(\x03R\x0fheartbeatMillis\x122\n" +
+	"\breplicas\x18\x05 \x03(\v2\x16.weir.actor.v1.ReplicaR\breplicas\"n\n" +
 	"\bRedirect\x12.\n" +
 	"\x06leader\x18\x01 \x01(\v2\x16.weir.actor.v1.ReplicaR\x06leader\x122\n" +
 	"\breplicas\x18\x02 \x03(\v2\x16.weir.actor.v1.ReplicaR\breplicas\"X\n" +
@@ -2554,42 +2544,41 @@ var file_actorpb_actor_proto_depIdxs = []int32{
 	0,  // 1: weir.actor.v1.RegisterAgent.token:type_name -> weir.actor.v1.Token
 	3,  // 2: weir.actor.v1.RegisterAgent.jobs:type_name -> weir.actor.v1.HeldJob
 	34, // 3: weir.actor.v1.HeldJob.start_time:type_name -> google.protobuf.Timestamp
-	11, // 4: weir.actor.v1.AgentRegistered.abort:type_name -> weir.actor.v1.AbortJob
-	1,  // 5: weir.actor.v1.AgentRegistered.replicas:type_name -> weir.actor.v1.Replica
-	1,  // 6: weir.actor.v1.Redirect.leader:type_name -> weir.actor.v1.Replica
-	1,  // 7: weir.actor.v1.Redirect.replicas:type_name -> weir.actor.v1.Replica
-	33, // 8: weir.actor.v1.Heartbeat.resources:type_name -> weir.state.v1.Resources
-	3,  // 9: weir.actor.v1.Heartbeat.jobs:type_name -> weir.actor.v1.HeldJob
-	1,  // 10: weir.actor.v1.HeartbeatAck.replicas:type_name -> weir.actor.v1.Replica
-	0,  // 11: weir.actor.v1.NodePlan.token:type_name -> weir.actor.v1.Token
-	10, // 12: weir.actor.v1.NodePlan.start:type_name -> weir.actor.v1.StartJob
-	11, // 13: weir.actor.v1.NodePlan.abort:type_name -> weir.actor.v1.AbortJob
-	0,  // 14: weir.actor.v1.StartJob.token:type_name -> weir.actor.v1.Token
-	33, // 15: weir.actor.v1.StartJob.resources:type_name -> weir.state.v1.Resources
-	1,  // 16: weir.actor.v1.StartJob.controller:type_name -> weir.actor.v1.Replica
-	32, // 17: weir.actor.v1.JobSpec.environment:type_name -> weir.actor.v1.JobSpec.EnvironmentEntry
-	35, // 18: weir.actor.v1.JobEnded.job:type_name -> weir.state.v1.FinishedJob
-	1,  // 19: weir.actor.v1.ControllerFound.controller:type_name -> weir.actor.v1.Replica
-	36, // 20: weir.actor.v1.Propose.commands:type_name -> weir.command.v1.Command
-	37, // 21: weir.actor.v1.Proposed.results:type_name -> weir.command.v1.Result
-	34, // 22: weir.actor.v1.SchedulerView.time:type_name -> google.protobuf.Timestamp
-	26, // 23: weir.actor.v1.SchedulerView.elements:type_name -> weir.actor.v1.ElementView
-	27, // 24: weir.actor.v1.SchedulerView.nodes:type_name -> weir.actor.v1.NodeView
-	33, // 25: weir.actor.v1.SchedulerView.total:type_name -> weir.state.v1.Resources
-	33, // 26: weir.actor.v1.ElementView.usage:type_name -> weir.state.v1.Resources
-	33, // 27: weir.actor.v1.ElementView.demand:type_name -> weir.state.v1.Resources
-	33, // 28: weir.actor.v1.NodeView.usage:type_name -> weir.state.v1.Resources
-	33, // 29: weir.actor.v1.NodeView.limits:type_name -> weir.state.v1.Resources
-	34, // 30: weir.actor.v1.NodeView.last_heartbeat:type_name -> google.protobuf.Timestamp
-	3,  // 31: weir.actor.v1.JobLive.jobs:type_name -> weir.actor.v1.HeldJob
-	34, // 32: weir.actor.v1.InterruptionSignal.deadline:type_name -> google.protobuf.Timestamp
-	34, // 33: weir.actor.v1.InterruptionSignal.time:type_name -> google.protobuf.Timestamp
-	30, // 34: weir.actor.v1.InterruptionSignals.signals:type_name -> weir.actor.v1.InterruptionSignal
-	35, // [35:35] is the sub-list for method output_type
-	35, // [35:35] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	1,  // 4: weir.actor.v1.AgentRegistered.replicas:type_name -> weir.actor.v1.Replica
+	1,  // 5: weir.actor.v1.Redirect.leader:type_name -> weir.actor.v1.Replica
+	1,  // 6: weir.actor.v1.Redirect.replicas:type_name -> weir.actor.v1.Replica
+	33, // 7: weir.actor.v1.Heartbeat.resources:type_name -> weir.state.v1.Resources
+	3,  // 8: weir.actor.v1.Heartbeat.jobs:type_name -> weir.actor.v1.HeldJob
+	1,  // 9: weir.actor.v1.HeartbeatAck.replicas:type_name -> weir.actor.v1.Replica
+	0,  // 10: weir.actor.v1.NodePlan.token:type_name -> weir.actor.v1.Token
+	10, // 11: weir.actor.v1.NodePlan.start:type_name -> weir.actor.v1.StartJob
+	11, // 12: weir.actor.v1.NodePlan.abort:type_name -> weir.actor.v1.AbortJob
+	0,  // 13: weir.actor.v1.StartJob.token:type_name -> weir.actor.v1.Token
+	33, // 14: weir.actor.v1.StartJob.resources:type_name -> weir.state.v1.Resources
+	1,  // 15: weir.actor.v1.StartJob.controller:type_name -> weir.actor.v1.Replica
+	32, // 16: weir.actor.v1.JobSpec.environment:type_name -> weir.actor.v1.JobSpec.EnvironmentEntry
+	35, // 17: weir.actor.v1.JobEnded.job:type_name -> weir.state.v1.FinishedJob
+	1,  // 18: weir.actor.v1.ControllerFound.controller:type_name -> weir.actor.v1.Replica
+	36, // 19: weir.actor.v1.Propose.commands:type_name -> weir.command.v1.Command
+	37, // 20: weir.actor.v1.Proposed.results:type_name -> weir.command.v1.Result
+	34, // 21: weir.actor.v1.SchedulerView.time:type_name -> google.protobuf.Timestamp
+	26, // 22: weir.actor.v1.SchedulerView.elements:type_name -> weir.actor.v1.ElementView
+	27, // 23: weir.actor.v1.SchedulerView.nodes:type_name -> weir.actor.v1.NodeView
+	33, // 24: weir.actor.v1.SchedulerView.total:type_name -> weir.state.v1.Resources
+	33, // 25: weir.actor.v1.ElementView.usage:type_name -> weir.state.v1.Resources
+	33, // 26: weir.actor.v1.ElementView.demand:type_name -> weir.state.v1.Resources
+	33, // 27: weir.actor.v1.NodeView.usage:type_name -> weir.state.v1.Resources
+	33, // 28: weir.actor.v1.NodeView.limits:type_name -> weir.state.v1.Resources
+	34, // 29: weir.actor.v1.NodeView.last_heartbeat:type_name -> google.protobuf.Timestamp
+	3,  // 30: weir.actor.v1.JobLive.jobs:type_name -> weir.actor.v1.HeldJob
+	34, // 31: weir.actor.v1.InterruptionSignal.deadline:type_name -> google.protobuf.Timestamp
+	34, // 32: weir.actor.v1.InterruptionSignal.time:type_name -> google.protobuf.Timestamp
+	30, // 33: weir.actor.v1.InterruptionSignals.signals:type_name -> weir.actor.v1.InterruptionSignal
+	34, // [34:34] is the sub-list for method output_type
+	34, // [34:34] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_actorpb_actor_proto_init() }

@@ -1,0 +1,347 @@
+package node
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/messages/actorpb"
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/scheduling/lifecycle"
+	"weir/scheduling/resource"
+)
+
+// State reads the replicated state.
+type State interface {
+	// Node returns copies of the node's record and of its allocations by id, and
+	// the index of the state; record is nil for a node that never registered.
+	Node(id string) (record *statepb.Node, granted []Granted, index uint64)
+}
+
+// Log proposes commands in the leader's term. done is called once, off the
+// caller's goroutine.
+type Log interface {
+	ProposeAsync(commands []proto.Message, done func([]*commandpb.Result, error))
+}
+
+// Scheduler is told which nodes have resources to hand out.
+type Scheduler interface {
+	// Offer says that the node lives and may be given jobs.
+	Offer(node string, limits resource.Amounts)
+	// Withdraw says that the node must not be given jobs.
+	Withdraw(node string)
+}
+
+// Agents carries messages to agents.
+type Agents interface {
+	// Send delivers at most once.
+	Send(node string, msg proto.Message)
+}
+
+// Board shows others what is known of a node. nil: nothing.
+type Board interface {
+	Publish(node string, view *actorpb.NodeView, held []*actorpb.HeldJob)
+}
+
+// Config is what a node actor works with.
+type Config struct {
+	ID        string
+	Term      uint64
+	Leader    string
+	State     State
+	Log       Log
+	Scheduler Scheduler
+	Agents    Agents
+	Board     Board
+	// Replicas lists where agents find replicas.
+	Replicas func() []*actorpb.Replica
+	Timing   Timing
+	// RetryAfter is the pause after a proposal was not committed.
+	RetryAfter time.Duration
+	Now        func() time.Time
+	Logger     *slog.Logger
+}
+
+// FromAgent is a message of the node's agent, whose identity has been checked.
+type FromAgent struct {
+	// Message is a *actorpb.RegisterAgent or a *actorpb.Heartbeat.
+	Message proto.Message
+	// Reply answers the agent.
+	Reply func(proto.Message)
+}
+
+// Look tells the actor that the node's allocations, or the operations that they
+// belong to, may have changed.
+type Look struct{}
+
+type expire struct{}
+
+// committed brings the outcome of a proposal and what follows it.
+type committed struct {
+	results []*commandpb.Result
+	err     error
+	then    func(ctx actor.Context)
+}
+
+// New returns the producer of a node's actor.
+func New(cfg Config) actor.Producer {
+	return func() actor.Actor { return &nodeActor{cfg: cfg} }
+}
+
+type nodeActor struct {
+	cfg     Config
+	session *Session
+	timer   *time.Timer
+	// inFlight: a proposal's outcome has not come; dirty: look when it has.
+	inFlight, dirty bool
+}
+
+// Receive implements actor.Actor.
+func (a *nodeActor) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		a.session = NewSession(a.cfg.Now(), a.cfg.Timing)
+		a.armExpiry(ctx)
+	case FromAgent:
+		a.fromAgent(ctx, m)
+	case Look:
+		a.look(ctx)
+	case expire:
+		a.expire(ctx)
+	case committed:
+		a.committed(ctx, m)
+	case *actor.Stopping, *actor.Restarting:
+		a.close()
+	case actor.SystemMessage, actor.AutoReceiveMessage:
+		// The rest of the life cycle needs no work here.
+	default:
+		a.cfg.Logger.Warn("unexpected message", "type", fmt.Sprintf("%T", m))
+	}
+}
+
+func (a *nodeActor) fromAgent(ctx actor.Context, m FromAgent) {
+	switch msg := m.Message.(type) {
+	case *actorpb.RegisterAgent:
+		a.register(ctx, msg, m.Reply)
+	case *actorpb.Heartbeat:
+		a.heartbeat(ctx, msg, m.Reply)
+	default:
+		m.Reply(&actorpb.Refused{Code: "bad_request", Reason: fmt.Sprintf("node %q: a %T is not taken here", a.cfg.ID, m.Message)})
+	}
+}
+
+func (a *nodeActor) register(ctx actor.Context, m *actorpb.RegisterAgent, reply func(proto.Message)) {
+	now := a.cfg.Now()
+	if refused := a.session.Greet(now, m); refused != nil {
+		reply(refused)
+		return
+	}
+	if a.inFlight {
+		reply(&actorpb.Refused{Code: "unavailable", Reason: "the node's record is being changed", RetryMillis: 50})
+		return
+	}
+	record, _, _ := a.cfg.State.Node(a.cfg.ID)
+	if !Changed(record, m) {
+		a.open(ctx, m, reply)
+		return
+	}
+	command := &commandpb.RegisterNode{
+		Term: a.cfg.Term,
+		Time: timestamppb.New(now),
+		Node: &statepb.Node{
+			Id: m.GetNode(), Incarnation: m.GetIncarnation(), Resources: m.GetResources(), Tags: m.GetTags(),
+			Version: m.GetVersion(), Caveat: m.GetCaveat(), Host: m.GetHost(),
+		},
+	}
+	a.propose(ctx, []proto.Message{command}, func(ctx actor.Context, results []*commandpb.Result, err error) {
+		switch {
+		case err != nil:
+			reply(&actorpb.Refused{Code: "unavailable", Reason: err.Error(), RetryMillis: a.cfg.RetryAfter.Milliseconds()})
+		case results[0].GetRefusal() != nil:
+			reply(&actorpb.Refused{Code: "bad_request", Reason: results[0].GetRefusal().GetMessage(), RetryMillis: a.cfg.RetryAfter.Milliseconds()})
+		default:
+			a.cfg.Logger.Info("node registered", "node", m.GetNode(), "incarnation", m.GetIncarnation(), "resources", m.GetResources().Amounts())
+			a.open(ctx, m, reply)
+		}
+	})
+}
+
+// open begins the agent's session; its registration is committed.
+func (a *nodeActor) open(ctx actor.Context, m *actorpb.RegisterAgent, reply func(proto.Message)) {
+	a.session.Open(a.cfg.Now(), m)
+	a.armExpiry(ctx)
+	reply(&actorpb.AgentRegistered{
+		Term:            a.cfg.Term,
+		Leader:          a.cfg.Leader,
+		LeaseMillis:     a.cfg.Timing.Lease.Milliseconds(),
+		HeartbeatMillis: a.cfg.Timing.Heartbeat.Milliseconds(),
+		Replicas:        a.cfg.Replicas(),
+	})
+	a.look(ctx)
+	a.cfg.Scheduler.Offer(a.cfg.ID, m.GetResources().Amounts())
+}
+
+func (a *nodeActor) heartbeat(ctx actor.Context, m *actorpb.Heartbeat, reply func(proto.Message)) {
+	if refused := a.session.Heartbeat(a.cfg.Now(), m); refused != nil {
+		reply(refused)
+		return
+	}
+	a.armExpiry(ctx)
+	reply(&actorpb.HeartbeatAck{Sequence: m.GetSequence(), Term: a.cfg.Term, Replicas: a.cfg.Replicas()})
+	a.look(ctx)
+	a.cfg.Scheduler.Offer(a.cfg.ID, a.session.resources)
+}
+
+// look sends the agent what it lacks, and gives up what its present life has
+// never had.
+func (a *nodeActor) look(ctx actor.Context) {
+	if a.inFlight {
+		a.dirty = true
+		return
+	}
+	a.dirty = false
+	now := a.cfg.Now()
+	record, granted, index := a.cfg.State.Node(a.cfg.ID)
+	a.publish(granted)
+	if !a.session.Live(now) {
+		if record.GetState() == "offline" && len(granted) > 0 {
+			a.giveUp(ctx, lifecycle.AbortNodeOffline, ids(granted))
+		}
+		return
+	}
+	diff := a.session.Compare(now, granted)
+	if len(diff.Start)+len(diff.Abort) > 0 {
+		a.cfg.Agents.Send(a.cfg.ID, &actorpb.NodePlan{
+			Token: &actorpb.Token{Term: a.cfg.Term, Index: index},
+			Start: diff.Start,
+			Abort: diff.Abort,
+		})
+	}
+	if len(diff.Vanished) > 0 {
+		a.giveUp(ctx, lifecycle.AbortDisappearedFromNode, diff.Vanished)
+	}
+}
+
+// expire gives the node up when its lease has run out.
+func (a *nodeActor) expire(ctx actor.Context) {
+	now := a.cfg.Now()
+	if now.Before(a.session.Expires()) {
+		a.armExpiry(ctx)
+		return
+	}
+	if a.inFlight {
+		a.after(ctx, a.cfg.RetryAfter, expire{})
+		return
+	}
+	a.cfg.Scheduler.Withdraw(a.cfg.ID)
+	record, granted, _ := a.cfg.State.Node(a.cfg.ID)
+	if record.GetState() != "online" {
+		return
+	}
+	a.cfg.Logger.Warn("node lost: its lease ran out", "node", a.cfg.ID, "jobs", len(granted), "lease", a.cfg.Timing.Lease)
+	a.session.Close()
+	commands := []proto.Message{&commandpb.SetNodeOffline{
+		Term: a.cfg.Term, Time: timestamppb.New(now), Node: a.cfg.ID, Incarnation: record.GetIncarnation(), Reason: "lease ran out",
+	}}
+	if len(granted) > 0 {
+		commands = append(commands, a.abort(lifecycle.AbortNodeOffline, ids(granted)))
+	}
+	a.propose(ctx, commands, func(ctx actor.Context, _ []*commandpb.Result, err error) {
+		if err != nil {
+			a.after(ctx, a.cfg.RetryAfter, expire{})
+		}
+	})
+}
+
+func (a *nodeActor) giveUp(ctx actor.Context, reason lifecycle.AbortReason, jobs []string) {
+	a.propose(ctx, []proto.Message{a.abort(reason, jobs)}, func(ctx actor.Context, _ []*commandpb.Result, err error) {
+		if err != nil {
+			a.after(ctx, a.cfg.RetryAfter, Look{})
+		}
+	})
+}
+
+func (a *nodeActor) abort(reason lifecycle.AbortReason, jobs []string) *commandpb.AbortAllocations {
+	return &commandpb.AbortAllocations{
+		Term: a.cfg.Term, Time: timestamppb.New(a.cfg.Now()), Node: a.cfg.ID, Reason: reason.String(), JobIds: jobs,
+	}
+}
+
+func (a *nodeActor) propose(ctx actor.Context, commands []proto.Message, then func(actor.Context, []*commandpb.Result, error)) {
+	a.inFlight = true
+	self, root := ctx.Self(), ctx.ActorSystem().Root
+	a.cfg.Log.ProposeAsync(commands, func(results []*commandpb.Result, err error) {
+		root.Send(self, committed{results, err, func(ctx actor.Context) { then(ctx, results, err) }})
+	})
+}
+
+func (a *nodeActor) committed(ctx actor.Context, m committed) {
+	a.inFlight = false
+	if m.err != nil {
+		a.cfg.Logger.Debug("proposal was not committed", "node", a.cfg.ID, "error", m.err)
+	}
+	m.then(ctx)
+	if a.dirty {
+		a.look(ctx)
+	}
+}
+
+func (a *nodeActor) armExpiry(ctx actor.Context) {
+	a.after(ctx, a.session.Expires().Sub(a.cfg.Now()), expire{})
+}
+
+// after sends the actor a message later. A later call replaces an expiry only by
+// an expiry: a Look costs nothing when it comes for nothing.
+func (a *nodeActor) after(ctx actor.Context, d time.Duration, msg any) {
+	self, root := ctx.Self(), ctx.ActorSystem().Root
+	send := func() { root.Send(self, msg) }
+	if _, ok := msg.(expire); !ok {
+		time.AfterFunc(d, send)
+		return
+	}
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+	a.timer = time.AfterFunc(max(d, 0), send)
+}
+
+func (a *nodeActor) publish(granted []Granted) {
+	held := make([]*actorpb.HeldJob, 0, len(a.session.held))
+	var memory int64
+	for _, job := range a.session.held {
+		held = append(held, job)
+		memory += job.GetMemory()
+	}
+	var usage resource.Amounts
+	for _, g := range granted {
+		usage = usage.Add(g.Allocation.GetResources().Amounts())
+	}
+	view := &actorpb.NodeView{
+		Id: a.cfg.ID, Usage: statepb.NewResources(usage), Limits: statepb.NewResources(a.session.resources),
+		Jobs: int64(len(granted)), LeaseLeftMillis: a.session.Expires().Sub(a.cfg.Now()).Milliseconds(), MemoryUsed: memory,
+	}
+	if !a.session.heard.IsZero() {
+		view.LastHeartbeat = timestamppb.New(a.session.heard)
+	}
+	a.cfg.Board.Publish(a.cfg.ID, view, held)
+}
+
+func (a *nodeActor) close() {
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+	a.cfg.Board.Publish(a.cfg.ID, nil, nil)
+}
+
+func ids(granted []Granted) []string {
+	out := make([]string, len(granted))
+	for i, g := range granted {
+		out[i] = g.Allocation.GetJobId()
+	}
+	return out
+}

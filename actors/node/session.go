@@ -1,0 +1,180 @@
+// Package node speaks for one node, on the leader.
+//
+// One actor a node holds the session of the node's agent: its lease, the jobs
+// that it said it has, and what it has been told. Whenever the committed state or
+// the agent's word changes, it compares what the agent should have with what it
+// has and sends the difference. Nothing depends on a message that arrives once.
+package node
+
+import (
+	"fmt"
+	"time"
+
+	"weir/messages/actorpb"
+	"weir/messages/statepb"
+	"weir/scheduling/resource"
+)
+
+// Timing is how long things around a node's lease take.
+type Timing struct {
+	// Heartbeat is the period that agents are told.
+	Heartbeat time.Duration
+	// Lease is how long an agent may go on after the heartbeat that was last
+	// acknowledged, from when it sent it.
+	Lease time.Duration
+	// Kill is how long an agent may take to end its jobs after its lease.
+	Kill time.Duration
+	// Drift is by how much clocks may differ in speed.
+	Drift float64
+	// Resend is the pause before an agent is told again what it did not do.
+	Resend time.Duration
+}
+
+// DefaultTiming gives a cluster on one machine or in one building its figures.
+func DefaultTiming() Timing {
+	return Timing{
+		Heartbeat: time.Second,
+		Lease:     5 * time.Second,
+		Kill:      500 * time.Millisecond,
+		Drift:     0.01,
+		Resend:    2 * time.Second,
+	}
+}
+
+// Validate returns an error that names what does not fit together.
+func (t Timing) Validate() error {
+	switch {
+	case t.Heartbeat <= 0:
+		return fmt.Errorf("heartbeat period %s: must be more than 0", t.Heartbeat)
+	case t.Lease < 2*t.Heartbeat:
+		return fmt.Errorf("lease %s: must be at least twice the heartbeat period of %s", t.Lease, t.Heartbeat)
+	case t.Kill <= 0 || t.Drift < 0 || t.Resend <= 0:
+		return fmt.Errorf("kill time %s, drift %g, resend pause %s: must be more than 0 (drift: not less)", t.Kill, t.Drift, t.Resend)
+	}
+	return nil
+}
+
+// wait is how long the leader waits after a node's last heartbeat before it
+// gives the node's jobs to others: longer than the agent's own lease.
+func (t Timing) wait() time.Duration {
+	return time.Duration(float64(t.Lease)*(1+t.Drift)) + t.Kill
+}
+
+// Session is what the leader knows of an agent beside the committed state. The
+// zero value is a node that has not been heard.
+type Session struct {
+	timing Timing
+	// expires is when the node counts as lost.
+	expires time.Time
+	// incarnation is the agent's life that is registered; 0: none in this term.
+	incarnation uint64
+	sequence    uint64
+	heard       time.Time
+	resources   resource.Amounts
+	held        map[string]*actorpb.HeldJob
+	// told is when the agent was last told about a job.
+	told map[string]time.Time
+}
+
+// NewSession returns the session of a node that a leader found online when it
+// was elected at now. The node has a whole lease to be heard.
+func NewSession(now time.Time, timing Timing) *Session {
+	return &Session{timing: timing, expires: now.Add(timing.wait()), held: map[string]*actorpb.HeldJob{}, told: map[string]time.Time{}}
+}
+
+// Greet decides whether an agent may register. It refuses an agent whose name is
+// in use by another that has been heard of late.
+func (s *Session) Greet(now time.Time, m *actorpb.RegisterAgent) *actorpb.Refused {
+	if reason := faultOf(m); reason != "" {
+		return &actorpb.Refused{Code: "bad_request", Reason: fmt.Sprintf("register node %q: %s", m.GetNode(), reason)}
+	}
+	inUse := 2*s.timing.Heartbeat - now.Sub(s.heard)
+	if s.incarnation != 0 && s.incarnation != m.GetIncarnation() && inUse > 0 {
+		return &actorpb.Refused{
+			Code: "name_in_use",
+			Reason: fmt.Sprintf("register node %q: another agent with this name was heard %s ago; give each agent its own name and certificate",
+				m.GetNode(), now.Sub(s.heard).Round(time.Millisecond)),
+			RetryMillis: max(inUse.Milliseconds(), 100),
+		}
+	}
+	return nil
+}
+
+// faultOf names what is wrong with a registration; empty: nothing.
+func faultOf(m *actorpb.RegisterAgent) string {
+	r := m.GetResources().Amounts()
+	switch {
+	case m.GetNode() == "" || m.GetIncarnation() == 0:
+		return "name and incarnation are needed"
+	case r.Validate() != nil:
+		return "resources: " + r.Validate().Error()
+	case r.UserSlots == 0:
+		return "resources: user_slots is 0, so that no job could run; set it to how many jobs the node may run at once"
+	case r.CPU == 0 || r.Memory == 0:
+		return "resources: cpu and memory must be more than 0"
+	default:
+		return ""
+	}
+}
+
+// Changed reports whether the committed record differs from what the agent says
+// of its node.
+func Changed(record *statepb.Node, m *actorpb.RegisterAgent) bool {
+	if record == nil || record.GetState() != "online" || record.GetIncarnation() != m.GetIncarnation() {
+		return true
+	}
+	if record.GetResources().Amounts() != m.GetResources().Amounts() || record.GetVersion() != m.GetVersion() ||
+		record.GetCaveat() != m.GetCaveat() || record.GetHost() != m.GetHost() || len(record.GetTags()) != len(m.GetTags()) {
+		return true
+	}
+	for i, tag := range record.GetTags() {
+		if m.GetTags()[i] != tag {
+			return true
+		}
+	}
+	return false
+}
+
+// Open begins a session: the registration has been committed.
+func (s *Session) Open(now time.Time, m *actorpb.RegisterAgent) {
+	s.incarnation = m.GetIncarnation()
+	s.sequence = 0
+	s.resources = m.GetResources().Amounts()
+	s.told = map[string]time.Time{}
+	s.hear(now, m.GetJobs())
+}
+
+// Heartbeat takes an agent's word. It answers what cannot be taken.
+func (s *Session) Heartbeat(now time.Time, m *actorpb.Heartbeat) *actorpb.Refused {
+	if s.incarnation == 0 || s.incarnation != m.GetIncarnation() {
+		return &actorpb.Refused{Code: "not_registered", Reason: fmt.Sprintf("heartbeat of node %q: not registered in this term, register again", m.GetNode())}
+	}
+	if m.GetSequence() <= s.sequence {
+		return &actorpb.Refused{Code: "stale", Reason: fmt.Sprintf("heartbeat %d of node %q: %d came before", m.GetSequence(), m.GetNode(), s.sequence)}
+	}
+	s.sequence = m.GetSequence()
+	s.hear(now, m.GetJobs())
+	return nil
+}
+
+func (s *Session) hear(now time.Time, jobs []*actorpb.HeldJob) {
+	s.heard = now
+	s.expires = now.Add(s.timing.wait())
+	clear(s.held)
+	for _, job := range jobs {
+		s.held[job.GetJobId()] = job
+	}
+}
+
+// Live reports whether the agent is registered in this term and its lease holds.
+func (s *Session) Live(now time.Time) bool { return s.incarnation != 0 && now.Before(s.expires) }
+
+// Expires is when the node counts as lost unless it is heard before.
+func (s *Session) Expires() time.Time { return s.expires }
+
+// Close ends the session: the node is lost and has to register again.
+func (s *Session) Close() {
+	s.incarnation = 0
+	clear(s.held)
+	clear(s.told)
+}

@@ -1,0 +1,207 @@
+package node
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/messages/actorpb"
+	"weir/messages/statepb"
+	"weir/scheduling/resource"
+)
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func registration(incarnation uint64, jobs ...*actorpb.HeldJob) *actorpb.RegisterAgent {
+	return &actorpb.RegisterAgent{
+		Node: "n1", Incarnation: incarnation, Jobs: jobs, Tags: []string{"ssd"}, Version: "1",
+		Resources: statepb.NewResources(resource.Amounts{UserSlots: 4, CPU: 400, Memory: 1 << 30}),
+	}
+}
+
+func granted(job string, incarnation, index uint64) Granted {
+	return Granted{
+		Allocation: &statepb.Allocation{
+			JobId: job, OperationId: "op", Task: "t", Cookie: 3, NodeIncarnation: incarnation, GrantTerm: 2, GrantIndex: index,
+		},
+		OperationState: "running",
+	}
+}
+
+func held(job, phase string) *actorpb.HeldJob { return &actorpb.HeldJob{JobId: job, Phase: phase} }
+
+func TestCompare(t *testing.T) {
+	stopped := granted("a", 7, 10)
+	stopped.Allocation.Stop = &statepb.StopOrder{Reason: "user_request", GraceMillis: 500}
+	aborting := granted("a", 7, 10)
+	aborting.OperationState = "aborting"
+	before, after := granted("a", 7, 10), granted("b", 7, 11)
+	before.Suspended, before.AbortUntilIndex = true, 10
+	after.Suspended, after.AbortUntilIndex = true, 10
+
+	tests := map[string]struct {
+		held    []*actorpb.HeldJob
+		granted []Granted
+		want    string
+	}{
+		"a granted job that the agent lacks is started":         {granted: []Granted{granted("a", 7, 10)}, want: "+a"},
+		"a job that both know runs on":                          {held: []*actorpb.HeldJob{held("a", "running")}, granted: []Granted{granted("a", 7, 10)}},
+		"a job that nobody granted is ended":                    {held: []*actorpb.HeldJob{held("x", "running")}, want: "-x unconfirmed"},
+		"an ended job waits for its controller":                 {held: []*actorpb.HeldJob{held("x", "ended")}},
+		"jobs of an aborting operation are ended":               {held: []*actorpb.HeldJob{held("a", "running")}, granted: []Granted{aborting}, want: "-a operation_aborted"},
+		"a job to end that never began is started and ended":    {granted: []Granted{aborting}, want: "+a -a operation_aborted"},
+		"a stop order reaches the job":                          {held: []*actorpb.HeldJob{held("a", "running")}, granted: []Granted{stopped}, want: "-a user_request"},
+		"an ended job is not ended again":                       {held: []*actorpb.HeldJob{held("a", "ended")}, granted: []Granted{stopped}},
+		"suspension ends the jobs granted before it, no others": {held: []*actorpb.HeldJob{held("a", "running"), held("b", "running")}, granted: []Granted{before, after}, want: "-a operation_suspended"},
+		"a job of an earlier life of the agent has vanished":    {granted: []Granted{granted("a", 6, 10)}, want: "?a"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := NewSession(noon, DefaultTiming())
+			s.Open(noon, registration(7, test.held...))
+			if got := text(s.Compare(noon, test.granted)); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestWhatWasToldIsSaidAgainAfterAPause(t *testing.T) {
+	s := NewSession(noon, DefaultTiming())
+	s.Open(noon, registration(7))
+	all := []Granted{granted("a", 7, 10)}
+	steps := []struct {
+		at   time.Duration
+		want string
+	}{{0, "+a"}, {time.Second, ""}, {2 * time.Second, "+a"}, {3 * time.Second, ""}}
+	for _, step := range steps {
+		if got := text(s.Compare(noon.Add(step.at), all)); got != step.want {
+			t.Errorf("after %s: got %q, want %q", step.at, got, step.want)
+		}
+	}
+	all[0].OperationState = "aborting"
+	if got := text(s.Compare(noon.Add(3*time.Second), all)); got != "+a -a operation_aborted" {
+		t.Errorf("an order to end does not wait for the order to start: got %q", got)
+	}
+}
+
+func TestLease(t *testing.T) {
+	timing := DefaultTiming()
+	s := NewSession(noon, timing)
+	if s.Live(noon) {
+		t.Error("a node that was not heard in this term lives")
+	}
+	if got := s.Expires().Sub(noon); got <= timing.Lease {
+		t.Errorf("a new leader waits %s for a node, want more than the lease of %s", got, timing.Lease)
+	}
+	s.Open(noon, registration(7))
+	later := noon.Add(4 * time.Second)
+	if refused := s.Heartbeat(later, &actorpb.Heartbeat{Node: "n1", Incarnation: 7, Sequence: 1}); refused != nil {
+		t.Fatal(refused)
+	}
+	if !s.Live(later.Add(timing.Lease)) {
+		t.Error("the leader gave the node up no later than the agent gives up its jobs")
+	}
+	if s.Live(later.Add(timing.wait())) {
+		t.Error("the node lives on after the leader's wait")
+	}
+}
+
+func TestHeartbeatsThatAreNotTaken(t *testing.T) {
+	tests := map[string]struct {
+		heartbeat *actorpb.Heartbeat
+		want      string
+	}{
+		"of another life of the agent": {&actorpb.Heartbeat{Incarnation: 6, Sequence: 9}, "not_registered"},
+		"that was overtaken":           {&actorpb.Heartbeat{Incarnation: 7, Sequence: 5}, "stale"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := NewSession(noon, DefaultTiming())
+			s.Open(noon, registration(7))
+			if refused := s.Heartbeat(noon, &actorpb.Heartbeat{Incarnation: 7, Sequence: 5}); refused != nil {
+				t.Fatal(refused)
+			}
+			if got := s.Heartbeat(noon, test.heartbeat).GetCode(); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestGreet(t *testing.T) {
+	second := registration(8)
+	noSlots, noMemory := registration(8), registration(8)
+	noSlots.Resources = statepb.NewResources(resource.Amounts{CPU: 100, Memory: 1})
+	noMemory.Resources = statepb.NewResources(resource.Amounts{CPU: 100, UserSlots: 1})
+	tests := map[string]struct {
+		at       time.Duration
+		agent    *actorpb.RegisterAgent
+		wantCode string
+		wantText string
+	}{
+		"the same life may register again":             {agent: registration(7)},
+		"a second agent with a name in use is refused": {at: time.Second, agent: second, wantCode: "name_in_use", wantText: "another agent with this name"},
+		"after a silence the name is free":             {at: 2 * time.Second, agent: second},
+		"a node without slots is refused":              {agent: noSlots, wantCode: "bad_request", wantText: "user_slots is 0"},
+		"a node without memory is refused":             {agent: noMemory, wantCode: "bad_request", wantText: "memory"},
+		"a node without life number is refused":        {agent: registration(0), wantCode: "bad_request", wantText: "incarnation"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := NewSession(noon, DefaultTiming())
+			s.Open(noon, registration(7))
+			refused := s.Greet(noon.Add(test.at), test.agent)
+			if refused.GetCode() != test.wantCode || !strings.Contains(refused.GetReason(), test.wantText) {
+				t.Errorf("got %q (%s), want %q (…%s…)", refused.GetCode(), refused.GetReason(), test.wantCode, test.wantText)
+			}
+		})
+	}
+}
+
+func TestChanged(t *testing.T) {
+	record := func(change func(*statepb.Node)) *statepb.Node {
+		m := registration(7)
+		n := &statepb.Node{Id: "n1", State: "online", Incarnation: 7, Resources: m.GetResources(), Tags: []string{"ssd"}, Version: "1"}
+		change(n)
+		return n
+	}
+	tests := map[string]struct {
+		record *statepb.Node
+		want   bool
+	}{
+		"a node that never registered":  {nil, true},
+		"a node that is as recorded":    {record(func(*statepb.Node) {}), false},
+		"a node that was lost":          {record(func(n *statepb.Node) { n.State = "offline" }), true},
+		"an agent that started anew":    {record(func(n *statepb.Node) { n.Incarnation = 6 }), true},
+		"a node with other tags":        {record(func(n *statepb.Node) { n.Tags = []string{"hdd"} }), true},
+		"a node that grew":              {record(func(n *statepb.Node) { n.Resources = &statepb.Resources{UserSlots: 1} }), true},
+		"an agent of another version":   {record(func(n *statepb.Node) { n.Version = "2" }), true},
+		"a node with one tag too many":  {record(func(n *statepb.Node) { n.Tags = []string{"ssd", "x"} }), true},
+		"a node with another caveat":    {record(func(n *statepb.Node) { n.Caveat = "no cgroups" }), true},
+		"a node that moved to new host": {record(func(n *statepb.Node) { n.Host = "h2" }), true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := Changed(test.record, registration(7)); got != test.want {
+				t.Errorf("got %t, want %t", got, test.want)
+			}
+		})
+	}
+}
+
+// text writes a difference as +started -ended reason ?vanished.
+func text(d Difference) string {
+	var parts []string
+	for _, m := range d.Start {
+		parts = append(parts, "+"+m.GetJobId())
+	}
+	for _, m := range d.Abort {
+		parts = append(parts, "-"+m.GetJobId()+" "+m.GetReason())
+	}
+	for _, id := range slices.Sorted(slices.Values(d.Vanished)) {
+		parts = append(parts, "?"+id)
+	}
+	return strings.Join(parts, " ")
+}
