@@ -13,11 +13,8 @@ import (
 // Granted is a committed allocation of the node, with what its job depends on.
 type Granted struct {
 	Allocation *statepb.Allocation
-	// OperationState is the state of its operation.
-	OperationState string
-	Suspended      bool
-	// AbortUntilIndex is the operation's abort_jobs_until_index.
-	AbortUntilIndex uint64
+	// Stop says why the job has to end. nil: it may go on.
+	Stop *statepb.StopOrder
 	// Controller has the job's spec and takes its result.
 	Controller *actorpb.Replica
 }
@@ -116,23 +113,11 @@ func startJob(g Granted) *actorpb.StartJob {
 
 // stopOrder returns why a job has to end; nil: it may go on.
 func stopOrder(g Granted) *actorpb.AbortJob {
-	a := g.Allocation
-	abort := func(reason lifecycle.AbortReason, message string) *actorpb.AbortJob {
-		return &actorpb.AbortJob{JobId: a.GetJobId(), Reason: reason.String(), Message: message}
+	order := g.Stop
+	if order == nil {
+		return nil
 	}
-	switch g.OperationState {
-	case lifecycle.Completing.String():
-		return abort(lifecycle.AbortOperationCompleted, "the operation is completing")
-	case lifecycle.Failing.String():
-		return abort(lifecycle.AbortOperationFailed, "the operation is failing")
-	case lifecycle.Aborting.String():
-		return abort(lifecycle.AbortOperationAborted, "the operation is being aborted")
+	return &actorpb.AbortJob{
+		JobId: g.Allocation.GetJobId(), Reason: order.GetReason(), Message: order.GetMessage(), GraceMillis: order.GetGraceMillis(),
 	}
-	if order := a.GetStop(); order != nil {
-		return &actorpb.AbortJob{JobId: a.GetJobId(), Reason: order.GetReason(), Message: order.GetMessage(), GraceMillis: order.GetGraceMillis()}
-	}
-	if g.Suspended && a.GetGrantIndex() <= g.AbortUntilIndex {
-		return abort(lifecycle.AbortOperationSuspended, "the operation was suspended with its jobs")
-	}
-	return nil
 }

@@ -25,36 +25,28 @@ func granted(job string, incarnation, index uint64) Granted {
 		Allocation: &statepb.Allocation{
 			JobId: job, OperationId: "op", Task: "t", Cookie: 3, NodeIncarnation: incarnation, GrantTerm: 2, GrantIndex: index,
 		},
-		OperationState: "running",
 	}
 }
 
 func held(job, phase string) *actorpb.HeldJob { return &actorpb.HeldJob{JobId: job, Phase: phase} }
 
 func TestCompare(t *testing.T) {
-	stopped := granted("a", 7, 10)
-	stopped.Allocation.Stop = &statepb.StopOrder{Reason: "user_request", GraceMillis: 500}
 	aborting := granted("a", 7, 10)
-	aborting.OperationState = "aborting"
-	before, after := granted("a", 7, 10), granted("b", 7, 11)
-	before.Suspended, before.AbortUntilIndex = true, 10
-	after.Suspended, after.AbortUntilIndex = true, 10
+	aborting.Stop = &statepb.StopOrder{Reason: "operation_aborted"}
 
 	tests := map[string]struct {
 		held    []*actorpb.HeldJob
 		granted []Granted
 		want    string
 	}{
-		"a granted job that the agent lacks is started":         {granted: []Granted{granted("a", 7, 10)}, want: "+a"},
-		"a job that both know runs on":                          {held: []*actorpb.HeldJob{held("a", "running")}, granted: []Granted{granted("a", 7, 10)}},
-		"a job that nobody granted is ended":                    {held: []*actorpb.HeldJob{held("x", "running")}, want: "-x unconfirmed"},
-		"an ended job waits for its controller":                 {held: []*actorpb.HeldJob{held("x", "ended")}},
-		"jobs of an aborting operation are ended":               {held: []*actorpb.HeldJob{held("a", "running")}, granted: []Granted{aborting}, want: "-a operation_aborted"},
-		"a job to end that never began is started and ended":    {granted: []Granted{aborting}, want: "+a -a operation_aborted"},
-		"a stop order reaches the job":                          {held: []*actorpb.HeldJob{held("a", "running")}, granted: []Granted{stopped}, want: "-a user_request"},
-		"an ended job is not ended again":                       {held: []*actorpb.HeldJob{held("a", "ended")}, granted: []Granted{stopped}},
-		"suspension ends the jobs granted before it, no others": {held: []*actorpb.HeldJob{held("a", "running"), held("b", "running")}, granted: []Granted{before, after}, want: "-a operation_suspended"},
-		"a job of an earlier life of the agent has vanished":    {granted: []Granted{granted("a", 6, 10)}, want: "?a"},
+		"a granted job that the agent lacks is started":      {granted: []Granted{granted("a", 7, 10)}, want: "+a"},
+		"a job that both know runs on":                       {held: []*actorpb.HeldJob{held("a", "running")}, granted: []Granted{granted("a", 7, 10)}},
+		"a job that nobody granted is ended":                 {held: []*actorpb.HeldJob{held("x", "running")}, want: "-x unconfirmed"},
+		"an ended job waits for its controller":              {held: []*actorpb.HeldJob{held("x", "ended")}},
+		"jobs of an aborting operation are ended":            {held: []*actorpb.HeldJob{held("a", "running")}, granted: []Granted{aborting}, want: "-a operation_aborted"},
+		"a job to end that never began is started and ended": {granted: []Granted{aborting}, want: "+a -a operation_aborted"},
+		"an ended job is not ended again":                    {held: []*actorpb.HeldJob{held("a", "ended")}, granted: []Granted{aborting}},
+		"a job of an earlier life of the agent has vanished": {granted: []Granted{granted("a", 6, 10)}, want: "?a"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -80,7 +72,7 @@ func TestWhatWasToldIsSaidAgainAfterAPause(t *testing.T) {
 			t.Errorf("after %s: got %q, want %q", step.at, got, step.want)
 		}
 	}
-	all[0].OperationState = "aborting"
+	all[0].Stop = &statepb.StopOrder{Reason: "operation_aborted"}
 	if got := text(s.Compare(noon.Add(3*time.Second), all)); got != "+a -a operation_aborted" {
 		t.Errorf("an order to end does not wait for the order to start: got %q", got)
 	}

@@ -1,0 +1,261 @@
+package controller
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/messages/actorpb"
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+)
+
+// State reads the replicated state of this replica.
+type State interface {
+	// Operation returns a copy of the record and how many of its allocations have
+	// not ended; nil when there is no such operation.
+	Operation(id string) (op *statepb.Operation, allocations int)
+	// Allocation returns a copy; nil when the job is not running.
+	Allocation(job string) *statepb.Allocation
+	// Leaving returns copies of the operation's allocations whose job has to end.
+	Leaving(operation string) []*statepb.Allocation
+}
+
+// Log proposes commands, here or at whichever replica leads. done is called once,
+// off the caller's goroutine.
+type Log interface {
+	ProposeAsync(commands []proto.Message, done func([]*commandpb.Result, error))
+}
+
+// Signals spreads the word that jobs are on their way out.
+type Signals interface {
+	Interrupt(signal *actorpb.InterruptionSignal)
+}
+
+// Config is what a controller works with.
+type Config struct {
+	Operation string
+	Epoch     uint64
+	State     State
+	Log       Log
+	Signals   Signals
+	// Addresses is where jobs find the cluster.
+	Addresses func() []string
+	// RetryAfter is the pause after a proposal was not committed.
+	RetryAfter time.Duration
+	// MaxEnds bounds the results that wait for their commit; more are sent away
+	// with a hint to try again.
+	MaxEnds int
+	// Batch bounds the results of one proposal.
+	Batch  int
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// Look tells the actor that its operation may have changed.
+type Look struct{}
+
+// FromAgent is a message of an agent about one of its own jobs.
+type FromAgent struct {
+	// Message is a *actorpb.JobSpecRequest or a *actorpb.JobEnded.
+	Message proto.Message
+	// Reply answers the agent.
+	Reply func(proto.Message)
+}
+
+// stepped brings the outcome of a step of the operation's life.
+type stepped struct {
+	results []*commandpb.Result
+	err     error
+}
+
+// finished brings the outcome of results.
+type finished struct {
+	jobs    []*statepb.FinishedJob
+	results []*commandpb.Result
+	err     error
+}
+
+// flush tries again what was not committed.
+type flush struct{}
+
+// New returns the producer of a controller.
+func New(cfg Config) actor.Producer {
+	return func() actor.Actor { return &controllerActor{cfg: cfg} }
+}
+
+type controllerActor struct {
+	cfg  Config
+	ends *Ends
+	// stepping, finishing: a proposal of this kind is in flight.
+	stepping, finishing bool
+	// signalled are jobs whose end has been announced.
+	signalled map[string]bool
+}
+
+// Receive implements actor.Actor.
+func (a *controllerActor) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		a.ends = NewEnds(a.cfg.MaxEnds)
+		a.signalled = map[string]bool{}
+		a.look(ctx)
+	case Look:
+		a.look(ctx)
+	case FromAgent:
+		a.fromAgent(ctx, m)
+	case stepped:
+		a.stepped(ctx, m)
+	case finished:
+		a.finished(ctx, m)
+	case flush:
+		a.flush(ctx)
+	case *actor.Stopping, *actor.Restarting:
+		a.ends.Drop(&actorpb.Refused{Code: "unavailable", Reason: "the operation has another controller", RetryMillis: 50})
+	case actor.SystemMessage, actor.AutoReceiveMessage:
+		// The rest of the life cycle needs no work here.
+	default:
+		a.cfg.Logger.Warn("unexpected message", "type", fmt.Sprintf("%T", m))
+	}
+}
+
+// look takes the operation's next step and announces jobs that are to end.
+func (a *controllerActor) look(ctx actor.Context) {
+	op, _ := a.cfg.State.Operation(a.cfg.Operation)
+	if op == nil || op.GetAssignment().GetEpoch() != a.cfg.Epoch {
+		return
+	}
+	a.announce(op)
+	if a.stepping {
+		return
+	}
+	step := Next(a.cfg.Now(), op, a.cfg.Epoch)
+	if step == nil {
+		return
+	}
+	a.stepping = true
+	self, root := ctx.Self(), ctx.ActorSystem().Root
+	a.cfg.Log.ProposeAsync([]proto.Message{step}, func(results []*commandpb.Result, err error) {
+		root.Send(self, stepped{results, err})
+	})
+}
+
+func (a *controllerActor) stepped(ctx actor.Context, m stepped) {
+	a.stepping = false
+	if m.err != nil || m.results[0].GetRefusal() != nil {
+		a.cfg.Logger.Debug("step was not taken", "operation", a.cfg.Operation, "error", m.err, "refusal", m.results)
+		a.after(ctx, Look{})
+	}
+	// What was committed comes back as a Look.
+}
+
+func (a *controllerActor) announce(op *statepb.Operation) {
+	leaving := a.cfg.State.Leaving(op.GetId())
+	present := make(map[string]bool, len(leaving))
+	now := a.cfg.Now()
+	for _, allocation := range leaving {
+		id := allocation.GetJobId()
+		present[id] = true
+		if a.signalled[id] {
+			continue
+		}
+		order := op.StopOrderFor(allocation)
+		a.signalled[id] = true
+		a.cfg.Signals.Interrupt(&actorpb.InterruptionSignal{
+			OperationId: op.GetId(), JobId: id, Node: allocation.GetNode(), Reason: order.GetReason(),
+			Time: timestamppb.New(now), Deadline: timestamppb.New(now.Add(time.Duration(order.GetGraceMillis()) * time.Millisecond)),
+		})
+	}
+	for id := range a.signalled {
+		if !present[id] {
+			delete(a.signalled, id)
+			a.cfg.Signals.Interrupt(&actorpb.InterruptionSignal{OperationId: op.GetId(), JobId: id, Time: timestamppb.New(now), Gone: true})
+		}
+	}
+}
+
+func (a *controllerActor) fromAgent(ctx actor.Context, m FromAgent) {
+	switch msg := m.Message.(type) {
+	case *actorpb.JobSpecRequest:
+		m.Reply(a.spec(msg))
+	case *actorpb.JobEnded:
+		a.ended(ctx, msg, m.Reply)
+	default:
+		m.Reply(&actorpb.Refused{Code: "bad_request", Reason: fmt.Sprintf("operation %s: a %T is not taken here", a.cfg.Operation, m.Message)})
+	}
+}
+
+func (a *controllerActor) spec(m *actorpb.JobSpecRequest) proto.Message {
+	op, _ := a.cfg.State.Operation(a.cfg.Operation)
+	allocation := a.cfg.State.Allocation(m.GetJobId())
+	if op == nil || allocation == nil || allocation.GetNode() != m.GetNode() || allocation.GetOperationId() != a.cfg.Operation {
+		return &actorpb.Refused{Code: "not_found", Reason: fmt.Sprintf("spec of job %s: not granted to node %q", m.GetJobId(), m.GetNode())}
+	}
+	spec, err := Spec(op, allocation, a.cfg.Addresses())
+	if err != nil {
+		return &actorpb.Refused{Code: "not_found", Reason: err.Error()}
+	}
+	return spec
+}
+
+func (a *controllerActor) ended(ctx actor.Context, m *actorpb.JobEnded, reply func(proto.Message)) {
+	id := m.GetJob().GetJobId()
+	allocation := a.cfg.State.Allocation(id)
+	if allocation == nil || allocation.GetNode() != m.GetNode() || allocation.GetOperationId() != a.cfg.Operation {
+		reply(&actorpb.JobEndedAck{JobId: id, Refusal: "unknown_allocation"})
+		return
+	}
+	if !a.ends.Add(Classify(m, allocation), reply) {
+		reply(&actorpb.Refused{Code: "overloaded", Reason: "too many results wait for their commit", RetryMillis: 500})
+		return
+	}
+	a.flush(ctx)
+}
+
+// flush proposes results while none are in flight: those that come meanwhile
+// share the next log entry.
+func (a *controllerActor) flush(ctx actor.Context) {
+	if a.finishing {
+		return
+	}
+	jobs := a.ends.Take(a.cfg.Batch)
+	if len(jobs) == 0 {
+		return
+	}
+	a.finishing = true
+	self, root := ctx.Self(), ctx.ActorSystem().Root
+	command := &commandpb.FinishJobs{OperationId: a.cfg.Operation, Epoch: a.cfg.Epoch, Time: timestamppb.New(a.cfg.Now()), Jobs: jobs}
+	a.cfg.Log.ProposeAsync([]proto.Message{command}, func(results []*commandpb.Result, err error) {
+		root.Send(self, finished{jobs, results, err})
+	})
+}
+
+func (a *controllerActor) finished(ctx actor.Context, m finished) {
+	a.finishing = false
+	if m.err != nil {
+		// Whether it was committed is unknown: a second proposal of a counted attempt
+		// is refused, so asking again is safe.
+		a.ends.Return(m.jobs)
+		a.after(ctx, flush{})
+		return
+	}
+	result := m.results[0]
+	if refusal := result.GetRefusal(); refusal != nil {
+		a.cfg.Logger.Debug("results refused", "operation", a.cfg.Operation, "code", refusal.GetCode(), "reason", refusal.GetMessage())
+		a.ends.Drop(&actorpb.Refused{Code: "unavailable", Reason: refusal.GetMessage(), RetryMillis: 100})
+		return
+	}
+	for _, job := range result.GetFinishJobs().GetJobs() {
+		a.ends.Settle(job.GetJobId(), job.GetRefusal())
+	}
+	a.flush(ctx)
+}
+
+func (a *controllerActor) after(ctx actor.Context, msg any) {
+	self, root := ctx.Self(), ctx.ActorSystem().Root
+	time.AfterFunc(a.cfg.RetryAfter, func() { root.Send(self, msg) })
+}

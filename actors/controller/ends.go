@@ -1,0 +1,82 @@
+package controller
+
+import (
+	"google.golang.org/protobuf/proto"
+
+	"weir/messages/actorpb"
+	"weir/messages/statepb"
+)
+
+// Ends collects the results of jobs until they are committed. An agent repeats
+// itself until it is answered; each result is proposed once at a time, and the
+// last repetition gets the answer of the one that is on its way.
+type Ends struct {
+	// waiting are to be proposed, in the order in which they came.
+	waiting []string
+	byJob   map[string]*end
+	// limit bounds how many are held: beyond it agents are sent away.
+	limit int
+}
+
+type end struct {
+	job *statepb.FinishedJob
+	// reply answers the agent's last repetition: it asks one question at a time.
+	reply func(proto.Message)
+}
+
+// NewEnds returns a collection of at most limit results.
+func NewEnds(limit int) *Ends { return &Ends{byJob: map[string]*end{}, limit: limit} }
+
+// Add takes a result, and reports whether there is room for it.
+func (e *Ends) Add(job *statepb.FinishedJob, reply func(proto.Message)) bool {
+	if held, ok := e.byJob[job.GetJobId()]; ok {
+		held.reply = reply
+		return true
+	}
+	if len(e.byJob) >= e.limit {
+		return false
+	}
+	e.byJob[job.GetJobId()] = &end{job: job, reply: reply}
+	e.waiting = append(e.waiting, job.GetJobId())
+	return true
+}
+
+// Take returns up to n results to propose. They stay held until Settle or Return.
+func (e *Ends) Take(n int) []*statepb.FinishedJob {
+	n = min(n, len(e.waiting))
+	jobs := make([]*statepb.FinishedJob, n)
+	for i, id := range e.waiting[:n] {
+		jobs[i] = e.byJob[id].job
+	}
+	e.waiting = e.waiting[n:]
+	return jobs
+}
+
+// Return puts results back whose proposal was not committed.
+func (e *Ends) Return(jobs []*statepb.FinishedJob) {
+	back := make([]string, 0, len(jobs)+len(e.waiting))
+	for _, job := range jobs {
+		back = append(back, job.GetJobId())
+	}
+	e.waiting = append(back, e.waiting...)
+}
+
+// Settle answers whoever waits for a job's result. refusal is empty when the
+// attempt was counted.
+func (e *Ends) Settle(job, refusal string) {
+	held, ok := e.byJob[job]
+	if !ok {
+		return
+	}
+	delete(e.byJob, job)
+	held.reply(&actorpb.JobEndedAck{JobId: job, Refusal: refusal})
+}
+
+// Drop sends everyone who waits away: this controller has lost its operation.
+func (e *Ends) Drop(answer proto.Message) {
+	for id, held := range e.byJob {
+		held.reply(answer)
+		delete(e.byJob, id)
+	}
+	e.waiting = nil
+}
