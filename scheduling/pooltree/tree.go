@@ -146,6 +146,24 @@ func (t Tree) Pool(name scheduling.PoolName) (Pool, bool) {
 // caller's own.
 func (t Tree) Pools() []Pool { return slices.Clone(t.pools) }
 
+// ParentsFirst returns all pools but the root, each one after its parent, and by
+// name within a level. The slice is the caller's own.
+func (t Tree) ParentsFirst() []Pool {
+	ordered := make([]Pool, 0, len(t.pools))
+	level := []scheduling.PoolName{scheduling.RootPool}
+	for len(level) > 0 {
+		var below []scheduling.PoolName
+		for _, p := range t.pools {
+			if slices.Contains(level, p.Parent) {
+				ordered = append(ordered, p)
+				below = append(below, p.Name)
+			}
+		}
+		level = below
+	}
+	return ordered
+}
+
 // Effective returns the settings that hold for a pool or for the root.
 func (t Tree) Effective(name scheduling.PoolName) (Effective, error) {
 	if name == scheduling.RootPool {

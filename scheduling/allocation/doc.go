@@ -1,0 +1,16 @@
+// Package allocation chooses whose jobs start on a node.
+//
+// The choice goes down the tree from the root (F.13): at each pool to the child
+// that is least satisfied, that is, has the least of its fair share; at an
+// operation to its first task, by name, that has jobs pending and fits. Each
+// start counts as usage at once, up to the root, so the next choice sees it. Who
+// does not fit is left out until the node is done.
+//
+// The order is kept from one node to the next: each pool has a heap of those
+// children that have pending jobs. So a start costs the logarithm of the number
+// of siblings at each level, and a full node costs next to nothing, for each pool
+// knows what the least demanding of its jobs needs.
+//
+// The package is pure. Equal elements give equal choices, whatever happened to
+// the heaps before: the order of children is total.
+package allocation

@@ -1,0 +1,230 @@
+package allocation
+
+import (
+	"cmp"
+	"slices"
+
+	"weir/scheduling"
+	"weir/scheduling/fairshare"
+	"weir/scheduling/resource"
+)
+
+// Task is a group of alike jobs of an operation.
+type Task struct {
+	Name scheduling.TaskName
+	// Pending is how many jobs may start. It never is negative.
+	Pending int64
+	// PerJob is what one job needs.
+	PerJob resource.Amounts
+}
+
+// Element is a pool or an operation in the order of scheduling.
+type Element struct {
+	id string
+	// rank orders the equally satisfied: the start time of an operation.
+	rank   int64
+	parent *Element
+
+	fair, demand resource.Vector
+	usage        resource.Amounts
+	total        resource.Amounts
+	satisfaction float64
+
+	// operation's
+	tasks   []Task
+	enabled bool
+
+	// waiting is the heap of the children of a pool that have pending jobs.
+	waiting []*Element
+	// at is the place in the heap of the parent, or -1.
+	at int
+	// least is at most what any pending job needs, per resource.
+	least resource.Amounts
+}
+
+// NewPool returns a pool that is nowhere yet.
+func NewPool(id string) *Element {
+	return &Element{id: id, at: -1, satisfaction: resource.MaxSatisfaction}
+}
+
+// NewOperation returns an enabled operation that is nowhere yet. Of equally
+// satisfied siblings the one of lower rank is first.
+func NewOperation(id string, rank int64) *Element {
+	return &Element{id: id, rank: rank, at: -1, enabled: true, satisfaction: resource.MaxSatisfaction}
+}
+
+// ID returns the id that the element was made with.
+func (e *Element) ID() string { return e.id }
+
+// Usage returns what the element uses: starts not yet committed count.
+func (e *Element) Usage() resource.Amounts { return e.usage }
+
+// Satisfaction returns how near the usage is to the fair share of the last
+// SetShares; see fairshare.Satisfaction.
+func (e *Element) Satisfaction() float64 { return e.satisfaction }
+
+// Tasks returns the tasks of an operation sorted by name. The slice is the
+// element's own and must not be changed.
+func (e *Element) Tasks() []Task { return e.tasks }
+
+// Attach puts e below parent, with its usage and its pending jobs.
+func (e *Element) Attach(parent *Element) {
+	e.parent = parent
+	parent.AddUsage(e.usage)
+	e.place()
+}
+
+// Detach takes e out of its pool.
+func (e *Element) Detach() {
+	if e.parent == nil {
+		return
+	}
+	e.leave()
+	e.parent.SubUsage(e.usage)
+	e.parent = nil
+}
+
+// SetShares tells e its fair share and demand, as parts of total.
+func (e *Element) SetShares(fair, demand resource.Vector, total resource.Amounts) {
+	e.fair, e.demand, e.total = fair, demand, total
+	e.judge()
+}
+
+// AddUsage counts resources as used by e and all above it.
+func (e *Element) AddUsage(a resource.Amounts) {
+	if a.IsZero() {
+		return
+	}
+	for ; e != nil; e = e.parent {
+		e.usage = e.usage.Add(a)
+		e.judge()
+	}
+}
+
+// SubUsage takes back what AddUsage counted.
+func (e *Element) SubUsage(a resource.Amounts) {
+	if a.IsZero() {
+		return
+	}
+	for ; e != nil; e = e.parent {
+		e.usage = e.usage.Sub(a)
+		e.judge()
+	}
+}
+
+// SetEnabled says whether jobs of an operation may start.
+func (e *Element) SetEnabled(enabled bool) {
+	e.enabled = enabled
+	e.place()
+}
+
+// SetTask sets a task of an operation, which is new or replaces that of the same
+// name.
+func (e *Element) SetTask(t Task) {
+	t.Pending = max(t.Pending, 0)
+	i, found := slices.BinarySearchFunc(e.tasks, t.Name, byTaskName)
+	if found {
+		e.tasks[i] = t
+	} else {
+		e.tasks = slices.Insert(e.tasks, i, t)
+	}
+	e.place()
+}
+
+// AddPending adds n, which may be negative, to the pending jobs of a task that
+// the operation has.
+func (e *Element) AddPending(task scheduling.TaskName, n int64) {
+	if i, found := slices.BinarySearchFunc(e.tasks, task, byTaskName); found {
+		e.tasks[i].Pending = max(e.tasks[i].Pending+n, 0)
+		e.place()
+	}
+}
+
+// Refresh finds anew, below e, what the least demanding pending jobs need: that
+// only ever falls by itself.
+func (e *Element) Refresh() {
+	for _, c := range e.waiting {
+		c.Refresh()
+	}
+	e.measure()
+}
+
+// judge finds the satisfaction anew and moves e in its pool's heap.
+func (e *Element) judge() {
+	e.satisfaction = fairshare.Satisfaction(
+		resource.Share(e.usage, e.total), e.fair, e.demand)
+	if e.at >= 0 {
+		e.parent.fix(e.at)
+	}
+}
+
+// place puts e into its pool's heap or takes it out: those are in that have
+// pending jobs that may start. It goes on upwards as far as this changes
+// anything.
+func (e *Element) place() {
+	for ; e != nil && e.parent != nil; e = e.parent {
+		if !e.hasPending() {
+			e.leave()
+			return
+		}
+		e.lower()
+		if e.at < 0 {
+			e.parent.push(e)
+		}
+	}
+	if e != nil {
+		e.lower()
+	}
+}
+
+// leave takes e out of its pool's heap, and the pool out of its own when it was
+// the last one.
+func (e *Element) leave() {
+	for e.at >= 0 {
+		pool := e.parent
+		pool.remove(e.at)
+		if len(pool.waiting) > 0 {
+			return
+		}
+		e = pool
+	}
+}
+
+func (e *Element) hasPending() bool {
+	if len(e.waiting) > 0 {
+		return true
+	}
+	return e.enabled && slices.ContainsFunc(e.tasks, func(t Task) bool { return t.Pending > 0 })
+}
+
+// measure sets least from those below.
+func (e *Element) measure() {
+	least := resource.Infinite
+	for _, c := range e.waiting {
+		least = least.Min(c.least)
+	}
+	for _, t := range e.tasks {
+		if t.Pending > 0 {
+			least = least.Min(t.PerJob)
+		}
+	}
+	e.least = least
+}
+
+// lower makes sure that least is at most what those below need. An operation has
+// few tasks and is measured; a pool, which has many children, learns of what got
+// less only.
+func (e *Element) lower() {
+	if len(e.waiting) == 0 {
+		e.measure()
+	}
+	if e.parent != nil {
+		if len(e.parent.waiting) == 0 {
+			e.parent.least = e.least
+		} else {
+			e.parent.least = e.parent.least.Min(e.least)
+		}
+	}
+}
+
+func byTaskName(t Task, name scheduling.TaskName) int { return cmp.Compare(t.Name, name) }

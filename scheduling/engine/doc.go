@@ -1,0 +1,35 @@
+// Package engine schedules one pool tree: events and time go in, plans come out.
+//
+// The engine has a single writer and no clock, lock or I/O of its own. Equal
+// events in equal order give equal plans: decisions go by slices and heaps of
+// total order, and maps only find things by id.
+//
+// # Plans and commits
+//
+// Heartbeat plans starts. From that moment the resources of a start are used and
+// its job is no longer pending, so that the next heartbeat can be planned while
+// the proposal is under way. The start is in flight, under a Ticket, until it is
+// settled: Commit makes an allocation of it, Reject takes it back.
+//
+// # Who subtracts
+//
+// SetDemand gives the pending jobs of a task as the replicated state has them,
+// where a job is pending until its start is committed. The engine subtracts what
+// is in flight:
+//
+//	effective pending = committed pending - in flight, and at least 0
+//
+// Commit lowers both terms by one, for the state has taken the job out of the
+// pending ones with that very entry. So the effective number does not change,
+// and a SetDemand is needed only when the number changes for another reason, or
+// as confirmation. Both are taken from the log: give, for each entry, first its
+// commits and then the demand after it. If the order is broken, the engine plans
+// a start too few until the next SetDemand, or one too many, which the state
+// refuses; never is a job started twice.
+//
+// # Resources
+//
+// The resources of an allocation are free again at RemoveAllocation only, after
+// the job has gone. A node or an operation that is removed before its
+// allocations stays, and gets nothing new, until the last of them is removed.
+package engine

@@ -1,0 +1,116 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	"weir/scheduling"
+	"weir/scheduling/resource"
+)
+
+// Ticket names a start in flight. Tickets are never used again.
+type Ticket uint64
+
+// Allocation is what a job holds.
+type Allocation struct {
+	Job       scheduling.JobID
+	Operation scheduling.OperationID
+	Task      scheduling.TaskName
+	Node      scheduling.NodeID
+	Resources resource.Amounts
+	// Started is when the start was proposed.
+	Started time.Time
+}
+
+// holding is an allocation, or a start in flight.
+type holding struct {
+	job       scheduling.JobID
+	ticket    Ticket
+	operation *operation
+	task      scheduling.TaskName
+	node      *node
+	resources resource.Amounts
+	started   time.Time
+	// at is the place among those that the node holds.
+	at int
+}
+
+// AddAllocation adds an allocation that was committed before the engine was
+// made. Its job is not among the pending ones of any SetDemand. The node may
+// still be unknown: it comes back, or is declared lost, with its allocations.
+func (e *Engine) AddAllocation(a Allocation) error {
+	op, err := e.operation(a.Operation)
+	switch {
+	case err != nil:
+	case e.allocations[a.Job] != nil:
+		err = ErrExists
+	default:
+		err = a.Resources.Validate()
+	}
+	if err != nil {
+		return fmt.Errorf("add allocation %s of operation %s: %w", a.Job, a.Operation, err)
+	}
+	h := &holding{job: a.Job, operation: op, task: a.Task, node: e.node(a.Node), resources: a.Resources, started: a.Started}
+	e.allocations[a.Job] = h
+	h.node.hold(h)
+	h.node.judge()
+	op.held++
+	op.order.AddUsage(a.Resources)
+	return nil
+}
+
+// RemoveAllocation frees what an allocation holds: its job has gone.
+func (e *Engine) RemoveAllocation(job scheduling.JobID) error {
+	h := e.allocations[job]
+	if h == nil {
+		return fmt.Errorf("remove allocation %s: %w", job, ErrUnknown)
+	}
+	delete(e.allocations, job)
+	h.operation.order.SubUsage(h.resources)
+	e.release(h)
+	return nil
+}
+
+// Commit makes an allocation of a start in flight: the entry of the log that
+// starts it as this job is committed.
+func (e *Engine) Commit(ticket Ticket, job scheduling.JobID, started time.Time) error {
+	h := e.inFlight[ticket]
+	if h == nil {
+		return fmt.Errorf("commit start %d: %w", ticket, ErrUnknown)
+	}
+	if e.allocations[job] != nil {
+		return fmt.Errorf("commit start %d as job %s: %w", ticket, job, ErrExists)
+	}
+	delete(e.inFlight, ticket)
+	h.job, h.ticket, h.started = job, 0, started
+	e.allocations[job] = h
+	t := h.operation.task(h.task)
+	t.inFlight--
+	t.pending = max(t.pending-1, 0)
+	return nil
+}
+
+// Reject takes back a start in flight: its proposal was refused or lost.
+func (e *Engine) Reject(ticket Ticket) error {
+	h := e.inFlight[ticket]
+	if h == nil {
+		return fmt.Errorf("reject start %d: %w", ticket, ErrUnknown)
+	}
+	delete(e.inFlight, ticket)
+	op := h.operation
+	t := op.task(h.task)
+	before := t.effective()
+	t.inFlight--
+	op.order.SubUsage(h.resources)
+	op.order.AddPending(h.task, t.effective()-before)
+	e.release(h)
+	return nil
+}
+
+// release frees the node of h and drops what was waiting for that.
+func (e *Engine) release(h *holding) {
+	h.node.release(h)
+	h.operation.held--
+	e.forget(h.operation)
+	e.forgetNode(h.node)
+}

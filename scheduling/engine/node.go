@@ -1,0 +1,106 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	"weir/scheduling"
+	"weir/scheduling/resource"
+)
+
+// node is a machine, or the memory of one that still holds allocations.
+type node struct {
+	id     scheduling.NodeID
+	limits resource.Amounts
+	usage  resource.Amounts
+	// known nodes have registered and were not removed.
+	known       bool
+	schedulable bool
+	// overcommitted says that usage came to exceed limits by other than a start:
+	// the limits fell, or allocations were found there.
+	overcommitted bool
+	// since is when that was first seen by a heartbeat; zero when it is not so.
+	since time.Time
+	held  []*holding
+}
+
+// SetNode tells the resources of a node and whether jobs may start on it. Jobs
+// that run there go on in any case.
+func (e *Engine) SetNode(id scheduling.NodeID, limits resource.Amounts, schedulable bool) error {
+	if err := limits.Validate(); err != nil {
+		return fmt.Errorf("set node %s: %w", id, err)
+	}
+	n := e.node(id)
+	e.total = e.total.Sub(n.offer())
+	n.limits, n.known, n.schedulable = limits, true, schedulable
+	e.total = e.total.Add(n.offer())
+	n.judge()
+	return nil
+}
+
+// RemoveNode takes a node out of the cluster. What its allocations hold stays
+// used until each is removed.
+func (e *Engine) RemoveNode(id scheduling.NodeID) error {
+	n := e.nodes[id]
+	if n == nil || !n.known {
+		return fmt.Errorf("remove node %s: %w", id, ErrUnknown)
+	}
+	e.total = e.total.Sub(n.offer())
+	n.limits, n.known, n.schedulable = resource.Amounts{}, false, false
+	n.judge()
+	e.forgetNode(n)
+	return nil
+}
+
+// node returns the node of this id, unknown as yet when there is none.
+func (e *Engine) node(id scheduling.NodeID) *node {
+	n := e.nodes[id]
+	if n == nil {
+		n = &node{id: id}
+		e.nodes[id] = n
+	}
+	return n
+}
+
+// forgetNode drops a node that is not known and holds nothing.
+func (e *Engine) forgetNode(n *node) {
+	if !n.known && len(n.held) == 0 {
+		delete(e.nodes, n.id)
+	}
+}
+
+// offer is the part of the node in the resources of the cluster.
+func (n *node) offer() resource.Amounts {
+	if !n.known || !n.schedulable {
+		return resource.Amounts{}
+	}
+	return n.limits
+}
+
+func (n *node) free() resource.Amounts { return n.limits.Sub(n.usage) }
+
+// judge marks a node whose allocations hold more than it has. Of an unknown node
+// no one can say.
+func (n *node) judge() {
+	n.overcommitted = n.known && !n.usage.Fits(n.limits)
+	if !n.overcommitted {
+		n.since = time.Time{}
+	}
+}
+
+// hold counts h as used. It does not judge: only who finds allocations does,
+// lest a start that does not fit goes unnoticed.
+func (n *node) hold(h *holding) {
+	h.at = len(n.held)
+	n.held = append(n.held, h)
+	n.usage = n.usage.Add(h.resources)
+}
+
+func (n *node) release(h *holding) {
+	last := n.held[len(n.held)-1]
+	n.held[h.at], last.at = last, h.at
+	n.held[len(n.held)-1] = nil
+	n.held = n.held[:len(n.held)-1]
+	n.usage = n.usage.Sub(h.resources)
+	n.judge()
+}

@@ -1,0 +1,202 @@
+package engine
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"weir/scheduling"
+	"weir/scheduling/allocation"
+	"weir/scheduling/fairshare"
+	"weir/scheduling/pooltree"
+	"weir/scheduling/resource"
+)
+
+// Operation is what the engine has to know of an operation.
+type Operation struct {
+	ID scheduling.OperationID
+	// Pool holds the operation. It must be known.
+	Pool scheduling.PoolName
+	// Weight is the part of the operation in what its pool has, relative to those
+	// of its siblings.
+	Weight float64
+	// Started orders equally satisfied operations: the earlier one is first. It
+	// does not change.
+	Started time.Time
+	// Enabled operations may start jobs: those that run.
+	Enabled bool
+	// Suspended operations may not, enabled or not.
+	Suspended bool
+}
+
+// operation is an operation of the tree.
+type operation struct {
+	Operation
+	pool  *pool
+	share *fairshare.Element
+	order *allocation.Element
+	// tasks is sorted by name, as order's are.
+	tasks []task
+	// held is the number of allocations and starts in flight.
+	held int
+	// removed operations stay until nothing is held.
+	removed bool
+}
+
+// task is the committed side of an allocation.Task, whose pending jobs are the
+// effective ones.
+type task struct {
+	name scheduling.TaskName
+	// pending is the number of pending jobs in the replicated state.
+	pending int64
+	// inFlight of them are about to start.
+	inFlight int64
+	perJob   resource.Amounts
+}
+
+// AddOperation adds an operation without demand.
+func (e *Engine) AddOperation(op Operation) error {
+	if e.operations[op.ID] != nil {
+		return fmt.Errorf("add operation %s: %w", op.ID, ErrExists)
+	}
+	if err := e.validate(op); err != nil {
+		return fmt.Errorf("add operation %s: %w", op.ID, err)
+	}
+	added := &operation{
+		Operation: op,
+		share:     &fairshare.Element{ID: string(op.ID), Operation: true, Weight: op.Weight},
+		order:     allocation.NewOperation(string(op.ID), op.Started.UnixNano()),
+	}
+	added.order.SetEnabled(added.active())
+	added.attach(e.pools[op.Pool])
+	e.operations[op.ID] = added
+	e.stale = true
+	return nil
+}
+
+// SetOperation changes pool, weight and flags of an operation.
+func (e *Engine) SetOperation(op Operation) error {
+	known, err := e.operation(op.ID)
+	if err == nil {
+		err = e.validate(op)
+	}
+	if err != nil {
+		return fmt.Errorf("set operation %s: %w", op.ID, err)
+	}
+	op.Started = known.Started
+	known.Operation = op
+	known.share.Weight = op.Weight
+	known.order.SetEnabled(known.active())
+	if to := e.pools[op.Pool]; to != known.pool {
+		known.detach()
+		known.attach(to)
+	}
+	e.stale = true
+	return nil
+}
+
+// RemoveOperation removes an operation. While it holds allocations it stays and
+// starts no jobs.
+func (e *Engine) RemoveOperation(id scheduling.OperationID) error {
+	op, err := e.operation(id)
+	if err != nil {
+		return fmt.Errorf("remove operation %s: %w", id, err)
+	}
+	op.removed = true
+	op.order.SetEnabled(false)
+	e.stale = true
+	e.forget(op)
+	return nil
+}
+
+// SetDemand tells how many jobs of a task are pending in the replicated state,
+// those in flight included, and what each of them needs; see the package
+// comment for who subtracts.
+func (e *Engine) SetDemand(id scheduling.OperationID, name scheduling.TaskName, pending int64, perJob resource.Amounts) error {
+	op, err := e.operation(id)
+	switch {
+	case err != nil:
+	case pending < 0:
+		err = fmt.Errorf("negative number %d of pending jobs", pending)
+	case perJob.IsZero():
+		err = errors.New("a job that needs no resources has no place")
+	default:
+		err = perJob.Validate()
+	}
+	if err != nil {
+		return fmt.Errorf("set demand of task %q of operation %s: %w", name, id, err)
+	}
+	t := op.task(name)
+	t.pending, t.perJob = pending, perJob
+	op.order.SetTask(allocation.Task{Name: name, Pending: t.effective(), PerJob: perJob})
+	return nil
+}
+
+func (e *Engine) validate(op Operation) error {
+	if e.pools[op.Pool] == nil {
+		return fmt.Errorf("pool %q: %w", op.Pool, ErrUnknown)
+	}
+	return pooltree.ValidateWeight(op.Weight)
+}
+
+// operation returns an operation that is not removed.
+func (e *Engine) operation(id scheduling.OperationID) (*operation, error) {
+	op := e.operations[id]
+	if op == nil || op.removed {
+		return nil, fmt.Errorf("operation: %w", ErrUnknown)
+	}
+	return op, nil
+}
+
+// forget drops a removed operation that holds nothing.
+func (e *Engine) forget(op *operation) {
+	if op.removed && op.held == 0 {
+		op.detach()
+		delete(e.operations, op.ID)
+		e.stale = true
+	}
+}
+
+func (op *operation) active() bool { return op.Enabled && !op.Suspended && !op.removed }
+
+// demand is what the operation uses and could use: no more than it uses unless
+// it may start jobs (F.2).
+func (op *operation) demand() resource.Amounts {
+	demand := op.order.Usage()
+	if !op.active() {
+		return demand
+	}
+	for _, t := range op.order.Tasks() {
+		demand = demand.Add(t.PerJob.Times(t.Pending))
+	}
+	return demand
+}
+
+// task returns the task of this name; a new one when there is none.
+func (op *operation) task(name scheduling.TaskName) *task {
+	i, found := slices.BinarySearchFunc(op.tasks, name, func(t task, name scheduling.TaskName) int {
+		return cmp.Compare(t.name, name)
+	})
+	if !found {
+		op.tasks = slices.Insert(op.tasks, i, task{name: name})
+	}
+	return &op.tasks[i]
+}
+
+func (t *task) effective() int64 { return max(t.pending-t.inFlight, 0) }
+
+func (op *operation) attach(p *pool) {
+	op.pool = p
+	p.operations = append(p.operations, op)
+	p.share.Children = append(p.share.Children, op.share)
+	op.order.Attach(p.order)
+}
+
+func (op *operation) detach() {
+	op.pool.operations = without(op.pool.operations, op)
+	op.pool.share.Children = without(op.pool.share.Children, op.share)
+	op.order.Detach()
+	op.pool = nil
+}

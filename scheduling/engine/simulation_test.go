@@ -1,0 +1,335 @@
+package engine_test
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"weir/scheduling"
+	"weir/scheduling/engine"
+	"weir/scheduling/invariant"
+	"weir/scheduling/pooltree"
+	"weir/scheduling/resource"
+)
+
+var begin = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// simulation drives an engine, and a twin with the same events, and keeps what
+// the replicated state would: pending jobs, allocations, starts in flight.
+type simulation struct {
+	engine, twin *engine.Engine
+	now          time.Time
+	nodes        map[scheduling.NodeID]bool
+	operations   map[scheduling.OperationID]bool
+	pending      map[taskKey]int64
+	running      map[scheduling.JobID]bool
+	inFlight     []engine.Start
+	jobs         int
+}
+
+type taskKey struct {
+	operation scheduling.OperationID
+	task      scheduling.TaskName
+}
+
+func newEngine(t interface{ Fatal(...any) }) *engine.Engine {
+	e, err := engine.New(engine.Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// both gives the same event to engine and twin, which must agree.
+func (s *simulation) both(t *rapid.T, event func(*engine.Engine) error) error {
+	err, twin := event(s.engine), event(s.twin)
+	if fmt.Sprint(err) != fmt.Sprint(twin) {
+		t.Fatalf("equal events give %v and %v", err, twin)
+	}
+	return err
+}
+
+// must is both for an event that cannot fail.
+func (s *simulation) must(t *rapid.T, event func(*engine.Engine) error) {
+	if err := s.both(t, event); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var (
+	drawNode      = rapid.Map(rapid.IntRange(0, 4), func(i int) scheduling.NodeID { return scheduling.NodeID(fmt.Sprint("n", i)) })
+	drawPool      = rapid.SampledFrom([]scheduling.PoolName{"a", "b", "c", "d"})
+	drawParent    = rapid.SampledFrom([]scheduling.PoolName{scheduling.RootPool, "a", "b", "c", "d"})
+	drawOperation = rapid.Map(rapid.IntRange(0, 6), func(i int) scheduling.OperationID { return scheduling.OperationID(fmt.Sprint("o", i)) })
+	drawTask      = rapid.SampledFrom([]scheduling.TaskName{"map", "reduce"})
+	drawWeight    = rapid.SampledFrom([]float64{0, 0.5, 1, 1, 1, 4})
+)
+
+func drawAmounts(t *rapid.T, most int64) resource.Amounts {
+	return resource.Amounts{
+		UserSlots: rapid.Int64Range(1, most).Draw(t, "slots"),
+		CPU:       resource.Hundredths(100 * rapid.Int64Range(0, most).Draw(t, "cpu")),
+		Memory:    rapid.Int64Range(0, 4*most).Draw(t, "memory"),
+		GPU:       rapid.Int64Range(0, most/4).Draw(t, "gpu"),
+	}
+}
+
+func TestSimulation(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := &simulation{
+			engine: newEngine(t), twin: newEngine(t), now: begin,
+			nodes:      map[scheduling.NodeID]bool{},
+			operations: map[scheduling.OperationID]bool{},
+			pending:    map[taskKey]int64{},
+			running:    map[scheduling.JobID]bool{},
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"set node":          s.setNode,
+			"remove node":       s.removeNode,
+			"set pool":          s.setPool,
+			"remove pool":       s.removePool,
+			"add operation":     s.addOperation,
+			"set operation":     s.setOperation,
+			"remove operation":  s.removeOperation,
+			"demand":            s.demand,
+			"found allocation":  s.foundAllocation,
+			"tick":              s.tick,
+			"heartbeat":         s.heartbeat,
+			"another heartbeat": s.heartbeat,
+			"commit":            s.commit,
+			"reject":            s.reject,
+			"finish":            s.finish,
+			"": func(t *rapid.T) {
+				if err := invariant.Check(s.engine); err != nil {
+					t.Fatal(err)
+				}
+				if !reflect.DeepEqual(s.engine.Snapshot(), s.twin.Snapshot()) {
+					t.Fatalf("equal events give\n%+v and\n%+v", s.engine.Snapshot(), s.twin.Snapshot())
+				}
+			},
+		})
+	})
+}
+
+func (s *simulation) setNode(t *rapid.T) {
+	id, limits, schedulable := drawNode.Draw(t, "node"), drawAmounts(t, 16), rapid.IntRange(0, 4).Draw(t, "schedulable") > 0
+	s.must(t, func(e *engine.Engine) error { return e.SetNode(id, limits, schedulable) })
+	s.nodes[id] = true
+}
+
+func (s *simulation) removeNode(t *rapid.T) {
+	id := drawNode.Draw(t, "node")
+	if err := s.both(t, func(e *engine.Engine) error { return e.RemoveNode(id) }); (err == nil) != s.nodes[id] {
+		t.Fatalf("node is there: %v, error %v", s.nodes[id], err)
+	}
+	delete(s.nodes, id)
+}
+
+func (s *simulation) setPool(t *rapid.T) {
+	pool, parent, weight := drawPool.Draw(t, "pool"), drawParent.Draw(t, "parent"), drawWeight.Draw(t, "weight")
+	_ = s.both(t, func(e *engine.Engine) error { return e.SetPool(pool, parent, weight) })
+}
+
+func (s *simulation) removePool(t *rapid.T) {
+	pool := drawPool.Draw(t, "pool")
+	_ = s.both(t, func(e *engine.Engine) error { return e.RemovePool(pool) })
+}
+
+func (s *simulation) addOperation(t *rapid.T) {
+	op := s.draw(t)
+	err := s.both(t, func(e *engine.Engine) error { return e.AddOperation(op) })
+	if err != nil {
+		return
+	}
+	s.operations[op.ID] = true
+	// The simulation is over for an operation of this name that was removed.
+	for _, task := range []scheduling.TaskName{"map", "reduce"} {
+		delete(s.pending, taskKey{op.ID, task})
+	}
+	s.demandOf(t, op.ID)
+}
+
+func (s *simulation) setOperation(t *rapid.T) {
+	op := s.draw(t)
+	_ = s.both(t, func(e *engine.Engine) error { return e.SetOperation(op) })
+}
+
+func (s *simulation) draw(t *rapid.T) engine.Operation {
+	return engine.Operation{
+		ID: drawOperation.Draw(t, "operation"), Pool: drawParent.Draw(t, "pool"), Weight: drawWeight.Draw(t, "weight"),
+		Started: s.now, Enabled: rapid.IntRange(0, 3).Draw(t, "enabled") > 0, Suspended: rapid.IntRange(0, 3).Draw(t, "suspended") == 0,
+	}
+}
+
+func (s *simulation) removeOperation(t *rapid.T) {
+	id := drawOperation.Draw(t, "operation")
+	if err := s.both(t, func(e *engine.Engine) error { return e.RemoveOperation(id) }); (err == nil) != s.operations[id] {
+		t.Fatalf("operation is there: %v, error %v", s.operations[id], err)
+	}
+	delete(s.operations, id)
+}
+
+func (s *simulation) demand(t *rapid.T) { s.demandOf(t, drawOperation.Draw(t, "operation")) }
+
+func (s *simulation) demandOf(t *rapid.T, id scheduling.OperationID) {
+	key := taskKey{id, drawTask.Draw(t, "task")}
+	pending, perJob := rapid.Int64Range(0, 20).Draw(t, "pending"), drawAmounts(t, 8)
+	// The state never has fewer pending jobs than are about to start.
+	for _, start := range s.inFlight {
+		if start.Operation == key.operation && start.Task == key.task {
+			pending++
+		}
+	}
+	err := s.both(t, func(e *engine.Engine) error { return e.SetDemand(id, key.task, pending, perJob) })
+	if (err == nil) != s.operations[id] {
+		t.Fatalf("operation is there: %v, error %v", s.operations[id], err)
+	}
+	if err == nil {
+		s.pending[key] = pending
+	}
+}
+
+func (s *simulation) foundAllocation(t *rapid.T) {
+	a := engine.Allocation{
+		Job: s.nextJob(), Operation: drawOperation.Draw(t, "operation"), Task: drawTask.Draw(t, "task"),
+		Node: drawNode.Draw(t, "node"), Resources: drawAmounts(t, 8), Started: s.now,
+	}
+	if s.both(t, func(e *engine.Engine) error { return e.AddAllocation(a) }) == nil {
+		s.running[a.Job] = true
+	}
+}
+
+func (s *simulation) tick(t *rapid.T) {
+	s.now = s.now.Add(time.Duration(rapid.IntRange(1, 10).Draw(t, "seconds")) * time.Second)
+	s.must(t, func(e *engine.Engine) error {
+		_, err := e.Tick(s.now)
+		return err
+	})
+}
+
+func (s *simulation) heartbeat(t *rapid.T) {
+	ids := rapid.SliceOfNDistinct(drawNode, 1, 5, func(id scheduling.NodeID) scheduling.NodeID { return id }).Draw(t, "nodes")
+	plan, twin := s.engine.Heartbeat(s.now, ids), s.twin.Heartbeat(s.now, ids)
+	if !reflect.DeepEqual(plan, twin) {
+		t.Fatalf("equal events give the plans\n%+v and\n%+v", plan, twin)
+	}
+	s.inFlight = append(s.inFlight, plan.Starts...)
+	s.checkNothingIsLeft(t, ids)
+	for _, p := range plan.Preempts {
+		if !s.running[p.Job] {
+			t.Fatalf("job %s is preempted and does not run", p.Job)
+		}
+	}
+	started := map[taskKey]int64{}
+	for _, start := range s.inFlight {
+		key := taskKey{start.Operation, start.Task}
+		if started[key]++; s.operations[start.Operation] && started[key] > s.pending[key] {
+			t.Fatalf("task %v: %d jobs start of %d", key, started[key], s.pending[key])
+		}
+	}
+}
+
+// checkNothingIsLeft holds a heartbeat to "whatever fits is started".
+func (s *simulation) checkNothingIsLeft(t *rapid.T, ids []scheduling.NodeID) {
+	snapshot := s.engine.Snapshot()
+	served := map[scheduling.NodeID]bool{}
+	for _, id := range ids {
+		served[id] = true
+	}
+	for _, n := range snapshot.Nodes {
+		if !served[n.ID] || !n.Known || !n.Schedulable || n.Overcommitted {
+			continue
+		}
+		for _, op := range snapshot.Operations {
+			for _, task := range op.Tasks {
+				if op.Enabled && !op.Suspended && !op.Removed && task.Effective > 0 && task.PerJob.Fits(n.Limits.Sub(n.Usage)) {
+					t.Fatalf("%d jobs of task %q of %s wait and fit on %s", task.Effective, task.Name, op.ID, n.ID)
+				}
+			}
+		}
+	}
+}
+
+func (s *simulation) commit(t *rapid.T) {
+	start, ok := s.takeInFlight(t)
+	if !ok {
+		return
+	}
+	job := s.nextJob()
+	s.must(t, func(e *engine.Engine) error { return e.Commit(start.Ticket, job, s.now) })
+	s.running[job] = true
+	if key := (taskKey{start.Operation, start.Task}); s.pending[key] > 0 {
+		s.pending[key]--
+	}
+}
+
+func (s *simulation) reject(t *rapid.T) {
+	if start, ok := s.takeInFlight(t); ok {
+		s.must(t, func(e *engine.Engine) error { return e.Reject(start.Ticket) })
+	}
+}
+
+func (s *simulation) takeInFlight(t *rapid.T) (engine.Start, bool) {
+	if len(s.inFlight) == 0 {
+		return engine.Start{}, false
+	}
+	i := rapid.IntRange(0, len(s.inFlight)-1).Draw(t, "which")
+	start := s.inFlight[i]
+	s.inFlight = append(s.inFlight[:i], s.inFlight[i+1:]...)
+	return start, true
+}
+
+func (s *simulation) finish(t *rapid.T) {
+	job := scheduling.JobID(fmt.Sprintf("j%d", rapid.IntRange(0, s.jobs).Draw(t, "job")))
+	if err := s.both(t, func(e *engine.Engine) error { return e.RemoveAllocation(job) }); (err == nil) != s.running[job] {
+		t.Fatalf("job runs: %v, error %v", s.running[job], err)
+	}
+	delete(s.running, job)
+}
+
+func (s *simulation) nextJob() scheduling.JobID {
+	s.jobs++
+	return scheduling.JobID(fmt.Sprintf("j%d", s.jobs))
+}
+
+// BenchmarkHeartbeat fills 2,000 nodes of 32 cpu for 400 operations in 40 pools,
+// and empties them again unmeasured.
+func BenchmarkHeartbeat(b *testing.B) {
+	e := newEngine(b)
+	must := func(err error) {
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	nodes := make([]scheduling.NodeID, 2000)
+	for i := range nodes {
+		nodes[i] = scheduling.NodeID(fmt.Sprintf("node-%04d", i))
+		must(e.SetNode(nodes[i], resource.Amounts{UserSlots: 32, CPU: 3200, Memory: 128 << 30}, true))
+	}
+	shapes := []resource.Amounts{{UserSlots: 1, CPU: 100, Memory: 4 << 30}, {UserSlots: 1, CPU: 200, Memory: 4 << 30},
+		{UserSlots: 1, CPU: 100, Memory: 8 << 30}, {UserSlots: 1, CPU: 400, Memory: 8 << 30}}
+	for i := range 400 {
+		pool := scheduling.PoolName(fmt.Sprintf("pool-%02d", i%40))
+		must(e.SetPool(pool, scheduling.RootPool, pooltree.DefaultWeight))
+		id := scheduling.OperationID(fmt.Sprintf("operation-%03d", i))
+		must(e.AddOperation(engine.Operation{ID: id, Pool: pool, Weight: 1, Started: begin.Add(time.Duration(i)), Enabled: true}))
+		must(e.SetDemand(id, "task", 100000, shapes[i%len(shapes)]))
+	}
+	_, err := e.Tick(begin)
+	must(err)
+	starts := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		plan := e.Heartbeat(begin, nodes)
+		starts += len(plan.Starts)
+		b.StopTimer()
+		for _, start := range plan.Starts {
+			must(e.Reject(start.Ticket))
+		}
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(starts)/b.Elapsed().Seconds(), "decisions/s")
+}

@@ -1,0 +1,179 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"weir/scheduling"
+	"weir/scheduling/resource"
+)
+
+// Snapshot is the engine at one moment, for readers. It shares nothing with the
+// engine.
+type Snapshot struct {
+	// At is the time of the last Tick, zero before the first one.
+	At time.Time
+	// Stale says that the tree has changed since: fair shares do not add up
+	// before the next Tick.
+	Stale bool
+	// Total is the resources of all nodes that may run jobs.
+	Total resource.Amounts
+	// InFlight is the number of starts that are not settled.
+	InFlight int
+	// Pools has every pool before those below it, the root first, by name.
+	Pools []PoolView
+	// Operations is sorted by id.
+	Operations []OperationView
+	// Nodes is sorted by id.
+	Nodes []NodeView
+}
+
+// Shares is what a pool or an operation has and ought to have.
+type Shares struct {
+	Weight float64
+	// Usage is what it uses now, starts in flight included.
+	Usage resource.Amounts
+	// UsageShare is the part of Usage in the resources of the cluster.
+	UsageShare resource.Vector
+	// DemandShare and FairShare are those of the last Tick.
+	DemandShare, FairShare resource.Vector
+	// Satisfaction is how near UsageShare is to FairShare (F.10).
+	Satisfaction float64
+}
+
+// PoolView is a pool in a Snapshot.
+type PoolView struct {
+	Name scheduling.PoolName
+	// Parent is empty for the root.
+	Parent scheduling.PoolName
+	Shares
+}
+
+// OperationView is an operation in a Snapshot.
+type OperationView struct {
+	Operation
+	Shares Shares
+	// Tasks is sorted by name.
+	Tasks []TaskView
+	// Allocations is how many jobs hold resources, without those in flight.
+	Allocations int
+	// Removed operations are waiting for their last allocation to go.
+	Removed bool
+}
+
+// TaskView is a task in a Snapshot.
+type TaskView struct {
+	Name scheduling.TaskName
+	// Pending is the number of pending jobs in the replicated state.
+	Pending int64
+	// InFlight is the number of those that are about to start.
+	InFlight int64
+	// Effective is the number of those that may start.
+	Effective int64
+	// PerJob is what each of them needs.
+	PerJob resource.Amounts
+}
+
+// NodeView is a node in a Snapshot.
+type NodeView struct {
+	ID     scheduling.NodeID
+	Limits resource.Amounts
+	// Usage is what allocations and starts in flight hold.
+	Usage resource.Amounts
+	// Known is false for a node that only its allocations speak of.
+	Known       bool
+	Schedulable bool
+	// Overcommitted nodes have less than is held, not for the engine's fault.
+	Overcommitted bool
+}
+
+// Holding is an allocation or a start in flight.
+type Holding struct {
+	Allocation
+	// Ticket is 0 for an allocation. A start in flight has no job yet.
+	Ticket Ticket
+}
+
+// Snapshot returns the engine at this moment. It costs time in proportion to the
+// number of pools, operations and nodes.
+func (e *Engine) Snapshot() Snapshot {
+	s := Snapshot{At: e.ticked, Stale: e.stale, Total: e.total, InFlight: len(e.inFlight)}
+	s.Pools = e.root.view(make([]PoolView, 0, len(e.pools)), e.total)
+	s.Operations = make([]OperationView, 0, len(e.operations))
+	for _, op := range e.operations {
+		s.Operations = append(s.Operations, op.view(e.total))
+	}
+	slices.SortFunc(s.Operations, func(a, b OperationView) int { return cmp.Compare(a.ID, b.ID) })
+	s.Nodes = make([]NodeView, 0, len(e.nodes))
+	for _, n := range e.nodes {
+		s.Nodes = append(s.Nodes, NodeView{ID: n.id, Limits: n.limits, Usage: n.usage,
+			Known: n.known, Schedulable: n.schedulable, Overcommitted: n.overcommitted})
+	}
+	slices.SortFunc(s.Nodes, func(a, b NodeView) int { return cmp.Compare(a.ID, b.ID) })
+	return s
+}
+
+// Holdings returns all allocations, sorted by job, and then all starts in
+// flight, sorted by ticket. It costs time in proportion to their number.
+func (e *Engine) Holdings() []Holding {
+	all := make([]Holding, 0, len(e.allocations)+len(e.inFlight))
+	for _, h := range e.allocations {
+		all = append(all, h.view())
+	}
+	for _, h := range e.inFlight {
+		all = append(all, h.view())
+	}
+	slices.SortFunc(all, func(a, b Holding) int {
+		return cmp.Or(cmp.Compare(a.Ticket, b.Ticket), cmp.Compare(a.Job, b.Job))
+	})
+	return all
+}
+
+func (p *pool) view(into []PoolView, total resource.Amounts) []PoolView {
+	v := PoolView{Name: p.name, Shares: Shares{
+		Weight:       p.share.Weight,
+		Usage:        p.order.Usage(),
+		UsageShare:   resource.Share(p.order.Usage(), total),
+		DemandShare:  p.share.DemandShare,
+		FairShare:    p.share.FairShare,
+		Satisfaction: p.order.Satisfaction(),
+	}}
+	if p.parent != nil {
+		v.Parent = p.parent.name
+	}
+	into = append(into, v)
+	below := slices.SortedFunc(slices.Values(p.pools), func(a, b *pool) int { return cmp.Compare(a.name, b.name) })
+	for _, c := range below {
+		into = c.view(into, total)
+	}
+	return into
+}
+
+func (op *operation) view(total resource.Amounts) OperationView {
+	v := OperationView{
+		Operation: op.Operation,
+		Removed:   op.removed,
+		Shares: Shares{
+			Weight:       op.Weight,
+			Usage:        op.order.Usage(),
+			UsageShare:   resource.Share(op.order.Usage(), total),
+			DemandShare:  op.share.DemandShare,
+			FairShare:    op.share.FairShare,
+			Satisfaction: op.order.Satisfaction(),
+		},
+		Tasks:       make([]TaskView, 0, len(op.tasks)),
+		Allocations: op.held,
+	}
+	for _, t := range op.tasks {
+		v.Allocations -= int(t.inFlight)
+		v.Tasks = append(v.Tasks, TaskView{Name: t.name, Pending: t.pending, InFlight: t.inFlight, Effective: t.effective(), PerJob: t.perJob})
+	}
+	return v
+}
+
+func (h *holding) view() Holding {
+	return Holding{Ticket: h.ticket, Allocation: Allocation{
+		Job: h.job, Operation: h.operation.ID, Task: h.task, Node: h.node.id, Resources: h.resources, Started: h.started,
+	}}
+}

@@ -1,0 +1,45 @@
+// Package preemption chooses the allocations that have to give their resources
+// back.
+//
+// The one occasion is a node that has less than its allocations hold (F.12.3,
+// step 5). The package is pure.
+package preemption
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"weir/scheduling"
+	"weir/scheduling/resource"
+)
+
+// Allocation is what a running job holds of its node.
+type Allocation struct {
+	Job       scheduling.JobID
+	Started   time.Time
+	Resources resource.Amounts
+}
+
+// Overcommit returns the jobs that have to leave a node so that the rest fits
+// into limits. The longest running are kept greedily: one that does not fit goes
+// and shorter running ones that still fit stay. Jobs that started at the same
+// time are taken in the order of their ids. Victims come latest started first.
+//
+// allocations is sorted in place.
+func Overcommit(limits resource.Amounts, allocations []Allocation) []scheduling.JobID {
+	slices.SortFunc(allocations, func(a, b Allocation) int {
+		return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.Job, b.Job))
+	})
+	var victims []scheduling.JobID
+	free := limits
+	for _, a := range allocations {
+		if a.Resources.Fits(free) {
+			free = free.Sub(a.Resources)
+			continue
+		}
+		victims = append(victims, a.Job)
+	}
+	slices.Reverse(victims)
+	return victims
+}
