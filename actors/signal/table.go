@@ -1,0 +1,94 @@
+// Package signal spreads and hears the word that jobs are on their way out.
+//
+// One actor a replica tells the others by gossip the moment a controller learns
+// that a job is to end, before its node has been told and long before the end is
+// committed. What it hears is advice: the truth is in the replicated state.
+package signal
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"weir/messages/actorpb"
+)
+
+// Table holds the signals that are live, by job.
+type Table struct {
+	// keep is how long a signal stays after its deadline, and a job that has gone
+	// after its end: longer than any replica takes to hear of it.
+	keep time.Duration
+	// limit bounds the signals; the oldest goes first.
+	limit   int
+	signals map[string]*entry
+	// order lists jobs in the order in which they were first heard of.
+	order []string
+}
+
+type entry struct {
+	signal *actorpb.InterruptionSignal
+	// forget is when the signal goes.
+	forget time.Time
+}
+
+// NewTable returns an empty table.
+func NewTable(keep time.Duration, limit int) *Table {
+	return &Table{keep: keep, limit: limit, signals: map[string]*entry{}}
+}
+
+// Add takes a signal, and reports whether it is news: the first one of its job,
+// or the word that the job has gone.
+func (t *Table) Add(now time.Time, signal *actorpb.InterruptionSignal) bool {
+	id := signal.GetJobId()
+	if id == "" {
+		return false
+	}
+	forget := now.Add(t.keep)
+	if deadline := signal.GetDeadline().AsTime(); !signal.GetGone() && deadline.Add(t.keep).After(forget) {
+		forget = deadline.Add(t.keep)
+	}
+	old, known := t.signals[id]
+	if known && (old.signal.GetGone() || !signal.GetGone()) {
+		return false
+	}
+	if !known {
+		t.order = append(t.order, id)
+	}
+	t.signals[id] = &entry{proto.CloneOf(signal), forget}
+	for len(t.signals) > t.limit {
+		delete(t.signals, t.order[0])
+		t.order = t.order[1:]
+	}
+	return true
+}
+
+// Expire forgets what is over.
+func (t *Table) Expire(now time.Time) {
+	kept := t.order[:0]
+	for _, id := range t.order {
+		if now.Before(t.signals[id].forget) {
+			kept = append(kept, id)
+			continue
+		}
+		delete(t.signals, id)
+	}
+	t.order = kept
+}
+
+// Live returns the signal of a job that is on its way out; nil: none was heard,
+// or the job has gone.
+func (t *Table) Live(job string) *actorpb.InterruptionSignal {
+	if e, ok := t.signals[job]; ok && !e.signal.GetGone() {
+		return e.signal
+	}
+	return nil
+}
+
+// All returns every signal, in the order in which they were heard.
+func (t *Table) All() []*actorpb.InterruptionSignal {
+	all := make([]*actorpb.InterruptionSignal, len(t.order))
+	for i, id := range t.order {
+		all[i] = t.signals[id].signal
+	}
+	return all
+}
