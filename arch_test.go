@@ -135,7 +135,10 @@ const protoactor = "github.com/asynkron/protoactor-go"
 
 // leanFolders import the standard library, golang.org/x/sys and each other,
 // because one weir-jobproxy runs beside each job.
-var leanFolders = []string{"cmd/weir-jobproxy", "actors/agent/runner/proxyproto"}
+var leanFolders = []string{
+	"cmd/weir-jobproxy", "actors/agent/runner/cgroup", "actors/agent/runner/output",
+	"actors/agent/runner/proctree", "actors/agent/runner/proxyproto",
+}
 
 // emptyNames say nothing about the one idea of a package.
 var emptyNames = []string{"base", "common", "helper", "helpers", "misc", "shared", "types", "util", "utils"}
