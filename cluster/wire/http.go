@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -36,8 +37,8 @@ const (
 )
 
 // ConfigureServer prepares server, before it serves m.HTTP(), for HTTP/2 with
-// liveness pings and for IdentityOfRequest. It sets the protocols, and a
-// timeout where there is none.
+// liveness pings and for IdentityOfRequest. It sets the protocols, and
+// timeouts and an error log where there are none.
 func (m *Mux) ConfigureServer(server *http.Server) {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -54,6 +55,10 @@ func (m *Mux) ConfigureServer(server *http.Server) {
 	}
 	if server.IdleTimeout == 0 {
 		server.IdleTimeout = idleTimeout
+	}
+	if server.ErrorLog == nil {
+		// Peers that break off are everyday life.
+		server.ErrorLog = slog.NewLogLogger(m.config.Logger.Handler(), slog.LevelDebug)
 	}
 	if m.tls != nil {
 		return

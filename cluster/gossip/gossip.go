@@ -1,0 +1,282 @@
+package gossip
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"weir/scheduling"
+)
+
+// Port is the part of a replica's port that gossip uses. It closes both when
+// it is closed.
+type Port interface {
+	// Gossip returns the listener of gossip streams.
+	Gossip() net.Listener
+	// Packets returns the UDP socket under the same port number.
+	Packets() net.PacketConn
+}
+
+// Dialer opens gossip streams to other replicas.
+type Dialer interface {
+	// DialGossip returns a stream to the replica at addr, host:port.
+	DialGossip(ctx context.Context, addr string) (net.Conn, error)
+}
+
+// Config says how to take part in gossip.
+type Config struct {
+	// Self is this replica. ID and Address are needed and never change;
+	// Announce changes the rest.
+	Self Member
+	// Cluster is the cluster's id, at most 63 bytes: packets of other
+	// clusters are dropped.
+	Cluster string
+	// Key encrypts all packets and streams: 32 bytes.
+	Key []byte
+	// Insecure allows an empty Key: gossip in plaintext.
+	Insecure bool
+	// Port and Dialer carry packets and streams.
+	Port   Port
+	Dialer Dialer
+	// Peers are host:port of the replicas to join. They may include this one,
+	// and need not be up.
+	Peers []string
+	// Profile chooses the timings; the zero value is Local.
+	Profile Profile
+	// Handlers receive messages from the very first on, by topic.
+	Handlers map[string]Handler
+	// Logger hears who comes and goes; nil stands for silence.
+	Logger *slog.Logger
+}
+
+// Validate returns an error that names the first field that makes no sense.
+func (c Config) Validate() error {
+	switch {
+	case c.Self.ID == "":
+		return errors.New("self: has no id")
+	case c.Cluster == "" || len(c.Cluster) > 63:
+		return fmt.Errorf("cluster id %q: must be 1 to 63 bytes", c.Cluster)
+	case len(c.Key) == 0 && !c.Insecure:
+		return errors.New("key: missing: take gossip.key of the replica's credentials, or ask for insecure gossip")
+	case len(c.Key) != 0 && len(c.Key) != 32:
+		return fmt.Errorf("key: is %d bytes long, want 32", len(c.Key))
+	case c.Port == nil || c.Dialer == nil:
+		return errors.New("port and dialer: both are needed")
+	case c.Profile > LAN:
+		return fmt.Errorf("%v: must be one of local, fast, lan", c.Profile)
+	}
+	for _, peer := range c.Peers {
+		if _, _, err := net.SplitHostPort(peer); err != nil {
+			return fmt.Errorf("peer %q: %w: want host:port", peer, err)
+		}
+	}
+	_, err := encodeMember(c.Self)
+	return err
+}
+
+// Gossip is this replica's part in the cluster's gossip. It is safe for
+// concurrent use.
+type Gossip struct {
+	config    Config
+	self      scheduling.ReplicaID
+	log       *slog.Logger
+	roster    *roster
+	messenger *messenger
+	delegate  *delegate
+	list      *memberlist.Memberlist
+
+	cancel  context.CancelFunc // ends what runs
+	running sync.WaitGroup
+
+	stopJoining context.CancelFunc
+	joining     sync.WaitGroup
+
+	mu     sync.Mutex // serializes Announce and Leave
+	member Member     // what was announced last
+	left   bool
+	closed bool
+
+	closeOnce sync.Once
+	closeErr  error
+}
+
+// resolveTimeout bounds how long the replica's own address may take to resolve.
+const resolveTimeout = 10 * time.Second
+
+// Start takes part in gossip and keeps joining config.Peers until Leave or
+// Close. It does not wait for any of them.
+func Start(config Config) (*Gossip, error) {
+	if config.Logger == nil {
+		config.Logger = slog.New(slog.DiscardHandler)
+	}
+	if err := config.Validate(); err != nil {
+		return nil, fmt.Errorf("start gossip: %w", err)
+	}
+	config.Peers = slices.Clone(config.Peers)
+	ctx, cancel := context.WithTimeout(context.Background(), resolveTimeout)
+	advertise, err := resolve(ctx, config.Self.Address)
+	cancel()
+	if err == nil && advertise.Addr().IsUnspecified() {
+		err = fmt.Errorf("address %s: others cannot reach it: state one that they can", config.Self.Address)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("start gossip: self: %w", err)
+	}
+	meta, err := encodeMember(config.Self)
+	if err != nil {
+		return nil, fmt.Errorf("start gossip: %w", err)
+	}
+
+	g := &Gossip{
+		config: config,
+		self:   config.Self.ID,
+		log:    config.Logger,
+		roster: newRoster(),
+		member: config.Self,
+	}
+	g.delegate = &delegate{gossip: g}
+	g.delegate.meta.Store(&meta)
+	settings := g.settings()
+	g.messenger = newMessenger(g.self, config.Handlers, g.roster.size, settings.RetransmitMult, g.log)
+	settings.Transport = newTransport(config.Port, config.Dialer, advertise, g.log)
+	if g.list, err = memberlist.Create(settings); err != nil {
+		return nil, fmt.Errorf("start gossip: %w", errors.Join(err, settings.Transport.Shutdown()))
+	}
+	ctx, g.cancel = context.WithCancel(context.Background())
+	g.running.Go(func() { g.roster.run(ctx) })
+	g.running.Go(func() { g.messenger.deliver(ctx) })
+	joining, stop := context.WithCancel(ctx)
+	g.stopJoining = stop
+	g.joining.Go(func() { g.joinPeers(joining) })
+	return g, nil
+}
+
+// settings returns memberlist's configuration without a transport.
+func (g *Gossip) settings() *memberlist.Config {
+	settings := memberlist.DefaultLANConfig()
+	g.config.Profile.apply(settings)
+	settings.Name = string(g.self)
+	settings.Label = g.config.Cluster
+	settings.SecretKey = g.config.Key
+	settings.GossipVerifyIncoming = true
+	settings.GossipVerifyOutgoing = true
+	// A replica that returns under another address, as in a container, takes
+	// its name back as soon as it is known to have died.
+	settings.DeadNodeReclaimTime = time.Second
+	settings.Delegate = g.delegate
+	settings.Events = g.delegate
+	settings.Alive = g.delegate
+	settings.Conflict = g.delegate
+	settings.Logger = newLog(g.log)
+	return settings
+}
+
+// Members returns the live members, this replica included, sorted by id.
+func (g *Gossip) Members() []Member { return slices.Clone(*g.roster.members.Load()) }
+
+// Subscribe has f called with the live members soon, and then after every
+// change; changes in quick succession make one call. Calls are made one at a
+// time. After cancel f may be called once more.
+func (g *Gossip) Subscribe(f func([]Member)) (cancel func()) { return g.roster.subscribe(f) }
+
+// Self returns what this replica announced last.
+func (g *Gossip) Self() Member {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.member
+}
+
+// Announce replaces what this replica says about itself. Its id and address
+// cannot change. The others hear of it within a few gossip intervals.
+func (g *Gossip) Announce(member Member) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.announce(member)
+}
+
+// Update announces what change makes of what was announced last. Unlike
+// Announce it does not undo what another goroutine announces meanwhile.
+func (g *Gossip) Update(change func(*Member)) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	member := g.member
+	change(&member)
+	return g.announce(member)
+}
+
+func (g *Gossip) announce(member Member) error {
+	if g.closed {
+		return fmt.Errorf("announce: %w", net.ErrClosed)
+	}
+	if member.ID != g.self || member.Address != g.member.Address {
+		return fmt.Errorf("announce: %s at %s cannot become %s at %s", g.self, g.member.Address, member.ID, member.Address)
+	}
+	if member == g.member {
+		return nil
+	}
+	meta, err := encodeMember(member)
+	if err != nil {
+		return fmt.Errorf("announce: %w", err)
+	}
+	g.delegate.meta.Store(&meta)
+	g.member = member
+	// The update is queued at once; what can time out is only the wait for it
+	// to have left, and nobody needs that.
+	_ = g.list.UpdateNode(time.Nanosecond)
+	return nil
+}
+
+// Handle has handler called for messages and states of topic from now on, in
+// place of any earlier handler.
+func (g *Gossip) Handle(topic string, handler Handler) { g.messenger.handle(topic, handler) }
+
+// Broadcast sends payload to all other members, unless a later message of the
+// same topic and key overtakes it. Topic, key and payload may take
+// MaxMessageSize bytes together.
+func (g *Gossip) Broadcast(topic, key string, payload []byte) error {
+	return g.messenger.broadcast(topic, key, payload)
+}
+
+// Leave tells the others that this replica goes on purpose, and waits up to
+// timeout until one has heard. Close it afterwards.
+func (g *Gossip) Leave(timeout time.Duration) error {
+	g.stopJoining()
+	g.joining.Wait()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed || g.left {
+		return nil
+	}
+	g.left = true
+	if err := g.list.Leave(timeout); err != nil {
+		return fmt.Errorf("leave gossip: %w", err)
+	}
+	return nil
+}
+
+// Close ends this replica's part without a word, and closes the port's gossip
+// listener and socket. To the others it looks like a crash unless it was left
+// before. Handlers and subscribers have returned when it does, except for the
+// LocalState of an exchange under way. They must not call it.
+func (g *Gossip) Close() error {
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
+	g.closeOnce.Do(func() {
+		g.cancel()
+		g.stopJoining()
+		if err := g.list.Shutdown(); err != nil {
+			g.closeErr = fmt.Errorf("close gossip: %w", err)
+		}
+		g.joining.Wait()
+		g.running.Wait()
+	})
+	return g.closeErr
+}

@@ -1,0 +1,179 @@
+package gossip
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/hashicorp/memberlist"
+
+	"weir/scheduling"
+)
+
+// Member is what a replica says about itself.
+type Member struct {
+	// ID names the replica.
+	ID scheduling.ReplicaID
+	// Address is the host:port of its port for replicas and agents.
+	Address string
+	// APIAddress is the host:port at which clients reach it.
+	APIAddress string
+	// Version is the version of its program.
+	Version string
+	// Leader says that the replica holds itself for the leader in Term.
+	Leader bool
+	// Term is the latest raft term that the replica knows.
+	Term uint64
+	// Load is the share of its processor time that the replica uses, from 0.
+	Load float64
+	// PeerList is the fingerprint of the list of initial peers that the
+	// replica was started with; replicas of one cluster must have the same.
+	PeerList string
+	// Initialized says that the replica's log is not empty: its cluster was
+	// bootstrapped.
+	Initialized bool
+}
+
+// MaxMemberSize is the most that a Member may take when encoded, in bytes.
+// The limit is memberlist's: a member's facts fit one packet with room to spare.
+const MaxMemberSize = memberlist.MetaMaxSize
+
+// ErrTooLarge is returned for what does not fit a packet.
+var ErrTooLarge = errors.New("too large for a packet")
+
+// memberFormat is the first byte of an encoded Member. Fields may be added
+// under new tags; readers skip tags that they do not know.
+const memberFormat = 1
+
+// Tags of an encoded Member's fields. They are on the wire: append new ones,
+// never reuse one.
+const (
+	tagID = iota + 1
+	tagAddress
+	tagAPIAddress
+	tagVersion
+	tagLeader
+	tagTerm
+	tagLoad
+	tagPeerList
+	tagInitialized
+)
+
+// encodeMember returns m as memberFormat, then (tag, length, bytes) a field
+// that is not zero.
+func encodeMember(m Member) ([]byte, error) {
+	if m.ID == "" {
+		return nil, errors.New("encode member: has no id")
+	}
+	if math.IsNaN(m.Load) || math.IsInf(m.Load, 0) || m.Load < 0 {
+		return nil, fmt.Errorf("encode member %s: load %v: must be a finite number from 0", m.ID, m.Load)
+	}
+	out := []byte{memberFormat}
+	field := func(tag byte, content []byte) {
+		out = append(out, tag)
+		out = binary.AppendUvarint(out, uint64(len(content)))
+		out = append(out, content...)
+	}
+	for _, text := range []struct {
+		tag   byte
+		value string
+	}{
+		{tagID, string(m.ID)}, {tagAddress, m.Address}, {tagAPIAddress, m.APIAddress},
+		{tagVersion, m.Version}, {tagPeerList, m.PeerList},
+	} {
+		if text.value != "" {
+			field(text.tag, []byte(text.value))
+		}
+	}
+	if m.Term != 0 {
+		field(tagTerm, binary.AppendUvarint(nil, m.Term))
+	}
+	if m.Load != 0 {
+		field(tagLoad, binary.BigEndian.AppendUint64(nil, math.Float64bits(m.Load)))
+	}
+	if m.Leader {
+		field(tagLeader, nil)
+	}
+	if m.Initialized {
+		field(tagInitialized, nil)
+	}
+	if len(out) > MaxMemberSize {
+		return nil, fmt.Errorf("encode member %s: %w: takes %d bytes of %d: shorten its addresses or its version", m.ID, ErrTooLarge, len(out), MaxMemberSize)
+	}
+	return out, nil
+}
+
+// decodeMember undoes encodeMember.
+func decodeMember(data []byte) (Member, error) {
+	var m Member
+	if len(data) == 0 || data[0] != memberFormat {
+		return m, fmt.Errorf("decode member: does not start with format %d: is it a replica of another version?", memberFormat)
+	}
+	for data = data[1:]; len(data) > 0; {
+		tag := data[0]
+		content, rest, err := cutBytes(data[1:])
+		if err != nil {
+			return m, fmt.Errorf("decode member: field %d: %w", tag, err)
+		}
+		if err := m.setField(tag, content); err != nil {
+			return m, fmt.Errorf("decode member: field %d: %w", tag, err)
+		}
+		data = rest
+	}
+	if m.ID == "" {
+		return m, errors.New("decode member: has no id")
+	}
+	return m, nil
+}
+
+func (m *Member) setField(tag byte, content []byte) error {
+	switch tag {
+	case tagID:
+		m.ID = scheduling.ReplicaID(content)
+	case tagAddress:
+		m.Address = string(content)
+	case tagAPIAddress:
+		m.APIAddress = string(content)
+	case tagVersion:
+		m.Version = string(content)
+	case tagPeerList:
+		m.PeerList = string(content)
+	case tagLeader:
+		m.Leader = true
+	case tagInitialized:
+		m.Initialized = true
+	case tagTerm:
+		term, n := binary.Uvarint(content)
+		if n <= 0 || n != len(content) {
+			return errors.New("malformed term")
+		}
+		m.Term = term
+	case tagLoad:
+		if len(content) != 8 {
+			return fmt.Errorf("load of %d bytes, want 8", len(content))
+		}
+		m.Load = math.Float64frombits(binary.BigEndian.Uint64(content))
+		if math.IsNaN(m.Load) || math.IsInf(m.Load, 0) || m.Load < 0 {
+			return fmt.Errorf("load %v: must be a finite number from 0", m.Load)
+		}
+	}
+	return nil
+}
+
+var errCut = errors.New("cut off")
+
+// cutBytes splits data into the bytes whose length stands first, and the rest.
+func cutBytes(data []byte) (content, rest []byte, err error) {
+	length, n := binary.Uvarint(data)
+	if n <= 0 || length > uint64(len(data)-n) {
+		return nil, nil, errCut
+	}
+	data = data[n:]
+	return data[:length], data[length:], nil
+}
+
+// appendBytes appends content to data so that cutBytes finds it.
+func appendBytes[T ~string | ~[]byte](data []byte, content T) []byte {
+	return append(binary.AppendUvarint(data, uint64(len(content))), content...)
+}

@@ -1,0 +1,344 @@
+package gossip
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"weir/scheduling"
+)
+
+// Bounds of messages.
+const (
+	// MaxMessageSize bounds topic, key and payload of a message together, in
+	// bytes: with all headers it must fit one packet of 1,400.
+	MaxMessageSize = 1200
+
+	// MaxStateSize bounds the full state of one topic, in bytes. memberlist
+	// refuses 20 MiB for all topics together.
+	MaxStateSize = 4 << 20
+
+	// maxStates bounds the full state of all topics.
+	maxStates = 16 << 20
+
+	// maxQueued bounds the messages waiting to be sent; older ones are
+	// dropped, and full state repairs what is lost. 1,024 of 100 bytes take
+	// about 3 s to drain at the default profile.
+	maxQueued = 1024
+
+	// maxSeen bounds how many messages are remembered to tell new from old.
+	maxSeen = 8192
+
+	// maxInbox bounds what waits for a slow Handler; more is dropped.
+	maxInbox = 1024
+)
+
+// Handler is the receiving end of a topic. Receive and Merge of all topics
+// are called by one goroutine, so a slow one delays the others; LocalState may
+// be called at the same time as they are.
+type Handler struct {
+	// Receive is called with each message that is new here.
+	Receive func(payload []byte)
+	// LocalState returns all that is live, for a member that may have missed
+	// some of it; nil for nothing. At most MaxStateSize bytes.
+	LocalState func() []byte
+	// Merge is called with what another member's LocalState returned.
+	Merge func(state []byte)
+}
+
+// message is one broadcast on its way.
+type message struct {
+	topic  string
+	key    string
+	origin scheduling.ReplicaID
+	// version orders the messages of one origin.
+	version uint64
+	payload []byte
+}
+
+// name tells what a message is about: a newer one of the same name replaces it.
+func (m *message) name() string { return m.topic + "\x00" + string(m.origin) + "\x00" + m.key }
+
+const messageFormat = 1
+
+func (m *message) encode() []byte {
+	out := []byte{messageFormat}
+	out = appendBytes(out, m.topic)
+	out = appendBytes(out, m.key)
+	out = appendBytes(out, m.origin)
+	out = binary.BigEndian.AppendUint64(out, m.version)
+	return append(out, m.payload...)
+}
+
+// decodeMessage undoes encode. The message shares no memory with data.
+func decodeMessage(data []byte) (*message, error) {
+	if len(data) == 0 || data[0] != messageFormat {
+		return nil, fmt.Errorf("decode message: does not start with format %d", messageFormat)
+	}
+	topic, data, err := cutBytes(data[1:])
+	if err != nil {
+		return nil, fmt.Errorf("decode message: topic: %w", err)
+	}
+	key, data, err := cutBytes(data)
+	if err != nil {
+		return nil, fmt.Errorf("decode message: key: %w", err)
+	}
+	origin, data, err := cutBytes(data)
+	if err != nil {
+		return nil, fmt.Errorf("decode message: origin: %w", err)
+	}
+	if len(data) < 8 {
+		return nil, fmt.Errorf("decode message: version: %w", errCut)
+	}
+	return &message{
+		topic:   string(topic),
+		key:     string(key),
+		origin:  scheduling.ReplicaID(origin),
+		version: binary.BigEndian.Uint64(data),
+		payload: bytes.Clone(data[8:]),
+	}, nil
+}
+
+// queued is a message in memberlist's queue.
+type queued struct {
+	name    string
+	encoded []byte
+}
+
+var _ memberlist.NamedBroadcast = (*queued)(nil)
+
+// Name implements memberlist.NamedBroadcast.
+func (q *queued) Name() string { return q.name }
+
+// Message implements memberlist.Broadcast.
+func (q *queued) Message() []byte { return q.encoded }
+
+// Finished implements memberlist.Broadcast.
+func (q *queued) Finished() {}
+
+// Invalidates implements memberlist.Broadcast.
+func (q *queued) Invalidates(other memberlist.Broadcast) bool {
+	o, ok := other.(*queued)
+	return ok && o.name == q.name
+}
+
+// delivery is a call of a Handler to be made.
+type delivery struct {
+	topic   string
+	content []byte
+	merge   bool
+}
+
+// messenger sends and receives messages and full states. Nothing in it blocks
+// but deliver.
+type messenger struct {
+	self  scheduling.ReplicaID
+	log   *slog.Logger
+	queue memberlist.TransmitLimitedQueue
+	inbox chan delivery
+
+	mu       sync.Mutex
+	handlers map[string]Handler
+	seen     seenVersions
+	// version is that of the last message sent. It starts at the time, so
+	// that it goes on growing after a restart, and is moved on by what others
+	// remember, so that it does even if the clock was set back.
+	version uint64
+	dropped uint64
+}
+
+func newMessenger(self scheduling.ReplicaID, handlers map[string]Handler, members func() int, retransmit int, log *slog.Logger) *messenger {
+	m := &messenger{
+		self:     self,
+		log:      log,
+		inbox:    make(chan delivery, maxInbox),
+		handlers: make(map[string]Handler, len(handlers)),
+		version:  uint64(time.Now().UnixNano()),
+	}
+	m.queue.NumNodes = members
+	m.queue.RetransmitMult = retransmit
+	maps.Copy(m.handlers, handlers)
+	return m
+}
+
+func (m *messenger) handle(topic string, handler Handler) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.handlers[topic] = handler
+}
+
+// broadcast queues a message of our own.
+func (m *messenger) broadcast(topic, key string, payload []byte) error {
+	if size := len(topic) + len(key) + len(payload); size > MaxMessageSize {
+		return fmt.Errorf("broadcast %s %q: %w: takes %d bytes of %d", topic, key, ErrTooLarge, size, MaxMessageSize)
+	}
+	if topic == "" || strings.Contains(topic, "\x00") {
+		return fmt.Errorf("broadcast %q: a topic is needed, without zero bytes", topic)
+	}
+	m.mu.Lock()
+	m.version++
+	out := &message{topic: topic, key: key, origin: m.self, version: m.version, payload: payload}
+	m.mu.Unlock()
+	m.enqueue(out.name(), out.encode())
+	return nil
+}
+
+func (m *messenger) enqueue(name string, encoded []byte) {
+	m.queue.QueueBroadcast(&queued{name: name, encoded: encoded})
+	if m.queue.NumQueued() > maxQueued {
+		m.queue.Prune(maxQueued)
+	}
+}
+
+// receive takes in a message from the network. data is the caller's again
+// when it returns.
+func (m *messenger) receive(data []byte) {
+	in, err := decodeMessage(data)
+	if err != nil {
+		m.log.Warn("gossip message unreadable", "cause", err)
+		return
+	}
+	if !m.isNew(in) {
+		return
+	}
+	// A message that only its sender passes on reaches a few of many members.
+	m.enqueue(in.name(), bytes.Clone(data))
+	m.post(delivery{topic: in.topic, content: in.payload})
+}
+
+// isNew returns whether nothing as new as in has been seen about its subject.
+func (m *messenger) isNew(in *message) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if in.origin == m.self {
+		m.version = max(m.version, in.version)
+		return false
+	}
+	return m.seen.advance(in.name(), in.version)
+}
+
+// post leaves d for deliver, or drops it if too much waits there already.
+func (m *messenger) post(d delivery) {
+	select {
+	case m.inbox <- d:
+	default:
+		m.mu.Lock()
+		m.dropped++
+		dropped := m.dropped
+		m.mu.Unlock()
+		if dropped&(dropped-1) == 0 { // At powers of two: few lines, whatever happens.
+			m.log.Warn("gossip dropped: a handler is too slow", "topic", d.topic, "waiting", maxInbox, "dropped_so_far", dropped)
+		}
+	}
+}
+
+// deliver calls the handlers until ctx ends.
+func (m *messenger) deliver(ctx context.Context) {
+	for {
+		select {
+		case d := <-m.inbox:
+			m.mu.Lock()
+			handler := m.handlers[d.topic]
+			m.mu.Unlock()
+			// A topic that nobody handles is one of a newer version.
+			if d.merge && handler.Merge != nil {
+				handler.Merge(d.content)
+			} else if !d.merge && handler.Receive != nil {
+				handler.Receive(d.content)
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+const stateFormat = 1
+
+// localState returns the full state of all topics, and the latest versions
+// that were seen of each sender.
+func (m *messenger) localState() []byte {
+	m.mu.Lock()
+	latest := m.seen.latestByOrigin()
+	handlers := maps.Clone(m.handlers)
+	m.mu.Unlock()
+	out := []byte{stateFormat}
+	out = binary.AppendUvarint(out, uint64(len(latest)))
+	for _, origin := range slices.Sorted(maps.Keys(latest)) {
+		out = appendBytes(out, origin)
+		out = binary.BigEndian.AppendUint64(out, latest[origin])
+	}
+	for _, topic := range slices.Sorted(maps.Keys(handlers)) {
+		if handlers[topic].LocalState == nil {
+			continue
+		}
+		state := handlers[topic].LocalState()
+		if len(state) > MaxStateSize || len(out)+len(state) > maxStates {
+			m.log.Error("gossip state withheld: too large", "topic", topic, "bytes", len(state), "limit", MaxStateSize)
+			continue
+		}
+		if len(state) > 0 {
+			out = appendBytes(out, topic)
+			out = appendBytes(out, state)
+		}
+	}
+	return out
+}
+
+// mergeState takes in another member's localState.
+func (m *messenger) mergeState(data []byte) {
+	ours, states, err := decodeState(bytes.Clone(data), m.self)
+	if err != nil {
+		m.log.Warn("gossip state unreadable", "cause", err)
+		return
+	}
+	m.mu.Lock()
+	m.version = max(m.version, ours)
+	m.mu.Unlock()
+	for _, state := range states {
+		m.post(state)
+	}
+}
+
+// decodeState undoes localState: the latest version seen of self, and the
+// states by topic.
+func decodeState(data []byte, self scheduling.ReplicaID) (ours uint64, states []delivery, err error) {
+	if len(data) == 0 || data[0] != stateFormat {
+		return 0, nil, fmt.Errorf("decode state: does not start with format %d", stateFormat)
+	}
+	data = data[1:]
+	count, n := binary.Uvarint(data)
+	if n <= 0 {
+		return 0, nil, fmt.Errorf("decode state: senders: %w", errCut)
+	}
+	data = data[n:]
+	for range count {
+		var origin []byte
+		if origin, data, err = cutBytes(data); err != nil || len(data) < 8 {
+			return 0, nil, fmt.Errorf("decode state: sender: %w", errCut)
+		}
+		if scheduling.ReplicaID(origin) == self {
+			ours = max(ours, binary.BigEndian.Uint64(data))
+		}
+		data = data[8:]
+	}
+	for len(data) > 0 {
+		var topic, state []byte
+		if topic, data, err = cutBytes(data); err != nil {
+			return 0, nil, fmt.Errorf("decode state: topic: %w", err)
+		}
+		if state, data, err = cutBytes(data); err != nil {
+			return 0, nil, fmt.Errorf("decode state: topic %q: %w", topic, err)
+		}
+		states = append(states, delivery{topic: string(topic), content: state, merge: true})
+	}
+	return ours, states, nil
+}

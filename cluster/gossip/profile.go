@@ -1,0 +1,88 @@
+package gossip
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// Profile chooses how fast failures are found, and at what price.
+type Profile uint8
+
+// The profiles.
+const (
+	// Local is the default: a crash is found in one to two seconds, for a few
+	// packets a second. For clusters within one network.
+	Local Profile = iota
+	// Fast finds a crash within a second. A machine that is short of
+	// processor time may be taken for dead for a moment. For tests.
+	Fast
+	// LAN finds a crash in about six seconds and bears lost packets and
+	// pauses of a second. For large or unreliable networks.
+	LAN
+)
+
+// String returns the profile's name in configuration.
+func (p Profile) String() string {
+	switch p {
+	case Local:
+		return "local"
+	case Fast:
+		return "fast"
+	case LAN:
+		return "lan"
+	}
+	return fmt.Sprintf("profile(%d)", uint8(p))
+}
+
+// ParseProfile returns the profile called name.
+func ParseProfile(name string) (Profile, error) {
+	for _, p := range []Profile{Local, Fast, LAN} {
+		if p.String() == name {
+			return p, nil
+		}
+	}
+	return 0, fmt.Errorf("parse gossip profile %q: must be one of local, fast, lan", name)
+}
+
+// apply sets the timings of config, which starts out as memberlist's own for
+// local networks. A failed probe makes a member suspect after ProbeInterval;
+// it is dead SuspicionMult·ProbeInterval later unless it objects.
+func (p Profile) apply(config *memberlist.Config) {
+	switch p {
+	case Local:
+		config.ProbeInterval = 300 * time.Millisecond
+		config.ProbeTimeout = 150 * time.Millisecond
+		config.SuspicionMult = 4
+		config.SuspicionMaxTimeoutMult = 2
+		config.GossipInterval = 50 * time.Millisecond
+		config.PushPullInterval = 5 * time.Second
+		config.TCPTimeout = 3 * time.Second
+		config.AwarenessMaxMultiplier = 4
+	case Fast:
+		config.ProbeInterval = 200 * time.Millisecond
+		config.ProbeTimeout = 100 * time.Millisecond
+		config.SuspicionMult = 2
+		config.SuspicionMaxTimeoutMult = 2
+		config.GossipInterval = 20 * time.Millisecond
+		config.PushPullInterval = time.Second
+		config.TCPTimeout = 2 * time.Second
+		config.AwarenessMaxMultiplier = 2
+	case LAN:
+		config.PushPullInterval = 15 * time.Second
+	}
+}
+
+// joinInterval is how long to wait, on average, between attempts to reach
+// peers that are not members.
+func (p Profile) joinInterval() time.Duration {
+	switch p {
+	case Fast:
+		return 100 * time.Millisecond
+	case LAN:
+		return 2 * time.Second
+	case Local:
+	}
+	return 500 * time.Millisecond
+}

@@ -1,0 +1,193 @@
+package gossip
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// maxPacket is more than any packet that UDP can carry.
+const maxPacket = 1 << 16
+
+// transport carries memberlist's packets and streams over a replica's port.
+type transport struct {
+	port      Port
+	dialer    Dialer
+	advertise netip.AddrPort
+	log       *slog.Logger
+
+	packets chan *memberlist.Packet
+	streams chan net.Conn
+
+	ctx     context.Context
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+
+	mu   sync.Mutex
+	open map[*stream]struct{} // nil once shut down
+}
+
+var _ memberlist.Transport = (*transport)(nil)
+
+func newTransport(port Port, dialer Dialer, advertise netip.AddrPort, log *slog.Logger) *transport {
+	ctx, cancel := context.WithCancel(context.Background())
+	t := &transport{
+		port:      port,
+		dialer:    dialer,
+		advertise: advertise,
+		log:       log,
+		packets:   make(chan *memberlist.Packet),
+		streams:   make(chan net.Conn),
+		ctx:       ctx,
+		cancel:    cancel,
+		open:      make(map[*stream]struct{}),
+	}
+	t.running.Go(t.readPackets)
+	t.running.Go(t.acceptStreams)
+	return t
+}
+
+// FinalAdvertiseAddr implements memberlist.Transport.
+func (t *transport) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
+	return t.advertise.Addr().AsSlice(), int(t.advertise.Port()), nil
+}
+
+// WriteTo implements memberlist.Transport.
+func (t *transport) WriteTo(packet []byte, addr string) (time.Time, error) {
+	// memberlist resolves names when it joins; here addr is an IP and a port.
+	to, err := netip.ParseAddrPort(addr)
+	if err != nil {
+		return time.Time{}, err
+	}
+	_, err = t.port.Packets().WriteTo(packet, net.UDPAddrFromAddrPort(to))
+	return time.Now(), err
+}
+
+// PacketCh implements memberlist.Transport.
+func (t *transport) PacketCh() <-chan *memberlist.Packet { return t.packets }
+
+// StreamCh implements memberlist.Transport.
+func (t *transport) StreamCh() <-chan net.Conn { return t.streams }
+
+// DialTimeout implements memberlist.Transport.
+func (t *transport) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(t.ctx, timeout)
+	defer cancel()
+	conn, err := t.dialer.DialGossip(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	return t.track(conn)
+}
+
+// Shutdown implements memberlist.Transport. It returns when nothing uses the
+// port any more.
+func (t *transport) Shutdown() error {
+	t.cancel()
+	err := errors.Join(ignoreClosed(t.port.Gossip().Close()), ignoreClosed(t.port.Packets().Close()))
+	t.mu.Lock()
+	open := t.open
+	t.open = nil
+	t.mu.Unlock()
+	for s := range open {
+		_ = s.Conn.Close() // Its user gets the error.
+	}
+	t.running.Wait()
+	return err
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+func (t *transport) readPackets() {
+	buffer := make([]byte, maxPacket)
+	for {
+		n, from, err := t.port.Packets().ReadFrom(buffer)
+		if t.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			t.log.Warn("gossip packet unreadable", "cause", err)
+			if !t.pause(100 * time.Millisecond) {
+				return
+			}
+			continue
+		}
+		if n == 0 {
+			continue
+		}
+		packet := &memberlist.Packet{Buf: append([]byte(nil), buffer[:n]...), From: from, Timestamp: time.Now()}
+		select {
+		case t.packets <- packet:
+		case <-t.ctx.Done():
+			return
+		}
+	}
+}
+
+func (t *transport) acceptStreams() {
+	for {
+		conn, err := t.port.Gossip().Accept()
+		if err != nil {
+			return // The port has closed: it retries all else by itself.
+		}
+		tracked, err := t.track(conn)
+		if err != nil {
+			return
+		}
+		select {
+		case t.streams <- tracked:
+		case <-t.ctx.Done():
+			_ = tracked.Close()
+			return
+		}
+	}
+}
+
+// pause waits for d and returns whether the transport is still up.
+func (t *transport) pause(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-t.ctx.Done():
+		return false
+	}
+}
+
+// stream is a connection that ends with its transport.
+type stream struct {
+	net.Conn
+	transport *transport
+}
+
+func (t *transport) track(conn net.Conn) (net.Conn, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.open == nil {
+		_ = conn.Close()
+		return nil, net.ErrClosed
+	}
+	s := &stream{Conn: conn, transport: t}
+	t.open[s] = struct{}{}
+	return s, nil
+}
+
+// Close closes the connection and forgets it.
+func (s *stream) Close() error {
+	s.transport.mu.Lock()
+	delete(s.transport.open, s)
+	s.transport.mu.Unlock()
+	return s.Conn.Close()
+}
