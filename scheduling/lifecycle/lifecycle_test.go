@@ -1,0 +1,245 @@
+package lifecycle_test
+
+import (
+	"errors"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"weir/scheduling/lifecycle"
+)
+
+func TestRoadOfAnOperation(t *testing.T) {
+	road := []lifecycle.State{
+		lifecycle.None, lifecycle.Starting, lifecycle.WaitingForAgent, lifecycle.Initializing, lifecycle.Preparing,
+		lifecycle.Pending, lifecycle.Materializing, lifecycle.Running, lifecycle.Completing, lifecycle.Completed,
+	}
+	for i := 1; i < len(road); i++ {
+		if !lifecycle.CanGo(road[i-1], road[i]) {
+			t.Errorf("%s cannot go to %s", road[i-1], road[i])
+		}
+		if lifecycle.CanGo(road[i], road[i-1]) {
+			t.Errorf("%s can go back to %s", road[i], road[i-1])
+		}
+	}
+}
+
+func TestCanGo(t *testing.T) {
+	for _, from := range lifecycle.States() {
+		if lifecycle.CanGo(from, from) {
+			t.Errorf("%s goes to itself", from)
+		}
+		leaves := from.InProgress() && from != lifecycle.Aborting && from != lifecycle.Failing
+		for _, to := range []lifecycle.State{lifecycle.Aborting, lifecycle.Failing} {
+			if lifecycle.CanGo(from, to) != leaves {
+				t.Errorf("CanGo(%s, %s) = %v, want %v", from, to, !leaves, leaves)
+			}
+		}
+		for _, to := range lifecycle.States() {
+			if from.Terminal() && lifecycle.CanGo(from, to) {
+				t.Errorf("%s is final and can go to %s", from, to)
+			}
+			if to.Terminal() && lifecycle.CanGo(from, to) && !from.Finishing() {
+				t.Errorf("%s ends as %s at once", from, to)
+			}
+		}
+	}
+	if lifecycle.CanGo(lifecycle.State(200), lifecycle.Starting) || lifecycle.CanGo(lifecycle.None, lifecycle.State(200)) {
+		t.Error("a state that is none can go somewhere")
+	}
+}
+
+func TestStatePredicates(t *testing.T) {
+	cases := map[lifecycle.State]struct{ wantInProgress, wantFinishing, wantTerminal, wantRunning bool }{
+		lifecycle.None:            {},
+		lifecycle.Starting:        {wantInProgress: true},
+		lifecycle.WaitingForAgent: {wantInProgress: true},
+		lifecycle.Initializing:    {wantInProgress: true},
+		lifecycle.Preparing:       {wantInProgress: true},
+		lifecycle.Pending:         {wantInProgress: true},
+		lifecycle.Materializing:   {wantInProgress: true, wantRunning: true},
+		lifecycle.Running:         {wantInProgress: true, wantRunning: true},
+		lifecycle.Completing:      {wantInProgress: true, wantFinishing: true, wantRunning: true},
+		lifecycle.Completed:       {wantTerminal: true},
+		lifecycle.Aborting:        {wantInProgress: true, wantFinishing: true, wantRunning: true},
+		lifecycle.Aborted:         {wantTerminal: true},
+		lifecycle.Failing:         {wantInProgress: true, wantFinishing: true, wantRunning: true},
+		lifecycle.Failed:          {wantTerminal: true},
+	}
+	for _, s := range lifecycle.States() {
+		t.Run(s.String(), func(t *testing.T) {
+			want, ok := cases[s]
+			if !ok {
+				t.Fatal("not in the table")
+			}
+			if s.InProgress() != want.wantInProgress || s.Finishing() != want.wantFinishing ||
+				s.Terminal() != want.wantTerminal || s.CountsAsRunning() != want.wantRunning {
+				t.Errorf("in progress %v, finishing %v, terminal %v, counts as running %v, want %+v",
+					s.InProgress(), s.Finishing(), s.Terminal(), s.CountsAsRunning(), want)
+			}
+		})
+	}
+}
+
+// TestNumbersOnDisk holds the numbers that logs and snapshots are made of.
+func TestNumbersOnDisk(t *testing.T) {
+	states := []string{"none", "starting", "waiting_for_agent", "initializing", "preparing", "pending", "materializing",
+		"running", "completing", "completed", "aborting", "aborted", "failing", "failed"}
+	for n, name := range states {
+		if s, err := lifecycle.ParseState(name); err != nil || s != lifecycle.State(n) || s.String() != name {
+			t.Errorf("state %q is number %d as %q, %v, want %d", name, s, s, err, n)
+		}
+	}
+	if len(states) != len(lifecycle.States()) {
+		t.Errorf("%d states, want %d", len(lifecycle.States()), len(states))
+	}
+	for n, name := range []string{"none", "waiting", "running", "aborting", "completed", "failed", "aborted"} {
+		if s, err := lifecycle.ParseJobState(name); err != nil || s != lifecycle.JobState(n) || s.String() != name {
+			t.Errorf("job state %q is number %d as %q, %v, want %d", name, s, s, err, n)
+		}
+	}
+	reasons := map[string]lifecycle.AbortReason{
+		"none": 0, "scheduler": 1, "resource_overdraft": 3, "other": 4, "preemption": 5, "user_request": 6, "node_offline": 7,
+		"get_spec_failed": 10, "revival_confirmation_timeout": 12, "operation_failed": 25, "disappeared_from_node": 28,
+		"unconfirmed": 29, "operation_suspended": 30, "job_proxy_failed": 34, "interruption_timeout": 35,
+		"node_resource_overcommit": 36, "operation_completed": 44, "operation_aborted": 45,
+	}
+	for name, n := range reasons {
+		if r, err := lifecycle.ParseAbortReason(name); err != nil || r != n || r.String() != name || !r.Known() {
+			t.Errorf("abort reason %q is number %d as %q, %v, want %d", name, r, r, err, n)
+		}
+	}
+	if len(reasons) != len(lifecycle.AbortReasons()) {
+		t.Errorf("%d abort reasons, want %d", len(lifecycle.AbortReasons()), len(reasons))
+	}
+	codes := map[string]lifecycle.Code{
+		"no_such_operation": 200, "invalid_operation_state": 201, "too_many_operations": 202, "no_such_job": 203,
+		"agent_revoked": 204, "failed_on_job_restart": 210, "inconsistent_locking": 211, "controller_crashed": 212,
+		"testing": 213, "pool_trees_unspecified": 214, "max_failed_jobs": 215, "failed_to_prepare": 216,
+	}
+	for name, n := range codes {
+		if c, err := lifecycle.ParseCode(name); err != nil || c != n || c.String() != name {
+			t.Errorf("code %q is number %d as %q, %v, want %d", name, c, c, err, n)
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for _, name := range []string{"", "Running", "lifecycle.State(3)", "bogus"} {
+		if _, err := lifecycle.ParseState(name); err == nil {
+			t.Errorf("ParseState(%q) takes it", name)
+		}
+		if _, err := lifecycle.ParseJobState(name); err == nil {
+			t.Errorf("ParseJobState(%q) takes it", name)
+		}
+		if _, err := lifecycle.ParseAbortReason(name); err == nil {
+			t.Errorf("ParseAbortReason(%q) takes it", name)
+		}
+		if _, err := lifecycle.ParseCode(name); err == nil {
+			t.Errorf("ParseCode(%q) takes it", name)
+		}
+	}
+	for got, want := range map[string]string{
+		lifecycle.State(99).String():       "lifecycle.State(99)",
+		lifecycle.JobState(99).String():    "lifecycle.JobState(99)",
+		lifecycle.AbortReason(99).String(): "lifecycle.AbortReason(99)",
+		lifecycle.Code(205).String():       "lifecycle.Code(205)",
+	} {
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestJobStates(t *testing.T) {
+	all := []lifecycle.JobState{lifecycle.JobNone, lifecycle.JobWaiting, lifecycle.JobRunning, lifecycle.JobAborting,
+		lifecycle.JobCompleted, lifecycle.JobFailed, lifecycle.JobAborted}
+	for i, from := range all {
+		if from != lifecycle.JobNone && from.Alive() == from.Terminal() {
+			t.Errorf("%s is both or neither of alive and terminal", from)
+		}
+		for j, to := range all {
+			if got := lifecycle.CanJobGo(from, to); got && (j <= i || from.Terminal()) {
+				t.Errorf("%s goes to %s", from, to)
+			}
+			if from.Alive() && to.Terminal() && !lifecycle.CanJobGo(from, to) {
+				t.Errorf("%s cannot end as %s", from, to)
+			}
+		}
+	}
+	if lifecycle.CanJobGo(lifecycle.JobNone, lifecycle.JobRunning) || !lifecycle.CanJobGo(lifecycle.JobNone, lifecycle.JobWaiting) {
+		t.Error("a job does not begin as waiting")
+	}
+}
+
+// TestCounters takes steps at random: each moves one cookie or is refused and
+// changes nothing.
+func TestCounters(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		total := rapid.Int64Range(0, 5).Draw(t, "total")
+		c := lifecycle.NewCounters(total)
+		attempts := int64(0)
+		step := func(move func() error, from *int64) func(*rapid.T) {
+			return func(t *rapid.T) {
+				before, possible := c, *from > 0
+				err := move()
+				if possible != (err == nil) || (err != nil && !errors.Is(err, lifecycle.ErrNoSuchJob)) {
+					t.Fatalf("from %+v: %v", before, err)
+				}
+				if err != nil && c != before {
+					t.Fatalf("a refused step changes %+v to %+v", before, c)
+				}
+			}
+		}
+		start := step(c.Start, &c.Pending)
+		t.Repeat(map[string]func(*rapid.T){
+			"start": func(t *rapid.T) {
+				if c.Pending > 0 {
+					attempts++
+				}
+				start(t)
+			},
+			"complete": step(c.Complete, &c.Running),
+			"fail":     step(c.Fail, &c.Running),
+			"abort":    step(c.Abort, &c.Running),
+			"restart":  step(c.Restart, &c.Running),
+			"lose":     step(c.Lose, &c.Completed),
+			"": func(t *rapid.T) {
+				if err := c.Check(); err != nil || c.Total != total {
+					t.Fatalf("%+v: %v", c, err)
+				}
+				if ended := c.Completed + c.Lost + c.Failed + c.Aborted + c.Restarted; attempts != c.Running+ended {
+					t.Fatalf("%d attempts, and %+v", attempts, c)
+				}
+				if c.Done() != (c.Completed == total) {
+					t.Fatalf("Done() = %v at %+v", c.Done(), c)
+				}
+			},
+		})
+	})
+}
+
+func TestCountersCheck(t *testing.T) {
+	cases := map[string]struct {
+		give   lifecycle.Counters
+		wantOK bool
+	}{
+		"none":                  {lifecycle.Counters{}, true},
+		"all places":            {lifecycle.Counters{Total: 6, Pending: 1, Running: 2, Completed: 3, Failed: 9}, true},
+		"a cookie is missing":   {lifecycle.Counters{Total: 6, Pending: 1, Running: 2, Completed: 2}, false},
+		"a cookie counts twice": {lifecycle.Counters{Total: 6, Pending: 2, Running: 2, Completed: 3}, false},
+		"negative":              {lifecycle.Counters{Total: 1, Pending: 2, Running: -1}, false},
+		"negative attempts":     {lifecycle.Counters{Aborted: -1}, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if err := tc.give.Check(); (err == nil) != tc.wantOK {
+				t.Errorf("Check() = %v", err)
+			}
+		})
+	}
+	one := lifecycle.Counters{Total: 6, Pending: 1, Running: 2, Completed: 3, Failed: 4, Aborted: 5, Lost: 6, Restarted: 7}
+	if got, want := one.Plus(one), (lifecycle.Counters{Total: 12, Pending: 2, Running: 4, Completed: 6, Failed: 8, Aborted: 10, Lost: 12, Restarted: 14}); got != want {
+		t.Errorf("Plus: %+v, want %+v", got, want)
+	}
+}
