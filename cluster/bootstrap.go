@@ -1,0 +1,138 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"weir/cluster/gossip"
+	"weir/scheduling"
+)
+
+// Action is how a replica begins.
+type Action uint8
+
+// The actions.
+const (
+	// Wait means: not yet; ask again when the members change. Raft may run
+	// meanwhile: a leader that knows this replica as a voter brings it up to date.
+	Wait Action = iota
+	// Begin means: write Decision.Voters to the empty log as its first
+	// configuration.
+	Begin
+	// Resume means: the log is not empty and holds all that is needed.
+	Resume
+)
+
+// String returns the action's name.
+func (a Action) String() string {
+	switch a {
+	case Wait:
+		return "wait"
+	case Begin:
+		return "begin"
+	case Resume:
+		return "resume"
+	}
+	return fmt.Sprintf("action(%d)", uint8(a))
+}
+
+// Decision is what Bootstrap decided.
+type Decision struct {
+	Action Action
+	// Voters is the first configuration, for Begin only.
+	Voters Peers
+	// Reason says why, for the log.
+	Reason string
+}
+
+// Bootstrap decides how the replica called self begins, which was started
+// with the list peers, finds its own log initialized or not, and sees members
+// by gossip.
+//
+// Replicas with equal lists and empty logs each write the same first
+// configuration, which raft allows, so that it does not matter who is first
+// or how often it is done. Two rules keep unequal lists from founding two
+// clusters: a replica begins only when it sees a majority of its list alive
+// with that very list, and it returns ErrPeerListsDiffer as soon as it sees a
+// member with another. And a replica that sees its cluster initialized does
+// not begin again after it lost its disk: the leader brings it up to date.
+//
+// A replica that is not in its own list waits to be added as a voter.
+func Bootstrap(self scheduling.ReplicaID, peers Peers, initialized bool, members []gossip.Member) (Decision, error) {
+	if initialized {
+		return Decision{Action: Resume, Reason: "the log is not empty"}, nil
+	}
+	if _, listed := peers.Address(self); !listed {
+		return Decision{Reason: fmt.Sprintf("%s is not in the list of initial peers: waits to be added to a cluster", self)}, nil
+	}
+	if err := checkLists(self, peers, members); err != nil {
+		return Decision{}, err
+	}
+	agreeing := 1 // Self, of whom gossip need not have heard.
+	for _, member := range members {
+		if _, listed := peers.Address(member.ID); !listed {
+			continue
+		}
+		if member.Initialized && member.ID != self {
+			return Decision{Reason: fmt.Sprintf("the cluster has begun already, says %s: waits for its leader", member.ID)}, nil
+		}
+		if member.ID != self && member.PeerList != "" {
+			agreeing++ // checkLists has seen that its list is ours.
+		}
+	}
+	if majority := len(peers)/2 + 1; agreeing < majority {
+		return Decision{Reason: fmt.Sprintf("sees %d of %d initial peers, needs %d", agreeing, len(peers), majority)}, nil
+	}
+	return Decision{Action: Begin, Voters: peers, Reason: fmt.Sprintf("sees %d of %d initial peers with the same list", agreeing, len(peers))}, nil
+}
+
+// checkLists compares our list with the members'. One that has none was told
+// to wait for others and has no say.
+func checkLists(self scheduling.ReplicaID, peers Peers, members []gossip.Member) error {
+	ours := peers.Fingerprint()
+	for _, member := range members {
+		if member.ID != self && member.PeerList != "" && member.PeerList != ours {
+			return fmt.Errorf("bootstrap %s: %w: ours is %s (%s), that of %s at %s is %s: start all replicas with one list",
+				self, ErrPeerListsDiffer, ours, peers, member.ID, member.Address, member.PeerList)
+		}
+	}
+	return nil
+}
+
+// AwaitBootstrap asks Bootstrap again whenever the members change, until it
+// decides to Begin or to Resume, or returns an error. initialized is asked
+// each time, for a leader may fill the log meanwhile; announce the change with
+// Member.Initialized, so that it is seen here too. Each new reason to wait is
+// logged.
+func AwaitBootstrap(ctx context.Context, self scheduling.ReplicaID, peers Peers, initialized func() bool, membership Membership, log *slog.Logger) (Decision, error) {
+	changes := make(chan []gossip.Member, 1)
+	cancel := membership.Subscribe(func(members []gossip.Member) {
+		select {
+		case <-changes: // Overtaken.
+		default:
+		}
+		// Calls come one at a time, so there is room; still, never block one.
+		select {
+		case changes <- members:
+		default:
+		}
+	})
+	defer cancel()
+	var members []gossip.Member
+	for reason := ""; ; {
+		decision, err := Bootstrap(self, peers, initialized(), members)
+		if err != nil || decision.Action != Wait {
+			return decision, err
+		}
+		if decision.Reason != reason {
+			reason = decision.Reason
+			log.Info("bootstrap waits", "why", reason)
+		}
+		select {
+		case members = <-changes:
+		case <-ctx.Done():
+			return Decision{}, fmt.Errorf("bootstrap %s: %w: %s", self, context.Cause(ctx), reason)
+		}
+	}
+}

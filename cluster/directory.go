@@ -1,0 +1,240 @@
+package cluster
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"weir/cluster/gossip"
+	"weir/scheduling"
+)
+
+// Replica is what is known of one replica.
+type Replica struct {
+	ID scheduling.ReplicaID
+	// Address is the host:port of its port for replicas and agents.
+	Address string
+	// APIAddress is where clients reach it, "" while it was never seen alive.
+	APIAddress string
+	// Version is that of its program, "" while it was never seen alive.
+	Version string
+	// Load is the share of its processor time in use, as it said last.
+	Load float64
+	// Live says that gossip holds it for alive.
+	Live bool
+}
+
+// View is the cluster at one moment. Views are shared: do not change them.
+type View struct {
+	// Replicas are all known ones, live or not, sorted by id.
+	Replicas []Replica
+	// Leader is who leads, "" if nobody is known to.
+	Leader scheduling.ReplicaID
+	// Term is the raft term that Leader leads in; if there is no leader, the
+	// latest that this replica's raft has seen.
+	Term uint64
+}
+
+// Replica returns what is known of the replica called id.
+func (v *View) Replica(id scheduling.ReplicaID) (Replica, bool) {
+	i, found := slices.BinarySearchFunc(v.Replicas, id, func(r Replica, id scheduling.ReplicaID) int { return cmp.Compare(r.ID, id) })
+	if !found {
+		return Replica{}, false
+	}
+	return v.Replicas[i], true
+}
+
+// Live returns the ids of the live replicas, sorted.
+func (v *View) Live() []scheduling.ReplicaID {
+	var live []scheduling.ReplicaID
+	for _, replica := range v.Replicas {
+		if replica.Live {
+			live = append(live, replica.ID)
+		}
+	}
+	return live
+}
+
+// Membership is the part of gossip that a Directory listens to.
+type Membership interface {
+	// Subscribe has f called with the live members, now and after changes.
+	Subscribe(f func([]gossip.Member)) (cancel func())
+}
+
+// Directory joins what gossip and raft know into one View. It is safe for
+// concurrent use, and reading it takes no lock.
+type Directory struct {
+	view        atomic.Pointer[View]
+	unsubscribe func()
+
+	mu       sync.Mutex
+	known    map[scheduling.ReplicaID]Replica // all that were ever heard of
+	members  []gossip.Member
+	raft     claim // what this replica's raft says
+	watchers map[uint64]chan *View
+	nextID   uint64
+}
+
+// claim says that leader leads in term, or that nobody does if it is "".
+type claim struct {
+	leader scheduling.ReplicaID
+	term   uint64
+}
+
+// NewDirectory returns a Directory that knows peers from the start, and
+// follows membership until Close.
+func NewDirectory(peers Peers, membership Membership) *Directory {
+	d := &Directory{
+		known:    make(map[scheduling.ReplicaID]Replica, len(peers)),
+		watchers: make(map[uint64]chan *View),
+	}
+	for _, peer := range peers {
+		d.known[peer.ID] = Replica{ID: peer.ID, Address: peer.Address}
+	}
+	d.view.Store(d.compose())
+	d.unsubscribe = membership.Subscribe(d.observeMembers)
+	return d
+}
+
+// View returns the cluster as it is known now.
+func (d *Directory) View() *View { return d.view.Load() }
+
+// ObserveLeader takes in what this replica's raft says: that leader leads in
+// term, or that nobody is known to if leader is "". An older term than one
+// observed before is ignored.
+func (d *Directory) ObserveLeader(leader scheduling.ReplicaID, term uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if term >= d.raft.term {
+		d.raft = claim{leader, term}
+		d.publish()
+	}
+}
+
+// ObserveVoters takes in the addresses of raft's current configuration, so
+// that voters are known which were never seen alive. Those of an earlier
+// configuration stay known while they live.
+func (d *Directory) ObserveVoters(voters Peers) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for id := range d.known {
+		if _, votes := voters.Address(id); !votes && !d.lives(id) {
+			delete(d.known, id)
+		}
+	}
+	for _, voter := range voters {
+		replica := d.known[voter.ID]
+		replica.ID = voter.ID
+		if !d.lives(voter.ID) { // A live one knows its own address best.
+			replica.Address = voter.Address
+		}
+		d.known[voter.ID] = replica
+	}
+	d.publish()
+}
+
+// Watch returns a channel that holds the latest View that was not yet
+// received from it: the current one first, then one after each change. Slow
+// receivers miss views, never the last. cancel closes the channel, as Close does.
+func (d *Directory) Watch() (views <-chan *View, cancel func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	watcher := make(chan *View, 1)
+	watcher <- d.view.Load()
+	if d.watchers == nil {
+		close(watcher)
+		return watcher, func() {}
+	}
+	id := d.nextID
+	d.nextID++
+	d.watchers[id] = watcher
+	return watcher, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if _, watching := d.watchers[id]; watching {
+			delete(d.watchers, id)
+			close(watcher)
+		}
+	}
+}
+
+// Close stops following the membership and closes the channels of Watch. The
+// last View stays readable.
+func (d *Directory) Close() {
+	d.unsubscribe()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, watcher := range d.watchers {
+		close(watcher)
+	}
+	d.watchers = nil
+}
+
+func (d *Directory) observeMembers(members []gossip.Member) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.members = members
+	for _, member := range members {
+		d.known[member.ID] = Replica{
+			ID:         member.ID,
+			Address:    member.Address,
+			APIAddress: member.APIAddress,
+			Version:    member.Version,
+			Load:       member.Load,
+		}
+	}
+	d.publish()
+}
+
+// lives returns whether gossip holds id for alive. d.mu is held.
+func (d *Directory) lives(id scheduling.ReplicaID) bool {
+	return slices.ContainsFunc(d.members, func(m gossip.Member) bool { return m.ID == id })
+}
+
+// publish makes a change visible, if it is one. d.mu is held.
+func (d *Directory) publish() {
+	view := d.compose()
+	if view.equal(d.view.Load()) {
+		return
+	}
+	d.view.Store(view)
+	for _, watcher := range d.watchers {
+		select {
+		case <-watcher: // Overtaken. Only publish sends, so there is room now.
+		default:
+		}
+		watcher <- view
+	}
+}
+
+// compose returns the view of what is known. d.mu is held.
+func (d *Directory) compose() *View {
+	view := &View{Replicas: slices.SortedFunc(maps.Values(d.known), func(a, b Replica) int { return cmp.Compare(a.ID, b.ID) })}
+	for i := range view.Replicas {
+		view.Replicas[i].Live = d.lives(view.Replicas[i].ID)
+	}
+	latest := latestClaim(d.raft, d.members)
+	view.Leader, view.Term = latest.leader, latest.term
+	return view
+}
+
+// latestClaim returns who leads in the highest term that is claimed. Of one
+// term raft's word counts before gossip's, unless it names nobody.
+func latestClaim(raft claim, members []gossip.Member) claim {
+	latest := raft
+	for _, member := range members {
+		if !member.Leader {
+			continue // Of a term without a leader only our own raft's word counts.
+		}
+		if member.Term > latest.term || member.Term == latest.term && latest.leader == "" {
+			latest = claim{member.ID, member.Term}
+		}
+	}
+	return latest
+}
+
+func (v *View) equal(other *View) bool {
+	return v.Leader == other.Leader && v.Term == other.Term && slices.Equal(v.Replicas, other.Replicas)
+}
