@@ -38,19 +38,21 @@ type Element struct {
 	waiting []*Element
 	// at is the place in the heap of the parent, or -1.
 	at int
-	// least is at most what any pending job needs, per resource.
+	// least is at most what any pending job needs, per resource. That of a pool
+	// falls with new demand and rises at Refresh only, so that a start does not
+	// have to look at all siblings.
 	least resource.Amounts
 }
 
 // NewPool returns a pool that is nowhere yet.
 func NewPool(id string) *Element {
-	return &Element{id: id, at: -1, satisfaction: resource.MaxSatisfaction}
+	return &Element{id: id, at: -1, satisfaction: resource.MaxSatisfaction, least: resource.Infinite}
 }
 
 // NewOperation returns an enabled operation that is nowhere yet. Of equally
 // satisfied siblings the one of lower rank is first.
 func NewOperation(id string, rank int64) *Element {
-	return &Element{id: id, rank: rank, at: -1, enabled: true, satisfaction: resource.MaxSatisfaction}
+	return &Element{id: id, rank: rank, at: -1, enabled: true, satisfaction: resource.MaxSatisfaction, least: resource.Infinite}
 }
 
 // ID returns the id that the element was made with.
@@ -140,8 +142,8 @@ func (e *Element) AddPending(task scheduling.TaskName, n int64) {
 	}
 }
 
-// Refresh finds anew, below e, what the least demanding pending jobs need: that
-// only ever falls by itself.
+// Refresh finds anew what the least demanding pending jobs of e, and of the
+// pools below, need. Without it more and more pools are looked into in vain.
 func (e *Element) Refresh() {
 	for _, c := range e.waiting {
 		c.Refresh()
@@ -159,21 +161,20 @@ func (e *Element) judge() {
 }
 
 // place puts e into its pool's heap or takes it out: those are in that have
-// pending jobs that may start. It goes on upwards as far as this changes
-// anything.
+// pending jobs that may start. The pools above follow.
 func (e *Element) place() {
-	for ; e != nil && e.parent != nil; e = e.parent {
-		if !e.hasPending() {
-			e.leave()
-			return
-		}
-		e.lower()
+	if !e.hasPending() {
+		e.leave()
+		return
+	}
+	if len(e.tasks) > 0 {
+		e.measure()
+	}
+	for ; e.parent != nil; e = e.parent {
+		e.parent.least = e.parent.least.Min(e.least)
 		if e.at < 0 {
 			e.parent.push(e)
 		}
-	}
-	if e != nil {
-		e.lower()
 	}
 }
 
@@ -197,7 +198,7 @@ func (e *Element) hasPending() bool {
 	return e.enabled && slices.ContainsFunc(e.tasks, func(t Task) bool { return t.Pending > 0 })
 }
 
-// measure sets least from those below.
+// measure sets least from those right below.
 func (e *Element) measure() {
 	least := resource.Infinite
 	for _, c := range e.waiting {
@@ -209,22 +210,6 @@ func (e *Element) measure() {
 		}
 	}
 	e.least = least
-}
-
-// lower makes sure that least is at most what those below need. An operation has
-// few tasks and is measured; a pool, which has many children, learns of what got
-// less only.
-func (e *Element) lower() {
-	if len(e.waiting) == 0 {
-		e.measure()
-	}
-	if e.parent != nil {
-		if len(e.parent.waiting) == 0 {
-			e.parent.least = e.least
-		} else {
-			e.parent.least = e.parent.least.Min(e.least)
-		}
-	}
 }
 
 func byTaskName(t Task, name scheduling.TaskName) int { return cmp.Compare(t.Name, name) }

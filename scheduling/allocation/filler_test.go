@@ -1,0 +1,239 @@
+package allocation_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"weir/scheduling"
+	"weir/scheduling/allocation"
+	"weir/scheduling/fairshare"
+	"weir/scheduling/resource"
+)
+
+// total makes a slot a share of 0.1.
+var total = resource.Amounts{UserSlots: 10, Memory: 100}
+
+func slots(n int64) resource.Amounts { return resource.Amounts{UserSlots: n} }
+
+// operation attaches an operation with one task of this many one-slot jobs and
+// this fair share of slots.
+func operation(pool *allocation.Element, id string, rank int64, fair float64, pending int64) *allocation.Element {
+	op := allocation.NewOperation(id, rank)
+	op.SetTask(allocation.Task{Name: "t", Pending: pending, PerJob: slots(1)})
+	op.Attach(pool)
+	share(op, fair)
+	return op
+}
+
+func share(e *allocation.Element, fair float64) {
+	e.SetShares(resource.Vector{fair}, resource.Vector{1}, total)
+}
+
+// fill returns the starts as "operation/task" in order.
+func fill(root *allocation.Element, free resource.Amounts, limit int) ([]string, allocation.Outcome) {
+	var f allocation.Filler
+	var starts []string
+	outcome := f.Fill(root, free, limit, func(op *allocation.Element, task scheduling.TaskName, _ resource.Amounts) {
+		starts = append(starts, fmt.Sprintf("%s/%s", op.ID(), task))
+	})
+	return starts, outcome
+}
+
+func TestFill(t *testing.T) {
+	cases := map[string]struct {
+		build       func(root *allocation.Element)
+		free        resource.Amounts
+		limit       int
+		want        []string
+		wantRefused [resource.Count]int
+	}{
+		"nothing to do": {func(*allocation.Element) {}, slots(4), 9, nil, [5]int{}},
+		"the longest waiting first, then the least satisfied": {func(root *allocation.Element) {
+			operation(root, "a", 2, .5, 9)
+			operation(root, "b", 1, .5, 9)
+		}, slots(3), 9, []string{"b/t", "a/t", "b/t"}, [5]int{1}},
+		"equal in all go by id": {func(root *allocation.Element) {
+			operation(root, "b", 1, .5, 9)
+			operation(root, "a", 1, .5, 9)
+		}, slots(1), 9, []string{"a/t"}, [5]int{1}},
+		"in proportion to fair shares": {func(root *allocation.Element) {
+			operation(root, "a", 1, .2, 9)
+			operation(root, "b", 2, .4, 9)
+		}, slots(6), 9, []string{"a/t", "b/t", "b/t", "a/t", "b/t", "b/t"}, [5]int{1}},
+		"a pool is chosen before its operations": {func(root *allocation.Element) {
+			p, q := allocation.NewPool("p"), allocation.NewPool("q")
+			p.Attach(root)
+			q.Attach(root)
+			share(p, .5)
+			share(q, .5)
+			operation(p, "a", 1, .25, 9)
+			operation(p, "b", 2, .25, 9)
+			operation(q, "c", 3, .5, 9)
+		}, slots(4), 9, []string{"a/t", "c/t", "b/t", "c/t"}, [5]int{1}},
+		"the limit of starts": {func(root *allocation.Element) { operation(root, "a", 1, .5, 9) },
+			slots(4), 2, []string{"a/t", "a/t"}, [5]int{}},
+		"no more than is pending": {func(root *allocation.Element) { operation(root, "a", 1, .5, 2) },
+			slots(4), 9, []string{"a/t", "a/t"}, [5]int{}},
+		"what does not fit is passed over": {func(root *allocation.Element) {
+			big := operation(root, "a", 1, .5, 0)
+			big.SetTask(allocation.Task{Name: "big", Pending: 1, PerJob: resource.Amounts{UserSlots: 1, Memory: 50}})
+			operation(root, "b", 2, .5, 1)
+		}, slots(4), 9, []string{"b/t"}, [5]int{3: 1}},
+		"of the tasks the first by name that fits": {func(root *allocation.Element) {
+			op := operation(root, "a", 1, .5, 1)
+			op.SetTask(allocation.Task{Name: "s", Pending: 1, PerJob: slots(3)})
+			op.SetTask(allocation.Task{Name: "r", Pending: 1, PerJob: slots(2)})
+		}, slots(3), 9, []string{"a/r", "a/t"}, [5]int{1}},
+		"each task lacks another thing": {func(root *allocation.Element) {
+			op := operation(root, "a", 1, .5, 0)
+			op.SetTask(allocation.Task{Name: "m", Pending: 1, PerJob: resource.Amounts{UserSlots: 1, Memory: 50}})
+			op.SetTask(allocation.Task{Name: "s", Pending: 1, PerJob: slots(5)})
+		}, slots(4), 9, nil, [5]int{3: 1}},
+		"a disabled operation": {func(root *allocation.Element) { operation(root, "a", 1, .5, 9).SetEnabled(false) },
+			slots(4), 9, nil, [5]int{}},
+		"a detached operation": {func(root *allocation.Element) { operation(root, "a", 1, .5, 9).Detach() },
+			slots(4), 9, nil, [5]int{}},
+		"no fair share goes last": {func(root *allocation.Element) {
+			operation(root, "a", 1, 0, 9)
+			operation(root, "b", 2, .1, 2)
+		}, slots(3), 9, []string{"b/t", "b/t", "a/t"}, [5]int{1}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			root := allocation.NewPool("root")
+			tc.build(root)
+			got, outcome := fill(root, tc.free, tc.limit)
+			if !slices.Equal(got, tc.want) {
+				t.Errorf("starts %v, want %v", got, tc.want)
+			}
+			if want := (allocation.Outcome{Starts: len(tc.want), Refused: tc.wantRefused}); outcome != want {
+				t.Errorf("outcome %+v, want %+v", outcome, want)
+			}
+		})
+	}
+}
+
+// TestWhatIsPassedOverIsNotForgotten fills a small node and then a large one.
+func TestWhatIsPassedOverIsNotForgotten(t *testing.T) {
+	root, p := allocation.NewPool("root"), allocation.NewPool("p")
+	p.Attach(root)
+	big := operation(p, "big", 1, .5, 0)
+	big.SetTask(allocation.Task{Name: "t", Pending: 2, PerJob: slots(3)})
+	operation(p, "last", 2, .5, 1)
+	if got, _ := fill(root, slots(2), 9); !slices.Equal(got, []string{"last/t"}) {
+		t.Fatalf("the small node starts %v", got)
+	}
+	if got, _ := fill(root, slots(8), 9); !slices.Equal(got, []string{"big/t", "big/t"}) {
+		t.Fatalf("the large node starts %v", got)
+	}
+	if got := root.Usage(); got != slots(7) {
+		t.Errorf("usage %v, want %v", got, slots(7))
+	}
+}
+
+// TestFillAgainstPlainSearch compares the heaps with a search through all that
+// there is, over many nodes and changes.
+func TestFillAgainstPlainSearch(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		root := allocation.NewPool("root")
+		share(root, 1)
+		pools := []*allocation.Element{root}
+		all := map[*allocation.Element]*model{root: {demand: resource.Vector{1}, fair: resource.Vector{1}}}
+		for i := range rapid.IntRange(1, 4).Draw(t, "pools") {
+			p := allocation.NewPool(fmt.Sprint("p", i))
+			m := &model{parent: rapid.SampledFrom(pools).Draw(t, "parent")}
+			all[p] = m
+			m.draw(t, p)
+			p.Attach(m.parent)
+			pools = append(pools, p)
+		}
+		var ops []*allocation.Element
+		for i := range rapid.IntRange(1, 8).Draw(t, "operations") {
+			op := allocation.NewOperation(fmt.Sprint("o", i), rapid.Int64Range(0, 2).Draw(t, "rank"))
+			m := &model{operation: true, parent: rapid.SampledFrom(pools).Draw(t, "pool")}
+			all[op] = m
+			m.draw(t, op)
+			op.Attach(m.parent)
+			ops = append(ops, op)
+		}
+		var f allocation.Filler
+		for range rapid.IntRange(1, 10).Draw(t, "nodes") {
+			op := rapid.SampledFrom(ops).Draw(t, "operation with demand")
+			op.SetTask(allocation.Task{
+				Name:    rapid.SampledFrom([]scheduling.TaskName{"a", "b"}).Draw(t, "task"),
+				Pending: rapid.Int64Range(0, 4).Draw(t, "pending"),
+				PerJob:  resource.Amounts{UserSlots: rapid.Int64Range(1, 3).Draw(t, "slots"), Memory: rapid.Int64Range(0, 20).Draw(t, "memory")},
+			})
+			if rapid.Bool().Draw(t, "refresh") {
+				root.Refresh()
+			}
+			free := resource.Amounts{UserSlots: rapid.Int64Range(0, 6).Draw(t, "free"), Memory: rapid.Int64Range(0, 40).Draw(t, "free memory")}
+			rest := free
+			f.Fill(root, free, 100, func(chosen *allocation.Element, task scheduling.TaskName, needs resource.Amounts) {
+				// The choice was made before its needs were used.
+				chosen.SubUsage(needs)
+				chosen.AddPending(task, 1)
+				want, wantTask := search(all, root, rest)
+				chosen.AddUsage(needs)
+				chosen.AddPending(task, -1)
+				if want != chosen || wantTask != task {
+					t.Fatalf("chosen is %s/%s, the least satisfied that fits is %v/%s", chosen.ID(), task, want, wantTask)
+				}
+				rest = rest.Sub(needs)
+			})
+			if left, task := search(all, root, rest); left != nil {
+				t.Fatalf("%s/%s fits and is not started", left.ID(), task)
+			}
+		}
+	})
+}
+
+type model struct {
+	parent       *allocation.Element
+	operation    bool
+	fair, demand resource.Vector
+}
+
+func (m *model) draw(t *rapid.T, e *allocation.Element) {
+	m.fair = resource.Vector{rapid.SampledFrom([]float64{0, .1, .2, .5}).Draw(t, "fair share")}
+	m.demand = resource.Vector{1, 0, 0, .5}
+	e.SetShares(m.fair, m.demand, total)
+}
+
+// search goes down from pool to the least satisfied child that has something
+// that fits.
+func search(all map[*allocation.Element]*model, e *allocation.Element, free resource.Amounts) (*allocation.Element, scheduling.TaskName) {
+	if all[e].operation {
+		for _, task := range e.Tasks() {
+			if task.Pending > 0 && task.PerJob.Fits(free) {
+				return e, task.Name
+			}
+		}
+		return nil, ""
+	}
+	var children []*allocation.Element
+	for c, m := range all {
+		if m.parent == e {
+			children = append(children, c)
+		}
+	}
+	slices.SortFunc(children, func(a, b *allocation.Element) int {
+		if allocation.Before(a, b) {
+			return -1
+		}
+		return 1
+	})
+	for _, c := range children {
+		m := all[c]
+		if got := fairshare.Satisfaction(resource.Share(c.Usage(), total), m.fair, m.demand); got != c.Satisfaction() {
+			panic(fmt.Sprintf("%s: satisfaction is %v, kept is %v", c.ID(), got, c.Satisfaction()))
+		}
+		if op, task := search(all, c, free); op != nil {
+			return op, task
+		}
+	}
+	return nil, ""
+}
