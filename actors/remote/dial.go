@@ -1,0 +1,200 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"weir/messages/remotepb"
+)
+
+// Connect keeps a stream to peer, role/name, until Disconnect or Close. A
+// stream that the peer has opened will do. It returns at once; Config.OnPeer
+// tells when the stream is up.
+func (r *Remote) Connect(peer string) error {
+	switch _, _, err := ParsePeer(peer); {
+	case err != nil:
+		return fmt.Errorf("connect: %w", err)
+	case peer == r.self:
+		return fmt.Errorf("connect %s: that is this process", peer)
+	case r.config.Dialer == nil:
+		return fmt.Errorf("connect %s: this process has no dialer", peer)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return fmt.Errorf("connect %s: %w", peer, ErrClosed)
+	}
+	if _, wanted := r.wanted[peer]; wanted {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r.wanted[peer] = cancel
+	r.tasks.Go(func() { r.keepConnected(ctx, peer) })
+	return nil
+}
+
+// keepConnected dials peer whenever there is no stream, with pauses that grow.
+func (r *Remote) keepConnected(ctx context.Context, peer string) {
+	pause := r.limits.RedialMin
+	told := ""
+	for ctx.Err() == nil {
+		if s := r.stream(peer); s != nil {
+			select {
+			case <-s.done:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		up, err := r.dial(ctx, peer)
+		if up {
+			pause, told = r.limits.RedialMin, ""
+		} else if ctx.Err() == nil && r.stream(peer) == nil && err.Error() != told {
+			told = err.Error()
+			r.log.Warn("no stream to peer", "peer", peer, "cause", err)
+		}
+		select {
+		case <-time.After(pause/2 + rand.N(pause/2+1)):
+		case <-ctx.Done():
+		}
+		pause = min(2*pause, r.limits.RedialMax)
+	}
+}
+
+// dial opens a stream to peer and returns when it has ended; up says whether it
+// came up at all.
+func (r *Remote) dial(ctx context.Context, peer string) (up bool, err error) {
+	addr, ok := r.config.Directory.Address(peer)
+	if !ok {
+		return false, errors.New("no address is known for it")
+	}
+	client := r.config.Dialer.HTTPClient(0)
+	defer client.CloseIdleConnections()
+	d := &dialed{client: client}
+	// Only Disconnect and Close end a stream that is up, with last words.
+	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	d.cancel = cancel
+	defer d.abort()
+	stop := context.AfterFunc(ctx, d.abort)
+	impatience := time.AfterFunc(r.limits.ConnectTimeout, d.abort)
+	defer impatience.Stop()
+
+	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { d.connected(info.Conn) }}
+	d.BidiStreamForClient = connect.NewClient[remotepb.Batch, remotepb.Batch](d, r.config.Dialer.URL(addr)+procedure,
+		r.wireOptions(), connect.WithAcceptCompression("gzip", nil, nil)).CallBidiStream(httptrace.WithClientTrace(lasting, trace))
+	s, err := r.introduce(d, peer)
+	if !impatience.Stop() && err != nil {
+		err = fmt.Errorf("no answer within %v (ConnectTimeout): %w", r.limits.ConnectTimeout, err)
+	}
+	if err != nil {
+		stop()
+		return false, fmt.Errorf("%s: %w", addr, err)
+	}
+	if !stop() {
+		s.end(errors.New("disconnected by this side"), "")
+	}
+	return true, s.run()
+}
+
+// introduce says hello, hears the peer's and makes a session of the stream.
+func (r *Remote) introduce(d *dialed, peer string) (*session, error) {
+	// When the peer has ended the stream, Receive knows why and Send does not.
+	_ = d.Send(r.hello(peer))
+	batch, err := d.Receive()
+	if err != nil {
+		return nil, err
+	}
+	if len(batch.GetFrames()) > 0 && batch.GetFrames()[0].GetBye() != nil {
+		return nil, &ErrRefused{Reason: batch.GetFrames()[0].GetBye().GetReason()}
+	}
+	certified, err := certifiedBy(d.response())
+	if err != nil {
+		return nil, err
+	}
+	found, err := checkHello(r.config.Self, certified, peer, firstHello(batch))
+	var s *session
+	if err == nil {
+		s, err = r.enter(found, true, d)
+	}
+	var refused *ErrRefused
+	if errors.As(err, &refused) {
+		r.counters.refusals.Add(1)
+		d.refuse(refused.Reason)
+	}
+	return s, err
+}
+
+// dialed is the transport of a stream that this side has opened. It has a
+// connection to itself.
+type dialed struct {
+	*connect.BidiStreamForClient[remotepb.Batch, remotepb.Batch]
+	client *http.Client
+	cancel context.CancelFunc
+
+	mu      sync.Mutex
+	conn    net.Conn
+	aborted bool
+	answer  *http.Response
+}
+
+// Do implements connect.HTTPClient.
+func (d *dialed) Do(request *http.Request) (*http.Response, error) {
+	response, err := d.client.Do(request)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.answer = response
+	return response, err
+}
+
+// response returns the headers that came before what Receive returns.
+func (d *dialed) response() *http.Response {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.answer
+}
+
+func (d *dialed) connected(conn net.Conn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.conn = conn
+	if d.aborted {
+		go conn.Close()
+	}
+}
+
+// refuse tells the peer why, and waits until it has heard.
+func (d *dialed) refuse(reason string) {
+	if d.Send(bye(reason)) != nil {
+		return
+	}
+	d.finish()
+	for {
+		if _, err := d.Receive(); err != nil {
+			return
+		}
+	}
+}
+
+// finish ends our direction; the peer then ends the other.
+func (d *dialed) finish() { _ = d.CloseRequest() }
+
+// abort closes the connection: to cancel the request alone would wait for a
+// write that a lost peer does not read.
+func (d *dialed) abort() {
+	d.cancel()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.conn != nil && !d.aborted {
+		// Under TLS, Close may try to say goodbye first.
+		go d.conn.Close()
+	}
+	d.aborted = true
+}

@@ -1,0 +1,64 @@
+package remote
+
+import (
+	"errors"
+	"fmt"
+
+	"weir/messages/remotepb"
+)
+
+var (
+	// ErrNotConnected is returned when there is no stream to the peer now.
+	ErrNotConnected = errors.New("not connected")
+	// ErrNotFound is returned when the peer has no live actor by the name.
+	ErrNotFound = errors.New("no such actor")
+	// ErrQueueFull is returned when the queue to the peer, or the table of open
+	// requests or watches, is at its limit.
+	ErrQueueFull = errors.New("queue full")
+	// ErrTimeout is returned when a reply did not come in time.
+	ErrTimeout = errors.New("no reply in time")
+	// ErrPeerGone is returned when the stream to the peer ended while a reply
+	// was awaited. Whether the peer has seen the request is not known.
+	ErrPeerGone = errors.New("peer gone")
+	// ErrTooLarge is returned when a message or its reply is larger than
+	// Limits.MaxMessageBytes of the side that would receive it.
+	ErrTooLarge = errors.New("message too large")
+	// ErrUnknownType is returned when a side does not know a message's type.
+	ErrUnknownType = errors.New("unknown message type")
+	// ErrMalformed is returned when a side cannot decode a message.
+	ErrMalformed = errors.New("malformed message")
+	// ErrClosed is returned after Close.
+	ErrClosed = errors.New("remote is closed")
+)
+
+// ErrRefused is returned when the peer, or this side, will not have it: a
+// stream that does not fit, or a message to an actor that is not for its role.
+type ErrRefused struct {
+	// Reason is for people.
+	Reason string
+}
+
+// Error implements error.
+func (e *ErrRefused) Error() string { return "refused: " + e.Reason }
+
+func refusef(format string, args ...any) *ErrRefused {
+	return &ErrRefused{Reason: fmt.Sprintf(format, args...)}
+}
+
+// codes pairs what a Failure says with the error that the asking side returns.
+var codes = map[remotepb.Failure_Code]error{
+	remotepb.Failure_CODE_NOT_FOUND:    ErrNotFound,
+	remotepb.Failure_CODE_UNKNOWN_TYPE: ErrUnknownType,
+	remotepb.Failure_CODE_MALFORMED:    ErrMalformed,
+	remotepb.Failure_CODE_TOO_LARGE:    ErrTooLarge,
+	remotepb.Failure_CODE_QUEUE_FULL:   ErrQueueFull,
+}
+
+// errorOf returns the error that f stands for. A code of a newer peer reads as
+// a refusal.
+func errorOf(f *remotepb.Failure) error {
+	if err, ok := codes[f.GetCode()]; ok {
+		return fmt.Errorf("%w: %s", err, f.GetDetail())
+	}
+	return &ErrRefused{Reason: f.GetDetail()}
+}

@@ -1,0 +1,68 @@
+package remote
+
+import (
+	"weir/cluster/identity"
+	"weir/messages/remotepb"
+)
+
+const (
+	// protocol is the newest protocol that this side speaks.
+	protocol = 1
+	// oldestProtocol is the oldest protocol that this side still understands.
+	oldestProtocol = 1
+)
+
+// counterpart is what a hello says about a peer, after it has been checked.
+type counterpart struct {
+	id              identity.Identity
+	name            string
+	incarnation     uint64
+	version         string
+	maxMessageBytes int
+}
+
+// checkHello decides whether the side that says hello is fit to be a peer of
+// self. certified is who its certificate says that it is, nil when there is
+// none to see. dialed is the peer that we meant to reach, "" when it came to
+// us; then it may be anyone that it can prove to be.
+func checkHello(self identity.Identity, certified *identity.Identity, dialed string, hello *remotepb.Hello) (counterpart, error) {
+	if hello == nil {
+		return counterpart{}, refusef("the first frame is not a hello: is the peer a weir process?")
+	}
+	if hello.GetProtocol() < oldestProtocol {
+		return counterpart{}, refusef("protocol %d of weir %q is too old: %s understands %d and later, upgrade the older side",
+			hello.GetProtocol(), hello.GetVersion(), PeerName(self), oldestProtocol)
+	}
+	if hello.GetCluster() != self.Cluster {
+		return counterpart{}, refusef("%s belongs to cluster %q and %s to cluster %q", hello.GetPeer(), hello.GetCluster(), PeerName(self), self.Cluster)
+	}
+	role, name, err := ParsePeer(hello.GetPeer())
+	if err != nil {
+		return counterpart{}, refusef("%v", err)
+	}
+	id := identity.Identity{Cluster: self.Cluster, Role: role, Name: name}
+	if err := id.Validate(); err != nil {
+		return counterpart{}, refusef("%v", err)
+	}
+	switch {
+	case certified != nil && *certified != id:
+		return counterpart{}, refusef("the certificate is of %s and the hello of %s", certified, id)
+	case dialed != "" && hello.GetPeer() != dialed:
+		return counterpart{}, refusef("%s was dialed and %s answered: is the address right?", dialed, hello.GetPeer())
+	case hello.GetTo() != PeerName(self):
+		return counterpart{}, refusef("the hello is for %s and this is %s: is the address right?", hello.GetTo(), PeerName(self))
+	case id == self:
+		return counterpart{}, refusef("%s connects to itself, or two processes have its name", PeerName(self))
+	case hello.GetIncarnation() == 0:
+		return counterpart{}, refusef("the hello of %s states no incarnation", hello.GetPeer())
+	case hello.GetMaxMessageBytes() == 0:
+		return counterpart{}, refusef("the hello of %s states no message limit", hello.GetPeer())
+	}
+	return counterpart{
+		id:              id,
+		name:            hello.GetPeer(),
+		incarnation:     hello.GetIncarnation(),
+		version:         hello.GetVersion(),
+		maxMessageBytes: int(min(hello.GetMaxMessageBytes(), uint64(1)<<31-1)),
+	}, nil
+}

@@ -1,0 +1,50 @@
+package remote
+
+import (
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/known/anypb"
+)
+
+// encode packs a message for a peer that accepts up to limit bytes.
+func encode(message any, limit int) (*anypb.Any, error) {
+	m, ok := message.(proto.Message)
+	if !ok || isLifeCycle(m.ProtoReflect().Descriptor()) {
+		return nil, fmt.Errorf("%w: a %T cannot leave the machine, only an application's protobuf messages can", ErrMalformed, message)
+	}
+	payload := new(anypb.Any)
+	if err := anypb.MarshalFrom(payload, m, proto.MarshalOptions{}); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	if size := len(payload.GetValue()); size > limit {
+		return nil, fmt.Errorf("%w: %s of %d bytes, the receiver accepts %d (MaxMessageBytes)", ErrTooLarge, payload.MessageName(), size, limit)
+	}
+	return payload, nil
+}
+
+// decode unpacks what a peer sent.
+func decode(payload *anypb.Any, limit int) (proto.Message, error) {
+	if size := len(payload.GetValue()); size > limit {
+		return nil, fmt.Errorf("%w: %s of %d bytes, this side accepts %d (MaxMessageBytes)", ErrTooLarge, payload.MessageName(), size, limit)
+	}
+	m, err := payload.UnmarshalNew()
+	switch {
+	case errors.Is(err, protoregistry.NotFound):
+		return nil, fmt.Errorf("%w: %q: upgrade the receiver", ErrUnknownType, payload.GetTypeUrl())
+	case err != nil:
+		return nil, fmt.Errorf("%w: %s: %w", ErrMalformed, payload.MessageName(), err)
+	case isLifeCycle(m.ProtoReflect().Descriptor()):
+		// As a reply it would reach an actor unwrapped, and might end it.
+		return nil, fmt.Errorf("%w: %s may not come from another machine", ErrMalformed, payload.MessageName())
+	}
+	return m, nil
+}
+
+// isLifeCycle says whether a message is one by which protoactor runs actors.
+func isLifeCycle(d protoreflect.MessageDescriptor) bool {
+	return d.ParentFile().Package() == "actor"
+}

@@ -1,0 +1,34 @@
+package remote
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"weir/cluster/identity"
+)
+
+// PID returns the address of the actor that peer, role/name, has published by
+// the given name.
+func PID(peer, name string) *actor.PID {
+	return actor.NewPID(peer, name)
+}
+
+// PeerName returns the name by which peers call id: role/name.
+func PeerName(id identity.Identity) string {
+	return id.Role.String() + "/" + id.Name
+}
+
+// ParsePeer returns the role and the name that peer, role/name, is made of.
+func ParsePeer(peer string) (identity.Role, string, error) {
+	prefix, name, ok := strings.Cut(peer, "/")
+	if !ok || name == "" {
+		return 0, "", fmt.Errorf("parse peer %q: must be role/name, such as replica/r1", peer)
+	}
+	role, err := identity.ParseRole(prefix)
+	if err != nil {
+		return 0, "", fmt.Errorf("parse peer %q: %w", peer, err)
+	}
+	return role, name, nil
+}

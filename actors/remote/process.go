@@ -1,0 +1,192 @@
+package remote
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+
+	"weir/messages/remotepb"
+)
+
+// Names of actors that begin so are this package's own.
+const (
+	reserved    = "$"
+	replyPrefix = "$reply/"
+	watchPrefix = "$watch/"
+)
+
+// process stands for every actor on another machine. It has no state, so the
+// copy that a PID keeps never goes stale.
+type process struct {
+	remote *Remote
+}
+
+// SendUserMessage implements actor.Process.
+func (p *process) SendUserMessage(pid *actor.PID, message any) {
+	if rest, ok := strings.CutPrefix(pid.GetId(), replyPrefix); ok {
+		p.remote.reply(pid, rest, actor.UnwrapEnvelopeMessage(message))
+		return
+	}
+	_, body, sender := actor.UnwrapEnvelope(message)
+	var err error
+	if sender == nil {
+		err = p.remote.Send(pid.GetAddress(), pid.GetId(), body)
+	} else {
+		err = p.remote.ask(pid, body, sender)
+	}
+	if err != nil {
+		p.remote.log.Debug("message dropped", "cause", err)
+		p.remote.system.DeadLetter.SendUserMessage(pid, message)
+	}
+}
+
+// SendSystemMessage implements actor.Process.
+func (p *process) SendSystemMessage(pid *actor.PID, message any) {
+	r := p.remote
+	if rest, ok := strings.CutPrefix(pid.GetId(), watchPrefix); ok {
+		if s, id := r.sessionAndID(rest); s != nil {
+			if _, ended := message.(*actor.Terminated); ended {
+				s.localTerminated(id)
+			}
+		}
+		return
+	}
+	switch m := message.(type) {
+	case *actor.Watch:
+		r.watch(pid, m.Watcher)
+	case *actor.Unwatch:
+		r.unwatch(pid, m.Watcher)
+	default:
+		r.counters.drop(notSendable, 1)
+		r.system.DeadLetter.SendSystemMessage(pid, message)
+	}
+}
+
+// Stop implements actor.Process. Nobody stops another machine's actors.
+func (p *process) Stop(pid *actor.PID) { p.SendSystemMessage(pid, &actor.Stop{}) }
+
+// ask sends a request of an actor, which gets the reply as a message, or a
+// *actor.DeadLetterResponse.
+func (r *Remote) ask(pid *actor.PID, body any, sender *actor.PID) error {
+	message, ok := body.(proto.Message)
+	if !ok {
+		r.counters.drop(notSendable, 1)
+		return fmt.Errorf("%w: a %T cannot leave the machine", ErrMalformed, body)
+	}
+	return r.request(pid.GetAddress(), pid.GetId(), message, time.Now().Add(r.limits.RequestTimeout), func(reply proto.Message, err error) {
+		if err != nil {
+			r.log.Debug("request failed", "peer", pid.GetAddress(), "actor", pid.GetId(), "cause", err)
+			r.system.Root.Send(sender, &actor.DeadLetterResponse{Target: pid})
+			return
+		}
+		r.system.Root.Send(sender, reply)
+	})
+}
+
+// reply answers a peer's request from the actor that got it.
+func (r *Remote) reply(pid *actor.PID, rest string, answer any) {
+	s, id := r.sessionAndID(rest)
+	if s == nil {
+		r.counters.drop(peerGone, 1)
+		return
+	}
+	switch a := answer.(type) {
+	case *actor.DeadLetterResponse:
+		s.fail(id, fmt.Errorf("%w: it stopped before it answered", ErrNotFound))
+		return
+	case error:
+		s.sendFailure(id, remotepb.Failure_CODE_REFUSED, a.Error())
+		return
+	}
+	payload, err := encode(answer, s.peer.maxMessageBytes)
+	if err == nil {
+		err = s.enqueue(&remotepb.Frame{Kind: &remotepb.Frame_Reply{Reply: &remotepb.Reply{Id: id, Payload: payload}}}, payload)
+	}
+	switch {
+	case errors.Is(err, ErrNotConnected):
+		r.counters.drop(peerGone, 1)
+	case err != nil:
+		r.log.Warn("reply dropped", "to", pid.GetAddress(), "cause", err)
+		s.fail(id, err)
+	}
+}
+
+// sessionAndID reads what localPID wrote. The session is nil when it has ended.
+func (r *Remote) sessionAndID(text string) (*session, uint64) {
+	stream, id, _ := strings.Cut(text, "/")
+	n, err := strconv.ParseUint(stream, 10, 64)
+	if err != nil {
+		return nil, 0
+	}
+	i, err := strconv.ParseUint(id, 10, 64)
+	if err != nil {
+		return nil, 0
+	}
+	return r.number(n), i
+}
+
+// watch tells watcher once when pid's actor ends, is absent, or is lost.
+func (r *Remote) watch(pid, watcher *actor.PID) {
+	s := r.stream(pid.GetAddress())
+	if s == nil || !s.watch(pid.GetId(), watcher) {
+		r.tellTerminated(watcher, pid, false)
+	}
+}
+
+func (r *Remote) unwatch(pid, watcher *actor.PID) {
+	if s := r.stream(pid.GetAddress()); s != nil {
+		s.unwatch(pid.GetId(), watcher)
+	}
+}
+
+// watch says whether there is a watch now.
+func (s *session) watch(target string, watcher *actor.PID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := watchKey{watcher: watcher.GetId(), target: target}
+	id, fresh := s.watching.add(key, watcher)
+	switch {
+	case id == 0:
+		s.remote.log.Warn("watch refused", "peer", s.peer.name, "actor", target, "Watches", s.watching.limit)
+		return false
+	case !fresh:
+		return true
+	}
+	if !s.out.pushNotice(&remotepb.Frame{Kind: &remotepb.Frame_Watch{Watch: &remotepb.Watch{Id: id, To: target}}}) {
+		s.watching.remove(key)
+		s.remote.counters.drop(queueFull, 1)
+		return false
+	}
+	s.signal()
+	return true
+}
+
+func (s *session) unwatch(target string, watcher *actor.PID) {
+	s.mu.Lock()
+	id, ok := s.watching.remove(watchKey{watcher: watcher.GetId(), target: target})
+	s.mu.Unlock()
+	if ok {
+		s.notice(&remotepb.Frame{Kind: &remotepb.Frame_Unwatch{Unwatch: &remotepb.Unwatch{Id: id}}})
+	}
+}
+
+// tellTerminated tells watcher that who has ended.
+func (r *Remote) tellTerminated(watcher, who *actor.PID, absent bool) {
+	why := actor.TerminatedReason_AddressTerminated
+	if absent {
+		why = actor.TerminatedReason_NotFound
+	}
+	r.tell(watcher, &actor.Terminated{Who: who, Why: why})
+}
+
+// tell sends a system message to a local actor, if it is still there.
+func (r *Remote) tell(pid *actor.PID, message any) {
+	if process, ok := r.system.ProcessRegistry.Get(pid); ok {
+		process.SendSystemMessage(pid, message)
+	}
+}

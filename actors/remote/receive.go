@@ -1,0 +1,218 @@
+package remote
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"weir/messages/remotepb"
+)
+
+// receive carries out one frame of the peer.
+func (s *session) receive(frame *remotepb.Frame) {
+	switch kind := frame.GetKind().(type) {
+	case *remotepb.Frame_Send:
+		s.receiveMessage(kind.Send.GetTo(), kind.Send.GetPayload(), nil)
+	case *remotepb.Frame_Request:
+		s.receiveMessage(kind.Request.GetTo(), kind.Request.GetPayload(), kind.Request)
+	case *remotepb.Frame_Reply:
+		s.receiveReply(kind.Reply)
+	case *remotepb.Frame_Failure:
+		s.receiveFailure(kind.Failure)
+	case *remotepb.Frame_Ping:
+		s.mu.Lock()
+		s.out.pong = true
+		s.mu.Unlock()
+		s.signal()
+	case *remotepb.Frame_Pong:
+		// To have heard of the peer is enough.
+	case *remotepb.Frame_Watch:
+		s.receiveWatch(kind.Watch)
+	case *remotepb.Frame_Unwatch:
+		s.receiveUnwatch(kind.Unwatch.GetId())
+	case *remotepb.Frame_Terminated:
+		s.receiveTerminated(kind.Terminated)
+	case *remotepb.Frame_Bye:
+		s.end(fmt.Errorf("%w: %s", errBye, kind.Bye.GetReason()), "")
+	default:
+		s.remote.counters.drop(unknownFrame, 1)
+	}
+}
+
+// receiveMessage hands a message to the actor that it is for; request is nil
+// when nobody waits for a reply.
+func (s *session) receiveMessage(to string, payload *anypb.Any, request *remotepb.Request) {
+	r := s.remote
+	r.counters.receivedMessages.Add(1)
+	r.counters.receivedBytes.Add(uint64(len(payload.GetValue())))
+	pid, err := r.reach(to, s.peer)
+	if err != nil {
+		s.fail(request.GetId(), err)
+		return
+	}
+	message, err := decode(payload, r.limits.MaxMessageBytes)
+	if err != nil {
+		s.fail(request.GetId(), err)
+		return
+	}
+	inbound := &Inbound{From: s.peer.id, Incarnation: s.peer.incarnation, Message: message}
+	if request == nil {
+		r.system.Root.Send(pid, inbound)
+		return
+	}
+	inbound.Deadline = time.Now().Add(time.Duration(request.GetTimeoutMillis()) * time.Millisecond)
+	r.system.Root.RequestWithCustomSender(pid, inbound, s.localPID(replyPrefix, request.GetId()))
+}
+
+// reach returns the live actor that is published by name for peer.
+func (r *Remote) reach(name string, peer counterpart) (*actor.PID, error) {
+	found, ok := (*r.published.Load())[name]
+	if !ok {
+		return nil, fmt.Errorf("%w: %s publishes no %q", ErrNotFound, r.self, name)
+	}
+	if !slices.Contains(found.roles, peer.id.Role) {
+		return nil, refusef("%q of %s is for %v, and %s is none", name, r.self, found.roles, peer.name)
+	}
+	if _, alive := r.system.ProcessRegistry.Get(found.pid); !alive {
+		return nil, fmt.Errorf("%w: %q of %s has stopped", ErrNotFound, name, r.self)
+	}
+	return found.pid, nil
+}
+
+// fail tells the peer that its request, or its message when id is 0, came to
+// nothing.
+func (s *session) fail(id uint64, err error) {
+	code, why := remotepb.Failure_CODE_REFUSED, roleRefused
+	switch {
+	case errors.Is(err, ErrNotFound):
+		code, why = remotepb.Failure_CODE_NOT_FOUND, notFound
+	case errors.Is(err, ErrUnknownType):
+		code, why = remotepb.Failure_CODE_UNKNOWN_TYPE, unknownType
+	case errors.Is(err, ErrMalformed):
+		code, why = remotepb.Failure_CODE_MALFORMED, malformed
+	case errors.Is(err, ErrTooLarge):
+		code, why = remotepb.Failure_CODE_TOO_LARGE, tooLarge
+	case errors.Is(err, ErrQueueFull):
+		code, why = remotepb.Failure_CODE_QUEUE_FULL, queueFull
+	}
+	s.remote.counters.drop(why, 1)
+	s.sendFailure(id, code, detailOf(err))
+}
+
+func (s *session) sendFailure(id uint64, code remotepb.Failure_Code, detail string) {
+	failure := &remotepb.Failure{Id: id, Code: code, Detail: detail}
+	s.notice(&remotepb.Frame{Kind: &remotepb.Frame_Failure{Failure: failure}})
+}
+
+// detailOf returns the facts of err without what its code says.
+func detailOf(err error) string {
+	var refused *ErrRefused
+	if errors.As(err, &refused) {
+		return refused.Reason
+	}
+	for _, known := range codes {
+		if errors.Is(err, known) {
+			return strings.TrimPrefix(err.Error(), known.Error()+": ")
+		}
+	}
+	return err.Error()
+}
+
+func (s *session) receiveReply(reply *remotepb.Reply) {
+	r := s.remote
+	r.counters.receivedMessages.Add(1)
+	r.counters.receivedBytes.Add(uint64(len(reply.GetPayload().GetValue())))
+	message, err := decode(reply.GetPayload(), r.limits.MaxMessageBytes)
+	if !s.answer(reply.GetId(), message, err) {
+		r.counters.drop(unasked, 1)
+	}
+}
+
+func (s *session) receiveFailure(failure *remotepb.Failure) {
+	err := errorOf(failure)
+	if failure.GetId() == 0 {
+		s.remote.counters.drop(undelivered, 1)
+		s.remote.log.Debug("message undelivered", "peer", s.peer.name, "cause", err)
+		return
+	}
+	if !s.answer(failure.GetId(), nil, err) {
+		s.remote.counters.drop(unasked, 1)
+	}
+}
+
+// receiveWatch watches a local actor for the peer.
+func (s *session) receiveWatch(watch *remotepb.Watch) {
+	pid, err := s.remote.reach(watch.GetTo(), s.peer)
+	if err != nil {
+		s.sendTerminated(watch.GetId(), true)
+		return
+	}
+	s.mu.Lock()
+	_, known := s.watched[watch.GetId()]
+	room := s.cause == nil && len(s.watched) < s.remote.limits.Watches
+	if room {
+		s.watched[watch.GetId()] = pid
+	}
+	s.mu.Unlock()
+	switch {
+	case known || !room:
+		// Our own kind keeps the limit of Watches and never reuses an id.
+		s.end(fmt.Errorf("watch %d of %q: the peer has as many watches as allowed, or reuses an id", watch.GetId(), watch.GetTo()),
+			"watches are used up, or an id is used twice")
+	default:
+		s.remote.tell(pid, &actor.Watch{Watcher: s.localPID(watchPrefix, watch.GetId())})
+	}
+}
+
+func (s *session) receiveUnwatch(id uint64) {
+	s.mu.Lock()
+	pid, ok := s.watched[id]
+	delete(s.watched, id)
+	s.mu.Unlock()
+	if ok {
+		s.unwatchLocal(id, pid)
+	}
+}
+
+func (s *session) unwatchLocal(id uint64, pid *actor.PID) {
+	s.remote.tell(pid, &actor.Unwatch{Watcher: s.localPID(watchPrefix, id)})
+}
+
+// localTerminated tells the peer that the actor of its watch id has ended.
+func (s *session) localTerminated(id uint64) {
+	s.mu.Lock()
+	_, ok := s.watched[id]
+	delete(s.watched, id)
+	s.mu.Unlock()
+	if ok {
+		s.sendTerminated(id, false)
+	}
+}
+
+func (s *session) sendTerminated(id uint64, absent bool) {
+	terminated := &remotepb.Terminated{Id: id, NotFound: absent}
+	if !s.notice(&remotepb.Frame{Kind: &remotepb.Frame_Terminated{Terminated: terminated}}) {
+		// A watch has to end; with the session it does.
+		s.end(fmt.Errorf("%w: the peer does not read what it has watched", ErrQueueFull), "")
+	}
+}
+
+func (s *session) receiveTerminated(terminated *remotepb.Terminated) {
+	s.mu.Lock()
+	target, who, ok := s.watching.take(terminated.GetId())
+	s.mu.Unlock()
+	if ok {
+		s.remote.tellTerminated(who, PID(s.peer.name, target), terminated.GetNotFound())
+	}
+}
+
+// localPID returns the address of something that only this session knows.
+func (s *session) localPID(prefix string, id uint64) *actor.PID {
+	return actor.NewPID(s.peer.name, prefix+strconv.FormatUint(s.claim.stream, 10)+"/"+strconv.FormatUint(id, 10))
+}

@@ -1,0 +1,287 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+
+	"weir/cluster/identity"
+	"weir/messages/remotepb"
+)
+
+// Remote connects one actor system with its peers. It is safe for concurrent
+// use.
+type Remote struct {
+	system   *actor.ActorSystem
+	config   Config
+	limits   Limits
+	self     string
+	log      *slog.Logger
+	counters counters
+	news     news
+
+	// published is replaced as a whole, under mu, and read without.
+	published atomic.Pointer[map[string]publication]
+
+	mu     sync.RWMutex
+	roster *roster
+	// Invariant: streams holds the sessions that roster has entered, by peer
+	// and by number.
+	streams map[string]*session
+	numbers map[uint64]*session
+	last    uint64
+	wanted  map[string]context.CancelFunc
+	closed  bool
+
+	tasks sync.WaitGroup
+}
+
+// publication is an actor that peers can reach.
+type publication struct {
+	pid   *actor.PID
+	roles []identity.Role
+}
+
+// Inbound is what an actor gets for a message from a peer. ctx.Respond answers
+// a request, with a protobuf message or an error; the peer's Request returns an
+// error as *ErrRefused.
+type Inbound struct {
+	// From is the sending process, as its certificate says.
+	From identity.Identity
+	// Incarnation is the sending process' life.
+	Incarnation uint64
+	// Message is what was sent.
+	Message proto.Message
+	// Deadline is when the sender stops waiting for the reply; zero for a
+	// message that nobody waits on.
+	Deadline time.Time
+}
+
+// Start connects system with peers from now on. It must be called before the
+// system's actors send to a peer.
+func Start(system *actor.ActorSystem, config Config) (*Remote, error) {
+	if err := config.complete(); err != nil {
+		return nil, fmt.Errorf("start remote: %w", err)
+	}
+	if config.Logger == nil {
+		config.Logger = system.Logger()
+	}
+	self := PeerName(config.Self)
+	r := &Remote{
+		system:  system,
+		config:  config,
+		limits:  config.Limits,
+		self:    self,
+		log:     config.Logger,
+		news:    news{tell: config.OnPeer},
+		roster:  newRoster(self),
+		streams: make(map[string]*session),
+		numbers: make(map[uint64]*session),
+		wanted:  make(map[string]context.CancelFunc),
+	}
+	r.published.Store(&map[string]publication{})
+	everywhere := &process{remote: r}
+	system.ProcessRegistry.RegisterAddressResolver(func(*actor.PID) (actor.Process, bool) { return everywhere, true })
+	return r, nil
+}
+
+// Self returns the name by which peers reach this process.
+func (r *Remote) Self() string { return r.self }
+
+// Incarnation returns the number of this life of this process.
+func (r *Remote) Incarnation() uint64 { return r.config.Incarnation }
+
+// Publish makes the actor pid reachable by name for peers of the given roles.
+// It replaces what was published by that name.
+func (r *Remote) Publish(name string, pid *actor.PID, roles ...identity.Role) error {
+	switch {
+	case name == "" || strings.HasPrefix(name, reserved):
+		return fmt.Errorf("publish actor %q: the name must not be empty or begin with %q", name, reserved)
+	case pid == nil:
+		return fmt.Errorf("publish actor %q: there is no actor", name)
+	case len(roles) == 0:
+		return fmt.Errorf("publish actor %q: name the roles that may reach it", name)
+	}
+	r.republish(func(all map[string]publication) {
+		all[name] = publication{pid: pid, roles: slices.Clone(roles)}
+	})
+	return nil
+}
+
+// Unpublish makes the actor unreachable. Watches of it go on.
+func (r *Remote) Unpublish(name string) {
+	r.republish(func(all map[string]publication) { delete(all, name) })
+}
+
+func (r *Remote) republish(change func(map[string]publication)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := maps.Clone(*r.published.Load())
+	change(all)
+	r.published.Store(&all)
+}
+
+// Connected says whether there is a stream with peer.
+func (r *Remote) Connected(peer string) bool { return r.stream(peer) != nil }
+
+// Disconnect gives up a peer that Connect wanted, and ends the stream with it,
+// whoever opened it. The peer may come again; Config.Admit can refuse that.
+func (r *Remote) Disconnect(peer string) {
+	r.mu.Lock()
+	giveUp := r.wanted[peer]
+	delete(r.wanted, peer)
+	r.mu.Unlock()
+	if giveUp != nil {
+		giveUp()
+	}
+	if s := r.stream(peer); s != nil {
+		s.end(errors.New("disconnected by this side"), r.self+" has disconnected")
+	}
+}
+
+// Close ends all streams. Open requests fail, watchers are told, OnPeer hears of
+// it; then Close returns. A stream that the http.Server cannot write to ends no
+// later than the server's own connection.
+func (r *Remote) Close() {
+	r.mu.Lock()
+	r.closed = true
+	for peer, giveUp := range r.wanted {
+		giveUp()
+		delete(r.wanted, peer)
+	}
+	r.mu.Unlock()
+	for _, s := range r.allSessions() {
+		s.end(ErrClosed, r.self+" is closing")
+	}
+	done := make(chan struct{})
+	go func() {
+		r.tasks.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(2 * r.limits.ConnectTimeout):
+		r.log.Warn("a stream does not end", "self", r.self)
+	}
+	r.news.wait()
+}
+
+// stream returns the session of peer, nil when there is none.
+func (r *Remote) stream(peer string) *session {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.streams[peer]
+}
+
+// number returns the session that PIDs of replies and watches know by number,
+// nil when it has ended.
+func (r *Remote) number(n uint64) *session {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.numbers[n]
+}
+
+func (r *Remote) allSessions() []*session {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return slices.Collect(maps.Values(r.streams))
+}
+
+// begin counts work that Close waits for. It returns false after Close.
+func (r *Remote) begin() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return false
+	}
+	r.tasks.Add(1)
+	return true
+}
+
+// enter makes a session of a stream whose hello was good, once roster and
+// Admit have agreed to it.
+func (r *Remote) enter(peer counterpart, ours bool, tr transport) (*session, error) {
+	c := claim{peer: peer.name, incarnation: peer.incarnation, ours: ours}
+	r.mu.Lock()
+	r.last++
+	c.stream = r.last
+	v := r.roster.judge(c)
+	r.mu.Unlock()
+	if v.refused != nil {
+		return nil, v.refused
+	}
+	candidate := Candidate{Peer: peer.name, Identity: peer.id, Incarnation: peer.incarnation, Version: peer.version, Rival: v.rival}
+	if err := r.config.Admit(candidate); err != nil {
+		return nil, &ErrRefused{Reason: err.Error()}
+	}
+	s := newSession(r, c, peer, tr)
+	r.mu.Lock()
+	if r.closed {
+		r.mu.Unlock()
+		return nil, refusef("%s is closing", r.self)
+	}
+	v = r.roster.enter(c)
+	if v.refused != nil {
+		r.mu.Unlock()
+		return nil, v.refused
+	}
+	old := r.numbers[v.replaces]
+	reason := fmt.Sprintf("incarnation %x of %s has connected since", peer.incarnation, peer.name)
+	if old != nil {
+		r.forget(old, reason)
+	}
+	r.streams[peer.name] = s
+	r.numbers[c.stream] = s
+	r.news.add(s.change(true, ""))
+	r.mu.Unlock()
+	if old != nil {
+		old.end(errors.New(reason), reason)
+	}
+	r.counters.connects.Add(1)
+	r.log.Info("peer is up", "peer", peer.name, "incarnation", hex(peer.incarnation), "version", peer.version, "dialed", ours)
+	s.keepAlive()
+	return s, nil
+}
+
+// leave forgets an ended session, unless it has been replaced.
+func (r *Remote) leave(s *session, reason string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.numbers[s.claim.stream] == s {
+		r.roster.leave(s.claim)
+		r.forget(s, reason)
+	}
+}
+
+// forget is called under mu, where a peer's ups and downs get their order.
+func (r *Remote) forget(s *session, reason string) {
+	delete(r.numbers, s.claim.stream)
+	delete(r.streams, s.peer.name)
+	r.news.add(s.change(false, reason))
+}
+
+// hello returns the first frame to peer.
+func (r *Remote) hello(peer string) *remotepb.Batch {
+	return &remotepb.Batch{Frames: []*remotepb.Frame{{Kind: &remotepb.Frame_Hello{Hello: &remotepb.Hello{
+		Protocol:        protocol,
+		Cluster:         r.config.Self.Cluster,
+		Peer:            r.self,
+		To:              peer,
+		Incarnation:     r.config.Incarnation,
+		Version:         r.config.Version,
+		MaxMessageBytes: uint64(r.limits.MaxMessageBytes),
+	}}}}}
+}
+
+// hex is how logs show incarnations.
+func hex(n uint64) string { return fmt.Sprintf("%x", n) }

@@ -1,0 +1,128 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"weir/messages/remotepb"
+)
+
+// Send sends message, a proto.Message, to the actor that peer has published by
+// name. That it returns nil says that the message is on its way, no more.
+func (r *Remote) Send(peer, name string, message any) error {
+	err := r.send(peer, name, message)
+	if err != nil {
+		r.counters.drop(reasonOf(err), 1)
+		return fmt.Errorf("send to %s of %s: %w", name, peer, err)
+	}
+	return nil
+}
+
+func (r *Remote) send(peer, name string, message any) error {
+	s := r.stream(peer)
+	if s == nil {
+		return r.noStream(peer)
+	}
+	payload, err := encode(message, min(s.peer.maxMessageBytes, r.limits.MaxMessageBytes))
+	if err != nil {
+		return err
+	}
+	return s.enqueue(&remotepb.Frame{Kind: &remotepb.Frame_Send{Send: &remotepb.Send{To: name, Payload: payload}}}, payload)
+}
+
+// Request sends message to the actor that peer has published by name and waits
+// for the reply. It must not be called by an actor in Receive: that blocks it.
+func (r *Remote) Request(ctx context.Context, peer, name string, message proto.Message) (proto.Message, error) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		deadline = time.Now().Add(r.limits.RequestTimeout)
+	}
+	type outcome struct {
+		reply proto.Message
+		err   error
+	}
+	answered := make(chan outcome, 1)
+	err := r.request(peer, name, message, deadline, func(reply proto.Message, err error) { answered <- outcome{reply, err} })
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case got := <-answered:
+		return got.reply, got.err
+	case <-ctx.Done():
+		// The request's own timer closes it; a reply until then is dropped.
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return nil, requestError(peer, name, ErrTimeout)
+		}
+		return nil, requestError(peer, name, ctx.Err())
+	}
+}
+
+// RequestAsync sends message to the actor that peer has published by name and
+// calls done once, with the reply or an error, no later than after timeout.
+// done may be called before RequestAsync returns, and from any goroutine; it
+// must not block, and an actor lets it send a message to itself.
+func (r *Remote) RequestAsync(peer, name string, message proto.Message, timeout time.Duration, done func(reply proto.Message, err error)) {
+	if err := r.request(peer, name, message, time.Now().Add(timeout), done); err != nil {
+		done(nil, err)
+	}
+}
+
+// request calls done once, unless it returns an error.
+func (r *Remote) request(peer, name string, message proto.Message, deadline time.Time, done func(proto.Message, error)) error {
+	err := r.tryRequest(peer, name, message, deadline, func(reply proto.Message, err error) {
+		if err != nil {
+			err = requestError(peer, name, err)
+		}
+		done(reply, err)
+	})
+	if err != nil {
+		r.counters.drop(reasonOf(err), 1)
+		return requestError(peer, name, err)
+	}
+	return nil
+}
+
+func (r *Remote) tryRequest(peer, name string, message proto.Message, deadline time.Time, done func(proto.Message, error)) error {
+	s := r.stream(peer)
+	if s == nil {
+		return r.noStream(peer)
+	}
+	payload, err := encode(message, min(s.peer.maxMessageBytes, r.limits.MaxMessageBytes))
+	if err != nil {
+		return err
+	}
+	return s.request(name, payload, deadline, done)
+}
+
+func requestError(peer, name string, err error) error {
+	return fmt.Errorf("request to %s of %s: %w", name, peer, err)
+}
+
+// noStream returns why there is no stream to peer.
+func (r *Remote) noStream(peer string) error {
+	if peer == r.self {
+		return fmt.Errorf("%w: %s is this process: use the actor's own PID", ErrNotConnected, peer)
+	}
+	if _, _, err := ParsePeer(peer); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotConnected, err)
+	}
+	return ErrNotConnected
+}
+
+// reasonOf returns how an error of this side is counted.
+func reasonOf(err error) dropped {
+	switch {
+	case errors.Is(err, ErrNotConnected):
+		return notConnected
+	case errors.Is(err, ErrQueueFull):
+		return queueFull
+	case errors.Is(err, ErrTooLarge):
+		return tooLarge
+	}
+	return notSendable
+}

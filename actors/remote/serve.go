@@ -1,0 +1,157 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"weir/cluster/identity"
+	"weir/messages/remotepb"
+)
+
+// procedure is the method that opens a stream.
+const procedure = "/weir.remote.v1.Remote/Stream"
+
+// Handler returns what serves the streams that peers open, and the path to
+// mount it at. The server must speak HTTP/2; it should find dead connections
+// by pings, because only it can end a write that its peer does not read.
+func (r *Remote) Handler() (path string, handler http.Handler) {
+	streams := connect.NewBidiStreamHandler(procedure, r.serve, r.wireOptions(),
+		connect.WithCompression("gzip", nil, nil))
+	return procedure, http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		opened := &served{request: request, control: http.NewResponseController(w)}
+		defer opened.close()
+		// A stream outlives the server's limits for a request.
+		_ = opened.control.SetWriteDeadline(time.Time{})
+		streams.ServeHTTP(w, request.WithContext(context.WithValue(request.Context(), servedKey{}, opened)))
+	})
+}
+
+// wireOptions are the same on both sides.
+func (r *Remote) wireOptions() connect.Option {
+	return connect.WithReadMaxBytes(r.limits.maxReadBytes())
+}
+
+type servedKey struct{}
+
+// served is the transport of a stream that the peer has opened.
+type served struct {
+	*connect.BidiStream[remotepb.Batch, remotepb.Batch]
+	request *http.Request
+
+	mu      sync.Mutex
+	control *http.ResponseController // nil once the handler has returned.
+}
+
+// past is a deadline that has passed.
+var past = time.Unix(1, 0)
+
+func (s *served) setRead(deadline time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.control != nil {
+		_ = s.control.SetReadDeadline(deadline)
+	}
+}
+
+// finish ends Receive; the handler's return then ends the stream in order.
+func (s *served) finish() { s.setRead(past) }
+
+func (s *served) abort() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.control != nil {
+		_ = s.control.SetReadDeadline(past)
+		_ = s.control.SetWriteDeadline(past)
+	}
+}
+
+// close makes the others harmless after the handler's return.
+func (s *served) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.control = nil
+}
+
+// serve is the life of a stream that a peer has opened.
+func (r *Remote) serve(ctx context.Context, stream *connect.BidiStream[remotepb.Batch, remotepb.Batch]) error {
+	opened, ok := ctx.Value(servedKey{}).(*served)
+	if !ok {
+		return connect.NewError(connect.CodeInternal, errors.New("the handler was mounted without its wrapper"))
+	}
+	opened.BidiStream = stream
+	if !r.begin() {
+		return connect.NewError(connect.CodeUnavailable, ErrClosed)
+	}
+	defer r.tasks.Done()
+	s, err := r.greet(opened)
+	if err != nil {
+		return r.refuse(opened, err)
+	}
+	if err := opened.Send(r.hello(s.peer.name)); err != nil {
+		s.end(fmt.Errorf("stream broke: %w", err), "")
+	}
+	// How it ended is in the log and in last words; the caller needs no more.
+	_ = s.run()
+	return nil
+}
+
+// greet hears the peer's hello and makes a session of its stream.
+func (r *Remote) greet(opened *served) (*session, error) {
+	if r.config.IdentityOf == nil {
+		return nil, refusef("%s takes no streams", r.self)
+	}
+	certified, err := r.config.IdentityOf(opened.request)
+	if err != nil {
+		return nil, refusef("%v", err)
+	}
+	opened.setRead(time.Now().Add(r.limits.ConnectTimeout))
+	batch, err := opened.Receive()
+	if err != nil {
+		return nil, fmt.Errorf("hello of %s: %w", certified, err)
+	}
+	opened.setRead(time.Time{})
+	peer, err := checkHello(r.config.Self, &certified, "", firstHello(batch))
+	if err != nil {
+		return nil, err
+	}
+	return r.enter(peer, false, opened)
+}
+
+// refuse tells the peer why its stream does not come up.
+func (r *Remote) refuse(opened *served, err error) error {
+	from := opened.request.RemoteAddr
+	var refused *ErrRefused
+	if !errors.As(err, &refused) {
+		r.log.Info("stream broke before it was up", "from", from, "cause", err)
+		return connect.NewError(connect.CodeInvalidArgument, err)
+	}
+	r.counters.refusals.Add(1)
+	r.log.Warn("peer refused", "from", from, "reason", refused.Reason)
+	return opened.Send(bye(refused.Reason))
+}
+
+func firstHello(batch *remotepb.Batch) *remotepb.Hello {
+	if len(batch.GetFrames()) == 0 {
+		return nil
+	}
+	return batch.GetFrames()[0].GetHello()
+}
+
+// certifiedBy returns the identity of the server that answered, nil when the
+// stream is not protected by TLS.
+func certifiedBy(response *http.Response) (*identity.Identity, error) {
+	if response == nil || response.TLS == nil {
+		return nil, nil
+	}
+	id, err := identity.PeerIdentity(*response.TLS)
+	if err != nil {
+		return nil, refusef("%v", err)
+	}
+	return &id, nil
+}

@@ -1,0 +1,332 @@
+package remote
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"weir/messages/remotepb"
+)
+
+// transport is one end of a stream.
+type transport interface {
+	Send(*remotepb.Batch) error
+	Receive() (*remotepb.Batch, error)
+	// finish ends our direction after the last words: the peer hears them, and
+	// Receive returns soon.
+	finish()
+	// abort breaks the stream: Send and Receive return. It does not block.
+	abort()
+}
+
+// session is the stream with one life of one peer.
+type session struct {
+	remote    *Remote
+	claim     claim
+	peer      counterpart
+	transport transport
+	since     time.Time
+	// heard is when the peer was last heard, as a duration since since.
+	heard atomic.Int64
+	// wake has room for one signal: there is something to write.
+	wake chan struct{}
+	// done is closed when the session has ended.
+	done chan struct{}
+
+	mu       sync.Mutex
+	out      outbox
+	asks     *pending[ask]
+	watching *watches[*actor.PID]
+	// watched are local actors that the peer watches, by its ids.
+	watched   map[uint64]*actor.PID
+	keeper    *time.Timer
+	cause     error // Set once, when the session ends.
+	lastWords string
+}
+
+// ask is a request that waits for its reply.
+type ask struct {
+	done  func(proto.Message, error)
+	timer *time.Timer
+}
+
+func newSession(r *Remote, c claim, peer counterpart, tr transport) *session {
+	return &session{
+		remote:    r,
+		claim:     c,
+		peer:      peer,
+		transport: tr,
+		since:     time.Now(),
+		wake:      make(chan struct{}, 1),
+		done:      make(chan struct{}),
+		out:       outbox{maxMessages: r.limits.QueueMessages, maxBytes: r.limits.QueueBytes},
+		asks:      newPending[ask](r.limits.OpenRequests),
+		watching:  newWatches[*actor.PID](r.limits.Watches),
+		watched:   make(map[uint64]*actor.PID),
+	}
+}
+
+// run reads and writes until the session ends, and returns why it has.
+func (s *session) run() error {
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		s.write()
+	}()
+	s.read()
+	<-written
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cause
+}
+
+func (s *session) read() {
+	for {
+		batch, err := s.transport.Receive()
+		if err != nil {
+			s.end(fmt.Errorf("stream broke: %w", err), "")
+			return
+		}
+		s.heard.Store(int64(time.Since(s.since)))
+		if s.ended() {
+			continue // What is left is only waited for.
+		}
+		for _, frame := range batch.GetFrames() {
+			s.receive(frame)
+		}
+	}
+}
+
+func (s *session) write() {
+	var batch []*remotepb.Frame
+	for {
+		s.mu.Lock()
+		ended, lastWords := s.cause != nil, s.lastWords
+		lost := 0
+		if !ended {
+			batch, lost = s.out.take(batch[:0], s.remote.limits.BatchBytes, time.Now())
+		}
+		s.mu.Unlock()
+		s.remote.counters.drop(late, lost)
+		switch {
+		case ended:
+			s.sayBye(lastWords)
+			return
+		case len(batch) == 0:
+			select {
+			case <-s.wake:
+			case <-s.done:
+			}
+			continue
+		}
+		if err := s.transport.Send(&remotepb.Batch{Frames: batch}); err != nil {
+			s.end(fmt.Errorf("stream broke: %w", err), "")
+		}
+		clear(batch)
+	}
+}
+
+// sayBye is the writer's last act.
+func (s *session) sayBye(lastWords string) {
+	if lastWords == "" {
+		return
+	}
+	if s.transport.Send(bye(lastWords)) != nil {
+		s.transport.abort()
+		return
+	}
+	s.transport.finish()
+}
+
+func bye(reason string) *remotepb.Batch {
+	return &remotepb.Batch{Frames: []*remotepb.Frame{{Kind: &remotepb.Frame_Bye{Bye: &remotepb.Bye{Reason: reason}}}}}
+}
+
+// keepAlive asks the peer whether it is there, and again every period. The
+// session ends when it has been silent for too long.
+func (s *session) keepAlive() {
+	if silence, lost := s.askAlive(); lost {
+		s.end(fmt.Errorf("silent for %v", silence.Round(time.Millisecond)), "")
+	}
+}
+
+func (s *session) askAlive() (silence time.Duration, lost bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cause != nil {
+		return 0, false
+	}
+	limits := s.remote.limits
+	silence = time.Since(s.since) - time.Duration(s.heard.Load())
+	left := limits.KeepAliveTimeout - silence
+	if left <= 0 {
+		return silence, true
+	}
+	s.out.ping = true
+	s.signal()
+	next := min(limits.KeepAlivePeriod, left)
+	if s.keeper == nil {
+		s.keeper = time.AfterFunc(next, s.keepAlive)
+	} else {
+		s.keeper.Reset(next)
+	}
+	return silence, false
+}
+
+// end ends the session once; later calls do nothing. Without last words the
+// stream is broken at once; otherwise the peer is told, if it listens.
+func (s *session) end(cause error, lastWords string) {
+	s.mu.Lock()
+	if s.cause != nil {
+		s.mu.Unlock()
+		return
+	}
+	s.cause, s.lastWords = cause, lastWords
+	if s.keeper != nil {
+		s.keeper.Stop()
+	}
+	s.remote.counters.drop(peerGone, s.out.messages)
+	s.out.queue = nil
+	asks := s.asks.drain()
+	watchers := s.watching.drain()
+	s.watching.limit = 0
+	watched := s.watched
+	s.watched = nil
+	s.mu.Unlock()
+
+	s.remote.leave(s, cause.Error())
+	close(s.done)
+	if lastWords == "" {
+		s.transport.abort()
+	} else {
+		time.AfterFunc(s.remote.limits.ConnectTimeout, s.transport.abort)
+	}
+	s.remote.log.Info("peer is down", "peer", s.peer.name, "incarnation", hex(s.peer.incarnation), "cause", cause)
+
+	gone := fmt.Errorf("%w: %w", ErrPeerGone, cause)
+	for _, a := range asks {
+		a.timer.Stop()
+		a.done(nil, gone)
+	}
+	for _, w := range watchers {
+		s.remote.tellTerminated(w.tell, PID(s.peer.name, w.key.target), false)
+	}
+	for id, pid := range watched {
+		s.unwatchLocal(id, pid)
+	}
+}
+
+// enqueue sends a frame that carries a message of the given size.
+func (s *session) enqueue(frame *remotepb.Frame, payload *anypb.Any) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.enqueueLocked(outgoing{frame: frame, bytes: sizeOf(payload)}, payload)
+}
+
+func (s *session) enqueueLocked(out outgoing, payload *anypb.Any) error {
+	switch {
+	case s.cause != nil:
+		return fmt.Errorf("%w: %w", ErrNotConnected, s.cause)
+	case !s.out.push(out):
+		return fmt.Errorf("%w: %d messages of %d bytes wait for %s, limits %d and %d (QueueMessages, QueueBytes)",
+			ErrQueueFull, s.out.messages, s.out.bytes, s.peer.name, s.out.maxMessages, s.out.maxBytes)
+	}
+	s.remote.counters.sentMessages.Add(1)
+	s.remote.counters.sentBytes.Add(uint64(len(payload.GetValue())))
+	s.signal()
+	return nil
+}
+
+// notice sends a frame without a message and says whether there was room.
+func (s *session) notice(frame *remotepb.Frame) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cause != nil || !s.out.pushNotice(frame) {
+		return false
+	}
+	s.signal()
+	return true
+}
+
+// signal wakes the writer.
+func (s *session) signal() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// request sends a request. done is called once, unless an error is returned.
+func (s *session) request(to string, payload *anypb.Any, deadline time.Time, done func(proto.Message, error)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cause == nil && s.asks.full() {
+		return fmt.Errorf("%w: %d requests to %s are open, the limit (OpenRequests)", ErrQueueFull, s.asks.limit, s.peer.name)
+	}
+	request := &remotepb.Request{To: to, Payload: payload, Id: s.asks.last + 1}
+	out := outgoing{
+		frame:    &remotepb.Frame{Kind: &remotepb.Frame_Request{Request: request}},
+		bytes:    sizeOf(payload),
+		deadline: deadline,
+	}
+	if err := s.enqueueLocked(out, payload); err != nil {
+		return err
+	}
+	id := request.Id
+	s.asks.add(ask{done: done, timer: time.AfterFunc(time.Until(deadline), func() { s.answer(id, nil, ErrTimeout) })})
+	return nil
+}
+
+// answer closes the request id and completes it, unless that has happened.
+func (s *session) answer(id uint64, reply proto.Message, err error) bool {
+	s.mu.Lock()
+	a, ok := s.asks.take(id)
+	s.mu.Unlock()
+	if ok {
+		a.timer.Stop()
+		a.done(reply, err)
+	}
+	return ok
+}
+
+func (s *session) ended() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// change returns the news of the session's begin or end.
+func (s *session) change(up bool, reason string) PeerChange {
+	return PeerChange{Peer: s.peer.name, Identity: s.peer.id, Incarnation: s.peer.incarnation, Version: s.peer.version, Up: up, Reason: reason}
+}
+
+func (s *session) stats() PeerStats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return PeerStats{
+		Peer:           s.peer.name,
+		Incarnation:    s.peer.incarnation,
+		Version:        s.peer.version,
+		Dialed:         s.claim.ours,
+		Since:          s.since,
+		QueuedMessages: s.out.messages,
+		QueuedBytes:    s.out.bytes,
+		OpenRequests:   len(s.asks.open),
+	}
+}
+
+func sizeOf(payload *anypb.Any) int {
+	return len(payload.GetValue()) + frameOverhead
+}
+
+// errBye is the cause of a session that the peer has ended.
+var errBye = errors.New("ended by the peer")
