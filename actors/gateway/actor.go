@@ -1,0 +1,193 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+
+	"weir/actors/remote"
+	"weir/cluster/identity"
+	"weir/messages/actorpb"
+)
+
+// Nodes are the node actors of this replica, while it leads.
+type Nodes interface {
+	// ToNode hands an agent's message to its node's actor, which answers with
+	// reply. false: this replica does not lead.
+	ToNode(node string, msg proto.Message, reply func(proto.Message)) bool
+}
+
+// Controllers are the controllers of this replica.
+type Controllers interface {
+	// ToController hands an agent's message to the controller of an operation.
+	// false: it is not here.
+	ToController(operation string, msg proto.Message, reply func(proto.Message)) bool
+	// ControllerOf returns who controls an operation; nil: it is not in progress.
+	ControllerOf(operation string) *actorpb.Replica
+}
+
+// Leader does what replicas ask of the one that leads. Its methods block, and
+// answer with a *actorpb.Redirect when this replica does not lead.
+type Leader interface {
+	Propose(ctx context.Context, m *actorpb.Propose) proto.Message
+	ReadIndex(ctx context.Context) proto.Message
+	SchedulerView(ctx context.Context) proto.Message
+	JobLive(m *actorpb.JobLiveRequest) proto.Message
+	ReadOutput(ctx context.Context, m *actorpb.ReadOutput) proto.Message
+}
+
+// Cluster knows who leads, and this replica's place in the log.
+type Cluster interface {
+	Redirect() *actorpb.Redirect
+	WaitApplied(ctx context.Context, index uint64) error
+}
+
+// Config is what a gateway works with.
+type Config struct {
+	Nodes       Nodes
+	Controllers Controllers
+	Leader      Leader
+	Cluster     Cluster
+	Limits      Limits
+	// Patience bounds a request that states no deadline, and the wait for the log
+	// to catch up with an agent's.
+	Patience time.Duration
+	Logger   *slog.Logger
+}
+
+// answered tells that a request has its answer.
+type answered struct{ from identity.Identity }
+
+// New returns the producer of a replica's gateway.
+func New(cfg Config) actor.Producer {
+	return func() actor.Actor { return &gatewayActor{cfg: cfg} }
+}
+
+type gatewayActor struct {
+	cfg  Config
+	door *Doorkeeper
+}
+
+// Receive implements actor.Actor.
+func (a *gatewayActor) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		a.door = NewDoorkeeper(a.cfg.Limits)
+	case *remote.Inbound:
+		a.inbound(ctx, m)
+	case answered:
+		a.door.Leave(m.from)
+	case actor.SystemMessage, actor.AutoReceiveMessage:
+		// The rest of the life cycle needs no work here.
+	default:
+		a.cfg.Logger.Warn("unexpected message", "type", fmt.Sprintf("%T", m))
+	}
+}
+
+func (a *gatewayActor) inbound(ctx actor.Context, m *remote.Inbound) {
+	if refused := a.door.Enter(m.From, m.Message); refused != nil {
+		if refused.GetCode() != "overloaded" {
+			a.cfg.Logger.Warn("message refused", "from", m.From.String(), "reason", refused.GetReason())
+		}
+		if ctx.Sender() != nil {
+			ctx.Respond(refused)
+		}
+		return
+	}
+	a.route(m, a.answer(ctx, m))
+}
+
+// answer returns what answers a message, once. An actor that is stopped drops
+// what it was asked, so a message that nobody answers in time is refused: the
+// place that it takes here is free again.
+func (a *gatewayActor) answer(ctx actor.Context, m *remote.Inbound) func(proto.Message) {
+	self, sender, root := ctx.Self(), ctx.Sender(), ctx.ActorSystem().Root
+	var once sync.Once
+	var timer *time.Timer
+	reply := func(answer proto.Message) {
+		once.Do(func() {
+			timer.Stop()
+			if sender != nil {
+				root.Send(sender, answer)
+			}
+			root.Send(self, answered{m.From})
+		})
+	}
+	timer = time.AfterFunc(a.patience(m), func() {
+		reply(&actorpb.Refused{Code: "unavailable", Reason: name(m.Message) + ": no answer in time", RetryMillis: a.cfg.Limits.RetryMillis})
+	})
+	return reply
+}
+
+// patience is how long a message may take.
+func (a *gatewayActor) patience(m *remote.Inbound) time.Duration {
+	if m.Deadline.IsZero() {
+		return a.cfg.Patience
+	}
+	return min(time.Until(m.Deadline), a.cfg.Patience)
+}
+
+// route passes a message on. reply is called exactly once.
+func (a *gatewayActor) route(m *remote.Inbound, reply func(proto.Message)) {
+	switch msg := m.Message.(type) {
+	case *actorpb.RegisterAgent, *actorpb.Heartbeat:
+		node, _ := nodeOf(msg)
+		if !a.cfg.Nodes.ToNode(node, msg, reply) {
+			reply(a.cfg.Cluster.Redirect())
+		}
+	case *actorpb.JobSpecRequest:
+		a.toController(m, msg.GetOperationId(), msg.GetGrantIndex(), reply)
+	case *actorpb.JobEnded:
+		a.toController(m, msg.GetOperationId(), msg.GetGrantIndex(), reply)
+	case *actorpb.FindController:
+		reply(&actorpb.ControllerFound{OperationId: msg.GetOperationId(), Controller: a.cfg.Controllers.ControllerOf(msg.GetOperationId())})
+	case *actorpb.Propose:
+		a.aside(m, reply, func(ctx context.Context) proto.Message { return a.cfg.Leader.Propose(ctx, msg) })
+	case *actorpb.ReadIndexRequest:
+		a.aside(m, reply, a.cfg.Leader.ReadIndex)
+	case *actorpb.SchedulerViewRequest:
+		a.aside(m, reply, a.cfg.Leader.SchedulerView)
+	case *actorpb.JobLiveRequest:
+		reply(a.cfg.Leader.JobLive(msg))
+	case *actorpb.ReadOutput:
+		a.aside(m, reply, func(ctx context.Context) proto.Message { return a.cfg.Leader.ReadOutput(ctx, msg) })
+	default:
+		// Invariant: permit lets in what is routed here only.
+		reply(&actorpb.Refused{Code: "bad_request", Reason: name(msg) + " is not taken here"})
+	}
+}
+
+// toController waits until this replica knows the job's grant, and hands the
+// message on; or says who controls the operation.
+func (a *gatewayActor) toController(m *remote.Inbound, operation string, grant uint64, reply func(proto.Message)) {
+	a.background(m, func(ctx context.Context) {
+		if err := a.cfg.Cluster.WaitApplied(ctx, grant); err != nil {
+			reply(&actorpb.Refused{Code: "unavailable", RetryMillis: a.cfg.Limits.RetryMillis,
+				Reason: fmt.Sprintf("log entry %d of the job's grant is not known here yet", grant)})
+			return
+		}
+		if a.cfg.Controllers.ToController(operation, m.Message, reply) {
+			return
+		}
+		reply(&actorpb.ControllerFound{OperationId: operation, Controller: a.cfg.Controllers.ControllerOf(operation)})
+	})
+}
+
+// aside answers a request without holding up the others.
+func (a *gatewayActor) aside(m *remote.Inbound, reply func(proto.Message), answer func(context.Context) proto.Message) {
+	a.background(m, func(ctx context.Context) { reply(answer(ctx)) })
+}
+
+func (a *gatewayActor) background(m *remote.Inbound, work func(context.Context)) {
+	patience := a.patience(m)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		work(ctx)
+	}()
+}

@@ -1,0 +1,288 @@
+package scheduler
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+
+	"weir/messages/actorpb"
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/raftstore/state"
+	"weir/scheduling"
+	"weir/scheduling/engine"
+	"weir/scheduling/lifecycle"
+	"weir/scheduling/pooltree"
+	"weir/scheduling/resource"
+)
+
+// State reads the replicated state. Records are copies.
+type State interface {
+	// Seed returns the whole tree at one index.
+	Seed(tree scheduling.TreeName) (Seed, error)
+	Pools(tree scheduling.TreeName) (pooltree.Tree, error)
+	// Operation returns nil when there is no such operation.
+	Operation(id string) (op *statepb.Operation, allocations int)
+	// NodeRecord returns nil when there is no such node.
+	NodeRecord(id string) *statepb.Node
+}
+
+// Log proposes commands in the leader's term. done is called once, off the
+// caller's goroutine.
+type Log interface {
+	ProposeAsync(commands []proto.Message, done func([]*commandpb.Result, error))
+}
+
+// Config is what the actor of a tree works with.
+type Config struct {
+	Tree   scheduling.TreeName
+	Term   uint64
+	State  State
+	Log    Log
+	Engine engine.Config
+	// TickEvery is the period of fair share updates. Events that change what is
+	// due are followed by an update at once, but no sooner than TickGap after the
+	// last.
+	TickEvery, TickGap time.Duration
+	// NodesPerPlan bounds how many nodes one plan looks at, and so how long the
+	// actor is busy with it.
+	NodesPerPlan int
+	// MaxInFlight bounds proposals on their way; more nodes wait meanwhile, and
+	// share the next one.
+	MaxInFlight int
+	// NewID makes ids of jobs.
+	NewID  func() string
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// Committed brings the events of a log entry that concern the tree.
+type Committed struct {
+	Index  uint64
+	Events []state.Event
+}
+
+// Offer says that a node has been heard and may be given jobs.
+type Offer struct {
+	Node   string
+	Limits resource.Amounts
+}
+
+// Withdraw says that a node must not be given jobs.
+type Withdraw struct{ Node string }
+
+// View asks for what the engine sees. Reply is called once, on the actor's
+// goroutine.
+type View struct{ Reply func(*actorpb.SchedulerView) }
+
+type tick struct{}
+
+// match looks at waiting nodes.
+type match struct{}
+
+type proposed struct {
+	jobs    []string
+	results []*commandpb.Result
+	err     error
+}
+
+// New returns the producer of a tree's actor.
+func New(cfg Config) actor.Producer {
+	return func() actor.Actor { return &treeActor{cfg: cfg} }
+}
+
+type treeActor struct {
+	cfg  Config
+	tree *Tree
+	// ticked is when fair shares were found last; stale: something has changed
+	// since.
+	ticked time.Time
+	stale  bool
+	// inFlight proposals have no answer yet.
+	inFlight int
+	// matching: a match is in the mailbox.
+	matching bool
+	timer    *time.Timer
+}
+
+// Receive implements actor.Actor.
+func (a *treeActor) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		a.start(ctx)
+	case Committed:
+		a.committed(ctx, m)
+	case Offer:
+		a.check(ctx, a.tree.Offer(m.Node, m.Limits))
+	case Withdraw:
+		a.withdraw(ctx, m)
+	case tick:
+		a.tick(ctx)
+	case match:
+		a.match(ctx)
+	case proposed:
+		a.proposed(ctx, m)
+	case View:
+		m.Reply(view(a.cfg, a.tree.Snapshot(), a.cfg.Now()))
+	case *actor.Stopping, *actor.Restarting:
+		if a.timer != nil {
+			a.timer.Stop()
+		}
+	case actor.SystemMessage, actor.AutoReceiveMessage:
+		// The rest of the life cycle needs no work here.
+	default:
+		a.cfg.Logger.Warn("unexpected message", "type", fmt.Sprintf("%T", m))
+	}
+}
+
+func (a *treeActor) start(ctx actor.Context) {
+	seed, err := a.cfg.State.Seed(a.cfg.Tree)
+	if err == nil {
+		a.tree, err = NewTree(a.cfg.Engine, seed)
+	}
+	if err != nil {
+		// The supervisor starts the actor again, from a newer state.
+		panic(fmt.Sprintf("start scheduler of tree %q: %v", a.cfg.Tree, err))
+	}
+	a.cfg.Logger.Info("scheduler started", "tree", a.cfg.Tree, "index", seed.Index,
+		"operations", len(seed.Operations), "allocations", len(seed.Allocations), "nodes", len(seed.Nodes))
+	a.tick(ctx)
+}
+
+func (a *treeActor) committed(ctx actor.Context, m Committed) {
+	if a.tree.Seen(m.Index) {
+		return
+	}
+	for _, event := range m.Events {
+		if err := a.take(event); err != nil {
+			// An engine that differs from the log would hand out what is not there.
+			panic(fmt.Sprintf("scheduler of tree %q: log entry %d: %T: %v", a.cfg.Tree, m.Index, event, err))
+		}
+	}
+	a.tree.Advance(m.Index)
+	a.stale = true
+	a.check(ctx, nil)
+}
+
+func (a *treeActor) take(event state.Event) error {
+	switch e := event.(type) {
+	case state.AllocationsStarted:
+		return a.tree.Started(e.Allocations)
+	case state.AllocationsEnded:
+		for _, ended := range e.Ended {
+			if err := a.tree.Ended(ended.Allocation.GetJobId(), ended.Allocation.GetNode()); err != nil {
+				return err
+			}
+		}
+	case state.OperationAccepted:
+		return a.setOperation(e.ID, lifecycle.Starting, false)
+	case state.OperationChanged:
+		return a.setOperation(e.ID, e.To, e.Suspended)
+	case state.DemandChanged:
+		return a.setDemand(e)
+	case state.NodeChanged:
+		if node := a.cfg.State.NodeRecord(string(e.ID)); node != nil {
+			return a.tree.SetNode(node)
+		}
+	case state.PoolChanged:
+		pools, err := a.cfg.State.Pools(a.cfg.Tree)
+		if err != nil {
+			return err
+		}
+		a.tree.SetPools(pools)
+	}
+	return nil
+}
+
+func (a *treeActor) setOperation(id scheduling.OperationID, now lifecycle.State, suspended bool) error {
+	op, _ := a.cfg.State.Operation(string(id))
+	if op == nil {
+		// The record is older than the archive: the operation ended long ago.
+		return a.tree.RemoveOperation(string(id))
+	}
+	return a.tree.SetOperation(op, now, suspended)
+}
+
+func (a *treeActor) setDemand(e state.DemandChanged) error {
+	op, _ := a.cfg.State.Operation(string(e.ID))
+	for _, task := range op.GetTasks() {
+		if task.GetName() == string(e.Task) {
+			return a.tree.SetDemand(op.GetId(), task.GetName(), e.Pending, task.GetJobResources().Amounts())
+		}
+	}
+	return nil
+}
+
+func (a *treeActor) withdraw(ctx actor.Context, m Withdraw) {
+	node := a.cfg.State.NodeRecord(m.Node)
+	a.check(ctx, a.tree.Withdraw(m.Node, node.GetResources().Amounts()))
+}
+
+// check lets matching follow whatever brought nodes to look at. Messages that
+// are in the mailbox already come first, and share the plan.
+func (a *treeActor) check(ctx actor.Context, err error) {
+	if err != nil {
+		panic(fmt.Sprintf("scheduler of tree %q: %v", a.cfg.Tree, err))
+	}
+	if !a.matching && a.tree.Waiting() && a.inFlight < a.cfg.MaxInFlight {
+		a.matching = true
+		ctx.Send(ctx.Self(), match{})
+	}
+}
+
+func (a *treeActor) match(ctx actor.Context) {
+	a.matching = false
+	now := a.cfg.Now()
+	if a.stale && now.Sub(a.ticked) >= a.cfg.TickGap {
+		a.update(now)
+	}
+	commands, jobs := a.tree.Plan(now, a.cfg.Term, a.cfg.NodesPerPlan, a.cfg.NewID)
+	if len(commands) > 0 {
+		a.inFlight++
+		self, root := ctx.Self(), ctx.ActorSystem().Root
+		a.cfg.Log.ProposeAsync(commands, func(results []*commandpb.Result, err error) {
+			root.Send(self, proposed{jobs, results, err})
+		})
+	}
+	a.check(ctx, nil)
+}
+
+func (a *treeActor) proposed(ctx actor.Context, m proposed) {
+	a.inFlight--
+	var answers []*commandpb.GrantResult
+	if m.err != nil {
+		a.cfg.Logger.Warn("plan was not committed", "tree", a.cfg.Tree, "jobs", len(m.jobs), "error", m.err)
+	}
+	for _, result := range m.results {
+		if refusal := result.GetRefusal(); refusal != nil {
+			a.cfg.Logger.Warn("plan refused", "tree", a.cfg.Tree, "code", refusal.GetCode(), "reason", refusal.GetMessage())
+		}
+		if started := result.GetStartAllocations(); started != nil {
+			answers = started.GetGrants()
+		}
+	}
+	for _, answer := range answers {
+		if answer.GetRefusal() != "" {
+			a.cfg.Logger.Debug("grant refused", "job", answer.GetJobId(), "reason", answer.GetRefusal())
+		}
+	}
+	a.check(ctx, a.tree.Settle(m.jobs, answers))
+}
+
+func (a *treeActor) tick(ctx actor.Context) {
+	a.update(a.cfg.Now())
+	self, root := ctx.Self(), ctx.ActorSystem().Root
+	a.timer = time.AfterFunc(a.cfg.TickEvery, func() { root.Send(self, tick{}) })
+	a.check(ctx, nil)
+}
+
+func (a *treeActor) update(now time.Time) {
+	if err := a.tree.Tick(now); err != nil {
+		a.cfg.Logger.Error("fair share update", "tree", a.cfg.Tree, "error", err)
+		return
+	}
+	a.ticked, a.stale = now, false
+}

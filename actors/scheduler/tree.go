@@ -1,0 +1,347 @@
+// Package scheduler hands out the resources of a pool tree, on the leader.
+//
+// One actor a tree owns the tree's engine. It feeds the engine committed events
+// in the order of the log, offers it the nodes that have been heard or have got
+// room, and proposes what the engine plans. The engine goes on while proposals are
+// in flight.
+package scheduler
+
+import (
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/scheduling"
+	"weir/scheduling/engine"
+	"weir/scheduling/lifecycle"
+	"weir/scheduling/pooltree"
+	"weir/scheduling/resource"
+)
+
+// Seed is a tree as it is committed at an index.
+type Seed struct {
+	Index uint64
+	Pools pooltree.Tree
+	// Nodes are by id.
+	Nodes []*statepb.Node
+	// Operations are in progress, in the order of acceptance.
+	Operations []*statepb.Operation
+	// Allocations are by job.
+	Allocations []*statepb.Allocation
+}
+
+// Tree is the deciding half: an engine, what is in flight, and which nodes are to
+// be looked at.
+type Tree struct {
+	engine *engine.Engine
+	// index is the last log entry that the engine has seen.
+	index uint64
+	// tickets are starts in flight by the job that they were proposed as.
+	tickets map[string]engine.Ticket
+	// ready are nodes that live in this term, in the order of their first offer.
+	ready map[string]bool
+	order []string
+	// queue are nodes to look at next; queued finds them.
+	queue  []string
+	queued map[string]bool
+	// incarnations of nodes, for grants.
+	incarnations map[string]uint64
+	// known operations have not ended; of each, the pending jobs of its tasks.
+	known map[string]map[string]int64
+	// pools are to be set when the operations of removed ones have gone; nil: none.
+	pools *pooltree.Tree
+	// operations of running jobs.
+	operations map[string]string
+}
+
+// NewTree returns a tree rebuilt from the seed: running allocations first, so
+// that usage is right before the first start is planned.
+func NewTree(cfg engine.Config, seed Seed) (*Tree, error) {
+	e, err := engine.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	t := &Tree{
+		engine: e, index: seed.Index, tickets: map[string]engine.Ticket{}, ready: map[string]bool{}, queued: map[string]bool{},
+		incarnations: map[string]uint64{}, known: map[string]map[string]int64{}, operations: map[string]string{},
+	}
+	if err := e.SetTree(seed.Pools); err != nil {
+		return nil, fmt.Errorf("rebuild pool tree: %w", err)
+	}
+	for _, op := range seed.Operations {
+		state, err := lifecycle.ParseState(op.GetState())
+		if err != nil {
+			return nil, fmt.Errorf("rebuild operation %s: %w", op.GetId(), err)
+		}
+		if err := t.setOperation(op, state, op.GetSuspended()); err != nil {
+			return nil, err
+		}
+	}
+	for _, a := range seed.Allocations {
+		if err := t.started(a); err != nil {
+			return nil, err
+		}
+	}
+	for _, node := range seed.Nodes {
+		if err := t.SetNode(node); err != nil {
+			return nil, err
+		}
+	}
+	for _, op := range seed.Operations {
+		for _, task := range op.GetTasks() {
+			err := t.SetDemand(op.GetId(), task.GetName(), task.GetCounters().GetPending(), task.GetJobResources().Amounts())
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	return t, nil
+}
+
+// Seen reports whether the tree has seen the log entry already.
+func (t *Tree) Seen(index uint64) bool { return index <= t.index }
+
+// Advance says that everything of the log entry has been given.
+func (t *Tree) Advance(index uint64) {
+	t.index = index
+	t.settlePools()
+}
+
+// SetPools takes the pools of the tree as they are now. They may be newer than the
+// last entry seen: a pool that still holds operations here stays until they have
+// gone, and Advance tries again.
+func (t *Tree) SetPools(pools pooltree.Tree) {
+	t.pools = &pools
+	t.settlePools()
+}
+
+func (t *Tree) settlePools() {
+	if t.pools != nil && t.engine.SetTree(*t.pools) == nil {
+		t.pools = nil
+	}
+}
+
+// SetNode takes a node's committed record. A node gets jobs once it is online and
+// has been offered in this term.
+func (t *Tree) SetNode(node *statepb.Node) error {
+	if t.incarnations[node.GetId()] != node.GetIncarnation() || node.GetState() != "online" {
+		t.withdraw(node.GetId())
+	}
+	t.incarnations[node.GetId()] = node.GetIncarnation()
+	return t.engine.SetNode(scheduling.NodeID(node.GetId()), node.GetResources().Amounts(), t.ready[node.GetId()])
+}
+
+// SetOperation takes an operation's record and, of the same log entry, its state
+// and whether it is suspended: the record may be newer.
+func (t *Tree) SetOperation(op *statepb.Operation, state lifecycle.State, suspended bool) error {
+	if err := t.setOperation(op, state, suspended); err != nil {
+		return err
+	}
+	if state == lifecycle.Running && !suspended {
+		t.OfferAll()
+	}
+	return nil
+}
+
+func (t *Tree) setOperation(op *statepb.Operation, state lifecycle.State, suspended bool) error {
+	id := op.GetId()
+	if state.Terminal() {
+		return t.RemoveOperation(id)
+	}
+	record := engine.Operation{
+		ID: scheduling.OperationID(id), Pool: scheduling.PoolName(op.GetPool()), Weight: op.GetWeight(), Started: op.GetStartTime().AsTime(),
+		Enabled: state == lifecycle.Running, Suspended: suspended,
+	}
+	if _, known := t.known[id]; known {
+		return t.engine.SetOperation(record)
+	}
+	t.known[id] = map[string]int64{}
+	return t.engine.AddOperation(record)
+}
+
+// RemoveOperation takes out an operation that has ended.
+func (t *Tree) RemoveOperation(id string) error {
+	if _, known := t.known[id]; !known {
+		return nil
+	}
+	delete(t.known, id)
+	return t.engine.RemoveOperation(scheduling.OperationID(id))
+}
+
+// SetDemand takes how many jobs of a task are pending, and what each needs.
+func (t *Tree) SetDemand(operation, task string, pending int64, perJob resource.Amounts) error {
+	demand, known := t.known[operation]
+	if !known {
+		return nil
+	}
+	if pending > demand[task] {
+		t.OfferAll()
+	}
+	demand[task] = pending
+	return t.engine.SetDemand(scheduling.OperationID(operation), scheduling.TaskName(task), pending, perJob)
+}
+
+// Started takes committed allocations.
+func (t *Tree) Started(allocations []*statepb.Allocation) error {
+	for _, a := range allocations {
+		if err := t.started(a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Tree) started(a *statepb.Allocation) error {
+	if _, known := t.known[a.GetOperationId()]; !known {
+		return nil
+	}
+	t.operations[a.GetJobId()] = a.GetOperationId()
+	if ticket, ok := t.tickets[a.GetJobId()]; ok {
+		delete(t.tickets, a.GetJobId())
+		return t.engine.Commit(ticket, scheduling.JobID(a.GetJobId()), a.GetStartTime().AsTime())
+	}
+	return t.engine.AddAllocation(engine.Allocation{
+		Job: scheduling.JobID(a.GetJobId()), Operation: scheduling.OperationID(a.GetOperationId()), Task: scheduling.TaskName(a.GetTask()),
+		Node: scheduling.NodeID(a.GetNode()), Resources: a.GetResources().Amounts(), Started: a.GetStartTime().AsTime(),
+	})
+}
+
+// Ended frees what a job held and offers its node.
+func (t *Tree) Ended(job, node string) error {
+	if _, known := t.operations[job]; !known {
+		return nil
+	}
+	delete(t.operations, job)
+	t.enqueue(node)
+	return t.engine.RemoveAllocation(scheduling.JobID(job))
+}
+
+// Offer says that a node lives and may be given jobs.
+func (t *Tree) Offer(node string, limits resource.Amounts) error {
+	if !t.ready[node] {
+		t.ready[node] = true
+		t.order = append(t.order, node)
+		if err := t.engine.SetNode(scheduling.NodeID(node), limits, true); err != nil {
+			return err
+		}
+	}
+	t.enqueue(node)
+	return nil
+}
+
+// Withdraw says that a node must not be given jobs.
+func (t *Tree) Withdraw(node string, limits resource.Amounts) error {
+	if !t.withdraw(node) {
+		return nil
+	}
+	return t.engine.SetNode(scheduling.NodeID(node), limits, false)
+}
+
+func (t *Tree) withdraw(node string) bool {
+	if !t.ready[node] {
+		return false
+	}
+	delete(t.ready, node)
+	for i, id := range t.order {
+		if id == node {
+			t.order = append(t.order[:i], t.order[i+1:]...)
+			break
+		}
+	}
+	return true
+}
+
+// OfferAll offers every node that lives: demand has grown.
+func (t *Tree) OfferAll() {
+	for _, node := range t.order {
+		t.enqueue(node)
+	}
+}
+
+func (t *Tree) enqueue(node string) {
+	if t.ready[node] && !t.queued[node] {
+		t.queued[node] = true
+		t.queue = append(t.queue, node)
+	}
+}
+
+// Waiting reports whether nodes are to be looked at.
+func (t *Tree) Waiting() bool { return len(t.queue) > 0 }
+
+// Tick finds the fair shares anew.
+func (t *Tree) Tick(now time.Time) error {
+	_, err := t.engine.Tick(now)
+	return err
+}
+
+// Plan looks at up to n nodes and returns what to propose for them. newID makes
+// the ids of new jobs.
+func (t *Tree) Plan(now time.Time, term uint64, n int, newID func() string) (commands []proto.Message, jobs []string) {
+	n = min(n, len(t.queue))
+	nodes := make([]scheduling.NodeID, 0, n)
+	for _, id := range t.queue[:n] {
+		delete(t.queued, id)
+		if t.ready[id] {
+			nodes = append(nodes, scheduling.NodeID(id))
+		}
+	}
+	t.queue = append(t.queue[:0], t.queue[n:]...)
+	plan := t.engine.Heartbeat(now, nodes)
+	for _, node := range plan.Unserved {
+		t.enqueue(string(node))
+	}
+	if len(plan.Starts) > 0 {
+		start := &commandpb.StartAllocations{Term: term, Time: timestamppb.New(now)}
+		for _, s := range plan.Starts {
+			id := newID()
+			t.tickets[id] = s.Ticket
+			jobs = append(jobs, id)
+			start.Grants = append(start.Grants, &commandpb.Grant{
+				JobId: id, OperationId: string(s.Operation), Task: string(s.Task), Node: string(s.Node),
+				NodeIncarnation: t.incarnations[string(s.Node)], Resources: statepb.NewResources(s.Resources),
+			})
+		}
+		commands = append(commands, start)
+	}
+	for _, p := range plan.Preempts {
+		commands = append(commands, t.preempt(now, p))
+	}
+	return commands, jobs
+}
+
+func (t *Tree) preempt(now time.Time, p engine.Preempt) proto.Message {
+	return &commandpb.StopJobs{
+		OperationId: t.operations[string(p.Job)],
+		JobIds:      []string{string(p.Job)},
+		Order: &statepb.StopOrder{
+			Reason: p.Reason.String(), Time: timestamppb.New(now),
+			Message: fmt.Sprintf("node %s has less than its jobs hold", p.Node),
+		},
+	}
+}
+
+// Settle takes the answers to the grants of a proposal, in their order; nil: it
+// was not committed as far as is known. What was granted comes as an event.
+func (t *Tree) Settle(jobs []string, answers []*commandpb.GrantResult) error {
+	for i, id := range jobs {
+		if answers != nil && answers[i].GetRefusal() == "" {
+			continue
+		}
+		ticket, ok := t.tickets[id]
+		if !ok {
+			continue
+		}
+		delete(t.tickets, id)
+		if err := t.engine.Reject(ticket); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Snapshot returns the engine at this moment.
+func (t *Tree) Snapshot() engine.Snapshot { return t.engine.Snapshot() }
