@@ -1,0 +1,320 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/actors/agent/runner/proxyproto"
+)
+
+// period is the time over which a cpu quota counts, in microseconds: the
+// kernel's default.
+const period = 100_000
+
+// Limits of a group; 0 is none.
+type Limits struct {
+	// CPU is in cores, CPUWeight 1 to 10000 with 100 as usual.
+	CPU       float64
+	CPUWeight int
+	// Memory is in bytes, swap included: a job does not swap.
+	Memory int64
+	// Pids counts processes and threads.
+	Pids int
+}
+
+// Usage is what a group uses.
+type Usage struct {
+	// Memory is in bytes, without what the kernel can take back at once
+	// (file pages other than shared memory).
+	Memory int64
+	// Peak is the most that was ever charged, file pages included.
+	Peak int64
+	// CPUUser and CPUSystem count from the group's beginning.
+	CPUUser, CPUSystem time.Duration
+}
+
+// Group is the group of one job. Its methods may be called by several
+// goroutines, but for Create, Start and Remove.
+type Group struct {
+	place  proxyproto.Placement
+	limits Limits
+}
+
+// Open returns the group at place, which need not exist yet.
+func Open(place proxyproto.Placement) *Group { return &Group{place: place} }
+
+// Job is the placement of a job in the node's placement.
+func Job(node proxyproto.Placement, job string) proxyproto.Placement {
+	below := func(folder string) string {
+		if folder == "" {
+			return ""
+		}
+		return filepath.Join(folder, job)
+	}
+	return proxyproto.Placement{
+		Unified: below(node.Unified),
+		Memory:  below(node.Memory),
+		CPU:     below(node.CPU),
+		Pids:    below(node.Pids),
+	}
+}
+
+// Jobs lists the names of the groups in the node's placement.
+func Jobs(node proxyproto.Placement) ([]string, error) {
+	var names []string
+	seen := make(map[string]bool)
+	for _, folder := range folders(node) {
+		entries, err := os.ReadDir(folder)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list cgroups: %w", err)
+		}
+		for _, entry := range entries {
+			if entry.IsDir() && !seen[entry.Name()] {
+				seen[entry.Name()] = true
+				names = append(names, entry.Name())
+			}
+		}
+	}
+	return names, nil
+}
+
+// RemoveNode removes the node's own group, which must be empty.
+func RemoveNode(node proxyproto.Placement) error {
+	if err := removeFolders(node); err != nil {
+		return fmt.Errorf("remove cgroup of the node: %w", err)
+	}
+	return nil
+}
+
+// Create makes the group and sets its limits. A group that could not be made
+// whole is removed.
+func (g *Group) Create(limits Limits) error {
+	g.limits = limits
+	for _, folder := range folders(g.place) {
+		if err := makeFolder(folder); err != nil {
+			return errors.Join(fmt.Errorf("create cgroup: %w", err), removeFolders(g.place))
+		}
+	}
+	set := g.limitV2
+	if g.place.Hybrid() {
+		set = g.limitHybrid
+	}
+	if err := set(limits); err != nil {
+		return errors.Join(fmt.Errorf("limit cgroup: %w", err), removeFolders(g.place))
+	}
+	return nil
+}
+
+func (g *Group) limitV2(limits Limits) error {
+	folder := g.place.Unified
+	if limits.Memory > 0 {
+		if err := writeFile(folder, "memory.max", strconv.FormatInt(limits.Memory, 10)); err != nil {
+			return err
+		}
+		if err := writeIfThere(folder, "memory.swap.max", "0"); err != nil {
+			return err
+		}
+	}
+	// The kernel then kills the whole job, not one process of it.
+	if err := writeFile(folder, "memory.oom.group", "1"); err != nil {
+		return err
+	}
+	if limits.CPU > 0 {
+		if err := writeFile(folder, "cpu.max", fmt.Sprintf("%d %d", quota(limits.CPU), period)); err != nil {
+			return err
+		}
+	}
+	if limits.CPUWeight > 0 {
+		if err := writeFile(folder, "cpu.weight", strconv.Itoa(limits.CPUWeight)); err != nil {
+			return err
+		}
+	}
+	if limits.Pids > 0 {
+		return writeFile(folder, "pids.max", strconv.Itoa(limits.Pids))
+	}
+	return nil
+}
+
+func (g *Group) limitHybrid(limits Limits) error {
+	if limits.Memory > 0 {
+		value := strconv.FormatInt(limits.Memory, 10)
+		if err := writeFile(g.place.Memory, "memory.limit_in_bytes", value); err != nil {
+			return err
+		}
+		if err := writeIfThere(g.place.Memory, "memory.memsw.limit_in_bytes", value); err != nil {
+			return err
+		}
+	}
+	if limits.CPU > 0 {
+		if err := writeFile(g.place.CPU, "cpu.cfs_period_us", strconv.Itoa(period)); err != nil {
+			return err
+		}
+		if err := writeFile(g.place.CPU, "cpu.cfs_quota_us", strconv.FormatInt(quota(limits.CPU), 10)); err != nil {
+			return err
+		}
+	}
+	if limits.CPUWeight > 0 {
+		// The usual is 100 in v2 and 1024 in v1; v1 knows no less than 2.
+		shares := max(2, limits.CPUWeight*1024/100)
+		if err := writeFile(g.place.CPU, "cpu.shares", strconv.Itoa(shares)); err != nil {
+			return err
+		}
+	}
+	if limits.Pids > 0 {
+		// The thread that starts the job counts until Start has returned.
+		return writeFile(g.place.Pids, "pids.max", strconv.Itoa(limits.Pids+1))
+	}
+	return nil
+}
+
+// writeIfThere sets a control file that not every kernel has.
+func writeIfThere(folder, name, value string) error {
+	if err := writeFile(folder, name, value); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// quota is the time of a period that so many cores have, at least the kernel's
+// minimum of 1 ms.
+func quota(cores float64) int64 { return max(1000, int64(cores*period)) }
+
+// Usage measures the group.
+func (g *Group) Usage() (Usage, error) {
+	var usage Usage
+	cpu, err := readKeyed(g.place.Unified, "cpu.stat")
+	if err != nil {
+		return Usage{}, fmt.Errorf("measure cgroup: %w", err)
+	}
+	usage.CPUUser = time.Duration(cpu["user_usec"]) * time.Microsecond
+	usage.CPUSystem = time.Duration(cpu["system_usec"]) * time.Microsecond
+
+	folder, current, peak, file, shared := g.place.Unified, "memory.current", "memory.peak", "file", "shmem"
+	if g.place.Hybrid() {
+		folder, current, peak, file, shared = g.place.Memory, "memory.usage_in_bytes", "memory.max_usage_in_bytes", "total_cache", "total_shmem"
+	}
+	charged, err := readInt(folder, current)
+	if err != nil {
+		return Usage{}, fmt.Errorf("measure cgroup: %w", err)
+	}
+	detail, err := readKeyed(folder, "memory.stat")
+	if err != nil {
+		return Usage{}, fmt.Errorf("measure cgroup: %w", err)
+	}
+	usage.Memory = max(0, charged-detail[file]+detail[shared])
+	// memory.peak is younger than the rest of v2.
+	if usage.Peak, err = readInt(folder, peak); err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			return Usage{}, fmt.Errorf("measure cgroup: %w", err)
+		}
+		usage.Peak = charged
+	}
+	return usage, nil
+}
+
+// Processes lists the processes of the group.
+func (g *Group) Processes() ([]int, error) {
+	words, err := readWords(filepath.Join(g.place.Unified, "cgroup.procs"))
+	if err != nil {
+		return nil, fmt.Errorf("list processes of cgroup: %w", err)
+	}
+	pids := make([]int, 0, len(words))
+	for _, word := range words {
+		pid, err := strconv.Atoi(word)
+		if err != nil {
+			return nil, fmt.Errorf("list processes of cgroup: %w", err)
+		}
+		pids = append(pids, pid)
+	}
+	return pids, nil
+}
+
+// Kill ends every process of the group and waits until none is left.
+func (g *Group) Kill(patience time.Duration) error {
+	err := writeFile(g.place.Unified, "cgroup.kill", "1")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("kill cgroup: %w", err)
+	}
+	if err := g.waitEmpty(patience); err != nil {
+		return fmt.Errorf("kill cgroup: %w", err)
+	}
+	return nil
+}
+
+// waitEmpty waits for cgroup.events to say that nobody is left.
+func (g *Group) waitEmpty(patience time.Duration) error {
+	events, err := os.Open(filepath.Join(g.place.Unified, "cgroup.events"))
+	if err != nil {
+		return err
+	}
+	defer events.Close()
+	deadline := time.Now().Add(patience)
+	buffer := make([]byte, 256)
+	for {
+		n, err := events.ReadAt(buffer, 0)
+		if n == 0 && err != nil {
+			return err
+		}
+		if !strings.Contains(string(buffer[:n]), "populated 1") {
+			return nil
+		}
+		left := time.Until(deadline)
+		if left <= 0 {
+			return fmt.Errorf("processes are left after %v", patience)
+		}
+		// The kernel announces a change of the file as an exceptional event.
+		poll := []unix.PollFd{{Fd: int32(events.Fd()), Events: unix.POLLPRI}}
+		if _, err := unix.Poll(poll, int(min(left, time.Second).Milliseconds())+1); err != nil && !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// Remove removes the group, which must be empty; a missing one is fine. A group
+// stays busy for a moment after its last process has gone.
+func (g *Group) Remove(patience time.Duration) error {
+	deadline := time.Now().Add(patience)
+	for wait := time.Millisecond; ; wait *= 2 {
+		err := g.removeAll()
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, unix.EBUSY) || time.Now().After(deadline) {
+			return fmt.Errorf("remove cgroup: %w", err)
+		}
+		time.Sleep(min(wait, 50*time.Millisecond))
+	}
+}
+
+// removeAll removes the group and those which the job made inside.
+func (g *Group) removeAll() error {
+	var errs []error
+	for _, folder := range folders(g.place) {
+		var inside []string
+		err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && entry.IsDir() {
+				inside = append(inside, path)
+			}
+			return nil
+		})
+		for i := len(inside) - 1; i >= 0 && err == nil; i-- {
+			err = removeFolder(inside[i])
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,164 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"weir/actors/agent/runner/cgroup"
+	"weir/actors/agent/runner/proxyproto"
+)
+
+// Config is what a Runner needs.
+type Config struct {
+	// Root is the folder for all that the runner keeps. It is made if missing.
+	Root string
+	// ProxyPath is the weir-jobproxy program.
+	ProxyPath string
+	// NodeName names the node's control groups.
+	NodeName string
+	// Cgroups is what DetectCgroups found.
+	Cgroups Cgroups
+	// Output limits what is kept of a job's output.
+	Output OutputLimits
+	// Retain limits what is kept of finished jobs' output.
+	Retain Retain
+	// SamplePeriod is the time between two samples of a job. 1 s: one sample
+	// reads three small files.
+	SamplePeriod time.Duration
+	// Logger takes what an operator cares about.
+	Logger *slog.Logger
+}
+
+// OutputLimits are in bytes a job. The first half and the end are kept.
+type OutputLimits struct {
+	Stdout, Stderr int64
+}
+
+// Retain says how much output of finished jobs is kept; the jobs that finished
+// first are dropped first.
+type Retain struct {
+	// Bytes are those of all finished jobs together.
+	Bytes int64
+	// Jobs is how many finished jobs have output.
+	Jobs int
+}
+
+// DefaultConfig returns a Config without the paths, name and logger: 5 MiB of
+// each stream, which is what users of such systems are used to, 1 GiB and 1000
+// jobs, which is a day of most nodes and does not fill a disk.
+func DefaultConfig() Config {
+	return Config{
+		Output:       OutputLimits{Stdout: 5 << 20, Stderr: 5 << 20},
+		Retain:       Retain{Bytes: 1 << 30, Jobs: 1000},
+		SamplePeriod: time.Second,
+	}
+}
+
+// Validate says what is wrong with c, if something is.
+func (c *Config) Validate() error {
+	switch {
+	case c.Root == "":
+		return errors.New("Root: is empty")
+	case c.ProxyPath == "":
+		return errors.New("ProxyPath: is empty")
+	case c.Output.Stdout < 0 || c.Output.Stderr < 0:
+		return errors.New("Output: a limit is negative")
+	case c.Retain.Bytes < 0 || c.Retain.Jobs < 0:
+		return errors.New("Retain: a limit is negative")
+	case c.SamplePeriod < time.Millisecond:
+		return fmt.Errorf("SamplePeriod: %v, must be 1ms or more", c.SamplePeriod)
+	case c.Logger == nil:
+		return errors.New("Logger: is nil")
+	}
+	if err := checkName("NodeName", c.NodeName); err != nil {
+		return err
+	}
+	info, err := os.Stat(c.ProxyPath)
+	if err != nil {
+		return fmt.Errorf("ProxyPath: %w", err)
+	}
+	if !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+		return fmt.Errorf("ProxyPath: %s is not a program", c.ProxyPath)
+	}
+	return nil
+}
+
+// Cgroups says how jobs are held together on this machine.
+type Cgroups struct {
+	// Node is where the groups of jobs are made.
+	Node proxyproto.Placement
+	// Reason says why there are no groups to use.
+	Reason string
+}
+
+// DetectCgroups finds out what this machine has and makes the node's group.
+// root is "/" but in tests. Without control groups jobs are held together as
+// process trees; Shortfall then says what cannot be promised.
+func DetectCgroups(root, node string) Cgroups {
+	if err := checkName("node", node); err != nil {
+		return Cgroups{Reason: err.Error()}
+	}
+	place, err := cgroup.Detect(root, node)
+	if err != nil {
+		return Cgroups{Reason: err.Error()}
+	}
+	return Cgroups{Node: place}
+}
+
+// Mode is "v2", "hybrid" or "none".
+func (c Cgroups) Mode() string {
+	switch {
+	case c.Node.None():
+		return "none"
+	case c.Node.Hybrid():
+		return "hybrid"
+	default:
+		return "v2"
+	}
+}
+
+// Shortfall says what this machine cannot promise; it is empty where all can
+// be promised.
+func (c Cgroups) Shortfall() string {
+	if !c.Node.None() {
+		return ""
+	}
+	return "no control groups (" + c.Reason + "): cpu and pids limits are not enforced; " +
+		"memory limits are enforced by measuring, so a job may exceed its limit for a moment; " +
+		"when a job's proxy is killed, a process of the job that has left its parents and cleared its environment may escape"
+}
+
+// ErrBadName is returned, wrapped, for an id from which no path may be made.
+var ErrBadName = errors.New("bad name")
+
+// maxName keeps names with a suffix below the 255 bytes of a file name.
+const maxName = 200
+
+// checkName lets through letters, digits, '_', '-' and '.', no leading dot.
+func checkName(what, name string) error {
+	if name == "" || len(name) > maxName || name[0] == '.' {
+		return fmt.Errorf("%s %.60q: %w: must have 1 to %d characters and not begin with a dot", what, name, ErrBadName, maxName)
+	}
+	for _, r := range name {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '-', r == '.':
+		default:
+			return fmt.Errorf("%s %.60q: %w: has %q; letters, digits, '_', '-' and '.' are allowed", what, name, ErrBadName, r)
+		}
+	}
+	return nil
+}
+
+// layout makes the paths below Config.Root.
+type layout struct{ root string }
+
+func (l layout) lock() string             { return filepath.Join(l.root, "lock") }
+func (l layout) jobs() string             { return filepath.Join(l.root, "jobs") }
+func (l layout) job(id string) string     { return filepath.Join(l.root, "jobs", id) }
+func (l layout) outputs() string          { return filepath.Join(l.root, "output") }
+func (l layout) output(id string) string  { return filepath.Join(l.root, "output", id) }
+func (l layout) file(id, n string) string { return filepath.Join(l.root, "jobs", id, n) }

@@ -1,0 +1,19 @@
+// Package runner runs the jobs of a node agent as real processes.
+//
+// Each job has a folder of its own and a weir-jobproxy, which starts the
+// command, limits, measures and ends it; package proxyproto holds what the two
+// say to each other. The runner starts the proxies, listens to them, keeps the
+// output of finished jobs for a while, and cleans up after proxies that die.
+// It and the proxy are the only places that start processes or touch control
+// groups.
+//
+// A proxy has a session of its own and a lease. An agent that dies or hangs
+// stops renewing it, and the proxy ends the job by itself. When the agent comes
+// back, Open ends whatever is left of its earlier life.
+//
+// Below Config.Root:
+//
+//	lock               held while a Runner is open
+//	jobs/<job>/        spec, socket, result, proxy's log; work/ is the workspace
+//	output/<job>/      what the job wrote, see package output
+package runner

@@ -1,0 +1,49 @@
+package runner
+
+import (
+	"time"
+
+	"weir/actors/agent/runner/proxyproto"
+)
+
+// Result is the end of a job. Its outcomes are constants of proxyproto.
+type Result = proxyproto.Result
+
+// Statistics are the measures of a job.
+type Statistics = proxyproto.Statistics
+
+// Event is Started, Sample or Exited.
+type Event interface{ event() }
+
+// Started says that the command runs. It comes at most once, before any Sample.
+type Started struct {
+	JobID string
+	// Pid is the root process of the job.
+	Pid  int
+	Time time.Time
+}
+
+// Sample is a measurement. Samples are dropped when nobody takes them.
+type Sample struct {
+	JobID string
+	// Memory is in use now, in bytes.
+	Memory     int64
+	Statistics Statistics
+}
+
+// Exited says that no process of the job is left. It comes exactly once, last.
+type Exited struct {
+	JobID  string
+	Result *Result
+}
+
+func (Started) event() {}
+func (Sample) event()  {}
+func (Exited) event()  {}
+
+// eventBuffer is the size of a job's channel. The last places are kept for
+// Started and Exited, which are never dropped.
+const (
+	eventBuffer = 16
+	eventKept   = 2
+)

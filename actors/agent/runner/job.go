@@ -1,0 +1,273 @@
+package runner
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/actors/agent/runner/proxyproto"
+)
+
+const (
+	// tellTimeout limits how long a message to a proxy may take. It fits the
+	// socket's buffer unless the proxy has been stopped for long.
+	tellTimeout = 100 * time.Millisecond
+	// stopMargin is how long after its grace a job may take to end before its
+	// proxy is taken to be broken.
+	stopMargin = 30 * time.Second
+	// leaveTimeout is how long a released proxy may take to go.
+	leaveTimeout = 5 * time.Second
+)
+
+// Job is one job, from Start to Release.
+type Job struct {
+	runner *Runner
+	id     string
+	events chan Event
+	// ended is closed when result is set and told, proxyGone when the proxy
+	// has been waited for.
+	ended, proxyGone chan struct{}
+	// tried is closed when start has returned.
+	tried chan struct{}
+	begun time.Time
+
+	mu      sync.Mutex
+	proxy   *exec.Cmd
+	conn    net.Conn
+	started *proxyproto.Started
+	last    Statistics
+	result  *Result
+}
+
+func newJob(r *Runner, id string) *Job {
+	return &Job{
+		runner:    r,
+		id:        id,
+		events:    make(chan Event, eventBuffer),
+		ended:     make(chan struct{}),
+		proxyGone: make(chan struct{}),
+		tried:     make(chan struct{}),
+	}
+}
+
+// ID is the job's id.
+func (j *Job) ID() string { return j.id }
+
+// Events tells what happens to the job. The channel is closed after Exited.
+func (j *Job) Events() <-chan Event { return j.events }
+
+// Result is the end of the job, nil while it runs.
+func (j *Job) Result() *Result {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.result
+}
+
+// Signal sends a signal ("SIGINT") to all processes of the job, or to its root
+// process only.
+func (j *Job) Signal(name string, rootOnly bool) error {
+	if unix.SignalNum(name) == 0 {
+		return fmt.Errorf("signal job %s: no signal is called %.40q, want one like SIGINT", j.id, name)
+	}
+	return j.tell(proxyproto.Message{Signal: &proxyproto.Signal{Name: name, RootOnly: rootOnly}})
+}
+
+// Stop ends the job: SIGTERM to all processes now, the end of all of them after
+// grace; with grace 0 they are killed at once. The first reason counts.
+func (j *Job) Stop(reason string, grace time.Duration) error {
+	if j.Result() != nil {
+		return nil
+	}
+	if grace < 0 || millis(grace) > proxyproto.MaxMillis {
+		return fmt.Errorf("stop job %s: grace %v is negative or too long", j.id, grace)
+	}
+	time.AfterFunc(grace+stopMargin, func() {
+		select {
+		case <-j.ended:
+		default:
+			j.runner.config.Logger.Error("job did not stop in time, killing its proxy", "job", j.id, "grace", grace)
+			j.killProxy()
+		}
+	})
+	return j.tell(proxyproto.Message{Stop: &proxyproto.Stop{Reason: reason, GraceMillis: millis(grace)}})
+}
+
+func (j *Job) renew(lease time.Duration) error {
+	return j.tell(proxyproto.Message{Renew: &proxyproto.Renew{LeaseMillis: millis(lease)}})
+}
+
+// tell sends a message to the proxy.
+func (j *Job) tell(message proxyproto.Message) error {
+	line, err := message.Line()
+	if err != nil {
+		return fmt.Errorf("tell job %s: %w", j.id, err)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.conn == nil {
+		return fmt.Errorf("tell job %s to %s: %w", j.id, message.Name(), ErrUnreachable)
+	}
+	err = j.conn.SetWriteDeadline(time.Now().Add(tellTimeout))
+	if err == nil {
+		_, err = j.conn.Write(line)
+	}
+	if err != nil {
+		return fmt.Errorf("tell job %s to %s: %w: %w", j.id, message.Name(), ErrUnreachable, err)
+	}
+	return nil
+}
+
+// start makes the job's folders and starts its proxy. The connection is there
+// before the proxy is, so from now on the job can be told anything.
+func (j *Job) start(spec *proxyproto.Spec) error {
+	defer close(j.tried)
+	paths := j.runner.paths
+	for _, folder := range []string{paths.job(j.id), spec.Workspace, spec.OutputFolder} {
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			return err
+		}
+	}
+	data, err := json.Marshal(spec)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(paths.file(j.id, proxyproto.SpecFile), data, 0o600); err != nil {
+		return err
+	}
+	socket, err := j.listen()
+	if err != nil {
+		return err
+	}
+	defer socket.Close()
+	conn, err := j.dial()
+	if err != nil {
+		return err
+	}
+	if err := j.startProxy(socket, conn); err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	return nil
+}
+
+// listen opens the socket for the proxy.
+func (j *Job) listen() (*os.File, error) {
+	var file *os.File
+	err := j.withSocketPath(func(path string) error {
+		listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+		if err != nil {
+			return err
+		}
+		listener.SetUnlinkOnClose(false)
+		file, err = listener.File()
+		return errors.Join(err, listener.Close())
+	})
+	return file, err
+}
+
+func (j *Job) dial() (net.Conn, error) {
+	var conn net.Conn
+	err := j.withSocketPath(func(path string) (err error) {
+		conn, err = net.Dial("unix", path)
+		return err
+	})
+	return conn, err
+}
+
+// withSocketPath calls use with a path of the socket that is short enough: the
+// address of a socket has 108 bytes, paths may be longer.
+func (j *Job) withSocketPath(use func(path string) error) error {
+	folder, err := os.Open(j.runner.paths.job(j.id))
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	return use(filepath.Join("/proc/self/fd", strconv.Itoa(int(folder.Fd())), proxyproto.SocketFile))
+}
+
+// startProxy starts the proxy in a session of its own, so that it outlives the
+// agent and its terminal.
+func (j *Job) startProxy(socket *os.File, conn net.Conn) error {
+	log, err := os.OpenFile(j.runner.paths.file(j.id, proxyproto.LogFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	j.begun = time.Now()
+	proxy := exec.Command(j.runner.config.ProxyPath, j.runner.paths.job(j.id))
+	proxy.Dir = "/"
+	proxy.Env = []string{}
+	proxy.Stderr = log
+	proxy.ExtraFiles = []*os.File{socket}
+	proxy.SysProcAttr = &unix.SysProcAttr{Setsid: true}
+	if err := proxy.Start(); err != nil {
+		return err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.proxy, j.conn = proxy, conn
+	return nil
+}
+
+// killProxy kills the proxy; run then ends the job.
+func (j *Job) killProxy() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.proxy == nil {
+		return
+	}
+	if err := j.proxy.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		j.runner.config.Logger.Error("proxy not killed", "job", j.id, "error", err)
+	}
+}
+
+// Release says that the result is safe elsewhere: the proxy goes, the workspace
+// is removed, and the output is kept as long as Config.Retain allows. The job
+// must have ended. It takes some milliseconds, and may be called twice.
+func (j *Job) Release() error {
+	if j.Result() == nil {
+		return fmt.Errorf("release job %s: it runs, stop it first", j.id)
+	}
+	if j.runner.Job(j.id) != j {
+		return nil
+	}
+	// A proxy that is not there, or not to be reached, needs no telling.
+	_ = j.tell(proxyproto.Message{Release: &proxyproto.Release{}})
+	timer := time.NewTimer(leaveTimeout)
+	defer timer.Stop()
+	select {
+	case <-j.proxyGone:
+	case <-timer.C:
+		j.killProxy()
+		<-j.proxyGone
+	}
+	j.disconnect()
+	if err := j.removeFiles(); err != nil {
+		return fmt.Errorf("release job %s: %w", j.id, err)
+	}
+	if err := j.runner.finish(j); err != nil {
+		return fmt.Errorf("release job %s: %w", j.id, err)
+	}
+	return nil
+}
+
+// removeFiles removes the job's folder, the workspace in it included, whatever
+// modes the job has given to its own folders.
+func (j *Job) removeFiles() error { return removeTree(j.runner.paths.job(j.id)) }
+
+func (j *Job) disconnect() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.conn != nil {
+		_ = j.conn.Close()
+		j.conn = nil
+	}
+}

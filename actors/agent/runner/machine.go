@@ -1,0 +1,48 @@
+package runner
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+
+	"weir/actors/agent/runner/cgroup"
+)
+
+// Resources are what a machine has for jobs.
+type Resources struct {
+	// CPU is in cores.
+	CPU float64
+	// Memory is in bytes.
+	Memory int64
+}
+
+// Machine measures what this machine has, or what the control group of this
+// process, or one above it, allows. root is "/" but in tests.
+func Machine(root string) (Resources, error) {
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		return Resources{}, fmt.Errorf("measure machine: %w", err)
+	}
+	found := Resources{
+		// The processors that this process may run on.
+		CPU:    float64(runtime.NumCPU()),
+		Memory: int64(uint64(info.Totalram) * uint64(info.Unit)),
+	}
+	memory, err := cgroup.MemoryLimit(root)
+	if err != nil {
+		return Resources{}, fmt.Errorf("measure machine: %w", err)
+	}
+	if memory > 0 {
+		found.Memory = min(found.Memory, memory)
+	}
+	cores, err := cgroup.CPULimit(root)
+	if err != nil {
+		return Resources{}, fmt.Errorf("measure machine: %w", err)
+	}
+	if cores > 0 {
+		found.CPU = math.Min(found.CPU, cores)
+	}
+	return found, nil
+}

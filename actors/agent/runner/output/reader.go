@@ -1,0 +1,146 @@
+package output
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"sort"
+	"strconv"
+	"strings"
+)
+
+// Part is a piece of a stream.
+type Part struct {
+	Data []byte
+	// Next is the offset to read from next.
+	Next int64
+	// Total is the offset behind the last byte that is kept. While the job
+	// runs it grows.
+	Total int64
+}
+
+// Read returns at most limit bytes of the stream from offset on, fewer at the
+// end of a file. A negative offset counts from the end of the stream. An
+// offset at or behind the end gives no data and Next equal to Total. Where
+// bytes were dropped, Data is a line that says how many, and may be longer
+// than limit.
+func Read(folder, stream string, offset, limit int64) (Part, error) {
+	if limit <= 0 {
+		return Part{}, fmt.Errorf("read %s: limit %d, must be positive", stream, limit)
+	}
+	// A file may be evicted between being listed and being opened. The next
+	// listing does not have it.
+	for {
+		segments, err := list(folder, stream)
+		if err != nil {
+			return Part{}, fmt.Errorf("read %s: %w", stream, err)
+		}
+		part, err := readFrom(folder, stream, segments, offset, limit)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return Part{}, fmt.Errorf("read %s: %w", stream, err)
+		}
+		return part, nil
+	}
+}
+
+func readFrom(folder, stream string, segments []segment, offset, limit int64) (Part, error) {
+	part := Part{}
+	if len(segments) > 0 {
+		last := segments[len(segments)-1]
+		part.Total = last.start + last.size
+	}
+	if offset < 0 {
+		offset = max(0, part.Total+offset)
+	}
+	part.Next = min(offset, part.Total)
+	for _, s := range segments {
+		if part.Next >= s.start+s.size {
+			continue
+		}
+		if part.Next < s.start {
+			part.Data = gapLine(s.start - part.Next)
+			part.Next = s.start
+			return part, nil
+		}
+		data, err := readSegment(folder, stream, s, part.Next, limit)
+		if err != nil {
+			return Part{}, err
+		}
+		part.Data = data
+		part.Next += int64(len(data))
+		return part, nil
+	}
+	return part, nil
+}
+
+func gapLine(dropped int64) []byte {
+	return fmt.Appendf(nil, "\n[weir: %d bytes dropped here]\n", dropped)
+}
+
+func readSegment(folder, stream string, s segment, offset, limit int64) ([]byte, error) {
+	file, err := os.Open(segmentPath(folder, stream, s.start))
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	data := make([]byte, min(limit, s.start+s.size-offset))
+	n, err := file.ReadAt(data, offset-s.start)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return data[:n], nil
+}
+
+// Size is how many bytes a folder keeps, of all streams.
+func Size(folder string) (int64, error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return 0, fmt.Errorf("measure output: %w", err)
+	}
+	var size int64
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return 0, fmt.Errorf("measure output: %w", err)
+		}
+		size += info.Size()
+	}
+	return size, nil
+}
+
+// list returns the kept parts of a stream in order.
+func list(folder, stream string) ([]segment, error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	var segments []segment
+	for _, entry := range entries {
+		digits, found := strings.CutPrefix(entry.Name(), stream+".")
+		if !found {
+			continue
+		}
+		start, err := strconv.ParseInt(digits, 10, 64)
+		if err != nil {
+			continue
+		}
+		info, err := entry.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		segments = append(segments, segment{start: start, size: info.Size()})
+	}
+	sort.Slice(segments, func(i, j int) bool { return segments[i].start < segments[j].start })
+	return segments, nil
+}

@@ -1,0 +1,51 @@
+// Package proxyproto is what a node agent and weir-jobproxy say to each other.
+//
+// A job has a folder. The agent writes the job's Spec there (SpecFile), opens
+// the listening socket (SocketFile) and starts weir-jobproxy with that socket
+// as descriptor 3. The proxy serves whoever connects; the newest connection
+// wins. It greets with a Hello, which carries the protocol's Version, and
+// tells at once what has happened so far: Started when the command runs,
+// Exited when the job has ended. The Result is on disk (ResultFile, synced)
+// before it is told, and is told again on every new connection, until the
+// agent sends Release.
+//
+// Each message is one line of JSON that holds an object with exactly one key,
+// the name of the message:
+//
+//	{"renew":{"lease_millis":15000}}
+//
+// A line that is no message, or is longer than MaxLine, is answered with an
+// Error that names it; the connection and the job go on.
+//
+// The package needs the standard library only, as it is part of the proxy.
+package proxyproto
+
+// Version is the protocol's version. An agent leaves a proxy of another
+// version alone, but for ending it.
+const Version = 1
+
+// MaxLine limits one message, in bytes, newline included.
+const MaxLine = 64 << 10
+
+// Names in a job's folder.
+const (
+	// SpecFile holds the Spec.
+	SpecFile = "spec.json"
+	// SocketFile is the socket on which the proxy listens.
+	SocketFile = "control.sock"
+	// IdentityFile holds the proxy's Identity, from before the command starts.
+	IdentityFile = "proxy.json"
+	// ResultFile holds the Result, from before it is told.
+	ResultFile = "result.json"
+	// LogFile takes what the proxy itself has to complain about.
+	LogFile = "proxy.log"
+	// WorkspaceFolder is the job's working directory.
+	WorkspaceFolder = "work"
+)
+
+// ListenerDescriptor is the number of the listening socket in the proxy.
+const ListenerDescriptor = 3
+
+// TreeVariable is set in the environment of every job to the job's folder. Where
+// there are no cgroups, a process that left its parents is found by it.
+const TreeVariable = "WEIR_PROCESS_TREE"

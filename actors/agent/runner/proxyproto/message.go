@@ -1,0 +1,183 @@
+package proxyproto
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Message is one line: exactly one of its fields is set.
+type Message struct {
+	// From the agent.
+	Renew   *Renew   `json:"renew,omitempty"`
+	Signal  *Signal  `json:"signal,omitempty"`
+	Stop    *Stop    `json:"stop,omitempty"`
+	Release *Release `json:"release,omitempty"`
+
+	// From the proxy.
+	Hello   *Hello   `json:"hello,omitempty"`
+	Started *Started `json:"started,omitempty"`
+	Sample  *Sample  `json:"sample,omitempty"`
+	Exited  *Result  `json:"exited,omitempty"`
+	Error   *Error   `json:"error,omitempty"`
+}
+
+// Renew lets the job live so much longer, counted from when the proxy reads it.
+type Renew struct {
+	LeaseMillis int64 `json:"lease_millis"`
+}
+
+// Signal sends the named signal ("SIGINT") to every process of the job, or to
+// its root process only.
+type Signal struct {
+	Name     string `json:"name"`
+	RootOnly bool   `json:"root_only,omitempty"`
+}
+
+// Stop ends the job: SIGTERM to every process now, the end of all of them
+// after the grace. Without grace they are killed at once. The first reason
+// counts; a later stop may shorten the grace, never lengthen it.
+type Stop struct {
+	Reason      string `json:"reason"`
+	GraceMillis int64  `json:"grace_millis"`
+}
+
+// Release says that the result is safe elsewhere: the proxy may go. It is
+// refused while the job runs.
+type Release struct{}
+
+// Hello is the first message of a proxy.
+type Hello struct {
+	Version int    `json:"version"`
+	JobID   string `json:"job_id"`
+	Identity
+}
+
+// Identity tells a process from any other of this boot of the machine.
+type Identity struct {
+	Pid int `json:"pid"`
+	// StartTicks is field 22 of /proc/pid/stat: clock ticks since boot.
+	StartTicks uint64 `json:"start_time"`
+}
+
+// Started says that the command runs.
+type Started struct {
+	Identity
+	Time time.Time `json:"time"`
+}
+
+// Sample is a measurement of a running job.
+type Sample struct {
+	MemoryBytes int64 `json:"memory_bytes"`
+	Statistics
+}
+
+// Error answers a message that could not be carried out.
+type Error struct {
+	// Message is the name of the message. It is empty when the line was none;
+	// Error then quotes its beginning.
+	Message string `json:"message,omitempty"`
+	Error   string `json:"error"`
+}
+
+// ErrBadMessage is returned, wrapped, when a line is no message. The next line
+// may be one.
+var ErrBadMessage = errors.New("bad message")
+
+// Parse reads one line.
+func Parse(line []byte) (Message, error) {
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(line, &keys); err != nil {
+		return Message{}, fmt.Errorf("%w %.60q: %w", ErrBadMessage, line, err)
+	}
+	if len(keys) != 1 {
+		return Message{}, fmt.Errorf("%w %.60q: has %d keys, wants the message's name alone", ErrBadMessage, line, len(keys))
+	}
+	decoder := json.NewDecoder(bytes.NewReader(line))
+	decoder.DisallowUnknownFields()
+	var message Message
+	if err := decoder.Decode(&message); err != nil {
+		return Message{}, fmt.Errorf("%w %.60q: %w", ErrBadMessage, line, err)
+	}
+	if message.Name() == "" {
+		return Message{}, fmt.Errorf("%w %.60q: is null", ErrBadMessage, line)
+	}
+	return message, nil
+}
+
+// Name is the message's name on the wire.
+func (m *Message) Name() string {
+	switch {
+	case m.Renew != nil:
+		return "renew"
+	case m.Signal != nil:
+		return "signal"
+	case m.Stop != nil:
+		return "stop"
+	case m.Release != nil:
+		return "release"
+	case m.Hello != nil:
+		return "hello"
+	case m.Started != nil:
+		return "started"
+	case m.Sample != nil:
+		return "sample"
+	case m.Exited != nil:
+		return "exited"
+	case m.Error != nil:
+		return "error"
+	}
+	return ""
+}
+
+// Line is the message as it goes over the wire, newline included.
+func (m *Message) Line() ([]byte, error) {
+	line, err := json.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("encode message %s: %w", m.Name(), err)
+	}
+	if len(line) >= MaxLine {
+		return nil, fmt.Errorf("encode message %s: %d bytes, the limit is %d", m.Name(), len(line), MaxLine)
+	}
+	return append(line, '\n'), nil
+}
+
+// Reader reads messages from a connection.
+type Reader struct {
+	lines *bufio.Reader
+}
+
+// NewReader returns a Reader that reads from r.
+func NewReader(r io.Reader) *Reader {
+	return &Reader{lines: bufio.NewReaderSize(r, 4<<10)}
+}
+
+// Read returns the next message. After ErrBadMessage it may be called again,
+// after any other error the connection is of no more use.
+func (r *Reader) Read() (Message, error) {
+	var line []byte
+	tooLong := false
+	for {
+		part, err := r.lines.ReadSlice('\n')
+		if len(line)+len(part) > MaxLine {
+			tooLong = true
+			line = append(line, part...)[:min(len(line)+len(part), 60)]
+		} else if !tooLong {
+			line = append(line, part...)
+		}
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return Message{}, err
+		}
+	}
+	if tooLong {
+		return Message{}, fmt.Errorf("%w %.60q: longer than %d bytes", ErrBadMessage, line, MaxLine)
+	}
+	return Parse(bytes.TrimSuffix(line, []byte("\n")))
+}

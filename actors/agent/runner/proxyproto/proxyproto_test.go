@@ -1,0 +1,141 @@
+package proxyproto
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestParse(t *testing.T) {
+	tests := map[string]struct {
+		line      string
+		want      Message
+		wantError string
+	}{
+		"renew":                        {line: `{"renew":{"lease_millis":15000}}`, want: Message{Renew: &Renew{LeaseMillis: 15000}}},
+		"signal for the root alone":    {line: `{"signal":{"name":"SIGINT","root_only":true}}`, want: Message{Signal: &Signal{Name: "SIGINT", RootOnly: true}}},
+		"release has no fields":        {line: `{"release":{}}`, want: Message{Release: &Release{}}},
+		"no JSON":                      {line: `renew`, wantError: `"renew"`},
+		"a message nobody knows":       {line: `{"dance":{}}`, wantError: `unknown field "dance"`},
+		"a field nobody knows":         {line: `{"stop":{"reason":"x","gently":true}}`, wantError: `unknown field "gently"`},
+		"a field of another type":      {line: `{"renew":{"lease_millis":"long"}}`, wantError: "lease_millis"},
+		"two messages in one line":     {line: `{"release":{},"renew":{"lease_millis":1}}`, wantError: "has 2 keys"},
+		"no message":                   {line: `{}`, wantError: "has 0 keys"},
+		"a message that is null":       {line: `{"renew":null}`, wantError: "is null"},
+		"an array":                     {line: `[]`, wantError: "cannot unmarshal array"},
+		"a known name in another case": {line: `{"Renew":{"lease_millis":1}}`, want: Message{Renew: &Renew{LeaseMillis: 1}}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := Parse([]byte(test.line))
+			if test.wantError != "" {
+				if !errors.Is(err, ErrBadMessage) || !strings.Contains(err.Error(), test.wantError) {
+					t.Fatalf("Parse: error %v, want ErrBadMessage with %q", err, test.wantError)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatalf("Parse: %v", err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("Parse (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestReaderGoesOnAfterALineThatIsTooLong(t *testing.T) {
+	input := `{"signal":{"name":"` + strings.Repeat("x", 3*MaxLine) + "\"}}\n" + `{"release":{}}` + "\n"
+	reader := NewReader(strings.NewReader(input))
+	if _, err := reader.Read(); !errors.Is(err, ErrBadMessage) || !strings.Contains(err.Error(), "longer than") {
+		t.Fatalf("first line: error %v, want one that says it is too long", err)
+	}
+	message, err := reader.Read()
+	if err != nil || message.Release == nil {
+		t.Fatalf("second line: %+v, %v, want release", message, err)
+	}
+	if _, err := reader.Read(); !errors.Is(err, io.EOF) {
+		t.Fatalf("after the last line: %v, want EOF", err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(`{"renew":{"lease_millis":15000}}`))
+	f.Add([]byte(`{"hello":{"version":1,"job_id":"j","pid":4,"start_time":7}}`))
+	f.Add([]byte(`{"exited":{"job_id":"j","outcome":"exited","statistics":{"cumulative_max_memory":1e300}}}`))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		message, err := Parse(line)
+		if err != nil {
+			return
+		}
+		again, err := message.Line()
+		if err != nil {
+			return
+		}
+		back, err := Parse(bytes.TrimSpace(again))
+		if err != nil {
+			t.Fatalf("Parse(%q): %v", again, err)
+		}
+		if diff := cmp.Diff(message, back); diff != "" {
+			t.Errorf("after a round trip (-was +is):\n%s", diff)
+		}
+	})
+}
+
+func validSpec() Spec {
+	return Spec{Version: Version, JobID: "j", Argv: []string{"true"}, Workspace: "/w", OutputFolder: "/o",
+		LeaseMillis: 1, SamplePeriodMillis: 1}
+}
+
+func TestParseSpec(t *testing.T) {
+	tests := map[string]struct {
+		change    func(*Spec)
+		wantError string
+	}{
+		"the smallest one":               {change: func(*Spec) {}},
+		"another version":                {change: func(s *Spec) { s.Version = 9 }, wantError: "version: 9"},
+		"no command":                     {change: func(s *Spec) { s.Argv = nil }, wantError: "argv: is empty"},
+		"a program without a name":       {change: func(s *Spec) { s.Argv = []string{"", "x"} }, wantError: "name is empty"},
+		"argv and shell":                 {change: func(s *Spec) { s.Shell = "true" }, wantError: "shell: set beside argv"},
+		"a zero byte in an argument":     {change: func(s *Spec) { s.Argv = []string{"a\x00b"} }, wantError: "zero byte"},
+		"a variable without a value":     {change: func(s *Spec) { s.Environment = []string{"PATH"} }, wantError: "NAME=value"},
+		"a variable without a name":      {change: func(s *Spec) { s.Environment = []string{"=x"} }, wantError: "NAME=value"},
+		"a negative memory limit":        {change: func(s *Spec) { s.MemoryLimit = -1 }, wantError: "negative"},
+		"a negative cpu limit":           {change: func(s *Spec) { s.CPULimit = -0.5 }, wantError: "cpu_limit: -0.5"},
+		"a weight beyond the kernel's":   {change: func(s *Spec) { s.CPUWeight = 10001 }, wantError: "cpu_weight: 10001"},
+		"no lease":                       {change: func(s *Spec) { s.LeaseMillis = 0 }, wantError: "lease_millis"},
+		"half of the v1 groups":          {change: func(s *Spec) { s.Cgroups = Placement{Unified: "/u", Memory: "/m"} }, wantError: "set together"},
+		"v1 groups without the v2 group": {change: func(s *Spec) { s.Cgroups = Placement{Memory: "/m", CPU: "/c", Pids: "/p"} }, wantError: "unified"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			spec := validSpec()
+			test.change(&spec)
+			data, err := json.Marshal(spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := ParseSpec(data)
+			if test.wantError != "" {
+				if err == nil || !strings.Contains(err.Error(), test.wantError) {
+					t.Fatalf("ParseSpec: error %v, want %q", err, test.wantError)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatalf("ParseSpec: %v", err)
+			}
+			if diff := cmp.Diff(&spec, got); diff != "" {
+				t.Errorf("ParseSpec (-want +got):\n%s", diff)
+			}
+		})
+	}
+	if _, err := ParseSpec([]byte(`{"version":1,"colour":"red"}`)); err == nil || !strings.Contains(err.Error(), `"colour"`) {
+		t.Errorf("unknown field: error %v, want its name", err)
+	}
+}

@@ -1,0 +1,111 @@
+package proxyproto
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Outcome says how a job ended. The first cause counts: a job that is stopped
+// and then exits with 0 was stopped.
+type Outcome string
+
+// The ways in which a job ends.
+const (
+	// OutcomeExited: the command ended by itself, with Result.ExitCode.
+	OutcomeExited Outcome = "exited"
+	// OutcomeSignaled: a signal that Weir did not send to end the job killed
+	// the command: Result.Signal.
+	OutcomeSignaled Outcome = "signaled"
+	// OutcomeStartFailed: the system refused to start the command.
+	OutcomeStartFailed Outcome = "start_failed"
+	// OutcomeMemoryLimitExceeded: the job wanted more than its memory limit.
+	OutcomeMemoryLimitExceeded Outcome = "memory_limit_exceeded"
+	// OutcomeTimeLimitExceeded: the job ran longer than its time limit.
+	OutcomeTimeLimitExceeded Outcome = "time_limit_exceeded"
+	// OutcomeStopped: the agent stopped it, for Result.Reason.
+	OutcomeStopped Outcome = "stopped"
+	// OutcomeLeaseExpired: the agent did not renew the lease in time.
+	OutcomeLeaseExpired Outcome = "lease_expired"
+	// OutcomeProxyFailed: the proxy went away, and took the job with it. The
+	// agent says so; a proxy never does.
+	OutcomeProxyFailed Outcome = "proxy_failed"
+)
+
+// Result is the end of a job.
+type Result struct {
+	JobID   string  `json:"job_id"`
+	Outcome Outcome `json:"outcome"`
+	// Reason is the stop's reason.
+	Reason string `json:"reason,omitempty"`
+	// Error says more about an outcome that needs it, for people.
+	Error string `json:"error,omitempty"`
+
+	// ExitCode and Signal are how the root process really ended, whatever
+	// the outcome. ExitCode is -1 when it did not exit by itself.
+	ExitCode int    `json:"exit_code"`
+	Signal   string `json:"signal,omitempty"`
+	// Pid is the root process; 0 when it never started.
+	Pid int `json:"pid,omitempty"`
+
+	StartTime time.Time `json:"start_time"`
+	EndTime   time.Time `json:"end_time"`
+	// DurationMicros is measured on a monotonic clock.
+	DurationMicros int64 `json:"duration_micros"`
+
+	// Memory is set with OutcomeMemoryLimitExceeded.
+	Memory     *MemoryExcess `json:"memory,omitempty"`
+	Statistics Statistics    `json:"statistics"`
+}
+
+// Duration is DurationMicros as a duration.
+func (r *Result) Duration() time.Duration {
+	return time.Duration(r.DurationMicros) * time.Microsecond
+}
+
+// MemoryExcess says what a job used when it met its memory limit, in bytes.
+type MemoryExcess struct {
+	Usage int64 `json:"usage"`
+	Limit int64 `json:"limit"`
+	// Biggest are the biggest processes last seen, biggest first.
+	Biggest []ProcessMemory `json:"biggest,omitempty"`
+}
+
+// String names usage, limit and the biggest processes.
+func (m *MemoryExcess) String() string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "used %d of %d bytes", m.Usage, m.Limit)
+	for i, process := range m.Biggest {
+		separator := ", "
+		if i == 0 {
+			separator = "; biggest: "
+		}
+		fmt.Fprintf(&text, "%s%s (pid %d, %d bytes)", separator, process.Name, process.Pid, process.Bytes)
+	}
+	return text.String()
+}
+
+// ProcessMemory is the memory of one process, in bytes.
+type ProcessMemory struct {
+	Pid   int    `json:"pid"`
+	Name  string `json:"name"`
+	Bytes int64  `json:"bytes"`
+}
+
+// Statistics are the measures of a job.
+type Statistics struct {
+	// MaxMemory is the most memory seen in use, in bytes, without what the
+	// kernel can take back (clean file pages).
+	MaxMemory int64 `json:"max_memory"`
+	// CumulativeMaxMemory is the integral of MaxMemory so far over time, in
+	// bytes x seconds.
+	CumulativeMaxMemory float64 `json:"cumulative_max_memory"`
+	CPUUserMicros       int64   `json:"cpu_user_micros"`
+	CPUSystemMicros     int64   `json:"cpu_system_micros"`
+	// StdoutBytes and StderrBytes count what the job wrote; the dropped part
+	// is no longer kept.
+	StdoutBytes        int64 `json:"stdout_bytes"`
+	StdoutDroppedBytes int64 `json:"stdout_dropped_bytes"`
+	StderrBytes        int64 `json:"stderr_bytes"`
+	StderrDroppedBytes int64 `json:"stderr_dropped_bytes"`
+}

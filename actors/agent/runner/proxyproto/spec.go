@@ -1,0 +1,157 @@
+package proxyproto
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// MaxMillis limits every duration, in milliseconds: ten years, far below what a
+// time.Duration can hold.
+const MaxMillis = 10 * 365 * 24 * 3600 * 1000
+
+// Spec is a job as its proxy runs it. The agent has filled in every default.
+type Spec struct {
+	Version int    `json:"version"`
+	JobID   string `json:"job_id"`
+
+	// Argv is the program and its arguments; Shell is a command for
+	// /bin/sh -c. Exactly one is set.
+	Argv  []string `json:"argv,omitempty"`
+	Shell string   `json:"shell,omitempty"`
+	// Environment is the whole environment, as NAME=value.
+	Environment []string `json:"environment"`
+	// Workspace is the working directory.
+	Workspace string `json:"workspace"`
+
+	// CPULimit is in cores and enforced as a quota; CPUWeight, 1 to 10000
+	// where 100 is usual, says who yields when the machine is full. 0: none.
+	CPULimit  float64 `json:"cpu_limit,omitempty"`
+	CPUWeight int     `json:"cpu_weight,omitempty"`
+	// MemoryLimit is in bytes, PidsLimit in processes and threads. 0: none.
+	MemoryLimit int64 `json:"memory_limit,omitempty"`
+	PidsLimit   int   `json:"pids_limit,omitempty"`
+	// TimeLimitMillis ends the job so long after its start. 0: none.
+	TimeLimitMillis int64 `json:"time_limit_millis,omitempty"`
+	// LeaseMillis ends the job unless it is renewed.
+	LeaseMillis int64 `json:"lease_millis"`
+	// SamplePeriodMillis is the time between two samples.
+	SamplePeriodMillis int64 `json:"sample_period_millis"`
+
+	// OutputFolder takes standard output and error, bounded by these bytes.
+	OutputFolder string `json:"output_folder"`
+	StdoutLimit  int64  `json:"stdout_limit"`
+	StderrLimit  int64  `json:"stderr_limit"`
+
+	Cgroups Placement `json:"cgroups"`
+}
+
+// Placement names the cgroup directories of one job, or of all jobs of a node.
+// Empty: there are no cgroups to use.
+type Placement struct {
+	// Unified is in the v2 hierarchy. Alone it means that the controllers
+	// are there too.
+	Unified string `json:"unified,omitempty"`
+	// Memory, CPU and Pids are in v1 hierarchies. Set all or none.
+	Memory string `json:"memory,omitempty"`
+	CPU    string `json:"cpu,omitempty"`
+	Pids   string `json:"pids,omitempty"`
+}
+
+// Validate says what is wrong with s, if something is.
+func (s *Spec) Validate() error {
+	switch {
+	case s.Version != Version:
+		return fmt.Errorf("version: %d, this proxy speaks %d", s.Version, Version)
+	case s.JobID == "":
+		return errors.New("job_id: is empty")
+	case len(s.Argv) == 0 && s.Shell == "":
+		return errors.New("argv: is empty, and so is shell")
+	case len(s.Argv) > 0 && s.Shell != "":
+		return errors.New("shell: set beside argv, one of both runs")
+	case len(s.Argv) > 0 && s.Argv[0] == "":
+		return errors.New("argv: the program's name is empty")
+	case s.Workspace == "":
+		return errors.New("workspace: is empty")
+	case s.OutputFolder == "":
+		return errors.New("output_folder: is empty")
+	case s.LeaseMillis <= 0 || s.LeaseMillis > MaxMillis:
+		return fmt.Errorf("lease_millis: %d, must be between 1 and %d", s.LeaseMillis, int64(MaxMillis))
+	case s.SamplePeriodMillis <= 0 || s.SamplePeriodMillis > MaxMillis:
+		return fmt.Errorf("sample_period_millis: %d, must be between 1 and %d", s.SamplePeriodMillis, int64(MaxMillis))
+	case s.TimeLimitMillis > MaxMillis:
+		return fmt.Errorf("time_limit_millis: %d, must be at most %d", s.TimeLimitMillis, int64(MaxMillis))
+	case !(s.CPULimit >= 0) || s.CPULimit > 1e6:
+		return fmt.Errorf("cpu_limit: %g cores, must be between 0 (none) and 1e6", s.CPULimit)
+	case s.CPUWeight < 0 || s.CPUWeight > 10000:
+		return fmt.Errorf("cpu_weight: %d, must be between 0 (none) and 10000", s.CPUWeight)
+	case s.MemoryLimit < 0, s.PidsLimit < 0, s.TimeLimitMillis < 0, s.StdoutLimit < 0, s.StderrLimit < 0:
+		return errors.New("memory_limit, pids_limit, time_limit_millis, stdout_limit, stderr_limit: one is negative")
+	}
+	for _, text := range append(append([]string{s.Shell}, s.Argv...), s.Environment...) {
+		if strings.IndexByte(text, 0) >= 0 {
+			return fmt.Errorf("argv, shell, environment: %.40q holds a zero byte", text)
+		}
+	}
+	for _, variable := range s.Environment {
+		if strings.IndexByte(variable, '=') <= 0 {
+			return fmt.Errorf("environment: %.40q is not NAME=value", variable)
+		}
+	}
+	return s.Cgroups.validate()
+}
+
+func (p Placement) validate() error {
+	v1 := 0
+	for _, folder := range []string{p.Memory, p.CPU, p.Pids} {
+		if folder != "" {
+			v1++
+		}
+	}
+	switch {
+	case v1 != 0 && v1 != 3:
+		return errors.New("cgroups: memory, cpu and pids must be set together")
+	case v1 == 3 && p.Unified == "":
+		return errors.New("cgroups: unified is not set beside memory, cpu and pids")
+	}
+	return nil
+}
+
+// None says that there are no cgroups to use.
+func (p Placement) None() bool { return p.Unified == "" }
+
+// Hybrid says that limits are in v1 hierarchies.
+func (p Placement) Hybrid() bool { return p.Memory != "" }
+
+// ParseSpec reads and validates a Spec; an unknown field is an error.
+func ParseSpec(data []byte) (*Spec, error) {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	spec := new(Spec)
+	if err := decoder.Decode(spec); err != nil {
+		return nil, fmt.Errorf("parse job spec: %w", err)
+	}
+	if decoder.More() {
+		return nil, errors.New("parse job spec: there is more after its end")
+	}
+	if err := spec.Validate(); err != nil {
+		return nil, fmt.Errorf("validate job spec: %w", err)
+	}
+	return spec, nil
+}
+
+// Lease is LeaseMillis as a duration.
+func (s *Spec) Lease() time.Duration { return time.Duration(s.LeaseMillis) * time.Millisecond }
+
+// TimeLimit is TimeLimitMillis as a duration.
+func (s *Spec) TimeLimit() time.Duration {
+	return time.Duration(s.TimeLimitMillis) * time.Millisecond
+}
+
+// SamplePeriod is SamplePeriodMillis as a duration.
+func (s *Spec) SamplePeriod() time.Duration {
+	return time.Duration(s.SamplePeriodMillis) * time.Millisecond
+}

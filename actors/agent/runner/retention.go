@@ -1,0 +1,95 @@
+package runner
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"time"
+
+	"weir/actors/agent/runner/output"
+)
+
+// retained is the output of finished jobs, oldest first.
+type retained struct {
+	jobs  []retainedJob
+	bytes int64
+}
+
+type retainedJob struct {
+	id    string
+	bytes int64
+}
+
+// add puts a job that has just finished behind the others.
+func (r *retained) add(id string, bytes int64) {
+	r.jobs = append(r.jobs, retainedJob{id: id, bytes: bytes})
+	r.bytes += bytes
+}
+
+// excess takes out the jobs that are beyond the limits and returns their ids.
+func (r *retained) excess(limit Retain) []string {
+	var ids []string
+	for len(r.jobs) > 0 && (len(r.jobs) > limit.Jobs || r.bytes > limit.Bytes) {
+		ids = append(ids, r.jobs[0].id)
+		r.bytes -= r.jobs[0].bytes
+		r.jobs = r.jobs[1:]
+	}
+	return ids
+}
+
+// findRetained reads what an earlier life of the agent has kept.
+func findRetained(folder string) (retained, error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return retained{}, fmt.Errorf("find kept output: %w", err)
+	}
+	changed := make(map[string]time.Time)
+	var found retained
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if err != nil {
+			return retained{}, fmt.Errorf("find kept output: %w", err)
+		}
+		size, err := output.Size(filepath.Join(folder, entry.Name()))
+		if err != nil {
+			return retained{}, fmt.Errorf("find kept output: %w", err)
+		}
+		changed[entry.Name()] = info.ModTime()
+		found.add(entry.Name(), size)
+	}
+	sort.Slice(found.jobs, func(i, j int) bool {
+		a, b := found.jobs[i].id, found.jobs[j].id
+		if !changed[a].Equal(changed[b]) {
+			return changed[a].Before(changed[b])
+		}
+		return a < b
+	})
+	return found, nil
+}
+
+// finish turns a released job into kept output.
+func (r *Runner) finish(job *Job) error {
+	size, err := output.Size(r.paths.output(job.id))
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.jobs[job.id] != job {
+		return nil
+	}
+	delete(r.jobs, job.id)
+	r.retained.add(job.id, size)
+	return r.retain()
+}
+
+// retain removes the output that is beyond the limits.
+func (r *Runner) retain() error {
+	for _, id := range r.retained.excess(r.config.Retain) {
+		if err := os.RemoveAll(r.paths.output(id)); err != nil {
+			return fmt.Errorf("drop output of job %s: %w", id, err)
+		}
+	}
+	return nil
+}

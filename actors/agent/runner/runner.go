@@ -1,0 +1,254 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/actors/agent/runner/cgroup"
+	"weir/actors/agent/runner/output"
+)
+
+var (
+	// ErrClosed is returned once the Runner has been closed.
+	ErrClosed = errors.New("runner is closed")
+	// ErrInUse is returned by Open when another process uses the same root, or
+	// the same node name on this machine.
+	ErrInUse = errors.New("in use by another agent")
+	// ErrJobExists is returned by Start for an id that was used before.
+	ErrJobExists = errors.New("job exists")
+	// ErrOutputGone is returned for the output of a job that is not kept any
+	// more, or that never was on this node.
+	ErrOutputGone = errors.New("output is not kept any more")
+	// ErrUnreachable is returned when a job's proxy cannot be told something
+	// now. It has a lease; if it stays so, the job ends.
+	ErrUnreachable = errors.New("job's proxy cannot be reached")
+)
+
+// Runner runs jobs. Its methods may be called by several goroutines.
+type Runner struct {
+	config Config
+	paths  layout
+	locks  []func() error
+
+	mu       sync.Mutex
+	jobs     map[string]*Job
+	retained retained
+	closed   bool
+}
+
+// Open ends what an earlier life of the agent has left behind and returns a
+// Runner without jobs. Output that is still kept can be read.
+func Open(config Config) (*Runner, error) {
+	if err := config.Validate(); err != nil {
+		return nil, fmt.Errorf("open runner: %w", err)
+	}
+	root, err := filepath.Abs(config.Root)
+	if err != nil {
+		return nil, fmt.Errorf("open runner: %w", err)
+	}
+	config.Root = root
+	r := &Runner{config: config, paths: layout{root: root}, jobs: make(map[string]*Job)}
+	if err := r.open(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open runner: %w", err), r.unlock())
+	}
+	return r, nil
+}
+
+func (r *Runner) open() error {
+	for _, folder := range []string{r.config.Root, r.paths.jobs(), r.paths.outputs()} {
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			return err
+		}
+	}
+	if err := r.lock(); err != nil {
+		return err
+	}
+	if err := r.removeLeftovers(); err != nil {
+		return err
+	}
+	var err error
+	r.retained, err = findRetained(r.paths.outputs())
+	if err != nil {
+		return err
+	}
+	return r.retain()
+}
+
+// lock keeps other agents away from the root and from the node's groups.
+func (r *Runner) lock() error {
+	file, err := os.OpenFile(r.paths.lock(), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	r.locks = append(r.locks, file.Close)
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return fmt.Errorf("%s: %w", r.config.Root, ErrInUse)
+		}
+		return fmt.Errorf("lock %s: %w", r.config.Root, err)
+	}
+	if err := cgroup.Prepare(r.config.Cgroups.Node); err != nil {
+		return err
+	}
+	unlock, err := cgroup.Lock(r.config.Cgroups.Node)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return fmt.Errorf("node name %q: %w on this machine", r.config.NodeName, ErrInUse)
+	}
+	if err != nil {
+		return err
+	}
+	r.locks = append(r.locks, unlock)
+	return nil
+}
+
+func (r *Runner) unlock() error {
+	var errs []error
+	for _, unlock := range slices.Backward(r.locks) {
+		errs = append(errs, unlock())
+	}
+	r.locks = nil
+	return errors.Join(errs...)
+}
+
+// Start starts a job. It returns as soon as the job's proxy has been started;
+// what becomes of the command is told by Job.Events. An error means that
+// nothing was started and nothing is left.
+func (r *Runner) Start(ctx context.Context, spec JobSpec) (*Job, error) {
+	proxySpec, err := spec.forProxy(&r.config, r.paths)
+	if err != nil {
+		return nil, fmt.Errorf("start job %.60q: %w", spec.ID, err)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("start job %s: %w", spec.ID, err)
+	}
+	job, err := r.reserve(spec.ID)
+	if err != nil {
+		return nil, fmt.Errorf("start job %s: %w", spec.ID, err)
+	}
+	if err := job.start(proxySpec); err != nil {
+		r.forget(job)
+		close(job.events)
+		close(job.ended)
+		return nil, fmt.Errorf("start job %s: %w", spec.ID, errors.Join(err, job.removeFiles(), os.RemoveAll(r.paths.output(spec.ID))))
+	}
+	go job.run()
+	return job, nil
+}
+
+// reserve takes the id.
+func (r *Runner) reserve(id string) (*Job, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil, ErrClosed
+	}
+	if _, exists := r.jobs[id]; exists {
+		return nil, ErrJobExists
+	}
+	if _, err := os.Lstat(r.paths.output(id)); err == nil {
+		return nil, fmt.Errorf("%w: its output is kept", ErrJobExists)
+	}
+	job := newJob(r, id)
+	r.jobs[id] = job
+	return job, nil
+}
+
+func (r *Runner) forget(job *Job) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.jobs, job.id)
+}
+
+// Job returns a job that has not been released, or nil.
+func (r *Runner) Job(id string) *Job {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.jobs[id]
+}
+
+// Jobs returns the jobs that have not been released, ordered by id.
+func (r *Runner) Jobs() []*Job {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.SortedFunc(maps.Values(r.jobs), func(a, b *Job) int { return strings.Compare(a.id, b.id) })
+}
+
+// RenewAll lets all jobs live so much longer. Call it each time the agent knows
+// that its own lease goes on, well within the time of the last one.
+func (r *Runner) RenewAll(lease time.Duration) {
+	for _, job := range r.Jobs() {
+		if err := job.renew(lease); err != nil {
+			r.config.Logger.Warn("lease of job not renewed", "job", job.id, "error", err)
+		}
+	}
+}
+
+// OutputPart is a piece of a job's output.
+type OutputPart struct {
+	output.Part
+	// End says that the job has ended and that nothing follows Data.
+	End bool
+}
+
+// ReadOutput returns at most limit bytes of "stdout" or "stderr" of a job from
+// offset on, as package output's Read does, while the job runs and after.
+func (r *Runner) ReadOutput(job, stream string, offset, limit int64) (OutputPart, error) {
+	if err := checkName("job", job); err != nil {
+		return OutputPart{}, fmt.Errorf("read output: %w", err)
+	}
+	if stream != "stdout" && stream != "stderr" {
+		return OutputPart{}, fmt.Errorf("read output of job %s: no stream %.20q, want stdout or stderr", job, stream)
+	}
+	// Ask before reading: what a job writes before its end is then there.
+	running := r.Job(job)
+	ended := running == nil || running.Result() != nil
+	part, err := output.Read(r.paths.output(job), stream, offset, limit)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = ErrOutputGone
+	}
+	if err != nil {
+		return OutputPart{}, fmt.Errorf("read output of job %s: %w", job, err)
+	}
+	return OutputPart{Part: part, End: ended && part.Next == part.Total}, nil
+}
+
+// Close ends all jobs and removes all but the kept output. Each job's Events
+// tells of its end. It may be called twice.
+func (r *Runner) Close() error {
+	r.mu.Lock()
+	if r.closed {
+		r.mu.Unlock()
+		return nil
+	}
+	r.closed = true
+	r.mu.Unlock()
+
+	jobs := r.Jobs()
+	for _, job := range jobs {
+		<-job.tried
+		if err := job.Stop("the agent is closing", 0); err != nil {
+			job.killProxy()
+		}
+	}
+	var errs []error
+	for _, job := range jobs {
+		<-job.ended
+		errs = append(errs, job.Release())
+	}
+	errs = append(errs, cgroup.RemoveNode(r.config.Cgroups.Node), r.unlock())
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("close runner: %w", err)
+	}
+	return nil
+}

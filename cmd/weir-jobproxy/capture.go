@@ -1,0 +1,68 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"weir/actors/agent/runner/output"
+)
+
+// drainTime is how long output may still come after every process of the job
+// has gone: somebody outside may hold the pipe open.
+const drainTime = 2 * time.Second
+
+// copyBuffer is the size of a pipe, so one read empties it.
+const copyBuffer = 64 << 10
+
+// capture carries one output stream from its pipe to its files.
+type capture struct {
+	reader *os.File
+	writer *output.Writer
+	done   chan struct{}
+
+	written, dropped atomic.Int64
+}
+
+// startCapture returns the capture and the end of the pipe for the job.
+func startCapture(folder, stream string, limit int64) (*capture, *os.File, error) {
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	c := &capture{reader: reader, writer: output.NewWriter(folder, stream, limit), done: make(chan struct{})}
+	go c.copy()
+	return c, writer, nil
+}
+
+func (c *capture) copy() {
+	defer close(c.done)
+	buffer := make([]byte, copyBuffer)
+	for {
+		n, err := c.reader.Read(buffer)
+		if n > 0 {
+			_, _ = c.writer.Write(buffer[:n]) // it never refuses
+			c.written.Store(c.writer.Written())
+			c.dropped.Store(c.writer.Dropped())
+		}
+		if err != nil {
+			if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrDeadlineExceeded) {
+				complain(err)
+			}
+			break
+		}
+	}
+	if err := errors.Join(c.writer.Close(), c.reader.Close()); err != nil {
+		complain(err)
+	}
+}
+
+// finish waits for the last output.
+func (c *capture) finish() {
+	if err := c.reader.SetReadDeadline(time.Now().Add(drainTime)); err != nil && !errors.Is(err, os.ErrClosed) {
+		complain(err)
+	}
+	<-c.done
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+
+	"golang.org/x/sys/unix"
+
+	"weir/actors/agent/runner/proctree"
+	"weir/actors/agent/runner/proxyproto"
+)
+
+// heapLimit, in bytes, makes the collector work harder rather than let the
+// proxy grow: its live data is a few hundred kilobytes.
+const heapLimit = 4 << 20
+
+func main() {
+	// One processor is enough, and each costs memory.
+	runtime.GOMAXPROCS(1)
+	debug.SetGCPercent(25)
+	debug.SetMemoryLimit(heapLimit)
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: weir-jobproxy FOLDER\n\nRuns the job whose spec.json is in FOLDER. A node agent starts it; it is of no use by hand.")
+		os.Exit(2)
+	}
+	if err := run(os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, "weir-jobproxy:", err)
+		os.Exit(1)
+	}
+}
+
+func run(folder string) error {
+	data, err := os.ReadFile(filepath.Join(folder, proxyproto.SpecFile))
+	if err != nil {
+		return fmt.Errorf("read job spec: %w", err)
+	}
+	spec, err := proxyproto.ParseSpec(data)
+	if err != nil {
+		return err
+	}
+	listener, err := inheritedListener()
+	if err != nil {
+		return err
+	}
+	// From here on a later life of the agent can find this process.
+	self, err := proctree.Read(os.Getpid())
+	if err != nil {
+		return err
+	}
+	if err := writeDurably(folder, proxyproto.IdentityFile, self.Identity); err != nil {
+		return err
+	}
+	// Orphans of the job become children of the proxy, not of init.
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("become the foster parent of orphans: %w", err)
+	}
+	// A terminal's Ctrl-C or a vanished session is no reason to end the job.
+	signal.Ignore(unix.SIGINT, unix.SIGHUP, unix.SIGPIPE)
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, unix.SIGTERM)
+
+	s := newSupervisor(folder, spec, self.Identity, newServer(listener), told)
+	s.run()
+	return nil
+}
+
+// inheritedListener is the socket that the agent opened.
+func inheritedListener() (net.Listener, error) {
+	file := os.NewFile(proxyproto.ListenerDescriptor, proxyproto.SocketFile)
+	listener, err := net.FileListener(file)
+	if err != nil {
+		return nil, fmt.Errorf("listen on descriptor %d: %w", proxyproto.ListenerDescriptor, err)
+	}
+	if err := file.Close(); err != nil {
+		return nil, fmt.Errorf("listen on descriptor %d: %w", proxyproto.ListenerDescriptor, err)
+	}
+	return listener, nil
+}

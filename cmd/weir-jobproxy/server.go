@@ -1,0 +1,116 @@
+package main
+
+import (
+	"errors"
+	"net"
+	"time"
+
+	"weir/actors/agent/runner/proxyproto"
+)
+
+const (
+	// outbox is how many messages wait for a slow agent. When it is full the
+	// connection is closed: the agent comes back and is told all that counts.
+	outbox = 32
+	// writeTimeout limits how long one message may take.
+	writeTimeout = 10 * time.Second
+)
+
+// request is what a connection has to say to the supervisor: that it is new
+// (neither message nor error), a message, or a line that is none.
+type request struct {
+	from    *connection
+	message proxyproto.Message
+	err     error
+	opened  bool
+}
+
+// server accepts connections and passes on what they say.
+type server struct {
+	listener net.Listener
+	requests chan request
+}
+
+func newServer(listener net.Listener) *server {
+	s := &server{listener: listener, requests: make(chan request)}
+	go s.accept()
+	return s
+}
+
+func (s *server) accept() {
+	for {
+		conn, err := s.listener.Accept()
+		if err != nil {
+			return
+		}
+		c := &connection{conn: conn, out: make(chan []byte, outbox), closed: make(chan struct{})}
+		s.requests <- request{from: c, opened: true}
+		go c.write()
+		go s.read(c)
+	}
+}
+
+func (s *server) read(c *connection) {
+	reader := proxyproto.NewReader(c.conn)
+	for {
+		message, err := reader.Read()
+		if err != nil && !errors.Is(err, proxyproto.ErrBadMessage) {
+			return
+		}
+		select {
+		case s.requests <- request{from: c, message: message, err: err}:
+		case <-c.closed:
+			return
+		}
+	}
+}
+
+// connection is an agent that listens. send and close are the supervisor's.
+type connection struct {
+	conn     net.Conn
+	out      chan []byte
+	closed   chan struct{}
+	isClosed bool
+}
+
+// send queues a message; it never waits.
+func (c *connection) send(message proxyproto.Message) {
+	if c == nil || c.isClosed {
+		return
+	}
+	line, err := message.Line()
+	if err != nil {
+		complain(err)
+		return
+	}
+	select {
+	case c.out <- line:
+	default:
+		c.close()
+	}
+}
+
+func (c *connection) close() {
+	if c != nil && !c.isClosed {
+		c.isClosed = true
+		close(c.closed)
+		_ = c.conn.Close()
+	}
+}
+
+func (c *connection) write() {
+	for {
+		select {
+		case <-c.closed:
+			return
+		case line := <-c.out:
+			_ = c.conn.SetWriteDeadline(time.Now().Add(writeTimeout))
+			if _, err := c.conn.Write(line); err != nil {
+				// The reader of this connection sees the end too; the next
+				// connection is told everything again.
+				_ = c.conn.Close()
+				return
+			}
+		}
+	}
+}
