@@ -1,0 +1,234 @@
+package raftstore
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/hashicorp/raft"
+	"google.golang.org/protobuf/proto"
+
+	"weir/messages/commandpb"
+	"weir/raftstore/command"
+)
+
+// call is one Propose: commands that stay together and in order.
+type call struct {
+	commands int
+	// entry is an encoded log entry with the commands. Log entries joined end to
+	// end are a log entry with all their commands.
+	entry   []byte
+	outcome chan outcome
+}
+
+type outcome struct {
+	results []*commandpb.Result
+	err     error
+}
+
+// callQueue holds calls in order until a log entry takes them.
+type callQueue struct {
+	mu                    sync.Mutex
+	filled                *sync.Cond
+	calls                 []*call
+	commands, bytes       int
+	maxCommands, maxBytes int
+	closed                bool
+}
+
+func newCallQueue(maxCommands, maxBytes int) *callQueue {
+	q := &callQueue{maxCommands: maxCommands, maxBytes: maxBytes}
+	q.filled = sync.NewCond(&q.mu)
+	return q
+}
+
+func (q *callQueue) push(c *call) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case q.closed:
+		return fmt.Errorf("store: %w", ErrClosed)
+	case q.commands+c.commands > q.maxCommands && q.commands > 0:
+		return fmt.Errorf("%w: %d commands wait, the limit is %d (queue commands): try again later", ErrOverloaded, q.commands, q.maxCommands)
+	case q.bytes+len(c.entry) > q.maxBytes:
+		return fmt.Errorf("%w: %d bytes of commands wait, the limit is %d (queue bytes): try again later", ErrOverloaded, q.bytes, q.maxBytes)
+	}
+	q.calls = append(q.calls, c)
+	q.commands += c.commands
+	q.bytes += len(c.entry)
+	q.filled.Signal()
+	return nil
+}
+
+// withdraw takes c out again and reports whether it was still there.
+func (q *callQueue) withdraw(c *call) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i, waiting := range q.calls {
+		if waiting == c {
+			q.calls = append(q.calls[:i], q.calls[i+1:]...)
+			q.commands -= c.commands
+			q.bytes -= len(c.entry)
+			return true
+		}
+	}
+	return false
+}
+
+// take waits for calls and returns as many as fit within the limits, at least
+// one. It returns none when the queue is closed.
+func (q *callQueue) take(maxCommands, maxBytes int) []*call {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.calls) == 0 && !q.closed {
+		q.filled.Wait()
+	}
+	n, commands, bytes := 0, 0, 0
+	for _, c := range q.calls {
+		if n > 0 && (commands+c.commands > maxCommands || bytes+len(c.entry) > maxBytes) {
+			break
+		}
+		n, commands, bytes = n+1, commands+c.commands, bytes+len(c.entry)
+	}
+	taken := q.calls[:n:n]
+	q.calls = q.calls[n:]
+	q.commands -= commands
+	q.bytes -= bytes
+	return taken
+}
+
+// waiting counts the commands in the queue.
+func (q *callQueue) waiting() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.commands
+}
+
+// close refuses further calls and those that still wait.
+func (q *callQueue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	for _, c := range q.calls {
+		c.outcome <- outcome{err: fmt.Errorf("store: %w", ErrClosed)}
+	}
+	q.calls, q.commands, q.bytes = nil, 0, 0
+	q.filled.Broadcast()
+}
+
+// flight is a log entry under way and the calls in it.
+type flight struct {
+	future raft.ApplyFuture
+	calls  []*call
+}
+
+// batcher puts waiting calls into log entries. While entries are in flight calls
+// gather, and leave together in the next one.
+type batcher struct {
+	queue       *callQueue
+	maxCommands int
+	maxBytes    int
+	// append hands an entry to the log; the future tells what became of it.
+	append func(entry []byte) raft.ApplyFuture
+	// explain turns an error of the future into what the caller gets.
+	explain func(error) error
+
+	// slots bounds the entries in flight.
+	slots   chan struct{}
+	flights chan flight
+	done    chan struct{}
+}
+
+func newBatcher(cfg Config, appendEntry func([]byte) raft.ApplyFuture, explain func(error) error) *batcher {
+	b := &batcher{
+		queue:       newCallQueue(cfg.QueueCommands, cfg.QueueBytes),
+		maxCommands: cfg.BatchMaxCommands,
+		maxBytes:    cfg.BatchMaxBytes,
+		append:      appendEntry,
+		explain:     explain,
+		slots:       make(chan struct{}, cfg.EntriesInFlight),
+		flights:     make(chan flight, cfg.EntriesInFlight),
+		done:        make(chan struct{}),
+	}
+	go b.send()
+	go b.receive()
+	return b
+}
+
+// send ends when the queue is closed.
+func (b *batcher) send() {
+	defer close(b.flights)
+	for {
+		b.slots <- struct{}{}
+		calls := b.queue.take(b.maxCommands, b.maxBytes)
+		if len(calls) == 0 {
+			return
+		}
+		entry := calls[0].entry
+		for _, c := range calls[1:] {
+			entry = append(entry, c.entry...)
+		}
+		b.flights <- flight{future: b.append(entry), calls: calls}
+	}
+}
+
+// receive ends when the last flight has come in.
+func (b *batcher) receive() {
+	defer close(b.done)
+	for f := range b.flights {
+		err := f.future.Error()
+		if err != nil {
+			err = b.explain(err)
+		}
+		var results []*commandpb.Result
+		if err == nil {
+			results = f.future.Response().([]*commandpb.Result)
+		}
+		for _, c := range f.calls {
+			if err != nil {
+				c.outcome <- outcome{err: err}
+				continue
+			}
+			c.outcome <- outcome{results: results[:c.commands:c.commands]}
+			results = results[c.commands:]
+		}
+		<-b.slots
+	}
+}
+
+// propose queues the call and waits for its outcome, ctx or stopped.
+func (b *batcher) propose(ctx context.Context, c *call, stopped <-chan struct{}) ([]*commandpb.Result, error) {
+	if err := b.queue.push(c); err != nil {
+		return nil, err
+	}
+	select {
+	case o := <-c.outcome:
+		return o.results, o.err
+	case <-ctx.Done():
+		if b.queue.withdraw(c) {
+			return nil, fmt.Errorf("still in the queue: %w", context.Cause(ctx))
+		}
+		return nil, fmt.Errorf("%w: %w", ErrOutcomeUnknown, context.Cause(ctx))
+	case <-stopped:
+		return nil, fmt.Errorf("%w: store: %w", ErrOutcomeUnknown, ErrClosed)
+	}
+}
+
+// newCall encodes commands, which must fit into maxBytes. One that would not
+// decode again is refused here: in the log it would stop every replica.
+func newCall(commands []*commandpb.Command, maxBytes int) (*call, error) {
+	for i, cmd := range commands {
+		if _, err := command.Decode(cmd); err != nil {
+			return nil, fmt.Errorf("command %d of %d: %w", i+1, len(commands), err)
+		}
+	}
+	entry := &commandpb.Entry{Commands: commands}
+	if size := proto.Size(entry); size > maxBytes {
+		return nil, fmt.Errorf("%d commands of %d bytes: %w: the limit is %d (entry bytes)", len(commands), size, ErrTooLarge, maxBytes)
+	}
+	data, err := proto.Marshal(entry)
+	if err != nil {
+		return nil, fmt.Errorf("encode %d commands: %w", len(commands), err)
+	}
+	return &call{commands: len(commands), entry: data, outcome: make(chan outcome, 1)}, nil
+}

@@ -1,0 +1,300 @@
+package raftstore
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+	"go.etcd.io/bbolt"
+)
+
+const (
+	logFile = "raft.db"
+	// logCacheEntries are kept in memory for followers and the state machine;
+	// with full batches 256 MiB.
+	logCacheEntries = 512
+	// openTimeout is how long another process may still hold the folder.
+	openTimeout = 2 * time.Second
+	tmpSuffix   = ".tmp"
+)
+
+var keyReplica = []byte("weir.replica")
+
+// disk is a replica's folder: log, vote and snapshots. A write that fails or
+// does not end is fatal, and nothing is written after it: what a failed fsync
+// left on disk is unknown.
+type disk struct {
+	*raftboltdb.BoltStore
+	snapshots *raft.FileSnapshotStore
+	dir       string
+	stall     time.Duration
+	fatal     func(error)
+	// bootstrapped is set when the folder was empty.
+	bootstrapped bool
+
+	mu     sync.Mutex
+	failed error
+	writes DiskStats
+}
+
+// DiskStats are about writes to the log, fsync included.
+type DiskStats struct {
+	Writes       uint64
+	Total, Worst time.Duration
+}
+
+var (
+	_ raft.LogStore    = (*disk)(nil)
+	_ raft.StableStore = (*disk)(nil)
+)
+
+// openDisk opens the folder of cfg's replica, or makes it, and refuses one that
+// belongs to another replica or has lost a part.
+func openDisk(cfg Config, log *raftLogger) (*disk, error) {
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDisk, err)
+	}
+	path := filepath.Join(cfg.Dir, logFile)
+	bolt, err := raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &bbolt.Options{Timeout: openTimeout}})
+	if errors.Is(err, bbolt.ErrTimeout) {
+		return nil, fmt.Errorf("%w: open %s: another process has it open: stop that one first", ErrDisk, path)
+	} else if err != nil {
+		return nil, fmt.Errorf("%w: open %s: %w", ErrDisk, path, err)
+	}
+	d := &disk{BoltStore: bolt, dir: cfg.Dir, stall: cfg.DiskStall, fatal: cfg.Fatal}
+	if err = d.check(cfg.ReplicaID, log); err == nil {
+		d.bootstrapped, err = d.bootstrap(cfg.InitialPeers)
+	}
+	if err != nil {
+		return nil, errors.Join(err, bolt.Close())
+	}
+	return d, nil
+}
+
+func (d *disk) check(replicaID string, log *raftLogger) error {
+	if err := d.claim(replicaID); err != nil {
+		return err
+	}
+	// One snapshot is kept: going back to an older one could lose entries that
+	// this replica has acknowledged.
+	var err error
+	if d.snapshots, err = raft.NewFileSnapshotStoreWithLogger(d.dir, 1, log); err != nil {
+		return fmt.Errorf("%w: snapshots in %s: %w", ErrDisk, d.dir, err)
+	}
+	newest, err := d.checkSnapshots(filepath.Join(d.dir, "snapshots"))
+	if err != nil {
+		return err
+	}
+	first, err := d.FirstIndex()
+	if err != nil {
+		return fmt.Errorf("%w: first log index: %w", ErrDisk, err)
+	}
+	if first > newest+1 {
+		return fmt.Errorf("%w: %s: the log starts at index %d but the snapshot ends at %d: "+
+			"move the folder away and let the other replicas rebuild this one", ErrDisk, d.dir, first, newest)
+	}
+	return nil
+}
+
+// claim writes the replica's name into an empty folder and compares it after.
+func (d *disk) claim(replicaID string) error {
+	owner, err := d.Get(keyReplica)
+	switch {
+	case errors.Is(err, raftboltdb.ErrKeyNotFound):
+		if err := d.Set(keyReplica, []byte(replicaID)); err != nil {
+			return fmt.Errorf("%w: %w", ErrDisk, err)
+		}
+	case err != nil:
+		return fmt.Errorf("%w: read owner: %w", ErrDisk, err)
+	case string(owner) != replicaID:
+		return fmt.Errorf("%w: %s belongs to replica %q, not to %q: each replica has its own folder",
+			ErrDisk, d.dir, owner, replicaID)
+	}
+	return nil
+}
+
+// checkSnapshots removes what an interrupted snapshot left and returns the index
+// of the newest whole one. Raft passes over one that it cannot read, as if it
+// had never been; here that is an error.
+func (d *disk) checkSnapshots(dir string) (newest uint64, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrDisk, err)
+	}
+	for _, entry := range entries {
+		path := filepath.Join(dir, entry.Name())
+		if strings.HasSuffix(entry.Name(), tmpSuffix) {
+			if err := os.RemoveAll(path); err != nil {
+				return 0, fmt.Errorf("%w: remove unfinished snapshot: %w", ErrDisk, err)
+			}
+			continue
+		}
+		if !entry.IsDir() {
+			continue
+		}
+		var meta raft.SnapshotMeta
+		data, err := os.ReadFile(filepath.Join(path, "meta.json"))
+		if err == nil {
+			err = json.Unmarshal(data, &meta)
+		}
+		if err != nil {
+			return 0, fmt.Errorf("%w: snapshot %s: %w: move the replica's folder away and let the other replicas rebuild this one",
+				ErrDisk, path, err)
+		}
+		newest = max(newest, meta.Index)
+	}
+	return newest, nil
+}
+
+// bootstrap writes the first log entry of a new cluster, which lists its
+// voters, when the folder is empty. Every replica of the cluster writes the same
+// one, so it does not matter which of them do. It reports whether it did.
+func (d *disk) bootstrap(peers []Peer) (bool, error) {
+	snapshots, err := d.snapshots.List()
+	if err != nil {
+		return false, fmt.Errorf("bootstrap: %w", err)
+	}
+	last, err := d.LastIndex()
+	if err != nil {
+		return false, fmt.Errorf("bootstrap: %w", err)
+	}
+	if len(peers) == 0 || last > 0 || len(snapshots) > 0 {
+		return false, nil
+	}
+	var configuration raft.Configuration
+	for _, p := range peers {
+		configuration.Servers = append(configuration.Servers, raft.Server{ID: raft.ServerID(p.ID), Address: raft.ServerAddress(p.Address)})
+	}
+	// A term is there already when a replica died right here, or voted before it
+	// knew its peers.
+	term, err := d.GetUint64([]byte("CurrentTerm"))
+	if err != nil && !errors.Is(err, raftboltdb.ErrKeyNotFound) {
+		return false, fmt.Errorf("bootstrap: read term: %w", err)
+	}
+	if term == 0 {
+		if err := d.SetUint64([]byte("CurrentTerm"), 1); err != nil {
+			return false, fmt.Errorf("bootstrap: %w", err)
+		}
+	}
+	first := &raft.Log{Index: 1, Term: 1, Type: raft.LogConfiguration, Data: raft.EncodeConfiguration(configuration)}
+	if err := d.StoreLogs([]*raft.Log{first}); err != nil {
+		return false, fmt.Errorf("bootstrap: %w", err)
+	}
+	return true, nil
+}
+
+// checksum returns what goes with a log entry of data, on its way and on disk.
+func checksum(data []byte) []byte {
+	return binary.BigEndian.AppendUint32(nil, crc32.Checksum(data, castagnoli))
+}
+
+func verify(entry *raft.Log) error {
+	if entry.Type != raft.LogCommand {
+		return nil
+	}
+	if want := checksum(entry.Data); string(entry.Extensions) != string(want) {
+		return fmt.Errorf("%w: log entry at index %d of term %d, %d bytes: checksum %x, computed %x",
+			ErrDisk, entry.Index, entry.Term, len(entry.Data), entry.Extensions, want)
+	}
+	return nil
+}
+
+// GetLog implements raft.LogStore. An entry that is not what was written is
+// fatal: it must not reach the state or another replica.
+func (d *disk) GetLog(index uint64, entry *raft.Log) error {
+	if err := d.BoltStore.GetLog(index, entry); err != nil {
+		return err
+	}
+	if err := verify(entry); err != nil {
+		d.fail(err)
+		return err
+	}
+	return nil
+}
+
+// StoreLog implements raft.LogStore.
+func (d *disk) StoreLog(entry *raft.Log) error { return d.StoreLogs([]*raft.Log{entry}) }
+
+// StoreLogs implements raft.LogStore.
+func (d *disk) StoreLogs(entries []*raft.Log) error {
+	for _, entry := range entries {
+		if err := verify(entry); err != nil {
+			d.fail(err)
+			return err
+		}
+	}
+	return d.write("log entries", func() error { return d.BoltStore.StoreLogs(entries) })
+}
+
+// DeleteRange implements raft.LogStore.
+func (d *disk) DeleteRange(first, last uint64) error {
+	return d.write("shorter log", func() error { return d.BoltStore.DeleteRange(first, last) })
+}
+
+// Set implements raft.StableStore.
+func (d *disk) Set(key, value []byte) error {
+	return d.write(string(key), func() error { return d.BoltStore.Set(key, value) })
+}
+
+// SetUint64 implements raft.StableStore.
+func (d *disk) SetUint64(key []byte, value uint64) error {
+	return d.write(string(key), func() error { return d.BoltStore.SetUint64(key, value) })
+}
+
+func (d *disk) write(what string, f func() error) error {
+	if err := d.failure(); err != nil {
+		return err
+	}
+	begin := time.Now()
+	watchdog := time.AfterFunc(d.stall, func() {
+		d.fail(fmt.Errorf("%w: write %s: no answer within %v (disk stall limit)", ErrDisk, what, d.stall))
+	})
+	err := f()
+	watchdog.Stop()
+	took := time.Since(begin)
+	if err != nil {
+		err = fmt.Errorf("%w: write %s: %w", ErrDisk, what, err)
+		d.fail(err)
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.writes.Writes++
+	d.writes.Total += took
+	d.writes.Worst = max(d.writes.Worst, took)
+	return d.failed
+}
+
+// fail ends all writing and reports err, once.
+func (d *disk) fail(err error) {
+	d.mu.Lock()
+	first := d.failed == nil
+	if first {
+		d.failed = err
+	}
+	d.mu.Unlock()
+	if first {
+		d.fatal(err)
+	}
+}
+
+func (d *disk) failure() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.failed
+}
+
+func (d *disk) stats() DiskStats {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.writes
+}

@@ -1,0 +1,73 @@
+package raftstore
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrNotLeader is what a NotLeaderError is: the call needs the leader and
+	// this replica is not. Nothing has happened.
+	ErrNotLeader = errors.New("not the leader")
+
+	// ErrOverloaded is returned when the queue of proposals is full. Nothing has
+	// happened.
+	ErrOverloaded = errors.New("overloaded")
+
+	// ErrTooLarge is returned for commands that do not fit into a log entry.
+	// Nothing has happened.
+	ErrTooLarge = errors.New("larger than a log entry may be")
+
+	// ErrOutcomeUnknown is returned when commands have been handed to the log
+	// and it is not known whether they are or will be committed.
+	ErrOutcomeUnknown = errors.New("outcome unknown")
+
+	// ErrCompacted is what a CompactedError is: the events asked for are no
+	// longer kept.
+	ErrCompacted = errors.New("events no longer kept")
+
+	// ErrClosed is returned by calls on a store, or a watch, that is closed.
+	ErrClosed = errors.New("closed")
+
+	// ErrSnapshotFormat is returned for a snapshot that a newer version wrote.
+	ErrSnapshotFormat = errors.New("snapshot of a newer format")
+
+	// ErrSnapshotDamaged is returned for a snapshot that is not what was written.
+	ErrSnapshotDamaged = errors.New("snapshot damaged")
+
+	// ErrDisk is returned when the folder of a replica cannot be used as it is.
+	ErrDisk = errors.New("replica's disk")
+)
+
+// NotLeaderError tells who leads, as far as this replica knows. It is
+// ErrNotLeader.
+type NotLeaderError struct {
+	// LeaderID and Address are empty when no other leader is known.
+	LeaderID, Address string
+}
+
+// Error implements error.
+func (e *NotLeaderError) Error() string {
+	if e.LeaderID == "" {
+		return ErrNotLeader.Error() + ", and no leader is known"
+	}
+	return fmt.Sprintf("%v: replica %q at %s leads", ErrNotLeader, e.LeaderID, e.Address)
+}
+
+// Is makes errors.Is(err, ErrNotLeader) hold.
+func (e *NotLeaderError) Is(target error) bool { return target == ErrNotLeader }
+
+// CompactedError tells from where events are still kept. It is ErrCompacted.
+type CompactedError struct {
+	// From was asked for; Oldest is the first index from which all events are
+	// still kept.
+	From, Oldest uint64
+}
+
+// Error implements error.
+func (e *CompactedError) Error() string {
+	return fmt.Sprintf("watch from index %d: %v: the oldest kept is %d; read the state and watch from there", e.From, ErrCompacted, e.Oldest)
+}
+
+// Is makes errors.Is(err, ErrCompacted) hold.
+func (e *CompactedError) Is(target error) bool { return target == ErrCompacted }

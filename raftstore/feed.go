@@ -1,0 +1,181 @@
+package raftstore
+
+import (
+	"context"
+	"fmt"
+	"sort"
+	"sync"
+
+	"weir/raftstore/state"
+)
+
+// Batch holds the events of one log entry. Readers share it and must not change
+// it.
+type Batch struct {
+	// Index is that of the log entry.
+	Index  uint64
+	Events []state.Event
+}
+
+// feed keeps the latest events and how far the state machine has come, and
+// wakes who waits for either. It never waits for a reader.
+type feed struct {
+	mu sync.Mutex
+	// first is the oldest index from which every event is kept.
+	first   uint64
+	applied uint64
+	batches []Batch
+	events  int
+	limit   int
+	closed  bool
+	// wake is closed at the next change; nil while nobody waits.
+	wake chan struct{}
+}
+
+func newFeed(limit int) *feed { return &feed{first: 1, limit: limit} }
+
+// publish adds the events of the entry at index, the next one in the log.
+func (f *feed) publish(index uint64, events []state.Event) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.applied = index
+	if len(events) > 0 {
+		f.batches = append(f.batches, Batch{Index: index, Events: events})
+		f.events += len(events)
+	}
+	// The latest batch stays, however large.
+	for f.events > f.limit && len(f.batches) > 1 {
+		f.first = f.batches[0].Index + 1
+		f.events -= len(f.batches[0].Events)
+		f.batches[0] = Batch{}
+		f.batches = f.batches[1:]
+	}
+	f.broadcast()
+}
+
+// reset forgets all events: a snapshot taken at index has replaced the state.
+func (f *feed) reset(index uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.first, f.applied, f.batches, f.events = index+1, index, nil, 0
+	f.broadcast()
+}
+
+func (f *feed) close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed = true
+	f.broadcast()
+}
+
+func (f *feed) broadcast() {
+	if f.wake != nil {
+		close(f.wake)
+		f.wake = nil
+	}
+}
+
+// changed returns a channel that is closed at the next change. f.mu is held.
+func (f *feed) changed() <-chan struct{} {
+	if f.wake == nil {
+		f.wake = make(chan struct{})
+	}
+	return f.wake
+}
+
+func (f *feed) appliedIndex() uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.applied
+}
+
+// waitApplied returns when the state machine has come to index.
+func (f *feed) waitApplied(ctx context.Context, index uint64) error {
+	for {
+		f.mu.Lock()
+		applied, closed, changed := f.applied, f.closed, f.changed()
+		f.mu.Unlock()
+		switch {
+		case applied >= index:
+			return nil
+		case closed:
+			return fmt.Errorf("wait for index %d: store: %w", index, ErrClosed)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for index %d, at %d: %w", index, applied, context.Cause(ctx))
+		}
+	}
+}
+
+// next returns the first batch at or after from, or a channel that is closed
+// when there may be one.
+func (f *feed) next(from uint64) (batch Batch, changed <-chan struct{}, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if from < f.first {
+		return Batch{}, nil, &CompactedError{From: from, Oldest: f.first}
+	}
+	i := sort.Search(len(f.batches), func(i int) bool { return f.batches[i].Index >= from })
+	if i < len(f.batches) {
+		return f.batches[i], nil, nil
+	}
+	if f.closed {
+		return Batch{}, nil, fmt.Errorf("watch from index %d: store: %w", from, ErrClosed)
+	}
+	return Batch{}, f.changed(), nil
+}
+
+// Watch reads the events of the store from an index on. It holds no events of
+// its own: one that falls too far behind is told so and nobody waits for it.
+// One goroutine calls Next; any may call Close.
+type Watch struct {
+	feed *feed
+	from uint64
+
+	once   sync.Once
+	closed chan struct{}
+}
+
+// Watch starts to read the events of every log entry at or after from. It
+// returns a *CompactedError when some of them are no longer kept: before the
+// snapshot that this replica started from, or pushed out by newer ones. An
+// index that is not applied yet is waited for.
+func (s *Store) Watch(from uint64) (*Watch, error) {
+	from = max(from, 1)
+	if _, _, err := s.machine.feed.next(from); err != nil {
+		return nil, err
+	}
+	return &Watch{feed: s.machine.feed, from: from, closed: make(chan struct{})}, nil
+}
+
+// Next waits for the next log entry with events and returns them: each entry
+// once, in order, none left out. It returns a *CompactedError when this watch
+// fell too far behind, and ErrClosed after Close of the watch or the store.
+func (w *Watch) Next(ctx context.Context) (Batch, error) {
+	for {
+		select {
+		case <-w.closed:
+			return Batch{}, fmt.Errorf("watch from index %d: %w", w.from, ErrClosed)
+		default:
+		}
+		batch, changed, err := w.feed.next(w.from)
+		if err != nil {
+			return Batch{}, err
+		}
+		if changed == nil {
+			w.from = batch.Index + 1
+			return batch, nil
+		}
+		select {
+		case <-changed:
+		case <-w.closed:
+		case <-ctx.Done():
+			return Batch{}, fmt.Errorf("watch from index %d: %w", w.from, context.Cause(ctx))
+		}
+	}
+}
+
+// Close ends the watch and a Next that waits.
+func (w *Watch) Close() { w.once.Do(func() { close(w.closed) }) }

@@ -1,0 +1,37 @@
+package raftstore
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/hashicorp/raft"
+)
+
+// fsm is what raft sees of the machine.
+type fsm struct{ machine *machine }
+
+var _ raft.BatchingFSM = fsm{}
+
+// Apply implements raft.FSM.
+func (f fsm) Apply(entry *raft.Log) any { return f.ApplyBatch([]*raft.Log{entry})[0] }
+
+// ApplyBatch implements raft.BatchingFSM. Each answer is the []*commandpb.Result
+// of its entry, or nil when the entry is not one of commands.
+func (f fsm) ApplyBatch(entries []*raft.Log) []any { return f.machine.apply(entries) }
+
+// Snapshot implements raft.FSM: it copies, and Persist encodes.
+func (f fsm) Snapshot() (raft.FSMSnapshot, error) { return f.machine.freeze(), nil }
+
+// Restore implements raft.FSM.
+func (f fsm) Restore(source io.ReadCloser) error { return f.machine.restore(source) }
+
+// Persist implements raft.FSMSnapshot. Raft cancels the sink on an error.
+func (s *frozen) Persist(sink raft.SnapshotSink) error {
+	if err := s.write(sink); err != nil {
+		return fmt.Errorf("write snapshot %s: %w", sink.ID(), err)
+	}
+	return nil
+}
+
+// Release implements raft.FSMSnapshot.
+func (s *frozen) Release() {}

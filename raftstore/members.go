@@ -1,0 +1,106 @@
+package raftstore
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// Suffrage says whether a member votes.
+type Suffrage string
+
+// The kinds of suffrage.
+const (
+	Voter    Suffrage = "voter"
+	NonVoter Suffrage = "nonvoter"
+)
+
+// Member is a replica of the cluster.
+type Member struct {
+	ID, Address string
+	Suffrage    Suffrage
+}
+
+// Members returns the replicas of the cluster as this one knows them; none
+// before an empty replica has been added to a cluster.
+func (s *Store) Members() ([]Member, error) {
+	future := s.raft.GetConfiguration()
+	if err := future.Error(); err != nil {
+		return nil, fmt.Errorf("members: %w", err)
+	}
+	var members []Member
+	for _, server := range future.Configuration().Servers {
+		m := Member{ID: string(server.ID), Address: string(server.Address), Suffrage: NonVoter}
+		if server.Suffrage == raft.Voter {
+			m.Suffrage = Voter
+		}
+		members = append(members, m)
+	}
+	return members, nil
+}
+
+func (s *Store) self() raft.ServerID { return raft.ServerID(s.cfg.ReplicaID) }
+
+func (s *Store) voters() []raft.ServerID {
+	var voters []raft.ServerID
+	for _, server := range s.raft.GetConfiguration().Configuration().Servers {
+		if server.Suffrage == raft.Voter {
+			voters = append(voters, server.ID)
+		}
+	}
+	return voters
+}
+
+// Stats are figures about this replica.
+type Stats struct {
+	Term uint64
+	// Indexes of log entries: the last one written here, the last one known to
+	// be committed, the last one that changed the state here, and the last one
+	// in the snapshot.
+	Last, Commit, Applied, Snapshot uint64
+	// LastContact is how long ago this follower heard from its leader; 0 on the
+	// leader, -1 when it never did.
+	LastContact time.Duration
+	// Disk is about writes to the log.
+	Disk DiskStats
+	// ApplyTotal is the time spent in the state machine; SnapshotTook and
+	// RestoreTook are about the latest of each, 0 when there was none.
+	ApplyTotal, SnapshotTook, RestoreTook time.Duration
+	// QueuedCommands wait for a log entry.
+	QueuedCommands int
+}
+
+// Stats returns figures about this replica, each as of about now.
+func (s *Store) Stats() Stats {
+	stats := Stats{
+		Term:        s.raft.CurrentTerm(),
+		Last:        s.raft.LastIndex(),
+		Commit:      s.raft.CommitIndex(),
+		Applied:     s.Applied(),
+		Snapshot:    s.snapshotIndex(),
+		LastContact: -1,
+		Disk:        s.disk.stats(),
+	}
+	if last := s.raft.LastContact(); s.raft.State() == raft.Leader {
+		stats.LastContact = 0
+	} else if !last.IsZero() {
+		stats.LastContact = time.Since(last)
+	}
+	s.machine.mu.RLock()
+	times := s.machine.times
+	s.machine.mu.RUnlock()
+	stats.ApplyTotal, stats.SnapshotTook, stats.RestoreTook = times.apply, times.snapshot, times.restore
+	stats.QueuedCommands = s.batcher.queue.waiting()
+	return stats
+}
+
+// snapshotIndex asks raft, which tells it in text only.
+func (s *Store) snapshotIndex() uint64 {
+	index, err := strconv.ParseUint(s.raft.Stats()["last_snapshot_index"], 10, 64)
+	if err != nil {
+		panic(fmt.Sprintf("raft's last_snapshot_index: %v", err))
+	}
+	return index
+}

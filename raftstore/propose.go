@@ -1,0 +1,51 @@
+package raftstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/hashicorp/raft"
+
+	"weir/messages/commandpb"
+)
+
+// Propose has commands committed and applied, in this order and next to each
+// other, and returns a result for each. A command that the state machine refuses
+// says so in its result. It needs the leader: elsewhere it returns a
+// *NotLeaderError at once.
+//
+// ErrOverloaded, ErrTooLarge, ErrNotLeader and ErrClosed without
+// ErrOutcomeUnknown mean that nothing has happened. When ctx ends first, the
+// error is ctx's alone if the commands had not left the queue, and
+// ErrOutcomeUnknown with it if they had.
+func (s *Store) Propose(ctx context.Context, commands ...*commandpb.Command) ([]*commandpb.Result, error) {
+	if len(commands) == 0 {
+		return nil, nil
+	}
+	if err := s.leading(); err != nil {
+		return nil, fmt.Errorf("propose: %w", err)
+	}
+	c, err := newCall(commands, s.cfg.EntryMaxBytes)
+	if err != nil {
+		return nil, fmt.Errorf("propose: %w", err)
+	}
+	results, err := s.batcher.propose(ctx, c, s.stopped)
+	if err != nil {
+		return nil, fmt.Errorf("propose: %w", err)
+	}
+	return results, nil
+}
+
+// appendEntry hands an entry to raft.
+func (s *Store) appendEntry(entry []byte) raft.ApplyFuture {
+	return s.raft.ApplyLog(raft.Log{Data: entry, Extensions: checksum(entry)}, 0)
+}
+
+// explainPropose tells apart what did not happen and what is not known.
+func (s *Store) explainPropose(err error) error {
+	if errors.Is(err, raft.ErrNotLeader) || errors.Is(err, raft.ErrLeadershipTransferInProgress) {
+		return s.notLeader()
+	}
+	return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+}

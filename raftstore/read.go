@@ -1,0 +1,147 @@
+package raftstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"weir/raftstore/state"
+)
+
+// View lets f read this replica's state. f must not change it, keep any part of
+// it, or call the store, except Applied, which is then the index of just this
+// state. No entry is applied while f runs.
+func (s *Store) View(f func(*state.State)) { s.machine.view(f) }
+
+// Applied returns the index of the last log entry that this replica's state has
+// seen.
+func (s *Store) Applied() uint64 { return s.machine.feed.appliedIndex() }
+
+// WaitApplied returns when this replica's state has seen the log entry at index,
+// which must come from a Result, a Batch or ReadIndex.
+func (s *Store) WaitApplied(ctx context.Context, index uint64) error {
+	return s.machine.feed.waitApplied(ctx, index)
+}
+
+// ReadIndex returns an index such that a replica that has applied it shows every
+// write that was answered before the call. It needs the leader, elsewhere it
+// returns a *NotLeaderError; it waits for the first commit of the leader's term
+// and asks a majority whether this replica leads still.
+func (s *Store) ReadIndex(ctx context.Context) (uint64, error) {
+	begin := time.Now()
+	term, err := s.beginReading(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("read index: %w", err)
+	}
+	commit := s.raft.CommitIndex()
+	// Raft counts an answer to a heartbeat that it sent before the question. A
+	// leader that was paused could take one from before the pause for a yes, so
+	// the question is asked until the answers are fresh.
+	for {
+		if err := s.ask(ctx, s.raft.VerifyLeader); err != nil {
+			return 0, fmt.Errorf("read index: %w", err)
+		}
+		if s.transport.followedSince(s.self(), s.voters(), term, begin) {
+			break
+		}
+		if s.raft.CurrentTerm() != term {
+			return 0, fmt.Errorf("read index: %w", s.notLeader())
+		}
+	}
+	index, err := s.lastCommand(commit)
+	if err != nil {
+		return 0, fmt.Errorf("read index: %w", err)
+	}
+	return index, nil
+}
+
+// beginReading returns the term that this replica leads in, after an entry of it
+// has been committed: before that the commit index may be an old one.
+func (s *Store) beginReading(ctx context.Context) (term uint64, err error) {
+	for {
+		term = s.raft.CurrentTerm()
+		if err := s.leading(); err != nil {
+			return 0, err
+		}
+		if s.readableTerm.Load() == term {
+			return term, nil
+		}
+		if err := s.barrier(ctx); err != nil {
+			return 0, err
+		}
+		if s.raft.CurrentTerm() == term {
+			s.readableTerm.Store(term)
+		}
+	}
+}
+
+// lastCommand returns the index of the last entry at or before index that the
+// state machine is told of; raft keeps its own entries to itself, so nobody could
+// wait for one of those.
+func (s *Store) lastCommand(index uint64) (uint64, error) {
+	for i := index; ; i-- {
+		if applied := s.Applied(); i <= applied {
+			return min(index, applied), nil
+		}
+		var entry raft.Log
+		err := s.log.GetLog(i, &entry)
+		switch {
+		case err == nil && entry.Type == raft.LogCommand:
+			return i, nil
+		case errors.Is(err, raft.ErrLogNotFound):
+			// Behind a snapshot, and so applied.
+			return min(index, s.Applied()), nil
+		case err != nil:
+			return 0, fmt.Errorf("log entry %d: %w", i, err)
+		}
+	}
+}
+
+// Barrier returns when this replica, the leader, has applied every entry that was
+// committed before the call, those of earlier leaders included. Elsewhere it
+// returns a *NotLeaderError.
+func (s *Store) Barrier(ctx context.Context) error {
+	if err := s.leading(); err != nil {
+		return fmt.Errorf("barrier: %w", err)
+	}
+	if err := s.barrier(ctx); err != nil {
+		return fmt.Errorf("barrier: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) barrier(ctx context.Context) error {
+	return s.ask(ctx, func() raft.Future { return s.raft.Barrier(0) })
+}
+
+// ask waits for raft's answer to a question for the leader, or for ctx. Raft may
+// block before it hands out the future.
+func (s *Store) ask(ctx context.Context, question func() raft.Future) error {
+	if !s.calls.enter() {
+		return fmt.Errorf("store: %w", ErrClosed)
+	}
+	answer := make(chan error, 1)
+	go func() {
+		defer s.calls.leave()
+		answer <- question().Error()
+	}()
+	select {
+	case err := <-answer:
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipLost), errors.Is(err, raft.ErrLeadershipTransferInProgress):
+			return s.notLeader()
+		case errors.Is(err, raft.ErrRaftShutdown):
+			return fmt.Errorf("store: %w", ErrClosed)
+		}
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-s.stopped:
+		return fmt.Errorf("store: %w", ErrClosed)
+	}
+}

@@ -1,0 +1,207 @@
+package raftstore
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"hash/crc32"
+	"io"
+
+	"google.golang.org/protobuf/proto"
+
+	"weir/messages/statepb"
+	"weir/raftstore/state"
+)
+
+// A snapshot is a stream of records, each behind its length as a varint: a
+// header with the number of the format, the records of the state, and a footer
+// with their count and the CRC-32C of every byte before it.
+
+// maxRecordBytes bounds one record. A length above it is damage.
+const maxRecordBytes = 256 << 20
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// snapshotInfo says what a snapshot holds.
+type snapshotInfo struct {
+	// index is that of the last log entry in the snapshot.
+	index uint64
+	// records counts those of the state, header included, footer not.
+	records uint64
+	bytes   int64
+}
+
+// writeSnapshot writes the records that each yields, the header first, and a
+// footer. Equal records give equal bytes.
+func writeSnapshot(w io.Writer, each func(yield func(*statepb.Record) error) error) (snapshotInfo, error) {
+	var info snapshotInfo
+	sum := crc32.New(castagnoli)
+	out := bufio.NewWriterSize(w, 64<<10)
+	var frame []byte
+	options := proto.MarshalOptions{Deterministic: true}
+	write := func(record *statepb.Record) error {
+		size := proto.Size(record)
+		if size > maxRecordBytes {
+			return fmt.Errorf("record of %d bytes is over the limit of %d", size, maxRecordBytes)
+		}
+		frame = binary.AppendUvarint(frame[:0], uint64(size))
+		var err error
+		if frame, err = options.MarshalAppend(frame, record); err != nil {
+			return fmt.Errorf("encode record: %w", err)
+		}
+		info.bytes += int64(len(frame))
+		_, err = out.Write(frame)
+		return err
+	}
+	err := each(func(record *statepb.Record) error {
+		if header := record.GetHeader(); header != nil {
+			info.index = header.GetIndex()
+		} else if info.records == 0 {
+			return errors.New("the first record is no header")
+		}
+		info.records++
+		if err := write(record); err != nil {
+			return err
+		}
+		_, err := sum.Write(frame)
+		return err
+	})
+	if err != nil {
+		return info, err
+	}
+	if err := write(footerRecord(info.records, sum.Sum32())); err != nil {
+		return info, err
+	}
+	return info, out.Flush()
+}
+
+// readSnapshot reads what writeSnapshot wrote, to the end, and builds the state.
+// It returns ErrSnapshotFormat or ErrSnapshotDamaged and no state unless every
+// byte is as it was written.
+func readSnapshot(r io.Reader) (*state.State, snapshotInfo, error) {
+	in := &recordReader{in: bufio.NewReaderSize(r, 64<<10), sum: crc32.New(castagnoli)}
+	restorer := state.NewRestorer()
+	for {
+		before := in.sum.Sum32()
+		record, err := in.next()
+		if err != nil {
+			return nil, in.info, err
+		}
+		if footer := record.GetFooter(); footer != nil {
+			if err := in.finish(footer, before); err != nil {
+				return nil, in.info, err
+			}
+			break
+		}
+		if err := in.header(record); err != nil {
+			return nil, in.info, err
+		}
+		in.info.records++
+		if err := restorer.Add(record); err != nil {
+			return nil, in.info, fmt.Errorf("%w: record %d: %w", ErrSnapshotDamaged, in.info.records, err)
+		}
+	}
+	restored, err := restorer.State()
+	if err != nil {
+		return nil, in.info, fmt.Errorf("%w: %w", ErrSnapshotDamaged, err)
+	}
+	return restored, in.info, nil
+}
+
+// recordReader takes a stream apart.
+type recordReader struct {
+	in    *bufio.Reader
+	sum   hash.Hash32
+	info  snapshotInfo
+	frame bytes.Buffer
+}
+
+func footerRecord(records uint64, checksum uint32) *statepb.Record {
+	return &statepb.Record{Record: &statepb.Record_Footer{Footer: &statepb.SnapshotFooter{Records: records, Checksum: checksum}}}
+}
+
+// next reads the next record and adds it to the checksum.
+func (r *recordReader) next() (*statepb.Record, error) {
+	size, err := binary.ReadUvarint(r.in)
+	if err != nil {
+		return nil, r.damaged("length", err)
+	}
+	if size > maxRecordBytes {
+		return nil, r.damaged("length", fmt.Errorf("%d bytes is over the limit of %d", size, maxRecordBytes))
+	}
+	// A length that lies costs no more memory than there are bytes.
+	r.frame.Reset()
+	if _, err := io.CopyN(&r.frame, r.in, int64(size)); err != nil {
+		return nil, r.damaged("content", err)
+	}
+	prefix := binary.AppendUvarint(nil, size)
+	for _, part := range [][]byte{prefix, r.frame.Bytes()} {
+		if _, err := r.sum.Write(part); err != nil {
+			return nil, r.damaged("checksum", err)
+		}
+		r.info.bytes += int64(len(part))
+	}
+	record := new(statepb.Record)
+	if err := proto.Unmarshal(r.frame.Bytes(), record); err != nil {
+		return nil, r.damaged("content", err)
+	}
+	if record.GetRecord() == nil {
+		return nil, r.damaged("content", errors.New("no kind of record that this version knows"))
+	}
+	return record, nil
+}
+
+// header checks that a header stands first and nowhere else, and that its format
+// is known.
+func (r *recordReader) header(record *statepb.Record) error {
+	header := record.GetHeader()
+	if first := r.info.records == 0; first != (header != nil) {
+		return r.damaged("order", errors.New("a header stands first and only there"))
+	}
+	if header == nil {
+		return nil
+	}
+	if format := header.GetFormat(); format > state.Format {
+		return fmt.Errorf("%w: it has format %d, this version reads up to %d: start the version that wrote it",
+			ErrSnapshotFormat, format, state.Format)
+	} else if format == 0 {
+		return r.damaged("header", errors.New("format 0 does not exist"))
+	}
+	r.info.index = header.GetIndex()
+	return nil
+}
+
+// finish compares the footer with what was read before it, whose checksum is
+// sum, and checks that nothing follows.
+func (r *recordReader) finish(footer *statepb.SnapshotFooter, sum uint32) error {
+	switch {
+	case r.info.records == 0:
+		return r.damaged("footer", errors.New("no record stands before it"))
+	case footer.GetRecords() != r.info.records:
+		return r.damaged("footer", fmt.Errorf("it counts %d records, %d were read", footer.GetRecords(), r.info.records))
+	case footer.GetChecksum() != sum:
+		return r.damaged("footer", fmt.Errorf("checksum %08x, computed %08x", footer.GetChecksum(), sum))
+	}
+	// No checksum covers the footer itself, and some bits of its numbers do not
+	// count when they are read.
+	written, err := proto.MarshalOptions{Deterministic: true}.Marshal(footerRecord(footer.GetRecords(), footer.GetChecksum()))
+	if err != nil || !bytes.Equal(r.frame.Bytes(), written) {
+		return r.damaged("footer", errors.New("it is not as it was written"))
+	}
+	if _, err := r.in.ReadByte(); err == nil {
+		return r.damaged("footer", errors.New("more bytes follow it"))
+	} else if !errors.Is(err, io.EOF) {
+		return r.damaged("footer", err)
+	}
+	return nil
+}
+
+func (r *recordReader) damaged(part string, err error) error {
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("%w: record %d at byte %d: %s: %w", ErrSnapshotDamaged, r.info.records+1, r.info.bytes, part, err)
+}

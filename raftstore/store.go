@@ -1,0 +1,212 @@
+package raftstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+const (
+	// commitInterval is how soon followers hear that an entry is committed when
+	// no other follows it.
+	commitInterval = 20 * time.Millisecond
+	// closePatience bounds each of Close's steps: handing over the lead, and
+	// waiting for what is under way.
+	closePatience = 5 * time.Second
+)
+
+// Store is one replica of the replicated state.
+type Store struct {
+	cfg        Config
+	disk       *disk
+	log        raft.LogStore
+	transport  *transport
+	machine    *machine
+	raft       *raft.Raft
+	batcher    *batcher
+	leadership *leadershipSignal
+	// calls are questions to raft under way, which it may forget at shutdown.
+	calls *gate
+	// readableTerm is the latest term led here in which an entry was committed.
+	readableTerm atomic.Uint64
+
+	// closing is closed when Close begins, watching when leadership is watched no
+	// longer, and stopped when raft is down: nobody gets an answer any more.
+	closing, watching, stopped chan struct{}
+	closeOnce                  sync.Once
+	closeErr                   error
+}
+
+// Open starts the replica in cfg.Dir: it restores the latest snapshot, joins its
+// peers, and applies the log as they confirm it. The caller closes the store
+// before the process ends.
+func Open(cfg Config) (*Store, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	logger := newRaftLogger(cfg.Logger)
+	d, err := openDisk(cfg, logger)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open store: %w", err), cfg.Transport.Listener.Close())
+	}
+	t := newTransport(cfg, logger)
+	s, err := start(cfg, d, t, logger)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open store %s: %w", cfg.Dir, err), t.Close(), d.Close())
+	}
+	return s, nil
+}
+
+// start runs raft on an open disk and transport.
+func start(cfg Config, d *disk, t *transport, logger *raftLogger) (*Store, error) {
+	cache, err := raft.NewLogCache(logCacheEntries, d)
+	if err != nil {
+		return nil, fmt.Errorf("log cache: %w", err)
+	}
+	s := &Store{
+		cfg:        cfg,
+		disk:       d,
+		log:        cache,
+		transport:  t,
+		machine:    newMachine(cfg.WatchBuffer, cfg.Logger),
+		leadership: newLeadershipSignal(),
+		calls:      newGate(),
+		closing:    make(chan struct{}),
+		watching:   make(chan struct{}),
+		stopped:    make(chan struct{}),
+	}
+	s.raft, err = raft.NewRaft(raftConfig(cfg, logger), fsm{s.machine}, s.log, d, d.snapshots, t)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start raft: %w", err), s.machine.restoreErr)
+	}
+	s.batcher = newBatcher(cfg, s.appendEntry, s.explainPropose)
+	go func() {
+		defer close(s.watching)
+		s.watchLeadership()
+	}()
+	stats := s.Stats()
+	cfg.Logger.Info("store open", "replica", cfg.ReplicaID, "dir", cfg.Dir, "new", d.bootstrapped,
+		"term", stats.Term, "snapshot", stats.Snapshot, "last", stats.Last)
+	return s, nil
+}
+
+func raftConfig(cfg Config, logger *raftLogger) *raft.Config {
+	c := raft.DefaultConfig()
+	c.LocalID = raft.ServerID(cfg.ReplicaID)
+	c.HeartbeatTimeout = cfg.Timeouts.Heartbeat
+	c.ElectionTimeout = cfg.Timeouts.Election
+	c.LeaderLeaseTimeout = cfg.Timeouts.Lease
+	c.CommitTimeout = commitInterval
+	c.SnapshotThreshold = cfg.SnapshotThreshold
+	c.SnapshotInterval = cfg.SnapshotInterval
+	c.TrailingLogs = cfg.TrailingLogs
+	// A replica that was removed waits for its operator.
+	c.ShutdownOnRemove = false
+	c.NoLegacyTelemetry = true
+	c.Logger = logger
+	return c
+}
+
+// Close hands over the lead, if this replica has it, waits for what is under way
+// and stops. Calls that come later return ErrClosed. It may be called again.
+func (s *Store) Close() error {
+	s.closeOnce.Do(func() { s.closeErr = s.close() })
+	return s.closeErr
+}
+
+func (s *Store) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
+	defer cancel()
+	s.batcher.queue.close()
+	if s.raft.State() == raft.Leader && len(s.voters()) > 1 {
+		if err := s.Transfer(ctx, ""); err != nil {
+			s.cfg.Logger.Warn("lead not handed over", "err", err)
+		}
+	}
+	close(s.closing)
+	// Raft forgets at shutdown what it has not answered.
+	if !s.settle() {
+		s.cfg.Logger.Warn("closed with calls under way", "waited", closePatience)
+	}
+	down := s.raft.Shutdown()
+	// Connections first: raft's goroutines wait for answers on them.
+	closed := s.transport.closeConns()
+	err := down.Error()
+	<-s.watching
+	s.machine.feed.close()
+	close(s.stopped)
+	return errors.Join(err, closed, s.disk.Close())
+}
+
+// settle waits until raft has answered every call and reports whether it has.
+func (s *Store) settle() bool {
+	patience := time.NewTimer(closePatience)
+	defer patience.Stop()
+	for _, done := range []<-chan struct{}{s.batcher.done, s.calls.shut()} {
+		select {
+		case <-done:
+		case <-patience.C:
+			return false
+		}
+	}
+	return true
+}
+
+// leading returns nil on the leader.
+func (s *Store) leading() error {
+	select {
+	case <-s.closing:
+		return fmt.Errorf("store: %w", ErrClosed)
+	default:
+	}
+	if s.raft.State() != raft.Leader {
+		return s.notLeader()
+	}
+	return nil
+}
+
+// gate counts calls under way and lets no more in once it is shut.
+type gate struct {
+	mu     sync.Mutex
+	inside int
+	closed bool
+	empty  chan struct{}
+}
+
+func newGate() *gate { return &gate{empty: make(chan struct{})} }
+
+func (g *gate) enter() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return false
+	}
+	g.inside++
+	return true
+}
+
+func (g *gate) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.inside--
+	if g.closed && g.inside == 0 {
+		close(g.empty)
+	}
+}
+
+// shut closes the gate, once, and returns a channel that is closed when the last
+// call has left.
+func (g *gate) shut() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = true
+	if g.inside == 0 {
+		close(g.empty)
+	}
+	return g.empty
+}

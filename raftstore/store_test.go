@@ -1,0 +1,312 @@
+package raftstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/raftstore/state"
+	"weir/scheduling"
+)
+
+const testPool = "ads"
+
+func createPool(tb testing.TB, name string) *commandpb.Command {
+	return mustCommand(tb, &commandpb.CreatePool{Tree: string(scheduling.DefaultTree), Pool: &statepb.Pool{Name: name}})
+}
+
+// setWeight writes value where weightOf reads it.
+func setWeight(tb testing.TB, value int) *commandpb.Command {
+	weight := float64(value)
+	return mustCommand(tb, &commandpb.SetPool{
+		Tree: string(scheduling.DefaultTree), Pool: &statepb.Pool{Name: testPool, Weight: &weight}, Fields: []string{"weight"},
+	})
+}
+
+func weightOf(s *Store) (value int) {
+	s.View(func(st *state.State) {
+		tree, _ := st.Tree(scheduling.DefaultTree)
+		for _, pool := range tree.GetPools() {
+			if pool.GetName() == testPool {
+				value = int(pool.GetWeight())
+			}
+		}
+	})
+	return value
+}
+
+func wantAccepted(tb testing.TB, results []*commandpb.Result) {
+	tb.Helper()
+	for _, r := range results {
+		if r.GetRefusal() != nil {
+			tb.Fatalf("refused: %s", r.GetRefusal().GetMessage())
+		}
+	}
+}
+
+func TestReplicasAgree(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		t.Run(fmt.Sprintf("%d replicas", n), func(t *testing.T) {
+			c := startCluster(t, n, nil)
+			wantAccepted(t, c.propose(createPool(t, testPool), setWeight(t, 7)))
+			refused := c.propose(createPool(t, testPool), setWeight(t, 8))
+			if refused[0].GetRefusal().GetCode() != state.CodePoolExists || refused[1].GetRefusal() != nil {
+				t.Errorf("got %v, want the first command refused and the second carried out", refused)
+			}
+			if refused[0].GetIndex() != refused[1].GetIndex() {
+				t.Errorf("commands of one call are in entries %d and %d", refused[0].GetIndex(), refused[1].GetIndex())
+			}
+			c.wantEqual()
+			for id, s := range c.stores {
+				if got := weightOf(s); got != 8 {
+					t.Errorf("replica %s has weight %d, want 8", id, got)
+				}
+			}
+			members, err := c.leader().Members()
+			if err != nil || len(members) != n || members[0].Suffrage != Voter {
+				t.Errorf("got members %v, %v, want %d voters", members, err, n)
+			}
+		})
+	}
+}
+
+func TestFollowersNameTheLeader(t *testing.T) {
+	c := startCluster(t, 3, nil)
+	leader, follower := c.leader(), c.follower()
+	ctx := testContext(t)
+	if err := follower.WaitApplied(ctx, c.propose(createPool(t, testPool))[0].GetIndex()); err != nil {
+		t.Fatal(err)
+	}
+	_, proposed := follower.Propose(ctx, setWeight(t, 1))
+	_, read := follower.ReadIndex(ctx)
+	for name, err := range map[string]error{
+		"propose": proposed, "read index": read, "barrier": follower.Barrier(ctx), "transfer": follower.Transfer(ctx, ""),
+	} {
+		var hint *NotLeaderError
+		if !errors.As(err, &hint) || !errors.Is(err, ErrNotLeader) || errors.Is(err, ErrOutcomeUnknown) {
+			t.Errorf("%s on a follower: got %v, want ErrNotLeader", name, err)
+		} else if hint.LeaderID != leader.cfg.ReplicaID || hint.Address != leader.cfg.Address {
+			t.Errorf("%s: hint %+v, want %s at %s", name, hint, leader.cfg.ReplicaID, leader.cfg.Address)
+		}
+	}
+}
+
+func TestRestartFromDisk(t *testing.T) {
+	c := startCluster(t, 1, nil)
+	wantAccepted(t, c.propose(createPool(t, testPool)))
+	wantAccepted(t, c.propose(setWeight(t, 3)))
+	for range 2 { // bootstrapping twice does nothing
+		c.stop("r1")
+		c.start("r1")
+		c.leader()
+		if got := weightOf(c.stores["r1"]); got != 3 {
+			t.Fatalf("got weight %d after a restart, want 3", got)
+		}
+	}
+}
+
+func TestLaggingFollowerGetsASnapshot(t *testing.T) {
+	c := startCluster(t, 3, func(cfg *Config) {
+		cfg.TrailingLogs = 1
+		cfg.WatchBuffer = 10
+	})
+	wantAccepted(t, c.propose(createPool(t, testPool)))
+	lagging := c.follower().cfg.ReplicaID
+	watch, err := c.stores[lagging].Watch(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Cut off, so that the store and its watch live on.
+	c.wires[lagging].setCut(true)
+	for i := range 50 {
+		wantAccepted(t, c.propose(setWeight(t, i+1)))
+	}
+	leader := c.leader()
+	if err := leader.raft.Snapshot().Error(); err != nil {
+		t.Fatal(err)
+	}
+	if first, err := leader.disk.FirstIndex(); err != nil || first < 40 {
+		t.Fatalf("the log starts at %d, %v: the follower would not need a snapshot", first, err)
+	}
+	c.wires[lagging].setCut(false)
+	c.wantEqual()
+	if c.stores[lagging].Stats().RestoreTook == 0 {
+		t.Error("no snapshot was restored")
+	}
+	var compacted *CompactedError
+	for err = nil; err == nil; {
+		_, err = watch.Next(testContext(t))
+	}
+	if !errors.As(err, &compacted) {
+		t.Fatalf("the follower's watch: got %v, want ErrCompacted", err)
+	}
+	if compacted.Oldest < 40 {
+		t.Errorf("got %+v, want the index after the snapshot", compacted)
+	}
+	// The snapshot is what the replica starts from, and watches begin after it.
+	c.stop(lagging)
+	restarted := c.start(lagging)
+	c.wantEqual()
+	if _, err := restarted.Watch(1); !errors.Is(err, ErrCompacted) {
+		t.Errorf("watch from before the snapshot: got %v, want ErrCompacted", err)
+	}
+}
+
+func TestWatchAcrossSnapshots(t *testing.T) {
+	c := startCluster(t, 1, func(cfg *Config) { cfg.TrailingLogs = 2 })
+	created := c.propose(createPool(t, testPool))
+	s := c.leader()
+	watch, err := s.Watch(created[0].GetIndex())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []uint64
+	want = append(want, created[0].GetIndex())
+	for i := range 30 {
+		want = append(want, c.propose(setWeight(t, i+1))[0].GetIndex())
+		if i%10 == 9 {
+			if err := s.raft.Snapshot().Error(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, index := range want {
+		batch, err := watch.Next(testContext(t))
+		if err != nil || batch.Index != index {
+			t.Fatalf("got the events of %d, %v, want those of %d", batch.Index, err, index)
+		}
+	}
+}
+
+func TestLeadIsHandedOver(t *testing.T) {
+	tests := map[string]func(t *testing.T, c *cluster, leader *Store){
+		"by transfer to any": func(t *testing.T, _ *cluster, leader *Store) {
+			if err := leader.Transfer(testContext(t), ""); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"by close": func(_ *testing.T, c *cluster, leader *Store) { c.stop(leader.cfg.ReplicaID) },
+	}
+	for name, hand := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := startCluster(t, 3, nil)
+			wantAccepted(t, c.propose(createPool(t, testPool)))
+			leader := c.leader()
+			before, _ := leader.Leadership()
+			hand(t, c, leader)
+			next, _ := c.leader().Leadership()
+			if next.LeaderID == before.LeaderID || next.Term <= before.Term {
+				t.Errorf("before %+v, after %+v", before, next)
+			}
+			wantAccepted(t, c.propose(setWeight(t, 2)))
+			c.wantEqual()
+		})
+	}
+}
+
+func TestTransferToAReplica(t *testing.T) {
+	c := startCluster(t, 3, nil)
+	leader, to := c.leader(), c.follower().cfg.ReplicaID
+	ctx := testContext(t)
+	if err := leader.Transfer(ctx, leader.cfg.ReplicaID); err != nil {
+		t.Errorf("to the leader itself: %v", err)
+	}
+	if err := leader.Transfer(ctx, "r9"); err == nil {
+		t.Error("to a replica that does not exist: no error")
+	}
+	if err := leader.Transfer(ctx, to); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.leader().cfg.ReplicaID; got != to {
+		t.Errorf("%s leads, want %s", got, to)
+	}
+	only := startCluster(t, 1, nil)
+	if err := only.leader().Transfer(ctx, ""); err == nil {
+		t.Error("the only voter: no error")
+	}
+}
+
+func TestLeaderWithoutAMajority(t *testing.T) {
+	c := startCluster(t, 3, nil)
+	wantAccepted(t, c.propose(createPool(t, testPool)))
+	old := c.leader()
+	c.wires[old.cfg.ReplicaID].setCut(true)
+	ctx := testContext(t)
+	// Whether the old leader knows already or not, neither is a result.
+	if _, err := old.Propose(ctx, setWeight(t, 666)); !errors.Is(err, ErrOutcomeUnknown) && !errors.Is(err, ErrNotLeader) {
+		t.Errorf("propose: got %v", err)
+	}
+	if _, err := old.ReadIndex(ctx); !errors.Is(err, ErrNotLeader) {
+		t.Errorf("read index: got %v, want ErrNotLeader", err)
+	}
+	delete(c.stores, old.cfg.ReplicaID)
+	wantAccepted(t, c.propose(setWeight(t, 2)))
+	c.stores[old.cfg.ReplicaID] = old
+	c.wires[old.cfg.ReplicaID].setCut(false)
+	c.wantEqual()
+	if got := weightOf(old); got != 2 {
+		t.Errorf("the old leader has weight %d, want 2", got)
+	}
+}
+
+func TestClosedStore(t *testing.T) {
+	c := startCluster(t, 1, nil)
+	s := c.leader()
+	watch, err := s.Watch(s.Applied() + 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.stop("r1")
+	if err := s.Close(); err != nil {
+		t.Errorf("second close: %v", err)
+	}
+	ctx := testContext(t)
+	_, proposed := s.Propose(ctx, setWeight(t, 1))
+	_, read := s.ReadIndex(ctx)
+	_, next := watch.Next(ctx)
+	for name, err := range map[string]error{
+		"propose": proposed, "read index": read, "barrier": s.Barrier(ctx), "transfer": s.Transfer(ctx, ""),
+		"watch": next, "wait": s.WaitApplied(ctx, s.Applied()+1),
+	} {
+		if !errors.Is(err, ErrClosed) || errors.Is(err, ErrOutcomeUnknown) {
+			t.Errorf("%s: got %v, want ErrClosed", name, err)
+		}
+	}
+	if current, _ := s.Leadership(); current.Leader {
+		t.Error("a closed store leads")
+	}
+}
+
+func TestLeadershipChannel(t *testing.T) {
+	signal := newLeadershipSignal()
+	_, changed := signal.read()
+	if _, differs := signal.set(Leadership{}); differs {
+		t.Error("setting the same value is a change")
+	}
+	signal.set(Leadership{Leader: true, Term: 1})
+	<-changed
+	_, changed = signal.read()
+	signal.set(Leadership{Leader: true, Term: 2})
+	<-changed
+	if current, _ := signal.read(); current.Term != 2 {
+		t.Errorf("got %+v", current)
+	}
+}
+
+func TestBootstrapAtDifferentTimes(t *testing.T) {
+	c := newCluster(t, 3, nil)
+	// One alone waits; with the second there is a majority; the third comes late.
+	first := c.start("r2")
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := first.Barrier(ctx); err == nil {
+		t.Error("one of three answers")
+	}
+	c.start("r3")
+	wantAccepted(t, c.propose(createPool(t, testPool)))
+	c.start("r1")
+	c.wantEqual()
+}

@@ -1,0 +1,178 @@
+package raftstore
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// transport is raft's, over connections that the caller's Transport makes. It
+// also keeps, per peer, when the latest request was sent that the peer answered
+// as our follower.
+type transport struct {
+	*raft.NetworkTransport
+	stream *streamLayer
+
+	mu   sync.Mutex
+	acks map[raft.ServerID]ack
+}
+
+// ack is a peer's word that it followed in term, at some time after sent.
+type ack struct {
+	term uint64
+	sent time.Time
+}
+
+func newTransport(cfg Config, log *raftLogger) *transport {
+	stream := &streamLayer{Transport: cfg.Transport, address: replicaAddr(cfg.Address), open: make(map[*trackedConn]struct{})}
+	stream.ctx, stream.cancel = context.WithCancel(context.Background())
+	return &transport{
+		stream: stream,
+		acks:   make(map[raft.ServerID]ack),
+		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+			Stream:  stream,
+			MaxPool: 3,
+			// More than one in flight can leave a follower behind for good
+			// after it stalled.
+			MaxRPCsInFlight: 1,
+			Timeout:         cfg.Timeouts.RPC,
+			Logger:          log,
+		}),
+	}
+}
+
+// AppendEntries implements raft.Transport; heartbeats come through it too.
+func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	sent := time.Now()
+	err := t.NetworkTransport.AppendEntries(id, target, req, resp)
+	if err == nil && resp.Term == req.Term {
+		t.acked(id, ack{term: req.Term, sent: sent})
+	}
+	return err
+}
+
+func (t *transport) acked(id raft.ServerID, a ack) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if old := t.acks[id]; a.term > old.term || a.term == old.term && a.sent.After(old.sent) {
+		t.acks[id] = a
+	}
+}
+
+// followedSince reports whether a majority of voters, self among them, has
+// followed in term at some time after since. Then no leader of a later term
+// existed at since.
+func (t *transport) followedSince(self raft.ServerID, voters []raft.ServerID, term uint64, since time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	followed := 0
+	for _, id := range voters {
+		if a := t.acks[id]; id == self || a.term == term && !a.sent.Before(since) {
+			followed++
+		}
+	}
+	return slices.Contains(voters, self) && followed > len(voters)/2
+}
+
+// closeConns closes the listener and every connection, which raft leaves open.
+func (t *transport) closeConns() error { return t.stream.Close() }
+
+// replicaAddr is the address that a replica tells others.
+type replicaAddr string
+
+// Network implements net.Addr.
+func (replicaAddr) Network() string { return "tcp" }
+
+// String implements net.Addr.
+func (a replicaAddr) String() string { return string(a) }
+
+// streamLayer implements raft.StreamLayer and knows every connection that is
+// open.
+type streamLayer struct {
+	Transport
+	address replicaAddr
+	// ctx ends with Close and takes connections in the making with it.
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	mu     sync.Mutex
+	open   map[*trackedConn]struct{}
+	closed bool
+}
+
+var _ raft.StreamLayer = (*streamLayer)(nil)
+
+// Accept implements net.Listener.
+func (s *streamLayer) Accept() (net.Conn, error) {
+	conn, err := s.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return s.track(conn)
+}
+
+// Addr implements net.Listener: the address that others know, which need not be
+// the one that is listened on.
+func (s *streamLayer) Addr() net.Addr { return s.address }
+
+// Dial implements raft.StreamLayer.
+func (s *streamLayer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(s.ctx, timeout)
+	defer cancel()
+	conn, err := s.Transport.Dial(ctx, string(address))
+	if err != nil {
+		return nil, fmt.Errorf("connect to replica at %s: %w", address, err)
+	}
+	return s.track(conn)
+}
+
+// Close implements net.Listener and closes every connection too.
+func (s *streamLayer) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	open := s.open
+	s.open = nil
+	s.mu.Unlock()
+	s.cancel()
+	err := s.Listener.Close()
+	for conn := range open {
+		// The connection is given up; how its end went does not matter.
+		_ = conn.Conn.Close()
+	}
+	return err
+}
+
+func (s *streamLayer) track(conn net.Conn) (net.Conn, error) {
+	tracked := &trackedConn{Conn: conn, stream: s}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		_ = conn.Close()
+		return nil, net.ErrClosed
+	}
+	s.open[tracked] = struct{}{}
+	return tracked, nil
+}
+
+// trackedConn leaves its stream layer's books when it is closed.
+type trackedConn struct {
+	net.Conn
+	stream *streamLayer
+}
+
+// Close implements net.Conn.
+func (c *trackedConn) Close() error {
+	c.stream.mu.Lock()
+	delete(c.stream.open, c)
+	c.stream.mu.Unlock()
+	return c.Conn.Close()
+}
