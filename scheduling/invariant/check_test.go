@@ -1,0 +1,120 @@
+package invariant_test
+
+import (
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"weir/scheduling"
+	"weir/scheduling/engine"
+	"weir/scheduling/invariant"
+	"weir/scheduling/resource"
+)
+
+// view is what an engine says of itself, for a test to make a lie of it.
+type view struct {
+	snapshot engine.Snapshot
+	holdings []engine.Holding
+}
+
+func (v *view) Snapshot() engine.Snapshot  { return v.snapshot }
+func (v *view) Holdings() []engine.Holding { return v.holdings }
+
+func slots(n int64) resource.Amounts { return resource.Amounts{UserSlots: n} }
+
+// sound returns an engine with pools a and a/b, an operation in b, a job of it
+// and a start in flight on a node, and a second node.
+func sound(t *testing.T) *view {
+	t.Helper()
+	e, err := engine.New(engine.Default())
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(err)
+	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	must(e.SetNode("n1", slots(4), true))
+	must(e.SetNode("n2", slots(4), true))
+	must(e.SetPool("a", scheduling.RootPool, 1))
+	must(e.SetPool("b", "a", 1))
+	must(e.AddOperation(engine.Operation{ID: "o1", Pool: "b", Weight: 1, Started: at, Enabled: true}))
+	must(e.SetDemand("o1", "t", 2, slots(1)))
+	_, err = e.Tick(at)
+	must(err)
+	plan := e.Heartbeat(at, []scheduling.NodeID{"n1"})
+	must(e.Commit(plan.Starts[0].Ticket, "j1", at))
+	return &view{e.Snapshot(), e.Holdings()}
+}
+
+func TestCheck(t *testing.T) {
+	cases := map[string]struct {
+		lie  func(*view)
+		want string
+	}{
+		"nothing is wrong": {func(*view) {}, ""},
+		"a node's usage": {func(v *view) { v.snapshot.Nodes[0].Usage = slots(3) },
+			"node n1: usage is user_slots=3, its allocations hold user_slots=2"},
+		"a node above its limits": {func(v *view) { v.snapshot.Nodes[0].Limits = slots(1) },
+			"node n1: usage user_slots=2 is above limits user_slots=1"},
+		"a node that is lost": {func(v *view) { v.snapshot.Nodes = v.snapshot.Nodes[1:] },
+			"node n1: not there, its allocations hold user_slots=2"},
+		"the total": {func(v *view) { v.snapshot.Total = slots(9) },
+			"cluster: total is user_slots=9, its nodes have user_slots=8"},
+		"an operation's usage": {func(v *view) { v.snapshot.Operations[0].Shares.Usage = slots(1) },
+			"operation o1: usage is user_slots=1, its allocations hold user_slots=2"},
+		"an operation that is lost": {func(v *view) { v.snapshot.Operations = nil },
+			"operation o1: not there, its allocations hold user_slots=2"},
+		"the number of allocations": {func(v *view) { v.snapshot.Operations[0].Allocations = 2 },
+			"operation o1: 2 allocations are counted, it has 1"},
+		"the number in flight": {func(v *view) { v.snapshot.InFlight = 2 },
+			"1 starts are in flight, 2 are counted"},
+		"a task's number in flight": {func(v *view) { v.snapshot.Operations[0].Tasks[0].InFlight = 2 },
+			`operation o1: task "t": 2 starts in flight are counted, it has 1`},
+		"a task's pending jobs": {func(v *view) { v.snapshot.Operations[0].Tasks[0].Effective = 3 },
+			`operation o1: task "t": 1 pending less 1 in flight is not 3`},
+		"a job twice": {func(v *view) { v.holdings = append(v.holdings, v.holdings[0]) },
+			"job j1 has two allocations"},
+		"a pool's usage": {func(v *view) { v.snapshot.Pools[1].Usage = slots(1) },
+			`pool "a": usage is user_slots=1, that of its children user_slots=2`},
+		"the root's usage": {func(v *view) { v.snapshot.Pools[0].Usage = slots(1) },
+			`pool "<Root>": usage is user_slots=1, that of its children user_slots=2`},
+		"children with more than their pool": {func(v *view) { v.snapshot.Pools[2].FairShare[0] = .5 },
+			`pool "a": fair share is [0.25 0 0 0 0], that of its children [0.5 0 0 0 0]`},
+		"a fair share above 1": {func(v *view) { v.snapshot.Operations[0].Shares.FairShare[1] = 1.1 },
+			"operation o1: fair share of cpu is 1.1"},
+		"a fair share that is no number": {func(v *view) { v.snapshot.Pools[2].FairShare[3] = math.NaN() },
+			`pool "b": fair share of memory is NaN`},
+		"a demand share that is no number": {func(v *view) { v.snapshot.Pools[2].DemandShare[0] = math.Inf(1) },
+			`pool "b": demand share +Inf, usage share 0.25 or satisfaction 1 is no share`},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			v := sound(t)
+			tc.lie(v)
+			err := invariant.Check(v)
+			if tc.want == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if want := "invariant broken: " + tc.want; !errors.Is(err, invariant.ErrBreach) || err.Error() != want {
+				t.Errorf("got %v\nwant %v", err, want)
+			}
+		})
+	}
+}
+
+// TestWhatIsNoBreach: overcommit is marked, and shares are old when the tree has
+// changed.
+func TestWhatIsNoBreach(t *testing.T) {
+	v := sound(t)
+	v.snapshot.Nodes[0].Limits, v.snapshot.Nodes[0].Overcommitted, v.snapshot.Total = slots(1), true, slots(5)
+	v.snapshot.Pools[2].FairShare[0], v.snapshot.Stale = .5, true
+	if err := invariant.Check(v); err != nil {
+		t.Error(err)
+	}
+}
