@@ -145,7 +145,7 @@ func (a *gatewayActor) route(m *remote.Inbound, reply func(proto.Message)) {
 	case *actorpb.JobEnded:
 		a.toController(m, msg.GetOperationId(), msg.GetGrantIndex(), reply)
 	case *actorpb.FindController:
-		reply(&actorpb.ControllerFound{OperationId: msg.GetOperationId(), Controller: a.cfg.Controllers.ControllerOf(msg.GetOperationId())})
+		a.atGrant(m, msg.GetGrantIndex(), reply, func() { reply(a.controllerOf(msg.GetOperationId())) })
 	case *actorpb.Propose:
 		a.aside(m, reply, func(ctx context.Context) proto.Message { return a.cfg.Leader.Propose(ctx, msg) })
 	case *actorpb.ReadIndexRequest:
@@ -162,19 +162,29 @@ func (a *gatewayActor) route(m *remote.Inbound, reply func(proto.Message)) {
 	}
 }
 
-// toController waits until this replica knows the job's grant, and hands the
-// message on; or says who controls the operation.
+// toController hands a message on to the operation's controller, or says where
+// that is.
 func (a *gatewayActor) toController(m *remote.Inbound, operation string, grant uint64, reply func(proto.Message)) {
+	a.atGrant(m, grant, reply, func() {
+		if !a.cfg.Controllers.ToController(operation, m.Message, reply) {
+			reply(a.controllerOf(operation))
+		}
+	})
+}
+
+func (a *gatewayActor) controllerOf(operation string) *actorpb.ControllerFound {
+	return &actorpb.ControllerFound{OperationId: operation, Controller: a.cfg.Controllers.ControllerOf(operation)}
+}
+
+// atGrant goes on once this replica knows the log entry of a job's grant.
+func (a *gatewayActor) atGrant(m *remote.Inbound, grant uint64, reply func(proto.Message), then func()) {
 	a.background(m, func(ctx context.Context) {
 		if err := a.cfg.Cluster.WaitApplied(ctx, grant); err != nil {
 			reply(&actorpb.Refused{Code: "unavailable", RetryMillis: a.cfg.Limits.RetryMillis,
 				Reason: fmt.Sprintf("log entry %d of the job's grant is not known here yet", grant)})
 			return
 		}
-		if a.cfg.Controllers.ToController(operation, m.Message, reply) {
-			return
-		}
-		reply(&actorpb.ControllerFound{OperationId: operation, Controller: a.cfg.Controllers.ControllerOf(operation)})
+		then()
 	})
 }
 

@@ -1272,8 +1272,11 @@ func (x *JobEndedAck) GetRefusal() string {
 
 // FindController asks any replica who controls an operation now.
 type FindController struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	OperationId   string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	OperationId string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
+	// The replica answers from a state that has this index: one that lags behind
+	// the grant must not say that nobody wants the job.
+	GrantIndex    uint64 `protobuf:"varint,2,opt,name=grant_index,json=grantIndex,proto3" json:"grant_index,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1313,6 +1316,13 @@ func (x *FindController) GetOperationId() string {
 		return x.OperationId
 	}
 	return ""
+}
+
+func (x *FindController) GetGrantIndex() uint64 {
+	if x != nil {
+		return x.GrantIndex
+	}
+	return 0
 }
 
 type ControllerFound struct {
@@ -2404,9 +2414,11 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"stderrTail\">\n" +
 	"\vJobEndedAck\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x18\n" +
-	"\arefusal\x18\x02 \x01(\tR\arefusal\"3\n" +
+	"\arefusal\x18\x02 \x01(\tR\arefusal\"T\n" +
 	"\x0eFindController\x12!\n" +
-	"\foperation_id\x18\x01 \x01(\tR\voperationId\"l\n" +
+	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x1f\n" +
+	"\vgrant_index\x18\x02 \x01(\x04R\n" +
+	"grantIndex\"l\n" +
 	"\x0fControllerFound\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x126\n" +
 	"\n" +
