@@ -1,0 +1,270 @@
+package raftstore
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+
+	"weir/raftstore/command"
+)
+
+// fatalErrors collects what would have ended the process.
+type fatalErrors struct {
+	mu   sync.Mutex
+	errs []error
+	told chan struct{}
+}
+
+func newFatalErrors() *fatalErrors { return &fatalErrors{told: make(chan struct{}, 10)} }
+
+func (f *fatalErrors) fatal(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.errs = append(f.errs, err)
+	f.told <- struct{}{}
+}
+
+func openTestDisk(t *testing.T, dir string, fatal *fatalErrors) *disk {
+	t.Helper()
+	c := newCluster(t, 1, nil)
+	cfg := c.config("r1")
+	cfg.Dir = dir
+	cfg.Fatal = fatal.fatal
+	d, err := openDisk(cfg, newRaftLogger(cfg.Logger))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+func testEntry(t *testing.T, index uint64) *raft.Log {
+	t.Helper()
+	data, err := command.EncodeEntry(removals(t, "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &raft.Log{Index: index, Term: 1, Type: raft.LogCommand, Data: data, Extensions: checksum(data)}
+}
+
+func TestDamagedEntryIsFatal(t *testing.T) {
+	damaged := testEntry(t, 2)
+	damaged.Data[len(damaged.Data)-1] ^= 1
+	t.Run("when it is read", func(t *testing.T) {
+		fatal := newFatalErrors()
+		d := openTestDisk(t, t.TempDir(), fatal)
+		if err := d.BoltStore.StoreLog(damaged); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.GetLog(2, new(raft.Log)); !errors.Is(err, ErrDisk) || len(fatal.errs) != 1 {
+			t.Errorf("got %v, fatal %v", err, fatal.errs)
+		}
+	})
+	t.Run("when it comes from another replica", func(t *testing.T) {
+		fatal := newFatalErrors()
+		d := openTestDisk(t, t.TempDir(), fatal)
+		if err := d.StoreLog(damaged); !errors.Is(err, ErrDisk) || len(fatal.errs) != 1 {
+			t.Errorf("got %v, fatal %v", err, fatal.errs)
+		}
+		if last, err := d.LastIndex(); err != nil || last != 1 {
+			t.Errorf("the log ends at %d, %v: it was stored", last, err)
+		}
+	})
+}
+
+func TestFailedWriteIsTheLast(t *testing.T) {
+	fatal := newFatalErrors()
+	d := openTestDisk(t, t.TempDir(), fatal)
+	broken := errors.New("input/output error")
+	if err := d.write("log entries", func() error { return broken }); !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+	if err := d.StoreLog(testEntry(t, 2)); !errors.Is(err, broken) {
+		t.Errorf("a write after a failed one: got %v", err)
+	}
+	if err := d.SetUint64([]byte("CurrentTerm"), 9); !errors.Is(err, broken) {
+		t.Errorf("a vote after a failed write: got %v", err)
+	}
+	if len(fatal.errs) != 1 {
+		t.Errorf("fatal was told %d times: %v", len(fatal.errs), fatal.errs)
+	}
+}
+
+func TestHangingDiskIsFatal(t *testing.T) {
+	fatal := newFatalErrors()
+	d := openTestDisk(t, t.TempDir(), fatal)
+	d.stall = time.Millisecond
+	err := d.write("log entries", func() error {
+		<-fatal.told // hangs until the watchdog has seen it
+		return nil
+	})
+	if !errors.Is(err, ErrDisk) {
+		t.Errorf("got %v: a write after the disk was given up must not be acknowledged", err)
+	}
+}
+
+func TestEntryThatDoesNotDecodeStopsTheReplica(t *testing.T) {
+	defer func() {
+		got, ok := recover().(string)
+		if !ok || !strings.Contains(got, "index 17 of term 4") || !strings.Contains(got, "unknown kind") {
+			t.Errorf("got %q, want a panic with index, term and reason", got)
+		}
+	}()
+	data, err := command.EncodeEntry(removals(t, "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[3] = 99 // the kind
+	newMachine(10, nil).apply([]*raft.Log{{Index: 17, Term: 4, Type: raft.LogCommand, Data: data}})
+}
+
+func TestFoldersThatAreRefused(t *testing.T) {
+	snapshot := func(t *testing.T, dir, name string, meta any) {
+		t.Helper()
+		path := filepath.Join(dir, "snapshots", name)
+		if err := os.MkdirAll(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		data, err := json.Marshal(meta)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(path, "meta.json"), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tests := map[string]struct {
+		spoil func(t *testing.T, dir string, d *raftboltdb.BoltStore)
+		want  string
+	}{
+		"another replica's": {
+			spoil: func(t *testing.T, _ string, d *raftboltdb.BoltStore) {
+				if err := d.Set(keyReplica, []byte("r2")); err != nil {
+					t.Fatal(err)
+				}
+			},
+			want: `belongs to replica "r2", not to "r1"`,
+		},
+		"a snapshot that cannot be read": {
+			spoil: func(t *testing.T, dir string, _ *raftboltdb.BoltStore) { snapshot(t, dir, "1-5-1", "no object") },
+			want:  "move the replica's folder away",
+		},
+		"a log that starts after the snapshot": {
+			spoil: func(t *testing.T, _ string, d *raftboltdb.BoltStore) {
+				if err := d.StoreLog(testEntry(t, 9)); err != nil {
+					t.Fatal(err)
+				}
+			},
+			want: "the log starts at index 9 but the snapshot ends at 0",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, 1, nil)
+			cfg := c.config("r1")
+			cfg.Transport = Transport{Listener: c.wires["r1"], Dial: c.wires["r1"].dial}
+			if err := os.MkdirAll(cfg.Dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			bolt, err := raftboltdb.NewBoltStore(filepath.Join(cfg.Dir, logFile))
+			if err != nil {
+				t.Fatal(err)
+			}
+			test.spoil(t, cfg.Dir, bolt)
+			if err := bolt.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Open(cfg); !errors.Is(err, ErrDisk) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want ErrDisk with %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestDamagedSnapshotIsRefused(t *testing.T) {
+	c := startCluster(t, 1, nil)
+	c.propose(createPool(t, testPool))
+	if err := c.leader().raft.Snapshot().Error(); err != nil {
+		t.Fatal(err)
+	}
+	c.stop("r1")
+	files, err := filepath.Glob(filepath.Join(c.dir, "r1", "snapshots", "*", "state.bin"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("snapshots %v, %v", files, err)
+	}
+	if err := os.Truncate(files[0], 10); err != nil {
+		t.Fatal(err)
+	}
+	cfg := c.config("r1")
+	cfg.Transport = Transport{Listener: newCluster(t, 1, nil).wires["r1"], Dial: c.wires["r1"].dial}
+	if _, err := Open(cfg); err == nil || !strings.Contains(err.Error(), "snapshot") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestInterruptedWorkIsFinished(t *testing.T) {
+	dir := t.TempDir()
+	bolt, err := raftboltdb.NewBoltStore(filepath.Join(dir, logFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A bootstrap that got as far as the term, and half a snapshot.
+	if err := errors.Join(bolt.SetUint64([]byte("CurrentTerm"), 1), bolt.Close()); err != nil {
+		t.Fatal(err)
+	}
+	half := filepath.Join(dir, "snapshots", "1-5-1.tmp")
+	if err := os.MkdirAll(half, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	d := openTestDisk(t, dir, newFatalErrors())
+	if last, err := d.LastIndex(); err != nil || last != 1 || !d.bootstrapped {
+		t.Errorf("the log ends at %d, %v, bootstrapped %v", last, err, d.bootstrapped)
+	}
+	if _, err := os.Stat(half); !os.IsNotExist(err) {
+		t.Errorf("half a snapshot is still there: %v", err)
+	}
+}
+
+func TestConfigsThatAreRefused(t *testing.T) {
+	tests := map[string]struct {
+		spoil func(*Config)
+		want  string
+	}{
+		"no folder":                 {func(c *Config) { c.Dir = "" }, "dir is empty"},
+		"no id":                     {func(c *Config) { c.ReplicaID = "" }, "replica id is empty"},
+		"no transport":              {func(c *Config) { c.Transport = Transport{} }, "transport needs"},
+		"not among its peers":       {func(c *Config) { c.InitialPeers = []Peer{{"x", "y"}} }, "do not list this replica"},
+		"listed twice":              {func(c *Config) { c.InitialPeers = append(c.InitialPeers, c.InitialPeers[0]) }, "listed twice"},
+		"another address":           {func(c *Config) { c.Address = "elsewhere:1" }, "this replica's address is elsewhere:1"},
+		"a lease above a heartbeat": {func(c *Config) { c.Timeouts.Lease = 2 * time.Second }, "below the lease timeout"},
+		"no batch":                  {func(c *Config) { c.BatchMaxCommands = 0 }, "batch of 0 commands"},
+		"an entry below a batch":    {func(c *Config) { c.EntryMaxBytes = 1 }, "below the batch's"},
+		"no watch buffer":           {func(c *Config) { c.WatchBuffer = 0 }, "watch buffer of 0"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, 2, nil)
+			cfg := c.config("r1")
+			cfg.Transport = Transport{Listener: c.wires["r1"], Dial: c.wires["r1"].dial}
+			if err := cfg.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			test.spoil(&cfg)
+			if _, err := Open(cfg); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,194 @@
+package raftstore
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/hashicorp/raft"
+)
+
+// registerInput is a write of value, or a read.
+type registerInput struct {
+	write bool
+	value int
+}
+
+// register is what a pool's weight must be like, seen from outside.
+var register = porcupine.Model{
+	Init: func() any { return 1 },
+	Step: func(current, input, output any) (bool, any) {
+		if in := input.(registerInput); in.write {
+			return true, in.value
+		}
+		return output == current, current
+	},
+}
+
+// TestReadsAreLinearizable writes and reads while the lead moves about, by
+// transfers and by cuts, and has the history checked.
+func TestReadsAreLinearizable(t *testing.T) {
+	c := startCluster(t, 3, nil)
+	wantAccepted(t, c.propose(createPool(t, testPool)))
+	stores := []*Store{c.stores["r1"], c.stores["r2"], c.stores["r3"]}
+	ctx, stop := context.WithCancel(testContext(t))
+	var (
+		mu         sync.Mutex
+		operations []porcupine.Operation
+		values     int
+		wg         sync.WaitGroup
+		begin      = time.Now()
+	)
+	for client := range 6 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				s, other := stores[rand.IntN(3)], stores[rand.IntN(3)]
+				input, output := registerInput{write: rand.IntN(2) == 0}, 0
+				if mu.Lock(); input.write {
+					values++
+					input.value = values + 1
+				}
+				mu.Unlock()
+				call := time.Since(begin)
+				var err error
+				if input.write {
+					_, err = s.Propose(ctx, setWeight(t, input.value))
+				} else {
+					output, err = readWeight(ctx, s, other)
+				}
+				answered := time.Since(begin)
+				switch {
+				case err != nil && (!input.write || !errors.Is(err, ErrOutcomeUnknown)):
+					continue // nothing happened
+				case err != nil:
+					// May happen at any later time.
+					answered = 24 * time.Hour
+				}
+				mu.Lock()
+				operations = append(operations, porcupine.Operation{
+					ClientId: client, Input: input, Output: output, Call: int64(call), Return: int64(answered),
+				})
+				mu.Unlock()
+			}
+		})
+	}
+	done := func(n int) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(operations) >= n
+	}
+	for change := range 8 {
+		leader := c.leader()
+		for !done(100 * (change + 1)) {
+			if _, err := leader.ReadIndex(ctx); err != nil {
+				leader = c.leader()
+			}
+		}
+		if change%2 == 0 {
+			// A transfer may fail when the lead moves by itself.
+			_ = leader.Transfer(ctx, "")
+			continue
+		}
+		id := leader.cfg.ReplicaID
+		c.wires[id].setCut(true)
+		for current, changed := leader.Leadership(); current.Leader; current, changed = leader.Leadership() {
+			<-changed
+		}
+		c.wires[id].setCut(false)
+	}
+	stop()
+	wg.Wait()
+	if result := porcupine.CheckOperationsTimeout(register, operations, patience); result != porcupine.Ok {
+		t.Errorf("history of %d operations: %v", len(operations), result)
+	}
+	t.Logf("%d operations, term %d", len(operations), c.leader().Stats().Term)
+	c.wantEqual()
+}
+
+// readWeight takes the index from leader and reads on another replica.
+func readWeight(ctx context.Context, leader, replica *Store) (int, error) {
+	index, err := leader.ReadIndex(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if err := replica.WaitApplied(ctx, index); err != nil {
+		return 0, err
+	}
+	return weightOf(replica), nil
+}
+
+func TestReadIndexNamesWhatCanBeWaitedFor(t *testing.T) {
+	c := startCluster(t, 3, nil)
+	created := c.propose(createPool(t, testPool))[0].GetIndex()
+	leader := c.leader()
+	ctx := testContext(t)
+	// Entries of raft's own follow, which no replica's state is told of.
+	for range 3 {
+		if err := leader.Barrier(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	index, err := leader.ReadIndex(ctx)
+	if err != nil || index != created {
+		t.Errorf("got index %d, %v, want %d", index, err, created)
+	}
+	if last := leader.Stats().Last; last <= created {
+		t.Errorf("the log ends at %d: this test shows nothing", last)
+	}
+	// Nor when a snapshot has swallowed them all.
+	if err := leader.raft.Snapshot().Error(); err != nil {
+		t.Fatal(err)
+	}
+	if err := leader.disk.DeleteRange(1, leader.Stats().Last); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := leader.lastCommand(leader.Stats().Last); err != nil || got != created {
+		t.Errorf("behind a snapshot: got index %d, %v, want %d", got, err, created)
+	}
+}
+
+func TestFollowedSince(t *testing.T) {
+	now := time.Now()
+	before, after := now.Add(-time.Second), now.Add(time.Second)
+	three := []raft.ServerID{"r1", "r2", "r3"}
+	tests := map[string]struct {
+		acks   map[raft.ServerID]ack
+		voters []raft.ServerID
+		want   bool
+	}{
+		"alone":                          {nil, three[:1], true},
+		"nobody answered":                {nil, three, false},
+		"one of two others is enough":    {map[raft.ServerID]ack{"r3": {5, after}}, three, true},
+		"sent at the same moment":        {map[raft.ServerID]ack{"r3": {5, now}}, three, true},
+		"sent before the question":       {map[raft.ServerID]ack{"r2": {5, before}, "r3": {5, before}}, three, false},
+		"of another term":                {map[raft.ServerID]ack{"r2": {4, after}, "r3": {6, after}}, three, false},
+		"one of five is no majority":     {map[raft.ServerID]ack{"r2": {5, after}}, append(three, "r4", "r5"), false},
+		"who has no vote does not count": {map[raft.ServerID]ack{"r9": {5, after}}, three, false},
+		"and neither does a leader without one": {
+			map[raft.ServerID]ack{"r2": {5, after}, "r3": {5, after}}, three[1:], false,
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			transport := &transport{acks: test.acks}
+			if got := transport.followedSince("r1", test.voters, 5, now); got != test.want {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestAcksOnlyGrow(t *testing.T) {
+	now := time.Now()
+	transport := &transport{acks: map[raft.ServerID]ack{}}
+	for _, a := range []ack{{2, now}, {2, now.Add(-time.Second)}, {1, now.Add(time.Second)}} {
+		transport.acked("r2", a)
+	}
+	if got := transport.acks["r2"]; got != (ack{2, now}) {
+		t.Errorf("got %+v", got)
+	}
+}
