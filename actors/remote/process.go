@@ -134,7 +134,7 @@ func (r *Remote) sessionAndID(text string) (*session, uint64) {
 func (r *Remote) watch(pid, watcher *actor.PID) {
 	s := r.stream(pid.GetAddress())
 	if s == nil || !s.watch(pid.GetId(), watcher) {
-		r.tellTerminated(watcher, pid, false)
+		r.tellTerminated(watcher, pid, actor.TerminatedReason_AddressTerminated)
 	}
 }
 
@@ -176,11 +176,7 @@ func (s *session) unwatch(target string, watcher *actor.PID) {
 }
 
 // tellTerminated tells watcher that who has ended.
-func (r *Remote) tellTerminated(watcher, who *actor.PID, absent bool) {
-	why := actor.TerminatedReason_AddressTerminated
-	if absent {
-		why = actor.TerminatedReason_NotFound
-	}
+func (r *Remote) tellTerminated(watcher, who *actor.PID, why actor.TerminatedReason) {
 	r.tell(watcher, &actor.Terminated{Who: who, Why: why})
 }
 

@@ -207,9 +207,14 @@ func (s *session) receiveTerminated(terminated *remotepb.Terminated) {
 	s.mu.Lock()
 	target, who, ok := s.watching.take(terminated.GetId())
 	s.mu.Unlock()
-	if ok {
-		s.remote.tellTerminated(who, PID(s.peer.name, target), terminated.GetNotFound())
+	if !ok {
+		return
 	}
+	why := actor.TerminatedReason_Stopped
+	if terminated.GetNotFound() {
+		why = actor.TerminatedReason_NotFound
+	}
+	s.remote.tellTerminated(who, PID(s.peer.name, target), why)
 }
 
 // localPID returns the address of something that only this session knows.

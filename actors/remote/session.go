@@ -215,7 +215,7 @@ func (s *session) end(cause error, lastWords string) {
 		a.done(nil, gone)
 	}
 	for _, w := range watchers {
-		s.remote.tellTerminated(w.tell, PID(s.peer.name, w.key.target), false)
+		s.remote.tellTerminated(w.tell, PID(s.peer.name, w.key.target), actor.TerminatedReason_AddressTerminated)
 	}
 	for id, pid := range watched {
 		s.unwatchLocal(id, pid)
