@@ -1,0 +1,84 @@
+package raftstore
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// TestCallersShareEntries shows that many callers need few log entries.
+func TestCallersShareEntries(t *testing.T) {
+	c := startCluster(t, 1, nil)
+	created := c.propose(createPool(t, testPool))[0].GetIndex()
+	const callers, calls = 64, 20
+	var last atomic.Uint64
+	proposeInParallel(t, c.leader(), callers, callers*calls, func(index uint64) {
+		for old := last.Load(); index > old && !last.CompareAndSwap(old, index); old = last.Load() {
+		}
+	})
+	entries := last.Load() - created
+	t.Logf("%d commands of %d callers in %d log entries: %.1f each", callers*calls, callers, entries, callers*calls/float64(entries))
+	if entries >= callers*calls {
+		t.Errorf("%d commands took %d log entries", callers*calls, entries)
+	}
+}
+
+// proposeInParallel sends n commands through so many callers and passes on the
+// index of each.
+func proposeInParallel(tb testing.TB, s *Store, callers, n int, each func(index uint64)) {
+	tb.Helper()
+	ctx := testContext(tb)
+	cmd := setWeight(tb, 5)
+	var sent atomic.Int64
+	var wg sync.WaitGroup
+	for range callers {
+		wg.Go(func() {
+			for sent.Add(1) <= int64(n) {
+				results, err := s.Propose(ctx, cmd)
+				if err != nil || results[0].GetRefusal() != nil {
+					tb.Errorf("got %v, %v", results, err)
+					return
+				}
+				each(results[0].GetIndex())
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// BenchmarkPropose measures committed and applied commands, and how many share a
+// log entry.
+func BenchmarkPropose(b *testing.B) {
+	for _, replicas := range []int{1, 3} {
+		for _, callers := range []int{1, 8, 64, 512} {
+			b.Run(fmt.Sprintf("replicas=%d/callers=%d", replicas, callers), func(b *testing.B) {
+				c := startCluster(b, replicas, nil)
+				c.propose(createPool(b, testPool))
+				s := c.leader()
+				before := s.Stats().Applied
+				b.ResetTimer()
+				proposeInParallel(b, s, callers, b.N, func(uint64) {})
+				b.StopTimer()
+				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "commits/s")
+				b.ReportMetric(float64(b.N)/float64(s.Stats().Applied-before), "commands/entry")
+			})
+		}
+	}
+}
+
+// BenchmarkReadIndex measures reads that see every write before them.
+func BenchmarkReadIndex(b *testing.B) {
+	for _, replicas := range []int{1, 3} {
+		b.Run(fmt.Sprintf("replicas=%d", replicas), func(b *testing.B) {
+			c := startCluster(b, replicas, nil)
+			s := c.leader()
+			ctx := testContext(b)
+			for b.Loop() {
+				if _, err := s.ReadIndex(ctx); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
