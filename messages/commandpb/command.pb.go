@@ -314,6 +314,7 @@ func (x *Refusal) GetMessage() string {
 }
 
 // BeginTerm is the first command of a new leader; it fences the leaders before.
+// The same leader may repeat it for its term.
 type BeginTerm struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Term    uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
@@ -676,7 +677,8 @@ func (x *SetPendingReason) GetReason() string {
 	return ""
 }
 
-// AssignController gives operations to replicas, each with a higher epoch.
+// AssignController gives operations to replicas, each with a higher epoch. It is
+// refused as a whole when one of them cannot be.
 type AssignController struct {
 	state         protoimpl.MessageState  `protogen:"open.v1"`
 	Term          uint64                  `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
@@ -1191,10 +1193,12 @@ func (x *StartAllocationsResult) GetGrants() []*GrantResult {
 type GrantResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
-	// Empty: granted.
-	Refusal       string `protobuf:"bytes,2,opt,name=refusal,proto3" json:"refusal,omitempty"`
-	Cookie        int32  `protobuf:"varint,3,opt,name=cookie,proto3" json:"cookie,omitempty"`
-	Attempt       int32  `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// Empty: granted. Otherwise a code of package state.
+	Refusal string `protobuf:"bytes,2,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	Cookie  int32  `protobuf:"varint,3,opt,name=cookie,proto3" json:"cookie,omitempty"`
+	Attempt int32  `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// For people, with a refusal.
+	Message       string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1255,6 +1259,13 @@ func (x *GrantResult) GetAttempt() int32 {
 		return x.Attempt
 	}
 	return 0
+}
+
+func (x *GrantResult) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
 }
 
 // FinishJobs ends attempts, once each. It is the controller's.
@@ -1326,7 +1337,8 @@ func (x *FinishJobs) GetJobs() []*statepb.FinishedJob {
 	return nil
 }
 
-// FinishJobsResult has an answer for each job, in order.
+// FinishJobsResult has an answer for each job, in order. AbortAllocations and
+// StopJobs are answered with it too.
 type FinishJobsResult struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Jobs          []*FinishJobResult     `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
@@ -1374,8 +1386,11 @@ func (x *FinishJobsResult) GetJobs() []*FinishJobResult {
 type FinishJobResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
-	// Empty: counted. Otherwise why not, for example "unknown_allocation".
-	Refusal       string `protobuf:"bytes,2,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	// Empty: done. Otherwise a code of package state, such as
+	// "unknown_allocation".
+	Refusal string `protobuf:"bytes,2,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	// For people, with a refusal.
+	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1420,6 +1435,13 @@ func (x *FinishJobResult) GetJobId() string {
 func (x *FinishJobResult) GetRefusal() string {
 	if x != nil {
 		return x.Refusal
+	}
+	return ""
+}
+
+func (x *FinishJobResult) GetMessage() string {
+	if x != nil {
+		return x.Message
 	}
 	return ""
 }
@@ -2293,12 +2315,13 @@ const file_commandpb_command_proto_rawDesc = "" +
 	"\x10node_incarnation\x18\x05 \x01(\x04R\x0fnodeIncarnation\x126\n" +
 	"\tresources\x18\x06 \x01(\v2\x18.weir.state.v1.ResourcesR\tresources\"N\n" +
 	"\x16StartAllocationsResult\x124\n" +
-	"\x06grants\x18\x01 \x03(\v2\x1c.weir.command.v1.GrantResultR\x06grants\"p\n" +
+	"\x06grants\x18\x01 \x03(\v2\x1c.weir.command.v1.GrantResultR\x06grants\"\x8a\x01\n" +
 	"\vGrantResult\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x18\n" +
 	"\arefusal\x18\x02 \x01(\tR\arefusal\x12\x16\n" +
 	"\x06cookie\x18\x03 \x01(\x05R\x06cookie\x12\x18\n" +
-	"\aattempt\x18\x04 \x01(\x05R\aattempt\"\xa5\x01\n" +
+	"\aattempt\x18\x04 \x01(\x05R\aattempt\x12\x18\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\"\xa5\x01\n" +
 	"\n" +
 	"FinishJobs\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x14\n" +
@@ -2306,10 +2329,11 @@ const file_commandpb_command_proto_rawDesc = "" +
 	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12.\n" +
 	"\x04jobs\x18\x04 \x03(\v2\x1a.weir.state.v1.FinishedJobR\x04jobs\"H\n" +
 	"\x10FinishJobsResult\x124\n" +
-	"\x04jobs\x18\x01 \x03(\v2 .weir.command.v1.FinishJobResultR\x04jobs\"B\n" +
+	"\x04jobs\x18\x01 \x03(\v2 .weir.command.v1.FinishJobResultR\x04jobs\"\\\n" +
 	"\x0fFinishJobResult\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x18\n" +
-	"\arefusal\x18\x02 \x01(\tR\arefusal\"\x9b\x01\n" +
+	"\arefusal\x18\x02 \x01(\tR\arefusal\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"\x9b\x01\n" +
 	"\x10AbortAllocations\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +

@@ -825,10 +825,13 @@ type Task struct {
 	// Cookies that wait for an allocation.
 	Pending []*Interval `protobuf:"bytes,2,rep,name=pending,proto3" json:"pending,omitempty"`
 	// Cookies whose job completed and does not rerun.
-	Completed     []*Interval  `protobuf:"bytes,3,rep,name=completed,proto3" json:"completed,omitempty"`
-	JobResources  *Resources   `protobuf:"bytes,4,opt,name=job_resources,json=jobResources,proto3" json:"job_resources,omitempty"`
-	Counters      *JobCounters `protobuf:"bytes,5,opt,name=counters,proto3" json:"counters,omitempty"`
-	Totals        *JobTotals   `protobuf:"bytes,6,opt,name=totals,proto3" json:"totals,omitempty"`
+	Completed    []*Interval  `protobuf:"bytes,3,rep,name=completed,proto3" json:"completed,omitempty"`
+	JobResources *Resources   `protobuf:"bytes,4,opt,name=job_resources,json=jobResources,proto3" json:"job_resources,omitempty"`
+	Counters     *JobCounters `protobuf:"bytes,5,opt,name=counters,proto3" json:"counters,omitempty"`
+	Totals       *JobTotals   `protobuf:"bytes,6,opt,name=totals,proto3" json:"totals,omitempty"`
+	// Attempts that have ended, of cookies that are to run again or run again
+	// now. A cookie that is not here has had none.
+	Attempts      map[int32]int32 `protobuf:"bytes,7,rep,name=attempts,proto3" json:"attempts,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -901,6 +904,13 @@ func (x *Task) GetCounters() *JobCounters {
 func (x *Task) GetTotals() *JobTotals {
 	if x != nil {
 		return x.Totals
+	}
+	return nil
+}
+
+func (x *Task) GetAttempts() map[int32]int32 {
+	if x != nil {
+		return x.Attempts
 	}
 	return nil
 }
@@ -2408,14 +2418,18 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x10failed_job_count\x18\x12 \x01(\x03R\x0efailedJobCount\x12\x1d\n" +
 	"\n" +
 	"last_index\x18\x13 \x01(\x04R\tlastIndex\x123\n" +
-	"\x16abort_jobs_until_index\x18\x14 \x01(\x04R\x13abortJobsUntilIndex\"\xad\x02\n" +
+	"\x16abort_jobs_until_index\x18\x14 \x01(\x04R\x13abortJobsUntilIndex\"\xa9\x03\n" +
 	"\x04Task\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x121\n" +
 	"\apending\x18\x02 \x03(\v2\x17.weir.state.v1.IntervalR\apending\x125\n" +
 	"\tcompleted\x18\x03 \x03(\v2\x17.weir.state.v1.IntervalR\tcompleted\x12=\n" +
 	"\rjob_resources\x18\x04 \x01(\v2\x18.weir.state.v1.ResourcesR\fjobResources\x126\n" +
 	"\bcounters\x18\x05 \x01(\v2\x1a.weir.state.v1.JobCountersR\bcounters\x120\n" +
-	"\x06totals\x18\x06 \x01(\v2\x18.weir.state.v1.JobTotalsR\x06totals\"\xe6\x02\n" +
+	"\x06totals\x18\x06 \x01(\v2\x18.weir.state.v1.JobTotalsR\x06totals\x12=\n" +
+	"\battempts\x18\a \x03(\v2!.weir.state.v1.Task.AttemptsEntryR\battempts\x1a;\n" +
+	"\rAttemptsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\x05R\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\xe6\x02\n" +
 	"\vJobCounters\x12\x14\n" +
 	"\x05total\x18\x01 \x01(\x03R\x05total\x12\x18\n" +
 	"\apending\x18\x02 \x01(\x03R\apending\x12\x18\n" +
@@ -2568,7 +2582,7 @@ func file_statepb_state_proto_rawDescGZIP() []byte {
 	return file_statepb_state_proto_rawDescData
 }
 
-var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_statepb_state_proto_goTypes = []any{
 	(*Resources)(nil),             // 0: weir.state.v1.Resources
 	(*OperationSpec)(nil),         // 1: weir.state.v1.OperationSpec
@@ -2597,22 +2611,23 @@ var file_statepb_state_proto_goTypes = []any{
 	nil,                           // 24: weir.state.v1.TaskSpec.EnvironmentEntry
 	nil,                           // 25: weir.state.v1.Error.AttributesEntry
 	nil,                           // 26: weir.state.v1.OperationEvent.AttributesEntry
-	nil,                           // 27: weir.state.v1.JobCounters.AbortedByReasonEntry
-	(*durationpb.Duration)(nil),   // 28: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
+	nil,                           // 27: weir.state.v1.Task.AttemptsEntry
+	nil,                           // 28: weir.state.v1.JobCounters.AbortedByReasonEntry
+	(*durationpb.Duration)(nil),   // 29: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 30: google.protobuf.Timestamp
 }
 var file_statepb_state_proto_depIdxs = []int32{
-	28, // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
+	29, // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
 	2,  // 1: weir.state.v1.OperationSpec.tasks:type_name -> weir.state.v1.TaskSpec
 	24, // 2: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
-	28, // 3: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
+	29, // 3: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
 	25, // 4: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
 	4,  // 5: weir.state.v1.Error.inner:type_name -> weir.state.v1.Error
-	29, // 6: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	30, // 6: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
 	26, // 7: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
 	1,  // 8: weir.state.v1.Operation.spec:type_name -> weir.state.v1.OperationSpec
-	29, // 9: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	29, // 10: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	30, // 9: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	30, // 10: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	5,  // 11: weir.state.v1.Operation.events:type_name -> weir.state.v1.OperationEvent
 	6,  // 12: weir.state.v1.Operation.assignment:type_name -> weir.state.v1.Assignment
 	8,  // 13: weir.state.v1.Operation.tasks:type_name -> weir.state.v1.Task
@@ -2623,37 +2638,38 @@ var file_statepb_state_proto_depIdxs = []int32{
 	0,  // 18: weir.state.v1.Task.job_resources:type_name -> weir.state.v1.Resources
 	9,  // 19: weir.state.v1.Task.counters:type_name -> weir.state.v1.JobCounters
 	10, // 20: weir.state.v1.Task.totals:type_name -> weir.state.v1.JobTotals
-	27, // 21: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
-	0,  // 22: weir.state.v1.Allocation.resources:type_name -> weir.state.v1.Resources
-	29, // 23: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
-	12, // 24: weir.state.v1.Allocation.stop:type_name -> weir.state.v1.StopOrder
-	29, // 25: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
-	4,  // 26: weir.state.v1.FinishedJob.error:type_name -> weir.state.v1.Error
-	29, // 27: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
-	29, // 28: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
-	14, // 29: weir.state.v1.FinishedJob.statistics:type_name -> weir.state.v1.JobStatistics
-	0,  // 30: weir.state.v1.Node.resources:type_name -> weir.state.v1.Resources
-	29, // 31: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	29, // 32: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
-	29, // 33: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
-	29, // 34: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
-	16, // 35: weir.state.v1.PoolTree.pools:type_name -> weir.state.v1.Pool
-	29, // 36: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
-	18, // 37: weir.state.v1.SnapshotHeader.term:type_name -> weir.state.v1.Term
-	29, // 38: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
-	20, // 39: weir.state.v1.SnapshotHeader.limits:type_name -> weir.state.v1.Limits
-	19, // 40: weir.state.v1.Record.header:type_name -> weir.state.v1.SnapshotHeader
-	17, // 41: weir.state.v1.Record.tree:type_name -> weir.state.v1.PoolTree
-	7,  // 42: weir.state.v1.Record.operation:type_name -> weir.state.v1.Operation
-	11, // 43: weir.state.v1.Record.allocation:type_name -> weir.state.v1.Allocation
-	15, // 44: weir.state.v1.Record.node:type_name -> weir.state.v1.Node
-	22, // 45: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
-	23, // 46: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
-	47, // [47:47] is the sub-list for method output_type
-	47, // [47:47] is the sub-list for method input_type
-	47, // [47:47] is the sub-list for extension type_name
-	47, // [47:47] is the sub-list for extension extendee
-	0,  // [0:47] is the sub-list for field type_name
+	27, // 21: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
+	28, // 22: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
+	0,  // 23: weir.state.v1.Allocation.resources:type_name -> weir.state.v1.Resources
+	30, // 24: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
+	12, // 25: weir.state.v1.Allocation.stop:type_name -> weir.state.v1.StopOrder
+	30, // 26: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
+	4,  // 27: weir.state.v1.FinishedJob.error:type_name -> weir.state.v1.Error
+	30, // 28: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
+	30, // 29: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
+	14, // 30: weir.state.v1.FinishedJob.statistics:type_name -> weir.state.v1.JobStatistics
+	0,  // 31: weir.state.v1.Node.resources:type_name -> weir.state.v1.Resources
+	30, // 32: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	30, // 33: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
+	30, // 34: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
+	30, // 35: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
+	16, // 36: weir.state.v1.PoolTree.pools:type_name -> weir.state.v1.Pool
+	30, // 37: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
+	18, // 38: weir.state.v1.SnapshotHeader.term:type_name -> weir.state.v1.Term
+	30, // 39: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
+	20, // 40: weir.state.v1.SnapshotHeader.limits:type_name -> weir.state.v1.Limits
+	19, // 41: weir.state.v1.Record.header:type_name -> weir.state.v1.SnapshotHeader
+	17, // 42: weir.state.v1.Record.tree:type_name -> weir.state.v1.PoolTree
+	7,  // 43: weir.state.v1.Record.operation:type_name -> weir.state.v1.Operation
+	11, // 44: weir.state.v1.Record.allocation:type_name -> weir.state.v1.Allocation
+	15, // 45: weir.state.v1.Record.node:type_name -> weir.state.v1.Node
+	22, // 46: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
+	23, // 47: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
+	48, // [48:48] is the sub-list for method output_type
+	48, // [48:48] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_statepb_state_proto_init() }
@@ -2678,7 +2694,7 @@ func file_statepb_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_statepb_state_proto_rawDesc), len(file_statepb_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   28,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,144 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/scheduling"
+	"weir/scheduling/lifecycle"
+	"weir/scheduling/pooltree"
+)
+
+// leaderSteps are the states that AdvanceOperation goes to. The others are
+// reached by the command that says what happened.
+var leaderSteps = map[lifecycle.State]bool{
+	lifecycle.WaitingForAgent: true,
+	lifecycle.Materializing:   true,
+	lifecycle.Aborting:        true,
+	lifecycle.Failing:         true,
+	lifecycle.Completed:       true,
+	lifecycle.Aborted:         true,
+	lifecycle.Failed:          true,
+}
+
+// advanceOperation takes a step of an operation's life that the leader decides.
+func (c *change) advanceOperation(m *commandpb.AdvanceOperation) *refusal {
+	what := fmt.Sprintf("advance operation %q to %q", m.GetOperationId(), m.GetTo())
+	if err := c.fence(what, m.GetTerm()); err != nil {
+		return err
+	}
+	to, err := lifecycle.ParseState(m.GetTo())
+	if err != nil {
+		return refuse(CodeInvalidCommand, "%s: %v", what, err)
+	}
+	o, refused := c.find(what, m.GetOperationId())
+	if refused != nil {
+		return refused
+	}
+	switch {
+	case m.GetFrom() != o.record.GetState():
+		return refuse(CodeInvalidOperationState, "%s: it is %s, not %q: look at it again", what, o.state, m.GetFrom())
+	case !lifecycle.CanGo(o.state, to):
+		return refuse(CodeInvalidOperationState, "%s: it is %s and cannot go there", what, o.state)
+	case !leaderSteps[to]:
+		return refuse(CodeInvalidCommand, "%s: another command goes there: the one that says what happened", what)
+	case to == lifecycle.Failing && m.GetResult() == nil:
+		return refuse(CodeInvalidCommand, "%s: no result says why", what)
+	case to.Terminal() && len(o.allocations) > 0:
+		return refuse(CodeAllocationsLeft, "%s: it has %d allocations: end them first", what, len(o.allocations))
+	}
+	if to == lifecycle.Materializing {
+		if err := c.admitRun(what, o.pool()); err != nil {
+			return err
+		}
+	}
+	c.edit(o)
+	if m.GetResult() != nil && to.Finishing() {
+		o.record.Result = m.GetResult()
+	}
+	c.advance(o, to, m.GetNote(), nil)
+	return nil
+}
+
+// admitRun refuses to run one more operation than a pool may.
+func (c *change) admitRun(what string, pool scheduling.PoolName) *refusal {
+	t := c.trees[scheduling.DefaultTree]
+	err := t.pools.AdmitRun(pool, t.total)
+	var limit *pooltree.LimitError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &limit):
+		return refuse(CodePoolRunningLimit, "%s: %v: it waits for one to end, or raise it", what, err)
+	}
+	return refusePool(fmt.Errorf("%s: %w", what, err))
+}
+
+// setPendingReason records why an operation waits.
+func (c *change) setPendingReason(m *commandpb.SetPendingReason) *refusal {
+	what := fmt.Sprintf("set pending reason of operation %q", m.GetOperationId())
+	if err := c.fence(what, m.GetTerm()); err != nil {
+		return err
+	}
+	o, refused := c.find(what, m.GetOperationId())
+	if refused != nil {
+		return refused
+	}
+	if o.state != lifecycle.Pending {
+		return refuse(CodeInvalidOperationState, "%s: it is %s, not pending", what, o.state)
+	}
+	if o.record.GetPendingReason() == m.GetReason() {
+		return nil
+	}
+	c.edit(o)
+	o.record.PendingReason = m.GetReason()
+	o.record.LastIndex = c.index
+	return nil
+}
+
+// assignController gives operations to replicas: all that it names, or none.
+func (c *change) assignController(m *commandpb.AssignController) *refusal {
+	const what = "assign controller"
+	if err := c.fence(what, m.GetTerm()); err != nil {
+		return err
+	}
+	named := make(map[string]bool, len(m.GetAssignments()))
+	for _, a := range m.GetAssignments() {
+		o, refused := c.find(what, a.GetOperationId())
+		if refused != nil {
+			return refused
+		}
+		switch {
+		case named[a.GetOperationId()]:
+			return refuse(CodeInvalidCommand, "%s: operation %q is named twice", what, a.GetOperationId())
+		case a.GetReplica() == "":
+			return refuse(CodeInvalidCommand, "%s: operation %q: no replica is named", what, a.GetOperationId())
+		case !o.state.InProgress():
+			return refuse(CodeInvalidOperationState, "%s: operation %q is %s and needs none", what, a.GetOperationId(), o.state)
+		case a.GetEpoch() <= o.record.GetAssignment().GetEpoch():
+			return refuse(CodeStaleEpoch, "%s: operation %q: epoch %d is not after the present one, %d of replica %q", what,
+				a.GetOperationId(), a.GetEpoch(), o.record.GetAssignment().GetEpoch(), o.record.GetAssignment().GetReplica())
+		}
+		named[a.GetOperationId()] = true
+	}
+	for _, a := range m.GetAssignments() {
+		c.assign(c.operations[scheduling.OperationID(a.GetOperationId())], a)
+	}
+	return nil
+}
+
+// assign gives one operation to a replica. An operation that waited for it goes
+// on.
+func (c *change) assign(o *operation, a *commandpb.ControllerAssignment) {
+	c.edit(o)
+	o.record.Assignment = &statepb.Assignment{Replica: a.GetReplica(), Epoch: a.GetEpoch()}
+	attributes := map[string]string{"replica": a.GetReplica(), "epoch": fmt.Sprint(a.GetEpoch())}
+	c.emit(ControllerAssigned{ID: o.id(), Replica: scheduling.ReplicaID(a.GetReplica()), Epoch: a.GetEpoch()})
+	if o.state == lifecycle.WaitingForAgent {
+		c.advance(o, lifecycle.Initializing, NoteControllerAssigned, attributes)
+		return
+	}
+	c.note(o, NoteControllerAssigned, attributes)
+}

@@ -1,0 +1,110 @@
+package state
+
+import (
+	"weir/messages/statepb"
+	"weir/scheduling"
+	"weir/scheduling/lifecycle"
+)
+
+// Event is one thing that a command changed. Events are values: what they point
+// to never changes.
+type Event interface{ event() }
+
+// TermBegan tells that a new leader has fenced off the leaders before it.
+type TermBegan struct {
+	Term    uint64
+	Replica scheduling.ReplicaID
+}
+
+// OperationAccepted tells that an operation exists, in state starting.
+type OperationAccepted struct {
+	ID scheduling.OperationID
+}
+
+// OperationChanged tells that an operation went from one state to another, or,
+// with From equal to To, that it was suspended or resumed.
+type OperationChanged struct {
+	ID       scheduling.OperationID
+	From, To lifecycle.State
+	// Suspended is the flag after the change.
+	Suspended bool
+	// AbortJobs says that the jobs granted so far are to be aborted: the
+	// operation was suspended together with its jobs.
+	AbortJobs bool
+}
+
+// ControllerAssigned tells that an operation has another controller.
+type ControllerAssigned struct {
+	ID      scheduling.OperationID
+	Replica scheduling.ReplicaID
+	Epoch   uint64
+}
+
+// TasksDefined tells that the tasks of an operation are known.
+type TasksDefined struct {
+	ID scheduling.OperationID
+}
+
+// DemandChanged tells how many jobs of a task wait for an allocation now.
+type DemandChanged struct {
+	ID      scheduling.OperationID
+	Task    scheduling.TaskName
+	Pending int64
+}
+
+// AllocationsStarted tells of granted jobs, in the order of the grants.
+type AllocationsStarted struct {
+	Allocations []*statepb.Allocation
+}
+
+// StopsOrdered tells of allocations that their nodes are to end from now on.
+type StopsOrdered struct {
+	Operation   scheduling.OperationID
+	Allocations []*statepb.Allocation
+}
+
+// AllocationsEnded tells of jobs of one operation that have ended.
+type AllocationsEnded struct {
+	Operation scheduling.OperationID
+	Ended     []Ended
+}
+
+// Ended is an allocation that is no more and what became of its job.
+type Ended struct {
+	Allocation *statepb.Allocation
+	Finished   *statepb.FinishedJob
+}
+
+// OperationArchived tells that the record of a finished operation has left the
+// state, because newer ones took its place.
+type OperationArchived struct {
+	ID scheduling.OperationID
+}
+
+// PoolChanged tells that a pool was created, set or removed.
+type PoolChanged struct {
+	Tree    scheduling.TreeName
+	Name    scheduling.PoolName
+	Removed bool
+}
+
+// NodeChanged tells that a node registered or was taken offline.
+type NodeChanged struct {
+	ID scheduling.NodeID
+	// State is NodeOnline or NodeOffline.
+	State       string
+	Incarnation uint64
+}
+
+func (TermBegan) event()          {}
+func (OperationAccepted) event()  {}
+func (OperationChanged) event()   {}
+func (ControllerAssigned) event() {}
+func (TasksDefined) event()       {}
+func (DemandChanged) event()      {}
+func (AllocationsStarted) event() {}
+func (StopsOrdered) event()       {}
+func (AllocationsEnded) event()   {}
+func (OperationArchived) event()  {}
+func (PoolChanged) event()        {}
+func (NodeChanged) event()        {}

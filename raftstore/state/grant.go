@@ -1,0 +1,188 @@
+package state
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/scheduling"
+	"weir/scheduling/lifecycle"
+)
+
+// startAllocations grants jobs to nodes, each grant by itself: it was planned on
+// an older state, and what has changed since refuses that grant alone.
+func (c *change) startAllocations(m *commandpb.StartAllocations) *refusal {
+	if err := c.fence("start allocations", m.GetTerm()); err != nil {
+		return err
+	}
+	results := make([]*commandpb.GrantResult, len(m.GetGrants()))
+	var started []*statepb.Allocation
+	time := c.timestamp()
+	for i, g := range m.GetGrants() {
+		results[i] = &commandpb.GrantResult{JobId: g.GetJobId()}
+		a, refused := c.grant(g, time)
+		if refused != nil {
+			results[i].Refusal, results[i].Message = refused.code, refused.message
+			continue
+		}
+		results[i].Cookie, results[i].Attempt = a.GetCookie(), a.GetAttempt()
+		started = append(started, a)
+	}
+	c.result.Value = &commandpb.Result_StartAllocations{StartAllocations: &commandpb.StartAllocationsResult{Grants: results}}
+	if len(started) > 0 {
+		c.emit(AllocationsStarted{Allocations: started})
+	}
+	c.tellDemand()
+	return nil
+}
+
+// grant gives the least pending cookie of a task to a node.
+func (c *change) grant(g *commandpb.Grant, time *timestamppb.Timestamp) (*statepb.Allocation, *refusal) {
+	what := grantSubject{g}
+	o, task, refused := c.grantable(what, g)
+	if refused != nil {
+		return nil, refused
+	}
+	n, refused := c.room(what, g)
+	if refused != nil {
+		return nil, refused
+	}
+	if o.tasks[task].pending.Len() == 0 {
+		return nil, refuse(CodeNoPendingJob, "%s: all jobs of task %q have an allocation or are completed", what, g.GetTask())
+	}
+	c.edit(o)
+	cookie, _ := o.tasks[task].pending.PopFirst()
+	record := o.record.GetTasks()[task]
+	move(record, "start job", (*lifecycle.Counters).Start)
+	a := &statepb.Allocation{
+		JobId:           g.GetJobId(),
+		OperationId:     g.GetOperationId(),
+		Task:            g.GetTask(),
+		Cookie:          int32(cookie),
+		Node:            g.GetNode(),
+		NodeIncarnation: g.GetNodeIncarnation(),
+		Resources:       g.GetResources(),
+		GrantTerm:       c.term.GetTerm(),
+		GrantIndex:      c.index,
+		StartTime:       time,
+		Attempt:         record.GetAttempts()[int32(cookie)],
+	}
+	c.allocations[scheduling.JobID(a.GetJobId())] = a
+	o.allocations[scheduling.JobID(a.GetJobId())] = a
+	n.hold(a)
+	c.touch(o, task)
+	return a, nil
+}
+
+// grantSubject names a grant in errors. It is a value, so that grants that are
+// carried out do not pay for the words.
+type grantSubject struct{ grant *commandpb.Grant }
+
+// String implements fmt.Stringer.
+func (s grantSubject) String() string {
+	return fmt.Sprintf("start job %q of operation %q on node %q", s.grant.GetJobId(), s.grant.GetOperationId(), s.grant.GetNode())
+}
+
+// grantable returns the operation and the task of a grant.
+func (c *change) grantable(what grantSubject, g *commandpb.Grant) (*operation, int, *refusal) {
+	if g.GetJobId() == "" {
+		return nil, 0, refuse(CodeInvalidCommand, "%s: the job has no id", what)
+	}
+	if a, ok := c.allocations[scheduling.JobID(g.GetJobId())]; ok {
+		return nil, 0, refuse(CodeDuplicateJob, "%s: node %q runs a job of this id for operation %q", what, a.GetNode(), a.GetOperationId())
+	}
+	o, ok := c.operations[scheduling.OperationID(g.GetOperationId())]
+	switch {
+	case !ok:
+		return nil, 0, refuse(CodeUnknownOperation, "%s: no such operation", what)
+	case o.state != lifecycle.Running:
+		return nil, 0, refuse(CodeInvalidOperationState, "%s: the operation is %s, not running", what, o.state)
+	case o.record.GetSuspended():
+		return nil, 0, refuse(CodeOperationSuspended, "%s: the operation is suspended", what)
+	}
+	task, ok := o.taskIndex[scheduling.TaskName(g.GetTask())]
+	if !ok {
+		return nil, 0, refuse(CodeUnknownTask, "%s: the operation has no task %q", what, g.GetTask())
+	}
+	return o, task, nil
+}
+
+// room returns the node of a grant, if it is there and has what the grant takes.
+func (c *change) room(what grantSubject, g *commandpb.Grant) (*node, *refusal) {
+	n, ok := c.nodes[scheduling.NodeID(g.GetNode())]
+	switch {
+	case !ok:
+		return nil, refuse(CodeUnknownNode, "%s: no such node has registered", what)
+	case n.record.GetIncarnation() != g.GetNodeIncarnation():
+		return nil, refuse(CodeStaleIncarnation, "%s: incarnation %d of the node is meant, but it lives its incarnation %d",
+			what, g.GetNodeIncarnation(), n.record.GetIncarnation())
+	case n.record.GetState() != NodeOnline:
+		return nil, refuse(CodeNodeOffline, "%s: the node is %s", what, n.record.GetState())
+	}
+	if err := checkResources(g.GetResources()); err != nil {
+		return nil, refuse(CodeInvalidCommand, "%s: %v", what, err)
+	}
+	wanted, free := g.GetResources().Amounts(), n.free()
+	if kind, lacking := wanted.Lacking(free); lacking {
+		return nil, refuse(CodeNodeFull, "%s: resource %s: %d wanted, %d of %d left", what, kind,
+			wanted.Of(kind), free.Of(kind), n.record.GetResources().Amounts().Of(kind))
+	}
+	return n, nil
+}
+
+// move takes a step of a task's counters.
+func move(t *statepb.Task, what string, step func(*lifecycle.Counters) error) {
+	counters := counted(t.GetCounters())
+	if err := step(&counters); err != nil {
+		panic(fmt.Sprintf("%s of task %q: the state does not add up: %v", what, t.GetName(), err))
+	}
+	r := t.GetCounters()
+	r.Pending, r.Running, r.Completed = counters.Pending, counters.Running, counters.Completed
+	r.Failed, r.Aborted, r.Restarted = counters.Failed, counters.Aborted, counters.Restarted
+}
+
+// counted returns the counters of a record.
+func counted(r *statepb.JobCounters) lifecycle.Counters {
+	return lifecycle.Counters{
+		Total:     r.GetTotal(),
+		Pending:   r.GetPending(),
+		Running:   r.GetRunning(),
+		Completed: r.GetCompleted(),
+		Failed:    r.GetFailed(),
+		Aborted:   r.GetAborted(),
+		Restarted: r.GetRestarted(),
+	}
+}
+
+// demand is a task whose number of pending jobs has changed.
+type demand struct {
+	operation *operation
+	task      int
+}
+
+// touch remembers that the number of pending jobs of a task has changed.
+func (c *change) touch(o *operation, task int) {
+	d := demand{operation: o, task: task}
+	if c.touched[d] {
+		return
+	}
+	if c.touched == nil {
+		c.touched = make(map[demand]bool)
+	}
+	c.touched[d] = true
+	c.demands = append(c.demands, d)
+}
+
+// tellDemand tells of all tasks touched since the last time, each once. Jobs of
+// operations that do not run are wanted no more.
+func (c *change) tellDemand() {
+	for _, d := range c.demands {
+		if o := d.operation; o.state == lifecycle.Running {
+			t := o.record.GetTasks()[d.task]
+			c.emit(DemandChanged{ID: o.id(), Task: scheduling.TaskName(t.GetName()), Pending: t.GetCounters().GetPending()})
+		}
+	}
+	c.touched, c.demands = nil, nil
+}

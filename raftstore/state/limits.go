@@ -1,0 +1,52 @@
+package state
+
+import (
+	"weir/messages/statepb"
+)
+
+// minEvents is what events_per_operation must leave room for: the first event,
+// the last, and how many were left out between them.
+const minEvents = 3
+
+// DefaultLimits returns the limits of a cluster whose leader sets none.
+func DefaultLimits() *statepb.Limits {
+	return &statepb.Limits{
+		// A day of a busy cluster; a record takes some KiB.
+		ArchivedOperations: 10000,
+		// Enough to see why jobs fail.
+		FinishedJobsPerOperation: 200,
+		// A life of an operation has about 10; the rest are people's doing.
+		EventsPerOperation: 200,
+		// Operations that have not ended, in all pools together.
+		Operations: 5000,
+		// J.5: jobs of all tasks together.
+		JobsPerOperation: 100000,
+	}
+}
+
+// completeLimits returns limits with a default for each 0.
+func completeLimits(l *statepb.Limits) (*statepb.Limits, *refusal) {
+	d := DefaultLimits()
+	for _, limit := range []struct {
+		name        string
+		value       int32
+		least       int32
+		destination *int32
+	}{
+		{"archived_operations", l.GetArchivedOperations(), 1, &d.ArchivedOperations},
+		{"finished_jobs_per_operation", l.GetFinishedJobsPerOperation(), 1, &d.FinishedJobsPerOperation},
+		{"events_per_operation", l.GetEventsPerOperation(), minEvents, &d.EventsPerOperation},
+		{"operations", l.GetOperations(), 1, &d.Operations},
+		{"jobs_per_operation", l.GetJobsPerOperation(), 1, &d.JobsPerOperation},
+	} {
+		switch {
+		case limit.value == 0:
+		case limit.value < limit.least:
+			return nil, refuse(CodeInvalidCommand, "begin term: limit %s is %d: it must be at least %d, or 0 for the default %d",
+				limit.name, limit.value, limit.least, *limit.destination)
+		default:
+			*limit.destination = limit.value
+		}
+	}
+	return d, nil
+}

@@ -1,0 +1,128 @@
+package state
+
+import (
+	"fmt"
+
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/scheduling"
+	"weir/scheduling/resource"
+)
+
+// The states of a node.
+const (
+	// NodeOnline: the node's lease has not run out.
+	NodeOnline = "online"
+	// NodeOffline: the node's lease has run out; it is given no jobs.
+	NodeOffline = "offline"
+)
+
+// node is a node and the allocations on it.
+type node struct {
+	record      *statepb.Node
+	allocations map[scheduling.JobID]*statepb.Allocation
+	// Invariant: usage is the sum of the allocations of all lives of the node.
+	usage resource.Amounts
+	// shrunk says that the node registered with less than its allocations hold,
+	// and has not got rid of the surplus.
+	shrunk bool
+}
+
+func newNode(record *statepb.Node) *node {
+	return &node{record: record, allocations: make(map[scheduling.JobID]*statepb.Allocation)}
+}
+
+// free returns what the node has left. It is negative where the node has shrunk.
+func (n *node) free() resource.Amounts { return n.record.GetResources().Amounts().Sub(n.usage) }
+
+// hold adds an allocation to the node.
+func (n *node) hold(a *statepb.Allocation) {
+	n.allocations[scheduling.JobID(a.GetJobId())] = a
+	n.usage = n.usage.Add(a.GetResources().Amounts())
+}
+
+// release takes an allocation off the node.
+func (n *node) release(a *statepb.Allocation) {
+	delete(n.allocations, scheduling.JobID(a.GetJobId()))
+	n.usage = n.usage.Sub(a.GetResources().Amounts())
+	n.resize()
+}
+
+// resize finds out whether the node has less than its allocations hold.
+func (n *node) resize() { n.shrunk = !n.usage.Fits(n.record.GetResources().Amounts()) }
+
+// registerNode makes a node known and online. Allocations of an earlier life of
+// the node stay until the leader aborts them.
+func (c *change) registerNode(m *commandpb.RegisterNode) *refusal {
+	id := scheduling.NodeID(m.GetNode().GetId())
+	if err := c.fence("register node", m.GetTerm()); err != nil {
+		return err
+	}
+	switch {
+	case id == "":
+		return refuse(CodeInvalidCommand, "register node: the node has no id")
+	case m.GetNode().GetIncarnation() == 0:
+		return refuse(CodeInvalidCommand, "register node %q: incarnation 0: the first life of a node is 1", id)
+	}
+	if err := checkResources(m.GetNode().GetResources()); err != nil {
+		return refuse(CodeInvalidCommand, "register node %q: %v", id, err)
+	}
+	n, known := c.nodes[id]
+	if known && m.GetNode().GetIncarnation() < n.record.GetIncarnation() {
+		return refuse(CodeStaleIncarnation, "register node %q: incarnation %d is over, it lives its incarnation %d: "+
+			"is there another agent of this name?", id, m.GetNode().GetIncarnation(), n.record.GetIncarnation())
+	}
+	record := shallow(m.GetNode())
+	record.State = NodeOnline
+	record.ChangedTime = c.timestamp()
+	record.RegisteredTime = c.timestamp()
+	if known && n.record.GetIncarnation() == record.GetIncarnation() {
+		record.RegisteredTime = n.record.GetRegisteredTime()
+	}
+	if !known {
+		n = newNode(record)
+		c.nodes[id] = n
+	}
+	n.record = record
+	n.resize()
+	c.emit(NodeChanged{ID: id, State: NodeOnline, Incarnation: record.GetIncarnation()})
+	return nil
+}
+
+// setNodeOffline records that a node is given no more jobs. A node that is
+// offline already stays as it is.
+func (c *change) setNodeOffline(m *commandpb.SetNodeOffline) *refusal {
+	id := scheduling.NodeID(m.GetNode())
+	if err := c.fence("set node offline", m.GetTerm()); err != nil {
+		return err
+	}
+	n, known := c.nodes[id]
+	switch {
+	case !known:
+		return refuse(CodeUnknownNode, "set node offline: no node %q has registered", id)
+	case n.record.GetIncarnation() != m.GetIncarnation():
+		return refuse(CodeStaleIncarnation, "set node %q offline: incarnation %d is meant, but it lives its incarnation %d",
+			id, m.GetIncarnation(), n.record.GetIncarnation())
+	case n.record.GetState() == NodeOffline:
+		return nil
+	}
+	record := shallow(n.record)
+	record.State = NodeOffline
+	record.ChangedTime = c.timestamp()
+	n.record = record
+	c.emit(NodeChanged{ID: id, State: NodeOffline, Incarnation: record.GetIncarnation()})
+	return nil
+}
+
+// checkResources returns an error unless every amount is from 0 to that of
+// resource.Infinite, so that sums of a node's allocations are exact.
+func checkResources(r *statepb.Resources) error {
+	a := r.Amounts()
+	if err := a.Validate(); err != nil {
+		return err
+	}
+	if k, lacking := a.Lacking(resource.Infinite); lacking {
+		return fmt.Errorf("resource %s: amount %d is beyond the greatest one, %d", k, a.Of(k), resource.Infinite.Of(k))
+	}
+	return nil
+}

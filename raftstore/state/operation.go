@@ -1,0 +1,234 @@
+package state
+
+import (
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"weir/messages/statepb"
+	"weir/scheduling"
+	"weir/scheduling/cookies"
+	"weir/scheduling/lifecycle"
+	"weir/scheduling/pooltree"
+)
+
+// operation is an operation and what is found by it.
+type operation struct {
+	*version
+	// sequence is the place in the order of acceptance.
+	sequence    uint64
+	allocations map[scheduling.JobID]*statepb.Allocation
+}
+
+// version is the record of an operation as it was from one Freeze to the next.
+type version struct {
+	generation uint64
+	state      lifecycle.State
+	// record has no cookies in its tasks: those are in tasks, at the same place.
+	record *statepb.Operation
+	tasks  []taskCookies
+	// taskIndex is where the tasks are. It never changes once made.
+	taskIndex map[scheduling.TaskName]int
+}
+
+// taskCookies says where the cookies of a task are; those in neither set run.
+type taskCookies struct {
+	pending, completed cookies.IntervalSet
+}
+
+// id returns the operation's id.
+func (v *version) id() scheduling.OperationID { return scheduling.OperationID(v.record.GetId()) }
+
+// pool returns the pool of the operation.
+func (v *version) pool() scheduling.PoolName { return scheduling.PoolName(v.record.GetPool()) }
+
+// edit makes the operation's version one that no Frozen has seen. Every change
+// of an operation begins with it.
+func (s *State) edit(o *operation) {
+	if o.generation != s.generation {
+		o.version = o.clone(s.generation)
+	}
+}
+
+// clone copies what changes in place: the tasks and the lists. Everything else
+// in a record is replaced when it changes.
+func (v *version) clone(generation uint64) *version {
+	record := shallow(v.record)
+	record.Events = slices.Clone(record.GetEvents())
+	record.FinishedJobs = slices.Clone(record.GetFinishedJobs())
+	record.Tasks = slices.Clone(record.GetTasks())
+	tasks := slices.Clone(v.tasks)
+	for i := range tasks {
+		record.Tasks[i] = proto.CloneOf(record.GetTasks()[i])
+		tasks[i] = taskCookies{pending: tasks[i].pending.Clone(), completed: tasks[i].completed.Clone()}
+	}
+	return &version{generation: generation, state: v.state, record: record, tasks: tasks, taskIndex: v.taskIndex}
+}
+
+// full returns the record with the cookies of its tasks, as it is in a snapshot.
+func (v *version) full() *statepb.Operation {
+	record := shallow(v.record)
+	record.Tasks = slices.Clone(record.GetTasks())
+	for i, t := range record.GetTasks() {
+		t = shallow(t)
+		t.Pending, t.Completed = intervalRecords(&v.tasks[i].pending), intervalRecords(&v.tasks[i].completed)
+		record.Tasks[i] = t
+	}
+	return record
+}
+
+func intervalRecords(set *cookies.IntervalSet) []*statepb.Interval {
+	intervals := set.Intervals()
+	records := make([]*statepb.Interval, len(intervals))
+	for i, r := range intervals {
+		records[i] = &statepb.Interval{Begin: int32(r.Begin), End: int32(r.End)}
+	}
+	return records
+}
+
+// shallow copies a message, but not what its fields point to.
+func shallow[M interface {
+	*T
+	proto.Message
+}, T any](m M) M {
+	copied := M(new(T))
+	from, to := m.ProtoReflect(), copied.ProtoReflect()
+	from.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		to.Set(field, value)
+		return true
+	})
+	return copied
+}
+
+// find returns the operation with an id.
+func (s *State) find(what, id string) (*operation, *refusal) {
+	if o, ok := s.operations[scheduling.OperationID(id)]; ok {
+		return o, nil
+	}
+	return nil, refuse(CodeUnknownOperation,
+		"%s: no operation %q: it never existed, or it ended so long ago that its record was dropped", what, id)
+}
+
+// advance moves an operation to another state. The caller has checked that
+// it may go there.
+func (c *change) advance(o *operation, to lifecycle.State, note string, attributes map[string]string) {
+	c.edit(o)
+	from := o.state
+	o.state = to
+	o.record.State = to.String()
+	o.record.PendingReason = ""
+	if to.Finishing() {
+		o.record.Suspended = false
+	}
+	c.count(o.pool(), from, to)
+	c.note(o, note, attributes)
+	if to.Terminal() {
+		c.end(o)
+	}
+	c.emit(OperationChanged{ID: o.id(), From: from, To: to, Suspended: o.record.GetSuspended()})
+	if to.Terminal() {
+		c.trimArchive()
+	}
+}
+
+// fail moves an operation to failing and says why.
+func (c *change) fail(o *operation, why *statepb.Error, note string) {
+	c.edit(o)
+	o.record.Result = why
+	c.advance(o, lifecycle.Failing, note, nil)
+}
+
+// count keeps the numbers of operations of the pool when an operation of it goes
+// from one state to another.
+func (c *change) count(pool scheduling.PoolName, from, to lifecycle.State) {
+	before, after := countOf(from), countOf(to)
+	c.trees[scheduling.DefaultTree].count(pool, pooltree.Count{
+		Operations: after.Operations - before.Operations,
+		Running:    after.Running - before.Running,
+	})
+	c.inProgress += int(after.Operations - before.Operations)
+}
+
+// countOf returns what an operation counts for in its pool.
+func countOf(state lifecycle.State) pooltree.Count {
+	var count pooltree.Count
+	if state.InProgress() {
+		count.Operations = 1
+	}
+	if state.CountsAsRunning() {
+		count.Running = 1
+	}
+	return count
+}
+
+// note appends an event to those of the operation. edit has been called.
+func (c *change) note(o *operation, note string, attributes map[string]string) {
+	o.record.LastIndex = c.index
+	o.record.Events = appendEvent(o.record.GetEvents(), &statepb.OperationEvent{
+		Time:       c.timestamp(),
+		State:      o.state.String(),
+		Note:       note,
+		Attributes: attributes,
+		Index:      c.index,
+	}, int(c.limits.GetEventsPerOperation()))
+}
+
+// end files an operation that has just ended.
+func (c *change) end(o *operation) {
+	o.record.FinishTime = c.timestamp()
+	for _, t := range o.record.GetTasks() {
+		t.Attempts = nil
+	}
+	c.archive = append(c.archive, o.record.GetId())
+}
+
+// trimArchive drops the operations that ended first while more are archived than
+// may be.
+func (c *change) trimArchive() {
+	for len(c.archive) > int(c.limits.GetArchivedOperations()) {
+		o := c.operations[scheduling.OperationID(c.archive[0])]
+		c.archive = c.archive[1:]
+		c.forget(o)
+		c.emit(OperationArchived{ID: o.id()})
+	}
+}
+
+// forget removes an operation that has ended, and all that leads to it.
+func (s *State) forget(o *operation) {
+	delete(s.operations, o.id())
+	if i, ok := slices.BinarySearchFunc(s.order, o.sequence, bySequence); ok {
+		s.order = slices.Delete(s.order, i, i+1)
+	}
+	if alias := o.record.GetSpec().GetAlias(); s.aliases[alias] == o.id() {
+		delete(s.aliases, alias)
+	}
+	if id := o.record.GetMutationId(); id != "" {
+		delete(s.mutations, mutation{user: scheduling.User(o.record.GetUser()), id: id})
+	}
+}
+
+// insert adds an operation, the latest one.
+func (s *State) insert(v *version) *operation {
+	s.accepted++
+	o := &operation{version: v, sequence: s.accepted, allocations: make(map[scheduling.JobID]*statepb.Allocation)}
+	s.operations[o.id()] = o
+	s.order = append(s.order, o)
+	if alias := o.record.GetSpec().GetAlias(); alias != "" {
+		s.aliases[alias] = o.id()
+	}
+	if id := o.record.GetMutationId(); id != "" {
+		s.mutations[mutation{user: scheduling.User(o.record.GetUser()), id: id}] = o.id()
+	}
+	return o
+}
+
+func bySequence(o *operation, sequence uint64) int {
+	switch {
+	case o.sequence < sequence:
+		return -1
+	case o.sequence > sequence:
+		return 1
+	}
+	return 0
+}

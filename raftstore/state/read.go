@@ -1,0 +1,220 @@
+package state
+
+import (
+	"cmp"
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"weir/messages/statepb"
+	"weir/scheduling"
+	"weir/scheduling/cookies"
+	"weir/scheduling/pooltree"
+	"weir/scheduling/resource"
+)
+
+// LastIndex returns the log index of the last command, carried out or refused.
+func (s *State) LastIndex() uint64 { return s.lastIndex }
+
+// LastTime returns the latest time of a command that was carried out. No command
+// is carried out at an earlier time.
+func (s *State) LastTime() time.Time { return s.lastTime }
+
+// Term returns the last leadership that announced itself; term 0 when none has.
+func (s *State) Term() *statepb.Term { return s.term }
+
+// ClusterID returns the id of the cluster, empty before its first leader.
+func (s *State) ClusterID() string { return s.clusterID }
+
+// Limits returns what bounds the state.
+func (s *State) Limits() *statepb.Limits { return s.limits }
+
+// Operation returns an operation, in progress or archived. Its tasks carry
+// counters; which cookies they are is read with Cookies.
+func (s *State) Operation(id scheduling.OperationID) (*statepb.Operation, bool) {
+	o, ok := s.operations[id]
+	if !ok {
+		return nil, false
+	}
+	return o.record, true
+}
+
+// OperationByAlias returns the latest operation with an alias: the one in
+// progress, if there is one.
+func (s *State) OperationByAlias(alias string) (*statepb.Operation, bool) {
+	id, ok := s.aliases[alias]
+	if !ok {
+		return nil, false
+	}
+	return s.Operation(id)
+}
+
+// OperationByMutation returns the operation that a user started with a mutation
+// id.
+func (s *State) OperationByMutation(user scheduling.User, mutationID string) (*statepb.Operation, bool) {
+	id, ok := s.mutations[mutation{user: user, id: mutationID}]
+	if !ok {
+		return nil, false
+	}
+	return s.Operation(id)
+}
+
+// Operations yields all operations, in the order of their acceptance.
+func (s *State) Operations() iter.Seq[*statepb.Operation] {
+	return func(yield func(*statepb.Operation) bool) {
+		for _, o := range s.order {
+			if !yield(o.record) {
+				return
+			}
+		}
+	}
+}
+
+// InProgress yields the operations that have not ended, in the order of their
+// acceptance.
+func (s *State) InProgress() iter.Seq[*statepb.Operation] {
+	return func(yield func(*statepb.Operation) bool) {
+		for _, o := range s.order {
+			if o.state.InProgress() && !yield(o.record) {
+				return
+			}
+		}
+	}
+}
+
+// Cookies returns the cookies of a task that wait for an allocation, and those
+// that are completed. Both are the caller's own.
+func (s *State) Cookies(id scheduling.OperationID, task scheduling.TaskName) (pending, completed cookies.IntervalSet, ok bool) {
+	o, ok := s.operations[id]
+	if !ok {
+		return pending, completed, false
+	}
+	i, ok := o.taskIndex[task]
+	if !ok {
+		return pending, completed, false
+	}
+	return o.tasks[i].pending.Clone(), o.tasks[i].completed.Clone(), true
+}
+
+// Allocation returns the allocation of a job that has not ended.
+func (s *State) Allocation(job scheduling.JobID) (*statepb.Allocation, bool) {
+	a, ok := s.allocations[job]
+	return a, ok
+}
+
+// Allocations returns all allocations in the order of their grants.
+func (s *State) Allocations() []*statepb.Allocation { return byGrant(s.allocations) }
+
+// AllocationsOfNode returns the allocations of a node, of all its lives, in the
+// order of their grants.
+func (s *State) AllocationsOfNode(id scheduling.NodeID) []*statepb.Allocation {
+	n, ok := s.nodes[id]
+	if !ok {
+		return nil
+	}
+	return byGrant(n.allocations)
+}
+
+// AllocationsOfOperation returns the allocations of an operation in the order of
+// their grants.
+func (s *State) AllocationsOfOperation(id scheduling.OperationID) []*statepb.Allocation {
+	o, ok := s.operations[id]
+	if !ok {
+		return nil
+	}
+	return byGrant(o.allocations)
+}
+
+// Node returns a node as it was last known.
+func (s *State) Node(id scheduling.NodeID) (*statepb.Node, bool) {
+	n, ok := s.nodes[id]
+	if !ok {
+		return nil, false
+	}
+	return n.record, true
+}
+
+// Nodes returns all nodes by id.
+func (s *State) Nodes() []*statepb.Node {
+	nodes := make([]*statepb.Node, 0, len(s.nodes))
+	for _, id := range slices.Sorted(maps.Keys(s.nodes)) {
+		nodes = append(nodes, s.nodes[id].record)
+	}
+	return nodes
+}
+
+// NodeUsage returns the sum of a node's allocations.
+func (s *State) NodeUsage(id scheduling.NodeID) resource.Amounts {
+	n, ok := s.nodes[id]
+	if !ok {
+		return resource.Amounts{}
+	}
+	return n.usage
+}
+
+// Tree returns the record of a pool tree, its pools by name.
+func (s *State) Tree(name scheduling.TreeName) (*statepb.PoolTree, bool) {
+	t, ok := s.trees[name]
+	if !ok {
+		return nil, false
+	}
+	return t.record, true
+}
+
+// Trees returns the records of all pool trees by name.
+func (s *State) Trees() []*statepb.PoolTree {
+	trees := make([]*statepb.PoolTree, 0, len(s.trees))
+	for _, name := range slices.Sorted(maps.Keys(s.trees)) {
+		trees = append(trees, s.trees[name].record)
+	}
+	return trees
+}
+
+// Pools returns the pools of a tree as the scheduler knows them, and how many
+// operations each holds, those of the pools below it included.
+func (s *State) Pools(name scheduling.TreeName) (pooltree.Tree, pooltree.Counts, bool) {
+	t, ok := s.trees[name]
+	if !ok {
+		return pooltree.Tree{}, nil, false
+	}
+	return t.pools, maps.Clone(t.total), true
+}
+
+// Counts says how much there is in a state.
+type Counts struct {
+	// Operations are all that are kept: in progress or archived.
+	Operations, InProgress, Archived int
+	Allocations                      int
+	Nodes, NodesOnline               int
+	Pools                            int
+}
+
+// Counts returns how much there is in the state.
+func (s *State) Counts() Counts {
+	c := Counts{
+		Operations:  len(s.operations),
+		InProgress:  s.inProgress,
+		Archived:    len(s.archive),
+		Allocations: len(s.allocations),
+		Nodes:       len(s.nodes),
+	}
+	for _, n := range s.nodes {
+		if n.record.GetState() == NodeOnline {
+			c.NodesOnline++
+		}
+	}
+	for _, t := range s.trees {
+		c.Pools += len(t.record.GetPools())
+	}
+	return c
+}
+
+// byGrant returns allocations by the log index of their grant and then by id.
+func byGrant(allocations map[scheduling.JobID]*statepb.Allocation) []*statepb.Allocation {
+	return slices.SortedFunc(maps.Values(allocations), compareGrants)
+}
+
+func compareGrants(a, b *statepb.Allocation) int {
+	return cmp.Or(cmp.Compare(a.GetGrantIndex(), b.GetGrantIndex()), cmp.Compare(a.GetJobId(), b.GetJobId()))
+}

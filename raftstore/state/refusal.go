@@ -1,0 +1,111 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+
+	"weir/messages/commandpb"
+	"weir/scheduling/pooltree"
+)
+
+// The codes of refusals. They are part of the API: never change or reuse one.
+const (
+	// CodeInvalidCommand: the command cannot be understood; its proposer is wrong.
+	CodeInvalidCommand = "invalid_command"
+	// CodeStaleTerm: the proposer is not the leader of the term that began last.
+	CodeStaleTerm = "stale_term"
+	// CodeStaleEpoch: the proposer does not control the operation (any more).
+	CodeStaleEpoch = "stale_epoch"
+	// CodeWrongCluster: the replica belongs to another cluster.
+	CodeWrongCluster = "wrong_cluster"
+
+	// CodeInvalidSpec: the operation's specification cannot be run.
+	CodeInvalidSpec = "invalid_spec"
+	// CodeUnknownOperation: no operation in the state has the id.
+	CodeUnknownOperation = "unknown_operation"
+	// CodeDuplicateOperation: another operation has the id.
+	CodeDuplicateOperation = "duplicate_operation"
+	// CodeDuplicateAlias: an operation in progress has the alias.
+	CodeDuplicateAlias = "duplicate_alias"
+	// CodeInvalidOperationState: the operation is in a state that does not allow
+	// what was asked for.
+	CodeInvalidOperationState = "invalid_operation_state"
+	// CodeAllocationsLeft: the operation cannot end while it has allocations.
+	CodeAllocationsLeft = "allocations_left"
+	// CodeTooManyOperations: the cluster has as many in progress as it may.
+	CodeTooManyOperations = "too_many_operations"
+	// CodeTooManyJobs: the operation has more jobs than one may have.
+	CodeTooManyJobs = "too_many_jobs"
+
+	// CodeUnknownTree: no pool tree has the name.
+	CodeUnknownTree = "unknown_tree"
+	// CodeUnknownPool: no pool of the tree has the name.
+	CodeUnknownPool = "unknown_pool"
+	// CodePoolExists: a pool of the tree has the name already.
+	CodePoolExists = "pool_exists"
+	// CodePoolInUse: the pool has pools or operations.
+	CodePoolInUse = "pool_in_use"
+	// CodeInvalidPool: the pool's settings cannot be.
+	CodeInvalidPool = "invalid_pool"
+	// CodePoolFull: a pool holds as many operations as it may.
+	CodePoolFull = "pool_full"
+	// CodePoolRunningLimit: a pool runs as many operations as it may.
+	CodePoolRunningLimit = "pool_running_limit"
+	// CodeRevisionMismatch: the pool tree has changed meanwhile.
+	CodeRevisionMismatch = "revision_mismatch"
+
+	// CodeUnknownNode: no node has the id.
+	CodeUnknownNode = "unknown_node"
+	// CodeNodeOffline: the node is not online.
+	CodeNodeOffline = "node_offline"
+	// CodeStaleIncarnation: the node lives another life than the one meant.
+	CodeStaleIncarnation = "stale_incarnation"
+	// CodeNodeFull: the node has not enough left of a resource.
+	CodeNodeFull = "node_full"
+
+	// CodeUnknownTask: the operation has no task of the name.
+	CodeUnknownTask = "unknown_task"
+	// CodeNoPendingJob: no job of the task waits for an allocation.
+	CodeNoPendingJob = "no_pending_job"
+	// CodeOperationSuspended: a suspended operation starts no jobs.
+	CodeOperationSuspended = "operation_suspended"
+	// CodeDuplicateJob: an allocation has the job id.
+	CodeDuplicateJob = "duplicate_job"
+	// CodeUnknownAllocation: the job has ended, has been counted already, or is
+	// not where the command says.
+	CodeUnknownAllocation = "unknown_allocation"
+)
+
+// refusal is the error of a command, or of a part of one, that is not carried
+// out.
+type refusal struct {
+	code    string
+	message string
+}
+
+// Error implements error.
+func (r *refusal) Error() string { return r.message }
+
+// refuse returns the error that refuses a command with a code.
+func refuse(code, format string, args ...any) *refusal {
+	return &refusal{code: code, message: fmt.Sprintf(format, args...)}
+}
+
+// record returns the refusal as part of a result.
+func (r *refusal) record() *commandpb.Refusal {
+	return &commandpb.Refusal{Code: r.code, Message: r.message}
+}
+
+// refusePool gives the code to an error of an edit of pools.
+func refusePool(err error) *refusal {
+	code := CodeInvalidPool
+	switch {
+	case errors.Is(err, pooltree.ErrUnknownPool):
+		code = CodeUnknownPool
+	case errors.Is(err, pooltree.ErrPoolExists):
+		code = CodePoolExists
+	case errors.Is(err, pooltree.ErrPoolInUse):
+		code = CodePoolInUse
+	}
+	return &refusal{code: code, message: err.Error()}
+}

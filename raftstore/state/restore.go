@@ -1,0 +1,225 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"weir/messages/statepb"
+	"weir/scheduling"
+	"weir/scheduling/cookies"
+	"weir/scheduling/lifecycle"
+	"weir/scheduling/pooltree"
+)
+
+// Restorer makes a State of the records of another. It takes them in the order
+// in which Frozen.Records yields them and keeps them: they must not be changed
+// afterwards.
+type Restorer struct {
+	state    *State
+	header   bool
+	archived bool
+}
+
+// NewRestorer returns a Restorer that has no records yet.
+func NewRestorer() *Restorer {
+	r := &Restorer{state: empty()}
+	// What is restored has generation 0: it is copied before it changes.
+	r.state.generation = 1
+	return r
+}
+
+// Add takes one record. An error says what is wrong with the record, or with it
+// after those before; the Restorer is of no more use then.
+func (r *Restorer) Add(record *statepb.Record) error {
+	if _, isHeader := record.GetRecord().(*statepb.Record_Header); isHeader == r.header {
+		return errors.New("restore: a header comes first and only once")
+	}
+	switch m := record.GetRecord().(type) {
+	case *statepb.Record_Header:
+		return r.addHeader(m.Header)
+	case *statepb.Record_Tree:
+		return r.addTree(m.Tree)
+	case *statepb.Record_Node:
+		return r.addNode(m.Node)
+	case *statepb.Record_Operation:
+		return r.addOperation(m.Operation)
+	case *statepb.Record_Allocation:
+		return r.addAllocation(m.Allocation)
+	case *statepb.Record_Archive:
+		return r.addArchive(m.Archive)
+	}
+	return fmt.Errorf("restore: record of an unknown kind, %T", record.GetRecord())
+}
+
+// State returns the state, once all records were added. It is checked as a whole
+// by State.Verify.
+func (r *Restorer) State() (*State, error) {
+	switch {
+	case !r.header:
+		return nil, errors.New("restore: no header")
+	case !r.archived:
+		return nil, errors.New("restore: no archive: records are missing at the end")
+	case r.state.trees[scheduling.DefaultTree] == nil:
+		return nil, fmt.Errorf("restore: pool tree %q is missing", scheduling.DefaultTree)
+	}
+	for _, o := range r.state.order {
+		if !o.state.InProgress() {
+			continue
+		}
+		t := r.state.trees[scheduling.DefaultTree]
+		if !t.pools.Has(o.pool()) {
+			return nil, fmt.Errorf("restore: operation %q: pool %q is missing", o.id(), o.pool())
+		}
+		t.count(o.pool(), countOf(o.state))
+		r.state.inProgress++
+	}
+	for _, n := range r.state.nodes {
+		n.resize()
+	}
+	if err := r.state.Verify(); err != nil {
+		return nil, fmt.Errorf("restore: %w", err)
+	}
+	return r.state, nil
+}
+
+func (r *Restorer) addHeader(h *statepb.SnapshotHeader) error {
+	if h.GetFormat() != Format {
+		return fmt.Errorf("restore: format %d, this version knows %d", h.GetFormat(), Format)
+	}
+	limits, refused := completeLimits(h.GetLimits())
+	if refused != nil {
+		return fmt.Errorf("restore: header: %w", refused)
+	}
+	s := r.state
+	s.lastIndex, s.clusterID, s.limits = h.GetIndex(), h.GetClusterId(), limits
+	if h.GetTerm() != nil {
+		s.term = h.GetTerm()
+	}
+	if h.GetLastTime() != nil {
+		if err := h.GetLastTime().CheckValid(); err != nil {
+			return fmt.Errorf("restore: header: last time: %w", err)
+		}
+		s.lastTime = h.GetLastTime().AsTime()
+	}
+	r.header = true
+	return nil
+}
+
+func (r *Restorer) addTree(record *statepb.PoolTree) error {
+	name := scheduling.TreeName(record.GetName())
+	if r.state.trees[name] != nil {
+		return fmt.Errorf("restore: pool tree %q comes twice", name)
+	}
+	all := make([]pooltree.Pool, len(record.GetPools()))
+	for i, p := range record.GetPools() {
+		all[i] = settings(p)
+	}
+	pools, err := pooltree.FromPools(pooltree.Default(), all)
+	if err != nil {
+		return fmt.Errorf("restore: pool tree %q: %w", name, err)
+	}
+	r.state.trees[name] = restoredTree(record, pools)
+	return nil
+}
+
+func (r *Restorer) addNode(record *statepb.Node) error {
+	id := scheduling.NodeID(record.GetId())
+	if r.state.nodes[id] != nil {
+		return fmt.Errorf("restore: node %q comes twice", id)
+	}
+	r.state.nodes[id] = newNode(record)
+	return nil
+}
+
+func (r *Restorer) addOperation(record *statepb.Operation) error {
+	id := scheduling.OperationID(record.GetId())
+	if r.state.operations[id] != nil {
+		return fmt.Errorf("restore: operation %q comes twice", id)
+	}
+	state, err := lifecycle.ParseState(record.GetState())
+	if err != nil {
+		return fmt.Errorf("restore: operation %q: %w", id, err)
+	}
+	if alias := record.GetSpec().GetAlias(); alias != "" {
+		if holder, ok := r.state.OperationByAlias(alias); ok && state.InProgress() &&
+			r.state.operations[scheduling.OperationID(holder.GetId())].state.InProgress() {
+			return fmt.Errorf("restore: operation %q: operation %q in progress has its alias %q", id, holder.GetId(), alias)
+		}
+	}
+	if holder, ok := r.state.OperationByMutation(scheduling.User(record.GetUser()), record.GetMutationId()); ok {
+		return fmt.Errorf("restore: operation %q: operation %q has its mutation id %q", id, holder.GetId(), record.GetMutationId())
+	}
+	v, err := restoredVersion(record, state)
+	if err != nil {
+		return fmt.Errorf("restore: operation %q: %w", id, err)
+	}
+	r.state.insert(v)
+	return nil
+}
+
+// restoredVersion takes the cookies out of a record.
+func restoredVersion(record *statepb.Operation, state lifecycle.State) (*version, error) {
+	v := &version{state: state, record: shallow(record)}
+	if len(record.GetTasks()) == 0 {
+		return v, nil
+	}
+	if len(record.GetTasks()) != len(record.GetSpec().GetTasks()) {
+		return nil, fmt.Errorf("it has %d tasks, its specification %d", len(record.GetTasks()), len(record.GetSpec().GetTasks()))
+	}
+	v.record.Tasks = slices.Clone(record.GetTasks())
+	v.tasks = make([]taskCookies, len(record.GetTasks()))
+	v.taskIndex = make(map[scheduling.TaskName]int, len(record.GetTasks()))
+	for i, t := range record.GetTasks() {
+		var err error
+		if v.tasks[i].pending, err = restoredSet(t.GetPending()); err != nil {
+			return nil, fmt.Errorf("task %q: pending: %w", t.GetName(), err)
+		}
+		if v.tasks[i].completed, err = restoredSet(t.GetCompleted()); err != nil {
+			return nil, fmt.Errorf("task %q: completed: %w", t.GetName(), err)
+		}
+		v.taskIndex[scheduling.TaskName(t.GetName())] = i
+		t = shallow(t)
+		t.Pending, t.Completed = nil, nil
+		if t.GetCounters() == nil || t.GetTotals() == nil {
+			return nil, fmt.Errorf("task %q: it has no counters or no totals", t.GetName())
+		}
+		v.record.Tasks[i] = t
+	}
+	return v, nil
+}
+
+func restoredSet(records []*statepb.Interval) (cookies.IntervalSet, error) {
+	intervals := make([]cookies.Interval, len(records))
+	for i, r := range records {
+		intervals[i] = cookies.Interval{Begin: scheduling.Cookie(r.GetBegin()), End: scheduling.Cookie(r.GetEnd())}
+	}
+	return cookies.FromIntervals(intervals)
+}
+
+func (r *Restorer) addAllocation(a *statepb.Allocation) error {
+	job := scheduling.JobID(a.GetJobId())
+	n := r.state.nodes[scheduling.NodeID(a.GetNode())]
+	o := r.state.operations[scheduling.OperationID(a.GetOperationId())]
+	switch {
+	case r.state.allocations[job] != nil:
+		return fmt.Errorf("restore: allocation %q comes twice", job)
+	case n == nil:
+		return fmt.Errorf("restore: allocation %q: node %q is missing", job, a.GetNode())
+	case o == nil:
+		return fmt.Errorf("restore: allocation %q: operation %q is missing", job, a.GetOperationId())
+	}
+	r.state.allocations[job] = a
+	o.allocations[job] = a
+	n.hold(a)
+	return nil
+}
+
+func (r *Restorer) addArchive(archive *statepb.Archive) error {
+	if r.archived {
+		return errors.New("restore: the archive comes twice")
+	}
+	r.archived = true
+	r.state.archive = archive.GetOperationIds()
+	return nil
+}

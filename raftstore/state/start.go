@@ -1,0 +1,158 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/scheduling"
+	"weir/scheduling/lifecycle"
+	"weir/scheduling/pooltree"
+)
+
+// startOperation accepts an operation. One that was started before with the same
+// mutation id answers again, even when it has ended since.
+func (c *change) startOperation(m *commandpb.StartOperation) *refusal {
+	if m.GetMutationId() != "" {
+		if o, ok := c.OperationByMutation(scheduling.User(m.GetUser()), m.GetMutationId()); ok {
+			c.answerStart(o.GetId(), true)
+			return nil
+		}
+	}
+	spec := m.GetSpec()
+	if err := c.checkStart(m); err != nil {
+		return err
+	}
+	pool := poolOf(spec)
+	weight := pooltree.DefaultWeight
+	if spec.Weight != nil {
+		weight = spec.GetWeight()
+	}
+	o := c.insert(&version{
+		generation: c.generation,
+		state:      lifecycle.Starting,
+		record: &statepb.Operation{
+			Id:            m.GetOperationId(),
+			Spec:          spec,
+			State:         lifecycle.Starting.String(),
+			User:          m.GetUser(),
+			MutationId:    m.GetMutationId(),
+			Pool:          string(pool),
+			Weight:        weight,
+			StartTime:     c.timestamp(),
+			AcceptedIndex: c.index,
+		},
+	})
+	c.count(pool, lifecycle.None, lifecycle.Starting)
+	c.note(o, "", nil)
+	c.answerStart(m.GetOperationId(), false)
+	c.emit(OperationAccepted{ID: o.id()})
+	return nil
+}
+
+func (c *change) answerStart(id string, repeated bool) {
+	c.result.Value = &commandpb.Result_StartOperation{
+		StartOperation: &commandpb.StartOperationResult{OperationId: id, Repeated: repeated},
+	}
+}
+
+// poolOf returns the pool that an operation asks for.
+func poolOf(spec *statepb.OperationSpec) scheduling.PoolName {
+	if spec.GetPool() == "" {
+		return scheduling.DefaultPool
+	}
+	return scheduling.PoolName(spec.GetPool())
+}
+
+// checkStart refuses an operation that cannot be, that is there already, or for
+// which there is no room.
+func (c *change) checkStart(m *commandpb.StartOperation) *refusal {
+	const what = "start operation"
+	if m.GetOperationId() == "" {
+		return refuse(CodeInvalidCommand, "%s: it has no id", what)
+	}
+	if _, ok := c.operations[scheduling.OperationID(m.GetOperationId())]; ok {
+		return refuse(CodeDuplicateOperation, "%s %q: another operation has this id: choose a new one", what, m.GetOperationId())
+	}
+	spec := m.GetSpec()
+	if err := c.checkSpec(what, spec); err != nil {
+		return err
+	}
+	if alias := spec.GetAlias(); alias != "" {
+		if holder, ok := c.OperationByAlias(alias); ok && c.operations[scheduling.OperationID(holder.GetId())].state.InProgress() {
+			return refuse(CodeDuplicateAlias, "%s: alias %q: operation %s, which is %s, has it: wait for it, abort it or choose another alias",
+				what, alias, holder.GetId(), holder.GetState())
+		}
+	}
+	if limit := int(c.limits.GetOperations()); c.inProgress >= limit {
+		return refuse(CodeTooManyOperations, "%s: the cluster has %d operations in progress, as many as it may (limit operations): "+
+			"wait for some to end", what, limit)
+	}
+	return c.admit(what, poolOf(spec))
+}
+
+// admit refuses an operation whose pool does not exist or is full.
+func (c *change) admit(what string, pool scheduling.PoolName) *refusal {
+	t := c.trees[scheduling.DefaultTree]
+	err := t.pools.AdmitStart(pool, t.total)
+	var limit *pooltree.LimitError
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, pooltree.ErrUnknownPool):
+		return t.unknownPool(what, pool)
+	case errors.As(err, &limit):
+		return refuse(CodePoolFull, "%s: %v: wait for some to end, raise it or use another pool", what, err)
+	}
+	return refuse(CodeInvalidPool, "%s: %v", what, err)
+}
+
+// checkSpec refuses a specification that the state could not keep its promises
+// for. What people may write is checked before, with better words.
+func (c *change) checkSpec(what string, spec *statepb.OperationSpec) *refusal {
+	invalid := func(format string, args ...any) *refusal {
+		return refuse(CodeInvalidSpec, "%s: %s", what, fmt.Sprintf(format, args...))
+	}
+	alias := spec.GetAlias()
+	switch {
+	case spec.GetType() == "":
+		return invalid("type is empty: use vanilla")
+	case len(spec.GetTasks()) == 0:
+		return invalid("tasks: there are none, an operation needs at least one")
+	case alias != "" && alias[0] != '*':
+		return invalid("alias %q: it must start with *", alias)
+	case spec.GetMaxFailedJobCount() < 0:
+		return invalid("max_failed_job_count %d is negative", spec.GetMaxFailedJobCount())
+	}
+	if spec.Weight != nil {
+		if err := pooltree.ValidateWeight(spec.GetWeight()); err != nil {
+			return invalid("%v", err)
+		}
+	}
+	names := make(map[string]bool, len(spec.GetTasks()))
+	var jobs int64
+	for _, t := range spec.GetTasks() {
+		switch {
+		case t.GetName() == "":
+			return invalid("tasks: a name is empty")
+		case names[t.GetName()]:
+			return invalid("tasks: name %q is used twice", t.GetName())
+		case t.GetJobCount() < 1:
+			return invalid("tasks: %q: job_count is %d, it must be at least 1", t.GetName(), t.GetJobCount())
+		case t.GetMaxFailedJobCount() < 0:
+			return invalid("tasks: %q: max_failed_job_count %d is negative", t.GetName(), t.GetMaxFailedJobCount())
+		}
+		names[t.GetName()] = true
+		jobs += int64(t.GetJobCount())
+	}
+	return c.checkJobs(what, jobs)
+}
+
+// checkJobs refuses more jobs than an operation may have.
+func (c *change) checkJobs(what string, jobs int64) *refusal {
+	if limit := int64(c.limits.GetJobsPerOperation()); jobs > limit {
+		return refuse(CodeTooManyJobs, "%s: it has %d jobs, %d is the most (limit jobs_per_operation): split it", what, jobs, limit)
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package state
+
+import (
+	"fmt"
+
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/scheduling/lifecycle"
+)
+
+// The notes of an operation's events, which say what happened besides a change
+// of state or why it changed.
+const (
+	NoteControllerAssigned = "controller_assigned"
+	NotePreparationFailed  = "preparation_failed"
+	NoteSuspended          = "suspended"
+	NoteResumed            = "resumed"
+	NoteAbortedByUser      = "aborted_by_user"
+	NoteCompletedByUser    = "completed_by_user"
+	NoteAllJobsCompleted   = "all_jobs_completed"
+	NoteFailedJobsLimit    = "failed_jobs_limit_exceeded"
+)
+
+// steerable returns an operation that people can still steer: it has not ended
+// and is not about to.
+func (c *change) steerable(what, id string) (*operation, *refusal) {
+	o, refused := c.find(what, id)
+	if refused != nil {
+		return nil, refused
+	}
+	if o.state.Finishing() || o.state.Terminal() {
+		return nil, refuse(CodeInvalidOperationState, "%s: it is %s already", what, o.state)
+	}
+	return o, nil
+}
+
+// suspendOperation stops the start of jobs. One that is suspended already can
+// still have its jobs aborted.
+func (c *change) suspendOperation(m *commandpb.SuspendOperation) *refusal {
+	what := fmt.Sprintf("suspend operation %q", m.GetOperationId())
+	o, refused := c.steerable(what, m.GetOperationId())
+	if refused != nil {
+		return refused
+	}
+	if o.record.GetSuspended() && !m.GetAbortRunningJobs() {
+		return refuse(CodeInvalidOperationState, "%s: it is suspended already: resume it first, or ask for its jobs to be aborted", what)
+	}
+	c.edit(o)
+	o.record.Suspended = true
+	attributes := map[string]string{"user": m.GetUser()}
+	if m.GetAbortRunningJobs() {
+		o.record.AbortJobsUntilIndex = c.index
+		attributes["abort_running_jobs"] = "true"
+	}
+	c.note(o, NoteSuspended, attributes)
+	c.emit(OperationChanged{ID: o.id(), From: o.state, To: o.state, Suspended: true, AbortJobs: m.GetAbortRunningJobs()})
+	return nil
+}
+
+// resumeOperation lets a suspended operation start jobs again.
+func (c *change) resumeOperation(m *commandpb.ResumeOperation) *refusal {
+	what := fmt.Sprintf("resume operation %q", m.GetOperationId())
+	o, refused := c.steerable(what, m.GetOperationId())
+	if refused != nil {
+		return refused
+	}
+	if !o.record.GetSuspended() {
+		return refuse(CodeInvalidOperationState, "%s: it is %s and not suspended", what, o.state)
+	}
+	c.edit(o)
+	o.record.Suspended = false
+	c.note(o, NoteResumed, map[string]string{"user": m.GetUser()})
+	c.emit(OperationChanged{ID: o.id(), From: o.state, To: o.state})
+	return nil
+}
+
+// abortOperation ends an operation because someone wants it.
+func (c *change) abortOperation(m *commandpb.AbortOperation) *refusal {
+	o, refused := c.steerable(fmt.Sprintf("abort operation %q", m.GetOperationId()), m.GetOperationId())
+	if refused != nil {
+		return refused
+	}
+	message := fmt.Sprintf("operation aborted by user %q", m.GetUser())
+	attributes := map[string]string{"user": m.GetUser()}
+	if m.GetReason() != "" {
+		message += ": " + m.GetReason()
+		attributes["reason"] = m.GetReason()
+	}
+	c.edit(o)
+	o.record.Result = &statepb.Error{Code: int32(lifecycle.CodeAbortedByUser), Message: message, Attributes: attributes}
+	c.advance(o, lifecycle.Aborting, NoteAbortedByUser, attributes)
+	return nil
+}
+
+// completeOperation ends a running operation well, with what has been done.
+func (c *change) completeOperation(m *commandpb.CompleteOperation) *refusal {
+	what := fmt.Sprintf("complete operation %q", m.GetOperationId())
+	o, refused := c.steerable(what, m.GetOperationId())
+	if refused != nil {
+		return refused
+	}
+	if o.state != lifecycle.Running {
+		return refuse(CodeInvalidOperationState, "%s: it is %s: only a running operation can be completed: abort it", what, o.state)
+	}
+	c.advance(o, lifecycle.Completing, NoteCompletedByUser, map[string]string{"user": m.GetUser()})
+	return nil
+}

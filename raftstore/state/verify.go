@@ -1,0 +1,299 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"weir/messages/statepb"
+	"weir/scheduling"
+	"weir/scheduling/cookies"
+	"weir/scheduling/lifecycle"
+	"weir/scheduling/pooltree"
+	"weir/scheduling/resource"
+)
+
+// Verify recomputes what must hold after every command and names the first
+// breach:
+//
+//   - the cookies of a task are pending, running or completed, each in one of
+//     them and once, and its counters count them;
+//   - an operation has allocations only while it runs or is finishing;
+//   - each allocation is found by its operation and its node, both of which
+//     exist, and a node's usage is the sum of its allocations and at most what the
+//     node has, unless it registered anew with less;
+//   - pools count their operations, are what their record says, and hold every
+//     operation in progress;
+//   - aliases and mutation ids lead to one operation each, operations stand in
+//     the order of acceptance, and the archive holds those that have ended;
+//   - what is bounded is within its limit.
+func (s *State) Verify() error {
+	checks := []func() error{s.verifyOrder, s.verifyOperations, s.verifyAllocations, s.verifyNodes, s.verifyTrees, s.verifyNames}
+	for _, check := range checks {
+		if err := check(); err != nil {
+			return fmt.Errorf("state at index %d: %w", s.lastIndex, err)
+		}
+	}
+	return nil
+}
+
+// verifyOrder checks the lists of operations.
+func (s *State) verifyOrder() error {
+	if len(s.order) != len(s.operations) {
+		return fmt.Errorf("%d operations in order, %d in all", len(s.order), len(s.operations))
+	}
+	inProgress, ended := 0, 0
+	var accepted, sequence uint64
+	for _, o := range s.order {
+		if s.operations[o.id()] != o {
+			return fmt.Errorf("operation %q: not found by its id", o.id())
+		}
+		if o.sequence <= sequence || o.record.GetAcceptedIndex() < accepted {
+			return fmt.Errorf("operation %q: out of the order of acceptance", o.id())
+		}
+		sequence, accepted = o.sequence, o.record.GetAcceptedIndex()
+		if o.state.Terminal() {
+			ended++
+		} else {
+			inProgress++
+		}
+	}
+	if inProgress != s.inProgress {
+		return fmt.Errorf("%d operations in progress, counted %d", inProgress, s.inProgress)
+	}
+	if limit := int(s.limits.GetArchivedOperations()); len(s.archive) != ended || ended > limit {
+		return fmt.Errorf("archive of %d operations: %d have ended, %d may be kept", len(s.archive), ended, limit)
+	}
+	seen := make(map[string]bool, len(s.archive))
+	for _, id := range s.archive {
+		if o := s.operations[scheduling.OperationID(id)]; o == nil || !o.state.Terminal() || seen[id] {
+			return fmt.Errorf("archive: operation %q: missing, in progress or there twice", id)
+		}
+		seen[id] = true
+	}
+	return nil
+}
+
+// verifyOperations checks each operation by itself.
+func (s *State) verifyOperations() error {
+	for _, o := range s.order {
+		if err := s.verifyOperation(o); err != nil {
+			return fmt.Errorf("operation %q: %w", o.id(), err)
+		}
+	}
+	return nil
+}
+
+func (s *State) verifyOperation(o *operation) error {
+	r := o.record
+	switch {
+	case o.state == lifecycle.None || r.GetState() != o.state.String():
+		return fmt.Errorf("state %q, recorded as %q", o.state, r.GetState())
+	case o.state.Terminal() != (r.GetFinishTime() != nil):
+		return fmt.Errorf("%s with finish time %v", o.state, r.GetFinishTime())
+	case r.GetSuspended() && !o.state.InProgress():
+		return fmt.Errorf("%s and suspended", o.state)
+	case o.state == lifecycle.Running && len(r.GetTasks()) == 0:
+		return errors.New("running without tasks")
+	case len(o.allocations) > 0 && o.state != lifecycle.Running && !o.state.Finishing():
+		return fmt.Errorf("%s with %d allocations", o.state, len(o.allocations))
+	case len(r.GetTasks()) != len(o.tasks) || len(o.taskIndex) != len(o.tasks):
+		return fmt.Errorf("%d tasks, cookies of %d, %d found by name", len(r.GetTasks()), len(o.tasks), len(o.taskIndex))
+	case len(r.GetFinishedJobs()) > int(s.limits.GetFinishedJobsPerOperation()):
+		return fmt.Errorf("%d finished jobs are kept, %d may be", len(r.GetFinishedJobs()), s.limits.GetFinishedJobsPerOperation())
+	}
+	return verifyTasks(o)
+}
+
+// verifyTasks checks that the cookies of each task are in one place and counted.
+func verifyTasks(o *operation) error {
+	running := make([]cookies.IntervalSet, len(o.tasks))
+	for _, a := range byGrant(o.allocations) {
+		i, ok := o.taskIndex[scheduling.TaskName(a.GetTask())]
+		if !ok {
+			return fmt.Errorf("allocation %q: task %q is missing", a.GetJobId(), a.GetTask())
+		}
+		if !running[i].Add(scheduling.Cookie(a.GetCookie())) {
+			return fmt.Errorf("allocation %q: cookie %d of task %q runs twice", a.GetJobId(), a.GetCookie(), a.GetTask())
+		}
+	}
+	var failed int64
+	for i, t := range o.record.GetTasks() {
+		if o.record.GetSpec().GetTasks()[i].GetName() != t.GetName() || o.taskIndex[scheduling.TaskName(t.GetName())] != i {
+			return fmt.Errorf("task %q: not at its place in the specification", t.GetName())
+		}
+		if err := verifyTask(t, o.tasks[i], running[i]); err != nil {
+			return fmt.Errorf("task %q: %w", t.GetName(), err)
+		}
+		failed += t.GetCounters().GetFailed()
+	}
+	if failed != o.record.GetFailedJobCount() {
+		return fmt.Errorf("%d failed jobs, tasks count %d", o.record.GetFailedJobCount(), failed)
+	}
+	return nil
+}
+
+func verifyTask(t *statepb.Task, sets taskCookies, running cookies.IntervalSet) error {
+	counters := counted(t.GetCounters())
+	if err := counters.Check(); err != nil {
+		return err
+	}
+	all := sets.pending.Clone()
+	for _, part := range []cookies.IntervalSet{running, sets.completed} {
+		for _, interval := range part.Intervals() {
+			if added := all.AddInterval(interval); added != interval.Len() {
+				return fmt.Errorf("a cookie of [%d, %d) is pending, running or completed at once", interval.Begin, interval.End)
+			}
+		}
+	}
+	want := cookies.Range(0, scheduling.Cookie(counters.Total))
+	switch {
+	case !all.Equal(&want):
+		return fmt.Errorf("cookies %v, want all of %d", all.Intervals(), counters.Total)
+	case sets.pending.Len() != counters.Pending || running.Len() != counters.Running || sets.completed.Len() != counters.Completed:
+		return fmt.Errorf("%d pending, %d running, %d completed cookies, counted as %+v",
+			sets.pending.Len(), running.Len(), sets.completed.Len(), counters)
+	case len(t.GetPending()) > 0 || len(t.GetCompleted()) > 0:
+		return errors.New("cookies are in the record itself")
+	}
+	var aborted int64
+	for _, n := range t.GetCounters().GetAbortedByReason() {
+		aborted += n
+	}
+	if aborted != counters.Aborted {
+		return fmt.Errorf("%d aborted attempts, %d by reason", counters.Aborted, aborted)
+	}
+	for cookie := range t.GetAttempts() {
+		if sets.completed.Contains(scheduling.Cookie(cookie)) || int64(cookie) >= counters.Total || cookie < 0 {
+			return fmt.Errorf("attempts of cookie %d are counted, which does not run again", cookie)
+		}
+	}
+	return nil
+}
+
+// verifyAllocations checks that every allocation is found by all ways and no
+// other one is.
+func (s *State) verifyAllocations() error {
+	byOperations, byNodes := 0, 0
+	for _, o := range s.order {
+		byOperations += len(o.allocations)
+	}
+	for _, n := range s.nodes {
+		byNodes += len(n.allocations)
+	}
+	if byOperations != len(s.allocations) || byNodes != len(s.allocations) {
+		return fmt.Errorf("%d allocations, %d by operation, %d by node", len(s.allocations), byOperations, byNodes)
+	}
+	for _, a := range s.Allocations() {
+		job := scheduling.JobID(a.GetJobId())
+		o, n := s.operations[scheduling.OperationID(a.GetOperationId())], s.nodes[scheduling.NodeID(a.GetNode())]
+		switch {
+		case s.allocations[job] != a:
+			return fmt.Errorf("allocation %q: not found by its id", job)
+		case o == nil || o.allocations[job] != a:
+			return fmt.Errorf("allocation %q: not found by its operation %q", job, a.GetOperationId())
+		case n == nil || n.allocations[job] != a:
+			return fmt.Errorf("allocation %q: not found by its node %q", job, a.GetNode())
+		case a.GetNodeIncarnation() > n.record.GetIncarnation():
+			return fmt.Errorf("allocation %q: granted to incarnation %d of node %q, which lives its incarnation %d",
+				job, a.GetNodeIncarnation(), a.GetNode(), n.record.GetIncarnation())
+		case a.GetGrantIndex() > s.lastIndex || a.GetGrantTerm() > s.term.GetTerm():
+			return fmt.Errorf("allocation %q: granted at %d.%d, in the future", job, a.GetGrantTerm(), a.GetGrantIndex())
+		}
+	}
+	return nil
+}
+
+// verifyNodes checks what each node is and holds.
+func (s *State) verifyNodes() error {
+	for _, id := range slices.Sorted(maps.Keys(s.nodes)) {
+		n := s.nodes[id]
+		var usage resource.Amounts
+		for _, a := range n.allocations {
+			usage = usage.Add(a.GetResources().Amounts())
+		}
+		total := n.record.GetResources().Amounts()
+		switch {
+		case n.record.GetId() != string(id):
+			return fmt.Errorf("node %q: recorded as %q", id, n.record.GetId())
+		case n.record.GetState() != NodeOnline && n.record.GetState() != NodeOffline:
+			return fmt.Errorf("node %q: state %q", id, n.record.GetState())
+		case usage != n.usage:
+			return fmt.Errorf("node %q: allocations hold %v, counted %v", id, usage, n.usage)
+		case n.shrunk == usage.Fits(total):
+			return fmt.Errorf("node %q: allocations hold %v of %v, shrunk: %t", id, usage, total, n.shrunk)
+		}
+	}
+	return nil
+}
+
+// verifyTrees checks the pools and what they count.
+func (s *State) verifyTrees() error {
+	immediate := make(map[scheduling.PoolName]pooltree.Count)
+	for _, o := range s.order {
+		if o.state.InProgress() {
+			count := countOf(o.state)
+			sum := immediate[o.pool()]
+			immediate[o.pool()] = pooltree.Count{Operations: sum.Operations + count.Operations, Running: sum.Running + count.Running}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.trees)) {
+		t, want := s.trees[name], immediate
+		if name != scheduling.DefaultTree {
+			want = nil
+		}
+		if err := t.verify(want); err != nil {
+			return fmt.Errorf("pool tree %q: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func (t *tree) verify(immediate map[scheduling.PoolName]pooltree.Count) error {
+	total, err := t.pools.Total(immediate)
+	if err != nil {
+		return err
+	}
+	if !maps.Equal(immediate, t.immediate) || !maps.Equal(total, t.total) {
+		return fmt.Errorf("operations %v, with those below %v, counted %v and %v", immediate, total, t.immediate, t.total)
+	}
+	pools := t.pools.Pools()
+	if len(pools) != len(t.record.GetPools()) {
+		return fmt.Errorf("%d pools, recorded %d", len(pools), len(t.record.GetPools()))
+	}
+	for i, p := range t.record.GetPools() {
+		if string(pools[i].Name) != p.GetName() || string(pools[i].Parent) != p.GetParent() {
+			return fmt.Errorf("pool %q below %q, recorded as %q below %q", pools[i].Name, pools[i].Parent, p.GetName(), p.GetParent())
+		}
+	}
+	return nil
+}
+
+// verifyNames checks aliases and mutation ids.
+func (s *State) verifyNames() error {
+	aliases := make(map[string]scheduling.OperationID)
+	mutations := make(map[mutation]scheduling.OperationID)
+	for _, o := range s.order {
+		if alias := o.record.GetSpec().GetAlias(); alias != "" {
+			if holder, ok := aliases[alias]; ok && s.operations[holder].state.InProgress() {
+				return fmt.Errorf("operation %q: alias %q belongs to operation %q in progress", o.id(), alias, holder)
+			}
+			aliases[alias] = o.id()
+		}
+		if id := o.record.GetMutationId(); id != "" {
+			m := mutation{user: scheduling.User(o.record.GetUser()), id: id}
+			if holder, ok := mutations[m]; ok {
+				return fmt.Errorf("operation %q: operation %q has its mutation id %q", o.id(), holder, id)
+			}
+			mutations[m] = o.id()
+		}
+	}
+	if !maps.Equal(aliases, s.aliases) {
+		return fmt.Errorf("aliases %v, kept as %v", aliases, s.aliases)
+	}
+	if !maps.Equal(mutations, s.mutations) {
+		return fmt.Errorf("mutation ids %v, kept as %v", mutations, s.mutations)
+	}
+	return nil
+}
