@@ -134,13 +134,36 @@ func TestWhatIsPassedOverIsNotForgotten(t *testing.T) {
 	}
 }
 
+// TestRefresh counts how far a node is looked at in vain: while the small job is
+// remembered, at both operations; after that at the root alone.
+func TestRefresh(t *testing.T) {
+	root, p, q := allocation.NewPool("root"), allocation.NewPool("p"), allocation.NewPool("q")
+	p.Attach(root)
+	q.Attach(p)
+	for _, id := range []string{"a", "b"} {
+		big := operation(q, id, 1, .5, 0)
+		big.SetTask(allocation.Task{Name: "t", Pending: 2, PerJob: slots(3)})
+	}
+	operation(q, "small", 0, .5, 1)
+	if got, _ := fill(root, slots(1), 9); !slices.Equal(got, []string{"small/t"}) {
+		t.Fatalf("starts %v, want the small one", got)
+	}
+	if _, outcome := fill(root, slots(1), 9); outcome.Refused[resource.UserSlots] != 2 {
+		t.Errorf("refused %v, want both operations", outcome.Refused)
+	}
+	root.Refresh()
+	if _, outcome := fill(root, slots(1), 9); outcome.Refused[resource.UserSlots] != 1 {
+		t.Errorf("refused %v, want the root", outcome.Refused)
+	}
+}
+
 // TestFillAgainstPlainSearch compares the heaps with a search through all that
 // there is, over many nodes and changes.
 func TestFillAgainstPlainSearch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		root := allocation.NewPool("root")
 		share(root, 1)
-		pools := []*allocation.Element{root}
+		pools := []*allocation.Element{root, root, root}
 		all := map[*allocation.Element]*model{root: {demand: resource.Vector{1}, fair: resource.Vector{1}}}
 		for i := range rapid.IntRange(1, 4).Draw(t, "pools") {
 			p := allocation.NewPool(fmt.Sprint("p", i))
@@ -151,7 +174,7 @@ func TestFillAgainstPlainSearch(t *testing.T) {
 			pools = append(pools, p)
 		}
 		var ops []*allocation.Element
-		for i := range rapid.IntRange(1, 8).Draw(t, "operations") {
+		for i := range rapid.IntRange(1, 16).Draw(t, "operations") {
 			op := allocation.NewOperation(fmt.Sprint("o", i), rapid.Int64Range(0, 2).Draw(t, "rank"))
 			m := &model{operation: true, parent: rapid.SampledFrom(pools).Draw(t, "pool")}
 			all[op] = m
@@ -161,12 +184,20 @@ func TestFillAgainstPlainSearch(t *testing.T) {
 		}
 		var f allocation.Filler
 		for range rapid.IntRange(1, 10).Draw(t, "nodes") {
-			op := rapid.SampledFrom(ops).Draw(t, "operation with demand")
-			op.SetTask(allocation.Task{
-				Name:    rapid.SampledFrom([]scheduling.TaskName{"a", "b"}).Draw(t, "task"),
-				Pending: rapid.Int64Range(0, 4).Draw(t, "pending"),
-				PerJob:  resource.Amounts{UserSlots: rapid.Int64Range(1, 3).Draw(t, "slots"), Memory: rapid.Int64Range(0, 20).Draw(t, "memory")},
-			})
+			for range rapid.IntRange(0, 8).Draw(t, "changes of demand") {
+				op := rapid.SampledFrom(ops).Draw(t, "operation with demand")
+				op.SetTask(allocation.Task{
+					Name:    rapid.SampledFrom([]scheduling.TaskName{"a", "b"}).Draw(t, "task"),
+					Pending: rapid.Int64Range(0, 4).Draw(t, "pending"),
+					PerJob:  resource.Amounts{UserSlots: rapid.Int64Range(1, 3).Draw(t, "slots"), Memory: rapid.Int64Range(0, 20).Draw(t, "memory")},
+				})
+			}
+			if rapid.Bool().Draw(t, "move") {
+				op := rapid.SampledFrom(ops).Draw(t, "operation that moves")
+				op.Detach()
+				all[op].parent = rapid.SampledFrom(pools).Draw(t, "to")
+				op.Attach(all[op].parent)
+			}
 			if rapid.Bool().Draw(t, "refresh") {
 				root.Refresh()
 			}

@@ -289,6 +289,7 @@ func TestSatisfaction(t *testing.T) {
 		"nothing yet":                           {v(0, 0), v(.5, .5), v(1, 1), 0},
 		"half of it":                            {v(.25, .2), v(.5, .5), v(1, 1), .5},
 		"above in one resource":                 {v(.1, .6), v(.5, .4), v(1, 1), 1.5},
+		"above, though it demands no more":      {v(.1, .6), v(.5, .4), v(1, .4), 1.5},
 		"above where nothing is fair":           {v(.1, .6), v(.5, 0), v(1, 1), resource.MaxSatisfaction},
 		"satisfied resources do not count":      {v(.1, .3), v(.5, .3), v(1, .3), .2},
 		"all are covered, the least counts":     {v(.1, .3), v(.4, .3), v(.4, .3), .25},
