@@ -85,7 +85,7 @@ func TestSnapshotIsACopy(t *testing.T) {
 	if got := s.Operations[0].Tasks[0].Pending; got != 2 {
 		t.Errorf("pending in the snapshot is %d, want 2", got)
 	}
-	if got := s.Pools[1].Weight; got != 1 {
+	if got := s.Pools[1].Shares.Weight; got != 1 {
 		t.Errorf("weight in the snapshot is %v, want 1", got)
 	}
 }

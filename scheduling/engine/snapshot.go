@@ -47,7 +47,7 @@ type PoolView struct {
 	Name scheduling.PoolName
 	// Parent is empty for the root.
 	Parent scheduling.PoolName
-	Shares
+	Shares Shares
 }
 
 // OperationView is an operation in a Snapshot.

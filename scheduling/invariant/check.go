@@ -144,14 +144,14 @@ func (c *checker) operations() error {
 // pools goes from the last pool up: all below a pool come after it.
 func (c *checker) pools() error {
 	for _, p := range slices.Backward(c.snapshot.Pools) {
-		if p.Usage != c.poolSums[p.Name] {
-			return fmt.Errorf("pool %q: usage is %v, that of its children %v", p.Name, p.Usage, c.poolSums[p.Name])
+		if p.Shares.Usage != c.poolSums[p.Name] {
+			return fmt.Errorf("pool %q: usage is %v, that of its children %v", p.Name, p.Shares.Usage, c.poolSums[p.Name])
 		}
 		if err := c.shares(p.Shares); err != nil {
 			return fmt.Errorf("pool %q: %w", p.Name, err)
 		}
-		c.poolSums[p.Parent] = c.poolSums[p.Parent].Add(p.Usage)
-		c.fairSums[p.Parent] = c.fairSums[p.Parent].Add(p.FairShare)
+		c.poolSums[p.Parent] = c.poolSums[p.Parent].Add(p.Shares.Usage)
+		c.fairSums[p.Parent] = c.fairSums[p.Parent].Add(p.Shares.FairShare)
 	}
 	return nil
 }
@@ -163,8 +163,8 @@ func (c *checker) fairShares() error {
 		return nil
 	}
 	for _, p := range c.snapshot.Pools {
-		if sum := c.fairSums[p.Name]; !sum.Within(p.FairShare, resource.Epsilon) {
-			return fmt.Errorf("pool %q: fair share is %v, that of its children %v", p.Name, p.FairShare, sum)
+		if sum := c.fairSums[p.Name]; !sum.Within(p.Shares.FairShare, resource.Epsilon) {
+			return fmt.Errorf("pool %q: fair share is %v, that of its children %v", p.Name, p.Shares.FairShare, sum)
 		}
 	}
 	return nil

@@ -77,17 +77,17 @@ func TestCheck(t *testing.T) {
 			`operation o1: task "t": 1 pending less 1 in flight is not 3`},
 		"a job twice": {func(v *view) { v.holdings = append(v.holdings, v.holdings[0]) },
 			"job j1 has two allocations"},
-		"a pool's usage": {func(v *view) { v.snapshot.Pools[1].Usage = slots(1) },
+		"a pool's usage": {func(v *view) { v.snapshot.Pools[1].Shares.Usage = slots(1) },
 			`pool "a": usage is user_slots=1, that of its children user_slots=2`},
-		"the root's usage": {func(v *view) { v.snapshot.Pools[0].Usage = slots(1) },
+		"the root's usage": {func(v *view) { v.snapshot.Pools[0].Shares.Usage = slots(1) },
 			`pool "<Root>": usage is user_slots=1, that of its children user_slots=2`},
-		"children with more than their pool": {func(v *view) { v.snapshot.Pools[2].FairShare[0] = .5 },
+		"children with more than their pool": {func(v *view) { v.snapshot.Pools[2].Shares.FairShare[0] = .5 },
 			`pool "a": fair share is [0.25 0 0 0 0], that of its children [0.5 0 0 0 0]`},
 		"a fair share above 1": {func(v *view) { v.snapshot.Operations[0].Shares.FairShare[1] = 1.1 },
 			"operation o1: fair share of cpu is 1.1"},
-		"a fair share that is no number": {func(v *view) { v.snapshot.Pools[2].FairShare[3] = math.NaN() },
+		"a fair share that is no number": {func(v *view) { v.snapshot.Pools[2].Shares.FairShare[3] = math.NaN() },
 			`pool "b": fair share of memory is NaN`},
-		"a demand share that is no number": {func(v *view) { v.snapshot.Pools[2].DemandShare[0] = math.Inf(1) },
+		"a demand share that is no number": {func(v *view) { v.snapshot.Pools[2].Shares.DemandShare[0] = math.Inf(1) },
 			`pool "b": demand share +Inf, usage share 0.25 or satisfaction 1 is no share`},
 	}
 	for name, tc := range cases {
@@ -113,7 +113,7 @@ func TestCheck(t *testing.T) {
 func TestWhatIsNoBreach(t *testing.T) {
 	v := sound(t)
 	v.snapshot.Nodes[0].Limits, v.snapshot.Nodes[0].Overcommitted, v.snapshot.Total = slots(1), true, slots(5)
-	v.snapshot.Pools[2].FairShare[0], v.snapshot.Stale = .5, true
+	v.snapshot.Pools[2].Shares.FairShare[0], v.snapshot.Stale = .5, true
 	if err := invariant.Check(v); err != nil {
 		t.Error(err)
 	}
