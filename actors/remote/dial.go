@@ -90,46 +90,45 @@ func (r *Remote) dial(ctx context.Context, peer string) (up bool, err error) {
 	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { d.connected(info.Conn) }}
 	d.BidiStreamForClient = connect.NewClient[remotepb.Batch, remotepb.Batch](d, r.config.Dialer.URL(addr)+procedure,
 		r.wireOptions(), connect.WithAcceptCompression("gzip", nil, nil)).CallBidiStream(httptrace.WithClientTrace(lasting, trace))
-	s, err := r.introduce(d, peer)
-	if !impatience.Stop() && err != nil {
-		err = fmt.Errorf("no answer within %v (ConnectTimeout): %w", r.limits.ConnectTimeout, err)
-	}
-	if err != nil {
-		stop()
-		return false, fmt.Errorf("%s: %w", addr, err)
-	}
-	if !stop() {
-		s.end(errors.New("disconnected by this side"), "")
-	}
-	return true, s.run()
-}
-
-// introduce says hello, hears the peer's and makes a session of the stream.
-func (r *Remote) introduce(d *dialed, peer string) (*session, error) {
-	// When the peer has ended the stream, Receive knows why and Send does not.
-	_ = d.Send(r.hello(peer))
-	batch, err := d.Receive()
-	if err != nil {
-		return nil, err
-	}
-	if len(batch.GetFrames()) > 0 && batch.GetFrames()[0].GetBye() != nil {
-		return nil, &ErrRefused{Reason: batch.GetFrames()[0].GetBye().GetReason()}
-	}
-	certified, err := certifiedBy(d.response())
-	if err != nil {
-		return nil, err
-	}
-	found, err := checkHello(r.config.Self, certified, peer, firstHello(batch))
+	found, err := r.introduce(d, peer)
+	// From here on, giving up has time for last words.
+	stop()
 	var s *session
 	if err == nil {
 		s, err = r.enter(found, true, d)
 	}
-	var refused *ErrRefused
-	if errors.As(err, &refused) {
+	if refused, ours := errors.AsType[*ErrRefused](err); ours && !refused.byPeer {
 		r.counters.refusals.Add(1)
 		d.refuse(refused.Reason)
 	}
-	return s, err
+	if !impatience.Stop() && err != nil {
+		err = fmt.Errorf("no answer within %v (ConnectTimeout): %w", r.limits.ConnectTimeout, err)
+	}
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", addr, err)
+	}
+	if ctx.Err() != nil {
+		s.end(errors.New("disconnected by this side"), r.self+" has disconnected")
+	}
+	return true, s.run()
+}
+
+// introduce says hello, hears the peer's and checks it.
+func (r *Remote) introduce(d *dialed, peer string) (counterpart, error) {
+	// When the peer has ended the stream, Receive knows why and Send does not.
+	_ = d.Send(r.hello(peer))
+	batch, err := d.Receive()
+	if err != nil {
+		return counterpart{}, err
+	}
+	if frames := batch.GetFrames(); len(frames) > 0 && frames[0].GetBye() != nil {
+		return counterpart{}, &ErrRefused{Reason: frames[0].GetBye().GetReason(), byPeer: true}
+	}
+	certified, err := certifiedBy(d.response())
+	if err != nil {
+		return counterpart{}, err
+	}
+	return checkHello(r.config.Self, certified, peer, firstHello(batch))
 }
 
 // dialed is the transport of a stream that this side has opened. It has a

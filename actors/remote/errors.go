@@ -36,6 +36,7 @@ var (
 type ErrRefused struct {
 	// Reason is for people.
 	Reason string
+	byPeer bool
 }
 
 // Error implements error.

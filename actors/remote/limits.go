@@ -37,9 +37,12 @@ type Limits struct {
 	// KeepAliveTimeout is after how much silence a peer is lost. Default 3 s:
 	// three questions, and shorter than a node's lease.
 	KeepAliveTimeout time.Duration
-	// ConnectTimeout bounds dialing, the handshake and, at the end of a stream,
-	// the last words. Default 5 s: a slow network's retransmitted SYN fits.
+	// ConnectTimeout bounds dialing and the handshake. Default 5 s: a slow
+	// network's retransmitted SYN fits.
 	ConnectTimeout time.Duration
+	// FarewellTimeout bounds the end of a stream, in which the peer is told why.
+	// Default 1 s: a courtesy that should not hold up a restart.
+	FarewellTimeout time.Duration
 	// RedialMin and RedialMax bound the pause between attempts to connect,
 	// which doubles and has jitter. Default 100 ms and 5 s: a restarted peer is
 	// found soon and a dead one costs little.
@@ -59,6 +62,7 @@ func DefaultLimits() Limits {
 		KeepAlivePeriod:  time.Second,
 		KeepAliveTimeout: 3 * time.Second,
 		ConnectTimeout:   5 * time.Second,
+		FarewellTimeout:  time.Second,
 		RedialMin:        100 * time.Millisecond,
 		RedialMax:        5 * time.Second,
 	}
@@ -90,6 +94,7 @@ func (l Limits) Validate() error {
 		{"KeepAlivePeriod", l.KeepAlivePeriod},
 		{"KeepAliveTimeout", l.KeepAliveTimeout},
 		{"ConnectTimeout", l.ConnectTimeout},
+		{"FarewellTimeout", l.FarewellTimeout},
 		{"RedialMin", l.RedialMin},
 		{"RedialMax", l.RedialMax},
 	}

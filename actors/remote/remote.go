@@ -170,7 +170,7 @@ func (r *Remote) Close() {
 	}()
 	select {
 	case <-done:
-	case <-time.After(2 * r.limits.ConnectTimeout):
+	case <-time.After(2 * r.limits.FarewellTimeout):
 		r.log.Warn("a stream does not end", "self", r.self)
 	}
 	r.news.wait()

@@ -114,6 +114,7 @@ func start(t testing.TB, where *directory, id identity.Identity, change func(*re
 	}
 	config.Limits.RedialMin = 10 * time.Millisecond
 	config.Limits.RedialMax = 50 * time.Millisecond
+	config.Limits.FarewellTimeout = 100 * time.Millisecond
 	if change != nil {
 		change(&config)
 	}

@@ -205,7 +205,7 @@ func (s *session) end(cause error, lastWords string) {
 	if lastWords == "" {
 		s.transport.abort()
 	} else {
-		time.AfterFunc(s.remote.limits.ConnectTimeout, s.transport.abort)
+		time.AfterFunc(s.remote.limits.FarewellTimeout, s.transport.abort)
 	}
 	s.remote.log.Info("peer is down", "peer", s.peer.name, "incarnation", hex(s.peer.incarnation), "cause", cause)
 
