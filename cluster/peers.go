@@ -31,8 +31,9 @@ type Peers []Peer
 func ParsePeers(entries []string) (Peers, error) {
 	peers := make(Peers, 0, len(entries))
 	for _, entry := range entries {
-		id, address, ok := strings.Cut(strings.TrimSpace(entry), "=")
-		if !ok || id == "" {
+		text := strings.TrimSpace(entry)
+		id, address, ok := strings.Cut(text, "=")
+		if !ok || id == "" || strings.ContainsAny(text, ", \t\r\n") {
 			return nil, fmt.Errorf("peer %q: want id=host:port", entry)
 		}
 		host, port, err := net.SplitHostPort(address)

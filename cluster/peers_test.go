@@ -29,6 +29,7 @@ func TestParsePeers(t *testing.T) {
 		"IPv6":            {entries: []string{"r1=[::1]:70"}, want: "r1=[::1]:70"},
 		"none":            {},
 		"no id":           {entries: []string{"a:1"}, wantErr: "want id=host:port"},
+		"two in one":      {entries: []string{"r1=a:1,r2=b:1"}, wantErr: "want id=host:port"},
 		"no port":         {entries: []string{"r1=a"}, wantErr: "want id=host:port"},
 		"no host":         {entries: []string{"r1=:7000"}, wantErr: "others can reach"},
 		"any port":        {entries: []string{"r1=a:0"}, wantErr: "others can reach"},

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -317,5 +318,22 @@ func TestConfigIsChecked(t *testing.T) {
 	mux, _ := listen(t, wire.Insecure{})
 	if _, err := wire.Listen(wire.Config{Address: mux.Addr().String(), Security: wire.Insecure{}}); err == nil || !strings.Contains(err.Error(), mux.Addr().String()) {
 		t.Errorf("a port in use: %v", err)
+	}
+}
+
+func TestConnectionsThatNobodyAcceptedEndWithTheirListener(t *testing.T) {
+	mux, _ := listen(t, wire.Insecure{})
+	d := dialer(t, wire.Insecure{})
+	waiting, err := d.DialGossip(t.Context(), mux.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = waiting.Close() }()
+	if err := mux.Close(); err != nil { // Waits for deliveries under way.
+		t.Fatal(err)
+	}
+	_ = waiting.SetReadDeadline(time.Now().Add(deadline))
+	if _, err := waiting.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("read %v, want a closed connection", err)
 	}
 }
