@@ -29,7 +29,7 @@ func view(cfg Config, s engine.Snapshot, now time.Time) *actorpb.SchedulerView {
 			element.PendingJobs += task.Effective
 			demand = demand.Add(task.PerJob.Times(task.Effective))
 		}
-		element.Demand = statepb.NewResources(op.Usage.Add(demand))
+		element.Demand = statepb.NewResources(op.Shares.Usage.Add(demand))
 		v.Elements = append(v.Elements, element)
 	}
 	for _, node := range s.Nodes {

@@ -1,0 +1,51 @@
+package actors
+
+import (
+	"sync"
+
+	"weir/messages/actorpb"
+)
+
+// board shows what node actors last heard. It is written by them and read by
+// anyone.
+type board struct {
+	mu    sync.RWMutex
+	nodes map[string]posted
+}
+
+type posted struct {
+	view *actorpb.NodeView
+	held []*actorpb.HeldJob
+}
+
+func newBoard() *board { return &board{nodes: map[string]posted{}} }
+
+// Publish implements the Board of nodes.
+func (b *board) Publish(node string, view *actorpb.NodeView, held []*actorpb.HeldJob) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if view == nil {
+		delete(b.nodes, node)
+		return
+	}
+	b.nodes[node] = posted{view, held}
+}
+
+func (b *board) node(id string) (*actorpb.NodeView, bool) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	p, ok := b.nodes[id]
+	return p.view, ok
+}
+
+// job returns what a node last said of a job; nil: nothing.
+func (b *board) job(node, id string) *actorpb.HeldJob {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	for _, held := range b.nodes[node].held {
+		if held.GetJobId() == id {
+			return held
+		}
+	}
+	return nil
+}

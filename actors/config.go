@@ -1,0 +1,117 @@
+package actors
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"weir/actors/gateway"
+	"weir/actors/node"
+	"weir/actors/remote"
+	"weir/cluster"
+	"weir/cluster/gossip"
+	"weir/cluster/identity"
+	"weir/messages/statepb"
+	"weir/raftstore"
+	"weir/scheduling/engine"
+)
+
+// Gossip is the part of gossip that actors use. *gossip.Gossip is one.
+type Gossip interface {
+	Broadcast(topic, key string, payload []byte) error
+	Handle(topic string, handler gossip.Handler)
+	Update(change func(*gossip.Member)) error
+}
+
+// Timing is how long the actors of a replica take for things.
+type Timing struct {
+	// Node is about leases and heartbeats.
+	Node node.Timing
+	// ReassignAfter is how long a replica may be gone before its operations get
+	// other controllers. Default 2 s: gossip finds a crash in about as long, and a
+	// controller that comes back has nothing to catch up with.
+	ReassignAfter time.Duration
+	// Retry is the pause after something was not committed. Default 200 ms.
+	Retry time.Duration
+	// LeaderRetry is the pause before a leader is asked again that was not one or
+	// could not be reached. Default 50 ms: much shorter than an election.
+	LeaderRetry time.Duration
+	// Patience bounds a request of an actor or an agent. Default 10 s: longer than
+	// an election.
+	Patience time.Duration
+	// FairShareUpdate is the period of fair share updates. Default 200 ms.
+	FairShareUpdate time.Duration
+	// FairShareGap is the shortest time between two updates. Default 10 ms.
+	FairShareGap time.Duration
+	// SignalKeep is how long interruption signals are remembered. Default 1 min.
+	SignalKeep time.Duration
+}
+
+// DefaultTiming returns the times that fit unless measured otherwise.
+func DefaultTiming() Timing {
+	return Timing{
+		Node:            node.DefaultTiming(),
+		ReassignAfter:   2 * time.Second,
+		Retry:           200 * time.Millisecond,
+		LeaderRetry:     50 * time.Millisecond,
+		Patience:        10 * time.Second,
+		FairShareUpdate: 200 * time.Millisecond,
+		FairShareGap:    10 * time.Millisecond,
+		SignalKeep:      time.Minute,
+	}
+}
+
+// Validate returns an error that names the first time that cannot work.
+func (t Timing) Validate() error {
+	for _, field := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"reassign_after", t.ReassignAfter}, {"retry", t.Retry}, {"leader_retry", t.LeaderRetry}, {"patience", t.Patience},
+		{"fair_share_update", t.FairShareUpdate}, {"fair_share_gap", t.FairShareGap}, {"signal_keep", t.SignalKeep},
+	} {
+		if field.value <= 0 {
+			return fmt.Errorf("timing %s is %s: must be more than 0", field.name, field.value)
+		}
+	}
+	return t.Node.Validate()
+}
+
+// Config is what a replica's actors work with.
+type Config struct {
+	// ID is the replica's; Cluster is the cluster's id.
+	ID, Cluster string
+	// Incarnation tells the lives of this process apart: random, not 0.
+	Incarnation uint64
+	Version     string
+	Store       *raftstore.Store
+	Directory   *cluster.Directory
+	Gossip      Gossip
+	Dialer      remote.Dialer
+	IdentityOf  func(*http.Request) (identity.Identity, error)
+	// Limits bound the replicated state; nil: the defaults.
+	Limits  *statepb.Limits
+	Engine  engine.Config
+	Gateway gateway.Limits
+	Timing  Timing
+	// NewID makes ids of jobs: unique, and later ones are greater.
+	NewID  func() string
+	Logger *slog.Logger
+}
+
+// Validate returns an error that names what is missing or cannot work.
+func (c Config) Validate() error {
+	switch {
+	case c.ID == "" || c.Cluster == "":
+		return fmt.Errorf("actors: id %q of cluster %q: both are needed", c.ID, c.Cluster)
+	case c.Incarnation == 0:
+		return fmt.Errorf("actors of replica %s: an incarnation is needed", c.ID)
+	case c.Store == nil || c.Directory == nil || c.Gossip == nil || c.Dialer == nil || c.IdentityOf == nil || c.NewID == nil || c.Logger == nil:
+		return fmt.Errorf("actors of replica %s: store, directory, gossip, dialer, identity, ids and logger are needed", c.ID)
+	}
+	if err := c.Gateway.Validate(); err != nil {
+		return err
+	}
+	return c.Timing.Validate()
+}

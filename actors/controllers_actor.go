@@ -1,0 +1,185 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+
+	"weir/actors/controller"
+	"weir/messages/actorpb"
+	"weir/messages/statepb"
+	"weir/raftstore/state"
+	"weir/scheduling"
+)
+
+// controllers finds the controllers of this replica. The actor that spawns them
+// writes it; anyone may read.
+type controllers struct {
+	mu   sync.RWMutex
+	pids map[string]*actor.PID
+}
+
+func newControllers() *controllers { return &controllers{pids: map[string]*actor.PID{}} }
+
+func (c *controllers) find(operation string) *actor.PID {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.pids[operation]
+}
+
+func (c *controllers) set(operation string, pid *actor.PID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if pid == nil {
+		delete(c.pids, operation)
+		return
+	}
+	c.pids[operation] = pid
+}
+
+func (c *controllers) count() int {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return len(c.pids)
+}
+
+// newControllersActor returns the producer of the actor that keeps one controller
+// for each operation that is assigned to this replica.
+func newControllersActor(ctx context.Context, r *Replica) actor.Producer {
+	return func() actor.Actor { return &controllersActor{ctx: ctx, replica: r, epochs: map[string]uint64{}} }
+}
+
+type controllersActor struct {
+	ctx     context.Context
+	replica *Replica
+	stop    context.CancelFunc
+	// epochs of the controllers that live here.
+	epochs map[string]uint64
+}
+
+// Receive implements actor.Actor.
+func (a *controllersActor) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		a.start(ctx)
+	case batch:
+		for _, event := range m.Events {
+			a.event(ctx, event)
+		}
+	case broken:
+		// The supervisor starts the actor again, from the state as it is then.
+		panic(fmt.Sprintf("controllers of replica %s: %v", a.replica.cfg.ID, m.err))
+	case *actor.Terminated:
+		a.terminated(ctx, m.Who)
+	case *actor.Stopping, *actor.Restarting:
+		a.stop()
+		for operation := range a.epochs {
+			a.replica.controllers.set(operation, nil)
+		}
+	case actor.SystemMessage, actor.AutoReceiveMessage:
+		// The rest of the life cycle needs no work here.
+	default:
+		a.replica.cfg.Logger.Warn("unexpected message", "type", fmt.Sprintf("%T", m))
+	}
+}
+
+// start spawns the controllers of today's assignments and follows the log from
+// there.
+func (a *controllersActor) start(ctx actor.Context) {
+	var reading context.Context
+	reading, a.stop = context.WithCancel(a.ctx)
+	var index uint64
+	var mine []*statepb.Operation
+	a.replica.store.View(func(s *state.State) {
+		index = s.LastIndex()
+		for op := range s.InProgress() {
+			if op.GetAssignment().GetReplica() == a.replica.cfg.ID {
+				mine = append(mine, head(op))
+			}
+		}
+	})
+	for _, op := range mine {
+		a.assigned(ctx, op.GetId(), op.GetAssignment().GetEpoch())
+	}
+	self, root := ctx.Self(), ctx.ActorSystem().Root
+	go follow(reading, a.replica.store, index+1, func(m any) { root.Send(self, m) })
+}
+
+func (a *controllersActor) event(ctx actor.Context, event state.Event) {
+	switch e := event.(type) {
+	case state.ControllerAssigned:
+		if string(e.Replica) == a.replica.cfg.ID {
+			a.assigned(ctx, string(e.ID), e.Epoch)
+		} else {
+			a.dismiss(ctx, string(e.ID))
+		}
+	case state.OperationChanged:
+		if e.To.Terminal() {
+			a.dismiss(ctx, string(e.ID))
+		} else {
+			a.look(ctx, e.ID)
+		}
+	case state.StopsOrdered:
+		a.look(ctx, e.Operation)
+	case state.AllocationsEnded:
+		a.look(ctx, e.Operation)
+	}
+}
+
+func (a *controllersActor) look(ctx actor.Context, operation scheduling.OperationID) {
+	if pid := a.replica.controllers.find(string(operation)); pid != nil {
+		ctx.Send(pid, controller.Look{})
+	}
+}
+
+// assigned spawns an operation's controller, in place of one with an older epoch.
+func (a *controllersActor) assigned(ctx actor.Context, operation string, epoch uint64) {
+	a.dismiss(ctx, operation)
+	r := a.replica
+	pid := ctx.Spawn(actor.PropsFromProducer(controller.New(controller.Config{
+		Operation: operation, Epoch: epoch, State: r.records,
+		Log:     &anyLog{ctx: a.ctx, replica: r, patience: r.cfg.Timing.Patience},
+		Signals: r, Addresses: r.addresses, RetryAfter: r.cfg.Timing.Retry,
+		MaxEnds: 10000, Batch: 256, Now: time.Now, Logger: r.cfg.Logger,
+	})))
+	a.epochs[operation] = epoch
+	r.controllers.set(operation, pid)
+}
+
+func (a *controllersActor) dismiss(ctx actor.Context, operation string) {
+	if pid := a.replica.controllers.find(operation); pid != nil {
+		a.replica.controllers.set(operation, nil)
+		delete(a.epochs, operation)
+		ctx.Stop(pid)
+	}
+}
+
+// terminated starts a controller again that has given up.
+func (a *controllersActor) terminated(ctx actor.Context, who *actor.PID) {
+	for operation, epoch := range a.epochs {
+		if pid := a.replica.controllers.find(operation); pid != nil && pid.Equal(who) {
+			a.replica.cfg.Logger.Error("controller gave up, starting it again", "operation", operation)
+			a.assigned(ctx, operation, epoch)
+			return
+		}
+	}
+}
+
+// ToController implements the Controllers of the gateway.
+func (r *Replica) ToController(operation string, msg proto.Message, reply func(proto.Message)) bool {
+	pid := r.controllers.find(operation)
+	if pid == nil {
+		return false
+	}
+	r.system.Root.Send(pid, controller.FromAgent{Message: msg, Reply: reply})
+	return true
+}
+
+// ControllerOf implements the Controllers of the gateway.
+func (r *Replica) ControllerOf(operation string) *actorpb.Replica {
+	return r.records.controllerOf(operation)
+}

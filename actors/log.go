@@ -1,0 +1,205 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"weir/actors/remote"
+	"weir/messages/actorpb"
+	"weir/messages/commandpb"
+	"weir/raftstore"
+	"weir/raftstore/command"
+)
+
+// ErrNoLeader is returned when no leader could be reached in time. Nothing has
+// happened.
+var ErrNoLeader = errors.New("no leader is known")
+
+// ErrOutcomeUnknown is returned when commands were handed to the leader and its
+// answer did not come: they may or may not be carried out.
+var ErrOutcomeUnknown = errors.New("outcome unknown")
+
+// ErrOverloaded is returned when the leader takes no more for now. Nothing has
+// happened.
+var ErrOverloaded = errors.New("overloaded")
+
+// encode numbers and encodes commands.
+func encode(messages []proto.Message) ([]*commandpb.Command, error) {
+	commands := make([]*commandpb.Command, len(messages))
+	for i, msg := range messages {
+		cmd, err := command.New(msg)
+		if err != nil {
+			return nil, err
+		}
+		commands[i] = cmd
+	}
+	return commands, nil
+}
+
+// termLog proposes commands of the leader's actors, while its term lasts.
+type termLog struct {
+	ctx   context.Context
+	store *raftstore.Store
+}
+
+// ProposeAsync implements the Log of the leader's actors.
+func (l *termLog) ProposeAsync(messages []proto.Message, done func([]*commandpb.Result, error)) {
+	commands, err := encode(messages)
+	if err != nil {
+		done(nil, err)
+		return
+	}
+	go func() { done(l.store.Propose(l.ctx, commands...)) }()
+}
+
+// anyLog proposes commands wherever the leader is.
+type anyLog struct {
+	ctx     context.Context
+	replica *Replica
+	// patience bounds one proposal of a controller.
+	patience time.Duration
+}
+
+// ProposeAsync implements the Log of controllers.
+func (l *anyLog) ProposeAsync(messages []proto.Message, done func([]*commandpb.Result, error)) {
+	go func() {
+		ctx, cancel := context.WithTimeout(l.ctx, l.patience)
+		defer cancel()
+		done(l.replica.Propose(ctx, messages...))
+	}()
+}
+
+// Propose has commands committed, here or at whichever replica leads, and returns
+// a result for each. It waits for a leader until ctx is done. It returns
+// ErrNoLeader and ErrOverloaded when nothing has happened, ErrOutcomeUnknown when
+// that is not known.
+func (r *Replica) Propose(ctx context.Context, messages ...proto.Message) ([]*commandpb.Result, error) {
+	commands, err := encode(messages)
+	if err != nil {
+		return nil, err
+	}
+	var results []*commandpb.Result
+	err = r.atLeader(ctx, func(leader string) error {
+		if leader == r.cfg.ID {
+			results, err = r.store.Propose(ctx, commands...)
+			return fromStore(err)
+		}
+		answer, err := r.remote.Request(ctx, peerOf(leader), gatewayName, &actorpb.Propose{Commands: commands})
+		if err != nil {
+			return fromRemote(err)
+		}
+		proposed, err := expect[*actorpb.Proposed](answer)
+		results = proposed.GetResults()
+		return err
+	})
+	return results, err
+}
+
+// ReadBarrier returns when this replica's state shows every write that was
+// answered before the call.
+func (r *Replica) ReadBarrier(ctx context.Context) error {
+	var index uint64
+	err := r.atLeader(ctx, func(leader string) (err error) {
+		if leader == r.cfg.ID {
+			index, err = r.store.ReadIndex(ctx)
+			return fromStore(err)
+		}
+		answer, err := r.remote.Request(ctx, peerOf(leader), gatewayName, &actorpb.ReadIndexRequest{})
+		if err != nil {
+			return fromRemote(err)
+		}
+		read, err := expect[*actorpb.ReadIndex](answer)
+		index = read.GetIndex()
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return r.store.WaitApplied(ctx, index)
+}
+
+// errElsewhere says that the replica that was asked does not lead: nothing has
+// happened, ask again.
+var errElsewhere = errors.New("leads no more")
+
+// atLeader calls ask with the leader's id, again when that one does not lead any
+// more, until ctx is done.
+func (r *Replica) atLeader(ctx context.Context, ask func(leader string) error) error {
+	for {
+		current, changed := r.store.Leadership()
+		err := fmt.Errorf("replica %s: %w", r.cfg.ID, ErrNoLeader)
+		if current.LeaderID != "" {
+			err = ask(current.LeaderID)
+			if !errors.Is(err, errElsewhere) {
+				return err
+			}
+			err = fmt.Errorf("replica %s: %s, the last known one, does not answer as leader: %w", r.cfg.ID, current.LeaderID, ErrNoLeader)
+		}
+		pause := time.NewTimer(r.cfg.Timing.LeaderRetry)
+		select {
+		case <-ctx.Done():
+			pause.Stop()
+			return fmt.Errorf("%w (%w)", err, ctx.Err())
+		case <-changed:
+		case <-pause.C:
+		}
+		pause.Stop()
+	}
+}
+
+// fromStore turns the store's errors into this package's.
+func fromStore(err error) error {
+	switch {
+	case errors.Is(err, raftstore.ErrOutcomeUnknown):
+		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+	case errors.Is(err, raftstore.ErrNotLeader):
+		return fmt.Errorf("%w: %w", errElsewhere, err)
+	case errors.Is(err, raftstore.ErrOverloaded):
+		return fmt.Errorf("%w: %w", ErrOverloaded, err)
+	default:
+		return err
+	}
+}
+
+// fromRemote turns a request's errors into this package's: what was not sent may
+// be sent again.
+func fromRemote(err error) error {
+	switch {
+	case errors.Is(err, remote.ErrNotConnected), errors.Is(err, remote.ErrNotFound):
+		return fmt.Errorf("%w: %w", errElsewhere, err)
+	case errors.Is(err, remote.ErrQueueFull):
+		return fmt.Errorf("%w: %w", ErrOverloaded, err)
+	default:
+		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+	}
+}
+
+// expect returns the answer as a T, or the error that it is.
+func expect[T proto.Message](answer proto.Message) (T, error) {
+	var none T
+	switch m := answer.(type) {
+	case T:
+		return m, nil
+	case *actorpb.Redirect:
+		return none, errElsewhere
+	case *actorpb.Refused:
+		switch m.GetCode() {
+		case "overloaded":
+			return none, fmt.Errorf("%w: %s", ErrOverloaded, m.GetReason())
+		case "outcome_unknown":
+			return none, fmt.Errorf("%w: %s", ErrOutcomeUnknown, m.GetReason())
+		default:
+			return none, fmt.Errorf("%s: %s", m.GetCode(), m.GetReason())
+		}
+	default:
+		return none, fmt.Errorf("unexpected answer %T", answer)
+	}
+}
+
+func peerOf(replica string) string { return "replica/" + replica }
+
+func peerOfAgent(node string) string { return "agent/" + node }

@@ -1,0 +1,300 @@
+// Package actors starts the actors of a replica and supervises them.
+//
+// A gateway, a signal actor and the controllers of the operations that are
+// assigned here live on every replica. While the replica leads, a leader actor
+// adds the scheduler, and an actor for each pool, operation and node; it goes
+// with the term. Nothing of what they know is kept: all of them are rebuilt from
+// the replicated state.
+package actors
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+
+	"weir/actors/gateway"
+	"weir/actors/node"
+	"weir/actors/remote"
+	"weir/actors/signal"
+	"weir/cluster"
+	"weir/cluster/gossip"
+	"weir/cluster/identity"
+	"weir/messages/actorpb"
+	"weir/raftstore"
+	"weir/scheduling"
+)
+
+// gatewayName is by what other machines reach a replica's gateway, and agentName
+// an agent.
+const (
+	gatewayName = "gateway"
+	agentName   = "agent"
+)
+
+// signalTopic is under what interruption signals are gossiped.
+const signalTopic = "interruption"
+
+// maxSignals bounds the interruption signals that a replica remembers: 10,000
+// jobs on their way out take about 2 MiB.
+const maxSignals = 10000
+
+// Replica is the actors of a replica.
+type Replica struct {
+	cfg         Config
+	store       *raftstore.Store
+	system      *actor.ActorSystem
+	remote      *remote.Remote
+	records     *records
+	board       *board
+	liveness    *liveness
+	controllers *controllers
+	signals     *signal.Signals
+	// leader is the actor of the term that this replica leads in; nil: none.
+	leader atomic.Pointer[actor.PID]
+
+	gatewayPID, signalPID, controllersPID *actor.PID
+
+	ctx       context.Context
+	cancel    context.CancelFunc
+	done      sync.WaitGroup
+	closeOnce sync.Once
+}
+
+// Start starts the actors of a replica. They do their part until Close.
+func Start(cfg Config) (*Replica, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	r := &Replica{
+		cfg: cfg, store: cfg.Store, board: newBoard(), liveness: newLiveness(), controllers: newControllers(),
+		records: &records{store: cfg.Store, directory: cfg.Directory},
+		signals: signal.NewSignals(signal.NewTable(cfg.Timing.SignalKeep, maxSignals)),
+		system:  actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return cfg.Logger })),
+	}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	// Answers that come late must not find a future of this life.
+	r.system.ProcessRegistry.SequenceID = cfg.Incarnation >> 1
+	var err error
+	r.remote, err = remote.Start(r.system, remote.Config{
+		Self: identity.Identity{Cluster: cfg.Cluster, Role: identity.Replica, Name: cfg.ID}, Incarnation: cfg.Incarnation, Version: cfg.Version,
+		Directory: addressBook{cfg.Directory}, Dialer: cfg.Dialer, IdentityOf: cfg.IdentityOf, Limits: remote.DefaultLimits(), Logger: cfg.Logger,
+	})
+	if err != nil {
+		r.cancel()
+		return nil, err
+	}
+	r.spawn()
+	if err := r.remote.Publish(gatewayName, r.gatewayPID, identity.Agent, identity.Replica); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	cfg.Gossip.Handle(signalTopic, gossip.Handler{
+		Receive:    func(payload []byte) { r.system.Root.Send(r.signalPID, signal.Heard{Payload: payload}) },
+		Merge:      func(payload []byte) { r.system.Root.Send(r.signalPID, signal.Heard{Payload: payload, Full: true}) },
+		LocalState: r.signals.LocalState,
+	})
+	r.done.Add(2)
+	go r.followLeadership()
+	go r.followReplicas()
+	return r, nil
+}
+
+func (r *Replica) spawn() {
+	root := r.system.Root
+	r.signalPID = root.Spawn(actor.PropsFromProducer(signal.New(signal.Config{
+		Replica: r.cfg.ID, Incarnation: r.cfg.Incarnation, Gossip: topic{r.cfg.Gossip, signalTopic},
+		ExpireEvery: 10 * time.Second, Now: time.Now, Logger: r.cfg.Logger,
+	}, r.signals)))
+	r.controllersPID = root.Spawn(actor.PropsFromProducer(newControllersActor(r.ctx, r)))
+	r.gatewayPID = root.Spawn(actor.PropsFromProducer(gateway.New(gateway.Config{
+		Nodes: r, Controllers: r, Leader: &desk{r}, Cluster: r, Limits: r.cfg.Gateway, Patience: r.cfg.Timing.Patience, Logger: r.cfg.Logger,
+	})))
+}
+
+// Handler returns what serves the streams of other machines, and where to mount
+// it.
+func (r *Replica) Handler() (path string, handler http.Handler) { return r.remote.Handler() }
+
+// Controlled is how many operations have their controller here.
+func (r *Replica) Controlled() int { return r.controllers.count() }
+
+// Stopping returns why a job is on its way out, as far as is known here; empty: it
+// is not.
+func (r *Replica) Stopping(job string) string { return r.signals.Stopping(job) }
+
+// Interrupt implements the Signals of controllers.
+func (r *Replica) Interrupt(s *actorpb.InterruptionSignal) {
+	r.system.Root.Send(r.signalPID, signal.Interrupt{Signal: s})
+}
+
+// Send implements the Agents of nodes.
+func (r *Replica) Send(node string, msg proto.Message) {
+	if err := r.remote.Send(peerOfAgent(node), agentName, msg); err != nil {
+		// The node is told again with its next heartbeat.
+		r.cfg.Logger.Debug("message was not sent", "node", node, "error", err)
+	}
+}
+
+// ToNode implements the Nodes of the gateway.
+func (r *Replica) ToNode(id string, msg proto.Message, reply func(proto.Message)) bool {
+	leader := r.leader.Load()
+	if leader == nil {
+		return false
+	}
+	r.system.Root.Send(leader, toNode{id, node.FromAgent{Message: msg, Reply: reply}})
+	return true
+}
+
+// Redirect implements the Cluster of the gateway.
+func (r *Replica) Redirect() *actorpb.Redirect {
+	view := r.cfg.Directory.View()
+	redirect := &actorpb.Redirect{Replicas: replicasOf(view)}
+	if current, _ := r.store.Leadership(); current.LeaderID != "" && current.LeaderID != r.cfg.ID {
+		redirect.Leader = &actorpb.Replica{Id: current.LeaderID, Address: current.LeaderAddress}
+	}
+	return redirect
+}
+
+// WaitApplied implements the Cluster of the gateway.
+func (r *Replica) WaitApplied(ctx context.Context, index uint64) error {
+	return r.store.WaitApplied(ctx, index)
+}
+
+// addresses is where jobs find the cluster.
+func (r *Replica) addresses() []string {
+	var all []string
+	for _, replica := range r.cfg.Directory.View().Replicas {
+		if replica.APIAddress != "" {
+			all = append(all, replica.APIAddress)
+		}
+	}
+	return all
+}
+
+// followLeadership spawns the leader's actors when this replica is elected, stops
+// them when it is not leader any more, and tells the others.
+func (r *Replica) followLeadership() {
+	defer r.done.Done()
+	var leading uint64
+	stop := func() {}
+	defer func() { stop() }()
+	for {
+		current, changed := r.store.Leadership()
+		r.cfg.Directory.ObserveLeader(scheduling.ReplicaID(current.LeaderID), current.Term)
+		if err := r.cfg.Gossip.Update(func(m *gossip.Member) { m.Leader, m.Term = current.Leader, current.Term }); err != nil {
+			r.cfg.Logger.Debug("leadership was not announced", "error", err)
+		}
+		term := uint64(0)
+		if current.Leader {
+			term = current.Term
+		}
+		if term != leading {
+			stop()
+			stop = func() {}
+			if term != 0 {
+				stop = r.lead(term)
+			}
+			leading = term
+		}
+		select {
+		case <-r.ctx.Done():
+			return
+		case <-changed:
+		}
+	}
+}
+
+// lead spawns the leader actor of a term and returns what stops it.
+func (r *Replica) lead(term uint64) (stop func()) {
+	ctx, cancel := context.WithCancel(r.ctx)
+	pid := r.system.Root.Spawn(actor.PropsFromProducer(newLeader(ctx, r, term)))
+	r.leader.Store(pid)
+	return func() {
+		r.leader.Store(nil)
+		cancel()
+		if err := r.system.Root.StopFuture(pid).Wait(); err != nil {
+			r.cfg.Logger.Warn("leader's actors are slow to stop", "term", term, "error", err)
+		}
+		r.cfg.Logger.Info("leading no more", "term", term)
+	}
+}
+
+// followReplicas keeps streams to the other replicas, and tells the leader's
+// operations who comes and goes.
+func (r *Replica) followReplicas() {
+	defer r.done.Done()
+	views, cancel := r.cfg.Directory.Watch()
+	defer cancel()
+	for {
+		select {
+		case <-r.ctx.Done():
+			return
+		case view, ok := <-views:
+			if !ok {
+				return
+			}
+			r.connect(view)
+			if leader := r.leader.Load(); r.liveness.observe(time.Now(), view) && leader != nil {
+				r.system.Root.Send(leader, replicasChanged{})
+			}
+		}
+	}
+}
+
+func (r *Replica) connect(view *cluster.View) {
+	for _, other := range view.Replicas {
+		if string(other.ID) == r.cfg.ID {
+			continue
+		}
+		if err := r.remote.Connect(peerOf(string(other.ID))); err != nil {
+			r.cfg.Logger.Warn("connect to replica", "replica", other.ID, "error", err)
+		}
+	}
+}
+
+// Close stops the actors. It may be called again.
+func (r *Replica) Close() error {
+	r.closeOnce.Do(func() {
+		r.cancel()
+		r.done.Wait()
+		r.remote.Unpublish(gatewayName)
+		for _, pid := range []*actor.PID{r.gatewayPID, r.controllersPID, r.signalPID} {
+			if err := r.system.Root.StopFuture(pid).Wait(); err != nil {
+				r.cfg.Logger.Warn("actor is slow to stop", "actor", pid.GetId(), "error", err)
+			}
+		}
+		r.remote.Close()
+		r.system.Shutdown()
+	})
+	return nil
+}
+
+// topic sends what is said on one topic.
+type topic struct {
+	gossip Gossip
+	name   string
+}
+
+// Broadcast implements the Gossip of signals.
+func (t topic) Broadcast(key string, payload []byte) error {
+	return t.gossip.Broadcast(t.name, key, payload)
+}
+
+// addressBook finds replicas for streams.
+type addressBook struct{ directory *cluster.Directory }
+
+// Address implements remote.Directory.
+func (b addressBook) Address(peer string) (string, bool) {
+	role, name, err := remote.ParsePeer(peer)
+	if err != nil || role != identity.Replica {
+		return "", false
+	}
+	known, ok := b.directory.View().Replica(scheduling.ReplicaID(name))
+	return known.Address, ok && known.Address != ""
+}
