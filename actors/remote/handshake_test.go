@@ -1,0 +1,86 @@
+package remote
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"weir/cluster/identity"
+	"weir/messages/remotepb"
+)
+
+func TestCheckHello(t *testing.T) {
+	self := identity.Identity{Cluster: "test", Role: identity.Replica, Name: "r1"}
+	n7 := identity.Identity{Cluster: "test", Role: identity.Agent, Name: "n7"}
+	for name, tc := range map[string]struct {
+		change      func(*remotepb.Hello)
+		certified   *identity.Identity
+		dialed      string
+		wantRefusal string
+	}{
+		"all is well":                     {certified: &n7},
+		"there is no certificate to see":  {},
+		"a newer peer":                    {change: func(h *remotepb.Hello) { h.Protocol = protocol + 7 }},
+		"the peer that was dialed":        {dialed: "agent/n7"},
+		"an older protocol":               {change: func(h *remotepb.Hello) { h.Protocol = 0 }, wantRefusal: "protocol 0 of weir \"v9\" is too old"},
+		"another cluster":                 {change: func(h *remotepb.Hello) { h.Cluster = "prod" }, wantRefusal: `cluster "prod"`},
+		"another name than certified":     {change: func(h *remotepb.Hello) { h.Peer = "agent/n8" }, certified: &n7, wantRefusal: "the certificate is of"},
+		"another role than certified":     {change: func(h *remotepb.Hello) { h.Peer = "replica/n7" }, certified: &n7, wantRefusal: "the certificate is of"},
+		"another cluster than certified":  {certified: &identity.Identity{Cluster: "prod", Role: identity.Agent, Name: "n7"}, wantRefusal: "the certificate is of"},
+		"another peer than dialed":        {dialed: "agent/n8", wantRefusal: "agent/n8 was dialed and agent/n7 answered"},
+		"a hello that is for another":     {change: func(h *remotepb.Hello) { h.To = "replica/r2" }, wantRefusal: "the hello is for replica/r2"},
+		"a name without a role":           {change: func(h *remotepb.Hello) { h.Peer = "n7" }, wantRefusal: "must be role/name"},
+		"an unknown role":                 {change: func(h *remotepb.Hello) { h.Peer = "king/n7" }, wantRefusal: "king"},
+		"a name that breaks out":          {change: func(h *remotepb.Hello) { h.Peer = "agent/../x" }, wantRefusal: "agent name"},
+		"this process itself":             {change: func(h *remotepb.Hello) { h.Peer = "replica/r1" }, wantRefusal: "connects to itself"},
+		"no incarnation":                  {change: func(h *remotepb.Hello) { h.Incarnation = 0 }, wantRefusal: "states no incarnation"},
+		"no limit on the size of message": {change: func(h *remotepb.Hello) { h.MaxMessageBytes = 0 }, wantRefusal: "states no message limit"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			hello := &remotepb.Hello{Protocol: protocol, Cluster: "test", Peer: "agent/n7", To: "replica/r1", Incarnation: 7, Version: "v9", MaxMessageBytes: 1 << 20}
+			if tc.change != nil {
+				tc.change(hello)
+			}
+			got, err := checkHello(self, tc.certified, tc.dialed, hello)
+			if tc.wantRefusal != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.wantRefusal) {
+					t.Fatalf("error %v, want a refusal that says %q", err, tc.wantRefusal)
+				}
+				return
+			}
+			want := counterpart{id: n7, name: "agent/n7", incarnation: 7, version: "v9", maxMessageBytes: 1 << 20}
+			if err != nil || got != want {
+				t.Errorf("got %+v, %v; want %+v", got, err, want)
+			}
+		})
+	}
+	if _, err := checkHello(self, nil, "", nil); err == nil {
+		t.Error("a first frame that is no hello was accepted")
+	}
+}
+
+// FuzzDecode feeds a receiver what a broken or hostile peer might send.
+func FuzzDecode(f *testing.F) {
+	seed, err := proto.Marshal(&remotepb.Batch{Frames: []*remotepb.Frame{{Kind: &remotepb.Frame_Hello{Hello: &remotepb.Hello{Protocol: 1, Peer: "agent/n7"}}}}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(seed)
+	self := identity.Identity{Cluster: "test", Role: identity.Replica, Name: "r1"}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		batch := new(remotepb.Batch)
+		if proto.Unmarshal(data, batch) != nil {
+			return
+		}
+		if peer, err := checkHello(self, nil, "", firstHello(batch)); err == nil && peer.id.Validate() != nil {
+			t.Errorf("accepted %+v", peer)
+		}
+		for _, frame := range batch.GetFrames() {
+			message, err := decode(frame.GetSend().GetPayload(), 100)
+			if err == nil && (message == nil || len(frame.GetSend().GetPayload().GetValue()) > 100) {
+				t.Errorf("decoded %v from %v", message, frame)
+			}
+		}
+	})
+}
