@@ -320,8 +320,8 @@ func visit(e *fairshare.Element, f func(*fairshare.Element)) {
 	}
 }
 
-// BenchmarkUpdate divides a cluster among 10,000 operations in 1,000 pools.
-func BenchmarkUpdate(b *testing.B) {
+// thousandPools is a tree of 10,000 operations in 1,000 pools.
+func thousandPools() *fairshare.Element {
 	root := pool("root", 1)
 	for p := range 1000 {
 		leaf := pool(fmt.Sprintf("pool-%04d", p), float64(p%7+1))
@@ -331,6 +331,23 @@ func BenchmarkUpdate(b *testing.B) {
 		}
 		root.Children = append(root.Children, leaf)
 	}
+	return root
+}
+
+func TestUpdateAgainAllocatesNothing(t *testing.T) {
+	root := thousandPools()
+	if n := testing.AllocsPerRun(2, func() {
+		if _, err := fairshare.Update(root, cluster, now); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// BenchmarkUpdate divides a cluster among 10,000 operations in 1,000 pools.
+func BenchmarkUpdate(b *testing.B) {
+	root := thousandPools()
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := fairshare.Update(root, cluster, now); err != nil {

@@ -149,19 +149,24 @@ func (t Tree) Pools() []Pool { return slices.Clone(t.pools) }
 // ParentsFirst returns all pools but the root, each one after its parent, and by
 // name within a level. The slice is the caller's own.
 func (t Tree) ParentsFirst() []Pool {
-	ordered := make([]Pool, 0, len(t.pools))
-	level := []scheduling.PoolName{scheduling.RootPool}
-	for len(level) > 0 {
-		var below []scheduling.PoolName
-		for _, p := range t.pools {
-			if slices.Contains(level, p.Parent) {
-				ordered = append(ordered, p)
-				below = append(below, p.Name)
-			}
-		}
-		level = below
+	depths := make(map[scheduling.PoolName]int, len(t.pools))
+	for _, p := range t.pools {
+		depths[p.Name] = t.depth(p)
 	}
+	ordered := slices.Clone(t.pools)
+	slices.SortStableFunc(ordered, func(a, b Pool) int { return cmp.Compare(depths[a.Name], depths[b.Name]) })
 	return ordered
+}
+
+// depth returns how many pools are above p, the root not counted.
+func (t Tree) depth(p Pool) int {
+	depth := 0
+	for p.Parent != scheduling.RootPool {
+		i, _ := t.find(p.Parent)
+		p = t.pools[i]
+		depth++
+	}
+	return depth
 }
 
 // Effective returns the settings that hold for a pool or for the root.

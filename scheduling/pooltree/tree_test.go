@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"pgregory.net/rapid"
 
@@ -148,6 +149,25 @@ func TestNames(t *testing.T) {
 			}
 		})
 	}
+}
+
+// FuzzValidateName holds every name that is taken to what paths and globs need of
+// it.
+func FuzzValidateName(f *testing.F) {
+	for _, name := range []string{"ads", "a/b", "a b", "*", "", "a\xff", "\u2028", strings.Repeat("x", 101)} {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		if pooltree.ValidateName(scheduling.PoolName(name)) != nil {
+			return
+		}
+		if name == "" || len(name) > pooltree.MaxNameBytes || !utf8.ValidString(name) || strings.ContainsAny(name, "/$<>*") {
+			t.Errorf("%q is taken", name)
+		}
+		if words := strings.Fields(name); len(words) != 1 || words[0] != name {
+			t.Errorf("%q is taken with spaces", name)
+		}
+	})
 }
 
 func TestDepthIsLimited(t *testing.T) {

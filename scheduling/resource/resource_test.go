@@ -181,6 +181,28 @@ func TestMapRoundTrip(t *testing.T) {
 	}
 }
 
+// FuzzFromMap holds every amount that is taken to the range in which sums are
+// exact.
+func FuzzFromMap(f *testing.F) {
+	f.Add("cpu", 0.125)
+	f.Add("memory", 1e18)
+	f.Add("gpu", -1.0)
+	f.Add("disk", 1.0)
+	f.Add("network", math.Inf(1))
+	f.Fuzz(func(t *testing.T, name string, amount float64) {
+		a, err := resource.FromMap(map[string]float64{name: amount})
+		if err != nil {
+			if !a.IsZero() {
+				t.Errorf("%q: %v is refused with %v", name, amount, a)
+			}
+			return
+		}
+		if a.Validate() != nil || !resource.Infinite.Dominates(a) {
+			t.Errorf("%q: %v is taken as %v", name, amount, a)
+		}
+	})
+}
+
 func TestStrings(t *testing.T) {
 	cases := map[string]struct{ got, want string }{
 		"amounts":        {resource.Amounts{UserSlots: 1, CPU: 50, Memory: 1024}.String(), "user_slots=1 cpu=0.5 memory=1024"},
