@@ -11,7 +11,6 @@ import (
 	"weir/scheduling"
 	"weir/scheduling/engine"
 	"weir/scheduling/invariant"
-	"weir/scheduling/pooltree"
 	"weir/scheduling/resource"
 )
 
@@ -293,43 +292,4 @@ func (s *simulation) finish(t *rapid.T) {
 func (s *simulation) nextJob() scheduling.JobID {
 	s.jobs++
 	return scheduling.JobID(fmt.Sprintf("j%d", s.jobs))
-}
-
-// BenchmarkHeartbeat fills 2,000 nodes of 32 cpu for 400 operations in 40 pools,
-// and empties them again unmeasured.
-func BenchmarkHeartbeat(b *testing.B) {
-	e := newEngine(b)
-	must := func(err error) {
-		if err != nil {
-			b.Fatal(err)
-		}
-	}
-	nodes := make([]scheduling.NodeID, 2000)
-	for i := range nodes {
-		nodes[i] = scheduling.NodeID(fmt.Sprintf("node-%04d", i))
-		must(e.SetNode(nodes[i], resource.Amounts{UserSlots: 32, CPU: 3200, Memory: 128 << 30}, true))
-	}
-	shapes := []resource.Amounts{{UserSlots: 1, CPU: 100, Memory: 4 << 30}, {UserSlots: 1, CPU: 200, Memory: 4 << 30},
-		{UserSlots: 1, CPU: 100, Memory: 8 << 30}, {UserSlots: 1, CPU: 400, Memory: 8 << 30}}
-	for i := range 400 {
-		pool := scheduling.PoolName(fmt.Sprintf("pool-%02d", i%40))
-		must(e.SetPool(pool, scheduling.RootPool, pooltree.DefaultWeight))
-		id := scheduling.OperationID(fmt.Sprintf("operation-%03d", i))
-		must(e.AddOperation(engine.Operation{ID: id, Pool: pool, Weight: 1, Started: begin.Add(time.Duration(i)), Enabled: true}))
-		must(e.SetDemand(id, "task", 100000, shapes[i%len(shapes)]))
-	}
-	_, err := e.Tick(begin)
-	must(err)
-	starts := 0
-	b.ReportAllocs()
-	for b.Loop() {
-		plan := e.Heartbeat(begin, nodes)
-		starts += len(plan.Starts)
-		b.StopTimer()
-		for _, start := range plan.Starts {
-			must(e.Reject(start.Ticket))
-		}
-		b.StartTimer()
-	}
-	b.ReportMetric(float64(starts)/b.Elapsed().Seconds(), "decisions/s")
 }
