@@ -97,6 +97,9 @@ func TestFailedWriteIsTheLast(t *testing.T) {
 	if err := d.SetUint64([]byte("CurrentTerm"), 9); !errors.Is(err, broken) {
 		t.Errorf("a vote after a failed write: got %v", err)
 	}
+	if last, err := d.LastIndex(); err != nil || last != 1 {
+		t.Errorf("the log ends at %d, %v: something was written after a failed write", last, err)
+	}
 	if len(fatal.errs) != 1 {
 		t.Errorf("fatal was told %d times: %v", len(fatal.errs), fatal.errs)
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/anishathalye/porcupine"
 	"github.com/hashicorp/raft"
+
+	"weir/messages/commandpb"
 )
 
 // registerInput is a write of value, or a read.
@@ -33,7 +35,7 @@ var register = porcupine.Model{
 // transfers and by cuts, and has the history checked.
 func TestReadsAreLinearizable(t *testing.T) {
 	c := startCluster(t, 3, nil)
-	wantAccepted(t, c.propose(createPool(t, testPool)))
+	wantAccepted(t, c.propose(createPool(t, testPool), setWeight(t, 1)))
 	stores := []*Store{c.stores["r1"], c.stores["r2"], c.stores["r3"]}
 	ctx, stop := context.WithCancel(testContext(t))
 	var (
@@ -56,7 +58,11 @@ func TestReadsAreLinearizable(t *testing.T) {
 				call := time.Since(begin)
 				var err error
 				if input.write {
-					_, err = s.Propose(ctx, setWeight(t, input.value))
+					var results []*commandpb.Result
+					results, err = s.Propose(ctx, setWeight(t, input.value))
+					if err == nil && results[0].GetRefusal() != nil {
+						t.Errorf("refused: %v", results[0].GetRefusal())
+					}
 				} else {
 					output, err = readWeight(ctx, s, other)
 				}
@@ -138,6 +144,11 @@ func TestReadIndexNamesWhatCanBeWaitedFor(t *testing.T) {
 	}
 	if last := leader.Stats().Last; last <= created {
 		t.Errorf("the log ends at %d: this test shows nothing", last)
+	}
+	// Nor while the state lags behind the log.
+	lagging := &Store{machine: newMachine(1, leader.cfg.Logger), log: leader.log}
+	if got, err := lagging.lastCommand(leader.Stats().Last); err != nil || got != created {
+		t.Errorf("with a lagging state: got index %d, %v, want %d", got, err, created)
 	}
 	// Nor when a snapshot has swallowed them all.
 	if err := leader.raft.Snapshot().Error(); err != nil {

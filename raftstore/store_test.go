@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/hashicorp/raft"
+
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/raftstore/state"
@@ -249,6 +251,28 @@ func TestLeaderWithoutAMajority(t *testing.T) {
 	c.wantEqual()
 	if got := weightOf(old); got != 2 {
 		t.Errorf("the old leader has weight %d, want 2", got)
+	}
+}
+
+func TestWhatIsKnownOfAFailedProposal(t *testing.T) {
+	s := startCluster(t, 1, nil).leader()
+	tests := map[string]struct {
+		err         error
+		wantUnknown bool
+	}{
+		"refused by a follower":          {raft.ErrNotLeader, false},
+		"refused during a transfer":      {raft.ErrLeadershipTransferInProgress, false},
+		"in the log of a lost leader":    {raft.ErrLeadershipLost, true},
+		"raft was shut down":             {raft.ErrRaftShutdown, true},
+		"the leader's disk did not take": {errors.New("input/output error"), true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			err := s.explainPropose(test.err)
+			if errors.Is(err, ErrOutcomeUnknown) != test.wantUnknown || errors.Is(err, ErrNotLeader) == test.wantUnknown {
+				t.Errorf("got %v, want unknown %v", err, test.wantUnknown)
+			}
+		})
 	}
 }
 
