@@ -136,7 +136,8 @@ func (c *change) endJob(o *operation, a *statepb.Allocation, finished *statepb.F
 	finished.Task, finished.Cookie, finished.Node, finished.Attempt = a.GetTask(), a.GetCookie(), a.GetNode(), a.GetAttempt()
 	finished.State, finished.Index = state.String(), c.index
 	addTotals(t.GetTotals(), finished.GetStatistics())
-	o.record.FinishedJobs = appendFinished(o.record.GetFinishedJobs(), finished, int(c.limits.GetFinishedJobsPerOperation()))
+	o.record.FinishedJobs = append(o.record.GetFinishedJobs(), finished)
+	c.trimHistory(o)
 	o.record.LastIndex = c.index
 	return Ended{Allocation: a, Finished: finished}
 }

@@ -13,10 +13,9 @@ import (
 // how many they were.
 const NoteEventsOmitted = "events_omitted"
 
-// appendEvent adds an event and keeps the list at limit: the first half stays,
-// then comes how many are left out, then the latest.
-func appendEvent(events []*statepb.OperationEvent, e *statepb.OperationEvent, limit int) []*statepb.OperationEvent {
-	events = append(events, e)
+// trimEvents keeps a list of events at limit: the first half stays, then comes
+// how many are left out, then the latest.
+func trimEvents(events []*statepb.OperationEvent, limit int) []*statepb.OperationEvent {
 	if len(events) <= limit {
 		return events
 	}
@@ -50,15 +49,13 @@ func eventsOmitted(e *statepb.OperationEvent) int64 {
 	return n
 }
 
-// appendFinished adds the record of a finished job and keeps the list at limit:
-// failed jobs stay while there are others to drop, and the oldest goes first.
-func appendFinished(jobs []*statepb.FinishedJob, j *statepb.FinishedJob, limit int) []*statepb.FinishedJob {
-	jobs = append(jobs, j)
+// trimFinished keeps a list of finished jobs at limit: failed ones stay while
+// there are others to drop, and the oldest goes first.
+func trimFinished(jobs []*statepb.FinishedJob, limit int) []*statepb.FinishedJob {
 	for len(jobs) > limit {
-		drop := slices.IndexFunc(jobs, func(j *statepb.FinishedJob) bool {
+		drop := max(0, slices.IndexFunc(jobs, func(j *statepb.FinishedJob) bool {
 			return j.GetState() != lifecycle.JobFailed.String()
-		})
-		drop = max(drop, 0)
+		}))
 		jobs = slices.Delete(jobs, drop, drop+1)
 	}
 	return jobs

@@ -165,13 +165,21 @@ func countOf(state lifecycle.State) pooltree.Count {
 // note appends an event to those of the operation. edit has been called.
 func (c *change) note(o *operation, note string, attributes map[string]string) {
 	o.record.LastIndex = c.index
-	o.record.Events = appendEvent(o.record.GetEvents(), &statepb.OperationEvent{
+	o.record.Events = append(o.record.GetEvents(), &statepb.OperationEvent{
 		Time:       c.timestamp(),
 		State:      o.state.String(),
 		Note:       note,
 		Attributes: attributes,
 		Index:      c.index,
-	}, int(c.limits.GetEventsPerOperation()))
+	})
+	c.trimHistory(o)
+}
+
+// trimHistory keeps what an operation tells of its past within the limits. edit
+// has been called.
+func (s *State) trimHistory(o *operation) {
+	o.record.Events = trimEvents(o.record.GetEvents(), int(s.limits.GetEventsPerOperation()))
+	o.record.FinishedJobs = trimFinished(o.record.GetFinishedJobs(), int(s.limits.GetFinishedJobsPerOperation()))
 }
 
 // end files an operation that has just ended.

@@ -1,6 +1,8 @@
 package state
 
 import (
+	"google.golang.org/protobuf/proto"
+
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/scheduling"
@@ -29,7 +31,13 @@ func (c *change) beginTerm(m *commandpb.BeginTerm) *refusal {
 		}
 		limits = complete
 	}
-	c.limits = limits
+	if !proto.Equal(limits, c.limits) {
+		c.limits = limits
+		for _, o := range c.order {
+			c.edit(o)
+			c.trimHistory(o)
+		}
+	}
 	if c.clusterID == "" {
 		c.clusterID = m.GetClusterId()
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	"weir/messages/statepb"
@@ -102,6 +103,9 @@ func (s *State) verifyOperation(o *operation) error {
 		return fmt.Errorf("%d tasks, cookies of %d, %d found by name", len(r.GetTasks()), len(o.tasks), len(o.taskIndex))
 	case len(r.GetFinishedJobs()) > int(s.limits.GetFinishedJobsPerOperation()):
 		return fmt.Errorf("%d finished jobs are kept, %d may be", len(r.GetFinishedJobs()), s.limits.GetFinishedJobsPerOperation())
+	}
+	if n, limit := len(r.GetEvents()), int(s.limits.GetEventsPerOperation()); n == 0 || n > limit {
+		return fmt.Errorf("%d events are kept, of at least 1 and at most %d", n, limit)
 	}
 	return verifyTasks(o)
 }
@@ -263,8 +267,8 @@ func (t *tree) verify(immediate map[scheduling.PoolName]pooltree.Count) error {
 		return fmt.Errorf("%d pools, recorded %d", len(pools), len(t.record.GetPools()))
 	}
 	for i, p := range t.record.GetPools() {
-		if string(pools[i].Name) != p.GetName() || string(pools[i].Parent) != p.GetParent() {
-			return fmt.Errorf("pool %q below %q, recorded as %q below %q", pools[i].Name, pools[i].Parent, p.GetName(), p.GetParent())
+		if !reflect.DeepEqual(settings(p), pools[i]) {
+			return fmt.Errorf("pool %q: not as it is recorded, %v", pools[i].Name, p)
 		}
 	}
 	return nil
