@@ -196,11 +196,8 @@ func (b *batcher) receive() {
 	}
 }
 
-// propose queues the call and waits for its outcome, ctx or stopped.
-func (b *batcher) propose(ctx context.Context, c *call, stopped <-chan struct{}) ([]*commandpb.Result, error) {
-	if err := b.queue.push(c); err != nil {
-		return nil, err
-	}
+// wait waits for the outcome of a call that was queued, for ctx or for stopped.
+func (b *batcher) wait(ctx context.Context, c *call, stopped <-chan struct{}) ([]*commandpb.Result, error) {
 	select {
 	case o := <-c.outcome:
 		return o.results, o.err

@@ -195,9 +195,12 @@ func TestWhoStopsWaitingLearnsWhatIsKnown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if err := b.queue.push(c); err != nil {
+			t.Fatal(err)
+		}
 		done := make(chan error, 1)
 		go func() {
-			_, err := b.propose(ctx, c, open)
+			_, err := b.wait(ctx, c, open)
 			done <- err
 		}()
 		return done
@@ -207,9 +210,6 @@ func TestWhoStopsWaitingLearnsWhatIsKnown(t *testing.T) {
 	entry := <-log.entries
 	log.entries <- entry
 	queued := propose(ctx, "queued")
-	for b.queue.waiting() == 0 {
-		// The second call is on its way into the queue.
-	}
 	cancel()
 	if err := <-sent; !errors.Is(err, ErrOutcomeUnknown) || !errors.Is(err, context.Canceled) {
 		t.Errorf("a call in the log: got %v, want an unknown outcome", err)

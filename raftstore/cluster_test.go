@@ -95,7 +95,7 @@ func (c *cluster) start(id string) *Store {
 	c.tb.Helper()
 	w := c.wires[id]
 	cfg := c.config(id)
-	if w.listener == nil {
+	if w.listener == nil { // stopped before
 		listener, err := net.Listen("tcp", cfg.Address)
 		if err != nil {
 			c.tb.Fatal(err)

@@ -25,7 +25,9 @@ type Config struct {
 	// InitialPeers are the voters of a new cluster, this replica among them.
 	// They count for an empty folder only, and must then be the same on every
 	// replica; the order, and when each one starts, do not matter. Without them
-	// an empty folder waits until the leader adds this replica.
+	// an empty folder waits until the leader adds this replica. Later, an
+	// address given here counts for its replica rather than the one in the log:
+	// a cluster that is down may move.
 	InitialPeers []Peer
 
 	// Timeouts fix how soon a dead leader is replaced. Default: DefaultTimeouts.

@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 )
 
 const (
@@ -64,8 +65,14 @@ func openDisk(cfg Config, log *raftLogger) (*disk, error) {
 		return nil, fmt.Errorf("%w: %w", ErrDisk, err)
 	}
 	path := filepath.Join(cfg.Dir, logFile)
-	bolt, err := raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &bbolt.Options{Timeout: openTimeout}})
-	if errors.Is(err, bbolt.ErrTimeout) {
+	bolt, err := raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &bbolt.Options{
+		Timeout: openTimeout,
+		// A log that is cut at the front leaves many free pages; writing their
+		// list with every entry would cost more than finding them at start.
+		NoFreelistSync: true,
+		FreelistType:   bbolt.FreelistMapType,
+	}})
+	if errors.Is(err, bolterrors.ErrTimeout) {
 		return nil, fmt.Errorf("%w: open %s: another process has it open: stop that one first", ErrDisk, path)
 	} else if err != nil {
 		return nil, fmt.Errorf("%w: open %s: %w", ErrDisk, path, err)

@@ -32,7 +32,11 @@ func (s *Store) Members() ([]Member, error) {
 	}
 	var members []Member
 	for _, server := range future.Configuration().Servers {
-		m := Member{ID: string(server.ID), Address: string(server.Address), Suffrage: NonVoter}
+		address, err := s.transport.book.ServerAddr(server.ID)
+		if err != nil {
+			return nil, fmt.Errorf("members: %w", err)
+		}
+		m := Member{ID: string(server.ID), Address: string(address), Suffrage: NonVoter}
 		if server.Suffrage == raft.Voter {
 			m.Suffrage = Voter
 		}

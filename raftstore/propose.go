@@ -30,7 +30,10 @@ func (s *Store) Propose(ctx context.Context, commands ...*commandpb.Command) ([]
 	if err != nil {
 		return nil, fmt.Errorf("propose: %w", err)
 	}
-	results, err := s.batcher.propose(ctx, c, s.stopped)
+	if err := s.batcher.queue.push(c); err != nil {
+		return nil, fmt.Errorf("propose: %w", err)
+	}
+	results, err := s.batcher.wait(ctx, c, s.stopped)
 	if err != nil {
 		return nil, fmt.Errorf("propose: %w", err)
 	}

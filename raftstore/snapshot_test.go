@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
+	"slices"
 	"strings"
 	"testing"
 
@@ -98,7 +99,7 @@ func TestSnapshotsThatAreRefused(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			var data []byte
-			records := append(test.records, nil)
+			records := slices.Concat(test.records, []*statepb.Record{nil})
 			for i, record := range records {
 				if i == len(test.records) {
 					record = &statepb.Record{Record: &statepb.Record_Footer{Footer: &statepb.SnapshotFooter{

@@ -84,6 +84,7 @@ func start(cfg Config, d *disk, t *transport, logger *raftLogger) (*Store, error
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start raft: %w", err), s.machine.restoreErr)
 	}
+	t.book.raft.Store(s.raft)
 	s.batcher = newBatcher(cfg, s.appendEntry, s.explainPropose)
 	go func() {
 		defer close(s.watching)

@@ -254,6 +254,31 @@ func TestLeaderWithoutAMajority(t *testing.T) {
 	}
 }
 
+func TestClusterMovesToOtherAddresses(t *testing.T) {
+	c := startCluster(t, 3, nil)
+	wantAccepted(t, c.propose(createPool(t, testPool)))
+	for _, p := range c.peers {
+		c.stop(p.ID)
+	}
+	moved := newCluster(t, 3, nil)
+	moved.dir = c.dir
+	for _, p := range moved.peers {
+		moved.start(p.ID)
+	}
+	wantAccepted(t, moved.propose(setWeight(t, 2)))
+	moved.wantEqual()
+	members, err := moved.leader().Members()
+	if err != nil || members[2].Address != moved.peers[2].Address {
+		t.Errorf("got %v, %v, want %v", members, err, moved.peers)
+	}
+	current, _ := moved.follower().Leadership()
+	for _, p := range moved.peers {
+		if p.ID == current.LeaderID && p.Address != current.LeaderAddress {
+			t.Errorf("the leader is said to be at %s, it is at %s", current.LeaderAddress, p.Address)
+		}
+	}
+}
+
 func TestWhatIsKnownOfAFailedProposal(t *testing.T) {
 	s := startCluster(t, 1, nil).leader()
 	tests := map[string]struct {

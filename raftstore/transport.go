@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -17,6 +18,7 @@ import (
 type transport struct {
 	*raft.NetworkTransport
 	stream *streamLayer
+	book   *addressBook
 
 	mu   sync.Mutex
 	acks map[raft.ServerID]ack
@@ -31,12 +33,18 @@ type ack struct {
 func newTransport(cfg Config, log *raftLogger) *transport {
 	stream := &streamLayer{Transport: cfg.Transport, address: replicaAddr(cfg.Address), open: make(map[*trackedConn]struct{})}
 	stream.ctx, stream.cancel = context.WithCancel(context.Background())
+	book := &addressBook{configured: map[raft.ServerID]raft.ServerAddress{raft.ServerID(cfg.ReplicaID): raft.ServerAddress(cfg.Address)}}
+	for _, p := range cfg.InitialPeers {
+		book.configured[raft.ServerID(p.ID)] = raft.ServerAddress(p.Address)
+	}
 	return &transport{
 		stream: stream,
+		book:   book,
 		acks:   make(map[raft.ServerID]ack),
 		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-			Stream:  stream,
-			MaxPool: 3,
+			Stream:                stream,
+			ServerAddressProvider: book,
+			MaxPool:               3,
 			// More than one in flight can leave a follower behind for good
 			// after it stalled.
 			MaxRPCsInFlight: 1,
@@ -81,6 +89,29 @@ func (t *transport) followedSince(self raft.ServerID, voters []raft.ServerID, te
 
 // closeConns closes the listener and every connection, which raft leaves open.
 func (t *transport) closeConns() error { return t.stream.Close() }
+
+// addressBook knows where replicas are: where the configuration says, and for
+// others where the log says.
+type addressBook struct {
+	configured map[raft.ServerID]raft.ServerAddress
+	// raft is set once it runs.
+	raft atomic.Pointer[raft.Raft]
+}
+
+// ServerAddr implements raft.ServerAddressProvider.
+func (b *addressBook) ServerAddr(id raft.ServerID) (raft.ServerAddress, error) {
+	if address, ok := b.configured[id]; ok {
+		return address, nil
+	}
+	if r := b.raft.Load(); r != nil {
+		for _, server := range r.GetConfiguration().Configuration().Servers {
+			if server.ID == id {
+				return server.Address, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("address of replica %q: neither configured nor in the log", id)
+}
 
 // replicaAddr is the address that a replica tells others.
 type replicaAddr string
