@@ -209,19 +209,45 @@ func (c *cluster) wantEqual() {
 	}
 }
 
-// wire is a replica's connection to the others, which a test can cut.
+// wire is a replica's connection to the others, which a test can cut, and hold:
+// then what arrives is not read, as if the process were paused.
 type wire struct {
 	listener net.Listener
-	mu       sync.Mutex
-	cut      bool
-	conns    []net.Conn
+	// requests come from other replicas, answers are to our requests.
+	requests, answers valve
+
+	mu    sync.Mutex
+	cut   bool
+	conns []net.Conn
+}
+
+// valve is open at first.
+type valve struct{ held sync.RWMutex }
+
+func (v *valve) hold()    { v.held.Lock() }
+func (v *valve) release() { v.held.Unlock() }
+
+// valveConn delivers what it reads when its valve is open.
+type valveConn struct {
+	net.Conn
+	valve *valve
+}
+
+func (c valveConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.valve.held.RLock()
+	defer c.valve.held.RUnlock()
+	return n, err
 }
 
 func (w *wire) Accept() (net.Conn, error) {
 	for {
 		conn, err := w.listener.Accept()
-		if err != nil || w.keep(conn) {
-			return conn, err
+		if err != nil {
+			return nil, err
+		}
+		if w.keep(conn) {
+			return valveConn{conn, &w.requests}, nil
 		}
 	}
 }
@@ -238,7 +264,7 @@ func (w *wire) dial(ctx context.Context, address string) (net.Conn, error) {
 	if !w.keep(conn) {
 		return nil, fmt.Errorf("dial %s: cut off", address)
 	}
-	return conn, nil
+	return valveConn{conn, &w.answers}, nil
 }
 
 func (w *wire) keep(conn net.Conn) bool {

@@ -127,6 +127,58 @@ func readWeight(ctx context.Context, leader, replica *Store) (int, error) {
 	return weightOf(replica), nil
 }
 
+// TestPausedLeaderDoesNotReadOldState pauses a leader until another one has been
+// elected and has written. When the old one wakes up, the first thing it sees is
+// an answer from before the pause, which must not confirm that it leads.
+func TestPausedLeaderDoesNotReadOldState(t *testing.T) {
+	c := startCluster(t, 3, func(cfg *Config) {
+		if cfg.ReplicaID == "r1" { // does not notice the pause by itself
+			cfg.Timeouts = Timeouts{Heartbeat: patience, Election: patience, Lease: patience, RPC: patience}
+		}
+	})
+	ctx := testContext(t)
+	wantAccepted(t, c.propose(createPool(t, testPool), setWeight(t, 1)))
+	if err := c.leader().Transfer(ctx, "r1"); err != nil {
+		t.Fatal(err)
+	}
+	paused := c.leader()
+	if paused != c.stores["r1"] {
+		t.Fatalf("%s leads", paused.cfg.ReplicaID)
+	}
+	if index, err := paused.ReadIndex(ctx); err != nil || paused.WaitApplied(ctx, index) != nil {
+		t.Fatal(index, err)
+	}
+	c.wires["r1"].requests.hold()
+	c.wires["r1"].answers.hold()
+	delete(c.stores, "r1")
+	wantAccepted(t, c.propose(setWeight(t, 2)))
+	c.stores["r1"] = paused
+
+	asked := make(chan error)
+	go func() { asked <- paused.raft.VerifyLeader().Error() }()
+	read := make(chan error)
+	go func() {
+		_, err := paused.ReadIndex(ctx)
+		read <- err
+	}()
+	for range 30 {
+		// Raft answers in turn, so the questions are with it after a few more.
+		if err := paused.raft.BootstrapCluster(raft.Configuration{}).Error(); !errors.Is(err, raft.ErrCantBootstrap) {
+			t.Error(err)
+		}
+	}
+	c.wires["r1"].answers.release()
+	t.Logf("raft's own confirmation: %v", <-asked)
+	if err := <-read; !errors.Is(err, ErrNotLeader) {
+		t.Errorf("a leader that was replaced while it was paused: got %v, want ErrNotLeader", err)
+	}
+	c.wires["r1"].requests.release()
+	c.wantEqual()
+	if got := weightOf(paused); got != 2 {
+		t.Errorf("got weight %d after the pause, want 2", got)
+	}
+}
+
 func TestReadIndexNamesWhatCanBeWaitedFor(t *testing.T) {
 	c := startCluster(t, 3, nil)
 	created := c.propose(createPool(t, testPool))[0].GetIndex()
