@@ -19,6 +19,13 @@ import (
 // epochStart is when the log of a test begins.
 var epochStart = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
+// tester is what *testing.T and *rapid.T have in common.
+type tester interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
 // journal is a state and the log that led to it.
 type journal struct {
 	t       testing.TB
@@ -178,7 +185,7 @@ func (j *journal) finish(operation, state string, jobs ...string) []Event {
 }
 
 // bytesOf returns the records of a snapshot as bytes.
-func bytesOf(t testing.TB, f *Frozen) []byte {
+func bytesOf(t tester, f *Frozen) []byte {
 	t.Helper()
 	var out []byte
 	err := f.Records(func(r *statepb.Record) error {
@@ -194,7 +201,7 @@ func bytesOf(t testing.TB, f *Frozen) []byte {
 
 // contentOf returns the records of a state as bytes, less the last index, which
 // refused commands change too.
-func contentOf(t testing.TB, s *State) []byte {
+func contentOf(t tester, s *State) []byte {
 	t.Helper()
 	f := s.Freeze()
 	f.header = shallow(f.header)
@@ -203,7 +210,7 @@ func contentOf(t testing.TB, s *State) []byte {
 }
 
 // recordsOf returns copies of the records of a snapshot.
-func recordsOf(t testing.TB, f *Frozen) []*statepb.Record {
+func recordsOf(t tester, f *Frozen) []*statepb.Record {
 	t.Helper()
 	var records []*statepb.Record
 	err := f.Records(func(r *statepb.Record) error {
@@ -228,7 +235,7 @@ func restore(records []*statepb.Record) (*State, error) {
 }
 
 // mustRestore makes a state of a snapshot and checks that it yields the same one.
-func mustRestore(t testing.TB, f *Frozen) *State {
+func mustRestore(t tester, f *Frozen) *State {
 	t.Helper()
 	s, err := restore(recordsOf(t, f))
 	if err != nil {
