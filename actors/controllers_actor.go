@@ -57,6 +57,8 @@ type controllersActor struct {
 	ctx     context.Context
 	replica *Replica
 	stop    context.CancelFunc
+	// ending: children that end now are not to be started again.
+	ending bool
 	// epochs of the controllers that live here.
 	epochs map[string]uint64
 }
@@ -76,6 +78,7 @@ func (a *controllersActor) Receive(ctx actor.Context) {
 	case *actor.Terminated:
 		a.terminated(ctx, m.Who)
 	case *actor.Stopping, *actor.Restarting:
+		a.ending = true
 		a.stop()
 		for operation := range a.epochs {
 			a.replica.controllers.set(operation, nil)
@@ -160,6 +163,9 @@ func (a *controllersActor) dismiss(ctx actor.Context, operation string) {
 
 // terminated starts a controller again that has given up.
 func (a *controllersActor) terminated(ctx actor.Context, who *actor.PID) {
+	if a.ending {
+		return
+	}
 	for operation, epoch := range a.epochs {
 		if pid := a.replica.controllers.find(operation); pid != nil && pid.Equal(who) {
 			a.replica.cfg.Logger.Error("controller gave up, starting it again", "operation", operation)

@@ -60,6 +60,8 @@ type leaderActor struct {
 	terms   *termLog
 	// stop ends the reading of the log.
 	stop context.CancelFunc
+	// ending: children that end now are not to be started again.
+	ending bool
 
 	scheduler  *actor.PID
 	operations map[scheduling.OperationID]*actor.PID
@@ -90,6 +92,7 @@ func (a *leaderActor) Receive(ctx actor.Context) {
 	case *actor.Terminated:
 		a.terminated(ctx, m.Who)
 	case *actor.Stopping, *actor.Restarting:
+		a.ending = true
 		if a.stop != nil {
 			a.stop()
 		}
@@ -303,6 +306,9 @@ func (a *leaderActor) view(ctx actor.Context, m viewRequest) {
 // terminated starts a child again that has given up: its supervisor stopped it
 // after too many failures in a row.
 func (a *leaderActor) terminated(ctx actor.Context, who *actor.PID) {
+	if a.ending {
+		return
+	}
 	for id, pid := range a.nodes {
 		if pid.Equal(who) {
 			a.log.Error("node actor gave up, starting it again", "node", id)

@@ -1,0 +1,62 @@
+// Command weir is every part of Weir: the replicas of its control plane, the
+// agents on the nodes, and the client.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// version is set at build time.
+var version = "dev"
+
+func main() {
+	// The first signal asks for an orderly end; a second one kills as usual.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	err := newRootCommand().ExecuteContext(ctx)
+	stop()
+	if err == nil {
+		return
+	}
+	var coded *exitError
+	if errors.As(err, &coded) {
+		if coded.err != nil {
+			fmt.Fprintln(os.Stderr, "weir:", coded.err)
+		}
+		os.Exit(coded.code)
+	}
+	fmt.Fprintln(os.Stderr, "weir:", err)
+	os.Exit(exitFailure)
+}
+
+// The exit codes of weir.
+const (
+	// exitFailure: it did not work.
+	exitFailure = 1
+	// exitUsage: the command line or a file named in it is wrong.
+	exitUsage = 2
+	// exitNotReached: no replica answered, or none that leads.
+	exitNotReached = 3
+	// exitOperationEnded: the operation that was waited for failed or was aborted.
+	exitOperationEnded = 4
+)
+
+// exitError ends the process with a code. A nil err has been told already.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+func newRootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "weir",
+		Short:         "Weir shares a cluster's resources fairly among its users",
+		Version:       version,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return &exitError{exitUsage, fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())}
+	})
+	root.AddGroup(
+		&cobra.Group{ID: "use", Title: "Use a cluster:"},
+		&cobra.Group{ID: "run", Title: "Run a cluster:"},
+	)
+	for _, cmd := range []*cobra.Command{newServerCommand(), newAgentCommand(), newTLSCommand(), newDevCommand()} {
+		cmd.GroupID = "run"
+		root.AddCommand(cmd)
+	}
+	for _, cmd := range newClientCommands() {
+		cmd.GroupID = "use"
+		root.AddCommand(cmd)
+	}
+	return root
+}
+
+// logging is the flags of every long-running verb.
+type logging struct {
+	level, format string
+}
+
+func (l *logging) register(flags *pflag.FlagSet) {
+	flags.StringVar(&l.level, "log-level", "info", "least level of log lines: debug, info, warn or error")
+	flags.StringVar(&l.format, "log-format", "text", "form of log lines: text or json")
+}
+
+// logger returns what logs to standard error.
+func (l *logging) logger() (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(l.level)); err != nil {
+		return nil, &exitError{exitUsage, fmt.Errorf("--log-level %q: must be debug, info, warn or error", l.level)}
+	}
+	options := &slog.HandlerOptions{Level: level}
+	switch l.format {
+	case "text":
+		return slog.New(slog.NewTextHandler(os.Stderr, options)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(os.Stderr, options)), nil
+	default:
+		return nil, &exitError{exitUsage, fmt.Errorf("--log-format %q: must be text or json", l.format)}
+	}
+}
+
+// fromFile sets the flags that the command line did not from a YAML file: its keys
+// are the names of flags, with - or _, its values theirs; a list is joined by
+// commas. A key that is no flag is an error that names it.
+func fromFile(cmd *cobra.Command, path string) error {
+	if path == "" {
+		return nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return &exitError{exitUsage, fmt.Errorf("read configuration: %w", err)}
+	}
+	var settings map[string]any
+	if err := yaml.Unmarshal(data, &settings); err != nil {
+		return &exitError{exitUsage, fmt.Errorf("read configuration %s: %s", path, yaml.FormatError(err, false, true))}
+	}
+	for key, value := range settings {
+		name := strings.ReplaceAll(key, "_", "-")
+		flag := cmd.Flags().Lookup(name)
+		if flag == nil || name == "config" || name == "help" {
+			return &exitError{exitUsage, fmt.Errorf("read configuration %s: unknown setting %q (see %s --help)", path, key, cmd.CommandPath())}
+		}
+		if flag.Changed {
+			continue
+		}
+		if err := cmd.Flags().Set(name, flagText(value)); err != nil {
+			return &exitError{exitUsage, fmt.Errorf("read configuration %s: setting %q: %w", path, key, err)}
+		}
+	}
+	return nil
+}
+
+func flagText(value any) string {
+	list, ok := value.([]any)
+	if !ok {
+		return fmt.Sprint(value)
+	}
+	parts := make([]string, len(list))
+	for i, item := range list {
+		parts[i] = fmt.Sprint(item)
+	}
+	return strings.Join(parts, ",")
+}
+
+// require returns an error that names the first empty one of flags.
+func require(cmd *cobra.Command, names ...string) error {
+	for _, name := range names {
+		if flag := cmd.Flags().Lookup(name); flag.Value.String() == "" || flag.Value.String() == "[]" {
+			return &exitError{exitUsage, fmt.Errorf("--%s is needed: %s", name, flag.Usage)}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/spf13/pflag"
+
+	"weir/cluster/identity"
+	"weir/cluster/wire"
+)
+
+// security is the flags that say how connections are protected.
+type security struct {
+	credentials string
+	insecure    bool
+	cluster     string
+}
+
+func (s *security) register(flags *pflag.FlagSet) {
+	flags.StringVar(&s.credentials, "credentials", "", "credentials folder of this process (see weir tls)")
+	flags.BoolVar(&s.insecure, "insecure-plaintext", false, "no encryption, no certificates: everybody is believed; needs --cluster-id")
+	flags.StringVar(&s.cluster, "cluster-id", "", "id of the cluster, with --insecure-plaintext only")
+}
+
+// protection is how a process protects its connections.
+type protection struct {
+	security  wire.Security
+	cluster   string
+	gossipKey []byte
+}
+
+// load returns the protection of a process with this role and name. The
+// certificate must be of both.
+func (s *security) load(role identity.Role, name string, log *slog.Logger) (protection, error) {
+	if s.insecure {
+		if s.credentials != "" || s.cluster == "" {
+			return protection{}, &exitError{exitUsage, errors.New("--insecure-plaintext needs --cluster-id and takes no --credentials")}
+		}
+		log.Warn("INSECURE: plaintext was asked for: no encryption, no certificates, everybody is believed")
+		self := identity.Identity{Cluster: s.cluster, Role: role, Name: name}
+		if err := self.Validate(); err != nil {
+			return protection{}, &exitError{exitUsage, err}
+		}
+		return protection{security: wire.Insecure{Self: self}, cluster: s.cluster}, nil
+	}
+	if s.cluster != "" {
+		return protection{}, &exitError{exitUsage, errors.New("--cluster-id goes with --insecure-plaintext only: certificates name the cluster")}
+	}
+	if s.credentials == "" {
+		return protection{}, &exitError{exitUsage, errors.New("--credentials is needed: the folder that weir tls init or weir tls issue made for this process")}
+	}
+	credentials, err := identity.LoadCredentials(s.credentials)
+	if err != nil {
+		return protection{}, err
+	}
+	if id := credentials.Identity(); id.Role != role || id.Name != name {
+		return protection{}, &exitError{exitUsage, fmt.Errorf("credentials %s are of %s %q, not of %s %q: use the right folder or name", s.credentials, id.Role, id.Name, role, name)}
+	}
+	return protection{
+		security: wire.Mutual{Credentials: credentials}, cluster: credentials.Identity().Cluster, gossipKey: credentials.GossipKey(),
+	}, nil
+}

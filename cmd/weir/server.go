@@ -1,0 +1,303 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"weir/actors"
+	"weir/actors/gateway"
+	"weir/cluster"
+	"weir/cluster/gossip"
+	"weir/cluster/identity"
+	"weir/cluster/wire"
+	"weir/raftstore"
+	"weir/scheduling"
+	"weir/scheduling/engine"
+)
+
+// serverFlags is what weir server can be told.
+type serverFlags struct {
+	logging
+	security
+	config            string
+	id                string
+	listen, advertise string
+	peers             []string
+	data              string
+	timing            string
+	lease, heartbeat  time.Duration
+	reassignAfter     time.Duration
+	snapshotThreshold uint64
+}
+
+func newServerCommand() *cobra.Command {
+	var f serverFlags
+	cmd := &cobra.Command{
+		Use:   "server",
+		Short: "Run a replica of the control plane",
+		Long: `Run a replica of the control plane.
+
+Start 1, 3 or 5 replicas with the same list of peers, in any order: they find
+each other, and the first majority begins the cluster. There is no separate step
+to initialise it.`,
+		Example: `  weir server --id r1 --listen :7701 --advertise host1:7701 \
+      --peers r1=host1:7701,r2=host2:7701,r3=host3:7701 \
+      --data /var/lib/weir --credentials certs/replica-r1`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := fromFile(cmd, f.config); err != nil {
+				return err
+			}
+			if err := require(cmd, "id", "peers", "data"); err != nil {
+				return err
+			}
+			log, err := f.logger()
+			if err != nil {
+				return err
+			}
+			return runServer(cmd.Context(), &f, log.With("self", f.id), func(line string) { fmt.Fprintln(cmd.OutOrStdout(), line) })
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.config, "config", "", "YAML file with these settings; the command line wins")
+	flags.StringVar(&f.id, "id", "", "name of this replica, the same for ever")
+	flags.StringVar(&f.listen, "listen", ":7701", "host:port to listen on, TCP and UDP")
+	flags.StringVar(&f.advertise, "advertise", "", "host:port at which others reach this replica (default: its entry in --peers)")
+	flags.StringSliceVar(&f.peers, "peers", nil, "id=host:port of every replica that the cluster begins with, this one too")
+	flags.StringVar(&f.data, "data", "", "folder of this replica's log and snapshots")
+	flags.StringVar(&f.timing, "timing", "default", "default, or fast: a dead leader is replaced within a second, for machines where replicas get a processor when they need it")
+	flags.DurationVar(&f.heartbeat, "heartbeat", time.Second, "period of agents' heartbeats")
+	flags.DurationVar(&f.lease, "lease", 5*time.Second, "how long an agent goes on without hearing from a leader, at least twice --heartbeat")
+	flags.DurationVar(&f.reassignAfter, "reassign-after", 2*time.Second, "how long a replica may be gone before others control its operations")
+	flags.Uint64Var(&f.snapshotThreshold, "snapshot-threshold", 8192, "log entries between snapshots")
+	f.security.register(flags)
+	f.logging.register(flags)
+	return cmd
+}
+
+// runServer runs a replica until ctx is done.
+func runServer(ctx context.Context, f *serverFlags, log *slog.Logger, say func(string)) (err error) {
+	peers, err := cluster.ParsePeers(f.peers)
+	if err != nil {
+		return &exitError{exitUsage, fmt.Errorf("--peers: %w", err)}
+	}
+	if f.advertise == "" {
+		f.advertise, _ = peers.Address(scheduling.ReplicaID(f.id))
+	}
+	if f.advertise == "" {
+		return &exitError{exitUsage, fmt.Errorf("--advertise is needed: replica %q is not in --peers %s", f.id, peers)}
+	}
+	s := &server{flags: f, peers: peers, log: log}
+	defer func() { err = errors.Join(err, s.close()) }()
+	for _, step := range []func(context.Context) error{s.listen, s.gossiping, s.open, s.act, s.serve} {
+		if err := step(ctx); err != nil {
+			if ctx.Err() != nil {
+				// Asked to stop before it was up.
+				return nil
+			}
+			return err
+		}
+	}
+	say(fmt.Sprintf("ready: replica %s of cluster %s at %s", f.id, s.protection.cluster, f.advertise))
+	select {
+	case <-ctx.Done():
+		log.Info("stopping")
+		return nil
+	case err := <-s.failed:
+		return err
+	}
+}
+
+// server is a replica on its way up, or down. Each step of its start appends what
+// undoes it; close undoes the steps in reverse.
+type server struct {
+	flags      *serverFlags
+	peers      cluster.Peers
+	log        *slog.Logger
+	protection protection
+	mux        *wire.Mux
+	dialer     *wire.Dialer
+	gossip     *gossip.Gossip
+	directory  *cluster.Directory
+	store      *raftstore.Store
+	replica    *actors.Replica
+	// failed has the error that ends the process.
+	failed chan error
+	undo   []func() error
+}
+
+// listen opens the one port of the replica.
+func (s *server) listen(context.Context) (err error) {
+	s.failed = make(chan error, 4)
+	s.protection, err = s.flags.security.load(identity.Replica, s.flags.id, s.log)
+	if err != nil {
+		return err
+	}
+	if s.dialer, err = wire.NewDialer(s.protection.security); err != nil {
+		return err
+	}
+	s.mux, err = wire.Listen(wire.Config{Address: s.flags.listen, Security: s.protection.security, Logger: s.log})
+	if err != nil {
+		return err
+	}
+	s.undo = append(s.undo, s.mux.Close)
+	return nil
+}
+
+// gossiping makes this replica known to the others.
+func (s *server) gossiping(context.Context) (err error) {
+	profile := gossip.Local
+	if s.flags.timing == "fast" {
+		profile = gossip.Fast
+	}
+	s.gossip, err = gossip.Start(gossip.Config{
+		Self: gossip.Member{
+			ID: scheduling.ReplicaID(s.flags.id), Address: s.flags.advertise, APIAddress: s.flags.advertise, Version: version,
+			PeerList: s.peers.Fingerprint(), Initialized: s.hasLog(),
+		},
+		Cluster: s.protection.cluster, Key: s.protection.gossipKey, Insecure: s.flags.security.insecure,
+		Port: s.mux, Dialer: s.dialer, Peers: s.peers.Addresses(), Profile: profile, Logger: s.log,
+	})
+	if err != nil {
+		return err
+	}
+	s.undo = append(s.undo, s.gossip.Close)
+	s.directory = cluster.NewDirectory(s.peers, s.gossip)
+	s.undo = append(s.undo, func() error { s.directory.Close(); return nil })
+	s.undo = append(s.undo, func() error {
+		// Others need not wait for what will not come back by itself. That nobody is
+		// left to hear it is no error.
+		if err := s.gossip.Leave(time.Second); err != nil {
+			s.log.Debug("leave gossip", "error", err)
+		}
+		return nil
+	})
+	return nil
+}
+
+// open opens the replicated state: of a cluster that begins now, or of the one
+// that this replica belongs to.
+func (s *server) open(ctx context.Context) error {
+	decision, err := cluster.AwaitBootstrap(ctx, scheduling.ReplicaID(s.flags.id), s.peers, s.begun, s.gossip, s.log)
+	if err != nil {
+		return err
+	}
+	s.log.Info("bootstrap decided", "action", decision.Action, "why", decision.Reason)
+	cfg := raftstore.Default()
+	cfg.Dir = filepath.Join(s.flags.data, "raft")
+	cfg.ReplicaID, cfg.Address = s.flags.id, s.flags.advertise
+	cfg.Transport = raftstore.Transport{Listener: s.mux.Raft(), Dial: s.dialer.DialRaft}
+	cfg.SnapshotThreshold = s.flags.snapshotThreshold
+	cfg.Logger = s.log
+	cfg.Fatal = func(err error) { s.failed <- fmt.Errorf("replica %s stops rather than guess: %w", s.flags.id, err) }
+	switch s.flags.timing {
+	case "default":
+	case "fast":
+		cfg.Timeouts = raftstore.FastTimeouts()
+	default:
+		return &exitError{exitUsage, fmt.Errorf("--timing %q: must be default or fast", s.flags.timing)}
+	}
+	for _, voter := range decision.Voters {
+		cfg.InitialPeers = append(cfg.InitialPeers, raftstore.Peer{ID: string(voter.ID), Address: voter.Address})
+	}
+	if s.store, err = raftstore.Open(cfg); err != nil {
+		return err
+	}
+	s.undo = append(s.undo, s.store.Close)
+	return s.gossip.Update(func(m *gossip.Member) { m.Initialized = true })
+}
+
+// begun reports whether this replica need not begin a cluster: it has a log, or
+// the others have begun and will bring it up to date.
+func (s *server) begun() bool {
+	if s.hasLog() {
+		return true
+	}
+	for _, member := range s.gossip.Members() {
+		if member.Initialized && string(member.ID) != s.flags.id {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *server) hasLog() bool {
+	entries, err := os.ReadDir(filepath.Join(s.flags.data, "raft"))
+	return err == nil && len(entries) > 0
+}
+
+// act starts the actors.
+func (s *server) act(context.Context) (err error) {
+	timing := actors.DefaultTiming()
+	timing.Node.Heartbeat, timing.Node.Lease = s.flags.heartbeat, s.flags.lease
+	timing.ReassignAfter = s.flags.reassignAfter
+	if err := timing.Validate(); err != nil {
+		return &exitError{exitUsage, err}
+	}
+	s.replica, err = actors.Start(actors.Config{
+		ID: s.flags.id, Cluster: s.protection.cluster, Incarnation: newIncarnation(), Version: version,
+		Store: s.store, Directory: s.directory, Gossip: s.gossip, Dialer: s.dialer, IdentityOf: wire.IdentityOfRequest,
+		Engine: engine.Default(), Gateway: gateway.DefaultLimits(), Timing: timing,
+		NewID: func() string { return uuid.Must(uuid.NewV7()).String() }, Logger: s.log,
+	})
+	if err != nil {
+		return err
+	}
+	s.undo = append(s.undo, s.replica.Close)
+	return nil
+}
+
+// serve answers clients, agents and other replicas.
+func (s *server) serve(context.Context) error {
+	routes := http.NewServeMux()
+	routes.Handle(s.replica.Handler())
+	routes.Handle("/", newAPIHandler(s))
+	server := &http.Server{Handler: routes, ReadHeaderTimeout: 10 * time.Second}
+	s.mux.ConfigureServer(server)
+	go func() {
+		if err := server.Serve(s.mux.HTTP()); !errors.Is(err, http.ErrServerClosed) {
+			s.failed <- fmt.Errorf("serve %s: %w", s.flags.listen, err)
+		}
+	}()
+	s.undo = append(s.undo, func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		// Another leads before this one's clients are sent away.
+		if current, _ := s.store.Leadership(); current.Leader {
+			if err := s.store.Transfer(ctx, ""); err != nil {
+				s.log.Warn("leadership was not handed over", "error", err)
+			}
+		}
+		// Streams of actors last until they are closed; requests end by themselves.
+		if err := s.replica.Close(); err != nil {
+			return err
+		}
+		if err := server.Shutdown(ctx); err != nil {
+			return server.Close()
+		}
+		return nil
+	})
+	return nil
+}
+
+func (s *server) close() error {
+	var errs []error
+	for i := len(s.undo) - 1; i >= 0; i-- {
+		errs = append(errs, s.undo[i]())
+	}
+	s.undo = nil
+	return errors.Join(errs...)
+}
+
+// newIncarnation tells the lives of a process apart.
+func newIncarnation() uint64 { return rand.Uint64()>>1 | 1 }
