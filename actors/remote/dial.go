@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -13,6 +14,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"weir/cluster/identity"
 	"weir/messages/remotepb"
 )
 
@@ -124,7 +126,7 @@ func (r *Remote) introduce(d *dialed, peer string) (counterpart, error) {
 	if frames := batch.GetFrames(); len(frames) > 0 && frames[0].GetBye() != nil {
 		return counterpart{}, &ErrRefused{Reason: frames[0].GetBye().GetReason(), byPeer: true}
 	}
-	certified, err := certifiedBy(d.response())
+	certified, err := certifiedBy(d.protection())
 	if err != nil {
 		return counterpart{}, err
 	}
@@ -141,7 +143,7 @@ type dialed struct {
 	mu      sync.Mutex
 	conn    net.Conn
 	aborted bool
-	answer  *http.Response
+	tls     *tls.ConnectionState // nil without TLS, and before the answer.
 }
 
 // Do implements connect.HTTPClient.
@@ -149,15 +151,17 @@ func (d *dialed) Do(request *http.Request) (*http.Response, error) {
 	response, err := d.client.Do(request)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.answer = response
+	if err == nil {
+		d.tls = response.TLS
+	}
 	return response, err
 }
 
-// response returns the headers that came before what Receive returns.
-func (d *dialed) response() *http.Response {
+// protection returns the TLS state of what Receive has returned from.
+func (d *dialed) protection() *tls.ConnectionState {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.answer
+	return d.tls
 }
 
 func (d *dialed) connected(conn net.Conn) {
@@ -165,7 +169,7 @@ func (d *dialed) connected(conn net.Conn) {
 	defer d.mu.Unlock()
 	d.conn = conn
 	if d.aborted {
-		go conn.Close()
+		d.hangUp()
 	}
 }
 
@@ -192,8 +196,26 @@ func (d *dialed) abort() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.conn != nil && !d.aborted {
-		// Under TLS, Close may try to say goodbye first.
-		go d.conn.Close()
+		d.hangUp()
 	}
 	d.aborted = true
+}
+
+// hangUp does not wait: under TLS, Close may try to say goodbye first.
+func (d *dialed) hangUp() {
+	conn := d.conn
+	go func() { _ = conn.Close() }()
+}
+
+// certifiedBy returns the identity of the replica that answered, nil when the
+// stream is not protected by TLS.
+func certifiedBy(state *tls.ConnectionState) (*identity.Identity, error) {
+	if state == nil {
+		return nil, nil
+	}
+	id, err := identity.PeerIdentity(*state)
+	if err != nil {
+		return nil, refusef("%v", err)
+	}
+	return &id, nil
 }

@@ -10,7 +10,6 @@ import (
 
 	"connectrpc.com/connect"
 
-	"weir/cluster/identity"
 	"weir/messages/remotepb"
 )
 
@@ -141,17 +140,4 @@ func firstHello(batch *remotepb.Batch) *remotepb.Hello {
 		return nil
 	}
 	return batch.GetFrames()[0].GetHello()
-}
-
-// certifiedBy returns the identity of the server that answered, nil when the
-// stream is not protected by TLS.
-func certifiedBy(response *http.Response) (*identity.Identity, error) {
-	if response == nil || response.TLS == nil {
-		return nil, nil
-	}
-	id, err := identity.PeerIdentity(*response.TLS)
-	if err != nil {
-		return nil, refusef("%v", err)
-	}
-	return &id, nil
 }
