@@ -254,6 +254,32 @@ func TestLeaderWithoutAMajority(t *testing.T) {
 	}
 }
 
+func TestPeersCountForAnEmptyFolderOnly(t *testing.T) {
+	c := startCluster(t, 3, nil)
+	wantAccepted(t, c.propose(createPool(t, testPool)))
+	for name, tune := range map[string]func(*Config){
+		"none":     func(cfg *Config) { cfg.InitialPeers = nil },
+		"one more": func(cfg *Config) { cfg.InitialPeers = append(cfg.InitialPeers[:3:3], Peer{"r4", "127.0.0.1:1"}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, p := range c.peers {
+				c.stop(p.ID)
+			}
+			c.tune = tune
+			for _, p := range c.peers {
+				c.start(p.ID)
+			}
+			c.wantEqual()
+			for id, s := range c.stores {
+				members, err := s.Members()
+				if err != nil || len(members) != 3 || members[0].Address != c.peers[0].Address {
+					t.Errorf("replica %s: got %v, %v, want %v", id, members, err, c.peers)
+				}
+			}
+		})
+	}
+}
+
 func TestClusterMovesToOtherAddresses(t *testing.T) {
 	c := startCluster(t, 3, nil)
 	wantAccepted(t, c.propose(createPool(t, testPool)))
