@@ -10,7 +10,9 @@
 //	reply, err := r.Request(ctx, "replica/r1", "gateway", message)
 //
 // The receiving actor gets an *Inbound, which names the sender as its
-// certificate does, and answers with ctx.Respond.
+// certificate does, and answers with ctx.Respond. An actor that wants a reply
+// uses RequestAsync, or ctx.Request and gets the reply as a message and a
+// failure as *actor.DeadLetterResponse.
 //
 // What is promised:
 //   - At most once, in order while a stream lasts. A message is queued for one

@@ -116,7 +116,7 @@ func (l Limits) Validate() error {
 
 // maxReadBytes bounds one message of the stream: a batch, or one message of a
 // peer that takes no notice of our MaxMessageBytes and is answered so; beyond
-// this the stream breaks.
+// this the stream breaks. A hello fits, however small MaxMessageBytes is.
 func (l Limits) maxReadBytes() int {
-	return 4*l.MaxMessageBytes + l.BatchBytes + frameOverhead
+	return 4*l.MaxMessageBytes + 16<<10
 }

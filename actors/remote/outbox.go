@@ -3,12 +3,15 @@ package remote
 import (
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"weir/messages/remotepb"
 )
 
 const (
-	// frameOverhead is what a frame takes beyond its payload, about.
-	frameOverhead = 128
+	// frameOverhead is what a frame takes beyond its payload, at most: the
+	// actor's name, numbers, lengths.
+	frameOverhead = maxName + 64
 	// reserve is the part of the bound on messages that answers about failures
 	// and the ends of watched actors may have on top of it.
 	reserve = 4
@@ -52,7 +55,7 @@ func (o *outbox) pushNotice(frame *remotepb.Frame) bool {
 	if o.messages+1 > o.maxMessages+o.maxMessages/reserve+reserve {
 		return false
 	}
-	o.append(outgoing{frame: frame, bytes: frameOverhead})
+	o.append(outgoing{frame: frame, bytes: proto.Size(frame) + frameOverhead})
 	return true
 }
 

@@ -20,6 +20,13 @@ const (
 	watchPrefix = "$watch/"
 )
 
+const (
+	// maxName is how many bytes a published name may have.
+	maxName = 192
+	// maxDetail is how many bytes of a failure's cause travel to the peer.
+	maxDetail = 1024
+)
+
 // process stands for every actor on another machine. It has no state, so the
 // copy that a PID keeps never goes stale.
 type process struct {
@@ -78,7 +85,7 @@ func (r *Remote) ask(pid *actor.PID, body any, sender *actor.PID) error {
 		r.counters.drop(notSendable, 1)
 		return fmt.Errorf("%w: a %T cannot leave the machine", ErrMalformed, body)
 	}
-	return r.request(pid.GetAddress(), pid.GetId(), message, time.Now().Add(r.limits.RequestTimeout), func(reply proto.Message, err error) {
+	_, err := r.request(pid.GetAddress(), pid.GetId(), message, time.Now().Add(r.limits.RequestTimeout), func(reply proto.Message, err error) {
 		if err != nil {
 			r.log.Debug("request failed", "peer", pid.GetAddress(), "actor", pid.GetId(), "cause", err)
 			r.system.Root.Send(sender, &actor.DeadLetterResponse{Target: pid})
@@ -86,6 +93,7 @@ func (r *Remote) ask(pid *actor.PID, body any, sender *actor.PID) error {
 		}
 		r.system.Root.Send(sender, reply)
 	})
+	return err
 }
 
 // reply answers a peer's request from the actor that got it.

@@ -106,7 +106,11 @@ func (s *session) fail(id uint64, err error) {
 }
 
 func (s *session) sendFailure(id uint64, code remotepb.Failure_Code, detail string) {
-	failure := &remotepb.Failure{Id: id, Code: code, Detail: detail}
+	if len(detail) > maxDetail {
+		// The peer chose part of the text; it need not get all of it back.
+		detail = detail[:maxDetail]
+	}
+	failure := &remotepb.Failure{Id: id, Code: code, Detail: strings.ToValidUTF8(detail, "")}
 	s.notice(&remotepb.Frame{Kind: &remotepb.Frame_Failure{Failure: failure}})
 }
 

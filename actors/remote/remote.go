@@ -105,8 +105,8 @@ func (r *Remote) Incarnation() uint64 { return r.config.Incarnation }
 // It replaces what was published by that name.
 func (r *Remote) Publish(name string, pid *actor.PID, roles ...identity.Role) error {
 	switch {
-	case name == "" || strings.HasPrefix(name, reserved):
-		return fmt.Errorf("publish actor %q: the name must not be empty or begin with %q", name, reserved)
+	case name == "" || len(name) > maxName || strings.HasPrefix(name, reserved):
+		return fmt.Errorf("publish actor %q: the name must have 1 to %d bytes and not begin with %q", name, maxName, reserved)
 	case pid == nil:
 		return fmt.Errorf("publish actor %q: there is no actor", name)
 	case len(roles) == 0:

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
 
 	"weir/messages/remotepb"
 )
@@ -23,11 +24,7 @@ func (r *Remote) Send(peer, name string, message any) error {
 }
 
 func (r *Remote) send(peer, name string, message any) error {
-	s := r.stream(peer)
-	if s == nil {
-		return r.noStream(peer)
-	}
-	payload, err := encode(message, min(s.peer.maxMessageBytes, r.limits.MaxMessageBytes))
+	s, payload, err := r.prepare(peer, name, message)
 	if err != nil {
 		return err
 	}
@@ -46,20 +43,22 @@ func (r *Remote) Request(ctx context.Context, peer, name string, message proto.M
 		err   error
 	}
 	answered := make(chan outcome, 1)
-	err := r.request(peer, name, message, deadline, func(reply proto.Message, err error) { answered <- outcome{reply, err} })
+	giveUp, err := r.request(peer, name, message, deadline, func(reply proto.Message, err error) { answered <- outcome{reply, err} })
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case got := <-answered:
-		return got.reply, got.err
-	case <-ctx.Done():
-		// The request's own timer closes it; a reply until then is dropped.
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return nil, requestError(peer, name, ErrTimeout)
-		}
-		return nil, requestError(peer, name, ctx.Err())
+	stop := context.AfterFunc(ctx, func() { giveUp(causeOf(ctx)) })
+	defer stop()
+	got := <-answered
+	return got.reply, got.err
+}
+
+// causeOf returns why ctx is done, in the words of this package.
+func causeOf(ctx context.Context) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return ErrTimeout
 	}
+	return ctx.Err()
 }
 
 // RequestAsync sends message to the actor that peer has published by name and
@@ -67,14 +66,15 @@ func (r *Remote) Request(ctx context.Context, peer, name string, message proto.M
 // done may be called before RequestAsync returns, and from any goroutine; it
 // must not block, and an actor lets it send a message to itself.
 func (r *Remote) RequestAsync(peer, name string, message proto.Message, timeout time.Duration, done func(reply proto.Message, err error)) {
-	if err := r.request(peer, name, message, time.Now().Add(timeout), done); err != nil {
+	if _, err := r.request(peer, name, message, time.Now().Add(timeout), done); err != nil {
 		done(nil, err)
 	}
 }
 
-// request calls done once, unless it returns an error.
-func (r *Remote) request(peer, name string, message proto.Message, deadline time.Time, done func(proto.Message, error)) error {
-	err := r.tryRequest(peer, name, message, deadline, func(reply proto.Message, err error) {
+// request calls done once, unless it returns an error. giveUp makes it be now,
+// if it has not been.
+func (r *Remote) request(peer, name string, message proto.Message, deadline time.Time, done func(proto.Message, error)) (giveUp func(error), err error) {
+	giveUp, err = r.tryRequest(peer, name, message, deadline, func(reply proto.Message, err error) {
 		if err != nil {
 			err = requestError(peer, name, err)
 		}
@@ -82,21 +82,34 @@ func (r *Remote) request(peer, name string, message proto.Message, deadline time
 	})
 	if err != nil {
 		r.counters.drop(reasonOf(err), 1)
-		return requestError(peer, name, err)
+		return nil, requestError(peer, name, err)
 	}
-	return nil
+	return giveUp, nil
 }
 
-func (r *Remote) tryRequest(peer, name string, message proto.Message, deadline time.Time, done func(proto.Message, error)) error {
+func (r *Remote) tryRequest(peer, name string, message proto.Message, deadline time.Time, done func(proto.Message, error)) (giveUp func(error), err error) {
+	s, payload, err := r.prepare(peer, name, message)
+	if err != nil {
+		return nil, err
+	}
+	id, err := s.request(name, payload, deadline, done)
+	if err != nil {
+		return nil, err
+	}
+	return func(err error) { s.answer(id, nil, err) }, nil
+}
+
+// prepare finds the stream to peer and packs message for it.
+func (r *Remote) prepare(peer, name string, message any) (*session, *anypb.Any, error) {
 	s := r.stream(peer)
 	if s == nil {
-		return r.noStream(peer)
+		return nil, nil, r.noStream(peer)
+	}
+	if len(name) > maxName {
+		return nil, nil, fmt.Errorf("%w: names have up to %d bytes and this one has %d", ErrNotFound, maxName, len(name))
 	}
 	payload, err := encode(message, min(s.peer.maxMessageBytes, r.limits.MaxMessageBytes))
-	if err != nil {
-		return err
-	}
-	return s.request(name, payload, deadline, done)
+	return s, payload, err
 }
 
 func requestError(peer, name string, err error) error {
@@ -123,6 +136,8 @@ func reasonOf(err error) dropped {
 		return queueFull
 	case errors.Is(err, ErrTooLarge):
 		return tooLarge
+	case errors.Is(err, ErrNotFound):
+		return notFound
 	}
 	return notSendable
 }

@@ -18,7 +18,8 @@ const procedure = "/weir.remote.v1.Remote/Stream"
 
 // Handler returns what serves the streams that peers open, and the path to
 // mount it at. The server must speak HTTP/2; it should find dead connections
-// by pings, because only it can end a write that its peer does not read.
+// by pings, because only it can end a write that its peer does not read. Close
+// the Remote before the server shuts down: streams do not end by themselves.
 func (r *Remote) Handler() (path string, handler http.Handler) {
 	streams := connect.NewBidiStreamHandler(procedure, r.serve, r.wireOptions(),
 		connect.WithCompression("gzip", nil, nil))

@@ -110,7 +110,7 @@ func (s *session) write() {
 		ended, lastWords := s.cause != nil, s.lastWords
 		lost := 0
 		if !ended {
-			batch, lost = s.out.take(batch[:0], s.remote.limits.BatchBytes, time.Now())
+			batch, lost = s.out.take(batch[:0], s.batchBytes(), time.Now())
 		}
 		s.mu.Unlock()
 		s.remote.counters.drop(late, lost)
@@ -130,6 +130,11 @@ func (s *session) write() {
 		}
 		clear(batch)
 	}
+}
+
+// batchBytes is below what either side reads at once, whatever its limits are.
+func (s *session) batchBytes() int {
+	return min(s.remote.limits.BatchBytes, s.peer.maxMessageBytes)
 }
 
 // sayBye is the writer's last act.
@@ -263,11 +268,11 @@ func (s *session) signal() {
 }
 
 // request sends a request. done is called once, unless an error is returned.
-func (s *session) request(to string, payload *anypb.Any, deadline time.Time, done func(proto.Message, error)) error {
+func (s *session) request(to string, payload *anypb.Any, deadline time.Time, done func(proto.Message, error)) (id uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cause == nil && s.asks.full() {
-		return fmt.Errorf("%w: %d requests to %s are open, the limit (OpenRequests)", ErrQueueFull, s.asks.limit, s.peer.name)
+		return 0, fmt.Errorf("%w: %d requests to %s are open, the limit (OpenRequests)", ErrQueueFull, s.asks.limit, s.peer.name)
 	}
 	request := &remotepb.Request{To: to, Payload: payload, Id: s.asks.last + 1}
 	out := outgoing{
@@ -276,11 +281,11 @@ func (s *session) request(to string, payload *anypb.Any, deadline time.Time, don
 		deadline: deadline,
 	}
 	if err := s.enqueueLocked(out, payload); err != nil {
-		return err
+		return 0, err
 	}
-	id := request.Id
+	id = request.Id
 	s.asks.add(ask{done: done, timer: time.AfterFunc(time.Until(deadline), func() { s.answer(id, nil, ErrTimeout) })})
-	return nil
+	return id, nil
 }
 
 // answer closes the request id and completes it, unless that has happened.
@@ -325,7 +330,7 @@ func (s *session) stats() PeerStats {
 }
 
 func sizeOf(payload *anypb.Any) int {
-	return len(payload.GetValue()) + frameOverhead
+	return len(payload.GetValue()) + len(payload.GetTypeUrl()) + frameOverhead
 }
 
 // errBye is the cause of a session that the peer has ended.

@@ -3,7 +3,9 @@ package remote_test
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -389,5 +391,90 @@ func TestStartRefusesWhatCannotWork(t *testing.T) {
 				t.Errorf("error %v, want one that says %q", err, tc.want)
 			}
 		})
+	}
+}
+
+func TestStreamWithoutHelloIsEnded(t *testing.T) {
+	r1 := start(t, new(directory), replica("r1"), func(c *remote.Config) { c.Limits.ConnectTimeout = 50 * time.Millisecond })
+	client := plainDialer{agent("n7")}.HTTPClient(0)
+	defer client.CloseIdleConnections()
+	path, _ := r1.Handler()
+	silence, speak := io.Pipe()
+	defer func() { _ = speak.Close() }()
+	request, err := http.NewRequestWithContext(within(t), http.MethodPost, "http://"+r1.addr+path, silence)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/connect+proto")
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if _, err := io.Copy(io.Discard, response.Body); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCancelledRequestIsForgotten(t *testing.T) {
+	where := new(directory)
+	r1 := start(t, where, replica("r1"), nil)
+	n7 := start(t, where, agent("n7"), nil)
+	ctx, cancel := context.WithCancel(within(t))
+	r1.spawn(t, "silent", func(c actor.Context) {
+		if _, ok := c.Message().(*remote.Inbound); ok {
+			cancel()
+		}
+	})
+	n7.connect(t, r1)
+	_, err := n7.Request(ctx, r1.Self(), "silent", text("x"))
+	checkError(t, err, context.Canceled, "")
+	if open := n7.Stats().Peers[0].OpenRequests; open != 0 {
+		t.Errorf("%d requests are open", open)
+	}
+}
+
+// TestOpenRequestsAreLimited lets an actor that never answers hold requests.
+func TestOpenRequestsAreLimited(t *testing.T) {
+	where := new(directory)
+	r1 := start(t, where, replica("r1"), nil)
+	n7 := start(t, where, agent("n7"), func(c *remote.Config) { c.Limits.OpenRequests = 3 })
+	r1.spawn(t, "silent", func(actor.Context) {})
+	n7.connect(t, r1)
+	failed := make(chan error, 10)
+	for range 4 {
+		n7.RequestAsync(r1.Self(), "silent", text("x"), patience, func(_ proto.Message, err error) { failed <- err })
+	}
+	checkError(t, receive(t, failed), remote.ErrQueueFull, "OpenRequests")
+	if len(failed) > 0 {
+		t.Errorf("another failed: %v", <-failed)
+	}
+}
+
+// TestBatchesFitTheReceiver sends much to a peer that reads little at once.
+func TestBatchesFitTheReceiver(t *testing.T) {
+	where := new(directory)
+	r1 := start(t, where, replica("r1"), func(c *remote.Config) { c.Limits.MaxMessageBytes = 1 << 10 })
+	n7 := start(t, where, agent("n7"), nil)
+	got := r1.collect(t, "inbox")
+	n7.connect(t, r1)
+	message := strings.Repeat("x", 1000)
+	for range 500 {
+		if err := n7.Send(r1.Self(), "inbox", text(message)); err != nil {
+			t.Fatal(err)
+		}
+		// Nobody waits for these, and each costs an answer.
+		if err := n7.Send(r1.Self(), strings.Repeat("n", 150), text("lost")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 500 {
+		if receive(t, got) != message {
+			t.Fatal("a message was cut")
+		}
+	}
+	eventually(t, func() bool { return n7.Stats().Dropped["undelivered"] == 500 })
+	if !n7.Connected(r1.Self()) || len(n7.changes) > 0 {
+		t.Error("the stream broke")
 	}
 }
