@@ -1,0 +1,116 @@
+package state
+
+import (
+	"fmt"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+)
+
+// crowd is a state of nodes and operations with a number of allocations.
+type crowd struct {
+	state *State
+	index uint64
+	jobs  int
+}
+
+const (
+	crowdNodes      = 1000
+	crowdOperations = 50
+)
+
+func newCrowd(b *testing.B, allocations int) *crowd {
+	b.Helper()
+	c := &crowd{state: New()}
+	c.do(b, &commandpb.BeginTerm{Term: 1, Replica: "r1", Limits: &statepb.Limits{JobsPerOperation: 1e6}})
+	for i := range crowdNodes {
+		c.do(b, nodeOf(fmt.Sprint("n", i), 1e6))
+	}
+	for i := range crowdOperations {
+		id := fmt.Sprint("op", i)
+		spec := specOf(1e6)
+		spec.Tasks[0].RestartCompletedJobs = true
+		c.do(b, &commandpb.CreatePool{Pool: &statepb.Pool{Name: id}})
+		spec.Pool = id
+		c.do(b, &commandpb.StartOperation{OperationId: id, Spec: spec})
+		for _, step := range roadOf(id, spec) {
+			c.do(b, step)
+		}
+	}
+	for range allocations / 100 {
+		c.start(b, 100)
+	}
+	return c
+}
+
+func (c *crowd) do(b *testing.B, msg proto.Message) *commandpb.Result {
+	c.index++
+	result, _ := c.state.Apply(c.index, msg)
+	if r := result.GetRefusal(); r != nil {
+		b.Fatalf("%T: %v", msg, r)
+	}
+	return result
+}
+
+// start grants jobs over all nodes and operations.
+func (c *crowd) start(b *testing.B, grants int) {
+	cmd := &commandpb.StartAllocations{Term: 1}
+	for range grants {
+		g := grantOf(fmt.Sprint("j", c.jobs), fmt.Sprint("op", c.jobs%crowdOperations))
+		g.Node = fmt.Sprint("n", c.jobs%crowdNodes)
+		cmd.Grants = append(cmd.Grants, g)
+		c.jobs++
+	}
+	for _, g := range c.do(b, cmd).GetStartAllocations().GetGrants() {
+		if g.GetRefusal() != "" {
+			b.Fatal(g)
+		}
+	}
+}
+
+// finish ends the latest n jobs of an operation that are a round apart.
+func (c *crowd) finish(b *testing.B, operation, first, n int) {
+	cmd := &commandpb.FinishJobs{OperationId: fmt.Sprint("op", operation), Epoch: 1}
+	for i := range n {
+		cmd.Jobs = append(cmd.Jobs, &statepb.FinishedJob{JobId: fmt.Sprint("j", first+i*crowdOperations), State: "completed"})
+	}
+	for _, j := range c.do(b, cmd).GetFinishJobs().GetJobs() {
+		if j.GetRefusal() != "" {
+			b.Fatal(j)
+		}
+	}
+}
+
+// BenchmarkApply starts and finishes jobs beside others: the work for a job must
+// not grow with how many there are.
+func BenchmarkApply(b *testing.B) {
+	for _, allocations := range []int{1000, 10000, 100000} {
+		b.Run(fmt.Sprintf("allocations=%d", allocations), func(b *testing.B) {
+			c := newCrowd(b, allocations)
+			b.ReportAllocs()
+			jobs := 0
+			for b.Loop() {
+				first := c.jobs
+				c.start(b, 10*crowdOperations)
+				for operation := range crowdOperations {
+					c.finish(b, (first+operation)%crowdOperations, first+operation, 10)
+				}
+				jobs += 10 * crowdOperations
+			}
+			b.ReportMetric(float64(jobs)/b.Elapsed().Seconds(), "jobs/s")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// BenchmarkFreeze shows how long commands wait for a snapshot of many
+// allocations to begin.
+func BenchmarkFreeze(b *testing.B) {
+	c := newCrowd(b, 100000)
+	for b.Loop() {
+		c.state.Freeze()
+	}
+}

@@ -1,0 +1,80 @@
+package state
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/raftstore/command"
+)
+
+// FuzzApply applies whatever decodes to a state that has a bit of everything.
+// Nothing that decodes may break it.
+func FuzzApply(f *testing.F) {
+	for _, msg := range busy(f).entries {
+		f.Add(encode(f, msg))
+	}
+	f.Add(encode(f, &commandpb.FinishJobs{OperationId: "ann", Epoch: 1, Jobs: []*statepb.FinishedJob{
+		{JobId: "ann-0", State: "completed"}, {JobId: "ann-1", State: "failed", Error: &statepb.Error{Code: 1}}}}))
+	f.Add(encode(f, &commandpb.AbortAllocations{Term: 1, Reason: "node_offline", JobIds: []string{"ann-0", "ending-0"}}))
+	f.Add(encode(f, &commandpb.StopJobs{OperationId: "ann", JobIds: []string{"ann-0"}, Order: &statepb.StopOrder{Reason: "preemption"}}))
+	f.Add(encode(f, &commandpb.SetPool{Pool: &statepb.Pool{Name: "small"}, Fields: []string{"weight", "parent"}}))
+	f.Add(encode(f, &commandpb.RemovePool{Name: "default"}))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		messages, err := command.DecodeEntry(data)
+		if err != nil {
+			return
+		}
+		j := busy(t)
+		index := j.state.LastIndex() + 1
+		for _, msg := range messages {
+			j.state.Apply(index, msg)
+			if err := j.state.Verify(); err != nil {
+				t.Fatalf("after %T %v: %v", msg, msg, err)
+			}
+		}
+		mustRestore(t, j.state.Freeze())
+	})
+}
+
+func encode(f *testing.F, msg proto.Message) []byte {
+	f.Helper()
+	cmd, err := command.New(msg)
+	if err != nil {
+		f.Fatal(err)
+	}
+	data, err := command.EncodeEntry([]*commandpb.Command{cmd})
+	if err != nil {
+		f.Fatal(err)
+	}
+	return data
+}
+
+// FuzzRestore restores whatever decodes to records. What is not refused must be
+// a state that yields itself again.
+func FuzzRestore(f *testing.F) {
+	f.Add(bytesOf(f, busy(f).state.Freeze()))
+	f.Add(bytesOf(f, New().Freeze()))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var records []*statepb.Record
+		for len(data) > 0 {
+			size, n := binary.Uvarint(data)
+			if n <= 0 || size > uint64(len(data)-n) {
+				return
+			}
+			record := new(statepb.Record)
+			if err := proto.Unmarshal(data[n:n+int(size)], record); err != nil {
+				return
+			}
+			records, data = append(records, record), data[n+int(size):]
+		}
+		s, err := restore(records)
+		if err != nil {
+			return
+		}
+		mustRestore(t, s.Freeze())
+	})
+}

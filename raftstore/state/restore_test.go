@@ -1,0 +1,339 @@
+package state
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/scheduling"
+)
+
+// findRecord returns the first record of a kind that want accepts.
+func findRecord[T any](records []*statepb.Record, of func(*statepb.Record) T, want func(T) bool) T {
+	for _, r := range records {
+		if v := of(r); want(v) {
+			return v
+		}
+	}
+	panic("no such record")
+}
+
+func operationRecord(records []*statepb.Record, id string) *statepb.Operation {
+	return findRecord(records, (*statepb.Record).GetOperation, func(o *statepb.Operation) bool { return o.GetId() == id })
+}
+
+func allocationRecord(records []*statepb.Record, job string) *statepb.Allocation {
+	return findRecord(records, (*statepb.Record).GetAllocation, func(a *statepb.Allocation) bool { return a.GetJobId() == job })
+}
+
+func nodeRecord(records []*statepb.Record, id string) *statepb.Node {
+	return findRecord(records, (*statepb.Record).GetNode, func(n *statepb.Node) bool { return n.GetId() == id })
+}
+
+func treeRecord(records []*statepb.Record) *statepb.PoolTree {
+	return findRecord(records, (*statepb.Record).GetTree, func(t *statepb.PoolTree) bool { return t != nil })
+}
+
+func archiveRecord(records []*statepb.Record) *statepb.Archive {
+	return findRecord(records, (*statepb.Record).GetArchive, func(a *statepb.Archive) bool { return a != nil })
+}
+
+// TestRecordsThatAreWrong spoils the records of a snapshot in one place and
+// expects to be told about it.
+func TestRecordsThatAreWrong(t *testing.T) {
+	type records = []*statepb.Record
+	tests := map[string]struct {
+		spoil func(records) records
+		want  string
+	}{
+		"none":            {func(records) records { return nil }, "no header"},
+		"no header":       {func(r records) records { return r[1:] }, "a header comes first"},
+		"two headers":     {func(r records) records { return append(r[:1:1], r...) }, "a header comes first and only once"},
+		"another format":  {func(r records) records { r[0].GetHeader().Format = Format + 1; return r }, "format 2, this version knows 1"},
+		"no archive":      {func(r records) records { return r[:len(r)-1] }, "records are missing at the end"},
+		"two archives":    {func(r records) records { return append(r, r[len(r)-1]) }, "the archive comes twice"},
+		"no tree":         {func(r records) records { return slices.Delete(r, 1, 2) }, `pool tree "default" is missing`},
+		"an empty record": {func(r records) records { return append(r, &statepb.Record{}) }, "unknown kind"},
+		"a footer": {func(r records) records {
+			return append(r, &statepb.Record{Record: &statepb.Record_Footer{Footer: &statepb.SnapshotFooter{}}})
+		}, "unknown kind"},
+		"limits below nothing": {func(r records) records { r[0].GetHeader().Limits.Operations = -1; return r }, "limit operations is -1"},
+		"a time that is none":  {func(r records) records { r[0].GetHeader().LastTime.Nanos = -1; return r }, "last time"},
+		"a tree twice":         {func(r records) records { return slices.Insert(r, 2, r[1]) }, `pool tree "default" comes twice`},
+		"a node twice":         {func(r records) records { return slices.Insert(r, 3, r[2]) }, `node "n1" comes twice`},
+		"every record twice": {func(r records) records {
+			return append(r[:len(r)-1:len(r)-1], r[len(r)-2], r[len(r)-1])
+		}, "comes twice"},
+		"an operation twice": {func(r records) records {
+			o := operationRecord(r, "ann")
+			return append(r, &statepb.Record{Record: &statepb.Record_Operation{Operation: o}})
+		}, `operation "ann" comes twice`},
+		"a pool below nothing": {func(r records) records { treeRecord(r).Pools[0].Parent = "gone"; return r }, `parent "gone"`},
+		"pools out of order":   {func(r records) records { slices.Reverse(treeRecord(r).Pools); return r }, "not as it is recorded"},
+		"a pool of operations is missing": {func(r records) records {
+			tree := treeRecord(r)
+			tree.Pools = slices.DeleteFunc(tree.Pools, func(p *statepb.Pool) bool { return p.GetName() == "small" })
+			return r
+		}, `operation "ann": pool "small" is missing`},
+		"a state that is none":  {func(r records) records { operationRecord(r, "ann").State = "resting"; return r }, `unknown operation state "resting"`},
+		"no state":              {func(r records) records { operationRecord(r, "ann").State = "none"; return r }, "in progress, counted"},
+		"no events":             {func(r records) records { operationRecord(r, "ann").Events = nil; return r }, "0 events"},
+		"an end without a time": {func(r records) records { operationRecord(r, "done").FinishTime = nil; return r }, "completed with finish time"},
+		"a suspended end":       {func(r records) records { operationRecord(r, "done").Suspended = true; return r }, "completed and suspended"},
+		"running without tasks": {func(r records) records { operationRecord(r, "held").Tasks = nil; return r }, "running without tasks"},
+		"jobs before it runs":   {func(r records) records { operationRecord(r, "ann").State = "pending"; return r }, "pending with 2 allocations"},
+		"a task too few":        {func(r records) records { operationRecord(r, "ann").Spec.Tasks = nil; return r }, "it has 1 tasks, its specification 0"},
+		"another task":          {func(r records) records { operationRecord(r, "held").Tasks[0].Name = "u"; return r }, `task "u": not at its place`},
+		"no counters":           {func(r records) records { operationRecord(r, "ann").Tasks[0].Counters = nil; return r }, "no counters"},
+		"a count too high":      {func(r records) records { operationRecord(r, "ann").Tasks[0].Counters.Pending++; return r }, "total is not pending + running + completed"},
+		"counts exchanged": {func(r records) records {
+			c := operationRecord(r, "ann").Tasks[0].Counters
+			c.Pending, c.Completed = 0, 2
+			return r
+		}, "2 pending, 2 running, 0 completed cookies, counted as"},
+		"failed jobs that no task has": {func(r records) records { operationRecord(r, "ann").FailedJobCount = 3; return r }, "3 failed jobs, tasks count 0"},
+		"aborted for no reason":        {func(r records) records { operationRecord(r, "ann").Tasks[0].Counters.Aborted = 1; return r }, "1 aborted attempts, 0 by reason"},
+		"attempts of what is done": {func(r records) records {
+			operationRecord(r, "done").Tasks[0].Attempts = map[int32]int32{0: 1}
+			return r
+		}, "attempts of cookie 0"},
+		"a cookie too few": {func(r records) records { operationRecord(r, "ann").Tasks[0].Pending[0].Begin++; return r }, "cookies"},
+		"intervals out of order": {func(r records) records {
+			operationRecord(r, "ann").Tasks[0].Pending = []*statepb.Interval{{Begin: 3, End: 4}, {Begin: 2, End: 3}}
+			return r
+		}, "cookie interval 1 [2, 3)"},
+		"completed intervals that are none": {func(r records) records {
+			operationRecord(r, "ann").Tasks[0].Completed = []*statepb.Interval{{Begin: 3, End: 3}}
+			return r
+		}, "completed: cookie interval 0"},
+		"a cookie in two places": {func(r records) records {
+			operationRecord(r, "ann").Tasks[0].Completed = []*statepb.Interval{{Begin: 2, End: 3}}
+			return r
+		}, "pending, running or completed at once"},
+		"a cookie that runs twice":      {func(r records) records { allocationRecord(r, "ann-1").Cookie = 0; return r }, "cookie 0 of task \"t\" runs twice"},
+		"an allocation of no task":      {func(r records) records { allocationRecord(r, "ann-1").Task = "u"; return r }, `task "u" is missing`},
+		"an allocation of no operation": {func(r records) records { allocationRecord(r, "ann-1").OperationId = "gone"; return r }, `operation "gone" is missing`},
+		"an allocation on no node":      {func(r records) records { allocationRecord(r, "ann-1").Node = "gone"; return r }, `node "gone" is missing`},
+		"an allocation of a later life": {func(r records) records { allocationRecord(r, "ann-1").NodeIncarnation = 2; return r }, "granted to incarnation 2"},
+		"an allocation of the future":   {func(r records) records { allocationRecord(r, "ann-1").GrantIndex = 1e6; return r }, "in the future"},
+		"a node in no state":            {func(r records) records { nodeRecord(r, "n1").State = "asleep"; return r }, `state "asleep"`},
+		"an alias twice": {func(r records) records { operationRecord(r, "held").Spec.Alias = "*ann"; return r },
+			`operation "ann" in progress has its alias "*ann"`},
+		"a mutation id twice": {func(r records) records {
+			for _, id := range []string{"new", "ann"} {
+				operationRecord(r, id).User, operationRecord(r, id).MutationId = "ann", "m"
+			}
+			return r
+		}, `has its mutation id "m"`},
+		"out of order":                     {func(r records) records { operationRecord(r, "new").AcceptedIndex = 1e6; return r }, "out of the order of acceptance"},
+		"an archive without its operation": {func(r records) records { archiveRecord(r).OperationIds = []string{"gone"}; return r }, `archive: operation "gone"`},
+		"an archive that is too short":     {func(r records) records { archiveRecord(r).OperationIds = nil; return r }, "archive of 0 operations: 1 have ended"},
+		"too many finished jobs": {func(r records) records {
+			o := operationRecord(r, "done")
+			for range 200 {
+				o.FinishedJobs = append(o.FinishedJobs, o.FinishedJobs[0])
+			}
+			return r
+		}, "201 finished jobs are kept, 200 may be"},
+	}
+	frozen := busy(t).state.Freeze()
+	for story, test := range tests {
+		t.Run(story, func(t *testing.T) {
+			_, err := restore(test.spoil(recordsOf(t, frozen)))
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got error %v, want it to say %q", err, test.want)
+			}
+		})
+	}
+}
+
+// TestVerifySeesWhatARestoreCannot spoils what is not in the records.
+func TestVerifySeesWhatARestoreCannot(t *testing.T) {
+	tests := map[string]struct {
+		spoil func(*State)
+		want  string
+	}{
+		"usage of a node": {func(s *State) { s.nodes["n1"].usage.GPU++ }, "allocations hold"},
+		"a node that has too much": {func(s *State) {
+			n := s.nodes["n1"]
+			n.record = shallow(n.record)
+			n.record.Resources = &statepb.Resources{}
+		}, "shrunk: false"},
+		"a node under another name":  {func(s *State) { s.nodes["n2"].record = &statepb.Node{Id: "n3"} }, `recorded as "n3"`},
+		"operations of a pool":       {func(s *State) { delete(s.trees["default"].total, "small") }, "counted"},
+		"pools that are no record":   {func(s *State) { s.trees["default"].record = &statepb.PoolTree{} }, "recorded 0"},
+		"operations in progress":     {func(s *State) { s.inProgress++ }, "operations in progress, counted"},
+		"operations in order":        {func(s *State) { s.order = s.order[1:] }, "operations in order"},
+		"an operation under another": {func(s *State) { s.order[0] = s.order[1] }, "out of the order"},
+		"an allocation lost by id":   {func(s *State) { delete(s.allocations, "ann-0") }, "allocations"},
+		"an allocation twice": {func(s *State) {
+			s.allocations["x"] = s.allocations["ann-0"]
+			s.operations["ann"].allocations["x"] = nil
+		}, "allocations"},
+		"an allocation of a node": {func(s *State) {
+			s.nodes["n1"].allocations["ann-0"] = proto.CloneOf(s.allocations["ann-0"])
+		}, `allocation "ann-0": not found by its node`},
+		"an allocation of an operation": {func(s *State) {
+			s.operations["ann"].allocations["ann-0"] = proto.CloneOf(s.allocations["ann-0"])
+		}, `allocation "ann-0": not found by its operation`},
+		"an alias":         {func(s *State) { delete(s.aliases, "*ann") }, "aliases"},
+		"a mutation id":    {func(s *State) { s.mutations[mutation{id: "m"}] = "ann" }, "mutation ids"},
+		"state and record": {func(s *State) { s.operations["ann"].state++ }, `recorded as "running"`},
+		"cookies in a record": {func(s *State) {
+			s.operations["ann"].record.Tasks[0].Pending = []*statepb.Interval{{Begin: 0, End: 1}}
+		}, "cookies are in the record itself"},
+		"tasks and cookies": {func(s *State) { s.operations["ann"].tasks = nil }, "1 tasks, cookies of 0"},
+	}
+	for story, test := range tests {
+		t.Run(story, func(t *testing.T) {
+			j := busy(t)
+			test.spoil(j.state)
+			if err := j.state.Verify(); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got error %v, want it to say %q", err, test.want)
+			}
+		})
+	}
+}
+
+// TestRestoreOfAnythingGoesOn restores a state that has all there is and goes on
+// with both.
+func TestRestoreOfAnythingGoesOn(t *testing.T) {
+	j := busy(t)
+	restored := mustRestore(t, j.state.Freeze())
+	next := &commandpb.FinishJobs{OperationId: "ann", Epoch: 1, Jobs: []*statepb.FinishedJob{{JobId: "ann-0", State: "failed"}}}
+	index := j.state.LastIndex() + 1
+	want, _ := j.state.Apply(index, next)
+	got, _ := restored.Apply(index, next)
+	if !proto.Equal(got, want) || got.GetRefusal() != nil {
+		t.Errorf("the restored state answers %v, the first one %v", got, want)
+	}
+	if a, b := j.state.Counts(), restored.Counts(); a != b {
+		t.Errorf("the restored state has %+v, the first one %+v", b, a)
+	}
+	if a, b := j.state.NodeUsage("n1"), restored.NodeUsage("n1"); a != b || a.UserSlots != 2 {
+		t.Errorf("usage of the node is %v after a restore, %v before", b, a)
+	}
+	if !restored.LastTime().Equal(j.state.LastTime()) || restored.ClusterID() != "c1" || restored.Term().GetTerm() != 1 {
+		t.Errorf("restored: last time %v, cluster %q, term %v", restored.LastTime(), restored.ClusterID(), restored.Term())
+	}
+}
+
+// TestFrozenStaysWhileTheStateGoesOn reads a snapshot while commands change all
+// that is in it. The race detector watches.
+func TestFrozenStaysWhileTheStateGoesOn(t *testing.T) {
+	j := busy(t)
+	frozen := j.state.Freeze()
+	want := bytesOf(t, frozen)
+	read := make(chan []byte)
+	go func() { read <- bytesOf(t, frozen) }()
+	j.finish("ann", "failed", "ann-0", "ann-1")
+	j.start("ann", "x0", "x1", "x2")
+	j.must(
+		&commandpb.StopJobs{OperationId: "ann", JobIds: []string{"x0"}, Order: &statepb.StopOrder{Reason: "preemption"}},
+		&commandpb.SetPool{Pool: &statepb.Pool{Name: "small"}, Fields: []string{"weight"}},
+		&commandpb.SetNodeOffline{Term: 1, Node: "n1", Incarnation: 1},
+		&commandpb.AbortOperation{OperationId: "new", User: "ann"},
+		&commandpb.ResumeOperation{OperationId: "held"},
+		&commandpb.SetPendingReason{OperationId: "waiting", Term: 1, Reason: "slow"},
+		&commandpb.BeginTerm{Term: 2, Replica: "r2", Limits: &statepb.Limits{ArchivedOperations: 1, EventsPerOperation: 3}},
+		&commandpb.AdvanceOperation{OperationId: "new", Term: 2, From: "aborting", To: "aborted"},
+	)
+	if got := <-read; string(got) != string(want) {
+		t.Error("what was read during the changes is not what was frozen")
+	}
+	if got := bytesOf(t, frozen); string(got) != string(want) {
+		t.Error("what is read after the changes is not what was frozen")
+	}
+	if got := bytesOf(t, j.state.Freeze()); string(got) == string(want) {
+		t.Error("the changes changed nothing")
+	}
+}
+
+// TestReaders shows what readers are given for what is not there.
+func TestReaders(t *testing.T) {
+	j := busy(t)
+	s := j.state
+	if _, ok := s.Operation("gone"); ok {
+		t.Error("found an operation that is not there")
+	}
+	if _, ok := s.OperationByMutation("ann", ""); ok {
+		t.Error("found an operation by no mutation id")
+	}
+	if o, ok := s.OperationByAlias("*ann"); !ok || o.GetId() != "ann" {
+		t.Errorf("alias *ann leads to %v", o)
+	}
+	if _, _, ok := s.Cookies("ann", "gone"); ok {
+		t.Error("found the cookies of a task that is not there")
+	}
+	pending, completed, ok := s.Cookies("ann", "t")
+	if !ok || pending.Len() != 2 || completed.Len() != 0 {
+		t.Errorf("cookies of ann: %v pending, %v completed", pending.Intervals(), completed.Intervals())
+	}
+	if got := jobsOf(s.AllocationsOfOperation("ann")); !slices.Equal(got, []string{"ann-0", "ann-1"}) {
+		t.Errorf("allocations of ann: %v", got)
+	}
+	if got := jobsOf(s.AllocationsOfNode("n1")); !slices.Equal(got, []string{"ann-0", "ann-1", "ending-0"}) {
+		t.Errorf("allocations of n1: %v", got)
+	}
+	if got := len(s.AllocationsOfNode("gone")) + len(s.AllocationsOfOperation("gone")); got != 0 {
+		t.Errorf("%d allocations of what is not there", got)
+	}
+	var order, inProgress []string
+	for o := range s.Operations() {
+		order = append(order, o.GetId())
+	}
+	for o := range s.InProgress() {
+		inProgress = append(inProgress, o.GetId())
+	}
+	want := []string{"new", "waiting", "made", "ann", "held", "ending", "done"}
+	if !slices.Equal(order, want) || !slices.Equal(inProgress, want[:6]) {
+		t.Errorf("operations %v, in progress %v, want %v and all but the last", order, inProgress, want)
+	}
+	for range s.Operations() {
+		break
+	}
+	_, counts, ok := s.Pools(scheduling.DefaultTree)
+	if !ok || counts["small"].Running != 1 {
+		t.Errorf("pools count %v", counts)
+	}
+	if _, ok := s.Tree("gone"); ok || len(s.Trees()) != 1 || len(s.Nodes()) != 2 {
+		t.Errorf("%d trees, %d nodes", len(s.Trees()), len(s.Nodes()))
+	}
+	if want := (Counts{Operations: 7, InProgress: 6, Archived: 1, Allocations: 3, Nodes: 2, NodesOnline: 1, Pools: 3}); s.Counts() != want {
+		t.Errorf("counts %+v, want %+v", s.Counts(), want)
+	}
+}
+
+func jobsOf(allocations []*statepb.Allocation) []string {
+	jobs := make([]string, len(allocations))
+	for i, a := range allocations {
+		jobs[i] = a.GetJobId()
+	}
+	return jobs
+}
+
+// TestIndexesOnlyGrow shows that a log that is applied twice stops the process.
+func TestIndexesOnlyGrow(t *testing.T) {
+	j := newJournal(t)
+	j.must(nodeOf("n1", 1))
+	defer func() {
+		if r := recover(); r == nil {
+			t.Error("an index below the last one was applied")
+		}
+	}()
+	j.state.Apply(1, nodeOf("n2", 1))
+}
+
+// TestNoCommand shows that what is no command stops the process.
+func TestNoCommand(t *testing.T) {
+	defer func() {
+		if r := recover(); r == nil {
+			t.Error("a message that is no command was applied")
+		}
+	}()
+	New().Apply(1, &statepb.Node{})
+}

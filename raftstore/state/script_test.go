@@ -1,0 +1,257 @@
+package state
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"weir/messages/statepb"
+	"weir/scheduling"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what the scripts of testdata yield into them; read the difference")
+
+// trailing finds spaces at the ends of lines.
+var trailing = regexp.MustCompile(` +\n`)
+
+// TestScripts runs testdata/*.txt. A script is steps that an empty line parts,
+// each the input, a line "----" and the output. A line of input is a command, its
+// name and then its fields as protobuf text, or one of
+//
+//	# a comment
+//	wait DURATION      lets the clock of the proposer run
+//	show KIND NAME     shows an operation, an allocation, a node or a pool
+//	restart            goes on with a state restored from a snapshot
+//
+// A command is proposed at the script's time, in the present term and, where
+// there is one, in the epoch of its operation, unless it says otherwise.
+func TestScripts(t *testing.T) {
+	paths, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) { runScript(t, path) })
+	}
+}
+
+func runScript(t *testing.T, path string) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &script{t: t, state: New(), now: epochStart}
+	var rewritten []string
+	for _, step := range strings.Split(strings.TrimSpace(string(data)), "\n\n") {
+		input, want, _ := strings.Cut(step, "----")
+		input = strings.TrimSpace(input)
+		s.out.Reset()
+		for _, line := range strings.Split(input, "\n") {
+			s.run(line)
+		}
+		got := strings.TrimSpace(trailing.ReplaceAllString(s.out.String(), "\n"))
+		rewritten = append(rewritten, strings.TrimSpace(input+"\n----\n"+got))
+		if want = strings.TrimSpace(want); got != want && !*rewrite {
+			t.Errorf("%s:\n%s\n---- got\n%s\n---- want\n%s", path, input, got, want)
+		}
+	}
+	if *rewrite {
+		if err := os.WriteFile(path, []byte(strings.Join(rewritten, "\n\n")+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// script is a state that a script drives, and what it has to say.
+type script struct {
+	t     *testing.T
+	state *State
+	now   time.Time
+	index uint64
+	out   strings.Builder
+}
+
+func (s *script) run(line string) {
+	word, rest, _ := strings.Cut(line, " ")
+	switch word {
+	case "#":
+	case "wait":
+		d, err := time.ParseDuration(rest)
+		if err != nil {
+			s.t.Fatalf("%s: %v", line, err)
+		}
+		s.now = s.now.Add(d)
+	case "show":
+		kind, name, _ := strings.Cut(rest, " ")
+		s.show(kind, name)
+	case "restart":
+		s.state = mustRestore(s.t, s.state.Freeze())
+	default:
+		s.apply(word, rest)
+	}
+	if err := s.state.Verify(); err != nil {
+		s.t.Fatalf("after %s: %v", line, err)
+	}
+}
+
+func (s *script) apply(name, fields string) {
+	kind, err := protoregistry.GlobalTypes.FindMessageByName(protoreflect.FullName("weir.command.v1." + name))
+	if err != nil {
+		s.t.Fatalf("%s: %v", name, err)
+	}
+	msg := kind.New().Interface()
+	if err := prototext.Unmarshal([]byte(fields), msg); err != nil {
+		s.t.Fatalf("%s %s: %v", name, fields, err)
+	}
+	complete(msg, s.now)
+	s.fill(msg.ProtoReflect())
+	s.index++
+	result, events := s.state.Apply(s.index, msg)
+	if r := result.GetRefusal(); r != nil {
+		fmt.Fprintf(&s.out, "refused %s: %s\n", r.GetCode(), r.GetMessage())
+		return
+	}
+	if r := result.GetStartOperation(); r != nil {
+		fmt.Fprintf(&s.out, "operation %s repeated=%t\n", r.GetOperationId(), r.GetRepeated())
+	}
+	if r := result.GetPool(); r != nil {
+		fmt.Fprintf(&s.out, "revision %d\n", r.GetRevision())
+	}
+	for _, g := range result.GetStartAllocations().GetGrants() {
+		if g.GetRefusal() != "" {
+			fmt.Fprintf(&s.out, "grant %s refused %s: %s\n", g.GetJobId(), g.GetRefusal(), g.GetMessage())
+		}
+	}
+	for _, j := range result.GetFinishJobs().GetJobs() {
+		if j.GetRefusal() != "" {
+			fmt.Fprintf(&s.out, "job %s refused %s: %s\n", j.GetJobId(), j.GetRefusal(), j.GetMessage())
+		}
+	}
+	for _, e := range events {
+		s.tell(e)
+	}
+}
+
+// fill sets the term and the epoch of a command that does not name them.
+func (s *script) fill(m protoreflect.Message) {
+	fields := m.Descriptor().Fields()
+	if term := fields.ByName("term"); term != nil && !m.Has(term) {
+		m.Set(term, protoreflect.ValueOfUint64(s.state.Term().GetTerm()))
+	}
+	if epoch := fields.ByName("epoch"); epoch != nil && !m.Has(epoch) {
+		o, _ := s.state.Operation(scheduling.OperationID(m.Get(fields.ByName("operation_id")).String()))
+		m.Set(epoch, protoreflect.ValueOfUint64(o.GetAssignment().GetEpoch()))
+	}
+}
+
+func (s *script) tell(event Event) {
+	switch e := event.(type) {
+	case AllocationsStarted:
+		for _, a := range e.Allocations {
+			fmt.Fprintf(&s.out, "started %s\n", allocationText(a))
+		}
+	case AllocationsEnded:
+		for _, ended := range e.Ended {
+			f := ended.Finished
+			fmt.Fprintf(&s.out, "ended %s: %s %s\n", f.GetJobId(), f.GetState(), f.GetAbortReason())
+		}
+	case StopsOrdered:
+		for _, a := range e.Allocations {
+			fmt.Fprintf(&s.out, "stop %s\n", allocationText(a))
+		}
+	default:
+		fmt.Fprintf(&s.out, "%s %+v\n", strings.TrimPrefix(fmt.Sprintf("%T", e), "state."), e)
+	}
+}
+
+func allocationText(a *statepb.Allocation) string {
+	text := fmt.Sprintf("%s: %s/%s cookie=%d attempt=%d node=%s.%d token=%d.%d", a.GetJobId(), a.GetOperationId(), a.GetTask(),
+		a.GetCookie(), a.GetAttempt(), a.GetNode(), a.GetNodeIncarnation(), a.GetGrantTerm(), a.GetGrantIndex())
+	if stop := a.GetStop(); stop != nil {
+		text += fmt.Sprintf(" stop=%s after %d ms", stop.GetReason(), stop.GetGraceMillis())
+	}
+	return text
+}
+
+func (s *script) show(kind, name string) {
+	switch kind {
+	case "operation":
+		s.showOperation(name)
+	case "allocations":
+		for _, a := range s.state.Allocations() {
+			fmt.Fprintln(&s.out, allocationText(a))
+		}
+	case "node":
+		n, _ := s.state.Node(scheduling.NodeID(name))
+		fmt.Fprintf(&s.out, "node %s.%d %s: %v of %v\n", n.GetId(), n.GetIncarnation(), n.GetState(),
+			s.state.NodeUsage(scheduling.NodeID(name)), n.GetResources().Amounts())
+	case "pools":
+		tree, counts, _ := s.state.Pools(scheduling.DefaultTree)
+		for _, p := range tree.Pools() {
+			fmt.Fprintf(&s.out, "pool %s below %s: %+v\n", p.Name, p.Parent, counts[p.Name])
+		}
+	case "counts":
+		fmt.Fprintf(&s.out, "%+v\n", s.state.Counts())
+	default:
+		s.t.Fatalf("show %s: unknown", kind)
+	}
+}
+
+func (s *script) showOperation(name string) {
+	o, ok := s.state.Operation(scheduling.OperationID(name))
+	if strings.HasPrefix(name, "*") {
+		o, ok = s.state.OperationByAlias(name)
+	}
+	if !ok {
+		fmt.Fprintf(&s.out, "operation %s: none\n", name)
+		return
+	}
+	fmt.Fprintf(&s.out, "operation %s: %s suspended=%t pending_reason=%q pool=%s weight=%v\n",
+		o.GetId(), o.GetState(), o.GetSuspended(), o.GetPendingReason(), o.GetPool(), o.GetWeight())
+	for _, e := range o.GetEvents() {
+		fmt.Fprintf(&s.out, "  %s %s %s%s\n", e.GetTime().AsTime().Format(time.TimeOnly), e.GetState(), e.GetNote(), pairs(e.GetAttributes()))
+	}
+	for _, task := range o.GetTasks() {
+		c := task.GetCounters()
+		pending, completed, _ := s.state.Cookies(scheduling.OperationID(o.GetId()), scheduling.TaskName(task.GetName()))
+		fmt.Fprintf(&s.out, "  task %s: total=%d pending=%d %v running=%d completed=%d %v failed=%d aborted=%d%s restarted=%d memory=%d cpu=%d run=%d\n",
+			task.GetName(), c.GetTotal(), c.GetPending(), pending.Intervals(), c.GetRunning(), c.GetCompleted(), completed.Intervals(),
+			c.GetFailed(), c.GetAborted(), pairs(c.GetAbortedByReason()), c.GetRestarted(),
+			task.GetTotals().GetMaxMemory(), task.GetTotals().GetCpuMicros(), task.GetTotals().GetRunMillis())
+	}
+	for _, j := range o.GetFinishedJobs() {
+		fmt.Fprintf(&s.out, "  job %s: %s cookie=%d attempt=%d %s %s index=%d\n", j.GetJobId(), j.GetTask(), j.GetCookie(), j.GetAttempt(),
+			j.GetState(), j.GetAbortReason(), j.GetIndex())
+	}
+	s.showError("  ", o.GetResult())
+}
+
+func (s *script) showError(indent string, e *statepb.Error) {
+	if e == nil {
+		return
+	}
+	fmt.Fprintf(&s.out, "%serror %d %s%s\n", indent, e.GetCode(), e.GetMessage(), pairs(e.GetAttributes()))
+	for _, inner := range e.GetInner() {
+		s.showError(indent+"  ", inner)
+	}
+}
+
+// pairs writes a map in the order of its keys.
+func pairs[V any](m map[string]V) string {
+	var out strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		fmt.Fprintf(&out, " %s=%v", key, m[key])
+	}
+	return out.String()
+}
