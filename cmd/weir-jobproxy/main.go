@@ -60,7 +60,8 @@ func run(folder string) error {
 		return fmt.Errorf("become the foster parent of orphans: %w", err)
 	}
 	// A terminal's Ctrl-C or a vanished session is no reason to end the job.
-	signal.Ignore(unix.SIGINT, unix.SIGHUP, unix.SIGPIPE)
+	// They are caught, as the command would start with ignored ones ignored.
+	signal.Notify(make(chan os.Signal, 1), unix.SIGINT, unix.SIGHUP)
 	told := make(chan os.Signal, 1)
 	signal.Notify(told, unix.SIGTERM)
 

@@ -95,7 +95,7 @@ func (s *schedule) next() time.Duration {
 // due says whether the measurement at now is to be told.
 func (s *schedule) due(now time.Time) bool {
 	// Half a measurement early is better than a whole one late.
-	if now.Sub(s.lastTold)+s.wait/2 < s.tell {
+	if now.Before(s.lastTold.Add(s.tell - s.wait/2)) {
 		return false
 	}
 	s.lastTold = now

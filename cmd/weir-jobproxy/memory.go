@@ -106,9 +106,15 @@ func (s *supervisor) finishMeasuring() {
 		usage.Memory = 0
 		s.meter.observe(s.root.time, usage)
 	}
-	s.meter.observeEnd(s.root.time, usage.Peak, processPeak(s.root.usage))
-	if s.verdict.memory != nil {
-		s.meter.statistics.MaxMemory = max(s.meter.statistics.MaxMemory, s.verdict.memory.Usage)
+	peak := processPeak(s.root.usage)
+	s.meter.observeEnd(s.root.time, usage.Peak, peak)
+	if excess := s.verdict.memory; excess != nil {
+		s.meter.statistics.MaxMemory = max(s.meter.statistics.MaxMemory, excess.Usage)
+		if total(excess.Biggest) < peak {
+			// The kernel was faster than the look at the processes.
+			excess.Biggest = []proxyproto.ProcessMemory{{Pid: s.child.pid, Name: s.rootName, Bytes: peak}}
+			s.verdict.err = excess.String()
+		}
 	}
 }
 

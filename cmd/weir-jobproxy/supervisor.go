@@ -41,6 +41,7 @@ type supervisor struct {
 	inside         enclosure
 	child          child
 	started        *proxyproto.Started
+	rootName       string
 	startTime      time.Time
 	stdout, stderr *capture
 
@@ -145,6 +146,7 @@ func (s *supervisor) start() {
 	}
 	if root, err := proctree.Read(s.child.pid); err == nil {
 		s.started = &proxyproto.Started{Identity: root.Identity, Time: s.startTime}
+		s.rootName = root.Name
 	}
 	go reap(s.child.pid, s.rootEnded, s.reaped)
 	s.sample.Reset(s.schedule.next())

@@ -1,11 +1,14 @@
 package runner_test
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"strconv"
 	"syscall"
+	"time"
 
 	"weir/actors/agent/runner"
 )
@@ -20,6 +23,8 @@ func play(act string) int {
 		return setsid()
 	case "hog-child":
 		return hogChild()
+	case "agent":
+		return agent()
 	}
 	fmt.Fprintln(os.Stderr, "no such act:", act)
 	return 99
@@ -28,19 +33,39 @@ func play(act string) int {
 // acting is a job that plays act.
 func acting(act string, arguments ...string) runner.JobSpec {
 	return runner.JobSpec{
-		Argv:        append([]string{"/proc/self/exe"}, arguments...),
+		Argv:        append([]string{self()}, arguments...),
 		Environment: map[string]string{"WEIR_TEST_ACT": act},
 	}
 }
 
-// hog touches the number of MiB in its argument and then waits for ever.
+// self is the path of this test binary.
+func self() string {
+	path, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	return path
+}
+
+// hog touches the number of MiB in its first argument and then waits for ever.
+// After as many MiB as its second argument says it pauses, so that it is seen.
 func hog() int {
 	size, err := strconv.Atoi(os.Args[1])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 98
 	}
+	pauseAt := -1
+	if len(os.Args) > 2 {
+		if pauseAt, err = strconv.Atoi(os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 98
+		}
+	}
 	for i := range size {
+		if i == pauseAt {
+			<-time.After(300 * time.Millisecond)
+		}
 		block, err := syscall.Mmap(-1, 0, 1<<20, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -51,15 +76,13 @@ func hog() int {
 		}
 	}
 	fmt.Println("full")
-	select {
-	case <-wait():
-	}
+	<-wait()
 	return 0
 }
 
 // hogChild starts a hog, and outlives it.
 func hogChild() int {
-	child, err := os.StartProcess("/proc/self/exe", os.Args, &os.ProcAttr{
+	child, err := os.StartProcess(self(), os.Args, &os.ProcAttr{
 		Env:   []string{"WEIR_TEST_ACT=hog"},
 		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
 	})
@@ -73,10 +96,11 @@ func hogChild() int {
 	return 0
 }
 
-// setsid leaves its parent's session, ignores SIGTERM, says so and waits.
+// setsid ignores SIGTERM, prints its pid and waits. With an argument it first
+// starts another in a session of its own; told to leave it then exits at once.
 func setsid() int {
 	if len(os.Args) > 1 {
-		child, err := os.StartProcess("/proc/self/exe", os.Args[:1], &os.ProcAttr{
+		child, err := os.StartProcess(self(), os.Args[:1], &os.ProcAttr{
 			Env:   os.Environ(),
 			Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
 			Sys:   &syscall.SysProcAttr{Setsid: true},
@@ -88,7 +112,7 @@ func setsid() int {
 		if os.Args[1] == "leave" {
 			return 0
 		}
-		_, _ = child.Wait()
+		defer child.Wait()
 	}
 	signal.Ignore(syscall.SIGTERM)
 	fmt.Println(os.Getpid())
@@ -101,4 +125,40 @@ func wait() <-chan os.Signal {
 	never := make(chan os.Signal, 1)
 	signal.Notify(never, syscall.SIGUSR2)
 	return never
+}
+
+// agent opens a runner, starts a job, prints the job's pid and waits to be
+// killed. Arguments: root, proxy, node, mode of cgroups, lease.
+func agent() int {
+	config := runner.DefaultConfig()
+	config.Root, config.ProxyPath, config.NodeName = os.Args[1], os.Args[2], os.Args[3]
+	config.Logger = slog.New(slog.DiscardHandler)
+	if os.Args[4] != "none" {
+		config.Cgroups = runner.DetectCgroups("/", config.NodeName)
+	}
+	lease, err := time.ParseDuration(os.Args[5])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 95
+	}
+	opened, err := runner.Open(config)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 94
+	}
+	job, err := opened.Start(context.Background(), runner.JobSpec{ID: "job", Shell: "echo $$; sleep 1000", Lease: lease})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 93
+	}
+	for {
+		if part, err := opened.ReadOutput("job", "stdout", 0, 100); err == nil && len(part.Data) > 0 {
+			fmt.Printf("%s", part.Data)
+			break
+		}
+	}
+	for range job.Events() {
+	}
+	<-wait()
+	return 0
 }

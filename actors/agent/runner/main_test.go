@@ -22,7 +22,7 @@ import (
 )
 
 // patience is the deadline of every wait; nothing takes nearly as long.
-const patience = 60 * time.Second
+const patience = 20 * time.Second
 
 // proxyPath is the weir-jobproxy that all tests use.
 var proxyPath string

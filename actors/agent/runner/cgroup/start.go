@@ -73,6 +73,10 @@ type MemoryEvents struct {
 	LimitHit, Killed bool
 }
 
+// chargeBatch is how far below its limit a v1 group may be refused memory, in
+// bytes: the kernel charges 64 pages ahead.
+const chargeBatch = 64 * 4096
+
 // MemoryEvents reads them.
 func (g *Group) MemoryEvents() (MemoryEvents, error) {
 	if !g.place.Hybrid() {
@@ -86,11 +90,16 @@ func (g *Group) MemoryEvents() (MemoryEvents, error) {
 	if err != nil {
 		return MemoryEvents{}, fmt.Errorf("read memory events: %w", err)
 	}
-	failures, err := readInt(g.place.Memory, "memory.failcnt")
+	// memory.failcnt would say it, but recent kernels no longer count there.
+	limit, err := readInt(g.place.Memory, "memory.limit_in_bytes")
 	if err != nil {
 		return MemoryEvents{}, fmt.Errorf("read memory events: %w", err)
 	}
-	return MemoryEvents{LimitHit: failures > 0, Killed: counts["oom_kill"] > 0}, nil
+	peak, err := readInt(g.place.Memory, "memory.max_usage_in_bytes")
+	if err != nil {
+		return MemoryEvents{}, fmt.Errorf("read memory events: %w", err)
+	}
+	return MemoryEvents{LimitHit: peak > limit-chargeBatch, Killed: counts["oom_kill"] > 0}, nil
 }
 
 // WatchMemory calls notify each time the group runs out of memory, until stop

@@ -1,0 +1,218 @@
+package runner_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"weir/actors/agent/runner"
+	"weir/actors/agent/runner/output"
+	"weir/actors/agent/runner/proctree"
+	"weir/actors/agent/runner/proxyproto"
+)
+
+func TestPrintsGigabytes(t *testing.T) {
+	f := newFixture(t, backends["with cgroups"], func(c *runner.Config) {
+		c.Output = runner.OutputLimits{Stdout: 1 << 20, Stderr: 1 << 10}
+	})
+	job := f.start(t, runner.JobSpec{Shell: "echo first; head -c 2G /dev/zero; echo last"})
+	folder := filepath.Join(f.config.Root, "output", job.ID())
+	var most int64
+	eventually(t, "the job ends", func() bool {
+		if size, err := output.Size(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		} else {
+			most = max(most, size)
+		}
+		return job.Result() != nil
+	})
+	result := finished(t, job)
+	if most > 1<<20 {
+		t.Errorf("output took %d bytes of disk, want at most 1 MiB", most)
+	}
+	wantBytes := int64(2<<30 + len("first\nlast\n"))
+	if result.Outcome != proxyproto.OutcomeExited || result.Statistics.StdoutBytes != wantBytes {
+		t.Errorf("result %+v, want it exited after %d bytes", result, wantBytes)
+	}
+	text := f.output(t, job.ID(), "stdout")
+	marker := fmt.Sprintf("[weir: %d bytes dropped here]", result.Statistics.StdoutDroppedBytes)
+	if !strings.HasPrefix(text, "first\n") || !strings.HasSuffix(text, "last\n") || !strings.Contains(text, marker) {
+		t.Errorf("stdout begins %q, ends %q, want first, last and %q between", text[:20], text[len(text)-20:], marker)
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	t.Setenv("WEIR_TEST_SECRET", "of the agent")
+	f := newFixture(t, backends["as a process tree"])
+	job := f.start(t, runner.JobSpec{Shell: "env | sort; echo; pwd", Environment: map[string]string{"COLOUR": "red", "HOME": "/nowhere"}})
+	finished(t, job)
+	workspace := filepath.Join(f.config.Root, "jobs", job.ID(), "work")
+	text := f.output(t, job.ID(), "stdout")
+	variables, folder, _ := strings.Cut(text, "\n\n")
+	want := []string{
+		"COLOUR=red", "HOME=/nowhere",
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"PWD=" + workspace, // the shell's own
+		"TMPDIR=" + workspace,
+		"WEIR_PROCESS_TREE=" + filepath.Dir(workspace),
+	}
+	if variables != strings.Join(want, "\n") {
+		t.Errorf("environment:\n%s\nwant:\n%s", variables, strings.Join(want, "\n"))
+	}
+	if strings.TrimSpace(folder) != workspace {
+		t.Errorf("working directory %q, want the workspace %q", folder, workspace)
+	}
+}
+
+func TestLimitsReachTheKernel(t *testing.T) {
+	f := newFixture(t, backends["with cgroups"])
+	if !f.config.Cgroups.Node.Hybrid() {
+		t.Skip("this machine's cgroups are v2; the fake tree tests them")
+	}
+	job := f.start(t, runner.JobSpec{Shell: "echo ready; sleep 1000", CPULimit: 0.5, CPUWeight: 50, MemoryLimit: 64 << 20, PidsLimit: 7})
+	f.awaitOutput(t, job, 1)
+	place := f.config.Cgroups.Node
+	for path, want := range map[string]string{
+		filepath.Join(place.CPU, "job", "cpu.cfs_quota_us"):              "50000",
+		filepath.Join(place.CPU, "job", "cpu.shares"):                    "512",
+		filepath.Join(place.Memory, "job", "memory.limit_in_bytes"):      strconv.Itoa(64 << 20),
+		filepath.Join(place.Pids, "job", "pids.max"):                     "7",
+		filepath.Join(place.Pids, "job", "pids.current"):                 "2",
+		filepath.Join(place.Memory, "job", "memory.kmem.limit_in_bytes"): "",
+	} {
+		got, err := os.ReadFile(path)
+		if err != nil {
+			t.Errorf("read limit: %v", err)
+		} else if want != "" && strings.TrimSpace(string(got)) != want {
+			t.Errorf("%s is %q, want %s", path, got, want)
+		}
+	}
+}
+
+func TestPidsLimit(t *testing.T) {
+	f := newFixture(t, backends["with cgroups"])
+	result := f.run(t, runner.JobSpec{Shell: "for i in 1 2 3 4 5 6 7 8 9; do sleep 1000 & done; wait", PidsLimit: 4})
+	if result.Outcome != proxyproto.OutcomeExited || result.ExitCode == 0 {
+		t.Errorf("result %+v, want the shell to fail", result)
+	}
+	if text := f.output(t, "job", "stderr"); !strings.Contains(strings.ToLower(text), "fork") {
+		t.Errorf("stderr %q, want the fork refused", text)
+	}
+}
+
+func TestStatistics(t *testing.T) {
+	onEachBackend(t, func(t *testing.T, f *fixture) {
+		job := f.start(t, acting("hog", "100"))
+		var last runner.Sample
+		started := false
+		for last.Memory < 100<<20 {
+			switch event := (<-job.Events()).(type) {
+			case runner.Started:
+				started = true
+				if process, err := proctree.Read(event.Pid); err != nil || process.Gone {
+					t.Errorf("Started with pid %d, which is not there: %v", event.Pid, err)
+				}
+			case runner.Sample:
+				if last = event; !started {
+					t.Error("Sample before Started")
+				}
+			default:
+				t.Fatalf("event %+v before the hog was full", event)
+			}
+		}
+		if err := job.Stop("full", 0); err != nil {
+			t.Fatal(err)
+		}
+		statistics := finished(t, job).Statistics
+		if statistics.MaxMemory < 100<<20 || statistics.MaxMemory > 400<<20 {
+			t.Errorf("max memory %d, want about 100 MiB", statistics.MaxMemory)
+		}
+		if statistics.CumulativeMaxMemory < last.Statistics.CumulativeMaxMemory || statistics.CumulativeMaxMemory <= 0 {
+			t.Errorf("cumulative max memory %g, after a sample with %g", statistics.CumulativeMaxMemory, last.Statistics.CumulativeMaxMemory)
+		}
+		if statistics.CPUUserMicros+statistics.CPUSystemMicros <= 0 {
+			t.Errorf("cpu times are %d and %d", statistics.CPUUserMicros, statistics.CPUSystemMicros)
+		}
+	})
+}
+
+// proxyOf finds the proxy of a job.
+func (f *fixture) proxyOf(t testing.TB, job *runner.Job) proctree.Process {
+	t.Helper()
+	tree, err := proctree.Tree(os.Getpid(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, process := range tree {
+		command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", process.Pid))
+		if strings.HasPrefix(string(command), proxyPath) && strings.Contains(string(command), "/jobs/"+job.ID()) {
+			return process
+		}
+	}
+	t.Fatalf("job %s has no proxy", job.ID())
+	return proctree.Process{}
+}
+
+// residentBudget is what a proxy may hold in memory, in bytes.
+const residentBudget = 10 << 20
+
+func TestProxyStaysSmall(t *testing.T) {
+	f := newFixture(t, backends["with cgroups"])
+	job := f.start(t, runner.JobSpec{Shell: "head -c 300M /dev/zero; head -c 300M /dev/zero >&2; echo; echo ready; sleep 1000"})
+	eventually(t, "the job has printed", func() bool {
+		part, err := f.ReadOutput(job.ID(), "stdout", -6, 100)
+		return err == nil && string(part.Data) == "ready\n"
+	})
+	for range 20 {
+		f.RenewAll(10 * patience)
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", f.proxyOf(t, job).Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		if fields := strings.Fields(line); fields[0] == "VmRSS:" || fields[0] == "VmHWM:" {
+			kilobytes, err := strconv.Atoi(fields[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("weir-jobproxy: %s %d KiB", fields[0], kilobytes)
+			if kilobytes<<10 > residentBudget {
+				t.Errorf("%s %d KiB, the budget is %d KiB", fields[0], kilobytes, residentBudget>>10)
+			}
+		}
+	}
+}
+
+// BenchmarkStart compares a job from Start to Release with plain fork and exec
+// of the same program.
+func BenchmarkStart(b *testing.B) {
+	for name, detect := range backends {
+		b.Run(name, func(b *testing.B) {
+			f := newFixture(b, detect)
+			plain := testing.Benchmark(func(b *testing.B) {
+				for b.Loop() {
+					if err := exec.Command("/bin/true").Run(); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+			n := 0
+			for b.Loop() {
+				n++
+				job := f.start(b, runner.JobSpec{ID: "job-" + strconv.Itoa(n), Argv: []string{"/bin/true"}})
+				finished(b, job)
+				if err := job.Release(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n)/float64(plain.NsPerOp()), "x-fork-exec")
+		})
+	}
+}
