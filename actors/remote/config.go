@@ -55,7 +55,8 @@ type PeerChange struct {
 
 // Config says who a Remote is and whom it may reach.
 type Config struct {
-	// Self is this process. A plaintext cluster needs a cluster id, too.
+	// Self is this process. Its cluster is the one that IdentityOf reports of
+	// peers: over plaintext ports of cluster/wire that is "insecure".
 	Self identity.Identity
 	// Incarnation tells the lives of this process apart: random, not 0, new at
 	// each start. Default: chosen by Start.

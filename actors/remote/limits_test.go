@@ -1,0 +1,141 @@
+package remote_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+
+	"weir/actors/remote"
+	"weir/cluster/identity"
+)
+
+func TestFullQueueFailsAtOnce(t *testing.T) {
+	where := new(directory)
+	r1 := start(t, where, replica("r1"), nil)
+	link := newLink(t, r1.addr)
+	where.set(r1.Self(), link.addr())
+	n7 := start(t, where, agent("n7"), func(c *remote.Config) { c.Limits.QueueMessages = 10 })
+	dead := make(chan *actor.DeadLetterEvent, 1000)
+	n7.system.EventStream.Subscribe(func(event any) {
+		if d, ok := event.(*actor.DeadLetterEvent); ok {
+			dead <- d
+		}
+	})
+	r1.collect(t, "inbox")
+	n7.connect(t, r1)
+	link.freeze()
+
+	large := text(string(make([]byte, 256<<10)))
+	var err error
+	for range 1000 { // Sockets and flow control hold some.
+		if err = n7.Send(r1.Self(), "inbox", large); err != nil {
+			break
+		}
+	}
+	checkError(t, err, remote.ErrQueueFull, "QueueMessages")
+	_, err = n7.Request(within(t), r1.Self(), "inbox", text("x"))
+	checkError(t, err, remote.ErrQueueFull, "")
+	pid := remote.PID(r1.Self(), "inbox")
+	n7.system.Root.Send(pid, text("x"))
+	if letter := receive(t, dead); !letter.PID.Equal(pid) {
+		t.Errorf("dead letter to %v", letter.PID)
+	}
+	if got := n7.Stats().Dropped["queue_full"]; got != 3 {
+		t.Errorf("%d dropped, want 3", got)
+	}
+}
+
+func TestStartRefusesWhatCannotWork(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*remote.Config)
+		want   string
+	}{
+		"no name":               {func(c *remote.Config) { c.Self = identity.Identity{} }, "self: identity"},
+		"directory, no dialer":  {func(c *remote.Config) { c.Dialer = nil }, "without a dialer"},
+		"a limit left out":      {func(c *remote.Config) { c.Limits.Watches = 0 }, "Watches is 0"},
+		"a limit of no time":    {func(c *remote.Config) { c.Limits.RequestTimeout = 0 }, "RequestTimeout is 0s"},
+		"queue below a message": {func(c *remote.Config) { c.Limits.QueueBytes = 1 }, "QueueBytes"},
+		"impatience":            {func(c *remote.Config) { c.Limits.KeepAliveTimeout = c.Limits.KeepAlivePeriod }, "KeepAliveTimeout"},
+		"pauses that shrink":    {func(c *remote.Config) { c.Limits.RedialMax = time.Millisecond }, "RedialMax"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := remote.Config{Self: replica("r1"), Directory: new(directory), Dialer: plainDialer{}, Limits: remote.DefaultLimits()}
+			tc.change(&config)
+			if _, err := remote.Start(nil, config); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error %v, want one that says %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestStreamWithoutHelloIsEnded(t *testing.T) {
+	r1 := start(t, new(directory), replica("r1"), func(c *remote.Config) { c.Limits.ConnectTimeout = 50 * time.Millisecond })
+	client := plainDialer{agent("n7")}.HTTPClient(0)
+	defer client.CloseIdleConnections()
+	path, _ := r1.Handler()
+	silence, speak := io.Pipe()
+	defer func() { _ = speak.Close() }()
+	request, err := http.NewRequestWithContext(within(t), http.MethodPost, "http://"+r1.addr+path, silence)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/connect+proto")
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if _, err := io.Copy(io.Discard, response.Body); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOpenRequestsAreLimited lets an actor that never answers hold requests.
+func TestOpenRequestsAreLimited(t *testing.T) {
+	where := new(directory)
+	r1 := start(t, where, replica("r1"), nil)
+	n7 := start(t, where, agent("n7"), func(c *remote.Config) { c.Limits.OpenRequests = 3 })
+	r1.spawn(t, "silent", func(actor.Context) {})
+	n7.connect(t, r1)
+	failed := make(chan error, 10)
+	for range 4 {
+		n7.RequestAsync(r1.Self(), "silent", text("x"), patience, func(_ proto.Message, err error) { failed <- err })
+	}
+	checkError(t, receive(t, failed), remote.ErrQueueFull, "OpenRequests")
+	if len(failed) > 0 {
+		t.Errorf("another failed: %v", <-failed)
+	}
+}
+
+// TestBatchesFitTheReceiver sends much to a peer that reads little at once.
+func TestBatchesFitTheReceiver(t *testing.T) {
+	where := new(directory)
+	r1 := start(t, where, replica("r1"), func(c *remote.Config) { c.Limits.MaxMessageBytes = 1 << 10 })
+	n7 := start(t, where, agent("n7"), nil)
+	got := r1.collect(t, "inbox")
+	n7.connect(t, r1)
+	message := strings.Repeat("x", 1000)
+	for range 500 {
+		if err := n7.Send(r1.Self(), "inbox", text(message)); err != nil {
+			t.Fatal(err)
+		}
+		// Nobody waits for these, and each costs an answer.
+		if err := n7.Send(r1.Self(), strings.Repeat("n", 150), text("lost")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 500 {
+		if receive(t, got) != message {
+			t.Fatal("a message was cut")
+		}
+	}
+	eventually(t, func() bool { return n7.Stats().Dropped["undelivered"] == 500 })
+	if !n7.Connected(r1.Self()) || len(n7.changes) > 0 {
+		t.Error("the stream broke")
+	}
+}
