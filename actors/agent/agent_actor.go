@@ -1,0 +1,479 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+
+	"weir/actors/agent/runner"
+	"weir/actors/remote"
+	"weir/cluster/identity"
+	"weir/messages/actorpb"
+	"weir/messages/statepb"
+	"weir/scheduling"
+	"weir/scheduling/lifecycle"
+)
+
+const (
+	// maxReads bounds the output that is read at once, maxPart one part of it in
+	// bytes: together 16 MiB.
+	maxReads = 16
+	maxPart  = 1 << 20
+	// warnPause is the pause between two warnings of the same kind.
+	warnPause = 10 * time.Second
+)
+
+// agentActor speaks for the node.
+type agentActor struct {
+	cfg       Config
+	processes Processes
+	replicas  Replicas
+	folder    folder
+	shared    *shared
+
+	roster  *Roster
+	fence   *Fence
+	session *Session
+	lease   Lease
+	intake  *Intake
+	ledger  *Ledger
+	jobs    map[string]*child
+
+	// life ends with the actor.
+	life   context.Context
+	finish context.CancelFunc
+	// wake and lapse are set for the next question and the end of the lease.
+	wake, lapse *time.Timer
+	closing     *time.Timer
+	// renewing: job proxies are being told of the lease; renewAgain: it has been
+	// renewed since.
+	renewing, renewAgain bool
+	// remembering: the known replicas are being written, rememberAgain likewise.
+	remembering, rememberAgain bool
+	reads                      int
+	// warned is when trouble with finding a leader was last logged.
+	warned time.Time
+}
+
+// child is a job's actor, and what it said last.
+type child struct {
+	pid  *actor.PID
+	held *actorpb.HeldJob
+}
+
+type (
+	// answered brings the answer to a question of the session.
+	answered struct {
+		number uint64
+		reply  proto.Message
+		err    error
+	}
+	// stored brings the outcome of writing a token.
+	stored struct {
+		token scheduling.Token
+		err   error
+	}
+	look       struct{}
+	expire     struct{}
+	renewed    struct{}
+	remembered struct{ err error }
+	wasRead    struct{}
+	lastCall   struct{}
+)
+
+// Receive implements actor.Actor.
+func (a *agentActor) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		a.life, a.finish = context.WithCancel(context.Background())
+		a.ask(ctx)
+	case *remote.Inbound:
+		a.inbound(ctx, m)
+	case answered:
+		a.answered(ctx, m)
+	case stored:
+		a.stored(ctx, m)
+	case changed:
+		a.changed(ctx, m.held)
+	case forgotten:
+		a.forget(ctx, m.job)
+	case look:
+		a.ask(ctx)
+	case expire:
+		a.expire(ctx)
+	case renewed:
+		a.renewed(ctx)
+	case remembered:
+		a.remembered(ctx, m.err)
+	case wasRead:
+		a.reads--
+	case leave:
+		a.leave(ctx)
+	case lastCall:
+		ctx.Stop(ctx.Self())
+	case *actor.Stopping:
+		a.close()
+	case *actor.Stopped:
+		close(a.shared.ended)
+	case actor.SystemMessage, actor.AutoReceiveMessage:
+		// The rest of the life cycle needs no work here.
+	default:
+		a.cfg.Logger.Warn("unexpected message", "type", fmt.Sprintf("%T", m))
+	}
+}
+
+// ask sends the session's next question, or sets the alarm for it.
+func (a *agentActor) ask(ctx actor.Context) {
+	if a.closing != nil {
+		return
+	}
+	now := time.Now()
+	ask, wake := a.session.Next(now)
+	if ask == nil {
+		if !wake.IsZero() {
+			a.wake = after(ctx, a.wake, wake.Sub(now), look{})
+		}
+		return
+	}
+	self, root := ctx.Self(), ctx.ActorSystem().Root
+	a.replicas.Ask(ask.To, a.question(ask), ask.Timeout, func(reply proto.Message, err error) {
+		root.Send(self, answered{ask.Number, reply, err})
+	})
+}
+
+func (a *agentActor) question(ask *Ask) proto.Message {
+	if !ask.Register {
+		return &actorpb.Heartbeat{
+			Node: a.cfg.Node, Incarnation: a.cfg.Incarnation, Sequence: ask.Sequence, Term: ask.Term,
+			Resources: statepb.NewResources(a.cfg.Resources), Jobs: a.held(),
+		}
+	}
+	seen := a.fence.Seen()
+	return &actorpb.RegisterAgent{
+		Node: a.cfg.Node, Incarnation: a.cfg.Incarnation, Resources: statepb.NewResources(a.cfg.Resources), Tags: a.cfg.Tags,
+		Version: a.cfg.Version, Caveat: a.cfg.Caveat, Host: a.cfg.Host,
+		Token: &actorpb.Token{Term: seen.Term, Index: seen.Index}, Jobs: a.held(),
+	}
+}
+
+func (a *agentActor) held() []*actorpb.HeldJob {
+	held := make([]*actorpb.HeldJob, 0, len(a.jobs))
+	for _, id := range slices.Sorted(maps.Keys(a.jobs)) {
+		held = append(held, a.jobs[id].held)
+	}
+	return held
+}
+
+func (a *agentActor) answered(ctx actor.Context, m answered) {
+	// A lease that ran out while the agent was frozen counts before it is renewed.
+	a.expire(ctx)
+	outcome := a.session.Answer(time.Now(), m.number, m.reply, m.err)
+	a.tell(outcome)
+	if outcome.Lease > 0 && a.lease.Renew(outcome.Sent, outcome.Lease) {
+		until := a.lease.Until()
+		a.shared.until.Store(&until)
+		a.lapse = after(ctx, a.lapse, time.Until(until), expire{})
+		a.renew(ctx)
+	}
+	if outcome.Learned {
+		a.publishReplicas()
+		a.remember(ctx)
+	}
+	a.write(ctx)
+	a.ask(ctx)
+}
+
+// tell logs what an answer means to an operator, and does not repeat itself much.
+func (a *agentActor) tell(outcome Outcome) {
+	switch {
+	case outcome.Registered:
+		a.warned = time.Time{}
+		a.cfg.Logger.Info("registered", "node", a.cfg.Node, "leader", a.session.leader.ID, "term", a.session.term,
+			"lease", outcome.Lease, "jobs", len(a.jobs))
+	case outcome.Trouble == nil:
+	case errors.Is(outcome.Trouble, ErrStale):
+		a.cfg.Logger.Warn("stale leader refused", "node", a.cfg.Node, "error", outcome.Trouble, "refused", a.fence.Refused(), "hint", a.staleHint())
+	case outcome.Severe:
+		a.cfg.Logger.Error("the cluster refuses this agent; it goes on trying", "node", a.cfg.Node, "error", outcome.Trouble,
+			"hint", "check the node's name, its certificate, its resources, and that no other agent runs with this name")
+	case time.Since(a.warned) < warnPause:
+		a.cfg.Logger.Debug("leader does not answer", "node", a.cfg.Node, "error", outcome.Trouble)
+	default:
+		a.warned = time.Now()
+		a.cfg.Logger.Warn("leader does not answer; trying on", "node", a.cfg.Node, "error", outcome.Trouble)
+	}
+}
+
+func (a *agentActor) staleHint() string {
+	return "a cluster that was made anew begins with term 1 again: remove " + a.folder.tokenFile() + " and start the agent again"
+}
+
+// inbound takes what replicas send. The certificate of the sender has been
+// checked; only its role matters here.
+func (a *agentActor) inbound(ctx actor.Context, m *remote.Inbound) {
+	if m.From.Role != identity.Replica {
+		a.cfg.Logger.Warn("message refused: not from a replica", "from", m.From.String(), "type", fmt.Sprintf("%T", m.Message))
+		respond(ctx, &actorpb.Refused{Code: "wrong_identity", Reason: "agents listen to replicas only"})
+		return
+	}
+	switch msg := m.Message.(type) {
+	case *actorpb.NodePlan:
+		if err := a.intake.Take(msg); err != nil {
+			a.cfg.Logger.Warn("plan refused", "node", a.cfg.Node, "from", m.From.Name, "error", err,
+				"refused", a.fence.Refused(), "hint", a.staleHint())
+			return
+		}
+		a.write(ctx)
+		a.follow(ctx)
+	case *actorpb.ReadOutput:
+		a.read(ctx, msg)
+	default:
+		a.cfg.Logger.Warn("unexpected message", "from", m.From.Name, "type", fmt.Sprintf("%T", m.Message))
+		respond(ctx, &actorpb.Refused{Code: "bad_request", Reason: fmt.Sprintf("agents do not take a %T", m.Message)})
+	}
+}
+
+// write puts the highest token on disk, if it is not there yet.
+func (a *agentActor) write(ctx actor.Context) {
+	token, due := a.intake.Write()
+	if !due {
+		return
+	}
+	self, root := ctx.Self(), ctx.ActorSystem().Root
+	go func() { root.Send(self, stored{token, a.folder.writeToken(token)}) }()
+}
+
+func (a *agentActor) stored(ctx actor.Context, m stored) {
+	a.intake.Stored(m.token, m.err)
+	if m.err != nil {
+		// The next plan tries again; the leader repeats itself.
+		a.cfg.Logger.Error("orders are not followed: the token cannot be written", "node", a.cfg.Node, "error", m.err)
+		return
+	}
+	a.write(ctx)
+	a.follow(ctx)
+}
+
+// follow carries out the plans whose token is on disk.
+func (a *agentActor) follow(ctx actor.Context) {
+	for _, plan := range a.intake.Due() {
+		now := time.Now()
+		orders := a.ledger.Sort(plan, a.closed(now))
+		for _, refused := range orders.Refused {
+			a.cfg.Logger.Warn("order not followed", "node", a.cfg.Node, "token", tokenOf(plan), "reason", refused)
+		}
+		for _, start := range orders.Start {
+			a.spawn(ctx, start, NewJob(now, start))
+		}
+		for _, start := range orders.Gone {
+			a.spawn(ctx, start, NewLostJob(now, start))
+		}
+		for _, abort := range orders.Abort {
+			ctx.Send(a.jobs[abort.GetJobId()].pid, order{NewOrder(now, abort)})
+		}
+	}
+	a.ask(ctx)
+}
+
+// closed says why no job may be started now; empty: they may.
+func (a *agentActor) closed(now time.Time) string {
+	switch {
+	case a.closing != nil:
+		return "the agent is closing"
+	case !a.lease.Holds(now):
+		return "the node has no lease"
+	default:
+		return ""
+	}
+}
+
+func (a *agentActor) spawn(ctx actor.Context, start *actorpb.StartJob, job *Job) {
+	r := &jobRecord{job: job, courier: NewCourier(controllerOf(start), a.cfg.Timing, rand.Float64)}
+	env := jobEnvironment{
+		cfg: a.cfg, processes: a.processes, replicas: a.replicas, shared: a.shared, life: a.life, agent: ctx.Self(),
+	}
+	pid := ctx.Spawn(actor.PropsFromProducer(func() actor.Actor { return &jobActor{jobEnvironment: env, jobRecord: r} }))
+	a.jobs[start.GetJobId()] = &child{pid: pid, held: job.Held()}
+	a.session.Urge()
+}
+
+func controllerOf(start *actorpb.StartJob) Replica {
+	return Replica{ID: start.GetController().GetId(), Address: start.GetController().GetAddress()}
+}
+
+// changed takes what a job's actor says; the leader hears at once of a job that
+// has come to another phase.
+func (a *agentActor) changed(ctx actor.Context, held *actorpb.HeldJob) {
+	job, ok := a.jobs[held.GetJobId()]
+	if !ok {
+		return
+	}
+	before := job.held.GetPhase()
+	job.held = held
+	if before != held.GetPhase() {
+		a.session.Urge()
+		a.ask(ctx)
+	}
+}
+
+func (a *agentActor) forget(ctx actor.Context, job string) {
+	delete(a.jobs, job)
+	a.ledger.Forget(job)
+	if a.closing != nil && len(a.jobs) == 0 {
+		ctx.Stop(ctx.Self())
+		return
+	}
+	a.session.Urge()
+	a.ask(ctx)
+}
+
+// expire ends all jobs when the lease has run out.
+func (a *agentActor) expire(ctx actor.Context) {
+	now := time.Now()
+	if !a.lease.Lapse(now) {
+		return
+	}
+	a.cfg.Logger.Error("the lease ran out: no leader was heard; ending all jobs", "node", a.cfg.Node, "jobs", len(a.jobs))
+	a.abortAll(ctx, Order{Reason: lifecycle.AbortNodeOffline, Message: "the node's lease ran out", Deadline: now})
+}
+
+func (a *agentActor) abortAll(ctx actor.Context, o Order) {
+	for _, id := range slices.Sorted(maps.Keys(a.jobs)) {
+		ctx.Send(a.jobs[id].pid, order{o})
+	}
+}
+
+// renew tells job proxies how long the lease lasts, one telling at a time.
+func (a *agentActor) renew(ctx actor.Context) {
+	if a.renewing {
+		a.renewAgain = true
+		return
+	}
+	a.renewing, a.renewAgain = true, false
+	self, root, until := ctx.Self(), ctx.ActorSystem().Root, a.lease.Until()
+	go func() {
+		if left := time.Until(until); left > 0 {
+			a.processes.RenewAll(left)
+		}
+		root.Send(self, renewed{})
+	}()
+}
+
+func (a *agentActor) renewed(ctx actor.Context) {
+	a.renewing = false
+	if a.renewAgain {
+		a.renew(ctx)
+	}
+}
+
+func (a *agentActor) publishReplicas() {
+	all := a.roster.All()
+	a.shared.replicas.Store(&all)
+}
+
+// remember writes the known replicas down, for the agent's next life.
+func (a *agentActor) remember(ctx actor.Context) {
+	if a.remembering {
+		a.rememberAgain = true
+		return
+	}
+	a.remembering, a.rememberAgain = true, false
+	self, root, all := ctx.Self(), ctx.ActorSystem().Root, a.roster.All()
+	go func() { root.Send(self, remembered{a.folder.writeReplicas(all)}) }()
+}
+
+func (a *agentActor) remembered(ctx actor.Context, err error) {
+	a.remembering = false
+	if err != nil {
+		a.cfg.Logger.Warn("known replicas are not remembered", "node", a.cfg.Node, "error", err)
+	}
+	if a.rememberAgain {
+		a.remember(ctx)
+	}
+}
+
+// read answers with a part of a job's output.
+func (a *agentActor) read(ctx actor.Context, m *actorpb.ReadOutput) {
+	switch {
+	case m.GetNode() != a.cfg.Node:
+		respond(ctx, &actorpb.Refused{Code: "not_found", Reason: fmt.Sprintf("this is node %q, not %q", a.cfg.Node, m.GetNode())})
+		return
+	case a.reads >= maxReads:
+		respond(ctx, &actorpb.Refused{Code: "overloaded", Reason: fmt.Sprintf("%d parts of output are being read", a.reads), RetryMillis: 100})
+		return
+	}
+	a.reads++
+	self, sender, root := ctx.Self(), ctx.Sender(), ctx.ActorSystem().Root
+	go func() {
+		answer := a.part(m)
+		if sender != nil {
+			root.Send(sender, answer)
+		}
+		root.Send(self, wasRead{})
+	}()
+}
+
+func (a *agentActor) part(m *actorpb.ReadOutput) proto.Message {
+	limit := m.GetLimit()
+	if limit <= 0 || limit > maxPart {
+		limit = maxPart
+	}
+	part, err := a.processes.ReadOutput(m.GetJobId(), m.GetStream(), m.GetOffset(), limit)
+	switch {
+	case err == nil:
+		return &actorpb.OutputPart{Data: part.Data, NextOffset: part.Next, End: part.End, Total: part.Total}
+	case errors.Is(err, runner.ErrOutputGone):
+		return &actorpb.Refused{Code: "not_found", Reason: err.Error()}
+	default:
+		return &actorpb.Refused{Code: "bad_request", Reason: err.Error()}
+	}
+}
+
+// leave ends the jobs, and then the agent. Heartbeats stop: the lease that the
+// node has is long enough, and it is offered no more jobs.
+func (a *agentActor) leave(ctx actor.Context) {
+	if len(a.jobs) == 0 {
+		ctx.Stop(ctx.Self())
+		return
+	}
+	a.cfg.Logger.Info("closing: ending jobs", "node", a.cfg.Node, "jobs", len(a.jobs))
+	a.closing = after(ctx, nil, a.cfg.Timing.CloseTimeout, lastCall{})
+	a.abortAll(ctx, Order{
+		Reason: lifecycle.AbortNodeOffline, Message: "the node's agent was closed", Deadline: time.Now().Add(a.cfg.Timing.CloseGrace),
+	})
+}
+
+func (a *agentActor) close() {
+	if !a.shared.closing.Load() {
+		a.cfg.Logger.Error("the agent broke", "node", a.cfg.Node)
+	}
+	a.finish()
+	for _, timer := range []*time.Timer{a.wake, a.lapse, a.closing} {
+		if timer != nil {
+			timer.Stop()
+		}
+	}
+}
+
+// after sends the actor msg later, instead of what old would have sent.
+func after(ctx actor.Context, old *time.Timer, d time.Duration, msg any) *time.Timer {
+	if old != nil {
+		old.Stop()
+	}
+	self, root := ctx.Self(), ctx.ActorSystem().Root
+	return time.AfterFunc(max(d, 0), func() { root.Send(self, msg) })
+}
+
+// respond answers, if somebody waits.
+func respond(ctx actor.Context, answer proto.Message) {
+	if ctx.Sender() != nil {
+		ctx.Respond(answer)
+	}
+}

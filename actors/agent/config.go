@@ -1,0 +1,163 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"weir/scheduling/resource"
+)
+
+// Config says which node an agent speaks for and how.
+type Config struct {
+	// Node is the node's name, as in the agent's certificate.
+	Node string
+	// Incarnation tells the lives of the agent apart: random, not 0, new at each
+	// start, and the same as that of the agent's Remote.
+	Incarnation uint64
+	// Resources are what the node has for jobs. MeasureResources finds them out.
+	Resources resource.Amounts
+	// Tags say what kind of node it is.
+	Tags []string
+	// Version is that of the software, Host the machine's name, Caveat what the
+	// node cannot promise: all for people.
+	Version, Host, Caveat string
+	// Seeds are replicas to begin with. Others are learned from them and
+	// remembered in StateDir.
+	Seeds []Replica
+	// StateDir is the agent's folder. It is made if missing.
+	StateDir string
+	// MaxOutput is how much is kept of each of a job's stdout and stderr, in bytes.
+	// Default 5 MiB: what users of such systems are used to.
+	MaxOutput int64
+	// MaxPids is how many processes and threads a job may have. Default 32768: no
+	// sane job has more, and a fork bomb ends there.
+	MaxPids int
+	// Timing is how long things take. Default: DefaultTiming.
+	Timing Timing
+	// Logger takes what an operator cares about.
+	Logger *slog.Logger
+}
+
+// Timing is how long an agent waits for what. Heartbeat period and lease are the
+// leader's to say.
+type Timing struct {
+	// RegisterTimeout bounds the wait for the answer to a registration. Default
+	// 2 s: it waits for a commit.
+	RegisterTimeout time.Duration
+	// HeartbeatTimeout bounds the wait for the answer to a heartbeat; then the
+	// leader is sought anew. Default 1 s: it is answered from memory, and two
+	// more tries fit into a lease.
+	HeartbeatTimeout time.Duration
+	// HeartbeatGap is the least time between two heartbeats. Default 50 ms: jobs
+	// that end together share one, and nobody feels the delay.
+	HeartbeatGap time.Duration
+	// SeekMin and SeekMax bound the pause after no replica would register the
+	// agent. Default 100 ms and 1 s: an election takes about as long.
+	SeekMin, SeekMax time.Duration
+	// SlowRetry is the pause after a refusal that people have to mend. Default
+	// 10 s: soon enough after they have, and the log stays readable.
+	SlowRetry time.Duration
+	// AskTimeout bounds the wait for a controller's answer. Default 5 s: it may
+	// wait for a commit.
+	AskTimeout time.Duration
+	// ReportMin and ReportMax bound the pause before a controller is asked again.
+	// Default 100 ms and 2 s.
+	ReportMin, ReportMax time.Duration
+	// SpecPatience is how long a job may wait for its spec before it is given up.
+	// Default 1 min: operations of a lost replica have another by then.
+	SpecPatience time.Duration
+	// CloseGrace is what jobs have between SIGTERM and the kill when the agent is
+	// closed. Default 1 s.
+	CloseGrace time.Duration
+	// CloseTimeout bounds how long a closing agent goes on telling results.
+	// Default 5 s: what it cannot tell, the leader finds out.
+	CloseTimeout time.Duration
+}
+
+// DefaultTiming returns the waits that fit unless measured otherwise.
+func DefaultTiming() Timing {
+	return Timing{
+		RegisterTimeout:  2 * time.Second,
+		HeartbeatTimeout: time.Second,
+		HeartbeatGap:     50 * time.Millisecond,
+		SeekMin:          100 * time.Millisecond,
+		SeekMax:          time.Second,
+		SlowRetry:        10 * time.Second,
+		AskTimeout:       5 * time.Second,
+		ReportMin:        100 * time.Millisecond,
+		ReportMax:        2 * time.Second,
+		SpecPatience:     time.Minute,
+		CloseGrace:       time.Second,
+		CloseTimeout:     5 * time.Second,
+	}
+}
+
+// DefaultConfig returns a Config that lacks what has no default.
+func DefaultConfig() Config {
+	return Config{MaxOutput: 5 << 20, MaxPids: 32768, Timing: DefaultTiming()}
+}
+
+// Validate says what is wrong with c, if something is.
+func (c *Config) Validate() error {
+	r := c.Resources
+	switch {
+	case c.Node == "":
+		return errors.New("node: is empty; name the node as its certificate does")
+	case c.Incarnation == 0:
+		return errors.New("incarnation: is 0; it must be random and new at each start")
+	case r.Validate() != nil:
+		return fmt.Errorf("resources: %w", r.Validate())
+	case r.UserSlots == 0:
+		return errors.New("resources: user_slots is 0, so that no job could run; set it to how many jobs the node may run at once")
+	case r.CPU == 0 || r.Memory == 0:
+		return fmt.Errorf("resources: cpu is %s and memory is %d: both must be more than 0", r.CPU, r.Memory)
+	case c.StateDir == "":
+		return errors.New("state folder: is empty; name a folder that survives restarts")
+	case c.MaxOutput < 0:
+		return fmt.Errorf("output limit %d: must not be negative", c.MaxOutput)
+	case c.MaxPids <= 0:
+		return fmt.Errorf("limit of processes a job %d: must be more than 0", c.MaxPids)
+	case c.Logger == nil:
+		return errors.New("logger: is nil")
+	}
+	for _, seed := range c.Seeds {
+		if _, err := ParseReplica(seed.String()); err != nil {
+			return fmt.Errorf("seeds: %w", err)
+		}
+	}
+	return c.Timing.Validate()
+}
+
+// Validate says which wait cannot work, if one cannot.
+func (t Timing) Validate() error {
+	waits := []struct {
+		name string
+		wait time.Duration
+	}{
+		{"RegisterTimeout", t.RegisterTimeout}, {"HeartbeatTimeout", t.HeartbeatTimeout}, {"HeartbeatGap", t.HeartbeatGap},
+		{"SeekMin", t.SeekMin}, {"SeekMax", t.SeekMax}, {"SlowRetry", t.SlowRetry}, {"AskTimeout", t.AskTimeout},
+		{"ReportMin", t.ReportMin}, {"ReportMax", t.ReportMax}, {"SpecPatience", t.SpecPatience}, {"CloseTimeout", t.CloseTimeout},
+	}
+	for _, w := range waits {
+		if w.wait < time.Millisecond {
+			return fmt.Errorf("timing: %s is %v: must be at least 1ms", w.name, w.wait)
+		}
+	}
+	switch {
+	case t.SeekMax < t.SeekMin:
+		return errors.New("timing: SeekMax is below SeekMin")
+	case t.ReportMax < t.ReportMin:
+		return errors.New("timing: ReportMax is below ReportMin")
+	case t.CloseGrace < 0 || t.CloseGrace >= t.CloseTimeout:
+		return fmt.Errorf("timing: CloseGrace is %v: must not be negative and must be below CloseTimeout, %v", t.CloseGrace, t.CloseTimeout)
+	}
+	return nil
+}
+
+// maxJobsPerSlot bounds the jobs that a node holds, ended ones that nobody has
+// acknowledged included.
+const maxJobsPerSlot = 10
+
+func (c *Config) maxJobs() int { return maxJobsPerSlot * int(min(c.Resources.UserSlots, 1<<30)) }

@@ -1,0 +1,22 @@
+// Package agent is the process that speaks for a node: it takes jobs from the
+// leader, runs them, and tells how they ended.
+//
+// The agent actor finds the leader among the replicas that it knows, sends
+// heartbeats, keeps the node's lease, and refuses orders of leaders of the past.
+// Each job has an actor of its own, which asks the operation's controller what to
+// run, has it run, and repeats the result until it is acknowledged.
+//
+// The deciding halves are session.go (whom to ask, and when), lease.go,
+// fence.go with intake.go and ledger.go (which orders to follow), job.go with
+// result.go and courier.go (what a job's actor does next). None of them has a
+// clock, a goroutine or a lock; time, chance and answers come as data.
+//
+// What is promised:
+//   - A job is started at most once, however often the order arrives, and never
+//     by an order of a former leader: the highest token seen is on disk before an
+//     order that carries it is followed.
+//   - When the leader has not been heard for the length of a lease, all jobs are
+//     ended at once; job proxies hold the same lease, should the agent be frozen.
+//   - The result of a job is told until the job's controller has counted it, or
+//     nobody wants it; only then is its workspace removed.
+package agent

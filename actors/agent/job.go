@@ -1,0 +1,333 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/actors/agent/runner"
+	"weir/messages/actorpb"
+	"weir/messages/statepb"
+	"weir/scheduling/lifecycle"
+)
+
+// Phase is where a job stands on its node.
+type Phase uint8
+
+// The phases, in their order.
+const (
+	// Waiting: the job's spec is not known yet.
+	Waiting Phase = iota
+	// Starting: the spec is known, its processes are being started.
+	Starting
+	// Running: it has processes.
+	Running
+	// Ended: it has none any more, or never had; its result is to be told.
+	Ended
+	// Acknowledged: nobody waits for its result.
+	Acknowledged
+	// Forgotten: nothing of it is left.
+	Forgotten
+)
+
+// Duty is what the actor of a job has to do next.
+type Duty uint8
+
+// The duties. Each is reported back before the next is due.
+const (
+	// Rest: nothing, but wait.
+	Rest Duty = iota
+	// AskSpec: ask the controller what the job runs.
+	AskSpec
+	// StartRun: start its processes.
+	StartRun
+	// StopRun: tell its processes to end.
+	StopRun
+	// ReadTail: read the end of what it wrote to stderr.
+	ReadTail
+	// Report: tell the controller the result.
+	Report
+	// Release: remove what the job left.
+	Release
+	// Leave: the job is over.
+	Leave
+)
+
+// Order is an order to end a job.
+type Order struct {
+	Reason  lifecycle.AbortReason
+	Message string
+	// Deadline is when the job's processes are killed.
+	Deadline time.Time
+}
+
+// NewOrder reads an order that came at now. A reason that is not known counts as
+// "other".
+func NewOrder(now time.Time, m *actorpb.AbortJob) Order {
+	reason, err := lifecycle.ParseAbortReason(m.GetReason())
+	if err != nil || reason == lifecycle.NotAborted {
+		reason = lifecycle.AbortOther
+	}
+	grace := time.Duration(max(0, m.GetGraceMillis())) * time.Millisecond
+	return Order{Reason: reason, Message: m.GetMessage(), Deadline: now.Add(min(grace, maxGrace))}
+}
+
+// maxGrace is the most that a job proxy takes.
+const maxGrace = 24 * time.Hour
+
+// Job is the life of one job on its node: what has happened, and what is due.
+type Job struct {
+	start    *actorpb.StartJob
+	received time.Time
+	phase    Phase
+	underway Duty
+	spec     *actorpb.JobSpec
+	// order is to end the job; told: its processes have been told.
+	order *Order
+	told  bool
+	// ran: there is something to release.
+	ran      bool
+	began    time.Time
+	pid      int
+	memory   int64
+	cpu      int64
+	finished *statepb.FinishedJob
+	tail     []byte
+	tailRead bool
+}
+
+// NewJob returns a job whose order to start came at now.
+func NewJob(now time.Time, start *actorpb.StartJob) *Job {
+	return &Job{start: start, received: now}
+}
+
+// NewLostJob returns a job that must not run: the node had it and has forgotten
+// it, and the leader still counts it.
+func NewLostJob(now time.Time, start *actorpb.StartJob) *Job {
+	j := NewJob(now, start)
+	j.end(unstarted(start, now, lifecycle.AbortDisappearedFromNode, "the node has had this job and forgotten it"))
+	return j
+}
+
+// Next returns what is to be done now. Rest while something is underway.
+func (j *Job) Next() Duty {
+	if j.underway == Rest {
+		j.underway = j.due()
+		return j.underway
+	}
+	return Rest
+}
+
+func (j *Job) due() Duty {
+	switch j.phase {
+	case Waiting:
+		return AskSpec
+	case Starting:
+		return StartRun
+	case Running:
+		if j.order != nil && !j.told {
+			return StopRun
+		}
+		return Rest
+	case Ended:
+		if !j.tailRead && j.ran && j.finished.GetState() == lifecycle.JobFailed.String() {
+			return ReadTail
+		}
+		return Report
+	case Acknowledged:
+		if j.ran {
+			return Release
+		}
+		return Leave
+	default:
+		return Leave
+	}
+}
+
+// Retry says that a duty has to be done again.
+func (j *Job) Retry(duty Duty) {
+	if j.underway == duty {
+		j.underway = Rest
+	}
+}
+
+// Underway reports whether a duty is being done.
+func (j *Job) Underway(duty Duty) bool { return j.underway == duty }
+
+// Stop takes an order to end the job. The first reason counts, and the earliest
+// deadline.
+func (j *Job) Stop(now time.Time, order Order) {
+	if j.phase >= Ended || j.order != nil && !order.Deadline.Before(j.order.Deadline) {
+		return
+	}
+	if j.order != nil {
+		order.Reason, order.Message = j.order.Reason, j.order.Message
+	}
+	j.order, j.told = &order, false
+	if j.underway == StopRun {
+		j.underway = Rest
+	}
+	if j.phase == Waiting {
+		j.end(unstarted(j.start, now, order.Reason, order.Message))
+	}
+}
+
+// Order returns the order to end the job, with what is left of its grace.
+func (j *Job) Order(now time.Time) (reason string, grace time.Duration) {
+	return j.order.Reason.String(), max(0, j.order.Deadline.Sub(now))
+}
+
+// Stopped says that the job's processes have been told to end.
+func (j *Job) Stopped() {
+	if j.underway == StopRun {
+		j.underway, j.told = Rest, true
+	}
+}
+
+// Answered takes the controller's answer to AskSpec.
+func (j *Job) Answered(now time.Time, reply proto.Message) {
+	if j.underway != AskSpec {
+		return
+	}
+	spec, ok := reply.(*actorpb.JobSpec)
+	switch {
+	case !ok:
+		j.NoSpec(now, fmt.Sprintf("the controller says: %s", describe(reply)))
+	case spec.GetJobId() != j.start.GetJobId():
+		j.NoSpec(now, fmt.Sprintf("the controller answered with job %q", spec.GetJobId()))
+	default:
+		j.spec = spec
+		j.phase, j.underway = Starting, Rest
+	}
+}
+
+func describe(reply proto.Message) string {
+	if refused, ok := reply.(*actorpb.Refused); ok {
+		return refused.GetCode() + ": " + refused.GetReason()
+	}
+	return fmt.Sprintf("%T", reply)
+}
+
+// NoSpec says that the job's spec cannot be had.
+func (j *Job) NoSpec(now time.Time, why string) {
+	if j.phase == Waiting {
+		j.end(unstarted(j.start, now, lifecycle.AbortGetSpecFailed, why))
+	}
+}
+
+// Spec returns what to start, under a lease that has so long to run.
+func (j *Job) Spec(lease time.Duration, maxPids int) runner.JobSpec {
+	return runner.JobSpec{
+		ID:          j.start.GetJobId(),
+		Argv:        j.spec.GetArgv(),
+		Shell:       j.spec.GetShell(),
+		Environment: j.spec.GetEnvironment(),
+		CPULimit:    float64(j.spec.GetCpuLimitHundredths()) / 100,
+		MemoryLimit: j.spec.GetMemoryLimit(),
+		PidsLimit:   maxPids,
+		TimeLimit:   j.timeLimit(),
+		Lease:       lease,
+	}
+}
+
+func (j *Job) timeLimit() time.Duration {
+	return time.Duration(j.spec.GetJobTimeLimitMillis()) * time.Millisecond
+}
+
+// Started says how StartRun went. An error of the system is the node's fault, so
+// that the job may run elsewhere; any other is the job's.
+func (j *Job) Started(now time.Time, err error) {
+	var system unix.Errno
+	j.underway = Rest
+	switch {
+	case err == nil:
+		j.phase, j.ran = Running, true
+	case errors.Is(err, runner.ErrClosed), errors.Is(err, ErrNoLease):
+		j.end(unstarted(j.start, now, lifecycle.AbortNodeOffline, err.Error()))
+	case errors.Is(err, runner.ErrJobExists), errors.As(err, &system):
+		j.end(unstarted(j.start, now, lifecycle.AbortJobProxyFailed, err.Error()))
+	default:
+		j.end(unstartable(j.start, now, err.Error()))
+	}
+}
+
+// Saw takes what the job's proxy tells.
+func (j *Job) Saw(event runner.Event) {
+	switch e := event.(type) {
+	case runner.Started:
+		j.pid, j.began = e.Pid, e.Time
+	case runner.Sample:
+		j.memory, j.cpu = e.Memory, e.Statistics.CPUUserMicros+e.Statistics.CPUSystemMicros
+	case runner.Exited:
+		prepare := time.Duration(0)
+		if !j.began.IsZero() {
+			prepare = max(0, j.began.Sub(j.received))
+		}
+		finished := ended(j.start, e.Result, j.timeLimit(), prepare)
+		if j.order != nil && finished.GetState() == lifecycle.JobAborted.String() && finished.GetError() == nil && j.order.Message != "" {
+			finished.Error = &statepb.Error{Message: j.order.Message}
+		}
+		j.end(finished)
+	}
+}
+
+// end keeps a result.
+func (j *Job) end(finished *statepb.FinishedJob) {
+	j.finished = finished
+	j.phase, j.underway = Ended, Rest
+}
+
+// Tail takes the end of stderr.
+func (j *Job) Tail(tail []byte) {
+	j.tail, j.tailRead = tail, true
+	j.Retry(ReadTail)
+}
+
+// Acknowledge says that nobody waits for the result any more, or wants the job
+// at all.
+func (j *Job) Acknowledge() {
+	j.phase, j.underway = Acknowledged, Rest
+}
+
+// Released says that nothing of the job is left.
+func (j *Job) Released() {
+	j.phase, j.underway = Forgotten, Rest
+}
+
+// Result is the job's end; nil before it.
+func (j *Job) Result() *statepb.FinishedJob { return j.finished }
+
+// Phase returns where the job stands.
+func (j *Job) Phase() Phase { return j.phase }
+
+// Held returns what heartbeats say about the job.
+func (j *Job) Held() *actorpb.HeldJob {
+	held := &actorpb.HeldJob{
+		JobId: j.start.GetJobId(), OperationId: j.start.GetOperationId(), Phase: j.word(),
+		Memory: j.memory, CpuMicros: j.cpu, Pid: int64(j.pid),
+	}
+	if !j.began.IsZero() {
+		held.StartTime = timestamppb.New(j.began)
+	}
+	if j.phase >= Ended {
+		held.Memory = 0
+	}
+	return held
+}
+
+func (j *Job) word() string {
+	switch {
+	case j.phase >= Ended:
+		return "ended"
+	case j.order != nil:
+		return lifecycle.JobAborting.String()
+	case j.phase == Running:
+		return lifecycle.JobRunning.String()
+	default:
+		return lifecycle.JobWaiting.String()
+	}
+}

@@ -1,0 +1,315 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+
+	"weir/actors/agent/runner"
+	"weir/messages/actorpb"
+)
+
+const (
+	// tailBytes is how much of stderr goes with a failure.
+	tailBytes = 4 << 10
+	// pressPause is the pause before a proxy that could not be told something is
+	// told again.
+	pressPause = time.Second
+	// releasePause is the pause before leftovers that could not be removed are
+	// tried again: it takes people to help.
+	releasePause = 10 * time.Second
+)
+
+// jobEnvironment is what the actor of a job works with.
+type jobEnvironment struct {
+	cfg       Config
+	processes Processes
+	replicas  Replicas
+	shared    *shared
+	// life ends with the agent.
+	life  context.Context
+	agent *actor.PID
+}
+
+// jobRecord is what a job's actor knows. It outlives a panic.
+type jobRecord struct {
+	job     *Job
+	courier *Courier
+	run     Run
+	// asks numbers questions to controllers.
+	asks uint64
+	// overdue and again are set for the spec's patience and for retries.
+	overdue, again *time.Timer
+	begun          bool
+	shown          *actorpb.HeldJob
+}
+
+// jobActor brings one job through its life.
+type jobActor struct {
+	jobEnvironment
+	*jobRecord
+}
+
+type (
+	// heard brings a controller's answer.
+	heard struct {
+		ask   uint64
+		find  bool
+		reply proto.Message
+		err   error
+	}
+	// began brings the outcome of starting processes.
+	began struct {
+		run Run
+		err error
+	}
+	// told brings the outcome of telling them to end.
+	told struct{ err error }
+	// tail brings the end of stderr.
+	tail struct{ data []byte }
+	// released brings the outcome of removing leftovers.
+	released struct{ err error }
+	// retry lets a duty be done again.
+	retry struct{ duty Duty }
+	// overdue tells that the spec has been waited for long enough.
+	overdue struct{}
+)
+
+// Receive implements actor.Actor.
+func (a *jobActor) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		a.start(ctx)
+	case order:
+		a.job.Stop(time.Now(), m.Order)
+		a.act(ctx)
+	case heard:
+		a.heard(ctx, m)
+	case began:
+		a.began(ctx, m)
+	case runner.Started, runner.Sample, runner.Exited:
+		a.job.Saw(m.(runner.Event))
+		a.act(ctx)
+	case told:
+		a.told(ctx, m)
+	case tail:
+		a.job.Tail(m.data)
+		a.act(ctx)
+	case released:
+		a.released(ctx, m)
+	case retry:
+		a.job.Retry(m.duty)
+		a.act(ctx)
+	case overdue:
+		a.job.NoSpec(time.Now(), fmt.Sprintf("no controller answered within %v", a.cfg.Timing.SpecPatience))
+		a.act(ctx)
+	case *actor.Stopping, *actor.Restarting:
+		stopTimers(a.overdue, a.again)
+	case actor.SystemMessage, actor.AutoReceiveMessage:
+		// The rest of the life cycle needs no work here.
+	default:
+		a.cfg.Logger.Warn("unexpected message", "type", fmt.Sprintf("%T", m))
+	}
+}
+
+// start begins the job's life, or goes on with it after a panic: whatever was
+// being done is done again, but for starting processes, whose outcome will come.
+func (a *jobActor) start(ctx actor.Context) {
+	if a.begun {
+		for _, duty := range []Duty{AskSpec, StopRun, ReadTail, Report, Release, Leave} {
+			a.job.Retry(duty)
+		}
+	}
+	a.begun = true
+	if a.job.Phase() == Waiting {
+		a.overdue = after(ctx, a.overdue, a.cfg.Timing.SpecPatience, overdue{})
+	}
+	a.act(ctx)
+}
+
+// act does what is due and tells the agent how the job stands.
+func (a *jobActor) act(ctx actor.Context) {
+	switch a.job.Next() {
+	case Rest:
+	case AskSpec:
+		a.ask(ctx, &actorpb.JobSpecRequest{
+			Node: a.cfg.Node, OperationId: a.job.start.GetOperationId(), JobId: a.job.start.GetJobId(),
+			GrantIndex: a.job.start.GetToken().GetIndex(),
+		})
+	case StartRun:
+		a.courier.Reset()
+		a.startRun(ctx)
+	case StopRun:
+		reason, grace := a.job.Order(time.Now())
+		a.aside(ctx, func() any { return told{a.run.Stop(reason, grace)} })
+	case ReadTail:
+		a.aside(ctx, func() any { return tail{a.readTail()} })
+	case Report:
+		a.report(ctx)
+	case Release:
+		a.aside(ctx, func() any { return released{a.run.Release()} })
+	case Leave:
+		ctx.Send(a.agent, forgotten{a.job.start.GetJobId()})
+		ctx.Stop(ctx.Self())
+		return
+	}
+	a.show(ctx)
+}
+
+// show tells the agent what heartbeats are to say, if that is new.
+func (a *jobActor) show(ctx actor.Context) {
+	held := a.job.Held()
+	if !proto.Equal(held, a.shown) {
+		a.shown = held
+		ctx.Send(a.agent, changed{held})
+	}
+}
+
+// aside does what blocks, and sends the outcome back.
+func (a *jobActor) aside(ctx actor.Context, work func() any) {
+	self, root := ctx.Self(), ctx.ActorSystem().Root
+	go func() { root.Send(self, work()) }()
+}
+
+// ask brings a question to the operation's controller, or asks for the way.
+func (a *jobActor) ask(ctx actor.Context, question proto.Message) {
+	to, find := a.courier.Next(*a.shared.replicas.Load())
+	if find {
+		question = &actorpb.FindController{OperationId: a.job.start.GetOperationId(), GrantIndex: a.job.start.GetToken().GetIndex()}
+	}
+	a.asks++
+	self, root, number := ctx.Self(), ctx.ActorSystem().Root, a.asks
+	a.replicas.Ask(to, question, a.cfg.Timing.AskTimeout, func(reply proto.Message, err error) {
+		root.Send(self, heard{number, find, reply, err})
+	})
+}
+
+func (a *jobActor) report(ctx actor.Context) {
+	a.ask(ctx, &actorpb.JobEnded{
+		Node: a.cfg.Node, Incarnation: a.cfg.Incarnation, OperationId: a.job.start.GetOperationId(),
+		GrantIndex: a.job.start.GetToken().GetIndex(), Job: a.job.Result(), StderrTail: a.job.tail,
+	})
+}
+
+// heard takes a controller's answer. The job may have gone on meanwhile: an order
+// to end it does not wait for its spec.
+func (a *jobActor) heard(ctx actor.Context, m heard) {
+	duty := AskSpec
+	if a.job.Underway(Report) {
+		duty = Report
+	}
+	if m.ask != a.asks || !a.job.Underway(duty) {
+		return
+	}
+	verdict, pause, cause := a.courier.Heard(m.find, m.reply, m.err)
+	switch verdict {
+	case Nobody:
+		a.cfg.Logger.Info("nobody wants the job any more", "job", a.job.start.GetJobId(), "operation", a.job.start.GetOperationId())
+		a.job.Acknowledge()
+	case Answered:
+		if duty == AskSpec {
+			a.job.Answered(time.Now(), m.reply)
+			break
+		}
+		a.acknowledged(ctx, m.reply)
+	default:
+		a.cfg.Logger.Debug("controller asked again", "job", a.job.start.GetJobId(), "pause", pause, "cause", cause)
+		a.again = after(ctx, a.again, pause, retry{duty})
+	}
+	a.act(ctx)
+}
+
+// acknowledged takes the answer to a result.
+func (a *jobActor) acknowledged(ctx actor.Context, reply proto.Message) {
+	ack, ok := reply.(*actorpb.JobEndedAck)
+	if !ok || ack.GetJobId() != a.job.start.GetJobId() {
+		a.cfg.Logger.Debug("result not acknowledged", "job", a.job.start.GetJobId(), "answer", describe(reply))
+		a.again = after(ctx, a.again, a.courier.Lost(), retry{Report})
+		return
+	}
+	if ack.GetRefusal() != "" {
+		a.cfg.Logger.Warn("result of a job not counted", "job", ack.GetJobId(), "refusal", ack.GetRefusal(), "state", a.job.Result().GetState())
+	}
+	a.job.Acknowledge()
+}
+
+// startRun starts the job's processes under what is left of the lease.
+func (a *jobActor) startRun(ctx actor.Context) {
+	stopTimers(a.overdue)
+	left := time.Until(*a.shared.until.Load())
+	if left <= 0 {
+		a.began(ctx, began{err: ErrNoLease})
+		return
+	}
+	spec := a.job.Spec(left, a.cfg.MaxPids)
+	self, root := ctx.Self(), ctx.ActorSystem().Root
+	go func() {
+		run, err := a.processes.Start(a.life, spec)
+		root.Send(self, began{run, err})
+		if err != nil {
+			return
+		}
+		for event := range run.Events() {
+			root.Send(self, event)
+		}
+	}()
+}
+
+func (a *jobActor) began(ctx actor.Context, m began) {
+	a.run = m.run
+	a.job.Started(time.Now(), m.err)
+	if m.err != nil {
+		a.cfg.Logger.Warn("job not started", "job", a.job.start.GetJobId(), "error", m.err)
+	}
+	a.act(ctx)
+}
+
+func (a *jobActor) told(ctx actor.Context, m told) {
+	if m.err == nil {
+		a.job.Stopped()
+		a.act(ctx)
+		return
+	}
+	a.cfg.Logger.Warn("job could not be told to end; it is told again", "job", a.job.start.GetJobId(), "error", m.err)
+	a.again = after(ctx, a.again, pressPause, retry{StopRun})
+}
+
+func (a *jobActor) released(ctx actor.Context, m released) {
+	if m.err == nil {
+		a.job.Released()
+		a.act(ctx)
+		return
+	}
+	a.cfg.Logger.Error("leftovers of a job could not be removed; trying again", "job", a.job.start.GetJobId(), "error", m.err)
+	a.again = after(ctx, a.again, releasePause, retry{Release})
+}
+
+// readTail returns the end of stderr, in as many parts as it is kept in.
+func (a *jobActor) readTail() []byte {
+	var data []byte
+	offset := int64(-tailBytes)
+	for len(data) < tailBytes {
+		part, err := a.processes.ReadOutput(a.job.start.GetJobId(), "stderr", offset, tailBytes)
+		if err != nil {
+			a.cfg.Logger.Warn("end of stderr not read", "job", a.job.start.GetJobId(), "error", err)
+			return data
+		}
+		data = append(data, part.Data...)
+		if len(part.Data) == 0 || part.Next >= part.Total {
+			break
+		}
+		offset = part.Next
+	}
+	return data[max(0, len(data)-tailBytes):]
+}
+
+func stopTimers(timers ...*time.Timer) {
+	for _, timer := range timers {
+		if timer != nil {
+			timer.Stop()
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package agent
+
+import (
+	"fmt"
+
+	"weir/messages/actorpb"
+)
+
+// maxHad is how many jobs a node remembers that it has had. A plan that overtakes
+// nothing is at most seconds old; a node ends some jobs a second.
+const maxHad = 10_000
+
+// Ledger is which jobs a life of the agent has and has had. An order to start is
+// followed once.
+type Ledger struct {
+	incarnation uint64
+	limit       int
+	held        map[string]bool
+	// had is a ring of the jobs that were forgotten last.
+	had     map[string]bool
+	hadRing []string
+	hadNext int
+}
+
+// Orders is what a plan asks of a node, less what it has done already.
+type Orders struct {
+	// Start are jobs to start; they are held from now on.
+	Start []*actorpb.StartJob
+	// Gone are jobs that were had and forgotten and that the leader still counts.
+	// They must not run again; they are held until their end is acknowledged.
+	Gone []*actorpb.StartJob
+	// Abort are orders to end jobs that are held.
+	Abort []*actorpb.AbortJob
+	// Refused tells why jobs were not started.
+	Refused []string
+}
+
+// NewLedger returns the empty ledger of a life of the agent, which holds at most
+// limit jobs.
+func NewLedger(incarnation uint64, limit int) *Ledger {
+	return &Ledger{incarnation: incarnation, limit: limit, held: map[string]bool{}, had: map[string]bool{}}
+}
+
+// Sort returns what a plan asks for. closed, if not empty, says why no job may be
+// started now.
+func (l *Ledger) Sort(plan *actorpb.NodePlan, closed string) Orders {
+	var orders Orders
+	refuse := func(job *actorpb.StartJob, format string, args ...any) {
+		orders.Refused = append(orders.Refused, "start job "+job.GetJobId()+": "+fmt.Sprintf(format, args...))
+	}
+	for _, start := range plan.GetStart() {
+		id := start.GetJobId()
+		switch {
+		case l.held[id]:
+			continue
+		case start.GetNodeIncarnation() != l.incarnation:
+			refuse(start, "granted to incarnation %x of this node, this is %x", start.GetNodeIncarnation(), l.incarnation)
+			continue
+		case closed != "":
+			refuse(start, "%s", closed)
+			continue
+		case len(l.held) >= l.limit:
+			refuse(start, "the node has %d jobs, ten times its user_slots", len(l.held))
+			continue
+		}
+		l.held[id] = true
+		if l.had[id] {
+			orders.Gone = append(orders.Gone, start)
+		} else {
+			orders.Start = append(orders.Start, start)
+		}
+	}
+	for _, abort := range plan.GetAbort() {
+		if l.held[abort.GetJobId()] {
+			orders.Abort = append(orders.Abort, abort)
+		}
+	}
+	return orders
+}
+
+// Forget says that a job is not held any more: nobody waits for its result.
+func (l *Ledger) Forget(job string) {
+	if !l.held[job] {
+		return
+	}
+	delete(l.held, job)
+	if l.had[job] {
+		return
+	}
+	l.had[job] = true
+	if len(l.hadRing) < maxHad {
+		l.hadRing = append(l.hadRing, job)
+		return
+	}
+	delete(l.had, l.hadRing[l.hadNext])
+	l.hadRing[l.hadNext] = job
+	l.hadNext = (l.hadNext + 1) % maxHad
+}

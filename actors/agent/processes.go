@@ -1,0 +1,81 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"weir/actors/agent/runner"
+	"weir/scheduling/resource"
+)
+
+// ErrNoLease is returned for a job that cannot start because the node's lease
+// has run out.
+var ErrNoLease = errors.New("the node's lease has run out")
+
+// Processes runs jobs. Its methods block and may be called by several goroutines.
+type Processes interface {
+	// Start starts a job's processes. An error means that there are none.
+	Start(ctx context.Context, spec runner.JobSpec) (Run, error)
+	// RenewAll lets all jobs live so much longer.
+	RenewAll(lease time.Duration)
+	// ReadOutput returns a part of "stdout" or "stderr" of a job.
+	ReadOutput(job, stream string, offset, limit int64) (runner.OutputPart, error)
+}
+
+// Run is a job with processes.
+type Run interface {
+	// Events tells what happens to the job; it is closed after runner.Exited.
+	Events() <-chan runner.Event
+	// Stop ends the job's processes after grace.
+	Stop(reason string, grace time.Duration) error
+	// Release removes what the job left, but its output.
+	Release() error
+}
+
+// FromRunner returns the processes of a runner.
+func FromRunner(r *runner.Runner) Processes { return processes{r} }
+
+type processes struct{ *runner.Runner }
+
+// Start implements Processes.
+func (p processes) Start(ctx context.Context, spec runner.JobSpec) (Run, error) {
+	job, err := p.Runner.Start(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	return job, nil
+}
+
+// OpenRunner opens the runner of an agent's jobs in its state folder, and ends
+// what an earlier life of the agent has left. proxy is the weir-jobproxy program.
+// caveat says what this machine cannot promise; it belongs into Config.Caveat.
+func OpenRunner(cfg Config, proxy string) (r *runner.Runner, caveat string, err error) {
+	c := runner.DefaultConfig()
+	c.Root = filepath.Join(cfg.StateDir, "jobs")
+	c.ProxyPath = proxy
+	c.NodeName = cfg.Node
+	c.Cgroups = runner.DetectCgroups("/", cfg.Node)
+	c.Output = runner.OutputLimits{Stdout: cfg.MaxOutput, Stderr: cfg.MaxOutput}
+	c.Logger = cfg.Logger
+	r, err = runner.Open(c)
+	return r, c.Cgroups.Shortfall(), err
+}
+
+// MeasureResources returns what this machine has for jobs: its cores, nine tenths
+// of its memory, for the system and the agent need some, and four user slots a
+// core, so that jobs of a quarter of a core fill it.
+func MeasureResources() (resource.Amounts, error) {
+	machine, err := runner.Machine("/")
+	if err != nil {
+		return resource.Amounts{}, fmt.Errorf("measure resources: %w", err)
+	}
+	return resource.Amounts{
+		UserSlots: int64(4 * max(1, runtime.NumCPU())),
+		CPU:       resource.Cores(machine.CPU),
+		Memory:    machine.Memory / 10 * 9,
+	}, nil
+}

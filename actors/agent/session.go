@@ -1,0 +1,271 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"weir/messages/actorpb"
+)
+
+// Ask is a question to a replica.
+type Ask struct {
+	// Number tells which question an answer belongs to.
+	Number uint64
+	To     Replica
+	// Register: a registration. Otherwise a heartbeat, with Sequence and Term.
+	Register bool
+	Sequence uint64
+	Term     uint64
+	Timeout  time.Duration
+}
+
+// Outcome is what an answer means to the agent.
+type Outcome struct {
+	// Lease is not 0 when the leader has taken the agent's word: the lease runs
+	// for so long, from Sent.
+	Lease time.Duration
+	Sent  time.Time
+	// Registered: a session has begun.
+	Registered bool
+	// Learned: the roster has changed.
+	Learned bool
+	// Trouble is for the log, nil: none. Severe: people have to mend it.
+	Trouble error
+	Severe  bool
+}
+
+// Session finds the leader and keeps in touch with it. At most one question is
+// open at a time.
+type Session struct {
+	timing Timing
+	roster *Roster
+	fence  *Fence
+
+	// leader has registered the agent; its ID is empty when none has.
+	leader   Replica
+	term     uint64
+	sequence uint64
+	period   time.Duration
+	lease    time.Duration
+	// urgent: there is news for the leader.
+	urgent bool
+
+	// open is the question without an answer; asked is when the last was sent.
+	open  *Ask
+	asked time.Time
+	asks  uint64
+	// notBefore is when the next question may be sent.
+	notBefore time.Time
+
+	// While seeking: hint is whom to ask next, turn the next in the roster
+	// otherwise. tries counts questions since the last pause.
+	hint  string
+	turn  int
+	tries int
+	pause backoff
+}
+
+// NewSession returns a session that seeks a leader. chance returns numbers in
+// [0, 1) and spreads the pauses of many agents.
+func NewSession(timing Timing, roster *Roster, fence *Fence, chance func() float64) *Session {
+	return &Session{
+		timing: timing, roster: roster, fence: fence,
+		pause: backoff{min: timing.SeekMin, max: timing.SeekMax, chance: chance},
+		turn:  int(chance() * float64(len(roster.All()))),
+	}
+}
+
+// Urge says that there is news for the leader, which should not wait for the
+// next period.
+func (s *Session) Urge() { s.urgent = true }
+
+// Registered reports whether a leader has registered the agent.
+func (s *Session) Registered() bool { return s.leader.ID != "" }
+
+// Next returns the question to send now; nil: none before wake, or, when wake is
+// zero, before an answer has come.
+func (s *Session) Next(now time.Time) (ask *Ask, wake time.Time) {
+	if s.open != nil {
+		return nil, time.Time{}
+	}
+	if due := s.due(); now.Before(due) {
+		return nil, due
+	}
+	s.asks++
+	s.asked = now
+	s.urgent = false
+	if s.Registered() {
+		s.sequence++
+		s.open = &Ask{Number: s.asks, To: s.leader, Sequence: s.sequence, Term: s.term, Timeout: s.timing.HeartbeatTimeout}
+	} else {
+		s.open = &Ask{Number: s.asks, To: s.candidate(), Register: true, Timeout: s.timing.RegisterTimeout}
+	}
+	return s.open, time.Time{}
+}
+
+func (s *Session) due() time.Time {
+	due := s.notBefore
+	if !s.Registered() {
+		return due
+	}
+	next := s.asked.Add(s.period)
+	if s.urgent {
+		next = s.asked.Add(min(s.timing.HeartbeatGap, s.period))
+	}
+	if due.Before(next) {
+		due = next
+	}
+	return due
+}
+
+// candidate returns whom to ask for a registration.
+func (s *Session) candidate() Replica {
+	s.tries++
+	hinted := s.roster.Find(s.hint)
+	s.hint = ""
+	if hinted.Address != "" {
+		return hinted
+	}
+	all := s.roster.All()
+	replica := all[s.turn%len(all)]
+	s.turn = (s.turn + 1) % len(all)
+	return replica
+}
+
+// Answer takes the answer to a question, or why there is none. Answers to
+// anything but the open question are ignored.
+func (s *Session) Answer(now time.Time, number uint64, reply proto.Message, err error) Outcome {
+	if s.open == nil || s.open.Number != number {
+		return Outcome{}
+	}
+	ask := s.open
+	s.open = nil
+	switch m := reply.(type) {
+	case *actorpb.AgentRegistered:
+		if ask.Register {
+			return s.registered(now, ask, m)
+		}
+	case *actorpb.HeartbeatAck:
+		if !ask.Register {
+			return s.acknowledged(now, ask, m)
+		}
+	case *actorpb.Redirect:
+		return s.redirected(now, ask, m)
+	case *actorpb.Refused:
+		return s.refused(now, ask, m)
+	}
+	if err == nil {
+		err = fmt.Errorf("unexpected answer %T", reply)
+	}
+	return s.seek(now, s.trouble(ask, err))
+}
+
+func (s *Session) registered(now time.Time, ask *Ask, m *actorpb.AgentRegistered) Outcome {
+	lease := time.Duration(m.GetLeaseMillis()) * time.Millisecond
+	period := time.Duration(m.GetHeartbeatMillis()) * time.Millisecond
+	if period <= 0 || lease <= period {
+		return s.seek(now, s.trouble(ask, fmt.Errorf("heartbeat period %v and lease %v do not fit", period, lease)))
+	}
+	if err := s.fence.Term(m.GetTerm()); err != nil {
+		return s.seek(now, s.trouble(ask, err))
+	}
+	s.leader, s.term, s.sequence, s.period, s.lease = ask.To, m.GetTerm(), 0, period, lease
+	s.tries, s.hint = 0, ""
+	s.pause.reset()
+	return Outcome{Lease: lease, Sent: s.asked, Registered: true, Learned: s.roster.Learn(m.GetReplicas())}
+}
+
+func (s *Session) acknowledged(now time.Time, ask *Ask, m *actorpb.HeartbeatAck) Outcome {
+	switch {
+	case m.GetSequence() != ask.Sequence:
+		return s.seek(now, s.trouble(ask, fmt.Errorf("heartbeat %d was acknowledged, not %d", m.GetSequence(), ask.Sequence)))
+	case m.GetTerm() != s.term:
+		return s.seek(now, s.trouble(ask, fmt.Errorf("acknowledged in term %d, registered in %d", m.GetTerm(), s.term)))
+	}
+	// Another leader may have been heard since, by its plan.
+	if err := s.fence.Term(s.term); err != nil {
+		return s.seek(now, s.trouble(ask, err))
+	}
+	return Outcome{Lease: s.lease, Sent: s.asked, Learned: s.roster.Learn(m.GetReplicas())}
+}
+
+// redirected follows a replica's word about who leads.
+func (s *Session) redirected(now time.Time, ask *Ask, m *actorpb.Redirect) Outcome {
+	learned := s.roster.Learn(m.GetReplicas())
+	leader := m.GetLeader()
+	if leader.GetId() == "" || leader.GetId() == ask.To.ID {
+		outcome := s.seek(now, s.trouble(ask, errors.New("does not lead and knows no leader")))
+		outcome.Learned = learned
+		return outcome
+	}
+	if leader.GetAddress() != "" && s.roster.Find(leader.GetId()).Address != leader.GetAddress() {
+		known := []*actorpb.Replica{leader}
+		for _, r := range s.roster.All() {
+			known = append(known, &actorpb.Replica{Id: r.ID, Address: r.Address})
+		}
+		learned = s.roster.Learn(known) || learned
+	}
+	outcome := s.seek(now, nil)
+	s.hint = leader.GetId()
+	outcome.Learned = learned
+	return outcome
+}
+
+func (s *Session) refused(now time.Time, ask *Ask, m *actorpb.Refused) Outcome {
+	retry := time.Duration(m.GetRetryMillis()) * time.Millisecond
+	err := fmt.Errorf("%s: %s", m.GetCode(), m.GetReason())
+	switch m.GetCode() {
+	case "not_registered", "stale":
+		outcome := s.seek(now, s.trouble(ask, err))
+		s.hint = ask.To.ID
+		return outcome
+	case "overloaded", "unavailable":
+		if !ask.Register {
+			s.notBefore, s.urgent = now.Add(max(retry, s.timing.SeekMin)), true
+			return Outcome{Trouble: s.trouble(ask, err)}
+		}
+		outcome := s.seek(now, s.trouble(ask, err))
+		if retry > 0 {
+			// It leads, and says when.
+			s.hint, s.notBefore = ask.To.ID, now.Add(min(retry, s.timing.SlowRetry))
+		}
+		return outcome
+	case "name_in_use":
+		outcome := s.seek(now, s.trouble(ask, err))
+		s.hint, s.notBefore, outcome.Severe = ask.To.ID, now.Add(max(retry, s.timing.SeekMax)), true
+		return outcome
+	case "wrong_identity", "bad_request":
+		outcome := s.seek(now, s.trouble(ask, err))
+		s.notBefore, outcome.Severe = now.Add(max(retry, s.timing.SlowRetry)), true
+		return outcome
+	default:
+		return s.seek(now, s.trouble(ask, err))
+	}
+}
+
+// seek gives the leader up, if there is one, and lets the next question go to
+// another replica: at once, or after a pause when each has been asked.
+func (s *Session) seek(now time.Time, trouble error) Outcome {
+	if s.Registered() {
+		s.turn = s.roster.index(s.leader.ID) + 1
+		s.leader = Replica{}
+		s.tries = 0
+	}
+	s.hint = ""
+	s.notBefore = now
+	if s.tries >= len(s.roster.All()) {
+		s.tries = 0
+		s.notBefore = now.Add(s.pause.pause())
+	}
+	return Outcome{Trouble: trouble}
+}
+
+func (s *Session) trouble(ask *Ask, err error) error {
+	if ask.Register {
+		return fmt.Errorf("register with %s: %w", ask.To.ID, err)
+	}
+	return fmt.Errorf("heartbeat %d to %s: %w", ask.Sequence, ask.To.ID, err)
+}
