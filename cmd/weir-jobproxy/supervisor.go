@@ -237,7 +237,7 @@ func (s *supervisor) obey(m proxyproto.Message) error {
 
 // stop asks the job to go, and sees to it that it does.
 func (s *supervisor) stop(stop proxyproto.Stop) {
-	if s.root != nil || s.result != nil {
+	if s.root != nil || s.result != nil || s.endingAll {
 		return
 	}
 	s.verdict.decide(verdict{outcome: proxyproto.OutcomeStopped, reason: stop.Reason})
