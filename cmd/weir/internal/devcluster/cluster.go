@@ -1,0 +1,262 @@
+package devcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/google/uuid"
+
+	"weir/cluster/identity"
+)
+
+// pollPeriod is how often files and processes are looked at: too short for people
+// to notice, and each look is a few system calls.
+const pollPeriod = 100 * time.Millisecond
+
+// Cluster is a cluster that this process started.
+type Cluster struct {
+	config   Config
+	paths    layout
+	launcher *launcher
+	say      func(string)
+	children map[string]*child
+}
+
+// Start starts every process of a cluster and returns at once; AwaitReady waits for
+// it. What an earlier owner left behind is cleaned up first. say is told what a
+// user wants to know. After an error nothing is left.
+func Start(config Config, say func(string)) (*Cluster, error) {
+	if err := config.Validate(); err != nil {
+		return nil, fmt.Errorf("start cluster: %w", err)
+	}
+	root, err := filepath.Abs(config.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("start cluster: %w", err)
+	}
+	config.Dir = root
+	c := &Cluster{config: config, paths: layout{root}, say: say, children: make(map[string]*child)}
+	if err := os.MkdirAll(root, 0o700); err != nil {
+		return nil, fmt.Errorf("start cluster: %w", err)
+	}
+	if err := locked(root, c.claim); err != nil {
+		// Nobody's folder is left where there was none.
+		_ = os.Remove(root)
+		return nil, fmt.Errorf("start cluster in %s: %w", config.Dir, err)
+	}
+	if !config.Detached {
+		c.launcher = newLauncher()
+	}
+	if err := c.startAll(); err != nil {
+		return nil, errors.Join(fmt.Errorf("start cluster: %w", err), c.Stop())
+	}
+	return c, nil
+}
+
+// claim makes this process the owner of the folder.
+func (c *Cluster) claim() error {
+	if err := c.takeOver(); err != nil {
+		return err
+	}
+	if _, err := os.Stat(SettingsFile(c.paths.root)); !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(err, fmt.Errorf("%s is there already, of another cluster: move it away, or choose another folder", SettingsFile(c.paths.root)))
+	}
+	if err := c.furnish(); err != nil {
+		return errors.Join(err, remove(c.paths))
+	}
+	return nil
+}
+
+// takeOver cleans up after an earlier owner that did not.
+func (c *Cluster) takeOver() error {
+	record, err := Load(c.paths.root)
+	switch {
+	case errors.Is(err, ErrNone):
+		if _, err := os.Stat(c.paths.dev()); errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		// The owner ended before it had started anything.
+		record = &Record{}
+	case err != nil:
+		return fmt.Errorf("%w: if nothing of it runs any more, remove %s", err, c.paths.dev())
+	}
+	switch record.condition(Process.Alive) {
+	case owned:
+		return fmt.Errorf("%w (weir dev up, pid %d): weir dev down stops it", ErrRunning, record.Owner.Pid)
+	case detached:
+		return fmt.Errorf("%w (detached): weir dev down stops it", ErrRunning)
+	}
+	c.say(fmt.Sprintf("cleaning up after an earlier weir dev up that did not end by itself (pid %d)", record.Owner.Pid))
+	return endAndRemove(c.paths, record, c.config.Ending)
+}
+
+// furnish makes all that the processes need, and the record.
+func (c *Cluster) furnish() error {
+	if err := os.Mkdir(c.paths.dev(), 0o700); err != nil {
+		return err
+	}
+	self, err := Self()
+	if err != nil {
+		return err
+	}
+	ports, err := freePorts(c.config.Replicas)
+	if err != nil {
+		return err
+	}
+	record := &Record{Owner: self, Program: c.config.Program, Cluster: "dev-" + uuid.NewString()[:8]}
+	record.Members = plan(&c.config, record.Cluster, ports)
+	access, err := c.certify(record)
+	if err != nil {
+		return err
+	}
+	if err := record.save(c.paths); err != nil {
+		return err
+	}
+	return c.config.Settings(SettingsFile(c.paths.root), access)
+}
+
+// certify issues a certificate to each member and to the user.
+func (c *Cluster) certify(record *Record) (Access, error) {
+	var access Access
+	for _, m := range record.Members {
+		if m.Kind == Replica {
+			access.Addresses = append(access.Addresses, m.Address)
+		}
+	}
+	if c.config.Insecure {
+		return access, nil
+	}
+	authority, err := identity.CreateAuthority(c.paths.authority(), record.Cluster)
+	if err != nil {
+		return Access{}, err
+	}
+	issue := func(folder string, role identity.Role, name string) error {
+		return authority.Issue(folder, identity.Identity{Role: role, Name: name}, []string{"localhost", "127.0.0.1"}, 0)
+	}
+	for _, m := range record.Members {
+		role := identity.Replica
+		if m.Kind == Agent {
+			role = identity.Agent
+		}
+		if err := issue(c.paths.identity(m.Name), role, m.Name); err != nil {
+			return Access{}, err
+		}
+	}
+	access.Credentials = c.paths.operator()
+	return access, issue(access.Credentials, identity.Operator, "dev")
+}
+
+func (c *Cluster) startAll() error {
+	record, err := Load(c.paths.root)
+	if err != nil {
+		return err
+	}
+	for _, m := range record.Members {
+		if err := c.start(m.Name); err != nil {
+			return fmt.Errorf("%s: %w", m.Name, err)
+		}
+	}
+	return nil
+}
+
+// start starts a member's program and records its process.
+func (c *Cluster) start(name string) error {
+	var failure error
+	err := edit(c.paths, func(record *Record) error {
+		m, err := record.member(name)
+		if err != nil {
+			return err
+		}
+		var started *child
+		if c.launcher != nil {
+			started, failure = c.launcher.launch(record.Program, m)
+		} else {
+			started, failure = launch(record.Program, m, false)
+		}
+		m.begun(started, failure)
+		if started != nil {
+			c.children[name] = started
+		}
+		return nil
+	})
+	return errors.Join(failure, err)
+}
+
+// begun notes how the start that was asked for went.
+func (m *Member) begun(started *child, failure error) {
+	m.Started = m.Asked
+	if failure != nil {
+		m.Process, m.Failure = Process{}, failure.Error()
+		return
+	}
+	m.Process, m.Failure = started.process, ""
+}
+
+// Members returns the members as they are now.
+func (c *Cluster) Members() ([]Member, error) {
+	record, err := Load(c.paths.root)
+	if err != nil {
+		return nil, err
+	}
+	return record.Members, nil
+}
+
+// Run keeps the cluster until ctx is done: it starts members that others ask for,
+// and tells of those that end by themselves.
+func (c *Cluster) Run(ctx context.Context) error {
+	told := make(map[*child]bool)
+	for {
+		record, err := Load(c.paths.root)
+		if err != nil {
+			return err
+		}
+		for _, m := range record.Members {
+			if child := c.children[m.Name]; child != nil && child.over() && !told[child] {
+				told[child] = true
+				c.say(fmt.Sprintf("%s has ended (%s): weir dev start %s starts it anew", m.Name, child.end, m.Name))
+			}
+			if m.Asked == m.Started {
+				continue
+			}
+			if err := c.start(m.Name); err != nil {
+				c.say(fmt.Sprintf("start %s: %v", m.Name, err))
+				continue
+			}
+			c.say(fmt.Sprintf("%s has been started anew (pid %d)", m.Name, c.children[m.Name].process.Pid))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pollPeriod):
+		}
+	}
+}
+
+// Detach leaves a cluster that was started Detached to itself.
+func (c *Cluster) Detach() error {
+	return edit(c.paths, func(record *Record) error {
+		record.Detached = true
+		return nil
+	})
+}
+
+// Stop ends every process and removes everything.
+func (c *Cluster) Stop() error {
+	err := vacate(c.paths.root, c.config.Ending)
+	// If somebody else has removed the record, only these are known.
+	for _, child := range c.children {
+		err = errors.Join(err, child.process.kill())
+	}
+	if c.launcher != nil {
+		c.launcher.close()
+		c.launcher = nil
+	}
+	if err != nil {
+		return fmt.Errorf("stop cluster: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package devcluster
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// Config says what a cluster on this machine consists of.
+type Config struct {
+	// Dir is the folder that holds everything. It is made if missing, and removed
+	// at the end if nothing else is in it.
+	Dir string
+	// Replicas is how many replicas run: 1, 3 or 5.
+	Replicas int
+	// Agents is how many agents run: 0 to 64.
+	Agents int
+	// Insecure does without certificates and encryption.
+	Insecure bool
+	// Detached processes outlive the one that started them.
+	Detached bool
+	// Timing is that of the replicas, default or fast. Default: default, for
+	// machines whose processors are shared with other work.
+	Timing string
+	// LogLevel is that of all processes. Default: info.
+	LogLevel string
+	// Share is what each agent has for jobs: see ShareOut.
+	Share Share
+	// Program is weir, JobProxy weir-jobproxy.
+	Program, JobProxy string
+	// ReadyTimeout is how long the cluster may take to be ready. Default 1 min: it
+	// takes seconds, but on a busy machine.
+	ReadyTimeout time.Duration
+	// Settings writes the clients' settings to file.
+	Settings func(file string, access Access) error
+	Ending
+}
+
+// Ending says how a cluster is ended.
+type Ending struct {
+	// StopTimeout is how long a process may take to stop before it is killed.
+	// Default 10 s: an agent ends its jobs, a replica hands over leadership.
+	StopTimeout time.Duration
+	// Sweep ends what an agent that was killed has left behind.
+	Sweep func(member Member) error
+}
+
+// Access is what a client needs to reach the cluster.
+type Access struct {
+	// Addresses are the replicas', each host:port.
+	Addresses []string
+	// Credentials is the folder of an operator's credentials, empty for plaintext.
+	Credentials string
+}
+
+// Default returns a Config without the paths and functions.
+func Default() Config {
+	return Config{
+		Replicas: 3, Agents: 4, Timing: "default", LogLevel: "info",
+		ReadyTimeout: time.Minute, Ending: Ending{StopTimeout: DefaultStopTimeout},
+	}
+}
+
+// DefaultStopTimeout is that of Ending.StopTimeout.
+const DefaultStopTimeout = 10 * time.Second
+
+// maxAgents is what one machine can run for a first look.
+const maxAgents = 64
+
+// Validate says what is wrong with c, if something is.
+func (c *Config) Validate() error {
+	switch {
+	case !slices.Contains([]int{1, 3, 5}, c.Replicas):
+		return fmt.Errorf("replicas: %d, must be 1, 3 or 5: an even number survives no more than the odd one below it", c.Replicas)
+	case c.Agents < 0 || c.Agents > maxAgents:
+		return fmt.Errorf("agents: %d, must be 0 to %d", c.Agents, maxAgents)
+	case c.Dir == "" || c.Program == "" || c.JobProxy == "":
+		return errors.New("a path is empty")
+	case c.Sweep == nil || c.Settings == nil:
+		return errors.New("a function is nil")
+	case c.StopTimeout <= 0 || c.ReadyTimeout <= 0:
+		return fmt.Errorf("timeouts: %v and %v, must be positive", c.StopTimeout, c.ReadyTimeout)
+	case c.Share.CPU <= 0 || c.Share.Memory <= 0 || c.Share.Slots <= 0:
+		return fmt.Errorf("share: %+v, must be positive", c.Share)
+	}
+	return nil
+}
+
+// Share is what one agent has for jobs.
+type Share struct {
+	// CPU is in cores, Memory in bytes, Slots in jobs.
+	CPU    int
+	Memory int64
+	Slots  int
+}
+
+// least is the smallest CPU and Slots of an agent: fewer would let a small
+// machine run one job after the other.
+const least = 4
+
+// ShareOut divides a machine evenly among agents. Each gets at least 4 cores and
+// 4 slots, even if the machine has fewer: then jobs take turns.
+func ShareOut(cores float64, memory int64, agents int) Share {
+	parts := max(agents, 1)
+	cpu := max(int(math.Floor(cores))/parts, least)
+	return Share{CPU: cpu, Memory: memory / int64(parts) >> 20 << 20, Slots: cpu}
+}
+
+// SettingsFile is where clients find the cluster of dir.
+func SettingsFile(dir string) string { return filepath.Join(dir, "client.yaml") }
+
+// layout makes the paths below Config.Dir.
+type layout struct{ root string }
+
+func (l layout) dev() string                 { return filepath.Join(l.root, "dev") }
+func (l layout) record() string              { return filepath.Join(l.dev(), "cluster.json") }
+func (l layout) authority() string           { return filepath.Join(l.dev(), "authority") }
+func (l layout) operator() string            { return filepath.Join(l.dev(), "operator") }
+func (l layout) member(name string) string   { return filepath.Join(l.dev(), name) }
+func (l layout) data(name string) string     { return filepath.Join(l.dev(), name, "data") }
+func (l layout) identity(name string) string { return filepath.Join(l.dev(), name, "credentials") }
+func (l layout) log(name string) string      { return filepath.Join(l.dev(), name, "log") }

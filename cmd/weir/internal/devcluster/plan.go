@@ -1,0 +1,81 @@
+package devcluster
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Kind is what a member of a cluster is.
+type Kind string
+
+// The kinds.
+const (
+	Replica Kind = "replica"
+	Agent   Kind = "agent"
+)
+
+// Member is one process of a cluster.
+type Member struct {
+	// Name is r1, r2, … for replicas, n1, n2, … for agents.
+	Name string `json:"name"`
+	Kind Kind   `json:"kind"`
+	// Address is a replica's host:port, empty for agents, which listen nowhere.
+	Address string `json:"address,omitempty"`
+	// Arguments are those of the program weir.
+	Arguments []string `json:"arguments"`
+	// Data is its folder, Log the file that takes what it prints.
+	Data string `json:"data"`
+	Log  string `json:"log"`
+
+	// Asked counts how often it was to be started, Started how often it was.
+	Asked   int `json:"asked"`
+	Started int `json:"started"`
+	// Process is its latest process.
+	Process Process `json:"process"`
+	// LogStart is where the output of the latest process begins in Log.
+	LogStart int64 `json:"log_start"`
+	// Failure says why the latest start made no process.
+	Failure string `json:"failure,omitempty"`
+}
+
+// plan returns the members of a cluster whose replicas listen on the ports.
+func plan(c *Config, clusterID string, ports []int) []Member {
+	paths := layout{c.Dir}
+	peers := make([]string, c.Replicas)
+	addresses := make([]string, c.Replicas)
+	for i := range peers {
+		addresses[i] = "127.0.0.1:" + strconv.Itoa(ports[i])
+		peers[i] = fmt.Sprintf("r%d=%s", i+1, addresses[i])
+	}
+	var members []Member
+	for i := range c.Replicas {
+		name := fmt.Sprintf("r%d", i+1)
+		arguments := []string{
+			"server", "--id", name, "--listen", addresses[i], "--advertise", addresses[i],
+			"--peers", strings.Join(peers, ","), "--timing", c.Timing,
+		}
+		members = append(members, Member{Name: name, Kind: Replica, Address: addresses[i], Arguments: arguments})
+	}
+	for i := range c.Agents {
+		name := fmt.Sprintf("n%d", i+1)
+		arguments := []string{
+			"agent", "--name", name, "--replicas", strings.Join(peers, ","), "--jobproxy", c.JobProxy,
+			"--cpu", strconv.Itoa(c.Share.CPU), "--memory", strconv.FormatInt(c.Share.Memory, 10),
+			"--user-slots", strconv.Itoa(c.Share.Slots),
+		}
+		members = append(members, Member{Name: name, Kind: Agent, Arguments: arguments})
+	}
+	for i := range members {
+		m := &members[i]
+		m.Asked = 1
+		m.Data, m.Log = paths.data(m.Name), paths.log(m.Name)
+		m.Arguments = append(m.Arguments, "--data", m.Data, "--log-level", c.LogLevel)
+		if c.Insecure {
+			m.Arguments = append(m.Arguments, "--insecure-plaintext", "--cluster-id", clusterID)
+		} else {
+			m.Arguments = append(m.Arguments, "--credentials", paths.identity(m.Name))
+		}
+	}
+	return members
+}

@@ -1,0 +1,215 @@
+package devcluster
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/actors/agent/runner/proctree"
+	"weir/actors/agent/runner/proxyproto"
+)
+
+var (
+	// ErrNone is returned when no cluster runs in a folder.
+	ErrNone = errors.New("no cluster runs here")
+	// ErrRunning is returned when a cluster runs in a folder already.
+	ErrRunning = errors.New("a cluster runs here already")
+)
+
+// Process is one process of one boot of this machine. The zero Process is none.
+type Process struct {
+	proxyproto.Identity
+	Boot string `json:"boot"`
+}
+
+// Self returns this process.
+func Self() (Process, error) { return identify(os.Getpid()) }
+
+func identify(pid int) (Process, error) {
+	found, err := proctree.Read(pid)
+	if err != nil {
+		return Process{}, err
+	}
+	return Process{Identity: found.Identity, Boot: bootID()}, nil
+}
+
+// bootID tells apart the boots of this machine, where the kernel says.
+func bootID() string {
+	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
+}
+
+// Alive says whether the process lives.
+func (p Process) Alive() bool {
+	return p.Pid != 0 && p.Boot == bootID() && proctree.Alive(p.Identity)
+}
+
+// signal sends a signal to the process if it lives.
+func (p Process) signal(signal unix.Signal) error {
+	if !p.Alive() {
+		return nil
+	}
+	return proctree.Signal(p.Identity, signal)
+}
+
+// Record says who runs. It is what other processes know of a cluster.
+type Record struct {
+	// Owner started the cluster and takes it along when it ends.
+	Owner Process `json:"owner"`
+	// Detached: the cluster is up and Owner has left it to itself.
+	Detached bool `json:"detached"`
+	// Program is weir.
+	Program string   `json:"program"`
+	Cluster string   `json:"cluster"`
+	Members []Member `json:"members"`
+}
+
+// member returns the member called name.
+func (r *Record) member(name string) (*Member, error) {
+	var names []string
+	for i := range r.Members {
+		if r.Members[i].Name == name {
+			return &r.Members[i], nil
+		}
+		names = append(names, r.Members[i].Name)
+	}
+	return nil, fmt.Errorf("there is no %q: one of %s", name, strings.Join(names, ", "))
+}
+
+// condition is what became of a cluster.
+type condition int
+
+const (
+	// owned: its owner lives.
+	owned condition = iota
+	// detached: it has no owner, and a process of it lives.
+	detached
+	// stale: whoever would clean up after it is gone.
+	stale
+)
+
+// condition says what became of the cluster, given who lives.
+func (r *Record) condition(alive func(Process) bool) condition {
+	if alive(r.Owner) && !r.Detached {
+		return owned
+	}
+	if !r.Detached {
+		return stale
+	}
+	for _, m := range r.Members {
+		if alive(m.Process) {
+			return detached
+		}
+	}
+	return stale
+}
+
+// Load reads the record of the cluster in dir; ErrNone when there is none.
+func Load(dir string) (*Record, error) {
+	root, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("read cluster: %w", err)
+	}
+	data, err := os.ReadFile(layout{root}.record())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s: %w: weir dev up starts one", dir, ErrNone)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read cluster: %w", err)
+	}
+	var record Record
+	if err := json.Unmarshal(data, &record); err != nil {
+		return nil, fmt.Errorf("read cluster %s: %w", layout{root}.record(), err)
+	}
+	return &record, nil
+}
+
+// save replaces the record in one step, so that readers see the old or the new.
+func (r *Record) save(paths layout) error {
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write cluster: %w", err)
+	}
+	next := paths.record() + ".new"
+	if err := os.WriteFile(next, append(data, '\n'), 0o600); err != nil {
+		return fmt.Errorf("write cluster: %w", err)
+	}
+	if err := os.Rename(next, paths.record()); err != nil {
+		return fmt.Errorf("write cluster: %w", err)
+	}
+	return nil
+}
+
+// edit changes the record under the lock.
+func edit(paths layout, change func(*Record) error) error {
+	return locked(paths.root, func() error {
+		record, err := Load(paths.root)
+		if err != nil {
+			return err
+		}
+		if err := change(record); err != nil {
+			return err
+		}
+		return record.save(paths)
+	})
+}
+
+// lockTimeout bounds the wait for others that work on the same folder. They hold
+// the lock for the time of a start of a process, or of a cleanup.
+const lockTimeout = time.Minute
+
+// locked calls work while this process alone works on the folder. The folder
+// itself is what is locked, so that no file is left behind.
+func locked(dir string, work func() error) error {
+	deadline := time.Now().Add(lockTimeout)
+	for time.Now().Before(deadline) {
+		unlock, err := tryLock(dir)
+		if err != nil {
+			return fmt.Errorf("lock folder: %w", err)
+		}
+		if unlock != nil {
+			defer unlock()
+			return work()
+		}
+		time.Sleep(pollPeriod)
+	}
+	return fmt.Errorf("lock folder %s: another weir dev has worked on it for %v", dir, lockTimeout)
+}
+
+// tryLock returns nil when another process has the lock.
+func tryLock(dir string) (unlock func(), err error) {
+	folder, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	unlock = func() { _ = folder.Close() }
+	switch err := unix.Flock(int(folder.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		unlock()
+		return nil, nil
+	case err != nil:
+		unlock()
+		return nil, &fs.PathError{Op: "lock", Path: dir, Err: err}
+	}
+	// It may have been removed, and made anew, before it was locked.
+	mine, err := folder.Stat()
+	if err != nil {
+		unlock()
+		return nil, err
+	}
+	if now, err := os.Stat(dir); err != nil || !os.SameFile(mine, now) {
+		unlock()
+		return nil, err
+	}
+	return unlock, nil
+}

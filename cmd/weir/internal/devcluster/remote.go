@@ -1,0 +1,245 @@
+package devcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// killTimeout bounds the wait for a process that was killed.
+const killTimeout = 10 * time.Second
+
+// Down ends the cluster in dir, whoever started it, and removes everything. It
+// returns how the cluster was found, for people.
+func Down(ctx context.Context, dir string, ending Ending) (string, error) {
+	root, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("stop cluster: %w", err)
+	}
+	record, err := Load(root)
+	if err != nil {
+		return "", fmt.Errorf("stop cluster: %w", err)
+	}
+	found := "a stale cluster"
+	switch record.condition(Process.Alive) {
+	case owned:
+		found = fmt.Sprintf("weir dev up (pid %d)", record.Owner.Pid)
+		if err := endOwner(ctx, record, ending); err != nil {
+			return "", fmt.Errorf("stop cluster: %w", err)
+		}
+	case detached:
+		found = "a detached cluster"
+	}
+	if err := vacate(root, ending); err != nil {
+		return "", fmt.Errorf("stop cluster: %w", err)
+	}
+	return found, nil
+}
+
+// endOwner lets the owner end the cluster, and the owner itself when it does not.
+func endOwner(ctx context.Context, record *Record, ending Ending) error {
+	if err := record.Owner.signal(unix.SIGTERM); err != nil {
+		return err
+	}
+	// It stops agents, then replicas.
+	if await(ctx, 2*ending.StopTimeout+killTimeout, func() bool { return !record.Owner.Alive() }) {
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return record.Owner.signal(unix.SIGKILL)
+}
+
+// Kill ends a member's process with kill -9 and waits until it is gone.
+func Kill(dir, name string) error {
+	record, err := Load(dir)
+	if err != nil {
+		return fmt.Errorf("kill %s: %w", name, err)
+	}
+	m, err := record.member(name)
+	if err != nil {
+		return fmt.Errorf("kill %s: %w", name, err)
+	}
+	if !m.Process.Alive() {
+		return fmt.Errorf("kill %s: it does not run", name)
+	}
+	return m.Process.kill()
+}
+
+func (p Process) kill() error {
+	if err := p.signal(unix.SIGKILL); err != nil {
+		return err
+	}
+	if !await(context.Background(), killTimeout, func() bool { return !p.Alive() }) {
+		return fmt.Errorf("kill process %d: it is still there after %v", p.Pid, killTimeout)
+	}
+	return nil
+}
+
+// StartMember starts a member anew that does not run, and waits until it is up.
+// It returns its process.
+func StartMember(ctx context.Context, dir, name string, timeout time.Duration) (Process, error) {
+	root, err := filepath.Abs(dir)
+	if err != nil {
+		return Process{}, fmt.Errorf("start %s: %w", name, err)
+	}
+	paths := layout{root}
+	err = edit(paths, func(record *Record) error {
+		m, err := record.member(name)
+		if err != nil {
+			return err
+		}
+		if m.Process.Alive() {
+			return fmt.Errorf("it runs (pid %d)", m.Process.Pid)
+		}
+		switch record.condition(Process.Alive) {
+		case owned:
+			// Its owner starts it, so that it ends with its owner.
+			m.Asked++
+			return nil
+		case detached:
+			m.Asked++
+			started, err := launch(record.Program, m, false)
+			m.begun(started, err)
+			return nil
+		default:
+			return fmt.Errorf("%w: nothing of it runs any more: weir dev up starts it anew", ErrNone)
+		}
+	})
+	if err != nil {
+		return Process{}, fmt.Errorf("start %s: %w", name, err)
+	}
+	process, err := awaitMember(ctx, root, name, timeout)
+	if err != nil {
+		return Process{}, fmt.Errorf("start %s: %w", name, err)
+	}
+	return process, nil
+}
+
+// awaitMember waits until a member that was asked for is up.
+func awaitMember(ctx context.Context, root, name string, timeout time.Duration) (Process, error) {
+	var process Process
+	var failure error
+	done := await(ctx, timeout, func() bool {
+		record, err := Load(root)
+		if err != nil {
+			failure = err
+			return true
+		}
+		m, err := record.member(name)
+		switch {
+		case err != nil:
+			failure = err
+		case m.Started != m.Asked:
+			return false
+		case m.Failure != "":
+			failure = errors.New(m.Failure)
+		case m.Ready():
+			process = m.Process
+		case !m.Process.Alive():
+			failure = fmt.Errorf("%w; its last words:\n%s", errEnded, m.Tail())
+		default:
+			return false
+		}
+		return true
+	})
+	if !done {
+		return Process{}, errors.Join(ctx.Err(), fmt.Errorf("it is not up after %v", timeout))
+	}
+	return process, failure
+}
+
+// endAndRemove ends all processes of a cluster and removes everything. The caller
+// has the lock.
+func endAndRemove(paths layout, record *Record, ending Ending) error {
+	// Agents first: they tell their leader how their jobs end.
+	for _, kind := range []Kind{Agent, Replica} {
+		if err := endAll(record, kind, ending.StopTimeout); err != nil {
+			return err
+		}
+	}
+	for _, m := range record.Members {
+		if _, err := os.Stat(m.Data); m.Kind != Agent || err != nil {
+			continue
+		}
+		if err := ending.Sweep(m); err != nil {
+			return fmt.Errorf("clean up after agent %s: %w", m.Name, err)
+		}
+	}
+	return remove(paths)
+}
+
+func endAll(record *Record, kind Kind, timeout time.Duration) error {
+	alive := func() []Process {
+		var list []Process
+		for _, m := range record.Members {
+			if m.Kind == kind && m.Process.Alive() {
+				list = append(list, m.Process)
+			}
+		}
+		return list
+	}
+	for _, p := range alive() {
+		if err := p.signal(unix.SIGTERM); err != nil {
+			return err
+		}
+	}
+	await(context.Background(), timeout, func() bool { return len(alive()) == 0 })
+	for _, p := range alive() {
+		if err := p.kill(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove removes the cluster's files, but not the folder, which is locked.
+func remove(paths layout) error {
+	if err := os.Remove(SettingsFile(paths.root)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.RemoveAll(paths.dev())
+}
+
+// vacate ends the cluster in a folder and removes the folder too, unless others put
+// something there.
+func vacate(root string, ending Ending) error {
+	err := locked(root, func() error {
+		record, err := Load(root)
+		if err != nil {
+			return err
+		}
+		if err := endAndRemove(layout{root}, record, ending); err != nil {
+			return err
+		}
+		_ = os.Remove(root)
+		return nil
+	})
+	if errors.Is(err, ErrNone) || errors.Is(err, fs.ErrNotExist) {
+		// Somebody else has done it.
+		return nil
+	}
+	return err
+}
+
+// await polls until done says so, for at most timeout.
+func await(ctx context.Context, timeout time.Duration, done func() bool) bool {
+	deadline := time.After(timeout)
+	for !done() {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-deadline:
+			return done()
+		case <-time.After(pollPeriod):
+		}
+	}
+	return true
+}
