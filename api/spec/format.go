@@ -1,0 +1,160 @@
+package spec
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"weir/messages/statepb"
+)
+
+// Format returns a spec as the object that Parse would read it from, with what
+// was not written filled in: memory in bytes, cpu in cores, times as text.
+func Format(op *statepb.OperationSpec) (map[string]any, error) {
+	out := map[string]any{
+		"type":                 op.GetType(),
+		"max_failed_job_count": op.GetMaxFailedJobCount(),
+	}
+	for name, text := range map[string]string{"pool": op.GetPool(), "title": op.GetTitle(), "alias": op.GetAlias()} {
+		if text != "" {
+			out[name] = text
+		}
+	}
+	if op.Weight != nil {
+		out["weight"] = op.GetWeight()
+	}
+	if d := op.GetTimeLimit(); d != nil {
+		out["time_limit"] = d.AsDuration().String()
+	}
+	if op.GetAnnotationsJson() != "" {
+		annotations, err := Annotations(op)
+		if err != nil {
+			return nil, err
+		}
+		out["annotations"] = annotations
+	}
+	tasks := make(map[string]any, len(op.GetTasks()))
+	for _, task := range op.GetTasks() {
+		tasks[task.GetName()] = formatTask(task)
+	}
+	out["tasks"] = tasks
+	return out, nil
+}
+
+func formatTask(task *statepb.TaskSpec) map[string]any {
+	out := map[string]any{
+		"job_count":              task.GetJobCount(),
+		"cpu_limit":              float64(task.GetCpuLimitHundredths()) / 100,
+		"memory_limit":           task.GetMemoryLimit(),
+		"gpu_limit":              task.GetGpuLimit(),
+		"network_limit":          task.GetNetworkLimit(),
+		"max_failed_job_count":   task.GetMaxFailedJobCount(),
+		"restart_completed_jobs": task.GetRestartCompletedJobs(),
+	}
+	if task.GetShell() != "" {
+		out["command"], out["shell"] = task.GetShell(), true
+	} else {
+		argv := make([]any, len(task.GetArgv()))
+		for i, arg := range task.GetArgv() {
+			argv[i] = arg
+		}
+		out["command"] = argv
+	}
+	if d := task.GetJobTimeLimit(); d != nil {
+		out["job_time_limit"] = d.AsDuration().String()
+	}
+	if len(task.GetEnvironment()) > 0 {
+		environment := make(map[string]any, len(task.GetEnvironment()))
+		for name, value := range task.GetEnvironment() {
+			environment[name] = value
+		}
+		out["environment"] = environment
+	}
+	return out
+}
+
+// Annotations returns the annotations of a spec, nil if there are none.
+func Annotations(op *statepb.OperationSpec) (map[string]any, error) {
+	if op.GetAnnotationsJson() == "" {
+		return nil, nil
+	}
+	var annotations map[string]any
+	if err := json.Unmarshal([]byte(op.GetAnnotationsJson()), &annotations); err != nil {
+		return nil, fmt.Errorf("read annotations: %w", err)
+	}
+	return annotations, nil
+}
+
+// Struct returns the document as the API takes it. Faults keep their paths there,
+// but not their places: check a document before it is sent.
+func (d *Document) Struct() (*structpb.Struct, error) {
+	s, err := structpb.NewStruct(d.root.plain().(map[string]any))
+	if err != nil {
+		return nil, fmt.Errorf("send spec: %w", err)
+	}
+	return s, nil
+}
+
+// FromStruct returns the document that s holds. It returns an error when it would
+// have more than MaxBytes as JSON.
+func FromStruct(s *structpb.Struct) (*Document, error) {
+	r := &structReader{}
+	root, err := r.object(s, 0)
+	if err != nil {
+		return nil, fmt.Errorf("read spec: %w", err)
+	}
+	data, err := json.Marshal(root.plain())
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read spec: %w", err)
+	case len(data) > MaxBytes:
+		return nil, fmt.Errorf("read spec: it has %d bytes, %d (1 MiB) is the most: put data into files and name them in the spec", len(data), MaxBytes)
+	}
+	return &Document{root: root}, nil
+}
+
+// structReader turns a struct into values.
+type structReader struct{ count int }
+
+func (r *structReader) object(s *structpb.Struct, depth int) (*value, error) {
+	v := &value{kind: object}
+	for _, name := range sortedKeys(s.GetFields()) {
+		read, err := r.read(s.GetFields()[name], depth+1)
+		if err != nil {
+			return nil, err
+		}
+		v.fields = append(v.fields, field{name: name, value: read})
+	}
+	return v, nil
+}
+
+func (r *structReader) read(s *structpb.Value, depth int) (*value, error) {
+	if depth > maxDepth {
+		return nil, fmt.Errorf("values nest more than %d deep", maxDepth)
+	}
+	if r.count++; r.count > maxValues {
+		return nil, fmt.Errorf("more than %d values", maxValues)
+	}
+	switch k := s.GetKind().(type) {
+	case *structpb.Value_BoolValue:
+		return &value{kind: boolean, truth: k.BoolValue}, nil
+	case *structpb.Value_NumberValue:
+		return number64(k.NumberValue, position{}), nil
+	case *structpb.Value_StringValue:
+		return &value{kind: text, text: k.StringValue}, nil
+	case *structpb.Value_StructValue:
+		return r.object(k.StructValue, depth)
+	case *structpb.Value_ListValue:
+		v := &value{kind: list}
+		for _, item := range k.ListValue.GetValues() {
+			read, err := r.read(item, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			v.items = append(v.items, read)
+		}
+		return v, nil
+	}
+	return &value{kind: null}, nil
+}

@@ -1,0 +1,207 @@
+package spec
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"weir/messages/statepb"
+	"weir/scheduling"
+	"weir/scheduling/pooltree"
+)
+
+// Vanilla is the type of operations that run commands of their tasks.
+const Vanilla = "vanilla"
+
+// The bounds of an operation and its tasks, and what is taken when nothing is
+// said (J.4, J.5).
+const (
+	MaxTitleBytes      = 1 << 10
+	MaxAliasBytes      = 256
+	MaxMutationIDBytes = 256
+	// MaxAnnotationsBytes bounds annotations as JSON.
+	MaxAnnotationsBytes = 10 << 10
+
+	MaxTasks         = 100
+	MaxTaskNameBytes = 64
+	// MaxJobs bounds job_count, and the sum over all tasks.
+	MaxJobs = 100_000
+
+	DefaultMaxFailedJobCount = 10
+	MaxMaxFailedJobCount     = 10_000
+
+	// MinTimeLimit is the least time_limit and job_time_limit: shorter ones would
+	// end jobs before they begin.
+	MinTimeLimit = time.Second
+	// MaxTimeLimit is the longest one: ten years.
+	MaxTimeLimit = 10 * 365 * 24 * time.Hour
+)
+
+var operationFields = []string{
+	"type", "pool", "weight", "title", "alias", "annotations", "time_limit", "max_failed_job_count", "mutation_id", "tasks",
+}
+
+// Parse reads and checks a spec. The error is Faults, unless data cannot be read
+// at all.
+func Parse(data []byte, syntax Syntax) (op *statepb.OperationSpec, mutationID string, err error) {
+	doc, err := Read(data, syntax)
+	if err != nil {
+		return nil, "", err
+	}
+	return doc.Check()
+}
+
+// Check returns the operation that the document describes, completed with
+// defaults, and its mutation_id. The error is Faults.
+func (d *Document) Check() (op *statepb.OperationSpec, mutationID string, err error) {
+	c := &checker{}
+	op, mutationID = c.operation(d.root)
+	if len(c.faults) > 0 {
+		return nil, "", c.faults.sorted()
+	}
+	return op, mutationID, nil
+}
+
+func (c *checker) operation(root *value) (*statepb.OperationSpec, string) {
+	o := c.options("", root, operationFields)
+	op := &statepb.OperationSpec{
+		Type:              Vanilla,
+		Pool:              o.text("pool", MaxTitleBytes),
+		Weight:            o.weight("weight"),
+		Title:             o.text("title", MaxTitleBytes),
+		Alias:             o.alias("alias"),
+		AnnotationsJson:   o.annotations("annotations"),
+		TimeLimit:         o.duration("time_limit"),
+		MaxFailedJobCount: int32(o.integer("max_failed_job_count", DefaultMaxFailedJobCount, 0, MaxMaxFailedJobCount)),
+		Tasks:             c.tasks(o),
+	}
+	if kind := o.text("type", MaxTitleBytes); o.set["type"] != nil && o.set["type"].kind == text && kind != Vanilla {
+		o.fault("type", "%q is not known: %s is the one type there is", kind, Vanilla)
+	}
+	switch {
+	case op.GetPool() != "":
+		if err := pooltree.ValidateName(scheduling.PoolName(op.GetPool())); err != nil {
+			o.fault("pool", "%v", err)
+		}
+	case o.set["pool"] != nil && o.set["pool"].kind == text:
+		o.fault("pool", "it is empty: leave it out for pool %q", scheduling.DefaultPool)
+	}
+	return op, o.text("mutation_id", MaxMutationIDBytes)
+}
+
+func (o options) weight(name string) *float64 {
+	v := o.get(name, number)
+	if v == nil {
+		return nil
+	}
+	if err := pooltree.ValidateWeight(v.number); err != nil {
+		o.fault(name, "%v", err)
+		return nil
+	}
+	return &v.number
+}
+
+func (o options) alias(name string) string {
+	alias := o.text(name, MaxAliasBytes)
+	switch {
+	case alias == "":
+	case !strings.HasPrefix(alias, "*") || len(alias) == 1:
+		o.fault(name, "%q: it must start with * and have a name after it, such as %q", alias, "*"+strings.TrimLeft(alias+"nightly", "*"))
+	case strings.ContainsFunc(alias, func(r rune) bool { return r <= ' ' || r == 0x7f }):
+		o.fault(name, "%q: it must have no spaces and control characters", alias)
+	}
+	return alias
+}
+
+// annotations returns an object as JSON with sorted keys.
+func (o options) annotations(name string) string {
+	v := o.get(name, object)
+	if v == nil || len(v.fields) == 0 {
+		return ""
+	}
+	data, err := json.Marshal(v.plain())
+	switch {
+	case err != nil:
+		o.fault(name, "%v", err)
+	case len(data) > MaxAnnotationsBytes:
+		o.fault(name, "they have %d bytes as JSON: %d (10 KiB) is the most", len(data), MaxAnnotationsBytes)
+	default:
+		return string(data)
+	}
+	return ""
+}
+
+// plain returns the value as encoding/json knows it.
+func (v *value) plain() any {
+	switch v.kind {
+	case boolean:
+		return v.truth
+	case number:
+		if v.isWhole {
+			return v.whole
+		}
+		return v.number
+	case text:
+		return v.text
+	case list:
+		items := make([]any, len(v.items))
+		for i, item := range v.items {
+			items[i] = item.plain()
+		}
+		return items
+	case object:
+		fields := make(map[string]any, len(v.fields))
+		for _, f := range v.fields {
+			fields[f.name] = f.value.plain()
+		}
+		return fields
+	}
+	return nil
+}
+
+// tasks returns the tasks by name.
+func (c *checker) tasks(o options) []*statepb.TaskSpec {
+	v := o.get("tasks", object)
+	if v == nil {
+		if o.set["tasks"] == nil {
+			o.fault("tasks", "it is missing: an operation needs at least one task")
+		}
+		return nil
+	}
+	if n := len(v.fields); n == 0 || n > MaxTasks {
+		o.fault("tasks", "there are %d: from 1 to %d are possible", n, MaxTasks)
+		return nil
+	}
+	var tasks []*statepb.TaskSpec
+	var jobs int64
+	for _, f := range v.fields {
+		path := join("tasks", f.name)
+		if err := checkTaskName(f.name); err != nil {
+			c.fault(path, f.at, "%v", err)
+		}
+		if f.value.kind != object {
+			c.fault(path, f.value.at, "it is %s: an object with job_count and command is needed", f.value.kind)
+			continue
+		}
+		task := c.task(path, f)
+		jobs += int64(task.GetJobCount())
+		tasks = append(tasks, task)
+	}
+	if jobs > MaxJobs {
+		o.fault("tasks", "they have %d jobs together: %d is the most", jobs, MaxJobs)
+	}
+	slices.SortFunc(tasks, func(a, b *statepb.TaskSpec) int { return strings.Compare(a.GetName(), b.GetName()) })
+	return tasks
+}
+
+func checkTaskName(name string) error {
+	letter := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-'
+	}
+	if name == "" || len(name) > MaxTaskNameBytes || strings.ContainsFunc(name, func(r rune) bool { return !letter(r) }) {
+		return fmt.Errorf("the name of a task has 1 to %d letters, digits, - and _", MaxTaskNameBytes)
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+package spec
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
+	"pgregory.net/rapid"
+
+	"weir/messages/statepb"
+)
+
+// anySpec draws operations as Parse returns them.
+func anySpec(t *rapid.T) *statepb.OperationSpec {
+	op := &statepb.OperationSpec{
+		Type: Vanilla, Pool: rapid.SampledFrom([]string{"", "ads", "a-b.c"}).Draw(t, "pool"),
+		Title:             rapid.StringMatching(`[ -~äπ]{0,20}`).Draw(t, "title"),
+		Alias:             rapid.StringMatching(`(\*[a-z]{1,9})?`).Draw(t, "alias"),
+		TimeLimit:         anyLimit(t),
+		MaxFailedJobCount: rapid.Int32Range(0, MaxMaxFailedJobCount).Draw(t, "failures"),
+	}
+	if rapid.Bool().Draw(t, "weighted") {
+		weight := rapid.Float64Range(0, 1e9).Draw(t, "weight")
+		op.Weight = &weight
+	}
+	if rapid.Bool().Draw(t, "annotated") {
+		data, err := json.Marshal(map[string]any{rapid.String().Draw(t, "key"): rapid.Float64Range(-1e6, 1e6).Draw(t, "value")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		op.AnnotationsJson = string(data)
+	}
+	for i := range rapid.IntRange(1, 4).Draw(t, "tasks") {
+		task := &statepb.TaskSpec{
+			Name: fmt.Sprintf("t-%d", i), JobCount: rapid.Int32Range(1, 25_000).Draw(t, "jobs"),
+			CpuLimitHundredths: rapid.Int64Range(1, MaxCPULimit*100).Draw(t, "cpu"),
+			MemoryLimit:        rapid.Int64Range(MinMemoryLimit, MaxMemoryLimit).Draw(t, "memory"),
+			GpuLimit:           rapid.Int64Range(0, MaxGPULimit).Draw(t, "gpu"),
+			NetworkLimit:       rapid.Int64Range(0, MaxNetworkLimit).Draw(t, "network"),
+			MaxFailedJobCount:  rapid.Int32Range(0, MaxMaxFailedJobCount).Draw(t, "failures"),
+			JobTimeLimit:       anyLimit(t), RestartCompletedJobs: rapid.Bool().Draw(t, "restart"),
+		}
+		if rapid.Bool().Draw(t, "shell") {
+			task.Shell = rapid.StringMatching(`[!-~][ -~]{0,20}`).Draw(t, "line")
+		} else {
+			task.Argv = append(rapid.SliceOfN(rapid.StringMatching(`[ -~\nä]{0,9}`), 0, 3).Draw(t, "arguments"), "x")
+			task.Argv[0] = "run" + task.Argv[0]
+		}
+		if rapid.Bool().Draw(t, "environment") {
+			task.Environment = map[string]string{"A_1": rapid.StringMatching(`[ -~]{0,9}`).Draw(t, "variable")}
+		}
+		op.Tasks = append(op.Tasks, task)
+	}
+	return op
+}
+
+func anyLimit(t *rapid.T) *durationpb.Duration {
+	if rapid.Bool().Draw(t, "unlimited") {
+		return nil
+	}
+	return durationpb.New(time.Duration(rapid.Int64Range(int64(MinTimeLimit), int64(MaxTimeLimit)).Draw(t, "limit")))
+}
+
+// What Format writes is read back the same: as JSON, as YAML and as a struct.
+func TestFormatRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := anySpec(t)
+		fields, err := Format(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check := func(how string, got *statepb.OperationSpec, err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatalf("%s: %v", how, err)
+			}
+			if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
+				t.Fatalf("%s: %s", how, diff)
+			}
+		}
+		data, err := json.Marshal(fields)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _, err := Parse(data, JSON)
+		check("json", got, err)
+
+		// JSON is YAML in flow style.
+		got, _, err = Parse(data, YAML)
+		check("yaml", got, err)
+
+		carried, err := structpb.NewStruct(fields)
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc, err := FromStruct(carried)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _, err = doc.Check()
+		check("struct", got, err)
+	})
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(full), false)
+	f.Add([]byte(bomb()), false)
+	f.Add([]byte(`{"tasks": {"t": {"job_count": 1, "command": ["run"], "memory_limit": "1GiB"}}}`), true)
+	f.Fuzz(func(t *testing.T, data []byte, asJSON bool) {
+		syntax := YAML
+		if asJSON {
+			syntax = JSON
+		}
+		op, _, err := Parse(data, syntax)
+		if err != nil {
+			return
+		}
+		fields, err := Format(op)
+		if err != nil {
+			t.Fatal(err)
+		}
+		carried, err := structpb.NewStruct(fields)
+		if err != nil {
+			// Text that is not UTF-8 cannot be sent.
+			return
+		}
+		doc, err := FromStruct(carried)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, _, err := doc.Check()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(op, again, protocmp.Transform()); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}
