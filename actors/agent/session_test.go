@@ -1,0 +1,340 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	"weir/messages/actorpb"
+	"weir/scheduling"
+)
+
+var epoch = time.Unix(1_000_000, 0)
+
+func replicas(ids ...string) []Replica {
+	var all []Replica
+	for _, id := range ids {
+		all = append(all, Replica{ID: id, Address: id + ":1"})
+	}
+	return all
+}
+
+func never0() float64 { return 0 }
+
+func newTestSession(ids ...string) (*Session, *Roster, *Fence) {
+	roster, fence := NewRoster(replicas(ids...), nil), NewFence(scheduling.Token{})
+	return NewSession(DefaultTiming(), roster, fence, never0), roster, fence
+}
+
+func registered(term uint64) *actorpb.AgentRegistered {
+	return &actorpb.AgentRegistered{Term: term, LeaseMillis: 5000, HeartbeatMillis: 1000}
+}
+
+func (a *Ask) String() string {
+	if a.Register {
+		return "register " + a.To.ID
+	}
+	return fmt.Sprintf("beat %d %s", a.Sequence, a.To.ID)
+}
+
+// step moves the clock to the next question and answers it.
+type step struct {
+	// after is how long the question comes after the last answer.
+	after time.Duration
+	want  string
+	reply proto.Message
+	err   error
+}
+
+func TestSession(t *testing.T) {
+	gone := errors.New("peer gone")
+	refuse := func(code string, retry int64) proto.Message {
+		return &actorpb.Refused{Code: code, Reason: "because", RetryMillis: retry}
+	}
+	ack := func(sequence uint64) proto.Message { return &actorpb.HeartbeatAck{Sequence: sequence, Term: 3} }
+	tests := map[string][]step{
+		"replicas are asked in turn, then after growing pauses": {
+			{want: "register r1", err: gone},
+			{want: "register r2", err: gone},
+			{want: "register r3", err: gone},
+			{after: 50 * time.Millisecond, want: "register r1", err: gone},
+			{want: "register r2", err: gone},
+			{want: "register r3", err: gone},
+			{after: 100 * time.Millisecond, want: "register r1"},
+		},
+		"a redirect is followed at once": {
+			{want: "register r1", reply: &actorpb.Redirect{Leader: &actorpb.Replica{Id: "r3"}}},
+			{want: "register r3", reply: registered(3)},
+			{after: time.Second, want: "beat 1 r3", reply: ack(1)},
+			{after: time.Second, want: "beat 2 r3"},
+		},
+		"a redirect to a replica that was not known": {
+			{want: "register r1", reply: &actorpb.Redirect{Leader: &actorpb.Replica{Id: "r9", Address: "h:9"}}},
+			{want: "register r9"},
+		},
+		"a redirect to an address that nobody knows is not followed": {
+			{want: "register r1", reply: &actorpb.Redirect{Leader: &actorpb.Replica{Id: "r9"}}},
+			{want: "register r2"},
+		},
+		"replicas that point to each other do not keep the agent running": {
+			{want: "register r1", reply: &actorpb.Redirect{Leader: &actorpb.Replica{Id: "r2"}}},
+			{want: "register r2", reply: &actorpb.Redirect{Leader: &actorpb.Replica{Id: "r1"}}},
+			{want: "register r1", reply: &actorpb.Redirect{Leader: &actorpb.Replica{Id: "r2"}}},
+			{after: 50 * time.Millisecond, want: "register r2"},
+		},
+		"a replica that knows no leader is not asked again at once": {
+			{want: "register r1", reply: &actorpb.Redirect{}},
+			{want: "register r2", reply: &actorpb.Redirect{Leader: &actorpb.Replica{Id: "r2"}}},
+			{want: "register r3"},
+		},
+		"a leader that was lost is asked last": {
+			{want: "register r1", reply: registered(3)},
+			{after: time.Second, want: "beat 1 r1", err: gone},
+			{want: "register r2", err: gone},
+			{want: "register r3", err: gone},
+			{want: "register r1", err: gone},
+			{after: 50 * time.Millisecond, want: "register r2"},
+		},
+		"a leader that has forgotten the agent gets a registration": {
+			{want: "register r1", reply: registered(3)},
+			{after: time.Second, want: "beat 1 r1", reply: refuse("not_registered", 0)},
+			{want: "register r1", reply: registered(3)},
+			{after: time.Second, want: "beat 1 r1", reply: refuse("stale", 0)},
+			{want: "register r1"},
+		},
+		"a leader that leads no more sends the agent on": {
+			{want: "register r1", reply: registered(3)},
+			{after: time.Second, want: "beat 1 r1", reply: &actorpb.Redirect{Leader: &actorpb.Replica{Id: "r3"}}},
+			{want: "register r3"},
+		},
+		"a busy leader is given time": {
+			{want: "register r1", reply: refuse("unavailable", 50)},
+			{after: 50 * time.Millisecond, want: "register r1", reply: registered(3)},
+			{after: time.Second, want: "beat 1 r1", reply: refuse("overloaded", 200)},
+			{after: 200 * time.Millisecond, want: "beat 2 r1", reply: ack(2)},
+		},
+		"a name in use is tried again and again": {
+			{want: "register r1", reply: refuse("name_in_use", 1500)},
+			{after: 1500 * time.Millisecond, want: "register r1", reply: refuse("name_in_use", 100)},
+			{after: time.Second, want: "register r1"},
+		},
+		"what people have to mend is tried slowly": {
+			{want: "register r1", reply: refuse("bad_request", 0)},
+			{after: 10 * time.Second, want: "register r2", reply: refuse("wrong_identity", 0)},
+			{after: 10 * time.Second, want: "register r3"},
+		},
+		"the acknowledgement of another heartbeat ends the session": {
+			{want: "register r1", reply: registered(3)},
+			{after: time.Second, want: "beat 1 r1", reply: ack(7)},
+			{want: "register r2"},
+		},
+		"the acknowledgement of another term ends the session": {
+			{want: "register r1", reply: registered(4)},
+			{after: time.Second, want: "beat 1 r1", reply: ack(1)},
+			{want: "register r2"},
+		},
+		"a leader of a lower term is left": {
+			{want: "register r1", reply: registered(4)},
+			{after: time.Second, want: "beat 1 r1", err: gone},
+			{want: "register r2", reply: registered(3)},
+			{want: "register r3", reply: registered(4)},
+			{after: time.Second, want: "beat 1 r3"},
+		},
+		"a leader whose lease is shorter than its period is left": {
+			{want: "register r1", reply: &actorpb.AgentRegistered{Term: 4, LeaseMillis: 10, HeartbeatMillis: 1000}},
+			{want: "register r2"},
+		},
+		"an answer that does not fit the question": {
+			{want: "register r1", reply: &actorpb.HeartbeatAck{}},
+			{want: "register r2", reply: &actorpb.NodePlan{}},
+			{want: "register r3"},
+		},
+	}
+	for name, steps := range tests {
+		t.Run(name, func(t *testing.T) {
+			s, _, _ := newTestSession("r1", "r2", "r3")
+			now := epoch
+			for i, step := range steps {
+				if step.after > 0 {
+					if ask, wake := s.Next(now.Add(step.after - time.Millisecond)); ask != nil || !wake.Equal(now.Add(step.after)) {
+						t.Fatalf("step %d: %v and wake in %v, want nothing before %v", i, ask, wake.Sub(now), step.after)
+					}
+				}
+				now = now.Add(step.after)
+				ask, _ := s.Next(now)
+				if ask == nil || ask.String() != step.want {
+					t.Fatalf("step %d: got %v, want %s", i, ask, step.want)
+				}
+				if again, wake := s.Next(now.Add(time.Hour)); again != nil || !wake.IsZero() {
+					t.Fatalf("step %d: a second question is open: %v", i, again)
+				}
+				s.Answer(now, ask.Number, step.reply, step.err)
+			}
+		})
+	}
+}
+
+func TestSessionLeaseRunsFromSending(t *testing.T) {
+	s, _, _ := newTestSession("r1")
+	ask, _ := s.Next(epoch)
+	outcome := s.Answer(epoch.Add(300*time.Millisecond), ask.Number, registered(3), nil)
+	if !outcome.Registered || !outcome.Sent.Equal(epoch) || outcome.Lease != 5*time.Second {
+		t.Fatalf("registration: %+v, want a lease of 5s from when it was sent", outcome)
+	}
+	sent := epoch.Add(time.Second)
+	beat, _ := s.Next(sent)
+	if got := s.Answer(sent, beat.Number-1, &actorpb.HeartbeatAck{Sequence: 1, Term: 3}, nil); got != (Outcome{}) {
+		t.Errorf("the answer to an old question counts: %+v", got)
+	}
+	outcome = s.Answer(sent.Add(time.Second), beat.Number, &actorpb.HeartbeatAck{Sequence: 1, Term: 3}, nil)
+	if !outcome.Sent.Equal(sent) || outcome.Lease != 5*time.Second {
+		t.Errorf("heartbeat: %+v, want a lease of 5s from when it was sent", outcome)
+	}
+}
+
+func TestSessionUrge(t *testing.T) {
+	s, _, _ := newTestSession("r1")
+	ask, _ := s.Next(epoch)
+	s.Urge()
+	s.Answer(epoch, ask.Number, registered(3), nil)
+	if ask, wake := s.Next(epoch); ask != nil || wake.Sub(epoch) != 50*time.Millisecond {
+		t.Fatalf("got %v, wake in %v, want a heartbeat after the least gap", ask, wake.Sub(epoch))
+	}
+	beat, _ := s.Next(epoch.Add(50 * time.Millisecond))
+	if beat == nil {
+		t.Fatal("no heartbeat for news")
+	}
+	s.Answer(epoch.Add(60*time.Millisecond), beat.Number, &actorpb.HeartbeatAck{Sequence: 1, Term: 3}, nil)
+	if _, wake := s.Next(epoch.Add(60 * time.Millisecond)); wake.Sub(epoch) != 1050*time.Millisecond {
+		t.Errorf("next heartbeat at %v, want a period after the last", wake.Sub(epoch))
+	}
+}
+
+func TestSessionRefusalsArePeoplesBusiness(t *testing.T) {
+	for code, wantSevere := range map[string]bool{
+		"name_in_use": true, "wrong_identity": true, "bad_request": true, "overloaded": false, "not_registered": false, "?": false,
+	} {
+		t.Run(code, func(t *testing.T) {
+			s, _, _ := newTestSession("r1", "r2")
+			ask, _ := s.Next(epoch)
+			outcome := s.Answer(epoch, ask.Number, &actorpb.Refused{Code: code, Reason: "reason"}, nil)
+			if outcome.Severe != wantSevere || outcome.Trouble == nil || !strings.Contains(outcome.Trouble.Error(), "reason") {
+				t.Errorf("severe %v, trouble %v; want severe %v, and the reason told", outcome.Severe, outcome.Trouble, wantSevere)
+			}
+		})
+	}
+}
+
+// TestSessionFindsTheLeader lets replicas answer at random, and then behave: the
+// agent is registered within a round and a pause.
+func TestSessionFindsTheLeader(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, _, fence := newTestSession("r1", "r2", "r3")
+		now, term := epoch, uint64(1)
+		answer := func(ask *Ask) (proto.Message, error) {
+			switch rapid.IntRange(0, 8).Draw(t, "answer") {
+			case 0:
+				return nil, errors.New("gone")
+			case 1:
+				return &actorpb.Redirect{}, nil
+			case 2:
+				return &actorpb.Redirect{Leader: &actorpb.Replica{Id: rapid.SampledFrom([]string{"r1", "r2", "r3", "r4"}).Draw(t, "leader")}}, nil
+			case 3:
+				code := rapid.SampledFrom([]string{"overloaded", "unavailable", "stale", "not_registered", "name_in_use", "bad_request", "?"}).Draw(t, "code")
+				return &actorpb.Refused{Code: code, RetryMillis: rapid.Int64Range(0, 500).Draw(t, "retry")}, nil
+			case 4:
+				term = rapid.Uint64Range(1, 5).Draw(t, "term")
+				return registered(term), nil
+			default:
+				return &actorpb.HeartbeatAck{Sequence: ask.Sequence, Term: ask.Term}, nil
+			}
+		}
+		for range rapid.IntRange(0, 40).Draw(t, "questions") {
+			ask, wake := s.Next(now)
+			if ask == nil {
+				if !wake.After(now) {
+					t.Fatalf("neither a question nor a time for one")
+				}
+				now = wake
+				continue
+			}
+			now = now.Add(time.Duration(rapid.IntRange(0, 100).Draw(t, "delay")) * time.Millisecond)
+			reply, err := answer(ask)
+			s.Answer(now, ask.Number, reply, err)
+		}
+		lead := fence.Seen().Term + 1
+		for range 20 {
+			ask, wake := s.Next(now)
+			switch {
+			case ask == nil:
+				now = wake
+			case ask.To.ID != "r2":
+				s.Answer(now, ask.Number, &actorpb.Redirect{Leader: &actorpb.Replica{Id: "r2"}}, nil)
+			case ask.Register:
+				s.Answer(now, ask.Number, registered(lead), nil)
+			case ask.Term != lead:
+				s.Answer(now, ask.Number, &actorpb.Refused{Code: "not_registered"}, nil)
+			default:
+				return
+			}
+		}
+		t.Fatal("the leader was not found in 20 steps")
+	})
+}
+
+func TestRoster(t *testing.T) {
+	told := func(texts ...string) []*actorpb.Replica {
+		var all []*actorpb.Replica
+		for _, text := range texts {
+			id, address, _ := strings.Cut(text, "=")
+			all = append(all, &actorpb.Replica{Id: id, Address: address})
+		}
+		return all
+	}
+	tests := map[string]struct {
+		remembered  []Replica
+		told        []*actorpb.Replica
+		want        string
+		wantChanged bool
+	}{
+		"nothing is told":                          {want: "[r1=r1:1 r2=r2:1]"},
+		"what is configured counts":                {remembered: []Replica{{"r1", "old:1"}, {"r5", "h:5"}}, want: "[r1=r1:1 r2=r2:1 r5=h:5]"},
+		"a new replica":                            {told: told("r3=h:3"), want: "[r1=r1:1 r2=r2:1 r3=h:3]", wantChanged: true},
+		"a replica that has moved":                 {told: told("r1=h:9"), want: "[r1=h:9 r2=r2:1]", wantChanged: true},
+		"a replica that is not there any more":     {remembered: []Replica{{"r5", "h:5"}}, told: told("r1="), want: "[r1=r1:1 r2=r2:1]", wantChanged: true},
+		"an address that is not told is kept":      {told: told("r1=", "r2="), want: "[r1=r1:1 r2=r2:1]"},
+		"a replica whose address nobody knows":     {told: told("r7="), want: "[r1=r1:1 r2=r2:1]"},
+		"a replica that is told twice counts once": {told: told("r3=h:3", "r3=h:4"), want: "[r1=r1:1 r2=r2:1 r3=h:3]", wantChanged: true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := NewRoster(replicas("r1", "r2"), test.remembered)
+			if changed := r.Learn(test.told); changed != test.wantChanged {
+				t.Errorf("changed: %v, want %v", changed, test.wantChanged)
+			}
+			if got := fmt.Sprint(r.All()); got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestParseReplica(t *testing.T) {
+	for text, wantError := range map[string]string{
+		"r1=10.0.0.1:7440": "", "r1=[::1]:7440": "", "r1=host:7440": "",
+		"10.0.0.1:7440": "must be id=host:port", "=h:1": "must be id=host:port", "r1=host": "must be host:port", "r1=host:": "must be host:port", "": "must be id",
+	} {
+		got, err := ParseReplica(text)
+		switch {
+		case wantError == "" && (err != nil || got.String() != text):
+			t.Errorf("%q: got %v, %v", text, got, err)
+		case wantError != "" && (err == nil || !strings.Contains(err.Error(), wantError)):
+			t.Errorf("%q: got error %v, want one that says %q", text, err, wantError)
+		}
+	}
+}
