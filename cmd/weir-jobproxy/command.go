@@ -107,7 +107,7 @@ func reap(root int, ended chan<- ending, empty chan<- struct{}) {
 		var usage unix.Rusage
 		pid, err := unix.Wait4(-1, &status, 0, &usage)
 		switch {
-		case err == unix.EINTR: //nolint:errorlint // the system call returns it bare
+		case err == unix.EINTR:
 			continue
 		case err != nil:
 			close(empty)

@@ -112,7 +112,7 @@ func setsid() int {
 		if os.Args[1] == "leave" {
 			return 0
 		}
-		defer child.Wait()
+		defer func() { _, _ = child.Wait() }()
 	}
 	signal.Ignore(syscall.SIGTERM)
 	fmt.Println(os.Getpid())

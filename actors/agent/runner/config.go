@@ -62,27 +62,27 @@ func DefaultConfig() Config {
 func (c *Config) Validate() error {
 	switch {
 	case c.Root == "":
-		return errors.New("Root: is empty")
+		return errors.New("config.Root: is empty")
 	case c.ProxyPath == "":
-		return errors.New("ProxyPath: is empty")
+		return errors.New("config.ProxyPath: is empty")
 	case c.Output.Stdout < 0 || c.Output.Stderr < 0:
-		return errors.New("Output: a limit is negative")
+		return errors.New("config.Output: a limit is negative")
 	case c.Retain.Bytes < 0 || c.Retain.Jobs < 0:
-		return errors.New("Retain: a limit is negative")
+		return errors.New("config.Retain: a limit is negative")
 	case c.SamplePeriod < time.Millisecond:
-		return fmt.Errorf("SamplePeriod: %v, must be 1ms or more", c.SamplePeriod)
+		return fmt.Errorf("config.SamplePeriod: %v, must be 1ms or more", c.SamplePeriod)
 	case c.Logger == nil:
-		return errors.New("Logger: is nil")
+		return errors.New("config.Logger: is nil")
 	}
-	if err := checkName("NodeName", c.NodeName); err != nil {
+	if err := checkName("config.NodeName", c.NodeName); err != nil {
 		return err
 	}
 	info, err := os.Stat(c.ProxyPath)
 	if err != nil {
-		return fmt.Errorf("ProxyPath: %w", err)
+		return fmt.Errorf("config.ProxyPath: %w", err)
 	}
 	if !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
-		return fmt.Errorf("ProxyPath: %s is not a program", c.ProxyPath)
+		return fmt.Errorf("config.ProxyPath: %s is not a program", c.ProxyPath)
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ func Machine(root string) (Resources, error) {
 	found := Resources{
 		// The processors that this process may run on.
 		CPU:    float64(runtime.NumCPU()),
-		Memory: int64(uint64(info.Totalram) * uint64(info.Unit)),
+		Memory: int64(info.Totalram * uint64(info.Unit)),
 	}
 	memory, err := cgroup.MemoryLimit(root)
 	if err != nil {

@@ -1,0 +1,298 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/actors/agent/runner/cgroup"
+	"weir/actors/agent/runner/proxyproto"
+)
+
+// patience is the deadline of every wait.
+const patience = 20 * time.Second
+
+// TestMain is the proxy itself when a test has started it as one.
+func TestMain(m *testing.M) {
+	if os.Getenv("WEIR_TEST_PROXY") != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// proxy is a running weir-jobproxy and an agent's view of it.
+type proxy struct {
+	*exec.Cmd
+	folder string
+	ended  chan struct{}
+}
+
+// startProxy starts a proxy for a job that runs a shell command.
+func startProxy(t *testing.T, shell string, lease time.Duration) *proxy {
+	t.Helper()
+	folder, err := os.MkdirTemp("", "weir-proxy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(folder) })
+	spec := proxyproto.Spec{Version: proxyproto.Version, JobID: "job", Shell: shell, Workspace: folder, OutputFolder: folder,
+		Environment: []string{"PATH=" + os.Getenv("PATH")}, LeaseMillis: lease.Milliseconds(), SamplePeriodMillis: 1000, StdoutLimit: 1000, StderrLimit: 1000}
+	data, err := json.Marshal(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, proxyproto.SpecFile), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(folder, proxyproto.SocketFile), Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener.SetUnlinkOnClose(false)
+	socket, err := listener.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	executable, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{Cmd: exec.Command(executable, folder), folder: folder, ended: make(chan struct{})}
+	p.Env = []string{"WEIR_TEST_PROXY=1"}
+	p.Stderr = os.Stderr
+	p.ExtraFiles = []*os.File{socket}
+	err = p.Start()
+	if err := errors.Join(err, socket.Close(), listener.Close()); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = p.Wait()
+		close(p.ended)
+	}()
+	t.Cleanup(func() {
+		// SIGTERM ends the job; the proxy, which nobody releases, is killed.
+		_ = p.Process.Signal(unix.SIGTERM)
+		if _, err := os.Stat(filepath.Join(folder, proxyproto.ResultFile)); err != nil {
+			for deadline := time.Now().Add(patience); err != nil && time.Now().Before(deadline); {
+				<-time.After(time.Millisecond)
+				_, err = os.Stat(filepath.Join(folder, proxyproto.ResultFile))
+			}
+		}
+		_ = p.Process.Kill()
+		<-p.ended
+	})
+	return p
+}
+
+// agent is a connection to a proxy.
+type agent struct {
+	net.Conn
+	*proxyproto.Reader
+}
+
+func (p *proxy) connect(t *testing.T) agent {
+	t.Helper()
+	conn, err := net.Dial("unix", filepath.Join(p.folder, proxyproto.SocketFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	return agent{Conn: conn, Reader: proxyproto.NewReader(conn)}
+}
+
+func (a agent) say(t *testing.T, line string) {
+	t.Helper()
+	if _, err := a.Write([]byte(line + "\n")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hear waits for a message of that name, skipping samples and others.
+func (a agent) hear(t *testing.T, name string) proxyproto.Message {
+	t.Helper()
+	for {
+		message, err := a.Reader.Read()
+		if err != nil {
+			t.Fatalf("waiting for %s: %v", name, err)
+		}
+		if message.Name() == name {
+			return message
+		}
+	}
+}
+
+func TestBadMessagesAreAnswered(t *testing.T) {
+	tests := map[string]struct {
+		line      string
+		wantName  string
+		wantError string
+	}{
+		"no JSON":                    {line: "hello?", wantError: `"hello?"`},
+		"a message nobody knows":     {line: `{"dance":{}}`, wantError: `"dance"`},
+		"a message of the proxy":     {line: `{"sample":{}}`, wantName: "sample", wantError: "not from them"},
+		"a lease of nothing":         {line: `{"renew":{"lease_millis":0}}`, wantName: "renew", wantError: "lease_millis: 0"},
+		"a lease beyond time":        {line: `{"renew":{"lease_millis":9223372036854775807}}`, wantName: "renew", wantError: "between 1 and"},
+		"a signal that there is not": {line: `{"signal":{"name":"SIGDANCE"}}`, wantName: "signal", wantError: "SIGDANCE"},
+		"a negative grace":           {line: `{"stop":{"reason":"x","grace_millis":-1}}`, wantName: "stop", wantError: "grace_millis: -1"},
+		"release before the end":     {line: `{"release":{}}`, wantName: "release", wantError: "stop it first"},
+		"a line without an end":      {line: strings.Repeat("x", 2*proxyproto.MaxLine), wantError: "longer than"},
+	}
+	a := startProxy(t, "sleep 1000", time.Hour).connect(t)
+	hello := a.hear(t, "hello").Hello
+	if hello.Version != proxyproto.Version || hello.JobID != "job" || hello.Pid == 0 || hello.StartTicks == 0 {
+		t.Errorf("hello %+v", hello)
+	}
+	for name, test := range tests {
+		a.say(t, test.line)
+		got := a.hear(t, "error").Error
+		if got.Message != test.wantName || !strings.Contains(got.Error, test.wantError) {
+			t.Errorf("%s: answered %+v, want %q with %q", name, got, test.wantName, test.wantError)
+		}
+	}
+	// After all of that it still obeys.
+	a.say(t, `{"stop":{"reason":"enough","grace_millis":0}}`)
+	if result := a.hear(t, "exited").Exited; result.Outcome != proxyproto.OutcomeStopped || result.Reason != "enough" {
+		t.Errorf("result %+v, want it stopped", result)
+	}
+}
+
+func TestResultIsToldAgain(t *testing.T) {
+	p := startProxy(t, "exit 7", time.Hour)
+	first := p.connect(t)
+	told := first.hear(t, "exited").Exited
+	var onDisk proxyproto.Result
+	data, err := os.ReadFile(filepath.Join(p.folder, proxyproto.ResultFile))
+	if err == nil {
+		err = json.Unmarshal(data, &onDisk)
+	}
+	if err != nil || onDisk.ExitCode != 7 || told.ExitCode != 7 {
+		t.Errorf("told %+v, on disk %+v, %v, want exit code 7", told, onDisk, err)
+	}
+	second := p.connect(t)
+	second.hear(t, "hello")
+	if again := second.hear(t, "exited").Exited; again.ExitCode != 7 {
+		t.Errorf("told again %+v, want exit code 7", again)
+	}
+	// The newest connection wins.
+	if _, err := first.Reader.Read(); err == nil {
+		t.Error("the first connection is still served")
+	}
+	second.say(t, `{"release":{}}`)
+	select {
+	case <-p.ended:
+	case <-time.After(patience):
+		t.Fatal("the proxy did not go when released")
+	}
+	if _, err := os.Stat(filepath.Join(p.folder, proxyproto.SocketFile)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("socket after release: %v, want it gone", err)
+	}
+}
+
+func TestGoesByItselfWhenNobodyComes(t *testing.T) {
+	p := startProxy(t, "sleep 1000", 100*time.Millisecond)
+	select {
+	case <-p.ended:
+	case <-time.After(patience):
+		t.Fatal("the proxy lives on without an agent")
+	}
+	data, err := os.ReadFile(filepath.Join(p.folder, proxyproto.ResultFile))
+	if err != nil || !strings.Contains(string(data), string(proxyproto.OutcomeLeaseExpired)) {
+		t.Errorf("result %s, %v, want the lease expired", data, err)
+	}
+}
+
+func TestMeter(t *testing.T) {
+	start := time.Unix(1000, 0)
+	var m meter
+	m.begin(start)
+	m.observe(start.Add(time.Second), cgroup.Usage{Memory: 100, CPUUser: 5 * time.Microsecond})
+	m.observe(start.Add(3*time.Second), cgroup.Usage{Memory: 50, CPUUser: 4 * time.Microsecond})
+	m.observeEnd(start.Add(4*time.Second), 300, 400)
+	want := proxyproto.Statistics{
+		MaxMemory: 300,
+		// Nothing for 1 s, 100 for 2 s, and the peak for the last second.
+		CumulativeMaxMemory: 2*100 + 300,
+		CPUUserMicros:       5,
+	}
+	if m.statistics != want {
+		t.Errorf("statistics %+v, want %+v", m.statistics, want)
+	}
+}
+
+func TestSchedule(t *testing.T) {
+	s := newSchedule(&proxyproto.Spec{SamplePeriodMillis: 100, Cgroups: proxyproto.Placement{Unified: "/u"}})
+	now := time.Unix(1000, 0)
+	var waits []time.Duration
+	told := 0
+	for range 10 {
+		wait := s.next()
+		waits = append(waits, wait)
+		now = now.Add(wait)
+		if s.due(now) {
+			told++
+		}
+	}
+	if waits[0] != firstSample || waits[1] != 2*firstSample || waits[9] != 100*time.Millisecond {
+		t.Errorf("waits %v, want them to grow to the period", waits)
+	}
+	if told < 7 || told > 9 {
+		t.Errorf("told %d of 10 samples over %v, want one each 100ms", told, now.Sub(time.Unix(1000, 0)))
+	}
+	tree := newSchedule(&proxyproto.Spec{SamplePeriodMillis: 60000, MemoryLimit: 1})
+	if tree.measure != treePeriod {
+		t.Errorf("measures each %v where only that enforces a memory limit, want %v", tree.measure, treePeriod)
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	killed, exited := unix.WaitStatus(unix.SIGKILL), unix.WaitStatus(3<<8)
+	tests := map[string]struct {
+		causes      []verdict
+		status      unix.WaitStatus
+		wantOutcome proxyproto.Outcome
+		wantCode    int
+		wantSignal  string
+	}{
+		"exit code 3": {causes: []verdict{causeOfExit(exited, cgroup.MemoryEvents{})}, status: exited, wantOutcome: proxyproto.OutcomeExited, wantCode: 3},
+		"stopped, then exit code 3": {
+			causes: []verdict{{outcome: proxyproto.OutcomeStopped}, causeOfExit(exited, cgroup.MemoryEvents{})},
+			status: exited, wantOutcome: proxyproto.OutcomeStopped, wantCode: 3,
+		},
+		"the time limit, then the lease": {
+			causes: []verdict{{outcome: proxyproto.OutcomeTimeLimitExceeded}, {outcome: proxyproto.OutcomeLeaseExpired}},
+			status: killed, wantOutcome: proxyproto.OutcomeTimeLimitExceeded, wantCode: -1, wantSignal: "SIGKILL",
+		},
+		"killed as the machine is out of memory": {
+			causes: []verdict{causeOfExit(killed, cgroup.MemoryEvents{Killed: true})},
+			status: killed, wantOutcome: proxyproto.OutcomeSignaled, wantCode: -1, wantSignal: "SIGKILL",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			var v verdict
+			for _, cause := range test.causes {
+				v.decide(cause)
+			}
+			var result proxyproto.Result
+			v.apply(&result, test.status)
+			if result.Outcome != test.wantOutcome || result.ExitCode != test.wantCode || result.Signal != test.wantSignal {
+				t.Errorf("result %+v, want %s, %d, %q", result, test.wantOutcome, test.wantCode, test.wantSignal)
+			}
+		})
+	}
+	if cause := causeOfExit(killed, cgroup.MemoryEvents{Killed: true}); !strings.Contains(cause.err, "machine") {
+		t.Errorf("cause %+v, want it to name the machine", cause)
+	}
+}
