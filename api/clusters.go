@@ -1,0 +1,168 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"weir/cluster"
+	"weir/messages/apipb"
+	"weir/raftstore/state"
+	"weir/scheduling"
+	"weir/scheduling/lifecycle"
+	"weir/scheduling/resource"
+)
+
+// quorumPatience is how long Status waits to learn whether the cluster can write.
+const quorumPatience = 500 * time.Millisecond
+
+// clusters implements ClusterService.
+type clusters struct{ *server }
+
+// Members shows the replicas as this one knows them.
+func (s clusters) Members(context.Context, *connect.Request[apipb.MembersRequest]) (*connect.Response[apipb.MembersResponse], error) {
+	members, err := s.members()
+	return answer(&apipb.MembersResponse{Members: members}, err)
+}
+
+func (s clusters) members() ([]*apipb.Member, error) {
+	configured, err := s.cfg.Store.Members()
+	if err != nil {
+		return nil, s.unavailable("cluster members", err)
+	}
+	suffrage := map[string]string{}
+	for _, m := range configured {
+		suffrage[m.ID] = string(m.Suffrage)
+	}
+	controlled := map[string]int64{}
+	s.cfg.Store.View(func(st *state.State) {
+		for op := range st.InProgress() {
+			controlled[op.GetAssignment().GetReplica()]++
+		}
+	})
+	current, _ := s.cfg.Store.Leadership()
+	var members []*apipb.Member
+	for _, r := range s.cfg.Directory.View().Replicas {
+		id := string(r.ID)
+		member := &apipb.Member{
+			Id: id, Address: r.Address, Leader: id == current.LeaderID, Suffrage: suffrage[id], Alive: r.Live, Version: r.Version,
+			OperationsControlled: controlled[id],
+		}
+		if id == s.cfg.Replica {
+			member.AppliedIndex = s.cfg.Store.Applied()
+		}
+		members = append(members, member)
+	}
+	return members, nil
+}
+
+// Status answers from this replica alone.
+func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusRequest]) (*connect.Response[apipb.StatusResponse], error) {
+	current, _ := s.cfg.Store.Leadership()
+	out := &apipb.StatusResponse{
+		ClusterId: s.cfg.Cluster, Replica: s.cfg.Replica, Leader: current.LeaderID, Term: current.Term,
+		AppliedIndex: s.cfg.Store.Applied(), Version: s.cfg.Version,
+	}
+	asking, cancel := context.WithTimeout(ctx, quorumPatience)
+	out.Quorum = s.cfg.Log.ReadBarrier(asking) == nil
+	cancel()
+	var err error
+	if out.Members, err = s.members(); err != nil {
+		return nil, err
+	}
+	var total, usage resource.Amounts
+	s.cfg.Store.View(func(st *state.State) {
+		for _, n := range st.Nodes() {
+			if n.GetState() != state.NodeOnline {
+				out.NodesOffline++
+				continue
+			}
+			out.NodesOnline++
+			total = total.Add(n.GetResources().Amounts())
+		}
+		for op := range st.InProgress() {
+			out.OperationsInProgress++
+			switch op.GetState() {
+			case lifecycle.Running.String():
+				out.OperationsRunning++
+			case lifecycle.Pending.String():
+				out.OperationsPending++
+			}
+			for _, task := range op.GetTasks() {
+				out.JobsPending += task.GetCounters().GetPending()
+			}
+		}
+		for _, a := range st.Allocations() {
+			out.JobsRunning++
+			usage = usage.Add(a.GetResources().Amounts())
+		}
+	})
+	out.Total, out.Usage = resourcesOf(total), resourcesOf(usage)
+	out.Problems = problems(out, s.cfg.Directory.View())
+	return connect.NewResponse(out), nil
+}
+
+// problems lists what an operator should look at, worst first.
+func problems(st *apipb.StatusResponse, view *cluster.View) []string {
+	var out []string
+	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	switch {
+	case st.GetLeader() == "":
+		add("no leader is known to replica %s: nothing can be started or changed; is a majority of the replicas running and connected?", st.GetReplica())
+	case !st.GetQuorum():
+		add("leader %s does not answer for a majority of the replicas: nothing can be started or changed now", st.GetLeader())
+	}
+	for _, m := range st.GetMembers() {
+		switch {
+		case !m.GetAlive():
+			add("replica %s at %s is down: start it again", m.GetId(), m.GetAddress())
+		case m.GetVersion() != st.GetVersion():
+			add("replica %s runs version %s, %s runs %s", m.GetId(), m.GetVersion(), st.GetReplica(), st.GetVersion())
+		}
+	}
+	if st.GetNodesOnline() == 0 {
+		add("no node is online: jobs wait until an agent registers")
+	}
+	if n := st.GetNodesOffline(); n > 0 {
+		add("%d of %d nodes are offline: see weir node list --state offline", n, n+st.GetNodesOnline())
+	}
+	if n := st.GetOperationsPending(); n > 0 {
+		add("%d operations wait for the running limit of their pool: see weir op list --state pending", n)
+	}
+	return out
+}
+
+// Transfer moves leadership.
+func (s clusters) Transfer(ctx context.Context, req *connect.Request[apipb.TransferRequest]) (*connect.Response[apipb.TransferResponse], error) {
+	current, _ := s.cfg.Store.Leadership()
+	if !current.Leader {
+		err := fail(connect.CodeUnavailable, "not_leader", fmt.Sprintf("transfer leadership: replica %s does not lead: ask %s", s.cfg.Replica, current.LeaderID))
+		s.hint(err.Meta().Set)
+		return nil, err
+	}
+	to := req.Msg.GetTo()
+	if to == current.LeaderID {
+		return connect.NewResponse(&apipb.TransferResponse{Leader: to}), nil
+	}
+	if to != "" {
+		if _, known := s.cfg.Directory.View().Replica(scheduling.ReplicaID(to)); !known {
+			return nil, fail(connect.CodeNotFound, "unknown_replica", fmt.Sprintf("transfer leadership: there is no replica %q: see weir cluster members", to))
+		}
+	}
+	if err := s.cfg.Store.Transfer(ctx, to); err != nil {
+		return nil, fail(connect.CodeFailedPrecondition, "not_transferred", "transfer leadership: "+err.Error())
+	}
+	for {
+		now, changed := s.cfg.Store.Leadership()
+		if now.LeaderID != "" && now.LeaderID != current.LeaderID {
+			return connect.NewResponse(&apipb.TransferResponse{Leader: now.LeaderID}), nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, s.unavailable("transfer leadership: no new leader is known yet", ctx.Err())
+		}
+	}
+}

@@ -1,0 +1,115 @@
+// Package api serves the public API of a replica.
+//
+// Every replica answers every call: reads from its own copy of the state once it
+// has seen all that was answered before, writes by proposing commands wherever
+// the leader is. The same handlers speak gRPC, gRPC-web, and JSON by plain POST.
+package api
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"weir/cluster"
+	"weir/cluster/identity"
+	"weir/messages/actorpb"
+	"weir/messages/commandpb"
+	"weir/raftstore"
+	"weir/raftstore/state"
+)
+
+// Store is this replica's copy of the state.
+type Store interface {
+	View(func(*state.State))
+	Applied() uint64
+	WaitApplied(ctx context.Context, index uint64) error
+	Members() ([]raftstore.Member, error)
+	Leadership() (current raftstore.Leadership, changed <-chan struct{})
+	Transfer(ctx context.Context, to string) error
+}
+
+// Log reaches the leader from any replica.
+type Log interface {
+	Propose(ctx context.Context, commands ...proto.Message) ([]*commandpb.Result, error)
+	ReadBarrier(ctx context.Context) error
+}
+
+// Leader asks the leader's actors.
+type Leader interface {
+	SchedulerView(ctx context.Context) (*actorpb.SchedulerView, error)
+	JobLive(ctx context.Context, jobs []string) (*actorpb.JobLive, error)
+	ReadOutput(ctx context.Context, m *actorpb.ReadOutput) (*actorpb.OutputPart, error)
+}
+
+// Signals knows which jobs are on their way out.
+type Signals interface {
+	Stopping(job string) string
+}
+
+// Limits bound what one replica takes on from clients.
+type Limits struct {
+	// Calls is how many calls may be under way, without those that wait for an
+	// operation to change. Default 1024.
+	Calls int
+	// Watches is how many calls may wait for an operation to change. Default 4096.
+	Watches int
+	// MessageBytes is the largest request. Default 2 MiB: a spec of the largest
+	// size with its envelope.
+	MessageBytes int
+	// Patience bounds a call that states no deadline, or a later one. Default 10 s:
+	// longer than an election.
+	Patience time.Duration
+	// MaxWait bounds a wait for an operation. Default 10 min.
+	MaxWait time.Duration
+	// RetryAfter is the hint that goes with a refusal for overload. Default 200 ms.
+	RetryAfter time.Duration
+}
+
+// DefaultLimits returns the limits that fit unless measured otherwise.
+func DefaultLimits() Limits {
+	return Limits{
+		Calls: 1024, Watches: 4096, MessageBytes: 2 << 20, Patience: 10 * time.Second, MaxWait: 10 * time.Minute,
+		RetryAfter: 200 * time.Millisecond,
+	}
+}
+
+// Validate returns an error that names the first limit that cannot work.
+func (l Limits) Validate() error {
+	for _, limit := range []struct {
+		name string
+		ok   bool
+	}{
+		{"calls", l.Calls > 0}, {"watches", l.Watches > 0}, {"message_bytes", l.MessageBytes > 0},
+		{"patience", l.Patience > 0}, {"max_wait", l.MaxWait > 0}, {"retry_after", l.RetryAfter > 0},
+	} {
+		if !limit.ok {
+			return fmt.Errorf("api limit %s: must be more than 0", limit.name)
+		}
+	}
+	return nil
+}
+
+// Config is what the API of a replica works with.
+type Config struct {
+	// Replica is the replica's id, Cluster the cluster's.
+	Replica, Cluster, Version string
+	Store                     Store
+	Log                       Log
+	Leader                    Leader
+	Signals                   Signals
+	Directory                 *cluster.Directory
+	// IdentityOf says who sent a request.
+	IdentityOf func(*http.Request) (identity.Identity, error)
+	// NewID makes ids of operations: unique, and later ones are greater.
+	NewID func() string
+	// Now is the time of commands.
+	Now    func() time.Time
+	Limits Limits
+	Logger *slog.Logger
+	// Controlled is how many operations this replica controls.
+	Controlled func() int
+}

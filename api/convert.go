@@ -1,0 +1,136 @@
+package api
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"weir/api/spec"
+	"weir/messages/actorpb"
+	"weir/messages/apipb"
+	"weir/messages/statepb"
+	"weir/scheduling/resource"
+)
+
+func resourcesOf(a resource.Amounts) *apipb.Resources {
+	return &apipb.Resources{UserSlots: a.UserSlots, Cpu: a.CPU.Cores(), Gpu: a.GPU, Memory: a.Memory, Network: a.Network}
+}
+
+func errorOf(e *statepb.Error) *apipb.Error {
+	if e == nil {
+		return nil
+	}
+	out := &apipb.Error{Code: e.GetCode(), Message: e.GetMessage(), Attributes: e.GetAttributes()}
+	for _, inner := range e.GetInner() {
+		out.Inner = append(out.Inner, errorOf(inner))
+	}
+	return out
+}
+
+// operationOf shows an operation; with its whole description when full.
+func operationOf(op *statepb.Operation, full bool) (*apipb.Operation, error) {
+	out := &apipb.Operation{
+		Id: op.GetId(), Type: op.GetSpec().GetType(), State: op.GetState(), Suspended: op.GetSuspended(), User: op.GetUser(),
+		Title: op.GetSpec().GetTitle(), Alias: op.GetSpec().GetAlias(), Pool: op.GetPool(), Weight: op.GetWeight(),
+		StartTime: op.GetStartTime(), FinishTime: op.GetFinishTime(), Result: errorOf(op.GetResult()),
+		Controller: op.GetAssignment().GetReplica(), ControllerEpoch: op.GetAssignment().GetEpoch(), PendingReason: op.GetPendingReason(),
+		Progress: &apipb.TaskProgress{},
+	}
+	for _, task := range op.GetTasks() {
+		progress := progressOf(task)
+		out.Tasks = append(out.Tasks, progress)
+		addProgress(out.Progress, progress)
+	}
+	if !full {
+		return out, nil
+	}
+	description, err := spec.Format(op.GetSpec())
+	if err == nil {
+		out.Spec, err = structpb.NewStruct(description)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("show spec of operation %s: %w", op.GetId(), err)
+	}
+	annotations, err := spec.Annotations(op.GetSpec())
+	if err == nil && annotations != nil {
+		out.Annotations, err = structpb.NewStruct(annotations)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("show annotations of operation %s: %w", op.GetId(), err)
+	}
+	return out, nil
+}
+
+func progressOf(task *statepb.Task) *apipb.TaskProgress {
+	c, t := task.GetCounters(), task.GetTotals()
+	return &apipb.TaskProgress{
+		Name: task.GetName(), Total: c.GetTotal(), Pending: c.GetPending(), Running: c.GetRunning(), Completed: c.GetCompleted(),
+		Failed: c.GetFailed(), Aborted: c.GetAborted(), AbortedByReason: cloneCounts(c.GetAbortedByReason()), Restarted: c.GetRestarted(),
+		JobResources: resourcesOf(task.GetJobResources().Amounts()), MaxMemory: t.GetMaxMemory(),
+		CpuSeconds: float64(t.GetCpuMicros()) / 1e6, RunSeconds: float64(t.GetRunMillis()) / 1e3,
+	}
+}
+
+// cloneCounts copies what the state goes on changing.
+func cloneCounts(counts map[string]int64) map[string]int64 {
+	out := make(map[string]int64, len(counts))
+	for reason, n := range counts {
+		out[reason] = n
+	}
+	return out
+}
+
+func addProgress(sum, p *apipb.TaskProgress) {
+	sum.Total += p.GetTotal()
+	sum.Pending += p.GetPending()
+	sum.Running += p.GetRunning()
+	sum.Completed += p.GetCompleted()
+	sum.Failed += p.GetFailed()
+	sum.Aborted += p.GetAborted()
+	sum.Restarted += p.GetRestarted()
+	sum.MaxMemory = max(sum.MaxMemory, p.GetMaxMemory())
+	sum.CpuSeconds += p.GetCpuSeconds()
+	sum.RunSeconds += p.GetRunSeconds()
+	for reason, n := range p.GetAbortedByReason() {
+		if sum.AbortedByReason == nil {
+			sum.AbortedByReason = map[string]int64{}
+		}
+		sum.AbortedByReason[reason] += n
+	}
+}
+
+// runningJob shows a job that has not ended. live is what its node last said of
+// it; nil: nothing.
+func runningJob(a *statepb.Allocation, live *actorpb.HeldJob, stopping string) *apipb.Job {
+	job := &apipb.Job{
+		Id: a.GetJobId(), OperationId: a.GetOperationId(), Task: a.GetTask(), Cookie: a.GetCookie(), Attempt: a.GetAttempt(),
+		Node: a.GetNode(), State: "waiting", StartTime: a.GetStartTime(), Resources: resourcesOf(a.GetResources().Amounts()),
+		Token: fmt.Sprintf("%d:%d", a.GetGrantTerm(), a.GetGrantIndex()), Stopping: stopping, Pid: live.GetPid(),
+	}
+	switch live.GetPhase() {
+	case "running", "aborting":
+		job.State = live.GetPhase()
+	case "ended":
+		// Its result is on the way to being counted.
+		job.State = "running"
+	}
+	if live != nil {
+		job.Statistics = &apipb.JobStatistics{MaxMemory: live.GetMemory()}
+	}
+	return job
+}
+
+func finishedJob(operation string, j *statepb.FinishedJob) *apipb.Job {
+	st := j.GetStatistics()
+	return &apipb.Job{
+		Id: j.GetJobId(), OperationId: operation, Task: j.GetTask(), Cookie: j.GetCookie(), Attempt: j.GetAttempt(), Node: j.GetNode(),
+		State: j.GetState(), AbortReason: j.GetAbortReason(), Error: errorOf(j.GetError()), StartTime: j.GetStartTime(),
+		FinishTime: j.GetFinishTime(), Pid: j.GetPid(), ExitCode: j.GetExitCode(),
+		Statistics: &apipb.JobStatistics{
+			MaxMemory: st.GetMaxMemory(), CpuUserSeconds: float64(st.GetCpuUserMicros()) / 1e6,
+			CpuSystemSeconds: float64(st.GetCpuSystemMicros()) / 1e6, RunSeconds: float64(st.GetRunMillis()) / 1e3,
+			PrepareSeconds: float64(st.GetPrepareMillis()) / 1e3, StdoutBytes: st.GetStdoutBytes(), StdoutDroppedBytes: st.GetStdoutDroppedBytes(),
+			StderrBytes: st.GetStderrBytes(), StderrDroppedBytes: st.GetStderrDroppedBytes(),
+		},
+	}
+}

@@ -1,0 +1,94 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"connectrpc.com/connect"
+
+	"weir/messages/commandpb"
+	"weir/raftstore/state"
+)
+
+// The metadata of answers.
+const (
+	// headerCode has the stable code of a refusal.
+	headerCode = "Weir-Code"
+	// headerLeader has the address of the replica that leads.
+	headerLeader = "Weir-Leader"
+	// headerRetry says after how many milliseconds another try is worth it.
+	headerRetry = "Weir-Retry-Millis"
+)
+
+// codes tells clients what kind of refusal a code of package state is; others are
+// failed preconditions.
+var codes = map[string]connect.Code{
+	state.CodeInvalidCommand:     connect.CodeInvalidArgument,
+	state.CodeInvalidSpec:        connect.CodeInvalidArgument,
+	state.CodeInvalidPool:        connect.CodeInvalidArgument,
+	state.CodeTooManyJobs:        connect.CodeInvalidArgument,
+	state.CodeUnknownOperation:   connect.CodeNotFound,
+	state.CodeUnknownPool:        connect.CodeNotFound,
+	state.CodeUnknownTree:        connect.CodeNotFound,
+	state.CodeUnknownNode:        connect.CodeNotFound,
+	state.CodeUnknownTask:        connect.CodeNotFound,
+	state.CodeUnknownAllocation:  connect.CodeNotFound,
+	state.CodeDuplicateAlias:     connect.CodeAlreadyExists,
+	state.CodeDuplicateOperation: connect.CodeAlreadyExists,
+	state.CodePoolExists:         connect.CodeAlreadyExists,
+	state.CodeTooManyOperations:  connect.CodeFailedPrecondition,
+	state.CodePoolFull:           connect.CodeFailedPrecondition,
+	state.CodeRevisionMismatch:   connect.CodeAborted,
+	state.CodeStaleTerm:          connect.CodeUnavailable,
+	state.CodeStaleEpoch:         connect.CodeUnavailable,
+}
+
+// fail returns an error for clients with a stable code.
+func fail(kind connect.Code, code, message string) *connect.Error {
+	err := connect.NewError(kind, errors.New(message))
+	err.Meta().Set(headerCode, code)
+	return err
+}
+
+// refused returns the error of a refused command; nil: it was carried out.
+func refused(result *commandpb.Result) error {
+	refusal := result.GetRefusal()
+	if refusal == nil {
+		return nil
+	}
+	kind, ok := codes[refusal.GetCode()]
+	if !ok {
+		kind = connect.CodeFailedPrecondition
+	}
+	return fail(kind, refusal.GetCode(), refusal.GetMessage())
+}
+
+// overloaded refuses a call at the door.
+func (s *server) overloaded(what string) *connect.Error {
+	err := fail(connect.CodeResourceExhausted, "overloaded", what)
+	err.Meta().Set(headerRetry, strconv.FormatInt(s.cfg.Limits.RetryAfter.Milliseconds(), 10))
+	return err
+}
+
+// unavailable tells that the cluster could not be reached from here.
+func (s *server) unavailable(what string, err error) error {
+	var known *connect.Error
+	if errors.As(err, &known) {
+		return known
+	}
+	code := "unavailable"
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		code = "no_quorum"
+	}
+	failure := fail(connect.CodeUnavailable, code, what+": "+err.Error())
+	s.hint(failure.Meta().Set)
+	return failure
+}
+
+// hint tells the client who leads.
+func (s *server) hint(set func(key, value string)) {
+	if current, _ := s.cfg.Store.Leadership(); current.LeaderAddress != "" {
+		set(headerLeader, current.LeaderAddress)
+	}
+}

@@ -1,0 +1,195 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"unicode/utf8"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/messages/actorpb"
+	"weir/messages/apipb"
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/raftstore/state"
+	"weir/scheduling"
+	"weir/scheduling/lifecycle"
+)
+
+// The sizes of a part of a job's output.
+const (
+	defaultOutputBytes = 256 << 10
+	maxOutputBytes     = 1 << 20
+)
+
+// jobs implements JobService.
+type jobs struct{ *server }
+
+// List shows the jobs of an operation: those that have not ended, then those
+// whose record is kept, latest first.
+func (s jobs) List(ctx context.Context, req *connect.Request[apipb.ListJobsRequest]) (*connect.Response[apipb.ListJobsResponse], error) {
+	m := req.Msg
+	limit, err := page(m.GetLimit(), "list jobs")
+	if err != nil {
+		return nil, err
+	}
+	if _, err := lifecycle.ParseJobState(m.GetState()); m.GetState() != "" && err != nil {
+		return nil, fail(connect.CodeInvalidArgument, "invalid_argument", "list jobs: "+err.Error())
+	}
+	if m.GetOffset() < 0 {
+		return nil, fail(connect.CodeInvalidArgument, "invalid_argument", fmt.Sprintf("list jobs: offset %d: must not be negative", m.GetOffset()))
+	}
+	var all []*apipb.Job
+	err = s.read(ctx, "list jobs", func(st *state.State) error {
+		op, err := find(st, m.GetOperation())
+		if err != nil {
+			return err
+		}
+		for _, a := range st.AllocationsOfOperation(scheduling.OperationID(op.GetId())) {
+			all = append(all, runningJob(a, nil, s.stopping(op, a)))
+		}
+		finished := op.GetFinishedJobs()
+		for i := len(finished) - 1; i >= 0; i-- {
+			all = append(all, finishedJob(op.GetId(), finished[i]))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.addLive(ctx, all)
+	all = slices.DeleteFunc(all, func(j *apipb.Job) bool {
+		return m.GetState() != "" && j.GetState() != m.GetState() || m.GetTask() != "" && j.GetTask() != m.GetTask() ||
+			m.GetNode() != "" && j.GetNode() != m.GetNode()
+	})
+	out := &apipb.ListJobsResponse{Total: int32(len(all))}
+	from := min(int(m.GetOffset()), len(all))
+	out.Jobs = all[from:min(from+limit, len(all))]
+	return connect.NewResponse(out), nil
+}
+
+// stopping says why a job is to end: by the state, or by what gossip heard before
+// the state did.
+func (s jobs) stopping(op *statepb.Operation, a *statepb.Allocation) string {
+	if order := op.StopOrderFor(a); order != nil {
+		return order.GetReason()
+	}
+	return s.cfg.Signals.Stopping(a.GetJobId())
+}
+
+// addLive adds what nodes last said of jobs that have not ended, when the leader
+// can be reached.
+func (s jobs) addLive(ctx context.Context, all []*apipb.Job) {
+	byID := map[string]*apipb.Job{}
+	var ids []string
+	for _, job := range all {
+		if job.GetFinishTime() == nil && job.GetState() == "waiting" {
+			byID[job.GetId()] = job
+			ids = append(ids, job.GetId())
+		}
+	}
+	if len(ids) == 0 {
+		return
+	}
+	live, err := s.cfg.Leader.JobLive(ctx, ids)
+	if err != nil {
+		s.cfg.Logger.Debug("what nodes say of jobs is not known", "error", err)
+		return
+	}
+	for _, held := range live.GetJobs() {
+		job := byID[held.GetJobId()]
+		job.Pid = held.GetPid()
+		job.Statistics = &apipb.JobStatistics{MaxMemory: held.GetMemory()}
+		switch held.GetPhase() {
+		case "running", "aborting":
+			job.State = held.GetPhase()
+		case "ended":
+			// Its result is on the way to being counted.
+			job.State = "running"
+		}
+	}
+}
+
+// locate returns a job, with the operation that it belongs to.
+func (s jobs) locate(ctx context.Context, what, id string) (job *apipb.Job, err error) {
+	err = s.read(ctx, what, func(st *state.State) error {
+		if a, ok := st.Allocation(scheduling.JobID(id)); ok {
+			op, _ := st.Operation(scheduling.OperationID(a.GetOperationId()))
+			job = runningJob(a, nil, s.stopping(op, a))
+			return nil
+		}
+		for op := range st.Operations() {
+			for _, finished := range op.GetFinishedJobs() {
+				if finished.GetJobId() == id {
+					job = finishedJob(op.GetId(), finished)
+					return nil
+				}
+			}
+		}
+		return fail(connect.CodeNotFound, "no_such_job", fmt.Sprintf("%s: there is no job %q: it never was, or its record is gone", what, id))
+	})
+	return job, err
+}
+
+// Get shows one job.
+func (s jobs) Get(ctx context.Context, req *connect.Request[apipb.GetJobRequest]) (*connect.Response[apipb.GetJobResponse], error) {
+	job, err := s.locate(ctx, "get job", req.Msg.GetJobId())
+	if err != nil {
+		return nil, err
+	}
+	s.addLive(ctx, []*apipb.Job{job})
+	return connect.NewResponse(&apipb.GetJobResponse{Job: job}), nil
+}
+
+// Output reads a part of a job's stdout or stderr from its node.
+func (s jobs) Output(ctx context.Context, req *connect.Request[apipb.JobOutputRequest]) (*connect.Response[apipb.JobOutputResponse], error) {
+	m := req.Msg
+	limit := m.GetLimit()
+	if limit == 0 {
+		limit = defaultOutputBytes
+	}
+	switch {
+	case m.GetStream() != "stdout" && m.GetStream() != "stderr":
+		return nil, fail(connect.CodeInvalidArgument, "invalid_argument", fmt.Sprintf("job output: stream %q: must be stdout or stderr", m.GetStream()))
+	case m.GetOffset() < 0 || limit < 0 || limit > maxOutputBytes:
+		return nil, fail(connect.CodeInvalidArgument, "invalid_argument",
+			fmt.Sprintf("job output: offset %d, limit %d: offset must not be negative, limit 1 to %d", m.GetOffset(), limit, maxOutputBytes))
+	}
+	job, err := s.locate(ctx, "job output", m.GetJobId())
+	if err != nil {
+		return nil, err
+	}
+	part, err := s.cfg.Leader.ReadOutput(ctx, &actorpb.ReadOutput{
+		JobId: job.GetId(), Node: job.GetNode(), Stream: m.GetStream(), Offset: m.GetOffset(), Limit: limit,
+	})
+	if err != nil {
+		return nil, s.unavailable("job output", err)
+	}
+	out := &apipb.JobOutputResponse{Data: part.GetData(), NextOffset: part.GetNextOffset(), End: part.GetEnd()}
+	if utf8.Valid(part.GetData()) {
+		out.Text = string(part.GetData())
+	}
+	return connect.NewResponse(out), nil
+}
+
+// Abort ends one job; its cookie runs again.
+func (s jobs) Abort(ctx context.Context, req *connect.Request[apipb.AbortJobRequest]) (*connect.Response[apipb.AbortJobResponse], error) {
+	job, err := s.locate(ctx, "abort job", req.Msg.GetJobId())
+	if err != nil {
+		return nil, err
+	}
+	if job.GetFinishTime() != nil {
+		return nil, fail(connect.CodeFailedPrecondition, "job_ended", fmt.Sprintf("abort job %s: it is %s already", job.GetId(), job.GetState()))
+	}
+	message := "aborted by user " + caller(ctx).Name
+	if req.Msg.GetReason() != "" {
+		message += ": " + req.Msg.GetReason()
+	}
+	_, err = s.propose(ctx, "abort job", &commandpb.StopJobs{
+		OperationId: job.GetOperationId(), JobIds: []string{job.GetId()},
+		Order: &statepb.StopOrder{Reason: lifecycle.AbortUserRequest.String(), Message: message, Time: timestamppb.New(s.cfg.Now())},
+	})
+	return answer(&apipb.AbortJobResponse{}, err)
+}

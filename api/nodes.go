@@ -1,0 +1,89 @@
+package api
+
+import (
+	"context"
+	"fmt"
+
+	"connectrpc.com/connect"
+
+	"weir/messages/actorpb"
+	"weir/messages/apipb"
+	"weir/messages/statepb"
+	"weir/raftstore/state"
+	"weir/scheduling"
+)
+
+// nodes implements NodeService.
+type nodes struct{ *server }
+
+// List shows nodes by name.
+func (s nodes) List(ctx context.Context, req *connect.Request[apipb.ListNodesRequest]) (*connect.Response[apipb.ListNodesResponse], error) {
+	wanted := req.Msg.GetState()
+	if wanted != "" && wanted != state.NodeOnline && wanted != state.NodeOffline {
+		return nil, fail(connect.CodeInvalidArgument, "invalid_argument",
+			fmt.Sprintf("list nodes: state %q: must be %s or %s", wanted, state.NodeOnline, state.NodeOffline))
+	}
+	out := &apipb.ListNodesResponse{}
+	err := s.read(ctx, "list nodes", func(st *state.State) error {
+		for _, n := range st.Nodes() {
+			if wanted == "" || n.GetState() == wanted {
+				out.Nodes = append(out.Nodes, nodeOf(st, n))
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		s.addLive(ctx, out.Nodes...)
+	}
+	return answer(out, err)
+}
+
+// Get shows one node and its jobs.
+func (s nodes) Get(ctx context.Context, req *connect.Request[apipb.GetNodeRequest]) (*connect.Response[apipb.GetNodeResponse], error) {
+	id := scheduling.NodeID(req.Msg.GetNode())
+	out := &apipb.GetNodeResponse{}
+	err := s.read(ctx, "get node", func(st *state.State) error {
+		n, ok := st.Node(id)
+		if !ok {
+			return fail(connect.CodeNotFound, state.CodeUnknownNode, fmt.Sprintf("get node: no node %q ever registered", id))
+		}
+		out.Node = nodeOf(st, n)
+		for _, a := range st.AllocationsOfNode(id) {
+			op, _ := st.Operation(scheduling.OperationID(a.GetOperationId()))
+			out.Jobs = append(out.Jobs, runningJob(a, nil, jobs(s).stopping(op, a)))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.addLive(ctx, out.Node)
+	jobs(s).addLive(ctx, out.Jobs)
+	return connect.NewResponse(out), nil
+}
+
+func nodeOf(st *state.State, n *statepb.Node) *apipb.Node {
+	return &apipb.Node{
+		Id: n.GetId(), State: n.GetState(), Resources: resourcesOf(n.GetResources().Amounts()),
+		Usage: resourcesOf(st.NodeUsage(scheduling.NodeID(n.GetId()))), Tags: n.GetTags(), Version: n.GetVersion(), Host: n.GetHost(),
+		Caveat: n.GetCaveat(), RegisteredTime: n.GetRegisteredTime(), Jobs: int64(len(st.AllocationsOfNode(scheduling.NodeID(n.GetId())))),
+	}
+}
+
+// addLive adds what nodes last said, when the leader can be reached.
+func (s nodes) addLive(ctx context.Context, shown ...*apipb.Node) {
+	view, err := s.cfg.Leader.SchedulerView(ctx)
+	if err != nil {
+		s.cfg.Logger.Debug("what nodes last said is not known", "error", err)
+		return
+	}
+	byID := map[string]*actorpb.NodeView{}
+	for _, n := range view.GetNodes() {
+		byID[n.GetId()] = n
+	}
+	for _, n := range shown {
+		if live, ok := byID[n.GetId()]; ok {
+			n.LastHeartbeat, n.MemoryUsed = live.GetLastHeartbeat(), live.GetMemoryUsed()
+		}
+	}
+}

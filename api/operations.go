@@ -1,0 +1,340 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/api/spec"
+	"weir/messages/apipb"
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/raftstore/state"
+	"weir/scheduling"
+	"weir/scheduling/lifecycle"
+)
+
+// operations implements OperationService.
+type operations struct{ *server }
+
+// Start submits an operation.
+func (s operations) Start(ctx context.Context, req *connect.Request[apipb.StartRequest]) (*connect.Response[apipb.StartResponse], error) {
+	described, mutation, err := s.described(req.Msg)
+	if err != nil {
+		return nil, fail(connect.CodeInvalidArgument, state.CodeInvalidSpec, "start operation: "+err.Error())
+	}
+	result, err := s.propose(ctx, "start operation", &commandpb.StartOperation{
+		OperationId: s.cfg.NewID(), User: caller(ctx).Name, MutationId: mutation, Spec: described, Time: timestamppb.New(s.cfg.Now()),
+	})
+	if err != nil {
+		return nil, err
+	}
+	started := result.GetStartOperation()
+	return connect.NewResponse(&apipb.StartResponse{OperationId: started.GetOperationId(), Repeated: started.GetRepeated()}), nil
+}
+
+// described returns the checked spec of a request, and its mutation id.
+func (s operations) described(m *apipb.StartRequest) (described *statepb.OperationSpec, mutation string, err error) {
+	if m.GetSpec() == nil {
+		return nil, "", errors.New("a spec is needed")
+	}
+	document, err := spec.FromStruct(m.GetSpec())
+	if err != nil {
+		return nil, "", err
+	}
+	described, mutation, err = document.Check()
+	switch {
+	case err != nil:
+		return nil, "", err
+	case m.GetMutationId() == "":
+	case mutation != "" && mutation != m.GetMutationId():
+		return nil, "", fmt.Errorf("mutation_id %q differs from the spec's, %q: give one", m.GetMutationId(), mutation)
+	case len(m.GetMutationId()) > spec.MaxMutationIDBytes:
+		return nil, "", fmt.Errorf("mutation_id has %d bytes: at most %d", len(m.GetMutationId()), spec.MaxMutationIDBytes)
+	default:
+		mutation = m.GetMutationId()
+	}
+	if described.GetPool() == "" {
+		described.Pool = string(scheduling.DefaultPool)
+	}
+	return described, mutation, nil
+}
+
+// List shows operations, latest start first.
+func (s operations) List(ctx context.Context, req *connect.Request[apipb.ListOperationsRequest]) (*connect.Response[apipb.ListOperationsResponse], error) {
+	m := req.Msg
+	limit, err := page(m.GetLimit(), "list operations")
+	if err != nil {
+		return nil, err
+	}
+	if _, err := lifecycle.ParseState(m.GetState()); m.GetState() != "" && err != nil {
+		return nil, fail(connect.CodeInvalidArgument, "invalid_argument", "list operations: "+err.Error())
+	}
+	out := &apipb.ListOperationsResponse{}
+	err = s.read(ctx, "list operations", func(st *state.State) error {
+		var all []*statepb.Operation
+		for op := range st.Operations() {
+			all = append(all, op)
+		}
+		past := m.GetAfter() == ""
+		for i := len(all) - 1; i >= 0; i-- {
+			op := all[i]
+			if !past {
+				past = op.GetId() == m.GetAfter()
+				continue
+			}
+			if !selects(m, op) {
+				continue
+			}
+			if len(out.Operations) == limit {
+				out.Incomplete = true
+				break
+			}
+			shown, err := operationOf(op, false)
+			if err != nil {
+				return err
+			}
+			out.Operations = append(out.Operations, shown)
+		}
+		if !past {
+			return fail(connect.CodeNotFound, state.CodeUnknownOperation,
+				fmt.Sprintf("list operations: there is no operation %q to go on after: begin again without it", m.GetAfter()))
+		}
+		return nil
+	})
+	if err == nil {
+		s.addShares(ctx, out.Operations...)
+	}
+	return answer(out, err)
+}
+
+// selects reports whether a list wants the operation.
+func selects(m *apipb.ListOperationsRequest, op *statepb.Operation) bool {
+	now, err := lifecycle.ParseState(op.GetState())
+	switch {
+	case m.GetState() != "" && m.GetState() != op.GetState(),
+		m.GetPool() != "" && m.GetPool() != op.GetPool(),
+		m.GetUser() != "" && m.GetUser() != op.GetUser(),
+		m.GetInProgress() && (err != nil || !now.InProgress()):
+		return false
+	case m.GetFilter() == "":
+		return true
+	default:
+		return strings.Contains(op.GetId(), m.GetFilter()) || strings.Contains(op.GetSpec().GetTitle(), m.GetFilter()) ||
+			strings.Contains(op.GetSpec().GetAlias(), m.GetFilter())
+	}
+}
+
+// find returns an operation by id or alias.
+func find(st *state.State, name string) (*statepb.Operation, error) {
+	if op, ok := st.Operation(scheduling.OperationID(name)); ok {
+		return op, nil
+	}
+	if op, ok := st.OperationByAlias(name); ok {
+		return op, nil
+	}
+	if name == "" {
+		return nil, fail(connect.CodeInvalidArgument, "invalid_argument", "an operation's id or alias is needed")
+	}
+	return nil, fail(connect.CodeNotFound, state.CodeUnknownOperation,
+		fmt.Sprintf("there is no operation %q: it never was, or ended so long ago that its record is gone", name))
+}
+
+// get returns an operation as this replica knows it.
+func (s operations) get(name string, full bool) (out *apipb.Operation, err error) {
+	s.cfg.Store.View(func(st *state.State) {
+		var op *statepb.Operation
+		if op, err = find(st, name); err == nil {
+			out, err = operationOf(op, full)
+		}
+	})
+	return out, err
+}
+
+// Get shows one operation.
+func (s operations) Get(ctx context.Context, req *connect.Request[apipb.GetOperationRequest]) (*connect.Response[apipb.GetOperationResponse], error) {
+	if err := s.cfg.Log.ReadBarrier(ctx); err != nil {
+		return nil, s.unavailable("get operation", err)
+	}
+	op, err := s.get(req.Msg.GetOperation(), true)
+	if err != nil {
+		return nil, err
+	}
+	s.addShares(ctx, op)
+	return connect.NewResponse(&apipb.GetOperationResponse{Operation: op}), nil
+}
+
+// Wait answers when the operation has ended or the time is over.
+func (s operations) Wait(ctx context.Context, req *connect.Request[apipb.WaitOperationRequest]) (*connect.Response[apipb.WaitOperationResponse], error) {
+	timeout := time.Duration(req.Msg.GetTimeoutMillis()) * time.Millisecond
+	switch {
+	case timeout == 0:
+		timeout = 30 * time.Second
+	case timeout < 0 || timeout > s.cfg.Limits.MaxWait:
+		return nil, fail(connect.CodeInvalidArgument, "invalid_argument",
+			fmt.Sprintf("wait for operation: timeout_millis %d: must be 1 to %d", req.Msg.GetTimeoutMillis(), s.cfg.Limits.MaxWait.Milliseconds()))
+	}
+	waiting, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if err := s.barrier(ctx, "wait for operation"); err != nil {
+		return nil, err
+	}
+	out := &apipb.WaitOperationResponse{}
+	err := s.follow(waiting, req.Msg.GetOperation(), func(op *apipb.Operation, ended bool) error {
+		out.Operation, out.Done = op, ended
+		return nil
+	})
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		err = nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(out), nil
+}
+
+// Watch streams the operation whenever it changes.
+func (s operations) Watch(ctx context.Context, req *connect.Request[apipb.WatchOperationRequest], stream *connect.ServerStream[apipb.WatchOperationResponse]) error {
+	if err := s.barrier(ctx, "watch operation"); err != nil {
+		return err
+	}
+	return s.follow(ctx, req.Msg.GetOperation(), func(op *apipb.Operation, _ bool) error {
+		return stream.Send(&apipb.WatchOperationResponse{Operation: op})
+	})
+}
+
+// barrier is ReadBarrier for calls that last: it alone is bounded.
+func (s operations) barrier(ctx context.Context, what string) error {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Limits.Patience)
+	defer cancel()
+	if err := s.cfg.Log.ReadBarrier(ctx); err != nil {
+		return s.unavailable(what, err)
+	}
+	return nil
+}
+
+// follow shows an operation now and after each change, until it has ended or ctx
+// is done.
+func (s operations) follow(ctx context.Context, name string, show func(op *apipb.Operation, ended bool) error) error {
+	var last *apipb.Operation
+	for {
+		applied := s.cfg.Store.Applied()
+		op, err := s.get(name, false)
+		if err != nil {
+			return err
+		}
+		now, err := lifecycle.ParseState(op.GetState())
+		if err != nil {
+			return err
+		}
+		if last == nil || !proto.Equal(last, op) {
+			if err := show(op, now.Terminal()); err != nil {
+				return err
+			}
+			last = op
+		}
+		if now.Terminal() {
+			return nil
+		}
+		if err := s.cfg.Store.WaitApplied(ctx, applied+1); err != nil {
+			return err
+		}
+		// What a batch of changes did is shown once.
+		if err := pause(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// resolve returns the id of an operation named by id or alias.
+func (s operations) resolve(ctx context.Context, what, name string) (id string, err error) {
+	err = s.read(ctx, what, func(st *state.State) error {
+		op, err := find(st, name)
+		id = op.GetId()
+		return err
+	})
+	return id, err
+}
+
+// steer proposes a command for an operation named by id or alias.
+func (s operations) steer(ctx context.Context, what, name string, command func(id string) proto.Message) error {
+	id, err := s.resolve(ctx, what, name)
+	if err != nil {
+		return err
+	}
+	_, err = s.propose(ctx, what, command(id))
+	return err
+}
+
+// Abort ends an operation with its jobs.
+func (s operations) Abort(ctx context.Context, req *connect.Request[apipb.AbortOperationRequest]) (*connect.Response[apipb.AbortOperationResponse], error) {
+	return answer(&apipb.AbortOperationResponse{}, s.steer(ctx, "abort operation", req.Msg.GetOperation(), func(id string) proto.Message {
+		return &commandpb.AbortOperation{OperationId: id, User: caller(ctx).Name, Reason: req.Msg.GetReason(), Time: timestamppb.New(s.cfg.Now())}
+	}))
+}
+
+// Suspend starts no more jobs of an operation.
+func (s operations) Suspend(ctx context.Context, req *connect.Request[apipb.SuspendOperationRequest]) (*connect.Response[apipb.SuspendOperationResponse], error) {
+	return answer(&apipb.SuspendOperationResponse{}, s.steer(ctx, "suspend operation", req.Msg.GetOperation(), func(id string) proto.Message {
+		return &commandpb.SuspendOperation{
+			OperationId: id, User: caller(ctx).Name, AbortRunningJobs: req.Msg.GetAbortRunningJobs(), Time: timestamppb.New(s.cfg.Now()),
+		}
+	}))
+}
+
+// Resume lets a suspended operation go on.
+func (s operations) Resume(ctx context.Context, req *connect.Request[apipb.ResumeOperationRequest]) (*connect.Response[apipb.ResumeOperationResponse], error) {
+	return answer(&apipb.ResumeOperationResponse{}, s.steer(ctx, "resume operation", req.Msg.GetOperation(), func(id string) proto.Message {
+		return &commandpb.ResumeOperation{OperationId: id, User: caller(ctx).Name, Time: timestamppb.New(s.cfg.Now())}
+	}))
+}
+
+// Complete ends an operation well, with what has been done.
+func (s operations) Complete(ctx context.Context, req *connect.Request[apipb.CompleteOperationRequest]) (*connect.Response[apipb.CompleteOperationResponse], error) {
+	return answer(&apipb.CompleteOperationResponse{}, s.steer(ctx, "complete operation", req.Msg.GetOperation(), func(id string) proto.Message {
+		return &commandpb.CompleteOperation{OperationId: id, User: caller(ctx).Name, Time: timestamppb.New(s.cfg.Now())}
+	}))
+}
+
+// Events shows the steps of an operation's life.
+func (s operations) Events(ctx context.Context, req *connect.Request[apipb.OperationEventsRequest]) (*connect.Response[apipb.OperationEventsResponse], error) {
+	out := &apipb.OperationEventsResponse{}
+	err := s.read(ctx, "operation events", func(st *state.State) error {
+		op, err := find(st, req.Msg.GetOperation())
+		for _, e := range op.GetEvents() {
+			out.Events = append(out.Events, &apipb.OperationEvent{
+				Time: e.GetTime(), State: e.GetState(), Note: e.GetNote(), Attributes: e.GetAttributes(), Index: e.GetIndex(),
+			})
+		}
+		return err
+	})
+	return answer(out, err)
+}
+
+// addShares adds what the leader's scheduler sees of operations, when it can be
+// reached.
+func (s operations) addShares(ctx context.Context, shown ...*apipb.Operation) {
+	elements := s.elements(ctx, false)
+	for _, op := range shown {
+		if e, ok := elements[op.GetId()]; ok {
+			op.FairShare, op.UsageShare, op.DemandShare = &e.FairShare, &e.UsageShare, &e.DemandShare
+		}
+	}
+}

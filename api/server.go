@@ -1,0 +1,81 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	"weir/messages/apipb/apipbconnect"
+	"weir/messages/commandpb"
+	"weir/raftstore/state"
+)
+
+// server answers every call. Its methods are spread over one file a service.
+type server struct {
+	cfg Config
+}
+
+// NewHandler returns what serves the public API of a replica.
+func NewHandler(cfg Config) (http.Handler, error) {
+	if err := cfg.Limits.Validate(); err != nil {
+		return nil, err
+	}
+	s := &server{cfg: cfg}
+	options := []connect.HandlerOption{
+		connect.WithInterceptors(newGuard(s)),
+		connect.WithReadMaxBytes(cfg.Limits.MessageBytes),
+		connect.WithCodec(strictJSON{}),
+	}
+	routes := http.NewServeMux()
+	routes.Handle(apipbconnect.NewOperationServiceHandler(operations{s}, options...))
+	routes.Handle(apipbconnect.NewJobServiceHandler(jobs{s}, options...))
+	routes.Handle(apipbconnect.NewPoolServiceHandler(pools{s}, options...))
+	routes.Handle(apipbconnect.NewNodeServiceHandler(nodes{s}, options...))
+	routes.Handle(apipbconnect.NewClusterServiceHandler(clusters{s}, options...))
+	return s.identify(routes), nil
+}
+
+// propose has one command carried out.
+func (s *server) propose(ctx context.Context, what string, command proto.Message) (*commandpb.Result, error) {
+	results, err := s.cfg.Log.Propose(ctx, command)
+	if err != nil {
+		return nil, s.unavailable(what, err)
+	}
+	if err := refused(results[0]); err != nil {
+		return nil, err
+	}
+	return results[0], nil
+}
+
+// read lets f read a state that shows every write answered before the call.
+func (s *server) read(ctx context.Context, what string, f func(*state.State) error) error {
+	if err := s.cfg.Log.ReadBarrier(ctx); err != nil {
+		return s.unavailable(what, err)
+	}
+	var err error
+	s.cfg.Store.View(func(st *state.State) { err = f(st) })
+	return err
+}
+
+// answer wraps a message, or passes the error on.
+func answer[T any](msg *T, err error) (*connect.Response[T], error) {
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(msg), nil
+}
+
+// page returns how many entries to answer with.
+func page(asked int32, what string) (int, error) {
+	switch {
+	case asked == 0:
+		return 100, nil
+	case asked < 0 || asked > 1000:
+		return 0, fail(connect.CodeInvalidArgument, "invalid_argument", fmt.Sprintf("%s: limit %d: must be 1 to 1000", what, asked))
+	default:
+		return int(asked), nil
+	}
+}
