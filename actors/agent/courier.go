@@ -67,7 +67,7 @@ func (c *Courier) Heard(find bool, reply proto.Message, err error) (verdict Verd
 		switch m.GetCode() {
 		case "unavailable", "overloaded":
 			// It is there, and says when.
-			hint := min(time.Duration(m.GetRetryMillis())*time.Millisecond, c.pause.max)
+			hint := min(millis(m.GetRetryMillis()), c.pause.max)
 			return Again, max(c.rest(), hint), cause
 		case "not_found":
 			if !find {

@@ -72,12 +72,8 @@ func NewOrder(now time.Time, m *actorpb.AbortJob) Order {
 	if err != nil || reason == lifecycle.NotAborted {
 		reason = lifecycle.AbortOther
 	}
-	grace := time.Duration(max(0, m.GetGraceMillis())) * time.Millisecond
-	return Order{Reason: reason, Message: m.GetMessage(), Deadline: now.Add(min(grace, maxGrace))}
+	return Order{Reason: reason, Message: m.GetMessage(), Deadline: now.Add(millis(m.GetGraceMillis()))}
 }
-
-// maxGrace is the most that a job proxy takes.
-const maxGrace = 24 * time.Hour
 
 // Job is the life of one job on its node: what has happened, and what is due.
 type Job struct {

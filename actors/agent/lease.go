@@ -35,3 +35,11 @@ func (l *Lease) Lapse(now time.Time) bool {
 	l.lapsed = true
 	return true
 }
+
+// longest bounds what a message may say of time: beyond it nobody waits.
+const longest = 24 * time.Hour
+
+// millis reads a length of time from a message.
+func millis(n int64) time.Duration {
+	return time.Duration(max(0, min(n, longest.Milliseconds()))) * time.Millisecond
+}

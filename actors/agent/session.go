@@ -164,8 +164,8 @@ func (s *Session) Answer(now time.Time, number uint64, reply proto.Message, err 
 }
 
 func (s *Session) registered(now time.Time, ask *Ask, m *actorpb.AgentRegistered) Outcome {
-	lease := time.Duration(m.GetLeaseMillis()) * time.Millisecond
-	period := time.Duration(m.GetHeartbeatMillis()) * time.Millisecond
+	lease := millis(m.GetLeaseMillis())
+	period := millis(m.GetHeartbeatMillis())
 	if period <= 0 || lease <= period {
 		return s.seek(now, s.trouble(ask, fmt.Errorf("heartbeat period %v and lease %v do not fit", period, lease)))
 	}
@@ -215,7 +215,7 @@ func (s *Session) redirected(now time.Time, ask *Ask, m *actorpb.Redirect) Outco
 }
 
 func (s *Session) refused(now time.Time, ask *Ask, m *actorpb.Refused) Outcome {
-	retry := time.Duration(m.GetRetryMillis()) * time.Millisecond
+	retry := millis(m.GetRetryMillis())
 	err := fmt.Errorf("%s: %s", m.GetCode(), m.GetReason())
 	switch m.GetCode() {
 	case "not_registered", "stale":
