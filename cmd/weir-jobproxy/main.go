@@ -47,12 +47,13 @@ func run(folder string) error {
 	if err != nil {
 		return err
 	}
-	// From here on a later life of the agent can find this process.
+	// From here on a later life of the agent can find this process. After a
+	// power failure there is none to find, so nothing needs to be synced.
 	self, err := proctree.Read(os.Getpid())
 	if err != nil {
 		return err
 	}
-	if err := writeDurably(folder, proxyproto.IdentityFile, self.Identity); err != nil {
+	if err := writeWhole(folder, proxyproto.IdentityFile, self.Identity); err != nil {
 		return err
 	}
 	// Orphans of the job become children of the proxy, not of init.

@@ -20,6 +20,9 @@ const (
 	// escapePeriod is how long after the end of its groups a process is taken
 	// to be one that left them.
 	escapePeriod = 200 * time.Millisecond
+	// reapTime is how long waiting for the last children may take when there
+	// are no others.
+	reapTime = 5 * time.Millisecond
 	// memoryChecks is how often, memoryCheckPeriod apart, the kernel is asked
 	// whether it has killed after it told that memory ran out.
 	memoryChecks      = 100
@@ -296,8 +299,9 @@ func (s *supervisor) endTree() {
 		return
 	}
 	s.endingAll = true
+	alone := s.root != nil && s.spec.Cgroups.None()
 	go func() {
-		for {
+		for !alone || !s.childless() {
 			err := s.inside.kill(killPatience)
 			if err == nil {
 				break
@@ -309,6 +313,17 @@ func (s *supervisor) endTree() {
 		s.stderr.finish()
 		close(s.gone)
 	}()
+}
+
+// childless says whether all descendants have been waited for, and spares a
+// tree that has ended by itself the reading of all processes.
+func (s *supervisor) childless() bool {
+	select {
+	case <-s.reaped:
+		return true
+	case <-time.After(reapTime):
+		return false
+	}
 }
 
 // awaitReaped waits until every child has been waited for. A job of root may
