@@ -110,6 +110,4 @@ type Config struct {
 	Now    func() time.Time
 	Limits Limits
 	Logger *slog.Logger
-	// Controlled is how many operations this replica controls.
-	Controlled func() int
 }

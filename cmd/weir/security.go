@@ -15,13 +15,14 @@ import (
 type security struct {
 	credentials string
 	insecure    bool
-	cluster     string
 }
+
+// insecureCluster is the id of every cluster without certificates.
+const insecureCluster = "insecure"
 
 func (s *security) register(flags *pflag.FlagSet) {
 	flags.StringVar(&s.credentials, "credentials", "", "credentials folder of this process (see weir tls)")
-	flags.BoolVar(&s.insecure, "insecure-plaintext", false, "no encryption, no certificates: everybody is believed; needs --cluster-id")
-	flags.StringVar(&s.cluster, "cluster-id", "", "id of the cluster, with --insecure-plaintext only")
+	flags.BoolVar(&s.insecure, "insecure-plaintext", false, "no encryption, no certificates: everybody is believed")
 }
 
 // protection is how a process protects its connections.
@@ -35,18 +36,15 @@ type protection struct {
 // certificate must be of both.
 func (s *security) load(role identity.Role, name string, log *slog.Logger) (protection, error) {
 	if s.insecure {
-		if s.credentials != "" || s.cluster == "" {
-			return protection{}, &exitError{exitUsage, errors.New("--insecure-plaintext needs --cluster-id and takes no --credentials")}
+		if s.credentials != "" {
+			return protection{}, &exitError{exitUsage, errors.New("--insecure-plaintext takes no --credentials")}
 		}
 		log.Warn("INSECURE: plaintext was asked for: no encryption, no certificates, everybody is believed")
-		self := identity.Identity{Cluster: s.cluster, Role: role, Name: name}
+		self := identity.Identity{Cluster: insecureCluster, Role: role, Name: name}
 		if err := self.Validate(); err != nil {
 			return protection{}, &exitError{exitUsage, err}
 		}
-		return protection{security: wire.Insecure{Self: self}, cluster: s.cluster}, nil
-	}
-	if s.cluster != "" {
-		return protection{}, &exitError{exitUsage, errors.New("--cluster-id goes with --insecure-plaintext only: certificates name the cluster")}
+		return protection{security: wire.Insecure{Self: self}, cluster: insecureCluster}, nil
 	}
 	if s.credentials == "" {
 		return protection{}, &exitError{exitUsage, errors.New("--credentials is needed: the folder that weir tls init or weir tls issue made for this process")}

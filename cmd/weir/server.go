@@ -259,9 +259,13 @@ func (s *server) act(context.Context) (err error) {
 
 // serve answers clients, agents and other replicas.
 func (s *server) serve(context.Context) error {
+	handler, err := newAPIHandler(s)
+	if err != nil {
+		return err
+	}
 	routes := http.NewServeMux()
 	routes.Handle(s.replica.Handler())
-	routes.Handle("/", newAPIHandler(s))
+	routes.Handle("/", handler)
 	server := &http.Server{Handler: routes, ReadHeaderTimeout: 10 * time.Second}
 	s.mux.ConfigureServer(server)
 	go func() {

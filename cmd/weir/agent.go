@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/actors"
+	"weir/actors/agent"
+	"weir/api/spec"
+	"weir/cluster"
+	"weir/cluster/identity"
+	"weir/cluster/wire"
+	"weir/scheduling/resource"
+)
+
+// agentFlags is what weir agent can be told.
+type agentFlags struct {
+	logging
+	security
+	config    string
+	name      string
+	replicas  []string
+	data      string
+	jobProxy  string
+	tags      []string
+	cpu       float64
+	memory    string
+	userSlots int64
+	gpu       int64
+	network   int64
+	maxOutput string
+}
+
+func newAgentCommand() *cobra.Command {
+	var f agentFlags
+	cmd := &cobra.Command{
+		Use:   "agent",
+		Short: "Run the agent of a node: it joins the cluster and runs jobs",
+		Example: `  weir agent --name n1 --replicas r1=host1:7701,r2=host2:7701,r3=host3:7701 \
+      --data /var/lib/weir-agent --credentials certs/agent-n1 --tags ssd,rack7`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := fromFile(cmd, f.config); err != nil {
+				return err
+			}
+			if err := require(cmd, "name", "replicas", "data"); err != nil {
+				return err
+			}
+			log, err := f.logger()
+			if err != nil {
+				return err
+			}
+			return runAgent(cmd.Context(), &f, log.With("self", f.name), func(line string) { fmt.Fprintln(cmd.OutOrStdout(), line) })
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.config, "config", "", "YAML file with these settings; the command line wins")
+	flags.StringVar(&f.name, "name", "", "name of this node, as in its certificate")
+	flags.StringSliceVar(&f.replicas, "replicas", nil, "id=host:port of replicas to begin with; others are learned from them")
+	flags.StringVar(&f.data, "data", "", "folder of this agent's state, jobs and their output")
+	flags.StringVar(&f.jobProxy, "jobproxy", "", "the weir-jobproxy program (default: beside this one)")
+	flags.StringSliceVar(&f.tags, "tags", nil, "what kind of node this is")
+	flags.Float64Var(&f.cpu, "cpu", 0, "cores for jobs (default: those of the machine)")
+	flags.StringVar(&f.memory, "memory", "", "memory for jobs, such as 16GiB (default: nine tenths of the machine's)")
+	flags.Int64Var(&f.userSlots, "user-slots", 0, "jobs at once (default: four a core)")
+	flags.Int64Var(&f.gpu, "gpu", 0, "GPUs for jobs")
+	flags.Int64Var(&f.network, "network", 0, "network for jobs, in the cluster's own unit")
+	flags.StringVar(&f.maxOutput, "max-output", "5MiB", "how much is kept of each of a job's stdout and stderr")
+	f.security.register(flags)
+	f.logging.register(flags)
+	return cmd
+}
+
+// runAgent runs a node's agent until ctx is done.
+func runAgent(ctx context.Context, f *agentFlags, log *slog.Logger, say func(string)) error {
+	protection, err := f.security.load(identity.Agent, f.name, log)
+	if err != nil {
+		return err
+	}
+	dialer, err := wire.NewDialer(protection.security)
+	if err != nil {
+		return err
+	}
+	cfg, err := f.agentConfig(log)
+	if err != nil {
+		return err
+	}
+	proxy, err := f.jobProxyPath()
+	if err != nil {
+		return err
+	}
+	station, err := actors.StartStation(actors.StationConfig{Agent: cfg, Cluster: protection.cluster, Dialer: dialer, JobProxy: proxy})
+	if err != nil {
+		return err
+	}
+	say(fmt.Sprintf("ready: agent of node %s with %s", f.name, cfg.Resources))
+	var broken error
+	select {
+	case <-ctx.Done():
+		log.Info("stopping: jobs are ended")
+	case <-station.Done():
+		broken = errors.New("the agent broke; see its log")
+	}
+	closing, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return errors.Join(broken, station.Close(closing))
+}
+
+func (f *agentFlags) agentConfig(log *slog.Logger) (agent.Config, error) {
+	peers, err := cluster.ParsePeers(f.replicas)
+	if err != nil {
+		return agent.Config{}, &exitError{exitUsage, fmt.Errorf("--replicas: %w", err)}
+	}
+	cfg := agent.DefaultConfig()
+	for _, peer := range peers {
+		cfg.Seeds = append(cfg.Seeds, agent.Replica{ID: string(peer.ID), Address: peer.Address})
+	}
+	cfg.Node, cfg.Incarnation, cfg.Tags, cfg.Version, cfg.StateDir, cfg.Logger = f.name, newIncarnation(), f.tags, version, f.data, log
+	if cfg.Host, err = os.Hostname(); err != nil {
+		return agent.Config{}, fmt.Errorf("name of this machine: %w", err)
+	}
+	if cfg.MaxOutput, err = spec.ParseSize(f.maxOutput); err != nil {
+		return agent.Config{}, &exitError{exitUsage, fmt.Errorf("--max-output %q: %w", f.maxOutput, err)}
+	}
+	if cfg.Resources, err = f.resources(); err != nil {
+		return agent.Config{}, err
+	}
+	if err := cfg.Validate(); err != nil {
+		return agent.Config{}, &exitError{exitUsage, err}
+	}
+	return cfg, nil
+}
+
+// resources returns what the node has for jobs: what was said, and what was
+// measured of the rest.
+func (f *agentFlags) resources() (resource.Amounts, error) {
+	has, err := agent.MeasureResources()
+	if err != nil {
+		return has, err
+	}
+	if f.cpu < 0 || f.userSlots < 0 || f.gpu < 0 || f.network < 0 {
+		return has, &exitError{exitUsage, errors.New("--cpu, --user-slots, --gpu, --network: must not be negative")}
+	}
+	if f.cpu > 0 {
+		has.CPU = resource.Cores(f.cpu)
+	}
+	if f.userSlots > 0 {
+		has.UserSlots = f.userSlots
+	}
+	if f.memory != "" {
+		if has.Memory, err = spec.ParseSize(f.memory); err != nil {
+			return has, &exitError{exitUsage, fmt.Errorf("--memory %q: %w", f.memory, err)}
+		}
+	}
+	has.GPU, has.Network = f.gpu, f.network
+	return has, nil
+}
+
+// jobProxyPath finds the weir-jobproxy program.
+func (f *agentFlags) jobProxyPath() (string, error) {
+	path := f.jobProxy
+	if path == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return "", fmt.Errorf("find weir-jobproxy: %w", err)
+		}
+		path = filepath.Join(filepath.Dir(self), "weir-jobproxy")
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("find weir-jobproxy: %w", err)
+	}
+	if info, err := os.Stat(path); err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
+		return "", &exitError{exitUsage, fmt.Errorf("--jobproxy: there is no program %s: build it beside weir, or say where it is", path)}
+	}
+	return path, nil
+}
