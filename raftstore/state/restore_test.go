@@ -1,6 +1,7 @@
 package state
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -250,6 +251,48 @@ func TestFrozenStaysWhileTheStateGoesOn(t *testing.T) {
 	}
 }
 
+// TestRestoredStateLeavesItsRecordsAlone restores a state of the very records of
+// another one, which a change must not reach.
+func TestRestoredStateLeavesItsRecordsAlone(t *testing.T) {
+	j := busy(t)
+	frozen := j.state.Freeze()
+	want := bytesOf(t, frozen)
+	r := NewRestorer()
+	if err := frozen.Records(r.Add); err != nil {
+		t.Fatal(err)
+	}
+	restored, err := r.State()
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.state = restored
+	j.finish("ann", "failed", "ann-0")
+	j.start("ann", "x0")
+	j.must(&commandpb.SuspendOperation{OperationId: "ann"})
+	if got := bytesOf(t, frozen); string(got) != string(want) {
+		t.Error("a change of the restored state reached the records that it was made of")
+	}
+}
+
+// TestRecordsStopAtAnError shows that every kind of record can be the last one.
+func TestRecordsStopAtAnError(t *testing.T) {
+	frozen := busy(t).state.Freeze()
+	full := errors.New("disk full")
+	for last := range recordsOf(t, frozen) {
+		n := 0
+		err := frozen.Records(func(*statepb.Record) error {
+			n++
+			if n > last {
+				return full
+			}
+			return nil
+		})
+		if !errors.Is(err, full) || n != last+1 {
+			t.Errorf("an error at record %d: got %v after %d records", last+1, err, n)
+		}
+	}
+}
+
 // TestReaders shows what readers are given for what is not there.
 func TestReaders(t *testing.T) {
 	j := busy(t)
@@ -260,8 +303,17 @@ func TestReaders(t *testing.T) {
 	if _, ok := s.OperationByMutation("ann", ""); ok {
 		t.Error("found an operation by no mutation id")
 	}
+	if _, ok := s.OperationByAlias("*bob"); ok {
+		t.Error("found an operation by an alias that none has")
+	}
+	if _, ok := s.Node("gone"); ok || !s.NodeUsage("gone").IsZero() {
+		t.Error("found a node that is not there")
+	}
 	if o, ok := s.OperationByAlias("*ann"); !ok || o.GetId() != "ann" {
 		t.Errorf("alias *ann leads to %v", o)
+	}
+	if _, _, ok := s.Cookies("gone", "t"); ok {
+		t.Error("found the cookies of an operation that is not there")
 	}
 	if _, _, ok := s.Cookies("ann", "gone"); ok {
 		t.Error("found the cookies of a task that is not there")
