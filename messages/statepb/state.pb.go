@@ -818,7 +818,8 @@ func (x *Operation) GetAbortJobsUntilIndex() uint64 {
 	return 0
 }
 
-// Task is the progress of one task.
+// Task is the progress of one task. The two sets of cookies are in snapshots
+// only; who reads the state asks it for them.
 type Task struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
