@@ -1,0 +1,71 @@
+package client
+
+import (
+	"sync"
+
+	"connectrpc.com/connect"
+
+	"weir/messages/apipb/apipbconnect"
+)
+
+// Client calls a cluster. It is safe for concurrent use.
+type Client struct {
+	cfg  Config
+	book *book
+
+	mu       sync.Mutex
+	replicas map[string]*replica
+}
+
+// New returns a client. It connects with the first call.
+func New(cfg Config) (*Client, error) {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return nil, err
+	}
+	return &Client{cfg: cfg, book: newBook(cfg.Addresses), replicas: make(map[string]*replica)}, nil
+}
+
+// Close ends the connections that are kept open for further calls.
+func (c *Client) Close() {
+	if idle, ok := c.cfg.HTTP.(interface{ CloseIdleConnections() }); ok {
+		idle.CloseIdleConnections()
+	}
+}
+
+// Addresses returns the replicas that are known: those of the configuration, and
+// leaders that were hinted at.
+func (c *Client) Addresses() []string { return c.book.all() }
+
+// replica is the services of one replica.
+type replica struct {
+	operations apipbconnect.OperationServiceClient
+	jobs       apipbconnect.JobServiceClient
+	pools      apipbconnect.PoolServiceClient
+	nodes      apipbconnect.NodeServiceClient
+	cluster    apipbconnect.ClusterServiceClient
+}
+
+// at returns the replica at an address.
+func (c *Client) at(address string) *replica {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r, ok := c.replicas[address]; ok {
+		return r
+	}
+	url := c.cfg.URL(address)
+	limit := connect.WithReadMaxBytes(maxAnswerBytes)
+	r := &replica{
+		operations: apipbconnect.NewOperationServiceClient(c.cfg.HTTP, url, limit),
+		jobs:       apipbconnect.NewJobServiceClient(c.cfg.HTTP, url, limit),
+		pools:      apipbconnect.NewPoolServiceClient(c.cfg.HTTP, url, limit),
+		nodes:      apipbconnect.NewNodeServiceClient(c.cfg.HTTP, url, limit),
+		cluster:    apipbconnect.NewClusterServiceClient(c.cfg.HTTP, url, limit),
+	}
+	c.replicas[address] = r
+	return r
+}
+
+// maxAnswerBytes bounds what a replica can make the client hold: a list of 1000
+// operations with 100 tasks each takes less.
+const maxAnswerBytes = 64 << 20

@@ -1,0 +1,60 @@
+package client
+
+import (
+	"context"
+	"time"
+
+	"weir/messages/apipb"
+	"weir/scheduling"
+)
+
+const rootPool = string(scheduling.RootPool)
+
+// ListNodes returns the nodes in a state, or in any when it is empty.
+func (c *Client) ListNodes(ctx context.Context, state string) ([]*apipb.Node, error) {
+	res, err := call(ctx, c.task("list nodes"), func(r *replica) method[apipb.ListNodesRequest, apipb.ListNodesResponse] {
+		return r.nodes.List
+	}, &apipb.ListNodesRequest{State: state})
+	return res.GetNodes(), err
+}
+
+// GetNode returns a node and its jobs.
+func (c *Client) GetNode(ctx context.Context, node string) (*apipb.GetNodeResponse, error) {
+	return call(ctx, c.task("get node"), func(r *replica) method[apipb.GetNodeRequest, apipb.GetNodeResponse] {
+		return r.nodes.Get
+	}, &apipb.GetNodeRequest{Node: node})
+}
+
+// Members returns the replicas, as the one that answers knows them.
+func (c *Client) Members(ctx context.Context) ([]*apipb.Member, error) {
+	res, err := call(ctx, c.task("cluster members"), func(r *replica) method[apipb.MembersRequest, apipb.MembersResponse] {
+		return r.cluster.Members
+	}, &apipb.MembersRequest{})
+	return res.GetMembers(), err
+}
+
+// Status returns how the cluster is, as the replica that answers knows it. It
+// needs no leader.
+func (c *Client) Status(ctx context.Context) (*apipb.StatusResponse, error) {
+	t := c.task("status")
+	// A replica without a leader looks for one first.
+	t.longer = time.Second
+	return call(ctx, t, func(r *replica) method[apipb.StatusRequest, apipb.StatusResponse] {
+		return r.cluster.Status
+	}, &apipb.StatusRequest{})
+}
+
+// Transfer moves leadership to a replica, or to whichever is most up to date, and
+// returns who leads then.
+func (c *Client) Transfer(ctx context.Context, to string) (leader string, err error) {
+	t := c.task("transfer leadership")
+	t.longer = transferPatience
+	res, err := call(ctx, t, func(r *replica) method[apipb.TransferRequest, apipb.TransferResponse] {
+		return r.cluster.Transfer
+	}, &apipb.TransferRequest{To: to})
+	return res.GetLeader(), err
+}
+
+// transferPatience is what a try to move leadership gets: the next leader catches
+// up first.
+const transferPatience = 5 * time.Second

@@ -1,0 +1,81 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"connectrpc.com/connect"
+)
+
+// Config is what a Client works with.
+type Config struct {
+	// Addresses are the host:port of replicas, one at least.
+	Addresses []string
+	// HTTP sends requests. It must not have a timeout of its own, or output and
+	// watches end early.
+	HTTP connect.HTTPClient
+	// URL returns the base URL of the replica at an address.
+	URL func(address string) string
+	// Try is how long the first tries of a call may take; it doubles with each
+	// round over the replicas, to MaxTry: a slow cluster is not a dead one. Default
+	// 500 ms: some times what a write takes.
+	Try time.Duration
+	// MaxTry bounds a try. Default 4 s.
+	MaxTry time.Duration
+	// Deadline is how long calls go on without an answer. Default 30 s: many
+	// elections.
+	Deadline time.Duration
+	// Poll is how long one try of a wait for an operation lasts. Default 5 s: a
+	// replica that hangs is noticed that late.
+	Poll time.Duration
+	// Logger hears of tries that were not answered; nil stands for silence.
+	Logger *slog.Logger
+}
+
+// complete returns the configuration with defaults, or an error that names what
+// cannot work.
+func (c Config) complete() (Config, error) {
+	if len(c.Addresses) == 0 {
+		return c, errors.New("client: no address of a replica is given")
+	}
+	for _, address := range c.Addresses {
+		if err := checkAddress(address); err != nil {
+			return c, fmt.Errorf("client: %w", err)
+		}
+	}
+	if c.HTTP == nil || c.URL == nil {
+		return c, errors.New("client: HTTP and URL are needed")
+	}
+	for _, d := range []struct {
+		name    string
+		value   *time.Duration
+		missing time.Duration
+	}{
+		{"try", &c.Try, 500 * time.Millisecond}, {"max try", &c.MaxTry, 4 * time.Second},
+		{"deadline", &c.Deadline, 30 * time.Second}, {"poll", &c.Poll, 5 * time.Second},
+	} {
+		switch {
+		case *d.value == 0:
+			*d.value = d.missing
+		case *d.value < 0:
+			return c, fmt.Errorf("client: %s %s is negative", d.name, *d.value)
+		}
+	}
+	c.MaxTry = max(c.MaxTry, c.Try)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c, nil
+}
+
+// checkAddress returns an error unless address is host:port.
+func checkAddress(address string) error {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || host == "" || port == "" {
+		return fmt.Errorf("address %q: host:port is needed, such as 10.0.0.1:7070", address)
+	}
+	return nil
+}

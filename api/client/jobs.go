@@ -1,0 +1,97 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"weir/messages/apipb"
+)
+
+// ListJobs returns jobs of an operation.
+func (c *Client) ListJobs(ctx context.Context, req *apipb.ListJobsRequest) (*apipb.ListJobsResponse, error) {
+	return call(ctx, c.task("list jobs"), func(r *replica) method[apipb.ListJobsRequest, apipb.ListJobsResponse] {
+		return r.jobs.List
+	}, req)
+}
+
+// GetJob returns a job.
+func (c *Client) GetJob(ctx context.Context, job string) (*apipb.Job, error) {
+	res, err := call(ctx, c.task("get job"), func(r *replica) method[apipb.GetJobRequest, apipb.GetJobResponse] {
+		return r.jobs.Get
+	}, &apipb.GetJobRequest{JobId: job})
+	return res.GetJob(), err
+}
+
+// AbortJob ends a job; its cookie runs again.
+func (c *Client) AbortJob(ctx context.Context, job, reason string) error {
+	t := c.task("abort job")
+	t.settled = func(ctx context.Context) bool {
+		j, err := c.GetJob(ctx, job)
+		return err == nil && (j.GetStopping() != "" || j.GetState() == "aborted")
+	}
+	_, err := call(ctx, t, func(r *replica) method[apipb.AbortJobRequest, apipb.AbortJobResponse] {
+		return r.jobs.Abort
+	}, &apipb.AbortJobRequest{JobId: job, Reason: reason})
+	return err
+}
+
+// JobOutput returns a part of a job's output.
+func (c *Client) JobOutput(ctx context.Context, req *apipb.JobOutputRequest) (*apipb.JobOutputResponse, error) {
+	t := c.task("job output")
+	// The answer comes from the job's node, by way of the leader.
+	t.longer = outputPatience
+	return call(ctx, t, func(r *replica) method[apipb.JobOutputRequest, apipb.JobOutputResponse] {
+		return r.jobs.Output
+	}, req)
+}
+
+// outputPatience is what a try to read output gets for the way to the node.
+const outputPatience = 2 * time.Second
+
+// The pauses before output is asked for again that was not there yet.
+const (
+	firstPoll = 100 * time.Millisecond
+	maxPoll   = time.Second
+)
+
+// Output names what CopyOutput copies.
+type Output struct {
+	JobID string
+	// Stream is stdout or stderr.
+	Stream string
+	// Offset is where to begin.
+	Offset int64
+	// Follow waits for what the job has still to say, until it has ended.
+	Follow bool
+}
+
+// CopyOutput writes the output of a job to w, and returns the offset after what
+// was written: from there a later call can go on.
+func (c *Client) CopyOutput(ctx context.Context, w io.Writer, o Output) (next int64, err error) {
+	next = o.Offset
+	poll := firstPoll
+	for {
+		part, err := c.JobOutput(ctx, &apipb.JobOutputRequest{JobId: o.JobID, Stream: o.Stream, Offset: next})
+		if err != nil {
+			return next, err
+		}
+		if _, err := w.Write(part.GetData()); err != nil {
+			return next, fmt.Errorf("write output of job %s: %w", o.JobID, err)
+		}
+		progress := part.GetNextOffset() > next
+		next = max(next, part.GetNextOffset())
+		switch {
+		case part.GetEnd() || !progress && !o.Follow:
+			return next, nil
+		case progress:
+			poll = firstPoll
+			continue
+		}
+		if err := sleep(ctx, poll); err != nil {
+			return next, fmt.Errorf("follow output of job %s: %w", o.JobID, err)
+		}
+		poll = min(2*poll, maxPoll)
+	}
+}

@@ -1,0 +1,44 @@
+package client
+
+import (
+	"fmt"
+	"log/slog"
+
+	"weir/cluster/identity"
+	"weir/cluster/wire"
+)
+
+// Open returns a client for the cluster of settings, with the defaults of Config.
+func Open(s Settings, log *slog.Logger) (*Client, error) {
+	if err := s.Validate(); err != nil {
+		return nil, fmt.Errorf("open client: %w", err)
+	}
+	security, err := s.security()
+	if err != nil {
+		return nil, fmt.Errorf("open client: %w", err)
+	}
+	dialer, err := wire.NewDialer(security)
+	if err != nil {
+		return nil, fmt.Errorf("open client: %w", err)
+	}
+	return New(Config{Addresses: s.Addresses, HTTP: dialer.HTTPClient(0), URL: dialer.URL, Logger: log})
+}
+
+func (s Settings) security() (wire.Security, error) {
+	if s.Insecure {
+		return wire.Insecure{}, nil
+	}
+	credentials, err := identity.LoadCredentials(s.Credentials)
+	if err != nil {
+		return nil, err
+	}
+	self := credentials.Identity()
+	if s.Cluster != "" && self.Cluster != s.Cluster {
+		return nil, fmt.Errorf("credentials in %s are for cluster %q, the settings say %q: use the credentials of that cluster",
+			s.Credentials, self.Cluster, s.Cluster)
+	}
+	if self.Role != identity.Client && self.Role != identity.Operator {
+		return nil, fmt.Errorf("credentials in %s are those of a %s: the API is for clients and operators", s.Credentials, self.Role)
+	}
+	return wire.Mutual{Credentials: credentials}, nil
+}

@@ -1,0 +1,142 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"google.golang.org/protobuf/proto"
+
+	"weir/messages/apipb"
+	"weir/scheduling/lifecycle"
+)
+
+// StartOperation starts an operation. Without a mutation id, in the request or in
+// its spec, one is made up, so that the operation is started once whatever
+// happens on the way.
+func (c *Client) StartOperation(ctx context.Context, req *apipb.StartRequest) (*apipb.StartResponse, error) {
+	if req.GetMutationId() == "" && req.GetSpec().GetFields()["mutation_id"] == nil && req.GetSpec().GetFields()["mutation-id"] == nil {
+		req = proto.CloneOf(req)
+		req.MutationId = uuid.NewString()
+	}
+	return call(ctx, c.task("start operation"), func(r *replica) method[apipb.StartRequest, apipb.StartResponse] {
+		return r.operations.Start
+	}, req)
+}
+
+// ListOperations returns operations, latest start first.
+func (c *Client) ListOperations(ctx context.Context, req *apipb.ListOperationsRequest) (*apipb.ListOperationsResponse, error) {
+	return call(ctx, c.task("list operations"), func(r *replica) method[apipb.ListOperationsRequest, apipb.ListOperationsResponse] {
+		return r.operations.List
+	}, req)
+}
+
+// GetOperation returns the operation with an id or alias.
+func (c *Client) GetOperation(ctx context.Context, operation string) (*apipb.Operation, error) {
+	res, err := call(ctx, c.task("get operation"), func(r *replica) method[apipb.GetOperationRequest, apipb.GetOperationResponse] {
+		return r.operations.Get
+	}, &apipb.GetOperationRequest{Operation: operation})
+	return res.GetOperation(), err
+}
+
+// WaitOperation returns the operation when it has ended, well or not.
+func (c *Client) WaitOperation(ctx context.Context, operation string) (*apipb.Operation, error) {
+	req := &apipb.WaitOperationRequest{Operation: operation, TimeoutMillis: max(c.cfg.Poll.Milliseconds(), 1)}
+	for {
+		t := c.task("wait for operation")
+		t.longer = c.cfg.Poll
+		res, err := call(ctx, t, func(r *replica) method[apipb.WaitOperationRequest, apipb.WaitOperationResponse] {
+			return r.operations.Wait
+		}, req)
+		switch {
+		case err != nil:
+			return nil, err
+		case res.GetDone():
+			return res.GetOperation(), nil
+		case ctx.Err() != nil:
+			return res.GetOperation(), fmt.Errorf("wait for operation: %w", context.Cause(ctx))
+		case res.GetOperation().GetId() != "":
+			// An alias may go on to another operation.
+			req.Operation = res.GetOperation().GetId()
+		}
+	}
+}
+
+// OperationEvents returns the steps of an operation's life.
+func (c *Client) OperationEvents(ctx context.Context, operation string) ([]*apipb.OperationEvent, error) {
+	res, err := call(ctx, c.task("operation events"), func(r *replica) method[apipb.OperationEventsRequest, apipb.OperationEventsResponse] {
+		return r.operations.Events
+	}, &apipb.OperationEventsRequest{Operation: operation})
+	return res.GetEvents(), err
+}
+
+// AbortOperation ends an operation with its jobs.
+func (c *Client) AbortOperation(ctx context.Context, operation, reason string) error {
+	t := c.steer("abort operation", operation, func(op *apipb.Operation) bool {
+		return isState(op, lifecycle.Aborting, lifecycle.Aborted)
+	})
+	_, err := call(ctx, t, func(r *replica) method[apipb.AbortOperationRequest, apipb.AbortOperationResponse] {
+		return r.operations.Abort
+	}, &apipb.AbortOperationRequest{Operation: operation, Reason: reason})
+	return err
+}
+
+// SuspendOperation starts no more jobs of an operation, and ends those that run
+// when abortJobs is set.
+func (c *Client) SuspendOperation(ctx context.Context, operation string, abortJobs bool) error {
+	t := c.steer("suspend operation", operation, (*apipb.Operation).GetSuspended)
+	_, err := call(ctx, t, func(r *replica) method[apipb.SuspendOperationRequest, apipb.SuspendOperationResponse] {
+		return r.operations.Suspend
+	}, &apipb.SuspendOperationRequest{Operation: operation, AbortRunningJobs: abortJobs})
+	return err
+}
+
+// ResumeOperation lets a suspended operation go on.
+func (c *Client) ResumeOperation(ctx context.Context, operation string) error {
+	t := c.steer("resume operation", operation, func(op *apipb.Operation) bool { return !op.GetSuspended() })
+	_, err := call(ctx, t, func(r *replica) method[apipb.ResumeOperationRequest, apipb.ResumeOperationResponse] {
+		return r.operations.Resume
+	}, &apipb.ResumeOperationRequest{Operation: operation})
+	return err
+}
+
+// CompleteOperation ends an operation well, with what has been done.
+func (c *Client) CompleteOperation(ctx context.Context, operation string) error {
+	t := c.steer("complete operation", operation, func(op *apipb.Operation) bool {
+		return isState(op, lifecycle.Completing, lifecycle.Completed)
+	})
+	_, err := call(ctx, t, func(r *replica) method[apipb.CompleteOperationRequest, apipb.CompleteOperationResponse] {
+		return r.operations.Complete
+	}, &apipb.CompleteOperationRequest{Operation: operation})
+	return err
+}
+
+// steer returns the task of a change after which the operation is as wanted.
+func (c *Client) steer(what, operation string, wanted func(*apipb.Operation) bool) *task {
+	t := c.task(what)
+	t.settled = func(ctx context.Context) bool {
+		op, err := c.GetOperation(ctx, operation)
+		return err == nil && wanted(op)
+	}
+	return t
+}
+
+func isState(op *apipb.Operation, states ...lifecycle.State) bool {
+	for _, s := range states {
+		if op.GetState() == s.String() {
+			return true
+		}
+	}
+	return false
+}
+
+// ended reports whether an operation has ended.
+func ended(op *apipb.Operation) bool {
+	s, err := lifecycle.ParseState(op.GetState())
+	return err == nil && s.Terminal()
+}
+
+// streamSilence is how long a watch may be silent: replicas say something every 5
+// s, also when nothing has changed.
+const streamSilence = 12 * time.Second

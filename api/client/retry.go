@@ -1,0 +1,122 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"weir/cluster/identity"
+)
+
+// The metadata of answers.
+const (
+	headerCode   = "Weir-Code"
+	headerLeader = "Weir-Leader"
+	headerRetry  = "Weir-Retry-Millis"
+)
+
+// verdict is what to do after a try that brought an error.
+type verdict struct {
+	// again: another try may bring an answer.
+	again bool
+	// unsure: what was asked for may have been done all the same.
+	unsure bool
+	// hopeless: this replica will not ever talk with this client.
+	hopeless bool
+	// after is the pause that the replica asked for.
+	after time.Duration
+	// leader is the address that the replica hinted at.
+	leader string
+}
+
+// judge decides what to do about the error of a try.
+func judge(err error) verdict {
+	var answer *connect.Error
+	if !errors.As(err, &answer) {
+		return verdict{again: true, unsure: true}
+	}
+	v := verdict{leader: answer.Meta().Get(headerLeader)}
+	if millis, err := strconv.ParseInt(answer.Meta().Get(headerRetry), 10, 64); err == nil {
+		v.after = time.Duration(min(max(millis, 0), maxRetryMillis)) * time.Millisecond
+	}
+	code := answer.Meta().Get(headerCode)
+	switch answer.Code() {
+	case connect.CodeResourceExhausted:
+		v.again = code == "overloaded"
+	case connect.CodeUnavailable:
+		v.again = true
+		v.hopeless = isHopeless(err)
+		v.unsure = code != "not_leader" && !isDial(err) && !v.hopeless
+	case connect.CodeDeadlineExceeded, connect.CodeCanceled:
+		v.again, v.unsure = true, true
+	}
+	return v
+}
+
+// maxRetryMillis bounds the pauses that replicas can ask for.
+const maxRetryMillis = 10_000
+
+// isDial reports whether a connection was not made, so that nothing was sent.
+func isDial(err error) bool {
+	var network *net.OpError
+	return errors.As(err, &network) && network.Op == "dial"
+}
+
+// isHopeless reports whether one of both ends does not take the other's
+// certificate.
+func isHopeless(err error) bool {
+	err = identity.Explain(err)
+	for _, known := range []error{
+		identity.ErrNoCertificate, identity.ErrForeignAuthority, identity.ErrExpired, identity.ErrNotYetValid,
+		identity.ErrWrongCluster, identity.ErrWrongRole, identity.ErrRefused,
+	} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	var verification *tls.CertificateVerificationError
+	var authority x509.UnknownAuthorityError
+	var plaintext tls.RecordHeaderError
+	return errors.As(err, &verification) || errors.As(err, &authority) || errors.As(err, &plaintext)
+}
+
+// The pauses between tries, when every replica has been tried once.
+const (
+	firstPause = 50 * time.Millisecond
+	maxPause   = time.Second
+)
+
+// pauseBefore returns how long to wait before a try. The first round over the
+// replicas goes without a pause; then it doubles with each round. Half of it is
+// chance, so that clients that failed together do not come back together.
+func pauseBefore(try, replicas int, asked time.Duration) time.Duration {
+	round := (try - 1) / max(replicas, 1)
+	var pause time.Duration
+	if round > 0 {
+		pause = min(firstPause<<min(round-1, 10), maxPause)
+		pause = pause/2 + rand.N(pause/2+1)
+	}
+	return max(pause, asked)
+}
+
+// sleep waits, or returns why ctx is done.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

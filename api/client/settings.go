@@ -1,0 +1,189 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+)
+
+// SettingsFile is where the settings of a client are kept, in the working folder
+// or one above it.
+const SettingsFile = ".weir/client.yaml"
+
+// The variables that override the file.
+const (
+	EnvAddresses   = "WEIR_ADDRESSES"
+	EnvCredentials = "WEIR_CREDENTIALS"
+	EnvInsecure    = "WEIR_INSECURE"
+	EnvCluster     = "WEIR_CLUSTER"
+)
+
+// Settings say how to reach a cluster.
+type Settings struct {
+	// Addresses are the host:port of replicas.
+	Addresses []string `yaml:"addresses,omitempty"`
+	// Credentials is the folder of the client's certificate; in the file, relative
+	// to the file's folder.
+	Credentials string `yaml:"credentials,omitempty"`
+	// Insecure speaks without certificates, in plaintext.
+	Insecure bool `yaml:"insecure,omitempty"`
+	// Cluster is the id of the cluster; empty: any that the credentials are for.
+	Cluster string `yaml:"cluster,omitempty"`
+}
+
+// LoadSettings returns the settings of the nearest file in dir or above it, none
+// if there is none, with what the environment overrides.
+func LoadSettings(dir string, getenv func(string) string) (Settings, error) {
+	settings, err := findSettings(dir)
+	if err != nil {
+		return Settings{}, fmt.Errorf("load settings: %w", err)
+	}
+	fromEnv := Settings{Credentials: getenv(EnvCredentials), Cluster: getenv(EnvCluster)}
+	if list := getenv(EnvAddresses); list != "" {
+		for _, address := range strings.Split(list, ",") {
+			fromEnv.Addresses = append(fromEnv.Addresses, strings.TrimSpace(address))
+		}
+	}
+	if flag := getenv(EnvInsecure); flag != "" {
+		insecure, err := strconv.ParseBool(flag)
+		if err != nil {
+			return Settings{}, fmt.Errorf("load settings: %s=%q: it must be true or false", EnvInsecure, flag)
+		}
+		fromEnv.Insecure = insecure
+		settings.Insecure = insecure
+	}
+	settings = settings.Override(fromEnv)
+	if err := settings.checkAddresses(); err != nil {
+		return Settings{}, fmt.Errorf("load settings: %w", err)
+	}
+	return settings, nil
+}
+
+// Override returns the settings with those that with has. Credentials take the
+// place of Insecure, and the other way round.
+func (s Settings) Override(with Settings) Settings {
+	if len(with.Addresses) > 0 {
+		s.Addresses = with.Addresses
+	}
+	if with.Cluster != "" {
+		s.Cluster = with.Cluster
+	}
+	switch {
+	case with.Credentials != "":
+		s.Credentials, s.Insecure = with.Credentials, with.Insecure
+	case with.Insecure:
+		s.Credentials, s.Insecure = "", true
+	}
+	return s
+}
+
+// Validate returns an error that says what is missing to reach a cluster, and
+// where to say it.
+func (s Settings) Validate() error {
+	switch {
+	case len(s.Addresses) == 0:
+		return fmt.Errorf("no address of a replica is known: use --address, set %s, or run where %s is", EnvAddresses, SettingsFile)
+	case s.Insecure && s.Credentials != "":
+		return errors.New("credentials and insecure are both given: leave one out")
+	case !s.Insecure && s.Credentials == "":
+		return fmt.Errorf("no credentials are known: use --credentials, set %s, or ask for plaintext with --insecure", EnvCredentials)
+	}
+	return s.checkAddresses()
+}
+
+func (s Settings) checkAddresses() error {
+	for _, address := range s.Addresses {
+		if err := checkAddress(address); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// findSettings reads the nearest file.
+func findSettings(dir string) (Settings, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return Settings{}, err
+	}
+	for {
+		path := filepath.Join(dir, SettingsFile)
+		data, err := os.ReadFile(path)
+		if err == nil {
+			return parseSettings(path, data)
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return Settings{}, err
+		}
+		above := filepath.Dir(dir)
+		if above == dir {
+			return Settings{}, nil
+		}
+		dir = above
+	}
+}
+
+// parseSettings reads a file. Fields that do not exist are errors.
+func parseSettings(path string, data []byte) (Settings, error) {
+	var s Settings
+	if err := yaml.UnmarshalWithOptions(data, &s, yaml.Strict()); err != nil {
+		return Settings{}, fmt.Errorf("%s: %s", path, yaml.FormatError(err, false, false))
+	}
+	if s.Credentials != "" && !filepath.IsAbs(s.Credentials) {
+		s.Credentials = filepath.Join(filepath.Dir(path), s.Credentials)
+	}
+	if s.Insecure && s.Credentials != "" {
+		return Settings{}, fmt.Errorf("%s: credentials and insecure are both given: leave one out", path)
+	}
+	if err := s.checkAddresses(); err != nil {
+		return Settings{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return s, nil
+}
+
+// SaveSettings writes the file of settings in dir, so that clients started in it
+// or below need no flags. Credentials below dir are named relative to the file,
+// so that the folder can be moved.
+func SaveSettings(dir string, s Settings) error {
+	if err := s.Validate(); err != nil {
+		return fmt.Errorf("save settings: %w", err)
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return fmt.Errorf("save settings: %w", err)
+	}
+	path := filepath.Join(dir, SettingsFile)
+	if s.Credentials != "" {
+		if s.Credentials, err = filepath.Abs(s.Credentials); err != nil {
+			return fmt.Errorf("save settings: %w", err)
+		}
+		within, err := filepath.Rel(dir, s.Credentials)
+		if err == nil && filepath.IsLocal(within) {
+			if relative, err := filepath.Rel(filepath.Dir(path), s.Credentials); err == nil {
+				s.Credentials = relative
+			}
+		}
+	}
+	data, err := yaml.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("save settings: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("save settings: %w", err)
+	}
+	// Readers see the old file or the new one.
+	next := path + ".new"
+	if err := os.WriteFile(next, data, 0o644); err != nil {
+		return fmt.Errorf("save settings: %w", err)
+	}
+	if err := os.Rename(next, path); err != nil {
+		return fmt.Errorf("save settings: %w", err)
+	}
+	return nil
+}
