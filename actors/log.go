@@ -181,9 +181,10 @@ func fromRemote(err error) error {
 // expect returns the answer as a T, or the error that it is.
 func expect[T proto.Message](answer proto.Message) (T, error) {
 	var none T
+	if expected, ok := answer.(T); ok {
+		return expected, nil
+	}
 	switch m := answer.(type) {
-	case T:
-		return m, nil
 	case *actorpb.Redirect:
 		return none, errElsewhere
 	case *actorpb.Refused:

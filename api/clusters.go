@@ -7,7 +7,6 @@ import (
 
 	"connectrpc.com/connect"
 
-	"weir/cluster"
 	"weir/messages/apipb"
 	"weir/raftstore/state"
 	"weir/scheduling"
@@ -100,12 +99,12 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 		}
 	})
 	out.Total, out.Usage = resourcesOf(total), resourcesOf(usage)
-	out.Problems = problems(out, s.cfg.Directory.View())
+	out.Problems = problems(out)
 	return connect.NewResponse(out), nil
 }
 
 // problems lists what an operator should look at, worst first.
-func problems(st *apipb.StatusResponse, view *cluster.View) []string {
+func problems(st *apipb.StatusResponse) []string {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	switch {
