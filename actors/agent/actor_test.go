@@ -479,7 +479,7 @@ func TestAgentKeepsJobsAcrossLeaders(t *testing.T) {
 		w.send(plan(3, 7, start("j", 9)))
 		w.plane.set(func() {
 			w.plane.term = 4
-			w.plane.answer = func(replica string, msg proto.Message) (proto.Message, error) {
+			w.plane.answer = func(replica string, _ proto.Message) (proto.Message, error) {
 				if replica == "r1" {
 					return nil, remote.ErrPeerGone
 				}

@@ -1,0 +1,56 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+
+	"weir/actors/agent/runner"
+	"weir/messages/actorpb"
+)
+
+const (
+	// maxReads bounds the parts of output that are read at once, maxPart one of
+	// them in bytes: together 16 MiB.
+	maxReads = 16
+	maxPart  = 1 << 20
+)
+
+// read answers with a part of a job's output.
+func (a *agentActor) read(ctx actor.Context, m *actorpb.ReadOutput) {
+	switch {
+	case m.GetNode() != a.cfg.Node:
+		respond(ctx, &actorpb.Refused{Code: "not_found", Reason: fmt.Sprintf("this is node %q, not %q", a.cfg.Node, m.GetNode())})
+		return
+	case a.reads >= maxReads:
+		respond(ctx, &actorpb.Refused{Code: "overloaded", Reason: fmt.Sprintf("%d parts of output are being read", a.reads), RetryMillis: 100})
+		return
+	}
+	a.reads++
+	self, sender, root := ctx.Self(), ctx.Sender(), ctx.ActorSystem().Root
+	go func() {
+		answer := a.part(m)
+		if sender != nil {
+			root.Send(sender, answer)
+		}
+		root.Send(self, wasRead{})
+	}()
+}
+
+func (a *agentActor) part(m *actorpb.ReadOutput) proto.Message {
+	limit := m.GetLimit()
+	if limit <= 0 || limit > maxPart {
+		limit = maxPart
+	}
+	part, err := a.processes.ReadOutput(m.GetJobId(), m.GetStream(), m.GetOffset(), limit)
+	switch {
+	case err == nil:
+		return &actorpb.OutputPart{Data: part.Data, NextOffset: part.Next, End: part.End, Total: part.Total}
+	case errors.Is(err, runner.ErrOutputGone):
+		return &actorpb.Refused{Code: "not_found", Reason: err.Error()}
+	default:
+		return &actorpb.Refused{Code: "bad_request", Reason: err.Error()}
+	}
+}
