@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// version is set at build time.
-var version = "dev"
+// version is what replicas, agents and clients say that they are.
+const version = "0.1.0"
 
 func main() {
 	// The first signal asks for an orderly end; a second one kills as usual.
