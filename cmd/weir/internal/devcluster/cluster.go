@@ -109,14 +109,13 @@ func (c *Cluster) furnish() error {
 	}
 	record := &Record{Owner: self, Program: c.config.Program, Cluster: "dev-" + uuid.NewString()[:8]}
 	record.Members = plan(&c.config, record.Cluster, ports)
-	access, err := c.certify(record)
-	if err != nil {
+	if record.Access, err = c.certify(record); err != nil {
 		return err
 	}
 	if err := record.save(c.paths); err != nil {
 		return err
 	}
-	return c.config.Settings(SettingsFile(c.paths.root), access)
+	return c.config.Settings(SettingsFile(c.paths.root), record.Access)
 }
 
 // certify issues a certificate to each member and to the user.

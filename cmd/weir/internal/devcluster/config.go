@@ -51,9 +51,9 @@ type Ending struct {
 // Access is what a client needs to reach the cluster.
 type Access struct {
 	// Addresses are the replicas', each host:port.
-	Addresses []string
+	Addresses []string `json:"addresses"`
 	// Credentials is the folder of an operator's credentials, empty for plaintext.
-	Credentials string
+	Credentials string `json:"credentials,omitempty"`
 }
 
 // Default returns a Config without the paths and functions.

@@ -61,7 +61,7 @@ func plan(c *Config, clusterID string, ports []int) []Member {
 		name := fmt.Sprintf("n%d", i+1)
 		arguments := []string{
 			"agent", "--name", name, "--replicas", strings.Join(peers, ","), "--jobproxy", c.JobProxy,
-			"--cpu", strconv.Itoa(c.Share.CPU), "--memory", strconv.FormatInt(c.Share.Memory, 10),
+			"--cpu", strconv.Itoa(c.Share.CPU), "--memory", fmt.Sprintf("%dMiB", c.Share.Memory>>20),
 			"--user-slots", strconv.Itoa(c.Share.Slots),
 		}
 		members = append(members, Member{Name: name, Kind: Agent, Arguments: arguments})

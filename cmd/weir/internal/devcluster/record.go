@@ -69,8 +69,10 @@ type Record struct {
 	// Detached: the cluster is up and Owner has left it to itself.
 	Detached bool `json:"detached"`
 	// Program is weir.
-	Program string   `json:"program"`
-	Cluster string   `json:"cluster"`
+	Program string `json:"program"`
+	Cluster string `json:"cluster"`
+	// Access is how clients reach it.
+	Access  Access   `json:"access"`
 	Members []Member `json:"members"`
 }
 

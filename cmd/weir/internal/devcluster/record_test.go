@@ -124,7 +124,7 @@ func TestPlan(t *testing.T) {
 	peers := "r1=127.0.0.1:7701,r2=127.0.0.1:7702,r3=127.0.0.1:7703"
 	for name, want := range map[string][]string{
 		"r2": {"server --id r2 --listen 127.0.0.1:7702 --advertise 127.0.0.1:7702 --peers " + peers + " ", "--data /weir/dev/r2/data ", "--credentials /weir/dev/r2/credentials ", "--timing default "},
-		"n1": {"agent --name n1 --replicas " + peers + " ", "--cpu 4 --memory 536870912 --user-slots 4 ", "--data /weir/dev/n1/data ", "--credentials /weir/dev/n1/credentials "},
+		"n1": {"agent --name n1 --replicas " + peers + " ", "--cpu 4 --memory 512MiB --user-slots 4 ", "--data /weir/dev/n1/data ", "--credentials /weir/dev/n1/credentials "},
 	} {
 		for _, part := range want {
 			if !strings.Contains(lines[name], part) {

@@ -1,0 +1,348 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"weir/actors/agent"
+	"weir/actors/agent/runner"
+	"weir/api/client"
+	"weir/cmd/weir/internal/devcluster"
+)
+
+func newDevCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Run a whole cluster on this machine",
+		Long: `Run a whole cluster on this machine: replicas and agents, each a real process
+with its own folder, certificate and port.
+
+Everything is kept in one folder, .weir by default. While the cluster runs, other
+weir commands in the same folder find it without flags. Nothing is left behind.`,
+		Example: `  weir dev up
+  weir op start -f examples/hello.yaml --wait     # in another terminal
+  weir dev kill leader
+  weir dev down`,
+	}
+	cmd.AddCommand(newDevUpCommand(), newDevDownCommand(), newDevStatusCommand(), newDevKillCommand(), newDevStartCommand(), newDevWordcountCommand())
+	return cmd
+}
+
+// devFlags is what starting a cluster can be told.
+type devFlags struct {
+	dir              string
+	replicas, agents int
+	timing           string
+	insecure, detach bool
+	timeout          time.Duration
+}
+
+func newDevUpCommand() *cobra.Command {
+	var f devFlags
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Start a cluster on this machine and keep it until Ctrl-C",
+		Long: `Start a cluster on this machine and keep it until Ctrl-C, SIGTERM or weir dev
+down. All its processes end with this one, even by kill -9, unless --detach is given.
+
+The agents share the machine's processors and memory evenly, but each has at least 4
+cores and 4 user slots, more than a small machine has: its jobs take turns then.`,
+		Example: `  weir dev up
+  weir dev up --replicas 5 --agents 2 --detach`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			// A terminal that is closed is no reason to leave anything behind.
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
+			defer stop()
+			return runDevUp(ctx, &f, newScreen(cmd.OutOrStdout()))
+		},
+	}
+	defaults := devcluster.Default()
+	flags := cmd.Flags()
+	registerDevDir(cmd, &f.dir)
+	flags.IntVar(&f.replicas, "replicas", defaults.Replicas, "how many replicas: 1, 3 or 5")
+	flags.IntVar(&f.agents, "agents", defaults.Agents, "how many agents, each a node")
+	flags.StringVar(&f.timing, "timing", defaults.Timing, "default, or fast: a dead leader is replaced within a second, on a machine that is not busy")
+	flags.BoolVar(&f.insecure, "insecure-plaintext", false, "no encryption, no certificates: every user of this machine is an operator")
+	flags.BoolVar(&f.detach, "detach", false, "return when the cluster is ready; weir dev down stops it")
+	flags.DurationVar(&f.timeout, "timeout", defaults.ReadyTimeout, "how long the cluster may take to be ready")
+	return cmd
+}
+
+func registerDevDir(cmd *cobra.Command, dir *string) {
+	cmd.Flags().StringVar(dir, "dir", ".weir", "folder of the cluster")
+}
+
+// config completes the flags.
+func (f *devFlags) config() (devcluster.Config, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return devcluster.Config{}, fmt.Errorf("find weir: %w", err)
+	}
+	proxy, err := (&agentFlags{}).jobProxyPath()
+	if err != nil {
+		return devcluster.Config{}, err
+	}
+	machine, err := runner.Machine("/")
+	if err != nil {
+		return devcluster.Config{}, err
+	}
+	c := devcluster.Default()
+	c.Dir, c.Replicas, c.Agents, c.Timing = f.dir, f.replicas, f.agents, f.timing
+	c.Insecure, c.Detached, c.ReadyTimeout = f.insecure, f.detach, f.timeout
+	c.Program, c.JobProxy = program, proxy
+	c.Share = devcluster.ShareOut(machine.CPU, machine.Memory, f.agents)
+	c.Sweep, c.Settings = sweepAgent, writeSettings
+	if err := c.Validate(); err != nil {
+		return devcluster.Config{}, &exitError{exitUsage, err}
+	}
+	return c, nil
+}
+
+// sweepAgent ends what a killed agent has left: the next life of the agent would.
+func sweepAgent(m devcluster.Member) error {
+	proxy, err := (&agentFlags{}).jobProxyPath()
+	if err != nil {
+		return err
+	}
+	cfg := agent.DefaultConfig()
+	cfg.Node, cfg.StateDir, cfg.Logger = m.Name, m.Data, slog.New(slog.DiscardHandler)
+	left, _, err := agent.OpenRunner(cfg, proxy)
+	if err != nil {
+		return err
+	}
+	return left.Close()
+}
+
+func runDevUp(ctx context.Context, f *devFlags, screen *screen) (err error) {
+	config, err := f.config()
+	if err != nil {
+		return err
+	}
+	up, err := startDevCluster(ctx, config, screen)
+	if up != nil {
+		defer func() {
+			if f.detach && err == nil {
+				return
+			}
+			screen.Say("stopping")
+			err = errors.Join(err, up.Stop())
+		}()
+	}
+	if err != nil {
+		return interrupted(ctx, err)
+	}
+	if err := showMembers(screen.out, config.Dir); err != nil {
+		return err
+	}
+	screen.Say(findHint(config.Dir))
+	if f.detach {
+		screen.Say("ready, and left to itself: weir dev down stops it")
+		return up.Detach()
+	}
+	screen.Say("ready until Ctrl-C or weir dev down")
+	return up.Run(ctx)
+}
+
+// findHint says how other commands find the cluster.
+func findHint(dir string) string {
+	file := devcluster.SettingsFile(dir)
+	if filepath.Base(dir) == filepath.Dir(client.SettingsFile) {
+		return "weir commands in the folder of .weir, or below, need no flags: settings are in " + relative(file)
+	}
+	return "settings for other weir commands are in " + relative(file) + "; they look for " + client.SettingsFile
+}
+
+// startDevCluster starts a cluster and waits until it is ready. A cluster that is
+// returned is to be stopped, beside an error too.
+func startDevCluster(ctx context.Context, config devcluster.Config, screen *screen) (*devcluster.Cluster, error) {
+	if config.Insecure {
+		screen.Say("INSECURE: plaintext was asked for: no encryption, no certificates, everybody is believed")
+	}
+	up, err := devcluster.Start(config, screen.Say)
+	if err != nil {
+		return nil, err
+	}
+	reach, err := reachDev(config.Dir)
+	if err != nil {
+		return up, err
+	}
+	defer reach.close()
+	bar := screen.bar("starting", int64(config.Replicas+config.Agents+1))
+	defer bar.close()
+	err = up.AwaitReady(ctx, reach.view, func(p devcluster.Progress) {
+		done := p.ReplicasReady + p.AgentsOnline
+		if p.Leader != "" {
+			done++
+		}
+		bar.update(int64(done), p.String())
+	})
+	return up, err
+}
+
+// interrupted makes nothing of an error that is only that the user has had enough.
+func interrupted(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return &exitError{code: exitFailure, err: errors.New("interrupted")}
+	}
+	return err
+}
+
+func newDevDownCommand() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:     "down",
+		Short:   "Stop the cluster of this folder and remove what it kept",
+		Example: `  weir dev down`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			found, err := devcluster.Down(cmd.Context(), dir, devcluster.Ending{StopTimeout: devcluster.DefaultStopTimeout, Sweep: sweepAgent})
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "stopped %s\n", found)
+			return nil
+		},
+	}
+	registerDevDir(cmd, &dir)
+	return cmd
+}
+
+func newDevStatusCommand() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:     "status",
+		Short:   "Show the processes of the cluster of this folder",
+		Example: `  weir dev status`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := showMembers(cmd.OutOrStdout(), dir); err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Second)
+			defer cancel()
+			reach, err := reachDev(dir)
+			if err != nil {
+				return err
+			}
+			defer reach.close()
+			leader, err := reach.Leader(ctx)
+			if err != nil {
+				return &exitError{exitNotReached, fmt.Errorf("no replica says who leads: %w", err)}
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "leader: %s\n", leader)
+			return nil
+		},
+	}
+	registerDevDir(cmd, &dir)
+	return cmd
+}
+
+func newDevKillCommand() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "kill MEMBER|leader",
+		Short: "End one process of the cluster with kill -9",
+		Example: `  weir dev kill leader
+  weir dev kill n2`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name := args[0]
+			if name == "leader" {
+				ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Second)
+				defer cancel()
+				reach, err := reachDev(dir)
+				if err != nil {
+					return err
+				}
+				defer reach.close()
+				if name, err = reach.Leader(ctx); err != nil {
+					return &exitError{exitNotReached, fmt.Errorf("no replica says who leads: %w", err)}
+				}
+			}
+			if err := devcluster.Kill(dir, name); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "killed %s\n", name)
+			return nil
+		},
+	}
+	registerDevDir(cmd, &dir)
+	return cmd
+}
+
+func newDevStartCommand() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:     "start MEMBER",
+		Short:   "Start one process of the cluster anew that was killed",
+		Example: `  weir dev start r1`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			process, err := devcluster.StartMember(cmd.Context(), dir, args[0], devcluster.Default().ReadyTimeout)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "started %s (pid %d)\n", args[0], process.Pid)
+			return nil
+		},
+	}
+	registerDevDir(cmd, &dir)
+	return cmd
+}
+
+// showMembers prints the processes of a cluster.
+func showMembers(out io.Writer, dir string) error {
+	record, err := devcluster.Load(dir)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, membersTable(record.Members, devcluster.Process.Alive, (*devcluster.Member).Ready))
+	return nil
+}
+
+// membersTable draws the processes of a cluster, given who lives and who is up.
+func membersTable(members []devcluster.Member, alive func(devcluster.Process) bool, ready func(*devcluster.Member) bool) string {
+	t := table.NewWriter()
+	t.SetStyle(table.StyleLight)
+	t.AppendHeader(table.Row{"name", "address", "pid", "state", "log"})
+	for i := range members {
+		m := &members[i]
+		state, pid := "down", "-"
+		if alive(m.Process) {
+			state, pid = "starting", fmt.Sprint(m.Process.Pid)
+			if ready(m) {
+				state = "up"
+			}
+		}
+		address := m.Address
+		if address == "" {
+			address = "-"
+		}
+		t.AppendRow(table.Row{m.Name, address, pid, state, relative(m.Log)})
+	}
+	return t.Render()
+}
+
+// relative shortens a path for people.
+func relative(path string) string {
+	here, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	if short, err := filepath.Rel(here, path); err == nil && len(short) < len(path) {
+		return short
+	}
+	return path
+}

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/goccy/go-yaml"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"weir/api/client"
+	"weir/cluster/identity"
+	"weir/cluster/wire"
+	"weir/cmd/weir/internal/devcluster"
+	"weir/messages/apipb"
+	"weir/messages/apipb/apipbconnect"
+)
+
+// writeSettings writes a client's settings to file, with paths relative to it.
+func writeSettings(file string, access devcluster.Access) error {
+	settings := client.Settings{Addresses: access.Addresses, Insecure: access.Credentials == ""}
+	if access.Credentials != "" {
+		within, err := filepath.Rel(filepath.Dir(file), access.Credentials)
+		if err != nil {
+			return fmt.Errorf("write settings: %w", err)
+		}
+		settings.Credentials = within
+	}
+	data, err := yaml.Marshal(settings)
+	if err != nil {
+		return fmt.Errorf("write settings: %w", err)
+	}
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		return fmt.Errorf("write settings: %w", err)
+	}
+	return nil
+}
+
+// devReach is the way to a cluster of this machine: a client of it, and each of its
+// replicas alone, for a replica may have been killed on purpose, and then it matters
+// who answers.
+type devReach struct {
+	*client.Client
+	dir      string
+	http     *http.Client
+	replicas []devReplica
+}
+
+// devReplica is the part of one replica's API that is asked of it alone.
+type devReplica struct {
+	id      string
+	nodes   apipbconnect.NodeServiceClient
+	cluster apipbconnect.ClusterServiceClient
+}
+
+// reachDev opens the way to the cluster of dir.
+func reachDev(dir string) (*devReach, error) {
+	record, err := devcluster.Load(dir)
+	if err != nil {
+		return nil, err
+	}
+	access := record.Access
+	whole, err := client.Open(client.Settings{Addresses: access.Addresses, Credentials: access.Credentials, Insecure: access.Credentials == ""}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	var security wire.Security = wire.Insecure{}
+	if access.Credentials != "" {
+		credentials, err := identity.LoadCredentials(access.Credentials)
+		if err != nil {
+			return nil, err
+		}
+		security = wire.Mutual{Credentials: credentials}
+	}
+	dialer, err := wire.NewDialer(security)
+	if err != nil {
+		return nil, err
+	}
+	r := &devReach{Client: whole, dir: dir, http: dialer.HTTPClient(0)}
+	for _, m := range record.Members {
+		if m.Kind == devcluster.Replica {
+			url := dialer.URL(m.Address)
+			r.replicas = append(r.replicas, devReplica{
+				id: m.Name, nodes: apipbconnect.NewNodeServiceClient(r.http, url), cluster: apipbconnect.NewClusterServiceClient(r.http, url),
+			})
+		}
+	}
+	return r, nil
+}
+
+func (r *devReach) close() {
+	r.Client.Close()
+	r.http.CloseIdleConnections()
+}
+
+// view asks every replica alone who leads: the cluster is ready when all agree. It
+// is a devcluster.Probe.
+func (r *devReach) view(ctx context.Context) (devcluster.View, error) {
+	leaders := make(map[string]bool)
+	var view devcluster.View
+	for _, replica := range r.replicas {
+		status, err := replica.cluster.Status(ctx, connect.NewRequest(&apipb.StatusRequest{}))
+		if err != nil {
+			return devcluster.View{}, err
+		}
+		view.Leader = status.Msg.GetLeader()
+		leaders[view.Leader] = true
+	}
+	if len(leaders) != 1 || leaders[""] {
+		return devcluster.View{}, nil
+	}
+	nodes, err := r.replicas[0].nodes.List(ctx, connect.NewRequest(&apipb.ListNodesRequest{State: "online"}))
+	if err != nil {
+		return view, err
+	}
+	for _, node := range nodes.Msg.GetNodes() {
+		view.Online = append(view.Online, node.GetId())
+	}
+	return view, nil
+}
+
+// leaderPause is between two questions who leads.
+const leaderPause = 100 * time.Millisecond
+
+// Leader returns the replica that leads, when there is one. It implements
+// wordcount.Cluster, as do the methods below.
+func (r *devReach) Leader(ctx context.Context) (string, error) {
+	for {
+		status, err := r.Status(ctx)
+		if err != nil {
+			return "", err
+		}
+		if leader := status.GetLeader(); leader != "" {
+			return leader, nil
+		}
+		select {
+		case <-ctx.Done():
+			return "", fmt.Errorf("there is no leader: %w", ctx.Err())
+		case <-time.After(leaderPause):
+		}
+	}
+}
+
+// Kill ends a replica with kill -9.
+func (r *devReach) Kill(replica string) error { return devcluster.Kill(r.dir, replica) }
+
+// Start starts an operation.
+func (r *devReach) Start(ctx context.Context, spec *structpb.Struct) (string, error) {
+	started, err := r.StartOperation(ctx, &apipb.StartRequest{Spec: spec})
+	return started.GetOperationId(), err
+}
+
+// Operation returns an operation.
+func (r *devReach) Operation(ctx context.Context, id string) (*apipb.Operation, error) {
+	return r.GetOperation(ctx, id)
+}
+
+// jobsPage is the largest page of jobs that replicas answer with.
+const jobsPage = 1000
+
+// Jobs returns all jobs of an operation that are known.
+func (r *devReach) Jobs(ctx context.Context, id string) ([]*apipb.Job, error) {
+	var jobs []*apipb.Job
+	for {
+		page, err := r.ListJobs(ctx, &apipb.ListJobsRequest{Operation: id, Limit: jobsPage, Offset: int32(len(jobs))})
+		if err != nil {
+			return nil, err
+		}
+		jobs = append(jobs, page.GetJobs()...)
+		if len(page.GetJobs()) == 0 || len(jobs) >= int(page.GetTotal()) {
+			return jobs, nil
+		}
+	}
+}
+
+// Stdout returns all that a job wrote to it.
+func (r *devReach) Stdout(ctx context.Context, job string) (string, error) {
+	var text strings.Builder
+	_, err := r.CopyOutput(ctx, &text, client.Output{JobID: job, Stream: "stdout"})
+	return text.String(), err
+}
+
+// Read makes one linearizable read at another replica than the one named.
+func (r *devReach) Read(ctx context.Context, without string, turn int) error {
+	var others []devReplica
+	for _, replica := range r.replicas {
+		if replica.id != without {
+			others = append(others, replica)
+		}
+	}
+	if len(others) == 0 {
+		return errors.New("there is no other replica")
+	}
+	_, err := others[turn%len(others)].nodes.List(ctx, connect.NewRequest(&apipb.ListNodesRequest{}))
+	return err
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/progress"
+	"golang.org/x/term"
+)
+
+// screen tells a person how something goes: with a live bar on a terminal, in plain
+// lines elsewhere.
+type screen struct {
+	out  io.Writer
+	live bool
+
+	mu  sync.Mutex
+	now *bar
+}
+
+func newScreen(out io.Writer) *screen {
+	file, ok := out.(*os.File)
+	return &screen{out: out, live: ok && term.IsTerminal(int(file.Fd()))}
+}
+
+// Say prints a line, above the bar if there is one.
+func (s *screen) Say(line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.now != nil && s.now.writer != nil {
+		s.now.writer.Log("%s", line)
+		return
+	}
+	fmt.Fprintln(s.out, line)
+}
+
+// bar shows how much of something is done. It is closed before the next one.
+type bar struct {
+	screen  *screen
+	title   string
+	writer  progress.Writer
+	tracker *progress.Tracker
+	drawn   chan struct{}
+	// shown is the line that was printed last.
+	shown string
+}
+
+// barFrames is how often a bar is drawn.
+const barFrames = 100 * time.Millisecond
+
+// bar begins a bar of total steps.
+func (s *screen) bar(title string, total int64) *bar {
+	b := &bar{screen: s, title: title}
+	if s.live {
+		b.tracker = &progress.Tracker{Message: title, Total: total}
+		b.writer = progress.NewWriter()
+		b.writer.SetOutputWriter(s.out)
+		b.writer.SetUpdateFrequency(barFrames)
+		b.writer.SetTrackerLength(30)
+		b.writer.SetMessageLength(60)
+		b.writer.Style().Visibility.Speed = false
+		b.writer.Style().Visibility.ETA = false
+		b.writer.AppendTracker(b.tracker)
+		b.drawn = make(chan struct{})
+		go func() {
+			defer close(b.drawn)
+			b.writer.Render()
+		}()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now = b
+	return b
+}
+
+// update shows that so many steps are done, and a few words on it.
+func (b *bar) update(done int64, words string) {
+	if b.writer != nil {
+		b.tracker.UpdateMessage(words)
+		b.tracker.SetValue(done)
+		return
+	}
+	if line := fmt.Sprintf("%s: %s", b.title, words); line != b.shown {
+		b.shown = line
+		b.screen.Say(line)
+	}
+}
+
+// close ends the bar and leaves its last state on the screen.
+func (b *bar) close() {
+	if b.writer != nil {
+		if !b.tracker.IsDone() {
+			b.tracker.MarkAsErrored()
+		}
+		// The bar is drawn once more when it stops.
+		b.writer.Stop()
+		<-b.drawn
+	}
+	b.screen.mu.Lock()
+	defer b.screen.mu.Unlock()
+	b.screen.now = nil
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"weir/cmd/weir/internal/devcluster"
+	"weir/cmd/weir/internal/wordcount"
+)
+
+func newDevWordcountCommand() *cobra.Command {
+	var f devFlags
+	var config wordcount.Config
+	var keep bool
+	cmd := &cobra.Command{
+		Use:   "wordcount",
+		Short: "Count words on a fresh cluster, kill its leader half way, check the sum",
+		Long: `Count the words in every file of the Go toolchain's source tree with the jobs of a
+fresh cluster in a temporary folder, kill the leader (-9) when half of the jobs have
+completed, and compare every file's count with one made directly. Exit 0 only if
+all is as it must be.
+
+A word is a run of letters. Each job is a short shell script, which starts two
+processes for each of its files: work enough to be running when the leader dies.`,
+		Example: `  weir dev wordcount
+  weir dev wordcount --source /usr/share/doc --jobs 100`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
+			defer stop()
+			config.KillLeader = !keep
+			return runDevWordcount(ctx, &f, config, newScreen(cmd.OutOrStdout()))
+		},
+	}
+	defaults := devcluster.Default()
+	flags := cmd.Flags()
+	flags.StringVar(&config.Source, "source", "", "folder with files (default: that of the Go toolchain)")
+	flags.IntVar(&config.Jobs, "jobs", 64, "how many jobs share the files")
+	flags.BoolVar(&keep, "keep-leader", false, "do not kill the leader")
+	flags.IntVar(&f.replicas, "replicas", defaults.Replicas, "how many replicas: 3 or 5, or 1 with --keep-leader")
+	flags.IntVar(&f.agents, "agents", defaults.Agents, "how many agents, each a node")
+	flags.StringVar(&f.timing, "timing", defaults.Timing, "default, or fast: a dead leader is replaced within a second, on a machine that is not busy")
+	flags.DurationVar(&f.timeout, "timeout", defaults.ReadyTimeout, "how long the cluster may take to be ready")
+	return cmd
+}
+
+// wordcountSlots is how many jobs an agent of the run has at once: few enough that
+// most jobs have yet to run when half have completed, on large machines too.
+const wordcountSlots = 4
+
+func runDevWordcount(ctx context.Context, f *devFlags, counting wordcount.Config, screen *screen) (err error) {
+	switch {
+	case counting.Jobs < 2:
+		return &exitError{exitUsage, fmt.Errorf("--jobs %d: must be at least 2, or there is no half way", counting.Jobs)}
+	case f.agents < 1:
+		return &exitError{exitUsage, fmt.Errorf("--agents %d: must be at least 1, or no job runs", f.agents)}
+	case f.replicas < 3 && counting.KillLeader:
+		return &exitError{exitUsage, fmt.Errorf("--replicas %d: must be 3 or 5 to go on without a leader; --keep-leader lets it live", f.replicas)}
+	}
+	if counting.Source == "" {
+		if counting.Source, err = goSource(ctx); err != nil {
+			return err
+		}
+	}
+	dir, err := os.MkdirTemp("", "weir-wordcount-")
+	if err != nil {
+		return fmt.Errorf("make a folder for the cluster: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	f.dir = dir
+	config, err := f.config()
+	if err != nil {
+		return err
+	}
+	config.Share.Slots = wordcountSlots
+	result, err := countOnCluster(ctx, config, counting, screen)
+	if err != nil {
+		return interrupted(ctx, err)
+	}
+	fmt.Fprintln(screen.out, summaryTable(result.Summary()))
+	if len(result.Differences) > 0 {
+		return fmt.Errorf("the count is wrong:\n  %s", strings.Join(result.Differences, "\n  "))
+	}
+	return nil
+}
+
+// countOnCluster runs the count on a cluster that lives as long as it takes.
+func countOnCluster(ctx context.Context, config devcluster.Config, counting wordcount.Config, screen *screen) (result *wordcount.Result, err error) {
+	up, err := startDevCluster(ctx, config, screen)
+	if up != nil {
+		defer func() { err = errors.Join(err, up.Stop()) }()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := showMembers(screen.out, config.Dir); err != nil {
+		return nil, err
+	}
+	reach, err := reachDev(config.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer reach.close()
+	bar := screen.bar("counting", int64(counting.Jobs))
+	defer bar.close()
+	return wordcount.Run(ctx, reach, counting, wordcountWatcher{screen, bar})
+}
+
+// wordcountWatcher shows a run on a screen.
+type wordcountWatcher struct {
+	*screen
+	bar *bar
+}
+
+// Progress implements wordcount.Watcher.
+func (w wordcountWatcher) Progress(completed, total int64) {
+	w.bar.update(completed, fmt.Sprintf("%d of %d jobs completed", completed, total))
+}
+
+// goSource returns the folder with the Go toolchain's own source.
+func goSource(ctx context.Context) (string, error) {
+	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the Go toolchain's source: go env GOROOT: %w: name another folder with --source", err)
+	}
+	return filepath.Join(strings.TrimSpace(string(root)), "src"), nil
+}
+
+func summaryTable(rows []wordcount.Row) string {
+	t := table.NewWriter()
+	t.SetStyle(table.StyleLight)
+	for _, row := range rows {
+		t.AppendRow(table.Row{row.Name + ":", row.Value})
+	}
+	return t.Render()
+}

@@ -1,0 +1,85 @@
+package wordcount
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// read is one linearizable read: it cannot be answered without a leader.
+type read struct {
+	sent, answered time.Time
+	ok             bool
+}
+
+// outage returns the time without a leader: between the last answer that was there
+// when the leader was killed, and the first one to a read sent later. ok is false
+// when there was none yet.
+func outage(killed time.Time, reads []read) (gap time.Duration, ok bool) {
+	last := killed
+	for _, r := range reads {
+		if r.ok && !r.answered.After(killed) {
+			last = r.answered
+		}
+	}
+	for _, r := range reads {
+		if r.ok && r.sent.After(killed) {
+			return r.answered.Sub(last), true
+		}
+	}
+	return 0, false
+}
+
+// Reads go out so often, and each is given up after so long.
+const (
+	readPeriod  = 10 * time.Millisecond
+	readTimeout = 250 * time.Millisecond
+)
+
+// prober reads all the time.
+type prober struct {
+	mu     sync.Mutex
+	reads  []read
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// probe starts to ask the replicas in turn.
+func probe(ctx context.Context, ask func(ctx context.Context, turn int) error) *prober {
+	ctx, cancel := context.WithCancel(ctx)
+	p := &prober{cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(p.done)
+		for turn := 0; ctx.Err() == nil; turn++ {
+			p.ask(ctx, turn, ask)
+			select {
+			case <-ctx.Done():
+			case <-time.After(readPeriod):
+			}
+		}
+	}()
+	return p
+}
+
+func (p *prober) ask(ctx context.Context, turn int, ask func(ctx context.Context, turn int) error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	r := read{sent: time.Now()}
+	err := ask(ctx, turn)
+	r.answered, r.ok = time.Now(), err == nil
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reads = append(p.reads, r)
+}
+
+// outage returns the time without a leader so far.
+func (p *prober) outage(killed time.Time) (time.Duration, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return outage(killed, p.reads)
+}
+
+func (p *prober) stop() {
+	p.cancel()
+	<-p.done
+}

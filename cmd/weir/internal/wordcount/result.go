@@ -1,0 +1,93 @@
+package wordcount
+
+import (
+	"fmt"
+	"time"
+)
+
+// Result is what came of a run.
+type Result struct {
+	// Source is the folder.
+	Source string
+	// Jobs is how many there were to be, Completed how many cookies have completed.
+	Jobs      int
+	Completed int64
+	// Failed and Aborted are attempts that ended so; each made its cookie run again.
+	Failed, Aborted int64
+	// State is the operation's, and Error why, if it did not complete.
+	State, Error string
+	// Leader was killed, "" for none, with so many jobs completed and running. Of
+	// the running ones, so many Survived: the same job went on to its end.
+	Leader          string
+	CompletedAtKill int
+	RunningAtKill   int
+	Survived        int
+	// Outage is the time without a leader, Total that from start to the last output.
+	Outage, Total time.Duration
+	// Lost are cookies that have no output.
+	Lost int
+	// Files and Words are the jobs' counts, the others were made directly.
+	Files, DirectFiles int
+	Words, DirectWords int64
+	// Differences says what is not as it must be, one line each.
+	Differences []string
+
+	wantKill bool
+}
+
+// check compares what the jobs wrote with what is true.
+func (r *Result) check(direct Counts, outputs map[int]string) {
+	counted, wrong := merge(outputs)
+	r.Files, r.Words = len(counted), counted.Words()
+	wrong = append(wrong, compare(direct, counted)...)
+	var faults []string
+	if r.State != completed {
+		faults = append(faults, fmt.Sprintf("the operation is %s: %s", r.State, r.Error))
+	}
+	for cookie := range r.Jobs {
+		if _, ok := outputs[cookie]; !ok {
+			r.Lost++
+		}
+	}
+	if r.Lost > 0 {
+		faults = append(faults, fmt.Sprintf("%d of %d jobs left no output", r.Lost, r.Jobs))
+	}
+	if r.Completed != int64(r.Jobs) {
+		faults = append(faults, fmt.Sprintf("%d of %d jobs are counted as completed", r.Completed, r.Jobs))
+	}
+	if r.wantKill && r.Leader == "" {
+		faults = append(faults, "the operation ended before its leader could be killed")
+	}
+	if r.Survived != r.RunningAtKill && r.Failed == 0 {
+		faults = append(faults, fmt.Sprintf("%d of the %d jobs that ran when the leader was killed did not complete", r.RunningAtKill-r.Survived, r.RunningAtKill))
+	}
+	r.Differences = append(faults, shorten(wrong)...)
+}
+
+// Row is one line of the summary.
+type Row struct{ Name, Value string }
+
+// Summary returns the result for people.
+func (r *Result) Summary() []Row {
+	rows := []Row{
+		{"source", r.Source},
+		{"jobs", fmt.Sprint(r.Jobs)},
+		{"completed", fmt.Sprint(r.Completed)},
+		{"reruns", fmt.Sprint(r.Failed + r.Aborted)},
+		{"failed", fmt.Sprint(r.Failed)},
+		{"aborted", fmt.Sprint(r.Aborted)},
+	}
+	if r.Leader != "" {
+		rows = append(rows,
+			Row{"leader killed", fmt.Sprintf("%s, with %d jobs completed", r.Leader, r.CompletedAtKill)},
+			Row{"running through it", fmt.Sprintf("%d of %d jobs", r.Survived, r.RunningAtKill)},
+			Row{"time without a leader", r.Outage.Round(time.Millisecond).String()},
+		)
+	}
+	return append(rows,
+		Row{"files", fmt.Sprintf("%d (directly: %d)", r.Files, r.DirectFiles)},
+		Row{"words", fmt.Sprintf("%d (directly: %d)", r.Words, r.DirectWords)},
+		Row{"total time", r.Total.Round(100 * time.Millisecond).String()},
+		Row{"jobs lost", fmt.Sprint(r.Lost)},
+	)
+}

@@ -1,0 +1,224 @@
+package wordcount
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"weir/messages/apipb"
+)
+
+// Cluster is what a run needs of a cluster. Calls but Read are repeated until they
+// are answered.
+type Cluster interface {
+	Start(ctx context.Context, spec *structpb.Struct) (id string, err error)
+	Operation(ctx context.Context, id string) (*apipb.Operation, error)
+	// Jobs returns all jobs of an operation that are known.
+	Jobs(ctx context.Context, id string) ([]*apipb.Job, error)
+	// Stdout returns all that a job wrote to it.
+	Stdout(ctx context.Context, job string) (string, error)
+	Leader(ctx context.Context) (string, error)
+	// Read makes one linearizable read at a replica other than the one named. The
+	// turn chooses which.
+	Read(ctx context.Context, without string, turn int) error
+	// Kill ends a replica with kill -9.
+	Kill(replica string) error
+}
+
+// Watcher is told how a run goes.
+type Watcher interface {
+	Say(line string)
+	Progress(completed, total int64)
+}
+
+// Config says what to count.
+type Config struct {
+	// Source is a folder; every agent sees it under this path.
+	Source string
+	// Jobs is how many jobs share the files.
+	Jobs int
+	// KillLeader makes a failover part of the run.
+	KillLeader bool
+}
+
+// The states of operations and jobs that matter here.
+const (
+	completed = "completed"
+	failed    = "failed"
+	aborted   = "aborted"
+	running   = "running"
+)
+
+// pollPeriod is how often progress is asked for. It is short beside a job, so that
+// the leader dies when half of the jobs have completed, not many more.
+const pollPeriod = 50 * time.Millisecond
+
+// Run counts, and returns a Result that says whether everything was as it must be.
+// An error means that the run was broken off.
+func Run(ctx context.Context, cluster Cluster, config Config, watcher Watcher) (*Result, error) {
+	source, err := filepath.Abs(config.Source)
+	if err != nil {
+		return nil, fmt.Errorf("count words: %w", err)
+	}
+	config.Source = source
+	direct, err := CountDirectly(source)
+	if err != nil {
+		return nil, err
+	}
+	if len(direct) == 0 {
+		return nil, fmt.Errorf("count words: %s holds no file", source)
+	}
+	watcher.Say(fmt.Sprintf("counted directly: %d words in %d files of %s", direct.Words(), len(direct), source))
+	r := &run{
+		cluster: cluster, config: config, watcher: watcher,
+		result: &Result{Jobs: config.Jobs, Source: source, DirectFiles: len(direct), DirectWords: direct.Words(), wantKill: config.KillLeader},
+	}
+	began := time.Now()
+	for _, step := range []func(context.Context) error{r.start, r.follow, r.account, r.outage} {
+		if err := step(ctx); err != nil {
+			return nil, errors.Join(err, r.close())
+		}
+	}
+	r.result.Total = time.Since(began)
+	r.result.check(direct, r.outputs)
+	return r.result, r.close()
+}
+
+// run is a run under way.
+type run struct {
+	cluster Cluster
+	config  Config
+	watcher Watcher
+	result  *Result
+	id      string
+	// outputs are what completed jobs wrote, by cookie.
+	outputs map[int]string
+	prober  *prober
+	killed  time.Time
+	// atKill are the jobs that ran when the leader was killed.
+	atKill map[string]bool
+}
+
+func (r *run) start(ctx context.Context) error {
+	spec, err := Spec(r.config.Source, r.config.Jobs)
+	if err != nil {
+		return fmt.Errorf("count words: %w", err)
+	}
+	if r.id, err = r.cluster.Start(ctx, spec); err != nil {
+		return fmt.Errorf("start operation: %w", err)
+	}
+	r.watcher.Say("started operation " + r.id)
+	return nil
+}
+
+// follow watches the operation until it has ended, and kills the leader on the way.
+func (r *run) follow(ctx context.Context) error {
+	for {
+		o, err := r.cluster.Operation(ctx, r.id)
+		if err != nil {
+			return fmt.Errorf("watch operation: %w", err)
+		}
+		done := o.GetProgress().GetCompleted()
+		r.watcher.Progress(done, int64(r.config.Jobs))
+		switch o.GetState() {
+		case completed, failed, aborted:
+			r.result.State, r.result.Error = o.GetState(), o.GetResult().GetMessage()
+			r.result.Completed = o.GetProgress().GetCompleted()
+			r.result.Failed, r.result.Aborted = o.GetProgress().GetFailed(), o.GetProgress().GetAborted()
+			return nil
+		}
+		if r.config.KillLeader && r.killed.IsZero() && 2*done >= int64(r.config.Jobs) {
+			if err := r.kill(ctx); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pollPeriod):
+		}
+	}
+}
+
+// kill kills the leader while others are asked whether they have one.
+func (r *run) kill(ctx context.Context) error {
+	leader, err := r.cluster.Leader(ctx)
+	if err != nil {
+		return fmt.Errorf("find leader: %w", err)
+	}
+	r.prober = probe(ctx, func(ctx context.Context, turn int) error { return r.cluster.Read(ctx, leader, turn) })
+	jobs, err := r.cluster.Jobs(ctx, r.id)
+	if err != nil {
+		return fmt.Errorf("list jobs: %w", err)
+	}
+	r.atKill = make(map[string]bool)
+	for _, job := range jobs {
+		switch job.GetState() {
+		case running:
+			r.atKill[job.GetId()] = true
+		case completed:
+			r.result.CompletedAtKill++
+		}
+	}
+	r.killed = time.Now()
+	if err := r.cluster.Kill(leader); err != nil {
+		return fmt.Errorf("kill leader: %w", err)
+	}
+	r.result.Leader, r.result.RunningAtKill = leader, len(r.atKill)
+	r.watcher.Say(fmt.Sprintf("killed the leader %s (-9) with %d jobs completed and %d running", leader, r.result.CompletedAtKill, len(r.atKill)))
+	return nil
+}
+
+// account reads what the jobs wrote.
+func (r *run) account(ctx context.Context) error {
+	jobs, err := r.cluster.Jobs(ctx, r.id)
+	if err != nil {
+		return fmt.Errorf("list jobs: %w", err)
+	}
+	r.outputs = make(map[int]string)
+	for _, job := range jobs {
+		if job.GetState() != completed {
+			continue
+		}
+		if r.atKill[job.GetId()] {
+			r.result.Survived++
+		}
+		text, err := r.cluster.Stdout(ctx, job.GetId())
+		if err != nil {
+			return fmt.Errorf("read output of job %s: %w", job.GetId(), err)
+		}
+		r.outputs[int(job.GetCookie())] = text
+	}
+	return nil
+}
+
+// outage waits for the first answer after the kill. The operation has ended since,
+// so there is one at once.
+func (r *run) outage(ctx context.Context) error {
+	if r.prober == nil {
+		return nil
+	}
+	for {
+		gap, ok := r.prober.outage(r.killed)
+		if ok {
+			r.result.Outage = gap
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pollPeriod):
+		}
+	}
+}
+
+func (r *run) close() error {
+	if r.prober != nil {
+		r.prober.stop()
+	}
+	return nil
+}

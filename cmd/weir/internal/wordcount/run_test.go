@@ -1,0 +1,135 @@
+package wordcount
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"weir/messages/apipb"
+)
+
+// fakeCluster runs a job with each question after the operation, and has a leader
+// but for a while after it was killed.
+type fakeCluster struct {
+	outputs []string
+	lost    int
+
+	mu        sync.Mutex
+	completed int
+	leader    string
+	killed    string
+	reads     int
+}
+
+func (f *fakeCluster) Start(context.Context, *structpb.Struct) (string, error) { return "op", nil }
+
+func (f *fakeCluster) Operation(context.Context, string) (*apipb.Operation, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.completed = min(f.completed+1, len(f.outputs))
+	state := running
+	if f.completed == len(f.outputs) {
+		state = completed
+	}
+	return &apipb.Operation{State: state, Progress: &apipb.TaskProgress{Completed: int64(f.completed)}}, nil
+}
+
+func (f *fakeCluster) Jobs(context.Context, string) ([]*apipb.Job, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var jobs []*apipb.Job
+	for cookie := range f.outputs {
+		state := running
+		if cookie < f.completed {
+			state = completed
+		}
+		if f.lost != cookie+1 {
+			jobs = append(jobs, &apipb.Job{Id: fmt.Sprint(cookie), Cookie: int32(cookie), State: state})
+		}
+	}
+	return jobs, nil
+}
+
+func (f *fakeCluster) Stdout(_ context.Context, job string) (string, error) {
+	var cookie int
+	_, err := fmt.Sscan(job, &cookie)
+	return f.outputs[cookie], err
+}
+
+func (f *fakeCluster) Leader(context.Context) (string, error) { return f.leader, nil }
+
+func (f *fakeCluster) Read(_ context.Context, without string, _ int) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if without != f.leader {
+		return errors.New("asked the one that dies")
+	}
+	if f.killed == "" {
+		return nil
+	}
+	if f.reads++; f.reads < 5 {
+		return errors.New("no leader")
+	}
+	return nil
+}
+
+func (f *fakeCluster) Kill(replica string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.killed = replica
+	return nil
+}
+
+// lines collects what a watcher is told.
+type lines struct{ said []string }
+
+func (l *lines) Say(line string)       { l.said = append(l.said, line) }
+func (l *lines) Progress(int64, int64) {}
+
+func TestRun(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	source := t.TempDir()
+	tree(t, source, map[string][]byte{"a": []byte("x"), "b": []byte("x y"), "c": []byte("x y z"), "d": nil})
+	good := []string{"1 ./a\n", "2 ./b\n", "3 ./c\n", "0 ./d\n"}
+	for name, test := range map[string]struct {
+		outputs []string
+		lost    int
+		kill    bool
+		want    string
+	}{
+		"leader killed":   {good, 0, true, ""},
+		"leader kept":     {good, 0, false, ""},
+		"a job got lost":  {good, 2, true, "1 of 4 jobs left no output"},
+		"a wrong counter": {[]string{"1 ./a\n", "2 ./b\n", "4 ./c\n", "0 ./d\n"}, 0, true, "./c has 3 words"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster := &fakeCluster{outputs: test.outputs, lost: test.lost, leader: "r2"}
+			watcher := &lines{}
+			result, err := Run(t.Context(), cluster, Config{Source: source, Jobs: 4, KillLeader: test.kill}, watcher)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(result.Differences, "\n"); !strings.Contains(got, test.want) || test.want == "" && got != "" {
+				t.Errorf("differences %q, want %q", got, test.want)
+			}
+			if killed := cluster.killed == "r2"; killed != test.kill {
+				t.Errorf("killed %q", cluster.killed)
+			}
+			if test.kill && (result.CompletedAtKill == 0 || result.RunningAtKill == 0 || result.Outage <= 0) {
+				t.Errorf("at the kill: %+v", result)
+			}
+		})
+	}
+}
+
+func TestRunOfNothing(t *testing.T) {
+	if _, err := Run(t.Context(), &fakeCluster{}, Config{Source: t.TempDir(), Jobs: 4}, &lines{}); err == nil {
+		t.Error("an empty folder was counted")
+	}
+}
