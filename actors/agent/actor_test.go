@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 
 	"weir/actors/agent/runner"
@@ -464,6 +465,9 @@ func TestAgentLeaseRunsOut(t *testing.T) {
 		w.plane.set(func() { w.plane.silent = false })
 		w.advance(30 * time.Second)
 		w.want("j:aborted:node_offline")
+		if w.starts("k") != 0 {
+			t.Error("an order that came without a lease was followed later")
+		}
 		w.send(plan(3, 8, start("k", 9)))
 		if w.starts("k") != 1 {
 			t.Error("a node that has come back does not take jobs")
@@ -628,6 +632,11 @@ func TestAgentJobThatCannotStart(t *testing.T) {
 		w.machine.set(func() { w.machine.failure = errors.New("argv: is empty") })
 		w.send(plan(3, 7, start("j", 9)))
 		w.want("j:failed")
+		w.machine.set(func() { w.machine.failure = fmt.Errorf("mkdir: %w", unix.ENOSPC) })
+		w.send(plan(3, 7, start("full", 9)))
+		w.want("j:failed")
+		w.advance(time.Second)
+		w.want("j:failed full:aborted:job_proxy_failed")
 		w.plane.set(func() {
 			w.plane.answer = func(_ string, msg proto.Message) (proto.Message, error) {
 				switch msg.(type) {
@@ -645,7 +654,7 @@ func TestAgentJobThatCannotStart(t *testing.T) {
 		w.advance(time.Second)
 		w.plane.set(func() { w.plane.answer = nil })
 		w.advance(3 * time.Second)
-		w.want("j:failed k:aborted:get_spec_failed")
+		w.want("j:failed full:aborted:job_proxy_failed k:aborted:get_spec_failed")
 	})
 }
 
@@ -658,6 +667,31 @@ func TestAgentGoesOnWhenAJobsActorPanics(t *testing.T) {
 		w.exit("j", 0)
 		w.exit("k", 0)
 		w.want("j:completed k:completed")
+		// A panic while the result is on its way: it is told again.
+		told := 0
+		w.plane.set(func() {
+			w.plane.answer = func(_ string, msg proto.Message) (proto.Message, error) {
+				if _, ok := msg.(*actorpb.JobEnded); ok {
+					if told++; told == 1 {
+						return &actorpb.Refused{Code: "overloaded", RetryMillis: 1000}, nil
+					}
+				}
+				return nil, nil
+			}
+		})
+		w.send(plan(3, 8, start("l", 9)))
+		r = w.run("l")
+		w.machine.set(func() {
+			r.over = true
+			r.events <- exited("exited", "", 0)
+		})
+		w.advance(100 * time.Millisecond)
+		w.machine.set(func() {
+			r.events <- runner.Exited{JobID: "l"}
+			close(r.events)
+		})
+		w.advance(10 * time.Second)
+		w.want("j:completed k:completed l:completed")
 	})
 }
 

@@ -68,6 +68,10 @@ type Timing struct {
 	// SpecPatience is how long a job may wait for its spec before it is given up.
 	// Default 1 min: operations of a lost replica have another by then.
 	SpecPatience time.Duration
+	// FaultPause is how long the end of a job that the node failed to run is held
+	// back. Default 1 s: its cookie may come right back, and a broken node should
+	// not keep the log busy.
+	FaultPause time.Duration
 	// CloseGrace is what jobs have between SIGTERM and the kill when the agent is
 	// closed. Default 1 s.
 	CloseGrace time.Duration
@@ -89,6 +93,7 @@ func DefaultTiming() Timing {
 		ReportMin:        100 * time.Millisecond,
 		ReportMax:        2 * time.Second,
 		SpecPatience:     time.Minute,
+		FaultPause:       time.Second,
 		CloseGrace:       time.Second,
 		CloseTimeout:     5 * time.Second,
 	}
@@ -138,7 +143,7 @@ func (t Timing) Validate() error {
 	}{
 		{"RegisterTimeout", t.RegisterTimeout}, {"HeartbeatTimeout", t.HeartbeatTimeout}, {"HeartbeatGap", t.HeartbeatGap},
 		{"SeekMin", t.SeekMin}, {"SeekMax", t.SeekMax}, {"SlowRetry", t.SlowRetry}, {"AskTimeout", t.AskTimeout},
-		{"ReportMin", t.ReportMin}, {"ReportMax", t.ReportMax}, {"SpecPatience", t.SpecPatience}, {"CloseTimeout", t.CloseTimeout},
+		{"ReportMin", t.ReportMin}, {"ReportMax", t.ReportMax}, {"SpecPatience", t.SpecPatience}, {"FaultPause", t.FaultPause}, {"CloseTimeout", t.CloseTimeout},
 	}
 	for _, w := range waits {
 		if w.wait < time.Millisecond {

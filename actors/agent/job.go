@@ -297,6 +297,11 @@ func (j *Job) Released() {
 // Result is the job's end; nil before it.
 func (j *Job) Result() *statepb.FinishedJob { return j.finished }
 
+// NodeFault reports whether the job ended because its node could not run it.
+func (j *Job) NodeFault() bool {
+	return j.finished.GetAbortReason() == lifecycle.AbortJobProxyFailed.String()
+}
+
 // Phase returns where the job stands.
 func (j *Job) Phase() Phase { return j.phase }
 

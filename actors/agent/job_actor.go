@@ -44,7 +44,9 @@ type jobRecord struct {
 	// overdue and again are set for the spec's patience and for retries.
 	overdue, again *time.Timer
 	begun          bool
-	shown          *actorpb.HeldJob
+	// heldBack: the result has been held back, for the node's fault.
+	heldBack bool
+	shown    *actorpb.HeldJob
 }
 
 // jobActor brings one job through its life.
@@ -188,6 +190,11 @@ func (a *jobActor) ask(ctx actor.Context, question proto.Message) {
 }
 
 func (a *jobActor) report(ctx actor.Context) {
+	if a.job.NodeFault() && !a.heldBack {
+		a.heldBack = true
+		a.again = after(ctx, a.again, a.cfg.Timing.FaultPause, retry{Report})
+		return
+	}
 	a.ask(ctx, &actorpb.JobEnded{
 		Node: a.cfg.Node, Incarnation: a.cfg.Incarnation, OperationId: a.job.start.GetOperationId(),
 		GrantIndex: a.job.start.GetToken().GetIndex(), Job: a.job.Result(), StderrTail: a.job.tail,

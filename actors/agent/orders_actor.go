@@ -97,8 +97,10 @@ func (a *agentActor) spawn(ctx actor.Context, start *actorpb.StartJob, job *Job)
 	env := jobEnvironment{
 		cfg: a.cfg, processes: a.processes, replicas: a.replicas, shared: a.shared, life: a.life, agent: ctx.Self(),
 	}
+	// From Spawn on the job belongs to its actor.
+	held := job.Held()
 	pid := ctx.Spawn(actor.PropsFromProducer(func() actor.Actor { return &jobActor{jobEnvironment: env, jobRecord: r} }))
-	a.jobs[start.GetJobId()] = &child{pid: pid, held: job.Held()}
+	a.jobs[start.GetJobId()] = &child{pid: pid, held: held}
 	a.session.Urge()
 }
 
