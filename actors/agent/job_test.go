@@ -32,7 +32,7 @@ func TestEnded(t *testing.T) {
 		"an exit code":   {result: runner.Result{Outcome: "exited", ExitCode: 7}, wantState: "failed", wantError: "exited with code 7"},
 		"a signal":       {result: runner.Result{Outcome: "signaled", ExitCode: -1, Signal: "SIGKILL"}, wantState: "failed", wantError: "killed by signal 9 (SIGKILL)"},
 		"an odd signal":  {result: runner.Result{Outcome: "signaled", Signal: "signal 63"}, wantState: "failed", wantError: "killed by signal signal 63"},
-		"no program":     {result: runner.Result{Outcome: "start_failed", Error: "fork/exec /no: no such file or directory"}, wantState: "failed", wantError: "the command could not be started: fork/exec /no: no such file or directory"},
+		"no program":     {result: runner.Result{Outcome: "start_failed", Error: `start "/no": no such file or directory`}, wantState: "failed", wantError: `start "/no": no such file or directory`},
 		"too long":       {result: runner.Result{Outcome: "time_limit_exceeded"}, wantState: "failed", wantError: "Job time limit exceeded", wantMore: map[string]string{"job_time_limit": "1m0s"}},
 		"too much":       {result: runner.Result{Outcome: "memory_limit_exceeded"}, wantState: "failed", wantError: "Memory limit exceeded"},
 		"an order":       {result: runner.Result{Outcome: "stopped", Reason: "preemption", ExitCode: 0}, wantState: "aborted", wantAbort: "preemption"},

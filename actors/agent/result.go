@@ -36,7 +36,7 @@ func ended(start *actorpb.StartJob, result *runner.Result, limit, prepare time.D
 	case proxyproto.OutcomeSignaled:
 		return failed(job, "killed by signal "+signalName(result.Signal), nil)
 	case proxyproto.OutcomeStartFailed:
-		return failed(job, "the command could not be started: "+result.Error, nil)
+		return failed(job, result.Error, nil)
 	case proxyproto.OutcomeMemoryLimitExceeded:
 		return failed(job, "Memory limit exceeded", memoryAttributes(result.Memory))
 	case proxyproto.OutcomeTimeLimitExceeded:
