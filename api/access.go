@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -52,9 +53,16 @@ func (s *server) identify(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, err := s.cfg.IdentityOf(r)
 		if err != nil {
-			http.Error(w, "who are you: "+err.Error(), http.StatusUnauthorized)
+			unknown := fail(connect.CodeUnauthenticated, "unauthenticated", "who are you: "+err.Error())
+			if writer := connect.NewErrorWriter(); writer.IsSupported(r) {
+				err = writer.Write(w, r, unknown)
+				s.cfg.Logger.Debug("unknown caller", "remote", r.RemoteAddr, "error", err)
+				return
+			}
+			http.Error(w, unknown.Message(), http.StatusUnauthorized)
 			return
 		}
+		w.Header().Set(headerReplica, s.cfg.Replica)
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, who)))
 	})
 }
@@ -95,11 +103,8 @@ func (g *guard) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			return nil, err
 		}
 		defer leave()
-		if !waits[req.Spec().Procedure] {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, g.server.cfg.Limits.Patience)
-			defer cancel()
-		}
+		ctx, cancel := g.bound(ctx, req.Spec().Procedure)
+		defer cancel()
 		answer, err := next(ctx, req)
 		if err != nil {
 			return nil, err
@@ -108,6 +113,25 @@ func (g *guard) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		return answer, nil
 	}
 }
+
+// bound gives a call its time: less than the client's, so that the client hears
+// why there is no answer, and no more than the replica's patience.
+func (g *guard) bound(ctx context.Context, procedure string) (context.Context, context.CancelFunc) {
+	limit := g.server.cfg.Limits.Patience
+	deadline, stated := ctx.Deadline()
+	if stated {
+		left := time.Until(deadline)
+		if left -= min(left/8, maxReserve); waits[procedure] || left < limit {
+			limit = left
+		}
+	} else if waits[procedure] {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, limit)
+}
+
+// maxReserve is how much of a client's time is kept for the way of the answer.
+const maxReserve = 100 * time.Millisecond
 
 // WrapStreamingClient implements connect.Interceptor; there are no clients here.
 func (g *guard) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {

@@ -65,6 +65,9 @@ type Limits struct {
 	Patience time.Duration
 	// MaxWait bounds a wait for an operation. Default 10 min.
 	MaxWait time.Duration
+	// KeepAlive is how often a watch says something when nothing has changed, so
+	// that clients notice replicas that hang. Default 5 s.
+	KeepAlive time.Duration
 	// RetryAfter is the hint that goes with a refusal for overload. Default 200 ms.
 	RetryAfter time.Duration
 }
@@ -73,7 +76,7 @@ type Limits struct {
 func DefaultLimits() Limits {
 	return Limits{
 		Calls: 1024, Watches: 4096, MessageBytes: 2 << 20, Patience: 10 * time.Second, MaxWait: 10 * time.Minute,
-		RetryAfter: 200 * time.Millisecond,
+		KeepAlive: 5 * time.Second, RetryAfter: 200 * time.Millisecond,
 	}
 }
 
@@ -84,7 +87,7 @@ func (l Limits) Validate() error {
 		ok   bool
 	}{
 		{"calls", l.Calls > 0}, {"watches", l.Watches > 0}, {"message_bytes", l.MessageBytes > 0},
-		{"patience", l.Patience > 0}, {"max_wait", l.MaxWait > 0}, {"retry_after", l.RetryAfter > 0},
+		{"patience", l.Patience > 0}, {"max_wait", l.MaxWait > 0}, {"keep_alive", l.KeepAlive > 0}, {"retry_after", l.RetryAfter > 0},
 	} {
 		if !limit.ok {
 			return fmt.Errorf("api limit %s: must be more than 0", limit.name)
@@ -110,4 +113,21 @@ type Config struct {
 	Now    func() time.Time
 	Limits Limits
 	Logger *slog.Logger
+}
+
+// Validate returns an error that names what is missing or cannot work.
+func (c Config) Validate() error {
+	for _, part := range []struct {
+		name string
+		ok   bool
+	}{
+		{"replica", c.Replica != ""}, {"store", c.Store != nil}, {"log", c.Log != nil}, {"leader", c.Leader != nil},
+		{"signals", c.Signals != nil}, {"directory", c.Directory != nil}, {"identity of requests", c.IdentityOf != nil},
+		{"ids", c.NewID != nil}, {"clock", c.Now != nil}, {"logger", c.Logger != nil},
+	} {
+		if !part.ok {
+			return fmt.Errorf("api: %s: is needed", part.name)
+		}
+	}
+	return c.Limits.Validate()
 }

@@ -6,9 +6,9 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"weir/api/spec"
-	"weir/messages/actorpb"
 	"weir/messages/apipb"
 	"weir/messages/statepb"
+	"weir/scheduling/lifecycle"
 	"weir/scheduling/resource"
 )
 
@@ -99,25 +99,13 @@ func addProgress(sum, p *apipb.TaskProgress) {
 	}
 }
 
-// runningJob shows a job that has not ended. live is what its node last said of
-// it; nil: nothing.
-func runningJob(a *statepb.Allocation, live *actorpb.HeldJob, stopping string) *apipb.Job {
-	job := &apipb.Job{
+// runningJob shows a job that has not ended, as the state knows it.
+func runningJob(a *statepb.Allocation, stopping string) *apipb.Job {
+	return &apipb.Job{
 		Id: a.GetJobId(), OperationId: a.GetOperationId(), Task: a.GetTask(), Cookie: a.GetCookie(), Attempt: a.GetAttempt(),
-		Node: a.GetNode(), State: "waiting", StartTime: a.GetStartTime(), Resources: resourcesOf(a.GetResources().Amounts()),
-		Token: fmt.Sprintf("%d:%d", a.GetGrantTerm(), a.GetGrantIndex()), Stopping: stopping, Pid: live.GetPid(),
+		Node: a.GetNode(), State: lifecycle.JobWaiting.String(), StartTime: a.GetStartTime(), Resources: resourcesOf(a.GetResources().Amounts()),
+		Token: fmt.Sprintf("%d:%d", a.GetGrantTerm(), a.GetGrantIndex()), Stopping: stopping,
 	}
-	switch live.GetPhase() {
-	case "running", "aborting":
-		job.State = live.GetPhase()
-	case "ended":
-		// Its result is on the way to being counted.
-		job.State = "running"
-	}
-	if live != nil {
-		job.Statistics = &apipb.JobStatistics{MaxMemory: live.GetMemory()}
-	}
-	return job
 }
 
 func finishedJob(operation string, j *statepb.FinishedJob) *apipb.Job {

@@ -17,6 +17,8 @@ const (
 	headerCode = "Weir-Code"
 	// headerLeader has the address of the replica that leads.
 	headerLeader = "Weir-Leader"
+	// headerReplica names the replica that answers.
+	headerReplica = "Weir-Replica"
 	// headerRetry says after how many milliseconds another try is worth it.
 	headerRetry = "Weir-Retry-Millis"
 )
@@ -37,8 +39,8 @@ var codes = map[string]connect.Code{
 	state.CodeDuplicateAlias:     connect.CodeAlreadyExists,
 	state.CodeDuplicateOperation: connect.CodeAlreadyExists,
 	state.CodePoolExists:         connect.CodeAlreadyExists,
-	state.CodeTooManyOperations:  connect.CodeFailedPrecondition,
-	state.CodePoolFull:           connect.CodeFailedPrecondition,
+	state.CodeTooManyOperations:  connect.CodeResourceExhausted,
+	state.CodePoolFull:           connect.CodeResourceExhausted,
 	state.CodeRevisionMismatch:   connect.CodeAborted,
 	state.CodeStaleTerm:          connect.CodeUnavailable,
 	state.CodeStaleEpoch:         connect.CodeUnavailable,

@@ -48,7 +48,7 @@ func (s jobs) List(ctx context.Context, req *connect.Request[apipb.ListJobsReque
 			return err
 		}
 		for _, a := range st.AllocationsOfOperation(scheduling.OperationID(op.GetId())) {
-			all = append(all, runningJob(a, nil, s.stopping(op, a)))
+			all = append(all, runningJob(a, s.stopping(op, a)))
 		}
 		finished := op.GetFinishedJobs()
 		for i := len(finished) - 1; i >= 0; i-- {
@@ -93,44 +93,84 @@ func (s jobs) addLive(ctx context.Context, all []*apipb.Job) {
 	if len(ids) == 0 {
 		return
 	}
-	live, err := s.cfg.Leader.JobLive(ctx, ids)
-	if err != nil {
-		s.cfg.Logger.Debug("what nodes say of jobs is not known", "error", err)
-		return
-	}
-	for _, held := range live.GetJobs() {
-		job := byID[held.GetJobId()]
-		job.Pid = held.GetPid()
-		job.Statistics = &apipb.JobStatistics{MaxMemory: held.GetMemory()}
-		switch held.GetPhase() {
-		case "running", "aborting":
-			job.State = held.GetPhase()
-		case "ended":
-			// Its result is on the way to being counted.
-			job.State = "running"
+	for some := range slices.Chunk(ids, jobsAsked) {
+		live, err := s.cfg.Leader.JobLive(ctx, some)
+		if err != nil {
+			s.cfg.Logger.Debug("what nodes say of jobs is not known", "error", err)
+			return
 		}
+		for _, held := range live.GetJobs() {
+			if job := byID[held.GetJobId()]; job != nil {
+				addHeld(job, held)
+			}
+		}
+	}
+}
+
+// jobsAsked is how many jobs the leader is asked about at once.
+const jobsAsked = 2000
+
+// addHeld adds what a node said of a job.
+func addHeld(job *apipb.Job, held *actorpb.HeldJob) {
+	job.Pid = held.GetPid()
+	job.Statistics = &apipb.JobStatistics{MaxMemory: held.GetMemory()}
+	switch held.GetPhase() {
+	case "running", "aborting":
+		job.State = held.GetPhase()
+	case "ended":
+		// Its result is on the way to being counted.
+		job.State = "running"
 	}
 }
 
 // locate returns a job, with the operation that it belongs to.
 func (s jobs) locate(ctx context.Context, what, id string) (job *apipb.Job, err error) {
+	if id == "" {
+		return nil, fail(connect.CodeInvalidArgument, "invalid_argument", what+": a job's id is needed")
+	}
+	var operations []scheduling.OperationID
 	err = s.read(ctx, what, func(st *state.State) error {
 		if a, ok := st.Allocation(scheduling.JobID(id)); ok {
 			op, _ := st.Operation(scheduling.OperationID(a.GetOperationId()))
-			job = runningJob(a, nil, s.stopping(op, a))
+			job = runningJob(a, s.stopping(op, a))
 			return nil
 		}
 		for op := range st.Operations() {
+			operations = append(operations, scheduling.OperationID(op.GetId()))
+		}
+		return nil
+	})
+	if job != nil || err != nil {
+		return job, err
+	}
+	// The state does not change while it is read, so it is not read for long.
+	slices.Reverse(operations)
+	for some := range slices.Chunk(operations, operationsSearched) {
+		if job = s.searchFinished(some, id); job != nil {
+			return job, nil
+		}
+	}
+	return nil, fail(connect.CodeNotFound, "no_such_job", fmt.Sprintf("%s: there is no job %q: it never was, or its record is gone", what, id))
+}
+
+// operationsSearched is how many operations are searched at once for a job.
+const operationsSearched = 64
+
+// searchFinished returns a job that has ended, nil if none of the operations has
+// it.
+func (s jobs) searchFinished(operations []scheduling.OperationID, id string) (job *apipb.Job) {
+	s.cfg.Store.View(func(st *state.State) {
+		for _, name := range operations {
+			op, _ := st.Operation(name)
 			for _, finished := range op.GetFinishedJobs() {
 				if finished.GetJobId() == id {
 					job = finishedJob(op.GetId(), finished)
-					return nil
+					return
 				}
 			}
 		}
-		return fail(connect.CodeNotFound, "no_such_job", fmt.Sprintf("%s: there is no job %q: it never was, or its record is gone", what, id))
 	})
-	return job, err
+	return job
 }
 
 // Get shows one job.
@@ -165,13 +205,25 @@ func (s jobs) Output(ctx context.Context, req *connect.Request[apipb.JobOutputRe
 		JobId: job.GetId(), Node: job.GetNode(), Stream: m.GetStream(), Offset: m.GetOffset(), Limit: limit,
 	})
 	if err != nil {
-		return nil, s.unavailable("job output", err)
+		return nil, s.noOutput(job, err)
 	}
 	out := &apipb.JobOutputResponse{Data: part.GetData(), NextOffset: part.GetNextOffset(), End: part.GetEnd()}
 	if utf8.Valid(part.GetData()) {
 		out.Text = string(part.GetData())
 	}
 	return connect.NewResponse(out), nil
+}
+
+// noOutput tells why output could not be read. A node that is online is worth
+// another try: it may be on its way to a new leader.
+func (s jobs) noOutput(job *apipb.Job, err error) error {
+	var node *statepb.Node
+	s.cfg.Store.View(func(st *state.State) { node, _ = st.Node(scheduling.NodeID(job.GetNode())) })
+	if node.GetState() == state.NodeOnline {
+		return s.unavailable("job output", err)
+	}
+	return fail(connect.CodeFailedPrecondition, state.CodeNodeOffline,
+		fmt.Sprintf("job output: node %q, which has the output of job %s, is offline: try again when it is back", job.GetNode(), job.GetId()))
 }
 
 // Abort ends one job; its cookie runs again.
@@ -187,9 +239,15 @@ func (s jobs) Abort(ctx context.Context, req *connect.Request[apipb.AbortJobRequ
 	if req.Msg.GetReason() != "" {
 		message += ": " + req.Msg.GetReason()
 	}
-	_, err = s.propose(ctx, "abort job", &commandpb.StopJobs{
+	result, err := s.propose(ctx, "abort job", &commandpb.StopJobs{
 		OperationId: job.GetOperationId(), JobIds: []string{job.GetId()},
 		Order: &statepb.StopOrder{Reason: lifecycle.AbortUserRequest.String(), Message: message, Time: timestamppb.New(s.cfg.Now())},
 	})
+	for _, stopped := range result.GetFinishJobs().GetJobs() {
+		if err == nil && stopped.GetRefusal() != "" {
+			// It has ended since it was looked up.
+			err = fail(connect.CodeFailedPrecondition, "job_ended", "abort job: "+stopped.GetMessage())
+		}
+	}
 	return answer(&apipb.AbortJobResponse{}, err)
 }

@@ -1,26 +1,45 @@
 package api
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 )
 
+// The names of the codec: connect keeps a codec for each content type.
+const (
+	jsonName        = "json"
+	jsonCharsetName = "json; charset=utf-8"
+)
+
 // strictJSON is the JSON of the API: field names as in the API's description,
-// and an unknown field is an error that names it.
-type strictJSON struct{}
+// those without a value too, and an unknown field is an error that names it.
+type strictJSON struct{ name string }
 
 // Name implements connect.Codec.
-func (strictJSON) Name() string { return "json" }
+func (c strictJSON) Name() string { return c.name }
 
-// Marshal implements connect.Codec.
+// Marshal implements connect.Codec. Equal messages give equal bytes.
 func (strictJSON) Marshal(message any) ([]byte, error) {
 	msg, ok := message.(proto.Message)
 	if !ok {
 		return nil, fmt.Errorf("encode %T: not a message", message)
 	}
-	return protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(msg)
+	data, err := protojson.MarshalOptions{UseProtoNames: true, EmitDefaultValues: true}.Marshal(msg)
+	if err != nil {
+		return nil, err
+	}
+	// protojson adds spaces by chance.
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, data); err != nil {
+		return nil, err
+	}
+	return compact.Bytes(), nil
 }
 
 // Unmarshal implements connect.Codec.
@@ -29,8 +48,19 @@ func (strictJSON) Unmarshal(data []byte, message any) error {
 	if !ok {
 		return fmt.Errorf("decode %T: not a message", message)
 	}
-	if len(data) == 0 {
-		return fmt.Errorf("decode %s: the body is empty; send {} at least", msg.ProtoReflect().Descriptor().Name())
+	name := msg.ProtoReflect().Descriptor().Name()
+	if len(bytes.TrimSpace(data)) == 0 {
+		return fmt.Errorf("%s: the body is empty; send {} at least", name)
 	}
-	return protojson.Unmarshal(data, msg)
+	if err := protojson.Unmarshal(data, msg); err != nil {
+		return fmt.Errorf("%s: %w", name, plain(err))
+	}
+	return nil
+}
+
+// plain returns an error of protojson without its prefix, whose space is one of
+// two by chance.
+func plain(err error) error {
+	text := strings.ReplaceAll(err.Error(), "\u00a0", " ")
+	return errors.New(strings.TrimPrefix(text, "proto: "))
 }

@@ -190,23 +190,28 @@ func (s operations) Wait(ctx context.Context, req *connect.Request[apipb.WaitOpe
 		out.Operation, out.Done = op, ended
 		return nil
 	})
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+	if errors.Is(err, context.DeadlineExceeded) && out.GetOperation() != nil {
 		err = nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, s.unavailable("wait for operation", err)
 	}
 	return connect.NewResponse(out), nil
 }
 
-// Watch streams the operation whenever it changes.
+// Watch streams the operation whenever it changes, and now and then when it does
+// not.
 func (s operations) Watch(ctx context.Context, req *connect.Request[apipb.WatchOperationRequest], stream *connect.ServerStream[apipb.WatchOperationResponse]) error {
 	if err := s.barrier(ctx, "watch operation"); err != nil {
 		return err
 	}
-	return s.follow(ctx, req.Msg.GetOperation(), func(op *apipb.Operation, _ bool) error {
+	err := s.follow(ctx, req.Msg.GetOperation(), func(op *apipb.Operation, _ bool) error {
 		return stream.Send(&apipb.WatchOperationResponse{Operation: op})
 	})
+	if err != nil {
+		return s.unavailable("watch operation", err)
+	}
+	return nil
 }
 
 // barrier is ReadBarrier for calls that last: it alone is bounded.
@@ -219,37 +224,55 @@ func (s operations) barrier(ctx context.Context, what string) error {
 	return nil
 }
 
-// follow shows an operation now and after each change, until it has ended or ctx
-// is done.
+// changesTogether is how long follow lets changes gather: a busy operation changes
+// with every batch of jobs, and nobody can read that fast.
+const changesTogether = 20 * time.Millisecond
+
+// follow shows an operation now, after each change, and after KeepAlive without
+// one, until it has ended or ctx is done.
 func (s operations) follow(ctx context.Context, name string, show func(op *apipb.Operation, ended bool) error) error {
 	var last *apipb.Operation
+	var shown time.Time
 	for {
 		applied := s.cfg.Store.Applied()
 		op, err := s.get(name, false)
 		if err != nil {
 			return err
 		}
+		// An alias may go on to another operation.
+		name = op.GetId()
 		now, err := lifecycle.ParseState(op.GetState())
 		if err != nil {
 			return err
 		}
-		if last == nil || !proto.Equal(last, op) {
+		if last == nil || time.Since(shown) >= s.cfg.Limits.KeepAlive || !proto.Equal(last, op) {
 			if err := show(op, now.Terminal()); err != nil {
 				return err
 			}
-			last = op
+			last, shown = op, time.Now()
 		}
 		if now.Terminal() {
 			return nil
 		}
-		if err := s.cfg.Store.WaitApplied(ctx, applied+1); err != nil {
+		if err := s.changed(ctx, applied, s.cfg.Limits.KeepAlive-time.Since(shown)); err != nil {
 			return err
 		}
-		// What a batch of changes did is shown once.
-		if err := pause(ctx, 20*time.Millisecond); err != nil {
+		if err := pause(ctx, changesTogether); err != nil {
 			return err
 		}
 	}
+}
+
+// changed returns when the state has changed since the log entry at index was
+// applied, or after the longest wait.
+func (s operations) changed(ctx context.Context, index uint64, longest time.Duration) error {
+	waiting, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	err := s.cfg.Store.WaitApplied(waiting, index+1)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return nil
+	}
+	return err
 }
 
 func pause(ctx context.Context, d time.Duration) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"runtime/debug"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
@@ -20,14 +21,16 @@ type server struct {
 
 // NewHandler returns what serves the public API of a replica.
 func NewHandler(cfg Config) (http.Handler, error) {
-	if err := cfg.Limits.Validate(); err != nil {
+	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	s := &server{cfg: cfg}
 	options := []connect.HandlerOption{
 		connect.WithInterceptors(newGuard(s)),
 		connect.WithReadMaxBytes(cfg.Limits.MessageBytes),
-		connect.WithCodec(strictJSON{}),
+		connect.WithCodec(strictJSON{jsonName}),
+		connect.WithCodec(strictJSON{jsonCharsetName}),
+		connect.WithRecover(s.recovered),
 	}
 	routes := http.NewServeMux()
 	routes.Handle(apipbconnect.NewOperationServiceHandler(operations{s}, options...))
@@ -36,6 +39,12 @@ func NewHandler(cfg Config) (http.Handler, error) {
 	routes.Handle(apipbconnect.NewNodeServiceHandler(nodes{s}, options...))
 	routes.Handle(apipbconnect.NewClusterServiceHandler(clusters{s}, options...))
 	return s.identify(routes), nil
+}
+
+// recovered turns a panic into an answer: one call's mistake is not all calls'.
+func (s *server) recovered(_ context.Context, spec connect.Spec, _ http.Header, cause any) error {
+	s.cfg.Logger.Error("call panicked", "call", spec.Procedure, "panic", cause, "stack", string(debug.Stack()))
+	return fail(connect.CodeInternal, "internal", fmt.Sprintf("%s: a mistake in replica %s: its log tells more", spec.Procedure, s.cfg.Replica))
 }
 
 // propose has one command carried out.
