@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 )
 
 // task is one call on its way through the replicas.
@@ -20,33 +22,50 @@ type task struct {
 	// asked for; nil: it never can have.
 	settled func(ctx context.Context) bool
 
-	began    time.Time
-	tries    int
-	unsure   bool
-	last     map[string]error
-	hopeless map[string]bool
+	// lasting: only the caller's context ends the call.
+	lasting bool
+	// anyone: no replica is better than another.
+	anyone bool
+
+	began, warned time.Time
+	tries         int
+	unsure        bool
+	tried         []Try
+	hopeless      map[string]bool
 }
 
 func (c *Client) task(what string) *task {
-	return &task{c: c, what: what, began: time.Now(), last: make(map[string]error), hopeless: make(map[string]bool)}
+	now := time.Now()
+	return &task{c: c, what: what, began: now, warned: now, hopeless: make(map[string]bool)}
 }
 
 // run tries until there is an answer, or none can be had.
 func (t *task) run(ctx context.Context, try func(ctx context.Context, r *replica) error) error {
-	limited, cancel := context.WithTimeout(ctx, t.c.cfg.Deadline)
+	limited, cancel := t.limit(ctx)
 	defer cancel()
+	last := ""
 	for {
-		address := t.c.book.next()
+		address := t.c.book.next(last, t.anyone)
+		last = address
 		attempt, cancel := context.WithTimeout(limited, t.patience())
 		err := try(attempt, t.c.at(address))
 		cancel()
 		if err == nil {
+			t.c.book.answered(address)
 			return nil
 		}
 		if done, err := t.failed(ctx, limited, address, err); done {
 			return err
 		}
 	}
+}
+
+// limit returns the context that bounds the call with all its tries.
+func (t *task) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	if t.lasting {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, t.began.Add(t.c.cfg.Deadline))
 }
 
 // patience returns how long the next try may take.
@@ -63,45 +82,68 @@ func (t *task) failed(ctx, limited context.Context, address string, err error) (
 		return true, fmt.Errorf("%s: %w", t.what, context.Cause(ctx))
 	}
 	v := judge(err)
+	if v.again && t.lasting && ctx.Err() != nil && len(t.tried) == 0 {
+		// The cluster was there, what was waited for was not.
+		return true, fmt.Errorf("%s: %w", t.what, context.Cause(ctx))
+	}
 	if !v.again {
-		return true, t.refused(ctx, err)
+		t.c.book.answered(address)
+		return true, t.refused(ctx, address, err)
 	}
 	t.unsure = t.unsure || v.unsure
-	t.last[address] = err
+	t.note(address, err, limited.Err() != nil)
 	if v.hopeless {
 		t.hopeless[address] = true
 	} else {
 		delete(t.hopeless, address)
 	}
 	t.c.cfg.Logger.Debug("no answer", "call", t.what, "replica", address, "try", t.tries, "error", err)
-	t.c.book.failed(address, v.leader)
+	t.c.book.failed(address, v.leader, v.silent)
 	replicas := len(t.c.book.all())
 	if len(t.hopeless) == replicas {
-		return true, t.unreached(err)
+		return true, t.unreached()
+	}
+	if t.lasting && time.Since(t.warned) >= t.c.cfg.Deadline {
+		t.warned = time.Now()
+		t.c.cfg.Logger.Warn("no replica answers, trying on", "error", t.unreached())
 	}
 	if err := sleep(limited, pauseBefore(t.tries, replicas, v.after)); err != nil {
 		if errors.Is(ctx.Err(), context.Canceled) {
 			return true, fmt.Errorf("%s: %w", t.what, context.Cause(ctx))
 		}
-		return true, t.unreached(err)
+		return true, t.unreached()
 	}
 	return false, nil
 }
 
+// note keeps why a try failed. When it was cut short by the end of the call, what
+// was known before says more.
+func (t *task) note(address string, err error, cut bool) {
+	i := slices.IndexFunc(t.tried, func(try Try) bool { return try.Address == address })
+	switch {
+	case i < 0:
+		t.tried = append(t.tried, Try{Address: address, Count: 1, Err: err})
+	case cut:
+	default:
+		t.tried[i].Count++
+		t.tried[i].Err = err
+	}
+}
+
 // refused returns the refusal, unless an earlier try has brought it about.
-func (t *task) refused(ctx context.Context, err error) error {
+func (t *task) refused(ctx context.Context, address string, err error) error {
 	if t.unsure && t.settled != nil && t.settled(ctx) {
 		return nil
 	}
 	var answer *connect.Error
 	if errors.As(err, &answer) {
-		return refusal(t.what, answer)
+		return refusal(t.what, address, answer)
 	}
 	return fmt.Errorf("%s: %w", t.what, err)
 }
 
-func (t *task) unreached(cause error) error {
-	return &unreached{what: t.what, took: time.Since(t.began), tries: t.tries, last: t.last, cause: cause}
+func (t *task) unreached() error {
+	return &UnreachableError{What: t.what, Tried: t.tried, Elapsed: time.Since(t.began), Unsure: t.unsure && t.settled != nil}
 }
 
 // method is a unary method of a replica.
@@ -110,13 +152,21 @@ type method[Req, Res any] func(context.Context, *connect.Request[Req]) (*connect
 // call sends req to a method of one replica after the other. The answer is empty
 // when the call was settled by an earlier try.
 func call[Req, Res any](ctx context.Context, t *task, pick func(*replica) method[Req, Res], req *Req) (*Res, error) {
+	if message, ok := any(req).(proto.Message); ok {
+		// What cannot be sent would look like a broken connection.
+		if _, err := proto.Marshal(message); err != nil {
+			return nil, &Error{What: t.what, Code: "invalid_argument", Kind: connect.CodeInvalidArgument, Message: err.Error()}
+		}
+	}
 	answer := new(Res)
 	err := t.run(ctx, func(ctx context.Context, r *replica) error {
 		res, err := pick(r)(ctx, connect.NewRequest(req))
-		if err == nil {
-			answer = res.Msg
+		if err != nil {
+			return err
 		}
-		return err
+		t.c.book.leads(res.Header().Get(headerLeader))
+		answer = res.Msg
+		return nil
 	})
 	if err != nil {
 		return nil, err

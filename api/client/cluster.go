@@ -2,7 +2,10 @@ package client
 
 import (
 	"context"
+	"sync"
 	"time"
+
+	"connectrpc.com/connect"
 
 	"weir/messages/apipb"
 	"weir/scheduling"
@@ -33,15 +36,55 @@ func (c *Client) Members(ctx context.Context) ([]*apipb.Member, error) {
 	return res.GetMembers(), err
 }
 
-// Status returns how the cluster is, as the replica that answers knows it. It
+// Status returns how the cluster is, as the first replica that answers knows it. It
 // needs no leader.
 func (c *Client) Status(ctx context.Context) (*apipb.StatusResponse, error) {
 	t := c.task("status")
-	// A replica without a leader looks for one first.
-	t.longer = time.Second
+	t.longer, t.anyone = statusPatience, true
 	return call(ctx, t, func(r *replica) method[apipb.StatusRequest, apipb.StatusResponse] {
 		return r.cluster.Status
 	}, &apipb.StatusRequest{})
+}
+
+// statusPatience is what a try for the status gets besides: a replica without a
+// leader looks for one first.
+const statusPatience = time.Second
+
+// ReplicaStatus is what one replica says of the cluster, or why it says nothing.
+type ReplicaStatus struct {
+	Address string
+	Status  *apipb.StatusResponse
+	Err     error
+}
+
+// StatusAll asks every known replica at once, each of them once.
+func (c *Client) StatusAll(ctx context.Context) []ReplicaStatus {
+	addresses := c.book.all()
+	all := make([]ReplicaStatus, len(addresses))
+	var asking sync.WaitGroup
+	for i, address := range addresses {
+		asking.Go(func() {
+			status, err := c.statusOf(ctx, address)
+			all[i] = ReplicaStatus{Address: address, Status: status, Err: err}
+		})
+	}
+	asking.Wait()
+	return all
+}
+
+func (c *Client) statusOf(ctx context.Context, address string) (*apipb.StatusResponse, error) {
+	t := c.task("status")
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.Try+statusPatience)
+	defer cancel()
+	res, err := c.at(address).cluster.Status(ctx, connect.NewRequest(&apipb.StatusRequest{}))
+	if err == nil {
+		return res.Msg, nil
+	}
+	if !judge(err).again {
+		return nil, t.refused(ctx, address, err)
+	}
+	t.note(address, err, false)
+	return nil, t.unreached()
 }
 
 // Transfer moves leadership to a replica, or to whichever is most up to date, and

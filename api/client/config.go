@@ -21,12 +21,13 @@ type Config struct {
 	URL func(address string) string
 	// Try is how long the first tries of a call may take; it doubles with each
 	// round over the replicas, to MaxTry: a slow cluster is not a dead one. Default
-	// 500 ms: some times what a write takes.
+	// 1 s: many times what a write takes, and a frozen replica leaves most of the
+	// deadline.
 	Try time.Duration
 	// MaxTry bounds a try. Default 4 s.
 	MaxTry time.Duration
-	// Deadline is how long calls go on without an answer. Default 30 s: many
-	// elections.
+	// Deadline is how long calls go on without an answer; those that wait for an
+	// operation go on for longer. Default 15 s: some elections.
 	Deadline time.Duration
 	// Poll is how long one try of a wait for an operation lasts. Default 5 s: a
 	// replica that hangs is noticed that late.
@@ -54,8 +55,8 @@ func (c Config) complete() (Config, error) {
 		value   *time.Duration
 		missing time.Duration
 	}{
-		{"try", &c.Try, 500 * time.Millisecond}, {"max try", &c.MaxTry, 4 * time.Second},
-		{"deadline", &c.Deadline, 30 * time.Second}, {"poll", &c.Poll, 5 * time.Second},
+		{"try", &c.Try, time.Second}, {"max try", &c.MaxTry, 4 * time.Second},
+		{"deadline", &c.Deadline, 15 * time.Second}, {"poll", &c.Poll, 5 * time.Second},
 	} {
 		switch {
 		case *d.value == 0:

@@ -1,9 +1,11 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"net"
+	"net/url"
 	"strings"
 	"time"
 
@@ -24,6 +26,8 @@ type Error struct {
 	Kind connect.Code
 	// Message is for people, in the replica's words.
 	Message string
+	// Replica is the address of the replica that refused.
+	Replica string
 }
 
 // Error implements error.
@@ -44,47 +48,99 @@ func CodeOf(err error) string {
 }
 
 // refusal returns the error of an answer that is not worth another try.
-func refusal(what string, err *connect.Error) *Error {
+func refusal(what, address string, err *connect.Error) *Error {
 	code := err.Meta().Get(headerCode)
 	if code == "" {
 		code = err.Code().String()
 	}
-	return &Error{What: what, Code: code, Kind: err.Code(), Message: err.Message()}
+	return &Error{What: what, Code: code, Kind: err.Code(), Message: err.Message(), Replica: address}
 }
 
-// unreached tells of tries without an answer.
-type unreached struct {
-	what  string
-	took  time.Duration
-	tries int
-	// last is the last error of each address.
-	last map[string]error
-	// cause ended the tries.
-	cause error
+// Try is what became of the tries at one replica.
+type Try struct {
+	Address string
+	// Count is how many there were.
+	Count int
+	// Err is why the last one failed.
+	Err error
+}
+
+// UnreachableError says who was asked in vain. errors.Is finds ErrUnreachable in
+// it, and what each replica failed with.
+type UnreachableError struct {
+	// What was asked for, such as "start operation".
+	What string
+	// Tried are the replicas, in the order in which each was first asked.
+	Tried   []Try
+	Elapsed time.Duration
+	// Unsure: a change may have been made all the same.
+	Unsure bool
 }
 
 // Error implements error.
-func (u *unreached) Error() string {
-	var said []string
-	for address, err := range u.last {
-		said = append(said, address+": "+reason(err))
+func (e *UnreachableError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %v in %s", e.What, ErrUnreachable, e.Elapsed.Round(time.Millisecond))
+	for _, try := range e.Tried {
+		fmt.Fprintf(&b, "; %s: %s", try.Address, reason(try.Err))
+		if try.Count > 1 {
+			fmt.Fprintf(&b, " (%d tries)", try.Count)
+		}
 	}
-	slices.Sort(said)
-	tries := "1 try"
-	if u.tries != 1 {
-		tries = fmt.Sprintf("%d tries", u.tries)
+	if e.Unsure {
+		b.WriteString("; it may have been done all the same")
 	}
-	return fmt.Sprintf("%s: %v in %s and %s; %s", u.what, ErrUnreachable, u.took.Round(time.Millisecond), tries, strings.Join(said, "; "))
+	b.WriteString("; " + e.advice())
+	return b.String()
 }
 
-// Unwrap makes errors.Is(err, ErrUnreachable) hold.
-func (u *unreached) Unwrap() []error { return []error{ErrUnreachable, u.cause} }
+// advice says what to check.
+func (e *UnreachableError) advice() string {
+	answered, hopeless := false, len(e.Tried) > 0
+	for _, try := range e.Tried {
+		var answer *connect.Error
+		answered = answered || errors.As(try.Err, &answer) && connect.IsWireError(answer)
+		hopeless = hopeless && isHopeless(try.Err)
+	}
+	switch {
+	case hopeless:
+		return "check that the credentials are valid and of this cluster, and that both sides have certificates or neither"
+	case answered:
+		return "check with weir status that a majority of the replicas runs and is connected"
+	default:
+		return "check that the replicas run, that these are their addresses, and that nothing on the way blocks them"
+	}
+}
 
-// reason returns an error without what the library puts in front.
+// Unwrap returns ErrUnreachable and why each replica failed.
+func (e *UnreachableError) Unwrap() []error {
+	out := []error{ErrUnreachable}
+	for _, try := range e.Tried {
+		out = append(out, try.Err)
+	}
+	return out
+}
+
+// reason returns an error without the address, which is said already, and what
+// libraries put in front.
 func reason(err error) string {
 	var answer *connect.Error
 	if errors.As(err, &answer) {
-		return answer.Message()
+		if connect.IsWireError(answer) {
+			return answer.Message()
+		}
+		err = answer.Unwrap()
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "no answer in time"
+	}
+	var request *url.Error
+	if errors.As(err, &request) {
+		err = request.Err
+	}
+	var network *net.OpError
+	if errors.As(err, &network) {
+		err = network.Err
 	}
 	return err.Error()
 }

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/proto"
@@ -40,12 +39,13 @@ func (c *Client) GetOperation(ctx context.Context, operation string) (*apipb.Ope
 	return res.GetOperation(), err
 }
 
-// WaitOperation returns the operation when it has ended, well or not.
+// WaitOperation returns the operation when it has ended, well or not. It goes on
+// whatever becomes of replicas, as long as the context lasts.
 func (c *Client) WaitOperation(ctx context.Context, operation string) (*apipb.Operation, error) {
 	req := &apipb.WaitOperationRequest{Operation: operation, TimeoutMillis: max(c.cfg.Poll.Milliseconds(), 1)}
 	for {
 		t := c.task("wait for operation")
-		t.longer = c.cfg.Poll
+		t.longer, t.lasting = c.cfg.Poll, true
 		res, err := call(ctx, t, func(r *replica) method[apipb.WaitOperationRequest, apipb.WaitOperationResponse] {
 			return r.operations.Wait
 		}, req)
@@ -136,7 +136,3 @@ func ended(op *apipb.Operation) bool {
 	s, err := lifecycle.ParseState(op.GetState())
 	return err == nil && s.Terminal()
 }
-
-// streamSilence is how long a watch may be silent: replicas say something every 5
-// s, also when nothing has changed.
-const streamSilence = 12 * time.Second

@@ -34,28 +34,34 @@ type verdict struct {
 	after time.Duration
 	// leader is the address that the replica hinted at.
 	leader string
+	// silent: the replica did not answer at all.
+	silent bool
 }
 
 // judge decides what to do about the error of a try.
 func judge(err error) verdict {
 	var answer *connect.Error
 	if !errors.As(err, &answer) {
-		return verdict{again: true, unsure: true}
+		return verdict{again: true, unsure: true, silent: true}
 	}
-	v := verdict{leader: answer.Meta().Get(headerLeader)}
+	v := verdict{leader: answer.Meta().Get(headerLeader), silent: !connect.IsWireError(answer)}
 	if millis, err := strconv.ParseInt(answer.Meta().Get(headerRetry), 10, 64); err == nil {
 		v.after = time.Duration(min(max(millis, 0), maxRetryMillis)) * time.Millisecond
 	}
 	code := answer.Meta().Get(headerCode)
 	switch answer.Code() {
 	case connect.CodeResourceExhausted:
-		v.again = code == "overloaded"
+		// Without the hint it is a limit that the request itself breaks.
+		v.again = v.after > 0
 	case connect.CodeUnavailable:
 		v.again = true
 		v.hopeless = isHopeless(err)
 		v.unsure = code != "not_leader" && !isDial(err) && !v.hopeless
 	case connect.CodeDeadlineExceeded, connect.CodeCanceled:
 		v.again, v.unsure = true, true
+	case connect.CodeUnknown, connect.CodeInternal:
+		// No replica said so: the connection broke.
+		v.again, v.unsure = v.silent, v.silent
 	}
 	return v
 }

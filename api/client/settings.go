@@ -20,9 +20,15 @@ const SettingsFile = ".weir/client.yaml"
 const (
 	EnvAddresses   = "WEIR_ADDRESSES"
 	EnvCredentials = "WEIR_CREDENTIALS"
-	EnvInsecure    = "WEIR_INSECURE"
+	EnvInsecure    = "WEIR_INSECURE_PLAINTEXT"
 	EnvCluster     = "WEIR_CLUSTER"
 )
+
+// ErrNotConfigured is returned when nothing says where the cluster is.
+var ErrNotConfigured = fmt.Errorf("no cluster is known: give --addresses and --credentials, or set %s and %s, or start one here with weir dev up, which leaves %s",
+	EnvAddresses, EnvCredentials, SettingsFile)
+
+var errBoth = errors.New("credentials and insecure_plaintext are both given: leave one out")
 
 // Settings say how to reach a cluster.
 type Settings struct {
@@ -32,7 +38,10 @@ type Settings struct {
 	// to the file's folder.
 	Credentials string `yaml:"credentials,omitempty"`
 	// Insecure speaks without certificates, in plaintext.
-	Insecure bool `yaml:"insecure,omitempty"`
+	Insecure bool `yaml:"insecure_plaintext,omitempty"`
+	// User is who the client says it is where nothing proves it, with Insecure;
+	// empty: nobody in particular. Otherwise the certificate says so.
+	User string `yaml:"user,omitempty"`
 	// Cluster is the id of the cluster; empty: any that the credentials are for.
 	Cluster string `yaml:"cluster,omitempty"`
 }
@@ -40,14 +49,22 @@ type Settings struct {
 // LoadSettings returns the settings of the nearest file in dir or above it, none
 // if there is none, with what the environment overrides.
 func LoadSettings(dir string, getenv func(string) string) (Settings, error) {
-	settings, err := findSettings(dir)
+	path, err := FindSettings(dir)
 	if err != nil {
-		return Settings{}, fmt.Errorf("load settings: %w", err)
+		return Settings{}, err
+	}
+	var settings Settings
+	if path != "" {
+		if settings, err = ReadSettings(path); err != nil {
+			return Settings{}, err
+		}
 	}
 	fromEnv := Settings{Credentials: getenv(EnvCredentials), Cluster: getenv(EnvCluster)}
 	if list := getenv(EnvAddresses); list != "" {
-		for _, address := range strings.Split(list, ",") {
-			fromEnv.Addresses = append(fromEnv.Addresses, strings.TrimSpace(address))
+		for address := range strings.SplitSeq(list, ",") {
+			if address = strings.TrimSpace(address); address != "" {
+				fromEnv.Addresses = append(fromEnv.Addresses, address)
+			}
 		}
 	}
 	if flag := getenv(EnvInsecure); flag != "" {
@@ -65,6 +82,42 @@ func LoadSettings(dir string, getenv func(string) string) (Settings, error) {
 	return settings, nil
 }
 
+// FindSettings returns the path of the nearest file of settings in dir or above it,
+// empty if there is none.
+func FindSettings(dir string) (path string, err error) {
+	dir, err = filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("find settings: %w", err)
+	}
+	for {
+		path := filepath.Join(dir, SettingsFile)
+		if _, err := os.Stat(path); err == nil {
+			return path, nil
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return "", fmt.Errorf("find settings: %w", err)
+		}
+		above := filepath.Dir(dir)
+		if above == dir {
+			return "", nil
+		}
+		dir = above
+	}
+}
+
+// ReadSettings returns the settings of one file. Fields that do not exist are
+// errors.
+func ReadSettings(path string) (Settings, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return Settings{}, fmt.Errorf("read settings: %w", err)
+	}
+	s, err := parseSettings(path, data)
+	if err != nil {
+		return Settings{}, fmt.Errorf("read settings: %w", err)
+	}
+	return s, nil
+}
+
 // Override returns the settings with those that with has. Credentials take the
 // place of Insecure, and the other way round.
 func (s Settings) Override(with Settings) Settings {
@@ -76,9 +129,12 @@ func (s Settings) Override(with Settings) Settings {
 	}
 	switch {
 	case with.Credentials != "":
-		s.Credentials, s.Insecure = with.Credentials, with.Insecure
+		s.Credentials, s.Insecure, s.User = with.Credentials, with.Insecure, ""
 	case with.Insecure:
 		s.Credentials, s.Insecure = "", true
+	}
+	if with.User != "" {
+		s.User = with.User
 	}
 	return s
 }
@@ -88,11 +144,14 @@ func (s Settings) Override(with Settings) Settings {
 func (s Settings) Validate() error {
 	switch {
 	case len(s.Addresses) == 0:
-		return fmt.Errorf("no address of a replica is known: use --address, set %s, or run where %s is", EnvAddresses, SettingsFile)
+		return ErrNotConfigured
 	case s.Insecure && s.Credentials != "":
-		return errors.New("credentials and insecure are both given: leave one out")
+		return errBoth
 	case !s.Insecure && s.Credentials == "":
-		return fmt.Errorf("no credentials are known: use --credentials, set %s, or ask for plaintext with --insecure", EnvCredentials)
+		return fmt.Errorf("no credentials for %s are known: give --credentials or set %s (weir tls issue makes the folder), or ask for plaintext with --insecure-plaintext",
+			strings.Join(s.Addresses, ", "), EnvCredentials)
+	case s.User != "" && !s.Insecure:
+		return fmt.Errorf("user %q: the certificate in %s says who we are: leave it out", s.User, s.Credentials)
 	}
 	return s.checkAddresses()
 }
@@ -106,29 +165,6 @@ func (s Settings) checkAddresses() error {
 	return nil
 }
 
-// findSettings reads the nearest file.
-func findSettings(dir string) (Settings, error) {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return Settings{}, err
-	}
-	for {
-		path := filepath.Join(dir, SettingsFile)
-		data, err := os.ReadFile(path)
-		if err == nil {
-			return parseSettings(path, data)
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return Settings{}, err
-		}
-		above := filepath.Dir(dir)
-		if above == dir {
-			return Settings{}, nil
-		}
-		dir = above
-	}
-}
-
 // parseSettings reads a file. Fields that do not exist are errors.
 func parseSettings(path string, data []byte) (Settings, error) {
 	var s Settings
@@ -139,7 +175,7 @@ func parseSettings(path string, data []byte) (Settings, error) {
 		s.Credentials = filepath.Join(filepath.Dir(path), s.Credentials)
 	}
 	if s.Insecure && s.Credentials != "" {
-		return Settings{}, fmt.Errorf("%s: credentials and insecure are both given: leave one out", path)
+		return Settings{}, fmt.Errorf("%s: %w", path, errBoth)
 	}
 	if err := s.checkAddresses(); err != nil {
 		return Settings{}, fmt.Errorf("%s: %w", path, err)

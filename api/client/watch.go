@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"time"
 
@@ -37,13 +36,19 @@ type watch struct {
 	last      *apipb.Operation
 }
 
-// run watches at one replica after the other. The deadline of the client counts
-// from the last thing that was heard.
-func (w *watch) run(ctx context.Context) error {
+func (w *watch) task() *task {
 	t := w.c.task("watch operation")
+	t.lasting = true
+	return t
+}
+
+// run watches at one replica after the other, as long as the context lasts.
+func (w *watch) run(ctx context.Context) error {
+	t, last := w.task(), ""
 	for {
-		address := w.c.book.next()
-		heard, err := w.at(ctx, w.c.at(address))
+		address := w.c.book.next(last, false)
+		last = address
+		heard, err := w.at(ctx, address, t.patience())
 		switch {
 		case errors.Is(err, errStopped) || err == nil && w.last != nil && ended(w.last):
 			return err
@@ -51,30 +56,33 @@ func (w *watch) run(ctx context.Context) error {
 			err = connect.NewError(connect.CodeUnavailable, errors.New("the replica closed the stream"))
 		}
 		if heard {
-			t = w.c.task("watch operation")
+			t = w.task()
 		}
-		limited, cancel := context.WithDeadline(ctx, t.began.Add(w.c.cfg.Deadline))
-		done, err := t.failed(ctx, limited, address, err)
-		cancel()
-		if done {
+		if done, err := t.failed(ctx, ctx, address, err); done {
 			return err
 		}
 	}
 }
 
-// at watches at one replica, until the stream ends or is silent for too long.
-func (w *watch) at(ctx context.Context, r *replica) (heard bool, err error) {
+// at watches at one replica, until the stream ends. What is there at first must be
+// heard within patience; after that nothing may happen for long, and it is the
+// connection's pings that find a dead peer.
+func (w *watch) at(ctx context.Context, address string, patience time.Duration) (heard bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	silence := time.AfterFunc(streamSilence, func() { cancel(fmt.Errorf("nothing was heard for %s", streamSilence)) })
+	silence := time.AfterFunc(patience, func() { cancel(context.DeadlineExceeded) })
 	defer silence.Stop()
-	stream, err := r.operations.Watch(ctx, connect.NewRequest(&apipb.WatchOperationRequest{Operation: w.operation}))
+	stream, err := w.c.at(address).operations.Watch(ctx, connect.NewRequest(&apipb.WatchOperationRequest{Operation: w.operation}))
 	if err != nil {
-		return false, err
+		return false, overdue(ctx, err)
 	}
-	defer stream.Close()
+	defer func() { _ = stream.Close() }()
 	for stream.Receive() {
-		silence.Reset(streamSilence)
+		if !heard {
+			silence.Stop()
+			w.c.book.answered(address)
+			w.c.book.leads(stream.ResponseHeader().Get(headerLeader))
+		}
 		op := stream.Msg().GetOperation()
 		heard = true
 		// An alias may go on to another operation.
@@ -89,5 +97,14 @@ func (w *watch) at(ctx context.Context, r *replica) (heard bool, err error) {
 			return true, nil
 		}
 	}
-	return heard, stream.Err()
+	return heard, overdue(ctx, stream.Err())
+}
+
+// overdue returns the error of a stream whose patience ran out, which looks like a
+// cancellation by the caller.
+func overdue(ctx context.Context, err error) error {
+	if err != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		return connect.NewError(connect.CodeDeadlineExceeded, context.DeadlineExceeded)
+	}
+	return err
 }
