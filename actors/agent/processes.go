@@ -2,6 +2,8 @@ package agent
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -54,15 +56,27 @@ func (p processes) Start(ctx context.Context, spec runner.JobSpec) (Run, error) 
 // what an earlier life of the agent has left. proxy is the weir-jobproxy program.
 // caveat says what this machine cannot promise; it belongs into Config.Caveat.
 func OpenRunner(cfg Config, proxy string) (r *runner.Runner, caveat string, err error) {
+	root, err := filepath.Abs(filepath.Join(cfg.StateDir, "jobs"))
+	if err != nil {
+		return nil, "", fmt.Errorf("open runner of node %q: %w", cfg.Node, err)
+	}
 	c := runner.DefaultConfig()
-	c.Root = filepath.Join(cfg.StateDir, "jobs")
+	c.Root = root
 	c.ProxyPath = proxy
-	c.NodeName = cfg.Node
-	c.Cgroups = runner.DetectCgroups("/", cfg.Node)
+	c.NodeName = groupName(cfg.Node, root)
+	c.Cgroups = runner.DetectCgroups("/", c.NodeName)
 	c.Output = runner.OutputLimits{Stdout: cfg.MaxOutput, Stderr: cfg.MaxOutput}
 	c.Logger = cfg.Logger
 	r, err = runner.Open(c)
 	return r, c.Cgroups.Shortfall(), err
+}
+
+// groupName names the control groups of a node's jobs: the same in each life of the
+// agent, and another for a node of the same name of another cluster on this
+// machine.
+func groupName(node, root string) string {
+	sum := sha256.Sum256([]byte(root))
+	return node + "-" + hex.EncodeToString(sum[:4])
 }
 
 // MeasureResources returns what this machine has for jobs: its cores, nine tenths
