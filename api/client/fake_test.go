@@ -1,0 +1,222 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"go.uber.org/goleak"
+
+	"weir/api/client"
+	"weir/cluster/wire"
+	"weir/messages/apipb"
+	"weir/messages/apipb/apipbconnect"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long a test waits for what must come.
+const patience = 30 * time.Second
+
+// fakeReplica answers the calls that its test has given it, and counts those that
+// reach it.
+type fakeReplica struct {
+	address string
+
+	start  func(*apipb.StartRequest) (*apipb.StartResponse, error)
+	get    func() (*apipb.Operation, error)
+	wait   func() (*apipb.WaitOperationResponse, error)
+	watch  func(context.Context, *connect.ServerStream[apipb.WatchOperationResponse]) error
+	abort  func() error
+	output func(*apipb.JobOutputRequest) (*apipb.JobOutputResponse, error)
+	status func() (*apipb.StatusResponse, error)
+	// leader is what answers say of who leads.
+	leader func() string
+
+	mu        sync.Mutex
+	mutations []string
+	gets      int
+}
+
+// serve opens a replica on a port of its own, until the test ends.
+func serve(t *testing.T, r *fakeReplica) *fakeReplica {
+	t.Helper()
+	mux, err := wire.Listen(wire.Config{Address: "127.0.0.1:0", Security: wire.Insecure{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.address = mux.Addr().String()
+	routes := http.NewServeMux()
+	routes.Handle(apipbconnect.NewOperationServiceHandler(fakeOperations{fakeReplica: r}))
+	routes.Handle(apipbconnect.NewJobServiceHandler(fakeJobs{fakeReplica: r}))
+	routes.Handle(apipbconnect.NewClusterServiceHandler(fakeCluster{fakeReplica: r}))
+	server := &http.Server{Handler: routes}
+	mux.ConfigureServer(server)
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(mux.HTTP()) })
+	t.Cleanup(func() {
+		_ = server.Close()
+		_ = mux.Close()
+		serving.Wait()
+	})
+	return r
+}
+
+type fakeOperations struct {
+	apipbconnect.UnimplementedOperationServiceHandler
+	*fakeReplica
+}
+
+func (r fakeOperations) Start(_ context.Context, req *connect.Request[apipb.StartRequest]) (*connect.Response[apipb.StartResponse], error) {
+	r.mu.Lock()
+	r.mutations = append(r.mutations, req.Msg.GetMutationId())
+	r.mu.Unlock()
+	return reply(r.fakeReplica, r.start, req.Msg)
+}
+
+func (r fakeOperations) Get(_ context.Context, req *connect.Request[apipb.GetOperationRequest]) (*connect.Response[apipb.GetOperationResponse], error) {
+	r.mu.Lock()
+	r.gets++
+	r.mu.Unlock()
+	return reply(r.fakeReplica, func(*apipb.GetOperationRequest) (*apipb.GetOperationResponse, error) {
+		op, err := r.get()
+		return &apipb.GetOperationResponse{Operation: op}, err
+	}, req.Msg)
+}
+
+func (r fakeOperations) Wait(context.Context, *connect.Request[apipb.WaitOperationRequest]) (*connect.Response[apipb.WaitOperationResponse], error) {
+	return reply(r.fakeReplica, func(struct{}) (*apipb.WaitOperationResponse, error) { return r.wait() }, struct{}{})
+}
+
+func (r fakeOperations) Watch(ctx context.Context, _ *connect.Request[apipb.WatchOperationRequest], stream *connect.ServerStream[apipb.WatchOperationResponse]) error {
+	return r.watch(ctx, stream)
+}
+
+func (r fakeOperations) Abort(context.Context, *connect.Request[apipb.AbortOperationRequest]) (*connect.Response[apipb.AbortOperationResponse], error) {
+	return reply(r.fakeReplica, func(struct{}) (*apipb.AbortOperationResponse, error) {
+		return &apipb.AbortOperationResponse{}, r.abort()
+	}, struct{}{})
+}
+
+type fakeJobs struct {
+	apipbconnect.UnimplementedJobServiceHandler
+	*fakeReplica
+}
+
+func (r fakeJobs) Output(_ context.Context, req *connect.Request[apipb.JobOutputRequest]) (*connect.Response[apipb.JobOutputResponse], error) {
+	return reply(r.fakeReplica, r.output, req.Msg)
+}
+
+type fakeCluster struct {
+	apipbconnect.UnimplementedClusterServiceHandler
+	*fakeReplica
+}
+
+func (r fakeCluster) Status(context.Context, *connect.Request[apipb.StatusRequest]) (*connect.Response[apipb.StatusResponse], error) {
+	return reply(r.fakeReplica, func(struct{}) (*apipb.StatusResponse, error) { return r.status() }, struct{}{})
+}
+
+// reply answers as replicas do, with a hint at the leader.
+func reply[Req, Res any](r *fakeReplica, handle func(Req) (*Res, error), req Req) (*connect.Response[Res], error) {
+	msg, err := handle(req)
+	if err != nil {
+		return nil, err
+	}
+	answer := connect.NewResponse(msg)
+	if r.leader != nil {
+		answer.Header().Set("Weir-Leader", r.leader())
+	}
+	return answer, nil
+}
+
+// refuse returns a replica's error.
+func refuse(kind connect.Code, code, message string) *connect.Error {
+	err := connect.NewError(kind, errors.New(message))
+	err.Meta().Set("Weir-Code", code)
+	return err
+}
+
+// unavailable is the answer of a replica that cannot act, and says who leads.
+func unavailable(leader string) *connect.Error {
+	err := refuse(connect.CodeUnavailable, "no_quorum", "the log was not reached")
+	if leader != "" {
+		err.Meta().Set("Weir-Leader", leader)
+	}
+	return err
+}
+
+// overloaded is the answer of a replica that turns a call away.
+func overloaded(after time.Duration) *connect.Error {
+	err := refuse(connect.CodeResourceExhausted, "overloaded", "too many calls")
+	err.Meta().Set("Weir-Retry-Millis", strconv.FormatInt(after.Milliseconds(), 10))
+	return err
+}
+
+// deadAddress returns an address where nobody listens.
+func deadAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().String()
+}
+
+// frozenAddress returns an address where connections are accepted, and then
+// nothing happens.
+func frozenAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var accepting sync.WaitGroup
+	accepting.Go(func() {
+		var held []net.Conn
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				break
+			}
+			held = append(held, conn)
+		}
+		for _, conn := range held {
+			_ = conn.Close()
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		accepting.Wait()
+	})
+	return listener.Addr().String()
+}
+
+// open returns a client of plaintext replicas; adjust changes its times.
+func open(t *testing.T, adjust func(*client.Config), addresses ...string) *client.Client {
+	t.Helper()
+	cfg, err := client.Settings{Addresses: addresses, Insecure: true}.Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Long enough for a loaded machine, short beside the deadline.
+	cfg.Try, cfg.Deadline = 250*time.Millisecond, patience
+	if adjust != nil {
+		adjust(&cfg)
+	}
+	c, err := client.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func running(id string) *apipb.Operation   { return &apipb.Operation{Id: id, State: "running"} }
+func completed(id string) *apipb.Operation { return &apipb.Operation{Id: id, State: "completed"} }

@@ -1,0 +1,166 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"weir/api/client"
+	"weir/messages/apipb"
+)
+
+// tells returns a watch that sends states, and then ends with err.
+func tells(err error, states ...string) func(context.Context, *connect.ServerStream[apipb.WatchOperationResponse]) error {
+	return func(_ context.Context, stream *connect.ServerStream[apipb.WatchOperationResponse]) error {
+		for _, state := range states {
+			if err := stream.Send(&apipb.WatchOperationResponse{Operation: &apipb.Operation{Id: "op", State: state}}); err != nil {
+				return err
+			}
+		}
+		return err
+	}
+}
+
+func TestWatchGoesOnElsewhere(t *testing.T) {
+	tests := map[string]func(t *testing.T) string{
+		"the first replica is dead":   deadAddress,
+		"the first replica is frozen": frozenAddress,
+		"the first replica says nothing": func(t *testing.T) string {
+			return serve(t, &fakeReplica{watch: func(ctx context.Context, _ *connect.ServerStream[apipb.WatchOperationResponse]) error {
+				<-ctx.Done()
+				return ctx.Err()
+			}}).address
+		},
+		"the first replica fails on the way": func(t *testing.T) string {
+			return serve(t, &fakeReplica{watch: tells(unavailable(""), "pending", "running")}).address
+		},
+		"the first replica ends the stream": func(t *testing.T) string {
+			return serve(t, &fakeReplica{watch: tells(nil, "pending", "running")}).address
+		},
+	}
+	for name, first := range tests {
+		t.Run(name, func(t *testing.T) {
+			second := serve(t, &fakeReplica{watch: tells(nil, "running", "completed")})
+			var states []string
+			for op, err := range open(t, nil, first(t), second.address).WatchOperation(t.Context(), "op") {
+				if err != nil {
+					t.Fatal(err)
+				}
+				states = append(states, op.GetState())
+			}
+			// What the second replica repeats is not shown again.
+			if states[0] == "pending" {
+				states = states[1:]
+			}
+			if want := []string{"running", "completed"}; !slices.Equal(states, want) {
+				t.Fatalf("states = %v; want %v", states, want)
+			}
+		})
+	}
+}
+
+func TestQuietWatchIsNotGivenUp(t *testing.T) {
+	// A call that is given up after several times what a try may take.
+	slow := open(t, func(cfg *client.Config) { cfg.Try, cfg.Deadline = 100*time.Millisecond, 500*time.Millisecond }, frozenAddress(t))
+	var watches atomic.Int32
+	r := serve(t, &fakeReplica{
+		watch: func(ctx context.Context, stream *connect.ServerStream[apipb.WatchOperationResponse]) error {
+			watches.Add(1)
+			if err := tells(nil, "running")(ctx, stream); err != nil {
+				return err
+			}
+			if _, err := slow.GetOperation(ctx, "op"); !errors.Is(err, client.ErrUnreachable) {
+				return err
+			}
+			return tells(nil, "completed")(ctx, stream)
+		},
+	})
+	c := open(t, func(cfg *client.Config) { cfg.Try, cfg.Deadline = 100*time.Millisecond, 200*time.Millisecond }, r.address)
+	last := ""
+	for op, err := range c.WatchOperation(t.Context(), "op") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = op.GetState()
+	}
+	if last != "completed" || watches.Load() != 1 {
+		t.Fatalf("ended %q after %d watches; want completed after 1", last, watches.Load())
+	}
+}
+
+func TestWatchEnds(t *testing.T) {
+	t.Run("when it is refused", func(t *testing.T) {
+		r := serve(t, &fakeReplica{watch: tells(refuse(connect.CodeNotFound, "unknown_operation", "no"))})
+		for _, err := range open(t, nil, r.address).WatchOperation(t.Context(), "op") {
+			if client.CodeOf(err) != "unknown_operation" {
+				t.Fatalf("error = %v; want unknown_operation", err)
+			}
+		}
+	})
+	t.Run("when the reader leaves", func(t *testing.T) {
+		r := serve(t, &fakeReplica{watch: tells(unavailable(""), "running")})
+		for _, err := range open(t, nil, r.address).WatchOperation(t.Context(), "op") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+	})
+	t.Run("when the caller cancels", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		r := serve(t, &fakeReplica{watch: func(ctx context.Context, stream *connect.ServerStream[apipb.WatchOperationResponse]) error {
+			if err := tells(nil, "running")(ctx, stream); err != nil {
+				return err
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		}})
+		var last error
+		for _, err := range open(t, nil, r.address).WatchOperation(ctx, "op") {
+			cancel()
+			last = err
+		}
+		if !errors.Is(last, context.Canceled) {
+			t.Fatalf("error = %v; want context.Canceled", last)
+		}
+	})
+}
+
+func TestWaitOutlastsTheDeadline(t *testing.T) {
+	rounds := 0
+	began := time.Now()
+	const deadline = 100 * time.Millisecond
+	r := serve(t, &fakeReplica{wait: func() (*apipb.WaitOperationResponse, error) {
+		rounds++
+		switch {
+		case time.Since(began) < 3*deadline:
+			return nil, unavailable("")
+		case rounds%2 == 0:
+			return &apipb.WaitOperationResponse{Operation: running("op")}, nil
+		}
+		return &apipb.WaitOperationResponse{Operation: completed("op"), Done: true}, nil
+	}})
+	c := open(t, func(cfg *client.Config) { cfg.Deadline = deadline }, deadAddress(t), r.address)
+	op, err := c.WaitOperation(t.Context(), "op")
+	if err != nil || op.GetState() != "completed" {
+		t.Fatalf("wait = %v, %v; want completed", op, err)
+	}
+}
+
+func TestWaitEndsWithTheContext(t *testing.T) {
+	r := serve(t, &fakeReplica{wait: func() (*apipb.WaitOperationResponse, error) {
+		return &apipb.WaitOperationResponse{Operation: running("op")}, nil
+	}})
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err := open(t, nil, r.address).WaitOperation(ctx, "op")
+	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, client.ErrUnreachable) {
+		t.Fatalf("error = %v; want the context's: the replica was there", err)
+	}
+}
