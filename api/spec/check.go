@@ -12,11 +12,11 @@ import (
 
 // checker collects the faults of a document.
 type checker struct {
-	faults Faults
+	faults []Fault
 }
 
 func (c *checker) fault(path string, at position, format string, args ...any) {
-	c.faults = append(c.faults, Fault{Path: path, Line: at.line, Column: at.column, Message: fmt.Sprintf(format, args...)})
+	c.faults = append(c.faults, newFault(path, at, format, args...))
 }
 
 // options are the fields of an object by their canonical names.
@@ -41,9 +41,9 @@ func (c *checker) options(path string, v *value, known []string) options {
 			} else {
 				message += "; there are " + strings.Join(known, ", ")
 			}
-			c.fault(join(path, f.name), f.at, "%s", message)
+			c.fault(join(path, name), f.at, "%s", message)
 		case o.set[name] != nil:
-			c.fault(join(path, f.name), f.at, "it is there twice, first in line %d, written with - and with _: keep one", o.set[name].at.line)
+			c.fault(join(path, name), f.at, "it is there twice, first in line %d, written with - and with _: keep one", o.set[name].at.line)
 		default:
 			o.set[name] = f.value
 		}
@@ -58,13 +58,6 @@ func (c *checker) options(path string, v *value, known []string) options {
 
 // canonical returns the name of an option: - and _ are the same.
 func canonical(name string) string { return strings.ReplaceAll(name, "-", "_") }
-
-func join(path, name string) string {
-	if path == "" {
-		return name
-	}
-	return path + "." + name
-}
 
 // fault adds a fault of an option, or of the object when the option is missing.
 func (o options) fault(name, format string, args ...any) {
@@ -139,11 +132,11 @@ func (o options) duration(name string) *durationpb.Duration {
 	d, err := time.ParseDuration(strings.TrimSpace(v.text))
 	switch {
 	case err != nil:
-		o.fault(name, "%q is not a time: write a number with a unit of ms, s, m or h, such as 90s or 1h30m", v.text)
+		o.fault(name, "%q is not a time: write a number with a unit of ms, s, m or h, such as 90s or 1h30m", clip(v.text))
 	case d < MinTimeLimit:
-		o.fault(name, "%s is too short: %s is the least", v.text, MinTimeLimit)
+		o.fault(name, "%s is too short: %s is the least", clip(v.text), formatDuration(MinTimeLimit))
 	case d > MaxTimeLimit:
-		o.fault(name, "%s is too long: %s is the most", v.text, MaxTimeLimit)
+		o.fault(name, "%s is too long: %s (366 days) is the most", clip(v.text), formatDuration(MaxTimeLimit))
 	default:
 		return durationpb.New(d)
 	}
@@ -164,11 +157,23 @@ func (o options) bytes(name string, missing, low, high int64) int64 {
 	case errors.Is(err, errSizeRange) || err == nil && n > high:
 		o.fault(name, "%s is too much: %s is the most", v.text, formatSize(high))
 	case err != nil:
-		o.fault(name, "%q is %v", v.text, err)
+		o.fault(name, "%q is %v", clip(v.text), err)
 	case n < low:
 		o.fault(name, "%s is too little: %s is the least", v.text, formatSize(low))
 	default:
 		return n
 	}
 	return missing
+}
+
+// formatDuration returns a duration without the units at its end that are zero.
+func formatDuration(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
 }

@@ -1,29 +1,9 @@
 package spec
 
 import (
-	"fmt"
-	"strings"
+	"bytes"
+	"unicode/utf8"
 )
-
-// Syntax is how a spec is written.
-type Syntax int
-
-// The syntaxes.
-const (
-	// YAML is read with anchors, but without tags and merge keys.
-	YAML Syntax = iota
-	// JSON is RFC 8259, one object.
-	JSON
-)
-
-// SyntaxOf returns the syntax of a file by its name: JSON for .json, YAML for
-// all others.
-func SyntaxOf(name string) Syntax {
-	if strings.HasSuffix(strings.ToLower(name), ".json") {
-		return JSON
-	}
-	return YAML
-}
 
 // The limits of a spec's text.
 const (
@@ -33,7 +13,7 @@ const (
 	// maxDepth bounds nesting; only annotations nest at all.
 	maxDepth = 32
 	// maxValues bounds the values of a spec after its anchors are followed.
-	maxValues = 1 << 19
+	maxValues = 1 << 17
 )
 
 // position is where a value stands in the text; line 0: nowhere.
@@ -77,45 +57,78 @@ type field struct {
 	value *value
 }
 
-// field returns the entry of an object by its name.
-func (v *value) field(name string) *value {
-	for _, f := range v.fields {
-		if f.name == name {
-			return f.value
-		}
-	}
-	return nil
-}
-
 // Document is the spec of an operation as it was written: well-formed, not yet
 // checked.
 type Document struct {
 	root *value
+	// faults were found when the text was read; Check tells them with its own.
+	faults []Fault
 }
 
-// Read reads a spec. It returns an error unless data is one object without
-// duplicate keys, of at most MaxBytes.
-func Read(data []byte, syntax Syntax) (*Document, error) {
-	if len(data) > MaxBytes {
-		return nil, fmt.Errorf("read spec: it has %d bytes, %d (1 MiB) is the most: put data into files and name them in the spec", len(data), MaxBytes)
+// Read reads a spec, one object in YAML or JSON. YAML is read with anchors, but
+// without tags and merge keys. The error is an *Error: data has more than
+// MaxBytes, or is not well-formed. A key that is there twice is told by Check.
+func Read(data []byte) (*Document, error) {
+	if err := checkText(data); err != nil {
+		return nil, err
 	}
-	var root *value
-	var err error
-	switch syntax {
-	case YAML:
-		root, err = readYAML(data)
-	case JSON:
-		root, err = readJSON(data)
-	default:
-		err = fmt.Errorf("syntax %d is not known", syntax)
-	}
+	doc, err := readAny(data)
 	if err != nil {
-		return nil, fmt.Errorf("read spec: %w", err)
+		return nil, err
 	}
-	if root.kind != object {
-		return nil, fmt.Errorf("read spec: it is %s: an object with tasks is needed", root.kind)
+	if doc.root.kind != object {
+		return nil, faultAt(nil, doc.root.at, "it is %s: an object with tasks is needed", doc.root.kind)
 	}
-	return &Document{root: root}, nil
+	return doc, nil
+}
+
+// readAny reads JSON as JSON, because its escapes and blanks are not quite those
+// of YAML, and all else as YAML. Text that begins like JSON may still be YAML,
+// with a comment in it for example; if it is neither, it was meant to be JSON.
+func readAny(data []byte) (*Document, error) {
+	if !beginsLikeJSON(data) {
+		return readYAML(data)
+	}
+	doc, err := readJSON(data)
+	if err == nil {
+		return doc, nil
+	}
+	if lenient, yamlErr := readYAML(data); yamlErr == nil {
+		return lenient, nil
+	}
+	return nil, err
+}
+
+// beginsLikeJSON tells an object whose first name is in quotes, or an empty one.
+func beginsLikeJSON(data []byte) bool {
+	inside, ok := bytes.CutPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{"))
+	inside = bytes.TrimLeft(inside, " \t\r\n")
+	return ok && len(inside) > 0 && (inside[0] == '"' || inside[0] == '}')
+}
+
+// checkText refuses text that is too long or not UTF-8.
+func checkText(data []byte) error {
+	if len(data) > MaxBytes {
+		return tooLong(len(data))
+	}
+	at := position{line: 1, column: 1}
+	for i := 0; i < len(data); {
+		r, size := utf8.DecodeRune(data[i:])
+		switch {
+		case r == utf8.RuneError && size == 1:
+			return faultAt(nil, at, "byte 0x%02x is not UTF-8: save the spec as UTF-8", data[i])
+		case r == '\n':
+			at = position{line: at.line + 1, column: 1}
+		default:
+			at.column++
+		}
+		i += size
+	}
+	return nil
+}
+
+func tooLong(size int) error {
+	return faultAt(nil, position{}, "it has %d bytes, %d (1 MiB) is the most: put data into files and name them in the spec", size, MaxBytes)
 }
 
 // number64 returns a number value. Integers are kept exactly.

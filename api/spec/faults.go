@@ -17,46 +17,107 @@ type Fault struct {
 	Message string
 }
 
-// String returns the fault on one line, its path first.
+// String returns the fault on one line: its place, its path, what is wrong.
 func (f Fault) String() string {
 	s := f.Message
 	if f.Path != "" {
 		s = f.Path + ": " + s
 	}
 	if f.Line > 0 {
-		s += fmt.Sprintf(" (line %d, column %d)", f.Line, f.Column)
+		s = fmt.Sprintf("line %d, column %d: %s", f.Line, f.Column, s)
 	}
 	return s
 }
 
 // maxFaultsShown bounds the text of an error; the rest is counted.
-const maxFaultsShown = 100
+const maxFaultsShown = 20
 
-// Faults are all things that are wrong with a spec, in the order of the text.
-type Faults []Fault
+// Error tells that a spec is refused, and everything that is wrong with it.
+type Error struct {
+	// Faults stand in the order of the text; there is at least one.
+	Faults []Fault
+}
 
-// Error implements error.
-func (f Faults) Error() string {
-	if len(f) == 1 {
-		return "operation spec: " + f[0].String()
+// Error implements error. It shows the first 20 faults and counts the rest.
+func (e *Error) Error() string {
+	if len(e.Faults) == 1 {
+		return "operation spec: " + e.Faults[0].String()
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "operation spec has %d faults:", len(f))
-	for _, fault := range f[:min(len(f), maxFaultsShown)] {
+	fmt.Fprintf(&b, "operation spec has %d faults:", len(e.Faults))
+	for _, fault := range e.Faults[:min(len(e.Faults), maxFaultsShown)] {
 		b.WriteString("\n  " + fault.String())
 	}
-	if more := len(f) - maxFaultsShown; more > 0 {
+	if more := len(e.Faults) - maxFaultsShown; more > 0 {
 		fmt.Fprintf(&b, "\n  and %d more", more)
 	}
 	return b.String()
 }
 
-// sorted returns the faults by place, then path.
-func (f Faults) sorted() Faults {
-	slices.SortFunc(f, func(a, b Fault) int {
+// refuse returns an Error with the faults by place, then path; nil without any.
+func refuse(faults []Fault) error {
+	if len(faults) == 0 {
+		return nil
+	}
+	slices.SortFunc(faults, func(a, b Fault) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Path, b.Path), cmp.Compare(a.Message, b.Message))
 	})
-	return f
+	return &Error{Faults: faults}
+}
+
+// faultAt returns a fault that reading cannot go on after.
+func faultAt(path *trail, at position, format string, args ...any) error {
+	return &Error{Faults: []Fault{newFault(path.String(), at, format, args...)}}
+}
+
+func newFault(path string, at position, format string, args ...any) Fault {
+	return Fault{Path: path, Line: at.line, Column: at.column, Message: fmt.Sprintf(format, args...)}
+}
+
+// duplicate is the fault of a key that an object has twice.
+func duplicate(path *trail, at, first position) Fault {
+	return newFault(path.String(), at, "it is there twice, first in line %d: keep one", first.line)
+}
+
+// trail is the way from the root to a value, nil for the root. It becomes text
+// only when a fault needs it.
+type trail struct {
+	up   *trail
+	name string
+	// index is that of an item of a list, -1 for a field.
+	index int
+}
+
+func (t *trail) field(name string) *trail { return &trail{up: t, name: name, index: -1} }
+
+func (t *trail) item(index int) *trail { return &trail{up: t, index: index} }
+
+// String returns the path as faults show it.
+func (t *trail) String() string {
+	switch {
+	case t == nil:
+		return ""
+	case t.index >= 0:
+		return fmt.Sprintf("%s[%d]", t.up, t.index)
+	}
+	return join(t.up.String(), t.name)
+}
+
+// join puts the name of a field behind the path of its object.
+func join(path, name string) string {
+	if path == "" {
+		return clip(name)
+	}
+	return path + "." + clip(name)
+}
+
+// clip shortens text for an error.
+func clip(s string) string {
+	const most = 200
+	if len(s) > most {
+		return strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return s
 }
 
 // closest returns the known name that name was probably meant to be, or "".

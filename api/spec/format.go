@@ -3,6 +3,8 @@ package spec
 import (
 	"encoding/json"
 	"fmt"
+	"math"
+	"slices"
 
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -10,7 +12,7 @@ import (
 )
 
 // Format returns a spec as the object that Parse would read it from, with what
-// was not written filled in: memory in bytes, cpu in cores, times as text.
+// was not written filled in, ready for encoding/json: memory in bytes, cpu in cores, times as text.
 func Format(op *statepb.OperationSpec) (map[string]any, error) {
 	out := map[string]any{
 		"type":                 op.GetType(),
@@ -25,7 +27,7 @@ func Format(op *statepb.OperationSpec) (map[string]any, error) {
 		out["weight"] = op.GetWeight()
 	}
 	if d := op.GetTimeLimit(); d != nil {
-		out["time_limit"] = d.AsDuration().String()
+		out["time_limit"] = formatDuration(d.AsDuration())
 	}
 	if op.GetAnnotationsJson() != "" {
 		annotations, err := Annotations(op)
@@ -62,7 +64,7 @@ func formatTask(task *statepb.TaskSpec) map[string]any {
 		out["command"] = argv
 	}
 	if d := task.GetJobTimeLimit(); d != nil {
-		out["job_time_limit"] = d.AsDuration().String()
+		out["job_time_limit"] = formatDuration(d.AsDuration())
 	}
 	if len(task.GetEnvironment()) > 0 {
 		environment := make(map[string]any, len(task.GetEnvironment()))
@@ -87,8 +89,12 @@ func Annotations(op *statepb.OperationSpec) (map[string]any, error) {
 }
 
 // Struct returns the document as the API takes it. Faults keep their paths there,
-// but not their places: check a document before it is sent.
+// but not their places: check a document before it is sent. The error is an
+// *Error when a key was there twice, since a struct could not tell it.
 func (d *Document) Struct() (*structpb.Struct, error) {
+	if err := refuse(slices.Clone(d.faults)); err != nil {
+		return nil, err
+	}
 	s, err := structpb.NewStruct(d.root.plain().(map[string]any))
 	if err != nil {
 		return nil, fmt.Errorf("send spec: %w", err)
@@ -96,20 +102,20 @@ func (d *Document) Struct() (*structpb.Struct, error) {
 	return s, nil
 }
 
-// FromStruct returns the document that s holds. It returns an error when it would
-// have more than MaxBytes as JSON.
+// FromStruct returns the document that s holds. The error is an *Error: it would
+// have more than MaxBytes as JSON, nests too deep, or holds what JSON cannot.
 func FromStruct(s *structpb.Struct) (*Document, error) {
 	r := &structReader{}
-	root, err := r.object(s, 0)
+	root, err := r.object(s, nil, 0)
 	if err != nil {
-		return nil, fmt.Errorf("read spec: %w", err)
+		return nil, err
 	}
 	data, err := json.Marshal(root.plain())
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("read spec: %w", err)
+		return nil, faultAt(nil, position{}, "%v", err)
 	case len(data) > MaxBytes:
-		return nil, fmt.Errorf("read spec: it has %d bytes, %d (1 MiB) is the most: put data into files and name them in the spec", len(data), MaxBytes)
+		return nil, tooLong(len(data))
 	}
 	return &Document{root: root}, nil
 }
@@ -117,10 +123,10 @@ func FromStruct(s *structpb.Struct) (*Document, error) {
 // structReader turns a struct into values.
 type structReader struct{ count int }
 
-func (r *structReader) object(s *structpb.Struct, depth int) (*value, error) {
+func (r *structReader) object(s *structpb.Struct, path *trail, depth int) (*value, error) {
 	v := &value{kind: object}
 	for _, name := range sortedKeys(s.GetFields()) {
-		read, err := r.read(s.GetFields()[name], depth+1)
+		read, err := r.read(s.GetFields()[name], path.field(name), depth+1)
 		if err != nil {
 			return nil, err
 		}
@@ -129,26 +135,29 @@ func (r *structReader) object(s *structpb.Struct, depth int) (*value, error) {
 	return v, nil
 }
 
-func (r *structReader) read(s *structpb.Value, depth int) (*value, error) {
+func (r *structReader) read(s *structpb.Value, path *trail, depth int) (*value, error) {
 	if depth > maxDepth {
-		return nil, fmt.Errorf("values nest more than %d deep", maxDepth)
+		return nil, faultAt(path, position{}, "values nest more than %d deep", maxDepth)
 	}
 	if r.count++; r.count > maxValues {
-		return nil, fmt.Errorf("more than %d values", maxValues)
+		return nil, faultAt(path, position{}, "there are more than %d values", maxValues)
 	}
 	switch k := s.GetKind().(type) {
 	case *structpb.Value_BoolValue:
 		return &value{kind: boolean, truth: k.BoolValue}, nil
 	case *structpb.Value_NumberValue:
+		if math.IsNaN(k.NumberValue) || math.IsInf(k.NumberValue, 0) {
+			return nil, faultAt(path, position{}, "%v is not a number that can be used", k.NumberValue)
+		}
 		return number64(k.NumberValue, position{}), nil
 	case *structpb.Value_StringValue:
 		return &value{kind: text, text: k.StringValue}, nil
 	case *structpb.Value_StructValue:
-		return r.object(k.StructValue, depth)
+		return r.object(k.StructValue, path, depth)
 	case *structpb.Value_ListValue:
 		v := &value{kind: list}
 		for _, item := range k.ListValue.GetValues() {
-			read, err := r.read(item, depth+1)
+			read, err := r.read(item, path.item(len(v.items)), depth+1)
 			if err != nil {
 				return nil, err
 			}

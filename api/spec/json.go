@@ -4,14 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"sort"
 	"strconv"
 )
 
 // readJSON reads one JSON value.
-func readJSON(data []byte) (*value, error) {
+func readJSON(data []byte) (*Document, error) {
 	r := &jsonReader{decoder: json.NewDecoder(bytes.NewReader(data)), data: data}
 	for i, c := range data {
 		if c == '\n' {
@@ -19,14 +18,14 @@ func readJSON(data []byte) (*value, error) {
 		}
 	}
 	r.decoder.UseNumber()
-	root, err := r.read(0)
+	root, err := r.read(nil, 0)
 	if err != nil {
 		return nil, err
 	}
 	if at := r.next(); r.decoder.More() {
-		return nil, fmt.Errorf("%s: something follows the object: one spec is one object", where(at))
+		return nil, faultAt(nil, at, "something follows the object: one spec is one object")
 	}
-	return root, nil
+	return &Document{root: root, faults: r.faults}, nil
 }
 
 // jsonReader reads values token by token, so that their places are known and
@@ -35,17 +34,18 @@ type jsonReader struct {
 	decoder *json.Decoder
 	data    []byte
 	// lines are the offsets at which the lines after the first begin.
-	lines []int
-	count int
+	lines  []int
+	count  int
+	faults []Fault
 }
 
-func (r *jsonReader) read(depth int) (*value, error) {
+func (r *jsonReader) read(path *trail, depth int) (*value, error) {
 	at := r.next()
 	if depth > maxDepth {
-		return nil, fmt.Errorf("%s: values nest more than %d deep", where(at), maxDepth)
+		return nil, faultAt(path, at, "values nest more than %d deep", maxDepth)
 	}
 	if r.count++; r.count > maxValues {
-		return nil, fmt.Errorf("%s: more than %d values", where(at), maxValues)
+		return nil, faultAt(path, at, "there are more than %d values", maxValues)
 	}
 	token, err := r.token()
 	if err != nil {
@@ -59,31 +59,31 @@ func (r *jsonReader) read(depth int) (*value, error) {
 	case string:
 		return &value{kind: text, at: at, text: t}, nil
 	case json.Number:
-		return readNumber(string(t), at)
+		return readNumber(string(t), path, at)
 	case json.Delim:
 		if t == '[' {
-			return r.readList(at, depth)
+			return r.readList(path, at, depth)
 		}
-		return r.readObject(at, depth)
+		return r.readObject(path, at, depth)
 	}
-	return nil, fmt.Errorf("%s: unexpected %v", where(at), token)
+	return nil, faultAt(path, at, "unexpected %v", token)
 }
 
-func readNumber(literal string, at position) (*value, error) {
+func readNumber(literal string, path *trail, at position) (*value, error) {
 	if i, err := strconv.ParseInt(literal, 10, 64); err == nil {
 		return integer(i, at), nil
 	}
 	f, err := strconv.ParseFloat(literal, 64)
 	if err != nil {
-		return nil, fmt.Errorf("%s: number %s is too large", where(at), literal)
+		return nil, faultAt(path, at, "number %s is too large", clip(literal))
 	}
 	return number64(f, at), nil
 }
 
-func (r *jsonReader) readList(at position, depth int) (*value, error) {
+func (r *jsonReader) readList(path *trail, at position, depth int) (*value, error) {
 	v := &value{kind: list, at: at}
 	for r.decoder.More() {
-		item, err := r.read(depth + 1)
+		item, err := r.read(path.item(len(v.items)), depth+1)
 		if err != nil {
 			return nil, err
 		}
@@ -93,7 +93,7 @@ func (r *jsonReader) readList(at position, depth int) (*value, error) {
 	return v, err
 }
 
-func (r *jsonReader) readObject(at position, depth int) (*value, error) {
+func (r *jsonReader) readObject(path *trail, at position, depth int) (*value, error) {
 	v := &value{kind: object, at: at}
 	seen := make(map[string]position)
 	for r.decoder.More() {
@@ -104,16 +104,18 @@ func (r *jsonReader) readObject(at position, depth int) (*value, error) {
 		}
 		name, ok := token.(string)
 		if !ok {
-			return nil, fmt.Errorf("%s: a name in quotes is needed", where(place))
+			return nil, faultAt(path, place, "a name in quotes is needed")
 		}
-		if first, twice := seen[name]; twice {
-			return nil, duplicate(name, place, first)
-		}
-		seen[name] = place
-		read, err := r.read(depth + 1)
+		below := path.field(name)
+		read, err := r.read(below, depth+1)
 		if err != nil {
 			return nil, err
 		}
+		if first, twice := seen[name]; twice {
+			r.faults = append(r.faults, duplicate(below, place, first))
+			continue
+		}
+		seen[name] = place
 		v.fields = append(v.fields, field{name: name, at: place, value: read})
 	}
 	_, err := r.token()
@@ -124,9 +126,9 @@ func (r *jsonReader) token() (json.Token, error) {
 	token, err := r.decoder.Token()
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, fmt.Errorf("%s: the text ends too early", where(r.place(len(r.data))))
+		return nil, faultAt(nil, r.place(len(r.data)), "the text ends too early")
 	case err != nil:
-		return nil, fmt.Errorf("%s: %w", where(r.next()), err)
+		return nil, faultAt(nil, r.next(), "%v", err)
 	}
 	return token, nil
 }

@@ -1,11 +1,15 @@
 package spec
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"weir/messages/statepb"
 	"weir/scheduling"
@@ -18,9 +22,9 @@ const Vanilla = "vanilla"
 // The bounds of an operation and its tasks, and what is taken when nothing is
 // said (J.4, J.5).
 const (
-	MaxTitleBytes      = 1 << 10
-	MaxAliasBytes      = 256
-	MaxMutationIDBytes = 256
+	MaxTitleBytes      = 256
+	MaxAliasBytes      = 100
+	MaxMutationIDBytes = 128
 	// MaxAnnotationsBytes bounds annotations as JSON.
 	MaxAnnotationsBytes = 10 << 10
 
@@ -35,31 +39,56 @@ const (
 	// MinTimeLimit is the least time_limit and job_time_limit: shorter ones would
 	// end jobs before they begin.
 	MinTimeLimit = time.Second
-	// MaxTimeLimit is the longest one: ten years.
-	MaxTimeLimit = 10 * 365 * 24 * time.Hour
+	// MaxTimeLimit is the longest one.
+	MaxTimeLimit = 366 * 24 * time.Hour
 )
 
 var operationFields = []string{
 	"type", "pool", "weight", "title", "alias", "annotations", "time_limit", "max_failed_job_count", "mutation_id", "tasks",
 }
 
-// Parse reads and checks a spec. The error is Faults, unless data cannot be read
-// at all.
-func Parse(data []byte, syntax Syntax) (op *statepb.OperationSpec, mutationID string, err error) {
-	doc, err := Read(data, syntax)
+// Parsed is a spec that was read and checked.
+type Parsed struct {
+	// Spec is completed with defaults, but for pool and weight.
+	Spec *statepb.OperationSpec
+	// MutationID is empty when the spec has none.
+	MutationID string
+}
+
+// Parse reads and checks a spec in YAML or JSON. The error is an *Error.
+func Parse(data []byte) (*Parsed, error) {
+	doc, err := Read(data)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	return doc.Check()
+	return doc.parsed()
+}
+
+// ParseStruct reads and checks a spec as the API takes it. The error is an
+// *Error whose faults have no places.
+func ParseStruct(s *structpb.Struct) (*Parsed, error) {
+	doc, err := FromStruct(s)
+	if err != nil {
+		return nil, err
+	}
+	return doc.parsed()
+}
+
+func (d *Document) parsed() (*Parsed, error) {
+	op, mutationID, err := d.Check()
+	if err != nil {
+		return nil, err
+	}
+	return &Parsed{Spec: op, MutationID: mutationID}, nil
 }
 
 // Check returns the operation that the document describes, completed with
-// defaults, and its mutation_id. The error is Faults.
+// defaults but for pool and weight, and its mutation_id. The error is an *Error.
 func (d *Document) Check() (op *statepb.OperationSpec, mutationID string, err error) {
-	c := &checker{}
+	c := &checker{faults: slices.Clone(d.faults)}
 	op, mutationID = c.operation(d.root)
-	if len(c.faults) > 0 {
-		return nil, "", c.faults.sorted()
+	if err := refuse(c.faults); err != nil {
+		return nil, "", err
 	}
 	return op, mutationID, nil
 }
@@ -78,7 +107,7 @@ func (c *checker) operation(root *value) (*statepb.OperationSpec, string) {
 		Tasks:             c.tasks(o),
 	}
 	if kind := o.text("type", MaxTitleBytes); o.set["type"] != nil && o.set["type"].kind == text && kind != Vanilla {
-		o.fault("type", "%q is not known: %s is the one type there is", kind, Vanilla)
+		o.fault("type", "%q is not known: %s is the one type there is", clip(kind), Vanilla)
 	}
 	switch {
 	case op.GetPool() != "":
@@ -108,9 +137,9 @@ func (o options) alias(name string) string {
 	switch {
 	case alias == "":
 	case !strings.HasPrefix(alias, "*") || len(alias) == 1:
-		o.fault(name, "%q: it must start with * and have a name after it, such as %q", alias, "*"+strings.TrimLeft(alias+"nightly", "*"))
-	case strings.ContainsFunc(alias, func(r rune) bool { return r <= ' ' || r == 0x7f }):
-		o.fault(name, "%q: it must have no spaces and control characters", alias)
+		o.fault(name, "%q: it must start with * and have a name after it, such as %q", alias, "*"+cmp.Or(strings.Trim(alias, "*"), "nightly"))
+	case strings.ContainsFunc(alias, func(r rune) bool { return !unicode.IsPrint(r) || r == ' ' }):
+		o.fault(name, "%q: it must have printable characters only, and no spaces", alias)
 	}
 	return alias
 }

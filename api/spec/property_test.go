@@ -2,11 +2,13 @@ package spec
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -87,38 +89,59 @@ func TestFormatRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, _, err := Parse(data, JSON)
-		check("json", got, err)
+		got, err := Parse(data)
+		check("json", got.spec(), err)
 
-		// JSON is YAML in flow style.
-		got, _, err = Parse(data, YAML)
-		check("yaml", got, err)
+		// A comment makes it YAML in flow style.
+		got, err = Parse(append(data, "\n# YAML\n"...))
+		check("yaml", got.spec(), err)
+
+		set, err := Set(data, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err = Parse(set)
+		check("set", got.spec(), err)
 
 		carried, err := structpb.NewStruct(fields)
 		if err != nil {
 			t.Fatal(err)
 		}
-		doc, err := FromStruct(carried)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, _, err = doc.Check()
-		check("struct", got, err)
+		got, err = ParseStruct(carried)
+		check("struct", got.spec(), err)
 	})
 }
 
+// spec is nil for what was refused.
+func (p *Parsed) spec() *statepb.OperationSpec {
+	if p == nil {
+		return nil
+	}
+	return p.Spec
+}
+
+// Whatever is read can be stored, sent and read again; whatever is not is
+// refused with faults.
 func FuzzParse(f *testing.F) {
-	f.Add([]byte(full), false)
-	f.Add([]byte(bomb()), false)
-	f.Add([]byte(`{"tasks": {"t": {"job_count": 1, "command": ["run"], "memory_limit": "1GiB"}}}`), true)
-	f.Fuzz(func(t *testing.T, data []byte, asJSON bool) {
-		syntax := YAML
-		if asJSON {
-			syntax = JSON
-		}
-		op, _, err := Parse(data, syntax)
+	f.Add([]byte(full))
+	f.Add([]byte(bomb()))
+	f.Add([]byte(`{"tasks": {"t": {"job_count": 1, "command": ["run"], "memory_limit": "1GiB"}}}`))
+	f.Add([]byte("tasks: {t: {job_count: 1, shell: true, command: \"\\ud800 \\xff \\U0001F600\"}}"))
+	for _, text := range hostile(1000) {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		parsed, err := Parse(data)
 		if err != nil {
+			var refused *Error
+			if !errors.As(err, &refused) || len(refused.Faults) == 0 {
+				t.Fatalf("error %v has no faults", err)
+			}
 			return
+		}
+		op := parsed.Spec
+		if _, err := proto.Marshal(op); err != nil {
+			t.Fatal(err)
 		}
 		fields, err := Format(op)
 		if err != nil {
@@ -126,18 +149,13 @@ func FuzzParse(f *testing.F) {
 		}
 		carried, err := structpb.NewStruct(fields)
 		if err != nil {
-			// Text that is not UTF-8 cannot be sent.
-			return
+			t.Fatal(err)
 		}
-		doc, err := FromStruct(carried)
+		again, err := ParseStruct(carried)
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, _, err := doc.Check()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(op, again, protocmp.Transform()); diff != "" {
+		if diff := cmp.Diff(op, again.Spec, protocmp.Transform()); diff != "" {
 			t.Fatal(diff)
 		}
 	})

@@ -1,12 +1,35 @@
 package spec
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 )
+
+// Set returns the spec in data with each assignment applied, as JSON.
+// Document.Set tells what an assignment is, and keeps the places of faults.
+func Set(data []byte, assignments []string) ([]byte, error) {
+	doc, err := Read(data)
+	if err != nil {
+		return nil, err
+	}
+	if err := refuse(doc.faults); err != nil {
+		return nil, err
+	}
+	for _, assignment := range assignments {
+		if err := doc.Set(assignment); err != nil {
+			return nil, err
+		}
+	}
+	set, err := json.MarshalIndent(doc.root.plain(), "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("write spec: %w", err)
+	}
+	return set, nil
+}
 
 // Set overrides a value: assignment is path=value, the path with dots between
 // names and the value in YAML, such as tasks.sort.job_count=5 or
@@ -17,14 +40,26 @@ func (d *Document) Set(assignment string) error {
 	if !ok {
 		return fmt.Errorf("set %q: there is no =: write path=value, such as tasks.sort.job_count=5", assignment)
 	}
-	v, err := readYAML([]byte(literal))
-	switch {
-	case strings.TrimSpace(literal) == "":
-		v = &value{kind: text, text: literal}
-	case err != nil:
-		return fmt.Errorf("set %s: value %q: %w", path, literal, err)
+	v, err := readLiteral(literal)
+	if err != nil {
+		return fmt.Errorf("set %s: value %q: %w", clip(path), clip(literal), err)
 	}
 	return d.put(path, v)
+}
+
+// readLiteral reads the value of an assignment.
+func readLiteral(literal string) (*value, error) {
+	if strings.TrimSpace(literal) == "" {
+		return &value{kind: text, text: literal}, nil
+	}
+	if err := checkText([]byte(literal)); err != nil {
+		return nil, err
+	}
+	doc, err := readYAML([]byte(literal))
+	if err != nil {
+		return nil, err
+	}
+	return doc.root, refuse(doc.faults)
 }
 
 // SetText overrides a value with text as it is, whatever YAML would make of it.

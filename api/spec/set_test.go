@@ -25,7 +25,7 @@ func TestSet(t *testing.T) {
 		"nothing":                {[]string{"title="}, map[string]any{"title": ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			doc, err := Read([]byte(text), YAML)
+			doc, err := Read([]byte(text))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -37,7 +37,7 @@ func TestSet(t *testing.T) {
 			for path, want := range test.want {
 				at := doc.root
 				for _, name := range strings.Split(path, ".") {
-					if at = at.field(name); at == nil {
+					if at = child(at, name); at == nil {
 						t.Fatalf("%s: no %s", path, name)
 					}
 				}
@@ -59,7 +59,7 @@ func TestSetErrors(t *testing.T) {
 		"too deep":      {strings.Repeat("a.", 100) + "a=1", "nest at most"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			doc, err := Read([]byte("title: x\ntasks: {t: {command: [run]}}"), YAML)
+			doc, err := Read([]byte("title: x\ntasks: {t: {command: [run]}}"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -71,7 +71,7 @@ func TestSetErrors(t *testing.T) {
 }
 
 func TestSetTextIsTakenAsItIs(t *testing.T) {
-	doc, err := Read([]byte(root()), YAML)
+	doc, err := Read([]byte(root()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,5 +81,47 @@ func TestSetTextIsTakenAsItIs(t *testing.T) {
 	op, _, err := doc.Check()
 	if err != nil || op.GetTitle() != "a: [b" {
 		t.Errorf("title %q, %v", op.GetTitle(), err)
+	}
+}
+
+// child returns a field of an object, nil if there is none.
+func child(v *value, name string) *value {
+	for _, f := range v.fields {
+		if f.name == name {
+			return f.value
+		}
+	}
+	return nil
+}
+
+func TestSetOnText(t *testing.T) {
+	const text = "# mine\nmutation_id: m\ntasks:\n  t:\n    command: [run]\n"
+	set, err := Set([]byte(text), []string{"tasks.t.job-count=5", "pool=ads", "tasks.t.environment.X='1'"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Parse(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := got.Spec.GetTasks()[0]
+	if got.MutationID != "m" || got.Spec.GetPool() != "ads" || task.GetJobCount() != 5 || task.GetEnvironment()["X"] != "1" {
+		t.Errorf("mutation id %q, spec %v", got.MutationID, got.Spec)
+	}
+}
+
+func TestSetOnTextErrors(t *testing.T) {
+	for name, test := range map[string]struct{ text, set, want string }{
+		"text that is not read": {"a: [", "a=1", "operation spec: line 1"},
+		"a key twice":           {"title: a\ntitle: b\n", "title=c", "operation spec: line 2, column 1: title: it is there twice"},
+		"a key twice in value":  {"title: a", "annotations={a: 1, a: 2}", "a: it is there twice"},
+		"below text":            {"title: a", "title.x=1", "title is text and has nothing in it"},
+		"not UTF-8":             {"title: a", "title=\xff", "byte 0xff is not UTF-8"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := Set([]byte(test.text), []string{test.set}); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want one with %q", err, test.want)
+			}
+		})
 	}
 }

@@ -3,6 +3,7 @@ package spec
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"weir/messages/statepb"
 )
@@ -18,7 +20,7 @@ const full = `
 type: vanilla
 pool: ads
 weight: 2.5
-title: nightly sort
+title: 1.2.3
 alias: "*nightly"
 annotations: {team: ads, levels: [1, 2.5, true, null]}
 time-limit: 2h
@@ -45,14 +47,15 @@ tasks:
 `
 
 func TestParseFull(t *testing.T) {
-	got, mutationID, err := Parse([]byte(full), YAML)
+	parsed, err := Parse([]byte(full))
 	if err != nil {
 		t.Fatal(err)
 	}
+	got, mutationID := parsed.Spec, parsed.MutationID
 	weight := 2.5
 	environment := map[string]string{"LANG": "C", "EMPTY": ""}
 	want := &statepb.OperationSpec{
-		Type: "vanilla", Pool: "ads", Weight: &weight, Title: "nightly sort", Alias: "*nightly",
+		Type: "vanilla", Pool: "ads", Weight: &weight, Title: "1.2.3", Alias: "*nightly",
 		AnnotationsJson: `{"levels":[1,2.5,true,null],"team":"ads"}`,
 		TimeLimit:       durationpb.New(2 * time.Hour), MaxFailedJobCount: 3,
 		Tasks: []*statepb.TaskSpec{
@@ -93,87 +96,102 @@ func TestParseFaults(t *testing.T) {
 	}{
 		"unknown field of a task": {
 			"tasks:\n  sort:\n    job_count: 1\n    comand: [x]\n    command: [x]\n",
-			[]string{`tasks.sort.comand: unknown field; did you mean "command"? (line 4, column 5)`},
+			[]string{`line 4, column 5: tasks.sort.comand: unknown field; did you mean "command"?`},
 		},
 		"unknown field at the top": {root("piority: 3"),
-			[]string{`piority: unknown field; there are type, pool, weight, title, alias, annotations, time_limit, max_failed_job_count, mutation_id, tasks (line 1, column 1)`}},
+			[]string{`line 1, column 1: piority: unknown field; there are type, pool, weight, title, alias, annotations, time_limit, max_failed_job_count, mutation_id, tasks`}},
 		"the same option in two ways": {root("time-limit: 1h", "time_limit: 2h"),
-			[]string{`time_limit: it is there twice, first in line 1, written with - and with _: keep one (line 2, column 1)`}},
+			[]string{`line 2, column 1: time_limit: it is there twice, first in line 1, written with - and with _: keep one`}},
 		"all faults at once, by place": {
 			"weight: -1\nalias: nightly\ntasks:\n  t:\n    job_count: 0\n    command: []\n",
 			[]string{
-				`weight: weight -1 is not a number from 0 to 1e+09 (line 1, column 9)`,
-				`alias: "nightly": it must start with * and have a name after it, such as "*nightlynightly" (line 2, column 8)`,
-				`tasks.t.job_count: 0 is too small: from 1 to 100000 is possible (line 5, column 16)`,
-				`tasks.t.command: it is empty: write a list, the program and its arguments (line 6, column 14)`,
+				`line 1, column 9: weight: weight -1 is not a number from 0 to 1e+09`,
+				`line 2, column 8: alias: "nightly": it must start with * and have a name after it, such as "*nightly"`,
+				`line 5, column 16: tasks.t.job_count: 0 is too small: from 1 to 100000 is possible`,
+				`line 6, column 14: tasks.t.command: it is empty: write a list, the program and its arguments`,
 			},
 		},
-		"type":               {root("type: map"), []string{`type: "map" is not known: vanilla is the one type there is (line 1, column 7)`}},
-		"type of wrong type": {root("type: 3"), []string{`type: it is a number: text is needed (line 1, column 7)`}},
-		"empty pool":         {root(`pool: ""`), []string{`pool: it is empty: leave it out for pool "default" (line 1, column 7)`}},
-		"title too long":     {root("title: " + strings.Repeat("x", 1025)), []string{`title: it has 1025 bytes: 1024 is the most (line 1, column 8)`}},
-		"weight of text":     {root("weight: heavy"), []string{`weight: it is text: a number is needed (line 1, column 9)`}},
-		"annotations a list": {root("annotations: [1]"), []string{`annotations: it is a list: an object is needed (line 1, column 14)`}},
+		"keys that are there twice, and other faults": {
+			"title: a\ntitle: b\nweight: -1\ntasks: {t: {job_count: 1, job_count: 2, command: [x]}}",
+			[]string{
+				`line 2, column 1: title: it is there twice, first in line 1: keep one`,
+				`line 3, column 9: weight: weight -1 is not a number from 0 to 1e+09`,
+				`line 4, column 27: tasks.t.job_count: it is there twice, first in line 4: keep one`,
+			},
+		},
+		"a key twice in JSON": {"{\"tasks\": {\"t\": {\"job_count\": 1, \"command\": [\"x\"]}},\n \"title\": \"a\", \"title\": \"b\"}",
+			[]string{`line 2, column 16: title: it is there twice, first in line 2: keep one`}},
+		"alias with a space":   {root(`alias: "*a b"`), []string{`line 1, column 8: alias: "*a b": it must have printable characters only, and no spaces`}},
+		"alias of a star":      {root(`alias: "*"`), []string{`line 1, column 8: alias: "*": it must start with * and have a name after it, such as "*nightly"`}},
+		"alias too long":       {root(`alias: "*` + strings.Repeat("x", 100) + `"`), []string{`line 1, column 8: alias: it has 101 bytes: 100 is the most`}},
+		"mutation id too long": {root("mutation_id: " + strings.Repeat("x", 129)), []string{`line 1, column 14: mutation_id: it has 129 bytes: 128 is the most`}},
+		"environment too long": {task("environment: {A: " + strings.Repeat("x", 100<<10) + ", B: " + strings.Repeat("x", 100<<10) + "}"),
+			[]string{`line 5, column 18: tasks.t.environment: it has 204806 bytes: 131072 (128 KiB) is the most: put data into files`}},
+		"type":               {root("type: map"), []string{`line 1, column 7: type: "map" is not known: vanilla is the one type there is`}},
+		"type of wrong type": {root("type: 3"), []string{`line 1, column 7: type: it is a number: text is needed`}},
+		"empty pool":         {root(`pool: ""`), []string{`line 1, column 7: pool: it is empty: leave it out for pool "default"`}},
+		"title too long":     {root("title: " + strings.Repeat("x", 257)), []string{`line 1, column 8: title: it has 257 bytes: 256 is the most`}},
+		"weight of text":     {root("weight: heavy"), []string{`line 1, column 9: weight: it is text: a number is needed`}},
+		"annotations a list": {root("annotations: [1]"), []string{`line 1, column 14: annotations: it is a list: an object is needed`}},
 		"annotations too long": {root("annotations: {a: " + strings.Repeat("x", 10<<10) + "}"),
-			[]string{`annotations: they have 10248 bytes as JSON: 10240 (10 KiB) is the most (line 1, column 14)`}},
-		"time without unit": {root("time_limit: 90"), []string{`time_limit: 90 has no unit: write "90s" or "90m" (line 1, column 13)`}},
-		"time too short":    {root("time_limit: 10ms"), []string{`time_limit: 10ms is too short: 1s is the least (line 1, column 13)`}},
-		"time negative":     {root("time_limit: -1h"), []string{`time_limit: -1h is too short: 1s is the least (line 1, column 13)`}},
-		"time too long":     {root("time_limit: 100000h"), []string{`time_limit: 100000h is too long: 87600h0m0s is the most (line 1, column 13)`}},
+			[]string{`line 1, column 14: annotations: they have 10248 bytes as JSON: 10240 (10 KiB) is the most`}},
+		"time without unit": {root("time_limit: 90"), []string{`line 1, column 13: time_limit: 90 has no unit: write "90s" or "90m"`}},
+		"time too short":    {root("time_limit: 10ms"), []string{`line 1, column 13: time_limit: 10ms is too short: 1s is the least`}},
+		"time negative":     {root("time_limit: -1h"), []string{`line 1, column 13: time_limit: -1h is too short: 1s is the least`}},
+		"time too long":     {root("time_limit: 100000h"), []string{`line 1, column 13: time_limit: 100000h is too long: 8784h (366 days) is the most`}},
 		"time of words": {root("time_limit: soon"),
-			[]string{`time_limit: "soon" is not a time: write a number with a unit of ms, s, m or h, such as 90s or 1h30m (line 1, column 13)`}},
-		"no tasks":            {"title: x", []string{`tasks: it is missing: an operation needs at least one task (line 1, column 1)`}},
-		"empty tasks":         {"tasks: {}", []string{`tasks: there are 0: from 1 to 100 are possible (line 1, column 8)`}},
-		"tasks a list":        {"tasks: [1]", []string{`tasks: it is a list: an object is needed (line 1, column 8)`}},
-		"a task that is text": {"tasks: {t: x}", []string{`tasks.t: it is text: an object with job_count and command is needed (line 1, column 12)`}},
-		"name of a task":      {"tasks: {a/b: {job_count: 1, command: [x]}}", []string{`tasks.a/b: the name of a task has 1 to 64 letters, digits, - and _ (line 1, column 9)`}},
+			[]string{`line 1, column 13: time_limit: "soon" is not a time: write a number with a unit of ms, s, m or h, such as 90s or 1h30m`}},
+		"no tasks":            {"title: x", []string{`line 1, column 1: tasks: it is missing: an operation needs at least one task`}},
+		"empty tasks":         {"tasks: {}", []string{`line 1, column 8: tasks: there are 0: from 1 to 100 are possible`}},
+		"tasks a list":        {"tasks: [1]", []string{`line 1, column 8: tasks: it is a list: an object is needed`}},
+		"a task that is text": {"tasks: {t: x}", []string{`line 1, column 12: tasks.t: it is text: an object with job_count and command is needed`}},
+		"name of a task":      {"tasks: {a/b: {job_count: 1, command: [x]}}", []string{`line 1, column 9: tasks.a/b: the name of a task has 1 to 64 letters, digits, - and _`}},
 		"too many jobs": {"tasks: {t: {job_count: 100001, command: [x]}}",
-			[]string{`tasks.t.job_count: 100001 is too large: from 1 to 100000 is possible (line 1, column 24)`}},
+			[]string{`line 1, column 24: tasks.t.job_count: 100001 is too large: from 1 to 100000 is possible`}},
 		"too many jobs together": {"tasks: {a: {job_count: 60000, command: [x]}, b: {job_count: 60000, command: [x]}}",
-			[]string{`tasks: they have 120000 jobs together: 100000 is the most (line 1, column 8)`}},
-		"job_count a fraction": {"tasks: {t: {job_count: 1.5, command: [x]}}", []string{`tasks.t.job_count: 1.5 is not a whole number (line 1, column 24)`}},
-		"job_count absurd":     {"tasks: {t: {job_count: 1e300, command: [x]}}", []string{`tasks.t.job_count: 1e+300 is too large: from 1 to 100000 is possible (line 1, column 24)`}},
-		"job_count of text":    {"tasks: {t: {job_count: many, command: [x]}}", []string{`tasks.t.job_count: it is text: a number is needed (line 1, column 24)`}},
+			[]string{`line 1, column 8: tasks: they have 120000 jobs together: 100000 is the most`}},
+		"job_count a fraction": {"tasks: {t: {job_count: 1.5, command: [x]}}", []string{`line 1, column 24: tasks.t.job_count: 1.5 is not a whole number`}},
+		"job_count absurd":     {"tasks: {t: {job_count: 1e300, command: [x]}}", []string{`line 1, column 24: tasks.t.job_count: 1e+300 is too large: from 1 to 100000 is possible`}},
+		"job_count of text":    {"tasks: {t: {job_count: many, command: [x]}}", []string{`line 1, column 24: tasks.t.job_count: it is text: a number is needed`}},
 		"nothing to run": {"tasks: {t: {}}", []string{
-			`tasks.t.command: it is missing: write a list, the program and its arguments (line 1, column 12)`,
-			`tasks.t.job_count: it is missing: how many jobs are to run? (line 1, column 12)`,
+			`line 1, column 12: tasks.t.command: it is missing: write a list, the program and its arguments`,
+			`line 1, column 12: tasks.t.job_count: it is missing: how many jobs are to run?`,
 		}},
 		"command without a shell": {"tasks: {t: {job_count: 1, command: sleep 1}}",
-			[]string{`tasks.t.command: it is one text: write a list, such as ["sleep", "1"], or add shell: true to run it by /bin/sh (line 1, column 36)`}},
-		"shell with a list": {task("shell: true"), []string{`tasks.t.shell: it is true, but command is a list: make command one text, or leave shell out (line 5, column 12)`}},
-		"blank command":     {`tasks: {t: {job_count: 1, command: " ", shell: true}}`, []string{`tasks.t.command: it is empty: write a list, the program and its arguments (line 1, column 36)`}},
-		"empty program":     {`tasks: {t: {job_count: 1, command: ["", x]}}`, []string{`tasks.t.command[0]: the program's name is empty (line 1, column 37)`}},
+			[]string{`line 1, column 36: tasks.t.command: it is one text: write a list, such as ["sleep", "1"], or add shell: true to run it by /bin/sh`}},
+		"shell with a list": {task("shell: true"), []string{`line 5, column 12: tasks.t.shell: it is true, but command is a list: make command one text, or leave shell out`}},
+		"blank command":     {`tasks: {t: {job_count: 1, command: " ", shell: true}}`, []string{`line 1, column 36: tasks.t.command: it is empty: write a list, the program and its arguments`}},
+		"empty program":     {`tasks: {t: {job_count: 1, command: ["", x]}}`, []string{`line 1, column 37: tasks.t.command[0]: the program's name is empty`}},
 		"an argument that is a number": {`tasks: {t: {job_count: 1, command: [sleep, 1]}}`,
-			[]string{`tasks.t.command[1]: it is a number: put it in quotes, text is needed (line 1, column 44)`}},
-		"a zero byte": {`tasks: {t: {job_count: 1, command: ["a\0b"]}}`, []string{`tasks.t.command[0]: it has a zero byte, which no process can be given (line 1, column 37)`}},
+			[]string{`line 1, column 44: tasks.t.command[1]: it is a number: put it in quotes, text is needed`}},
+		"a zero byte": {`tasks: {t: {job_count: 1, command: ["a\0b"]}}`, []string{`line 1, column 37: tasks.t.command[0]: it has a zero byte, which no process can be given`}},
 		"environment": {task("environment: {1A: x, WEIR_X: y, B: 3, C: [x]}"), []string{
-			`tasks.t.environment.1A: the name of a variable has letters, digits and _, and no digit first (line 5, column 19)`,
-			`tasks.t.environment.WEIR_X: names that begin with WEIR_ are Weir's own: choose another (line 5, column 26)`,
-			`tasks.t.environment.B: it is a number: put it in quotes, text is needed (line 5, column 40)`,
-			`tasks.t.environment.C: it is a list: text is needed (line 5, column 46)`,
+			`line 5, column 19: tasks.t.environment.1A: the name of a variable has letters, digits and _, and no digit first`,
+			`line 5, column 26: tasks.t.environment.WEIR_X: names that begin with WEIR_ are Weir's own: choose another`,
+			`line 5, column 40: tasks.t.environment.B: it is a number: put it in quotes, text is needed`,
+			`line 5, column 46: tasks.t.environment.C: it is a list: text is needed`,
 		}},
-		"negative cpu":       {task("cpu_limit: -1"), []string{`tasks.t.cpu_limit: -1 cores is too little: 0.01 is the least (line 5, column 16)`}},
-		"absurd cpu":         {task("cpu_limit: 10001"), []string{`tasks.t.cpu_limit: 10001 cores is too much: 10000 is the most (line 5, column 16)`}},
-		"cpu too fine":       {task("cpu_limit: 0.015"), []string{`tasks.t.cpu_limit: 0.015 cores is too fine: hundredths of a core are possible (line 5, column 16)`}},
-		"negative memory":    {task("memory_limit: -512MiB"), []string{`tasks.t.memory_limit: -512MiB is too little: 1MiB is the least (line 5, column 19)`}},
-		"negative bytes":     {task("memory_limit: -1"), []string{`tasks.t.memory_limit: -1 is too small: from 1048576 to 70368744177664 is possible (line 5, column 19)`}},
-		"absurd memory":      {task("memory_limit: 65TiB"), []string{`tasks.t.memory_limit: 65TiB is too much: 64TiB is the most (line 5, column 19)`}},
-		"memory beyond":      {task("memory_limit: 99999999999TiB"), []string{`tasks.t.memory_limit: 99999999999TiB is too much: 64TiB is the most (line 5, column 19)`}},
-		"memory of words":    {task("memory_limit: lots"), []string{`tasks.t.memory_limit: "lots" is not a size: write bytes, or a number with a unit of KiB, MiB, GiB, TiB, KB, MB, GB or TB, such as 512MiB (line 5, column 19)`}},
-		"negative gpu":       {task("gpu_limit: -1"), []string{`tasks.t.gpu_limit: -1 is too small: from 0 to 10000 is possible (line 5, column 16)`}},
-		"negative network":   {task("network_limit: -1"), []string{`tasks.t.network_limit: -1 is too small: from 0 to 1125899906842624 is possible (line 5, column 20)`}},
-		"negative failures":  {task("max_failed_job_count: -1"), []string{`tasks.t.max_failed_job_count: -1 is too small: from 0 to 10000 is possible (line 5, column 27)`}},
-		"restart of a word":  {task("restart_completed_jobs: maybe"), []string{`tasks.t.restart_completed_jobs: it is text: true or false is needed (line 5, column 29)`}},
-		"a number too large": {root("max_failed_job_count: 99999999999999999999"), []string{`max_failed_job_count: 1e+20 is too large: from 0 to 10000 is possible (line 1, column 23)`}},
+		"negative cpu":       {task("cpu_limit: -1"), []string{`line 5, column 16: tasks.t.cpu_limit: -1 cores is too little: 0.01 is the least`}},
+		"absurd cpu":         {task("cpu_limit: 10001"), []string{`line 5, column 16: tasks.t.cpu_limit: 10001 cores is too much: 10000 is the most`}},
+		"negative memory":    {task("memory_limit: -512MiB"), []string{`line 5, column 19: tasks.t.memory_limit: -512MiB is too little: 1MiB is the least`}},
+		"negative bytes":     {task("memory_limit: -1"), []string{`line 5, column 19: tasks.t.memory_limit: -1 is too small: from 1048576 to 70368744177664 is possible`}},
+		"absurd memory":      {task("memory_limit: 65TiB"), []string{`line 5, column 19: tasks.t.memory_limit: 65TiB is too much: 64TiB is the most`}},
+		"memory beyond":      {task("memory_limit: 99999999999TiB"), []string{`line 5, column 19: tasks.t.memory_limit: 99999999999TiB is too much: 64TiB is the most`}},
+		"memory of words":    {task("memory_limit: lots"), []string{`line 5, column 19: tasks.t.memory_limit: "lots" is not a size: write bytes, or a number with a unit of KiB, MiB, GiB, TiB, KB, MB, GB or TB, such as 512MiB`}},
+		"negative gpu":       {task("gpu_limit: -1"), []string{`line 5, column 16: tasks.t.gpu_limit: -1 is too small: from 0 to 10000 is possible`}},
+		"negative network":   {task("network_limit: -1"), []string{`line 5, column 20: tasks.t.network_limit: -1 is too small: from 0 to 1125899906842624 is possible`}},
+		"negative failures":  {task("max_failed_job_count: -1"), []string{`line 5, column 27: tasks.t.max_failed_job_count: -1 is too small: from 0 to 10000 is possible`}},
+		"restart of a word":  {task("restart_completed_jobs: maybe"), []string{`line 5, column 29: tasks.t.restart_completed_jobs: it is text: true or false is needed`}},
+		"a number too large": {root("max_failed_job_count: 99999999999999999999"), []string{`line 1, column 23: max_failed_job_count: 1e+20 is too large: from 0 to 10000 is possible`}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, _, err := Parse([]byte(test.spec), YAML)
-			var faults Faults
-			if !errors.As(err, &faults) {
+			_, err := Parse([]byte(test.spec))
+			var refused *Error
+			if !errors.As(err, &refused) {
 				t.Fatalf("error %v, want faults", err)
 			}
 			var got []string
-			for _, f := range faults {
+			for _, f := range refused.Faults {
 				got = append(got, f.String())
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
@@ -184,39 +202,123 @@ func TestParseFaults(t *testing.T) {
 }
 
 func TestReadErrors(t *testing.T) {
-	for name, test := range map[string]struct {
-		text   string
-		syntax Syntax
-		want   string
-	}{
-		"empty":               {"", YAML, "it is empty"},
-		"a list":              {"[1]", YAML, "it is a list"},
-		"duplicate keys":      {"a: 1\nb: 2\na: 3\n", YAML, `line 3, column 1: "a" is there twice, first in line 1`},
-		"two documents":       {"a: 1\n---\nb: 1\n", YAML, "a second document"},
-		"a tag":               {"a: !!binary x\n", YAML, "tags are not used here"},
-		"a merge key":         {"a: &x {b: 1}\nc: {<<: *x}\n", YAML, "merge keys"},
-		"an unknown alias":    {"a: *x\n", YAML, "x"},
-		"not a number":        {"a: .nan\n", YAML, "not a number that can be used"},
-		"a tab":               {"a:\n\tb: 1\n", YAML, "line 2"},
-		"deep":                {"a: " + strings.Repeat("[", 40) + strings.Repeat("]", 40), YAML, "nest more than 32 deep"},
-		"very deep":           {strings.Repeat("[", 1<<19), YAML, "a spec nests at most 32 deep"},
-		"growing aliases":     {bomb(), YAML, "more than"},
-		"too long":            {"#" + strings.Repeat("x", MaxBytes), YAML, "1048577 bytes, 1048576 (1 MiB) is the most"},
-		"json: duplicate":     {"{\"a\": 1,\n \"a\": 2}", JSON, `line 2, column 2: "a" is there twice, first in line 1`},
-		"json: cut off":       {`{"a": [1`, JSON, "line 1, column 9: the text ends too early"},
-		"json: comma":         {`{"a": 1,}`, JSON, "line 1"},
-		"json: two objects":   {"{} {}", JSON, "line 1, column 4: something follows the object"},
-		"json: yaml":          {"a: 1", JSON, "line 1"},
-		"json: number":        {`{"a": 1e999}`, JSON, "number 1e999 is too large"},
-		"json: deep":          {strings.Repeat(`{"a":`, 40), JSON, "nest more than 32 deep"},
-		"json: not an object": {"3", JSON, "it is a number"},
+	for name, test := range map[string]struct{ text, want string }{
+		"empty":             {"", "it is empty"},
+		"a list":            {"[1]", "it is a list"},
+		"two documents":     {"a: 1\n---\nb: 1\n", "a second document"},
+		"a tag":             {"a: !!binary x\n", "tags are not used here"},
+		"a merge key":       {"a: &x {b: 1}\nc: {<<: *x}\n", "merge keys"},
+		"an unknown alias":  {"a: *x\n", "x"},
+		"not a number":      {"a: .nan\n", "not a number that can be used"},
+		"a tab":             {"a:\n\tb: 1\n", "line 2"},
+		"deep":              {"a: " + strings.Repeat("[", 40) + strings.Repeat("]", 40), "nest more than 32 deep"},
+		"very deep":         {"a: " + strings.Repeat("[", 1<<17), "line 1, column 36: values nest more than 32 deep"},
+		"lists in lists":    {strings.Repeat("- ", 1<<17), "line 1, column 20001: there are more than 10000 entries"},
+		"a log":             {strings.Repeat("error: no such file\n", 20_000), "line 10001, column 6: there are more than 10000 entries"},
+		"growing aliases":   {bomb(), "more than"},
+		"not UTF-8":         {"a: ä\nb: \xff", "line 2, column 4: byte 0xff is not UTF-8"},
+		"too long":          {"#" + strings.Repeat("x", MaxBytes), "1048577 bytes, 1048576 (1 MiB) is the most"},
+		"json: cut off":     {`{"a": [1`, "line 1, column 9: the text ends too early"},
+		"json: two objects": {"{} {}", "line 1, column 4: something follows the object"},
+		"json: number":      {`{"a": 1e999}`, "number 1e999 is too large"},
+		"json: deep":        {strings.Repeat(`{"a":`, 40), "nest more than 32 deep"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Read([]byte(test.text), test.syntax)
+			_, err := Read([]byte(test.text))
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want one with %q", err, test.want)
 			}
 		})
+	}
+}
+
+// hostile returns texts of about n bytes that a parser may take long for or nest
+// too deep in.
+func hostile(n int) map[string]string {
+	fill := func(s string) string { return strings.Repeat(s, n/len(s)) }
+	var fields strings.Builder
+	for i := 0; fields.Len() < n; i++ {
+		fmt.Fprintf(&fields, "k%d: 1\n", i)
+	}
+	return map[string]string{
+		"lists in a line": fill("- "), "lists in brackets": "[" + fill("- "), "keys in a line": fill("a: "), "question marks": fill("? "),
+		"brackets": fill("["), "objects": fill("{a: "), "objects in quotes": fill(`{"a": `),
+		"brackets closed in comments": fill(strings.Repeat("[", 500) + " #" + strings.Repeat("]", 500) + "\n"),
+		"fields without values":       fill("a:\n"), "fields": fields.String(), "anchors": "a: " + fill("&a "), "aliases": "a: " + fill("*a "),
+		"tags": "a: " + fill("!a "), "directives": fill("%"), "documents": fill("---\n"), "words": "a: [" + fill("x,") + "]",
+		"numbers": `{"a": [` + fill("1,") + "1]}", "quotes": fill("'"), "escapes": `a: "` + fill(`\n`) + `"`, "comments": fill("# x\n"), "lines": fill("\n"),
+		"a long name": fill("k") + ": 1", "carriage returns": fill("\r"), "a literal": "a: |\n" + fill("  x\n"), "blanks": fill(" ") + "a: 1",
+	}
+}
+
+// Without the limits on tokens, some of these need minutes and gigabytes.
+func TestHostileTextIsReadOrRefused(t *testing.T) {
+	for name, text := range hostile(MaxBytes - 2000) {
+		t.Run(name, func(t *testing.T) {
+			_, err := Parse([]byte(text))
+			var refused *Error
+			if !errors.As(err, &refused) {
+				t.Errorf("error %v, want an Error", err)
+			}
+		})
+	}
+}
+
+func TestParseStructFaults(t *testing.T) {
+	number := structpb.NewNumberValue
+	for name, test := range map[string]struct {
+		jobs *structpb.Value
+		want string
+	}{
+		"a fraction":    {number(1.5), "tasks.t.job_count: 1.5 is not a whole number"},
+		"beyond 2^53":   {number(1 << 60), "tasks.t.job_count: 1.152921504606847e+18 is too large: from 1 to 100000 is possible"},
+		"no number":     {number(math.NaN()), "tasks.t.job_count: NaN is not a number that can be used"},
+		"infinite":      {number(math.Inf(1)), "tasks.t.job_count: +Inf is not a number that can be used"},
+		"text":          {structpb.NewStringValue("1"), "tasks.t.job_count: it is text: a number is needed"},
+		"nothing in it": {structpb.NewNullValue(), "tasks.t.job_count: it is missing: how many jobs are to run?"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			task := &structpb.Struct{Fields: map[string]*structpb.Value{
+				"job_count": test.jobs,
+				"command":   structpb.NewListValue(&structpb.ListValue{Values: []*structpb.Value{structpb.NewStringValue("x")}}),
+			}}
+			tasks := &structpb.Struct{Fields: map[string]*structpb.Value{"t": structpb.NewStructValue(task)}}
+			_, err := ParseStruct(&structpb.Struct{Fields: map[string]*structpb.Value{"tasks": structpb.NewStructValue(tasks)}})
+			if want := "operation spec: " + test.want; err == nil || err.Error() != want {
+				t.Errorf("error %v, want %s", err, want)
+			}
+		})
+	}
+}
+
+func TestParseReadsBothSyntaxes(t *testing.T) {
+	for name, test := range map[string]struct{ text, wantCommand string }{
+		"YAML":                     {"tasks: {t: {job_count: 1, shell: true, command: a b}}", "a b"},
+		"JSON with tabs":           {"{\n\t\"tasks\": {\"t\": {\"job_count\": 1, \"shell\": true, \"command\": \"\\ud83d\\ude00\\/\"}}\n}", "😀/"},
+		"JSON with comments":       {"{\"tasks\": {\"t\": {\"job_count\": 1, \"shell\": true, \"command\": \"a\"}}} # YAML", "a"},
+		"names without the quotes": {`{"tasks": {t: {job_count: 1, shell: true, command: a}}}`, "a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := Parse([]byte(test.text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if command := got.Spec.GetTasks()[0].GetShell(); command != test.wantCommand {
+				t.Errorf("command %q, want %q", command, test.wantCommand)
+			}
+		})
+	}
+}
+
+func TestCPUIsRounded(t *testing.T) {
+	for text, want := range map[string]int64{"0.01": 1, "0.29": 29, "0.015": 2, "1.114": 111, "10000": 1_000_000} {
+		got, err := Parse([]byte(task("cpu_limit: " + text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if cpu := got.Spec.GetTasks()[0].GetCpuLimitHundredths(); cpu != want {
+			t.Errorf("cpu_limit %s is %d hundredths, want %d", text, cpu, want)
+		}
 	}
 }
 
@@ -235,8 +337,8 @@ func TestManyFaultsAreCounted(t *testing.T) {
 	for i := range 150 {
 		fmt.Fprintf(&b, "unknown%d: 1\n", i)
 	}
-	_, _, err := Parse([]byte(root(b.String())), YAML)
-	if err == nil || !strings.Contains(err.Error(), "has 150 faults") || !strings.HasSuffix(err.Error(), "and 50 more") {
+	_, err := Parse([]byte(root(b.String())))
+	if err == nil || !strings.Contains(err.Error(), "has 150 faults") || !strings.HasSuffix(err.Error(), "and 130 more") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -23,11 +23,14 @@ const (
 	MaxGPULimit     = 10_000
 	MaxNetworkLimit = 1 << 50
 
-	// MaxStringBytes bounds an argument or a variable: Linux takes no longer one.
+	// MaxStringBytes bounds an argument: Linux takes no longer one.
 	MaxStringBytes = 128<<10 - 1
 	// MaxArguments and MaxVariables bound the lists of a task.
 	MaxArguments = 10_000
 	MaxVariables = 1000
+	// MaxEnvironmentBytes bounds the environment of a task, a name=value and the
+	// zero byte after it for each variable.
+	MaxEnvironmentBytes = 128 << 10
 
 	// ReservedPrefix begins the variables that Weir itself gives to a job.
 	ReservedPrefix = "WEIR_"
@@ -127,22 +130,22 @@ func (o options) environment(name string) map[string]string {
 		o.fault(name, "it has %d variables: %d is the most", len(v.fields), MaxVariables)
 		return nil
 	}
+	total := 0
 	environment := make(map[string]string, len(v.fields))
 	for _, f := range v.fields {
 		path := join(join(o.path, name), f.name)
 		switch {
 		case !isVariable(f.name):
 			o.c.fault(path, f.at, "the name of a variable has letters, digits and _, and no digit first")
-		case len(f.name) > MaxStringBytes/2:
-			o.c.fault(path, f.at, "the name has %d bytes: %d is the most", len(f.name), MaxStringBytes/2)
 		case strings.HasPrefix(f.name, ReservedPrefix):
 			o.c.fault(path, f.at, "names that begin with %s are Weir's own: choose another", ReservedPrefix)
 		case o.c.plainText(path, f.value):
-			if n := len(f.name) + 1 + len(f.value.text); n > MaxStringBytes {
-				o.c.fault(path, f.at, "name and value have %d bytes: %d is the most that Linux takes", n, MaxStringBytes)
-			}
 			environment[f.name] = f.value.text
 		}
+		total += len(f.name) + len("=\x00") + len(f.value.text)
+	}
+	if total > MaxEnvironmentBytes {
+		o.fault(name, "it has %d bytes: %d (128 KiB) is the most: put data into files", total, MaxEnvironmentBytes)
 	}
 	return environment
 }
@@ -157,23 +160,20 @@ func isVariable(name string) bool {
 	return name != ""
 }
 
-// cores returns hundredths of a core.
+// cores returns hundredths of a core, rounded.
 func (o options) cores(name string) int64 {
 	v := o.get(name, number)
 	missing := int64(DefaultCPULimit * 100)
 	if v == nil {
 		return missing
 	}
-	hundredths := math.Round(v.number * 100)
 	switch {
 	case v.number < MinCPULimit:
 		o.fault(name, "%v cores is too little: %v is the least", v.number, MinCPULimit)
 	case v.number > MaxCPULimit:
 		o.fault(name, "%v cores is too much: %v is the most", v.number, MaxCPULimit)
-	case math.Abs(v.number*100-hundredths) > 1e-6:
-		o.fault(name, "%v cores is too fine: hundredths of a core are possible", v.number)
 	default:
-		return int64(hundredths)
+		return int64(math.Round(v.number * 100))
 	}
 	return missing
 }
@@ -183,12 +183,4 @@ func quoteAll(words []string) []string {
 		words[i] = fmt.Sprintf("%q", w)
 	}
 	return words
-}
-
-// clip shortens text for an error.
-func clip(s string) string {
-	if len(s) > 200 {
-		return s[:200] + "…"
-	}
-	return s
 }

@@ -2,22 +2,33 @@ package spec
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 )
 
+// The limits of YAML text. They keep the parser, which calls itself for each
+// level and copies what it has for each entry, fast and its stack small.
+const (
+	// maxTokens bounds words, quoted texts and punctuation.
+	maxTokens = 1 << 18
+	// maxEntries bounds colons, dashes, question marks, anchors and tags. A spec
+	// with more, as programs write them, is read when it is JSON.
+	maxEntries = 10_000
+)
+
 // readYAML reads one YAML document.
-func readYAML(data []byte) (*value, error) {
-	if err := checkNesting(data); err != nil {
+func readYAML(data []byte) (*Document, error) {
+	tokens := lexer.Tokenize(string(data))
+	if err := checkTokens(tokens); err != nil {
 		return nil, err
 	}
-	file, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
+	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		return nil, yamlError(err)
 	}
@@ -28,63 +39,68 @@ func readYAML(data []byte) (*value, error) {
 			continue
 		}
 		if root != nil {
-			return nil, fmt.Errorf("%s: a second document: one spec has one document", where(placeOf(doc.Body)))
+			return nil, faultAt(nil, placeOf(doc.Body), "a second document: one spec has one document")
 		}
-		if root, err = r.read(doc.Body, 0); err != nil {
+		if root, err = r.read(doc.Body, nil, 0); err != nil {
 			return nil, err
 		}
 	}
 	if root == nil {
-		return nil, errors.New("it is empty: an object with tasks is needed")
+		return nil, faultAt(nil, position{}, "it is empty: an object with tasks is needed")
 	}
-	return root, nil
+	return &Document{root: root, faults: r.faults}, nil
 }
 
-// checkNesting refuses text that nests deeper than any spec, before the parser,
-// which calls itself for each level, sees it. It may count a few brackets too
-// many in text, but none that close.
-func checkNesting(data []byte) error {
-	depth, line := 0, 1
-	for _, c := range data {
-		switch c {
-		case '[', '{':
-			if depth++; depth > 16*maxDepth {
-				return fmt.Errorf("line %d: %d brackets are open: a spec nests at most %d deep", line, depth, maxDepth)
-			}
-		case ']', '}':
-			depth = max(depth-1, 0)
-		case '\n':
-			line++
+// checkTokens refuses text that is larger or nests deeper than any spec before
+// the parser sees it.
+func checkTokens(tokens token.Tokens) error {
+	if len(tokens) > maxTokens {
+		return faultAt(nil, placeOfToken(tokens[maxTokens]), "there are more than %d words and signs: write less, or write JSON", maxTokens)
+	}
+	open, entries := 0, 0
+	for _, t := range tokens {
+		switch t.Type {
+		case token.SequenceStartType, token.MappingStartType:
+			open++
+		case token.SequenceEndType, token.MappingEndType:
+			open--
+		case token.MappingValueType, token.SequenceEntryType, token.MappingKeyType, token.AnchorType, token.TagType:
+			entries++
+		default:
+		}
+		switch {
+		case open > maxDepth:
+			return faultAt(nil, placeOfToken(t), "values nest more than %d deep", maxDepth)
+		case entries > maxEntries:
+			return faultAt(nil, placeOfToken(t), "there are more than %d entries: write less, or write JSON", maxEntries)
 		}
 	}
 	return nil
 }
 
-// yamlError returns the parser's error on one line, with its place in front.
+// yamlError returns the parser's error on one line, with its place.
 func yamlError(err error) error {
 	var detailed yaml.Error
 	if !errors.As(err, &detailed) {
-		return err
+		return faultAt(nil, position{}, "%v", err)
 	}
 	message := strings.Join(strings.Fields(detailed.GetMessage()), " ")
-	if t := detailed.GetToken(); t != nil && t.Position != nil {
-		return fmt.Errorf("%s: %s", where(position{t.Position.Line, t.Position.Column}), message)
-	}
-	return errors.New(message)
+	return faultAt(nil, placeOfToken(detailed.GetToken()), "%s", clip(message))
 }
 
 // yamlReader turns the syntax tree of a document into values.
 type yamlReader struct {
 	anchors map[string]*value
 	count   int
+	faults  []Fault
 }
 
-func (r *yamlReader) read(node ast.Node, depth int) (*value, error) {
+func (r *yamlReader) read(node ast.Node, path *trail, depth int) (*value, error) {
 	at := placeOf(node)
 	if depth > maxDepth {
-		return nil, fmt.Errorf("%s: values nest more than %d deep", where(at), maxDepth)
+		return nil, faultAt(path, at, "values nest more than %d deep", maxDepth)
 	}
-	if err := r.grow(1, at); err != nil {
+	if err := r.grow(1, path, at); err != nil {
 		return nil, err
 	}
 	switch n := node.(type) {
@@ -105,38 +121,38 @@ func (r *yamlReader) read(node ast.Node, depth int) (*value, error) {
 	case *ast.FloatNode:
 		return number64(n.Value, at), nil
 	case *ast.InfinityNode, *ast.NanNode:
-		return nil, fmt.Errorf("%s: %s is not a number that can be used", where(at), node.GetToken().Value)
+		return nil, faultAt(path, at, "%s is not a number that can be used", clip(node.GetToken().Value))
 	case *ast.StringNode:
 		if n.Token.Type == token.StringType && isNumber(n.Value) {
-			return readNumber(n.Value, at)
+			return readNumber(n.Value, path, at)
 		}
 		return &value{kind: text, at: at, text: n.Value}, nil
 	case *ast.LiteralNode:
 		return &value{kind: text, at: at, text: n.Value.Value}, nil
 	case *ast.SequenceNode:
-		return r.readList(n, at, depth)
+		return r.readList(n, path, at, depth)
 	case *ast.MappingNode:
-		return r.readObject(n.Values, at, depth)
+		return r.readObject(n.Values, path, at, depth)
 	case *ast.MappingValueNode:
-		return r.readObject([]*ast.MappingValueNode{n}, at, depth)
+		return r.readObject([]*ast.MappingValueNode{n}, path, at, depth)
 	case *ast.AnchorNode:
-		v, err := r.read(n.Value, depth)
+		v, err := r.read(n.Value, path, depth)
 		if err == nil {
 			r.anchors[n.Name.GetToken().Value] = v
 		}
 		return v, err
 	case *ast.AliasNode:
-		return r.follow(n, at, depth)
+		return r.follow(n, path, at, depth)
 	case *ast.TagNode:
-		return nil, fmt.Errorf("%s: tag %s: tags are not used here: leave it out", where(at), n.Start.Value)
+		return nil, faultAt(path, at, "tag %s: tags are not used here: leave it out", clip(n.Start.Value))
 	}
-	return nil, fmt.Errorf("%s: %s is not used here", where(at), strings.ToLower(node.Type().String()))
+	return nil, faultAt(path, at, "%s is not used here", strings.ToLower(node.Type().String()))
 }
 
-func (r *yamlReader) readList(n *ast.SequenceNode, at position, depth int) (*value, error) {
+func (r *yamlReader) readList(n *ast.SequenceNode, path *trail, at position, depth int) (*value, error) {
 	v := &value{kind: list, at: at}
 	for _, item := range n.Values {
-		read, err := r.read(item, depth+1)
+		read, err := r.read(item, path.item(len(v.items)), depth+1)
 		if err != nil {
 			return nil, err
 		}
@@ -145,65 +161,67 @@ func (r *yamlReader) readList(n *ast.SequenceNode, at position, depth int) (*val
 	return v, nil
 }
 
-func (r *yamlReader) readObject(entries []*ast.MappingValueNode, at position, depth int) (*value, error) {
+func (r *yamlReader) readObject(entries []*ast.MappingValueNode, path *trail, at position, depth int) (*value, error) {
 	v := &value{kind: object, at: at}
 	seen := make(map[string]position, len(entries))
 	for _, entry := range entries {
 		place := placeOf(entry.Key)
 		if entry.Key.IsMergeKey() {
-			return nil, fmt.Errorf("%s: merge keys (<<) are not used here: write the fields out", where(place))
+			return nil, faultAt(path, place, "merge keys (<<) are not used here: write the fields out")
 		}
-		name, err := keyOf(entry.Key)
+		name, ok := keyOf(entry.Key)
+		if !ok {
+			return nil, faultAt(path, place, "a name is needed before the colon")
+		}
+		below := path.field(name)
+		read, err := r.read(entry.Value, below, depth+1)
 		if err != nil {
 			return nil, err
 		}
 		if first, twice := seen[name]; twice {
-			return nil, duplicate(name, place, first)
+			r.faults = append(r.faults, duplicate(below, place, first))
+			continue
 		}
 		seen[name] = place
-		read, err := r.read(entry.Value, depth+1)
-		if err != nil {
-			return nil, err
-		}
 		v.fields = append(v.fields, field{name: name, at: place, value: read})
 	}
 	return v, nil
 }
 
 // follow returns a copy of what an alias stands for.
-func (r *yamlReader) follow(n *ast.AliasNode, at position, depth int) (*value, error) {
+func (r *yamlReader) follow(n *ast.AliasNode, path *trail, at position, depth int) (*value, error) {
 	name := n.Value.GetToken().Value
 	v, ok := r.anchors[name]
 	if !ok {
-		return nil, fmt.Errorf("%s: alias *%s: there is no anchor &%s before it", where(at), name, name)
+		return nil, faultAt(path, at, "alias *%s: there is no anchor of this name before it", clip(name))
 	}
 	size, height := v.extent()
-	if err := r.grow(size, at); err != nil {
+	if err := r.grow(size, path, at); err != nil {
 		return nil, err
 	}
 	if depth+height > maxDepth {
-		return nil, fmt.Errorf("%s: values nest more than %d deep", where(at), maxDepth)
+		return nil, faultAt(path, at, "values nest more than %d deep", maxDepth)
 	}
 	return v.clone(), nil
 }
 
 // grow counts values, so that aliases of aliases cannot fill the memory.
-func (r *yamlReader) grow(by int, at position) error {
+func (r *yamlReader) grow(by int, path *trail, at position) error {
 	if r.count += by; r.count > maxValues {
-		return fmt.Errorf("%s: more than %d values", where(at), maxValues)
+		return faultAt(path, at, "there are more than %d values", maxValues)
 	}
 	return nil
 }
 
 // keyOf returns the name that a key spells. Names like 1 or true need no quotes.
-func keyOf(key ast.MapKeyNode) (string, error) {
+func keyOf(key ast.MapKeyNode) (name string, ok bool) {
 	switch k := ast.Node(key).(type) {
 	case *ast.StringNode:
-		return k.Value, nil
+		return k.Value, true
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.NullNode:
-		return k.GetToken().Value, nil
+		return k.GetToken().Value, true
 	}
-	return "", fmt.Errorf("%s: a name is needed before the colon", where(placeOf(key)))
+	return "", false
 }
 
 // isNumber tells a number that the parser takes for text, because it is large or
@@ -218,19 +236,20 @@ func isNumber(s string) bool {
 
 // placeOf returns where a node begins.
 func placeOf(node ast.Node) position {
-	var t *token.Token
 	switch n := node.(type) {
 	case *ast.MappingNode:
 		// The token of a mapping in block style is its first colon.
 		if !n.IsFlowStyle && len(n.Values) > 0 {
 			return placeOf(n.Values[0].Key)
 		}
-		t = n.Start
+		return placeOfToken(n.Start)
 	case *ast.MappingValueNode:
 		return placeOf(n.Key)
-	default:
-		t = node.GetToken()
 	}
+	return placeOfToken(node.GetToken())
+}
+
+func placeOfToken(t *token.Token) position {
 	if t == nil || t.Position == nil {
 		return position{}
 	}
@@ -266,10 +285,4 @@ func (v *value) clone() *value {
 		c.fields = append(c.fields, f)
 	}
 	return &c
-}
-
-func where(at position) string { return fmt.Sprintf("line %d, column %d", at.line, at.column) }
-
-func duplicate(name string, at, first position) error {
-	return fmt.Errorf("%s: %q is there twice, first in line %d: keep one", where(at), name, first.line)
 }
