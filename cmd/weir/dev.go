@@ -237,9 +237,12 @@ func newDevStatusCommand() *cobra.Command {
 				return err
 			}
 			defer reach.close()
-			leader, err := reach.Leader(ctx)
+			leader, err := reach.leaderNow(ctx)
 			if err != nil {
 				return &exitError{exitNotReached, fmt.Errorf("no replica says who leads: %w", err)}
+			}
+			if leader == "" {
+				leader = "none now"
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "leader: %s\n", leader)
 			return nil

@@ -129,16 +129,14 @@ func (r *devReach) view(ctx context.Context) (devcluster.View, error) {
 // leaderPause is between two questions who leads.
 const leaderPause = 100 * time.Millisecond
 
-// Leader returns the replica that leads, when there is one. It implements
-// wordcount.Cluster, as do the methods below.
+// Leader returns the replica that leads, when there is one that runs: others go on
+// naming a dead one until they elect the next. It implements wordcount.Cluster, as do
+// the methods below.
 func (r *devReach) Leader(ctx context.Context) (string, error) {
 	for {
-		status, err := r.Status(ctx)
-		if err != nil {
-			return "", err
-		}
-		if leader := status.GetLeader(); leader != "" {
-			return leader, nil
+		leader, err := r.leaderNow(ctx)
+		if leader != "" || err != nil {
+			return leader, err
 		}
 		select {
 		case <-ctx.Done():
@@ -146,6 +144,24 @@ func (r *devReach) Leader(ctx context.Context) (string, error) {
 		case <-time.After(leaderPause):
 		}
 	}
+}
+
+// leaderNow returns the replica that leads, "" when there is none that runs.
+func (r *devReach) leaderNow(ctx context.Context) (string, error) {
+	status, err := r.Status(ctx)
+	if err != nil {
+		return "", err
+	}
+	record, err := devcluster.Load(r.dir)
+	if err != nil {
+		return "", err
+	}
+	for _, m := range record.Members {
+		if m.Name == status.GetLeader() && m.Process.Alive() {
+			return m.Name, nil
+		}
+	}
+	return "", nil
 }
 
 // Kill ends a replica with kill -9.

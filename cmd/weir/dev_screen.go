@@ -44,16 +44,20 @@ type bar struct {
 	writer  progress.Writer
 	tracker *progress.Tracker
 	drawn   chan struct{}
-	// shown is the line that was printed last.
-	shown string
+	// total is of steps; done is how many the last plain line showed, and shown when.
+	total, done int64
+	shown       time.Time
 }
+
+// plainPeriod is the least time between two plain lines of a bar, but for the last.
+const plainPeriod = time.Second
 
 // barFrames is how often a bar is drawn.
 const barFrames = 100 * time.Millisecond
 
 // bar begins a bar of total steps.
 func (s *screen) bar(title string, total int64) *bar {
-	b := &bar{screen: s, title: title}
+	b := &bar{screen: s, title: title, total: total}
 	if s.live {
 		b.tracker = &progress.Tracker{Message: title, Total: total}
 		b.writer = progress.NewWriter()
@@ -83,9 +87,12 @@ func (b *bar) update(done int64, words string) {
 		b.tracker.SetValue(done)
 		return
 	}
-	if line := fmt.Sprintf("%s: %s", b.title, words); line != b.shown {
-		b.shown = line
-		b.screen.Say(line)
+	if b.done == done && !b.shown.IsZero() {
+		return
+	}
+	if now := time.Now(); done == b.total || now.Sub(b.shown) >= plainPeriod {
+		b.shown, b.done = now, done
+		b.screen.Say(b.title + ": " + words)
 	}
 }
 

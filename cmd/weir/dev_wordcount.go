@@ -88,6 +88,7 @@ func runDevWordcount(ctx context.Context, f *devFlags, counting wordcount.Config
 		return interrupted(ctx, err)
 	}
 	fmt.Fprintln(screen.out, summaryTable(result.Summary()))
+	fmt.Fprintf(screen.out, "jobs lost: %d\n", result.Lost)
 	if len(result.Differences) > 0 {
 		return fmt.Errorf("the count is wrong:\n  %s", strings.Join(result.Differences, "\n  "))
 	}
@@ -140,7 +141,7 @@ func summaryTable(rows []wordcount.Row) string {
 	t := table.NewWriter()
 	t.SetStyle(table.StyleLight)
 	for _, row := range rows {
-		t.AppendRow(table.Row{row.Name + ":", row.Value})
+		t.AppendRow(table.Row{row.Name, row.Value})
 	}
 	return t.Render()
 }

@@ -108,7 +108,7 @@ func (c *Cluster) furnish() error {
 		return err
 	}
 	record := &Record{Owner: self, Program: c.config.Program, Cluster: "dev-" + uuid.NewString()[:8]}
-	record.Members = plan(&c.config, record.Cluster, ports)
+	record.Members = plan(&c.config, ports)
 	if record.Access, err = c.certify(record); err != nil {
 		return err
 	}

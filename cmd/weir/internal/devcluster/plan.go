@@ -40,7 +40,7 @@ type Member struct {
 }
 
 // plan returns the members of a cluster whose replicas listen on the ports.
-func plan(c *Config, clusterID string, ports []int) []Member {
+func plan(c *Config, ports []int) []Member {
 	paths := layout{c.Dir}
 	peers := make([]string, c.Replicas)
 	addresses := make([]string, c.Replicas)
@@ -72,7 +72,7 @@ func plan(c *Config, clusterID string, ports []int) []Member {
 		m.Data, m.Log = paths.data(m.Name), paths.log(m.Name)
 		m.Arguments = append(m.Arguments, "--data", m.Data, "--log-level", c.LogLevel)
 		if c.Insecure {
-			m.Arguments = append(m.Arguments, "--insecure-plaintext", "--cluster-id", clusterID)
+			m.Arguments = append(m.Arguments, "--insecure-plaintext")
 		} else {
 			m.Arguments = append(m.Arguments, "--credentials", paths.identity(m.Name))
 		}

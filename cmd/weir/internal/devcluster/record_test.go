@@ -116,7 +116,7 @@ func TestPlan(t *testing.T) {
 	config := Default()
 	complete(&config)
 	config.Dir, config.Insecure = "/weir", false
-	members := plan(&config, "dev-1", []int{7701, 7702, 7703})
+	members := plan(&config, []int{7701, 7702, 7703})
 	lines := make(map[string]string)
 	for _, m := range members {
 		lines[m.Name] = strings.Join(m.Arguments, " ") + " "
@@ -133,9 +133,9 @@ func TestPlan(t *testing.T) {
 		}
 	}
 	config.Insecure = true
-	for _, m := range plan(&config, "dev-1", []int{7701, 7702, 7703}) {
+	for _, m := range plan(&config, []int{7701, 7702, 7703}) {
 		line := strings.Join(m.Arguments, " ")
-		if !strings.Contains(line, "--insecure-plaintext --cluster-id dev-1") || strings.Contains(line, "--credentials") {
+		if !strings.Contains(line, "--insecure-plaintext") || strings.Contains(line, "--credentials") {
 			t.Errorf("in plaintext: %q", line)
 		}
 	}

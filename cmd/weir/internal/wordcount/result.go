@@ -67,7 +67,7 @@ func (r *Result) check(direct Counts, outputs map[int]string) {
 // Row is one line of the summary.
 type Row struct{ Name, Value string }
 
-// Summary returns the result for people.
+// Summary returns the result for people, but for Lost and Differences.
 func (r *Result) Summary() []Row {
 	rows := []Row{
 		{"source", r.Source},
@@ -80,7 +80,7 @@ func (r *Result) Summary() []Row {
 	if r.Leader != "" {
 		rows = append(rows,
 			Row{"leader killed", fmt.Sprintf("%s, with %d jobs completed", r.Leader, r.CompletedAtKill)},
-			Row{"running through it", fmt.Sprintf("%d of %d jobs", r.Survived, r.RunningAtKill)},
+			Row{"running at that time", fmt.Sprintf("%d jobs, of which %d went on and completed", r.RunningAtKill, r.Survived)},
 			Row{"time without a leader", r.Outage.Round(time.Millisecond).String()},
 		)
 	}
@@ -88,6 +88,5 @@ func (r *Result) Summary() []Row {
 		Row{"files", fmt.Sprintf("%d (directly: %d)", r.Files, r.DirectFiles)},
 		Row{"words", fmt.Sprintf("%d (directly: %d)", r.Words, r.DirectWords)},
 		Row{"total time", r.Total.Round(100 * time.Millisecond).String()},
-		Row{"jobs lost", fmt.Sprint(r.Lost)},
 	)
 }

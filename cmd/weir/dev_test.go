@@ -1,0 +1,219 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"weir/api/client"
+	"weir/cmd/weir/internal/devcluster"
+	"weir/messages/apipb"
+)
+
+// devPatience bounds what takes seconds on a machine that is busy.
+const devPatience = 2 * time.Minute
+
+// TestDev runs real clusters with the real programs.
+func TestDev(t *testing.T) {
+	programs := t.TempDir()
+	for _, name := range []string{"weir", "weir-jobproxy"} {
+		build := exec.Command("go", "build", "-o", filepath.Join(programs, name), "../"+name)
+		if output, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("build %s: %v\n%s", name, err, output)
+		}
+	}
+	weir := filepath.Join(programs, "weir")
+	t.Run("detached", func(t *testing.T) { testDetached(t, weir) })
+	t.Run("interrupted", func(t *testing.T) { testInterrupted(t, weir) })
+	t.Run("wordcount", func(t *testing.T) { testWordcount(t, weir) })
+}
+
+// devRun is weir with arguments, in a folder.
+func devRun(t *testing.T, weir, folder string, arguments ...string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), devPatience)
+	defer cancel()
+	cmd := devCommand(ctx, weir, folder, arguments...)
+	output, err := cmd.CombinedOutput()
+	t.Logf("weir %s: %v\n%s", strings.Join(arguments, " "), err, output)
+	return string(output), err
+}
+
+// devCommand is asked to stop, not killed, when ctx is done, so that it cleans up.
+func devCommand(ctx context.Context, weir, folder string, arguments ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, weir, arguments...)
+	cmd.Dir = folder
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = devPatience
+	// It must not outlive a test that is killed.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	return cmd
+}
+
+// wantNothing fails the test if a folder holds something or a process lives.
+func wantNothing(t *testing.T, folder string, members []devcluster.Member) {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	if err != nil || len(entries) > 0 {
+		t.Errorf("left behind: %v, %v", entries, err)
+	}
+	for _, m := range members {
+		if m.Process.Alive() {
+			t.Errorf("%s lives (pid %d)", m.Name, m.Process.Pid)
+		}
+	}
+}
+
+func testDetached(t *testing.T, weir string) {
+	folder := t.TempDir()
+	dir := filepath.Join(folder, ".weir")
+	t.Cleanup(func() {
+		if _, err := os.Stat(dir); err == nil {
+			_, _ = devcluster.Down(context.Background(), dir, devcluster.Ending{StopTimeout: 5 * time.Second, Sweep: sweepAgent})
+		}
+	})
+	must := func(arguments ...string) string {
+		t.Helper()
+		output, err := devRun(t, weir, folder, arguments...)
+		if err != nil {
+			t.Fatalf("weir %s: %v\n%s", strings.Join(arguments, " "), err, output)
+		}
+		return output
+	}
+	must("dev", "up", "--agents", "2", "--detach")
+	record, err := devcluster.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if output, err := devRun(t, weir, folder, "dev", "up"); err == nil || !strings.Contains(output, "runs here already") {
+		t.Errorf("a second up: %v\n%s", err, output)
+	}
+	runOperation(t, folder)
+	killed := strings.TrimSpace(strings.TrimPrefix(must("dev", "kill", "leader"), "killed "))
+	must("dev", "kill", "n2")
+	if output := must("dev", "status"); strings.Count(output, " down ") != 2 {
+		t.Errorf("status after two kills:\n%s", output)
+	}
+	if output, err := devRun(t, weir, folder, "dev", "kill", "n2"); err == nil || !strings.Contains(output, "does not run") {
+		t.Errorf("kill of a dead one: %v\n%s", err, output)
+	}
+	must("dev", "start", killed)
+	must("dev", "start", "n2")
+	if output := must("dev", "status"); strings.Contains(output, " down ") {
+		t.Errorf("status after both came back:\n%s", output)
+	}
+	runOperation(t, folder)
+	must("dev", "down")
+	wantNothing(t, folder, record.Members)
+	if output, err := devRun(t, weir, folder, "dev", "down"); err == nil || !strings.Contains(output, "no cluster runs here") {
+		t.Errorf("down of nothing: %v\n%s", err, output)
+	}
+}
+
+// runOperation runs an operation of three jobs, with the settings that were found in
+// the folder.
+func runOperation(t *testing.T, folder string) {
+	t.Helper()
+	settings, err := client.LoadSettings(folder, func(string) string { return "" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.Open(settings, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), devPatience)
+	defer cancel()
+	spec, err := structpb.NewStruct(map[string]any{"type": "vanilla", "tasks": map[string]any{
+		"hello": map[string]any{"job_count": 3, "command": []any{"echo", "hello"}, "memory_limit": "64MiB"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	started, err := c.StartOperation(ctx, &apipb.StartRequest{Spec: spec})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, err := c.WaitOperation(ctx, started.GetOperationId())
+	if err != nil || ended.GetState() != "completed" || ended.GetProgress().GetCompleted() != 3 {
+		t.Errorf("operation: %v, %v", ended, err)
+	}
+}
+
+func testInterrupted(t *testing.T, weir string) {
+	folder := t.TempDir()
+	ctx, cancel := context.WithTimeout(t.Context(), devPatience)
+	defer cancel()
+	cmd := devCommand(ctx, weir, folder, "dev", "up", "--replicas", "1", "--agents", "1", "--insecure-plaintext")
+	var output lockedBuffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for !strings.Contains(output.String(), "ready until") {
+		select {
+		case err := <-ended:
+			t.Fatalf("it ended: %v\n%s", err, output.String())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	record, err := devcluster.Load(filepath.Join(folder, ".weir"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	runOperation(t, folder)
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("it ended with %v\n%s", err, output.String())
+	}
+	wantNothing(t, folder, record.Members)
+	if !strings.Contains(output.String(), "INSECURE") {
+		t.Errorf("it does not warn of plaintext:\n%s", output.String())
+	}
+}
+
+func testWordcount(t *testing.T, weir string) {
+	temporary := t.TempDir()
+	t.Setenv("TMPDIR", temporary)
+	source, err := filepath.Abs(filepath.Join("..", "..", "scheduling"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := devRun(t, weir, t.TempDir(), "dev", "wordcount", "--source", source, "--jobs", "48", "--agents", "2")
+	if err != nil || !strings.Contains(output, "jobs lost: 0") || !strings.Contains(output, "time without a leader") {
+		t.Errorf("wordcount: %v\n%s", err, output)
+	}
+	wantNothing(t, temporary, nil)
+}
+
+// lockedBuffer may be read while it is written to.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}

@@ -1,0 +1,217 @@
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// cluster is replicas and agents that a test started.
+type cluster struct {
+	t testing.TB
+	// dir holds everything; jobs write what they witness below it too.
+	dir string
+	// host is where the replicas are.
+	host     string
+	launcher *launcher
+	// clients make calls, by the folder of their credentials.
+	clients map[string]*http.Client
+
+	mu        sync.Mutex
+	addresses map[string]string
+	processes map[string]*process
+	logs      []string
+}
+
+var replicaNames = []string{"r1", "r2", "r3"}
+
+// newCluster makes the certificates of three replicas at host and of agents, and
+// starts the replicas.
+func newCluster(t *testing.T, host string, agents ...string) *cluster {
+	t.Helper()
+	c := &cluster{
+		t: t, dir: t.TempDir(), host: host, launcher: newLauncher(),
+		clients: map[string]*http.Client{}, addresses: map[string]string{}, processes: map[string]*process{},
+	}
+	t.Cleanup(c.close)
+	for i, port := range freePorts(t, host, len(replicaNames)) {
+		c.addresses[replicaNames[i]] = net.JoinHostPort(host, strconv.Itoa(port))
+	}
+	names := make([]string, len(agents))
+	for i, agent := range agents {
+		names[i] = c.node(agent)
+	}
+	printed, code := weir(t, "tls", "init", "--dir", c.certs(), "--replica", strings.Join(replicaNames, ","), "--agent", strings.Join(names, ","),
+		"--operator", "admin", "--client", "ann", "--hosts", "localhost,"+host)
+	if code != 0 {
+		t.Fatalf("tls init: exit code %d\n%s", code, printed)
+	}
+	for _, name := range replicaNames {
+		c.startReplica(name)
+	}
+	return c
+}
+
+// node returns the name of a node that no other cluster of this machine has.
+func (c *cluster) node(agent string) string {
+	return fmt.Sprintf("e2e-%d-%s-%s", os.Getpid(), filepath.Base(filepath.Dir(c.dir))[len("Test"):], agent)
+}
+
+func (c *cluster) certs(parts ...string) string {
+	return filepath.Join(append([]string{c.dir, "certs"}, parts...)...)
+}
+
+func (c *cluster) data(name string) string { return filepath.Join(c.dir, "data", name) }
+
+// peers is the list of replicas as flags take it.
+func (c *cluster) peers() string {
+	var list []string
+	for _, name := range replicaNames {
+		list = append(list, name+"="+c.addresses[name])
+	}
+	return strings.Join(list, ",")
+}
+
+// replicaFlags are those of weir server.
+func (c *cluster) replicaFlags(name string) []string {
+	return []string{
+		"server", "--id", name, "--listen", c.addresses[name], "--peers", c.peers(), "--data", c.data(name), "--credentials", c.certs("replica-" + name),
+	}
+}
+
+// agentFlags are those of weir agent, by default with plenty for small jobs.
+func (c *cluster) agentFlags(agent string, more ...string) []string {
+	name := c.node(agent)
+	return append([]string{
+		"agent", "--name", name, "--replicas", c.peers(), "--data", c.data(agent), "--credentials", c.certs("agent-" + name),
+		"--cpu", "16", "--memory", "8GiB", "--user-slots", "32", "--max-output", "1MiB",
+	}, more...)
+}
+
+func (c *cluster) startReplica(name string) *process {
+	c.t.Helper()
+	return c.launch(name, c.launcher, c.replicaFlags(name)...)
+}
+
+func (c *cluster) startAgent(agent string, more ...string) *process {
+	c.t.Helper()
+	return c.launch(agent, c.launcher, c.agentFlags(agent, more...)...)
+}
+
+// launch starts a process of the cluster, which ends with the test.
+func (c *cluster) launch(name string, by *launcher, arguments ...string) *process {
+	c.t.Helper()
+	log := filepath.Join(c.dir, "logs", name)
+	p, err := by.launch(name, log, arguments...)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.processes[name] = p
+	if !slices.Contains(c.logs, log) {
+		c.logs = append(c.logs, log)
+	}
+	return p
+}
+
+// process returns the latest process with a name.
+func (c *cluster) process(name string) *process {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.processes[name]
+}
+
+// close ends every process, agents first so that they end their jobs.
+func (c *cluster) close() {
+	defer c.launcher.close()
+	var wait sync.WaitGroup
+	for _, replicas := range []bool{false, true} {
+		for name, p := range maps.All(c.processes) {
+			if slices.Contains(replicaNames, name) != replicas {
+				continue
+			}
+			wait.Go(func() {
+				if err := p.stop(); err != nil {
+					c.t.Error(err)
+				}
+			})
+		}
+		wait.Wait()
+	}
+	// Jobs of agents that were killed end by themselves with their lease.
+	until(c.t, "every job is gone", func() string {
+		if left := processesWith(c.dir); len(left) > 0 {
+			return "left are " + strings.Join(left, ", ")
+		}
+		return ""
+	})
+	for _, client := range c.clients {
+		client.CloseIdleConnections()
+	}
+	if c.t.Failed() {
+		c.showLogs()
+	}
+}
+
+// showLogs logs the end of what each process printed.
+func (c *cluster) showLogs() {
+	for _, log := range c.logs {
+		data, err := os.ReadFile(log)
+		if err != nil {
+			c.t.Error(err)
+			continue
+		}
+		c.t.Logf("---- %s\n%s", filepath.Base(log), tail(string(data), 25))
+	}
+}
+
+// folder makes a folder for what jobs witness.
+func (c *cluster) folder(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(c.dir, "witness-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// freePorts returns ports of host that are free now, for TCP and UDP. They are below
+// those that the system gives to outgoing connections: such a one could be taken
+// while its replica is down.
+func freePorts(t testing.TB, host string, count int) []int {
+	t.Helper()
+	const first, end = 10000, 32768
+	var ports []int
+	for range 1000 {
+		port := first + rand.IntN(end-first)
+		if !slices.Contains(ports, port) && isFree(host, port) {
+			ports = append(ports, port)
+		}
+		if len(ports) == count {
+			return ports
+		}
+	}
+	t.Fatalf("no %d free ports at %s", count, host)
+	return nil
+}
+
+func isFree(host string, port int) bool {
+	address := net.JoinHostPort(host, strconv.Itoa(port))
+	stream, err := net.Listen("tcp", address)
+	if err != nil {
+		return false
+	}
+	defer stream.Close()
+	packets, err := net.ListenPacket("udp", address)
+	return err == nil && packets.Close() == nil
+}

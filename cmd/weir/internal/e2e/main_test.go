@@ -1,0 +1,49 @@
+package e2e
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// programs is the folder of the built programs.
+var programs string
+
+// program returns the path of a built program.
+func program(name string) string { return filepath.Join(programs, name) }
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// Tests wait for processes: many at once cost little.
+	if err := flag.Set("test.parallel", "32"); err != nil {
+		panic(err)
+	}
+	code, err := buildAndRun(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func buildAndRun(m *testing.M) (code int, err error) {
+	if programs, err = os.MkdirTemp("", "weir-e2e-"); err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(programs)
+	for name, folder := range map[string]string{
+		"weir": "weir/cmd/weir", "weir-jobproxy": "weir/cmd/weir-jobproxy", "witness": "weir/cmd/weir/internal/e2e/witness",
+	} {
+		cmd := exec.Command("go", "build", "-trimpath", "-o", program(name), folder)
+		if name != "weir" {
+			cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		}
+		if output, err := cmd.CombinedOutput(); err != nil {
+			return 0, fmt.Errorf("build %s: %w\n%s", folder, err, output)
+		}
+	}
+	return m.Run(), nil
+}

@@ -1,0 +1,237 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// patience is how long a test waits for what takes seconds at most on a machine that
+// has nothing else to do.
+const patience = 60 * time.Second
+
+// glance is how often a test looks whether what it waits for has come.
+const glance = 25 * time.Millisecond
+
+// until waits until check says nothing. What it said last is why the test fails.
+func until(t testing.TB, what string, check func() string) {
+	t.Helper()
+	if missing := settle(patience, check); missing != "" {
+		t.Fatalf("%s: not after %v: %s", what, patience, missing)
+	}
+}
+
+// settle waits until check says nothing, and returns what it said last.
+func settle(timeout time.Duration, check func() string) string {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	ticker := time.NewTicker(glance)
+	defer ticker.Stop()
+	for {
+		missing := check()
+		if missing == "" {
+			return ""
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return missing
+		}
+	}
+}
+
+// launcher starts processes that end with this one, however it ends: Linux ends them
+// when the thread that started them does, so that thread does nothing else.
+type launcher struct {
+	work chan func()
+}
+
+func newLauncher() *launcher {
+	l := &launcher{work: make(chan func())}
+	go func() {
+		// Never unlocked: the thread ends with the goroutine.
+		runtime.LockOSThread()
+		for work := range l.work {
+			work()
+		}
+	}()
+	return l
+}
+
+// do calls work on the launcher's thread.
+func (l *launcher) do(work func() error) error {
+	done := make(chan error)
+	l.work <- func() { done <- work() }
+	return <-done
+}
+
+func (l *launcher) close() { close(l.work) }
+
+// process is a weir that a test started.
+type process struct {
+	name string
+	// log takes what it prints; what it printed begins at start.
+	log   string
+	start int64
+	cmd   *exec.Cmd
+	// ended is closed when it has, and err says how.
+	ended chan struct{}
+	err   error
+}
+
+// launch starts weir with arguments. What it prints is appended to the log.
+func (l *launcher) launch(name, log string, arguments ...string) (*process, error) {
+	if err := os.MkdirAll(filepath.Dir(log), 0o700); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	p := &process{name: name, log: log, ended: make(chan struct{})}
+	if p.start, err = file.Seek(0, io.SeekEnd); err != nil {
+		return nil, err
+	}
+	p.cmd = exec.Command(program("weir"), arguments...)
+	p.cmd.Dir = filepath.Dir(log)
+	p.cmd.Stdout, p.cmd.Stderr = file, file
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL}
+	if err := l.do(p.cmd.Start); err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.ended)
+	}()
+	return p, nil
+}
+
+func (p *process) over() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// kill ends the process at once and waits until it is gone.
+func (p *process) kill() {
+	// It may have ended by itself.
+	_ = p.cmd.Process.Kill()
+	<-p.ended
+}
+
+// stop asks the process to end, and ends it if it does not.
+func (p *process) stop() error {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.ended:
+		return nil
+	case <-time.After(patience):
+		p.kill()
+		return fmt.Errorf("%s did not stop within %v of SIGTERM", p.name, patience)
+	}
+}
+
+// exit waits until the process has ended and returns its exit code.
+func (p *process) exit(t testing.TB) int {
+	t.Helper()
+	select {
+	case <-p.ended:
+	case <-time.After(patience):
+		t.Fatalf("%s still runs after %v\n%s", p.name, patience, p.printed())
+	}
+	var exit *exec.ExitError
+	if errors.As(p.err, &exit) {
+		return exit.ExitCode()
+	}
+	if p.err != nil {
+		t.Fatalf("%s: %v", p.name, p.err)
+	}
+	return 0
+}
+
+// printed returns what the process has printed.
+func (p *process) printed() string {
+	data, err := os.ReadFile(p.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(data[min(p.start, int64(len(data))):])
+}
+
+// says waits until the process has printed a text.
+func (p *process) says(t testing.TB, text string) {
+	t.Helper()
+	until(t, fmt.Sprintf("%s says %q", p.name, text), func() string {
+		switch printed := p.printed(); {
+		case strings.Contains(printed, text):
+			return ""
+		case p.over():
+			t.Fatalf("%s ended (%v) without saying %q:\n%s", p.name, p.err, text, printed)
+			return ""
+		default:
+			return tail(printed, 3)
+		}
+	})
+}
+
+// tail returns the last lines of a text.
+func tail(text string, count int) string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	return strings.Join(lines[max(0, len(lines)-count):], "\n")
+}
+
+// weir runs a verb of weir that ends by itself, and returns what it printed and its
+// exit code.
+func weir(t testing.TB, arguments ...string) (printed string, code int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program("weir"), arguments...)
+	cmd.Dir = t.TempDir()
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) || ctx.Err() != nil {
+		t.Fatalf("weir %s: %v\n%s", strings.Join(arguments, " "), errors.Join(err, ctx.Err()), out.String())
+	}
+	return out.String(), cmd.ProcessState.ExitCode()
+}
+
+// processesWith returns the ids of the processes whose command line or environment
+// has a text.
+func processesWith(text string) (pids []string) {
+	folders, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		panic(err)
+	}
+	for _, folder := range folders {
+		if filepath.Base(folder) == fmt.Sprint(os.Getpid()) {
+			continue
+		}
+		for _, file := range []string{"cmdline", "environ"} {
+			// A process that has ended meanwhile has none.
+			if data, err := os.ReadFile(filepath.Join(folder, file)); err == nil && bytes.Contains(data, []byte(text)) {
+				pids = append(pids, filepath.Base(folder))
+				break
+			}
+		}
+	}
+	return pids
+}

@@ -1,0 +1,154 @@
+// Command witness is what jobs of the tests run. It writes down that it ran, or
+// misbehaves as told.
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// patience is how long a witness that waits goes on at most, so that none outlives
+// a test that broke.
+const patience = 5 * time.Minute
+
+// parts are what a witness can do.
+var parts = map[string]func(args []string) error{
+	"run":   run,
+	"deaf":  deaf,
+	"breed": breed,
+	"child": child,
+	"flood": flood,
+	"hog":   hog,
+}
+
+func main() {
+	if len(os.Args) < 2 || parts[os.Args[1]] == nil {
+		fmt.Fprintln(os.Stderr, "witness: which part?")
+		os.Exit(2)
+	}
+	if err := parts[os.Args[1]](os.Args[2:]); err != nil {
+		fmt.Fprintln(os.Stderr, "witness:", err)
+		os.Exit(9)
+	}
+}
+
+// run writes to a folder when this attempt of its cookie begins and ends, and that
+// it ran alone. It lasts for a time, or until a file is there.
+func run(args []string) error {
+	dir, length := args[0], args[1]
+	name := filepath.Join(dir, os.Getenv("WEIR_TASK_NAME")+"-"+os.Getenv("WEIR_JOB_COOKIE"))
+	lock, err := os.OpenFile(name+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return fmt.Errorf("two attempts of %s at once: %w: %w", name, err, note(filepath.Join(dir, "violations"), name))
+	}
+	if err := note(name+".log", "begin"); err != nil {
+		return err
+	}
+	if d, err := time.ParseDuration(length); err == nil {
+		time.Sleep(d)
+	} else {
+		await(length)
+	}
+	return note(name+".log", "end")
+}
+
+// note appends a line with who says it.
+func note(file, what string) error {
+	out, err := os.OpenFile(file, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(out, os.Getenv("WEIR_JOB_ID"), os.Getpid(), what); err != nil {
+		return err
+	}
+	return out.Close()
+}
+
+// await waits until a file is there.
+func await(file string) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if _, err := os.Stat(file); err == nil {
+			return
+		}
+	}
+}
+
+// deaf does not hear SIGTERM. Its pid is in a file.
+func deaf(args []string) error {
+	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	if err := note(args[0], "deaf"); err != nil {
+		return err
+	}
+	time.Sleep(patience)
+	return nil
+}
+
+// breed starts children in sessions of their own, one of them an orphan. All pids
+// are in a file.
+func breed(args []string) error {
+	for range 2 {
+		if err := start(args[0], "alone"); err != nil {
+			return err
+		}
+	}
+	if err := start(args[0], "orphan"); err != nil {
+		return err
+	}
+	return deaf(args)
+}
+
+// child is a session of its own; what is to be an orphan is started by one that ends.
+func child(args []string) error {
+	if args[1] == "orphan" {
+		return start(args[0], "alone")
+	}
+	return deaf(args)
+}
+
+func start(args ...string) error {
+	cmd := exec.Command("/proc/self/exe", append([]string{"child"}, args...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	return cmd.Start()
+}
+
+// flood prints as many MiB as told to stdout, between two lines.
+func flood(args []string) error {
+	count, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	fmt.Println("the first line")
+	page := bytes.Repeat([]byte("0123456789abcde\n"), 1<<16)
+	for range count {
+		if _, err := os.Stdout.Write(page); err != nil {
+			return err
+		}
+	}
+	fmt.Println("the last line")
+	return nil
+}
+
+// hog takes memory, 4 MiB at a time, until as many MiB as told are full.
+func hog(args []string) error {
+	limit, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	var held [][]byte
+	for len(held)*4 < limit {
+		held = append(held, bytes.Repeat([]byte{1}, 4<<20))
+		time.Sleep(time.Millisecond)
+	}
+	fmt.Println("held", len(held)*4, "MiB")
+	return nil
+}
