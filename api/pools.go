@@ -93,8 +93,12 @@ func (s pools) Get(ctx context.Context, req *connect.Request[apipb.GetPoolReques
 	return connect.NewResponse(&apipb.GetPoolResponse{Pool: all[i], Revision: revision}), nil
 }
 
-// record turns what a client gives of a pool into its record.
+// record turns what a client gives of a pool into its record. Nothing is a pool
+// without a name.
 func record(p *apipb.Pool) *statepb.Pool {
+	if p == nil {
+		return &statepb.Pool{}
+	}
 	return &statepb.Pool{
 		Name: p.GetName(), Parent: p.GetParent(), Weight: p.Weight,
 		MaxRunningOperationCount: p.MaxRunningOperationCount, MaxOperationCount: p.MaxOperationCount,

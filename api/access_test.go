@@ -1,0 +1,127 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"weir/messages/apipb"
+	"weir/messages/apipb/apipbconnect"
+)
+
+// procedures returns every call that the API has, as service/method.
+func procedures() []string {
+	var all []string
+	services := apipb.File_apipb_api_proto.Services()
+	for i := range services.Len() {
+		methods := services.Get(i).Methods()
+		for j := range methods.Len() {
+			all = append(all, name(services.Get(i))+"/"+name(methods.Get(j)))
+		}
+	}
+	return all
+}
+
+func name(d protoreflect.Descriptor) string { return string(d.Name()) }
+
+func TestRoles(t *testing.T) {
+	s := newSite(t)
+	operators := map[string]bool{
+		"PoolService/Create": true, "PoolService/Set": true, "PoolService/Remove": true, "ClusterService/Transfer": true,
+	}
+	for _, role := range []string{"operator", "client", "agent", "replica"} {
+		for _, procedure := range procedures() {
+			wantDenied := role == "agent" || role == "replica" || role == "client" && operators[procedure]
+			if strings.HasSuffix(procedure, "/Watch") {
+				// It streams, and refuses in the stream; see TestWatchIsGuarded.
+				continue
+			}
+			got := s.post(procedure, "{}", roleHeader, role+"/x")
+			if denied := got.header.Get(headerCode) == "permission_denied"; denied != wantDenied {
+				t.Errorf("%s as %s: denied %t, want %t: %s", procedure, role, denied, wantDenied, got.raw)
+			}
+			if wantDenied && got.status != http.StatusForbidden {
+				t.Errorf("%s as %s: status %d", procedure, role, got.status)
+			}
+		}
+	}
+}
+
+func TestWhoCannotSayWhoTheyAre(t *testing.T) {
+	s := newSite(t)
+	got := s.post("OperationService/List", "{}", roleHeader, "nobody")
+	if got.status != http.StatusUnauthorized || at(t, got.fields, "code") != "unauthenticated" {
+		t.Errorf("%d %s", got.status, got.raw)
+	}
+}
+
+func TestUserIsTheNameInTheCertificate(t *testing.T) {
+	s := newSite(t)
+	id := at(t, s.get("OperationService/Start", startBody(1, ""), roleHeader, "client/ann"), "operation_id")
+	want(t, s.get("OperationService/Get", `{"operation": "`+id.(string)+`"}`), "ann", "operation", "user")
+}
+
+func TestOverloadIsRefused(t *testing.T) {
+	s := newSite(t, func(l *Limits) { l.Calls = 1 })
+	hold := make(chan struct{})
+	s.hold.Store(&hold)
+	first := make(chan reply, 1)
+	go func() { first <- s.post("OperationService/List", "{}") }()
+	eventually(t, func() bool { return s.held.Load() == 1 })
+	got := s.post("OperationService/List", "{}")
+	if got.status != http.StatusTooManyRequests || got.header.Get(headerCode) != "overloaded" || got.header.Get(headerRetry) != "200" {
+		t.Errorf("second call: %d %v %s", got.status, got.header, got.raw)
+	}
+	s.hold.Store(nil)
+	close(hold)
+	if got := <-first; got.status != http.StatusOK {
+		t.Errorf("first call: %d %s", got.status, got.raw)
+	}
+	s.get("OperationService/List", "{}")
+}
+
+func TestEveryLimitIsNeeded(t *testing.T) {
+	for name, spoil := range map[string]func(*Limits){
+		"calls": func(l *Limits) { l.Calls = 0 }, "watches": func(l *Limits) { l.Watches = -1 },
+		"message_bytes": func(l *Limits) { l.MessageBytes = 0 }, "patience": func(l *Limits) { l.Patience = 0 },
+		"max_wait": func(l *Limits) { l.MaxWait = 0 }, "keep_alive": func(l *Limits) { l.KeepAlive = 0 }, "retry_after": func(l *Limits) { l.RetryAfter = 0 },
+	} {
+		l := DefaultLimits()
+		spoil(&l)
+		if err := l.Validate(); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+	if _, err := NewHandler(Config{Limits: DefaultLimits()}); err == nil || !strings.Contains(err.Error(), "replica") {
+		t.Errorf("empty configuration: error %v", err)
+	}
+}
+
+// The same handlers speak the other protocols.
+func TestProtocols(t *testing.T) {
+	s := newSite(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	for name, options := range map[string][]connect.ClientOption{
+		"connect": nil, "connect with JSON": {connect.WithProtoJSON()}, "gRPC-web": {connect.WithGRPCWeb()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := apipbconnect.NewPoolServiceClient(s.client, s.url, options...)
+			got, err := client.Get(ctx, connect.NewRequest(&apipb.GetPoolRequest{Name: "default"}))
+			if err != nil || got.Msg.GetPool().GetEffectiveWeight() != 1 {
+				t.Errorf("%v, %v", got, err)
+			}
+			_, err = client.Get(ctx, connect.NewRequest(&apipb.GetPoolRequest{Name: "nowhere"}))
+			var refused *connect.Error
+			if !errors.As(err, &refused) || refused.Code() != connect.CodeNotFound || refused.Meta().Get(headerCode) != "unknown_pool" {
+				t.Errorf("refused with %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,376 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/cluster"
+	"weir/cluster/gossip"
+	"weir/cluster/identity"
+	"weir/messages/actorpb"
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/raftstore"
+	"weir/raftstore/state"
+	"weir/scheduling"
+)
+
+// replicaFake is a replica whose log is the order of calls: it has a real state.
+type replicaFake struct {
+	t testing.TB
+
+	mu      sync.Mutex
+	state   *state.State
+	index   uint64
+	changed chan struct{}
+
+	// quorum is whether reads and writes are answered.
+	quorum atomic.Bool
+	// hold, when set, is waited for by reads.
+	hold atomic.Pointer[chan struct{}]
+	// held counts the reads that wait.
+	held atomic.Int64
+
+	leadership atomic.Pointer[raftstore.Leadership]
+	transfers  atomic.Int64
+
+	view   atomic.Pointer[actorpb.SchedulerView]
+	live   atomic.Pointer[actorpb.JobLive]
+	output func(*actorpb.ReadOutput) (*actorpb.OutputPart, error)
+}
+
+// replicaIDs are those of the cluster of a test; the first one answers.
+var replicaIDs = []string{"r1", "r2", "r3"}
+
+func newReplica(t testing.TB) *replicaFake {
+	r := &replicaFake{t: t, state: state.New(), changed: make(chan struct{})}
+	r.quorum.Store(true)
+	r.lead("r1")
+	r.must(&commandpb.BeginTerm{Term: 1, Replica: "r1", ClusterId: "c1"})
+	return r
+}
+
+// lead makes a replica the leader; none when id is empty.
+func (r *replicaFake) lead(id string) {
+	next := &raftstore.Leadership{Leader: id == "r1", Term: 1, LeaderID: id}
+	if id != "" {
+		next.LeaderAddress = id + ".example:7701"
+	}
+	r.leadership.Store(next)
+}
+
+var begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func (r *replicaFake) apply(msg proto.Message) *commandpb.Result {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.index++
+	m := msg.ProtoReflect()
+	if field := m.Descriptor().Fields().ByName("time"); field != nil && !m.Has(field) {
+		m.Set(field, protoreflect.ValueOfMessage(timestamppb.New(begin.Add(time.Duration(r.index)*time.Second)).ProtoReflect()))
+	}
+	result, _ := r.state.Apply(r.index, msg)
+	close(r.changed)
+	r.changed = make(chan struct{})
+	return result
+}
+
+// must applies commands that are carried out.
+func (r *replicaFake) must(messages ...proto.Message) {
+	r.t.Helper()
+	for _, msg := range messages {
+		if refusal := r.apply(msg).GetRefusal(); refusal != nil {
+			r.t.Fatalf("%T: refused: %s: %s", msg, refusal.GetCode(), refusal.GetMessage())
+		}
+	}
+}
+
+func (r *replicaFake) View(f func(*state.State)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f(r.state)
+}
+
+func (r *replicaFake) Applied() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.index
+}
+
+func (r *replicaFake) WaitApplied(ctx context.Context, index uint64) error {
+	for {
+		r.mu.Lock()
+		now, changed := r.index, r.changed
+		r.mu.Unlock()
+		if now >= index {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for index %d: %w", index, ctx.Err())
+		}
+	}
+}
+
+func (r *replicaFake) Members() ([]raftstore.Member, error) {
+	var members []raftstore.Member
+	for _, id := range replicaIDs {
+		members = append(members, raftstore.Member{ID: id, Suffrage: raftstore.Voter})
+	}
+	return members, nil
+}
+
+func (r *replicaFake) Leadership() (raftstore.Leadership, <-chan struct{}) {
+	return *r.leadership.Load(), make(chan struct{})
+}
+
+func (r *replicaFake) Transfer(_ context.Context, to string) error {
+	r.transfers.Add(1)
+	if to == "r3" {
+		return errors.New("r3 does not catch up")
+	}
+	r.lead("r2")
+	return nil
+}
+
+func (r *replicaFake) Propose(ctx context.Context, commands ...proto.Message) ([]*commandpb.Result, error) {
+	if err := r.ReadBarrier(ctx); err != nil {
+		return nil, err
+	}
+	var results []*commandpb.Result
+	for _, command := range commands {
+		results = append(results, r.apply(command))
+	}
+	return results, nil
+}
+
+func (r *replicaFake) ReadBarrier(ctx context.Context) error {
+	if hold := r.hold.Load(); hold != nil {
+		r.held.Add(1)
+		<-*hold
+	}
+	if r.quorum.Load() {
+		return nil
+	}
+	<-ctx.Done()
+	return fmt.Errorf("replica r1: no leader is known (%w)", ctx.Err())
+}
+
+func (r *replicaFake) SchedulerView(context.Context) (*actorpb.SchedulerView, error) {
+	if view := r.view.Load(); view != nil {
+		return view, nil
+	}
+	return nil, errors.New("no leader is known")
+}
+
+func (r *replicaFake) JobLive(context.Context, []string) (*actorpb.JobLive, error) {
+	if live := r.live.Load(); live != nil {
+		return live, nil
+	}
+	return nil, errors.New("no leader is known")
+}
+
+func (r *replicaFake) ReadOutput(_ context.Context, m *actorpb.ReadOutput) (*actorpb.OutputPart, error) {
+	return r.output(m)
+}
+
+func (r *replicaFake) Stopping(job string) string {
+	if job == "leaving" {
+		return "preemption"
+	}
+	return ""
+}
+
+// Subscribe implements cluster.Membership: r3 is not alive, r2 is of another
+// version.
+func (r *replicaFake) Subscribe(f func([]gossip.Member)) (cancel func()) {
+	f([]gossip.Member{
+		{ID: "r1", Address: "r1.example:7701", APIAddress: "r1.example:7701", Version: "v2"},
+		{ID: "r2", Address: "r2.example:7701", APIAddress: "r2.example:7701", Version: "v1"},
+	})
+	return func() {}
+}
+
+// site is the API of a replica, reached over HTTP.
+type site struct {
+	*replicaFake
+	url    string
+	client *http.Client
+	limits Limits
+}
+
+// roleHeader has the role and name of who calls in a test.
+const roleHeader = "Test-Identity"
+
+func newSite(t testing.TB, change ...func(*Limits)) *site {
+	s := &site{replicaFake: newReplica(t), limits: DefaultLimits()}
+	for _, c := range change {
+		c(&s.limits)
+	}
+	var peers cluster.Peers
+	for _, id := range replicaIDs {
+		peers = append(peers, cluster.Peer{ID: scheduling.ReplicaID(id), Address: id + ".example:7701"})
+	}
+	directory := cluster.NewDirectory(peers, s.replicaFake)
+	var ids atomic.Int64
+	handler, err := NewHandler(Config{
+		Replica: "r1", Cluster: "c1", Version: "v2", Store: s.replicaFake, Log: s.replicaFake, Leader: s.replicaFake, Signals: s.replicaFake,
+		Directory: directory, IdentityOf: identityOf, NewID: func() string { return fmt.Sprintf("op-%d", ids.Add(1)) },
+		Now: time.Now, Limits: s.limits, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(handler)
+	s.url, s.client = server.URL, server.Client()
+	t.Cleanup(func() {
+		s.client.CloseIdleConnections()
+		server.Close()
+		directory.Close()
+	})
+	return s
+}
+
+// identityOf says what the header says; operator "oda" when it says nothing.
+func identityOf(r *http.Request) (identity.Identity, error) {
+	said := r.Header.Get(roleHeader)
+	if said == "" {
+		said = "operator/oda"
+	}
+	roleName, name, _ := strings.Cut(said, "/")
+	role, err := identity.ParseRole(roleName)
+	return identity.Identity{Cluster: "c1", Role: role, Name: name}, err
+}
+
+// reply is what came back from a call in JSON.
+type reply struct {
+	status int
+	header http.Header
+	fields map[string]any
+	raw    string
+}
+
+// post makes a call as curl does.
+func (s *site) post(method, body string, headers ...string) reply {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/weir.api.v1."+method, bytes.NewBufferString(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	res, err := s.client.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	data, err := io.ReadAll(res.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r := reply{status: res.StatusCode, header: res.Header, raw: string(data)}
+	if err := json.Unmarshal(data, &r.fields); err != nil && !errors.Is(err, io.EOF) {
+		r.fields = nil
+	}
+	return r
+}
+
+// get makes a call that is answered, and returns the answer.
+func (s *site) get(method, body string, headers ...string) map[string]any {
+	s.t.Helper()
+	r := s.post(method, body, headers...)
+	if r.status != http.StatusOK {
+		s.t.Fatalf("%s %s: %d %s", method, body, r.status, r.raw)
+	}
+	return r.fields
+}
+
+// at returns a value of an answer by the names and indexes on the way to it.
+func at(t testing.TB, fields any, path ...any) any {
+	t.Helper()
+	for i, step := range path {
+		switch s := step.(type) {
+		case string:
+			m, ok := fields.(map[string]any)
+			if !ok || m[s] == nil {
+				t.Fatalf("%v: no %v in %v", path, path[i], fields)
+			}
+			fields = m[s]
+		case int:
+			l, ok := fields.([]any)
+			if !ok || s >= len(l) {
+				t.Fatalf("%v: no %v in %v", path, path[i], fields)
+			}
+			fields = l[s]
+		}
+	}
+	return fields
+}
+
+// want checks values of an answer: path and value by turns.
+func want(t testing.TB, fields any, value any, path ...any) {
+	t.Helper()
+	if got := at(t, fields, path...); got != value {
+		t.Errorf("%v is %v (%T), want %v", path, got, got, value)
+	}
+}
+
+// startBody returns a request that starts jobs of one task "t".
+func startBody(jobs int, more string) string {
+	return fmt.Sprintf(`{"spec": {"tasks": {"t": {"job_count": %d, "command": ["run"]}}%s}}`, jobs, more)
+}
+
+// run starts an operation of jobs on an online node n1 and leads it to running; it
+// returns its id. The named jobs run.
+func (s *site) run(count int, jobs ...string) (operation string) {
+	s.t.Helper()
+	operation = at(s.t, s.get("OperationService/Start", startBody(count, "")), "operation_id").(string)
+	size := &statepb.Resources{UserSlots: 1, CpuHundredths: 100, Memory: 1 << 20}
+	s.must(
+		&commandpb.RegisterNode{Term: 1, Node: &statepb.Node{
+			Id: "n1", Incarnation: 1, Tags: []string{"fast"}, Resources: &statepb.Resources{UserSlots: 10, CpuHundredths: 1000, Memory: 1 << 30},
+		}},
+		&commandpb.AdvanceOperation{OperationId: operation, Term: 1, From: "starting", To: "waiting_for_agent"},
+		&commandpb.AssignController{Term: 1, Assignments: []*commandpb.ControllerAssignment{{OperationId: operation, Replica: "r1", Epoch: 1}}},
+		&commandpb.PrepareOperation{OperationId: operation, Epoch: 1},
+		&commandpb.AdvanceOperation{OperationId: operation, Term: 1, From: "pending", To: "materializing"},
+		&commandpb.DefineTasks{OperationId: operation, Epoch: 1, Tasks: []*commandpb.TaskDefinition{{Name: "t", JobCount: int32(count), JobResources: size}}},
+	)
+	grants := &commandpb.StartAllocations{Term: 1}
+	for _, job := range jobs {
+		grants.Grants = append(grants.Grants, &commandpb.Grant{
+			JobId: job, OperationId: operation, Task: "t", Node: "n1", NodeIncarnation: 1, Resources: size,
+		})
+	}
+	s.must(grants)
+	return operation
+}
+
+// finish ends a job.
+func (s *site) finish(operation, job, state string) {
+	s.t.Helper()
+	s.must(&commandpb.FinishJobs{OperationId: operation, Epoch: 1, Jobs: []*statepb.FinishedJob{{
+		JobId: job, State: state, ExitCode: 3, Statistics: &statepb.JobStatistics{MaxMemory: 77, CpuUserMicros: 1500000},
+	}}})
+}

@@ -1,0 +1,92 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+func TestBadRequests(t *testing.T) {
+	s := newSite(t, func(l *Limits) { l.MessageBytes = 4 << 10 })
+	s.get("OperationService/Start", startBody(1, `, "alias": "*taken"`))
+	for name, test := range map[string]struct {
+		method, body string
+		wantStatus   int
+		wantCode     string
+		want         string
+	}{
+		"unknown field":        {"OperationService/Start", `{"speck": {}}`, 400, "", `StartRequest: (line 1:2): unknown field "speck"`},
+		"unknown field inside": {"PoolService/Create", `{"pool": {"nam": "x"}}`, 400, "", `CreatePoolRequest: (line 1:11): unknown field "nam"`},
+		"wrong type":           {"OperationService/List", `{"limit": "many"}`, 400, "", "limit"},
+		"no JSON":              {"OperationService/List", `limit=3`, 400, "", "ListOperationsRequest"},
+		"empty body":           {"OperationService/List", ` `, 400, "", "the body is empty; send {} at least"},
+		"too large":            {"OperationService/Start", `{"mutation_id": "` + strings.Repeat("x", 4<<10) + `"}`, 429, "", "larger than configured max"},
+		"no spec":              {"OperationService/Start", `{}`, 400, "invalid_spec", "a spec is needed"},
+		"unknown option": {"OperationService/Start", `{"spec": {"tasks": {"t": {"job_count": 1, "comand": ["x"], "command": ["x"]}}}}`, 400, "invalid_spec",
+			`tasks.t.comand: unknown field; did you mean "command"?`},
+		"job_count 0":        {"OperationService/Start", startBody(0, ""), 400, "invalid_spec", "tasks.t.job_count: 0 is too small: from 1 to 100000 is possible"},
+		"too many jobs":      {"OperationService/Start", startBody(100001, ""), 400, "invalid_spec", "100001 is too large"},
+		"empty command":      {"OperationService/Start", `{"spec": {"tasks": {"t": {"job_count": 1, "command": []}}}}`, 400, "invalid_spec", "tasks.t.command: it is empty"},
+		"negative cpu":       {"OperationService/Start", `{"spec": {"tasks": {"t": {"job_count": 1, "command": ["x"], "cpu_limit": -1}}}}`, 400, "invalid_spec", "tasks.t.cpu_limit"},
+		"absurd memory":      {"OperationService/Start", `{"spec": {"tasks": {"t": {"job_count": 1, "command": ["x"], "memory_limit": "1000TiB"}}}}`, 400, "invalid_spec", "64TiB is the most"},
+		"unknown pool":       {"OperationService/Start", startBody(1, `, "pool": "nowhere"`), 404, "unknown_pool", `pool "nowhere"`},
+		"duplicate alias":    {"OperationService/Start", startBody(1, `, "alias": "*taken"`), 409, "duplicate_alias", `alias "*taken"`},
+		"two mutation ids":   {"OperationService/Start", `{"mutation_id": "a", ` + startBody(1, `, "mutation_id": "b"`)[1:], 400, "invalid_spec", `mutation_id "a" differs from the spec's, "b"`},
+		"unknown operation":  {"OperationService/Get", `{"operation": "nope"}`, 404, "unknown_operation", `there is no operation "nope"`},
+		"no operation":       {"OperationService/Get", `{}`, 400, "invalid_argument", "an operation's id or alias is needed"},
+		"abort of nothing":   {"OperationService/Abort", `{"operation": "nope"}`, 404, "unknown_operation", `"nope"`},
+		"resume of no sleep": {"OperationService/Resume", `{"operation": "*taken"}`, 400, "invalid_operation_state", "not suspended"},
+		"complete too early": {"OperationService/Complete", `{"operation": "*taken"}`, 400, "invalid_operation_state", "only a running operation can be completed"},
+		"list of a state":    {"OperationService/List", `{"state": "asleep"}`, 400, "invalid_argument", "asleep"},
+		"list too long":      {"OperationService/List", `{"limit": 1001}`, 400, "invalid_argument", "limit 1001: must be 1 to 1000"},
+		"list after nothing": {"OperationService/List", `{"after": "nope"}`, 404, "unknown_operation", "begin again without it"},
+		"wait too long":      {"OperationService/Wait", `{"operation": "*taken", "timeout_millis": "600001"}`, 400, "invalid_argument", "must be 1 to 600000"},
+		"wait backwards":     {"OperationService/Wait", `{"operation": "*taken", "timeout_millis": "-1"}`, 400, "invalid_argument", "must be 1 to 600000"},
+		"jobs of nothing":    {"JobService/List", `{}`, 400, "invalid_argument", "an operation's id or alias is needed"},
+		"jobs of a state":    {"JobService/List", `{"operation": "*taken", "state": "asleep"}`, 400, "invalid_argument", "asleep"},
+		"jobs before all":    {"JobService/List", `{"operation": "*taken", "offset": -1}`, 400, "invalid_argument", "must not be negative"},
+		"unknown job":        {"JobService/Get", `{"job_id": "nope"}`, 404, "no_such_job", `there is no job "nope"`},
+		"no job":             {"JobService/Get", `{}`, 400, "invalid_argument", "a job's id is needed"},
+		"a third stream":     {"JobService/Output", `{"job_id": "x", "stream": "stdin"}`, 400, "invalid_argument", "must be stdout or stderr"},
+		"too much output":    {"JobService/Output", `{"job_id": "x", "stream": "stdout", "limit": "1048577"}`, 400, "invalid_argument", "limit 1 to 1048576"},
+		"unknown pool set":   {"PoolService/Set", `{"pool": {"name": "nowhere", "weight": 1}, "fields": ["weight"]}`, 404, "unknown_pool", "nowhere"},
+		"unknown setting":    {"PoolService/Set", `{"pool": {"name": "default"}, "fields": ["colour"]}`, 400, "invalid_command", `no setting "colour"`},
+		"stale revision":     {"PoolService/Set", `{"pool": {"name": "default"}, "fields": ["weight"], "expected_revision": "99"}`, 409, "revision_mismatch", "at revision 1, not 99"},
+		"pool twice":         {"PoolService/Create", `{"pool": {"name": "default"}}`, 409, "pool_exists", "default"},
+		"pool of no name":    {"PoolService/Create", `{}`, 400, "invalid_pool", "name"},
+		"set of no pool":     {"PoolService/Set", `{}`, 404, "unknown_pool", "no such pool"},
+		"pool in use":        {"PoolService/Remove", `{"name": "default"}`, 400, "pool_in_use", "default"},
+		"pool not there":     {"PoolService/Get", `{"name": "nowhere"}`, 404, "unknown_pool", "nowhere"},
+		"unknown node":       {"NodeService/Get", `{"node": "n9"}`, 404, "unknown_node", "n9"},
+		"nodes of a state":   {"NodeService/List", `{"state": "broken"}`, 400, "invalid_argument", "must be online or offline"},
+		"transfer to nobody": {"ClusterService/Transfer", `{"to": "r9"}`, 404, "unknown_replica", "r9"},
+		"transfer fails":     {"ClusterService/Transfer", `{"to": "r3"}`, 400, "not_transferred", "does not catch up"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := s.Applied()
+			got := s.post(test.method, test.body)
+			if got.status != test.wantStatus || got.header.Get(headerCode) != test.wantCode || !strings.Contains(strings.ReplaceAll(got.raw, `\"`, `"`), test.want) {
+				t.Errorf("%d %q %s, want %d %q and %s", got.status, got.header.Get(headerCode), got.raw, test.wantStatus, test.wantCode, test.want)
+			}
+			if test.wantCode == "invalid_spec" && s.Applied() != before {
+				t.Error("it got as far as the log")
+			}
+		})
+	}
+	// The replica goes on.
+	want(t, s.get("OperationService/Get", `{"operation": "*taken"}`), "starting", "operation", "state")
+}
+
+func TestJSONOfBothNames(t *testing.T) {
+	s := newSite(t)
+	for _, kind := range []string{"application/json", "application/json; charset=utf-8"} {
+		got := s.post("OperationService/List", `{"piority": 1}`, "Content-Type", kind)
+		if got.status != http.StatusBadRequest || !strings.Contains(got.raw, "piority") {
+			t.Errorf("%s: %d %s", kind, got.status, got.raw)
+		}
+		got = s.post("OperationService/List", `{"inProgress": true}`, "Content-Type", kind)
+		if got.raw != `{"operations":[],"incomplete":false}` {
+			t.Errorf("%s: %d %s", kind, got.status, got.raw)
+		}
+	}
+}
