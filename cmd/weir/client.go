@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/api/client"
+)
+
+// exitInterrupted: the user has had enough, as by Ctrl-C.
+const exitInterrupted = 130
+
+// newClientCommands returns the verbs that use a cluster.
+func newClientCommands() []*cobra.Command {
+	var commands []*cobra.Command
+	for _, build := range []func(*clientFlags) *cobra.Command{
+		newStatusCommand, newOpCommand, newJobCommand, newPoolCommand, newNodeCommand, newClusterCommand,
+	} {
+		f := &clientFlags{format: formatTable}
+		cmd := build(f)
+		f.register(cmd)
+		commands = append(commands, cmd)
+	}
+	return commands
+}
+
+// clientFlags is what every verb that uses a cluster can be told.
+type clientFlags struct {
+	settings client.Settings
+	timeout  time.Duration
+	format   format
+}
+
+func (f *clientFlags) register(cmd *cobra.Command) {
+	flags := cmd.PersistentFlags()
+	flags.StringSliceVar(&f.settings.Addresses, "addresses", nil,
+		"host:port of replicas (default: "+client.EnvAddresses+", or "+client.SettingsFile+" here or in a folder above)")
+	flags.StringVar(&f.settings.Credentials, "credentials", "", "credentials folder of a client or operator (default: "+client.EnvCredentials+", or as above)")
+	flags.BoolVar(&f.settings.Insecure, "insecure-plaintext", false, "no encryption, no certificates: for clusters that were started so")
+	flags.DurationVar(&f.timeout, "timeout", 0, "how long the whole command may take (default: until the cluster has not answered for a while)")
+	flags.VarP(&f.format, "output", "o", "form of what is printed: table, json or yaml")
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return &exitError{exitUsage, fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())}
+	})
+	mustComplete(cmd, "output", fixed(formats...))
+}
+
+// session is a verb at work: the cluster, and where to print.
+type session struct {
+	*client.Client
+	*printer
+}
+
+// verb returns what cobra runs for a verb: a session is opened, and errors are
+// given their exit codes.
+func (f *clientFlags) verb(run func(ctx context.Context, s *session, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if f.timeout < 0 {
+			return &exitError{exitUsage, fmt.Errorf("--timeout %v: must not be negative", f.timeout)}
+		}
+		c, err := f.open()
+		if err != nil {
+			return &exitError{exitUsage, err}
+		}
+		defer c.Close()
+		ctx, cancel := f.limit(cmd.Context())
+		defer cancel()
+		return explain(run(ctx, &session{c, newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), f.format)}, args))
+	}
+}
+
+// open returns a client by the flags, else the environment, else the file of the
+// folder.
+func (f *clientFlags) open() (*client.Client, error) {
+	settings, err := client.LoadSettings(".", os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	config, err := settings.Override(f.settings).Config()
+	if err != nil {
+		return nil, err
+	}
+	if f.timeout > 0 {
+		config.Deadline = f.timeout
+	}
+	return client.New(config)
+}
+
+func (f *clientFlags) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	if f.timeout == 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, f.timeout)
+}
+
+// explain returns err with its exit code, and a refusal with its code for programs.
+func explain(err error) error {
+	var coded *exitError
+	var refused *client.Error
+	switch {
+	case err == nil, errors.As(err, &coded):
+		return err
+	case errors.As(err, &refused):
+		return &exitError{exitFailure, fmt.Errorf("%w (%s)", err, refused.Code)}
+	case errors.Is(err, context.Canceled):
+		return &exitError{exitInterrupted, errors.New("interrupted")}
+	case errors.Is(err, client.ErrUnreachable), errors.Is(err, context.DeadlineExceeded):
+		return &exitError{exitNotReached, err}
+	default:
+		return err
+	}
+}
+
+// group makes of cmd a verb that only has verbs below it: it prints its help, and
+// knows which verbs there are.
+func group(cmd *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
+	cmd.AddCommand(verbs...)
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		text := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
+		if similar := cmd.SuggestionsFor(args[0]); len(similar) > 0 {
+			text += ": did you mean " + strings.Join(similar, " or ") + "?"
+		}
+		return &exitError{exitUsage, fmt.Errorf("%s (see %s --help)", text, cmd.CommandPath())}
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	return cmd
+}
+
+// takes returns the check that a verb gets the named arguments and no more. A name
+// in brackets may be left out.
+func takes(names ...string) cobra.PositionalArgs {
+	needed := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return strings.HasPrefix(name, "[") })
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < len(needed):
+			return &exitError{exitUsage, fmt.Errorf("%s is missing: %s", needed[len(args)], cmd.UseLine())}
+		case len(args) > len(names):
+			return &exitError{exitUsage, fmt.Errorf("unexpected argument %q: %s", args[len(names)], cmd.UseLine())}
+		}
+		for i, arg := range args {
+			if arg == "" {
+				return &exitError{exitUsage, fmt.Errorf("%s is empty: %s", strings.Trim(names[i], "[]"), cmd.UseLine())}
+			}
+		}
+		return nil
+	}
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/api/client"
+	"weir/messages/apipb"
+)
+
+func newJobCommand(f *clientFlags) *cobra.Command {
+	return group(&cobra.Command{
+		Use:     "job",
+		Short:   "Show jobs and their output, and end them",
+		Example: "  weir job list OPERATION\n  weir job stderr JOB --follow",
+	}, newJobListCommand(f), newJobGetCommand(f), newJobOutputCommand(f, "stdout"), newJobOutputCommand(f, "stderr"), newJobAbortCommand(f))
+}
+
+func newJobListCommand(f *clientFlags) *cobra.Command {
+	var req apipb.ListJobsRequest
+	var watch bool
+	cmd := &cobra.Command{
+		Use:   "list OPERATION",
+		Short: "List the jobs of an operation, by id or alias",
+		Long: `List the jobs of an operation, by id or alias: those that have not ended, then the
+latest that have.`,
+		Example: `  weir job list '*nightly' --state failed
+  weir job list 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4a --watch`,
+		Args:              takes("OPERATION"),
+		ValidArgsFunction: f.suggest(true, operationNames(false)),
+		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+			req.Operation = args[0]
+			return s.repeat(ctx, watch, func(ctx context.Context) (view, error) {
+				page, err := s.ListJobs(ctx, &req)
+				if err != nil {
+					return view{}, err
+				}
+				v := view{message: page, text: func(now time.Time) string { return jobsText(page, &req, now) }}
+				if len(page.GetJobs()) == 0 {
+					v.empty = fmt.Sprintf("no job of operation %s to show", args[0])
+				}
+				return v, nil
+			})
+		}),
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&req.State, "state", "", "only jobs in this state: waiting, running, aborting, completed, failed or aborted")
+	flags.StringVar(&req.Task, "task", "", "only jobs of this task")
+	flags.StringVar(&req.Node, "node", "", "only jobs on this node")
+	flags.Int32Var(&req.Limit, "limit", 100, "how many at most, to 1000")
+	flags.Int32Var(&req.Offset, "offset", 0, "how many to leave out first")
+	flags.BoolVar(&watch, "watch", false, watchUsage)
+	mustComplete(cmd, "state", fixed("waiting", "running", "aborting", "completed", "failed", "aborted"))
+	mustComplete(cmd, "node", f.suggest(false, nodeNames))
+	return cmd
+}
+
+func newJobGetCommand(f *clientFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:     "get JOB",
+		Short:   "Show one job",
+		Example: "  weir job get 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b",
+		Args:    takes("JOB"),
+		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+			job, err := s.GetJob(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return s.show(view{message: job, text: func(now time.Time) string { return jobText(job, now) }})
+		}),
+	}
+}
+
+func newJobOutputCommand(f *clientFlags, stream string) *cobra.Command {
+	var follow bool
+	cmd := &cobra.Command{
+		Use:   stream + " JOB",
+		Short: "Print what a job has written to its " + stream,
+		Long: fmt.Sprintf(`Print what a job has written to its %s, byte by byte. Its node keeps the beginning
+and the end of what is very long.`, stream),
+		Example: fmt.Sprintf("  weir job %[1]s 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b\n  weir job %[1]s --follow 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b", stream),
+		Args:    takes("JOB"),
+		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+			_, err := s.CopyOutput(ctx, s.out, client.Output{JobID: args[0], Stream: stream, Follow: follow})
+			return err
+		}),
+	}
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the job has ended")
+	return cmd
+}
+
+func newJobAbortCommand(f *clientFlags) *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use:     "abort JOB",
+		Short:   "End a job; another one does its work",
+		Example: `  weir job abort 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b --reason "it hangs"`,
+		Args:    takes("JOB"),
+		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+			if err := s.AbortJob(ctx, args[0], reason); err != nil {
+				return err
+			}
+			return s.said(&apipb.AbortJobResponse{}, "job %s is told to end", args[0])
+		}),
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for those who look at the job later")
+	return cmd
+}
+
+// jobState returns a job's state, and why it is in it.
+func jobState(j *apipb.Job) string {
+	state := j.GetState()
+	switch {
+	case j.GetAbortReason() != "" && j.GetAbortReason() != "none":
+		return state + ": " + j.GetAbortReason()
+	case j.GetStopping() != "":
+		return state + ", stopping: " + j.GetStopping()
+	case state == "failed" && j.GetExitCode() != 0:
+		return fmt.Sprintf("%s: exit code %d", state, j.GetExitCode())
+	case state == "failed" && j.GetError() != nil:
+		return state + ": " + j.GetError().GetMessage()
+	}
+	return state
+}
+
+// jobsText draws a page of the jobs that req selects.
+func jobsText(page *apipb.ListJobsResponse, req *apipb.ListJobsRequest, now time.Time) string {
+	g := newGrid("job", "task", "cookie>", "attempt>", "node", "state", "started", "took>", "memory>")
+	for _, j := range page.GetJobs() {
+		g.row(j.GetId(), j.GetTask(), j.GetCookie(), j.GetAttempt(), j.GetNode(), jobState(j), age(j.GetStartTime(), now),
+			lasted(j.GetStartTime(), j.GetFinishTime(), now), jobMemory(j))
+	}
+	shown := req.GetOffset() + int32(len(page.GetJobs()))
+	if req.GetOffset() == 0 && shown >= page.GetTotal() {
+		return g.String()
+	}
+	return g.String() + fmt.Sprintf("\njobs %d to %d of %d: more with --offset and --limit\n", req.GetOffset()+1, shown, page.GetTotal())
+}
+
+// jobMemory returns the most memory that a job had, of what it may have.
+func jobMemory(j *apipb.Job) string {
+	if j.GetStatistics().GetMaxMemory() == 0 {
+		return none
+	}
+	return size(j.GetStatistics().GetMaxMemory()) + "/" + size(j.GetResources().GetMemory())
+}
+
+func jobText(j *apipb.Job, now time.Time) string {
+	page := newFacts()
+	page.add("job", j.GetId())
+	page.add("operation", j.GetOperationId())
+	page.add("task", fmt.Sprintf("%s, cookie %d, attempt %d", j.GetTask(), j.GetCookie(), j.GetAttempt()))
+	page.add("node", j.GetNode())
+	page.add("state", jobState(j))
+	page.add("started", moment(j.GetStartTime(), now))
+	page.add("finished", moment(j.GetFinishTime(), now))
+	page.add("took", lasted(j.GetStartTime(), j.GetFinishTime(), now))
+	if j.GetPid() != 0 {
+		page.add("pid", fmt.Sprint(j.GetPid()))
+	}
+	page.add("resources", amounts(j.GetResources()))
+	page.add("memory", jobMemory(j))
+	if st := j.GetStatistics(); j.GetFinishTime() != nil && st != nil {
+		page.add("cpu time", fmt.Sprintf("%ss user, %ss system", number(st.GetCpuUserSeconds(), 2), number(st.GetCpuSystemSeconds(), 2)))
+		page.add("stdout", kept(st.GetStdoutBytes(), st.GetStdoutDroppedBytes()))
+		page.add("stderr", kept(st.GetStderrBytes(), st.GetStderrDroppedBytes()))
+	}
+	page.add("grant", j.GetToken())
+	if j.GetError() == nil {
+		return page.String()
+	}
+	return page.String() + "\nerror:\n" + errorText(j.GetError(), "  ")
+}
+
+// kept says how much output there was, and how much of it is gone.
+func kept(bytes, dropped int64) string {
+	if dropped == 0 {
+		return size(bytes)
+	}
+	return fmt.Sprintf("%s, of which %s were dropped", size(bytes), size(dropped))
+}

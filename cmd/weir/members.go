@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/messages/apipb"
+)
+
+func newClusterCommand(f *clientFlags) *cobra.Command {
+	return group(&cobra.Command{
+		Use:     "cluster",
+		Short:   "Show the replicas and move leadership",
+		Example: "  weir cluster members\n  weir cluster transfer r2",
+	}, newMembersCommand(f), newTransferCommand(f))
+}
+
+func newMembersCommand(f *clientFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:     "members",
+		Short:   "List the replicas, as the one that answers knows them",
+		Example: "  weir cluster members",
+		Args:    takes(),
+		RunE: f.verb(func(ctx context.Context, s *session, _ []string) error {
+			members, err := s.Members(ctx)
+			if err != nil {
+				return err
+			}
+			return s.show(view{
+				message: &apipb.MembersResponse{Members: members},
+				text:    func(time.Time) string { return membersText(members) },
+			})
+		}),
+	}
+}
+
+func newTransferCommand(f *clientFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "transfer [REPLICA]",
+		Short: "Move leadership to another replica",
+		Long: `Move leadership to another replica: the one that is named, or whichever is most up
+to date. Jobs go on. It takes the credentials of an operator.`,
+		Example:           "  weir cluster transfer r2\n  weir cluster transfer      # before this replica is stopped",
+		Args:              takes("[REPLICA]"),
+		ValidArgsFunction: f.suggest(true, replicaNames),
+		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+			to := ""
+			if len(args) > 0 {
+				to = args[0]
+			}
+			leader, err := s.Transfer(ctx, to)
+			if err != nil {
+				return err
+			}
+			return s.said(&apipb.TransferResponse{Leader: leader}, "replica %s leads", leader)
+		}),
+	}
+}
+
+func membersText(members []*apipb.Member) string {
+	g := newGrid("replica", "address", "state", "role", "operations>", "version")
+	for _, m := range members {
+		state, role := "down", m.GetSuffrage()
+		if m.GetAlive() {
+			state = "up"
+		}
+		switch {
+		case m.GetLeader():
+			role = "leader"
+		case role == "":
+			role = "not a member"
+		}
+		g.row(m.GetId(), m.GetAddress(), state, role, m.GetOperationsControlled(), m.GetVersion())
+	}
+	return g.String()
+}

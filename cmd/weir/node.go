@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	"weir/messages/apipb"
+)
+
+func newNodeCommand(f *clientFlags) *cobra.Command {
+	return group(&cobra.Command{
+		Use:     "node",
+		Short:   "Show nodes",
+		Example: "  weir node list\n  weir node get n1",
+	}, newNodeListCommand(f), newNodeGetCommand(f))
+}
+
+func newNodeListCommand(f *clientFlags) *cobra.Command {
+	var state string
+	var watch bool
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List nodes with what they have and what of it jobs hold",
+		Example: "  weir node list\n  weir node list --state offline\n  weir node list --watch",
+		Args:    takes(),
+		RunE: f.verb(func(ctx context.Context, s *session, _ []string) error {
+			return s.repeat(ctx, watch, func(ctx context.Context) (view, error) {
+				nodes, err := s.ListNodes(ctx, state)
+				if err != nil {
+					return view{}, err
+				}
+				return nodesView(nodes, state), nil
+			})
+		}),
+	}
+	cmd.Flags().StringVar(&state, "state", "", "only nodes that are online or offline")
+	cmd.Flags().BoolVar(&watch, "watch", false, watchUsage)
+	mustComplete(cmd, "state", fixed("online", "offline"))
+	return cmd
+}
+
+func newNodeGetCommand(f *clientFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:               "get NODE",
+		Short:             "Show one node and its jobs",
+		Example:           "  weir node get n1",
+		Args:              takes("NODE"),
+		ValidArgsFunction: f.suggest(true, nodeNames),
+		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+			node, err := s.GetNode(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return s.show(view{message: node, text: func(now time.Time) string { return nodeText(node, now) }})
+		}),
+	}
+}
+
+// nodesView shows a list of nodes, all or those in a state.
+func nodesView(nodes []*apipb.Node, state string) view {
+	all := &apipb.ListNodesResponse{Nodes: nodes}
+	calm := proto.CloneOf(all)
+	for _, n := range calm.GetNodes() {
+		n.LastHeartbeat, n.MemoryUsed = nil, 0
+	}
+	v := view{message: all, calm: calm, text: func(now time.Time) string { return nodesText(nodes, now) }}
+	switch {
+	case len(nodes) > 0:
+	case state != "":
+		v.empty = fmt.Sprintf("no node is %s: weir node list shows all", state)
+	default:
+		v.empty = "there is no node yet: weir agent makes this machine one"
+	}
+	return v
+}
+
+func nodesText(nodes []*apipb.Node, now time.Time) string {
+	g := newGrid("node", "state", "jobs>", "slots>", "cpu>", "memory>", "gpu>", "tags", "heartbeat", "host")
+	for _, n := range nodes {
+		has, used := n.GetResources(), n.GetUsage()
+		state := n.GetState()
+		if n.GetCaveat() != "" {
+			state += " (!)"
+		}
+		g.row(n.GetId(), state, n.GetJobs(), limited(used.GetUserSlots(), has.GetUserSlots()),
+			number(used.GetCpu(), 2)+"/"+number(has.GetCpu(), 2), size(used.GetMemory())+"/"+size(has.GetMemory()),
+			limited(used.GetGpu(), has.GetGpu()), strings.Join(n.GetTags(), ","), age(n.GetLastHeartbeat(), now), n.GetHost())
+	}
+	return g.String()
+}
+
+func nodeText(answer *apipb.GetNodeResponse, now time.Time) string {
+	n := answer.GetNode()
+	page := newFacts()
+	page.add("node", n.GetId())
+	page.add("state", n.GetState())
+	page.add("caveat", n.GetCaveat())
+	page.add("host", n.GetHost())
+	page.add("version", n.GetVersion())
+	page.add("tags", strings.Join(n.GetTags(), ", "))
+	page.add("resources", amounts(n.GetResources()))
+	page.add("held by jobs", amounts(n.GetUsage()))
+	page.add("memory used", size(n.GetMemoryUsed()))
+	page.add("registered", moment(n.GetRegisteredTime(), now))
+	page.add("heartbeat", moment(n.GetLastHeartbeat(), now))
+	if len(answer.GetJobs()) == 0 {
+		return page.String() + "\nno job runs here\n"
+	}
+	g := newGrid("job", "operation", "task", "cookie>", "state", "age>", "memory>")
+	for _, j := range answer.GetJobs() {
+		g.row(j.GetId(), j.GetOperationId(), j.GetTask(), j.GetCookie(), jobState(j), lasted(j.GetStartTime(), j.GetFinishTime(), now),
+			size(j.GetStatistics().GetMaxMemory()))
+	}
+	return page.String() + "\n" + g.String()
+}

@@ -1,0 +1,20 @@
+package main
+
+import "github.com/spf13/cobra"
+
+func newOpCommand(f *clientFlags) *cobra.Command {
+	return group(&cobra.Command{
+		Use:     "op",
+		Aliases: []string{"operation"},
+		Short:   "Start operations, follow them, and steer them",
+		Long: `Start operations, follow them, and steer them.
+
+An operation is work for many jobs. It is named by its id, or by its alias while it
+is in progress.`,
+		Example: `  id=$(weir op start -f spec.yaml)
+  weir op wait $id
+  weir op list --in-progress`,
+	},
+		newOpStartCommand(f), newOpListCommand(f), newOpGetCommand(f), newOpWaitCommand(f), newOpEventsCommand(f),
+		newOpAbortCommand(f), newOpSuspendCommand(f), newOpResumeCommand(f), newOpCompleteCommand(f))
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/messages/apipb"
+)
+
+func newOpGetCommand(f *clientFlags) *cobra.Command {
+	var watch bool
+	cmd := &cobra.Command{
+		Use:   "get OPERATION",
+		Short: "Show one operation, by id or alias",
+		Long: `Show one operation, by id or alias. In json and yaml it has its whole spec too, with
+defaults filled in.`,
+		Example: `  weir op get '*nightly' --watch
+  weir op get 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4a -o yaml`,
+		Args:              takes("OPERATION"),
+		ValidArgsFunction: f.suggest(true, operationNames(false)),
+		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+			if watch {
+				return watchOperation(ctx, s, args[0])
+			}
+			op, err := s.GetOperation(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return s.show(operationView(op))
+		}),
+	}
+	cmd.Flags().BoolVar(&watch, "watch", false, "go on until it has ended, and show it again as it changes")
+	return cmd
+}
+
+// watchOperation shows an operation until it has ended: on a terminal every period,
+// so that times go on, and whenever it changes.
+func watchOperation(ctx context.Context, s *session, name string) error {
+	// Ends the watch below when showing has failed.
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	type news struct {
+		op  *apipb.Operation
+		err error
+	}
+	changes := make(chan news)
+	go func() {
+		defer close(changes)
+		for op, err := range s.WatchOperation(watching, name) {
+			select {
+			case changes <- news{op, err}:
+			case <-watching.Done():
+				return
+			}
+		}
+	}()
+	ticker := time.NewTicker(s.period)
+	defer ticker.Stop()
+	frames := s.frames()
+	var last *apipb.Operation
+	for {
+		select {
+		case <-ctx.Done():
+			return frames.end(ctx)
+		case change, ok := <-changes:
+			switch {
+			case ctx.Err() != nil:
+				return frames.end(ctx)
+			case !ok:
+				return nil
+			case change.err != nil:
+				return change.err
+			}
+			last = change.op
+		case <-ticker.C:
+			if last == nil {
+				continue
+			}
+		}
+		if err := frames.draw(operationView(last), nil); err != nil {
+			return err
+		}
+	}
+}
+
+func operationView(op *apipb.Operation) view {
+	return view{message: op, text: func(now time.Time) string { return operationText(op, now) }}
+}
+
+func operationText(op *apipb.Operation, now time.Time) string {
+	page := newFacts()
+	page.add("operation", op.GetId())
+	page.add("type", op.GetType())
+	page.add("title", op.GetTitle())
+	page.add("alias", op.GetAlias())
+	page.add("state", stateText(op))
+	page.add("it waits for", op.GetPendingReason())
+	page.add("user", op.GetUser())
+	page.add("pool", fmt.Sprintf("%s, weight %s", op.GetPool(), number(op.GetWeight(), 3)))
+	page.add("started", moment(op.GetStartTime(), now))
+	page.add("finished", moment(op.GetFinishTime(), now))
+	page.add("took", lasted(op.GetStartTime(), op.GetFinishTime(), now))
+	if op.GetController() != "" {
+		page.add("controller", fmt.Sprintf("replica %s, epoch %d", op.GetController(), op.GetControllerEpoch()))
+	}
+	if op.FairShare != nil {
+		page.add("shares", fmt.Sprintf("fair %s, usage %s, demand %s", share(op.FairShare), share(op.UsageShare), share(op.DemandShare)))
+	}
+	for name, value := range op.GetAnnotations().AsMap() {
+		page.add("annotation "+name, fmt.Sprint(value))
+	}
+	var b strings.Builder
+	b.WriteString(page.String())
+	if len(op.GetTasks()) > 0 {
+		b.WriteString("\n" + tasksText(op))
+	}
+	if op.GetResult() != nil {
+		b.WriteString("\nerror:\n" + errorText(op.GetResult(), "  "))
+	}
+	return b.String()
+}
+
+// tasksText draws how far the tasks of an operation are.
+func tasksText(op *apipb.Operation) string {
+	g := newGrid("task", "jobs>", "pending>", "running>", "completed>", "failed>", "aborted>", "restarted>", "a job holds", "max memory>", "cpu time>", "run time>")
+	row := func(name string, t *apipb.TaskProgress) {
+		memory := none
+		if t.GetMaxMemory() > 0 {
+			memory = size(t.GetMaxMemory())
+		}
+		g.row(name, t.GetTotal(), t.GetPending(), t.GetRunning(), t.GetCompleted(), t.GetFailed(), t.GetAborted(), t.GetRestarted(),
+			amounts(t.GetJobResources()), memory, seconds(t.GetCpuSeconds()), seconds(t.GetRunSeconds()))
+	}
+	for _, t := range op.GetTasks() {
+		row(t.GetName(), t)
+	}
+	if len(op.GetTasks()) > 1 {
+		row("all", op.GetProgress())
+	}
+	if aborted := counts(op.GetProgress().GetAbortedByReason()); aborted != "" {
+		return g.String() + "aborted by reason: " + aborted + "\n"
+	}
+	return g.String()
+}
+
+func seconds(s float64) string { return span(time.Duration(s * float64(time.Second))) }

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"weir/api/spec"
+	"weir/messages/apipb"
+)
+
+// startFlags is what weir op start can be told.
+type startFlags struct {
+	file        string
+	set         []string
+	wait, quiet bool
+}
+
+func newOpStartCommand(f *clientFlags) *cobra.Command {
+	var start startFlags
+	cmd := &cobra.Command{
+		Use:   "start -f FILE",
+		Short: "Start an operation",
+		Long: `Start an operation that a file describes, and print its id.
+
+The file is YAML or JSON; - is standard input. It is checked before anything is sent.
+--set changes one value of it: a path with dots between names, and a value in YAML.
+
+With --wait the command lasts as long as the operation, and its exit code is 4 if
+the operation did not complete. To be started once however often it is tried, an
+operation can have a mutation_id.`,
+		Example: `  weir op start -f spec.yaml
+  weir op start -f spec.yaml --set pool=ads --set tasks.sort.job_count=5 --wait
+  weir op start -f - --set title=now <<< '{tasks: {t: {job_count: 1, command: [date]}}}'`,
+		Args: takes(),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := require(cmd, "file"); err != nil {
+			return err
+		}
+		description, err := start.description(cmd.InOrStdin())
+		if err != nil {
+			return &exitError{exitUsage, err}
+		}
+		return f.verb(func(ctx context.Context, s *session, _ []string) error {
+			return startOperation(ctx, s, description, &start)
+		})(cmd, args)
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&start.file, "file", "f", "", "file with the operation's spec, - for standard input")
+	flags.StringArrayVar(&start.set, "set", nil, "path=value in place of what the file says, such as tasks.sort.job_count=5; can be repeated")
+	flags.BoolVar(&start.wait, "wait", false, "wait until the operation has ended, and show how it goes")
+	flags.BoolVarP(&start.quiet, "quiet", "q", false, "with --wait, do not show how it goes")
+	return cmd
+}
+
+// description reads, changes and checks the spec.
+func (f *startFlags) description(stdin io.Reader) (*structpb.Struct, error) {
+	if f.quiet && !f.wait {
+		return nil, fmt.Errorf("--quiet is for --wait: without it nothing but the id is printed")
+	}
+	name, read := f.file, func() ([]byte, error) { return os.ReadFile(f.file) }
+	if f.file == "-" {
+		name, read = "standard input", func() ([]byte, error) { return io.ReadAll(io.LimitReader(stdin, spec.MaxBytes+1)) }
+	}
+	data, err := read()
+	if err != nil {
+		return nil, fmt.Errorf("read spec: %w", err)
+	}
+	document, err := spec.Read(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	for _, assignment := range f.set {
+		if err := document.Set(assignment); err != nil {
+			return nil, fmt.Errorf("--set: %w", err)
+		}
+	}
+	if _, _, err := document.Check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return document.Struct()
+}
+
+// startOperation starts the operation, and waits for it if told to.
+func startOperation(ctx context.Context, s *session, description *structpb.Struct, f *startFlags) error {
+	started, err := s.StartOperation(ctx, &apipb.StartRequest{Spec: description})
+	if err != nil {
+		return err
+	}
+	if started.GetRepeated() {
+		s.note("operation %s had been started with this mutation_id before", started.GetOperationId())
+	}
+	if !f.wait {
+		return s.said(started, "%s", started.GetOperationId())
+	}
+	if s.format == formatTable {
+		// At once: it is needed most when the wait is cut short.
+		if err := s.write(started.GetOperationId() + "\n"); err != nil {
+			return err
+		}
+	}
+	return await(ctx, s, started.GetOperationId(), f.quiet)
+}

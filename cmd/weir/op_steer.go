@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"weir/messages/apipb"
+)
+
+func newOpAbortCommand(f *clientFlags) *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use:               "abort OPERATION",
+		Short:             "End an operation with its jobs, by id or alias",
+		Example:           `  weir op abort '*nightly' --reason "wrong input"`,
+		Args:              takes("OPERATION"),
+		ValidArgsFunction: f.suggest(true, operationNames(true)),
+		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+			if err := s.AbortOperation(ctx, args[0], reason); err != nil {
+				return err
+			}
+			return s.said(&apipb.AbortOperationResponse{}, "operation %s is aborted", args[0])
+		}),
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for those who look at the operation later")
+	return cmd
+}
+
+func newOpSuspendCommand(f *clientFlags) *cobra.Command {
+	var abort bool
+	cmd := &cobra.Command{
+		Use:               "suspend OPERATION",
+		Short:             "Start no more jobs of an operation, by id or alias",
+		Example:           "  weir op suspend '*nightly'\n  weir op suspend '*nightly' --abort-running-jobs",
+		Args:              takes("OPERATION"),
+		ValidArgsFunction: f.suggest(true, operationNames(true)),
+		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+			if err := s.SuspendOperation(ctx, args[0], abort); err != nil {
+				return err
+			}
+			return s.said(&apipb.SuspendOperationResponse{}, "operation %[1]s is suspended: weir op resume %[1]s lets it go on", args[0])
+		}),
+	}
+	cmd.Flags().BoolVar(&abort, "abort-running-jobs", false, "end the jobs that run too; they run again later")
+	return cmd
+}
+
+func newOpResumeCommand(f *clientFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:               "resume OPERATION",
+		Short:             "Let a suspended operation go on, by id or alias",
+		Example:           "  weir op resume '*nightly'",
+		Args:              takes("OPERATION"),
+		ValidArgsFunction: f.suggest(true, operationNames(true)),
+		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+			if err := s.ResumeOperation(ctx, args[0]); err != nil {
+				return err
+			}
+			return s.said(&apipb.ResumeOperationResponse{}, "operation %s goes on", args[0])
+		}),
+	}
+}
+
+func newOpCompleteCommand(f *clientFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "complete OPERATION",
+		Short: "End an operation well, with what has been done, by id or alias",
+		Long: `End an operation well, with what has been done, by id or alias. Its running jobs
+are ended; its state is completed.`,
+		Example:           "  weir op complete '*service'",
+		Args:              takes("OPERATION"),
+		ValidArgsFunction: f.suggest(true, operationNames(true)),
+		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+			if err := s.CompleteOperation(ctx, args[0]); err != nil {
+				return err
+			}
+			return s.said(&apipb.CompleteOperationResponse{}, "operation %s completes with what has been done", args[0])
+		}),
+	}
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/messages/apipb"
+	"weir/scheduling/lifecycle"
+)
+
+func newOpWaitCommand(f *clientFlags) *cobra.Command {
+	var quiet bool
+	cmd := &cobra.Command{
+		Use:   "wait OPERATION",
+		Short: "Wait until an operation has ended, and show how it goes",
+		Long: `Wait until an operation, named by id or alias, has ended, and show how it goes.
+
+The exit code is 0 if it has completed, 4 if it has failed or was aborted. Ctrl-C
+ends the wait, not the operation.`,
+		Example:           "  weir op wait '*nightly'\n  weir op wait --quiet --timeout 10m 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4a",
+		Args:              takes("OPERATION"),
+		ValidArgsFunction: f.suggest(true, operationNames(true)),
+		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+			return await(ctx, s, args[0], quiet)
+		}),
+	}
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "do not show how it goes")
+	return cmd
+}
+
+// await waits until an operation has ended. It returns an error with what went
+// wrong unless it has completed.
+func await(ctx context.Context, s *session, name string, quiet bool) error {
+	var last *apipb.Operation
+	meter := newMeter(newScreen(s.err), quiet)
+	defer meter.close()
+	for op, err := range s.WatchOperation(ctx, name) {
+		if err != nil {
+			meter.close()
+			return waitEnded(ctx, err, name, last)
+		}
+		last = op
+		meter.update(op)
+	}
+	meter.close()
+	if s.format != formatTable || !quiet {
+		if err := s.show(view{message: last, text: func(now time.Time) string { return summary(last, now) + "\n" }}); err != nil {
+			return err
+		}
+	}
+	if last.GetState() == lifecycle.Completed.String() {
+		return nil
+	}
+	return &exitError{exitOperationEnded, endedBadly(last)}
+}
+
+// waitEnded returns the error of a wait that ended before the operation did. last
+// is what was known of it, nil if nothing.
+func waitEnded(ctx context.Context, err error, name string, last *apipb.Operation) error {
+	code, why := exitNotReached, fmt.Sprintf("operation %s has not ended within --timeout", name)
+	switch {
+	case last == nil, ctx.Err() == nil:
+		return err
+	case errors.Is(ctx.Err(), context.Canceled):
+		code, why = exitInterrupted, "interrupted"
+	default:
+		code = exitFailure
+	}
+	id := last.GetId()
+	return &exitError{code, fmt.Errorf("%s: operation %s goes on; weir op wait %s waits again, weir op abort %s ends it", why, id, id, id)}
+}
+
+// endedBadly returns the error of an operation that has ended without completing,
+// with all its causes.
+func endedBadly(op *apipb.Operation) error {
+	text := fmt.Sprintf("operation %s %s", op.GetId(), op.GetState())
+	if op.GetResult() != nil {
+		text += ": " + strings.TrimSpace(errorText(op.GetResult(), ""))
+	}
+	return errors.New(text)
+}
+
+// summary returns how an operation ended, on one line.
+func summary(op *apipb.Operation, now time.Time) string {
+	p := op.GetProgress()
+	line := fmt.Sprintf("operation %s %s after %s: %s jobs completed, %d failed, %d aborted", op.GetId(), op.GetState(),
+		lasted(op.GetStartTime(), op.GetFinishTime(), now), limited(p.GetCompleted(), p.GetTotal()), p.GetFailed(), p.GetAborted())
+	if op.GetState() != lifecycle.Completed.String() {
+		return line
+	}
+	reruns := p.GetFailed() + p.GetAborted() + p.GetRestarted() - p.GetAbortedByReason()[lifecycle.AbortOperationCompleted.String()]
+	return fmt.Sprintf("%s, %d reruns", line, reruns)
+}
+
+// meter shows how an operation goes: a bar once it is known of how many jobs, and a
+// line for each state before that.
+type meter struct {
+	screen *screen
+	quiet  bool
+	bar    *bar
+	state  string
+}
+
+func newMeter(s *screen, quiet bool) *meter { return &meter{screen: s, quiet: quiet} }
+
+func (m *meter) update(op *apipb.Operation) {
+	if m.quiet {
+		return
+	}
+	state := stateText(op)
+	if op.GetPendingReason() != "" {
+		state += ": " + printable(op.GetPendingReason())
+	}
+	total := op.GetProgress().GetTotal()
+	switch {
+	case m.bar != nil:
+	case total > 0 && op.GetState() == lifecycle.Running.String():
+		m.bar = m.screen.bar("jobs", total)
+	case state != m.state && !terminal(op):
+		m.screen.Say(state)
+	}
+	m.state = state
+	if m.bar == nil {
+		return
+	}
+	words := progressText(op.GetProgress())
+	if op.GetState() != lifecycle.Running.String() || op.GetSuspended() {
+		words += " (" + stateText(op) + ")"
+	}
+	m.bar.update(op.GetProgress().GetCompleted(), words)
+}
+
+// close ends the bar and leaves it on the screen. It may be called again.
+func (m *meter) close() {
+	if m.bar != nil {
+		m.bar.close()
+		m.bar = nil
+	}
+}
+
+// terminal reports whether an operation has ended.
+func terminal(op *apipb.Operation) bool {
+	state, err := lifecycle.ParseState(op.GetState())
+	return err == nil && state.Terminal()
+}
+
+// stateText returns an operation's state in words.
+func stateText(op *apipb.Operation) string {
+	if op.GetSuspended() && !terminal(op) {
+		return op.GetState() + " (suspended)"
+	}
+	return op.GetState()
+}

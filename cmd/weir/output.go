@@ -1,0 +1,145 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"golang.org/x/term"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+// format is the form of what is printed: for people, or for programs. It is a
+// pflag.Value.
+type format string
+
+const (
+	formatTable format = "table"
+	formatJSON  format = "json"
+	formatYAML  format = "yaml"
+)
+
+var formats = []string{string(formatTable), string(formatJSON), string(formatYAML)}
+
+// String implements pflag.Value.
+func (f *format) String() string { return string(*f) }
+
+// Type implements pflag.Value.
+func (*format) Type() string { return "format" }
+
+// Set implements pflag.Value.
+func (f *format) Set(text string) error {
+	if !slices.Contains(formats, text) {
+		return fmt.Errorf("must be one of %s", strings.Join(formats, ", "))
+	}
+	*f = format(text)
+	return nil
+}
+
+// view is an answer in all its forms.
+type view struct {
+	// message is the answer for programs.
+	message proto.Message
+	// text is the answer for people, who see it at the time now.
+	text func(now time.Time) string
+	// empty is told instead of a text when there is nothing to show.
+	empty string
+	// calm is message without what changes all the time, nil if nothing does.
+	calm proto.Message
+}
+
+// sameAs reports whether nothing has changed that is worth being printed again.
+func (v view) sameAs(other view) bool {
+	a, b := v.calm, other.calm
+	if a == nil || b == nil {
+		a, b = v.message, other.message
+	}
+	return v.empty == other.empty && proto.Equal(a, b)
+}
+
+// printer prints answers.
+type printer struct {
+	out, err io.Writer
+	format   format
+	// live: out is a terminal, which can be drawn anew.
+	live bool
+	// period is how often a watched answer is asked for and drawn.
+	period  time.Duration
+	printed bool
+}
+
+func newPrinter(out, err io.Writer, f format) *printer {
+	return &printer{out: out, err: err, format: f, live: isTerminal(out), period: time.Second}
+}
+
+func isTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// show prints an answer.
+func (p *printer) show(v view) error {
+	if p.format != formatTable {
+		data, err := encode(v.message, p.format)
+		if err != nil {
+			return err
+		}
+		if p.format == formatYAML && p.printed {
+			data = append([]byte("---\n"), data...)
+		}
+		p.printed = true
+		return p.write(string(data))
+	}
+	if v.empty != "" {
+		p.note("%s", v.empty)
+		return nil
+	}
+	return p.write(v.text(time.Now()))
+}
+
+// said prints the line of a change that was made, or the answer for programs.
+func (p *printer) said(message proto.Message, line string, args ...any) error {
+	return p.show(view{message: message, text: func(time.Time) string { return fmt.Sprintf(line, args...) + "\n" }})
+}
+
+// note tells a person something that is no part of the answer.
+func (p *printer) note(line string, args ...any) {
+	fmt.Fprintf(p.err, line+"\n", args...)
+}
+
+func (p *printer) write(text string) error {
+	if _, err := io.WriteString(p.out, text); err != nil {
+		return fmt.Errorf("print the answer: %w", err)
+	}
+	return nil
+}
+
+// encode writes a message for programs: fields have the names of the API's
+// description and are there even when they are zero. Equal messages give equal
+// text.
+func encode(message proto.Message, f format) ([]byte, error) {
+	data, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(message)
+	if err != nil {
+		return nil, fmt.Errorf("print as %s: %w", f, err)
+	}
+	if f == formatYAML {
+		if data, err = yaml.JSONToYAML(data); err != nil {
+			return nil, fmt.Errorf("print as yaml: %w", err)
+		}
+		return data, nil
+	}
+	// protojson varies its spaces on purpose.
+	var steady bytes.Buffer
+	if err := json.Indent(&steady, data, "", "  "); err != nil {
+		return nil, fmt.Errorf("print as json: %w", err)
+	}
+	steady.WriteByte('\n')
+	return steady.Bytes(), nil
+}

@@ -1,0 +1,256 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/messages/apipb"
+)
+
+// none stands where there is nothing to say.
+const none = "-"
+
+// grid is a table without borders.
+type grid struct{ writer table.Writer }
+
+// newGrid begins a table. A column whose name ends in > has its values at the right.
+func newGrid(columns ...string) grid {
+	style := table.StyleLight
+	style.Options = table.OptionsNoBordersAndSeparators
+	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
+	g := grid{table.NewWriter()}
+	g.writer.SetStyle(style)
+	g.writer.SuppressTrailingSpaces()
+	header := make(table.Row, len(columns))
+	var configs []table.ColumnConfig
+	for i, name := range columns {
+		name, right := strings.CutSuffix(name, ">")
+		if right {
+			configs = append(configs, table.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
+		}
+		header[i] = name
+	}
+	g.writer.SetColumnConfigs(configs)
+	if len(columns) > 0 {
+		g.writer.AppendHeader(header)
+	}
+	return g
+}
+
+// row adds a row. Text in it is made fit for a terminal; empty text is a dash.
+func (g grid) row(cells ...any) {
+	row := make(table.Row, len(cells))
+	for i, cell := range cells {
+		row[i] = cmp.Or(printable(fmt.Sprint(cell)), none)
+	}
+	g.writer.AppendRow(row)
+}
+
+// String draws the table, each line with its end.
+func (g grid) String() string { return g.writer.Render() + "\n" }
+
+// facts is a page of names and values.
+type facts struct{ grid }
+
+func newFacts() facts { return facts{newGrid()} }
+
+// add adds a fact, unless there is nothing to say.
+func (f facts) add(name, value string) {
+	if value != "" && value != none {
+		f.row(name, value)
+	}
+}
+
+// printable returns s on one line, without what a terminal would act upon.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n', r == '\t':
+			return ' '
+		case unicode.IsPrint(r):
+			return r
+		default:
+			return unicode.ReplacementChar
+		}
+	}, s)
+}
+
+// clip returns a line that is at most width wide; 0 is any width.
+func clip(line string, width int) string {
+	if width <= 0 || text.StringWidthWithoutEscSequences(line) <= width {
+		return line
+	}
+	return text.Trim(line, width-1) + "…"
+}
+
+// age says how long ago t was: "12s ago".
+func age(t *timestamppb.Timestamp, now time.Time) string {
+	if t == nil {
+		return none
+	}
+	return span(now.Sub(t.AsTime())) + " ago"
+}
+
+// moment says when t was, by the clock and by its age.
+func moment(t *timestamppb.Timestamp, now time.Time) string {
+	if t == nil {
+		return none
+	}
+	return fmt.Sprintf("%s (%s)", t.AsTime().In(now.Location()).Format("2006-01-02 15:04:05"), age(t, now))
+}
+
+// lasted says how long something took that began and perhaps has ended.
+func lasted(began, ended *timestamppb.Timestamp, now time.Time) string {
+	if began == nil {
+		return none
+	}
+	if ended != nil {
+		now = ended.AsTime()
+	}
+	return span(now.Sub(began.AsTime()))
+}
+
+// span returns a duration in its two largest units: "2h5m", below a minute with
+// enough digits to compare.
+func span(d time.Duration) string {
+	d = max(d, 0)
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%dms", d.Milliseconds())
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1fs", d.Truncate(100*time.Millisecond).Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%dh%dm", int(d.Hours()), int(d.Minutes())%60)
+	default:
+		return fmt.Sprintf("%dd%dh", int(d.Hours())/24, int(d.Hours())%24)
+	}
+}
+
+// size returns bytes in the largest unit that leaves a number of at least one:
+// "64 MiB".
+func size(bytes int64) string {
+	value, unit := float64(bytes), "B"
+	for _, next := range []string{"KiB", "MiB", "GiB", "TiB", "PiB"} {
+		if value < 1024 {
+			break
+		}
+		value, unit = value/1024, next
+	}
+	return number(value, 1) + " " + unit
+}
+
+// number returns a value with at most so many digits after the point.
+func number(value float64, digits int) string {
+	s := strconv.FormatFloat(value, 'f', digits, 64)
+	if strings.Contains(s, ".") {
+		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	}
+	return s
+}
+
+// share returns a part of the whole in percent.
+func share(part *float64) string {
+	if part == nil {
+		return none
+	}
+	return strconv.FormatFloat(100**part, 'f', 1, 64) + "%"
+}
+
+// limited returns a count with its limit: "3/8".
+func limited[C, L int32 | int64](count C, limit L) string { return fmt.Sprintf("%d/%d", count, limit) }
+
+// amounts returns resources in words, those that there are none of left out.
+func amounts(r *apipb.Resources) string {
+	var parts []string
+	add := func(some bool, value, unit string) {
+		if some {
+			parts = append(parts, value+" "+unit)
+		}
+	}
+	add(r.GetCpu() != 0, number(r.GetCpu(), 2), "cpu")
+	add(r.GetMemory() != 0, size(r.GetMemory()), "memory")
+	add(r.GetUserSlots() != 0, fmt.Sprint(r.GetUserSlots()), "slots")
+	add(r.GetGpu() != 0, fmt.Sprint(r.GetGpu()), "gpu")
+	add(r.GetNetwork() != 0, fmt.Sprint(r.GetNetwork()), "network")
+	return cmp.Or(strings.Join(parts, ", "), none)
+}
+
+// counts returns named counts by name: "node_offline 2, user_request 1".
+func counts(by map[string]int64) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(by)) {
+		if by[name] != 0 {
+			parts = append(parts, fmt.Sprintf("%s %d", name, by[name]))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// attributes returns names and values: "node=n1 task=sort".
+func attributes(of map[string]string) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		parts = append(parts, name+"="+of[name])
+	}
+	return strings.Join(parts, " ")
+}
+
+// progressText returns how far jobs are: "57/200, 4 running, 1 failed".
+func progressText(p *apipb.TaskProgress) string {
+	s := limited(p.GetCompleted(), p.GetTotal())
+	for _, part := range []struct {
+		count int64
+		name  string
+	}{{p.GetRunning(), "running"}, {p.GetFailed(), "failed"}, {p.GetAborted(), "aborted"}} {
+		if part.count > 0 {
+			s += fmt.Sprintf(", %d %s", part.count, part.name)
+		}
+	}
+	return s
+}
+
+// errorText returns an error with its causes below it, each further to the right,
+// and every line with its end.
+func errorText(e *apipb.Error, indent string) string {
+	if e == nil {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString(indent + printable(e.GetMessage()))
+	if e.GetCode() != 0 {
+		fmt.Fprintf(&b, " (code %d)", e.GetCode())
+	}
+	b.WriteString("\n")
+	for _, name := range slices.Sorted(maps.Keys(e.GetAttributes())) {
+		value := strings.TrimRight(e.GetAttributes()[name], "\n")
+		if !strings.Contains(value, "\n") && name != stderrTail {
+			fmt.Fprintf(&b, "%s  %s: %s\n", indent, name, printable(value))
+			continue
+		}
+		fmt.Fprintf(&b, "%s  %s:\n", indent, name)
+		for line := range strings.SplitSeq(value, "\n") {
+			fmt.Fprintf(&b, "%s    | %s\n", indent, printable(line))
+		}
+	}
+	for _, inner := range e.GetInner() {
+		b.WriteString(errorText(inner, indent+"  "))
+	}
+	return b.String()
+}
+
+// stderrTail is the attribute of errors that holds the last lines of a job.
+const stderrTail = "stderr_tail"

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"weir/api/client"
+)
+
+// What terminals do when they are sent these (ECMA-48).
+const (
+	clearScreen = "\x1b[2J"
+	cursorHome  = "\x1b[H"
+	// clearLine and clearBelow clear from the cursor on.
+	clearLine  = "\x1b[K"
+	clearBelow = "\x1b[J"
+)
+
+// repeat shows what read returns. With watch it goes on until ctx is done: on a
+// terminal the answer is drawn anew every period, elsewhere it is printed whenever
+// it has changed. A cluster that is not reached for a while does not end a watch
+// that has begun.
+func (p *printer) repeat(ctx context.Context, watch bool, read func(context.Context) (view, error)) error {
+	last, err := read(ctx)
+	if err != nil {
+		return err
+	}
+	if !watch {
+		return p.show(last)
+	}
+	frames := p.frames()
+	if err := frames.draw(last, nil); err != nil {
+		return err
+	}
+	ticker := time.NewTicker(p.period)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return frames.end(ctx)
+		case <-ticker.C:
+		}
+		now, err := read(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return frames.end(ctx)
+		case err == nil:
+			last = now
+		case !errors.Is(err, client.ErrUnreachable):
+			return err
+		}
+		if err := frames.draw(last, err); err != nil {
+			return err
+		}
+	}
+}
+
+// frames is an answer that is shown again and again.
+type frames struct {
+	*printer
+	begun   bool
+	last    view
+	trouble string
+}
+
+func (p *printer) frames() *frames { return &frames{printer: p} }
+
+// draw shows an answer, and beside it why there is no newer one.
+func (f *frames) draw(v view, trouble error) error {
+	said := ""
+	if trouble != nil {
+		said = trouble.Error()
+	}
+	defer func() { f.begun, f.last, f.trouble = true, v, said }()
+	if f.live && f.format == formatTable {
+		width, height := screenSize(f.out)
+		return f.write(frame(f.text(v)+said, width, height, f.begun))
+	}
+	if said != "" && said != f.trouble {
+		f.note("weir: %s", said)
+	}
+	if f.begun && v.sameAs(f.last) {
+		return nil
+	}
+	return f.show(v)
+}
+
+// text returns what is drawn of an answer.
+func (f *frames) text(v view) string {
+	if v.empty != "" {
+		return v.empty + "\n"
+	}
+	return v.text(time.Now())
+}
+
+// end returns how a watch ends that nothing has ended but the user, or the time
+// that was given.
+func (f *frames) end(ctx context.Context) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return nil
+	}
+	return &exitError{code: exitInterrupted}
+}
+
+// frame returns what draws text over the frame before it: line by line, without
+// clearing the screen first, so that nothing flickers. What does not fit is left
+// out.
+func frame(text string, width, height int, again bool) string {
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	if left := len(lines) - height + 1; left > 0 && height > 1 {
+		lines = append(lines[:height-2], fmt.Sprintf("… and %d more lines", left+1))
+	}
+	var b strings.Builder
+	if !again {
+		b.WriteString(clearScreen)
+	}
+	b.WriteString(cursorHome)
+	for _, line := range lines {
+		b.WriteString(clip(line, width) + clearLine + "\n")
+	}
+	b.WriteString(clearBelow)
+	return b.String()
+}
+
+// screenSize returns the size of the terminal w, 0 where it is not known.
+func screenSize(w io.Writer) (width, height int) {
+	file, ok := w.(*os.File)
+	if !ok {
+		return 0, 0
+	}
+	width, height, err := term.GetSize(int(file.Fd()))
+	if err != nil {
+		return 0, 0
+	}
+	return width, height
+}

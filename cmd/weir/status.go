@@ -1,0 +1,127 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	"weir/api/client"
+	"weir/messages/apipb"
+)
+
+func newStatusCommand(f *clientFlags) *cobra.Command {
+	var watch bool
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show how the cluster is, and what to look at",
+		Long: `Show how the cluster is, and what to look at.
+
+All known replicas are asked, each once; shown is the answer of one that can act,
+if there is one. Without a leader that a majority follows the exit code is 3.`,
+		Example: `  weir status
+  weir status --watch
+  weir status -o json | jq .problems`,
+		Args: takes(),
+		RunE: f.verb(func(ctx context.Context, s *session, _ []string) error {
+			acts := false
+			err := s.repeat(ctx, watch, func(ctx context.Context) (view, error) {
+				answers := s.StatusAll(ctx)
+				best, err := bestStatus(answers)
+				if err != nil {
+					return view{}, err
+				}
+				acts = best.GetQuorum()
+				return statusView(best, answers), nil
+			})
+			if err == nil && !acts {
+				return &exitError{exitNotReached, errors.New("no leader answers for a majority of the replicas")}
+			}
+			return err
+		}),
+	}
+	cmd.Flags().BoolVar(&watch, "watch", false, watchUsage)
+	return cmd
+}
+
+// watchUsage is the help of every --watch.
+const watchUsage = "go on, and show it again as it changes"
+
+// bestStatus returns what the replica says that knows most: one that a majority
+// follows, and of those the one that has seen most.
+func bestStatus(answers []client.ReplicaStatus) (*apipb.StatusResponse, error) {
+	var best *apipb.StatusResponse
+	var errs []error
+	for _, answer := range answers {
+		switch {
+		case answer.Err != nil:
+			errs = append(errs, fmt.Errorf("%s: %w", answer.Address, answer.Err))
+		case best == nil || betterStatus(answer.Status, best):
+			best = answer.Status
+		}
+	}
+	if best == nil {
+		return nil, fmt.Errorf("status: %w; no replica answers: %w", client.ErrUnreachable, errors.Join(errs...))
+	}
+	return best, nil
+}
+
+func betterStatus(a, b *apipb.StatusResponse) bool {
+	if a.GetQuorum() != b.GetQuorum() {
+		return a.GetQuorum()
+	}
+	return cmp.Or(cmp.Compare(a.GetTerm(), b.GetTerm()), cmp.Compare(a.GetAppliedIndex(), b.GetAppliedIndex())) > 0
+}
+
+// statusView shows a status. answers tell which replicas could not be asked.
+func statusView(st *apipb.StatusResponse, answers []client.ReplicaStatus) view {
+	calm := proto.CloneOf(st)
+	calm.AppliedIndex, calm.Replica = 0, ""
+	for _, m := range calm.GetMembers() {
+		m.AppliedIndex = 0
+	}
+	return view{message: st, calm: calm, text: func(time.Time) string { return statusText(st, answers) }}
+}
+
+func statusText(st *apipb.StatusResponse, answers []client.ReplicaStatus) string {
+	page := newFacts()
+	page.add("cluster", st.GetClusterId())
+	leader := cmp.Or(st.GetLeader(), "none")
+	switch {
+	case st.GetQuorum():
+		leader += fmt.Sprintf(" (term %d)", st.GetTerm())
+	case st.GetLeader() != "":
+		leader += " (does not answer for a majority)"
+	}
+	page.add("leader", leader)
+	page.add("nodes", fmt.Sprintf("%d online, %d offline", st.GetNodesOnline(), st.GetNodesOffline()))
+	page.add("operations", fmt.Sprintf("%d in progress: %d running, %d pending",
+		st.GetOperationsInProgress(), st.GetOperationsRunning(), st.GetOperationsPending()))
+	page.add("jobs", fmt.Sprintf("%d running, %d pending", st.GetJobsRunning(), st.GetJobsPending()))
+	page.add("resources", amounts(st.GetTotal()))
+	page.add("in use", amounts(st.GetUsage()))
+	page.add("answered by", fmt.Sprintf("%s, version %s, log index %d", st.GetReplica(), st.GetVersion(), st.GetAppliedIndex()))
+	var b strings.Builder
+	b.WriteString(page.String())
+	if len(st.GetMembers()) > 0 {
+		b.WriteString("\n" + membersText(st.GetMembers()))
+	}
+	problems := st.GetProblems()
+	for _, answer := range answers {
+		if answer.Err != nil {
+			problems = append(problems, fmt.Sprintf("%s does not answer here: %v", answer.Address, answer.Err))
+		}
+	}
+	if len(problems) > 0 {
+		b.WriteString("\nlook at:\n")
+		for _, problem := range problems {
+			b.WriteString("  " + printable(problem) + "\n")
+		}
+	}
+	return b.String()
+}
