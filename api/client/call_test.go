@@ -42,6 +42,13 @@ func TestCallGoesOnWhen(t *testing.T) {
 			frozen := frozenAddress(t)
 			return []string{frozen, failing(t, unavailable(frozen)).address, good}
 		},
+		"hints keep pointing at a leader without quorum": func(t *testing.T, good string) []string {
+			var leader *fakeReplica
+			leader = serve(t, &fakeReplica{start: func(*apipb.StartRequest) (*apipb.StartResponse, error) {
+				return nil, unavailable(leader.address)
+			}})
+			return []string{leader.address, failing(t, unavailable(leader.address)).address, good}
+		},
 		"a hint is no address": func(t *testing.T, good string) []string {
 			return []string{failing(t, unavailable("nowhere")).address, good}
 		},
