@@ -9,7 +9,7 @@ func TestGroupName(t *testing.T) {
 	}
 	for story, other := range map[string]string{
 		"another cluster's node of the same name": groupName("n1", "/srv/other/jobs"),
-		"another node":                            groupName("n2", "/var/lib/weir-agent/jobs"),
+		"another node": groupName("n2", "/var/lib/weir-agent/jobs"),
 	} {
 		if other == mine {
 			t.Errorf("%s has the same groups %s", story, mine)

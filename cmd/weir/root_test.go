@@ -150,7 +150,7 @@ func TestVerbsThatLackSomething(t *testing.T) {
 		"a server with peers of no form":  {[]string{"server", "--id", "r1", "--peers", "r1", "--data", "d"}, "--peers"},
 		"a server with unknown log level": {[]string{"server", "--id", "r1", "--peers", "r1=h:1", "--data", "d", "--log-level", "loud"}, "--log-level"},
 		"an agent without replicas":       {[]string{"agent", "--name", "n1"}, "--replicas is needed"},
-		"a flag that does not exist":      {[]string{"agent", "--nmae", "n1"}, "--nmae"},
+		"a flag that does not exist":      {[]string{"agent", "--nickname", "n1"}, "--nickname"},
 		"a role that does not exist":      {[]string{"tls", "issue", "--role", "king", "--name", "x"}, "--role"},
 		"a verb that does not exist":      {[]string{"serve"}, `"serve"`},
 	}
