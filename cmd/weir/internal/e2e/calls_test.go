@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -34,6 +35,13 @@ type refusal struct {
 
 func (r *refusal) Error() string { return fmt.Sprintf("%d %s: %s", r.Status, r.Code, r.Message) }
 
+// refusalOf returns the refusal in err, an empty one if it is something else.
+func refusalOf(err error) *refusal {
+	refused := &refusal{}
+	errors.As(err, &refused)
+	return refused
+}
+
 // httpClient returns a client with the certificate of a folder of c.certs.
 func (c *cluster) httpClient(folder string) (*http.Client, error) {
 	c.mu.Lock()
@@ -51,7 +59,9 @@ func (c *cluster) httpClient(folder string) (*http.Client, error) {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(authority)
-	made := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{certificate}}}}
+	made := &http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{certificate}}, ForceAttemptHTTP2: true,
+	}}
 	c.clients[folder] = made
 	return made, nil
 }
@@ -116,8 +126,7 @@ func (c *cluster) ask(t testing.TB, method string, request object, answer proto.
 			if err == nil {
 				return ""
 			}
-			//nolint:errorlint // call returns it as it is.
-			if refused, ok := err.(*refusal); ok && refused.Code != "unavailable" {
+			if refused := refusalOf(err); refused.Status != 0 && refused.Code != "unavailable" {
 				t.Fatalf("%s %v: %v", method, request, err)
 			}
 			errs += fmt.Sprintf("%s: %v; ", replica, err)
@@ -126,12 +135,12 @@ func (c *cluster) ask(t testing.TB, method string, request object, answer proto.
 	})
 }
 
-// refused makes a call that must be refused, at any one replica.
-func (c *cluster) refused(t testing.TB, method, body string) *refusal {
+// refusedBy makes a call that a replica must refuse.
+func (c *cluster) refusedBy(t testing.TB, replica, method, body string) *refusal {
 	t.Helper()
 	var answer *refusal
 	until(t, method+" is refused", func() string {
-		status, data, err := c.post(t.Context(), "operator-admin", "r2", method, body)
+		status, data, err := c.post(t.Context(), "operator-admin", replica, method, body)
 		if err != nil || status == http.StatusServiceUnavailable {
 			return fmt.Sprintf("%d %s %v", status, data, err)
 		}
@@ -142,6 +151,18 @@ func (c *cluster) refused(t testing.TB, method, body string) *refusal {
 		return ""
 	})
 	return answer
+}
+
+// anonymous is a TLS configuration without a certificate.
+func (c *cluster) anonymous(t testing.TB) *tls.Config {
+	t.Helper()
+	client, err := c.httpClient("operator-admin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := client.Transport.(*http.Transport).TLSClientConfig.Clone()
+	config.Certificates = nil
+	return config
 }
 
 // start starts an operation.

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -33,7 +34,7 @@ func TestFailover(t *testing.T) {
 		if len(before) == 4 {
 			return ""
 		}
-		return c.describe(t, operation)
+		return fmt.Sprintf("%d do\n%s", len(before), c.describe(t, operation))
 	})
 
 	for _, done := range []int64{20, 70, 120} {
