@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"time"
 
 	"connectrpc.com/connect"
 
@@ -48,104 +47,56 @@ func caller(ctx context.Context) identity.Identity {
 	return who
 }
 
-// identify puts who sends a request into its context. Nobody else gets further.
-func (s *server) identify(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		who, err := s.cfg.IdentityOf(r)
-		if err != nil {
-			unknown := fail(connect.CodeUnauthenticated, "unauthenticated", "who are you: "+err.Error())
-			if writer := connect.NewErrorWriter(); writer.IsSupported(r) {
-				err = writer.Write(w, r, unknown)
-				s.cfg.Logger.Debug("unknown caller", "remote", r.RemoteAddr, "error", err)
-				return
-			}
-			http.Error(w, unknown.Message(), http.StatusUnauthorized)
-			return
-		}
-		w.Header().Set(headerReplica, s.cfg.Replica)
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, who)))
-	})
-}
-
-// guard checks roles, bounds how many calls are under way and how long they take,
-// and hints at the leader.
-type guard struct {
+// door lets calls in: those whose caller may make them, while there is room. A call
+// that is turned away costs little, for nothing of it has been read.
+type door struct {
 	server         *server
+	next           http.Handler
+	errors         *connect.ErrorWriter
 	calls, watches chan struct{}
 }
 
-func newGuard(s *server) *guard {
-	return &guard{server: s, calls: make(chan struct{}, s.cfg.Limits.Calls), watches: make(chan struct{}, s.cfg.Limits.Watches)}
+func newDoor(s *server, next http.Handler, options []connect.HandlerOption) *door {
+	return &door{
+		server: s, next: next, errors: connect.NewErrorWriter(options...),
+		calls: make(chan struct{}, s.cfg.Limits.Calls), watches: make(chan struct{}, s.cfg.Limits.Watches),
+	}
 }
 
-// enter takes a place for the call, and returns what gives it back.
-func (g *guard) enter(ctx context.Context, procedure string) (leave func(), err error) {
-	if denied := permit(caller(ctx), procedure); denied != nil {
-		return nil, denied
+// ServeHTTP implements http.Handler.
+func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set(headerReplica, d.server.cfg.Replica)
+	who, err := d.server.cfg.IdentityOf(r)
+	if err != nil {
+		d.turnAway(w, r, fail(connect.CodeUnauthenticated, "unauthenticated", "who are you: "+err.Error()))
+		return
 	}
-	places, kind := g.calls, "calls are"
-	if waits[procedure] {
-		places, kind = g.watches, "calls that wait for operations are"
+	if denied := permit(who, r.URL.Path); denied != nil {
+		d.turnAway(w, r, denied)
+		return
+	}
+	places, kind := d.calls, "calls are"
+	if waits[r.URL.Path] {
+		places, kind = d.watches, "calls that wait for operations are"
 	}
 	select {
 	case places <- struct{}{}:
-		return func() { <-places }, nil
+		defer func() { <-places }()
 	default:
-		return nil, g.server.overloaded(fmt.Sprintf("%d %s under way at replica %s, its limit: try again, or another replica", cap(places), kind, g.server.cfg.Replica))
+		d.turnAway(w, r, d.server.overloaded(fmt.Sprintf("%d %s under way at replica %s, its limit: try again, or another replica",
+			cap(places), kind, d.server.cfg.Replica)))
+		return
 	}
+	d.next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, who)))
 }
 
-// WrapUnary implements connect.Interceptor.
-func (g *guard) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
-	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
-		leave, err := g.enter(ctx, req.Spec().Procedure)
-		if err != nil {
-			return nil, err
-		}
-		defer leave()
-		ctx, cancel := g.bound(ctx, req.Spec().Procedure)
-		defer cancel()
-		answer, err := next(ctx, req)
-		if err != nil {
-			return nil, err
-		}
-		g.server.hint(answer.Header().Set)
-		return answer, nil
+// turnAway answers in the protocol of the request.
+func (d *door) turnAway(w http.ResponseWriter, r *http.Request, why *connect.Error) {
+	if !d.errors.IsSupported(r) {
+		http.Error(w, why.Message(), http.StatusForbidden)
+		return
 	}
-}
-
-// bound gives a call its time: less than the client's, so that the client hears
-// why there is no answer, and no more than the replica's patience.
-func (g *guard) bound(ctx context.Context, procedure string) (context.Context, context.CancelFunc) {
-	limit := g.server.cfg.Limits.Patience
-	deadline, stated := ctx.Deadline()
-	if stated {
-		left := time.Until(deadline)
-		if left -= min(left/8, maxReserve); waits[procedure] || left < limit {
-			limit = left
-		}
-	} else if waits[procedure] {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeout(ctx, limit)
-}
-
-// maxReserve is how much of a client's time is kept for the way of the answer.
-const maxReserve = 100 * time.Millisecond
-
-// WrapStreamingClient implements connect.Interceptor; there are no clients here.
-func (g *guard) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
-	return next
-}
-
-// WrapStreamingHandler implements connect.Interceptor.
-func (g *guard) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
-	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
-		leave, err := g.enter(ctx, conn.Spec().Procedure)
-		if err != nil {
-			return err
-		}
-		defer leave()
-		return next(ctx, conn)
+	if err := d.errors.Write(w, r, why); err != nil {
+		d.server.cfg.Logger.Debug("refusal was not sent", "to", r.RemoteAddr, "error", err)
 	}
 }

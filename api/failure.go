@@ -3,11 +3,13 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 
 	"connectrpc.com/connect"
 
 	"weir/messages/commandpb"
+	"weir/raftstore"
 	"weir/raftstore/state"
 )
 
@@ -73,17 +75,26 @@ func (s *server) overloaded(what string) *connect.Error {
 	return err
 }
 
-// unavailable tells that the cluster could not be reached from here.
+// unavailable tells that the cluster could not be reached from here, and what is
+// known of a change that was asked for.
 func (s *server) unavailable(what string, err error) error {
 	var known *connect.Error
 	if errors.As(err, &known) {
 		return known
 	}
-	code := "unavailable"
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		code = "no_quorum"
+	var failure *connect.Error
+	switch {
+	case s.closing.Err() != nil:
+		failure = fail(connect.CodeUnavailable, "stopping", fmt.Sprintf("%s: replica %s is stopping: ask another one", what, s.cfg.Replica))
+	case errors.Is(err, raftstore.ErrOverloaded):
+		failure = s.overloaded(what + ": " + err.Error())
+	case errors.Is(err, raftstore.ErrOutcomeUnknown):
+		failure = fail(connect.CodeUnavailable, "outcome_unknown", what+": "+err.Error())
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		failure = fail(connect.CodeUnavailable, "no_quorum", what+": "+err.Error())
+	default:
+		failure = fail(connect.CodeUnavailable, "unavailable", what+": "+err.Error())
 	}
-	failure := fail(connect.CodeUnavailable, code, what+": "+err.Error())
 	s.hint(failure.Meta().Set)
 	return failure
 }

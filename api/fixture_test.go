@@ -42,6 +42,8 @@ type replicaFake struct {
 
 	// quorum is whether reads and writes are answered.
 	quorum atomic.Bool
+	// breaks, when set, is what proposals end with.
+	breaks atomic.Pointer[error]
 	// hold, when set, is waited for by reads.
 	hold atomic.Pointer[chan struct{}]
 	// held counts the reads that wait.
@@ -154,6 +156,9 @@ func (r *replicaFake) Propose(ctx context.Context, commands ...proto.Message) ([
 	if err := r.ReadBarrier(ctx); err != nil {
 		return nil, err
 	}
+	if err := r.breaks.Load(); err != nil {
+		return nil, fmt.Errorf("propose: %w", *err)
+	}
 	var results []*commandpb.Result
 	for _, command := range commands {
 		results = append(results, r.apply(command))
@@ -211,9 +216,10 @@ func (r *replicaFake) Subscribe(f func([]gossip.Member)) (cancel func()) {
 // site is the API of a replica, reached over HTTP.
 type site struct {
 	*replicaFake
-	url    string
-	client *http.Client
-	limits Limits
+	handler *Handler
+	url     string
+	client  *http.Client
+	limits  Limits
 }
 
 // roleHeader has the role and name of who calls in a test.
@@ -239,8 +245,9 @@ func newSite(t testing.TB, change ...func(*Limits)) *site {
 		t.Fatal(err)
 	}
 	server := httptest.NewServer(handler)
-	s.url, s.client = server.URL, server.Client()
+	s.handler, s.url, s.client = handler, server.URL, server.Client()
 	t.Cleanup(func() {
+		handler.Close()
 		s.client.CloseIdleConnections()
 		server.Close()
 		directory.Close()

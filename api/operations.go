@@ -191,6 +191,7 @@ func (s operations) Wait(ctx context.Context, req *connect.Request[apipb.WaitOpe
 		return nil
 	})
 	if errors.Is(err, context.DeadlineExceeded) && out.GetOperation() != nil {
+		// It has not ended within the time; that is an answer too.
 		err = nil
 	}
 	if err != nil {

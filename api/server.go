@@ -14,19 +14,36 @@ import (
 	"weir/raftstore/state"
 )
 
+// Handler serves the public API of a replica.
+type Handler struct {
+	door  *door
+	close context.CancelFunc
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.door.ServeHTTP(w, r) }
+
+// Close ends the calls under way, those that wait for an operation too, with a word
+// to go to another replica. Nothing is answered well afterwards.
+func (h *Handler) Close() { h.close() }
+
 // server answers every call. Its methods are spread over one file a service.
 type server struct {
 	cfg Config
+	// closing is done when the replica is about to stop.
+	closing context.Context
 }
 
 // NewHandler returns what serves the public API of a replica.
-func NewHandler(cfg Config) (http.Handler, error) {
+func NewHandler(cfg Config) (*Handler, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	s := &server{cfg: cfg}
+	var cancel context.CancelFunc
+	s.closing, cancel = context.WithCancel(context.Background())
 	options := []connect.HandlerOption{
-		connect.WithInterceptors(newGuard(s)),
+		connect.WithInterceptors(bounds{s}),
 		connect.WithReadMaxBytes(cfg.Limits.MessageBytes),
 		connect.WithCodec(strictJSON{jsonName}),
 		connect.WithCodec(strictJSON{jsonCharsetName}),
@@ -38,7 +55,7 @@ func NewHandler(cfg Config) (http.Handler, error) {
 	routes.Handle(apipbconnect.NewPoolServiceHandler(pools{s}, options...))
 	routes.Handle(apipbconnect.NewNodeServiceHandler(nodes{s}, options...))
 	routes.Handle(apipbconnect.NewClusterServiceHandler(clusters{s}, options...))
-	return s.identify(routes), nil
+	return &Handler{door: newDoor(s, routes, options), close: cancel}, nil
 }
 
 // recovered turns a panic into an answer: one call's mistake is not all calls'.

@@ -10,6 +10,7 @@ import (
 	"weir/messages/apipb"
 	"weir/messages/apipb/apipbconnect"
 	"weir/messages/commandpb"
+	"weir/raftstore"
 )
 
 // eventually waits until something holds.
@@ -161,4 +162,52 @@ func TestWithoutQuorumTheClientHearsWhy(t *testing.T) {
 	want(t, status, false, "quorum")
 	s.quorum.Store(true)
 	s.get("OperationService/List", "{}")
+}
+
+func TestCloseEndsWaits(t *testing.T) {
+	s := newSite(t)
+	id := s.run(1)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	stream, err := watcher(s).Watch(ctx, connect.NewRequest(&apipb.WatchOperationRequest{Operation: id}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	if !stream.Receive() {
+		t.Fatalf("the stream ended: %v", stream.Err())
+	}
+	answer := make(chan reply, 1)
+	go func() {
+		answer <- s.post("OperationService/Wait", `{"operation": "`+id+`", "timeout_millis": "20000"}`)
+	}()
+	s.handler.Close()
+	if stream.Receive() || connect.CodeOf(stream.Err()) != connect.CodeUnavailable {
+		t.Errorf("watch ended with %v", stream.Err())
+	}
+	if got := <-answer; got.status != 503 || got.header.Get(headerCode) != "stopping" {
+		t.Errorf("wait ended with %d %s", got.status, got.raw)
+	}
+}
+
+func TestWhatIsKnownOfAChange(t *testing.T) {
+	s := newSite(t)
+	for name, test := range map[string]struct {
+		err        error
+		wantStatus int
+		wantCode   string
+		wantRetry  string
+	}{
+		"overloaded":      {raftstore.ErrOverloaded, 429, "overloaded", "200"},
+		"outcome unknown": {raftstore.ErrOutcomeUnknown, 503, "outcome_unknown", ""},
+		"something else":  {raftstore.ErrClosed, 503, "unavailable", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.breaks.Store(&test.err)
+			got := s.post("OperationService/Start", startBody(1, ""))
+			if got.status != test.wantStatus || got.header.Get(headerCode) != test.wantCode || got.header.Get(headerRetry) != test.wantRetry {
+				t.Errorf("%d %v %s", got.status, got.header, got.raw)
+			}
+		})
+	}
 }

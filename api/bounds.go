@@ -1,0 +1,62 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"connectrpc.com/connect"
+)
+
+// bounds gives each call its time, and its answer a hint at the leader.
+type bounds struct{ server *server }
+
+// maxReserve is how much of a client's time is kept for the way of the answer.
+const maxReserve = 100 * time.Millisecond
+
+// limit gives a call less time than its client does, so that the client hears why
+// there is no answer, and no more than the replica's patience. Calls that wait are
+// bounded by their client alone.
+func (b bounds) limit(ctx context.Context, procedure string) (context.Context, context.CancelFunc) {
+	limit := b.server.cfg.Limits.Patience
+	deadline, stated := ctx.Deadline()
+	if stated {
+		left := time.Until(deadline)
+		if left -= min(left/8, maxReserve); waits[procedure] || left < limit {
+			limit = left
+		}
+	} else if waits[procedure] {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, limit)
+}
+
+// WrapUnary implements connect.Interceptor.
+func (b bounds) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+		ctx, cancel := b.limit(ctx, req.Spec().Procedure)
+		defer cancel()
+		defer context.AfterFunc(b.server.closing, cancel)()
+		answer, err := next(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		b.server.hint(answer.Header().Set)
+		return answer, nil
+	}
+}
+
+// WrapStreamingClient implements connect.Interceptor; there are no clients here.
+func (b bounds) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+	return next
+}
+
+// WrapStreamingHandler implements connect.Interceptor.
+func (b bounds) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(b.server.closing, cancel)()
+		b.server.hint(conn.ResponseHeader().Set)
+		return next(ctx, conn)
+	}
+}
