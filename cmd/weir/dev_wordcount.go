@@ -38,7 +38,7 @@ processes for each of its files: work enough to be running when the leader dies.
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
 			defer stop()
-			config.KillLeader = !keep
+			config.KillLeader, config.Patience = !keep, wordcount.DefaultPatience
 			return runDevWordcount(ctx, &f, config, newScreen(cmd.OutOrStdout()))
 		},
 	}
@@ -67,10 +67,8 @@ func runDevWordcount(ctx context.Context, f *devFlags, counting wordcount.Config
 	case f.replicas < 3 && counting.KillLeader:
 		return &exitError{exitUsage, fmt.Errorf("--replicas %d: must be 3 or 5 to go on without a leader; --keep-leader lets it live", f.replicas)}
 	}
-	if counting.Source == "" {
-		if counting.Source, err = goSource(ctx); err != nil {
-			return err
-		}
+	if err := countDirectly(ctx, &counting, screen); err != nil {
+		return err
 	}
 	dir, err := os.MkdirTemp("", "weir-wordcount-")
 	if err != nil {
@@ -92,6 +90,24 @@ func runDevWordcount(ctx context.Context, f *devFlags, counting wordcount.Config
 	if len(result.Differences) > 0 {
 		return fmt.Errorf("the count is wrong:\n  %s", strings.Join(result.Differences, "\n  "))
 	}
+	return nil
+}
+
+// countDirectly finds the files and counts their words in this process.
+func countDirectly(ctx context.Context, counting *wordcount.Config, screen *screen) (err error) {
+	if counting.Source == "" {
+		if counting.Source, err = goSource(ctx); err != nil {
+			return err
+		}
+	}
+	// The jobs have working folders of their own.
+	if counting.Source, err = filepath.Abs(counting.Source); err != nil {
+		return fmt.Errorf("find the files: %w", err)
+	}
+	if counting.Direct, err = wordcount.CountDirectly(counting.Source); err != nil {
+		return err
+	}
+	screen.Say(fmt.Sprintf("counted directly: %d words in %d files of %s", counting.Direct.Words(), len(counting.Direct), counting.Source))
 	return nil
 }
 

@@ -46,13 +46,13 @@ func progress(members []Member, ready func(*Member) bool, view View) Progress {
 	p := Progress{Leader: view.Leader}
 	for i := range members {
 		m := &members[i]
-		switch {
-		case m.Kind == Replica:
+		switch m.Kind {
+		case Replica:
 			p.Replicas++
 			if ready(m) {
 				p.ReplicasReady++
 			}
-		default:
+		case Agent:
 			p.Agents++
 			if slices.Contains(view.Online, m.Name) {
 				p.AgentsOnline++

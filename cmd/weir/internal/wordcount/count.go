@@ -53,6 +53,7 @@ func (c Counts) Words() int64 {
 }
 
 // CountDirectly counts the words of all regular files below source in this process.
+// That there is none is an error.
 func CountDirectly(source string) (Counts, error) {
 	counts := make(Counts)
 	err := filepath.WalkDir(source, func(path string, entry fs.DirEntry, err error) error {
@@ -69,6 +70,9 @@ func CountDirectly(source string) (Counts, error) {
 	})
 	if err != nil {
 		return nil, fmt.Errorf("count words of %s: %w", source, err)
+	}
+	if len(counts) == 0 {
+		return nil, fmt.Errorf("count words of %s: it holds no file", source)
 	}
 	return counts, nil
 }

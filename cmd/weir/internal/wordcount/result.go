@@ -2,6 +2,7 @@ package wordcount
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -61,7 +62,7 @@ func (r *Result) check(direct Counts, outputs map[int]string) {
 	if r.Survived != r.RunningAtKill && r.Failed == 0 {
 		faults = append(faults, fmt.Sprintf("%d of the %d jobs that ran when the leader was killed did not complete", r.RunningAtKill-r.Survived, r.RunningAtKill))
 	}
-	r.Differences = append(faults, shorten(wrong)...)
+	r.Differences = slices.Concat(faults, shorten(wrong))
 }
 
 // Row is one line of the summary.

@@ -2,9 +2,7 @@ package wordcount
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"google.golang.org/protobuf/types/known/structpb"
@@ -37,13 +35,21 @@ type Watcher interface {
 
 // Config says what to count.
 type Config struct {
-	// Source is a folder; every agent sees it under this path.
+	// Source is a folder; every agent sees it under this absolute path.
 	Source string
+	// Direct are its counts, made without the cluster.
+	Direct Counts
 	// Jobs is how many jobs share the files.
 	Jobs int
 	// KillLeader makes a failover part of the run.
 	KillLeader bool
+	// Patience is how long the run goes on while no job completes. Default 2 min: far
+	// longer than a job and a failover.
+	Patience time.Duration
 }
+
+// DefaultPatience is that of Config.Patience.
+const DefaultPatience = 2 * time.Minute
 
 // The states of operations and jobs that matter here.
 const (
@@ -60,32 +66,22 @@ const pollPeriod = 50 * time.Millisecond
 // Run counts, and returns a Result that says whether everything was as it must be.
 // An error means that the run was broken off.
 func Run(ctx context.Context, cluster Cluster, config Config, watcher Watcher) (*Result, error) {
-	source, err := filepath.Abs(config.Source)
-	if err != nil {
-		return nil, fmt.Errorf("count words: %w", err)
-	}
-	config.Source = source
-	direct, err := CountDirectly(source)
-	if err != nil {
-		return nil, err
-	}
-	if len(direct) == 0 {
-		return nil, fmt.Errorf("count words: %s holds no file", source)
-	}
-	watcher.Say(fmt.Sprintf("counted directly: %d words in %d files of %s", direct.Words(), len(direct), source))
 	r := &run{
 		cluster: cluster, config: config, watcher: watcher,
-		result: &Result{Jobs: config.Jobs, Source: source, DirectFiles: len(direct), DirectWords: direct.Words(), wantKill: config.KillLeader},
+		result: &Result{
+			Jobs: config.Jobs, Source: config.Source, DirectFiles: len(config.Direct), DirectWords: config.Direct.Words(), wantKill: config.KillLeader,
+		},
 	}
+	defer r.close()
 	began := time.Now()
 	for _, step := range []func(context.Context) error{r.start, r.follow, r.account, r.outage} {
 		if err := step(ctx); err != nil {
-			return nil, errors.Join(err, r.close())
+			return nil, err
 		}
 	}
 	r.result.Total = time.Since(began)
-	r.result.check(direct, r.outputs)
-	return r.result, r.close()
+	r.result.check(config.Direct, r.outputs)
+	return r.result, nil
 }
 
 // run is a run under way.
@@ -117,12 +113,18 @@ func (r *run) start(ctx context.Context) error {
 
 // follow watches the operation until it has ended, and kills the leader on the way.
 func (r *run) follow(ctx context.Context) error {
+	last, since := int64(-1), time.Now()
 	for {
 		o, err := r.cluster.Operation(ctx, r.id)
 		if err != nil {
 			return fmt.Errorf("watch operation: %w", err)
 		}
 		done := o.GetProgress().GetCompleted()
+		if done != last {
+			last, since = done, time.Now()
+		} else if time.Since(since) > r.config.Patience {
+			return fmt.Errorf("no job has completed for %v: %d of %d have, operation %s is %s", r.config.Patience, done, r.config.Jobs, r.id, o.GetState())
+		}
 		r.watcher.Progress(done, int64(r.config.Jobs))
 		switch o.GetState() {
 		case completed, failed, aborted:
@@ -216,9 +218,8 @@ func (r *run) outage(ctx context.Context) error {
 	}
 }
 
-func (r *run) close() error {
+func (r *run) close() {
 	if r.prober != nil {
 		r.prober.stop()
 	}
-	return nil
 }

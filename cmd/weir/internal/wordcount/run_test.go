@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -96,6 +98,10 @@ func TestRun(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	source := t.TempDir()
 	tree(t, source, map[string][]byte{"a": []byte("x"), "b": []byte("x y"), "c": []byte("x y z"), "d": nil})
+	direct, err := CountDirectly(source)
+	if err != nil {
+		t.Fatal(err)
+	}
 	good := []string{"1 ./a\n", "2 ./b\n", "3 ./c\n", "0 ./d\n"}
 	for name, test := range map[string]struct {
 		outputs []string
@@ -111,7 +117,7 @@ func TestRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cluster := &fakeCluster{outputs: test.outputs, lost: test.lost, leader: "r2"}
 			watcher := &lines{}
-			result, err := Run(t.Context(), cluster, Config{Source: source, Jobs: 4, KillLeader: test.kill}, watcher)
+			result, err := Run(t.Context(), cluster, Config{Source: source, Direct: direct, Jobs: 4, KillLeader: test.kill, Patience: DefaultPatience}, watcher)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -128,8 +134,24 @@ func TestRun(t *testing.T) {
 	}
 }
 
-func TestRunOfNothing(t *testing.T) {
-	if _, err := Run(t.Context(), &fakeCluster{}, Config{Source: t.TempDir(), Jobs: 4}, &lines{}); err == nil {
-		t.Error("an empty folder was counted")
+// stuckCluster never gets anywhere.
+type stuckCluster struct{ fakeCluster }
+
+func (*stuckCluster) Operation(context.Context, string) (*apipb.Operation, error) {
+	return &apipb.Operation{State: running, Progress: &apipb.TaskProgress{Completed: 1}}, nil
+}
+
+func TestRunThatGetsNowhere(t *testing.T) {
+	_, err := Run(t.Context(), &stuckCluster{}, Config{Source: "/", Jobs: 4, Patience: time.Millisecond}, &lines{})
+	if err == nil || !strings.Contains(err.Error(), "1 of 4") {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+func TestNothingToCount(t *testing.T) {
+	for name, folder := range map[string]string{"an empty folder": t.TempDir(), "no folder": filepath.Join(t.TempDir(), "none")} {
+		if _, err := CountDirectly(folder); err == nil || !strings.Contains(err.Error(), folder) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
