@@ -64,9 +64,11 @@ func (s *screen) bar(title string, total int64) *bar {
 		b.writer.SetOutputWriter(s.out)
 		b.writer.SetUpdateFrequency(barFrames)
 		b.writer.SetTrackerLength(30)
-		b.writer.SetMessageLength(60)
+		b.writer.SetMessageLength(72)
 		b.writer.Style().Visibility.Speed = false
 		b.writer.Style().Visibility.ETA = false
+		b.writer.Style().Options.TimeInProgressPrecision = barFrames
+		b.writer.Style().Options.TimeDonePrecision = barFrames
 		b.writer.AppendTracker(b.tracker)
 		b.drawn = make(chan struct{})
 		go func() {
@@ -83,7 +85,7 @@ func (s *screen) bar(title string, total int64) *bar {
 // update shows that so many steps are done, and a few words on it.
 func (b *bar) update(done int64, words string) {
 	if b.writer != nil {
-		b.tracker.UpdateMessage(words)
+		b.tracker.UpdateMessage(b.title + ": " + words)
 		b.tracker.SetValue(done)
 		return
 	}
