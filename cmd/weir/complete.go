@@ -40,9 +40,11 @@ func operationNames(inProgress bool) func(context.Context, *session) ([]cobra.Co
 	return func(ctx context.Context, s *session) ([]cobra.Completion, error) {
 		page, err := s.ListOperations(ctx, &apipb.ListOperationsRequest{InProgress: inProgress})
 		var out []cobra.Completion
+		aliases := make(map[string]bool)
 		for _, op := range page.GetOperations() {
 			about := printable(op.GetState() + " " + op.GetTitle())
-			if op.GetAlias() != "" {
+			if op.GetAlias() != "" && !aliases[op.GetAlias()] {
+				aliases[op.GetAlias()] = true
 				out = append(out, cobra.CompletionWithDesc(op.GetAlias(), about))
 			}
 			out = append(out, cobra.CompletionWithDesc(op.GetId(), about))

@@ -140,12 +140,18 @@ func jobsText(page *apipb.ListJobsResponse, req *apipb.ListJobsRequest, now time
 	return g.String() + fmt.Sprintf("\njobs %d to %d of %d: more with --offset and --limit\n", req.GetOffset()+1, shown, page.GetTotal())
 }
 
-// jobMemory returns the most memory that a job had, of what it may have.
+// jobMemory returns the most memory that a job had, and of how much if that is
+// known.
 func jobMemory(j *apipb.Job) string {
-	if j.GetStatistics().GetMaxMemory() == 0 {
+	had, held := j.GetStatistics().GetMaxMemory(), j.GetResources().GetMemory()
+	switch {
+	case had == 0:
 		return none
+	case held == 0:
+		return size(had)
+	default:
+		return size(had) + "/" + size(held)
 	}
-	return size(j.GetStatistics().GetMaxMemory()) + "/" + size(j.GetResources().GetMemory())
 }
 
 func jobText(j *apipb.Job, now time.Time) string {

@@ -105,7 +105,9 @@ func nodeText(answer *apipb.GetNodeResponse, now time.Time) string {
 	page.add("tags", strings.Join(n.GetTags(), ", "))
 	page.add("resources", amounts(n.GetResources()))
 	page.add("held by jobs", amounts(n.GetUsage()))
-	page.add("memory used", size(n.GetMemoryUsed()))
+	if n.GetMemoryUsed() > 0 {
+		page.add("memory used", size(n.GetMemoryUsed()))
+	}
 	page.add("registered", moment(n.GetRegisteredTime(), now))
 	page.add("heartbeat", moment(n.GetLastHeartbeat(), now))
 	if len(answer.GetJobs()) == 0 {
@@ -114,7 +116,7 @@ func nodeText(answer *apipb.GetNodeResponse, now time.Time) string {
 	g := newGrid("job", "operation", "task", "cookie>", "state", "age>", "memory>")
 	for _, j := range answer.GetJobs() {
 		g.row(j.GetId(), j.GetOperationId(), j.GetTask(), j.GetCookie(), jobState(j), lasted(j.GetStartTime(), j.GetFinishTime(), now),
-			size(j.GetStatistics().GetMaxMemory()))
+			jobMemory(j))
 	}
 	return page.String() + "\n" + g.String()
 }

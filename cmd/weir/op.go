@@ -9,8 +9,8 @@ func newOpCommand(f *clientFlags) *cobra.Command {
 		Short:   "Start operations, follow them, and steer them",
 		Long: `Start operations, follow them, and steer them.
 
-An operation is work for many jobs. It is named by its id, or by its alias while it
-is in progress.`,
+An operation is work for many jobs. It is named by its id, or by its alias if it has
+one.`,
 		Example: `  id=$(weir op start -f spec.yaml)
   weir op wait $id
   weir op list --in-progress`,

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -110,8 +112,9 @@ func operationText(op *apipb.Operation, now time.Time) string {
 	if op.FairShare != nil {
 		page.add("shares", fmt.Sprintf("fair %s, usage %s, demand %s", share(op.FairShare), share(op.UsageShare), share(op.DemandShare)))
 	}
-	for name, value := range op.GetAnnotations().AsMap() {
-		page.add("annotation "+name, fmt.Sprint(value))
+	annotations := op.GetAnnotations().AsMap()
+	for _, name := range slices.Sorted(maps.Keys(annotations)) {
+		page.add("annotation "+name, fmt.Sprint(annotations[name]))
 	}
 	var b strings.Builder
 	b.WriteString(page.String())
@@ -147,4 +150,10 @@ func tasksText(op *apipb.Operation) string {
 	return g.String()
 }
 
-func seconds(s float64) string { return span(time.Duration(s * float64(time.Second))) }
+// seconds returns a time that was counted, if any was.
+func seconds(s float64) string {
+	if s == 0 {
+		return none
+	}
+	return span(time.Duration(s * float64(time.Second)))
+}

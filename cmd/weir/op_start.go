@@ -28,13 +28,15 @@ func newOpStartCommand(f *clientFlags) *cobra.Command {
 		Long: `Start an operation that a file describes, and print its id.
 
 The file is YAML or JSON; - is standard input. It is checked before anything is sent.
---set changes one value of it: a path with dots between names, and a value in YAML.
+--set changes one value of it: a path with dots between names, and a value in YAML,
+so that text which begins with * needs quotes.
 
 With --wait the command lasts as long as the operation, and its exit code is 4 if
 the operation did not complete. To be started once however often it is tried, an
 operation can have a mutation_id.`,
 		Example: `  weir op start -f spec.yaml
   weir op start -f spec.yaml --set pool=ads --set tasks.sort.job_count=5 --wait
+  weir op start -f spec.yaml --set 'alias="*nightly"'
   weir op start -f - --set title=now <<< '{tasks: {t: {job_count: 1, command: [date]}}}'`,
 		Args: takes(),
 	}

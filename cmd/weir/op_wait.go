@@ -42,7 +42,7 @@ func await(ctx context.Context, s *session, name string, quiet bool) error {
 	for op, err := range s.WatchOperation(ctx, name) {
 		if err != nil {
 			meter.close()
-			return waitEnded(ctx, err, name, last)
+			return waitEnded(ctx, err, last)
 		}
 		last = op
 		meter.update(op)
@@ -61,18 +61,16 @@ func await(ctx context.Context, s *session, name string, quiet bool) error {
 
 // waitEnded returns the error of a wait that ended before the operation did. last
 // is what was known of it, nil if nothing.
-func waitEnded(ctx context.Context, err error, name string, last *apipb.Operation) error {
-	code, why := exitNotReached, fmt.Sprintf("operation %s has not ended within --timeout", name)
-	switch {
-	case last == nil, ctx.Err() == nil:
+func waitEnded(ctx context.Context, err error, last *apipb.Operation) error {
+	if last == nil || ctx.Err() == nil {
 		return err
-	case errors.Is(ctx.Err(), context.Canceled):
+	}
+	code, why := exitFailure, "not ended within --timeout"
+	if errors.Is(ctx.Err(), context.Canceled) {
 		code, why = exitInterrupted, "interrupted"
-	default:
-		code = exitFailure
 	}
 	id := last.GetId()
-	return &exitError{code, fmt.Errorf("%s: operation %s goes on; weir op wait %s waits again, weir op abort %s ends it", why, id, id, id)}
+	return &exitError{code, fmt.Errorf("%s: operation %s goes on\n  weir op wait %s waits again\n  weir op abort %s ends it", why, id, id, id)}
 }
 
 // endedBadly returns the error of an operation that has ended without completing,

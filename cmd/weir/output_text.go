@@ -183,7 +183,8 @@ func amounts(r *apipb.Resources) string {
 	}
 	add(r.GetCpu() != 0, number(r.GetCpu(), 2), "cpu")
 	add(r.GetMemory() != 0, size(r.GetMemory()), "memory")
-	add(r.GetUserSlots() != 0, fmt.Sprint(r.GetUserSlots()), "slots")
+	add(r.GetUserSlots() == 1, "1", "slot")
+	add(r.GetUserSlots() > 1, fmt.Sprint(r.GetUserSlots()), "slots")
 	add(r.GetGpu() != 0, fmt.Sprint(r.GetGpu()), "gpu")
 	add(r.GetNetwork() != 0, fmt.Sprint(r.GetNetwork()), "network")
 	return cmp.Or(strings.Join(parts, ", "), none)
@@ -223,9 +224,16 @@ func progressText(p *apipb.TaskProgress) string {
 	return s
 }
 
+// stderrTail is the attribute of errors that holds the last lines of a job.
+const stderrTail = "stderr_tail"
+
 // errorText returns an error with its causes below it, each further to the right,
-// and every line with its end.
+// and every line with its end. What an error has told its causes need not repeat.
 func errorText(e *apipb.Error, indent string) string {
+	return causeText(e, nil, indent)
+}
+
+func causeText(e *apipb.Error, told map[string]string, indent string) string {
 	if e == nil {
 		return ""
 	}
@@ -237,20 +245,19 @@ func errorText(e *apipb.Error, indent string) string {
 	b.WriteString("\n")
 	for _, name := range slices.Sorted(maps.Keys(e.GetAttributes())) {
 		value := strings.TrimRight(e.GetAttributes()[name], "\n")
-		if !strings.Contains(value, "\n") && name != stderrTail {
+		switch {
+		case told[name] == value:
+		case name != stderrTail && !strings.Contains(value, "\n"):
 			fmt.Fprintf(&b, "%s  %s: %s\n", indent, name, printable(value))
-			continue
-		}
-		fmt.Fprintf(&b, "%s  %s:\n", indent, name)
-		for line := range strings.SplitSeq(value, "\n") {
-			fmt.Fprintf(&b, "%s    | %s\n", indent, printable(line))
+		default:
+			fmt.Fprintf(&b, "%s  %s:\n", indent, name)
+			for line := range strings.SplitSeq(value, "\n") {
+				fmt.Fprintf(&b, "%s    | %s\n", indent, printable(line))
+			}
 		}
 	}
 	for _, inner := range e.GetInner() {
-		b.WriteString(errorText(inner, indent+"  "))
+		b.WriteString(causeText(inner, e.GetAttributes(), indent+"  "))
 	}
 	return b.String()
 }
-
-// stderrTail is the attribute of errors that holds the last lines of a job.
-const stderrTail = "stderr_tail"

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"time"
 
@@ -29,17 +30,17 @@ if there is one. Without a leader that a majority follows the exit code is 3.`,
   weir status -o json | jq .problems`,
 		Args: takes(),
 		RunE: f.verb(func(ctx context.Context, s *session, _ []string) error {
-			acts := false
+			able := false
 			err := s.repeat(ctx, watch, func(ctx context.Context) (view, error) {
 				answers := s.StatusAll(ctx)
 				best, err := bestStatus(answers)
 				if err != nil {
 					return view{}, err
 				}
-				acts = best.GetQuorum()
+				able = acts(best)
 				return statusView(best, answers), nil
 			})
-			if err == nil && !acts {
+			if err == nil && !able {
 				return &exitError{exitNotReached, errors.New("no leader answers for a majority of the replicas")}
 			}
 			return err
@@ -52,31 +53,40 @@ if there is one. Without a leader that a majority follows the exit code is 3.`,
 // watchUsage is the help of every --watch.
 const watchUsage = "go on, and show it again as it changes"
 
-// bestStatus returns what the replica says that knows most: one that a majority
-// follows, and of those the one that has seen most.
+// bestStatus returns what the replica says that knows most: one that can act, and
+// of those the one that has seen most.
 func bestStatus(answers []client.ReplicaStatus) (*apipb.StatusResponse, error) {
 	var best *apipb.StatusResponse
-	var errs []error
+	silent := &client.UnreachableError{What: "status"}
 	for _, answer := range answers {
 		switch {
 		case answer.Err != nil:
-			errs = append(errs, fmt.Errorf("%s: %w", answer.Address, answer.Err))
+			try := client.Try{Address: answer.Address, Count: 1, Err: answer.Err}
+			var one *client.UnreachableError
+			if errors.As(answer.Err, &one) && len(one.Tried) == 1 {
+				try = one.Tried[0]
+				silent.Elapsed = max(silent.Elapsed, one.Elapsed)
+			}
+			silent.Tried = append(silent.Tried, try)
 		case best == nil || betterStatus(answer.Status, best):
 			best = answer.Status
 		}
 	}
 	if best == nil {
-		return nil, fmt.Errorf("status: %w; no replica answers: %w", client.ErrUnreachable, errors.Join(errs...))
+		return nil, silent
 	}
 	return best, nil
 }
 
 func betterStatus(a, b *apipb.StatusResponse) bool {
-	if a.GetQuorum() != b.GetQuorum() {
-		return a.GetQuorum()
+	if acts(a) != acts(b) {
+		return acts(a)
 	}
 	return cmp.Or(cmp.Compare(a.GetTerm(), b.GetTerm()), cmp.Compare(a.GetAppliedIndex(), b.GetAppliedIndex())) > 0
 }
+
+// acts reports whether there is a leader that a majority follows.
+func acts(st *apipb.StatusResponse) bool { return st.GetQuorum() && st.GetLeader() != "" }
 
 // statusView shows a status. answers tell which replicas could not be asked.
 func statusView(st *apipb.StatusResponse, answers []client.ReplicaStatus) view {
@@ -91,9 +101,9 @@ func statusView(st *apipb.StatusResponse, answers []client.ReplicaStatus) view {
 func statusText(st *apipb.StatusResponse, answers []client.ReplicaStatus) string {
 	page := newFacts()
 	page.add("cluster", st.GetClusterId())
-	leader := cmp.Or(st.GetLeader(), "none")
+	leader := cmp.Or(st.GetLeader(), "not known")
 	switch {
-	case st.GetQuorum():
+	case acts(st):
 		leader += fmt.Sprintf(" (term %d)", st.GetTerm())
 	case st.GetLeader() != "":
 		leader += " (does not answer for a majority)"
@@ -114,7 +124,7 @@ func statusText(st *apipb.StatusResponse, answers []client.ReplicaStatus) string
 	problems := st.GetProblems()
 	for _, answer := range answers {
 		if answer.Err != nil {
-			problems = append(problems, fmt.Sprintf("%s does not answer here: %v", answer.Address, answer.Err))
+			problems = append(problems, fmt.Sprintf("%s does not answer from here: %s", answer.Address, silence(answer.Err)))
 		}
 	}
 	if len(problems) > 0 {
@@ -124,4 +134,17 @@ func statusText(st *apipb.StatusResponse, answers []client.ReplicaStatus) string
 		}
 	}
 	return b.String()
+}
+
+// silence says in a few words why a replica did not answer.
+func silence(err error) string {
+	var network *net.OpError
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return "no answer in time"
+	case errors.As(err, &network):
+		return network.Err.Error()
+	default:
+		return err.Error()
+	}
 }
