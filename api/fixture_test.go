@@ -44,6 +44,8 @@ type replicaFake struct {
 	quorum atomic.Bool
 	// breaks, when set, is what proposals end with.
 	breaks atomic.Pointer[error]
+	// before, when set, happens before a proposal is carried out.
+	before atomic.Pointer[func()]
 	// hold, when set, is waited for by reads.
 	hold atomic.Pointer[chan struct{}]
 	// held counts the reads that wait.
@@ -158,6 +160,9 @@ func (r *replicaFake) Propose(ctx context.Context, commands ...proto.Message) ([
 	}
 	if err := r.breaks.Load(); err != nil {
 		return nil, fmt.Errorf("propose: %w", *err)
+	}
+	if before := r.before.Load(); before != nil {
+		(*before)()
 	}
 	var results []*commandpb.Result
 	for _, command := range commands {

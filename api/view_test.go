@@ -116,6 +116,16 @@ func TestJobs(t *testing.T) {
 	}
 }
 
+func TestAbortOfAJobThatEndsMeanwhile(t *testing.T) {
+	s := newSite(t)
+	id := s.run(1, "j1")
+	ends := func() { s.finish(id, "j1", "completed") }
+	s.before.Store(&ends)
+	if got := s.post("JobService/Abort", `{"job_id": "j1"}`); got.status != 400 || got.header.Get(headerCode) != "job_ended" {
+		t.Errorf("%d %s", got.status, got.raw)
+	}
+}
+
 func TestOutput(t *testing.T) {
 	s := newSite(t)
 	s.run(1, "j1")
