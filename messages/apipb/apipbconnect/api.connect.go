@@ -106,7 +106,8 @@ type OperationServiceClient interface {
 	// Wait answers when the operation has ended, or when the time is over with
 	// done = false.
 	Wait(context.Context, *connect.Request[apipb.WaitOperationRequest]) (*connect.Response[apipb.WaitOperationResponse], error)
-	// Watch streams the operation whenever it changes, until it has ended.
+	// Watch streams the operation whenever it changes, and every few seconds when
+	// it does not, until it has ended.
 	Watch(context.Context, *connect.Request[apipb.WatchOperationRequest]) (*connect.ServerStreamForClient[apipb.WatchOperationResponse], error)
 	Abort(context.Context, *connect.Request[apipb.AbortOperationRequest]) (*connect.Response[apipb.AbortOperationResponse], error)
 	Suspend(context.Context, *connect.Request[apipb.SuspendOperationRequest]) (*connect.Response[apipb.SuspendOperationResponse], error)
@@ -263,7 +264,8 @@ type OperationServiceHandler interface {
 	// Wait answers when the operation has ended, or when the time is over with
 	// done = false.
 	Wait(context.Context, *connect.Request[apipb.WaitOperationRequest]) (*connect.Response[apipb.WaitOperationResponse], error)
-	// Watch streams the operation whenever it changes, until it has ended.
+	// Watch streams the operation whenever it changes, and every few seconds when
+	// it does not, until it has ended.
 	Watch(context.Context, *connect.Request[apipb.WatchOperationRequest], *connect.ServerStream[apipb.WatchOperationResponse]) error
 	Abort(context.Context, *connect.Request[apipb.AbortOperationRequest]) (*connect.Response[apipb.AbortOperationResponse], error)
 	Suspend(context.Context, *connect.Request[apipb.SuspendOperationRequest]) (*connect.Response[apipb.SuspendOperationResponse], error)
