@@ -53,6 +53,8 @@ type replicaFake struct {
 
 	leadership atomic.Pointer[raftstore.Leadership]
 	transfers  atomic.Int64
+	// mute is whether the leader's actors are silent.
+	mute atomic.Bool
 
 	view   atomic.Pointer[actorpb.SchedulerView]
 	live   atomic.Pointer[actorpb.JobLive]
@@ -183,7 +185,11 @@ func (r *replicaFake) ReadBarrier(ctx context.Context) error {
 	return fmt.Errorf("replica r1: no leader is known (%w)", ctx.Err())
 }
 
-func (r *replicaFake) SchedulerView(context.Context) (*actorpb.SchedulerView, error) {
+func (r *replicaFake) SchedulerView(ctx context.Context) (*actorpb.SchedulerView, error) {
+	if r.mute.Load() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	if view := r.view.Load(); view != nil {
 		return view, nil
 	}

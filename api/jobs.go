@@ -93,6 +93,8 @@ func (s jobs) addLive(ctx context.Context, all []*apipb.Job) {
 	if len(ids) == 0 {
 		return
 	}
+	ctx, cancel := extra(ctx)
+	defer cancel()
 	for some := range slices.Chunk(ids, jobsAsked) {
 		live, err := s.cfg.Leader.JobLive(ctx, some)
 		if err != nil {

@@ -72,6 +72,8 @@ func nodeOf(st *state.State, n *statepb.Node) *apipb.Node {
 
 // addLive adds what nodes last said, when the leader can be reached.
 func (s nodes) addLive(ctx context.Context, shown ...*apipb.Node) {
+	ctx, cancel := extra(ctx)
+	defer cancel()
 	view, err := s.cfg.Leader.SchedulerView(ctx)
 	if err != nil {
 		s.cfg.Logger.Debug("what nodes last said is not known", "error", err)

@@ -133,6 +133,8 @@ func (s pools) Remove(ctx context.Context, req *connect.Request[apipb.RemovePool
 // elements returns what the leader's scheduler sees of pools or operations, by
 // name; nothing while it cannot be reached.
 func (s *server) elements(ctx context.Context, pools bool) map[string]*actorpb.ElementView {
+	ctx, cancel := extra(ctx)
+	defer cancel()
 	view, err := s.cfg.Leader.SchedulerView(ctx)
 	if err != nil {
 		s.cfg.Logger.Debug("what the scheduler sees is not known", "error", err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
@@ -84,6 +85,15 @@ func (s *server) read(ctx context.Context, what string, f func(*state.State) err
 	var err error
 	s.cfg.Store.View(func(st *state.State) { err = f(st) })
 	return err
+}
+
+// extraPatience bounds the wait for what is shown when the leader can be reached,
+// and left out when it cannot: the rest is not held up for it.
+const extraPatience = 500 * time.Millisecond
+
+// extra returns the context of such a question.
+func extra(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, extraPatience)
 }
 
 // answer wraps a message, or passes the error on.

@@ -39,6 +39,18 @@ func TestStartAndShow(t *testing.T) {
 	want(t, s.get("PoolService/Get", `{"name": "default"}`), 1.5, "pool", "usage", "cpu")
 }
 
+func TestASilentSchedulerHoldsNothingUp(t *testing.T) {
+	s := newSite(t)
+	s.run(1, "j1")
+	s.mute.Store(true)
+	for method, body := range map[string]string{
+		"OperationService/List": "{}", "PoolService/List": "{}", "NodeService/Get": `{"node": "n1"}`,
+	} {
+		// Less than the patience of a call.
+		s.get(method, body, "Connect-Timeout-Ms", "5000")
+	}
+}
+
 func TestListPages(t *testing.T) {
 	s := newSite(t)
 	for _, more := range []string{`, "title": "red"`, `, "title": "blue"`, `, "title": "red too"`} {
