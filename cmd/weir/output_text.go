@@ -248,9 +248,9 @@ func causeText(e *apipb.Error, told map[string]string, indent string) string {
 		switch {
 		case told[name] == value:
 		case name != stderrTail && !strings.Contains(value, "\n"):
-			fmt.Fprintf(&b, "%s  %s: %s\n", indent, name, printable(value))
+			fmt.Fprintf(&b, "%s  %s: %s\n", indent, printable(name), printable(value))
 		default:
-			fmt.Fprintf(&b, "%s  %s:\n", indent, name)
+			fmt.Fprintf(&b, "%s  %s:\n", indent, printable(name))
 			for line := range strings.SplitSeq(value, "\n") {
 				fmt.Fprintf(&b, "%s    | %s\n", indent, printable(line))
 			}

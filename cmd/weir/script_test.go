@@ -28,6 +28,8 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			env.Setenv("UNUSED", unused.Addr().String())
+			// With a race detector, a program waits for a second before it ends.
+			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			return unused.Close()
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits},

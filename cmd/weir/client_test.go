@@ -1,0 +1,84 @@
+package main
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"weir/api/client"
+	"weir/messages/apipb"
+)
+
+// TestClientVerbsAreDocumented wants of every verb what its help needs, and that it
+// checks its arguments.
+func TestClientVerbsAreDocumented(t *testing.T) {
+	var check func(cmd *cobra.Command)
+	check = func(cmd *cobra.Command) {
+		t.Run(cmd.CommandPath(), func(t *testing.T) {
+			if cmd.Short == "" || cmd.Example == "" || cmd.Args == nil || cmd.RunE == nil {
+				t.Errorf("Short %q, Example %q, Args %t, RunE %t", cmd.Short, cmd.Example, cmd.Args != nil, cmd.RunE != nil)
+			}
+		})
+		for _, below := range cmd.Commands() {
+			check(below)
+		}
+	}
+	for _, cmd := range newClientCommands() {
+		check(cmd)
+	}
+}
+
+// TestBestStatus chooses among answers of replicas.
+func TestBestStatus(t *testing.T) {
+	leader := &apipb.StatusResponse{Replica: "leader", Leader: "r1", Quorum: true, Term: 3, AppliedIndex: 10}
+	behind := &apipb.StatusResponse{Replica: "behind", Leader: "r1", Quorum: true, Term: 3, AppliedIndex: 9}
+	lost := &apipb.StatusResponse{Replica: "lost", Leader: "r2", Term: 9, AppliedIndex: 99}
+	electing := &apipb.StatusResponse{Replica: "electing", Quorum: true, Term: 9, AppliedIndex: 99}
+	silent := errors.New("no answer")
+	tests := map[string]struct {
+		answers []client.ReplicaStatus
+		want    string
+	}{
+		"one that has seen most":       {[]client.ReplicaStatus{{Status: behind}, {Status: leader}}, "leader"},
+		"one that a majority follows":  {[]client.ReplicaStatus{{Status: lost}, {Status: behind}}, "behind"},
+		"one that knows who leads":     {[]client.ReplicaStatus{{Status: electing}, {Status: behind}}, "behind"},
+		"one that answers at all":      {[]client.ReplicaStatus{{Err: silent}, {Status: lost}}, "lost"},
+		"the later term among the cut": {[]client.ReplicaStatus{{Status: lost}, {Status: &apipb.StatusResponse{Term: 8}}}, "lost"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := bestStatus(test.answers)
+			if err != nil || got.GetReplica() != test.want {
+				t.Errorf("got %v and %v, want %s", got, err, test.want)
+			}
+		})
+	}
+	if _, err := bestStatus([]client.ReplicaStatus{{Address: "host1:7701", Err: silent}}); !errors.Is(err, client.ErrUnreachable) {
+		t.Errorf("nobody answers: got %v", err)
+	}
+}
+
+func TestWithUnset(t *testing.T) {
+	tests := map[string]struct {
+		given, unset []string
+		want         []string
+	}{
+		"given":                {given: []string{"weight"}, want: []string{"weight"}},
+		"both":                 {given: []string{"weight"}, unset: []string{"parent"}, want: []string{"weight", "parent"}},
+		"- is _":               {unset: []string{"max-operation-count"}, want: []string{"max_operation_count"}},
+		"nothing":              {},
+		"an unknown one":       {unset: []string{"name"}},
+		"the same one twice":   {unset: []string{"weight", "weight"}},
+		"given and taken away": {given: []string{"weight"}, unset: []string{"weight"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := withUnset(test.given, test.unset)
+			if !slices.Equal(got, test.want) || (err == nil) != (test.want != nil) {
+				t.Errorf("got %v and %v, want %v", got, err, test.want)
+			}
+		})
+	}
+}
