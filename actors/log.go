@@ -19,13 +19,15 @@ import (
 // happened.
 var ErrNoLeader = errors.New("no leader is known")
 
-// ErrOutcomeUnknown is returned when commands were handed to the leader and its
-// answer did not come: they may or may not be carried out.
-var ErrOutcomeUnknown = errors.New("outcome unknown")
-
-// ErrOverloaded is returned when the leader takes no more for now. Nothing has
-// happened.
-var ErrOverloaded = errors.New("overloaded")
+// What the store of another replica says is told as if this one's had said it.
+var (
+	// ErrOutcomeUnknown is returned when commands were handed to the leader and its
+	// answer did not come: they may or may not be carried out.
+	ErrOutcomeUnknown = raftstore.ErrOutcomeUnknown
+	// ErrOverloaded is returned when the leader takes no more for now. Nothing has
+	// happened.
+	ErrOverloaded = raftstore.ErrOverloaded
+)
 
 // encode numbers and encodes commands.
 func encode(messages []proto.Message) ([]*commandpb.Command, error) {
@@ -155,11 +157,9 @@ func (r *Replica) atLeader(ctx context.Context, ask func(leader string) error) e
 func fromStore(err error) error {
 	switch {
 	case errors.Is(err, raftstore.ErrOutcomeUnknown):
-		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+		return err
 	case errors.Is(err, raftstore.ErrNotLeader):
 		return fmt.Errorf("%w: %w", errElsewhere, err)
-	case errors.Is(err, raftstore.ErrOverloaded):
-		return fmt.Errorf("%w: %w", ErrOverloaded, err)
 	default:
 		return err
 	}
@@ -194,7 +194,7 @@ func expect[T proto.Message](answer proto.Message) (T, error) {
 		case "outcome_unknown":
 			return none, fmt.Errorf("%w: %s", ErrOutcomeUnknown, m.GetReason())
 		default:
-			return none, fmt.Errorf("%s: %s", m.GetCode(), m.GetReason())
+			return none, m
 		}
 	default:
 		return none, fmt.Errorf("unexpected answer %T", answer)

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"unicode/utf8"
@@ -206,7 +207,14 @@ func (s jobs) Output(ctx context.Context, req *connect.Request[apipb.JobOutputRe
 	part, err := s.cfg.Leader.ReadOutput(ctx, &actorpb.ReadOutput{
 		JobId: job.GetId(), Node: job.GetNode(), Stream: m.GetStream(), Offset: m.GetOffset(), Limit: limit,
 	})
-	if err != nil {
+	var absent *actorpb.Refused
+	switch {
+	case errors.As(err, &absent) && absent.GetCode() == "not_found" && job.GetFinishTime() == nil:
+		// The job has not begun, or its node has just told its end.
+		part = &actorpb.OutputPart{NextOffset: m.GetOffset()}
+	case errors.As(err, &absent) && absent.GetCode() == "not_found":
+		return nil, fail(connect.CodeNotFound, "output_gone", fmt.Sprintf("job output: node %q does not keep the output of job %s any more", job.GetNode(), job.GetId()))
+	case err != nil:
 		return nil, s.noOutput(job, err)
 	}
 	out := &apipb.JobOutputResponse{Data: part.GetData(), NextOffset: part.GetNextOffset(), End: part.GetEnd()}

@@ -164,7 +164,15 @@ func TestOutput(t *testing.T) {
 	if got := s.post("JobService/Output", `{"job_id": "j1", "stream": "stdout"}`); got.status != 503 {
 		t.Errorf("from a node that may come back at once: %d %s", got.status, got.raw)
 	}
+	s.output = func(*actorpb.ReadOutput) (*actorpb.OutputPart, error) {
+		return nil, &actorpb.Refused{Code: "not_found"}
+	}
+	early := s.get("JobService/Output", `{"job_id": "j1", "stream": "stdout", "offset": "3"}`)
+	want(t, early, "", "data")
+	want(t, early, "3", "next_offset")
+	want(t, early, false, "end")
 	s.must(&commandpb.SetNodeOffline{Term: 1, Node: "n1", Incarnation: 1})
+	s.output = func(*actorpb.ReadOutput) (*actorpb.OutputPart, error) { return nil, errors.New("not connected") }
 	got := s.post("JobService/Output", `{"job_id": "j1", "stream": "stdout"}`)
 	if got.status != 400 || got.header.Get(headerCode) != "node_offline" || !strings.Contains(got.raw, "is offline") {
 		t.Errorf("from a node that is offline: %d %s", got.status, got.raw)

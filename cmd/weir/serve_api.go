@@ -1,7 +1,6 @@
 package main
 
 import (
-	"net/http"
 	"time"
 
 	"github.com/google/uuid"
@@ -11,7 +10,7 @@ import (
 )
 
 // newAPIHandler returns what serves the public API of a replica.
-func newAPIHandler(s *server) (http.Handler, error) {
+func newAPIHandler(s *server) (*api.Handler, error) {
 	return api.NewHandler(api.Config{
 		Replica: s.flags.id, Cluster: s.protection.cluster, Version: version,
 		Store: s.store, Log: s.replica, Leader: s.replica, Signals: s.replica, Directory: s.directory,

@@ -282,7 +282,9 @@ func (s *server) serve(context.Context) error {
 				s.log.Warn("leadership was not handed over", "error", err)
 			}
 		}
-		// Streams of actors last until they are closed; requests end by themselves.
+		// Watches and streams of actors last until they are closed; requests end by
+		// themselves.
+		handler.Close()
 		if err := s.replica.Close(); err != nil {
 			return err
 		}
