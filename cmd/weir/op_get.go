@@ -129,14 +129,14 @@ func operationText(op *apipb.Operation, now time.Time) string {
 
 // tasksText draws how far the tasks of an operation are.
 func tasksText(op *apipb.Operation) string {
-	g := newGrid("task", "jobs>", "pending>", "running>", "completed>", "failed>", "aborted>", "restarted>", "a job holds", "max memory>", "cpu time>", "run time>")
+	g := newGrid("task", "jobs>", "pending>", "running>", "completed>", "failed>", "aborted>", "restarted>", "max memory>", "cpu time>", "run time>", "a job holds")
 	row := func(name string, t *apipb.TaskProgress) {
 		memory := none
 		if t.GetMaxMemory() > 0 {
 			memory = size(t.GetMaxMemory())
 		}
 		g.row(name, t.GetTotal(), t.GetPending(), t.GetRunning(), t.GetCompleted(), t.GetFailed(), t.GetAborted(), t.GetRestarted(),
-			amounts(t.GetJobResources()), memory, seconds(t.GetCpuSeconds()), seconds(t.GetRunSeconds()))
+			memory, seconds(t.GetCpuSeconds()), seconds(t.GetRunSeconds()), amounts(t.GetJobResources()))
 	}
 	for _, t := range op.GetTasks() {
 		row(t.GetName(), t)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -63,7 +64,7 @@ operation can have a mutation_id.`,
 // description reads, changes and checks the spec.
 func (f *startFlags) description(stdin io.Reader) (*structpb.Struct, error) {
 	if f.quiet && !f.wait {
-		return nil, fmt.Errorf("--quiet is for --wait: without it nothing but the id is printed")
+		return nil, errors.New("--quiet is for --wait: without it nothing but the id is printed")
 	}
 	name, read := f.file, func() ([]byte, error) { return os.ReadFile(f.file) }
 	if f.file == "-" {
@@ -91,7 +92,10 @@ func (f *startFlags) description(stdin io.Reader) (*structpb.Struct, error) {
 // startOperation starts the operation, and waits for it if told to.
 func startOperation(ctx context.Context, s *session, description *structpb.Struct, f *startFlags) error {
 	started, err := s.StartOperation(ctx, &apipb.StartRequest{Spec: description})
-	if err != nil {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return &exitError{exitInterrupted, errors.New("interrupted: the operation may have been started all the same (see weir op list)")}
+	case err != nil:
 		return err
 	}
 	if started.GetRepeated() {
