@@ -26,6 +26,9 @@ import (
 // object is a JSON object.
 type object map[string]any
 
+// answerTime is kept back of a deadline for the answer to arrive in.
+const answerTime = 10 * time.Second
+
 // refusal is the answer to a call that was not carried out.
 type refusal struct {
 	Status  int    `json:"-"`
@@ -78,6 +81,10 @@ func (c *cluster) post(ctx context.Context, folder, replica, method, body string
 		return 0, nil, err
 	}
 	request.Header.Set("Content-Type", "application/json")
+	if deadline, ok := ctx.Deadline(); ok {
+		// As gRPC clients do by themselves: the replica is to answer before that.
+		request.Header.Set("Connect-Timeout-Ms", fmt.Sprint(time.Until(deadline).Milliseconds()-answerTime.Milliseconds()))
+	}
 	response, err := client.Do(request)
 	if err != nil {
 		return 0, nil, err
@@ -117,7 +124,7 @@ func (c *cluster) ask(t testing.TB, method string, request object, answer proto.
 	until(t, method, func() string {
 		var errs string
 		for _, replica := range replicaNames {
-			if p := c.process(replica); p == nil || p.over() {
+			if !c.lives(replica) {
 				continue
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
@@ -271,13 +278,17 @@ func (c *cluster) jobs(t testing.TB, operation string, states ...string) []*apip
 func (c *cluster) output(t testing.TB, job, stream string) string {
 	t.Helper()
 	var text []byte
-	for {
+	for offset := int64(0); ; {
 		var part apipb.JobOutputResponse
-		c.ask(t, "JobService/Output", object{"job_id": job, "stream": stream, "offset": len(text), "limit": 1 << 20}, &part)
+		c.ask(t, "JobService/Output", object{"job_id": job, "stream": stream, "offset": offset, "limit": 1 << 20}, &part)
 		text = append(text, part.GetData()...)
 		if part.GetEnd() {
 			return string(text)
 		}
+		if part.GetNextOffset() <= offset {
+			t.Fatalf("%s of job %s: after offset %d comes %d, and no end", stream, job, offset, part.GetNextOffset())
+		}
+		offset = part.GetNextOffset()
 	}
 }
 
@@ -292,11 +303,11 @@ func (c *cluster) status(ctx context.Context, replica string) (*apipb.StatusResp
 func (c *cluster) ready(t testing.TB, nodes int) {
 	t.Helper()
 	until(t, "the cluster is ready", func() string {
-		st, err := c.status(t.Context(), "r1")
+		st, err := c.status(t.Context(), c.leader(t))
 		if err != nil {
 			return err.Error()
 		}
-		if st.GetQuorum() && st.GetNodesOnline() >= int64(nodes) {
+		if st.GetNodesOnline() >= int64(nodes) {
 			return ""
 		}
 		return protojson.Format(st)
@@ -309,7 +320,7 @@ func (c *cluster) leader(t testing.TB) (leader string) {
 	until(t, "a replica leads", func() string {
 		var said string
 		for _, replica := range replicaNames {
-			if c.process(replica).over() {
+			if !c.lives(replica) {
 				continue
 			}
 			st, err := c.status(t.Context(), replica)

@@ -34,9 +34,18 @@ type cluster struct {
 
 var replicaNames = []string{"r1", "r2", "r3"}
 
-// newCluster makes the certificates of three replicas at host and of agents, and
-// starts the replicas.
+// newCluster makes a cluster and starts its replicas.
 func newCluster(t *testing.T, host string, agents ...string) *cluster {
+	t.Helper()
+	c := prepareCluster(t, host, agents...)
+	for _, name := range replicaNames {
+		c.startReplica(name)
+	}
+	return c
+}
+
+// prepareCluster makes the certificates of three replicas at host and of agents.
+func prepareCluster(t *testing.T, host string, agents ...string) *cluster {
 	t.Helper()
 	c := &cluster{
 		t: t, dir: t.TempDir(), host: host, launcher: newLauncher(),
@@ -54,9 +63,6 @@ func newCluster(t *testing.T, host string, agents ...string) *cluster {
 		"--operator", "admin", "--client", "ann", "--hosts", "localhost,"+host)
 	if code != 0 {
 		t.Fatalf("tls init: exit code %d\n%s", code, printed)
-	}
-	for _, name := range replicaNames {
-		c.startReplica(name)
 	}
 	return c
 }
@@ -129,6 +135,12 @@ func (c *cluster) process(name string) *process {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.processes[name]
+}
+
+// lives says whether a process was started and has not ended.
+func (c *cluster) lives(name string) bool {
+	p := c.process(name)
+	return p != nil && !p.over()
 }
 
 // close ends every process, agents first so that they end their jobs.

@@ -16,6 +16,21 @@ func TestWorkingCluster(t *testing.T) {
 		"bad requests":   badRequests,
 		"wrong callers":  wrongCallers,
 		"pages":          pages,
+
+		"failing jobs":        failingJobs,
+		"failures in between": failuresInBetween,
+		"flooding job":        floodingJob,
+		"stubborn jobs":       stubbornJobs,
+		"workspaces":          workspaces,
+
+		"whole life":         wholeLife,
+		"read everywhere":    readEverywhere,
+		"read your writes":   readYourWrites,
+		"suspend and resume": suspendAndResume,
+		"service jobs":       serviceJobs,
+		"retried start":      retriedStart,
+		"full pool":          fullPool,
+		"weights":            weights,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,0 +1,234 @@
+package e2e
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"weir/messages/apipb"
+)
+
+// TestReplicas is what happens to replicas: its parts follow each other in the life of
+// one cluster.
+func TestReplicas(t *testing.T) {
+	c := prepareCluster(t, "127.0.0.1", "n1")
+	for _, part := range []struct {
+		name string
+		run  func(*testing.T, *cluster)
+	}{
+		{"one after the other", startOneByOne},
+		{"started twice", startedTwice},
+		{"transfer", transfer},
+		{"controller dies", controllerDies},
+		{"no majority", noMajority},
+		{"all stop and start", allAnew},
+	} {
+		if !t.Run(part.name, func(t *testing.T) { part.run(t, c) }) {
+			t.Fatalf("%s went wrong: the rest is skipped", part.name)
+		}
+	}
+}
+
+// startOneByOne starts replicas in an order that nobody planned.
+func startOneByOne(t *testing.T, c *cluster) {
+	c.startAgent("n1")
+	c.startReplica("r3").says(t, "msg=\"waiting")
+	c.startReplica("r2")
+	leader := c.leader(t)
+	c.startReplica("r1").says(t, "ready: replica r1")
+	until(t, "all are members", func() string {
+		st, err := c.status(t.Context(), "r1")
+		if err != nil {
+			return err.Error()
+		}
+		for _, member := range st.GetMembers() {
+			if !member.GetAlive() || member.GetSuffrage() != "voter" {
+				return protojson.Format(st)
+			}
+		}
+		if len(st.GetMembers()) != 3 || st.GetLeader() != leader || !st.GetQuorum() {
+			return protojson.Format(st)
+		}
+		return ""
+	})
+	c.ready(t, 1)
+}
+
+// startedTwice refuses a second process with the port, the folder or the name of a
+// replica.
+func startedTwice(t *testing.T, c *cluster) {
+	other := freePorts(t, c.host, 1)[0]
+	elsewhere := net.JoinHostPort(c.host, strconv.Itoa(other))
+	busy, err := net.ListenPacket("udp", elsewhere)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	free := net.JoinHostPort(c.host, strconv.Itoa(freePorts(t, c.host, 1)[0]))
+	for name, test := range map[string]struct {
+		arguments []string
+		wantCode  int
+		want      []string
+	}{
+		"port in use":           {append(c.replicaFlags("r1"), "--data", c.data("other")), 1, []string{c.addresses["r1"], "address already in use"}},
+		"UDP port in use":       {append(c.replicaFlags("r1"), "--data", c.data("other"), "--listen", elsewhere), 1, []string{elsewhere, "address already in use"}},
+		"data folder in use":    {append(c.replicaFlags("r1"), "--listen", free), 1, []string{c.data("r1"), "another process has it open"}},
+		"another's certificate": {append(c.replicaFlags("r1"), "--credentials", c.certs("replica-r2")), 2, []string{`replica "r2"`, `replica "r1"`}},
+		"an agent's":            {append(c.replicaFlags("r1"), "--credentials", c.certs("agent-"+c.node("n1"))), 2, []string{"agent", `replica "r1"`}},
+		"no certificate":        {append(c.replicaFlags("r1"), "--credentials", ""), 2, []string{"--credentials is needed"}},
+		"missing certificate":   {append(c.replicaFlags("r1"), "--credentials", "/no/such"), 1, []string{"/no/such"}},
+		"peers that are none":   {append(c.replicaFlags("r1"), "--peers", "r1"), 2, []string{"--peers"}},
+		"four peers":            {append(c.replicaFlags("r1"), "--peers", "r4="+elsewhere, "--listen", free, "--data", c.data("other")), 2, []string{"--peers", "4"}},
+		"unknown timing":        {append(c.replicaFlags("r1"), "--listen", free, "--timing", "slow"), 2, []string{"--timing", "slow"}},
+		"short lease":           {append(c.replicaFlags("r1"), "--listen", free, "--data", c.data("other"), "--lease", "1s"), 2, []string{"lease"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			printed, code := weir(t, test.arguments...)
+			if code != test.wantCode {
+				t.Errorf("exit code %d, want %d", code, test.wantCode)
+			}
+			wantIn(t, "what it printed", tail(printed, 1), test.want)
+		})
+	}
+	for _, replica := range replicaNames {
+		if !c.lives(replica) {
+			t.Errorf("%s has ended", replica)
+		}
+	}
+	c.ready(t, 1)
+}
+
+// transfer moves the lead around while a job runs.
+func transfer(t *testing.T, c *cluster) {
+	dir := c.folder(t)
+	release := filepath.Join(dir, "release")
+	operation := c.start(t, one(small(1, "run", dir, release)))
+	before := c.runs(t, operation, 1)[0]
+	for _, to := range replicaNames {
+		until(t, "leadership moves", func() string {
+			var moved apipb.TransferResponse
+			if err := c.call(t.Context(), c.leader(t), "ClusterService/Transfer", object{"to": to}, &moved); err != nil {
+				return err.Error()
+			}
+			if moved.GetLeader() != to {
+				t.Errorf("leader is %s, want %s", moved.GetLeader(), to)
+			}
+			return ""
+		})
+		if leader := c.leader(t); leader != to {
+			t.Errorf("%s leads, want %s", leader, to)
+		}
+	}
+	if after := c.runs(t, operation, 1)[0]; after.GetPid() != before.GetPid() || after.GetId() != before.GetId() {
+		t.Errorf("the job was %v, is %v", before, after)
+	}
+	if err := os.WriteFile(release, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if p := c.ends(t, operation, "completed").GetProgress(); p.GetAborted() != 0 || p.GetFailed() != 0 {
+		t.Errorf("progress %v", p)
+	}
+}
+
+// controllerDies kills the replica that controls an operation; another takes over.
+func controllerDies(t *testing.T, c *cluster) {
+	dir := c.folder(t)
+	release := filepath.Join(dir, "release")
+	operation := c.start(t, one(small(3, "run", dir, release)))
+	before := c.runs(t, operation, 3)
+	first := c.get(t, operation)
+	c.process(first.GetController()).kill()
+	next := c.becomes(t, operation, "has another controller", func(op *apipb.Operation) bool { return op.GetController() != first.GetController() })
+	if next.GetControllerEpoch() <= first.GetControllerEpoch() || next.GetState() != "running" {
+		t.Errorf("after %v comes %v", first, next)
+	}
+	if err := os.WriteFile(release, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if p := c.ends(t, operation, "completed").GetProgress(); p.GetCompleted() != 3 || p.GetAborted() != 0 || p.GetFailed() != 0 {
+		t.Errorf("progress %v", p)
+	}
+	if cookies := witnessed(t, dir); len(cookies) != 3 || len(before) != 3 {
+		t.Errorf("cookies %v", cookies)
+	}
+	c.startReplica(first.GetController())
+	c.leader(t)
+}
+
+// noMajority leaves one replica alone: it says so, and goes on when the others are
+// back.
+func noMajority(t *testing.T, c *cluster) {
+	dir := c.folder(t)
+	// It ends while nobody can be told.
+	operation := c.start(t, one(small(1, "run", dir, "2s")))
+	c.runs(t, operation, 1)
+	c.process("r1").kill()
+	c.process("r3").kill()
+	until(t, "r2 knows that it is alone", func() string {
+		st, err := c.status(t.Context(), "r2")
+		if err != nil {
+			return err.Error()
+		}
+		if st.GetQuorum() || len(st.GetProblems()) == 0 {
+			return protojson.Format(st)
+		}
+		return ""
+	})
+	for method, request := range map[string]object{
+		"OperationService/Start": {"spec": one(small(1, "run", dir, "1s"))},
+		"OperationService/Get":   {"operation": operation},
+		"OperationService/Abort": {"operation": operation},
+		"PoolService/Create":     {"pool": object{"name": "late"}},
+		"JobService/List":        {"operation": operation},
+	} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			for _, deadline := range []time.Duration{answerTime + 2*time.Second, time.Minute} {
+				ctx, cancel := context.WithTimeout(t.Context(), deadline)
+				err := c.call(ctx, "r2", method, request, &apipb.StartResponse{})
+				cancel()
+				refused := refusalOf(err)
+				if refused.Code != "unavailable" || !strings.Contains(refused.Message, "leader") && !strings.Contains(refused.Message, "majority") {
+					t.Errorf("with a deadline of %v: %v, want unavailable, for want of a leader or majority", deadline-answerTime, err)
+				}
+			}
+		})
+	}
+	t.Cleanup(func() {
+		c.startReplica("r1")
+		c.startReplica("r3")
+		c.ready(t, 1)
+		op := c.ends(t, operation, "completed")
+		if p := op.GetProgress(); p.GetCompleted() != 1 || p.GetFailed() != 0 {
+			t.Errorf("progress %v", p)
+		}
+		witnessed(t, dir)
+	})
+}
+
+// allAnew kills all replicas at once; what was acknowledged is there afterwards.
+func allAnew(t *testing.T, c *cluster) {
+	c.ask(t, "PoolService/Create", object{"pool": object{"name": "kept", "weight": 5}}, &apipb.CreatePoolResponse{})
+	operation := c.start(t, one(small(2, "run", c.folder(t), "10ms"), object{"pool": "kept", "alias": "*kept"}))
+	for _, replica := range replicaNames {
+		c.process(replica).kill()
+	}
+	for _, replica := range replicaNames {
+		c.startReplica(replica)
+	}
+	if op := c.ends(t, "*kept", "completed"); op.GetId() != operation || op.GetProgress().GetCompleted() != 2 {
+		t.Errorf("operation %v", op)
+	}
+	var pool apipb.GetPoolResponse
+	c.ask(t, "PoolService/Get", object{"name": "kept"}, &pool)
+	if pool.GetPool().GetWeight() != 5 {
+		t.Errorf("pool %v", &pool)
+	}
+}
