@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -8,12 +9,13 @@ import (
 	"weir/scheduling"
 )
 
-// liveness knows since when replicas have been gone, and who should control an
-// operation.
+// liveness knows since when replicas have not been able to control operations, and
+// who should control one. A replica that has just started is as good as gone until
+// its state has caught up.
 type liveness struct {
-	mu   sync.RWMutex
-	live []scheduling.ReplicaID
-	gone map[string]time.Time
+	mu    sync.RWMutex
+	ready []scheduling.ReplicaID
+	gone  map[string]time.Time
 }
 
 func newLiveness() *liveness { return &liveness{gone: map[string]time.Time{}} }
@@ -22,29 +24,29 @@ func newLiveness() *liveness { return &liveness{gone: map[string]time.Time{}} }
 func (l *liveness) observe(now time.Time, view *cluster.View) (changed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	before := len(l.gone)
-	l.live = view.Live()
+	before := l.ready
+	l.ready = view.Ready()
 	for _, replica := range view.Replicas {
 		id := string(replica.ID)
 		_, gone := l.gone[id]
 		switch {
-		case replica.Live && gone:
+		case replica.Ready && gone:
 			delete(l.gone, id)
 			changed = true
-		case !replica.Live && !gone:
+		case !replica.Ready && !gone:
 			l.gone[id] = now
 			changed = true
 		}
 	}
-	return changed || before != len(l.gone)
+	return changed || !slices.Equal(before, l.ready)
 }
 
 // Choose implements the Replicas of operations: rendezvous hashing over those
-// that live.
+// that are ready.
 func (l *liveness) Choose(operationID string) (replica string, ok bool) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	chosen := cluster.Assign(operationID, l.live)
+	chosen := cluster.Assign(operationID, l.ready)
 	return string(chosen), chosen != ""
 }
 

@@ -99,8 +99,9 @@ func Start(cfg Config) (*Replica, error) {
 		Merge:      func(payload []byte) { r.system.Root.Send(r.signalPID, signal.Heard{Payload: payload, Full: true}) },
 		LocalState: r.signals.LocalState,
 	})
-	r.done.Add(2)
+	r.done.Add(3)
 	go r.followLeadership()
+	go r.catchUp()
 	go r.followReplicas()
 	return r, nil
 }
@@ -206,6 +207,29 @@ func (r *Replica) followLeadership() {
 		case <-r.ctx.Done():
 			return
 		case <-changed:
+		}
+	}
+}
+
+// catchUp tells the others when this replica has seen all that was committed before
+// it started: until then it gets no operations to control.
+func (r *Replica) catchUp() {
+	defer r.done.Done()
+	for r.ctx.Err() == nil {
+		ctx, cancel := context.WithTimeout(r.ctx, r.cfg.Timing.Patience)
+		err := r.ReadBarrier(ctx)
+		cancel()
+		if err == nil {
+			err = r.cfg.Gossip.Update(func(m *gossip.Member) { m.Ready = true })
+		}
+		if err == nil {
+			r.cfg.Logger.Info("caught up", "index", r.store.Applied())
+			return
+		}
+		r.cfg.Logger.Debug("not caught up yet", "error", err)
+		select {
+		case <-r.ctx.Done():
+		case <-time.After(r.cfg.Timing.LeaderRetry):
 		}
 	}
 }

@@ -24,6 +24,8 @@ type Replica struct {
 	Load float64
 	// Live says that gossip holds it for alive.
 	Live bool
+	// Ready says that it lives and its state has caught up since it started.
+	Ready bool
 }
 
 // View is the cluster at one moment. Views are shared: do not change them.
@@ -44,6 +46,17 @@ func (v *View) Replica(id scheduling.ReplicaID) (Replica, bool) {
 		return Replica{}, false
 	}
 	return v.Replicas[i], true
+}
+
+// Ready returns the ids of the replicas that may be given work, sorted.
+func (v *View) Ready() []scheduling.ReplicaID {
+	var ready []scheduling.ReplicaID
+	for _, replica := range v.Replicas {
+		if replica.Ready {
+			ready = append(ready, replica.ID)
+		}
+	}
+	return ready
 }
 
 // Live returns the ids of the live replicas, sorted.
@@ -188,9 +201,17 @@ func (d *Directory) observeMembers(members []gossip.Member) {
 	d.publish()
 }
 
+// state returns whether gossip holds id for alive, and whether that one says that
+// it is ready. d.mu is held.
+func (d *Directory) state(id scheduling.ReplicaID) (live, ready bool) {
+	i := slices.IndexFunc(d.members, func(m gossip.Member) bool { return m.ID == id })
+	return i >= 0, i >= 0 && d.members[i].Ready
+}
+
 // lives returns whether gossip holds id for alive. d.mu is held.
 func (d *Directory) lives(id scheduling.ReplicaID) bool {
-	return slices.ContainsFunc(d.members, func(m gossip.Member) bool { return m.ID == id })
+	live, _ := d.state(id)
+	return live
 }
 
 // publish makes a change visible, if it is one. d.mu is held.
@@ -213,7 +234,8 @@ func (d *Directory) publish() {
 func (d *Directory) compose() *View {
 	view := &View{Replicas: slices.SortedFunc(maps.Values(d.known), func(a, b Replica) int { return cmp.Compare(a.ID, b.ID) })}
 	for i := range view.Replicas {
-		view.Replicas[i].Live = d.lives(view.Replicas[i].ID)
+		replica := &view.Replicas[i]
+		replica.Live, replica.Ready = d.state(replica.ID)
 	}
 	latest := latestClaim(d.raft, d.members)
 	view.Leader, view.Term = latest.leader, latest.term

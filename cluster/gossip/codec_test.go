@@ -25,6 +25,7 @@ func TestMemberRoundTrip(t *testing.T) {
 			Load:        rapid.Float64Range(0, math.MaxFloat64).Draw(t, "load"),
 			PeerList:    text.Draw(t, "peers"),
 			Initialized: rapid.Bool().Draw(t, "initialized"),
+			Ready:       rapid.Bool().Draw(t, "ready"),
 		}
 		encoded, err := encodeMember(want)
 		if err != nil {

@@ -33,6 +33,9 @@ type Member struct {
 	// Initialized says that the replica's log is not empty: its cluster was
 	// bootstrapped.
 	Initialized bool
+	// Ready says that the replica's state has caught up with the leader's since it
+	// started, so that it may be given work.
+	Ready bool
 }
 
 // MaxMemberSize is the most that a Member may take when encoded, in bytes.
@@ -58,6 +61,7 @@ const (
 	tagLoad
 	tagPeerList
 	tagInitialized
+	tagReady
 )
 
 // encodeMember returns m as memberFormat, then (tag, length, bytes) a field
@@ -97,6 +101,9 @@ func encodeMember(m Member) ([]byte, error) {
 	}
 	if m.Initialized {
 		field(tagInitialized, nil)
+	}
+	if m.Ready {
+		field(tagReady, nil)
 	}
 	if len(out) > MaxMemberSize {
 		return nil, fmt.Errorf("encode member %s: %w: takes %d bytes of %d: shorten its addresses or its version", m.ID, ErrTooLarge, len(out), MaxMemberSize)
@@ -143,6 +150,8 @@ func (m *Member) setField(tag byte, content []byte) error {
 		m.Leader = true
 	case tagInitialized:
 		m.Initialized = true
+	case tagReady:
+		m.Ready = true
 	case tagTerm:
 		term, n := binary.Uvarint(content)
 		if n <= 0 || n != len(content) {

@@ -1,0 +1,63 @@
+package actors
+
+import (
+	"testing"
+	"time"
+
+	"weir/cluster"
+	"weir/scheduling"
+)
+
+func TestLiveness(t *testing.T) {
+	view := func(states map[string]string) *cluster.View {
+		v := &cluster.View{}
+		for _, id := range []string{"r1", "r2", "r3"} {
+			state, known := states[id]
+			if known {
+				v.Replicas = append(v.Replicas, cluster.Replica{ID: scheduling.ReplicaID(id), Live: state != "dead", Ready: state == "ready"})
+			}
+		}
+		return v
+	}
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	l := newLiveness()
+	steps := []struct {
+		story       string
+		at          time.Duration
+		states      map[string]string
+		wantChanged bool
+		wantGone    map[string]time.Duration
+	}{
+		{"nobody is ready at first", 0, map[string]string{"r1": "live", "r2": "live", "r3": "live"}, true, map[string]time.Duration{"r1": 0, "r2": 0, "r3": 0}},
+		{"all are ready", time.Second, map[string]string{"r1": "ready", "r2": "ready", "r3": "ready"}, true, nil},
+		{"nothing changes", 2 * time.Second, map[string]string{"r1": "ready", "r2": "ready", "r3": "ready"}, false, nil},
+		{"one dies", 3 * time.Second, map[string]string{"r1": "ready", "r2": "dead", "r3": "ready"}, true, map[string]time.Duration{"r2": 3 * time.Second}},
+		{"it is back and catches up", 4 * time.Second, map[string]string{"r1": "ready", "r2": "live", "r3": "ready"}, false, map[string]time.Duration{"r2": 3 * time.Second}},
+		{"it is ready again", 5 * time.Second, map[string]string{"r1": "ready", "r2": "ready", "r3": "ready"}, true, nil},
+	}
+	for _, step := range steps {
+		if got := l.observe(noon.Add(step.at), view(step.states)); got != step.wantChanged {
+			t.Errorf("%s: changed %t, want %t", step.story, got, step.wantChanged)
+		}
+		ready := 0
+		for id, state := range step.states {
+			want := time.Time{}
+			if since, gone := step.wantGone[id]; gone {
+				want = noon.Add(since)
+			}
+			if got := l.GoneSince(id); !got.Equal(want) {
+				t.Errorf("%s: %s gone since %v, want %v", step.story, id, got, want)
+			}
+			if state == "ready" {
+				ready++
+			}
+		}
+		chosen, ok := l.Choose("some operation")
+		if ok != (ready > 0) || ok && step.states[chosen] != "ready" {
+			t.Errorf("%s: chose %q, %t", step.story, chosen, ok)
+		}
+	}
+	if !l.GoneSince("r9").IsZero() {
+		t.Error("a replica that nobody has seen is gone")
+	}
+}
