@@ -45,7 +45,7 @@ func newAgentCommand() *cobra.Command {
 		Short: "Run the agent of a node: it joins the cluster and runs jobs",
 		Example: `  weir agent --name n1 --replicas r1=host1:7701,r2=host2:7701,r3=host3:7701 \
       --data /var/lib/weir-agent --credentials certs/agent-n1 --tags ssd,rack7`,
-		Args: cobra.NoArgs,
+		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := fromFile(cmd, f.config); err != nil {
 				return err

@@ -35,8 +35,7 @@ weir commands in the same folder find it without flags. Nothing is left behind.`
   weir dev kill leader
   weir dev down`,
 	}
-	cmd.AddCommand(newDevUpCommand(), newDevDownCommand(), newDevStatusCommand(), newDevKillCommand(), newDevStartCommand(), newDevWordcountCommand())
-	return cmd
+	return group(cmd, newDevUpCommand(), newDevDownCommand(), newDevStatusCommand(), newDevKillCommand(), newDevStartCommand(), newDevWordcountCommand())
 }
 
 // devFlags is what starting a cluster can be told.
@@ -60,7 +59,7 @@ The agents share the machine's processors and memory evenly, but each has at lea
 cores and 4 user slots, more than a small machine has: its jobs take turns then.`,
 		Example: `  weir dev up
   weir dev up --replicas 5 --agents 2 --detach`,
-		Args: cobra.NoArgs,
+		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			// A terminal that is closed is no reason to leave anything behind.
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
@@ -205,7 +204,7 @@ func newDevDownCommand() *cobra.Command {
 		Use:     "down",
 		Short:   "Stop the cluster of this folder and remove what it kept",
 		Example: `  weir dev down`,
-		Args:    cobra.NoArgs,
+		Args:    takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			found, err := devcluster.Down(cmd.Context(), dir, devcluster.Ending{StopTimeout: devcluster.DefaultStopTimeout, Sweep: sweepAgent})
 			if err != nil {
@@ -225,7 +224,7 @@ func newDevStatusCommand() *cobra.Command {
 		Use:     "status",
 		Short:   "Show the processes of the cluster of this folder",
 		Example: `  weir dev status`,
-		Args:    cobra.NoArgs,
+		Args:    takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := showMembers(cmd.OutOrStdout(), dir); err != nil {
 				return err
@@ -259,7 +258,7 @@ func newDevKillCommand() *cobra.Command {
 		Short: "End one process of the cluster with kill -9",
 		Example: `  weir dev kill leader
   weir dev kill n2`,
-		Args: cobra.ExactArgs(1),
+		Args: takes("MEMBER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := args[0]
 			if name == "leader" {
@@ -291,7 +290,7 @@ func newDevStartCommand() *cobra.Command {
 		Use:     "start MEMBER",
 		Short:   "Start one process of the cluster anew that was killed",
 		Example: `  weir dev start r1`,
-		Args:    cobra.ExactArgs(1),
+		Args:    takes("MEMBER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			process, err := devcluster.StartMember(cmd.Context(), dir, args[0], devcluster.Default().ReadyTimeout)
 			if err != nil {

@@ -69,6 +69,8 @@ func (s *screen) bar(title string, total int64) *bar {
 		b.writer.Style().Visibility.ETA = false
 		b.writer.Style().Options.TimeInProgressPrecision = barFrames
 		b.writer.Style().Options.TimeDonePrecision = barFrames
+		// A wait that is given up is no failure of what was waited for.
+		b.writer.Style().Options.ErrorString = "left"
 		b.writer.AppendTracker(b.tracker)
 		b.drawn = make(chan struct{})
 		go func() {

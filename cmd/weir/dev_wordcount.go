@@ -34,7 +34,7 @@ A word is a run of letters. Each job is a short shell script, which starts two
 processes for each of its files: work enough to be running when the leader dies.`,
 		Example: `  weir dev wordcount
   weir dev wordcount --source /usr/share/doc --jobs 100`,
-		Args: cobra.NoArgs,
+		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
 			defer stop()

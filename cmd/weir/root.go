@@ -12,13 +12,13 @@ import (
 )
 
 func newRootCommand() *cobra.Command {
-	root := &cobra.Command{
+	root := group(&cobra.Command{
 		Use:           "weir",
 		Short:         "Weir shares a cluster's resources fairly among its users",
 		Version:       version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-	}
+	})
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &exitError{exitUsage, fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())}
 	})

@@ -152,7 +152,10 @@ func TestVerbsThatLackSomething(t *testing.T) {
 		"an agent without replicas":       {[]string{"agent", "--name", "n1"}, "--replicas is needed"},
 		"a flag that does not exist":      {[]string{"agent", "--nickname", "n1"}, "--nickname"},
 		"a role that does not exist":      {[]string{"tls", "issue", "--role", "king", "--name", "x"}, "--role"},
-		"a verb that does not exist":      {[]string{"serve"}, `"serve"`},
+		"a verb that does not exist":      {[]string{"serve"}, `unknown command "serve" for "weir": did you mean server?`},
+		"a verb of tls that is not there": {[]string{"tls", "make"}, `unknown command "make" for "weir tls"`},
+		"an argument too many":            {[]string{"server", "r1"}, `unexpected argument "r1"`},
+		"a member that is not named":      {[]string{"dev", "kill"}, "MEMBER"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -161,8 +164,8 @@ func TestVerbsThatLackSomething(t *testing.T) {
 			root.SetErr(io.Discard)
 			root.SetArgs(test.args)
 			err := root.ExecuteContext(t.Context())
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("got %v, want …%s…", err, test.want)
+			if err == nil || !strings.Contains(err.Error(), test.want) || exitCode(err) != exitUsage {
+				t.Errorf("got %v with exit code %d, want …%s… with %d", err, exitCode(err), test.want, exitUsage)
 			}
 		})
 	}

@@ -53,7 +53,7 @@ to initialise it.`,
 		Example: `  weir server --id r1 --listen :7701 --advertise host1:7701 \
       --peers r1=host1:7701,r2=host2:7701,r3=host3:7701 \
       --data /var/lib/weir --credentials certs/replica-r1`,
-		Args: cobra.NoArgs,
+		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := fromFile(cmd, f.config); err != nil {
 				return err

@@ -20,8 +20,7 @@ Every process of a cluster has a folder with its certificate, issued by the
 cluster's own authority. The certificate says what the process is: a replica, an
 agent, a client or an operator. No port answers without one.`,
 	}
-	cmd.AddCommand(newTLSInitCommand(), newTLSIssueCommand(), newTLSShowCommand())
-	return cmd
+	return group(cmd, newTLSInitCommand(), newTLSIssueCommand(), newTLSShowCommand())
 }
 
 func newTLSInitCommand() *cobra.Command {
@@ -32,7 +31,7 @@ func newTLSInitCommand() *cobra.Command {
 		Short: "Make a cluster's authority, and the certificates of its first processes",
 		Example: `  weir tls init --dir certs --replica r1,r2,r3 --agent n1,n2 --operator admin --client ann
   # certs/authority stays with you; certs/replica-r1 goes to replica r1, and so on`,
-		Args: cobra.NoArgs,
+		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			authority, err := identity.CreateAuthority(filepath.Join(dir, "authority"), cluster)
 			if err != nil {
@@ -71,7 +70,7 @@ func newTLSIssueCommand() *cobra.Command {
 		Use:     "issue",
 		Short:   "Issue one more certificate",
 		Example: `  weir tls issue --dir certs --role agent --name n3`,
-		Args:    cobra.NoArgs,
+		Args:    takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := require(cmd, "role", "name"); err != nil {
 				return err
@@ -101,7 +100,7 @@ func newTLSShowCommand() *cobra.Command {
 		Use:     "show FOLDER",
 		Short:   "Say whose a credentials folder is and until when it is valid",
 		Example: `  weir tls show certs/agent-n1`,
-		Args:    cobra.ExactArgs(1),
+		Args:    takes("FOLDER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			credentials, err := identity.LoadCredentials(args[0])
 			if err != nil {
