@@ -84,7 +84,7 @@ func Start(cfg Config) (*Replica, error) {
 	var err error
 	r.remote, err = remote.Start(r.system, remote.Config{
 		Self: identity.Identity{Cluster: cfg.Cluster, Role: identity.Replica, Name: cfg.ID}, Incarnation: cfg.Incarnation, Version: cfg.Version,
-		Directory: addressBook{cfg.Directory}, Dialer: cfg.Dialer, IdentityOf: cfg.IdentityOf, Limits: remote.DefaultLimits(), Logger: cfg.Logger,
+		Directory: addressBook{cfg.Directory}, Dialer: cfg.Dialer, IdentityOf: cfg.IdentityOf, Admit: admit, Limits: remote.DefaultLimits(), Logger: cfg.Logger,
 	})
 	if err != nil {
 		r.cancel()

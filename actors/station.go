@@ -42,16 +42,18 @@ const connectPatience = 500 * time.Millisecond
 
 // StartStation starts the agent of a node. What an earlier life of it left is
 // ended first. The cluster is sought until Close.
-func StartStation(cfg StationConfig) (s *Station, err error) {
-	s = &Station{log: cfg.Agent.Logger}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.release())
-		}
-	}()
+func StartStation(cfg StationConfig) (*Station, error) {
+	s := &Station{log: cfg.Agent.Logger}
+	if err := s.start(cfg); err != nil {
+		return nil, errors.Join(err, s.release())
+	}
+	return s, nil
+}
+
+func (s *Station) start(cfg StationConfig) (err error) {
 	var caveat string
 	if s.runner, caveat, err = agent.OpenRunner(cfg.Agent, cfg.JobProxy); err != nil {
-		return nil, err
+		return err
 	}
 	cfg.Agent.Caveat = caveat
 	s.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return cfg.Agent.Logger }))
@@ -64,16 +66,13 @@ func StartStation(cfg StationConfig) (s *Station, err error) {
 		Limits: remote.DefaultLimits(), Logger: cfg.Agent.Logger,
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	peers.Use(s.remote)
 	if s.agent, err = agent.Start(s.system, cfg.Agent, agent.FromRunner(s.runner), peers); err != nil {
-		return nil, err
+		return err
 	}
-	if err := s.remote.Publish(agent.Name, s.agent.PID(), identity.Replica); err != nil {
-		return nil, err
-	}
-	return s, nil
+	return s.remote.Publish(agent.Name, s.agent.PID(), identity.Replica)
 }
 
 // Done is closed when the agent has ended: after Close, or because it broke.

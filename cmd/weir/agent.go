@@ -53,6 +53,9 @@ func newAgentCommand() *cobra.Command {
 			if err := require(cmd, "name", "replicas", "data"); err != nil {
 				return err
 			}
+			if err := notZero(cmd, "cpu", "memory", "user-slots"); err != nil {
+				return err
+			}
 			log, err := f.logger()
 			if err != nil {
 				return err
@@ -76,6 +79,17 @@ func newAgentCommand() *cobra.Command {
 	f.security.register(flags)
 	f.logging.register(flags)
 	return cmd
+}
+
+// notZero returns an error that names the first of flags that was set to zero: left
+// out, it would stand for what the machine has.
+func notZero(cmd *cobra.Command, names ...string) error {
+	for _, name := range names {
+		if flag := cmd.Flags().Lookup(name); flag.Changed && flag.Value.String() == "0" {
+			return &exitError{exitUsage, fmt.Errorf("--%s 0: no job could run on such a node; leave it out for what the machine has", name)}
+		}
+	}
+	return nil
 }
 
 // runAgent runs a node's agent until ctx is done.

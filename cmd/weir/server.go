@@ -305,5 +305,6 @@ func (s *server) close() error {
 	return errors.Join(errs...)
 }
 
-// newIncarnation tells the lives of a process apart.
-func newIncarnation() uint64 { return rand.Uint64()>>1 | 1 }
+// newIncarnation tells the lives of a process apart. Later lives have greater ones,
+// for a node refuses to go back to an earlier life: milliseconds, then chance.
+func newIncarnation() uint64 { return uint64(time.Now().UnixMilli())<<20 | rand.Uint64N(1<<20) }

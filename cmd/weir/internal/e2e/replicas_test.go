@@ -85,7 +85,6 @@ func startedTwice(t *testing.T, c *cluster) {
 		"no certificate":        {append(c.replicaFlags("r1"), "--credentials", ""), 2, []string{"--credentials is needed"}},
 		"missing certificate":   {append(c.replicaFlags("r1"), "--credentials", "/no/such"), 1, []string{"/no/such"}},
 		"peers that are none":   {append(c.replicaFlags("r1"), "--peers", "r1"), 2, []string{"--peers"}},
-		"four peers":            {append(c.replicaFlags("r1"), "--peers", "r4="+elsewhere, "--listen", free, "--data", c.data("other")), 2, []string{"--peers", "4"}},
 		"unknown timing":        {append(c.replicaFlags("r1"), "--listen", free, "--timing", "slow"), 2, []string{"--timing", "slow"}},
 		"short lease":           {append(c.replicaFlags("r1"), "--listen", free, "--data", c.data("other"), "--lease", "1s"), 2, []string{"lease"}},
 	} {

@@ -5,7 +5,7 @@ import "testing"
 // TestWorkingCluster is all that users do with a cluster that is well. Its parts share
 // the cluster and run at once.
 func TestWorkingCluster(t *testing.T) {
-	c := newCluster(t, "127.0.0.1", "n1", "n2", "n3", "n4", "n5")
+	c := newCluster(t, "127.0.0.1", "n1", "n2", "n3", "n4", "n5", "n6")
 	// Shares of GPUs are looked at by one part, which has them alone.
 	for _, agent := range []string{"n1", "n2", "n3"} {
 		c.startAgent(agent, "--gpu", "8")
@@ -31,6 +31,12 @@ func TestWorkingCluster(t *testing.T) {
 		"retried start":      retriedStart,
 		"full pool":          fullPool,
 		"weights":            weights,
+
+		"agent dies":     agentDies,
+		"agent restarts": agentRestarts,
+		"bad agents":     badAgents,
+		"strangers":      strangers,
+		"wrong protocol": wrongProtocol,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
