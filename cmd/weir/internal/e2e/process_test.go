@@ -142,27 +142,11 @@ func (p *process) stop() error {
 	case <-p.ended:
 		return nil
 	case <-time.After(patience):
-		p.kill()
-		return fmt.Errorf("%s did not stop within %v of SIGTERM", p.name, patience)
+		// It ends with its goroutines in the log.
+		_ = p.cmd.Process.Signal(syscall.SIGQUIT)
+		<-p.ended
+		return fmt.Errorf("%s did not stop within %v of SIGTERM:\n%s", p.name, patience, tail(p.printed(), 400))
 	}
-}
-
-// exit waits until the process has ended and returns its exit code.
-func (p *process) exit(t testing.TB) int {
-	t.Helper()
-	select {
-	case <-p.ended:
-	case <-time.After(patience):
-		t.Fatalf("%s still runs after %v\n%s", p.name, patience, p.printed())
-	}
-	var exit *exec.ExitError
-	if errors.As(p.err, &exit) {
-		return exit.ExitCode()
-	}
-	if p.err != nil {
-		t.Fatalf("%s: %v", p.name, p.err)
-	}
-	return 0
 }
 
 // printed returns what the process has printed.

@@ -160,14 +160,14 @@ func wrongCallers(t *testing.T, c *cluster) {
 		client := &http.Client{Transport: &http.Transport{TLSClientConfig: c.anonymous(t), ForceAttemptHTTP2: true}}
 		defer client.CloseIdleConnections()
 		if answer, err := client.Post("https://"+c.addresses["r1"]+"/weir.api.v1.ClusterService/Status", "application/json", strings.NewReader("{}")); err == nil {
-			answer.Body.Close()
+			defer answer.Body.Close()
 			t.Errorf("without a certificate: status %d", answer.StatusCode)
 		}
 	})
 	t.Run("plaintext", func(t *testing.T) {
 		answer, err := http.Post("http://"+c.addresses["r1"]+"/weir.api.v1.ClusterService/Status", "application/json", strings.NewReader("{}"))
 		if err == nil {
-			answer.Body.Close()
+			defer answer.Body.Close()
 			t.Errorf("without TLS: status %d", answer.StatusCode)
 		}
 	})
