@@ -50,22 +50,25 @@ func (c *controllers) count() int {
 // newControllersActor returns the producer of the actor that keeps one controller
 // for each operation that is assigned to this replica.
 func newControllersActor(ctx context.Context, r *Replica) actor.Producer {
-	return func() actor.Actor { return &controllersActor{ctx: ctx, replica: r, epochs: map[string]uint64{}} }
+	return func() actor.Actor {
+		return &controllersActor{ctx: ctx, replica: r, life: new(life), mine: map[string]bool{}}
+	}
 }
 
 type controllersActor struct {
 	ctx     context.Context
 	replica *Replica
+	life    *life
 	stop    context.CancelFunc
-	// ending: children that end now are not to be started again.
-	ending bool
-	// epochs of the controllers that live here.
-	epochs map[string]uint64
+	// mine are the operations whose controllers live here.
+	mine map[string]bool
 }
 
 // Receive implements actor.Actor.
 func (a *controllersActor) Receive(ctx actor.Context) {
-	switch m := ctx.Message().(type) {
+	switch m := a.life.of(ctx.Message()).(type) {
+	case nil:
+		// It was for a former life of this actor.
 	case *actor.Started:
 		a.start(ctx)
 	case batch:
@@ -75,12 +78,9 @@ func (a *controllersActor) Receive(ctx actor.Context) {
 	case broken:
 		// The supervisor starts the actor again, from the state as it is then.
 		panic(fmt.Sprintf("controllers of replica %s: %v", a.replica.cfg.ID, m.err))
-	case *actor.Terminated:
-		a.terminated(ctx, m.Who)
 	case *actor.Stopping, *actor.Restarting:
-		a.ending = true
 		a.stop()
-		for operation := range a.epochs {
+		for operation := range a.mine {
 			a.replica.controllers.set(operation, nil)
 		}
 	case actor.SystemMessage, actor.AutoReceiveMessage:
@@ -109,7 +109,7 @@ func (a *controllersActor) start(ctx actor.Context) {
 		a.assigned(ctx, op.GetId(), op.GetAssignment().GetEpoch())
 	}
 	self, root := ctx.Self(), ctx.ActorSystem().Root
-	go follow(reading, a.replica.store, index+1, func(m any) { root.Send(self, m) })
+	go follow(reading, a.replica.store, index+1, func(m any) { root.Send(self, owned{a.life, m}) })
 }
 
 func (a *controllersActor) event(ctx actor.Context, event state.Event) {
@@ -143,35 +143,21 @@ func (a *controllersActor) look(ctx actor.Context, operation scheduling.Operatio
 func (a *controllersActor) assigned(ctx actor.Context, operation string, epoch uint64) {
 	a.dismiss(ctx, operation)
 	r := a.replica
-	pid := ctx.Spawn(actor.PropsFromProducer(controller.New(controller.Config{
+	pid := ctx.Spawn(supervised(r.cfg.Logger, controller.New(controller.Config{
 		Operation: operation, Epoch: epoch, State: r.records,
 		Log:     &anyLog{ctx: a.ctx, replica: r, patience: r.cfg.Timing.Patience},
 		Signals: r, Addresses: r.addresses, RetryAfter: r.cfg.Timing.Retry,
 		MaxEnds: 10000, Batch: 256, Now: time.Now, Logger: r.cfg.Logger,
 	})))
-	a.epochs[operation] = epoch
+	a.mine[operation] = true
 	r.controllers.set(operation, pid)
 }
 
 func (a *controllersActor) dismiss(ctx actor.Context, operation string) {
 	if pid := a.replica.controllers.find(operation); pid != nil {
 		a.replica.controllers.set(operation, nil)
-		delete(a.epochs, operation)
+		delete(a.mine, operation)
 		ctx.Stop(pid)
-	}
-}
-
-// terminated starts a controller again that has given up.
-func (a *controllersActor) terminated(ctx actor.Context, who *actor.PID) {
-	if a.ending {
-		return
-	}
-	for operation, epoch := range a.epochs {
-		if pid := a.replica.controllers.find(operation); pid != nil && pid.Equal(who) {
-			a.replica.cfg.Logger.Error("controller gave up, starting it again", "operation", operation)
-			a.assigned(ctx, operation, epoch)
-			return
-		}
 	}
 }
 

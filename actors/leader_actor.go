@@ -45,7 +45,7 @@ type viewRequest struct{ reply func(*actorpb.SchedulerView) }
 func newLeader(ctx context.Context, r *Replica, term uint64) actor.Producer {
 	return func() actor.Actor {
 		return &leaderActor{
-			ctx: ctx, replica: r, term: term, log: r.cfg.Logger.With("term", term), terms: &termLog{ctx: ctx, store: r.store},
+			ctx: ctx, replica: r, term: term, life: new(life), log: r.cfg.Logger.With("term", term), terms: &termLog{ctx: ctx, store: r.store},
 			operations: map[scheduling.OperationID]*actor.PID{}, pools: map[scheduling.PoolName]*actor.PID{},
 			nodes: map[string]*actor.PID{}, pending: map[scheduling.OperationID]scheduling.PoolName{},
 		}
@@ -56,12 +56,11 @@ type leaderActor struct {
 	ctx     context.Context
 	replica *Replica
 	term    uint64
+	life    *life
 	log     *slog.Logger
 	terms   *termLog
 	// stop ends the reading of the log.
 	stop context.CancelFunc
-	// ending: children that end now are not to be started again.
-	ending bool
 
 	scheduler  *actor.PID
 	operations map[scheduling.OperationID]*actor.PID
@@ -73,7 +72,9 @@ type leaderActor struct {
 
 // Receive implements actor.Actor.
 func (a *leaderActor) Receive(ctx actor.Context) {
-	switch m := ctx.Message().(type) {
+	switch m := a.life.of(ctx.Message()).(type) {
+	case nil:
+		// It was for a former life of this actor.
 	case *actor.Started:
 		a.begin(ctx)
 	case ready:
@@ -89,10 +90,7 @@ func (a *leaderActor) Receive(ctx actor.Context) {
 	case broken:
 		// The supervisor starts the actor again, from the state as it is then.
 		panic(fmt.Sprintf("leader of term %d: %v", a.term, m.err))
-	case *actor.Terminated:
-		a.terminated(ctx, m.Who)
 	case *actor.Stopping, *actor.Restarting:
-		a.ending = true
 		if a.stop != nil {
 			a.stop()
 		}
@@ -109,17 +107,24 @@ func (a *leaderActor) begin(ctx actor.Context) {
 	var reading context.Context
 	reading, a.stop = context.WithCancel(a.ctx)
 	self, root := ctx.Self(), ctx.ActorSystem().Root
+	send := func(m any) { root.Send(self, owned{a.life, m}) }
 	go func() {
-		index, err := a.beginTerm(reading)
-		switch {
-		case reading.Err() != nil:
-		case errors.Is(err, raftstore.ErrNotLeader):
-			// The term is over; whoever started this actor stops it.
-		case err != nil:
-			root.Send(self, broken{err})
-		default:
-			root.Send(self, ready{index})
-			follow(reading, a.replica.store, index+1, func(m any) { root.Send(self, m) })
+		for {
+			index, err := a.beginTerm(reading)
+			switch {
+			case reading.Err() != nil, errors.Is(err, raftstore.ErrNotLeader), errors.Is(err, raftstore.ErrClosed):
+				// The term is over; whoever started this actor stops it.
+				return
+			case err == nil:
+				send(ready{index})
+				follow(reading, a.replica.store, index+1, send)
+				return
+			}
+			a.log.Warn("the term has not begun yet", "error", err)
+			select {
+			case <-reading.Done():
+			case <-time.After(a.replica.cfg.Timing.Retry):
+			}
 		}
 	}()
 }
@@ -303,38 +308,8 @@ func (a *leaderActor) view(ctx actor.Context, m viewRequest) {
 	ctx.Send(a.scheduler, scheduler.View{Reply: m.reply})
 }
 
-// terminated starts a child again that has given up: its supervisor stopped it
-// after too many failures in a row.
-func (a *leaderActor) terminated(ctx actor.Context, who *actor.PID) {
-	if a.ending {
-		return
-	}
-	for id, pid := range a.nodes {
-		if pid.Equal(who) {
-			a.log.Error("node actor gave up, starting it again", "node", id)
-			a.spawnNode(ctx, id)
-		}
-	}
-	for id, pid := range a.operations {
-		if pid.Equal(who) {
-			a.log.Error("operation actor gave up, starting it again", "operation", id)
-			a.spawnOperation(ctx, id)
-		}
-	}
-	for name, pid := range a.pools {
-		if pid.Equal(who) {
-			a.log.Error("pool actor gave up, starting it again", "pool", name)
-			a.spawnPool(ctx, name)
-		}
-	}
-	if a.scheduler.Equal(who) {
-		a.log.Error("scheduler gave up, starting it again")
-		a.scheduler = a.spawn(ctx, scheduler.New(a.schedulerConfig()))
-	}
-}
-
 func (a *leaderActor) spawn(ctx actor.Context, producer actor.Producer) *actor.PID {
-	return ctx.Spawn(actor.PropsFromProducer(producer))
+	return ctx.Spawn(supervised(a.log, producer))
 }
 
 func (a *leaderActor) spawnNode(ctx actor.Context, id string) {

@@ -108,12 +108,12 @@ func Start(cfg Config) (*Replica, error) {
 
 func (r *Replica) spawn() {
 	root := r.system.Root
-	r.signalPID = root.Spawn(actor.PropsFromProducer(signal.New(signal.Config{
+	r.signalPID = root.Spawn(supervised(r.cfg.Logger, signal.New(signal.Config{
 		Replica: r.cfg.ID, Incarnation: r.cfg.Incarnation, Gossip: topic{r.cfg.Gossip, signalTopic},
 		ExpireEvery: 10 * time.Second, Now: time.Now, Logger: r.cfg.Logger,
 	}, r.signals)))
-	r.controllersPID = root.Spawn(actor.PropsFromProducer(newControllersActor(r.ctx, r)))
-	r.gatewayPID = root.Spawn(actor.PropsFromProducer(gateway.New(gateway.Config{
+	r.controllersPID = root.Spawn(supervised(r.cfg.Logger, newControllersActor(r.ctx, r)))
+	r.gatewayPID = root.Spawn(supervised(r.cfg.Logger, gateway.New(gateway.Config{
 		Nodes: r, Controllers: r, Leader: &desk{r}, Cluster: r, Limits: r.cfg.Gateway, Patience: r.cfg.Timing.Patience, Logger: r.cfg.Logger,
 	})))
 }
@@ -237,7 +237,7 @@ func (r *Replica) catchUp() {
 // lead spawns the leader actor of a term and returns what stops it.
 func (r *Replica) lead(term uint64) (stop func()) {
 	ctx, cancel := context.WithCancel(r.ctx)
-	pid := r.system.Root.Spawn(actor.PropsFromProducer(newLeader(ctx, r, term)))
+	pid := r.system.Root.Spawn(supervised(r.cfg.Logger, newLeader(ctx, r, term)))
 	r.leader.Store(pid)
 	return func() {
 		r.leader.Store(nil)

@@ -93,6 +93,8 @@ type controllerActor struct {
 	ends *Ends
 	// stepping, finishing: a proposal of this kind is in flight.
 	stepping, finishing bool
+	// dirty: a Look came while a step was in flight.
+	dirty bool
 	// signalled are jobs whose end has been announced.
 	signalled map[string]bool
 }
@@ -131,8 +133,10 @@ func (a *controllerActor) look(ctx actor.Context) {
 	}
 	a.announce(op)
 	if a.stepping {
+		a.dirty = true
 		return
 	}
+	a.dirty = false
 	step := Next(a.cfg.Now(), op, a.cfg.Epoch)
 	if step == nil {
 		return
@@ -150,7 +154,10 @@ func (a *controllerActor) stepped(ctx actor.Context, m stepped) {
 		a.cfg.Logger.Debug("step was not taken", "operation", a.cfg.Operation, "error", m.err, "refusal", m.results)
 		a.after(ctx, Look{})
 	}
-	// What was committed comes back as a Look.
+	// What was committed comes back as a Look; it may have come before the answer.
+	if a.dirty {
+		a.look(ctx)
+	}
 }
 
 func (a *controllerActor) announce(op *statepb.Operation) {

@@ -108,20 +108,21 @@ func (a *gatewayActor) inbound(ctx actor.Context, m *remote.Inbound) {
 func (a *gatewayActor) answer(ctx actor.Context, m *remote.Inbound) func(proto.Message) {
 	self, sender, root := ctx.Self(), ctx.Sender(), ctx.ActorSystem().Root
 	var once sync.Once
-	var timer *time.Timer
 	reply := func(answer proto.Message) {
 		once.Do(func() {
-			timer.Stop()
 			if sender != nil {
 				root.Send(sender, answer)
 			}
 			root.Send(self, answered{m.From})
 		})
 	}
-	timer = time.AfterFunc(a.patience(m), func() {
+	late := time.AfterFunc(a.patience(m), func() {
 		reply(&actorpb.Refused{Code: "unavailable", Reason: name(m.Message) + ": no answer in time", RetryMillis: a.cfg.Limits.RetryMillis})
 	})
-	return reply
+	return func(answer proto.Message) {
+		late.Stop()
+		reply(answer)
+	}
 }
 
 // patience is how long a message may take.
@@ -153,7 +154,7 @@ func (a *gatewayActor) route(m *remote.Inbound, reply func(proto.Message)) {
 	case *actorpb.SchedulerViewRequest:
 		a.aside(m, reply, a.cfg.Leader.SchedulerView)
 	case *actorpb.JobLiveRequest:
-		reply(a.cfg.Leader.JobLive(msg))
+		a.aside(m, reply, func(context.Context) proto.Message { return a.cfg.Leader.JobLive(msg) })
 	case *actorpb.ReadOutput:
 		a.aside(m, reply, func(ctx context.Context) proto.Message { return a.cfg.Leader.ReadOutput(ctx, msg) })
 	default:

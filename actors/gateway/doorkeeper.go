@@ -98,7 +98,7 @@ func permit(from identity.Identity, msg proto.Message) *actorpb.Refused {
 	switch {
 	case from.Role == identity.Agent && !ofAgent:
 		return &actorpb.Refused{Code: "wrong_identity", Reason: fmt.Sprintf("%s is not for agents", name(msg))}
-	case from.Role == identity.Agent && node != from.Name && node != "":
+	case from.Role == identity.Agent && node != from.Name && !aboutNobody(msg):
 		return &actorpb.Refused{Code: "wrong_identity",
 			Reason: fmt.Sprintf("%s: the certificate is of node %q, it cannot speak for node %q", name(msg), from.Name, node)}
 	case from.Role == identity.Replica && !ofReplica(msg):
@@ -111,7 +111,7 @@ func permit(from identity.Identity, msg proto.Message) *actorpb.Refused {
 }
 
 // nodeOf returns the node that a message of an agent speaks for; ofAgent is false
-// for what agents do not say. A node's name is empty in what is not about one.
+// for what agents do not say.
 func nodeOf(msg proto.Message) (node string, ofAgent bool) {
 	switch m := msg.(type) {
 	case *actorpb.RegisterAgent:
@@ -127,6 +127,12 @@ func nodeOf(msg proto.Message) (node string, ofAgent bool) {
 	default:
 		return "", false
 	}
+}
+
+// aboutNobody reports whether a message of an agent speaks for no node.
+func aboutNobody(msg proto.Message) bool {
+	_, ok := msg.(*actorpb.FindController)
+	return ok
 }
 
 func ofReplica(msg proto.Message) bool {

@@ -26,6 +26,7 @@ func TestWhoMaySayWhat(t *testing.T) {
 		"an agent beats for another node":           {agent, &actorpb.Heartbeat{Node: "n2"}, `cannot speak for node "n2"`},
 		"an agent asks for another node's job":      {agent, &actorpb.JobSpecRequest{Node: "n2"}, `cannot speak for node "n2"`},
 		"an agent ends another node's job":          {agent, &actorpb.JobEnded{Node: "n2"}, `cannot speak for node "n2"`},
+		"an agent speaks for nobody":                {agent, &actorpb.Heartbeat{}, `cannot speak for node ""`},
 		"an agent looks for a controller":           {agent, &actorpb.FindController{OperationId: "op"}, ""},
 		"an agent proposes commands":                {agent, &actorpb.Propose{}, "not for agents"},
 		"an agent reads another agent's output":     {agent, &actorpb.ReadOutput{}, "not for agents"},

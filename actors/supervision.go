@@ -1,0 +1,62 @@
+package actors
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+)
+
+// The pauses before an actor that failed starts again. They grow with each failure
+// within the window, so that a lasting cause costs little; no actor is given up,
+// for nobody else would do its work.
+const (
+	failureWindow = 10 * time.Second
+	firstBackoff  = 100 * time.Millisecond
+	maxBackoff    = 5 * time.Second
+)
+
+// restarts starts actors again that failed, after a pause. What they need is read
+// back from the replicated state.
+type restarts struct{ log *slog.Logger }
+
+// HandleFailure implements actor.SupervisorStrategy.
+func (s restarts) HandleFailure(_ *actor.ActorSystem, supervisor actor.Supervisor, child *actor.PID, rs *actor.RestartStatistics, reason, message any) {
+	if rs.NumberOfFailures(failureWindow) == 0 {
+		rs.Reset()
+	}
+	rs.Fail()
+	pause := min(time.Duration(rs.FailureCount())*firstBackoff, maxBackoff)
+	s.log.Error("actor failed, it starts again", "actor", child.GetId(), "reason", reason, "message", message, "failures", rs.FailureCount(), "pause", pause)
+	time.AfterFunc(pause, func() { supervisor.RestartChildren(child) })
+}
+
+// supervised returns the properties of an actor that is started again when it
+// fails, and so are its children.
+func supervised(log *slog.Logger, producer actor.Producer) *actor.Props {
+	s := restarts{log}
+	return actor.PropsFromProducer(producer, actor.WithGuardian(s), actor.WithSupervisor(s))
+}
+
+// life tells the lives of an actor apart: each value that its producer makes has
+// its own. What a former life asked for must not reach the next one, which begins
+// from the state as it is then.
+type life struct{ _ byte }
+
+// owned is a message for one life of an actor.
+type owned struct {
+	life    *life
+	message any
+}
+
+// of returns the message if it is for this life, or for every one; nil: it is for a
+// former life.
+func (l *life) of(message any) any {
+	if o, ok := message.(owned); ok {
+		if o.life != l {
+			return nil
+		}
+		return o.message
+	}
+	return message
+}
