@@ -10,24 +10,17 @@ import (
 
 	"weir/messages/actorpb"
 	"weir/messages/commandpb"
-	"weir/messages/statepb"
 	"weir/raftstore/state"
 	"weir/scheduling"
 	"weir/scheduling/engine"
-	"weir/scheduling/lifecycle"
-	"weir/scheduling/pooltree"
 	"weir/scheduling/resource"
 )
 
 // State reads the replicated state. Records are copies.
 type State interface {
+	Records
 	// Seed returns the whole tree at one index.
 	Seed(tree scheduling.TreeName) (Seed, error)
-	Pools(tree scheduling.TreeName) (pooltree.Tree, error)
-	// Operation returns nil when there is no such operation.
-	Operation(id string) (op *statepb.Operation, allocations int)
-	// NodeRecord returns nil when there is no such node.
-	NodeRecord(id string) *statepb.Node
 }
 
 // Log proposes commands in the leader's term. done is called once, off the
@@ -156,64 +149,12 @@ func (a *treeActor) committed(ctx actor.Context, m Committed) {
 	if a.tree.Seen(m.Index) {
 		return
 	}
-	for _, event := range m.Events {
-		if err := a.take(event); err != nil {
-			// An engine that differs from the log would hand out what is not there.
-			panic(fmt.Sprintf("scheduler of tree %q: log entry %d: %T: %v", a.cfg.Tree, m.Index, event, err))
-		}
+	if err := a.tree.Follow(m.Index, m.Events, a.cfg.State); err != nil {
+		// An engine that differs from the log would hand out what is not there.
+		panic(fmt.Sprintf("scheduler of tree %q: %v", a.cfg.Tree, err))
 	}
-	a.tree.Advance(m.Index)
 	a.stale = true
 	a.check(ctx, nil)
-}
-
-func (a *treeActor) take(event state.Event) error {
-	switch e := event.(type) {
-	case state.AllocationsStarted:
-		return a.tree.Started(e.Allocations)
-	case state.AllocationsEnded:
-		for _, ended := range e.Ended {
-			if err := a.tree.Ended(ended.Allocation.GetJobId(), ended.Allocation.GetNode()); err != nil {
-				return err
-			}
-		}
-	case state.OperationAccepted:
-		return a.setOperation(e.ID, lifecycle.Starting, false)
-	case state.OperationChanged:
-		return a.setOperation(e.ID, e.To, e.Suspended)
-	case state.DemandChanged:
-		return a.setDemand(e)
-	case state.NodeChanged:
-		if node := a.cfg.State.NodeRecord(string(e.ID)); node != nil {
-			return a.tree.SetNode(node)
-		}
-	case state.PoolChanged:
-		pools, err := a.cfg.State.Pools(a.cfg.Tree)
-		if err != nil {
-			return err
-		}
-		a.tree.SetPools(pools)
-	}
-	return nil
-}
-
-func (a *treeActor) setOperation(id scheduling.OperationID, now lifecycle.State, suspended bool) error {
-	op, _ := a.cfg.State.Operation(string(id))
-	if op == nil {
-		// The record is older than the archive: the operation ended long ago.
-		return a.tree.RemoveOperation(string(id))
-	}
-	return a.tree.SetOperation(op, now, suspended)
-}
-
-func (a *treeActor) setDemand(e state.DemandChanged) error {
-	op, _ := a.cfg.State.Operation(string(e.ID))
-	for _, task := range op.GetTasks() {
-		if task.GetName() == string(e.Task) {
-			return a.tree.SetDemand(op.GetId(), task.GetName(), e.Pending, task.GetJobResources().Amounts())
-		}
-	}
-	return nil
 }
 
 func (a *treeActor) withdraw(ctx actor.Context, m Withdraw) {

@@ -7,6 +7,7 @@
 package scheduler
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -80,6 +81,9 @@ func NewTree(cfg engine.Config, seed Seed) (*Tree, error) {
 		if err := t.setOperation(op, state, op.GetSuspended()); err != nil {
 			return nil, err
 		}
+		if err := t.setDemands(op, state); err != nil {
+			return nil, err
+		}
 	}
 	for _, a := range seed.Allocations {
 		if err := t.started(a); err != nil {
@@ -91,29 +95,15 @@ func NewTree(cfg engine.Config, seed Seed) (*Tree, error) {
 			return nil, err
 		}
 	}
-	for _, op := range seed.Operations {
-		for _, task := range op.GetTasks() {
-			err := t.SetDemand(op.GetId(), task.GetName(), task.GetCounters().GetPending(), task.GetJobResources().Amounts())
-			if err != nil {
-				return nil, err
-			}
-		}
-	}
 	return t, nil
 }
 
 // Seen reports whether the tree has seen the log entry already.
 func (t *Tree) Seen(index uint64) bool { return index <= t.index }
 
-// Advance says that everything of the log entry has been given.
-func (t *Tree) Advance(index uint64) {
-	t.index = index
-	t.settlePools()
-}
-
 // SetPools takes the pools of the tree as they are now. They may be newer than the
 // last entry seen: a pool that still holds operations here stays until they have
-// gone, and Advance tries again.
+// gone, and Follow and Settle try again.
 func (t *Tree) SetPools(pools pooltree.Tree) {
 	t.pools = &pools
 	t.settlePools()
@@ -156,11 +146,44 @@ func (t *Tree) setOperation(op *statepb.Operation, state lifecycle.State, suspen
 		ID: scheduling.OperationID(id), Pool: scheduling.PoolName(op.GetPool()), Weight: op.GetWeight(), Started: op.GetStartTime().AsTime(),
 		Enabled: state == lifecycle.Running, Suspended: suspended,
 	}
-	if _, known := t.known[id]; known {
-		return t.engine.SetOperation(record)
+	if _, known := t.known[id]; !known {
+		return t.addOperation(record)
 	}
-	t.known[id] = map[string]int64{}
-	return t.engine.AddOperation(record)
+	if state.Finishing() {
+		if err := t.setDemands(op, state); err != nil {
+			return err
+		}
+	}
+	return t.engine.SetOperation(record)
+}
+
+// addOperation adds an operation, unless its pool has gone: pools may be newer than
+// the event, so the operation has ended in a later one and needs nothing.
+func (t *Tree) addOperation(record engine.Operation) error {
+	switch err := t.engine.AddOperation(record); {
+	case err == nil:
+		t.known[string(record.ID)] = map[string]int64{}
+		return nil
+	case errors.Is(err, engine.ErrUnknown):
+		return nil
+	default:
+		return err
+	}
+}
+
+// setDemands takes the pending jobs of an operation's record. Those of a finishing
+// one are wanted no more, and no event says so.
+func (t *Tree) setDemands(op *statepb.Operation, state lifecycle.State) error {
+	for _, task := range op.GetTasks() {
+		pending := task.GetCounters().GetPending()
+		if state.Finishing() {
+			pending = 0
+		}
+		if err := t.SetDemand(op.GetId(), task.GetName(), pending, task.GetJobResources().Amounts()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // RemoveOperation takes out an operation that has ended.
@@ -196,12 +219,18 @@ func (t *Tree) Started(allocations []*statepb.Allocation) error {
 }
 
 func (t *Tree) started(a *statepb.Allocation) error {
-	if _, known := t.known[a.GetOperationId()]; !known {
+	ticket, planned := t.tickets[a.GetJobId()]
+	delete(t.tickets, a.GetJobId())
+	_, known := t.known[a.GetOperationId()]
+	switch {
+	case !known && planned:
+		// The operation has ended in a later entry, and the job with it.
+		return t.engine.Reject(ticket)
+	case !known:
 		return nil
 	}
 	t.operations[a.GetJobId()] = a.GetOperationId()
-	if ticket, ok := t.tickets[a.GetJobId()]; ok {
-		delete(t.tickets, a.GetJobId())
+	if planned {
 		return t.engine.Commit(ticket, scheduling.JobID(a.GetJobId()), a.GetStartTime().AsTime())
 	}
 	return t.engine.AddAllocation(engine.Allocation{
@@ -340,6 +369,7 @@ func (t *Tree) Settle(jobs []string, answers []*commandpb.GrantResult) error {
 			return err
 		}
 	}
+	t.settlePools()
 	return nil
 }
 

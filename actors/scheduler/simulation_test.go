@@ -1,0 +1,325 @@
+package scheduler
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/scheduling"
+	"weir/scheduling/engine"
+	"weir/scheduling/invariant"
+)
+
+// TestTreeFollowsAnyLog drives a state with random commands, those that the tree
+// plans among them, some of which are lost or come late. The tree sees the log
+// late. Whenever it has seen all, it is what the state says, and what a new leader
+// would make.
+func TestTreeFollowsAnyLog(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t)
+		g := chance{t, w}
+		for _, node := range []string{"n1", "n2"} {
+			w.register(node, 1, 3)
+		}
+		w.run("op0", "", 4)
+		g.limits()
+		for range rapid.IntRange(1, 200).Draw(t, "steps") {
+			g.step()
+			if err := invariant.Check(w.tree.engine); err != nil {
+				t.Fatal(err)
+			}
+			if g.pick(30, "quiet") == 0 {
+				w.heal()
+				checkQuiet(w)
+			}
+		}
+		w.heal()
+		checkQuiet(w)
+		checkNothingRefused(w)
+	})
+}
+
+type chance struct {
+	*rapid.T
+	w *world
+}
+
+func (g chance) pick(n int, what string) int { return rapid.IntRange(0, n-1).Draw(g.T, what) }
+
+func (g chance) one(of []string, what string) string { return rapid.SampledFrom(of).Draw(g.T, what) }
+
+func (g chance) step() {
+	steps := []func(){
+		g.deliver, g.deliver, g.deliver, g.offer, g.offer, g.plan, g.plan, g.plan, g.outcome, g.outcome, g.outcome,
+		g.live, g.live, g.live, g.live, g.start, g.life, g.finish, g.finish, g.finish, g.abortJobs, g.steer, g.node, g.withdraw, g.pool, g.pool, g.limits,
+	}
+	rapid.SampledFrom(steps).Draw(g.T, "step")()
+}
+
+func (g chance) deliver() { g.w.deliver(1 + g.pick(4, "entries")) }
+
+func (g chance) nodeID() string { return g.one([]string{"n1", "n2", "n3"}, "node") }
+
+func (g chance) offer() { g.w.offer(g.nodeID()) }
+
+func (g chance) plan() { g.w.plan(1 + g.pick(3, "nodes")) }
+
+// outcome tells of a plan: committed, lost, or said to be lost and committed.
+func (g chance) outcome() {
+	w := g.w
+	if len(w.plans) == 0 {
+		return
+	}
+	i := g.pick(len(w.plans), "plan")
+	p := w.plans[i]
+	remove := func() { w.plans = slices.Delete(w.plans, i, i+1) }
+	switch g.pick(6, "outcome") {
+	case 0:
+		if !p.told {
+			w.settle(p, nil)
+		}
+		remove()
+	case 1:
+		if !p.told {
+			w.settle(p, nil)
+			w.plans[i].told = true
+		}
+	case 2:
+		answers := w.commit(p)
+		w.deliver(len(w.log))
+		if !p.told {
+			w.settle(p, answers)
+		}
+		remove()
+	default:
+		if answers := w.commit(p); !p.told {
+			w.settle(p, answers)
+		}
+		remove()
+	}
+}
+
+// operation draws one in progress; empty: there is none.
+func (g chance) operation() string {
+	var all []string
+	for op := range g.w.state.InProgress() {
+		all = append(all, op.GetId())
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return g.one(all, "operation")
+}
+
+// live takes operations along, most of them further than one step.
+func (g chance) live() {
+	id := g.operation()
+	for range 1 + g.pick(6, "far") {
+		if !g.w.step(id) {
+			return
+		}
+	}
+}
+
+func (g chance) start() {
+	g.w.start(fmt.Sprint("op", g.w.index), g.one([]string{"", "a", "b", "c"}, "pool"), int32(1+g.pick(4, "jobs")))
+}
+
+// life leads an operation to its end before the tree hears of it, and perhaps
+// removes its pool.
+func (g chance) life() {
+	id, pool := fmt.Sprint("op", g.w.index), g.one([]string{"", "a", "b", "c"}, "pool")
+	g.w.run(id, pool, 1)
+	g.w.apply(&commandpb.AbortOperation{OperationId: id, User: "ann", Reason: "enough"})
+	g.w.step(id)
+	g.w.apply(&commandpb.RemovePool{Name: pool})
+}
+
+func (g chance) finish() {
+	id := g.operation()
+	var jobs []*statepb.Allocation
+	for _, a := range g.w.allocations(id) {
+		if g.pick(2, "ends") == 0 {
+			jobs = append(jobs, a)
+		}
+	}
+	if len(jobs) > 0 {
+		g.w.finish(id, g.one([]string{"completed", "completed", "failed", "aborted"}, "how"), jobs)
+	}
+}
+
+func (g chance) abortJobs() {
+	msg := &commandpb.AbortAllocations{Term: 1, Reason: "node_offline", Node: g.nodeID()}
+	for _, a := range g.w.state.AllocationsOfNode(scheduling.NodeID(msg.Node)) {
+		msg.JobIds = append(msg.JobIds, a.GetJobId())
+	}
+	g.w.apply(msg)
+}
+
+func (g chance) steer() {
+	id := g.operation()
+	g.w.apply([]proto.Message{
+		&commandpb.SuspendOperation{OperationId: id, User: "ann"},
+		&commandpb.ResumeOperation{OperationId: id, User: "ann"},
+		&commandpb.ResumeOperation{OperationId: id, User: "ann"},
+		&commandpb.AbortOperation{OperationId: id, User: "ann", Reason: "enough"},
+		&commandpb.CompleteOperation{OperationId: id, User: "ann"},
+	}[g.pick(5, "how")])
+}
+
+func (g chance) node() {
+	id := g.nodeID()
+	known := g.w.NodeRecord(id)
+	if g.pick(3, "offline") == 0 {
+		g.w.apply(&commandpb.SetNodeOffline{Term: 1, Node: id, Incarnation: known.GetIncarnation()})
+		return
+	}
+	g.w.register(id, max(1, known.GetIncarnation())+uint64(g.pick(2, "new life")), int64(1+g.pick(5, "slots")))
+}
+
+func (g chance) withdraw() {
+	id := g.nodeID()
+	if err := g.w.tree.Withdraw(id, g.w.NodeRecord(id).GetResources().Amounts()); err != nil {
+		g.Fatal(err)
+	}
+}
+
+func (g chance) pool() {
+	name := g.one([]string{"a", "b", "c"}, "name")
+	pool := &statepb.Pool{Name: name, Parent: g.one([]string{"", "a", "b", "c"}, "parent")}
+	switch g.pick(4, "change") {
+	case 0:
+		g.w.apply(&commandpb.RemovePool{Name: name})
+	case 1:
+		pool.Weight = proto.Float64(float64(1 + g.pick(3, "weight")))
+		g.w.apply(&commandpb.SetPool{Pool: pool, Fields: []string{"parent", "weight"}})
+	default:
+		g.w.apply(&commandpb.CreatePool{Pool: pool})
+	}
+}
+
+// limits makes the archive short, so that records go before the tree reads them.
+func (g chance) limits() {
+	g.w.apply(&commandpb.BeginTerm{Term: 1, Replica: "r1", ClusterId: "c1", Limits: &statepb.Limits{
+		ArchivedOperations: 1, FinishedJobsPerOperation: 3, EventsPerOperation: 20, Operations: 10, JobsPerOperation: 20,
+	}})
+}
+
+// checkQuiet compares a tree that has seen all with the state, and with the tree
+// of a new leader.
+func checkQuiet(w *world) {
+	w.t.Helper()
+	got, want := engineOf(w.tree.Snapshot()), stateOf(w)
+	if !maps.Equal(got, want) {
+		w.t.Fatalf("the engine has %v\nthe state has %v", got, want)
+	}
+	if len(w.tree.tickets) != 0 || w.tree.Snapshot().InFlight != 0 {
+		w.t.Fatalf("nothing is on its way, but %d starts are counted", w.tree.Snapshot().InFlight)
+	}
+	rebuilt := w.rebuild()
+	for _, tree := range []*Tree{rebuilt, w.tree} {
+		for _, node := range w.state.Nodes() {
+			if tree.ready[node.GetId()] != w.tree.ready[node.GetId()] {
+				if err := tree.Offer(node.GetId(), node.GetResources().Amounts()); err != nil {
+					w.t.Fatalf("offer: %v", err)
+				}
+			}
+		}
+		if err := tree.Tick(w.now); err != nil {
+			w.t.Fatalf("tick: %v", err)
+		}
+	}
+	if a, b := w.tree.Snapshot(), rebuilt.Snapshot(); !reflect.DeepEqual(a, b) {
+		w.t.Fatalf("a new leader would see\n%+v\nthe old one sees\n%+v", b, a)
+	}
+	if !reflect.DeepEqual(w.tree.operations, rebuilt.operations) || !reflect.DeepEqual(w.tree.known, rebuilt.known) ||
+		!maps.Equal(w.tree.incarnations, rebuilt.incarnations) {
+		w.t.Fatalf("a new leader would know\n%v %v %v\nthe old one knows\n%v %v %v", rebuilt.operations, rebuilt.known, rebuilt.incarnations,
+			w.tree.operations, w.tree.known, w.tree.incarnations)
+	}
+}
+
+// engineOf writes a snapshot as facts.
+func engineOf(s engine.Snapshot) map[string]string {
+	facts := map[string]string{}
+	for _, pool := range s.Pools {
+		if pool.Name != scheduling.RootPool {
+			facts["pool "+string(pool.Name)] = fmt.Sprint(pool.Parent, " ", pool.Shares.Weight)
+		}
+	}
+	for _, op := range s.Operations {
+		facts["operation "+string(op.ID)] = fmt.Sprintf("pool %s, enabled %t, suspended %t, %d jobs", op.Pool, op.Enabled, op.Suspended, op.Allocations)
+		for _, task := range op.Tasks {
+			facts[fmt.Sprintf("task %s/%s", op.ID, task.Name)] = fmt.Sprintf("%d pending, %d may start", task.Pending, task.Effective)
+		}
+	}
+	for _, node := range s.Nodes {
+		facts["node "+string(node.ID)] = fmt.Sprint(node.Limits, " used ", node.Usage)
+	}
+	return facts
+}
+
+// stateOf writes the same facts as the state has them.
+func stateOf(w *world) map[string]string {
+	facts := map[string]string{}
+	pools, _, _ := w.state.Pools(scheduling.DefaultTree)
+	for _, pool := range pools.ParentsFirst() {
+		effective, err := pools.Effective(pool.Name)
+		if err != nil {
+			w.t.Fatalf("pool %q: %v", pool.Name, err)
+		}
+		facts["pool "+string(pool.Name)] = fmt.Sprint(pool.Parent, " ", effective.Weight)
+	}
+	for op := range w.state.InProgress() {
+		facts["operation "+op.GetId()] = fmt.Sprintf("pool %s, enabled %t, suspended %t, %d jobs", op.GetPool(), op.GetState() == "running",
+			op.GetSuspended(), len(w.allocations(op.GetId())))
+		for _, task := range op.GetTasks() {
+			pending := task.GetCounters().GetPending()
+			if op.GetState() == "completing" || op.GetState() == "failing" || op.GetState() == "aborting" {
+				pending = 0 // Wanted no more.
+			}
+			facts[fmt.Sprintf("task %s/%s", op.GetId(), task.GetName())] = fmt.Sprintf("%d pending, %d may start", pending, pending)
+		}
+	}
+	for _, node := range w.state.Nodes() {
+		facts["node "+node.GetId()] = fmt.Sprint(node.GetResources().Amounts(), " used ", w.state.NodeUsage(scheduling.NodeID(node.GetId())))
+	}
+	return facts
+}
+
+// checkNothingRefused has a tree that has seen all plan for all nodes: the state
+// carries out all of it, and nothing more would fit.
+func checkNothingRefused(w *world) {
+	w.t.Helper()
+	for _, node := range w.state.Nodes() {
+		w.offer(node.GetId())
+	}
+	w.plan(len(w.state.Nodes()))
+	for _, p := range w.plans {
+		for i, answer := range w.commit(p) {
+			if answer.GetRefusal() != "" {
+				w.t.Fatalf("grant of %s: %s: %s", p.jobs[i], answer.GetRefusal(), answer.GetMessage())
+			}
+		}
+	}
+	for op := range w.state.InProgress() {
+		for _, task := range op.GetTasks() {
+			if op.GetState() != "running" || op.GetSuspended() || task.GetCounters().GetPending() == 0 {
+				continue
+			}
+			for _, node := range w.state.Nodes() {
+				used := w.state.NodeUsage(scheduling.NodeID(node.GetId()))
+				if used.Add(oneJob().Amounts()).Fits(node.GetResources().Amounts()) && node.GetState() == "online" {
+					w.t.Fatalf("task %s/%s has pending jobs and node %s has room", op.GetId(), task.GetName(), node.GetId())
+				}
+			}
+		}
+	}
+}

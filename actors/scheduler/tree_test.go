@@ -1,0 +1,173 @@
+package scheduler
+
+import (
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+)
+
+// TestTree tells what a tree makes of a log that it sees late, or of answers that
+// come early, late or not at all. Each story begins with the nodes n1 (2 slots,
+// offered) and n2 (2 slots, not heard), and the running operation a (3 jobs and
+// another); the tree has seen all of it.
+func TestTree(t *testing.T) {
+	for name, test := range map[string]struct {
+		story func(w *world)
+		// wantUsed is what the engine counts as used in the end, of slots.
+		wantUsed int64
+	}{
+		"starts in flight are used": {func(w *world) { w.plan(1) }, 2},
+		"a lost plan is taken back": {func(w *world) {
+			w.plan(1)
+			w.settle(w.plans[0], nil)
+			w.plans = nil
+		}, 0},
+		"an answer before its entry changes nothing": {func(w *world) {
+			w.plan(1)
+			w.settle(w.plans[0], w.commit(w.plans[0]))
+			w.plans = nil
+			if w.tree.Snapshot().InFlight != 2 {
+				w.t.Fatalf("%d in flight, want 2 until the entry comes", w.tree.Snapshot().InFlight)
+			}
+		}, 2},
+		"a plan that was taken for lost is counted when it comes": {func(w *world) {
+			w.plan(1)
+			w.settle(w.plans[0], nil)
+			w.commit(w.plans[0])
+			w.plans = nil
+		}, 2},
+		"what the state refuses is taken back": {func(w *world) {
+			w.plan(1)
+			w.must(&commandpb.SuspendOperation{OperationId: "a", User: "ann"})
+		}, 0},
+		"a job that ends before the tree hears of its start": {func(w *world) {
+			w.plan(1)
+			w.settle(w.plans[0], w.commit(w.plans[0]))
+			w.plans = nil
+			w.finish("a", "completed", w.allocations("a")[:1])
+		}, 1},
+		"the entry of a start comes when its operation is forgotten": {func(w *world) {
+			w.plan(1)
+			w.must(&commandpb.SuspendOperation{OperationId: "a", User: "ann"}, &commandpb.ResumeOperation{OperationId: "a", User: "ann"})
+			w.settle(w.plans[0], w.commit(w.plans[0]))
+			w.plans = nil
+			w.must(&commandpb.AbortOperation{OperationId: "a", User: "ann", Reason: "enough"})
+			w.finish("a", "aborted", w.allocations("a"))
+			w.step("a")
+			w.forget("a")
+		}, 0},
+		"an operation is started, ended and forgotten before the tree hears of it": {func(w *world) {
+			w.run("b", "", 1)
+			w.must(&commandpb.AbortOperation{OperationId: "b", User: "ann", Reason: "enough"})
+			w.step("b")
+			w.forget("b")
+		}, 0},
+		"a pool comes and goes before the tree hears of it": {func(w *world) {
+			w.must(&commandpb.CreatePool{Pool: &statepb.Pool{Name: "p"}})
+			w.run("b", "p", 1)
+			w.must(&commandpb.AbortOperation{OperationId: "b", User: "ann", Reason: "enough"})
+			w.step("b")
+			w.must(&commandpb.RemovePool{Name: "p"})
+		}, 0},
+		"a removed pool stays while starts of it are in flight": {func(w *world) {
+			w.must(&commandpb.CreatePool{Pool: &statepb.Pool{Name: "p", Weight: proto.Float64(100)}})
+			w.run("b", "p", 5)
+			w.deliver(len(w.log))
+			w.plan(1)
+			w.must(&commandpb.AbortOperation{OperationId: "b", User: "ann", Reason: "enough"})
+			w.step("b")
+			w.must(&commandpb.RemovePool{Name: "p"})
+			w.deliver(len(w.log))
+		}, 1},
+		"a node that starts anew gets nothing in its old name": {func(w *world) {
+			w.plan(1)
+			w.register("n1", 2, 2)
+		}, 0},
+		"a node that nobody has heard gets nothing": {func(w *world) { w.plan(2) }, 2},
+		"more demand looks at every node": {func(w *world) {
+			w.offer("n2")
+			w.plan(2)
+			w.heal()
+			if w.tree.Waiting() {
+				w.t.Fatalf("nodes wait to be looked at though nothing has changed")
+			}
+			w.register("n1", 1, 3)
+			w.deliver(len(w.log))
+			w.run("b", "", 1)
+			w.deliver(len(w.log))
+			if !w.tree.Waiting() {
+				w.t.Fatalf("an operation runs and no node is looked at")
+			}
+			w.plan(2)
+		}, 5},
+		"a node withdrawn while it waits is left out": {func(w *world) {
+			if err := w.tree.Withdraw("n1", w.NodeRecord("n1").GetResources().Amounts()); err != nil {
+				w.t.Fatalf("withdraw: %v", err)
+			}
+			w.plan(1)
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.register("n1", 1, 2)
+			w.register("n2", 1, 2)
+			w.run("a", "", 3)
+			w.deliver(len(w.log))
+			w.offer("n1")
+			test.story(w)
+			w.heal()
+			checkQuiet(w)
+			var used int64
+			for _, op := range w.tree.Snapshot().Operations {
+				used += op.Shares.Usage.UserSlots
+			}
+			if used != test.wantUsed {
+				t.Errorf("%d slots are used, want %d", used, test.wantUsed)
+			}
+			checkNothingRefused(w)
+		})
+	}
+}
+
+// TestPreemptionsOfAnOvercommittedNode expects that a node that has shrunk is told
+// to give back what its jobs hold beyond it.
+func TestPreemptionsOfAnOvercommittedNode(t *testing.T) {
+	w := newWorld(t)
+	w.register("n1", 1, 2)
+	w.run("a", "", 3)
+	w.deliver(len(w.log))
+	w.offer("n1")
+	w.plan(1)
+	w.heal()
+	w.register("n1", 1, 1)
+	w.deliver(len(w.log))
+	for range 30 {
+		w.now = w.now.Add(1e9)
+		w.offer("n1")
+		w.plan(1)
+		if len(w.plans) > 0 {
+			break
+		}
+	}
+	if len(w.plans) != 1 {
+		t.Fatal("a node with one slot and two jobs has nothing to give back")
+	}
+	stop, ok := w.plans[0].commands[0].(*commandpb.StopJobs)
+	if !ok || stop.GetOperationId() != "a" || len(stop.GetJobIds()) != 1 || stop.GetOrder().GetReason() == "" {
+		t.Fatalf("got %v, want an order to stop one job of operation a", w.plans[0].commands)
+	}
+	w.commit(w.plans[0])
+	a, _ := w.Operation("a")
+	stopped := 0
+	for _, allocation := range w.allocations("a") {
+		if a.StopOrderFor(allocation) != nil {
+			stopped++
+		}
+	}
+	if stopped != 1 {
+		t.Errorf("%d jobs are told to stop, want 1", stopped)
+	}
+}

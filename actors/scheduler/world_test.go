@@ -1,0 +1,286 @@
+package scheduler
+
+import (
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/raftstore/state"
+	"weir/scheduling"
+	"weir/scheduling/engine"
+	"weir/scheduling/lifecycle"
+	"weir/scheduling/pooltree"
+)
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// tester is what *testing.T and *rapid.T have in common.
+type tester interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// world is a replicated state and a tree that follows its log, late. The records
+// that the tree reads are those of the state: newer than the event.
+type world struct {
+	t     tester
+	state *state.State
+	tree  *Tree
+	index uint64
+	now   time.Time
+	// log are entries that the tree has not seen.
+	log []entry
+	// plans are proposals on their way.
+	plans []plan
+	jobs  int
+}
+
+type entry struct {
+	index  uint64
+	events []state.Event
+}
+
+// plan is what the tree proposed. Its outcome is told once; what is applied after
+// that was believed lost.
+type plan struct {
+	commands []proto.Message
+	jobs     []string
+	told     bool
+}
+
+func newWorld(t tester) *world {
+	w := &world{t: t, state: state.New(), now: noon}
+	w.must(&commandpb.BeginTerm{Term: 1, Replica: "r1", ClusterId: "c1"})
+	w.tree = w.rebuild()
+	w.log = nil
+	return w
+}
+
+// apply makes msg the next entry of the log.
+func (w *world) apply(msg proto.Message) *commandpb.Result {
+	w.index++
+	w.now = w.now.Add(time.Second)
+	m := msg.ProtoReflect()
+	if field := m.Descriptor().Fields().ByName("time"); field != nil && !m.Has(field) {
+		m.Set(field, protoreflect.ValueOfMessage(timestamppb.New(w.now).ProtoReflect()))
+	}
+	result, events := w.state.Apply(w.index, msg)
+	if len(events) > 0 {
+		w.log = append(w.log, entry{w.index, events})
+	}
+	return result
+}
+
+func (w *world) must(messages ...proto.Message) {
+	w.t.Helper()
+	for _, msg := range messages {
+		if r := w.apply(msg).GetRefusal(); r != nil {
+			w.t.Fatalf("%T %v: refused: %s", msg, msg, r.GetMessage())
+		}
+	}
+}
+
+// deliver lets the tree see the next n entries.
+func (w *world) deliver(n int) {
+	w.t.Helper()
+	for ; n > 0 && len(w.log) > 0; n-- {
+		if err := w.tree.Follow(w.log[0].index, w.log[0].events, w); err != nil {
+			w.t.Fatalf("follow: %v", err)
+		}
+		w.log = w.log[1:]
+	}
+}
+
+// plan has the tree look at n nodes.
+func (w *world) plan(n int) {
+	w.t.Helper()
+	if err := w.tree.Tick(w.now); err != nil {
+		w.t.Fatalf("tick: %v", err)
+	}
+	commands, jobs := w.tree.Plan(w.now, w.state.Term().GetTerm(), n, func() string { w.jobs++; return fmt.Sprint("j", w.jobs) })
+	if len(commands) > 0 {
+		w.plans = append(w.plans, plan{commands: commands, jobs: jobs})
+	}
+}
+
+// commit applies a proposal on its way and returns the answers to its grants.
+func (w *world) commit(p plan) (answers []*commandpb.GrantResult) {
+	for _, msg := range p.commands {
+		if started := w.apply(msg).GetStartAllocations(); started != nil {
+			answers = started.GetGrants()
+		}
+	}
+	return answers
+}
+
+func (w *world) settle(p plan, answers []*commandpb.GrantResult) {
+	w.t.Helper()
+	if err := w.tree.Settle(p.jobs, answers); err != nil {
+		w.t.Fatalf("settle: %v", err)
+	}
+}
+
+// heal ends what is on its way, and lets the tree see all.
+func (w *world) heal() {
+	w.t.Helper()
+	for _, p := range w.plans {
+		if !p.told {
+			w.settle(p, w.commit(p))
+		}
+	}
+	w.plans = nil
+	w.deliver(len(w.log))
+}
+
+// rebuild returns the tree that a new leader would make.
+func (w *world) rebuild() *Tree {
+	w.t.Helper()
+	tree, err := NewTree(engine.Default(), w.seed())
+	if err != nil {
+		w.t.Fatalf("rebuild: %v", err)
+	}
+	return tree
+}
+
+func (w *world) seed() Seed {
+	pools, _, _ := w.state.Pools(scheduling.DefaultTree)
+	seed := Seed{Index: w.state.LastIndex(), Pools: pools, Allocations: w.state.Allocations(), Nodes: w.state.Nodes()}
+	for op := range w.state.InProgress() {
+		seed.Operations = append(seed.Operations, proto.CloneOf(op))
+	}
+	return seed
+}
+
+// Pools implements Records.
+func (w *world) Pools(name scheduling.TreeName) (pooltree.Tree, error) {
+	pools, _, ok := w.state.Pools(name)
+	if !ok {
+		return pools, fmt.Errorf("no tree %q", name)
+	}
+	return pools, nil
+}
+
+// Operation implements Records.
+func (w *world) Operation(id string) (*statepb.Operation, int) {
+	op, ok := w.state.Operation(scheduling.OperationID(id))
+	if !ok {
+		return nil, 0
+	}
+	return proto.CloneOf(op), len(w.state.AllocationsOfOperation(scheduling.OperationID(id)))
+}
+
+// NodeRecord implements Records.
+func (w *world) NodeRecord(id string) *statepb.Node {
+	node, _ := w.state.Node(scheduling.NodeID(id))
+	return node
+}
+
+// register makes a node online in a life of its own.
+func (w *world) register(id string, incarnation uint64, slots int64) {
+	w.apply(&commandpb.RegisterNode{Term: w.state.Term().GetTerm(), Node: &statepb.Node{
+		Id: id, Incarnation: incarnation, Resources: &statepb.Resources{UserSlots: slots, CpuHundredths: 100 * slots, Memory: 1000 * slots},
+	}})
+}
+
+// offer says that a node that is online has been heard.
+func (w *world) offer(id string) {
+	w.t.Helper()
+	node := w.NodeRecord(id)
+	if node.GetState() != state.NodeOnline {
+		return
+	}
+	if err := w.tree.Offer(id, node.GetResources().Amounts()); err != nil {
+		w.t.Fatalf("offer: %v", err)
+	}
+}
+
+func (w *world) start(id, pool string, jobs int32) {
+	w.apply(&commandpb.StartOperation{OperationId: id, User: "ann", Spec: &statepb.OperationSpec{
+		Type: "vanilla", Pool: pool, MaxFailedJobCount: 100, Tasks: []*statepb.TaskSpec{{Name: "s", JobCount: jobs}, {Name: "t", JobCount: 1}},
+	}})
+}
+
+// step takes the next step in the life of an operation; false: nothing is due.
+func (w *world) step(id string) bool {
+	op, _ := w.Operation(id)
+	now, err := lifecycle.ParseState(op.GetState())
+	if err != nil || now.Terminal() || now == lifecycle.Running {
+		return false
+	}
+	term, epoch := w.state.Term().GetTerm(), op.GetAssignment().GetEpoch()
+	to := func(next lifecycle.State) proto.Message {
+		return &commandpb.AdvanceOperation{OperationId: id, Term: term, From: op.GetState(), To: next.String()}
+	}
+	var msg proto.Message
+	switch now {
+	case lifecycle.Starting:
+		msg = to(lifecycle.WaitingForAgent)
+	case lifecycle.WaitingForAgent:
+		msg = &commandpb.AssignController{Term: term, Assignments: []*commandpb.ControllerAssignment{{OperationId: id, Replica: "r1", Epoch: epoch + 1}}}
+	case lifecycle.Initializing:
+		msg = &commandpb.PrepareOperation{OperationId: id, Epoch: epoch}
+	case lifecycle.Pending:
+		msg = to(lifecycle.Materializing)
+	case lifecycle.Materializing:
+		define := &commandpb.DefineTasks{OperationId: id, Epoch: epoch}
+		for _, task := range op.GetSpec().GetTasks() {
+			define.Tasks = append(define.Tasks, &commandpb.TaskDefinition{Name: task.GetName(), JobCount: task.GetJobCount(), JobResources: oneJob()})
+		}
+		msg = define
+	case lifecycle.Completing:
+		msg = to(lifecycle.Completed)
+	case lifecycle.Failing:
+		msg = to(lifecycle.Failed)
+	default:
+		msg = to(lifecycle.Aborted)
+	}
+	return w.apply(msg).GetRefusal() == nil
+}
+
+// run leads a new operation to running.
+func (w *world) run(id, pool string, jobs int32) {
+	w.start(id, pool, jobs)
+	for w.step(id) {
+	}
+}
+
+// finish ends jobs of an operation.
+func (w *world) finish(id, state string, jobs []*statepb.Allocation) {
+	op, _ := w.Operation(id)
+	msg := &commandpb.FinishJobs{OperationId: id, Epoch: op.GetAssignment().GetEpoch()}
+	for _, a := range jobs {
+		job := &statepb.FinishedJob{JobId: a.GetJobId(), Node: a.GetNode(), State: state, Task: a.GetTask()}
+		if state == "aborted" {
+			job.AbortReason = "preemption"
+		}
+		msg.Jobs = append(msg.Jobs, job)
+	}
+	w.apply(msg)
+}
+
+func (w *world) allocations(operation string) []*statepb.Allocation {
+	return w.state.AllocationsOfOperation(scheduling.OperationID(operation))
+}
+
+func oneJob() *statepb.Resources {
+	return &statepb.Resources{UserSlots: 1, CpuHundredths: 100, Memory: 1000}
+}
+
+// forget drops an ended operation from the archive.
+func (w *world) forget(id string) {
+	w.t.Helper()
+	w.must(&commandpb.BeginTerm{Term: w.state.Term().GetTerm(), Replica: "r1", ClusterId: "c1", Limits: &statepb.Limits{
+		ArchivedOperations: 1, FinishedJobsPerOperation: 3, EventsPerOperation: 20, Operations: 10, JobsPerOperation: 20,
+	}})
+	w.run("last", "", 1)
+	w.must(&commandpb.AbortOperation{OperationId: "last", User: "ann", Reason: "enough"})
+	w.step("last")
+	if op, _ := w.Operation(id); op != nil {
+		w.t.Fatalf("operation %s is %s, want it forgotten", id, op.GetState())
+	}
+}
