@@ -148,7 +148,7 @@ func (a *controllersActor) assigned(ctx actor.Context, operation string, epoch u
 		Log:     &anyLog{ctx: a.ctx, replica: r, patience: r.cfg.Timing.Patience},
 		Signals: r, Addresses: r.addresses, RetryAfter: r.cfg.Timing.Retry,
 		MaxEnds: 10000, Batch: 256, Now: time.Now, Logger: r.cfg.Logger,
-	})))
+	}), false))
 	a.mine[operation] = true
 	r.controllers.set(operation, pid)
 }

@@ -309,7 +309,7 @@ func (a *leaderActor) view(ctx actor.Context, m viewRequest) {
 }
 
 func (a *leaderActor) spawn(ctx actor.Context, producer actor.Producer) *actor.PID {
-	return ctx.Spawn(supervised(a.log, producer))
+	return ctx.Spawn(supervised(a.log, producer, false))
 }
 
 func (a *leaderActor) spawnNode(ctx actor.Context, id string) {

@@ -111,11 +111,11 @@ func (r *Replica) spawn() {
 	r.signalPID = root.Spawn(supervised(r.cfg.Logger, signal.New(signal.Config{
 		Replica: r.cfg.ID, Incarnation: r.cfg.Incarnation, Gossip: topic{r.cfg.Gossip, signalTopic},
 		ExpireEvery: 10 * time.Second, Now: time.Now, Logger: r.cfg.Logger,
-	}, r.signals)))
-	r.controllersPID = root.Spawn(supervised(r.cfg.Logger, newControllersActor(r.ctx, r)))
+	}, r.signals), true))
+	r.controllersPID = root.Spawn(supervised(r.cfg.Logger, newControllersActor(r.ctx, r), true))
 	r.gatewayPID = root.Spawn(supervised(r.cfg.Logger, gateway.New(gateway.Config{
 		Nodes: r, Controllers: r, Leader: &desk{r}, Cluster: r, Limits: r.cfg.Gateway, Patience: r.cfg.Timing.Patience, Logger: r.cfg.Logger,
-	})))
+	}), true))
 }
 
 // Handler returns what serves the streams of other machines, and where to mount
@@ -237,7 +237,7 @@ func (r *Replica) catchUp() {
 // lead spawns the leader actor of a term and returns what stops it.
 func (r *Replica) lead(term uint64) (stop func()) {
 	ctx, cancel := context.WithCancel(r.ctx)
-	pid := r.system.Root.Spawn(supervised(r.cfg.Logger, newLeader(ctx, r, term)))
+	pid := r.system.Root.Spawn(supervised(r.cfg.Logger, newLeader(ctx, r, term), true))
 	r.leader.Store(pid)
 	return func() {
 		r.leader.Store(nil)

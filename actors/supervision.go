@@ -31,11 +31,15 @@ func (s restarts) HandleFailure(_ *actor.ActorSystem, supervisor actor.Superviso
 	time.AfterFunc(pause, func() { supervisor.RestartChildren(child) })
 }
 
-// supervised returns the properties of an actor that is started again when it
-// fails, and so are its children.
-func supervised(log *slog.Logger, producer actor.Producer) *actor.Props {
+// supervised returns the properties of an actor that starts its children again when
+// they fail. atRoot: nobody spawned it, and it is started again, too.
+func supervised(log *slog.Logger, producer actor.Producer, atRoot bool) *actor.Props {
 	s := restarts{log}
-	return actor.PropsFromProducer(producer, actor.WithGuardian(s), actor.WithSupervisor(s))
+	options := []actor.PropsOption{actor.WithSupervisor(s)}
+	if atRoot {
+		options = append(options, actor.WithGuardian(s))
+	}
+	return actor.PropsFromProducer(producer, options...)
 }
 
 // life tells the lives of an actor apart: each value that its producer makes has

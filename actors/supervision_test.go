@@ -30,7 +30,7 @@ func TestAnActorThatFailsStartsAgainAndHearsNothingOfItsFormerLife(t *testing.T)
 	log := slog.New(slog.DiscardHandler)
 	system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return log }))
 	tell := make(chan any, 100)
-	pid := system.Root.Spawn(supervised(log, func() actor.Actor { return &clumsy{new(life), tell} }))
+	pid := system.Root.Spawn(supervised(log, func() actor.Actor { return &clumsy{new(life), tell} }, true))
 	defer system.Root.Poison(pid)
 	first := (<-tell).(*life)
 	// More failures in a row than protoactor's own supervisor forgives.
