@@ -45,12 +45,15 @@ type disk struct {
 	mu     sync.Mutex
 	failed error
 	writes DiskStats
+	recent recentWorst
 }
 
 // DiskStats are about writes to the log, fsync included.
 type DiskStats struct {
 	Writes       uint64
 	Total, Worst time.Duration
+	// RecentWorst is the longest write of the last minute, or of up to two.
+	RecentWorst time.Duration
 }
 
 var (
@@ -278,6 +281,7 @@ func (d *disk) write(what string, f func() error) error {
 	d.writes.Writes++
 	d.writes.Total += took
 	d.writes.Worst = max(d.writes.Worst, took)
+	d.recent.add(begin.Add(took), took)
 	return d.failed
 }
 
@@ -300,8 +304,10 @@ func (d *disk) failure() error {
 	return d.failed
 }
 
-func (d *disk) stats() DiskStats {
+func (d *disk) stats(now time.Time) DiskStats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.writes
+	stats := d.writes
+	stats.RecentWorst = d.recent.worst(now)
+	return stats
 }
