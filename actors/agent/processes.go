@@ -67,7 +67,12 @@ func OpenRunner(cfg Config, proxy string) (r *runner.Runner, caveat string, err 
 	c.Cgroups = runner.DetectCgroups("/", c.NodeName)
 	c.Output = runner.OutputLimits{Stdout: cfg.MaxOutput, Stderr: cfg.MaxOutput}
 	c.Logger = cfg.Logger
-	r, err = runner.Open(c)
+	if r, err = runner.Open(c); err != nil {
+		return nil, "", err
+	}
+	for _, job := range r.Jobs() {
+		err = errors.Join(err, r.Discard(job.ID()))
+	}
 	return r, c.Cgroups.Shortfall(), err
 }
 

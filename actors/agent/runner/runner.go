@@ -79,7 +79,7 @@ func (r *Runner) open() error {
 		return err
 	}
 	var err error
-	r.retained, err = findRetained(r.paths.outputs())
+	r.retained, err = findRetained(r.paths.outputs(), func(id string) bool { return r.jobs[id] != nil })
 	if err != nil {
 		return err
 	}
