@@ -20,12 +20,13 @@ import (
 var ErrNoLeader = errors.New("no leader is known")
 
 // ErrOutcomeUnknown is returned when commands were handed to the leader and its
-// answer did not come: they may or may not be carried out.
-var ErrOutcomeUnknown = errors.New("outcome unknown")
+// answer did not come: they may or may not be carried out. It is the store's, as
+// ErrOverloaded is, so that callers need not know where the leader was.
+var ErrOutcomeUnknown = raftstore.ErrOutcomeUnknown
 
 // ErrOverloaded is returned when the leader takes no more for now. Nothing has
 // happened.
-var ErrOverloaded = errors.New("overloaded")
+var ErrOverloaded = raftstore.ErrOverloaded
 
 // encode numbers and encodes commands.
 func encode(messages []proto.Message) ([]*commandpb.Command, error) {
@@ -154,12 +155,10 @@ func (r *Replica) atLeader(ctx context.Context, ask func(leader string) error) e
 // fromStore turns the store's errors into this package's.
 func fromStore(err error) error {
 	switch {
-	case errors.Is(err, raftstore.ErrOutcomeUnknown):
-		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+	case errors.Is(err, ErrOutcomeUnknown):
+		return err
 	case errors.Is(err, raftstore.ErrNotLeader):
 		return fmt.Errorf("%w: %w", errElsewhere, err)
-	case errors.Is(err, raftstore.ErrOverloaded):
-		return fmt.Errorf("%w: %w", ErrOverloaded, err)
 	default:
 		return err
 	}
