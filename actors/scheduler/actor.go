@@ -54,9 +54,11 @@ type Config struct {
 	// share the next one.
 	MaxInFlight int
 	// NewID makes ids of jobs.
-	NewID  func() string
-	Now    func() time.Time
-	Logger *slog.Logger
+	NewID func() string
+	Now   func() time.Time
+	// Figures takes what others may see.
+	Figures *Figures
+	Logger  *slog.Logger
 }
 
 // Committed brings the events of a log entry that concern the tree.
@@ -128,6 +130,7 @@ func (a *treeActor) Receive(ctx actor.Context) {
 	case View:
 		m.Reply(view(a.cfg, a.tree.Snapshot(), a.cfg.Now()))
 	case *actor.Stopping, *actor.Restarting:
+		a.cfg.Figures.abandon()
 		if a.timer != nil {
 			a.timer.Stop()
 		}
@@ -239,7 +242,9 @@ func (a *treeActor) match(ctx actor.Context) {
 	if a.stale && now.Sub(a.ticked) >= a.cfg.TickGap {
 		a.update(now)
 	}
+	began := a.cfg.Now()
 	commands, jobs := a.tree.Plan(now, a.cfg.Term, a.cfg.NodesPerPlan, a.cfg.NewID)
+	a.cfg.Figures.planned(began, a.cfg.Now(), a.tree.InFlight())
 	if len(commands) > 0 {
 		a.inFlight++
 		self, root := ctx.Self(), ctx.ActorSystem().Root
@@ -264,12 +269,17 @@ func (a *treeActor) proposed(ctx actor.Context, m proposed) {
 			answers = started.GetGrants()
 		}
 	}
+	started := 0
 	for _, answer := range answers {
-		if answer.GetRefusal() != "" {
+		if answer.GetRefusal() == "" {
+			started++
+		} else {
 			a.cfg.Logger.Debug("grant refused", "job", answer.GetJobId(), "reason", answer.GetRefusal())
 		}
 	}
-	a.check(ctx, a.tree.Settle(m.jobs, answers))
+	err := a.tree.Settle(m.jobs, answers)
+	a.cfg.Figures.settled(len(m.jobs), started, a.tree.InFlight())
+	a.check(ctx, err)
 }
 
 func (a *treeActor) tick(ctx actor.Context) {
@@ -285,4 +295,5 @@ func (a *treeActor) update(now time.Time) {
 		return
 	}
 	a.ticked, a.stale = now, false
+	a.cfg.Figures.update(now, a.cfg.Now())
 }

@@ -105,6 +105,9 @@ func NewTree(cfg engine.Config, seed Seed) (*Tree, error) {
 // Seen reports whether the tree has seen the log entry already.
 func (t *Tree) Seen(index uint64) bool { return index <= t.index }
 
+// InFlight is how many starts have been planned and not settled.
+func (t *Tree) InFlight() int { return len(t.tickets) }
+
 // Advance says that everything of the log entry has been given.
 func (t *Tree) Advance(index uint64) {
 	t.index = index
