@@ -36,6 +36,7 @@ type agentFlags struct {
 	gpu       int64
 	network   int64
 	maxOutput string
+	onStop    string
 }
 
 func newAgentCommand() *cobra.Command {
@@ -52,6 +53,9 @@ func newAgentCommand() *cobra.Command {
 			}
 			if err := require(cmd, "name", "replicas", "data"); err != nil {
 				return err
+			}
+			if f.onStop != keepJobs && f.onStop != endJobs {
+				return &exitError{exitUsage, fmt.Errorf("--on-stop %q: must be %s or %s", f.onStop, keepJobs, endJobs)}
 			}
 			log, err := f.logger()
 			if err != nil {
@@ -73,10 +77,17 @@ func newAgentCommand() *cobra.Command {
 	flags.Int64Var(&f.gpu, "gpu", 0, "GPUs for jobs")
 	flags.Int64Var(&f.network, "network", 0, "network for jobs, in the cluster's own unit")
 	flags.StringVar(&f.maxOutput, "max-output", "5MiB", "how much is kept of each of a job's stdout and stderr")
+	flags.StringVar(&f.onStop, "on-stop", keepJobs, "what becomes of jobs on SIGTERM and Ctrl-C: keep lets them go on for as long as the node's lease, for an agent that is started by then; end ends them")
 	f.security.register(flags)
 	f.logging.register(flags)
 	return cmd
 }
+
+// What becomes of the jobs of an agent that is stopped.
+const (
+	keepJobs = "keep"
+	endJobs  = "end"
+)
 
 // runAgent runs a node's agent until ctx is done.
 func runAgent(ctx context.Context, f *agentFlags, log *slog.Logger, say func(string)) error {
@@ -102,15 +113,21 @@ func runAgent(ctx context.Context, f *agentFlags, log *slog.Logger, say func(str
 	}
 	say(fmt.Sprintf("ready: agent of node %s with %s", f.name, cfg.Resources))
 	var broken error
+	stop := station.Leave
 	select {
 	case <-ctx.Done():
-		log.Info("stopping: jobs are ended")
+		if f.onStop == endJobs {
+			stop = station.Close
+			log.Info("stopping: jobs are ended")
+			break
+		}
+		log.Info("stopping: jobs go on for the rest of the lease; --on-stop end ends them")
 	case <-station.Done():
-		broken = errors.New("the agent broke; see its log")
+		broken = errors.Join(errors.New("the agent broke; see its log"), station.Err())
 	}
 	closing, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	return errors.Join(broken, station.Close(closing))
+	return errors.Join(broken, stop(closing))
 }
 
 func (f *agentFlags) agentConfig(log *slog.Logger) (agent.Config, error) {

@@ -538,8 +538,10 @@ func (x *Exited) GetStderrTail() []byte {
 
 // Released says that nobody waits for the results of these jobs.
 type Released struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	JobIds        []string               `protobuf:"bytes,1,rep,name=job_ids,json=jobIds,proto3" json:"job_ids,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	JobIds []string               `protobuf:"bytes,1,rep,name=job_ids,json=jobIds,proto3" json:"job_ids,omitempty"`
+	// They never had a process here, so that another order may start them.
+	Unstarted     bool `protobuf:"varint,2,opt,name=unstarted,proto3" json:"unstarted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -579,6 +581,13 @@ func (x *Released) GetJobIds() []string {
 		return x.JobIds
 	}
 	return nil
+}
+
+func (x *Released) GetUnstarted() bool {
+	if x != nil {
+		return x.Unstarted
+	}
+	return false
 }
 
 // Rejected says that an order, or a leader's word, was not followed.
@@ -698,9 +707,10 @@ const file_journalpb_journal_proto_rawDesc = "" +
 	"\x06Exited\x12,\n" +
 	"\x03job\x18\x01 \x01(\v2\x1a.weir.state.v1.FinishedJobR\x03job\x12\x1f\n" +
 	"\vstderr_tail\x18\x02 \x01(\fR\n" +
-	"stderrTail\"#\n" +
+	"stderrTail\"A\n" +
 	"\bReleased\x12\x17\n" +
-	"\ajob_ids\x18\x01 \x03(\tR\x06jobIds\"\xa3\x01\n" +
+	"\ajob_ids\x18\x01 \x03(\tR\x06jobIds\x12\x1c\n" +
+	"\tunstarted\x18\x02 \x01(\bR\tunstarted\"\xa3\x01\n" +
 	"\bRejected\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12*\n" +
 	"\x05token\x18\x02 \x01(\v2\x14.weir.actor.v1.TokenR\x05token\x12(\n" +

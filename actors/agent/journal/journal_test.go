@@ -77,6 +77,7 @@ func TestWhatWasAppendedIsRecovered(t *testing.T) {
 	must(t, put(t, j, all[:2]...))
 	must(t, put(t, j, life("b")...))
 	must(t, put(t, j, life("c")[:4]...))
+	must(t, put(t, j, life("never")[0], Unstarted("never")))
 	must(t, put(t, j, Seen(scheduling.Token{Term: 3, Index: 1}), Rejected("stale", scheduling.Token{Term: 1}, scheduling.Token{Term: 3}, "r2", "x")))
 	must(t, j.Close())
 	must(t, j.Close())

@@ -44,6 +44,13 @@ func Released(jobs ...string) *journalpb.Record {
 	return &journalpb.Record{Event: &journalpb.Record_Released{Released: &journalpb.Released{JobIds: jobs}}}
 }
 
+// Unstarted is the record of jobs that were granted and never had a process.
+func Unstarted(jobs ...string) *journalpb.Record {
+	record := Released(jobs...)
+	record.GetReleased().Unstarted = true
+	return record
+}
+
 // Rejected is the record of what was not followed: a token, or an order about a
 // job, that came from a replica when seen was the highest token.
 func Rejected(reason string, token, seen scheduling.Token, from, job string) *journalpb.Record {

@@ -80,7 +80,7 @@ func (s *State) apply(record *journalpb.Record) error {
 		s.change(e.Exited.GetJob().GetJobId(), func(j *Job) { j.Exited = e.Exited })
 	case *journalpb.Record_Released:
 		for _, id := range e.Released.GetJobIds() {
-			s.release(id)
+			s.release(id, e.Released.GetUnstarted())
 		}
 	case *journalpb.Record_Rejected:
 		s.Rejections = append(s.Rejections, record)
@@ -106,8 +106,11 @@ func (s *State) change(id string, change func(*Job)) {
 	}
 }
 
-func (s *State) release(id string) {
+func (s *State) release(id string, unstarted bool) {
 	delete(s.Jobs, id)
+	if unstarted {
+		return
+	}
 	s.Had = append(s.Had, id)
 	// Cut in strides: a copy of all for each job would be work for nothing.
 	if len(s.Had) >= 2*maxHad {

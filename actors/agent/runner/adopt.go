@@ -59,8 +59,8 @@ func (r *Runner) adoptJob(id string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := job.readResult(); err == nil {
-		trace = true
+	if result, err := job.readResult(); err == nil {
+		job.result, trace = result, true
 	}
 	if !trace {
 		// The command starts after the proxy has left its identity.

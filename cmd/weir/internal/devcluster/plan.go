@@ -17,7 +17,7 @@ const (
 
 // Member is one process of a cluster.
 type Member struct {
-	// Name is r1, r2, … for replicas, n1, n2, … for agents.
+	// Name is r1, r2, … for replicas, n1, n2, … for agents by default.
 	Name string `json:"name"`
 	Kind Kind   `json:"kind"`
 	// Address is a replica's host:port, empty for agents, which listen nowhere.
@@ -55,14 +55,15 @@ func plan(c *Config, ports []int) []Member {
 			"server", "--id", name, "--listen", addresses[i], "--advertise", addresses[i],
 			"--peers", strings.Join(peers, ","), "--timing", c.Timing,
 		}
+		arguments = append(arguments, c.ReplicaArguments...)
 		members = append(members, Member{Name: name, Kind: Replica, Address: addresses[i], Arguments: arguments})
 	}
 	for i := range c.Agents {
-		name := fmt.Sprintf("n%d", i+1)
+		name := fmt.Sprintf("%s%d", c.NodePrefix, i+1)
 		arguments := []string{
 			"agent", "--name", name, "--replicas", strings.Join(peers, ","), "--jobproxy", c.JobProxy,
 			"--cpu", strconv.Itoa(c.Share.CPU), "--memory", fmt.Sprintf("%dMiB", c.Share.Memory>>20),
-			"--user-slots", strconv.Itoa(c.Share.Slots),
+			"--user-slots", strconv.Itoa(c.Share.Slots), "--on-stop", "end",
 		}
 		members = append(members, Member{Name: name, Kind: Agent, Arguments: arguments})
 	}
