@@ -88,6 +88,12 @@ var ownedDependencies = []owned{
 		instead: "declare the one to three methods that are needed here and take a raftstore value for them",
 	},
 	{
+		what:    "metrics",
+		imports: []string{"github.com/prometheus"},
+		owners:  []string{"api/metrics"},
+		instead: "keep plain numbers and hand out a snapshot of them; a collector in api/metrics reads it",
+	},
+	{
 		what:    "gossip",
 		imports: []string{"github.com/hashicorp/memberlist", "github.com/hashicorp/serf"},
 		owners:  []string{"cluster/gossip"},

@@ -259,14 +259,13 @@ func (s *server) act(context.Context) (err error) {
 
 // serve answers clients, agents and other replicas.
 func (s *server) serve(context.Context) error {
-	handler, err := newAPIHandler(s)
+	routes, stop, err := newAPIHandler(s)
 	if err != nil {
 		return err
 	}
-	routes := http.NewServeMux()
 	routes.Handle(s.replica.Handler())
-	routes.Handle("/", handler)
 	server := &http.Server{Handler: routes, ReadHeaderTimeout: 10 * time.Second}
+	server.RegisterOnShutdown(stop)
 	s.mux.ConfigureServer(server)
 	go func() {
 		if err := server.Serve(s.mux.HTTP()); !errors.Is(err, http.ErrServerClosed) {
