@@ -31,7 +31,8 @@ type Agent struct {
 type shared struct {
 	replicas atomic.Pointer[[]Replica]
 	// until is when the lease runs out.
-	until atomic.Pointer[time.Time]
+	until   atomic.Pointer[time.Time]
+	figures figures
 	// closing: the agent's end has been asked for. failure is why it ended by
 	// itself.
 	closing atomic.Bool

@@ -148,6 +148,7 @@ func (a *agentActor) ask(ctx actor.Context) {
 		return
 	}
 	self, root := ctx.Self(), ctx.ActorSystem().Root
+	a.shared.figures.asked(a.held())
 	a.replicas.Ask(ask.To, a.question(ask), ask.Timeout, func(reply proto.Message, err error) {
 		root.Send(self, answered{ask.Number, reply, err})
 	})
@@ -180,6 +181,7 @@ func (a *agentActor) answered(ctx actor.Context, m answered) {
 	// A lease that ran out while the agent was frozen counts before it is renewed.
 	a.expire(ctx)
 	outcome := a.session.Answer(time.Now(), m.number, m.reply, m.err)
+	a.shared.figures.answered(outcome)
 	a.tell(outcome)
 	if outcome.Lease > 0 && a.lease.Renew(outcome.Sent, outcome.Lease) {
 		until := a.lease.Until()

@@ -266,6 +266,7 @@ func (a *jobActor) heard(ctx actor.Context, m heard) {
 	switch verdict {
 	case Nobody:
 		a.cfg.Logger.Info("nobody wants the job any more", "job", a.job.start.GetJobId(), "operation", a.job.start.GetOperationId())
+		a.shared.figures.ended(a.job.Result())
 		a.job.Acknowledge()
 	case Answered:
 		if duty == AskSpec {
@@ -291,6 +292,7 @@ func (a *jobActor) acknowledged(ctx actor.Context, reply proto.Message) {
 	if ack.GetRefusal() != "" {
 		a.cfg.Logger.Warn("result of a job not counted", "job", ack.GetJobId(), "refusal", ack.GetRefusal(), "state", a.job.Result().GetState())
 	}
+	a.shared.figures.ended(a.job.Result())
 	a.job.Acknowledge()
 }
 
@@ -323,6 +325,7 @@ func pass(run Run, self *actor.PID, root *actor.RootContext) {
 func (a *jobActor) began(ctx actor.Context, m began) {
 	a.run = m.run
 	a.job.Started(time.Now(), m.err)
+	a.shared.figures.started(m.err)
 	if m.err != nil {
 		a.cfg.Logger.Warn("job not started", "job", a.job.start.GetJobId(), "error", m.err)
 	}

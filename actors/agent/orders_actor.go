@@ -38,6 +38,7 @@ func (a *agentActor) inbound(ctx actor.Context, m *remote.Inbound) {
 func (a *agentActor) take(ctx actor.Context, from string, plan *actorpb.NodePlan) {
 	orders, records, err := a.intake.Take(plan, from, a.closed(time.Now()))
 	if err != nil {
+		a.shared.figures.refused()
 		a.cfg.Logger.Warn("plan refused", "node", a.cfg.Node, "from", from, "error", err,
 			"refused", a.fence.Refused(), "hint", a.staleHint())
 	}
