@@ -76,6 +76,15 @@ func StartStation(cfg StationConfig) (s *Station, err error) {
 	return s, nil
 }
 
+// StationStats is what the actors of a node have done since they started.
+type StationStats struct {
+	Agent  agent.Stats
+	Remote remote.Stats
+}
+
+// Stats returns a snapshot.
+func (s *Station) Stats() StationStats { return StationStats{s.agent.Stats(), s.remote.Stats()} }
+
 // Done is closed when the agent has ended: after Close or Leave, or because it broke.
 func (s *Station) Done() <-chan struct{} { return s.agent.Done() }
 
