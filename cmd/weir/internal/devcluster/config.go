@@ -27,6 +27,10 @@ type Config struct {
 	Timing string
 	// LogLevel is that of all processes. Default: info.
 	LogLevel string
+	// ReplicaArguments are further ones of each replica.
+	ReplicaArguments []string
+	// NodePrefix begins the names of nodes, which a number ends. Default: n.
+	NodePrefix string
 	// Share is what each agent has for jobs: see ShareOut.
 	Share Share
 	// Program is weir, JobProxy weir-jobproxy.
@@ -46,6 +50,9 @@ type Ending struct {
 	StopTimeout time.Duration
 	// Sweep ends what an agent that was killed has left behind.
 	Sweep func(member Member) error
+	// Preserve is a folder that does not exist yet, for what the members have written;
+	// empty: that is removed.
+	Preserve string
 }
 
 // Access is what a client needs to reach the cluster.
@@ -59,7 +66,7 @@ type Access struct {
 // Default returns a Config without the paths and functions.
 func Default() Config {
 	return Config{
-		Replicas: 3, Agents: 4, Timing: "default", LogLevel: "info",
+		Replicas: 3, Agents: 4, Timing: "default", LogLevel: "info", NodePrefix: "n",
 		ReadyTimeout: time.Minute, Ending: Ending{StopTimeout: DefaultStopTimeout},
 	}
 }
@@ -77,6 +84,8 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("replicas: %d, must be 1, 3 or 5: an even number survives no more than the odd one below it", c.Replicas)
 	case c.Agents < 0 || c.Agents > maxAgents:
 		return fmt.Errorf("agents: %d, must be 0 to %d", c.Agents, maxAgents)
+	case c.NodePrefix == "":
+		return errors.New("the prefix of nodes' names is empty")
 	case c.Dir == "" || c.Program == "" || c.JobProxy == "":
 		return errors.New("a path is empty")
 	case c.Sweep == nil || c.Settings == nil:
