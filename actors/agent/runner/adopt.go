@@ -40,7 +40,7 @@ func (r *Runner) adopt() error {
 		if r.jobs[id] != nil {
 			continue
 		}
-		if err := endJob(r.config.Cgroups, id, r.paths.job(id), noProxy); err != nil {
+		if err := endJob(cgroup.Job(r.config.Cgroups.Node, id), r.paths.job(id), noProxy); err != nil {
 			return fmt.Errorf("remove leftover group %s: %w", id, err)
 		}
 	}
@@ -55,6 +55,7 @@ func (r *Runner) adoptJob(id string) error {
 	}
 	job := newJob(r, id)
 	close(job.tried)
+	job.readSpec()
 	identity, trace, err := r.findProxy(folder)
 	if err != nil {
 		return err
@@ -65,22 +66,34 @@ func (r *Runner) adoptJob(id string) error {
 	if !trace {
 		// The command starts after the proxy has left its identity.
 		r.config.Logger.Info("job of an earlier life never started", "job", id)
-		return errors.Join(endJob(r.config.Cgroups, id, folder, noProxy), removeTree(folder), os.RemoveAll(r.paths.output(id)))
+		return errors.Join(endJob(job.place, folder, noProxy), removeTree(folder), os.RemoveAll(r.paths.output(id)))
 	}
 	proxy, err := adoptedProxy(identity)
 	if err != nil {
 		return err
 	}
 	job.proxy, job.identity = proxy, identity
-	if info, err := os.Stat(filepath.Join(folder, proxyproto.SpecFile)); err == nil {
-		job.begun = info.ModTime()
-	}
 	if conn, err := job.dial(); err == nil {
 		job.conn = conn
 	}
 	r.jobs[id] = job
 	go job.run()
 	return nil
+}
+
+// readSpec learns when an adopted job was started, and where its group is: the
+// earlier life may have been in another group itself.
+func (j *Job) readSpec() {
+	path := j.runner.paths.file(j.id, proxyproto.SpecFile)
+	if info, err := os.Stat(path); err == nil {
+		j.begun = info.ModTime()
+	}
+	var spec struct {
+		Cgroups proxyproto.Placement `json:"cgroups"`
+	}
+	if data, err := os.ReadFile(path); err == nil && json.Unmarshal(data, &spec) == nil {
+		j.place = spec.Cgroups
+	}
 }
 
 // findProxy returns who a job's proxy is or was, and whether there is a trace of
@@ -120,7 +133,7 @@ func (r *Runner) Discard(id string) error {
 	if job == nil {
 		return nil
 	}
-	if err := endJob(r.config.Cgroups, id, r.paths.job(id), job.identity); err != nil {
+	if err := endJob(job.place, r.paths.job(id), job.identity); err != nil {
 		return fmt.Errorf("discard job %s: %w", id, err)
 	}
 	select {

@@ -149,8 +149,7 @@ func (j *Job) tellStarted(started *proxyproto.Started) {
 	j.started = started
 	j.mu.Unlock()
 	if first {
-		place := cgroup.Job(j.runner.config.Cgroups.Node, j.id)
-		j.events <- Started{JobID: j.id, Pid: started.Pid, Time: started.Time, Cgroup: place.Unified}
+		j.events <- Started{JobID: j.id, Pid: started.Pid, Time: started.Time, Cgroup: j.place.Unified}
 	}
 }
 
@@ -182,7 +181,7 @@ func (j *Job) inquest() *Result {
 
 // endProcesses ends the processes of a job whose proxy has gone.
 func (j *Job) endProcesses() error {
-	return endJob(j.runner.config.Cgroups, j.id, j.runner.paths.job(j.id), noProxy)
+	return endJob(j.place, j.runner.paths.job(j.id), noProxy)
 }
 
 // readResult reads what the proxy wrote before it went.
@@ -235,9 +234,9 @@ func (j *Job) proxyFailed(cause error) *Result {
 // noProxy is the identity of a proxy that is not there.
 var noProxy = proxyproto.Identity{Pid: -1}
 
-// endJob ends all processes of a job, its proxy too, and removes its group.
-// folder is the job's folder, by which its processes can be known.
-func endJob(cgroups Cgroups, id, folder string, proxy proxyproto.Identity) error {
+// endJob ends all processes of a job, its proxy too, and removes its group, which is
+// at place. folder is the job's folder, by which its processes can be known.
+func endJob(place proxyproto.Placement, folder string, proxy proxyproto.Identity) error {
 	alive := proctree.Alive(proxy)
 	if alive {
 		// Stopped, it keeps its foster children and starts no more.
@@ -247,13 +246,13 @@ func endJob(cgroups Cgroups, id, folder string, proxy proxyproto.Identity) error
 	} else {
 		proxy = noProxy
 	}
-	group := cgroup.Open(cgroup.Job(cgroups.Node, id))
-	if !cgroups.Node.None() {
+	group := cgroup.Open(place)
+	if !place.None() {
 		if err := group.Kill(killPatience); err != nil {
 			return err
 		}
 	}
-	if cgroups.Node.None() || alive {
+	if place.None() || alive {
 		err := proctree.Kill(func() ([]proctree.Process, error) { return proctree.Tree(proxy.Pid, folder) }, killPatience)
 		if err != nil {
 			return err
@@ -270,7 +269,7 @@ func endJob(cgroups Cgroups, id, folder string, proxy proxyproto.Identity) error
 			return err
 		}
 	}
-	if cgroups.Node.None() {
+	if place.None() {
 		return nil
 	}
 	return group.Remove(killPatience)

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weir/actors/agent/runner/cgroup"
 	"weir/actors/agent/runner/proctree"
 	"weir/actors/agent/runner/proxyproto"
 )
@@ -39,6 +40,8 @@ type Job struct {
 	// left is closed when the job is to go on without this process, followed when
 	// nobody listens to its proxy any more.
 	left, followed chan struct{}
+	// place is where its control group is.
+	place proxyproto.Placement
 	// tried is closed when start has returned; proxy, identity and begun are set.
 	tried    chan struct{}
 	proxy    *proxyProcess
@@ -58,6 +61,7 @@ func newJob(r *Runner, id string) *Job {
 	return &Job{
 		runner:   r,
 		id:       id,
+		place:    cgroup.Job(r.config.Cgroups.Node, id),
 		events:   make(chan Event, eventBuffer),
 		ended:    make(chan struct{}),
 		left:     make(chan struct{}),
