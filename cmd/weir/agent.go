@@ -36,7 +36,10 @@ type agentFlags struct {
 	gpu       int64
 	network   int64
 	maxOutput string
-	onStop    string
+	// metricsListen is where metrics are shown; metricsInsecure: in plaintext.
+	metricsListen   string
+	metricsInsecure bool
+	onStop          string
 }
 
 func newAgentCommand() *cobra.Command {
@@ -78,6 +81,8 @@ func newAgentCommand() *cobra.Command {
 	flags.Int64Var(&f.network, "network", 0, "network for jobs, in the cluster's own unit")
 	flags.StringVar(&f.maxOutput, "max-output", "5MiB", "how much is kept of each of a job's stdout and stderr")
 	flags.StringVar(&f.onStop, "on-stop", keepJobs, "what becomes of jobs on SIGTERM and Ctrl-C: keep lets them go on for as long as the node's lease, for an agent that is started by then; end ends them")
+	flags.StringVar(&f.metricsListen, "metrics-listen", "", "host:port that shows metrics and health to clients, operators and replicas; the certificate has to be issued with --hosts")
+	flags.BoolVar(&f.metricsInsecure, "metrics-insecure", false, "show them in plaintext, to this machine alone")
 	f.security.register(flags)
 	f.logging.register(flags)
 	return cmd
@@ -111,6 +116,12 @@ func runAgent(ctx context.Context, f *agentFlags, log *slog.Logger, say func(str
 	if err != nil {
 		return err
 	}
+	stopMetrics, err := serveAgent(f, protection, station, log)
+	if err != nil {
+		closing, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		return errors.Join(err, station.Leave(closing))
+	}
 	say(fmt.Sprintf("ready: agent of node %s with %s", f.name, cfg.Resources))
 	var broken error
 	stop := station.Leave
@@ -127,7 +138,7 @@ func runAgent(ctx context.Context, f *agentFlags, log *slog.Logger, say func(str
 	}
 	closing, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	return errors.Join(broken, stop(closing))
+	return errors.Join(broken, stopMetrics(), stop(closing))
 }
 
 func (f *agentFlags) agentConfig(log *slog.Logger) (agent.Config, error) {
