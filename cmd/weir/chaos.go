@@ -42,6 +42,7 @@ type chaosFlags struct {
 	replicas, agents int
 	dir              string
 	keep             bool
+	alone            isolated
 }
 
 // chaosProfiles are the presets of a run.
@@ -78,9 +79,11 @@ printed.`,
 			if err := f.complete(cmd); err != nil {
 				return err
 			}
-			if err := enterNetwork(); err != nil {
+			alone, err := enterNetwork()
+			if err != nil {
 				return err
 			}
+			f.alone = alone
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
 			defer stop()
 			return runChaos(ctx, &f, newScreen(cmd.OutOrStdout()))
@@ -205,7 +208,7 @@ func pressCluster(ctx context.Context, f *chaosFlags, dir string, screen *screen
 	if err != nil {
 		return err
 	}
-	network, kinds, err := openNetwork(&config, screen)
+	network, kinds, err := openNetwork(f.alone, &config, screen)
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,8 @@ type Config struct {
 	ReplicaArguments []string
 	// NodePrefix begins the names of nodes, which a number ends. Default: n.
 	NodePrefix string
+	// Network has a place for each member; nil: all are at 127.0.0.1.
+	Network *Network
 	// Share is what each agent has for jobs: see ShareOut.
 	Share Share
 	// Program is weir, JobProxy weir-jobproxy.
@@ -92,11 +94,35 @@ func (c *Config) Validate() error {
 		return errors.New("a function is nil")
 	case c.StopTimeout <= 0 || c.ReadyTimeout <= 0:
 		return fmt.Errorf("timeouts: %v and %v, must be positive", c.StopTimeout, c.ReadyTimeout)
+	case c.Network != nil && c.Detached:
+		return errors.New("detached processes have no network of their own")
 	case c.Share.CPU <= 0 || c.Share.Memory <= 0 || c.Share.Slots <= 0:
 		return fmt.Errorf("share: %+v, must be positive", c.Share)
 	}
 	return nil
 }
+
+// Names returns those of the members: replicas, then nodes.
+func (c *Config) Names() []string {
+	var names []string
+	for i := range c.Replicas {
+		names = append(names, fmt.Sprintf("r%d", i+1))
+	}
+	for i := range c.Agents {
+		names = append(names, fmt.Sprintf("%s%d", c.NodePrefix, i+1))
+	}
+	return names
+}
+
+// host is where a member is reached.
+func (c *Config) host(name string) string {
+	if c.Network == nil {
+		return loopback
+	}
+	return c.Network.Address(name)
+}
+
+const loopback = "127.0.0.1"
 
 // Share is what one agent has for jobs.
 type Share struct {
