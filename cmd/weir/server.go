@@ -20,6 +20,7 @@ import (
 	"weir/cluster/gossip"
 	"weir/cluster/identity"
 	"weir/cluster/wire"
+	"weir/messages/statepb"
 	"weir/raftstore"
 	"weir/scheduling"
 	"weir/scheduling/engine"
@@ -38,6 +39,7 @@ type serverFlags struct {
 	lease, heartbeat  time.Duration
 	reassignAfter     time.Duration
 	snapshotThreshold uint64
+	maxOperations     int32
 }
 
 func newServerCommand() *cobra.Command {
@@ -80,6 +82,7 @@ to initialise it.`,
 	flags.DurationVar(&f.lease, "lease", 5*time.Second, "how long an agent goes on without hearing from a leader, at least twice --heartbeat")
 	flags.DurationVar(&f.reassignAfter, "reassign-after", 2*time.Second, "how long a replica may be gone before others control its operations")
 	flags.Uint64Var(&f.snapshotThreshold, "snapshot-threshold", 8192, "log entries between snapshots")
+	flags.Int32Var(&f.maxOperations, "max-operations", 5000, "operations of the whole cluster that may be in progress; the leader's counts, so give all replicas the same")
 	f.security.register(flags)
 	f.logging.register(flags)
 	return cmd
@@ -241,13 +244,16 @@ func (s *server) act(context.Context) (err error) {
 	timing := actors.DefaultTiming()
 	timing.Node.Heartbeat, timing.Node.Lease = s.flags.heartbeat, s.flags.lease
 	timing.ReassignAfter = s.flags.reassignAfter
+	if s.flags.maxOperations < 1 {
+		return &exitError{exitUsage, fmt.Errorf("--max-operations %d: must be at least 1", s.flags.maxOperations)}
+	}
 	if err := timing.Validate(); err != nil {
 		return &exitError{exitUsage, err}
 	}
 	s.replica, err = actors.Start(actors.Config{
 		ID: s.flags.id, Cluster: s.protection.cluster, Incarnation: newIncarnation(), Version: version,
 		Store: s.store, Directory: s.directory, Gossip: s.gossip, Dialer: s.dialer, IdentityOf: wire.IdentityOfRequest,
-		Engine: engine.Default(), Gateway: gateway.DefaultLimits(), Timing: timing,
+		Limits: &statepb.Limits{Operations: s.flags.maxOperations}, Engine: engine.Default(), Gateway: gateway.DefaultLimits(), Timing: timing,
 		NewID: func() string { return uuid.Must(uuid.NewV7()).String() }, Logger: s.log,
 	})
 	if err != nil {
