@@ -195,7 +195,7 @@ func (s *server) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.log.Info("bootstrap decided", "action", decision.Action, "why", decision.Reason)
+	s.log.Info("bootstrap decided", "action", decision.Action, "reason", decision.Reason)
 	cfg := raftstore.Default()
 	cfg.Dir = filepath.Join(s.flags.data, "raft")
 	cfg.ReplicaID, cfg.Address = s.flags.id, s.flags.advertise
