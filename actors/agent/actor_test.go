@@ -733,6 +733,41 @@ func TestAgentAdoptsItsJobs(t *testing.T) {
 	})
 }
 
+// TestAgentSaysWhichProcessItIs in each question to a leader.
+func TestAgentSaysWhichProcessItIs(t *testing.T) {
+	inWorld(t, func(w *world) {
+		type who struct{ life, session uint64 }
+		var said []who
+		w.plane.set(func() {
+			w.plane.answer = func(_ string, msg proto.Message) (proto.Message, error) {
+				var now who
+				switch m := msg.(type) {
+				case *actorpb.RegisterAgent:
+					now = who{m.GetIncarnation(), m.GetSession()}
+				case *actorpb.Heartbeat:
+					now = who{m.GetIncarnation(), m.GetSession()}
+				}
+				if len(said) == 0 || said[len(said)-1] != now {
+					said = append(said, now)
+				}
+				return nil, nil
+			}
+		})
+		for range 2 {
+			w.advance(3 * time.Second)
+			w.kill()
+			w.start()
+		}
+		w.advance(3 * time.Second)
+		w.plane.set(func() {
+			if len(said) != 3 || said[0].life != 9 || said[1].life != 9 || said[2].life != 9 ||
+				said[0].session >= said[1].session || said[1].session >= said[2].session {
+				t.Errorf("said %v, want one life and a greater session for each process", said)
+			}
+		})
+	})
+}
+
 // TestAgentComesBackAfterTheLease finds that its job's proxy has ended the job.
 func TestAgentComesBackAfterTheLease(t *testing.T) {
 	inWorld(t, func(w *world) {
