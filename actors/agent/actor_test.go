@@ -635,12 +635,13 @@ func TestAgentEndsWhenItsJournalDoes(t *testing.T) {
 		w.advance(10 * time.Millisecond)
 		w.send(plan(3, 7, granted("j", 9)))
 		broken.full.Store(true)
+		asked := w.asks("JobSpecRequest")
 		w.send(plan(3, 8, granted("k", 9)))
 		<-w.agent.Done()
 		if err := w.agent.Err(); !errors.Is(err, journal.ErrFull) || w.logs.count("the disk is full") != 1 {
 			t.Errorf("ended with %v, logs %v; want the full disk named once", err, w.logs.text)
 		}
-		if w.starts("k") != 0 {
+		if w.starts("k") != 0 || w.asks("JobSpecRequest") != asked {
 			t.Error("an order was followed that the journal does not know")
 		}
 		if stops := w.stops("j"); len(stops) != 0 {
