@@ -356,9 +356,18 @@ func (a *agentActor) close() {
 	}
 }
 
-// closeJournal closes it when no job's actor writes to it any more.
+// closeJournal closes it when no job's actor writes to it any more. A disk that hangs
+// must not keep the agent from ending.
 func (a *agentActor) closeJournal() {
-	if err := a.journal.Close(); err != nil && a.shared.failure.CompareAndSwap(nil, &err) {
+	closed := make(chan error, 1)
+	go func() { closed <- a.journal.Close() }()
+	var err error
+	select {
+	case err = <-closed:
+	case <-time.After(a.cfg.Timing.CloseTimeout):
+		err = fmt.Errorf("close journal: the disk has not answered for %v", a.cfg.Timing.CloseTimeout)
+	}
+	if err != nil && a.shared.failure.CompareAndSwap(nil, &err) {
 		a.cfg.Logger.Error("journal not closed", "node", a.cfg.Node, "error", err)
 	}
 }
