@@ -18,7 +18,16 @@ var operatorOnly = map[string]bool{
 	apipbconnect.PoolServiceSetProcedure:         true,
 	apipbconnect.PoolServiceRemoveProcedure:      true,
 	apipbconnect.ClusterServiceTransferProcedure: true,
+	apipbconnect.ClusterServiceAddProcedure:      true,
+	apipbconnect.ClusterServiceRemoveProcedure:   true,
+	apipbconnect.ClusterServicePromoteProcedure:  true,
+	apipbconnect.ClusterServiceDemoteProcedure:   true,
+	// A backup holds what all users have.
+	apipbconnect.ClusterServiceBackupProcedure: true,
 }
+
+// replicaOnly are the calls that replicas make.
+var replicaOnly = map[string]bool{apipbconnect.ClusterServiceJoinProcedure: true}
 
 // waits are the calls that may last as long as an operation does.
 var waits = map[string]bool{
@@ -29,6 +38,11 @@ var waits = map[string]bool{
 // permit returns an error unless the role may make the call.
 func permit(who identity.Identity, procedure string) *connect.Error {
 	switch {
+	case replicaOnly[procedure] && who.Role == identity.Replica:
+		return nil
+	case replicaOnly[procedure]:
+		return fail(connect.CodePermissionDenied, "permission_denied",
+			fmt.Sprintf("%s is for replicas: the certificate of %q has role %s", procedure, who.Name, who.Role))
 	case who.Role == identity.Operator || who.Role == identity.Client && !operatorOnly[procedure]:
 		return nil
 	case who.Role == identity.Client:

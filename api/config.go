@@ -8,6 +8,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"time"
@@ -30,6 +31,12 @@ type Store interface {
 	Members() ([]raftstore.Member, error)
 	Leadership() (current raftstore.Leadership, changed <-chan struct{})
 	Transfer(ctx context.Context, to string) error
+	AddReplica(ctx context.Context, id, address string) error
+	RemoveReplica(ctx context.Context, id string, force bool) error
+	PromoteReplica(ctx context.Context, id string) error
+	DemoteReplica(ctx context.Context, id string, force bool) error
+	Admit(ctx context.Context, a raftstore.Applicant) (raftstore.Suffrage, error)
+	Backup(w io.Writer) error
 }
 
 // Log reaches the leader from any replica.

@@ -15,6 +15,8 @@ type Suffrage string
 const (
 	Voter    Suffrage = "voter"
 	NonVoter Suffrage = "nonvoter"
+	// Stranger is who is no member.
+	Stranger Suffrage = ""
 )
 
 // Member is a replica of the cluster.
