@@ -129,7 +129,10 @@ func Run(ctx context.Context, cfg Config, cluster Cluster, api *client.Client, w
 		return err
 	}
 	score.enter("final reads")
-	return readState(ctx, api, streams.state)
+	if err := readState(ctx, api, streams.state); err != nil {
+		return err
+	}
+	return streams.nemesis.Write(history.Act{What: history.Finish, At: history.Now()})
 }
 
 // finish ends the load and waits for it.

@@ -33,6 +33,7 @@ func good() *history.Run {
 			{What: history.Inject, Fault: 1, Kind: "kill", Scope: "leader", Targets: []string{"r1"}, At: 120},
 			{What: history.Leads, Leader: "r2", Term: 3, At: 130},
 			{What: history.Heal, Fault: 1, At: 140},
+			{What: history.Finish, At: 900},
 		},
 		Operations: []history.Operation{
 			{
@@ -72,6 +73,7 @@ func TestChecks(t *testing.T) {
 		"an acknowledged operation is gone": {
 			change: func(r *history.Run) { r.Operations = r.Operations[:1] }, want: "S1", says: "m2 is operation o2",
 		},
+		"a run that was broken off knows nothing of the end": {change: func(r *history.Run) { r.Acts, r.Operations = r.Acts[:3], nil }},
 		"an unanswered submission was not made": {change: func(r *history.Run) {
 			r.Calls = append(r.Calls, history.Call{What: history.Submit, Mutation: "m9", Outcome: history.Unknown})
 		}},

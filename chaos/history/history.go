@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // The files of a run.
@@ -82,6 +83,8 @@ const (
 	Inject = "inject"
 	Heal   = "heal"
 	Leads  = "leads"
+	// Finish: everything that the cluster knows has been read.
+	Finish = "finish"
 )
 
 // Act is one line of the nemesis.
@@ -179,6 +182,11 @@ type Run struct {
 
 // maxLine bounds one line: an operation with all its jobs.
 const maxLine = 16 << 20
+
+// Complete says whether the cluster's state at the end is known.
+func (r *Run) Complete() bool {
+	return slices.ContainsFunc(r.Acts, func(a Act) bool { return a.What == Finish })
+}
 
 // Read reads a stream. A last line that was cut off, by the death of who wrote it,
 // is left out; any other line that is no T is an error that names it.

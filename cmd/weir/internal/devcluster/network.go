@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,6 +20,10 @@ import (
 type Network struct {
 	members map[string]*place
 	hub     *os.File
+
+	mu sync.Mutex
+	// cuts counts how often two members have been cut off from each other.
+	cuts map[[2]string]int
 }
 
 // place is where a member is.
@@ -70,7 +75,7 @@ func OpenNetwork(names []string) (*Network, error) {
 
 // openNetwork lays the cables from members to a namespace, which becomes the network's.
 func openNetwork(hub *os.File, names []string) (*Network, error) {
-	n := &Network{members: make(map[string]*place), hub: hub}
+	n := &Network{members: make(map[string]*place), hub: hub, cuts: make(map[[2]string]int)}
 	for i, name := range names {
 		if err := n.connect(name, i); err != nil {
 			return nil, errors.Join(fmt.Errorf("open network: %s: %w", name, err), n.Close())
@@ -128,26 +133,51 @@ func (n *Network) Close() error {
 }
 
 // Cut drops every packet between two members, both ways, without a word to either.
-func (n *Network) Cut(a, b string) error { return n.rules("add", a, b) }
-
-// Mend lets packets between two members pass again. That they are not cut is no error.
-func (n *Network) Mend(a, b string) error { return n.rules("del", a, b) }
-
-func (n *Network) rules(what, a, b string) error {
-	var errs []error
-	for _, way := range [][2]string{{a, b}, {b, a}} {
-		from, to := n.members[way[0]], n.members[way[1]]
-		if from == nil || to == nil {
-			return fmt.Errorf("%s: there is no cable", strings.Join(way[:], " to "))
+func (n *Network) Cut(a, b string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.members[a] == nil || n.members[b] == nil {
+		return fmt.Errorf("cut %s from %s: there is no cable", a, b)
+	}
+	pair := pairOf(a, b)
+	if n.cuts[pair] == 0 {
+		if err := n.drop("add", pair); err != nil {
+			return fmt.Errorf("cut %s from %s: %w", a, b, err)
 		}
-		errs = append(errs, within(n.hub, func() error {
-			return ip("rule", what, "pref", "100", "from", from.address, "to", to.address, "type", "blackhole")
-		}))
 	}
-	if err := errors.Join(errs...); err != nil && !(what == "del" && strings.Contains(err.Error(), "No such file")) {
-		return err
-	}
+	n.cuts[pair]++
 	return nil
+}
+
+// Mend takes back one Cut; when all are, packets pass again. That two members are not
+// cut off from each other is no error.
+func (n *Network) Mend(a, b string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	pair := pairOf(a, b)
+	switch n.cuts[pair] {
+	case 0:
+		return nil
+	case 1:
+		if err := n.drop("del", pair); err != nil {
+			return fmt.Errorf("mend %s and %s: %w", a, b, err)
+		}
+	}
+	n.cuts[pair]--
+	return nil
+}
+
+func pairOf(a, b string) [2]string { return [2]string{min(a, b), max(a, b)} }
+
+// drop adds the rules that drop packets, or deletes them.
+func (n *Network) drop(what string, pair [2]string) error {
+	a, b := n.members[pair[0]].address, n.members[pair[1]].address
+	return within(n.hub, func() error {
+		return try(
+			func() error { return ip("rule", what, "pref", "100", "from", a, "to", b, "type", "blackhole") },
+			func() error { return ip("rule", what, "pref", "100", "from", b, "to", a, "type", "blackhole") },
+		)
+	})
 }
 
 // enter moves the calling thread, which must be locked, to a member's place, and

@@ -93,6 +93,12 @@ func TestCutAndMend(t *testing.T) {
 	if !passes(t, ac, ca, patience) || !passes(t, ca, ac, patience) {
 		t.Error("others are cut too")
 	}
+	if err := errors.Join(n.Cut("b", "a"), n.Mend("a", "b")); err != nil {
+		t.Fatal(err)
+	}
+	if passes(t, ab, ba, soon) {
+		t.Error("something passes that was cut twice and mended once")
+	}
 	if err := n.Mend("a", "b"); err != nil {
 		t.Fatal(err)
 	}
