@@ -134,7 +134,7 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 		serve http.HandlerFunc
 		body  string
 	}{
-		"does not read": {func(w http.ResponseWriter, r *http.Request) {
+		"does not read": {func(w http.ResponseWriter, _ *http.Request) {
 			part := make([]byte, 1<<20)
 			for {
 				if _, err := w.Write(part); err != nil {
@@ -142,7 +142,7 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 				}
 			}
 		}, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"},
-		"does not send": {func(w http.ResponseWriter, r *http.Request) {
+		"does not send": {func(_ http.ResponseWriter, r *http.Request) {
 			_, _ = io.ReadAll(r.Body)
 		}, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nabc"},
 	}

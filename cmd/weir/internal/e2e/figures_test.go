@@ -35,8 +35,11 @@ func (c *cluster) look(t testing.TB, folder, url string) (status int, page strin
 func (c *cluster) figures(t testing.TB, folder, base string) (map[string]float64, error) {
 	t.Helper()
 	status, page, err := c.look(t, folder, base+"/metrics")
-	if err != nil || status != http.StatusOK {
-		return nil, fmt.Errorf("metrics of %s: %d %v %s", base, status, err, page)
+	if err != nil {
+		return nil, fmt.Errorf("metrics of %s: %w", base, err)
+	}
+	if status != http.StatusOK {
+		return nil, fmt.Errorf("metrics of %s: %d %s", base, status, page)
 	}
 	all := map[string]float64{}
 	for line := range strings.Lines(page) {
