@@ -33,6 +33,7 @@ var goodTree = map[string]string{
 |---|---|
 | 'actors/secret' | is named here, outside of the map |
 `, "'", "`"),
+	"docs/logs.md": "| `job`, `error` | a job; what failed |\n",
 	"cmd/weir/main.go": `// Command weir is everything.
 package main
 
@@ -315,6 +316,14 @@ var badExamples = map[string]struct {
 	"no design page": {
 		"DESIGN.md", "",
 		"map", "DESIGN.md:1", "the page is missing",
+	},
+	"a log key that nobody knows": {
+		"actors/node/log.go", "package node\n\nfunc f() { a.cfg.Logger.With(\"job\", 1).Debug(\"x\"); log.Warn(\"fact\", \"error\", err, \"jobb\", id) }\n",
+		"log keys", "actors/node/log.go:3", `log key "jobb" is not in docs/logs.md`,
+	},
+	"no table of log keys": {
+		"docs/logs.md", "",
+		"log keys", "docs/logs.md:1", "there is no table",
 	},
 	"a folder at the root that is not expected": {
 		"internal/x.txt", "",

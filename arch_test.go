@@ -23,6 +23,7 @@ var rules = []rule{
 	{"package comment", checkPackageComments},
 	{"package names", checkPackageNames},
 	{"map", checkMap},
+	{"log keys", checkLogKeys},
 	{"top level", checkTopLevel},
 }
 
@@ -88,6 +89,12 @@ var ownedDependencies = []owned{
 		instead: "declare the one to three methods that are needed here and take a raftstore value for them",
 	},
 	{
+		what:    "metrics",
+		imports: []string{"github.com/prometheus"},
+		owners:  []string{"api/metrics"},
+		instead: "keep plain numbers and hand out a snapshot of them; a collector in api/metrics reads it",
+	},
+	{
 		what:    "gossip",
 		imports: []string{"github.com/hashicorp/memberlist", "github.com/hashicorp/serf"},
 		owners:  []string{"cluster/gossip"},
@@ -149,7 +156,7 @@ var topFolders = []string{
 
 var topFiles = []string{
 	".gitignore", ".golangci.yml", "CONTRIBUTING.md", "DESIGN.md", "LICENSE", "Makefile", "README.md", "go.mod", "go.sum",
-	"doc.go", "arch_test.go", "arch_examples_test.go", "arch_imports_test.go", "arch_shape_test.go", "arch_tree_test.go",
+	"doc.go", "arch_test.go", "arch_examples_test.go", "arch_imports_test.go", "arch_logs_test.go", "arch_shape_test.go", "arch_tree_test.go",
 }
 
 func TestArchitecture(t *testing.T) {

@@ -17,6 +17,7 @@ type repository struct {
 	files   []*sourceFile
 	entries []fs.DirEntry // At the root, without what .gitignore names.
 	design  string        // DESIGN.md, empty when there is none.
+	logKeys string        // docs/logs.md, empty when there is none.
 }
 
 // sourceFile is one parsed Go file.
@@ -57,6 +58,11 @@ func readRepository(fsys fs.FS) (*repository, error) {
 		return nil, err
 	}
 	repo.design = string(design)
+	logKeys, err := fs.ReadFile(fsys, "docs/logs.md")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	repo.logKeys = string(logKeys)
 
 	ignored, err := ignorePatterns(fsys)
 	if err != nil {

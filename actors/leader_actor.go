@@ -27,10 +27,12 @@ import (
 // ready says that the term has begun: its first command is committed.
 type ready struct{ index uint64 }
 
-// toNode brings an agent's message to its node.
+// toNode brings an agent's message to its node: a node.FromAgent or a
+// node.Waiting. refuse answers it when there is no actor yet.
 type toNode struct {
 	node    string
-	message node.FromAgent
+	message any
+	refuse  func(proto.Message)
 }
 
 // replicasChanged says that a replica came or went.
@@ -291,7 +293,7 @@ func (a *leaderActor) lookAt(ctx actor.Context, pid *actor.PID, look any) {
 
 func (a *leaderActor) toNode(ctx actor.Context, m toNode) {
 	if a.scheduler == nil {
-		m.message.Reply(&actorpb.Refused{Code: "unavailable", Reason: "the leader is getting ready", RetryMillis: 50})
+		m.refuse(&actorpb.Refused{Code: "unavailable", Reason: "the leader is getting ready", RetryMillis: 50})
 		return
 	}
 	if a.nodes[m.node] == nil {
@@ -342,7 +344,7 @@ func (a *leaderActor) schedulerConfig() scheduler.Config {
 	return scheduler.Config{
 		Tree: scheduling.DefaultTree, Term: a.term, State: a.replica.records, Log: a.terms, Engine: a.replica.cfg.Engine,
 		TickEvery: timing.FairShareUpdate, TickGap: timing.FairShareGap, NodesPerPlan: 256, MaxInFlight: 4,
-		NewID: a.replica.cfg.NewID, Now: time.Now, Logger: a.log,
+		NewID: a.replica.cfg.NewID, Now: time.Now, Figures: &a.replica.schedulerFigures, Logger: a.log,
 	}
 }
 

@@ -156,7 +156,7 @@ func (r *Replica) atLeader(ctx context.Context, ask func(leader string) error) e
 // fromStore turns the store's errors into this package's.
 func fromStore(err error) error {
 	switch {
-	case errors.Is(err, raftstore.ErrOutcomeUnknown):
+	case errors.Is(err, ErrOutcomeUnknown):
 		return err
 	case errors.Is(err, raftstore.ErrNotLeader):
 		return fmt.Errorf("%w: %w", errElsewhere, err)

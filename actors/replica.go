@@ -22,6 +22,7 @@ import (
 	"weir/actors/gateway"
 	"weir/actors/node"
 	"weir/actors/remote"
+	"weir/actors/scheduler"
 	"weir/actors/signal"
 	"weir/cluster"
 	"weir/cluster/gossip"
@@ -56,6 +57,10 @@ type Replica struct {
 	liveness    *liveness
 	controllers *controllers
 	signals     *signal.Signals
+	heartbeats  *heartbeats
+
+	gatewayFigures   gateway.Figures
+	schedulerFigures scheduler.Figures
 	// leader is the actor of the term that this replica leads in; nil: none.
 	leader atomic.Pointer[actor.PID]
 
@@ -74,9 +79,10 @@ func Start(cfg Config) (*Replica, error) {
 	}
 	r := &Replica{
 		cfg: cfg, store: cfg.Store, board: newBoard(), liveness: newLiveness(), controllers: newControllers(),
-		records: &records{store: cfg.Store, directory: cfg.Directory},
-		signals: signal.NewSignals(signal.NewTable(cfg.Timing.SignalKeep, maxSignals)),
-		system:  actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return cfg.Logger })),
+		heartbeats: newHeartbeats(),
+		records:    &records{store: cfg.Store, directory: cfg.Directory},
+		signals:    signal.NewSignals(signal.NewTable(cfg.Timing.SignalKeep, maxSignals)),
+		system:     actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return cfg.Logger })),
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	// Answers that come late must not find a future of this life.
@@ -114,7 +120,8 @@ func (r *Replica) spawn() {
 	}, r.signals), true))
 	r.controllersPID = root.Spawn(supervised(r.cfg.Logger, newControllersActor(r.ctx, r), true))
 	r.gatewayPID = root.Spawn(supervised(r.cfg.Logger, gateway.New(gateway.Config{
-		Nodes: r, Controllers: r, Leader: &desk{r}, Cluster: r, Limits: r.cfg.Gateway, Patience: r.cfg.Timing.Patience, Logger: r.cfg.Logger,
+		Nodes: r, Controllers: r, Leader: &desk{r}, Cluster: r, Limits: r.cfg.Gateway, Patience: r.cfg.Timing.Patience,
+		Figures: &r.gatewayFigures, Logger: r.cfg.Logger,
 	}), true))
 }
 
@@ -148,7 +155,17 @@ func (r *Replica) ToNode(id string, msg proto.Message, reply func(proto.Message)
 	if leader == nil {
 		return false
 	}
-	r.system.Root.Send(leader, toNode{id, node.FromAgent{Message: msg, Reply: reply}})
+	message := node.FromAgent{Message: msg, Reply: reply}
+	if _, beat := msg.(*actorpb.Heartbeat); !beat {
+		r.system.Root.Send(leader, toNode{id, message, reply})
+	} else if r.heartbeats.put(id, message) {
+		take := func() (node.FromAgent, bool) { return r.heartbeats.take(id) }
+		r.system.Root.Send(leader, toNode{id, node.Waiting{Take: take}, func(answer proto.Message) {
+			if beat, ok := take(); ok {
+				beat.Reply(answer)
+			}
+		}})
+	}
 	return true
 }
 
@@ -242,6 +259,7 @@ func (r *Replica) lead(term uint64) (stop func()) {
 	return func() {
 		r.leader.Store(nil)
 		cancel()
+		r.heartbeats.clear(r.Redirect())
 		if err := r.system.Root.StopFuture(pid).Wait(); err != nil {
 			r.cfg.Logger.Warn("leader's actors are slow to stop", "term", term, "error", err)
 		}

@@ -40,8 +40,8 @@ type Station struct {
 // for a handshake, and short when a dead replica is asked before a live one.
 const connectPatience = 500 * time.Millisecond
 
-// StartStation starts the agent of a node. What an earlier life of it left is
-// ended first. The cluster is sought until Close.
+// StartStation starts the agent of a node, with the jobs that an earlier process of
+// it left. The cluster is sought until Close or Leave.
 func StartStation(cfg StationConfig) (*Station, error) {
 	s := &Station{log: cfg.Agent.Logger}
 	if err := s.start(cfg); err != nil {
@@ -75,17 +75,37 @@ func (s *Station) start(cfg StationConfig) (err error) {
 	return s.remote.Publish(agent.Name, s.agent.PID(), identity.Replica)
 }
 
-// Done is closed when the agent has ended: after Close, or because it broke.
+// StationStats is what the actors of a node have done since they started.
+type StationStats struct {
+	Agent  agent.Stats
+	Remote remote.Stats
+}
+
+// Stats returns a snapshot.
+func (s *Station) Stats() StationStats { return StationStats{s.agent.Stats(), s.remote.Stats()} }
+
+// Done is closed when the agent has ended: after Close or Leave, or because it broke.
 func (s *Station) Done() <-chan struct{} { return s.agent.Done() }
+
+// Err says why the agent broke; nil: it did not, or its log tells.
+func (s *Station) Err() error { return s.agent.Err() }
 
 // Close ends the node's jobs, tells their results as far as it can, and stops the
 // actors. ctx can cut the telling short. It may be called again.
 func (s *Station) Close(ctx context.Context) error {
-	s.closeOnce.Do(func() { s.closed = errors.Join(s.agent.Close(ctx), s.release()) })
+	s.closeOnce.Do(func() { s.closed = errors.Join(s.agent.Close(ctx), s.runner.Close(), s.release()) })
 	return s.closed
 }
 
-// release gives back what is held, in reverse.
+// Leave stops the actors. The node's jobs go on until their lease runs out; a
+// station that is started before has them again. It may be called again, and Close
+// does nothing after it.
+func (s *Station) Leave(ctx context.Context) error {
+	s.closeOnce.Do(func() { s.closed = errors.Join(s.agent.Leave(ctx), s.release()) })
+	return s.closed
+}
+
+// release gives back what is held, in reverse, but for the jobs.
 func (s *Station) release() error {
 	if s.remote != nil {
 		s.remote.Close()
@@ -94,7 +114,7 @@ func (s *Station) release() error {
 		s.system.Shutdown()
 	}
 	if s.runner != nil {
-		return s.runner.Close()
+		return s.runner.Leave()
 	}
 	return nil
 }

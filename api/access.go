@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -17,7 +18,16 @@ var operatorOnly = map[string]bool{
 	apipbconnect.PoolServiceSetProcedure:         true,
 	apipbconnect.PoolServiceRemoveProcedure:      true,
 	apipbconnect.ClusterServiceTransferProcedure: true,
+	apipbconnect.ClusterServiceAddProcedure:      true,
+	apipbconnect.ClusterServiceRemoveProcedure:   true,
+	apipbconnect.ClusterServicePromoteProcedure:  true,
+	apipbconnect.ClusterServiceDemoteProcedure:   true,
+	// A backup holds what all users have.
+	apipbconnect.ClusterServiceBackupProcedure: true,
 }
+
+// replicaOnly are the calls that replicas make.
+var replicaOnly = map[string]bool{apipbconnect.ClusterServiceJoinProcedure: true}
 
 // waits are the calls that may last as long as an operation does.
 var waits = map[string]bool{
@@ -28,6 +38,11 @@ var waits = map[string]bool{
 // permit returns an error unless the role may make the call.
 func permit(who identity.Identity, procedure string) *connect.Error {
 	switch {
+	case replicaOnly[procedure] && who.Role == identity.Replica:
+		return nil
+	case replicaOnly[procedure]:
+		return fail(connect.CodePermissionDenied, "permission_denied",
+			fmt.Sprintf("%s is for replicas: the certificate of %q has role %s", procedure, who.Name, who.Role))
 	case who.Role == identity.Operator || who.Role == identity.Client && !operatorOnly[procedure]:
 		return nil
 	case who.Role == identity.Client:
@@ -56,6 +71,11 @@ type door struct {
 	calls, watches chan struct{}
 }
 
+// stats returns how many calls of either kind are under way.
+func (d *door) stats() Stats {
+	return Stats{Calls: len(d.calls), CallsLimit: cap(d.calls), Watches: len(d.watches), WatchesLimit: cap(d.watches)}
+}
+
 func newDoor(s *server, next http.Handler, options []connect.HandlerOption) *door {
 	return &door{
 		server: s, next: next, errors: connect.NewErrorWriter(options...),
@@ -64,15 +84,18 @@ func newDoor(s *server, next http.Handler, options []connect.HandlerOption) *doo
 }
 
 // ServeHTTP implements http.Handler.
-func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *door) ServeHTTP(to http.ResponseWriter, r *http.Request) {
+	began := time.Now()
+	w := newHurried(to, d.server.cfg.Limits.Stall)
+	defer w.finish(r)
 	w.Header().Set(headerReplica, d.server.cfg.Replica)
 	who, err := d.server.cfg.IdentityOf(r)
 	if err != nil {
-		d.turnAway(w, r, fail(connect.CodeUnauthenticated, "unauthenticated", "who are you: "+err.Error()))
+		d.turnAway(w, r, began, fail(connect.CodeUnauthenticated, "unauthenticated", "who are you: "+err.Error()))
 		return
 	}
 	if denied := permit(who, r.URL.Path); denied != nil {
-		d.turnAway(w, r, denied)
+		d.turnAway(w, r, began, denied)
 		return
 	}
 	places, kind := d.calls, "calls are"
@@ -83,15 +106,18 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case places <- struct{}{}:
 		defer func() { <-places }()
 	default:
-		d.turnAway(w, r, d.server.overloaded(fmt.Sprintf("%d %s under way at replica %s, its limit: try again, or another replica",
+		d.turnAway(w, r, began, d.server.overloaded(fmt.Sprintf("%d %s under way at replica %s, its limit: try again, or another replica",
 			cap(places), kind, d.server.cfg.Replica)))
 		return
 	}
-	d.next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, who)))
+	r = r.WithContext(context.WithValue(r.Context(), callerKey{}, who))
+	r.Body = w.body(r.Body, began)
+	d.next.ServeHTTP(w, r)
 }
 
 // turnAway answers in the protocol of the request.
-func (d *door) turnAway(w http.ResponseWriter, r *http.Request, why *connect.Error) {
+func (d *door) turnAway(w http.ResponseWriter, r *http.Request, began time.Time, why *connect.Error) {
+	d.server.observe(r.URL.Path, why, began)
 	if !d.errors.IsSupported(r) {
 		http.Error(w, why.Message(), http.StatusForbidden)
 		return

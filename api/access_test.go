@@ -34,15 +34,21 @@ func TestRoles(t *testing.T) {
 	s := newSite(t)
 	operators := map[string]bool{
 		"PoolService/Create": true, "PoolService/Set": true, "PoolService/Remove": true, "ClusterService/Transfer": true,
+		"ClusterService/Add": true, "ClusterService/Remove": true, "ClusterService/Promote": true, "ClusterService/Demote": true,
 	}
 	for _, role := range []string{"operator", "client", "agent", "replica"} {
 		for _, procedure := range procedures() {
 			wantDenied := role == "agent" || role == "replica" || role == "client" && operators[procedure]
-			if strings.HasSuffix(procedure, "/Watch") {
-				// It streams, and refuses in the stream; see TestWatchIsGuarded.
+			body := "{}"
+			switch {
+			case strings.HasSuffix(procedure, "/Watch"), procedure == "ClusterService/Backup":
+				// They stream, and refuse in the stream; see TestWatchIsGuarded.
 				continue
+			case procedure == "ClusterService/Join":
+				// Replicas alone make it, for themselves.
+				wantDenied, body = role != "replica", `{"id": "x"}`
 			}
-			got := s.post(procedure, "{}", roleHeader, role+"/x")
+			got := s.post(procedure, body, roleHeader, role+"/x")
 			if denied := got.header.Get(headerCode) == "permission_denied"; denied != wantDenied {
 				t.Errorf("%s as %s: denied %t, want %t: %s", procedure, role, denied, wantDenied, got.raw)
 			}

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"connectrpc.com/connect"
@@ -72,13 +73,12 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 		return nil, err
 	}
 	var total, usage resource.Amounts
+	ofNodes := nodeTroubles{version: s.cfg.Version}
 	s.cfg.Store.View(func(st *state.State) {
 		for _, n := range st.Nodes() {
-			if n.GetState() != state.NodeOnline {
-				out.NodesOffline++
+			if !onlineNode(out, n, &ofNodes) {
 				continue
 			}
-			out.NodesOnline++
 			total = total.Add(n.GetResources().Amounts())
 		}
 		for op := range st.InProgress() {
@@ -99,7 +99,7 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 		}
 	})
 	out.Total, out.Usage = resourcesOf(total), resourcesOf(usage)
-	out.Problems = problems(out)
+	out.Problems = slices.Concat(problems(out), s.troubles(time.Now()), ofNodes.list())
 	return connect.NewResponse(out), nil
 }
 

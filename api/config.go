@@ -8,6 +8,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"time"
@@ -30,6 +31,12 @@ type Store interface {
 	Members() ([]raftstore.Member, error)
 	Leadership() (current raftstore.Leadership, changed <-chan struct{})
 	Transfer(ctx context.Context, to string) error
+	AddReplica(ctx context.Context, id, address string) error
+	RemoveReplica(ctx context.Context, id string, force bool) error
+	PromoteReplica(ctx context.Context, id string) error
+	DemoteReplica(ctx context.Context, id string, force bool) error
+	Admit(ctx context.Context, a raftstore.Applicant) (raftstore.Suffrage, error)
+	Backup(w io.Writer) error
 }
 
 // Log reaches the leader from any replica.
@@ -68,6 +75,9 @@ type Limits struct {
 	// KeepAlive is how often a watch says something when nothing has changed, so
 	// that clients notice replicas that hang. Default 5 s.
 	KeepAlive time.Duration
+	// Stall is how long a client may take to send its request, or to make room for
+	// a part of the answer, before it is cut off. Default 10 s.
+	Stall time.Duration
 	// RetryAfter is the hint that goes with a refusal for overload. Default 200 ms.
 	RetryAfter time.Duration
 }
@@ -76,7 +86,7 @@ type Limits struct {
 func DefaultLimits() Limits {
 	return Limits{
 		Calls: 1024, Watches: 4096, MessageBytes: 2 << 20, Patience: 10 * time.Second, MaxWait: 10 * time.Minute,
-		KeepAlive: 5 * time.Second, RetryAfter: 200 * time.Millisecond,
+		KeepAlive: 5 * time.Second, Stall: 10 * time.Second, RetryAfter: 200 * time.Millisecond,
 	}
 }
 
@@ -87,7 +97,7 @@ func (l Limits) Validate() error {
 		ok   bool
 	}{
 		{"calls", l.Calls > 0}, {"watches", l.Watches > 0}, {"message_bytes", l.MessageBytes > 0},
-		{"patience", l.Patience > 0}, {"max_wait", l.MaxWait > 0}, {"keep_alive", l.KeepAlive > 0}, {"retry_after", l.RetryAfter > 0},
+		{"patience", l.Patience > 0}, {"max_wait", l.MaxWait > 0}, {"keep_alive", l.KeepAlive > 0}, {"stall", l.Stall > 0}, {"retry_after", l.RetryAfter > 0},
 	} {
 		if !limit.ok {
 			return fmt.Errorf("api limit %s: must be more than 0", limit.name)
@@ -109,6 +119,12 @@ type Config struct {
 	IdentityOf func(*http.Request) (identity.Identity, error)
 	// NewID makes ids of operations: unique, and later ones are greater.
 	NewID func() string
+	// Observe, if set, is told of every call that ended: its procedure, the code
+	// of its error or "ok", and how long it took. Calls of no known procedure are
+	// "unknown".
+	Observe func(procedure, code string, took time.Duration)
+	// Health, if set, is how this replica stands, for Status.
+	Health func() Health
 	// Now is the time of commands.
 	Now    func() time.Time
 	Limits Limits

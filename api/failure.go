@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -70,6 +71,7 @@ func refused(result *commandpb.Result) error {
 
 // overloaded refuses a call at the door.
 func (s *server) overloaded(what string) *connect.Error {
+	s.refusals.add(time.Now())
 	err := fail(connect.CodeResourceExhausted, "overloaded", what)
 	err.Meta().Set(headerRetry, strconv.FormatInt(s.cfg.Limits.RetryAfter.Milliseconds(), 10))
 	return err

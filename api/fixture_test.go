@@ -231,6 +231,30 @@ type site struct {
 	url     string
 	client  *http.Client
 	limits  Limits
+	// health is what the replica says of itself; nil: nothing.
+	health atomic.Pointer[Health]
+	// ended counts calls by procedure and code.
+	ended endedCalls
+}
+
+type endedCalls struct {
+	mu    sync.Mutex
+	calls map[string]int
+}
+
+func (e *endedCalls) observe(procedure, code string, _ time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.calls == nil {
+		e.calls = map[string]int{}
+	}
+	e.calls[procedure+" "+code]++
+}
+
+func (e *endedCalls) of(procedure, code string) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.calls[procedure+" "+code]
 }
 
 // roleHeader has the role and name of who calls in a test.
@@ -250,7 +274,7 @@ func newSite(t testing.TB, change ...func(*Limits)) *site {
 	handler, err := NewHandler(Config{
 		Replica: "r1", Cluster: "c1", Version: "v2", Store: s.replicaFake, Log: s.replicaFake, Leader: s.replicaFake, Signals: s.replicaFake,
 		Directory: directory, IdentityOf: identityOf, NewID: func() string { return fmt.Sprintf("op-%d", ids.Add(1)) },
-		Now: time.Now, Limits: s.limits, Logger: slog.New(slog.DiscardHandler),
+		Now: time.Now, Observe: s.ended.observe, Health: s.healthNow, Limits: s.limits, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -264,6 +288,14 @@ func newSite(t testing.TB, change ...func(*Limits)) *site {
 		directory.Close()
 	})
 	return s
+}
+
+// healthNow is well unless the test says otherwise.
+func (s *site) healthNow() Health {
+	if health := s.health.Load(); health != nil {
+		return *health
+	}
+	return Health{}
 }
 
 // identityOf says what the header says; operator "oda" when it says nothing.
@@ -367,7 +399,7 @@ func (s *site) run(count int, jobs ...string) (operation string) {
 	size := &statepb.Resources{UserSlots: 1, CpuHundredths: 100, Memory: 1 << 20}
 	s.must(
 		&commandpb.RegisterNode{Term: 1, Node: &statepb.Node{
-			Id: "n1", Incarnation: 1, Tags: []string{"fast"}, Resources: &statepb.Resources{UserSlots: 10, CpuHundredths: 1000, Memory: 1 << 30},
+			Id: "n1", Incarnation: 1, Version: "v2", Tags: []string{"fast"}, Resources: &statepb.Resources{UserSlots: 10, CpuHundredths: 1000, Memory: 1 << 30},
 		}},
 		&commandpb.AdvanceOperation{OperationId: operation, Term: 1, From: "starting", To: "waiting_for_agent"},
 		&commandpb.AssignController{Term: 1, Assignments: []*commandpb.ControllerAssignment{{OperationId: operation, Replica: "r1", Epoch: 1}}},

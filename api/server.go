@@ -28,11 +28,25 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.door.Ser
 // to go to another replica. Nothing is answered well afterwards.
 func (h *Handler) Close() { h.close() }
 
+// Stats is what a replica's API has under way.
+type Stats struct {
+	// Calls are those that are answered at once, Watches those that wait for an
+	// operation; the limits are how many there may be.
+	Calls, CallsLimit, Watches, WatchesLimit int
+}
+
+// Stats returns a snapshot.
+func (h *Handler) Stats() Stats { return h.door.stats() }
+
 // server answers every call. Its methods are spread over one file a service.
 type server struct {
 	cfg Config
 	// closing is done when the replica is about to stop.
 	closing context.Context
+	// refusals are those for overload, of late.
+	refusals recentCount
+	// procedures are those that there are.
+	procedures map[string]bool
 }
 
 // NewHandler returns what serves the public API of a replica.
@@ -40,11 +54,11 @@ func NewHandler(cfg Config) (*Handler, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &server{cfg: cfg}
+	s := &server{cfg: cfg, procedures: knownProcedures()}
 	var cancel context.CancelFunc
 	s.closing, cancel = context.WithCancel(context.Background())
 	options := []connect.HandlerOption{
-		connect.WithInterceptors(bounds{s}),
+		connect.WithInterceptors(observer{s}, bounds{s}),
 		connect.WithReadMaxBytes(cfg.Limits.MessageBytes),
 		connect.WithCodec(strictJSON{jsonName}),
 		connect.WithCodec(strictJSON{jsonCharsetName}),

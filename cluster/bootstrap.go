@@ -127,7 +127,7 @@ func AwaitBootstrap(ctx context.Context, self scheduling.ReplicaID, peers Peers,
 		}
 		if decision.Reason != reason {
 			reason = decision.Reason
-			log.Info("bootstrap waits", "why", reason)
+			log.Info("bootstrap waits", "reason", reason)
 		}
 		select {
 		case members = <-changes:

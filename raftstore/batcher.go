@@ -137,6 +137,7 @@ type batcher struct {
 	slots   chan struct{}
 	flights chan flight
 	done    chan struct{}
+	sizes   batchSizes
 }
 
 func newBatcher(cfg Config, appendEntry func([]byte) raft.ApplyFuture, explain func(error) error) *batcher {
@@ -164,6 +165,7 @@ func (b *batcher) send() {
 		if len(calls) == 0 {
 			return
 		}
+		b.sizes.count(calls)
 		entry := calls[0].entry
 		for _, c := range calls[1:] {
 			entry = append(entry, c.entry...)

@@ -72,7 +72,7 @@ func startCluster(tb testing.TB, n int, tune func(*Config)) *cluster {
 func (c *cluster) config(id string) Config {
 	cfg := Default()
 	cfg.Dir = filepath.Join(c.dir, id)
-	cfg.ReplicaID = id
+	cfg.ClusterID, cfg.ReplicaID = "test", id
 	cfg.InitialPeers = c.peers
 	cfg.Timeouts = Timeouts{Heartbeat: 300 * time.Millisecond, Election: 300 * time.Millisecond, Lease: 250 * time.Millisecond, RPC: time.Second}
 	cfg.DiskStall = patience

@@ -14,6 +14,8 @@ import (
 type Config struct {
 	// Dir is the replica's own folder; it is made when it does not exist.
 	Dir string
+	// ClusterID names the cluster for ever. A folder of another one is refused.
+	ClusterID string
 	// ReplicaID names the replica for ever. A folder that belongs to another
 	// one is refused.
 	ReplicaID string
@@ -29,6 +31,9 @@ type Config struct {
 	// address given here counts for its replica rather than the one in the log:
 	// a cluster that is down may move.
 	InitialPeers []Peer
+	// Locate, if set, tells where a replica is that is known to live: that counts
+	// above all, for it knows best. It must not block.
+	Locate func(replicaID string) (address string, ok bool)
 
 	// Timeouts fix how soon a dead leader is replaced. Default: DefaultTimeouts.
 	Timeouts Timeouts
@@ -63,8 +68,9 @@ type Config struct {
 	WatchBuffer int
 
 	// DiskStall is how long one write to the log may take before the disk is
-	// taken for dead; raft alone would lead on without it. Default 5s: above
-	// any hiccup of a shared disk.
+	// taken for dead; raft alone would lead on without it. Default 1s: a leader
+	// whose disk hangs is then replaced as soon as one that has died, and no
+	// disk that works takes so long.
 	DiskStall time.Duration
 	// Fatal is called, once, when going on would be wrong; it should end the
 	// process. Default: panic.
@@ -131,7 +137,7 @@ func Default() Config {
 		QueueCommands:     8192,
 		QueueBytes:        64 << 20,
 		WatchBuffer:       65536,
-		DiskStall:         5 * time.Second,
+		DiskStall:         time.Second,
 		Fatal:             func(err error) { panic(err) },
 		Logger:            slog.Default(),
 	}
@@ -146,6 +152,7 @@ func (c Config) Validate() error {
 		}
 	}
 	refuse(c.Dir == "", "dir is empty: name the replica's folder")
+	refuse(c.ClusterID == "", "cluster id is empty")
 	refuse(c.ReplicaID == "", "replica id is empty")
 	refuse(c.Address == "", "address is empty: other replicas need one to connect to")
 	refuse(c.Transport.Listener == nil || c.Transport.Dial == nil, "transport needs a listener and a dial function")

@@ -2,14 +2,14 @@ package raftstore
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -28,29 +28,37 @@ const (
 	tmpSuffix   = ".tmp"
 )
 
-var keyReplica = []byte("weir.replica")
+// keyTerm is raft's name for the latest term that it has seen.
+var keyTerm = []byte("CurrentTerm")
 
 // disk is a replica's folder: log, vote and snapshots. A write that fails or
 // does not end is fatal, and nothing is written after it: what a failed fsync
 // left on disk is unknown.
 type disk struct {
 	*raftboltdb.BoltStore
-	snapshots *raft.FileSnapshotStore
+	snapshots *snapshots
 	dir       string
 	stall     time.Duration
 	fatal     func(error)
 	// bootstrapped is set when the folder was empty.
 	bootstrapped bool
 
+	// remembering is held while the identity changes.
+	remembering sync.Mutex
+
 	mu     sync.Mutex
+	id     Identity
 	failed error
 	writes DiskStats
+	recent recentWorst
 }
 
 // DiskStats are about writes to the log, fsync included.
 type DiskStats struct {
 	Writes       uint64
 	Total, Worst time.Duration
+	// RecentWorst is the longest write of the last minute, or of up to two.
+	RecentWorst time.Duration
 }
 
 var (
@@ -64,21 +72,16 @@ func openDisk(cfg Config, log *raftLogger) (*disk, error) {
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDisk, err)
 	}
-	path := filepath.Join(cfg.Dir, logFile)
-	bolt, err := raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &bbolt.Options{
-		Timeout: openTimeout,
-		// A log that is cut at the front leaves many free pages; writing their
-		// list with every entry would cost more than finding them at start.
-		NoFreelistSync: true,
-		FreelistType:   bbolt.FreelistMapType,
-	}})
-	if errors.Is(err, bolterrors.ErrTimeout) {
-		return nil, fmt.Errorf("%w: open %s: another process has it open: stop that one first", ErrDisk, path)
-	} else if err != nil {
-		return nil, fmt.Errorf("%w: open %s: %w", ErrDisk, path, err)
+	id, err := claim(cfg.Dir, cfg.ClusterID, cfg.ReplicaID)
+	if err != nil {
+		return nil, err
 	}
-	d := &disk{BoltStore: bolt, dir: cfg.Dir, stall: cfg.DiskStall, fatal: cfg.Fatal}
-	if err = d.check(cfg.ReplicaID, log); err == nil {
+	bolt, err := openBolt(cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	d := &disk{BoltStore: bolt, dir: cfg.Dir, id: id, stall: cfg.DiskStall, fatal: cfg.Fatal}
+	if err = d.check(log); err == nil {
 		d.bootstrapped, err = d.bootstrap(cfg.InitialPeers)
 	}
 	if err != nil {
@@ -87,86 +90,58 @@ func openDisk(cfg Config, log *raftLogger) (*disk, error) {
 	return d, nil
 }
 
-func (d *disk) check(replicaID string, log *raftLogger) error {
-	if err := d.claim(replicaID); err != nil {
-		return err
+func openBolt(dir string) (*raftboltdb.BoltStore, error) {
+	path := filepath.Join(dir, logFile)
+	if err := checkPages(path); err != nil {
+		return nil, err
 	}
+	var bolt *raftboltdb.BoltStore
+	var opened error
+	err := guard(func() error {
+		bolt, opened = raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &bbolt.Options{
+			Timeout: openTimeout,
+			// A log that is cut at the front leaves many free pages; writing their
+			// list with every entry would cost more than finding them at start.
+			NoFreelistSync: true,
+			FreelistType:   bbolt.FreelistMapType,
+		}})
+		return nil
+	})
+	switch {
+	case err != nil:
+		return nil, damaged(dir, fmt.Errorf("%s: %w", logFile, err))
+	case errors.Is(opened, bolterrors.ErrTimeout):
+		return nil, fmt.Errorf("%w: open %s: another process has it open: stop that one first", ErrDisk, path)
+	case errors.Is(opened, bolterrors.ErrInvalid), errors.Is(opened, bolterrors.ErrChecksum), errors.Is(opened, bolterrors.ErrVersionMismatch):
+		return nil, damaged(dir, fmt.Errorf("%s: %w", logFile, opened))
+	case opened != nil:
+		return nil, fmt.Errorf("%w: open %s: %w", ErrDisk, path, opened)
+	}
+	return bolt, nil
+}
+
+func (d *disk) check(log *raftLogger) error {
 	// One snapshot is kept: going back to an older one could lose entries that
 	// this replica has acknowledged.
 	var err error
-	if d.snapshots, err = raft.NewFileSnapshotStoreWithLogger(d.dir, 1, log); err != nil {
-		return fmt.Errorf("%w: snapshots in %s: %w", ErrDisk, d.dir, err)
-	}
-	newest, err := d.checkSnapshots(filepath.Join(d.dir, "snapshots"))
-	if err != nil {
+	if d.snapshots, err = openSnapshots(d.dir, log); err != nil {
 		return err
 	}
-	first, err := d.FirstIndex()
-	if err != nil {
-		return fmt.Errorf("%w: first log index: %w", ErrDisk, err)
+	var first uint64
+	if err := guard(func() (err error) { first, err = d.FirstIndex(); return err }); err != nil {
+		return damaged(d.dir, fmt.Errorf("first log index: %w", err))
 	}
-	if first > newest+1 {
-		return fmt.Errorf("%w: %s: the log starts at index %d but the snapshot ends at %d: "+
-			"move the folder away and let the other replicas rebuild this one", ErrDisk, d.dir, first, newest)
+	if first > d.snapshots.newest+1 {
+		return damaged(d.dir, fmt.Errorf("the log starts at index %d but the snapshot ends at %d", first, d.snapshots.newest))
 	}
-	return nil
-}
-
-// claim writes the replica's name into an empty folder and compares it after.
-func (d *disk) claim(replicaID string) error {
-	owner, err := d.Get(keyReplica)
-	switch {
-	case errors.Is(err, raftboltdb.ErrKeyNotFound):
-		if err := d.Set(keyReplica, []byte(replicaID)); err != nil {
-			return fmt.Errorf("%w: %w", ErrDisk, err)
-		}
-	case err != nil:
-		return fmt.Errorf("%w: read owner: %w", ErrDisk, err)
-	case string(owner) != replicaID:
-		return fmt.Errorf("%w: %s belongs to replica %q, not to %q: each replica has its own folder",
-			ErrDisk, d.dir, owner, replicaID)
-	}
-	return nil
-}
-
-// checkSnapshots removes what an interrupted snapshot left and returns the index
-// of the newest whole one. Raft passes over one that it cannot read, as if it
-// had never been; here that is an error.
-func (d *disk) checkSnapshots(dir string) (newest uint64, err error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return 0, fmt.Errorf("%w: %w", ErrDisk, err)
-	}
-	for _, entry := range entries {
-		path := filepath.Join(dir, entry.Name())
-		if strings.HasSuffix(entry.Name(), tmpSuffix) {
-			if err := os.RemoveAll(path); err != nil {
-				return 0, fmt.Errorf("%w: remove unfinished snapshot: %w", ErrDisk, err)
-			}
-			continue
-		}
-		if !entry.IsDir() {
-			continue
-		}
-		var meta raft.SnapshotMeta
-		data, err := os.ReadFile(filepath.Join(path, "meta.json"))
-		if err == nil {
-			err = json.Unmarshal(data, &meta)
-		}
-		if err != nil {
-			return 0, fmt.Errorf("%w: snapshot %s: %w: move the replica's folder away and let the other replicas rebuild this one",
-				ErrDisk, path, err)
-		}
-		newest = max(newest, meta.Index)
-	}
-	return newest, nil
+	return d.checkLog(first)
 }
 
 // bootstrap writes the first log entry of a new cluster, which lists its
 // voters, when the folder is empty. Every replica of the cluster writes the same
 // one, so it does not matter which of them do. It reports whether it did.
 func (d *disk) bootstrap(peers []Peer) (bool, error) {
-	snapshots, err := d.snapshots.List()
+	kept, err := d.snapshots.List()
 	if err != nil {
 		return false, fmt.Errorf("bootstrap: %w", err)
 	}
@@ -174,7 +149,7 @@ func (d *disk) bootstrap(peers []Peer) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("bootstrap: %w", err)
 	}
-	if len(peers) == 0 || last > 0 || len(snapshots) > 0 {
+	if len(peers) == 0 || last > 0 || len(kept) > 0 {
 		return false, nil
 	}
 	var configuration raft.Configuration
@@ -183,12 +158,12 @@ func (d *disk) bootstrap(peers []Peer) (bool, error) {
 	}
 	// A term is there already when a replica died right here, or voted before it
 	// knew its peers.
-	term, err := d.GetUint64([]byte("CurrentTerm"))
+	term, err := d.GetUint64(keyTerm)
 	if err != nil && !errors.Is(err, raftboltdb.ErrKeyNotFound) {
 		return false, fmt.Errorf("bootstrap: read term: %w", err)
 	}
 	if term == 0 {
-		if err := d.SetUint64([]byte("CurrentTerm"), 1); err != nil {
+		if err := d.SetUint64(keyTerm, 1); err != nil {
 			return false, fmt.Errorf("bootstrap: %w", err)
 		}
 	}
@@ -210,7 +185,7 @@ func verify(entry *raft.Log) error {
 	}
 	if want := checksum(entry.Data); string(entry.Extensions) != string(want) {
 		return fmt.Errorf("%w: log entry at index %d of term %d, %d bytes: checksum %x, computed %x",
-			ErrDisk, entry.Index, entry.Term, len(entry.Data), entry.Extensions, want)
+			ErrDamaged, entry.Index, entry.Term, len(entry.Data), entry.Extensions, want)
 	}
 	return nil
 }
@@ -221,7 +196,8 @@ func (d *disk) GetLog(index uint64, entry *raft.Log) error {
 	if err := d.BoltStore.GetLog(index, entry); err != nil {
 		return err
 	}
-	if err := verify(entry); err != nil {
+	if err := errors.Join(unseal(entry), verify(entry)); err != nil {
+		err = damaged(d.dir, err)
 		d.fail(err)
 		return err
 	}
@@ -233,13 +209,15 @@ func (d *disk) StoreLog(entry *raft.Log) error { return d.StoreLogs([]*raft.Log{
 
 // StoreLogs implements raft.LogStore.
 func (d *disk) StoreLogs(entries []*raft.Log) error {
-	for _, entry := range entries {
+	sealed := make([]*raft.Log, len(entries))
+	for i, entry := range entries {
 		if err := verify(entry); err != nil {
 			d.fail(err)
 			return err
 		}
+		sealed[i] = seal(entry)
 	}
-	return d.write("log entries", func() error { return d.BoltStore.StoreLogs(entries) })
+	return d.write("log entries", func() error { return d.BoltStore.StoreLogs(sealed) })
 }
 
 // DeleteRange implements raft.LogStore.
@@ -249,12 +227,13 @@ func (d *disk) DeleteRange(first, last uint64) error {
 
 // Set implements raft.StableStore.
 func (d *disk) Set(key, value []byte) error {
-	return d.write(string(key), func() error { return d.BoltStore.Set(key, value) })
+	sealed := binary.BigEndian.AppendUint32(slices.Clone(value), valueSum(key, value))
+	return d.write(string(key), func() error { return d.BoltStore.Set(key, sealed) })
 }
 
 // SetUint64 implements raft.StableStore.
 func (d *disk) SetUint64(key []byte, value uint64) error {
-	return d.write(string(key), func() error { return d.BoltStore.SetUint64(key, value) })
+	return d.Set(key, binary.BigEndian.AppendUint64(nil, value))
 }
 
 func (d *disk) write(what string, f func() error) error {
@@ -269,6 +248,9 @@ func (d *disk) write(what string, f func() error) error {
 	watchdog.Stop()
 	took := time.Since(begin)
 	if err != nil {
+		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+			err = fmt.Errorf("%w: make room where %s is, then start the replica again: nothing that it has acknowledged is lost", err, d.dir)
+		}
 		err = fmt.Errorf("%w: write %s: %w", ErrDisk, what, err)
 		d.fail(err)
 		return err
@@ -278,6 +260,7 @@ func (d *disk) write(what string, f func() error) error {
 	d.writes.Writes++
 	d.writes.Total += took
 	d.writes.Worst = max(d.writes.Worst, took)
+	d.recent.add(begin.Add(took), took)
 	return d.failed
 }
 
@@ -300,8 +283,10 @@ func (d *disk) failure() error {
 	return d.failed
 }
 
-func (d *disk) stats() DiskStats {
+func (d *disk) stats(now time.Time) DiskStats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.writes
+	stats := d.writes
+	stats.RecentWorst = d.recent.worst(now)
+	return stats
 }

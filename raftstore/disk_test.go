@@ -65,17 +65,17 @@ func TestDamagedEntryIsFatal(t *testing.T) {
 	t.Run("when it is read", func(t *testing.T) {
 		fatal := newFatalErrors()
 		d := openTestDisk(t, t.TempDir(), fatal)
-		if err := d.BoltStore.StoreLog(damaged); err != nil {
+		if err := d.BoltStore.StoreLog(seal(damaged)); err != nil {
 			t.Fatal(err)
 		}
-		if err := d.GetLog(2, new(raft.Log)); !errors.Is(err, ErrDisk) || len(fatal.errs) != 1 {
+		if err := d.GetLog(2, new(raft.Log)); !errors.Is(err, ErrDamaged) || len(fatal.errs) != 1 {
 			t.Errorf("got %v, fatal %v", err, fatal.errs)
 		}
 	})
 	t.Run("when it comes from another replica", func(t *testing.T) {
 		fatal := newFatalErrors()
 		d := openTestDisk(t, t.TempDir(), fatal)
-		if err := d.StoreLog(damaged); !errors.Is(err, ErrDisk) || len(fatal.errs) != 1 {
+		if err := d.StoreLog(damaged); !errors.Is(err, ErrDamaged) || len(fatal.errs) != 1 {
 			t.Errorf("got %v, fatal %v", err, fatal.errs)
 		}
 		if last, err := d.LastIndex(); err != nil || last != 1 {
@@ -151,14 +151,34 @@ func TestFoldersThatAreRefused(t *testing.T) {
 	tests := map[string]struct {
 		spoil func(t *testing.T, dir string, d *raftboltdb.BoltStore)
 		want  string
+
+		wantErr error
 	}{
 		"another replica's": {
-			spoil: func(t *testing.T, _ string, d *raftboltdb.BoltStore) {
-				if err := d.Set(keyReplica, []byte("r2")); err != nil {
+			spoil: func(t *testing.T, dir string, _ *raftboltdb.BoltStore) {
+				rewriteIdentity(t, dir, func(id *Identity) { id.Replica = "r2" })
+			},
+			want: `belongs to replica "r2", not to "r1"`, wantErr: ErrForeign,
+		},
+		"another cluster's": {
+			spoil: func(t *testing.T, dir string, _ *raftboltdb.BoltStore) {
+				rewriteIdentity(t, dir, func(id *Identity) { id.Cluster = "other" })
+			},
+			want: `is of cluster "other", this replica is of "test"`, wantErr: ErrForeign,
+		},
+		"one of a newer version": {
+			spoil: func(t *testing.T, dir string, _ *raftboltdb.BoltStore) {
+				rewriteIdentity(t, dir, func(id *Identity) { id.Format = DataFormat + 1 })
+			},
+			want: "has data format 2, this version reads up to 1", wantErr: ErrNewerFormat,
+		},
+		"a log whose owner is not known": {
+			spoil: func(t *testing.T, dir string, _ *raftboltdb.BoltStore) {
+				if err := os.Remove(filepath.Join(dir, identityFile)); err != nil {
 					t.Fatal(err)
 				}
 			},
-			want: `belongs to replica "r2", not to "r1"`,
+			want: "replica.json is missing", wantErr: ErrDamaged,
 		},
 		"a snapshot that cannot be read": {
 			spoil: func(t *testing.T, dir string, _ *raftboltdb.BoltStore) { snapshot(t, dir, "1-5-1", "no object") },
@@ -170,7 +190,7 @@ func TestFoldersThatAreRefused(t *testing.T) {
 					t.Fatal(err)
 				}
 			},
-			want: "the log starts at index 9 but the snapshot ends at 0",
+			want: "the log starts at index 9 but the snapshot ends at 0", wantErr: ErrDamaged,
 		},
 	}
 	for name, test := range tests {
@@ -185,14 +205,32 @@ func TestFoldersThatAreRefused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if _, err := claim(cfg.Dir, cfg.ClusterID, cfg.ReplicaID); err == nil {
+				t.Fatal("a log without an owner was accepted")
+			}
+			if err := (Identity{Format: DataFormat, Cluster: cfg.ClusterID, Replica: cfg.ReplicaID}).write(cfg.Dir); err != nil {
+				t.Fatal(err)
+			}
 			test.spoil(t, cfg.Dir, bolt)
 			if err := bolt.Close(); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := Open(cfg); !errors.Is(err, ErrDisk) || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("got %v, want ErrDisk with %q", err, test.want)
+			if _, err := Open(cfg); !errors.Is(err, test.wantErr) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %v with %q", err, test.wantErr, test.want)
 			}
 		})
+	}
+}
+
+func rewriteIdentity(t *testing.T, dir string, change func(*Identity)) {
+	t.Helper()
+	id, err := ReadIdentity(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(&id)
+	if err := id.write(dir); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -224,7 +262,9 @@ func TestInterruptedWorkIsFinished(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A bootstrap that got as far as the term, and half a snapshot.
-	if err := errors.Join(bolt.SetUint64([]byte("CurrentTerm"), 1), bolt.Close()); err != nil {
+	early := &disk{BoltStore: bolt, dir: dir, stall: patience}
+	identity := Identity{Format: DataFormat, Cluster: "test", Replica: "r1"}
+	if err := errors.Join(identity.write(dir), early.SetUint64(keyTerm, 1), bolt.Close()); err != nil {
 		t.Fatal(err)
 	}
 	half := filepath.Join(dir, "snapshots", "1-5-1.tmp")
@@ -246,6 +286,7 @@ func TestConfigsThatAreRefused(t *testing.T) {
 		want  string
 	}{
 		"no folder":                 {func(c *Config) { c.Dir = "" }, "dir is empty"},
+		"no cluster":                {func(c *Config) { c.ClusterID = "" }, "cluster id is empty"},
 		"no id":                     {func(c *Config) { c.ReplicaID = "" }, "replica id is empty"},
 		"no transport":              {func(c *Config) { c.Transport = Transport{} }, "transport needs"},
 		"not among its peers":       {func(c *Config) { c.InitialPeers = []Peer{{"x", "y"}} }, "do not list this replica"},

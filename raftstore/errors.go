@@ -37,6 +37,18 @@ var (
 
 	// ErrDisk is returned when the folder of a replica cannot be used as it is.
 	ErrDisk = errors.New("replica's disk")
+
+	// ErrDamaged is returned when the folder of a replica is not what was written.
+	ErrDamaged = errors.New("replica's data damaged")
+
+	// ErrForeign is returned for the folder of another cluster or replica.
+	ErrForeign = errors.New("replica's data are another one's")
+
+	// ErrNewerFormat is returned for a folder that a newer version wrote.
+	ErrNewerFormat = errors.New("replica's data of a newer format")
+
+	// ErrMembership is what changes of the members are refused with.
+	ErrMembership = errors.New("members not changed")
 )
 
 // NotLeaderError tells who leads, as far as this replica knows. It is

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log"
 	"log/slog"
+	"strings"
 
 	"github.com/hashicorp/go-hclog"
 )
@@ -38,10 +39,17 @@ func slogLevel(level hclog.Level) slog.Level {
 	}
 }
 
+// everyday begins warnings of raft that are part of any change of leader.
+const everyday = "heartbeat timeout reached"
+
 // Log implements hclog.Logger.
 func (l *raftLogger) Log(level hclog.Level, msg string, args ...any) {
 	if !l.enabled(level) {
 		return
+	}
+	at := slogLevel(level)
+	if level == hclog.Warn && strings.HasPrefix(msg, everyday) {
+		at = slog.LevelInfo
 	}
 	for i, arg := range args {
 		// hclog.Fmt delays formatting: a format and its arguments.
@@ -49,7 +57,7 @@ func (l *raftLogger) Log(level hclog.Level, msg string, args ...any) {
 			args[i] = fmt.Sprintf(fmt.Sprint(f[0]), f[1:]...)
 		}
 	}
-	l.log.Log(context.Background(), slogLevel(level), msg, args...)
+	l.log.Log(context.Background(), at, msg, args...)
 }
 
 func (l *raftLogger) enabled(level hclog.Level) bool {

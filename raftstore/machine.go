@@ -23,11 +23,12 @@ type machine struct {
 	// less. Read before raft runs only.
 	restoreErr error
 
-	// mu guards state and times. The feed moves on while it is held, so that
+	// mu guards state, times and tally. The feed moves on while it is held, so that
 	// under a read lock the applied index is that of the state.
 	mu    sync.RWMutex
 	state *state.State
 	times machineTimes
+	tally Tally
 }
 
 // machineTimes are how long the machine's work took.
@@ -36,7 +37,7 @@ type machineTimes struct {
 }
 
 func newMachine(watchBuffer int, log *slog.Logger) *machine {
-	return &machine{log: log, feed: newFeed(watchBuffer), state: state.New()}
+	return &machine{log: log, feed: newFeed(watchBuffer), state: state.New(), tally: newTally()}
 }
 
 // apply carries out committed entries. One that does not decode was damaged, or
@@ -77,6 +78,8 @@ func (m *machine) applyEntry(index uint64, messages []proto.Message) []*commandp
 		result.Index = index
 		results[i] = result
 		events = append(events, caused...)
+		m.tally.count(msg, result, caused)
+		m.audit(caused)
 	}
 	m.feed.publish(index, events)
 	return results

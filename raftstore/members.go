@@ -15,6 +15,8 @@ type Suffrage string
 const (
 	Voter    Suffrage = "voter"
 	NonVoter Suffrage = "nonvoter"
+	// Stranger is who is no member.
+	Stranger Suffrage = ""
 )
 
 // Member is a replica of the cluster.
@@ -60,6 +62,8 @@ func (s *Store) voters() []raft.ServerID {
 // Stats are figures about this replica.
 type Stats struct {
 	Term uint64
+	// Leader is set when this replica leads.
+	Leader bool
 	// Indexes of log entries: the last one written here, the last one known to
 	// be committed, the last one that changed the state here, and the last one
 	// in the snapshot.
@@ -74,6 +78,10 @@ type Stats struct {
 	ApplyTotal, SnapshotTook, RestoreTook time.Duration
 	// QueuedCommands wait for a log entry.
 	QueuedCommands int
+	// Batches is about the entries that this replica proposed.
+	Batches BatchStats
+	// Tally is what has happened in the log.
+	Tally Tally
 }
 
 // Stats returns figures about this replica, each as of about now.
@@ -85,15 +93,18 @@ func (s *Store) Stats() Stats {
 		Applied:     s.Applied(),
 		Snapshot:    s.snapshotIndex(),
 		LastContact: -1,
-		Disk:        s.disk.stats(),
+		Leader:      s.raft.State() == raft.Leader,
+		Disk:        s.disk.stats(time.Now()),
+		Batches:     s.batcher.stats(),
 	}
-	if last := s.raft.LastContact(); s.raft.State() == raft.Leader {
+	if last := s.raft.LastContact(); stats.Leader {
 		stats.LastContact = 0
 	} else if !last.IsZero() {
 		stats.LastContact = time.Since(last)
 	}
 	s.machine.mu.RLock()
 	times := s.machine.times
+	stats.Tally = s.machine.tally.clone()
 	s.machine.mu.RUnlock()
 	stats.ApplyTotal, stats.SnapshotTook, stats.RestoreTook = times.apply, times.snapshot, times.restore
 	stats.QueuedCommands = s.batcher.queue.waiting()

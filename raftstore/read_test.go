@@ -225,14 +225,14 @@ func TestFollowedSince(t *testing.T) {
 	}{
 		"alone":                          {nil, three[:1], true},
 		"nobody answered":                {nil, three, false},
-		"one of two others is enough":    {map[raft.ServerID]ack{"r3": {5, after}}, three, true},
-		"sent at the same moment":        {map[raft.ServerID]ack{"r3": {5, now}}, three, true},
-		"sent before the question":       {map[raft.ServerID]ack{"r2": {5, before}, "r3": {5, before}}, three, false},
-		"of another term":                {map[raft.ServerID]ack{"r2": {4, after}, "r3": {6, after}}, three, false},
-		"one of five is no majority":     {map[raft.ServerID]ack{"r2": {5, after}}, append(three, "r4", "r5"), false},
-		"who has no vote does not count": {map[raft.ServerID]ack{"r9": {5, after}}, three, false},
+		"one of two others is enough":    {map[raft.ServerID]ack{"r3": {term: 5, sent: after}}, three, true},
+		"sent at the same moment":        {map[raft.ServerID]ack{"r3": {term: 5, sent: now}}, three, true},
+		"sent before the question":       {map[raft.ServerID]ack{"r2": {term: 5, sent: before}, "r3": {term: 5, sent: before}}, three, false},
+		"of another term":                {map[raft.ServerID]ack{"r2": {term: 4, sent: after}, "r3": {term: 6, sent: after}}, three, false},
+		"one of five is no majority":     {map[raft.ServerID]ack{"r2": {term: 5, sent: after}}, append(three, "r4", "r5"), false},
+		"who has no vote does not count": {map[raft.ServerID]ack{"r9": {term: 5, sent: after}}, three, false},
 		"and neither does a leader without one": {
-			map[raft.ServerID]ack{"r2": {5, after}, "r3": {5, after}}, three[1:], false,
+			map[raft.ServerID]ack{"r2": {term: 5, sent: after}, "r3": {term: 5, sent: after}}, three[1:], false,
 		},
 	}
 	for name, test := range tests {
@@ -247,11 +247,11 @@ func TestFollowedSince(t *testing.T) {
 
 func TestAcksOnlyGrow(t *testing.T) {
 	now := time.Now()
-	transport := &transport{acks: map[raft.ServerID]ack{}}
-	for _, a := range []ack{{2, now}, {2, now.Add(-time.Second)}, {1, now.Add(time.Second)}} {
-		transport.acked("r2", a)
+	transport := &transport{acks: map[raft.ServerID]ack{}, near: map[raft.ServerID]time.Time{}}
+	for _, a := range []ack{{term: 2, sent: now}, {term: 2, sent: now.Add(-time.Second)}, {term: 1, sent: now.Add(time.Second)}} {
+		transport.acked("r2", a, 0)
 	}
-	if got := transport.acks["r2"]; got != (ack{2, now}) {
+	if got := transport.acks["r2"]; got != (ack{term: 2, sent: now}) {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -126,13 +126,13 @@ func (s *Store) close() error {
 	s.batcher.queue.close()
 	if s.raft.State() == raft.Leader && len(s.voters()) > 1 {
 		if err := s.Transfer(ctx, ""); err != nil {
-			s.cfg.Logger.Warn("lead not handed over", "err", err)
+			s.cfg.Logger.Warn("lead not handed over", "error", err)
 		}
 	}
 	close(s.closing)
 	// Raft forgets at shutdown what it has not answered.
 	if !s.settle() {
-		s.cfg.Logger.Warn("closed with calls under way", "waited", closePatience)
+		s.cfg.Logger.Warn("closed with calls under way", "took", closePatience)
 	}
 	down := s.raft.Shutdown()
 	// Connections first: raft's goroutines wait for answers on them.

@@ -22,18 +22,26 @@ type transport struct {
 
 	mu   sync.Mutex
 	acks map[raft.ServerID]ack
+	// near is since when a peer has had nearly all that is committed.
+	near map[raft.ServerID]time.Time
 }
 
-// ack is a peer's word that it followed in term, at some time after sent.
+// ack is a peer's word that it followed in term, at some time after sent, and had
+// the log up to last.
 type ack struct {
 	term uint64
 	sent time.Time
+	last uint64
 }
+
+// nearEntries is how many committed entries a peer may lack and be near: it gets
+// them in one request.
+const nearEntries = 64
 
 func newTransport(cfg Config, log *raftLogger) *transport {
 	stream := &streamLayer{Transport: cfg.Transport, address: replicaAddr(cfg.Address), open: make(map[*trackedConn]struct{})}
 	stream.ctx, stream.cancel = context.WithCancel(context.Background())
-	book := &addressBook{configured: map[raft.ServerID]raft.ServerAddress{raft.ServerID(cfg.ReplicaID): raft.ServerAddress(cfg.Address)}}
+	book := &addressBook{locate: cfg.Locate, configured: map[raft.ServerID]raft.ServerAddress{raft.ServerID(cfg.ReplicaID): raft.ServerAddress(cfg.Address)}}
 	for _, p := range cfg.InitialPeers {
 		book.configured[raft.ServerID(p.ID)] = raft.ServerAddress(p.Address)
 	}
@@ -41,6 +49,7 @@ func newTransport(cfg Config, log *raftLogger) *transport {
 		stream: stream,
 		book:   book,
 		acks:   make(map[raft.ServerID]ack),
+		near:   make(map[raft.ServerID]time.Time),
 		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 			Stream:                stream,
 			ServerAddressProvider: book,
@@ -58,18 +67,50 @@ func newTransport(cfg Config, log *raftLogger) *transport {
 func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	sent := time.Now()
 	err := t.NetworkTransport.AppendEntries(id, target, req, resp)
-	if err == nil && resp.Term == req.Term {
-		t.acked(id, ack{term: req.Term, sent: sent})
+	if r := t.book.raft.Load(); r != nil && err == nil && resp.Term == req.Term {
+		t.acked(id, ack{term: req.Term, sent: sent, last: resp.LastLog}, r.CommitIndex())
 	}
 	return err
 }
 
-func (t *transport) acked(id raft.ServerID, a ack) {
+// acked notes a peer's word, with what was committed then.
+func (t *transport) acked(id raft.ServerID, a ack, commit uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if old := t.acks[id]; a.term > old.term || a.term == old.term && a.sent.After(old.sent) {
-		t.acks[id] = a
+	old := t.acks[id]
+	if a.term < old.term || a.term == old.term && !a.sent.After(old.sent) {
+		return
 	}
+	t.acks[id] = a
+	if a.last+nearEntries < commit {
+		delete(t.near, id)
+	} else if _, near := t.near[id]; !near || a.term != old.term {
+		t.near[id] = a.sent
+	}
+}
+
+// follows reports whether the peer has answered as a follower in term after
+// since; and for how long before now, of term, it has had nearly all that is
+// committed, 0 if it lacks more.
+func (t *transport) follows(id raft.ServerID, term uint64, since, now time.Time) (follows bool, near time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	a, ok := t.acks[id]
+	if !ok || a.term != term || a.sent.Before(since) {
+		return false, 0
+	}
+	if begin, ok := t.near[id]; ok {
+		near = max(now.Sub(begin), 1)
+	}
+	return true, near
+}
+
+// forget drops what is known of a peer.
+func (t *transport) forget(id raft.ServerID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.near, id)
+	delete(t.acks, id)
 }
 
 // followedSince reports whether a majority of voters, self among them, has
@@ -90,9 +131,10 @@ func (t *transport) followedSince(self raft.ServerID, voters []raft.ServerID, te
 // closeConns closes the listener and every connection, which raft leaves open.
 func (t *transport) closeConns() error { return t.stream.Close() }
 
-// addressBook knows where replicas are: where the configuration says, and for
-// others where the log says.
+// addressBook knows where replicas are: where they themselves say, else where the
+// configuration says, and for others where the log says.
 type addressBook struct {
+	locate     func(string) (string, bool)
 	configured map[raft.ServerID]raft.ServerAddress
 	// raft is set once it runs.
 	raft atomic.Pointer[raft.Raft]
@@ -100,6 +142,11 @@ type addressBook struct {
 
 // ServerAddr implements raft.ServerAddressProvider.
 func (b *addressBook) ServerAddr(id raft.ServerID) (raft.ServerAddress, error) {
+	if b.locate != nil {
+		if address, ok := b.locate(string(id)); ok {
+			return raft.ServerAddress(address), nil
+		}
+	}
 	if address, ok := b.configured[id]; ok {
 		return address, nil
 	}

@@ -11,7 +11,9 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"weir/actors/agent/journal"
 	"weir/messages/actorpb"
+	"weir/messages/journalpb"
 )
 
 // Name is the name by which an agent's actor is to be published for replicas.
@@ -29,25 +31,30 @@ type Agent struct {
 type shared struct {
 	replicas atomic.Pointer[[]Replica]
 	// until is when the lease runs out.
-	until atomic.Pointer[time.Time]
-	// closing: the agent's end has been asked for.
+	until   atomic.Pointer[time.Time]
+	figures figures
+	// closing: the agent's end has been asked for. failure is why it ended by
+	// itself.
 	closing atomic.Bool
+	failure atomic.Pointer[error]
 	// ended is closed when the actor has stopped.
 	ended chan struct{}
 }
 
-// Start starts an agent. It fails on a configuration that cannot work and on
-// damaged files; a cluster that cannot be reached is sought for ever. The PID has
-// to be published for replicas, by Name.
+// records is an agent's journal.
+type records interface {
+	Append(done func(error), records ...*journalpb.Record)
+	Close() error
+}
+
+// Start starts an agent, with the jobs that an earlier process of it left. It fails
+// on a configuration that cannot work and on damaged files; a cluster that cannot be
+// reached is sought for ever. The PID has to be published for replicas, by Name.
 func Start(system *actor.ActorSystem, cfg Config, processes Processes, replicas Replicas) (*Agent, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("start agent: %w", err)
 	}
 	dir, err := openFolder(cfg.StateDir)
-	if err != nil {
-		return nil, fmt.Errorf("start agent: %w", err)
-	}
-	token, err := dir.readToken()
 	if err != nil {
 		return nil, fmt.Errorf("start agent: %w", err)
 	}
@@ -59,26 +66,44 @@ func Start(system *actor.ActorSystem, cfg Config, processes Processes, replicas 
 	if len(roster.All()) == 0 {
 		return nil, errors.New("start agent: no replica is known: name at least one as id=host:port")
 	}
-	fence := NewFence(token)
-	a := &agentActor{
-		cfg: cfg, processes: processes, replicas: replicas, folder: dir,
-		roster: roster, fence: fence,
-		session: NewSession(cfg.Timing, roster, fence, rand.Float64),
-		intake:  NewIntake(fence),
-		ledger:  NewLedger(cfg.Incarnation, cfg.maxJobs()),
-		jobs:    map[string]*child{},
-		shared:  &shared{ended: make(chan struct{})},
+	log, found, err := journal.Open(journal.Config{Path: dir.journalFile(), Node: cfg.Node, Version: cfg.Version})
+	if err != nil {
+		return nil, fmt.Errorf("start agent: %w", err)
+	}
+	if found.Cut > 0 {
+		cfg.Logger.Info("the end of the journal was not finished", "node", cfg.Node, "cut", found.Cut)
+	}
+	agent, err := start(system, &agentActor{
+		cfg: cfg, processes: processes, replicas: replicas, folder: dir, roster: roster, journal: log,
+	}, found.State)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start agent: %w", err), log.Close())
+	}
+	return agent, nil
+}
+
+// start starts the actor with what its journal knows.
+func start(system *actor.ActorSystem, a *agentActor, kept *journal.State) (*Agent, error) {
+	a.fence = NewFence(kept.Token)
+	a.session = NewSession(a.cfg.Timing, a.roster, a.fence, rand.Float64)
+	a.ledger = NewLedger(kept.Life, a.cfg.maxJobs())
+	a.intake = NewIntake(a.fence, a.ledger)
+	a.jobs = map[string]*child{}
+	a.shared = &shared{ended: make(chan struct{})}
+	a.nodeLife, a.process, a.boot = kept.Life, kept.Session, bootOf()
+	if err := a.recover(kept); err != nil {
+		return nil, err
 	}
 	a.shared.until.Store(&time.Time{})
 	a.publishReplicas()
-	// A panic stops the agent, and with it the process: its next life begins with
-	// a new incarnation, and no job of this one is left by then.
+	// A panic stops the agent, and with it the process. Its jobs go on, for the next
+	// process to adopt.
 	stop := actor.NewOneForOneStrategy(0, 0, func(any) actor.Directive { return actor.StopDirective })
 	props := actor.PropsFromProducer(func() actor.Actor { return a },
 		actor.WithGuardian(stop), actor.WithSupervisor(actor.NewExponentialBackoffStrategy(10*time.Second, 100*time.Millisecond)))
 	pid, err := system.Root.SpawnNamed(props, Name)
 	if err != nil {
-		return nil, fmt.Errorf("start agent: %w", err)
+		return nil, err
 	}
 	return &Agent{system: system, pid: pid, shared: a.shared}, nil
 }
@@ -86,15 +111,30 @@ func Start(system *actor.ActorSystem, cfg Config, processes Processes, replicas 
 // PID is the agent's actor. It takes *remote.Inbound.
 func (a *Agent) PID() *actor.PID { return a.pid }
 
-// Done is closed when the agent has ended: after Close, or because it broke.
+// Done is closed when the agent has ended: after Close or Leave, or because it
+// broke.
 func (a *Agent) Done() <-chan struct{} { return a.shared.ended }
+
+// Err says why the agent ended by itself; nil: it did not, or its log tells.
+func (a *Agent) Err() error {
+	if err := a.shared.failure.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
 
 // Close ends the agent's jobs, tells their results as far as it can within
 // Timing.CloseTimeout, and stops the agent; ctx can cut that short. It may be
 // called twice.
-func (a *Agent) Close(ctx context.Context) error {
+func (a *Agent) Close(ctx context.Context) error { return a.stop(ctx, false) }
+
+// Leave stops the agent at once. Its jobs go on until their lease runs out; an agent
+// that is started before adopts them.
+func (a *Agent) Leave(ctx context.Context) error { return a.stop(ctx, true) }
+
+func (a *Agent) stop(ctx context.Context, keep bool) error {
 	a.shared.closing.Store(true)
-	a.once.Do(func() { a.system.Root.Send(a.pid, leave{}) })
+	a.once.Do(func() { a.system.Root.Send(a.pid, leave{keep: keep}) })
 	select {
 	case <-a.shared.ended:
 		return nil
@@ -105,8 +145,8 @@ func (a *Agent) Close(ctx context.Context) error {
 	return fmt.Errorf("close agent: %w: results of jobs may not have been told", ctx.Err())
 }
 
-// leave asks the agent to end.
-type leave struct{}
+// leave asks the agent to end; keep: its jobs are to go on.
+type leave struct{ keep bool }
 
 // order tells a job to end.
 type order struct{ Order }

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,12 +19,14 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 
+	"weir/actors/agent/journal"
 	"weir/actors/agent/runner"
 	"weir/actors/agent/runner/output"
 	"weir/actors/agent/runner/proxyproto"
 	"weir/actors/remote"
 	"weir/cluster/identity"
 	"weir/messages/actorpb"
+	"weir/messages/journalpb"
 	"weir/scheduling"
 	"weir/scheduling/resource"
 )
@@ -106,6 +110,8 @@ type machine struct {
 	started  map[string]int
 	failure  error
 	renewals []time.Duration
+	// discarded are jobs that the agent did not know.
+	discarded []string
 }
 
 type fakeRun struct {
@@ -116,6 +122,7 @@ type fakeRun struct {
 	ends     bool // When it is told to stop.
 	broken   int  // So many times it cannot be told anything, or released.
 	over     bool
+	last     runner.Exited
 	released bool
 }
 
@@ -131,6 +138,33 @@ func (m *machine) Start(_ context.Context, spec runner.JobSpec) (Run, error) {
 	m.runs[spec.ID] = r
 	r.events <- runner.Started{JobID: spec.ID, Pid: 42, Time: time.Now()}
 	return r, nil
+}
+
+// Leftovers implements Processes.
+func (m *machine) Leftovers() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Sorted(maps.Keys(m.runs))
+}
+
+// Adopt implements Processes.
+func (m *machine) Adopt(job string) Run {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.runs[job]; r != nil {
+		return r
+	}
+	return nil
+}
+
+// Discard implements Processes.
+func (m *machine) Discard(job string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.runs[job].end("stopped", "discarded", -1)
+	delete(m.runs, job)
+	m.discarded = append(m.discarded, job)
+	return nil
 }
 
 // RenewAll implements Processes.
@@ -183,11 +217,36 @@ func (r *fakeRun) Release() error {
 	return nil
 }
 
+// leave does what the end of an agent's process does to a job that goes on: nobody
+// hears of it until it is adopted.
+func (m *machine) leave() {
+	m.set(func() {
+		for id, r := range m.runs {
+			if r.released {
+				delete(m.runs, id)
+				continue
+			}
+			next := &fakeRun{machine: m, id: id, events: make(chan runner.Event, 16), ends: true}
+			if r.over {
+				next.over = true
+				next.events <- r.last
+				close(next.events)
+			} else {
+				next.events <- runner.Started{JobID: id, Pid: 42, Time: time.Now()}
+				r.over = true
+				close(r.events)
+			}
+			m.runs[id] = next
+		}
+	})
+}
+
 func (r *fakeRun) end(outcome, reason string, code int) {
 	if !r.over {
 		r.over = true
 		e := exited(proxyproto.Outcome(outcome), reason, code)
 		e.Result.StartTime, e.Result.EndTime = time.Now(), time.Now()
+		r.last = e
 		r.events <- e
 		close(r.events)
 	}
@@ -259,10 +318,14 @@ func inWorld(t *testing.T, test func(w *world)) {
 		w.cfg.Node, w.cfg.Incarnation, w.cfg.StateDir, w.cfg.Seeds = "n1", 9, dir, replicas("r1")
 		w.cfg.Resources = resource.Amounts{UserSlots: 1, CPU: 100, Memory: 1 << 30}
 		w.cfg.Logger = slog.New(w.logs)
-		var err error
-		if w.agent, err = Start(w.system, w.cfg, w.machine, w.plane); err != nil {
+		birth, _, err := journal.Open(journal.Config{Path: w.journalFile(), Node: "n1", Life: 9})
+		if err == nil {
+			err = birth.Close()
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
+		w.start()
 		defer func() {
 			// Whatever is left of the jobs ends, so that the bubble can.
 			ctx, cancel := context.WithCancel(context.Background())
@@ -279,6 +342,40 @@ func inWorld(t *testing.T, test func(w *world)) {
 		w.advance(10 * time.Millisecond)
 		test(w)
 	})
+}
+
+func (w *world) journalFile() string { return folder{path: w.cfg.StateDir}.journalFile() }
+
+// start starts the agent, again after it has ended.
+func (w *world) start() {
+	w.t.Helper()
+	var err error
+	if w.agent, err = Start(w.system, w.cfg, w.machine, w.plane); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// kill ends the agent's process, but not its jobs.
+func (w *world) kill() {
+	w.t.Helper()
+	if err := w.agent.Leave(context.Background()); err != nil {
+		w.t.Fatal(err)
+	}
+	w.machine.leave()
+	w.advance(10 * time.Millisecond)
+}
+
+// journal reads what the journal knows. The agent must have ended.
+func (w *world) journal() *journal.State {
+	w.t.Helper()
+	j, found, err := journal.Open(journal.Config{Path: w.journalFile(), Node: "n1"})
+	if err == nil {
+		err = j.Close()
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return found.State
 }
 
 // advance lets time pass and everything happen that then does.
@@ -384,7 +481,7 @@ func (w *world) asks(name string) (n int) {
 
 func TestAgentRunsAJob(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.send(plan(3, 7, start("j", 9)))
+		w.send(plan(3, 7, granted("j", 9)))
 		w.advance(1500 * time.Millisecond)
 		w.exit("j", 0)
 		w.want("j:completed")
@@ -399,7 +496,7 @@ func TestAgentRunsAJob(t *testing.T) {
 		if !w.released("j") {
 			t.Error("the workspace was not released")
 		}
-		w.send(plan(3, 7, start("j", 9)))
+		w.send(plan(3, 7, granted("j", 9)))
 		w.want("j:completed j:aborted:disappeared_from_node")
 		if w.starts("j") != 1 {
 			t.Errorf("started %d times, want once", w.starts("j"))
@@ -409,7 +506,7 @@ func TestAgentRunsAJob(t *testing.T) {
 
 func TestAgentTellsNewsAtOnce(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.send(plan(3, 7, start("j", 9)))
+		w.send(plan(3, 7, granted("j", 9)))
 		before := w.asks("Heartbeat")
 		w.exit("j", 0)
 		if got := w.asks("Heartbeat"); got <= before {
@@ -424,7 +521,7 @@ func TestAgentTellsNewsAtOnce(t *testing.T) {
 
 func TestAgentFailedJobBringsStderr(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.send(plan(3, 7, start("j", 9)))
+		w.send(plan(3, 7, granted("j", 9)))
 		w.exit("j", 7)
 		w.want("j:failed")
 		e := w.result(0)
@@ -436,7 +533,7 @@ func TestAgentFailedJobBringsStderr(t *testing.T) {
 
 func TestAgentLeaseRunsOut(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.send(plan(3, 7, start("j", 9)))
+		w.send(plan(3, 7, granted("j", 9)))
 		w.advance(3 * time.Second)
 		var last time.Time
 		w.plane.set(func() { w.plane.silent, last = true, w.plane.lastBeat })
@@ -458,7 +555,7 @@ func TestAgentLeaseRunsOut(t *testing.T) {
 				}
 			}
 		})
-		w.send(plan(3, 8, start("k", 9)))
+		w.send(plan(3, 8, granted("k", 9)))
 		if w.starts("k") != 0 {
 			t.Error("a job was started without a lease")
 		}
@@ -468,7 +565,7 @@ func TestAgentLeaseRunsOut(t *testing.T) {
 		if w.starts("k") != 0 {
 			t.Error("an order that came without a lease was followed later")
 		}
-		w.send(plan(3, 8, start("k", 9)))
+		w.send(plan(3, 8, granted("k", 9)))
 		if w.starts("k") != 1 {
 			t.Error("a node that has come back does not take jobs")
 		}
@@ -480,7 +577,7 @@ func TestAgentLeaseRunsOut(t *testing.T) {
 
 func TestAgentKeepsJobsAcrossLeaders(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.send(plan(3, 7, start("j", 9)))
+		w.send(plan(3, 7, granted("j", 9)))
 		w.plane.set(func() {
 			w.plane.term = 4
 			w.plane.answer = func(replica string, _ proto.Message) (proto.Message, error) {
@@ -497,34 +594,239 @@ func TestAgentKeepsJobsAcrossLeaders(t *testing.T) {
 		w.exit("j", 0)
 		w.advance(3 * time.Second)
 		w.want("j:completed")
-		w.send(plan(3, 99, start("old", 9)))
+		w.send(plan(3, 99, granted("old", 9)))
 		if w.starts("old") != 0 || w.logs.count("plan refused") != 1 || w.logs.count("token 3.99") != 1 {
 			t.Errorf("a leader of the past was followed: %v", w.logs.text)
 		}
 	})
 }
 
-func TestAgentTokenIsOnDiskFirst(t *testing.T) {
+// brokenJournal takes nothing any more once its disk is full.
+type brokenJournal struct {
+	records
+	full atomic.Bool
+}
+
+func (j *brokenJournal) Append(done func(error), records ...*journalpb.Record) {
+	if j.full.Load() {
+		go done(fmt.Errorf("write journal: %w", journal.ErrFull))
+		return
+	}
+	j.records.Append(done, records...)
+}
+
+// TestAgentEndsWhenItsJournalDoes fills the disk: nothing is done any more that the
+// journal does not know, and the job goes on for the next process.
+func TestAgentEndsWhenItsJournalDoes(t *testing.T) {
 	inWorld(t, func(w *world) {
-		f := folder{path: w.cfg.StateDir}
-		w.send(plan(3, 7, start("j", 9)))
-		if token, err := f.readToken(); err != nil || token != (scheduling.Token{Term: 3, Index: 7}) {
-			t.Errorf("token %v, %v; want 3.7", token, err)
-		}
-		// A folder where the new file would be: it cannot be written.
-		if err := os.Mkdir(f.tokenFile()+".new", 0o700); err != nil {
+		w.kill()
+		log, found, err := journal.Open(journal.Config{Path: w.journalFile(), Node: "n1"})
+		if err != nil {
 			t.Fatal(err)
 		}
-		w.send(plan(3, 8, start("k", 9)))
-		if w.starts("k") != 0 || w.logs.count("token cannot be written") == 0 {
-			t.Error("an order was followed whose token is not on disk")
-		}
-		if err := os.Remove(f.tokenFile() + ".new"); err != nil {
+		broken := &brokenJournal{records: log}
+		w.agent, err = start(w.system, &agentActor{
+			cfg: w.cfg, processes: w.machine, replicas: w.plane, folder: folder{w.cfg.StateDir},
+			roster: NewRoster(w.cfg.Seeds, nil), journal: broken,
+		}, found.State)
+		if err != nil {
 			t.Fatal(err)
 		}
-		w.send(plan(3, 8, start("k", 9)))
-		if w.starts("k") != 1 {
-			t.Error("an order was not followed when it came again")
+		w.advance(10 * time.Millisecond)
+		w.send(plan(3, 7, granted("j", 9)))
+		broken.full.Store(true)
+		asked := w.asks("JobSpecRequest")
+		w.send(plan(3, 8, granted("k", 9)))
+		<-w.agent.Done()
+		if err := w.agent.Err(); !errors.Is(err, journal.ErrFull) || w.logs.count("the disk is full") != 1 {
+			t.Errorf("ended with %v, logs %v; want the full disk named once", err, w.logs.text)
+		}
+		if w.starts("k") != 0 || w.asks("JobSpecRequest") != asked {
+			t.Error("an order was followed that the journal does not know")
+		}
+		if stops := w.stops("j"); len(stops) != 0 {
+			t.Errorf("stops %v, want the job to go on", stops)
+		}
+		w.machine.leave()
+		w.start()
+		w.advance(2 * time.Second)
+		w.exit("j", 0)
+		w.want("j:completed")
+	})
+}
+
+// TestAgentAdoptsItsJobs kills the agent with jobs in each phase and starts it again.
+func TestAgentAdoptsItsJobs(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.plane.set(func() {
+			w.plane.answer = func(_ string, msg proto.Message) (proto.Message, error) {
+				switch m := msg.(type) {
+				case *actorpb.JobSpecRequest:
+					if m.GetJobId() == "waits" {
+						return &actorpb.Refused{Code: "unavailable"}, nil
+					}
+				case *actorpb.JobEnded:
+					if m.GetJob().GetJobId() == "told" {
+						return &actorpb.Refused{Code: "unavailable"}, nil
+					}
+				}
+				return nil, nil
+			}
+		})
+		w.send(plan(3, 7, granted("runs", 9), granted("waits", 9), granted("told", 9), granted("over", 9), granted("meanwhile", 9)))
+		w.exit("over", 0)
+		w.exit("told", 7)
+		w.want("over:completed")
+		w.kill()
+		// While there is no agent, one job ends, and one appears that nobody granted.
+		w.machine.set(func() {
+			w.machine.runs["meanwhile"].end("exited", "", 0)
+			w.machine.runs["stray"] = &fakeRun{machine: w.machine, id: "stray", events: make(chan runner.Event, 16)}
+			clear(w.machine.started)
+			w.machine.renewals = nil
+		})
+		w.plane.set(func() {
+			w.plane.answer = nil
+			clear(w.plane.phases)
+		})
+		w.start()
+		w.advance(time.Second)
+		w.want("over:completed told:failed meanwhile:completed")
+		if e := w.result(1); e.GetJob().GetExitCode() != 7 || string(e.GetStderrTail()) != "boom" || e.GetIncarnation() != 9 {
+			t.Errorf("result %v, want what the killed process knew", e)
+		}
+		if got := w.phases("runs"); got != "running" {
+			t.Errorf("heartbeats said %q of a job that runs", got)
+		}
+		w.machine.set(func() {
+			if !slices.Equal(w.machine.discarded, []string{"stray"}) {
+				t.Errorf("discarded %v, want the job that the journal does not know", w.machine.discarded)
+			}
+			if len(w.machine.started) != 0 || len(w.machine.renewals) == 0 {
+				t.Errorf("started %v, %d renewals; want no job started, and the lease renewed", w.machine.started, len(w.machine.renewals))
+			}
+		})
+		// What never started is started when the leader still wants it; what was had
+		// is not, though its grant is replayed.
+		if w.phases("waits") != "" {
+			t.Error("a job that never started is held")
+		}
+		w.send(plan(3, 7, granted("runs", 9), granted("waits", 9), granted("over", 9)))
+		if w.starts("waits") != 1 || w.starts("runs") != 0 || w.starts("over") != 0 {
+			t.Errorf("starts %v", w.machine.started)
+		}
+		w.send(plan(2, 99, granted("old", 9)))
+		w.exit("runs", 0)
+		w.exit("waits", 0)
+		w.advance(3 * time.Second)
+		w.kill()
+		s := w.journal()
+		if len(s.Jobs) != 0 || s.Token != (scheduling.Token{Term: 3, Index: 7}) || len(s.Had) != 5 || s.Life != 9 {
+			t.Errorf("journal: jobs %v, token %v, had %v", s.Jobs, s.Token, s.Had)
+		}
+		var rejected []string
+		for _, r := range s.Rejections {
+			rejected = append(rejected, fmt.Sprint(r.GetRejected().GetJobId(), " ", r.GetRejected().GetToken().GetTerm(), " ", r.GetRejected().GetSeen().GetTerm()))
+		}
+		if !slices.Equal(rejected, []string{"over 3 3", " 2 3"}) {
+			t.Errorf("rejected %q, want the replayed grant and the order of a former leader", rejected)
+		}
+	})
+}
+
+// TestAgentSaysWhichProcessItIs in each question to a leader.
+func TestAgentSaysWhichProcessItIs(t *testing.T) {
+	inWorld(t, func(w *world) {
+		type who struct{ life, session uint64 }
+		var said []who
+		w.plane.set(func() {
+			w.plane.answer = func(_ string, msg proto.Message) (proto.Message, error) {
+				var now who
+				switch m := msg.(type) {
+				case *actorpb.RegisterAgent:
+					now = who{m.GetIncarnation(), m.GetSession()}
+				case *actorpb.Heartbeat:
+					now = who{m.GetIncarnation(), m.GetSession()}
+				}
+				if len(said) == 0 || said[len(said)-1] != now {
+					said = append(said, now)
+				}
+				return nil, nil
+			}
+		})
+		for range 2 {
+			w.advance(3 * time.Second)
+			w.kill()
+			w.start()
+		}
+		w.advance(3 * time.Second)
+		w.plane.set(func() {
+			if len(said) != 3 || said[0].life != 9 || said[1].life != 9 || said[2].life != 9 ||
+				said[0].session >= said[1].session || said[1].session >= said[2].session {
+				t.Errorf("said %v, want one life and a greater session for each process", said)
+			}
+		})
+	})
+}
+
+// TestAgentComesBackAfterTheLease finds that its job's proxy has ended the job.
+func TestAgentComesBackAfterTheLease(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.send(plan(3, 7, granted("j", 9)))
+		w.kill()
+		w.advance(10 * time.Second)
+		w.machine.set(func() { w.machine.runs["j"].end("lease_expired", "", -1) })
+		w.start()
+		w.advance(2 * time.Second)
+		w.want("j:aborted:node_offline")
+		if w.starts("j") != 1 {
+			t.Errorf("started %d times", w.starts("j"))
+		}
+	})
+}
+
+// TestAgentLostItsJobs comes back with its journal and nothing else.
+func TestAgentLostItsJobs(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.send(plan(3, 7, granted("j", 9)))
+		w.kill()
+		w.machine.set(func() { clear(w.machine.runs) })
+		w.start()
+		w.advance(2 * time.Second)
+		w.want("j:aborted:disappeared_from_node")
+	})
+}
+
+// TestEachEndIsInTheJournalOnce reads the records of a job's life over two processes.
+func TestEachEndIsInTheJournalOnce(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.send(plan(3, 7, granted("j", 9)))
+		w.kill()
+		if job := w.journal().Jobs["j"]; job == nil || job.Starting.GetSpec().GetJobId() != "j" || job.Started.GetPid() != 42 || job.Exited != nil {
+			t.Errorf("journal of a running job: %+v", job)
+		}
+		w.start()
+		w.advance(time.Second)
+		w.plane.set(func() {
+			w.plane.answer = func(_ string, msg proto.Message) (proto.Message, error) {
+				if _, ok := msg.(*actorpb.JobEnded); ok {
+					return nil, remote.ErrTimeout
+				}
+				return nil, nil
+			}
+		})
+		w.exit("j", 7)
+		w.kill()
+		before := w.journal().Jobs["j"]
+		if before.Exited.GetJob().GetExitCode() != 7 || string(before.Exited.GetStderrTail()) != "boom" {
+			t.Errorf("journal of an ended job: %+v", before)
+		}
+		w.plane.set(func() { w.plane.answer = nil })
+		w.start()
+		w.advance(time.Second)
+		w.want("j:failed")
+		if !proto.Equal(w.result(0).GetJob(), before.Exited.GetJob()) {
+			t.Errorf("told %v, want what is in the journal", w.result(0).GetJob())
 		}
 	})
 }
@@ -539,7 +841,7 @@ func TestAgentAborts(t *testing.T) {
 				return nil, nil
 			}
 		})
-		w.send(plan(3, 7, start("a", 9), start("waits", 9), start("c", 9)))
+		w.send(plan(3, 7, granted("a", 9), granted("waits", 9), granted("c", 9)))
 		w.machine.set(func() { w.machine.runs["a"].broken = 1 })
 		w.send(plan(3, 8, abort("a", "preemption", 2*time.Second), abort("waits", "user_request", 0), abort("unknown", "preemption", 0)))
 		w.want("waits:aborted:user_request")
@@ -552,7 +854,7 @@ func TestAgentAborts(t *testing.T) {
 			t.Errorf("message %q, want the order's", m)
 		}
 		// Started and ended in one plan: the end is told, and nothing runs.
-		w.send(plan(3, 9, start("d", 9), abort("d", "operation_aborted", 0)))
+		w.send(plan(3, 9, granted("d", 9), abort("d", "operation_aborted", 0)))
 		w.want("waits:aborted:user_request a:aborted:preemption d:aborted:operation_aborted")
 		if w.starts("d") > 1 {
 			t.Error("d was started")
@@ -582,7 +884,7 @@ func TestAgentRepeatsResults(t *testing.T) {
 				return nil, nil
 			}
 		})
-		w.send(plan(3, 7, start("j", 9)))
+		w.send(plan(3, 7, granted("j", 9)))
 		r := w.run("j")
 		w.exit("j", 0)
 		w.machine.set(func() { r.broken = 1 })
@@ -613,7 +915,7 @@ func TestAgentDropsWhatNobodyWants(t *testing.T) {
 				return nil, nil
 			}
 		})
-		w.send(plan(3, 7, start("j", 9), start("unwanted", 9)))
+		w.send(plan(3, 7, granted("j", 9), granted("unwanted", 9)))
 		w.exit("j", 0)
 		if !w.released("j") || w.starts("unwanted") != 0 {
 			t.Errorf("released %v, unwanted started %d times", w.released("j"), w.starts("unwanted"))
@@ -630,10 +932,10 @@ func TestAgentDropsWhatNobodyWants(t *testing.T) {
 func TestAgentJobThatCannotStart(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.machine.set(func() { w.machine.failure = errors.New("argv: is empty") })
-		w.send(plan(3, 7, start("j", 9)))
+		w.send(plan(3, 7, granted("j", 9)))
 		w.want("j:failed")
 		w.machine.set(func() { w.machine.failure = fmt.Errorf("mkdir: %w", unix.ENOSPC) })
-		w.send(plan(3, 7, start("full", 9)))
+		w.send(plan(3, 7, granted("full", 9)))
 		w.want("j:failed")
 		w.advance(time.Second)
 		w.want("j:failed full:aborted:job_proxy_failed")
@@ -646,7 +948,7 @@ func TestAgentJobThatCannotStart(t *testing.T) {
 				return nil, nil
 			}
 		})
-		w.send(plan(3, 8, start("k", 9)))
+		w.send(plan(3, 8, granted("k", 9)))
 		w.advance(59 * time.Second)
 		if got := w.phases("k"); got != "waiting" {
 			t.Errorf("heartbeats said %q before the patience was over", got)
@@ -660,7 +962,7 @@ func TestAgentJobThatCannotStart(t *testing.T) {
 
 func TestAgentGoesOnWhenAJobsActorPanics(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.send(plan(3, 7, start("j", 9), start("k", 9)))
+		w.send(plan(3, 7, granted("j", 9), granted("k", 9)))
 		r := w.run("j")
 		w.machine.set(func() { r.events <- runner.Exited{JobID: "j"} })
 		w.advance(time.Second)
@@ -679,7 +981,7 @@ func TestAgentGoesOnWhenAJobsActorPanics(t *testing.T) {
 				return nil, nil
 			}
 		})
-		w.send(plan(3, 8, start("l", 9)))
+		w.send(plan(3, 8, granted("l", 9)))
 		r = w.run("l")
 		w.machine.set(func() {
 			r.over = true
@@ -697,10 +999,11 @@ func TestAgentGoesOnWhenAJobsActorPanics(t *testing.T) {
 
 func TestAgentCloses(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.send(plan(3, 7, start("j", 9)))
+		w.send(plan(3, 7, granted("j", 9)))
 		closed := make(chan error)
 		go func() { closed <- w.agent.Close(context.Background()) }()
-		w.send(plan(3, 8, start("k", 9)))
+		synctest.Wait()
+		w.send(plan(3, 8, granted("k", 9)))
 		if err := <-closed; err != nil {
 			t.Error(err)
 		}
@@ -717,7 +1020,7 @@ func TestAgentCloses(t *testing.T) {
 
 func TestAgentClosesWithoutACluster(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.send(plan(3, 7, start("j", 9)))
+		w.send(plan(3, 7, granted("j", 9)))
 		w.plane.set(func() { w.plane.silent = true })
 		before := time.Now()
 		if err := w.agent.Close(context.Background()); err != nil {
@@ -839,11 +1142,11 @@ func TestStartRefuses(t *testing.T) {
 		"waits in disorder":    {func(c *Config) { c.Timing.SeekMax = time.Millisecond }, "SeekMax is below SeekMin"},
 		"reports in disorder":  {func(c *Config) { c.Timing.ReportMax = time.Millisecond }, "ReportMax is below"},
 		"more grace than time": {func(c *Config) { c.Timing.CloseGrace = time.Hour }, "CloseGrace is 1h"},
-		"a damaged token": {func(c *Config) {
-			if err := os.WriteFile(folder{c.StateDir}.tokenFile(), []byte("x"), 0o600); err != nil {
+		"a damaged journal": {func(c *Config) {
+			if err := os.WriteFile(folder{c.StateDir}.journalFile(), []byte("x"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-		}, "/token is damaged"},
+		}, "/journal: is damaged at offset 0"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
 
+	"weir/actors/agent/journal"
 	"weir/actors/remote"
 	"weir/messages/actorpb"
 	"weir/messages/statepb"
@@ -27,7 +28,14 @@ type agentActor struct {
 	processes Processes
 	replicas  Replicas
 	folder    folder
+	journal   records
 	shared    *shared
+
+	// nodeLife and process are the node's life and this process' session in it.
+	nodeLife, process uint64
+	boot              string
+	// recovered are the jobs of an earlier process.
+	recovered []recoveredJob
 
 	roster  *Roster
 	fence   *Fence
@@ -66,11 +74,10 @@ type (
 		reply  proto.Message
 		err    error
 	}
-	// stored brings the outcome of writing a token.
-	stored struct {
-		token scheduling.Token
-		err   error
-	}
+	// journaled brings orders that the journal knows.
+	journaled struct{ orders Orders }
+	// spoiled tells that the journal is of no more use.
+	spoiled    struct{ err error }
 	look       struct{}
 	expire     struct{}
 	renewed    struct{}
@@ -84,13 +91,19 @@ func (a *agentActor) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
 		a.life, a.finish = context.WithCancel(context.Background())
+		for _, r := range a.recovered {
+			a.spawn(ctx, r.job, r.run)
+		}
+		a.recovered = nil
 		a.ask(ctx)
 	case *remote.Inbound:
 		a.inbound(ctx, m)
 	case answered:
 		a.answered(ctx, m)
-	case stored:
-		a.stored(ctx, m)
+	case journaled:
+		a.follow(ctx, m.orders)
+	case spoiled:
+		a.spoiled(ctx, m.err)
 	case changed:
 		a.changed(ctx, m.held)
 	case forgotten:
@@ -106,12 +119,13 @@ func (a *agentActor) Receive(ctx actor.Context) {
 	case wasRead:
 		a.reads--
 	case leave:
-		a.leave(ctx)
+		a.leave(ctx, m.keep)
 	case lastCall:
 		ctx.Stop(ctx.Self())
 	case *actor.Stopping:
 		a.close()
 	case *actor.Stopped:
+		a.closeJournal()
 		close(a.shared.ended)
 	case actor.SystemMessage, actor.AutoReceiveMessage:
 		// The rest of the life cycle needs no work here.
@@ -134,6 +148,7 @@ func (a *agentActor) ask(ctx actor.Context) {
 		return
 	}
 	self, root := ctx.Self(), ctx.ActorSystem().Root
+	a.shared.figures.asked(a.held())
 	a.replicas.Ask(ask.To, a.question(ask), ask.Timeout, func(reply proto.Message, err error) {
 		root.Send(self, answered{ask.Number, reply, err})
 	})
@@ -142,13 +157,13 @@ func (a *agentActor) ask(ctx actor.Context) {
 func (a *agentActor) question(ask *Ask) proto.Message {
 	if !ask.Register {
 		return &actorpb.Heartbeat{
-			Node: a.cfg.Node, Incarnation: a.cfg.Incarnation, Sequence: ask.Sequence, Term: ask.Term,
+			Node: a.cfg.Node, Incarnation: a.nodeLife, Session: a.process, Sequence: ask.Sequence, Term: ask.Term,
 			Resources: statepb.NewResources(a.cfg.Resources), Jobs: a.held(),
 		}
 	}
 	seen := a.fence.Seen()
 	return &actorpb.RegisterAgent{
-		Node: a.cfg.Node, Incarnation: a.cfg.Incarnation, Resources: statepb.NewResources(a.cfg.Resources), Tags: a.cfg.Tags,
+		Node: a.cfg.Node, Incarnation: a.nodeLife, Session: a.process, Resources: statepb.NewResources(a.cfg.Resources), Tags: a.cfg.Tags,
 		Version: a.cfg.Version, Caveat: a.cfg.Caveat, Host: a.cfg.Host,
 		Token: &actorpb.Token{Term: seen.Term, Index: seen.Index}, Jobs: a.held(),
 	}
@@ -166,6 +181,7 @@ func (a *agentActor) answered(ctx actor.Context, m answered) {
 	// A lease that ran out while the agent was frozen counts before it is renewed.
 	a.expire(ctx)
 	outcome := a.session.Answer(time.Now(), m.number, m.reply, m.err)
+	a.shared.figures.answered(outcome)
 	a.tell(outcome)
 	if outcome.Lease > 0 && a.lease.Renew(outcome.Sent, outcome.Lease) {
 		until := a.lease.Until()
@@ -177,7 +193,10 @@ func (a *agentActor) answered(ctx actor.Context, m answered) {
 		a.publishReplicas()
 		a.remember(ctx)
 	}
-	a.write(ctx)
+	a.note(ctx, nil, a.intake.Note()...)
+	if errors.Is(outcome.Trouble, ErrStale) {
+		a.note(ctx, nil, journal.Rejected(outcome.Trouble.Error(), scheduling.Token{}, a.fence.Seen(), "", ""))
+	}
 	a.ask(ctx)
 }
 
@@ -203,7 +222,7 @@ func (a *agentActor) tell(outcome Outcome) {
 }
 
 func (a *agentActor) staleHint() string {
-	return "a cluster that was made anew begins with term 1 again: remove " + a.folder.tokenFile() + " and start the agent again"
+	return "a cluster that was made anew begins with term 1 again: remove " + a.folder.journalFile() + " and start the agent again"
 }
 
 // changed takes what a job's actor says; the leader hears at once of a job that
@@ -297,22 +316,36 @@ func (a *agentActor) remembered(ctx actor.Context, err error) {
 	}
 }
 
-// leave ends the jobs, and then the agent. Heartbeats stop: the lease that the
-// node has is long enough, and it is offered no more jobs.
-func (a *agentActor) leave(ctx actor.Context) {
-	if len(a.jobs) == 0 {
+// spoiled ends the agent, as nothing may be done that the journal does not know.
+// Jobs go on under their proxies, for the next process of the agent to adopt.
+func (a *agentActor) spoiled(ctx actor.Context, err error) {
+	if a.shared.failure.CompareAndSwap(nil, &err) {
+		a.cfg.Logger.Error("the agent ends: its journal cannot be written; jobs go on until the lease runs out", "node", a.cfg.Node, "error", err)
+		ctx.Stop(ctx.Self())
+	}
+}
+
+// leave ends the agent, unless keep says otherwise after its jobs. Heartbeats stop:
+// the lease that the node has is long enough, and it is offered no more jobs.
+func (a *agentActor) leave(ctx actor.Context, keep bool) {
+	if keep || len(a.jobs) == 0 {
 		ctx.Stop(ctx.Self())
 		return
 	}
 	a.cfg.Logger.Info("closing: ending jobs", "node", a.cfg.Node, "jobs", len(a.jobs))
 	a.closing = after(ctx, nil, a.cfg.Timing.CloseTimeout, lastCall{})
+	a.endAll(ctx)
+}
+
+// endAll ends all jobs because the agent is closing.
+func (a *agentActor) endAll(ctx actor.Context) {
 	a.abortAll(ctx, Order{
 		Reason: lifecycle.AbortNodeOffline, Message: "the node's agent was closed", Deadline: time.Now().Add(a.cfg.Timing.CloseGrace),
 	})
 }
 
 func (a *agentActor) close() {
-	if !a.shared.closing.Load() {
+	if !a.shared.closing.Load() && a.shared.failure.Load() == nil {
 		a.cfg.Logger.Error("the agent broke", "node", a.cfg.Node)
 	}
 	a.finish()
@@ -320,6 +353,22 @@ func (a *agentActor) close() {
 		if timer != nil {
 			timer.Stop()
 		}
+	}
+}
+
+// closeJournal closes it when no job's actor writes to it any more. A disk that hangs
+// must not keep the agent from ending.
+func (a *agentActor) closeJournal() {
+	closed := make(chan error, 1)
+	go func() { closed <- a.journal.Close() }()
+	var err error
+	select {
+	case err = <-closed:
+	case <-time.After(a.cfg.Timing.CloseTimeout):
+		err = fmt.Errorf("close journal: the disk has not answered for %v", a.cfg.Timing.CloseTimeout)
+	}
+	if err != nil && a.shared.failure.CompareAndSwap(nil, &err) {
+		a.cfg.Logger.Error("journal not closed", "node", a.cfg.Node, "error", err)
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 type Config struct {
 	// Node is the node's name, as in the agent's certificate.
 	Node string
-	// Incarnation tells the lives of the agent apart: random, not 0, new at each
-	// start, and the same as that of the agent's Remote.
+	// Incarnation tells the agent's processes apart for its Remote: random, not 0,
+	// new at each start. The node's life, which outlives them, is in StateDir.
 	Incarnation uint64
 	// Resources are what the node has for jobs. MeasureResources finds them out.
 	Resources resource.Amounts

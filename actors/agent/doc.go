@@ -9,12 +9,16 @@
 // The deciding halves are session.go (whom to ask, and when), lease.go,
 // fence.go with intake.go and ledger.go (which orders to follow), job.go with
 // result.go and courier.go (what a job's actor does next). None of them has a
-// clock, a goroutine or a lock; time, chance and answers come as data.
+// clock, a goroutine or a lock; time, chance and answers come as data. What an agent
+// process must leave to the next one is in package journal; recover.go takes it over.
 //
 // What is promised:
 //   - A job is started at most once, however often the order arrives, and never
-//     by an order of a former leader: the highest token seen is on disk before an
-//     order that carries it is followed.
+//     by an order of a former leader: token and grant are in the journal before an
+//     order is followed.
+//   - Jobs outlive the agent's process. The next one, if it comes within the lease,
+//     goes on with them; the end of each is in the journal once, before it is told.
+//   - Nothing is done that the journal cannot take: then the agent ends.
 //   - When the leader has not been heard for the length of a lease, all jobs are
 //     ended at once; job proxies hold the same lease, should the agent be frozen.
 //   - The result of a job is told until the job's controller has counted it, or

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"weir/messages/actorpb"
+	"weir/messages/journalpb"
 	"weir/scheduling"
 )
 
@@ -79,7 +80,7 @@ func plan(term, index uint64, orders ...planOption) *actorpb.NodePlan {
 
 type planOption func(*actorpb.NodePlan)
 
-func start(job string, incarnation uint64) planOption {
+func granted(job string, incarnation uint64) planOption {
 	return func(p *actorpb.NodePlan) {
 		p.Start = append(p.Start, &actorpb.StartJob{JobId: job, OperationId: "op", NodeIncarnation: incarnation,
 			Token: p.GetToken(), Controller: &actorpb.Replica{Id: "r1", Address: "r1:1"}, Task: "sort", Cookie: 7})
@@ -92,48 +93,70 @@ func abort(job, reason string, grace time.Duration) planOption {
 	}
 }
 
+// kinds names the records' kinds, and the jobs that they are about.
+func kinds(records []*journalpb.Record) string {
+	var all []string
+	for _, r := range records {
+		switch e := r.GetEvent().(type) {
+		case *journalpb.Record_Seen:
+			all = append(all, "seen "+tokenOf(&actorpb.NodePlan{Token: e.Seen}).String())
+		case *journalpb.Record_Granted:
+			all = append(all, "granted "+e.Granted.GetJobId())
+		case *journalpb.Record_Rejected:
+			all = append(all, strings.TrimSpace("rejected "+e.Rejected.GetJobId()))
+		default:
+			all = append(all, fmt.Sprintf("%T", e))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
 func TestIntake(t *testing.T) {
-	in := NewIntake(NewFence(scheduling.Token{Term: 5, Index: 40}))
-	take := func(term, index uint64) {
-		t.Helper()
-		if err := in.Take(plan(term, index)); err != nil {
+	ledger := NewLedger(9, 10)
+	in := NewIntake(NewFence(scheduling.Token{Term: 5, Index: 40}), ledger)
+	steps := []struct {
+		plan     *actorpb.NodePlan
+		closed   string
+		want     string
+		wantJobs int
+		wantErr  error
+	}{
+		{plan: plan(5, 40), want: ""},
+		{plan: plan(5, 41, granted("a", 9)), want: "seen 5.41, granted a", wantJobs: 1},
+		{plan: plan(5, 41, granted("a", 9), granted("b", 9)), want: "granted b", wantJobs: 1},
+		{plan: plan(5, 40, granted("c", 9)), want: "rejected", wantErr: ErrStale},
+		{plan: plan(4, 99, granted("c", 9)), want: "rejected", wantErr: ErrStale},
+		{plan: plan(5, 42, granted("c", 8)), want: "seen 5.42, rejected c"},
+		{plan: plan(5, 42, granted("c", 9)), closed: "the node has no lease", want: "rejected c"},
+	}
+	for i, step := range steps {
+		orders, records, err := in.Take(step.plan, "r1", step.closed)
+		if got := kinds(records); got != step.want || len(orders.Start) != step.wantJobs || !errors.Is(err, step.wantErr) {
+			t.Errorf("step %d: records %q, %d jobs, %v; want %q, %d, %v", i, got, len(orders.Start), err, step.want, step.wantJobs, step.wantErr)
+		}
+		in.Followed()
+	}
+	// A grant that is replayed after its job was had.
+	ledger.Forget("a")
+	orders, records, err := in.Take(plan(5, 42, granted("a", 9)), "r1", "")
+	if got := kinds(records); err != nil || got != "rejected a" || len(orders.Start) != 0 || len(orders.Gone) != 1 {
+		t.Errorf("records %q, orders %+v, %v; want a refused, as it was had", got, orders, err)
+	}
+	rejected := records[0].GetRejected()
+	if rejected.GetFrom() != "r1" || rejected.GetToken().GetIndex() != 42 || rejected.GetSeen().GetIndex() != 42 || rejected.GetReason() == "" {
+		t.Errorf("rejected %v: want who sent what, and why not", rejected)
+	}
+	in.Followed()
+	for range maxPlans {
+		if _, _, err := in.Take(plan(5, 42), "r1", ""); err != nil {
 			t.Fatal(err)
 		}
 	}
-	take(5, 40)
-	if _, due := in.Write(); due || len(in.Due()) != 1 {
-		t.Error("a plan whose token is on disk waits for the disk")
+	if _, records, err := in.Take(plan(1, 1), "r1", ""); !errors.Is(err, ErrTooManyPlans) || len(records) != 0 {
+		t.Errorf("got %v, want ErrTooManyPlans, and nothing more for the journal", err)
 	}
-	take(5, 41)
-	token, due := in.Write()
-	if !due || token.Index != 41 || len(in.Due()) != 0 {
-		t.Fatalf("token %v, due %v: want 5.41 to be written before the plan is followed", token, due)
-	}
-	take(5, 42)
-	take(5, 43)
-	if _, due := in.Write(); due {
-		t.Error("two tokens are written at a time")
-	}
-	in.Stored(token, nil)
-	if got := in.Due(); len(got) != 1 || got[0].GetToken().GetIndex() != 41 {
-		t.Errorf("due %v, want the plan of 41", got)
-	}
-	if token, due = in.Write(); !due || token.Index != 43 {
-		t.Errorf("token %v, want 5.43 for both plans", token)
-	}
-	in.Stored(token, errors.New("disk full"))
-	if len(in.Due()) != 0 {
-		t.Error("plans whose token is not on disk are followed")
-	}
-	take(5, 43)
-	if token, due = in.Write(); !due || token.Index != 43 {
-		t.Error("a token that could not be written is not tried again")
-	}
-	for range maxPlans - 1 {
-		take(5, 44)
-	}
-	if err := in.Take(plan(5, 44)); !errors.Is(err, ErrTooManyPlans) {
-		t.Errorf("got %v, want ErrTooManyPlans", err)
+	if in.fence.Term(6) != nil || kinds(in.Note()) != "seen 6.0" || in.Note() != nil {
+		t.Error("a leader that was heard is not noted once")
 	}
 }
 
@@ -145,23 +168,23 @@ func TestLedger(t *testing.T) {
 		return all
 	}
 	l := NewLedger(9, 3)
-	orders := l.Sort(plan(1, 1, start("a", 9), start("a", 9), start("b", 8), abort("a", "preemption", 0), abort("x", "preemption", 0)), "")
+	orders := l.Sort(plan(1, 1, granted("a", 9), granted("a", 9), granted("b", 8), abort("a", "preemption", 0), abort("x", "preemption", 0)), "")
 	if got := ids(orders.Start); !slices.Equal(got, []string{"a"}) || len(orders.Abort) != 1 || orders.Abort[0].GetJobId() != "a" {
 		t.Errorf("start %v, abort %v; want a started and ended once, and nothing else", got, orders.Abort)
 	}
-	if len(orders.Refused) != 1 || !strings.Contains(orders.Refused[0], "start job b: granted to incarnation 8") {
+	if len(orders.Refused) != 1 || orders.Refused[0].Job != "b" || !strings.Contains(orders.Refused[0].Reason, "granted to life 8") {
 		t.Errorf("refused %q, want b, which another life was granted", orders.Refused)
 	}
-	if orders = l.Sort(plan(1, 2, start("c", 9)), "the agent is closing"); len(orders.Start) != 0 || !strings.Contains(orders.Refused[0], "closing") {
+	if orders = l.Sort(plan(1, 2, granted("c", 9)), "the agent is closing"); len(orders.Start) != 0 || !strings.Contains(orders.Refused[0].Reason, "closing") {
 		t.Errorf("a closed node takes jobs: %+v", orders)
 	}
-	l.Sort(plan(1, 3, start("c", 9), start("d", 9)), "")
-	if orders = l.Sort(plan(1, 4, start("e", 9)), ""); len(orders.Start) != 0 || !strings.Contains(orders.Refused[0], "has 3 jobs") {
+	l.Sort(plan(1, 3, granted("c", 9), granted("d", 9)), "")
+	if orders = l.Sort(plan(1, 4, granted("e", 9)), ""); len(orders.Start) != 0 || !strings.Contains(orders.Refused[0].Reason, "has 3 jobs") {
 		t.Errorf("a full node takes jobs: %+v", orders)
 	}
 	l.Forget("a")
 	l.Forget("a")
-	if orders = l.Sort(plan(1, 5, start("a", 9)), ""); len(orders.Start) != 0 || len(orders.Gone) != 1 {
+	if orders = l.Sort(plan(1, 5, granted("a", 9)), ""); len(orders.Start) != 0 || len(orders.Gone) != 1 {
 		t.Errorf("a job that was had is started again: %+v", orders)
 	}
 	for i := range maxHad {
@@ -173,86 +196,97 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-// TestNothingStaleAndNothingTwice is the life of a node under leaders that come,
-// go, and repeat themselves, a disk that fails, and crashes.
+// TestNothingStaleAndNothingTwice is the life of a node under leaders that come, go,
+// and repeat themselves, and crashes between any two steps. The journal keeps what
+// was written before a crash, and perhaps what was being written.
 func TestNothingStaleAndNothingTwice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
+		type batch struct {
+			orders  Orders
+			records []*journalpb.Record
+			token   scheduling.Token
+		}
 		var (
-			disk, highest scheduling.Token
-			life          uint64 = 1
-			fence                = NewFence(disk)
-			intake               = NewIntake(fence)
-			ledger               = NewLedger(life, 10)
-			live                 = map[string]bool{}
-			started              = map[string]int{}
-			writing       *scheduling.Token
+			highest scheduling.Token
+			disk    []*journalpb.Record
+			waiting []batch
+			live    = map[string]bool{}
+			started = map[string]int{}
+			fence   *Fence
+			intake  *Intake
+			ledger  *Ledger
 		)
-		follow := func() {
-			for _, p := range intake.Due() {
-				token := tokenOf(p)
-				if token.Less(highest) {
-					t.Fatalf("followed %v after %v", token, highest)
+		// wake begins a process with what is on disk. Jobs go on without one.
+		wake := func() {
+			var token scheduling.Token
+			granted := map[string]bool{}
+			for _, r := range disk {
+				switch e := r.GetEvent().(type) {
+				case *journalpb.Record_Seen:
+					token = tokenOf(&actorpb.NodePlan{Token: e.Seen})
+				case *journalpb.Record_Granted:
+					granted[e.Granted.GetJobId()] = true
 				}
-				if disk.Less(token) {
-					t.Fatalf("followed %v while %v is on disk", token, disk)
+			}
+			fence, ledger, waiting = NewFence(token), NewLedger(9, 10), nil
+			intake = NewIntake(fence, ledger)
+			for job := range granted {
+				switch {
+				case live[job]:
+					ledger.Hold(job)
+				case started[job] > 0:
+					ledger.Forget(job)
 				}
-				highest = token
-				orders := ledger.Sort(p, "")
-				for _, s := range orders.Start {
-					if live[s.GetJobId()] {
-						t.Fatalf("job %s has two lives", s.GetJobId())
+			}
+		}
+		wake()
+		jobs := rapid.SampledFrom([]string{"a", "b", "c", "d", "e"})
+		t.Repeat(map[string]func(*rapid.T){
+			"plan": func(t *rapid.T) {
+				p := plan(rapid.Uint64Range(1, 4).Draw(t, "term"), rapid.Uint64Range(1, 9).Draw(t, "index"))
+				for range rapid.IntRange(0, 3).Draw(t, "jobs") {
+					granted(jobs.Draw(t, "job"), 9)(p)
+				}
+				orders, records, err := intake.Take(p, "r1", "")
+				if err == nil || errors.Is(err, ErrStale) {
+					waiting = append(waiting, batch{orders, records, tokenOf(p)})
+				}
+			},
+			"leader": func(t *rapid.T) {
+				_ = fence.Term(rapid.Uint64Range(1, 4).Draw(t, "term"))
+				disk = append(disk, intake.Note()...)
+			},
+			"written": func(t *rapid.T) {
+				if len(waiting) == 0 {
+					return
+				}
+				next := waiting[0]
+				waiting = waiting[1:]
+				disk = append(disk, next.records...)
+				intake.Followed()
+				for _, s := range next.orders.Start {
+					if next.token.Less(highest) {
+						t.Fatalf("followed %v after %v", next.token, highest)
 					}
+					highest = next.token
 					if started[s.GetJobId()]++; started[s.GetJobId()] > 1 {
 						t.Fatalf("job %s was started twice", s.GetJobId())
 					}
 					live[s.GetJobId()] = true
 				}
-			}
-		}
-		t.Repeat(map[string]func(*rapid.T){
-			"plan": func(t *rapid.T) {
-				p := plan(rapid.Uint64Range(1, 4).Draw(t, "term"), rapid.Uint64Range(1, 9).Draw(t, "index"))
-				for range rapid.IntRange(0, 3).Draw(t, "jobs") {
-					start(rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(t, "job"), 1)(p)
-				}
-				_ = intake.Take(p)
-				follow()
-			},
-			"leader": func(t *rapid.T) { _ = fence.Term(rapid.Uint64Range(1, 4).Draw(t, "term")) },
-			"write": func(*rapid.T) {
-				if token, due := intake.Write(); due {
-					writing = &token
-				}
-			},
-			"written": func(t *rapid.T) {
-				if writing == nil {
-					return
-				}
-				if rapid.Bool().Draw(t, "disk works") {
-					disk = *writing
-					intake.Stored(*writing, nil)
-				} else {
-					intake.Stored(*writing, errors.New("disk full"))
-				}
-				writing = nil
-				follow()
 			},
 			"end": func(t *rapid.T) {
-				job := rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(t, "job")
-				if live[job] {
+				if job := jobs.Draw(t, "job"); live[job] {
 					delete(live, job)
 					ledger.Forget(job)
 				}
 			},
 			"crash": func(t *rapid.T) {
-				if writing != nil && rapid.Bool().Draw(t, "on disk before") {
-					disk = *writing
+				for len(waiting) > 0 && rapid.Bool().Draw(t, "written before") {
+					disk = append(disk, waiting[0].records...)
+					waiting = waiting[1:]
 				}
-				writing = nil
-				clear(live)
-				life++
-				fence = NewFence(disk)
-				intake, ledger = NewIntake(fence), NewLedger(life, 10)
+				wake()
 			},
 		})
 	})
@@ -262,37 +296,6 @@ func TestFolder(t *testing.T) {
 	f, err := openFolder(filepath.Join(t.TempDir(), "new"))
 	if err != nil {
 		t.Fatal(err)
-	}
-	if token, err := f.readToken(); err != nil || !token.IsZero() {
-		t.Errorf("new folder: %v, %v", token, err)
-	}
-	want := scheduling.Token{Term: 1 << 60, Index: 7}
-	if err := f.writeToken(want); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := f.readToken(); err != nil || got != want {
-		t.Errorf("got %v, %v; want %v", got, err, want)
-	}
-	whole, err := os.ReadFile(f.tokenFile())
-	if err != nil {
-		t.Fatal(err)
-	}
-	damage := map[string]string{
-		"nothing":               "",
-		"the first half":        string(whole[:len(whole)/2]),
-		"all but the last byte": string(whole[:len(whole)-1]),
-		"another index":         strings.Replace(string(whole), "index 7", "index 3", 1),
-		"more behind it":        string(whole) + "x",
-		"something else":        "hello\n",
-		"zeroes":                string(make([]byte, len(whole))),
-	}
-	for name, data := range damage {
-		if err := os.WriteFile(f.tokenFile(), []byte(data), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := f.readToken(); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), f.tokenFile()) {
-			t.Errorf("%s: got %v, want an error that names the damaged file", name, err)
-		}
 	}
 	if err := f.writeReplicas(replicas("r1", "r2")); err != nil {
 		t.Fatal(err)

@@ -4,12 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"weir/scheduling"
 )
 
 // ErrDamaged is returned for a file that does not hold what was written to it.
@@ -25,44 +22,8 @@ func openFolder(path string) (folder, error) {
 	return folder{path: path}, nil
 }
 
-func (f folder) tokenFile() string    { return filepath.Join(f.path, "token") }
+func (f folder) journalFile() string  { return filepath.Join(f.path, "journal") }
 func (f folder) replicasFile() string { return filepath.Join(f.path, "replicas.json") }
-
-// tokenFormat is the whole of the token's file: the token, and a checksum of the
-// text before it.
-const tokenFormat = "weir agent token 1\nterm %d\nindex %d\n"
-
-func tokenText(token scheduling.Token) string {
-	text := fmt.Sprintf(tokenFormat, token.Term, token.Index)
-	return text + fmt.Sprintf("crc32 %08x\n", crc32.ChecksumIEEE([]byte(text)))
-}
-
-// readToken returns the highest token seen; none for a new folder.
-func (f folder) readToken() (scheduling.Token, error) {
-	data, err := os.ReadFile(f.tokenFile())
-	if errors.Is(err, fs.ErrNotExist) {
-		return scheduling.Token{}, nil
-	}
-	if err != nil {
-		return scheduling.Token{}, fmt.Errorf("read token: %w", err)
-	}
-	var token scheduling.Token
-	// What does not scan, or has something else beside it, differs when written again.
-	_, err = fmt.Sscanf(string(data), tokenFormat, &token.Term, &token.Index)
-	if err != nil || string(data) != tokenText(token) {
-		return scheduling.Token{}, fmt.Errorf("read token: %s %w: restore it, or, once no former leader can be alive, "+
-			"remove it: the agent then forgets which leaders it has seen", f.tokenFile(), ErrDamaged)
-	}
-	return token, nil
-}
-
-// writeToken puts a token on disk, whole or not at all.
-func (f folder) writeToken(token scheduling.Token) error {
-	if err := f.write(f.tokenFile(), []byte(tokenText(token))); err != nil {
-		return fmt.Errorf("write token: %w", err)
-	}
-	return nil
-}
 
 // readReplicas returns the replicas that were known; none for a new folder.
 func (f folder) readReplicas() ([]Replica, error) {

@@ -3,7 +3,9 @@ package agent
 import (
 	"errors"
 
+	"weir/actors/agent/journal"
 	"weir/messages/actorpb"
+	"weir/messages/journalpb"
 	"weir/scheduling"
 )
 
@@ -13,64 +15,62 @@ import (
 const maxPlans = 256
 
 // ErrTooManyPlans is returned for a plan while as many wait as may.
-var ErrTooManyPlans = errors.New("too many plans wait for their token to be on disk")
+var ErrTooManyPlans = errors.New("too many plans wait for the journal")
 
-// Intake holds plans back until their token is on disk: an agent that crashes
-// right after following an order must not follow an older one in its next life.
-// Plans that come during a write share the next one.
+// Intake decides which orders to follow, and what has to be in the journal before:
+// an agent that crashes right after following an order must know of it in its next
+// life, and must not follow an older one.
 type Intake struct {
-	fence *Fence
-	// stored is on disk. writing: another is on its way there.
-	stored  scheduling.Token
-	writing bool
-	plans   []*actorpb.NodePlan
+	fence  *Fence
+	ledger *Ledger
+	// noted is the highest token that is in the journal, or on its way there.
+	noted   scheduling.Token
+	waiting int
 }
 
-// NewIntake returns the intake behind a fence whose token is on disk.
-func NewIntake(fence *Fence) *Intake { return &Intake{fence: fence, stored: fence.Seen()} }
-
-// Take takes a plan, which Due returns in time, unless it is stale.
-func (in *Intake) Take(plan *actorpb.NodePlan) error {
-	if len(in.plans) >= maxPlans {
-		return ErrTooManyPlans
-	}
-	if err := in.fence.Admit(tokenOf(plan)); err != nil {
-		return err
-	}
-	in.plans = append(in.plans, plan)
-	return nil
+// NewIntake returns the intake behind a fence whose token is in the journal.
+func NewIntake(fence *Fence, ledger *Ledger) *Intake {
+	return &Intake{fence: fence, ledger: ledger, noted: fence.Seen()}
 }
 
-// Write returns the token to put on disk now; false: none. Stored must follow.
-func (in *Intake) Write() (scheduling.Token, bool) {
-	if in.writing || !in.stored.Less(in.fence.Seen()) {
-		return scheduling.Token{}, false
+// Take takes a plan that a replica sent. closed, if not empty, says why no job may
+// be started now. It returns the orders to follow once the records are in the
+// journal; Followed must be called then. An error means that nothing is to be
+// followed; unless it is ErrTooManyPlans, the records tell so, and Followed must be
+// called all the same.
+func (in *Intake) Take(plan *actorpb.NodePlan, from, closed string) (Orders, []*journalpb.Record, error) {
+	if in.waiting >= maxPlans {
+		return Orders{}, nil, ErrTooManyPlans
 	}
-	in.writing = true
-	return in.fence.Seen(), true
+	token, seen := tokenOf(plan), in.fence.Seen()
+	in.waiting++
+	if err := in.fence.Admit(token); err != nil {
+		return Orders{}, []*journalpb.Record{journal.Rejected(err.Error(), token, seen, from, "")}, err
+	}
+	orders := in.ledger.Sort(plan, closed)
+	records := in.Note()
+	for _, start := range orders.Start {
+		records = append(records, journal.Granted(start))
+	}
+	for _, start := range orders.Gone {
+		records = append(records, journal.Rejected(goneReason, token, seen, from, start.GetJobId()))
+	}
+	for _, refusal := range orders.Refused {
+		records = append(records, journal.Rejected(refusal.Reason, token, seen, from, refusal.Job))
+	}
+	return orders, records, nil
 }
 
-// Stored tells that a token is on disk, or that it could not be written: the
-// plans are dropped then, and the leader will send them again.
-func (in *Intake) Stored(token scheduling.Token, err error) {
-	in.writing = false
-	if err != nil {
-		in.plans = nil
-		return
-	}
-	in.stored = token
-}
+// Followed says that the records of a plan are in the journal.
+func (in *Intake) Followed() { in.waiting-- }
 
-// Due returns the plans that may be followed, in the order in which they came,
-// once.
-func (in *Intake) Due() []*actorpb.NodePlan {
-	n := 0
-	for n < len(in.plans) && !in.stored.Less(tokenOf(in.plans[n])) {
-		n++
+// Note returns the records of what the fence has seen since it was last noted.
+func (in *Intake) Note() []*journalpb.Record {
+	if !in.noted.Less(in.fence.Seen()) {
+		return nil
 	}
-	due := in.plans[:n:n]
-	in.plans = in.plans[n:]
-	return due
+	in.noted = in.fence.Seen()
+	return []*journalpb.Record{journal.Seen(in.noted)}
 }
 
 func tokenOf(plan *actorpb.NodePlan) scheduling.Token {

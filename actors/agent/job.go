@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"weir/actors/agent/journal"
 	"weir/actors/agent/runner"
 	"weir/messages/actorpb"
 	"weir/messages/statepb"
@@ -30,8 +31,6 @@ const (
 	Ended
 	// Acknowledged: nobody waits for its result.
 	Acknowledged
-	// Forgotten: nothing of it is left.
-	Forgotten
 )
 
 // Duty is what the actor of a job has to do next.
@@ -43,16 +42,22 @@ const (
 	Rest Duty = iota
 	// AskSpec: ask the controller what the job runs.
 	AskSpec
+	// NoteStart: put into the journal that its processes are about to be started.
+	NoteStart
 	// StartRun: start its processes.
 	StartRun
 	// StopRun: tell its processes to end.
 	StopRun
 	// ReadTail: read the end of what it wrote to stderr.
 	ReadTail
+	// NoteEnd: put the result into the journal.
+	NoteEnd
 	// Report: tell the controller the result.
 	Report
 	// Release: remove what the job left.
 	Release
+	// NoteRelease: put into the journal that nobody waits for the result.
+	NoteRelease
 	// Leave: the job is over.
 	Leave
 )
@@ -86,7 +91,9 @@ type Job struct {
 	order *Order
 	told  bool
 	// ran: there is something to release.
-	ran      bool
+	ran bool
+	// noted are the duties that have put something into the journal.
+	noted    map[Duty]bool
 	began    time.Time
 	pid      int
 	memory   int64
@@ -98,14 +105,38 @@ type Job struct {
 
 // NewJob returns a job whose order to start came at now.
 func NewJob(now time.Time, start *actorpb.StartJob) *Job {
-	return &Job{start: start, received: now}
+	return &Job{start: start, received: now, noted: map[Duty]bool{}}
 }
 
 // NewLostJob returns a job that must not run: the node had it and has forgotten
-// it, and the leader still counts it.
+// it, and the leader still counts it. The journal has its end already.
 func NewLostJob(now time.Time, start *actorpb.StartJob) *Job {
 	j := NewJob(now, start)
-	j.end(unstarted(start, now, lifecycle.AbortDisappearedFromNode, "the node has had this job and forgotten it"))
+	j.noted[NoteEnd], j.noted[NoteRelease] = true, true
+	j.end(unstarted(start, now, lifecycle.AbortDisappearedFromNode, goneReason))
+	return j
+}
+
+// RecoverJob returns a job of an earlier process of the agent, as far as the journal
+// knows it. has: its processes were found again, or what they left.
+func RecoverJob(now time.Time, kept *journal.Job, has bool) *Job {
+	j := NewJob(now, kept.Grant)
+	j.spec, j.ran = kept.Starting.GetSpec(), has
+	j.pid = int(kept.Started.GetPid())
+	if kept.Started != nil {
+		j.began = kept.Started.GetStartTime().AsTime()
+	}
+	j.noted[NoteStart] = kept.Starting != nil
+	switch {
+	case kept.Exited != nil:
+		j.noted[NoteEnd] = true
+		j.tail, j.tailRead = kept.Exited.GetStderrTail(), true
+		j.end(kept.Exited.GetJob())
+	case has:
+		j.phase = Running
+	default:
+		j.end(unstarted(kept.Grant, now, lifecycle.AbortDisappearedFromNode, "nothing was left of the job when the agent was started again"))
+	}
 	return j
 }
 
@@ -123,6 +154,9 @@ func (j *Job) due() Duty {
 	case Waiting:
 		return AskSpec
 	case Starting:
+		if !j.noted[NoteStart] {
+			return NoteStart
+		}
 		return StartRun
 	case Running:
 		if j.order != nil && !j.told {
@@ -133,14 +167,20 @@ func (j *Job) due() Duty {
 		if !j.tailRead && j.ran && j.finished.GetState() == lifecycle.JobFailed.String() {
 			return ReadTail
 		}
+		if !j.noted[NoteEnd] {
+			return NoteEnd
+		}
 		return Report
 	case Acknowledged:
-		if j.ran {
+		switch {
+		case j.ran:
 			return Release
+		case !j.noted[NoteRelease]:
+			return NoteRelease
 		}
 		return Leave
 	default:
-		return Leave
+		return Rest
 	}
 }
 
@@ -149,6 +189,12 @@ func (j *Job) Retry(duty Duty) {
 	if j.underway == duty {
 		j.underway = Rest
 	}
+}
+
+// Noted says that the journal has what a duty was to put there.
+func (j *Job) Noted(duty Duty) {
+	j.noted[duty] = true
+	j.Retry(duty)
 }
 
 // Underway reports whether a duty is being done.
@@ -259,6 +305,10 @@ func (j *Job) Saw(event runner.Event) {
 	case runner.Sample:
 		j.memory, j.cpu = e.Memory, e.Statistics.CPUUserMicros+e.Statistics.CPUSystemMicros
 	case runner.Exited:
+		if j.finished != nil {
+			// An earlier process of the agent saw it too.
+			return
+		}
 		prepare := time.Duration(0)
 		if !j.began.IsZero() {
 			prepare = max(0, j.began.Sub(j.received))
@@ -289,9 +339,10 @@ func (j *Job) Acknowledge() {
 	j.phase, j.underway = Acknowledged, Rest
 }
 
-// Released says that nothing of the job is left.
+// Released says that nothing of the job is left on the node's disk.
 func (j *Job) Released() {
-	j.phase, j.underway = Forgotten, Rest
+	j.ran = false
+	j.Retry(Release)
 }
 
 // Result is the job's end; nil before it.

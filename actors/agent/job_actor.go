@@ -7,9 +7,12 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"weir/actors/agent/journal"
 	"weir/actors/agent/runner"
 	"weir/messages/actorpb"
+	"weir/messages/journalpb"
 )
 
 const (
@@ -29,6 +32,11 @@ type jobEnvironment struct {
 	processes Processes
 	replicas  Replicas
 	shared    *shared
+	// nodeLife is the node's, boot the machine's, of which journal tells the next
+	// process of the agent.
+	nodeLife uint64
+	boot     string
+	journal  records
 	// life ends with the agent.
 	life  context.Context
 	agent *actor.PID
@@ -44,6 +52,8 @@ type jobRecord struct {
 	// overdue and again are set for the spec's patience and for retries.
 	overdue, again *time.Timer
 	begun          bool
+	// noted: the journal knows the job's process.
+	noted bool
 	// heldBack: the result has been held back, for the node's fault.
 	heldBack bool
 	shown    *actorpb.HeldJob
@@ -63,6 +73,8 @@ type (
 		reply proto.Message
 		err   error
 	}
+	// noted tells that the journal has what a duty was to put there.
+	noted struct{ duty Duty }
 	// began brings the outcome of starting processes.
 	began struct {
 		run Run
@@ -92,8 +104,15 @@ func (a *jobActor) Receive(ctx actor.Context) {
 		a.heard(ctx, m)
 	case began:
 		a.began(ctx, m)
-	case runner.Started, runner.Sample, runner.Exited:
+	case runner.Started:
+		a.job.Saw(m)
+		a.noteProcess(ctx, m)
+		a.act(ctx)
+	case runner.Sample, runner.Exited:
 		a.job.Saw(m.(runner.Event))
+		a.act(ctx)
+	case noted:
+		a.job.Noted(m.duty)
 		a.act(ctx)
 	case told:
 		a.told(ctx, m)
@@ -118,12 +137,15 @@ func (a *jobActor) Receive(ctx actor.Context) {
 }
 
 // start begins the job's life, or goes on with it after a panic: whatever was
-// being done is done again, but for starting processes, whose outcome will come.
+// being done is done again, but for starting processes and what the journal was
+// told, whose outcomes will come.
 func (a *jobActor) start(ctx actor.Context) {
 	if a.begun {
 		for _, duty := range []Duty{AskSpec, StopRun, ReadTail, Report, Release, Leave} {
 			a.job.Retry(duty)
 		}
+	} else if a.run != nil {
+		go pass(a.run, ctx.Self(), ctx.ActorSystem().Root)
 	}
 	a.begun = true
 	if a.job.Phase() == Waiting {
@@ -141,6 +163,8 @@ func (a *jobActor) act(ctx actor.Context) {
 			Node: a.cfg.Node, OperationId: a.job.start.GetOperationId(), JobId: a.job.start.GetJobId(),
 			GrantIndex: a.job.start.GetToken().GetIndex(),
 		})
+	case NoteStart:
+		a.note(ctx, noted{NoteStart}, journal.Starting(a.job.spec, a.boot))
 	case StartRun:
 		a.courier.Reset()
 		a.startRun(ctx)
@@ -149,10 +173,14 @@ func (a *jobActor) act(ctx actor.Context) {
 		a.aside(ctx, func() any { return told{a.run.Stop(reason, grace)} })
 	case ReadTail:
 		a.aside(ctx, func() any { return tail{a.readTail()} })
+	case NoteEnd:
+		a.note(ctx, noted{NoteEnd}, journal.Exited(a.job.Result(), a.job.tail))
 	case Report:
 		a.report(ctx)
 	case Release:
 		a.aside(ctx, func() any { return released{a.run.Release()} })
+	case NoteRelease:
+		a.note(ctx, noted{NoteRelease}, journal.Released(a.job.start.GetJobId()))
 	case Leave:
 		ctx.Send(a.agent, forgotten{a.job.start.GetJobId()})
 		ctx.Stop(ctx.Self())
@@ -176,6 +204,29 @@ func (a *jobActor) aside(ctx actor.Context, work func() any) {
 	go func() { root.Send(self, work()) }()
 }
 
+// note puts a record into the journal and sends the actor what follows once it is
+// there. If it cannot be there, the agent ends.
+func (a *jobActor) note(ctx actor.Context, then any, record *journalpb.Record) {
+	self, root := ctx.Self(), ctx.ActorSystem().Root
+	a.journal.Append(func(err error) {
+		switch {
+		case err != nil:
+			root.Send(a.agent, spoiled{err})
+		case then != nil:
+			root.Send(self, then)
+		}
+	}, record)
+}
+
+// noteProcess notes who the job's process is, once. Nothing waits for that.
+func (a *jobActor) noteProcess(ctx actor.Context, e runner.Started) {
+	if a.noted {
+		return
+	}
+	a.noted = true
+	a.note(ctx, nil, journal.Started(e.JobID, e.Pid, timestamppb.New(e.Time), e.Cgroup))
+}
+
 // ask brings a question to the operation's controller, or asks for the way.
 func (a *jobActor) ask(ctx actor.Context, question proto.Message) {
 	to, find := a.courier.Next(*a.shared.replicas.Load())
@@ -196,7 +247,7 @@ func (a *jobActor) report(ctx actor.Context) {
 		return
 	}
 	a.ask(ctx, &actorpb.JobEnded{
-		Node: a.cfg.Node, Incarnation: a.cfg.Incarnation, OperationId: a.job.start.GetOperationId(),
+		Node: a.cfg.Node, Incarnation: a.nodeLife, OperationId: a.job.start.GetOperationId(),
 		GrantIndex: a.job.start.GetToken().GetIndex(), Job: a.job.Result(), StderrTail: a.job.tail,
 	})
 }
@@ -215,6 +266,7 @@ func (a *jobActor) heard(ctx actor.Context, m heard) {
 	switch verdict {
 	case Nobody:
 		a.cfg.Logger.Info("nobody wants the job any more", "job", a.job.start.GetJobId(), "operation", a.job.start.GetOperationId())
+		a.shared.figures.ended(a.job.Result())
 		a.job.Acknowledge()
 	case Answered:
 		if duty == AskSpec {
@@ -240,6 +292,7 @@ func (a *jobActor) acknowledged(ctx actor.Context, reply proto.Message) {
 	if ack.GetRefusal() != "" {
 		a.cfg.Logger.Warn("result of a job not counted", "job", ack.GetJobId(), "refusal", ack.GetRefusal(), "state", a.job.Result().GetState())
 	}
+	a.shared.figures.ended(a.job.Result())
 	a.job.Acknowledge()
 }
 
@@ -256,18 +309,23 @@ func (a *jobActor) startRun(ctx actor.Context) {
 	go func() {
 		run, err := a.processes.Start(a.life, spec)
 		root.Send(self, began{run, err})
-		if err != nil {
-			return
-		}
-		for event := range run.Events() {
-			root.Send(self, event)
+		if err == nil {
+			pass(run, self, root)
 		}
 	}()
+}
+
+// pass sends the job's actor what happens to its processes.
+func pass(run Run, self *actor.PID, root *actor.RootContext) {
+	for event := range run.Events() {
+		root.Send(self, event)
+	}
 }
 
 func (a *jobActor) began(ctx actor.Context, m began) {
 	a.run = m.run
 	a.job.Started(time.Now(), m.err)
+	a.shared.figures.started(m.err)
 	if m.err != nil {
 		a.cfg.Logger.Warn("job not started", "job", a.job.start.GetJobId(), "error", m.err)
 	}

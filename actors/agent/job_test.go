@@ -10,15 +10,19 @@ import (
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 	"pgregory.net/rapid"
 
+	"weir/actors/agent/journal"
 	"weir/actors/agent/runner"
 	"weir/actors/agent/runner/proxyproto"
 	"weir/messages/actorpb"
+	"weir/messages/journalpb"
+	"weir/messages/statepb"
 	"weir/scheduling/lifecycle"
 )
 
-func startOrder(job string) *actorpb.StartJob { return plan(1, 1, start(job, 9)).GetStart()[0] }
+func startOrder(job string) *actorpb.StartJob { return plan(1, 1, granted(job, 9)).GetStart()[0] }
 
 func TestEnded(t *testing.T) {
 	tests := map[string]struct {
@@ -80,11 +84,20 @@ func does(t *testing.T, j *Job, want Duty) {
 	}
 }
 
+// notes puts what is due into the journal.
+func notes(t *testing.T, j *Job, duty Duty) {
+	t.Helper()
+	does(t, j, duty)
+	does(t, j, Rest)
+	j.Noted(duty)
+}
+
 func runningJob(t *testing.T) *Job {
 	t.Helper()
 	j := NewJob(epoch, startOrder("j"))
 	does(t, j, AskSpec)
 	j.Answered(epoch, &actorpb.JobSpec{JobId: "j", Argv: []string{"true"}, JobTimeLimitMillis: 1500, CpuLimitHundredths: 150, MemoryLimit: 9})
+	notes(t, j, NoteStart)
 	does(t, j, StartRun)
 	j.Started(epoch, nil)
 	j.Saw(runner.Started{JobID: "j", Pid: 42, Time: epoch.Add(time.Second)})
@@ -108,6 +121,7 @@ func TestJobLife(t *testing.T) {
 		t.Errorf("held %v", held)
 	}
 	j.Saw(exited("exited", "", 0))
+	notes(t, j, NoteEnd)
 	does(t, j, Report)
 	does(t, j, Rest)
 	j.Retry(Report)
@@ -121,6 +135,7 @@ func TestJobLife(t *testing.T) {
 	j.Retry(Release)
 	does(t, j, Release)
 	j.Released()
+	notes(t, j, NoteRelease)
 	does(t, j, Leave)
 }
 
@@ -129,6 +144,7 @@ func TestJobFailureBringsItsStderr(t *testing.T) {
 	j.Saw(exited("exited", "", 1))
 	does(t, j, ReadTail)
 	j.Tail([]byte("boom"))
+	notes(t, j, NoteEnd)
 	does(t, j, Report)
 	if string(j.tail) != "boom" {
 		t.Errorf("tail %q", j.tail)
@@ -144,17 +160,20 @@ func TestJobOrders(t *testing.T) {
 		does(t, j, AskSpec)
 		j.Stop(epoch, order(lifecycle.AbortUserRequest, time.Minute))
 		j.Answered(epoch, &actorpb.JobSpec{JobId: "j"})
+		notes(t, j, NoteEnd)
 		does(t, j, Report)
 		if r := j.Result(); r.GetState() != "aborted" || r.GetAbortReason() != "user_request" || r.GetError().GetMessage() != "user_request!" || r.GetPid() != 0 {
 			t.Errorf("result %v", r)
 		}
 		j.Acknowledge()
+		notes(t, j, NoteRelease)
 		does(t, j, Leave)
 	})
 	t.Run("while it starts it is ended as soon as it has", func(t *testing.T) {
 		j := NewJob(epoch, startOrder("j"))
 		does(t, j, AskSpec)
 		j.Answered(epoch, &actorpb.JobSpec{JobId: "j"})
+		notes(t, j, NoteStart)
 		does(t, j, StartRun)
 		j.Stop(epoch, order(lifecycle.AbortUserRequest, 0))
 		does(t, j, Rest)
@@ -179,6 +198,7 @@ func TestJobOrders(t *testing.T) {
 		j.Retry(StopRun)
 		does(t, j, StopRun)
 		j.Saw(exited("stopped", "preemption", 0))
+		notes(t, j, NoteEnd)
 		does(t, j, Report)
 		if r := j.Result(); r.GetAbortReason() != "preemption" || r.GetError().GetMessage() != "preemption!" {
 			t.Errorf("result %v", r)
@@ -188,6 +208,7 @@ func TestJobOrders(t *testing.T) {
 		j := runningJob(t)
 		j.Stop(epoch, order(lifecycle.AbortPreemption, time.Minute))
 		j.Saw(exited("exited", "", 0))
+		notes(t, j, NoteEnd)
 		does(t, j, Report)
 		if j.Result().GetState() != "completed" {
 			t.Errorf("result %v", j.Result())
@@ -229,15 +250,18 @@ func TestJobThatCannotRun(t *testing.T) {
 			does(t, j, AskSpec)
 			j.Answered(epoch, test.answer)
 			if test.err != nil {
+				notes(t, j, NoteStart)
 				does(t, j, StartRun)
 				j.Started(epoch, test.err)
 			}
+			notes(t, j, NoteEnd)
 			does(t, j, Report)
 			r := j.Result()
 			if r.GetState() != test.wantState || r.GetAbortReason() != test.wantAbort || !strings.Contains(r.GetError().GetMessage(), test.wantError) {
 				t.Errorf("got %s %q %q, want %s %q %q", r.GetState(), r.GetAbortReason(), r.GetError().GetMessage(), test.wantState, test.wantAbort, test.wantError)
 			}
 			j.Acknowledge()
+			notes(t, j, NoteRelease)
 			does(t, j, Leave)
 		})
 	}
@@ -254,6 +278,7 @@ func TestJobAlwaysLeaves(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		j := NewJob(epoch, startOrder("j"))
 		starts, alive, ran, released := 0, false, false, false
+		notes := map[Duty]int{}
 		now := epoch
 		for i := range 1000 {
 			now = now.Add(time.Second)
@@ -263,15 +288,20 @@ func TestJobAlwaysLeaves(t *testing.T) {
 				j.Stop(now, Order{Reason: lifecycle.AbortPreemption, Deadline: now.Add(time.Duration(rapid.IntRange(0, 9).Draw(t, "grace")) * time.Second)})
 			}
 			duty := j.Next()
-			if faulty && duty != StartRun && duty != Rest && duty != Leave {
+			if faulty && duty != StartRun && duty != NoteStart && duty != NoteEnd && duty != NoteRelease && duty != Rest && duty != Leave {
 				j.Retry(duty)
 				continue
 			}
 			switch duty {
 			case AskSpec:
 				j.Answered(now, &actorpb.JobSpec{JobId: "j"})
+			case NoteStart, NoteEnd, NoteRelease:
+				notes[duty]++
+				j.Noted(duty)
 			case StartRun:
-				starts++
+				if starts++; notes[NoteStart] != 1 {
+					t.Fatal("processes are started that the journal does not know")
+				}
 				if faulty {
 					j.Started(now, unix.EAGAIN)
 				} else {
@@ -285,15 +315,15 @@ func TestJobAlwaysLeaves(t *testing.T) {
 			case ReadTail:
 				j.Tail(nil)
 			case Report:
-				if alive {
-					t.Fatal("the result is told while there are processes")
+				if alive || notes[NoteEnd] != 1 {
+					t.Fatalf("the result is told: processes %v, in the journal %d times", alive, notes[NoteEnd])
 				}
 				j.Acknowledge()
 			case Release:
 				released = true
 				j.Released()
 			case Leave:
-				if alive || starts > 1 || ran != released {
+				if alive || starts > 1 || ran != released || notes[NoteEnd] != 1 || notes[NoteRelease] != 1 {
 					t.Fatalf("left: alive %v, %d starts, ran %v, released %v", alive, starts, ran, released)
 				}
 				return
@@ -306,6 +336,79 @@ func TestJobAlwaysLeaves(t *testing.T) {
 		}
 		t.Fatal("the job does not leave")
 	})
+}
+
+// TestRecoveredJobs have been left by another process in any phase.
+func TestRecoveredJobs(t *testing.T) {
+	spec := &journalpb.Starting{JobId: "j", Spec: &actorpb.JobSpec{JobId: "j", JobTimeLimitMillis: 1000}}
+	started := &journalpb.Started{JobId: "j", Pid: 42, StartTime: timestamppb.New(epoch)}
+	over := &journalpb.Exited{Job: &statepb.FinishedJob{JobId: "j", State: "failed", ExitCode: 7}, StderrTail: []byte("boom")}
+	tests := map[string]struct {
+		kept journal.Job
+		has  bool
+		// want are the duties to the end, if it exits with 0 as soon as it rests.
+		want      []Duty
+		wantPhase string
+		wantState string
+	}{
+		"it runs":                          {kept: journal.Job{Starting: spec, Started: started}, has: true, want: []Duty{NoteEnd, Report, Release, NoteRelease, Leave}, wantPhase: "running", wantState: "completed"},
+		"its start was being noted":        {kept: journal.Job{Starting: spec}, has: true, want: []Duty{NoteEnd, Report, Release, NoteRelease, Leave}, wantPhase: "running", wantState: "completed"},
+		"its end is in the journal":        {kept: journal.Job{Starting: spec, Started: started, Exited: over}, has: true, want: []Duty{Report, Release, NoteRelease, Leave}, wantPhase: "ended", wantState: "failed"},
+		"its workspace is gone already":    {kept: journal.Job{Starting: spec, Started: started, Exited: over}, want: []Duty{Report, NoteRelease, Leave}, wantPhase: "ended", wantState: "failed"},
+		"it was lost":                      {kept: journal.Job{Starting: spec, Started: started}, want: []Duty{NoteEnd, Report, NoteRelease, Leave}, wantPhase: "ended", wantState: "aborted"},
+		"it ended before it had a process": {kept: journal.Job{Exited: over}, want: []Duty{Report, NoteRelease, Leave}, wantPhase: "ended", wantState: "failed"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			test.kept.Grant = startOrder("j")
+			j := RecoverJob(epoch, &test.kept, test.has)
+			if held := j.Held(); held.GetPhase() != test.wantPhase || test.kept.Started != nil && held.GetPid() != 42 {
+				t.Errorf("held %v, want it %s", held, test.wantPhase)
+			}
+			if test.has {
+				if test.kept.Exited == nil {
+					does(t, j, Rest)
+				}
+				// The proxy tells the end again, whoever heard it before.
+				j.Saw(exited("exited", "", 0))
+			}
+			for _, duty := range test.want {
+				does(t, j, duty)
+				switch duty {
+				case NoteEnd, NoteRelease:
+					j.Noted(duty)
+				case Report:
+					j.Acknowledge()
+				case Release:
+					j.Released()
+				}
+			}
+			if j.Result().GetState() != test.wantState {
+				t.Errorf("result %v, want it %s", j.Result(), test.wantState)
+			}
+		})
+	}
+}
+
+func TestNeverRan(t *testing.T) {
+	here, elsewhere := &journalpb.Starting{Boot: "b1"}, &journalpb.Starting{Boot: "b0"}
+	tests := map[string]struct {
+		job  journal.Job
+		boot string
+		want bool
+	}{
+		"only granted":                       {journal.Job{}, "b1", true},
+		"about to start, in this boot":       {journal.Job{Starting: here}, "b1", true},
+		"about to start, before this boot":   {journal.Job{Starting: elsewhere}, "b1", false},
+		"about to start, in an unknown boot": {journal.Job{Starting: &journalpb.Starting{}}, "", false},
+		"with a process":                     {journal.Job{Starting: here, Started: &journalpb.Started{}}, "b1", false},
+		"ended":                              {journal.Job{Exited: &journalpb.Exited{}}, "b1", false},
+	}
+	for name, test := range tests {
+		if got := neverRan(&test.job, test.boot); got != test.want {
+			t.Errorf("%s: got %v, want %v", name, got, test.want)
+		}
+	}
 }
 
 func TestCourier(t *testing.T) {

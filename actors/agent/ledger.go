@@ -10,7 +10,10 @@ import (
 // nothing is at most seconds old; a node ends some jobs a second.
 const maxHad = 10_000
 
-// Ledger is which jobs a life of the agent has and has had. An order to start is
+// goneReason is why a job that was had and forgotten is not started.
+const goneReason = "the node has had this job and forgotten it"
+
+// Ledger is which jobs a life of the node has and has had. An order to start is
 // followed once.
 type Ledger struct {
 	incarnation uint64
@@ -31,11 +34,14 @@ type Orders struct {
 	Gone []*actorpb.StartJob
 	// Abort are orders to end jobs that are held.
 	Abort []*actorpb.AbortJob
-	// Refused tells why jobs were not started.
-	Refused []string
+	// Refused are jobs that are not started.
+	Refused []Refusal
 }
 
-// NewLedger returns the empty ledger of a life of the agent, which holds at most
+// Refusal says why a job is not started.
+type Refusal struct{ Job, Reason string }
+
+// NewLedger returns the empty ledger of a life of the node, which holds at most
 // limit jobs.
 func NewLedger(incarnation uint64, limit int) *Ledger {
 	return &Ledger{incarnation: incarnation, limit: limit, held: map[string]bool{}, had: map[string]bool{}}
@@ -46,7 +52,7 @@ func NewLedger(incarnation uint64, limit int) *Ledger {
 func (l *Ledger) Sort(plan *actorpb.NodePlan, closed string) Orders {
 	var orders Orders
 	refuse := func(job *actorpb.StartJob, format string, args ...any) {
-		orders.Refused = append(orders.Refused, "start job "+job.GetJobId()+": "+fmt.Sprintf(format, args...))
+		orders.Refused = append(orders.Refused, Refusal{Job: job.GetJobId(), Reason: fmt.Sprintf(format, args...)})
 	}
 	for _, start := range plan.GetStart() {
 		id := start.GetJobId()
@@ -54,7 +60,7 @@ func (l *Ledger) Sort(plan *actorpb.NodePlan, closed string) Orders {
 		case l.held[id]:
 			continue
 		case start.GetNodeIncarnation() != l.incarnation:
-			refuse(start, "granted to incarnation %x of this node, this is %x", start.GetNodeIncarnation(), l.incarnation)
+			refuse(start, "granted to life %x of this node, this is %x", start.GetNodeIncarnation(), l.incarnation)
 			continue
 		case closed != "":
 			refuse(start, "%s", closed)
@@ -78,11 +84,12 @@ func (l *Ledger) Sort(plan *actorpb.NodePlan, closed string) Orders {
 	return orders
 }
 
-// Forget says that a job is not held any more: nobody waits for its result.
+// Hold says that a job is held, from an earlier process of the agent.
+func (l *Ledger) Hold(job string) { l.held[job] = true }
+
+// Forget says that a job is not held any more: nobody waits for its result. It may
+// be told so of a job that an earlier process has held.
 func (l *Ledger) Forget(job string) {
-	if !l.held[job] {
-		return
-	}
 	delete(l.held, job)
 	if l.had[job] {
 		return

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"weir/actors/remote"
 	"weir/cluster/identity"
 	"weir/messages/actorpb"
+	"weir/messages/journalpb"
 )
 
 // inbound takes what replicas send. The certificate of the sender has been
@@ -23,13 +25,7 @@ func (a *agentActor) inbound(ctx actor.Context, m *remote.Inbound) {
 	}
 	switch msg := m.Message.(type) {
 	case *actorpb.NodePlan:
-		if err := a.intake.Take(msg); err != nil {
-			a.cfg.Logger.Warn("plan refused", "node", a.cfg.Node, "from", m.From.Name, "error", err,
-				"refused", a.fence.Refused(), "hint", a.staleHint())
-			return
-		}
-		a.write(ctx)
-		a.follow(ctx)
+		a.take(ctx, m.From.Name, msg)
 	case *actorpb.ReadOutput:
 		a.read(ctx, msg)
 	default:
@@ -38,44 +34,59 @@ func (a *agentActor) inbound(ctx actor.Context, m *remote.Inbound) {
 	}
 }
 
-// write puts the highest token on disk, if it is not there yet.
-func (a *agentActor) write(ctx actor.Context) {
-	token, due := a.intake.Write()
-	if !due {
+// take takes a plan, which is followed once the journal knows of it.
+func (a *agentActor) take(ctx actor.Context, from string, plan *actorpb.NodePlan) {
+	orders, records, err := a.intake.Take(plan, from, a.closed(time.Now()))
+	if err != nil {
+		a.shared.figures.refused()
+		a.cfg.Logger.Warn("plan refused", "node", a.cfg.Node, "from", from, "error", err,
+			"refused", a.fence.Refused(), "hint", a.staleHint())
+	}
+	if errors.Is(err, ErrTooManyPlans) {
+		return
+	}
+	for _, refusal := range orders.Refused {
+		a.cfg.Logger.Warn("order not followed", "node", a.cfg.Node, "token", tokenOf(plan), "job", refusal.Job, "reason", refusal.Reason)
+	}
+	// Orders pass through the journal in any case, so that they keep their order.
+	a.note(ctx, journaled{orders}, records...)
+}
+
+// note puts records into the journal and sends the actor what follows once they are
+// there. If they cannot be there, the agent ends.
+func (a *agentActor) note(ctx actor.Context, then any, records ...*journalpb.Record) {
+	if then == nil && len(records) == 0 {
 		return
 	}
 	self, root := ctx.Self(), ctx.ActorSystem().Root
-	go func() { root.Send(self, stored{token, a.folder.writeToken(token)}) }()
+	a.journal.Append(func(err error) {
+		switch {
+		case err != nil:
+			root.Send(self, spoiled{err})
+		case then != nil:
+			root.Send(self, then)
+		}
+	}, records...)
 }
 
-func (a *agentActor) stored(ctx actor.Context, m stored) {
-	a.intake.Stored(m.token, m.err)
-	if m.err != nil {
-		// The next plan tries again; the leader repeats itself.
-		a.cfg.Logger.Error("orders are not followed: the token cannot be written", "node", a.cfg.Node, "error", m.err)
-		return
+// follow carries out orders that the journal knows.
+func (a *agentActor) follow(ctx actor.Context, orders Orders) {
+	a.intake.Followed()
+	now := time.Now()
+	for _, start := range orders.Start {
+		a.spawn(ctx, NewJob(now, start), nil)
 	}
-	a.write(ctx)
-	a.follow(ctx)
-}
-
-// follow carries out the plans whose token is on disk.
-func (a *agentActor) follow(ctx actor.Context) {
-	for _, plan := range a.intake.Due() {
-		now := time.Now()
-		orders := a.ledger.Sort(plan, a.closed(now))
-		for _, refused := range orders.Refused {
-			a.cfg.Logger.Warn("order not followed", "node", a.cfg.Node, "token", tokenOf(plan), "reason", refused)
+	for _, start := range orders.Gone {
+		a.spawn(ctx, NewLostJob(now, start), nil)
+	}
+	for _, abort := range orders.Abort {
+		if job := a.jobs[abort.GetJobId()]; job != nil {
+			ctx.Send(job.pid, order{NewOrder(now, abort)})
 		}
-		for _, start := range orders.Start {
-			a.spawn(ctx, start, NewJob(now, start))
-		}
-		for _, start := range orders.Gone {
-			a.spawn(ctx, start, NewLostJob(now, start))
-		}
-		for _, abort := range orders.Abort {
-			ctx.Send(a.jobs[abort.GetJobId()].pid, order{NewOrder(now, abort)})
-		}
+	}
+	if a.closing != nil {
+		// They came before the end was asked for, and were not in the journal yet.
+		a.endAll(ctx)
 	}
 	a.ask(ctx)
 }
@@ -92,10 +103,13 @@ func (a *agentActor) closed(now time.Time) string {
 	}
 }
 
-func (a *agentActor) spawn(ctx actor.Context, start *actorpb.StartJob, job *Job) {
-	r := &jobRecord{job: job, courier: NewCourier(controllerOf(start), a.cfg.Timing, rand.Float64)}
+// spawn starts the actor of a job. run is not nil for a job that has processes.
+func (a *agentActor) spawn(ctx actor.Context, job *Job, run Run) {
+	start := job.start
+	r := &jobRecord{job: job, run: run, noted: job.pid != 0, courier: NewCourier(controllerOf(start), a.cfg.Timing, rand.Float64)}
 	env := jobEnvironment{
-		cfg: a.cfg, processes: a.processes, replicas: a.replicas, shared: a.shared, life: a.life, agent: ctx.Self(),
+		cfg: a.cfg, processes: a.processes, replicas: a.replicas, shared: a.shared,
+		nodeLife: a.nodeLife, boot: a.boot, journal: a.journal, life: a.life, agent: ctx.Self(),
 	}
 	// From Spawn on the job belongs to its actor.
 	held := job.Held()

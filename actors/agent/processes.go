@@ -6,8 +6,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 
 	"weir/actors/agent/runner"
@@ -22,6 +24,11 @@ var ErrNoLease = errors.New("the node's lease has run out")
 type Processes interface {
 	// Start starts a job's processes. An error means that there are none.
 	Start(ctx context.Context, spec runner.JobSpec) (Run, error)
+	// Leftovers are the jobs that an earlier process of the agent left, running or
+	// ended; Adopt takes one over, Discard ends and drops one.
+	Leftovers() []string
+	Adopt(job string) Run
+	Discard(job string) error
 	// RenewAll lets all jobs live so much longer.
 	RenewAll(lease time.Duration)
 	// ReadOutput returns a part of "stdout" or "stderr" of a job.
@@ -30,7 +37,8 @@ type Processes interface {
 
 // Run is a job with processes.
 type Run interface {
-	// Events tells what happens to the job; it is closed after runner.Exited.
+	// Events tells what happens to the job; it is closed after runner.Exited, or
+	// when the job is left to itself.
 	Events() <-chan runner.Event
 	// Stop ends the job's processes after grace.
 	Stop(reason string, grace time.Duration) error
@@ -52,8 +60,34 @@ func (p processes) Start(ctx context.Context, spec runner.JobSpec) (Run, error) 
 	return job, nil
 }
 
-// OpenRunner opens the runner of an agent's jobs in its state folder, and ends
-// what an earlier life of the agent has left. proxy is the weir-jobproxy program.
+// Leftovers implements Processes.
+func (p processes) Leftovers() []string {
+	var ids []string
+	for _, job := range p.Jobs() {
+		ids = append(ids, job.ID())
+	}
+	return ids
+}
+
+// Adopt implements Processes.
+func (p processes) Adopt(id string) Run {
+	if job := p.Job(id); job != nil {
+		return job
+	}
+	return nil
+}
+
+// bootOf tells the boots of the machine apart. Empty: it cannot be told.
+func bootOf() string {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(id))
+}
+
+// OpenRunner opens the runner of an agent's jobs in its state folder, with the jobs
+// that an earlier process of the agent has left. proxy is the weir-jobproxy program.
 // caveat says what this machine cannot promise; it belongs into Config.Caveat.
 func OpenRunner(cfg Config, proxy string) (r *runner.Runner, caveat string, err error) {
 	root, err := filepath.Abs(filepath.Join(cfg.StateDir, "jobs"))

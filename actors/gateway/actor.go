@@ -57,7 +57,9 @@ type Config struct {
 	// Patience bounds a request that states no deadline, and the wait for the log
 	// to catch up with an agent's.
 	Patience time.Duration
-	Logger   *slog.Logger
+	// Figures takes what others may see.
+	Figures *Figures
+	Logger  *slog.Logger
 }
 
 // answered tells that a request has its answer.
@@ -82,6 +84,7 @@ func (a *gatewayActor) Receive(ctx actor.Context) {
 		a.inbound(ctx, m)
 	case answered:
 		a.door.Leave(m.from)
+		a.cfg.Figures.inFlight.Store(int64(a.door.InFlight()))
 	case actor.SystemMessage, actor.AutoReceiveMessage:
 		// The rest of the life cycle needs no work here.
 	default:
@@ -90,7 +93,10 @@ func (a *gatewayActor) Receive(ctx actor.Context) {
 }
 
 func (a *gatewayActor) inbound(ctx actor.Context, m *remote.Inbound) {
-	if refused := a.door.Enter(m.From, m.Message); refused != nil {
+	refused := a.door.Enter(m.From, m.Message)
+	a.cfg.Figures.inFlight.Store(int64(a.door.InFlight()))
+	if refused != nil {
+		a.cfg.Figures.refuse(refused.GetCode())
 		if refused.GetCode() != "overloaded" {
 			a.cfg.Logger.Warn("message refused", "from", m.From.String(), "reason", refused.GetReason())
 		}
@@ -117,12 +123,21 @@ func (a *gatewayActor) answer(ctx actor.Context, m *remote.Inbound) func(proto.M
 		})
 	}
 	late := time.AfterFunc(a.patience(m), func() {
-		reply(&actorpb.Refused{Code: "unavailable", Reason: name(m.Message) + ": no answer in time", RetryMillis: a.cfg.Limits.RetryMillis})
+		reply(&actorpb.Refused{Code: lateCode(m.Message), Reason: name(m.Message) + ": no answer in time", RetryMillis: a.cfg.Limits.RetryMillis})
 	})
 	return func(answer proto.Message) {
 		late.Stop()
 		reply(answer)
 	}
+}
+
+// lateCode is the code of the refusal of a message that nobody answered in time:
+// what it asked for may still be done.
+func lateCode(msg proto.Message) string {
+	if _, ok := msg.(*actorpb.Propose); ok {
+		return "outcome_unknown"
+	}
+	return "unavailable"
 }
 
 // patience is how long a message may take.

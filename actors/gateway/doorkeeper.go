@@ -45,12 +45,11 @@ type Doorkeeper struct {
 	limits  Limits
 	total   int
 	byAgent map[string]int
-	refused map[string]uint64
 }
 
 // NewDoorkeeper returns a doorkeeper with nothing in flight.
 func NewDoorkeeper(limits Limits) *Doorkeeper {
-	return &Doorkeeper{limits: limits, byAgent: map[string]int{}, refused: map[string]uint64{}}
+	return &Doorkeeper{limits: limits, byAgent: map[string]int{}}
 }
 
 // Enter decides about a message. nil: it may come in, and Leave must follow its
@@ -67,7 +66,6 @@ func (d *Doorkeeper) Enter(from identity.Identity, msg proto.Message) *actorpb.R
 			Reason: fmt.Sprintf("%d requests of agent %q wait for their answer already, the limit of one agent", d.byAgent[from.Name], from.Name)}
 	}
 	if refused != nil {
-		d.refused[refused.GetCode()]++
 		return refused
 	}
 	d.total++

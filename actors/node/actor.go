@@ -75,6 +75,10 @@ type FromAgent struct {
 	Reply func(proto.Message)
 }
 
+// Waiting tells the actor that a heartbeat waits; Take returns the latest one,
+// false when it has been taken already.
+type Waiting struct{ Take func() (FromAgent, bool) }
+
 // Look tells the actor that the node's allocations, or the operations that they
 // belong to, may have changed.
 type Look struct{}
@@ -109,6 +113,10 @@ func (a *nodeActor) Receive(ctx actor.Context) {
 		a.armExpiry(ctx)
 	case FromAgent:
 		a.fromAgent(ctx, m)
+	case Waiting:
+		if beat, ok := m.Take(); ok {
+			a.fromAgent(ctx, beat)
+		}
 	case Look:
 		a.look(ctx)
 	case expire:

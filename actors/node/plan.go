@@ -23,8 +23,8 @@ type Granted struct {
 type Difference struct {
 	Start []*actorpb.StartJob
 	Abort []*actorpb.AbortJob
-	// Vanished are allocations that the agent's present life has never had: the
-	// life that had them has ended.
+	// Vanished are allocations that the node's present life has never had: the
+	// life that had them has ended with its state folder.
 	Vanished []string
 }
 

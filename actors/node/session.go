@@ -66,8 +66,10 @@ type Session struct {
 	timing Timing
 	// expires is when the node counts as lost.
 	expires time.Time
-	// incarnation is the agent's life that is registered; 0: none in this term.
+	// incarnation is the node's life that is registered; 0: none in this term.
+	// process is the agent process that registered it.
 	incarnation uint64
+	process     uint64
 	sequence    uint64
 	heard       time.Time
 	resources   resource.Amounts
@@ -82,22 +84,24 @@ func NewSession(now time.Time, timing Timing) *Session {
 	return &Session{timing: timing, expires: now.Add(timing.wait()), held: map[string]*actorpb.HeldJob{}, told: map[string]time.Time{}}
 }
 
-// Greet decides whether an agent may register. It refuses an agent whose name is
-// in use by another that has been heard of late.
+// Greet decides whether an agent may register. While an agent with this name has
+// been heard of late, it refuses others: those of another life, and those whose
+// process began before, which only a copy of the state folder can have. An agent
+// that was started again is let in at once.
 func (s *Session) Greet(now time.Time, m *actorpb.RegisterAgent) *actorpb.Refused {
 	if reason := faultOf(m); reason != "" {
 		return &actorpb.Refused{Code: "bad_request", Reason: fmt.Sprintf("register node %q: %s", m.GetNode(), reason)}
 	}
 	inUse := 2*s.timing.Heartbeat - now.Sub(s.heard)
-	if s.incarnation != 0 && s.incarnation != m.GetIncarnation() && inUse > 0 {
-		return &actorpb.Refused{
-			Code: "name_in_use",
-			Reason: fmt.Sprintf("register node %q: another agent with this name was heard %s ago; give each agent its own name and certificate",
-				m.GetNode(), now.Sub(s.heard).Round(time.Millisecond)),
-			RetryMillis: max(inUse.Milliseconds(), 100),
-		}
+	if s.incarnation == 0 || inUse <= 0 || s.incarnation == m.GetIncarnation() && s.process <= m.GetSession() {
+		return nil
 	}
-	return nil
+	return &actorpb.Refused{
+		Code: "name_in_use",
+		Reason: fmt.Sprintf("register node %q: another agent with this name was heard %s ago; give each agent its own name, certificate and state folder",
+			m.GetNode(), now.Sub(s.heard).Round(time.Millisecond)),
+		RetryMillis: max(inUse.Milliseconds(), 100),
+	}
 }
 
 // faultOf names what is wrong with a registration; empty: nothing.
@@ -137,7 +141,7 @@ func Changed(record *statepb.Node, m *actorpb.RegisterAgent) bool {
 
 // Open begins a session: the registration has been committed.
 func (s *Session) Open(now time.Time, m *actorpb.RegisterAgent) {
-	s.incarnation = m.GetIncarnation()
+	s.incarnation, s.process = m.GetIncarnation(), m.GetSession()
 	s.sequence = 0
 	s.resources = m.GetResources().Amounts()
 	s.told = map[string]time.Time{}
@@ -146,8 +150,8 @@ func (s *Session) Open(now time.Time, m *actorpb.RegisterAgent) {
 
 // Heartbeat takes an agent's word. It answers what cannot be taken.
 func (s *Session) Heartbeat(now time.Time, m *actorpb.Heartbeat) *actorpb.Refused {
-	if s.incarnation == 0 || s.incarnation != m.GetIncarnation() {
-		return &actorpb.Refused{Code: "not_registered", Reason: fmt.Sprintf("heartbeat of node %q: not registered in this term, register again", m.GetNode())}
+	if s.incarnation == 0 || s.incarnation != m.GetIncarnation() || s.process != m.GetSession() {
+		return &actorpb.Refused{Code: "not_registered", Reason: fmt.Sprintf("heartbeat of node %q: this agent is not registered in this term, register again", m.GetNode())}
 	}
 	if m.GetSequence() <= s.sequence {
 		return &actorpb.Refused{Code: "stale", Reason: fmt.Sprintf("heartbeat %d of node %q: %d came before", m.GetSequence(), m.GetNode(), s.sequence)}

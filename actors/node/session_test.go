@@ -15,7 +15,7 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func registration(incarnation uint64, jobs ...*actorpb.HeldJob) *actorpb.RegisterAgent {
 	return &actorpb.RegisterAgent{
-		Node: "n1", Incarnation: incarnation, Jobs: jobs, Tags: []string{"ssd"}, Version: "1",
+		Node: "n1", Incarnation: incarnation, Session: 20, Jobs: jobs, Tags: []string{"ssd"}, Version: "1",
 		Resources: statepb.NewResources(resource.Amounts{UserSlots: 4, CPU: 400, Memory: 1 << 30}),
 	}
 }
@@ -46,7 +46,7 @@ func TestCompare(t *testing.T) {
 		"jobs of an aborting operation are ended":            {held: []*actorpb.HeldJob{held("a", "running")}, granted: []Granted{aborting}, want: "-a operation_aborted"},
 		"a job to end that never began is started and ended": {granted: []Granted{aborting}, want: "+a -a operation_aborted"},
 		"an ended job is not ended again":                    {held: []*actorpb.HeldJob{held("a", "ended")}, granted: []Granted{aborting}},
-		"a job of an earlier life of the agent has vanished": {granted: []Granted{granted("a", 6, 10)}, want: "?a"},
+		"a job of an earlier life of the node has vanished":  {granted: []Granted{granted("a", 6, 10)}, want: "?a"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestLease(t *testing.T) {
 	}
 	s.Open(noon, registration(7))
 	later := noon.Add(4 * time.Second)
-	if refused := s.Heartbeat(later, &actorpb.Heartbeat{Node: "n1", Incarnation: 7, Sequence: 1}); refused != nil {
+	if refused := s.Heartbeat(later, &actorpb.Heartbeat{Node: "n1", Incarnation: 7, Session: 20, Sequence: 1}); refused != nil {
 		t.Fatal(refused)
 	}
 	if !s.Live(later.Add(timing.Lease)) {
@@ -105,14 +105,15 @@ func TestHeartbeatsThatAreNotTaken(t *testing.T) {
 		heartbeat *actorpb.Heartbeat
 		want      string
 	}{
-		"of another life of the agent": {&actorpb.Heartbeat{Incarnation: 6, Sequence: 9}, "not_registered"},
-		"that was overtaken":           {&actorpb.Heartbeat{Incarnation: 7, Sequence: 5}, "stale"},
+		"of another life of the node":        {&actorpb.Heartbeat{Incarnation: 6, Session: 20, Sequence: 9}, "not_registered"},
+		"of an earlier process of the agent": {&actorpb.Heartbeat{Incarnation: 7, Session: 19, Sequence: 9}, "not_registered"},
+		"that was overtaken":                 {&actorpb.Heartbeat{Incarnation: 7, Session: 20, Sequence: 5}, "stale"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := NewSession(noon, DefaultTiming())
 			s.Open(noon, registration(7))
-			if refused := s.Heartbeat(noon, &actorpb.Heartbeat{Incarnation: 7, Sequence: 5}); refused != nil {
+			if refused := s.Heartbeat(noon, &actorpb.Heartbeat{Incarnation: 7, Session: 20, Sequence: 5}); refused != nil {
 				t.Fatal(refused)
 			}
 			if got := s.Heartbeat(noon, test.heartbeat).GetCode(); got != test.want {
@@ -124,6 +125,8 @@ func TestHeartbeatsThatAreNotTaken(t *testing.T) {
 
 func TestGreet(t *testing.T) {
 	second := registration(8)
+	restarted, copied := registration(7), registration(7)
+	restarted.Session, copied.Session = 21, 19
 	noSlots, noMemory := registration(8), registration(8)
 	noSlots.Resources = statepb.NewResources(resource.Amounts{CPU: 100, Memory: 1})
 	noMemory.Resources = statepb.NewResources(resource.Amounts{CPU: 100, UserSlots: 1})
@@ -133,7 +136,10 @@ func TestGreet(t *testing.T) {
 		wantCode string
 		wantText string
 	}{
-		"the same life may register again":             {agent: registration(7)},
+		"the same process may register again":          {agent: registration(7)},
+		"an agent that was started again may register": {agent: restarted},
+		"a copy of the state folder is refused":        {agent: copied, wantCode: "name_in_use", wantText: "state folder"},
+		"after a silence the copy may register":        {at: 2 * time.Second, agent: copied},
 		"a second agent with a name in use is refused": {at: time.Second, agent: second, wantCode: "name_in_use", wantText: "another agent with this name"},
 		"after a silence the name is free":             {at: 2 * time.Second, agent: second},
 		"a node without slots is refused":              {agent: noSlots, wantCode: "bad_request", wantText: "user_slots is 0"},
@@ -152,6 +158,30 @@ func TestGreet(t *testing.T) {
 	}
 }
 
+// TestAJobSurvivesItsAgent kills the agent and starts it again: the allocation is of
+// the same life of the node, and the jobs that it adopted are its own.
+func TestAJobSurvivesItsAgent(t *testing.T) {
+	s := NewSession(noon, DefaultTiming())
+	s.Open(noon, registration(7, held("a", "running"), held("b", "waiting")))
+	both := []Granted{granted("a", 7, 10), granted("b", 7, 11)}
+	if got := text(s.Compare(noon, both)); got != "" {
+		t.Fatalf("got %q, want nothing to do", got)
+	}
+	again := registration(7, held("a", "running"))
+	again.Session = 21
+	if refused := s.Greet(noon.Add(time.Millisecond), again); refused != nil {
+		t.Fatal(refused)
+	}
+	s.Open(noon.Add(time.Millisecond), again)
+	if got := text(s.Compare(noon.Add(time.Millisecond), both)); got != "+b" {
+		t.Errorf("got %q, want a to go on and b, which had not begun, to be started", got)
+	}
+	late := &actorpb.Heartbeat{Node: "n1", Incarnation: 7, Session: 20, Sequence: 99}
+	if refused := s.Heartbeat(noon.Add(time.Millisecond), late); refused.GetCode() != "not_registered" {
+		t.Errorf("a heartbeat of the killed process: got %v, want it refused", refused)
+	}
+}
+
 func TestChanged(t *testing.T) {
 	record := func(change func(*statepb.Node)) *statepb.Node {
 		m := registration(7)
@@ -166,7 +196,7 @@ func TestChanged(t *testing.T) {
 		"a node that never registered":  {nil, true},
 		"a node that is as recorded":    {record(func(*statepb.Node) {}), false},
 		"a node that was lost":          {record(func(n *statepb.Node) { n.State = "offline" }), true},
-		"an agent that started anew":    {record(func(n *statepb.Node) { n.Incarnation = 6 }), true},
+		"a node that began a new life":  {record(func(n *statepb.Node) { n.Incarnation = 6 }), true},
 		"a node with other tags":        {record(func(n *statepb.Node) { n.Tags = []string{"hdd"} }), true},
 		"a node that grew":              {record(func(n *statepb.Node) { n.Resources = &statepb.Resources{UserSlots: 1} }), true},
 		"an agent of another version":   {record(func(n *statepb.Node) { n.Version = "2" }), true},

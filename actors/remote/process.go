@@ -160,7 +160,7 @@ func (s *session) watch(target string, watcher *actor.PID) bool {
 	id, fresh := s.watching.add(key, watcher)
 	switch {
 	case id == 0:
-		s.remote.log.Warn("watch refused", "peer", s.peer.name, "actor", target, "Watches", s.watching.limit)
+		s.remote.log.Warn("watch refused", "peer", s.peer.name, "actor", target, "limit", s.watching.limit)
 		return false
 	case !fresh:
 		return true

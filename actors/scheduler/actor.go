@@ -47,9 +47,11 @@ type Config struct {
 	// share the next one.
 	MaxInFlight int
 	// NewID makes ids of jobs.
-	NewID  func() string
-	Now    func() time.Time
-	Logger *slog.Logger
+	NewID func() string
+	Now   func() time.Time
+	// Figures takes what others may see.
+	Figures *Figures
+	Logger  *slog.Logger
 }
 
 // Committed brings the events of a log entry that concern the tree.
@@ -121,6 +123,7 @@ func (a *treeActor) Receive(ctx actor.Context) {
 	case View:
 		m.Reply(view(a.cfg, a.tree.Snapshot(), a.cfg.Now()))
 	case *actor.Stopping, *actor.Restarting:
+		a.cfg.Figures.abandon()
 		if a.timer != nil {
 			a.timer.Stop()
 		}
@@ -180,7 +183,9 @@ func (a *treeActor) match(ctx actor.Context) {
 	if a.stale && now.Sub(a.ticked) >= a.cfg.TickGap {
 		a.update(now)
 	}
+	began := a.cfg.Now()
 	commands, jobs := a.tree.Plan(now, a.cfg.Term, a.cfg.NodesPerPlan, a.cfg.NewID)
+	a.cfg.Figures.planned(began, a.cfg.Now(), a.tree.InFlight())
 	if len(commands) > 0 {
 		a.inFlight++
 		self, root := ctx.Self(), ctx.ActorSystem().Root
@@ -205,12 +210,17 @@ func (a *treeActor) proposed(ctx actor.Context, m proposed) {
 			answers = started.GetGrants()
 		}
 	}
+	started := 0
 	for _, answer := range answers {
-		if answer.GetRefusal() != "" {
+		if answer.GetRefusal() == "" {
+			started++
+		} else {
 			a.cfg.Logger.Debug("grant refused", "job", answer.GetJobId(), "reason", answer.GetRefusal())
 		}
 	}
-	a.check(ctx, a.tree.Settle(m.jobs, answers))
+	err := a.tree.Settle(m.jobs, answers)
+	a.cfg.Figures.settled(len(m.jobs), started, a.tree.InFlight())
+	a.check(ctx, err)
 }
 
 func (a *treeActor) tick(ctx actor.Context) {
@@ -226,4 +236,5 @@ func (a *treeActor) update(now time.Time) {
 		return
 	}
 	a.ticked, a.stale = now, false
+	a.cfg.Figures.update(now, a.cfg.Now())
 }

@@ -101,6 +101,9 @@ func NewTree(cfg engine.Config, seed Seed) (*Tree, error) {
 // Seen reports whether the tree has seen the log entry already.
 func (t *Tree) Seen(index uint64) bool { return index <= t.index }
 
+// InFlight is how many starts have been planned and not settled.
+func (t *Tree) InFlight() int { return len(t.tickets) }
+
 // SetPools takes the pools of the tree as they are now. They may be newer than the
 // last entry seen: a pool that still holds operations here stays until they have
 // gone, and Follow and Settle try again.

@@ -65,7 +65,7 @@ func (d *delegate) NotifyLeave(node *memberlist.Node) {
 	if node.State == memberlist.StateLeft {
 		why = "left"
 	}
-	d.gossip.log.Info("replica gone", "replica", node.Name, "why", why)
+	d.gossip.log.Info("replica gone", "replica", node.Name, "reason", why)
 }
 
 // NotifyConflict implements memberlist.ConflictDelegate.

@@ -142,7 +142,8 @@ func (a *Authority) Cluster() string { return a.cluster }
 // Issue writes a credentials folder for id to dir, which is made if need be.
 // An empty id.Cluster stands for the authority's own; another one is refused.
 // hosts are the DNS names and IP addresses that the process can be reached at;
-// cluster processes do not check them, other TLS clients do. A validity of
+// cluster processes do not check them, other TLS clients do. An agent with hosts
+// can serve its metrics; one without needs no more than to be a client. A validity of
 // zero stands for DefaultValidity. It refuses to overwrite credentials, with
 // ErrExists.
 func (a *Authority) Issue(dir string, id Identity, hosts []string, validity time.Duration) error {
@@ -213,8 +214,9 @@ func (a *Authority) leaf(id Identity, hosts []string, validity time.Duration) *x
 		BasicConstraintsValid: true,
 		URIs:                  []*url.URL{id.uri()},
 	}
-	if id.Role == Replica {
-		// Only replicas listen, so only they can prove to be a server.
+	if id.Role == Replica || id.Role == Agent && len(hosts) > 0 {
+		// Replicas listen, and agents that show their metrics: nobody else can prove
+		// to be a server.
 		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
 	}
 	for _, host := range hosts {

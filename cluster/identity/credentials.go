@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -60,6 +61,11 @@ func (c *Credentials) GossipKey() []byte { return bytes.Clone(c.gossipKey) }
 
 // Expires returns the time from which the certificate is refused by others.
 func (c *Credentials) Expires() time.Time { return c.current.Load().cert.Leaf.NotAfter }
+
+// Serves reports whether the certificate is fit for a server.
+func (c *Credentials) Serves() bool {
+	return slices.Contains(c.current.Load().cert.Leaf.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
+}
 
 // Reload reads the folder again, so that a renewed certificate takes effect
 // for connections made from then on. The identity must be the same. On an

@@ -36,6 +36,10 @@ type agentFlags struct {
 	gpu       int64
 	network   int64
 	maxOutput string
+	// metricsListen is where metrics are shown; metricsInsecure: in plaintext.
+	metricsListen   string
+	metricsInsecure bool
+	onStop          string
 }
 
 func newAgentCommand() *cobra.Command {
@@ -55,6 +59,9 @@ func newAgentCommand() *cobra.Command {
 			}
 			if err := notZero(cmd, "cpu", "memory", "user-slots"); err != nil {
 				return err
+			}
+			if f.onStop != keepJobs && f.onStop != endJobs {
+				return &exitError{exitUsage, fmt.Errorf("--on-stop %q: must be %s or %s", f.onStop, keepJobs, endJobs)}
 			}
 			log, err := f.logger()
 			if err != nil {
@@ -76,6 +83,9 @@ func newAgentCommand() *cobra.Command {
 	flags.Int64Var(&f.gpu, "gpu", 0, "GPUs for jobs")
 	flags.Int64Var(&f.network, "network", 0, "network for jobs, in the cluster's own unit")
 	flags.StringVar(&f.maxOutput, "max-output", "5MiB", "how much is kept of each of a job's stdout and stderr")
+	flags.StringVar(&f.onStop, "on-stop", keepJobs, "what becomes of jobs on SIGTERM and Ctrl-C: keep lets them go on for as long as the node's lease, for an agent that is started by then; end ends them")
+	flags.StringVar(&f.metricsListen, "metrics-listen", "", "host:port that shows metrics and health to clients, operators and replicas; the certificate has to be issued with --hosts")
+	flags.BoolVar(&f.metricsInsecure, "metrics-insecure", false, "show them in plaintext, to this machine alone")
 	f.security.register(flags)
 	f.logging.register(flags)
 	return cmd
@@ -91,6 +101,12 @@ func notZero(cmd *cobra.Command, names ...string) error {
 	}
 	return nil
 }
+
+// What becomes of the jobs of an agent that is stopped.
+const (
+	keepJobs = "keep"
+	endJobs  = "end"
+)
 
 // runAgent runs a node's agent until ctx is done.
 func runAgent(ctx context.Context, f *agentFlags, log *slog.Logger, say func(string)) error {
@@ -114,17 +130,29 @@ func runAgent(ctx context.Context, f *agentFlags, log *slog.Logger, say func(str
 	if err != nil {
 		return err
 	}
+	stopMetrics, err := serveAgent(f, protection, station, log)
+	if err != nil {
+		closing, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		return errors.Join(err, station.Leave(closing))
+	}
 	say(fmt.Sprintf("ready: agent of node %s with %s", f.name, cfg.Resources))
 	var broken error
+	stop := station.Leave
 	select {
 	case <-ctx.Done():
-		log.Info("stopping: jobs are ended")
+		if f.onStop == endJobs {
+			stop = station.Close
+			log.Info("stopping: jobs are ended")
+			break
+		}
+		log.Info("stopping: jobs go on for the rest of the lease; --on-stop end ends them")
 	case <-station.Done():
-		broken = errors.New("the agent broke; see its log")
+		broken = errors.Join(errors.New("the agent broke; see its log"), station.Err())
 	}
 	closing, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	return errors.Join(broken, station.Close(closing))
+	return errors.Join(broken, stopMetrics(), stop(closing))
 }
 
 func (f *agentFlags) agentConfig(log *slog.Logger) (agent.Config, error) {

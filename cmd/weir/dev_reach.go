@@ -48,6 +48,7 @@ func writeSettings(file string, access devcluster.Access) error {
 // who answers.
 type devReach struct {
 	*client.Client
+	settings client.Settings
 	dir      string
 	http     *http.Client
 	replicas []devReplica
@@ -67,7 +68,8 @@ func reachDev(dir string) (*devReach, error) {
 		return nil, err
 	}
 	access := record.Access
-	whole, err := client.Open(client.Settings{Addresses: access.Addresses, Credentials: access.Credentials, Insecure: access.Credentials == ""}, slog.New(slog.DiscardHandler))
+	settings := client.Settings{Addresses: access.Addresses, Credentials: access.Credentials, Insecure: access.Credentials == ""}
+	whole, err := client.Open(settings, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +85,7 @@ func reachDev(dir string) (*devReach, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &devReach{Client: whole, dir: dir, http: dialer.HTTPClient(0)}
+	r := &devReach{Client: whole, settings: settings, dir: dir, http: dialer.HTTPClient(0)}
 	for _, m := range record.Members {
 		if m.Kind == devcluster.Replica {
 			url := dialer.URL(m.Address)

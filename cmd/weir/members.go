@@ -12,9 +12,10 @@ import (
 func newClusterCommand(f *clientFlags) *cobra.Command {
 	return group(&cobra.Command{
 		Use:     "cluster",
-		Short:   "Show the replicas and move leadership",
-		Example: "  weir cluster members\n  weir cluster transfer r2",
-	}, newMembersCommand(f), newTransferCommand(f))
+		Short:   "Show and change the replicas, back up and restore",
+		Example: "  weir cluster members\n  weir cluster transfer r2\n  weir cluster add r4 --address host4:7701\n  weir cluster backup -f weir.backup",
+	}, newMembersCommand(f), newTransferCommand(f), newAddCommand(f), newRemoveCommand(f), newPromoteCommand(f), newDemoteCommand(f),
+		newBackupCommand(f), newRestoreCommand())
 }
 
 func newMembersCommand(f *clientFlags) *cobra.Command {

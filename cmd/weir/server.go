@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/google/uuid"
@@ -20,6 +20,7 @@ import (
 	"weir/cluster/gossip"
 	"weir/cluster/identity"
 	"weir/cluster/wire"
+	"weir/messages/statepb"
 	"weir/raftstore"
 	"weir/scheduling"
 	"weir/scheduling/engine"
@@ -32,12 +33,15 @@ type serverFlags struct {
 	config            string
 	id                string
 	listen, advertise string
-	peers             []string
+	peers, join       []string
+	nonVoter          bool
 	data              string
 	timing            string
 	lease, heartbeat  time.Duration
 	reassignAfter     time.Duration
 	snapshotThreshold uint64
+	diskStall         time.Duration
+	maxOperations     int32
 }
 
 func newServerCommand() *cobra.Command {
@@ -49,7 +53,15 @@ func newServerCommand() *cobra.Command {
 
 Start 1, 3 or 5 replicas with the same list of peers, in any order: they find
 each other, and the first majority begins the cluster. There is no separate step
-to initialise it.`,
+to initialise it.
+
+A replica that is to be added to a cluster is started with --join and the addresses
+of some of its replicas; weir cluster add lets it in, and it votes once it has caught
+up. One that comes back with an empty folder gets its copy of the state anew.
+
+Exit codes: 10 the disk failed, is full or hangs; 11 the data are not what was
+written; 12 removed from the cluster; 13 the data are another replica's or cluster's,
+or of a newer version.`,
 		Example: `  weir server --id r1 --listen :7701 --advertise host1:7701 \
       --peers r1=host1:7701,r2=host2:7701,r3=host3:7701 \
       --data /var/lib/weir --credentials certs/replica-r1`,
@@ -58,14 +70,15 @@ to initialise it.`,
 			if err := fromFile(cmd, f.config); err != nil {
 				return err
 			}
-			if err := require(cmd, "id", "peers", "data"); err != nil {
+			if err := require(cmd, "id"); err != nil {
 				return err
 			}
 			log, err := f.logger()
 			if err != nil {
 				return err
 			}
-			return runServer(cmd.Context(), &f, log.With("self", f.id), func(line string) { fmt.Fprintln(cmd.OutOrStdout(), line) })
+			say := func(line string) { fmt.Fprintln(cmd.OutOrStdout(), line) }
+			return coded(runServer(cmd.Context(), &f, log.With("self", f.id), say))
 		},
 	}
 	flags := cmd.Flags()
@@ -74,32 +87,85 @@ to initialise it.`,
 	flags.StringVar(&f.listen, "listen", ":7701", "host:port to listen on, TCP and UDP")
 	flags.StringVar(&f.advertise, "advertise", "", "host:port at which others reach this replica (default: its entry in --peers)")
 	flags.StringSliceVar(&f.peers, "peers", nil, "id=host:port of every replica that the cluster begins with, this one too")
+	flags.StringSliceVar(&f.join, "join", nil, "instead of --peers, for a new replica of a running cluster: id=host:port of some of its replicas")
+	flags.BoolVar(&f.nonVoter, "non-voter", false, "do not ask for a vote: be a copy of the state that answers clients")
 	flags.StringVar(&f.data, "data", "", "folder of this replica's log and snapshots")
 	flags.StringVar(&f.timing, "timing", "default", "default, or fast: a dead leader is replaced within a second, for machines where replicas get a processor when they need it")
 	flags.DurationVar(&f.heartbeat, "heartbeat", time.Second, "period of agents' heartbeats")
 	flags.DurationVar(&f.lease, "lease", 5*time.Second, "how long an agent goes on without hearing from a leader, at least twice --heartbeat")
 	flags.DurationVar(&f.reassignAfter, "reassign-after", 2*time.Second, "how long a replica may be gone before others control its operations")
 	flags.Uint64Var(&f.snapshotThreshold, "snapshot-threshold", 8192, "log entries between snapshots")
+	flags.Int32Var(&f.maxOperations, "max-operations", 5000, "operations of the whole cluster that may be in progress; the leader's counts, so give all replicas the same")
+	flags.DurationVar(&f.diskStall, "disk-stall", time.Second, "how long a write to the log may take before the disk is taken for dead and the replica stops")
 	f.security.register(flags)
 	f.logging.register(flags)
 	return cmd
 }
 
+// known returns the replicas that this one begins with.
+func (f *serverFlags) known() (cluster.Peers, error) {
+	switch {
+	case len(f.peers) == 0 && len(f.join) == 0:
+		return nil, &exitError{exitUsage, errors.New("--peers is needed: id=host:port of every replica that the cluster begins with, this one too; or --join for a new replica of a running cluster")}
+	case len(f.peers) > 0 && len(f.join) > 0:
+		return nil, &exitError{exitUsage, errors.New("--peers and --join: give one of them: --join is for a new replica of a running cluster")}
+	}
+	entries, name := f.peers, "peers"
+	if len(f.join) > 0 {
+		entries, name = f.join, "join"
+	}
+	peers, err := cluster.ParsePeers(entries)
+	if err != nil {
+		return nil, &exitError{exitUsage, fmt.Errorf("--%s: %w", name, err)}
+	}
+	return peers, nil
+}
+
+// validate returns an error that names the first setting that cannot work, before
+// anything is opened or written.
+func (f *serverFlags) validate() error {
+	switch {
+	case f.timing != "default" && f.timing != "fast":
+		return fmt.Errorf("--timing %q: must be default or fast", f.timing)
+	case f.diskStall <= 0:
+		return fmt.Errorf("--disk-stall %v: must be more than 0", f.diskStall)
+	case f.maxOperations < 1:
+		return fmt.Errorf("--max-operations %d: must be at least 1", f.maxOperations)
+	case len(f.peers) > 0 && len(f.peers) != 1 && len(f.peers) != 3 && len(f.peers) != 5:
+		return fmt.Errorf("--peers names %d replicas: a cluster begins with 1, 3 or 5", len(f.peers))
+	}
+	return f.actorTiming().Validate()
+}
+
+// actorTiming is how long the actors take for things.
+func (f *serverFlags) actorTiming() actors.Timing {
+	timing := actors.DefaultTiming()
+	timing.Node.Heartbeat, timing.Node.Lease = f.heartbeat, f.lease
+	timing.ReassignAfter = f.reassignAfter
+	return timing
+}
+
 // runServer runs a replica until ctx is done.
 func runServer(ctx context.Context, f *serverFlags, log *slog.Logger, say func(string)) (err error) {
-	peers, err := cluster.ParsePeers(f.peers)
+	peers, err := f.known()
 	if err != nil {
-		return &exitError{exitUsage, fmt.Errorf("--peers: %w", err)}
+		return err
+	}
+	if f.data == "" {
+		return &exitError{exitUsage, errors.New("--data is needed: folder of this replica's log and snapshots")}
+	}
+	if err := f.validate(); err != nil {
+		return &exitError{exitUsage, err}
 	}
 	if f.advertise == "" {
 		f.advertise, _ = peers.Address(scheduling.ReplicaID(f.id))
 	}
 	if f.advertise == "" {
-		return &exitError{exitUsage, fmt.Errorf("--advertise is needed: replica %q is not in --peers %s", f.id, peers)}
+		return &exitError{exitUsage, fmt.Errorf("--advertise is needed: replica %q is not in the list %s", f.id, peers)}
 	}
 	s := &server{flags: f, peers: peers, log: log}
 	defer func() { err = errors.Join(err, s.close()) }()
-	for _, step := range []func(context.Context) error{s.listen, s.gossiping, s.open, s.act, s.serve} {
+	for _, step := range []func(context.Context) error{s.listen, s.gossiping, s.open, s.act, s.serve, s.belong} {
 		if err := step(ctx); err != nil {
 			if ctx.Err() != nil {
 				// Asked to stop before it was up.
@@ -130,6 +196,7 @@ type server struct {
 	gossip     *gossip.Gossip
 	directory  *cluster.Directory
 	store      *raftstore.Store
+	membership *membership
 	replica    *actors.Replica
 	// failed has the error that ends the process.
 	failed chan error
@@ -156,6 +223,15 @@ func (s *server) listen(context.Context) (err error) {
 
 // gossiping makes this replica known to the others.
 func (s *server) gossiping(context.Context) (err error) {
+	began, err := s.hasBegun()
+	if err != nil {
+		return err
+	}
+	// Who joins has no say in how a cluster begins.
+	list := ""
+	if len(s.flags.join) == 0 {
+		list = s.peers.Fingerprint()
+	}
 	profile := gossip.Local
 	if s.flags.timing == "fast" {
 		profile = gossip.Fast
@@ -163,7 +239,7 @@ func (s *server) gossiping(context.Context) (err error) {
 	s.gossip, err = gossip.Start(gossip.Config{
 		Self: gossip.Member{
 			ID: scheduling.ReplicaID(s.flags.id), Address: s.flags.advertise, APIAddress: s.flags.advertise, Version: version,
-			PeerList: s.peers.Fingerprint(), Initialized: s.hasLog(),
+			PeerList: list, Initialized: began,
 		},
 		Cluster: s.protection.cluster, Key: s.protection.gossipKey, Insecure: s.flags.security.insecure,
 		Port: s.mux, Dialer: s.dialer, Peers: s.peers.Addresses(), Profile: profile, Logger: s.log,
@@ -192,20 +268,28 @@ func (s *server) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.log.Info("bootstrap decided", "action", decision.Action, "why", decision.Reason)
+	s.log.Info("bootstrap decided", "action", decision.Action, "reason", decision.Reason)
+	s.membership = newMembership(s)
+	s.undo = append(s.undo, s.membership.close)
+	if decision.Action == cluster.Resume && !s.hasLog() {
+		// Without the leader's word a replica that has lost its log would vote
+		// against what it has promised.
+		if err := s.membership.enter(ctx); err != nil {
+			return err
+		}
+	}
 	cfg := raftstore.Default()
-	cfg.Dir = filepath.Join(s.flags.data, "raft")
+	cfg.Dir, cfg.ClusterID = raftDir(s.flags.data), s.protection.cluster
 	cfg.ReplicaID, cfg.Address = s.flags.id, s.flags.advertise
+	cfg.Locate, cfg.DiskStall = s.locate, s.flags.diskStall
 	cfg.Transport = raftstore.Transport{Listener: s.mux.Raft(), Dial: s.dialer.DialRaft}
 	cfg.SnapshotThreshold = s.flags.snapshotThreshold
 	cfg.Logger = s.log
-	cfg.Fatal = func(err error) { s.failed <- fmt.Errorf("replica %s stops rather than guess: %w", s.flags.id, err) }
-	switch s.flags.timing {
-	case "default":
-	case "fast":
+	cfg.Fatal = func(err error) {
+		failStop(s.log, fmt.Errorf("replica %s stops rather than guess: %w", s.flags.id, err))
+	}
+	if s.flags.timing == "fast" {
 		cfg.Timeouts = raftstore.FastTimeouts()
-	default:
-		return &exitError{exitUsage, fmt.Errorf("--timing %q: must be default or fast", s.flags.timing)}
 	}
 	for _, voter := range decision.Voters {
 		cfg.InitialPeers = append(cfg.InitialPeers, raftstore.Peer{ID: string(voter.ID), Address: voter.Address})
@@ -213,14 +297,36 @@ func (s *server) open(ctx context.Context) error {
 	if s.store, err = raftstore.Open(cfg); err != nil {
 		return err
 	}
-	s.undo = append(s.undo, s.store.Close)
-	return s.gossip.Update(func(m *gossip.Member) { m.Initialized = true })
+	// It asks the store, so it ends first.
+	s.undo = append(s.undo, s.store.Close, s.membership.close)
+	s.membership.follow(s.store)
+	return nil
 }
 
-// begun reports whether this replica need not begin a cluster: it has a log, or
-// the others have begun and will bring it up to date.
+// belong returns when this replica is what it is to be in the cluster, if it began
+// without a log.
+func (s *server) belong(ctx context.Context) error {
+	select {
+	case <-s.membership.settled:
+		return nil
+	case err := <-s.failed:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// locate returns where a replica is that lives.
+func (s *server) locate(replica string) (string, bool) {
+	known, ok := s.directory.View().Replica(scheduling.ReplicaID(replica))
+	return known.Address, ok && known.Live && known.Address != ""
+}
+
+// begun reports whether this replica need not begin a cluster: it has been part of
+// one that had a leader, or the others have and will bring it up to date. A folder
+// alone says nothing: the replica may have died before its first log entry.
 func (s *server) begun() bool {
-	if s.hasLog() {
+	if began, err := s.hasBegun(); err == nil && began {
 		return true
 	}
 	for _, member := range s.gossip.Members() {
@@ -232,22 +338,25 @@ func (s *server) begun() bool {
 }
 
 func (s *server) hasLog() bool {
-	entries, err := os.ReadDir(filepath.Join(s.flags.data, "raft"))
+	entries, err := os.ReadDir(raftDir(s.flags.data))
 	return err == nil && len(entries) > 0
+}
+
+// hasBegun reports whether this replica has been part of a cluster with a leader.
+func (s *server) hasBegun() (bool, error) {
+	id, err := raftstore.ReadIdentity(raftDir(s.flags.data))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return id.Began, err
 }
 
 // act starts the actors.
 func (s *server) act(context.Context) (err error) {
-	timing := actors.DefaultTiming()
-	timing.Node.Heartbeat, timing.Node.Lease = s.flags.heartbeat, s.flags.lease
-	timing.ReassignAfter = s.flags.reassignAfter
-	if err := timing.Validate(); err != nil {
-		return &exitError{exitUsage, err}
-	}
 	s.replica, err = actors.Start(actors.Config{
 		ID: s.flags.id, Cluster: s.protection.cluster, Incarnation: newIncarnation(), Version: version,
 		Store: s.store, Directory: s.directory, Gossip: s.gossip, Dialer: s.dialer, IdentityOf: wire.IdentityOfRequest,
-		Engine: engine.Default(), Gateway: gateway.DefaultLimits(), Timing: timing,
+		Limits: &statepb.Limits{Operations: s.flags.maxOperations}, Engine: engine.Default(), Gateway: gateway.DefaultLimits(), Timing: s.flags.actorTiming(),
 		NewID: func() string { return uuid.Must(uuid.NewV7()).String() }, Logger: s.log,
 	})
 	if err != nil {
@@ -259,13 +368,11 @@ func (s *server) act(context.Context) (err error) {
 
 // serve answers clients, agents and other replicas.
 func (s *server) serve(context.Context) error {
-	handler, err := newAPIHandler(s)
+	routes, stop, err := newAPIHandler(s)
 	if err != nil {
 		return err
 	}
-	routes := http.NewServeMux()
 	routes.Handle(s.replica.Handler())
-	routes.Handle("/", handler)
 	server := &http.Server{Handler: routes, ReadHeaderTimeout: 10 * time.Second}
 	s.mux.ConfigureServer(server)
 	go func() {
@@ -284,7 +391,7 @@ func (s *server) serve(context.Context) error {
 		}
 		// Watches and streams of actors last until they are closed; requests end by
 		// themselves.
-		handler.Close()
+		stop()
 		if err := s.replica.Close(); err != nil {
 			return err
 		}

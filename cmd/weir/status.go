@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,6 +38,7 @@ if there is one. Without a leader that a majority follows the exit code is 3.`,
 				if err != nil {
 					return view{}, err
 				}
+				best = withOthers(best, answers)
 				able = acts(best)
 				return statusView(best, answers), nil
 			})
@@ -76,6 +78,31 @@ func bestStatus(answers []client.ReplicaStatus) (*apipb.StatusResponse, error) {
 		return nil, silent
 	}
 	return best, nil
+}
+
+// lagEntries is how far a replica may be behind the others: some full batches.
+const lagEntries = 5000
+
+// withOthers adds to a status what the other replicas say of themselves.
+func withOthers(best *apipb.StatusResponse, answers []client.ReplicaStatus) *apipb.StatusResponse {
+	best = proto.CloneOf(best)
+	for _, answer := range answers {
+		st := answer.Status
+		if answer.Err != nil || st.GetReplica() == best.GetReplica() {
+			continue
+		}
+		self := "replica " + st.GetReplica() + " "
+		for _, problem := range st.GetProblems() {
+			if strings.HasPrefix(problem, self) && !slices.Contains(best.Problems, problem) {
+				best.Problems = append(best.Problems, problem)
+			}
+		}
+		if behind := int64(best.GetAppliedIndex()) - int64(st.GetAppliedIndex()); behind > lagEntries {
+			best.Problems = append(best.Problems, fmt.Sprintf("%sis %d log entries behind %s: it catches up, or its disk or network is too slow",
+				self, behind, best.GetReplica()))
+		}
+	}
+	return best
 }
 
 func betterStatus(a, b *apipb.StatusResponse) bool {

@@ -41,9 +41,10 @@ func newTLSInitCommand() *cobra.Command {
 			for _, list := range []struct {
 				role  identity.Role
 				names []string
-			}{{identity.Replica, replicas}, {identity.Agent, agents}, {identity.Client, clients}, {identity.Operator, operators}} {
+				hosts []string
+			}{{identity.Replica, replicas, hosts}, {identity.Agent, agents, nil}, {identity.Client, clients, nil}, {identity.Operator, operators, nil}} {
 				for _, name := range list.names {
-					if err := issue(cmd, authority, dir, list.role, name, hosts, identity.DefaultValidity); err != nil {
+					if err := issue(cmd, authority, dir, list.role, name, list.hosts, identity.DefaultValidity); err != nil {
 						return err
 					}
 				}
@@ -83,6 +84,12 @@ func newTLSIssueCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if parsed != identity.Replica && !cmd.Flags().Changed("hosts") {
+				hosts = nil
+			}
+			if len(hosts) > 0 && (parsed == identity.Client || parsed == identity.Operator) {
+				return &exitError{exitUsage, fmt.Errorf("--hosts: a %s listens nowhere", parsed)}
+			}
 			return issue(cmd, authority, dir, parsed, name, hosts, validity)
 		},
 	}
@@ -90,7 +97,7 @@ func newTLSIssueCommand() *cobra.Command {
 	flags.StringVar(&dir, "dir", "certs", "folder that weir tls init made")
 	flags.StringVar(&role, "role", "", "replica, agent, client or operator")
 	flags.StringVar(&name, "name", "", "name of the replica, node or user")
-	flags.StringSliceVar(&hosts, "hosts", []string{"localhost", "127.0.0.1"}, "DNS names and addresses of a replica, for clients like curl that check them")
+	flags.StringSliceVar(&hosts, "hosts", []string{"localhost", "127.0.0.1"}, "DNS names and addresses of a replica, for clients like curl that check them; an agent that is to show its metrics needs those of its machine")
 	flags.DurationVar(&validity, "validity", identity.DefaultValidity, "how long the certificate is valid")
 	return cmd
 }
@@ -116,9 +123,6 @@ func newTLSShowCommand() *cobra.Command {
 func issue(cmd *cobra.Command, authority *identity.Authority, dir string, role identity.Role, name string, hosts []string, validity time.Duration) error {
 	folder := filepath.Join(dir, fmt.Sprintf("%s-%s", role, name))
 	id := identity.Identity{Cluster: authority.Cluster(), Role: role, Name: name}
-	if role != identity.Replica {
-		hosts = nil
-	}
 	if err := authority.Issue(folder, id, hosts, validity); err != nil {
 		return err
 	}

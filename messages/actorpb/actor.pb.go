@@ -142,7 +142,7 @@ func (x *Replica) GetAddress() string {
 type RegisterAgent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Node  string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	// Random, one a life of the agent process.
+	// The node's life: the same as long as its agent's state folder lives.
 	Incarnation uint64             `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	Resources   *statepb.Resources `protobuf:"bytes,3,opt,name=resources,proto3" json:"resources,omitempty"`
 	Tags        []string           `protobuf:"bytes,4,rep,name=tags,proto3" json:"tags,omitempty"`
@@ -153,7 +153,9 @@ type RegisterAgent struct {
 	Token *Token `protobuf:"bytes,8,opt,name=token,proto3" json:"token,omitempty"`
 	// Every job that the agent has: running ones, and ended ones whose result has
 	// not been acknowledged.
-	Jobs          []*HeldJob `protobuf:"bytes,9,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	Jobs []*HeldJob `protobuf:"bytes,9,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	// The agent's process: greater than that of any before it in this life.
+	Session       uint64 `protobuf:"varint,10,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -249,6 +251,13 @@ func (x *RegisterAgent) GetJobs() []*HeldJob {
 		return x.Jobs
 	}
 	return nil
+}
+
+func (x *RegisterAgent) GetSession() uint64 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
 }
 
 // HeldJob is a job that an agent has.
@@ -547,10 +556,12 @@ type Heartbeat struct {
 	Node        string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
 	Incarnation uint64                 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	// Grows by one with each heartbeat of a session.
-	Sequence      uint64             `protobuf:"varint,3,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	Term          uint64             `protobuf:"varint,4,opt,name=term,proto3" json:"term,omitempty"`
-	Resources     *statepb.Resources `protobuf:"bytes,5,opt,name=resources,proto3" json:"resources,omitempty"`
-	Jobs          []*HeldJob         `protobuf:"bytes,6,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	Sequence  uint64             `protobuf:"varint,3,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	Term      uint64             `protobuf:"varint,4,opt,name=term,proto3" json:"term,omitempty"`
+	Resources *statepb.Resources `protobuf:"bytes,5,opt,name=resources,proto3" json:"resources,omitempty"`
+	Jobs      []*HeldJob         `protobuf:"bytes,6,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	// As in the registration.
+	Session       uint64 `protobuf:"varint,7,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -625,6 +636,13 @@ func (x *Heartbeat) GetJobs() []*HeldJob {
 		return x.Jobs
 	}
 	return nil
+}
+
+func (x *Heartbeat) GetSession() uint64 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
 }
 
 // HeartbeatAck renews the lease of the heartbeat with the same sequence.
@@ -2315,7 +2333,7 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\"3\n" +
 	"\aReplica\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
-	"\aaddress\x18\x02 \x01(\tR\aaddress\"\xaf\x02\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\"\xc9\x02\n" +
 	"\rRegisterAgent\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x126\n" +
@@ -2325,7 +2343,9 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x06caveat\x18\x06 \x01(\tR\x06caveat\x12\x12\n" +
 	"\x04host\x18\a \x01(\tR\x04host\x12*\n" +
 	"\x05token\x18\b \x01(\v2\x14.weir.actor.v1.TokenR\x05token\x12*\n" +
-	"\x04jobs\x18\t \x03(\v2\x16.weir.actor.v1.HeldJobR\x04jobs\"\xdd\x01\n" +
+	"\x04jobs\x18\t \x03(\v2\x16.weir.actor.v1.HeldJobR\x04jobs\x12\x18\n" +
+	"\asession\x18\n" +
+	" \x01(\x04R\asession\"\xdd\x01\n" +
 	"\aHeldJob\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12!\n" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x14\n" +
@@ -2348,14 +2368,15 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\aRefused\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12!\n" +
-	"\fretry_millis\x18\x03 \x01(\x03R\vretryMillis\"\xd5\x01\n" +
+	"\fretry_millis\x18\x03 \x01(\x03R\vretryMillis\"\xef\x01\n" +
 	"\tHeartbeat\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x1a\n" +
 	"\bsequence\x18\x03 \x01(\x04R\bsequence\x12\x12\n" +
 	"\x04term\x18\x04 \x01(\x04R\x04term\x126\n" +
 	"\tresources\x18\x05 \x01(\v2\x18.weir.state.v1.ResourcesR\tresources\x12*\n" +
-	"\x04jobs\x18\x06 \x03(\v2\x16.weir.actor.v1.HeldJobR\x04jobs\"r\n" +
+	"\x04jobs\x18\x06 \x03(\v2\x16.weir.actor.v1.HeldJobR\x04jobs\x12\x18\n" +
+	"\asession\x18\a \x01(\x04R\asession\"r\n" +
 	"\fHeartbeatAck\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x122\n" +

@@ -3743,6 +3743,558 @@ func (x *TransferResponse) GetLeader() string {
 	return ""
 }
 
+type AddReplicaRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// host:port, where the other replicas reach it.
+	Address       string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AddReplicaRequest) Reset() {
+	*x = AddReplicaRequest{}
+	mi := &file_apipb_api_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AddReplicaRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AddReplicaRequest) ProtoMessage() {}
+
+func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AddReplicaRequest.ProtoReflect.Descriptor instead.
+func (*AddReplicaRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{58}
+}
+
+func (x *AddReplicaRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *AddReplicaRequest) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+type AddReplicaResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AddReplicaResponse) Reset() {
+	*x = AddReplicaResponse{}
+	mi := &file_apipb_api_proto_msgTypes[59]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AddReplicaResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AddReplicaResponse) ProtoMessage() {}
+
+func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[59]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AddReplicaResponse.ProtoReflect.Descriptor instead.
+func (*AddReplicaResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{59}
+}
+
+type RemoveReplicaRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// force: even if the live voters that are left are no majority.
+	Force         bool `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveReplicaRequest) Reset() {
+	*x = RemoveReplicaRequest{}
+	mi := &file_apipb_api_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveReplicaRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveReplicaRequest) ProtoMessage() {}
+
+func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveReplicaRequest.ProtoReflect.Descriptor instead.
+func (*RemoveReplicaRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{60}
+}
+
+func (x *RemoveReplicaRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *RemoveReplicaRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
+type RemoveReplicaResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveReplicaResponse) Reset() {
+	*x = RemoveReplicaResponse{}
+	mi := &file_apipb_api_proto_msgTypes[61]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveReplicaResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveReplicaResponse) ProtoMessage() {}
+
+func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[61]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveReplicaResponse.ProtoReflect.Descriptor instead.
+func (*RemoveReplicaResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{61}
+}
+
+type PromoteReplicaRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PromoteReplicaRequest) Reset() {
+	*x = PromoteReplicaRequest{}
+	mi := &file_apipb_api_proto_msgTypes[62]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PromoteReplicaRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PromoteReplicaRequest) ProtoMessage() {}
+
+func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[62]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PromoteReplicaRequest.ProtoReflect.Descriptor instead.
+func (*PromoteReplicaRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{62}
+}
+
+func (x *PromoteReplicaRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type PromoteReplicaResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PromoteReplicaResponse) Reset() {
+	*x = PromoteReplicaResponse{}
+	mi := &file_apipb_api_proto_msgTypes[63]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PromoteReplicaResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PromoteReplicaResponse) ProtoMessage() {}
+
+func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[63]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PromoteReplicaResponse.ProtoReflect.Descriptor instead.
+func (*PromoteReplicaResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{63}
+}
+
+type DemoteReplicaRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// force: even if the live voters that are left are no majority.
+	Force         bool `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DemoteReplicaRequest) Reset() {
+	*x = DemoteReplicaRequest{}
+	mi := &file_apipb_api_proto_msgTypes[64]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DemoteReplicaRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DemoteReplicaRequest) ProtoMessage() {}
+
+func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[64]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DemoteReplicaRequest.ProtoReflect.Descriptor instead.
+func (*DemoteReplicaRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{64}
+}
+
+func (x *DemoteReplicaRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *DemoteReplicaRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
+type DemoteReplicaResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DemoteReplicaResponse) Reset() {
+	*x = DemoteReplicaResponse{}
+	mi := &file_apipb_api_proto_msgTypes[65]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DemoteReplicaResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DemoteReplicaResponse) ProtoMessage() {}
+
+func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[65]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DemoteReplicaResponse.ProtoReflect.Descriptor instead.
+func (*DemoteReplicaResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{65}
+}
+
+type BackupRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BackupRequest) Reset() {
+	*x = BackupRequest{}
+	mi := &file_apipb_api_proto_msgTypes[66]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BackupRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BackupRequest) ProtoMessage() {}
+
+func (x *BackupRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[66]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
+func (*BackupRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{66}
+}
+
+// BackupPart is the next bytes of a backup: records with their lengths, and a
+// checksum at the end.
+type BackupPart struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BackupPart) Reset() {
+	*x = BackupPart{}
+	mi := &file_apipb_api_proto_msgTypes[67]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BackupPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BackupPart) ProtoMessage() {}
+
+func (x *BackupPart) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[67]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BackupPart.ProtoReflect.Descriptor instead.
+func (*BackupPart) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{67}
+}
+
+func (x *BackupPart) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+type JoinRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Id      string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Address string                 `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
+	// empty: the replica has no log. A voter that has lost its log loses its vote.
+	Empty bool `protobuf:"varint,3,opt,name=empty,proto3" json:"empty,omitempty"`
+	// votes: the replica would like to get a vote.
+	Votes         bool `protobuf:"varint,4,opt,name=votes,proto3" json:"votes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JoinRequest) Reset() {
+	*x = JoinRequest{}
+	mi := &file_apipb_api_proto_msgTypes[68]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JoinRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JoinRequest) ProtoMessage() {}
+
+func (x *JoinRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[68]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
+func (*JoinRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{68}
+}
+
+func (x *JoinRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *JoinRequest) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *JoinRequest) GetEmpty() bool {
+	if x != nil {
+		return x.Empty
+	}
+	return false
+}
+
+func (x *JoinRequest) GetVotes() bool {
+	if x != nil {
+		return x.Votes
+	}
+	return false
+}
+
+type JoinResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// voter or nonvoter; empty: no member.
+	Suffrage      string `protobuf:"bytes,1,opt,name=suffrage,proto3" json:"suffrage,omitempty"`
+	Leader        string `protobuf:"bytes,2,opt,name=leader,proto3" json:"leader,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JoinResponse) Reset() {
+	*x = JoinResponse{}
+	mi := &file_apipb_api_proto_msgTypes[69]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JoinResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JoinResponse) ProtoMessage() {}
+
+func (x *JoinResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[69]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
+func (*JoinResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{69}
+}
+
+func (x *JoinResponse) GetSuffrage() string {
+	if x != nil {
+		return x.Suffrage
+	}
+	return ""
+}
+
+func (x *JoinResponse) GetLeader() string {
+	if x != nil {
+		return x.Leader
+	}
+	return ""
+}
+
 var File_apipb_api_proto protoreflect.FileDescriptor
 
 const file_apipb_api_proto_rawDesc = "" +
@@ -4059,7 +4611,34 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x0fTransferRequest\x12\x0e\n" +
 	"\x02to\x18\x01 \x01(\tR\x02to\"*\n" +
 	"\x10TransferResponse\x12\x16\n" +
-	"\x06leader\x18\x01 \x01(\tR\x06leader2\xc1\x06\n" +
+	"\x06leader\x18\x01 \x01(\tR\x06leader\"=\n" +
+	"\x11AddReplicaRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\"\x14\n" +
+	"\x12AddReplicaResponse\"<\n" +
+	"\x14RemoveReplicaRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
+	"\x05force\x18\x02 \x01(\bR\x05force\"\x17\n" +
+	"\x15RemoveReplicaResponse\"'\n" +
+	"\x15PromoteReplicaRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"\x18\n" +
+	"\x16PromoteReplicaResponse\"<\n" +
+	"\x14DemoteReplicaRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
+	"\x05force\x18\x02 \x01(\bR\x05force\"\x17\n" +
+	"\x15DemoteReplicaResponse\"\x0f\n" +
+	"\rBackupRequest\" \n" +
+	"\n" +
+	"BackupPart\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"c\n" +
+	"\vJoinRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x14\n" +
+	"\x05empty\x18\x03 \x01(\bR\x05empty\x12\x14\n" +
+	"\x05votes\x18\x04 \x01(\bR\x05votes\"B\n" +
+	"\fJoinResponse\x12\x1a\n" +
+	"\bsuffrage\x18\x01 \x01(\tR\bsuffrage\x12\x16\n" +
+	"\x06leader\x18\x02 \x01(\tR\x06leader2\xc1\x06\n" +
 	"\x10OperationService\x12>\n" +
 	"\x05Start\x12\x19.weir.api.v1.StartRequest\x1a\x1a.weir.api.v1.StartResponse\x12O\n" +
 	"\x04List\x12\".weir.api.v1.ListOperationsRequest\x1a#.weir.api.v1.ListOperationsResponse\x12J\n" +
@@ -4085,11 +4664,17 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x06Remove\x12\x1e.weir.api.v1.RemovePoolRequest\x1a\x1f.weir.api.v1.RemovePoolResponse2\x96\x01\n" +
 	"\vNodeService\x12E\n" +
 	"\x04List\x12\x1d.weir.api.v1.ListNodesRequest\x1a\x1e.weir.api.v1.ListNodesResponse\x12@\n" +
-	"\x03Get\x12\x1b.weir.api.v1.GetNodeRequest\x1a\x1c.weir.api.v1.GetNodeResponse2\xe2\x01\n" +
+	"\x03Get\x12\x1b.weir.api.v1.GetNodeRequest\x1a\x1c.weir.api.v1.GetNodeResponse2\x9e\x05\n" +
 	"\x0eClusterService\x12D\n" +
 	"\aMembers\x12\x1b.weir.api.v1.MembersRequest\x1a\x1c.weir.api.v1.MembersResponse\x12A\n" +
 	"\x06Status\x12\x1a.weir.api.v1.StatusRequest\x1a\x1b.weir.api.v1.StatusResponse\x12G\n" +
-	"\bTransfer\x12\x1c.weir.api.v1.TransferRequest\x1a\x1d.weir.api.v1.TransferResponseB\x15Z\x13weir/messages/apipbb\x06proto3"
+	"\bTransfer\x12\x1c.weir.api.v1.TransferRequest\x1a\x1d.weir.api.v1.TransferResponse\x12F\n" +
+	"\x03Add\x12\x1e.weir.api.v1.AddReplicaRequest\x1a\x1f.weir.api.v1.AddReplicaResponse\x12O\n" +
+	"\x06Remove\x12!.weir.api.v1.RemoveReplicaRequest\x1a\".weir.api.v1.RemoveReplicaResponse\x12R\n" +
+	"\aPromote\x12\".weir.api.v1.PromoteReplicaRequest\x1a#.weir.api.v1.PromoteReplicaResponse\x12O\n" +
+	"\x06Demote\x12!.weir.api.v1.DemoteReplicaRequest\x1a\".weir.api.v1.DemoteReplicaResponse\x12?\n" +
+	"\x06Backup\x12\x1a.weir.api.v1.BackupRequest\x1a\x17.weir.api.v1.BackupPart0\x01\x12;\n" +
+	"\x04Join\x12\x18.weir.api.v1.JoinRequest\x1a\x19.weir.api.v1.JoinResponseB\x15Z\x13weir/messages/apipbb\x06proto3"
 
 var (
 	file_apipb_api_proto_rawDescOnce sync.Once
@@ -4103,7 +4688,7 @@ func file_apipb_api_proto_rawDescGZIP() []byte {
 	return file_apipb_api_proto_rawDescData
 }
 
-var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
+var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 73)
 var file_apipb_api_proto_goTypes = []any{
 	(*Resources)(nil),                 // 0: weir.api.v1.Resources
 	(*Error)(nil),                     // 1: weir.api.v1.Error
@@ -4163,35 +4748,47 @@ var file_apipb_api_proto_goTypes = []any{
 	(*StatusResponse)(nil),            // 55: weir.api.v1.StatusResponse
 	(*TransferRequest)(nil),           // 56: weir.api.v1.TransferRequest
 	(*TransferResponse)(nil),          // 57: weir.api.v1.TransferResponse
-	nil,                               // 58: weir.api.v1.Error.AttributesEntry
-	nil,                               // 59: weir.api.v1.TaskProgress.AbortedByReasonEntry
-	nil,                               // 60: weir.api.v1.OperationEvent.AttributesEntry
-	(*structpb.Struct)(nil),           // 61: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),     // 62: google.protobuf.Timestamp
+	(*AddReplicaRequest)(nil),         // 58: weir.api.v1.AddReplicaRequest
+	(*AddReplicaResponse)(nil),        // 59: weir.api.v1.AddReplicaResponse
+	(*RemoveReplicaRequest)(nil),      // 60: weir.api.v1.RemoveReplicaRequest
+	(*RemoveReplicaResponse)(nil),     // 61: weir.api.v1.RemoveReplicaResponse
+	(*PromoteReplicaRequest)(nil),     // 62: weir.api.v1.PromoteReplicaRequest
+	(*PromoteReplicaResponse)(nil),    // 63: weir.api.v1.PromoteReplicaResponse
+	(*DemoteReplicaRequest)(nil),      // 64: weir.api.v1.DemoteReplicaRequest
+	(*DemoteReplicaResponse)(nil),     // 65: weir.api.v1.DemoteReplicaResponse
+	(*BackupRequest)(nil),             // 66: weir.api.v1.BackupRequest
+	(*BackupPart)(nil),                // 67: weir.api.v1.BackupPart
+	(*JoinRequest)(nil),               // 68: weir.api.v1.JoinRequest
+	(*JoinResponse)(nil),              // 69: weir.api.v1.JoinResponse
+	nil,                               // 70: weir.api.v1.Error.AttributesEntry
+	nil,                               // 71: weir.api.v1.TaskProgress.AbortedByReasonEntry
+	nil,                               // 72: weir.api.v1.OperationEvent.AttributesEntry
+	(*structpb.Struct)(nil),           // 73: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),     // 74: google.protobuf.Timestamp
 }
 var file_apipb_api_proto_depIdxs = []int32{
-	58, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
+	70, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
 	1,  // 1: weir.api.v1.Error.inner:type_name -> weir.api.v1.Error
-	61, // 2: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
-	62, // 3: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	62, // 4: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	73, // 2: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
+	74, // 3: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	74, // 4: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	5,  // 5: weir.api.v1.Operation.tasks:type_name -> weir.api.v1.TaskProgress
 	5,  // 6: weir.api.v1.Operation.progress:type_name -> weir.api.v1.TaskProgress
 	1,  // 7: weir.api.v1.Operation.result:type_name -> weir.api.v1.Error
-	61, // 8: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
-	61, // 9: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
-	59, // 10: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
+	73, // 8: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
+	73, // 9: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
+	71, // 10: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
 	0,  // 11: weir.api.v1.TaskProgress.job_resources:type_name -> weir.api.v1.Resources
 	4,  // 12: weir.api.v1.ListOperationsResponse.operations:type_name -> weir.api.v1.Operation
 	4,  // 13: weir.api.v1.GetOperationResponse.operation:type_name -> weir.api.v1.Operation
 	4,  // 14: weir.api.v1.WaitOperationResponse.operation:type_name -> weir.api.v1.Operation
 	4,  // 15: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
-	62, // 16: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	60, // 17: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
+	74, // 16: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	72, // 17: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
 	23, // 18: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
 	1,  // 19: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
-	62, // 20: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
-	62, // 21: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
+	74, // 20: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
+	74, // 21: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
 	0,  // 22: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
 	26, // 23: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
 	25, // 24: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
@@ -4204,8 +4801,8 @@ var file_apipb_api_proto_depIdxs = []int32{
 	35, // 31: weir.api.v1.SetPoolRequest.pool:type_name -> weir.api.v1.Pool
 	0,  // 32: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
 	0,  // 33: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
-	62, // 34: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	62, // 35: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
+	74, // 34: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	74, // 35: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
 	46, // 36: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
 	46, // 37: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
 	25, // 38: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
@@ -4237,32 +4834,44 @@ var file_apipb_api_proto_depIdxs = []int32{
 	52, // 64: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
 	54, // 65: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
 	56, // 66: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	3,  // 67: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	7,  // 68: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	9,  // 69: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	11, // 70: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	13, // 71: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	15, // 72: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	17, // 73: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	19, // 74: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	21, // 75: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	24, // 76: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	28, // 77: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	30, // 78: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	32, // 79: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	34, // 80: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	37, // 81: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	39, // 82: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	41, // 83: weir.api.v1.PoolService.Create:output_type -> weir.api.v1.CreatePoolResponse
-	43, // 84: weir.api.v1.PoolService.Set:output_type -> weir.api.v1.SetPoolResponse
-	45, // 85: weir.api.v1.PoolService.Remove:output_type -> weir.api.v1.RemovePoolResponse
-	48, // 86: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	50, // 87: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	53, // 88: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	55, // 89: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	57, // 90: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	67, // [67:91] is the sub-list for method output_type
-	43, // [43:67] is the sub-list for method input_type
+	58, // 67: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	60, // 68: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	62, // 69: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	64, // 70: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	66, // 71: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	68, // 72: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	3,  // 73: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	7,  // 74: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	9,  // 75: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	11, // 76: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	13, // 77: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	15, // 78: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	17, // 79: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	19, // 80: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	21, // 81: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	24, // 82: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	28, // 83: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	30, // 84: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	32, // 85: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	34, // 86: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	37, // 87: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	39, // 88: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	41, // 89: weir.api.v1.PoolService.Create:output_type -> weir.api.v1.CreatePoolResponse
+	43, // 90: weir.api.v1.PoolService.Set:output_type -> weir.api.v1.SetPoolResponse
+	45, // 91: weir.api.v1.PoolService.Remove:output_type -> weir.api.v1.RemovePoolResponse
+	48, // 92: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	50, // 93: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	53, // 94: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	55, // 95: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	57, // 96: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	59, // 97: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	61, // 98: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	63, // 99: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	65, // 100: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	67, // 101: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	69, // 102: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	73, // [73:103] is the sub-list for method output_type
+	43, // [43:73] is the sub-list for method input_type
 	43, // [43:43] is the sub-list for extension type_name
 	43, // [43:43] is the sub-list for extension extendee
 	0,  // [0:43] is the sub-list for field type_name
@@ -4281,7 +4890,7 @@ func file_apipb_api_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_apipb_api_proto_rawDesc), len(file_apipb_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   61,
+			NumMessages:   73,
 			NumExtensions: 0,
 			NumServices:   5,
 		},

@@ -128,7 +128,8 @@ func wait() <-chan os.Signal {
 }
 
 // agent opens a runner, starts a job, prints the job's pid and waits to be
-// killed. Arguments: root, proxy, node, mode of cgroups, lease.
+// killed. Arguments: root, proxy, node, mode of cgroups, lease, what the job does
+// after it has printed its pid.
 func agent() int {
 	config := runner.DefaultConfig()
 	config.Root, config.ProxyPath, config.NodeName = os.Args[1], os.Args[2], os.Args[3]
@@ -146,7 +147,7 @@ func agent() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 94
 	}
-	job, err := opened.Start(context.Background(), runner.JobSpec{ID: "job", Shell: "echo $$; sleep 1000", Lease: lease})
+	job, err := opened.Start(context.Background(), runner.JobSpec{ID: "job", Shell: "echo $$; " + os.Args[6], Lease: lease})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 93

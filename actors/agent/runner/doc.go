@@ -9,7 +9,8 @@
 //
 // A proxy has a session of its own and a lease. An agent that dies or hangs
 // stops renewing it, and the proxy ends the job by itself. When the agent comes
-// back, Open ends whatever is left of its earlier life.
+// back before, Open finds the jobs of its earlier life: their proxies go on under
+// the new one, and what ended meanwhile left its result in the job's folder.
 //
 // Below Config.Root:
 //

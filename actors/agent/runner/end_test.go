@@ -3,7 +3,6 @@ package runner_test
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -254,59 +253,5 @@ func TestRefusedSpecs(t *testing.T) {
 	}
 	if err := job.Release(); err == nil || !strings.Contains(err.Error(), "stop it first") {
 		t.Errorf("Release of a running job: %v, want an error", err)
-	}
-}
-
-// TestAgentKilled runs an agent in another process, kills it, and sees the job
-// end by its lease; then a new life of the agent cleans up.
-func TestAgentKilled(t *testing.T) {
-	tests := map[string]struct {
-		lease        string
-		wantByItself bool
-	}{
-		"the lease runs out":          {lease: "300ms", wantByItself: true},
-		"the agent comes back before": {lease: "1h"},
-	}
-	for backend, detect := range backends {
-		for name, test := range tests {
-			t.Run(backend+"/"+name, func(t *testing.T) {
-				f := newFixture(t, detect)
-				if err := f.Close(); err != nil {
-					t.Fatal(err)
-				}
-				agent := exec.Command(self(), f.config.Root, f.config.ProxyPath, f.config.NodeName, f.config.Cgroups.Mode(), test.lease)
-				agent.Env = append(os.Environ(), "WEIR_TEST_ACT=agent")
-				agent.Stderr = os.Stderr
-				out, err := agent.StdoutPipe()
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := agent.Start(); err != nil {
-					t.Fatal(err)
-				}
-				line := make([]byte, 20)
-				n, err := out.Read(line)
-				if err != nil {
-					t.Fatal(err)
-				}
-				pids := pidsOf(t, []string{strings.TrimSpace(string(line[:n]))})
-				if err := agent.Process.Kill(); err != nil {
-					t.Fatal(err)
-				}
-				_ = agent.Wait()
-				if test.wantByItself {
-					eventually(t, "the proxy ends the job", func() bool {
-						process, err := proctree.Read(pids[0])
-						return err != nil || process.Gone
-					})
-				}
-				f.config.Cgroups = detect(t, f.config.NodeName)
-				f.open(t)
-				checkGone(t, pids)
-				if text := f.output(t, "job", "stdout"); !strings.HasPrefix(text, strconv.Itoa(pids[0])) {
-					t.Errorf("output of the earlier life %q, want the job's pid", text)
-				}
-			})
-		}
 	}
 }

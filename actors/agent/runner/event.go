@@ -21,6 +21,9 @@ type Started struct {
 	// Pid is the root process of the job.
 	Pid  int
 	Time time.Time
+	// Cgroup is the folder of its control group in the v2 hierarchy, empty where
+	// there is none.
+	Cgroup string
 }
 
 // Sample is a measurement. Samples are dropped when nobody takes them.
@@ -31,7 +34,8 @@ type Sample struct {
 	Statistics Statistics
 }
 
-// Exited says that no process of the job is left. It comes exactly once, last.
+// Exited says that no process of the job is left. It comes exactly once, last,
+// unless the Runner leaves the job.
 type Exited struct {
 	JobID  string
 	Result *Result

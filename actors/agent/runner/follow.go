@@ -26,14 +26,14 @@ const (
 	logTail = 2 << 10
 )
 
-// run follows the proxy until the job has ended.
+// run follows the proxy until the job has ended, or is left.
 func (j *Job) run() {
-	go func() {
-		// The state is read from the process when it is needed.
-		_ = j.proxy.Wait()
-		close(j.proxyGone)
-	}()
+	defer close(j.followed)
 	result := j.follow()
+	if result == nil {
+		close(j.events)
+		return
+	}
 	j.mu.Lock()
 	j.result = result
 	j.mu.Unlock()
@@ -43,7 +43,7 @@ func (j *Job) run() {
 }
 
 // follow listens to the proxy, again if the connection breaks, until it tells
-// the result or is gone.
+// the result or is gone. It returns nil when the job is left.
 func (j *Job) follow() *Result {
 	wait := firstRedial
 	for {
@@ -53,7 +53,10 @@ func (j *Job) follow() *Result {
 		}
 		timer := time.NewTimer(wait)
 		select {
-		case <-j.proxyGone:
+		case <-j.left:
+			timer.Stop()
+			return nil
+		case <-j.proxy.gone:
 			timer.Stop()
 			return j.inquest()
 		case <-timer.C:
@@ -67,10 +70,17 @@ func (j *Job) follow() *Result {
 func (j *Job) reconnect() {
 	j.disconnect()
 	// A failure shows when the job is listened to.
-	if conn, err := j.dial(); err == nil {
-		j.mu.Lock()
+	conn, err := j.dial()
+	if err != nil {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	select {
+	case <-j.left:
+		_ = conn.Close()
+	default:
 		j.conn = conn
-		j.mu.Unlock()
 	}
 }
 
@@ -83,17 +93,20 @@ func (j *Job) listenOn() (*Result, error) {
 	if conn == nil {
 		return nil, ErrUnreachable
 	}
-	reader := proxyproto.NewReader(conn)
+	reader := proxyproto.NewTolerantReader(conn)
 	for {
 		message, err := reader.Read()
+		if errors.Is(err, proxyproto.ErrBadMessage) {
+			j.runner.config.Logger.Warn("message of a proxy not understood", "job", j.id, "error", err)
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
 		switch {
 		case message.Hello != nil:
-			if message.Hello.Version != proxyproto.Version {
-				j.killProxy()
-				return nil, fmt.Errorf("proxy speaks version %d, want %d: install weir and weir-jobproxy together", message.Hello.Version, proxyproto.Version)
+			if err := j.checkHello(message.Hello); err != nil {
+				return nil, err
 			}
 		case message.Started != nil:
 			j.tellStarted(message.Started)
@@ -109,6 +122,26 @@ func (j *Job) listenOn() (*Result, error) {
 	}
 }
 
+// checkHello kills a proxy that speaks another version: nothing that it says could
+// be relied on.
+func (j *Job) checkHello(hello *proxyproto.Hello) error {
+	var err error
+	switch {
+	case hello.Version != proxyproto.Version:
+		err = fmt.Errorf("it speaks version %d of the protocol, this agent %d: let an agent that speaks it end its jobs before the next is installed",
+			hello.Version, proxyproto.Version)
+	case hello.JobID != j.id:
+		err = fmt.Errorf("it is the proxy of job %.60q", hello.JobID)
+	default:
+		return nil
+	}
+	j.mu.Lock()
+	j.fault = err
+	j.mu.Unlock()
+	j.killProxy()
+	return err
+}
+
 // tellStarted tells it once: a proxy repeats it on each new connection.
 func (j *Job) tellStarted(started *proxyproto.Started) {
 	j.mu.Lock()
@@ -116,7 +149,7 @@ func (j *Job) tellStarted(started *proxyproto.Started) {
 	j.started = started
 	j.mu.Unlock()
 	if first {
-		j.events <- Started{JobID: j.id, Pid: started.Pid, Time: started.Time}
+		j.events <- Started{JobID: j.id, Pid: started.Pid, Time: started.Time, Cgroup: j.place.Unified}
 	}
 }
 
@@ -148,7 +181,7 @@ func (j *Job) inquest() *Result {
 
 // endProcesses ends the processes of a job whose proxy has gone.
 func (j *Job) endProcesses() error {
-	return endJob(j.runner.config.Cgroups, j.id, j.runner.paths.job(j.id), noProxy)
+	return endJob(j.place, j.runner.paths.job(j.id), noProxy)
 }
 
 // readResult reads what the proxy wrote before it went.
@@ -161,20 +194,26 @@ func (j *Job) readResult() (*Result, error) {
 	if err := json.Unmarshal(data, result); err != nil {
 		return nil, fmt.Errorf("%s: %w", proxyproto.ResultFile, err)
 	}
+	if result.JobID != j.id {
+		return nil, fmt.Errorf("%s: is of job %.60q", proxyproto.ResultFile, result.JobID)
+	}
 	return result, nil
 }
 
 // proxyFailed is the result of a job whose proxy left none.
 func (j *Job) proxyFailed(cause error) *Result {
-	text := "weir-jobproxy ended: " + j.proxy.ProcessState.String()
+	text := "weir-jobproxy ended: " + j.proxy.end()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.fault != nil {
+		text += ": " + j.fault.Error()
+	}
 	if !errors.Is(cause, fs.ErrNotExist) {
 		text += ": " + cause.Error()
 	}
 	if log, err := os.ReadFile(j.runner.paths.file(j.id, proxyproto.LogFile)); err == nil && len(log) > 0 {
 		text += ": " + strings.TrimSpace(string(log[max(0, len(log)-logTail):]))
 	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
 	now := time.Now()
 	result := &Result{
 		JobID:          j.id,
@@ -195,9 +234,9 @@ func (j *Job) proxyFailed(cause error) *Result {
 // noProxy is the identity of a proxy that is not there.
 var noProxy = proxyproto.Identity{Pid: -1}
 
-// endJob ends all processes of a job, its proxy too, and removes its group.
-// folder is the job's folder, by which its processes can be known.
-func endJob(cgroups Cgroups, id, folder string, proxy proxyproto.Identity) error {
+// endJob ends all processes of a job, its proxy too, and removes its group, which is
+// at place. folder is the job's folder, by which its processes can be known.
+func endJob(place proxyproto.Placement, folder string, proxy proxyproto.Identity) error {
 	alive := proctree.Alive(proxy)
 	if alive {
 		// Stopped, it keeps its foster children and starts no more.
@@ -207,13 +246,13 @@ func endJob(cgroups Cgroups, id, folder string, proxy proxyproto.Identity) error
 	} else {
 		proxy = noProxy
 	}
-	group := cgroup.Open(cgroup.Job(cgroups.Node, id))
-	if !cgroups.Node.None() {
+	group := cgroup.Open(place)
+	if !place.None() {
 		if err := group.Kill(killPatience); err != nil {
 			return err
 		}
 	}
-	if cgroups.Node.None() || alive {
+	if place.None() || alive {
 		err := proctree.Kill(func() ([]proctree.Process, error) { return proctree.Tree(proxy.Pid, folder) }, killPatience)
 		if err != nil {
 			return err
@@ -230,7 +269,7 @@ func endJob(cgroups Cgroups, id, folder string, proxy proxyproto.Identity) error
 			return err
 		}
 	}
-	if cgroups.Node.None() {
+	if place.None() {
 		return nil
 	}
 	return group.Remove(killPatience)

@@ -14,6 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weir/actors/agent/runner/cgroup"
+	"weir/actors/agent/runner/proctree"
 	"weir/actors/agent/runner/proxyproto"
 )
 
@@ -33,36 +35,46 @@ type Job struct {
 	runner *Runner
 	id     string
 	events chan Event
-	// ended is closed when result is set and told, proxyGone when the proxy
-	// has been waited for.
-	ended, proxyGone chan struct{}
-	// tried is closed when start has returned.
-	tried chan struct{}
-	begun time.Time
+	// ended is closed when result is set and told.
+	ended chan struct{}
+	// left is closed when the job is to go on without this process, followed when
+	// nobody listens to its proxy any more.
+	left, followed chan struct{}
+	// place is where its control group is.
+	place proxyproto.Placement
+	// tried is closed when start has returned; proxy, identity and begun are set.
+	tried    chan struct{}
+	proxy    *proxyProcess
+	identity proxyproto.Identity
+	begun    time.Time
 
 	mu      sync.Mutex
-	proxy   *exec.Cmd
 	conn    net.Conn
 	started *proxyproto.Started
 	last    Statistics
 	result  *Result
+	// fault is why the proxy is of no use.
+	fault error
 }
 
 func newJob(r *Runner, id string) *Job {
 	return &Job{
-		runner:    r,
-		id:        id,
-		events:    make(chan Event, eventBuffer),
-		ended:     make(chan struct{}),
-		proxyGone: make(chan struct{}),
-		tried:     make(chan struct{}),
+		runner:   r,
+		id:       id,
+		place:    cgroup.Job(r.config.Cgroups.Node, id),
+		events:   make(chan Event, eventBuffer),
+		ended:    make(chan struct{}),
+		left:     make(chan struct{}),
+		followed: make(chan struct{}),
+		tried:    make(chan struct{}),
 	}
 }
 
 // ID is the job's id.
 func (j *Job) ID() string { return j.id }
 
-// Events tells what happens to the job. The channel is closed after Exited.
+// Events tells what happens to the job. The channel is closed after Exited, or by
+// Runner.Leave.
 func (j *Job) Events() <-chan Event { return j.events }
 
 // Result is the end of the job, nil while it runs.
@@ -202,29 +214,33 @@ func (j *Job) startProxy(socket *os.File, conn net.Conn) error {
 	}
 	defer log.Close()
 	j.begun = time.Now()
-	proxy := exec.Command(j.runner.config.ProxyPath, j.runner.paths.job(j.id))
-	proxy.Dir = "/"
-	proxy.Env = []string{}
-	proxy.Stderr = log
-	proxy.ExtraFiles = []*os.File{socket}
-	proxy.SysProcAttr = &unix.SysProcAttr{Setsid: true}
-	if err := proxy.Start(); err != nil {
+	cmd := exec.Command(j.runner.config.ProxyPath, j.runner.paths.job(j.id))
+	cmd.Dir = "/"
+	cmd.Env = []string{}
+	cmd.Stderr = log
+	cmd.ExtraFiles = []*os.File{socket}
+	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
 		return err
+	}
+	j.identity = noProxy
+	// It is not waited for yet, so the pid is its own even if it has ended.
+	if process, err := proctree.Read(cmd.Process.Pid); err == nil {
+		j.identity = process.Identity
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.proxy, j.conn = proxy, conn
+	j.proxy, j.conn = startedProxy(cmd), conn
 	return nil
 }
 
 // killProxy kills the proxy; run then ends the job.
 func (j *Job) killProxy() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
+	<-j.tried
 	if j.proxy == nil {
 		return
 	}
-	if err := j.proxy.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := j.proxy.kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		j.runner.config.Logger.Error("proxy not killed", "job", j.id, "error", err)
 	}
 }
@@ -244,10 +260,10 @@ func (j *Job) Release() error {
 	timer := time.NewTimer(leaveTimeout)
 	defer timer.Stop()
 	select {
-	case <-j.proxyGone:
+	case <-j.proxy.gone:
 	case <-timer.C:
 		j.killProxy()
-		<-j.proxyGone
+		<-j.proxy.gone
 	}
 	j.disconnect()
 	if err := j.removeFiles(); err != nil {
@@ -270,4 +286,16 @@ func (j *Job) disconnect() {
 		_ = j.conn.Close()
 		j.conn = nil
 	}
+}
+
+// leave lets the job go on without this process.
+func (j *Job) leave() {
+	if j.proxy == nil {
+		return
+	}
+	j.mu.Lock()
+	close(j.left)
+	j.mu.Unlock()
+	j.disconnect()
+	j.proxy.leave()
 }

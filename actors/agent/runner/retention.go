@@ -1,7 +1,9 @@
 package runner
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sort"
@@ -38,8 +40,9 @@ func (r *retained) excess(limit Retain) []string {
 	return ids
 }
 
-// findRetained reads what an earlier life of the agent has kept.
-func findRetained(folder string) (retained, error) {
+// findRetained reads what an earlier life of the agent has kept of jobs that are
+// over; has says which are not.
+func findRetained(folder string, has func(id string) bool) (retained, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
 		return retained{}, fmt.Errorf("find kept output: %w", err)
@@ -47,6 +50,9 @@ func findRetained(folder string) (retained, error) {
 	changed := make(map[string]time.Time)
 	var found retained
 	for _, entry := range entries {
+		if has(entry.Name()) {
+			continue
+		}
 		info, err := entry.Info()
 		if err != nil {
 			return retained{}, fmt.Errorf("find kept output: %w", err)
@@ -71,7 +77,9 @@ func findRetained(folder string) (retained, error) {
 // finish turns a released job into kept output.
 func (r *Runner) finish(job *Job) error {
 	size, err := output.Size(r.paths.output(job.id))
-	if err != nil {
+	// The output of a job of an earlier life may have been lost with it.
+	lost := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !lost {
 		return err
 	}
 	r.mu.Lock()
@@ -80,6 +88,9 @@ func (r *Runner) finish(job *Job) error {
 		return nil
 	}
 	delete(r.jobs, job.id)
+	if lost {
+		return nil
+	}
 	r.retained.add(job.id, size)
 	return r.retain()
 }

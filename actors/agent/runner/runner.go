@@ -47,8 +47,9 @@ type Runner struct {
 	closed   bool
 }
 
-// Open ends what an earlier life of the agent has left behind and returns a
-// Runner without jobs. Output that is still kept can be read.
+// Open returns a Runner that has the jobs which an earlier life of the agent left:
+// see Jobs. Those that run go on, as long as their lease is renewed; of those that
+// ended meanwhile, their events tell. Output that is still kept can be read.
 func Open(config Config) (*Runner, error) {
 	if err := config.Validate(); err != nil {
 		return nil, fmt.Errorf("open runner: %w", err)
@@ -60,7 +61,7 @@ func Open(config Config) (*Runner, error) {
 	config.Root = root
 	r := &Runner{config: config, paths: layout{root: root}, jobs: make(map[string]*Job)}
 	if err := r.open(); err != nil {
-		return nil, errors.Join(fmt.Errorf("open runner: %w", err), r.unlock())
+		return nil, errors.Join(fmt.Errorf("open runner: %w", err), r.Leave())
 	}
 	return r, nil
 }
@@ -74,11 +75,11 @@ func (r *Runner) open() error {
 	if err := r.lock(); err != nil {
 		return err
 	}
-	if err := r.removeLeftovers(); err != nil {
+	if err := r.adopt(); err != nil {
 		return err
 	}
 	var err error
-	r.retained, err = findRetained(r.paths.outputs())
+	r.retained, err = findRetained(r.paths.outputs(), func(id string) bool { return r.jobs[id] != nil })
 	if err != nil {
 		return err
 	}
@@ -140,6 +141,7 @@ func (r *Runner) Start(ctx context.Context, spec JobSpec) (*Job, error) {
 		r.forget(job)
 		close(job.events)
 		close(job.ended)
+		close(job.followed)
 		return nil, fmt.Errorf("start job %s: %w", spec.ID, errors.Join(err, job.removeFiles(), os.RemoveAll(r.paths.output(spec.ID))))
 	}
 	go job.run()
@@ -188,8 +190,14 @@ func (r *Runner) Jobs() []*Job {
 // that its own lease goes on, well within the time of the last one.
 func (r *Runner) RenewAll(lease time.Duration) {
 	for _, job := range r.Jobs() {
-		if err := job.renew(lease); err != nil {
-			r.config.Logger.Warn("lease of job not renewed", "job", job.id, "error", err)
+		err := job.renew(lease)
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			r.config.Logger.Warn("lease of job not renewed: its proxy hangs", "job", job.id, "error", err)
+		case err != nil:
+			// The proxy has gone, most often because the job has just ended; whoever
+			// reads what it says hears of it.
+			r.config.Logger.Debug("lease of job not renewed", "job", job.id, "error", err)
 		}
 	}
 }
@@ -221,6 +229,28 @@ func (r *Runner) ReadOutput(job, stream string, offset, limit int64) (OutputPart
 		return OutputPart{}, fmt.Errorf("read output of job %s: %w", job, err)
 	}
 	return OutputPart{Part: part, End: ended && part.Next == part.Total}, nil
+}
+
+// Leave stops listening to the jobs, which go on under their proxies until their
+// lease runs out. A Runner that is opened before finds them. It may be called twice,
+// and after Close.
+func (r *Runner) Leave() error {
+	r.mu.Lock()
+	if r.closed {
+		r.mu.Unlock()
+		return nil
+	}
+	r.closed = true
+	r.mu.Unlock()
+	for _, job := range r.Jobs() {
+		<-job.tried
+		job.leave()
+		<-job.followed
+	}
+	if err := r.unlock(); err != nil {
+		return fmt.Errorf("leave runner: %w", err)
+	}
+	return nil
 }
 
 // Close ends all jobs and removes all but the kept output. Each job's Events

@@ -94,6 +94,18 @@ const (
 	ClusterServiceStatusProcedure = "/weir.api.v1.ClusterService/Status"
 	// ClusterServiceTransferProcedure is the fully-qualified name of the ClusterService's Transfer RPC.
 	ClusterServiceTransferProcedure = "/weir.api.v1.ClusterService/Transfer"
+	// ClusterServiceAddProcedure is the fully-qualified name of the ClusterService's Add RPC.
+	ClusterServiceAddProcedure = "/weir.api.v1.ClusterService/Add"
+	// ClusterServiceRemoveProcedure is the fully-qualified name of the ClusterService's Remove RPC.
+	ClusterServiceRemoveProcedure = "/weir.api.v1.ClusterService/Remove"
+	// ClusterServicePromoteProcedure is the fully-qualified name of the ClusterService's Promote RPC.
+	ClusterServicePromoteProcedure = "/weir.api.v1.ClusterService/Promote"
+	// ClusterServiceDemoteProcedure is the fully-qualified name of the ClusterService's Demote RPC.
+	ClusterServiceDemoteProcedure = "/weir.api.v1.ClusterService/Demote"
+	// ClusterServiceBackupProcedure is the fully-qualified name of the ClusterService's Backup RPC.
+	ClusterServiceBackupProcedure = "/weir.api.v1.ClusterService/Backup"
+	// ClusterServiceJoinProcedure is the fully-qualified name of the ClusterService's Join RPC.
+	ClusterServiceJoinProcedure = "/weir.api.v1.ClusterService/Join"
 )
 
 // OperationServiceClient is a client for the weir.api.v1.OperationService service.
@@ -838,6 +850,19 @@ type ClusterServiceClient interface {
 	// Status answers from this replica alone: it needs no quorum.
 	Status(context.Context, *connect.Request[apipb.StatusRequest]) (*connect.Response[apipb.StatusResponse], error)
 	Transfer(context.Context, *connect.Request[apipb.TransferRequest]) (*connect.Response[apipb.TransferResponse], error)
+	// Add makes a replica a member without a vote; it gets one by itself when it
+	// has caught up.
+	Add(context.Context, *connect.Request[apipb.AddReplicaRequest]) (*connect.Response[apipb.AddReplicaResponse], error)
+	// Remove ends a replica's membership. Its process stops.
+	Remove(context.Context, *connect.Request[apipb.RemoveReplicaRequest]) (*connect.Response[apipb.RemoveReplicaResponse], error)
+	// Promote gives a member a vote, Demote takes it.
+	Promote(context.Context, *connect.Request[apipb.PromoteReplicaRequest]) (*connect.Response[apipb.PromoteReplicaResponse], error)
+	Demote(context.Context, *connect.Request[apipb.DemoteReplicaRequest]) (*connect.Response[apipb.DemoteReplicaResponse], error)
+	// Backup streams the whole state, as of a moment after the call began.
+	Backup(context.Context, *connect.Request[apipb.BackupRequest]) (*connect.ServerStreamForClient[apipb.BackupPart], error)
+	// Join is how replicas ask the leader what they are in the cluster. Only a
+	// replica can call it, and only for itself.
+	Join(context.Context, *connect.Request[apipb.JoinRequest]) (*connect.Response[apipb.JoinResponse], error)
 }
 
 // NewClusterServiceClient constructs a client for the weir.api.v1.ClusterService service. By
@@ -869,6 +894,42 @@ func NewClusterServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			connect.WithSchema(clusterServiceMethods.ByName("Transfer")),
 			connect.WithClientOptions(opts...),
 		),
+		add: connect.NewClient[apipb.AddReplicaRequest, apipb.AddReplicaResponse](
+			httpClient,
+			baseURL+ClusterServiceAddProcedure,
+			connect.WithSchema(clusterServiceMethods.ByName("Add")),
+			connect.WithClientOptions(opts...),
+		),
+		remove: connect.NewClient[apipb.RemoveReplicaRequest, apipb.RemoveReplicaResponse](
+			httpClient,
+			baseURL+ClusterServiceRemoveProcedure,
+			connect.WithSchema(clusterServiceMethods.ByName("Remove")),
+			connect.WithClientOptions(opts...),
+		),
+		promote: connect.NewClient[apipb.PromoteReplicaRequest, apipb.PromoteReplicaResponse](
+			httpClient,
+			baseURL+ClusterServicePromoteProcedure,
+			connect.WithSchema(clusterServiceMethods.ByName("Promote")),
+			connect.WithClientOptions(opts...),
+		),
+		demote: connect.NewClient[apipb.DemoteReplicaRequest, apipb.DemoteReplicaResponse](
+			httpClient,
+			baseURL+ClusterServiceDemoteProcedure,
+			connect.WithSchema(clusterServiceMethods.ByName("Demote")),
+			connect.WithClientOptions(opts...),
+		),
+		backup: connect.NewClient[apipb.BackupRequest, apipb.BackupPart](
+			httpClient,
+			baseURL+ClusterServiceBackupProcedure,
+			connect.WithSchema(clusterServiceMethods.ByName("Backup")),
+			connect.WithClientOptions(opts...),
+		),
+		join: connect.NewClient[apipb.JoinRequest, apipb.JoinResponse](
+			httpClient,
+			baseURL+ClusterServiceJoinProcedure,
+			connect.WithSchema(clusterServiceMethods.ByName("Join")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -877,6 +938,12 @@ type clusterServiceClient struct {
 	members  *connect.Client[apipb.MembersRequest, apipb.MembersResponse]
 	status   *connect.Client[apipb.StatusRequest, apipb.StatusResponse]
 	transfer *connect.Client[apipb.TransferRequest, apipb.TransferResponse]
+	add      *connect.Client[apipb.AddReplicaRequest, apipb.AddReplicaResponse]
+	remove   *connect.Client[apipb.RemoveReplicaRequest, apipb.RemoveReplicaResponse]
+	promote  *connect.Client[apipb.PromoteReplicaRequest, apipb.PromoteReplicaResponse]
+	demote   *connect.Client[apipb.DemoteReplicaRequest, apipb.DemoteReplicaResponse]
+	backup   *connect.Client[apipb.BackupRequest, apipb.BackupPart]
+	join     *connect.Client[apipb.JoinRequest, apipb.JoinResponse]
 }
 
 // Members calls weir.api.v1.ClusterService.Members.
@@ -894,12 +961,55 @@ func (c *clusterServiceClient) Transfer(ctx context.Context, req *connect.Reques
 	return c.transfer.CallUnary(ctx, req)
 }
 
+// Add calls weir.api.v1.ClusterService.Add.
+func (c *clusterServiceClient) Add(ctx context.Context, req *connect.Request[apipb.AddReplicaRequest]) (*connect.Response[apipb.AddReplicaResponse], error) {
+	return c.add.CallUnary(ctx, req)
+}
+
+// Remove calls weir.api.v1.ClusterService.Remove.
+func (c *clusterServiceClient) Remove(ctx context.Context, req *connect.Request[apipb.RemoveReplicaRequest]) (*connect.Response[apipb.RemoveReplicaResponse], error) {
+	return c.remove.CallUnary(ctx, req)
+}
+
+// Promote calls weir.api.v1.ClusterService.Promote.
+func (c *clusterServiceClient) Promote(ctx context.Context, req *connect.Request[apipb.PromoteReplicaRequest]) (*connect.Response[apipb.PromoteReplicaResponse], error) {
+	return c.promote.CallUnary(ctx, req)
+}
+
+// Demote calls weir.api.v1.ClusterService.Demote.
+func (c *clusterServiceClient) Demote(ctx context.Context, req *connect.Request[apipb.DemoteReplicaRequest]) (*connect.Response[apipb.DemoteReplicaResponse], error) {
+	return c.demote.CallUnary(ctx, req)
+}
+
+// Backup calls weir.api.v1.ClusterService.Backup.
+func (c *clusterServiceClient) Backup(ctx context.Context, req *connect.Request[apipb.BackupRequest]) (*connect.ServerStreamForClient[apipb.BackupPart], error) {
+	return c.backup.CallServerStream(ctx, req)
+}
+
+// Join calls weir.api.v1.ClusterService.Join.
+func (c *clusterServiceClient) Join(ctx context.Context, req *connect.Request[apipb.JoinRequest]) (*connect.Response[apipb.JoinResponse], error) {
+	return c.join.CallUnary(ctx, req)
+}
+
 // ClusterServiceHandler is an implementation of the weir.api.v1.ClusterService service.
 type ClusterServiceHandler interface {
 	Members(context.Context, *connect.Request[apipb.MembersRequest]) (*connect.Response[apipb.MembersResponse], error)
 	// Status answers from this replica alone: it needs no quorum.
 	Status(context.Context, *connect.Request[apipb.StatusRequest]) (*connect.Response[apipb.StatusResponse], error)
 	Transfer(context.Context, *connect.Request[apipb.TransferRequest]) (*connect.Response[apipb.TransferResponse], error)
+	// Add makes a replica a member without a vote; it gets one by itself when it
+	// has caught up.
+	Add(context.Context, *connect.Request[apipb.AddReplicaRequest]) (*connect.Response[apipb.AddReplicaResponse], error)
+	// Remove ends a replica's membership. Its process stops.
+	Remove(context.Context, *connect.Request[apipb.RemoveReplicaRequest]) (*connect.Response[apipb.RemoveReplicaResponse], error)
+	// Promote gives a member a vote, Demote takes it.
+	Promote(context.Context, *connect.Request[apipb.PromoteReplicaRequest]) (*connect.Response[apipb.PromoteReplicaResponse], error)
+	Demote(context.Context, *connect.Request[apipb.DemoteReplicaRequest]) (*connect.Response[apipb.DemoteReplicaResponse], error)
+	// Backup streams the whole state, as of a moment after the call began.
+	Backup(context.Context, *connect.Request[apipb.BackupRequest], *connect.ServerStream[apipb.BackupPart]) error
+	// Join is how replicas ask the leader what they are in the cluster. Only a
+	// replica can call it, and only for itself.
+	Join(context.Context, *connect.Request[apipb.JoinRequest]) (*connect.Response[apipb.JoinResponse], error)
 }
 
 // NewClusterServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -927,6 +1037,42 @@ func NewClusterServiceHandler(svc ClusterServiceHandler, opts ...connect.Handler
 		connect.WithSchema(clusterServiceMethods.ByName("Transfer")),
 		connect.WithHandlerOptions(opts...),
 	)
+	clusterServiceAddHandler := connect.NewUnaryHandler(
+		ClusterServiceAddProcedure,
+		svc.Add,
+		connect.WithSchema(clusterServiceMethods.ByName("Add")),
+		connect.WithHandlerOptions(opts...),
+	)
+	clusterServiceRemoveHandler := connect.NewUnaryHandler(
+		ClusterServiceRemoveProcedure,
+		svc.Remove,
+		connect.WithSchema(clusterServiceMethods.ByName("Remove")),
+		connect.WithHandlerOptions(opts...),
+	)
+	clusterServicePromoteHandler := connect.NewUnaryHandler(
+		ClusterServicePromoteProcedure,
+		svc.Promote,
+		connect.WithSchema(clusterServiceMethods.ByName("Promote")),
+		connect.WithHandlerOptions(opts...),
+	)
+	clusterServiceDemoteHandler := connect.NewUnaryHandler(
+		ClusterServiceDemoteProcedure,
+		svc.Demote,
+		connect.WithSchema(clusterServiceMethods.ByName("Demote")),
+		connect.WithHandlerOptions(opts...),
+	)
+	clusterServiceBackupHandler := connect.NewServerStreamHandler(
+		ClusterServiceBackupProcedure,
+		svc.Backup,
+		connect.WithSchema(clusterServiceMethods.ByName("Backup")),
+		connect.WithHandlerOptions(opts...),
+	)
+	clusterServiceJoinHandler := connect.NewUnaryHandler(
+		ClusterServiceJoinProcedure,
+		svc.Join,
+		connect.WithSchema(clusterServiceMethods.ByName("Join")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/weir.api.v1.ClusterService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case ClusterServiceMembersProcedure:
@@ -935,6 +1081,18 @@ func NewClusterServiceHandler(svc ClusterServiceHandler, opts ...connect.Handler
 			clusterServiceStatusHandler.ServeHTTP(w, r)
 		case ClusterServiceTransferProcedure:
 			clusterServiceTransferHandler.ServeHTTP(w, r)
+		case ClusterServiceAddProcedure:
+			clusterServiceAddHandler.ServeHTTP(w, r)
+		case ClusterServiceRemoveProcedure:
+			clusterServiceRemoveHandler.ServeHTTP(w, r)
+		case ClusterServicePromoteProcedure:
+			clusterServicePromoteHandler.ServeHTTP(w, r)
+		case ClusterServiceDemoteProcedure:
+			clusterServiceDemoteHandler.ServeHTTP(w, r)
+		case ClusterServiceBackupProcedure:
+			clusterServiceBackupHandler.ServeHTTP(w, r)
+		case ClusterServiceJoinProcedure:
+			clusterServiceJoinHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -954,4 +1112,28 @@ func (UnimplementedClusterServiceHandler) Status(context.Context, *connect.Reque
 
 func (UnimplementedClusterServiceHandler) Transfer(context.Context, *connect.Request[apipb.TransferRequest]) (*connect.Response[apipb.TransferResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.ClusterService.Transfer is not implemented"))
+}
+
+func (UnimplementedClusterServiceHandler) Add(context.Context, *connect.Request[apipb.AddReplicaRequest]) (*connect.Response[apipb.AddReplicaResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.ClusterService.Add is not implemented"))
+}
+
+func (UnimplementedClusterServiceHandler) Remove(context.Context, *connect.Request[apipb.RemoveReplicaRequest]) (*connect.Response[apipb.RemoveReplicaResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.ClusterService.Remove is not implemented"))
+}
+
+func (UnimplementedClusterServiceHandler) Promote(context.Context, *connect.Request[apipb.PromoteReplicaRequest]) (*connect.Response[apipb.PromoteReplicaResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.ClusterService.Promote is not implemented"))
+}
+
+func (UnimplementedClusterServiceHandler) Demote(context.Context, *connect.Request[apipb.DemoteReplicaRequest]) (*connect.Response[apipb.DemoteReplicaResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.ClusterService.Demote is not implemented"))
+}
+
+func (UnimplementedClusterServiceHandler) Backup(context.Context, *connect.Request[apipb.BackupRequest], *connect.ServerStream[apipb.BackupPart]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.ClusterService.Backup is not implemented"))
+}
+
+func (UnimplementedClusterServiceHandler) Join(context.Context, *connect.Request[apipb.JoinRequest]) (*connect.Response[apipb.JoinResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.ClusterService.Join is not implemented"))
 }

@@ -156,6 +156,19 @@ func TestDetect(t *testing.T) {
 	}
 }
 
+// TestDetectInALeaf has an agent that was started in a group for it alone, while the
+// jobs of an earlier life run beside it.
+func TestDetectInALeaf(t *testing.T) {
+	files := pureV2()
+	files["proc/self/cgroup"] = strings.Replace(files["proc/self/cgroup"], "weir.service", "weir.service/"+Leaf, 1)
+	files["sys/fs/cgroup/system.slice/weir.service/"+Leaf+"/cgroup.controllers"] = ""
+	root := fakeTree(t, files)
+	place, err := Detect(root, "n1")
+	if want := filepath.Join(root, "sys/fs/cgroup/system.slice/weir.service/weir-n1"); err != nil || place.Unified != want {
+		t.Errorf("Detect: %+v, %v, want %s", place, err, want)
+	}
+}
+
 func TestDetectHandsControllersDown(t *testing.T) {
 	root := fakeTree(t, pureV2())
 	if _, err := Detect(root, "n1"); err != nil {

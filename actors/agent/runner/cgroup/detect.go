@@ -29,6 +29,11 @@ type layout struct {
 	v1      map[string]mount
 }
 
+// Leaf is the name of a v2 group that is for the agent alone: the group above is then
+// taken for its own. An agent that is started again while its jobs run needs it, as
+// the group above them cannot take a process in.
+const Leaf = "weir-agent"
+
 // Detect finds out how the machine does control groups and makes the node's
 // group, in which each job will have its own. root is "/" but in tests. An
 // error says why there is none to use; nothing is left behind then.
@@ -41,6 +46,9 @@ func Detect(root, node string) (proxyproto.Placement, error) {
 		return proxyproto.Placement{}, errors.New("detect cgroups: no v2 hierarchy is mounted")
 	}
 	name := "weir-" + node
+	if filepath.Base(found.unified.own) == Leaf {
+		found.unified.own = filepath.Dir(found.unified.own)
+	}
 	place := proxyproto.Placement{Unified: filepath.Join(found.unified.own, name)}
 	available, err := readWords(filepath.Join(found.unified.own, "cgroup.controllers"))
 	if err != nil {

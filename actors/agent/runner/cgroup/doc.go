@@ -18,5 +18,5 @@
 // itself was started in each hierarchy. No other group is touched, with one
 // exception: on v2 a group that hands controllers to its children may not hold
 // processes, so an agent that is not in the root group moves itself into the
-// child "weir-<node>-agent".
+// child "weir-<node>-agent". Who starts the agent can spare it that, with a Leaf.
 package cgroup

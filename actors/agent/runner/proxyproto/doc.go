@@ -20,8 +20,10 @@
 // The package needs the standard library only, as it is part of the proxy.
 package proxyproto
 
-// Version is the protocol's version. An agent leaves a proxy of another
-// version alone, but for ending it.
+// Version is the protocol's version. A proxy outlives its agent, and the next one
+// may be of another build: it adopts the proxies of its own version and ends the
+// others. Within a version messages and fields may be added to what a proxy says,
+// and an agent does without those that a proxy does not have; nothing else changes.
 const Version = 1
 
 // MaxLine limits one message, in bytes, newline included.

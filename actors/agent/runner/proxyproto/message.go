@@ -88,8 +88,10 @@ type Error struct {
 // may be one.
 var ErrBadMessage = errors.New("bad message")
 
-// Parse reads one line.
-func Parse(line []byte) (Message, error) {
+// Parse reads one line. A field that is not known is an error.
+func Parse(line []byte) (Message, error) { return parse(line, true) }
+
+func parse(line []byte, strict bool) (Message, error) {
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal(line, &keys); err != nil {
 		return Message{}, fmt.Errorf("%w %.60q: %w", ErrBadMessage, line, err)
@@ -98,13 +100,15 @@ func Parse(line []byte) (Message, error) {
 		return Message{}, fmt.Errorf("%w %.60q: has %d keys, wants the message's name alone", ErrBadMessage, line, len(keys))
 	}
 	decoder := json.NewDecoder(bytes.NewReader(line))
-	decoder.DisallowUnknownFields()
+	if strict {
+		decoder.DisallowUnknownFields()
+	}
 	var message Message
 	if err := decoder.Decode(&message); err != nil {
 		return Message{}, fmt.Errorf("%w %.60q: %w", ErrBadMessage, line, err)
 	}
 	if message.Name() == "" {
-		return Message{}, fmt.Errorf("%w %.60q: is null", ErrBadMessage, line)
+		return Message{}, fmt.Errorf("%w %.60q: is null, or nobody knows it", ErrBadMessage, line)
 	}
 	return message, nil
 }
@@ -148,11 +152,18 @@ func (m *Message) Line() ([]byte, error) {
 
 // Reader reads messages from a connection.
 type Reader struct {
-	lines *bufio.Reader
+	lines  *bufio.Reader
+	strict bool
 }
 
 // NewReader returns a Reader that reads from r.
 func NewReader(r io.Reader) *Reader {
+	return &Reader{lines: bufio.NewReaderSize(r, 4<<10), strict: true}
+}
+
+// NewTolerantReader returns a Reader that ignores fields that it does not know: a
+// proxy of a later build may have more to say.
+func NewTolerantReader(r io.Reader) *Reader {
 	return &Reader{lines: bufio.NewReaderSize(r, 4<<10)}
 }
 
@@ -179,5 +190,5 @@ func (r *Reader) Read() (Message, error) {
 	if tooLong {
 		return Message{}, fmt.Errorf("%w %.60q: longer than %d bytes", ErrBadMessage, line, MaxLine)
 	}
-	return Parse(bytes.TrimSuffix(line, []byte("\n")))
+	return parse(bytes.TrimSuffix(line, []byte("\n")), r.strict)
 }

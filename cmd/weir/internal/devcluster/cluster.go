@@ -49,7 +49,7 @@ func Start(config Config, say func(string)) (*Cluster, error) {
 		return nil, fmt.Errorf("start cluster in %s: %w", config.Dir, err)
 	}
 	if !config.Detached {
-		c.launcher = newLauncher()
+		c.launcher = newLauncher(c.config.Network)
 	}
 	if err := c.startAll(); err != nil {
 		return nil, errors.Join(fmt.Errorf("start cluster: %w", err), c.Stop())
@@ -134,7 +134,7 @@ func (c *Cluster) certify(record *Record) (Access, error) {
 		return Access{}, err
 	}
 	issue := func(folder string, role identity.Role, name string) error {
-		return authority.Issue(folder, identity.Identity{Role: role, Name: name}, []string{"localhost", "127.0.0.1"}, 0)
+		return authority.Issue(folder, identity.Identity{Role: role, Name: name}, []string{"localhost", loopback, c.config.host(name)}, 0)
 	}
 	for _, m := range record.Members {
 		role := identity.Replica
@@ -146,7 +146,7 @@ func (c *Cluster) certify(record *Record) (Access, error) {
 		}
 	}
 	access.Credentials = c.paths.operator()
-	return access, issue(access.Credentials, identity.Operator, "dev")
+	return access, authority.Issue(access.Credentials, identity.Identity{Role: identity.Operator, Name: "dev"}, []string{"localhost", loopback}, 0)
 }
 
 func (c *Cluster) startAll() error {

@@ -27,6 +27,12 @@ type Config struct {
 	Timing string
 	// LogLevel is that of all processes. Default: info.
 	LogLevel string
+	// ReplicaArguments are further ones of each replica.
+	ReplicaArguments []string
+	// NodePrefix begins the names of nodes, which a number ends. Default: n.
+	NodePrefix string
+	// Network has a place for each member; nil: all are at 127.0.0.1.
+	Network *Network
 	// Share is what each agent has for jobs: see ShareOut.
 	Share Share
 	// Program is weir, JobProxy weir-jobproxy.
@@ -46,6 +52,9 @@ type Ending struct {
 	StopTimeout time.Duration
 	// Sweep ends what an agent that was killed has left behind.
 	Sweep func(member Member) error
+	// Preserve is a folder that does not exist yet, for what the members have written;
+	// empty: that is removed.
+	Preserve string
 }
 
 // Access is what a client needs to reach the cluster.
@@ -59,7 +68,7 @@ type Access struct {
 // Default returns a Config without the paths and functions.
 func Default() Config {
 	return Config{
-		Replicas: 3, Agents: 4, Timing: "default", LogLevel: "info",
+		Replicas: 3, Agents: 4, Timing: "default", LogLevel: "info", NodePrefix: "n",
 		ReadyTimeout: time.Minute, Ending: Ending{StopTimeout: DefaultStopTimeout},
 	}
 }
@@ -77,17 +86,43 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("replicas: %d, must be 1, 3 or 5: an even number survives no more than the odd one below it", c.Replicas)
 	case c.Agents < 0 || c.Agents > maxAgents:
 		return fmt.Errorf("agents: %d, must be 0 to %d", c.Agents, maxAgents)
+	case c.NodePrefix == "":
+		return errors.New("the prefix of nodes' names is empty")
 	case c.Dir == "" || c.Program == "" || c.JobProxy == "":
 		return errors.New("a path is empty")
 	case c.Sweep == nil || c.Settings == nil:
 		return errors.New("a function is nil")
 	case c.StopTimeout <= 0 || c.ReadyTimeout <= 0:
 		return fmt.Errorf("timeouts: %v and %v, must be positive", c.StopTimeout, c.ReadyTimeout)
+	case c.Network != nil && c.Detached:
+		return errors.New("detached processes have no network of their own")
 	case c.Share.CPU <= 0 || c.Share.Memory <= 0 || c.Share.Slots <= 0:
 		return fmt.Errorf("share: %+v, must be positive", c.Share)
 	}
 	return nil
 }
+
+// Names returns those of the members: replicas, then nodes.
+func (c *Config) Names() []string {
+	var names []string
+	for i := range c.Replicas {
+		names = append(names, fmt.Sprintf("r%d", i+1))
+	}
+	for i := range c.Agents {
+		names = append(names, fmt.Sprintf("%s%d", c.NodePrefix, i+1))
+	}
+	return names
+}
+
+// host is where a member is reached.
+func (c *Config) host(name string) string {
+	if c.Network == nil {
+		return loopback
+	}
+	return c.Network.Address(name)
+}
+
+const loopback = "127.0.0.1"
 
 // Share is what one agent has for jobs.
 type Share struct {

@@ -2,6 +2,7 @@ package devcluster
 
 import (
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 )
@@ -17,7 +18,7 @@ const (
 
 // Member is one process of a cluster.
 type Member struct {
-	// Name is r1, r2, … for replicas, n1, n2, … for agents.
+	// Name is r1, r2, … for replicas, n1, n2, … for agents by default.
 	Name string `json:"name"`
 	Kind Kind   `json:"kind"`
 	// Address is a replica's host:port, empty for agents, which listen nowhere.
@@ -41,28 +42,29 @@ type Member struct {
 
 // plan returns the members of a cluster whose replicas listen on the ports.
 func plan(c *Config, ports []int) []Member {
-	paths := layout{c.Dir}
+	paths, names := layout{c.Dir}, c.Names()
 	peers := make([]string, c.Replicas)
 	addresses := make([]string, c.Replicas)
 	for i := range peers {
-		addresses[i] = "127.0.0.1:" + strconv.Itoa(ports[i])
-		peers[i] = fmt.Sprintf("r%d=%s", i+1, addresses[i])
+		addresses[i] = net.JoinHostPort(c.host(names[i]), strconv.Itoa(ports[i]))
+		peers[i] = names[i] + "=" + addresses[i]
 	}
 	var members []Member
 	for i := range c.Replicas {
-		name := fmt.Sprintf("r%d", i+1)
+		name := names[i]
 		arguments := []string{
 			"server", "--id", name, "--listen", addresses[i], "--advertise", addresses[i],
 			"--peers", strings.Join(peers, ","), "--timing", c.Timing,
 		}
+		arguments = append(arguments, c.ReplicaArguments...)
 		members = append(members, Member{Name: name, Kind: Replica, Address: addresses[i], Arguments: arguments})
 	}
 	for i := range c.Agents {
-		name := fmt.Sprintf("n%d", i+1)
+		name := names[c.Replicas+i]
 		arguments := []string{
 			"agent", "--name", name, "--replicas", strings.Join(peers, ","), "--jobproxy", c.JobProxy,
 			"--cpu", strconv.Itoa(c.Share.CPU), "--memory", fmt.Sprintf("%dMiB", c.Share.Memory>>20),
-			"--user-slots", strconv.Itoa(c.Share.Slots),
+			"--user-slots", strconv.Itoa(c.Share.Slots), "--on-stop", "end",
 		}
 		members = append(members, Member{Name: name, Kind: Agent, Arguments: arguments})
 	}

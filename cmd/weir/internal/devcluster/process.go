@@ -81,11 +81,14 @@ func launch(program string, m *Member, attach bool) (*child, error) {
 // launcher starts children that die with this process, however it ends. Linux ends
 // them when the thread that started them ends, so that thread does nothing else.
 type launcher struct {
-	work chan func()
+	network *Network
+	work    chan func()
 }
 
-func newLauncher() *launcher {
-	l := &launcher{work: make(chan func())}
+// newLauncher returns one that starts each member at its place of the network, if
+// there is one.
+func newLauncher(network *Network) *launcher {
+	l := &launcher{network: network, work: make(chan func())}
 	go func() {
 		// Never unlocked: the thread ends with the goroutine.
 		runtime.LockOSThread()
@@ -99,11 +102,24 @@ func newLauncher() *launcher {
 func (l *launcher) launch(program string, m *Member) (started *child, err error) {
 	done := make(chan struct{})
 	l.work <- func() {
-		started, err = launch(program, m, true)
-		close(done)
+		defer close(done)
+		started, err = l.launchHere(program, m)
 	}
 	<-done
 	return started, err
+}
+
+// launchHere is launch on the launcher's thread.
+func (l *launcher) launchHere(program string, m *Member) (*child, error) {
+	if l.network == nil {
+		return launch(program, m, true)
+	}
+	back, err := l.network.enter(m.Name)
+	if err != nil {
+		return nil, err
+	}
+	started, err := launch(program, m, true)
+	return started, errors.Join(err, back())
 }
 
 // close ends the thread, and with it all children that live.

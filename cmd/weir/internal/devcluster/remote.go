@@ -73,6 +73,30 @@ func Kill(dir, name string) error {
 	return m.Process.kill()
 }
 
+// Pause stops a member's process as it stands, until Resume.
+func Pause(dir, name string) error { return send(dir, name, "pause", unix.SIGSTOP) }
+
+// Resume lets a member's process go on that was paused. One that does not run any more is no error.
+func Resume(dir, name string) error { return send(dir, name, "resume", unix.SIGCONT) }
+
+func send(dir, name, what string, signal unix.Signal) error {
+	record, err := Load(dir)
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", what, name, err)
+	}
+	m, err := record.member(name)
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", what, name, err)
+	}
+	if signal == unix.SIGSTOP && !m.Process.Alive() {
+		return fmt.Errorf("%s %s: it does not run", what, name)
+	}
+	if err := m.Process.signal(signal); err != nil {
+		return fmt.Errorf("%s %s: %w", what, name, err)
+	}
+	return nil
+}
+
 func (p Process) kill() error {
 	if err := p.signal(unix.SIGKILL); err != nil {
 		return err
@@ -171,6 +195,11 @@ func endAndRemove(paths layout, record *Record, ending Ending) error {
 		}
 		if err := ending.Sweep(m); err != nil {
 			return fmt.Errorf("clean up after agent %s: %w", m.Name, err)
+		}
+	}
+	if ending.Preserve != "" {
+		if err := os.Rename(paths.dev(), ending.Preserve); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
 	}
 	return remove(paths)

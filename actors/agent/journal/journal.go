@@ -1,0 +1,317 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/messages/journalpb"
+)
+
+var (
+	// ErrClosed is returned for a record that comes after Close.
+	ErrClosed = errors.New("journal is closed")
+	// ErrFull is returned when there is no space for a record.
+	ErrFull = errors.New("the disk is full")
+)
+
+// slack is by how much a file may outgrow what it had when it was last written
+// anew, in bytes; it may double, too. A record has some hundred bytes.
+const slack = 1 << 20
+
+// Config says which journal to open.
+type Config struct {
+	// Path is the file. It is made if missing.
+	Path string
+	// Node is the node's name. A journal of another node is refused.
+	Node string
+	// Version is that of the software, for people.
+	Version string
+	// Life is the life of a new journal's node. Default: made of the time, so that
+	// each is greater than those before it.
+	Life uint64
+}
+
+// file is what a journal is written to.
+type file interface {
+	Write(data []byte) (int, error)
+	Sync() error
+	Close() error
+}
+
+// Journal is an open journal. Its methods may be called by several goroutines.
+type Journal struct {
+	path string
+
+	mu      sync.Mutex
+	more    *sync.Cond
+	queue   []entry
+	closing bool
+	ended   chan struct{}
+
+	// The rest is the writer's.
+	file   file
+	state  *State
+	size   int64
+	base   int64
+	failed error
+}
+
+// entry are records that wait for the disk.
+type entry struct {
+	records []*journalpb.Record
+	done    func(error)
+}
+
+// Recovery is what Open found.
+type Recovery struct {
+	// State is what the records amount to, the new session included.
+	State *State
+	// Cut is how many bytes of an unfinished batch were cut off.
+	Cut int64
+}
+
+// Open opens a journal, or makes it, and begins a session. Only one process may
+// have it open, which the caller has to see to.
+func Open(cfg Config) (*Journal, Recovery, error) {
+	j := &Journal{path: cfg.Path, ended: make(chan struct{}), state: &State{}}
+	j.more = sync.NewCond(&j.mu)
+	cut, err := j.open(cfg)
+	if err != nil {
+		return nil, Recovery{}, fmt.Errorf("open journal %s: %w", cfg.Path, explain(err))
+	}
+	recovered := j.state.clone()
+	go j.run()
+	return j, Recovery{State: recovered, Cut: cut}, nil
+}
+
+func (j *Journal) open(cfg Config) (cut int64, err error) {
+	data, err := os.ReadFile(cfg.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		j.state = born(cfg)
+		if err := j.state.apply(j.woke(cfg)); err != nil {
+			return 0, err
+		}
+		return 0, j.rewrite()
+	}
+	if err != nil {
+		return 0, err
+	}
+	end, err := replay(data, j.state.apply)
+	switch {
+	case errors.Is(err, ErrDamaged):
+		return 0, fmt.Errorf("%w; restore the file, or, once no job of this node can be alive, remove it: "+
+			"the node then begins a new life", err)
+	case err != nil:
+		return 0, err
+	case j.state.Life == 0:
+		return 0, fmt.Errorf("%w at offset %d: it ends there, before the record of the node's birth; restore the file, "+
+			"or, once no job of this node can be alive, remove it: the node then begins a new life", ErrDamaged, end)
+	case j.state.Node != cfg.Node:
+		return 0, fmt.Errorf("it is of node %q, this is %q: give each agent a state folder of its own", j.state.Node, cfg.Node)
+	}
+	return int64(len(data) - end), j.goOn(cfg, int64(end))
+}
+
+// goOn opens the file to write on behind its last record.
+func (j *Journal) goOn(cfg Config, end int64) error {
+	least, err := j.encode()
+	if err != nil {
+		return err
+	}
+	old, err := os.OpenFile(cfg.Path, os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	j.file, j.size, j.base = old, end, int64(len(least))
+	err = old.Truncate(end)
+	if err == nil {
+		err = old.Sync()
+	}
+	if err == nil {
+		err = j.write([]entry{{records: []*journalpb.Record{j.woke(cfg)}}})
+	}
+	if err != nil {
+		return errors.Join(err, j.file.Close())
+	}
+	return nil
+}
+
+func born(cfg Config) *State {
+	life := cfg.Life
+	if life == 0 {
+		life = newLife(time.Now())
+	}
+	return &State{Node: cfg.Node, Life: life, Jobs: map[string]*Job{}}
+}
+
+// newLife returns the number of a life that begins now: greater than those before
+// it, and than any number of 63 bits, which lives without a journal have.
+func newLife(now time.Time) uint64 { return 1<<63 | uint64(now.UnixNano()) }
+
+// woke returns the record of a new session. Sessions grow, and by the time, so that
+// those of a copy of the state folder differ.
+func (j *Journal) woke(cfg Config) *journalpb.Record {
+	session := max(j.state.Session+1, uint64(time.Now().UnixNano()))
+	return &journalpb.Record{
+		Time:  timestamppb.Now(),
+		Event: &journalpb.Record_Woke{Woke: &journalpb.Woke{Session: session, Version: cfg.Version}},
+	}
+}
+
+// Append puts records on disk, in the order of the calls. done is called once, from
+// the goroutine that writes: with an error if they may not be there, and then for
+// all that come later too. It must not block.
+func (j *Journal) Append(done func(error), records ...*journalpb.Record) {
+	now := timestamppb.Now()
+	for _, record := range records {
+		record.Time = now
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.closing {
+		go done(fmt.Errorf("write journal %s: %w", j.path, ErrClosed))
+		return
+	}
+	j.queue = append(j.queue, entry{records, done})
+	j.more.Signal()
+}
+
+// Close writes what waits and closes the file. It may be called twice.
+func (j *Journal) Close() error {
+	j.mu.Lock()
+	j.closing = true
+	j.more.Signal()
+	j.mu.Unlock()
+	<-j.ended
+	return j.failed
+}
+
+// run writes batches until the journal is closed.
+func (j *Journal) run() {
+	defer close(j.ended)
+	for {
+		j.mu.Lock()
+		for len(j.queue) == 0 && !j.closing {
+			j.more.Wait()
+		}
+		batch := j.queue
+		j.queue = nil
+		j.mu.Unlock()
+		if len(batch) == 0 {
+			if err := j.file.Close(); err != nil && j.failed == nil {
+				j.failed = fmt.Errorf("close journal %s: %w", j.path, err)
+			}
+			return
+		}
+		err := j.commit(batch)
+		for _, e := range batch {
+			e.done(err)
+		}
+	}
+}
+
+// commit puts a batch on disk.
+func (j *Journal) commit(batch []entry) error {
+	if j.failed != nil {
+		return j.failed
+	}
+	if err := j.write(batch); err != nil {
+		j.failed = fmt.Errorf("write journal %s: %w", j.path, explain(err))
+	}
+	return j.failed
+}
+
+func (j *Journal) write(batch []entry) error {
+	var data []byte
+	var err error
+	for _, e := range batch {
+		for _, record := range e.records {
+			if err := j.state.apply(record); err != nil {
+				return err
+			}
+			if data, err = appendFrame(data, j.size+int64(len(data)), j.size, record); err != nil {
+				return err
+			}
+		}
+	}
+	if len(data) == 0 {
+		return nil
+	}
+	if _, err := j.file.Write(data); err != nil {
+		return err
+	}
+	if err := j.file.Sync(); err != nil {
+		return err
+	}
+	if j.size += int64(len(data)); j.size-j.base > max(slack, j.base) {
+		return j.rewrite()
+	}
+	return nil
+}
+
+// rewrite replaces the file by one that holds the state and nothing else.
+func (j *Journal) rewrite() error {
+	data, err := j.encode()
+	if err != nil {
+		return err
+	}
+	next, err := os.OpenFile(j.path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := j.replace(next, data); err != nil {
+		return errors.Join(err, next.Close())
+	}
+	old := j.file
+	j.file, j.size, j.base = next, int64(len(data)), int64(len(data))
+	if old != nil {
+		return old.Close()
+	}
+	return nil
+}
+
+// encode returns the smallest file that holds the state.
+func (j *Journal) encode() ([]byte, error) {
+	data := []byte(signature)
+	var err error
+	for _, record := range j.state.records() {
+		if data, err = appendFrame(data, int64(len(data)), int64(len(signature)), record); err != nil {
+			return nil, err
+		}
+	}
+	return data, nil
+}
+
+// replace puts data into next, and next into the place of the file.
+func (j *Journal) replace(next *os.File, data []byte) error {
+	if _, err := next.Write(data); err != nil {
+		return err
+	}
+	if err := next.Sync(); err != nil {
+		return err
+	}
+	if err := os.Rename(j.path+".new", j.path); err != nil {
+		return err
+	}
+	folder, err := os.Open(filepath.Dir(j.path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}
+
+// explain says of a full disk what to do.
+func explain(err error) error {
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		return fmt.Errorf("%w: free space there and start the agent again, before the lease of its jobs is over: %w", ErrFull, err)
+	}
+	return err
+}

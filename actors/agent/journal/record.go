@@ -1,0 +1,64 @@
+package journal
+
+import (
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/messages/actorpb"
+	"weir/messages/journalpb"
+	"weir/messages/statepb"
+	"weir/scheduling"
+)
+
+// Seen is the record of the highest token seen so far.
+func Seen(token scheduling.Token) *journalpb.Record {
+	return &journalpb.Record{Event: &journalpb.Record_Seen{Seen: tokenOf(token)}}
+}
+
+// Granted is the record of a grant that is going to be followed.
+func Granted(start *actorpb.StartJob) *journalpb.Record {
+	return &journalpb.Record{Event: &journalpb.Record_Granted{Granted: start}}
+}
+
+// Starting is the record of a job that is about to be given processes, in a boot of
+// the machine.
+func Starting(spec *actorpb.JobSpec, boot string) *journalpb.Record {
+	return &journalpb.Record{Event: &journalpb.Record_Starting{
+		Starting: &journalpb.Starting{JobId: spec.GetJobId(), Spec: spec, Boot: boot},
+	}}
+}
+
+// Started is the record of a job whose command runs.
+func Started(job string, pid int, start *timestamppb.Timestamp, cgroup string) *journalpb.Record {
+	return &journalpb.Record{Event: &journalpb.Record_Started{
+		Started: &journalpb.Started{JobId: job, Pid: int64(pid), StartTime: start, Cgroup: cgroup},
+	}}
+}
+
+// Exited is the record of a job's end.
+func Exited(job *statepb.FinishedJob, stderrTail []byte) *journalpb.Record {
+	return &journalpb.Record{Event: &journalpb.Record_Exited{Exited: &journalpb.Exited{Job: job, StderrTail: stderrTail}}}
+}
+
+// Released is the record of jobs whose results nobody waits for.
+func Released(jobs ...string) *journalpb.Record {
+	return &journalpb.Record{Event: &journalpb.Record_Released{Released: &journalpb.Released{JobIds: jobs}}}
+}
+
+// Unstarted is the record of jobs that were granted and never had a process.
+func Unstarted(jobs ...string) *journalpb.Record {
+	record := Released(jobs...)
+	record.GetReleased().Unstarted = true
+	return record
+}
+
+// Rejected is the record of what was not followed: a token, or an order about a
+// job, that came from a replica when seen was the highest token.
+func Rejected(reason string, token, seen scheduling.Token, from, job string) *journalpb.Record {
+	return &journalpb.Record{Event: &journalpb.Record_Rejected{Rejected: &journalpb.Rejected{
+		Reason: reason, Token: tokenOf(token), Seen: tokenOf(seen), From: from, JobId: job,
+	}}}
+}
+
+func tokenOf(token scheduling.Token) *actorpb.Token {
+	return &actorpb.Token{Term: token.Term, Index: token.Index}
+}

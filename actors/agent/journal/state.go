@@ -1,0 +1,154 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"weir/messages/actorpb"
+	"weir/messages/journalpb"
+	"weir/scheduling"
+)
+
+const (
+	// format is the format of the journal that this code writes, and the last that
+	// it reads.
+	format = 1
+	// maxHad is how many jobs are remembered that were released. A plan that
+	// overtakes nothing is at most seconds old; a node ends some jobs a second.
+	maxHad = 10_000
+	// maxRejections is how many rejections outlive the writing anew of a journal.
+	maxRejections = 256
+)
+
+// Job is what a journal knows of a job that has not been released.
+type Job struct {
+	// Grant is the order to start it.
+	Grant *actorpb.StartJob
+	// Starting is set before it is given processes, Started when it has some.
+	Starting *journalpb.Starting
+	Started  *journalpb.Started
+	// Exited is how it ended.
+	Exited *journalpb.Exited
+}
+
+// State is what the records of a journal amount to.
+type State struct {
+	// Node and Life are the node's. Session is the latest agent process'.
+	Node    string
+	Life    uint64
+	Session uint64
+	// Token is the highest seen.
+	Token scheduling.Token
+	// Jobs have not been released, by id.
+	Jobs map[string]*Job
+	// Had are the jobs released last, oldest first.
+	Had []string
+	// Rejections are the latest, oldest first.
+	Rejections []*journalpb.Record
+
+	version string
+}
+
+// apply adds a record. An error means that nobody could have written it here.
+func (s *State) apply(record *journalpb.Record) error {
+	if (s.Life == 0) != (record.GetBorn() != nil) {
+		return fmt.Errorf("%w: the record of the node's birth is not the first, and the only one", ErrDamaged)
+	}
+	switch e := record.GetEvent().(type) {
+	case *journalpb.Record_Born:
+		if e.Born.GetFormat() > format {
+			return fmt.Errorf("has format %d, this version reads %d: it was written by a later version, run that", e.Born.GetFormat(), format)
+		}
+		if e.Born.GetLife() == 0 {
+			return fmt.Errorf("%w: the node's life is 0", ErrDamaged)
+		}
+		*s = State{Node: e.Born.GetNode(), Life: e.Born.GetLife(), Jobs: map[string]*Job{}}
+	case *journalpb.Record_Woke:
+		s.Session, s.version = e.Woke.GetSession(), e.Woke.GetVersion()
+	case *journalpb.Record_Seen:
+		s.see(e.Seen)
+	case *journalpb.Record_Granted:
+		s.Jobs[e.Granted.GetJobId()] = &Job{Grant: e.Granted}
+		s.see(e.Granted.GetToken())
+	case *journalpb.Record_Starting:
+		s.change(e.Starting.GetJobId(), func(j *Job) { j.Starting = e.Starting })
+	case *journalpb.Record_Started:
+		s.change(e.Started.GetJobId(), func(j *Job) { j.Started = e.Started })
+	case *journalpb.Record_Exited:
+		s.change(e.Exited.GetJob().GetJobId(), func(j *Job) { j.Exited = e.Exited })
+	case *journalpb.Record_Released:
+		for _, id := range e.Released.GetJobIds() {
+			s.release(id, e.Released.GetUnstarted())
+		}
+	case *journalpb.Record_Rejected:
+		s.Rejections = append(s.Rejections, record)
+		s.Rejections = s.Rejections[max(0, len(s.Rejections)-maxRejections):]
+	default:
+		return errors.New("a record of a kind that this version does not know: it was written by a later version, run that")
+	}
+	return nil
+}
+
+func (s *State) see(m *actorpb.Token) {
+	if token := (scheduling.Token{Term: m.GetTerm(), Index: m.GetIndex()}); s.Token.Less(token) {
+		s.Token = token
+	}
+}
+
+// change changes a job that has not been released.
+func (s *State) change(id string, change func(*Job)) {
+	if job := s.Jobs[id]; job != nil {
+		changed := *job
+		change(&changed)
+		s.Jobs[id] = &changed
+	}
+}
+
+func (s *State) release(id string, unstarted bool) {
+	delete(s.Jobs, id)
+	if unstarted {
+		return
+	}
+	s.Had = append(s.Had, id)
+	// Cut in strides: a copy of all for each job would be work for nothing.
+	if len(s.Had) >= 2*maxHad {
+		s.Had = slices.Clone(s.Had[len(s.Had)-maxHad:])
+	}
+}
+
+// clone returns a copy that shares what never changes.
+func (s *State) clone() *State {
+	c := *s
+	c.Jobs = maps.Clone(s.Jobs)
+	c.Had = slices.Clone(s.Had[max(0, len(s.Had)-maxHad):])
+	c.Rejections = slices.Clone(s.Rejections)
+	return &c
+}
+
+// records returns the fewest records that amount to the state.
+func (s *State) records() []*journalpb.Record {
+	all := []*journalpb.Record{
+		{Event: &journalpb.Record_Born{Born: &journalpb.Born{Format: format, Node: s.Node, Life: s.Life}}},
+		{Event: &journalpb.Record_Woke{Woke: &journalpb.Woke{Session: s.Session, Version: s.version}}},
+		Seen(s.Token),
+	}
+	if had := s.Had[max(0, len(s.Had)-maxHad):]; len(had) > 0 {
+		all = append(all, Released(had...))
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.Jobs)) {
+		job := s.Jobs[id]
+		all = append(all, Granted(job.Grant))
+		if job.Starting != nil {
+			all = append(all, &journalpb.Record{Event: &journalpb.Record_Starting{Starting: job.Starting}})
+		}
+		if job.Started != nil {
+			all = append(all, &journalpb.Record{Event: &journalpb.Record_Started{Started: job.Started}})
+		}
+		if job.Exited != nil {
+			all = append(all, &journalpb.Record{Event: &journalpb.Record_Exited{Exited: job.Exited}})
+		}
+	}
+	return append(all, s.Rejections...)
+}

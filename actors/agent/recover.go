@@ -1,0 +1,68 @@
+package agent
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"weir/actors/agent/journal"
+)
+
+// recoveredJob is a job of an earlier process of the agent. run is nil if nothing of
+// it was found.
+type recoveredJob struct {
+	job *Job
+	run Run
+}
+
+// recover takes over what an earlier process has left. What the journal does not
+// know ends: there is nobody to tell of it.
+func (a *agentActor) recover(kept *journal.State) error {
+	for _, id := range kept.Had {
+		a.ledger.Forget(id)
+	}
+	for _, id := range a.processes.Leftovers() {
+		if kept.Jobs[id] != nil {
+			continue
+		}
+		a.cfg.Logger.Warn("job that the journal does not know is ended", "node", a.cfg.Node, "job", id)
+		if err := a.processes.Discard(id); err != nil {
+			return fmt.Errorf("end job of an earlier life: %w", err)
+		}
+	}
+	now := time.Now()
+	var unstarted []string
+	for _, id := range slices.Sorted(maps.Keys(kept.Jobs)) {
+		job, run := kept.Jobs[id], a.processes.Adopt(id)
+		if run == nil && neverRan(job, a.boot) {
+			unstarted = append(unstarted, id)
+			continue
+		}
+		a.ledger.Hold(id)
+		r := recoveredJob{RecoverJob(now, job, run != nil), run}
+		a.recovered = append(a.recovered, r)
+		a.cfg.Logger.Info("job adopted", "node", a.cfg.Node, "job", id, "phase", r.job.word(), "pid", r.job.pid)
+	}
+	if len(unstarted) == 0 {
+		return nil
+	}
+	// The leader sends these orders again, if it still wants the jobs.
+	done := make(chan error, 1)
+	a.journal.Append(func(err error) { done <- err }, journal.Unstarted(unstarted...))
+	return <-done
+}
+
+// neverRan reports whether a job of which nothing was found cannot have had a
+// process. Within a boot of the machine the job's folder is there from before its
+// processes are, until its end is in the journal.
+func neverRan(job *journal.Job, boot string) bool {
+	switch {
+	case job.Exited != nil, job.Started != nil:
+		return false
+	case job.Starting == nil:
+		return true
+	default:
+		return boot != "" && job.Starting.GetBoot() == boot
+	}
+}

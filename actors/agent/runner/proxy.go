@@ -1,0 +1,99 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/actors/agent/runner/proctree"
+	"weir/actors/agent/runner/proxyproto"
+)
+
+// proxyProcess is a job's proxy: a child of this process, or one that an earlier
+// life of the agent has left.
+type proxyProcess struct {
+	// gone is closed when it has ended.
+	gone chan struct{}
+	// kill kills it, and end says how it ended, once it has.
+	kill func() error
+	end  func() string
+	// leave stops waiting for it.
+	leave func()
+}
+
+// startedProxy waits for a child.
+func startedProxy(cmd *exec.Cmd) *proxyProcess {
+	p := &proxyProcess{
+		gone:  make(chan struct{}),
+		kill:  cmd.Process.Kill,
+		end:   func() string { return cmd.ProcessState.String() },
+		leave: func() {},
+	}
+	go func() {
+		// The state is read from the process when it is needed.
+		_ = cmd.Wait()
+		close(p.gone)
+	}()
+	return p
+}
+
+// adoptedProxy watches a process that is not a child. It may have ended already.
+func adoptedProxy(id proxyproto.Identity) (*proxyProcess, error) {
+	p := &proxyProcess{
+		gone:  make(chan struct{}),
+		kill:  func() error { return proctree.Signal(id, unix.SIGKILL) },
+		end:   func() string { return "how is not known, an earlier life of the agent had started it" },
+		leave: func() {},
+	}
+	if !proctree.Alive(id) {
+		close(p.gone)
+		return p, nil
+	}
+	handle, err := unix.PidfdOpen(id.Pid, unix.PIDFD_NONBLOCK)
+	if errors.Is(err, unix.ESRCH) {
+		close(p.gone)
+		return p, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("watch process %d: %w", id.Pid, err)
+	}
+	// Not blocking, so that the runtime waits for it without a thread.
+	file := os.NewFile(uintptr(handle), "pidfd")
+	quit := make(chan struct{})
+	p.leave = sync.OnceFunc(func() {
+		close(quit)
+		_ = file.Close()
+	})
+	go func() {
+		if awaitEnd(file, id, quit) {
+			close(p.gone)
+		}
+		p.leave()
+	}()
+	return p, nil
+}
+
+// watchPeriod is how often an adopted proxy is looked at where the kernel does not
+// tell of its end.
+const watchPeriod = 100 * time.Millisecond
+
+// awaitEnd waits until the process has ended, or for quit, and says which.
+func awaitEnd(handle *os.File, id proxyproto.Identity, quit <-chan struct{}) (ended bool) {
+	if conn, err := handle.SyscallConn(); err == nil {
+		// An error says that the handle has been closed, or cannot be waited for.
+		_ = conn.Read(func(uintptr) bool { return !proctree.Alive(id) })
+	}
+	for proctree.Alive(id) {
+		select {
+		case <-quit:
+			return false
+		case <-time.After(watchPeriod):
+		}
+	}
+	return true
+}

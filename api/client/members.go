@@ -1,0 +1,107 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"weir/messages/apipb"
+)
+
+// changePatience is what a try to change the members gets: a majority has to write
+// it down, and the leader may hand over first.
+const changePatience = 3 * time.Second
+
+func (c *Client) memberTask(what string) *task {
+	t := c.task(what)
+	t.longer = changePatience
+	return t
+}
+
+// AddReplica makes a replica a member without a vote. It gets one by itself when it
+// has caught up.
+func (c *Client) AddReplica(ctx context.Context, id, address string) error {
+	_, err := call(ctx, c.memberTask("add replica"), func(r *replica) method[apipb.AddReplicaRequest, apipb.AddReplicaResponse] {
+		return r.cluster.Add
+	}, &apipb.AddReplicaRequest{Id: id, Address: address})
+	return err
+}
+
+// RemoveReplica ends a replica's membership; force: even if the live voters that
+// are left are no majority.
+func (c *Client) RemoveReplica(ctx context.Context, id string, force bool) error {
+	_, err := call(ctx, c.memberTask("remove replica"), func(r *replica) method[apipb.RemoveReplicaRequest, apipb.RemoveReplicaResponse] {
+		return r.cluster.Remove
+	}, &apipb.RemoveReplicaRequest{Id: id, Force: force})
+	return err
+}
+
+// PromoteReplica gives a member a vote.
+func (c *Client) PromoteReplica(ctx context.Context, id string) error {
+	_, err := call(ctx, c.memberTask("promote replica"), func(r *replica) method[apipb.PromoteReplicaRequest, apipb.PromoteReplicaResponse] {
+		return r.cluster.Promote
+	}, &apipb.PromoteReplicaRequest{Id: id})
+	return err
+}
+
+// DemoteReplica takes a member's vote; force: as for RemoveReplica.
+func (c *Client) DemoteReplica(ctx context.Context, id string, force bool) error {
+	_, err := call(ctx, c.memberTask("demote replica"), func(r *replica) method[apipb.DemoteReplicaRequest, apipb.DemoteReplicaResponse] {
+		return r.cluster.Demote
+	}, &apipb.DemoteReplicaRequest{Id: id, Force: force})
+	return err
+}
+
+// backupSilence is how long a replica may take for the next part of a backup.
+const backupSilence = 20 * time.Second
+
+// Backup writes the state of the cluster to w. When a replica is lost on the way,
+// begin is called, and the next one starts from the beginning: begin empties w.
+func (c *Client) Backup(ctx context.Context, w io.Writer, begin func() error) error {
+	t := c.task("cluster backup")
+	t.longer = backupSilence
+	var local error
+	err := t.run(ctx, func(_ context.Context, r *replica) error {
+		if local = begin(); local != nil {
+			return connect.NewError(connect.CodeAborted, local)
+		}
+		local = nil
+		err := receive(ctx, r, func(data []byte) error {
+			_, local = w.Write(data)
+			return local
+		})
+		if local != nil {
+			return connect.NewError(connect.CodeAborted, local)
+		}
+		return err
+	})
+	if local != nil {
+		return fmt.Errorf("cluster backup: %w", local)
+	}
+	return err
+}
+
+// receive takes the parts of a backup from one replica.
+func receive(ctx context.Context, r *replica, part func([]byte) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silence := time.AfterFunc(backupSilence, func() { cancel(context.DeadlineExceeded) })
+	defer silence.Stop()
+	stream, err := r.cluster.Backup(ctx, connect.NewRequest(&apipb.BackupRequest{}))
+	if err != nil {
+		return overdue(ctx, err)
+	}
+	for stream.Receive() {
+		silence.Reset(backupSilence)
+		if err := part(stream.Msg().GetData()); err != nil {
+			return errors.Join(err, stream.Close())
+		}
+	}
+	err = stream.Err()
+	_ = stream.Close()
+	return overdue(ctx, err)
+}

@@ -1,0 +1,110 @@
+package api
+
+import (
+	"fmt"
+	"time"
+
+	"weir/messages/apipb"
+	"weir/messages/statepb"
+	"weir/raftstore"
+	"weir/raftstore/state"
+)
+
+// Health is what a replica knows of itself beyond the replicated state.
+type Health struct {
+	Store raftstore.Stats
+	// Leading is set while this replica's actors lead, and SharesFound is when
+	// they found fair shares last.
+	Leading     bool
+	SharesFound time.Time
+}
+
+// From when on an operator should look.
+const (
+	// lagEntries is how many committed entries a replica may have to apply: some
+	// full batches.
+	lagEntries = 5000
+	// silentLeader is how long a follower may go without hearing from its leader.
+	silentLeader = 5 * time.Second
+	// slowWrite is how long a write to the log may take.
+	slowWrite = 500 * time.Millisecond
+	// staleShares is how long the fair shares may stay as they were: they are
+	// found several times a second.
+	staleShares = 5 * time.Second
+)
+
+// troubles lists what an operator should look at on this replica. Each begins with
+// the replica's name, for clients put together what all of them say.
+func (s *server) troubles(now time.Time) []string {
+	var out []string
+	add := func(format string, args ...any) {
+		out = append(out, "replica "+s.cfg.Replica+" "+fmt.Sprintf(format, args...))
+	}
+	if n := s.refusals.since(now); n > 0 {
+		add("turned away %d calls for overload in the last minute: clients try again by themselves; send less at once, or to all replicas", n)
+	}
+	if s.cfg.Health == nil {
+		return out
+	}
+	h := s.cfg.Health()
+	// Entries of raft's own are not applied to the state: a few are no lag.
+	if behind := int64(h.Store.Commit) - int64(h.Store.Applied); behind > lagEntries {
+		add("lags: %d committed log entries are not applied yet, of %d: is its machine overloaded?", behind, h.Store.Commit)
+	}
+	if h.Store.LastContact > silentLeader {
+		add("has not heard from a leader for %s: is it connected with the others?", h.Store.LastContact.Round(time.Second))
+	}
+	if worst := h.Store.Disk.RecentWorst; worst > slowWrite {
+		add("has a slow disk: a write to the log took %s within the last minutes, and every change waits for it", worst.Round(time.Millisecond))
+	}
+	if n := h.Store.Tally.Breaches; n > 0 {
+		add("found %d operations whose job counters do not add up: see its log, and report it", n)
+	}
+	if age := now.Sub(h.SharesFound); h.Leading && !h.SharesFound.IsZero() && age > staleShares {
+		add("leads, and its scheduler has found no fair shares for %s: see its log", age.Round(time.Second))
+	}
+	return out
+}
+
+// nodeTroubles counts what is to be said of nodes.
+type nodeTroubles struct {
+	version         string
+	caveats, others int
+	// caveat and other are of the first node with either.
+	caveat, other *statepb.Node
+}
+
+func (n *nodeTroubles) look(node *statepb.Node) {
+	if node.GetCaveat() != "" {
+		if n.caveats++; n.caveat == nil {
+			n.caveat = node
+		}
+	}
+	if node.GetVersion() != n.version {
+		if n.others++; n.other == nil {
+			n.other = node
+		}
+	}
+}
+
+func (n *nodeTroubles) list() []string {
+	var out []string
+	if n.others > 0 {
+		out = append(out, fmt.Sprintf("%d nodes run another version than %s, such as %s: %s", n.others, n.version, n.other.GetId(), n.other.GetVersion()))
+	}
+	if n.caveats > 0 {
+		out = append(out, fmt.Sprintf("%d nodes cannot promise all limits, such as %s: %s", n.caveats, n.caveat.GetId(), n.caveat.GetCaveat()))
+	}
+	return out
+}
+
+// onlineNode adds a node that is online to a status.
+func onlineNode(out *apipb.StatusResponse, n *statepb.Node, troubles *nodeTroubles) bool {
+	if n.GetState() != state.NodeOnline {
+		out.NodesOffline++
+		return false
+	}
+	out.NodesOnline++
+	troubles.look(n)
+	return true
+}

@@ -1,0 +1,226 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/raftstore"
+)
+
+func TestStatusTellsWhatIsWrong(t *testing.T) {
+	well := func() Health {
+		return Health{
+			Store:   raftstore.Stats{Commit: 10000, Applied: 9990, LastContact: time.Second, Disk: raftstore.DiskStats{RecentWorst: 400 * time.Millisecond}},
+			Leading: true, SharesFound: time.Now(),
+		}
+	}
+	tests := map[string]struct {
+		change func(*Health)
+		want   string
+	}{
+		"nothing":                  {func(*Health) {}, ""},
+		"a replica that lags":      {func(h *Health) { h.Store.Applied = 100 }, "replica r1 lags: 9900 committed log entries"},
+		"a leader that is silent":  {func(h *Health) { h.Store.LastContact = time.Minute }, "replica r1 has not heard from a leader for 1m0s"},
+		"a slow disk":              {func(h *Health) { h.Store.Disk.RecentWorst = 700 * time.Millisecond }, "replica r1 has a slow disk: a write to the log took 700ms"},
+		"counters that do not add": {func(h *Health) { h.Store.Tally.Breaches = 2 }, "replica r1 found 2 operations whose job counters do not add up"},
+		"a scheduler that hangs":   {func(h *Health) { h.SharesFound = time.Now().Add(-time.Minute) }, "replica r1 leads, and its scheduler has found no fair shares for 1m0s"},
+		"a follower's scheduler":   {func(h *Health) { h.Leading, h.SharesFound = false, time.Now().Add(-time.Minute) }, ""},
+		"a scheduler that begins":  {func(h *Health) { h.SharesFound = time.Time{} }, ""},
+	}
+	s := newSite(t)
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			health := well()
+			test.change(&health)
+			s.health.Store(&health)
+			var found []string
+			for _, problem := range at(t, s.get("ClusterService/Status", "{}"), "problems").([]any) {
+				if strings.HasPrefix(problem.(string), "replica r1 ") {
+					found = append(found, problem.(string))
+				}
+			}
+			if test.want == "" && len(found) > 0 || test.want != "" && (len(found) != 1 || !strings.HasPrefix(found[0], test.want)) {
+				t.Errorf("got %q, want %q", found, test.want)
+			}
+		})
+	}
+}
+
+func TestStatusTellsOfNodes(t *testing.T) {
+	s := newSite(t)
+	register := func(id, version, caveat string) {
+		s.must(&commandpb.RegisterNode{Term: 1, Node: &statepb.Node{
+			Id: id, Incarnation: 1, Version: version, Caveat: caveat, Resources: &statepb.Resources{UserSlots: 1, CpuHundredths: 100, Memory: 1},
+		}})
+	}
+	register("n1", "v2", "")
+	register("n2", "v1", "")
+	register("n3", "v2", "no control groups")
+	problems := fmt.Sprint(at(t, s.get("ClusterService/Status", "{}"), "problems"))
+	for _, want := range []string{"1 nodes run another version than v2, such as n2: v1", "1 nodes cannot promise all limits, such as n3: no control groups"} {
+		if !strings.Contains(problems, want) {
+			t.Errorf("got %s, want %q", problems, want)
+		}
+	}
+}
+
+func TestRefusalsForOverloadAreTold(t *testing.T) {
+	s := newSite(t)
+	breaks := fmt.Errorf("leader r2: %w", raftstore.ErrOverloaded)
+	s.breaks.Store(&breaks)
+	refused := s.post("OperationService/Start", startBody(1, ""))
+	if refused.status != http.StatusTooManyRequests || refused.header.Get(headerRetry) == "" {
+		t.Errorf("got %d, retry hint %q", refused.status, refused.header.Get(headerRetry))
+	}
+	problems := fmt.Sprint(at(t, s.get("ClusterService/Status", "{}"), "problems"))
+	if want := "replica r1 turned away 1 calls for overload in the last minute"; !strings.Contains(problems, want) {
+		t.Errorf("got %s, want %q", problems, want)
+	}
+}
+
+func TestRecentCountForgets(t *testing.T) {
+	var c recentCount
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, after := range []time.Duration{0, 0, 30 * time.Second} {
+		c.add(begin.Add(after))
+	}
+	for after, want := range map[time.Duration]int64{0: 3, 59 * time.Second: 3, 60 * time.Second: 1, 89 * time.Second: 1, 90 * time.Second: 0} {
+		if got := c.since(begin.Add(after)); got != want {
+			t.Errorf("after %v: got %d, want %d", after, got, want)
+		}
+	}
+	c.add(begin.Add(60 * time.Second))
+	if got := c.since(begin.Add(60 * time.Second)); got != 2 {
+		t.Errorf("a second that comes round again: got %d, want 2", got)
+	}
+}
+
+func TestEveryCallIsObserved(t *testing.T) {
+	s := newSite(t)
+	s.get("ClusterService/Status", "{}")
+	s.post("OperationService/Get", `{"operation": "none"}`)
+	s.post("PoolService/Create", "{}", roleHeader, "client/ann")
+	s.post("NoService/None", "{}", roleHeader, "agent/n1")
+	for call, want := range map[[2]string]int{
+		{"/weir.api.v1.ClusterService/Status", "ok"}:             1,
+		{"/weir.api.v1.OperationService/Get", "not_found"}:       1,
+		{"/weir.api.v1.PoolService/Create", "permission_denied"}: 1,
+		{"unknown", "permission_denied"}:                         1,
+	} {
+		if got := s.ended.of(call[0], call[1]); got != want {
+			t.Errorf("%v: got %d, want %d", call, got, want)
+		}
+	}
+	if stats := s.handler.Stats(); stats.Calls != 0 || stats.CallsLimit != s.limits.Calls {
+		t.Errorf("got %+v, want nothing under way", stats)
+	}
+}
+
+// A client that does not take its answer, or does not send its request, is cut off.
+func TestSlowClientsAreCutOff(t *testing.T) {
+	tests := map[string]struct {
+		serve http.HandlerFunc
+		body  string
+	}{
+		"does not read": {func(w http.ResponseWriter, _ *http.Request) {
+			part := make([]byte, 1<<20)
+			for {
+				if _, err := w.Write(part); err != nil {
+					return
+				}
+			}
+		}, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"},
+		"does not send": {func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = io.ReadAll(r.Body)
+		}, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nabc"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			done := make(chan struct{})
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				defer close(done)
+				h := newHurried(w, 50*time.Millisecond)
+				r.Body = h.body(r.Body, time.Now())
+				test.serve(h, r)
+			}))
+			defer server.Close()
+			conn, err := net.Dial("tcp", server.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if _, err := io.WriteString(conn, test.body); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case <-done:
+			case <-time.After(20 * time.Second):
+				t.Error("the call goes on for ever")
+			}
+		})
+	}
+}
+
+// Over HTTP/2 one stream that is not read holds up neither its call nor the others.
+func TestSlowStreamIsCutOff(t *testing.T) {
+	ended := make(chan error, 1)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		h := newHurried(w, 50*time.Millisecond)
+		part := make([]byte, 1<<20)
+		for {
+			if _, err := h.Write(part); err != nil {
+				ended <- err
+				return
+			}
+			h.Flush()
+		}
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := server.Client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if _, err := bufio.NewReader(res.Body).ReadByte(); err != nil || res.ProtoMajor != 2 {
+		t.Fatalf("HTTP/%d: %v", res.ProtoMajor, err)
+	}
+	select {
+	case err := <-ended:
+		if err == nil || errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the call goes on for ever")
+	}
+}
+
+func TestBodyEndsAsItDid(t *testing.T) {
+	h := newHurried(httptest.NewRecorder(), time.Second)
+	body := h.body(io.NopCloser(strings.NewReader("abc")), time.Now())
+	buffer := make([]byte, 8)
+	n, err := body.Read(buffer)
+	last, end := body.Read(buffer)
+	if !slices.Equal(buffer[:n], []byte("abc")) || err != nil || last != 0 || end != io.EOF {
+		t.Errorf("got %q %v, then %d %v", buffer[:n], err, last, end)
+	}
+}

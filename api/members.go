@@ -1,0 +1,123 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"connectrpc.com/connect"
+
+	"weir/cluster"
+	"weir/messages/apipb"
+	"weir/raftstore"
+)
+
+// backupPart is how much of a backup goes into one message.
+const backupPart = 256 << 10
+
+// Add makes a replica a member.
+func (s clusters) Add(ctx context.Context, req *connect.Request[apipb.AddReplicaRequest]) (*connect.Response[apipb.AddReplicaResponse], error) {
+	id, address := req.Msg.GetId(), req.Msg.GetAddress()
+	if _, err := cluster.ParsePeers([]string{id + "=" + address}); err != nil {
+		return nil, fail(connect.CodeInvalidArgument, "invalid_argument", "add replica: "+err.Error())
+	}
+	return answer(&apipb.AddReplicaResponse{}, s.membership(s.cfg.Store.AddReplica(ctx, id, address)))
+}
+
+// Remove ends a replica's membership.
+func (s clusters) Remove(ctx context.Context, req *connect.Request[apipb.RemoveReplicaRequest]) (*connect.Response[apipb.RemoveReplicaResponse], error) {
+	if err := s.named("remove", req.Msg.GetId()); err != nil {
+		return nil, err
+	}
+	return answer(&apipb.RemoveReplicaResponse{}, s.membership(s.cfg.Store.RemoveReplica(ctx, req.Msg.GetId(), req.Msg.GetForce())))
+}
+
+// Promote gives a member a vote.
+func (s clusters) Promote(ctx context.Context, req *connect.Request[apipb.PromoteReplicaRequest]) (*connect.Response[apipb.PromoteReplicaResponse], error) {
+	if err := s.named("promote", req.Msg.GetId()); err != nil {
+		return nil, err
+	}
+	return answer(&apipb.PromoteReplicaResponse{}, s.membership(s.cfg.Store.PromoteReplica(ctx, req.Msg.GetId())))
+}
+
+// Demote takes a member's vote.
+func (s clusters) Demote(ctx context.Context, req *connect.Request[apipb.DemoteReplicaRequest]) (*connect.Response[apipb.DemoteReplicaResponse], error) {
+	if err := s.named("demote", req.Msg.GetId()); err != nil {
+		return nil, err
+	}
+	return answer(&apipb.DemoteReplicaResponse{}, s.membership(s.cfg.Store.DemoteReplica(ctx, req.Msg.GetId(), req.Msg.GetForce())))
+}
+
+// Join tells a replica what it is in the cluster.
+func (s clusters) Join(ctx context.Context, req *connect.Request[apipb.JoinRequest]) (*connect.Response[apipb.JoinResponse], error) {
+	m := req.Msg
+	if who := caller(ctx).Name; who != m.GetId() {
+		return nil, fail(connect.CodePermissionDenied, "permission_denied", fmt.Sprintf("join: replica %q speaks for %q: each speaks for itself", who, m.GetId()))
+	}
+	suffrage, err := s.cfg.Store.Admit(ctx, raftstore.Applicant{ID: m.GetId(), Address: m.GetAddress(), Empty: m.GetEmpty(), Votes: m.GetVotes()})
+	return answer(&apipb.JoinResponse{Suffrage: string(suffrage), Leader: s.cfg.Replica}, s.membership(err))
+}
+
+// Backup streams the state of this replica, once it has seen all that was answered
+// before the call.
+func (s clusters) Backup(ctx context.Context, _ *connect.Request[apipb.BackupRequest], stream *connect.ServerStream[apipb.BackupPart]) error {
+	if err := s.cfg.Log.ReadBarrier(ctx); err != nil {
+		return s.unavailable("cluster backup", err)
+	}
+	out := &backupStream{stream: stream}
+	if err := errors.Join(s.cfg.Store.Backup(out), out.flush()); err != nil {
+		return s.unavailable("cluster backup", err)
+	}
+	return nil
+}
+
+// backupStream sends what is written to it in parts.
+type backupStream struct {
+	stream *connect.ServerStream[apipb.BackupPart]
+	part   []byte
+}
+
+var _ io.Writer = (*backupStream)(nil)
+
+// Write implements io.Writer.
+func (b *backupStream) Write(data []byte) (int, error) {
+	b.part = append(b.part, data...)
+	if len(b.part) < backupPart {
+		return len(data), nil
+	}
+	return len(data), b.flush()
+}
+
+func (b *backupStream) flush() error {
+	if len(b.part) == 0 {
+		return nil
+	}
+	err := b.stream.Send(&apipb.BackupPart{Data: b.part})
+	b.part = b.part[:0]
+	return err
+}
+
+// named refuses a call that names no replica.
+func (s clusters) named(what, id string) error {
+	if id == "" {
+		return fail(connect.CodeInvalidArgument, "invalid_argument", what+" replica: its id is missing: see weir cluster members")
+	}
+	return nil
+}
+
+// membership turns an error of a change of the members into one for clients.
+func (s clusters) membership(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, raftstore.ErrNotLeader):
+		refused := fail(connect.CodeUnavailable, "not_leader", err.Error())
+		s.hint(refused.Meta().Set)
+		return refused
+	case errors.Is(err, raftstore.ErrMembership):
+		return fail(connect.CodeFailedPrecondition, "members_not_changed", err.Error())
+	default:
+		return s.unavailable("members", err)
+	}
+}

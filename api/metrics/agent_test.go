@@ -1,0 +1,46 @@
+package metrics
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"weir/actors"
+	"weir/actors/agent"
+	"weir/actors/remote"
+)
+
+type stationFake struct{}
+
+func (stationFake) Stats() actors.StationStats {
+	return actors.StationStats{
+		Agent: agent.Stats{
+			Registered: true, LeaseLeft: 4500 * time.Millisecond, HeartbeatsSent: 5, HeartbeatsAcknowledged: 4, PlansRefused: 3,
+			Starts: 2, StartsFailed: 1, Ended: map[agent.JobEnd]uint64{{State: "completed"}: 6, {State: "aborted", Reason: "preemption"}: 7},
+			Jobs: map[string]int{"running": 8}, MemoryUsed: 9, Output: agent.Output{Stdout: 10, Stderr: 11, Dropped: 12},
+		},
+		Remote: remote.Stats{ReceivedMessages: 13, Peers: []remote.PeerStats{{Peer: "replica/r1"}}},
+	}
+}
+
+func TestAgentShowsItsFigures(t *testing.T) {
+	registry := agentRegistry("v1", stationFake{})
+	problems, err := testutil.GatherAndLint(registry)
+	if err != nil || len(problems) > 0 {
+		t.Errorf("%v %v", problems, err)
+	}
+	lines := shown(t, handler(registry))
+	for _, want := range []string{
+		`weir_agent_registered 1`, `weir_agent_lease_left_seconds 4.5`, `weir_agent_heartbeats_sent_total 5`,
+		`weir_agent_heartbeats_acknowledged_total 4`, `weir_agent_plans_refused_total 3`, `weir_agent_job_starts_total{outcome="started"} 2`,
+		`weir_agent_job_starts_total{outcome="failed"} 1`, `weir_agent_jobs_ended_total{reason="",state="completed"} 6`,
+		`weir_agent_jobs_ended_total{reason="preemption",state="aborted"} 7`, `weir_agent_jobs{phase="running"} 8`, `weir_agent_jobs{phase="ended"} 0`,
+		`weir_agent_jobs_memory_bytes 9`, `weir_agent_job_output_bytes_total{stream="stdout"} 10`, `weir_agent_job_output_bytes_total{stream="stderr"} 11`,
+		`weir_agent_job_output_dropped_bytes_total 12`, `weir_remote_received_messages_total 13`, `weir_remote_peers{role="replica"} 1`,
+	} {
+		if !lines[want] {
+			t.Errorf("missing: %s", want)
+		}
+	}
+}

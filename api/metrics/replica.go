@@ -1,0 +1,106 @@
+package metrics
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"weir/actors"
+	"weir/api"
+	"weir/cluster/gossip"
+	"weir/messages/actorpb"
+	"weir/raftstore"
+	"weir/raftstore/state"
+)
+
+// Store is the replicated state of a replica.
+type Store interface {
+	Stats() raftstore.Stats
+	View(func(*state.State))
+}
+
+// Actors are the actors of a replica.
+type Actors interface {
+	Stats() actors.Stats
+	SchedulerView(ctx context.Context) (*actorpb.SchedulerView, error)
+}
+
+// Gossip is the gossip of a replica.
+type Gossip interface {
+	Members() []gossip.Member
+}
+
+// API is the public API of a replica.
+type API interface {
+	Stats() api.Stats
+}
+
+// ReplicaConfig is where the figures of a replica come from.
+type ReplicaConfig struct {
+	Version string
+	Store   Store
+	Actors  Actors
+	Gossip  Gossip
+	API     API
+	// Calls observes the calls of the API.
+	Calls *Calls
+}
+
+// NewReplica returns what serves the metrics of a replica.
+func NewReplica(cfg ReplicaConfig) http.Handler { return handler(replicaRegistry(cfg)) }
+
+func replicaRegistry(cfg ReplicaConfig) *prometheus.Registry {
+	return registry(cfg.Version,
+		raftPart(cfg.Store), statePart(cfg.Store), leaderPart(cfg.Actors), gatewayPart(cfg.Actors),
+		remotePart(func() remoteStats { return cfg.Actors.Stats().Remote }), gossipPart(cfg.Gossip), apiPart(cfg.API),
+		cfg.Calls.total, cfg.Calls.duration,
+	)
+}
+
+// Calls counts the calls of the API and measures how long they take.
+type Calls struct {
+	total    *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+}
+
+// NewCalls returns Calls that have seen none.
+func NewCalls() *Calls {
+	return &Calls{
+		total: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "weir_api_calls_total", Help: "Calls of the public API that ended, by method and code of the error or ok.",
+		}, []string{"method", "code"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "weir_api_call_duration_seconds", Help: "How long calls of the public API took, by method. Wait and Watch last as long as their caller wants.",
+			Buckets: []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10},
+		}, []string{"method"}),
+	}
+}
+
+// Observe counts a call that has ended.
+func (c *Calls) Observe(procedure, code string, took time.Duration) {
+	c.total.WithLabelValues(procedure, code).Inc()
+	c.duration.WithLabelValues(procedure).Observe(took.Seconds())
+}
+
+var (
+	apiInFlight = gauge("api_calls_in_flight", "Calls of the public API under way, by kind: call, or wait for an operation.", "kind")
+	apiLimit    = gauge("api_calls_limit", "How many calls of the public API may be under way, by kind.", "kind")
+)
+
+func apiPart(of API) part {
+	return part{[]family{apiInFlight, apiLimit}, func(s sink) {
+		stats := of.Stats()
+		s.put(apiInFlight, float64(stats.Calls), "call")
+		s.put(apiInFlight, float64(stats.Watches), "wait")
+		s.put(apiLimit, float64(stats.CallsLimit), "call")
+		s.put(apiLimit, float64(stats.WatchesLimit), "wait")
+	}}
+}
+
+var gossipMembers = gauge("gossip_members", "Replicas that gossip says are alive, this one too.")
+
+func gossipPart(of Gossip) part {
+	return part{[]family{gossipMembers}, func(s sink) { s.put(gossipMembers, float64(len(of.Members()))) }}
+}

@@ -1,0 +1,98 @@
+package api
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"weir/messages/apipb"
+)
+
+// observer tells Config.Observe of every call.
+type observer struct{ server *server }
+
+// observe tells of a call that has ended.
+func (s *server) observe(procedure string, err error, began time.Time) {
+	if s.cfg.Observe == nil {
+		return
+	}
+	if !s.procedures[procedure] {
+		procedure = "unknown"
+	}
+	code := "ok"
+	if err != nil {
+		code = connect.CodeOf(err).String()
+	}
+	s.cfg.Observe(procedure, code, time.Since(began))
+}
+
+// knownProcedures returns the procedures of all services.
+func knownProcedures() map[string]bool {
+	all := map[string]bool{}
+	services := apipb.File_apipb_api_proto.Services()
+	for i := range services.Len() {
+		methods := services.Get(i).Methods()
+		for j := range methods.Len() {
+			all["/"+string(services.Get(i).FullName())+"/"+string(methods.Get(j).Name())] = true
+		}
+	}
+	return all
+}
+
+// WrapUnary implements connect.Interceptor.
+func (o observer) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+		began := time.Now()
+		answer, err := next(ctx, req)
+		o.server.observe(req.Spec().Procedure, err, began)
+		return answer, err
+	}
+}
+
+// WrapStreamingClient implements connect.Interceptor; there are no clients here.
+func (o observer) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+	return next
+}
+
+// WrapStreamingHandler implements connect.Interceptor.
+func (o observer) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
+		began := time.Now()
+		err := next(ctx, conn)
+		o.server.observe(conn.Spec().Procedure, err, began)
+		return err
+	}
+}
+
+// recentCount counts what happened in the last minute, by the second. The zero
+// value is ready.
+type recentCount struct {
+	mu      sync.Mutex
+	seconds [60]int64
+	counts  [60]int64
+}
+
+func (c *recentCount) add(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	second := now.Unix()
+	i := second % int64(len(c.seconds))
+	if c.seconds[i] != second {
+		c.seconds[i], c.counts[i] = second, 0
+	}
+	c.counts[i]++
+}
+
+func (c *recentCount) since(now time.Time) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var sum int64
+	for i, second := range c.seconds {
+		if second > now.Unix()-int64(len(c.seconds)) {
+			sum += c.counts[i]
+		}
+	}
+	return sum
+}

@@ -1,0 +1,96 @@
+package weir
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// logLevels are the methods of a logger, by how many arguments stand before the
+// keys.
+var logLevels = map[string]int{
+	"Debug": 1, "Info": 1, "Warn": 1, "Error": 1, "With": 0,
+	"DebugContext": 2, "InfoContext": 2, "WarnContext": 2, "ErrorContext": 2,
+}
+
+// checkLogKeys wants each key of a log line in the table of docs/logs.md, so that
+// one word means one thing in all logs.
+func checkLogKeys(repo *repository) []breach {
+	known := tableOf(repo.logKeys)
+	if len(known) == 0 {
+		return []breach{{"docs/logs.md", 1, "there is no table of the keys of log lines",
+			"write one, with the keys in backquotes in its first column"}}
+	}
+	var out []breach
+	for _, f := range repo.files {
+		if f.test {
+			continue
+		}
+		ast.Inspect(f.syntax, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			for _, key := range keysOf(call) {
+				name, err := strconv.Unquote(key.Value)
+				if err != nil || !slices.Contains(known, name) {
+					out = append(out, breach{f.path, f.line(key.Pos()), fmt.Sprintf("log key %s is not in docs/logs.md", key.Value),
+						"use the key that is there for this, or add it with its meaning"})
+				}
+			}
+			return true
+		})
+	}
+	return out
+}
+
+// keysOf gives the literal keys of a call of a logger: something called log or
+// Logger.
+func keysOf(call *ast.CallExpr) []*ast.BasicLit {
+	method, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return nil
+	}
+	first, leveled := logLevels[method.Sel.Name]
+	if !leveled || !isLogger(method.X) {
+		return nil
+	}
+	var keys []*ast.BasicLit
+	for i := first; i < len(call.Args); i += 2 {
+		if key, ok := call.Args[i].(*ast.BasicLit); ok && key.Kind == token.STRING {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+func isLogger(x ast.Expr) bool {
+	name := ""
+	switch x := x.(type) {
+	case *ast.Ident:
+		name = x.Name
+	case *ast.SelectorExpr:
+		name = x.Sel.Name
+	}
+	return strings.EqualFold(name, "log") || strings.EqualFold(name, "logger")
+}
+
+// tableOf reads what stands in backquotes in the first column of a page's tables.
+func tableOf(page string) []string {
+	var all []string
+	for line := range strings.Lines(page) {
+		if !strings.HasPrefix(line, "|") {
+			continue
+		}
+		cell, _, _ := strings.Cut(line[1:], "|")
+		for i, part := range strings.Split(cell, "`") {
+			if i%2 == 1 {
+				all = append(all, part)
+			}
+		}
+	}
+	return all
+}

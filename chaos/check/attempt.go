@@ -1,0 +1,174 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"weir/chaos/history"
+	"weir/scheduling/lifecycle"
+)
+
+// counted is S5.
+func counted(x *index) []string {
+	var out []string
+	for i := range x.Operations {
+		o := &x.Operations[i]
+		out = append(out, counters(o)...)
+		if o.State == lifecycle.Completed.String() {
+			out = append(out, x.done(o)...)
+		}
+	}
+	return out
+}
+
+// counters compares the counters of an operation with each other and with the
+// records of its attempts.
+func counters(o *history.Operation) []string {
+	var out []string
+	for _, t := range o.Tasks {
+		states := make(map[string]int64)
+		for _, j := range o.Jobs {
+			if j.Task == t.Name {
+				states[j.State]++
+			}
+		}
+		say := func(format string, args ...any) {
+			out = append(out, fmt.Sprintf("operation %s task %s: ", o.ID, t.Name)+fmt.Sprintf(format, args...))
+		}
+		if t.Total != t.Pending+t.Running+t.Completed {
+			say("%d jobs, but %d pending, %d running, %d completed", t.Total, t.Pending, t.Running, t.Completed)
+		}
+		for _, c := range []struct {
+			what  string
+			count int64
+		}{{"completed", t.Completed}, {"failed", t.Failed}, {"aborted", t.Aborted}} {
+			if states[c.what] != c.count {
+				say("%d attempts are counted as %s, and there are %d", c.count, c.what, states[c.what])
+			}
+		}
+		if t.Failed > 0 {
+			say("%d attempts failed, and witnesses never do", t.Failed)
+		}
+	}
+	return out
+}
+
+// done checks that each cookie of a completed operation was completed by one attempt,
+// and that a witness saw the end of that attempt.
+func (x *index) done(o *history.Operation) []string {
+	var out []string
+	attempts := jobs(o)
+	for _, t := range o.Tasks {
+		if t.Completed != t.Total {
+			out = append(out, fmt.Sprintf("operation %s is completed with %d of %d jobs of task %s", o.ID, t.Completed, t.Total, t.Name))
+		}
+		for number := range int(t.Total) {
+			c := cookie{o.ID, t.Name, number}
+			var completed []string
+			for _, j := range attempts[c] {
+				if j.State != lifecycle.JobCompleted.String() {
+					continue
+				}
+				completed = append(completed, j.ID)
+				if !slices.ContainsFunc(x.lives[c], func(l life) bool { return l.job == j.ID && l.done }) {
+					out = append(out, fmt.Sprintf("cookie %s was counted as completed by %s, which no witness saw end", c, j.ID))
+				}
+			}
+			if len(completed) != 1 {
+				out = append(out, fmt.Sprintf("cookie %s was completed by %d attempts %v", c, len(completed), completed))
+			}
+		}
+	}
+	return out
+}
+
+// alone is S6. Of a process that was killed only its last tick is known: it lived at
+// least as long.
+func alone(x *index) []string {
+	var out []string
+	for _, s := range x.Sights {
+		if s.What == history.Locked {
+			out = append(out, fmt.Sprintf("cookie %s: attempt %s (pid %d) found it locked by another", cookie{s.Operation, s.Task, s.Cookie}, s.Job, s.Pid))
+		}
+	}
+	for _, c := range x.cookies {
+		lives := x.lives[c]
+		for i := 1; i < len(lives); i++ {
+			longest := lives[0]
+			for _, l := range lives[1:i] {
+				if l.end > longest.end {
+					longest = l
+				}
+			}
+			if now := lives[i]; now.begin < longest.end {
+				out = append(out, fmt.Sprintf("cookie %s: attempt %s (pid %d) began %.3f s before attempt %s (pid %d) was last seen",
+					c, now.job, now.pid, float64(longest.end-now.begin)/1e9, longest.job, longest.pid))
+			}
+		}
+	}
+	return out
+}
+
+// granted is S7.
+func granted(x *index) []string {
+	var out []string
+	attempts := make(map[cookie][]history.Job)
+	for i := range x.Operations {
+		for c, list := range jobs(&x.Operations[i]) {
+			slices.SortFunc(list, func(a, b history.Job) int { return cmp.Compare(a.Attempt, b.Attempt) })
+			attempts[c] = list
+		}
+	}
+	for _, c := range x.cookies {
+		out = append(out, begins(c, x.lives[c], attempts[c])...)
+	}
+	grants := make(map[cookie][]history.Grant)
+	for _, g := range x.Grants {
+		c := cookie{g.Operation, g.Task, g.Cookie}
+		grants[c] = append(grants[c], g)
+	}
+	for _, c := range slices.SortedFunc(maps.Keys(grants), cookie.compare) {
+		out = append(out, tokensGrow(c, grants[c])...)
+	}
+	return out
+}
+
+// begins checks that each process is of an attempt that was granted, that an attempt
+// has one process, and that later ones begin later.
+func begins(c cookie, lives []life, attempts []history.Job) []string {
+	var out []string
+	seen := make(map[string]int)
+	last := -1
+	for _, l := range lives {
+		i := slices.IndexFunc(attempts, func(j history.Job) bool { return j.ID == l.job })
+		if i < 0 {
+			out = append(out, fmt.Sprintf("cookie %s: attempt %s (pid %d) began, and was never granted", c, l.job, l.pid))
+			continue
+		}
+		if pid, again := seen[l.job]; again {
+			out = append(out, fmt.Sprintf("cookie %s: attempt %s began twice (pids %d and %d)", c, l.job, pid, l.pid))
+		}
+		seen[l.job] = l.pid
+		if i < last {
+			out = append(out, fmt.Sprintf("cookie %s: attempt %s began after %s, which is attempt %d", c,
+				l.job, attempts[last].ID, attempts[last].Attempt))
+		}
+		last = max(last, i)
+	}
+	return out
+}
+
+func tokensGrow(c cookie, grants []history.Grant) []string {
+	var out []string
+	slices.SortStableFunc(grants, func(a, b history.Grant) int { return cmp.Compare(a.Attempt, b.Attempt) })
+	for i := 1; i < len(grants); i++ {
+		a, b := grants[i-1], grants[i]
+		if cmp.Or(cmp.Compare(a.Term, b.Term), cmp.Compare(a.Index, b.Index)) >= 0 || a.Attempt == b.Attempt {
+			out = append(out, fmt.Sprintf("cookie %s: attempt %d (%s) has token %d:%d, and attempt %d (%s) after it %d:%d",
+				c, a.Attempt, a.Job, a.Term, a.Index, b.Attempt, b.Job, b.Term, b.Index))
+		}
+	}
+	return out
+}

@@ -1,0 +1,133 @@
+// Package check finds in the histories of a run what must never be there.
+//
+// Every check is a function of the records alone, so that a run can be checked
+// again later, and the checks themselves can be checked with histories that are
+// known to be good or bad.
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"weir/chaos/history"
+)
+
+// Violation is one breach of an invariant.
+type Violation struct {
+	// Invariant is its number, such as S1.
+	Invariant string
+	What      string
+}
+
+// String is the violation in one line.
+func (v Violation) String() string { return v.Invariant + ": " + v.What }
+
+// Invariant is something that holds in every run.
+type Invariant struct {
+	Number, Says string
+	check        func(*index) []string
+	// atEnd: it speaks of the state at the end, which a run that was broken off does not
+	// have.
+	atEnd bool
+}
+
+// Invariants are all of them.
+var Invariants = []Invariant{
+	{"S1", "an acknowledged submission is never lost", acknowledged, true},
+	{"S2", "one submission is one operation, however often it is sent", idempotent, true},
+	{"S4", "operations go through legal steps, and the last state is the last", legal, true},
+	{"S5", "each cookie is done and counted exactly once", counted, true},
+	{"S6", "one attempt of a cookie lives at a time", alone, false},
+	{"S7", "what runs was granted, once, and tokens of a cookie grow", granted, true},
+	{"S20", "no process, control group or folder is left behind", nothingLeft, false},
+	{"S24", "no process ends or cries unasked", calm, false},
+	{"L3", "every operation ends", ended, true},
+}
+
+// All returns every violation, in the order of Invariants. What only the state at the
+// end tells is left out when the run did not get there.
+func All(run *history.Run) []Violation {
+	x := newIndex(run)
+	var out []Violation
+	for _, invariant := range Invariants {
+		if invariant.atEnd && !run.Complete() {
+			continue
+		}
+		for _, what := range invariant.check(x) {
+			out = append(out, Violation{invariant.Number, what})
+		}
+	}
+	return out
+}
+
+// cookie is one thing to do.
+type cookie struct {
+	operation, task string
+	number          int
+}
+
+func (c cookie) String() string { return fmt.Sprintf("%s/%s/%d", c.operation, c.task, c.number) }
+
+func (c cookie) compare(d cookie) int {
+	return cmp.Or(cmp.Compare(c.operation, d.operation), cmp.Compare(c.task, d.task), cmp.Compare(c.number, d.number))
+}
+
+// life is what witnesses saw of one process of an attempt.
+type life struct {
+	job        string
+	pid        int
+	begin, end int64
+	// done: it got to its end.
+	done bool
+}
+
+// index is a run by what the checks look for.
+type index struct {
+	*history.Run
+	operations map[string]*history.Operation
+	lives      map[cookie][]life
+	cookies    []cookie
+}
+
+func newIndex(run *history.Run) *index {
+	x := &index{Run: run, operations: make(map[string]*history.Operation), lives: make(map[cookie][]life)}
+	for i := range run.Operations {
+		x.operations[run.Operations[i].ID] = &run.Operations[i]
+	}
+	type process struct {
+		cookie
+		job string
+		pid int
+	}
+	at := make(map[process]int)
+	for _, s := range run.Sights {
+		c := cookie{s.Operation, s.Task, s.Cookie}
+		p := process{c, s.Job, s.Pid}
+		i, known := at[p]
+		if !known || s.What == history.Begin && x.lives[c][i].done {
+			i, at[p] = len(x.lives[c]), len(x.lives[c])
+			if i == 0 {
+				x.cookies = append(x.cookies, c)
+			}
+			x.lives[c] = append(x.lives[c], life{job: s.Job, pid: s.Pid, begin: s.At})
+		}
+		l := &x.lives[c][i]
+		l.end = max(l.end, s.At)
+		l.done = l.done || s.What == history.End
+	}
+	for _, lives := range x.lives {
+		slices.SortFunc(lives, func(a, b life) int { return cmp.Compare(a.begin, b.begin) })
+	}
+	return x
+}
+
+// jobs returns the attempts of an operation by cookie.
+func jobs(o *history.Operation) map[cookie][]history.Job {
+	by := make(map[cookie][]history.Job)
+	for _, j := range o.Jobs {
+		c := cookie{o.ID, j.Task, j.Cookie}
+		by[c] = append(by[c], j)
+	}
+	return by
+}

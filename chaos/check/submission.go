@@ -1,0 +1,58 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"weir/chaos/history"
+)
+
+// acknowledged is S1.
+func acknowledged(x *index) []string {
+	var out []string
+	for _, c := range x.Calls {
+		if c.What == history.Submit && c.Outcome == history.OK && x.operations[c.Operation] == nil {
+			out = append(out, fmt.Sprintf("client %d was told that %s is operation %s, and there is no such operation", c.Client, c.Mutation, c.Operation))
+		}
+	}
+	return out
+}
+
+// idempotent is S2.
+func idempotent(x *index) []string {
+	var out []string
+	made := make(map[string][]string)
+	for _, o := range x.Operations {
+		made[o.Mutation] = append(made[o.Mutation], o.ID)
+	}
+	told := make(map[string][]string)
+	var order []string
+	for _, c := range x.Calls {
+		if c.What != history.Submit {
+			continue
+		}
+		if _, known := told[c.Mutation]; !known {
+			order = append(order, c.Mutation)
+			told[c.Mutation] = nil
+		}
+		if c.Outcome == history.OK && !slices.Contains(told[c.Mutation], c.Operation) {
+			told[c.Mutation] = append(told[c.Mutation], c.Operation)
+		}
+	}
+	for _, m := range order {
+		if len(told[m]) > 1 {
+			out = append(out, fmt.Sprintf("submission %s was answered with operations %s", m, strings.Join(told[m], " and ")))
+		}
+		if len(made[m]) > 1 {
+			out = append(out, fmt.Sprintf("submission %s became operations %s", m, strings.Join(made[m], " and ")))
+		}
+		delete(made, m)
+	}
+	for _, o := range x.Operations {
+		if _, strange := made[o.Mutation]; strange {
+			out = append(out, fmt.Sprintf("operation %s says that it is submission %q, which nobody sent", o.ID, o.Mutation))
+		}
+	}
+	return out
+}

@@ -1,0 +1,220 @@
+// Package fault decides what happens to a cluster and when, from a seed, before
+// anything starts.
+//
+// Who leads, and so whom a fault hits, is known only when its time has come. The
+// schedule names a scope, such as the leader, and a number by which one of several
+// candidates is picked.
+package fault
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// Kind is what is done.
+type Kind string
+
+// The kinds.
+const (
+	// Kill is kill -9, and a new start afterwards.
+	Kill Kind = "kill"
+	// Pause is SIGSTOP, and SIGCONT afterwards.
+	Pause Kind = "pause"
+	// Cut drops every packet between two sides, both ways.
+	Cut Kind = "cut"
+)
+
+// Scope is to whom it is done.
+type Scope string
+
+// The scopes.
+const (
+	Leader   Scope = "leader"
+	Follower Scope = "follower"
+	Agent    Scope = "agent"
+	// Replicas are all of them at once.
+	Replicas Scope = "replicas"
+	// Link is between the leader and one follower.
+	Link Scope = "link"
+)
+
+// Fault is one entry of a schedule.
+type Fault struct {
+	Seq   int
+	Kind  Kind
+	Scope Scope
+	// At is when it begins, since the begin of the faults, and For how long it lasts.
+	At, For time.Duration
+	// Pick chooses among candidates.
+	Pick uint32
+}
+
+// String is one line of a printed schedule.
+func (f Fault) String() string {
+	return fmt.Sprintf("%3d  +%6.1fs  %-5s %-8s for %5.2fs", f.Seq, f.At.Seconds(), f.Kind, f.Scope, f.For.Seconds())
+}
+
+// Config says what a schedule consists of.
+type Config struct {
+	Faults           int
+	Seed             uint64
+	Replicas, Agents int
+	// Lease is how long an agent goes on without a leader: faults last around it.
+	Lease time.Duration
+	// Kinds are those that can be done here.
+	Kinds []Kind
+	// Longest bounds pauses and cuts.
+	Longest time.Duration
+}
+
+// Validate says what is wrong with c, if something is.
+func (c Config) Validate() error {
+	switch {
+	case c.Faults < 1:
+		return fmt.Errorf("faults: %d, must be at least 1", c.Faults)
+	case c.Replicas < 3:
+		return fmt.Errorf("replicas: %d, must be 3 or 5: fewer do not survive any fault", c.Replicas)
+	case c.Agents < 2:
+		return fmt.Errorf("agents: %d, must be at least 2: jobs of a lost one run on another", c.Agents)
+	case c.Lease <= 0 || c.Longest < shortest:
+		return fmt.Errorf("lease %v, longest fault %v: the lease must be positive, the longest fault at least %v", c.Lease, c.Longest, shortest)
+	case len(c.Kinds) == 0:
+		return fmt.Errorf("kinds: none is given")
+	}
+	return nil
+}
+
+const (
+	shortest = 200 * time.Millisecond
+	// longestOutage is how long a killed process may be gone.
+	longestOutage = 5 * time.Second
+	// recovery is what a cluster gets after a fault of replicas, before the next one.
+	recovery = 3 * time.Second
+	// pause lies between two faults that do not overlap.
+	leastGap, mostGap = 500 * time.Millisecond, 3 * time.Second
+)
+
+// deck is what a run goes through in a shuffled order, again and again, so that each
+// is drawn equally often. What shows most comes first: a run of few faults has it.
+var deck = []struct {
+	kind  Kind
+	scope Scope
+}{
+	{Kill, Leader}, {Kill, Agent}, {Pause, Leader}, {Cut, Agent}, {Kill, Replicas}, {Pause, Agent}, {Cut, Leader}, {Kill, Follower},
+	{Cut, Link}, {Cut, Follower}, {Pause, Follower}, {Kill, Agent},
+}
+
+// Plan returns the schedule of a seed: equal input, equal schedule.
+func Plan(c Config) ([]Fault, error) {
+	if err := c.Validate(); err != nil {
+		return nil, fmt.Errorf("plan faults: %w", err)
+	}
+	random := rand.New(rand.NewPCG(c.Seed, 0x77656972))
+	faults := draw(c, random)
+	agents := 0
+	for i := range faults {
+		f := &faults[i]
+		f.Seq, f.Pick = i+1, random.Uint32()
+		f.For = length(c, f.Kind, random)
+		if f.Scope != Agent {
+			continue
+		}
+		if agents%2 == 0 {
+			// Its lease runs out for certain: jobs are lost and run again.
+			f.For = 2*c.Lease + f.For%c.Lease
+		}
+		agents++
+	}
+	place(c, faults, random)
+	return faults, nil
+}
+
+// draw deals as many faults as are wanted.
+func draw(c Config, random *rand.Rand) []Fault {
+	var possible []Fault
+	for _, card := range deck {
+		if slices.Contains(c.Kinds, card.kind) {
+			possible = append(possible, Fault{Kind: card.kind, Scope: card.scope})
+		}
+	}
+	var faults []Fault
+	for len(faults) < c.Faults {
+		hand := slices.Clone(possible[:min(len(possible), c.Faults-len(faults))])
+		random.Shuffle(len(hand), func(i, j int) { hand[i], hand[j] = hand[j], hand[i] })
+		faults = append(faults, hand...)
+	}
+	return faults
+}
+
+// length is log-uniform for pauses and cuts, so that as many are shorter than the
+// lease as longer; a killed process is gone for a uniform time.
+func length(c Config, kind Kind, random *rand.Rand) time.Duration {
+	share := random.Float64()
+	if kind == Kill {
+		return time.Duration(share * float64(min(longestOutage, c.Longest))).Round(time.Millisecond)
+	}
+	ratio := float64(c.Longest) / float64(shortest)
+	return time.Duration(float64(shortest) * math.Pow(ratio, share)).Round(time.Millisecond)
+}
+
+// place decides when faults begin: about half of them while an earlier one lasts,
+// where the two may.
+func place(c Config, faults []Fault, random *rand.Rand) {
+	var clear time.Duration
+	for i := range faults {
+		f := &faults[i]
+		gap := leastGap + time.Duration(random.Int64N(int64(mostGap-leastGap)))
+		share := random.Float64()
+		overlap := random.IntN(2) == 0
+		f.At = clear + gap
+		if i > 0 && overlap && c.mayOverlap(f, faults[:i], faults[i-1].At+time.Duration(share*float64(faults[i-1].For))) {
+			f.At = faults[i-1].At + time.Duration(share*float64(faults[i-1].For))
+		}
+		f.At = f.At.Round(time.Millisecond)
+		clear = max(clear, f.End())
+	}
+}
+
+// mayOverlap says whether f may begin at a time, given the faults before it.
+func (c Config) mayOverlap(f *Fault, before []Fault, at time.Duration) bool {
+	var active []Fault
+	for _, b := range before {
+		if b.End() > at {
+			active = append(active, b)
+		}
+	}
+	return c.MayBegin(*f, active)
+}
+
+// End is when a fault is over and the cluster has had time to recover.
+func (f Fault) End() time.Duration {
+	if f.Scope == Agent {
+		return f.At + f.For
+	}
+	return f.At + f.For + recovery
+}
+
+// MayBegin says whether a fault may begin while others are active: at most a minority
+// of replicas is impaired at a time, unless all are at once, which happens alone; and
+// one agent at least is well.
+func (c Config) MayBegin(f Fault, active []Fault) bool {
+	replicas, agents := impaired(f)
+	for _, a := range active {
+		if a.Scope == Replicas || f.Scope == Replicas {
+			return false
+		}
+		r, n := impaired(a)
+		replicas, agents = replicas+r, agents+n
+	}
+	return f.Scope == Replicas || replicas <= (c.Replicas-1)/2 && agents < c.Agents
+}
+
+func impaired(f Fault) (replicas, agents int) {
+	if f.Scope == Agent {
+		return 0, 1
+	}
+	return 1, 0
+}

@@ -1,0 +1,108 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"weir/api/client"
+	"weir/chaos/history"
+	"weir/messages/apipb"
+)
+
+// page is the largest page that replicas answer with.
+const page = 1000
+
+// readState writes down all that the cluster knows, by linearizable reads.
+func readState(ctx context.Context, api *client.Client, journal *history.Writer) error {
+	after := ""
+	for {
+		list, err := api.ListOperations(ctx, &apipb.ListOperationsRequest{Limit: page, After: after})
+		if err != nil {
+			return fmt.Errorf("final reads: %w", err)
+		}
+		for _, o := range list.GetOperations() {
+			record, err := readOperation(ctx, api, o)
+			if err != nil {
+				return fmt.Errorf("final reads: %w", err)
+			}
+			if err := journal.Write(record); err != nil {
+				return err
+			}
+			after = o.GetId()
+		}
+		if !list.GetIncomplete() {
+			return nil
+		}
+	}
+}
+
+func readOperation(ctx context.Context, api *client.Client, o *apipb.Operation) (*history.Operation, error) {
+	record := &history.Operation{ID: o.GetId(), Mutation: o.GetTitle(), State: o.GetState()}
+	for _, t := range o.GetTasks() {
+		record.Tasks = append(record.Tasks, history.Task{
+			Name: t.GetName(), Total: t.GetTotal(), Pending: t.GetPending(), Running: t.GetRunning(),
+			Completed: t.GetCompleted(), Failed: t.GetFailed(), Aborted: t.GetAborted(),
+		})
+	}
+	events, err := api.OperationEvents(ctx, o.GetId())
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range events {
+		record.Events = append(record.Events, history.Event{State: e.GetState(), Note: e.GetNote(), Index: e.GetIndex()})
+	}
+	for {
+		list, err := api.ListJobs(ctx, &apipb.ListJobsRequest{Operation: o.GetId(), Limit: page, Offset: int32(len(record.Jobs))})
+		if err != nil {
+			return nil, err
+		}
+		for _, j := range list.GetJobs() {
+			record.Jobs = append(record.Jobs, history.Job{
+				ID: j.GetId(), Task: j.GetTask(), Cookie: int(j.GetCookie()), Attempt: int(j.GetAttempt()), Node: j.GetNode(),
+				State: j.GetState(), Reason: j.GetAbortReason(),
+			})
+		}
+		if len(list.GetJobs()) == 0 || len(record.Jobs) >= int(list.GetTotal()) {
+			return record, nil
+		}
+	}
+}
+
+// grantPeriod is how often jobs are looked at while they run.
+const grantPeriod = 400 * time.Millisecond
+
+// watchGrants writes down the jobs of the nodes, each once, until ctx is done. Those
+// that come and go between two looks are missed.
+func watchGrants(ctx context.Context, api *client.Client, nodes []string, journal *history.Writer, score *score) {
+	seen := make(map[string]bool)
+	for pause(ctx, grantPeriod) == nil {
+		running := 0
+		for _, node := range nodes {
+			limited, cancel := context.WithTimeout(ctx, callTimeout)
+			res, err := api.GetNode(limited, node)
+			cancel()
+			if err != nil {
+				continue
+			}
+			running += len(res.GetJobs())
+			for _, j := range res.GetJobs() {
+				if seen[j.GetId()] {
+					continue
+				}
+				seen[j.GetId()] = true
+				g := history.Grant{
+					Operation: j.GetOperationId(), Task: j.GetTask(), Cookie: int(j.GetCookie()), Attempt: int(j.GetAttempt()), Job: j.GetId(), Node: node,
+				}
+				if _, err := fmt.Sscanf(j.GetToken(), "%d:%d", &g.Term, &g.Index); err != nil {
+					continue
+				}
+				if journal.Write(g) != nil {
+					// The writer keeps the error for the end of the run.
+					return
+				}
+			}
+		}
+		score.change(func(p *Progress) { p.Jobs = running })
+	}
+}

@@ -1,0 +1,212 @@
+// Package history is what a run writes down: what clients were told, what witnesses
+// saw, what was done to the cluster, and what the cluster says of itself at the end.
+//
+// Each stream is a file of one JSON object a line. Times are CLOCK_MONOTONIC_RAW in
+// nanoseconds, the same clock for every process of a machine, so that intervals
+// of different processes can be compared exactly.
+package history
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// The files of a run.
+const (
+	ClientFile    = "clients.jsonl"
+	WitnessFile   = "witness.jsonl"
+	NemesisFile   = "nemesis.jsonl"
+	StateFile     = "state.jsonl"
+	GrantFile     = "grants.jsonl"
+	LeftoversFile = "leftovers.jsonl"
+	LogFile       = "logs.jsonl"
+)
+
+// Outcome is what a client knows of a call.
+type Outcome string
+
+// The outcomes.
+const (
+	// OK: it was acknowledged.
+	OK Outcome = "ok"
+	// Refused: it was answered, and nothing was done.
+	Refused Outcome = "refused"
+	// Unknown: there was no answer; it may have been done, or be done later.
+	Unknown Outcome = "unknown"
+)
+
+// What a client can call.
+const (
+	Submit = "submit"
+	Abort  = "abort"
+)
+
+// Call is one call of a client.
+type Call struct {
+	Client int    `json:"client"`
+	What   string `json:"what"`
+	// Mutation is the client's own id of the submission, also the operation's title.
+	Mutation  string  `json:"mutation"`
+	Called    int64   `json:"called"`
+	Returned  int64   `json:"returned"`
+	Outcome   Outcome `json:"outcome"`
+	Operation string  `json:"operation,omitempty"`
+	Error     string  `json:"error,omitempty"`
+}
+
+// What a witness writes.
+const (
+	Begin = "begin"
+	Tick  = "tick"
+	End   = "end"
+	// Locked: another attempt held the lock of the cookie.
+	Locked = "locked"
+)
+
+// Sight is one line of a witness: a process that an attempt of a cookie ran.
+type Sight struct {
+	What      string `json:"what"`
+	Operation string `json:"operation"`
+	Task      string `json:"task"`
+	Cookie    int    `json:"cookie"`
+	Job       string `json:"job"`
+	Pid       int    `json:"pid"`
+	At        int64  `json:"at"`
+}
+
+// What is done to a cluster.
+const (
+	Inject = "inject"
+	Heal   = "heal"
+	Leads  = "leads"
+	// Finish: everything that the cluster knows has been read.
+	Finish = "finish"
+)
+
+// Act is one line of the nemesis.
+type Act struct {
+	What string `json:"what"`
+	At   int64  `json:"at"`
+	// Fault is the number of the fault, with Inject and Heal, and Kind and Scope its.
+	Fault   int      `json:"fault,omitempty"`
+	Kind    string   `json:"kind,omitempty"`
+	Scope   string   `json:"scope,omitempty"`
+	Targets []string `json:"targets,omitempty"`
+	// Leader and Term are who leads from now on, with Leads.
+	Leader string `json:"leader,omitempty"`
+	Term   uint64 `json:"term,omitempty"`
+	// Error says why it did not take effect.
+	Error string `json:"error,omitempty"`
+}
+
+// Operation is one operation as the cluster knows it at the end.
+type Operation struct {
+	ID string `json:"id"`
+	// Mutation is its title.
+	Mutation string  `json:"mutation"`
+	State    string  `json:"state"`
+	Events   []Event `json:"events"`
+	Tasks    []Task  `json:"tasks"`
+	Jobs     []Job   `json:"jobs"`
+}
+
+// Event is one step of an operation's life.
+type Event struct {
+	State string `json:"state"`
+	Note  string `json:"note,omitempty"`
+	Index uint64 `json:"index"`
+}
+
+// Task is the counters of a task.
+type Task struct {
+	Name      string `json:"name"`
+	Total     int64  `json:"total"`
+	Pending   int64  `json:"pending"`
+	Running   int64  `json:"running"`
+	Completed int64  `json:"completed"`
+	Failed    int64  `json:"failed"`
+	Aborted   int64  `json:"aborted"`
+}
+
+// Job is one attempt of a cookie as the cluster counted it.
+type Job struct {
+	ID      string `json:"id"`
+	Task    string `json:"task"`
+	Cookie  int    `json:"cookie"`
+	Attempt int    `json:"attempt"`
+	Node    string `json:"node"`
+	State   string `json:"state"`
+	Reason  string `json:"reason,omitempty"`
+}
+
+// Grant is an attempt that was seen while it lived, with the token of its grant.
+type Grant struct {
+	Operation string `json:"operation"`
+	Task      string `json:"task"`
+	Cookie    int    `json:"cookie"`
+	Attempt   int    `json:"attempt"`
+	Job       string `json:"job"`
+	Node      string `json:"node"`
+	Term      uint64 `json:"term"`
+	Index     uint64 `json:"index"`
+}
+
+// Leftover is something that should be gone.
+type Leftover struct {
+	// When is "quiet", when every operation has ended, or "stopped", when the cluster has.
+	When string `json:"when"`
+	What string `json:"what"`
+}
+
+// LogLine is a line of a process's log that should not be there, or how a process
+// ended that should not have.
+type LogLine struct {
+	Member string `json:"member"`
+	Text   string `json:"text"`
+}
+
+// Run is all that is known of a run.
+type Run struct {
+	Calls      []Call
+	Sights     []Sight
+	Acts       []Act
+	Operations []Operation
+	Grants     []Grant
+	Leftovers  []Leftover
+	LogLines   []LogLine
+}
+
+// maxLine bounds one line: an operation with all its jobs.
+const maxLine = 16 << 20
+
+// Complete says whether the cluster's state at the end is known.
+func (r *Run) Complete() bool {
+	return slices.ContainsFunc(r.Acts, func(a Act) bool { return a.What == Finish })
+}
+
+// Read reads a stream. A last line that was cut off, by the death of who wrote it,
+// is left out; any other line that is no T is an error that names it.
+func Read[T any](r io.Reader) ([]T, error) {
+	var list []T
+	reader := bufio.NewReaderSize(r, 1<<16)
+	for number := 1; ; number++ {
+		line, err := reader.ReadBytes('\n')
+		switch {
+		case errors.Is(err, io.EOF):
+			return list, nil
+		case err != nil:
+			return nil, fmt.Errorf("read history: %w", err)
+		case len(line) > maxLine:
+			return nil, fmt.Errorf("read history: line %d has %d bytes, at most %d are expected", number, len(line), maxLine)
+		}
+		var item T
+		if err := json.Unmarshal(line, &item); err != nil {
+			return nil, fmt.Errorf("read history: line %d: %w", number, err)
+		}
+		list = append(list, item)
+	}
+}

@@ -1,0 +1,74 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"weir/chaos/history"
+)
+
+// watchLeader writes down who leads whenever that changes, until ctx is done.
+func (n *nemesis) watchLeader(ctx context.Context) {
+	var last uint64
+	for pause(ctx, lookPeriod) == nil {
+		leader, term, err := n.cluster.Leader(ctx)
+		n.score.change(func(p *Progress) {
+			p.Leaderless = err != nil || leader == ""
+			if !p.Leaderless {
+				p.Leader = leader
+			}
+		})
+		if err != nil || leader == "" || term <= last {
+			continue
+		}
+		last = term
+		if n.journal.Write(history.Act{What: history.Leads, Leader: leader, Term: term, At: history.Now()}) != nil {
+			// The writer keeps the error for the end of the run.
+			return
+		}
+	}
+}
+
+// errNoLeader is returned when a cluster that should have a leader has none.
+var errNoLeader = errors.New("there is no leader")
+
+// leaderNow returns who leads, and waits for a while when nobody does.
+func (n *nemesis) leaderNow(ctx context.Context) (string, error) {
+	limited, cancel := context.WithTimeout(ctx, n.cfg.Patience)
+	defer cancel()
+	for {
+		leader, _, err := n.cluster.Leader(limited)
+		if err == nil && leader != "" {
+			return leader, nil
+		}
+		if pause(limited, lookPeriod) != nil {
+			return "", errors.Join(ctx.Err(), fmt.Errorf("after %v: %w", n.cfg.Patience, leaderless(err)))
+		}
+	}
+}
+
+// leaderless is why nobody leads.
+func leaderless(err error) error {
+	if err == nil {
+		return errNoLeader
+	}
+	return fmt.Errorf("%w: %w", errNoLeader, err)
+}
+
+// awaitLeader waits until every replica follows one leader.
+func (n *nemesis) awaitLeader(ctx context.Context) error {
+	if _, err := n.leaderNow(ctx); err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, n.cfg.Patience)
+	defer cancel()
+	for _, name := range n.cfg.Replicas {
+		for !n.cluster.Settled(limited, name) {
+			if pause(limited, lookPeriod) != nil {
+				return errors.Join(ctx.Err(), fmt.Errorf("replica %s has no leader %v after everything was healed", name, n.cfg.Patience))
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,248 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"weir/api/client"
+	"weir/chaos/history"
+	"weir/messages/apipb"
+	"weir/scheduling/lifecycle"
+)
+
+// load is the clients of a run.
+type load struct {
+	cfg     Config
+	api     *client.Client
+	journal *history.Writer
+	score   *score
+	// clients keep what is open between run and settle.
+	clients []*submitter
+}
+
+func newLoad(cfg Config, api *client.Client, journal *history.Writer, score *score) *load {
+	l := &load{cfg: cfg, api: api, journal: journal, score: score}
+	for i := range cfg.Clients {
+		l.clients = append(l.clients, &submitter{
+			load: l, number: i + 1, random: rand.New(rand.NewPCG(cfg.Seed, uint64(i+1))), open: make(map[string]bool),
+		})
+	}
+	return l
+}
+
+// run submits until ctx is done.
+func (l *load) run(ctx context.Context) error {
+	errs := make([]error, len(l.clients))
+	var all sync.WaitGroup
+	for i, c := range l.clients {
+		all.Go(func() { errs[i] = c.run(ctx) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// settle sends again what was not answered, and waits until every operation has
+// ended, or the run's patience is over: what is open then is seen in the final reads.
+func (l *load) settle(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, l.cfg.Patience)
+	defer cancel()
+	for _, c := range l.clients {
+		if err := c.resubmit(limited, true); err != nil {
+			return err
+		}
+	}
+	for pause(limited, lookPeriod) == nil {
+		list, err := l.api.ListOperations(limited, &apipb.ListOperationsRequest{InProgress: true, Limit: page})
+		if err != nil {
+			continue
+		}
+		l.score.change(func(p *Progress) { p.InProgress = len(list.GetOperations()) })
+		if len(list.GetOperations()) == 0 {
+			break
+		}
+	}
+	return ctx.Err()
+}
+
+// submitter is one client.
+type submitter struct {
+	*load
+	number int
+	random *rand.Rand
+	// count numbers its submissions.
+	count int
+	// unknown are submissions without an answer: sent again until there is one.
+	unknown []*structpb.Struct
+	// open are operations that may be in progress.
+	open map[string]bool
+}
+
+// callTimeout bounds one call with all its tries: then its outcome is unknown.
+const callTimeout = 4 * time.Second
+
+// abortShare is how many operations are aborted, of 10.
+const abortShare = 1
+
+func (s *submitter) run(ctx context.Context) error {
+	for {
+		// Uniform around the mean, so that clients do not march in step.
+		if pause(ctx, time.Duration(float64(s.cfg.Pace)*2*s.random.Float64())) != nil {
+			return nil
+		}
+		if err := s.resubmit(ctx, false); err != nil {
+			return err
+		}
+		s.count++
+		spec, err := s.spec(fmt.Sprintf("c%d-%d", s.number, s.count))
+		if err != nil {
+			return err
+		}
+		operation, err := s.submit(ctx, spec)
+		if err != nil {
+			return err
+		}
+		if operation == "" {
+			continue
+		}
+		if len(s.open) >= s.cfg.Backlog {
+			s.sift(ctx)
+		}
+		if len(s.open) >= s.cfg.Backlog || s.random.IntN(10) < abortShare {
+			err = s.abort(ctx, operation, spec.GetFields()["title"].GetStringValue())
+		} else {
+			s.open[operation] = true
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// resubmit sends each submission without an answer again: once, or until it has one.
+func (s *submitter) resubmit(ctx context.Context, insist bool) error {
+	for len(s.unknown) > 0 {
+		spec := s.unknown[0]
+		s.unknown = s.unknown[1:]
+		if _, err := s.submit(ctx, spec); err != nil {
+			return err
+		}
+		if ctx.Err() != nil || !insist {
+			break
+		}
+	}
+	return nil
+}
+
+// submit makes one submission, and returns its operation if it was told. The error
+// is about the journal.
+func (s *submitter) submit(ctx context.Context, spec *structpb.Struct) (operation string, err error) {
+	mutation := spec.GetFields()["title"].GetStringValue()
+	call := history.Call{Client: s.number, What: history.Submit, Mutation: mutation, Called: history.Now()}
+	limited, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	res, err := s.api.StartOperation(limited, &apipb.StartRequest{Spec: spec, MutationId: mutation})
+	call.Returned, call.Operation = history.Now(), res.GetOperationId()
+	call.Outcome, call.Error = outcome(err)
+	switch call.Outcome {
+	case history.OK:
+		s.score.acknowledged()
+	case history.Unknown:
+		s.unknown = append(s.unknown, spec)
+	}
+	return call.Operation, s.journal.Write(call)
+}
+
+func (s *submitter) abort(ctx context.Context, operation, mutation string) error {
+	call := history.Call{Client: s.number, What: history.Abort, Mutation: mutation, Operation: operation, Called: history.Now()}
+	limited, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	err := s.api.AbortOperation(limited, operation, "a client of the run changed its mind")
+	call.Returned = history.Now()
+	call.Outcome, call.Error = outcome(err)
+	return s.journal.Write(call)
+}
+
+// outcome classifies how a call ended.
+func outcome(err error) (history.Outcome, string) {
+	var refused *client.Error
+	switch {
+	case err == nil:
+		return history.OK, ""
+	case errors.As(err, &refused):
+		return history.Refused, err.Error()
+	default:
+		return history.Unknown, err.Error()
+	}
+}
+
+// sift forgets operations that have ended.
+func (s *submitter) sift(ctx context.Context) {
+	limited, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	list, err := s.api.ListOperations(limited, &apipb.ListOperationsRequest{InProgress: true, Limit: page})
+	if err != nil {
+		// It is looked at again with the next submission.
+		return
+	}
+	going := make(map[string]bool)
+	for _, o := range list.GetOperations() {
+		if state, err := lifecycle.ParseState(o.GetState()); err == nil && state.InProgress() {
+			going[o.GetId()] = true
+		}
+	}
+	for id := range s.open {
+		if !going[id] {
+			delete(s.open, id)
+		}
+	}
+	s.score.change(func(p *Progress) { p.InProgress = len(list.GetOperations()) })
+}
+
+const (
+	mostJobs = 5
+	// Witnesses last from a moment to longer than the lease.
+	leastWork, mostWork = 100 * time.Millisecond, 4 * time.Second
+)
+
+// spec describes an operation: some witnesses that all last equally long. Its title
+// is the mutation id.
+func (s *submitter) spec(mutation string) (*structpb.Struct, error) {
+	share := s.random.Float64()
+	work := leastWork + time.Duration(share*share*share*float64(mostWork-leastWork))
+	var command []any
+	for _, part := range s.cfg.Witness {
+		command = append(command, part)
+	}
+	spec, err := structpb.NewStruct(map[string]any{
+		"type": "vanilla", "title": mutation, "pool": pool(s.number),
+		"tasks": map[string]any{"witness": map[string]any{
+			"job_count": 1 + s.random.IntN(mostJobs), "command": append(command, work.String()),
+			"cpu_limit": 0.5, "memory_limit": "128MiB",
+		}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("describe operation: %w", err)
+	}
+	return spec, nil
+}
+
+// pool is a client's own, so that the limits of pools are far away.
+func pool(client int) string { return fmt.Sprintf("chaos%d", client) }
+
+// MakePools makes the pool of each client.
+func MakePools(ctx context.Context, api *client.Client, clients int) error {
+	for i := range clients {
+		running, all := int32(50), int32(1000)
+		_, err := api.CreatePool(ctx, &apipb.Pool{Name: pool(i + 1), MaxRunningOperationCount: &running, MaxOperationCount: &all})
+		if err != nil {
+			return fmt.Errorf("make pools of the run: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,287 @@
+package chaos
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"weir/chaos/fault"
+	"weir/chaos/history"
+)
+
+// nemesis does to a cluster what its schedule says.
+type nemesis struct {
+	cfg     Config
+	cluster Cluster
+	journal *history.Writer
+	watcher Watcher
+	score   *score
+
+	mu sync.Mutex
+	// active are the faults under way, over is signalled when one is over.
+	active map[int]*injected
+	over   *sync.Cond
+	// broken is the first fault that could not be healed.
+	broken error
+}
+
+// injected is a fault under way, and how to undo it.
+type injected struct {
+	fault.Fault
+	targets []string
+	undo    []func(context.Context) error
+	once    sync.Once
+}
+
+func newNemesis(cfg Config, cluster Cluster, journal *history.Writer, watcher Watcher, score *score) *nemesis {
+	n := &nemesis{cfg: cfg, cluster: cluster, journal: journal, watcher: watcher, score: score, active: make(map[int]*injected)}
+	n.over = sync.NewCond(&n.mu)
+	return n
+}
+
+// run goes through the schedule and returns when every fault is over. A fault whose
+// time has come waits for those that it must not meet; then all later ones come later.
+func (n *nemesis) run(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, n.wake)
+	defer stop()
+	var healing sync.WaitGroup
+	defer healing.Wait()
+	start := time.Now()
+	for _, f := range n.cfg.Schedule {
+		if err := pause(ctx, time.Until(start.Add(f.At))); err != nil {
+			return err
+		}
+		if err := n.awaitTurn(ctx, f); err != nil {
+			return err
+		}
+		if late := time.Since(start.Add(f.At)); late > 0 {
+			start = start.Add(late)
+		}
+		i, err := n.inject(ctx, f)
+		if err != nil {
+			return err
+		}
+		healing.Go(func() {
+			// When ctx is done, healAll does it.
+			if pause(ctx, i.For) == nil {
+				n.heal(ctx, i)
+			}
+		})
+	}
+	healing.Wait()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return cmp.Or(n.broken, ctx.Err())
+}
+
+func (n *nemesis) wake() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.over.Broadcast()
+}
+
+// awaitTurn waits until f may begin.
+func (n *nemesis) awaitTurn(ctx context.Context, f fault.Fault) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for {
+		var active []fault.Fault
+		for _, i := range n.active {
+			active = append(active, i.Fault)
+		}
+		switch {
+		case n.broken != nil:
+			return n.broken
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case n.cfg.Rules.MayBegin(f, active):
+			return nil
+		}
+		n.over.Wait()
+	}
+}
+
+// inject begins a fault.
+func (n *nemesis) inject(ctx context.Context, f fault.Fault) (*injected, error) {
+	targets, err := n.aim(ctx, f)
+	if err != nil {
+		return nil, fmt.Errorf("fault %d: %w", f.Seq, err)
+	}
+	i := &injected{Fault: f, targets: targets}
+	n.mu.Lock()
+	n.active[f.Seq] = i
+	n.mu.Unlock()
+	act := history.Act{What: history.Inject, Fault: f.Seq, Kind: string(f.Kind), Scope: string(f.Scope), Targets: targets}
+	n.watcher.Say(fmt.Sprintf("%3d  %-5s %-8s %s for %.2f s", f.Seq, f.Kind, f.Scope, strings.Join(targets, " "), f.For.Seconds()))
+	if err = n.strike(i); err != nil {
+		act.Error = err.Error()
+	}
+	act.At = history.Now()
+	n.score.change(func(p *Progress) {
+		p.Faults++
+		p.ByKind[f.Kind]++
+		p.Active = append(p.Active, i.label())
+	})
+	return i, errors.Join(err, n.journal.Write(act))
+}
+
+func (i *injected) label() string {
+	return fmt.Sprintf("%s %s", i.Kind, strings.Join(i.targets, "+"))
+}
+
+// aim finds out whom a fault hits.
+func (n *nemesis) aim(ctx context.Context, f fault.Fault) ([]string, error) {
+	busy := n.busy()
+	if f.Scope == fault.Agent {
+		return pick(f, n.cfg.Agents, busy)
+	}
+	if f.Scope == fault.Replicas {
+		return slices.Clone(n.cfg.Replicas), nil
+	}
+	leader, err := n.leaderNow(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if f.Scope == fault.Leader && !busy[leader] {
+		return []string{leader}, nil
+	}
+	busy[leader] = true
+	follower, err := pick(f, n.cfg.Replicas, busy)
+	if err != nil || f.Scope != fault.Link {
+		return follower, err
+	}
+	return []string{leader, follower[0]}, nil
+}
+
+// busy are the members that a fault hits already.
+func (n *nemesis) busy() map[string]bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	busy := make(map[string]bool)
+	for _, i := range n.active {
+		for _, name := range i.targets {
+			busy[name] = true
+		}
+	}
+	return busy
+}
+
+func pick(f fault.Fault, from []string, busy map[string]bool) ([]string, error) {
+	free := slices.DeleteFunc(slices.Clone(from), func(name string) bool { return busy[name] })
+	if len(free) == 0 {
+		return nil, fmt.Errorf("%s %s: nobody is left for it", f.Kind, f.Scope)
+	}
+	return []string{free[int(f.Pick)%len(free)]}, nil
+}
+
+// strike does what i says and notes how to undo each step before the next.
+func (n *nemesis) strike(i *injected) error {
+	switch i.Kind {
+	case fault.Kill:
+		for _, name := range i.targets {
+			i.undo = append(i.undo, func(ctx context.Context) error { return n.cluster.Start(ctx, name) })
+			if err := n.cluster.Kill(name); err != nil {
+				return err
+			}
+		}
+	case fault.Pause:
+		for _, name := range i.targets {
+			i.undo = append(i.undo, func(context.Context) error { return n.cluster.Resume(name) })
+			if err := n.cluster.Pause(name); err != nil {
+				return err
+			}
+		}
+	case fault.Cut:
+		for _, pair := range n.pairs(i) {
+			i.undo = append(i.undo, func(context.Context) error { return n.cluster.Mend(pair[0], pair[1]) })
+			if err := n.cluster.Cut(pair[0], pair[1]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// pairs are the connections that a cut cuts: between two members, or of one with all
+// others.
+func (n *nemesis) pairs(i *injected) [][2]string {
+	if len(i.targets) == 2 {
+		return [][2]string{{i.targets[0], i.targets[1]}}
+	}
+	var pairs [][2]string
+	for _, other := range slices.Concat(n.cfg.Replicas, n.cfg.Agents) {
+		if other != i.targets[0] {
+			pairs = append(pairs, [2]string{i.targets[0], other})
+		}
+	}
+	return pairs
+}
+
+// heal undoes a fault, once, and gives the cluster time to recover.
+func (n *nemesis) heal(ctx context.Context, i *injected) {
+	i.once.Do(func() {
+		errs := make([]error, len(i.undo))
+		var all sync.WaitGroup
+		for k, undo := range i.undo {
+			all.Go(func() { errs[k] = undo(ctx) })
+		}
+		all.Wait()
+		err := errors.Join(errs...)
+		act := history.Act{What: history.Heal, Fault: i.Seq, Targets: i.targets, At: history.Now()}
+		if err != nil {
+			act.Error = err.Error()
+			err = fmt.Errorf("heal fault %d (%s): %w", i.Seq, i.label(), err)
+		}
+		err = errors.Join(err, n.journal.Write(act))
+		n.settle(ctx, i)
+		n.score.change(func(p *Progress) {
+			p.Active = slices.DeleteFunc(p.Active, func(label string) bool { return label == i.label() })
+		})
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		delete(n.active, i.Seq)
+		n.broken = cmp.Or(n.broken, err)
+		n.over.Broadcast()
+	})
+}
+
+const (
+	// settling bounds the wait for a replica that was hit to be of use again.
+	settling = 15 * time.Second
+	// lookPeriod is how often a state is looked at that is waited for.
+	lookPeriod = 100 * time.Millisecond
+)
+
+// settle waits until the replicas that a fault hit count as well again.
+func (n *nemesis) settle(ctx context.Context, i *injected) {
+	limited, cancel := context.WithTimeout(ctx, settling)
+	defer cancel()
+	for _, name := range i.targets {
+		for slices.Contains(n.cfg.Replicas, name) && !n.cluster.Settled(limited, name) {
+			if pause(limited, lookPeriod) != nil {
+				return
+			}
+		}
+	}
+}
+
+// healAll undoes every fault that is under way.
+func (n *nemesis) healAll(ctx context.Context) error {
+	n.mu.Lock()
+	var left []*injected
+	for _, i := range n.active {
+		left = append(left, i)
+	}
+	n.mu.Unlock()
+	for _, i := range left {
+		n.heal(ctx, i)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.broken
+}

@@ -1,0 +1,181 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"weir/api/client"
+	"weir/chaos/fault"
+	"weir/chaos/history"
+)
+
+// Cluster is what a run acts on. Members are known by name.
+type Cluster interface {
+	// Kill ends a member's process with kill -9.
+	Kill(name string) error
+	// Start starts it anew and waits until it is up.
+	Start(ctx context.Context, name string) error
+	// Pause stops a process as it stands; Resume lets it go on.
+	Pause(name string) error
+	Resume(name string) error
+	// Cut drops every packet between two members, Mend no longer.
+	Cut(a, b string) error
+	Mend(a, b string) error
+	// Leader returns who leads, and its term, when a majority agrees.
+	Leader(ctx context.Context) (name string, term uint64, err error)
+	// Settled says whether a replica follows or leads.
+	Settled(ctx context.Context, name string) bool
+}
+
+// Config is what a run consists of.
+type Config struct {
+	// Dir takes the histories.
+	Dir              string
+	Schedule         []fault.Fault
+	Rules            fault.Config
+	Replicas, Agents []string
+	Clients          int
+	Seed             uint64
+	// Pace is the mean time between two submissions of a client.
+	Pace time.Duration
+	// Backlog is how many operations of a client may go on at once; further ones are
+	// aborted as soon as they are accepted.
+	Backlog int
+	// WarmUp is how long the load lasts before the first fault.
+	WarmUp time.Duration
+	// Patience bounds the wait for a leader after the last fault, and then for the end of every
+	// operation.
+	Patience time.Duration
+	// Witness is the program, and its first arguments, that becomes a witness when the
+	// time that it lasts is added.
+	Witness []string
+}
+
+// DefaultConfig returns a Config without folder, cluster, schedule and witness.
+func DefaultConfig() Config {
+	return Config{Clients: 4, Pace: 600 * time.Millisecond, Backlog: 5, WarmUp: 3 * time.Second, Patience: 90 * time.Second}
+}
+
+// Progress is how far a run has come.
+type Progress struct {
+	Phase string
+	// Faults have begun, Of so many.
+	Faults, Of int
+	ByKind     map[fault.Kind]int
+	// Active are the faults under way.
+	Active []string
+	// Submitted counts acknowledged submissions, WorstGap is between two of them.
+	Submitted int
+	WorstGap  time.Duration
+	// InProgress counts operations, when that was last looked at, Jobs those of the nodes.
+	InProgress, Jobs int
+	Leader           string
+	// Leaderless: no majority names one.
+	Leaderless bool
+}
+
+// Run presses a cluster. When it returns, all faults are healed, whether ctx was done, something
+// failed, or something panicked. It returns an error when the run itself could not be done;
+// what the cluster did wrong is in the histories.
+func Run(ctx context.Context, cfg Config, cluster Cluster, api *client.Client, watcher Watcher) (err error) {
+	streams, err := openStreams(cfg.Dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, streams.close()) }()
+	score := newScore(len(cfg.Schedule))
+	n := newNemesis(cfg, cluster, streams.nemesis, watcher, score)
+	// After everything else, also when ctx is done or something panics.
+	defer func() { err = errors.Join(err, n.healAll(context.WithoutCancel(ctx))) }()
+
+	showing, hide := context.WithCancel(ctx)
+	var views sync.WaitGroup
+	views.Go(func() { n.watchLeader(showing) })
+	views.Go(func() { watchGrants(showing, api, cfg.Agents, streams.grants, score) })
+	views.Go(func() { score.show(showing, watcher) })
+	defer func() { hide(); views.Wait() }()
+
+	load := newLoad(cfg, api, streams.clients, score)
+	loading, rest := context.WithCancel(ctx)
+	defer rest()
+	stopped := make(chan error, 1)
+	go func() { stopped <- load.run(loading) }()
+
+	score.enter("warming up")
+	if err := pause(ctx, cfg.WarmUp); err != nil {
+		return errors.Join(err, finish(rest, stopped))
+	}
+	score.enter("faults")
+	if err := n.run(ctx); err != nil {
+		return errors.Join(err, finish(rest, stopped))
+	}
+	score.enter("healed")
+	if err := n.awaitLeader(ctx); err != nil {
+		return errors.Join(err, finish(rest, stopped))
+	}
+	// Some submissions to a cluster that is well again.
+	if err := pause(ctx, cfg.WarmUp); err != nil {
+		return errors.Join(err, finish(rest, stopped))
+	}
+	if err := finish(rest, stopped); err != nil {
+		return err
+	}
+	score.enter("quiet")
+	if err := load.settle(ctx); err != nil {
+		return err
+	}
+	score.enter("final reads")
+	if err := readState(ctx, api, streams.state); err != nil {
+		return err
+	}
+	return streams.nemesis.Write(history.Act{What: history.Finish, At: history.Now()})
+}
+
+// finish ends the load and waits for it.
+func finish(rest context.CancelFunc, stopped <-chan error) error {
+	rest()
+	return <-stopped
+}
+
+// pause waits, unless ctx is done before.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// streams are what a run writes itself.
+type streams struct {
+	clients, nemesis, state, grants *history.Writer
+}
+
+func openStreams(dir string) (*streams, error) {
+	var s streams
+	for _, part := range []struct {
+		writer **history.Writer
+		name   string
+	}{{&s.clients, history.ClientFile}, {&s.nemesis, history.NemesisFile}, {&s.state, history.StateFile}, {&s.grants, history.GrantFile}} {
+		var err error
+		if *part.writer, err = history.Create(filepath.Join(dir, part.name)); err != nil {
+			return nil, errors.Join(fmt.Errorf("start run: %w", err), s.close())
+		}
+	}
+	return &s, nil
+}
+
+func (s *streams) close() error {
+	var errs []error
+	for _, w := range []*history.Writer{s.clients, s.nemesis, s.state, s.grants} {
+		if w != nil {
+			errs = append(errs, w.Close())
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,66 @@
+package chaos
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"weir/chaos/fault"
+)
+
+// Watcher is told how a run goes.
+type Watcher interface {
+	// Say tells what has just happened.
+	Say(line string)
+	// Show tells how far the run is, a few times a second.
+	Show(Progress)
+}
+
+// showPeriod is how often a Watcher is shown the progress.
+const showPeriod = 250 * time.Millisecond
+
+// score counts for the eyes of people while a run goes on. Nothing is judged by it.
+type score struct {
+	mu      sync.Mutex
+	now     Progress
+	lastAck time.Time
+}
+
+func newScore(faults int) *score {
+	return &score{now: Progress{Of: faults, ByKind: make(map[fault.Kind]int)}}
+}
+
+func (s *score) change(change func(*Progress)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(&s.now)
+}
+
+func (s *score) enter(phase string) { s.change(func(p *Progress) { p.Phase = phase }) }
+
+func (s *score) acknowledged() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if !s.lastAck.IsZero() {
+		s.now.WorstGap = max(s.now.WorstGap, now.Sub(s.lastAck))
+	}
+	s.lastAck = now
+	s.now.Submitted++
+}
+
+func (s *score) progress() Progress {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.now
+	p.ByKind, p.Active = maps.Clone(p.ByKind), slices.Clone(p.Active)
+	return p
+}
+
+func (s *score) show(ctx context.Context, watcher Watcher) {
+	for pause(ctx, showPeriod) == nil {
+		watcher.Show(s.progress())
+	}
+}

@@ -1,0 +1,104 @@
+// Package witness is what the jobs of a run do: they write down, where Weir cannot
+// touch it, that they run, and that nobody else runs the same cookie.
+//
+// It believes nothing of what Weir says but its own name. Per cookie there is a file
+// that it locks; a lock that is held already is written down, and the witness goes on
+// all the same, so that what happens then is seen as well.
+package witness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/chaos/history"
+)
+
+// tickPeriod is how often a witness says that it lives: after its death by force,
+// that is how exactly the time of it is known.
+const tickPeriod = 50 * time.Millisecond
+
+// Verb is the hidden command by which a job becomes a witness.
+const Verb = "witness"
+
+// Run is the life of a witness: it lasts for a time, and writes to dir. getenv has
+// what Weir tells jobs.
+func Run(ctx context.Context, dir string, length time.Duration, getenv func(string) string) (err error) {
+	sight, err := identify(getenv)
+	if err != nil {
+		return fmt.Errorf("witness: %w", err)
+	}
+	log, err := history.Create(filepath.Join(dir, history.WitnessFile))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	note := func(what string) error {
+		sight.What, sight.At = what, history.Now()
+		return log.Write(sight)
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, lockName(sight)), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("witness: %w", err)
+	}
+	// The kernel unlocks when the process is gone, however it goes.
+	defer lock.Close()
+	switch err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		if err := note(history.Locked); err != nil {
+			return err
+		}
+	case err != nil:
+		return fmt.Errorf("witness: lock %s: %w", lock.Name(), err)
+	}
+	if err := note(history.Begin); err != nil {
+		return err
+	}
+	ticks := time.NewTicker(tickPeriod)
+	defer ticks.Stop()
+	over := time.After(length)
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-ticks.C:
+			if err := note(history.Tick); err != nil {
+				return err
+			}
+		case <-over:
+			return note(history.End)
+		}
+	}
+}
+
+// identify says which attempt this process is.
+func identify(getenv func(string) string) (history.Sight, error) {
+	sight := history.Sight{
+		Operation: getenv("WEIR_OPERATION_ID"), Task: getenv("WEIR_TASK_NAME"), Job: getenv("WEIR_JOB_ID"), Pid: os.Getpid(),
+	}
+	var err error
+	if sight.Cookie, err = strconv.Atoi(getenv("WEIR_JOB_COOKIE")); err != nil {
+		return sight, fmt.Errorf("WEIR_JOB_COOKIE: %w", err)
+	}
+	if sight.Operation == "" || sight.Task == "" || sight.Job == "" {
+		return sight, errors.New("WEIR_OPERATION_ID, WEIR_TASK_NAME or WEIR_JOB_ID is empty: only Weir runs witnesses, as jobs")
+	}
+	return sight, nil
+}
+
+// lockName is a file of the cookie's own.
+func lockName(s history.Sight) string {
+	return "lock-" + strings.Map(func(r rune) rune {
+		if r == '/' || r == 0 {
+			return '_'
+		}
+		return r
+	}, fmt.Sprintf("%s-%s-%d", s.Operation, s.Task, s.Cookie))
+}

@@ -1,0 +1,60 @@
+package wire
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+
+	"weir/cluster/identity"
+)
+
+// ForRoles lets requests of the roles through to next, and refuses the others.
+func ForRoles(next http.Handler, roles ...identity.Role) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who, err := IdentityOfRequest(r)
+		switch {
+		case err != nil:
+			http.Error(w, "who are you: "+err.Error(), http.StatusUnauthorized)
+		case !slices.Contains(roles, who.Role):
+			http.Error(w, fmt.Sprintf("%s is not for role %s", r.URL.Path, who.Role), http.StatusForbidden)
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// ListenMutual opens a port that speaks HTTP/1.1 over mutual TLS with peers of the
+// roles. The credentials must be fit for a server.
+func ListenMutual(address string, credentials *identity.Credentials, roles ...identity.Role) (net.Listener, error) {
+	if !credentials.Serves() {
+		return nil, fmt.Errorf("listen %s: the certificate of %s is not fit for a server: issue it anew, with --hosts", address, credentials.Identity())
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listen %s: %w", address, err)
+	}
+	config := credentials.ServerConfig(roles...)
+	config.NextProtos = []string{alpnHTTP1}
+	return tls.NewListener(listener, config), nil
+}
+
+// ListenLoopback opens a plaintext port that this machine alone can reach.
+func ListenLoopback(address string) (net.Listener, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("listen %q: %w: want host:port", address, err)
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listen %s: %w", address, err)
+	}
+	// A name may mean anything: what counts is what was opened.
+	if at, ok := listener.Addr().(*net.TCPAddr); !ok || !at.IP.IsLoopback() {
+		return nil, errors.Join(fmt.Errorf("listen %s: without certificates only addresses of this machine alone are served, and %q is none: use 127.0.0.1",
+			address, host), listener.Close())
+	}
+	return listener, nil
+}

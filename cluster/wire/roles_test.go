@@ -1,0 +1,111 @@
+package wire_test
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/cluster/identity"
+	"weir/cluster/identity/identitytest"
+	"weir/cluster/wire"
+)
+
+func TestListenMutualLetsRolesIn(t *testing.T) {
+	cluster := identitytest.New(t, "c1")
+	folder := filepath.Join(t.TempDir(), "n1")
+	if err := cluster.Authority.Issue(folder, identity.Identity{Role: identity.Agent, Name: "n1"}, []string{"127.0.0.1"}, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	agent, err := identity.LoadCredentials(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := wire.ListenMutual("127.0.0.1:0", agent, identity.Client, identity.Operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{ReadHeaderTimeout: time.Second, Handler: wire.ForRoles(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "figures")
+	}), identity.Client)}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(listener)
+	}()
+	defer func() {
+		_ = server.Close()
+		<-done
+	}()
+	tests := map[string]struct {
+		role   identity.Role
+		status int // 0: no connection.
+	}{
+		"a client":                           {identity.Client, http.StatusOK},
+		"a role that the handler is not for": {identity.Operator, http.StatusForbidden},
+		"a role that the port is not for":    {identity.Agent, 0},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			config := cluster.Credentials(t, test.role, "x").ClientConfig(identity.Agent)
+			client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}, Timeout: 20 * time.Second}
+			res, err := client.Get("https://" + listener.Addr().String() + "/metrics")
+			if test.status == 0 {
+				if err == nil {
+					_ = res.Body.Close()
+					t.Errorf("got %s, want no connection", res.Status)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			if res.StatusCode != test.status {
+				t.Errorf("got %s, want %d", res.Status, test.status)
+			}
+		})
+	}
+}
+
+func TestListenRefuses(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "n1")
+	if err := identitytest.New(t, "c1").Authority.Issue(folder, identity.Identity{Role: identity.Agent, Name: "n1"}, nil, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	agent, err := identity.LoadCredentials(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct {
+		listen func() (net.Listener, error)
+		want   string
+	}{
+		"a certificate for clients":    {func() (net.Listener, error) { return wire.ListenMutual("127.0.0.1:0", agent, identity.Client) }, "issue it anew, with --hosts"},
+		"plaintext for other machines": {func() (net.Listener, error) { return wire.ListenLoopback("0.0.0.0:0") }, "use 127.0.0.1"},
+		"plaintext on every address":   {func() (net.Listener, error) { return wire.ListenLoopback(":0") }, "use 127.0.0.1"},
+		"no address":                   {func() (net.Listener, error) { return wire.ListenLoopback("x") }, "want host:port"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			listener, err := test.listen()
+			if err == nil {
+				_ = listener.Close()
+				t.Fatalf("it listens at %s", listener.Addr())
+			}
+			if !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+	listener, err := wire.ListenLoopback("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := listener.Close(); err != nil {
+		t.Error(err)
+	}
+}

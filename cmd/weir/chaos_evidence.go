@@ -1,0 +1,180 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir/chaos/history"
+	"weir/chaos/witness"
+	"weir/cmd/weir/internal/devcluster"
+)
+
+// evidence is what a run finds in the machine itself: processes, control groups,
+// folders and logs.
+type evidence struct {
+	dir    string
+	config devcluster.Config
+	left   *history.Writer
+	log    *history.Writer
+}
+
+func newEvidence(dir string, config devcluster.Config) (*evidence, error) {
+	left, err := history.Create(filepath.Join(dir, history.LeftoversFile))
+	if err != nil {
+		return nil, err
+	}
+	log, err := history.Create(filepath.Join(dir, history.LogFile))
+	if err != nil {
+		return nil, errors.Join(err, left.Close())
+	}
+	return &evidence{dir: dir, config: config, left: left, log: log}, nil
+}
+
+func (e *evidence) close() error { return errors.Join(e.left.Close(), e.log.Close()) }
+
+// gonePatience is how long what has ended may take to be gone.
+const gonePatience = 2*chaosLease + 4*time.Second
+
+// quiet writes down the witnesses that live although every operation has ended.
+func (e *evidence) quiet(ctx context.Context) error {
+	return e.gone(ctx, "quiet", func() ([]string, error) { return processesWith(e.dir, witness.Verb) })
+}
+
+// stopped writes down what is left when the cluster has stopped, and what the logs
+// should not say.
+func (e *evidence) stopped() error {
+	err := e.gone(context.Background(), "stopped", func() ([]string, error) {
+		left, err := processesWith(e.dir)
+		if err != nil {
+			return nil, err
+		}
+		groups, err := groupsOf(e.config.NodePrefix)
+		if err != nil {
+			return nil, err
+		}
+		left = append(left, groups...)
+		if _, err := os.Stat(e.config.Dir); !errors.Is(err, fs.ErrNotExist) {
+			left = append(left, "folder "+e.config.Dir)
+		}
+		return left, nil
+	})
+	return errors.Join(err, e.readLogs())
+}
+
+// gone waits until nothing is left, and writes down what is when patience is over.
+func (e *evidence) gone(ctx context.Context, when string, look func() ([]string, error)) error {
+	for end := time.Now().Add(gonePatience); ; {
+		left, err := look()
+		if err != nil || len(left) == 0 {
+			return err
+		}
+		if time.Now().After(end) || ctx.Err() != nil {
+			for _, what := range left {
+				if err := e.left.Write(history.Leftover{When: when, What: what}); err != nil {
+					return err
+				}
+			}
+			return ctx.Err()
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(guardPeriod):
+		}
+	}
+}
+
+// processesWith returns the processes, but this one, that have all words in their
+// command line or environment.
+func processesWith(words ...string) ([]string, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, fmt.Errorf("look for processes: %w", err)
+	}
+	var found []string
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		// A process that ends meanwhile is none.
+		command, _ := os.ReadFile(filepath.Join("/proc", entry.Name(), "cmdline"))
+		environment, _ := os.ReadFile(filepath.Join("/proc", entry.Name(), "environ"))
+		text := slices.Concat(command, environment)
+		missing := func(word string) bool { return !bytes.Contains(text, []byte(word)) }
+		if len(text) > 0 && !slices.ContainsFunc(words, missing) {
+			found = append(found, fmt.Sprintf("process %d: %s", pid, bytes.TrimRight(bytes.ReplaceAll(command, []byte{0}, []byte{' '}), " ")))
+		}
+	}
+	return found, nil
+}
+
+// groupsOf returns the control groups of nodes whose names begin with prefix.
+func groupsOf(prefix string) ([]string, error) {
+	var found []string
+	err := filepath.WalkDir("/sys/fs/cgroup", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)):
+			// It is gone meanwhile, or not ours.
+			return nil
+		case err != nil:
+			return err
+		case entry.IsDir() && strings.HasPrefix(entry.Name(), "weir-"+prefix):
+			found = append(found, "control group "+path)
+			return fs.SkipDir
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for control groups: %w", err)
+	}
+	return found, nil
+}
+
+// cries are what no log of a process may say.
+var cries = []string{"panic:", "fatal error:", "DATA RACE", "concurrent map"}
+
+// readLogs writes down the cries in the logs of all members.
+func (e *evidence) readLogs() error {
+	logs, err := filepath.Glob(filepath.Join(e.config.Preserve, "*", "log"))
+	if err != nil {
+		return fmt.Errorf("read logs: %w", err)
+	}
+	var errs []error
+	for _, path := range logs {
+		errs = append(errs, e.readLog(filepath.Base(filepath.Dir(path)), path))
+	}
+	return errors.Join(errs...)
+}
+
+func (e *evidence) readLog(member, path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("read logs: %w", err)
+	}
+	defer file.Close()
+	scanner := bufio.NewScanner(file)
+	scanner.Buffer(nil, 1<<20)
+	for scanner.Scan() {
+		line := scanner.Text()
+		if !slices.ContainsFunc(cries, func(cry string) bool { return strings.Contains(line, cry) }) {
+			continue
+		}
+		if err := e.log.Write(history.LogLine{Member: member, Text: line}); err != nil {
+			return err
+		}
+	}
+	if err := scanner.Err(); err != nil {
+		return fmt.Errorf("read log %s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"weir/chaos/fault"
+	"weir/cmd/weir/internal/devcluster"
+)
+
+// networkVariable is set when this process is in a network namespace of its own.
+const networkVariable = "WEIR_CHAOS_NETWORK"
+
+// isolated says whether this process is alone in its network.
+type isolated struct {
+	// why not; nil when it is.
+	why error
+}
+
+// enterNetwork moves this process into a network namespace of its own, where it may.
+func enterNetwork() (isolated, error) {
+	err := devcluster.IsolateSelf(networkVariable)
+	if err != nil && !errors.Is(err, devcluster.ErrNoNetwork) {
+		return isolated{}, err
+	}
+	return isolated{why: err}, nil
+}
+
+// openNetwork gives each member a place of its own, and returns which kinds of faults
+// are possible.
+func openNetwork(alone isolated, config *devcluster.Config, screen *screen) (*devcluster.Network, []fault.Kind, error) {
+	kinds := []fault.Kind{fault.Kill, fault.Pause}
+	if alone.why != nil {
+		screen.Say(fmt.Sprintf("connections are not cut, there are kills and pauses only: %v", alone.why))
+		return &devcluster.Network{}, kinds, nil
+	}
+	network, err := devcluster.OpenNetwork(config.Names())
+	if err != nil {
+		return nil, nil, err
+	}
+	config.Network = network
+	return network, append(kinds, fault.Cut), nil
+}

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/cluster/identity"
+	"weir/raftstore"
+)
+
+func newBackupCommand(f *clientFlags) *cobra.Command {
+	var path string
+	cmd := &cobra.Command{
+		Use:   "backup -f FILE",
+		Short: "Write the state of the cluster to a file",
+		Long: `Write the state of the cluster to a file: pools, operations in progress and
+finished, nodes and running jobs, all as of one moment after the call began. Work
+goes on meanwhile. The file carries checksums and is checked before it gets its
+name. It takes the credentials of an operator.`,
+		Example: "  weir cluster backup -f weir.backup",
+		Args:    takes(),
+		RunE: f.verb(func(ctx context.Context, s *session, _ []string) error {
+			info, err := backUp(ctx, s, path)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(s.out, "%s: %s\n", path, backupText(info))
+			return err
+		}),
+	}
+	registerBackupFile(cmd, &path, "file to write")
+	needs(cmd, "file")
+	return cmd
+}
+
+func registerBackupFile(cmd *cobra.Command, path *string, usage string) {
+	cmd.Flags().StringVarP(path, "file", "f", "", usage)
+}
+
+// backUp writes a backup to path. What was there stays until the new one is whole.
+func backUp(ctx context.Context, s *session, path string) (info raftstore.BackupInfo, err error) {
+	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".tmp-")
+	if err != nil {
+		return info, fmt.Errorf("cluster backup: %w", err)
+	}
+	defer func() {
+		_ = file.Close()
+		// It has its name by then, unless something went wrong.
+		_ = os.Remove(file.Name())
+	}()
+	begin := func() error {
+		_, err := file.Seek(0, io.SeekStart)
+		return errors.Join(err, file.Truncate(0))
+	}
+	if err := s.Backup(ctx, file, begin); err != nil {
+		return info, err
+	}
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return info, fmt.Errorf("cluster backup: %w", err)
+	}
+	if info, err = raftstore.CheckBackup(file); err != nil {
+		return info, err
+	}
+	if err := errors.Join(file.Sync(), file.Close()); err != nil {
+		return info, fmt.Errorf("cluster backup: %w", err)
+	}
+	if err := os.Rename(file.Name(), path); err != nil {
+		return info, fmt.Errorf("cluster backup: %w", err)
+	}
+	return info, nil
+}
+
+func backupText(info raftstore.BackupInfo) string {
+	return fmt.Sprintf("cluster %s at log index %d: %d operations, %d running jobs, %d bytes", info.Cluster, info.Index, info.Operations, info.Allocations, info.Bytes)
+}
+
+// restoreFlags is what weir cluster restore can be told.
+type restoreFlags struct {
+	security
+	file, data, id, address string
+}
+
+func newRestoreCommand() *cobra.Command {
+	var f restoreFlags
+	cmd := &cobra.Command{
+		Use:   "restore -f FILE --data DIR --id REPLICA --address HOST:PORT",
+		Short: "Make the first replica of a new cluster of a backup",
+		Long: `Make the folder of a replica of a backup. It needs no running cluster. The replica
+that is started on the folder is the only member of a cluster with the pools,
+operations and archive of the backup; add others as to any cluster. Jobs that ran
+when the backup was taken are ended and run again once their nodes have not come
+back within a lease.
+
+The old cluster must not run any more: two clusters would run the same operations.`,
+		Example: `  weir cluster restore -f weir.backup --data /var/lib/weir --id r1 --address host1:7701 --credentials certs/replica-r1
+  weir server --id r1 --peers r1=host1:7701 --data /var/lib/weir --credentials certs/replica-r1`,
+		Args: takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			info, err := f.restore()
+			if err != nil {
+				return coded(err)
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s holds replica %s: %s\n", f.data, f.id, backupText(info))
+			return err
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.data, "data", "", "folder of the replica, empty or not there")
+	flags.StringVar(&f.id, "id", "", "name of the replica")
+	flags.StringVar(&f.address, "address", "", "host:port at which others will reach it")
+	f.security.register(flags)
+	registerBackupFile(cmd, &f.file, "backup to read")
+	needs(cmd, "file", "data", "id", "address")
+	return cmd
+}
+
+func (f *restoreFlags) restore() (raftstore.BackupInfo, error) {
+	if host, port, err := net.SplitHostPort(f.address); err != nil || host == "" || port == "" {
+		return raftstore.BackupInfo{}, &exitError{exitUsage, fmt.Errorf("--address %q: must be host:port, as others reach the replica", f.address)}
+	}
+	protection, err := f.security.load(identity.Replica, f.id, slog.Default())
+	if err != nil {
+		return raftstore.BackupInfo{}, err
+	}
+	file, err := os.Open(f.file)
+	if err != nil {
+		return raftstore.BackupInfo{}, &exitError{exitUsage, fmt.Errorf("cluster restore: %w", err)}
+	}
+	defer file.Close()
+	return raftstore.Restore(file, raftstore.Founder{Dir: raftDir(f.data), Cluster: protection.cluster, ID: f.id, Address: f.address})
+}
+
+// raftDir is where a replica's log and snapshots are.
+func raftDir(data string) string { return filepath.Join(data, "raft") }
+
+// coded gives what is wrong with a replica's data its exit code.
+func coded(err error) error {
+	var already *exitError
+	switch {
+	case err == nil || errors.As(err, &already):
+		return err
+	case errors.Is(err, raftstore.ErrForeign), errors.Is(err, raftstore.ErrNewerFormat), errors.Is(err, raftstore.ErrSnapshotFormat):
+		return &exitError{exitForeignData, err}
+	case errors.Is(err, raftstore.ErrDamaged), errors.Is(err, raftstore.ErrSnapshotDamaged):
+		return &exitError{exitDamaged, err}
+	case errors.Is(err, errRemoved):
+		return &exitError{exitRemoved, err}
+	case errors.Is(err, raftstore.ErrDisk):
+		return &exitError{exitDisk, err}
+	}
+	return err
+}
+
+// farewell is how long the last words of a replica whose disk failed may take: the
+// log may be on the same disk.
+const farewell = 200 * time.Millisecond
+
+// failStop ends the process at once: nothing that it does after a failed write may
+// be believed, and an orderly end would wait for the disk.
+func failStop(log *slog.Logger, err error) {
+	said := make(chan struct{})
+	go func() {
+		defer close(said)
+		log.Error("stops rather than guess", "error", err)
+		fmt.Fprintln(os.Stderr, "weir:", err)
+	}()
+	select {
+	case <-said:
+	case <-time.After(farewell):
+	}
+	code := exitFailure
+	var known *exitError
+	if errors.As(coded(err), &known) {
+		code = known.code
+	}
+	os.Exit(code)
+}

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"weir/cluster"
+	"weir/cluster/gossip"
+	"weir/messages/apipb"
+	"weir/messages/apipb/apipbconnect"
+	"weir/raftstore"
+	"weir/scheduling"
+)
+
+// errRemoved ends a replica that is no member of its cluster any more.
+var errRemoved = errors.New("removed from the cluster")
+
+const (
+	// lookPeriod is how often a replica looks at its own place among the members.
+	lookPeriod = 500 * time.Millisecond
+	// confirmPeriod is how often one that votes has the leader confirm it.
+	confirmPeriod = 3 * time.Second
+	// joinPatience bounds a question for the leader.
+	joinPatience = 2 * time.Second
+)
+
+// membership keeps a replica's place in its cluster: it asks the leader to be let
+// in, and for a vote once it has caught up; tells the others that the cluster has
+// begun; and stops a replica that was removed.
+type membership struct {
+	self      raftstore.Applicant
+	nonVoter  bool
+	directory *cluster.Directory
+	announce  func() error
+	failed    chan<- error
+	dial      func(address string) apipbconnect.ClusterServiceClient
+	http      *http.Client
+	log       *slog.Logger
+
+	store *raftstore.Store
+	// settled is closed when the replica is what it is to be.
+	settled  chan struct{}
+	entering bool
+	began    bool
+	asked    time.Time
+	// told is what the log was told last, so that it is told once.
+	told string
+
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+}
+
+func newMembership(s *server) *membership {
+	calls := s.dialer.HTTPClient(0)
+	return &membership{
+		self:     raftstore.Applicant{ID: s.flags.id, Address: s.flags.advertise},
+		nonVoter: s.flags.nonVoter, directory: s.directory, failed: s.failed, log: s.log,
+		announce: func() error { return s.gossip.Update(func(m *gossip.Member) { m.Initialized = true }) },
+		http:     calls,
+		dial: func(address string) apipbconnect.ClusterServiceClient {
+			return apipbconnect.NewClusterServiceClient(calls, s.dialer.URL(address), connect.WithGRPC())
+		},
+		settled: make(chan struct{}), cancel: func() {},
+	}
+}
+
+// enter returns when the leader has let this replica, whose log is empty, begin as
+// one without a vote.
+func (m *membership) enter(ctx context.Context) error {
+	m.entering = true
+	ticker := time.NewTicker(lookPeriod)
+	defer ticker.Stop()
+	for {
+		answer, err := m.ask(ctx, raftstore.Applicant{ID: m.self.ID, Address: m.self.Address, Empty: true})
+		switch {
+		case err != nil:
+			m.tell("waits for the leader to let it in", "error", err)
+		case answer == raftstore.NonVoter:
+			m.tell("begins without a log, and without a vote")
+			return nil
+		default:
+			m.tell(fmt.Sprintf("waits to be added: weir cluster add %s --address %s", m.self.ID, m.self.Address))
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// tell logs what is news.
+func (m *membership) tell(what string, args ...any) {
+	if what != m.told {
+		m.told = what
+		m.log.Info("membership: "+what, args...)
+	}
+}
+
+// follow looks after the place of an open store until close.
+func (m *membership) follow(store *raftstore.Store) {
+	m.store = store
+	if !m.entering {
+		close(m.settled)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	m.cancel = cancel
+	m.done.Go(func() {
+		ticker := time.NewTicker(lookPeriod)
+		defer ticker.Stop()
+		for {
+			if err := m.look(ctx); errors.Is(err, errRemoved) {
+				m.failed <- err
+				return
+			} else if err != nil && ctx.Err() == nil {
+				m.log.Debug("membership", "error", err)
+			}
+			select {
+			case <-ticker.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+}
+
+// close stops following. It may be called again.
+func (m *membership) close() error {
+	m.cancel()
+	m.done.Wait()
+	m.http.CloseIdleConnections()
+	return nil
+}
+
+// look does what the moment asks for.
+func (m *membership) look(ctx context.Context) error {
+	if err := m.begin(); err != nil {
+		return err
+	}
+	members, err := m.store.Members()
+	if err != nil {
+		return err
+	}
+	if len(members) > 0 {
+		m.directory.ObserveVoters(peersOf(members))
+	}
+	id := m.store.Identity()
+	if id.Voter && time.Since(m.asked) < confirmPeriod {
+		return nil
+	}
+	m.asked = time.Now()
+	answer, err := m.ask(ctx, m.application(id))
+	if err != nil {
+		return err
+	}
+	return m.take(id, answer)
+}
+
+// begin tells others, once, that the cluster has had a leader: whoever comes later
+// without a log has missed something.
+func (m *membership) begin() error {
+	if m.began || m.store.Stats().Last <= 1 {
+		return nil
+	}
+	if err := m.store.Remember(func(id *raftstore.Identity) { id.Began = true }); err != nil {
+		return err
+	}
+	if err := m.announce(); err != nil {
+		return err
+	}
+	m.began = true
+	return nil
+}
+
+// application is what this replica asks of the leader. Who votes only asks whether
+// it still does.
+func (m *membership) application(id raftstore.Identity) raftstore.Applicant {
+	a := m.self
+	a.Votes = !m.nonVoter && !id.Voter && !id.Demoted
+	return a
+}
+
+// take does what the leader's answer means.
+func (m *membership) take(id raftstore.Identity, answer raftstore.Suffrage) error {
+	switch answer {
+	case raftstore.Stranger:
+		return fmt.Errorf("replica %s: %w: its folder may be deleted; to add it anew, start it with an empty one and run weir cluster add %s --address %s",
+			m.self.ID, errRemoved, m.self.ID, m.self.Address)
+	case raftstore.Voter:
+		m.settle()
+		return m.store.Remember(func(id *raftstore.Identity) { id.Voter, id.Demoted = true, false })
+	}
+	if id.Voter {
+		m.log.Info("membership: this replica's vote was taken: it asks for none until it is promoted")
+	}
+	if id.Voter || id.Demoted || m.nonVoter {
+		m.settle()
+	}
+	return m.store.Remember(func(id *raftstore.Identity) { id.Voter, id.Demoted = false, id.Demoted || id.Voter })
+}
+
+func (m *membership) settle() {
+	select {
+	case <-m.settled:
+	default:
+		close(m.settled)
+	}
+}
+
+// ask asks whoever leads.
+func (m *membership) ask(ctx context.Context, a raftstore.Applicant) (raftstore.Suffrage, error) {
+	ctx, cancel := context.WithTimeout(ctx, joinPatience)
+	defer cancel()
+	view := m.directory.View()
+	if string(view.Leader) == m.self.ID {
+		if m.store == nil {
+			return raftstore.Stranger, errors.New("others take this replica for the leader still")
+		}
+		return m.store.Admit(ctx, a)
+	}
+	leader, known := view.Replica(view.Leader)
+	if !known {
+		return raftstore.Stranger, errors.New("no leader is known")
+	}
+	request := &apipb.JoinRequest{Id: a.ID, Address: a.Address, Empty: a.Empty, Votes: a.Votes}
+	answer, err := m.dial(leader.Address).Join(ctx, connect.NewRequest(request))
+	if err != nil {
+		return raftstore.Stranger, fmt.Errorf("ask leader %s: %w", leader.ID, err)
+	}
+	return raftstore.Suffrage(answer.Msg.GetSuffrage()), nil
+}
+
+func peersOf(members []raftstore.Member) cluster.Peers {
+	peers := make(cluster.Peers, 0, len(members))
+	for _, m := range members {
+		peers = append(peers, cluster.Peer{ID: scheduling.ReplicaID(m.ID), Address: m.Address})
+	}
+	return peers
+}

@@ -1,0 +1,249 @@
+package devcluster
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Network gives each member a network namespace of its own, joined by a cable to the
+// namespace of this process, which passes packets on. All of it is gone with the last
+// process in it, however that ends: nothing has to be taken down.
+type Network struct {
+	members map[string]*place
+	hub     *os.File
+
+	mu sync.Mutex
+	// cuts counts how often two members have been cut off from each other.
+	cuts map[[2]string]int
+}
+
+// place is where a member is.
+type place struct {
+	namespace *os.File
+	address   string
+}
+
+// ErrNoNetwork is returned where namespaces cannot be made.
+var ErrNoNetwork = errors.New("no network namespaces can be made here")
+
+// IsolateSelf moves this process into a network namespace of its own, by becoming the
+// same program anew with variable set in its environment. It returns nil there, and
+// ErrNoNetwork where it cannot be done.
+func IsolateSelf(variable string) error {
+	if os.Getenv(variable) != "" {
+		return os.Unsetenv(variable)
+	}
+	if _, err := exec.LookPath("ip"); err != nil {
+		return fmt.Errorf("%w: %w", ErrNoNetwork, err)
+	}
+	// The thread that leaves the namespace is the one that becomes the program.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	before, err := namespace()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrNoNetwork, err)
+	}
+	defer before.Close()
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("%w: %w", ErrNoNetwork, err)
+	}
+	if err := try(enableForwarding, func() error { return ip("link", "set", "lo", "up") }); err != nil {
+		return errors.Join(fmt.Errorf("%w: %w", ErrNoNetwork, err), unix.Setns(int(before.Fd()), unix.CLONE_NEWNET))
+	}
+	err = unix.Exec("/proc/self/exe", os.Args, append(os.Environ(), variable+"=1"))
+	return errors.Join(fmt.Errorf("%w: %w", ErrNoNetwork, err), unix.Setns(int(before.Fd()), unix.CLONE_NEWNET))
+}
+
+// OpenNetwork lays the cables of members. This process must be in a namespace of its
+// own: see IsolateSelf.
+func OpenNetwork(names []string) (*Network, error) {
+	hub, err := namespace()
+	if err != nil {
+		return nil, fmt.Errorf("open network: %w", err)
+	}
+	return openNetwork(hub, names)
+}
+
+// openNetwork lays the cables from members to a namespace, which becomes the network's.
+func openNetwork(hub *os.File, names []string) (*Network, error) {
+	n := &Network{members: make(map[string]*place), hub: hub, cuts: make(map[[2]string]int)}
+	for i, name := range names {
+		if err := n.connect(name, i); err != nil {
+			return nil, errors.Join(fmt.Errorf("open network: %s: %w", name, err), n.Close())
+		}
+	}
+	return n, nil
+}
+
+// Address returns the host of a member.
+func (n *Network) Address(name string) string { return n.members[name].address }
+
+// connect makes the namespace of the member with a number, and its cable.
+func (n *Network) connect(name string, number int) error {
+	// Nobody else can be met in here, so any addresses will do.
+	p := &place{address: fmt.Sprintf("10.77.%d.2", number)}
+	gateway, device := fmt.Sprintf("10.77.%d.1", number), "m"+strconv.Itoa(number)
+	var err error
+	if p.namespace, err = newNamespace(); err != nil {
+		return err
+	}
+	n.members[name] = p
+	there := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), p.namespace.Fd())
+	err = within(n.hub, func() error {
+		return try(
+			func() error { return ip("link", "add", device, "type", "veth", "peer", "name", "eth0", "netns", there) },
+			func() error { return ip("address", "add", gateway+"/30", "dev", device) },
+			func() error { return ip("link", "set", device, "up") },
+		)
+	})
+	if err != nil {
+		return err
+	}
+	return within(p.namespace, func() error {
+		return try(
+			func() error { return ip("link", "set", "lo", "up") },
+			func() error { return ip("address", "add", p.address+"/30", "dev", "eth0") },
+			func() error { return ip("link", "set", "eth0", "up") },
+			func() error { return ip("route", "add", "default", "via", gateway) },
+		)
+	})
+}
+
+// Close forgets the namespaces; processes in them keep them.
+func (n *Network) Close() error {
+	var errs []error
+	for _, p := range n.members {
+		errs = append(errs, p.namespace.Close())
+	}
+	n.members = nil
+	if n.hub != nil {
+		errs = append(errs, n.hub.Close())
+		n.hub = nil
+	}
+	return errors.Join(errs...)
+}
+
+// Cut drops every packet between two members, both ways, without a word to either.
+func (n *Network) Cut(a, b string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.members[a] == nil || n.members[b] == nil {
+		return fmt.Errorf("cut %s from %s: there is no cable", a, b)
+	}
+	pair := pairOf(a, b)
+	if n.cuts[pair] == 0 {
+		if err := n.drop("add", pair); err != nil {
+			return fmt.Errorf("cut %s from %s: %w", a, b, err)
+		}
+	}
+	n.cuts[pair]++
+	return nil
+}
+
+// Mend takes back one Cut; when all are, packets pass again. That two members are not
+// cut off from each other is no error.
+func (n *Network) Mend(a, b string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	pair := pairOf(a, b)
+	switch n.cuts[pair] {
+	case 0:
+		return nil
+	case 1:
+		if err := n.drop("del", pair); err != nil {
+			return fmt.Errorf("mend %s and %s: %w", a, b, err)
+		}
+	}
+	n.cuts[pair]--
+	return nil
+}
+
+func pairOf(a, b string) [2]string { return [2]string{min(a, b), max(a, b)} }
+
+// drop adds the rules that drop packets, or deletes them.
+func (n *Network) drop(what string, pair [2]string) error {
+	a, b := n.members[pair[0]].address, n.members[pair[1]].address
+	return within(n.hub, func() error {
+		return try(
+			func() error { return ip("rule", what, "pref", "100", "from", a, "to", b, "type", "blackhole") },
+			func() error { return ip("rule", what, "pref", "100", "from", b, "to", a, "type", "blackhole") },
+		)
+	})
+}
+
+// enter moves the calling thread, which must be locked, to a member's place, and
+// returns what brings it back.
+func (n *Network) enter(name string) (back func() error, err error) {
+	if err := unix.Setns(int(n.members[name].namespace.Fd()), unix.CLONE_NEWNET); err != nil {
+		return nil, fmt.Errorf("enter the network of %s: %w", name, err)
+	}
+	return func() error { return unix.Setns(int(n.hub.Fd()), unix.CLONE_NEWNET) }, nil
+}
+
+// enableForwarding has packets between members passed on.
+func enableForwarding() error {
+	return os.WriteFile(filepath.Join("/proc/sys/net/ipv4", "ip_forward"), []byte("1\n"), 0o644)
+}
+
+// ip calls the program of that name.
+func ip(arguments ...string) error {
+	output, err := exec.Command("ip", arguments...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("ip %s: %w: %s", strings.Join(arguments, " "), err, strings.TrimSpace(string(output)))
+	}
+	return nil
+}
+
+// try takes steps until one fails.
+func try(steps ...func() error) error {
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// namespace returns the network namespace of the calling thread.
+func namespace() (*os.File, error) { return os.Open("/proc/thread-self/ns/net") }
+
+// newNamespace makes a network namespace that lasts while its file is open.
+func newNamespace() (file *os.File, err error) {
+	onOwnThread(func() {
+		if err = unix.Unshare(unix.CLONE_NEWNET); err == nil {
+			file, err = namespace()
+		}
+	})
+	return file, err
+}
+
+// within does work in a network namespace; processes that it starts are there too.
+func within(namespace *os.File, work func() error) (err error) {
+	onOwnThread(func() {
+		if err = unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET); err == nil {
+			err = work()
+		}
+	})
+	return err
+}
+
+// onOwnThread does work on a thread that nobody uses afterwards.
+func onOwnThread(work func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		// Never unlocked: the thread ends with the goroutine.
+		runtime.LockOSThread()
+		work()
+	}()
+	<-done
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"weir/actors"
+	"weir/api/health"
+	"weir/api/metrics"
+	"weir/cluster/wire"
+)
+
+// serveAgent opens the port that shows an agent's metrics and health, if one is
+// asked for, until stop is called.
+func serveAgent(f *agentFlags, protection protection, station *actors.Station, log *slog.Logger) (stop func() error, err error) {
+	if f.metricsListen == "" {
+		if f.metricsInsecure {
+			return nil, &exitError{exitUsage, errors.New("--metrics-insecure does nothing without --metrics-listen")}
+		}
+		return func() error { return nil }, nil
+	}
+	listener, err := listenMetrics(f, protection)
+	if err != nil {
+		return nil, &exitError{exitUsage, fmt.Errorf("--metrics-listen: %w", err)}
+	}
+	routes := http.NewServeMux()
+	routes.Handle("GET /metrics", metrics.NewAgent(version, station))
+	routes.Handle("GET /healthz", health.Alive())
+	routes.Handle("GET /readyz", health.Ready(
+		health.Check{Name: "registered", Ask: registered(station)}, health.Check{Name: "lease", Ask: leased(station)},
+	))
+	server := &http.Server{
+		Handler: routes, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	go func() {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("metrics are not served any more", "address", f.metricsListen, "error", err)
+		}
+	}()
+	log.Info("metrics are served", "address", listener.Addr().String(), "plaintext", f.metricsInsecure)
+	return server.Close, nil
+}
+
+func listenMetrics(f *agentFlags, protection protection) (net.Listener, error) {
+	if f.metricsInsecure {
+		return wire.ListenLoopback(f.metricsListen)
+	}
+	mutual, ok := protection.security.(wire.Mutual)
+	if !ok {
+		return nil, errors.New("an agent without credentials shows its metrics to this machine alone, and when asked by --metrics-insecure")
+	}
+	return wire.ListenMutual(f.metricsListen, mutual.Credentials, watchers...)
+}
+
+func registered(station *actors.Station) func(context.Context) error {
+	return func(context.Context) error {
+		if !station.Stats().Agent.Registered {
+			return errors.New("no leader has registered this agent yet")
+		}
+		return nil
+	}
+}
+
+func leased(station *actors.Station) func(context.Context) error {
+	return func(context.Context) error {
+		if station.Stats().Agent.LeaseLeft == 0 {
+			return errors.New("the node has no lease: no leader has been heard for too long")
+		}
+		return nil
+	}
+}

@@ -1,0 +1,2 @@
+// Package journalpb holds the records of an agent's journal.
+package journalpb

@@ -1,0 +1,151 @@
+package raftstore
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"google.golang.org/protobuf/proto"
+
+	"weir/messages/statepb"
+)
+
+// restoredTerms is how far the terms of a restored cluster are ahead of those in
+// the backup: agents refuse what is older than they have seen, and the cluster may
+// have gone on after the backup.
+const restoredTerms = 1 << 20
+
+// BackupInfo says what a backup holds.
+type BackupInfo struct {
+	// Cluster is the id of the cluster that it was taken of.
+	Cluster string
+	// Index and Term are those of the last log entry in it.
+	Index, Term uint64
+	// Operations counts those in progress and finished, Allocations those running.
+	Operations, Allocations int
+	Bytes                   int64
+}
+
+// Backup writes this replica's state to w, as of now: what a read after ReadIndex
+// and WaitApplied would see. It is a stream of records with checksums, as
+// snapshots are.
+func (s *Store) Backup(w io.Writer) error {
+	if err := s.machine.freeze().write(w); err != nil {
+		return fmt.Errorf("back up: %w", err)
+	}
+	return nil
+}
+
+// CheckBackup reads a backup to its end and returns what it holds, or an error
+// unless every byte is as it was written.
+func CheckBackup(r io.Reader) (BackupInfo, error) {
+	var info BackupInfo
+	state, read, err := readSnapshot(r)
+	if err != nil {
+		return info, fmt.Errorf("backup: %w", err)
+	}
+	info.Index, info.Bytes = read.index, read.bytes
+	err = state.Freeze().Records(func(record *statepb.Record) error {
+		switch {
+		case record.GetHeader() != nil:
+			info.Cluster, info.Term = record.GetHeader().GetClusterId(), record.GetHeader().GetTerm().GetTerm()
+		case record.GetOperation() != nil:
+			info.Operations++
+		case record.GetAllocation() != nil:
+			info.Allocations++
+		}
+		return nil
+	})
+	return info, err
+}
+
+// Founder is the first replica of a cluster that is made of a backup.
+type Founder struct {
+	// Dir is its folder, which must not have been used.
+	Dir string
+	// Cluster is the new cluster's id.
+	Cluster string
+	// ID and Address are the replica's, as in Config.
+	ID, Address string
+}
+
+// Restore makes a folder of a backup: the replica that is started on it is the only
+// voter of a cluster with that state. Others are added as to any cluster.
+func Restore(backup io.Reader, f Founder) (BackupInfo, error) {
+	info, err := restore(backup, f)
+	if err != nil {
+		return info, fmt.Errorf("restore into %s: %w", f.Dir, err)
+	}
+	return info, nil
+}
+
+func restore(backup io.Reader, f Founder) (info BackupInfo, err error) {
+	if f.Dir == "" || f.Cluster == "" || f.ID == "" || f.Address == "" {
+		return info, errors.New("folder, cluster, replica and address must be given")
+	}
+	if entries, err := os.ReadDir(f.Dir); err == nil && len(entries) > 0 {
+		return info, fmt.Errorf("%w: the folder is not empty: name another one, or move it away", ErrDisk)
+	}
+	state, read, err := readSnapshot(backup)
+	if err != nil {
+		return info, err
+	}
+	if err := os.MkdirAll(f.Dir, 0o700); err != nil {
+		return info, fmt.Errorf("%w: %w", ErrDisk, err)
+	}
+	// What an interrupted restore leaves is no replica's folder yet: the identity
+	// comes last.
+	log := newRaftLogger(Default().Logger)
+	store, err := openSnapshots(f.Dir, log)
+	if err != nil {
+		return info, err
+	}
+	info = BackupInfo{Index: read.index, Bytes: read.bytes}
+	members := raft.Configuration{Servers: []raft.Server{{ID: raft.ServerID(f.ID), Address: raft.ServerAddress(f.Address)}}}
+	records := func(yield func(*statepb.Record) error) error {
+		return state.Freeze().Records(func(record *statepb.Record) error {
+			switch {
+			case record.GetHeader() != nil:
+				info.Cluster, info.Term = record.GetHeader().GetClusterId(), record.GetHeader().GetTerm().GetTerm()
+				record = proto.CloneOf(record)
+				record.GetHeader().ClusterId = f.Cluster
+			case record.GetOperation() != nil:
+				info.Operations++
+			case record.GetAllocation() != nil:
+				info.Allocations++
+			}
+			return yield(record)
+		})
+	}
+	term := state.Term().GetTerm() + restoredTerms
+	_, nowhere := raft.NewInmemTransport("")
+	sink, err := store.Create(raft.SnapshotVersionMax, read.index, term, members, read.index, nowhere)
+	if err != nil {
+		return info, fmt.Errorf("%w: %w", ErrDisk, err)
+	}
+	if _, err := writeSnapshot(sink, records); err != nil {
+		return info, errors.Join(err, sink.Cancel())
+	}
+	if err := sink.Close(); err != nil {
+		return info, fmt.Errorf("%w: %w", ErrDisk, err)
+	}
+	return info, found(f, term)
+}
+
+// found writes the log of a restored replica, empty but for the term.
+func found(f Founder, term uint64) error {
+	bolt, err := openBolt(f.Dir)
+	if err != nil {
+		return err
+	}
+	d := &disk{BoltStore: bolt, dir: f.Dir, stall: time.Minute, fatal: func(error) {}}
+	if err := errors.Join(d.SetUint64(keyTerm, term), bolt.Close()); err != nil {
+		return err
+	}
+	id := Identity{Format: DataFormat, Cluster: f.Cluster, Replica: f.ID, Disk: rand.Text(), Began: true}
+	return id.write(f.Dir)
+}

@@ -1,0 +1,292 @@
+package raftstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+const (
+	// settled is how long a replica must have been near the leader before it votes.
+	settled = time.Second
+	// maxVoters bounds the votes: more make every decision slower and none safer.
+	maxVoters = 7
+)
+
+// Applicant is a replica that asks the leader what it is in the cluster.
+type Applicant struct {
+	ID, Address string
+	// Empty says that its folder is: if it was a member, it has lost its log.
+	Empty bool
+	// Votes says that it would like to get a vote.
+	Votes bool
+}
+
+// Admit answers an applicant with what it is from now on; needs the leader.
+//
+//   - A voter whose log is lost loses its vote too: it has forgotten what it
+//     promised, so it counts as new.
+//   - A non-voter that would vote gets its vote once it has had nearly all of the
+//     log for a second.
+//   - Who is no member stays none: an operator adds replicas.
+func (s *Store) Admit(ctx context.Context, a Applicant) (Suffrage, error) {
+	if err := s.current(ctx); err != nil {
+		return Stranger, fmt.Errorf("admit replica %q: %w", a.ID, err)
+	}
+	now, index, err := s.configuration()
+	if err != nil {
+		return Stranger, fmt.Errorf("admit replica %q: %w", a.ID, err)
+	}
+	self, member := find(now, a.ID)
+	switch {
+	case !member:
+		// A leader that has been replaced without knowing may not know of it yet.
+		if _, err := s.ReadIndex(ctx); err != nil {
+			return Stranger, fmt.Errorf("admit replica %q: %w", a.ID, err)
+		}
+		return Stranger, nil
+	case a.ID == s.cfg.ReplicaID && a.Empty:
+		return Stranger, fmt.Errorf("admit replica %q: %w: a replica of this name runs and leads: each has a name of its own", a.ID, ErrMembership)
+	case a.Empty && self.Suffrage == raft.Voter:
+		if err := s.demote(ctx, now, index, a.ID); err != nil {
+			return Voter, fmt.Errorf("admit replica %q: %w", a.ID, err)
+		}
+		s.cfg.Logger.Warn("a voter has lost its log: it begins anew, without a vote", "replica", a.ID, "address", a.Address)
+		return NonVoter, nil
+	case self.Suffrage == raft.Voter:
+		return Voter, nil
+	case !a.Votes || a.Empty || s.readiness(a.ID) != nil || countVoters(now) >= maxVoters:
+		return NonVoter, nil
+	}
+	// It knows best where it is.
+	self.Address = raft.ServerAddress(cmp.Or(a.Address, string(self.Address)))
+	if err := s.promote(ctx, self, index); err != nil {
+		return NonVoter, fmt.Errorf("admit replica %q: %w", a.ID, err)
+	}
+	s.cfg.Logger.Info("replica has caught up and votes", "replica", a.ID)
+	return Voter, nil
+}
+
+// AddReplica makes a replica a member without a vote; needs the leader. That it is
+// one already, at this address, is no error.
+func (s *Store) AddReplica(ctx context.Context, id, address string) error {
+	return s.change(ctx, "add", id, func(now raft.Configuration, index uint64) error {
+		if id == "" || address == "" {
+			return fmt.Errorf("%w: a replica needs an id and an address", ErrMembership)
+		}
+		for _, m := range now.Servers {
+			switch {
+			case string(m.ID) == id && string(m.Address) == address:
+				return nil
+			case string(m.ID) == id:
+				return fmt.Errorf("%w: it is a member at %s: remove that one first", ErrMembership, m.Address)
+			case string(m.Address) == address:
+				return fmt.Errorf("%w: replica %q is at %s: remove that one first", ErrMembership, m.ID, address)
+			}
+		}
+		s.transport.forget(raft.ServerID(id))
+		return s.reconfigure(ctx, func() raft.Future {
+			return s.raft.AddNonvoter(raft.ServerID(id), raft.ServerAddress(address), index, 0)
+		})
+	})
+}
+
+// RemoveReplica ends a replica's membership; needs the leader, which steps down
+// first when it is to go itself. It refuses to leave fewer live voters than a
+// majority, unless forced. That the replica is no member is no error.
+func (s *Store) RemoveReplica(ctx context.Context, id string, force bool) error {
+	return s.change(ctx, "remove", id, func(now raft.Configuration, index uint64) error {
+		m, member := find(now, id)
+		if !member {
+			return nil
+		}
+		if err := s.dispensable(now, m, force); err != nil {
+			return err
+		}
+		if err := s.yield(ctx, id); err != nil {
+			return err
+		}
+		return s.reconfigure(ctx, func() raft.Future { return s.raft.RemoveServer(m.ID, index, 0) })
+	})
+}
+
+// PromoteReplica gives a member a vote; needs the leader. The member must have
+// nearly all of the log.
+func (s *Store) PromoteReplica(ctx context.Context, id string) error {
+	return s.change(ctx, "promote", id, func(now raft.Configuration, index uint64) error {
+		m, member := find(now, id)
+		switch {
+		case !member:
+			return fmt.Errorf("%w: it is no member: add it first", ErrMembership)
+		case m.Suffrage == raft.Voter:
+			return nil
+		case countVoters(now) >= maxVoters:
+			return fmt.Errorf("%w: there are %d voters, the most that there may be", ErrMembership, maxVoters)
+		}
+		if err := s.readiness(id); err != nil {
+			return err
+		}
+		return s.promote(ctx, m, index)
+	})
+}
+
+// DemoteReplica takes a member's vote; needs the leader, which steps down first
+// when it is the one. It refuses to leave fewer live voters than a majority, unless
+// forced.
+func (s *Store) DemoteReplica(ctx context.Context, id string, force bool) error {
+	return s.change(ctx, "demote", id, func(now raft.Configuration, index uint64) error {
+		m, member := find(now, id)
+		switch {
+		case !member:
+			return fmt.Errorf("%w: it is no member", ErrMembership)
+		case m.Suffrage != raft.Voter:
+			return nil
+		}
+		if err := s.dispensable(now, m, force); err != nil {
+			return err
+		}
+		if err := s.yield(ctx, id); err != nil {
+			return err
+		}
+		return s.demote(ctx, now, index, id)
+	})
+}
+
+// change runs one change on the leader, against the members as they are.
+func (s *Store) change(ctx context.Context, what, id string, f func(now raft.Configuration, index uint64) error) error {
+	err := s.current(ctx)
+	if err == nil {
+		var now raft.Configuration
+		var index uint64
+		if now, index, err = s.configuration(); err == nil {
+			err = f(now, index)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%s replica %q: %w", what, id, err)
+	}
+	return nil
+}
+
+// current returns nil on a leader that has committed an entry of its term: before
+// that, it may not know the latest members.
+func (s *Store) current(ctx context.Context) error {
+	if err := s.leading(); err != nil {
+		return err
+	}
+	_, err := s.beginReading(ctx)
+	return err
+}
+
+// configuration returns the members and the log index of the entry that made them
+// so: a change that another one overtakes is refused.
+func (s *Store) configuration() (raft.Configuration, uint64, error) {
+	future := s.raft.GetConfiguration()
+	if err := future.Error(); err != nil {
+		return raft.Configuration{}, 0, err
+	}
+	return future.Configuration(), future.Index(), nil
+}
+
+func find(members raft.Configuration, id string) (raft.Server, bool) {
+	i := slices.IndexFunc(members.Servers, func(m raft.Server) bool { return string(m.ID) == id })
+	if i < 0 {
+		return raft.Server{}, false
+	}
+	return members.Servers[i], true
+}
+
+func countVoters(members raft.Configuration) (n int) {
+	for _, m := range members.Servers {
+		if m.Suffrage == raft.Voter {
+			n++
+		}
+	}
+	return n
+}
+
+// readiness returns what speaks against a vote for a member.
+func (s *Store) readiness(id string) error {
+	now := time.Now()
+	follows, near := s.transport.follows(raft.ServerID(id), s.raft.CurrentTerm(), now.Add(-s.silence()), now)
+	switch {
+	case !follows:
+		return fmt.Errorf("%w: it has not answered the leader for %v: is it running?", ErrMembership, s.silence())
+	case near < settled:
+		return fmt.Errorf("%w: it is catching up with the log: try again later", ErrMembership)
+	}
+	return nil
+}
+
+// silence is how long a live follower may not be heard of.
+func (s *Store) silence() time.Duration { return 2 * s.cfg.Timeouts.Heartbeat }
+
+// dispensable returns an error when the voters that are left without m could not
+// decide anything now.
+func (s *Store) dispensable(now raft.Configuration, m raft.Server, force bool) error {
+	if m.Suffrage != raft.Voter {
+		return nil
+	}
+	since, term := time.Now().Add(-s.silence()), s.raft.CurrentTerm()
+	var live, silent []string
+	for _, other := range now.Servers {
+		if other.Suffrage != raft.Voter || other.ID == m.ID {
+			continue
+		}
+		follows, _ := s.transport.follows(other.ID, term, since, time.Now())
+		if other.ID == s.self() || follows {
+			live = append(live, string(other.ID))
+		} else {
+			silent = append(silent, string(other.ID))
+		}
+	}
+	left := len(live) + len(silent)
+	switch {
+	case left == 0:
+		return fmt.Errorf("%w: it is the only voter", ErrMembership)
+	case len(live) > left/2 || force:
+		return nil
+	}
+	return fmt.Errorf("%w: of the %d voters that would be left only %d live (%s), and %d are needed: "+
+		"start or remove %s first, or force it", ErrMembership, left, len(live), strings.Join(live, ", "), left/2+1, strings.Join(silent, ", "))
+}
+
+// yield hands over the lead when this replica is the one that goes. The caller
+// finds the next leader by the error.
+func (s *Store) yield(ctx context.Context, id string) error {
+	if id != s.cfg.ReplicaID {
+		return nil
+	}
+	if err := s.Transfer(ctx, ""); err != nil {
+		return err
+	}
+	return s.notLeader()
+}
+
+func (s *Store) demote(ctx context.Context, now raft.Configuration, index uint64, id string) error {
+	m, _ := find(now, id)
+	s.transport.forget(m.ID)
+	if countVoters(now) == 1 {
+		return fmt.Errorf("%w: it is the only voter", ErrMembership)
+	}
+	return s.reconfigure(ctx, func() raft.Future { return s.raft.DemoteVoter(m.ID, index, 0) })
+}
+
+func (s *Store) promote(ctx context.Context, m raft.Server, index uint64) error {
+	return s.reconfigure(ctx, func() raft.Future { return s.raft.AddVoter(m.ID, m.Address, index, 0) })
+}
+
+// reconfigure has a change committed.
+func (s *Store) reconfigure(ctx context.Context, change func() raft.Future) error {
+	err := s.ask(ctx, change)
+	if err == nil || errors.Is(err, ErrNotLeader) || errors.Is(err, ErrClosed) || ctx.Err() != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w: another change may have come first: try again", ErrMembership, err)
+}

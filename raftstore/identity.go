@@ -1,0 +1,159 @@
+package raftstore
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// DataFormat is the format of a replica's folder: its files, the entries of its
+// log and its snapshots. A folder of a greater one is refused.
+const DataFormat = 1
+
+const identityFile = "replica.json"
+
+// Identity says whose a folder is. It is written before anything else.
+type Identity struct {
+	Format int `json:"format"`
+	// Cluster and Replica are those that the folder belongs to.
+	Cluster string `json:"cluster"`
+	Replica string `json:"replica"`
+	// Disk is drawn when the folder is made: the same replica with another one has
+	// lost its log in between.
+	Disk string `json:"disk"`
+	// Began is set once the replica has been part of a cluster that had a leader.
+	Began bool `json:"began,omitempty"`
+	// Voter is set when a leader has said that the replica votes.
+	Voter bool `json:"voter,omitempty"`
+	// Demoted is set when an operator has taken the replica's vote: it does not ask
+	// for another one by itself.
+	Demoted bool `json:"demoted,omitempty"`
+}
+
+// ReadIdentity returns whose the folder is; fs.ErrNotExist: it was never used.
+func ReadIdentity(dir string) (Identity, error) {
+	path := filepath.Join(dir, identityFile)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return Identity{}, fmt.Errorf("%w: %w", ErrDisk, err)
+		}
+		return Identity{}, fmt.Errorf("%w: read %s: %w", ErrDisk, path, err)
+	}
+	text, sum, _ := bytes.Cut(data, []byte("\n"))
+	if want := identitySum(text); string(sum) != want {
+		return Identity{}, damaged(dir, fmt.Errorf("%s: checksum %q, computed %q", identityFile, sum, want))
+	}
+	var id Identity
+	if err := json.Unmarshal(text, &id); err != nil {
+		return Identity{}, damaged(dir, fmt.Errorf("%s: %w", identityFile, err))
+	}
+	if id.Format > DataFormat {
+		return Identity{}, fmt.Errorf("%w: %s has data format %d, this version reads up to %d: start the version that wrote it",
+			ErrNewerFormat, dir, id.Format, DataFormat)
+	}
+	return id, nil
+}
+
+func identitySum(text []byte) string {
+	return fmt.Sprintf("%08x\n", crc32.Checksum(text, castagnoli))
+}
+
+// claim makes the folder the replica's, if nobody's yet, and refuses it if it is
+// another one's.
+func claim(dir, cluster, replica string) (Identity, error) {
+	id, err := ReadIdentity(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if _, err := os.Stat(filepath.Join(dir, logFile)); err == nil {
+			return Identity{}, damaged(dir, fmt.Errorf("%s is missing, and %s is there", identityFile, logFile))
+		}
+		id = Identity{Format: DataFormat, Cluster: cluster, Replica: replica, Disk: rand.Text()}
+		return id, id.write(dir)
+	case err != nil:
+		return Identity{}, err
+	case id.Cluster != cluster:
+		return Identity{}, fmt.Errorf("%w: %s is of cluster %q, this replica is of %q: name the right folder, or an empty one",
+			ErrForeign, dir, id.Cluster, cluster)
+	case id.Replica != replica:
+		return Identity{}, fmt.Errorf("%w: %s belongs to replica %q, not to %q: each replica has its own folder",
+			ErrForeign, dir, id.Replica, replica)
+	}
+	return id, nil
+}
+
+// write replaces the identity on disk: a crash leaves the old one or the new one.
+func (id Identity) write(dir string) error {
+	text, err := json.Marshal(id)
+	if err != nil {
+		return fmt.Errorf("encode identity: %w", err)
+	}
+	path := filepath.Join(dir, identityFile)
+	if err := replaceFile(path, append(append(text, '\n'), identitySum(text)...)); err != nil {
+		return fmt.Errorf("%w: write %s: %w", ErrDisk, path, err)
+	}
+	return nil
+}
+
+// replaceFile writes a file of which a crash leaves all or nothing.
+func replaceFile(path string, data []byte) error {
+	file, err := os.OpenFile(path+tmpSuffix, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(path+tmpSuffix, path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// Identity returns whose the store's folder is.
+func (s *Store) Identity() Identity { return s.disk.identity() }
+
+// Remember changes the marks of the store's folder that outlive the process: Began,
+// Voter and Demoted.
+func (s *Store) Remember(change func(*Identity)) error {
+	return s.disk.remember(change)
+}
+
+func (d *disk) identity() Identity {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.id
+}
+
+func (d *disk) remember(change func(*Identity)) error {
+	d.remembering.Lock()
+	defer d.remembering.Unlock()
+	before := d.identity()
+	next := before
+	change(&next)
+	if next == before {
+		return nil
+	}
+	if err := d.write(identityFile, func() error { return next.write(d.dir) }); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.id = next
+	return nil
+}

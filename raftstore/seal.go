@@ -1,0 +1,172 @@
+package raftstore
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"hash/fnv"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+
+	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+)
+
+// What is on disk carries checksums over all of it: an entry's index, term and
+// kind, which its content's own checksum leaves out, and the values of elections.
+
+const sealSize = crc32.Size
+
+// seal returns the entry as it is written: its checksum stands behind the
+// extensions.
+func seal(entry *raft.Log) *raft.Log {
+	sealed := *entry
+	sealed.Extensions = binary.BigEndian.AppendUint32(slices.Clone(entry.Extensions), entrySum(entry))
+	return &sealed
+}
+
+// unseal takes the checksum off an entry that was read.
+func unseal(entry *raft.Log) error {
+	rest := len(entry.Extensions) - sealSize
+	if rest < 0 {
+		return fmt.Errorf("log entry at index %d has no checksum", entry.Index)
+	}
+	stored := binary.BigEndian.Uint32(entry.Extensions[rest:])
+	if entry.Extensions = entry.Extensions[:rest]; rest == 0 {
+		entry.Extensions = nil
+	}
+	if computed := entrySum(entry); stored != computed {
+		return fmt.Errorf("log entry at index %d of term %d, %d bytes: checksum %08x, computed %08x",
+			entry.Index, entry.Term, len(entry.Data), stored, computed)
+	}
+	return nil
+}
+
+func entrySum(entry *raft.Log) uint32 {
+	var head []byte
+	for _, n := range []uint64{entry.Index, entry.Term, uint64(entry.Type), uint64(len(entry.Data))} {
+		head = binary.BigEndian.AppendUint64(head, n)
+	}
+	sum := crc32.Checksum(head, castagnoli)
+	sum = crc32.Update(sum, castagnoli, entry.Data)
+	return crc32.Update(sum, castagnoli, entry.Extensions)
+}
+
+func valueSum(key, value []byte) uint32 {
+	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, value)
+}
+
+// Get implements raft.StableStore.
+func (d *disk) Get(key []byte) ([]byte, error) {
+	value, err := d.value(key)
+	if errors.Is(err, ErrDamaged) {
+		d.fail(err)
+	}
+	return value, err
+}
+
+func (d *disk) value(key []byte) ([]byte, error) {
+	sealed, err := d.BoltStore.Get(key)
+	if err != nil {
+		return nil, err
+	}
+	rest := len(sealed) - sealSize
+	if rest < 0 || binary.BigEndian.Uint32(sealed[rest:]) != valueSum(key, sealed[:rest]) {
+		return nil, damaged(d.dir, fmt.Errorf("%s in %s: its checksum does not fit", key, logFile))
+	}
+	return sealed[:rest], nil
+}
+
+// GetUint64 implements raft.StableStore.
+func (d *disk) GetUint64(key []byte) (uint64, error) {
+	value, err := d.Get(key)
+	if err != nil {
+		return 0, err
+	}
+	if len(value) != 8 {
+		return 0, damaged(d.dir, fmt.Errorf("%s in %s: %d bytes instead of 8", key, logFile, len(value)))
+	}
+	return binary.BigEndian.Uint64(value), nil
+}
+
+// damaged says that a folder is not what was written to it, and what to do.
+func damaged(dir string, err error) error {
+	return fmt.Errorf("%w: %s: %w: move the folder away and start the replica again, so that the other replicas rebuild it", ErrDamaged, dir, err)
+}
+
+// guard turns what a damaged file does to the code that reads it into an error.
+func guard(f func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("cannot be read: %v", cause)
+		}
+	}()
+	return f()
+}
+
+// checkPages refuses a log file one of whose two roots is damaged: the other one
+// is that of the write before, and going back to it would forget what this replica
+// has acknowledged. A root fits one sector of a disk, so that a crash does not
+// leave half of one.
+func checkPages(path string) error {
+	const rootAt, rootSize = 16, 56
+	file, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("%w: %w", ErrDisk, err)
+	}
+	defer file.Close()
+	for page := range 2 {
+		root := make([]byte, rootSize+8)
+		if _, err := file.ReadAt(root, int64(page*os.Getpagesize()+rootAt)); err != nil {
+			return damaged(filepath.Dir(path), fmt.Errorf("%s: root %d: %w", logFile, page, err))
+		}
+		sum := fnv.New64a()
+		_, _ = sum.Write(root[:rootSize])
+		if stored := binary.LittleEndian.Uint64(root[rootSize:]); stored != sum.Sum64() {
+			return damaged(filepath.Dir(path), fmt.Errorf("%s: root %d: checksum %016x, computed %016x", logFile, page, stored, sum.Sum64()))
+		}
+	}
+	return nil
+}
+
+// checkLog reads the whole log: every entry from the first to the last is there
+// and as it was written.
+func (d *disk) checkLog(first uint64) error {
+	err := guard(func() error {
+		last, err := d.LastIndex()
+		if err != nil {
+			return err
+		}
+		for index := first; index != 0 && index <= last; index++ {
+			var entry raft.Log
+			if err := d.BoltStore.GetLog(index, &entry); err != nil {
+				return fmt.Errorf("log entry %d of %d to %d: %w", index, first, last, err)
+			}
+			if entry.Index != index {
+				return fmt.Errorf("log entry %d says that it is %d", index, entry.Index)
+			}
+			if err := unseal(&entry); err != nil {
+				return err
+			}
+			if err := verify(&entry); err != nil {
+				return err
+			}
+		}
+		for _, key := range []string{"CurrentTerm", "LastVoteTerm", "LastVoteCand"} {
+			if _, err := d.value([]byte(key)); err != nil && !errors.Is(err, raftboltdb.ErrKeyNotFound) {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, ErrDamaged) {
+		return damaged(d.dir, fmt.Errorf("%s: %w", logFile, err))
+	}
+	return err
+}
