@@ -46,8 +46,13 @@ type viewRequest struct{ reply func(*actorpb.SchedulerView) }
 // with the term.
 func newLeader(ctx context.Context, r *Replica, term uint64) actor.Producer {
 	return func() actor.Actor {
+		ask := func(ctx context.Context) error {
+			_, err := r.store.ReadIndex(ctx)
+			return err
+		}
 		return &leaderActor{
-			ctx: ctx, replica: r, term: term, life: new(life), log: r.cfg.Logger.With("term", term), terms: &termLog{ctx: ctx, store: r.store},
+			lead: lead{&confirmer{ctx: ctx, leads: ask}, func() proto.Message { return r.Redirect() }},
+			ctx:  ctx, replica: r, term: term, life: new(life), log: r.cfg.Logger.With("term", term), terms: &termLog{ctx: ctx, store: r.store},
 			operations: map[scheduling.OperationID]*actor.PID{}, pools: map[scheduling.PoolName]*actor.PID{},
 			nodes: map[string]*actor.PID{}, pending: map[scheduling.OperationID]scheduling.PoolName{},
 		}
@@ -59,6 +64,7 @@ type leaderActor struct {
 	replica *Replica
 	term    uint64
 	life    *life
+	lead    lead
 	log     *slog.Logger
 	terms   *termLog
 	// stop ends the reading of the log.
@@ -318,7 +324,7 @@ func (a *leaderActor) spawnNode(ctx actor.Context, id string) {
 	timing := a.replica.cfg.Timing
 	a.nodes[id] = a.spawn(ctx, node.New(node.Config{
 		ID: id, Term: a.term, Leader: a.replica.cfg.ID, State: a.replica.records, Log: a.terms,
-		Scheduler: &offers{ctx.ActorSystem().Root, a.scheduler}, Agents: a.replica, Board: a.replica.board,
+		Scheduler: &offers{ctx.ActorSystem().Root, a.scheduler}, Agents: a.replica, Board: a.replica.board, Lead: a.lead,
 		Replicas: func() []*actorpb.Replica { return replicasOf(a.replica.cfg.Directory.View()) },
 		Timing:   timing.Node, RetryAfter: timing.Retry, Now: time.Now, Logger: a.log,
 	}))

@@ -48,6 +48,13 @@ type Board interface {
 	Publish(node string, view *actorpb.NodeView, held []*actorpb.HeldJob)
 }
 
+// Lead answers agents in the leader's name.
+type Lead interface {
+	// Reply gives the answer, or redirects the agent if this replica did not lead
+	// any more after the call: a leader that was replaced renews no lease.
+	Reply(reply func(proto.Message), answer proto.Message)
+}
+
 // Config is what a node actor works with.
 type Config struct {
 	ID        string
@@ -58,6 +65,7 @@ type Config struct {
 	Scheduler Scheduler
 	Agents    Agents
 	Board     Board
+	Lead      Lead
 	// Replicas lists where agents find replicas.
 	Replicas func() []*actorpb.Replica
 	Timing   Timing
@@ -183,7 +191,7 @@ func (a *nodeActor) register(ctx actor.Context, m *actorpb.RegisterAgent, reply 
 func (a *nodeActor) open(ctx actor.Context, m *actorpb.RegisterAgent, reply func(proto.Message)) {
 	a.session.Open(a.cfg.Now(), m)
 	a.armExpiry(ctx)
-	reply(&actorpb.AgentRegistered{
+	a.cfg.Lead.Reply(reply, &actorpb.AgentRegistered{
 		Term:            a.cfg.Term,
 		Leader:          a.cfg.Leader,
 		LeaseMillis:     a.cfg.Timing.Lease.Milliseconds(),
@@ -200,7 +208,7 @@ func (a *nodeActor) heartbeat(ctx actor.Context, m *actorpb.Heartbeat, reply fun
 		return
 	}
 	a.armExpiry(ctx)
-	reply(&actorpb.HeartbeatAck{Sequence: m.GetSequence(), Term: a.cfg.Term, Replicas: a.cfg.Replicas()})
+	a.cfg.Lead.Reply(reply, &actorpb.HeartbeatAck{Sequence: m.GetSequence(), Term: a.cfg.Term, Replicas: a.cfg.Replicas()})
 	a.look(ctx)
 	a.cfg.Scheduler.Offer(a.cfg.ID, a.session.resources)
 }

@@ -1,0 +1,69 @@
+package actors
+
+import (
+	"context"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+)
+
+// confirmer finds out whether this replica leads still, for many askers at once.
+//
+// A leader that was paused may have been replaced without knowing it. If it
+// renewed an agent's lease then, the agent would run its jobs on while the new
+// leader counts it as lost.
+type confirmer struct {
+	ctx context.Context
+	// leads returns nil when this replica led at a moment after the call.
+	leads func(context.Context) error
+
+	mu      sync.Mutex
+	waiting []func(leads bool)
+	// asking: a goroutine works on what waits.
+	asking bool
+}
+
+// Confirm calls done once, from any goroutine, with whether this replica led at a
+// moment after the call. Those who ask meanwhile share the next question.
+func (c *confirmer) Confirm(done func(leads bool)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting = append(c.waiting, done)
+	if !c.asking {
+		c.asking = true
+		go c.ask()
+	}
+}
+
+func (c *confirmer) ask() {
+	for {
+		c.mu.Lock()
+		askers := c.waiting
+		c.waiting = nil
+		c.asking = len(askers) > 0
+		c.mu.Unlock()
+		if len(askers) == 0 {
+			return
+		}
+		leads := c.leads(c.ctx) == nil
+		for _, done := range askers {
+			done(leads)
+		}
+	}
+}
+
+// lead answers agents in the name of the leader of a term.
+type lead struct {
+	confirmer *confirmer
+	redirect  func() proto.Message
+}
+
+// Reply implements the Lead of nodes.
+func (l lead) Reply(reply func(proto.Message), answer proto.Message) {
+	l.confirmer.Confirm(func(leads bool) {
+		if !leads {
+			answer = l.redirect()
+		}
+		reply(answer)
+	})
+}
