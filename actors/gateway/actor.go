@@ -65,6 +65,10 @@ type Config struct {
 // answered tells that a request has its answer.
 type answered struct{ from identity.Identity }
 
+// plain is an answer that travels as the message that it is. A refusal is an error
+// too, and of an error the peer would see no more than its text.
+type plain struct{ proto.Message }
+
 // New returns the producer of a replica's gateway.
 func New(cfg Config) actor.Producer {
 	return func() actor.Actor { return &gatewayActor{cfg: cfg} }
@@ -101,7 +105,7 @@ func (a *gatewayActor) inbound(ctx actor.Context, m *remote.Inbound) {
 			a.cfg.Logger.Warn("message refused", "from", m.From.String(), "reason", refused.GetReason())
 		}
 		if ctx.Sender() != nil {
-			ctx.Respond(refused)
+			ctx.Respond(plain{refused})
 		}
 		return
 	}
@@ -117,7 +121,7 @@ func (a *gatewayActor) answer(ctx actor.Context, m *remote.Inbound) func(proto.M
 	reply := func(answer proto.Message) {
 		once.Do(func() {
 			if sender != nil {
-				root.Send(sender, answer)
+				root.Send(sender, plain{answer})
 			}
 			root.Send(self, answered{m.From})
 		})

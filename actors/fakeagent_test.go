@@ -1,0 +1,283 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+
+	"weir/actors/remote"
+	"weir/cluster/identity"
+	"weir/cluster/wire"
+	"weir/messages/actorpb"
+	"weir/messages/statepb"
+)
+
+// fakeAgent is an agent whose jobs do nothing until the test lets them end. It
+// speaks with replicas as a real one does.
+type fakeAgent struct {
+	t           *testing.T
+	name        string
+	incarnation uint64
+	addresses   map[string]string
+	system      *actor.ActorSystem
+	remote      *remote.Remote
+	ctx         context.Context
+	cancel      context.CancelFunc
+	work        sync.WaitGroup
+	over        sync.Once
+
+	mu   sync.Mutex
+	jobs map[string]*actorpb.HeldJob
+	// started counts the starts of each cookie, by operation/cookie; aborted are
+	// jobs that were told to end, with the reason.
+	started map[string]int
+	aborted map[string]string
+	acks    map[string]string
+	// term is the highest that was heard, registered how often it was let in.
+	term       uint64
+	registered int
+	// done is closed when jobs may end.
+	done chan struct{}
+	// stuck requests for output are not answered.
+	stuck bool
+}
+
+// startAgent starts an agent that knows all replicas.
+func startAgent(t *testing.T, c *testCluster, name string) *fakeAgent {
+	t.Helper()
+	a := &fakeAgent{
+		t: t, name: name, incarnation: uint64(time.Now().UnixNano())<<8 | lives.Add(1), addresses: map[string]string{},
+		jobs: map[string]*actorpb.HeldJob{}, started: map[string]int{}, aborted: map[string]string{}, acks: map[string]string{}, done: make(chan struct{}),
+	}
+	for _, r := range c.replicas {
+		a.addresses[peerOf(r.id)] = r.address
+	}
+	dialer, err := wire.NewDialer(securityOf(identity.Agent, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	a.ctx, a.cancel = context.WithCancel(context.Background())
+	a.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return log }))
+	a.remote, err = remote.Start(a.system, remote.Config{
+		Self:        identity.Identity{Cluster: plaintext, Role: identity.Agent, Name: name},
+		Incarnation: a.incarnation, Version: "test", Directory: a, Dialer: dialer, Limits: remote.DefaultLimits(), Logger: log,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.stop)
+	pid := a.system.Root.Spawn(actor.PropsFromFunc(a.receive))
+	if err := a.remote.Publish(agentName, pid, identity.Replica); err != nil {
+		t.Fatal(err)
+	}
+	for peer := range a.addresses {
+		if err := a.remote.Connect(peer); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.work.Go(a.session)
+	return a
+}
+
+// stop ends the agent without a word.
+func (a *fakeAgent) stop() {
+	a.over.Do(func() {
+		a.cancel()
+		a.remote.Close()
+		a.work.Wait()
+		a.system.Shutdown()
+	})
+}
+
+// Address implements remote.Directory.
+func (a *fakeAgent) Address(peer string) (string, bool) {
+	address, ok := a.addresses[peer]
+	return address, ok
+}
+
+func (a *fakeAgent) ask(peer string, msg proto.Message) (proto.Message, error) {
+	ctx, cancel := context.WithTimeout(a.ctx, 2*time.Second)
+	defer cancel()
+	return a.remote.Request(ctx, peer, gatewayName, msg)
+}
+
+// pause waits for d; false: the agent is over.
+func (a *fakeAgent) pause(d time.Duration) bool {
+	select {
+	case <-a.ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// session registers with whoever leads and sends heartbeats, again and again.
+func (a *fakeAgent) session() {
+	for a.pause(10 * time.Millisecond) {
+		for peer := range a.addresses {
+			answer, err := a.ask(peer, &actorpb.RegisterAgent{
+				Node: a.name, Incarnation: a.incarnation, Version: "test", Jobs: a.held(),
+				Resources: &statepb.Resources{UserSlots: 4, CpuHundredths: 400, Memory: 1 << 30},
+			})
+			registered, ok := answer.(*actorpb.AgentRegistered)
+			if err != nil || !ok {
+				continue
+			}
+			a.set(func() { a.registered++; a.term = max(a.term, registered.GetTerm()) })
+			a.beat(peer, time.Duration(registered.GetHeartbeatMillis())*time.Millisecond)
+		}
+	}
+}
+
+func (a *fakeAgent) beat(peer string, period time.Duration) {
+	for sequence := uint64(1); a.pause(period); sequence++ {
+		answer, err := a.ask(peer, &actorpb.Heartbeat{Node: a.name, Incarnation: a.incarnation, Sequence: sequence, Jobs: a.held()})
+		if _, ok := answer.(*actorpb.HeartbeatAck); err != nil || !ok {
+			return
+		}
+	}
+}
+
+func (a *fakeAgent) held() (jobs []*actorpb.HeldJob) {
+	a.set(func() {
+		for _, job := range a.jobs {
+			jobs = append(jobs, proto.CloneOf(job))
+		}
+	})
+	return jobs
+}
+
+func (a *fakeAgent) set(change func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	change()
+}
+
+// finish lets jobs end, those of now and later ones.
+func (a *fakeAgent) finish() { close(a.done) }
+
+// running returns the ids of the jobs that the agent has, sorted.
+func (a *fakeAgent) running() (ids []string) {
+	for _, job := range a.held() {
+		if job.GetPhase() == "running" {
+			ids = append(ids, job.GetJobId())
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func (a *fakeAgent) receive(ctx actor.Context) {
+	in, ok := ctx.Message().(*remote.Inbound)
+	if !ok {
+		return
+	}
+	switch m := in.Message.(type) {
+	case *actorpb.NodePlan:
+		a.plan(m)
+	case *actorpb.ReadOutput:
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if !a.stuck {
+			ctx.Respond(&actorpb.OutputPart{Data: []byte(m.GetStream() + " of " + m.GetJobId()), End: true})
+		}
+	}
+}
+
+// plan carries out what a leader says, unless a later one has spoken.
+func (a *fakeAgent) plan(m *actorpb.NodePlan) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if m.GetToken().GetTerm() < a.term {
+		return
+	}
+	a.term = m.GetToken().GetTerm()
+	for _, start := range m.GetStart() {
+		if a.jobs[start.GetJobId()] != nil || start.GetNodeIncarnation() != a.incarnation {
+			continue
+		}
+		if _, over := a.acks[start.GetJobId()]; over {
+			continue
+		}
+		a.jobs[start.GetJobId()] = &actorpb.HeldJob{JobId: start.GetJobId(), OperationId: start.GetOperationId(), Phase: "running", Memory: 7}
+		a.started[fmt.Sprintf("%s/%d", start.GetOperationId(), start.GetCookie())]++
+		a.work.Go(func() { a.run(start) })
+	}
+	for _, abort := range m.GetAbort() {
+		if _, told := a.aborted[abort.GetJobId()]; !told {
+			a.aborted[abort.GetJobId()] = abort.GetReason()
+		}
+	}
+}
+
+// run leads a job to its end and has it counted.
+func (a *fakeAgent) run(m *actorpb.StartJob) {
+	grant := m.GetToken().GetIndex()
+	spec := a.askController(m, func() proto.Message {
+		return &actorpb.JobSpecRequest{Node: a.name, OperationId: m.GetOperationId(), JobId: m.GetJobId(), GrantIndex: grant}
+	})
+	if s, ok := spec.(*actorpb.JobSpec); ok && (s.GetShell() != "work" || s.GetEnvironment()["WEIR_JOB_ID"] != m.GetJobId()) {
+		a.t.Errorf("job %s was given %v to run", m.GetJobId(), s)
+	}
+	job := &statepb.FinishedJob{JobId: m.GetJobId(), State: "completed"}
+	for waiting := true; waiting; {
+		select {
+		case <-a.ctx.Done():
+			return
+		case <-a.done:
+			waiting = false
+		case <-time.After(5 * time.Millisecond):
+			a.set(func() {
+				if reason, ok := a.aborted[m.GetJobId()]; ok {
+					job.State, job.AbortReason, waiting = "aborted", reason, false
+				}
+			})
+		}
+	}
+	a.set(func() { a.jobs[m.GetJobId()].Phase = "ended" })
+	answer := a.askController(m, func() proto.Message {
+		return &actorpb.JobEnded{Node: a.name, Incarnation: a.incarnation, OperationId: m.GetOperationId(), GrantIndex: grant, Job: job}
+	})
+	ack, _ := answer.(*actorpb.JobEndedAck)
+	a.set(func() {
+		delete(a.jobs, m.GetJobId())
+		a.acks[m.GetJobId()] = ack.GetRefusal()
+	})
+}
+
+// askController asks the operation's controller, wherever it is, until there is an
+// answer; nil: nobody wants the job any more.
+func (a *fakeAgent) askController(m *actorpb.StartJob, question func() proto.Message) proto.Message {
+	at := peerOf(m.GetController().GetId())
+	for {
+		answer, err := a.ask(at, question())
+		if err != nil {
+			for peer := range a.addresses {
+				find := &actorpb.FindController{OperationId: m.GetOperationId(), GrantIndex: m.GetToken().GetIndex()}
+				if answer, err = a.ask(peer, find); err == nil {
+					break
+				}
+			}
+		}
+		switch found := answer.(type) {
+		case *actorpb.ControllerFound:
+			if found.GetController() == nil {
+				return nil
+			}
+			at = peerOf(found.GetController().GetId())
+		case *actorpb.JobSpec, *actorpb.JobEndedAck:
+			return answer
+		}
+		if !a.pause(20 * time.Millisecond) {
+			return nil
+		}
+	}
+}
