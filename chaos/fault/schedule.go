@@ -174,7 +174,7 @@ func place(c Config, faults []Fault, random *rand.Rand) {
 			f.At = faults[i-1].At + time.Duration(share*float64(faults[i-1].For))
 		}
 		f.At = f.At.Round(time.Millisecond)
-		healed = max(clear, f.End())
+		healed = max(healed, f.End())
 	}
 }
 
