@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"runtime/pprof"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -403,13 +405,34 @@ func (s *server) serve(context.Context) error {
 	return nil
 }
 
+// stopWithin bounds the stop of a replica: longer than handing over leadership and
+// the last words to every peer take. What is on disk needs no orderly end.
+const stopWithin = 20 * time.Second
+
+// close undoes the steps of the start. A step that does not end is told with what
+// every goroutine was doing, and left.
 func (s *server) close() error {
-	var errs []error
-	for i := len(s.undo) - 1; i >= 0; i-- {
-		errs = append(errs, s.undo[i]())
-	}
+	undo := s.undo
 	s.undo = nil
-	return errors.Join(errs...)
+	done := make(chan error, 1)
+	go func() {
+		var errs []error
+		for _, step := range slices.Backward(undo) {
+			errs = append(errs, step())
+		}
+		done <- errors.Join(errs...)
+	}()
+	timer := time.NewTimer(stopWithin)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-timer.C:
+		if err := pprof.Lookup("goroutine").WriteTo(os.Stderr, 2); err != nil {
+			s.log.Warn("goroutines were not told", "error", err)
+		}
+		return fmt.Errorf("replica %s has not stopped within %s", s.flags.id, stopWithin)
+	}
 }
 
 // newIncarnation tells the lives of a process apart. Later lives have greater ones,
