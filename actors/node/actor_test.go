@@ -1,0 +1,285 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+
+	"weir/messages/actorpb"
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/scheduling/resource"
+)
+
+// stage is what a node actor works with, in a bubble of time. All that the actor
+// does is told in order.
+type stage struct {
+	t      *testing.T
+	system *actor.ActorSystem
+	pid    *actor.PID
+
+	mu      sync.Mutex
+	record  *statepb.Node
+	granted []Granted
+	told    []string
+	// outcomes end what has been proposed and not answered.
+	outcomes []func([]*commandpb.Result, error)
+}
+
+// onStage has a story played by the actor of node n1.
+func onStage(t *testing.T, record *statepb.Node, granted []Granted, story func(s *stage)) {
+	synctest.Test(t, func(t *testing.T) {
+		quiet := slog.New(slog.DiscardHandler)
+		s := &stage{t: t, record: record, granted: granted}
+		s.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }))
+		s.pid = s.system.Root.Spawn(actor.PropsFromProducer(New(Config{
+			ID: "n1", Term: 3, Leader: "r1", State: s, Log: s, Scheduler: s, Agents: s, Board: s, Lead: s,
+			Replicas: func() []*actorpb.Replica { return nil }, Timing: DefaultTiming(), RetryAfter: 200 * time.Millisecond, Now: time.Now, Logger: quiet,
+		})))
+		story(s)
+		if err := s.system.Root.StopFuture(s.pid).Wait(); err != nil {
+			t.Error(err)
+		}
+		s.system.Shutdown()
+	})
+}
+
+// Node implements State.
+func (s *stage) Node(string) (*statepb.Node, []Granted, uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return proto.CloneOf(s.record), slices.Clone(s.granted), 99
+}
+
+// ProposeAsync implements Log.
+func (s *stage) ProposeAsync(commands []proto.Message, done func([]*commandpb.Result, error)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.outcomes = append(s.outcomes, done)
+	for _, command := range commands {
+		text := "propose " + string(command.ProtoReflect().Descriptor().Name())
+		if m, ok := command.(*commandpb.AbortAllocations); ok {
+			text += " " + m.GetReason() + " " + strings.Join(m.GetJobIds(), ",")
+		}
+		s.told = append(s.told, text)
+	}
+}
+
+// Offer implements Scheduler.
+func (s *stage) Offer(node string, _ resource.Amounts) { s.tell("offer " + node) }
+
+// Withdraw implements Scheduler.
+func (s *stage) Withdraw(node string) { s.tell("withdraw " + node) }
+
+// Send implements Agents.
+func (s *stage) Send(_ string, msg proto.Message) {
+	plan := msg.(*actorpb.NodePlan)
+	s.tell(fmt.Sprintf("plan %d.%d %s", plan.GetToken().GetTerm(), plan.GetToken().GetIndex(), text(Difference{Start: plan.GetStart(), Abort: plan.GetAbort()})))
+}
+
+// Publish implements Board.
+func (s *stage) Publish(string, *actorpb.NodeView, []*actorpb.HeldJob) {}
+
+// Reply implements Lead.
+func (s *stage) Reply(reply func(proto.Message), answer proto.Message) { reply(answer) }
+
+func (s *stage) tell(what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.told = append(s.told, what)
+}
+
+// say sends what the agent says; its answer is told.
+func (s *stage) say(msg proto.Message) {
+	s.system.Root.Send(s.pid, FromAgent{Message: msg, Reply: func(answer proto.Message) {
+		what := string(answer.ProtoReflect().Descriptor().Name())
+		if refused, ok := answer.(*actorpb.Refused); ok {
+			what = "refuse " + refused.GetCode()
+		}
+		s.tell(what)
+	}})
+	synctest.Wait()
+}
+
+func (s *stage) beat(sequence uint64, jobs ...*actorpb.HeldJob) {
+	s.say(&actorpb.Heartbeat{Node: "n1", Incarnation: 7, Session: 20, Sequence: sequence, Jobs: jobs})
+}
+
+// commit answers what was proposed first; change is what it did to the state.
+func (s *stage) commit(change func()) { s.answer([]*commandpb.Result{{}, {}}, nil, change) }
+
+func (s *stage) answer(results []*commandpb.Result, err error, change func()) {
+	s.t.Helper()
+	s.mu.Lock()
+	if len(s.outcomes) == 0 {
+		s.mu.Unlock()
+		s.t.Fatalf("nothing is proposed: %q", s.told)
+	}
+	done := s.outcomes[0]
+	s.outcomes = s.outcomes[1:]
+	change()
+	s.mu.Unlock()
+	done(results, err)
+	synctest.Wait()
+}
+
+func (s *stage) wait(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// want compares what has been told since the last time.
+func (s *stage) want(what ...string) {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.Equal(s.told, what) {
+		s.t.Errorf("told %q\nwant %q", s.told, what)
+	}
+	s.told = nil
+}
+
+func (s *stage) set(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}
+
+// online is the record of what registration says.
+func online(incarnation uint64) *statepb.Node {
+	m := registration(incarnation)
+	return &statepb.Node{Id: "n1", State: "online", Incarnation: incarnation, Resources: m.GetResources(), Tags: m.GetTags(), Version: m.GetVersion()}
+}
+
+func TestRegistrationIsCommittedFirst(t *testing.T) {
+	onStage(t, nil, nil, func(s *stage) {
+		s.say(registration(7))
+		s.want("propose RegisterNode")
+		s.say(registration(7))
+		s.want("refuse unavailable")
+		s.commit(func() { s.record, s.granted = online(7), []Granted{granted("a", 7, 10)} })
+		s.want("AgentRegistered", "plan 3.99 +a", "offer n1")
+		s.say(registration(7))
+		s.want("AgentRegistered", "plan 3.99 +a", "offer n1")
+	})
+}
+
+func TestRegistrationThatIsNotCommitted(t *testing.T) {
+	for name, test := range map[string]struct {
+		results []*commandpb.Result
+		err     error
+		want    string
+	}{
+		"refused by the state": {[]*commandpb.Result{{Refusal: &commandpb.Refusal{Code: "stale_incarnation"}}}, nil, "refuse bad_request"},
+		"lost":                 {nil, errors.New("no leader"), "refuse unavailable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, nil, nil, func(s *stage) {
+				s.say(registration(7))
+				s.want("propose RegisterNode")
+				s.answer(test.results, test.err, func() {})
+				s.want(test.want)
+				s.beat(1)
+				s.want("refuse not_registered")
+			})
+		})
+	}
+}
+
+func TestSession(t *testing.T) {
+	onStage(t, online(7), nil, func(s *stage) {
+		s.say(registration(7))
+		s.want("AgentRegistered", "offer n1")
+		s.beat(1)
+		s.want("HeartbeatAck", "offer n1")
+		s.beat(1)
+		s.want("refuse stale")
+		s.say(registration(8))
+		s.want("refuse name_in_use")
+		s.set(func() { s.granted = []Granted{granted("a", 7, 10)} })
+		s.system.Root.Send(s.pid, Look{})
+		synctest.Wait()
+		s.want("plan 3.99 +a")
+		s.beat(2)
+		s.want("HeartbeatAck", "offer n1")
+		s.beat(3, held("a", "running"))
+		s.want("HeartbeatAck", "offer n1")
+	})
+}
+
+func TestLeaseRunsOut(t *testing.T) {
+	timing := DefaultTiming()
+	onStage(t, online(7), []Granted{granted("a", 7, 10), granted("b", 7, 11)}, func(s *stage) {
+		s.say(registration(7, held("a", "running"), held("b", "running")))
+		s.want("AgentRegistered", "offer n1")
+		s.wait(timing.Lease)
+		s.want()
+		s.beat(1, held("a", "running"), held("b", "running"))
+		s.want("HeartbeatAck", "offer n1")
+		s.wait(timing.Lease)
+		s.want()
+		s.wait(timing.wait() - timing.Lease)
+		s.want("withdraw n1", "propose SetNodeOffline", "propose AbortAllocations node_offline a,b")
+		s.beat(2, held("a", "running"))
+		s.want("refuse not_registered")
+		s.answer(nil, errors.New("lost"), func() {})
+		s.wait(200 * time.Millisecond)
+		s.want("withdraw n1", "propose SetNodeOffline", "propose AbortAllocations node_offline a,b")
+		s.commit(func() { s.record.State, s.granted = "offline", nil })
+		s.wait(time.Hour)
+		s.want()
+		s.say(registration(8))
+		s.want("propose RegisterNode")
+	})
+}
+
+// TestNodeThatNobodyHears is found online by a new leader, with jobs, and says
+// nothing.
+func TestNodeThatNobodyHears(t *testing.T) {
+	timing := DefaultTiming()
+	onStage(t, online(7), []Granted{granted("a", 7, 10)}, func(s *stage) {
+		s.wait(timing.Lease)
+		s.want()
+		s.wait(timing.wait() - timing.Lease)
+		s.want("withdraw n1", "propose SetNodeOffline", "propose AbortAllocations node_offline a")
+	})
+}
+
+func TestNewLifeGivesUpTheJobsOfTheLast(t *testing.T) {
+	onStage(t, online(7), []Granted{granted("a", 7, 10)}, func(s *stage) {
+		s.say(registration(8))
+		s.want("propose RegisterNode")
+		s.commit(func() { s.record = online(8) })
+		s.want("AgentRegistered", "propose AbortAllocations disappeared_from_node a", "offer n1")
+		s.system.Root.Send(s.pid, Look{})
+		synctest.Wait()
+		s.want()
+		s.answer(nil, errors.New("lost"), func() {})
+		s.want("propose AbortAllocations disappeared_from_node a")
+		s.commit(func() { s.granted = nil })
+		s.wait(time.Second)
+		s.want()
+	})
+}
+
+// TestGrantThatCameTooLate is of a node that is offline already: its job is given
+// up at once.
+func TestGrantThatCameTooLate(t *testing.T) {
+	record := online(7)
+	record.State = "offline"
+	onStage(t, record, nil, func(s *stage) {
+		s.set(func() { s.granted = []Granted{granted("a", 7, 10)} })
+		s.system.Root.Send(s.pid, Look{})
+		synctest.Wait()
+		s.want("propose AbortAllocations node_offline a")
+	})
+}
