@@ -1,0 +1,282 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+
+	"weir/messages/actorpb"
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+)
+
+// stage is what a controller works with, in a bubble of time. All that it does is
+// told in order.
+type stage struct {
+	t      *testing.T
+	system *actor.ActorSystem
+	pid    *actor.PID
+
+	mu        sync.Mutex
+	operation *statepb.Operation
+	// running are the jobs that have not ended, leaving those that have to.
+	running, leaving []string
+	told             []string
+	outcomes         []func([]*commandpb.Result, error)
+}
+
+func onStage(t *testing.T, state string, story func(s *stage)) {
+	synctest.Test(t, func(t *testing.T) {
+		quiet := slog.New(slog.DiscardHandler)
+		s := &stage{t: t, operation: sortOperation(state), running: []string{"a", "b", "c"}}
+		s.operation.Id, s.operation.Assignment = "op", &statepb.Assignment{Replica: "r1", Epoch: 2}
+		s.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }))
+		s.pid = s.system.Root.Spawn(actor.PropsFromProducer(New(Config{
+			Operation: "op", Epoch: 2, State: s, Log: s, Signals: s, Addresses: func() []string { return []string{"r1:1"} },
+			RetryAfter: 200 * time.Millisecond, MaxEnds: 3, Batch: 2, Now: time.Now, Logger: quiet,
+		})))
+		synctest.Wait()
+		story(s)
+		if err := s.system.Root.StopFuture(s.pid).Wait(); err != nil {
+			t.Error(err)
+		}
+		// What was to be tried again finds nobody.
+		<-time.After(time.Minute)
+		s.system.Shutdown()
+	})
+}
+
+// Operation implements State.
+func (s *stage) Operation(string) (*statepb.Operation, int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return proto.CloneOf(s.operation), len(s.running)
+}
+
+// Allocation implements State.
+func (s *stage) Allocation(job string) *statepb.Allocation {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.Contains(s.running, job) {
+		return nil
+	}
+	return s.allocation(job)
+}
+
+func (s *stage) allocation(job string) *statepb.Allocation {
+	return &statepb.Allocation{
+		JobId: job, OperationId: "op", Task: s.operation.GetSpec().GetTasks()[0].GetName(), Node: "n1",
+		Stop: &statepb.StopOrder{Reason: "preemption", GraceMillis: 1000},
+	}
+}
+
+// Leaving implements State.
+func (s *stage) Leaving(string) (leaving []*statepb.Allocation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, job := range s.leaving {
+		leaving = append(leaving, s.allocation(job))
+	}
+	return leaving
+}
+
+// Interrupt implements Signals.
+func (s *stage) Interrupt(m *actorpb.InterruptionSignal) {
+	s.tell(fmt.Sprintf("signal %s %s gone=%t", m.GetJobId(), m.GetReason(), m.GetGone()))
+}
+
+// ProposeAsync implements Log.
+func (s *stage) ProposeAsync(commands []proto.Message, done func([]*commandpb.Result, error)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.outcomes = append(s.outcomes, done)
+	for _, command := range commands {
+		text := "propose " + string(command.ProtoReflect().Descriptor().Name())
+		if m, ok := command.(*commandpb.FinishJobs); ok {
+			text += fmt.Sprint(" ", m.GetEpoch())
+			for _, job := range m.GetJobs() {
+				text += " " + job.GetJobId()
+			}
+		}
+		s.told = append(s.told, text)
+	}
+}
+
+func (s *stage) tell(what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.told = append(s.told, what)
+}
+
+func (s *stage) look() {
+	s.system.Root.Send(s.pid, Look{})
+	synctest.Wait()
+}
+
+// say sends what an agent says of a job; the answer is told under the name of the
+// question.
+func (s *stage) say(question string, msg proto.Message) {
+	s.system.Root.Send(s.pid, FromAgent{Message: msg, Reply: func(answer proto.Message) {
+		switch m := answer.(type) {
+		case *actorpb.Refused:
+			s.tell(question + ": refuse " + m.GetCode())
+		case *actorpb.JobEndedAck:
+			s.tell(question + ": ack " + m.GetRefusal())
+		case *actorpb.JobSpec:
+			s.tell(question + ": spec " + m.GetEnvironment()["WEIR_ADDRESSES"])
+		}
+	}})
+	synctest.Wait()
+}
+
+func (s *stage) end(question, job string) {
+	s.say(question, &actorpb.JobEnded{Node: "n1", OperationId: "op", Job: &statepb.FinishedJob{JobId: job, State: "completed"}})
+}
+
+// answer ends the proposal in flight; jobs are those of a FinishJobs, with the
+// refusal of each.
+func (s *stage) answer(result *commandpb.Result, err error) {
+	s.t.Helper()
+	s.mu.Lock()
+	if len(s.outcomes) != 1 {
+		s.mu.Unlock()
+		s.t.Fatalf("%d proposals in flight, want one", len(s.outcomes))
+	}
+	done := s.outcomes[0]
+	s.outcomes = nil
+	s.mu.Unlock()
+	if err != nil {
+		done(nil, err)
+	} else {
+		done([]*commandpb.Result{result}, nil)
+	}
+	synctest.Wait()
+}
+
+func finishedJobs(jobs ...*commandpb.FinishJobResult) *commandpb.Result {
+	return &commandpb.Result{Value: &commandpb.Result_FinishJobs{FinishJobs: &commandpb.FinishJobsResult{Jobs: jobs}}}
+}
+
+func (s *stage) wait(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+func (s *stage) want(what ...string) {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.Equal(s.told, what) {
+		s.t.Errorf("told %q\nwant %q", s.told, what)
+	}
+	s.told = nil
+}
+
+func TestSpecsAreForTheirNode(t *testing.T) {
+	onStage(t, "running", func(s *stage) {
+		s.say("mine", &actorpb.JobSpecRequest{Node: "n1", OperationId: "op", JobId: "a"})
+		s.say("another's", &actorpb.JobSpecRequest{Node: "n2", OperationId: "op", JobId: "a"})
+		s.say("nobody's", &actorpb.JobSpecRequest{Node: "n1", OperationId: "op", JobId: "z"})
+		s.want("mine: spec r1:1", "another's: refuse not_found", "nobody's: refuse not_found")
+	})
+}
+
+func TestEndsShareAProposal(t *testing.T) {
+	onStage(t, "running", func(s *stage) {
+		s.end("first", "a")
+		s.want("propose FinishJobs 2 a")
+		s.end("second", "b")
+		s.end("third", "c")
+		s.end("second again", "b")
+		s.want()
+		s.answer(finishedJobs(&commandpb.FinishJobResult{JobId: "a"}), nil)
+		s.want("first: ack ", "propose FinishJobs 2 b c")
+		s.running = []string{"b", "c"}
+		s.end("first again", "a")
+		s.want("first again: ack unknown_allocation")
+		s.answer(finishedJobs(&commandpb.FinishJobResult{JobId: "b"}, &commandpb.FinishJobResult{JobId: "c", Refusal: "unknown_allocation"}), nil)
+		// The agent asks one question at a time: the last one is answered.
+		s.want("second again: ack ", "third: ack unknown_allocation")
+	})
+}
+
+func TestUnknownOutcomeIsProposedAgain(t *testing.T) {
+	onStage(t, "running", func(s *stage) {
+		s.end("first", "a")
+		s.end("second", "b")
+		s.want("propose FinishJobs 2 a")
+		s.answer(nil, errors.New("outcome unknown"))
+		s.wait(199 * time.Millisecond)
+		s.want()
+		s.wait(time.Millisecond)
+		s.want("propose FinishJobs 2 a b")
+		s.answer(finishedJobs(&commandpb.FinishJobResult{JobId: "a", Refusal: "unknown_allocation"}, &commandpb.FinishJobResult{JobId: "b"}), nil)
+		s.want("first: ack unknown_allocation", "second: ack ")
+	})
+}
+
+func TestResultsThatAreTooMany(t *testing.T) {
+	onStage(t, "running", func(s *stage) {
+		s.running = append(s.running, "d")
+		for _, job := range s.running {
+			s.end(job, job)
+		}
+		s.want("propose FinishJobs 2 a", "d: refuse overloaded")
+	})
+}
+
+func TestAnotherHasTheOperation(t *testing.T) {
+	onStage(t, "running", func(s *stage) {
+		s.end("first", "a")
+		s.want("propose FinishJobs 2 a")
+		s.answer(&commandpb.Result{Refusal: &commandpb.Refusal{Code: "stale_epoch"}}, nil)
+		s.want("first: refuse unavailable")
+		s.operation.Assignment.Epoch, s.operation.State = 3, "materializing"
+		s.look()
+		s.want()
+	})
+	onStage(t, "running", func(s *stage) {
+		s.end("first", "a")
+		s.want("propose FinishJobs 2 a")
+		s.system.Root.Stop(s.pid)
+		synctest.Wait()
+		s.want("first: refuse unavailable")
+	})
+}
+
+func TestStepsOfTheOperation(t *testing.T) {
+	onStage(t, "initializing", func(s *stage) {
+		s.want("propose PrepareOperation")
+		s.answer(&commandpb.Result{Refusal: &commandpb.Refusal{Code: "stale_epoch"}}, nil)
+		s.want()
+		s.wait(200 * time.Millisecond)
+		s.want("propose PrepareOperation")
+		// What it became is heard of before the answer comes.
+		s.operation.State = "materializing"
+		s.look()
+		s.want()
+		s.answer(&commandpb.Result{}, nil)
+		s.want("propose DefineTasks")
+	})
+}
+
+func TestJobsOnTheirWayOutAreAnnouncedOnce(t *testing.T) {
+	onStage(t, "running", func(s *stage) {
+		s.leaving = []string{"a"}
+		s.look()
+		s.look()
+		s.want("signal a preemption gone=false")
+		s.leaving = nil
+		s.look()
+		s.look()
+		s.want("signal a  gone=true")
+	})
+}
