@@ -2,7 +2,7 @@
 
 GO        ?= go
 FUZZTIME  ?= 30s
-TESTFLAGS ?= -timeout 15m
+TESTFLAGS ?= -p 1 -timeout 15m
 
 # Tools are built once per version through the module proxy; the version is in
 # the file name, so a changed pin builds the new one and keeps the old.
@@ -11,7 +11,7 @@ GOLANGCI := $(TOOLS)/golangci-lint-v2.15.0
 BUF      := $(TOOLS)/buf-v1.65.0
 
 .DEFAULT_GOAL := help
-.PHONY: help run up down build test race lint proto verify bench fuzz clean
+.PHONY: help run up down build test planted race lint proto verify bench fuzz clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "%-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +31,9 @@ build: ## Build bin/weir and bin/weir-jobproxy
 
 test: ## Run every test
 	$(GO) test $(TESTFLAGS) ./...
+
+planted: ## Find out whether weir chaos catches bugs that are planted for it
+	WEIR_TEST_PLANTED=1 $(GO) test $(TESTFLAGS) -run TestPlantedBugs ./cmd/weir
 
 race: ## Run every test under the race detector
 	$(GO) test -race $(TESTFLAGS) ./...

@@ -74,9 +74,16 @@ func (n *nemesis) run(ctx context.Context) error {
 		})
 	}
 	healing.Wait()
+	return cmp.Or(n.failure(), ctx.Err())
+}
+
+// failure returns, once, why a fault could not be healed.
+func (n *nemesis) failure() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return cmp.Or(n.broken, ctx.Err())
+	err := n.broken
+	n.broken = nil
+	return err
 }
 
 func (n *nemesis) wake() {
@@ -96,7 +103,9 @@ func (n *nemesis) awaitTurn(ctx context.Context, f fault.Fault) error {
 		}
 		switch {
 		case n.broken != nil:
-			return n.broken
+			err := n.broken
+			n.broken = nil
+			return err
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case n.cfg.Rules.MayBegin(f, active):
@@ -118,8 +127,10 @@ func (n *nemesis) inject(ctx context.Context, f fault.Fault) (*injected, error) 
 	n.mu.Unlock()
 	act := history.Act{What: history.Inject, Fault: f.Seq, Kind: string(f.Kind), Scope: string(f.Scope), Targets: targets}
 	n.watcher.Say(fmt.Sprintf("%3d  %-5s %-8s %s for %.2f s", f.Seq, f.Kind, f.Scope, strings.Join(targets, " "), f.For.Seconds()))
-	if err = n.strike(i); err != nil {
+	if err := n.strike(i); err != nil {
+		// The target may have ended by itself; it is counted, and healed all the same.
 		act.Error = err.Error()
+		n.watcher.Say(fmt.Sprintf("%3d  without effect: %v", f.Seq, err))
 	}
 	act.At = history.Now()
 	n.score.change(func(p *Progress) {
@@ -127,7 +138,7 @@ func (n *nemesis) inject(ctx context.Context, f fault.Fault) (*injected, error) 
 		p.ByKind[f.Kind]++
 		p.Active = append(p.Active, i.label())
 	})
-	return i, errors.Join(err, n.journal.Write(act))
+	return i, n.journal.Write(act)
 }
 
 func (i *injected) label() string {
@@ -281,7 +292,5 @@ func (n *nemesis) healAll(ctx context.Context) error {
 	for _, i := range left {
 		n.heal(ctx, i)
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.broken
+	return n.failure()
 }

@@ -33,6 +33,9 @@ func (s *Store) Propose(ctx context.Context, commands ...*commandpb.Command) ([]
 	if err := s.batcher.queue.push(c); err != nil {
 		return nil, fmt.Errorf("propose: %w", err)
 	}
+	if results := tooEarly(commands); results != nil {
+		return results, nil
+	}
 	results, err := s.batcher.wait(ctx, c, s.stopped)
 	if err != nil {
 		return nil, fmt.Errorf("propose: %w", err)

@@ -31,7 +31,7 @@ func (f *Fence) Admit(token scheduling.Token) error {
 }
 
 func (f *Fence) pass(token scheduling.Token, stale bool) error {
-	if stale {
+	if stale && !ignoresTokens {
 		f.refused++
 		return fmt.Errorf("token %s: %w: %s has been seen", token, ErrStale, f.seen)
 	}

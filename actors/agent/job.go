@@ -105,7 +105,7 @@ type Job struct {
 
 // NewJob returns a job whose order to start came at now.
 func NewJob(now time.Time, start *actorpb.StartJob) *Job {
-	return &Job{start: start, received: now, noted: map[Duty]bool{}}
+	return remembering(&Job{start: start, received: now, noted: map[Duty]bool{}})
 }
 
 // NewLostJob returns a job that must not run: the node had it and has forgotten
@@ -242,6 +242,7 @@ func (j *Job) Answered(now time.Time, reply proto.Message) {
 	case spec.GetJobId() != j.start.GetJobId():
 		j.NoSpec(now, fmt.Sprintf("the controller answered with job %q", spec.GetJobId()))
 	default:
+		remember(spec)
 		j.spec = spec
 		j.phase, j.underway = Starting, Rest
 	}

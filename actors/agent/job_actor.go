@@ -304,7 +304,7 @@ func (a *jobActor) startRun(ctx actor.Context) {
 		a.began(ctx, began{err: ErrNoLease})
 		return
 	}
-	spec := a.job.Spec(left, a.cfg.MaxPids)
+	spec := another(a.job.Spec(left, a.cfg.MaxPids))
 	self, root := ctx.Self(), ctx.ActorSystem().Root
 	go func() {
 		run, err := a.processes.Start(a.life, spec)

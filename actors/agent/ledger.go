@@ -70,7 +70,7 @@ func (l *Ledger) Sort(plan *actorpb.NodePlan, closed string) Orders {
 			continue
 		}
 		l.held[id] = true
-		if l.had[id] {
+		if l.had[id] && !ignoresTokens {
 			orders.Gone = append(orders.Gone, start)
 		} else {
 			orders.Start = append(orders.Start, start)

@@ -25,7 +25,9 @@ func (a *agentActor) inbound(ctx actor.Context, m *remote.Inbound) {
 	}
 	switch msg := m.Message.(type) {
 	case *actorpb.NodePlan:
-		a.take(ctx, m.From.Name, msg)
+		for _, plan := range arriving(msg) {
+			a.take(ctx, m.From.Name, plan)
+		}
 	case *actorpb.ReadOutput:
 		a.read(ctx, msg)
 	default:

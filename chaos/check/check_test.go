@@ -214,6 +214,10 @@ func TestFigures(t *testing.T) {
 	if v := f.Vacuous(); len(v) > 0 {
 		t.Errorf("vacuous: %v", v)
 	}
+	run.Acts = append(run.Acts, history.Act{What: history.Inject, Fault: 2, Error: "no such process"}, history.Act{What: history.Stall})
+	if f := Sum(run); f.Void != 1 || f.Stalls != 1 || len(f.Vacuous()) != 1 {
+		t.Errorf("figures of a run whose second fault did not take effect: %+v, vacuous %v", f, f.Vacuous())
+	}
 	run.Acts, run.Sights, run.Calls = run.Acts[:1], nil, nil
 	if v := Sum(run).Vacuous(); len(v) != 3 {
 		t.Errorf("a run without anything is vacuous because %v", v)

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"fmt"
 	"slices"
 
 	"weir/chaos/history"
@@ -22,6 +23,9 @@ type Figures struct {
 	// aborted and whose cookie ran again.
 	Attempts, Lost int
 	LeaderChanges  int
+	// Void counts faults that did not take effect, Stalls replicas that stopped because
+	// the machine's disk hung.
+	Void, Stalls int
 }
 
 // Sum returns the figures of a run.
@@ -50,7 +54,11 @@ func Sum(run *history.Run) Figures {
 	var term uint64
 	for _, a := range run.Acts {
 		switch {
-		case a.What == history.Inject && a.Error == "":
+		case a.What == history.Stall:
+			f.Stalls++
+		case a.What == history.Inject && a.Error != "":
+			f.Void++
+		case a.What == history.Inject:
 			f.Faults[[2]string{a.Kind, a.Scope}]++
 		case a.What == history.Leads && a.Term > term:
 			if term > 0 {
@@ -95,6 +103,13 @@ func (f Figures) Vacuous() []string {
 	}
 	if f.Lost == 0 {
 		out = append(out, "no attempt was lost and run again")
+	}
+	took := 0
+	for _, count := range f.Faults {
+		took += count
+	}
+	if f.Void > took/10 {
+		out = append(out, fmt.Sprintf("%d faults did not take effect, and %d did", f.Void, took))
 	}
 	if f.Submitted == 0 {
 		out = append(out, "no submission was acknowledged")

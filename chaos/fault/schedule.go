@@ -93,7 +93,7 @@ const (
 	longestOutage = 5 * time.Second
 	// recovery is what a cluster gets after a fault of replicas, before the next one.
 	recovery = 3 * time.Second
-	// pause lies between two faults that do not overlap.
+	// leastGap to mostGap lie between two faults that do not overlap.
 	leastGap, mostGap = 500 * time.Millisecond, 3 * time.Second
 )
 
@@ -163,18 +163,18 @@ func length(c Config, kind Kind, random *rand.Rand) time.Duration {
 // place decides when faults begin: about half of them while an earlier one lasts,
 // where the two may.
 func place(c Config, faults []Fault, random *rand.Rand) {
-	var healed time.Duration
+	var over time.Duration
 	for i := range faults {
 		f := &faults[i]
 		gap := leastGap + time.Duration(random.Int64N(int64(mostGap-leastGap)))
 		share := random.Float64()
 		overlap := random.IntN(2) == 0
-		f.At = healed + gap
+		f.At = over + gap
 		if i > 0 && overlap && c.mayOverlap(f, faults[:i], faults[i-1].At+time.Duration(share*float64(faults[i-1].For))) {
 			f.At = faults[i-1].At + time.Duration(share*float64(faults[i-1].For))
 		}
 		f.At = f.At.Round(time.Millisecond)
-		healed = max(healed, f.End())
+		over = max(over, f.End())
 	}
 }
 

@@ -83,6 +83,8 @@ const (
 	Inject = "inject"
 	Heal   = "heal"
 	Leads  = "leads"
+	// Stall: the machine's disk hung, and a replica stopped because of it.
+	Stall = "stall"
 	// Finish: everything that the cluster knows has been read.
 	Finish = "finish"
 )

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -39,6 +41,11 @@ func (c *chaosCluster) Kill(name string) error {
 
 // Start implements chaos.Cluster.
 func (c *chaosCluster) Start(ctx context.Context, name string) error {
+	if alive, err := c.alive(name); err != nil || alive {
+		// It ended by itself before it could be killed, and has been started since.
+		c.planned(name, false)
+		return err
+	}
 	if _, err := devcluster.StartMember(ctx, c.reach.dir, name, devcluster.Default().ReadyTimeout); err != nil {
 		return err
 	}
@@ -113,6 +120,20 @@ func (c *chaosCluster) Settled(ctx context.Context, name string) bool {
 // guardPeriod is how often processes are looked at.
 const guardPeriod = 200 * time.Millisecond
 
+// alive says whether a member's process lives.
+func (c *chaosCluster) alive(name string) (bool, error) {
+	record, err := devcluster.Load(c.reach.dir)
+	if err != nil {
+		return false, err
+	}
+	i := slices.IndexFunc(record.Members, func(m devcluster.Member) bool { return m.Name == name })
+	return i >= 0 && record.Members[i].Process.Alive(), nil
+}
+
+// stalled is in the last words of a replica whose disk hung: it has to stop then, and is
+// started anew, as whoever looks after a real one would.
+const stalled = "disk stall limit"
+
 // guard writes down which members end by themselves, until ctx is done.
 func (c *chaosCluster) guard(ctx context.Context) error {
 	told := make(map[devcluster.Process]bool)
@@ -128,20 +149,35 @@ func (c *chaosCluster) guard(ctx context.Context) error {
 		}
 		for i := range record.Members {
 			m := &record.Members[i]
-			if m.Process.Alive() || told[m.Process] {
-				continue
-			}
-			c.mu.Lock()
-			planned := c.down[m.Name]
-			c.mu.Unlock()
-			if planned {
+			if m.Process.Alive() || told[m.Process] || c.isDown(m.Name) {
 				continue
 			}
 			told[m.Process] = true
-			line := history.LogLine{Member: m.Name, Text: fmt.Sprintf("its process %d ended unasked; its last words:\n%s", m.Process.Pid, m.Tail())}
-			if err := c.evidence.log.Write(line); err != nil {
+			if err := c.ended(ctx, m); err != nil {
 				return err
 			}
 		}
 	}
+}
+
+// ended takes note of a member that has ended by itself.
+func (c *chaosCluster) ended(ctx context.Context, m *devcluster.Member) error {
+	if m.Kind != devcluster.Replica || !strings.Contains(m.Tail(), stalled) {
+		line := history.LogLine{Member: m.Name, Text: fmt.Sprintf("its process %d ended unasked; its last words:\n%s", m.Process.Pid, m.Tail())}
+		return c.evidence.log.Write(line)
+	}
+	act := history.Act{What: history.Stall, Targets: []string{m.Name}, At: history.Now()}
+	if err := c.evidence.machine.Write(act); err != nil {
+		return err
+	}
+	if err := c.Start(ctx, m.Name); err != nil && ctx.Err() == nil && !c.isDown(m.Name) {
+		return err
+	}
+	return nil
+}
+
+func (c *chaosCluster) isDown(name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.down[name]
 }

@@ -26,6 +26,8 @@ type evidence struct {
 	config devcluster.Config
 	left   *history.Writer
 	log    *history.Writer
+	// machine takes what the machine did to the run.
+	machine *history.Writer
 }
 
 func newEvidence(dir string, config devcluster.Config) (*evidence, error) {
@@ -37,10 +39,16 @@ func newEvidence(dir string, config devcluster.Config) (*evidence, error) {
 	if err != nil {
 		return nil, errors.Join(err, left.Close())
 	}
-	return &evidence{dir: dir, config: config, left: left, log: log}, nil
+	machine, err := history.Create(filepath.Join(dir, history.NemesisFile))
+	if err != nil {
+		return nil, errors.Join(err, left.Close(), log.Close())
+	}
+	return &evidence{dir: dir, config: config, left: left, log: log, machine: machine}, nil
 }
 
-func (e *evidence) close() error { return errors.Join(e.left.Close(), e.log.Close()) }
+func (e *evidence) close() error {
+	return errors.Join(e.left.Close(), e.log.Close(), e.machine.Close())
+}
 
 // gonePatience is how long what has ended may take to be gone.
 const gonePatience = 2*chaosLease + 4*time.Second

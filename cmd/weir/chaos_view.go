@@ -69,6 +69,8 @@ func chaosSummary(f check.Figures, violations []check.Violation, took time.Durat
 		row("fault: "+kind[0]+" "+kind[1], f.Faults[kind])
 	}
 	row("faults", total)
+	row("faults without effect", f.Void)
+	row("replicas that the disk stopped", f.Stalls)
 	t.AppendSeparator()
 	row("took", took.Round(time.Second))
 	row("leader changes", f.LeaderChanges)

@@ -29,6 +29,7 @@ func (c *change) finishJobs(m *commandpb.FinishJobs) *refusal {
 			continue
 		}
 		ended.Ended = append(ended.Ended, e)
+		c.countAgain(o, e)
 		if fatal == nil {
 			fatal = failureLimit(o, e.Finished)
 		}

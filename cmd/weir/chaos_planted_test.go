@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// plantedVariable asks for this test, which takes some minutes: make planted.
+const plantedVariable = "WEIR_TEST_PLANTED"
+
+// TestPlantedBugs checks the checker: a run against a build with a bug names the
+// invariant that the bug breaks.
+func TestPlantedBugs(t *testing.T) {
+	if os.Getenv(plantedVariable) == "" {
+		t.Skip(plantedVariable + " is not set: make planted runs it")
+	}
+	programs := t.TempDir()
+	for _, name := range []string{"weir", "weir-jobproxy"} {
+		build := exec.Command("go", "build", "-tags", "plantedbugs", "-o", filepath.Join(programs, name), "../"+name)
+		if output, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("build %s: %v\n%s", name, err, output)
+		}
+	}
+	for bug, want := range map[string][]string{
+		// None: a leader's plans come twice, and an agent stands that.
+		"replay_only":       nil,
+		"ack_before_commit": {"S1"},
+		"ignore_token":      {"S6", "S7"},
+		"double_count":      {"S5"},
+	} {
+		t.Run(bug, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), chaosPatience)
+			defer cancel()
+			dir := filepath.Join(t.TempDir(), "run")
+			cmd := devCommand(ctx, filepath.Join(programs, "weir"), t.TempDir(), "chaos", "run", "--profile", "smoke", "--dir", dir)
+			cmd.Env = append(os.Environ(), "WEIR_PLANTED_BUG="+bug)
+			output, err := cmd.CombinedOutput()
+			t.Logf("%v\n%s", err, output)
+			if (err != nil) != (len(want) > 0) {
+				t.Errorf("the run ended with %v", err)
+			}
+			if len(want) > 0 && !caught(string(output), want) {
+				t.Errorf("none of %v is named", want)
+			}
+			wantNoProcess(t, dir)
+		})
+	}
+}
+
+// caught says whether the output names a violation of one of the invariants.
+func caught(output string, invariants []string) bool {
+	for _, invariant := range invariants {
+		if strings.Contains(output, "\n"+invariant+": ") {
+			return true
+		}
+	}
+	return false
+}

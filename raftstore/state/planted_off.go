@@ -1,0 +1,7 @@
+//go:build !plantedbugs
+
+package state
+
+// countAgain counts an end once more, in builds that find out whether weir chaos
+// notices.
+func (c *change) countAgain(*operation, Ended) {}
