@@ -2,6 +2,7 @@
 
 GO        ?= go
 FUZZTIME  ?= 30s
+# One package at a time: several of them run clusters of real processes.
 TESTFLAGS ?= -p 1 -timeout 15m
 
 # Tools are built once per version through the module proxy; the version is in
