@@ -2,21 +2,95 @@ package api
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"net/http"
+	"testing"
 
 	"weir/raftstore"
 )
 
-func (r *replicaFake) AddReplica(context.Context, string, string) error { return nil }
+// The members of the test's cluster do what their names say.
 
-func (r *replicaFake) RemoveReplica(context.Context, string, bool) error { return nil }
+func (r *replicaFake) AddReplica(_ context.Context, id, _ string) error { return memberFate(id) }
 
-func (r *replicaFake) PromoteReplica(context.Context, string) error { return nil }
+func (r *replicaFake) RemoveReplica(_ context.Context, id string, force bool) error {
+	if force {
+		return nil
+	}
+	return memberFate(id)
+}
 
-func (r *replicaFake) DemoteReplica(context.Context, string, bool) error { return nil }
+func (r *replicaFake) PromoteReplica(_ context.Context, id string) error { return memberFate(id) }
 
-func (r *replicaFake) Admit(context.Context, raftstore.Applicant) (raftstore.Suffrage, error) {
+func (r *replicaFake) DemoteReplica(_ context.Context, id string, _ bool) error {
+	return memberFate(id)
+}
+
+func (r *replicaFake) Admit(_ context.Context, a raftstore.Applicant) (raftstore.Suffrage, error) {
+	if a.Empty {
+		return raftstore.NonVoter, nil
+	}
 	return raftstore.Voter, nil
 }
 
-func (r *replicaFake) Backup(io.Writer) error { return nil }
+func (r *replicaFake) Backup(w io.Writer) error {
+	_, err := io.WriteString(w, "the state")
+	return err
+}
+
+func memberFate(id string) error {
+	switch id {
+	case "elsewhere":
+		return fmt.Errorf("members: %w", &raftstore.NotLeaderError{LeaderID: "r2"})
+	case "needed":
+		return fmt.Errorf("%w: only 1 live", raftstore.ErrMembership)
+	case "stuck":
+		return errors.New("stuck")
+	}
+	return nil
+}
+
+func TestMembersAreChanged(t *testing.T) {
+	tests := map[string]struct {
+		method, body string
+		wantStatus   int
+		wantCode     string
+	}{
+		"added":                       {"Add", `{"id": "r4", "address": "h4:7701"}`, http.StatusOK, ""},
+		"added without a port":        {"Add", `{"id": "r4", "address": "h4"}`, http.StatusBadRequest, "invalid_argument"},
+		"added without a name":        {"Add", `{"address": "h4:7701"}`, http.StatusBadRequest, "invalid_argument"},
+		"asked of a follower":         {"Add", `{"id": "elsewhere", "address": "h4:7701"}`, http.StatusServiceUnavailable, "not_leader"},
+		"removed":                     {"Remove", `{"id": "r3"}`, http.StatusOK, ""},
+		"removed without a name":      {"Remove", `{}`, http.StatusBadRequest, "invalid_argument"},
+		"removed though it is needed": {"Remove", `{"id": "needed"}`, http.StatusBadRequest, "members_not_changed"},
+		"removed by force":            {"Remove", `{"id": "needed", "force": true}`, http.StatusOK, ""},
+		"promoted":                    {"Promote", `{"id": "r3"}`, http.StatusOK, ""},
+		"promoted without a name":     {"Promote", `{}`, http.StatusBadRequest, "invalid_argument"},
+		"demoted":                     {"Demote", `{"id": "r3"}`, http.StatusOK, ""},
+		"demoted without a name":      {"Demote", `{}`, http.StatusBadRequest, "invalid_argument"},
+		"not known what came of it":   {"Demote", `{"id": "stuck"}`, http.StatusServiceUnavailable, "unavailable"},
+	}
+	s := newSite(t)
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := s.post("ClusterService/"+test.method, test.body)
+			if got.status != test.wantStatus || got.header.Get(headerCode) != test.wantCode {
+				t.Errorf("got %d %q %s, want %d %q", got.status, got.header.Get(headerCode), got.raw, test.wantStatus, test.wantCode)
+			}
+		})
+	}
+}
+
+func TestReplicaJoinsForItselfOnly(t *testing.T) {
+	s := newSite(t)
+	got := s.post("ClusterService/Join", `{"id": "r2", "empty": true}`, roleHeader, "replica/r2")
+	if got.status != http.StatusOK || at(t, got.fields, "suffrage") != "nonvoter" {
+		t.Errorf("got %d %s", got.status, got.raw)
+	}
+	got = s.post("ClusterService/Join", `{"id": "r1", "empty": true}`, roleHeader, "replica/r2")
+	if got.status != http.StatusForbidden || got.header.Get(headerCode) != "permission_denied" {
+		t.Errorf("for another one: got %d %s", got.status, got.raw)
+	}
+}

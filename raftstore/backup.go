@@ -142,7 +142,7 @@ func found(f Founder, term uint64) error {
 	if err != nil {
 		return err
 	}
-	d := &disk{BoltStore: bolt, dir: f.Dir, stall: time.Minute, fatal: func(error) {}}
+	d := &disk{files: bolt, dir: f.Dir, stall: time.Minute, fatal: func(error) {}}
 	if err := errors.Join(d.SetUint64(keyTerm, term), bolt.Close()); err != nil {
 		return err
 	}

@@ -9,12 +9,17 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
 
-// childDir tells the test binary to be a replica of its own, to be killed.
-const childDir = "RAFTSTORE_TEST_CHILD_DIR"
+// childDir tells the test binary to be a replica of its own, to be killed, and
+// childPeers which of several: its name, and where all of them are.
+const (
+	childDir   = "RAFTSTORE_TEST_CHILD_DIR"
+	childPeers = "RAFTSTORE_TEST_CHILD_PEERS"
+)
 
 // childT is what the cluster helpers need of a test, in a process that is none.
 type childT struct {
@@ -31,6 +36,9 @@ func (t childT) Fatal(args ...any) { fmt.Fprintln(os.Stderr, args...); os.Exit(1
 // until it is killed.
 func runChild(dir string) {
 	t := childT{dir: dir}
+	if peers := os.Getenv(childPeers); peers != "" {
+		runPeer(t, strings.Split(peers, " "))
+	}
 	c := startCluster(t, 1, func(cfg *Config) {
 		cfg.SnapshotThreshold, cfg.SnapshotInterval, cfg.TrailingLogs = 20, 5*time.Millisecond, 5
 	})
@@ -89,4 +97,119 @@ func TestKilledReplicaKeepsWhatItAnswered(t *testing.T) {
 	if s.Stats().Snapshot == 0 {
 		t.Error("the child made no snapshot")
 	}
+}
+
+// runPeer is a replica of several, whose name stands before all addresses. It
+// writes while it leads, and prints what is answered.
+func runPeer(t childT, names []string) {
+	self, addresses := names[0], names[1:]
+	c := &cluster{tb: t, dir: t.dir, stores: map[string]*Store{}, wires: map[string]*wire{self: {}}, tune: func(cfg *Config) {
+		cfg.SnapshotThreshold, cfg.SnapshotInterval, cfg.TrailingLogs = 20, 5*time.Millisecond, 5
+	}}
+	for i, address := range addresses {
+		c.peers = append(c.peers, Peer{ID: fmt.Sprintf("r%d", i+1), Address: address})
+	}
+	s := c.start(self)
+	ctx := context.Background()
+	for {
+		current, changed := s.Leadership()
+		if !current.Leader || s.Barrier(ctx) != nil {
+			select {
+			case <-changed:
+			case <-time.After(20 * time.Millisecond):
+			}
+			continue
+		}
+		// That it is there already is no error of this test.
+		_, err := s.Propose(ctx, createPool(t, testPool))
+		for i := weightOf(s) + 1; err == nil; i++ {
+			if _, err = s.Propose(ctx, setWeight(t, i)); err == nil {
+				fmt.Println(i)
+			}
+		}
+	}
+}
+
+// TestPowerLossOfAllReplicas kills three replicas at once while they write, three
+// times, and starts them again on their folders: nothing answered is missing.
+func TestPowerLossOfAllReplicas(t *testing.T) {
+	c := newCluster(t, 3, func(cfg *Config) {
+		cfg.SnapshotThreshold, cfg.SnapshotInterval, cfg.TrailingLogs = 20, 5*time.Millisecond, 5
+	})
+	var addresses []string
+	for _, p := range c.peers {
+		addresses = append(addresses, p.Address)
+		if err := c.wires[p.ID].listener.Close(); err != nil {
+			t.Fatal(err)
+		}
+		c.wires[p.ID].listener = nil
+	}
+	answered := 0
+	for range 3 {
+		answered = max(answered, runAndKill(t, c, addresses, answered+60))
+	}
+	for _, p := range c.peers {
+		c.start(p.ID)
+	}
+	c.leader()
+	c.wantEqual()
+	if got := weightOf(c.leader()); got != answered && got != answered+1 {
+		t.Errorf("got weight %d after %d was answered", got, answered)
+	}
+}
+
+// runAndKill runs a process for each replica until enough is answered, kills them
+// all, and returns the greatest weight that was answered.
+func runAndKill(t *testing.T, c *cluster, addresses []string, enough int) int {
+	t.Helper()
+	var mu sync.Mutex
+	answered := 0
+	reached := make(chan struct{})
+	var children []*exec.Cmd
+	var reading sync.WaitGroup
+	for _, p := range c.peers {
+		child := exec.Command(os.Args[0])
+		child.Env = append(os.Environ(), childDir+"="+c.dir, childPeers+"="+strings.Join(append([]string{p.ID}, addresses...), " "))
+		child.Stderr = os.Stderr
+		out, err := child.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := child.Start(); err != nil {
+			t.Fatal(err)
+		}
+		children = append(children, child)
+		reading.Go(func() {
+			for lines := bufio.NewScanner(out); lines.Scan(); {
+				weight, err := strconv.Atoi(lines.Text())
+				if err != nil {
+					t.Errorf("child %s: %v", p.ID, err)
+					return
+				}
+				mu.Lock()
+				if before := answered; before < enough && weight >= enough {
+					close(reached)
+				}
+				answered = max(answered, weight)
+				mu.Unlock()
+			}
+		})
+	}
+	select {
+	case <-reached:
+	case <-time.After(patience):
+		t.Errorf("the replicas did not come to weight %d", enough)
+	}
+	for _, child := range children {
+		if err := child.Process.Kill(); err != nil {
+			t.Error(err)
+		}
+	}
+	reading.Wait()
+	for _, child := range children {
+		if err := child.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
+			t.Errorf("child ended with %v", err)
+		}
+	}
+	return answered
 }

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -39,6 +41,8 @@ type cluster struct {
 	stores map[string]*Store
 	wires  map[string]*wire
 	tune   func(*Config)
+	// mu guards stores for those who do not start and stop replicas.
+	mu sync.Mutex
 }
 
 // newCluster makes the addresses and folders of n replicas; tune may be nil.
@@ -108,6 +112,8 @@ func (c *cluster) start(id string) *Store {
 	if err != nil {
 		c.tb.Fatal(err)
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.stores[id] = store
 	return store
 }
@@ -122,11 +128,23 @@ func (c *cluster) stop(id string) {
 		}
 		return
 	}
-	delete(c.stores, id)
+	c.forget(id)
 	c.wires[id] = &wire{}
 	if err := store.Close(); err != nil {
 		c.tb.Errorf("close %s: %v", id, err)
 	}
+}
+
+func (c *cluster) forget(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.stores, id)
+}
+
+func (c *cluster) running() []*Store {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Values(c.stores))
 }
 
 // leader waits until one replica leads and can serve reads.

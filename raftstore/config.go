@@ -76,6 +76,9 @@ type Config struct {
 	// process. Default: panic.
 	Fatal func(error)
 
+	// spoil, if set, makes a disk that fails or hangs of one that works.
+	spoil func(files) files
+
 	// Logger is told of changes that matter to an operator, and at debug level
 	// of what raft does. Default: slog.Default().
 	Logger *slog.Logger

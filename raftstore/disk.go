@@ -31,11 +31,19 @@ const (
 // keyTerm is raft's name for the latest term that it has seen.
 var keyTerm = []byte("CurrentTerm")
 
+// files is where the log and the vote are.
+type files interface {
+	raft.LogStore
+	Get(key []byte) ([]byte, error)
+	Set(key, value []byte) error
+	Close() error
+}
+
 // disk is a replica's folder: log, vote and snapshots. A write that fails or
 // does not end is fatal, and nothing is written after it: what a failed fsync
 // left on disk is unknown.
 type disk struct {
-	*raftboltdb.BoltStore
+	files
 	snapshots *snapshots
 	dir       string
 	stall     time.Duration
@@ -80,7 +88,11 @@ func openDisk(cfg Config, log *raftLogger) (*disk, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &disk{BoltStore: bolt, dir: cfg.Dir, id: id, stall: cfg.DiskStall, fatal: cfg.Fatal}
+	var f files = bolt
+	if cfg.spoil != nil {
+		f = cfg.spoil(f)
+	}
+	d := &disk{files: f, dir: cfg.Dir, id: id, stall: cfg.DiskStall, fatal: cfg.Fatal}
 	if err = d.check(log); err == nil {
 		d.bootstrapped, err = d.bootstrap(cfg.InitialPeers)
 	}
@@ -193,7 +205,7 @@ func verify(entry *raft.Log) error {
 // GetLog implements raft.LogStore. An entry that is not what was written is
 // fatal: it must not reach the state or another replica.
 func (d *disk) GetLog(index uint64, entry *raft.Log) error {
-	if err := d.BoltStore.GetLog(index, entry); err != nil {
+	if err := d.files.GetLog(index, entry); err != nil {
 		return err
 	}
 	if err := errors.Join(unseal(entry), verify(entry)); err != nil {
@@ -217,18 +229,18 @@ func (d *disk) StoreLogs(entries []*raft.Log) error {
 		}
 		sealed[i] = seal(entry)
 	}
-	return d.write("log entries", func() error { return d.BoltStore.StoreLogs(sealed) })
+	return d.write("log entries", func() error { return d.files.StoreLogs(sealed) })
 }
 
 // DeleteRange implements raft.LogStore.
 func (d *disk) DeleteRange(first, last uint64) error {
-	return d.write("shorter log", func() error { return d.BoltStore.DeleteRange(first, last) })
+	return d.write("shorter log", func() error { return d.files.DeleteRange(first, last) })
 }
 
 // Set implements raft.StableStore.
 func (d *disk) Set(key, value []byte) error {
 	sealed := binary.BigEndian.AppendUint32(slices.Clone(value), valueSum(key, value))
-	return d.write(string(key), func() error { return d.BoltStore.Set(key, sealed) })
+	return d.write(string(key), func() error { return d.files.Set(key, sealed) })
 }
 
 // SetUint64 implements raft.StableStore.

@@ -65,7 +65,7 @@ func TestDamagedEntryIsFatal(t *testing.T) {
 	t.Run("when it is read", func(t *testing.T) {
 		fatal := newFatalErrors()
 		d := openTestDisk(t, t.TempDir(), fatal)
-		if err := d.BoltStore.StoreLog(seal(damaged)); err != nil {
+		if err := d.files.StoreLog(seal(damaged)); err != nil {
 			t.Fatal(err)
 		}
 		if err := d.GetLog(2, new(raft.Log)); !errors.Is(err, ErrDamaged) || len(fatal.errs) != 1 {
@@ -182,7 +182,7 @@ func TestFoldersThatAreRefused(t *testing.T) {
 		},
 		"a snapshot that cannot be read": {
 			spoil: func(t *testing.T, dir string, _ *raftboltdb.BoltStore) { snapshot(t, dir, "1-5-1", "no object") },
-			want:  "move the replica's folder away",
+			want:  "move the folder away", wantErr: ErrDamaged,
 		},
 		"a log that starts after the snapshot": {
 			spoil: func(t *testing.T, _ string, d *raftboltdb.BoltStore) {
@@ -262,7 +262,7 @@ func TestInterruptedWorkIsFinished(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A bootstrap that got as far as the term, and half a snapshot.
-	early := &disk{BoltStore: bolt, dir: dir, stall: patience}
+	early := &disk{files: bolt, dir: dir, stall: patience}
 	identity := Identity{Format: DataFormat, Cluster: "test", Replica: "r1"}
 	if err := errors.Join(identity.write(dir), early.SetUint64(keyTerm, 1), bolt.Close()); err != nil {
 		t.Fatal(err)

@@ -69,7 +69,7 @@ func (d *disk) Get(key []byte) ([]byte, error) {
 }
 
 func (d *disk) value(key []byte) ([]byte, error) {
-	sealed, err := d.BoltStore.Get(key)
+	sealed, err := d.files.Get(key)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +145,7 @@ func (d *disk) checkLog(first uint64) error {
 		}
 		for index := first; index != 0 && index <= last; index++ {
 			var entry raft.Log
-			if err := d.BoltStore.GetLog(index, &entry); err != nil {
+			if err := d.files.GetLog(index, &entry); err != nil {
 				return fmt.Errorf("log entry %d of %d to %d: %w", index, first, last, err)
 			}
 			if entry.Index != index {

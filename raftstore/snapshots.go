@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hashicorp/raft"
@@ -29,50 +31,72 @@ type snapshots struct {
 }
 
 // openSnapshots opens the snapshots in a replica's folder. What an interrupted
-// snapshot left is removed. Raft passes over a snapshot that it cannot read, as if
-// it had never been; here that is an error.
+// snapshot left is removed, and so is what the newest one has replaced. Raft passes
+// over a snapshot that it cannot read, as if it had never been; here that is an
+// error.
 func openSnapshots(dir string, log *raftLogger) (*snapshots, error) {
 	store, err := raft.NewFileSnapshotStoreWithLogger(dir, 1, log)
 	if err != nil {
 		return nil, fmt.Errorf("%w: snapshots in %s: %w", ErrDisk, dir, err)
 	}
 	s := &snapshots{FileSnapshotStore: store, dir: filepath.Join(dir, "snapshots")}
-	entries, err := os.ReadDir(s.dir)
+	newest, err := s.sweep()
+	if err != nil || newest == "" {
+		return s, err
+	}
+	if s.newest, err = checkSnapshotMeta(filepath.Join(s.dir, newest)); err != nil {
+		return nil, damaged(dir, fmt.Errorf("snapshot %s: %w", newest, err))
+	}
+	// Opening it checks the content's checksum too.
+	_, content, err := s.Open(newest)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrDisk, err)
+		return nil, damaged(dir, fmt.Errorf("snapshot %s: %w", newest, err))
 	}
-	for _, entry := range entries {
-		path := filepath.Join(s.dir, entry.Name())
-		if strings.HasSuffix(entry.Name(), tmpSuffix) {
-			if err := os.RemoveAll(path); err != nil {
-				return nil, fmt.Errorf("%w: remove unfinished snapshot: %w", ErrDisk, err)
-			}
-			continue
-		}
-		if !entry.IsDir() {
-			continue
-		}
-		index, err := checkSnapshotMeta(path)
-		if err != nil {
-			return nil, damaged(dir, fmt.Errorf("snapshot %s: %w", entry.Name(), err))
-		}
-		s.newest = max(s.newest, index)
-	}
-	// Every one is opened, so that its content's checksum is checked too.
-	metas, err := s.List()
-	if err != nil {
-		return nil, fmt.Errorf("%w: snapshots in %s: %w", ErrDisk, dir, err)
-	}
-	for _, meta := range metas {
-		_, content, err := s.Open(meta.ID)
-		if err != nil {
-			return nil, damaged(dir, fmt.Errorf("snapshot %s: %w", meta.ID, err))
-		}
-		if err := content.Close(); err != nil {
-			return nil, fmt.Errorf("%w: snapshot %s: %w", ErrDisk, meta.ID, err)
-		}
+	if err := content.Close(); err != nil {
+		return nil, fmt.Errorf("%w: snapshot %s: %w", ErrDisk, newest, err)
 	}
 	return s, nil
+}
+
+// sweep removes all but the newest whole snapshot and returns its name, empty if
+// there is none. A crash may have come while an older one was removed.
+func (s *snapshots) sweep() (newest string, err error) {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrDisk, err)
+	}
+	var rest []string
+	for _, entry := range entries {
+		name := entry.Name()
+		switch {
+		case !entry.IsDir():
+		case strings.HasSuffix(name, tmpSuffix):
+			rest = append(rest, name)
+		case newest == "" || slices.Compare(snapshotOrder(name), snapshotOrder(newest)) > 0:
+			if newest != "" {
+				rest = append(rest, newest)
+			}
+			newest = name
+		default:
+			rest = append(rest, name)
+		}
+	}
+	for _, name := range rest {
+		if err := os.RemoveAll(filepath.Join(s.dir, name)); err != nil {
+			return "", fmt.Errorf("%w: remove what is left of a snapshot: %w", ErrDisk, err)
+		}
+	}
+	return newest, nil
+}
+
+// snapshotOrder returns term, index and time of a snapshot's name.
+func snapshotOrder(name string) []uint64 {
+	order := make([]uint64, 3)
+	for i, part := range strings.SplitN(name, "-", len(order)) {
+		// A name of another form comes first.
+		order[i], _ = strconv.ParseUint(part, 10, 64)
+	}
+	return order
 }
 
 // checkSnapshotMeta returns the last log index of the snapshot at path.

@@ -55,6 +55,8 @@ func plan(c *Config, ports []int) []Member {
 		arguments := []string{
 			"server", "--id", name, "--listen", addresses[i], "--advertise", addresses[i],
 			"--peers", strings.Join(peers, ","), "--timing", c.Timing,
+			// All of them share a disk with everything else on this machine.
+			"--disk-stall", "10s",
 		}
 		arguments = append(arguments, c.ReplicaArguments...)
 		members = append(members, Member{Name: name, Kind: Replica, Address: addresses[i], Arguments: arguments})

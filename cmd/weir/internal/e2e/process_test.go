@@ -169,7 +169,7 @@ func (p *process) says(t testing.TB, text string) {
 			t.Fatalf("%s ended (%v) without saying %q:\n%s", p.name, p.err, text, printed)
 			return ""
 		default:
-			return tail(printed, 3)
+			return "it said " + tail(printed, 3)
 		}
 	})
 }
