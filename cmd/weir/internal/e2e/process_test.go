@@ -149,6 +149,24 @@ func (p *process) stop() error {
 	}
 }
 
+// exit waits until the process has ended and returns its exit code.
+func (p *process) exit(t testing.TB) int {
+	t.Helper()
+	select {
+	case <-p.ended:
+	case <-time.After(patience):
+		t.Fatalf("%s still runs after %v\n%s", p.name, patience, p.printed())
+	}
+	var exit *exec.ExitError
+	if errors.As(p.err, &exit) {
+		return exit.ExitCode()
+	}
+	if p.err != nil {
+		t.Fatalf("%s: %v", p.name, p.err)
+	}
+	return 0
+}
+
 // printed returns what the process has printed.
 func (p *process) printed() string {
 	data, err := os.ReadFile(p.log)
