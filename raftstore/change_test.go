@@ -142,7 +142,7 @@ func TestReplicasComeAndGoUnderLoad(t *testing.T) {
 	for _, id := range []string{"r1", "r2", "r3", "r4", "r5"} {
 		c.stop(id)
 		c.start(id)
-		c.insist(id+" is back", func(ctx context.Context, leader *Store) error {
+		c.insist(id+" is back", func(_ context.Context, leader *Store) error {
 			if id == leader.cfg.ReplicaID {
 				return nil
 			}
@@ -200,7 +200,7 @@ func TestMembersThatAreNotChanged(t *testing.T) {
 	c.stop(dead)
 	c.insist(dead+" is dead", func(_ context.Context, leader *Store) error {
 		if err := leader.readiness(dead); err == nil || !strings.Contains(err.Error(), "not answered") {
-			return fmt.Errorf("it lives: %v", err)
+			return fmt.Errorf("it lives: %w", err)
 		}
 		return nil
 	})
