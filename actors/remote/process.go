@@ -107,6 +107,8 @@ func (r *Remote) reply(pid *actor.PID, rest string, answer any) {
 	case *actor.DeadLetterResponse:
 		s.fail(id, fmt.Errorf("%w: it stopped before it answered", ErrNotFound))
 		return
+	case proto.Message:
+		// A message that is an error, too, travels as the message.
 	case error:
 		s.sendFailure(id, remotepb.Failure_CODE_REFUSED, a.Error())
 		return

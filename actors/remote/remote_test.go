@@ -19,6 +19,7 @@ import (
 
 	"weir/actors/remote"
 	"weir/cluster/identity"
+	"weir/messages/actorpb"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -238,6 +239,23 @@ func TestRequestGoesBothWaysOverOneStream(t *testing.T) {
 		if got := reply.(*wrapperspb.StringValue).Value; got != way.want {
 			t.Errorf("reply %q, want %q", got, way.want)
 		}
+	}
+}
+
+// TestAMessageThatIsAnErrorTravelsAsAMessage: an agent's refusal keeps its code.
+func TestAMessageThatIsAnErrorTravelsAsAMessage(t *testing.T) {
+	where := new(directory)
+	r1, n7 := start(t, where, replica("r1"), nil), start(t, where, agent("n7"), nil)
+	r1.spawn(t, "unwilling", func(ctx actor.Context) {
+		if _, ok := ctx.Message().(*remote.Inbound); ok {
+			ctx.Respond(&actorpb.Refused{Code: "not_found", RetryMillis: 7})
+		}
+	})
+	n7.connect(t, r1)
+	reply, err := n7.Request(within(t), "replica/r1", "unwilling", text("x"))
+	refused, ok := reply.(*actorpb.Refused)
+	if err != nil || !ok || refused.GetCode() != "not_found" || refused.GetRetryMillis() != 7 {
+		t.Errorf("got %v, %v; want the refusal itself", reply, err)
 	}
 }
 
