@@ -40,7 +40,7 @@ func TestReplicas(t *testing.T) {
 // startOneByOne starts replicas in an order that nobody planned.
 func startOneByOne(t *testing.T, c *cluster) {
 	c.startAgent("n1")
-	c.startReplica("r3").says(t, "msg=\"waiting")
+	c.startReplica("r3").says(t, "bootstrap waits")
 	c.startReplica("r2")
 	leader := c.leader(t)
 	c.startReplica("r1").says(t, "ready: replica r1")
