@@ -98,7 +98,7 @@ func agentDies(t *testing.T, c *cluster) {
 	c.nodeIs(t, "n5", "offline")
 }
 
-// agentRestarts ends its jobs as aborted, at once, and runs them again.
+// agentRestarts is killed and started again, and keeps its jobs.
 func agentRestarts(t *testing.T, c *cluster) {
 	dir := c.folder(t)
 	release := filepath.Join(dir, "release")

@@ -80,7 +80,7 @@ func startedTwice(t *testing.T, c *cluster) {
 	}{
 		"port in use":           {append(c.replicaFlags("r1"), "--data", c.data("other")), 1, []string{c.addresses["r1"], "address already in use"}},
 		"UDP port in use":       {append(c.replicaFlags("r1"), "--data", c.data("other"), "--listen", elsewhere), 1, []string{elsewhere, "address already in use"}},
-		"data folder in use":    {append(c.replicaFlags("r1"), "--listen", free), 1, []string{c.data("r1"), "another process has it open"}},
+		"data folder in use":    {append(c.replicaFlags("r1"), "--listen", free), 10, []string{c.data("r1"), "another process has it open"}},
 		"another's certificate": {append(c.replicaFlags("r1"), "--credentials", c.certs("replica-r2")), 2, []string{`replica "r2"`, `replica "r1"`}},
 		"an agent's":            {append(c.replicaFlags("r1"), "--credentials", c.certs("agent-"+c.node("n1"))), 2, []string{"agent", `replica "r1"`}},
 		"no certificate":        {append(c.replicaFlags("r1"), "--credentials", ""), 2, []string{"--credentials is needed"}},
