@@ -189,9 +189,12 @@ func TestMemoryLimit(t *testing.T) {
 				if result.Memory.Limit != 128<<20 || result.Memory.Usage < 120<<20 {
 					t.Errorf("memory %+v, want the limit of 128 MiB met", result.Memory)
 				}
-				// The kernel may end a fast hog before its size was seen.
-				if len(result.Memory.Biggest) == 0 {
-					t.Error("no process is named")
+				biggest := result.Memory.Biggest
+				// The kernel may end a child that grows fast before its size is seen; then
+				// the root is all that is left to name.
+				unseen := name == "a child of the root" && len(biggest) > 0
+				if !unseen && (len(biggest) == 0 || biggest[0].Bytes < 32<<20) {
+					t.Errorf("biggest processes %+v, want the hog first", biggest)
 				}
 				if result.Statistics.MaxMemory < 120<<20 {
 					t.Errorf("max memory %d, want about the limit", result.Statistics.MaxMemory)
