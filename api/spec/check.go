@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	"weir/scheduling/option"
+	"weir/scheduling/resource"
 )
 
 // checker collects the faults of a document.
@@ -134,9 +137,9 @@ func (o options) duration(name string) *durationpb.Duration {
 	case err != nil:
 		o.fault(name, "%q is not a time: write a number with a unit of ms, s, m or h, such as 90s or 1h30m", clip(v.text))
 	case d < MinTimeLimit:
-		o.fault(name, "%s is too short: %s is the least", clip(v.text), formatDuration(MinTimeLimit))
+		o.fault(name, "%s is too short: %s is the least", clip(v.text), option.FormatDuration(MinTimeLimit))
 	case d > MaxTimeLimit:
-		o.fault(name, "%s is too long: %s (366 days) is the most", clip(v.text), formatDuration(MaxTimeLimit))
+		o.fault(name, "%s is too long: %s (366 days) is the most", clip(v.text), option.FormatDuration(MaxTimeLimit))
 	default:
 		return durationpb.New(d)
 	}
@@ -152,28 +155,16 @@ func (o options) bytes(name string, missing, low, high int64) int64 {
 	if v.kind == number {
 		return o.integer(name, missing, low, high)
 	}
-	n, err := ParseSize(v.text)
+	n, err := resource.ParseSize(v.text)
 	switch {
-	case errors.Is(err, errSizeRange) || err == nil && n > high:
-		o.fault(name, "%s is too much: %s is the most", v.text, formatSize(high))
+	case errors.Is(err, resource.ErrSizeRange) || err == nil && n > high:
+		o.fault(name, "%s is too much: %s is the most", v.text, resource.FormatSize(high))
 	case err != nil:
 		o.fault(name, "%q is %v", clip(v.text), err)
 	case n < low:
-		o.fault(name, "%s is too little: %s is the least", v.text, formatSize(low))
+		o.fault(name, "%s is too little: %s is the least", v.text, resource.FormatSize(low))
 	default:
 		return n
 	}
 	return missing
-}
-
-// formatDuration returns a duration without the units at its end that are zero.
-func formatDuration(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
 }

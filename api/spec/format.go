@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"weir/messages/statepb"
+	"weir/scheduling/option"
 )
 
 // Format returns a spec as the object that Parse would read it from, with what
@@ -27,7 +28,7 @@ func Format(op *statepb.OperationSpec) (map[string]any, error) {
 		out["weight"] = op.GetWeight()
 	}
 	if d := op.GetTimeLimit(); d != nil {
-		out["time_limit"] = formatDuration(d.AsDuration())
+		out["time_limit"] = option.FormatDuration(d.AsDuration())
 	}
 	if op.GetAnnotationsJson() != "" {
 		annotations, err := Annotations(op)
@@ -64,7 +65,7 @@ func formatTask(task *statepb.TaskSpec) map[string]any {
 		out["command"] = argv
 	}
 	if d := task.GetJobTimeLimit(); d != nil {
-		out["job_time_limit"] = formatDuration(d.AsDuration())
+		out["job_time_limit"] = option.FormatDuration(d.AsDuration())
 	}
 	if len(task.GetEnvironment()) > 0 {
 		environment := make(map[string]any, len(task.GetEnvironment()))

@@ -13,7 +13,6 @@ import (
 
 	"weir/actors"
 	"weir/actors/agent"
-	"weir/api/spec"
 	"weir/cluster"
 	"weir/cluster/identity"
 	"weir/cluster/wire"
@@ -168,7 +167,7 @@ func (f *agentFlags) agentConfig(log *slog.Logger) (agent.Config, error) {
 	if cfg.Host, err = os.Hostname(); err != nil {
 		return agent.Config{}, fmt.Errorf("name of this machine: %w", err)
 	}
-	if cfg.MaxOutput, err = spec.ParseSize(f.maxOutput); err != nil {
+	if cfg.MaxOutput, err = resource.ParseSize(f.maxOutput); err != nil {
 		return agent.Config{}, &exitError{exitUsage, fmt.Errorf("--max-output %q: %w", f.maxOutput, err)}
 	}
 	if cfg.Resources, err = f.resources(); err != nil {
@@ -197,7 +196,7 @@ func (f *agentFlags) resources() (resource.Amounts, error) {
 		has.UserSlots = f.userSlots
 	}
 	if f.memory != "" {
-		if has.Memory, err = spec.ParseSize(f.memory); err != nil {
+		if has.Memory, err = resource.ParseSize(f.memory); err != nil {
 			return has, &exitError{exitUsage, fmt.Errorf("--memory %q: %w", f.memory, err)}
 		}
 	}

@@ -1,4 +1,4 @@
-package spec
+package resource
 
 import (
 	"errors"
@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// units are the units of memory, those that formatSize prefers first.
+// units are the units of memory, those that FormatSize prefers first.
 var units = []struct {
 	name  string
 	bytes int64
@@ -19,8 +19,10 @@ var units = []struct {
 var (
 	errSize      = errors.New("not a size: write bytes, or a number with a unit of KiB, MiB, GiB, TiB, KB, MB, GB or TB, such as 512MiB")
 	errSizeWhole = errors.New("not a whole number of bytes")
-	errSizeRange = errors.New("beyond any size")
 )
+
+// ErrSizeRange is returned for a size that no int64 can hold.
+var ErrSizeRange = errors.New("beyond any size")
 
 // ParseSize returns the bytes that text such as 1.5GiB says. The letters' case
 // does not matter.
@@ -45,13 +47,13 @@ func ParseSize(s string) (int64, error) {
 	case !amount.IsInt():
 		return 0, errSizeWhole
 	case !amount.Num().IsInt64():
-		return 0, errSizeRange
+		return 0, ErrSizeRange
 	}
 	return amount.Num().Int64(), nil
 }
 
-// formatSize returns a size with the largest unit that says it exactly.
-func formatSize(n int64) string {
+// FormatSize returns a size with the largest unit that says it exactly.
+func FormatSize(n int64) string {
 	for _, u := range units {
 		if n != 0 && n%u.bytes == 0 {
 			return fmt.Sprintf("%d%s", n/u.bytes, u.name)

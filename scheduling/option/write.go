@@ -1,0 +1,128 @@
+package option
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+)
+
+// Write returns the settings that are given in a struct, or in what a pointer
+// points to, as a document that Read takes back to an equal struct.
+func Write(of any) map[string]any {
+	v := reflect.ValueOf(of)
+	if v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	document := make(map[string]any)
+	for _, s := range settingsOf(v.Type()) {
+		if f := v.Field(s.index); !f.IsNil() {
+			document[s.name] = written(s, f)
+		}
+	}
+	return document
+}
+
+func written(s setting, v reflect.Value) any {
+	if w, ok := v.Interface().(Writer); ok {
+		return w.WriteOption()
+	}
+	switch {
+	case s.typ.Kind() == reflect.Slice:
+		items := make([]any, v.Len())
+		for i := range items {
+			items[i] = v.Index(i).String()
+		}
+		return items
+	case s.group():
+		return Write(v.Interface())
+	}
+	switch value := v.Elem().Interface().(type) {
+	case int64:
+		return float64(value)
+	case time.Duration:
+		return FormatDuration(value)
+	default:
+		return value
+	}
+}
+
+// FormatDuration returns a duration without the units at its end that are zero.
+func FormatDuration(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// Put changes one value of a document of the settings that schema, a struct or a
+// pointer to one, describes: path names it with slashes or dots between, by names
+// or aliases, and may go on into an object that a setting reads itself. A nil
+// value takes it away, and with it the groups that it leaves empty. The document
+// is changed in place; what it holds is checked by Read.
+func Put(document map[string]any, schema any, path string, value any) error {
+	names := strings.FieldsFunc(path, func(r rune) bool { return r == '/' || r == '.' })
+	if len(names) == 0 {
+		return fmt.Errorf("set %q: no option is named", path)
+	}
+	t := reflect.TypeOf(schema)
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return put(document, t, names, "", value)
+}
+
+func put(document map[string]any, t reflect.Type, rest []string, path string, value any) error {
+	name := rest[0]
+	var below reflect.Type
+	if t != nil {
+		settings := settingsOf(t)
+		s, ok := find(settings, name)
+		if !ok {
+			problem := unknown(settings)
+			if closest := Closest(canonical(name), names(settings)); closest != "" {
+				problem = fmt.Sprintf("unknown option; did you mean %s?", closest)
+			}
+			return NewError([]Fault{{Path: join(path, name), Problem: problem}})
+		}
+		name = s.name
+		if s.group() {
+			below = s.typ.Elem()
+		}
+	}
+	path = join(path, name)
+	if len(rest) == 1 {
+		if value == nil {
+			delete(document, name)
+		} else {
+			document[name] = value
+		}
+		return nil
+	}
+	inner, ok := document[name].(map[string]any)
+	if !ok {
+		if document[name] != nil || (t != nil && below == nil && !object(t, name)) {
+			return NewError([]Fault{{Path: path, Problem: "is not an object, and " + strings.Join(rest[1:], "/") + " cannot be set in it"}})
+		}
+		inner = make(map[string]any)
+	}
+	if err := put(inner, below, rest[1:], path, value); err != nil {
+		return err
+	}
+	if len(inner) == 0 {
+		delete(document, name)
+	} else {
+		document[name] = inner
+	}
+	return nil
+}
+
+// object reports whether the setting reads itself, and so may be an object.
+func object(t reflect.Type, name string) bool {
+	s, ok := find(settingsOf(t), name)
+	return ok && s.typ.Implements(readerType)
+}

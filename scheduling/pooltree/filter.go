@@ -1,0 +1,222 @@
+package pooltree
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+const (
+	// MaxFilterBytes is the longest node filter, in bytes.
+	MaxFilterBytes = 4096
+	// maxFilterTags bounds the work of Within, which tries every set of the tags
+	// that two filters name.
+	maxFilterTags = 12
+	// maxFilterDepth bounds the parentheses and negations inside each other.
+	maxFilterDepth = 64
+)
+
+// Filter is an expression over the tags of nodes: tags, &, |, ! and parentheses,
+// with ! before & before |. A tag is true of a node that has it. The zero value is
+// the empty filter, which is true of every node (R1).
+type Filter struct {
+	text string
+	// ops are the expression in postfix order.
+	ops []filterOp
+}
+
+type filterOp struct {
+	// kind is 't' for a tag, or the operator.
+	kind byte
+	tag  string
+}
+
+// FilterError is a filter that cannot be read.
+type FilterError struct {
+	// Text is the filter, and Position the byte in it, from 1, where the fault is.
+	Text     string
+	Position int
+	Problem  string
+}
+
+// Error implements error. It shows the place of the fault.
+func (e *FilterError) Error() string {
+	return fmt.Sprintf("node filter %q, position %d: %s", e.Text, e.Position, e.Problem)
+}
+
+// ParseFilter reads a filter. The error is a *FilterError.
+func ParseFilter(text string) (Filter, error) {
+	p := filterParser{text: text}
+	if len(text) > MaxFilterBytes {
+		return Filter{}, p.fault(MaxFilterBytes, "a filter is at most %d bytes long", MaxFilterBytes)
+	}
+	if strings.TrimSpace(text) == "" {
+		return Filter{}, nil
+	}
+	if err := p.or(0); err != nil {
+		return Filter{}, err
+	}
+	if p.skip(); p.at < len(text) {
+		return Filter{}, p.fault(p.at, "there should be & or | before %q", text[p.at])
+	}
+	return Filter{text: strings.TrimSpace(text), ops: p.ops}, nil
+}
+
+// String returns the filter as it was written, without space around it.
+func (f Filter) String() string { return f.text }
+
+// Empty reports whether the filter is true of every node because nothing is asked.
+func (f Filter) Empty() bool { return len(f.ops) == 0 }
+
+// Match reports whether a node with these tags is taken.
+func (f Filter) Match(tags []string) bool {
+	return f.eval(func(tag string) bool { return slices.Contains(tags, tag) })
+}
+
+// Tags returns the tags that the filter names, sorted, each once.
+func (f Filter) Tags() []string {
+	var tags []string
+	for _, op := range f.ops {
+		if op.kind == 't' {
+			tags = append(tags, op.tag)
+		}
+	}
+	slices.Sort(tags)
+	return slices.Compact(tags)
+}
+
+// Within reports whether every node that f takes is taken by other too, whatever
+// tags it has, and f takes some node. It is false as well when the two name so many
+// tags that it cannot be told with little work.
+func (f Filter) Within(other Filter) bool {
+	tags := slices.Compact(slices.Sorted(slices.Values(append(f.Tags(), other.Tags()...))))
+	if len(tags) > maxFilterTags {
+		return false
+	}
+	some := false
+	for set := range 1 << len(tags) {
+		has := func(tag string) bool {
+			i, _ := slices.BinarySearch(tags, tag)
+			return set&(1<<i) != 0
+		}
+		if !f.eval(has) {
+			continue
+		}
+		some = true
+		if !other.eval(has) {
+			return false
+		}
+	}
+	return some
+}
+
+func (f Filter) eval(has func(tag string) bool) bool {
+	if f.Empty() {
+		return true
+	}
+	stack := make([]bool, 0, 8)
+	for _, op := range f.ops {
+		top := len(stack) - 1
+		switch op.kind {
+		case 't':
+			stack = append(stack, has(op.tag))
+		case '!':
+			stack[top] = !stack[top]
+		case '&':
+			stack[top-1] = stack[top-1] && stack[top]
+			stack = stack[:top]
+		case '|':
+			stack[top-1] = stack[top-1] || stack[top]
+			stack = stack[:top]
+		}
+	}
+	return stack[0]
+}
+
+// filterParser descends recursively and writes postfix.
+type filterParser struct {
+	text string
+	at   int
+	ops  []filterOp
+}
+
+func (p *filterParser) fault(at int, format string, args ...any) error {
+	return &FilterError{Text: p.text, Position: at + 1, Problem: fmt.Sprintf(format, args...)}
+}
+
+func (p *filterParser) skip() {
+	for p.at < len(p.text) && strings.IndexByte(" \t\r\n", p.text[p.at]) >= 0 {
+		p.at++
+	}
+}
+
+// next reports whether the next byte is this one, and goes behind it.
+func (p *filterParser) next(b byte) bool {
+	p.skip()
+	if p.at == len(p.text) || p.text[p.at] != b {
+		return false
+	}
+	p.at++
+	return true
+}
+
+func (p *filterParser) or(depth int) error { return p.chain(depth, '|', p.and) }
+
+func (p *filterParser) and(depth int) error { return p.chain(depth, '&', p.not) }
+
+func (p *filterParser) chain(depth int, operator byte, operand func(depth int) error) error {
+	if err := operand(depth); err != nil {
+		return err
+	}
+	for p.next(operator) {
+		p.next(operator) // && and || mean the same
+		if err := operand(depth); err != nil {
+			return err
+		}
+		p.ops = append(p.ops, filterOp{kind: operator})
+	}
+	return nil
+}
+
+func (p *filterParser) not(depth int) error {
+	if depth > maxFilterDepth {
+		return p.fault(p.at, "parentheses and negations are more than %d deep", maxFilterDepth)
+	}
+	if p.next('!') {
+		if err := p.not(depth + 1); err != nil {
+			return err
+		}
+		p.ops = append(p.ops, filterOp{kind: '!'})
+		return nil
+	}
+	if open := p.at; p.next('(') {
+		if err := p.or(depth + 1); err != nil {
+			return err
+		}
+		if !p.next(')') {
+			return p.fault(p.at, "the parenthesis opened at position %d is not closed", open+1)
+		}
+		return nil
+	}
+	return p.tag()
+}
+
+func (p *filterParser) tag() error {
+	p.skip()
+	begin := p.at
+	for p.at < len(p.text) && tagByte(p.text[p.at]) {
+		p.at++
+	}
+	switch {
+	case p.at > begin:
+		p.ops = append(p.ops, filterOp{kind: 't', tag: p.text[begin:p.at]})
+		return nil
+	case p.at == len(p.text):
+		return p.fault(p.at, "there should be a tag at the end")
+	}
+	return p.fault(p.at, "there should be a tag, not %q", p.text[p.at])
+}
+
+func tagByte(b byte) bool {
+	return b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || strings.IndexByte("_-./:@+=", b) >= 0
+}

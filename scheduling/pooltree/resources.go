@@ -1,0 +1,119 @@
+package pooltree
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"weir/scheduling/resource"
+)
+
+// Resources are amounts of those resources that a setting names. What it does not
+// name is not zero, but takes the default of the setting (F.1.1).
+type Resources struct {
+	// Amounts are 0 where nothing is named.
+	Amounts resource.Amounts
+	// Named tells which resources are named.
+	Named [resource.Count]bool
+}
+
+// ResourcesOf returns resources that name all kinds.
+func ResourcesOf(a resource.Amounts) Resources {
+	return Resources{Amounts: a, Named: [resource.Count]bool{true, true, true, true, true}}
+}
+
+// Or returns the amounts with those of other where nothing is named. A nil
+// receiver names nothing.
+func (r *Resources) Or(other resource.Amounts) resource.Amounts {
+	if r == nil {
+		return other
+	}
+	for k := range r.Named {
+		if r.Named[k] {
+			other = other.With(resource.Kind(k), r.Amounts.Of(resource.Kind(k)))
+		}
+	}
+	return other
+}
+
+// Has reports whether the setting names the resource.
+func (r *Resources) Has(k resource.Kind) bool { return r != nil && r.Named[k] }
+
+// IsZero reports whether no resource has an amount above 0.
+func (r *Resources) IsZero() bool { return r == nil || r.Amounts == resource.Amounts{} }
+
+// ReadOption implements option.Reader: an object with numbers by the name of the
+// resource. Memory is in bytes, or text with a unit.
+func (r *Resources) ReadOption(value any) error {
+	object, ok := value.(map[string]any)
+	if !ok {
+		return errors.New("is not an object with amounts by resource, such as {cpu: 10, memory: 4GiB}")
+	}
+	numbers := make(map[string]float64, len(object))
+	for name, amount := range object {
+		name = strings.ReplaceAll(name, "-", "_")
+		switch amount := amount.(type) {
+		case nil:
+			continue
+		case float64:
+			numbers[name] = amount
+		case string:
+			if name != resource.Memory.String() {
+				return fmt.Errorf("resource %s: %q is not a number", name, amount)
+			}
+			bytes, err := resource.ParseSize(amount)
+			if err != nil {
+				return fmt.Errorf("resource %s: %q: %w", name, amount, err)
+			}
+			numbers[name] = float64(bytes)
+		default:
+			return fmt.Errorf("resource %s: %v is not a number", name, amount)
+		}
+	}
+	amounts, err := resource.FromMap(numbers)
+	if err != nil {
+		return err
+	}
+	*r = Resources{Amounts: amounts}
+	for name := range numbers {
+		k, err := resource.ParseKind(name)
+		if err != nil {
+			return err
+		}
+		r.Named[k] = true
+	}
+	return nil
+}
+
+// WriteOption implements option.Writer.
+func (r *Resources) WriteOption() any {
+	object := make(map[string]any)
+	for k := range r.Named {
+		kind := resource.Kind(k)
+		switch {
+		case !r.Named[k]:
+		case kind == resource.CPU:
+			object[kind.String()] = r.Amounts.CPU.Cores()
+		default:
+			object[kind.String()] = float64(r.Amounts.Of(kind))
+		}
+	}
+	return object
+}
+
+// ReadOption implements option.Reader.
+func (f *Filter) ReadOption(value any) error {
+	text, ok := value.(string)
+	if !ok {
+		return errors.New("is not text with a node filter, such as gpu & !old")
+	}
+	read, err := ParseFilter(text)
+	if err != nil {
+		return err
+	}
+	*f = read
+	return nil
+}
+
+// WriteOption implements option.Writer.
+func (f *Filter) WriteOption() any { return f.text }
