@@ -77,8 +77,8 @@ func buildTree(t *testing.T) pooltree.Tree {
 	t.Helper()
 	two, three := int64(2), int64(3)
 	tree, err := pooltree.FromPools(pooltree.Default(), []pooltree.Pool{
-		{Name: "team", Parent: scheduling.RootPool, MaxRunningOperationCount: &three},
-		{Name: "ads", Parent: "team", MaxRunningOperationCount: &two},
+		{Name: "team", Parent: scheduling.RootPool, Options: pooltree.PoolOptions{MaxRunningOperationCount: &three}},
+		{Name: "ads", Parent: "team", Options: pooltree.PoolOptions{MaxRunningOperationCount: &two}},
 		{Name: "other", Parent: "team"},
 	})
 	if err != nil {

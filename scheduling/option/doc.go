@@ -12,7 +12,8 @@
 // A nil field is a setting that was not given. Pointers to bool, int64, float64,
 // string and time.Duration hold values, a []string holds a list, a pointer to a
 // struct holds a group of settings, and a type that implements Reader and Writer
-// reads and writes itself. Names, aliases and the values of a fixed set are taken
+// reads and writes itself. The settings of an embedded struct are settings of the
+// struct that it is in. Names, aliases and the values of a fixed set are taken
 // with '-' for '_'.
 //
 // Documents are what encoding/json makes of an object: nil, bool, float64, string,

@@ -57,8 +57,9 @@ type setting struct {
 	values  []string
 	help    string
 	named   string
-	index   int
-	typ     reflect.Type
+	// index is the way to the field, through embedded structs.
+	index []int
+	typ   reflect.Type
 }
 
 var (
@@ -72,11 +73,17 @@ func settingsOf(t reflect.Type) []setting {
 		f := t.Field(i)
 		name, ok := f.Tag.Lookup("option")
 		if !ok {
+			if f.Anonymous {
+				for _, s := range settingsOf(f.Type) {
+					s.index = append([]int{i}, s.index...)
+					out = append(out, s)
+				}
+			}
 			continue
 		}
 		out = append(out, setting{
 			name: name, aliases: list(f.Tag.Get("alias")), values: list(f.Tag.Get("values")),
-			help: f.Tag.Get("help"), named: f.Tag.Get("kind"), index: i, typ: f.Type,
+			help: f.Tag.Get("help"), named: f.Tag.Get("kind"), index: []int{i}, typ: f.Type,
 		})
 	}
 	return out

@@ -42,7 +42,7 @@ func (r *reader) object(dst reflect.Value, document map[string]any, path string)
 			continue
 		}
 		given[s.name] = name
-		r.value(dst.Field(s.index), s, document[name], join(path, s.name))
+		r.value(dst.FieldByIndex(s.index), s, document[name], join(path, s.name))
 	}
 }
 

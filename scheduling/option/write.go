@@ -16,7 +16,7 @@ func Write(of any) map[string]any {
 	}
 	document := make(map[string]any)
 	for _, s := range settingsOf(v.Type()) {
-		if f := v.Field(s.index); !f.IsNil() {
+		if f := v.FieldByIndex(s.index); !f.IsNil() {
 			document[s.name] = written(s, f)
 		}
 	}

@@ -54,8 +54,8 @@ func (c Counts) Add(t Tree, pool scheduling.PoolName, count Count) error {
 type LimitError struct {
 	// Pool is the pool whose limit is reached: the one asked for, or one above it.
 	Pool scheduling.PoolName
-	// Limit is the value of the limit.
-	Limit int64
+	// Limit is the value of the limit, and Now how many operations count against it.
+	Limit, Now int64
 	// Option is the setting of the pool that changes the limit; of the tree, when
 	// Pool is scheduling.RootPool.
 	Option string
@@ -64,9 +64,9 @@ type LimitError struct {
 // Error implements error.
 func (e *LimitError) Error() string {
 	if e.Pool == scheduling.RootPool {
-		return fmt.Sprintf("pool tree: limit of %d operations reached (option %s of the tree)", e.Limit, e.Option)
+		return fmt.Sprintf("pool tree: limit of %d operations reached (option %s of the tree), %d now", e.Limit, e.Option, e.Now)
 	}
-	return fmt.Sprintf("pool %q: limit of %d operations reached (option %s)", e.Pool, e.Limit, e.Option)
+	return fmt.Sprintf("pool %q: limit of %d operations reached (option %s), %d now", e.Pool, e.Limit, e.Option, e.Now)
 }
 
 // Unwrap returns ErrTooManyOperations.
@@ -74,29 +74,27 @@ func (e *LimitError) Unwrap() error { return ErrTooManyOperations }
 
 // AdmitStart returns nil when one more operation may start in the pool. It
 // returns a *LimitError that names the nearest pool, upwards, that holds as many
-// as it may, and ErrUnknownPool or ErrRootPool when the pool cannot hold
-// operations at all (F.16).
+// as it may, and ErrUnknownPool when there is no such pool (F.16). Place tells
+// whether the pool takes operations of its own.
 func (t Tree) AdmitStart(pool scheduling.PoolName, counts Counts) error {
-	if pool == scheduling.RootPool {
-		return fmt.Errorf("pool %q holds no operations, name a pool below it: %w", pool, ErrRootPool)
-	}
 	return t.admit(pool, func(name scheduling.PoolName, e Effective) *LimitError {
 		if counts[name].Operations < e.MaxOperationCount {
 			return nil
 		}
-		return &LimitError{Pool: name, Limit: e.MaxOperationCount, Option: "max_operation_count"}
+		return &LimitError{Pool: name, Limit: e.MaxOperationCount, Now: counts[name].Operations, Option: "max_operation_count"}
 	})
 }
 
 // AdmitRun returns nil when one more operation of the pool may run now. It
 // returns a *LimitError that names the nearest pool, upwards, that runs as many
-// as it may: the one for which the operation has to wait (F.16).
+// as it may: the one for which the operation has to wait (F.16). Where operations
+// are Lightweight they need not be asked for.
 func (t Tree) AdmitRun(pool scheduling.PoolName, counts Counts) error {
 	return t.admit(pool, func(name scheduling.PoolName, e Effective) *LimitError {
 		if counts[name].Running < e.MaxRunningOperationCount {
 			return nil
 		}
-		return &LimitError{Pool: name, Limit: e.MaxRunningOperationCount, Option: "max_running_operation_count"}
+		return &LimitError{Pool: name, Limit: e.MaxRunningOperationCount, Now: counts[name].Running, Option: "max_running_operation_count"}
 	})
 }
 

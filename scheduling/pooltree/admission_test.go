@@ -19,23 +19,26 @@ func TestAdmission(t *testing.T) {
 		"an idle tree": {pool: "c"},
 		"the pool runs as many as it may": {
 			pool: "c", immediate: map[scheduling.PoolName]pooltree.Count{"c": {Operations: 8, Running: 8}},
-			wantRun: `pool "c": limit of 8 operations reached (option max_running_operation_count)`,
+			wantRun: `pool "c": limit of 8 operations reached (option max_running_operation_count), 8 now`,
 		},
 		"the pool holds as many as it may": {
 			pool: "c", immediate: map[scheduling.PoolName]pooltree.Count{"c": {Operations: 50, Running: 7}},
-			wantStart: `pool "c": limit of 50 operations reached (option max_operation_count)`,
+			wantStart: `pool "c": limit of 50 operations reached (option max_operation_count), 50 now`,
 		},
 		"an ancestor is full of operations of its own and of others below": {
 			pool: "c", immediate: map[scheduling.PoolName]pooltree.Count{"a": {Operations: 25, Running: 4}, "b": {Operations: 25, Running: 4}},
-			wantStart: `pool "a": limit of 50 operations reached (option max_operation_count)`,
-			wantRun:   `pool "a": limit of 8 operations reached (option max_running_operation_count)`,
+			wantStart: `pool "a": limit of 50 operations reached (option max_operation_count), 50 now`,
+			wantRun:   `pool "a": limit of 8 operations reached (option max_running_operation_count), 8 now`,
 		},
 		"a neighbour is full": {pool: "c", immediate: map[scheduling.PoolName]pooltree.Count{"d": {Operations: 50, Running: 8}}},
 		"operations below do not count twice at one side": {
 			pool: "d", immediate: map[scheduling.PoolName]pooltree.Count{"c": {Operations: 49, Running: 7}, "b": {Operations: 1, Running: 1}},
 		},
-		"the root holds pools only": {
-			pool: scheduling.RootPool, wantStart: `pool "<Root>" holds no operations, name a pool below it: not possible with the root of the tree`,
+		"the root": {pool: scheduling.RootPool},
+		"a limit that was lowered": {
+			pool: "c", immediate: map[scheduling.PoolName]pooltree.Count{"c": {Operations: 50, Running: 9}},
+			wantStart: `pool "c": limit of 50 operations reached (option max_operation_count), 50 now`,
+			wantRun:   `pool "c": limit of 8 operations reached (option max_running_operation_count), 9 now`,
 		},
 		"an unknown pool": {pool: "x", wantStart: `pool "x": no such pool`, wantRun: `pool "x": no such pool`},
 	}
@@ -57,9 +60,7 @@ func TestAdmission(t *testing.T) {
 }
 
 func TestLimitOfTheTree(t *testing.T) {
-	settings := pooltree.Default()
-	settings.MaxOperationCount, settings.MaxRunningOperationCount = 2, 1
-	tree, err := tree(t).SetSettings(settings)
+	tree, err := tree(t).SetOptions(pooltree.TreeOptions{MaxOperationCount: ptr[int64](2), MaxRunningOperationCount: ptr[int64](1)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,13 +70,13 @@ func TestLimitOfTheTree(t *testing.T) {
 	}
 	err = tree.AdmitStart("c", counts)
 	var limit *pooltree.LimitError
-	if !errors.As(err, &limit) || *limit != (pooltree.LimitError{Pool: scheduling.RootPool, Limit: 2, Option: "max_operation_count"}) {
+	if !errors.As(err, &limit) || *limit != (pooltree.LimitError{Pool: scheduling.RootPool, Limit: 2, Now: 2, Option: "max_operation_count"}) {
 		t.Errorf("start: %v", err)
 	}
 	if !errors.Is(err, pooltree.ErrTooManyOperations) {
 		t.Errorf("%v is not %v", err, pooltree.ErrTooManyOperations)
 	}
-	if want := "pool tree: limit of 1 operations reached (option max_running_operation_count of the tree)"; errorText(tree.AdmitRun("c", counts)) != want {
+	if want := "pool tree: limit of 1 operations reached (option max_running_operation_count of the tree), 1 now"; errorText(tree.AdmitRun("c", counts)) != want {
 		t.Errorf("run: %v, want %q", tree.AdmitRun("c", counts), want)
 	}
 }

@@ -25,78 +25,17 @@ const (
 // DefaultWeight is the weight of a pool or an operation that sets none.
 const DefaultWeight = 1.0
 
-// Settings are the options of a whole tree.
-type Settings struct {
-	// MaxOperationCount limits the operations of the tree that have not ended.
-	MaxOperationCount int64
-	// MaxRunningOperationCount limits the operations of the tree that run.
-	MaxRunningOperationCount int64
-	// MaxOperationCountPerPool is the MaxOperationCount of pools that set none.
-	MaxOperationCountPerPool int64
-	// MaxRunningOperationCountPerPool is the MaxRunningOperationCount of pools
-	// that set none.
-	MaxRunningOperationCountPerPool int64
-}
-
-// Default returns the settings of a tree that sets nothing (F.17.1).
-func Default() Settings {
-	return Settings{
-		MaxOperationCount:               50000,
-		MaxRunningOperationCount:        2000,
-		MaxOperationCountPerPool:        50,
-		MaxRunningOperationCountPerPool: 8,
-	}
-}
-
-// Validate returns an error that names the first setting that cannot be.
-func (s Settings) Validate() error {
-	for _, limit := range []struct {
-		option string
-		value  int64
-	}{
-		{"max_operation_count", s.MaxOperationCount},
-		{"max_running_operation_count", s.MaxRunningOperationCount},
-		{"max_operation_count_per_pool", s.MaxOperationCountPerPool},
-		{"max_running_operation_count_per_pool", s.MaxRunningOperationCountPerPool},
-	} {
-		if limit.value < 0 {
-			return fmt.Errorf("%s: negative limit %d", limit.option, limit.value)
-		}
-	}
-	if s.MaxOperationCount < s.MaxRunningOperationCount {
-		return fmt.Errorf("max_operation_count %d is less than max_running_operation_count %d",
-			s.MaxOperationCount, s.MaxRunningOperationCount)
-	}
-	if s.MaxOperationCountPerPool < s.MaxRunningOperationCountPerPool {
-		return fmt.Errorf("max_operation_count_per_pool %d is less than max_running_operation_count_per_pool %d",
-			s.MaxOperationCountPerPool, s.MaxRunningOperationCountPerPool)
-	}
-	return nil
-}
-
-// Pool is a pool as its owner set it. A nil option takes the default of the
-// tree. What the pointers point to must not be changed.
+// Pool is a pool as its owner set it.
 type Pool struct {
 	// Name is unique within the tree.
 	Name scheduling.PoolName
 	// Parent is another pool or scheduling.RootPool.
 	Parent scheduling.PoolName
-	// Weight is the part of the pool in what its siblings divide, relative to
-	// theirs. A pool of weight 0 gets what the others leave.
-	Weight *float64
-	// MaxOperationCount limits the operations in the pool and below it that have
-	// not ended.
-	MaxOperationCount *int64
-	// MaxRunningOperationCount limits the operations in the pool and below it
-	// that run.
-	MaxRunningOperationCount *int64
-}
-
-// Effective is the settings that hold for a pool.
-type Effective struct {
-	Weight                   float64
-	MaxOperationCount        int64
-	MaxRunningOperationCount int64
+	// Options are what was set.
+	Options PoolOptions
+	// Ephemeral is the user for whom the pool was made, and "" for one that stays. An
+	// ephemeral pool goes with its last operation (R6, L6).
+	Ephemeral scheduling.User
 }
 
 // ValidateName returns an error that says what a pool's name may not be.
@@ -117,6 +56,22 @@ func ValidateName(name scheduling.PoolName) error {
 	return nil
 }
 
+// validateName is ValidateName of a pool that may be ephemeral: pool$user is the
+// name of a subpool for a user.
+func (p Pool) validateName() error {
+	hub, user, found := strings.Cut(string(p.Name), "$")
+	if p.Ephemeral == "" || !found {
+		return ValidateName(p.Name)
+	}
+	if err := ValidateName(scheduling.PoolName(hub)); err != nil {
+		return err
+	}
+	if err := ValidateName(scheduling.PoolName(user)); err != nil {
+		return fmt.Errorf("user %q cannot have a subpool: %w", user, err)
+	}
+	return nil
+}
+
 // ValidateWeight returns an error unless the weight of a pool or an operation is
 // in [0, MaxWeight].
 func ValidateWeight(weight float64) error {
@@ -128,53 +83,4 @@ func ValidateWeight(weight float64) error {
 
 func forbidden(r rune) bool {
 	return strings.ContainsRune("/$<>*", r) || unicode.IsSpace(r) || unicode.IsControl(r)
-}
-
-// effective fills in the defaults. The root has the limits of the whole tree.
-func (p Pool) effective(s Settings) Effective {
-	e := Effective{
-		Weight:                   DefaultWeight,
-		MaxOperationCount:        s.MaxOperationCountPerPool,
-		MaxRunningOperationCount: s.MaxRunningOperationCountPerPool,
-	}
-	if p.Weight != nil {
-		e.Weight = *p.Weight
-	}
-	if p.MaxOperationCount != nil {
-		e.MaxOperationCount = *p.MaxOperationCount
-	}
-	if p.MaxRunningOperationCount != nil {
-		e.MaxRunningOperationCount = *p.MaxRunningOperationCount
-	}
-	return e
-}
-
-// validate checks what can be seen without the rest of the tree.
-func (p Pool) validate(s Settings) error {
-	if err := ValidateName(p.Name); err != nil {
-		return err
-	}
-	e := p.effective(s)
-	if err := ValidateWeight(e.Weight); err != nil {
-		return err
-	}
-	if e.MaxOperationCount < 0 {
-		return fmt.Errorf("max_operation_count: negative limit %d", e.MaxOperationCount)
-	}
-	if e.MaxRunningOperationCount < 0 {
-		return fmt.Errorf("max_running_operation_count: negative limit %d", e.MaxRunningOperationCount)
-	}
-	if e.MaxOperationCount < e.MaxRunningOperationCount {
-		return fmt.Errorf("max_operation_count %d%s is less than max_running_operation_count %d%s",
-			e.MaxOperationCount, orDefault(p.MaxOperationCount),
-			e.MaxRunningOperationCount, orDefault(p.MaxRunningOperationCount))
-	}
-	return nil
-}
-
-func orDefault(option *int64) string {
-	if option == nil {
-		return " (the tree's default)"
-	}
-	return ""
 }

@@ -23,109 +23,48 @@ var (
 	// ErrRootPool is returned for what only pools below the root may have done to
 	// them.
 	ErrRootPool = errors.New("not possible with the root of the tree")
+	// ErrNoImmediate is returned when a pool takes no operations of its own.
+	ErrNoImmediate = errors.New("pool takes no operations of its own")
+	// ErrGang is returned when a pool takes no gangs.
+	ErrGang = errors.New("pool takes no gangs")
+	// ErrTooManyEphemeral is returned when a user has as many ephemeral pools as
+	// the tree allows.
+	ErrTooManyEphemeral = errors.New("too many ephemeral pools")
 )
 
 // Tree is the pools of a tree. It never changes: edits return another Tree.
 type Tree struct {
+	options  TreeOptions
 	settings Settings
 	// pools is sorted by name and does not hold the root.
 	pools []Pool
 }
 
-// New returns a tree of these settings with the one pool
-// scheduling.DefaultPool.
-func New(settings Settings) (Tree, error) {
-	return FromPools(settings, []Pool{{Name: scheduling.DefaultPool, Parent: scheduling.RootPool}})
+// New returns a tree with the one pool scheduling.DefaultPool.
+func New(options TreeOptions) (Tree, error) {
+	return FromPools(options, []Pool{{Name: scheduling.DefaultPool, Parent: scheduling.RootPool}})
 }
 
 // FromPools returns a tree of these pools, in whatever order they come.
-func FromPools(settings Settings, pools []Pool) (Tree, error) {
-	if err := settings.Validate(); err != nil {
-		return Tree{}, fmt.Errorf("set pool tree: %w", err)
-	}
-	t := Tree{settings: settings, pools: slices.Clone(pools)}
+func FromPools(options TreeOptions, pools []Pool) (Tree, error) {
+	t := Tree{options: options, settings: options.Settings(), pools: slices.Clone(pools)}
 	slices.SortFunc(t.pools, byName)
 	for i, p := range t.pools {
 		if i > 0 && t.pools[i-1].Name == p.Name {
 			return Tree{}, fmt.Errorf("create pool %q: %w", p.Name, ErrPoolExists)
 		}
 	}
-	for _, p := range t.pools {
-		if err := t.check(p); err != nil {
-			return Tree{}, fmt.Errorf("create pool %q: %w", p.Name, err)
-		}
+	if err := t.validate(); err != nil {
+		return Tree{}, err
 	}
 	return t, nil
 }
 
-// Settings returns the options of the whole tree.
+// Options returns the options of the whole tree that were set.
+func (t Tree) Options() TreeOptions { return t.options }
+
+// Settings returns the options of the whole tree with the defaults filled in.
 func (t Tree) Settings() Settings { return t.settings }
-
-// SetSettings returns the tree with other options. It fails when a pool's own
-// settings contradict them.
-func (t Tree) SetSettings(settings Settings) (Tree, error) {
-	next, err := FromPools(settings, t.pools)
-	if err != nil {
-		return t, fmt.Errorf("set pool tree: %w", err)
-	}
-	return next, nil
-}
-
-// Create returns the tree with one more pool.
-func (t Tree) Create(p Pool) (Tree, error) {
-	i, found := t.find(p.Name)
-	if found || p.Name == scheduling.RootPool {
-		return t, fmt.Errorf("create pool %q: %w", p.Name, ErrPoolExists)
-	}
-	if err := t.check(p); err != nil {
-		return t, fmt.Errorf("create pool %q: %w", p.Name, err)
-	}
-	pools := make([]Pool, 0, len(t.pools)+1)
-	pools = append(append(append(pools, t.pools[:i]...), p), t.pools[i:]...)
-	return Tree{settings: t.settings, pools: pools}, nil
-}
-
-// Set returns the tree with the settings of a pool, its parent too, replaced by
-// those of p.
-func (t Tree) Set(p Pool) (Tree, error) {
-	if p.Name == scheduling.RootPool {
-		return t, fmt.Errorf("set pool %q: %w", p.Name, ErrRootPool)
-	}
-	i, found := t.find(p.Name)
-	if !found {
-		return t, fmt.Errorf("set pool %q: %w", p.Name, ErrUnknownPool)
-	}
-	next := Tree{settings: t.settings, pools: slices.Clone(t.pools)}
-	next.pools[i] = p
-	// A pool that moves takes those below it along: all paths are checked.
-	for _, q := range next.pools {
-		if err := next.check(q); err != nil {
-			return t, fmt.Errorf("set pool %q: %w", p.Name, err)
-		}
-	}
-	return next, nil
-}
-
-// Remove returns the tree without a pool. operations is how many operations that
-// have not ended the pool holds; it must hold none, and no pool.
-func (t Tree) Remove(name scheduling.PoolName, operations int64) (Tree, error) {
-	if name == scheduling.RootPool {
-		return t, fmt.Errorf("remove pool %q: %w", name, ErrRootPool)
-	}
-	i, found := t.find(name)
-	if !found {
-		return t, fmt.Errorf("remove pool %q: %w", name, ErrUnknownPool)
-	}
-	if children := t.Children(name); len(children) > 0 {
-		return t, fmt.Errorf("remove pool %q: %w: it has %d pools, %q first: remove or move them",
-			name, ErrPoolInUse, len(children), children[0])
-	}
-	if operations > 0 {
-		return t, fmt.Errorf("remove pool %q: %w: it has %d operations: wait for them, abort them or move them",
-			name, ErrPoolInUse, operations)
-	}
-	return Tree{settings: t.settings, pools: slices.Delete(slices.Clone(t.pools), i, i+1)}, nil
-}
 
 // Has reports whether the tree has the pool. It always has the root.
 func (t Tree) Has(name scheduling.PoolName) bool {
@@ -169,20 +108,19 @@ func (t Tree) depth(p Pool) int {
 	return depth
 }
 
-// Effective returns the settings that hold for a pool or for the root.
+// Effective returns the settings that hold for a pool or for the root: its own, the
+// inherited ones (F.11, F.17.2), and the defaults of the tree.
 func (t Tree) Effective(name scheduling.PoolName) (Effective, error) {
-	if name == scheduling.RootPool {
-		return Effective{
-			Weight:                   DefaultWeight,
-			MaxOperationCount:        t.settings.MaxOperationCount,
-			MaxRunningOperationCount: t.settings.MaxRunningOperationCount,
-		}, nil
+	path, err := t.Path(name)
+	if err != nil {
+		return Effective{}, err
 	}
-	i, found := t.find(name)
-	if !found {
-		return Effective{}, fmt.Errorf("pool %q: %w", name, ErrUnknownPool)
+	e := rootEffective(t.settings)
+	for _, above := range slices.Backward(path[:len(path)-1]) {
+		i, _ := t.find(above)
+		e = t.pools[i].Options.effective(t.settings, e)
 	}
-	return t.pools[i].effective(t.settings), nil
+	return e, nil
 }
 
 // Children returns the pools right below a pool or the root, sorted by name.
@@ -208,28 +146,6 @@ func (t Tree) Path(name scheduling.PoolName) ([]scheduling.PoolName, error) {
 		name = t.pools[i].Parent
 	}
 	return append(path, scheduling.RootPool), nil
-}
-
-// check returns an error unless p may be in the tree with the pools that it has.
-func (t Tree) check(p Pool) error {
-	if err := p.validate(t.settings); err != nil {
-		return err
-	}
-	depth := 1
-	for parent := p.Parent; parent != scheduling.RootPool; depth++ {
-		if parent == p.Name {
-			return fmt.Errorf("parent %q: %w", p.Parent, ErrCycle)
-		}
-		if depth == MaxDepth {
-			return fmt.Errorf("%w: %q is more than %d below the root", ErrTooDeep, p.Name, MaxDepth)
-		}
-		i, found := t.find(parent)
-		if !found {
-			return fmt.Errorf("parent %q: %w: create it first, or use %q", parent, ErrUnknownPool, scheduling.RootPool)
-		}
-		parent = t.pools[i].Parent
-	}
-	return nil
 }
 
 func (t Tree) find(name scheduling.PoolName) (int, bool) {

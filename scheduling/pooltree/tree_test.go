@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"weir/scheduling"
 	"weir/scheduling/pooltree"
+	"weir/scheduling/resource"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -51,7 +53,7 @@ func TestEdits(t *testing.T) {
 		"no parent":            {create(pool("e", "")), pooltree.ErrUnknownPool, `use "<Root>"`},
 		"own parent":           {create(pool("e", "e")), pooltree.ErrCycle, ""},
 		"move":                 {edit: set(pool("b", "d"))},
-		"move below itself":    {set(pool("a", "c")), pooltree.ErrCycle, `parent "c"`},
+		"move below itself":    {set(pool("a", "c")), pooltree.ErrCycle, `parent`},
 		"set an unknown pool":  {set(pool("x", "a")), pooltree.ErrUnknownPool, `set pool "x"`},
 		"set the root":         {set(pool(scheduling.RootPool, "a")), pooltree.ErrRootPool, ""},
 		"remove":               {edit: remove("d", 0)},
@@ -61,31 +63,29 @@ func TestEdits(t *testing.T) {
 		"remove an unknown pool": {remove("x", 0), pooltree.ErrUnknownPool, ""},
 		"remove the root":        {remove(scheduling.RootPool, 0), pooltree.ErrRootPool, ""},
 
-		"weight 0":        {edit: set(pooltree.Pool{Name: "d", Parent: "a", Weight: ptr(0.)})},
-		"negative weight": {set(pooltree.Pool{Name: "d", Parent: "a", Weight: ptr(-1.)}), nil, "weight -1 is not a number from 0"},
-		"infinite weight": {set(pooltree.Pool{Name: "d", Parent: "a", Weight: ptr(math.Inf(1))}), nil, "weight +Inf is not"},
-		"weight NaN":      {set(pooltree.Pool{Name: "d", Parent: "a", Weight: ptr(math.NaN())}), nil, "weight NaN is not"},
+		"weight 0":        {edit: set(pooltree.Pool{Name: "d", Parent: "a", Options: pooltree.PoolOptions{Weight: ptr(0.)}})},
+		"negative weight": {set(pooltree.Pool{Name: "d", Parent: "a", Options: pooltree.PoolOptions{Weight: ptr(-1.)}}), nil, "weight: -1 is not a number from 0"},
+		"infinite weight": {set(pooltree.Pool{Name: "d", Parent: "a", Options: pooltree.PoolOptions{Weight: ptr(math.Inf(1))}}), nil, "weight: +Inf is not"},
+		"weight NaN":      {set(pooltree.Pool{Name: "d", Parent: "a", Options: pooltree.PoolOptions{Weight: ptr(math.NaN())}}), nil, "weight: NaN is not"},
 		"no operations at all": {
-			edit: set(pooltree.Pool{Name: "d", Parent: "a", MaxOperationCount: ptr[int64](0), MaxRunningOperationCount: ptr[int64](0)})},
+			edit: set(pooltree.Pool{Name: "d", Parent: "a", Options: pooltree.PoolOptions{MaxOperationCount: ptr[int64](0), MaxRunningOperationCount: ptr[int64](0)}})},
 		"more run than there are": {
-			set(pooltree.Pool{Name: "d", Parent: "a", MaxOperationCount: ptr[int64](3), MaxRunningOperationCount: ptr[int64](4)}), nil,
+			set(pooltree.Pool{Name: "d", Parent: "a", Options: pooltree.PoolOptions{MaxOperationCount: ptr[int64](3), MaxRunningOperationCount: ptr[int64](4)}}), nil,
 			"max_operation_count 3 is less than max_running_operation_count 4"},
 		"more run than the default allows": {
-			set(pooltree.Pool{Name: "d", Parent: "a", MaxRunningOperationCount: ptr[int64](51)}), nil,
+			set(pooltree.Pool{Name: "d", Parent: "a", Options: pooltree.PoolOptions{MaxRunningOperationCount: ptr[int64](51)}}), nil,
 			"max_operation_count 50 (the tree's default) is less than max_running_operation_count 51"},
 		"negative limit": {
-			set(pooltree.Pool{Name: "d", Parent: "a", MaxRunningOperationCount: ptr[int64](-1)}), nil,
+			set(pooltree.Pool{Name: "d", Parent: "a", Options: pooltree.PoolOptions{MaxRunningOperationCount: ptr[int64](-1)}}), nil,
 			"max_running_operation_count: negative limit -1"},
 
 		"defaults that a pool contradicts": {
 			func(t pooltree.Tree) (pooltree.Tree, error) {
-				t, err := t.Set(pooltree.Pool{Name: "d", Parent: "a", MaxRunningOperationCount: ptr[int64](40)})
+				t, err := t.Set(pooltree.Pool{Name: "d", Parent: "a", Options: pooltree.PoolOptions{MaxRunningOperationCount: ptr[int64](40)}})
 				if err != nil {
 					return t, err
 				}
-				s := pooltree.Default()
-				s.MaxOperationCountPerPool = 39
-				return t.SetSettings(s)
+				return t.SetOptions(pooltree.TreeOptions{MaxOperationCountPerPool: ptr[int64](39)})
 			}, nil, `pool "d": max_operation_count 39 (the tree's default) is less than max_running_operation_count 40`},
 	}
 	for name, tc := range cases {
@@ -99,10 +99,10 @@ func TestEdits(t *testing.T) {
 			} else if err == nil || (tc.wantErr != nil && !errors.Is(err, tc.wantErr)) || !strings.Contains(err.Error(), tc.wantText) {
 				t.Fatalf("error %v, want %v with %q", err, tc.wantErr, tc.wantText)
 			}
-			if want := tree(t); !slices.Equal(before.Pools(), want.Pools()) {
+			if want := tree(t); !reflect.DeepEqual(before.Pools(), want.Pools()) {
 				t.Errorf("the edit changed the tree that it was made of: %v", before.Pools())
 			}
-			if err != nil && tc.wantErr != nil && !slices.Equal(after.Pools(), before.Pools()) {
+			if err != nil && tc.wantErr != nil && !reflect.DeepEqual(after.Pools(), before.Pools()) {
 				t.Errorf("a refused edit gives another tree: %v", after.Pools())
 			}
 		})
@@ -199,19 +199,18 @@ func TestNewTree(t *testing.T) {
 	if !tree.Has(scheduling.DefaultPool) || !tree.Has(scheduling.RootPool) || tree.Has("x") {
 		t.Errorf("a new tree has %v", tree.Pools())
 	}
-	if got, err := tree.Effective(scheduling.DefaultPool); err != nil ||
-		got != (pooltree.Effective{Weight: 1, MaxOperationCount: 50, MaxRunningOperationCount: 8}) {
+	if got, err := tree.Effective(scheduling.DefaultPool); err != nil || got.Weight != 1 || got.Weighted ||
+		got.MaxOperationCount != 50 || got.MaxRunningOperationCount != 8 || got.Limits != resource.Infinite || got.Mode != pooltree.FairShare {
 		t.Errorf("defaults of a pool: %+v, %v", got, err)
 	}
 	if got, err := tree.Effective(scheduling.RootPool); err != nil ||
-		got != (pooltree.Effective{Weight: 1, MaxOperationCount: 50000, MaxRunningOperationCount: 2000}) {
+		got.MaxOperationCount != 50000 || got.MaxRunningOperationCount != 2000 || !got.ForbidImmediate {
 		t.Errorf("defaults of the root: %+v, %v", got, err)
 	}
 	if _, err := tree.Effective("x"); !errors.Is(err, pooltree.ErrUnknownPool) {
 		t.Errorf("an unknown pool: error %v", err)
 	}
-	bad := pooltree.Default()
-	bad.MaxRunningOperationCount = -1
+	bad := pooltree.TreeOptions{MaxRunningOperationCount: ptr[int64](-1)}
 	if _, err := pooltree.New(bad); err == nil {
 		t.Error("negative settings are taken")
 	}
@@ -265,7 +264,7 @@ func TestRandomEdits(t *testing.T) {
 				if len(seen) != len(tree.Pools())+1 {
 					t.Fatalf("of %v only %v are below the root", tree.Pools(), seen)
 				}
-				if _, err := pooltree.FromPools(tree.Settings(), tree.ParentsFirst()); err != nil {
+				if _, err := pooltree.FromPools(tree.Options(), tree.ParentsFirst()); err != nil {
 					t.Fatal(err)
 				}
 			},

@@ -1,0 +1,176 @@
+package pooltree
+
+import (
+	"fmt"
+	"slices"
+
+	"weir/scheduling"
+)
+
+// Edit is one change of a tree. Exactly one field is set.
+type Edit struct {
+	// Options replaces those of the tree.
+	Options *TreeOptions
+	// Create makes a pool.
+	Create *Pool
+	// Set replaces the parent and the options of a pool.
+	Set *Pool
+	// Rename gives a pool another name.
+	Rename *Rename
+	// Remove takes away an empty pool.
+	Remove scheduling.PoolName
+}
+
+// Rename is another name for a pool.
+type Rename struct{ From, To scheduling.PoolName }
+
+// Edit returns the tree after all of the edits, which may be impossible on the way
+// and only have to be possible in the end. operations tells how many operations
+// that have not ended a pool of t and those below it hold.
+func (t Tree) Edit(operations func(scheduling.PoolName) int64, edits ...Edit) (Tree, error) {
+	next := Tree{options: t.options, settings: t.settings, pools: slices.Clone(t.pools)}
+	was := make(map[scheduling.PoolName]scheduling.PoolName)
+	for _, e := range edits {
+		if err := next.apply(e, was, operations); err != nil {
+			return t, err
+		}
+	}
+	if err := next.validate(); err != nil {
+		return t, err
+	}
+	return next, nil
+}
+
+// apply makes one change in place. was tells the name in the committed tree of
+// pools that were renamed on the way.
+func (t *Tree) apply(e Edit, was map[scheduling.PoolName]scheduling.PoolName, operations func(scheduling.PoolName) int64) error {
+	switch {
+	case e.Options != nil:
+		t.options, t.settings = *e.Options, e.Options.Settings()
+		return nil
+	case e.Create != nil:
+		return t.create(*e.Create)
+	case e.Set != nil:
+		return t.set(*e.Set)
+	case e.Rename != nil:
+		return t.rename(e.Rename.From, e.Rename.To, was)
+	}
+	name := e.Remove
+	if old, renamed := was[name]; renamed {
+		return t.remove(name, operations(old))
+	}
+	return t.remove(name, operations(name))
+}
+
+func (t *Tree) create(p Pool) error {
+	i, found := t.find(p.Name)
+	if found || p.Name == scheduling.RootPool {
+		return fmt.Errorf("create pool %q: %w", p.Name, ErrPoolExists)
+	}
+	t.pools = slices.Insert(t.pools, i, p)
+	return nil
+}
+
+func (t *Tree) set(p Pool) error {
+	i, err := t.existing("set", p.Name)
+	if err != nil {
+		return err
+	}
+	t.pools[i] = p
+	return nil
+}
+
+func (t *Tree) rename(from, to scheduling.PoolName, was map[scheduling.PoolName]scheduling.PoolName) error {
+	i, err := t.existing("rename", from)
+	if err != nil {
+		return err
+	}
+	if _, taken := t.find(to); taken || to == scheduling.RootPool {
+		return fmt.Errorf("rename pool %q to %q: %w", from, to, ErrPoolExists)
+	}
+	t.pools[i].Name = to
+	for j := range t.pools {
+		if t.pools[j].Parent == from {
+			t.pools[j].Parent = to
+		}
+	}
+	if t.settings.DefaultParentPool == from {
+		name := string(to)
+		t.options.DefaultParentPool = &name
+		t.settings = t.options.Settings()
+	}
+	slices.SortFunc(t.pools, byName)
+	original, again := was[from]
+	if !again {
+		original = from
+	}
+	delete(was, from)
+	was[to] = original
+	return nil
+}
+
+func (t *Tree) remove(name scheduling.PoolName, operations int64) error {
+	i, err := t.existing("remove", name)
+	if err != nil {
+		return err
+	}
+	if children := t.Children(name); len(children) > 0 {
+		return fmt.Errorf("remove pool %q: %w: it has %d pools, %q first: remove or move them",
+			name, ErrPoolInUse, len(children), children[0])
+	}
+	if operations > 0 {
+		return fmt.Errorf("remove pool %q: %w: it has %d operations: wait for them, abort them or move them",
+			name, ErrPoolInUse, operations)
+	}
+	t.pools = slices.Delete(t.pools, i, i+1)
+	return nil
+}
+
+func (t *Tree) existing(what string, name scheduling.PoolName) (int, error) {
+	if name == scheduling.RootPool {
+		return 0, fmt.Errorf("%s pool %q: %w", what, name, ErrRootPool)
+	}
+	i, found := t.find(name)
+	if !found {
+		return 0, fmt.Errorf("%s pool %q: %w", what, name, ErrUnknownPool)
+	}
+	return i, nil
+}
+
+// SetOptions returns the tree with other options of its own. It fails when a
+// pool's own settings contradict them.
+func (t Tree) SetOptions(options TreeOptions) (Tree, error) {
+	return t.Edit(nil, Edit{Options: &options})
+}
+
+// Create returns the tree with one more pool.
+func (t Tree) Create(p Pool) (Tree, error) {
+	if p.Options.StrongGuarantee != nil || p.Options.Integral != nil {
+		return t.Edit(nil, Edit{Create: &p})
+	}
+	// A pool without guarantees is nothing to the others: the rest of the tree is
+	// as right as it was.
+	next := Tree{options: t.options, settings: t.settings, pools: slices.Clone(t.pools)}
+	if err := next.create(p); err != nil {
+		return t, err
+	}
+	if err := next.check(&p); err != nil {
+		return t, fmt.Errorf("pool %q: %w", p.Name, err)
+	}
+	return next, nil
+}
+
+// Set returns the tree with the parent and the options of a pool replaced by those
+// of p.
+func (t Tree) Set(p Pool) (Tree, error) { return t.Edit(nil, Edit{Set: &p}) }
+
+// Rename returns the tree with another name of a pool.
+func (t Tree) Rename(from, to scheduling.PoolName) (Tree, error) {
+	return t.Edit(nil, Edit{Rename: &Rename{From: from, To: to}})
+}
+
+// Remove returns the tree without a pool. operations is how many operations that
+// have not ended the pool holds; it must hold none, and no pool.
+func (t Tree) Remove(name scheduling.PoolName, operations int64) (Tree, error) {
+	return t.Edit(func(scheduling.PoolName) int64 { return operations }, Edit{Remove: name})
+}

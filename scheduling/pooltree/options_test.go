@@ -1,0 +1,185 @@
+package pooltree_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/scheduling"
+	"weir/scheduling/option"
+	"weir/scheduling/pooltree"
+	"weir/scheduling/resource"
+)
+
+type object = map[string]any
+
+func TestPoolOptions(t *testing.T) {
+	cases := map[string]struct {
+		document object
+		// wantErr is part of the error; "": there is none.
+		wantErr string
+	}{
+		"nothing set":                     {nil, ""},
+		"share ratio above 1":             {object{"max_share_ratio": 1.5}, "max_share_ratio: 1.5 is not a number from 0 to 1"},
+		"mode by its other name":          {object{"mode": "fair-share"}, ""},
+		"unknown mode":                    {object{"mode": "lifo"}, `mode: "lifo" is not one of fair_share, fifo`},
+		"guarantee by its other name":     {object{"min_share_resources": object{"cpu": 10.0}}, ""},
+		"guarantee twice":                 {object{"min_share_resources": object{}, "strong_guarantee_resources": object{}}, "is the same option"},
+		"unknown resource":                {object{"resource_limits": object{"disk": 1.0}}, `resource_limits: unknown resource "disk"`},
+		"negative resource":               {object{"resource_limits": object{"cpu": -1.0}}, "resource_limits: resource cpu: negative amount -1"},
+		"memory with a unit":              {object{"resource_limits": object{"memory": "4GiB"}}, ""},
+		"memory with an unknown unit":     {object{"resource_limits": object{"memory": "4 bananas"}}, "resource_limits: resource memory"},
+		"cpu with a unit":                 {object{"resource_limits": object{"cpu": "4GiB"}}, `resource cpu: "4GiB" is not a number`},
+		"filter with a fault":             {object{"scheduling_tag_filter": "a &"}, `scheduling_tag_filter: node filter "a &", position 4`},
+		"burst pool":                      {object{"integral_guarantees": object{"guarantee_type": "burst", "resource_flow": object{"cpu": 1.0}, "burst_guarantee_resources": object{"cpu": 2.0}}}, ""},
+		"burst pool without burst":        {object{"integral_guarantees": object{"guarantee_type": "burst", "resource_flow": object{"cpu": 1.0}}}, "integral_guarantees/burst_guarantee_resources: a burst pool needs them"},
+		"burst settings of a relaxed one": {object{"integral_guarantees": object{"guarantee_type": "relaxed", "resource_flow": object{"cpu": 1.0}, "burst_guarantee_resources": object{"cpu": 2.0}}}, "a relaxed pool has no burst"},
+		"relaxed pool without flow":       {object{"integral_guarantees": object{"guarantee_type": "relaxed"}}, "a relaxed pool lives on its flow"},
+		"relaxed multiplier out of range": {object{"integral_guarantees": object{"relaxed_share_multiplier_limit": 11.0}}, "11 is not a number from 1 to 10"},
+		"sort key twice":                  {object{"fifo_sort_parameters": []any{"weight", "weight"}}, "weight is there twice"},
+		"no sort key":                     {object{"fifo_sort_parameters": []any{}}, "an empty list sorts nothing"},
+		"subpools of a FIFO pool":         {object{"mode": "fifo", "create_ephemeral_subpools": true}, "a FIFO pool has no subpools"},
+		"tolerance above 1":               {object{"fair_share_starvation_tolerance": 2.0}, "fair_share_starvation_tolerance: 2 is not a number from 0 to 1"},
+		"unknown setting":                 {object{"wait": 1.0}, "wait: unknown option"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			o, err := pooltree.ReadPoolOptions(tc.document)
+			if tc.wantErr != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.wantErr) {
+					t.Fatalf("error %v, want %q", err, tc.wantErr)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := pooltree.ReadPoolOptions(option.Write(o))
+			if err != nil || !reflect.DeepEqual(again, o) {
+				t.Errorf("%+v is written and read as %+v, %v", o, again, err)
+			}
+		})
+	}
+}
+
+func TestTreeOptions(t *testing.T) {
+	cases := map[string]struct {
+		document object
+		wantErr  string
+	}{
+		"aliases": {object{"fair_share_preemption_timeout": "10s", "max_ephemeral_pool_per_user": 2.0, "node_tag_filter": "gpu"}, ""},
+		"aggressive timeout below the other": {object{"fair_share_starvation_timeout": "3m"},
+			"fair_share_aggressive_starvation_timeout: 2m is less than fair_share_starvation_timeout 3m"},
+		"aggressive threshold above the other": {object{"preemption_satisfaction_threshold": 0.1},
+			"aggressive_preemption_satisfaction_threshold: 0.2 is not a number from 0 to preemption_satisfaction_threshold 0.1"},
+		"capacity of no time":    {object{"integral_guarantees": object{"pool_capacity_saturation_period": "0s"}}, "a time above 0 is needed"},
+		"multiplier below 1":     {object{"infer_weight_from_guarantees_share_multiplier": 0.5}, "0.5 is not a number from 1 to"},
+		"more run than there be": {object{"max_operation_count": 5.0}, "max_operation_count: 5 is less than max_running_operation_count 2000"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, err := pooltree.ReadTreeOptions(tc.document)
+			if tc.wantErr == "" && err != nil || tc.wantErr != "" && (err == nil || !strings.Contains(err.Error(), tc.wantErr)) {
+				t.Errorf("error %v, want %q", err, tc.wantErr)
+			}
+		})
+	}
+}
+
+// TestInheritance reads settings that pools hand down from the tree to the leaves.
+func TestInheritance(t *testing.T) {
+	tree := build(t, object{"fair_share_starvation_tolerance": 0.7, "max_unpreemptable_running_job_count": 3.0},
+		node{"a", scheduling.RootPool, object{"fair_share_starvation_timeout": "10s", "enable_fifo_children_reordering_for_guarantee_utilization": true}},
+		node{"b", "a", object{"fair_share_starvation_tolerance": 0.5, "non_preemptible_resource_usage_threshold": object{"cpu": 4.0}}},
+		node{"c", "b", nil})
+	e, err := tree.Effective("c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := e.Starvation; s.FairShareTimeout != 10*time.Second || s.Tolerance != 0.5 || s.AggressiveTimeout != 2*time.Minute {
+		t.Errorf("starvation of c: %+v", s)
+	}
+	if !e.FIFOReordering {
+		t.Error("c does not inherit the reordering of its grandparent")
+	}
+	if n := e.Starvation.NonPreemptible; n == nil || n.Has(resource.UserSlots) || n.Amounts.CPU != resource.Cores(4) {
+		t.Errorf("threshold of c: %+v", n)
+	}
+	a, err := tree.Effective("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := a.Starvation.NonPreemptible; n == nil || n.Amounts.UserSlots != 3 || n.Has(resource.CPU) {
+		t.Errorf("threshold of a: %+v", n)
+	}
+}
+
+func TestGuaranteesFitTheParents(t *testing.T) {
+	guarantee := func(resources object) object { return object{"strong_guarantee_resources": resources} }
+	flow := object{"integral_guarantees": object{"guarantee_type": "relaxed", "resource_flow": object{"cpu": 1.0}}}
+	cases := map[string]struct {
+		parent, child, other object
+		wantErr              string
+	}{
+		"they fit":                         {guarantee(object{"cpu": 10.0}), guarantee(object{"cpu": 6.0}), guarantee(object{"cpu": 4.0}), ""},
+		"together they do not":             {guarantee(object{"cpu": 10.0}), guarantee(object{"cpu": 6.0}), guarantee(object{"cpu": 4.01}), `pool "p": strong_guarantee_resources/cpu: the pools below it are guaranteed 10.01, it has only 10`},
+		"the parent has none":              {nil, guarantee(object{"cpu": 1.0}), nil, "it has only 0"},
+		"what is inferred is not compared": {guarantee(object{"cpu": 10.0}), guarantee(object{"cpu": 6.0, "memory": 1e9}), nil, ""},
+		"an explicit zero is":              {guarantee(object{"cpu": 10.0, "memory": 0.0}), guarantee(object{"memory": 5.0}), nil, "strong_guarantee_resources/memory: the pools below it are guaranteed 5, it has only 0"},
+		"children may have none":           {object{"allow_children_guarantees": false, "strong_guarantee_resources": object{"cpu": 9.0}}, guarantee(object{"cpu": 1.0}), nil, `allow_children_guarantees is false, and pool "c" below it`},
+		"integral below integral":          {flow, flow, nil, `pool "c": integral_guarantees: pool "p" above it has some`},
+		"FIFO with subpools":               {object{"mode": "fifo"}, nil, nil, `parent "p" is a FIFO pool`},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, err := tryBuild(t, nil, node{"p", scheduling.RootPool, tc.parent}, node{"c", "p", tc.child}, node{"d", "p", tc.other})
+			if tc.wantErr == "" && err != nil || tc.wantErr != "" && (err == nil || !strings.Contains(err.Error(), tc.wantErr)) {
+				t.Errorf("error %v, want %q", err, tc.wantErr)
+			}
+		})
+	}
+}
+
+func TestOvercommitted(t *testing.T) {
+	tree := build(t, nil,
+		node{"a", scheduling.RootPool, object{"strong_guarantee_resources": object{"cpu": 6.0, "memory": 10.0}}},
+		node{"b", scheduling.RootPool, object{"strong_guarantee_resources": object{"cpu": 5.0}}})
+	got := tree.Overcommitted(resource.Amounts{CPU: resource.Cores(10), Memory: 10})
+	want := []pooltree.Overcommit{{Resource: resource.CPU, Guaranteed: 1100, Total: 1000}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("overcommitted %+v, want %+v", got, want)
+	}
+}
+
+// node is a pool of a test's tree.
+type node struct {
+	name, parent scheduling.PoolName
+	options      object
+}
+
+func build(t *testing.T, options object, nodes ...node) pooltree.Tree {
+	t.Helper()
+	tree, err := tryBuild(t, options, nodes...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree
+}
+
+func tryBuild(t *testing.T, options object, nodes ...node) (pooltree.Tree, error) {
+	t.Helper()
+	o, err := pooltree.ReadTreeOptions(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pools []pooltree.Pool
+	for _, n := range nodes {
+		read, err := pooltree.ReadPoolOptions(n.options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pools = append(pools, pooltree.Pool{Name: n.name, Parent: n.parent, Options: read})
+	}
+	return pooltree.FromPools(o, pools)
+}

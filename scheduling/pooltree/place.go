@@ -1,0 +1,97 @@
+package pooltree
+
+import (
+	"fmt"
+
+	"weir/scheduling"
+)
+
+// Placement is where an operation goes.
+type Placement struct {
+	// Pool is the pool that holds it.
+	Pool scheduling.PoolName
+	// Create is the ephemeral pool to make first; nil: there is none to make.
+	Create *Pool
+}
+
+// Place returns where an operation of the user goes that names this pool: to the
+// pool; to pool$user below it, when it makes subpools for its users (L6); or, when
+// there is no such pool, to an ephemeral one of that name (R6). gang tells whether
+// its jobs run all or none.
+func (t Tree) Place(pool scheduling.PoolName, user scheduling.User, gang bool) (Placement, error) {
+	placed, err := t.place(pool, user)
+	if err != nil {
+		return Placement{}, err
+	}
+	next := t
+	if placed.Create != nil {
+		if next, err = t.Create(*placed.Create); err != nil {
+			return Placement{}, err
+		}
+	}
+	e, err := next.Effective(placed.Pool)
+	if err != nil {
+		return Placement{}, err
+	}
+	switch {
+	case placed.Pool == scheduling.RootPool && e.ForbidImmediate:
+		return Placement{}, fmt.Errorf("pool %q: %w: name a pool below it (option forbid_immediate_operations_in_root of the tree)",
+			placed.Pool, ErrNoImmediate)
+	case e.ForbidImmediate:
+		return Placement{}, fmt.Errorf("pool %q: %w: name a pool below it (option forbid_immediate_operations)", placed.Pool, ErrNoImmediate)
+	case gang && !e.AllowGangs:
+		return Placement{}, fmt.Errorf("pool %q: %w: name a FIFO pool, or set always_allow_gang_operations of this one "+
+			"(option allow_gang_operations_only_in_fifo_pools of the tree)", placed.Pool, ErrGang)
+	}
+	return placed, nil
+}
+
+func (t Tree) place(name scheduling.PoolName, user scheduling.User) (Placement, error) {
+	if name == scheduling.RootPool {
+		return Placement{Pool: name}, nil
+	}
+	i, found := t.find(name)
+	switch {
+	case user == "" && (!found || or(t.pools[i].Options.CreateEphemeralSubpools, false)):
+		return Placement{}, fmt.Errorf("pool %q: %w, and no ephemeral one can be made for a user without a name", name, ErrUnknownPool)
+	case !found:
+		p, err := t.ephemeral(name, user)
+		return Placement{Pool: name, Create: p}, err
+	case or(t.pools[i].Options.CreateEphemeralSubpools, false):
+		sub := t.subpool(t.pools[i], user)
+		if t.Has(sub.Name) {
+			return Placement{Pool: sub.Name}, nil
+		}
+		return Placement{Pool: sub.Name, Create: &sub}, nil
+	}
+	return Placement{Pool: name}, nil
+}
+
+// ephemeral is the pool that is made for a name that no pool has.
+func (t Tree) ephemeral(name scheduling.PoolName, user scheduling.User) (*Pool, error) {
+	if err := ValidateName(name); err != nil {
+		return nil, err
+	}
+	have := int64(0)
+	for i := range t.pools {
+		if p := &t.pools[i]; p.Ephemeral == user && p.Parent == t.settings.DefaultParentPool {
+			have++
+		}
+	}
+	if most := t.settings.MaxEphemeralPoolsPerUser; have >= most {
+		return nil, fmt.Errorf("pool %q: %w, and no ephemeral one can be made: user %q has %d: %w (option max_ephemeral_pools_per_user %d of the tree)",
+			name, ErrUnknownPool, user, have, ErrTooManyEphemeral, most)
+	}
+	return &Pool{Name: name, Parent: t.settings.DefaultParentPool, Ephemeral: user}, nil
+}
+
+// subpool is the pool of a user below one that makes subpools.
+func (t Tree) subpool(hub Pool, user scheduling.User) Pool {
+	sub := Pool{Name: hub.Name + "$" + scheduling.PoolName(user), Parent: hub.Name, Ephemeral: user}
+	if e := hub.Options.Ephemeral; e != nil {
+		sub.Options = PoolOptions{
+			Mode: e.Mode, MaxOperationCount: e.MaxOperationCount, MaxRunningOperationCount: e.MaxRunningOperationCount, ResourceLimits: e.ResourceLimits,
+		}
+	}
+	return sub
+}

@@ -1,0 +1,224 @@
+package pooltree
+
+import (
+	"slices"
+
+	"weir/scheduling/option"
+	"weir/scheduling/resource"
+)
+
+// The modes of a pool.
+const (
+	// FairShare divides among the children by weight, all at once.
+	FairShare = "fair_share"
+	// FIFO gives to operations one after another.
+	FIFO = "fifo"
+)
+
+// The types of integral guarantees (G3).
+const (
+	NoIntegral = "none"
+	Burst      = "burst"
+	Relaxed    = "relaxed"
+)
+
+// The keys by which a FIFO pool sorts its operations.
+const (
+	// SortByWeight puts greater weights first.
+	SortByWeight = "weight"
+	// SortByStartTime puts earlier operations first.
+	SortByStartTime = "start_time"
+	// SortByPendingJobCount puts fewer pending jobs first.
+	SortByPendingJobCount = "pending_job_count"
+)
+
+// defaultFIFOSort is how FIFO pools sort that set nothing.
+var defaultFIFOSort = []string{SortByWeight, SortByStartTime}
+
+// PoolOptions are the options of a pool that were set (F.17.2). A nil one takes its
+// default. What the pointers point to must not be changed.
+type PoolOptions struct {
+	Weight             *float64 `option:"weight" help:"part in what siblings divide, relative to theirs"`
+	MaxShareRatio      *float64 `option:"max_share_ratio" help:"largest part of the parent's resources, from 0 to 1"`
+	Mode               *string  `option:"mode" values:"fair_share,fifo" help:"how operations and pools in it share"`
+	FIFOSortParameters []string `option:"fifo_sort_parameters" values:"weight,start_time,pending_job_count" help:"order of the operations of a FIFO pool"`
+
+	StrongGuarantee *Resources        `option:"strong_guarantee_resources" alias:"min_share_resources" kind:"resources" help:"what the pool gets whenever it asks"`
+	Integral        *IntegralOptions  `option:"integral_guarantees"`
+	ResourceLimits  *Resources        `option:"resource_limits" kind:"resources" help:"what the pool never exceeds"`
+	TagFilter       *Filter           `option:"scheduling_tag_filter" kind:"filter" help:"which nodes of the tree the pool may use"`
+	Ephemeral       *EphemeralOptions `option:"ephemeral_subpool_config"`
+
+	MaxOperationCount        *int64 `option:"max_operation_count" help:"operations in it and below that have not ended"`
+	MaxRunningOperationCount *int64 `option:"max_running_operation_count" help:"operations in it and below that run"`
+	ForbidImmediate          *bool  `option:"forbid_immediate_operations" help:"no operation directly in the pool"`
+	CreateEphemeralSubpools  *bool  `option:"create_ephemeral_subpools" help:"operations go to a subpool of their user, pool$user"`
+	LightweightOperations    *bool  `option:"enable_lightweight_operations" help:"vanilla operations of a FIFO pool do not count as running"`
+
+	Starvation
+
+	GangStepFunction           *bool `option:"enable_step_function_for_gang_operations" help:"gangs get all of their demand or nothing, where the tree wants it"`
+	FIFOReordering             *bool `option:"enable_fifo_children_reordering_for_guarantee_utilization" help:"gangs that do not fit the guarantee step aside"`
+	PromisedFairShare          *bool `option:"compute_promised_guarantee_fair_share" help:"say what the guarantee alone would give to each element"`
+	PriorityGuarantee          *bool `option:"enable_priority_strong_guarantee_adjustment" help:"when guarantees do not fit, this one is cut last"`
+	PriorityGuaranteeDonorship *bool `option:"enable_priority_strong_guarantee_adjustment_donorship" help:"priority pools below take from the others below"`
+	AlwaysAllowGangs           *bool `option:"always_allow_gang_operations" help:"gangs are taken whatever the tree says"`
+	AllowChildrenGuarantees    *bool `option:"allow_children_guarantees" help:"pools below may have guarantees"`
+}
+
+// IntegralOptions are a pool's integral guarantees (F.6).
+type IntegralOptions struct {
+	GuaranteeType        *string    `option:"guarantee_type" values:"none,burst,relaxed" help:"burst: at once up to the burst guarantee; relaxed: in time"`
+	ResourceFlow         *Resources `option:"resource_flow" kind:"resources" help:"what fills the volume, all the time"`
+	BurstGuarantee       *Resources `option:"burst_guarantee_resources" kind:"resources" help:"what a burst pool gets while it has volume"`
+	RelaxedMultiplier    *float64   `option:"relaxed_share_multiplier_limit" help:"at most this times the flow at once, from 1 to 10"`
+	CanAcceptFreeVolume  *bool      `option:"can_accept_free_volume" help:"volume that overflows elsewhere may come here"`
+	DistributeFreeVolume *bool      `option:"should_distribute_free_volume_among_children" help:"volume that overflows goes to siblings"`
+}
+
+// EphemeralOptions are the options of the subpools that a pool makes for its users.
+type EphemeralOptions struct {
+	Mode                     *string    `option:"mode" values:"fair_share,fifo" help:"how the operations of a user share"`
+	MaxRunningOperationCount *int64     `option:"max_running_operation_count" help:"operations of a user that run"`
+	MaxOperationCount        *int64     `option:"max_operation_count" help:"operations of a user that have not ended"`
+	ResourceLimits           *Resources `option:"resource_limits" kind:"resources" help:"what a user never exceeds"`
+}
+
+// ReadPoolOptions reads the options of a pool from a document by name, aliases
+// included, and checks what can be seen without the rest of the tree. The error is
+// an *option.Error.
+func ReadPoolOptions(document map[string]any) (PoolOptions, error) {
+	var o PoolOptions
+	if err := option.Read(&o, document); err != nil {
+		return PoolOptions{}, err
+	}
+	return o, o.validate()
+}
+
+// Guarantee is the type of the pool's integral guarantees.
+func (o PoolOptions) Guarantee() string {
+	if o.Integral == nil {
+		return NoIntegral
+	}
+	return or(o.Integral.GuaranteeType, NoIntegral)
+}
+
+// mode is the mode of the pool.
+func (o PoolOptions) mode() string { return or(o.Mode, FairShare) }
+
+// validate checks the options without the tree.
+func (o PoolOptions) validate() error {
+	c := checks{}
+	if err := ValidateWeight(or(o.Weight, DefaultWeight)); err != nil {
+		c.fault("weight", "%v is not a number from 0 to %v", *o.Weight, MaxWeight)
+	}
+	c.between("max_share_ratio", o.MaxShareRatio, 0, 1)
+	c.count("max_operation_count", or(o.MaxOperationCount, 0))
+	c.count("max_running_operation_count", or(o.MaxRunningOperationCount, 0))
+	c.between("fair_share_starvation_tolerance", o.Tolerance, 0, 1)
+	if o.MaxUnpreemptableCount != nil {
+		c.count("max_unpreemptable_running_job_count", *o.MaxUnpreemptableCount)
+	}
+	for i, key := range o.FIFOSortParameters {
+		if slices.Index(o.FIFOSortParameters, key) < i {
+			c.fault("fifo_sort_parameters", "%s is there twice", key)
+		}
+	}
+	if o.FIFOSortParameters != nil && len(o.FIFOSortParameters) == 0 {
+		c.fault("fifo_sort_parameters", "an empty list sorts nothing: name weight, start_time or pending_job_count")
+	}
+	o.validateIntegral(&c)
+	if or(o.CreateEphemeralSubpools, false) && o.mode() == FIFO {
+		c.fault("create_ephemeral_subpools", "a FIFO pool has no subpools: set mode to fair_share, and mode in ephemeral_subpool_config")
+	}
+	if e := o.Ephemeral; e != nil {
+		c.count("ephemeral_subpool_config/max_operation_count", or(e.MaxOperationCount, 0))
+		c.count("ephemeral_subpool_config/max_running_operation_count", or(e.MaxRunningOperationCount, 0))
+	}
+	return c.err()
+}
+
+func (o PoolOptions) validateIntegral(c *checks) {
+	g := o.Integral
+	if g == nil {
+		return
+	}
+	c.between("integral_guarantees/relaxed_share_multiplier_limit", g.RelaxedMultiplier, 1, 10)
+	switch o.Guarantee() {
+	case Relaxed:
+		if !g.BurstGuarantee.IsZero() {
+			c.fault("integral_guarantees/burst_guarantee_resources", "a relaxed pool has no burst: set guarantee_type to burst, or remove it")
+		}
+		if g.ResourceFlow.IsZero() {
+			c.fault("integral_guarantees/resource_flow", "a relaxed pool lives on its flow: set it")
+		}
+	case Burst:
+		if g.BurstGuarantee.IsZero() {
+			c.fault("integral_guarantees/burst_guarantee_resources", "a burst pool needs them")
+		}
+		if g.ResourceFlow.IsZero() {
+			c.fault("integral_guarantees/resource_flow", "a burst pool lives on its flow: set it")
+		}
+	}
+}
+
+// Effective is the settings that hold for a pool, or for the root.
+type Effective struct {
+	// Weight is DefaultWeight when none is set; Weighted tells which.
+	Weight   float64
+	Weighted bool
+	// MaxShareRatio is 1 when none is set.
+	MaxShareRatio            float64
+	Mode                     string
+	FIFOSort                 []string
+	MaxOperationCount        int64
+	MaxRunningOperationCount int64
+	// Limits are Infinite where none are set.
+	Limits          resource.Amounts
+	TagFilter       Filter
+	ForbidImmediate bool
+	// Lightweight vanilla operations do not count as running.
+	Lightweight bool
+	Starvation  EffectiveStarvation
+	// CanStarve is whether the pool itself starves.
+	CanStarve        bool
+	GangStepFunction bool
+	FIFOReordering   bool
+	AllowGangs       bool
+}
+
+// effective fills in the defaults of a pool below one with the parent's settings.
+func (o PoolOptions) effective(s Settings, parent Effective) Effective {
+	e := Effective{
+		Weight:                   or(o.Weight, DefaultWeight),
+		Weighted:                 o.Weight != nil,
+		MaxShareRatio:            or(o.MaxShareRatio, 1),
+		Mode:                     o.mode(),
+		FIFOSort:                 o.FIFOSortParameters,
+		MaxOperationCount:        or(o.MaxOperationCount, s.MaxOperationCountPerPool),
+		MaxRunningOperationCount: or(o.MaxRunningOperationCount, s.MaxRunningOperationCountPerPool),
+		Limits:                   o.ResourceLimits.Or(resource.Infinite),
+		TagFilter:                or(o.TagFilter, Filter{}),
+		ForbidImmediate:          or(o.ForbidImmediate, false),
+		Starvation:               o.Starvation.over(parent.Starvation),
+		CanStarve:                s.EnablePoolStarvation,
+		GangStepFunction:         s.GangStepFunction && or(o.GangStepFunction, true),
+		FIFOReordering:           or(o.FIFOReordering, parent.FIFOReordering),
+		AllowGangs:               !s.GangsOnlyInFIFO || o.mode() == FIFO || or(o.AlwaysAllowGangs, false),
+	}
+	if e.FIFOSort == nil {
+		e.FIFOSort = defaultFIFOSort
+	}
+	e.Lightweight = e.Mode == FIFO && or(o.LightweightOperations, false)
+	return e
+}
+
+// rootEffective is what holds for the root of a tree.
+func rootEffective(s Settings) Effective {
+	return Effective{
+		Weight: DefaultWeight, MaxShareRatio: 1, Mode: FairShare, FIFOSort: defaultFIFOSort,
+		MaxOperationCount: s.MaxOperationCount, MaxRunningOperationCount: s.MaxRunningOperationCount,
+		Limits: resource.Infinite, ForbidImmediate: s.ForbidImmediateInRoot, Starvation: s.Starvation,
+		GangStepFunction: s.GangStepFunction, FIFOReordering: false, AllowGangs: !s.GangsOnlyInFIFO,
+	}
+}

@@ -1,0 +1,268 @@
+package pooltree
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"weir/scheduling"
+	"weir/scheduling/option"
+	"weir/scheduling/resource"
+)
+
+// TreeOptions are the options of a tree that were set (F.17.1). A nil one takes its
+// default. What the pointers point to must not be changed.
+type TreeOptions struct {
+	NodesFilter  *Filter `option:"nodes_filter" alias:"node_tag_filter" kind:"filter" help:"which nodes are of the tree: tags with & | ! and parentheses"`
+	MainResource *string `option:"main_resource" values:"user_slots,cpu,gpu,memory,network" help:"resource that guarantees of the others are inferred from"`
+
+	MaxOperationCount               *int64  `option:"max_operation_count" help:"operations in the tree that have not ended"`
+	MaxRunningOperationCount        *int64  `option:"max_running_operation_count" help:"operations of the tree that run"`
+	MaxOperationCountPerPool        *int64  `option:"max_operation_count_per_pool" help:"max_operation_count of pools that set none"`
+	MaxRunningOperationCountPerPool *int64  `option:"max_running_operation_count_per_pool" help:"max_running_operation_count of pools that set none"`
+	DefaultParentPool               *string `option:"default_parent_pool" help:"where ephemeral pools are made"`
+	ForbidImmediateInRoot           *bool   `option:"forbid_immediate_operations_in_root" help:"no operation directly in the root"`
+	MaxEphemeralPoolsPerUser        *int64  `option:"max_ephemeral_pools_per_user" alias:"max_ephemeral_pool_per_user" help:"ephemeral pools of one user at a time"`
+
+	Starvation
+	EnablePoolStarvation *bool `option:"enable_pool_starvation" help:"pools starve as operations do"`
+
+	IntegralGuarantees               *TreeIntegral `option:"integral_guarantees"`
+	DistributeFreeVolume             *bool         `option:"should_distribute_free_volume_among_children" help:"volume that overflows goes to siblings"`
+	InferWeightMultiplier            *float64      `option:"infer_weight_from_guarantees_share_multiplier" help:"pools without weight get this times their part of the parent's guarantee"`
+	GangStepFunction                 *bool         `option:"enable_step_function_for_gang_operations" help:"gangs get all of their demand or nothing"`
+	ImprovedFitFactor                *bool         `option:"enable_improved_fair_share_by_fit_factor_computation" help:"children jump one after another instead of together"`
+	ImprovedFitFactorDistributionGap *bool         `option:"enable_improved_fair_share_by_fit_factor_computation_distribution_gap" help:"a second search gives out what is left below rounding"`
+	FIFOReordering                   *bool         `option:"enable_fifo_children_reordering_for_guarantee_utilization" help:"in FIFO pools gangs that do not fit the guarantee step aside"`
+	SingleJobVanillaIsGang           *bool         `option:"consider_single_allocation_vanilla_operations_as_gang" help:"an operation of one job is a gang"`
+	GangsOnlyInFIFO                  *bool         `option:"allow_gang_operations_only_in_fifo_pools" help:"gangs are refused in fair-share pools"`
+
+	BestAllocationSharePeriod *time.Duration `option:"best_allocation_share_update_period" help:"how often memory that no job can use is looked for"`
+	NodeReconnectionTimeout   *time.Duration `option:"node_reconnection_timeout" help:"after a change of leader, limits by node filter do not hold for that long"`
+}
+
+// TreeIntegral are the options of integral guarantees that hold for a whole tree.
+type TreeIntegral struct {
+	SmoothPeriod                *time.Duration `option:"smooth_period" help:"a pool spends its volume over at least this time"`
+	PoolCapacitySaturation      *time.Duration `option:"pool_capacity_saturation_period" help:"flow over this time is the capacity of a pool"`
+	RelaxedShareMultiplierLimit *float64       `option:"relaxed_share_multiplier_limit" help:"a relaxed pool gets at most this times its flow at once"`
+}
+
+// Starvation are the options of starvation and preemption that trees and pools
+// have alike (F.11, F.17.1, F.17.2). A pool that sets none has those of its parent.
+type Starvation struct {
+	FairShareTimeout      *time.Duration `option:"fair_share_starvation_timeout" alias:"fair_share_preemption_timeout" help:"below its fair share for so long, an element starves"`
+	MinShareTimeout       *time.Duration `option:"min_share_preemption_timeout" help:"below its min share for so long, an element starves"`
+	AggressiveTimeout     *time.Duration `option:"fair_share_aggressive_starvation_timeout" help:"below its fair share for so long, an element starves aggressively"`
+	Tolerance             *float64       `option:"fair_share_starvation_tolerance" help:"satisfaction below which an element is below its fair share"`
+	EnableAggressive      *bool          `option:"enable_aggressive_starvation" help:"elements can starve aggressively"`
+	Satisfaction          *float64       `option:"preemption_satisfaction_threshold" help:"jobs beyond this part of the fair share can be preempted"`
+	AggressiveThreshold   *float64       `option:"aggressive_preemption_satisfaction_threshold" help:"jobs beyond this part can be preempted aggressively"`
+	NonPreemptible        *Resources     `option:"non_preemptible_resource_usage_threshold" kind:"resources" help:"operations that use no more are not preempted"`
+	MaxUnpreemptableCount *int64         `option:"max_unpreemptable_running_job_count" alias:"max_unpreemptible_running_job_count,max_unpreemptible_running_allocation_count,max_unpreemptable_running_allocation_count" help:"operations that run no more jobs are not preempted"`
+	Backoff               *time.Duration `option:"preemptive_scheduling_backoff" help:"least time between two preemptions on a node"`
+}
+
+// Settings are the options of a tree with the defaults filled in (F.17.1; R4).
+type Settings struct {
+	NodesFilter                     Filter
+	MainResource                    resource.Kind
+	MaxOperationCount               int64
+	MaxRunningOperationCount        int64
+	MaxOperationCountPerPool        int64
+	MaxRunningOperationCountPerPool int64
+	DefaultParentPool               scheduling.PoolName
+	ForbidImmediateInRoot           bool
+	MaxEphemeralPoolsPerUser        int64
+	EnablePoolStarvation            bool
+	Starvation                      EffectiveStarvation
+
+	SmoothPeriod                time.Duration
+	PoolCapacitySaturation      time.Duration
+	RelaxedShareMultiplierLimit float64
+	DistributeFreeVolume        bool
+	// InferWeightMultiplier is 0 when weights are not inferred.
+	InferWeightMultiplier            float64
+	GangStepFunction                 bool
+	ImprovedFitFactor                bool
+	ImprovedFitFactorDistributionGap bool
+	FIFOReordering                   bool
+	SingleJobVanillaIsGang           bool
+	GangsOnlyInFIFO                  bool
+	BestAllocationSharePeriod        time.Duration
+	NodeReconnectionTimeout          time.Duration
+}
+
+// EffectiveStarvation are the starvation options that hold for an element.
+type EffectiveStarvation struct {
+	FairShareTimeout time.Duration
+	// MinShareTimeout is 0 when only the fair share counts.
+	MinShareTimeout     time.Duration
+	AggressiveTimeout   time.Duration
+	Tolerance           float64
+	EnableAggressive    bool
+	Satisfaction        float64
+	AggressiveThreshold float64
+	// NonPreemptible is nil when there is no threshold. What it does not name is
+	// unbounded.
+	NonPreemptible *Resources
+	Backoff        time.Duration
+}
+
+// Default returns the options of a tree that sets nothing.
+func Default() TreeOptions { return TreeOptions{} }
+
+// Settings returns the options with the defaults filled in.
+func (o TreeOptions) Settings() Settings {
+	integral := or(o.IntegralGuarantees, TreeIntegral{})
+	main, err := resource.ParseKind(or(o.MainResource, resource.CPU.String()))
+	if err != nil {
+		main = resource.CPU
+	}
+	return Settings{
+		NodesFilter:                     or(o.NodesFilter, Filter{}),
+		MainResource:                    main,
+		MaxOperationCount:               or(o.MaxOperationCount, 50000),
+		MaxRunningOperationCount:        or(o.MaxRunningOperationCount, 2000),
+		MaxOperationCountPerPool:        or(o.MaxOperationCountPerPool, 50),
+		MaxRunningOperationCountPerPool: or(o.MaxRunningOperationCountPerPool, 8),
+		DefaultParentPool:               scheduling.PoolName(or(o.DefaultParentPool, string(scheduling.RootPool))),
+		ForbidImmediateInRoot:           or(o.ForbidImmediateInRoot, true),
+		MaxEphemeralPoolsPerUser:        or(o.MaxEphemeralPoolsPerUser, 1),
+		EnablePoolStarvation:            or(o.EnablePoolStarvation, true),
+		Starvation: o.Starvation.over(EffectiveStarvation{
+			FairShareTimeout:    30 * time.Second,
+			AggressiveTimeout:   2 * time.Minute,
+			Tolerance:           0.8,
+			Satisfaction:        1,
+			AggressiveThreshold: 0.2,
+			Backoff:             5 * time.Second,
+		}),
+		SmoothPeriod:                     or(integral.SmoothPeriod, time.Minute),
+		PoolCapacitySaturation:           or(integral.PoolCapacitySaturation, 24*time.Hour),
+		RelaxedShareMultiplierLimit:      or(integral.RelaxedShareMultiplierLimit, 3),
+		DistributeFreeVolume:             or(o.DistributeFreeVolume, false),
+		InferWeightMultiplier:            or(o.InferWeightMultiplier, 0),
+		GangStepFunction:                 or(o.GangStepFunction, false),
+		ImprovedFitFactor:                or(o.ImprovedFitFactor, false),
+		ImprovedFitFactorDistributionGap: or(o.ImprovedFitFactorDistributionGap, false),
+		FIFOReordering:                   or(o.FIFOReordering, false),
+		SingleJobVanillaIsGang:           or(o.SingleJobVanillaIsGang, true),
+		GangsOnlyInFIFO:                  or(o.GangsOnlyInFIFO, false),
+		BestAllocationSharePeriod:        or(o.BestAllocationSharePeriod, time.Minute),
+		NodeReconnectionTimeout:          or(o.NodeReconnectionTimeout, 5*time.Minute),
+	}
+}
+
+// over returns the options that hold where these were set over inherited ones.
+func (s Starvation) over(inherited EffectiveStarvation) EffectiveStarvation {
+	e := EffectiveStarvation{
+		FairShareTimeout:    or(s.FairShareTimeout, inherited.FairShareTimeout),
+		MinShareTimeout:     or(s.MinShareTimeout, inherited.MinShareTimeout),
+		AggressiveTimeout:   or(s.AggressiveTimeout, inherited.AggressiveTimeout),
+		Tolerance:           or(s.Tolerance, inherited.Tolerance),
+		EnableAggressive:    or(s.EnableAggressive, inherited.EnableAggressive),
+		Satisfaction:        or(s.Satisfaction, inherited.Satisfaction),
+		AggressiveThreshold: or(s.AggressiveThreshold, inherited.AggressiveThreshold),
+		NonPreemptible:      inherited.NonPreemptible,
+		Backoff:             or(s.Backoff, inherited.Backoff),
+	}
+	if s.NonPreemptible != nil {
+		e.NonPreemptible = s.NonPreemptible
+	}
+	if s.MaxUnpreemptableCount != nil {
+		threshold := or(s.NonPreemptible, Resources{})
+		threshold.Amounts.UserSlots, threshold.Named[resource.UserSlots] = *s.MaxUnpreemptableCount, true
+		e.NonPreemptible = &threshold
+	}
+	return e
+}
+
+// Validate returns an error that names each option that cannot be.
+func (o TreeOptions) Validate() error {
+	s := o.Settings()
+	c := checks{}
+	c.count("max_operation_count", s.MaxOperationCount)
+	c.count("max_running_operation_count", s.MaxRunningOperationCount)
+	c.count("max_operation_count_per_pool", s.MaxOperationCountPerPool)
+	c.count("max_running_operation_count_per_pool", s.MaxRunningOperationCountPerPool)
+	c.count("max_ephemeral_pools_per_user", s.MaxEphemeralPoolsPerUser)
+	if s.MaxOperationCount < s.MaxRunningOperationCount {
+		c.fault("max_operation_count", "%d is less than max_running_operation_count %d", s.MaxOperationCount, s.MaxRunningOperationCount)
+	}
+	if s.MaxOperationCountPerPool < s.MaxRunningOperationCountPerPool {
+		c.fault("max_operation_count_per_pool", "%d is less than max_running_operation_count_per_pool %d",
+			s.MaxOperationCountPerPool, s.MaxRunningOperationCountPerPool)
+	}
+	c.starvation(s.Starvation)
+	c.between("infer_weight_from_guarantees_share_multiplier", o.InferWeightMultiplier, 1, MaxWeight)
+	if g := o.IntegralGuarantees; g != nil {
+		c.between("integral_guarantees/relaxed_share_multiplier_limit", g.RelaxedShareMultiplierLimit, 1, 10)
+		c.positive("integral_guarantees/smooth_period", g.SmoothPeriod)
+		c.positive("integral_guarantees/pool_capacity_saturation_period", g.PoolCapacitySaturation)
+	}
+	c.positive("best_allocation_share_update_period", o.BestAllocationSharePeriod)
+	return c.err()
+}
+
+// checks collects the faults of options.
+type checks struct{ faults []option.Fault }
+
+func (c *checks) err() error { return option.NewError(c.faults) }
+
+func (c *checks) fault(path, format string, args ...any) {
+	c.faults = append(c.faults, option.Fault{Path: path, Problem: fmt.Sprintf(format, args...)})
+}
+
+func (c *checks) count(path string, limit int64) {
+	if limit < 0 {
+		c.fault(path, "negative limit %d", limit)
+	}
+}
+
+func (c *checks) between(path string, value *float64, low, high float64) {
+	if value != nil && !(*value >= low && *value <= high) {
+		c.fault(path, "%v is not a number from %v to %v", *value, low, high)
+	}
+}
+
+func (c *checks) positive(path string, value *time.Duration) {
+	if value != nil && *value <= 0 {
+		c.fault(path, "a time above 0 is needed")
+	}
+}
+
+func (c *checks) starvation(s EffectiveStarvation) {
+	c.between("fair_share_starvation_tolerance", &s.Tolerance, 0, 1)
+	if !(s.Satisfaction > 0) || math.IsInf(s.Satisfaction, 0) {
+		c.fault("preemption_satisfaction_threshold", "%v is not a number above 0", s.Satisfaction)
+	}
+	if !(s.AggressiveThreshold >= 0 && s.AggressiveThreshold <= s.Satisfaction) {
+		c.fault("aggressive_preemption_satisfaction_threshold", "%v is not a number from 0 to preemption_satisfaction_threshold %v",
+			s.AggressiveThreshold, s.Satisfaction)
+	}
+	if s.AggressiveTimeout < s.FairShareTimeout {
+		c.fault("fair_share_aggressive_starvation_timeout", "%s is less than fair_share_starvation_timeout %s",
+			option.FormatDuration(s.AggressiveTimeout), option.FormatDuration(s.FairShareTimeout))
+	}
+	if s.NonPreemptible != nil && s.NonPreemptible.Amounts.UserSlots < 0 {
+		c.fault("max_unpreemptable_running_job_count", "negative limit %d", s.NonPreemptible.Amounts.UserSlots)
+	}
+}
+
+// ReadTreeOptions reads the options of a tree from a document by name, aliases
+// included, and checks them. The error is an *option.Error.
+func ReadTreeOptions(document map[string]any) (TreeOptions, error) {
+	var o TreeOptions
+	if err := option.Read(&o, document); err != nil {
+		return TreeOptions{}, err
+	}
+	return o, o.Validate()
+}
+
+func or[T any](set *T, missing T) T {
+	if set == nil {
+		return missing
+	}
+	return *set
+}

@@ -1,0 +1,214 @@
+package pooltree
+
+import (
+	"fmt"
+
+	"weir/scheduling"
+	"weir/scheduling/resource"
+)
+
+// validate returns an error unless the tree can be: each pool, the paths, and
+// what pools ask of those above them (L7, F.16).
+func (t Tree) validate() error {
+	if err := t.options.Validate(); err != nil {
+		return fmt.Errorf("set pool tree: %w", err)
+	}
+	for i := range t.pools {
+		if err := t.check(&t.pools[i]); err != nil {
+			return fmt.Errorf("pool %q: %w", t.pools[i].Name, err)
+		}
+	}
+	if err := t.checkDefaultParent(); err != nil {
+		return fmt.Errorf("set pool tree: %w", err)
+	}
+	return t.checkGuarantees()
+}
+
+// check returns an error unless p may be in the tree with the pools that it has.
+func (t Tree) check(p *Pool) error {
+	if err := p.validateName(); err != nil {
+		return err
+	}
+	if err := p.Options.validate(); err != nil {
+		return err
+	}
+	if err := t.checkPath(p); err != nil {
+		return err
+	}
+	e, err := t.Effective(p.Name)
+	if err != nil {
+		return err
+	}
+	if e.MaxOperationCount < e.MaxRunningOperationCount {
+		return fmt.Errorf("max_operation_count %d%s is less than max_running_operation_count %d%s",
+			e.MaxOperationCount, orDefault(p.Options.MaxOperationCount),
+			e.MaxRunningOperationCount, orDefault(p.Options.MaxRunningOperationCount))
+	}
+	c := checks{}
+	c.starvation(e.Starvation)
+	return c.err()
+}
+
+func orDefault(option *int64) string {
+	if option == nil {
+		return " (the tree's default)"
+	}
+	return ""
+}
+
+// checkPath holds the way to the root to: it ends there, is not too long, and has
+// no FIFO pool on it.
+func (t Tree) checkPath(p *Pool) error {
+	depth := 1
+	for parent := p.Parent; parent != scheduling.RootPool; depth++ {
+		if parent == p.Name {
+			return fmt.Errorf("parent %q: %w", p.Parent, ErrCycle)
+		}
+		if depth == MaxDepth {
+			return fmt.Errorf("%w: %q is more than %d below the root", ErrTooDeep, p.Name, MaxDepth)
+		}
+		i, found := t.find(parent)
+		if !found {
+			return fmt.Errorf("parent %q: %w: create it first, or use %q", parent, ErrUnknownPool, scheduling.RootPool)
+		}
+		if depth == 1 && t.pools[i].Options.mode() == FIFO {
+			return fmt.Errorf("parent %q is a FIFO pool, and these have no subpools", parent)
+		}
+		parent = t.pools[i].Parent
+	}
+	return nil
+}
+
+func (t Tree) checkDefaultParent() error {
+	name := t.settings.DefaultParentPool
+	if name == scheduling.RootPool {
+		return nil
+	}
+	i, found := t.find(name)
+	switch {
+	case !found:
+		return fmt.Errorf("default_parent_pool: %q: %w", name, ErrUnknownPool)
+	case t.pools[i].Options.mode() == FIFO:
+		return fmt.Errorf("default_parent_pool: %q is a FIFO pool, and these have no subpools", name)
+	case t.pools[i].Ephemeral != "":
+		return fmt.Errorf("default_parent_pool: %q goes with its last operation", name)
+	}
+	return nil
+}
+
+// checkGuarantees holds the guarantees of pools to those of their parents. Those
+// right below the root may be more than the cluster has: then they are all cut
+// (F.5.3).
+func (t Tree) checkGuarantees() error {
+	below := make(map[scheduling.PoolName]*guaranteed)
+	for i := range t.pools {
+		if err := t.checkIntegral(&t.pools[i]); err != nil {
+			return fmt.Errorf("pool %q: %w", t.pools[i].Name, err)
+		}
+		if g := t.pools[i].Options.StrongGuarantee; g != nil {
+			sum := below[t.pools[i].Parent]
+			if sum == nil {
+				sum = &guaranteed{}
+				below[t.pools[i].Parent] = sum
+			}
+			sum.add(t.pools[i].Name, g)
+		}
+	}
+	for i := range t.pools {
+		if sum := below[t.pools[i].Name]; sum != nil {
+			if err := t.checkStrong(&t.pools[i].Options, sum); err != nil {
+				return fmt.Errorf("pool %q: %w", t.pools[i].Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// guaranteed is the sum of strong guarantees right below a pool.
+type guaranteed struct {
+	Resources
+	// first is a pool that has some.
+	first scheduling.PoolName
+}
+
+func (s *guaranteed) add(name scheduling.PoolName, g *Resources) {
+	s.Amounts = s.Amounts.Add(g.Amounts)
+	for k := range g.Named {
+		s.Named[k] = s.Named[k] || g.Named[k]
+	}
+	if s.first == "" && !g.IsZero() {
+		s.first = name
+	}
+}
+
+// checkStrong compares what the children of a pool are guaranteed with what it is.
+func (t Tree) checkStrong(o *PoolOptions, sum *guaranteed) error {
+	if sum.first != "" && !or(o.AllowChildrenGuarantees, true) {
+		return fmt.Errorf("allow_children_guarantees is false, and pool %q below it has a strong guarantee", sum.first)
+	}
+	own := o.StrongGuarantee
+	for i := range sum.Named {
+		k := resource.Kind(i)
+		// What is not named is inferred from the main resource (F.5.1).
+		if inferred := !own.Has(k) && own.Has(t.settings.MainResource); !sum.Named[i] || inferred {
+			continue
+		}
+		if have := own.Or(resource.Amounts{}).Of(k); sum.Amounts.Of(k) > have {
+			return fmt.Errorf("strong_guarantee_resources/%s: the pools below it are guaranteed %s, it has only %s: raise it or lower theirs",
+				k, amount(k, sum.Amounts.Of(k)), amount(k, have))
+		}
+	}
+	return nil
+}
+
+// checkIntegral forbids integral guarantees below integral guarantees: the volume
+// of a pool is spent by what runs in all of it.
+func (t Tree) checkIntegral(p *Pool) error {
+	if p.Options.Guarantee() == NoIntegral {
+		return nil
+	}
+	path, err := t.Path(p.Parent)
+	if err != nil {
+		return err
+	}
+	for _, above := range path[:len(path)-1] {
+		i, _ := t.find(above)
+		if t.pools[i].Options.Guarantee() != NoIntegral {
+			return fmt.Errorf("integral_guarantees: pool %q above it has some, and a volume is spent by all below: set guarantee_type of one of them to none", above)
+		}
+	}
+	return nil
+}
+
+func amount(k resource.Kind, n int64) string {
+	if k == resource.CPU {
+		return resource.Hundredths(n).String()
+	}
+	return fmt.Sprint(n)
+}
+
+// Overcommitted returns the resources of which the strong guarantees right below
+// the root are more than there is in total, with the sum of these (F.5.3).
+func (t Tree) Overcommitted(total resource.Amounts) []Overcommit {
+	var sum resource.Amounts
+	for i := range t.pools {
+		if p := &t.pools[i]; p.Parent == scheduling.RootPool {
+			sum = sum.Add(p.Options.StrongGuarantee.Or(resource.Amounts{}))
+		}
+	}
+	var out []Overcommit
+	for i := range resource.Count {
+		k := resource.Kind(i)
+		if sum.Of(k) > total.Of(k) {
+			out = append(out, Overcommit{Resource: k, Guaranteed: sum.Of(k), Total: total.Of(k)})
+		}
+	}
+	return out
+}
+
+// Overcommit is a resource of which more is guaranteed than there is.
+type Overcommit struct {
+	Resource   resource.Kind
+	Guaranteed int64
+	Total      int64
+}
