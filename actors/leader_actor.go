@@ -299,7 +299,7 @@ func (a *leaderActor) lookAt(ctx actor.Context, pid *actor.PID, look any) {
 
 func (a *leaderActor) toNode(ctx actor.Context, m toNode) {
 	if a.scheduler == nil {
-		m.refuse(&actorpb.Refused{Code: "unavailable", Reason: "the leader is getting ready", RetryMillis: 50})
+		m.refuse(&actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: "the leader is getting ready", RetryMillis: 50})
 		return
 	}
 	if a.nodes[m.node] == nil {

@@ -137,7 +137,7 @@ func problems(st *apipb.StatusResponse) []string {
 func (s clusters) Transfer(ctx context.Context, req *connect.Request[apipb.TransferRequest]) (*connect.Response[apipb.TransferResponse], error) {
 	current, _ := s.cfg.Store.Leadership()
 	if !current.Leader {
-		err := fail(connect.CodeUnavailable, "not_leader", fmt.Sprintf("transfer leadership: replica %s does not lead: ask %s", s.cfg.Replica, current.LeaderID))
+		err := fail(connect.CodeUnavailable, apipb.CodeNotLeader, fmt.Sprintf("transfer leadership: replica %s does not lead: ask %s", s.cfg.Replica, current.LeaderID))
 		s.hint(err.Meta().Set)
 		return nil, err
 	}
@@ -147,11 +147,11 @@ func (s clusters) Transfer(ctx context.Context, req *connect.Request[apipb.Trans
 	}
 	if to != "" {
 		if _, known := s.cfg.Directory.View().Replica(scheduling.ReplicaID(to)); !known {
-			return nil, fail(connect.CodeNotFound, "unknown_replica", fmt.Sprintf("transfer leadership: there is no replica %q: see weir cluster members", to))
+			return nil, fail(connect.CodeNotFound, apipb.CodeUnknownReplica, fmt.Sprintf("transfer leadership: there is no replica %q: see weir cluster members", to))
 		}
 	}
 	if err := s.cfg.Store.Transfer(ctx, to); err != nil {
-		return nil, fail(connect.CodeFailedPrecondition, "not_transferred", "transfer leadership: "+err.Error())
+		return nil, fail(connect.CodeFailedPrecondition, apipb.CodeNotTransferred, "transfer leadership: "+err.Error())
 	}
 	for {
 		now, changed := s.cfg.Store.Leadership()

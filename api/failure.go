@@ -9,6 +9,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"weir/messages/apipb"
 	"weir/messages/commandpb"
 	"weir/raftstore"
 	"weir/raftstore/state"
@@ -72,7 +73,7 @@ func refused(result *commandpb.Result) error {
 // overloaded refuses a call at the door.
 func (s *server) overloaded(what string) *connect.Error {
 	s.refusals.add(time.Now())
-	err := fail(connect.CodeResourceExhausted, "overloaded", what)
+	err := fail(connect.CodeResourceExhausted, apipb.CodeOverloaded, what)
 	err.Meta().Set(headerRetry, strconv.FormatInt(s.cfg.Limits.RetryAfter.Milliseconds(), 10))
 	return err
 }
@@ -87,15 +88,15 @@ func (s *server) unavailable(what string, err error) error {
 	var failure *connect.Error
 	switch {
 	case s.closing.Err() != nil:
-		failure = fail(connect.CodeUnavailable, "stopping", fmt.Sprintf("%s: replica %s is stopping: ask another one", what, s.cfg.Replica))
+		failure = fail(connect.CodeUnavailable, apipb.CodeStopping, fmt.Sprintf("%s: replica %s is stopping: ask another one", what, s.cfg.Replica))
 	case errors.Is(err, raftstore.ErrOverloaded):
 		failure = s.overloaded(what + ": " + err.Error())
 	case errors.Is(err, raftstore.ErrOutcomeUnknown):
-		failure = fail(connect.CodeUnavailable, "outcome_unknown", what+": "+err.Error())
+		failure = fail(connect.CodeUnavailable, apipb.CodeOutcomeUnknown, what+": "+err.Error())
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		failure = fail(connect.CodeUnavailable, "no_quorum", what+": "+err.Error())
+		failure = fail(connect.CodeUnavailable, apipb.CodeNoQuorum, what+": "+err.Error())
 	default:
-		failure = fail(connect.CodeUnavailable, "unavailable", what+": "+err.Error())
+		failure = fail(connect.CodeUnavailable, apipb.CodeUnavailable, what+": "+err.Error())
 	}
 	s.hint(failure.Meta().Set)
 	return failure

@@ -7,7 +7,6 @@ import (
 	"weir/messages/apipb"
 	"weir/messages/statepb"
 	"weir/raftstore"
-	"weir/raftstore/state"
 )
 
 // Health is what a replica knows of itself beyond the replicated state.
@@ -100,7 +99,7 @@ func (n *nodeTroubles) list() []string {
 
 // onlineNode adds a node that is online to a status.
 func onlineNode(out *apipb.StatusResponse, n *statepb.Node, troubles *nodeTroubles) bool {
-	if n.GetState() != state.NodeOnline {
+	if n.GetState() != statepb.NodeOnline {
 		out.NodesOffline++
 		return false
 	}

@@ -218,11 +218,11 @@ func (s *Session) refused(now time.Time, ask *Ask, m *actorpb.Refused) Outcome {
 	retry := millis(m.GetRetryMillis())
 	err := fmt.Errorf("%s: %s", m.GetCode(), m.GetReason())
 	switch m.GetCode() {
-	case "not_registered", "stale":
+	case actorpb.CodeNotRegistered, actorpb.CodeStale:
 		outcome := s.seek(now, s.trouble(ask, err))
 		s.hint = ask.To.ID
 		return outcome
-	case "overloaded", "unavailable":
+	case actorpb.CodeOverloaded, actorpb.CodeUnavailable:
 		if !ask.Register {
 			s.notBefore, s.urgent = now.Add(max(retry, s.timing.SeekMin)), true
 			return Outcome{Trouble: s.trouble(ask, err)}
@@ -233,11 +233,11 @@ func (s *Session) refused(now time.Time, ask *Ask, m *actorpb.Refused) Outcome {
 			s.hint, s.notBefore = ask.To.ID, now.Add(min(retry, s.timing.SlowRetry))
 		}
 		return outcome
-	case "name_in_use":
+	case actorpb.CodeNameInUse:
 		outcome := s.seek(now, s.trouble(ask, err))
 		s.hint, s.notBefore, outcome.Severe = ask.To.ID, now.Add(max(retry, s.timing.SeekMax)), true
 		return outcome
-	case "wrong_identity", "bad_request":
+	case actorpb.CodeWrongIdentity, actorpb.CodeBadRequest:
 		outcome := s.seek(now, s.trouble(ask, err))
 		s.notBefore, outcome.Severe = now.Add(max(retry, s.timing.SlowRetry)), true
 		return outcome

@@ -101,7 +101,7 @@ func (a *gatewayActor) inbound(ctx actor.Context, m *remote.Inbound) {
 	a.cfg.Figures.inFlight.Store(int64(a.door.InFlight()))
 	if refused != nil {
 		a.cfg.Figures.refuse(refused.GetCode())
-		if refused.GetCode() != "overloaded" {
+		if refused.GetCode() != actorpb.CodeOverloaded {
 			a.cfg.Logger.Warn("message refused", "from", m.From.String(), "reason", refused.GetReason())
 		}
 		if ctx.Sender() != nil {
@@ -139,9 +139,9 @@ func (a *gatewayActor) answer(ctx actor.Context, m *remote.Inbound) func(proto.M
 // what it asked for may still be done.
 func lateCode(msg proto.Message) string {
 	if _, ok := msg.(*actorpb.Propose); ok {
-		return "outcome_unknown"
+		return actorpb.CodeOutcomeUnknown
 	}
-	return "unavailable"
+	return actorpb.CodeUnavailable
 }
 
 // patience is how long a message may take.
@@ -178,7 +178,7 @@ func (a *gatewayActor) route(m *remote.Inbound, reply func(proto.Message)) {
 		a.aside(m, reply, func(ctx context.Context) proto.Message { return a.cfg.Leader.ReadOutput(ctx, msg) })
 	default:
 		// Invariant: permit lets in what is routed here only.
-		reply(&actorpb.Refused{Code: "bad_request", Reason: name(msg) + " is not taken here"})
+		reply(&actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: name(msg) + " is not taken here"})
 	}
 }
 
@@ -200,7 +200,7 @@ func (a *gatewayActor) controllerOf(operation string) *actorpb.ControllerFound {
 func (a *gatewayActor) atGrant(m *remote.Inbound, grant uint64, reply func(proto.Message), then func()) {
 	a.background(m, func(ctx context.Context) {
 		if err := a.cfg.Cluster.WaitApplied(ctx, grant); err != nil {
-			reply(&actorpb.Refused{Code: "unavailable", RetryMillis: a.cfg.Limits.RetryMillis,
+			reply(&actorpb.Refused{Code: actorpb.CodeUnavailable, RetryMillis: a.cfg.Limits.RetryMillis,
 				Reason: fmt.Sprintf("log entry %d of the job's grant is not known here yet", grant)})
 			return
 		}

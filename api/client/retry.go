@@ -13,6 +13,7 @@ import (
 	"connectrpc.com/connect"
 
 	"weir/cluster/identity"
+	"weir/messages/apipb"
 )
 
 // The metadata of answers.
@@ -56,7 +57,7 @@ func judge(err error) verdict {
 	case connect.CodeUnavailable:
 		v.again = true
 		v.hopeless = isHopeless(err)
-		v.unsure = code != "not_leader" && !isDial(err) && !v.hopeless
+		v.unsure = code != apipb.CodeNotLeader && !isDial(err) && !v.hopeless
 	case connect.CodeDeadlineExceeded, connect.CodeCanceled:
 		v.again, v.unsure = true, true
 	case connect.CodeUnknown, connect.CodeInternal:

@@ -21,6 +21,7 @@ import (
 	"weir/cmd/weir/internal/devcluster"
 	"weir/messages/apipb"
 	"weir/messages/apipb/apipbconnect"
+	"weir/messages/statepb"
 )
 
 // writeSettings writes a client's settings to file, with paths relative to it.
@@ -118,7 +119,7 @@ func (r *devReach) view(ctx context.Context) (devcluster.View, error) {
 	if len(leaders) != 1 || leaders[""] {
 		return devcluster.View{}, nil
 	}
-	nodes, err := r.replicas[0].nodes.List(ctx, connect.NewRequest(&apipb.ListNodesRequest{State: "online"}))
+	nodes, err := r.replicas[0].nodes.List(ctx, connect.NewRequest(&apipb.ListNodesRequest{State: statepb.NodeOnline}))
 	if err != nil {
 		return view, err
 	}
