@@ -89,7 +89,7 @@ func (d *door) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	w := newHurried(to, d.server.cfg.Limits.Stall)
 	defer w.finish(r)
-	w.Header().Set(headerReplica, d.server.cfg.Replica)
+	w.Header().Set(apipb.HeaderReplica, d.server.cfg.Replica)
 	who, err := d.server.cfg.IdentityOf(r)
 	if err != nil {
 		d.turnAway(w, r, began, fail(connect.CodeUnauthenticated, apipb.CodeUnauthenticated, "who are you: "+err.Error()))

@@ -15,18 +15,6 @@ import (
 	"weir/raftstore/state"
 )
 
-// The metadata of answers.
-const (
-	// headerCode has the stable code of a refusal.
-	headerCode = "Weir-Code"
-	// headerLeader has the address of the replica that leads.
-	headerLeader = "Weir-Leader"
-	// headerReplica names the replica that answers.
-	headerReplica = "Weir-Replica"
-	// headerRetry says after how many milliseconds another try is worth it.
-	headerRetry = "Weir-Retry-Millis"
-)
-
 // codes tells clients what kind of refusal a code of package state is; others are
 // failed preconditions.
 var codes = map[string]connect.Code{
@@ -53,7 +41,7 @@ var codes = map[string]connect.Code{
 // fail returns an error for clients with a stable code.
 func fail(kind connect.Code, code, message string) *connect.Error {
 	err := connect.NewError(kind, errors.New(message))
-	err.Meta().Set(headerCode, code)
+	err.Meta().Set(apipb.HeaderCode, code)
 	return err
 }
 
@@ -74,7 +62,7 @@ func refused(result *commandpb.Result) error {
 func (s *server) overloaded(what string) *connect.Error {
 	s.refusals.add(time.Now())
 	err := fail(connect.CodeResourceExhausted, apipb.CodeOverloaded, what)
-	err.Meta().Set(headerRetry, strconv.FormatInt(s.cfg.Limits.RetryAfter.Milliseconds(), 10))
+	err.Meta().Set(apipb.HeaderRetry, strconv.FormatInt(s.cfg.Limits.RetryAfter.Milliseconds(), 10))
 	return err
 }
 
@@ -105,6 +93,6 @@ func (s *server) unavailable(what string, err error) error {
 // hint tells the client who leads.
 func (s *server) hint(set func(key, value string)) {
 	if current, _ := s.cfg.Store.Leadership(); current.LeaderAddress != "" {
-		set(headerLeader, current.LeaderAddress)
+		set(apipb.HeaderLeader, current.LeaderAddress)
 	}
 }

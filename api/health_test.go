@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/messages/apipb"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/raftstore"
@@ -81,8 +82,8 @@ func TestRefusalsForOverloadAreTold(t *testing.T) {
 	breaks := fmt.Errorf("leader r2: %w", raftstore.ErrOverloaded)
 	s.breaks.Store(&breaks)
 	refused := s.post("OperationService/Start", startBody(1, ""))
-	if refused.status != http.StatusTooManyRequests || refused.header.Get(headerRetry) == "" {
-		t.Errorf("got %d, retry hint %q", refused.status, refused.header.Get(headerRetry))
+	if refused.status != http.StatusTooManyRequests || refused.header.Get(apipb.HeaderRetry) == "" {
+		t.Errorf("got %d, retry hint %q", refused.status, refused.header.Get(apipb.HeaderRetry))
 	}
 	problems := fmt.Sprint(at(t, s.get("ClusterService/Status", "{}"), "problems"))
 	if want := "replica r1 turned away 1 calls for overload in the last minute"; !strings.Contains(problems, want) {

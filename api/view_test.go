@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"weir/messages/actorpb"
+	"weir/messages/apipb"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 )
@@ -123,7 +124,7 @@ func TestJobs(t *testing.T) {
 
 	s.get("JobService/Abort", `{"job_id": "j2", "reason": "slow"}`)
 	want(t, s.get("JobService/Get", `{"job_id": "j2"}`), "user_request", "job", "stopping")
-	if got := s.post("JobService/Abort", `{"job_id": "j1"}`); got.status != 400 || got.header.Get(headerCode) != "job_ended" {
+	if got := s.post("JobService/Abort", `{"job_id": "j1"}`); got.status != 400 || got.header.Get(apipb.HeaderCode) != "job_ended" {
 		t.Errorf("abort of a job that has ended: %d %s", got.status, got.raw)
 	}
 }
@@ -133,7 +134,7 @@ func TestAbortOfAJobThatEndsMeanwhile(t *testing.T) {
 	id := s.run(1, "j1")
 	ends := func() { s.finish(id, "j1", "completed") }
 	s.before.Store(&ends)
-	if got := s.post("JobService/Abort", `{"job_id": "j1"}`); got.status != 400 || got.header.Get(headerCode) != "job_ended" {
+	if got := s.post("JobService/Abort", `{"job_id": "j1"}`); got.status != 400 || got.header.Get(apipb.HeaderCode) != "job_ended" {
 		t.Errorf("%d %s", got.status, got.raw)
 	}
 }
@@ -174,7 +175,7 @@ func TestOutput(t *testing.T) {
 	s.must(&commandpb.SetNodeOffline{Term: 1, Node: "n1", Incarnation: 1})
 	s.output = func(*actorpb.ReadOutput) (*actorpb.OutputPart, error) { return nil, errors.New("not connected") }
 	got := s.post("JobService/Output", `{"job_id": "j1", "stream": "stdout"}`)
-	if got.status != 400 || got.header.Get(headerCode) != "node_offline" || !strings.Contains(got.raw, "is offline") {
+	if got.status != 400 || got.header.Get(apipb.HeaderCode) != "node_offline" || !strings.Contains(got.raw, "is offline") {
 		t.Errorf("from a node that is offline: %d %s", got.status, got.raw)
 	}
 }
@@ -184,7 +185,7 @@ func TestAMistakeEndsOneCall(t *testing.T) {
 	s.run(1, "j1")
 	s.output = func(*actorpb.ReadOutput) (*actorpb.OutputPart, error) { panic("out of range") }
 	got := s.post("JobService/Output", `{"job_id": "j1", "stream": "stdout"}`)
-	if got.status != 500 || got.header.Get(headerCode) != "internal" || strings.Contains(got.raw, "out of range") {
+	if got.status != 500 || got.header.Get(apipb.HeaderCode) != "internal" || strings.Contains(got.raw, "out of range") {
 		t.Errorf("%d %s", got.status, got.raw)
 	}
 	s.get("JobService/Get", `{"job_id": "j1"}`)
@@ -202,7 +203,7 @@ func TestPools(t *testing.T) {
 	want(t, all, 2.0, "pools", 1, "effective_weight")
 	s.get("OperationService/Start", startBody(1, `, "pool": "a"`))
 	full := s.post("OperationService/Start", startBody(1, `, "pool": "a"`))
-	if full.status != 429 || full.header.Get(headerCode) != "pool_full" || full.header.Get(headerRetry) != "" {
+	if full.status != 429 || full.header.Get(apipb.HeaderCode) != "pool_full" || full.header.Get(apipb.HeaderRetry) != "" {
 		t.Errorf("a full pool: %d %v %s", full.status, full.header, full.raw)
 	}
 	want(t, s.get("PoolService/Get", `{"name": "z"}`), 1.0, "pool", "operation_count")
@@ -264,7 +265,7 @@ func TestTransfer(t *testing.T) {
 	}
 	want(t, s.get("ClusterService/Transfer", `{}`), "r2", "leader")
 	got := s.post("ClusterService/Transfer", `{"to": "r3"}`)
-	if got.status != 503 || got.header.Get(headerCode) != "not_leader" || got.header.Get(headerLeader) != "r2.example:7701" {
+	if got.status != 503 || got.header.Get(apipb.HeaderCode) != "not_leader" || got.header.Get(apipb.HeaderLeader) != "r2.example:7701" {
 		t.Errorf("at a replica that does not lead: %d %v %s", got.status, got.header, got.raw)
 	}
 	members := s.get("ClusterService/Members", "{}")

@@ -166,7 +166,7 @@ func call[Req, Res any](ctx context.Context, t *task, pick func(*replica) method
 		if err != nil {
 			return err
 		}
-		t.c.book.leads(res.Header().Get(headerLeader))
+		t.c.book.leads(res.Header().Get(apipb.HeaderLeader))
 		answer = res.Msg
 		return nil
 	})

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+
+	"weir/messages/apipb"
 )
 
 // ErrUnreachable is returned when no replica answered in time, or none that could
@@ -49,7 +51,7 @@ func CodeOf(err error) string {
 
 // refusal returns the error of an answer that is not worth another try.
 func refusal(what, address string, err *connect.Error) *Error {
-	code := err.Meta().Get(headerCode)
+	code := err.Meta().Get(apipb.HeaderCode)
 	if code == "" {
 		code = err.Code().String()
 	}

@@ -130,6 +130,6 @@ func (i Insecure) validate() error {
 		return nil
 	}
 	self := i.Self
-	self.Cluster = insecureCluster
+	self.Cluster = InsecureCluster
 	return self.Validate()
 }

@@ -239,7 +239,7 @@ func (s *server) act(context.Context) (err error) {
 		ID: s.flags.id, Cluster: s.protection.cluster, Incarnation: newIncarnation(), Version: version,
 		Store: s.store, Directory: s.directory, Gossip: s.gossip, Dialer: s.dialer, IdentityOf: wire.IdentityOfRequest,
 		Limits: &statepb.Limits{Operations: s.flags.maxOperations}, Engine: engine.Default(), Gateway: gateway.DefaultLimits(), Timing: s.flags.actorTiming(),
-		NewID: func() string { return uuid.Must(uuid.NewV7()).String() }, Logger: s.log,
+		NewID: newID, Logger: s.log,
 	})
 	if err != nil {
 		return err
@@ -314,6 +314,9 @@ func (s *server) close() error {
 		return fmt.Errorf("replica %s has not stopped within %s", s.flags.id, stopWithin)
 	}
 }
+
+// newID names an operation or a job: ids sort by the time they were made.
+func newID() string { return uuid.Must(uuid.NewV7()).String() }
 
 // newIncarnation tells the lives of a process apart. Later lives have greater ones,
 // for a node refuses to go back to an earlier life: milliseconds, then chance.
