@@ -39,6 +39,12 @@ func (l Limits) Validate() error {
 	return nil
 }
 
+// Busy returns the refusal of what does not even get to the gateway's door, because
+// too much waits before it.
+func Busy(l Limits) *actorpb.Refused {
+	return &actorpb.Refused{Code: actorpb.CodeOverloaded, Reason: "too many messages wait for the gateway", RetryMillis: l.RetryMillis}
+}
+
 // Doorkeeper counts what is in flight and decides who may come in. It is not safe
 // for concurrent use.
 type Doorkeeper struct {

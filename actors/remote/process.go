@@ -103,6 +103,12 @@ func (r *Remote) reply(pid *actor.PID, rest string, answer any) {
 		r.counters.drop(peerGone, 1)
 		return
 	}
+	s.respond(id, answer)
+}
+
+// respond answers the peer's request id.
+func (s *session) respond(id uint64, answer any) {
+	r := s.remote
 	switch a := answer.(type) {
 	case *actor.DeadLetterResponse:
 		s.fail(id, fmt.Errorf("%w: it stopped before it answered", ErrNotFound))
@@ -121,7 +127,7 @@ func (r *Remote) reply(pid *actor.PID, rest string, answer any) {
 	case errors.Is(err, ErrNotConnected):
 		r.counters.drop(peerGone, 1)
 	case err != nil:
-		r.log.Warn("reply dropped", "to", pid.GetAddress(), "cause", err)
+		r.log.Warn("reply dropped", "to", s.peer.name, "cause", err)
 		s.fail(id, err)
 	}
 }
