@@ -225,3 +225,30 @@ func TestBodyEndsAsItDid(t *testing.T) {
 		t.Errorf("got %q %v, then %d %v", buffer[:n], err, last, end)
 	}
 }
+
+func TestProblemsOfNodes(t *testing.T) {
+	for name, test := range map[string]struct {
+		online  int64
+		offline []string
+		want    []string
+	}{
+		"all online":  {online: 2},
+		"none":        {want: []string{"no node is online: jobs wait until an agent registers"}},
+		"one offline": {online: 2, offline: []string{"n1"}, want: []string{"node n1 is offline: is its agent running and connected?"}},
+		"some offline": {
+			online: 1, offline: []string{"n1", "n2"},
+			want: []string{"2 of 3 nodes are offline (n1, n2): see weir node list --state offline"},
+		},
+		"many offline": {offline: []string{"n1", "n2", "n3", "n4", "n5", "n6", "n7"}, want: []string{
+			"no node is online: jobs wait until an agent registers",
+			"7 of 7 nodes are offline (n1, n2, n3, n4, n5 and 2 more): see weir node list --state offline",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := problems(&apipb.StatusResponse{Leader: "r1", Quorum: true, NodesOnline: test.online}, test.offline)
+			if !slices.Equal(got, test.want) {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}

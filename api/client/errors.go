@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -143,6 +144,10 @@ func reason(err error) string {
 	var network *net.OpError
 	if errors.As(err, &network) {
 		err = network.Err
+	}
+	var call *os.SyscallError
+	if errors.As(err, &call) {
+		err = call.Err
 	}
 	return err.Error()
 }
