@@ -101,7 +101,7 @@ func kinds(records []*journalpb.Record) string {
 		case *journalpb.Record_Seen:
 			all = append(all, "seen "+tokenOf(&actorpb.NodePlan{Token: e.Seen}).String())
 		case *journalpb.Record_Granted:
-			all = append(all, "granted "+e.Granted.GetJobId())
+			all = append(all, "granted "+e.Granted.GetJobId()+" by "+tokenOf(&actorpb.NodePlan{Token: r.GetPlan()}).String())
 		case *journalpb.Record_Rejected:
 			all = append(all, strings.TrimSpace("rejected "+e.Rejected.GetJobId()))
 		default:
@@ -122,8 +122,8 @@ func TestIntake(t *testing.T) {
 		wantErr  error
 	}{
 		{plan: plan(5, 40), want: ""},
-		{plan: plan(5, 41, granted("a", 9)), want: "seen 5.41, granted a", wantJobs: 1},
-		{plan: plan(5, 41, granted("a", 9), granted("b", 9)), want: "granted b", wantJobs: 1},
+		{plan: plan(5, 41, granted("a", 9)), want: "seen 5.41, granted a by 5.41", wantJobs: 1},
+		{plan: plan(5, 41, granted("a", 9), granted("b", 9)), want: "granted b by 5.41", wantJobs: 1},
 		{plan: plan(5, 40, granted("c", 9)), want: "rejected", wantErr: ErrStale},
 		{plan: plan(4, 99, granted("c", 9)), want: "rejected", wantErr: ErrStale},
 		{plan: plan(5, 42, granted("c", 8)), want: "seen 5.42, rejected c"},
