@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -215,7 +216,9 @@ func (s *Session) redirected(now time.Time, ask *Ask, m *actorpb.Redirect) Outco
 }
 
 func (s *Session) refused(now time.Time, ask *Ask, m *actorpb.Refused) Outcome {
-	retry := millis(m.GetRetryMillis())
+	// Nobody is waited for longer than for a leader that is sought: a refusal may pass
+	// at any moment, when a majority is back or a lease is over.
+	retry := min(millis(m.GetRetryMillis()), s.timing.SeekMax)
 	err := fmt.Errorf("%s: %s", m.GetCode(), m.GetReason())
 	switch m.GetCode() {
 	case actorpb.CodeNotRegistered, actorpb.CodeStale:
@@ -230,16 +233,21 @@ func (s *Session) refused(now time.Time, ask *Ask, m *actorpb.Refused) Outcome {
 		outcome := s.seek(now, s.trouble(ask, err))
 		if retry > 0 {
 			// It leads, and says when.
-			s.hint, s.notBefore = ask.To.ID, now.Add(min(retry, s.timing.SlowRetry))
+			s.hint, s.notBefore = ask.To.ID, now.Add(retry)
 		}
 		return outcome
 	case actorpb.CodeNameInUse:
 		outcome := s.seek(now, s.trouble(ask, err))
-		s.hint, s.notBefore, outcome.Severe = ask.To.ID, now.Add(max(retry, s.timing.SeekMax)), true
+		s.hint, s.notBefore, outcome.Severe = ask.To.ID, now.Add(cmp.Or(retry, s.timing.SeekMax)), true
 		return outcome
 	case actorpb.CodeWrongIdentity, actorpb.CodeBadRequest:
 		outcome := s.seek(now, s.trouble(ask, err))
-		s.notBefore, outcome.Severe = now.Add(max(retry, s.timing.SlowRetry)), true
+		if retry > 0 {
+			// The leader takes it for something that passes: another may lead by now.
+			s.notBefore = now.Add(s.timing.SeekMax)
+			return outcome
+		}
+		s.notBefore, outcome.Severe = now.Add(s.timing.SlowRetry), true
 		return outcome
 	default:
 		return s.seek(now, s.trouble(ask, err))
