@@ -199,7 +199,7 @@ func (a *leaderActor) rebuild(ctx actor.Context, m ready) {
 }
 
 func (a *leaderActor) batch(ctx actor.Context, m batch) {
-	ctx.Send(a.scheduler, scheduler.Committed{Index: m.Index, Events: m.Events})
+	ctx.Send(a.scheduler, scheduler.Committed{Index: m.Index, Events: m.Events, Done: m.done})
 	touched := map[string]bool{}
 	admit := false
 	for _, event := range m.Events {
