@@ -12,6 +12,9 @@ import (
 	"weir/messages/journalpb"
 )
 
+// FileName is what an agent calls its journal, in its state folder.
+const FileName = "journal"
+
 // Tail reads a journal while its agent writes it, and gives each record once, in
 // order. The zero Tail has read nothing.
 type Tail struct {
