@@ -27,6 +27,8 @@ type protection struct {
 	security  wire.Security
 	cluster   string
 	gossipKey []byte
+	// dir is the credentials folder; empty: there are no certificates.
+	dir string
 }
 
 // load returns the protection of a process with this role and name. The
@@ -54,6 +56,6 @@ func (s *security) load(role identity.Role, name string, log *slog.Logger) (prot
 		return protection{}, &exitError{exitUsage, fmt.Errorf("credentials %s are of %s %q, not of %s %q: use the right folder or name", s.credentials, id.Role, id.Name, role, name)}
 	}
 	return protection{
-		security: wire.Mutual{Credentials: credentials}, cluster: credentials.Identity().Cluster, gossipKey: credentials.GossipKey(),
+		security: wire.Mutual{Credentials: credentials}, cluster: credentials.Identity().Cluster, gossipKey: credentials.GossipKey(), dir: s.credentials,
 	}, nil
 }

@@ -92,6 +92,8 @@ func (s *server) listen(context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	stopRenewal := s.protection.keepFresh(lookAtCertificate, s.log)
+	s.undo = append(s.undo, func() error { stopRenewal(); return nil })
 	if s.dialer, err = wire.NewDialer(s.protection.security); err != nil {
 		return err
 	}
