@@ -75,6 +75,7 @@ func (a *controllersActor) Receive(ctx actor.Context) {
 		for _, event := range m.Events {
 			a.event(ctx, event)
 		}
+		m.done()
 	case broken:
 		// The supervisor starts the actor again, from the state as it is then.
 		panic(fmt.Sprintf("controllers of replica %s: %v", a.replica.cfg.ID, m.err))

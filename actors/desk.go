@@ -49,7 +49,7 @@ func (d *desk) SchedulerView(ctx context.Context) proto.Message {
 		d.post(view)
 		return view
 	case <-ctx.Done():
-		return &actorpb.Refused{Code: "unavailable", Reason: "the scheduler did not answer in time"}
+		return &actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: "the scheduler did not answer in time"}
 	}
 }
 
@@ -103,9 +103,9 @@ func (d *desk) ReadOutput(ctx context.Context, m *actorpb.ReadOutput) proto.Mess
 	answer, err := d.r.remote.Request(ctx, peerOfAgent(m.GetNode()), agentName, m)
 	switch {
 	case errors.Is(err, remote.ErrNotConnected) || errors.Is(err, remote.ErrPeerGone):
-		return &actorpb.Refused{Code: "unavailable", Reason: fmt.Sprintf("node %q is not connected: its jobs' output can be read when it is back", m.GetNode())}
+		return &actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: fmt.Sprintf("node %q is not connected: its jobs' output can be read when it is back", m.GetNode())}
 	case err != nil:
-		return &actorpb.Refused{Code: "unavailable", Reason: fmt.Sprintf("node %q: %v", m.GetNode(), err)}
+		return &actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: fmt.Sprintf("node %q: %v", m.GetNode(), err)}
 	default:
 		return answer
 	}
@@ -117,11 +117,11 @@ func (d *desk) refuse(err error) proto.Message {
 	case errors.Is(err, errElsewhere):
 		return d.r.Redirect()
 	case errors.Is(err, ErrOutcomeUnknown):
-		return &actorpb.Refused{Code: "outcome_unknown", Reason: err.Error()}
+		return &actorpb.Refused{Code: actorpb.CodeOutcomeUnknown, Reason: err.Error()}
 	case errors.Is(err, ErrOverloaded):
-		return &actorpb.Refused{Code: "overloaded", Reason: err.Error(), RetryMillis: d.r.cfg.Gateway.RetryMillis}
+		return &actorpb.Refused{Code: actorpb.CodeOverloaded, Reason: err.Error(), RetryMillis: d.r.cfg.Gateway.RetryMillis}
 	default:
-		return &actorpb.Refused{Code: "unavailable", Reason: err.Error()}
+		return &actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: err.Error()}
 	}
 }
 

@@ -74,8 +74,9 @@ func startAgent(t *testing.T, c *testCluster, name string) *fakeAgent {
 		t.Fatal(err)
 	}
 	t.Cleanup(a.stop)
-	pid := a.system.Root.Spawn(actor.PropsFromFunc(a.receive))
-	if err := a.remote.Publish(agentName, pid, identity.Replica); err != nil {
+	inbox := a.remote.NewInbox(nil)
+	pid := a.system.Root.Spawn(actor.PropsFromFunc(a.receive, inbox.Mailbox()))
+	if err := a.remote.Publish(agentName, pid, inbox, identity.Replica); err != nil {
 		t.Fatal(err)
 	}
 	for peer := range a.addresses {

@@ -7,8 +7,18 @@ import (
 	"weir/raftstore"
 )
 
-// batch brings a committed log entry to an actor.
-type batch struct{ raftstore.Batch }
+// maxAhead bounds the log entries that an actor was sent and has not dealt with.
+// While there are so many, no more are read; when the store does not keep the next
+// one any longer, the actor starts again from the state. A leader deals with
+// thousands a second.
+const maxAhead = 1024
+
+// batch brings a committed log entry to an actor. done is called once it has been
+// dealt with, and lets another one come.
+type batch struct {
+	raftstore.Batch
+	done func()
+}
 
 // broken says that an actor's view of the log has a gap, or could not begin.
 type broken struct{ err error }
@@ -22,8 +32,20 @@ func follow(ctx context.Context, store *raftstore.Store, from uint64, send func(
 		return
 	}
 	defer watch.Close()
+	feed(ctx, watch.Next, send)
+}
+
+// feed sends what next returns, up to maxAhead entries ahead of the actor.
+func feed(ctx context.Context, next func(context.Context) (raftstore.Batch, error), send func(any)) {
+	ahead := make(chan struct{}, maxAhead)
+	done := func() { <-ahead }
 	for {
-		entry, err := watch.Next(ctx)
+		select {
+		case ahead <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		entry, err := next(ctx)
 		switch {
 		case ctx.Err() != nil || errors.Is(err, raftstore.ErrClosed):
 			return
@@ -31,6 +53,6 @@ func follow(ctx context.Context, store *raftstore.Store, from uint64, send func(
 			send(broken{err})
 			return
 		}
-		send(batch{entry})
+		send(batch{entry, done})
 	}
 }

@@ -199,7 +199,7 @@ func (a *leaderActor) rebuild(ctx actor.Context, m ready) {
 }
 
 func (a *leaderActor) batch(ctx actor.Context, m batch) {
-	ctx.Send(a.scheduler, scheduler.Committed{Index: m.Index, Events: m.Events})
+	ctx.Send(a.scheduler, scheduler.Committed{Index: m.Index, Events: m.Events, Done: m.done})
 	touched := map[string]bool{}
 	admit := false
 	for _, event := range m.Events {
@@ -299,7 +299,7 @@ func (a *leaderActor) lookAt(ctx actor.Context, pid *actor.PID, look any) {
 
 func (a *leaderActor) toNode(ctx actor.Context, m toNode) {
 	if a.scheduler == nil {
-		m.refuse(&actorpb.Refused{Code: "unavailable", Reason: "the leader is getting ready", RetryMillis: 50})
+		m.refuse(&actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: "the leader is getting ready", RetryMillis: 50})
 		return
 	}
 	if a.nodes[m.node] == nil {

@@ -189,9 +189,9 @@ func expect[T proto.Message](answer proto.Message) (T, error) {
 		return none, errElsewhere
 	case *actorpb.Refused:
 		switch m.GetCode() {
-		case "overloaded":
+		case actorpb.CodeOverloaded:
 			return none, fmt.Errorf("%w: %s", ErrOverloaded, m.GetReason())
-		case "outcome_unknown":
+		case actorpb.CodeOutcomeUnknown:
 			return none, fmt.Errorf("%w: %s", ErrOutcomeUnknown, m.GetReason())
 		default:
 			return none, m

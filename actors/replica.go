@@ -96,8 +96,9 @@ func Start(cfg Config) (*Replica, error) {
 		r.cancel()
 		return nil, err
 	}
-	r.spawn()
-	if err := r.remote.Publish(gatewayName, r.gatewayPID, identity.Agent, identity.Replica); err != nil {
+	inbox := r.remote.NewInbox(gateway.Busy(cfg.Gateway))
+	r.spawn(inbox)
+	if err := r.remote.Publish(gatewayName, r.gatewayPID, inbox, identity.Agent, identity.Replica); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
 	cfg.Gossip.Handle(signalTopic, gossip.Handler{
@@ -112,7 +113,7 @@ func Start(cfg Config) (*Replica, error) {
 	return r, nil
 }
 
-func (r *Replica) spawn() {
+func (r *Replica) spawn(inbox *remote.Inbox) {
 	root := r.system.Root
 	r.signalPID = root.Spawn(supervised(r.cfg.Logger, signal.New(signal.Config{
 		Replica: r.cfg.ID, Incarnation: r.cfg.Incarnation, Gossip: topic{r.cfg.Gossip, signalTopic},
@@ -122,7 +123,7 @@ func (r *Replica) spawn() {
 	r.gatewayPID = root.Spawn(supervised(r.cfg.Logger, gateway.New(gateway.Config{
 		Nodes: r, Controllers: r, Leader: &desk{r}, Cluster: r, Limits: r.cfg.Gateway, Patience: r.cfg.Timing.Patience,
 		Figures: &r.gatewayFigures, Logger: r.cfg.Logger,
-	}), true))
+	}), true).Configure(inbox.Mailbox()))
 }
 
 // Handler returns what serves the streams of other machines, and where to mount

@@ -69,10 +69,11 @@ func (s *Station) start(cfg StationConfig) (err error) {
 		return err
 	}
 	peers.Use(s.remote)
-	if s.agent, err = agent.Start(s.system, cfg.Agent, agent.FromRunner(s.runner), peers); err != nil {
+	inbox := s.remote.NewInbox(nil)
+	if s.agent, err = agent.Start(s.system, cfg.Agent, agent.FromRunner(s.runner), peers, inbox.Mailbox()); err != nil {
 		return err
 	}
-	return s.remote.Publish(agent.Name, s.agent.PID(), identity.Replica)
+	return s.remote.Publish(agent.Name, s.agent.PID(), inbox, identity.Replica)
 }
 
 // StationStats is what the actors of a node have done since they started.

@@ -35,7 +35,7 @@ func (s restarts) HandleFailure(_ *actor.ActorSystem, supervisor actor.Superviso
 // they fail. atRoot: nobody spawned it, and it is started again, too.
 func supervised(log *slog.Logger, producer actor.Producer, atRoot bool) *actor.Props {
 	s := restarts{log}
-	options := []actor.PropsOption{actor.WithSupervisor(s)}
+	options := []actor.PropsOption{actor.WithSupervisor(s), actor.WithMailbox(newMailbox)}
 	if atRoot {
 		options = append(options, actor.WithGuardian(s))
 	}

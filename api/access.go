@@ -9,6 +9,7 @@ import (
 	"connectrpc.com/connect"
 
 	"weir/cluster/identity"
+	"weir/messages/apipb"
 	"weir/messages/apipb/apipbconnect"
 )
 
@@ -41,15 +42,15 @@ func permit(who identity.Identity, procedure string) *connect.Error {
 	case replicaOnly[procedure] && who.Role == identity.Replica:
 		return nil
 	case replicaOnly[procedure]:
-		return fail(connect.CodePermissionDenied, "permission_denied",
+		return fail(connect.CodePermissionDenied, apipb.CodePermissionDenied,
 			fmt.Sprintf("%s is for replicas: the certificate of %q has role %s", procedure, who.Name, who.Role))
 	case who.Role == identity.Operator || who.Role == identity.Client && !operatorOnly[procedure]:
 		return nil
 	case who.Role == identity.Client:
-		return fail(connect.CodePermissionDenied, "permission_denied",
+		return fail(connect.CodePermissionDenied, apipb.CodePermissionDenied,
 			fmt.Sprintf("%s is for operators: the certificate of %q has role client", procedure, who.Name))
 	default:
-		return fail(connect.CodePermissionDenied, "permission_denied",
+		return fail(connect.CodePermissionDenied, apipb.CodePermissionDenied,
 			fmt.Sprintf("the API is for clients and operators: the certificate of %q has role %s", who.Name, who.Role))
 	}
 }
@@ -88,10 +89,10 @@ func (d *door) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	w := newHurried(to, d.server.cfg.Limits.Stall)
 	defer w.finish(r)
-	w.Header().Set(headerReplica, d.server.cfg.Replica)
+	w.Header().Set(apipb.HeaderReplica, d.server.cfg.Replica)
 	who, err := d.server.cfg.IdentityOf(r)
 	if err != nil {
-		d.turnAway(w, r, began, fail(connect.CodeUnauthenticated, "unauthenticated", "who are you: "+err.Error()))
+		d.turnAway(w, r, began, fail(connect.CodeUnauthenticated, apipb.CodeUnauthenticated, "who are you: "+err.Error()))
 		return
 	}
 	if denied := permit(who, r.URL.Path); denied != nil {

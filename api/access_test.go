@@ -49,7 +49,7 @@ func TestRoles(t *testing.T) {
 				wantDenied, body = role != "replica", `{"id": "x"}`
 			}
 			got := s.post(procedure, body, roleHeader, role+"/x")
-			if denied := got.header.Get(headerCode) == "permission_denied"; denied != wantDenied {
+			if denied := got.header.Get(apipb.HeaderCode) == "permission_denied"; denied != wantDenied {
 				t.Errorf("%s as %s: denied %t, want %t: %s", procedure, role, denied, wantDenied, got.raw)
 			}
 			if wantDenied && got.status != http.StatusForbidden {
@@ -81,7 +81,7 @@ func TestOverloadIsRefused(t *testing.T) {
 	go func() { first <- s.post("OperationService/List", "{}") }()
 	eventually(t, func() bool { return s.held.Load() == 1 })
 	got := s.post("OperationService/List", "{}")
-	if got.status != http.StatusTooManyRequests || got.header.Get(headerCode) != "overloaded" || got.header.Get(headerRetry) != "200" {
+	if got.status != http.StatusTooManyRequests || got.header.Get(apipb.HeaderCode) != "overloaded" || got.header.Get(apipb.HeaderRetry) != "200" {
 		t.Errorf("second call: %d %v %s", got.status, got.header, got.raw)
 	}
 	s.hold.Store(nil)
@@ -125,7 +125,7 @@ func TestProtocols(t *testing.T) {
 			}
 			_, err = client.Get(ctx, connect.NewRequest(&apipb.GetPoolRequest{Name: "nowhere"}))
 			var refused *connect.Error
-			if !errors.As(err, &refused) || refused.Code() != connect.CodeNotFound || refused.Meta().Get(headerCode) != "unknown_pool" {
+			if !errors.As(err, &refused) || refused.Code() != connect.CodeNotFound || refused.Meta().Get(apipb.HeaderCode) != "unknown_pool" {
 				t.Errorf("refused with %v", err)
 			}
 		})

@@ -23,11 +23,12 @@ type clusters struct{ *server }
 
 // Members shows the replicas as this one knows them.
 func (s clusters) Members(context.Context, *connect.Request[apipb.MembersRequest]) (*connect.Response[apipb.MembersResponse], error) {
-	members, err := s.members()
+	current, _ := s.cfg.Store.Leadership()
+	members, err := s.members(current.LeaderID)
 	return answer(&apipb.MembersResponse{Members: members}, err)
 }
 
-func (s clusters) members() ([]*apipb.Member, error) {
+func (s clusters) members(leader string) ([]*apipb.Member, error) {
 	configured, err := s.cfg.Store.Members()
 	if err != nil {
 		return nil, s.unavailable("cluster members", err)
@@ -42,12 +43,11 @@ func (s clusters) members() ([]*apipb.Member, error) {
 			controlled[op.GetAssignment().GetReplica()]++
 		}
 	})
-	current, _ := s.cfg.Store.Leadership()
 	var members []*apipb.Member
 	for _, r := range s.cfg.Directory.View().Replicas {
 		id := string(r.ID)
 		member := &apipb.Member{
-			Id: id, Address: r.Address, Leader: id == current.LeaderID, Suffrage: suffrage[id], Alive: r.Live, Version: r.Version,
+			Id: id, Address: r.Address, Leader: id == leader, Suffrage: suffrage[id], Alive: r.Live, Version: r.Version,
 			OperationsControlled: controlled[id],
 		}
 		if id == s.cfg.Replica {
@@ -60,16 +60,17 @@ func (s clusters) members() ([]*apipb.Member, error) {
 
 // Status answers from this replica alone.
 func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusRequest]) (*connect.Response[apipb.StatusResponse], error) {
+	asking, cancel := context.WithTimeout(ctx, quorumPatience)
+	quorum := s.cfg.Log.ReadBarrier(asking) == nil
+	cancel()
+	// Asked once, or the answer could name two.
 	current, _ := s.cfg.Store.Leadership()
 	out := &apipb.StatusResponse{
-		ClusterId: s.cfg.Cluster, Replica: s.cfg.Replica, Leader: current.LeaderID, Term: current.Term,
+		ClusterId: s.cfg.Cluster, Replica: s.cfg.Replica, Leader: current.LeaderID, Term: current.Term, Quorum: quorum,
 		AppliedIndex: s.cfg.Store.Applied(), Version: s.cfg.Version,
 	}
-	asking, cancel := context.WithTimeout(ctx, quorumPatience)
-	out.Quorum = s.cfg.Log.ReadBarrier(asking) == nil
-	cancel()
 	var err error
-	if out.Members, err = s.members(); err != nil {
+	if out.Members, err = s.members(current.LeaderID); err != nil {
 		return nil, err
 	}
 	var total, usage resource.Amounts
@@ -99,45 +100,15 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 		}
 	})
 	out.Total, out.Usage = resourcesOf(total), resourcesOf(usage)
-	out.Problems = slices.Concat(problems(out), s.troubles(time.Now()), ofNodes.list())
+	out.Problems = slices.Concat(problems(out, ofNodes.offline), s.troubles(time.Now()), ofNodes.list())
 	return connect.NewResponse(out), nil
-}
-
-// problems lists what an operator should look at, worst first.
-func problems(st *apipb.StatusResponse) []string {
-	var out []string
-	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	switch {
-	case st.GetLeader() == "":
-		add("no leader is known to replica %s: nothing can be started or changed; is a majority of the replicas running and connected?", st.GetReplica())
-	case !st.GetQuorum():
-		add("leader %s does not answer for a majority of the replicas: nothing can be started or changed now", st.GetLeader())
-	}
-	for _, m := range st.GetMembers() {
-		switch {
-		case !m.GetAlive():
-			add("replica %s at %s is down: start it again", m.GetId(), m.GetAddress())
-		case m.GetVersion() != st.GetVersion():
-			add("replica %s runs version %s, %s runs %s", m.GetId(), m.GetVersion(), st.GetReplica(), st.GetVersion())
-		}
-	}
-	if st.GetNodesOnline() == 0 {
-		add("no node is online: jobs wait until an agent registers")
-	}
-	if n := st.GetNodesOffline(); n > 0 {
-		add("%d of %d nodes are offline: see weir node list --state offline", n, n+st.GetNodesOnline())
-	}
-	if n := st.GetOperationsPending(); n > 0 {
-		add("%d operations wait for the running limit of their pool: see weir op list --state pending", n)
-	}
-	return out
 }
 
 // Transfer moves leadership.
 func (s clusters) Transfer(ctx context.Context, req *connect.Request[apipb.TransferRequest]) (*connect.Response[apipb.TransferResponse], error) {
 	current, _ := s.cfg.Store.Leadership()
 	if !current.Leader {
-		err := fail(connect.CodeUnavailable, "not_leader", fmt.Sprintf("transfer leadership: replica %s does not lead: ask %s", s.cfg.Replica, current.LeaderID))
+		err := fail(connect.CodeUnavailable, apipb.CodeNotLeader, fmt.Sprintf("transfer leadership: replica %s does not lead: ask %s", s.cfg.Replica, current.LeaderID))
 		s.hint(err.Meta().Set)
 		return nil, err
 	}
@@ -147,11 +118,11 @@ func (s clusters) Transfer(ctx context.Context, req *connect.Request[apipb.Trans
 	}
 	if to != "" {
 		if _, known := s.cfg.Directory.View().Replica(scheduling.ReplicaID(to)); !known {
-			return nil, fail(connect.CodeNotFound, "unknown_replica", fmt.Sprintf("transfer leadership: there is no replica %q: see weir cluster members", to))
+			return nil, fail(connect.CodeNotFound, apipb.CodeUnknownReplica, fmt.Sprintf("transfer leadership: there is no replica %q: see weir cluster members", to))
 		}
 	}
 	if err := s.cfg.Store.Transfer(ctx, to); err != nil {
-		return nil, fail(connect.CodeFailedPrecondition, "not_transferred", "transfer leadership: "+err.Error())
+		return nil, fail(connect.CodeFailedPrecondition, apipb.CodeNotTransferred, "transfer leadership: "+err.Error())
 	}
 	for {
 		now, changed := s.cfg.Store.Leadership()

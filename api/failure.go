@@ -9,21 +9,10 @@ import (
 
 	"connectrpc.com/connect"
 
+	"weir/messages/apipb"
 	"weir/messages/commandpb"
 	"weir/raftstore"
 	"weir/raftstore/state"
-)
-
-// The metadata of answers.
-const (
-	// headerCode has the stable code of a refusal.
-	headerCode = "Weir-Code"
-	// headerLeader has the address of the replica that leads.
-	headerLeader = "Weir-Leader"
-	// headerReplica names the replica that answers.
-	headerReplica = "Weir-Replica"
-	// headerRetry says after how many milliseconds another try is worth it.
-	headerRetry = "Weir-Retry-Millis"
 )
 
 // codes tells clients what kind of refusal a code of package state is; others are
@@ -52,7 +41,7 @@ var codes = map[string]connect.Code{
 // fail returns an error for clients with a stable code.
 func fail(kind connect.Code, code, message string) *connect.Error {
 	err := connect.NewError(kind, errors.New(message))
-	err.Meta().Set(headerCode, code)
+	err.Meta().Set(apipb.HeaderCode, code)
 	return err
 }
 
@@ -72,8 +61,8 @@ func refused(result *commandpb.Result) error {
 // overloaded refuses a call at the door.
 func (s *server) overloaded(what string) *connect.Error {
 	s.refusals.add(time.Now())
-	err := fail(connect.CodeResourceExhausted, "overloaded", what)
-	err.Meta().Set(headerRetry, strconv.FormatInt(s.cfg.Limits.RetryAfter.Milliseconds(), 10))
+	err := fail(connect.CodeResourceExhausted, apipb.CodeOverloaded, what)
+	err.Meta().Set(apipb.HeaderRetry, strconv.FormatInt(s.cfg.Limits.RetryAfter.Milliseconds(), 10))
 	return err
 }
 
@@ -87,15 +76,15 @@ func (s *server) unavailable(what string, err error) error {
 	var failure *connect.Error
 	switch {
 	case s.closing.Err() != nil:
-		failure = fail(connect.CodeUnavailable, "stopping", fmt.Sprintf("%s: replica %s is stopping: ask another one", what, s.cfg.Replica))
+		failure = fail(connect.CodeUnavailable, apipb.CodeStopping, fmt.Sprintf("%s: replica %s is stopping: ask another one", what, s.cfg.Replica))
 	case errors.Is(err, raftstore.ErrOverloaded):
 		failure = s.overloaded(what + ": " + err.Error())
 	case errors.Is(err, raftstore.ErrOutcomeUnknown):
-		failure = fail(connect.CodeUnavailable, "outcome_unknown", what+": "+err.Error())
+		failure = fail(connect.CodeUnavailable, apipb.CodeOutcomeUnknown, what+": "+err.Error())
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		failure = fail(connect.CodeUnavailable, "no_quorum", what+": "+err.Error())
+		failure = fail(connect.CodeUnavailable, apipb.CodeNoQuorum, what+": "+err.Error())
 	default:
-		failure = fail(connect.CodeUnavailable, "unavailable", what+": "+err.Error())
+		failure = fail(connect.CodeUnavailable, apipb.CodeUnavailable, what+": "+err.Error())
 	}
 	s.hint(failure.Meta().Set)
 	return failure
@@ -104,6 +93,6 @@ func (s *server) unavailable(what string, err error) error {
 // hint tells the client who leads.
 func (s *server) hint(set func(key, value string)) {
 	if current, _ := s.cfg.Store.Leadership(); current.LeaderAddress != "" {
-		set(headerLeader, current.LeaderAddress)
+		set(apipb.HeaderLeader, current.LeaderAddress)
 	}
 }

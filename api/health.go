@@ -2,12 +2,12 @@ package api
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"weir/messages/apipb"
 	"weir/messages/statepb"
 	"weir/raftstore"
-	"weir/raftstore/state"
 )
 
 // Health is what a replica knows of itself beyond the replicated state.
@@ -66,9 +66,65 @@ func (s *server) troubles(now time.Time) []string {
 	return out
 }
 
-// nodeTroubles counts what is to be said of nodes.
+// problems lists what an operator should look at in the cluster, worst first.
+// offline names the nodes that are.
+func problems(st *apipb.StatusResponse, offline []string) []string {
+	var out []string
+	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	switch {
+	case st.GetLeader() == "":
+		add("no leader is known to replica %s: nothing can be started or changed; is a majority of the replicas running and connected?", st.GetReplica())
+	case !st.GetQuorum():
+		add("leader %s does not answer for a majority of the replicas: nothing can be started or changed now", st.GetLeader())
+	}
+	voters, up := 0, 0
+	for _, m := range st.GetMembers() {
+		if m.GetSuffrage() == string(raftstore.Voter) {
+			voters++
+			if m.GetAlive() {
+				up++
+			}
+		}
+		switch {
+		case !m.GetAlive():
+			add("replica %s at %s is down: start it again", m.GetId(), m.GetAddress())
+		case m.GetVersion() != st.GetVersion():
+			add("replica %s runs version %s, %s runs %s", m.GetId(), m.GetVersion(), st.GetReplica(), st.GetVersion())
+		}
+	}
+	if majority := voters/2 + 1; up < voters && up == majority && st.GetQuorum() {
+		add("%d of %d voting replicas are up, the least that can go on: without one more of them nothing can be started or changed", up, voters)
+	}
+	if st.GetNodesOnline() == 0 {
+		add("no node is online: jobs wait until an agent registers")
+	}
+	switch n := len(offline); n {
+	case 0:
+	case 1:
+		add("node %s is offline: is its agent running and connected?", offline[0])
+	default:
+		add("%d of %d nodes are offline (%s): see weir node list --state offline", n, int64(n)+st.GetNodesOnline(), some(offline))
+	}
+	if n := st.GetOperationsPending(); n > 0 {
+		add("%d operations wait for the running limit of their pool: see weir op list --state pending", n)
+	}
+	return out
+}
+
+// some names the first few.
+func some(names []string) string {
+	const few = 5
+	if more := len(names) - few; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), more)
+	}
+	return strings.Join(names, ", ")
+}
+
+// nodeTroubles gathers what is to be said of nodes.
 type nodeTroubles struct {
-	version         string
+	version string
+	// offline are the names of those that are.
+	offline         []string
 	caveats, others int
 	// caveat and other are of the first node with either.
 	caveat, other *statepb.Node
@@ -100,8 +156,9 @@ func (n *nodeTroubles) list() []string {
 
 // onlineNode adds a node that is online to a status.
 func onlineNode(out *apipb.StatusResponse, n *statepb.Node, troubles *nodeTroubles) bool {
-	if n.GetState() != state.NodeOnline {
+	if n.GetState() != statepb.NodeOnline {
 		out.NodesOffline++
+		troubles.offline = append(troubles.offline, n.GetId())
 		return false
 	}
 	out.NodesOnline++

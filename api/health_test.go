@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/messages/apipb"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/raftstore"
@@ -81,8 +82,8 @@ func TestRefusalsForOverloadAreTold(t *testing.T) {
 	breaks := fmt.Errorf("leader r2: %w", raftstore.ErrOverloaded)
 	s.breaks.Store(&breaks)
 	refused := s.post("OperationService/Start", startBody(1, ""))
-	if refused.status != http.StatusTooManyRequests || refused.header.Get(headerRetry) == "" {
-		t.Errorf("got %d, retry hint %q", refused.status, refused.header.Get(headerRetry))
+	if refused.status != http.StatusTooManyRequests || refused.header.Get(apipb.HeaderRetry) == "" {
+		t.Errorf("got %d, retry hint %q", refused.status, refused.header.Get(apipb.HeaderRetry))
 	}
 	problems := fmt.Sprint(at(t, s.get("ClusterService/Status", "{}"), "problems"))
 	if want := "replica r1 turned away 1 calls for overload in the last minute"; !strings.Contains(problems, want) {
@@ -222,5 +223,32 @@ func TestBodyEndsAsItDid(t *testing.T) {
 	last, end := body.Read(buffer)
 	if !slices.Equal(buffer[:n], []byte("abc")) || err != nil || last != 0 || end != io.EOF {
 		t.Errorf("got %q %v, then %d %v", buffer[:n], err, last, end)
+	}
+}
+
+func TestProblemsOfNodes(t *testing.T) {
+	for name, test := range map[string]struct {
+		online  int64
+		offline []string
+		want    []string
+	}{
+		"all online":  {online: 2},
+		"none":        {want: []string{"no node is online: jobs wait until an agent registers"}},
+		"one offline": {online: 2, offline: []string{"n1"}, want: []string{"node n1 is offline: is its agent running and connected?"}},
+		"some offline": {
+			online: 1, offline: []string{"n1", "n2"},
+			want: []string{"2 of 3 nodes are offline (n1, n2): see weir node list --state offline"},
+		},
+		"many offline": {offline: []string{"n1", "n2", "n3", "n4", "n5", "n6", "n7"}, want: []string{
+			"no node is online: jobs wait until an agent registers",
+			"7 of 7 nodes are offline (n1, n2, n3, n4, n5 and 2 more): see weir node list --state offline",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := problems(&apipb.StatusResponse{Leader: "r1", Quorum: true, NodesOnline: test.online}, test.offline)
+			if !slices.Equal(got, test.want) {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
 	}
 }

@@ -37,10 +37,10 @@ func (s jobs) List(ctx context.Context, req *connect.Request[apipb.ListJobsReque
 		return nil, err
 	}
 	if _, err := lifecycle.ParseJobState(m.GetState()); m.GetState() != "" && err != nil {
-		return nil, fail(connect.CodeInvalidArgument, "invalid_argument", "list jobs: "+err.Error())
+		return nil, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument, "list jobs: "+err.Error())
 	}
 	if m.GetOffset() < 0 {
-		return nil, fail(connect.CodeInvalidArgument, "invalid_argument", fmt.Sprintf("list jobs: offset %d: must not be negative", m.GetOffset()))
+		return nil, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument, fmt.Sprintf("list jobs: offset %d: must not be negative", m.GetOffset()))
 	}
 	var all []*apipb.Job
 	err = s.read(ctx, "list jobs", func(st *state.State) error {
@@ -86,7 +86,7 @@ func (s jobs) addLive(ctx context.Context, all []*apipb.Job) {
 	byID := map[string]*apipb.Job{}
 	var ids []string
 	for _, job := range all {
-		if job.GetFinishTime() == nil && job.GetState() == "waiting" {
+		if job.GetFinishTime() == nil && job.GetState() == lifecycle.JobWaiting.String() {
 			byID[job.GetId()] = job
 			ids = append(ids, job.GetId())
 		}
@@ -118,18 +118,18 @@ func addHeld(job *apipb.Job, held *actorpb.HeldJob) {
 	job.Pid = held.GetPid()
 	job.Statistics = &apipb.JobStatistics{MaxMemory: held.GetMemory()}
 	switch held.GetPhase() {
-	case "running", "aborting":
+	case actorpb.PhaseRunning, actorpb.PhaseAborting:
 		job.State = held.GetPhase()
-	case "ended":
+	case actorpb.PhaseEnded:
 		// Its result is on the way to being counted.
-		job.State = "running"
+		job.State = lifecycle.JobRunning.String()
 	}
 }
 
 // locate returns a job, with the operation that it belongs to.
 func (s jobs) locate(ctx context.Context, what, id string) (job *apipb.Job, err error) {
 	if id == "" {
-		return nil, fail(connect.CodeInvalidArgument, "invalid_argument", what+": a job's id is needed")
+		return nil, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument, what+": a job's id is needed")
 	}
 	var operations []scheduling.OperationID
 	err = s.read(ctx, what, func(st *state.State) error {
@@ -153,7 +153,7 @@ func (s jobs) locate(ctx context.Context, what, id string) (job *apipb.Job, err 
 			return job, nil
 		}
 	}
-	return nil, fail(connect.CodeNotFound, "no_such_job", fmt.Sprintf("%s: there is no job %q: it never was, or its record is gone", what, id))
+	return nil, fail(connect.CodeNotFound, apipb.CodeNoSuchJob, fmt.Sprintf("%s: there is no job %q: it never was, or its record is gone", what, id))
 }
 
 // operationsSearched is how many operations are searched at once for a job.
@@ -195,9 +195,9 @@ func (s jobs) Output(ctx context.Context, req *connect.Request[apipb.JobOutputRe
 	}
 	switch {
 	case m.GetStream() != "stdout" && m.GetStream() != "stderr":
-		return nil, fail(connect.CodeInvalidArgument, "invalid_argument", fmt.Sprintf("job output: stream %q: must be stdout or stderr", m.GetStream()))
+		return nil, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument, fmt.Sprintf("job output: stream %q: must be stdout or stderr", m.GetStream()))
 	case m.GetOffset() < 0 || limit < 0 || limit > maxOutputBytes:
-		return nil, fail(connect.CodeInvalidArgument, "invalid_argument",
+		return nil, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument,
 			fmt.Sprintf("job output: offset %d, limit %d: offset must not be negative, limit 1 to %d", m.GetOffset(), limit, maxOutputBytes))
 	}
 	job, err := s.locate(ctx, "job output", m.GetJobId())
@@ -209,11 +209,11 @@ func (s jobs) Output(ctx context.Context, req *connect.Request[apipb.JobOutputRe
 	})
 	var absent *actorpb.Refused
 	switch {
-	case errors.As(err, &absent) && absent.GetCode() == "not_found" && job.GetFinishTime() == nil:
+	case errors.As(err, &absent) && absent.GetCode() == actorpb.CodeNotFound && job.GetFinishTime() == nil:
 		// The job has not begun, or its node has just told its end.
 		part = &actorpb.OutputPart{NextOffset: m.GetOffset()}
-	case errors.As(err, &absent) && absent.GetCode() == "not_found":
-		return nil, fail(connect.CodeNotFound, "output_gone", fmt.Sprintf("job output: node %q does not keep the output of job %s any more", job.GetNode(), job.GetId()))
+	case errors.As(err, &absent) && absent.GetCode() == actorpb.CodeNotFound:
+		return nil, fail(connect.CodeNotFound, apipb.CodeOutputGone, fmt.Sprintf("job output: node %q does not keep the output of job %s any more", job.GetNode(), job.GetId()))
 	case err != nil:
 		return nil, s.noOutput(job, err)
 	}
@@ -229,7 +229,7 @@ func (s jobs) Output(ctx context.Context, req *connect.Request[apipb.JobOutputRe
 func (s jobs) noOutput(job *apipb.Job, err error) error {
 	var node *statepb.Node
 	s.cfg.Store.View(func(st *state.State) { node, _ = st.Node(scheduling.NodeID(job.GetNode())) })
-	if node.GetState() == state.NodeOnline {
+	if node.GetState() == statepb.NodeOnline {
 		return s.unavailable("job output", err)
 	}
 	return fail(connect.CodeFailedPrecondition, state.CodeNodeOffline,
@@ -243,7 +243,7 @@ func (s jobs) Abort(ctx context.Context, req *connect.Request[apipb.AbortJobRequ
 		return nil, err
 	}
 	if job.GetFinishTime() != nil {
-		return nil, fail(connect.CodeFailedPrecondition, "job_ended", fmt.Sprintf("abort job %s: it is %s already", job.GetId(), job.GetState()))
+		return nil, fail(connect.CodeFailedPrecondition, apipb.CodeJobEnded, fmt.Sprintf("abort job %s: it is %s already", job.GetId(), job.GetState()))
 	}
 	message := "aborted by user " + caller(ctx).Name
 	if req.Msg.GetReason() != "" {
@@ -256,7 +256,7 @@ func (s jobs) Abort(ctx context.Context, req *connect.Request[apipb.AbortJobRequ
 	for _, stopped := range result.GetFinishJobs().GetJobs() {
 		if err == nil && stopped.GetRefusal() != "" {
 			// It has ended since it was looked up.
-			err = fail(connect.CodeFailedPrecondition, "job_ended", "abort job: "+stopped.GetMessage())
+			err = fail(connect.CodeFailedPrecondition, apipb.CodeJobEnded, "abort job: "+stopped.GetMessage())
 		}
 	}
 	return answer(&apipb.AbortJobResponse{}, err)

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"weir/messages/apipb"
 )
 
 func TestBadRequests(t *testing.T) {
@@ -65,8 +67,8 @@ func TestBadRequests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before := s.Applied()
 			got := s.post(test.method, test.body)
-			if got.status != test.wantStatus || got.header.Get(headerCode) != test.wantCode || !strings.Contains(strings.ReplaceAll(got.raw, `\"`, `"`), test.want) {
-				t.Errorf("%d %q %s, want %d %q and %s", got.status, got.header.Get(headerCode), got.raw, test.wantStatus, test.wantCode, test.want)
+			if got.status != test.wantStatus || got.header.Get(apipb.HeaderCode) != test.wantCode || !strings.Contains(strings.ReplaceAll(got.raw, `\"`, `"`), test.want) {
+				t.Errorf("%d %q %s, want %d %q and %s", got.status, got.header.Get(apipb.HeaderCode), got.raw, test.wantStatus, test.wantCode, test.want)
 			}
 			if test.wantCode == "invalid_spec" && s.Applied() != before {
 				t.Error("it got as far as the log")

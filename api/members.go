@@ -20,7 +20,7 @@ const backupPart = 256 << 10
 func (s clusters) Add(ctx context.Context, req *connect.Request[apipb.AddReplicaRequest]) (*connect.Response[apipb.AddReplicaResponse], error) {
 	id, address := req.Msg.GetId(), req.Msg.GetAddress()
 	if _, err := cluster.ParsePeers([]string{id + "=" + address}); err != nil {
-		return nil, fail(connect.CodeInvalidArgument, "invalid_argument", "add replica: "+err.Error())
+		return nil, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument, "add replica: "+err.Error())
 	}
 	return answer(&apipb.AddReplicaResponse{}, s.membership(s.cfg.Store.AddReplica(ctx, id, address)))
 }
@@ -53,7 +53,7 @@ func (s clusters) Demote(ctx context.Context, req *connect.Request[apipb.DemoteR
 func (s clusters) Join(ctx context.Context, req *connect.Request[apipb.JoinRequest]) (*connect.Response[apipb.JoinResponse], error) {
 	m := req.Msg
 	if who := caller(ctx).Name; who != m.GetId() {
-		return nil, fail(connect.CodePermissionDenied, "permission_denied", fmt.Sprintf("join: replica %q speaks for %q: each speaks for itself", who, m.GetId()))
+		return nil, fail(connect.CodePermissionDenied, apipb.CodePermissionDenied, fmt.Sprintf("join: replica %q speaks for %q: each speaks for itself", who, m.GetId()))
 	}
 	suffrage, err := s.cfg.Store.Admit(ctx, raftstore.Applicant{ID: m.GetId(), Address: m.GetAddress(), Empty: m.GetEmpty(), Votes: m.GetVotes()})
 	return answer(&apipb.JoinResponse{Suffrage: string(suffrage), Leader: s.cfg.Replica}, s.membership(err))
@@ -101,7 +101,7 @@ func (b *backupStream) flush() error {
 // named refuses a call that names no replica.
 func (s clusters) named(what, id string) error {
 	if id == "" {
-		return fail(connect.CodeInvalidArgument, "invalid_argument", what+" replica: its id is missing: see weir cluster members")
+		return fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument, what+" replica: its id is missing: see weir cluster members")
 	}
 	return nil
 }
@@ -112,11 +112,11 @@ func (s clusters) membership(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, raftstore.ErrNotLeader):
-		refused := fail(connect.CodeUnavailable, "not_leader", err.Error())
+		refused := fail(connect.CodeUnavailable, apipb.CodeNotLeader, err.Error())
 		s.hint(refused.Meta().Set)
 		return refused
 	case errors.Is(err, raftstore.ErrMembership):
-		return fail(connect.CodeFailedPrecondition, "members_not_changed", err.Error())
+		return fail(connect.CodeFailedPrecondition, apipb.CodeMembersNotChanged, err.Error())
 	default:
 		return s.unavailable("members", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"testing"
 
+	"weir/messages/apipb"
 	"weir/raftstore"
 )
 
@@ -76,8 +77,8 @@ func TestMembersAreChanged(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			got := s.post("ClusterService/"+test.method, test.body)
-			if got.status != test.wantStatus || got.header.Get(headerCode) != test.wantCode {
-				t.Errorf("got %d %q %s, want %d %q", got.status, got.header.Get(headerCode), got.raw, test.wantStatus, test.wantCode)
+			if got.status != test.wantStatus || got.header.Get(apipb.HeaderCode) != test.wantCode {
+				t.Errorf("got %d %q %s, want %d %q", got.status, got.header.Get(apipb.HeaderCode), got.raw, test.wantStatus, test.wantCode)
 			}
 		})
 	}
@@ -90,7 +91,7 @@ func TestReplicaJoinsForItselfOnly(t *testing.T) {
 		t.Errorf("got %d %s", got.status, got.raw)
 	}
 	got = s.post("ClusterService/Join", `{"id": "r1", "empty": true}`, roleHeader, "replica/r2")
-	if got.status != http.StatusForbidden || got.header.Get(headerCode) != "permission_denied" {
+	if got.status != http.StatusForbidden || got.header.Get(apipb.HeaderCode) != "permission_denied" {
 		t.Errorf("for another one: got %d %s", got.status, got.raw)
 	}
 }

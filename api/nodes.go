@@ -19,9 +19,9 @@ type nodes struct{ *server }
 // List shows nodes by name.
 func (s nodes) List(ctx context.Context, req *connect.Request[apipb.ListNodesRequest]) (*connect.Response[apipb.ListNodesResponse], error) {
 	wanted := req.Msg.GetState()
-	if wanted != "" && wanted != state.NodeOnline && wanted != state.NodeOffline {
-		return nil, fail(connect.CodeInvalidArgument, "invalid_argument",
-			fmt.Sprintf("list nodes: state %q: must be %s or %s", wanted, state.NodeOnline, state.NodeOffline))
+	if wanted != "" && wanted != statepb.NodeOnline && wanted != statepb.NodeOffline {
+		return nil, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument,
+			fmt.Sprintf("list nodes: state %q: must be %s or %s", wanted, statepb.NodeOnline, statepb.NodeOffline))
 	}
 	out := &apipb.ListNodesResponse{}
 	err := s.read(ctx, "list nodes", func(st *state.State) error {

@@ -74,7 +74,7 @@ func (s operations) List(ctx context.Context, req *connect.Request[apipb.ListOpe
 		return nil, err
 	}
 	if _, err := lifecycle.ParseState(m.GetState()); m.GetState() != "" && err != nil {
-		return nil, fail(connect.CodeInvalidArgument, "invalid_argument", "list operations: "+err.Error())
+		return nil, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument, "list operations: "+err.Error())
 	}
 	out := &apipb.ListOperationsResponse{}
 	err = s.read(ctx, "list operations", func(st *state.State) error {
@@ -140,7 +140,7 @@ func find(st *state.State, name string) (*statepb.Operation, error) {
 		return op, nil
 	}
 	if name == "" {
-		return nil, fail(connect.CodeInvalidArgument, "invalid_argument", "an operation's id or alias is needed")
+		return nil, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument, "an operation's id or alias is needed")
 	}
 	return nil, fail(connect.CodeNotFound, state.CodeUnknownOperation,
 		fmt.Sprintf("there is no operation %q: it never was, or ended so long ago that its record is gone", name))
@@ -177,7 +177,7 @@ func (s operations) Wait(ctx context.Context, req *connect.Request[apipb.WaitOpe
 	case timeout == 0:
 		timeout = 30 * time.Second
 	case timeout < 0 || timeout > s.cfg.Limits.MaxWait:
-		return nil, fail(connect.CodeInvalidArgument, "invalid_argument",
+		return nil, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument,
 			fmt.Sprintf("wait for operation: timeout_millis %d: must be 1 to %d", req.Msg.GetTimeoutMillis(), s.cfg.Limits.MaxWait.Milliseconds()))
 	}
 	waiting, cancel := context.WithTimeout(ctx, timeout)

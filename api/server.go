@@ -10,6 +10,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
+	"weir/messages/apipb"
 	"weir/messages/apipb/apipbconnect"
 	"weir/messages/commandpb"
 	"weir/raftstore/state"
@@ -76,7 +77,7 @@ func NewHandler(cfg Config) (*Handler, error) {
 // recovered turns a panic into an answer: one call's mistake is not all calls'.
 func (s *server) recovered(_ context.Context, spec connect.Spec, _ http.Header, cause any) error {
 	s.cfg.Logger.Error("call panicked", "call", spec.Procedure, "panic", cause, "stack", string(debug.Stack()))
-	return fail(connect.CodeInternal, "internal", fmt.Sprintf("%s: a mistake in replica %s: its log tells more", spec.Procedure, s.cfg.Replica))
+	return fail(connect.CodeInternal, apipb.CodeInternal, fmt.Sprintf("%s: a mistake in replica %s: its log tells more", spec.Procedure, s.cfg.Replica))
 }
 
 // propose has one command carried out.
@@ -124,7 +125,7 @@ func page(asked int32, what string) (int, error) {
 	case asked == 0:
 		return 100, nil
 	case asked < 0 || asked > 1000:
-		return 0, fail(connect.CodeInvalidArgument, "invalid_argument", fmt.Sprintf("%s: limit %d: must be 1 to 1000", what, asked))
+		return 0, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument, fmt.Sprintf("%s: limit %d: must be 1 to 1000", what, asked))
 	default:
 		return int(asked), nil
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"weir/messages/actorpb"
+	"weir/messages/apipb"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 )
@@ -123,7 +124,7 @@ func TestJobs(t *testing.T) {
 
 	s.get("JobService/Abort", `{"job_id": "j2", "reason": "slow"}`)
 	want(t, s.get("JobService/Get", `{"job_id": "j2"}`), "user_request", "job", "stopping")
-	if got := s.post("JobService/Abort", `{"job_id": "j1"}`); got.status != 400 || got.header.Get(headerCode) != "job_ended" {
+	if got := s.post("JobService/Abort", `{"job_id": "j1"}`); got.status != 400 || got.header.Get(apipb.HeaderCode) != "job_ended" {
 		t.Errorf("abort of a job that has ended: %d %s", got.status, got.raw)
 	}
 }
@@ -133,7 +134,7 @@ func TestAbortOfAJobThatEndsMeanwhile(t *testing.T) {
 	id := s.run(1, "j1")
 	ends := func() { s.finish(id, "j1", "completed") }
 	s.before.Store(&ends)
-	if got := s.post("JobService/Abort", `{"job_id": "j1"}`); got.status != 400 || got.header.Get(headerCode) != "job_ended" {
+	if got := s.post("JobService/Abort", `{"job_id": "j1"}`); got.status != 400 || got.header.Get(apipb.HeaderCode) != "job_ended" {
 		t.Errorf("%d %s", got.status, got.raw)
 	}
 }
@@ -174,7 +175,7 @@ func TestOutput(t *testing.T) {
 	s.must(&commandpb.SetNodeOffline{Term: 1, Node: "n1", Incarnation: 1})
 	s.output = func(*actorpb.ReadOutput) (*actorpb.OutputPart, error) { return nil, errors.New("not connected") }
 	got := s.post("JobService/Output", `{"job_id": "j1", "stream": "stdout"}`)
-	if got.status != 400 || got.header.Get(headerCode) != "node_offline" || !strings.Contains(got.raw, "is offline") {
+	if got.status != 400 || got.header.Get(apipb.HeaderCode) != "node_offline" || !strings.Contains(got.raw, "is offline") {
 		t.Errorf("from a node that is offline: %d %s", got.status, got.raw)
 	}
 }
@@ -184,7 +185,7 @@ func TestAMistakeEndsOneCall(t *testing.T) {
 	s.run(1, "j1")
 	s.output = func(*actorpb.ReadOutput) (*actorpb.OutputPart, error) { panic("out of range") }
 	got := s.post("JobService/Output", `{"job_id": "j1", "stream": "stdout"}`)
-	if got.status != 500 || got.header.Get(headerCode) != "internal" || strings.Contains(got.raw, "out of range") {
+	if got.status != 500 || got.header.Get(apipb.HeaderCode) != "internal" || strings.Contains(got.raw, "out of range") {
 		t.Errorf("%d %s", got.status, got.raw)
 	}
 	s.get("JobService/Get", `{"job_id": "j1"}`)
@@ -202,7 +203,7 @@ func TestPools(t *testing.T) {
 	want(t, all, 2.0, "pools", 1, "effective_weight")
 	s.get("OperationService/Start", startBody(1, `, "pool": "a"`))
 	full := s.post("OperationService/Start", startBody(1, `, "pool": "a"`))
-	if full.status != 429 || full.header.Get(headerCode) != "pool_full" || full.header.Get(headerRetry) != "" {
+	if full.status != 429 || full.header.Get(apipb.HeaderCode) != "pool_full" || full.header.Get(apipb.HeaderRetry) != "" {
 		t.Errorf("a full pool: %d %v %s", full.status, full.header, full.raw)
 	}
 	want(t, s.get("PoolService/Get", `{"name": "z"}`), 1.0, "pool", "operation_count")
@@ -242,16 +243,18 @@ func TestNodesAndStatus(t *testing.T) {
 	want(t, status, 2.0, "usage", "cpu")
 	want(t, status, "1", "members", 0, "operations_controlled")
 	problems := at(t, status, "problems").([]any)
-	if len(problems) != 2 || !strings.Contains(problems[0].(string), "r2 runs version v1") || !strings.Contains(problems[1].(string), "r3 at r3.example:7701 is down") {
-		t.Errorf("problems: %v", problems)
+	for i, want := range []string{"r2 runs version v1", "r3 at r3.example:7701 is down", "2 of 3 voting replicas are up, the least"} {
+		if len(problems) != 3 || !strings.Contains(problems[i].(string), want) {
+			t.Errorf("problems: %v, want %q", problems, want)
+		}
 	}
-	if got := at(t, empty, "problems").([]any); len(got) != 3 || !strings.Contains(got[2].(string), "no node is online") {
+	if got := at(t, empty, "problems").([]any); len(got) != 4 || !strings.Contains(got[3].(string), "no node is online") {
 		t.Errorf("problems of an empty cluster: %v", got)
 	}
 	s.lead("")
 	s.must(&commandpb.SetNodeOffline{Term: 1, Node: "n1", Incarnation: 1})
 	problems = at(t, s.get("ClusterService/Status", "{}"), "problems").([]any)
-	if !strings.Contains(problems[0].(string), "no leader is known") || !strings.Contains(problems[len(problems)-1].(string), "1 of 1 nodes are offline") {
+	if !strings.Contains(problems[0].(string), "no leader is known") || !strings.Contains(problems[len(problems)-1].(string), "node n1 is offline") {
 		t.Errorf("problems without a leader: %v", problems)
 	}
 }
@@ -264,7 +267,7 @@ func TestTransfer(t *testing.T) {
 	}
 	want(t, s.get("ClusterService/Transfer", `{}`), "r2", "leader")
 	got := s.post("ClusterService/Transfer", `{"to": "r3"}`)
-	if got.status != 503 || got.header.Get(headerCode) != "not_leader" || got.header.Get(headerLeader) != "r2.example:7701" {
+	if got.status != 503 || got.header.Get(apipb.HeaderCode) != "not_leader" || got.header.Get(apipb.HeaderLeader) != "r2.example:7701" {
 		t.Errorf("at a replica that does not lead: %d %v %s", got.status, got.header, got.raw)
 	}
 	members := s.get("ClusterService/Members", "{}")

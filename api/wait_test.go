@@ -150,10 +150,10 @@ func TestWithoutQuorumTheClientHearsWhy(t *testing.T) {
 				headers = []string{"Connect-Timeout-Ms", timeout}
 			}
 			got := s.post(method, body, headers...)
-			if got.status != 503 || got.header.Get(headerCode) != "no_quorum" || at(t, got.fields, "code") != "unavailable" {
+			if got.status != 503 || got.header.Get(apipb.HeaderCode) != "no_quorum" || at(t, got.fields, "code") != "unavailable" {
 				t.Errorf("%s within %q: %d %v %s", method, timeout, got.status, got.header, got.raw)
 			}
-			if leader := got.header.Get(headerLeader); leader != "r1.example:7701" {
+			if leader := got.header.Get(apipb.HeaderLeader); leader != "r1.example:7701" {
 				t.Errorf("%s: hint at %q", method, leader)
 			}
 		}
@@ -185,7 +185,7 @@ func TestCloseEndsWaits(t *testing.T) {
 	if stream.Receive() || connect.CodeOf(stream.Err()) != connect.CodeUnavailable {
 		t.Errorf("watch ended with %v", stream.Err())
 	}
-	if got := <-answer; got.status != 503 || got.header.Get(headerCode) != "stopping" {
+	if got := <-answer; got.status != 503 || got.header.Get(apipb.HeaderCode) != "stopping" {
 		t.Errorf("wait ended with %d %s", got.status, got.raw)
 	}
 }
@@ -205,7 +205,7 @@ func TestWhatIsKnownOfAChange(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s.breaks.Store(&test.err)
 			got := s.post("OperationService/Start", startBody(1, ""))
-			if got.status != test.wantStatus || got.header.Get(headerCode) != test.wantCode || got.header.Get(headerRetry) != test.wantRetry {
+			if got.status != test.wantStatus || got.header.Get(apipb.HeaderCode) != test.wantCode || got.header.Get(apipb.HeaderRetry) != test.wantRetry {
 				t.Errorf("%d %v %s", got.status, got.header, got.raw)
 			}
 		})

@@ -20,8 +20,6 @@ type Replica struct {
 	APIAddress string
 	// Version is that of its program, "" while it was never seen alive.
 	Version string
-	// Load is the share of its processor time in use, as it said last.
-	Load float64
 	// Live says that gossip holds it for alive.
 	Live bool
 	// Ready says that it lives and its state has caught up since it started.
@@ -195,7 +193,6 @@ func (d *Directory) observeMembers(members []gossip.Member) {
 			Address:    member.Address,
 			APIAddress: member.APIAddress,
 			Version:    member.Version,
-			Load:       member.Load,
 		}
 	}
 	d.publish()

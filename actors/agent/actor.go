@@ -49,8 +49,9 @@ type records interface {
 
 // Start starts an agent, with the jobs that an earlier process of it left. It fails
 // on a configuration that cannot work and on damaged files; a cluster that cannot be
-// reached is sought for ever. The PID has to be published for replicas, by Name.
-func Start(system *actor.ActorSystem, cfg Config, processes Processes, replicas Replicas) (*Agent, error) {
+// reached is sought for ever. The PID has to be published for replicas, by Name; options
+// are more properties of its actor.
+func Start(system *actor.ActorSystem, cfg Config, processes Processes, replicas Replicas, options ...actor.PropsOption) (*Agent, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("start agent: %w", err)
 	}
@@ -75,7 +76,7 @@ func Start(system *actor.ActorSystem, cfg Config, processes Processes, replicas 
 	}
 	agent, err := start(system, &agentActor{
 		cfg: cfg, processes: processes, replicas: replicas, folder: dir, roster: roster, journal: log,
-	}, found.State)
+	}, found.State, options...)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start agent: %w", err), log.Close())
 	}
@@ -83,7 +84,7 @@ func Start(system *actor.ActorSystem, cfg Config, processes Processes, replicas 
 }
 
 // start starts the actor with what its journal knows.
-func start(system *actor.ActorSystem, a *agentActor, kept *journal.State) (*Agent, error) {
+func start(system *actor.ActorSystem, a *agentActor, kept *journal.State, options ...actor.PropsOption) (*Agent, error) {
 	a.fence = NewFence(kept.Token)
 	a.session = NewSession(a.cfg.Timing, a.roster, a.fence, rand.Float64)
 	a.ledger = NewLedger(kept.Life, a.cfg.maxJobs())
@@ -101,7 +102,7 @@ func start(system *actor.ActorSystem, a *agentActor, kept *journal.State) (*Agen
 	stop := actor.NewOneForOneStrategy(0, 0, func(any) actor.Directive { return actor.StopDirective })
 	props := actor.PropsFromProducer(func() actor.Actor { return a },
 		actor.WithGuardian(stop), actor.WithSupervisor(actor.NewExponentialBackoffStrategy(10*time.Second, 100*time.Millisecond)))
-	pid, err := system.Root.SpawnNamed(props, Name)
+	pid, err := system.Root.SpawnNamed(props.Configure(options...), Name)
 	if err != nil {
 		return nil, err
 	}

@@ -65,11 +65,11 @@ func (c *Courier) Heard(find bool, reply proto.Message, err error) (verdict Verd
 	case *actorpb.Refused:
 		cause = fmt.Errorf("%s: %s", m.GetCode(), m.GetReason())
 		switch m.GetCode() {
-		case "unavailable", "overloaded":
+		case actorpb.CodeUnavailable, actorpb.CodeOverloaded:
 			// It is there, and says when.
 			hint := min(millis(m.GetRetryMillis()), c.pause.max)
 			return Again, max(c.rest(), hint), cause
-		case "not_found":
+		case actorpb.CodeNotFound:
 			if !find {
 				return Answered, 0, nil
 			}

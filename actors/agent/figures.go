@@ -48,9 +48,6 @@ type JobEnd struct {
 // Output is how much jobs wrote, in bytes, and how much of it was not kept.
 type Output struct{ Stdout, Stderr, Dropped int64 }
 
-// Phases are the phases that heartbeats tell of.
-func Phases() []string { return []string{"waiting", "running", "aborting", "ended"} }
-
 // Stats returns a snapshot.
 func (a *Agent) Stats() Stats {
 	f := &a.shared.figures

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"weir/actors/agent/journal"
 )
 
 // ErrDamaged is returned for a file that does not hold what was written to it.
@@ -22,7 +24,7 @@ func openFolder(path string) (folder, error) {
 	return folder{path: path}, nil
 }
 
-func (f folder) journalFile() string  { return filepath.Join(f.path, "journal") }
+func (f folder) journalFile() string  { return filepath.Join(f.path, journal.FileName) }
 func (f folder) replicasFile() string { return filepath.Join(f.path, "replicas.json") }
 
 // readReplicas returns the replicas that were known; none for a new folder.

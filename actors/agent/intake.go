@@ -50,7 +50,7 @@ func (in *Intake) Take(plan *actorpb.NodePlan, from, closed string) (Orders, []*
 	orders := in.ledger.Sort(plan, closed)
 	records := in.Note()
 	for _, start := range orders.Start {
-		records = append(records, journal.Granted(start))
+		records = append(records, journal.Granted(start, token))
 	}
 	for _, start := range orders.Gone {
 		records = append(records, journal.Rejected(goneReason, token, seen, from, start.GetJobId()))

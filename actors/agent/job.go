@@ -375,12 +375,12 @@ func (j *Job) Held() *actorpb.HeldJob {
 func (j *Job) word() string {
 	switch {
 	case j.phase >= Ended:
-		return "ended"
+		return actorpb.PhaseEnded
 	case j.order != nil:
-		return lifecycle.JobAborting.String()
+		return actorpb.PhaseAborting
 	case j.phase == Running:
-		return lifecycle.JobRunning.String()
+		return actorpb.PhaseRunning
 	default:
-		return lifecycle.JobWaiting.String()
+		return actorpb.PhaseWaiting
 	}
 }

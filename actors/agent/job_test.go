@@ -3,78 +3,18 @@ package agent
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 	"pgregory.net/rapid"
 
-	"weir/actors/agent/journal"
 	"weir/actors/agent/runner"
-	"weir/actors/agent/runner/proxyproto"
 	"weir/messages/actorpb"
-	"weir/messages/journalpb"
-	"weir/messages/statepb"
 	"weir/scheduling/lifecycle"
 )
-
-func startOrder(job string) *actorpb.StartJob { return plan(1, 1, granted(job, 9)).GetStart()[0] }
-
-func TestEnded(t *testing.T) {
-	tests := map[string]struct {
-		result    runner.Result
-		wantState string
-		wantAbort string
-		wantError string
-		wantMore  map[string]string
-	}{
-		"a good end":     {result: runner.Result{Outcome: "exited"}, wantState: "completed"},
-		"an exit code":   {result: runner.Result{Outcome: "exited", ExitCode: 7}, wantState: "failed", wantError: "exited with code 7"},
-		"a signal":       {result: runner.Result{Outcome: "signaled", ExitCode: -1, Signal: "SIGKILL"}, wantState: "failed", wantError: "killed by signal 9 (SIGKILL)"},
-		"an odd signal":  {result: runner.Result{Outcome: "signaled", Signal: "signal 63"}, wantState: "failed", wantError: "killed by signal signal 63"},
-		"no program":     {result: runner.Result{Outcome: "start_failed", Error: `start "/no": no such file or directory`}, wantState: "failed", wantError: `start "/no": no such file or directory`},
-		"too long":       {result: runner.Result{Outcome: "time_limit_exceeded"}, wantState: "failed", wantError: "Job time limit exceeded", wantMore: map[string]string{"job_time_limit": "1m0s"}},
-		"too much":       {result: runner.Result{Outcome: "memory_limit_exceeded"}, wantState: "failed", wantError: "Memory limit exceeded"},
-		"an order":       {result: runner.Result{Outcome: "stopped", Reason: "preemption", ExitCode: 0}, wantState: "aborted", wantAbort: "preemption"},
-		"a closed agent": {result: runner.Result{Outcome: "stopped", Reason: "the agent is closing"}, wantState: "aborted", wantAbort: "node_offline"},
-		"a frozen agent": {result: runner.Result{Outcome: "lease_expired", Error: "not heard"}, wantState: "aborted", wantAbort: "node_offline", wantError: "not heard"},
-		"a lost proxy":   {result: runner.Result{Outcome: "proxy_failed", Error: "signal: killed"}, wantState: "aborted", wantAbort: "job_proxy_failed", wantError: "signal: killed"},
-		"a new outcome":  {result: runner.Result{Outcome: "bored"}, wantState: "aborted", wantAbort: "job_proxy_failed"},
-		"who used the memory": {
-			result: runner.Result{Outcome: "memory_limit_exceeded", Memory: &proxyproto.MemoryExcess{Usage: 12, Limit: 10,
-				Biggest: []proxyproto.ProcessMemory{{Pid: 3, Name: "sort", Bytes: 8}, {Pid: 4, Name: "cat", Bytes: 4}}}},
-			wantState: "failed", wantError: "Memory limit exceeded",
-			wantMore: map[string]string{"usage": "12", "limit": "10", "biggest_processes": "sort (pid 3, 8 bytes), cat (pid 4, 4 bytes)"},
-		},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			test.result.StartTime, test.result.EndTime, test.result.Pid = epoch, epoch.Add(time.Second), 42
-			test.result.DurationMicros = 1_000_999
-			test.result.Statistics = runner.Statistics{MaxMemory: 1, CPUUserMicros: 2, CPUSystemMicros: 3, StdoutBytes: 4,
-				StdoutDroppedBytes: 5, StderrBytes: 6, StderrDroppedBytes: 7, CumulativeMaxMemory: 8.5}
-			got := ended(startOrder("j"), &test.result, time.Minute, 250*time.Millisecond)
-			if got.GetState() != test.wantState || got.GetAbortReason() != test.wantAbort || got.GetError().GetMessage() != test.wantError {
-				t.Errorf("got %s %q %q, want %s %q %q", got.GetState(), got.GetAbortReason(), got.GetError().GetMessage(), test.wantState, test.wantAbort, test.wantError)
-			}
-			if more := got.GetError().GetAttributes(); len(more)+len(test.wantMore) > 0 && !maps.Equal(more, test.wantMore) {
-				t.Errorf("attributes %v, want %v", more, test.wantMore)
-			}
-			s := got.GetStatistics()
-			if fmt.Sprint(s.GetMaxMemory(), s.GetCpuUserMicros(), s.GetCpuSystemMicros(), s.GetStdoutBytes(), s.GetStdoutDroppedBytes(), s.GetStderrBytes(),
-				s.GetStderrDroppedBytes(), s.GetCumulativeMaxMemory(), s.GetRunMillis(), s.GetPrepareMillis()) != "1 2 3 4 5 6 7 8.5 1000 250" {
-				t.Errorf("statistics are lost: %v", s)
-			}
-			if got.GetPid() != 42 || got.GetTask() != "sort" || got.GetCookie() != 7 || got.GetJobId() != "j" || !got.GetStartTime().AsTime().Equal(epoch) {
-				t.Errorf("the record is not of its job: %v", got)
-			}
-		})
-	}
-}
 
 // does takes the next duty, which must be the one that is wanted.
 func does(t *testing.T, j *Job, want Duty) {
@@ -103,10 +43,6 @@ func runningJob(t *testing.T) *Job {
 	j.Saw(runner.Started{JobID: "j", Pid: 42, Time: epoch.Add(time.Second)})
 	does(t, j, Rest)
 	return j
-}
-
-func exited(outcome proxyproto.Outcome, reason string, code int) runner.Exited {
-	return runner.Exited{JobID: "j", Result: &runner.Result{Outcome: outcome, Reason: reason, ExitCode: code}}
 }
 
 func TestJobLife(t *testing.T) {
@@ -336,152 +272,4 @@ func TestJobAlwaysLeaves(t *testing.T) {
 		}
 		t.Fatal("the job does not leave")
 	})
-}
-
-// TestRecoveredJobs have been left by another process in any phase.
-func TestRecoveredJobs(t *testing.T) {
-	spec := &journalpb.Starting{JobId: "j", Spec: &actorpb.JobSpec{JobId: "j", JobTimeLimitMillis: 1000}}
-	started := &journalpb.Started{JobId: "j", Pid: 42, StartTime: timestamppb.New(epoch)}
-	over := &journalpb.Exited{Job: &statepb.FinishedJob{JobId: "j", State: "failed", ExitCode: 7}, StderrTail: []byte("boom")}
-	tests := map[string]struct {
-		kept journal.Job
-		has  bool
-		// want are the duties to the end, if it exits with 0 as soon as it rests.
-		want      []Duty
-		wantPhase string
-		wantState string
-	}{
-		"it runs":                          {kept: journal.Job{Starting: spec, Started: started}, has: true, want: []Duty{NoteEnd, Report, Release, NoteRelease, Leave}, wantPhase: "running", wantState: "completed"},
-		"its start was being noted":        {kept: journal.Job{Starting: spec}, has: true, want: []Duty{NoteEnd, Report, Release, NoteRelease, Leave}, wantPhase: "running", wantState: "completed"},
-		"its end is in the journal":        {kept: journal.Job{Starting: spec, Started: started, Exited: over}, has: true, want: []Duty{Report, Release, NoteRelease, Leave}, wantPhase: "ended", wantState: "failed"},
-		"its workspace is gone already":    {kept: journal.Job{Starting: spec, Started: started, Exited: over}, want: []Duty{Report, NoteRelease, Leave}, wantPhase: "ended", wantState: "failed"},
-		"it was lost":                      {kept: journal.Job{Starting: spec, Started: started}, want: []Duty{NoteEnd, Report, NoteRelease, Leave}, wantPhase: "ended", wantState: "aborted"},
-		"it ended before it had a process": {kept: journal.Job{Exited: over}, want: []Duty{Report, NoteRelease, Leave}, wantPhase: "ended", wantState: "failed"},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			test.kept.Grant = startOrder("j")
-			j := RecoverJob(epoch, &test.kept, test.has)
-			if held := j.Held(); held.GetPhase() != test.wantPhase || test.kept.Started != nil && held.GetPid() != 42 {
-				t.Errorf("held %v, want it %s", held, test.wantPhase)
-			}
-			if test.has {
-				if test.kept.Exited == nil {
-					does(t, j, Rest)
-				}
-				// The proxy tells the end again, whoever heard it before.
-				j.Saw(exited("exited", "", 0))
-			}
-			for _, duty := range test.want {
-				does(t, j, duty)
-				switch duty {
-				case NoteEnd, NoteRelease:
-					j.Noted(duty)
-				case Report:
-					j.Acknowledge()
-				case Release:
-					j.Released()
-				}
-			}
-			if j.Result().GetState() != test.wantState {
-				t.Errorf("result %v, want it %s", j.Result(), test.wantState)
-			}
-		})
-	}
-}
-
-func TestNeverRan(t *testing.T) {
-	here, elsewhere := &journalpb.Starting{Boot: "b1"}, &journalpb.Starting{Boot: "b0"}
-	tests := map[string]struct {
-		job  journal.Job
-		boot string
-		want bool
-	}{
-		"only granted":                       {journal.Job{}, "b1", true},
-		"about to start, in this boot":       {journal.Job{Starting: here}, "b1", true},
-		"about to start, before this boot":   {journal.Job{Starting: elsewhere}, "b1", false},
-		"about to start, in an unknown boot": {journal.Job{Starting: &journalpb.Starting{}}, "", false},
-		"with a process":                     {journal.Job{Starting: here, Started: &journalpb.Started{}}, "b1", false},
-		"ended":                              {journal.Job{Exited: &journalpb.Exited{}}, "b1", false},
-	}
-	for name, test := range tests {
-		if got := neverRan(&test.job, test.boot); got != test.want {
-			t.Errorf("%s: got %v, want %v", name, got, test.want)
-		}
-	}
-}
-
-func TestCourier(t *testing.T) {
-	gone := errors.New("gone")
-	found := func(id string) proto.Message {
-		return &actorpb.ControllerFound{Controller: &actorpb.Replica{Id: id, Address: id + ":1"}}
-	}
-	refused := func(code string, retry int64) proto.Message { return &actorpb.Refused{Code: code, RetryMillis: retry} }
-	type step struct {
-		want      string
-		reply     proto.Message
-		err       error
-		verdict   Verdict
-		wantPause time.Duration
-	}
-	ms := time.Millisecond
-	tests := map[string][]step{
-		"the controller answers": {{want: "ask r1", reply: &actorpb.JobEndedAck{}, verdict: Answered}},
-		"a busy controller is asked again when it says": {
-			{want: "ask r1", reply: refused("overloaded", 500), wantPause: 500 * ms},
-			{want: "ask r1", reply: refused("unavailable", 10), wantPause: 100 * ms},
-			{want: "ask r1", reply: refused("unavailable", 999_999), wantPause: 2 * time.Second},
-		},
-		"a controller that is gone is looked for": {
-			{want: "ask r1", err: gone, wantPause: 50 * ms},
-			{want: "find r2", err: gone, wantPause: 100 * ms},
-			{want: "find r3", reply: found("r1"), wantPause: 200 * ms},
-			{want: "ask r1", err: gone, wantPause: 400 * ms},
-			{want: "find r1", reply: found("r3")},
-			{want: "ask r3", reply: &actorpb.JobSpec{}, verdict: Answered},
-		},
-		"a replica says who controls it": {
-			{want: "ask r1", reply: found("r2")},
-			{want: "ask r2", reply: found("r3"), wantPause: 50 * ms},
-			{want: "ask r3", reply: found("r3"), wantPause: 100 * ms},
-			{want: "ask r3", reply: &actorpb.JobSpec{}, verdict: Answered},
-		},
-		"nobody wants the job":                  {{want: "ask r1", reply: &actorpb.ControllerFound{}, verdict: Nobody}},
-		"nobody wants it, says another":         {{want: "ask r1", err: gone, wantPause: 50 * ms}, {want: "find r2", reply: &actorpb.ControllerFound{}, verdict: Nobody}},
-		"a controller that does not know":       {{want: "ask r1", reply: refused("not_found", 0), verdict: Answered}},
-		"a replica that does not know":          {{want: "ask r1", err: gone, wantPause: 50 * ms}, {want: "find r2", reply: refused("not_found", 0), wantPause: 100 * ms}, {want: "find r3", err: gone, wantPause: 200 * ms}},
-		"a redirect":                            {{want: "ask r1", reply: &actorpb.Redirect{}, wantPause: 50 * ms}, {want: "find r2", err: gone, wantPause: 100 * ms}},
-		"an answer to another question":         {{want: "ask r1", err: gone, wantPause: 50 * ms}, {want: "find r2", reply: &actorpb.JobEndedAck{}, wantPause: 100 * ms}, {want: "find r3", err: gone, wantPause: 200 * ms}},
-		"a controller that no address leads to": {{want: "ask r1", reply: &actorpb.ControllerFound{Controller: &actorpb.Replica{Id: "r9"}}, wantPause: 50 * ms}, {want: "find r2", err: gone, wantPause: 100 * ms}},
-		"a refusal that time does not mend":     {{want: "ask r1", reply: refused("wrong_identity", 0), wantPause: 50 * ms}, {want: "find r2", err: gone, wantPause: 100 * ms}},
-	}
-	for name, steps := range tests {
-		t.Run(name, func(t *testing.T) {
-			c := NewCourier(Replica{ID: "r1", Address: "r1:1"}, DefaultTiming(), never0)
-			for i, step := range steps {
-				to, find := c.Next(replicas("r1", "r2", "r3"))
-				got := "ask " + to.ID
-				if find {
-					got = "find " + to.ID
-				}
-				if got != step.want {
-					t.Fatalf("step %d: %s, want %s", i, got, step.want)
-				}
-				verdict, pause, cause := c.Heard(find, step.reply, step.err)
-				if verdict != step.verdict || pause != step.wantPause || (verdict == Again && cause == nil && step.reply != nil) {
-					t.Fatalf("step %d: verdict %v, pause %v, cause %v; want %v, %v", i, verdict, pause, cause, step.verdict, step.wantPause)
-				}
-			}
-		})
-	}
-	c := NewCourier(Replica{ID: "r1", Address: "r1:1"}, DefaultTiming(), never0)
-	if c.Lost() != 50*time.Millisecond {
-		t.Error("no pause after the controller was lost")
-	}
-	if _, find := c.Next(replicas("r1")); !find {
-		t.Error("a lost controller is asked")
-	}
-	if _, find := NewCourier(Replica{}, DefaultTiming(), never0).Next(replicas("r1")); !find {
-		t.Error("a controller that nobody named is asked")
-	}
 }

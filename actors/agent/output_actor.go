@@ -22,10 +22,10 @@ const (
 func (a *agentActor) read(ctx actor.Context, m *actorpb.ReadOutput) {
 	switch {
 	case m.GetNode() != a.cfg.Node:
-		respond(ctx, &actorpb.Refused{Code: "not_found", Reason: fmt.Sprintf("this is node %q, not %q", a.cfg.Node, m.GetNode())})
+		respond(ctx, &actorpb.Refused{Code: actorpb.CodeNotFound, Reason: fmt.Sprintf("this is node %q, not %q", a.cfg.Node, m.GetNode())})
 		return
 	case a.reads >= maxReads:
-		respond(ctx, &actorpb.Refused{Code: "overloaded", Reason: fmt.Sprintf("%d parts of output are being read", a.reads), RetryMillis: 100})
+		respond(ctx, &actorpb.Refused{Code: actorpb.CodeOverloaded, Reason: fmt.Sprintf("%d parts of output are being read", a.reads), RetryMillis: 100})
 		return
 	}
 	a.reads++
@@ -49,8 +49,8 @@ func (a *agentActor) part(m *actorpb.ReadOutput) proto.Message {
 	case err == nil:
 		return &actorpb.OutputPart{Data: part.Data, NextOffset: part.Next, End: part.End, Total: part.Total}
 	case errors.Is(err, runner.ErrOutputGone):
-		return &actorpb.Refused{Code: "not_found", Reason: err.Error()}
+		return &actorpb.Refused{Code: actorpb.CodeNotFound, Reason: err.Error()}
 	default:
-		return &actorpb.Refused{Code: "bad_request", Reason: err.Error()}
+		return &actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: err.Error()}
 	}
 }

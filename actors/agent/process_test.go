@@ -54,10 +54,8 @@ func playAgent() {
 	if err := json.Unmarshal([]byte(os.Getenv("WEIR_TEST_AGENT")), &p); err != nil {
 		panic(err)
 	}
-	cfg := DefaultConfig()
-	cfg.Node, cfg.Incarnation, cfg.StateDir, cfg.Seeds = "n1", 1, p.StateDir, replicas("r1")
+	cfg := testConfig(p.StateDir, slog.NewTextHandler(os.Stderr, nil))
 	cfg.Resources = resource.Amounts{UserSlots: 10, CPU: 1000, Memory: 1 << 30}
-	cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	r, _, err := OpenRunner(cfg, p.Proxy)
 	if err != nil {
 		panic(err)
@@ -229,9 +227,7 @@ func buildProxy(t *testing.T, dir string) string {
 		t.Fatalf("go build weir-jobproxy: %v\n%s", err, text)
 	}
 	t.Cleanup(func() {
-		cfg := DefaultConfig()
-		cfg.Node, cfg.StateDir, cfg.Logger = "n1", dir, slog.New(slog.DiscardHandler)
-		r, _, err := OpenRunner(cfg, path)
+		r, _, err := OpenRunner(testConfig(dir, slog.DiscardHandler), path)
 		if err != nil {
 			t.Errorf("clean up: %v", err)
 			return

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -215,14 +216,16 @@ func (s *Session) redirected(now time.Time, ask *Ask, m *actorpb.Redirect) Outco
 }
 
 func (s *Session) refused(now time.Time, ask *Ask, m *actorpb.Refused) Outcome {
-	retry := millis(m.GetRetryMillis())
+	// Nobody is waited for longer than for a leader that is sought: a refusal may pass
+	// at any moment, when a majority is back or a lease is over.
+	retry := min(millis(m.GetRetryMillis()), s.timing.SeekMax)
 	err := fmt.Errorf("%s: %s", m.GetCode(), m.GetReason())
 	switch m.GetCode() {
-	case "not_registered", "stale":
+	case actorpb.CodeNotRegistered, actorpb.CodeStale:
 		outcome := s.seek(now, s.trouble(ask, err))
 		s.hint = ask.To.ID
 		return outcome
-	case "overloaded", "unavailable":
+	case actorpb.CodeOverloaded, actorpb.CodeUnavailable:
 		if !ask.Register {
 			s.notBefore, s.urgent = now.Add(max(retry, s.timing.SeekMin)), true
 			return Outcome{Trouble: s.trouble(ask, err)}
@@ -230,16 +233,21 @@ func (s *Session) refused(now time.Time, ask *Ask, m *actorpb.Refused) Outcome {
 		outcome := s.seek(now, s.trouble(ask, err))
 		if retry > 0 {
 			// It leads, and says when.
-			s.hint, s.notBefore = ask.To.ID, now.Add(min(retry, s.timing.SlowRetry))
+			s.hint, s.notBefore = ask.To.ID, now.Add(retry)
 		}
 		return outcome
-	case "name_in_use":
+	case actorpb.CodeNameInUse:
 		outcome := s.seek(now, s.trouble(ask, err))
-		s.hint, s.notBefore, outcome.Severe = ask.To.ID, now.Add(max(retry, s.timing.SeekMax)), true
+		s.hint, s.notBefore, outcome.Severe = ask.To.ID, now.Add(cmp.Or(retry, s.timing.SeekMax)), true
 		return outcome
-	case "wrong_identity", "bad_request":
+	case actorpb.CodeWrongIdentity, actorpb.CodeBadRequest:
 		outcome := s.seek(now, s.trouble(ask, err))
-		s.notBefore, outcome.Severe = now.Add(max(retry, s.timing.SlowRetry)), true
+		if retry > 0 {
+			// The leader takes it for something that passes: another may lead by now.
+			s.notBefore = now.Add(s.timing.SeekMax)
+			return outcome
+		}
+		s.notBefore, outcome.Severe = now.Add(s.timing.SlowRetry), true
 		return outcome
 	default:
 		return s.seek(now, s.trouble(ask, err))

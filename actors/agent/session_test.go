@@ -120,8 +120,27 @@ func TestSession(t *testing.T) {
 		},
 		"a name in use is tried again and again": {
 			{want: "register r1", reply: refuse("name_in_use", 1500)},
-			{after: 1500 * time.Millisecond, want: "register r1", reply: refuse("name_in_use", 100)},
+			{after: time.Second, want: "register r1", reply: refuse("name_in_use", 100)},
+			{after: 100 * time.Millisecond, want: "register r1", reply: refuse("name_in_use", 0)},
 			{after: time.Second, want: "register r1"},
+		},
+		"no leader makes the agent wait for long": {
+			{want: "register r1", reply: refuse("unavailable", 60_000)},
+			{after: time.Second, want: "register r1", reply: refuse("overloaded", 60_000)},
+			{after: time.Second, want: "register r1", reply: registered(3)},
+			{after: time.Second, want: "beat 1 r1", reply: refuse("overloaded", 60_000)},
+			{after: time.Second, want: "beat 2 r1"},
+		},
+		"a leader without a majority is asked until it has one": {
+			{want: "register r1", reply: refuse("unavailable", 0)},
+			{want: "register r2", reply: refuse("unavailable", 0)},
+			{want: "register r3", reply: refuse("unavailable", 0)},
+			{after: 50 * time.Millisecond, want: "register r1", reply: refuse("unavailable", 200)},
+			{after: 200 * time.Millisecond, want: "register r1", reply: registered(3)},
+		},
+		"a refusal that passes, of a leader that another follows, is no fault of people": {
+			{want: "register r1", reply: refuse("bad_request", 200)},
+			{after: time.Second, want: "register r2", reply: registered(3)},
 		},
 		"what people have to mend is tried slowly": {
 			{want: "register r1", reply: refuse("bad_request", 0)},
@@ -228,6 +247,33 @@ func TestSessionRefusalsArePeoplesBusiness(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSessionTriesSoonAgain refuses the agent for as long as one may be cut off, in any
+// words that pass by themselves, and then no more: it is registered within SeekMax.
+func TestSessionTriesSoonAgain(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, _, _ := newTestSession("r1", "r2", "r3")
+		s.pause.chance = func() float64 { return rapid.Float64Range(0, 0.999).Draw(t, "chance") }
+		now := epoch
+		for healed := epoch.Add(time.Minute); ; {
+			ask, wake := s.Next(now)
+			if ask == nil {
+				now = wake
+				continue
+			}
+			if now.After(healed) {
+				if late := now.Sub(healed); late > s.timing.SeekMax {
+					t.Fatalf("asked again %v after the heal, want no later than %v", late, s.timing.SeekMax)
+				}
+				return
+			}
+			code := rapid.SampledFrom([]string{actorpb.CodeUnavailable, actorpb.CodeOverloaded, actorpb.CodeNameInUse, actorpb.CodeStale, "bad_request"}).Draw(t, "code")
+			retry := rapid.Int64Range(1, 100_000).Draw(t, "retry")
+			now = now.Add(time.Millisecond)
+			s.Answer(now, ask.Number, &actorpb.Refused{Code: code, RetryMillis: retry}, nil)
+		}
+	})
 }
 
 // TestSessionFindsTheLeader lets replicas answer at random, and then behave: the

@@ -117,7 +117,7 @@ func (a *controllerActor) Receive(ctx actor.Context) {
 	case flush:
 		a.flush(ctx)
 	case *actor.Stopping, *actor.Restarting:
-		a.ends.Drop(&actorpb.Refused{Code: "unavailable", Reason: "the operation has another controller", RetryMillis: 50})
+		a.ends.Drop(&actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: "the operation has another controller", RetryMillis: 50})
 	case actor.SystemMessage, actor.AutoReceiveMessage:
 		// The rest of the life cycle needs no work here.
 	default:
@@ -192,7 +192,7 @@ func (a *controllerActor) fromAgent(ctx actor.Context, m FromAgent) {
 	case *actorpb.JobEnded:
 		a.ended(ctx, msg, m.Reply)
 	default:
-		m.Reply(&actorpb.Refused{Code: "bad_request", Reason: fmt.Sprintf("operation %s: a %T is not taken here", a.cfg.Operation, m.Message)})
+		m.Reply(&actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: fmt.Sprintf("operation %s: a %T is not taken here", a.cfg.Operation, m.Message)})
 	}
 }
 
@@ -200,11 +200,11 @@ func (a *controllerActor) spec(m *actorpb.JobSpecRequest) proto.Message {
 	op, _ := a.cfg.State.Operation(a.cfg.Operation)
 	allocation := a.cfg.State.Allocation(m.GetJobId())
 	if op == nil || allocation == nil || allocation.GetNode() != m.GetNode() || allocation.GetOperationId() != a.cfg.Operation {
-		return &actorpb.Refused{Code: "not_found", Reason: fmt.Sprintf("spec of job %s: not granted to node %q", m.GetJobId(), m.GetNode())}
+		return &actorpb.Refused{Code: actorpb.CodeNotFound, Reason: fmt.Sprintf("spec of job %s: not granted to node %q", m.GetJobId(), m.GetNode())}
 	}
 	spec, err := Spec(op, allocation, a.cfg.Addresses())
 	if err != nil {
-		return &actorpb.Refused{Code: "not_found", Reason: err.Error()}
+		return &actorpb.Refused{Code: actorpb.CodeNotFound, Reason: err.Error()}
 	}
 	return spec
 }
@@ -217,7 +217,7 @@ func (a *controllerActor) ended(ctx actor.Context, m *actorpb.JobEnded, reply fu
 		return
 	}
 	if !a.ends.Add(Classify(m, allocation), reply) {
-		reply(&actorpb.Refused{Code: "overloaded", Reason: "too many results wait for their commit", RetryMillis: 500})
+		reply(&actorpb.Refused{Code: actorpb.CodeOverloaded, Reason: "too many results wait for their commit", RetryMillis: 500})
 		return
 	}
 	a.flush(ctx)
@@ -253,7 +253,7 @@ func (a *controllerActor) finished(ctx actor.Context, m finished) {
 	result := m.results[0]
 	if refusal := result.GetRefusal(); refusal != nil {
 		a.cfg.Logger.Debug("results refused", "operation", a.cfg.Operation, "code", refusal.GetCode(), "reason", refusal.GetMessage())
-		a.ends.Drop(&actorpb.Refused{Code: "unavailable", Reason: refusal.GetMessage(), RetryMillis: 100})
+		a.ends.Drop(&actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: refusal.GetMessage(), RetryMillis: 100})
 		return
 	}
 	for _, job := range result.GetFinishJobs().GetJobs() {

@@ -62,33 +62,33 @@ type Config struct {
 	Logger  *slog.Logger
 }
 
-// answered tells that a request has its answer.
-type answered struct{ from identity.Identity }
-
-// plain is an answer that travels as the message that it is. A refusal is an error
-// too, and of an error the peer would see no more than its text.
-type plain struct{ proto.Message }
+// answered tells that a request has its answer. door is who let it in: a gateway
+// that failed and started again has another one, with nothing in flight.
+type answered struct {
+	door *Doorkeeper
+	from identity.Identity
+}
 
 // New returns the producer of a replica's gateway.
 func New(cfg Config) actor.Producer {
-	return func() actor.Actor { return &gatewayActor{cfg: cfg} }
+	return func() actor.Actor {
+		return &gatewayActor{cfg: cfg, door: NewDoorkeeper(cfg.Limits), complaints: newComplaints()}
+	}
 }
 
 type gatewayActor struct {
-	cfg  Config
-	door *Doorkeeper
+	cfg        Config
+	door       *Doorkeeper
+	complaints *complaints
 }
 
 // Receive implements actor.Actor.
 func (a *gatewayActor) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
-	case *actor.Started:
-		a.door = NewDoorkeeper(a.cfg.Limits)
 	case *remote.Inbound:
 		a.inbound(ctx, m)
 	case answered:
-		a.door.Leave(m.from)
-		a.cfg.Figures.inFlight.Store(int64(a.door.InFlight()))
+		a.answered(m)
 	case actor.SystemMessage, actor.AutoReceiveMessage:
 		// The rest of the life cycle needs no work here.
 	default:
@@ -101,29 +101,44 @@ func (a *gatewayActor) inbound(ctx actor.Context, m *remote.Inbound) {
 	a.cfg.Figures.inFlight.Store(int64(a.door.InFlight()))
 	if refused != nil {
 		a.cfg.Figures.refuse(refused.GetCode())
-		if refused.GetCode() != "overloaded" {
-			a.cfg.Logger.Warn("message refused", "from", m.From.String(), "reason", refused.GetReason())
-		}
+		a.complain(m.From, refused)
 		if ctx.Sender() != nil {
-			ctx.Respond(plain{refused})
+			ctx.Respond(refused)
 		}
 		return
 	}
 	a.route(m, a.answer(ctx, m))
 }
 
+// complain tells operators of refusals: of each code the first, and from time to
+// time how many there were since.
+func (a *gatewayActor) complain(from identity.Identity, refused *actorpb.Refused) {
+	if tell, before := a.complaints.add(time.Now(), refused.GetCode()); tell {
+		a.cfg.Logger.Warn("message refused", "from", from.String(), "code", refused.GetCode(), "reason", refused.GetReason(), "unlogged_before", before)
+	}
+}
+
+// answered frees the place of a request, unless a former life of this actor had
+// let it in.
+func (a *gatewayActor) answered(m answered) {
+	if m.door == a.door {
+		a.door.Leave(m.from)
+		a.cfg.Figures.inFlight.Store(int64(a.door.InFlight()))
+	}
+}
+
 // answer returns what answers a message, once. An actor that is stopped drops
 // what it was asked, so a message that nobody answers in time is refused: the
 // place that it takes here is free again.
 func (a *gatewayActor) answer(ctx actor.Context, m *remote.Inbound) func(proto.Message) {
-	self, sender, root := ctx.Self(), ctx.Sender(), ctx.ActorSystem().Root
+	self, sender, root, door := ctx.Self(), ctx.Sender(), ctx.ActorSystem().Root, a.door
 	var once sync.Once
 	reply := func(answer proto.Message) {
 		once.Do(func() {
 			if sender != nil {
-				root.Send(sender, plain{answer})
+				root.Send(sender, answer)
 			}
-			root.Send(self, answered{m.From})
+			root.Send(self, answered{door, m.From})
 		})
 	}
 	late := time.AfterFunc(a.patience(m), func() {
@@ -139,9 +154,9 @@ func (a *gatewayActor) answer(ctx actor.Context, m *remote.Inbound) func(proto.M
 // what it asked for may still be done.
 func lateCode(msg proto.Message) string {
 	if _, ok := msg.(*actorpb.Propose); ok {
-		return "outcome_unknown"
+		return actorpb.CodeOutcomeUnknown
 	}
-	return "unavailable"
+	return actorpb.CodeUnavailable
 }
 
 // patience is how long a message may take.
@@ -178,7 +193,7 @@ func (a *gatewayActor) route(m *remote.Inbound, reply func(proto.Message)) {
 		a.aside(m, reply, func(ctx context.Context) proto.Message { return a.cfg.Leader.ReadOutput(ctx, msg) })
 	default:
 		// Invariant: permit lets in what is routed here only.
-		reply(&actorpb.Refused{Code: "bad_request", Reason: name(msg) + " is not taken here"})
+		reply(&actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: name(msg) + " is not taken here"})
 	}
 }
 
@@ -200,7 +215,7 @@ func (a *gatewayActor) controllerOf(operation string) *actorpb.ControllerFound {
 func (a *gatewayActor) atGrant(m *remote.Inbound, grant uint64, reply func(proto.Message), then func()) {
 	a.background(m, func(ctx context.Context) {
 		if err := a.cfg.Cluster.WaitApplied(ctx, grant); err != nil {
-			reply(&actorpb.Refused{Code: "unavailable", RetryMillis: a.cfg.Limits.RetryMillis,
+			reply(&actorpb.Refused{Code: actorpb.CodeUnavailable, RetryMillis: a.cfg.Limits.RetryMillis,
 				Reason: fmt.Sprintf("log entry %d of the job's grant is not known here yet", grant)})
 			return
 		}

@@ -1,9 +1,11 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -22,6 +24,9 @@ type hall struct {
 	t      *testing.T
 	system *actor.ActorSystem
 	pid    *actor.PID
+	// log and figures are what the gateway shows.
+	log     bytes.Buffer
+	figures Figures
 
 	mu sync.Mutex
 	// leads: node actors are here; controls: the operation's controller is.
@@ -38,7 +43,8 @@ func inHall(t *testing.T, limits Limits, story func(h *hall)) {
 		h := &hall{t: t, leads: true, controls: true, grown: make(chan struct{})}
 		h.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }))
 		h.pid = h.system.Root.Spawn(actor.PropsFromProducer(New(Config{
-			Nodes: h, Controllers: h, Leader: h, Cluster: h, Limits: limits, Patience: 5 * time.Second, Figures: new(Figures), Logger: quiet,
+			Nodes: h, Controllers: h, Leader: h, Cluster: h, Limits: limits, Patience: 5 * time.Second, Figures: &h.figures,
+			Logger: slog.New(slog.NewTextHandler(&h.log, nil)),
 		})))
 		story(h)
 		// What still waits is given up.
@@ -50,8 +56,11 @@ func inHall(t *testing.T, limits Limits, story func(h *hall)) {
 	})
 }
 
-// ToNode implements Nodes.
-func (h *hall) ToNode(_ string, _ proto.Message, reply func(proto.Message)) bool {
+// ToNode implements Nodes. It fails on node "broken".
+func (h *hall) ToNode(node string, _ proto.Message, reply func(proto.Message)) bool {
+	if node == "broken" {
+		panic("told to")
+	}
 	return h.take(h.leads, reply)
 }
 
@@ -142,10 +151,7 @@ func (h *hall) answer(future actor.Future) proto.Message {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	if _, failed := got.(error); failed {
-		h.t.Errorf("%v would reach the peer as the text of an error", got)
-	}
-	return got.(plain).Message
+	return got.(proto.Message)
 }
 
 func (h *hall) agent(node string) identity.Identity { return of(identity.Agent, node) }
@@ -267,6 +273,51 @@ func TestMessagesWithoutSender(t *testing.T) {
 			}
 			waiting[0](&actorpb.HeartbeatAck{})
 			synctest.Wait()
+		}
+	})
+}
+
+// TestAGatewayThatStartsAgain counts what it let in itself, and no more.
+func TestAGatewayThatStartsAgain(t *testing.T) {
+	inHall(t, Limits{InFlight: 2, AgentInFlight: 2, RetryMillis: 7}, func(h *hall) {
+		early := h.beat("n1")
+		broken := h.beat("broken")
+		for range 2 {
+			h.beat("n2")
+		}
+		wantRefused(t, h.answer(h.beat("n3")), actorpb.CodeOverloaded)
+		h.replies[0](&actorpb.HeartbeatAck{Sequence: 7})
+		if ack, ok := h.answer(early).(*actorpb.HeartbeatAck); !ok || ack.GetSequence() != 7 {
+			t.Errorf("got %v, want the answer to what the former life let in", ack)
+		}
+		wantRefused(t, h.answer(h.beat("n3")), actorpb.CodeOverloaded)
+		h.replies[1](&actorpb.HeartbeatAck{})
+		late := h.beat("n3")
+		if stats := h.figures.Stats(); stats.InFlight != 2 || stats.Refused[actorpb.CodeOverloaded] != 2 {
+			t.Errorf("figures %+v, want 2 in flight and 2 refused", stats)
+		}
+		for _, waiting := range []actor.Future{broken, late} {
+			wantRefused(t, h.answer(waiting), actorpb.CodeUnavailable)
+		}
+	})
+}
+
+func TestRefusalsAreToldNowAndThen(t *testing.T) {
+	inHall(t, Limits{InFlight: 1, AgentInFlight: 1, RetryMillis: 7}, func(h *hall) {
+		lines := func() []string { return strings.Split(strings.TrimSuffix(h.log.String(), "\n"), "\n") }
+		liar := func() { h.answer(h.ask(h.agent("n1"), &actorpb.Heartbeat{Node: "n2"}, time.Time{})) }
+		h.beat("n1")
+		for range 100 {
+			liar()
+			h.answer(h.beat("n1"))
+		}
+		if got := lines(); len(got) != 2 || !strings.Contains(got[0], "code=wrong_identity") || !strings.Contains(got[1], "code=overloaded") {
+			t.Fatalf("logged %q, want a line of each code", got)
+		}
+		<-time.After(complainEvery)
+		liar()
+		if got := lines(); len(got) != 3 || !strings.Contains(got[2], "unlogged_before=99") || !strings.Contains(got[2], "cannot speak for node") {
+			t.Errorf("logged %q, want a third line that counts 99 before it", got)
 		}
 	})
 }

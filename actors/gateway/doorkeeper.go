@@ -39,6 +39,12 @@ func (l Limits) Validate() error {
 	return nil
 }
 
+// Busy returns the refusal of what does not even get to the gateway's door, because
+// too much waits before it.
+func Busy(l Limits) *actorpb.Refused {
+	return &actorpb.Refused{Code: actorpb.CodeOverloaded, Reason: "too many messages wait for the gateway", RetryMillis: l.RetryMillis}
+}
+
 // Doorkeeper counts what is in flight and decides who may come in. It is not safe
 // for concurrent use.
 type Doorkeeper struct {
@@ -59,10 +65,10 @@ func (d *Doorkeeper) Enter(from identity.Identity, msg proto.Message) *actorpb.R
 	switch {
 	case refused != nil:
 	case d.total >= d.limits.InFlight:
-		refused = &actorpb.Refused{Code: "overloaded", RetryMillis: d.limits.RetryMillis,
+		refused = &actorpb.Refused{Code: actorpb.CodeOverloaded, RetryMillis: d.limits.RetryMillis,
 			Reason: fmt.Sprintf("%d requests wait for their answer already, the limit of a replica", d.total)}
 	case from.Role == identity.Agent && d.byAgent[from.Name] >= d.limits.AgentInFlight:
-		refused = &actorpb.Refused{Code: "overloaded", RetryMillis: d.limits.RetryMillis,
+		refused = &actorpb.Refused{Code: actorpb.CodeOverloaded, RetryMillis: d.limits.RetryMillis,
 			Reason: fmt.Sprintf("%d requests of agent %q wait for their answer already, the limit of one agent", d.byAgent[from.Name], from.Name)}
 	}
 	if refused != nil {
@@ -95,14 +101,14 @@ func permit(from identity.Identity, msg proto.Message) *actorpb.Refused {
 	node, ofAgent := nodeOf(msg)
 	switch {
 	case from.Role == identity.Agent && !ofAgent:
-		return &actorpb.Refused{Code: "wrong_identity", Reason: fmt.Sprintf("%s is not for agents", name(msg))}
+		return &actorpb.Refused{Code: actorpb.CodeWrongIdentity, Reason: fmt.Sprintf("%s is not for agents", name(msg))}
 	case from.Role == identity.Agent && node != from.Name && !aboutNobody(msg):
-		return &actorpb.Refused{Code: "wrong_identity",
+		return &actorpb.Refused{Code: actorpb.CodeWrongIdentity,
 			Reason: fmt.Sprintf("%s: the certificate is of node %q, it cannot speak for node %q", name(msg), from.Name, node)}
 	case from.Role == identity.Replica && !ofReplica(msg):
-		return &actorpb.Refused{Code: "wrong_identity", Reason: fmt.Sprintf("%s is not for replicas", name(msg))}
+		return &actorpb.Refused{Code: actorpb.CodeWrongIdentity, Reason: fmt.Sprintf("%s is not for replicas", name(msg))}
 	case from.Role != identity.Agent && from.Role != identity.Replica:
-		return &actorpb.Refused{Code: "wrong_identity", Reason: fmt.Sprintf("a certificate with role %s reaches the API only", from.Role)}
+		return &actorpb.Refused{Code: actorpb.CodeWrongIdentity, Reason: fmt.Sprintf("a certificate with role %s reaches the API only", from.Role)}
 	default:
 		return nil
 	}

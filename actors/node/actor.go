@@ -147,7 +147,7 @@ func (a *nodeActor) fromAgent(ctx actor.Context, m FromAgent) {
 	case *actorpb.Heartbeat:
 		a.heartbeat(ctx, msg, m.Reply)
 	default:
-		m.Reply(&actorpb.Refused{Code: "bad_request", Reason: fmt.Sprintf("node %q: a %T is not taken here", a.cfg.ID, m.Message)})
+		m.Reply(&actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: fmt.Sprintf("node %q: a %T is not taken here", a.cfg.ID, m.Message)})
 	}
 }
 
@@ -158,7 +158,7 @@ func (a *nodeActor) register(ctx actor.Context, m *actorpb.RegisterAgent, reply 
 		return
 	}
 	if a.inFlight {
-		reply(&actorpb.Refused{Code: "unavailable", Reason: "the node's record is being changed", RetryMillis: 50})
+		reply(&actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: "the node's record is being changed", RetryMillis: 50})
 		return
 	}
 	record, _, _ := a.cfg.State.Node(a.cfg.ID)
@@ -177,9 +177,9 @@ func (a *nodeActor) register(ctx actor.Context, m *actorpb.RegisterAgent, reply 
 	a.propose(ctx, []proto.Message{command}, func(ctx actor.Context, results []*commandpb.Result, err error) {
 		switch {
 		case err != nil:
-			reply(&actorpb.Refused{Code: "unavailable", Reason: err.Error(), RetryMillis: a.cfg.RetryAfter.Milliseconds()})
+			reply(&actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: err.Error(), RetryMillis: a.cfg.RetryAfter.Milliseconds()})
 		case results[0].GetRefusal() != nil:
-			reply(&actorpb.Refused{Code: "bad_request", Reason: results[0].GetRefusal().GetMessage(), RetryMillis: a.cfg.RetryAfter.Milliseconds()})
+			reply(&actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: results[0].GetRefusal().GetMessage(), RetryMillis: a.cfg.RetryAfter.Milliseconds()})
 		default:
 			a.cfg.Logger.Info("node registered", "node", m.GetNode(), "incarnation", m.GetIncarnation(), "resources", m.GetResources().Amounts())
 			a.open(ctx, m, reply)
@@ -225,7 +225,7 @@ func (a *nodeActor) look(ctx actor.Context) {
 	record, granted, index := a.cfg.State.Node(a.cfg.ID)
 	a.publish(granted)
 	if !a.session.Live(now) {
-		if record.GetState() == "offline" && len(granted) > 0 {
+		if record.GetState() == statepb.NodeOffline && len(granted) > 0 {
 			a.giveUp(ctx, lifecycle.AbortNodeOffline, ids(granted))
 		}
 		return
@@ -256,7 +256,7 @@ func (a *nodeActor) expire(ctx actor.Context) {
 	}
 	a.cfg.Scheduler.Withdraw(a.cfg.ID)
 	record, granted, _ := a.cfg.State.Node(a.cfg.ID)
-	if record.GetState() != "online" {
+	if record.GetState() != statepb.NodeOnline {
 		return
 	}
 	a.cfg.Logger.Warn("node lost: its lease ran out", "node", a.cfg.ID, "jobs", len(granted), "lease", a.cfg.Timing.Lease)

@@ -49,7 +49,7 @@ func (s *Session) Compare(now time.Time, granted []Granted) Difference {
 		}
 		job, held := s.held[id]
 		stop := stopOrder(g)
-		if held && (stop == nil || job.GetPhase() == "ended") || s.toldLately(now, id, stop != nil) {
+		if held && (stop == nil || job.GetPhase() == actorpb.PhaseEnded) || s.toldLately(now, id, stop != nil) {
 			continue
 		}
 		if !held {
@@ -62,7 +62,7 @@ func (s *Session) Compare(now time.Time, granted []Granted) Difference {
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.held)) {
 		job := s.held[id]
-		if known[id] || job.GetPhase() == "ended" || s.toldLately(now, id, true) {
+		if known[id] || job.GetPhase() == actorpb.PhaseEnded || s.toldLately(now, id, true) {
 			continue
 		}
 		diff.Abort = append(diff.Abort, &actorpb.AbortJob{

@@ -90,14 +90,14 @@ func NewSession(now time.Time, timing Timing) *Session {
 // that was started again is let in at once.
 func (s *Session) Greet(now time.Time, m *actorpb.RegisterAgent) *actorpb.Refused {
 	if reason := faultOf(m); reason != "" {
-		return &actorpb.Refused{Code: "bad_request", Reason: fmt.Sprintf("register node %q: %s", m.GetNode(), reason)}
+		return &actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: fmt.Sprintf("register node %q: %s", m.GetNode(), reason)}
 	}
 	inUse := 2*s.timing.Heartbeat - now.Sub(s.heard)
 	if s.incarnation == 0 || inUse <= 0 || s.incarnation == m.GetIncarnation() && s.process <= m.GetSession() {
 		return nil
 	}
 	return &actorpb.Refused{
-		Code: "name_in_use",
+		Code: actorpb.CodeNameInUse,
 		Reason: fmt.Sprintf("register node %q: another agent with this name was heard %s ago; give each agent its own name, certificate and state folder",
 			m.GetNode(), now.Sub(s.heard).Round(time.Millisecond)),
 		RetryMillis: max(inUse.Milliseconds(), 100),
@@ -124,7 +124,7 @@ func faultOf(m *actorpb.RegisterAgent) string {
 // Changed reports whether the committed record differs from what the agent says
 // of its node.
 func Changed(record *statepb.Node, m *actorpb.RegisterAgent) bool {
-	if record == nil || record.GetState() != "online" || record.GetIncarnation() != m.GetIncarnation() {
+	if record == nil || record.GetState() != statepb.NodeOnline || record.GetIncarnation() != m.GetIncarnation() {
 		return true
 	}
 	if record.GetResources().Amounts() != m.GetResources().Amounts() || record.GetVersion() != m.GetVersion() ||
@@ -151,10 +151,10 @@ func (s *Session) Open(now time.Time, m *actorpb.RegisterAgent) {
 // Heartbeat takes an agent's word. It answers what cannot be taken.
 func (s *Session) Heartbeat(now time.Time, m *actorpb.Heartbeat) *actorpb.Refused {
 	if s.incarnation == 0 || s.incarnation != m.GetIncarnation() || s.process != m.GetSession() {
-		return &actorpb.Refused{Code: "not_registered", Reason: fmt.Sprintf("heartbeat of node %q: this agent is not registered in this term, register again", m.GetNode())}
+		return &actorpb.Refused{Code: actorpb.CodeNotRegistered, Reason: fmt.Sprintf("heartbeat of node %q: this agent is not registered in this term, register again", m.GetNode())}
 	}
 	if m.GetSequence() <= s.sequence {
-		return &actorpb.Refused{Code: "stale", Reason: fmt.Sprintf("heartbeat %d of node %q: %d came before", m.GetSequence(), m.GetNode(), s.sequence)}
+		return &actorpb.Refused{Code: actorpb.CodeStale, Reason: fmt.Sprintf("heartbeat %d of node %q: %d came before", m.GetSequence(), m.GetNode(), s.sequence)}
 	}
 	s.sequence = m.GetSequence()
 	s.hear(now, m.GetJobs())

@@ -13,6 +13,7 @@ type dropped uint8
 const (
 	notConnected dropped = iota
 	queueFull
+	inboxFull
 	tooLarge
 	notSendable
 	notFound
@@ -30,6 +31,7 @@ const (
 var droppedNames = [droppedReasons]string{
 	notConnected: "not_connected",
 	queueFull:    "queue_full",
+	inboxFull:    "inbox_full",
 	tooLarge:     "too_large",
 	notSendable:  "not_sendable",
 	notFound:     "not_found",

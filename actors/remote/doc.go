@@ -4,7 +4,9 @@
 // have opened and both use. A peer is called role/name, as in replica/r1; its
 // actors are reached by the names that it published, and by no other:
 //
-//	r.Publish("gateway", pid, identity.Agent, identity.Replica)
+//	inbox := r.NewInbox(nil)
+//	pid := system.Root.Spawn(props.Configure(inbox.Mailbox()))
+//	r.Publish("gateway", pid, inbox, identity.Agent, identity.Replica)
 //
 //	ctx.Send(remote.PID("replica/r1", "gateway"), message)
 //	reply, err := r.Request(ctx, "replica/r1", "gateway", message)

@@ -15,6 +15,10 @@ type Limits struct {
 	// QueueBytes is how many bytes of messages wait to be sent to one peer.
 	// Default 16 MiB: four of the largest messages.
 	QueueBytes int
+	// InboxMessages and InboxBytes are how many messages from peers, and how many
+	// bytes of them, wait for one actor that is published. Default 16,384 and
+	// 64 MiB: an actor that is so far behind answers nobody in time.
+	InboxMessages, InboxBytes int
 	// MaxMessageBytes is the largest message that is sent or accepted, encoded.
 	// Default 4 MiB: a plan for a large node is below 1 MiB.
 	MaxMessageBytes int
@@ -54,6 +58,8 @@ func DefaultLimits() Limits {
 	return Limits{
 		QueueMessages:    16_384,
 		QueueBytes:       16 << 20,
+		InboxMessages:    16_384,
+		InboxBytes:       64 << 20,
 		MaxMessageBytes:  4 << 20,
 		BatchBytes:       64 << 10,
 		OpenRequests:     16_384,
@@ -76,6 +82,8 @@ func (l Limits) Validate() error {
 	}{
 		{"QueueMessages", l.QueueMessages},
 		{"QueueBytes", l.QueueBytes},
+		{"InboxMessages", l.InboxMessages},
+		{"InboxBytes", l.InboxBytes},
 		{"MaxMessageBytes", l.MaxMessageBytes},
 		{"BatchBytes", l.BatchBytes},
 		{"OpenRequests", l.OpenRequests},
@@ -106,6 +114,8 @@ func (l Limits) Validate() error {
 	switch {
 	case l.QueueBytes < l.MaxMessageBytes:
 		return errors.New("limits: QueueBytes is below MaxMessageBytes: the largest message could never be sent")
+	case l.InboxBytes < l.MaxMessageBytes:
+		return errors.New("limits: InboxBytes is below MaxMessageBytes: the largest message could never be received")
 	case l.KeepAliveTimeout <= l.KeepAlivePeriod:
 		return errors.New("limits: KeepAliveTimeout must be longer than KeepAlivePeriod: no answer could come in time")
 	case l.RedialMax < l.RedialMin:

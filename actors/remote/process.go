@@ -36,7 +36,7 @@ type process struct {
 // SendUserMessage implements actor.Process.
 func (p *process) SendUserMessage(pid *actor.PID, message any) {
 	if rest, ok := strings.CutPrefix(pid.GetId(), replyPrefix); ok {
-		p.remote.reply(pid, rest, actor.UnwrapEnvelopeMessage(message))
+		p.remote.reply(rest, actor.UnwrapEnvelopeMessage(message))
 		return
 	}
 	_, body, sender := actor.UnwrapEnvelope(message)
@@ -97,12 +97,18 @@ func (r *Remote) ask(pid *actor.PID, body any, sender *actor.PID) error {
 }
 
 // reply answers a peer's request from the actor that got it.
-func (r *Remote) reply(pid *actor.PID, rest string, answer any) {
+func (r *Remote) reply(rest string, answer any) {
 	s, id := r.sessionAndID(rest)
 	if s == nil {
 		r.counters.drop(peerGone, 1)
 		return
 	}
+	s.respond(id, answer)
+}
+
+// respond answers the peer's request id.
+func (s *session) respond(id uint64, answer any) {
+	r := s.remote
 	switch a := answer.(type) {
 	case *actor.DeadLetterResponse:
 		s.fail(id, fmt.Errorf("%w: it stopped before it answered", ErrNotFound))
@@ -121,7 +127,7 @@ func (r *Remote) reply(pid *actor.PID, rest string, answer any) {
 	case errors.Is(err, ErrNotConnected):
 		r.counters.drop(peerGone, 1)
 	case err != nil:
-		r.log.Warn("reply dropped", "to", pid.GetAddress(), "cause", err)
+		r.log.Warn("reply dropped", "to", s.peer.name, "cause", err)
 		s.fail(id, err)
 	}
 }

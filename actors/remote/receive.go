@@ -51,7 +51,7 @@ func (s *session) receiveMessage(to string, payload *anypb.Any, request *remotep
 	r := s.remote
 	r.counters.receivedMessages.Add(1)
 	r.counters.receivedBytes.Add(uint64(len(payload.GetValue())))
-	pid, err := r.reach(to, s.peer)
+	found, err := r.reach(to, s.peer)
 	if err != nil {
 		s.fail(request.GetId(), err)
 		return
@@ -61,28 +61,42 @@ func (s *session) receiveMessage(to string, payload *anypb.Any, request *remotep
 		s.fail(request.GetId(), err)
 		return
 	}
-	inbound := &Inbound{From: s.peer.id, Incarnation: s.peer.incarnation, Message: message}
+	inbound := &Inbound{From: s.peer.id, Incarnation: s.peer.incarnation, Message: message, inbox: found.inbox, size: len(payload.GetValue())}
+	if err := found.inbox.reserve(inbound.size); err != nil {
+		s.turnAway(found.inbox, request, err)
+		return
+	}
 	if request == nil {
-		r.system.Root.Send(pid, inbound)
+		r.system.Root.Send(found.pid, inbound)
 		return
 	}
 	inbound.Deadline = time.Now().Add(time.Duration(request.GetTimeoutMillis()) * time.Millisecond)
-	r.system.Root.RequestWithCustomSender(pid, inbound, s.localPID(replyPrefix, request.GetId()))
+	r.system.Root.RequestWithCustomSender(found.pid, inbound, s.localPID(replyPrefix, request.GetId()))
+}
+
+// turnAway answers a message that finds its actor's inbox full.
+func (s *session) turnAway(inbox *Inbox, request *remotepb.Request, err error) {
+	s.remote.counters.drop(inboxFull, 1)
+	if request == nil || inbox.full == nil {
+		s.sendFailure(request.GetId(), remotepb.Failure_CODE_QUEUE_FULL, detailOf(err))
+		return
+	}
+	s.respond(request.GetId(), inbox.full)
 }
 
 // reach returns the live actor that is published by name for peer.
-func (r *Remote) reach(name string, peer counterpart) (*actor.PID, error) {
+func (r *Remote) reach(name string, peer counterpart) (publication, error) {
 	found, ok := (*r.published.Load())[name]
 	if !ok {
-		return nil, fmt.Errorf("%w: %s publishes no %q", ErrNotFound, r.self, name)
+		return publication{}, fmt.Errorf("%w: %s publishes no %q", ErrNotFound, r.self, name)
 	}
 	if !slices.Contains(found.roles, peer.id.Role) {
-		return nil, refusef("%q of %s is for %v, and %s is none", name, r.self, found.roles, peer.name)
+		return publication{}, refusef("%q of %s is for %v, and %s is none", name, r.self, found.roles, peer.name)
 	}
 	if _, alive := r.system.ProcessRegistry.Get(found.pid); !alive {
-		return nil, fmt.Errorf("%w: %q of %s has stopped", ErrNotFound, name, r.self)
+		return publication{}, fmt.Errorf("%w: %q of %s has stopped", ErrNotFound, name, r.self)
 	}
-	return found.pid, nil
+	return found, nil
 }
 
 // fail tells the peer that its request, or its message when id is 0, came to
@@ -152,7 +166,7 @@ func (s *session) receiveFailure(failure *remotepb.Failure) {
 
 // receiveWatch watches a local actor for the peer.
 func (s *session) receiveWatch(watch *remotepb.Watch) {
-	pid, err := s.remote.reach(watch.GetTo(), s.peer)
+	found, err := s.remote.reach(watch.GetTo(), s.peer)
 	if err != nil {
 		s.sendTerminated(watch.GetId(), true)
 		return
@@ -161,7 +175,7 @@ func (s *session) receiveWatch(watch *remotepb.Watch) {
 	_, known := s.watched[watch.GetId()]
 	room := s.cause == nil && len(s.watched) < s.remote.limits.Watches
 	if room {
-		s.watched[watch.GetId()] = pid
+		s.watched[watch.GetId()] = found.pid
 	}
 	s.mu.Unlock()
 	switch {
@@ -170,7 +184,7 @@ func (s *session) receiveWatch(watch *remotepb.Watch) {
 		s.end(fmt.Errorf("watch %d of %q: the peer has as many watches as allowed, or reuses an id", watch.GetId(), watch.GetTo()),
 			"watches are used up, or an id is used twice")
 	default:
-		s.remote.tell(pid, &actor.Watch{Watcher: s.localPID(watchPrefix, watch.GetId())})
+		s.remote.tell(found.pid, &actor.Watch{Watcher: s.localPID(watchPrefix, watch.GetId())})
 	}
 }
 

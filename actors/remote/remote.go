@@ -49,6 +49,7 @@ type Remote struct {
 // publication is an actor that peers can reach.
 type publication struct {
 	pid   *actor.PID
+	inbox *Inbox
 	roles []identity.Role
 }
 
@@ -65,6 +66,10 @@ type Inbound struct {
 	// Deadline is when the sender stops waiting for the reply; zero for a
 	// message that nobody waits on.
 	Deadline time.Time
+
+	// inbox is where it has a place of so many bytes while it waits.
+	inbox *Inbox
+	size  int
 }
 
 // Start connects system with peers from now on. It must be called before the
@@ -102,18 +107,21 @@ func (r *Remote) Self() string { return r.self }
 func (r *Remote) Incarnation() uint64 { return r.config.Incarnation }
 
 // Publish makes the actor pid reachable by name for peers of the given roles.
-// It replaces what was published by that name.
-func (r *Remote) Publish(name string, pid *actor.PID, roles ...identity.Role) error {
+// It replaces what was published by that name. inbox bounds what waits for the
+// actor, which was spawned with its Mailbox.
+func (r *Remote) Publish(name string, pid *actor.PID, inbox *Inbox, roles ...identity.Role) error {
 	switch {
 	case name == "" || len(name) > maxName || strings.HasPrefix(name, reserved):
 		return fmt.Errorf("publish actor %q: the name must have 1 to %d bytes and not begin with %q", name, maxName, reserved)
 	case pid == nil:
 		return fmt.Errorf("publish actor %q: there is no actor", name)
+	case inbox == nil || !inbox.spawned():
+		return fmt.Errorf("publish actor %q: what waits for it must be bounded: spawn it with the Mailbox of an Inbox", name)
 	case len(roles) == 0:
 		return fmt.Errorf("publish actor %q: name the roles that may reach it", name)
 	}
 	r.republish(func(all map[string]publication) {
-		all[name] = publication{pid: pid, roles: slices.Clone(roles)}
+		all[name] = publication{pid: pid, inbox: inbox, roles: slices.Clone(roles)}
 	})
 	return nil
 }

@@ -181,8 +181,9 @@ func (n *node) connect(t testing.TB, other *node) {
 // spawn publishes an actor for all roles that does what receive says.
 func (n *node) spawn(t testing.TB, name string, receive actor.ReceiveFunc) *actor.PID {
 	t.Helper()
-	pid := n.system.Root.Spawn(actor.PropsFromFunc(receive))
-	if err := n.Publish(name, pid, identity.Roles()...); err != nil {
+	inbox := n.NewInbox(nil)
+	pid := n.system.Root.Spawn(actor.PropsFromFunc(receive, inbox.Mailbox()))
+	if err := n.Publish(name, pid, inbox, identity.Roles()...); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = n.system.Root.PoisonFuture(pid).Wait() })
@@ -266,7 +267,8 @@ func TestFailedRequests(t *testing.T) {
 	})
 	n7 := start(t, where, agent("n7"), nil)
 	r1.spawn(t, "echo", echo)
-	if err := r1.Publish("private", r1.system.Root.Spawn(actor.PropsFromFunc(echo)), identity.Replica); err != nil {
+	inbox := r1.NewInbox(nil)
+	if err := r1.Publish("private", r1.system.Root.Spawn(actor.PropsFromFunc(echo, inbox.Mailbox())), inbox, identity.Replica); err != nil {
 		t.Fatal(err)
 	}
 	r1.spawn(t, "silent", func(actor.Context) {})

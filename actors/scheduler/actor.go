@@ -58,6 +58,9 @@ type Config struct {
 type Committed struct {
 	Index  uint64
 	Events []state.Event
+	// Done is called once they have been dealt with. Entries come faster than that
+	// up to a bound only.
+	Done func()
 }
 
 // Offer says that a node has been heard and may be given jobs.
@@ -149,6 +152,7 @@ func (a *treeActor) start(ctx actor.Context) {
 }
 
 func (a *treeActor) committed(ctx actor.Context, m Committed) {
+	defer m.Done()
 	if a.tree.Seen(m.Index) {
 		return
 	}

@@ -121,7 +121,7 @@ func (t *Tree) settlePools() {
 // SetNode takes a node's committed record. A node gets jobs once it is online and
 // has been offered in this term.
 func (t *Tree) SetNode(node *statepb.Node) error {
-	if t.incarnations[node.GetId()] != node.GetIncarnation() || node.GetState() != "online" {
+	if t.incarnations[node.GetId()] != node.GetIncarnation() || node.GetState() != statepb.NodeOnline {
 		t.withdraw(node.GetId())
 	}
 	t.incarnations[node.GetId()] = node.GetIncarnation()

@@ -191,7 +191,7 @@ func (w *world) register(id string, incarnation uint64, slots int64) {
 func (w *world) offer(id string) {
 	w.t.Helper()
 	node := w.NodeRecord(id)
-	if node.GetState() != state.NodeOnline {
+	if node.GetState() != statepb.NodeOnline {
 		return
 	}
 	if err := w.tree.Offer(id, node.GetResources().Amounts()); err != nil {

@@ -9,6 +9,8 @@ import (
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
+
+	"weir/messages/apipb"
 )
 
 // task is one call on its way through the replicas.
@@ -155,7 +157,7 @@ func call[Req, Res any](ctx context.Context, t *task, pick func(*replica) method
 	if message, ok := any(req).(proto.Message); ok {
 		// What cannot be sent would look like a broken connection.
 		if _, err := proto.Marshal(message); err != nil {
-			return nil, &Error{What: t.what, Code: "invalid_argument", Kind: connect.CodeInvalidArgument, Message: err.Error()}
+			return nil, &Error{What: t.what, Code: apipb.CodeInvalidArgument, Kind: connect.CodeInvalidArgument, Message: err.Error()}
 		}
 	}
 	answer := new(Res)
@@ -164,7 +166,7 @@ func call[Req, Res any](ctx context.Context, t *task, pick func(*replica) method
 		if err != nil {
 			return err
 		}
-		t.c.book.leads(res.Header().Get(headerLeader))
+		t.c.book.leads(res.Header().Get(apipb.HeaderLeader))
 		answer = res.Msg
 		return nil
 	})

@@ -184,7 +184,7 @@ func TestUnreachableSaysWhoWasAskedAndWhy(t *testing.T) {
 		t.Errorf("tried = %v; want %v", asked, want)
 	}
 	for _, want := range []string{
-		"abort operation: ", dead + ": connect: connection refused", frozen + ": no answer in time", lost.address + ": the log was not reached",
+		"abort operation: ", dead + ": connection refused", frozen + ": no answer in time", lost.address + ": the log was not reached",
 		"it may have been done all the same", "majority",
 	} {
 		if !strings.Contains(err.Error(), want) {

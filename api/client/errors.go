@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
 	"connectrpc.com/connect"
+
+	"weir/messages/apipb"
 )
 
 // ErrUnreachable is returned when no replica answered in time, or none that could
@@ -49,7 +52,7 @@ func CodeOf(err error) string {
 
 // refusal returns the error of an answer that is not worth another try.
 func refusal(what, address string, err *connect.Error) *Error {
-	code := err.Meta().Get(headerCode)
+	code := err.Meta().Get(apipb.HeaderCode)
 	if code == "" {
 		code = err.Code().String()
 	}
@@ -141,6 +144,10 @@ func reason(err error) string {
 	var network *net.OpError
 	if errors.As(err, &network) {
 		err = network.Err
+	}
+	var call *os.SyscallError
+	if errors.As(err, &call) {
+		err = call.Err
 	}
 	return err.Error()
 }

@@ -130,7 +130,7 @@ func reply[Req, Res any](r *fakeReplica, handle func(Req) (*Res, error), req Req
 	}
 	answer := connect.NewResponse(msg)
 	if r.leader != nil {
-		answer.Header().Set("Weir-Leader", r.leader())
+		answer.Header().Set(apipb.HeaderLeader, r.leader())
 	}
 	return answer, nil
 }
@@ -138,7 +138,7 @@ func reply[Req, Res any](r *fakeReplica, handle func(Req) (*Res, error), req Req
 // refuse returns a replica's error.
 func refuse(kind connect.Code, code, message string) *connect.Error {
 	err := connect.NewError(kind, errors.New(message))
-	err.Meta().Set("Weir-Code", code)
+	err.Meta().Set(apipb.HeaderCode, code)
 	return err
 }
 
@@ -146,7 +146,7 @@ func refuse(kind connect.Code, code, message string) *connect.Error {
 func unavailable(leader string) *connect.Error {
 	err := refuse(connect.CodeUnavailable, "no_quorum", "the log was not reached")
 	if leader != "" {
-		err.Meta().Set("Weir-Leader", leader)
+		err.Meta().Set(apipb.HeaderLeader, leader)
 	}
 	return err
 }
@@ -154,7 +154,7 @@ func unavailable(leader string) *connect.Error {
 // overloaded is the answer of a replica that turns a call away.
 func overloaded(after time.Duration) *connect.Error {
 	err := refuse(connect.CodeResourceExhausted, "overloaded", "too many calls")
-	err.Meta().Set("Weir-Retry-Millis", strconv.FormatInt(after.Milliseconds(), 10))
+	err.Meta().Set(apipb.HeaderRetry, strconv.FormatInt(after.Milliseconds(), 10))
 	return err
 }
 

@@ -13,13 +13,7 @@ import (
 	"connectrpc.com/connect"
 
 	"weir/cluster/identity"
-)
-
-// The metadata of answers.
-const (
-	headerCode   = "Weir-Code"
-	headerLeader = "Weir-Leader"
-	headerRetry  = "Weir-Retry-Millis"
+	"weir/messages/apipb"
 )
 
 // verdict is what to do after a try that brought an error.
@@ -44,11 +38,11 @@ func judge(err error) verdict {
 	if !errors.As(err, &answer) {
 		return verdict{again: true, unsure: true, silent: true}
 	}
-	v := verdict{leader: answer.Meta().Get(headerLeader), silent: !connect.IsWireError(answer)}
-	if millis, err := strconv.ParseInt(answer.Meta().Get(headerRetry), 10, 64); err == nil {
+	v := verdict{leader: answer.Meta().Get(apipb.HeaderLeader), silent: !connect.IsWireError(answer)}
+	if millis, err := strconv.ParseInt(answer.Meta().Get(apipb.HeaderRetry), 10, 64); err == nil {
 		v.after = time.Duration(min(max(millis, 0), maxRetryMillis)) * time.Millisecond
 	}
-	code := answer.Meta().Get(headerCode)
+	code := answer.Meta().Get(apipb.HeaderCode)
 	switch answer.Code() {
 	case connect.CodeResourceExhausted:
 		// Without the hint it is a limit that the request itself breaks.
@@ -56,7 +50,7 @@ func judge(err error) verdict {
 	case connect.CodeUnavailable:
 		v.again = true
 		v.hopeless = isHopeless(err)
-		v.unsure = code != "not_leader" && !isDial(err) && !v.hopeless
+		v.unsure = code != apipb.CodeNotLeader && !isDial(err) && !v.hopeless
 	case connect.CodeDeadlineExceeded, connect.CodeCanceled:
 		v.again, v.unsure = true, true
 	case connect.CodeUnknown, connect.CodeInternal:

@@ -183,27 +183,22 @@ func parseSettings(path string, data []byte) (Settings, error) {
 	return s, nil
 }
 
-// SaveSettings writes the file of settings in dir, so that clients started in it
-// or below need no flags. Credentials below dir are named relative to the file,
-// so that the folder can be moved.
-func SaveSettings(dir string, s Settings) error {
+// SaveSettings writes settings to a file. Credentials below its folder are named
+// relative to it, so that the folder can be moved.
+func SaveSettings(path string, s Settings) error {
 	if err := s.Validate(); err != nil {
 		return fmt.Errorf("save settings: %w", err)
 	}
-	dir, err := filepath.Abs(dir)
+	path, err := filepath.Abs(path)
 	if err != nil {
 		return fmt.Errorf("save settings: %w", err)
 	}
-	path := filepath.Join(dir, SettingsFile)
 	if s.Credentials != "" {
 		if s.Credentials, err = filepath.Abs(s.Credentials); err != nil {
 			return fmt.Errorf("save settings: %w", err)
 		}
-		within, err := filepath.Rel(dir, s.Credentials)
-		if err == nil && filepath.IsLocal(within) {
-			if relative, err := filepath.Rel(filepath.Dir(path), s.Credentials); err == nil {
-				s.Credentials = relative
-			}
+		if within, err := filepath.Rel(filepath.Dir(path), s.Credentials); err == nil && filepath.IsLocal(within) {
+			s.Credentials = within
 		}
 	}
 	data, err := yaml.Marshal(s)

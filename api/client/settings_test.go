@@ -120,7 +120,7 @@ func TestValidateSettings(t *testing.T) {
 func TestSavedSettingsMoveWithTheirFolder(t *testing.T) {
 	before := filepath.Join(t.TempDir(), "before")
 	saved := client.Settings{Addresses: []string{"a:1"}, Credentials: filepath.Join(before, ".weir", "certs")}
-	if err := client.SaveSettings(before, saved); err != nil {
+	if err := client.SaveSettings(filepath.Join(before, client.SettingsFile), saved); err != nil {
 		t.Fatal(err)
 	}
 	after := filepath.Join(t.TempDir(), "after")

@@ -81,7 +81,7 @@ func (w *watch) at(ctx context.Context, address string, patience time.Duration) 
 		if !heard {
 			silence.Stop()
 			w.c.book.answered(address)
-			w.c.book.leads(stream.ResponseHeader().Get(headerLeader))
+			w.c.book.leads(stream.ResponseHeader().Get(apipb.HeaderLeader))
 		}
 		op := stream.Msg().GetOperation()
 		heard = true

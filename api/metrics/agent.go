@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"weir/actors"
-	"weir/actors/agent"
+	"weir/messages/actorpb"
 )
 
 // Station is the actors of a node.
@@ -52,7 +52,7 @@ func agentPart(of Station) part {
 		for end, count := range stats.Ended {
 			s.put(agentEnded, float64(count), end.State, end.Reason)
 		}
-		for _, phase := range agent.Phases() {
+		for _, phase := range actorpb.Phases() {
 			s.put(agentJobs, float64(stats.Jobs[phase]), phase)
 		}
 		s.put(agentMemory, float64(stats.MemoryUsed))

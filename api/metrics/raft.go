@@ -3,6 +3,7 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"weir/messages/statepb"
 	"weir/raftstore/state"
 	"weir/scheduling/lifecycle"
 )
@@ -102,7 +103,7 @@ func statePart(of Store) part {
 		s.put(operationsArchived, float64(counts.Archived))
 		s.put(jobsPending, float64(pending))
 		s.put(jobsRunning, float64(counts.Allocations))
-		s.put(nodesNow, float64(counts.NodesOnline), state.NodeOnline)
-		s.put(nodesNow, float64(counts.Nodes-counts.NodesOnline), state.NodeOffline)
+		s.put(nodesNow, float64(counts.NodesOnline), statepb.NodeOnline)
+		s.put(nodesNow, float64(counts.Nodes-counts.NodesOnline), statepb.NodeOffline)
 	}}
 }

@@ -70,6 +70,9 @@ func (d *delegate) NotifyLeave(node *memberlist.Node) {
 
 // NotifyConflict implements memberlist.ConflictDelegate.
 func (d *delegate) NotifyConflict(existing, other *memberlist.Node) {
+	if existing.Name == string(d.gossip.self) {
+		d.gossip.notice(other)
+	}
 	d.gossip.log.Error("two replicas have one id: start each with its own", "replica", existing.Name, "known_at", existing.Address(), "also_at", other.Address())
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -32,8 +33,8 @@ type Dialer interface {
 
 // Config says how to take part in gossip.
 type Config struct {
-	// Self is this replica. ID and Address are needed and never change;
-	// Announce changes the rest.
+	// Self is this replica. ID and Address are needed; they and Incarnation never
+	// change. Announce changes the rest.
 	Self Member
 	// Cluster is the cluster's id, at most 63 bytes: packets of other
 	// clusters are dropped.
@@ -69,8 +70,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("key: is %d bytes long, want 32", len(c.Key))
 	case c.Port == nil || c.Dialer == nil:
 		return errors.New("port and dialer: both are needed")
-	case c.Profile > LAN:
-		return fmt.Errorf("%v: must be one of local, fast, lan", c.Profile)
+	case c.Profile > Fast:
+		return fmt.Errorf("%v: must be local or fast", c.Profile)
 	}
 	for _, peer := range c.Peers {
 		if _, _, err := net.SplitHostPort(peer); err != nil {
@@ -102,6 +103,13 @@ type Gossip struct {
 	member Member     // what was announced last
 	left   bool
 	closed bool
+
+	// met is closed when every peer has been tried once.
+	met chan struct{}
+	// noticed holds one element if rivals, by where they are, may have grown.
+	noticed chan struct{}
+	rivalMu sync.Mutex
+	rivals  map[netip.AddrPort]Member
 
 	closeOnce sync.Once
 	closeErr  error
@@ -140,6 +148,7 @@ func Start(config Config) (*Gossip, error) {
 		log:    config.Logger,
 		roster: newRoster(),
 		member: config.Self,
+		met:    make(chan struct{}), noticed: make(chan struct{}, 1), rivals: make(map[netip.AddrPort]Member),
 	}
 	g.delegate = &delegate{gossip: g}
 	g.delegate.meta.Store(&meta)
@@ -215,8 +224,8 @@ func (g *Gossip) announce(member Member) error {
 	if g.closed {
 		return fmt.Errorf("announce: %w", net.ErrClosed)
 	}
-	if member.ID != g.self || member.Address != g.member.Address {
-		return fmt.Errorf("announce: %s at %s cannot become %s at %s", g.self, g.member.Address, member.ID, member.Address)
+	if member.ID != g.self || member.Address != g.member.Address || member.Incarnation != g.member.Incarnation {
+		return fmt.Errorf("announce: %s at %s cannot become %s at %s, or another life", g.self, g.member.Address, member.ID, member.Address)
 	}
 	if member == g.member {
 		return nil

@@ -16,6 +16,7 @@ import (
 // not members, so that replicas may start and return in any order.
 func (g *Gossip) joinPeers(ctx context.Context) {
 	interval := g.config.Profile.joinInterval()
+	met := sync.OnceFunc(func() { close(g.met) })
 	causes := make(map[string]string) // why each peer was last not reached
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -26,6 +27,7 @@ func (g *Gossip) joinPeers(ctx context.Context) {
 			return
 		}
 		g.joinMissing(ctx, causes)
+		met()
 		// Jitter keeps replicas that start together from joining in step.
 		timer.Reset(interval/2 + rand.N(interval))
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/hashicorp/memberlist"
 
@@ -25,8 +24,9 @@ type Member struct {
 	Leader bool
 	// Term is the latest raft term that the replica knows.
 	Term uint64
-	// Load is the share of its processor time that the replica uses, from 0.
-	Load float64
+	// Incarnation tells the lives of the replica's process apart: later ones have
+	// greater numbers.
+	Incarnation uint64
 	// PeerList is the fingerprint of the list of initial peers that the
 	// replica was started with; replicas of one cluster must have the same.
 	PeerList string
@@ -58,10 +58,11 @@ const (
 	tagVersion
 	tagLeader
 	tagTerm
-	tagLoad
+	_ // once a share of processor time
 	tagPeerList
 	tagInitialized
 	tagReady
+	tagIncarnation
 )
 
 // encodeMember returns m as memberFormat, then (tag, length, bytes) a field
@@ -69,9 +70,6 @@ const (
 func encodeMember(m Member) ([]byte, error) {
 	if m.ID == "" {
 		return nil, errors.New("encode member: has no id")
-	}
-	if math.IsNaN(m.Load) || math.IsInf(m.Load, 0) || m.Load < 0 {
-		return nil, fmt.Errorf("encode member %s: load %v: must be a finite number from 0", m.ID, m.Load)
 	}
 	out := []byte{memberFormat}
 	field := func(tag byte, content []byte) {
@@ -93,8 +91,8 @@ func encodeMember(m Member) ([]byte, error) {
 	if m.Term != 0 {
 		field(tagTerm, binary.AppendUvarint(nil, m.Term))
 	}
-	if m.Load != 0 {
-		field(tagLoad, binary.BigEndian.AppendUint64(nil, math.Float64bits(m.Load)))
+	if m.Incarnation != 0 {
+		field(tagIncarnation, binary.AppendUvarint(nil, m.Incarnation))
 	}
 	if m.Leader {
 		field(tagLeader, nil)
@@ -153,20 +151,19 @@ func (m *Member) setField(tag byte, content []byte) error {
 	case tagReady:
 		m.Ready = true
 	case tagTerm:
-		term, n := binary.Uvarint(content)
-		if n <= 0 || n != len(content) {
-			return errors.New("malformed term")
-		}
-		m.Term = term
-	case tagLoad:
-		if len(content) != 8 {
-			return fmt.Errorf("load of %d bytes, want 8", len(content))
-		}
-		m.Load = math.Float64frombits(binary.BigEndian.Uint64(content))
-		if math.IsNaN(m.Load) || math.IsInf(m.Load, 0) || m.Load < 0 {
-			return fmt.Errorf("load %v: must be a finite number from 0", m.Load)
-		}
+		return setNumber(&m.Term, content)
+	case tagIncarnation:
+		return setNumber(&m.Incarnation, content)
 	}
+	return nil
+}
+
+func setNumber(to *uint64, content []byte) error {
+	number, n := binary.Uvarint(content)
+	if n <= 0 || n != len(content) {
+		return errors.New("malformed number")
+	}
+	*to = number
 	return nil
 }
 

@@ -18,32 +18,17 @@ const (
 	// Fast finds a crash within a second. A machine that is short of
 	// processor time may be taken for dead for a moment. For tests.
 	Fast
-	// LAN finds a crash in about six seconds and bears lost packets and
-	// pauses of a second. For large or unreliable networks.
-	LAN
 )
 
-// String returns the profile's name in configuration.
+// String returns the profile's name.
 func (p Profile) String() string {
 	switch p {
 	case Local:
 		return "local"
 	case Fast:
 		return "fast"
-	case LAN:
-		return "lan"
 	}
 	return fmt.Sprintf("profile(%d)", uint8(p))
-}
-
-// ParseProfile returns the profile called name.
-func ParseProfile(name string) (Profile, error) {
-	for _, p := range []Profile{Local, Fast, LAN} {
-		if p.String() == name {
-			return p, nil
-		}
-	}
-	return 0, fmt.Errorf("parse gossip profile %q: must be one of local, fast, lan", name)
 }
 
 // apply sets the timings of config, which starts out as memberlist's own for
@@ -69,20 +54,14 @@ func (p Profile) apply(config *memberlist.Config) {
 		config.PushPullInterval = time.Second
 		config.TCPTimeout = 2 * time.Second
 		config.AwarenessMaxMultiplier = 2
-	case LAN:
-		config.PushPullInterval = 15 * time.Second
 	}
 }
 
 // joinInterval is how long to wait, on average, between attempts to reach
 // peers that are not members.
 func (p Profile) joinInterval() time.Duration {
-	switch p {
-	case Fast:
+	if p == Fast {
 		return 100 * time.Millisecond
-	case LAN:
-		return 2 * time.Second
-	case Local:
 	}
 	return 500 * time.Millisecond
 }

@@ -7,6 +7,7 @@
 //	weir-raft/1       Mux.Raft     replicas
 //	weir-gossip/1     Mux.Gossip   replicas
 //	h2, http/1.1      Mux.HTTP     every role; routes check for themselves
+//	none              Mux.HTTP     as http/1.1: old clients do without ALPN
 //
 // Raft and gossip connections start with one byte from the replica that
 // accepted them, so that Dialer returns only connections that were accepted.

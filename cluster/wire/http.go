@@ -17,8 +17,8 @@ import (
 // insecure port says who it is.
 const InsecureHeader = "Weir-Insecure-Identity"
 
-// insecureCluster stands for the cluster id where there are no certificates.
-const insecureCluster = "insecure"
+// InsecureCluster is the id of every cluster without certificates.
+const InsecureCluster = "insecure"
 
 // Bounds of HTTP connections.
 const (
@@ -91,13 +91,13 @@ func IdentityOfRequest(r *http.Request) (identity.Identity, error) {
 	}
 	stated := r.Header.Get(InsecureHeader)
 	if stated == "" {
-		return identity.Identity{Cluster: insecureCluster, Role: identity.Operator, Name: "insecure"}, nil
+		return identity.Identity{Cluster: InsecureCluster, Role: identity.Operator, Name: "insecure"}, nil
 	}
 	role, name, ok := strings.Cut(stated, "/")
 	if !ok {
 		return identity.Identity{}, fmt.Errorf("header %s: %q: want role/name", InsecureHeader, stated)
 	}
-	id := identity.Identity{Cluster: insecureCluster, Name: name}
+	id := identity.Identity{Cluster: InsecureCluster, Name: name}
 	var err error
 	if id.Role, err = identity.ParseRole(role); err == nil {
 		err = id.Validate()

@@ -63,34 +63,90 @@ func mutual(t *testing.T, cluster *identitytest.Cluster, role identity.Role, nam
 	return wire.Mutual{Credentials: cluster.Credentials(t, role, name)}
 }
 
+// stranger is a peer that does not belong to a cluster, or not to everything in
+// it.
+type stranger struct {
+	config  *tls.Config // nil: plaintext bytes
+	wantLog string
+	// role is its role in the cluster; 0: it has none.
+	role identity.Role
+}
+
+// strangers are the ways of not belonging to ours, and the roles other than
+// replica.
+func strangers(t *testing.T, ours *identitytest.Cluster) map[string]stranger {
+	t.Helper()
+	foreign := identitytest.New(t, "c1")
+	now := time.Now()
+	hour := func(n int) time.Time { return now.Add(time.Duration(n) * time.Hour) }
+	id := func(cluster string, role identity.Role) identity.Identity {
+		return identity.Identity{Cluster: cluster, Role: role, Name: "x"}
+	}
+	shows := func(cert tls.Certificate) *tls.Config {
+		return &tls.Config{Certificates: []tls.Certificate{cert}, InsecureSkipVerify: true}
+	}
+	speaks := func(version uint16) *tls.Config {
+		config := shows(ours.Certificate(t, id("c1", identity.Replica), hour(-1), hour(1)))
+		config.MinVersion, config.MaxVersion = version, version
+		return config
+	}
+	replica := id("c1", identity.Replica)
+	all := map[string]stranger{
+		"no certificate":  {config: &tls.Config{InsecureSkipVerify: true}, wantLog: "no certificate"},
+		"foreign CA":      {config: shows(foreign.Certificate(t, replica, hour(-1), hour(1))), wantLog: "foreign authority"},
+		"expired":         {config: shows(ours.Certificate(t, replica, hour(-2), hour(-1))), wantLog: "has expired"},
+		"not yet valid":   {config: shows(ours.Certificate(t, replica, hour(1), hour(2))), wantLog: "not yet valid"},
+		"wrong cluster":   {config: shows(ours.Certificate(t, id("c2", identity.Replica), hour(-1), hour(1))), wantLog: "wrong cluster"},
+		"TLS 1.0":         {config: speaks(tls.VersionTLS10), wantLog: "version"},
+		"TLS 1.1":         {config: speaks(tls.VersionTLS11), wantLog: "version"},
+		"TLS 1.2":         {config: speaks(tls.VersionTLS12), wantLog: "version"},
+		"plaintext bytes": {wantLog: "plaintext where TLS is spoken"},
+	}
+	for _, role := range []identity.Role{identity.Agent, identity.Operator, identity.Client} {
+		all[role.String()] = stranger{config: shows(ours.Certificate(t, id("c1", role), hour(-1), hour(1))), wantLog: "wrong role", role: role}
+	}
+	return all
+}
+
+// visit lets a stranger connect, offer a protocol and say something, and returns
+// what it hears until the other side hangs up.
+func (s stranger) visit(t *testing.T, addr, alpn, greeting string) []byte {
+	t.Helper()
+	raw, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = raw.Close() }()
+	_ = raw.SetDeadline(time.Now().Add(deadline))
+	conn := raw
+	if s.config != nil {
+		config := s.config.Clone()
+		if alpn != "" {
+			config.NextProtos = []string{alpn}
+		}
+		conn = tls.Client(raw, config)
+	}
+	_, _ = io.WriteString(conn, greeting)
+	answer, err := io.ReadAll(conn)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatal("neither answered nor closed")
+	}
+	return answer
+}
+
+// wantNothing fails if a refused stranger was told anything. One that speaks in
+// plaintext may get a TLS alert, never more.
+func (s stranger) wantNothing(t *testing.T, answer []byte) {
+	t.Helper()
+	if len(answer) > 0 && (s.config != nil || answer[0] != 0x15) {
+		t.Errorf("answered %q", answer)
+	}
+}
+
 // TestRefused shows every way of not belonging here to every protocol, and
 // that none gets through to where connections are accepted.
 func TestRefused(t *testing.T) {
-	ours, foreign := identitytest.New(t, "c1"), identitytest.New(t, "c1")
-	now := time.Now()
-	hour := func(n int) time.Time { return now.Add(time.Duration(n) * time.Hour) }
-	id := identity.Identity{Cluster: "c1", Role: identity.Replica, Name: "r9"}
-	elsewhere := identity.Identity{Cluster: "c2", Role: identity.Replica, Name: "r9"}
-	shows := func(cert tls.Certificate) *tls.Config { return &tls.Config{Certificates: []tls.Certificate{cert}} }
-
-	good := ours.Certificate(t, id, hour(-1), hour(1))
-	old := shows(good)
-	old.MaxVersion = tls.VersionTLS12
-	attacks := map[string]struct {
-		config   *tls.Config // nil: plaintext bytes
-		wantLog  string
-		httpPass bool // HTTP takes any role.
-	}{
-		"no certificate":  {config: &tls.Config{}, wantLog: "no certificate"},
-		"foreign CA":      {config: shows(foreign.Certificate(t, id, hour(-1), hour(1))), wantLog: "foreign authority"},
-		"expired":         {config: shows(ours.Certificate(t, id, hour(-2), hour(-1))), wantLog: "has expired"},
-		"not yet valid":   {config: shows(ours.Certificate(t, id, hour(1), hour(2))), wantLog: "not yet valid"},
-		"wrong cluster":   {config: shows(ours.Certificate(t, elsewhere, hour(-1), hour(1))), wantLog: "wrong cluster"},
-		"TLS 1.2":         {config: old, wantLog: "version"},
-		"plaintext bytes": {wantLog: "plaintext where TLS is spoken"},
-		"an agent":        {config: shows(ours.Certificate(t, identity.Identity{Cluster: "c1", Role: identity.Agent, Name: "a"}, hour(-1), hour(1))), wantLog: "wrong role", httpPass: true},
-		"an operator":     {config: shows(ours.Certificate(t, identity.Identity{Cluster: "c1", Role: identity.Operator, Name: "o"}, hour(-1), hour(1))), wantLog: "wrong role", httpPass: true},
-	}
+	ours := identitytest.New(t, "c1")
 	greetings := map[string]string{
 		"weir-raft/1":   "\x01hello, I am a replica and this is raft",
 		"weir-gossip/1": "\x02hello, I am a replica and this is gossip",
@@ -99,42 +155,21 @@ func TestRefused(t *testing.T) {
 		"weir-other/1":  "hello, what do you speak?",
 		"":              "hello, I do not know what I speak",
 	}
-	for name, attack := range attacks {
+	for name, stranger := range strangers(t, ours) {
 		for alpn, greeting := range greetings {
-			if attack.httpPass && (alpn == "h2" || alpn == "http/1.1") {
-				continue
+			if over := map[string]bool{"h2": true, "http/1.1": true, "": true}; stranger.role != 0 && over[alpn] {
+				continue // HTTP is for every role.
 			}
 			t.Run(name+" "+alpn, func(t *testing.T) {
 				mux, log := listen(t, mutual(t, ours, identity.Replica, "r1"))
-				raw, err := net.Dial("tcp", mux.Addr().String())
-				if err != nil {
-					t.Fatal(err)
+				stranger.wantNothing(t, stranger.visit(t, mux.Addr().String(), alpn, greeting))
+				want := stranger.wantLog
+				if alpn == "weir-other/1" && stranger.config != nil {
+					want = "handshake" // It may fail before there is a certificate to see.
 				}
-				defer func() { _ = raw.Close() }()
-				_ = raw.SetDeadline(time.Now().Add(deadline))
-				conn := raw
-				if attack.config != nil {
-					config := attack.config.Clone()
-					config.InsecureSkipVerify = true
-					if alpn != "" {
-						config.NextProtos = []string{alpn}
-					}
-					conn = tls.Client(raw, config)
-				}
-				_, _ = io.WriteString(conn, greeting)
-				answer, err := io.ReadAll(conn)
-				if errors.Is(err, os.ErrDeadlineExceeded) {
-					t.Fatal("neither answered nor closed")
-				}
-				// A refused plaintext peer may get a TLS alert, never more.
-				if len(answer) > 0 && (attack.config != nil || answer[0] != 0x15) {
-					t.Errorf("answered %q", answer)
-				}
-				if alpn != "weir-other/1" && alpn != "" {
-					waitFor(t, func() bool { return strings.Contains(log.String(), attack.wantLog) }, func() string {
-						return "log says " + log.String() + " and not " + attack.wantLog
-					})
-				}
+				waitFor(t, func() bool { return strings.Contains(log.String(), want) }, func() string {
+					return "log says " + log.String() + " and not " + want
+				})
 				_ = mux.Close()
 				for what, listener := range map[string]net.Listener{"raft": mux.Raft(), "gossip": mux.Gossip(), "HTTP": mux.HTTP()} {
 					if conn, err := listener.Accept(); err == nil {
@@ -143,6 +178,28 @@ func TestRefused(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestWithoutALPN: clients that offer no protocol speak HTTP/1.1, and are asked who
+// they are as all others.
+func TestWithoutALPN(t *testing.T) {
+	ours := identitytest.New(t, "c1")
+	mux, _ := listen(t, mutual(t, ours, identity.Replica, "r1"))
+	serveIdentity(t, mux)
+	const request = "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+	for name, stranger := range strangers(t, ours) {
+		t.Run(name, func(t *testing.T) {
+			answer := stranger.visit(t, mux.Addr().String(), "", request)
+			if stranger.role == 0 {
+				stranger.wantNothing(t, answer)
+				return
+			}
+			want := "HTTP/1.1 weir://c1/" + stranger.role.String() + "/x"
+			if got := string(answer); !strings.HasPrefix(got, "HTTP/1.1 200 OK") || !strings.HasSuffix(got, want) {
+				t.Errorf("answered %q, want 200 and %q", got, want)
+			}
+		})
 	}
 }
 

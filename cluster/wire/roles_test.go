@@ -2,6 +2,7 @@ package wire_test
 
 import (
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -28,7 +29,7 @@ func TestListenMutualLetsRolesIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{ReadHeaderTimeout: time.Second, Handler: wire.ForRoles(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	server := &http.Server{ReadHeaderTimeout: time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), Handler: wire.ForRoles(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "figures")
 	}), identity.Client)}
 	done := make(chan struct{})
@@ -40,6 +41,20 @@ func TestListenMutualLetsRolesIn(t *testing.T) {
 		_ = server.Close()
 		<-done
 	}()
+	for name, stranger := range strangers(t, cluster) {
+		for _, alpn := range []string{"", "http/1.1", "h2"} {
+			if stranger.role == identity.Client || stranger.role == identity.Operator {
+				continue
+			}
+			t.Run(name+" "+alpn, func(t *testing.T) {
+				answer := stranger.visit(t, listener.Addr().String(), alpn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+				if stranger.config == nil && strings.HasPrefix(string(answer), "HTTP/1.0 400 Bad Request") {
+					return // The server of net/http says so in plaintext.
+				}
+				stranger.wantNothing(t, answer)
+			})
+		}
+	}
 	tests := map[string]struct {
 		role   identity.Role
 		status int // 0: no connection.

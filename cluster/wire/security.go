@@ -23,6 +23,9 @@ const (
 	alpnGossip = "weir-gossip/1"
 	alpnHTTP2  = "h2"
 	alpnHTTP1  = "http/1.1"
+	// alpnNone is what clients speak that do without ALPN, as old and simple HTTP
+	// clients do: HTTP/1.1.
+	alpnNone = ""
 )
 
 func (p protocol) String() string {
@@ -52,7 +55,7 @@ func protocolOf(name string) (protocol, bool) {
 		return raftProtocol, true
 	case alpnGossip:
 		return gossipProtocol, true
-	case alpnHTTP2, alpnHTTP1:
+	case alpnHTTP2, alpnHTTP1, alpnNone:
 		return httpProtocol, true
 	}
 	return 0, false
@@ -130,6 +133,6 @@ func (i Insecure) validate() error {
 		return nil
 	}
 	self := i.Self
-	self.Cluster = insecureCluster
+	self.Cluster = InsecureCluster
 	return self.Validate()
 }

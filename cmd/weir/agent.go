@@ -113,6 +113,7 @@ func runAgent(ctx context.Context, f *agentFlags, log *slog.Logger, say func(str
 	if err != nil {
 		return err
 	}
+	defer protection.keepFresh(lookAtCertificate, log)()
 	dialer, err := wire.NewDialer(protection.security)
 	if err != nil {
 		return err

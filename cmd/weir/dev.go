@@ -102,7 +102,10 @@ func (f *devFlags) config() (devcluster.Config, error) {
 	c.Insecure, c.Detached, c.ReadyTimeout = f.insecure, f.detach, f.timeout
 	c.Program, c.JobProxy = program, proxy
 	c.Share = devcluster.ShareOut(machine.CPU, machine.Memory, f.agents)
-	c.Sweep, c.Settings = sweepAgent, writeSettings
+	c.Sweep = sweepAgent
+	c.Settings = func(file string, access devcluster.Access) error {
+		return client.SaveSettings(file, devSettings(access))
+	}
 	if err := c.Validate(); err != nil {
 		return devcluster.Config{}, &exitError{exitUsage, err}
 	}

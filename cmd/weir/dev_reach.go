@@ -6,13 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"connectrpc.com/connect"
-	"github.com/goccy/go-yaml"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"weir/api/client"
@@ -21,26 +18,12 @@ import (
 	"weir/cmd/weir/internal/devcluster"
 	"weir/messages/apipb"
 	"weir/messages/apipb/apipbconnect"
+	"weir/messages/statepb"
 )
 
-// writeSettings writes a client's settings to file, with paths relative to it.
-func writeSettings(file string, access devcluster.Access) error {
-	settings := client.Settings{Addresses: access.Addresses, Insecure: access.Credentials == ""}
-	if access.Credentials != "" {
-		within, err := filepath.Rel(filepath.Dir(file), access.Credentials)
-		if err != nil {
-			return fmt.Errorf("write settings: %w", err)
-		}
-		settings.Credentials = within
-	}
-	data, err := yaml.Marshal(settings)
-	if err != nil {
-		return fmt.Errorf("write settings: %w", err)
-	}
-	if err := os.WriteFile(file, data, 0o600); err != nil {
-		return fmt.Errorf("write settings: %w", err)
-	}
-	return nil
+// devSettings are a client's settings for a cluster of this machine.
+func devSettings(access devcluster.Access) client.Settings {
+	return client.Settings{Addresses: access.Addresses, Credentials: access.Credentials, Insecure: access.Credentials == ""}
 }
 
 // devReach is the way to a cluster of this machine: a client of it, and each of its
@@ -68,7 +51,7 @@ func reachDev(dir string) (*devReach, error) {
 		return nil, err
 	}
 	access := record.Access
-	settings := client.Settings{Addresses: access.Addresses, Credentials: access.Credentials, Insecure: access.Credentials == ""}
+	settings := devSettings(access)
 	whole, err := client.Open(settings, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
@@ -118,7 +101,7 @@ func (r *devReach) view(ctx context.Context) (devcluster.View, error) {
 	if len(leaders) != 1 || leaders[""] {
 		return devcluster.View{}, nil
 	}
-	nodes, err := r.replicas[0].nodes.List(ctx, connect.NewRequest(&apipb.ListNodesRequest{State: "online"}))
+	nodes, err := r.replicas[0].nodes.List(ctx, connect.NewRequest(&apipb.ListNodesRequest{State: statepb.NodeOnline}))
 	if err != nil {
 		return view, err
 	}

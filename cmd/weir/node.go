@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"weir/messages/apipb"
+	"weir/messages/statepb"
 )
 
 func newNodeCommand(f *clientFlags) *cobra.Command {
@@ -40,7 +41,7 @@ func newNodeListCommand(f *clientFlags) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&state, "state", "", "only nodes that are online or offline")
 	cmd.Flags().BoolVar(&watch, "watch", false, watchUsage)
-	mustComplete(cmd, "state", fixed("online", "offline"))
+	mustComplete(cmd, "state", fixed(statepb.NodeOnline, statepb.NodeOffline))
 	return cmd
 }
 

@@ -101,6 +101,7 @@ func (p *printer) show(v view) error {
 		p.note("%s", v.empty)
 		return nil
 	}
+	p.printed = true
 	return p.write(v.text(time.Now()))
 }
 

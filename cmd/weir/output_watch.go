@@ -89,6 +89,11 @@ func (f *frames) draw(v view, trouble error) error {
 	if f.begun && v.sameAs(f.last) {
 		return nil
 	}
+	if f.printed && f.format == formatTable && v.empty == "" {
+		if err := f.write("\n"); err != nil {
+			return err
+		}
+	}
 	return f.show(v)
 }
 

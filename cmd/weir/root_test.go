@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"weir/cluster/identity"
+	"weir/cluster/wire"
 )
 
 // TestConfigurationFile reads files into a verb with an integer, a list and a
@@ -127,7 +128,7 @@ func TestProtection(t *testing.T) {
 			}
 			want := "c1"
 			if test.flags.insecure {
-				want = insecureCluster
+				want = wire.InsecureCluster
 			}
 			if got.cluster != want || got.security == nil {
 				t.Errorf("got %+v, want cluster %s", got, want)

@@ -17,9 +17,6 @@ type security struct {
 	insecure    bool
 }
 
-// insecureCluster is the id of every cluster without certificates.
-const insecureCluster = "insecure"
-
 func (s *security) register(flags *pflag.FlagSet) {
 	flags.StringVar(&s.credentials, "credentials", "", "credentials folder of this process (see weir tls)")
 	flags.BoolVar(&s.insecure, "insecure-plaintext", false, "no encryption, no certificates: everybody is believed")
@@ -30,6 +27,8 @@ type protection struct {
 	security  wire.Security
 	cluster   string
 	gossipKey []byte
+	// dir is the credentials folder; empty: there are no certificates.
+	dir string
 }
 
 // load returns the protection of a process with this role and name. The
@@ -40,11 +39,11 @@ func (s *security) load(role identity.Role, name string, log *slog.Logger) (prot
 			return protection{}, &exitError{exitUsage, errors.New("--insecure-plaintext takes no --credentials")}
 		}
 		log.Warn("INSECURE: plaintext was asked for: no encryption, no certificates, everybody is believed")
-		self := identity.Identity{Cluster: insecureCluster, Role: role, Name: name}
+		self := identity.Identity{Cluster: wire.InsecureCluster, Role: role, Name: name}
 		if err := self.Validate(); err != nil {
 			return protection{}, &exitError{exitUsage, err}
 		}
-		return protection{security: wire.Insecure{Self: self}, cluster: insecureCluster}, nil
+		return protection{security: wire.Insecure{Self: self}, cluster: wire.InsecureCluster}, nil
 	}
 	if s.credentials == "" {
 		return protection{}, &exitError{exitUsage, errors.New("--credentials is needed: the folder that weir tls init or weir tls issue made for this process")}
@@ -57,6 +56,6 @@ func (s *security) load(role identity.Role, name string, log *slog.Logger) (prot
 		return protection{}, &exitError{exitUsage, fmt.Errorf("credentials %s are of %s %q, not of %s %q: use the right folder or name", s.credentials, id.Role, id.Name, role, name)}
 	}
 	return protection{
-		security: wire.Mutual{Credentials: credentials}, cluster: credentials.Identity().Cluster, gossipKey: credentials.GossipKey(),
+		security: wire.Mutual{Credentials: credentials}, cluster: credentials.Identity().Cluster, gossipKey: credentials.GossipKey(), dir: s.credentials,
 	}, nil
 }

@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/google/uuid"
-
 	"weir/api"
 	"weir/api/health"
 	"weir/api/metrics"
@@ -25,7 +23,7 @@ func newAPIHandler(s *server) (routes *http.ServeMux, stop func(), err error) {
 	handler, err := api.NewHandler(api.Config{
 		Replica: s.flags.id, Cluster: s.protection.cluster, Version: version,
 		Store: s.store, Log: s.replica, Leader: s.replica, Signals: s.replica, Directory: s.directory,
-		IdentityOf: wire.IdentityOfRequest, NewID: func() string { return uuid.Must(uuid.NewV7()).String() },
+		IdentityOf: wire.IdentityOfRequest, NewID: newID,
 		Observe: calls.Observe, Health: s.health, Now: time.Now, Limits: api.DefaultLimits(), Logger: s.log,
 	})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -40,7 +41,7 @@ if there is one. Without a leader that a majority follows the exit code is 3.`,
 				}
 				best = withOthers(best, answers)
 				able = acts(best)
-				return statusView(best, answers), nil
+				return statusView(best), nil
 			})
 			if err == nil && !able {
 				return &exitError{exitNotReached, errors.New("no leader answers for a majority of the replicas")}
@@ -83,12 +84,19 @@ func bestStatus(answers []client.ReplicaStatus) (*apipb.StatusResponse, error) {
 // lagEntries is how far a replica may be behind the others: some full batches.
 const lagEntries = 5000
 
-// withOthers adds to a status what the other replicas say of themselves.
+// withOthers adds to a status what the other replicas say of themselves, and which
+// do not answer.
 func withOthers(best *apipb.StatusResponse, answers []client.ReplicaStatus) *apipb.StatusResponse {
 	best = proto.CloneOf(best)
 	for _, answer := range answers {
 		st := answer.Status
-		if answer.Err != nil || st.GetReplica() == best.GetReplica() {
+		if answer.Err != nil {
+			if problem := silentReplica(best, answer); problem != "" {
+				best.Problems = append(best.Problems, problem)
+			}
+			continue
+		}
+		if st.GetReplica() == best.GetReplica() {
 			continue
 		}
 		self := "replica " + st.GetReplica() + " "
@@ -105,6 +113,20 @@ func withOthers(best *apipb.StatusResponse, answers []client.ReplicaStatus) *api
 	return best
 }
 
+// silentReplica says that a replica does not answer, unless it is known to be down.
+func silentReplica(best *apipb.StatusResponse, answer client.ReplicaStatus) string {
+	who := answer.Address
+	for _, m := range best.GetMembers() {
+		if m.GetAddress() == answer.Address {
+			if !m.GetAlive() {
+				return ""
+			}
+			who = fmt.Sprintf("replica %s at %s", m.GetId(), answer.Address)
+		}
+	}
+	return fmt.Sprintf("%s does not answer from here: %s", who, silence(answer.Err))
+}
+
 func betterStatus(a, b *apipb.StatusResponse) bool {
 	if acts(a) != acts(b) {
 		return acts(a)
@@ -115,19 +137,42 @@ func betterStatus(a, b *apipb.StatusResponse) bool {
 // acts reports whether there is a leader that a majority follows.
 func acts(st *apipb.StatusResponse) bool { return st.GetQuorum() && st.GetLeader() != "" }
 
-// statusView shows a status. answers tell which replicas could not be asked.
-func statusView(st *apipb.StatusResponse, answers []client.ReplicaStatus) view {
+// statusView shows a status.
+func statusView(st *apipb.StatusResponse) view {
 	calm := proto.CloneOf(st)
 	calm.AppliedIndex, calm.Replica = 0, ""
 	for _, m := range calm.GetMembers() {
 		m.AppliedIndex = 0
 	}
-	return view{message: st, calm: calm, text: func(time.Time) string { return statusText(st, answers) }}
+	for i, problem := range calm.GetProblems() {
+		// How long, or how often: that alone is no news.
+		calm.Problems[i] = strings.Map(withoutDigits, problem)
+	}
+	return view{message: st, calm: calm, text: func(time.Time) string { return statusText(st) }}
 }
 
-func statusText(st *apipb.StatusResponse, answers []client.ReplicaStatus) string {
+func withoutDigits(r rune) rune {
+	if r >= '0' && r <= '9' {
+		return -1
+	}
+	return r
+}
+
+// statusText says first whether all is well.
+func statusText(st *apipb.StatusResponse) string {
+	var b strings.Builder
+	switch n := len(st.GetProblems()); {
+	case !acts(st):
+		fmt.Fprintf(&b, "cluster %s STANDS STILL; this is what replica %s knew last:\n", printable(st.GetClusterId()), printable(st.GetReplica()))
+	case n == 0:
+		fmt.Fprintf(&b, "cluster %s is well\n", printable(st.GetClusterId()))
+	default:
+		fmt.Fprintf(&b, "cluster %s works; look at:\n", printable(st.GetClusterId()))
+	}
+	for _, problem := range st.GetProblems() {
+		b.WriteString("  ! " + printable(problem) + "\n")
+	}
 	page := newFacts()
-	page.add("cluster", st.GetClusterId())
 	leader := cmp.Or(st.GetLeader(), "not known")
 	switch {
 	case acts(st):
@@ -143,32 +188,22 @@ func statusText(st *apipb.StatusResponse, answers []client.ReplicaStatus) string
 	page.add("resources", amounts(st.GetTotal()))
 	page.add("in use", amounts(st.GetUsage()))
 	page.add("answered by", fmt.Sprintf("%s, version %s, log index %d", st.GetReplica(), st.GetVersion(), st.GetAppliedIndex()))
-	var b strings.Builder
-	b.WriteString(page.String())
+	b.WriteString("\n" + page.String())
 	if len(st.GetMembers()) > 0 {
 		b.WriteString("\n" + membersText(st.GetMembers()))
-	}
-	problems := st.GetProblems()
-	for _, answer := range answers {
-		if answer.Err != nil {
-			problems = append(problems, fmt.Sprintf("%s does not answer from here: %s", answer.Address, silence(answer.Err)))
-		}
-	}
-	if len(problems) > 0 {
-		b.WriteString("\nlook at:\n")
-		for _, problem := range problems {
-			b.WriteString("  " + printable(problem) + "\n")
-		}
 	}
 	return b.String()
 }
 
 // silence says in a few words why a replica did not answer.
 func silence(err error) string {
+	var call *os.SyscallError
 	var network *net.OpError
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return "no answer in time"
+	case errors.As(err, &call):
+		return call.Err.Error()
 	case errors.As(err, &network):
 		return network.Err.Error()
 	default:

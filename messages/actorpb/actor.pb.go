@@ -489,8 +489,8 @@ func (x *Redirect) GetReplicas() []*Replica {
 // Refused answers what cannot be taken, and says why.
 type Refused struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// not_leader, overloaded, name_in_use, wrong_identity, bad_request,
-	// not_registered, stale, not_found, unavailable.
+	// overloaded, unavailable, outcome_unknown, name_in_use, wrong_identity,
+	// bad_request, not_registered, stale, not_found.
 	Code   string `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Not 0: worth another try after so long.

@@ -43,7 +43,9 @@ type Record struct {
 	//	*Record_Exited
 	//	*Record_Released
 	//	*Record_Rejected
-	Event         isRecord_Event `protobuf_oneof:"event"`
+	Event isRecord_Event `protobuf_oneof:"event"`
+	// With granted: the token of the plan that the grant came in.
+	Plan          *actorpb.Token `protobuf:"bytes,11,opt,name=plan,proto3" json:"plan,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -169,6 +171,13 @@ func (x *Record) GetRejected() *Rejected {
 		if x, ok := x.Event.(*Record_Rejected); ok {
 			return x.Rejected
 		}
+	}
+	return nil
+}
+
+func (x *Record) GetPlan() *actorpb.Token {
+	if x != nil {
+		return x.Plan
 	}
 	return nil
 }
@@ -673,7 +682,7 @@ var File_journalpb_journal_proto protoreflect.FileDescriptor
 
 const file_journalpb_journal_proto_rawDesc = "" +
 	"\n" +
-	"\x17journalpb/journal.proto\x12\x0fweir.journal.v1\x1a\x13actorpb/actor.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13statepb/state.proto\"\x90\x04\n" +
+	"\x17journalpb/journal.proto\x12\x0fweir.journal.v1\x1a\x13actorpb/actor.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13statepb/state.proto\"\xba\x04\n" +
 	"\x06Record\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12+\n" +
 	"\x04born\x18\x02 \x01(\v2\x15.weir.journal.v1.BornH\x00R\x04born\x12+\n" +
@@ -685,7 +694,8 @@ const file_journalpb_journal_proto_rawDesc = "" +
 	"\x06exited\x18\b \x01(\v2\x17.weir.journal.v1.ExitedH\x00R\x06exited\x127\n" +
 	"\breleased\x18\t \x01(\v2\x19.weir.journal.v1.ReleasedH\x00R\breleased\x127\n" +
 	"\brejected\x18\n" +
-	" \x01(\v2\x19.weir.journal.v1.RejectedH\x00R\brejectedB\a\n" +
+	" \x01(\v2\x19.weir.journal.v1.RejectedH\x00R\brejected\x12(\n" +
+	"\x04plan\x18\v \x01(\v2\x14.weir.actor.v1.TokenR\x04planB\a\n" +
 	"\x05event\"F\n" +
 	"\x04Born\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x12\n" +
@@ -757,16 +767,17 @@ var file_journalpb_journal_proto_depIdxs = []int32{
 	5,  // 7: weir.journal.v1.Record.exited:type_name -> weir.journal.v1.Exited
 	6,  // 8: weir.journal.v1.Record.released:type_name -> weir.journal.v1.Released
 	7,  // 9: weir.journal.v1.Record.rejected:type_name -> weir.journal.v1.Rejected
-	11, // 10: weir.journal.v1.Starting.spec:type_name -> weir.actor.v1.JobSpec
-	8,  // 11: weir.journal.v1.Started.start_time:type_name -> google.protobuf.Timestamp
-	12, // 12: weir.journal.v1.Exited.job:type_name -> weir.state.v1.FinishedJob
-	9,  // 13: weir.journal.v1.Rejected.token:type_name -> weir.actor.v1.Token
-	9,  // 14: weir.journal.v1.Rejected.seen:type_name -> weir.actor.v1.Token
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	9,  // 10: weir.journal.v1.Record.plan:type_name -> weir.actor.v1.Token
+	11, // 11: weir.journal.v1.Starting.spec:type_name -> weir.actor.v1.JobSpec
+	8,  // 12: weir.journal.v1.Started.start_time:type_name -> google.protobuf.Timestamp
+	12, // 13: weir.journal.v1.Exited.job:type_name -> weir.state.v1.FinishedJob
+	9,  // 14: weir.journal.v1.Rejected.token:type_name -> weir.actor.v1.Token
+	9,  // 15: weir.journal.v1.Rejected.seen:type_name -> weir.actor.v1.Token
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_journalpb_journal_proto_init() }

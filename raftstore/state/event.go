@@ -91,7 +91,7 @@ type PoolChanged struct {
 // NodeChanged tells that a node registered or was taken offline.
 type NodeChanged struct {
 	ID scheduling.NodeID
-	// State is NodeOnline or NodeOffline.
+	// State is statepb.NodeOnline or statepb.NodeOffline.
 	State       string
 	Incarnation uint64
 }

@@ -118,7 +118,7 @@ func (c *change) room(what grantSubject, g *commandpb.Grant) (*node, *refusal) {
 	case n.record.GetIncarnation() != g.GetNodeIncarnation():
 		return nil, refuse(CodeStaleIncarnation, "%s: incarnation %d of the node is meant, but it lives its incarnation %d",
 			what, g.GetNodeIncarnation(), n.record.GetIncarnation())
-	case n.record.GetState() != NodeOnline:
+	case n.record.GetState() != statepb.NodeOnline:
 		return nil, refuse(CodeNodeOffline, "%s: the node is %s", what, n.record.GetState())
 	}
 	if err := checkResources(g.GetResources()); err != nil {

@@ -9,14 +9,6 @@ import (
 	"weir/scheduling/resource"
 )
 
-// The states of a node.
-const (
-	// NodeOnline: the node's lease has not run out.
-	NodeOnline = "online"
-	// NodeOffline: the node's lease has run out; it is given no jobs.
-	NodeOffline = "offline"
-)
-
 // node is a node and the allocations on it.
 type node struct {
 	record      *statepb.Node
@@ -73,7 +65,7 @@ func (c *change) registerNode(m *commandpb.RegisterNode) *refusal {
 			"is there another agent of this name?", id, m.GetNode().GetIncarnation(), n.record.GetIncarnation())
 	}
 	record := shallow(m.GetNode())
-	record.State = NodeOnline
+	record.State = statepb.NodeOnline
 	record.ChangedTime = c.timestamp()
 	record.RegisteredTime = c.timestamp()
 	if known && n.record.GetIncarnation() == record.GetIncarnation() {
@@ -85,7 +77,7 @@ func (c *change) registerNode(m *commandpb.RegisterNode) *refusal {
 	}
 	n.record = record
 	n.resize()
-	c.emit(NodeChanged{ID: id, State: NodeOnline, Incarnation: record.GetIncarnation()})
+	c.emit(NodeChanged{ID: id, State: statepb.NodeOnline, Incarnation: record.GetIncarnation()})
 	return nil
 }
 
@@ -103,14 +95,14 @@ func (c *change) setNodeOffline(m *commandpb.SetNodeOffline) *refusal {
 	case n.record.GetIncarnation() != m.GetIncarnation():
 		return refuse(CodeStaleIncarnation, "set node %q offline: incarnation %d is meant, but it lives its incarnation %d",
 			id, m.GetIncarnation(), n.record.GetIncarnation())
-	case n.record.GetState() == NodeOffline:
+	case n.record.GetState() == statepb.NodeOffline:
 		return nil
 	}
 	record := shallow(n.record)
-	record.State = NodeOffline
+	record.State = statepb.NodeOffline
 	record.ChangedTime = c.timestamp()
 	n.record = record
-	c.emit(NodeChanged{ID: id, State: NodeOffline, Incarnation: record.GetIncarnation()})
+	c.emit(NodeChanged{ID: id, State: statepb.NodeOffline, Incarnation: record.GetIncarnation()})
 	return nil
 }
 

@@ -200,7 +200,7 @@ func (s *State) Counts() Counts {
 		Nodes:       len(s.nodes),
 	}
 	for _, n := range s.nodes {
-		if n.record.GetState() == NodeOnline {
+		if n.record.GetState() == statepb.NodeOnline {
 			c.NodesOnline++
 		}
 	}

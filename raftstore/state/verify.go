@@ -221,7 +221,7 @@ func (s *State) verifyNodes() error {
 		switch {
 		case n.record.GetId() != string(id):
 			return fmt.Errorf("node %q: recorded as %q", id, n.record.GetId())
-		case n.record.GetState() != NodeOnline && n.record.GetState() != NodeOffline:
+		case n.record.GetState() != statepb.NodeOnline && n.record.GetState() != statepb.NodeOffline:
 			return fmt.Errorf("node %q: state %q", id, n.record.GetState())
 		case usage != n.usage:
 			return fmt.Errorf("node %q: allocations hold %v, counted %v", id, usage, n.usage)

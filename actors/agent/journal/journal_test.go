@@ -34,7 +34,7 @@ func grant(job string, term, index uint64) *actorpb.StartJob {
 // life is the records of a job, from its grant to its end.
 func life(job string) []*journalpb.Record {
 	return []*journalpb.Record{
-		Granted(grant(job, 2, 7)),
+		Granted(grant(job, 2, 7), scheduling.Token{Term: 2, Index: 8}),
 		Starting(&actorpb.JobSpec{JobId: job, Argv: []string{"true"}}, "boot-1"),
 		Started(job, 42, timestamppb.Now(), "/sys/fs/cgroup/n1/"+job),
 		Exited(&statepb.FinishedJob{JobId: job, State: "failed", ExitCode: 7}, []byte("boom")),
@@ -130,7 +130,7 @@ func TestMostlyDeadIsWrittenAnew(t *testing.T) {
 		id := fmt.Sprint("dead-", i)
 		spec := proto.CloneOf(spec)
 		spec.JobId = id
-		must(t, put(t, j, Granted(grant(id, 2, 8)), Starting(spec, ""), Released(id)))
+		must(t, put(t, j, Granted(grant(id, 2, 8), scheduling.Token{Term: 2, Index: 8}), Starting(spec, ""), Released(id)))
 		info, err := os.Stat(path)
 		must(t, err)
 		biggest = max(biggest, info.Size())

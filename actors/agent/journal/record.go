@@ -14,9 +14,10 @@ func Seen(token scheduling.Token) *journalpb.Record {
 	return &journalpb.Record{Event: &journalpb.Record_Seen{Seen: tokenOf(token)}}
 }
 
-// Granted is the record of a grant that is going to be followed.
-func Granted(start *actorpb.StartJob) *journalpb.Record {
-	return &journalpb.Record{Event: &journalpb.Record_Granted{Granted: start}}
+// Granted is the record of a grant that is going to be followed, from a plan with a
+// token.
+func Granted(start *actorpb.StartJob, plan scheduling.Token) *journalpb.Record {
+	return &journalpb.Record{Plan: tokenOf(plan), Event: &journalpb.Record_Granted{Granted: start}}
 }
 
 // Starting is the record of a job that is about to be given processes, in a boot of

@@ -139,7 +139,7 @@ func (s *State) records() []*journalpb.Record {
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.Jobs)) {
 		job := s.Jobs[id]
-		all = append(all, Granted(job.Grant))
+		all = append(all, &journalpb.Record{Event: &journalpb.Record_Granted{Granted: job.Grant}})
 		if job.Starting != nil {
 			all = append(all, &journalpb.Record{Event: &journalpb.Record_Starting{Starting: job.Starting}})
 		}

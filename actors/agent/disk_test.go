@@ -1,0 +1,66 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"weir/actors/agent/journal"
+	"weir/messages/journalpb"
+)
+
+// brokenJournal takes nothing any more once its disk is full.
+type brokenJournal struct {
+	records
+	full atomic.Bool
+}
+
+func (j *brokenJournal) Append(done func(error), records ...*journalpb.Record) {
+	if j.full.Load() {
+		go done(fmt.Errorf("write journal: %w", journal.ErrFull))
+		return
+	}
+	j.records.Append(done, records...)
+}
+
+// TestAgentEndsWhenItsJournalDoes fills the disk: nothing is done any more that the
+// journal does not know, and the job goes on for the next process.
+func TestAgentEndsWhenItsJournalDoes(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.kill()
+		log, found, err := journal.Open(journal.Config{Path: w.journalFile(), Node: "n1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		broken := &brokenJournal{records: log}
+		w.agent, err = start(w.system, &agentActor{
+			cfg: w.cfg, processes: w.machine, replicas: w.plane, folder: folder{w.cfg.StateDir},
+			roster: NewRoster(w.cfg.Seeds, nil), journal: broken,
+		}, found.State)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.advance(10 * time.Millisecond)
+		w.send(plan(3, 7, granted("j", 9)))
+		broken.full.Store(true)
+		asked := w.asks("JobSpecRequest")
+		w.send(plan(3, 8, granted("k", 9)))
+		<-w.agent.Done()
+		if err := w.agent.Err(); !errors.Is(err, journal.ErrFull) || w.logs.count("the disk is full") != 1 {
+			t.Errorf("ended with %v, logs %v; want the full disk named once", err, w.logs.text)
+		}
+		if w.starts("k") != 0 || w.asks("JobSpecRequest") != asked {
+			t.Error("an order was followed that the journal does not know")
+		}
+		if stops := w.stops("j"); len(stops) != 0 {
+			t.Errorf("stops %v, want the job to go on", stops)
+		}
+		w.machine.leave()
+		w.start()
+		w.advance(2 * time.Second)
+		w.exit("j", 0)
+		w.want("j:completed")
+	})
+}

@@ -1,0 +1,174 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"weir/actors/agent/runner"
+	"weir/actors/agent/runner/output"
+	"weir/actors/agent/runner/proxyproto"
+)
+
+// machine has processes that do as the test says.
+type machine struct {
+	mu       sync.Mutex
+	runs     map[string]*fakeRun
+	started  map[string]int
+	failure  error
+	renewals []time.Duration
+	// discarded are jobs that the agent did not know.
+	discarded []string
+}
+
+type fakeRun struct {
+	machine  *machine
+	id       string
+	events   chan runner.Event
+	stops    []string
+	ends     bool // When it is told to stop.
+	broken   int  // So many times it cannot be told anything, or released.
+	over     bool
+	last     runner.Exited
+	released bool
+}
+
+// Start implements Processes.
+func (m *machine) Start(_ context.Context, spec runner.JobSpec) (Run, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.started[spec.ID]++
+	if m.failure != nil {
+		return nil, m.failure
+	}
+	r := &fakeRun{machine: m, id: spec.ID, events: make(chan runner.Event, 16), ends: true}
+	m.runs[spec.ID] = r
+	r.events <- runner.Started{JobID: spec.ID, Pid: 42, Time: time.Now()}
+	return r, nil
+}
+
+// Leftovers implements Processes.
+func (m *machine) Leftovers() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Sorted(maps.Keys(m.runs))
+}
+
+// Adopt implements Processes.
+func (m *machine) Adopt(job string) Run {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.runs[job]; r != nil {
+		return r
+	}
+	return nil
+}
+
+// Discard implements Processes.
+func (m *machine) Discard(job string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.runs[job].end("stopped", "discarded", -1)
+	delete(m.runs, job)
+	m.discarded = append(m.discarded, job)
+	return nil
+}
+
+// RenewAll implements Processes.
+func (m *machine) RenewAll(lease time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.renewals = append(m.renewals, lease)
+}
+
+// ReadOutput implements Processes.
+func (m *machine) ReadOutput(job, stream string, offset, limit int64) (runner.OutputPart, error) {
+	switch {
+	case job == "gone":
+		return runner.OutputPart{}, runner.ErrOutputGone
+	case stream != "stderr":
+		return runner.OutputPart{}, errors.New("no such stream")
+	case offset < 0:
+		return runner.OutputPart{Part: output.Part{Data: []byte("bo"), Next: 2, Total: 4}}, nil
+	}
+	return runner.OutputPart{Part: output.Part{Data: []byte("om"), Next: 4, Total: 4}, End: limit > 0}, nil
+}
+
+// Events implements Run.
+func (r *fakeRun) Events() <-chan runner.Event { return r.events }
+
+// Stop implements Run.
+func (r *fakeRun) Stop(reason string, grace time.Duration) error {
+	r.machine.mu.Lock()
+	defer r.machine.mu.Unlock()
+	if r.broken > 0 {
+		r.broken--
+		return runner.ErrUnreachable
+	}
+	r.stops = append(r.stops, fmt.Sprint(reason, " ", grace))
+	if r.ends {
+		r.end("stopped", reason, -1)
+	}
+	return nil
+}
+
+// Release implements Run.
+func (r *fakeRun) Release() error {
+	r.machine.mu.Lock()
+	defer r.machine.mu.Unlock()
+	if r.broken > 0 {
+		r.broken--
+		return errors.New("cannot be removed")
+	}
+	r.released = true
+	return nil
+}
+
+// leave does what the end of an agent's process does to a job that goes on: nobody
+// hears of it until it is adopted.
+func (m *machine) leave() {
+	m.set(func() {
+		for id, r := range m.runs {
+			if r.released {
+				delete(m.runs, id)
+				continue
+			}
+			next := &fakeRun{machine: m, id: id, events: make(chan runner.Event, 16), ends: true}
+			if r.over {
+				next.over = true
+				next.events <- r.last
+				close(next.events)
+			} else {
+				next.events <- runner.Started{JobID: id, Pid: 42, Time: time.Now()}
+				r.over = true
+				close(r.events)
+			}
+			m.runs[id] = next
+		}
+	})
+}
+
+func (r *fakeRun) end(outcome, reason string, code int) {
+	if !r.over {
+		r.over = true
+		e := exited(proxyproto.Outcome(outcome), reason, code)
+		e.Result.StartTime, e.Result.EndTime = time.Now(), time.Now()
+		r.last = e
+		r.events <- e
+		close(r.events)
+	}
+}
+
+func (m *machine) set(change func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change()
+}
+
+func exited(outcome proxyproto.Outcome, reason string, code int) runner.Exited {
+	return runner.Exited{JobID: "j", Result: &runner.Result{Outcome: outcome, Reason: reason, ExitCode: code}}
+}

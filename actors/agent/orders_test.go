@@ -1,0 +1,32 @@
+package agent
+
+import (
+	"time"
+
+	"weir/messages/actorpb"
+)
+
+func startOrder(job string) *actorpb.StartJob { return plan(1, 1, granted(job, 9)).GetStart()[0] }
+
+func plan(term, index uint64, orders ...planOption) *actorpb.NodePlan {
+	p := &actorpb.NodePlan{Token: &actorpb.Token{Term: term, Index: index}}
+	for _, order := range orders {
+		order(p)
+	}
+	return p
+}
+
+type planOption func(*actorpb.NodePlan)
+
+func granted(job string, incarnation uint64) planOption {
+	return func(p *actorpb.NodePlan) {
+		p.Start = append(p.Start, &actorpb.StartJob{JobId: job, OperationId: "op", NodeIncarnation: incarnation,
+			Token: p.GetToken(), Controller: &actorpb.Replica{Id: "r1", Address: "r1:1"}, Task: "sort", Cookie: 7})
+	}
+}
+
+func abort(job, reason string, grace time.Duration) planOption {
+	return func(p *actorpb.NodePlan) {
+		p.Abort = append(p.Abort, &actorpb.AbortJob{JobId: job, Reason: reason, GraceMillis: grace.Milliseconds(), Message: "go"})
+	}
+}

@@ -1,0 +1,248 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+
+	"weir/actors/agent/journal"
+	"weir/actors/remote"
+	"weir/cluster/identity"
+	"weir/messages/actorpb"
+	"weir/scheduling/resource"
+)
+
+// logs counts records by level and keeps their text.
+type logs struct {
+	slog.Handler
+	mu   sync.Mutex
+	text []string
+}
+
+func (l *logs) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l *logs) Handle(_ context.Context, r slog.Record) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	line := r.Level.String() + " " + r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		line += " " + a.String()
+		return true
+	})
+	l.text = append(l.text, line)
+	return nil
+}
+
+func (l *logs) count(part string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range l.text {
+		if strings.Contains(line, part) {
+			n++
+		}
+	}
+	return n
+}
+
+// world is an agent in a bubble, where time passes only in advance.
+type world struct {
+	t       *testing.T
+	system  *actor.ActorSystem
+	agent   *Agent
+	plane   *plane
+	machine *machine
+	logs    *logs
+	cfg     Config
+}
+
+func quietSystem() *actor.ActorSystem {
+	return actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
+}
+
+// testConfig is node n1's, which begins with replica r1.
+func testConfig(dir string, log slog.Handler) Config {
+	c := DefaultConfig()
+	c.Node, c.Incarnation, c.StateDir, c.Seeds = "n1", 9, dir, replicas("r1")
+	c.Resources = resource.Amounts{UserSlots: 1, CPU: 100, Memory: 1 << 30}
+	c.Logger = slog.New(log)
+	return c
+}
+
+func inWorld(t *testing.T, test func(w *world)) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{
+			t: t, system: quietSystem(),
+			plane:   &plane{term: 3, phases: map[string][]string{}},
+			machine: &machine{runs: map[string]*fakeRun{}, started: map[string]int{}},
+			logs:    &logs{},
+		}
+		w.cfg = testConfig(dir, w.logs)
+		birth, _, err := journal.Open(journal.Config{Path: w.journalFile(), Node: "n1", Life: 9})
+		if err == nil {
+			err = birth.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.start()
+		defer func() {
+			// Whatever is left of the jobs ends, so that the bubble can.
+			ctx, cancel := context.WithCancel(context.Background())
+			cancel()
+			_ = w.agent.Close(ctx)
+			w.machine.set(func() {
+				for _, r := range w.machine.runs {
+					r.end("stopped", "", -1)
+				}
+			})
+			// protoactor counts dead letters for a second.
+			w.advance(time.Minute)
+		}()
+		w.advance(10 * time.Millisecond)
+		test(w)
+	})
+}
+
+func (w *world) journalFile() string { return folder{path: w.cfg.StateDir}.journalFile() }
+
+// start starts the agent, again after it has ended.
+func (w *world) start() {
+	w.t.Helper()
+	var err error
+	if w.agent, err = Start(w.system, w.cfg, w.machine, w.plane); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// kill ends the agent's process, but not its jobs.
+func (w *world) kill() {
+	w.t.Helper()
+	if err := w.agent.Leave(context.Background()); err != nil {
+		w.t.Fatal(err)
+	}
+	w.machine.leave()
+	w.advance(10 * time.Millisecond)
+}
+
+// journal reads what the journal knows. The agent must have ended.
+func (w *world) journal() *journal.State {
+	w.t.Helper()
+	j, found, err := journal.Open(journal.Config{Path: w.journalFile(), Node: "n1"})
+	if err == nil {
+		err = j.Close()
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return found.State
+}
+
+// advance lets time pass and everything happen that then does.
+func (w *world) advance(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+func (w *world) send(msg proto.Message) {
+	from := identity.Identity{Role: identity.Replica, Name: "r1"}
+	w.system.Root.Send(w.agent.PID(), &remote.Inbound{From: from, Message: msg})
+	w.advance(100 * time.Millisecond)
+}
+
+func (w *world) run(job string) *fakeRun {
+	w.t.Helper()
+	w.machine.mu.Lock()
+	defer w.machine.mu.Unlock()
+	r := w.machine.runs[job]
+	if r == nil {
+		w.t.Fatalf("job %s does not run", job)
+	}
+	return r
+}
+
+// stops returns how the job was told to end.
+func (w *world) stops(job string) []string {
+	w.t.Helper()
+	r := w.run(job)
+	w.machine.mu.Lock()
+	defer w.machine.mu.Unlock()
+	return slices.Clone(r.stops)
+}
+
+func (w *world) released(job string) bool {
+	w.t.Helper()
+	r := w.run(job)
+	w.machine.mu.Lock()
+	defer w.machine.mu.Unlock()
+	return r.released
+}
+
+// starts returns how often the job was started.
+func (w *world) starts(job string) int {
+	w.machine.mu.Lock()
+	defer w.machine.mu.Unlock()
+	return w.machine.started[job]
+}
+
+// phases returns what heartbeats said of a job.
+func (w *world) phases(job string) string {
+	w.plane.mu.Lock()
+	defer w.plane.mu.Unlock()
+	return strings.Join(w.plane.phases[job], " ")
+}
+
+// result returns the n-th result that was counted.
+func (w *world) result(n int) *actorpb.JobEnded {
+	w.t.Helper()
+	w.plane.mu.Lock()
+	defer w.plane.mu.Unlock()
+	if n >= len(w.plane.ended) {
+		w.t.Fatalf("%d results, want %d at least", len(w.plane.ended), n+1)
+	}
+	return w.plane.ended[n]
+}
+
+func (w *world) exit(job string, code int) {
+	w.t.Helper()
+	r := w.run(job)
+	w.machine.set(func() { r.end("exited", "", code) })
+	w.advance(100 * time.Millisecond)
+}
+
+// results returns job:state:reason for each result that was counted.
+func (w *world) results() string {
+	w.plane.mu.Lock()
+	defer w.plane.mu.Unlock()
+	var all []string
+	for _, e := range w.plane.ended {
+		all = append(all, strings.TrimSuffix(e.GetJob().GetJobId()+":"+e.GetJob().GetState()+":"+e.GetJob().GetAbortReason(), ":"))
+	}
+	return strings.Join(all, " ")
+}
+
+func (w *world) want(results string) {
+	w.t.Helper()
+	if got := w.results(); got != results {
+		w.t.Errorf("results %q, want %q", got, results)
+	}
+}
+
+func (w *world) asks(name string) (n int) {
+	w.plane.mu.Lock()
+	defer w.plane.mu.Unlock()
+	for _, asked := range w.plane.asked {
+		if strings.HasSuffix(asked, name) {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,79 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"weir/raftstore"
+)
+
+// journey is a log that never ends, until it is gone.
+type journey struct {
+	index uint64
+	lost  error
+}
+
+func (j *journey) next(context.Context) (raftstore.Batch, error) {
+	if j.lost != nil {
+		return raftstore.Batch{}, j.lost
+	}
+	j.index++
+	return raftstore.Batch{Index: j.index}, nil
+}
+
+func TestFollowersDoNotRunAhead(t *testing.T) {
+	gone := errors.New("no longer kept")
+	for name, test := range map[string]struct {
+		lost error
+		stop bool
+		want any
+	}{
+		"of an actor that goes on":               {},
+		"of an actor that finds its log cut off": {lost: gone, want: broken{gone}},
+		"and end with the store":                 {lost: raftstore.ErrClosed},
+		"and end while they wait":                {stop: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				var sent []batch
+				var last any
+				log := new(journey)
+				go feed(ctx, log.next, func(m any) {
+					if last = m; last != nil {
+						if b, ok := m.(batch); ok {
+							sent, last = append(sent, b), nil
+						}
+					}
+				})
+				synctest.Wait()
+				if len(sent) != maxAhead {
+					t.Fatalf("%d entries were sent to an actor that deals with none, want %d", len(sent), maxAhead)
+				}
+				if log.lost = test.lost; test.stop {
+					cancel()
+				}
+				for _, b := range slices.Clone(sent)[:10] {
+					b.done()
+				}
+				synctest.Wait()
+				want := maxAhead + 10
+				if test.lost != nil || test.stop {
+					want = maxAhead
+				}
+				if len(sent) != want || last != test.want {
+					t.Errorf("%d entries were sent and %v, want %d and %v", len(sent), last, want, test.want)
+				}
+				for i, b := range sent {
+					if b.Index != uint64(i+1) {
+						t.Fatalf("entry %d was sent as number %d", b.Index, i+1)
+					}
+				}
+			})
+		})
+	}
+}

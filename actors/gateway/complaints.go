@@ -1,0 +1,37 @@
+package gateway
+
+import "time"
+
+// complainEvery is the least time between two lines of the log about refusals of
+// the same code: whoever connects can cause as many as they like.
+const complainEvery = 10 * time.Second
+
+// complaints decides which refusals are logged. It is not safe for concurrent use.
+type complaints struct {
+	byCode map[string]*complaint
+}
+
+type complaint struct {
+	logged time.Time
+	// unlogged counts refusals since then.
+	unlogged int
+}
+
+func newComplaints() *complaints { return &complaints{byCode: map[string]*complaint{}} }
+
+// add reports whether a refusal is to be logged, and how many of its code were not
+// since the last one.
+func (c *complaints) add(now time.Time, code string) (tell bool, before int) {
+	last, ok := c.byCode[code]
+	if !ok {
+		c.byCode[code] = &complaint{logged: now}
+		return true, 0
+	}
+	if now.Sub(last.logged) < complainEvery {
+		last.unlogged++
+		return false, 0
+	}
+	before = last.unlogged
+	*last = complaint{logged: now}
+	return true, before
+}

@@ -1,0 +1,241 @@
+package e2e
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"weir/messages/apipb"
+)
+
+// volume is a small disk that only what its launcher started can see: it goes with
+// them, however the test ends.
+type volume struct {
+	*launcher
+	dir string
+}
+
+// newVolume makes a disk of some MiB, or skips the test and says why it cannot. Make
+// it before the cluster whose replicas use it, so that they end first.
+func newVolume(t *testing.T, size int64) *volume {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("a disk of its own needs root")
+	}
+	if _, err := os.Stat("/dev/loop-control"); err != nil {
+		t.Skip("a disk of its own needs loop devices:", err)
+	}
+	v := &volume{launcher: newLauncher(), dir: filepath.Join(t.TempDir(), "volume")}
+	t.Cleanup(v.close)
+	image := v.dir + ".ext4"
+	if err := errors.Join(os.Mkdir(v.dir, 0o700), os.WriteFile(image, nil, 0o600), os.Truncate(image, size<<20)); err != nil {
+		t.Fatal(err)
+	}
+	v.run(t, "mkfs.ext4", "-q", "-F", "-m", "0", image)
+	err := v.do(func() error {
+		// The thread has its own view of what is mounted where, and so do its children.
+		return errors.Join(unix.Unshare(unix.CLONE_NEWNS), unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
+	})
+	if err != nil {
+		t.Fatal("a view of its own of what is mounted:", err)
+	}
+	v.run(t, "mount", "-o", "loop", image, v.dir)
+	t.Cleanup(func() { v.run(t, "umount", v.dir) })
+	return v
+}
+
+// run runs a program that sees the volume.
+func (v *volume) run(t *testing.T, name string, arguments ...string) {
+	t.Helper()
+	err := v.do(func() error {
+		output, err := exec.Command(name, arguments...).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%s %s: %w: %s", name, strings.Join(arguments, " "), err, output)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// freeze has every write to the volume hang until thaw, or until this process has
+// ended in whichever way.
+func (v *volume) freeze(t *testing.T) (thaw func()) {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", `fsfreeze --freeze "$1" && echo frozen && cat; fsfreeze --unfreeze "$1"`, "sh", v.dir)
+	cmd.Stderr = os.Stderr
+	hold, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.do(cmd.Start); err != nil {
+		t.Fatal(err)
+	}
+	thaw = sync.OnceFunc(func() {
+		if err := errors.Join(hold.Close(), cmd.Wait()); err != nil {
+			t.Error("thaw:", err)
+		}
+	})
+	t.Cleanup(thaw)
+	if line, err := bufio.NewReader(said).ReadString('\n'); line != "frozen\n" {
+		t.Fatalf("freeze: %q, %v", line, err)
+	}
+	return thaw
+}
+
+// fill leaves no room on the volume.
+func (v *volume) fill(t *testing.T) (empty func()) {
+	t.Helper()
+	name := filepath.Join(v.dir, "ballast")
+	err := v.do(func() error {
+		file, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		// The last blocks are taken one by one.
+		for _, block := range [][]byte{make([]byte, 1<<20), make([]byte, 1<<10)} {
+			for err == nil {
+				_, err = file.Write(block)
+			}
+			if !errors.Is(err, unix.ENOSPC) {
+				return err
+			}
+			err = nil
+		}
+		return file.Sync()
+	})
+	if err != nil && !errors.Is(err, io.EOF) {
+		t.Fatal("fill:", err)
+	}
+	return func() {
+		if err := v.do(func() error { return os.Remove(name) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// startOn starts a replica whose data are on a volume.
+func (c *cluster) startOn(v *volume, name string) *process {
+	return c.launch(name, v.launcher, append(c.replicaFlags(name), "--data", filepath.Join(v.dir, name))...)
+}
+
+// startLeaderOn starts all replicas, r1 on a volume, and has r1 lead.
+func (c *cluster) startLeaderOn(t *testing.T, v *volume) *process {
+	t.Helper()
+	leader := c.startOn(v, "r1")
+	c.startReplica("r2")
+	c.startReplica("r3")
+	for _, name := range replicaNames {
+		c.process(name).says(t, "ready")
+	}
+	until(t, "r1 leads", func() string {
+		if err := c.call(t.Context(), c.leader(t), "ClusterService/Transfer", object{"to": "r1"}, &apipb.TransferResponse{}); err != nil {
+			return err.Error()
+		}
+		if now := c.leader(t); now != "r1" {
+			return now + " does"
+		}
+		return ""
+	})
+	return leader
+}
+
+// TestHungDisk has the disk of the leader hang. Another one leads about as soon as if
+// the leader had died, though nothing that it has open is closed before its disk
+// answers again; then it has ended, and says why.
+func TestHungDisk(t *testing.T) {
+	v := newVolume(t, 64)
+	c := prepareCluster(t, "127.0.0.1")
+	hung := c.startLeaderOn(t, v)
+	operator := c.operator(t)
+	spec, err := structpb.NewStruct(map[string]any{"tasks": map[string]any{"t": map[string]any{"job_count": 1, "command": []any{"true"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := func() string {
+		answer, err := operator.StartOperation(t.Context(), &apipb.StartRequest{Spec: spec, MutationId: uuid.NewString()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.GetOperationId()
+	}
+	before := start()
+
+	thaw := v.freeze(t)
+	began := time.Now()
+	after := start()
+	t.Logf("the next operation was accepted %v after the leader's disk began to hang", time.Since(began).Round(time.Millisecond))
+	for _, name := range []string{"r2", "r3"} {
+		if status, err := c.status(t.Context(), name); err != nil || status.GetLeader() == "r1" || status.GetLeader() == "" {
+			t.Errorf("%s: leader %q, %v", name, status.GetLeader(), err)
+		}
+	}
+
+	thaw()
+	if code := hung.exit(t); code != 10 {
+		t.Errorf("the replica whose disk hung: exit code %d, want 10\n%s", code, hung.printed())
+	}
+	hung.says(t, "no answer within 1s")
+	c.startOn(v, "r1").says(t, "ready")
+	c.role(t, operator, "r1", "voter")
+	for _, id := range []string{before, after} {
+		var answer apipb.GetOperationResponse
+		if err := c.call(t.Context(), "r1", "OperationService/Get", object{"operation": id}, &answer); err != nil {
+			t.Errorf("operation %s at r1: %v", id, err)
+		}
+	}
+}
+
+// TestFullDisk fills the disk of the leader while clients start operations: it stops
+// and says why, the others go on, and it comes back once there is room.
+func TestFullDisk(t *testing.T) {
+	v := newVolume(t, 64)
+	c := prepareCluster(t, "127.0.0.1")
+	full := c.startLeaderOn(t, v)
+	operator := c.operator(t)
+
+	stop := submitAlways(t, operator)
+	empty := v.fill(t)
+	if code := full.exit(t); code != 10 {
+		t.Errorf("the replica whose disk is full: exit code %d, want 10\n%s", code, full.printed())
+	}
+	full.says(t, "no space left on device")
+	full.says(t, "make room where")
+	again := c.startOn(v, "r1")
+	if code := again.exit(t); code != 10 {
+		t.Errorf("started on a full disk: exit code %d, want 10\n%s", code, again.printed())
+	}
+	c.leader(t)
+	empty()
+	c.startOn(v, "r1").says(t, "ready")
+	c.role(t, operator, "r1", "voter")
+	started := stop()
+	if len(started) == 0 {
+		t.Error("nothing was started")
+	}
+	for _, id := range started {
+		var answer apipb.GetOperationResponse
+		if err := c.call(t.Context(), "r1", "OperationService/Get", object{"operation": id}, &answer); err != nil {
+			t.Errorf("operation %s, which was acknowledged, at r1: %v", id, err)
+		}
+	}
+	t.Logf("%d operations were started meanwhile", len(started))
+}

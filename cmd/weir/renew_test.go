@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"weir/cluster/identity"
+	"weir/cluster/identity/identitytest"
+)
+
+// lines is a log that is read while it is written.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) has(text string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Contains(l.text.String(), text)
+}
+
+func TestRenewedCertificates(t *testing.T) {
+	tick := func() {}
+	hangUp := func() {
+		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, test := range map[string]struct {
+		every  time.Duration
+		notice func()
+	}{
+		"are taken up on SIGHUP":               {time.Hour, hangUp},
+		"are taken up when the folder changed": {time.Millisecond, tick},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster := identitytest.New(t, "c1")
+			id := identity.Identity{Cluster: "c1", Role: identity.Agent, Name: "n1"}
+			begin := time.Now().Add(-time.Hour)
+			dir := cluster.Folder(t, cluster.Certificate(t, id, begin, time.Now().Add(time.Hour)))
+			renewed := cluster.Folder(t, cluster.Certificate(t, id, begin, time.Now().Add(48*time.Hour)))
+			log := new(lines)
+			logger := slog.New(slog.NewTextHandler(log, nil))
+			protection, err := (&security{credentials: dir}).load(identity.Agent, "n1", logger)
+			if err != nil {
+				t.Fatal(err)
+			}
+			stop := protection.keepFresh(test.every, logger)
+			defer stop()
+			move := func(file string) {
+				t.Helper()
+				if err := os.Rename(filepath.Join(renewed, file), filepath.Join(dir, file)); err != nil {
+					t.Fatal(err)
+				}
+				test.notice()
+			}
+			move("tls.crt")
+			eventually(t, func() bool { return log.has("certificate stays as it was") }, "nobody noticed a certificate without its key")
+			move("tls.key")
+			eventually(t, func() bool { return log.has("certificate was read again") }, "the renewed certificate was not taken up")
+			stop()
+		})
+	}
+}
+
+func TestNothingToRenewInPlaintext(t *testing.T) {
+	quiet := slog.New(slog.DiscardHandler)
+	protection, err := (&security{insecure: true}).load(identity.Agent, "n1", quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	protection.keepFresh(time.Millisecond, quiet)()
+}
+
+func eventually(t *testing.T, done func() bool, otherwise string) {
+	t.Helper()
+	look := time.NewTicker(2 * time.Millisecond)
+	defer look.Stop()
+	for deadline := time.Now().Add(20 * time.Second); !done(); <-look.C {
+		if time.Now().After(deadline) {
+			t.Fatal(otherwise)
+		}
+	}
+}

@@ -1,0 +1,325 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"runtime/pprof"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"weir/actors"
+	"weir/actors/gateway"
+	"weir/cluster"
+	"weir/cluster/gossip"
+	"weir/cluster/identity"
+	"weir/cluster/wire"
+	"weir/messages/statepb"
+	"weir/raftstore"
+	"weir/scheduling"
+	"weir/scheduling/engine"
+)
+
+// runServer runs a replica until ctx is done.
+func runServer(ctx context.Context, f *serverFlags, log *slog.Logger, say func(string)) (err error) {
+	peers, err := f.known()
+	if err != nil {
+		return err
+	}
+	if f.data == "" {
+		return &exitError{exitUsage, errors.New("--data is needed: folder of this replica's log and snapshots")}
+	}
+	if err := f.validate(); err != nil {
+		return &exitError{exitUsage, err}
+	}
+	if f.advertise == "" {
+		f.advertise, _ = peers.Address(scheduling.ReplicaID(f.id))
+	}
+	if f.advertise == "" {
+		return &exitError{exitUsage, fmt.Errorf("--advertise is needed: replica %q is not in the list %s", f.id, peers)}
+	}
+	s := &server{flags: f, peers: peers, log: log}
+	defer func() { err = errors.Join(err, s.close()) }()
+	for _, step := range []func(context.Context) error{s.listen, s.gossiping, s.open, s.act, s.serve, s.belong} {
+		if err := step(ctx); err != nil {
+			if ctx.Err() != nil {
+				// Asked to stop before it was up.
+				return nil
+			}
+			return err
+		}
+	}
+	say(fmt.Sprintf("ready: replica %s of cluster %s at %s", f.id, s.protection.cluster, f.advertise))
+	select {
+	case <-ctx.Done():
+		log.Info("stopping")
+		return nil
+	case err := <-s.failed:
+		return err
+	}
+}
+
+// server is a replica on its way up, or down. Each step of its start appends what
+// undoes it; close undoes the steps in reverse.
+type server struct {
+	flags      *serverFlags
+	peers      cluster.Peers
+	log        *slog.Logger
+	protection protection
+	mux        *wire.Mux
+	dialer     *wire.Dialer
+	gossip     *gossip.Gossip
+	directory  *cluster.Directory
+	store      *raftstore.Store
+	membership *membership
+	replica    *actors.Replica
+	// failed has the error that ends the process.
+	failed chan error
+	undo   []func() error
+}
+
+// listen opens the one port of the replica.
+func (s *server) listen(context.Context) (err error) {
+	s.failed = make(chan error, 4)
+	s.protection, err = s.flags.security.load(identity.Replica, s.flags.id, s.log)
+	if err != nil {
+		return err
+	}
+	stopRenewal := s.protection.keepFresh(lookAtCertificate, s.log)
+	s.undo = append(s.undo, func() error { stopRenewal(); return nil })
+	if s.dialer, err = wire.NewDialer(s.protection.security); err != nil {
+		return err
+	}
+	s.mux, err = wire.Listen(wire.Config{Address: s.flags.listen, Security: s.protection.security, Logger: s.log})
+	if err != nil {
+		return err
+	}
+	s.undo = append(s.undo, s.mux.Close)
+	return nil
+}
+
+// gossiping makes this replica known to the others.
+func (s *server) gossiping(context.Context) (err error) {
+	began, err := s.hasBegun()
+	if err != nil {
+		return err
+	}
+	// Who joins has no say in how a cluster begins.
+	list := ""
+	if len(s.flags.join) == 0 {
+		list = s.peers.Fingerprint()
+	}
+	profile := gossip.Local
+	if s.flags.timing == "fast" {
+		profile = gossip.Fast
+	}
+	s.gossip, err = gossip.Start(gossip.Config{
+		Self: gossip.Member{
+			ID: scheduling.ReplicaID(s.flags.id), Address: s.flags.advertise, APIAddress: s.flags.advertise, Version: version,
+			PeerList: list, Initialized: began,
+		},
+		Cluster: s.protection.cluster, Key: s.protection.gossipKey, Insecure: s.flags.security.insecure,
+		Port: s.mux, Dialer: s.dialer, Peers: s.peers.Addresses(), Profile: profile, Logger: s.log,
+	})
+	if err != nil {
+		return err
+	}
+	s.undo = append(s.undo, s.gossip.Close)
+	s.directory = cluster.NewDirectory(s.peers, s.gossip)
+	s.undo = append(s.undo, func() error { s.directory.Close(); return nil })
+	s.undo = append(s.undo, func() error {
+		// Others need not wait for what will not come back by itself. That nobody is
+		// left to hear it is no error.
+		if err := s.gossip.Leave(time.Second); err != nil {
+			s.log.Debug("leave gossip", "error", err)
+		}
+		return nil
+	})
+	return nil
+}
+
+// open opens the replicated state: of a cluster that begins now, or of the one
+// that this replica belongs to.
+func (s *server) open(ctx context.Context) error {
+	decision, err := cluster.AwaitBootstrap(ctx, scheduling.ReplicaID(s.flags.id), s.peers, s.begun, s.gossip, s.log)
+	if err != nil {
+		return err
+	}
+	s.log.Info("bootstrap decided", "action", decision.Action, "reason", decision.Reason)
+	s.membership = newMembership(s)
+	s.undo = append(s.undo, s.membership.close)
+	if decision.Action == cluster.Resume && !s.hasLog() {
+		// Without the leader's word a replica that has lost its log would vote
+		// against what it has promised.
+		if err := s.membership.enter(ctx); err != nil {
+			return err
+		}
+	}
+	cfg := raftstore.Default()
+	cfg.Dir, cfg.ClusterID = raftDir(s.flags.data), s.protection.cluster
+	cfg.ReplicaID, cfg.Address = s.flags.id, s.flags.advertise
+	cfg.Locate, cfg.DiskStall = s.locate, s.flags.diskStall
+	cfg.Transport = raftstore.Transport{Listener: s.mux.Raft(), Dial: s.dialer.DialRaft}
+	cfg.SnapshotThreshold = s.flags.snapshotThreshold
+	cfg.Logger = s.log
+	cfg.Fatal = func(err error) {
+		failStop(s.log, fmt.Errorf("replica %s stops rather than guess: %w", s.flags.id, err))
+	}
+	if s.flags.timing == "fast" {
+		cfg.Timeouts = raftstore.FastTimeouts()
+	}
+	for _, voter := range decision.Voters {
+		cfg.InitialPeers = append(cfg.InitialPeers, raftstore.Peer{ID: string(voter.ID), Address: voter.Address})
+	}
+	if s.store, err = raftstore.Open(cfg); err != nil {
+		return err
+	}
+	// It asks the store, so it ends first.
+	s.undo = append(s.undo, s.store.Close, s.membership.close)
+	s.membership.follow(s.store)
+	return nil
+}
+
+// belong returns when this replica is what it is to be in the cluster, if it began
+// without a log.
+func (s *server) belong(ctx context.Context) error {
+	select {
+	case <-s.membership.settled:
+		return nil
+	case err := <-s.failed:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// locate returns where a replica is that lives.
+func (s *server) locate(replica string) (string, bool) {
+	known, ok := s.directory.View().Replica(scheduling.ReplicaID(replica))
+	return known.Address, ok && known.Live && known.Address != ""
+}
+
+// begun reports whether this replica need not begin a cluster: it has been part of
+// one that had a leader, or the others have and will bring it up to date. A folder
+// alone says nothing: the replica may have died before its first log entry.
+func (s *server) begun() bool {
+	if began, err := s.hasBegun(); err == nil && began {
+		return true
+	}
+	for _, member := range s.gossip.Members() {
+		if member.Initialized && string(member.ID) != s.flags.id {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *server) hasLog() bool {
+	entries, err := os.ReadDir(raftDir(s.flags.data))
+	return err == nil && len(entries) > 0
+}
+
+// hasBegun reports whether this replica has been part of a cluster with a leader.
+func (s *server) hasBegun() (bool, error) {
+	id, err := raftstore.ReadIdentity(raftDir(s.flags.data))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return id.Began, err
+}
+
+// act starts the actors.
+func (s *server) act(context.Context) (err error) {
+	s.replica, err = actors.Start(actors.Config{
+		ID: s.flags.id, Cluster: s.protection.cluster, Incarnation: newIncarnation(), Version: version,
+		Store: s.store, Directory: s.directory, Gossip: s.gossip, Dialer: s.dialer, IdentityOf: wire.IdentityOfRequest,
+		Limits: &statepb.Limits{Operations: s.flags.maxOperations}, Engine: engine.Default(), Gateway: gateway.DefaultLimits(), Timing: s.flags.actorTiming(),
+		NewID: newID, Logger: s.log,
+	})
+	if err != nil {
+		return err
+	}
+	s.undo = append(s.undo, s.replica.Close)
+	return nil
+}
+
+// serve answers clients, agents and other replicas.
+func (s *server) serve(context.Context) error {
+	routes, stop, err := newAPIHandler(s)
+	if err != nil {
+		return err
+	}
+	routes.Handle(s.replica.Handler())
+	server := &http.Server{Handler: routes, ReadHeaderTimeout: 10 * time.Second}
+	s.mux.ConfigureServer(server)
+	go func() {
+		if err := server.Serve(s.mux.HTTP()); !errors.Is(err, http.ErrServerClosed) {
+			s.failed <- fmt.Errorf("serve %s: %w", s.flags.listen, err)
+		}
+	}()
+	s.undo = append(s.undo, func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		// Another leads before this one's clients are sent away.
+		if current, _ := s.store.Leadership(); current.Leader {
+			if err := s.store.Transfer(ctx, ""); err != nil {
+				s.log.Warn("leadership was not handed over", "error", err)
+			}
+		}
+		// Watches and streams of actors last until they are closed; requests end by
+		// themselves.
+		stop()
+		if err := s.replica.Close(); err != nil {
+			return err
+		}
+		if err := server.Shutdown(ctx); err != nil {
+			return server.Close()
+		}
+		return nil
+	})
+	return nil
+}
+
+// stopWithin bounds the stop of a replica: longer than handing over leadership and
+// the last words to every peer take. What is on disk needs no orderly end.
+const stopWithin = 20 * time.Second
+
+// close undoes the steps of the start. A step that does not end is told with what
+// every goroutine was doing, and left.
+func (s *server) close() error {
+	undo := s.undo
+	s.undo = nil
+	done := make(chan error, 1)
+	go func() {
+		var errs []error
+		for _, step := range slices.Backward(undo) {
+			errs = append(errs, step())
+		}
+		done <- errors.Join(errs...)
+	}()
+	timer := time.NewTimer(stopWithin)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-timer.C:
+		if err := pprof.Lookup("goroutine").WriteTo(os.Stderr, 2); err != nil {
+			s.log.Warn("goroutines were not told", "error", err)
+		}
+		return fmt.Errorf("replica %s has not stopped within %s", s.flags.id, stopWithin)
+	}
+}
+
+// newID names an operation or a job: ids sort by the time they were made.
+func newID() string { return uuid.Must(uuid.NewV7()).String() }
+
+// newIncarnation tells the lives of a process apart. Later lives have greater ones,
+// for a node refuses to go back to an earlier life: milliseconds, then chance.
+func newIncarnation() uint64 { return uint64(time.Now().UnixMilli())<<20 | rand.Uint64N(1<<20) }

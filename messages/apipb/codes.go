@@ -1,0 +1,38 @@
+package apipb
+
+// Codes of refusals in the header Weir-Code, beside those of refused commands.
+// Clients of other versions know them: never change one.
+const (
+	// CodeInvalidArgument: the request makes no sense, now or later.
+	CodeInvalidArgument = "invalid_argument"
+	// CodeUnauthenticated: nobody knows who asks.
+	CodeUnauthenticated = "unauthenticated"
+	// CodePermissionDenied: who asks may not do that.
+	CodePermissionDenied = "permission_denied"
+	// CodeNotLeader: this replica does not lead, and nothing has happened.
+	CodeNotLeader = "not_leader"
+	// CodeNoQuorum: the replicas did not agree in time.
+	CodeNoQuorum = "no_quorum"
+	// CodeOverloaded: too much waits already; worth another try later.
+	CodeOverloaded = "overloaded"
+	// CodeOutcomeUnknown: what was asked for may have been done, or may still be.
+	CodeOutcomeUnknown = "outcome_unknown"
+	// CodeStopping: the replica is on its way out; another one may answer.
+	CodeStopping = "stopping"
+	// CodeUnavailable: it cannot be done now; worth another try later.
+	CodeUnavailable = "unavailable"
+	// CodeInternal: a mistake in the replica.
+	CodeInternal = "internal"
+	// CodeNoSuchJob: the job never was, or its record is gone.
+	CodeNoSuchJob = "no_such_job"
+	// CodeJobEnded: the job has ended already.
+	CodeJobEnded = "job_ended"
+	// CodeOutputGone: the job's output is not kept any more.
+	CodeOutputGone = "output_gone"
+	// CodeUnknownReplica: no replica has the id.
+	CodeUnknownReplica = "unknown_replica"
+	// CodeNotTransferred: leadership stayed where it was.
+	CodeNotTransferred = "not_transferred"
+	// CodeMembersNotChanged: the replicas of the cluster stay as they are.
+	CodeMembersNotChanged = "members_not_changed"
+)
