@@ -13,6 +13,7 @@ package commandpb
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	structpb "google.golang.org/protobuf/types/known/structpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -138,7 +139,7 @@ type Result struct {
 	//	*Result_StartOperation
 	//	*Result_StartAllocations
 	//	*Result_FinishJobs
-	//	*Result_Pool
+	//	*Result_Tree
 	Value         isResult_Value `protobuf_oneof:"value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -222,10 +223,10 @@ func (x *Result) GetFinishJobs() *FinishJobsResult {
 	return nil
 }
 
-func (x *Result) GetPool() *PoolResult {
+func (x *Result) GetTree() *TreeResult {
 	if x != nil {
-		if x, ok := x.Value.(*Result_Pool); ok {
-			return x.Pool
+		if x, ok := x.Value.(*Result_Tree); ok {
+			return x.Tree
 		}
 	}
 	return nil
@@ -247,8 +248,8 @@ type Result_FinishJobs struct {
 	FinishJobs *FinishJobsResult `protobuf:"bytes,5,opt,name=finish_jobs,json=finishJobs,proto3,oneof"`
 }
 
-type Result_Pool struct {
-	Pool *PoolResult `protobuf:"bytes,6,opt,name=pool,proto3,oneof"`
+type Result_Tree struct {
+	Tree *TreeResult `protobuf:"bytes,6,opt,name=tree,proto3,oneof"`
 }
 
 func (*Result_StartOperation) isResult_Value() {}
@@ -257,7 +258,7 @@ func (*Result_StartAllocations) isResult_Value() {}
 
 func (*Result_FinishJobs) isResult_Value() {}
 
-func (*Result_Pool) isResult_Value() {}
+func (*Result_Tree) isResult_Value() {}
 
 // Refusal says why a command was refused.
 type Refusal struct {
@@ -531,8 +532,10 @@ type AdvanceOperation struct {
 	To          string                 `protobuf:"bytes,4,opt,name=to,proto3" json:"to,omitempty"`
 	Time        *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=time,proto3" json:"time,omitempty"`
 	// With failing: why.
-	Result        *statepb.Error `protobuf:"bytes,6,opt,name=result,proto3" json:"result,omitempty"`
-	Note          string         `protobuf:"bytes,7,opt,name=note,proto3" json:"note,omitempty"`
+	Result *statepb.Error `protobuf:"bytes,6,opt,name=result,proto3" json:"result,omitempty"`
+	Note   string         `protobuf:"bytes,7,opt,name=note,proto3" json:"note,omitempty"`
+	// With materializing: the trees that let it run, at least one.
+	Trees         []string `protobuf:"bytes,8,rep,name=trees,proto3" json:"trees,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -616,12 +619,19 @@ func (x *AdvanceOperation) GetNote() string {
 	return ""
 }
 
-// SetPendingReason records why a pending operation may not run.
+func (x *AdvanceOperation) GetTrees() []string {
+	if x != nil {
+		return x.Trees
+	}
+	return nil
+}
+
+// SetPendingReason records why an operation may not run, by tree.
 type SetPendingReason struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	OperationId   string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
 	Term          uint64                 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`
-	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reasons       map[string]string      `protobuf:"bytes,4,rep,name=reasons,proto3" json:"reasons,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -670,11 +680,11 @@ func (x *SetPendingReason) GetTerm() uint64 {
 	return 0
 }
 
-func (x *SetPendingReason) GetReason() string {
+func (x *SetPendingReason) GetReasons() map[string]string {
 	if x != nil {
-		return x.Reason
+		return x.Reasons
 	}
-	return ""
+	return nil
 }
 
 // AssignController gives operations to replicas, each with a higher epoch. It is
@@ -1780,94 +1790,36 @@ func (x *CompleteOperation) GetTime() *timestamppb.Timestamp {
 	return nil
 }
 
-type CreatePool struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Tree          string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
-	Pool          *statepb.Pool          `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
-	Time          *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CreatePool) Reset() {
-	*x = CreatePool{}
-	mi := &file_commandpb_command_proto_msgTypes[26]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CreatePool) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CreatePool) ProtoMessage() {}
-
-func (x *CreatePool) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[26]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CreatePool.ProtoReflect.Descriptor instead.
-func (*CreatePool) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{26}
-}
-
-func (x *CreatePool) GetTree() string {
-	if x != nil {
-		return x.Tree
-	}
-	return ""
-}
-
-func (x *CreatePool) GetPool() *statepb.Pool {
-	if x != nil {
-		return x.Pool
-	}
-	return nil
-}
-
-func (x *CreatePool) GetTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.Time
-	}
-	return nil
-}
-
-// SetPool changes the settings that are named in fields.
-type SetPool struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Tree   string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
-	Pool   *statepb.Pool          `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
-	Fields []string               `protobuf:"bytes,3,rep,name=fields,proto3" json:"fields,omitempty"`
-	Time   *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
+// EditTree changes a pool tree: all of the edits, or none. They may be impossible
+// on the way; what comes out in the end has to be possible.
+type EditTree struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty: the default tree.
+	Tree string `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
 	// Not 0: refused unless the tree is at this revision.
-	ExpectedRevision uint64 `protobuf:"varint,5,opt,name=expected_revision,json=expectedRevision,proto3" json:"expected_revision,omitempty"`
+	ExpectedRevision uint64                 `protobuf:"varint,2,opt,name=expected_revision,json=expectedRevision,proto3" json:"expected_revision,omitempty"`
+	Edits            []*TreeEdit            `protobuf:"bytes,3,rep,name=edits,proto3" json:"edits,omitempty"`
+	Time             *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
+	User             string                 `protobuf:"bytes,5,opt,name=user,proto3" json:"user,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
 
-func (x *SetPool) Reset() {
-	*x = SetPool{}
-	mi := &file_commandpb_command_proto_msgTypes[27]
+func (x *EditTree) Reset() {
+	*x = EditTree{}
+	mi := &file_commandpb_command_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *SetPool) String() string {
+func (x *EditTree) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*SetPool) ProtoMessage() {}
+func (*EditTree) ProtoMessage() {}
 
-func (x *SetPool) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[27]
+func (x *EditTree) ProtoReflect() protoreflect.Message {
+	mi := &file_commandpb_command_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1878,128 +1830,284 @@ func (x *SetPool) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use SetPool.ProtoReflect.Descriptor instead.
-func (*SetPool) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{27}
+// Deprecated: Use EditTree.ProtoReflect.Descriptor instead.
+func (*EditTree) Descriptor() ([]byte, []int) {
+	return file_commandpb_command_proto_rawDescGZIP(), []int{26}
 }
 
-func (x *SetPool) GetTree() string {
+func (x *EditTree) GetTree() string {
 	if x != nil {
 		return x.Tree
 	}
 	return ""
 }
 
-func (x *SetPool) GetPool() *statepb.Pool {
-	if x != nil {
-		return x.Pool
-	}
-	return nil
-}
-
-func (x *SetPool) GetFields() []string {
-	if x != nil {
-		return x.Fields
-	}
-	return nil
-}
-
-func (x *SetPool) GetTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.Time
-	}
-	return nil
-}
-
-func (x *SetPool) GetExpectedRevision() uint64 {
+func (x *EditTree) GetExpectedRevision() uint64 {
 	if x != nil {
 		return x.ExpectedRevision
 	}
 	return 0
 }
 
-type RemovePool struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Tree          string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Time          *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RemovePool) Reset() {
-	*x = RemovePool{}
-	mi := &file_commandpb_command_proto_msgTypes[28]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RemovePool) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RemovePool) ProtoMessage() {}
-
-func (x *RemovePool) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[28]
+func (x *EditTree) GetEdits() []*TreeEdit {
 	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
+		return x.Edits
 	}
-	return mi.MessageOf(x)
+	return nil
 }
 
-// Deprecated: Use RemovePool.ProtoReflect.Descriptor instead.
-func (*RemovePool) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{28}
-}
-
-func (x *RemovePool) GetTree() string {
-	if x != nil {
-		return x.Tree
-	}
-	return ""
-}
-
-func (x *RemovePool) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *RemovePool) GetTime() *timestamppb.Timestamp {
+func (x *EditTree) GetTime() *timestamppb.Timestamp {
 	if x != nil {
 		return x.Time
 	}
 	return nil
 }
 
-type PoolResult struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Revision      uint64                 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
-	Pool          *statepb.Pool          `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
+func (x *EditTree) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+type TreeEdit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Edit:
+	//
+	//	*TreeEdit_Options
+	//	*TreeEdit_Change
+	//	*TreeEdit_Create
+	//	*TreeEdit_Set
+	//	*TreeEdit_ChangePool
+	//	*TreeEdit_Rename
+	//	*TreeEdit_Remove
+	Edit          isTreeEdit_Edit `protobuf_oneof:"edit"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *PoolResult) Reset() {
-	*x = PoolResult{}
+func (x *TreeEdit) Reset() {
+	*x = TreeEdit{}
+	mi := &file_commandpb_command_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TreeEdit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TreeEdit) ProtoMessage() {}
+
+func (x *TreeEdit) ProtoReflect() protoreflect.Message {
+	mi := &file_commandpb_command_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TreeEdit.ProtoReflect.Descriptor instead.
+func (*TreeEdit) Descriptor() ([]byte, []int) {
+	return file_commandpb_command_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *TreeEdit) GetEdit() isTreeEdit_Edit {
+	if x != nil {
+		return x.Edit
+	}
+	return nil
+}
+
+func (x *TreeEdit) GetOptions() *structpb.Struct {
+	if x != nil {
+		if x, ok := x.Edit.(*TreeEdit_Options); ok {
+			return x.Options
+		}
+	}
+	return nil
+}
+
+func (x *TreeEdit) GetChange() *Changes {
+	if x != nil {
+		if x, ok := x.Edit.(*TreeEdit_Change); ok {
+			return x.Change
+		}
+	}
+	return nil
+}
+
+func (x *TreeEdit) GetCreate() *statepb.Pool {
+	if x != nil {
+		if x, ok := x.Edit.(*TreeEdit_Create); ok {
+			return x.Create
+		}
+	}
+	return nil
+}
+
+func (x *TreeEdit) GetSet() *statepb.Pool {
+	if x != nil {
+		if x, ok := x.Edit.(*TreeEdit_Set); ok {
+			return x.Set
+		}
+	}
+	return nil
+}
+
+func (x *TreeEdit) GetChangePool() *PoolChange {
+	if x != nil {
+		if x, ok := x.Edit.(*TreeEdit_ChangePool); ok {
+			return x.ChangePool
+		}
+	}
+	return nil
+}
+
+func (x *TreeEdit) GetRename() *RenamePool {
+	if x != nil {
+		if x, ok := x.Edit.(*TreeEdit_Rename); ok {
+			return x.Rename
+		}
+	}
+	return nil
+}
+
+func (x *TreeEdit) GetRemove() string {
+	if x != nil {
+		if x, ok := x.Edit.(*TreeEdit_Remove); ok {
+			return x.Remove
+		}
+	}
+	return ""
+}
+
+type isTreeEdit_Edit interface {
+	isTreeEdit_Edit()
+}
+
+type TreeEdit_Options struct {
+	// Replaces the options of the tree.
+	Options *structpb.Struct `protobuf:"bytes,1,opt,name=options,proto3,oneof"`
+}
+
+type TreeEdit_Change struct {
+	// Changes some of the options of the tree.
+	Change *Changes `protobuf:"bytes,2,opt,name=change,proto3,oneof"`
+}
+
+type TreeEdit_Create struct {
+	// Makes a pool.
+	Create *statepb.Pool `protobuf:"bytes,3,opt,name=create,proto3,oneof"`
+}
+
+type TreeEdit_Set struct {
+	// Replaces the parent and the options of a pool.
+	Set *statepb.Pool `protobuf:"bytes,4,opt,name=set,proto3,oneof"`
+}
+
+type TreeEdit_ChangePool struct {
+	ChangePool *PoolChange `protobuf:"bytes,5,opt,name=change_pool,json=changePool,proto3,oneof"`
+}
+
+type TreeEdit_Rename struct {
+	Rename *RenamePool `protobuf:"bytes,6,opt,name=rename,proto3,oneof"`
+}
+
+type TreeEdit_Remove struct {
+	// Removes the pool of this name, which must be empty.
+	Remove string `protobuf:"bytes,7,opt,name=remove,proto3,oneof"`
+}
+
+func (*TreeEdit_Options) isTreeEdit_Edit() {}
+
+func (*TreeEdit_Change) isTreeEdit_Edit() {}
+
+func (*TreeEdit_Create) isTreeEdit_Edit() {}
+
+func (*TreeEdit_Set) isTreeEdit_Edit() {}
+
+func (*TreeEdit_ChangePool) isTreeEdit_Edit() {}
+
+func (*TreeEdit_Rename) isTreeEdit_Edit() {}
+
+func (*TreeEdit_Remove) isTreeEdit_Edit() {}
+
+// Changes are new values of options by path: names with slashes between. A null
+// gives an option its default back.
+type Changes struct {
+	state         protoimpl.MessageState     `protogen:"open.v1"`
+	Values        map[string]*structpb.Value `protobuf:"bytes,1,rep,name=values,proto3" json:"values,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Changes) Reset() {
+	*x = Changes{}
+	mi := &file_commandpb_command_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Changes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Changes) ProtoMessage() {}
+
+func (x *Changes) ProtoReflect() protoreflect.Message {
+	mi := &file_commandpb_command_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Changes.ProtoReflect.Descriptor instead.
+func (*Changes) Descriptor() ([]byte, []int) {
+	return file_commandpb_command_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *Changes) GetValues() map[string]*structpb.Value {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+// PoolChange changes some of the options of a pool, or moves it.
+type PoolChange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Not set: it stays where it is.
+	Parent        *string  `protobuf:"bytes,2,opt,name=parent,proto3,oneof" json:"parent,omitempty"`
+	Options       *Changes `protobuf:"bytes,3,opt,name=options,proto3" json:"options,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PoolChange) Reset() {
+	*x = PoolChange{}
 	mi := &file_commandpb_command_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *PoolResult) String() string {
+func (x *PoolChange) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*PoolResult) ProtoMessage() {}
+func (*PoolChange) ProtoMessage() {}
 
-func (x *PoolResult) ProtoReflect() protoreflect.Message {
+func (x *PoolChange) ProtoReflect() protoreflect.Message {
 	mi := &file_commandpb_command_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2011,21 +2119,563 @@ func (x *PoolResult) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use PoolResult.ProtoReflect.Descriptor instead.
-func (*PoolResult) Descriptor() ([]byte, []int) {
+// Deprecated: Use PoolChange.ProtoReflect.Descriptor instead.
+func (*PoolChange) Descriptor() ([]byte, []int) {
 	return file_commandpb_command_proto_rawDescGZIP(), []int{29}
 }
 
-func (x *PoolResult) GetRevision() uint64 {
+func (x *PoolChange) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PoolChange) GetParent() string {
+	if x != nil && x.Parent != nil {
+		return *x.Parent
+	}
+	return ""
+}
+
+func (x *PoolChange) GetOptions() *Changes {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+type RenamePool struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	From          string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
+	To            string                 `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RenamePool) Reset() {
+	*x = RenamePool{}
+	mi := &file_commandpb_command_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RenamePool) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RenamePool) ProtoMessage() {}
+
+func (x *RenamePool) ProtoReflect() protoreflect.Message {
+	mi := &file_commandpb_command_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RenamePool.ProtoReflect.Descriptor instead.
+func (*RenamePool) Descriptor() ([]byte, []int) {
+	return file_commandpb_command_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *RenamePool) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *RenamePool) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+// TreeResult is what an edit of a tree left.
+type TreeResult struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Revision      uint64                 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TreeResult) Reset() {
+	*x = TreeResult{}
+	mi := &file_commandpb_command_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TreeResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TreeResult) ProtoMessage() {}
+
+func (x *TreeResult) ProtoReflect() protoreflect.Message {
+	mi := &file_commandpb_command_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TreeResult.ProtoReflect.Descriptor instead.
+func (*TreeResult) Descriptor() ([]byte, []int) {
+	return file_commandpb_command_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *TreeResult) GetRevision() uint64 {
 	if x != nil {
 		return x.Revision
 	}
 	return 0
 }
 
-func (x *PoolResult) GetPool() *statepb.Pool {
+type CreateTree struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tree          string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
+	Options       *structpb.Struct       `protobuf:"bytes,2,opt,name=options,proto3" json:"options,omitempty"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateTree) Reset() {
+	*x = CreateTree{}
+	mi := &file_commandpb_command_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateTree) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateTree) ProtoMessage() {}
+
+func (x *CreateTree) ProtoReflect() protoreflect.Message {
+	mi := &file_commandpb_command_proto_msgTypes[32]
 	if x != nil {
-		return x.Pool
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateTree.ProtoReflect.Descriptor instead.
+func (*CreateTree) Descriptor() ([]byte, []int) {
+	return file_commandpb_command_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *CreateTree) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
+}
+
+func (x *CreateTree) GetOptions() *structpb.Struct {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+func (x *CreateTree) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+// RemoveTree removes a tree without operations and nodes.
+type RemoveTree struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tree          string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveTree) Reset() {
+	*x = RemoveTree{}
+	mi := &file_commandpb_command_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveTree) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveTree) ProtoMessage() {}
+
+func (x *RemoveTree) ProtoReflect() protoreflect.Message {
+	mi := &file_commandpb_command_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveTree.ProtoReflect.Descriptor instead.
+func (*RemoveTree) Descriptor() ([]byte, []int) {
+	return file_commandpb_command_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *RemoveTree) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
+}
+
+func (x *RemoveTree) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+// SetDefaultTree names the tree of operations that name none.
+type SetDefaultTree struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tree          string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetDefaultTree) Reset() {
+	*x = SetDefaultTree{}
+	mi := &file_commandpb_command_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetDefaultTree) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetDefaultTree) ProtoMessage() {}
+
+func (x *SetDefaultTree) ProtoReflect() protoreflect.Message {
+	mi := &file_commandpb_command_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetDefaultTree.ProtoReflect.Descriptor instead.
+func (*SetDefaultTree) Descriptor() ([]byte, []int) {
+	return file_commandpb_command_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *SetDefaultTree) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
+}
+
+func (x *SetDefaultTree) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+// UpdateOperation changes what holds for an operation while it is in progress.
+type UpdateOperation struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	OperationId string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
+	User        string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	Time        *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
+	// Applied in order, all or none.
+	Changes       []*OperationChange `protobuf:"bytes,4,rep,name=changes,proto3" json:"changes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateOperation) Reset() {
+	*x = UpdateOperation{}
+	mi := &file_commandpb_command_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateOperation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateOperation) ProtoMessage() {}
+
+func (x *UpdateOperation) ProtoReflect() protoreflect.Message {
+	mi := &file_commandpb_command_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateOperation.ProtoReflect.Descriptor instead.
+func (*UpdateOperation) Descriptor() ([]byte, []int) {
+	return file_commandpb_command_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *UpdateOperation) GetOperationId() string {
+	if x != nil {
+		return x.OperationId
+	}
+	return ""
+}
+
+func (x *UpdateOperation) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *UpdateOperation) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *UpdateOperation) GetChanges() []*OperationChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+type OperationChange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty: in each tree of the operation.
+	Tree string `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
+	// Not set: it stays in its pool.
+	Pool          *string  `protobuf:"bytes,2,opt,name=pool,proto3,oneof" json:"pool,omitempty"`
+	Options       *Changes `protobuf:"bytes,3,opt,name=options,proto3" json:"options,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OperationChange) Reset() {
+	*x = OperationChange{}
+	mi := &file_commandpb_command_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OperationChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OperationChange) ProtoMessage() {}
+
+func (x *OperationChange) ProtoReflect() protoreflect.Message {
+	mi := &file_commandpb_command_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OperationChange.ProtoReflect.Descriptor instead.
+func (*OperationChange) Descriptor() ([]byte, []int) {
+	return file_commandpb_command_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *OperationChange) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
+}
+
+func (x *OperationChange) GetPool() string {
+	if x != nil && x.Pool != nil {
+		return *x.Pool
+	}
+	return ""
+}
+
+func (x *OperationChange) GetOptions() *Changes {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+// AdmitOperation lets an operation that runs already run in more of its trees. It
+// is the leader's.
+type AdmitOperation struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	OperationId   string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
+	Term          uint64                 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
+	Trees         []string               `protobuf:"bytes,4,rep,name=trees,proto3" json:"trees,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdmitOperation) Reset() {
+	*x = AdmitOperation{}
+	mi := &file_commandpb_command_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdmitOperation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdmitOperation) ProtoMessage() {}
+
+func (x *AdmitOperation) ProtoReflect() protoreflect.Message {
+	mi := &file_commandpb_command_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdmitOperation.ProtoReflect.Descriptor instead.
+func (*AdmitOperation) Descriptor() ([]byte, []int) {
+	return file_commandpb_command_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *AdmitOperation) GetOperationId() string {
+	if x != nil {
+		return x.OperationId
+	}
+	return ""
+}
+
+func (x *AdmitOperation) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *AdmitOperation) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *AdmitOperation) GetTrees() []string {
+	if x != nil {
+		return x.Trees
+	}
+	return nil
+}
+
+// CheckpointVolumes records the integral volumes of a tree. It is the leader's.
+type CheckpointVolumes struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Term  uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
+	// The moment of which the volumes are.
+	Time          *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	Tree          string                 `protobuf:"bytes,3,opt,name=tree,proto3" json:"tree,omitempty"`
+	Volumes       []*statepb.PoolVolume  `protobuf:"bytes,4,rep,name=volumes,proto3" json:"volumes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckpointVolumes) Reset() {
+	*x = CheckpointVolumes{}
+	mi := &file_commandpb_command_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckpointVolumes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckpointVolumes) ProtoMessage() {}
+
+func (x *CheckpointVolumes) ProtoReflect() protoreflect.Message {
+	mi := &file_commandpb_command_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckpointVolumes.ProtoReflect.Descriptor instead.
+func (*CheckpointVolumes) Descriptor() ([]byte, []int) {
+	return file_commandpb_command_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *CheckpointVolumes) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *CheckpointVolumes) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *CheckpointVolumes) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
+}
+
+func (x *CheckpointVolumes) GetVolumes() []*statepb.PoolVolume {
+	if x != nil {
+		return x.Volumes
 	}
 	return nil
 }
@@ -2042,7 +2692,7 @@ type RegisterNode struct {
 
 func (x *RegisterNode) Reset() {
 	*x = RegisterNode{}
-	mi := &file_commandpb_command_proto_msgTypes[30]
+	mi := &file_commandpb_command_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2054,7 +2704,7 @@ func (x *RegisterNode) String() string {
 func (*RegisterNode) ProtoMessage() {}
 
 func (x *RegisterNode) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[30]
+	mi := &file_commandpb_command_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2067,7 +2717,7 @@ func (x *RegisterNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterNode.ProtoReflect.Descriptor instead.
 func (*RegisterNode) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{30}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *RegisterNode) GetTerm() uint64 {
@@ -2105,7 +2755,7 @@ type SetNodeOffline struct {
 
 func (x *SetNodeOffline) Reset() {
 	*x = SetNodeOffline{}
-	mi := &file_commandpb_command_proto_msgTypes[31]
+	mi := &file_commandpb_command_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2117,7 +2767,7 @@ func (x *SetNodeOffline) String() string {
 func (*SetNodeOffline) ProtoMessage() {}
 
 func (x *SetNodeOffline) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[31]
+	mi := &file_commandpb_command_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2130,7 +2780,7 @@ func (x *SetNodeOffline) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetNodeOffline.ProtoReflect.Descriptor instead.
 func (*SetNodeOffline) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{31}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *SetNodeOffline) GetTerm() uint64 {
@@ -2181,7 +2831,7 @@ type StopJobs struct {
 
 func (x *StopJobs) Reset() {
 	*x = StopJobs{}
-	mi := &file_commandpb_command_proto_msgTypes[32]
+	mi := &file_commandpb_command_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2193,7 +2843,7 @@ func (x *StopJobs) String() string {
 func (*StopJobs) ProtoMessage() {}
 
 func (x *StopJobs) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[32]
+	mi := &file_commandpb_command_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2206,7 +2856,7 @@ func (x *StopJobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopJobs.ProtoReflect.Descriptor instead.
 func (*StopJobs) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{32}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *StopJobs) GetOperationId() string {
@@ -2234,7 +2884,7 @@ var File_commandpb_command_proto protoreflect.FileDescriptor
 
 const file_commandpb_command_proto_rawDesc = "" +
 	"\n" +
-	"\x17commandpb/command.proto\x12\x0fweir.command.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13statepb/state.proto\"=\n" +
+	"\x17commandpb/command.proto\x12\x0fweir.command.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13statepb/state.proto\"=\n" +
 	"\x05Entry\x124\n" +
 	"\bcommands\x18\x01 \x03(\v2\x18.weir.command.v1.CommandR\bcommands\"7\n" +
 	"\aCommand\x12\x12\n" +
@@ -2247,7 +2897,7 @@ const file_commandpb_command_proto_rawDesc = "" +
 	"\x11start_allocations\x18\x04 \x01(\v2'.weir.command.v1.StartAllocationsResultH\x00R\x10startAllocations\x12D\n" +
 	"\vfinish_jobs\x18\x05 \x01(\v2!.weir.command.v1.FinishJobsResultH\x00R\n" +
 	"finishJobs\x121\n" +
-	"\x04pool\x18\x06 \x01(\v2\x1b.weir.command.v1.PoolResultH\x00R\x04poolB\a\n" +
+	"\x04tree\x18\x06 \x01(\v2\x1b.weir.command.v1.TreeResultH\x00R\x04treeB\a\n" +
 	"\x05value\"7\n" +
 	"\aRefusal\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
@@ -2268,7 +2918,7 @@ const file_commandpb_command_proto_rawDesc = "" +
 	"\x04time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"U\n" +
 	"\x14StartOperationResult\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x1a\n" +
-	"\brepeated\x18\x02 \x01(\bR\brepeated\"\xdf\x01\n" +
+	"\brepeated\x18\x02 \x01(\bR\brepeated\"\xf5\x01\n" +
 	"\x10AdvanceOperation\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x12\n" +
@@ -2276,11 +2926,15 @@ const file_commandpb_command_proto_rawDesc = "" +
 	"\x02to\x18\x04 \x01(\tR\x02to\x12.\n" +
 	"\x04time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12,\n" +
 	"\x06result\x18\x06 \x01(\v2\x14.weir.state.v1.ErrorR\x06result\x12\x12\n" +
-	"\x04note\x18\a \x01(\tR\x04note\"a\n" +
+	"\x04note\x18\a \x01(\tR\x04note\x12\x14\n" +
+	"\x05trees\x18\b \x03(\tR\x05trees\"\xd5\x01\n" +
 	"\x10SetPendingReason\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x12\n" +
-	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x9f\x01\n" +
+	"\x04term\x18\x02 \x01(\x04R\x04term\x12H\n" +
+	"\areasons\x18\x04 \x03(\v2..weir.command.v1.SetPendingReason.ReasonsEntryR\areasons\x1a:\n" +
+	"\fReasonsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b\x03\x10\x04\"\x9f\x01\n" +
 	"\x10AssignController\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12G\n" +
@@ -2357,27 +3011,73 @@ const file_commandpb_command_proto_rawDesc = "" +
 	"\x11CompleteOperation\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12.\n" +
-	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"y\n" +
+	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xc0\x01\n" +
+	"\bEditTree\x12\x12\n" +
+	"\x04tree\x18\x01 \x01(\tR\x04tree\x12+\n" +
+	"\x11expected_revision\x18\x02 \x01(\x04R\x10expectedRevision\x12/\n" +
+	"\x05edits\x18\x03 \x03(\v2\x19.weir.command.v1.TreeEditR\x05edits\x12.\n" +
+	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
+	"\x04user\x18\x05 \x01(\tR\x04user\"\xe4\x02\n" +
+	"\bTreeEdit\x123\n" +
+	"\aoptions\x18\x01 \x01(\v2\x17.google.protobuf.StructH\x00R\aoptions\x122\n" +
+	"\x06change\x18\x02 \x01(\v2\x18.weir.command.v1.ChangesH\x00R\x06change\x12-\n" +
+	"\x06create\x18\x03 \x01(\v2\x13.weir.state.v1.PoolH\x00R\x06create\x12'\n" +
+	"\x03set\x18\x04 \x01(\v2\x13.weir.state.v1.PoolH\x00R\x03set\x12>\n" +
+	"\vchange_pool\x18\x05 \x01(\v2\x1b.weir.command.v1.PoolChangeH\x00R\n" +
+	"changePool\x125\n" +
+	"\x06rename\x18\x06 \x01(\v2\x1b.weir.command.v1.RenamePoolH\x00R\x06rename\x12\x18\n" +
+	"\x06remove\x18\a \x01(\tH\x00R\x06removeB\x06\n" +
+	"\x04edit\"\x9a\x01\n" +
+	"\aChanges\x12<\n" +
+	"\x06values\x18\x01 \x03(\v2$.weir.command.v1.Changes.ValuesEntryR\x06values\x1aQ\n" +
+	"\vValuesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
+	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\"|\n" +
 	"\n" +
-	"CreatePool\x12\x12\n" +
-	"\x04tree\x18\x01 \x01(\tR\x04tree\x12'\n" +
-	"\x04pool\x18\x02 \x01(\v2\x13.weir.state.v1.PoolR\x04pool\x12.\n" +
-	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xbb\x01\n" +
-	"\aSetPool\x12\x12\n" +
-	"\x04tree\x18\x01 \x01(\tR\x04tree\x12'\n" +
-	"\x04pool\x18\x02 \x01(\v2\x13.weir.state.v1.PoolR\x04pool\x12\x16\n" +
-	"\x06fields\x18\x03 \x03(\tR\x06fields\x12.\n" +
-	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12+\n" +
-	"\x11expected_revision\x18\x05 \x01(\x04R\x10expectedRevision\"d\n" +
+	"PoolChange\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
+	"\x06parent\x18\x02 \x01(\tH\x00R\x06parent\x88\x01\x01\x122\n" +
+	"\aoptions\x18\x03 \x01(\v2\x18.weir.command.v1.ChangesR\aoptionsB\t\n" +
+	"\a_parent\"0\n" +
 	"\n" +
-	"RemovePool\x12\x12\n" +
-	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\x12.\n" +
-	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"Q\n" +
+	"RenamePool\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\tR\x02to\"(\n" +
 	"\n" +
-	"PoolResult\x12\x1a\n" +
-	"\brevision\x18\x01 \x01(\x04R\brevision\x12'\n" +
-	"\x04pool\x18\x02 \x01(\v2\x13.weir.state.v1.PoolR\x04pool\"{\n" +
+	"TreeResult\x12\x1a\n" +
+	"\brevision\x18\x01 \x01(\x04R\brevision\"\x83\x01\n" +
+	"\n" +
+	"CreateTree\x12\x12\n" +
+	"\x04tree\x18\x01 \x01(\tR\x04tree\x121\n" +
+	"\aoptions\x18\x02 \x01(\v2\x17.google.protobuf.StructR\aoptions\x12.\n" +
+	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"P\n" +
+	"\n" +
+	"RemoveTree\x12\x12\n" +
+	"\x04tree\x18\x01 \x01(\tR\x04tree\x12.\n" +
+	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"T\n" +
+	"\x0eSetDefaultTree\x12\x12\n" +
+	"\x04tree\x18\x01 \x01(\tR\x04tree\x12.\n" +
+	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xb4\x01\n" +
+	"\x0fUpdateOperation\x12!\n" +
+	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x12\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\x12.\n" +
+	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12:\n" +
+	"\achanges\x18\x04 \x03(\v2 .weir.command.v1.OperationChangeR\achanges\"{\n" +
+	"\x0fOperationChange\x12\x12\n" +
+	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x17\n" +
+	"\x04pool\x18\x02 \x01(\tH\x00R\x04pool\x88\x01\x01\x122\n" +
+	"\aoptions\x18\x03 \x01(\v2\x18.weir.command.v1.ChangesR\aoptionsB\a\n" +
+	"\x05_pool\"\x8d\x01\n" +
+	"\x0eAdmitOperation\x12!\n" +
+	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x12\n" +
+	"\x04term\x18\x02 \x01(\x04R\x04term\x12.\n" +
+	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x14\n" +
+	"\x05trees\x18\x04 \x03(\tR\x05trees\"\xa0\x01\n" +
+	"\x11CheckpointVolumes\x12\x12\n" +
+	"\x04term\x18\x01 \x01(\x04R\x04term\x12.\n" +
+	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
+	"\x04tree\x18\x03 \x01(\tR\x04tree\x123\n" +
+	"\avolumes\x18\x04 \x03(\v2\x19.weir.state.v1.PoolVolumeR\avolumes\"{\n" +
 	"\fRegisterNode\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12'\n" +
@@ -2405,7 +3105,7 @@ func file_commandpb_command_proto_rawDescGZIP() []byte {
 	return file_commandpb_command_proto_rawDescData
 }
 
-var file_commandpb_command_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_commandpb_command_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_commandpb_command_proto_goTypes = []any{
 	(*Entry)(nil),                  // 0: weir.command.v1.Entry
 	(*Command)(nil),                // 1: weir.command.v1.Command
@@ -2433,22 +3133,36 @@ var file_commandpb_command_proto_goTypes = []any{
 	(*ResumeOperation)(nil),        // 23: weir.command.v1.ResumeOperation
 	(*AbortOperation)(nil),         // 24: weir.command.v1.AbortOperation
 	(*CompleteOperation)(nil),      // 25: weir.command.v1.CompleteOperation
-	(*CreatePool)(nil),             // 26: weir.command.v1.CreatePool
-	(*SetPool)(nil),                // 27: weir.command.v1.SetPool
-	(*RemovePool)(nil),             // 28: weir.command.v1.RemovePool
-	(*PoolResult)(nil),             // 29: weir.command.v1.PoolResult
-	(*RegisterNode)(nil),           // 30: weir.command.v1.RegisterNode
-	(*SetNodeOffline)(nil),         // 31: weir.command.v1.SetNodeOffline
-	(*StopJobs)(nil),               // 32: weir.command.v1.StopJobs
-	(*timestamppb.Timestamp)(nil),  // 33: google.protobuf.Timestamp
-	(*statepb.Limits)(nil),         // 34: weir.state.v1.Limits
-	(*statepb.OperationSpec)(nil),  // 35: weir.state.v1.OperationSpec
-	(*statepb.Error)(nil),          // 36: weir.state.v1.Error
-	(*statepb.Resources)(nil),      // 37: weir.state.v1.Resources
-	(*statepb.FinishedJob)(nil),    // 38: weir.state.v1.FinishedJob
-	(*statepb.Pool)(nil),           // 39: weir.state.v1.Pool
-	(*statepb.Node)(nil),           // 40: weir.state.v1.Node
-	(*statepb.StopOrder)(nil),      // 41: weir.state.v1.StopOrder
+	(*EditTree)(nil),               // 26: weir.command.v1.EditTree
+	(*TreeEdit)(nil),               // 27: weir.command.v1.TreeEdit
+	(*Changes)(nil),                // 28: weir.command.v1.Changes
+	(*PoolChange)(nil),             // 29: weir.command.v1.PoolChange
+	(*RenamePool)(nil),             // 30: weir.command.v1.RenamePool
+	(*TreeResult)(nil),             // 31: weir.command.v1.TreeResult
+	(*CreateTree)(nil),             // 32: weir.command.v1.CreateTree
+	(*RemoveTree)(nil),             // 33: weir.command.v1.RemoveTree
+	(*SetDefaultTree)(nil),         // 34: weir.command.v1.SetDefaultTree
+	(*UpdateOperation)(nil),        // 35: weir.command.v1.UpdateOperation
+	(*OperationChange)(nil),        // 36: weir.command.v1.OperationChange
+	(*AdmitOperation)(nil),         // 37: weir.command.v1.AdmitOperation
+	(*CheckpointVolumes)(nil),      // 38: weir.command.v1.CheckpointVolumes
+	(*RegisterNode)(nil),           // 39: weir.command.v1.RegisterNode
+	(*SetNodeOffline)(nil),         // 40: weir.command.v1.SetNodeOffline
+	(*StopJobs)(nil),               // 41: weir.command.v1.StopJobs
+	nil,                            // 42: weir.command.v1.SetPendingReason.ReasonsEntry
+	nil,                            // 43: weir.command.v1.Changes.ValuesEntry
+	(*timestamppb.Timestamp)(nil),  // 44: google.protobuf.Timestamp
+	(*statepb.Limits)(nil),         // 45: weir.state.v1.Limits
+	(*statepb.OperationSpec)(nil),  // 46: weir.state.v1.OperationSpec
+	(*statepb.Error)(nil),          // 47: weir.state.v1.Error
+	(*statepb.Resources)(nil),      // 48: weir.state.v1.Resources
+	(*statepb.FinishedJob)(nil),    // 49: weir.state.v1.FinishedJob
+	(*structpb.Struct)(nil),        // 50: google.protobuf.Struct
+	(*statepb.Pool)(nil),           // 51: weir.state.v1.Pool
+	(*statepb.PoolVolume)(nil),     // 52: weir.state.v1.PoolVolume
+	(*statepb.Node)(nil),           // 53: weir.state.v1.Node
+	(*statepb.StopOrder)(nil),      // 54: weir.state.v1.StopOrder
+	(*structpb.Value)(nil),         // 55: google.protobuf.Value
 }
 var file_commandpb_command_proto_depIdxs = []int32{
 	1,  // 0: weir.command.v1.Entry.commands:type_name -> weir.command.v1.Command
@@ -2456,47 +3170,63 @@ var file_commandpb_command_proto_depIdxs = []int32{
 	6,  // 2: weir.command.v1.Result.start_operation:type_name -> weir.command.v1.StartOperationResult
 	16, // 3: weir.command.v1.Result.start_allocations:type_name -> weir.command.v1.StartAllocationsResult
 	19, // 4: weir.command.v1.Result.finish_jobs:type_name -> weir.command.v1.FinishJobsResult
-	29, // 5: weir.command.v1.Result.pool:type_name -> weir.command.v1.PoolResult
-	33, // 6: weir.command.v1.BeginTerm.time:type_name -> google.protobuf.Timestamp
-	34, // 7: weir.command.v1.BeginTerm.limits:type_name -> weir.state.v1.Limits
-	35, // 8: weir.command.v1.StartOperation.spec:type_name -> weir.state.v1.OperationSpec
-	33, // 9: weir.command.v1.StartOperation.time:type_name -> google.protobuf.Timestamp
-	33, // 10: weir.command.v1.AdvanceOperation.time:type_name -> google.protobuf.Timestamp
-	36, // 11: weir.command.v1.AdvanceOperation.result:type_name -> weir.state.v1.Error
-	33, // 12: weir.command.v1.AssignController.time:type_name -> google.protobuf.Timestamp
-	10, // 13: weir.command.v1.AssignController.assignments:type_name -> weir.command.v1.ControllerAssignment
-	33, // 14: weir.command.v1.PrepareOperation.time:type_name -> google.protobuf.Timestamp
-	36, // 15: weir.command.v1.PrepareOperation.error:type_name -> weir.state.v1.Error
-	33, // 16: weir.command.v1.DefineTasks.time:type_name -> google.protobuf.Timestamp
-	13, // 17: weir.command.v1.DefineTasks.tasks:type_name -> weir.command.v1.TaskDefinition
-	37, // 18: weir.command.v1.TaskDefinition.job_resources:type_name -> weir.state.v1.Resources
-	33, // 19: weir.command.v1.StartAllocations.time:type_name -> google.protobuf.Timestamp
-	15, // 20: weir.command.v1.StartAllocations.grants:type_name -> weir.command.v1.Grant
-	37, // 21: weir.command.v1.Grant.resources:type_name -> weir.state.v1.Resources
-	17, // 22: weir.command.v1.StartAllocationsResult.grants:type_name -> weir.command.v1.GrantResult
-	33, // 23: weir.command.v1.FinishJobs.time:type_name -> google.protobuf.Timestamp
-	38, // 24: weir.command.v1.FinishJobs.jobs:type_name -> weir.state.v1.FinishedJob
-	20, // 25: weir.command.v1.FinishJobsResult.jobs:type_name -> weir.command.v1.FinishJobResult
-	33, // 26: weir.command.v1.AbortAllocations.time:type_name -> google.protobuf.Timestamp
-	33, // 27: weir.command.v1.SuspendOperation.time:type_name -> google.protobuf.Timestamp
-	33, // 28: weir.command.v1.ResumeOperation.time:type_name -> google.protobuf.Timestamp
-	33, // 29: weir.command.v1.AbortOperation.time:type_name -> google.protobuf.Timestamp
-	33, // 30: weir.command.v1.CompleteOperation.time:type_name -> google.protobuf.Timestamp
-	39, // 31: weir.command.v1.CreatePool.pool:type_name -> weir.state.v1.Pool
-	33, // 32: weir.command.v1.CreatePool.time:type_name -> google.protobuf.Timestamp
-	39, // 33: weir.command.v1.SetPool.pool:type_name -> weir.state.v1.Pool
-	33, // 34: weir.command.v1.SetPool.time:type_name -> google.protobuf.Timestamp
-	33, // 35: weir.command.v1.RemovePool.time:type_name -> google.protobuf.Timestamp
-	39, // 36: weir.command.v1.PoolResult.pool:type_name -> weir.state.v1.Pool
-	33, // 37: weir.command.v1.RegisterNode.time:type_name -> google.protobuf.Timestamp
-	40, // 38: weir.command.v1.RegisterNode.node:type_name -> weir.state.v1.Node
-	33, // 39: weir.command.v1.SetNodeOffline.time:type_name -> google.protobuf.Timestamp
-	41, // 40: weir.command.v1.StopJobs.order:type_name -> weir.state.v1.StopOrder
-	41, // [41:41] is the sub-list for method output_type
-	41, // [41:41] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	31, // 5: weir.command.v1.Result.tree:type_name -> weir.command.v1.TreeResult
+	44, // 6: weir.command.v1.BeginTerm.time:type_name -> google.protobuf.Timestamp
+	45, // 7: weir.command.v1.BeginTerm.limits:type_name -> weir.state.v1.Limits
+	46, // 8: weir.command.v1.StartOperation.spec:type_name -> weir.state.v1.OperationSpec
+	44, // 9: weir.command.v1.StartOperation.time:type_name -> google.protobuf.Timestamp
+	44, // 10: weir.command.v1.AdvanceOperation.time:type_name -> google.protobuf.Timestamp
+	47, // 11: weir.command.v1.AdvanceOperation.result:type_name -> weir.state.v1.Error
+	42, // 12: weir.command.v1.SetPendingReason.reasons:type_name -> weir.command.v1.SetPendingReason.ReasonsEntry
+	44, // 13: weir.command.v1.AssignController.time:type_name -> google.protobuf.Timestamp
+	10, // 14: weir.command.v1.AssignController.assignments:type_name -> weir.command.v1.ControllerAssignment
+	44, // 15: weir.command.v1.PrepareOperation.time:type_name -> google.protobuf.Timestamp
+	47, // 16: weir.command.v1.PrepareOperation.error:type_name -> weir.state.v1.Error
+	44, // 17: weir.command.v1.DefineTasks.time:type_name -> google.protobuf.Timestamp
+	13, // 18: weir.command.v1.DefineTasks.tasks:type_name -> weir.command.v1.TaskDefinition
+	48, // 19: weir.command.v1.TaskDefinition.job_resources:type_name -> weir.state.v1.Resources
+	44, // 20: weir.command.v1.StartAllocations.time:type_name -> google.protobuf.Timestamp
+	15, // 21: weir.command.v1.StartAllocations.grants:type_name -> weir.command.v1.Grant
+	48, // 22: weir.command.v1.Grant.resources:type_name -> weir.state.v1.Resources
+	17, // 23: weir.command.v1.StartAllocationsResult.grants:type_name -> weir.command.v1.GrantResult
+	44, // 24: weir.command.v1.FinishJobs.time:type_name -> google.protobuf.Timestamp
+	49, // 25: weir.command.v1.FinishJobs.jobs:type_name -> weir.state.v1.FinishedJob
+	20, // 26: weir.command.v1.FinishJobsResult.jobs:type_name -> weir.command.v1.FinishJobResult
+	44, // 27: weir.command.v1.AbortAllocations.time:type_name -> google.protobuf.Timestamp
+	44, // 28: weir.command.v1.SuspendOperation.time:type_name -> google.protobuf.Timestamp
+	44, // 29: weir.command.v1.ResumeOperation.time:type_name -> google.protobuf.Timestamp
+	44, // 30: weir.command.v1.AbortOperation.time:type_name -> google.protobuf.Timestamp
+	44, // 31: weir.command.v1.CompleteOperation.time:type_name -> google.protobuf.Timestamp
+	27, // 32: weir.command.v1.EditTree.edits:type_name -> weir.command.v1.TreeEdit
+	44, // 33: weir.command.v1.EditTree.time:type_name -> google.protobuf.Timestamp
+	50, // 34: weir.command.v1.TreeEdit.options:type_name -> google.protobuf.Struct
+	28, // 35: weir.command.v1.TreeEdit.change:type_name -> weir.command.v1.Changes
+	51, // 36: weir.command.v1.TreeEdit.create:type_name -> weir.state.v1.Pool
+	51, // 37: weir.command.v1.TreeEdit.set:type_name -> weir.state.v1.Pool
+	29, // 38: weir.command.v1.TreeEdit.change_pool:type_name -> weir.command.v1.PoolChange
+	30, // 39: weir.command.v1.TreeEdit.rename:type_name -> weir.command.v1.RenamePool
+	43, // 40: weir.command.v1.Changes.values:type_name -> weir.command.v1.Changes.ValuesEntry
+	28, // 41: weir.command.v1.PoolChange.options:type_name -> weir.command.v1.Changes
+	50, // 42: weir.command.v1.CreateTree.options:type_name -> google.protobuf.Struct
+	44, // 43: weir.command.v1.CreateTree.time:type_name -> google.protobuf.Timestamp
+	44, // 44: weir.command.v1.RemoveTree.time:type_name -> google.protobuf.Timestamp
+	44, // 45: weir.command.v1.SetDefaultTree.time:type_name -> google.protobuf.Timestamp
+	44, // 46: weir.command.v1.UpdateOperation.time:type_name -> google.protobuf.Timestamp
+	36, // 47: weir.command.v1.UpdateOperation.changes:type_name -> weir.command.v1.OperationChange
+	28, // 48: weir.command.v1.OperationChange.options:type_name -> weir.command.v1.Changes
+	44, // 49: weir.command.v1.AdmitOperation.time:type_name -> google.protobuf.Timestamp
+	44, // 50: weir.command.v1.CheckpointVolumes.time:type_name -> google.protobuf.Timestamp
+	52, // 51: weir.command.v1.CheckpointVolumes.volumes:type_name -> weir.state.v1.PoolVolume
+	44, // 52: weir.command.v1.RegisterNode.time:type_name -> google.protobuf.Timestamp
+	53, // 53: weir.command.v1.RegisterNode.node:type_name -> weir.state.v1.Node
+	44, // 54: weir.command.v1.SetNodeOffline.time:type_name -> google.protobuf.Timestamp
+	54, // 55: weir.command.v1.StopJobs.order:type_name -> weir.state.v1.StopOrder
+	55, // 56: weir.command.v1.Changes.ValuesEntry.value:type_name -> google.protobuf.Value
+	57, // [57:57] is the sub-list for method output_type
+	57, // [57:57] is the sub-list for method input_type
+	57, // [57:57] is the sub-list for extension type_name
+	57, // [57:57] is the sub-list for extension extendee
+	0,  // [0:57] is the sub-list for field type_name
 }
 
 func init() { file_commandpb_command_proto_init() }
@@ -2508,15 +3238,26 @@ func file_commandpb_command_proto_init() {
 		(*Result_StartOperation)(nil),
 		(*Result_StartAllocations)(nil),
 		(*Result_FinishJobs)(nil),
-		(*Result_Pool)(nil),
+		(*Result_Tree)(nil),
 	}
+	file_commandpb_command_proto_msgTypes[27].OneofWrappers = []any{
+		(*TreeEdit_Options)(nil),
+		(*TreeEdit_Change)(nil),
+		(*TreeEdit_Create)(nil),
+		(*TreeEdit_Set)(nil),
+		(*TreeEdit_ChangePool)(nil),
+		(*TreeEdit_Rename)(nil),
+		(*TreeEdit_Remove)(nil),
+	}
+	file_commandpb_command_proto_msgTypes[29].OneofWrappers = []any{}
+	file_commandpb_command_proto_msgTypes[36].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commandpb_command_proto_rawDesc), len(file_commandpb_command_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   33,
+			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

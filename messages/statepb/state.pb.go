@@ -13,6 +13,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
+	structpb "google.golang.org/protobuf/types/known/structpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -111,10 +112,9 @@ type OperationSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The one type of this version is "vanilla".
 	Type string `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
-	Pool string `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
-	// Not set: 1.
-	Weight *float64 `protobuf:"fixed64,3,opt,name=weight,proto3,oneof" json:"weight,omitempty"`
-	Title  string   `protobuf:"bytes,4,opt,name=title,proto3" json:"title,omitempty"`
+	// Empty: the default pool of each tree.
+	Pool  string `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
+	Title string `protobuf:"bytes,4,opt,name=title,proto3" json:"title,omitempty"`
 	// Starts with "*"; unique among operations in progress. Empty: none.
 	Alias string `protobuf:"bytes,5,opt,name=alias,proto3" json:"alias,omitempty"`
 	// A JSON object, at most 10 KiB; empty: none.
@@ -122,7 +122,15 @@ type OperationSpec struct {
 	TimeLimit         *durationpb.Duration `protobuf:"bytes,7,opt,name=time_limit,json=timeLimit,proto3" json:"time_limit,omitempty"`
 	MaxFailedJobCount int32                `protobuf:"varint,8,opt,name=max_failed_job_count,json=maxFailedJobCount,proto3" json:"max_failed_job_count,omitempty"`
 	// Ordered by name.
-	Tasks         []*TaskSpec `protobuf:"bytes,9,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	Tasks []*TaskSpec `protobuf:"bytes,9,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	// Empty: the default tree.
+	PoolTrees []string `protobuf:"bytes,10,rep,name=pool_trees,json=poolTrees,proto3" json:"pool_trees,omitempty"`
+	// Options of the operation in every tree, by the names of package pooltree.
+	Options *structpb.Struct `protobuf:"bytes,11,opt,name=options,proto3" json:"options,omitempty"`
+	// Options and pools that differ in a tree, by its name.
+	OptionsPerTree map[string]*structpb.Struct `protobuf:"bytes,12,rep,name=options_per_tree,json=optionsPerTree,proto3" json:"options_per_tree,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// All jobs are needed at once.
+	IsGang        bool `protobuf:"varint,13,opt,name=is_gang,json=isGang,proto3" json:"is_gang,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -171,13 +179,6 @@ func (x *OperationSpec) GetPool() string {
 	return ""
 }
 
-func (x *OperationSpec) GetWeight() float64 {
-	if x != nil && x.Weight != nil {
-		return *x.Weight
-	}
-	return 0
-}
-
 func (x *OperationSpec) GetTitle() string {
 	if x != nil {
 		return x.Title
@@ -218,6 +219,34 @@ func (x *OperationSpec) GetTasks() []*TaskSpec {
 		return x.Tasks
 	}
 	return nil
+}
+
+func (x *OperationSpec) GetPoolTrees() []string {
+	if x != nil {
+		return x.PoolTrees
+	}
+	return nil
+}
+
+func (x *OperationSpec) GetOptions() *structpb.Struct {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+func (x *OperationSpec) GetOptionsPerTree() map[string]*structpb.Struct {
+	if x != nil {
+		return x.OptionsPerTree
+	}
+	return nil
+}
+
+func (x *OperationSpec) GetIsGang() bool {
+	if x != nil {
+		return x.IsGang
+	}
+	return false
 }
 
 // TaskSpec describes the jobs of one task.
@@ -357,6 +386,86 @@ func (x *TaskSpec) GetNetworkLimit() int64 {
 	return 0
 }
 
+// OperationTree is an operation in one of its pool trees.
+type OperationTree struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Tree  string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
+	Pool  string                 `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
+	// What holds for the operation in this tree, by the names of package pooltree.
+	Options *structpb.Struct `protobuf:"bytes,3,opt,name=options,proto3" json:"options,omitempty"`
+	// Whether the tree lets it run.
+	Admitted bool `protobuf:"varint,4,opt,name=admitted,proto3" json:"admitted,omitempty"`
+	// Why it is not admitted; empty otherwise.
+	PendingReason string `protobuf:"bytes,5,opt,name=pending_reason,json=pendingReason,proto3" json:"pending_reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OperationTree) Reset() {
+	*x = OperationTree{}
+	mi := &file_statepb_state_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OperationTree) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OperationTree) ProtoMessage() {}
+
+func (x *OperationTree) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OperationTree.ProtoReflect.Descriptor instead.
+func (*OperationTree) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *OperationTree) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
+}
+
+func (x *OperationTree) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *OperationTree) GetOptions() *structpb.Struct {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+func (x *OperationTree) GetAdmitted() bool {
+	if x != nil {
+		return x.Admitted
+	}
+	return false
+}
+
+func (x *OperationTree) GetPendingReason() string {
+	if x != nil {
+		return x.PendingReason
+	}
+	return ""
+}
+
 // Interval is a half-open range of cookies.
 type Interval struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -368,7 +477,7 @@ type Interval struct {
 
 func (x *Interval) Reset() {
 	*x = Interval{}
-	mi := &file_statepb_state_proto_msgTypes[3]
+	mi := &file_statepb_state_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -380,7 +489,7 @@ func (x *Interval) String() string {
 func (*Interval) ProtoMessage() {}
 
 func (x *Interval) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[3]
+	mi := &file_statepb_state_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -393,7 +502,7 @@ func (x *Interval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Interval.ProtoReflect.Descriptor instead.
 func (*Interval) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{3}
+	return file_statepb_state_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Interval) GetBegin() int32 {
@@ -423,7 +532,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_statepb_state_proto_msgTypes[4]
+	mi := &file_statepb_state_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -435,7 +544,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[4]
+	mi := &file_statepb_state_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -448,7 +557,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{4}
+	return file_statepb_state_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Error) GetCode() int32 {
@@ -495,7 +604,7 @@ type OperationEvent struct {
 
 func (x *OperationEvent) Reset() {
 	*x = OperationEvent{}
-	mi := &file_statepb_state_proto_msgTypes[5]
+	mi := &file_statepb_state_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -507,7 +616,7 @@ func (x *OperationEvent) String() string {
 func (*OperationEvent) ProtoMessage() {}
 
 func (x *OperationEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[5]
+	mi := &file_statepb_state_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -520,7 +629,7 @@ func (x *OperationEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationEvent.ProtoReflect.Descriptor instead.
 func (*OperationEvent) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{5}
+	return file_statepb_state_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *OperationEvent) GetTime() *timestamppb.Timestamp {
@@ -570,7 +679,7 @@ type Assignment struct {
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_statepb_state_proto_msgTypes[6]
+	mi := &file_statepb_state_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -582,7 +691,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[6]
+	mi := &file_statepb_state_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -595,7 +704,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{6}
+	return file_statepb_state_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Assignment) GetReplica() string {
@@ -621,9 +730,6 @@ type Operation struct {
 	Suspended  bool                   `protobuf:"varint,4,opt,name=suspended,proto3" json:"suspended,omitempty"`
 	User       string                 `protobuf:"bytes,5,opt,name=user,proto3" json:"user,omitempty"`
 	MutationId string                 `protobuf:"bytes,6,opt,name=mutation_id,json=mutationId,proto3" json:"mutation_id,omitempty"`
-	// Runtime parameters; start as in the spec.
-	Pool       string                 `protobuf:"bytes,7,opt,name=pool,proto3" json:"pool,omitempty"`
-	Weight     float64                `protobuf:"fixed64,8,opt,name=weight,proto3" json:"weight,omitempty"`
 	StartTime  *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	FinishTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=finish_time,json=finishTime,proto3" json:"finish_time,omitempty"`
 	Events     []*OperationEvent      `protobuf:"bytes,11,rep,name=events,proto3" json:"events,omitempty"`
@@ -644,13 +750,15 @@ type Operation struct {
 	// Jobs granted up to this log index are to be aborted: the operation was
 	// suspended with abort_running_jobs. 0: none.
 	AbortJobsUntilIndex uint64 `protobuf:"varint,20,opt,name=abort_jobs_until_index,json=abortJobsUntilIndex,proto3" json:"abort_jobs_until_index,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// Where it runs, and as what; starts as in the spec. By tree.
+	Trees         []*OperationTree `protobuf:"bytes,21,rep,name=trees,proto3" json:"trees,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Operation) Reset() {
 	*x = Operation{}
-	mi := &file_statepb_state_proto_msgTypes[7]
+	mi := &file_statepb_state_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -662,7 +770,7 @@ func (x *Operation) String() string {
 func (*Operation) ProtoMessage() {}
 
 func (x *Operation) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[7]
+	mi := &file_statepb_state_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -675,7 +783,7 @@ func (x *Operation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Operation.ProtoReflect.Descriptor instead.
 func (*Operation) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{7}
+	return file_statepb_state_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Operation) GetId() string {
@@ -718,20 +826,6 @@ func (x *Operation) GetMutationId() string {
 		return x.MutationId
 	}
 	return ""
-}
-
-func (x *Operation) GetPool() string {
-	if x != nil {
-		return x.Pool
-	}
-	return ""
-}
-
-func (x *Operation) GetWeight() float64 {
-	if x != nil {
-		return x.Weight
-	}
-	return 0
 }
 
 func (x *Operation) GetStartTime() *timestamppb.Timestamp {
@@ -818,6 +912,13 @@ func (x *Operation) GetAbortJobsUntilIndex() uint64 {
 	return 0
 }
 
+func (x *Operation) GetTrees() []*OperationTree {
+	if x != nil {
+		return x.Trees
+	}
+	return nil
+}
+
 // Task is the progress of one task. The two sets of cookies are in snapshots
 // only; who reads the state asks it for them.
 type Task struct {
@@ -839,7 +940,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_statepb_state_proto_msgTypes[8]
+	mi := &file_statepb_state_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -851,7 +952,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[8]
+	mi := &file_statepb_state_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -864,7 +965,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{8}
+	return file_statepb_state_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Task) GetName() string {
@@ -936,7 +1037,7 @@ type JobCounters struct {
 
 func (x *JobCounters) Reset() {
 	*x = JobCounters{}
-	mi := &file_statepb_state_proto_msgTypes[9]
+	mi := &file_statepb_state_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -948,7 +1049,7 @@ func (x *JobCounters) String() string {
 func (*JobCounters) ProtoMessage() {}
 
 func (x *JobCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[9]
+	mi := &file_statepb_state_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -961,7 +1062,7 @@ func (x *JobCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobCounters.ProtoReflect.Descriptor instead.
 func (*JobCounters) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{9}
+	return file_statepb_state_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *JobCounters) GetTotal() int64 {
@@ -1032,7 +1133,7 @@ type JobTotals struct {
 
 func (x *JobTotals) Reset() {
 	*x = JobTotals{}
-	mi := &file_statepb_state_proto_msgTypes[10]
+	mi := &file_statepb_state_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1044,7 +1145,7 @@ func (x *JobTotals) String() string {
 func (*JobTotals) ProtoMessage() {}
 
 func (x *JobTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[10]
+	mi := &file_statepb_state_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1057,7 +1158,7 @@ func (x *JobTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobTotals.ProtoReflect.Descriptor instead.
 func (*JobTotals) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{10}
+	return file_statepb_state_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *JobTotals) GetMaxMemory() int64 {
@@ -1106,7 +1207,7 @@ type Allocation struct {
 
 func (x *Allocation) Reset() {
 	*x = Allocation{}
-	mi := &file_statepb_state_proto_msgTypes[11]
+	mi := &file_statepb_state_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1118,7 +1219,7 @@ func (x *Allocation) String() string {
 func (*Allocation) ProtoMessage() {}
 
 func (x *Allocation) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[11]
+	mi := &file_statepb_state_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1131,7 +1232,7 @@ func (x *Allocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Allocation.ProtoReflect.Descriptor instead.
 func (*Allocation) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{11}
+	return file_statepb_state_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Allocation) GetJobId() string {
@@ -1234,7 +1335,7 @@ type StopOrder struct {
 
 func (x *StopOrder) Reset() {
 	*x = StopOrder{}
-	mi := &file_statepb_state_proto_msgTypes[12]
+	mi := &file_statepb_state_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1246,7 +1347,7 @@ func (x *StopOrder) String() string {
 func (*StopOrder) ProtoMessage() {}
 
 func (x *StopOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[12]
+	mi := &file_statepb_state_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1259,7 +1360,7 @@ func (x *StopOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopOrder.ProtoReflect.Descriptor instead.
 func (*StopOrder) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{12}
+	return file_statepb_state_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *StopOrder) GetReason() string {
@@ -1316,7 +1417,7 @@ type FinishedJob struct {
 
 func (x *FinishedJob) Reset() {
 	*x = FinishedJob{}
-	mi := &file_statepb_state_proto_msgTypes[13]
+	mi := &file_statepb_state_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1328,7 +1429,7 @@ func (x *FinishedJob) String() string {
 func (*FinishedJob) ProtoMessage() {}
 
 func (x *FinishedJob) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[13]
+	mi := &file_statepb_state_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1341,7 +1442,7 @@ func (x *FinishedJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishedJob.ProtoReflect.Descriptor instead.
 func (*FinishedJob) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{13}
+	return file_statepb_state_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *FinishedJob) GetJobId() string {
@@ -1462,7 +1563,7 @@ type JobStatistics struct {
 
 func (x *JobStatistics) Reset() {
 	*x = JobStatistics{}
-	mi := &file_statepb_state_proto_msgTypes[14]
+	mi := &file_statepb_state_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1474,7 +1575,7 @@ func (x *JobStatistics) String() string {
 func (*JobStatistics) ProtoMessage() {}
 
 func (x *JobStatistics) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[14]
+	mi := &file_statepb_state_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1487,7 +1588,7 @@ func (x *JobStatistics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatistics.ProtoReflect.Descriptor instead.
 func (*JobStatistics) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{14}
+	return file_statepb_state_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *JobStatistics) GetMaxMemory() int64 {
@@ -1573,15 +1674,17 @@ type Node struct {
 	ChangedTime    *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=changed_time,json=changedTime,proto3" json:"changed_time,omitempty"`
 	Version        string                 `protobuf:"bytes,8,opt,name=version,proto3" json:"version,omitempty"`
 	// What the node cannot promise, for people; empty: nothing.
-	Caveat        string `protobuf:"bytes,9,opt,name=caveat,proto3" json:"caveat,omitempty"`
-	Host          string `protobuf:"bytes,10,opt,name=host,proto3" json:"host,omitempty"`
+	Caveat string `protobuf:"bytes,9,opt,name=caveat,proto3" json:"caveat,omitempty"`
+	Host   string `protobuf:"bytes,10,opt,name=host,proto3" json:"host,omitempty"`
+	// The tree whose filter takes the node; empty: none does.
+	Tree          string `protobuf:"bytes,30,opt,name=tree,proto3" json:"tree,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_statepb_state_proto_msgTypes[15]
+	mi := &file_statepb_state_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1593,7 +1696,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[15]
+	mi := &file_statepb_state_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1606,7 +1709,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{15}
+	return file_statepb_state_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Node) GetId() string {
@@ -1679,24 +1782,33 @@ func (x *Node) GetHost() string {
 	return ""
 }
 
-// Pool holds the settings of a pool. A field that is not set takes the tree's
-// default.
+func (x *Node) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
+}
+
+// Pool is a pool as its owner set it.
 type Pool struct {
-	state                    protoimpl.MessageState `protogen:"open.v1"`
-	Name                     string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Parent                   string                 `protobuf:"bytes,2,opt,name=parent,proto3" json:"parent,omitempty"`
-	Weight                   *float64               `protobuf:"fixed64,3,opt,name=weight,proto3,oneof" json:"weight,omitempty"`
-	MaxRunningOperationCount *int32                 `protobuf:"varint,4,opt,name=max_running_operation_count,json=maxRunningOperationCount,proto3,oneof" json:"max_running_operation_count,omitempty"`
-	MaxOperationCount        *int32                 `protobuf:"varint,5,opt,name=max_operation_count,json=maxOperationCount,proto3,oneof" json:"max_operation_count,omitempty"`
-	CreatedTime              *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_time,json=createdTime,proto3" json:"created_time,omitempty"`
-	ModifiedTime             *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=modified_time,json=modifiedTime,proto3" json:"modified_time,omitempty"`
-	unknownFields            protoimpl.UnknownFields
-	sizeCache                protoimpl.SizeCache
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Name         string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Parent       string                 `protobuf:"bytes,2,opt,name=parent,proto3" json:"parent,omitempty"`
+	CreatedTime  *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_time,json=createdTime,proto3" json:"created_time,omitempty"`
+	ModifiedTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=modified_time,json=modifiedTime,proto3" json:"modified_time,omitempty"`
+	// What was set, by the names of package pooltree. An option that is not here
+	// takes its default.
+	Options *structpb.Struct `protobuf:"bytes,8,opt,name=options,proto3" json:"options,omitempty"`
+	// The user for whom the pool was made and with whose last operation it goes;
+	// empty: it stays.
+	EphemeralUser string `protobuf:"bytes,9,opt,name=ephemeral_user,json=ephemeralUser,proto3" json:"ephemeral_user,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Pool) Reset() {
 	*x = Pool{}
-	mi := &file_statepb_state_proto_msgTypes[16]
+	mi := &file_statepb_state_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1708,7 +1820,7 @@ func (x *Pool) String() string {
 func (*Pool) ProtoMessage() {}
 
 func (x *Pool) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[16]
+	mi := &file_statepb_state_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1721,7 +1833,7 @@ func (x *Pool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pool.ProtoReflect.Descriptor instead.
 func (*Pool) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{16}
+	return file_statepb_state_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Pool) GetName() string {
@@ -1738,27 +1850,6 @@ func (x *Pool) GetParent() string {
 	return ""
 }
 
-func (x *Pool) GetWeight() float64 {
-	if x != nil && x.Weight != nil {
-		return *x.Weight
-	}
-	return 0
-}
-
-func (x *Pool) GetMaxRunningOperationCount() int32 {
-	if x != nil && x.MaxRunningOperationCount != nil {
-		return *x.MaxRunningOperationCount
-	}
-	return 0
-}
-
-func (x *Pool) GetMaxOperationCount() int32 {
-	if x != nil && x.MaxOperationCount != nil {
-		return *x.MaxOperationCount
-	}
-	return 0
-}
-
 func (x *Pool) GetCreatedTime() *timestamppb.Timestamp {
 	if x != nil {
 		return x.CreatedTime
@@ -1773,20 +1864,42 @@ func (x *Pool) GetModifiedTime() *timestamppb.Timestamp {
 	return nil
 }
 
-// PoolTree holds a tree's settings and pools.
+func (x *Pool) GetOptions() *structpb.Struct {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+func (x *Pool) GetEphemeralUser() string {
+	if x != nil {
+		return x.EphemeralUser
+	}
+	return ""
+}
+
+// PoolTree holds a tree's options and pools.
 type PoolTree struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Grows with every change of the tree.
-	Revision      uint64  `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
-	Pools         []*Pool `protobuf:"bytes,3,rep,name=pools,proto3" json:"pools,omitempty"`
+	Revision uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	// By name.
+	Pools []*Pool `protobuf:"bytes,3,rep,name=pools,proto3" json:"pools,omitempty"`
+	// What was set, by the names of package pooltree.
+	Options      *structpb.Struct       `protobuf:"bytes,4,opt,name=options,proto3" json:"options,omitempty"`
+	CreatedTime  *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=created_time,json=createdTime,proto3" json:"created_time,omitempty"`
+	ModifiedTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=modified_time,json=modifiedTime,proto3" json:"modified_time,omitempty"`
+	// Integral volumes as of volumes_time, by pool.
+	Volumes       []*PoolVolume          `protobuf:"bytes,7,rep,name=volumes,proto3" json:"volumes,omitempty"`
+	VolumesTime   *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=volumes_time,json=volumesTime,proto3" json:"volumes_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PoolTree) Reset() {
 	*x = PoolTree{}
-	mi := &file_statepb_state_proto_msgTypes[17]
+	mi := &file_statepb_state_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1798,7 +1911,7 @@ func (x *PoolTree) String() string {
 func (*PoolTree) ProtoMessage() {}
 
 func (x *PoolTree) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[17]
+	mi := &file_statepb_state_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1811,7 +1924,7 @@ func (x *PoolTree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolTree.ProtoReflect.Descriptor instead.
 func (*PoolTree) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{17}
+	return file_statepb_state_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PoolTree) GetName() string {
@@ -1835,6 +1948,137 @@ func (x *PoolTree) GetPools() []*Pool {
 	return nil
 }
 
+func (x *PoolTree) GetOptions() *structpb.Struct {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+func (x *PoolTree) GetCreatedTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedTime
+	}
+	return nil
+}
+
+func (x *PoolTree) GetModifiedTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ModifiedTime
+	}
+	return nil
+}
+
+func (x *PoolTree) GetVolumes() []*PoolVolume {
+	if x != nil {
+		return x.Volumes
+	}
+	return nil
+}
+
+func (x *PoolTree) GetVolumesTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.VolumesTime
+	}
+	return nil
+}
+
+// PoolVolume is what a pool with integral guarantees has accumulated: resources
+// times seconds.
+type PoolVolume struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Pool      string                 `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	UserSlots float64                `protobuf:"fixed64,2,opt,name=user_slots,json=userSlots,proto3" json:"user_slots,omitempty"`
+	// Hundredths of a core times seconds.
+	CpuHundredths int64   `protobuf:"varint,3,opt,name=cpu_hundredths,json=cpuHundredths,proto3" json:"cpu_hundredths,omitempty"`
+	Gpu           float64 `protobuf:"fixed64,4,opt,name=gpu,proto3" json:"gpu,omitempty"`
+	Memory        float64 `protobuf:"fixed64,5,opt,name=memory,proto3" json:"memory,omitempty"`
+	Network       float64 `protobuf:"fixed64,6,opt,name=network,proto3" json:"network,omitempty"`
+	// What the last update granted by integral guarantee; it is charged by the next.
+	LastShareRatio float64 `protobuf:"fixed64,7,opt,name=last_share_ratio,json=lastShareRatio,proto3" json:"last_share_ratio,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *PoolVolume) Reset() {
+	*x = PoolVolume{}
+	mi := &file_statepb_state_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PoolVolume) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PoolVolume) ProtoMessage() {}
+
+func (x *PoolVolume) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PoolVolume.ProtoReflect.Descriptor instead.
+func (*PoolVolume) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *PoolVolume) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *PoolVolume) GetUserSlots() float64 {
+	if x != nil {
+		return x.UserSlots
+	}
+	return 0
+}
+
+func (x *PoolVolume) GetCpuHundredths() int64 {
+	if x != nil {
+		return x.CpuHundredths
+	}
+	return 0
+}
+
+func (x *PoolVolume) GetGpu() float64 {
+	if x != nil {
+		return x.Gpu
+	}
+	return 0
+}
+
+func (x *PoolVolume) GetMemory() float64 {
+	if x != nil {
+		return x.Memory
+	}
+	return 0
+}
+
+func (x *PoolVolume) GetNetwork() float64 {
+	if x != nil {
+		return x.Network
+	}
+	return 0
+}
+
+func (x *PoolVolume) GetLastShareRatio() float64 {
+	if x != nil {
+		return x.LastShareRatio
+	}
+	return 0
+}
+
 // Term is the last leadership that announced itself.
 type Term struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1847,7 +2091,7 @@ type Term struct {
 
 func (x *Term) Reset() {
 	*x = Term{}
-	mi := &file_statepb_state_proto_msgTypes[18]
+	mi := &file_statepb_state_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1859,7 +2103,7 @@ func (x *Term) String() string {
 func (*Term) ProtoMessage() {}
 
 func (x *Term) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[18]
+	mi := &file_statepb_state_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1872,7 +2116,7 @@ func (x *Term) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Term.ProtoReflect.Descriptor instead.
 func (*Term) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{18}
+	return file_statepb_state_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Term) GetTerm() uint64 {
@@ -1905,15 +2149,17 @@ type SnapshotHeader struct {
 	Term     *Term                  `protobuf:"bytes,3,opt,name=term,proto3" json:"term,omitempty"`
 	LastTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=last_time,json=lastTime,proto3" json:"last_time,omitempty"`
 	// Settings that fix the behaviour of the state machine.
-	Limits        *Limits `protobuf:"bytes,5,opt,name=limits,proto3" json:"limits,omitempty"`
-	ClusterId     string  `protobuf:"bytes,6,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
+	Limits    *Limits `protobuf:"bytes,5,opt,name=limits,proto3" json:"limits,omitempty"`
+	ClusterId string  `protobuf:"bytes,6,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
+	// The tree of operations that name none.
+	DefaultTree   string `protobuf:"bytes,7,opt,name=default_tree,json=defaultTree,proto3" json:"default_tree,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SnapshotHeader) Reset() {
 	*x = SnapshotHeader{}
-	mi := &file_statepb_state_proto_msgTypes[19]
+	mi := &file_statepb_state_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1925,7 +2171,7 @@ func (x *SnapshotHeader) String() string {
 func (*SnapshotHeader) ProtoMessage() {}
 
 func (x *SnapshotHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[19]
+	mi := &file_statepb_state_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1938,7 +2184,7 @@ func (x *SnapshotHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotHeader.ProtoReflect.Descriptor instead.
 func (*SnapshotHeader) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{19}
+	return file_statepb_state_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SnapshotHeader) GetFormat() uint32 {
@@ -1983,6 +2229,13 @@ func (x *SnapshotHeader) GetClusterId() string {
 	return ""
 }
 
+func (x *SnapshotHeader) GetDefaultTree() string {
+	if x != nil {
+		return x.DefaultTree
+	}
+	return ""
+}
+
 // Limits bound what the state keeps. They are replicated, so that every
 // replica cuts at the same place.
 type Limits struct {
@@ -1998,7 +2251,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_statepb_state_proto_msgTypes[20]
+	mi := &file_statepb_state_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2010,7 +2263,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[20]
+	mi := &file_statepb_state_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2023,7 +2276,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{20}
+	return file_statepb_state_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Limits) GetArchivedOperations() int32 {
@@ -2080,7 +2333,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_statepb_state_proto_msgTypes[21]
+	mi := &file_statepb_state_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2092,7 +2345,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[21]
+	mi := &file_statepb_state_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2105,7 +2358,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{21}
+	return file_statepb_state_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Record) GetRecord() isRecord_Record {
@@ -2234,7 +2487,7 @@ type Archive struct {
 
 func (x *Archive) Reset() {
 	*x = Archive{}
-	mi := &file_statepb_state_proto_msgTypes[22]
+	mi := &file_statepb_state_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2246,7 +2499,7 @@ func (x *Archive) String() string {
 func (*Archive) ProtoMessage() {}
 
 func (x *Archive) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[22]
+	mi := &file_statepb_state_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2259,7 +2512,7 @@ func (x *Archive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Archive.ProtoReflect.Descriptor instead.
 func (*Archive) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{22}
+	return file_statepb_state_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Archive) GetOperationIds() []string {
@@ -2281,7 +2534,7 @@ type SnapshotFooter struct {
 
 func (x *SnapshotFooter) Reset() {
 	*x = SnapshotFooter{}
-	mi := &file_statepb_state_proto_msgTypes[23]
+	mi := &file_statepb_state_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2293,7 +2546,7 @@ func (x *SnapshotFooter) String() string {
 func (*SnapshotFooter) ProtoMessage() {}
 
 func (x *SnapshotFooter) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[23]
+	mi := &file_statepb_state_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2306,7 +2559,7 @@ func (x *SnapshotFooter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotFooter.ProtoReflect.Descriptor instead.
 func (*SnapshotFooter) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{23}
+	return file_statepb_state_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SnapshotFooter) GetRecords() uint64 {
@@ -2327,26 +2580,33 @@ var File_statepb_state_proto protoreflect.FileDescriptor
 
 const file_statepb_state_proto_rawDesc = "" +
 	"\n" +
-	"\x13statepb/state.proto\x12\rweir.state.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x95\x01\n" +
+	"\x13statepb/state.proto\x12\rweir.state.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x95\x01\n" +
 	"\tResources\x12\x1d\n" +
 	"\n" +
 	"user_slots\x18\x01 \x01(\x03R\tuserSlots\x12%\n" +
 	"\x0ecpu_hundredths\x18\x02 \x01(\x03R\rcpuHundredths\x12\x10\n" +
 	"\x03gpu\x18\x03 \x01(\x03R\x03gpu\x12\x16\n" +
 	"\x06memory\x18\x04 \x01(\x03R\x06memory\x12\x18\n" +
-	"\anetwork\x18\x05 \x01(\x03R\anetwork\"\xd0\x02\n" +
+	"\anetwork\x18\x05 \x01(\x03R\anetwork\"\xd1\x04\n" +
 	"\rOperationSpec\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x12\n" +
-	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x1b\n" +
-	"\x06weight\x18\x03 \x01(\x01H\x00R\x06weight\x88\x01\x01\x12\x14\n" +
+	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x14\n" +
 	"\x05title\x18\x04 \x01(\tR\x05title\x12\x14\n" +
 	"\x05alias\x18\x05 \x01(\tR\x05alias\x12)\n" +
 	"\x10annotations_json\x18\x06 \x01(\tR\x0fannotationsJson\x128\n" +
 	"\n" +
 	"time_limit\x18\a \x01(\v2\x19.google.protobuf.DurationR\ttimeLimit\x12/\n" +
 	"\x14max_failed_job_count\x18\b \x01(\x05R\x11maxFailedJobCount\x12-\n" +
-	"\x05tasks\x18\t \x03(\v2\x17.weir.state.v1.TaskSpecR\x05tasksB\t\n" +
-	"\a_weight\"\xb0\x04\n" +
+	"\x05tasks\x18\t \x03(\v2\x17.weir.state.v1.TaskSpecR\x05tasks\x12\x1d\n" +
+	"\n" +
+	"pool_trees\x18\n" +
+	" \x03(\tR\tpoolTrees\x121\n" +
+	"\aoptions\x18\v \x01(\v2\x17.google.protobuf.StructR\aoptions\x12Z\n" +
+	"\x10options_per_tree\x18\f \x03(\v20.weir.state.v1.OperationSpec.OptionsPerTreeEntryR\x0eoptionsPerTree\x12\x17\n" +
+	"\ais_gang\x18\r \x01(\bR\x06isGang\x1aZ\n" +
+	"\x13OptionsPerTreeEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
+	"\x05value\x18\x02 \x01(\v2\x17.google.protobuf.StructR\x05value:\x028\x01J\x04\b\x03\x10\x04\"\xb0\x04\n" +
 	"\bTaskSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\tjob_count\x18\x02 \x01(\x05R\bjobCount\x12\x12\n" +
@@ -2363,7 +2623,13 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\rnetwork_limit\x18\f \x01(\x03R\fnetworkLimit\x1a>\n" +
 	"\x10EnvironmentEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"2\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xad\x01\n" +
+	"\rOperationTree\x12\x12\n" +
+	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x12\n" +
+	"\x04pool\x18\x02 \x01(\tR\x04pool\x121\n" +
+	"\aoptions\x18\x03 \x01(\v2\x17.google.protobuf.StructR\aoptions\x12\x1a\n" +
+	"\badmitted\x18\x04 \x01(\bR\badmitted\x12%\n" +
+	"\x0epending_reason\x18\x05 \x01(\tR\rpendingReason\"2\n" +
 	"\bInterval\x12\x14\n" +
 	"\x05begin\x18\x01 \x01(\x05R\x05begin\x12\x10\n" +
 	"\x03end\x18\x02 \x01(\x05R\x03end\"\xe6\x01\n" +
@@ -2391,7 +2657,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\n" +
 	"Assignment\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12\x14\n" +
-	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"\xb2\x06\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"\xc6\x06\n" +
 	"\tOperation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x120\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1c.weir.state.v1.OperationSpecR\x04spec\x12\x14\n" +
@@ -2399,9 +2665,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\tsuspended\x18\x04 \x01(\bR\tsuspended\x12\x12\n" +
 	"\x04user\x18\x05 \x01(\tR\x04user\x12\x1f\n" +
 	"\vmutation_id\x18\x06 \x01(\tR\n" +
-	"mutationId\x12\x12\n" +
-	"\x04pool\x18\a \x01(\tR\x04pool\x12\x16\n" +
-	"\x06weight\x18\b \x01(\x01R\x06weight\x129\n" +
+	"mutationId\x129\n" +
 	"\n" +
 	"start_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x12;\n" +
 	"\vfinish_time\x18\n" +
@@ -2419,7 +2683,8 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x10failed_job_count\x18\x12 \x01(\x03R\x0efailedJobCount\x12\x1d\n" +
 	"\n" +
 	"last_index\x18\x13 \x01(\x04R\tlastIndex\x123\n" +
-	"\x16abort_jobs_until_index\x18\x14 \x01(\x04R\x13abortJobsUntilIndex\"\xa9\x03\n" +
+	"\x16abort_jobs_until_index\x18\x14 \x01(\x04R\x13abortJobsUntilIndex\x122\n" +
+	"\x05trees\x18\x15 \x03(\v2\x1c.weir.state.v1.OperationTreeR\x05treesJ\x04\b\a\x10\bJ\x04\b\b\x10\t\"\xa9\x03\n" +
 	"\x04Task\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x121\n" +
 	"\apending\x18\x02 \x03(\v2\x17.weir.state.v1.IntervalR\apending\x125\n" +
@@ -2506,7 +2771,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\fstderr_bytes\x18\b \x01(\x03R\vstderrBytes\x120\n" +
 	"\x14stderr_dropped_bytes\x18\t \x01(\x03R\x12stderrDroppedBytes\x122\n" +
 	"\x15cumulative_max_memory\x18\n" +
-	" \x01(\x01R\x13cumulativeMaxMemory\"\xe4\x02\n" +
+	" \x01(\x01R\x13cumulativeMaxMemory\"\xf8\x02\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x126\n" +
@@ -2518,26 +2783,38 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\aversion\x18\b \x01(\tR\aversion\x12\x16\n" +
 	"\x06caveat\x18\t \x01(\tR\x06caveat\x12\x12\n" +
 	"\x04host\x18\n" +
-	" \x01(\tR\x04host\"\x8b\x03\n" +
+	" \x01(\tR\x04host\x12\x12\n" +
+	"\x04tree\x18\x1e \x01(\tR\x04tree\"\x92\x02\n" +
 	"\x04Pool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06parent\x18\x02 \x01(\tR\x06parent\x12\x1b\n" +
-	"\x06weight\x18\x03 \x01(\x01H\x00R\x06weight\x88\x01\x01\x12B\n" +
-	"\x1bmax_running_operation_count\x18\x04 \x01(\x05H\x01R\x18maxRunningOperationCount\x88\x01\x01\x123\n" +
-	"\x13max_operation_count\x18\x05 \x01(\x05H\x02R\x11maxOperationCount\x88\x01\x01\x12=\n" +
+	"\x06parent\x18\x02 \x01(\tR\x06parent\x12=\n" +
 	"\fcreated_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\vcreatedTime\x12?\n" +
-	"\rmodified_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTimeB\t\n" +
-	"\a_weightB\x1e\n" +
-	"\x1c_max_running_operation_countB\x16\n" +
-	"\x14_max_operation_count\"e\n" +
+	"\rmodified_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTime\x121\n" +
+	"\aoptions\x18\b \x01(\v2\x17.google.protobuf.StructR\aoptions\x12%\n" +
+	"\x0eephemeral_user\x18\t \x01(\tR\rephemeralUserJ\x04\b\x03\x10\x06\"\x8c\x03\n" +
 	"\bPoolTree\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x12)\n" +
-	"\x05pools\x18\x03 \x03(\v2\x13.weir.state.v1.PoolR\x05pools\"d\n" +
+	"\x05pools\x18\x03 \x03(\v2\x13.weir.state.v1.PoolR\x05pools\x121\n" +
+	"\aoptions\x18\x04 \x01(\v2\x17.google.protobuf.StructR\aoptions\x12=\n" +
+	"\fcreated_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\vcreatedTime\x12?\n" +
+	"\rmodified_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTime\x123\n" +
+	"\avolumes\x18\a \x03(\v2\x19.weir.state.v1.PoolVolumeR\avolumes\x12=\n" +
+	"\fvolumes_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\vvolumesTime\"\xd4\x01\n" +
+	"\n" +
+	"PoolVolume\x12\x12\n" +
+	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x1d\n" +
+	"\n" +
+	"user_slots\x18\x02 \x01(\x01R\tuserSlots\x12%\n" +
+	"\x0ecpu_hundredths\x18\x03 \x01(\x03R\rcpuHundredths\x12\x10\n" +
+	"\x03gpu\x18\x04 \x01(\x01R\x03gpu\x12\x16\n" +
+	"\x06memory\x18\x05 \x01(\x01R\x06memory\x12\x18\n" +
+	"\anetwork\x18\x06 \x01(\x01R\anetwork\x12(\n" +
+	"\x10last_share_ratio\x18\a \x01(\x01R\x0elastShareRatio\"d\n" +
 	"\x04Term\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x18\n" +
 	"\areplica\x18\x02 \x01(\tR\areplica\x12.\n" +
-	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xee\x01\n" +
+	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\x91\x02\n" +
 	"\x0eSnapshotHeader\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12'\n" +
@@ -2545,7 +2822,8 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\tlast_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\blastTime\x12-\n" +
 	"\x06limits\x18\x05 \x01(\v2\x15.weir.state.v1.LimitsR\x06limits\x12\x1d\n" +
 	"\n" +
-	"cluster_id\x18\x06 \x01(\tR\tclusterId\"\xf8\x01\n" +
+	"cluster_id\x18\x06 \x01(\tR\tclusterId\x12!\n" +
+	"\fdefault_tree\x18\a \x01(\tR\vdefaultTree\"\xf8\x01\n" +
 	"\x06Limits\x12/\n" +
 	"\x13archived_operations\x18\x01 \x01(\x05R\x12archivedOperations\x12=\n" +
 	"\x1bfinished_jobs_per_operation\x18\x02 \x01(\x05R\x18finishedJobsPerOperation\x120\n" +
@@ -2583,94 +2861,109 @@ func file_statepb_state_proto_rawDescGZIP() []byte {
 	return file_statepb_state_proto_rawDescData
 }
 
-var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_statepb_state_proto_goTypes = []any{
 	(*Resources)(nil),             // 0: weir.state.v1.Resources
 	(*OperationSpec)(nil),         // 1: weir.state.v1.OperationSpec
 	(*TaskSpec)(nil),              // 2: weir.state.v1.TaskSpec
-	(*Interval)(nil),              // 3: weir.state.v1.Interval
-	(*Error)(nil),                 // 4: weir.state.v1.Error
-	(*OperationEvent)(nil),        // 5: weir.state.v1.OperationEvent
-	(*Assignment)(nil),            // 6: weir.state.v1.Assignment
-	(*Operation)(nil),             // 7: weir.state.v1.Operation
-	(*Task)(nil),                  // 8: weir.state.v1.Task
-	(*JobCounters)(nil),           // 9: weir.state.v1.JobCounters
-	(*JobTotals)(nil),             // 10: weir.state.v1.JobTotals
-	(*Allocation)(nil),            // 11: weir.state.v1.Allocation
-	(*StopOrder)(nil),             // 12: weir.state.v1.StopOrder
-	(*FinishedJob)(nil),           // 13: weir.state.v1.FinishedJob
-	(*JobStatistics)(nil),         // 14: weir.state.v1.JobStatistics
-	(*Node)(nil),                  // 15: weir.state.v1.Node
-	(*Pool)(nil),                  // 16: weir.state.v1.Pool
-	(*PoolTree)(nil),              // 17: weir.state.v1.PoolTree
-	(*Term)(nil),                  // 18: weir.state.v1.Term
-	(*SnapshotHeader)(nil),        // 19: weir.state.v1.SnapshotHeader
-	(*Limits)(nil),                // 20: weir.state.v1.Limits
-	(*Record)(nil),                // 21: weir.state.v1.Record
-	(*Archive)(nil),               // 22: weir.state.v1.Archive
-	(*SnapshotFooter)(nil),        // 23: weir.state.v1.SnapshotFooter
-	nil,                           // 24: weir.state.v1.TaskSpec.EnvironmentEntry
-	nil,                           // 25: weir.state.v1.Error.AttributesEntry
-	nil,                           // 26: weir.state.v1.OperationEvent.AttributesEntry
-	nil,                           // 27: weir.state.v1.Task.AttemptsEntry
-	nil,                           // 28: weir.state.v1.JobCounters.AbortedByReasonEntry
-	(*durationpb.Duration)(nil),   // 29: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 30: google.protobuf.Timestamp
+	(*OperationTree)(nil),         // 3: weir.state.v1.OperationTree
+	(*Interval)(nil),              // 4: weir.state.v1.Interval
+	(*Error)(nil),                 // 5: weir.state.v1.Error
+	(*OperationEvent)(nil),        // 6: weir.state.v1.OperationEvent
+	(*Assignment)(nil),            // 7: weir.state.v1.Assignment
+	(*Operation)(nil),             // 8: weir.state.v1.Operation
+	(*Task)(nil),                  // 9: weir.state.v1.Task
+	(*JobCounters)(nil),           // 10: weir.state.v1.JobCounters
+	(*JobTotals)(nil),             // 11: weir.state.v1.JobTotals
+	(*Allocation)(nil),            // 12: weir.state.v1.Allocation
+	(*StopOrder)(nil),             // 13: weir.state.v1.StopOrder
+	(*FinishedJob)(nil),           // 14: weir.state.v1.FinishedJob
+	(*JobStatistics)(nil),         // 15: weir.state.v1.JobStatistics
+	(*Node)(nil),                  // 16: weir.state.v1.Node
+	(*Pool)(nil),                  // 17: weir.state.v1.Pool
+	(*PoolTree)(nil),              // 18: weir.state.v1.PoolTree
+	(*PoolVolume)(nil),            // 19: weir.state.v1.PoolVolume
+	(*Term)(nil),                  // 20: weir.state.v1.Term
+	(*SnapshotHeader)(nil),        // 21: weir.state.v1.SnapshotHeader
+	(*Limits)(nil),                // 22: weir.state.v1.Limits
+	(*Record)(nil),                // 23: weir.state.v1.Record
+	(*Archive)(nil),               // 24: weir.state.v1.Archive
+	(*SnapshotFooter)(nil),        // 25: weir.state.v1.SnapshotFooter
+	nil,                           // 26: weir.state.v1.OperationSpec.OptionsPerTreeEntry
+	nil,                           // 27: weir.state.v1.TaskSpec.EnvironmentEntry
+	nil,                           // 28: weir.state.v1.Error.AttributesEntry
+	nil,                           // 29: weir.state.v1.OperationEvent.AttributesEntry
+	nil,                           // 30: weir.state.v1.Task.AttemptsEntry
+	nil,                           // 31: weir.state.v1.JobCounters.AbortedByReasonEntry
+	(*durationpb.Duration)(nil),   // 32: google.protobuf.Duration
+	(*structpb.Struct)(nil),       // 33: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil), // 34: google.protobuf.Timestamp
 }
 var file_statepb_state_proto_depIdxs = []int32{
-	29, // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
+	32, // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
 	2,  // 1: weir.state.v1.OperationSpec.tasks:type_name -> weir.state.v1.TaskSpec
-	24, // 2: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
-	29, // 3: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
-	25, // 4: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
-	4,  // 5: weir.state.v1.Error.inner:type_name -> weir.state.v1.Error
-	30, // 6: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	26, // 7: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
-	1,  // 8: weir.state.v1.Operation.spec:type_name -> weir.state.v1.OperationSpec
-	30, // 9: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	30, // 10: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
-	5,  // 11: weir.state.v1.Operation.events:type_name -> weir.state.v1.OperationEvent
-	6,  // 12: weir.state.v1.Operation.assignment:type_name -> weir.state.v1.Assignment
-	8,  // 13: weir.state.v1.Operation.tasks:type_name -> weir.state.v1.Task
-	4,  // 14: weir.state.v1.Operation.result:type_name -> weir.state.v1.Error
-	13, // 15: weir.state.v1.Operation.finished_jobs:type_name -> weir.state.v1.FinishedJob
-	3,  // 16: weir.state.v1.Task.pending:type_name -> weir.state.v1.Interval
-	3,  // 17: weir.state.v1.Task.completed:type_name -> weir.state.v1.Interval
-	0,  // 18: weir.state.v1.Task.job_resources:type_name -> weir.state.v1.Resources
-	9,  // 19: weir.state.v1.Task.counters:type_name -> weir.state.v1.JobCounters
-	10, // 20: weir.state.v1.Task.totals:type_name -> weir.state.v1.JobTotals
-	27, // 21: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
-	28, // 22: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
-	0,  // 23: weir.state.v1.Allocation.resources:type_name -> weir.state.v1.Resources
-	30, // 24: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
-	12, // 25: weir.state.v1.Allocation.stop:type_name -> weir.state.v1.StopOrder
-	30, // 26: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
-	4,  // 27: weir.state.v1.FinishedJob.error:type_name -> weir.state.v1.Error
-	30, // 28: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
-	30, // 29: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
-	14, // 30: weir.state.v1.FinishedJob.statistics:type_name -> weir.state.v1.JobStatistics
-	0,  // 31: weir.state.v1.Node.resources:type_name -> weir.state.v1.Resources
-	30, // 32: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	30, // 33: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
-	30, // 34: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
-	30, // 35: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
-	16, // 36: weir.state.v1.PoolTree.pools:type_name -> weir.state.v1.Pool
-	30, // 37: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
-	18, // 38: weir.state.v1.SnapshotHeader.term:type_name -> weir.state.v1.Term
-	30, // 39: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
-	20, // 40: weir.state.v1.SnapshotHeader.limits:type_name -> weir.state.v1.Limits
-	19, // 41: weir.state.v1.Record.header:type_name -> weir.state.v1.SnapshotHeader
-	17, // 42: weir.state.v1.Record.tree:type_name -> weir.state.v1.PoolTree
-	7,  // 43: weir.state.v1.Record.operation:type_name -> weir.state.v1.Operation
-	11, // 44: weir.state.v1.Record.allocation:type_name -> weir.state.v1.Allocation
-	15, // 45: weir.state.v1.Record.node:type_name -> weir.state.v1.Node
-	22, // 46: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
-	23, // 47: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
-	48, // [48:48] is the sub-list for method output_type
-	48, // [48:48] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	33, // 2: weir.state.v1.OperationSpec.options:type_name -> google.protobuf.Struct
+	26, // 3: weir.state.v1.OperationSpec.options_per_tree:type_name -> weir.state.v1.OperationSpec.OptionsPerTreeEntry
+	27, // 4: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
+	32, // 5: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
+	33, // 6: weir.state.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	28, // 7: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
+	5,  // 8: weir.state.v1.Error.inner:type_name -> weir.state.v1.Error
+	34, // 9: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	29, // 10: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
+	1,  // 11: weir.state.v1.Operation.spec:type_name -> weir.state.v1.OperationSpec
+	34, // 12: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	34, // 13: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	6,  // 14: weir.state.v1.Operation.events:type_name -> weir.state.v1.OperationEvent
+	7,  // 15: weir.state.v1.Operation.assignment:type_name -> weir.state.v1.Assignment
+	9,  // 16: weir.state.v1.Operation.tasks:type_name -> weir.state.v1.Task
+	5,  // 17: weir.state.v1.Operation.result:type_name -> weir.state.v1.Error
+	14, // 18: weir.state.v1.Operation.finished_jobs:type_name -> weir.state.v1.FinishedJob
+	3,  // 19: weir.state.v1.Operation.trees:type_name -> weir.state.v1.OperationTree
+	4,  // 20: weir.state.v1.Task.pending:type_name -> weir.state.v1.Interval
+	4,  // 21: weir.state.v1.Task.completed:type_name -> weir.state.v1.Interval
+	0,  // 22: weir.state.v1.Task.job_resources:type_name -> weir.state.v1.Resources
+	10, // 23: weir.state.v1.Task.counters:type_name -> weir.state.v1.JobCounters
+	11, // 24: weir.state.v1.Task.totals:type_name -> weir.state.v1.JobTotals
+	30, // 25: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
+	31, // 26: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
+	0,  // 27: weir.state.v1.Allocation.resources:type_name -> weir.state.v1.Resources
+	34, // 28: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
+	13, // 29: weir.state.v1.Allocation.stop:type_name -> weir.state.v1.StopOrder
+	34, // 30: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
+	5,  // 31: weir.state.v1.FinishedJob.error:type_name -> weir.state.v1.Error
+	34, // 32: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
+	34, // 33: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
+	15, // 34: weir.state.v1.FinishedJob.statistics:type_name -> weir.state.v1.JobStatistics
+	0,  // 35: weir.state.v1.Node.resources:type_name -> weir.state.v1.Resources
+	34, // 36: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	34, // 37: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
+	34, // 38: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
+	34, // 39: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
+	33, // 40: weir.state.v1.Pool.options:type_name -> google.protobuf.Struct
+	17, // 41: weir.state.v1.PoolTree.pools:type_name -> weir.state.v1.Pool
+	33, // 42: weir.state.v1.PoolTree.options:type_name -> google.protobuf.Struct
+	34, // 43: weir.state.v1.PoolTree.created_time:type_name -> google.protobuf.Timestamp
+	34, // 44: weir.state.v1.PoolTree.modified_time:type_name -> google.protobuf.Timestamp
+	19, // 45: weir.state.v1.PoolTree.volumes:type_name -> weir.state.v1.PoolVolume
+	34, // 46: weir.state.v1.PoolTree.volumes_time:type_name -> google.protobuf.Timestamp
+	34, // 47: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
+	20, // 48: weir.state.v1.SnapshotHeader.term:type_name -> weir.state.v1.Term
+	34, // 49: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
+	22, // 50: weir.state.v1.SnapshotHeader.limits:type_name -> weir.state.v1.Limits
+	21, // 51: weir.state.v1.Record.header:type_name -> weir.state.v1.SnapshotHeader
+	18, // 52: weir.state.v1.Record.tree:type_name -> weir.state.v1.PoolTree
+	8,  // 53: weir.state.v1.Record.operation:type_name -> weir.state.v1.Operation
+	12, // 54: weir.state.v1.Record.allocation:type_name -> weir.state.v1.Allocation
+	16, // 55: weir.state.v1.Record.node:type_name -> weir.state.v1.Node
+	24, // 56: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
+	25, // 57: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
+	33, // 58: weir.state.v1.OperationSpec.OptionsPerTreeEntry.value:type_name -> google.protobuf.Struct
+	59, // [59:59] is the sub-list for method output_type
+	59, // [59:59] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_statepb_state_proto_init() }
@@ -2678,9 +2971,7 @@ func file_statepb_state_proto_init() {
 	if File_statepb_state_proto != nil {
 		return
 	}
-	file_statepb_state_proto_msgTypes[1].OneofWrappers = []any{}
-	file_statepb_state_proto_msgTypes[16].OneofWrappers = []any{}
-	file_statepb_state_proto_msgTypes[21].OneofWrappers = []any{
+	file_statepb_state_proto_msgTypes[23].OneofWrappers = []any{
 		(*Record_Header)(nil),
 		(*Record_Tree)(nil),
 		(*Record_Operation)(nil),
@@ -2695,7 +2986,7 @@ func file_statepb_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_statepb_state_proto_rawDesc), len(file_statepb_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   29,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

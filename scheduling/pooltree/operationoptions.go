@@ -1,0 +1,73 @@
+package pooltree
+
+import (
+	"time"
+
+	"weir/scheduling/option"
+	"weir/scheduling/resource"
+)
+
+// OperationOptions are the options of an operation in a tree that were set
+// (F.17.3). A nil one takes its default. What the pointers point to must not be
+// changed.
+type OperationOptions struct {
+	Weight                *float64       `option:"weight" help:"part in what the pool divides, relative to its other operations"`
+	MaxShareRatio         *float64       `option:"max_share_ratio" help:"largest part of the pool's resources, from 0 to 1"`
+	ResourceLimits        *Resources     `option:"resource_limits" kind:"resources" help:"what the operation never exceeds"`
+	LimitsBoundDemand     *bool          `option:"apply_specified_resource_limits_to_demand" help:"demand beyond resource_limits is no demand"`
+	TagFilter             *Filter        `option:"scheduling_tag_filter" kind:"filter" help:"which nodes of the tree the operation may use"`
+	FairShareTimeout      *time.Duration `option:"fair_share_starvation_timeout" alias:"fair_share_preemption_timeout" help:"below its fair share for so long, it starves"`
+	MinShareTimeout       *time.Duration `option:"min_share_preemption_timeout" help:"below its min share for so long, it starves"`
+	Tolerance             *float64       `option:"fair_share_starvation_tolerance" help:"satisfaction below which it is below its fair share"`
+	NonPreemptible        *Resources     `option:"non_preemptible_resource_usage_threshold" kind:"resources" help:"while it uses no more, it is not preempted"`
+	MaxUnpreemptableCount *int64         `option:"max_unpreemptable_running_job_count" alias:"max_unpreemptible_running_job_count,max_unpreemptible_running_allocation_count,max_unpreemptable_running_allocation_count" help:"while it runs no more jobs, it is not preempted"`
+}
+
+// ReadOperationOptions reads the options of an operation from a document by name,
+// aliases included, and checks them. The error is an *option.Error.
+func ReadOperationOptions(document map[string]any) (OperationOptions, error) {
+	var o OperationOptions
+	if err := option.Read(&o, document); err != nil {
+		return OperationOptions{}, err
+	}
+	return o, o.validate()
+}
+
+func (o OperationOptions) validate() error {
+	c := checks{}
+	if err := ValidateWeight(or(o.Weight, DefaultWeight)); err != nil {
+		c.fault("weight", "%v is not a number from 0 to %v", *o.Weight, MaxWeight)
+	}
+	c.between("max_share_ratio", o.MaxShareRatio, 0, 1)
+	c.between("fair_share_starvation_tolerance", o.Tolerance, 0, 1)
+	c.count("max_unpreemptable_running_job_count", or(o.MaxUnpreemptableCount, 0))
+	return c.err()
+}
+
+// EffectiveOperation is the settings that hold for an operation in a tree.
+type EffectiveOperation struct {
+	Weight        float64
+	MaxShareRatio float64
+	// Limits are Infinite where none are set.
+	Limits            resource.Amounts
+	LimitsBoundDemand bool
+	TagFilter         Filter
+	Starvation        EffectiveStarvation
+}
+
+// Effective fills in the defaults of an operation in a pool with these settings
+// (F.11: what the operation does not set is the pool's).
+func (o OperationOptions) Effective(pool Effective) EffectiveOperation {
+	own := Starvation{
+		FairShareTimeout: o.FairShareTimeout, MinShareTimeout: o.MinShareTimeout, Tolerance: o.Tolerance,
+		NonPreemptible: o.NonPreemptible, MaxUnpreemptableCount: o.MaxUnpreemptableCount,
+	}
+	return EffectiveOperation{
+		Weight:            or(o.Weight, DefaultWeight),
+		MaxShareRatio:     or(o.MaxShareRatio, 1),
+		Limits:            o.ResourceLimits.Or(resource.Infinite),
+		LimitsBoundDemand: or(o.LimitsBoundDemand, false),
+		TagFilter:         or(o.TagFilter, Filter{}),
+		Starvation:        own.over(pool.Starvation),
+	}
+}
