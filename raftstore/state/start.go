@@ -1,14 +1,12 @@
 package state
 
 import (
-	"errors"
 	"fmt"
 
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/scheduling"
 	"weir/scheduling/lifecycle"
-	"weir/scheduling/pooltree"
 )
 
 // startOperation accepts an operation. One that was started before with the same
@@ -20,31 +18,28 @@ func (c *change) startOperation(m *commandpb.StartOperation) *refusal {
 			return nil
 		}
 	}
-	spec := m.GetSpec()
 	if err := c.checkStart(m); err != nil {
 		return err
 	}
-	pool := poolOf(spec)
-	weight := pooltree.DefaultWeight
-	if spec.Weight != nil {
-		weight = spec.GetWeight()
+	places, refused := c.placeAll("start operation", m.GetSpec(), scheduling.User(m.GetUser()))
+	if refused != nil {
+		return refused
 	}
 	o := c.insert(&version{
 		generation: c.generation,
 		state:      lifecycle.Starting,
 		record: &statepb.Operation{
 			Id:            m.GetOperationId(),
-			Spec:          spec,
+			Spec:          m.GetSpec(),
 			State:         lifecycle.Starting.String(),
 			User:          m.GetUser(),
 			MutationId:    m.GetMutationId(),
-			Pool:          string(pool),
-			Weight:        weight,
+			Trees:         c.takePlaces(places),
 			StartTime:     c.timestamp(),
 			AcceptedIndex: c.index,
 		},
 	})
-	c.count(pool, lifecycle.None, lifecycle.Starting)
+	c.count(o, o.record.GetTrees(), lifecycle.None, lifecycle.Starting)
 	c.note(o, "", nil)
 	c.answerStart(m.GetOperationId(), false)
 	c.emit(OperationAccepted{ID: o.id()})
@@ -55,14 +50,6 @@ func (c *change) answerStart(id string, repeated bool) {
 	c.result.Value = &commandpb.Result_StartOperation{
 		StartOperation: &commandpb.StartOperationResult{OperationId: id, Repeated: repeated},
 	}
-}
-
-// poolOf returns the pool that an operation asks for.
-func poolOf(spec *statepb.OperationSpec) scheduling.PoolName {
-	if spec.GetPool() == "" {
-		return scheduling.DefaultPool
-	}
-	return scheduling.PoolName(spec.GetPool())
 }
 
 // checkStart refuses an operation that cannot be, that is there already, or for
@@ -89,23 +76,7 @@ func (c *change) checkStart(m *commandpb.StartOperation) *refusal {
 		return refuse(CodeTooManyOperations, "%s: the cluster has %d operations in progress, as many as it may (limit operations): "+
 			"wait for some to end", what, limit)
 	}
-	return c.admit(what, poolOf(spec))
-}
-
-// admit refuses an operation whose pool does not exist or is full.
-func (c *change) admit(what string, pool scheduling.PoolName) *refusal {
-	t := c.trees[scheduling.DefaultTree]
-	err := t.pools.AdmitStart(pool, t.total)
-	var limit *pooltree.LimitError
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, pooltree.ErrUnknownPool):
-		return t.unknownPool(what, pool)
-	case errors.As(err, &limit):
-		return refuse(CodePoolFull, "%s: %v: wait for some to end, raise it or use another pool", what, err)
-	}
-	return refuse(CodeInvalidPool, "%s: %v", what, err)
+	return nil
 }
 
 // checkSpec refuses a specification that the state could not keep its promises
@@ -124,11 +95,6 @@ func (c *change) checkSpec(what string, spec *statepb.OperationSpec) *refusal {
 		return invalid("alias %q: it must start with *", alias)
 	case spec.GetMaxFailedJobCount() < 0:
 		return invalid("max_failed_job_count %d is negative", spec.GetMaxFailedJobCount())
-	}
-	if spec.Weight != nil {
-		if err := pooltree.ValidateWeight(spec.GetWeight()); err != nil {
-			return invalid("%v", err)
-		}
 	}
 	names := make(map[string]bool, len(spec.GetTasks()))
 	var jobs int64

@@ -1,0 +1,273 @@
+package state
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/scheduling"
+	"weir/scheduling/option"
+	"weir/scheduling/pooltree"
+)
+
+// editTree changes a tree: all edits, or none.
+func (c *change) editTree(m *commandpb.EditTree) *refusal {
+	const what = "edit pool tree"
+	t, name, refused := c.findTree(what, m.GetTree())
+	if refused != nil {
+		return refused
+	}
+	if expected := m.GetExpectedRevision(); expected != 0 && expected != t.record.GetRevision() {
+		return refuse(CodeRevisionMismatch, "%s: tree %q is at revision %d, not %d: read it again and repeat the change",
+			what, name, t.record.GetRevision(), expected)
+	}
+	if len(m.GetEdits()) == 0 {
+		return refuse(CodeInvalidCommand, "%s: tree %q: there is nothing to change", what, name)
+	}
+	d := draft{tree: t, at: c, record: shallow(t.record), renamed: make(map[string]string)}
+	d.record.Pools = slices.Clone(d.record.GetPools())
+	for _, e := range m.GetEdits() {
+		if refused := d.edit(e); refused != nil {
+			return refused
+		}
+	}
+	pools, err := t.pools.Edit(func(pool scheduling.PoolName) int64 { return t.total[pool].Operations }, d.edits...)
+	if err != nil {
+		return refusePool(err)
+	}
+	if refused := c.checkFilter(name, pools.Settings().NodesFilter); refused != nil {
+		return refused
+	}
+	d.record.Options = document(pools.Options())
+	c.takeEdit(t, name, &d, pools)
+	return nil
+}
+
+// takeEdit replaces a tree by what an edit made of it.
+func (c *change) takeEdit(t *tree, name scheduling.TreeName, d *draft, pools pooltree.Tree) {
+	d.record.Revision++
+	d.record.ModifiedTime = c.timestamp()
+	t.record, t.pools = d.record, pools
+	moved := make(map[string]string, len(d.renamed))
+	for now, was := range d.renamed {
+		moved[was] = now
+	}
+	t.record.Volumes = renamedVolumes(t.record.GetVolumes(), moved, pools)
+	for _, o := range c.order {
+		if i := o.treeIndex(name); i >= 0 && moved[o.record.GetTrees()[i].GetPool()] != "" {
+			c.editTrees(o)
+			o.record.Trees[i].Pool = moved[o.record.GetTrees()[i].GetPool()]
+		}
+	}
+	c.recount(t, name)
+	c.sortNodes()
+	c.result.Value = &commandpb.Result_Tree{Tree: &commandpb.TreeResult{Revision: t.record.GetRevision()}}
+	c.emit(TreeChanged{Tree: name})
+}
+
+// renamedVolumes returns the volumes of the pools that are left, by their new names.
+func renamedVolumes(volumes []*statepb.PoolVolume, moved map[string]string, pools pooltree.Tree) []*statepb.PoolVolume {
+	var out []*statepb.PoolVolume
+	for _, v := range volumes {
+		if now := moved[v.GetPool()]; now != "" {
+			v = shallow(v)
+			v.Pool = now
+		}
+		if pools.Has(scheduling.PoolName(v.GetPool())) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// recount counts the operations of a tree anew: what counts as running depends on
+// options of pools.
+func (c *change) recount(t *tree, name scheduling.TreeName) {
+	t.immediate = make(map[scheduling.PoolName]pooltree.Count)
+	for _, o := range c.order {
+		i := o.treeIndex(name)
+		if i < 0 {
+			continue
+		}
+		in := o.record.GetTrees()[i]
+		if delta := t.countOf(o.record, in, o.state); delta != (pooltree.Count{}) {
+			sum := t.immediate[scheduling.PoolName(in.GetPool())]
+			t.immediate[scheduling.PoolName(in.GetPool())] = pooltree.Count{
+				Operations: sum.Operations + delta.Operations, Running: sum.Running + delta.Running,
+			}
+		}
+	}
+	total, err := t.pools.Total(t.immediate)
+	if err != nil {
+		panic(fmt.Sprintf("edit pool tree: %v: a pool with operations was removed", err))
+	}
+	t.total = total
+}
+
+// draft is a tree while it is edited: its record, and the same as edits of package
+// pooltree.
+type draft struct {
+	tree   *tree
+	at     *change
+	record *statepb.PoolTree
+	edits  []pooltree.Edit
+	// renamed tells of pools with a new name the one that they had.
+	renamed map[string]string
+}
+
+func (d *draft) edit(e *commandpb.TreeEdit) *refusal {
+	switch e := e.GetEdit().(type) {
+	case *commandpb.TreeEdit_Options:
+		return d.setOptions(e.Options.AsMap())
+	case *commandpb.TreeEdit_Change:
+		options, err := changed(d.record.GetOptions(), pooltree.TreeOptions{}, e.Change)
+		if err != nil {
+			return refuse(CodeInvalidPool, "set pool tree: %v", err)
+		}
+		return d.setOptions(options)
+	case *commandpb.TreeEdit_Create:
+		return d.put("create", e.Create)
+	case *commandpb.TreeEdit_Set:
+		return d.put("set", e.Set)
+	case *commandpb.TreeEdit_ChangePool:
+		return d.changePool(e.ChangePool)
+	case *commandpb.TreeEdit_Rename:
+		return d.rename(e.Rename)
+	case *commandpb.TreeEdit_Remove:
+		d.edits = append(d.edits, pooltree.Edit{Remove: scheduling.PoolName(e.Remove)})
+		if i, found := d.find(e.Remove); found {
+			d.record.Pools = slices.Delete(d.record.Pools, i, i+1)
+			delete(d.renamed, e.Remove)
+		}
+		return nil
+	}
+	return refuse(CodeInvalidCommand, "edit pool tree: an edit says nothing")
+}
+
+func (d *draft) setOptions(document map[string]any) *refusal {
+	options, err := pooltree.ReadTreeOptions(document)
+	if err != nil {
+		return refuse(CodeInvalidPool, "set pool tree: %v", err)
+	}
+	// A later edit of this command reads them again.
+	d.record.Options = structOf(document)
+	d.edits = append(d.edits, pooltree.Edit{Options: &options})
+	return nil
+}
+
+// put makes a pool or replaces what is set of it.
+func (d *draft) put(verb string, p *statepb.Pool) *refusal {
+	if p == nil {
+		return refuse(CodeInvalidCommand, "%s pool: no pool is given", verb)
+	}
+	read, err := readPool(p)
+	if err != nil {
+		return refuse(CodeInvalidPool, "%s %v", verb, err)
+	}
+	read.Parent = cmp.Or(read.Parent, scheduling.RootPool)
+	read.Ephemeral = ""
+	record := poolRecord(read)
+	record.CreatedTime, record.ModifiedTime = d.at.timestamp(), d.at.timestamp()
+	i, found := d.find(p.GetName())
+	if verb == "create" {
+		d.edits = append(d.edits, pooltree.Edit{Create: &read})
+		if !found {
+			d.record.Pools = slices.Insert(d.record.Pools, i, record)
+		}
+		return nil
+	}
+	d.edits = append(d.edits, pooltree.Edit{Set: &read})
+	if !found {
+		return d.unknown("set", p.GetName())
+	}
+	record.CreatedTime = d.record.GetPools()[i].GetCreatedTime()
+	d.record.Pools[i] = record
+	return nil
+}
+
+func (d *draft) changePool(m *commandpb.PoolChange) *refusal {
+	i, found := d.find(m.GetName())
+	if !found {
+		return d.unknown("set", m.GetName())
+	}
+	p := d.record.GetPools()[i]
+	options, err := changed(p.GetOptions(), pooltree.PoolOptions{}, m.GetOptions())
+	if err != nil {
+		return refuse(CodeInvalidPool, "set pool %q: %v", m.GetName(), err)
+	}
+	next := &statepb.Pool{Name: p.GetName(), Parent: p.GetParent(), Options: structOf(options)}
+	if m.Parent != nil {
+		next.Parent = m.GetParent()
+	}
+	return d.put("set", next)
+}
+
+func (d *draft) rename(m *commandpb.RenamePool) *refusal {
+	d.edits = append(d.edits, pooltree.Edit{Rename: &pooltree.Rename{From: scheduling.PoolName(m.GetFrom()), To: scheduling.PoolName(m.GetTo())}})
+	i, found := d.find(m.GetFrom())
+	if !found {
+		return d.unknown("rename", m.GetFrom())
+	}
+	if _, taken := d.find(m.GetTo()); taken {
+		return refusePool(fmt.Errorf("rename pool %q to %q: %w", m.GetFrom(), m.GetTo(), pooltree.ErrPoolExists))
+	}
+	for j, p := range d.record.GetPools() {
+		switch {
+		case j == i:
+			p = shallow(p)
+			p.Name, p.ModifiedTime = m.GetTo(), d.at.timestamp()
+		case p.GetParent() == m.GetFrom():
+			p = shallow(p)
+			p.Parent = m.GetTo()
+		}
+		d.record.Pools[j] = p
+	}
+	slices.SortFunc(d.record.Pools, func(a, b *statepb.Pool) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	was, again := d.renamed[m.GetFrom()]
+	if !again {
+		was = m.GetFrom()
+	}
+	delete(d.renamed, m.GetFrom())
+	d.renamed[m.GetTo()] = was
+	return nil
+}
+
+func (d *draft) find(name string) (int, bool) {
+	return slices.BinarySearchFunc(d.record.GetPools(), name, func(p *statepb.Pool, name string) int { return cmp.Compare(p.GetName(), name) })
+}
+
+func (d *draft) unknown(verb, name string) *refusal {
+	what := fmt.Sprintf("%s pool %q", verb, name)
+	if name == string(scheduling.RootPool) {
+		return refusePool(fmt.Errorf("%s: %w: set the options of the tree", what, pooltree.ErrRootPool))
+	}
+	return d.tree.unknownPool(what, scheduling.PoolName(name))
+}
+
+// changed returns the document of options with other values at some paths.
+func changed(options *structpb.Struct, schema any, changes *commandpb.Changes) (map[string]any, error) {
+	document := options.AsMap()
+	if document == nil {
+		document = make(map[string]any)
+	}
+	for _, path := range slices.Sorted(maps.Keys(changes.GetValues())) {
+		if err := option.Put(document, schema, path, changes.GetValues()[path].AsInterface()); err != nil {
+			return nil, err
+		}
+	}
+	return document, nil
+}
+
+// structOf is a document that came out of a record or a command.
+func structOf(document map[string]any) *structpb.Struct {
+	s, err := structpb.NewStruct(document)
+	if err != nil {
+		panic(fmt.Sprintf("write options: %v: they came as a struct", err))
+	}
+	return s
+}

@@ -1,0 +1,184 @@
+package state
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/scheduling"
+	"weir/scheduling/pooltree"
+)
+
+// maxTrees bounds the pool trees of a cluster: each has an engine.
+const maxTrees = 100
+
+// treeNames returns the names of all trees, sorted.
+func (s *State) treeNames() []string {
+	names := make([]string, 0, len(s.trees))
+	for name := range s.trees {
+		names = append(names, string(name))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// createTree makes a tree with the pool scheduling.DefaultPool.
+func (c *change) createTree(m *commandpb.CreateTree) *refusal {
+	name := scheduling.TreeName(m.GetTree())
+	what := fmt.Sprintf("create pool tree %q", name)
+	if err := pooltree.ValidateName(scheduling.PoolName(name)); err != nil {
+		return refuse(CodeInvalidTree, "%s: as that of a pool, the name is wrong: %v", what, err)
+	}
+	if c.trees[name] != nil {
+		return refuse(CodeTreeExists, "%s: there is a tree of this name: choose another, or set this one's options", what)
+	}
+	if len(c.trees) >= maxTrees {
+		return refuse(CodeInvalidTree, "%s: there are %d trees, as many as there may be: remove one", what, len(c.trees))
+	}
+	options, err := pooltree.ReadTreeOptions(m.GetOptions().AsMap())
+	if err != nil {
+		return refuse(CodeInvalidTree, "%s: %v", what, err)
+	}
+	pools, err := pooltree.New(options)
+	if err != nil {
+		return refuse(CodeInvalidTree, "%s: %v", what, err)
+	}
+	if refused := c.checkFilter(name, pools.Settings().NodesFilter); refused != nil {
+		return refused
+	}
+	t := newTree(name, pools)
+	t.record.CreatedTime, t.record.ModifiedTime = c.timestamp(), c.timestamp()
+	c.trees[name] = t
+	c.sortNodes()
+	c.result.Value = &commandpb.Result_Tree{Tree: &commandpb.TreeResult{Revision: t.record.GetRevision()}}
+	c.emit(TreeChanged{Tree: name})
+	return nil
+}
+
+// removeTree removes a tree that nothing is in.
+func (c *change) removeTree(m *commandpb.RemoveTree) *refusal {
+	what := fmt.Sprintf("remove pool tree %q", m.GetTree())
+	t, ok := c.trees[scheduling.TreeName(m.GetTree())]
+	if !ok {
+		return refuse(CodeUnknownTree, "%s: no such tree: there are %s", what, quoted(c.treeNames()))
+	}
+	name := scheduling.TreeName(m.GetTree())
+	if name == c.defaultTree {
+		return refuse(CodeTreeInUse, "%s: it is the default tree: make another one the default first", what)
+	}
+	if n := t.total[scheduling.RootPool].Operations; n > 0 {
+		return refuse(CodeTreeInUse, "%s: it has %d operations: wait for them or abort them", what, n)
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.nodes)) {
+		if n := c.nodes[id]; n.record.GetTree() == string(name) && len(n.allocations) > 0 {
+			return refuse(CodeTreeInUse, "%s: node %q in it runs %d jobs: wait for them or abort them", what, id, len(n.allocations))
+		}
+	}
+	delete(c.trees, name)
+	c.sortNodes()
+	c.emit(TreeChanged{Tree: name, Removed: true})
+	return nil
+}
+
+// setDefaultTree names the tree of operations that name none.
+func (c *change) setDefaultTree(m *commandpb.SetDefaultTree) *refusal {
+	what := fmt.Sprintf("set default tree %q", m.GetTree())
+	name := scheduling.TreeName(m.GetTree())
+	if c.trees[name] == nil {
+		return refuse(CodeUnknownTree, "%s: no such tree: there are %s", what, quoted(c.treeNames()))
+	}
+	c.defaultTree = name
+	return nil
+}
+
+// checkFilter refuses a node filter with which trees would share nodes (R2): those
+// that are known, or all that one of the filters ever takes. It refuses as well to
+// take nodes with jobs out of their tree.
+func (c *change) checkFilter(name scheduling.TreeName, filter pooltree.Filter) *refusal {
+	for _, other := range c.treeNames() {
+		if scheduling.TreeName(other) == name {
+			continue
+		}
+		theirs := c.trees[scheduling.TreeName(other)].pools.Settings().NodesFilter
+		if filter.Within(theirs) || theirs.Within(filter) {
+			return refuse(CodeTreesOverlap, "set nodes_filter of tree %q to %q: trees %q and %q (filter %q) would share nodes: "+
+				"set a filter of %q that leaves these out first", name, filter, name, other, theirs, other)
+		}
+		for _, id := range slices.Sorted(maps.Keys(c.nodes)) {
+			if tags := c.nodes[id].record.GetTags(); filter.Match(tags) && theirs.Match(tags) {
+				return refuse(CodeTreesOverlap, "set nodes_filter of tree %q to %q: node %q with tags %v would be of trees %q and %q (filter %q)",
+					name, filter, id, tags, name, other, theirs)
+			}
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.nodes)) {
+		n := c.nodes[id]
+		was, will := n.record.GetTree() == string(name), filter.Match(n.record.GetTags())
+		if was && !will && len(n.allocations) > 0 {
+			return refuse(CodeTreeInUse, "set nodes_filter of tree %q to %q: node %q would leave the tree and runs %d jobs in it: drain it first",
+				name, filter, id, len(n.allocations))
+		}
+	}
+	return nil
+}
+
+// treeOf returns the tree that takes a node with these tags; "" when none does.
+func (c *change) treeOf(what string, tags []string) (string, *refusal) {
+	tree := ""
+	for _, name := range c.treeNames() {
+		filter := c.trees[scheduling.TreeName(name)].pools.Settings().NodesFilter
+		if !filter.Match(tags) {
+			continue
+		}
+		if tree != "" {
+			return "", refuse(CodeTreesOverlap, "%s: its tags %v match the trees %q and %q (filters %q and %q): change its tags or a filter",
+				what, tags, tree, name, c.trees[scheduling.TreeName(tree)].pools.Settings().NodesFilter, filter)
+		}
+		tree = name
+	}
+	return tree, nil
+}
+
+// sortNodes puts each node into the tree whose filter takes it, after the filters
+// have changed. checkFilter has said that none is taken twice.
+func (c *change) sortNodes() {
+	for _, id := range slices.Sorted(maps.Keys(c.nodes)) {
+		n := c.nodes[id]
+		tree, refused := c.treeOf("sort nodes", n.record.GetTags())
+		if refused != nil {
+			panic(fmt.Sprintf("%v: the filters were checked before", refused))
+		}
+		if tree == n.record.GetTree() {
+			continue
+		}
+		record := shallow(n.record)
+		record.Tree = tree
+		record.ChangedTime = c.timestamp()
+		n.record = record
+		c.emit(NodeChanged{ID: id, State: record.GetState(), Incarnation: record.GetIncarnation()})
+	}
+}
+
+// checkpointVolumes records the integral volumes of a tree.
+func (c *change) checkpointVolumes(m *commandpb.CheckpointVolumes) *refusal {
+	what := fmt.Sprintf("checkpoint volumes of tree %q", m.GetTree())
+	if refused := c.fence(what, m.GetTerm()); refused != nil {
+		return refused
+	}
+	t, _, refused := c.findTree(what, m.GetTree())
+	if refused != nil {
+		return refused
+	}
+	volumes := make([]*statepb.PoolVolume, 0, len(m.GetVolumes()))
+	for _, v := range m.GetVolumes() {
+		if t.pools.Has(scheduling.PoolName(v.GetPool())) {
+			volumes = append(volumes, v)
+		}
+	}
+	record := shallow(t.record)
+	record.Volumes, record.VolumesTime = volumes, c.timestamp()
+	t.record = record
+	return nil
+}

@@ -1,0 +1,167 @@
+package state
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"weir/messages/statepb"
+	"weir/scheduling"
+	"weir/scheduling/option"
+	"weir/scheduling/pooltree"
+)
+
+// tree is a pool tree and the operations in it.
+type tree struct {
+	// record is replaced by each edit.
+	record *statepb.PoolTree
+	// Invariant: pools is what record says.
+	pools pooltree.Tree
+	// immediate counts the operations of each pool alone, total those of the
+	// pools below it too.
+	immediate map[scheduling.PoolName]pooltree.Count
+	total     pooltree.Counts
+}
+
+// newTree returns a tree at revision 1 without operations.
+func newTree(name scheduling.TreeName, pools pooltree.Tree) *tree {
+	record := &statepb.PoolTree{Name: string(name), Revision: 1, Options: document(pools.Options())}
+	for _, p := range pools.Pools() {
+		record.Pools = append(record.Pools, poolRecord(p))
+	}
+	return restoredTree(record, pools)
+}
+
+func restoredTree(record *statepb.PoolTree, pools pooltree.Tree) *tree {
+	return &tree{
+		record:    record,
+		pools:     pools,
+		immediate: make(map[scheduling.PoolName]pooltree.Count),
+		total:     make(pooltree.Counts),
+	}
+}
+
+// readTree returns the pools of a record as package pooltree knows them.
+func readTree(record *statepb.PoolTree) (pooltree.Tree, error) {
+	options, err := pooltree.ReadTreeOptions(record.GetOptions().AsMap())
+	if err != nil {
+		return pooltree.Tree{}, err
+	}
+	pools := make([]pooltree.Pool, len(record.GetPools()))
+	for i, p := range record.GetPools() {
+		if pools[i], err = readPool(p); err != nil {
+			return pooltree.Tree{}, err
+		}
+	}
+	return pooltree.FromPools(options, pools)
+}
+
+// readPool returns a pool as package pooltree knows it.
+func readPool(p *statepb.Pool) (pooltree.Pool, error) {
+	options, err := pooltree.ReadPoolOptions(p.GetOptions().AsMap())
+	if err != nil {
+		return pooltree.Pool{}, fmt.Errorf("pool %q: %w", p.GetName(), err)
+	}
+	return pooltree.Pool{
+		Name:      scheduling.PoolName(p.GetName()),
+		Parent:    scheduling.PoolName(p.GetParent()),
+		Options:   options,
+		Ephemeral: scheduling.User(p.GetEphemeralUser()),
+	}, nil
+}
+
+// poolRecord is the record of a pool without its times.
+func poolRecord(p pooltree.Pool) *statepb.Pool {
+	return &statepb.Pool{
+		Name: string(p.Name), Parent: string(p.Parent), Options: document(p.Options), EphemeralUser: string(p.Ephemeral),
+	}
+}
+
+// document returns options as a record holds them: those that are set, by their
+// first names. There is none when nothing is set.
+func document(options any) *structpb.Struct {
+	written := option.Write(options)
+	if len(written) == 0 {
+		return nil
+	}
+	s, err := structpb.NewStruct(written)
+	if err != nil {
+		panic(fmt.Sprintf("write options: %v: they were read before", err))
+	}
+	return s
+}
+
+// count adds to the operations of a pool.
+func (t *tree) count(pool scheduling.PoolName, delta pooltree.Count) {
+	if delta == (pooltree.Count{}) {
+		return
+	}
+	now := t.immediate[pool]
+	now.Operations += delta.Operations
+	now.Running += delta.Running
+	t.immediate[pool] = now
+	if now == (pooltree.Count{}) {
+		delete(t.immediate, pool)
+	}
+	if err := t.total.Add(t.pools, pool, delta); err != nil {
+		panic(fmt.Sprintf("count operations: %v: a pool with operations was removed", err))
+	}
+	path, _ := t.pools.Path(pool)
+	for _, name := range path {
+		if t.total[name] == (pooltree.Count{}) {
+			delete(t.total, name)
+		}
+	}
+}
+
+// findTree returns the tree of a command; no name is that of the default tree.
+func (c *change) findTree(what, name string) (*tree, scheduling.TreeName, *refusal) {
+	tree := scheduling.TreeName(cmp.Or(name, string(c.defaultTree)))
+	if t, ok := c.trees[tree]; ok {
+		return t, tree, nil
+	}
+	return nil, tree, refuse(CodeUnknownTree, "%s: no pool tree %q: there are %s", what, tree, quoted(c.treeNames()))
+}
+
+// maxNamed is how many names an error about an unknown one tells.
+const maxNamed = 5
+
+// quoted lists names for an error.
+func quoted(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	out := make([]string, 0, maxNamed)
+	for _, name := range names[:min(len(names), maxNamed)] {
+		out = append(out, fmt.Sprintf("%q", name))
+	}
+	if more := len(names) - len(out); more > 0 {
+		out = append(out, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(out, ", ")
+}
+
+// unknownPool refuses a pool that does not exist and names those that do: the
+// ones that begin most alike first.
+func (t *tree) unknownPool(what string, pool scheduling.PoolName) *refusal {
+	names := make([]string, len(t.record.GetPools()))
+	for i, p := range t.record.GetPools() {
+		names[i] = p.GetName()
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(commonPrefix(b, string(pool)), commonPrefix(a, string(pool))), cmp.Compare(a, b))
+	})
+	return refuse(CodeUnknownPool, "%s: pool %q: no such pool in tree %q (there are %s): create it or name another",
+		what, pool, t.record.GetName(), quoted(names))
+}
+
+func commonPrefix(a, b string) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
