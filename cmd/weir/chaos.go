@@ -124,7 +124,7 @@ const chaosLease = 3 * time.Second
 // rules are those of the schedule; without kinds, of any.
 func (f *chaosFlags) rules(kinds []fault.Kind) fault.Config {
 	if kinds == nil {
-		kinds = []fault.Kind{fault.Kill, fault.Pause, fault.Cut}
+		kinds = fault.Kinds
 	}
 	return fault.Config{
 		Faults: f.faults, Seed: f.seed, Replicas: f.replicas, Agents: f.agents,
@@ -149,7 +149,7 @@ func runChaos(ctx context.Context, f *chaosFlags, screen *screen) (err error) {
 		return errors.Join(pressed, err)
 	}
 	violations, figures := check.All(run), check.Sum(run)
-	fmt.Fprintln(screen.out, chaosSummary(figures, violations, time.Since(begun)))
+	fmt.Fprintf(screen.out, "\n%s\nagain: %s\n", chaosSummary(figures, violations, time.Since(begun)), f.again())
 	if pressed == nil && len(violations) == 0 {
 		if vacuous := figures.Vacuous(); len(vacuous) > 0 {
 			pressed = fmt.Errorf("the run proves nothing: %s", strings.Join(vacuous, ", "))
@@ -161,7 +161,6 @@ func runChaos(ctx context.Context, f *chaosFlags, screen *screen) (err error) {
 	case pressed == nil && len(violations) == 0:
 		return f.leave(dir, screen, f.keep)
 	}
-	fmt.Fprintf(screen.out, "again: %s\n", f.again())
 	if err := f.leave(dir, screen, true); err != nil {
 		return err
 	}
@@ -251,21 +250,28 @@ func pressDevCluster(ctx context.Context, f *chaosFlags, dir string, up *devclus
 	if err := chaos.MakePools(ctx, reach.Client, chaos.DefaultConfig().Clients); err != nil {
 		return err
 	}
-	cluster := &chaosCluster{reach: reach, network: network, evidence: evidence, down: make(map[string]bool)}
-	keeping, leave := context.WithCancel(ctx)
-	kept := make(chan error, 2)
-	go func() { kept <- up.Run(keeping) }()
-	go func() { kept <- cluster.guard(keeping) }()
-	defer func() {
-		leave()
-		err = errors.Join(err, <-kept, <-kept)
-	}()
-	cfg := chaos.DefaultConfig()
-	cfg.Dir, cfg.Schedule, cfg.Rules, cfg.Seed, cfg.WarmUp = dir, schedule, rules, f.seed, chaosProfiles[f.profile].warmUp
 	members, err := up.Members()
 	if err != nil {
 		return err
 	}
+	if err := evidence.open(members); err != nil {
+		return err
+	}
+	cluster := &chaosCluster{reach: reach, network: network, evidence: evidence, down: make(map[string]bool)}
+	keeping, leave := context.WithCancel(ctx)
+	kept := make(chan error)
+	tasks := []func(context.Context) error{up.Run, cluster.guard, evidence.agents.follow}
+	for _, task := range tasks {
+		go func() { kept <- task(keeping) }()
+	}
+	defer func() {
+		leave()
+		for range tasks {
+			err = errors.Join(err, <-kept)
+		}
+	}()
+	cfg := chaos.DefaultConfig()
+	cfg.Dir, cfg.Schedule, cfg.Rules, cfg.Seed, cfg.WarmUp = dir, schedule, rules, f.seed, chaosProfiles[f.profile].warmUp
 	for _, m := range members {
 		if m.Kind == devcluster.Replica {
 			cfg.Replicas = append(cfg.Replicas, m.Name)
