@@ -126,7 +126,7 @@ func (r *Remote) Publish(name string, pid *actor.PID, inbox *Inbox, roles ...ide
 	return nil
 }
 
-// Unpublish makes the actor unreachable. Watches of it go on.
+// Unpublish makes the actor unreachable.
 func (r *Remote) Unpublish(name string) {
 	r.republish(func(all map[string]publication) { delete(all, name) })
 }
@@ -157,7 +157,7 @@ func (r *Remote) Disconnect(peer string) {
 	}
 }
 
-// Close ends all streams. Open requests fail, watchers are told, OnPeer hears of
+// Close ends all streams. Open requests fail, OnPeer hears of
 // it; then Close returns. A stream that the http.Server cannot write to ends no
 // later than the server's own connection.
 func (r *Remote) Close() {
@@ -191,7 +191,7 @@ func (r *Remote) stream(peer string) *session {
 	return r.streams[peer]
 }
 
-// number returns the session that PIDs of replies and watches know by number,
+// number returns the session that PIDs of replies know by number,
 // nil when it has ended.
 func (r *Remote) number(n uint64) *session {
 	r.mu.RLock()
