@@ -62,7 +62,7 @@ func good() *history.Run {
 			{Operation: "o1", Task: "t", Cookie: 1, Attempt: 0, Job: "j1", Token: token(2, 9)},
 		},
 		Entries: []history.Entry{
-			{Node: "n1", What: history.Woke},
+			{Node: "n1", What: history.Seen},
 			{Node: "n1", What: history.Seen, Token: token(2, 9)},
 			grantEntry("n1", "j0", 0, 0, token(2, 8), token(2, 9)),
 			grantEntry("n1", "j1", 1, 0, token(2, 9), token(2, 9)),

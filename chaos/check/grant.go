@@ -91,7 +91,8 @@ func (x *index) follows(node string, entries []history.Entry) []string {
 	for _, e := range entries {
 		switch e.What {
 		case history.Seen:
-			if !highest.Less(e.Token) {
+			// A new journal begins with a token that is zero.
+			if born := highest.IsZero() && e.Token.IsZero(); !born && !highest.Less(e.Token) {
 				say("token %v is noted as the highest, after %v", e.Token, highest)
 			}
 			highest = e.Token
