@@ -103,9 +103,6 @@ func Start(system *actor.ActorSystem, config Config) (*Remote, error) {
 // Self returns the name by which peers reach this process.
 func (r *Remote) Self() string { return r.self }
 
-// Incarnation returns the number of this life of this process.
-func (r *Remote) Incarnation() uint64 { return r.config.Incarnation }
-
 // Publish makes the actor pid reachable by name for peers of the given roles.
 // It replaces what was published by that name. inbox bounds what waits for the
 // actor, which was spawned with its Mailbox.
