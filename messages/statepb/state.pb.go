@@ -1309,7 +1309,11 @@ type FinishedJob struct {
 	Pid     int64 `protobuf:"varint,12,opt,name=pid,proto3" json:"pid,omitempty"`
 	Attempt int32 `protobuf:"varint,13,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// Log index of the command that ended it.
-	Index         uint64 `protobuf:"varint,14,opt,name=index,proto3" json:"index,omitempty"`
+	Index uint64 `protobuf:"varint,14,opt,name=index,proto3" json:"index,omitempty"`
+	// The token of the attempt: the term and log index of its grant. Whoever reports
+	// the end says which attempt is meant; 0 and 0 leave it to the job's id.
+	GrantTerm     uint64 `protobuf:"varint,15,opt,name=grant_term,json=grantTerm,proto3" json:"grant_term,omitempty"`
+	GrantIndex    uint64 `protobuf:"varint,16,opt,name=grant_index,json=grantIndex,proto3" json:"grant_index,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1438,6 +1442,20 @@ func (x *FinishedJob) GetAttempt() int32 {
 func (x *FinishedJob) GetIndex() uint64 {
 	if x != nil {
 		return x.Index
+	}
+	return 0
+}
+
+func (x *FinishedJob) GetGrantTerm() uint64 {
+	if x != nil {
+		return x.GrantTerm
+	}
+	return 0
+}
+
+func (x *FinishedJob) GetGrantIndex() uint64 {
+	if x != nil {
+		return x.GrantIndex
 	}
 	return 0
 }
@@ -1573,8 +1591,10 @@ type Node struct {
 	ChangedTime    *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=changed_time,json=changedTime,proto3" json:"changed_time,omitempty"`
 	Version        string                 `protobuf:"bytes,8,opt,name=version,proto3" json:"version,omitempty"`
 	// What the node cannot promise, for people; empty: nothing.
-	Caveat        string `protobuf:"bytes,9,opt,name=caveat,proto3" json:"caveat,omitempty"`
-	Host          string `protobuf:"bytes,10,opt,name=host,proto3" json:"host,omitempty"`
+	Caveat string `protobuf:"bytes,9,opt,name=caveat,proto3" json:"caveat,omitempty"`
+	Host   string `protobuf:"bytes,10,opt,name=host,proto3" json:"host,omitempty"`
+	// Set: the node is given no more jobs. It outlives the node's agents.
+	Drain         *Drain `protobuf:"bytes,11,opt,name=drain,proto3" json:"drain,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1679,6 +1699,74 @@ func (x *Node) GetHost() string {
 	return ""
 }
 
+func (x *Node) GetDrain() *Drain {
+	if x != nil {
+		return x.Drain
+	}
+	return nil
+}
+
+// Drain says who keeps jobs away from a node, since when and why.
+type Drain struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Drain) Reset() {
+	*x = Drain{}
+	mi := &file_statepb_state_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Drain) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Drain) ProtoMessage() {}
+
+func (x *Drain) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Drain.ProtoReflect.Descriptor instead.
+func (*Drain) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Drain) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *Drain) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *Drain) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // Pool holds the settings of a pool. A field that is not set takes the tree's
 // default.
 type Pool struct {
@@ -1696,7 +1784,7 @@ type Pool struct {
 
 func (x *Pool) Reset() {
 	*x = Pool{}
-	mi := &file_statepb_state_proto_msgTypes[16]
+	mi := &file_statepb_state_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1708,7 +1796,7 @@ func (x *Pool) String() string {
 func (*Pool) ProtoMessage() {}
 
 func (x *Pool) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[16]
+	mi := &file_statepb_state_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1721,7 +1809,7 @@ func (x *Pool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pool.ProtoReflect.Descriptor instead.
 func (*Pool) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{16}
+	return file_statepb_state_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Pool) GetName() string {
@@ -1786,7 +1874,7 @@ type PoolTree struct {
 
 func (x *PoolTree) Reset() {
 	*x = PoolTree{}
-	mi := &file_statepb_state_proto_msgTypes[17]
+	mi := &file_statepb_state_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1798,7 +1886,7 @@ func (x *PoolTree) String() string {
 func (*PoolTree) ProtoMessage() {}
 
 func (x *PoolTree) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[17]
+	mi := &file_statepb_state_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1811,7 +1899,7 @@ func (x *PoolTree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolTree.ProtoReflect.Descriptor instead.
 func (*PoolTree) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{17}
+	return file_statepb_state_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PoolTree) GetName() string {
@@ -1847,7 +1935,7 @@ type Term struct {
 
 func (x *Term) Reset() {
 	*x = Term{}
-	mi := &file_statepb_state_proto_msgTypes[18]
+	mi := &file_statepb_state_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1859,7 +1947,7 @@ func (x *Term) String() string {
 func (*Term) ProtoMessage() {}
 
 func (x *Term) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[18]
+	mi := &file_statepb_state_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1872,7 +1960,7 @@ func (x *Term) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Term.ProtoReflect.Descriptor instead.
 func (*Term) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{18}
+	return file_statepb_state_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Term) GetTerm() uint64 {
@@ -1913,7 +2001,7 @@ type SnapshotHeader struct {
 
 func (x *SnapshotHeader) Reset() {
 	*x = SnapshotHeader{}
-	mi := &file_statepb_state_proto_msgTypes[19]
+	mi := &file_statepb_state_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1925,7 +2013,7 @@ func (x *SnapshotHeader) String() string {
 func (*SnapshotHeader) ProtoMessage() {}
 
 func (x *SnapshotHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[19]
+	mi := &file_statepb_state_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1938,7 +2026,7 @@ func (x *SnapshotHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotHeader.ProtoReflect.Descriptor instead.
 func (*SnapshotHeader) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{19}
+	return file_statepb_state_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SnapshotHeader) GetFormat() uint32 {
@@ -1998,7 +2086,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_statepb_state_proto_msgTypes[20]
+	mi := &file_statepb_state_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2010,7 +2098,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[20]
+	mi := &file_statepb_state_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2023,7 +2111,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{20}
+	return file_statepb_state_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Limits) GetArchivedOperations() int32 {
@@ -2080,7 +2168,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_statepb_state_proto_msgTypes[21]
+	mi := &file_statepb_state_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2092,7 +2180,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[21]
+	mi := &file_statepb_state_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2105,7 +2193,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{21}
+	return file_statepb_state_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Record) GetRecord() isRecord_Record {
@@ -2234,7 +2322,7 @@ type Archive struct {
 
 func (x *Archive) Reset() {
 	*x = Archive{}
-	mi := &file_statepb_state_proto_msgTypes[22]
+	mi := &file_statepb_state_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2246,7 +2334,7 @@ func (x *Archive) String() string {
 func (*Archive) ProtoMessage() {}
 
 func (x *Archive) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[22]
+	mi := &file_statepb_state_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2259,7 +2347,7 @@ func (x *Archive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Archive.ProtoReflect.Descriptor instead.
 func (*Archive) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{22}
+	return file_statepb_state_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Archive) GetOperationIds() []string {
@@ -2281,7 +2369,7 @@ type SnapshotFooter struct {
 
 func (x *SnapshotFooter) Reset() {
 	*x = SnapshotFooter{}
-	mi := &file_statepb_state_proto_msgTypes[23]
+	mi := &file_statepb_state_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2293,7 +2381,7 @@ func (x *SnapshotFooter) String() string {
 func (*SnapshotFooter) ProtoMessage() {}
 
 func (x *SnapshotFooter) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[23]
+	mi := &file_statepb_state_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2306,7 +2394,7 @@ func (x *SnapshotFooter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotFooter.ProtoReflect.Descriptor instead.
 func (*SnapshotFooter) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{23}
+	return file_statepb_state_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SnapshotFooter) GetRecords() uint64 {
@@ -2472,7 +2560,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12!\n" +
 	"\fgrace_millis\x18\x03 \x01(\x03R\vgraceMillis\x12.\n" +
-	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xde\x03\n" +
+	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\x9e\x04\n" +
 	"\vFinishedJob\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\tR\x04task\x12\x16\n" +
@@ -2492,7 +2580,11 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\texit_code\x18\v \x01(\x05R\bexitCode\x12\x10\n" +
 	"\x03pid\x18\f \x01(\x03R\x03pid\x12\x18\n" +
 	"\aattempt\x18\r \x01(\x05R\aattempt\x12\x14\n" +
-	"\x05index\x18\x0e \x01(\x04R\x05index\"\xa6\x03\n" +
+	"\x05index\x18\x0e \x01(\x04R\x05index\x12\x1d\n" +
+	"\n" +
+	"grant_term\x18\x0f \x01(\x04R\tgrantTerm\x12\x1f\n" +
+	"\vgrant_index\x18\x10 \x01(\x04R\n" +
+	"grantIndex\"\xa6\x03\n" +
 	"\rJobStatistics\x12\x1d\n" +
 	"\n" +
 	"max_memory\x18\x01 \x01(\x03R\tmaxMemory\x12&\n" +
@@ -2506,7 +2598,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\fstderr_bytes\x18\b \x01(\x03R\vstderrBytes\x120\n" +
 	"\x14stderr_dropped_bytes\x18\t \x01(\x03R\x12stderrDroppedBytes\x122\n" +
 	"\x15cumulative_max_memory\x18\n" +
-	" \x01(\x01R\x13cumulativeMaxMemory\"\xe4\x02\n" +
+	" \x01(\x01R\x13cumulativeMaxMemory\"\x90\x03\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x126\n" +
@@ -2518,7 +2610,12 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\aversion\x18\b \x01(\tR\aversion\x12\x16\n" +
 	"\x06caveat\x18\t \x01(\tR\x06caveat\x12\x12\n" +
 	"\x04host\x18\n" +
-	" \x01(\tR\x04host\"\x8b\x03\n" +
+	" \x01(\tR\x04host\x12*\n" +
+	"\x05drain\x18\v \x01(\v2\x14.weir.state.v1.DrainR\x05drain\"c\n" +
+	"\x05Drain\x12\x12\n" +
+	"\x04user\x18\x01 \x01(\tR\x04user\x12.\n" +
+	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x8b\x03\n" +
 	"\x04Pool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06parent\x18\x02 \x01(\tR\x06parent\x12\x1b\n" +
@@ -2583,7 +2680,7 @@ func file_statepb_state_proto_rawDescGZIP() []byte {
 	return file_statepb_state_proto_rawDescData
 }
 
-var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_statepb_state_proto_goTypes = []any{
 	(*Resources)(nil),             // 0: weir.state.v1.Resources
 	(*OperationSpec)(nil),         // 1: weir.state.v1.OperationSpec
@@ -2601,34 +2698,35 @@ var file_statepb_state_proto_goTypes = []any{
 	(*FinishedJob)(nil),           // 13: weir.state.v1.FinishedJob
 	(*JobStatistics)(nil),         // 14: weir.state.v1.JobStatistics
 	(*Node)(nil),                  // 15: weir.state.v1.Node
-	(*Pool)(nil),                  // 16: weir.state.v1.Pool
-	(*PoolTree)(nil),              // 17: weir.state.v1.PoolTree
-	(*Term)(nil),                  // 18: weir.state.v1.Term
-	(*SnapshotHeader)(nil),        // 19: weir.state.v1.SnapshotHeader
-	(*Limits)(nil),                // 20: weir.state.v1.Limits
-	(*Record)(nil),                // 21: weir.state.v1.Record
-	(*Archive)(nil),               // 22: weir.state.v1.Archive
-	(*SnapshotFooter)(nil),        // 23: weir.state.v1.SnapshotFooter
-	nil,                           // 24: weir.state.v1.TaskSpec.EnvironmentEntry
-	nil,                           // 25: weir.state.v1.Error.AttributesEntry
-	nil,                           // 26: weir.state.v1.OperationEvent.AttributesEntry
-	nil,                           // 27: weir.state.v1.Task.AttemptsEntry
-	nil,                           // 28: weir.state.v1.JobCounters.AbortedByReasonEntry
-	(*durationpb.Duration)(nil),   // 29: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 30: google.protobuf.Timestamp
+	(*Drain)(nil),                 // 16: weir.state.v1.Drain
+	(*Pool)(nil),                  // 17: weir.state.v1.Pool
+	(*PoolTree)(nil),              // 18: weir.state.v1.PoolTree
+	(*Term)(nil),                  // 19: weir.state.v1.Term
+	(*SnapshotHeader)(nil),        // 20: weir.state.v1.SnapshotHeader
+	(*Limits)(nil),                // 21: weir.state.v1.Limits
+	(*Record)(nil),                // 22: weir.state.v1.Record
+	(*Archive)(nil),               // 23: weir.state.v1.Archive
+	(*SnapshotFooter)(nil),        // 24: weir.state.v1.SnapshotFooter
+	nil,                           // 25: weir.state.v1.TaskSpec.EnvironmentEntry
+	nil,                           // 26: weir.state.v1.Error.AttributesEntry
+	nil,                           // 27: weir.state.v1.OperationEvent.AttributesEntry
+	nil,                           // 28: weir.state.v1.Task.AttemptsEntry
+	nil,                           // 29: weir.state.v1.JobCounters.AbortedByReasonEntry
+	(*durationpb.Duration)(nil),   // 30: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
 }
 var file_statepb_state_proto_depIdxs = []int32{
-	29, // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
+	30, // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
 	2,  // 1: weir.state.v1.OperationSpec.tasks:type_name -> weir.state.v1.TaskSpec
-	24, // 2: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
-	29, // 3: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
-	25, // 4: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
+	25, // 2: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
+	30, // 3: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
+	26, // 4: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
 	4,  // 5: weir.state.v1.Error.inner:type_name -> weir.state.v1.Error
-	30, // 6: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	26, // 7: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
+	31, // 6: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	27, // 7: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
 	1,  // 8: weir.state.v1.Operation.spec:type_name -> weir.state.v1.OperationSpec
-	30, // 9: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	30, // 10: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	31, // 9: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	31, // 10: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	5,  // 11: weir.state.v1.Operation.events:type_name -> weir.state.v1.OperationEvent
 	6,  // 12: weir.state.v1.Operation.assignment:type_name -> weir.state.v1.Assignment
 	8,  // 13: weir.state.v1.Operation.tasks:type_name -> weir.state.v1.Task
@@ -2639,38 +2737,40 @@ var file_statepb_state_proto_depIdxs = []int32{
 	0,  // 18: weir.state.v1.Task.job_resources:type_name -> weir.state.v1.Resources
 	9,  // 19: weir.state.v1.Task.counters:type_name -> weir.state.v1.JobCounters
 	10, // 20: weir.state.v1.Task.totals:type_name -> weir.state.v1.JobTotals
-	27, // 21: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
-	28, // 22: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
+	28, // 21: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
+	29, // 22: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
 	0,  // 23: weir.state.v1.Allocation.resources:type_name -> weir.state.v1.Resources
-	30, // 24: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
+	31, // 24: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
 	12, // 25: weir.state.v1.Allocation.stop:type_name -> weir.state.v1.StopOrder
-	30, // 26: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
+	31, // 26: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
 	4,  // 27: weir.state.v1.FinishedJob.error:type_name -> weir.state.v1.Error
-	30, // 28: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
-	30, // 29: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
+	31, // 28: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
+	31, // 29: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
 	14, // 30: weir.state.v1.FinishedJob.statistics:type_name -> weir.state.v1.JobStatistics
 	0,  // 31: weir.state.v1.Node.resources:type_name -> weir.state.v1.Resources
-	30, // 32: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	30, // 33: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
-	30, // 34: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
-	30, // 35: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
-	16, // 36: weir.state.v1.PoolTree.pools:type_name -> weir.state.v1.Pool
-	30, // 37: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
-	18, // 38: weir.state.v1.SnapshotHeader.term:type_name -> weir.state.v1.Term
-	30, // 39: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
-	20, // 40: weir.state.v1.SnapshotHeader.limits:type_name -> weir.state.v1.Limits
-	19, // 41: weir.state.v1.Record.header:type_name -> weir.state.v1.SnapshotHeader
-	17, // 42: weir.state.v1.Record.tree:type_name -> weir.state.v1.PoolTree
-	7,  // 43: weir.state.v1.Record.operation:type_name -> weir.state.v1.Operation
-	11, // 44: weir.state.v1.Record.allocation:type_name -> weir.state.v1.Allocation
-	15, // 45: weir.state.v1.Record.node:type_name -> weir.state.v1.Node
-	22, // 46: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
-	23, // 47: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
-	48, // [48:48] is the sub-list for method output_type
-	48, // [48:48] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	31, // 32: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	31, // 33: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
+	16, // 34: weir.state.v1.Node.drain:type_name -> weir.state.v1.Drain
+	31, // 35: weir.state.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	31, // 36: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
+	31, // 37: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
+	17, // 38: weir.state.v1.PoolTree.pools:type_name -> weir.state.v1.Pool
+	31, // 39: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
+	19, // 40: weir.state.v1.SnapshotHeader.term:type_name -> weir.state.v1.Term
+	31, // 41: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
+	21, // 42: weir.state.v1.SnapshotHeader.limits:type_name -> weir.state.v1.Limits
+	20, // 43: weir.state.v1.Record.header:type_name -> weir.state.v1.SnapshotHeader
+	18, // 44: weir.state.v1.Record.tree:type_name -> weir.state.v1.PoolTree
+	7,  // 45: weir.state.v1.Record.operation:type_name -> weir.state.v1.Operation
+	11, // 46: weir.state.v1.Record.allocation:type_name -> weir.state.v1.Allocation
+	15, // 47: weir.state.v1.Record.node:type_name -> weir.state.v1.Node
+	23, // 48: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
+	24, // 49: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
+	50, // [50:50] is the sub-list for method output_type
+	50, // [50:50] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_statepb_state_proto_init() }
@@ -2679,8 +2779,8 @@ func file_statepb_state_proto_init() {
 		return
 	}
 	file_statepb_state_proto_msgTypes[1].OneofWrappers = []any{}
-	file_statepb_state_proto_msgTypes[16].OneofWrappers = []any{}
-	file_statepb_state_proto_msgTypes[21].OneofWrappers = []any{
+	file_statepb_state_proto_msgTypes[17].OneofWrappers = []any{}
+	file_statepb_state_proto_msgTypes[22].OneofWrappers = []any{
 		(*Record_Header)(nil),
 		(*Record_Tree)(nil),
 		(*Record_Operation)(nil),
@@ -2695,7 +2795,7 @@ func file_statepb_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_statepb_state_proto_rawDesc), len(file_statepb_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   29,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
