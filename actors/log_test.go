@@ -42,7 +42,9 @@ func TestOutcomesComeLater(t *testing.T) {
 	}
 	for name, logOf := range map[string]func(context.Context) proposer{
 		"of the leader's actors": func(ctx context.Context) proposer { return &termLog{ctx: ctx} },
-		"of controllers":         func(ctx context.Context) proposer { return &anyLog{ctx: ctx, replica: &Replica{}, patience: time.Second} },
+		"of controllers": func(ctx context.Context) proposer {
+			return &anyLog{ctx: ctx, replica: &Replica{}, patience: time.Second}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
