@@ -2168,6 +2168,130 @@ func (x *SetNodeOffline) GetReason() string {
 	return ""
 }
 
+// DrainNode keeps new jobs away from a node; those that run there go on. A node
+// that is drained already stays as it is, unless another reason is given.
+type DrainNode struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainNode) Reset() {
+	*x = DrainNode{}
+	mi := &file_commandpb_command_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainNode) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainNode) ProtoMessage() {}
+
+func (x *DrainNode) ProtoReflect() protoreflect.Message {
+	mi := &file_commandpb_command_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainNode.ProtoReflect.Descriptor instead.
+func (*DrainNode) Descriptor() ([]byte, []int) {
+	return file_commandpb_command_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *DrainNode) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *DrainNode) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *DrainNode) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *DrainNode) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+// UndrainNode lets a node have jobs again. A node that is not drained stays as it
+// is.
+type UndrainNode struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UndrainNode) Reset() {
+	*x = UndrainNode{}
+	mi := &file_commandpb_command_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UndrainNode) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UndrainNode) ProtoMessage() {}
+
+func (x *UndrainNode) ProtoReflect() protoreflect.Message {
+	mi := &file_commandpb_command_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UndrainNode.ProtoReflect.Descriptor instead.
+func (*UndrainNode) Descriptor() ([]byte, []int) {
+	return file_commandpb_command_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *UndrainNode) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *UndrainNode) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
 // StopJobs orders allocations to be ended, each by its node. The first order
 // for a job stands.
 type StopJobs struct {
@@ -2181,7 +2305,7 @@ type StopJobs struct {
 
 func (x *StopJobs) Reset() {
 	*x = StopJobs{}
-	mi := &file_commandpb_command_proto_msgTypes[32]
+	mi := &file_commandpb_command_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2193,7 +2317,7 @@ func (x *StopJobs) String() string {
 func (*StopJobs) ProtoMessage() {}
 
 func (x *StopJobs) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[32]
+	mi := &file_commandpb_command_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2206,7 +2330,7 @@ func (x *StopJobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopJobs.ProtoReflect.Descriptor instead.
 func (*StopJobs) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{32}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *StopJobs) GetOperationId() string {
@@ -2387,7 +2511,15 @@ const file_commandpb_command_proto_rawDesc = "" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
 	"\x04node\x18\x03 \x01(\tR\x04node\x12 \n" +
 	"\vincarnation\x18\x04 \x01(\x04R\vincarnation\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\"v\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"{\n" +
+	"\tDrainNode\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12.\n" +
+	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"Q\n" +
+	"\vUndrainNode\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12.\n" +
+	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"v\n" +
 	"\bStopJobs\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x17\n" +
 	"\ajob_ids\x18\x02 \x03(\tR\x06jobIds\x12.\n" +
@@ -2405,7 +2537,7 @@ func file_commandpb_command_proto_rawDescGZIP() []byte {
 	return file_commandpb_command_proto_rawDescData
 }
 
-var file_commandpb_command_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_commandpb_command_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_commandpb_command_proto_goTypes = []any{
 	(*Entry)(nil),                  // 0: weir.command.v1.Entry
 	(*Command)(nil),                // 1: weir.command.v1.Command
@@ -2439,16 +2571,18 @@ var file_commandpb_command_proto_goTypes = []any{
 	(*PoolResult)(nil),             // 29: weir.command.v1.PoolResult
 	(*RegisterNode)(nil),           // 30: weir.command.v1.RegisterNode
 	(*SetNodeOffline)(nil),         // 31: weir.command.v1.SetNodeOffline
-	(*StopJobs)(nil),               // 32: weir.command.v1.StopJobs
-	(*timestamppb.Timestamp)(nil),  // 33: google.protobuf.Timestamp
-	(*statepb.Limits)(nil),         // 34: weir.state.v1.Limits
-	(*statepb.OperationSpec)(nil),  // 35: weir.state.v1.OperationSpec
-	(*statepb.Error)(nil),          // 36: weir.state.v1.Error
-	(*statepb.Resources)(nil),      // 37: weir.state.v1.Resources
-	(*statepb.FinishedJob)(nil),    // 38: weir.state.v1.FinishedJob
-	(*statepb.Pool)(nil),           // 39: weir.state.v1.Pool
-	(*statepb.Node)(nil),           // 40: weir.state.v1.Node
-	(*statepb.StopOrder)(nil),      // 41: weir.state.v1.StopOrder
+	(*DrainNode)(nil),              // 32: weir.command.v1.DrainNode
+	(*UndrainNode)(nil),            // 33: weir.command.v1.UndrainNode
+	(*StopJobs)(nil),               // 34: weir.command.v1.StopJobs
+	(*timestamppb.Timestamp)(nil),  // 35: google.protobuf.Timestamp
+	(*statepb.Limits)(nil),         // 36: weir.state.v1.Limits
+	(*statepb.OperationSpec)(nil),  // 37: weir.state.v1.OperationSpec
+	(*statepb.Error)(nil),          // 38: weir.state.v1.Error
+	(*statepb.Resources)(nil),      // 39: weir.state.v1.Resources
+	(*statepb.FinishedJob)(nil),    // 40: weir.state.v1.FinishedJob
+	(*statepb.Pool)(nil),           // 41: weir.state.v1.Pool
+	(*statepb.Node)(nil),           // 42: weir.state.v1.Node
+	(*statepb.StopOrder)(nil),      // 43: weir.state.v1.StopOrder
 }
 var file_commandpb_command_proto_depIdxs = []int32{
 	1,  // 0: weir.command.v1.Entry.commands:type_name -> weir.command.v1.Command
@@ -2457,46 +2591,48 @@ var file_commandpb_command_proto_depIdxs = []int32{
 	16, // 3: weir.command.v1.Result.start_allocations:type_name -> weir.command.v1.StartAllocationsResult
 	19, // 4: weir.command.v1.Result.finish_jobs:type_name -> weir.command.v1.FinishJobsResult
 	29, // 5: weir.command.v1.Result.pool:type_name -> weir.command.v1.PoolResult
-	33, // 6: weir.command.v1.BeginTerm.time:type_name -> google.protobuf.Timestamp
-	34, // 7: weir.command.v1.BeginTerm.limits:type_name -> weir.state.v1.Limits
-	35, // 8: weir.command.v1.StartOperation.spec:type_name -> weir.state.v1.OperationSpec
-	33, // 9: weir.command.v1.StartOperation.time:type_name -> google.protobuf.Timestamp
-	33, // 10: weir.command.v1.AdvanceOperation.time:type_name -> google.protobuf.Timestamp
-	36, // 11: weir.command.v1.AdvanceOperation.result:type_name -> weir.state.v1.Error
-	33, // 12: weir.command.v1.AssignController.time:type_name -> google.protobuf.Timestamp
+	35, // 6: weir.command.v1.BeginTerm.time:type_name -> google.protobuf.Timestamp
+	36, // 7: weir.command.v1.BeginTerm.limits:type_name -> weir.state.v1.Limits
+	37, // 8: weir.command.v1.StartOperation.spec:type_name -> weir.state.v1.OperationSpec
+	35, // 9: weir.command.v1.StartOperation.time:type_name -> google.protobuf.Timestamp
+	35, // 10: weir.command.v1.AdvanceOperation.time:type_name -> google.protobuf.Timestamp
+	38, // 11: weir.command.v1.AdvanceOperation.result:type_name -> weir.state.v1.Error
+	35, // 12: weir.command.v1.AssignController.time:type_name -> google.protobuf.Timestamp
 	10, // 13: weir.command.v1.AssignController.assignments:type_name -> weir.command.v1.ControllerAssignment
-	33, // 14: weir.command.v1.PrepareOperation.time:type_name -> google.protobuf.Timestamp
-	36, // 15: weir.command.v1.PrepareOperation.error:type_name -> weir.state.v1.Error
-	33, // 16: weir.command.v1.DefineTasks.time:type_name -> google.protobuf.Timestamp
+	35, // 14: weir.command.v1.PrepareOperation.time:type_name -> google.protobuf.Timestamp
+	38, // 15: weir.command.v1.PrepareOperation.error:type_name -> weir.state.v1.Error
+	35, // 16: weir.command.v1.DefineTasks.time:type_name -> google.protobuf.Timestamp
 	13, // 17: weir.command.v1.DefineTasks.tasks:type_name -> weir.command.v1.TaskDefinition
-	37, // 18: weir.command.v1.TaskDefinition.job_resources:type_name -> weir.state.v1.Resources
-	33, // 19: weir.command.v1.StartAllocations.time:type_name -> google.protobuf.Timestamp
+	39, // 18: weir.command.v1.TaskDefinition.job_resources:type_name -> weir.state.v1.Resources
+	35, // 19: weir.command.v1.StartAllocations.time:type_name -> google.protobuf.Timestamp
 	15, // 20: weir.command.v1.StartAllocations.grants:type_name -> weir.command.v1.Grant
-	37, // 21: weir.command.v1.Grant.resources:type_name -> weir.state.v1.Resources
+	39, // 21: weir.command.v1.Grant.resources:type_name -> weir.state.v1.Resources
 	17, // 22: weir.command.v1.StartAllocationsResult.grants:type_name -> weir.command.v1.GrantResult
-	33, // 23: weir.command.v1.FinishJobs.time:type_name -> google.protobuf.Timestamp
-	38, // 24: weir.command.v1.FinishJobs.jobs:type_name -> weir.state.v1.FinishedJob
+	35, // 23: weir.command.v1.FinishJobs.time:type_name -> google.protobuf.Timestamp
+	40, // 24: weir.command.v1.FinishJobs.jobs:type_name -> weir.state.v1.FinishedJob
 	20, // 25: weir.command.v1.FinishJobsResult.jobs:type_name -> weir.command.v1.FinishJobResult
-	33, // 26: weir.command.v1.AbortAllocations.time:type_name -> google.protobuf.Timestamp
-	33, // 27: weir.command.v1.SuspendOperation.time:type_name -> google.protobuf.Timestamp
-	33, // 28: weir.command.v1.ResumeOperation.time:type_name -> google.protobuf.Timestamp
-	33, // 29: weir.command.v1.AbortOperation.time:type_name -> google.protobuf.Timestamp
-	33, // 30: weir.command.v1.CompleteOperation.time:type_name -> google.protobuf.Timestamp
-	39, // 31: weir.command.v1.CreatePool.pool:type_name -> weir.state.v1.Pool
-	33, // 32: weir.command.v1.CreatePool.time:type_name -> google.protobuf.Timestamp
-	39, // 33: weir.command.v1.SetPool.pool:type_name -> weir.state.v1.Pool
-	33, // 34: weir.command.v1.SetPool.time:type_name -> google.protobuf.Timestamp
-	33, // 35: weir.command.v1.RemovePool.time:type_name -> google.protobuf.Timestamp
-	39, // 36: weir.command.v1.PoolResult.pool:type_name -> weir.state.v1.Pool
-	33, // 37: weir.command.v1.RegisterNode.time:type_name -> google.protobuf.Timestamp
-	40, // 38: weir.command.v1.RegisterNode.node:type_name -> weir.state.v1.Node
-	33, // 39: weir.command.v1.SetNodeOffline.time:type_name -> google.protobuf.Timestamp
-	41, // 40: weir.command.v1.StopJobs.order:type_name -> weir.state.v1.StopOrder
-	41, // [41:41] is the sub-list for method output_type
-	41, // [41:41] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	35, // 26: weir.command.v1.AbortAllocations.time:type_name -> google.protobuf.Timestamp
+	35, // 27: weir.command.v1.SuspendOperation.time:type_name -> google.protobuf.Timestamp
+	35, // 28: weir.command.v1.ResumeOperation.time:type_name -> google.protobuf.Timestamp
+	35, // 29: weir.command.v1.AbortOperation.time:type_name -> google.protobuf.Timestamp
+	35, // 30: weir.command.v1.CompleteOperation.time:type_name -> google.protobuf.Timestamp
+	41, // 31: weir.command.v1.CreatePool.pool:type_name -> weir.state.v1.Pool
+	35, // 32: weir.command.v1.CreatePool.time:type_name -> google.protobuf.Timestamp
+	41, // 33: weir.command.v1.SetPool.pool:type_name -> weir.state.v1.Pool
+	35, // 34: weir.command.v1.SetPool.time:type_name -> google.protobuf.Timestamp
+	35, // 35: weir.command.v1.RemovePool.time:type_name -> google.protobuf.Timestamp
+	41, // 36: weir.command.v1.PoolResult.pool:type_name -> weir.state.v1.Pool
+	35, // 37: weir.command.v1.RegisterNode.time:type_name -> google.protobuf.Timestamp
+	42, // 38: weir.command.v1.RegisterNode.node:type_name -> weir.state.v1.Node
+	35, // 39: weir.command.v1.SetNodeOffline.time:type_name -> google.protobuf.Timestamp
+	35, // 40: weir.command.v1.DrainNode.time:type_name -> google.protobuf.Timestamp
+	35, // 41: weir.command.v1.UndrainNode.time:type_name -> google.protobuf.Timestamp
+	43, // 42: weir.command.v1.StopJobs.order:type_name -> weir.state.v1.StopOrder
+	43, // [43:43] is the sub-list for method output_type
+	43, // [43:43] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_commandpb_command_proto_init() }
@@ -2516,7 +2652,7 @@ func file_commandpb_command_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commandpb_command_proto_rawDesc), len(file_commandpb_command_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   33,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
