@@ -105,8 +105,9 @@ func guard(f func() error) (err error) {
 	return f()
 }
 
-// checkLog reads the whole log: every entry from the first to the last is there
-// and as it was written.
+// checkLog reads the whole log: every entry from the first to the last is as it was
+// written, and there, unless the snapshot has it: a replica that lagged and was sent a
+// snapshot goes on behind that, and keeps what it had before.
 func (d *disk) checkLog(first uint64) error {
 	err := guard(func() error {
 		last, err := d.LastIndex()
@@ -115,7 +116,9 @@ func (d *disk) checkLog(first uint64) error {
 		}
 		for index := first; index != 0 && index <= last; index++ {
 			var entry raft.Log
-			if err := d.files.GetLog(index, &entry); err != nil {
+			if err := d.files.GetLog(index, &entry); errors.Is(err, raft.ErrLogNotFound) && index <= d.snapshots.newest {
+				continue
+			} else if err != nil {
 				return fmt.Errorf("log entry %d of %d to %d: %w", index, first, last, err)
 			}
 			if entry.Index != index {
