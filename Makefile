@@ -53,8 +53,9 @@ verify: $(GOLANGCI) $(BUF) ## Check format, vet, lint, generated code, import ru
 	$(GO) test -run TestArchitecture .
 	$(GO) mod tidy -diff
 
-bench: ## Run every benchmark
-	$(GO) test -run '^$$' -bench . -benchmem ./...
+bench: ## Run every benchmark; those of a whole cluster, with their goals, come last
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime 200ms $$($(GO) list ./... | grep -v '/internal/bench$$') | grep -v -e 'no test files' -e '^ok '
+	$(GO) test -run '^$$' -bench . -benchtime 1x ./cmd/weir/internal/bench
 
 fuzz: ## Run each fuzz target for FUZZTIME (30s)
 	@grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sed 's/:func / /' | sort | \

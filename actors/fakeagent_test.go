@@ -133,14 +133,14 @@ func (a *fakeAgent) session() {
 				continue
 			}
 			a.set(func() { a.registered++; a.term = max(a.term, registered.GetTerm()) })
-			a.beat(peer, time.Duration(registered.GetHeartbeatMillis())*time.Millisecond)
+			a.beat(peer, registered.GetTerm(), time.Duration(registered.GetHeartbeatMillis())*time.Millisecond)
 		}
 	}
 }
 
-func (a *fakeAgent) beat(peer string, period time.Duration) {
+func (a *fakeAgent) beat(peer string, term uint64, period time.Duration) {
 	for sequence := uint64(1); a.pause(period); sequence++ {
-		answer, err := a.ask(peer, &actorpb.Heartbeat{Node: a.name, Incarnation: a.incarnation, Sequence: sequence, Jobs: a.held()})
+		answer, err := a.ask(peer, &actorpb.Heartbeat{Node: a.name, Incarnation: a.incarnation, Term: term, Sequence: sequence, Jobs: a.held()})
 		if _, ok := answer.(*actorpb.HeartbeatAck); err != nil || !ok {
 			return
 		}

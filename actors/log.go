@@ -50,12 +50,14 @@ type termLog struct {
 
 // ProposeAsync implements the Log of the leader's actors.
 func (l *termLog) ProposeAsync(messages []proto.Message, done func([]*commandpb.Result, error)) {
-	commands, err := encode(messages)
-	if err != nil {
-		done(nil, err)
-		return
-	}
-	go func() { done(l.store.Propose(l.ctx, commands...)) }()
+	go func() {
+		commands, err := encode(messages)
+		if err != nil {
+			done(nil, err)
+			return
+		}
+		done(l.store.Propose(l.ctx, commands...))
+	}()
 }
 
 // anyLog proposes commands wherever the leader is.

@@ -274,6 +274,7 @@ func (r *Replica) followReplicas() {
 	defer r.done.Done()
 	views, cancel := r.cfg.Directory.Watch()
 	defer cancel()
+	others := neighbours{self: scheduling.ReplicaID(r.cfg.ID), streams: r.remote, log: r.cfg.Logger}
 	for {
 		select {
 		case <-r.ctx.Done():
@@ -282,21 +283,10 @@ func (r *Replica) followReplicas() {
 			if !ok {
 				return
 			}
-			r.connect(view)
+			others.observe(view)
 			if leader := r.leader.Load(); r.liveness.observe(time.Now(), view) && leader != nil {
 				r.system.Root.Send(leader, replicasChanged{})
 			}
-		}
-	}
-}
-
-func (r *Replica) connect(view *cluster.View) {
-	for _, other := range view.Replicas {
-		if string(other.ID) == r.cfg.ID {
-			continue
-		}
-		if err := r.remote.Connect(peerOf(string(other.ID))); err != nil {
-			r.cfg.Logger.Warn("connect to replica", "replica", other.ID, "error", err)
 		}
 	}
 }

@@ -18,6 +18,8 @@ var operatorOnly = map[string]bool{
 	apipbconnect.PoolServiceCreateProcedure:      true,
 	apipbconnect.PoolServiceSetProcedure:         true,
 	apipbconnect.PoolServiceRemoveProcedure:      true,
+	apipbconnect.NodeServiceDrainProcedure:       true,
+	apipbconnect.NodeServiceUndrainProcedure:     true,
 	apipbconnect.ClusterServiceTransferProcedure: true,
 	apipbconnect.ClusterServiceAddProcedure:      true,
 	apipbconnect.ClusterServiceRemoveProcedure:   true,

@@ -77,6 +77,9 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 	ofNodes := nodeTroubles{version: s.cfg.Version}
 	s.cfg.Store.View(func(st *state.State) {
 		for _, n := range st.Nodes() {
+			if n.GetDrain() != nil {
+				out.Draining = append(out.Draining, nodeOf(st, n))
+			}
 			if !onlineNode(out, n, &ofNodes) {
 				continue
 			}

@@ -104,8 +104,16 @@ func runningJob(a *statepb.Allocation, stopping string) *apipb.Job {
 	return &apipb.Job{
 		Id: a.GetJobId(), OperationId: a.GetOperationId(), Task: a.GetTask(), Cookie: a.GetCookie(), Attempt: a.GetAttempt(),
 		Node: a.GetNode(), State: lifecycle.JobWaiting.String(), StartTime: a.GetStartTime(), Resources: resourcesOf(a.GetResources().Amounts()),
-		Token: fmt.Sprintf("%d:%d", a.GetGrantTerm(), a.GetGrantIndex()), Stopping: stopping,
+		Token: token(a.GetGrantTerm(), a.GetGrantIndex()), Stopping: stopping,
 	}
+}
+
+// token shows the token of a grant; empty when it is not known.
+func token(term, index uint64) string {
+	if term == 0 && index == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d:%d", term, index)
 }
 
 func finishedJob(operation string, j *statepb.FinishedJob) *apipb.Job {
@@ -113,7 +121,7 @@ func finishedJob(operation string, j *statepb.FinishedJob) *apipb.Job {
 	return &apipb.Job{
 		Id: j.GetJobId(), OperationId: operation, Task: j.GetTask(), Cookie: j.GetCookie(), Attempt: j.GetAttempt(), Node: j.GetNode(),
 		State: j.GetState(), AbortReason: j.GetAbortReason(), Error: errorOf(j.GetError()), StartTime: j.GetStartTime(),
-		FinishTime: j.GetFinishTime(), Pid: j.GetPid(), ExitCode: j.GetExitCode(),
+		FinishTime: j.GetFinishTime(), Pid: j.GetPid(), ExitCode: j.GetExitCode(), Token: token(j.GetGrantTerm(), j.GetGrantIndex()),
 		Statistics: &apipb.JobStatistics{
 			MaxMemory: st.GetMaxMemory(), CpuUserSeconds: float64(st.GetCpuUserMicros()) / 1e6,
 			CpuSystemSeconds: float64(st.GetCpuSystemMicros()) / 1e6, RunSeconds: float64(st.GetRunMillis()) / 1e3,

@@ -56,7 +56,15 @@ func (s clusters) Join(ctx context.Context, req *connect.Request[apipb.JoinReque
 		return nil, fail(connect.CodePermissionDenied, apipb.CodePermissionDenied, fmt.Sprintf("join: replica %q speaks for %q: each speaks for itself", who, m.GetId()))
 	}
 	suffrage, err := s.cfg.Store.Admit(ctx, raftstore.Applicant{ID: m.GetId(), Address: m.GetAddress(), Empty: m.GetEmpty(), Votes: m.GetVotes()})
-	return answer(&apipb.JoinResponse{Suffrage: string(suffrage), Leader: s.cfg.Replica}, s.membership(err))
+	if err != nil {
+		return nil, s.membership(err)
+	}
+	members, err := s.cfg.Store.Members()
+	response := &apipb.JoinResponse{Suffrage: string(suffrage), Leader: s.cfg.Replica}
+	for _, member := range members {
+		response.Members = append(response.Members, &apipb.Member{Id: member.ID, Address: member.Address, Suffrage: string(member.Suffrage)})
+	}
+	return answer(response, s.membership(err))
 }
 
 // Backup streams the state of this replica, once it has seen all that was answered

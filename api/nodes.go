@@ -66,7 +66,7 @@ func nodeOf(st *state.State, n *statepb.Node) *apipb.Node {
 	return &apipb.Node{
 		Id: n.GetId(), State: n.GetState(), Resources: resourcesOf(n.GetResources().Amounts()),
 		Usage: resourcesOf(st.NodeUsage(scheduling.NodeID(n.GetId()))), Tags: n.GetTags(), Version: n.GetVersion(), Host: n.GetHost(),
-		Caveat: n.GetCaveat(), RegisteredTime: n.GetRegisteredTime(), Jobs: int64(len(st.AllocationsOfNode(scheduling.NodeID(n.GetId())))),
+		Caveat: n.GetCaveat(), Drain: drainOf(n), RegisteredTime: n.GetRegisteredTime(), Jobs: int64(len(st.AllocationsOfNode(scheduling.NodeID(n.GetId())))),
 	}
 }
 

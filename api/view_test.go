@@ -98,6 +98,7 @@ func TestSteering(t *testing.T) {
 func TestJobs(t *testing.T) {
 	s := newSite(t)
 	id := s.run(5, "j1", "j2", "j3", "leaving")
+	token := at(t, s.get("JobService/Get", `{"job_id": "j1"}`), "job", "token")
 	s.finish(id, "j1", "completed")
 	s.live.Store(&actorpb.JobLive{Jobs: []*actorpb.HeldJob{
 		{JobId: "j2", Phase: "running", Pid: 42, Memory: 9}, {JobId: "leaving", Phase: "aborting"}, {JobId: "unknown", Phase: "running"},
@@ -111,6 +112,7 @@ func TestJobs(t *testing.T) {
 		want(t, all, test.state, "jobs", i, "state")
 		want(t, all, test.stopping, "jobs", i, "stopping")
 	}
+	want(t, all, token, "jobs", 3, "token")
 	want(t, all, "42", "jobs", 0, "pid")
 	want(t, all, "9", "jobs", 0, "statistics", "max_memory")
 	want(t, all, 1.5, "jobs", 3, "statistics", "cpu_user_seconds")

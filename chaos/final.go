@@ -8,6 +8,7 @@ import (
 	"weir/api/client"
 	"weir/chaos/history"
 	"weir/messages/apipb"
+	"weir/scheduling"
 )
 
 // page is the largest page that replicas answer with.
@@ -58,15 +59,31 @@ func readOperation(ctx context.Context, api *client.Client, o *apipb.Operation) 
 			return nil, err
 		}
 		for _, j := range list.GetJobs() {
+			token, err := parseToken(j.GetToken())
+			if err != nil {
+				return nil, fmt.Errorf("job %s: %w", j.GetId(), err)
+			}
 			record.Jobs = append(record.Jobs, history.Job{
 				ID: j.GetId(), Task: j.GetTask(), Cookie: int(j.GetCookie()), Attempt: int(j.GetAttempt()), Node: j.GetNode(),
-				State: j.GetState(), Reason: j.GetAbortReason(),
+				State: j.GetState(), Reason: j.GetAbortReason(), Token: token,
 			})
 		}
 		if len(list.GetJobs()) == 0 || len(record.Jobs) >= int(list.GetTotal()) {
 			return record, nil
 		}
 	}
+}
+
+// parseToken reads the token of a job; an empty one is zero.
+func parseToken(text string) (scheduling.Token, error) {
+	var t scheduling.Token
+	if text == "" {
+		return t, nil
+	}
+	if _, err := fmt.Sscanf(text, "%d:%d", &t.Term, &t.Index); err != nil {
+		return t, fmt.Errorf("token %q is no term:index: %w", text, err)
+	}
+	return t, nil
 }
 
 // grantPeriod is how often jobs are looked at while they run.
@@ -94,7 +111,7 @@ func watchGrants(ctx context.Context, api *client.Client, nodes []string, journa
 				g := history.Grant{
 					Operation: j.GetOperationId(), Task: j.GetTask(), Cookie: int(j.GetCookie()), Attempt: int(j.GetAttempt()), Job: j.GetId(), Node: node,
 				}
-				if _, err := fmt.Sscanf(j.GetToken(), "%d:%d", &g.Term, &g.Index); err != nil {
+				if g.Token, err = parseToken(j.GetToken()); err != nil || g.Token.IsZero() {
 					continue
 				}
 				if journal.Write(g) != nil {

@@ -127,7 +127,7 @@ func (n *nemesis) inject(ctx context.Context, f fault.Fault) (*injected, error) 
 	n.mu.Unlock()
 	act := history.Act{What: history.Inject, Fault: f.Seq, Kind: string(f.Kind), Scope: string(f.Scope), Targets: targets}
 	n.watcher.Say(fmt.Sprintf("%3d  %-5s %-8s %s for %.2f s", f.Seq, f.Kind, f.Scope, strings.Join(targets, " "), f.For.Seconds()))
-	if err := n.strike(i); err != nil {
+	if err := n.strike(ctx, i); err != nil {
 		// The target may have ended by itself; it is counted, and healed all the same.
 		act.Error = err.Error()
 		n.watcher.Say(fmt.Sprintf("%3d  without effect: %v", f.Seq, err))
@@ -157,6 +157,10 @@ func (n *nemesis) aim(ctx context.Context, f fault.Fault) ([]string, error) {
 	leader, err := n.leaderNow(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if f.Kind == fault.Late && !busy[leader] {
+		agent, err := pick(f, n.cfg.Agents, busy)
+		return append([]string{leader}, agent...), err
 	}
 	if f.Scope == fault.Leader && !busy[leader] {
 		return []string{leader}, nil
@@ -191,7 +195,7 @@ func pick(f fault.Fault, from []string, busy map[string]bool) ([]string, error) 
 }
 
 // strike does what i says and notes how to undo each step before the next.
-func (n *nemesis) strike(i *injected) error {
+func (n *nemesis) strike(ctx context.Context, i *injected) error {
 	switch i.Kind {
 	case fault.Kill:
 		for _, name := range i.targets {
@@ -207,6 +211,8 @@ func (n *nemesis) strike(i *injected) error {
 				return err
 			}
 		}
+	case fault.Late:
+		return n.holdBack(ctx, i)
 	case fault.Cut:
 		for _, pair := range n.pairs(i) {
 			i.undo = append(i.undo, func(context.Context) error { return n.cluster.Mend(pair[0], pair[1]) })
@@ -217,6 +223,29 @@ func (n *nemesis) strike(i *injected) error {
 	}
 	return nil
 }
+
+// holdBack cuts a leader off from an agent, and pauses it when it has had time to say
+// something to it. When another leads, its packets are still on their way.
+func (n *nemesis) holdBack(ctx context.Context, i *injected) error {
+	if len(i.targets) < 2 {
+		// The leader is under another fault: there is nothing to hold back.
+		return fmt.Errorf("late %s: it does not lead", strings.Join(i.targets, " "))
+	}
+	leader, agent := i.targets[0], i.targets[1]
+	i.undo = append(i.undo, func(context.Context) error { return n.cluster.Mend(leader, agent) })
+	if err := n.cluster.Cut(leader, agent); err != nil {
+		return err
+	}
+	if err := pause(ctx, i.For/headStart); err != nil {
+		return err
+	}
+	i.undo = append(i.undo, func(context.Context) error { return n.cluster.Resume(leader) })
+	return n.cluster.Pause(leader)
+}
+
+// headStart is the part of its time that a fault which holds a leader's words back lets
+// it speak.
+const headStart = 5
 
 // pairs are the connections that a cut cuts: between two members, or of one with all
 // others.

@@ -68,9 +68,10 @@ type Progress struct {
 	ByKind     map[fault.Kind]int
 	// Active are the faults under way.
 	Active []string
-	// Submitted counts acknowledged submissions, WorstGap is between two of them.
-	Submitted int
-	WorstGap  time.Duration
+	// Submitted counts acknowledged submissions, WorstGap is between two of them, and
+	// SinceLast since the last one.
+	Submitted           int
+	WorstGap, SinceLast time.Duration
 	// InProgress counts operations, when that was last looked at, Jobs those of the nodes.
 	InProgress, Jobs int
 	Leader           string

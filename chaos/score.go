@@ -55,6 +55,9 @@ func (s *score) progress() Progress {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.now
+	if !s.lastAck.IsZero() {
+		p.SinceLast = time.Since(s.lastAck)
+	}
 	p.ByKind, p.Active = maps.Clone(p.ByKind), slices.Clone(p.Active)
 	return p
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -138,7 +139,7 @@ func restore(backup io.Reader, f Founder) (info BackupInfo, err error) {
 
 // found writes the log of a restored replica, empty but for the term.
 func found(f Founder, term uint64) error {
-	bolt, err := openBolt(f.Dir)
+	bolt, err := openBolt(filepath.Join(f.Dir, logFile))
 	if err != nil {
 		return err
 	}

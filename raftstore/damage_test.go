@@ -138,3 +138,45 @@ func TestBackupIsRestored(t *testing.T) {
 		t.Errorf("a backup that was cut: got %v", err)
 	}
 }
+
+// TestLogsWithGaps opens logs that lack entries in the middle: the snapshot makes up
+// for those before its end, as after a replica lagged and was sent one.
+func TestLogsWithGaps(t *testing.T) {
+	for name, test := range map[string]struct {
+		// lacking returns the first and last entry that is missing.
+		lacking func(snapshot, last uint64) (from, to uint64)
+		want    error
+	}{
+		"before the end of the snapshot": {func(snapshot, _ uint64) (from, to uint64) { return 3, snapshot }, nil},
+		"behind the snapshot":            {func(_, last uint64) (from, to uint64) { return last - 2, last - 1 }, ErrDamaged},
+		"around its end":                 {func(snapshot, _ uint64) (from, to uint64) { return snapshot, snapshot + 1 }, ErrDamaged},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := startCluster(t, 1, nil)
+			c.propose(createPool(t, testPool))
+			c.propose(setWeight(t, 1))
+			s := c.leader()
+			if err := s.raft.Snapshot().Error(); err != nil {
+				t.Fatal(err)
+			}
+			for weight := range 5 {
+				c.propose(setWeight(t, weight+1))
+			}
+			snapshot, last := s.Stats().Snapshot, s.Stats().Last
+			c.stop("r1")
+			dir := filepath.Join(c.dir, "r1")
+			bolt, err := openBolt(filepath.Join(dir, logFile))
+			if err != nil {
+				t.Fatal(err)
+			}
+			from, to := test.lacking(snapshot, last)
+			if err := errors.Join(bolt.DeleteRange(from, to), bolt.Close()); err != nil {
+				t.Fatal(err)
+			}
+			weight, err := weightIn(t, dir)
+			if !errors.Is(err, test.want) || err == nil && weight != 5 {
+				t.Errorf("got weight %d, %v; want 5, or %v", weight, err, test.want)
+			}
+		})
+	}
+}

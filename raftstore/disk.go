@@ -13,9 +13,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
-	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
-	"go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 )
 
 const (
@@ -84,7 +81,10 @@ func openDisk(cfg Config, log *raftLogger) (*disk, error) {
 	if err != nil {
 		return nil, err
 	}
-	bolt, err := openBolt(cfg.Dir)
+	if err := makeLog(cfg.Dir, id); err != nil {
+		return nil, err
+	}
+	bolt, err := openBolt(filepath.Join(cfg.Dir, logFile))
 	if err != nil {
 		return nil, err
 	}
@@ -102,36 +102,6 @@ func openDisk(cfg Config, log *raftLogger) (*disk, error) {
 	return d, nil
 }
 
-func openBolt(dir string) (*raftboltdb.BoltStore, error) {
-	path := filepath.Join(dir, logFile)
-	if err := checkPages(path); err != nil {
-		return nil, err
-	}
-	var bolt *raftboltdb.BoltStore
-	var opened error
-	err := guard(func() error {
-		bolt, opened = raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &bbolt.Options{
-			Timeout: openTimeout,
-			// A log that is cut at the front leaves many free pages; writing their
-			// list with every entry would cost more than finding them at start.
-			NoFreelistSync: true,
-			FreelistType:   bbolt.FreelistMapType,
-		}})
-		return nil
-	})
-	switch {
-	case err != nil:
-		return nil, damaged(dir, fmt.Errorf("%s: %w", logFile, err))
-	case errors.Is(opened, bolterrors.ErrTimeout):
-		return nil, fmt.Errorf("%w: open %s: another process has it open: stop that one first", ErrDisk, path)
-	case errors.Is(opened, bolterrors.ErrInvalid), errors.Is(opened, bolterrors.ErrChecksum), errors.Is(opened, bolterrors.ErrVersionMismatch):
-		return nil, damaged(dir, fmt.Errorf("%s: %w", logFile, opened))
-	case opened != nil:
-		return nil, fmt.Errorf("%w: open %s: %w", ErrDisk, path, opened)
-	}
-	return bolt, nil
-}
-
 func (d *disk) check(log *raftLogger) error {
 	// One snapshot is kept: going back to an older one could lose entries that
 	// this replica has acknowledged.
@@ -147,43 +117,6 @@ func (d *disk) check(log *raftLogger) error {
 		return damaged(d.dir, fmt.Errorf("the log starts at index %d but the snapshot ends at %d", first, d.snapshots.newest))
 	}
 	return d.checkLog(first)
-}
-
-// bootstrap writes the first log entry of a new cluster, which lists its
-// voters, when the folder is empty. Every replica of the cluster writes the same
-// one, so it does not matter which of them do. It reports whether it did.
-func (d *disk) bootstrap(peers []Peer) (bool, error) {
-	kept, err := d.snapshots.List()
-	if err != nil {
-		return false, fmt.Errorf("bootstrap: %w", err)
-	}
-	last, err := d.LastIndex()
-	if err != nil {
-		return false, fmt.Errorf("bootstrap: %w", err)
-	}
-	if len(peers) == 0 || last > 0 || len(kept) > 0 {
-		return false, nil
-	}
-	var configuration raft.Configuration
-	for _, p := range peers {
-		configuration.Servers = append(configuration.Servers, raft.Server{ID: raft.ServerID(p.ID), Address: raft.ServerAddress(p.Address)})
-	}
-	// A term is there already when a replica died right here, or voted before it
-	// knew its peers.
-	term, err := d.GetUint64(keyTerm)
-	if err != nil && !errors.Is(err, raftboltdb.ErrKeyNotFound) {
-		return false, fmt.Errorf("bootstrap: read term: %w", err)
-	}
-	if term == 0 {
-		if err := d.SetUint64(keyTerm, 1); err != nil {
-			return false, fmt.Errorf("bootstrap: %w", err)
-		}
-	}
-	first := &raft.Log{Index: 1, Term: 1, Type: raft.LogConfiguration, Data: raft.EncodeConfiguration(configuration)}
-	if err := d.StoreLogs([]*raft.Log{first}); err != nil {
-		return false, fmt.Errorf("bootstrap: %w", err)
-	}
-	return true, nil
 }
 
 // checksum returns what goes with a log entry of data, on its way and on disk.

@@ -27,6 +27,9 @@ type Identity struct {
 	// Disk is drawn when the folder is made: the same replica with another one has
 	// lost its log in between.
 	Disk string `json:"disk"`
+	// Founders are the replicas that this one began the cluster with, as id=address
+	// with commas between; empty if it came later.
+	Founders string `json:"founders,omitempty"`
 	// Began is set once the replica has been part of a cluster that had a leader.
 	Began bool `json:"began,omitempty"`
 	// Voter is set when a leader has said that the replica votes.

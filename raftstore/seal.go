@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"hash/fnv"
-	"os"
-	"path/filepath"
 	"runtime/debug"
 	"slices"
 
@@ -108,35 +105,9 @@ func guard(f func() error) (err error) {
 	return f()
 }
 
-// checkPages refuses a log file one of whose two roots is damaged: the other one
-// is that of the write before, and going back to it would forget what this replica
-// has acknowledged. A root fits one sector of a disk, so that a crash does not
-// leave half of one.
-func checkPages(path string) error {
-	const rootAt, rootSize = 16, 56
-	file, err := os.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	} else if err != nil {
-		return fmt.Errorf("%w: %w", ErrDisk, err)
-	}
-	defer file.Close()
-	for page := range 2 {
-		root := make([]byte, rootSize+8)
-		if _, err := file.ReadAt(root, int64(page*os.Getpagesize()+rootAt)); err != nil {
-			return damaged(filepath.Dir(path), fmt.Errorf("%s: root %d: %w", logFile, page, err))
-		}
-		sum := fnv.New64a()
-		_, _ = sum.Write(root[:rootSize])
-		if stored := binary.LittleEndian.Uint64(root[rootSize:]); stored != sum.Sum64() {
-			return damaged(filepath.Dir(path), fmt.Errorf("%s: root %d: checksum %016x, computed %016x", logFile, page, stored, sum.Sum64()))
-		}
-	}
-	return nil
-}
-
-// checkLog reads the whole log: every entry from the first to the last is there
-// and as it was written.
+// checkLog reads the whole log: every entry from the first to the last is as it was
+// written, and there, unless the snapshot has it: a replica that lagged and was sent a
+// snapshot goes on behind that, and keeps what it had before.
 func (d *disk) checkLog(first uint64) error {
 	err := guard(func() error {
 		last, err := d.LastIndex()
@@ -145,7 +116,9 @@ func (d *disk) checkLog(first uint64) error {
 		}
 		for index := first; index != 0 && index <= last; index++ {
 			var entry raft.Log
-			if err := d.files.GetLog(index, &entry); err != nil {
+			if err := d.files.GetLog(index, &entry); errors.Is(err, raft.ErrLogNotFound) && index <= d.snapshots.newest {
+				continue
+			} else if err != nil {
 				return fmt.Errorf("log entry %d of %d to %d: %w", index, first, last, err)
 			}
 			if entry.Index != index {

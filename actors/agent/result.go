@@ -70,6 +70,7 @@ func never(start *actorpb.StartJob, now time.Time) *statepb.FinishedJob {
 func record(start *actorpb.StartJob) *statepb.FinishedJob {
 	return &statepb.FinishedJob{
 		JobId: start.GetJobId(), Task: start.GetTask(), Cookie: start.GetCookie(), Attempt: start.GetAttempt(),
+		GrantTerm: start.GetToken().GetTerm(), GrantIndex: start.GetToken().GetIndex(),
 	}
 }
 

@@ -67,14 +67,17 @@ type FromAgent struct {
 	Reply func(proto.Message)
 }
 
-// stepped brings the outcome of a step of the operation's life.
+// stepped brings the outcome of a step of the operation's life to the life of the
+// actor that took it.
 type stepped struct {
+	of      *controllerActor
 	results []*commandpb.Result
 	err     error
 }
 
-// finished brings the outcome of results.
+// finished brings the outcome of results to the life of the actor that has them.
 type finished struct {
+	of      *controllerActor
 	jobs    []*statepb.FinishedJob
 	results []*commandpb.Result
 	err     error
@@ -97,6 +100,8 @@ type controllerActor struct {
 	dirty bool
 	// signalled are jobs whose end has been announced.
 	signalled map[string]bool
+	// lookTimer and flushTimer try again what was not committed.
+	lookTimer, flushTimer *time.Timer
 }
 
 // Receive implements actor.Actor.
@@ -111,12 +116,18 @@ func (a *controllerActor) Receive(ctx actor.Context) {
 	case FromAgent:
 		a.fromAgent(ctx, m)
 	case stepped:
-		a.stepped(ctx, m)
+		if m.of == a {
+			a.stepped(ctx, m)
+		}
 	case finished:
-		a.finished(ctx, m)
+		if m.of == a {
+			a.finished(ctx, m)
+		}
 	case flush:
 		a.flush(ctx)
 	case *actor.Stopping, *actor.Restarting:
+		stopTimer(a.lookTimer)
+		stopTimer(a.flushTimer)
 		a.ends.Drop(&actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: "the operation has another controller", RetryMillis: 50})
 	case actor.SystemMessage, actor.AutoReceiveMessage:
 		// The rest of the life cycle needs no work here.
@@ -144,7 +155,7 @@ func (a *controllerActor) look(ctx actor.Context) {
 	a.stepping = true
 	self, root := ctx.Self(), ctx.ActorSystem().Root
 	a.cfg.Log.ProposeAsync([]proto.Message{step}, func(results []*commandpb.Result, err error) {
-		root.Send(self, stepped{results, err})
+		root.Send(self, stepped{a, results, err})
 	})
 }
 
@@ -152,7 +163,8 @@ func (a *controllerActor) stepped(ctx actor.Context, m stepped) {
 	a.stepping = false
 	if m.err != nil || m.results[0].GetRefusal() != nil {
 		a.cfg.Logger.Debug("step was not taken", "operation", a.cfg.Operation, "error", m.err, "refusal", m.results)
-		a.after(ctx, Look{})
+		stopTimer(a.lookTimer)
+		a.lookTimer = a.after(ctx, Look{})
 	}
 	// What was committed comes back as a Look; it may have come before the answer.
 	if a.dirty {
@@ -237,7 +249,7 @@ func (a *controllerActor) flush(ctx actor.Context) {
 	self, root := ctx.Self(), ctx.ActorSystem().Root
 	command := &commandpb.FinishJobs{OperationId: a.cfg.Operation, Epoch: a.cfg.Epoch, Time: timestamppb.New(a.cfg.Now()), Jobs: jobs}
 	a.cfg.Log.ProposeAsync([]proto.Message{command}, func(results []*commandpb.Result, err error) {
-		root.Send(self, finished{jobs, results, err})
+		root.Send(self, finished{a, jobs, results, err})
 	})
 }
 
@@ -247,7 +259,8 @@ func (a *controllerActor) finished(ctx actor.Context, m finished) {
 		// Whether it was committed is unknown: a second proposal of a counted attempt
 		// is refused, so asking again is safe.
 		a.ends.Return(m.jobs)
-		a.after(ctx, flush{})
+		stopTimer(a.flushTimer)
+		a.flushTimer = a.after(ctx, flush{})
 		return
 	}
 	result := m.results[0]
@@ -262,7 +275,13 @@ func (a *controllerActor) finished(ctx actor.Context, m finished) {
 	a.flush(ctx)
 }
 
-func (a *controllerActor) after(ctx actor.Context, msg any) {
+func (a *controllerActor) after(ctx actor.Context, msg any) *time.Timer {
 	self, root := ctx.Self(), ctx.ActorSystem().Root
-	time.AfterFunc(a.cfg.RetryAfter, func() { root.Send(self, msg) })
+	return time.AfterFunc(a.cfg.RetryAfter, func() { root.Send(self, msg) })
+}
+
+func stopTimer(t *time.Timer) {
+	if t != nil {
+		t.Stop()
+	}
 }

@@ -280,3 +280,36 @@ func TestJobsOnTheirWayOutAreAnnouncedOnce(t *testing.T) {
 		s.want("signal a  gone=true")
 	})
 }
+
+func TestOutcomesOfAFormerLifeAreNotHeard(t *testing.T) {
+	restart := func(s *stage) (former func([]*commandpb.Result, error)) {
+		former = s.outcomes[0]
+		s.outcomes = nil
+		process, _ := s.system.ProcessRegistry.Get(s.pid)
+		process.SendSystemMessage(s.pid, &actor.Restart{})
+		synctest.Wait()
+		return former
+	}
+	onStage(t, "running", func(s *stage) {
+		s.end("first", "a")
+		s.want("propose FinishJobs 2 a")
+		former := restart(s)
+		s.want("first: refuse unavailable")
+		s.end("second", "b")
+		s.want("propose FinishJobs 2 b")
+		former(nil, errors.New("outcome unknown"))
+		s.wait(time.Minute)
+		s.want()
+		s.answer(nil, errors.New("outcome unknown"))
+		s.wait(200 * time.Millisecond)
+		s.want("propose FinishJobs 2 b")
+	})
+	onStage(t, "initializing", func(s *stage) {
+		s.want("propose PrepareOperation")
+		former := restart(s)
+		s.want("propose PrepareOperation")
+		former(nil, errors.New("lost"))
+		s.wait(time.Minute)
+		s.want()
+	})
+}

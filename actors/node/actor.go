@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -93,11 +94,12 @@ type Look struct{}
 
 type expire struct{}
 
-// committed brings the outcome of a proposal and what follows it.
+// committed brings the outcome of a proposal, and what follows it, to the life of
+// the actor that proposed.
 type committed struct {
-	results []*commandpb.Result
-	err     error
-	then    func(ctx actor.Context)
+	of   *nodeActor
+	err  error
+	then func(ctx actor.Context)
 }
 
 // New returns the producer of a node's actor.
@@ -108,7 +110,11 @@ func New(cfg Config) actor.Producer {
 type nodeActor struct {
 	cfg     Config
 	session *Session
-	timer   *time.Timer
+	// lease runs out when the node counts as lost; retry tries again what was not
+	// carried out.
+	lease, retry *time.Timer
+	// registering answers the agent whose registration is in flight; nil: none is.
+	registering func(proto.Message)
 	// inFlight: a proposal's outcome has not come; dirty: look when it has.
 	inFlight, dirty bool
 }
@@ -130,7 +136,9 @@ func (a *nodeActor) Receive(ctx actor.Context) {
 	case expire:
 		a.expire(ctx)
 	case committed:
-		a.committed(ctx, m)
+		if m.of == a {
+			a.committed(ctx, m)
+		}
 	case *actor.Stopping, *actor.Restarting:
 		a.close()
 	case actor.SystemMessage, actor.AutoReceiveMessage:
@@ -153,6 +161,13 @@ func (a *nodeActor) fromAgent(ctx actor.Context, m FromAgent) {
 
 func (a *nodeActor) register(ctx actor.Context, m *actorpb.RegisterAgent, reply func(proto.Message)) {
 	now := a.cfg.Now()
+	if m.GetToken().GetTerm() > a.cfg.Term {
+		// The agent would take no order of this leader: jobs granted to it would wait.
+		a.cfg.Lead.Reply(reply, &actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: fmt.Sprintf(
+			"register node %q: its agent has orders of term %d, and this cluster is in term %d: the agent's state folder is of another cluster, "+
+				"or of this one before it was made anew; move it away and start the agent again", m.GetNode(), m.GetToken().GetTerm(), a.cfg.Term)})
+		return
+	}
 	if refused := a.session.Greet(now, m); refused != nil {
 		reply(refused)
 		return
@@ -174,7 +189,9 @@ func (a *nodeActor) register(ctx actor.Context, m *actorpb.RegisterAgent, reply 
 			Version: m.GetVersion(), Caveat: m.GetCaveat(), Host: m.GetHost(),
 		},
 	}
+	a.registering = reply
 	a.propose(ctx, []proto.Message{command}, func(ctx actor.Context, results []*commandpb.Result, err error) {
+		a.registering = nil
 		switch {
 		case err != nil:
 			reply(&actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: err.Error(), RetryMillis: a.cfg.RetryAfter.Milliseconds()})
@@ -203,7 +220,7 @@ func (a *nodeActor) open(ctx actor.Context, m *actorpb.RegisterAgent, reply func
 }
 
 func (a *nodeActor) heartbeat(ctx actor.Context, m *actorpb.Heartbeat, reply func(proto.Message)) {
-	if refused := a.session.Heartbeat(a.cfg.Now(), m); refused != nil {
+	if refused := a.session.Heartbeat(a.cfg.Now(), a.cfg.Term, m); refused != nil {
 		reply(refused)
 		return
 	}
@@ -251,12 +268,13 @@ func (a *nodeActor) expire(ctx actor.Context) {
 		return
 	}
 	if a.inFlight {
-		a.after(ctx, a.cfg.RetryAfter, expire{})
+		a.lease = a.after(ctx, a.lease, a.cfg.RetryAfter, expire{})
 		return
 	}
 	a.cfg.Scheduler.Withdraw(a.cfg.ID)
 	record, granted, _ := a.cfg.State.Node(a.cfg.ID)
 	if record.GetState() != statepb.NodeOnline {
+		a.look(ctx)
 		return
 	}
 	a.cfg.Logger.Warn("node lost: its lease ran out", "node", a.cfg.ID, "jobs", len(granted), "lease", a.cfg.Timing.Lease)
@@ -267,19 +285,32 @@ func (a *nodeActor) expire(ctx actor.Context) {
 	if len(granted) > 0 {
 		commands = append(commands, a.abort(lifecycle.AbortNodeOffline, ids(granted)))
 	}
-	a.propose(ctx, commands, func(ctx actor.Context, _ []*commandpb.Result, err error) {
-		if err != nil {
-			a.after(ctx, a.cfg.RetryAfter, expire{})
+	a.propose(ctx, commands, func(ctx actor.Context, results []*commandpb.Result, err error) {
+		if a.failed(results, err) {
+			a.lease = a.after(ctx, a.lease, a.cfg.RetryAfter, expire{})
 		}
 	})
 }
 
 func (a *nodeActor) giveUp(ctx actor.Context, reason lifecycle.AbortReason, jobs []string) {
-	a.propose(ctx, []proto.Message{a.abort(reason, jobs)}, func(ctx actor.Context, _ []*commandpb.Result, err error) {
-		if err != nil {
-			a.after(ctx, a.cfg.RetryAfter, Look{})
+	a.propose(ctx, []proto.Message{a.abort(reason, jobs)}, func(ctx actor.Context, results []*commandpb.Result, err error) {
+		if a.failed(results, err) {
+			a.retry = a.after(ctx, a.retry, a.cfg.RetryAfter, Look{})
 		}
 	})
+}
+
+// failed reports whether a proposal was not carried out, so that it has to be made
+// again from the state as it is by then. A job that has ended meanwhile is none
+// that could be given up, and no failure.
+func (a *nodeActor) failed(results []*commandpb.Result, err error) bool {
+	for _, result := range results {
+		if refusal := result.GetRefusal(); refusal != nil {
+			a.cfg.Logger.Warn("proposal refused; it is made again", "node", a.cfg.ID, "code", refusal.GetCode(), "reason", refusal.GetMessage())
+			err = errors.New(refusal.GetMessage())
+		}
+	}
+	return err != nil
 }
 
 func (a *nodeActor) abort(reason lifecycle.AbortReason, jobs []string) *commandpb.AbortAllocations {
@@ -292,7 +323,7 @@ func (a *nodeActor) propose(ctx actor.Context, commands []proto.Message, then fu
 	a.inFlight = true
 	self, root := ctx.Self(), ctx.ActorSystem().Root
 	a.cfg.Log.ProposeAsync(commands, func(results []*commandpb.Result, err error) {
-		root.Send(self, committed{results, err, func(ctx actor.Context) { then(ctx, results, err) }})
+		root.Send(self, committed{a, err, func(ctx actor.Context) { then(ctx, results, err) }})
 	})
 }
 
@@ -308,22 +339,20 @@ func (a *nodeActor) committed(ctx actor.Context, m committed) {
 }
 
 func (a *nodeActor) armExpiry(ctx actor.Context) {
-	a.after(ctx, a.session.Expires().Sub(a.cfg.Now()), expire{})
+	a.lease = a.after(ctx, a.lease, a.session.Expires().Sub(a.cfg.Now()), expire{})
 }
 
-// after sends the actor a message later. A later call replaces an expiry only by
-// an expiry: a Look costs nothing when it comes for nothing.
-func (a *nodeActor) after(ctx actor.Context, d time.Duration, msg any) {
+// after has the actor sent a message later, in place of what the timer would send.
+func (a *nodeActor) after(ctx actor.Context, timer *time.Timer, d time.Duration, msg any) *time.Timer {
+	stopTimer(timer)
 	self, root := ctx.Self(), ctx.ActorSystem().Root
-	send := func() { root.Send(self, msg) }
-	if _, ok := msg.(expire); !ok {
-		time.AfterFunc(d, send)
-		return
+	return time.AfterFunc(max(d, 0), func() { root.Send(self, msg) })
+}
+
+func stopTimer(timer *time.Timer) {
+	if timer != nil {
+		timer.Stop()
 	}
-	if a.timer != nil {
-		a.timer.Stop()
-	}
-	a.timer = time.AfterFunc(max(d, 0), send)
 }
 
 func (a *nodeActor) publish(granted []Granted) {
@@ -348,8 +377,13 @@ func (a *nodeActor) publish(granted []Granted) {
 }
 
 func (a *nodeActor) close() {
-	if a.timer != nil {
-		a.timer.Stop()
+	stopTimer(a.lease)
+	stopTimer(a.retry)
+	if a.registering != nil {
+		// Nobody else will: the outcome is for this life.
+		a.registering(&actorpb.Refused{
+			Code: actorpb.CodeUnavailable, Reason: "what leads the node starts again", RetryMillis: a.cfg.RetryAfter.Milliseconds(),
+		})
 	}
 	a.cfg.Board.Publish(a.cfg.ID, nil, nil)
 }

@@ -111,7 +111,7 @@ func (s *stage) say(msg proto.Message) {
 }
 
 func (s *stage) beat(sequence uint64, jobs ...*actorpb.HeldJob) {
-	s.say(&actorpb.Heartbeat{Node: "n1", Incarnation: 7, Session: 20, Sequence: sequence, Jobs: jobs})
+	s.say(&actorpb.Heartbeat{Node: "n1", Incarnation: 7, Session: 20, Term: 3, Sequence: sequence, Jobs: jobs})
 }
 
 // commit answers what was proposed first; change is what it did to the state.
@@ -146,6 +146,13 @@ func (s *stage) want(what ...string) {
 		s.t.Errorf("told %q\nwant %q", s.told, what)
 	}
 	s.told = nil
+}
+
+// restart gives the actor another life, as its supervisor does.
+func (s *stage) restart() {
+	process, _ := s.system.ProcessRegistry.Get(s.pid)
+	process.SendSystemMessage(s.pid, &actor.Restart{})
+	synctest.Wait()
 }
 
 func (s *stage) set(change func()) {
@@ -281,5 +288,81 @@ func TestGrantThatCameTooLate(t *testing.T) {
 		s.system.Root.Send(s.pid, Look{})
 		synctest.Wait()
 		s.want("propose AbortAllocations node_offline a")
+	})
+}
+
+func TestOutcomesOfAFormerLifeAreNotHeard(t *testing.T) {
+	onStage(t, nil, nil, func(s *stage) {
+		s.say(registration(7))
+		s.want("propose RegisterNode")
+		s.restart()
+		s.want("refuse unavailable")
+		s.say(registration(7))
+		s.want("propose RegisterNode")
+		s.commit(func() {})
+		s.want()
+		s.say(registration(7))
+		s.want("refuse unavailable")
+		s.commit(func() { s.record = online(7) })
+		s.want("AgentRegistered", "offer n1")
+	})
+}
+
+func TestTimersEndWithTheirLife(t *testing.T) {
+	timing := DefaultTiming()
+	onStage(t, online(7), []Granted{granted("a", 7, 10)}, func(s *stage) {
+		s.wait(timing.wait() - time.Second)
+		s.restart()
+		s.wait(2 * time.Second)
+		s.want()
+		s.wait(timing.wait() - 2*time.Second)
+		s.want("withdraw n1", "propose SetNodeOffline", "propose AbortAllocations node_offline a")
+	})
+}
+
+// TestWhatTheStateRefusedIsProposedAgain refuses parts of what gives a node up.
+func TestWhatTheStateRefusedIsProposedAgain(t *testing.T) {
+	refused := &commandpb.Result{Refusal: &commandpb.Refusal{Code: "stale_incarnation"}}
+	lost := []string{"withdraw n1", "propose SetNodeOffline", "propose AbortAllocations node_offline a"}
+	for name, test := range map[string]struct {
+		results []*commandpb.Result
+		change  func(s *stage)
+		want    []string
+	}{
+		"all of it":             {[]*commandpb.Result{refused, refused}, func(*stage) {}, lost},
+		"that it is offline":    {[]*commandpb.Result{refused, {}}, func(s *stage) { s.granted = nil }, lost[:2]},
+		"that its jobs ended":   {[]*commandpb.Result{{}, refused}, func(s *stage) { s.record.State = "offline" }, []string{lost[0], lost[2]}},
+		"nothing: it stays so.": {[]*commandpb.Result{{}, {}}, func(s *stage) { s.record.State, s.granted = "offline", nil }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, online(7), []Granted{granted("a", 7, 10)}, func(s *stage) {
+				s.wait(DefaultTiming().wait())
+				s.want(lost...)
+				s.answer(test.results, nil, func() { test.change(s) })
+				s.want()
+				s.wait(200 * time.Millisecond)
+				s.want(test.want...)
+			})
+		})
+	}
+	onStage(t, online(7), []Granted{granted("a", 6, 10)}, func(s *stage) {
+		s.say(registration(7))
+		s.want("AgentRegistered", "propose AbortAllocations disappeared_from_node a", "offer n1")
+		s.answer([]*commandpb.Result{refused}, nil, func() {})
+		s.want()
+		s.wait(200 * time.Millisecond)
+		s.want("propose AbortAllocations disappeared_from_node a")
+	})
+}
+
+func TestAnAgentWithOrdersOfALaterTermIsNotLetIn(t *testing.T) {
+	onStage(t, online(7), nil, func(s *stage) {
+		m := registration(7)
+		m.Token = &actorpb.Token{Term: 4}
+		s.say(m)
+		s.want("refuse bad_request")
+		m.Token.Term = 3
+		s.say(m)
+		s.want("AgentRegistered", "offer n1")
 	})
 }

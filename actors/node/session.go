@@ -148,9 +148,11 @@ func (s *Session) Open(now time.Time, m *actorpb.RegisterAgent) {
 	s.hear(now, m.GetJobs())
 }
 
-// Heartbeat takes an agent's word. It answers what cannot be taken.
-func (s *Session) Heartbeat(now time.Time, m *actorpb.Heartbeat) *actorpb.Refused {
-	if s.incarnation == 0 || s.incarnation != m.GetIncarnation() || s.process != m.GetSession() {
+// Heartbeat takes an agent's word in the leader's term. It answers what cannot be
+// taken: also a late heartbeat of a registration in a former term, whose sequence
+// tells nothing of this one.
+func (s *Session) Heartbeat(now time.Time, term uint64, m *actorpb.Heartbeat) *actorpb.Refused {
+	if s.incarnation == 0 || s.incarnation != m.GetIncarnation() || s.process != m.GetSession() || m.GetTerm() != term {
 		return &actorpb.Refused{Code: actorpb.CodeNotRegistered, Reason: fmt.Sprintf("heartbeat of node %q: this agent is not registered in this term, register again", m.GetNode())}
 	}
 	if m.GetSequence() <= s.sequence {

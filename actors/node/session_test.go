@@ -89,7 +89,7 @@ func TestLease(t *testing.T) {
 	}
 	s.Open(noon, registration(7))
 	later := noon.Add(4 * time.Second)
-	if refused := s.Heartbeat(later, &actorpb.Heartbeat{Node: "n1", Incarnation: 7, Session: 20, Sequence: 1}); refused != nil {
+	if refused := s.Heartbeat(later, 3, &actorpb.Heartbeat{Node: "n1", Incarnation: 7, Session: 20, Term: 3, Sequence: 1}); refused != nil {
 		t.Fatal(refused)
 	}
 	if !s.Live(later.Add(timing.Lease)) {
@@ -105,18 +105,19 @@ func TestHeartbeatsThatAreNotTaken(t *testing.T) {
 		heartbeat *actorpb.Heartbeat
 		want      string
 	}{
-		"of another life of the node":        {&actorpb.Heartbeat{Incarnation: 6, Session: 20, Sequence: 9}, "not_registered"},
-		"of an earlier process of the agent": {&actorpb.Heartbeat{Incarnation: 7, Session: 19, Sequence: 9}, "not_registered"},
-		"that was overtaken":                 {&actorpb.Heartbeat{Incarnation: 7, Session: 20, Sequence: 5}, "stale"},
+		"of another life of the node":        {&actorpb.Heartbeat{Incarnation: 6, Session: 20, Term: 3, Sequence: 9}, "not_registered"},
+		"of an earlier process of the agent": {&actorpb.Heartbeat{Incarnation: 7, Session: 19, Term: 3, Sequence: 9}, "not_registered"},
+		"of a registration in a former term": {&actorpb.Heartbeat{Incarnation: 7, Session: 20, Term: 2, Sequence: 9}, "not_registered"},
+		"that was overtaken":                 {&actorpb.Heartbeat{Incarnation: 7, Session: 20, Term: 3, Sequence: 5}, "stale"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := NewSession(noon, DefaultTiming())
 			s.Open(noon, registration(7))
-			if refused := s.Heartbeat(noon, &actorpb.Heartbeat{Incarnation: 7, Session: 20, Sequence: 5}); refused != nil {
+			if refused := s.Heartbeat(noon, 3, &actorpb.Heartbeat{Incarnation: 7, Session: 20, Term: 3, Sequence: 5}); refused != nil {
 				t.Fatal(refused)
 			}
-			if got := s.Heartbeat(noon, test.heartbeat).GetCode(); got != test.want {
+			if got := s.Heartbeat(noon, 3, test.heartbeat).GetCode(); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
@@ -176,8 +177,8 @@ func TestAJobSurvivesItsAgent(t *testing.T) {
 	if got := text(s.Compare(noon.Add(time.Millisecond), both)); got != "+b" {
 		t.Errorf("got %q, want a to go on and b, which had not begun, to be started", got)
 	}
-	late := &actorpb.Heartbeat{Node: "n1", Incarnation: 7, Session: 20, Sequence: 99}
-	if refused := s.Heartbeat(noon.Add(time.Millisecond), late); refused.GetCode() != "not_registered" {
+	late := &actorpb.Heartbeat{Node: "n1", Incarnation: 7, Session: 20, Term: 3, Sequence: 99}
+	if refused := s.Heartbeat(noon.Add(time.Millisecond), 3, late); refused.GetCode() != "not_registered" {
 		t.Errorf("a heartbeat of the killed process: got %v, want it refused", refused)
 	}
 }

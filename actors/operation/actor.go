@@ -52,8 +52,9 @@ type Config struct {
 // Look tells the actor that something about its operation may have changed.
 type Look struct{}
 
-// proposed brings the outcome of a step.
+// proposed brings the outcome of a step to the life of the actor that took it.
 type proposed struct {
+	of      *operationActor
 	results []*commandpb.Result
 	err     error
 }
@@ -80,7 +81,9 @@ func (a *operationActor) Receive(ctx actor.Context) {
 	case Look:
 		a.look(ctx)
 	case proposed:
-		a.proposed(ctx, m)
+		if m.of == a {
+			a.proposed(ctx, m)
+		}
 	case *actor.Stopping, *actor.Restarting:
 		a.stopTimer()
 	case actor.SystemMessage, actor.AutoReceiveMessage:
@@ -116,7 +119,7 @@ func (a *operationActor) look(ctx actor.Context) {
 	a.inFlight = true
 	self, root := ctx.Self(), ctx.ActorSystem().Root
 	a.cfg.Log.ProposeAsync(step.Propose, func(results []*commandpb.Result, err error) {
-		root.Send(self, proposed{results, err})
+		root.Send(self, proposed{a, results, err})
 	})
 }
 

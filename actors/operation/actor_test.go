@@ -177,3 +177,21 @@ func TestTimers(t *testing.T) {
 		s.want("running>failing!")
 	})
 }
+
+func TestOutcomesOfAFormerLifeAreNotHeard(t *testing.T) {
+	onStage(t, "aborting", 0, func(s *stage) {
+		s.want("aborting>aborted")
+		former := s.outcomes[0]
+		s.outcomes = nil
+		process, _ := s.system.ProcessRegistry.Get(s.pid)
+		process.SendSystemMessage(s.pid, &actor.Restart{})
+		synctest.Wait()
+		s.want("aborting>aborted")
+		former([]*commandpb.Result{refused}, nil)
+		s.wait(time.Minute)
+		s.want()
+		s.answer(refused, nil, func() {})
+		s.wait(200 * time.Millisecond)
+		s.want("aborting>aborted")
+	})
+}

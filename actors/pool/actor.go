@@ -41,7 +41,9 @@ type Config struct {
 // Look tells the actor that operations or limits on its path may have changed.
 type Look struct{}
 
+// proposed brings an outcome to the life of the actor that proposed.
 type proposed struct {
+	of      *poolActor
 	results []*commandpb.Result
 	err     error
 }
@@ -66,11 +68,11 @@ func (a *poolActor) Receive(ctx actor.Context) {
 	case *actor.Started, Look:
 		a.look(ctx)
 	case proposed:
-		a.proposed(ctx, m)
-	case *actor.Stopping, *actor.Restarting:
-		if a.timer != nil {
-			a.timer.Stop()
+		if m.of == a {
+			a.proposed(ctx, m)
 		}
+	case *actor.Stopping, *actor.Restarting:
+		a.stopTimer()
 	case actor.SystemMessage, actor.AutoReceiveMessage:
 		// The rest of the life cycle needs no work here.
 	default:
@@ -84,6 +86,7 @@ func (a *poolActor) look(ctx actor.Context) {
 		return
 	}
 	a.dirty = false
+	a.stopTimer()
 	view, err := a.cfg.State.Admission(a.cfg.Tree, a.cfg.Name)
 	if err != nil {
 		// The pool has just been removed; this actor goes with it.
@@ -102,7 +105,7 @@ func (a *poolActor) look(ctx actor.Context) {
 	a.inFlight = true
 	self, root := ctx.Self(), ctx.ActorSystem().Root
 	a.cfg.Log.ProposeAsync(propose, func(results []*commandpb.Result, err error) {
-		root.Send(self, proposed{results, err})
+		root.Send(self, proposed{a, results, err})
 	})
 }
 
@@ -120,5 +123,12 @@ func (a *poolActor) proposed(ctx actor.Context, m proposed) {
 	case again:
 		self, root := ctx.Self(), ctx.ActorSystem().Root
 		a.timer = time.AfterFunc(a.cfg.RetryAfter, func() { root.Send(self, Look{}) })
+	}
+}
+
+func (a *poolActor) stopTimer() {
+	if a.timer != nil {
+		a.timer.Stop()
+		a.timer = nil
 	}
 }

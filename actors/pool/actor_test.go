@@ -89,7 +89,8 @@ func (s *stage) wait(d time.Duration) {
 	synctest.Wait()
 }
 
-func TestLooks(t *testing.T) {
+// onStage has a story played by the actor of pool ads, with operations that wait.
+func onStage(t *testing.T, pending []string, story func(s *stage)) {
 	tree := buildTree(t)
 	counts, err := tree.Total(map[scheduling.PoolName]pooltree.Count{})
 	if err != nil {
@@ -98,12 +99,22 @@ func TestLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		quiet := slog.New(slog.DiscardHandler)
 		s := &stage{t: t, view: View{Tree: tree, Counts: counts}}
-		s.set("a", "b")
+		s.set(pending...)
 		s.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }))
 		s.pid = s.system.Root.Spawn(actor.PropsFromProducer(New(Config{
 			Tree: "default", Name: "ads", Term: 4, State: s, Log: s, RetryAfter: 200 * time.Millisecond, Now: time.Now, Logger: quiet,
 		})))
 		synctest.Wait()
+		story(s)
+		if err := s.system.Root.StopFuture(s.pid).Wait(); err != nil {
+			t.Error(err)
+		}
+		s.system.Shutdown()
+	})
+}
+
+func TestLooks(t *testing.T) {
+	onStage(t, []string{"a", "b"}, func(s *stage) {
 		s.want(2)
 		for range 3 {
 			s.look()
@@ -133,9 +144,23 @@ func TestLooks(t *testing.T) {
 		s.answer(nil, errors.New("lost"))
 		s.wait(time.Hour)
 		s.want(0)
-		if err := s.system.Root.StopFuture(s.pid).Wait(); err != nil {
-			t.Error(err)
-		}
-		s.system.Shutdown()
+	})
+}
+
+func TestOutcomesOfAFormerLifeAreNotHeard(t *testing.T) {
+	onStage(t, []string{"a"}, func(s *stage) {
+		s.want(1)
+		former := s.outcomes[0]
+		s.outcomes = nil
+		process, _ := s.system.ProcessRegistry.Get(s.pid)
+		process.SendSystemMessage(s.pid, &actor.Restart{})
+		synctest.Wait()
+		s.want(1)
+		former(nil, errors.New("lost"))
+		s.wait(time.Minute)
+		s.want(0)
+		s.answer(nil, errors.New("lost"))
+		s.wait(200 * time.Millisecond)
+		s.want(1)
 	})
 }

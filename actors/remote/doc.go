@@ -22,10 +22,10 @@
 //   - Nothing blocks an actor and no queue grows without bound: what cannot be
 //     queued fails at once.
 //   - Every request ends: with a reply, or with an error that says why.
-//   - Every Watch of a remote actor ends with at most one Terminated, which
-//     comes when the actor ends, is not there, or its peer is lost.
+//   - Nobody watches the actors of another machine: who tries is told at once
+//     that there is none. Config.OnPeer tells of peers.
 //   - A peer that falls silent is lost after Limits.KeepAliveTimeout.
 //
-// The files handshake.go, roster.go, outbox.go, pending.go and watches.go
+// The files handshake.go, roster.go, outbox.go and pending.go
 // decide, from plain values and without locks; the others act.
 package remote

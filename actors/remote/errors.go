@@ -12,8 +12,8 @@ var (
 	ErrNotConnected = errors.New("not connected")
 	// ErrNotFound is returned when the peer has no live actor by the name.
 	ErrNotFound = errors.New("no such actor")
-	// ErrQueueFull is returned when the queue to the peer, or the table of open
-	// requests or watches, is at its limit.
+	// ErrQueueFull is returned when the queue to the peer, the table of open
+	// requests, or the inbox of the peer's actor is at its limit.
 	ErrQueueFull = errors.New("queue full")
 	// ErrTimeout is returned when a reply did not come in time.
 	ErrTimeout = errors.New("no reply in time")

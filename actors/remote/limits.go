@@ -29,9 +29,6 @@ type Limits struct {
 	// OpenRequests is how many requests to one peer may be unanswered. Default
 	// 16,384, as QueueMessages.
 	OpenRequests int
-	// Watches is how many remote actors are watched, in each direction, over
-	// one stream. Default 4,096: few actors are published.
-	Watches int
 	// RequestTimeout ends requests whose sender states no deadline. Default
 	// 30 s: longer than an election, so that nobody gives up during one.
 	RequestTimeout time.Duration
@@ -63,7 +60,6 @@ func DefaultLimits() Limits {
 		MaxMessageBytes:  4 << 20,
 		BatchBytes:       64 << 10,
 		OpenRequests:     16_384,
-		Watches:          4_096,
 		RequestTimeout:   30 * time.Second,
 		KeepAlivePeriod:  time.Second,
 		KeepAliveTimeout: 3 * time.Second,
@@ -87,7 +83,6 @@ func (l Limits) Validate() error {
 		{"MaxMessageBytes", l.MaxMessageBytes},
 		{"BatchBytes", l.BatchBytes},
 		{"OpenRequests", l.OpenRequests},
-		{"Watches", l.Watches},
 	}
 	for _, c := range counts {
 		if c.value <= 0 {

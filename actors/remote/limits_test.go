@@ -58,7 +58,7 @@ func TestStartRefusesWhatCannotWork(t *testing.T) {
 		"no name":               {func(c *remote.Config) { c.Self = identity.Identity{} }, "self: identity"},
 		"directory, no dialer":  {func(c *remote.Config) { c.Dialer = nil }, "without a dialer"},
 		"inboxes too small":     {func(c *remote.Config) { c.Limits.InboxBytes = 1 << 20 }, "InboxBytes is below MaxMessageBytes"},
-		"a limit left out":      {func(c *remote.Config) { c.Limits.Watches = 0 }, "Watches is 0"},
+		"a limit left out":      {func(c *remote.Config) { c.Limits.OpenRequests = 0 }, "OpenRequests is 0"},
 		"a limit of no time":    {func(c *remote.Config) { c.Limits.RequestTimeout = 0 }, "RequestTimeout is 0s"},
 		"queue below a message": {func(c *remote.Config) { c.Limits.QueueBytes = 1 }, "QueueBytes"},
 		"impatience":            {func(c *remote.Config) { c.Limits.KeepAliveTimeout = c.Limits.KeepAlivePeriod }, "KeepAliveTimeout"},

@@ -13,7 +13,7 @@ const (
 	// actor's name, numbers, lengths.
 	frameOverhead = maxName + 64
 	// reserve is the part of the bound on messages that answers about failures
-	// and the ends of watched actors may have on top of it.
+	// may have on top of it.
 	reserve = 4
 )
 
@@ -64,9 +64,6 @@ func (o *outbox) append(out outgoing) {
 	o.messages++
 	o.bytes += out.bytes
 }
-
-// empty says whether take would return nothing.
-func (o *outbox) empty() bool { return o.messages == 0 && !o.ping && !o.pong }
 
 // take appends the next frames to batch, at least one message and otherwise up
 // to maxBytes. Pings and pongs go first. Requests are told how much time is

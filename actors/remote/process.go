@@ -17,7 +17,6 @@ import (
 const (
 	reserved    = "$"
 	replyPrefix = "$reply/"
-	watchPrefix = "$watch/"
 )
 
 const (
@@ -52,29 +51,14 @@ func (p *process) SendUserMessage(pid *actor.PID, message any) {
 	}
 }
 
-// SendSystemMessage implements actor.Process.
+// SendSystemMessage implements actor.Process. The life cycle of another machine's
+// actors is its own: nobody watches or stops them from here.
 func (p *process) SendSystemMessage(pid *actor.PID, message any) {
-	r := p.remote
-	if rest, ok := strings.CutPrefix(pid.GetId(), watchPrefix); ok {
-		if s, id := r.sessionAndID(rest); s != nil {
-			if _, ended := message.(*actor.Terminated); ended {
-				s.localTerminated(id)
-			}
-		}
-		return
-	}
-	switch m := message.(type) {
-	case *actor.Watch:
-		r.watch(pid, m.Watcher)
-	case *actor.Unwatch:
-		r.unwatch(pid, m.Watcher)
-	default:
-		r.counters.drop(notSendable, 1)
-		r.system.DeadLetter.SendSystemMessage(pid, message)
-	}
+	p.remote.counters.drop(notSendable, 1)
+	p.remote.system.DeadLetter.SendSystemMessage(pid, message)
 }
 
-// Stop implements actor.Process. Nobody stops another machine's actors.
+// Stop implements actor.Process.
 func (p *process) Stop(pid *actor.PID) { p.SendSystemMessage(pid, &actor.Stop{}) }
 
 // ask sends a request of an actor, which gets the reply as a message, or a
@@ -144,61 +128,4 @@ func (r *Remote) sessionAndID(text string) (*session, uint64) {
 		return nil, 0
 	}
 	return r.number(n), i
-}
-
-// watch tells watcher once when pid's actor ends, is absent, or is lost.
-func (r *Remote) watch(pid, watcher *actor.PID) {
-	s := r.stream(pid.GetAddress())
-	if s == nil || !s.watch(pid.GetId(), watcher) {
-		r.tellTerminated(watcher, pid, actor.TerminatedReason_AddressTerminated)
-	}
-}
-
-func (r *Remote) unwatch(pid, watcher *actor.PID) {
-	if s := r.stream(pid.GetAddress()); s != nil {
-		s.unwatch(pid.GetId(), watcher)
-	}
-}
-
-// watch says whether there is a watch now.
-func (s *session) watch(target string, watcher *actor.PID) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	key := watchKey{watcher: watcher.GetId(), target: target}
-	id, fresh := s.watching.add(key, watcher)
-	switch {
-	case id == 0:
-		s.remote.log.Warn("watch refused", "peer", s.peer.name, "actor", target, "limit", s.watching.limit)
-		return false
-	case !fresh:
-		return true
-	}
-	if !s.out.pushNotice(&remotepb.Frame{Kind: &remotepb.Frame_Watch{Watch: &remotepb.Watch{Id: id, To: target}}}) {
-		s.watching.remove(key)
-		s.remote.counters.drop(queueFull, 1)
-		return false
-	}
-	s.signal()
-	return true
-}
-
-func (s *session) unwatch(target string, watcher *actor.PID) {
-	s.mu.Lock()
-	id, ok := s.watching.remove(watchKey{watcher: watcher.GetId(), target: target})
-	s.mu.Unlock()
-	if ok {
-		s.notice(&remotepb.Frame{Kind: &remotepb.Frame_Unwatch{Unwatch: &remotepb.Unwatch{Id: id}}})
-	}
-}
-
-// tellTerminated tells watcher that who has ended.
-func (r *Remote) tellTerminated(watcher, who *actor.PID, why actor.TerminatedReason) {
-	r.tell(watcher, &actor.Terminated{Who: who, Why: why})
-}
-
-// tell sends a system message to a local actor, if it is still there.
-func (r *Remote) tell(pid *actor.PID, message any) {
-	if process, ok := r.system.ProcessRegistry.Get(pid); ok {
-		process.SendSystemMessage(pid, message)
-	}
 }

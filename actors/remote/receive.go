@@ -32,12 +32,6 @@ func (s *session) receive(frame *remotepb.Frame) {
 		s.signal()
 	case *remotepb.Frame_Pong:
 		// To have heard of the peer is enough.
-	case *remotepb.Frame_Watch:
-		s.receiveWatch(kind.Watch)
-	case *remotepb.Frame_Unwatch:
-		s.receiveUnwatch(kind.Unwatch.GetId())
-	case *remotepb.Frame_Terminated:
-		s.receiveTerminated(kind.Terminated)
 	case *remotepb.Frame_Bye:
 		s.end(fmt.Errorf("%w: %s", errBye, kind.Bye.GetReason()), "")
 	default:
@@ -71,7 +65,7 @@ func (s *session) receiveMessage(to string, payload *anypb.Any, request *remotep
 		return
 	}
 	inbound.Deadline = time.Now().Add(time.Duration(request.GetTimeoutMillis()) * time.Millisecond)
-	r.system.Root.RequestWithCustomSender(found.pid, inbound, s.localPID(replyPrefix, request.GetId()))
+	r.system.Root.RequestWithCustomSender(found.pid, inbound, s.localPID(request.GetId()))
 }
 
 // turnAway answers a message that finds its actor's inbox full.
@@ -164,78 +158,7 @@ func (s *session) receiveFailure(failure *remotepb.Failure) {
 	}
 }
 
-// receiveWatch watches a local actor for the peer.
-func (s *session) receiveWatch(watch *remotepb.Watch) {
-	found, err := s.remote.reach(watch.GetTo(), s.peer)
-	if err != nil {
-		s.sendTerminated(watch.GetId(), true)
-		return
-	}
-	s.mu.Lock()
-	_, known := s.watched[watch.GetId()]
-	room := s.cause == nil && len(s.watched) < s.remote.limits.Watches
-	if room {
-		s.watched[watch.GetId()] = found.pid
-	}
-	s.mu.Unlock()
-	switch {
-	case known || !room:
-		// Our own kind keeps the limit of Watches and never reuses an id.
-		s.end(fmt.Errorf("watch %d of %q: the peer has as many watches as allowed, or reuses an id", watch.GetId(), watch.GetTo()),
-			"watches are used up, or an id is used twice")
-	default:
-		s.remote.tell(found.pid, &actor.Watch{Watcher: s.localPID(watchPrefix, watch.GetId())})
-	}
-}
-
-func (s *session) receiveUnwatch(id uint64) {
-	s.mu.Lock()
-	pid, ok := s.watched[id]
-	delete(s.watched, id)
-	s.mu.Unlock()
-	if ok {
-		s.unwatchLocal(id, pid)
-	}
-}
-
-func (s *session) unwatchLocal(id uint64, pid *actor.PID) {
-	s.remote.tell(pid, &actor.Unwatch{Watcher: s.localPID(watchPrefix, id)})
-}
-
-// localTerminated tells the peer that the actor of its watch id has ended.
-func (s *session) localTerminated(id uint64) {
-	s.mu.Lock()
-	_, ok := s.watched[id]
-	delete(s.watched, id)
-	s.mu.Unlock()
-	if ok {
-		s.sendTerminated(id, false)
-	}
-}
-
-func (s *session) sendTerminated(id uint64, absent bool) {
-	terminated := &remotepb.Terminated{Id: id, NotFound: absent}
-	if !s.notice(&remotepb.Frame{Kind: &remotepb.Frame_Terminated{Terminated: terminated}}) {
-		// A watch has to end; with the session it does.
-		s.end(fmt.Errorf("%w: the peer does not read what it has watched", ErrQueueFull), "")
-	}
-}
-
-func (s *session) receiveTerminated(terminated *remotepb.Terminated) {
-	s.mu.Lock()
-	target, who, ok := s.watching.take(terminated.GetId())
-	s.mu.Unlock()
-	if !ok {
-		return
-	}
-	why := actor.TerminatedReason_Stopped
-	if terminated.GetNotFound() {
-		why = actor.TerminatedReason_NotFound
-	}
-	s.remote.tellTerminated(who, PID(s.peer.name, target), why)
-}
-
 // localPID returns the address of something that only this session knows.
-func (s *session) localPID(prefix string, id uint64) *actor.PID {
-	return actor.NewPID(s.peer.name, prefix+strconv.FormatUint(s.claim.stream, 10)+"/"+strconv.FormatUint(id, 10))
+func (s *session) localPID(id uint64) *actor.PID {
+	return actor.NewPID(s.peer.name, replyPrefix+strconv.FormatUint(s.claim.stream, 10)+"/"+strconv.FormatUint(id, 10))
 }

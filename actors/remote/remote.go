@@ -103,9 +103,6 @@ func Start(system *actor.ActorSystem, config Config) (*Remote, error) {
 // Self returns the name by which peers reach this process.
 func (r *Remote) Self() string { return r.self }
 
-// Incarnation returns the number of this life of this process.
-func (r *Remote) Incarnation() uint64 { return r.config.Incarnation }
-
 // Publish makes the actor pid reachable by name for peers of the given roles.
 // It replaces what was published by that name. inbox bounds what waits for the
 // actor, which was spawned with its Mailbox.
@@ -126,7 +123,7 @@ func (r *Remote) Publish(name string, pid *actor.PID, inbox *Inbox, roles ...ide
 	return nil
 }
 
-// Unpublish makes the actor unreachable. Watches of it go on.
+// Unpublish makes the actor unreachable.
 func (r *Remote) Unpublish(name string) {
 	r.republish(func(all map[string]publication) { delete(all, name) })
 }
@@ -157,7 +154,7 @@ func (r *Remote) Disconnect(peer string) {
 	}
 }
 
-// Close ends all streams. Open requests fail, watchers are told, OnPeer hears of
+// Close ends all streams. Open requests fail, OnPeer hears of
 // it; then Close returns. A stream that the http.Server cannot write to ends no
 // later than the server's own connection.
 func (r *Remote) Close() {
@@ -191,7 +188,7 @@ func (r *Remote) stream(peer string) *session {
 	return r.streams[peer]
 }
 
-// number returns the session that PIDs of replies and watches know by number,
+// number returns the session that PIDs of replies know by number,
 // nil when it has ended.
 func (r *Remote) number(n uint64) *session {
 	r.mu.RLock()

@@ -331,3 +331,24 @@ func TestFailedRequests(t *testing.T) {
 		t.Errorf("the stream came or went %d times", got)
 	}
 }
+
+// TestNobodyWatchesOverTheNetwork: who tries is told at once, and waits for nothing.
+func TestNobodyWatchesOverTheNetwork(t *testing.T) {
+	where := new(directory)
+	r1, n7 := start(t, where, replica("r1"), nil), start(t, where, agent("n7"), nil)
+	r1.spawn(t, "echo", echo)
+	n7.connect(t, r1)
+	ended := make(chan *actor.Terminated, 1)
+	target := remote.PID(r1.Self(), "echo")
+	n7.spawn(t, "watcher", func(ctx actor.Context) {
+		switch m := ctx.Message().(type) {
+		case *actor.Started:
+			ctx.Watch(target)
+		case *actor.Terminated:
+			ended <- m
+		}
+	})
+	if m := receive(t, ended); !m.Who.Equal(target) || m.Why != actor.TerminatedReason_NotFound {
+		t.Errorf("told %v, want that nobody is there", m)
+	}
+}

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
@@ -39,12 +38,9 @@ type session struct {
 	// done is closed when the session has ended.
 	done chan struct{}
 
-	mu       sync.Mutex
-	out      outbox
-	asks     *pending[ask]
-	watching *watches[*actor.PID]
-	// watched are local actors that the peer watches, by its ids.
-	watched   map[uint64]*actor.PID
+	mu        sync.Mutex
+	out       outbox
+	asks      *pending[ask]
 	keeper    *time.Timer
 	cause     error // Set once, when the session ends.
 	lastWords string
@@ -67,8 +63,6 @@ func newSession(r *Remote, c claim, peer counterpart, tr transport) *session {
 		done:      make(chan struct{}),
 		out:       outbox{maxMessages: r.limits.QueueMessages, maxBytes: r.limits.QueueBytes},
 		asks:      newPending[ask](r.limits.OpenRequests),
-		watching:  newWatches[*actor.PID](r.limits.Watches),
-		watched:   make(map[uint64]*actor.PID),
 	}
 }
 
@@ -199,10 +193,6 @@ func (s *session) end(cause error, lastWords string) {
 	s.remote.counters.drop(peerGone, s.out.messages)
 	s.out.queue = nil
 	asks := s.asks.drain()
-	watchers := s.watching.drain()
-	s.watching.limit = 0
-	watched := s.watched
-	s.watched = nil
 	s.mu.Unlock()
 
 	s.remote.leave(s, cause.Error())
@@ -218,12 +208,6 @@ func (s *session) end(cause error, lastWords string) {
 	for _, a := range asks {
 		a.timer.Stop()
 		a.done(nil, gone)
-	}
-	for _, w := range watchers {
-		s.remote.tellTerminated(w.tell, PID(s.peer.name, w.key.target), actor.TerminatedReason_AddressTerminated)
-	}
-	for id, pid := range watched {
-		s.unwatchLocal(id, pid)
 	}
 }
 

@@ -76,16 +76,19 @@ type Withdraw struct{ Node string }
 // goroutine.
 type View struct{ Reply func(*actorpb.SchedulerView) }
 
-type tick struct{}
-
-// match looks at waiting nodes.
-type match struct{}
-
-type proposed struct {
-	jobs    []string
-	results []*commandpb.Result
-	err     error
-}
+// The actor's own messages are of one life of it, and none of a former one is
+// heard: its ticks, its starts in flight and what waited went with its tree.
+type (
+	tick struct{ of *treeActor }
+	// match looks at waiting nodes.
+	match    struct{ of *treeActor }
+	proposed struct {
+		of      *treeActor
+		jobs    []string
+		results []*commandpb.Result
+		err     error
+	}
+)
 
 // New returns the producer of a tree's actor.
 func New(cfg Config) actor.Producer {
@@ -118,11 +121,17 @@ func (a *treeActor) Receive(ctx actor.Context) {
 	case Withdraw:
 		a.withdraw(ctx, m)
 	case tick:
-		a.tick(ctx)
+		if m.of == a {
+			a.tick(ctx)
+		}
 	case match:
-		a.match(ctx)
+		if m.of == a {
+			a.match(ctx)
+		}
 	case proposed:
-		a.proposed(ctx, m)
+		if m.of == a {
+			a.proposed(ctx, m)
+		}
 	case View:
 		m.Reply(view(a.cfg, a.tree.Snapshot(), a.cfg.Now()))
 	case *actor.Stopping, *actor.Restarting:
@@ -177,7 +186,7 @@ func (a *treeActor) check(ctx actor.Context, err error) {
 	}
 	if !a.matching && a.tree.Waiting() && a.inFlight < a.cfg.MaxInFlight {
 		a.matching = true
-		ctx.Send(ctx.Self(), match{})
+		ctx.Send(ctx.Self(), match{a})
 	}
 }
 
@@ -194,7 +203,7 @@ func (a *treeActor) match(ctx actor.Context) {
 		a.inFlight++
 		self, root := ctx.Self(), ctx.ActorSystem().Root
 		a.cfg.Log.ProposeAsync(commands, func(results []*commandpb.Result, err error) {
-			root.Send(self, proposed{jobs, results, err})
+			root.Send(self, proposed{a, jobs, results, err})
 		})
 	}
 	a.check(ctx, nil)
@@ -230,7 +239,7 @@ func (a *treeActor) proposed(ctx actor.Context, m proposed) {
 func (a *treeActor) tick(ctx actor.Context) {
 	a.update(a.cfg.Now())
 	self, root := ctx.Self(), ctx.ActorSystem().Root
-	a.timer = time.AfterFunc(a.cfg.TickEvery, func() { root.Send(self, tick{}) })
+	a.timer = time.AfterFunc(a.cfg.TickEvery, func() { root.Send(self, tick{a}) })
 	a.check(ctx, nil)
 }
 

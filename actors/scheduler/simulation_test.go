@@ -181,6 +181,14 @@ func (g chance) node() {
 		g.w.apply(&commandpb.SetNodeOffline{Term: 1, Node: id, Incarnation: known.GetIncarnation()})
 		return
 	}
+	if g.pick(4, "drain") == 0 {
+		if known.GetDrain() == nil {
+			g.w.apply(&commandpb.DrainNode{Node: id, User: "ann"})
+		} else {
+			g.w.apply(&commandpb.UndrainNode{Node: id})
+		}
+		return
+	}
 	g.w.register(id, max(1, known.GetIncarnation())+uint64(g.pick(2, "new life")), int64(1+g.pick(5, "slots")))
 }
 
@@ -316,7 +324,7 @@ func checkNothingRefused(w *world) {
 			}
 			for _, node := range w.state.Nodes() {
 				used := w.state.NodeUsage(scheduling.NodeID(node.GetId()))
-				if used.Add(oneJob().Amounts()).Fits(node.GetResources().Amounts()) && node.GetState() == "online" {
+				if used.Add(oneJob().Amounts()).Fits(node.GetResources().Amounts()) && node.GetState() == "online" && node.GetDrain() == nil {
 					w.t.Fatalf("task %s/%s has pending jobs and node %s has room", op.GetId(), task.GetName(), node.GetId())
 				}
 			}

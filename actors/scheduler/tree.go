@@ -49,6 +49,8 @@ type Tree struct {
 	// queue are nodes to look at next; queued finds them.
 	queue  []string
 	queued map[string]bool
+	// draining nodes get no jobs, ready or not.
+	draining map[string]bool
 	// incarnations of nodes, for grants.
 	incarnations map[string]uint64
 	// known operations have not ended; of each, the pending jobs of its tasks.
@@ -68,7 +70,7 @@ func NewTree(cfg engine.Config, seed Seed) (*Tree, error) {
 	}
 	t := &Tree{
 		engine: e, index: seed.Index, tickets: map[string]engine.Ticket{}, ready: map[string]bool{}, queued: map[string]bool{},
-		incarnations: map[string]uint64{}, known: map[string]map[string]int64{}, operations: map[string]string{},
+		draining: map[string]bool{}, incarnations: map[string]uint64{}, known: map[string]map[string]int64{}, operations: map[string]string{},
 	}
 	if err := e.SetTree(seed.Pools); err != nil {
 		return nil, fmt.Errorf("rebuild pool tree: %w", err)
@@ -119,13 +121,24 @@ func (t *Tree) settlePools() {
 }
 
 // SetNode takes a node's committed record. A node gets jobs once it is online and
-// has been offered in this term.
+// has been offered in this term, while nobody drains it.
 func (t *Tree) SetNode(node *statepb.Node) error {
 	if t.incarnations[node.GetId()] != node.GetIncarnation() || node.GetState() != statepb.NodeOnline {
 		t.withdraw(node.GetId())
 	}
 	t.incarnations[node.GetId()] = node.GetIncarnation()
-	return t.engine.SetNode(scheduling.NodeID(node.GetId()), node.GetResources().Amounts(), t.ready[node.GetId()])
+	if node.GetDrain() != nil {
+		t.draining[node.GetId()] = true
+	} else if t.draining[node.GetId()] {
+		delete(t.draining, node.GetId())
+		t.enqueue(node.GetId())
+	}
+	return t.setNode(node.GetId(), node.GetResources().Amounts())
+}
+
+// setNode tells the engine of a node.
+func (t *Tree) setNode(node string, limits resource.Amounts) error {
+	return t.engine.SetNode(scheduling.NodeID(node), limits, t.ready[node] && !t.draining[node])
 }
 
 // SetOperation takes an operation's record and, of the same log entry, its state
@@ -257,7 +270,7 @@ func (t *Tree) Offer(node string, limits resource.Amounts) error {
 	if !t.ready[node] {
 		t.ready[node] = true
 		t.order = append(t.order, node)
-		if err := t.engine.SetNode(scheduling.NodeID(node), limits, true); err != nil {
+		if err := t.setNode(node, limits); err != nil {
 			return err
 		}
 	}
@@ -270,7 +283,7 @@ func (t *Tree) Withdraw(node string, limits resource.Amounts) error {
 	if !t.withdraw(node) {
 		return nil
 	}
-	return t.engine.SetNode(scheduling.NodeID(node), limits, false)
+	return t.setNode(node, limits)
 }
 
 func (t *Tree) withdraw(node string) bool {

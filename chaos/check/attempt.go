@@ -1,9 +1,7 @@
 package check
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 
 	"weir/chaos/history"
@@ -59,7 +57,6 @@ func counters(o *history.Operation) []string {
 // and that a witness saw the end of that attempt.
 func (x *index) done(o *history.Operation) []string {
 	var out []string
-	attempts := jobs(o)
 	for _, t := range o.Tasks {
 		if t.Completed != t.Total {
 			out = append(out, fmt.Sprintf("operation %s is completed with %d of %d jobs of task %s", o.ID, t.Completed, t.Total, t.Name))
@@ -67,7 +64,7 @@ func (x *index) done(o *history.Operation) []string {
 		for number := range int(t.Total) {
 			c := cookie{o.ID, t.Name, number}
 			var completed []string
-			for _, j := range attempts[c] {
+			for _, j := range x.attempts[c] {
 				if j.State != lifecycle.JobCompleted.String() {
 					continue
 				}
@@ -106,68 +103,6 @@ func alone(x *index) []string {
 				out = append(out, fmt.Sprintf("cookie %s: attempt %s (pid %d) began %.3f s before attempt %s (pid %d) was last seen",
 					c, now.job, now.pid, float64(longest.end-now.begin)/1e9, longest.job, longest.pid))
 			}
-		}
-	}
-	return out
-}
-
-// granted is S7.
-func granted(x *index) []string {
-	var out []string
-	attempts := make(map[cookie][]history.Job)
-	for i := range x.Operations {
-		for c, list := range jobs(&x.Operations[i]) {
-			slices.SortFunc(list, func(a, b history.Job) int { return cmp.Compare(a.Attempt, b.Attempt) })
-			attempts[c] = list
-		}
-	}
-	for _, c := range x.cookies {
-		out = append(out, begins(c, x.lives[c], attempts[c])...)
-	}
-	grants := make(map[cookie][]history.Grant)
-	for _, g := range x.Grants {
-		c := cookie{g.Operation, g.Task, g.Cookie}
-		grants[c] = append(grants[c], g)
-	}
-	for _, c := range slices.SortedFunc(maps.Keys(grants), cookie.compare) {
-		out = append(out, tokensGrow(c, grants[c])...)
-	}
-	return out
-}
-
-// begins checks that each process is of an attempt that was granted, that an attempt
-// has one process, and that later ones begin later.
-func begins(c cookie, lives []life, attempts []history.Job) []string {
-	var out []string
-	seen := make(map[string]int)
-	last := -1
-	for _, l := range lives {
-		i := slices.IndexFunc(attempts, func(j history.Job) bool { return j.ID == l.job })
-		if i < 0 {
-			out = append(out, fmt.Sprintf("cookie %s: attempt %s (pid %d) began, and was never granted", c, l.job, l.pid))
-			continue
-		}
-		if pid, again := seen[l.job]; again {
-			out = append(out, fmt.Sprintf("cookie %s: attempt %s began twice (pids %d and %d)", c, l.job, pid, l.pid))
-		}
-		seen[l.job] = l.pid
-		if i < last {
-			out = append(out, fmt.Sprintf("cookie %s: attempt %s began after %s, which is attempt %d", c,
-				l.job, attempts[last].ID, attempts[last].Attempt))
-		}
-		last = max(last, i)
-	}
-	return out
-}
-
-func tokensGrow(c cookie, grants []history.Grant) []string {
-	var out []string
-	slices.SortStableFunc(grants, func(a, b history.Grant) int { return cmp.Compare(a.Attempt, b.Attempt) })
-	for i := 1; i < len(grants); i++ {
-		a, b := grants[i-1], grants[i]
-		if cmp.Or(cmp.Compare(a.Term, b.Term), cmp.Compare(a.Index, b.Index)) >= 0 || a.Attempt == b.Attempt {
-			out = append(out, fmt.Sprintf("cookie %s: attempt %d (%s) has token %d:%d, and attempt %d (%s) after it %d:%d",
-				c, a.Attempt, a.Job, a.Term, a.Index, b.Attempt, b.Job, b.Term, b.Index))
 		}
 	}
 	return out

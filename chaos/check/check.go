@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"weir/chaos/history"
+	"weir/scheduling"
 )
 
 // Violation is one breach of an invariant.
@@ -39,7 +40,7 @@ var Invariants = []Invariant{
 	{"S4", "operations go through legal steps, and the last state is the last", legal, true},
 	{"S5", "each cookie is done and counted exactly once", counted, true},
 	{"S6", "one attempt of a cookie lives at a time", alone, false},
-	{"S7", "what runs was granted, once, and tokens of a cookie grow", granted, true},
+	{"S7", "what runs was granted, once, to who runs it, and tokens only grow", granted, true},
 	{"S20", "no process, control group or folder is left behind", nothingLeft, false},
 	{"S24", "no process ends or cries unasked", calm, false},
 	{"L3", "every operation ends", ended, true},
@@ -86,22 +87,63 @@ type life struct {
 type index struct {
 	*history.Run
 	operations map[string]*history.Operation
-	lives      map[cookie][]life
-	cookies    []cookie
+	// lives are what witnesses saw, and attempts what the cluster granted, in order.
+	lives    map[cookie][]life
+	attempts map[cookie][]history.Job
+	// cookies are those of lives.
+	cookies []cookie
+	// tokens are those of the grants, by job, as far as the cluster told them.
+	tokens map[string]scheduling.Token
+	// entries are the journals of nodes, and journaled the grants in them.
+	entries   map[string][]history.Entry
+	nodes     []string
+	journaled map[place]bool
 }
 
+// place is a job on a node.
+type place struct{ node, job string }
+
 func newIndex(run *history.Run) *index {
-	x := &index{Run: run, operations: make(map[string]*history.Operation), lives: make(map[cookie][]life)}
-	for i := range run.Operations {
-		x.operations[run.Operations[i].ID] = &run.Operations[i]
+	x := &index{
+		Run: run, operations: make(map[string]*history.Operation), lives: make(map[cookie][]life), attempts: make(map[cookie][]history.Job),
+		tokens: make(map[string]scheduling.Token), entries: make(map[string][]history.Entry), journaled: make(map[place]bool),
 	}
+	x.addGrants()
+	x.addSights()
+	x.addEntries()
+	return x
+}
+
+// addGrants takes what the cluster said of its jobs, while they lived and at the end.
+func (x *index) addGrants() {
+	for _, g := range x.Grants {
+		x.tokens[g.Job] = g.Token
+	}
+	for i := range x.Operations {
+		o := &x.Operations[i]
+		x.operations[o.ID] = o
+		for _, j := range o.Jobs {
+			c := cookie{o.ID, j.Task, j.Cookie}
+			x.attempts[c] = append(x.attempts[c], j)
+			if !j.Token.IsZero() {
+				x.tokens[j.ID] = j.Token
+			}
+		}
+	}
+	for _, list := range x.attempts {
+		slices.SortStableFunc(list, func(a, b history.Job) int { return cmp.Compare(a.Attempt, b.Attempt) })
+	}
+}
+
+// addSights takes what witnesses saw.
+func (x *index) addSights() {
 	type process struct {
 		cookie
 		job string
 		pid int
 	}
 	at := make(map[process]int)
-	for _, s := range run.Sights {
+	for _, s := range x.Sights {
 		c := cookie{s.Operation, s.Task, s.Cookie}
 		p := process{c, s.Job, s.Pid}
 		i, known := at[p]
@@ -119,15 +161,18 @@ func newIndex(run *history.Run) *index {
 	for _, lives := range x.lives {
 		slices.SortFunc(lives, func(a, b life) int { return cmp.Compare(a.begin, b.begin) })
 	}
-	return x
 }
 
-// jobs returns the attempts of an operation by cookie.
-func jobs(o *history.Operation) map[cookie][]history.Job {
-	by := make(map[cookie][]history.Job)
-	for _, j := range o.Jobs {
-		c := cookie{o.ID, j.Task, j.Cookie}
-		by[c] = append(by[c], j)
+// addEntries takes the journals of agents.
+func (x *index) addEntries() {
+	for _, e := range x.Entries {
+		if x.entries[e.Node] == nil {
+			x.nodes = append(x.nodes, e.Node)
+		}
+		x.entries[e.Node] = append(x.entries[e.Node], e)
+		if e.What == history.Granted {
+			x.journaled[place{e.Node, e.Job}] = true
+		}
 	}
-	return by
+	slices.Sort(x.nodes)
 }

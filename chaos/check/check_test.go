@@ -1,12 +1,14 @@
 package check
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"weir/chaos/fault"
 	"weir/chaos/history"
+	"weir/scheduling"
 )
 
 // good returns a run without a fault: submission m1 is operation o1 with two cookies;
@@ -43,11 +45,12 @@ func good() *history.Run {
 					{State: "preparing", Index: 5}, {State: "pending", Index: 6}, {State: "materializing", Index: 7}, {State: "running", Index: 8},
 					{State: "completing", Index: 9}, {State: "completed", Index: 10},
 				},
-				Tasks: []history.Task{{Name: "t", Total: 2, Completed: 2, Aborted: 1}},
+				Tasks: []history.Task{{Name: "t", Total: 2, Completed: 2, Aborted: 2}},
 				Jobs: []history.Job{
-					{ID: "j2", Task: "t", Cookie: 1, Attempt: 1, State: "completed"},
-					{ID: "j1", Task: "t", Cookie: 1, Attempt: 0, State: "aborted", Reason: "node_offline"},
-					{ID: "j0", Task: "t", Cookie: 0, Attempt: 0, State: "completed"},
+					{ID: "j2", Task: "t", Cookie: 1, Attempt: 2, Node: "n2", State: "completed", Token: token(3, 14)},
+					{ID: "j9", Task: "t", Cookie: 1, Attempt: 1, Node: "n2", State: "aborted", Reason: "node_offline", Token: token(3, 13)},
+					{ID: "j1", Task: "t", Cookie: 1, Attempt: 0, Node: "n1", State: "aborted", Reason: "node_offline"},
+					{ID: "j0", Task: "t", Cookie: 0, Attempt: 0, Node: "n1", State: "completed", Token: token(2, 8)},
 				},
 			},
 			{
@@ -56,9 +59,33 @@ func good() *history.Run {
 			},
 		},
 		Grants: []history.Grant{
-			{Operation: "o1", Task: "t", Cookie: 1, Attempt: 0, Job: "j1", Term: 2, Index: 9},
-			{Operation: "o1", Task: "t", Cookie: 1, Attempt: 1, Job: "j2", Term: 3, Index: 4},
+			{Operation: "o1", Task: "t", Cookie: 1, Attempt: 0, Job: "j1", Token: token(2, 9)},
 		},
+		Entries: []history.Entry{
+			{Node: "n1", What: history.Seen},
+			{Node: "n1", What: history.Seen, Token: token(2, 9)},
+			grantEntry("n1", "j0", 0, 0, token(2, 8), token(2, 9)),
+			grantEntry("n1", "j1", 1, 0, token(2, 9), token(2, 9)),
+			{Node: "n1", What: history.Starting, Job: "j0"}, {Node: "n1", What: history.Started, Job: "j0"},
+			{Node: "n1", What: history.Woke},
+			{Node: "n1", What: history.Seen, Token: token(3, 0)},
+			{Node: "n1", What: history.Rejected, Token: token(2, 11), Seen: token(3, 0), From: "r1"},
+			{Node: "n1", What: history.Exited, Job: "j0", State: "completed"},
+			{Node: "n2", What: history.Woke},
+			{Node: "n2", What: history.Seen, Token: token(3, 14)},
+			grantEntry("n2", "j9", 1, 1, token(3, 13), token(3, 14)), {Node: "n2", What: history.Unstarted, Job: "j9"},
+			grantEntry("n2", "j2", 1, 2, token(3, 14), token(3, 14)), {Node: "n2", What: history.Started, Job: "j2"},
+		},
+	}
+}
+
+func token(term, index uint64) scheduling.Token {
+	return scheduling.Token{Term: term, Index: index}
+}
+
+func grantEntry(node, job string, cookie, attempt int, own, plan scheduling.Token) history.Entry {
+	return history.Entry{
+		Node: node, What: history.Granted, Operation: "o1", Task: "t", Job: job, Cookie: cookie, Attempt: attempt, Token: own, Plan: plan,
 	}
 }
 
@@ -110,14 +137,14 @@ func TestChecks(t *testing.T) {
 		},
 		"an unknown state":         {change: func(r *history.Run) { o1(r).Events[2].State = "asleep" }, want: "S4", says: "asleep"},
 		"counters do not add up":   {change: func(r *history.Run) { o1(r).Tasks[0].Pending = 1 }, want: "S5", says: "2 jobs, but 1 pending"},
-		"one attempt counts twice": {change: func(r *history.Run) { o1(r).Tasks[0].Aborted = 2 }, want: "S5", says: "2 attempts are counted as aborted, and there are 1"},
+		"one attempt counts twice": {change: func(r *history.Run) { o1(r).Tasks[0].Aborted = 3 }, want: "S5", says: "3 attempts are counted as aborted, and there are 2"},
 		"a completion counts twice": {
 			change: func(r *history.Run) { o1(r).Jobs = append(o1(r).Jobs, o1(r).Jobs[0]) }, want: "S5", says: "completed by 2 attempts",
 		},
 		"a cookie is not done": {
 			change: func(r *history.Run) {
-				o1(r).Jobs = o1(r).Jobs[:2]
-				o1(r).Tasks[0] = history.Task{Name: "t", Total: 2, Completed: 1, Pending: 1, Aborted: 1}
+				o1(r).Jobs = o1(r).Jobs[:3]
+				o1(r).Tasks[0] = history.Task{Name: "t", Total: 2, Completed: 1, Pending: 1, Aborted: 2}
 			},
 			want: "S5", says: "cookie o1/t/0 was completed by 0 attempts",
 		},
@@ -127,7 +154,7 @@ func TestChecks(t *testing.T) {
 		"a witness that failed": {
 			change: func(r *history.Run) {
 				o1(r).Jobs[1].State = "failed"
-				o1(r).Tasks[0].Aborted, o1(r).Tasks[0].Failed = 0, 1
+				o1(r).Tasks[0].Aborted, o1(r).Tasks[0].Failed = 1, 1
 			}, want: "S5", says: "witnesses never do",
 		},
 		"two attempts at once": {change: func(r *history.Run) { r.Sights[5].At = 149 }, want: "S6", says: "attempt j2 (pid 12) began 0.000 s before attempt j1"},
@@ -143,9 +170,9 @@ func TestChecks(t *testing.T) {
 		},
 		"an attempt that was never granted": {
 			change: func(r *history.Run) {
-				r.Sights = append(r.Sights, history.Sight{What: history.Begin, Operation: "o1", Task: "t", Cookie: 0, Job: "j9", Pid: 19, At: 900})
+				r.Sights = append(r.Sights, history.Sight{What: history.Begin, Operation: "o1", Task: "t", Cookie: 0, Job: "j7", Pid: 19, At: 900})
 			},
-			want: "S7", says: "j9 (pid 19) began, and was never granted",
+			want: "S7", says: "j7 (pid 19) began, and was never granted",
 		},
 		"an attempt that began twice": {
 			change: func(r *history.Run) {
@@ -154,11 +181,47 @@ func TestChecks(t *testing.T) {
 			want: "S7", says: "j0 began twice (pids 10 and 19)",
 		},
 		"an old attempt that begins after a new one": {
-			change: func(r *history.Run) { r.Sights[3].At, r.Sights[4].At = 600, 700 }, want: "S7", says: "attempt j1 began after j2, which is attempt 1",
+			change: func(r *history.Run) { r.Sights[3].At, r.Sights[4].At = 600, 700 }, want: "S7", says: "attempt j1 began after j2, which is attempt 2",
 		},
-		"a token that does not grow": {change: func(r *history.Run) { r.Grants[1].Term = 2 }, want: "S7", says: "has token 2:9, and attempt 1 (j2) after it 2:4"},
-		"a token that does not grow with its index": {
-			change: func(r *history.Run) { r.Grants[1].Term, r.Grants[1].Index = 2, 9 }, want: "S7", says: "2:9",
+		"a token that does not grow": {
+			change: func(r *history.Run) { o1(r).Jobs[0].Token = token(2, 20) }, want: "S7", says: "has token 3.13, and attempt 2 (j2) after it 2.20",
+		},
+		"a token that was seen while the job lived does not grow": {
+			change: func(r *history.Run) { r.Grants[0].Token = token(3, 13) }, want: "S7", says: "attempt 0 (j1) has token 3.13, and attempt 1 (j9) after it 3.13",
+		},
+		"a token that changes": {
+			change: func(r *history.Run) { o1(r).Jobs[2].Token = token(2, 10) }, want: "S7", says: "j1 had token 2.9 while it lived, and has 2.10 at the end",
+		},
+		"a plan is followed that is older than one seen before": {
+			change: func(r *history.Run) { r.Entries[14].Plan = token(2, 99) }, want: "S7", says: "node n2: job j2: a plan with token 2.99 was followed, although 3.14 had been seen",
+		},
+		"a plan is older than what it grants": {
+			change: func(r *history.Run) { r.Entries[3].Token = token(2, 10) }, want: "S7", says: "job j1: its grant has token 2.10, and the plan that brought it is older: 2.9",
+		},
+		"a node forgets which token was the highest": {
+			change: func(r *history.Run) { r.Entries[7].Token = token(2, 9) }, want: "S7", says: "token 2.9 is noted as the highest, after 2.9",
+		},
+		"a grant that the cluster does not know": {
+			change: func(r *history.Run) { r.Entries[12].Job, r.Entries[13].Job = "j8", "j8" }, want: "S7", says: "job j8: it was followed as attempt 1 of cookie o1/t/1, and the cluster knows no such grant",
+		},
+		"a grant to another node": {
+			change: func(r *history.Run) { o1(r).Jobs[1].Node = "n1" }, want: "S7", says: "node n2: job j9: it was followed as attempt 1, and was granted as attempt 1 to node n1",
+		},
+		"a grant of another attempt": {
+			change: func(r *history.Run) { r.Entries[12].Attempt = 2 }, want: "S7", says: "followed as attempt 2, and was granted as attempt 1",
+		},
+		"a grant with another token": {
+			change: func(r *history.Run) { r.Entries[2].Token = token(2, 7) }, want: "S7", says: "job j0: it was followed with token 2.7, and granted with 2.8",
+		},
+		"a job that is granted to a node twice": {
+			change: func(r *history.Run) { r.Entries = append(r.Entries, r.Entries[14]) }, want: "S7", says: "job j2 was granted a second time",
+		},
+		"a job that never ran there is granted again": {change: func(r *history.Run) { r.Entries = append(r.Entries, r.Entries[12]) }},
+		"a job that starts before its grant is on disk": {
+			change: func(r *history.Run) { r.Entries[2], r.Entries[4] = r.Entries[4], r.Entries[2] }, want: "S7", says: "job j0 is starting, and the journal has no grant",
+		},
+		"a process that no journal knows": {
+			change: func(r *history.Run) { r.Entries = r.Entries[:14] }, want: "S7", says: "j2 (pid 12) began, and the journal of n2, which it was granted to, has no grant of it",
 		},
 		"something left": {change: func(r *history.Run) { r.Leftovers = []history.Leftover{{When: "stopped", What: "process 9"}} }, want: "S20", says: "process 9"},
 		"a panic":        {change: func(r *history.Run) { r.LogLines = []history.LogLine{{Member: "r1", Text: "panic: oh"}} }, want: "S24", says: "r1: panic: oh"},
@@ -205,21 +268,98 @@ func TestFigures(t *testing.T) {
 	if f.Submitted != 2 || f.Aborted != 1 || f.Unknown != 2 || f.LeaderChanges != 1 || f.Lost != 1 || f.Attempts != 3 {
 		t.Errorf("figures: %+v", f)
 	}
+	if f.Granted != 4 || f.Stale != 1 || f.Adopted != 1 {
+		t.Errorf("%d grants, %d stale, %d adopted; want 4, 1, 1", f.Granted, f.Stale, f.Adopted)
+	}
 	if f.WorstGap != 30 || f.WorstGapAt != 20 {
 		t.Errorf("worst gap %d at %d, want 30 at 20", f.WorstGap, f.WorstGapAt)
-	}
-	if want := map[[2]string]int{{"kill", "leader"}: 1}; !maps.Equal(f.Faults, want) {
-		t.Errorf("faults %v, want %v", f.Faults, want)
 	}
 	if v := f.Vacuous(); len(v) > 0 {
 		t.Errorf("vacuous: %v", v)
 	}
-	run.Acts = append(run.Acts, history.Act{What: history.Inject, Fault: 2, Error: "no such process"}, history.Act{What: history.Stall})
-	if f := Sum(run); f.Void != 1 || f.Stalls != 1 || len(f.Vacuous()) != 1 {
-		t.Errorf("figures of a run whose second fault did not take effect: %+v, vacuous %v", f, f.Vacuous())
+}
+
+func TestVacuous(t *testing.T) {
+	inject := func(r *history.Run, kind fault.Kind, scope fault.Scope, count int, err string) {
+		for range count {
+			r.Acts = append(r.Acts, history.Act{What: history.Inject, Fault: 100 + len(r.Acts), Kind: string(kind), Scope: string(scope), Error: err})
+		}
 	}
-	run.Acts, run.Sights, run.Calls = run.Acts[:1], nil, nil
-	if v := Sum(run).Vacuous(); len(v) != 3 {
-		t.Errorf("a run without anything is vacuous because %v", v)
+	for name, test := range map[string]struct {
+		change func(*history.Run)
+		want   string
+	}{
+		"all of it happened": {change: func(r *history.Run) {
+			inject(r, fault.Kill, fault.Agent, 1, "")
+			inject(r, fault.Late, fault.Leader, wellTried, "")
+		}},
+		"nobody was heard":    {func(r *history.Run) { r.Calls = nil }, "no submission"},
+		"journals were empty": {func(r *history.Run) { r.Entries = nil }, "no agent had a grant"},
+		"a leader was killed and led on": {
+			func(r *history.Run) { r.Acts = slices.Delete(r.Acts, 2, 3) }, "the leader never changed",
+		},
+		"only agents were pressed, and the leader led on": {change: func(r *history.Run) {
+			r.Acts = r.Acts[:1]
+			inject(r, fault.Pause, fault.Agent, 1, "")
+		}},
+		"an agent was paused, and nothing was lost": {
+			func(r *history.Run) { inject(r, fault.Pause, fault.Agent, 1, ""); r.Operations = nil }, "no attempt was lost",
+		},
+		"an agent was killed, and nothing was adopted": {
+			func(r *history.Run) {
+				inject(r, fault.Kill, fault.Agent, 1, "")
+				r.Entries = slices.Delete(r.Entries, 6, 7)
+			}, "no attempt outlived its agent",
+		},
+		"leaders were late, and nobody minded": {
+			func(r *history.Run) {
+				inject(r, fault.Late, fault.Leader, wellTried, "")
+				r.Entries[8].Seen = token(2, 11)
+			}, "no agent refused",
+		},
+		"a leader was late once, and came through": {change: func(r *history.Run) {
+			inject(r, fault.Late, fault.Leader, 1, "")
+			r.Entries[8].Seen = token(2, 11)
+		}},
+		"faults took no effect": {
+			func(r *history.Run) { inject(r, fault.Kill, fault.Follower, 1, "no such process") }, "1 faults did not take effect, and 1 did",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run := good()
+			test.change(run)
+			got := Sum(run).Vacuous()
+			if test.want == "" && len(got) > 0 || test.want != "" && (len(got) != 1 || !strings.HasPrefix(got[0], test.want)) {
+				t.Errorf("vacuous because %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// Gaps are blamed on what was last done to a replica, or else to an agent.
+func TestFaultFigures(t *testing.T) {
+	const second = int64(time.Second)
+	var acts []history.Act
+	add := func(seq int, kind fault.Kind, scope fault.Scope, from, to int64, err string) {
+		acts = append(acts, history.Act{What: history.Inject, Fault: seq, Kind: string(kind), Scope: string(scope), At: from * second, Error: err},
+			history.Act{What: history.Heal, Fault: seq, At: to * second})
+	}
+	add(1, fault.Kill, fault.Leader, 10, 12, "")
+	add(2, fault.Kill, fault.Agent, 11, 40, "")
+	add(3, fault.Kill, fault.Leader, 50, 52, "")
+	add(4, fault.Pause, fault.Leader, 60, 61, "no such process")
+	add(5, fault.Kill, fault.Leader, 70, 71, "")
+	var run history.Run
+	run.Acts = acts
+	for _, at := range []int64{9, 13, 20, 25, 51, 54, 60, 80} {
+		run.Calls = append(run.Calls, history.Call{What: history.Submit, Outcome: history.OK, Returned: at * second})
+	}
+	want := []FaultFigures{
+		{Kind: fault.Kill, Scope: fault.Agent, Count: 1, MedianGap: 5 * time.Second, WorstGap: 5 * time.Second},
+		{Kind: fault.Kill, Scope: fault.Leader, Count: 3, MedianGap: 20 * time.Second, WorstGap: 26 * time.Second},
+		{Kind: fault.Pause, Scope: fault.Leader, Void: 1},
+	}
+	if got := Sum(&run).Faults; !slices.Equal(got, want) {
+		t.Errorf("got %+v\nwant %+v", got, want)
 	}
 }

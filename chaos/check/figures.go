@@ -1,7 +1,6 @@
 package check
 
 import (
-	"fmt"
 	"slices"
 
 	"weir/chaos/history"
@@ -10,8 +9,8 @@ import (
 
 // Figures sum up a run.
 type Figures struct {
-	// Faults counts what took effect, by kind and scope.
-	Faults map[[2]string]int
+	// Faults are by what was done to whom, in the order of kinds and scopes.
+	Faults []FaultFigures
 	// Submitted, Aborted and Unknown count calls: acknowledged submissions and aborts,
 	// and those without an answer.
 	Submitted, Aborted, Unknown int
@@ -22,17 +21,19 @@ type Figures struct {
 	// Attempts counts processes that witnesses saw begin, Lost attempts that were
 	// aborted and whose cookie ran again.
 	Attempts, Lost int
-	LeaderChanges  int
-	// Void counts faults that did not take effect, Stalls replicas that stopped because
-	// the machine's disk hung.
-	Void, Stalls int
+	// Granted counts grants in the journals of agents, Stale what agents refused because
+	// it came from a leader whose time was over, Adopted attempts that were completed
+	// although the agent that had started them was gone.
+	Granted, Stale, Adopted int
+	LeaderChanges           int
+	// Stalls counts replicas that stopped because the machine's disk hung.
+	Stalls int
 }
 
 // Sum returns the figures of a run.
 func Sum(run *history.Run) Figures {
 	x := newIndex(run)
-	f := Figures{Faults: make(map[[2]string]int), Operations: make(map[string]int)}
-	var acks []int64
+	f := Figures{Operations: make(map[string]int)}
 	for _, c := range run.Calls {
 		switch {
 		case c.Outcome == history.Unknown:
@@ -40,43 +41,72 @@ func Sum(run *history.Run) Figures {
 		case c.Outcome != history.OK:
 		case c.What == history.Submit:
 			f.Submitted++
-			acks = append(acks, c.Returned)
 		case c.What == history.Abort:
 			f.Aborted++
 		}
 	}
-	slices.Sort(acks)
-	for i := 1; i < len(acks); i++ {
-		if gap := acks[i] - acks[i-1]; gap > f.WorstGap {
-			f.WorstGap, f.WorstGapAt = gap, acks[i-1]
+	gaps := gapsOf(run.Calls)
+	for _, g := range gaps {
+		if g.length() > f.WorstGap {
+			f.WorstGap, f.WorstGapAt = g.length(), g.from
 		}
 	}
-	var term uint64
-	for _, a := range run.Acts {
-		switch {
-		case a.What == history.Stall:
-			f.Stalls++
-		case a.What == history.Inject && a.Error != "":
-			f.Void++
-		case a.What == history.Inject:
-			f.Faults[[2]string{a.Kind, a.Scope}]++
-		case a.What == history.Leads && a.Term > term:
-			if term > 0 {
-				f.LeaderChanges++
-			}
-			term = a.Term
-		}
-	}
+	f.Faults = faultFigures(run.Acts, gaps)
+	f.LeaderChanges, f.Stalls = leaders(run.Acts)
 	for i := range run.Operations {
 		f.Operations[run.Operations[i].State]++
-		for c, list := range jobs(&run.Operations[i]) {
-			f.Lost += lost(list, x.lives[c])
-		}
+	}
+	for c, attempts := range x.attempts {
+		f.Lost += lost(attempts, x.lives[c])
 	}
 	for _, lives := range x.lives {
 		f.Attempts += len(lives)
 	}
+	for _, name := range x.nodes {
+		f.follow(x.entries[name])
+	}
 	return f
+}
+
+// leaders counts changes of the leader, and replicas that the disk stopped.
+func leaders(acts []history.Act) (changes, stalls int) {
+	var term uint64
+	for _, a := range acts {
+		switch {
+		case a.What == history.Stall:
+			stalls++
+		case a.What == history.Leads && a.Term > term:
+			if term > 0 {
+				changes++
+			}
+			term = a.Term
+		}
+	}
+	return changes, stalls
+}
+
+// follow adds what the journal of one node says.
+func (f *Figures) follow(entries []history.Entry) {
+	session := 0
+	startedIn := make(map[string]int)
+	for _, e := range entries {
+		switch e.What {
+		case history.Woke:
+			session++
+		case history.Granted:
+			f.Granted++
+		case history.Started:
+			startedIn[e.Job] = session
+		case history.Exited:
+			if in, started := startedIn[e.Job]; started && in < session && e.State == lifecycle.JobCompleted.String() {
+				f.Adopted++
+			}
+		case history.Rejected:
+			if e.Token.Less(e.Seen) {
+				f.Stale++
+			}
+		}
+	}
 }
 
 // lost counts the attempts of a cookie that began, were aborted, and were followed by
@@ -93,26 +123,4 @@ func lost(attempts []history.Job, lives []life) int {
 		}
 	}
 	return count
-}
-
-// Vacuous says what a run did not press, so that it proves nothing.
-func (f Figures) Vacuous() []string {
-	var out []string
-	if f.LeaderChanges == 0 {
-		out = append(out, "the leader never changed")
-	}
-	if f.Lost == 0 {
-		out = append(out, "no attempt was lost and run again")
-	}
-	took := 0
-	for _, count := range f.Faults {
-		took += count
-	}
-	if f.Void > took/10 {
-		out = append(out, fmt.Sprintf("%d faults did not take effect, and %d did", f.Void, took))
-	}
-	if f.Submitted == 0 {
-		out = append(out, "no submission was acknowledged")
-	}
-	return out
 }

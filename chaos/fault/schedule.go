@@ -25,7 +25,13 @@ const (
 	Pause Kind = "pause"
 	// Cut drops every packet between two sides, both ways.
 	Cut Kind = "cut"
+	// Late holds back what a leader tells an agent until another one leads: their
+	// connection is cut and then the leader paused, and both are healed at once.
+	Late Kind = "late"
 )
+
+// Kinds are all of them.
+var Kinds = []Kind{Kill, Pause, Cut, Late}
 
 // Scope is to whom it is done.
 type Scope string
@@ -95,6 +101,9 @@ const (
 	recovery = 3 * time.Second
 	// leastGap to mostGap lie between two faults that do not overlap.
 	leastGap, mostGap = 500 * time.Millisecond, 3 * time.Second
+	// leastLate to mostLate suffice to elect another leader, and for the agent to hear of it,
+	// before connections to the old one are given up.
+	leastLate, mostLate = 1700 * time.Millisecond, 2400 * time.Millisecond
 )
 
 // deck is what a run goes through in a shuffled order, again and again, so that each
@@ -104,7 +113,7 @@ var deck = []struct {
 	scope Scope
 }{
 	{Kill, Leader}, {Kill, Agent}, {Pause, Leader}, {Cut, Agent}, {Kill, Replicas}, {Pause, Agent}, {Cut, Leader}, {Kill, Follower},
-	{Cut, Link}, {Cut, Follower}, {Pause, Follower}, {Kill, Agent},
+	{Cut, Link}, {Late, Leader}, {Cut, Follower}, {Pause, Follower}, {Kill, Agent},
 }
 
 // Plan returns the schedule of a seed: equal input, equal schedule.
@@ -150,10 +159,13 @@ func draw(c Config, random *rand.Rand) []Fault {
 }
 
 // length is log-uniform for pauses and cuts, so that as many are shorter than the
-// lease as longer; a killed process is gone for a uniform time.
+// lease as longer; a killed process is gone for a uniform time, and what is late is so too.
 func length(c Config, kind Kind, random *rand.Rand) time.Duration {
 	share := random.Float64()
-	if kind == Kill {
+	switch kind {
+	case Late:
+		return leastLate + time.Duration(share*float64(mostLate-leastLate)).Round(time.Millisecond)
+	case Kill:
 		return time.Duration(share * float64(min(longestOutage, c.Longest))).Round(time.Millisecond)
 	}
 	ratio := float64(c.Longest) / float64(shortest)
@@ -213,8 +225,11 @@ func (c Config) MayBegin(f Fault, active []Fault) bool {
 }
 
 func impaired(f Fault) (replicas, agents int) {
-	if f.Scope == Agent {
+	switch {
+	case f.Scope == Agent:
 		return 0, 1
+	case f.Kind == Late:
+		return 1, 1
 	}
 	return 1, 0
 }

@@ -13,6 +13,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+
+	"weir/scheduling"
 )
 
 // The files of a run.
@@ -22,6 +24,7 @@ const (
 	NemesisFile   = "nemesis.jsonl"
 	StateFile     = "state.jsonl"
 	GrantFile     = "grants.jsonl"
+	AgentFile     = "agents.jsonl"
 	LeftoversFile = "leftovers.jsonl"
 	LogFile       = "logs.jsonl"
 )
@@ -143,6 +146,8 @@ type Job struct {
 	Node    string `json:"node"`
 	State   string `json:"state"`
 	Reason  string `json:"reason,omitempty"`
+	// Token is that of the grant, zero where it is not known.
+	Token scheduling.Token `json:"token,omitzero"`
 }
 
 // Grant is an attempt that was seen while it lived, with the token of its grant.
@@ -153,8 +158,51 @@ type Grant struct {
 	Attempt   int    `json:"attempt"`
 	Job       string `json:"job"`
 	Node      string `json:"node"`
-	Term      uint64 `json:"term"`
-	Index     uint64 `json:"index"`
+
+	Token scheduling.Token `json:"token"`
+}
+
+// What an agent keeps in its journal.
+const (
+	// Woke: a process of the agent begins.
+	Woke = "woke"
+	// Seen: no token was ever higher.
+	Seen = "seen"
+	// Granted: an order to start is going to be followed.
+	Granted = "granted"
+	// Starting: a job is about to get processes. Started: its command runs. Exited:
+	// nothing of it runs any more.
+	Starting = "starting"
+	Started  = "started"
+	Exited   = "exited"
+	// Unstarted: a job that was granted never got a process.
+	Unstarted = "unstarted"
+	// Rejected: a leader's word was not followed.
+	Rejected = "rejected"
+)
+
+// Entry is one record of an agent's journal.
+type Entry struct {
+	Node string `json:"node"`
+	What string `json:"what"`
+
+	Operation string `json:"operation,omitempty"`
+	Task      string `json:"task,omitempty"`
+	Cookie    int    `json:"cookie,omitempty"`
+	Attempt   int    `json:"attempt,omitempty"`
+	Job       string `json:"job,omitempty"`
+	// State is how the job ended, with Exited.
+	State string `json:"state,omitempty"`
+
+	// Token is what was seen or rejected, or that of the grant; Plan is that of the plan
+	// with the grant, and Seen the highest before the one that was rejected.
+	Token scheduling.Token `json:"token,omitzero"`
+	Plan  scheduling.Token `json:"plan,omitzero"`
+	Seen  scheduling.Token `json:"seen,omitzero"`
+
+	// Reason is why it was rejected, and From who had sent it.
+	Reason string `json:"reason,omitempty"`
+	From   string `json:"from,omitempty"`
 }
 
 // Leftover is something that should be gone.
@@ -178,8 +226,10 @@ type Run struct {
 	Acts       []Act
 	Operations []Operation
 	Grants     []Grant
-	Leftovers  []Leftover
-	LogLines   []LogLine
+	// Entries are those of all agents: of one, in the order of its journal.
+	Entries   []Entry
+	Leftovers []Leftover
+	LogLines  []LogLine
 }
 
 // maxLine bounds one line: an operation with all its jobs.

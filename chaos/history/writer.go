@@ -68,7 +68,8 @@ func Load(dir string) (*Run, error) {
 	var run Run
 	return &run, errors.Join(
 		load(dir, ClientFile, &run.Calls), load(dir, WitnessFile, &run.Sights), load(dir, NemesisFile, &run.Acts),
-		load(dir, StateFile, &run.Operations), load(dir, GrantFile, &run.Grants), load(dir, LeftoversFile, &run.Leftovers), load(dir, LogFile, &run.LogLines),
+		load(dir, StateFile, &run.Operations), load(dir, GrantFile, &run.Grants), load(dir, AgentFile, &run.Entries),
+		load(dir, LeftoversFile, &run.Leftovers), load(dir, LogFile, &run.LogLines),
 	)
 }
 

@@ -30,7 +30,7 @@ func newChaosCommand() *cobra.Command {
 		Example: `  weir chaos run --profile smoke
   weir chaos run --faults 100 --seed 1`,
 	}
-	cmd.AddCommand(newChaosRunCommand(), newWitnessCommand())
+	cmd.AddCommand(newChaosRunCommand(), newChaosHealCommand(), newWitnessCommand())
 	return cmd
 }
 
@@ -40,6 +40,7 @@ type chaosFlags struct {
 	faults           int
 	seed             uint64
 	replicas, agents int
+	timing           string
 	dir              string
 	keep             bool
 	alone            isolated
@@ -95,6 +96,7 @@ printed.`,
 	flags.Uint64Var(&f.seed, "seed", 1, "decides the schedule and the load")
 	flags.IntVar(&f.replicas, "replicas", 3, "how many replicas: 3 or 5")
 	flags.IntVar(&f.agents, "agents", 4, "how many agents, each a node: 2 or more")
+	flags.StringVar(&f.timing, "timing", "fast", "of replicas: fast, or default, which is for machines that are busy")
 	flags.StringVar(&f.dir, "dir", "", "new folder for histories, logs and data, which stays (default: a temporary one)")
 	flags.BoolVar(&f.keep, "keep", false, "keep the temporary folder of a run without violations too")
 	return cmd
@@ -108,6 +110,8 @@ func (f *chaosFlags) complete(cmd *cobra.Command) error {
 		return &exitError{exitUsage, fmt.Errorf("--profile %q: must be default or smoke", f.profile)}
 	case f.replicas != 3 && f.replicas != 5:
 		return &exitError{exitUsage, fmt.Errorf("--replicas %d: must be 3 or 5: fewer survive no fault", f.replicas)}
+	case f.timing != "fast" && f.timing != "default":
+		return &exitError{exitUsage, fmt.Errorf("--timing %q: must be fast or default", f.timing)}
 	}
 	if !cmd.Flags().Changed("faults") {
 		f.faults = profile.faults
@@ -124,7 +128,7 @@ const chaosLease = 3 * time.Second
 // rules are those of the schedule; without kinds, of any.
 func (f *chaosFlags) rules(kinds []fault.Kind) fault.Config {
 	if kinds == nil {
-		kinds = []fault.Kind{fault.Kill, fault.Pause, fault.Cut}
+		kinds = fault.Kinds
 	}
 	return fault.Config{
 		Faults: f.faults, Seed: f.seed, Replicas: f.replicas, Agents: f.agents,
@@ -134,7 +138,8 @@ func (f *chaosFlags) rules(kinds []fault.Kind) fault.Config {
 
 // again is the command that repeats the run.
 func (f *chaosFlags) again() string {
-	return fmt.Sprintf("weir chaos run --profile %s --faults %d --seed %d --replicas %d --agents %d --keep", f.profile, f.faults, f.seed, f.replicas, f.agents)
+	return fmt.Sprintf("weir chaos run --profile %s --faults %d --seed %d --replicas %d --agents %d --timing %s --keep",
+		f.profile, f.faults, f.seed, f.replicas, f.agents, f.timing)
 }
 
 func runChaos(ctx context.Context, f *chaosFlags, screen *screen) (err error) {
@@ -149,7 +154,7 @@ func runChaos(ctx context.Context, f *chaosFlags, screen *screen) (err error) {
 		return errors.Join(pressed, err)
 	}
 	violations, figures := check.All(run), check.Sum(run)
-	fmt.Fprintln(screen.out, chaosSummary(figures, violations, time.Since(begun)))
+	fmt.Fprintf(screen.out, "\n%s\nagain: %s\n", chaosSummary(figures, violations, time.Since(begun)), f.again())
 	if pressed == nil && len(violations) == 0 {
 		if vacuous := figures.Vacuous(); len(vacuous) > 0 {
 			pressed = fmt.Errorf("the run proves nothing: %s", strings.Join(vacuous, ", "))
@@ -161,7 +166,6 @@ func runChaos(ctx context.Context, f *chaosFlags, screen *screen) (err error) {
 	case pressed == nil && len(violations) == 0:
 		return f.leave(dir, screen, f.keep)
 	}
-	fmt.Fprintf(screen.out, "again: %s\n", f.again())
 	if err := f.leave(dir, screen, true); err != nil {
 		return err
 	}
@@ -174,7 +178,7 @@ func runChaos(ctx context.Context, f *chaosFlags, screen *screen) (err error) {
 // folder makes the folder of the run.
 func (f *chaosFlags) folder() (string, error) {
 	if f.dir == "" {
-		dir, err := os.MkdirTemp("", "weir-chaos-")
+		dir, err := os.MkdirTemp("", chaosFolder)
 		if err != nil {
 			return "", fmt.Errorf("make a folder for the run: %w", err)
 		}
@@ -251,21 +255,28 @@ func pressDevCluster(ctx context.Context, f *chaosFlags, dir string, up *devclus
 	if err := chaos.MakePools(ctx, reach.Client, chaos.DefaultConfig().Clients); err != nil {
 		return err
 	}
-	cluster := &chaosCluster{reach: reach, network: network, evidence: evidence, down: make(map[string]bool)}
-	keeping, leave := context.WithCancel(ctx)
-	kept := make(chan error, 2)
-	go func() { kept <- up.Run(keeping) }()
-	go func() { kept <- cluster.guard(keeping) }()
-	defer func() {
-		leave()
-		err = errors.Join(err, <-kept, <-kept)
-	}()
-	cfg := chaos.DefaultConfig()
-	cfg.Dir, cfg.Schedule, cfg.Rules, cfg.Seed, cfg.WarmUp = dir, schedule, rules, f.seed, chaosProfiles[f.profile].warmUp
 	members, err := up.Members()
 	if err != nil {
 		return err
 	}
+	if err := evidence.open(members); err != nil {
+		return err
+	}
+	cluster := &chaosCluster{reach: reach, network: network, evidence: evidence, down: make(map[string]bool)}
+	keeping, leave := context.WithCancel(ctx)
+	kept := make(chan error)
+	tasks := []func(context.Context) error{up.Run, cluster.guard, evidence.agents.follow}
+	for _, task := range tasks {
+		go func() { kept <- task(keeping) }()
+	}
+	defer func() {
+		leave()
+		for range tasks {
+			err = errors.Join(err, <-kept)
+		}
+	}()
+	cfg := chaos.DefaultConfig()
+	cfg.Dir, cfg.Schedule, cfg.Rules, cfg.Seed, cfg.WarmUp = dir, schedule, rules, f.seed, chaosProfiles[f.profile].warmUp
 	for _, m := range members {
 		if m.Kind == devcluster.Replica {
 			cfg.Replicas = append(cfg.Replicas, m.Name)
@@ -298,16 +309,22 @@ func chaosClient(reach *devReach) (*client.Client, error) {
 	return client.New(config)
 }
 
+// The folders of a run: that of its cluster, and what is kept of it.
+const (
+	clusterFolder = "cluster"
+	membersFolder = "members"
+)
+
 // cluster is the configuration of the cluster below dir.
 func (f *chaosFlags) cluster(dir string) (devcluster.Config, error) {
-	flags := devFlags{dir: filepath.Join(dir, "cluster"), replicas: f.replicas, agents: f.agents, timing: "default", timeout: time.Minute}
+	flags := devFlags{dir: filepath.Join(dir, clusterFolder), replicas: f.replicas, agents: f.agents, timing: f.timing, timeout: time.Minute}
 	config, err := flags.config()
 	if err != nil {
 		return config, err
 	}
 	// No other cluster of this machine has nodes of these names.
 	config.NodePrefix = fmt.Sprintf("x%d-n", os.Getpid())
-	config.Preserve = filepath.Join(dir, "members")
+	config.Preserve = filepath.Join(dir, membersFolder)
 	config.ReplicaArguments = []string{
 		"--lease", chaosLease.String(), "--heartbeat", (chaosLease / 6).String(), "--snapshot-threshold", "500",
 	}

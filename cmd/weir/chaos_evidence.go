@@ -28,6 +28,8 @@ type evidence struct {
 	log    *history.Writer
 	// machine takes what the machine did to the run.
 	machine *history.Writer
+	// agents are the journals, once there are members.
+	agents *journals
 }
 
 func newEvidence(dir string, config devcluster.Config) (*evidence, error) {
@@ -44,6 +46,12 @@ func newEvidence(dir string, config devcluster.Config) (*evidence, error) {
 		return nil, errors.Join(err, left.Close(), log.Close())
 	}
 	return &evidence{dir: dir, config: config, left: left, log: log, machine: machine}, nil
+}
+
+// open begins with the journals of members.
+func (e *evidence) open(members []devcluster.Member) (err error) {
+	e.agents, err = openJournals(e.dir, e.config, members)
+	return err
 }
 
 func (e *evidence) close() error {
@@ -76,6 +84,9 @@ func (e *evidence) stopped() error {
 		}
 		return left, nil
 	})
+	if e.agents != nil {
+		err = errors.Join(err, e.agents.finish())
+	}
 	return errors.Join(err, e.readLogs())
 }
 

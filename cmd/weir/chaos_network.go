@@ -39,5 +39,5 @@ func openNetwork(alone isolated, config *devcluster.Config, screen *screen) (*de
 		return nil, nil, err
 	}
 	config.Network = network
-	return network, append(kinds, fault.Cut), nil
+	return network, append(kinds, fault.Cut, fault.Late), nil
 }

@@ -3,13 +3,21 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"weir/chaos/history"
+	"weir/cmd/weir/internal/devcluster"
 )
 
 // TestChaos presses real clusters.
@@ -24,6 +32,7 @@ func TestChaos(t *testing.T) {
 	weir := filepath.Join(programs, "weir")
 	t.Run("smoke", func(t *testing.T) { testChaosSmoke(t, weir) })
 	t.Run("interrupted", func(t *testing.T) { testChaosInterrupted(t, weir) })
+	t.Run("killed", func(t *testing.T) { testChaosKilled(t, weir) })
 }
 
 // chaosPatience bounds what takes a minute on a machine that is busy.
@@ -39,8 +48,8 @@ func testChaosSmoke(t *testing.T, weir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"│ faults ", "│ 8 ", "S6 one attempt of a cookie lives at a time", "│ 0 violations │"} {
-		if !strings.Contains(string(output), want) {
+	for _, want := range []string{`all +- +8 +0 `, `S6 +one attempt of a cookie lives at a time +0\n`, `all +- +0\n`, `again: weir chaos run --profile smoke`} {
+		if !regexp.MustCompile(want).Match(output) {
 			t.Errorf("the summary does not say %q", want)
 		}
 	}
@@ -49,9 +58,59 @@ func testChaosSmoke(t *testing.T, weir string) {
 
 // testChaosInterrupted stops a run while members are paused or gone.
 func testChaosInterrupted(t *testing.T, weir string) {
+	dir := filepath.Join(t.TempDir(), "run")
+	if err := endInMidFault(t, weir, dir, syscall.SIGINT); err == nil {
+		t.Error("a run that was interrupted ended as one that was not")
+	}
+	wantNoProcess(t, dir)
+	if _, err := os.Stat(filepath.Join(dir, clusterFolder)); err == nil {
+		t.Errorf("the cluster's folder is still there")
+	}
+}
+
+// testChaosKilled kills a run in the same state; weir chaos heal cleans up.
+func testChaosKilled(t *testing.T, weir string) {
+	temp := t.TempDir()
+	dir := filepath.Join(temp, chaosFolder+"1")
+	if err := endInMidFault(t, weir, dir, syscall.SIGKILL); err == nil {
+		t.Error("a run that was killed ended by itself")
+	}
+	record, err := devcluster.Load(filepath.Join(dir, clusterFolder))
+	if err != nil {
+		t.Fatalf("there is nothing to heal: %v", err)
+	}
+	heal := func() string {
+		cmd := devCommand(t.Context(), weir, temp, "chaos", "heal")
+		cmd.Env = append(os.Environ(), "TMPDIR="+temp)
+		output, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Errorf("weir chaos heal: %v", err)
+		}
+		return string(output)
+	}
+	if output := heal(); !strings.Contains(output, "healed and removed "+dir) {
+		t.Errorf("weir chaos heal:\n%s", output)
+	}
+	wantNoProcess(t, dir)
+	for _, m := range record.Members {
+		if groups, err := groupsOf(m.Name); err != nil || len(groups) > 0 {
+			t.Errorf("left behind: %v, %v", groups, err)
+		}
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the folder of the run is still there: %v", err)
+	}
+	if output := heal(); output != "" {
+		t.Errorf("weir chaos heal, with nothing to heal:\n%s", output)
+	}
+}
+
+// endInMidFault starts a run, sends it a signal while a fault lasts, and returns how
+// it ended.
+func endInMidFault(t *testing.T, weir, dir string, signal syscall.Signal) error {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), chaosPatience)
 	defer cancel()
-	dir := filepath.Join(t.TempDir(), "run")
 	cmd := devCommand(ctx, weir, t.TempDir(), "chaos", "run", "--dir", dir, "--seed", "7")
 	printed, err := cmd.StdoutPipe()
 	if err != nil {
@@ -62,21 +121,63 @@ func testChaosInterrupted(t *testing.T, weir string) {
 		t.Fatal(err)
 	}
 	var all strings.Builder
+	sent := false
 	for lines := bufio.NewScanner(printed); lines.Scan(); {
 		all.WriteString(lines.Text() + "\n")
-		if strings.Contains(lines.Text(), ", now ") {
-			if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		if !sent && strings.Contains(lines.Text(), ", now ") {
+			sent = true
+			if err := cmd.Process.Signal(signal); err != nil {
 				t.Error(err)
 			}
 		}
 	}
 	err = cmd.Wait()
-	if err == nil || !strings.Contains(all.String(), "now ") {
-		t.Errorf("a run that was interrupted: %v\n%s", err, all.String())
+	if !sent {
+		t.Errorf("no fault was seen: %v\n%s", err, all.String())
 	}
-	wantNoProcess(t, dir)
-	if _, err := os.Stat(filepath.Join(dir, "cluster")); err == nil {
-		t.Errorf("the cluster's folder is still there")
+	return err
+}
+
+// TestChaosHealRefuses names what is no run.
+func TestChaosHealRefuses(t *testing.T) {
+	for name, test := range map[string]struct{ folder, want string }{
+		"a folder of something else": {t.TempDir(), "is no folder of weir chaos run"},
+		"a folder that is not there": {filepath.Join(t.TempDir(), "x"), "is no folder of weir chaos run"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := healRun(t.Context(), test.folder, false, newScreen(io.Discard))
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+// TestChaosHealLeavesRunsAlone: the owner of this run, the test, lives.
+func TestChaosHealLeavesRunsAlone(t *testing.T) {
+	dir := t.TempDir()
+	self, err := devcluster.Self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	record, err := json.Marshal(devcluster.Record{Owner: self})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, data := range map[string][]byte{history.NemesisFile: nil, filepath.Join(clusterFolder, "dev", "cluster.json"): record} {
+		path = filepath.Join(dir, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := healRun(t.Context(), dir, false, newScreen(io.Discard)); !errors.Is(err, errRunning) {
+		t.Errorf("got %v, want %v", err, errRunning)
+	}
+	if _, err := os.Stat(filepath.Join(dir, history.NemesisFile)); err != nil {
+		t.Error(err)
 	}
 }
 

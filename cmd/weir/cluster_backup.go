@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"weir/cluster/gossip"
 	"weir/cluster/identity"
 	"weir/raftstore"
 )
@@ -148,7 +149,7 @@ func coded(err error) error {
 	switch {
 	case err == nil || errors.As(err, &already):
 		return err
-	case errors.Is(err, raftstore.ErrForeign), errors.Is(err, raftstore.ErrNewerFormat), errors.Is(err, raftstore.ErrSnapshotFormat):
+	case errors.Is(err, gossip.ErrRival), errors.Is(err, raftstore.ErrForeign), errors.Is(err, raftstore.ErrNewerFormat), errors.Is(err, raftstore.ErrSnapshotFormat):
 		return &exitError{exitForeignData, err}
 	case errors.Is(err, raftstore.ErrDamaged), errors.Is(err, raftstore.ErrSnapshotDamaged):
 		return &exitError{exitDamaged, err}

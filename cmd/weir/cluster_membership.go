@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,10 +41,12 @@ type membership struct {
 	nonVoter  bool
 	directory *cluster.Directory
 	announce  func() error
-	failed    chan<- error
-	dial      func(address string) apipbconnect.ClusterServiceClient
-	http      *http.Client
-	log       *slog.Logger
+	// agree decides whether the replica's own list fits the members of the cluster.
+	agree  func(founders string, members cluster.Peers) error
+	failed chan<- error
+	dial   func(address string) apipbconnect.ClusterServiceClient
+	http   *http.Client
+	log    *slog.Logger
 
 	store *raftstore.Store
 	// settled is closed when the replica is what it is to be.
@@ -62,6 +66,7 @@ func newMembership(s *server) *membership {
 	return &membership{
 		self:     raftstore.Applicant{ID: s.flags.id, Address: s.flags.advertise},
 		nonVoter: s.flags.nonVoter, directory: s.directory, failed: s.failed, log: s.log,
+		agree:    s.agree,
 		announce: func() error { return s.gossip.Update(func(m *gossip.Member) { m.Initialized = true }) },
 		http:     calls,
 		dial: func(address string) apipbconnect.ClusterServiceClient {
@@ -78,7 +83,12 @@ func (m *membership) enter(ctx context.Context) error {
 	ticker := time.NewTicker(lookPeriod)
 	defer ticker.Stop()
 	for {
-		answer, err := m.ask(ctx, raftstore.Applicant{ID: m.self.ID, Address: m.self.Address, Empty: true})
+		answer, members, err := m.ask(ctx, raftstore.Applicant{ID: m.self.ID, Address: m.self.Address, Empty: true})
+		if err == nil {
+			if err := m.agree("", members); err != nil {
+				return err
+			}
+		}
 		switch {
 		case err != nil:
 			m.tell("waits for the leader to let it in", "error", err)
@@ -156,7 +166,7 @@ func (m *membership) look(ctx context.Context) error {
 		return nil
 	}
 	m.asked = time.Now()
-	answer, err := m.ask(ctx, m.application(id))
+	answer, _, err := m.ask(ctx, m.application(id))
 	if err != nil {
 		return err
 	}
@@ -214,27 +224,32 @@ func (m *membership) settle() {
 	}
 }
 
-// ask asks whoever leads.
-func (m *membership) ask(ctx context.Context, a raftstore.Applicant) (raftstore.Suffrage, error) {
+// ask asks whoever leads, and returns the members too where another one does.
+func (m *membership) ask(ctx context.Context, a raftstore.Applicant) (raftstore.Suffrage, cluster.Peers, error) {
 	ctx, cancel := context.WithTimeout(ctx, joinPatience)
 	defer cancel()
 	view := m.directory.View()
 	if string(view.Leader) == m.self.ID {
 		if m.store == nil {
-			return raftstore.Stranger, errors.New("others take this replica for the leader still")
+			return raftstore.Stranger, nil, errors.New("others take this replica for the leader still")
 		}
-		return m.store.Admit(ctx, a)
+		answer, err := m.store.Admit(ctx, a)
+		return answer, nil, err
 	}
 	leader, known := view.Replica(view.Leader)
 	if !known {
-		return raftstore.Stranger, errors.New("no leader is known")
+		return raftstore.Stranger, nil, errors.New("no leader is known")
 	}
 	request := &apipb.JoinRequest{Id: a.ID, Address: a.Address, Empty: a.Empty, Votes: a.Votes}
 	answer, err := m.dial(leader.Address).Join(ctx, connect.NewRequest(request))
 	if err != nil {
-		return raftstore.Stranger, fmt.Errorf("ask leader %s: %w", leader.ID, err)
+		return raftstore.Stranger, nil, fmt.Errorf("ask leader %s: %w", leader.ID, err)
 	}
-	return raftstore.Suffrage(answer.Msg.GetSuffrage()), nil
+	var members []raftstore.Member
+	for _, member := range answer.Msg.GetMembers() {
+		members = append(members, raftstore.Member{ID: member.GetId(), Address: member.GetAddress()})
+	}
+	return raftstore.Suffrage(answer.Msg.GetSuffrage()), peersOf(members), nil
 }
 
 func peersOf(members []raftstore.Member) cluster.Peers {
@@ -242,5 +257,6 @@ func peersOf(members []raftstore.Member) cluster.Peers {
 	for _, m := range members {
 		peers = append(peers, cluster.Peer{ID: scheduling.ReplicaID(m.ID), Address: m.Address})
 	}
+	slices.SortFunc(peers, func(a, b cluster.Peer) int { return cmp.Compare(a.ID, b.ID) })
 	return peers
 }

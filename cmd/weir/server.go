@@ -46,7 +46,7 @@ up. One that comes back with an empty folder gets its copy of the state anew.
 
 Exit codes: 10 the disk failed, is full or hangs; 11 the data are not what was
 written; 12 removed from the cluster; 13 the data are another replica's or cluster's,
-or of a newer version.`,
+or of a newer version, or another process is this replica already.`,
 		Example: `  weir server --id r1 --listen :7701 --advertise host1:7701 \
       --peers r1=host1:7701,r2=host2:7701,r3=host3:7701 \
       --data /var/lib/weir --credentials certs/replica-r1`,

@@ -11,6 +11,8 @@ import (
 	"os"
 	"runtime/pprof"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -80,6 +82,8 @@ type server struct {
 	store      *raftstore.Store
 	membership *membership
 	replica    *actors.Replica
+	// incarnation tells the lives of this process apart.
+	incarnation uint64
 	// failed has the error that ends the process.
 	failed chan error
 	undo   []func() error
@@ -88,6 +92,7 @@ type server struct {
 // listen opens the one port of the replica.
 func (s *server) listen(context.Context) (err error) {
 	s.failed = make(chan error, 4)
+	s.incarnation = newIncarnation()
 	s.protection, err = s.flags.security.load(identity.Replica, s.flags.id, s.log)
 	if err != nil {
 		return err
@@ -123,7 +128,7 @@ func (s *server) gossiping(context.Context) (err error) {
 	s.gossip, err = gossip.Start(gossip.Config{
 		Self: gossip.Member{
 			ID: scheduling.ReplicaID(s.flags.id), Address: s.flags.advertise, APIAddress: s.flags.advertise, Version: version,
-			PeerList: list, Initialized: began,
+			PeerList: list, Initialized: began, Incarnation: s.incarnation,
 		},
 		Cluster: s.protection.cluster, Key: s.protection.gossipKey, Insecure: s.flags.security.insecure,
 		Port: s.mux, Dialer: s.dialer, Peers: s.peers.Addresses(), Profile: profile, Logger: s.log,
@@ -148,6 +153,11 @@ func (s *server) gossiping(context.Context) (err error) {
 // open opens the replicated state: of a cluster that begins now, or of the one
 // that this replica belongs to.
 func (s *server) open(ctx context.Context) error {
+	// Two processes that vote under one name could make two leaders.
+	if err := s.gossip.Alone(ctx); err != nil {
+		return err
+	}
+	s.watchRivals()
 	decision, err := cluster.AwaitBootstrap(ctx, scheduling.ReplicaID(s.flags.id), s.peers, s.begun, s.gossip, s.log)
 	if err != nil {
 		return err
@@ -183,8 +193,53 @@ func (s *server) open(ctx context.Context) error {
 	}
 	// It asks the store, so it ends first.
 	s.undo = append(s.undo, s.store.Close, s.membership.close)
+	members, err := s.store.Members()
+	if err != nil {
+		return err
+	}
+	if err := s.agree(s.store.Identity().Founders, peersOf(members)); err != nil {
+		return err
+	}
 	s.membership.follow(s.store)
 	return nil
+}
+
+// watchRivals ends this process when another one, which began before, turns out to be
+// the same replica.
+func (s *server) watchRivals() {
+	ctx, cancel := context.WithCancel(context.Background())
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		if err := s.gossip.AwaitRival(ctx); err != nil {
+			s.failed <- err
+		}
+	})
+	s.undo = append(s.undo, func() error {
+		cancel()
+		watching.Wait()
+		return nil
+	})
+}
+
+// agree decides whether this replica's list of peers fits the members of a cluster
+// that has begun; founders are those that it began the cluster with.
+func (s *server) agree(founders string, members cluster.Peers) error {
+	if len(s.flags.join) > 0 {
+		return nil
+	}
+	founding := ""
+	if founders != "" {
+		list, err := cluster.ParsePeers(strings.Split(founders, ","))
+		if err != nil {
+			return fmt.Errorf("founders of the cluster: %w", err)
+		}
+		founding = list.Fingerprint()
+	}
+	reason, err := cluster.Agree(scheduling.ReplicaID(s.flags.id), s.peers, founding, members, s.gossip.Members())
+	if reason != "" {
+		s.log.Info("list of peers is not that of the members", "reason", reason)
+	}
+	return err
 }
 
 // belong returns when this replica is what it is to be in the cluster, if it began
@@ -238,7 +293,7 @@ func (s *server) hasBegun() (bool, error) {
 // act starts the actors.
 func (s *server) act(context.Context) (err error) {
 	s.replica, err = actors.Start(actors.Config{
-		ID: s.flags.id, Cluster: s.protection.cluster, Incarnation: newIncarnation(), Version: version,
+		ID: s.flags.id, Cluster: s.protection.cluster, Incarnation: s.incarnation, Version: version,
 		Store: s.store, Directory: s.directory, Gossip: s.gossip, Dialer: s.dialer, IdentityOf: wire.IdentityOfRequest,
 		Limits: &statepb.Limits{Operations: s.flags.maxOperations}, Engine: engine.Default(), Gateway: gateway.DefaultLimits(), Timing: s.flags.actorTiming(),
 		NewID: newID, Logger: s.log,

@@ -2938,6 +2938,67 @@ func (x *RemovePoolResponse) GetRevision() uint64 {
 	return 0
 }
 
+// Drain says who keeps jobs away from a node, since when and why.
+type Drain struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Drain) Reset() {
+	*x = Drain{}
+	mi := &file_apipb_api_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Drain) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Drain) ProtoMessage() {}
+
+func (x *Drain) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Drain.ProtoReflect.Descriptor instead.
+func (*Drain) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *Drain) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *Drain) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *Drain) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 type Node struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -2953,13 +3014,15 @@ type Node struct {
 	RegisteredTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=registered_time,json=registeredTime,proto3" json:"registered_time,omitempty"`
 	LastHeartbeat  *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=last_heartbeat,json=lastHeartbeat,proto3" json:"last_heartbeat,omitempty"`
 	MemoryUsed     int64                  `protobuf:"varint,12,opt,name=memory_used,json=memoryUsed,proto3" json:"memory_used,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Set: the node is given no more jobs.
+	Drain         *Drain `protobuf:"bytes,13,opt,name=drain,proto3" json:"drain,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_apipb_api_proto_msgTypes[46]
+	mi := &file_apipb_api_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2971,7 +3034,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[46]
+	mi := &file_apipb_api_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2984,7 +3047,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{46}
+	return file_apipb_api_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Node) GetId() string {
@@ -3071,6 +3134,13 @@ func (x *Node) GetMemoryUsed() int64 {
 	return 0
 }
 
+func (x *Node) GetDrain() *Drain {
+	if x != nil {
+		return x.Drain
+	}
+	return nil
+}
+
 type ListNodesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty: any.
@@ -3081,7 +3151,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[47]
+	mi := &file_apipb_api_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3093,7 +3163,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[47]
+	mi := &file_apipb_api_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3106,7 +3176,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{47}
+	return file_apipb_api_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ListNodesRequest) GetState() string {
@@ -3125,7 +3195,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[48]
+	mi := &file_apipb_api_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3137,7 +3207,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[48]
+	mi := &file_apipb_api_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3150,7 +3220,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{48}
+	return file_apipb_api_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -3169,7 +3239,7 @@ type GetNodeRequest struct {
 
 func (x *GetNodeRequest) Reset() {
 	*x = GetNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[49]
+	mi := &file_apipb_api_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3181,7 +3251,7 @@ func (x *GetNodeRequest) String() string {
 func (*GetNodeRequest) ProtoMessage() {}
 
 func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[49]
+	mi := &file_apipb_api_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3194,7 +3264,7 @@ func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{49}
+	return file_apipb_api_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *GetNodeRequest) GetNode() string {
@@ -3214,7 +3284,7 @@ type GetNodeResponse struct {
 
 func (x *GetNodeResponse) Reset() {
 	*x = GetNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[50]
+	mi := &file_apipb_api_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3226,7 +3296,7 @@ func (x *GetNodeResponse) String() string {
 func (*GetNodeResponse) ProtoMessage() {}
 
 func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[50]
+	mi := &file_apipb_api_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3239,7 +3309,7 @@ func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{50}
+	return file_apipb_api_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *GetNodeResponse) GetNode() *Node {
@@ -3254,6 +3324,174 @@ func (x *GetNodeResponse) GetJobs() []*Job {
 		return x.Jobs
 	}
 	return nil
+}
+
+type DrainNodeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainNodeRequest) Reset() {
+	*x = DrainNodeRequest{}
+	mi := &file_apipb_api_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainNodeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainNodeRequest) ProtoMessage() {}
+
+func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
+func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *DrainNodeRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *DrainNodeRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type DrainNodeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainNodeResponse) Reset() {
+	*x = DrainNodeResponse{}
+	mi := &file_apipb_api_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainNodeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainNodeResponse) ProtoMessage() {}
+
+func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
+func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{53}
+}
+
+type UndrainNodeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UndrainNodeRequest) Reset() {
+	*x = UndrainNodeRequest{}
+	mi := &file_apipb_api_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UndrainNodeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UndrainNodeRequest) ProtoMessage() {}
+
+func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UndrainNodeRequest.ProtoReflect.Descriptor instead.
+func (*UndrainNodeRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{54}
+}
+
+func (x *UndrainNodeRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+type UndrainNodeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UndrainNodeResponse) Reset() {
+	*x = UndrainNodeResponse{}
+	mi := &file_apipb_api_proto_msgTypes[55]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UndrainNodeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UndrainNodeResponse) ProtoMessage() {}
+
+func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[55]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UndrainNodeResponse.ProtoReflect.Descriptor instead.
+func (*UndrainNodeResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{55}
 }
 
 type Member struct {
@@ -3273,7 +3511,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_apipb_api_proto_msgTypes[51]
+	mi := &file_apipb_api_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3285,7 +3523,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[51]
+	mi := &file_apipb_api_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3298,7 +3536,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{51}
+	return file_apipb_api_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Member) GetId() string {
@@ -3365,7 +3603,7 @@ type MembersRequest struct {
 
 func (x *MembersRequest) Reset() {
 	*x = MembersRequest{}
-	mi := &file_apipb_api_proto_msgTypes[52]
+	mi := &file_apipb_api_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3377,7 +3615,7 @@ func (x *MembersRequest) String() string {
 func (*MembersRequest) ProtoMessage() {}
 
 func (x *MembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[52]
+	mi := &file_apipb_api_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3390,7 +3628,7 @@ func (x *MembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersRequest.ProtoReflect.Descriptor instead.
 func (*MembersRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{52}
+	return file_apipb_api_proto_rawDescGZIP(), []int{57}
 }
 
 type MembersResponse struct {
@@ -3402,7 +3640,7 @@ type MembersResponse struct {
 
 func (x *MembersResponse) Reset() {
 	*x = MembersResponse{}
-	mi := &file_apipb_api_proto_msgTypes[53]
+	mi := &file_apipb_api_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3414,7 +3652,7 @@ func (x *MembersResponse) String() string {
 func (*MembersResponse) ProtoMessage() {}
 
 func (x *MembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[53]
+	mi := &file_apipb_api_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3427,7 +3665,7 @@ func (x *MembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersResponse.ProtoReflect.Descriptor instead.
 func (*MembersResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{53}
+	return file_apipb_api_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *MembersResponse) GetMembers() []*Member {
@@ -3445,7 +3683,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_apipb_api_proto_msgTypes[54]
+	mi := &file_apipb_api_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3457,7 +3695,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[54]
+	mi := &file_apipb_api_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3470,7 +3708,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{54}
+	return file_apipb_api_proto_rawDescGZIP(), []int{59}
 }
 
 type StatusResponse struct {
@@ -3493,14 +3731,16 @@ type StatusResponse struct {
 	Usage                *Resources             `protobuf:"bytes,16,opt,name=usage,proto3" json:"usage,omitempty"`
 	Version              string                 `protobuf:"bytes,17,opt,name=version,proto3" json:"version,omitempty"`
 	// What an operator should look at; empty: nothing.
-	Problems      []string `protobuf:"bytes,18,rep,name=problems,proto3" json:"problems,omitempty"`
+	Problems []string `protobuf:"bytes,18,rep,name=problems,proto3" json:"problems,omitempty"`
+	// The nodes that are given no more jobs, by name.
+	Draining      []*Node `protobuf:"bytes,19,rep,name=draining,proto3" json:"draining,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_apipb_api_proto_msgTypes[55]
+	mi := &file_apipb_api_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3512,7 +3752,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[55]
+	mi := &file_apipb_api_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3525,7 +3765,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{55}
+	return file_apipb_api_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *StatusResponse) GetClusterId() string {
@@ -3654,6 +3894,13 @@ func (x *StatusResponse) GetProblems() []string {
 	return nil
 }
 
+func (x *StatusResponse) GetDraining() []*Node {
+	if x != nil {
+		return x.Draining
+	}
+	return nil
+}
+
 type TransferRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty: whoever is most up to date.
@@ -3664,7 +3911,7 @@ type TransferRequest struct {
 
 func (x *TransferRequest) Reset() {
 	*x = TransferRequest{}
-	mi := &file_apipb_api_proto_msgTypes[56]
+	mi := &file_apipb_api_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3676,7 +3923,7 @@ func (x *TransferRequest) String() string {
 func (*TransferRequest) ProtoMessage() {}
 
 func (x *TransferRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[56]
+	mi := &file_apipb_api_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3689,7 +3936,7 @@ func (x *TransferRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferRequest.ProtoReflect.Descriptor instead.
 func (*TransferRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{56}
+	return file_apipb_api_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *TransferRequest) GetTo() string {
@@ -3708,7 +3955,7 @@ type TransferResponse struct {
 
 func (x *TransferResponse) Reset() {
 	*x = TransferResponse{}
-	mi := &file_apipb_api_proto_msgTypes[57]
+	mi := &file_apipb_api_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3720,7 +3967,7 @@ func (x *TransferResponse) String() string {
 func (*TransferResponse) ProtoMessage() {}
 
 func (x *TransferResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[57]
+	mi := &file_apipb_api_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3733,7 +3980,7 @@ func (x *TransferResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferResponse.ProtoReflect.Descriptor instead.
 func (*TransferResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{57}
+	return file_apipb_api_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *TransferResponse) GetLeader() string {
@@ -3754,7 +4001,7 @@ type AddReplicaRequest struct {
 
 func (x *AddReplicaRequest) Reset() {
 	*x = AddReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[58]
+	mi := &file_apipb_api_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3766,7 +4013,7 @@ func (x *AddReplicaRequest) String() string {
 func (*AddReplicaRequest) ProtoMessage() {}
 
 func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[58]
+	mi := &file_apipb_api_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3779,7 +4026,7 @@ func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaRequest.ProtoReflect.Descriptor instead.
 func (*AddReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{58}
+	return file_apipb_api_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *AddReplicaRequest) GetId() string {
@@ -3804,7 +4051,7 @@ type AddReplicaResponse struct {
 
 func (x *AddReplicaResponse) Reset() {
 	*x = AddReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[59]
+	mi := &file_apipb_api_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3816,7 +4063,7 @@ func (x *AddReplicaResponse) String() string {
 func (*AddReplicaResponse) ProtoMessage() {}
 
 func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[59]
+	mi := &file_apipb_api_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3829,7 +4076,7 @@ func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaResponse.ProtoReflect.Descriptor instead.
 func (*AddReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{59}
+	return file_apipb_api_proto_rawDescGZIP(), []int{64}
 }
 
 type RemoveReplicaRequest struct {
@@ -3843,7 +4090,7 @@ type RemoveReplicaRequest struct {
 
 func (x *RemoveReplicaRequest) Reset() {
 	*x = RemoveReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[60]
+	mi := &file_apipb_api_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3855,7 +4102,7 @@ func (x *RemoveReplicaRequest) String() string {
 func (*RemoveReplicaRequest) ProtoMessage() {}
 
 func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[60]
+	mi := &file_apipb_api_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3868,7 +4115,7 @@ func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaRequest.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{60}
+	return file_apipb_api_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *RemoveReplicaRequest) GetId() string {
@@ -3893,7 +4140,7 @@ type RemoveReplicaResponse struct {
 
 func (x *RemoveReplicaResponse) Reset() {
 	*x = RemoveReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[61]
+	mi := &file_apipb_api_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3905,7 +4152,7 @@ func (x *RemoveReplicaResponse) String() string {
 func (*RemoveReplicaResponse) ProtoMessage() {}
 
 func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[61]
+	mi := &file_apipb_api_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3918,7 +4165,7 @@ func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaResponse.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{61}
+	return file_apipb_api_proto_rawDescGZIP(), []int{66}
 }
 
 type PromoteReplicaRequest struct {
@@ -3930,7 +4177,7 @@ type PromoteReplicaRequest struct {
 
 func (x *PromoteReplicaRequest) Reset() {
 	*x = PromoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[62]
+	mi := &file_apipb_api_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3942,7 +4189,7 @@ func (x *PromoteReplicaRequest) String() string {
 func (*PromoteReplicaRequest) ProtoMessage() {}
 
 func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[62]
+	mi := &file_apipb_api_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3955,7 +4202,7 @@ func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{62}
+	return file_apipb_api_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *PromoteReplicaRequest) GetId() string {
@@ -3973,7 +4220,7 @@ type PromoteReplicaResponse struct {
 
 func (x *PromoteReplicaResponse) Reset() {
 	*x = PromoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[63]
+	mi := &file_apipb_api_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3985,7 +4232,7 @@ func (x *PromoteReplicaResponse) String() string {
 func (*PromoteReplicaResponse) ProtoMessage() {}
 
 func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[63]
+	mi := &file_apipb_api_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3998,7 +4245,7 @@ func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{63}
+	return file_apipb_api_proto_rawDescGZIP(), []int{68}
 }
 
 type DemoteReplicaRequest struct {
@@ -4012,7 +4259,7 @@ type DemoteReplicaRequest struct {
 
 func (x *DemoteReplicaRequest) Reset() {
 	*x = DemoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[64]
+	mi := &file_apipb_api_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4024,7 +4271,7 @@ func (x *DemoteReplicaRequest) String() string {
 func (*DemoteReplicaRequest) ProtoMessage() {}
 
 func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[64]
+	mi := &file_apipb_api_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4037,7 +4284,7 @@ func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{64}
+	return file_apipb_api_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *DemoteReplicaRequest) GetId() string {
@@ -4062,7 +4309,7 @@ type DemoteReplicaResponse struct {
 
 func (x *DemoteReplicaResponse) Reset() {
 	*x = DemoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[65]
+	mi := &file_apipb_api_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4074,7 +4321,7 @@ func (x *DemoteReplicaResponse) String() string {
 func (*DemoteReplicaResponse) ProtoMessage() {}
 
 func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[65]
+	mi := &file_apipb_api_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4087,7 +4334,7 @@ func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{65}
+	return file_apipb_api_proto_rawDescGZIP(), []int{70}
 }
 
 type BackupRequest struct {
@@ -4098,7 +4345,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_apipb_api_proto_msgTypes[66]
+	mi := &file_apipb_api_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4110,7 +4357,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[66]
+	mi := &file_apipb_api_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4123,7 +4370,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{66}
+	return file_apipb_api_proto_rawDescGZIP(), []int{71}
 }
 
 // BackupPart is the next bytes of a backup: records with their lengths, and a
@@ -4137,7 +4384,7 @@ type BackupPart struct {
 
 func (x *BackupPart) Reset() {
 	*x = BackupPart{}
-	mi := &file_apipb_api_proto_msgTypes[67]
+	mi := &file_apipb_api_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4149,7 +4396,7 @@ func (x *BackupPart) String() string {
 func (*BackupPart) ProtoMessage() {}
 
 func (x *BackupPart) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[67]
+	mi := &file_apipb_api_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4162,7 +4409,7 @@ func (x *BackupPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupPart.ProtoReflect.Descriptor instead.
 func (*BackupPart) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{67}
+	return file_apipb_api_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *BackupPart) GetData() []byte {
@@ -4186,7 +4433,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_apipb_api_proto_msgTypes[68]
+	mi := &file_apipb_api_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4198,7 +4445,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[68]
+	mi := &file_apipb_api_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4211,7 +4458,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{68}
+	return file_apipb_api_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *JoinRequest) GetId() string {
@@ -4245,15 +4492,17 @@ func (x *JoinRequest) GetVotes() bool {
 type JoinResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// voter or nonvoter; empty: no member.
-	Suffrage      string `protobuf:"bytes,1,opt,name=suffrage,proto3" json:"suffrage,omitempty"`
-	Leader        string `protobuf:"bytes,2,opt,name=leader,proto3" json:"leader,omitempty"`
+	Suffrage string `protobuf:"bytes,1,opt,name=suffrage,proto3" json:"suffrage,omitempty"`
+	Leader   string `protobuf:"bytes,2,opt,name=leader,proto3" json:"leader,omitempty"`
+	// members are the replicas of the cluster: id, address and suffrage.
+	Members       []*Member `protobuf:"bytes,3,rep,name=members,proto3" json:"members,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_apipb_api_proto_msgTypes[69]
+	mi := &file_apipb_api_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4265,7 +4514,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[69]
+	mi := &file_apipb_api_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4278,7 +4527,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{69}
+	return file_apipb_api_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *JoinResponse) GetSuffrage() string {
@@ -4293,6 +4542,13 @@ func (x *JoinResponse) GetLeader() string {
 		return x.Leader
 	}
 	return ""
+}
+
+func (x *JoinResponse) GetMembers() []*Member {
+	if x != nil {
+		return x.Members
+	}
+	return nil
 }
 
 var File_apipb_api_proto protoreflect.FileDescriptor
@@ -4549,7 +4805,11 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x11RemovePoolRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"0\n" +
 	"\x12RemovePoolResponse\x12\x1a\n" +
-	"\brevision\x18\x01 \x01(\x04R\brevision\"\xa7\x03\n" +
+	"\brevision\x18\x01 \x01(\x04R\brevision\"c\n" +
+	"\x05Drain\x12\x12\n" +
+	"\x04user\x18\x01 \x01(\tR\x04user\x12.\n" +
+	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xd1\x03\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x124\n" +
@@ -4564,7 +4824,8 @@ const file_apipb_api_proto_rawDesc = "" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\x0eregisteredTime\x12A\n" +
 	"\x0elast_heartbeat\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\rlastHeartbeat\x12\x1f\n" +
 	"\vmemory_used\x18\f \x01(\x03R\n" +
-	"memoryUsed\"(\n" +
+	"memoryUsed\x12(\n" +
+	"\x05drain\x18\r \x01(\v2\x12.weir.api.v1.DrainR\x05drain\"(\n" +
 	"\x10ListNodesRequest\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\"<\n" +
 	"\x11ListNodesResponse\x12'\n" +
@@ -4573,7 +4834,14 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x04node\x18\x01 \x01(\tR\x04node\"^\n" +
 	"\x0fGetNodeResponse\x12%\n" +
 	"\x04node\x18\x01 \x01(\v2\x11.weir.api.v1.NodeR\x04node\x12$\n" +
-	"\x04jobs\x18\x02 \x03(\v2\x10.weir.api.v1.JobR\x04jobs\"\xf0\x01\n" +
+	"\x04jobs\x18\x02 \x03(\v2\x10.weir.api.v1.JobR\x04jobs\">\n" +
+	"\x10DrainNodeRequest\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x13\n" +
+	"\x11DrainNodeResponse\"(\n" +
+	"\x12UndrainNodeRequest\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\"\x15\n" +
+	"\x13UndrainNodeResponse\"\xf0\x01\n" +
 	"\x06Member\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x16\n" +
@@ -4586,7 +4854,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x0eMembersRequest\"@\n" +
 	"\x0fMembersResponse\x12-\n" +
 	"\amembers\x18\x01 \x03(\v2\x13.weir.api.v1.MemberR\amembers\"\x0f\n" +
-	"\rStatusRequest\"\x95\x05\n" +
+	"\rStatusRequest\"\xc4\x05\n" +
 	"\x0eStatusResponse\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x18\n" +
@@ -4607,7 +4875,8 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x05total\x18\x0f \x01(\v2\x16.weir.api.v1.ResourcesR\x05total\x12,\n" +
 	"\x05usage\x18\x10 \x01(\v2\x16.weir.api.v1.ResourcesR\x05usage\x12\x18\n" +
 	"\aversion\x18\x11 \x01(\tR\aversion\x12\x1a\n" +
-	"\bproblems\x18\x12 \x03(\tR\bproblems\"!\n" +
+	"\bproblems\x18\x12 \x03(\tR\bproblems\x12-\n" +
+	"\bdraining\x18\x13 \x03(\v2\x11.weir.api.v1.NodeR\bdraining\"!\n" +
 	"\x0fTransferRequest\x12\x0e\n" +
 	"\x02to\x18\x01 \x01(\tR\x02to\"*\n" +
 	"\x10TransferResponse\x12\x16\n" +
@@ -4635,10 +4904,11 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x14\n" +
 	"\x05empty\x18\x03 \x01(\bR\x05empty\x12\x14\n" +
-	"\x05votes\x18\x04 \x01(\bR\x05votes\"B\n" +
+	"\x05votes\x18\x04 \x01(\bR\x05votes\"q\n" +
 	"\fJoinResponse\x12\x1a\n" +
 	"\bsuffrage\x18\x01 \x01(\tR\bsuffrage\x12\x16\n" +
-	"\x06leader\x18\x02 \x01(\tR\x06leader2\xc1\x06\n" +
+	"\x06leader\x18\x02 \x01(\tR\x06leader\x12-\n" +
+	"\amembers\x18\x03 \x03(\v2\x13.weir.api.v1.MemberR\amembers2\xc1\x06\n" +
 	"\x10OperationService\x12>\n" +
 	"\x05Start\x12\x19.weir.api.v1.StartRequest\x1a\x1a.weir.api.v1.StartResponse\x12O\n" +
 	"\x04List\x12\".weir.api.v1.ListOperationsRequest\x1a#.weir.api.v1.ListOperationsResponse\x12J\n" +
@@ -4661,10 +4931,12 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x03Get\x12\x1b.weir.api.v1.GetPoolRequest\x1a\x1c.weir.api.v1.GetPoolResponse\x12I\n" +
 	"\x06Create\x12\x1e.weir.api.v1.CreatePoolRequest\x1a\x1f.weir.api.v1.CreatePoolResponse\x12@\n" +
 	"\x03Set\x12\x1b.weir.api.v1.SetPoolRequest\x1a\x1c.weir.api.v1.SetPoolResponse\x12I\n" +
-	"\x06Remove\x12\x1e.weir.api.v1.RemovePoolRequest\x1a\x1f.weir.api.v1.RemovePoolResponse2\x96\x01\n" +
+	"\x06Remove\x12\x1e.weir.api.v1.RemovePoolRequest\x1a\x1f.weir.api.v1.RemovePoolResponse2\xac\x02\n" +
 	"\vNodeService\x12E\n" +
 	"\x04List\x12\x1d.weir.api.v1.ListNodesRequest\x1a\x1e.weir.api.v1.ListNodesResponse\x12@\n" +
-	"\x03Get\x12\x1b.weir.api.v1.GetNodeRequest\x1a\x1c.weir.api.v1.GetNodeResponse2\x9e\x05\n" +
+	"\x03Get\x12\x1b.weir.api.v1.GetNodeRequest\x1a\x1c.weir.api.v1.GetNodeResponse\x12F\n" +
+	"\x05Drain\x12\x1d.weir.api.v1.DrainNodeRequest\x1a\x1e.weir.api.v1.DrainNodeResponse\x12L\n" +
+	"\aUndrain\x12\x1f.weir.api.v1.UndrainNodeRequest\x1a .weir.api.v1.UndrainNodeResponse2\x9e\x05\n" +
 	"\x0eClusterService\x12D\n" +
 	"\aMembers\x12\x1b.weir.api.v1.MembersRequest\x1a\x1c.weir.api.v1.MembersResponse\x12A\n" +
 	"\x06Status\x12\x1a.weir.api.v1.StatusRequest\x1a\x1b.weir.api.v1.StatusResponse\x12G\n" +
@@ -4688,7 +4960,7 @@ func file_apipb_api_proto_rawDescGZIP() []byte {
 	return file_apipb_api_proto_rawDescData
 }
 
-var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 73)
+var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 78)
 var file_apipb_api_proto_goTypes = []any{
 	(*Resources)(nil),                 // 0: weir.api.v1.Resources
 	(*Error)(nil),                     // 1: weir.api.v1.Error
@@ -4736,59 +5008,64 @@ var file_apipb_api_proto_goTypes = []any{
 	(*SetPoolResponse)(nil),           // 43: weir.api.v1.SetPoolResponse
 	(*RemovePoolRequest)(nil),         // 44: weir.api.v1.RemovePoolRequest
 	(*RemovePoolResponse)(nil),        // 45: weir.api.v1.RemovePoolResponse
-	(*Node)(nil),                      // 46: weir.api.v1.Node
-	(*ListNodesRequest)(nil),          // 47: weir.api.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),         // 48: weir.api.v1.ListNodesResponse
-	(*GetNodeRequest)(nil),            // 49: weir.api.v1.GetNodeRequest
-	(*GetNodeResponse)(nil),           // 50: weir.api.v1.GetNodeResponse
-	(*Member)(nil),                    // 51: weir.api.v1.Member
-	(*MembersRequest)(nil),            // 52: weir.api.v1.MembersRequest
-	(*MembersResponse)(nil),           // 53: weir.api.v1.MembersResponse
-	(*StatusRequest)(nil),             // 54: weir.api.v1.StatusRequest
-	(*StatusResponse)(nil),            // 55: weir.api.v1.StatusResponse
-	(*TransferRequest)(nil),           // 56: weir.api.v1.TransferRequest
-	(*TransferResponse)(nil),          // 57: weir.api.v1.TransferResponse
-	(*AddReplicaRequest)(nil),         // 58: weir.api.v1.AddReplicaRequest
-	(*AddReplicaResponse)(nil),        // 59: weir.api.v1.AddReplicaResponse
-	(*RemoveReplicaRequest)(nil),      // 60: weir.api.v1.RemoveReplicaRequest
-	(*RemoveReplicaResponse)(nil),     // 61: weir.api.v1.RemoveReplicaResponse
-	(*PromoteReplicaRequest)(nil),     // 62: weir.api.v1.PromoteReplicaRequest
-	(*PromoteReplicaResponse)(nil),    // 63: weir.api.v1.PromoteReplicaResponse
-	(*DemoteReplicaRequest)(nil),      // 64: weir.api.v1.DemoteReplicaRequest
-	(*DemoteReplicaResponse)(nil),     // 65: weir.api.v1.DemoteReplicaResponse
-	(*BackupRequest)(nil),             // 66: weir.api.v1.BackupRequest
-	(*BackupPart)(nil),                // 67: weir.api.v1.BackupPart
-	(*JoinRequest)(nil),               // 68: weir.api.v1.JoinRequest
-	(*JoinResponse)(nil),              // 69: weir.api.v1.JoinResponse
-	nil,                               // 70: weir.api.v1.Error.AttributesEntry
-	nil,                               // 71: weir.api.v1.TaskProgress.AbortedByReasonEntry
-	nil,                               // 72: weir.api.v1.OperationEvent.AttributesEntry
-	(*structpb.Struct)(nil),           // 73: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),     // 74: google.protobuf.Timestamp
+	(*Drain)(nil),                     // 46: weir.api.v1.Drain
+	(*Node)(nil),                      // 47: weir.api.v1.Node
+	(*ListNodesRequest)(nil),          // 48: weir.api.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),         // 49: weir.api.v1.ListNodesResponse
+	(*GetNodeRequest)(nil),            // 50: weir.api.v1.GetNodeRequest
+	(*GetNodeResponse)(nil),           // 51: weir.api.v1.GetNodeResponse
+	(*DrainNodeRequest)(nil),          // 52: weir.api.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),         // 53: weir.api.v1.DrainNodeResponse
+	(*UndrainNodeRequest)(nil),        // 54: weir.api.v1.UndrainNodeRequest
+	(*UndrainNodeResponse)(nil),       // 55: weir.api.v1.UndrainNodeResponse
+	(*Member)(nil),                    // 56: weir.api.v1.Member
+	(*MembersRequest)(nil),            // 57: weir.api.v1.MembersRequest
+	(*MembersResponse)(nil),           // 58: weir.api.v1.MembersResponse
+	(*StatusRequest)(nil),             // 59: weir.api.v1.StatusRequest
+	(*StatusResponse)(nil),            // 60: weir.api.v1.StatusResponse
+	(*TransferRequest)(nil),           // 61: weir.api.v1.TransferRequest
+	(*TransferResponse)(nil),          // 62: weir.api.v1.TransferResponse
+	(*AddReplicaRequest)(nil),         // 63: weir.api.v1.AddReplicaRequest
+	(*AddReplicaResponse)(nil),        // 64: weir.api.v1.AddReplicaResponse
+	(*RemoveReplicaRequest)(nil),      // 65: weir.api.v1.RemoveReplicaRequest
+	(*RemoveReplicaResponse)(nil),     // 66: weir.api.v1.RemoveReplicaResponse
+	(*PromoteReplicaRequest)(nil),     // 67: weir.api.v1.PromoteReplicaRequest
+	(*PromoteReplicaResponse)(nil),    // 68: weir.api.v1.PromoteReplicaResponse
+	(*DemoteReplicaRequest)(nil),      // 69: weir.api.v1.DemoteReplicaRequest
+	(*DemoteReplicaResponse)(nil),     // 70: weir.api.v1.DemoteReplicaResponse
+	(*BackupRequest)(nil),             // 71: weir.api.v1.BackupRequest
+	(*BackupPart)(nil),                // 72: weir.api.v1.BackupPart
+	(*JoinRequest)(nil),               // 73: weir.api.v1.JoinRequest
+	(*JoinResponse)(nil),              // 74: weir.api.v1.JoinResponse
+	nil,                               // 75: weir.api.v1.Error.AttributesEntry
+	nil,                               // 76: weir.api.v1.TaskProgress.AbortedByReasonEntry
+	nil,                               // 77: weir.api.v1.OperationEvent.AttributesEntry
+	(*structpb.Struct)(nil),           // 78: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),     // 79: google.protobuf.Timestamp
 }
 var file_apipb_api_proto_depIdxs = []int32{
-	70, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
+	75, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
 	1,  // 1: weir.api.v1.Error.inner:type_name -> weir.api.v1.Error
-	73, // 2: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
-	74, // 3: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	74, // 4: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	78, // 2: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
+	79, // 3: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	79, // 4: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	5,  // 5: weir.api.v1.Operation.tasks:type_name -> weir.api.v1.TaskProgress
 	5,  // 6: weir.api.v1.Operation.progress:type_name -> weir.api.v1.TaskProgress
 	1,  // 7: weir.api.v1.Operation.result:type_name -> weir.api.v1.Error
-	73, // 8: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
-	73, // 9: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
-	71, // 10: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
+	78, // 8: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
+	78, // 9: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
+	76, // 10: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
 	0,  // 11: weir.api.v1.TaskProgress.job_resources:type_name -> weir.api.v1.Resources
 	4,  // 12: weir.api.v1.ListOperationsResponse.operations:type_name -> weir.api.v1.Operation
 	4,  // 13: weir.api.v1.GetOperationResponse.operation:type_name -> weir.api.v1.Operation
 	4,  // 14: weir.api.v1.WaitOperationResponse.operation:type_name -> weir.api.v1.Operation
 	4,  // 15: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
-	74, // 16: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	72, // 17: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
+	79, // 16: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	77, // 17: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
 	23, // 18: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
 	1,  // 19: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
-	74, // 20: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
-	74, // 21: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
+	79, // 20: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
+	79, // 21: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
 	0,  // 22: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
 	26, // 23: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
 	25, // 24: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
@@ -4799,82 +5076,90 @@ var file_apipb_api_proto_depIdxs = []int32{
 	35, // 29: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
 	35, // 30: weir.api.v1.CreatePoolRequest.pool:type_name -> weir.api.v1.Pool
 	35, // 31: weir.api.v1.SetPoolRequest.pool:type_name -> weir.api.v1.Pool
-	0,  // 32: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
-	0,  // 33: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
-	74, // 34: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	74, // 35: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
-	46, // 36: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
-	46, // 37: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
-	25, // 38: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
-	51, // 39: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
-	51, // 40: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
-	0,  // 41: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
-	0,  // 42: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
-	2,  // 43: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
-	6,  // 44: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
-	8,  // 45: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
-	10, // 46: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
-	12, // 47: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
-	14, // 48: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
-	16, // 49: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
-	18, // 50: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
-	20, // 51: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
-	22, // 52: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
-	27, // 53: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
-	29, // 54: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
-	31, // 55: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
-	33, // 56: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
-	36, // 57: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
-	38, // 58: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
-	40, // 59: weir.api.v1.PoolService.Create:input_type -> weir.api.v1.CreatePoolRequest
-	42, // 60: weir.api.v1.PoolService.Set:input_type -> weir.api.v1.SetPoolRequest
-	44, // 61: weir.api.v1.PoolService.Remove:input_type -> weir.api.v1.RemovePoolRequest
-	47, // 62: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
-	49, // 63: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
-	52, // 64: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
-	54, // 65: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
-	56, // 66: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	58, // 67: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
-	60, // 68: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
-	62, // 69: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
-	64, // 70: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
-	66, // 71: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
-	68, // 72: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
-	3,  // 73: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	7,  // 74: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	9,  // 75: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	11, // 76: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	13, // 77: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	15, // 78: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	17, // 79: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	19, // 80: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	21, // 81: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	24, // 82: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	28, // 83: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	30, // 84: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	32, // 85: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	34, // 86: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	37, // 87: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	39, // 88: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	41, // 89: weir.api.v1.PoolService.Create:output_type -> weir.api.v1.CreatePoolResponse
-	43, // 90: weir.api.v1.PoolService.Set:output_type -> weir.api.v1.SetPoolResponse
-	45, // 91: weir.api.v1.PoolService.Remove:output_type -> weir.api.v1.RemovePoolResponse
-	48, // 92: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	50, // 93: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	53, // 94: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	55, // 95: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	57, // 96: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	59, // 97: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
-	61, // 98: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
-	63, // 99: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
-	65, // 100: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
-	67, // 101: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
-	69, // 102: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
-	73, // [73:103] is the sub-list for method output_type
-	43, // [43:73] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	79, // 32: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	0,  // 33: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
+	0,  // 34: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
+	79, // 35: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	79, // 36: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
+	46, // 37: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
+	47, // 38: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
+	47, // 39: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
+	25, // 40: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
+	56, // 41: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
+	56, // 42: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
+	0,  // 43: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
+	0,  // 44: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
+	47, // 45: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
+	56, // 46: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
+	2,  // 47: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
+	6,  // 48: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
+	8,  // 49: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
+	10, // 50: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
+	12, // 51: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
+	14, // 52: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
+	16, // 53: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
+	18, // 54: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
+	20, // 55: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
+	22, // 56: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
+	27, // 57: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
+	29, // 58: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
+	31, // 59: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
+	33, // 60: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
+	36, // 61: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
+	38, // 62: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
+	40, // 63: weir.api.v1.PoolService.Create:input_type -> weir.api.v1.CreatePoolRequest
+	42, // 64: weir.api.v1.PoolService.Set:input_type -> weir.api.v1.SetPoolRequest
+	44, // 65: weir.api.v1.PoolService.Remove:input_type -> weir.api.v1.RemovePoolRequest
+	48, // 66: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
+	50, // 67: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
+	52, // 68: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
+	54, // 69: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
+	57, // 70: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
+	59, // 71: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
+	61, // 72: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
+	63, // 73: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	65, // 74: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	67, // 75: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	69, // 76: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	71, // 77: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	73, // 78: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	3,  // 79: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	7,  // 80: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	9,  // 81: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	11, // 82: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	13, // 83: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	15, // 84: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	17, // 85: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	19, // 86: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	21, // 87: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	24, // 88: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	28, // 89: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	30, // 90: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	32, // 91: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	34, // 92: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	37, // 93: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	39, // 94: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	41, // 95: weir.api.v1.PoolService.Create:output_type -> weir.api.v1.CreatePoolResponse
+	43, // 96: weir.api.v1.PoolService.Set:output_type -> weir.api.v1.SetPoolResponse
+	45, // 97: weir.api.v1.PoolService.Remove:output_type -> weir.api.v1.RemovePoolResponse
+	49, // 98: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	51, // 99: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	53, // 100: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
+	55, // 101: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
+	58, // 102: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	60, // 103: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	62, // 104: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	64, // 105: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	66, // 106: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	68, // 107: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	70, // 108: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	72, // 109: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	74, // 110: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	79, // [79:111] is the sub-list for method output_type
+	47, // [47:79] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_apipb_api_proto_init() }
@@ -4890,7 +5175,7 @@ func file_apipb_api_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_apipb_api_proto_rawDesc), len(file_apipb_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   73,
+			NumMessages:   78,
 			NumExtensions: 0,
 			NumServices:   5,
 		},

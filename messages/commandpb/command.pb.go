@@ -2818,6 +2818,130 @@ func (x *SetNodeOffline) GetReason() string {
 	return ""
 }
 
+// DrainNode keeps new jobs away from a node; those that run there go on. A node
+// that is drained already stays as it is, unless another reason is given.
+type DrainNode struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainNode) Reset() {
+	*x = DrainNode{}
+	mi := &file_commandpb_command_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainNode) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainNode) ProtoMessage() {}
+
+func (x *DrainNode) ProtoReflect() protoreflect.Message {
+	mi := &file_commandpb_command_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainNode.ProtoReflect.Descriptor instead.
+func (*DrainNode) Descriptor() ([]byte, []int) {
+	return file_commandpb_command_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *DrainNode) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *DrainNode) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *DrainNode) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *DrainNode) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+// UndrainNode lets a node have jobs again. A node that is not drained stays as it
+// is.
+type UndrainNode struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UndrainNode) Reset() {
+	*x = UndrainNode{}
+	mi := &file_commandpb_command_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UndrainNode) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UndrainNode) ProtoMessage() {}
+
+func (x *UndrainNode) ProtoReflect() protoreflect.Message {
+	mi := &file_commandpb_command_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UndrainNode.ProtoReflect.Descriptor instead.
+func (*UndrainNode) Descriptor() ([]byte, []int) {
+	return file_commandpb_command_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *UndrainNode) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *UndrainNode) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
 // StopJobs orders allocations to be ended, each by its node. The first order
 // for a job stands.
 type StopJobs struct {
@@ -2831,7 +2955,7 @@ type StopJobs struct {
 
 func (x *StopJobs) Reset() {
 	*x = StopJobs{}
-	mi := &file_commandpb_command_proto_msgTypes[41]
+	mi := &file_commandpb_command_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2843,7 +2967,7 @@ func (x *StopJobs) String() string {
 func (*StopJobs) ProtoMessage() {}
 
 func (x *StopJobs) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[41]
+	mi := &file_commandpb_command_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2856,7 +2980,7 @@ func (x *StopJobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopJobs.ProtoReflect.Descriptor instead.
 func (*StopJobs) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{41}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *StopJobs) GetOperationId() string {
@@ -3087,7 +3211,15 @@ const file_commandpb_command_proto_rawDesc = "" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
 	"\x04node\x18\x03 \x01(\tR\x04node\x12 \n" +
 	"\vincarnation\x18\x04 \x01(\x04R\vincarnation\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\"v\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"{\n" +
+	"\tDrainNode\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12.\n" +
+	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"Q\n" +
+	"\vUndrainNode\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12.\n" +
+	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"v\n" +
 	"\bStopJobs\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x17\n" +
 	"\ajob_ids\x18\x02 \x03(\tR\x06jobIds\x12.\n" +
@@ -3105,7 +3237,7 @@ func file_commandpb_command_proto_rawDescGZIP() []byte {
 	return file_commandpb_command_proto_rawDescData
 }
 
-var file_commandpb_command_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
+var file_commandpb_command_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
 var file_commandpb_command_proto_goTypes = []any{
 	(*Entry)(nil),                  // 0: weir.command.v1.Entry
 	(*Command)(nil),                // 1: weir.command.v1.Command
@@ -3148,21 +3280,23 @@ var file_commandpb_command_proto_goTypes = []any{
 	(*CheckpointVolumes)(nil),      // 38: weir.command.v1.CheckpointVolumes
 	(*RegisterNode)(nil),           // 39: weir.command.v1.RegisterNode
 	(*SetNodeOffline)(nil),         // 40: weir.command.v1.SetNodeOffline
-	(*StopJobs)(nil),               // 41: weir.command.v1.StopJobs
-	nil,                            // 42: weir.command.v1.SetPendingReason.ReasonsEntry
-	nil,                            // 43: weir.command.v1.Changes.ValuesEntry
-	(*timestamppb.Timestamp)(nil),  // 44: google.protobuf.Timestamp
-	(*statepb.Limits)(nil),         // 45: weir.state.v1.Limits
-	(*statepb.OperationSpec)(nil),  // 46: weir.state.v1.OperationSpec
-	(*statepb.Error)(nil),          // 47: weir.state.v1.Error
-	(*statepb.Resources)(nil),      // 48: weir.state.v1.Resources
-	(*statepb.FinishedJob)(nil),    // 49: weir.state.v1.FinishedJob
-	(*structpb.Struct)(nil),        // 50: google.protobuf.Struct
-	(*statepb.Pool)(nil),           // 51: weir.state.v1.Pool
-	(*statepb.PoolVolume)(nil),     // 52: weir.state.v1.PoolVolume
-	(*statepb.Node)(nil),           // 53: weir.state.v1.Node
-	(*statepb.StopOrder)(nil),      // 54: weir.state.v1.StopOrder
-	(*structpb.Value)(nil),         // 55: google.protobuf.Value
+	(*DrainNode)(nil),              // 41: weir.command.v1.DrainNode
+	(*UndrainNode)(nil),            // 42: weir.command.v1.UndrainNode
+	(*StopJobs)(nil),               // 43: weir.command.v1.StopJobs
+	nil,                            // 44: weir.command.v1.SetPendingReason.ReasonsEntry
+	nil,                            // 45: weir.command.v1.Changes.ValuesEntry
+	(*timestamppb.Timestamp)(nil),  // 46: google.protobuf.Timestamp
+	(*statepb.Limits)(nil),         // 47: weir.state.v1.Limits
+	(*statepb.OperationSpec)(nil),  // 48: weir.state.v1.OperationSpec
+	(*statepb.Error)(nil),          // 49: weir.state.v1.Error
+	(*statepb.Resources)(nil),      // 50: weir.state.v1.Resources
+	(*statepb.FinishedJob)(nil),    // 51: weir.state.v1.FinishedJob
+	(*structpb.Struct)(nil),        // 52: google.protobuf.Struct
+	(*statepb.Pool)(nil),           // 53: weir.state.v1.Pool
+	(*statepb.PoolVolume)(nil),     // 54: weir.state.v1.PoolVolume
+	(*statepb.Node)(nil),           // 55: weir.state.v1.Node
+	(*statepb.StopOrder)(nil),      // 56: weir.state.v1.StopOrder
+	(*structpb.Value)(nil),         // 57: google.protobuf.Value
 }
 var file_commandpb_command_proto_depIdxs = []int32{
 	1,  // 0: weir.command.v1.Entry.commands:type_name -> weir.command.v1.Command
@@ -3171,62 +3305,64 @@ var file_commandpb_command_proto_depIdxs = []int32{
 	16, // 3: weir.command.v1.Result.start_allocations:type_name -> weir.command.v1.StartAllocationsResult
 	19, // 4: weir.command.v1.Result.finish_jobs:type_name -> weir.command.v1.FinishJobsResult
 	31, // 5: weir.command.v1.Result.tree:type_name -> weir.command.v1.TreeResult
-	44, // 6: weir.command.v1.BeginTerm.time:type_name -> google.protobuf.Timestamp
-	45, // 7: weir.command.v1.BeginTerm.limits:type_name -> weir.state.v1.Limits
-	46, // 8: weir.command.v1.StartOperation.spec:type_name -> weir.state.v1.OperationSpec
-	44, // 9: weir.command.v1.StartOperation.time:type_name -> google.protobuf.Timestamp
-	44, // 10: weir.command.v1.AdvanceOperation.time:type_name -> google.protobuf.Timestamp
-	47, // 11: weir.command.v1.AdvanceOperation.result:type_name -> weir.state.v1.Error
-	42, // 12: weir.command.v1.SetPendingReason.reasons:type_name -> weir.command.v1.SetPendingReason.ReasonsEntry
-	44, // 13: weir.command.v1.AssignController.time:type_name -> google.protobuf.Timestamp
+	46, // 6: weir.command.v1.BeginTerm.time:type_name -> google.protobuf.Timestamp
+	47, // 7: weir.command.v1.BeginTerm.limits:type_name -> weir.state.v1.Limits
+	48, // 8: weir.command.v1.StartOperation.spec:type_name -> weir.state.v1.OperationSpec
+	46, // 9: weir.command.v1.StartOperation.time:type_name -> google.protobuf.Timestamp
+	46, // 10: weir.command.v1.AdvanceOperation.time:type_name -> google.protobuf.Timestamp
+	49, // 11: weir.command.v1.AdvanceOperation.result:type_name -> weir.state.v1.Error
+	44, // 12: weir.command.v1.SetPendingReason.reasons:type_name -> weir.command.v1.SetPendingReason.ReasonsEntry
+	46, // 13: weir.command.v1.AssignController.time:type_name -> google.protobuf.Timestamp
 	10, // 14: weir.command.v1.AssignController.assignments:type_name -> weir.command.v1.ControllerAssignment
-	44, // 15: weir.command.v1.PrepareOperation.time:type_name -> google.protobuf.Timestamp
-	47, // 16: weir.command.v1.PrepareOperation.error:type_name -> weir.state.v1.Error
-	44, // 17: weir.command.v1.DefineTasks.time:type_name -> google.protobuf.Timestamp
+	46, // 15: weir.command.v1.PrepareOperation.time:type_name -> google.protobuf.Timestamp
+	49, // 16: weir.command.v1.PrepareOperation.error:type_name -> weir.state.v1.Error
+	46, // 17: weir.command.v1.DefineTasks.time:type_name -> google.protobuf.Timestamp
 	13, // 18: weir.command.v1.DefineTasks.tasks:type_name -> weir.command.v1.TaskDefinition
-	48, // 19: weir.command.v1.TaskDefinition.job_resources:type_name -> weir.state.v1.Resources
-	44, // 20: weir.command.v1.StartAllocations.time:type_name -> google.protobuf.Timestamp
+	50, // 19: weir.command.v1.TaskDefinition.job_resources:type_name -> weir.state.v1.Resources
+	46, // 20: weir.command.v1.StartAllocations.time:type_name -> google.protobuf.Timestamp
 	15, // 21: weir.command.v1.StartAllocations.grants:type_name -> weir.command.v1.Grant
-	48, // 22: weir.command.v1.Grant.resources:type_name -> weir.state.v1.Resources
+	50, // 22: weir.command.v1.Grant.resources:type_name -> weir.state.v1.Resources
 	17, // 23: weir.command.v1.StartAllocationsResult.grants:type_name -> weir.command.v1.GrantResult
-	44, // 24: weir.command.v1.FinishJobs.time:type_name -> google.protobuf.Timestamp
-	49, // 25: weir.command.v1.FinishJobs.jobs:type_name -> weir.state.v1.FinishedJob
+	46, // 24: weir.command.v1.FinishJobs.time:type_name -> google.protobuf.Timestamp
+	51, // 25: weir.command.v1.FinishJobs.jobs:type_name -> weir.state.v1.FinishedJob
 	20, // 26: weir.command.v1.FinishJobsResult.jobs:type_name -> weir.command.v1.FinishJobResult
-	44, // 27: weir.command.v1.AbortAllocations.time:type_name -> google.protobuf.Timestamp
-	44, // 28: weir.command.v1.SuspendOperation.time:type_name -> google.protobuf.Timestamp
-	44, // 29: weir.command.v1.ResumeOperation.time:type_name -> google.protobuf.Timestamp
-	44, // 30: weir.command.v1.AbortOperation.time:type_name -> google.protobuf.Timestamp
-	44, // 31: weir.command.v1.CompleteOperation.time:type_name -> google.protobuf.Timestamp
+	46, // 27: weir.command.v1.AbortAllocations.time:type_name -> google.protobuf.Timestamp
+	46, // 28: weir.command.v1.SuspendOperation.time:type_name -> google.protobuf.Timestamp
+	46, // 29: weir.command.v1.ResumeOperation.time:type_name -> google.protobuf.Timestamp
+	46, // 30: weir.command.v1.AbortOperation.time:type_name -> google.protobuf.Timestamp
+	46, // 31: weir.command.v1.CompleteOperation.time:type_name -> google.protobuf.Timestamp
 	27, // 32: weir.command.v1.EditTree.edits:type_name -> weir.command.v1.TreeEdit
-	44, // 33: weir.command.v1.EditTree.time:type_name -> google.protobuf.Timestamp
-	50, // 34: weir.command.v1.TreeEdit.options:type_name -> google.protobuf.Struct
+	46, // 33: weir.command.v1.EditTree.time:type_name -> google.protobuf.Timestamp
+	52, // 34: weir.command.v1.TreeEdit.options:type_name -> google.protobuf.Struct
 	28, // 35: weir.command.v1.TreeEdit.change:type_name -> weir.command.v1.Changes
-	51, // 36: weir.command.v1.TreeEdit.create:type_name -> weir.state.v1.Pool
-	51, // 37: weir.command.v1.TreeEdit.set:type_name -> weir.state.v1.Pool
+	53, // 36: weir.command.v1.TreeEdit.create:type_name -> weir.state.v1.Pool
+	53, // 37: weir.command.v1.TreeEdit.set:type_name -> weir.state.v1.Pool
 	29, // 38: weir.command.v1.TreeEdit.change_pool:type_name -> weir.command.v1.PoolChange
 	30, // 39: weir.command.v1.TreeEdit.rename:type_name -> weir.command.v1.RenamePool
-	43, // 40: weir.command.v1.Changes.values:type_name -> weir.command.v1.Changes.ValuesEntry
+	45, // 40: weir.command.v1.Changes.values:type_name -> weir.command.v1.Changes.ValuesEntry
 	28, // 41: weir.command.v1.PoolChange.options:type_name -> weir.command.v1.Changes
-	50, // 42: weir.command.v1.CreateTree.options:type_name -> google.protobuf.Struct
-	44, // 43: weir.command.v1.CreateTree.time:type_name -> google.protobuf.Timestamp
-	44, // 44: weir.command.v1.RemoveTree.time:type_name -> google.protobuf.Timestamp
-	44, // 45: weir.command.v1.SetDefaultTree.time:type_name -> google.protobuf.Timestamp
-	44, // 46: weir.command.v1.UpdateOperation.time:type_name -> google.protobuf.Timestamp
+	52, // 42: weir.command.v1.CreateTree.options:type_name -> google.protobuf.Struct
+	46, // 43: weir.command.v1.CreateTree.time:type_name -> google.protobuf.Timestamp
+	46, // 44: weir.command.v1.RemoveTree.time:type_name -> google.protobuf.Timestamp
+	46, // 45: weir.command.v1.SetDefaultTree.time:type_name -> google.protobuf.Timestamp
+	46, // 46: weir.command.v1.UpdateOperation.time:type_name -> google.protobuf.Timestamp
 	36, // 47: weir.command.v1.UpdateOperation.changes:type_name -> weir.command.v1.OperationChange
 	28, // 48: weir.command.v1.OperationChange.options:type_name -> weir.command.v1.Changes
-	44, // 49: weir.command.v1.AdmitOperation.time:type_name -> google.protobuf.Timestamp
-	44, // 50: weir.command.v1.CheckpointVolumes.time:type_name -> google.protobuf.Timestamp
-	52, // 51: weir.command.v1.CheckpointVolumes.volumes:type_name -> weir.state.v1.PoolVolume
-	44, // 52: weir.command.v1.RegisterNode.time:type_name -> google.protobuf.Timestamp
-	53, // 53: weir.command.v1.RegisterNode.node:type_name -> weir.state.v1.Node
-	44, // 54: weir.command.v1.SetNodeOffline.time:type_name -> google.protobuf.Timestamp
-	54, // 55: weir.command.v1.StopJobs.order:type_name -> weir.state.v1.StopOrder
-	55, // 56: weir.command.v1.Changes.ValuesEntry.value:type_name -> google.protobuf.Value
-	57, // [57:57] is the sub-list for method output_type
-	57, // [57:57] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
+	46, // 49: weir.command.v1.AdmitOperation.time:type_name -> google.protobuf.Timestamp
+	46, // 50: weir.command.v1.CheckpointVolumes.time:type_name -> google.protobuf.Timestamp
+	54, // 51: weir.command.v1.CheckpointVolumes.volumes:type_name -> weir.state.v1.PoolVolume
+	46, // 52: weir.command.v1.RegisterNode.time:type_name -> google.protobuf.Timestamp
+	55, // 53: weir.command.v1.RegisterNode.node:type_name -> weir.state.v1.Node
+	46, // 54: weir.command.v1.SetNodeOffline.time:type_name -> google.protobuf.Timestamp
+	46, // 55: weir.command.v1.DrainNode.time:type_name -> google.protobuf.Timestamp
+	46, // 56: weir.command.v1.UndrainNode.time:type_name -> google.protobuf.Timestamp
+	56, // 57: weir.command.v1.StopJobs.order:type_name -> weir.state.v1.StopOrder
+	57, // 58: weir.command.v1.Changes.ValuesEntry.value:type_name -> google.protobuf.Value
+	59, // [59:59] is the sub-list for method output_type
+	59, // [59:59] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_commandpb_command_proto_init() }
@@ -3257,7 +3393,7 @@ func file_commandpb_command_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commandpb_command_proto_rawDesc), len(file_commandpb_command_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   44,
+			NumMessages:   46,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

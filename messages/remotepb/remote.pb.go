@@ -160,9 +160,6 @@ type Frame struct {
 	//	*Frame_Failure
 	//	*Frame_Ping
 	//	*Frame_Pong
-	//	*Frame_Watch
-	//	*Frame_Unwatch
-	//	*Frame_Terminated
 	Kind          isFrame_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -277,33 +274,6 @@ func (x *Frame) GetPong() *Pong {
 	return nil
 }
 
-func (x *Frame) GetWatch() *Watch {
-	if x != nil {
-		if x, ok := x.Kind.(*Frame_Watch); ok {
-			return x.Watch
-		}
-	}
-	return nil
-}
-
-func (x *Frame) GetUnwatch() *Unwatch {
-	if x != nil {
-		if x, ok := x.Kind.(*Frame_Unwatch); ok {
-			return x.Unwatch
-		}
-	}
-	return nil
-}
-
-func (x *Frame) GetTerminated() *Terminated {
-	if x != nil {
-		if x, ok := x.Kind.(*Frame_Terminated); ok {
-			return x.Terminated
-		}
-	}
-	return nil
-}
-
 type isFrame_Kind interface {
 	isFrame_Kind()
 }
@@ -340,18 +310,6 @@ type Frame_Pong struct {
 	Pong *Pong `protobuf:"bytes,8,opt,name=pong,proto3,oneof"`
 }
 
-type Frame_Watch struct {
-	Watch *Watch `protobuf:"bytes,9,opt,name=watch,proto3,oneof"`
-}
-
-type Frame_Unwatch struct {
-	Unwatch *Unwatch `protobuf:"bytes,10,opt,name=unwatch,proto3,oneof"`
-}
-
-type Frame_Terminated struct {
-	Terminated *Terminated `protobuf:"bytes,11,opt,name=terminated,proto3,oneof"`
-}
-
 func (*Frame_Hello) isFrame_Kind() {}
 
 func (*Frame_Bye) isFrame_Kind() {}
@@ -367,12 +325,6 @@ func (*Frame_Failure) isFrame_Kind() {}
 func (*Frame_Ping) isFrame_Kind() {}
 
 func (*Frame_Pong) isFrame_Kind() {}
-
-func (*Frame_Watch) isFrame_Kind() {}
-
-func (*Frame_Unwatch) isFrame_Kind() {}
-
-func (*Frame_Terminated) isFrame_Kind() {}
 
 // Hello says who speaks, and to whom it wants to speak.
 type Hello struct {
@@ -836,166 +788,13 @@ func (*Pong) Descriptor() ([]byte, []int) {
 	return file_remotepb_remote_proto_rawDescGZIP(), []int{9}
 }
 
-// Watch asks for one Terminated when the actor ends.
-type Watch struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Chosen by the watching side, unique among its open watches of the stream.
-	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	// The published name of the watched actor.
-	To            string `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Watch) Reset() {
-	*x = Watch{}
-	mi := &file_remotepb_remote_proto_msgTypes[10]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Watch) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Watch) ProtoMessage() {}
-
-func (x *Watch) ProtoReflect() protoreflect.Message {
-	mi := &file_remotepb_remote_proto_msgTypes[10]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Watch.ProtoReflect.Descriptor instead.
-func (*Watch) Descriptor() ([]byte, []int) {
-	return file_remotepb_remote_proto_rawDescGZIP(), []int{10}
-}
-
-func (x *Watch) GetId() uint64 {
-	if x != nil {
-		return x.Id
-	}
-	return 0
-}
-
-func (x *Watch) GetTo() string {
-	if x != nil {
-		return x.To
-	}
-	return ""
-}
-
-// Unwatch takes a Watch back.
-type Unwatch struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Unwatch) Reset() {
-	*x = Unwatch{}
-	mi := &file_remotepb_remote_proto_msgTypes[11]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Unwatch) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Unwatch) ProtoMessage() {}
-
-func (x *Unwatch) ProtoReflect() protoreflect.Message {
-	mi := &file_remotepb_remote_proto_msgTypes[11]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Unwatch.ProtoReflect.Descriptor instead.
-func (*Unwatch) Descriptor() ([]byte, []int) {
-	return file_remotepb_remote_proto_rawDescGZIP(), []int{11}
-}
-
-func (x *Unwatch) GetId() uint64 {
-	if x != nil {
-		return x.Id
-	}
-	return 0
-}
-
-// Terminated says that the actor of a Watch has ended, or was not found.
-type Terminated struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	NotFound      bool                   `protobuf:"varint,2,opt,name=not_found,json=notFound,proto3" json:"not_found,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Terminated) Reset() {
-	*x = Terminated{}
-	mi := &file_remotepb_remote_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Terminated) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Terminated) ProtoMessage() {}
-
-func (x *Terminated) ProtoReflect() protoreflect.Message {
-	mi := &file_remotepb_remote_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Terminated.ProtoReflect.Descriptor instead.
-func (*Terminated) Descriptor() ([]byte, []int) {
-	return file_remotepb_remote_proto_rawDescGZIP(), []int{12}
-}
-
-func (x *Terminated) GetId() uint64 {
-	if x != nil {
-		return x.Id
-	}
-	return 0
-}
-
-func (x *Terminated) GetNotFound() bool {
-	if x != nil {
-		return x.NotFound
-	}
-	return false
-}
-
 var File_remotepb_remote_proto protoreflect.FileDescriptor
 
 const file_remotepb_remote_proto_rawDesc = "" +
 	"\n" +
 	"\x15remotepb/remote.proto\x12\x0eweir.remote.v1\x1a\x19google/protobuf/any.proto\"6\n" +
 	"\x05Batch\x12-\n" +
-	"\x06frames\x18\x01 \x03(\v2\x15.weir.remote.v1.FrameR\x06frames\"\xa6\x04\n" +
+	"\x06frames\x18\x01 \x03(\v2\x15.weir.remote.v1.FrameR\x06frames\"\x8a\x03\n" +
 	"\x05Frame\x12-\n" +
 	"\x05hello\x18\x01 \x01(\v2\x15.weir.remote.v1.HelloH\x00R\x05hello\x12'\n" +
 	"\x03bye\x18\x02 \x01(\v2\x13.weir.remote.v1.ByeH\x00R\x03bye\x12*\n" +
@@ -1004,14 +803,8 @@ const file_remotepb_remote_proto_rawDesc = "" +
 	"\x05reply\x18\x05 \x01(\v2\x15.weir.remote.v1.ReplyH\x00R\x05reply\x123\n" +
 	"\afailure\x18\x06 \x01(\v2\x17.weir.remote.v1.FailureH\x00R\afailure\x12*\n" +
 	"\x04ping\x18\a \x01(\v2\x14.weir.remote.v1.PingH\x00R\x04ping\x12*\n" +
-	"\x04pong\x18\b \x01(\v2\x14.weir.remote.v1.PongH\x00R\x04pong\x12-\n" +
-	"\x05watch\x18\t \x01(\v2\x15.weir.remote.v1.WatchH\x00R\x05watch\x123\n" +
-	"\aunwatch\x18\n" +
-	" \x01(\v2\x17.weir.remote.v1.UnwatchH\x00R\aunwatch\x12<\n" +
-	"\n" +
-	"terminated\x18\v \x01(\v2\x1a.weir.remote.v1.TerminatedH\x00R\n" +
-	"terminatedB\x06\n" +
-	"\x04kind\"\xc9\x01\n" +
+	"\x04pong\x18\b \x01(\v2\x14.weir.remote.v1.PongH\x00R\x04pongB\x06\n" +
+	"\x04kindJ\x04\b\t\x10\f\"\xc9\x01\n" +
 	"\x05Hello\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x18\n" +
 	"\acluster\x18\x02 \x01(\tR\acluster\x12\x12\n" +
@@ -1046,16 +839,7 @@ const file_remotepb_remote_proto_rawDesc = "" +
 	"\x0eCODE_TOO_LARGE\x10\x05\x12\x13\n" +
 	"\x0fCODE_QUEUE_FULL\x10\x06\"\x06\n" +
 	"\x04Ping\"\x06\n" +
-	"\x04Pong\"'\n" +
-	"\x05Watch\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x0e\n" +
-	"\x02to\x18\x02 \x01(\tR\x02to\"\x19\n" +
-	"\aUnwatch\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\x04R\x02id\"9\n" +
-	"\n" +
-	"Terminated\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1b\n" +
-	"\tnot_found\x18\x02 \x01(\bR\bnotFoundB\x18Z\x16weir/messages/remotepbb\x06proto3"
+	"\x04PongB\x18Z\x16weir/messages/remotepbb\x06proto3"
 
 var (
 	file_remotepb_remote_proto_rawDescOnce sync.Once
@@ -1070,23 +854,20 @@ func file_remotepb_remote_proto_rawDescGZIP() []byte {
 }
 
 var file_remotepb_remote_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_remotepb_remote_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_remotepb_remote_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_remotepb_remote_proto_goTypes = []any{
-	(Failure_Code)(0),  // 0: weir.remote.v1.Failure.Code
-	(*Batch)(nil),      // 1: weir.remote.v1.Batch
-	(*Frame)(nil),      // 2: weir.remote.v1.Frame
-	(*Hello)(nil),      // 3: weir.remote.v1.Hello
-	(*Bye)(nil),        // 4: weir.remote.v1.Bye
-	(*Send)(nil),       // 5: weir.remote.v1.Send
-	(*Request)(nil),    // 6: weir.remote.v1.Request
-	(*Reply)(nil),      // 7: weir.remote.v1.Reply
-	(*Failure)(nil),    // 8: weir.remote.v1.Failure
-	(*Ping)(nil),       // 9: weir.remote.v1.Ping
-	(*Pong)(nil),       // 10: weir.remote.v1.Pong
-	(*Watch)(nil),      // 11: weir.remote.v1.Watch
-	(*Unwatch)(nil),    // 12: weir.remote.v1.Unwatch
-	(*Terminated)(nil), // 13: weir.remote.v1.Terminated
-	(*anypb.Any)(nil),  // 14: google.protobuf.Any
+	(Failure_Code)(0), // 0: weir.remote.v1.Failure.Code
+	(*Batch)(nil),     // 1: weir.remote.v1.Batch
+	(*Frame)(nil),     // 2: weir.remote.v1.Frame
+	(*Hello)(nil),     // 3: weir.remote.v1.Hello
+	(*Bye)(nil),       // 4: weir.remote.v1.Bye
+	(*Send)(nil),      // 5: weir.remote.v1.Send
+	(*Request)(nil),   // 6: weir.remote.v1.Request
+	(*Reply)(nil),     // 7: weir.remote.v1.Reply
+	(*Failure)(nil),   // 8: weir.remote.v1.Failure
+	(*Ping)(nil),      // 9: weir.remote.v1.Ping
+	(*Pong)(nil),      // 10: weir.remote.v1.Pong
+	(*anypb.Any)(nil), // 11: google.protobuf.Any
 }
 var file_remotepb_remote_proto_depIdxs = []int32{
 	2,  // 0: weir.remote.v1.Batch.frames:type_name -> weir.remote.v1.Frame
@@ -1098,18 +879,15 @@ var file_remotepb_remote_proto_depIdxs = []int32{
 	8,  // 6: weir.remote.v1.Frame.failure:type_name -> weir.remote.v1.Failure
 	9,  // 7: weir.remote.v1.Frame.ping:type_name -> weir.remote.v1.Ping
 	10, // 8: weir.remote.v1.Frame.pong:type_name -> weir.remote.v1.Pong
-	11, // 9: weir.remote.v1.Frame.watch:type_name -> weir.remote.v1.Watch
-	12, // 10: weir.remote.v1.Frame.unwatch:type_name -> weir.remote.v1.Unwatch
-	13, // 11: weir.remote.v1.Frame.terminated:type_name -> weir.remote.v1.Terminated
-	14, // 12: weir.remote.v1.Send.payload:type_name -> google.protobuf.Any
-	14, // 13: weir.remote.v1.Request.payload:type_name -> google.protobuf.Any
-	14, // 14: weir.remote.v1.Reply.payload:type_name -> google.protobuf.Any
-	0,  // 15: weir.remote.v1.Failure.code:type_name -> weir.remote.v1.Failure.Code
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	11, // 9: weir.remote.v1.Send.payload:type_name -> google.protobuf.Any
+	11, // 10: weir.remote.v1.Request.payload:type_name -> google.protobuf.Any
+	11, // 11: weir.remote.v1.Reply.payload:type_name -> google.protobuf.Any
+	0,  // 12: weir.remote.v1.Failure.code:type_name -> weir.remote.v1.Failure.Code
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_remotepb_remote_proto_init() }
@@ -1126,9 +904,6 @@ func file_remotepb_remote_proto_init() {
 		(*Frame_Failure)(nil),
 		(*Frame_Ping)(nil),
 		(*Frame_Pong)(nil),
-		(*Frame_Watch)(nil),
-		(*Frame_Unwatch)(nil),
-		(*Frame_Terminated)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1136,7 +911,7 @@ func file_remotepb_remote_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_remotepb_remote_proto_rawDesc), len(file_remotepb_remote_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   13,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

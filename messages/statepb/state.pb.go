@@ -1410,7 +1410,11 @@ type FinishedJob struct {
 	Pid     int64 `protobuf:"varint,12,opt,name=pid,proto3" json:"pid,omitempty"`
 	Attempt int32 `protobuf:"varint,13,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// Log index of the command that ended it.
-	Index         uint64 `protobuf:"varint,14,opt,name=index,proto3" json:"index,omitempty"`
+	Index uint64 `protobuf:"varint,14,opt,name=index,proto3" json:"index,omitempty"`
+	// The token of the attempt: the term and log index of its grant. Whoever reports
+	// the end says which attempt is meant; 0 and 0 leave it to the job's id.
+	GrantTerm     uint64 `protobuf:"varint,15,opt,name=grant_term,json=grantTerm,proto3" json:"grant_term,omitempty"`
+	GrantIndex    uint64 `protobuf:"varint,16,opt,name=grant_index,json=grantIndex,proto3" json:"grant_index,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1539,6 +1543,20 @@ func (x *FinishedJob) GetAttempt() int32 {
 func (x *FinishedJob) GetIndex() uint64 {
 	if x != nil {
 		return x.Index
+	}
+	return 0
+}
+
+func (x *FinishedJob) GetGrantTerm() uint64 {
+	if x != nil {
+		return x.GrantTerm
+	}
+	return 0
+}
+
+func (x *FinishedJob) GetGrantIndex() uint64 {
+	if x != nil {
+		return x.GrantIndex
 	}
 	return 0
 }
@@ -1676,8 +1694,10 @@ type Node struct {
 	// What the node cannot promise, for people; empty: nothing.
 	Caveat string `protobuf:"bytes,9,opt,name=caveat,proto3" json:"caveat,omitempty"`
 	Host   string `protobuf:"bytes,10,opt,name=host,proto3" json:"host,omitempty"`
+	// Set: the node is given no more jobs. It outlives the node's agents.
+	Drain *Drain `protobuf:"bytes,11,opt,name=drain,proto3" json:"drain,omitempty"`
 	// The tree whose filter takes the node; empty: none does.
-	Tree          string `protobuf:"bytes,30,opt,name=tree,proto3" json:"tree,omitempty"`
+	Tree          string `protobuf:"bytes,12,opt,name=tree,proto3" json:"tree,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1782,9 +1802,77 @@ func (x *Node) GetHost() string {
 	return ""
 }
 
+func (x *Node) GetDrain() *Drain {
+	if x != nil {
+		return x.Drain
+	}
+	return nil
+}
+
 func (x *Node) GetTree() string {
 	if x != nil {
 		return x.Tree
+	}
+	return ""
+}
+
+// Drain says who keeps jobs away from a node, since when and why.
+type Drain struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Drain) Reset() {
+	*x = Drain{}
+	mi := &file_statepb_state_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Drain) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Drain) ProtoMessage() {}
+
+func (x *Drain) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Drain.ProtoReflect.Descriptor instead.
+func (*Drain) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Drain) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *Drain) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *Drain) GetReason() string {
+	if x != nil {
+		return x.Reason
 	}
 	return ""
 }
@@ -1808,7 +1896,7 @@ type Pool struct {
 
 func (x *Pool) Reset() {
 	*x = Pool{}
-	mi := &file_statepb_state_proto_msgTypes[17]
+	mi := &file_statepb_state_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1820,7 +1908,7 @@ func (x *Pool) String() string {
 func (*Pool) ProtoMessage() {}
 
 func (x *Pool) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[17]
+	mi := &file_statepb_state_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1833,7 +1921,7 @@ func (x *Pool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pool.ProtoReflect.Descriptor instead.
 func (*Pool) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{17}
+	return file_statepb_state_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Pool) GetName() string {
@@ -1899,7 +1987,7 @@ type PoolTree struct {
 
 func (x *PoolTree) Reset() {
 	*x = PoolTree{}
-	mi := &file_statepb_state_proto_msgTypes[18]
+	mi := &file_statepb_state_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1911,7 +1999,7 @@ func (x *PoolTree) String() string {
 func (*PoolTree) ProtoMessage() {}
 
 func (x *PoolTree) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[18]
+	mi := &file_statepb_state_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1924,7 +2012,7 @@ func (x *PoolTree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolTree.ProtoReflect.Descriptor instead.
 func (*PoolTree) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{18}
+	return file_statepb_state_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PoolTree) GetName() string {
@@ -2002,7 +2090,7 @@ type PoolVolume struct {
 
 func (x *PoolVolume) Reset() {
 	*x = PoolVolume{}
-	mi := &file_statepb_state_proto_msgTypes[19]
+	mi := &file_statepb_state_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2014,7 +2102,7 @@ func (x *PoolVolume) String() string {
 func (*PoolVolume) ProtoMessage() {}
 
 func (x *PoolVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[19]
+	mi := &file_statepb_state_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2027,7 +2115,7 @@ func (x *PoolVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolVolume.ProtoReflect.Descriptor instead.
 func (*PoolVolume) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{19}
+	return file_statepb_state_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PoolVolume) GetPool() string {
@@ -2091,7 +2179,7 @@ type Term struct {
 
 func (x *Term) Reset() {
 	*x = Term{}
-	mi := &file_statepb_state_proto_msgTypes[20]
+	mi := &file_statepb_state_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2103,7 +2191,7 @@ func (x *Term) String() string {
 func (*Term) ProtoMessage() {}
 
 func (x *Term) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[20]
+	mi := &file_statepb_state_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2116,7 +2204,7 @@ func (x *Term) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Term.ProtoReflect.Descriptor instead.
 func (*Term) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{20}
+	return file_statepb_state_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Term) GetTerm() uint64 {
@@ -2159,7 +2247,7 @@ type SnapshotHeader struct {
 
 func (x *SnapshotHeader) Reset() {
 	*x = SnapshotHeader{}
-	mi := &file_statepb_state_proto_msgTypes[21]
+	mi := &file_statepb_state_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2171,7 +2259,7 @@ func (x *SnapshotHeader) String() string {
 func (*SnapshotHeader) ProtoMessage() {}
 
 func (x *SnapshotHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[21]
+	mi := &file_statepb_state_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2184,7 +2272,7 @@ func (x *SnapshotHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotHeader.ProtoReflect.Descriptor instead.
 func (*SnapshotHeader) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{21}
+	return file_statepb_state_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SnapshotHeader) GetFormat() uint32 {
@@ -2251,7 +2339,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_statepb_state_proto_msgTypes[22]
+	mi := &file_statepb_state_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2263,7 +2351,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[22]
+	mi := &file_statepb_state_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2276,7 +2364,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{22}
+	return file_statepb_state_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Limits) GetArchivedOperations() int32 {
@@ -2333,7 +2421,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_statepb_state_proto_msgTypes[23]
+	mi := &file_statepb_state_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2345,7 +2433,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[23]
+	mi := &file_statepb_state_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2358,7 +2446,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{23}
+	return file_statepb_state_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Record) GetRecord() isRecord_Record {
@@ -2487,7 +2575,7 @@ type Archive struct {
 
 func (x *Archive) Reset() {
 	*x = Archive{}
-	mi := &file_statepb_state_proto_msgTypes[24]
+	mi := &file_statepb_state_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2499,7 +2587,7 @@ func (x *Archive) String() string {
 func (*Archive) ProtoMessage() {}
 
 func (x *Archive) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[24]
+	mi := &file_statepb_state_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2512,7 +2600,7 @@ func (x *Archive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Archive.ProtoReflect.Descriptor instead.
 func (*Archive) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{24}
+	return file_statepb_state_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Archive) GetOperationIds() []string {
@@ -2534,7 +2622,7 @@ type SnapshotFooter struct {
 
 func (x *SnapshotFooter) Reset() {
 	*x = SnapshotFooter{}
-	mi := &file_statepb_state_proto_msgTypes[25]
+	mi := &file_statepb_state_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2546,7 +2634,7 @@ func (x *SnapshotFooter) String() string {
 func (*SnapshotFooter) ProtoMessage() {}
 
 func (x *SnapshotFooter) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[25]
+	mi := &file_statepb_state_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2559,7 +2647,7 @@ func (x *SnapshotFooter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotFooter.ProtoReflect.Descriptor instead.
 func (*SnapshotFooter) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{25}
+	return file_statepb_state_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SnapshotFooter) GetRecords() uint64 {
@@ -2737,7 +2825,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12!\n" +
 	"\fgrace_millis\x18\x03 \x01(\x03R\vgraceMillis\x12.\n" +
-	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xde\x03\n" +
+	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\x9e\x04\n" +
 	"\vFinishedJob\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\tR\x04task\x12\x16\n" +
@@ -2757,7 +2845,11 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\texit_code\x18\v \x01(\x05R\bexitCode\x12\x10\n" +
 	"\x03pid\x18\f \x01(\x03R\x03pid\x12\x18\n" +
 	"\aattempt\x18\r \x01(\x05R\aattempt\x12\x14\n" +
-	"\x05index\x18\x0e \x01(\x04R\x05index\"\xa6\x03\n" +
+	"\x05index\x18\x0e \x01(\x04R\x05index\x12\x1d\n" +
+	"\n" +
+	"grant_term\x18\x0f \x01(\x04R\tgrantTerm\x12\x1f\n" +
+	"\vgrant_index\x18\x10 \x01(\x04R\n" +
+	"grantIndex\"\xa6\x03\n" +
 	"\rJobStatistics\x12\x1d\n" +
 	"\n" +
 	"max_memory\x18\x01 \x01(\x03R\tmaxMemory\x12&\n" +
@@ -2771,7 +2863,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\fstderr_bytes\x18\b \x01(\x03R\vstderrBytes\x120\n" +
 	"\x14stderr_dropped_bytes\x18\t \x01(\x03R\x12stderrDroppedBytes\x122\n" +
 	"\x15cumulative_max_memory\x18\n" +
-	" \x01(\x01R\x13cumulativeMaxMemory\"\xf8\x02\n" +
+	" \x01(\x01R\x13cumulativeMaxMemory\"\xa4\x03\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x126\n" +
@@ -2783,8 +2875,13 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\aversion\x18\b \x01(\tR\aversion\x12\x16\n" +
 	"\x06caveat\x18\t \x01(\tR\x06caveat\x12\x12\n" +
 	"\x04host\x18\n" +
-	" \x01(\tR\x04host\x12\x12\n" +
-	"\x04tree\x18\x1e \x01(\tR\x04tree\"\x92\x02\n" +
+	" \x01(\tR\x04host\x12*\n" +
+	"\x05drain\x18\v \x01(\v2\x14.weir.state.v1.DrainR\x05drain\x12\x12\n" +
+	"\x04tree\x18\f \x01(\tR\x04tree\"c\n" +
+	"\x05Drain\x12\x12\n" +
+	"\x04user\x18\x01 \x01(\tR\x04user\x12.\n" +
+	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x92\x02\n" +
 	"\x04Pool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06parent\x18\x02 \x01(\tR\x06parent\x12=\n" +
@@ -2861,7 +2958,7 @@ func file_statepb_state_proto_rawDescGZIP() []byte {
 	return file_statepb_state_proto_rawDescData
 }
 
-var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_statepb_state_proto_goTypes = []any{
 	(*Resources)(nil),             // 0: weir.state.v1.Resources
 	(*OperationSpec)(nil),         // 1: weir.state.v1.OperationSpec
@@ -2880,40 +2977,41 @@ var file_statepb_state_proto_goTypes = []any{
 	(*FinishedJob)(nil),           // 14: weir.state.v1.FinishedJob
 	(*JobStatistics)(nil),         // 15: weir.state.v1.JobStatistics
 	(*Node)(nil),                  // 16: weir.state.v1.Node
-	(*Pool)(nil),                  // 17: weir.state.v1.Pool
-	(*PoolTree)(nil),              // 18: weir.state.v1.PoolTree
-	(*PoolVolume)(nil),            // 19: weir.state.v1.PoolVolume
-	(*Term)(nil),                  // 20: weir.state.v1.Term
-	(*SnapshotHeader)(nil),        // 21: weir.state.v1.SnapshotHeader
-	(*Limits)(nil),                // 22: weir.state.v1.Limits
-	(*Record)(nil),                // 23: weir.state.v1.Record
-	(*Archive)(nil),               // 24: weir.state.v1.Archive
-	(*SnapshotFooter)(nil),        // 25: weir.state.v1.SnapshotFooter
-	nil,                           // 26: weir.state.v1.OperationSpec.OptionsPerTreeEntry
-	nil,                           // 27: weir.state.v1.TaskSpec.EnvironmentEntry
-	nil,                           // 28: weir.state.v1.Error.AttributesEntry
-	nil,                           // 29: weir.state.v1.OperationEvent.AttributesEntry
-	nil,                           // 30: weir.state.v1.Task.AttemptsEntry
-	nil,                           // 31: weir.state.v1.JobCounters.AbortedByReasonEntry
-	(*durationpb.Duration)(nil),   // 32: google.protobuf.Duration
-	(*structpb.Struct)(nil),       // 33: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil), // 34: google.protobuf.Timestamp
+	(*Drain)(nil),                 // 17: weir.state.v1.Drain
+	(*Pool)(nil),                  // 18: weir.state.v1.Pool
+	(*PoolTree)(nil),              // 19: weir.state.v1.PoolTree
+	(*PoolVolume)(nil),            // 20: weir.state.v1.PoolVolume
+	(*Term)(nil),                  // 21: weir.state.v1.Term
+	(*SnapshotHeader)(nil),        // 22: weir.state.v1.SnapshotHeader
+	(*Limits)(nil),                // 23: weir.state.v1.Limits
+	(*Record)(nil),                // 24: weir.state.v1.Record
+	(*Archive)(nil),               // 25: weir.state.v1.Archive
+	(*SnapshotFooter)(nil),        // 26: weir.state.v1.SnapshotFooter
+	nil,                           // 27: weir.state.v1.OperationSpec.OptionsPerTreeEntry
+	nil,                           // 28: weir.state.v1.TaskSpec.EnvironmentEntry
+	nil,                           // 29: weir.state.v1.Error.AttributesEntry
+	nil,                           // 30: weir.state.v1.OperationEvent.AttributesEntry
+	nil,                           // 31: weir.state.v1.Task.AttemptsEntry
+	nil,                           // 32: weir.state.v1.JobCounters.AbortedByReasonEntry
+	(*durationpb.Duration)(nil),   // 33: google.protobuf.Duration
+	(*structpb.Struct)(nil),       // 34: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil), // 35: google.protobuf.Timestamp
 }
 var file_statepb_state_proto_depIdxs = []int32{
-	32, // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
+	33, // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
 	2,  // 1: weir.state.v1.OperationSpec.tasks:type_name -> weir.state.v1.TaskSpec
-	33, // 2: weir.state.v1.OperationSpec.options:type_name -> google.protobuf.Struct
-	26, // 3: weir.state.v1.OperationSpec.options_per_tree:type_name -> weir.state.v1.OperationSpec.OptionsPerTreeEntry
-	27, // 4: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
-	32, // 5: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
-	33, // 6: weir.state.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	28, // 7: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
+	34, // 2: weir.state.v1.OperationSpec.options:type_name -> google.protobuf.Struct
+	27, // 3: weir.state.v1.OperationSpec.options_per_tree:type_name -> weir.state.v1.OperationSpec.OptionsPerTreeEntry
+	28, // 4: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
+	33, // 5: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
+	34, // 6: weir.state.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	29, // 7: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
 	5,  // 8: weir.state.v1.Error.inner:type_name -> weir.state.v1.Error
-	34, // 9: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	29, // 10: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
+	35, // 9: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	30, // 10: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
 	1,  // 11: weir.state.v1.Operation.spec:type_name -> weir.state.v1.OperationSpec
-	34, // 12: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	34, // 13: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	35, // 12: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	35, // 13: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	6,  // 14: weir.state.v1.Operation.events:type_name -> weir.state.v1.OperationEvent
 	7,  // 15: weir.state.v1.Operation.assignment:type_name -> weir.state.v1.Assignment
 	9,  // 16: weir.state.v1.Operation.tasks:type_name -> weir.state.v1.Task
@@ -2925,45 +3023,47 @@ var file_statepb_state_proto_depIdxs = []int32{
 	0,  // 22: weir.state.v1.Task.job_resources:type_name -> weir.state.v1.Resources
 	10, // 23: weir.state.v1.Task.counters:type_name -> weir.state.v1.JobCounters
 	11, // 24: weir.state.v1.Task.totals:type_name -> weir.state.v1.JobTotals
-	30, // 25: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
-	31, // 26: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
+	31, // 25: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
+	32, // 26: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
 	0,  // 27: weir.state.v1.Allocation.resources:type_name -> weir.state.v1.Resources
-	34, // 28: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
+	35, // 28: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
 	13, // 29: weir.state.v1.Allocation.stop:type_name -> weir.state.v1.StopOrder
-	34, // 30: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
+	35, // 30: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
 	5,  // 31: weir.state.v1.FinishedJob.error:type_name -> weir.state.v1.Error
-	34, // 32: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
-	34, // 33: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
+	35, // 32: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
+	35, // 33: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
 	15, // 34: weir.state.v1.FinishedJob.statistics:type_name -> weir.state.v1.JobStatistics
 	0,  // 35: weir.state.v1.Node.resources:type_name -> weir.state.v1.Resources
-	34, // 36: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	34, // 37: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
-	34, // 38: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
-	34, // 39: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
-	33, // 40: weir.state.v1.Pool.options:type_name -> google.protobuf.Struct
-	17, // 41: weir.state.v1.PoolTree.pools:type_name -> weir.state.v1.Pool
-	33, // 42: weir.state.v1.PoolTree.options:type_name -> google.protobuf.Struct
-	34, // 43: weir.state.v1.PoolTree.created_time:type_name -> google.protobuf.Timestamp
-	34, // 44: weir.state.v1.PoolTree.modified_time:type_name -> google.protobuf.Timestamp
-	19, // 45: weir.state.v1.PoolTree.volumes:type_name -> weir.state.v1.PoolVolume
-	34, // 46: weir.state.v1.PoolTree.volumes_time:type_name -> google.protobuf.Timestamp
-	34, // 47: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
-	20, // 48: weir.state.v1.SnapshotHeader.term:type_name -> weir.state.v1.Term
-	34, // 49: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
-	22, // 50: weir.state.v1.SnapshotHeader.limits:type_name -> weir.state.v1.Limits
-	21, // 51: weir.state.v1.Record.header:type_name -> weir.state.v1.SnapshotHeader
-	18, // 52: weir.state.v1.Record.tree:type_name -> weir.state.v1.PoolTree
-	8,  // 53: weir.state.v1.Record.operation:type_name -> weir.state.v1.Operation
-	12, // 54: weir.state.v1.Record.allocation:type_name -> weir.state.v1.Allocation
-	16, // 55: weir.state.v1.Record.node:type_name -> weir.state.v1.Node
-	24, // 56: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
-	25, // 57: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
-	33, // 58: weir.state.v1.OperationSpec.OptionsPerTreeEntry.value:type_name -> google.protobuf.Struct
-	59, // [59:59] is the sub-list for method output_type
-	59, // [59:59] is the sub-list for method input_type
-	59, // [59:59] is the sub-list for extension type_name
-	59, // [59:59] is the sub-list for extension extendee
-	0,  // [0:59] is the sub-list for field type_name
+	35, // 36: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	35, // 37: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
+	17, // 38: weir.state.v1.Node.drain:type_name -> weir.state.v1.Drain
+	35, // 39: weir.state.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	35, // 40: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
+	35, // 41: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
+	34, // 42: weir.state.v1.Pool.options:type_name -> google.protobuf.Struct
+	18, // 43: weir.state.v1.PoolTree.pools:type_name -> weir.state.v1.Pool
+	34, // 44: weir.state.v1.PoolTree.options:type_name -> google.protobuf.Struct
+	35, // 45: weir.state.v1.PoolTree.created_time:type_name -> google.protobuf.Timestamp
+	35, // 46: weir.state.v1.PoolTree.modified_time:type_name -> google.protobuf.Timestamp
+	20, // 47: weir.state.v1.PoolTree.volumes:type_name -> weir.state.v1.PoolVolume
+	35, // 48: weir.state.v1.PoolTree.volumes_time:type_name -> google.protobuf.Timestamp
+	35, // 49: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
+	21, // 50: weir.state.v1.SnapshotHeader.term:type_name -> weir.state.v1.Term
+	35, // 51: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
+	23, // 52: weir.state.v1.SnapshotHeader.limits:type_name -> weir.state.v1.Limits
+	22, // 53: weir.state.v1.Record.header:type_name -> weir.state.v1.SnapshotHeader
+	19, // 54: weir.state.v1.Record.tree:type_name -> weir.state.v1.PoolTree
+	8,  // 55: weir.state.v1.Record.operation:type_name -> weir.state.v1.Operation
+	12, // 56: weir.state.v1.Record.allocation:type_name -> weir.state.v1.Allocation
+	16, // 57: weir.state.v1.Record.node:type_name -> weir.state.v1.Node
+	25, // 58: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
+	26, // 59: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
+	34, // 60: weir.state.v1.OperationSpec.OptionsPerTreeEntry.value:type_name -> google.protobuf.Struct
+	61, // [61:61] is the sub-list for method output_type
+	61, // [61:61] is the sub-list for method input_type
+	61, // [61:61] is the sub-list for extension type_name
+	61, // [61:61] is the sub-list for extension extendee
+	0,  // [0:61] is the sub-list for field type_name
 }
 
 func init() { file_statepb_state_proto_init() }
@@ -2971,7 +3071,7 @@ func file_statepb_state_proto_init() {
 	if File_statepb_state_proto != nil {
 		return
 	}
-	file_statepb_state_proto_msgTypes[23].OneofWrappers = []any{
+	file_statepb_state_proto_msgTypes[24].OneofWrappers = []any{
 		(*Record_Header)(nil),
 		(*Record_Tree)(nil),
 		(*Record_Operation)(nil),
@@ -2986,7 +3086,7 @@ func file_statepb_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_statepb_state_proto_rawDesc), len(file_statepb_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   32,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

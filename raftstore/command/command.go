@@ -43,6 +43,8 @@ const (
 	RegisterNode      Kind = 18
 	SetNodeOffline    Kind = 19
 	StopJobs          Kind = 20
+	DrainNode         Kind = 21
+	UndrainNode       Kind = 22
 )
 
 // kinds lists every command: its number, its name in logs, and its message.
@@ -71,6 +73,8 @@ var kinds = []struct {
 	{RegisterNode, "register_node", func() proto.Message { return new(commandpb.RegisterNode) }},
 	{SetNodeOffline, "set_node_offline", func() proto.Message { return new(commandpb.SetNodeOffline) }},
 	{StopJobs, "stop_jobs", func() proto.Message { return new(commandpb.StopJobs) }},
+	{DrainNode, "drain_node", func() proto.Message { return new(commandpb.DrainNode) }},
+	{UndrainNode, "undrain_node", func() proto.Message { return new(commandpb.UndrainNode) }},
 }
 
 // ErrUnknownKind is returned for a command whose number this version does not

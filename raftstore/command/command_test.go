@@ -18,7 +18,8 @@ func TestNumbersAreForEver(t *testing.T) {
 		10: "weir.command.v1.AbortAllocations", 11: "weir.command.v1.SuspendOperation", 12: "weir.command.v1.ResumeOperation",
 		13: "weir.command.v1.AbortOperation", 14: "weir.command.v1.CompleteOperation", 15: "weir.command.v1.CreatePool",
 		16: "weir.command.v1.SetPool", 17: "weir.command.v1.RemovePool", 18: "weir.command.v1.RegisterNode",
-		19: "weir.command.v1.SetNodeOffline", 20: "weir.command.v1.StopJobs",
+		19: "weir.command.v1.SetNodeOffline", 20: "weir.command.v1.StopJobs", 21: "weir.command.v1.DrainNode",
+		22: "weir.command.v1.UndrainNode",
 	}
 	if len(kinds) != len(want) {
 		t.Fatalf("%d kinds, want %d: a new kind gets its line here", len(kinds), len(want))

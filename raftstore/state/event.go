@@ -88,7 +88,8 @@ type PoolChanged struct {
 	Removed bool
 }
 
-// NodeChanged tells that a node registered or was taken offline.
+// NodeChanged tells that a node registered, was taken offline, is drained or is
+// not any more.
 type NodeChanged struct {
 	ID scheduling.NodeID
 	// State is statepb.NodeOnline or statepb.NodeOffline.

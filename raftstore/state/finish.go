@@ -60,6 +60,10 @@ func (c *change) finishJob(o *operation, j *statepb.FinishedJob) (Ended, *refusa
 	if refused != nil {
 		return Ended{}, refused
 	}
+	if term, index := j.GetGrantTerm(), j.GetGrantIndex(); (term != 0 || index != 0) && (term != a.GetGrantTerm() || index != a.GetGrantIndex()) {
+		return Ended{}, refuse(CodeStaleToken, "finish job %q: its token is %d.%d, but it was granted with %d.%d",
+			j.GetJobId(), term, index, a.GetGrantTerm(), a.GetGrantIndex())
+	}
 	state, err := lifecycle.ParseJobState(j.GetState())
 	if err != nil || !state.Terminal() {
 		return Ended{}, refuse(CodeInvalidCommand, "finish job %q: state %q: use completed, failed or aborted", j.GetJobId(), j.GetState())
@@ -136,6 +140,7 @@ func (c *change) endJob(o *operation, a *statepb.Allocation, finished *statepb.F
 	}
 	finished.Task, finished.Cookie, finished.Node, finished.Attempt = a.GetTask(), a.GetCookie(), a.GetNode(), a.GetAttempt()
 	finished.State, finished.Index = state.String(), c.index
+	finished.GrantTerm, finished.GrantIndex = a.GetGrantTerm(), a.GetGrantIndex()
 	addTotals(t.GetTotals(), finished.GetStatistics())
 	o.record.FinishedJobs = append(o.record.GetFinishedJobs(), finished)
 	c.trimHistory(o)

@@ -120,6 +120,8 @@ func (c *change) room(what grantSubject, g *commandpb.Grant) (*node, *refusal) {
 			what, g.GetNodeIncarnation(), n.record.GetIncarnation())
 	case n.record.GetState() != statepb.NodeOnline:
 		return nil, refuse(CodeNodeOffline, "%s: the node is %s", what, n.record.GetState())
+	case n.drain() != nil:
+		return nil, refuse(CodeNodeDraining, "%s: user %q drains the node", what, n.drain().GetUser())
 	}
 	if err := checkResources(g.GetResources()); err != nil {
 		return nil, refuse(CodeInvalidCommand, "%s: %v", what, err)

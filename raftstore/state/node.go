@@ -68,6 +68,7 @@ func (c *change) registerNode(m *commandpb.RegisterNode) *refusal {
 	record.State = statepb.NodeOnline
 	record.ChangedTime = c.timestamp()
 	record.RegisteredTime = c.timestamp()
+	record.Drain = n.drain()
 	if known && n.record.GetIncarnation() == record.GetIncarnation() {
 		record.RegisteredTime = n.record.GetRegisteredTime()
 	}

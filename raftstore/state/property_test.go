@@ -212,7 +212,7 @@ func drawCommand(t *rapid.T, s *State, step int) proto.Message {
 	} else {
 		kinds := []func() proto.Message{
 			g.live, g.live, g.live, g.live, g.live, g.live, g.live, g.live, g.start, g.start,
-			g.grant, g.grant, g.grant, g.grant, g.grant, g.grant, g.finish, g.finish, g.finish, g.finish, g.abortJobs, g.registerNode, g.offline, g.beginTerm, g.advance, g.assign, g.prepare, g.define, g.pendingReason,
+			g.grant, g.grant, g.grant, g.grant, g.grant, g.grant, g.finish, g.finish, g.finish, g.finish, g.abortJobs, g.registerNode, g.offline, g.drain, g.beginTerm, g.advance, g.assign, g.prepare, g.define, g.pendingReason,
 			g.suspend, g.resume, g.abort, g.complete, g.createPool, g.setPool, g.removePool, g.stop,
 		}
 		msg = rapid.SampledFrom(kinds).Draw(t, "kind")()
@@ -487,6 +487,14 @@ func (g generator) offline() proto.Message {
 	id := g.one([]string{"n1", "n2", "n3"}, "node")
 	known, _ := g.state.Node(scheduling.NodeID(id))
 	return &commandpb.SetNodeOffline{Term: g.term(), Node: id, Incarnation: known.GetIncarnation()}
+}
+
+func (g generator) drain() proto.Message {
+	id := g.one([]string{"n1", "n2", "n3"}, "node")
+	if g.pick(3, "undrain") > 0 {
+		return &commandpb.UndrainNode{Node: id}
+	}
+	return &commandpb.DrainNode{Node: id, User: "ann", Reason: g.one([]string{"", "kernel"}, "reason")}
 }
 
 func (g generator) suspend() proto.Message {

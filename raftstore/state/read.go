@@ -187,7 +187,9 @@ type Counts struct {
 	Operations, InProgress, Archived int
 	Allocations                      int
 	Nodes, NodesOnline               int
-	Pools                            int
+	// NodesDraining are kept free of new jobs, online or not.
+	NodesDraining int
+	Pools         int
 }
 
 // Counts returns how much there is in the state.
@@ -202,6 +204,9 @@ func (s *State) Counts() Counts {
 	for _, n := range s.nodes {
 		if n.record.GetState() == statepb.NodeOnline {
 			c.NodesOnline++
+		}
+		if n.drain() != nil {
+			c.NodesDraining++
 		}
 	}
 	for _, t := range s.trees {

@@ -58,6 +58,8 @@ const (
 	CodeUnknownNode = "unknown_node"
 	// CodeNodeOffline: the node is not online.
 	CodeNodeOffline = "node_offline"
+	// CodeNodeDraining: the node is kept free of new jobs.
+	CodeNodeDraining = "node_draining"
 	// CodeStaleIncarnation: the node lives another life than the one meant.
 	CodeStaleIncarnation = "stale_incarnation"
 	// CodeNodeFull: the node has not enough left of a resource.
@@ -74,6 +76,8 @@ const (
 	// CodeUnknownAllocation: the job has ended, has been counted already, or is
 	// not where the command says.
 	CodeUnknownAllocation = "unknown_allocation"
+	// CodeStaleToken: the job was granted with another token than the command says.
+	CodeStaleToken = "stale_token"
 )
 
 // refusal is the error of a command, or of a part of one, that is not carried

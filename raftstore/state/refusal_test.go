@@ -233,6 +233,9 @@ func TestPoolsAndNodesAreRefused(t *testing.T) {
 		"a node without a life":         {&commandpb.RegisterNode{Term: 1, Node: &statepb.Node{Id: "n3"}}, CodeInvalidCommand, "incarnation 0"},
 		"a node with less than nothing": {&commandpb.RegisterNode{Term: 1, Node: &statepb.Node{Id: "n3", Incarnation: 1, Resources: &statepb.Resources{Memory: -1}}}, CodeInvalidCommand, "resource memory: negative amount -1"},
 		"a node with more than all":     {&commandpb.RegisterNode{Term: 1, Node: &statepb.Node{Id: "n3", Incarnation: 1, Resources: &statepb.Resources{Memory: math.MaxInt64}}}, CodeInvalidCommand, "beyond the greatest one"},
+		"an unknown node to drain":      {&commandpb.DrainNode{Node: "n3", User: "ann"}, CodeUnknownNode, `no node "n3"`},
+		"an unknown node to undrain":    {&commandpb.UndrainNode{Node: "n3"}, CodeUnknownNode, `no node "n3"`},
+		"a reason that is a book":       {&commandpb.DrainNode{Node: "n1", Reason: strings.Repeat("x", 1025)}, CodeInvalidCommand, "at most 1024"},
 		"an unknown node offline":       {&commandpb.SetNodeOffline{Term: 1, Node: "n3", Incarnation: 1}, CodeUnknownNode, "n3"},
 		"another life offline":          {&commandpb.SetNodeOffline{Term: 1, Node: "n1", Incarnation: 2}, CodeStaleIncarnation, "it lives its incarnation 1"},
 	})

@@ -196,6 +196,9 @@ func (s *script) show(kind, name string) {
 		n, _ := s.state.Node(scheduling.NodeID(name))
 		fmt.Fprintf(&s.out, "node %s.%d %s: %v of %v\n", n.GetId(), n.GetIncarnation(), n.GetState(),
 			s.state.NodeUsage(scheduling.NodeID(name)), n.GetResources().Amounts())
+		if d := n.GetDrain(); d != nil {
+			fmt.Fprintf(&s.out, "  drained by %s at %s: %s\n", d.GetUser(), d.GetTime().AsTime().Format(time.TimeOnly), d.GetReason())
+		}
 	case "pools":
 		tree, counts, _ := s.state.Pools(scheduling.DefaultTree)
 		for _, p := range tree.Pools() {

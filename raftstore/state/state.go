@@ -168,6 +168,10 @@ func (c *change) apply(msg proto.Message) *refusal {
 		return c.registerNode(m)
 	case *commandpb.SetNodeOffline:
 		return c.setNodeOffline(m)
+	case *commandpb.DrainNode:
+		return c.drainNode(m)
+	case *commandpb.UndrainNode:
+		return c.undrainNode(m)
 	}
 	panic(fmt.Sprintf("apply %T at index %d: no such command in this version: start one that knows it", msg, c.index))
 }

@@ -10,8 +10,11 @@
 // cut off if it can be what a crash left of the last batch, which nobody was told
 // to be on disk. Anything else is damage, which Open reports and does not mend.
 //
-// The first error of the disk is the last thing that a journal does: what a file
-// holds after it cannot be known.
+// A full disk does not end a journal. It holds some space in reserve, where the file
+// system can do that, so that the ends of jobs can be noted that fill the disk. When
+// that is used up, what a write has left is cut off and the records wait: see Full.
+// Any other error, and each of fsync, is the last thing that a journal does: what a
+// file holds after it cannot be known.
 //
 // The deciding halves are frame.go (bytes and records) and state.go (what records
 // amount to).

@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/messages/journalpb"
@@ -20,11 +18,11 @@ var (
 	ErrClosed = errors.New("journal is closed")
 	// ErrFull is returned when there is no space for a record.
 	ErrFull = errors.New("the disk is full")
+	// ErrDisk is returned when the disk failed: nothing that comes later is taken.
+	ErrDisk = errors.New("the disk failed")
+	// ErrForeign is returned for a journal of another node, or of a later version.
+	ErrForeign = errors.New("is not for this agent")
 )
-
-// slack is by how much a file may outgrow what it had when it was last written
-// anew, in bytes; it may double, too. A record has some hundred bytes.
-const slack = 1 << 20
 
 // Config says which journal to open.
 type Config struct {
@@ -39,13 +37,6 @@ type Config struct {
 	Life uint64
 }
 
-// file is what a journal is written to.
-type file interface {
-	Write(data []byte) (int, error)
-	Sync() error
-	Close() error
-}
-
 // Journal is an open journal. Its methods may be called by several goroutines.
 type Journal struct {
 	path string
@@ -54,13 +45,18 @@ type Journal struct {
 	more    *sync.Cond
 	queue   []entry
 	closing bool
-	ended   chan struct{}
+	// stop is closed by the first Close, ended when the writer has ended.
+	stop, ended chan struct{}
 
-	// The rest is the writer's.
-	file   file
-	state  *State
-	size   int64
-	base   int64
+	figures figures
+
+	// The rest is the writer's. It has put size bytes into file, and the disk holds
+	// those up to reserved for it. Beyond due the file is written anew.
+	file                file
+	state               *State
+	size, reserved, due int64
+	// opened: Open has returned, so that somebody can be told of a full disk.
+	opened bool
 	failed error
 }
 
@@ -81,12 +77,13 @@ type Recovery struct {
 // Open opens a journal, or makes it, and begins a session. Only one process may
 // have it open, which the caller has to see to.
 func Open(cfg Config) (*Journal, Recovery, error) {
-	j := &Journal{path: cfg.Path, ended: make(chan struct{}), state: &State{}}
+	j := &Journal{path: cfg.Path, stop: make(chan struct{}), ended: make(chan struct{}), state: &State{}}
 	j.more = sync.NewCond(&j.mu)
 	cut, err := j.open(cfg)
 	if err != nil {
 		return nil, Recovery{}, fmt.Errorf("open journal %s: %w", cfg.Path, explain(err))
 	}
+	j.opened = true
 	recovered := j.state.clone()
 	go j.run()
 	return j, Recovery{State: recovered, Cut: cut}, nil
@@ -99,7 +96,10 @@ func (j *Journal) open(cfg Config) (cut int64, err error) {
 		if err := j.state.apply(j.woke(cfg)); err != nil {
 			return 0, err
 		}
-		return 0, j.rewrite()
+		if err := j.rewrite(); err != nil {
+			return 0, err
+		}
+		return 0, j.hold()
 	}
 	if err != nil {
 		return 0, err
@@ -115,13 +115,13 @@ func (j *Journal) open(cfg Config) (cut int64, err error) {
 		return 0, fmt.Errorf("%w at offset %d: it ends there, before the record of the node's birth; restore the file, "+
 			"or, once no job of this node can be alive, remove it: the node then begins a new life", ErrDamaged, end)
 	case j.state.Node != cfg.Node:
-		return 0, fmt.Errorf("it is of node %q, this is %q: give each agent a state folder of its own", j.state.Node, cfg.Node)
+		return 0, fmt.Errorf("%w: it is of node %q, this is %q: give each agent a state folder of its own", ErrForeign, j.state.Node, cfg.Node)
 	}
-	return int64(len(data) - end), j.goOn(cfg, int64(end))
+	return int64(len(data) - end), j.goOn(cfg, int64(end), end < len(data))
 }
 
-// goOn opens the file to write on behind its last record.
-func (j *Journal) goOn(cfg Config, end int64) error {
+// goOn opens the file to write on behind its last record. cut: more is there.
+func (j *Journal) goOn(cfg Config, end int64, cut bool) error {
 	least, err := j.encode()
 	if err != nil {
 		return err
@@ -130,8 +130,11 @@ func (j *Journal) goOn(cfg Config, end int64) error {
 	if err != nil {
 		return err
 	}
-	j.file, j.size, j.base = old, end, int64(len(least))
-	err = old.Truncate(end)
+	j.file, j.size, j.due = diskFile{old}, end, dueAfter(int64(len(least)))
+	if cut {
+		// Not otherwise: it would give the reserve back, which a full disk may need.
+		err = old.Truncate(end)
+	}
 	if err == nil {
 		err = old.Sync()
 	}
@@ -168,7 +171,7 @@ func (j *Journal) woke(cfg Config) *journalpb.Record {
 
 // Append puts records on disk, in the order of the calls. done is called once, from
 // the goroutine that writes: with an error if they may not be there, and then for
-// all that come later too. It must not block.
+// all that come later too. It must not block. On a full disk records wait: see Full.
 func (j *Journal) Append(done func(error), records ...*journalpb.Record) {
 	now := timestamppb.Now()
 	for _, record := range records {
@@ -184,10 +187,14 @@ func (j *Journal) Append(done func(error), records ...*journalpb.Record) {
 	j.more.Signal()
 }
 
-// Close writes what waits and closes the file. It may be called twice.
+// Close writes what waits, as far as there is space, and closes the file. It may be
+// called twice.
 func (j *Journal) Close() error {
 	j.mu.Lock()
-	j.closing = true
+	if !j.closing {
+		j.closing = true
+		close(j.stop)
+	}
 	j.more.Signal()
 	j.mu.Unlock()
 	<-j.ended
@@ -227,91 +234,4 @@ func (j *Journal) commit(batch []entry) error {
 		j.failed = fmt.Errorf("write journal %s: %w", j.path, explain(err))
 	}
 	return j.failed
-}
-
-func (j *Journal) write(batch []entry) error {
-	var data []byte
-	var err error
-	for _, e := range batch {
-		for _, record := range e.records {
-			if err := j.state.apply(record); err != nil {
-				return err
-			}
-			if data, err = appendFrame(data, j.size+int64(len(data)), j.size, record); err != nil {
-				return err
-			}
-		}
-	}
-	if len(data) == 0 {
-		return nil
-	}
-	if _, err := j.file.Write(data); err != nil {
-		return err
-	}
-	if err := j.file.Sync(); err != nil {
-		return err
-	}
-	if j.size += int64(len(data)); j.size-j.base > max(slack, j.base) {
-		return j.rewrite()
-	}
-	return nil
-}
-
-// rewrite replaces the file by one that holds the state and nothing else.
-func (j *Journal) rewrite() error {
-	data, err := j.encode()
-	if err != nil {
-		return err
-	}
-	next, err := os.OpenFile(j.path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	if err := j.replace(next, data); err != nil {
-		return errors.Join(err, next.Close())
-	}
-	old := j.file
-	j.file, j.size, j.base = next, int64(len(data)), int64(len(data))
-	if old != nil {
-		return old.Close()
-	}
-	return nil
-}
-
-// encode returns the smallest file that holds the state.
-func (j *Journal) encode() ([]byte, error) {
-	data := []byte(signature)
-	var err error
-	for _, record := range j.state.records() {
-		if data, err = appendFrame(data, int64(len(data)), int64(len(signature)), record); err != nil {
-			return nil, err
-		}
-	}
-	return data, nil
-}
-
-// replace puts data into next, and next into the place of the file.
-func (j *Journal) replace(next *os.File, data []byte) error {
-	if _, err := next.Write(data); err != nil {
-		return err
-	}
-	if err := next.Sync(); err != nil {
-		return err
-	}
-	if err := os.Rename(j.path+".new", j.path); err != nil {
-		return err
-	}
-	folder, err := os.Open(filepath.Dir(j.path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
-}
-
-// explain says of a full disk what to do.
-func explain(err error) error {
-	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		return fmt.Errorf("%w: free space there and start the agent again, before the lease of its jobs is over: %w", ErrFull, err)
-	}
-	return err
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"pgregory.net/rapid"
@@ -159,67 +158,6 @@ func TestRememberedJobsAreBounded(t *testing.T) {
 
 func born9() *journalpb.Record {
 	return &journalpb.Record{Event: &journalpb.Record_Born{Born: &journalpb.Born{Format: format, Node: "n1", Life: 9}}}
-}
-
-// brokenFile fails when it is written to or synced.
-type brokenFile struct {
-	file
-	write, sync error
-}
-
-func (f *brokenFile) Write(data []byte) (int, error) {
-	if f.write != nil {
-		n, _ := f.file.Write(data[:len(data)/2])
-		return n, f.write
-	}
-	return f.file.Write(data)
-}
-
-func (f *brokenFile) Sync() error {
-	if f.sync != nil {
-		return f.sync
-	}
-	return f.file.Sync()
-}
-
-func TestTheFirstErrorOfTheDiskIsTheLast(t *testing.T) {
-	tests := map[string]struct {
-		write, sync error
-		want        []string
-	}{
-		"a full disk":       {write: unix.ENOSPC, want: []string{"the disk is full", "free space"}},
-		"a spent quota":     {write: unix.EDQUOT, want: []string{"the disk is full"}},
-		"a sync that fails": {sync: unix.EIO, want: []string{"input/output error"}},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "journal")
-			j, _ := open(t, path)
-			must(t, put(t, j, life("a")[:1]...))
-			broken := &brokenFile{file: j.file, write: test.write, sync: test.sync}
-			j.file = broken
-			err := put(t, j, life("b")[:1]...)
-			for _, want := range append(test.want, path) {
-				if err == nil || !strings.Contains(err.Error(), want) {
-					t.Errorf("got %v, want an error that says %q", err, want)
-				}
-			}
-			broken.write, broken.sync = nil, nil
-			if again := put(t, j, life("c")[:1]...); again == nil {
-				t.Error("a record was taken after an error of the disk")
-			}
-			if err := j.Close(); err == nil {
-				t.Error("Close forgets the error")
-			}
-			_, found := open(t, path)
-			if found.State.Jobs["a"] == nil || found.State.Jobs["c"] != nil {
-				t.Errorf("jobs %v, want a, which was on disk, and not c", found.State.Jobs)
-			}
-			if test.write != nil && (found.Cut == 0 || found.State.Jobs["b"] != nil) {
-				t.Errorf("cut %d, b %v, want what was half written cut off", found.Cut, found.State.Jobs["b"])
-			}
-		})
-	}
 }
 
 func TestOpenRefuses(t *testing.T) {

@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -59,7 +58,7 @@ func (s *State) apply(record *journalpb.Record) error {
 	switch e := record.GetEvent().(type) {
 	case *journalpb.Record_Born:
 		if e.Born.GetFormat() > format {
-			return fmt.Errorf("has format %d, this version reads %d: it was written by a later version, run that", e.Born.GetFormat(), format)
+			return fmt.Errorf("%w: has format %d, this version reads %d: it was written by a later version, run that", ErrForeign, e.Born.GetFormat(), format)
 		}
 		if e.Born.GetLife() == 0 {
 			return fmt.Errorf("%w: the node's life is 0", ErrDamaged)
@@ -86,7 +85,7 @@ func (s *State) apply(record *journalpb.Record) error {
 		s.Rejections = append(s.Rejections, record)
 		s.Rejections = s.Rejections[max(0, len(s.Rejections)-maxRejections):]
 	default:
-		return errors.New("a record of a kind that this version does not know: it was written by a later version, run that")
+		return fmt.Errorf("%w: a record of a kind that this version does not know: it was written by a later version, run that", ErrForeign)
 	}
 	return nil
 }

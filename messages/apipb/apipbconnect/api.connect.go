@@ -88,6 +88,10 @@ const (
 	NodeServiceListProcedure = "/weir.api.v1.NodeService/List"
 	// NodeServiceGetProcedure is the fully-qualified name of the NodeService's Get RPC.
 	NodeServiceGetProcedure = "/weir.api.v1.NodeService/Get"
+	// NodeServiceDrainProcedure is the fully-qualified name of the NodeService's Drain RPC.
+	NodeServiceDrainProcedure = "/weir.api.v1.NodeService/Drain"
+	// NodeServiceUndrainProcedure is the fully-qualified name of the NodeService's Undrain RPC.
+	NodeServiceUndrainProcedure = "/weir.api.v1.NodeService/Undrain"
 	// ClusterServiceMembersProcedure is the fully-qualified name of the ClusterService's Members RPC.
 	ClusterServiceMembersProcedure = "/weir.api.v1.ClusterService/Members"
 	// ClusterServiceStatusProcedure is the fully-qualified name of the ClusterService's Status RPC.
@@ -752,6 +756,11 @@ func (UnimplementedPoolServiceHandler) Remove(context.Context, *connect.Request[
 type NodeServiceClient interface {
 	List(context.Context, *connect.Request[apipb.ListNodesRequest]) (*connect.Response[apipb.ListNodesResponse], error)
 	Get(context.Context, *connect.Request[apipb.GetNodeRequest]) (*connect.Response[apipb.GetNodeResponse], error)
+	// Drain has a node given no more jobs; those that run there go on. Asking again
+	// changes nothing but the reason. For operators.
+	Drain(context.Context, *connect.Request[apipb.DrainNodeRequest]) (*connect.Response[apipb.DrainNodeResponse], error)
+	// Undrain lets a node have jobs again. For operators.
+	Undrain(context.Context, *connect.Request[apipb.UndrainNodeRequest]) (*connect.Response[apipb.UndrainNodeResponse], error)
 }
 
 // NewNodeServiceClient constructs a client for the weir.api.v1.NodeService service. By default, it
@@ -777,13 +786,27 @@ func NewNodeServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithSchema(nodeServiceMethods.ByName("Get")),
 			connect.WithClientOptions(opts...),
 		),
+		drain: connect.NewClient[apipb.DrainNodeRequest, apipb.DrainNodeResponse](
+			httpClient,
+			baseURL+NodeServiceDrainProcedure,
+			connect.WithSchema(nodeServiceMethods.ByName("Drain")),
+			connect.WithClientOptions(opts...),
+		),
+		undrain: connect.NewClient[apipb.UndrainNodeRequest, apipb.UndrainNodeResponse](
+			httpClient,
+			baseURL+NodeServiceUndrainProcedure,
+			connect.WithSchema(nodeServiceMethods.ByName("Undrain")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // nodeServiceClient implements NodeServiceClient.
 type nodeServiceClient struct {
-	list *connect.Client[apipb.ListNodesRequest, apipb.ListNodesResponse]
-	get  *connect.Client[apipb.GetNodeRequest, apipb.GetNodeResponse]
+	list    *connect.Client[apipb.ListNodesRequest, apipb.ListNodesResponse]
+	get     *connect.Client[apipb.GetNodeRequest, apipb.GetNodeResponse]
+	drain   *connect.Client[apipb.DrainNodeRequest, apipb.DrainNodeResponse]
+	undrain *connect.Client[apipb.UndrainNodeRequest, apipb.UndrainNodeResponse]
 }
 
 // List calls weir.api.v1.NodeService.List.
@@ -796,10 +819,25 @@ func (c *nodeServiceClient) Get(ctx context.Context, req *connect.Request[apipb.
 	return c.get.CallUnary(ctx, req)
 }
 
+// Drain calls weir.api.v1.NodeService.Drain.
+func (c *nodeServiceClient) Drain(ctx context.Context, req *connect.Request[apipb.DrainNodeRequest]) (*connect.Response[apipb.DrainNodeResponse], error) {
+	return c.drain.CallUnary(ctx, req)
+}
+
+// Undrain calls weir.api.v1.NodeService.Undrain.
+func (c *nodeServiceClient) Undrain(ctx context.Context, req *connect.Request[apipb.UndrainNodeRequest]) (*connect.Response[apipb.UndrainNodeResponse], error) {
+	return c.undrain.CallUnary(ctx, req)
+}
+
 // NodeServiceHandler is an implementation of the weir.api.v1.NodeService service.
 type NodeServiceHandler interface {
 	List(context.Context, *connect.Request[apipb.ListNodesRequest]) (*connect.Response[apipb.ListNodesResponse], error)
 	Get(context.Context, *connect.Request[apipb.GetNodeRequest]) (*connect.Response[apipb.GetNodeResponse], error)
+	// Drain has a node given no more jobs; those that run there go on. Asking again
+	// changes nothing but the reason. For operators.
+	Drain(context.Context, *connect.Request[apipb.DrainNodeRequest]) (*connect.Response[apipb.DrainNodeResponse], error)
+	// Undrain lets a node have jobs again. For operators.
+	Undrain(context.Context, *connect.Request[apipb.UndrainNodeRequest]) (*connect.Response[apipb.UndrainNodeResponse], error)
 }
 
 // NewNodeServiceHandler builds an HTTP handler from the service implementation. It returns the path
@@ -821,12 +859,28 @@ func NewNodeServiceHandler(svc NodeServiceHandler, opts ...connect.HandlerOption
 		connect.WithSchema(nodeServiceMethods.ByName("Get")),
 		connect.WithHandlerOptions(opts...),
 	)
+	nodeServiceDrainHandler := connect.NewUnaryHandler(
+		NodeServiceDrainProcedure,
+		svc.Drain,
+		connect.WithSchema(nodeServiceMethods.ByName("Drain")),
+		connect.WithHandlerOptions(opts...),
+	)
+	nodeServiceUndrainHandler := connect.NewUnaryHandler(
+		NodeServiceUndrainProcedure,
+		svc.Undrain,
+		connect.WithSchema(nodeServiceMethods.ByName("Undrain")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/weir.api.v1.NodeService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case NodeServiceListProcedure:
 			nodeServiceListHandler.ServeHTTP(w, r)
 		case NodeServiceGetProcedure:
 			nodeServiceGetHandler.ServeHTTP(w, r)
+		case NodeServiceDrainProcedure:
+			nodeServiceDrainHandler.ServeHTTP(w, r)
+		case NodeServiceUndrainProcedure:
+			nodeServiceUndrainHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -842,6 +896,14 @@ func (UnimplementedNodeServiceHandler) List(context.Context, *connect.Request[ap
 
 func (UnimplementedNodeServiceHandler) Get(context.Context, *connect.Request[apipb.GetNodeRequest]) (*connect.Response[apipb.GetNodeResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.NodeService.Get is not implemented"))
+}
+
+func (UnimplementedNodeServiceHandler) Drain(context.Context, *connect.Request[apipb.DrainNodeRequest]) (*connect.Response[apipb.DrainNodeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.NodeService.Drain is not implemented"))
+}
+
+func (UnimplementedNodeServiceHandler) Undrain(context.Context, *connect.Request[apipb.UndrainNodeRequest]) (*connect.Response[apipb.UndrainNodeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.NodeService.Undrain is not implemented"))
 }
 
 // ClusterServiceClient is a client for the weir.api.v1.ClusterService service.

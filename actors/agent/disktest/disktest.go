@@ -1,0 +1,59 @@
+// Package disktest gives tests small disks of their own.
+package disktest
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Small mounts an empty disk of so many bytes and returns its folder. It is
+// unmounted when the test has ended, however it did. Only root may mount: others'
+// tests are skipped.
+func Small(t testing.TB, bytes int64) string {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("only root may mount the small disk that this test fills")
+	}
+	dir := filepath.Join(t.TempDir(), "disk")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("weir-test", dir, "tmpfs", 0, "mode=0700,size="+strconv.FormatInt(bytes, 10)); err != nil {
+		t.Fatalf("mount a small disk on %s: %v", dir, err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Errorf("unmount %s: %v", dir, err)
+		}
+	})
+	return dir
+}
+
+// Fill takes what space a disk has, but for so many bytes, and returns the file that
+// holds it.
+func Fill(t testing.TB, dir string, but int64) string {
+	t.Helper()
+	path := filepath.Join(dir, "ballast")
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for {
+		var disk unix.Statfs_t
+		if err := unix.Fstatfs(int(file.Fd()), &disk); err != nil {
+			t.Fatal(err)
+		}
+		left := int64(disk.Bavail)*disk.Bsize - but
+		if left <= 0 {
+			return path
+		}
+		if _, err := file.Write(make([]byte, min(left, 1<<20))); err != nil {
+			t.Fatalf("fill %s: %v", dir, err)
+		}
+	}
+}

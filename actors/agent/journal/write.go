@@ -1,0 +1,201 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// slack is by how much a file may outgrow what it had when it was last written
+	// anew, in bytes; it may double, too. A record has some hundred bytes.
+	slack = 1 << 20
+	// reserve is how much space is kept for records to come, in bytes: on a full disk,
+	// the ends of thousands of jobs, and the orders to end those that fill it.
+	reserve = 1 << 20
+	// fullPause is the pause before a full disk is written to again.
+	fullPause = 100 * time.Millisecond
+)
+
+// file is what a journal is written to. Writes go to its end.
+type file interface {
+	Write(data []byte) (int, error)
+	Sync() error
+	Truncate(size int64) error
+	// Reserve lets the disk hold the bytes from offset on for the file, whose size stays.
+	Reserve(offset, bytes int64) error
+	Close() error
+}
+
+type diskFile struct{ *os.File }
+
+// Reserve implements file.
+func (f diskFile) Reserve(offset, bytes int64) error {
+	return unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, offset, bytes)
+}
+
+// write puts a batch on disk, and the file in order.
+func (j *Journal) write(batch []entry) error {
+	var data []byte
+	var err error
+	records := 0
+	for _, e := range batch {
+		for _, record := range e.records {
+			if err := j.state.apply(record); err != nil {
+				return err
+			}
+			if data, err = appendFrame(data, j.size+int64(len(data)), j.size, record); err != nil {
+				return err
+			}
+			records++
+		}
+	}
+	if len(data) == 0 {
+		return nil
+	}
+	if err := j.put(data); err != nil {
+		return err
+	}
+	begin := time.Now()
+	if err := j.file.Sync(); err != nil {
+		return err
+	}
+	j.figures.wrote(records, len(data), time.Since(begin))
+	if j.size += int64(len(data)); j.size > j.due {
+		if err := j.rewriteIfThereIsSpace(); err != nil {
+			return err
+		}
+	}
+	return j.hold()
+}
+
+// put writes data. While the disk is full it waits, until there is space or the
+// journal is closed.
+func (j *Journal) put(data []byte) error {
+	for {
+		_, err := j.file.Write(data)
+		if !full(err) || !j.opened {
+			j.figures.setFull(nil)
+			return err
+		}
+		j.figures.setFull(fmt.Errorf("write journal %s: %w: %w", j.path, ErrFull, err))
+		// A part of it may be there, which must not be taken for records.
+		if err := j.file.Truncate(j.size); err != nil {
+			return err
+		}
+		j.reserved = 0
+		select {
+		case <-j.stop:
+			return err
+		case <-time.After(fullPause):
+		}
+	}
+}
+
+// hold reserves space for records to come. A disk that has none now is asked again
+// after the next batch.
+func (j *Journal) hold() error {
+	if j.reserved-j.size >= reserve/2 {
+		return nil
+	}
+	err := j.file.Reserve(j.size, reserve)
+	switch {
+	case err == nil:
+		j.reserved = j.size + reserve
+	case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOSYS), full(err), errors.Is(err, unix.EINTR):
+		// Without a reserve, records wait when the disk is full.
+	default:
+		return err
+	}
+	return nil
+}
+
+// rewriteIfThereIsSpace makes the file smaller, or lets it grow on.
+func (j *Journal) rewriteIfThereIsSpace() error {
+	err := j.rewrite()
+	if !errors.Is(err, ErrFull) {
+		return err
+	}
+	j.due = j.size + slack
+	if err := os.Remove(j.path + ".new"); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// rewrite replaces the file by one that holds the state and nothing else.
+func (j *Journal) rewrite() error {
+	data, err := j.encode()
+	if err != nil {
+		return err
+	}
+	next, err := os.OpenFile(j.path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC|os.O_APPEND, 0o600)
+	if err != nil {
+		return explain(err)
+	}
+	if err := j.replace(next, data); err != nil {
+		return errors.Join(err, next.Close())
+	}
+	old := j.file
+	j.file, j.size, j.reserved, j.due = diskFile{next}, int64(len(data)), 0, dueAfter(int64(len(data)))
+	if old == nil {
+		return nil
+	}
+	j.figures.rewrote()
+	return old.Close()
+}
+
+// dueAfter is the size from which on a file is written anew that would have least
+// bytes then.
+func dueAfter(least int64) int64 { return least + max(slack, least) }
+
+// encode returns the smallest file that holds the state.
+func (j *Journal) encode() ([]byte, error) {
+	data := []byte(signature)
+	var err error
+	for _, record := range j.state.records() {
+		if data, err = appendFrame(data, int64(len(data)), int64(len(signature)), record); err != nil {
+			return nil, err
+		}
+	}
+	return data, nil
+}
+
+// replace puts data into next, and next into the place of the file.
+func (j *Journal) replace(next *os.File, data []byte) error {
+	if _, err := next.Write(data); err != nil {
+		return explain(err)
+	}
+	if err := next.Sync(); err != nil {
+		return err
+	}
+	if err := os.Rename(j.path+".new", j.path); err != nil {
+		return err
+	}
+	folder, err := os.Open(filepath.Dir(j.path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}
+
+// full reports whether err is for lack of space, which comes back.
+func full(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+
+// explain says of a full disk what to do, and of a broken one that it is.
+func explain(err error) error {
+	var system unix.Errno
+	switch {
+	case errors.Is(err, ErrFull), !errors.As(err, &system):
+		return err
+	case full(err):
+		return fmt.Errorf("%w: free space there and start the agent again, before the lease of its jobs is over: %w", ErrFull, err)
+	default:
+		return fmt.Errorf("%w: %w", ErrDisk, err)
+	}
+}

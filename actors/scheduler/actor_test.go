@@ -1,0 +1,150 @@
+package scheduler
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+
+	"weir/messages/commandpb"
+	"weir/scheduling"
+	"weir/scheduling/engine"
+	"weir/scheduling/resource"
+)
+
+// stage is what a tree's actor works with, in a bubble of time.
+type stage struct {
+	*world
+	system  *actor.ActorSystem
+	pid     *actor.PID
+	figures Figures
+
+	mu sync.Mutex
+	// jobs counts the ids that were made.
+	jobs int
+	// outcomes end what has been proposed and not answered.
+	outcomes []func([]*commandpb.Result, error)
+}
+
+// onStage has a story played by the actor of a tree with the nodes n1 and n2 of two
+// slots, and an operation that wants more jobs than they take. One proposal may be
+// in flight.
+func onStage(t *testing.T, story func(s *stage)) {
+	synctest.Test(t, func(t *testing.T) {
+		quiet := slog.New(slog.DiscardHandler)
+		s := &stage{world: newWorld(t)}
+		s.register("n1", 1, 2)
+		s.register("n2", 1, 2)
+		s.run("op", "", 10)
+		s.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }))
+		s.pid = s.system.Root.Spawn(actor.PropsFromProducer(New(Config{
+			Tree: scheduling.DefaultTree, Term: 1, State: s, Log: s, Engine: engine.Default(), TickEvery: time.Second, TickGap: time.Millisecond,
+			NodesPerPlan: 1, MaxInFlight: 1, NewID: s.newID, Now: time.Now, Figures: &s.figures, Logger: quiet,
+		})))
+		synctest.Wait()
+		story(s)
+		if err := s.system.Root.StopFuture(s.pid).Wait(); err != nil {
+			t.Error(err)
+		}
+		s.system.Shutdown()
+	})
+}
+
+// Seed implements State.
+func (s *stage) Seed(scheduling.TreeName) (Seed, error) { return s.seed(), nil }
+
+// ProposeAsync implements Log.
+func (s *stage) ProposeAsync(_ []proto.Message, done func([]*commandpb.Result, error)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.outcomes = append(s.outcomes, done)
+}
+
+func (s *stage) newID() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.jobs++
+	return fmt.Sprint("job-", s.jobs)
+}
+
+// send has the actor get a message, and all that follows from it at once.
+func (s *stage) send(msg any) {
+	s.system.Root.Send(s.pid, msg)
+	synctest.Wait()
+}
+
+func (s *stage) offerBoth() {
+	for _, node := range []string{"n1", "n2"} {
+		s.send(Offer{Node: node, Limits: resource.Amounts{UserSlots: 2, CPU: 200, Memory: 2000}})
+	}
+}
+
+// restart gives the actor another life, as its supervisor does.
+func (s *stage) restart() {
+	process, _ := s.system.ProcessRegistry.Get(s.pid)
+	process.SendSystemMessage(s.pid, &actor.Restart{})
+	synctest.Wait()
+}
+
+// want compares how many proposals have no answer.
+func (s *stage) want(inFlight int) {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.outcomes) != inFlight {
+		s.t.Fatalf("%d proposals in flight, want %d", len(s.outcomes), inFlight)
+	}
+}
+
+// lose answers the oldest proposal: it was not committed.
+func (s *stage) lose() {
+	s.mu.Lock()
+	done := s.outcomes[0]
+	s.outcomes = s.outcomes[1:]
+	s.mu.Unlock()
+	done(nil, errors.New("lost"))
+	synctest.Wait()
+}
+
+func TestOneProposalAtATime(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.offerBoth()
+		s.want(1)
+		s.lose()
+		s.want(1)
+	})
+}
+
+func TestOutcomesOfAFormerLifeAreNotHeard(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.offerBoth()
+		s.restart()
+		s.offerBoth()
+		s.want(2)
+		s.lose()
+		// The second life's own one is in flight, and n2 waits for its outcome.
+		s.want(1)
+		s.lose()
+		s.want(1)
+	})
+}
+
+func TestTicksOfAFormerLifeAreNotHeard(t *testing.T) {
+	onStage(t, func(s *stage) {
+		<-time.After(500 * time.Millisecond)
+		s.restart()
+		s.send(tick{new(treeActor)})
+		s.send(match{new(treeActor)})
+		<-time.After(10*time.Second + 100*time.Millisecond)
+		synctest.Wait()
+		if got := s.figures.Stats().Updates; got != 12 {
+			t.Errorf("%d updates, want one at each of two starts and one a second since the last", got)
+		}
+	})
+}

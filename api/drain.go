@@ -1,0 +1,35 @@
+package api
+
+import (
+	"context"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/messages/apipb"
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+)
+
+// Drain keeps new jobs away from a node.
+func (s nodes) Drain(ctx context.Context, req *connect.Request[apipb.DrainNodeRequest]) (*connect.Response[apipb.DrainNodeResponse], error) {
+	_, err := s.propose(ctx, "drain node", &commandpb.DrainNode{
+		Node: req.Msg.GetNode(), User: caller(ctx).Name, Reason: req.Msg.GetReason(), Time: timestamppb.New(s.cfg.Now()),
+	})
+	return answer(&apipb.DrainNodeResponse{}, err)
+}
+
+// Undrain lets a node have jobs again.
+func (s nodes) Undrain(ctx context.Context, req *connect.Request[apipb.UndrainNodeRequest]) (*connect.Response[apipb.UndrainNodeResponse], error) {
+	_, err := s.propose(ctx, "undrain node", &commandpb.UndrainNode{Node: req.Msg.GetNode(), Time: timestamppb.New(s.cfg.Now())})
+	return answer(&apipb.UndrainNodeResponse{}, err)
+}
+
+// drainOf shows who keeps jobs away from a node; nil: nobody.
+func drainOf(n *statepb.Node) *apipb.Drain {
+	d := n.GetDrain()
+	if d == nil {
+		return nil
+	}
+	return &apipb.Drain{User: d.GetUser(), Time: d.GetTime(), Reason: d.GetReason()}
+}

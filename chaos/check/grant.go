@@ -1,0 +1,140 @@
+package check
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"weir/chaos/history"
+	"weir/scheduling"
+)
+
+// granted is S7: witnesses, the journals of agents, and what the cluster has agreed
+// upon say the same about who was to run what.
+func granted(x *index) []string {
+	var out []string
+	for _, c := range x.cookies {
+		out = append(out, x.begins(c)...)
+	}
+	for _, c := range slices.SortedFunc(maps.Keys(x.attempts), cookie.compare) {
+		out = append(out, x.tokensGrow(c)...)
+	}
+	for _, g := range x.Grants {
+		if token := x.tokens[g.Job]; token != g.Token {
+			out = append(out, fmt.Sprintf("job %s had token %v while it lived, and has %v at the end", g.Job, g.Token, token))
+		}
+	}
+	for _, name := range x.nodes {
+		out = append(out, x.follows(name, x.entries[name])...)
+	}
+	return out
+}
+
+// begins checks that each process of a cookie is of an attempt that was granted, to
+// the node that has it in its journal, that an attempt has one process, and that later
+// ones begin later.
+func (x *index) begins(c cookie) []string {
+	var out []string
+	attempts := x.attempts[c]
+	seen := make(map[string]int)
+	last := -1
+	for _, l := range x.lives[c] {
+		i := slices.IndexFunc(attempts, func(j history.Job) bool { return j.ID == l.job })
+		if i < 0 {
+			out = append(out, fmt.Sprintf("cookie %s: attempt %s (pid %d) began, and was never granted", c, l.job, l.pid))
+			continue
+		}
+		if node := attempts[i].Node; len(x.nodes) > 0 && !x.journaled[place{node, l.job}] {
+			out = append(out, fmt.Sprintf("cookie %s: attempt %s (pid %d) began, and the journal of %s, which it was granted to, has no grant of it", c, l.job, l.pid, node))
+		}
+		if pid, again := seen[l.job]; again {
+			out = append(out, fmt.Sprintf("cookie %s: attempt %s began twice (pids %d and %d)", c, l.job, pid, l.pid))
+		}
+		seen[l.job] = l.pid
+		if i < last {
+			out = append(out, fmt.Sprintf("cookie %s: attempt %s began after %s, which is attempt %d", c,
+				l.job, attempts[last].ID, attempts[last].Attempt))
+		}
+		last = max(last, i)
+	}
+	return out
+}
+
+// tokensGrow checks that later attempts of a cookie have greater tokens.
+func (x *index) tokensGrow(c cookie) []string {
+	var out []string
+	var before history.Job
+	for _, j := range x.attempts[c] {
+		j.Token = x.tokens[j.ID]
+		if j.Token.IsZero() {
+			continue
+		}
+		if !before.Token.IsZero() && !before.Token.Less(j.Token) {
+			out = append(out, fmt.Sprintf("cookie %s: attempt %d (%s) has token %v, and attempt %d (%s) after it %v",
+				c, before.Attempt, before.ID, before.Token, j.Attempt, j.ID, j.Token))
+		}
+		before = j
+	}
+	return out
+}
+
+// follows goes through the journal of one node: tokens grow, no plan is followed that
+// is older than one seen before, and what is started was granted, as the cluster
+// knows, to this node, with this token, and once.
+func (x *index) follows(node string, entries []history.Entry) []string {
+	var out []string
+	say := func(format string, args ...any) {
+		out = append(out, fmt.Sprintf("node %s: ", node)+fmt.Sprintf(format, args...))
+	}
+	var highest scheduling.Token
+	has := make(map[string]bool)
+	for _, e := range entries {
+		switch e.What {
+		case history.Seen:
+			// A new journal begins with a token that is zero.
+			if born := highest.IsZero() && e.Token.IsZero(); !born && !highest.Less(e.Token) {
+				say("token %v is noted as the highest, after %v", e.Token, highest)
+			}
+			highest = e.Token
+		case history.Granted:
+			if e.Plan.Less(highest) {
+				say("job %s: a plan with token %v was followed, although %v had been seen", e.Job, e.Plan, highest)
+			}
+			if e.Plan.Less(e.Token) {
+				say("job %s: its grant has token %v, and the plan that brought it is older: %v", e.Job, e.Token, e.Plan)
+			}
+			if has[e.Job] {
+				say("job %s was granted a second time", e.Job)
+			}
+			has[e.Job] = true
+			if err := x.agreed(e); err != nil {
+				say("job %s: %v", e.Job, err)
+			}
+		case history.Unstarted:
+			delete(has, e.Job)
+		case history.Starting, history.Started:
+			if !has[e.Job] {
+				say("job %s is %s, and the journal has no grant of it", e.Job, e.What)
+			}
+		}
+	}
+	return out
+}
+
+// agreed says what is wrong with a grant that an agent followed, by what the cluster
+// has agreed upon.
+func (x *index) agreed(e history.Entry) error {
+	c := cookie{e.Operation, e.Task, e.Cookie}
+	i := slices.IndexFunc(x.attempts[c], func(j history.Job) bool { return j.ID == e.Job })
+	if i < 0 {
+		return fmt.Errorf("it was followed as attempt %d of cookie %s, and the cluster knows no such grant", e.Attempt, c)
+	}
+	j := x.attempts[c][i]
+	if j.Node != e.Node || j.Attempt != e.Attempt {
+		return fmt.Errorf("it was followed as attempt %d, and was granted as attempt %d to node %s", e.Attempt, j.Attempt, j.Node)
+	}
+	if token := x.tokens[e.Job]; !token.IsZero() && token != e.Token {
+		return fmt.Errorf("it was followed with token %v, and granted with %v", e.Token, token)
+	}
+	return nil
+}

@@ -1,0 +1,174 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"weir/actors/agent"
+	"weir/api/client"
+	"weir/cmd/weir/internal/devcluster"
+	"weir/messages/apipb"
+	"weir/messages/statepb"
+	"weir/scheduling/lifecycle"
+)
+
+// patience is how long anything may take before a benchmark gives up.
+const patience = 2 * time.Minute
+
+// cluster is three replicas and two agents, each a process, and a client.
+type cluster struct {
+	*client.Client
+	dir  string
+	done chan error
+	end  context.CancelFunc
+}
+
+// startCluster starts a cluster with a profile of raft's times. It ends with the
+// benchmark.
+func startCluster(b *testing.B, timing string) *cluster {
+	b.Helper()
+	c := &cluster{dir: b.TempDir(), done: make(chan error, 1)}
+	config := devcluster.Default()
+	config.Dir, config.Timing, config.Agents, config.LogLevel = c.dir, timing, 2, "warn"
+	config.NodePrefix = fmt.Sprintf("bench-%d-", time.Now().UnixNano())
+	config.Program, config.JobProxy = program("weir"), program("weir-jobproxy")
+	// Enough for 64 jobs at once, so that nothing waits for room.
+	config.Share = devcluster.Share{CPU: 32, Memory: 8 << 30, Slots: 32}
+	config.Sweep = sweep
+	var settings client.Settings
+	config.Settings = func(file string, access devcluster.Access) error {
+		settings = client.Settings{Addresses: access.Addresses, Credentials: access.Credentials}
+		return client.SaveSettings(file, settings)
+	}
+	started, err := devcluster.Start(config, func(line string) { b.Log(line) })
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	c.end = cancel
+	go func() { c.done <- started.Run(ctx) }()
+	b.Cleanup(func() {
+		c.end()
+		if err := errors.Join(<-c.done, started.Stop()); err != nil {
+			b.Error(err)
+		}
+	})
+	if c.Client, err = client.Open(settings, slog.New(slog.DiscardHandler)); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(c.Close)
+	if err := started.AwaitReady(b.Context(), c.view, func(devcluster.Progress) {}); err != nil {
+		b.Fatal(err)
+	}
+	return c
+}
+
+// sweep ends what a killed agent has left.
+func sweep(m devcluster.Member) error {
+	cfg := agent.DefaultConfig()
+	cfg.Node, cfg.StateDir, cfg.Logger = m.Name, m.Data, slog.New(slog.DiscardHandler)
+	left, _, err := agent.OpenRunner(cfg, program("weir-jobproxy"))
+	if err != nil {
+		return err
+	}
+	return left.Close()
+}
+
+// view is a devcluster.Probe: there is a leader when all replicas name the same one.
+func (c *cluster) view(ctx context.Context) (view devcluster.View, err error) {
+	leaders := map[string]bool{}
+	for _, replica := range c.StatusAll(ctx) {
+		if replica.Err != nil {
+			return view, replica.Err
+		}
+		leaders[replica.Status.GetLeader()] = true
+		view.Leader = replica.Status.GetLeader()
+	}
+	if len(leaders) != 1 {
+		return devcluster.View{}, nil
+	}
+	nodes, err := c.ListNodes(ctx, statepb.NodeOnline)
+	for _, node := range nodes {
+		view.Online = append(view.Online, node.GetId())
+	}
+	return view, err
+}
+
+// whole waits until every replica knows the leader, and returns it.
+func (c *cluster) whole(b *testing.B) string {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), patience)
+	defer cancel()
+	for {
+		view, err := c.view(ctx)
+		if err == nil && view.Leader != "" && len(view.Online) == 2 {
+			return view.Leader
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			b.Fatalf("the cluster is not whole: %+v, %v", view, err)
+		}
+	}
+}
+
+// submit starts an operation of so many jobs that do nothing.
+func (c *cluster) submit(b *testing.B, jobs int) (operation string) {
+	b.Helper()
+	spec, err := structpb.NewStruct(map[string]any{"tasks": map[string]any{"nothing": map[string]any{
+		"job_count": jobs, "command": []any{"/bin/true"}, "cpu_limit": 0.1, "memory_limit": "64MiB",
+	}}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	started, err := c.StartOperation(b.Context(), &apipb.StartRequest{Spec: spec})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return started.GetOperationId()
+}
+
+// complete waits until an operation has completed, each job of it once.
+func (c *cluster) complete(b *testing.B, operation string, jobs int) {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), patience)
+	defer cancel()
+	op, err := c.WaitOperation(ctx, operation)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if op.GetState() != lifecycle.Completed.String() || op.GetProgress().GetCompleted() != int64(jobs) {
+		b.Fatalf("operation %s is %s with %v", operation, op.GetState(), op.GetProgress())
+	}
+}
+
+// kill ends a replica at once.
+func (c *cluster) kill(b *testing.B, replica string) {
+	b.Helper()
+	if err := devcluster.Kill(c.dir, replica); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// revive starts a killed replica and waits until the cluster is whole again.
+func (c *cluster) revive(b *testing.B, replica string) {
+	b.Helper()
+	if _, err := devcluster.StartMember(b.Context(), c.dir, replica, patience); err != nil {
+		b.Fatal(err)
+	}
+	c.whole(b)
+	members, err := c.Members(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	if !slices.ContainsFunc(members, func(m *apipb.Member) bool { return m.GetId() == replica }) {
+		b.Fatalf("%s is no member: %v", replica, members)
+	}
+}

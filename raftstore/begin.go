@@ -1,0 +1,129 @@
+package raftstore
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+)
+
+// makeLog makes an empty log where none is, so that a crash leaves a whole one or
+// none. A replica that has been part of a cluster cannot have none.
+func makeLog(dir string, id Identity) error {
+	path := filepath.Join(dir, logFile)
+	tmp := path + tmpSuffix
+	switch info, err := os.Stat(path); {
+	case err == nil && info.Size() > 0:
+		return removeFile(tmp)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: %w", ErrDisk, err)
+	case id.Began:
+		return damaged(dir, fmt.Errorf("%s is missing or empty, and the replica has been part of a cluster", logFile))
+	}
+	if err := errors.Join(removeFile(path), removeFile(tmp)); err != nil {
+		return err
+	}
+	bolt, err := openBolt(tmp)
+	if err != nil {
+		return err
+	}
+	// Another process may have made one meanwhile: a link does not replace it.
+	err = errors.Join(bolt.Close(), os.Link(tmp, path), os.Remove(tmp), syncDir(dir))
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%w: make %s: %w", ErrDisk, path, err)
+	}
+	return nil
+}
+
+// removeFile removes a file, if it is there.
+func removeFile(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %w", ErrDisk, err)
+	}
+	return nil
+}
+
+// bootstrap writes the first log entry of a new cluster, which lists its
+// voters, when the folder is empty. Every replica of the cluster writes the same
+// one, so it does not matter which of them do. It reports whether it did.
+func (d *disk) bootstrap(peers []Peer) (bool, error) {
+	kept, err := d.snapshots.List()
+	if err != nil {
+		return false, fmt.Errorf("bootstrap: %w", err)
+	}
+	last, err := d.LastIndex()
+	if err != nil {
+		return false, fmt.Errorf("bootstrap: %w", err)
+	}
+	if len(peers) == 0 || len(kept) > 0 {
+		return false, nil
+	}
+	switch {
+	case last > 1:
+		return false, nil
+	case last == 1:
+		return false, d.checkFounders(peers)
+	}
+	var configuration raft.Configuration
+	for _, p := range peers {
+		configuration.Servers = append(configuration.Servers, raft.Server{ID: raft.ServerID(p.ID), Address: raft.ServerAddress(p.Address)})
+	}
+	if err := d.remember(func(id *Identity) { id.Founders = listOf(configuration) }); err != nil {
+		return false, fmt.Errorf("bootstrap: %w", err)
+	}
+	// A term is there already when a replica died right here, or voted before it
+	// knew its peers.
+	term, err := d.GetUint64(keyTerm)
+	if err != nil && !errors.Is(err, raftboltdb.ErrKeyNotFound) {
+		return false, fmt.Errorf("bootstrap: read term: %w", err)
+	}
+	if term == 0 {
+		if err := d.SetUint64(keyTerm, 1); err != nil {
+			return false, fmt.Errorf("bootstrap: %w", err)
+		}
+	}
+	first := &raft.Log{Index: 1, Term: 1, Type: raft.LogConfiguration, Data: raft.EncodeConfiguration(configuration)}
+	if err := d.StoreLogs([]*raft.Log{first}); err != nil {
+		return false, fmt.Errorf("bootstrap: %w", err)
+	}
+	return true, nil
+}
+
+// checkFounders refuses peers that are not those of the log's only entry: the replica
+// died right after it wrote that one, and was started with another list. Where they
+// are may change.
+func (d *disk) checkFounders(peers []Peer) error {
+	var first raft.Log
+	if err := d.GetLog(1, &first); errors.Is(err, raft.ErrLogNotFound) || err == nil && first.Type != raft.LogConfiguration {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("bootstrap: %w", err)
+	}
+	founders := raft.DecodeConfiguration(first.Data)
+	same := len(founders.Servers) == len(peers)
+	for _, p := range peers {
+		_, listed := find(founders, p.ID)
+		same = same && listed
+	}
+	if same {
+		return nil
+	}
+	return fmt.Errorf("%w: the log in %s begins a cluster of %s, and the list of peers is another one: start the replica with that list, or with an empty folder",
+		ErrForeign, d.dir, listOf(founders))
+}
+
+// listOf returns the replicas of a configuration as id=address, with commas between.
+func listOf(configuration raft.Configuration) string {
+	var entries []string
+	for _, s := range configuration.Servers {
+		entries = append(entries, string(s.ID)+"="+string(s.Address))
+	}
+	slices.Sort(entries)
+	return strings.Join(entries, ",")
+}

@@ -1,0 +1,178 @@
+package raftstore
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+)
+
+// TestFoldersThatACrashLeaves opens what each moment of the first start leaves when
+// the replica dies in it, and what a disk that loses data makes of it: a folder
+// starts anew, or is refused by name.
+func TestFoldersThatACrashLeaves(t *testing.T) {
+	identity := func(id Identity) func(*testing.T, string) {
+		return func(t *testing.T, dir string) {
+			id.Format, id.Cluster, id.Replica = DataFormat, "test", "r1"
+			if err := id.write(dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	file := func(name string, data []byte) func(*testing.T, string) {
+		return func(t *testing.T, dir string) {
+			if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	log := func(name string, fill func(*disk) error) func(*testing.T, string) {
+		return func(t *testing.T, dir string) {
+			bolt, err := openBolt(filepath.Join(dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(fill(&disk{files: bolt, dir: dir, stall: patience}), bolt.Close()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	nothing := func(*disk) error { return nil }
+	begins := func(replicas ...string) func(*disk) error {
+		var list raft.Configuration
+		for i, id := range replicas {
+			list.Servers = append(list.Servers, raft.Server{ID: raft.ServerID(id), Address: raft.ServerAddress(fmt.Sprint("a:", i))})
+		}
+		return func(d *disk) error {
+			entry := &raft.Log{Index: 1, Term: 1, Type: raft.LogConfiguration, Data: raft.EncodeConfiguration(list)}
+			return errors.Join(d.SetUint64(keyTerm, 1), d.StoreLog(entry))
+		}
+	}
+	tests := map[string]struct {
+		steps   []func(t *testing.T, dir string)
+		wantErr error
+		want    string
+	}{
+		"an empty folder":             {},
+		"half an identity":            {steps: []func(*testing.T, string){file(identityFile+tmpSuffix, []byte(`{"for`))}},
+		"an identity alone":           {steps: []func(*testing.T, string){identity(Identity{})}},
+		"the list of founders":        {steps: []func(*testing.T, string){identity(Identity{Founders: "r1=a:1"})}},
+		"an empty log in the making":  {steps: []func(*testing.T, string){identity(Identity{}), file(logFile+tmpSuffix, nil)}},
+		"half a log in the making":    {steps: []func(*testing.T, string){identity(Identity{}), file(logFile+tmpSuffix, make([]byte, 5000))}},
+		"a log not yet in its place":  {steps: []func(*testing.T, string){identity(Identity{}), log(logFile+tmpSuffix, nothing)}},
+		"a log in both places":        {steps: []func(*testing.T, string){identity(Identity{}), log(logFile+tmpSuffix, nothing), log(logFile, nothing)}},
+		"a log of no bytes":           {steps: []func(*testing.T, string){identity(Identity{}), file(logFile, nil)}},
+		"a log without a term":        {steps: []func(*testing.T, string){identity(Identity{}), log(logFile, nothing)}},
+		"a term and no entry":         {steps: []func(*testing.T, string){identity(Identity{}), log(logFile, func(d *disk) error { return d.SetUint64(keyTerm, 1) })}},
+		"the first entry":             {steps: []func(*testing.T, string){identity(Identity{}), log(logFile, begins("r1"))}},
+		"snapshots not yet made":      {steps: []func(*testing.T, string){identity(Identity{}), log(logFile, begins("r1")), func(t *testing.T, dir string) { _ = os.RemoveAll(filepath.Join(dir, "snapshots")) }}},
+		"the first entry of others":   {steps: []func(*testing.T, string){identity(Identity{}), log(logFile, begins("r1", "r2", "r3"))}, wantErr: ErrForeign, want: "begins a cluster of r1=a:0,r2=a:1,r3=a:2"},
+		"an identity of no bytes":     {steps: []func(*testing.T, string){file(identityFile, nil)}, wantErr: ErrDamaged, want: identityFile},
+		"a log and no identity":       {steps: []func(*testing.T, string){log(logFile, nothing)}, wantErr: ErrDamaged, want: identityFile + " is missing"},
+		"a log of zeros":              {steps: []func(*testing.T, string){identity(Identity{}), file(logFile, make([]byte, 1<<16))}, wantErr: ErrDamaged, want: logFile},
+		"a log of some bytes":         {steps: []func(*testing.T, string){identity(Identity{}), file(logFile, make([]byte, 100))}, wantErr: ErrDamaged, want: logFile},
+		"a log that was cut":          {steps: []func(*testing.T, string){identity(Identity{}), log(logFile, begins("r1")), cut(logFile, 2*os.Getpagesize())}, wantErr: ErrDamaged, want: logFile},
+		"a log emptied in later life": {steps: []func(*testing.T, string){identity(Identity{Began: true}), file(logFile, nil)}, wantErr: ErrDamaged, want: "missing or empty"},
+		"a log gone in later life":    {steps: []func(*testing.T, string){identity(Identity{Began: true})}, wantErr: ErrDamaged, want: "missing or empty"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, 1, nil)
+			dir := filepath.Join(c.dir, "r1")
+			if err := os.Mkdir(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			for _, step := range test.steps {
+				step(t, dir)
+			}
+			if test.wantErr == nil {
+				c.start("r1")
+				c.propose(createPool(t, testPool))
+				if left, err := filepath.Glob(filepath.Join(dir, "*"+tmpSuffix)); err != nil || len(left) > 0 {
+					t.Errorf("%v is left, %v", left, err)
+				}
+				return
+			}
+			cfg := c.config("r1")
+			cfg.Transport = Transport{Listener: c.wires["r1"], Dial: c.wires["r1"].dial}
+			_, err := Open(cfg)
+			if !errors.Is(err, test.wantErr) || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), dir) {
+				t.Errorf("got %v, want %v of %s with %q", err, test.wantErr, dir, test.want)
+			}
+		})
+	}
+}
+
+// cut leaves the front of a file.
+func cut(name string, size int) func(*testing.T, string) {
+	return func(t *testing.T, dir string) {
+		if err := os.Truncate(filepath.Join(dir, name), int64(size)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestTwoMakeALog has another process make the log at the same time: its log stays.
+func TestTwoMakeALog(t *testing.T) {
+	dir := t.TempDir()
+	if err := makeLog(dir, Identity{}); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.Stat(filepath.Join(dir, logFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bolt, err := raftboltdb.NewBoltStore(filepath.Join(dir, logFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bolt.Close()
+	if err := makeLog(dir, Identity{}); err != nil {
+		t.Fatal(err)
+	}
+	if after, err := os.Stat(filepath.Join(dir, logFile)); err != nil || !os.SameFile(before, after) {
+		t.Errorf("the log of the other process was replaced: %v", err)
+	}
+}
+
+// TestDamagedPagesAreRefused flips bits in the number that each page of a log
+// carries: bbolt alone would fall over that, where nobody can catch it.
+func TestDamagedPagesAreRefused(t *testing.T) {
+	c := startCluster(t, 1, nil)
+	c.propose(createPool(t, testPool))
+	c.stop("r1")
+	whole, err := os.ReadFile(filepath.Join(c.dir, "r1", logFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), logFile)
+	refused := 0
+	for page := 2 * os.Getpagesize(); page < len(whole); page += os.Getpagesize() {
+		flipped := bytes.Clone(whole)
+		flipped[page] ^= 1 << 5
+		if err := os.WriteFile(path, flipped, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		bolt, err := openBolt(path)
+		if err == nil {
+			// The page is in no use.
+			if err := bolt.Close(); err != nil {
+				t.Error(err)
+			}
+			continue
+		}
+		refused++
+		if !errors.Is(err, ErrDamaged) {
+			t.Errorf("a bit of page %d flipped: got %v, want ErrDamaged", page/os.Getpagesize(), err)
+		}
+	}
+	if refused == 0 {
+		t.Errorf("none of %d damaged pages was found", len(whole)/os.Getpagesize())
+	}
+}

@@ -1,0 +1,119 @@
+package raftstore
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"path/filepath"
+
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+)
+
+// openBolt opens a log file, or makes it, and refuses a damaged one. bbolt itself
+// walks over the file in a goroutine of its own, where nobody catches it when it falls,
+// so the whole of it is looked at before.
+func openBolt(path string) (*raftboltdb.BoltStore, error) {
+	dir := filepath.Dir(path)
+	if err := checkRoots(path); err != nil {
+		return nil, err
+	}
+	if err := checkTree(path); err != nil {
+		return nil, err
+	}
+	var bolt *raftboltdb.BoltStore
+	var opened error
+	err := guard(func() error {
+		bolt, opened = raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &bbolt.Options{
+			Timeout: openTimeout,
+			// A log that is cut at the front leaves many free pages; writing their
+			// list with every entry would cost more than finding them at start.
+			NoFreelistSync: true,
+			FreelistType:   bbolt.FreelistMapType,
+		}})
+		return nil
+	})
+	if err != nil {
+		return nil, damaged(dir, fmt.Errorf("%s: %w", logFile, err))
+	}
+	return bolt, explainBolt(path, opened)
+}
+
+// explainBolt says what an error of opening a log file means.
+func explainBolt(path string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, bolterrors.ErrTimeout):
+		return fmt.Errorf("%w: open %s: another process has it open: stop that one first", ErrDisk, path)
+	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch):
+		return damaged(filepath.Dir(path), fmt.Errorf("%s: %w", logFile, err))
+	}
+	return fmt.Errorf("%w: open %s: %w", ErrDisk, path, err)
+}
+
+// checkRoots refuses a log file one of whose two roots is damaged: the other one
+// is that of the write before, and going back to it would forget what this replica
+// has acknowledged. A root fits one sector of a disk, so that a crash does not
+// leave half of one. And it refuses one that is shorter than its roots say.
+func checkRoots(path string) error {
+	// A root begins behind the head of its page; its checksum is behind the rest.
+	const rootAt, rootSize, pageSizeAt, pagesAt = 16, 56, 8, 40
+	file, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("%w: %w", ErrDisk, err)
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrDisk, err)
+	}
+	for page := range 2 {
+		root := make([]byte, rootSize+8)
+		if _, err := file.ReadAt(root, int64(page*os.Getpagesize()+rootAt)); err != nil {
+			return damaged(filepath.Dir(path), fmt.Errorf("%s: root %d: %w", logFile, page, err))
+		}
+		sum := fnv.New64a()
+		_, _ = sum.Write(root[:rootSize])
+		if stored := binary.LittleEndian.Uint64(root[rootSize:]); stored != sum.Sum64() {
+			return damaged(filepath.Dir(path), fmt.Errorf("%s: root %d: checksum %016x, computed %016x", logFile, page, stored, sum.Sum64()))
+		}
+		size := uint64(binary.LittleEndian.Uint32(root[pageSizeAt:])) * binary.LittleEndian.Uint64(root[pagesAt:])
+		if uint64(info.Size()) < size {
+			return damaged(filepath.Dir(path), fmt.Errorf("%s: root %d: %d bytes in use, and the file has %d", logFile, page, size, info.Size()))
+		}
+	}
+	return nil
+}
+
+// checkTree looks at every page and every entry of a log file that is there.
+func checkTree(path string) error {
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	var opened error
+	err := guard(func() (err error) {
+		var db *bbolt.DB
+		if db, opened = bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: openTimeout}); opened != nil {
+			return nil
+		}
+		defer func() { err = errors.Join(err, db.Close()) }()
+		return db.View(func(tx *bbolt.Tx) error {
+			return tx.ForEach(func(_ []byte, bucket *bbolt.Bucket) error {
+				return bucket.ForEach(func(key, value []byte) error {
+					_ = valueSum(key, value)
+					return nil
+				})
+			})
+		})
+	})
+	if err != nil {
+		return damaged(filepath.Dir(path), fmt.Errorf("%s: %w", logFile, err))
+	}
+	return explainBolt(path, opened)
+}
