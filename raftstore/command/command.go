@@ -37,17 +37,23 @@ const (
 	ResumeOperation   Kind = 12
 	AbortOperation    Kind = 13
 	CompleteOperation Kind = 14
-	CreatePool        Kind = 15
-	SetPool           Kind = 16
-	RemovePool        Kind = 17
+	// 15 to 17 changed one pool each. They are retired: EditTree does what they did.
 	RegisterNode      Kind = 18
 	SetNodeOffline    Kind = 19
 	StopJobs          Kind = 20
 	DrainNode         Kind = 21
 	UndrainNode       Kind = 22
+	EditTree          Kind = 23
+	CreateTree        Kind = 24
+	RemoveTree        Kind = 25
+	SetDefaultTree    Kind = 26
+	UpdateOperation   Kind = 27
+	AdmitOperation    Kind = 28
+	CheckpointVolumes Kind = 29
 )
 
-// kinds lists every command: its number, its name in logs, and its message.
+// kinds lists every command: its number, its name in logs, and its message. One
+// without a message is retired.
 var kinds = []struct {
 	kind Kind
 	name string
@@ -67,19 +73,30 @@ var kinds = []struct {
 	{ResumeOperation, "resume_operation", func() proto.Message { return new(commandpb.ResumeOperation) }},
 	{AbortOperation, "abort_operation", func() proto.Message { return new(commandpb.AbortOperation) }},
 	{CompleteOperation, "complete_operation", func() proto.Message { return new(commandpb.CompleteOperation) }},
-	{CreatePool, "create_pool", func() proto.Message { return new(commandpb.CreatePool) }},
-	{SetPool, "set_pool", func() proto.Message { return new(commandpb.SetPool) }},
-	{RemovePool, "remove_pool", func() proto.Message { return new(commandpb.RemovePool) }},
+	{15, "create_pool", nil},
+	{16, "set_pool", nil},
+	{17, "remove_pool", nil},
 	{RegisterNode, "register_node", func() proto.Message { return new(commandpb.RegisterNode) }},
 	{SetNodeOffline, "set_node_offline", func() proto.Message { return new(commandpb.SetNodeOffline) }},
 	{StopJobs, "stop_jobs", func() proto.Message { return new(commandpb.StopJobs) }},
 	{DrainNode, "drain_node", func() proto.Message { return new(commandpb.DrainNode) }},
 	{UndrainNode, "undrain_node", func() proto.Message { return new(commandpb.UndrainNode) }},
+	{EditTree, "edit_tree", func() proto.Message { return new(commandpb.EditTree) }},
+	{CreateTree, "create_tree", func() proto.Message { return new(commandpb.CreateTree) }},
+	{RemoveTree, "remove_tree", func() proto.Message { return new(commandpb.RemoveTree) }},
+	{SetDefaultTree, "set_default_tree", func() proto.Message { return new(commandpb.SetDefaultTree) }},
+	{UpdateOperation, "update_operation", func() proto.Message { return new(commandpb.UpdateOperation) }},
+	{AdmitOperation, "admit_operation", func() proto.Message { return new(commandpb.AdmitOperation) }},
+	{CheckpointVolumes, "checkpoint_volumes", func() proto.Message { return new(commandpb.CheckpointVolumes) }},
 }
 
 // ErrUnknownKind is returned for a command whose number this version does not
 // know: it was written by a newer one.
 var ErrUnknownKind = errors.New("unknown kind of command")
+
+// ErrRetiredKind is returned for a command that no version proposes any more: the
+// log was written by an older one, whose state this one does not read.
+var ErrRetiredKind = errors.New("retired kind of command")
 
 // String returns the kind's name in logs.
 func (k Kind) String() string {
@@ -117,6 +134,9 @@ func Decode(cmd *commandpb.Command) (proto.Message, error) {
 	i := int(cmd.GetKind()) - 1
 	if i < 0 || i >= len(kinds) {
 		return nil, fmt.Errorf("decode command %d: %w", cmd.GetKind(), ErrUnknownKind)
+	}
+	if kinds[i].make == nil {
+		return nil, fmt.Errorf("decode %s: %w %d: start with an empty folder, or with the version that wrote it", kinds[i].name, ErrRetiredKind, cmd.GetKind())
 	}
 	msg := kinds[i].make()
 	if err := proto.Unmarshal(cmd.GetPayload(), msg); err != nil {

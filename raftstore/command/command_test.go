@@ -2,6 +2,7 @@ package command
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -16,10 +17,11 @@ func TestNumbersAreForEver(t *testing.T) {
 		4: "weir.command.v1.SetPendingReason", 5: "weir.command.v1.AssignController", 6: "weir.command.v1.PrepareOperation",
 		7: "weir.command.v1.DefineTasks", 8: "weir.command.v1.StartAllocations", 9: "weir.command.v1.FinishJobs",
 		10: "weir.command.v1.AbortAllocations", 11: "weir.command.v1.SuspendOperation", 12: "weir.command.v1.ResumeOperation",
-		13: "weir.command.v1.AbortOperation", 14: "weir.command.v1.CompleteOperation", 15: "weir.command.v1.CreatePool",
-		16: "weir.command.v1.SetPool", 17: "weir.command.v1.RemovePool", 18: "weir.command.v1.RegisterNode",
+		13: "weir.command.v1.AbortOperation", 14: "weir.command.v1.CompleteOperation", 15: "", 16: "", 17: "", 18: "weir.command.v1.RegisterNode",
 		19: "weir.command.v1.SetNodeOffline", 20: "weir.command.v1.StopJobs", 21: "weir.command.v1.DrainNode",
-		22: "weir.command.v1.UndrainNode",
+		22: "weir.command.v1.UndrainNode", 23: "weir.command.v1.EditTree", 24: "weir.command.v1.CreateTree",
+		25: "weir.command.v1.RemoveTree", 26: "weir.command.v1.SetDefaultTree", 27: "weir.command.v1.UpdateOperation",
+		28: "weir.command.v1.AdmitOperation", 29: "weir.command.v1.CheckpointVolumes",
 	}
 	if len(kinds) != len(want) {
 		t.Fatalf("%d kinds, want %d: a new kind gets its line here", len(kinds), len(want))
@@ -27,6 +29,12 @@ func TestNumbersAreForEver(t *testing.T) {
 	for i, k := range kinds {
 		if int(k.kind) != i+1 {
 			t.Errorf("kind %s is %d at place %d: numbers run without gaps", k.name, k.kind, i+1)
+		}
+		if k.make == nil {
+			if want[k.kind] != "" {
+				t.Errorf("kind %d is retired, want %s", k.kind, want[k.kind])
+			}
+			continue
 		}
 		if got := string(k.make().ProtoReflect().Descriptor().FullName()); got != want[k.kind] {
 			t.Errorf("kind %d is %s, want %s", k.kind, got, want[k.kind])
@@ -37,7 +45,7 @@ func TestNumbersAreForEver(t *testing.T) {
 func TestEntryRoundTrip(t *testing.T) {
 	sent := []proto.Message{
 		&commandpb.StartOperation{OperationId: "op", User: "u", MutationId: "m"},
-		&commandpb.RemovePool{Tree: "default", Name: "ads"},
+		&commandpb.EditTree{Tree: "default", Edits: []*commandpb.TreeEdit{{Edit: &commandpb.TreeEdit_Remove{Remove: "ads"}}}},
 	}
 	var commands []*commandpb.Command
 	for _, msg := range sent {
@@ -73,6 +81,12 @@ func TestWhatDoesNotDecode(t *testing.T) {
 	}
 	if _, err := DecodeEntry(newer); !errors.Is(err, ErrUnknownKind) {
 		t.Errorf("an entry of a newer version: got %v, want ErrUnknownKind", err)
+	}
+	for kind := Kind(15); kind <= 17; kind++ {
+		_, err := Decode(&commandpb.Command{Kind: uint32(kind)})
+		if !errors.Is(err, ErrRetiredKind) || !strings.Contains(err.Error(), kind.String()) {
+			t.Errorf("a retired kind, %d: got %v, want ErrRetiredKind", kind, err)
+		}
 	}
 	for name, data := range map[string][]byte{"a damaged payload": damaged, "damaged bytes": {0xff, 0xff}} {
 		if _, err := DecodeEntry(data); err == nil {

@@ -6,6 +6,9 @@ import "google.golang.org/protobuf/reflect/protoreflect"
 var byMessage = func() map[protoreflect.FullName]Kind {
 	names := make(map[protoreflect.FullName]Kind, len(kinds))
 	for _, k := range kinds {
+		if k.make == nil {
+			continue
+		}
 		names[k.make().ProtoReflect().Descriptor().FullName()] = k.kind
 	}
 	return names

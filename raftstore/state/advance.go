@@ -1,14 +1,12 @@
 package state
 
 import (
-	"errors"
 	"fmt"
 
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/scheduling"
 	"weir/scheduling/lifecycle"
-	"weir/scheduling/pooltree"
 )
 
 // leaderSteps are the states that AdvanceOperation goes to. The others are
@@ -49,53 +47,30 @@ func (c *change) advanceOperation(m *commandpb.AdvanceOperation) *refusal {
 	case to.Terminal() && len(o.allocations) > 0:
 		return refuse(CodeAllocationsLeft, "%s: it has %d allocations: end them first", what, len(o.allocations))
 	}
+	before := o.record.GetTrees()
 	if to == lifecycle.Materializing {
-		if err := c.admitRun(what, o.pool()); err != nil {
-			return err
+		if refused := c.admitTrees(what, o, treesOr(m.GetTrees(), before)); refused != nil {
+			return refused
 		}
 	}
 	c.edit(o)
 	if m.GetResult() != nil && to.Finishing() {
 		o.record.Result = m.GetResult()
 	}
-	c.advance(o, to, m.GetNote(), nil)
+	c.advanceFrom(o, before, to, m.GetNote(), nil)
 	return nil
 }
 
-// admitRun refuses to run one more operation than a pool may.
-func (c *change) admitRun(what string, pool scheduling.PoolName) *refusal {
-	t := c.trees[scheduling.DefaultTree]
-	err := t.pools.AdmitRun(pool, t.total)
-	var limit *pooltree.LimitError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &limit):
-		return refuse(CodePoolRunningLimit, "%s: %v: it waits for one to end, or raise it", what, err)
+// treesOr returns the names, or those of all trees when none are given.
+func treesOr(names []string, trees []*statepb.OperationTree) []string {
+	if len(names) > 0 {
+		return names
 	}
-	return refusePool(fmt.Errorf("%s: %w", what, err))
-}
-
-// setPendingReason records why an operation waits.
-func (c *change) setPendingReason(m *commandpb.SetPendingReason) *refusal {
-	what := fmt.Sprintf("set pending reason of operation %q", m.GetOperationId())
-	if err := c.fence(what, m.GetTerm()); err != nil {
-		return err
+	all := make([]string, len(trees))
+	for i, t := range trees {
+		all[i] = t.GetTree()
 	}
-	o, refused := c.find(what, m.GetOperationId())
-	if refused != nil {
-		return refused
-	}
-	if o.state != lifecycle.Pending {
-		return refuse(CodeInvalidOperationState, "%s: it is %s, not pending", what, o.state)
-	}
-	if o.record.GetPendingReason() == m.GetReason() {
-		return nil
-	}
-	c.edit(o)
-	o.record.PendingReason = m.GetReason()
-	o.record.LastIndex = c.index
-	return nil
+	return all
 }
 
 // assignController gives operations to replicas: all that it names, or none.

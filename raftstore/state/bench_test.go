@@ -33,7 +33,7 @@ func newCrowd(b *testing.B, allocations int) *crowd {
 		id := fmt.Sprint("op", i)
 		spec := specOf(1e6)
 		spec.Tasks[0].RestartCompletedJobs = true
-		c.do(b, &commandpb.CreatePool{Pool: &statepb.Pool{Name: id}})
+		c.do(b, createPool(id, "", nil))
 		spec.Pool = id
 		c.do(b, &commandpb.StartOperation{OperationId: id, Spec: spec})
 		for _, step := range roadOf(id, spec) {
@@ -112,5 +112,63 @@ func BenchmarkFreeze(b *testing.B) {
 	c := newCrowd(b, 100000)
 	for b.Loop() {
 		c.state.Freeze()
+	}
+}
+
+// BenchmarkTree shows what starts, edits and ephemeral pools cost in a tree of 1,000
+// pools with 10,000 operations.
+func BenchmarkTree(b *testing.B) {
+	const pools, operations = 1000, 10000
+	crowded := func(b *testing.B) *crowd {
+		c := &crowd{state: New()}
+		c.do(b, &commandpb.BeginTerm{Term: 1, Replica: "r1", Limits: &statepb.Limits{Operations: 1e6, ArchivedOperations: 1}})
+		c.do(b, treeChange("", map[string]any{"max_operation_count_per_pool": 1e6, "max_operation_count": 1e6, "max_ephemeral_pools_per_user": 1e6}))
+		var made []*commandpb.TreeEdit
+		for i := range pools {
+			parent := ""
+			if i >= 100 {
+				parent = fmt.Sprint("pool", i%100)
+			}
+			made = append(made, creation(fmt.Sprint("pool", i), parent, map[string]any{"weight": i + 1, "max_running_operation_count": 10}))
+		}
+		c.do(b, edit(made...))
+		for i := range operations {
+			spec := specOf(1)
+			spec.Pool = fmt.Sprint("pool", i%pools)
+			c.do(b, &commandpb.StartOperation{OperationId: fmt.Sprint("op", i), User: "ann", Spec: spec})
+		}
+		return c
+	}
+	// cycle starts an operation in a pool and ends it.
+	cycle := func(b *testing.B, c *crowd, pool string) {
+		spec := specOf(1)
+		spec.Pool = pool
+		c.do(b, &commandpb.StartOperation{OperationId: "new", User: "bob", Spec: spec})
+		c.do(b, &commandpb.AbortOperation{OperationId: "new"})
+		c.do(b, &commandpb.AdvanceOperation{OperationId: "new", Term: 1, From: "aborting", To: "aborted"})
+		c.do(b, &commandpb.StartOperation{OperationId: "spacer", User: "bob", Spec: specOf(1)})
+		c.do(b, &commandpb.AbortOperation{OperationId: "spacer"})
+		c.do(b, &commandpb.AdvanceOperation{OperationId: "spacer", Term: 1, From: "aborting", To: "aborted"})
+	}
+	for story, run := range map[string]func(*testing.B, *crowd, int){
+		"start and end in a pool":            func(b *testing.B, c *crowd, _ int) { cycle(b, c, "pool500") },
+		"start and end in an ephemeral pool": func(b *testing.B, c *crowd, _ int) { cycle(b, c, "own") },
+		"change a pool":                      func(b *testing.B, c *crowd, i int) { c.do(b, changePool("pool500", map[string]any{"weight": 1 + i%9})) },
+		"rename a pool": func(b *testing.B, c *crowd, i int) {
+			c.do(b, edit(renaming([]string{"pool500", "other"}[i%2], []string{"other", "pool500"}[i%2])))
+		},
+		"move an operation": func(b *testing.B, c *crowd, i int) {
+			c.do(b, updateOf("op7", "", to([]string{"pool500", "pool7"}[i%2]), nil))
+		},
+	} {
+		b.Run(story, func(b *testing.B) {
+			c := crowded(b)
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				run(b, c, i)
+				i++
+			}
+		})
 	}
 }

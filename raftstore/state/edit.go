@@ -59,15 +59,19 @@ func (c *change) takeEdit(t *tree, name scheduling.TreeName, d *draft, pools poo
 	}
 	t.record.Volumes = renamedVolumes(t.record.GetVolumes(), moved, pools)
 	for _, o := range c.order {
-		if i := o.treeIndex(name); i >= 0 && moved[o.record.GetTrees()[i].GetPool()] != "" {
+		if i := o.treeIndex(name); i >= 0 && o.state.InProgress() && moved[o.record.GetTrees()[i].GetPool()] != "" {
 			c.editTrees(o)
 			o.record.Trees[i].Pool = moved[o.record.GetTrees()[i].GetPool()]
 		}
 	}
 	c.recount(t, name)
 	c.sortNodes()
-	c.result.Value = &commandpb.Result_Tree{Tree: &commandpb.TreeResult{Revision: t.record.GetRevision()}}
 	c.emit(TreeChanged{Tree: name})
+	for _, p := range d.record.GetPools() {
+		// What kept it from going with its last operation may be gone.
+		c.dropEphemeral(t, scheduling.PoolName(p.GetName()))
+	}
+	c.result.Value = &commandpb.Result_Tree{Tree: &commandpb.TreeResult{Revision: t.record.GetRevision()}}
 }
 
 // renamedVolumes returns the volumes of the pools that are left, by their new names.
@@ -127,7 +131,7 @@ func (d *draft) edit(e *commandpb.TreeEdit) *refusal {
 	case *commandpb.TreeEdit_Change:
 		options, err := changed(d.record.GetOptions(), pooltree.TreeOptions{}, e.Change)
 		if err != nil {
-			return refuse(CodeInvalidPool, "set pool tree: %v", err)
+			return refuse(CodeInvalidTree, "set pool tree %q: %v", d.record.GetName(), err)
 		}
 		return d.setOptions(options)
 	case *commandpb.TreeEdit_Create:
@@ -152,7 +156,7 @@ func (d *draft) edit(e *commandpb.TreeEdit) *refusal {
 func (d *draft) setOptions(document map[string]any) *refusal {
 	options, err := pooltree.ReadTreeOptions(document)
 	if err != nil {
-		return refuse(CodeInvalidPool, "set pool tree: %v", err)
+		return refuse(CodeInvalidTree, "set pool tree %q: %v", d.record.GetName(), err)
 	}
 	// A later edit of this command reads them again.
 	d.record.Options = structOf(document)
@@ -252,9 +256,6 @@ func (d *draft) unknown(verb, name string) *refusal {
 // changed returns the document of options with other values at some paths.
 func changed(options *structpb.Struct, schema any, changes *commandpb.Changes) (map[string]any, error) {
 	document := options.AsMap()
-	if document == nil {
-		document = make(map[string]any)
-	}
 	for _, path := range slices.Sorted(maps.Keys(changes.GetValues())) {
 		if err := option.Put(document, schema, path, changes.GetValues()[path].AsInterface()); err != nil {
 			return nil, err

@@ -22,7 +22,8 @@ type OperationAccepted struct {
 }
 
 // OperationChanged tells that an operation went from one state to another, or,
-// with From equal to To, that it was suspended or resumed.
+// with From equal to To, that it was suspended or resumed, that what holds for it
+// was changed, or that it may run in more of its trees.
 type OperationChanged struct {
 	ID       scheduling.OperationID
 	From, To lifecycle.State
@@ -81,15 +82,15 @@ type OperationArchived struct {
 	ID scheduling.OperationID
 }
 
-// PoolChanged tells that a pool was created, set or removed.
-type PoolChanged struct {
+// TreeChanged tells that a pool tree was created, edited or removed: its options,
+// its pools, or the names of these.
+type TreeChanged struct {
 	Tree    scheduling.TreeName
-	Name    scheduling.PoolName
 	Removed bool
 }
 
 // NodeChanged tells that a node registered, was taken offline, is drained or is
-// not any more.
+// not any more, or that it is of another pool tree.
 type NodeChanged struct {
 	ID scheduling.NodeID
 	// State is statepb.NodeOnline or statepb.NodeOffline.
@@ -107,5 +108,5 @@ func (AllocationsStarted) event() {}
 func (StopsOrdered) event()       {}
 func (AllocationsEnded) event()   {}
 func (OperationArchived) event()  {}
-func (PoolChanged) event()        {}
+func (TreeChanged) event()        {}
 func (NodeChanged) event()        {}

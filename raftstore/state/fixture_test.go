@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/messages/commandpb"
@@ -80,6 +81,59 @@ func nodeOf(id string, slots int64) *commandpb.RegisterNode {
 	return &commandpb.RegisterNode{Term: 1, Node: &statepb.Node{
 		Id: id, Incarnation: 1, Resources: &statepb.Resources{UserSlots: slots, CpuHundredths: 100 * slots, Memory: 1000 * slots},
 	}}
+}
+
+// optionsOf returns options as commands hold them.
+func optionsOf(options map[string]any) *structpb.Struct {
+	s, err := structpb.NewStruct(options)
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
+// changesOf returns new values of options by path.
+func changesOf(options map[string]any) *commandpb.Changes {
+	return &commandpb.Changes{Values: optionsOf(options).GetFields()}
+}
+
+// edit returns a change of the default tree.
+func edit(edits ...*commandpb.TreeEdit) *commandpb.EditTree { return &commandpb.EditTree{Edits: edits} }
+
+func creation(name, parent string, options map[string]any) *commandpb.TreeEdit {
+	return &commandpb.TreeEdit{Edit: &commandpb.TreeEdit_Create{Create: &statepb.Pool{Name: name, Parent: parent, Options: optionsOf(options)}}}
+}
+
+// createPool returns the making of a pool in the default tree.
+func createPool(name, parent string, options map[string]any) *commandpb.EditTree {
+	return edit(creation(name, parent, options))
+}
+
+func poolChange(name string, options map[string]any) *commandpb.TreeEdit {
+	return &commandpb.TreeEdit{Edit: &commandpb.TreeEdit_ChangePool{ChangePool: &commandpb.PoolChange{Name: name, Options: changesOf(options)}}}
+}
+
+// changePool returns a change of options of a pool in the default tree.
+func changePool(name string, options map[string]any) *commandpb.EditTree {
+	return edit(poolChange(name, options))
+}
+
+// movePool returns the move of a pool in the default tree.
+func movePool(name, parent string) *commandpb.EditTree {
+	return edit(&commandpb.TreeEdit{Edit: &commandpb.TreeEdit_ChangePool{ChangePool: &commandpb.PoolChange{Name: name, Parent: &parent}}})
+}
+
+func removal(name string) *commandpb.TreeEdit {
+	return &commandpb.TreeEdit{Edit: &commandpb.TreeEdit_Remove{Remove: name}}
+}
+
+func renaming(from, to string) *commandpb.TreeEdit {
+	return &commandpb.TreeEdit{Edit: &commandpb.TreeEdit_Rename{Rename: &commandpb.RenamePool{From: from, To: to}}}
+}
+
+// treeChange returns a change of the options of a tree.
+func treeChange(tree string, options map[string]any) *commandpb.EditTree {
+	return &commandpb.EditTree{Tree: tree, Edits: []*commandpb.TreeEdit{{Edit: &commandpb.TreeEdit_Change{Change: changesOf(options)}}}}
 }
 
 // jobSize is what a job of the fixtures takes.

@@ -3,6 +3,7 @@ package state
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"weir/messages/commandpb"
@@ -29,7 +30,7 @@ func (c *change) createTree(m *commandpb.CreateTree) *refusal {
 	name := scheduling.TreeName(m.GetTree())
 	what := fmt.Sprintf("create pool tree %q", name)
 	if err := pooltree.ValidateName(scheduling.PoolName(name)); err != nil {
-		return refuse(CodeInvalidTree, "%s: as that of a pool, the name is wrong: %v", what, err)
+		return refuse(CodeInvalidTree, "%s: trees are named as pools are: %v", what, err)
 	}
 	if c.trees[name] != nil {
 		return refuse(CodeTreeExists, "%s: there is a tree of this name: choose another, or set this one's options", what)
@@ -173,6 +174,11 @@ func (c *change) checkpointVolumes(m *commandpb.CheckpointVolumes) *refusal {
 	}
 	volumes := make([]*statepb.PoolVolume, 0, len(m.GetVolumes()))
 	for _, v := range m.GetVolumes() {
+		for _, amount := range []float64{v.GetUserSlots(), float64(v.GetCpuHundredths()), v.GetGpu(), v.GetMemory(), v.GetNetwork(), v.GetLastShareRatio()} {
+			if !(amount >= 0) || math.IsInf(amount, 0) {
+				return refuse(CodeInvalidCommand, "%s: pool %q: %v is no volume", what, v.GetPool(), amount)
+			}
+		}
 		if t.pools.Has(scheduling.PoolName(v.GetPool())) {
 			volumes = append(volumes, v)
 		}

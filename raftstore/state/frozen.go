@@ -26,11 +26,12 @@ type Frozen struct {
 func (s *State) Freeze() *Frozen {
 	f := &Frozen{
 		header: &statepb.SnapshotHeader{
-			Format:    Format,
-			Index:     s.lastIndex,
-			Term:      s.term,
-			Limits:    s.limits,
-			ClusterId: s.clusterID,
+			Format:      Format,
+			Index:       s.lastIndex,
+			Term:        s.term,
+			Limits:      s.limits,
+			ClusterId:   s.clusterID,
+			DefaultTree: string(s.defaultTree),
 		},
 		trees:       s.Trees(),
 		nodes:       make([]*statepb.Node, 0, len(s.nodes)),

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
@@ -21,8 +22,9 @@ func FuzzApply(f *testing.F) {
 		{JobId: "ann-0", State: "completed"}, {JobId: "ann-1", State: "failed", Error: &statepb.Error{Code: 1}}}}))
 	f.Add(encode(f, &commandpb.AbortAllocations{Term: 1, Reason: "node_offline", JobIds: []string{"ann-0", "ending-0"}}))
 	f.Add(encode(f, &commandpb.StopJobs{OperationId: "ann", JobIds: []string{"ann-0"}, Order: &statepb.StopOrder{Reason: "preemption"}}))
-	f.Add(encode(f, &commandpb.SetPool{Pool: &statepb.Pool{Name: "small"}, Fields: []string{"weight", "parent"}}))
-	f.Add(encode(f, &commandpb.RemovePool{Name: "default"}))
+	for _, msg := range treeSeeds() {
+		f.Add(encode(f, msg))
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		messages, err := command.DecodeEntry(data)
 		if err != nil {
@@ -38,6 +40,29 @@ func FuzzApply(f *testing.F) {
 		}
 		mustRestore(t, j.state.Freeze())
 	})
+}
+
+// treeSeeds are changes of trees and of what is in them.
+func treeSeeds() []proto.Message {
+	pool := "fresh"
+	return []proto.Message{
+		changePool("small", map[string]any{"weight": 2, "integral_guarantees/guarantee_type": nil, "colour": "red"}),
+		movePool("small", "slow"),
+		edit(renaming("slow", "fast"), creation("slow", "fast", map[string]any{"mode": "fifo"}), removal("default")),
+		treeChange("default", map[string]any{"nodes_filter": "!gpu", "default_parent_pool": "small", "max_ephemeral_pools_per_user": 2}),
+		&commandpb.EditTree{Edits: []*commandpb.TreeEdit{{Edit: &commandpb.TreeEdit_Options{Options: optionsOf(map[string]any{"nodes_filter": "ssd &"})}}}},
+		&commandpb.CreateTree{Tree: "gpu", Options: optionsOf(map[string]any{"nodes_filter": "gpu"})},
+		&commandpb.RemoveTree{Tree: "default"},
+		&commandpb.SetDefaultTree{Tree: "default"},
+		&commandpb.UpdateOperation{OperationId: "ann", Changes: []*commandpb.OperationChange{
+			{Tree: "default", Pool: &pool, Options: changesOf(map[string]any{"resource_limits/cpu": 2, "weight": nil})}}},
+		&commandpb.AdmitOperation{OperationId: "ann", Term: 1, Trees: []string{"default"}},
+		&commandpb.CheckpointVolumes{Term: 1, Volumes: []*statepb.PoolVolume{{Pool: "small", UserSlots: 2}, {Pool: "gone"}}},
+		startWith(func(s *statepb.OperationSpec) {
+			s.Pool, s.PoolTrees, s.IsGang = pool, []string{"default"}, true
+			s.OptionsPerTree = map[string]*structpb.Struct{"default": optionsOf(map[string]any{"pool": "slow", "weight": 2})}
+		}),
+	}
 }
 
 func encode(f *testing.F, msg proto.Message) []byte {

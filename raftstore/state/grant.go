@@ -49,6 +49,9 @@ func (c *change) grant(g *commandpb.Grant, time *timestamppb.Timestamp) (*statep
 	if refused != nil {
 		return nil, refused
 	}
+	if i := o.treeIndex(scheduling.TreeName(n.record.GetTree())); i < 0 || !o.record.GetTrees()[i].GetAdmitted() {
+		return nil, refuse(CodeNotAdmitted, "%s: the node is of pool tree %q, in which the operation may not run", what, n.record.GetTree())
+	}
 	if o.tasks[task].pending.Len() == 0 {
 		return nil, refuse(CodeNoPendingJob, "%s: all jobs of task %q have an allocation or are completed", what, g.GetTask())
 	}

@@ -43,8 +43,9 @@ func (n *node) release(a *statepb.Allocation) {
 // resize finds out whether the node has less than its allocations hold.
 func (n *node) resize() { n.shrunk = !n.usage.Fits(n.record.GetResources().Amounts()) }
 
-// registerNode makes a node known and online. Allocations of an earlier life of
-// the node stay until the leader aborts them.
+// registerNode makes a node known and online, in the pool tree whose filter takes
+// it: none, or one. Allocations of an earlier life of the node stay until the
+// leader aborts them.
 func (c *change) registerNode(m *commandpb.RegisterNode) *refusal {
 	id := scheduling.NodeID(m.GetNode().GetId())
 	if err := c.fence("register node", m.GetTerm()); err != nil {
@@ -64,7 +65,17 @@ func (c *change) registerNode(m *commandpb.RegisterNode) *refusal {
 		return refuse(CodeStaleIncarnation, "register node %q: incarnation %d is over, it lives its incarnation %d: "+
 			"is there another agent of this name?", id, m.GetNode().GetIncarnation(), n.record.GetIncarnation())
 	}
+	tree, refused := c.treeOf(fmt.Sprintf("register node %q", id), m.GetNode().GetTags())
+	if refused != nil {
+		return refused
+	}
+	if known && n.record.GetTree() != tree && len(n.allocations) > 0 {
+		return refuse(CodeTreeInUse, "register node %q: with the tags %v it would go from pool tree %q to %q, and it has %d jobs: "+
+			"start it with its former tags %v, drain it and wait for them to end", id, m.GetNode().GetTags(), n.record.GetTree(), tree,
+			len(n.allocations), n.record.GetTags())
+	}
 	record := shallow(m.GetNode())
+	record.Tree = tree
 	record.State = statepb.NodeOnline
 	record.ChangedTime = c.timestamp()
 	record.RegisteredTime = c.timestamp()

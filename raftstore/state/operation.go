@@ -10,7 +10,6 @@ import (
 	"weir/scheduling"
 	"weir/scheduling/cookies"
 	"weir/scheduling/lifecycle"
-	"weir/scheduling/pooltree"
 )
 
 // operation is an operation and what is found by it.
@@ -39,9 +38,6 @@ type taskCookies struct {
 
 // id returns the operation's id.
 func (v *version) id() scheduling.OperationID { return scheduling.OperationID(v.record.GetId()) }
-
-// pool returns the pool of the operation.
-func (v *version) pool() scheduling.PoolName { return scheduling.PoolName(v.record.GetPool()) }
 
 // edit makes the operation's version one that no Frozen has seen. Every change
 // of an operation begins with it.
@@ -113,15 +109,21 @@ func (s *State) find(what, id string) (*operation, *refusal) {
 // advance moves an operation to another state. The caller has checked that
 // it may go there.
 func (c *change) advance(o *operation, to lifecycle.State, note string, attributes map[string]string) {
+	c.advanceFrom(o, o.record.GetTrees(), to, note, attributes)
+}
+
+// advanceFrom is advance where the operation's trees have been changed already:
+// trees are those before.
+func (c *change) advanceFrom(o *operation, trees []*statepb.OperationTree, to lifecycle.State, note string, attributes map[string]string) {
 	c.edit(o)
 	from := o.state
 	o.state = to
 	o.record.State = to.String()
-	o.record.PendingReason = ""
 	if to.Finishing() {
 		o.record.Suspended = false
+		c.clearPending(o)
 	}
-	c.count(o.pool(), from, to)
+	c.count(o, trees, from, to)
 	c.note(o, note, attributes)
 	if to.Terminal() {
 		c.end(o)
@@ -137,29 +139,6 @@ func (c *change) fail(o *operation, why *statepb.Error, note string) {
 	c.edit(o)
 	o.record.Result = why
 	c.advance(o, lifecycle.Failing, note, nil)
-}
-
-// count keeps the numbers of operations of the pool when an operation of it goes
-// from one state to another.
-func (c *change) count(pool scheduling.PoolName, from, to lifecycle.State) {
-	before, after := countOf(from), countOf(to)
-	c.trees[scheduling.DefaultTree].count(pool, pooltree.Count{
-		Operations: after.Operations - before.Operations,
-		Running:    after.Running - before.Running,
-	})
-	c.inProgress += int(after.Operations - before.Operations)
-}
-
-// countOf returns what an operation counts for in its pool.
-func countOf(state lifecycle.State) pooltree.Count {
-	var count pooltree.Count
-	if state.InProgress() {
-		count.Operations = 1
-	}
-	if state.CountsAsRunning() {
-		count.Running = 1
-	}
-	return count
 }
 
 // note appends an event to those of the operation. edit has been called.

@@ -11,6 +11,7 @@ import (
 	"weir/messages/statepb"
 	"weir/scheduling"
 	"weir/scheduling/lifecycle"
+	"weir/scheduling/option"
 	"weir/scheduling/pooltree"
 )
 
@@ -18,11 +19,14 @@ import (
 // package pooltree.
 const optionPool = "pool"
 
-// place is where an operation goes in one tree, and what has to be made for it.
+// place is where an operation goes in one tree.
 type place struct {
 	tree   *tree
 	record *statepb.OperationTree
+	// create is the ephemeral pool that has to be made; nil: there is none. pools are
+	// those of the tree with it.
 	create *pooltree.Pool
+	pools  pooltree.Tree
 }
 
 // placeAll finds the place of an operation in each of its trees, or refuses it as a
@@ -58,52 +62,56 @@ func (c *change) placeAll(what string, spec *statepb.OperationSpec, user schedul
 
 // placeIn finds the place of an operation in one tree.
 func (c *change) placeIn(what string, t *tree, spec *statepb.OperationSpec, user scheduling.User) (place, *refusal) {
-	given := spec.GetOptions().AsMap()
-	if given == nil {
-		given = make(map[string]any)
+	invalid := func(err error) *refusal {
+		return refuse(CodeInvalidSpec, "%s: tree %q: %v", what, t.record.GetName(), err)
 	}
-	pool := spec.GetPool()
-	for name, value := range spec.GetOptionsPerTree()[t.record.GetName()].AsMap() {
-		if name != optionPool {
-			given[name] = value
-			continue
+	var options pooltree.OperationOptions
+	if err := option.Read(&options, spec.GetOptions().AsMap()); err != nil {
+		return place{}, invalid(err)
+	}
+	own, pool := spec.GetOptionsPerTree()[t.record.GetName()].AsMap(), spec.GetPool()
+	if named, ok := own[optionPool]; ok {
+		if pool, ok = named.(string); !ok {
+			return place{}, invalid(errors.New("pool is not text"))
 		}
-		text, ok := value.(string)
-		if !ok {
-			return place{}, refuse(CodeInvalidSpec, "%s: tree %q: pool is not text", what, t.record.GetName())
-		}
-		pool = text
+		delete(own, optionPool)
 	}
-	options, err := pooltree.ReadOperationOptions(given)
-	if err != nil {
-		return place{}, refuse(CodeInvalidSpec, "%s: tree %q: %v", what, t.record.GetName(), err)
+	if err := option.Read(&options, own); err != nil {
+		return place{}, invalid(err)
 	}
-	record := &statepb.OperationTree{Tree: t.record.GetName(), Options: document(options)}
-	create, refused := c.enter(what, t, record, cmp.Or(pool, string(scheduling.DefaultPool)), spec, user)
-	return place{tree: t, record: record, create: create}, refused
+	if err := options.Validate(); err != nil {
+		return place{}, invalid(err)
+	}
+	p := place{tree: t, record: &statepb.OperationTree{Tree: t.record.GetName(), Options: document(options)}}
+	return p, p.enter(what, t.total, pool, spec, user)
 }
 
-// enter finds the pool that an operation goes to in a tree when it names one, and
-// writes it into the record. It returns the ephemeral pool that has to be made.
-func (c *change) enter(what string, t *tree, record *statepb.OperationTree, pool string, spec *statepb.OperationSpec, user scheduling.User) (*pooltree.Pool, *refusal) {
+// enter finds the pool that an operation goes to when it names one, and writes it
+// into the record. counts are the tree's without the operation.
+func (p *place) enter(what string, counts pooltree.Counts, pool string, spec *statepb.OperationSpec, user scheduling.User) *refusal {
+	t := p.tree
+	p.pools = t.pools
+	pool = cmp.Or(pool, string(scheduling.DefaultPool))
 	placed, err := t.pools.Place(scheduling.PoolName(pool), user, isGang(spec, t.pools.Settings()))
 	switch {
-	case errors.Is(err, pooltree.ErrTooManyEphemeral):
+	case errors.Is(err, pooltree.ErrUnknownPool):
 		refused := t.unknownPool(what, scheduling.PoolName(pool))
 		refused.message = fmt.Sprintf("%s: %v", refused.message, err)
-		return nil, refused
+		return refused
 	case err != nil:
-		return nil, refuse(CodeInvalidPool, "%s: tree %q: %v", what, t.record.GetName(), err)
+		return refuse(CodeInvalidPool, "%s: tree %q: %v", what, t.record.GetName(), err)
 	}
-	at := placed.Pool
 	if placed.Create != nil {
-		at = placed.Create.Parent
+		p.create = placed.Create
+		if p.pools, err = t.pools.Create(*placed.Create); err != nil {
+			return refuse(CodeInvalidPool, "%s: tree %q: %v", what, t.record.GetName(), err)
+		}
 	}
-	if err := t.pools.AdmitStart(at, t.total); err != nil {
-		return nil, refuse(CodePoolFull, "%s: tree %q: %v: wait for some to end, raise it or use another pool", what, t.record.GetName(), err)
+	if err := p.pools.AdmitStart(placed.Pool, counts); err != nil {
+		return refuse(CodePoolFull, "%s: tree %q: %v: wait for some to end, raise it or use another pool", what, t.record.GetName(), err)
 	}
-	record.Pool = string(placed.Pool)
-	return placed.Create, nil
+	p.record.Pool = string(placed.Pool)
+	return nil
 }
 
 // takePlaces makes the ephemeral pools of places and returns their records.
@@ -112,24 +120,20 @@ func (c *change) takePlaces(places []place) []*statepb.OperationTree {
 	for i, p := range places {
 		records[i] = p.record
 		if p.create != nil {
-			c.createEphemeral(p.tree, *p.create)
+			c.createEphemeral(p)
 		}
 	}
 	return records
 }
 
 // createEphemeral makes a pool that goes with its last operation.
-func (c *change) createEphemeral(t *tree, p pooltree.Pool) {
-	pools, err := t.pools.Create(p)
-	if err != nil {
-		panic(fmt.Sprintf("create ephemeral pool: %v: it was checked before", err))
-	}
-	record := poolRecord(p)
+func (c *change) createEphemeral(p place) {
+	record := poolRecord(*p.create)
 	record.CreatedTime, record.ModifiedTime = c.timestamp(), c.timestamp()
-	d := draft{tree: t, at: c, record: shallow(t.record)}
-	i, _ := d.find(string(p.Name))
+	d := draft{tree: p.tree, at: c, record: shallow(p.tree.record)}
+	i, _ := d.find(record.GetName())
 	d.record.Pools = slices.Insert(slices.Clone(d.record.GetPools()), i, record)
-	c.replaceTree(t, d.record, pools)
+	c.replaceTree(p.tree, d.record, p.pools)
 }
 
 // dropEphemeral removes a pool when its last operation has left it.
@@ -140,13 +144,13 @@ func (c *change) dropEphemeral(t *tree, pool scheduling.PoolName) {
 	}
 	pools, err := t.pools.Remove(pool, 0)
 	if err != nil {
-		// Somebody has made a pool below it, or the tree's own options name it: it
-		// has become one that stays.
+		// Somebody has made a pool below it: it goes when that has gone.
 		return
 	}
 	d := draft{tree: t, at: c, record: shallow(t.record)}
 	i, _ := d.find(string(pool))
 	d.record.Pools = slices.Delete(slices.Clone(d.record.GetPools()), i, i+1)
+	d.record.Volumes = renamedVolumes(d.record.GetVolumes(), nil, pools)
 	c.replaceTree(t, d.record, pools)
 }
 
@@ -206,36 +210,31 @@ func (t *tree) countOf(o *statepb.Operation, in *statepb.OperationTree, state li
 	if state.InProgress() {
 		count.Operations = 1
 	}
-	if state.CountsAsRunning() && in.GetAdmitted() && !t.lightweight(o.GetSpec(), in) {
+	if state.CountsAsRunning() && in.GetAdmitted() && !lightweight(t.pools, o.GetSpec(), in) {
 		count.Running = 1
 	}
 	return count
 }
 
 // lightweight reports whether an operation does not count as running (F.16).
-func (t *tree) lightweight(spec *statepb.OperationSpec, in *statepb.OperationTree) bool {
+func lightweight(pools pooltree.Tree, spec *statepb.OperationSpec, in *statepb.OperationTree) bool {
 	if spec.GetType() != lifecycle.Vanilla {
 		return false
 	}
-	e, err := t.pools.Effective(scheduling.PoolName(in.GetPool()))
+	e, err := pools.Effective(scheduling.PoolName(in.GetPool()))
 	return err == nil && e.Lightweight
 }
 
 // admitRun refuses to run one more operation in a tree than its pools may.
-func (c *change) admitRun(what string, o *operation, in *statepb.OperationTree) *refusal {
-	t := c.trees[scheduling.TreeName(in.GetTree())]
-	if t.lightweight(o.record.GetSpec(), in) {
+func admitRun(what string, pools pooltree.Tree, counts pooltree.Counts, spec *statepb.OperationSpec, in *statepb.OperationTree) *refusal {
+	if lightweight(pools, spec, in) {
 		return nil
 	}
-	err := t.pools.AdmitRun(scheduling.PoolName(in.GetPool()), t.total)
-	var limit *pooltree.LimitError
-	switch {
-	case err == nil:
+	err := pools.AdmitRun(scheduling.PoolName(in.GetPool()), counts)
+	if err == nil {
 		return nil
-	case errors.As(err, &limit):
-		return refuse(CodePoolRunningLimit, "%s: tree %q: %v: it waits for one to end, or raise it", what, in.GetTree(), err)
 	}
-	return refusePool(fmt.Errorf("%s: %w", what, err))
+	return refuse(CodePoolRunningLimit, "%s: tree %q: %v: it waits for one to end, or raise it", what, in.GetTree(), err)
 }
 
 // admitTrees lets an operation run in trees that it names: those that it is in, and
@@ -247,7 +246,8 @@ func (c *change) admitTrees(what string, o *operation, names []string) *refusal 
 			return refuse(CodeUnknownTree, "%s: the operation is not in tree %q", what, name)
 		}
 		if in := o.record.GetTrees()[i]; !in.GetAdmitted() {
-			if refused := c.admitRun(what, o, in); refused != nil {
+			t := c.trees[scheduling.TreeName(name)]
+			if refused := admitRun(what, t.pools, t.total, o.record.GetSpec(), in); refused != nil {
 				return refused
 			}
 		}
@@ -257,6 +257,7 @@ func (c *change) admitTrees(what string, o *operation, names []string) *refusal 
 		in := o.record.GetTrees()[o.treeIndex(scheduling.TreeName(name))]
 		in.Admitted, in.PendingReason = true, ""
 	}
+	o.record.PendingReason = pendingText(o.record.GetTrees())
 	return nil
 }
 
@@ -270,8 +271,11 @@ func (c *change) admitOperation(m *commandpb.AdmitOperation) *refusal {
 	if refused != nil {
 		return refused
 	}
-	if !o.state.CountsAsRunning() {
+	if !o.state.CountsAsRunning() || o.state.Finishing() {
 		return refuse(CodeInvalidOperationState, "%s: it is %s and does not run", what, o.state)
+	}
+	if len(m.GetTrees()) == 0 {
+		return refuse(CodeInvalidCommand, "%s: no tree is named", what)
 	}
 	before := o.record.GetTrees()
 	if refused := c.admitTrees(what, o, m.GetTrees()); refused != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 	"pgregory.net/rapid"
 
 	"weir/messages/commandpb"
@@ -213,7 +214,7 @@ func drawCommand(t *rapid.T, s *State, step int) proto.Message {
 		kinds := []func() proto.Message{
 			g.live, g.live, g.live, g.live, g.live, g.live, g.live, g.live, g.start, g.start,
 			g.grant, g.grant, g.grant, g.grant, g.grant, g.grant, g.finish, g.finish, g.finish, g.finish, g.abortJobs, g.registerNode, g.offline, g.drain, g.beginTerm, g.advance, g.assign, g.prepare, g.define, g.pendingReason,
-			g.suspend, g.resume, g.abort, g.complete, g.createPool, g.setPool, g.removePool, g.stop,
+			g.suspend, g.resume, g.abort, g.complete, g.editTree, g.editTree, g.editTree, g.createTree, g.removeTree, g.defaultTree, g.volumes, g.update, g.update, g.admit, g.stop,
 		}
 		msg = rapid.SampledFrom(kinds).Draw(t, "kind")()
 	}
@@ -229,8 +230,8 @@ func prologue() []proto.Message {
 	return append([]proto.Message{
 		&commandpb.BeginTerm{Term: 1, Replica: "r1", ClusterId: "c1"},
 		nodeOf("n1", 5), nodeOf("n2", 3),
-		&commandpb.CreatePool{Pool: &statepb.Pool{Name: "a"}},
-		&commandpb.CreatePool{Pool: &statepb.Pool{Name: "b", Parent: "a", MaxRunningOperationCount: proto.Int32(1)}},
+		createPool("a", "", nil),
+		createPool("b", "a", map[string]any{"max_running_operation_count": 1}),
 		&commandpb.StartOperation{OperationId: "op0", User: "ann", Spec: spec},
 	}, roadOf("op0", spec)...)
 }
@@ -296,7 +297,11 @@ func (g generator) live() proto.Message {
 	case lifecycle.Initializing:
 		return &commandpb.PrepareOperation{OperationId: o.GetId(), Epoch: o.GetAssignment().GetEpoch()}
 	case lifecycle.Pending:
-		return step(lifecycle.Materializing)
+		m := step(lifecycle.Materializing).(*commandpb.AdvanceOperation)
+		if g.pick(2, "in one tree") == 0 {
+			m.Trees = []string{rapid.SampledFrom(o.GetTrees()).Draw(g.T, "tree").GetTree()}
+		}
+		return m
 	case lifecycle.Materializing:
 		return g.defineFor(o)
 	case lifecycle.Completing, lifecycle.Aborting, lifecycle.Failing:
@@ -328,8 +333,14 @@ func (g generator) beginTerm() proto.Message {
 
 func (g generator) start() proto.Message {
 	spec := &statepb.OperationSpec{
-		Type: "vanilla", Pool: g.one([]string{"", "default", "a", "b", "gone"}, "pool"),
+		Type: "vanilla", Pool: g.one([]string{"", "default", "a", "b", "gone", "own", "<Root>"}, "pool"),
 		Alias: g.one([]string{"", "", "*x", "*y", "z"}, "alias"), MaxFailedJobCount: int32(g.pick(4, "max failed")),
+	}
+	if g.pick(3, "trees") == 0 {
+		spec.PoolTrees = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) string { return g.tree() }), 1, 2).Draw(g.T, "trees")
+	}
+	if g.pick(4, "per tree") == 0 {
+		spec.OptionsPerTree = map[string]*structpb.Struct{g.tree(): optionsOf(map[string]any{"weight": 2, "pool": g.poolName()})}
 	}
 	for i := range 1 + g.pick(2, "tasks") {
 		spec.Tasks = append(spec.Tasks, &statepb.TaskSpec{
@@ -354,7 +365,9 @@ func (g generator) advance() proto.Message {
 }
 
 func (g generator) pendingReason() proto.Message {
-	return &commandpb.SetPendingReason{OperationId: g.operation().GetId(), Term: g.term(), Reason: g.one([]string{"", "full"}, "reason")}
+	return &commandpb.SetPendingReason{OperationId: g.operation().GetId(), Term: g.term(), Reasons: map[string]string{
+		g.tree(): g.one([]string{"", "full"}, "reason"),
+	}}
 }
 
 func (g generator) assign() proto.Message {
@@ -476,6 +489,7 @@ func (g generator) registerNode() proto.Message {
 	known, _ := g.state.Node(scheduling.NodeID(id))
 	m := nodeOf(id, int64(g.pick(7, "slots")))
 	m.Term = g.term()
+	m.Node.Tags = rapid.SampledFrom([][]string{nil, nil, {"gpu"}, {"big"}, {"big", "gpu"}}).Draw(g.T, "tags")
 	m.Node.Incarnation = max(1, known.GetIncarnation()) + uint64(g.pick(4, "later life"))/3
 	if !g.mostly() {
 		m.Node.Incarnation--
@@ -513,26 +527,107 @@ func (g generator) complete() proto.Message {
 	return &commandpb.CompleteOperation{OperationId: g.operation().GetId(), User: "ann"}
 }
 
-func (g generator) pool() *statepb.Pool {
-	p := &statepb.Pool{Name: g.one([]string{"a", "b", "c", "default", "gone"}, "name"), Parent: g.one([]string{"", "", "a", "b", "c"}, "parent")}
-	if g.pick(3, "limited") == 0 {
-		p.MaxRunningOperationCount = proto.Int32(int32(g.pick(3, "running")))
-		p.MaxOperationCount = proto.Int32(int32(g.pick(5, "count")))
+// tree draws a tree: mostly one that there is.
+func (g generator) tree() string {
+	if g.mostly() {
+		return rapid.SampledFrom(g.state.Trees()).Draw(g.T, "tree").GetName()
 	}
-	return p
+	return g.one([]string{"default", "gpu", "big", "gone"}, "tree")
 }
 
-func (g generator) createPool() proto.Message { return &commandpb.CreatePool{Pool: g.pool()} }
+func (g generator) filter() any {
+	return rapid.SampledFrom([]any{nil, "!gpu", "gpu", "gpu & big", "!gpu & !big", "gpu | big", "gpu &"}).Draw(g.T, "filter")
+}
 
-func (g generator) setPool() proto.Message {
-	fields := []string{"parent", "weight", "max_running_operation_count", "max_operation_count", "colour"}
-	m := &commandpb.SetPool{Pool: g.pool(), Fields: rapid.SliceOfN(rapid.SampledFrom(fields[:4+g.pick(2, "wrong")]), 1, 3).Draw(g.T, "fields")}
+func (g generator) poolName() string {
+	return g.one([]string{"a", "b", "c", "default", "gone", "a$ann", "a$bob", "own"}, "name")
+}
+
+func (g generator) poolOptions() map[string]any {
+	options := map[string]any{}
+	if g.pick(3, "limited") == 0 {
+		options["max_running_operation_count"] = g.pick(3, "running")
+		options["max_operation_count"] = g.pick(5, "count")
+	}
+	for _, o := range []struct {
+		name   string
+		values []any
+	}{
+		{"mode", []any{"fair_share", "fifo"}}, {"weight", []any{2.5, -1.0, nil}}, {"create_ephemeral_subpools", []any{true, false}},
+		{"enable_lightweight_operations", []any{true}}, {"forbid_immediate_operations", []any{true, nil}}, {"colour", []any{"red"}},
+		{"strong_guarantee_resources", []any{map[string]any{"cpu": 1}, map[string]any{"cpu": 3}}},
+	} {
+		if g.pick(8, o.name) == 0 {
+			options[o.name] = rapid.SampledFrom(o.values).Draw(g.T, o.name)
+		}
+	}
+	return options
+}
+
+func (g generator) editTree() proto.Message {
+	m := &commandpb.EditTree{Tree: g.tree()}
+	parent := g.one([]string{"", "", "a", "b", "c", "<Root>"}, "parent")
+	kinds := []func() *commandpb.TreeEdit{
+		func() *commandpb.TreeEdit { return creation(g.poolName(), parent, g.poolOptions()) },
+		func() *commandpb.TreeEdit {
+			return &commandpb.TreeEdit{Edit: &commandpb.TreeEdit_Set{Set: creation(g.poolName(), parent, g.poolOptions()).GetCreate()}}
+		},
+		func() *commandpb.TreeEdit { return poolChange(g.poolName(), g.poolOptions()) },
+		func() *commandpb.TreeEdit { return movePool(g.poolName(), parent).GetEdits()[0] },
+		func() *commandpb.TreeEdit { return renaming(g.poolName(), g.poolName()) },
+		func() *commandpb.TreeEdit { return removal(g.poolName()) },
+		func() *commandpb.TreeEdit {
+			return treeChange("", map[string]any{"nodes_filter": g.filter()}).GetEdits()[0]
+		},
+		func() *commandpb.TreeEdit {
+			return treeChange("", map[string]any{
+				"max_ephemeral_pools_per_user": g.pick(3, "ephemeral"), "default_parent_pool": g.one([]string{"<Root>", "a", "c"}, "default parent"),
+				"max_running_operation_count_per_pool": 1 + g.pick(4, "per pool"),
+			}).GetEdits()[0]
+		},
+	}
+	for range 1 + g.pick(3, "edits") {
+		m.Edits = append(m.Edits, rapid.SampledFrom(kinds).Draw(g.T, "edit")())
+	}
 	if !g.mostly() {
 		m.ExpectedRevision = uint64(1 + g.pick(4, "revision"))
 	}
 	return m
 }
 
-func (g generator) removePool() proto.Message {
-	return &commandpb.RemovePool{Name: g.one([]string{"a", "b", "c", "default"}, "name")}
+func (g generator) createTree() proto.Message {
+	return &commandpb.CreateTree{Tree: g.one([]string{"gpu", "big", "a/b"}, "tree"), Options: optionsOf(map[string]any{"nodes_filter": g.filter()})}
+}
+
+func (g generator) removeTree() proto.Message { return &commandpb.RemoveTree{Tree: g.tree()} }
+
+func (g generator) defaultTree() proto.Message { return &commandpb.SetDefaultTree{Tree: g.tree()} }
+
+func (g generator) volumes() proto.Message {
+	return &commandpb.CheckpointVolumes{Term: g.term(), Tree: g.tree(), Volumes: []*statepb.PoolVolume{
+		{Pool: g.poolName(), CpuHundredths: int64(g.pick(9, "volume")), LastShareRatio: float64(g.pick(5, "ratio")-1) / 4},
+	}}
+}
+
+func (g generator) update() proto.Message {
+	m := &commandpb.UpdateOperation{OperationId: g.operation().GetId(), User: "ann"}
+	for range 1 + g.pick(2, "changes") {
+		change := &commandpb.OperationChange{}
+		if g.pick(3, "in one tree") == 0 {
+			change.Tree = g.tree()
+		}
+		if g.pick(4, "moves") > 0 {
+			pool := g.poolName()
+			change.Pool = &pool
+		}
+		if g.pick(2, "options") == 0 {
+			change.Options = changesOf(map[string]any{g.one([]string{"weight", "resource_limits/cpu", "max-share-ratio", "colour"}, "option"): g.pick(3, "value")})
+		}
+		m.Changes = append(m.Changes, change)
+	}
+	return m
+}
+
+func (g generator) admit() proto.Message {
+	return &commandpb.AdmitOperation{OperationId: g.operation().GetId(), Term: g.term(), Trees: []string{g.tree()}}
 }

@@ -171,6 +171,9 @@ func (s *State) Trees() []*statepb.PoolTree {
 	return trees
 }
 
+// DefaultTree returns the name of the tree of operations that name none.
+func (s *State) DefaultTree() scheduling.TreeName { return s.defaultTree }
+
 // Pools returns the pools of a tree as the scheduler knows them, and how many
 // operations each holds, those of the pools below it included.
 func (s *State) Pools(name scheduling.TreeName) (pooltree.Tree, pooltree.Counts, bool) {
@@ -189,7 +192,7 @@ type Counts struct {
 	Nodes, NodesOnline               int
 	// NodesDraining are kept free of new jobs, online or not.
 	NodesDraining int
-	Pools         int
+	Trees, Pools  int
 }
 
 // Counts returns how much there is in the state.
@@ -200,6 +203,7 @@ func (s *State) Counts() Counts {
 		Archived:    len(s.archive),
 		Allocations: len(s.allocations),
 		Nodes:       len(s.nodes),
+		Trees:       len(s.trees),
 	}
 	for _, n := range s.nodes {
 		if n.record.GetState() == statepb.NodeOnline {

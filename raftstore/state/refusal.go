@@ -39,6 +39,17 @@ const (
 
 	// CodeUnknownTree: no pool tree has the name.
 	CodeUnknownTree = "unknown_tree"
+	// CodeInvalidTree: the pool tree's options cannot be.
+	CodeInvalidTree = "invalid_tree"
+	// CodeTreeExists: a pool tree has the name already.
+	CodeTreeExists = "tree_exists"
+	// CodeTreeInUse: the pool tree has operations or nodes with jobs, or it is the
+	// default tree.
+	CodeTreeInUse = "tree_in_use"
+	// CodeTreesOverlap: two pool trees would have the same node.
+	CodeTreesOverlap = "trees_overlap"
+	// CodeNotAdmitted: the operation may not run in this pool tree.
+	CodeNotAdmitted = "not_admitted"
 	// CodeUnknownPool: no pool of the tree has the name.
 	CodeUnknownPool = "unknown_pool"
 	// CodePoolExists: a pool of the tree has the name already.

@@ -21,12 +21,8 @@ func busy(t testing.TB) *journal {
 	j := newJournal(t)
 	j.must(nodeOf("n1", 8), nodeOf("n2", 1))
 	j.must(&commandpb.SetNodeOffline{Term: 1, Node: "n2", Incarnation: 1})
-	j.must(&commandpb.CreatePool{Pool: &statepb.Pool{
-		Name: "small", MaxOperationCount: proto.Int32(1), MaxRunningOperationCount: proto.Int32(1),
-	}})
-	j.must(&commandpb.CreatePool{Pool: &statepb.Pool{
-		Name: "slow", MaxOperationCount: proto.Int32(2), MaxRunningOperationCount: proto.Int32(0),
-	}})
+	j.must(createPool("small", "", map[string]any{"max_operation_count": 1, "max_running_operation_count": 1}))
+	j.must(createPool("slow", "", map[string]any{"max_operation_count": 2, "max_running_operation_count": 0}))
 	j.walk("new", specOf(1), lifecycle.Starting)
 	waiting := specOf(1)
 	waiting.Pool = "slow"
@@ -63,9 +59,15 @@ func startWith(change func(*statepb.OperationSpec)) *commandpb.StartOperation {
 
 func checkRefusals(t *testing.T, table map[string]refused) {
 	t.Helper()
+	checkRefusalsOf(t, busy, table)
+}
+
+// checkRefusalsOf applies each command to a state of its own.
+func checkRefusalsOf(t *testing.T, made func(testing.TB) *journal, table map[string]refused) {
+	t.Helper()
 	for story, test := range table {
 		t.Run(story, func(t *testing.T) {
-			j := busy(t)
+			j := made(t)
 			before := contentOf(t, j.state)
 			result, events := j.apply(test.command)
 			if got := result.GetRefusal().GetCode(); got != test.wantCode {
@@ -160,13 +162,11 @@ func TestStartsAreRefused(t *testing.T) {
 		"a negative limit": {startWith(func(s *statepb.OperationSpec) { s.MaxFailedJobCount = -1 }), CodeInvalidSpec, "max_failed_job_count -1 is negative"},
 		"a negative limit of a task": {startWith(func(s *statepb.OperationSpec) { s.Tasks[0].MaxFailedJobCount = -1 }),
 			CodeInvalidSpec, "max_failed_job_count -1 is negative"},
-		"no weight":       {startWith(func(s *statepb.OperationSpec) { s.Weight = proto.Float64(math.NaN()) }), CodeInvalidSpec, "weight NaN"},
+		"no weight":       {startWith(func(s *statepb.OperationSpec) { s.Options = optionsOf(map[string]any{"weight": math.NaN()}) }), CodeInvalidSpec, `weight: is the text "NaN", not a number`},
 		"a plain alias":   {startWith(func(s *statepb.OperationSpec) { s.Alias = "ann" }), CodeInvalidSpec, "must start with *"},
 		"an alias in use": {startWith(func(s *statepb.OperationSpec) { s.Alias = "*ann" }), CodeDuplicateAlias, "operation ann, which is running, has it"},
-		"an unknown pool": {startWith(func(s *statepb.OperationSpec) { s.Pool = "smart" }), CodeUnknownPool,
-			`start operation: pool "smart": no such pool in tree "default" (there are "small", "slow", "default")`},
 		"a full pool": {startWith(func(s *statepb.OperationSpec) { s.Pool = "small" }), CodePoolFull,
-			`start operation: pool "small": limit of 1 operations reached (option max_operation_count)`},
+			`start operation: tree "default": pool "small": limit of 1 operations reached (option max_operation_count)`},
 		"the root": {startWith(func(s *statepb.OperationSpec) { s.Pool = "<Root>" }), CodeInvalidPool, "name a pool below it"},
 	})
 }
@@ -186,8 +186,11 @@ func TestStepsAreRefused(t *testing.T) {
 		"after the end":             {advance("done", "completed", "failing"), CodeInvalidOperationState, "it is completed"},
 		"into a pool that runs enough": {advance("waiting", "pending", "materializing"), CodePoolRunningLimit,
 			`pool "slow": limit of 0 operations reached (option max_running_operation_count)`},
-		"a reason to wait while running": {&commandpb.SetPendingReason{OperationId: "ann", Term: 1, Reason: "x"},
-			CodeInvalidOperationState, "it is running, not pending"},
+		"a reason to wait while running": {&commandpb.SetPendingReason{OperationId: "ann", Term: 1, Reasons: map[string]string{"default": "x"}},
+			CodeInvalidOperationState, `tree "default" lets it run already`},
+		"a reason to wait at the end": {&commandpb.SetPendingReason{OperationId: "ending", Term: 1}, CodeInvalidOperationState, "waits for no pool"},
+		"a reason to wait elsewhere": {&commandpb.SetPendingReason{OperationId: "waiting", Term: 1, Reasons: map[string]string{"gpu": "x"}},
+			CodeUnknownTree, `not in tree "gpu"`},
 		"a reason to wait for nothing":   {&commandpb.SetPendingReason{OperationId: "gone", Term: 1}, CodeUnknownOperation, "gone"},
 		"suspend what is suspended":      {&commandpb.SuspendOperation{OperationId: "held"}, CodeInvalidOperationState, "suspended already"},
 		"suspend what ends":              {&commandpb.SuspendOperation{OperationId: "ending"}, CodeInvalidOperationState, "it is aborting already"},
@@ -208,27 +211,8 @@ func TestStepsAreRefused(t *testing.T) {
 	})
 }
 
-func TestPoolsAndNodesAreRefused(t *testing.T) {
-	pool := func(name, parent string) *statepb.Pool { return &statepb.Pool{Name: name, Parent: parent} }
+func TestNodesAreRefused(t *testing.T) {
 	checkRefusals(t, map[string]refused{
-		"create in an unknown tree": {&commandpb.CreatePool{Tree: "gpu", Pool: pool("x", "")}, CodeUnknownTree, `no pool tree "gpu": use "default"`},
-		"create nothing":            {&commandpb.CreatePool{}, CodeInvalidCommand, "no pool is given"},
-		"create a pool twice":       {&commandpb.CreatePool{Pool: pool("small", "")}, CodePoolExists, `create pool "small"`},
-		"create below nothing":      {&commandpb.CreatePool{Pool: pool("x", "gone")}, CodeUnknownPool, `parent "gone"`},
-		"create with a bad name":    {&commandpb.CreatePool{Pool: pool("a/b", "")}, CodeInvalidPool, `holds '/'`},
-		"create with a bad limit": {&commandpb.CreatePool{Pool: &statepb.Pool{Name: "x", MaxOperationCount: proto.Int32(-1)}},
-			CodeInvalidPool, "max_operation_count: negative limit -1"},
-		"set what is not there": {&commandpb.SetPool{Pool: pool("smal", ""), Fields: []string{"weight"}}, CodeUnknownPool, `there are "small"`},
-		"set nothing":           {&commandpb.SetPool{Pool: pool("small", "")}, CodeInvalidCommand, "no setting is named"},
-		"set what does not exist": {&commandpb.SetPool{Pool: pool("small", ""), Fields: []string{"colour"}}, CodeInvalidCommand,
-			`no setting "colour"`},
-		"set a pool below itself": {&commandpb.SetPool{Pool: pool("small", "small"), Fields: []string{"parent"}}, CodeInvalidPool, "below itself"},
-		"set an old revision": {&commandpb.SetPool{Pool: pool("small", ""), Fields: []string{"weight"}, ExpectedRevision: 1},
-			CodeRevisionMismatch, `tree "default" is at revision 3, not 1`},
-		"remove what is not there":      {&commandpb.RemovePool{Name: "gone"}, CodeUnknownPool, "gone"},
-		"remove what holds operations":  {&commandpb.RemovePool{Name: "small"}, CodePoolInUse, "it has 1 operations"},
-		"remove the root":               {&commandpb.RemovePool{Name: "<Root>"}, CodeInvalidPool, "root"},
-		"remove from an unknown tree":   {&commandpb.RemovePool{Tree: "gpu", Name: "x"}, CodeUnknownTree, "gpu"},
 		"a node without a name":         {&commandpb.RegisterNode{Term: 1, Node: &statepb.Node{Incarnation: 1}}, CodeInvalidCommand, "no id"},
 		"a node without a life":         {&commandpb.RegisterNode{Term: 1, Node: &statepb.Node{Id: "n3"}}, CodeInvalidCommand, "incarnation 0"},
 		"a node with less than nothing": {&commandpb.RegisterNode{Term: 1, Node: &statepb.Node{Id: "n3", Incarnation: 1, Resources: &statepb.Resources{Memory: -1}}}, CodeInvalidCommand, "resource memory: negative amount -1"},

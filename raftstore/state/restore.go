@@ -9,7 +9,6 @@ import (
 	"weir/scheduling"
 	"weir/scheduling/cookies"
 	"weir/scheduling/lifecycle"
-	"weir/scheduling/pooltree"
 )
 
 // Restorer makes a State of the records of another. It takes them in the order
@@ -60,19 +59,16 @@ func (r *Restorer) State() (*State, error) {
 		return nil, errors.New("restore: no header")
 	case !r.archived:
 		return nil, errors.New("restore: no archive: records are missing at the end")
-	case r.state.trees[scheduling.DefaultTree] == nil:
-		return nil, fmt.Errorf("restore: pool tree %q is missing", scheduling.DefaultTree)
+	case r.state.trees[r.state.defaultTree] == nil:
+		return nil, fmt.Errorf("restore: pool tree %q is missing, which is the default", r.state.defaultTree)
 	}
 	for _, o := range r.state.order {
 		if !o.state.InProgress() {
 			continue
 		}
-		t := r.state.trees[scheduling.DefaultTree]
-		if !t.pools.Has(o.pool()) {
-			return nil, fmt.Errorf("restore: operation %q: pool %q is missing", o.id(), o.pool())
+		if err := r.countOperation(o); err != nil {
+			return nil, fmt.Errorf("restore: operation %q: %w", o.id(), err)
 		}
-		t.count(o.pool(), countOf(o.state))
-		r.state.inProgress++
 	}
 	for _, n := range r.state.nodes {
 		n.resize()
@@ -81,6 +77,22 @@ func (r *Restorer) State() (*State, error) {
 		return nil, fmt.Errorf("restore: %w", err)
 	}
 	return r.state, nil
+}
+
+// countOperation counts an operation in progress in its trees.
+func (r *Restorer) countOperation(o *operation) error {
+	for _, in := range o.record.GetTrees() {
+		t := r.state.trees[scheduling.TreeName(in.GetTree())]
+		switch {
+		case t == nil:
+			return fmt.Errorf("pool tree %q is missing", in.GetTree())
+		case !t.pools.Has(scheduling.PoolName(in.GetPool())):
+			return fmt.Errorf("tree %q: pool %q is missing", in.GetTree(), in.GetPool())
+		}
+		t.count(scheduling.PoolName(in.GetPool()), t.countOf(o.record, in, o.state))
+	}
+	r.state.inProgress++
+	return nil
 }
 
 func (r *Restorer) addHeader(h *statepb.SnapshotHeader) error {
@@ -93,6 +105,7 @@ func (r *Restorer) addHeader(h *statepb.SnapshotHeader) error {
 	}
 	s := r.state
 	s.lastIndex, s.clusterID, s.limits = h.GetIndex(), h.GetClusterId(), limits
+	s.defaultTree = scheduling.TreeName(h.GetDefaultTree())
 	if h.GetTerm() != nil {
 		s.term = h.GetTerm()
 	}
@@ -111,11 +124,7 @@ func (r *Restorer) addTree(record *statepb.PoolTree) error {
 	if r.state.trees[name] != nil {
 		return fmt.Errorf("restore: pool tree %q comes twice", name)
 	}
-	all := make([]pooltree.Pool, len(record.GetPools()))
-	for i, p := range record.GetPools() {
-		all[i] = settings(p)
-	}
-	pools, err := pooltree.FromPools(pooltree.Default(), all)
+	pools, err := readTree(record)
 	if err != nil {
 		return fmt.Errorf("restore: pool tree %q: %w", name, err)
 	}

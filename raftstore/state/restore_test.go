@@ -51,13 +51,20 @@ func TestRecordsThatAreWrong(t *testing.T) {
 		spoil func(records) records
 		want  string
 	}{
-		"none":            {func(records) records { return nil }, "no header"},
-		"no header":       {func(r records) records { return r[1:] }, "a header comes first"},
-		"two headers":     {func(r records) records { return append(r[:1:1], r...) }, "a header comes first and only once"},
-		"another format":  {func(r records) records { r[0].GetHeader().Format = Format + 1; return r }, "format 2, this version knows 1"},
-		"no archive":      {func(r records) records { return r[:len(r)-1] }, "records are missing at the end"},
-		"two archives":    {func(r records) records { return append(r, r[len(r)-1]) }, "the archive comes twice"},
-		"no tree":         {func(r records) records { return slices.Delete(r, 1, 2) }, `pool tree "default" is missing`},
+		"none":                        {func(records) records { return nil }, "no header"},
+		"no header":                   {func(r records) records { return r[1:] }, "a header comes first"},
+		"two headers":                 {func(r records) records { return append(r[:1:1], r...) }, "a header comes first and only once"},
+		"another format":              {func(r records) records { r[0].GetHeader().Format = Format + 1; return r }, "format 3, this version knows 2"},
+		"no archive":                  {func(r records) records { return r[:len(r)-1] }, "records are missing at the end"},
+		"two archives":                {func(r records) records { return append(r, r[len(r)-1]) }, "the archive comes twice"},
+		"no tree":                     {func(r records) records { return slices.Delete(r, 1, 2) }, `pool tree "default" is missing, which is the default`},
+		"a default tree that is none": {func(r records) records { r[0].GetHeader().DefaultTree = "gpu"; return r }, `pool tree "gpu" is missing`},
+		"an operation of a tree that is none": {func(r records) records { operationRecord(r, "ann").Trees[0].Tree = "gpu"; return r },
+			`operation "ann": pool tree "gpu" is missing`},
+		"an option that is none": {func(r records) records {
+			treeRecord(r).Pools[1].Options = optionsOf(map[string]any{"colour": "red"})
+			return r
+		}, "colour: unknown option"},
 		"an empty record": {func(r records) records { return append(r, &statepb.Record{}) }, "unknown kind"},
 		"a footer": {func(r records) records {
 			return append(r, &statepb.Record{Record: &statepb.Record_Footer{Footer: &statepb.SnapshotFooter{}}})
@@ -79,7 +86,7 @@ func TestRecordsThatAreWrong(t *testing.T) {
 			tree := treeRecord(r)
 			tree.Pools = slices.DeleteFunc(tree.Pools, func(p *statepb.Pool) bool { return p.GetName() == "small" })
 			return r
-		}, `operation "ann": pool "small" is missing`},
+		}, `operation "ann": tree "default": pool "small" is missing`},
 		"a state that is none":  {func(r records) records { operationRecord(r, "ann").State = "resting"; return r }, `unknown operation state "resting"`},
 		"no state":              {func(r records) records { operationRecord(r, "ann").State = "none"; return r }, "in progress, counted"},
 		"no events":             {func(r records) records { operationRecord(r, "ann").Events = nil; return r }, "0 events"},
@@ -164,14 +171,26 @@ func TestVerifySeesWhatARestoreCannot(t *testing.T) {
 			n.record = shallow(n.record)
 			n.record.Resources = &statepb.Resources{}
 		}, "shrunk: false"},
-		"a node under another name":  {func(s *State) { s.nodes["n2"].record = &statepb.Node{Id: "n3"} }, `recorded as "n3"`},
-		"operations of a pool":       {func(s *State) { delete(s.trees["default"].total, "small") }, "counted"},
-		"pools that are no record":   {func(s *State) { s.trees["default"].record = &statepb.PoolTree{} }, "recorded 0"},
-		"operations in progress":     {func(s *State) { s.inProgress++ }, "operations in progress, counted"},
-		"operations in order":        {func(s *State) { s.order = s.order[1:] }, "operations in order"},
-		"an operation under another": {func(s *State) { s.order[0] = s.order[1] }, "out of the order"},
-		"an allocation lost by id":   {func(s *State) { delete(s.allocations, "ann-0") }, "allocations"},
-		"an allocation twice":        {func(s *State) { s.allocations["x"] = s.allocations["ann-0"] }, "4 allocations, 3 by operation"},
+		"a node under another name": {func(s *State) { s.nodes["n2"].record = &statepb.Node{Id: "n3"} }, `recorded as "n3"`},
+		"operations of a pool":      {func(s *State) { delete(s.trees["default"].total, "small") }, "counted"},
+		"pools that are no record":  {func(s *State) { s.trees["default"].record = &statepb.PoolTree{Name: "default"} }, "recorded 0"},
+		"a tree under another name": {func(s *State) { s.trees["default"].record = &statepb.PoolTree{} }, `recorded as ""`},
+		"options that are no record": {func(s *State) {
+			s.trees["default"].record.Options = optionsOf(map[string]any{"max_operation_count": 3000})
+		}, "options not as they are recorded"},
+		"a default tree that is none": {func(s *State) { s.defaultTree = "gone" }, `pool tree "gone": missing`},
+		"a node of another tree":      {func(s *State) { s.nodes["n2"].record.Tree = "" }, `node "n2": of pool tree ""`},
+		"a volume of no pool": {func(s *State) {
+			s.trees["default"].record.Volumes = []*statepb.PoolVolume{{Pool: "gone"}}
+		}, `volume of pool "gone"`},
+		"an operation that nobody lets run": {func(s *State) { s.operations["ann"].record.Trees[0].Admitted = false }, "let run by a tree: false"},
+		"an operation in no tree":           {func(s *State) { s.operations["new"].record.Trees = nil }, "in no pool tree"},
+		"a reason to wait for nothing":      {func(s *State) { s.operations["waiting"].record.PendingReason = "x" }, `waits for "x"`},
+		"operations in progress":            {func(s *State) { s.inProgress++ }, "operations in progress, counted"},
+		"operations in order":               {func(s *State) { s.order = s.order[1:] }, "operations in order"},
+		"an operation under another":        {func(s *State) { s.order[0] = s.order[1] }, "out of the order"},
+		"an allocation lost by id":          {func(s *State) { delete(s.allocations, "ann-0") }, "allocations"},
+		"an allocation twice":               {func(s *State) { s.allocations["x"] = s.allocations["ann-0"] }, "4 allocations, 3 by operation"},
 		"an allocation of a node": {func(s *State) {
 			s.nodes["n1"].allocations["ann-0"] = proto.CloneOf(s.allocations["ann-0"])
 		}, `allocation "ann-0": not found by its node`},
@@ -232,11 +251,12 @@ func TestFrozenStaysWhileTheStateGoesOn(t *testing.T) {
 	j.start("ann", "x0", "x1", "x2")
 	j.must(
 		&commandpb.StopJobs{OperationId: "ann", JobIds: []string{"x0"}, Order: &statepb.StopOrder{Reason: "preemption"}},
-		&commandpb.SetPool{Pool: &statepb.Pool{Name: "small"}, Fields: []string{"weight"}},
+		changePool("small", map[string]any{"weight": 2}),
+		&commandpb.UpdateOperation{OperationId: "held", Changes: []*commandpb.OperationChange{{Options: changesOf(map[string]any{"weight": 3})}}},
 		&commandpb.SetNodeOffline{Term: 1, Node: "n1", Incarnation: 1},
 		&commandpb.AbortOperation{OperationId: "new", User: "ann"},
 		&commandpb.ResumeOperation{OperationId: "held"},
-		&commandpb.SetPendingReason{OperationId: "waiting", Term: 1, Reason: "slow"},
+		&commandpb.SetPendingReason{OperationId: "waiting", Term: 1, Reasons: map[string]string{"default": "slow"}},
 		&commandpb.BeginTerm{Term: 2, Replica: "r2", Limits: &statepb.Limits{ArchivedOperations: 1, EventsPerOperation: 3}},
 		&commandpb.AdvanceOperation{OperationId: "new", Term: 2, From: "aborting", To: "aborted"},
 	)
@@ -352,7 +372,7 @@ func TestReaders(t *testing.T) {
 	if _, ok := s.Tree("gone"); ok || len(s.Trees()) != 1 || len(s.Nodes()) != 2 {
 		t.Errorf("%d trees, %d nodes", len(s.Trees()), len(s.Nodes()))
 	}
-	if want := (Counts{Operations: 7, InProgress: 6, Archived: 1, Allocations: 3, Nodes: 2, NodesOnline: 1, Pools: 3}); s.Counts() != want {
+	if want := (Counts{Operations: 7, InProgress: 6, Archived: 1, Allocations: 3, Nodes: 2, NodesOnline: 1, Trees: 1, Pools: 3}); s.Counts() != want {
 		t.Errorf("counts %+v, want %+v", s.Counts(), want)
 	}
 }

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"maps"
@@ -31,7 +32,7 @@ var trailing = regexp.MustCompile(` +\n`)
 //
 //	# a comment
 //	wait DURATION      lets the clock of the proposer run
-//	show KIND NAME     shows an operation, an allocation, a node or a pool
+//	show KIND NAME     shows an operation, an allocation, a node or the pools of a tree
 //	restart            goes on with a state restored from a snapshot
 //
 // A command is proposed at the script's time, in the present term and, where
@@ -125,7 +126,7 @@ func (s *script) apply(name, fields string) {
 	if r := result.GetStartOperation(); r != nil {
 		fmt.Fprintf(&s.out, "operation %s repeated=%t\n", r.GetOperationId(), r.GetRepeated())
 	}
-	if r := result.GetPool(); r != nil {
+	if r := result.GetTree(); r != nil {
 		fmt.Fprintf(&s.out, "revision %d\n", r.GetRevision())
 	}
 	for _, g := range result.GetStartAllocations().GetGrants() {
@@ -194,20 +195,38 @@ func (s *script) show(kind, name string) {
 		}
 	case "node":
 		n, _ := s.state.Node(scheduling.NodeID(name))
-		fmt.Fprintf(&s.out, "node %s.%d %s: %v of %v\n", n.GetId(), n.GetIncarnation(), n.GetState(),
-			s.state.NodeUsage(scheduling.NodeID(name)), n.GetResources().Amounts())
+		fmt.Fprintf(&s.out, "node %s.%d %s: %v of %v\n", n.GetId(), n.GetIncarnation(), n.GetState(), s.state.NodeUsage(scheduling.NodeID(name)), n.GetResources().Amounts())
+		if n.GetTree() != string(scheduling.DefaultTree) {
+			fmt.Fprintf(&s.out, "  in tree %q with tags %v\n", n.GetTree(), n.GetTags())
+		}
 		if d := n.GetDrain(); d != nil {
 			fmt.Fprintf(&s.out, "  drained by %s at %s: %s\n", d.GetUser(), d.GetTime().AsTime().Format(time.TimeOnly), d.GetReason())
 		}
 	case "pools":
-		tree, counts, _ := s.state.Pools(scheduling.DefaultTree)
-		for _, p := range tree.Pools() {
-			fmt.Fprintf(&s.out, "pool %s below %s: %+v\n", p.Name, p.Parent, counts[p.Name])
-		}
+		s.showPools(scheduling.TreeName(cmp.Or(name, string(s.state.DefaultTree()))))
 	case "counts":
 		fmt.Fprintf(&s.out, "%+v\n", s.state.Counts())
 	default:
 		s.t.Fatalf("show %s: unknown", kind)
+	}
+}
+
+func (s *script) showPools(name scheduling.TreeName) {
+	tree, counts, _ := s.state.Pools(name)
+	record, _ := s.state.Tree(name)
+	if options := record.GetOptions().AsMap(); len(options) > 0 {
+		fmt.Fprintf(&s.out, "tree %s:%s\n", name, pairs(options))
+	}
+	for i, p := range tree.Pools() {
+		fmt.Fprintf(&s.out, "pool %s below %s: %+v%s", p.Name, p.Parent, counts[p.Name], pairs(record.GetPools()[i].GetOptions().AsMap()))
+		if p.Ephemeral != "" {
+			fmt.Fprintf(&s.out, " of %s", p.Ephemeral)
+		}
+		fmt.Fprintln(&s.out)
+	}
+	for _, v := range record.GetVolumes() {
+		fmt.Fprintf(&s.out, "volume %s: cpu=%d slots=%v at %s\n", v.GetPool(), v.GetCpuHundredths(), v.GetUserSlots(),
+			record.GetVolumesTime().AsTime().Format(time.TimeOnly))
 	}
 }
 
@@ -220,8 +239,10 @@ func (s *script) showOperation(name string) {
 		fmt.Fprintf(&s.out, "operation %s: none\n", name)
 		return
 	}
-	fmt.Fprintf(&s.out, "operation %s: %s suspended=%t pending_reason=%q pool=%s weight=%v\n",
-		o.GetId(), o.GetState(), o.GetSuspended(), o.GetPendingReason(), o.GetPool(), o.GetWeight())
+	fmt.Fprintf(&s.out, "operation %s: %s suspended=%t pending_reason=%q\n", o.GetId(), o.GetState(), o.GetSuspended(), o.GetPendingReason())
+	for _, t := range o.GetTrees() {
+		fmt.Fprintf(&s.out, "  in %s/%s admitted=%t%s\n", t.GetTree(), t.GetPool(), t.GetAdmitted(), pairs(t.GetOptions().AsMap()))
+	}
 	for _, e := range o.GetEvents() {
 		fmt.Fprintf(&s.out, "  %s %s %s%s\n", e.GetTime().AsTime().Format(time.TimeOnly), e.GetState(), e.GetNote(), pairs(e.GetAttributes()))
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // Format is the format of the records that a Frozen yields.
-const Format = 1
+const Format = 2
 
 // State is the replicated state. One writer calls Apply and Freeze; between its
 // calls any number of readers may call the rest.
@@ -29,7 +29,9 @@ type State struct {
 	generation uint64
 
 	trees map[scheduling.TreeName]*tree
-	nodes map[scheduling.NodeID]*node
+	// defaultTree is the tree of operations that name none.
+	defaultTree scheduling.TreeName
+	nodes       map[scheduling.NodeID]*node
 
 	operations map[scheduling.OperationID]*operation
 	// order is the operations by acceptance.
@@ -62,6 +64,7 @@ func New() *State {
 		panic(fmt.Sprintf("new state: the default pool tree is not valid: %v", err))
 	}
 	s.trees[scheduling.DefaultTree] = newTree(scheduling.DefaultTree, pools)
+	s.defaultTree = scheduling.DefaultTree
 	return s
 }
 
@@ -158,12 +161,6 @@ func (c *change) apply(msg proto.Message) *refusal {
 		return c.abortOperation(m)
 	case *commandpb.CompleteOperation:
 		return c.completeOperation(m)
-	case *commandpb.CreatePool:
-		return c.createPool(m)
-	case *commandpb.SetPool:
-		return c.setPool(m)
-	case *commandpb.RemovePool:
-		return c.removePool(m)
 	case *commandpb.RegisterNode:
 		return c.registerNode(m)
 	case *commandpb.SetNodeOffline:
@@ -172,6 +169,27 @@ func (c *change) apply(msg proto.Message) *refusal {
 		return c.drainNode(m)
 	case *commandpb.UndrainNode:
 		return c.undrainNode(m)
+	}
+	return c.applyToTrees(msg)
+}
+
+// applyToTrees is apply for the commands about pool trees and what is in them.
+func (c *change) applyToTrees(msg proto.Message) *refusal {
+	switch m := msg.(type) {
+	case *commandpb.EditTree:
+		return c.editTree(m)
+	case *commandpb.CreateTree:
+		return c.createTree(m)
+	case *commandpb.RemoveTree:
+		return c.removeTree(m)
+	case *commandpb.SetDefaultTree:
+		return c.setDefaultTree(m)
+	case *commandpb.CheckpointVolumes:
+		return c.checkpointVolumes(m)
+	case *commandpb.UpdateOperation:
+		return c.updateOperation(m)
+	case *commandpb.AdmitOperation:
+		return c.admitOperation(m)
 	}
 	panic(fmt.Sprintf("apply %T at index %d: no such command in this version: start one that knows it", msg, c.index))
 }

@@ -19,6 +19,7 @@ const (
 	NoteCompletedByUser    = "completed_by_user"
 	NoteAllJobsCompleted   = "all_jobs_completed"
 	NoteFailedJobsLimit    = "failed_jobs_limit_exceeded"
+	NoteUpdated            = "updated"
 )
 
 // steerable returns an operation that people can still steer: it has not ended

@@ -25,7 +25,9 @@ import (
 //     exist, and a node's usage is the sum of its allocations and at most what the
 //     node has, unless it registered anew with less;
 //   - pools count their operations, are what their record says, and hold every
-//     operation in progress;
+//     operation in progress; jobs run in trees that let their operation run, a node
+//     is of the tree whose filter takes it, and of no more than one; volumes are of
+//     pools that there are, and ephemeral pools hold operations;
 //   - aliases and mutation ids lead to one operation each, operations stand in
 //     the order of acceptance, and the archive holds those that have ended;
 //   - what is bounded is within its limit.
@@ -199,6 +201,8 @@ func (s *State) verifyAllocations() error {
 			return fmt.Errorf("allocation %q: not found by its operation %q", job, a.GetOperationId())
 		case n == nil || n.allocations[job] != a:
 			return fmt.Errorf("allocation %q: not found by its node %q", job, a.GetNode())
+		case o.treeIndex(scheduling.TreeName(n.record.GetTree())) < 0:
+			return fmt.Errorf("allocation %q: node %q is of pool tree %q, its operation %q is not", job, a.GetNode(), n.record.GetTree(), a.GetOperationId())
 		case a.GetNodeIncarnation() > n.record.GetIncarnation():
 			return fmt.Errorf("allocation %q: granted to incarnation %d of node %q, which lives its incarnation %d",
 				job, a.GetNodeIncarnation(), a.GetNode(), n.record.GetIncarnation())
@@ -232,29 +236,86 @@ func (s *State) verifyNodes() error {
 	return nil
 }
 
-// verifyTrees checks the pools and what they count.
+// verifyTrees checks the pools, what they count, and which nodes trees take.
 func (s *State) verifyTrees() error {
-	immediate := make(map[scheduling.PoolName]pooltree.Count)
-	for _, o := range s.order {
-		if o.state.InProgress() {
-			count := countOf(o.state)
-			sum := immediate[o.pool()]
-			immediate[o.pool()] = pooltree.Count{Operations: sum.Operations + count.Operations, Running: sum.Running + count.Running}
-		}
+	if s.trees[s.defaultTree] == nil {
+		return fmt.Errorf("pool tree %q: missing, and the default", s.defaultTree)
+	}
+	immediate, err := s.countTrees()
+	if err != nil {
+		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.trees)) {
-		t, want := s.trees[name], immediate
-		if name != scheduling.DefaultTree {
-			want = nil
-		}
-		if err := t.verify(want); err != nil {
+		if err := s.trees[name].verify(name, immediate[name]); err != nil {
 			return fmt.Errorf("pool tree %q: %w", name, err)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.nodes)) {
+		n := s.nodes[id]
+		for name, t := range s.trees {
+			if of := n.record.GetTree() == string(name); of != t.pools.Settings().NodesFilter.Match(n.record.GetTags()) {
+				return fmt.Errorf("node %q: of pool tree %q, and the filter of %q says otherwise", id, n.record.GetTree(), name)
+			}
+		}
+		if tree := n.record.GetTree(); tree != "" && s.trees[scheduling.TreeName(tree)] == nil {
+			return fmt.Errorf("node %q: of pool tree %q, which is missing", id, tree)
 		}
 	}
 	return nil
 }
 
-func (t *tree) verify(immediate map[scheduling.PoolName]pooltree.Count) error {
+// countTrees counts the operations in progress by tree and pool.
+func (s *State) countTrees() (map[scheduling.TreeName]map[scheduling.PoolName]pooltree.Count, error) {
+	immediate := make(map[scheduling.TreeName]map[scheduling.PoolName]pooltree.Count)
+	for _, o := range s.order {
+		if err := s.verifyOperationTrees(o); err != nil {
+			return nil, fmt.Errorf("operation %q: %w", o.id(), err)
+		}
+		if !o.state.InProgress() {
+			continue
+		}
+		for _, in := range o.record.GetTrees() {
+			name, pool := scheduling.TreeName(in.GetTree()), scheduling.PoolName(in.GetPool())
+			if immediate[name] == nil {
+				immediate[name] = make(map[scheduling.PoolName]pooltree.Count)
+			}
+			count, sum := s.trees[name].countOf(o.record, in, o.state), immediate[name][pool]
+			immediate[name][pool] = pooltree.Count{Operations: sum.Operations + count.Operations, Running: sum.Running + count.Running}
+		}
+	}
+	return immediate, nil
+}
+
+// verifyOperationTrees checks in which trees an operation is, and where it runs.
+func (s *State) verifyOperationTrees(o *operation) error {
+	trees := o.record.GetTrees()
+	admitted := false
+	for i, in := range trees {
+		admitted = admitted || in.GetAdmitted()
+		switch {
+		case i > 0 && trees[i-1].GetTree() >= in.GetTree():
+			return fmt.Errorf("tree %q: twice or out of order", in.GetTree())
+		case o.state.InProgress() && s.trees[scheduling.TreeName(in.GetTree())] == nil:
+			return fmt.Errorf("tree %q: missing", in.GetTree())
+		case in.GetPendingReason() != "" && (in.GetAdmitted() || !o.state.InProgress() || o.state.Finishing()):
+			return fmt.Errorf("tree %q: it waits though nothing is to come", in.GetTree())
+		}
+	}
+	switch {
+	case len(trees) == 0:
+		return errors.New("in no pool tree")
+	case !o.state.Finishing() && !o.state.Terminal() && admitted != o.state.CountsAsRunning():
+		return fmt.Errorf("%s, and let run by a tree: %t", o.state, admitted)
+	case o.record.GetPendingReason() != pendingText(trees):
+		return fmt.Errorf("waits for %q, its trees say %q", o.record.GetPendingReason(), pendingText(trees))
+	}
+	return nil
+}
+
+func (t *tree) verify(name scheduling.TreeName, immediate map[scheduling.PoolName]pooltree.Count) error {
+	if t.record.GetName() != string(name) {
+		return fmt.Errorf("recorded as %q", t.record.GetName())
+	}
 	total, err := t.pools.Total(immediate)
 	if err != nil {
 		return err
@@ -262,13 +323,29 @@ func (t *tree) verify(immediate map[scheduling.PoolName]pooltree.Count) error {
 	if !maps.Equal(immediate, t.immediate) || !maps.Equal(total, t.total) {
 		return fmt.Errorf("operations %v, with those below %v, counted %v and %v", immediate, total, t.immediate, t.total)
 	}
-	pools := t.pools.Pools()
+	recorded, err := readTree(t.record)
+	if err != nil {
+		return err
+	}
+	if !reflect.DeepEqual(recorded.Options(), t.pools.Options()) {
+		return fmt.Errorf("options not as they are recorded, %v", t.record.GetOptions())
+	}
+	pools, read := t.pools.Pools(), recorded.Pools()
 	if len(pools) != len(t.record.GetPools()) {
 		return fmt.Errorf("%d pools, recorded %d", len(pools), len(t.record.GetPools()))
 	}
 	for i, p := range t.record.GetPools() {
-		if !reflect.DeepEqual(settings(p), pools[i]) {
+		if !reflect.DeepEqual(read[i], pools[i]) || p.GetName() != string(pools[i].Name) {
 			return fmt.Errorf("pool %q: not as it is recorded, %v", pools[i].Name, p)
+		}
+		if pools[i].Ephemeral != "" && total[pools[i].Name].Operations == 0 && len(t.pools.Children(pools[i].Name)) == 0 &&
+			t.pools.Settings().DefaultParentPool != pools[i].Name {
+			return fmt.Errorf("pool %q: ephemeral, and has no operations", pools[i].Name)
+		}
+	}
+	for _, v := range t.record.GetVolumes() {
+		if !t.pools.Has(scheduling.PoolName(v.GetPool())) {
+			return fmt.Errorf("volume of pool %q, which is missing", v.GetPool())
 		}
 	}
 	return nil

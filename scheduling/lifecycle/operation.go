@@ -2,6 +2,9 @@ package lifecycle
 
 import "fmt"
 
+// Vanilla is the type of operations that run commands of their tasks.
+const Vanilla = "vanilla"
+
 // State is where an operation stands. Values are on disk: append new ones at the
 // end, never reorder or reuse one.
 type State uint8

@@ -172,5 +172,14 @@ func (t Tree) Rename(from, to scheduling.PoolName) (Tree, error) {
 // Remove returns the tree without a pool. operations is how many operations that
 // have not ended the pool holds; it must hold none, and no pool.
 func (t Tree) Remove(name scheduling.PoolName, operations int64) (Tree, error) {
-	return t.Edit(func(scheduling.PoolName) int64 { return operations }, Edit{Remove: name})
+	// The others ask nothing of a pool without children, so the rest of the tree is as
+	// right as it was.
+	next := Tree{options: t.options, settings: t.settings, pools: slices.Clone(t.pools)}
+	if err := next.remove(name, operations); err != nil {
+		return t, err
+	}
+	if err := next.checkDefaultParent(); err != nil {
+		return t, fmt.Errorf("set pool tree: %w", err)
+	}
+	return next, nil
 }

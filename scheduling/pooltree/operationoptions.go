@@ -30,10 +30,11 @@ func ReadOperationOptions(document map[string]any) (OperationOptions, error) {
 	if err := option.Read(&o, document); err != nil {
 		return OperationOptions{}, err
 	}
-	return o, o.validate()
+	return o, o.Validate()
 }
 
-func (o OperationOptions) validate() error {
+// Validate returns an error that names each option that cannot be.
+func (o OperationOptions) Validate() error {
 	c := checks{}
 	if err := ValidateWeight(or(o.Weight, DefaultWeight)); err != nil {
 		c.fault("weight", "%v is not a number from 0 to %v", *o.Weight, MaxWeight)

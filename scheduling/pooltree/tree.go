@@ -126,9 +126,9 @@ func (t Tree) Effective(name scheduling.PoolName) (Effective, error) {
 // Children returns the pools right below a pool or the root, sorted by name.
 func (t Tree) Children(name scheduling.PoolName) []scheduling.PoolName {
 	var children []scheduling.PoolName
-	for _, p := range t.pools {
-		if p.Parent == name {
-			children = append(children, p.Name)
+	for i := range t.pools {
+		if t.pools[i].Parent == name {
+			children = append(children, t.pools[i].Name)
 		}
 	}
 	return children

@@ -1,0 +1,156 @@
+package state
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/scheduling"
+	"weir/scheduling/option"
+	"weir/scheduling/pooltree"
+)
+
+// updateOperation changes what holds for an operation in its trees: all changes, or
+// none.
+func (c *change) updateOperation(m *commandpb.UpdateOperation) *refusal {
+	what := fmt.Sprintf("update operation %q", m.GetOperationId())
+	o, refused := c.steerable(what, m.GetOperationId())
+	if refused != nil {
+		return refused
+	}
+	if len(m.GetChanges()) == 0 {
+		return refuse(CodeInvalidCommand, "%s: there is nothing to change", what)
+	}
+	drafts := make([]update, len(o.record.GetTrees()))
+	for i, t := range o.record.GetTrees() {
+		drafts[i] = update{before: t, options: t.GetOptions().AsMap(), pool: t.GetPool()}
+	}
+	for _, change := range m.GetChanges() {
+		if refused := takeUpdate(what, drafts, change); refused != nil {
+			return refused
+		}
+	}
+	places := make([]place, len(drafts))
+	for i := range drafts {
+		if places[i], refused = c.placeUpdate(what, o, &drafts[i]); refused != nil {
+			return refused
+		}
+	}
+	before := o.record.GetTrees()
+	c.edit(o)
+	o.record.Trees = c.takePlaces(places)
+	o.record.PendingReason = pendingText(o.record.GetTrees())
+	c.count(o, before, o.state, o.state)
+	c.note(o, NoteUpdated, updateAttributes(m))
+	c.emit(OperationChanged{ID: o.id(), From: o.state, To: o.state, Suspended: o.record.GetSuspended()})
+	return nil
+}
+
+// update is what holds for an operation in one tree, while it is changed.
+type update struct {
+	before  *statepb.OperationTree
+	options map[string]any
+	pool    string
+	// moved: a pool was named, be it the one that the operation is in.
+	moved bool
+}
+
+// takeUpdate makes one change in the trees that it is for.
+func takeUpdate(what string, drafts []update, m *commandpb.OperationChange) *refusal {
+	if m.Pool == nil && len(m.GetOptions().GetValues()) == 0 {
+		return refuse(CodeInvalidCommand, "%s: a change says nothing", what)
+	}
+	found := false
+	for i := range drafts {
+		d := &drafts[i]
+		if m.GetTree() != "" && m.GetTree() != d.before.GetTree() {
+			continue
+		}
+		found = true
+		if m.Pool != nil {
+			d.pool, d.moved = m.GetPool(), true
+		}
+		for _, path := range slices.Sorted(maps.Keys(m.GetOptions().GetValues())) {
+			err := option.Put(d.options, pooltree.OperationOptions{}, path, m.GetOptions().GetValues()[path].AsInterface())
+			if err != nil {
+				return refuse(CodeInvalidSpec, "%s: tree %q: %v", what, d.before.GetTree(), err)
+			}
+		}
+	}
+	if !found {
+		return refuse(CodeUnknownTree, "%s: the operation is not in tree %q", what, m.GetTree())
+	}
+	return nil
+}
+
+// placeUpdate finds where an operation is in a tree after an update.
+func (c *change) placeUpdate(what string, o *operation, d *update) (place, *refusal) {
+	t := c.trees[scheduling.TreeName(d.before.GetTree())]
+	options, err := pooltree.ReadOperationOptions(d.options)
+	if err != nil {
+		return place{}, refuse(CodeInvalidSpec, "%s: tree %q: %v", what, d.before.GetTree(), err)
+	}
+	next := shallow(d.before)
+	next.Options = document(options)
+	if !d.moved {
+		return place{tree: t, pools: t.pools, record: next}, nil
+	}
+	without := maps.Clone(t.total)
+	counted := t.countOf(o.record, d.before, o.state)
+	err = without.Add(t.pools, scheduling.PoolName(d.before.GetPool()), pooltree.Count{Operations: -counted.Operations, Running: -counted.Running})
+	if err != nil {
+		panic(fmt.Sprintf("%s: %v: the pool holds the operation", what, err))
+	}
+	p := place{tree: t, record: next}
+	if refused := p.enter(what, without, d.pool, o.record.GetSpec(), scheduling.User(o.record.GetUser())); refused != nil {
+		return place{}, refused
+	}
+	if next.GetPool() == d.before.GetPool() {
+		return p, nil
+	}
+	next.PendingReason = ""
+	if o.state.CountsAsRunning() && next.GetAdmitted() {
+		if refused := admitRun(what, p.pools, without, o.record.GetSpec(), next); refused != nil {
+			return place{}, refused
+		}
+	}
+	return p, nil
+}
+
+// updateAttributes says in an event who changed what.
+func updateAttributes(m *commandpb.UpdateOperation) map[string]string {
+	attributes := map[string]string{"user": m.GetUser()}
+	for _, change := range m.GetChanges() {
+		prefix := ""
+		if change.GetTree() != "" {
+			prefix = change.GetTree() + "/"
+		}
+		if change.Pool != nil {
+			attributes[prefix+optionPool] = change.GetPool()
+		}
+		for path, value := range change.GetOptions().GetValues() {
+			attributes[prefix+path] = valueText(value)
+		}
+	}
+	return attributes
+}
+
+// maxValueBytes bounds what an event tells of a value.
+const maxValueBytes = 200
+
+func valueText(v *structpb.Value) string {
+	text, err := json.Marshal(v.AsInterface())
+	switch {
+	case err != nil:
+		return "?"
+	case len(text) > maxValueBytes:
+		return strings.ToValidUTF8(string(text[:maxValueBytes]), "") + "…"
+	}
+	return string(text)
+}
