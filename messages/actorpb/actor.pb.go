@@ -16,6 +16,7 @@ package actorpb
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	structpb "google.golang.org/protobuf/types/known/structpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -1722,9 +1723,14 @@ func (x *ReadIndex) GetTerm() uint64 {
 	return 0
 }
 
-// SchedulerViewRequest asks the leader for what its engine sees.
+// SchedulerViewRequest asks the leader for what its engines see.
 type SchedulerViewRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty: every tree.
+	Tree string `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
+	// Set: this pool, or this operation, of the tree alone, with its attributes.
+	Pool          string `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
+	Operation     string `protobuf:"bytes,3,opt,name=operation,proto3" json:"operation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1757,6 +1763,27 @@ func (x *SchedulerViewRequest) ProtoReflect() protoreflect.Message {
 // Deprecated: Use SchedulerViewRequest.ProtoReflect.Descriptor instead.
 func (*SchedulerViewRequest) Descriptor() ([]byte, []int) {
 	return file_actorpb_actor_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *SchedulerViewRequest) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
+}
+
+func (x *SchedulerViewRequest) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *SchedulerViewRequest) GetOperation() string {
+	if x != nil {
+		return x.Operation
+	}
+	return ""
 }
 
 // SchedulerView is what the leader's engine sees at a moment.
@@ -1853,8 +1880,19 @@ type ElementView struct {
 	Demand           *statepb.Resources `protobuf:"bytes,11,opt,name=demand,proto3" json:"demand,omitempty"`
 	RunningJobs      int64              `protobuf:"varint,12,opt,name=running_jobs,json=runningJobs,proto3" json:"running_jobs,omitempty"`
 	PendingJobs      int64              `protobuf:"varint,13,opt,name=pending_jobs,json=pendingJobs,proto3" json:"pending_jobs,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// All attributes by name, of an element that was asked for by itself.
+	Attributes *structpb.Struct `protobuf:"bytes,14,opt,name=attributes,proto3" json:"attributes,omitempty"`
+	// Of pools: the share that is guaranteed, by dominant resource.
+	StrongGuaranteeShare float64 `protobuf:"fixed64,15,opt,name=strong_guarantee_share,json=strongGuaranteeShare,proto3" json:"strong_guarantee_share,omitempty"`
+	SchedulingStatus     string  `protobuf:"bytes,16,opt,name=scheduling_status,json=schedulingStatus,proto3" json:"scheduling_status,omitempty"`
+	StarvationStatus     string  `protobuf:"bytes,17,opt,name=starvation_status,json=starvationStatus,proto3" json:"starvation_status,omitempty"`
+	// Of pools with integral guarantees; the ratio and its capacity are cluster share
+	// times seconds.
+	Volume              *statepb.PoolVolume `protobuf:"bytes,18,opt,name=volume,proto3" json:"volume,omitempty"`
+	VolumeRatio         float64             `protobuf:"fixed64,19,opt,name=volume_ratio,json=volumeRatio,proto3" json:"volume_ratio,omitempty"`
+	VolumeCapacityRatio float64             `protobuf:"fixed64,20,opt,name=volume_capacity_ratio,json=volumeCapacityRatio,proto3" json:"volume_capacity_ratio,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *ElementView) Reset() {
@@ -1974,6 +2012,55 @@ func (x *ElementView) GetRunningJobs() int64 {
 func (x *ElementView) GetPendingJobs() int64 {
 	if x != nil {
 		return x.PendingJobs
+	}
+	return 0
+}
+
+func (x *ElementView) GetAttributes() *structpb.Struct {
+	if x != nil {
+		return x.Attributes
+	}
+	return nil
+}
+
+func (x *ElementView) GetStrongGuaranteeShare() float64 {
+	if x != nil {
+		return x.StrongGuaranteeShare
+	}
+	return 0
+}
+
+func (x *ElementView) GetSchedulingStatus() string {
+	if x != nil {
+		return x.SchedulingStatus
+	}
+	return ""
+}
+
+func (x *ElementView) GetStarvationStatus() string {
+	if x != nil {
+		return x.StarvationStatus
+	}
+	return ""
+}
+
+func (x *ElementView) GetVolume() *statepb.PoolVolume {
+	if x != nil {
+		return x.Volume
+	}
+	return nil
+}
+
+func (x *ElementView) GetVolumeRatio() float64 {
+	if x != nil {
+		return x.VolumeRatio
+	}
+	return 0
+}
+
+func (x *ElementView) GetVolumeCapacityRatio() float64 {
+	if x != nil {
+		return x.VolumeCapacityRatio
 	}
 	return 0
 }
@@ -2327,7 +2414,7 @@ var File_actorpb_actor_proto protoreflect.FileDescriptor
 
 const file_actorpb_actor_proto_rawDesc = "" +
 	"\n" +
-	"\x13actorpb/actor.proto\x12\rweir.actor.v1\x1a\x17commandpb/command.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13statepb/state.proto\"1\n" +
+	"\x13actorpb/actor.proto\x12\rweir.actor.v1\x1a\x17commandpb/command.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13statepb/state.proto\"1\n" +
 	"\x05Token\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\"3\n" +
@@ -2466,14 +2553,17 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x10ReadIndexRequest\"5\n" +
 	"\tReadIndex\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x12\n" +
-	"\x04term\x18\x02 \x01(\x04R\x04term\"\x16\n" +
-	"\x14SchedulerViewRequest\"\xea\x01\n" +
+	"\x04term\x18\x02 \x01(\x04R\x04term\"\\\n" +
+	"\x14SchedulerViewRequest\x12\x12\n" +
+	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x12\n" +
+	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x1c\n" +
+	"\toperation\x18\x03 \x01(\tR\toperation\"\xea\x01\n" +
 	"\rSchedulerView\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x126\n" +
 	"\belements\x18\x03 \x03(\v2\x1a.weir.actor.v1.ElementViewR\belements\x12-\n" +
 	"\x05nodes\x18\x04 \x03(\v2\x17.weir.actor.v1.NodeViewR\x05nodes\x12.\n" +
-	"\x05total\x18\x05 \x01(\v2\x18.weir.state.v1.ResourcesR\x05total\"\xad\x03\n" +
+	"\x05total\x18\x05 \x01(\v2\x18.weir.state.v1.ResourcesR\x05total\"\x80\x06\n" +
 	"\vElementView\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
@@ -2490,7 +2580,16 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	" \x01(\v2\x18.weir.state.v1.ResourcesR\x05usage\x120\n" +
 	"\x06demand\x18\v \x01(\v2\x18.weir.state.v1.ResourcesR\x06demand\x12!\n" +
 	"\frunning_jobs\x18\f \x01(\x03R\vrunningJobs\x12!\n" +
-	"\fpending_jobs\x18\r \x01(\x03R\vpendingJobs\"\xa0\x02\n" +
+	"\fpending_jobs\x18\r \x01(\x03R\vpendingJobs\x127\n" +
+	"\n" +
+	"attributes\x18\x0e \x01(\v2\x17.google.protobuf.StructR\n" +
+	"attributes\x124\n" +
+	"\x16strong_guarantee_share\x18\x0f \x01(\x01R\x14strongGuaranteeShare\x12+\n" +
+	"\x11scheduling_status\x18\x10 \x01(\tR\x10schedulingStatus\x12+\n" +
+	"\x11starvation_status\x18\x11 \x01(\tR\x10starvationStatus\x121\n" +
+	"\x06volume\x18\x12 \x01(\v2\x19.weir.state.v1.PoolVolumeR\x06volume\x12!\n" +
+	"\fvolume_ratio\x18\x13 \x01(\x01R\vvolumeRatio\x122\n" +
+	"\x15volume_capacity_ratio\x18\x14 \x01(\x01R\x13volumeCapacityRatio\"\xa0\x02\n" +
 	"\bNodeView\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12.\n" +
 	"\x05usage\x18\x02 \x01(\v2\x18.weir.state.v1.ResourcesR\x05usage\x120\n" +
@@ -2571,6 +2670,8 @@ var file_actorpb_actor_proto_goTypes = []any{
 	(*statepb.FinishedJob)(nil),   // 35: weir.state.v1.FinishedJob
 	(*commandpb.Command)(nil),     // 36: weir.command.v1.Command
 	(*commandpb.Result)(nil),      // 37: weir.command.v1.Result
+	(*structpb.Struct)(nil),       // 38: google.protobuf.Struct
+	(*statepb.PoolVolume)(nil),    // 39: weir.state.v1.PoolVolume
 }
 var file_actorpb_actor_proto_depIdxs = []int32{
 	33, // 0: weir.actor.v1.RegisterAgent.resources:type_name -> weir.state.v1.Resources
@@ -2600,18 +2701,20 @@ var file_actorpb_actor_proto_depIdxs = []int32{
 	33, // 24: weir.actor.v1.SchedulerView.total:type_name -> weir.state.v1.Resources
 	33, // 25: weir.actor.v1.ElementView.usage:type_name -> weir.state.v1.Resources
 	33, // 26: weir.actor.v1.ElementView.demand:type_name -> weir.state.v1.Resources
-	33, // 27: weir.actor.v1.NodeView.usage:type_name -> weir.state.v1.Resources
-	33, // 28: weir.actor.v1.NodeView.limits:type_name -> weir.state.v1.Resources
-	34, // 29: weir.actor.v1.NodeView.last_heartbeat:type_name -> google.protobuf.Timestamp
-	3,  // 30: weir.actor.v1.JobLive.jobs:type_name -> weir.actor.v1.HeldJob
-	34, // 31: weir.actor.v1.InterruptionSignal.deadline:type_name -> google.protobuf.Timestamp
-	34, // 32: weir.actor.v1.InterruptionSignal.time:type_name -> google.protobuf.Timestamp
-	30, // 33: weir.actor.v1.InterruptionSignals.signals:type_name -> weir.actor.v1.InterruptionSignal
-	34, // [34:34] is the sub-list for method output_type
-	34, // [34:34] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	38, // 27: weir.actor.v1.ElementView.attributes:type_name -> google.protobuf.Struct
+	39, // 28: weir.actor.v1.ElementView.volume:type_name -> weir.state.v1.PoolVolume
+	33, // 29: weir.actor.v1.NodeView.usage:type_name -> weir.state.v1.Resources
+	33, // 30: weir.actor.v1.NodeView.limits:type_name -> weir.state.v1.Resources
+	34, // 31: weir.actor.v1.NodeView.last_heartbeat:type_name -> google.protobuf.Timestamp
+	3,  // 32: weir.actor.v1.JobLive.jobs:type_name -> weir.actor.v1.HeldJob
+	34, // 33: weir.actor.v1.InterruptionSignal.deadline:type_name -> google.protobuf.Timestamp
+	34, // 34: weir.actor.v1.InterruptionSignal.time:type_name -> google.protobuf.Timestamp
+	30, // 35: weir.actor.v1.InterruptionSignals.signals:type_name -> weir.actor.v1.InterruptionSignal
+	36, // [36:36] is the sub-list for method output_type
+	36, // [36:36] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_actorpb_actor_proto_init() }

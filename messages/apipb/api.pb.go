@@ -305,9 +305,11 @@ type Operation struct {
 	// The description with defaults filled in. Only in Get.
 	Spec *structpb.Struct `protobuf:"bytes,19,opt,name=spec,proto3" json:"spec,omitempty"`
 	// By dominant resource, when the leader's scheduler was reached.
-	FairShare     *float64 `protobuf:"fixed64,20,opt,name=fair_share,json=fairShare,proto3,oneof" json:"fair_share,omitempty"`
-	UsageShare    *float64 `protobuf:"fixed64,21,opt,name=usage_share,json=usageShare,proto3,oneof" json:"usage_share,omitempty"`
-	DemandShare   *float64 `protobuf:"fixed64,22,opt,name=demand_share,json=demandShare,proto3,oneof" json:"demand_share,omitempty"`
+	FairShare   *float64 `protobuf:"fixed64,20,opt,name=fair_share,json=fairShare,proto3,oneof" json:"fair_share,omitempty"`
+	UsageShare  *float64 `protobuf:"fixed64,21,opt,name=usage_share,json=usageShare,proto3,oneof" json:"usage_share,omitempty"`
+	DemandShare *float64 `protobuf:"fixed64,22,opt,name=demand_share,json=demandShare,proto3,oneof" json:"demand_share,omitempty"`
+	// Where it runs, and as what, by tree.
+	Trees         []*OperationTree `protobuf:"bytes,23,rep,name=trees,proto3" json:"trees,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -496,6 +498,117 @@ func (x *Operation) GetDemandShare() float64 {
 	return 0
 }
 
+func (x *Operation) GetTrees() []*OperationTree {
+	if x != nil {
+		return x.Trees
+	}
+	return nil
+}
+
+// OperationTree is an operation in one of its pool trees.
+type OperationTree struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Tree  string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
+	Pool  string                 `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
+	// What was set for it in this tree, by name.
+	Options *structpb.Struct `protobuf:"bytes,3,opt,name=options,proto3" json:"options,omitempty"`
+	// Whether the tree lets it run, and if not why.
+	Admitted      bool   `protobuf:"varint,4,opt,name=admitted,proto3" json:"admitted,omitempty"`
+	PendingReason string `protobuf:"bytes,5,opt,name=pending_reason,json=pendingReason,proto3" json:"pending_reason,omitempty"`
+	// By dominant resource, when the leader's scheduler was reached.
+	FairShare     *float64 `protobuf:"fixed64,6,opt,name=fair_share,json=fairShare,proto3,oneof" json:"fair_share,omitempty"`
+	UsageShare    *float64 `protobuf:"fixed64,7,opt,name=usage_share,json=usageShare,proto3,oneof" json:"usage_share,omitempty"`
+	DemandShare   *float64 `protobuf:"fixed64,8,opt,name=demand_share,json=demandShare,proto3,oneof" json:"demand_share,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OperationTree) Reset() {
+	*x = OperationTree{}
+	mi := &file_apipb_api_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OperationTree) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OperationTree) ProtoMessage() {}
+
+func (x *OperationTree) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OperationTree.ProtoReflect.Descriptor instead.
+func (*OperationTree) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *OperationTree) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
+}
+
+func (x *OperationTree) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *OperationTree) GetOptions() *structpb.Struct {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+func (x *OperationTree) GetAdmitted() bool {
+	if x != nil {
+		return x.Admitted
+	}
+	return false
+}
+
+func (x *OperationTree) GetPendingReason() string {
+	if x != nil {
+		return x.PendingReason
+	}
+	return ""
+}
+
+func (x *OperationTree) GetFairShare() float64 {
+	if x != nil && x.FairShare != nil {
+		return *x.FairShare
+	}
+	return 0
+}
+
+func (x *OperationTree) GetUsageShare() float64 {
+	if x != nil && x.UsageShare != nil {
+		return *x.UsageShare
+	}
+	return 0
+}
+
+func (x *OperationTree) GetDemandShare() float64 {
+	if x != nil && x.DemandShare != nil {
+		return *x.DemandShare
+	}
+	return 0
+}
+
 type TaskProgress struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Name            string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -517,7 +630,7 @@ type TaskProgress struct {
 
 func (x *TaskProgress) Reset() {
 	*x = TaskProgress{}
-	mi := &file_apipb_api_proto_msgTypes[5]
+	mi := &file_apipb_api_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -529,7 +642,7 @@ func (x *TaskProgress) String() string {
 func (*TaskProgress) ProtoMessage() {}
 
 func (x *TaskProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[5]
+	mi := &file_apipb_api_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -542,7 +655,7 @@ func (x *TaskProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskProgress.ProtoReflect.Descriptor instead.
 func (*TaskProgress) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{5}
+	return file_apipb_api_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *TaskProgress) GetName() string {
@@ -656,7 +769,7 @@ type ListOperationsRequest struct {
 
 func (x *ListOperationsRequest) Reset() {
 	*x = ListOperationsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[6]
+	mi := &file_apipb_api_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -668,7 +781,7 @@ func (x *ListOperationsRequest) String() string {
 func (*ListOperationsRequest) ProtoMessage() {}
 
 func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[6]
+	mi := &file_apipb_api_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -681,7 +794,7 @@ func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsRequest.ProtoReflect.Descriptor instead.
 func (*ListOperationsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{6}
+	return file_apipb_api_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListOperationsRequest) GetState() string {
@@ -745,7 +858,7 @@ type ListOperationsResponse struct {
 
 func (x *ListOperationsResponse) Reset() {
 	*x = ListOperationsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[7]
+	mi := &file_apipb_api_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -757,7 +870,7 @@ func (x *ListOperationsResponse) String() string {
 func (*ListOperationsResponse) ProtoMessage() {}
 
 func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[7]
+	mi := &file_apipb_api_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -770,7 +883,7 @@ func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsResponse.ProtoReflect.Descriptor instead.
 func (*ListOperationsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{7}
+	return file_apipb_api_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListOperationsResponse) GetOperations() []*Operation {
@@ -797,7 +910,7 @@ type GetOperationRequest struct {
 
 func (x *GetOperationRequest) Reset() {
 	*x = GetOperationRequest{}
-	mi := &file_apipb_api_proto_msgTypes[8]
+	mi := &file_apipb_api_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -809,7 +922,7 @@ func (x *GetOperationRequest) String() string {
 func (*GetOperationRequest) ProtoMessage() {}
 
 func (x *GetOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[8]
+	mi := &file_apipb_api_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -822,7 +935,7 @@ func (x *GetOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOperationRequest.ProtoReflect.Descriptor instead.
 func (*GetOperationRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{8}
+	return file_apipb_api_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetOperationRequest) GetOperation() string {
@@ -841,7 +954,7 @@ type GetOperationResponse struct {
 
 func (x *GetOperationResponse) Reset() {
 	*x = GetOperationResponse{}
-	mi := &file_apipb_api_proto_msgTypes[9]
+	mi := &file_apipb_api_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -853,7 +966,7 @@ func (x *GetOperationResponse) String() string {
 func (*GetOperationResponse) ProtoMessage() {}
 
 func (x *GetOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[9]
+	mi := &file_apipb_api_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -866,7 +979,7 @@ func (x *GetOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOperationResponse.ProtoReflect.Descriptor instead.
 func (*GetOperationResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{9}
+	return file_apipb_api_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetOperationResponse) GetOperation() *Operation {
@@ -887,7 +1000,7 @@ type WaitOperationRequest struct {
 
 func (x *WaitOperationRequest) Reset() {
 	*x = WaitOperationRequest{}
-	mi := &file_apipb_api_proto_msgTypes[10]
+	mi := &file_apipb_api_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -899,7 +1012,7 @@ func (x *WaitOperationRequest) String() string {
 func (*WaitOperationRequest) ProtoMessage() {}
 
 func (x *WaitOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[10]
+	mi := &file_apipb_api_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -912,7 +1025,7 @@ func (x *WaitOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitOperationRequest.ProtoReflect.Descriptor instead.
 func (*WaitOperationRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{10}
+	return file_apipb_api_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *WaitOperationRequest) GetOperation() string {
@@ -939,7 +1052,7 @@ type WaitOperationResponse struct {
 
 func (x *WaitOperationResponse) Reset() {
 	*x = WaitOperationResponse{}
-	mi := &file_apipb_api_proto_msgTypes[11]
+	mi := &file_apipb_api_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -951,7 +1064,7 @@ func (x *WaitOperationResponse) String() string {
 func (*WaitOperationResponse) ProtoMessage() {}
 
 func (x *WaitOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[11]
+	mi := &file_apipb_api_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -964,7 +1077,7 @@ func (x *WaitOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitOperationResponse.ProtoReflect.Descriptor instead.
 func (*WaitOperationResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{11}
+	return file_apipb_api_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *WaitOperationResponse) GetDone() bool {
@@ -990,7 +1103,7 @@ type WatchOperationRequest struct {
 
 func (x *WatchOperationRequest) Reset() {
 	*x = WatchOperationRequest{}
-	mi := &file_apipb_api_proto_msgTypes[12]
+	mi := &file_apipb_api_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1002,7 +1115,7 @@ func (x *WatchOperationRequest) String() string {
 func (*WatchOperationRequest) ProtoMessage() {}
 
 func (x *WatchOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[12]
+	mi := &file_apipb_api_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1015,7 +1128,7 @@ func (x *WatchOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchOperationRequest.ProtoReflect.Descriptor instead.
 func (*WatchOperationRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{12}
+	return file_apipb_api_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *WatchOperationRequest) GetOperation() string {
@@ -1034,7 +1147,7 @@ type WatchOperationResponse struct {
 
 func (x *WatchOperationResponse) Reset() {
 	*x = WatchOperationResponse{}
-	mi := &file_apipb_api_proto_msgTypes[13]
+	mi := &file_apipb_api_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1046,7 +1159,7 @@ func (x *WatchOperationResponse) String() string {
 func (*WatchOperationResponse) ProtoMessage() {}
 
 func (x *WatchOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[13]
+	mi := &file_apipb_api_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1059,7 +1172,7 @@ func (x *WatchOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchOperationResponse.ProtoReflect.Descriptor instead.
 func (*WatchOperationResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{13}
+	return file_apipb_api_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *WatchOperationResponse) GetOperation() *Operation {
@@ -1079,7 +1192,7 @@ type AbortOperationRequest struct {
 
 func (x *AbortOperationRequest) Reset() {
 	*x = AbortOperationRequest{}
-	mi := &file_apipb_api_proto_msgTypes[14]
+	mi := &file_apipb_api_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1091,7 +1204,7 @@ func (x *AbortOperationRequest) String() string {
 func (*AbortOperationRequest) ProtoMessage() {}
 
 func (x *AbortOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[14]
+	mi := &file_apipb_api_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1104,7 +1217,7 @@ func (x *AbortOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortOperationRequest.ProtoReflect.Descriptor instead.
 func (*AbortOperationRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{14}
+	return file_apipb_api_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AbortOperationRequest) GetOperation() string {
@@ -1129,7 +1242,7 @@ type AbortOperationResponse struct {
 
 func (x *AbortOperationResponse) Reset() {
 	*x = AbortOperationResponse{}
-	mi := &file_apipb_api_proto_msgTypes[15]
+	mi := &file_apipb_api_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1141,7 +1254,7 @@ func (x *AbortOperationResponse) String() string {
 func (*AbortOperationResponse) ProtoMessage() {}
 
 func (x *AbortOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[15]
+	mi := &file_apipb_api_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1154,7 +1267,7 @@ func (x *AbortOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortOperationResponse.ProtoReflect.Descriptor instead.
 func (*AbortOperationResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{15}
+	return file_apipb_api_proto_rawDescGZIP(), []int{16}
 }
 
 type SuspendOperationRequest struct {
@@ -1167,7 +1280,7 @@ type SuspendOperationRequest struct {
 
 func (x *SuspendOperationRequest) Reset() {
 	*x = SuspendOperationRequest{}
-	mi := &file_apipb_api_proto_msgTypes[16]
+	mi := &file_apipb_api_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1179,7 +1292,7 @@ func (x *SuspendOperationRequest) String() string {
 func (*SuspendOperationRequest) ProtoMessage() {}
 
 func (x *SuspendOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[16]
+	mi := &file_apipb_api_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1192,7 +1305,7 @@ func (x *SuspendOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendOperationRequest.ProtoReflect.Descriptor instead.
 func (*SuspendOperationRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{16}
+	return file_apipb_api_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SuspendOperationRequest) GetOperation() string {
@@ -1217,7 +1330,7 @@ type SuspendOperationResponse struct {
 
 func (x *SuspendOperationResponse) Reset() {
 	*x = SuspendOperationResponse{}
-	mi := &file_apipb_api_proto_msgTypes[17]
+	mi := &file_apipb_api_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1229,7 +1342,7 @@ func (x *SuspendOperationResponse) String() string {
 func (*SuspendOperationResponse) ProtoMessage() {}
 
 func (x *SuspendOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[17]
+	mi := &file_apipb_api_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1242,7 +1355,7 @@ func (x *SuspendOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendOperationResponse.ProtoReflect.Descriptor instead.
 func (*SuspendOperationResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{17}
+	return file_apipb_api_proto_rawDescGZIP(), []int{18}
 }
 
 type ResumeOperationRequest struct {
@@ -1254,7 +1367,7 @@ type ResumeOperationRequest struct {
 
 func (x *ResumeOperationRequest) Reset() {
 	*x = ResumeOperationRequest{}
-	mi := &file_apipb_api_proto_msgTypes[18]
+	mi := &file_apipb_api_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1266,7 +1379,7 @@ func (x *ResumeOperationRequest) String() string {
 func (*ResumeOperationRequest) ProtoMessage() {}
 
 func (x *ResumeOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[18]
+	mi := &file_apipb_api_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1279,7 +1392,7 @@ func (x *ResumeOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeOperationRequest.ProtoReflect.Descriptor instead.
 func (*ResumeOperationRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{18}
+	return file_apipb_api_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ResumeOperationRequest) GetOperation() string {
@@ -1297,7 +1410,7 @@ type ResumeOperationResponse struct {
 
 func (x *ResumeOperationResponse) Reset() {
 	*x = ResumeOperationResponse{}
-	mi := &file_apipb_api_proto_msgTypes[19]
+	mi := &file_apipb_api_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1309,7 +1422,7 @@ func (x *ResumeOperationResponse) String() string {
 func (*ResumeOperationResponse) ProtoMessage() {}
 
 func (x *ResumeOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[19]
+	mi := &file_apipb_api_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1322,7 +1435,7 @@ func (x *ResumeOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeOperationResponse.ProtoReflect.Descriptor instead.
 func (*ResumeOperationResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{19}
+	return file_apipb_api_proto_rawDescGZIP(), []int{20}
 }
 
 type CompleteOperationRequest struct {
@@ -1334,7 +1447,7 @@ type CompleteOperationRequest struct {
 
 func (x *CompleteOperationRequest) Reset() {
 	*x = CompleteOperationRequest{}
-	mi := &file_apipb_api_proto_msgTypes[20]
+	mi := &file_apipb_api_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1346,7 +1459,7 @@ func (x *CompleteOperationRequest) String() string {
 func (*CompleteOperationRequest) ProtoMessage() {}
 
 func (x *CompleteOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[20]
+	mi := &file_apipb_api_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1359,7 +1472,7 @@ func (x *CompleteOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteOperationRequest.ProtoReflect.Descriptor instead.
 func (*CompleteOperationRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{20}
+	return file_apipb_api_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CompleteOperationRequest) GetOperation() string {
@@ -1377,7 +1490,7 @@ type CompleteOperationResponse struct {
 
 func (x *CompleteOperationResponse) Reset() {
 	*x = CompleteOperationResponse{}
-	mi := &file_apipb_api_proto_msgTypes[21]
+	mi := &file_apipb_api_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1389,7 +1502,7 @@ func (x *CompleteOperationResponse) String() string {
 func (*CompleteOperationResponse) ProtoMessage() {}
 
 func (x *CompleteOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[21]
+	mi := &file_apipb_api_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1402,7 +1515,161 @@ func (x *CompleteOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteOperationResponse.ProtoReflect.Descriptor instead.
 func (*CompleteOperationResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{21}
+	return file_apipb_api_proto_rawDescGZIP(), []int{22}
+}
+
+type UpdateOperationRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// An id or an alias.
+	Operation string `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
+	// Made in order, all or none.
+	Changes       []*OperationChange `protobuf:"bytes,2,rep,name=changes,proto3" json:"changes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateOperationRequest) Reset() {
+	*x = UpdateOperationRequest{}
+	mi := &file_apipb_api_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateOperationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateOperationRequest) ProtoMessage() {}
+
+func (x *UpdateOperationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateOperationRequest.ProtoReflect.Descriptor instead.
+func (*UpdateOperationRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *UpdateOperationRequest) GetOperation() string {
+	if x != nil {
+		return x.Operation
+	}
+	return ""
+}
+
+func (x *UpdateOperationRequest) GetChanges() []*OperationChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+type OperationChange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty: in each tree of the operation.
+	Tree string `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
+	// Not set: it stays in its pool.
+	Pool *string `protobuf:"bytes,2,opt,name=pool,proto3,oneof" json:"pool,omitempty"`
+	// New values by the path of the option: names with slashes between. A null gives
+	// an option its default back.
+	Options       *structpb.Struct `protobuf:"bytes,3,opt,name=options,proto3" json:"options,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OperationChange) Reset() {
+	*x = OperationChange{}
+	mi := &file_apipb_api_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OperationChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OperationChange) ProtoMessage() {}
+
+func (x *OperationChange) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OperationChange.ProtoReflect.Descriptor instead.
+func (*OperationChange) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *OperationChange) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
+}
+
+func (x *OperationChange) GetPool() string {
+	if x != nil && x.Pool != nil {
+		return *x.Pool
+	}
+	return ""
+}
+
+func (x *OperationChange) GetOptions() *structpb.Struct {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+type UpdateOperationResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateOperationResponse) Reset() {
+	*x = UpdateOperationResponse{}
+	mi := &file_apipb_api_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateOperationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateOperationResponse) ProtoMessage() {}
+
+func (x *UpdateOperationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateOperationResponse.ProtoReflect.Descriptor instead.
+func (*UpdateOperationResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{25}
 }
 
 type OperationEventsRequest struct {
@@ -1414,7 +1681,7 @@ type OperationEventsRequest struct {
 
 func (x *OperationEventsRequest) Reset() {
 	*x = OperationEventsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[22]
+	mi := &file_apipb_api_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1426,7 +1693,7 @@ func (x *OperationEventsRequest) String() string {
 func (*OperationEventsRequest) ProtoMessage() {}
 
 func (x *OperationEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[22]
+	mi := &file_apipb_api_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1439,7 +1706,7 @@ func (x *OperationEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationEventsRequest.ProtoReflect.Descriptor instead.
 func (*OperationEventsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{22}
+	return file_apipb_api_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *OperationEventsRequest) GetOperation() string {
@@ -1462,7 +1729,7 @@ type OperationEvent struct {
 
 func (x *OperationEvent) Reset() {
 	*x = OperationEvent{}
-	mi := &file_apipb_api_proto_msgTypes[23]
+	mi := &file_apipb_api_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1474,7 +1741,7 @@ func (x *OperationEvent) String() string {
 func (*OperationEvent) ProtoMessage() {}
 
 func (x *OperationEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[23]
+	mi := &file_apipb_api_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1487,7 +1754,7 @@ func (x *OperationEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationEvent.ProtoReflect.Descriptor instead.
 func (*OperationEvent) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{23}
+	return file_apipb_api_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *OperationEvent) GetTime() *timestamppb.Timestamp {
@@ -1534,7 +1801,7 @@ type OperationEventsResponse struct {
 
 func (x *OperationEventsResponse) Reset() {
 	*x = OperationEventsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[24]
+	mi := &file_apipb_api_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1546,7 +1813,7 @@ func (x *OperationEventsResponse) String() string {
 func (*OperationEventsResponse) ProtoMessage() {}
 
 func (x *OperationEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[24]
+	mi := &file_apipb_api_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1559,7 +1826,7 @@ func (x *OperationEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationEventsResponse.ProtoReflect.Descriptor instead.
 func (*OperationEventsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{24}
+	return file_apipb_api_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *OperationEventsResponse) GetEvents() []*OperationEvent {
@@ -1597,7 +1864,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_apipb_api_proto_msgTypes[25]
+	mi := &file_apipb_api_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1609,7 +1876,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[25]
+	mi := &file_apipb_api_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1622,7 +1889,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{25}
+	return file_apipb_api_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Job) GetId() string {
@@ -1761,7 +2028,7 @@ type JobStatistics struct {
 
 func (x *JobStatistics) Reset() {
 	*x = JobStatistics{}
-	mi := &file_apipb_api_proto_msgTypes[26]
+	mi := &file_apipb_api_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1773,7 +2040,7 @@ func (x *JobStatistics) String() string {
 func (*JobStatistics) ProtoMessage() {}
 
 func (x *JobStatistics) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[26]
+	mi := &file_apipb_api_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1786,7 +2053,7 @@ func (x *JobStatistics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatistics.ProtoReflect.Descriptor instead.
 func (*JobStatistics) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{26}
+	return file_apipb_api_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *JobStatistics) GetMaxMemory() int64 {
@@ -1867,7 +2134,7 @@ type ListJobsRequest struct {
 
 func (x *ListJobsRequest) Reset() {
 	*x = ListJobsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[27]
+	mi := &file_apipb_api_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1879,7 +2146,7 @@ func (x *ListJobsRequest) String() string {
 func (*ListJobsRequest) ProtoMessage() {}
 
 func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[27]
+	mi := &file_apipb_api_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1892,7 +2159,7 @@ func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{27}
+	return file_apipb_api_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListJobsRequest) GetOperation() string {
@@ -1947,7 +2214,7 @@ type ListJobsResponse struct {
 
 func (x *ListJobsResponse) Reset() {
 	*x = ListJobsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[28]
+	mi := &file_apipb_api_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1959,7 +2226,7 @@ func (x *ListJobsResponse) String() string {
 func (*ListJobsResponse) ProtoMessage() {}
 
 func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[28]
+	mi := &file_apipb_api_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1972,7 +2239,7 @@ func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{28}
+	return file_apipb_api_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListJobsResponse) GetJobs() []*Job {
@@ -1998,7 +2265,7 @@ type GetJobRequest struct {
 
 func (x *GetJobRequest) Reset() {
 	*x = GetJobRequest{}
-	mi := &file_apipb_api_proto_msgTypes[29]
+	mi := &file_apipb_api_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2010,7 +2277,7 @@ func (x *GetJobRequest) String() string {
 func (*GetJobRequest) ProtoMessage() {}
 
 func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[29]
+	mi := &file_apipb_api_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2023,7 +2290,7 @@ func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobRequest.ProtoReflect.Descriptor instead.
 func (*GetJobRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{29}
+	return file_apipb_api_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *GetJobRequest) GetJobId() string {
@@ -2042,7 +2309,7 @@ type GetJobResponse struct {
 
 func (x *GetJobResponse) Reset() {
 	*x = GetJobResponse{}
-	mi := &file_apipb_api_proto_msgTypes[30]
+	mi := &file_apipb_api_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2054,7 +2321,7 @@ func (x *GetJobResponse) String() string {
 func (*GetJobResponse) ProtoMessage() {}
 
 func (x *GetJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[30]
+	mi := &file_apipb_api_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2067,7 +2334,7 @@ func (x *GetJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobResponse.ProtoReflect.Descriptor instead.
 func (*GetJobResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{30}
+	return file_apipb_api_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *GetJobResponse) GetJob() *Job {
@@ -2091,7 +2358,7 @@ type JobOutputRequest struct {
 
 func (x *JobOutputRequest) Reset() {
 	*x = JobOutputRequest{}
-	mi := &file_apipb_api_proto_msgTypes[31]
+	mi := &file_apipb_api_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2103,7 +2370,7 @@ func (x *JobOutputRequest) String() string {
 func (*JobOutputRequest) ProtoMessage() {}
 
 func (x *JobOutputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[31]
+	mi := &file_apipb_api_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2116,7 +2383,7 @@ func (x *JobOutputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobOutputRequest.ProtoReflect.Descriptor instead.
 func (*JobOutputRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{31}
+	return file_apipb_api_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *JobOutputRequest) GetJobId() string {
@@ -2160,7 +2427,7 @@ type JobOutputResponse struct {
 
 func (x *JobOutputResponse) Reset() {
 	*x = JobOutputResponse{}
-	mi := &file_apipb_api_proto_msgTypes[32]
+	mi := &file_apipb_api_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2172,7 +2439,7 @@ func (x *JobOutputResponse) String() string {
 func (*JobOutputResponse) ProtoMessage() {}
 
 func (x *JobOutputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[32]
+	mi := &file_apipb_api_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2185,7 +2452,7 @@ func (x *JobOutputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobOutputResponse.ProtoReflect.Descriptor instead.
 func (*JobOutputResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{32}
+	return file_apipb_api_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *JobOutputResponse) GetData() []byte {
@@ -2226,7 +2493,7 @@ type AbortJobRequest struct {
 
 func (x *AbortJobRequest) Reset() {
 	*x = AbortJobRequest{}
-	mi := &file_apipb_api_proto_msgTypes[33]
+	mi := &file_apipb_api_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2238,7 +2505,7 @@ func (x *AbortJobRequest) String() string {
 func (*AbortJobRequest) ProtoMessage() {}
 
 func (x *AbortJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[33]
+	mi := &file_apipb_api_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2251,7 +2518,7 @@ func (x *AbortJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortJobRequest.ProtoReflect.Descriptor instead.
 func (*AbortJobRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{33}
+	return file_apipb_api_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *AbortJobRequest) GetJobId() string {
@@ -2276,7 +2543,7 @@ type AbortJobResponse struct {
 
 func (x *AbortJobResponse) Reset() {
 	*x = AbortJobResponse{}
-	mi := &file_apipb_api_proto_msgTypes[34]
+	mi := &file_apipb_api_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2288,7 +2555,7 @@ func (x *AbortJobResponse) String() string {
 func (*AbortJobResponse) ProtoMessage() {}
 
 func (x *AbortJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[34]
+	mi := &file_apipb_api_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2301,16 +2568,14 @@ func (x *AbortJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortJobResponse.ProtoReflect.Descriptor instead.
 func (*AbortJobResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{34}
+	return file_apipb_api_proto_rawDescGZIP(), []int{38}
 }
 
 type Pool struct {
-	state                    protoimpl.MessageState `protogen:"open.v1"`
-	Name                     string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Parent                   string                 `protobuf:"bytes,2,opt,name=parent,proto3" json:"parent,omitempty"`
-	Weight                   *float64               `protobuf:"fixed64,3,opt,name=weight,proto3,oneof" json:"weight,omitempty"`
-	MaxRunningOperationCount *int32                 `protobuf:"varint,4,opt,name=max_running_operation_count,json=maxRunningOperationCount,proto3,oneof" json:"max_running_operation_count,omitempty"`
-	MaxOperationCount        *int32                 `protobuf:"varint,5,opt,name=max_operation_count,json=maxOperationCount,proto3,oneof" json:"max_operation_count,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Empty or <Root>: right below the root of the tree.
+	Parent string `protobuf:"bytes,2,opt,name=parent,proto3" json:"parent,omitempty"`
 	// Output only from here.
 	RunningOperationCount int32      `protobuf:"varint,6,opt,name=running_operation_count,json=runningOperationCount,proto3" json:"running_operation_count,omitempty"`
 	OperationCount        int32      `protobuf:"varint,7,opt,name=operation_count,json=operationCount,proto3" json:"operation_count,omitempty"`
@@ -2324,13 +2589,31 @@ type Pool struct {
 	EffectiveMaxRunningOperationCount int32   `protobuf:"varint,14,opt,name=effective_max_running_operation_count,json=effectiveMaxRunningOperationCount,proto3" json:"effective_max_running_operation_count,omitempty"`
 	EffectiveMaxOperationCount        int32   `protobuf:"varint,15,opt,name=effective_max_operation_count,json=effectiveMaxOperationCount,proto3" json:"effective_max_operation_count,omitempty"`
 	DominantResource                  string  `protobuf:"bytes,16,opt,name=dominant_resource,json=dominantResource,proto3" json:"dominant_resource,omitempty"`
-	unknownFields                     protoimpl.UnknownFields
-	sizeCache                         protoimpl.SizeCache
+	Tree                              string  `protobuf:"bytes,17,opt,name=tree,proto3" json:"tree,omitempty"`
+	// Input and output: what was set, by name. What is not here has its default.
+	Options *structpb.Struct `protobuf:"bytes,18,opt,name=options,proto3" json:"options,omitempty"`
+	// The user for whom the pool was made, and with whose last operation it goes.
+	EphemeralUser string `protobuf:"bytes,19,opt,name=ephemeral_user,json=ephemeralUser,proto3" json:"ephemeral_user,omitempty"`
+	// What holds for the pool: its own options, those of the pools above, and the
+	// defaults of the tree.
+	Effective *structpb.Struct `protobuf:"bytes,20,opt,name=effective,proto3" json:"effective,omitempty"`
+	// What it gets whenever it asks, by dominant resource.
+	StrongGuaranteeShare *float64 `protobuf:"fixed64,21,opt,name=strong_guarantee_share,json=strongGuaranteeShare,proto3,oneof" json:"strong_guarantee_share,omitempty"`
+	// normal or below_fair_share.
+	SchedulingStatus string `protobuf:"bytes,22,opt,name=scheduling_status,json=schedulingStatus,proto3" json:"scheduling_status,omitempty"`
+	// non_starving, starving or aggressively_starving.
+	StarvationStatus string `protobuf:"bytes,23,opt,name=starvation_status,json=starvationStatus,proto3" json:"starvation_status,omitempty"`
+	// Of pools with integral guarantees: cluster share times seconds, and how much
+	// of it there may be.
+	AccumulatedResourceRatioVolume *float64 `protobuf:"fixed64,24,opt,name=accumulated_resource_ratio_volume,json=accumulatedResourceRatioVolume,proto3,oneof" json:"accumulated_resource_ratio_volume,omitempty"`
+	IntegralPoolCapacityRatio      *float64 `protobuf:"fixed64,25,opt,name=integral_pool_capacity_ratio,json=integralPoolCapacityRatio,proto3,oneof" json:"integral_pool_capacity_ratio,omitempty"`
+	unknownFields                  protoimpl.UnknownFields
+	sizeCache                      protoimpl.SizeCache
 }
 
 func (x *Pool) Reset() {
 	*x = Pool{}
-	mi := &file_apipb_api_proto_msgTypes[35]
+	mi := &file_apipb_api_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2342,7 +2625,7 @@ func (x *Pool) String() string {
 func (*Pool) ProtoMessage() {}
 
 func (x *Pool) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[35]
+	mi := &file_apipb_api_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2355,7 +2638,7 @@ func (x *Pool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pool.ProtoReflect.Descriptor instead.
 func (*Pool) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{35}
+	return file_apipb_api_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Pool) GetName() string {
@@ -2370,27 +2653,6 @@ func (x *Pool) GetParent() string {
 		return x.Parent
 	}
 	return ""
-}
-
-func (x *Pool) GetWeight() float64 {
-	if x != nil && x.Weight != nil {
-		return *x.Weight
-	}
-	return 0
-}
-
-func (x *Pool) GetMaxRunningOperationCount() int32 {
-	if x != nil && x.MaxRunningOperationCount != nil {
-		return *x.MaxRunningOperationCount
-	}
-	return 0
-}
-
-func (x *Pool) GetMaxOperationCount() int32 {
-	if x != nil && x.MaxOperationCount != nil {
-		return *x.MaxOperationCount
-	}
-	return 0
 }
 
 func (x *Pool) GetRunningOperationCount() int32 {
@@ -2470,15 +2732,79 @@ func (x *Pool) GetDominantResource() string {
 	return ""
 }
 
+func (x *Pool) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
+}
+
+func (x *Pool) GetOptions() *structpb.Struct {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+func (x *Pool) GetEphemeralUser() string {
+	if x != nil {
+		return x.EphemeralUser
+	}
+	return ""
+}
+
+func (x *Pool) GetEffective() *structpb.Struct {
+	if x != nil {
+		return x.Effective
+	}
+	return nil
+}
+
+func (x *Pool) GetStrongGuaranteeShare() float64 {
+	if x != nil && x.StrongGuaranteeShare != nil {
+		return *x.StrongGuaranteeShare
+	}
+	return 0
+}
+
+func (x *Pool) GetSchedulingStatus() string {
+	if x != nil {
+		return x.SchedulingStatus
+	}
+	return ""
+}
+
+func (x *Pool) GetStarvationStatus() string {
+	if x != nil {
+		return x.StarvationStatus
+	}
+	return ""
+}
+
+func (x *Pool) GetAccumulatedResourceRatioVolume() float64 {
+	if x != nil && x.AccumulatedResourceRatioVolume != nil {
+		return *x.AccumulatedResourceRatioVolume
+	}
+	return 0
+}
+
+func (x *Pool) GetIntegralPoolCapacityRatio() float64 {
+	if x != nil && x.IntegralPoolCapacityRatio != nil {
+		return *x.IntegralPoolCapacityRatio
+	}
+	return 0
+}
+
 type ListPoolsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tree          string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListPoolsRequest) Reset() {
 	*x = ListPoolsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[36]
+	mi := &file_apipb_api_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2490,7 +2816,7 @@ func (x *ListPoolsRequest) String() string {
 func (*ListPoolsRequest) ProtoMessage() {}
 
 func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[36]
+	mi := &file_apipb_api_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2503,7 +2829,14 @@ func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsRequest.ProtoReflect.Descriptor instead.
 func (*ListPoolsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{36}
+	return file_apipb_api_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *ListPoolsRequest) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
 }
 
 type ListPoolsResponse struct {
@@ -2511,13 +2844,14 @@ type ListPoolsResponse struct {
 	// Parents before children, children by name.
 	Pools         []*Pool `protobuf:"bytes,1,rep,name=pools,proto3" json:"pools,omitempty"`
 	Revision      uint64  `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	Tree          string  `protobuf:"bytes,3,opt,name=tree,proto3" json:"tree,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListPoolsResponse) Reset() {
 	*x = ListPoolsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[37]
+	mi := &file_apipb_api_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2529,7 +2863,7 @@ func (x *ListPoolsResponse) String() string {
 func (*ListPoolsResponse) ProtoMessage() {}
 
 func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[37]
+	mi := &file_apipb_api_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2542,7 +2876,7 @@ func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsResponse.ProtoReflect.Descriptor instead.
 func (*ListPoolsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{37}
+	return file_apipb_api_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListPoolsResponse) GetPools() []*Pool {
@@ -2559,16 +2893,24 @@ func (x *ListPoolsResponse) GetRevision() uint64 {
 	return 0
 }
 
+func (x *ListPoolsResponse) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
+}
+
 type GetPoolRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Tree          string                 `protobuf:"bytes,2,opt,name=tree,proto3" json:"tree,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetPoolRequest) Reset() {
 	*x = GetPoolRequest{}
-	mi := &file_apipb_api_proto_msgTypes[38]
+	mi := &file_apipb_api_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2580,7 +2922,7 @@ func (x *GetPoolRequest) String() string {
 func (*GetPoolRequest) ProtoMessage() {}
 
 func (x *GetPoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[38]
+	mi := &file_apipb_api_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2593,12 +2935,19 @@ func (x *GetPoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPoolRequest.ProtoReflect.Descriptor instead.
 func (*GetPoolRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{38}
+	return file_apipb_api_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *GetPoolRequest) GetName() string {
 	if x != nil {
 		return x.Name
+	}
+	return ""
+}
+
+func (x *GetPoolRequest) GetTree() string {
+	if x != nil {
+		return x.Tree
 	}
 	return ""
 }
@@ -2613,7 +2962,7 @@ type GetPoolResponse struct {
 
 func (x *GetPoolResponse) Reset() {
 	*x = GetPoolResponse{}
-	mi := &file_apipb_api_proto_msgTypes[39]
+	mi := &file_apipb_api_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2625,7 +2974,7 @@ func (x *GetPoolResponse) String() string {
 func (*GetPoolResponse) ProtoMessage() {}
 
 func (x *GetPoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[39]
+	mi := &file_apipb_api_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2638,7 +2987,7 @@ func (x *GetPoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPoolResponse.ProtoReflect.Descriptor instead.
 func (*GetPoolResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{39}
+	return file_apipb_api_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *GetPoolResponse) GetPool() *Pool {
@@ -2655,121 +3004,31 @@ func (x *GetPoolResponse) GetRevision() uint64 {
 	return 0
 }
 
-type CreatePoolRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Pool          *Pool                  `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CreatePoolRequest) Reset() {
-	*x = CreatePoolRequest{}
-	mi := &file_apipb_api_proto_msgTypes[40]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CreatePoolRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CreatePoolRequest) ProtoMessage() {}
-
-func (x *CreatePoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[40]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CreatePoolRequest.ProtoReflect.Descriptor instead.
-func (*CreatePoolRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{40}
-}
-
-func (x *CreatePoolRequest) GetPool() *Pool {
-	if x != nil {
-		return x.Pool
-	}
-	return nil
-}
-
-type CreatePoolResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Revision      uint64                 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CreatePoolResponse) Reset() {
-	*x = CreatePoolResponse{}
-	mi := &file_apipb_api_proto_msgTypes[41]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CreatePoolResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CreatePoolResponse) ProtoMessage() {}
-
-func (x *CreatePoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[41]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CreatePoolResponse.ProtoReflect.Descriptor instead.
-func (*CreatePoolResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{41}
-}
-
-func (x *CreatePoolResponse) GetRevision() uint64 {
-	if x != nil {
-		return x.Revision
-	}
-	return 0
-}
-
-type SetPoolRequest struct {
+type EditTreeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Pool  *Pool                  `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
-	// Names of the fields of pool to take; a named field that is not set goes
-	// back to its default.
-	Fields []string `protobuf:"bytes,2,rep,name=fields,proto3" json:"fields,omitempty"`
+	Tree  string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
+	Edits []*TreeEdit            `protobuf:"bytes,2,rep,name=edits,proto3" json:"edits,omitempty"`
 	// Not 0: refused unless the tree is at this revision.
 	ExpectedRevision uint64 `protobuf:"varint,3,opt,name=expected_revision,json=expectedRevision,proto3" json:"expected_revision,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
 
-func (x *SetPoolRequest) Reset() {
-	*x = SetPoolRequest{}
-	mi := &file_apipb_api_proto_msgTypes[42]
+func (x *EditTreeRequest) Reset() {
+	*x = EditTreeRequest{}
+	mi := &file_apipb_api_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *SetPoolRequest) String() string {
+func (x *EditTreeRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*SetPoolRequest) ProtoMessage() {}
+func (*EditTreeRequest) ProtoMessage() {}
 
-func (x *SetPoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[42]
+func (x *EditTreeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2780,54 +3039,61 @@ func (x *SetPoolRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use SetPoolRequest.ProtoReflect.Descriptor instead.
-func (*SetPoolRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{42}
+// Deprecated: Use EditTreeRequest.ProtoReflect.Descriptor instead.
+func (*EditTreeRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{44}
 }
 
-func (x *SetPoolRequest) GetPool() *Pool {
+func (x *EditTreeRequest) GetTree() string {
 	if x != nil {
-		return x.Pool
+		return x.Tree
+	}
+	return ""
+}
+
+func (x *EditTreeRequest) GetEdits() []*TreeEdit {
+	if x != nil {
+		return x.Edits
 	}
 	return nil
 }
 
-func (x *SetPoolRequest) GetFields() []string {
-	if x != nil {
-		return x.Fields
-	}
-	return nil
-}
-
-func (x *SetPoolRequest) GetExpectedRevision() uint64 {
+func (x *EditTreeRequest) GetExpectedRevision() uint64 {
 	if x != nil {
 		return x.ExpectedRevision
 	}
 	return 0
 }
 
-type SetPoolResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Revision      uint64                 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+type TreeEdit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Edit:
+	//
+	//	*TreeEdit_TreeOptions
+	//	*TreeEdit_Create
+	//	*TreeEdit_Change
+	//	*TreeEdit_Rename
+	//	*TreeEdit_Remove
+	Edit          isTreeEdit_Edit `protobuf_oneof:"edit"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *SetPoolResponse) Reset() {
-	*x = SetPoolResponse{}
-	mi := &file_apipb_api_proto_msgTypes[43]
+func (x *TreeEdit) Reset() {
+	*x = TreeEdit{}
+	mi := &file_apipb_api_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *SetPoolResponse) String() string {
+func (x *TreeEdit) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*SetPoolResponse) ProtoMessage() {}
+func (*TreeEdit) ProtoMessage() {}
 
-func (x *SetPoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[43]
+func (x *TreeEdit) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2838,40 +3104,128 @@ func (x *SetPoolResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use SetPoolResponse.ProtoReflect.Descriptor instead.
-func (*SetPoolResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{43}
+// Deprecated: Use TreeEdit.ProtoReflect.Descriptor instead.
+func (*TreeEdit) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{45}
 }
 
-func (x *SetPoolResponse) GetRevision() uint64 {
+func (x *TreeEdit) GetEdit() isTreeEdit_Edit {
 	if x != nil {
-		return x.Revision
+		return x.Edit
 	}
-	return 0
+	return nil
 }
 
-type RemovePoolRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+func (x *TreeEdit) GetTreeOptions() *structpb.Struct {
+	if x != nil {
+		if x, ok := x.Edit.(*TreeEdit_TreeOptions); ok {
+			return x.TreeOptions
+		}
+	}
+	return nil
+}
+
+func (x *TreeEdit) GetCreate() *Pool {
+	if x != nil {
+		if x, ok := x.Edit.(*TreeEdit_Create); ok {
+			return x.Create
+		}
+	}
+	return nil
+}
+
+func (x *TreeEdit) GetChange() *PoolChange {
+	if x != nil {
+		if x, ok := x.Edit.(*TreeEdit_Change); ok {
+			return x.Change
+		}
+	}
+	return nil
+}
+
+func (x *TreeEdit) GetRename() *RenamePool {
+	if x != nil {
+		if x, ok := x.Edit.(*TreeEdit_Rename); ok {
+			return x.Rename
+		}
+	}
+	return nil
+}
+
+func (x *TreeEdit) GetRemove() string {
+	if x != nil {
+		if x, ok := x.Edit.(*TreeEdit_Remove); ok {
+			return x.Remove
+		}
+	}
+	return ""
+}
+
+type isTreeEdit_Edit interface {
+	isTreeEdit_Edit()
+}
+
+type TreeEdit_TreeOptions struct {
+	// New values of options of the tree, by path.
+	TreeOptions *structpb.Struct `protobuf:"bytes,1,opt,name=tree_options,json=treeOptions,proto3,oneof"`
+}
+
+type TreeEdit_Create struct {
+	// Makes a pool: name, parent and options.
+	Create *Pool `protobuf:"bytes,2,opt,name=create,proto3,oneof"`
+}
+
+type TreeEdit_Change struct {
+	Change *PoolChange `protobuf:"bytes,3,opt,name=change,proto3,oneof"`
+}
+
+type TreeEdit_Rename struct {
+	Rename *RenamePool `protobuf:"bytes,4,opt,name=rename,proto3,oneof"`
+}
+
+type TreeEdit_Remove struct {
+	// Removes the pool of this name, which must be empty.
+	Remove string `protobuf:"bytes,5,opt,name=remove,proto3,oneof"`
+}
+
+func (*TreeEdit_TreeOptions) isTreeEdit_Edit() {}
+
+func (*TreeEdit_Create) isTreeEdit_Edit() {}
+
+func (*TreeEdit_Change) isTreeEdit_Edit() {}
+
+func (*TreeEdit_Rename) isTreeEdit_Edit() {}
+
+func (*TreeEdit_Remove) isTreeEdit_Edit() {}
+
+// PoolChange changes some of the options of a pool, or moves it.
+type PoolChange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Not set: it stays where it is.
+	Parent *string `protobuf:"bytes,2,opt,name=parent,proto3,oneof" json:"parent,omitempty"`
+	// New values by the path of the option: names with slashes between. A null gives
+	// an option its default back.
+	Options       *structpb.Struct `protobuf:"bytes,3,opt,name=options,proto3" json:"options,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *RemovePoolRequest) Reset() {
-	*x = RemovePoolRequest{}
-	mi := &file_apipb_api_proto_msgTypes[44]
+func (x *PoolChange) Reset() {
+	*x = PoolChange{}
+	mi := &file_apipb_api_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *RemovePoolRequest) String() string {
+func (x *PoolChange) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*RemovePoolRequest) ProtoMessage() {}
+func (*PoolChange) ProtoMessage() {}
 
-func (x *RemovePoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[44]
+func (x *PoolChange) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2882,40 +3236,55 @@ func (x *RemovePoolRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use RemovePoolRequest.ProtoReflect.Descriptor instead.
-func (*RemovePoolRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{44}
+// Deprecated: Use PoolChange.ProtoReflect.Descriptor instead.
+func (*PoolChange) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{46}
 }
 
-func (x *RemovePoolRequest) GetName() string {
+func (x *PoolChange) GetName() string {
 	if x != nil {
 		return x.Name
 	}
 	return ""
 }
 
-type RemovePoolResponse struct {
+func (x *PoolChange) GetParent() string {
+	if x != nil && x.Parent != nil {
+		return *x.Parent
+	}
+	return ""
+}
+
+func (x *PoolChange) GetOptions() *structpb.Struct {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+type RenamePool struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Revision      uint64                 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	From          string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
+	To            string                 `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *RemovePoolResponse) Reset() {
-	*x = RemovePoolResponse{}
-	mi := &file_apipb_api_proto_msgTypes[45]
+func (x *RenamePool) Reset() {
+	*x = RenamePool{}
+	mi := &file_apipb_api_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *RemovePoolResponse) String() string {
+func (x *RenamePool) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*RemovePoolResponse) ProtoMessage() {}
+func (*RenamePool) ProtoMessage() {}
 
-func (x *RemovePoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[45]
+func (x *RenamePool) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2926,16 +3295,1292 @@ func (x *RemovePoolResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use RemovePoolResponse.ProtoReflect.Descriptor instead.
-func (*RemovePoolResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{45}
+// Deprecated: Use RenamePool.ProtoReflect.Descriptor instead.
+func (*RenamePool) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{47}
 }
 
-func (x *RemovePoolResponse) GetRevision() uint64 {
+func (x *RenamePool) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *RenamePool) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+type EditTreeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Revision      uint64                 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	Tree          string                 `protobuf:"bytes,2,opt,name=tree,proto3" json:"tree,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EditTreeResponse) Reset() {
+	*x = EditTreeResponse{}
+	mi := &file_apipb_api_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EditTreeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EditTreeResponse) ProtoMessage() {}
+
+func (x *EditTreeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EditTreeResponse.ProtoReflect.Descriptor instead.
+func (*EditTreeResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *EditTreeResponse) GetRevision() uint64 {
 	if x != nil {
 		return x.Revision
 	}
 	return 0
+}
+
+func (x *EditTreeResponse) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
+}
+
+type Tree struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Grows with every change of the tree.
+	Revision uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Operations that name no tree go here.
+	Default bool `protobuf:"varint,3,opt,name=default,proto3" json:"default,omitempty"`
+	// What was set, by name; effective: with the defaults.
+	Options               *structpb.Struct `protobuf:"bytes,4,opt,name=options,proto3" json:"options,omitempty"`
+	Effective             *structpb.Struct `protobuf:"bytes,5,opt,name=effective,proto3" json:"effective,omitempty"`
+	Pools                 int32            `protobuf:"varint,6,opt,name=pools,proto3" json:"pools,omitempty"`
+	Nodes                 int32            `protobuf:"varint,7,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	NodesOnline           int32            `protobuf:"varint,8,opt,name=nodes_online,json=nodesOnline,proto3" json:"nodes_online,omitempty"`
+	OperationCount        int32            `protobuf:"varint,9,opt,name=operation_count,json=operationCount,proto3" json:"operation_count,omitempty"`
+	RunningOperationCount int32            `protobuf:"varint,10,opt,name=running_operation_count,json=runningOperationCount,proto3" json:"running_operation_count,omitempty"`
+	// Of the nodes that are online.
+	Resources     *Resources             `protobuf:"bytes,11,opt,name=resources,proto3" json:"resources,omitempty"`
+	ModifiedTime  *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=modified_time,json=modifiedTime,proto3" json:"modified_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Tree) Reset() {
+	*x = Tree{}
+	mi := &file_apipb_api_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Tree) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Tree) ProtoMessage() {}
+
+func (x *Tree) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Tree.ProtoReflect.Descriptor instead.
+func (*Tree) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *Tree) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Tree) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Tree) GetDefault() bool {
+	if x != nil {
+		return x.Default
+	}
+	return false
+}
+
+func (x *Tree) GetOptions() *structpb.Struct {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+func (x *Tree) GetEffective() *structpb.Struct {
+	if x != nil {
+		return x.Effective
+	}
+	return nil
+}
+
+func (x *Tree) GetPools() int32 {
+	if x != nil {
+		return x.Pools
+	}
+	return 0
+}
+
+func (x *Tree) GetNodes() int32 {
+	if x != nil {
+		return x.Nodes
+	}
+	return 0
+}
+
+func (x *Tree) GetNodesOnline() int32 {
+	if x != nil {
+		return x.NodesOnline
+	}
+	return 0
+}
+
+func (x *Tree) GetOperationCount() int32 {
+	if x != nil {
+		return x.OperationCount
+	}
+	return 0
+}
+
+func (x *Tree) GetRunningOperationCount() int32 {
+	if x != nil {
+		return x.RunningOperationCount
+	}
+	return 0
+}
+
+func (x *Tree) GetResources() *Resources {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+func (x *Tree) GetModifiedTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ModifiedTime
+	}
+	return nil
+}
+
+type ListTreesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTreesRequest) Reset() {
+	*x = ListTreesRequest{}
+	mi := &file_apipb_api_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTreesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTreesRequest) ProtoMessage() {}
+
+func (x *ListTreesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTreesRequest.ProtoReflect.Descriptor instead.
+func (*ListTreesRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{50}
+}
+
+type ListTreesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By name.
+	Trees         []*Tree `protobuf:"bytes,1,rep,name=trees,proto3" json:"trees,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTreesResponse) Reset() {
+	*x = ListTreesResponse{}
+	mi := &file_apipb_api_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTreesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTreesResponse) ProtoMessage() {}
+
+func (x *ListTreesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTreesResponse.ProtoReflect.Descriptor instead.
+func (*ListTreesResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *ListTreesResponse) GetTrees() []*Tree {
+	if x != nil {
+		return x.Trees
+	}
+	return nil
+}
+
+type GetTreeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tree          string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetTreeRequest) Reset() {
+	*x = GetTreeRequest{}
+	mi := &file_apipb_api_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetTreeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetTreeRequest) ProtoMessage() {}
+
+func (x *GetTreeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetTreeRequest.ProtoReflect.Descriptor instead.
+func (*GetTreeRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *GetTreeRequest) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
+}
+
+type GetTreeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tree          *Tree                  `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetTreeResponse) Reset() {
+	*x = GetTreeResponse{}
+	mi := &file_apipb_api_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetTreeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetTreeResponse) ProtoMessage() {}
+
+func (x *GetTreeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetTreeResponse.ProtoReflect.Descriptor instead.
+func (*GetTreeResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *GetTreeResponse) GetTree() *Tree {
+	if x != nil {
+		return x.Tree
+	}
+	return nil
+}
+
+type CreateTreeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tree          string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
+	Options       *structpb.Struct       `protobuf:"bytes,2,opt,name=options,proto3" json:"options,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateTreeRequest) Reset() {
+	*x = CreateTreeRequest{}
+	mi := &file_apipb_api_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateTreeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateTreeRequest) ProtoMessage() {}
+
+func (x *CreateTreeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateTreeRequest.ProtoReflect.Descriptor instead.
+func (*CreateTreeRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{54}
+}
+
+func (x *CreateTreeRequest) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
+}
+
+func (x *CreateTreeRequest) GetOptions() *structpb.Struct {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+type CreateTreeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Revision      uint64                 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateTreeResponse) Reset() {
+	*x = CreateTreeResponse{}
+	mi := &file_apipb_api_proto_msgTypes[55]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateTreeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateTreeResponse) ProtoMessage() {}
+
+func (x *CreateTreeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[55]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateTreeResponse.ProtoReflect.Descriptor instead.
+func (*CreateTreeResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{55}
+}
+
+func (x *CreateTreeResponse) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+type SetTreeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Tree  string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
+	// New values by the path of the option; a null gives its default back.
+	Options          *structpb.Struct `protobuf:"bytes,2,opt,name=options,proto3" json:"options,omitempty"`
+	ExpectedRevision uint64           `protobuf:"varint,3,opt,name=expected_revision,json=expectedRevision,proto3" json:"expected_revision,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *SetTreeRequest) Reset() {
+	*x = SetTreeRequest{}
+	mi := &file_apipb_api_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetTreeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetTreeRequest) ProtoMessage() {}
+
+func (x *SetTreeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetTreeRequest.ProtoReflect.Descriptor instead.
+func (*SetTreeRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{56}
+}
+
+func (x *SetTreeRequest) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
+}
+
+func (x *SetTreeRequest) GetOptions() *structpb.Struct {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+func (x *SetTreeRequest) GetExpectedRevision() uint64 {
+	if x != nil {
+		return x.ExpectedRevision
+	}
+	return 0
+}
+
+type SetTreeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Revision      uint64                 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetTreeResponse) Reset() {
+	*x = SetTreeResponse{}
+	mi := &file_apipb_api_proto_msgTypes[57]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetTreeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetTreeResponse) ProtoMessage() {}
+
+func (x *SetTreeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[57]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetTreeResponse.ProtoReflect.Descriptor instead.
+func (*SetTreeResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{57}
+}
+
+func (x *SetTreeResponse) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+type RemoveTreeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tree          string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveTreeRequest) Reset() {
+	*x = RemoveTreeRequest{}
+	mi := &file_apipb_api_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveTreeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveTreeRequest) ProtoMessage() {}
+
+func (x *RemoveTreeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveTreeRequest.ProtoReflect.Descriptor instead.
+func (*RemoveTreeRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{58}
+}
+
+func (x *RemoveTreeRequest) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
+}
+
+type RemoveTreeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveTreeResponse) Reset() {
+	*x = RemoveTreeResponse{}
+	mi := &file_apipb_api_proto_msgTypes[59]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveTreeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveTreeResponse) ProtoMessage() {}
+
+func (x *RemoveTreeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[59]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveTreeResponse.ProtoReflect.Descriptor instead.
+func (*RemoveTreeResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{59}
+}
+
+type SetDefaultTreeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tree          string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetDefaultTreeRequest) Reset() {
+	*x = SetDefaultTreeRequest{}
+	mi := &file_apipb_api_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetDefaultTreeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetDefaultTreeRequest) ProtoMessage() {}
+
+func (x *SetDefaultTreeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetDefaultTreeRequest.ProtoReflect.Descriptor instead.
+func (*SetDefaultTreeRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{60}
+}
+
+func (x *SetDefaultTreeRequest) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
+}
+
+type SetDefaultTreeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetDefaultTreeResponse) Reset() {
+	*x = SetDefaultTreeResponse{}
+	mi := &file_apipb_api_proto_msgTypes[61]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetDefaultTreeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetDefaultTreeResponse) ProtoMessage() {}
+
+func (x *SetDefaultTreeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[61]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetDefaultTreeResponse.ProtoReflect.Descriptor instead.
+func (*SetDefaultTreeResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{61}
+}
+
+type SnapshotRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tree          string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SnapshotRequest) Reset() {
+	*x = SnapshotRequest{}
+	mi := &file_apipb_api_proto_msgTypes[62]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SnapshotRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SnapshotRequest) ProtoMessage() {}
+
+func (x *SnapshotRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[62]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SnapshotRequest.ProtoReflect.Descriptor instead.
+func (*SnapshotRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{62}
+}
+
+func (x *SnapshotRequest) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
+}
+
+type SnapshotResponse struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Tree     string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
+	Revision uint64                 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	Time     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
+	Options  *structpb.Struct       `protobuf:"bytes,4,opt,name=options,proto3" json:"options,omitempty"`
+	// Parents before children.
+	Pools      []*SnapshotPool      `protobuf:"bytes,5,rep,name=pools,proto3" json:"pools,omitempty"`
+	Operations []*SnapshotOperation `protobuf:"bytes,6,rep,name=operations,proto3" json:"operations,omitempty"`
+	// Those that may run jobs.
+	Nodes         []*SnapshotNode `protobuf:"bytes,7,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SnapshotResponse) Reset() {
+	*x = SnapshotResponse{}
+	mi := &file_apipb_api_proto_msgTypes[63]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SnapshotResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SnapshotResponse) ProtoMessage() {}
+
+func (x *SnapshotResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[63]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SnapshotResponse.ProtoReflect.Descriptor instead.
+func (*SnapshotResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{63}
+}
+
+func (x *SnapshotResponse) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
+}
+
+func (x *SnapshotResponse) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *SnapshotResponse) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *SnapshotResponse) GetOptions() *structpb.Struct {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+func (x *SnapshotResponse) GetPools() []*SnapshotPool {
+	if x != nil {
+		return x.Pools
+	}
+	return nil
+}
+
+func (x *SnapshotResponse) GetOperations() []*SnapshotOperation {
+	if x != nil {
+		return x.Operations
+	}
+	return nil
+}
+
+func (x *SnapshotResponse) GetNodes() []*SnapshotNode {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+type SnapshotPool struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Name    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Parent  string                 `protobuf:"bytes,2,opt,name=parent,proto3" json:"parent,omitempty"`
+	Options *structpb.Struct       `protobuf:"bytes,3,opt,name=options,proto3" json:"options,omitempty"`
+	// Not set: it has no volume.
+	Volume        *Volume `protobuf:"bytes,4,opt,name=volume,proto3" json:"volume,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SnapshotPool) Reset() {
+	*x = SnapshotPool{}
+	mi := &file_apipb_api_proto_msgTypes[64]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SnapshotPool) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SnapshotPool) ProtoMessage() {}
+
+func (x *SnapshotPool) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[64]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SnapshotPool.ProtoReflect.Descriptor instead.
+func (*SnapshotPool) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{64}
+}
+
+func (x *SnapshotPool) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SnapshotPool) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *SnapshotPool) GetOptions() *structpb.Struct {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+func (x *SnapshotPool) GetVolume() *Volume {
+	if x != nil {
+		return x.Volume
+	}
+	return nil
+}
+
+// Volume is resources times seconds.
+type Volume struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	UserSlots float64                `protobuf:"fixed64,1,opt,name=user_slots,json=userSlots,proto3" json:"user_slots,omitempty"`
+	// Cores.
+	Cpu     float64 `protobuf:"fixed64,2,opt,name=cpu,proto3" json:"cpu,omitempty"`
+	Gpu     float64 `protobuf:"fixed64,3,opt,name=gpu,proto3" json:"gpu,omitempty"`
+	Memory  float64 `protobuf:"fixed64,4,opt,name=memory,proto3" json:"memory,omitempty"`
+	Network float64 `protobuf:"fixed64,5,opt,name=network,proto3" json:"network,omitempty"`
+	// What the last update granted by integral guarantee.
+	LastShareRatio float64 `protobuf:"fixed64,6,opt,name=last_share_ratio,json=lastShareRatio,proto3" json:"last_share_ratio,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Volume) Reset() {
+	*x = Volume{}
+	mi := &file_apipb_api_proto_msgTypes[65]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Volume) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Volume) ProtoMessage() {}
+
+func (x *Volume) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[65]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Volume.ProtoReflect.Descriptor instead.
+func (*Volume) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{65}
+}
+
+func (x *Volume) GetUserSlots() float64 {
+	if x != nil {
+		return x.UserSlots
+	}
+	return 0
+}
+
+func (x *Volume) GetCpu() float64 {
+	if x != nil {
+		return x.Cpu
+	}
+	return 0
+}
+
+func (x *Volume) GetGpu() float64 {
+	if x != nil {
+		return x.Gpu
+	}
+	return 0
+}
+
+func (x *Volume) GetMemory() float64 {
+	if x != nil {
+		return x.Memory
+	}
+	return 0
+}
+
+func (x *Volume) GetNetwork() float64 {
+	if x != nil {
+		return x.Network
+	}
+	return 0
+}
+
+func (x *Volume) GetLastShareRatio() float64 {
+	if x != nil {
+		return x.LastShareRatio
+	}
+	return 0
+}
+
+type SnapshotOperation struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Id          string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Pool        string                 `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
+	Options     *structpb.Struct       `protobuf:"bytes,3,opt,name=options,proto3" json:"options,omitempty"`
+	Usage       *Resources             `protobuf:"bytes,4,opt,name=usage,proto3" json:"usage,omitempty"`
+	Demand      *Resources             `protobuf:"bytes,5,opt,name=demand,proto3" json:"demand,omitempty"`
+	PendingJobs int64                  `protobuf:"varint,6,opt,name=pending_jobs,json=pendingJobs,proto3" json:"pending_jobs,omitempty"`
+	// Its jobs are of use together only.
+	Gang          bool                   `protobuf:"varint,7,opt,name=gang,proto3" json:"gang,omitempty"`
+	StartTime     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	Title         string                 `protobuf:"bytes,9,opt,name=title,proto3" json:"title,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SnapshotOperation) Reset() {
+	*x = SnapshotOperation{}
+	mi := &file_apipb_api_proto_msgTypes[66]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SnapshotOperation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SnapshotOperation) ProtoMessage() {}
+
+func (x *SnapshotOperation) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[66]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SnapshotOperation.ProtoReflect.Descriptor instead.
+func (*SnapshotOperation) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{66}
+}
+
+func (x *SnapshotOperation) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *SnapshotOperation) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *SnapshotOperation) GetOptions() *structpb.Struct {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+func (x *SnapshotOperation) GetUsage() *Resources {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+func (x *SnapshotOperation) GetDemand() *Resources {
+	if x != nil {
+		return x.Demand
+	}
+	return nil
+}
+
+func (x *SnapshotOperation) GetPendingJobs() int64 {
+	if x != nil {
+		return x.PendingJobs
+	}
+	return 0
+}
+
+func (x *SnapshotOperation) GetGang() bool {
+	if x != nil {
+		return x.Gang
+	}
+	return false
+}
+
+func (x *SnapshotOperation) GetStartTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartTime
+	}
+	return nil
+}
+
+func (x *SnapshotOperation) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
+}
+
+type SnapshotNode struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Resources     *Resources             `protobuf:"bytes,2,opt,name=resources,proto3" json:"resources,omitempty"`
+	Tags          []string               `protobuf:"bytes,3,rep,name=tags,proto3" json:"tags,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SnapshotNode) Reset() {
+	*x = SnapshotNode{}
+	mi := &file_apipb_api_proto_msgTypes[67]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SnapshotNode) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SnapshotNode) ProtoMessage() {}
+
+func (x *SnapshotNode) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[67]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SnapshotNode.ProtoReflect.Descriptor instead.
+func (*SnapshotNode) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{67}
+}
+
+func (x *SnapshotNode) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *SnapshotNode) GetResources() *Resources {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+func (x *SnapshotNode) GetTags() []string {
+	if x != nil {
+		return x.Tags
+	}
+	return nil
+}
+
+type GetAttributeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetAttributeRequest) Reset() {
+	*x = GetAttributeRequest{}
+	mi := &file_apipb_api_proto_msgTypes[68]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetAttributeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetAttributeRequest) ProtoMessage() {}
+
+func (x *GetAttributeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[68]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetAttributeRequest.ProtoReflect.Descriptor instead.
+func (*GetAttributeRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{68}
+}
+
+func (x *GetAttributeRequest) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+type GetAttributeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Value         *structpb.Value        `protobuf:"bytes,1,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetAttributeResponse) Reset() {
+	*x = GetAttributeResponse{}
+	mi := &file_apipb_api_proto_msgTypes[69]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetAttributeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetAttributeResponse) ProtoMessage() {}
+
+func (x *GetAttributeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[69]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetAttributeResponse.ProtoReflect.Descriptor instead.
+func (*GetAttributeResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{69}
+}
+
+func (x *GetAttributeResponse) GetValue() *structpb.Value {
+	if x != nil {
+		return x.Value
+	}
+	return nil
 }
 
 // Drain says who keeps jobs away from a node, since when and why.
@@ -2950,7 +4595,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_apipb_api_proto_msgTypes[46]
+	mi := &file_apipb_api_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2962,7 +4607,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[46]
+	mi := &file_apipb_api_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2975,7 +4620,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{46}
+	return file_apipb_api_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *Drain) GetUser() string {
@@ -3022,7 +4667,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_apipb_api_proto_msgTypes[47]
+	mi := &file_apipb_api_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3034,7 +4679,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[47]
+	mi := &file_apipb_api_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3047,7 +4692,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{47}
+	return file_apipb_api_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Node) GetId() string {
@@ -3151,7 +4796,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[48]
+	mi := &file_apipb_api_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3163,7 +4808,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[48]
+	mi := &file_apipb_api_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3176,7 +4821,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{48}
+	return file_apipb_api_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ListNodesRequest) GetState() string {
@@ -3195,7 +4840,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[49]
+	mi := &file_apipb_api_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3207,7 +4852,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[49]
+	mi := &file_apipb_api_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3220,7 +4865,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{49}
+	return file_apipb_api_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -3239,7 +4884,7 @@ type GetNodeRequest struct {
 
 func (x *GetNodeRequest) Reset() {
 	*x = GetNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[50]
+	mi := &file_apipb_api_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3251,7 +4896,7 @@ func (x *GetNodeRequest) String() string {
 func (*GetNodeRequest) ProtoMessage() {}
 
 func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[50]
+	mi := &file_apipb_api_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3264,7 +4909,7 @@ func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{50}
+	return file_apipb_api_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *GetNodeRequest) GetNode() string {
@@ -3284,7 +4929,7 @@ type GetNodeResponse struct {
 
 func (x *GetNodeResponse) Reset() {
 	*x = GetNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[51]
+	mi := &file_apipb_api_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3296,7 +4941,7 @@ func (x *GetNodeResponse) String() string {
 func (*GetNodeResponse) ProtoMessage() {}
 
 func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[51]
+	mi := &file_apipb_api_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3309,7 +4954,7 @@ func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{51}
+	return file_apipb_api_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *GetNodeResponse) GetNode() *Node {
@@ -3336,7 +4981,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[52]
+	mi := &file_apipb_api_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3348,7 +4993,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[52]
+	mi := &file_apipb_api_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3361,7 +5006,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{52}
+	return file_apipb_api_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *DrainNodeRequest) GetNode() string {
@@ -3386,7 +5031,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[53]
+	mi := &file_apipb_api_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3398,7 +5043,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[53]
+	mi := &file_apipb_api_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3411,7 +5056,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{53}
+	return file_apipb_api_proto_rawDescGZIP(), []int{77}
 }
 
 type UndrainNodeRequest struct {
@@ -3423,7 +5068,7 @@ type UndrainNodeRequest struct {
 
 func (x *UndrainNodeRequest) Reset() {
 	*x = UndrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[54]
+	mi := &file_apipb_api_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3435,7 +5080,7 @@ func (x *UndrainNodeRequest) String() string {
 func (*UndrainNodeRequest) ProtoMessage() {}
 
 func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[54]
+	mi := &file_apipb_api_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3448,7 +5093,7 @@ func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*UndrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{54}
+	return file_apipb_api_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *UndrainNodeRequest) GetNode() string {
@@ -3466,7 +5111,7 @@ type UndrainNodeResponse struct {
 
 func (x *UndrainNodeResponse) Reset() {
 	*x = UndrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[55]
+	mi := &file_apipb_api_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3478,7 +5123,7 @@ func (x *UndrainNodeResponse) String() string {
 func (*UndrainNodeResponse) ProtoMessage() {}
 
 func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[55]
+	mi := &file_apipb_api_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3491,7 +5136,7 @@ func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*UndrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{55}
+	return file_apipb_api_proto_rawDescGZIP(), []int{79}
 }
 
 type Member struct {
@@ -3511,7 +5156,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_apipb_api_proto_msgTypes[56]
+	mi := &file_apipb_api_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3523,7 +5168,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[56]
+	mi := &file_apipb_api_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3536,7 +5181,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{56}
+	return file_apipb_api_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *Member) GetId() string {
@@ -3603,7 +5248,7 @@ type MembersRequest struct {
 
 func (x *MembersRequest) Reset() {
 	*x = MembersRequest{}
-	mi := &file_apipb_api_proto_msgTypes[57]
+	mi := &file_apipb_api_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3615,7 +5260,7 @@ func (x *MembersRequest) String() string {
 func (*MembersRequest) ProtoMessage() {}
 
 func (x *MembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[57]
+	mi := &file_apipb_api_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3628,7 +5273,7 @@ func (x *MembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersRequest.ProtoReflect.Descriptor instead.
 func (*MembersRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{57}
+	return file_apipb_api_proto_rawDescGZIP(), []int{81}
 }
 
 type MembersResponse struct {
@@ -3640,7 +5285,7 @@ type MembersResponse struct {
 
 func (x *MembersResponse) Reset() {
 	*x = MembersResponse{}
-	mi := &file_apipb_api_proto_msgTypes[58]
+	mi := &file_apipb_api_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3652,7 +5297,7 @@ func (x *MembersResponse) String() string {
 func (*MembersResponse) ProtoMessage() {}
 
 func (x *MembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[58]
+	mi := &file_apipb_api_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3665,7 +5310,7 @@ func (x *MembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersResponse.ProtoReflect.Descriptor instead.
 func (*MembersResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{58}
+	return file_apipb_api_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *MembersResponse) GetMembers() []*Member {
@@ -3683,7 +5328,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_apipb_api_proto_msgTypes[59]
+	mi := &file_apipb_api_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3695,7 +5340,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[59]
+	mi := &file_apipb_api_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3708,7 +5353,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{59}
+	return file_apipb_api_proto_rawDescGZIP(), []int{83}
 }
 
 type StatusResponse struct {
@@ -3740,7 +5385,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_apipb_api_proto_msgTypes[60]
+	mi := &file_apipb_api_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3752,7 +5397,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[60]
+	mi := &file_apipb_api_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3765,7 +5410,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{60}
+	return file_apipb_api_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *StatusResponse) GetClusterId() string {
@@ -3911,7 +5556,7 @@ type TransferRequest struct {
 
 func (x *TransferRequest) Reset() {
 	*x = TransferRequest{}
-	mi := &file_apipb_api_proto_msgTypes[61]
+	mi := &file_apipb_api_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3923,7 +5568,7 @@ func (x *TransferRequest) String() string {
 func (*TransferRequest) ProtoMessage() {}
 
 func (x *TransferRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[61]
+	mi := &file_apipb_api_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3936,7 +5581,7 @@ func (x *TransferRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferRequest.ProtoReflect.Descriptor instead.
 func (*TransferRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{61}
+	return file_apipb_api_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *TransferRequest) GetTo() string {
@@ -3955,7 +5600,7 @@ type TransferResponse struct {
 
 func (x *TransferResponse) Reset() {
 	*x = TransferResponse{}
-	mi := &file_apipb_api_proto_msgTypes[62]
+	mi := &file_apipb_api_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3967,7 +5612,7 @@ func (x *TransferResponse) String() string {
 func (*TransferResponse) ProtoMessage() {}
 
 func (x *TransferResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[62]
+	mi := &file_apipb_api_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3980,7 +5625,7 @@ func (x *TransferResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferResponse.ProtoReflect.Descriptor instead.
 func (*TransferResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{62}
+	return file_apipb_api_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *TransferResponse) GetLeader() string {
@@ -4001,7 +5646,7 @@ type AddReplicaRequest struct {
 
 func (x *AddReplicaRequest) Reset() {
 	*x = AddReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[63]
+	mi := &file_apipb_api_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4013,7 +5658,7 @@ func (x *AddReplicaRequest) String() string {
 func (*AddReplicaRequest) ProtoMessage() {}
 
 func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[63]
+	mi := &file_apipb_api_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4026,7 +5671,7 @@ func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaRequest.ProtoReflect.Descriptor instead.
 func (*AddReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{63}
+	return file_apipb_api_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *AddReplicaRequest) GetId() string {
@@ -4051,7 +5696,7 @@ type AddReplicaResponse struct {
 
 func (x *AddReplicaResponse) Reset() {
 	*x = AddReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[64]
+	mi := &file_apipb_api_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4063,7 +5708,7 @@ func (x *AddReplicaResponse) String() string {
 func (*AddReplicaResponse) ProtoMessage() {}
 
 func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[64]
+	mi := &file_apipb_api_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4076,7 +5721,7 @@ func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaResponse.ProtoReflect.Descriptor instead.
 func (*AddReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{64}
+	return file_apipb_api_proto_rawDescGZIP(), []int{88}
 }
 
 type RemoveReplicaRequest struct {
@@ -4090,7 +5735,7 @@ type RemoveReplicaRequest struct {
 
 func (x *RemoveReplicaRequest) Reset() {
 	*x = RemoveReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[65]
+	mi := &file_apipb_api_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4102,7 +5747,7 @@ func (x *RemoveReplicaRequest) String() string {
 func (*RemoveReplicaRequest) ProtoMessage() {}
 
 func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[65]
+	mi := &file_apipb_api_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4115,7 +5760,7 @@ func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaRequest.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{65}
+	return file_apipb_api_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *RemoveReplicaRequest) GetId() string {
@@ -4140,7 +5785,7 @@ type RemoveReplicaResponse struct {
 
 func (x *RemoveReplicaResponse) Reset() {
 	*x = RemoveReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[66]
+	mi := &file_apipb_api_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4152,7 +5797,7 @@ func (x *RemoveReplicaResponse) String() string {
 func (*RemoveReplicaResponse) ProtoMessage() {}
 
 func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[66]
+	mi := &file_apipb_api_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4165,7 +5810,7 @@ func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaResponse.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{66}
+	return file_apipb_api_proto_rawDescGZIP(), []int{90}
 }
 
 type PromoteReplicaRequest struct {
@@ -4177,7 +5822,7 @@ type PromoteReplicaRequest struct {
 
 func (x *PromoteReplicaRequest) Reset() {
 	*x = PromoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[67]
+	mi := &file_apipb_api_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4189,7 +5834,7 @@ func (x *PromoteReplicaRequest) String() string {
 func (*PromoteReplicaRequest) ProtoMessage() {}
 
 func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[67]
+	mi := &file_apipb_api_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4202,7 +5847,7 @@ func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{67}
+	return file_apipb_api_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *PromoteReplicaRequest) GetId() string {
@@ -4220,7 +5865,7 @@ type PromoteReplicaResponse struct {
 
 func (x *PromoteReplicaResponse) Reset() {
 	*x = PromoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[68]
+	mi := &file_apipb_api_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4232,7 +5877,7 @@ func (x *PromoteReplicaResponse) String() string {
 func (*PromoteReplicaResponse) ProtoMessage() {}
 
 func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[68]
+	mi := &file_apipb_api_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4245,7 +5890,7 @@ func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{68}
+	return file_apipb_api_proto_rawDescGZIP(), []int{92}
 }
 
 type DemoteReplicaRequest struct {
@@ -4259,7 +5904,7 @@ type DemoteReplicaRequest struct {
 
 func (x *DemoteReplicaRequest) Reset() {
 	*x = DemoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[69]
+	mi := &file_apipb_api_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4271,7 +5916,7 @@ func (x *DemoteReplicaRequest) String() string {
 func (*DemoteReplicaRequest) ProtoMessage() {}
 
 func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[69]
+	mi := &file_apipb_api_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4284,7 +5929,7 @@ func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{69}
+	return file_apipb_api_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *DemoteReplicaRequest) GetId() string {
@@ -4309,7 +5954,7 @@ type DemoteReplicaResponse struct {
 
 func (x *DemoteReplicaResponse) Reset() {
 	*x = DemoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[70]
+	mi := &file_apipb_api_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4321,7 +5966,7 @@ func (x *DemoteReplicaResponse) String() string {
 func (*DemoteReplicaResponse) ProtoMessage() {}
 
 func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[70]
+	mi := &file_apipb_api_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4334,7 +5979,7 @@ func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{70}
+	return file_apipb_api_proto_rawDescGZIP(), []int{94}
 }
 
 type BackupRequest struct {
@@ -4345,7 +5990,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_apipb_api_proto_msgTypes[71]
+	mi := &file_apipb_api_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4357,7 +6002,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[71]
+	mi := &file_apipb_api_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4370,7 +6015,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{71}
+	return file_apipb_api_proto_rawDescGZIP(), []int{95}
 }
 
 // BackupPart is the next bytes of a backup: records with their lengths, and a
@@ -4384,7 +6029,7 @@ type BackupPart struct {
 
 func (x *BackupPart) Reset() {
 	*x = BackupPart{}
-	mi := &file_apipb_api_proto_msgTypes[72]
+	mi := &file_apipb_api_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4396,7 +6041,7 @@ func (x *BackupPart) String() string {
 func (*BackupPart) ProtoMessage() {}
 
 func (x *BackupPart) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[72]
+	mi := &file_apipb_api_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4409,7 +6054,7 @@ func (x *BackupPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupPart.ProtoReflect.Descriptor instead.
 func (*BackupPart) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{72}
+	return file_apipb_api_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *BackupPart) GetData() []byte {
@@ -4433,7 +6078,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_apipb_api_proto_msgTypes[73]
+	mi := &file_apipb_api_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4445,7 +6090,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[73]
+	mi := &file_apipb_api_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4458,7 +6103,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{73}
+	return file_apipb_api_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *JoinRequest) GetId() string {
@@ -4502,7 +6147,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_apipb_api_proto_msgTypes[74]
+	mi := &file_apipb_api_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4514,7 +6159,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[74]
+	mi := &file_apipb_api_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4527,7 +6172,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{74}
+	return file_apipb_api_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *JoinResponse) GetSuffrage() string {
@@ -4579,7 +6224,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"mutationId\"N\n" +
 	"\rStartResponse\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x1a\n" +
-	"\brepeated\x18\x02 \x01(\bR\brepeated\"\xd7\x06\n" +
+	"\brepeated\x18\x02 \x01(\bR\brepeated\"\x89\a\n" +
 	"\tOperation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +
@@ -4609,7 +6254,22 @@ const file_apipb_api_proto_rawDesc = "" +
 	"fair_share\x18\x14 \x01(\x01H\x00R\tfairShare\x88\x01\x01\x12$\n" +
 	"\vusage_share\x18\x15 \x01(\x01H\x01R\n" +
 	"usageShare\x88\x01\x01\x12&\n" +
-	"\fdemand_share\x18\x16 \x01(\x01H\x02R\vdemandShare\x88\x01\x01B\r\n" +
+	"\fdemand_share\x18\x16 \x01(\x01H\x02R\vdemandShare\x88\x01\x01\x120\n" +
+	"\x05trees\x18\x17 \x03(\v2\x1a.weir.api.v1.OperationTreeR\x05treesB\r\n" +
+	"\v_fair_shareB\x0e\n" +
+	"\f_usage_shareB\x0f\n" +
+	"\r_demand_share\"\xcf\x02\n" +
+	"\rOperationTree\x12\x12\n" +
+	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x12\n" +
+	"\x04pool\x18\x02 \x01(\tR\x04pool\x121\n" +
+	"\aoptions\x18\x03 \x01(\v2\x17.google.protobuf.StructR\aoptions\x12\x1a\n" +
+	"\badmitted\x18\x04 \x01(\bR\badmitted\x12%\n" +
+	"\x0epending_reason\x18\x05 \x01(\tR\rpendingReason\x12\"\n" +
+	"\n" +
+	"fair_share\x18\x06 \x01(\x01H\x00R\tfairShare\x88\x01\x01\x12$\n" +
+	"\vusage_share\x18\a \x01(\x01H\x01R\n" +
+	"usageShare\x88\x01\x01\x12&\n" +
+	"\fdemand_share\x18\b \x01(\x01H\x02R\vdemandShare\x88\x01\x01B\r\n" +
 	"\v_fair_shareB\x0e\n" +
 	"\f_usage_shareB\x0f\n" +
 	"\r_demand_share\"\x98\x04\n" +
@@ -4677,7 +6337,16 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x17ResumeOperationResponse\"8\n" +
 	"\x18CompleteOperationRequest\x12\x1c\n" +
 	"\toperation\x18\x01 \x01(\tR\toperation\"\x1b\n" +
-	"\x19CompleteOperationResponse\"6\n" +
+	"\x19CompleteOperationResponse\"n\n" +
+	"\x16UpdateOperationRequest\x12\x1c\n" +
+	"\toperation\x18\x01 \x01(\tR\toperation\x126\n" +
+	"\achanges\x18\x02 \x03(\v2\x1c.weir.api.v1.OperationChangeR\achanges\"z\n" +
+	"\x0fOperationChange\x12\x12\n" +
+	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x17\n" +
+	"\x04pool\x18\x02 \x01(\tH\x00R\x04pool\x88\x01\x01\x121\n" +
+	"\aoptions\x18\x03 \x01(\v2\x17.google.protobuf.StructR\aoptionsB\a\n" +
+	"\x05_pool\"\x19\n" +
+	"\x17UpdateOperationResponse\"6\n" +
 	"\x16OperationEventsRequest\x12\x1c\n" +
 	"\toperation\x18\x01 \x01(\tR\toperation\"\x8c\x02\n" +
 	"\x0eOperationEvent\x12.\n" +
@@ -4756,56 +6425,157 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x0fAbortJobRequest\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x12\n" +
-	"\x10AbortJobResponse\"\xd9\x06\n" +
+	"\x10AbortJobResponse\"\xb8\t\n" +
 	"\x04Pool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06parent\x18\x02 \x01(\tR\x06parent\x12\x1b\n" +
-	"\x06weight\x18\x03 \x01(\x01H\x00R\x06weight\x88\x01\x01\x12B\n" +
-	"\x1bmax_running_operation_count\x18\x04 \x01(\x05H\x01R\x18maxRunningOperationCount\x88\x01\x01\x123\n" +
-	"\x13max_operation_count\x18\x05 \x01(\x05H\x02R\x11maxOperationCount\x88\x01\x01\x126\n" +
+	"\x06parent\x18\x02 \x01(\tR\x06parent\x126\n" +
 	"\x17running_operation_count\x18\x06 \x01(\x05R\x15runningOperationCount\x12'\n" +
 	"\x0foperation_count\x18\a \x01(\x05R\x0eoperationCount\x12\"\n" +
 	"\n" +
-	"fair_share\x18\b \x01(\x01H\x03R\tfairShare\x88\x01\x01\x12$\n" +
-	"\vusage_share\x18\t \x01(\x01H\x04R\n" +
+	"fair_share\x18\b \x01(\x01H\x00R\tfairShare\x88\x01\x01\x12$\n" +
+	"\vusage_share\x18\t \x01(\x01H\x01R\n" +
 	"usageShare\x88\x01\x01\x12&\n" +
 	"\fdemand_share\x18\n" +
-	" \x01(\x01H\x05R\vdemandShare\x88\x01\x01\x12,\n" +
+	" \x01(\x01H\x02R\vdemandShare\x88\x01\x01\x12,\n" +
 	"\x05usage\x18\v \x01(\v2\x16.weir.api.v1.ResourcesR\x05usage\x12.\n" +
 	"\x06demand\x18\f \x01(\v2\x16.weir.api.v1.ResourcesR\x06demand\x12)\n" +
 	"\x10effective_weight\x18\r \x01(\x01R\x0feffectiveWeight\x12P\n" +
 	"%effective_max_running_operation_count\x18\x0e \x01(\x05R!effectiveMaxRunningOperationCount\x12A\n" +
 	"\x1deffective_max_operation_count\x18\x0f \x01(\x05R\x1aeffectiveMaxOperationCount\x12+\n" +
-	"\x11dominant_resource\x18\x10 \x01(\tR\x10dominantResourceB\t\n" +
-	"\a_weightB\x1e\n" +
-	"\x1c_max_running_operation_countB\x16\n" +
-	"\x14_max_operation_countB\r\n" +
+	"\x11dominant_resource\x18\x10 \x01(\tR\x10dominantResource\x12\x12\n" +
+	"\x04tree\x18\x11 \x01(\tR\x04tree\x121\n" +
+	"\aoptions\x18\x12 \x01(\v2\x17.google.protobuf.StructR\aoptions\x12%\n" +
+	"\x0eephemeral_user\x18\x13 \x01(\tR\rephemeralUser\x125\n" +
+	"\teffective\x18\x14 \x01(\v2\x17.google.protobuf.StructR\teffective\x129\n" +
+	"\x16strong_guarantee_share\x18\x15 \x01(\x01H\x03R\x14strongGuaranteeShare\x88\x01\x01\x12+\n" +
+	"\x11scheduling_status\x18\x16 \x01(\tR\x10schedulingStatus\x12+\n" +
+	"\x11starvation_status\x18\x17 \x01(\tR\x10starvationStatus\x12N\n" +
+	"!accumulated_resource_ratio_volume\x18\x18 \x01(\x01H\x04R\x1eaccumulatedResourceRatioVolume\x88\x01\x01\x12D\n" +
+	"\x1cintegral_pool_capacity_ratio\x18\x19 \x01(\x01H\x05R\x19integralPoolCapacityRatio\x88\x01\x01B\r\n" +
 	"\v_fair_shareB\x0e\n" +
 	"\f_usage_shareB\x0f\n" +
-	"\r_demand_share\"\x12\n" +
-	"\x10ListPoolsRequest\"X\n" +
+	"\r_demand_shareB\x19\n" +
+	"\x17_strong_guarantee_shareB$\n" +
+	"\"_accumulated_resource_ratio_volumeB\x1f\n" +
+	"\x1d_integral_pool_capacity_ratioJ\x04\b\x03\x10\x06\"&\n" +
+	"\x10ListPoolsRequest\x12\x12\n" +
+	"\x04tree\x18\x01 \x01(\tR\x04tree\"l\n" +
 	"\x11ListPoolsResponse\x12'\n" +
 	"\x05pools\x18\x01 \x03(\v2\x11.weir.api.v1.PoolR\x05pools\x12\x1a\n" +
-	"\brevision\x18\x02 \x01(\x04R\brevision\"$\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\x12\x12\n" +
+	"\x04tree\x18\x03 \x01(\tR\x04tree\"8\n" +
 	"\x0eGetPoolRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"T\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04tree\x18\x02 \x01(\tR\x04tree\"T\n" +
 	"\x0fGetPoolResponse\x12%\n" +
 	"\x04pool\x18\x01 \x01(\v2\x11.weir.api.v1.PoolR\x04pool\x12\x1a\n" +
-	"\brevision\x18\x02 \x01(\x04R\brevision\":\n" +
-	"\x11CreatePoolRequest\x12%\n" +
-	"\x04pool\x18\x01 \x01(\v2\x11.weir.api.v1.PoolR\x04pool\"0\n" +
-	"\x12CreatePoolResponse\x12\x1a\n" +
-	"\brevision\x18\x01 \x01(\x04R\brevision\"|\n" +
-	"\x0eSetPoolRequest\x12%\n" +
-	"\x04pool\x18\x01 \x01(\v2\x11.weir.api.v1.PoolR\x04pool\x12\x16\n" +
-	"\x06fields\x18\x02 \x03(\tR\x06fields\x12+\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\"\x7f\n" +
+	"\x0fEditTreeRequest\x12\x12\n" +
+	"\x04tree\x18\x01 \x01(\tR\x04tree\x12+\n" +
+	"\x05edits\x18\x02 \x03(\v2\x15.weir.api.v1.TreeEditR\x05edits\x12+\n" +
+	"\x11expected_revision\x18\x03 \x01(\x04R\x10expectedRevision\"\xfd\x01\n" +
+	"\bTreeEdit\x12<\n" +
+	"\ftree_options\x18\x01 \x01(\v2\x17.google.protobuf.StructH\x00R\vtreeOptions\x12+\n" +
+	"\x06create\x18\x02 \x01(\v2\x11.weir.api.v1.PoolH\x00R\x06create\x121\n" +
+	"\x06change\x18\x03 \x01(\v2\x17.weir.api.v1.PoolChangeH\x00R\x06change\x121\n" +
+	"\x06rename\x18\x04 \x01(\v2\x17.weir.api.v1.RenamePoolH\x00R\x06rename\x12\x18\n" +
+	"\x06remove\x18\x05 \x01(\tH\x00R\x06removeB\x06\n" +
+	"\x04edit\"{\n" +
+	"\n" +
+	"PoolChange\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
+	"\x06parent\x18\x02 \x01(\tH\x00R\x06parent\x88\x01\x01\x121\n" +
+	"\aoptions\x18\x03 \x01(\v2\x17.google.protobuf.StructR\aoptionsB\t\n" +
+	"\a_parent\"0\n" +
+	"\n" +
+	"RenamePool\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\tR\x02to\"B\n" +
+	"\x10EditTreeResponse\x12\x1a\n" +
+	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x12\n" +
+	"\x04tree\x18\x02 \x01(\tR\x04tree\"\xe1\x03\n" +
+	"\x04Tree\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\x12\x18\n" +
+	"\adefault\x18\x03 \x01(\bR\adefault\x121\n" +
+	"\aoptions\x18\x04 \x01(\v2\x17.google.protobuf.StructR\aoptions\x125\n" +
+	"\teffective\x18\x05 \x01(\v2\x17.google.protobuf.StructR\teffective\x12\x14\n" +
+	"\x05pools\x18\x06 \x01(\x05R\x05pools\x12\x14\n" +
+	"\x05nodes\x18\a \x01(\x05R\x05nodes\x12!\n" +
+	"\fnodes_online\x18\b \x01(\x05R\vnodesOnline\x12'\n" +
+	"\x0foperation_count\x18\t \x01(\x05R\x0eoperationCount\x126\n" +
+	"\x17running_operation_count\x18\n" +
+	" \x01(\x05R\x15runningOperationCount\x124\n" +
+	"\tresources\x18\v \x01(\v2\x16.weir.api.v1.ResourcesR\tresources\x12?\n" +
+	"\rmodified_time\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTime\"\x12\n" +
+	"\x10ListTreesRequest\"<\n" +
+	"\x11ListTreesResponse\x12'\n" +
+	"\x05trees\x18\x01 \x03(\v2\x11.weir.api.v1.TreeR\x05trees\"$\n" +
+	"\x0eGetTreeRequest\x12\x12\n" +
+	"\x04tree\x18\x01 \x01(\tR\x04tree\"8\n" +
+	"\x0fGetTreeResponse\x12%\n" +
+	"\x04tree\x18\x01 \x01(\v2\x11.weir.api.v1.TreeR\x04tree\"Z\n" +
+	"\x11CreateTreeRequest\x12\x12\n" +
+	"\x04tree\x18\x01 \x01(\tR\x04tree\x121\n" +
+	"\aoptions\x18\x02 \x01(\v2\x17.google.protobuf.StructR\aoptions\"0\n" +
+	"\x12CreateTreeResponse\x12\x1a\n" +
+	"\brevision\x18\x01 \x01(\x04R\brevision\"\x84\x01\n" +
+	"\x0eSetTreeRequest\x12\x12\n" +
+	"\x04tree\x18\x01 \x01(\tR\x04tree\x121\n" +
+	"\aoptions\x18\x02 \x01(\v2\x17.google.protobuf.StructR\aoptions\x12+\n" +
 	"\x11expected_revision\x18\x03 \x01(\x04R\x10expectedRevision\"-\n" +
-	"\x0fSetPoolResponse\x12\x1a\n" +
+	"\x0fSetTreeResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\"'\n" +
-	"\x11RemovePoolRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"0\n" +
-	"\x12RemovePoolResponse\x12\x1a\n" +
-	"\brevision\x18\x01 \x01(\x04R\brevision\"c\n" +
+	"\x11RemoveTreeRequest\x12\x12\n" +
+	"\x04tree\x18\x01 \x01(\tR\x04tree\"\x14\n" +
+	"\x12RemoveTreeResponse\"+\n" +
+	"\x15SetDefaultTreeRequest\x12\x12\n" +
+	"\x04tree\x18\x01 \x01(\tR\x04tree\"\x18\n" +
+	"\x16SetDefaultTreeResponse\"%\n" +
+	"\x0fSnapshotRequest\x12\x12\n" +
+	"\x04tree\x18\x01 \x01(\tR\x04tree\"\xc7\x02\n" +
+	"\x10SnapshotResponse\x12\x12\n" +
+	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\x12.\n" +
+	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x121\n" +
+	"\aoptions\x18\x04 \x01(\v2\x17.google.protobuf.StructR\aoptions\x12/\n" +
+	"\x05pools\x18\x05 \x03(\v2\x19.weir.api.v1.SnapshotPoolR\x05pools\x12>\n" +
+	"\n" +
+	"operations\x18\x06 \x03(\v2\x1e.weir.api.v1.SnapshotOperationR\n" +
+	"operations\x12/\n" +
+	"\x05nodes\x18\a \x03(\v2\x19.weir.api.v1.SnapshotNodeR\x05nodes\"\x9a\x01\n" +
+	"\fSnapshotPool\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06parent\x18\x02 \x01(\tR\x06parent\x121\n" +
+	"\aoptions\x18\x03 \x01(\v2\x17.google.protobuf.StructR\aoptions\x12+\n" +
+	"\x06volume\x18\x04 \x01(\v2\x13.weir.api.v1.VolumeR\x06volume\"\xa7\x01\n" +
+	"\x06Volume\x12\x1d\n" +
+	"\n" +
+	"user_slots\x18\x01 \x01(\x01R\tuserSlots\x12\x10\n" +
+	"\x03cpu\x18\x02 \x01(\x01R\x03cpu\x12\x10\n" +
+	"\x03gpu\x18\x03 \x01(\x01R\x03gpu\x12\x16\n" +
+	"\x06memory\x18\x04 \x01(\x01R\x06memory\x12\x18\n" +
+	"\anetwork\x18\x05 \x01(\x01R\anetwork\x12(\n" +
+	"\x10last_share_ratio\x18\x06 \x01(\x01R\x0elastShareRatio\"\xd0\x02\n" +
+	"\x11SnapshotOperation\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04pool\x18\x02 \x01(\tR\x04pool\x121\n" +
+	"\aoptions\x18\x03 \x01(\v2\x17.google.protobuf.StructR\aoptions\x12,\n" +
+	"\x05usage\x18\x04 \x01(\v2\x16.weir.api.v1.ResourcesR\x05usage\x12.\n" +
+	"\x06demand\x18\x05 \x01(\v2\x16.weir.api.v1.ResourcesR\x06demand\x12!\n" +
+	"\fpending_jobs\x18\x06 \x01(\x03R\vpendingJobs\x12\x12\n" +
+	"\x04gang\x18\a \x01(\bR\x04gang\x129\n" +
+	"\n" +
+	"start_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x12\x14\n" +
+	"\x05title\x18\t \x01(\tR\x05title\"h\n" +
+	"\fSnapshotNode\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x124\n" +
+	"\tresources\x18\x02 \x01(\v2\x16.weir.api.v1.ResourcesR\tresources\x12\x12\n" +
+	"\x04tags\x18\x03 \x03(\tR\x04tags\")\n" +
+	"\x13GetAttributeRequest\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\"D\n" +
+	"\x14GetAttributeResponse\x12,\n" +
+	"\x05value\x18\x01 \x01(\v2\x16.google.protobuf.ValueR\x05value\"c\n" +
 	"\x05Drain\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +
@@ -4908,7 +6678,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\fJoinResponse\x12\x1a\n" +
 	"\bsuffrage\x18\x01 \x01(\tR\bsuffrage\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\tR\x06leader\x12-\n" +
-	"\amembers\x18\x03 \x03(\v2\x13.weir.api.v1.MemberR\amembers2\xc1\x06\n" +
+	"\amembers\x18\x03 \x03(\v2\x13.weir.api.v1.MemberR\amembers2\x96\a\n" +
 	"\x10OperationService\x12>\n" +
 	"\x05Start\x12\x19.weir.api.v1.StartRequest\x1a\x1a.weir.api.v1.StartResponse\x12O\n" +
 	"\x04List\x12\".weir.api.v1.ListOperationsRequest\x1a#.weir.api.v1.ListOperationsResponse\x12J\n" +
@@ -4919,19 +6689,29 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\aSuspend\x12$.weir.api.v1.SuspendOperationRequest\x1a%.weir.api.v1.SuspendOperationResponse\x12S\n" +
 	"\x06Resume\x12#.weir.api.v1.ResumeOperationRequest\x1a$.weir.api.v1.ResumeOperationResponse\x12Y\n" +
 	"\bComplete\x12%.weir.api.v1.CompleteOperationRequest\x1a&.weir.api.v1.CompleteOperationResponse\x12S\n" +
-	"\x06Events\x12#.weir.api.v1.OperationEventsRequest\x1a$.weir.api.v1.OperationEventsResponse2\xa0\x02\n" +
+	"\x06Events\x12#.weir.api.v1.OperationEventsRequest\x1a$.weir.api.v1.OperationEventsResponse\x12S\n" +
+	"\x06Update\x12#.weir.api.v1.UpdateOperationRequest\x1a$.weir.api.v1.UpdateOperationResponse2\xa0\x02\n" +
 	"\n" +
 	"JobService\x12C\n" +
 	"\x04List\x12\x1c.weir.api.v1.ListJobsRequest\x1a\x1d.weir.api.v1.ListJobsResponse\x12>\n" +
 	"\x03Get\x12\x1a.weir.api.v1.GetJobRequest\x1a\x1b.weir.api.v1.GetJobResponse\x12G\n" +
 	"\x06Output\x12\x1d.weir.api.v1.JobOutputRequest\x1a\x1e.weir.api.v1.JobOutputResponse\x12D\n" +
-	"\x05Abort\x12\x1c.weir.api.v1.AbortJobRequest\x1a\x1d.weir.api.v1.AbortJobResponse2\xee\x02\n" +
+	"\x05Abort\x12\x1c.weir.api.v1.AbortJobRequest\x1a\x1d.weir.api.v1.AbortJobResponse2\xdb\x01\n" +
 	"\vPoolService\x12E\n" +
 	"\x04List\x12\x1d.weir.api.v1.ListPoolsRequest\x1a\x1e.weir.api.v1.ListPoolsResponse\x12@\n" +
-	"\x03Get\x12\x1b.weir.api.v1.GetPoolRequest\x1a\x1c.weir.api.v1.GetPoolResponse\x12I\n" +
-	"\x06Create\x12\x1e.weir.api.v1.CreatePoolRequest\x1a\x1f.weir.api.v1.CreatePoolResponse\x12@\n" +
-	"\x03Set\x12\x1b.weir.api.v1.SetPoolRequest\x1a\x1c.weir.api.v1.SetPoolResponse\x12I\n" +
-	"\x06Remove\x12\x1e.weir.api.v1.RemovePoolRequest\x1a\x1f.weir.api.v1.RemovePoolResponse2\xac\x02\n" +
+	"\x03Get\x12\x1b.weir.api.v1.GetPoolRequest\x1a\x1c.weir.api.v1.GetPoolResponse\x12C\n" +
+	"\x04Edit\x12\x1c.weir.api.v1.EditTreeRequest\x1a\x1d.weir.api.v1.EditTreeResponse2\x8e\x04\n" +
+	"\vTreeService\x12E\n" +
+	"\x04List\x12\x1d.weir.api.v1.ListTreesRequest\x1a\x1e.weir.api.v1.ListTreesResponse\x12@\n" +
+	"\x03Get\x12\x1b.weir.api.v1.GetTreeRequest\x1a\x1c.weir.api.v1.GetTreeResponse\x12I\n" +
+	"\x06Create\x12\x1e.weir.api.v1.CreateTreeRequest\x1a\x1f.weir.api.v1.CreateTreeResponse\x12@\n" +
+	"\x03Set\x12\x1b.weir.api.v1.SetTreeRequest\x1a\x1c.weir.api.v1.SetTreeResponse\x12I\n" +
+	"\x06Remove\x12\x1e.weir.api.v1.RemoveTreeRequest\x1a\x1f.weir.api.v1.RemoveTreeResponse\x12U\n" +
+	"\n" +
+	"SetDefault\x12\".weir.api.v1.SetDefaultTreeRequest\x1a#.weir.api.v1.SetDefaultTreeResponse\x12G\n" +
+	"\bSnapshot\x12\x1c.weir.api.v1.SnapshotRequest\x1a\x1d.weir.api.v1.SnapshotResponse2^\n" +
+	"\x10AttributeService\x12J\n" +
+	"\x03Get\x12 .weir.api.v1.GetAttributeRequest\x1a!.weir.api.v1.GetAttributeResponse2\xac\x02\n" +
 	"\vNodeService\x12E\n" +
 	"\x04List\x12\x1d.weir.api.v1.ListNodesRequest\x1a\x1e.weir.api.v1.ListNodesResponse\x12@\n" +
 	"\x03Get\x12\x1b.weir.api.v1.GetNodeRequest\x1a\x1c.weir.api.v1.GetNodeResponse\x12F\n" +
@@ -4960,206 +6740,276 @@ func file_apipb_api_proto_rawDescGZIP() []byte {
 	return file_apipb_api_proto_rawDescData
 }
 
-var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 78)
+var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 102)
 var file_apipb_api_proto_goTypes = []any{
 	(*Resources)(nil),                 // 0: weir.api.v1.Resources
 	(*Error)(nil),                     // 1: weir.api.v1.Error
 	(*StartRequest)(nil),              // 2: weir.api.v1.StartRequest
 	(*StartResponse)(nil),             // 3: weir.api.v1.StartResponse
 	(*Operation)(nil),                 // 4: weir.api.v1.Operation
-	(*TaskProgress)(nil),              // 5: weir.api.v1.TaskProgress
-	(*ListOperationsRequest)(nil),     // 6: weir.api.v1.ListOperationsRequest
-	(*ListOperationsResponse)(nil),    // 7: weir.api.v1.ListOperationsResponse
-	(*GetOperationRequest)(nil),       // 8: weir.api.v1.GetOperationRequest
-	(*GetOperationResponse)(nil),      // 9: weir.api.v1.GetOperationResponse
-	(*WaitOperationRequest)(nil),      // 10: weir.api.v1.WaitOperationRequest
-	(*WaitOperationResponse)(nil),     // 11: weir.api.v1.WaitOperationResponse
-	(*WatchOperationRequest)(nil),     // 12: weir.api.v1.WatchOperationRequest
-	(*WatchOperationResponse)(nil),    // 13: weir.api.v1.WatchOperationResponse
-	(*AbortOperationRequest)(nil),     // 14: weir.api.v1.AbortOperationRequest
-	(*AbortOperationResponse)(nil),    // 15: weir.api.v1.AbortOperationResponse
-	(*SuspendOperationRequest)(nil),   // 16: weir.api.v1.SuspendOperationRequest
-	(*SuspendOperationResponse)(nil),  // 17: weir.api.v1.SuspendOperationResponse
-	(*ResumeOperationRequest)(nil),    // 18: weir.api.v1.ResumeOperationRequest
-	(*ResumeOperationResponse)(nil),   // 19: weir.api.v1.ResumeOperationResponse
-	(*CompleteOperationRequest)(nil),  // 20: weir.api.v1.CompleteOperationRequest
-	(*CompleteOperationResponse)(nil), // 21: weir.api.v1.CompleteOperationResponse
-	(*OperationEventsRequest)(nil),    // 22: weir.api.v1.OperationEventsRequest
-	(*OperationEvent)(nil),            // 23: weir.api.v1.OperationEvent
-	(*OperationEventsResponse)(nil),   // 24: weir.api.v1.OperationEventsResponse
-	(*Job)(nil),                       // 25: weir.api.v1.Job
-	(*JobStatistics)(nil),             // 26: weir.api.v1.JobStatistics
-	(*ListJobsRequest)(nil),           // 27: weir.api.v1.ListJobsRequest
-	(*ListJobsResponse)(nil),          // 28: weir.api.v1.ListJobsResponse
-	(*GetJobRequest)(nil),             // 29: weir.api.v1.GetJobRequest
-	(*GetJobResponse)(nil),            // 30: weir.api.v1.GetJobResponse
-	(*JobOutputRequest)(nil),          // 31: weir.api.v1.JobOutputRequest
-	(*JobOutputResponse)(nil),         // 32: weir.api.v1.JobOutputResponse
-	(*AbortJobRequest)(nil),           // 33: weir.api.v1.AbortJobRequest
-	(*AbortJobResponse)(nil),          // 34: weir.api.v1.AbortJobResponse
-	(*Pool)(nil),                      // 35: weir.api.v1.Pool
-	(*ListPoolsRequest)(nil),          // 36: weir.api.v1.ListPoolsRequest
-	(*ListPoolsResponse)(nil),         // 37: weir.api.v1.ListPoolsResponse
-	(*GetPoolRequest)(nil),            // 38: weir.api.v1.GetPoolRequest
-	(*GetPoolResponse)(nil),           // 39: weir.api.v1.GetPoolResponse
-	(*CreatePoolRequest)(nil),         // 40: weir.api.v1.CreatePoolRequest
-	(*CreatePoolResponse)(nil),        // 41: weir.api.v1.CreatePoolResponse
-	(*SetPoolRequest)(nil),            // 42: weir.api.v1.SetPoolRequest
-	(*SetPoolResponse)(nil),           // 43: weir.api.v1.SetPoolResponse
-	(*RemovePoolRequest)(nil),         // 44: weir.api.v1.RemovePoolRequest
-	(*RemovePoolResponse)(nil),        // 45: weir.api.v1.RemovePoolResponse
-	(*Drain)(nil),                     // 46: weir.api.v1.Drain
-	(*Node)(nil),                      // 47: weir.api.v1.Node
-	(*ListNodesRequest)(nil),          // 48: weir.api.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),         // 49: weir.api.v1.ListNodesResponse
-	(*GetNodeRequest)(nil),            // 50: weir.api.v1.GetNodeRequest
-	(*GetNodeResponse)(nil),           // 51: weir.api.v1.GetNodeResponse
-	(*DrainNodeRequest)(nil),          // 52: weir.api.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),         // 53: weir.api.v1.DrainNodeResponse
-	(*UndrainNodeRequest)(nil),        // 54: weir.api.v1.UndrainNodeRequest
-	(*UndrainNodeResponse)(nil),       // 55: weir.api.v1.UndrainNodeResponse
-	(*Member)(nil),                    // 56: weir.api.v1.Member
-	(*MembersRequest)(nil),            // 57: weir.api.v1.MembersRequest
-	(*MembersResponse)(nil),           // 58: weir.api.v1.MembersResponse
-	(*StatusRequest)(nil),             // 59: weir.api.v1.StatusRequest
-	(*StatusResponse)(nil),            // 60: weir.api.v1.StatusResponse
-	(*TransferRequest)(nil),           // 61: weir.api.v1.TransferRequest
-	(*TransferResponse)(nil),          // 62: weir.api.v1.TransferResponse
-	(*AddReplicaRequest)(nil),         // 63: weir.api.v1.AddReplicaRequest
-	(*AddReplicaResponse)(nil),        // 64: weir.api.v1.AddReplicaResponse
-	(*RemoveReplicaRequest)(nil),      // 65: weir.api.v1.RemoveReplicaRequest
-	(*RemoveReplicaResponse)(nil),     // 66: weir.api.v1.RemoveReplicaResponse
-	(*PromoteReplicaRequest)(nil),     // 67: weir.api.v1.PromoteReplicaRequest
-	(*PromoteReplicaResponse)(nil),    // 68: weir.api.v1.PromoteReplicaResponse
-	(*DemoteReplicaRequest)(nil),      // 69: weir.api.v1.DemoteReplicaRequest
-	(*DemoteReplicaResponse)(nil),     // 70: weir.api.v1.DemoteReplicaResponse
-	(*BackupRequest)(nil),             // 71: weir.api.v1.BackupRequest
-	(*BackupPart)(nil),                // 72: weir.api.v1.BackupPart
-	(*JoinRequest)(nil),               // 73: weir.api.v1.JoinRequest
-	(*JoinResponse)(nil),              // 74: weir.api.v1.JoinResponse
-	nil,                               // 75: weir.api.v1.Error.AttributesEntry
-	nil,                               // 76: weir.api.v1.TaskProgress.AbortedByReasonEntry
-	nil,                               // 77: weir.api.v1.OperationEvent.AttributesEntry
-	(*structpb.Struct)(nil),           // 78: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),     // 79: google.protobuf.Timestamp
+	(*OperationTree)(nil),             // 5: weir.api.v1.OperationTree
+	(*TaskProgress)(nil),              // 6: weir.api.v1.TaskProgress
+	(*ListOperationsRequest)(nil),     // 7: weir.api.v1.ListOperationsRequest
+	(*ListOperationsResponse)(nil),    // 8: weir.api.v1.ListOperationsResponse
+	(*GetOperationRequest)(nil),       // 9: weir.api.v1.GetOperationRequest
+	(*GetOperationResponse)(nil),      // 10: weir.api.v1.GetOperationResponse
+	(*WaitOperationRequest)(nil),      // 11: weir.api.v1.WaitOperationRequest
+	(*WaitOperationResponse)(nil),     // 12: weir.api.v1.WaitOperationResponse
+	(*WatchOperationRequest)(nil),     // 13: weir.api.v1.WatchOperationRequest
+	(*WatchOperationResponse)(nil),    // 14: weir.api.v1.WatchOperationResponse
+	(*AbortOperationRequest)(nil),     // 15: weir.api.v1.AbortOperationRequest
+	(*AbortOperationResponse)(nil),    // 16: weir.api.v1.AbortOperationResponse
+	(*SuspendOperationRequest)(nil),   // 17: weir.api.v1.SuspendOperationRequest
+	(*SuspendOperationResponse)(nil),  // 18: weir.api.v1.SuspendOperationResponse
+	(*ResumeOperationRequest)(nil),    // 19: weir.api.v1.ResumeOperationRequest
+	(*ResumeOperationResponse)(nil),   // 20: weir.api.v1.ResumeOperationResponse
+	(*CompleteOperationRequest)(nil),  // 21: weir.api.v1.CompleteOperationRequest
+	(*CompleteOperationResponse)(nil), // 22: weir.api.v1.CompleteOperationResponse
+	(*UpdateOperationRequest)(nil),    // 23: weir.api.v1.UpdateOperationRequest
+	(*OperationChange)(nil),           // 24: weir.api.v1.OperationChange
+	(*UpdateOperationResponse)(nil),   // 25: weir.api.v1.UpdateOperationResponse
+	(*OperationEventsRequest)(nil),    // 26: weir.api.v1.OperationEventsRequest
+	(*OperationEvent)(nil),            // 27: weir.api.v1.OperationEvent
+	(*OperationEventsResponse)(nil),   // 28: weir.api.v1.OperationEventsResponse
+	(*Job)(nil),                       // 29: weir.api.v1.Job
+	(*JobStatistics)(nil),             // 30: weir.api.v1.JobStatistics
+	(*ListJobsRequest)(nil),           // 31: weir.api.v1.ListJobsRequest
+	(*ListJobsResponse)(nil),          // 32: weir.api.v1.ListJobsResponse
+	(*GetJobRequest)(nil),             // 33: weir.api.v1.GetJobRequest
+	(*GetJobResponse)(nil),            // 34: weir.api.v1.GetJobResponse
+	(*JobOutputRequest)(nil),          // 35: weir.api.v1.JobOutputRequest
+	(*JobOutputResponse)(nil),         // 36: weir.api.v1.JobOutputResponse
+	(*AbortJobRequest)(nil),           // 37: weir.api.v1.AbortJobRequest
+	(*AbortJobResponse)(nil),          // 38: weir.api.v1.AbortJobResponse
+	(*Pool)(nil),                      // 39: weir.api.v1.Pool
+	(*ListPoolsRequest)(nil),          // 40: weir.api.v1.ListPoolsRequest
+	(*ListPoolsResponse)(nil),         // 41: weir.api.v1.ListPoolsResponse
+	(*GetPoolRequest)(nil),            // 42: weir.api.v1.GetPoolRequest
+	(*GetPoolResponse)(nil),           // 43: weir.api.v1.GetPoolResponse
+	(*EditTreeRequest)(nil),           // 44: weir.api.v1.EditTreeRequest
+	(*TreeEdit)(nil),                  // 45: weir.api.v1.TreeEdit
+	(*PoolChange)(nil),                // 46: weir.api.v1.PoolChange
+	(*RenamePool)(nil),                // 47: weir.api.v1.RenamePool
+	(*EditTreeResponse)(nil),          // 48: weir.api.v1.EditTreeResponse
+	(*Tree)(nil),                      // 49: weir.api.v1.Tree
+	(*ListTreesRequest)(nil),          // 50: weir.api.v1.ListTreesRequest
+	(*ListTreesResponse)(nil),         // 51: weir.api.v1.ListTreesResponse
+	(*GetTreeRequest)(nil),            // 52: weir.api.v1.GetTreeRequest
+	(*GetTreeResponse)(nil),           // 53: weir.api.v1.GetTreeResponse
+	(*CreateTreeRequest)(nil),         // 54: weir.api.v1.CreateTreeRequest
+	(*CreateTreeResponse)(nil),        // 55: weir.api.v1.CreateTreeResponse
+	(*SetTreeRequest)(nil),            // 56: weir.api.v1.SetTreeRequest
+	(*SetTreeResponse)(nil),           // 57: weir.api.v1.SetTreeResponse
+	(*RemoveTreeRequest)(nil),         // 58: weir.api.v1.RemoveTreeRequest
+	(*RemoveTreeResponse)(nil),        // 59: weir.api.v1.RemoveTreeResponse
+	(*SetDefaultTreeRequest)(nil),     // 60: weir.api.v1.SetDefaultTreeRequest
+	(*SetDefaultTreeResponse)(nil),    // 61: weir.api.v1.SetDefaultTreeResponse
+	(*SnapshotRequest)(nil),           // 62: weir.api.v1.SnapshotRequest
+	(*SnapshotResponse)(nil),          // 63: weir.api.v1.SnapshotResponse
+	(*SnapshotPool)(nil),              // 64: weir.api.v1.SnapshotPool
+	(*Volume)(nil),                    // 65: weir.api.v1.Volume
+	(*SnapshotOperation)(nil),         // 66: weir.api.v1.SnapshotOperation
+	(*SnapshotNode)(nil),              // 67: weir.api.v1.SnapshotNode
+	(*GetAttributeRequest)(nil),       // 68: weir.api.v1.GetAttributeRequest
+	(*GetAttributeResponse)(nil),      // 69: weir.api.v1.GetAttributeResponse
+	(*Drain)(nil),                     // 70: weir.api.v1.Drain
+	(*Node)(nil),                      // 71: weir.api.v1.Node
+	(*ListNodesRequest)(nil),          // 72: weir.api.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),         // 73: weir.api.v1.ListNodesResponse
+	(*GetNodeRequest)(nil),            // 74: weir.api.v1.GetNodeRequest
+	(*GetNodeResponse)(nil),           // 75: weir.api.v1.GetNodeResponse
+	(*DrainNodeRequest)(nil),          // 76: weir.api.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),         // 77: weir.api.v1.DrainNodeResponse
+	(*UndrainNodeRequest)(nil),        // 78: weir.api.v1.UndrainNodeRequest
+	(*UndrainNodeResponse)(nil),       // 79: weir.api.v1.UndrainNodeResponse
+	(*Member)(nil),                    // 80: weir.api.v1.Member
+	(*MembersRequest)(nil),            // 81: weir.api.v1.MembersRequest
+	(*MembersResponse)(nil),           // 82: weir.api.v1.MembersResponse
+	(*StatusRequest)(nil),             // 83: weir.api.v1.StatusRequest
+	(*StatusResponse)(nil),            // 84: weir.api.v1.StatusResponse
+	(*TransferRequest)(nil),           // 85: weir.api.v1.TransferRequest
+	(*TransferResponse)(nil),          // 86: weir.api.v1.TransferResponse
+	(*AddReplicaRequest)(nil),         // 87: weir.api.v1.AddReplicaRequest
+	(*AddReplicaResponse)(nil),        // 88: weir.api.v1.AddReplicaResponse
+	(*RemoveReplicaRequest)(nil),      // 89: weir.api.v1.RemoveReplicaRequest
+	(*RemoveReplicaResponse)(nil),     // 90: weir.api.v1.RemoveReplicaResponse
+	(*PromoteReplicaRequest)(nil),     // 91: weir.api.v1.PromoteReplicaRequest
+	(*PromoteReplicaResponse)(nil),    // 92: weir.api.v1.PromoteReplicaResponse
+	(*DemoteReplicaRequest)(nil),      // 93: weir.api.v1.DemoteReplicaRequest
+	(*DemoteReplicaResponse)(nil),     // 94: weir.api.v1.DemoteReplicaResponse
+	(*BackupRequest)(nil),             // 95: weir.api.v1.BackupRequest
+	(*BackupPart)(nil),                // 96: weir.api.v1.BackupPart
+	(*JoinRequest)(nil),               // 97: weir.api.v1.JoinRequest
+	(*JoinResponse)(nil),              // 98: weir.api.v1.JoinResponse
+	nil,                               // 99: weir.api.v1.Error.AttributesEntry
+	nil,                               // 100: weir.api.v1.TaskProgress.AbortedByReasonEntry
+	nil,                               // 101: weir.api.v1.OperationEvent.AttributesEntry
+	(*structpb.Struct)(nil),           // 102: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),     // 103: google.protobuf.Timestamp
+	(*structpb.Value)(nil),            // 104: google.protobuf.Value
 }
 var file_apipb_api_proto_depIdxs = []int32{
-	75, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
-	1,  // 1: weir.api.v1.Error.inner:type_name -> weir.api.v1.Error
-	78, // 2: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
-	79, // 3: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	79, // 4: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
-	5,  // 5: weir.api.v1.Operation.tasks:type_name -> weir.api.v1.TaskProgress
-	5,  // 6: weir.api.v1.Operation.progress:type_name -> weir.api.v1.TaskProgress
-	1,  // 7: weir.api.v1.Operation.result:type_name -> weir.api.v1.Error
-	78, // 8: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
-	78, // 9: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
-	76, // 10: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
-	0,  // 11: weir.api.v1.TaskProgress.job_resources:type_name -> weir.api.v1.Resources
-	4,  // 12: weir.api.v1.ListOperationsResponse.operations:type_name -> weir.api.v1.Operation
-	4,  // 13: weir.api.v1.GetOperationResponse.operation:type_name -> weir.api.v1.Operation
-	4,  // 14: weir.api.v1.WaitOperationResponse.operation:type_name -> weir.api.v1.Operation
-	4,  // 15: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
-	79, // 16: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	77, // 17: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
-	23, // 18: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
-	1,  // 19: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
-	79, // 20: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
-	79, // 21: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
-	0,  // 22: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
-	26, // 23: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
-	25, // 24: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
-	25, // 25: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
-	0,  // 26: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
-	0,  // 27: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
-	35, // 28: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
-	35, // 29: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
-	35, // 30: weir.api.v1.CreatePoolRequest.pool:type_name -> weir.api.v1.Pool
-	35, // 31: weir.api.v1.SetPoolRequest.pool:type_name -> weir.api.v1.Pool
-	79, // 32: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	0,  // 33: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
-	0,  // 34: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
-	79, // 35: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	79, // 36: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
-	46, // 37: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
-	47, // 38: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
-	47, // 39: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
-	25, // 40: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
-	56, // 41: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
-	56, // 42: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
-	0,  // 43: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
-	0,  // 44: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
-	47, // 45: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
-	56, // 46: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
-	2,  // 47: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
-	6,  // 48: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
-	8,  // 49: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
-	10, // 50: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
-	12, // 51: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
-	14, // 52: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
-	16, // 53: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
-	18, // 54: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
-	20, // 55: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
-	22, // 56: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
-	27, // 57: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
-	29, // 58: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
-	31, // 59: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
-	33, // 60: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
-	36, // 61: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
-	38, // 62: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
-	40, // 63: weir.api.v1.PoolService.Create:input_type -> weir.api.v1.CreatePoolRequest
-	42, // 64: weir.api.v1.PoolService.Set:input_type -> weir.api.v1.SetPoolRequest
-	44, // 65: weir.api.v1.PoolService.Remove:input_type -> weir.api.v1.RemovePoolRequest
-	48, // 66: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
-	50, // 67: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
-	52, // 68: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
-	54, // 69: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
-	57, // 70: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
-	59, // 71: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
-	61, // 72: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	63, // 73: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
-	65, // 74: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
-	67, // 75: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
-	69, // 76: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
-	71, // 77: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
-	73, // 78: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
-	3,  // 79: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	7,  // 80: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	9,  // 81: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	11, // 82: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	13, // 83: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	15, // 84: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	17, // 85: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	19, // 86: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	21, // 87: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	24, // 88: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	28, // 89: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	30, // 90: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	32, // 91: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	34, // 92: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	37, // 93: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	39, // 94: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	41, // 95: weir.api.v1.PoolService.Create:output_type -> weir.api.v1.CreatePoolResponse
-	43, // 96: weir.api.v1.PoolService.Set:output_type -> weir.api.v1.SetPoolResponse
-	45, // 97: weir.api.v1.PoolService.Remove:output_type -> weir.api.v1.RemovePoolResponse
-	49, // 98: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	51, // 99: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	53, // 100: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
-	55, // 101: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
-	58, // 102: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	60, // 103: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	62, // 104: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	64, // 105: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
-	66, // 106: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
-	68, // 107: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
-	70, // 108: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
-	72, // 109: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
-	74, // 110: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
-	79, // [79:111] is the sub-list for method output_type
-	47, // [47:79] is the sub-list for method input_type
-	47, // [47:47] is the sub-list for extension type_name
-	47, // [47:47] is the sub-list for extension extendee
-	0,  // [0:47] is the sub-list for field type_name
+	99,  // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
+	1,   // 1: weir.api.v1.Error.inner:type_name -> weir.api.v1.Error
+	102, // 2: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
+	103, // 3: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	103, // 4: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	6,   // 5: weir.api.v1.Operation.tasks:type_name -> weir.api.v1.TaskProgress
+	6,   // 6: weir.api.v1.Operation.progress:type_name -> weir.api.v1.TaskProgress
+	1,   // 7: weir.api.v1.Operation.result:type_name -> weir.api.v1.Error
+	102, // 8: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
+	102, // 9: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
+	5,   // 10: weir.api.v1.Operation.trees:type_name -> weir.api.v1.OperationTree
+	102, // 11: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	100, // 12: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
+	0,   // 13: weir.api.v1.TaskProgress.job_resources:type_name -> weir.api.v1.Resources
+	4,   // 14: weir.api.v1.ListOperationsResponse.operations:type_name -> weir.api.v1.Operation
+	4,   // 15: weir.api.v1.GetOperationResponse.operation:type_name -> weir.api.v1.Operation
+	4,   // 16: weir.api.v1.WaitOperationResponse.operation:type_name -> weir.api.v1.Operation
+	4,   // 17: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
+	24,  // 18: weir.api.v1.UpdateOperationRequest.changes:type_name -> weir.api.v1.OperationChange
+	102, // 19: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
+	103, // 20: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	101, // 21: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
+	27,  // 22: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
+	1,   // 23: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
+	103, // 24: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
+	103, // 25: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
+	0,   // 26: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
+	30,  // 27: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
+	29,  // 28: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
+	29,  // 29: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
+	0,   // 30: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
+	0,   // 31: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
+	102, // 32: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
+	102, // 33: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
+	39,  // 34: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
+	39,  // 35: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
+	45,  // 36: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
+	102, // 37: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
+	39,  // 38: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
+	46,  // 39: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
+	47,  // 40: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
+	102, // 41: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
+	102, // 42: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
+	102, // 43: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
+	0,   // 44: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
+	103, // 45: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
+	49,  // 46: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
+	49,  // 47: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
+	102, // 48: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
+	102, // 49: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
+	103, // 50: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
+	102, // 51: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
+	64,  // 52: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
+	66,  // 53: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
+	67,  // 54: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
+	102, // 55: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
+	65,  // 56: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
+	102, // 57: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
+	0,   // 58: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
+	0,   // 59: weir.api.v1.SnapshotOperation.demand:type_name -> weir.api.v1.Resources
+	103, // 60: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
+	0,   // 61: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
+	104, // 62: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
+	103, // 63: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	0,   // 64: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
+	0,   // 65: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
+	103, // 66: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	103, // 67: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
+	70,  // 68: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
+	71,  // 69: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
+	71,  // 70: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
+	29,  // 71: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
+	80,  // 72: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
+	80,  // 73: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
+	0,   // 74: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
+	0,   // 75: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
+	71,  // 76: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
+	80,  // 77: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
+	2,   // 78: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
+	7,   // 79: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
+	9,   // 80: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
+	11,  // 81: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
+	13,  // 82: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
+	15,  // 83: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
+	17,  // 84: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
+	19,  // 85: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
+	21,  // 86: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
+	26,  // 87: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
+	23,  // 88: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
+	31,  // 89: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
+	33,  // 90: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
+	35,  // 91: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
+	37,  // 92: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
+	40,  // 93: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
+	42,  // 94: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
+	44,  // 95: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
+	50,  // 96: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
+	52,  // 97: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
+	54,  // 98: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
+	56,  // 99: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
+	58,  // 100: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
+	60,  // 101: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
+	62,  // 102: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
+	68,  // 103: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
+	72,  // 104: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
+	74,  // 105: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
+	76,  // 106: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
+	78,  // 107: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
+	81,  // 108: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
+	83,  // 109: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
+	85,  // 110: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
+	87,  // 111: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	89,  // 112: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	91,  // 113: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	93,  // 114: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	95,  // 115: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	97,  // 116: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	3,   // 117: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	8,   // 118: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	10,  // 119: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	12,  // 120: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	14,  // 121: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	16,  // 122: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	18,  // 123: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	20,  // 124: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	22,  // 125: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	28,  // 126: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	25,  // 127: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
+	32,  // 128: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	34,  // 129: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	36,  // 130: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	38,  // 131: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	41,  // 132: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	43,  // 133: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	48,  // 134: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
+	51,  // 135: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
+	53,  // 136: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
+	55,  // 137: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
+	57,  // 138: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
+	59,  // 139: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
+	61,  // 140: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
+	63,  // 141: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
+	69,  // 142: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
+	73,  // 143: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	75,  // 144: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	77,  // 145: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
+	79,  // 146: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
+	82,  // 147: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	84,  // 148: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	86,  // 149: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	88,  // 150: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	90,  // 151: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	92,  // 152: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	94,  // 153: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	96,  // 154: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	98,  // 155: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	117, // [117:156] is the sub-list for method output_type
+	78,  // [78:117] is the sub-list for method input_type
+	78,  // [78:78] is the sub-list for extension type_name
+	78,  // [78:78] is the sub-list for extension extendee
+	0,   // [0:78] is the sub-list for field type_name
 }
 
 func init() { file_apipb_api_proto_init() }
@@ -5168,16 +7018,26 @@ func file_apipb_api_proto_init() {
 		return
 	}
 	file_apipb_api_proto_msgTypes[4].OneofWrappers = []any{}
-	file_apipb_api_proto_msgTypes[35].OneofWrappers = []any{}
+	file_apipb_api_proto_msgTypes[5].OneofWrappers = []any{}
+	file_apipb_api_proto_msgTypes[24].OneofWrappers = []any{}
+	file_apipb_api_proto_msgTypes[39].OneofWrappers = []any{}
+	file_apipb_api_proto_msgTypes[45].OneofWrappers = []any{
+		(*TreeEdit_TreeOptions)(nil),
+		(*TreeEdit_Create)(nil),
+		(*TreeEdit_Change)(nil),
+		(*TreeEdit_Rename)(nil),
+		(*TreeEdit_Remove)(nil),
+	}
+	file_apipb_api_proto_msgTypes[46].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_apipb_api_proto_rawDesc), len(file_apipb_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   78,
+			NumMessages:   102,
 			NumExtensions: 0,
-			NumServices:   5,
+			NumServices:   7,
 		},
 		GoTypes:           file_apipb_api_proto_goTypes,
 		DependencyIndexes: file_apipb_api_proto_depIdxs,

@@ -30,6 +30,10 @@ const (
 	JobServiceName = "weir.api.v1.JobService"
 	// PoolServiceName is the fully-qualified name of the PoolService service.
 	PoolServiceName = "weir.api.v1.PoolService"
+	// TreeServiceName is the fully-qualified name of the TreeService service.
+	TreeServiceName = "weir.api.v1.TreeService"
+	// AttributeServiceName is the fully-qualified name of the AttributeService service.
+	AttributeServiceName = "weir.api.v1.AttributeService"
 	// NodeServiceName is the fully-qualified name of the NodeService service.
 	NodeServiceName = "weir.api.v1.NodeService"
 	// ClusterServiceName is the fully-qualified name of the ClusterService service.
@@ -66,6 +70,8 @@ const (
 	OperationServiceCompleteProcedure = "/weir.api.v1.OperationService/Complete"
 	// OperationServiceEventsProcedure is the fully-qualified name of the OperationService's Events RPC.
 	OperationServiceEventsProcedure = "/weir.api.v1.OperationService/Events"
+	// OperationServiceUpdateProcedure is the fully-qualified name of the OperationService's Update RPC.
+	OperationServiceUpdateProcedure = "/weir.api.v1.OperationService/Update"
 	// JobServiceListProcedure is the fully-qualified name of the JobService's List RPC.
 	JobServiceListProcedure = "/weir.api.v1.JobService/List"
 	// JobServiceGetProcedure is the fully-qualified name of the JobService's Get RPC.
@@ -78,12 +84,24 @@ const (
 	PoolServiceListProcedure = "/weir.api.v1.PoolService/List"
 	// PoolServiceGetProcedure is the fully-qualified name of the PoolService's Get RPC.
 	PoolServiceGetProcedure = "/weir.api.v1.PoolService/Get"
-	// PoolServiceCreateProcedure is the fully-qualified name of the PoolService's Create RPC.
-	PoolServiceCreateProcedure = "/weir.api.v1.PoolService/Create"
-	// PoolServiceSetProcedure is the fully-qualified name of the PoolService's Set RPC.
-	PoolServiceSetProcedure = "/weir.api.v1.PoolService/Set"
-	// PoolServiceRemoveProcedure is the fully-qualified name of the PoolService's Remove RPC.
-	PoolServiceRemoveProcedure = "/weir.api.v1.PoolService/Remove"
+	// PoolServiceEditProcedure is the fully-qualified name of the PoolService's Edit RPC.
+	PoolServiceEditProcedure = "/weir.api.v1.PoolService/Edit"
+	// TreeServiceListProcedure is the fully-qualified name of the TreeService's List RPC.
+	TreeServiceListProcedure = "/weir.api.v1.TreeService/List"
+	// TreeServiceGetProcedure is the fully-qualified name of the TreeService's Get RPC.
+	TreeServiceGetProcedure = "/weir.api.v1.TreeService/Get"
+	// TreeServiceCreateProcedure is the fully-qualified name of the TreeService's Create RPC.
+	TreeServiceCreateProcedure = "/weir.api.v1.TreeService/Create"
+	// TreeServiceSetProcedure is the fully-qualified name of the TreeService's Set RPC.
+	TreeServiceSetProcedure = "/weir.api.v1.TreeService/Set"
+	// TreeServiceRemoveProcedure is the fully-qualified name of the TreeService's Remove RPC.
+	TreeServiceRemoveProcedure = "/weir.api.v1.TreeService/Remove"
+	// TreeServiceSetDefaultProcedure is the fully-qualified name of the TreeService's SetDefault RPC.
+	TreeServiceSetDefaultProcedure = "/weir.api.v1.TreeService/SetDefault"
+	// TreeServiceSnapshotProcedure is the fully-qualified name of the TreeService's Snapshot RPC.
+	TreeServiceSnapshotProcedure = "/weir.api.v1.TreeService/Snapshot"
+	// AttributeServiceGetProcedure is the fully-qualified name of the AttributeService's Get RPC.
+	AttributeServiceGetProcedure = "/weir.api.v1.AttributeService/Get"
 	// NodeServiceListProcedure is the fully-qualified name of the NodeService's List RPC.
 	NodeServiceListProcedure = "/weir.api.v1.NodeService/List"
 	// NodeServiceGetProcedure is the fully-qualified name of the NodeService's Get RPC.
@@ -130,6 +148,9 @@ type OperationServiceClient interface {
 	Resume(context.Context, *connect.Request[apipb.ResumeOperationRequest]) (*connect.Response[apipb.ResumeOperationResponse], error)
 	Complete(context.Context, *connect.Request[apipb.CompleteOperationRequest]) (*connect.Response[apipb.CompleteOperationResponse], error)
 	Events(context.Context, *connect.Request[apipb.OperationEventsRequest]) (*connect.Response[apipb.OperationEventsResponse], error)
+	// Update changes what holds for an operation while it is in progress: its
+	// options and its pool, in one of its trees or in all of them.
+	Update(context.Context, *connect.Request[apipb.UpdateOperationRequest]) (*connect.Response[apipb.UpdateOperationResponse], error)
 }
 
 // NewOperationServiceClient constructs a client for the weir.api.v1.OperationService service. By
@@ -203,6 +224,12 @@ func NewOperationServiceClient(httpClient connect.HTTPClient, baseURL string, op
 			connect.WithSchema(operationServiceMethods.ByName("Events")),
 			connect.WithClientOptions(opts...),
 		),
+		update: connect.NewClient[apipb.UpdateOperationRequest, apipb.UpdateOperationResponse](
+			httpClient,
+			baseURL+OperationServiceUpdateProcedure,
+			connect.WithSchema(operationServiceMethods.ByName("Update")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -218,6 +245,7 @@ type operationServiceClient struct {
 	resume   *connect.Client[apipb.ResumeOperationRequest, apipb.ResumeOperationResponse]
 	complete *connect.Client[apipb.CompleteOperationRequest, apipb.CompleteOperationResponse]
 	events   *connect.Client[apipb.OperationEventsRequest, apipb.OperationEventsResponse]
+	update   *connect.Client[apipb.UpdateOperationRequest, apipb.UpdateOperationResponse]
 }
 
 // Start calls weir.api.v1.OperationService.Start.
@@ -270,6 +298,11 @@ func (c *operationServiceClient) Events(ctx context.Context, req *connect.Reques
 	return c.events.CallUnary(ctx, req)
 }
 
+// Update calls weir.api.v1.OperationService.Update.
+func (c *operationServiceClient) Update(ctx context.Context, req *connect.Request[apipb.UpdateOperationRequest]) (*connect.Response[apipb.UpdateOperationResponse], error) {
+	return c.update.CallUnary(ctx, req)
+}
+
 // OperationServiceHandler is an implementation of the weir.api.v1.OperationService service.
 type OperationServiceHandler interface {
 	// Start submits an operation. A retry with the same mutation_id answers with
@@ -288,6 +321,9 @@ type OperationServiceHandler interface {
 	Resume(context.Context, *connect.Request[apipb.ResumeOperationRequest]) (*connect.Response[apipb.ResumeOperationResponse], error)
 	Complete(context.Context, *connect.Request[apipb.CompleteOperationRequest]) (*connect.Response[apipb.CompleteOperationResponse], error)
 	Events(context.Context, *connect.Request[apipb.OperationEventsRequest]) (*connect.Response[apipb.OperationEventsResponse], error)
+	// Update changes what holds for an operation while it is in progress: its
+	// options and its pool, in one of its trees or in all of them.
+	Update(context.Context, *connect.Request[apipb.UpdateOperationRequest]) (*connect.Response[apipb.UpdateOperationResponse], error)
 }
 
 // NewOperationServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -357,6 +393,12 @@ func NewOperationServiceHandler(svc OperationServiceHandler, opts ...connect.Han
 		connect.WithSchema(operationServiceMethods.ByName("Events")),
 		connect.WithHandlerOptions(opts...),
 	)
+	operationServiceUpdateHandler := connect.NewUnaryHandler(
+		OperationServiceUpdateProcedure,
+		svc.Update,
+		connect.WithSchema(operationServiceMethods.ByName("Update")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/weir.api.v1.OperationService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case OperationServiceStartProcedure:
@@ -379,6 +421,8 @@ func NewOperationServiceHandler(svc OperationServiceHandler, opts ...connect.Han
 			operationServiceCompleteHandler.ServeHTTP(w, r)
 		case OperationServiceEventsProcedure:
 			operationServiceEventsHandler.ServeHTTP(w, r)
+		case OperationServiceUpdateProcedure:
+			operationServiceUpdateHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -426,6 +470,10 @@ func (UnimplementedOperationServiceHandler) Complete(context.Context, *connect.R
 
 func (UnimplementedOperationServiceHandler) Events(context.Context, *connect.Request[apipb.OperationEventsRequest]) (*connect.Response[apipb.OperationEventsResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.OperationService.Events is not implemented"))
+}
+
+func (UnimplementedOperationServiceHandler) Update(context.Context, *connect.Request[apipb.UpdateOperationRequest]) (*connect.Response[apipb.UpdateOperationResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.OperationService.Update is not implemented"))
 }
 
 // JobServiceClient is a client for the weir.api.v1.JobService service.
@@ -582,9 +630,10 @@ func (UnimplementedJobServiceHandler) Abort(context.Context, *connect.Request[ap
 type PoolServiceClient interface {
 	List(context.Context, *connect.Request[apipb.ListPoolsRequest]) (*connect.Response[apipb.ListPoolsResponse], error)
 	Get(context.Context, *connect.Request[apipb.GetPoolRequest]) (*connect.Response[apipb.GetPoolResponse], error)
-	Create(context.Context, *connect.Request[apipb.CreatePoolRequest]) (*connect.Response[apipb.CreatePoolResponse], error)
-	Set(context.Context, *connect.Request[apipb.SetPoolRequest]) (*connect.Response[apipb.SetPoolResponse], error)
-	Remove(context.Context, *connect.Request[apipb.RemovePoolRequest]) (*connect.Response[apipb.RemovePoolResponse], error)
+	// Edit changes the pools and the options of a tree as one: all edits, or none,
+	// as one revision. They may be impossible on the way; what comes out has to be
+	// possible. For operators.
+	Edit(context.Context, *connect.Request[apipb.EditTreeRequest]) (*connect.Response[apipb.EditTreeResponse], error)
 }
 
 // NewPoolServiceClient constructs a client for the weir.api.v1.PoolService service. By default, it
@@ -610,22 +659,10 @@ func NewPoolServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithSchema(poolServiceMethods.ByName("Get")),
 			connect.WithClientOptions(opts...),
 		),
-		create: connect.NewClient[apipb.CreatePoolRequest, apipb.CreatePoolResponse](
+		edit: connect.NewClient[apipb.EditTreeRequest, apipb.EditTreeResponse](
 			httpClient,
-			baseURL+PoolServiceCreateProcedure,
-			connect.WithSchema(poolServiceMethods.ByName("Create")),
-			connect.WithClientOptions(opts...),
-		),
-		set: connect.NewClient[apipb.SetPoolRequest, apipb.SetPoolResponse](
-			httpClient,
-			baseURL+PoolServiceSetProcedure,
-			connect.WithSchema(poolServiceMethods.ByName("Set")),
-			connect.WithClientOptions(opts...),
-		),
-		remove: connect.NewClient[apipb.RemovePoolRequest, apipb.RemovePoolResponse](
-			httpClient,
-			baseURL+PoolServiceRemoveProcedure,
-			connect.WithSchema(poolServiceMethods.ByName("Remove")),
+			baseURL+PoolServiceEditProcedure,
+			connect.WithSchema(poolServiceMethods.ByName("Edit")),
 			connect.WithClientOptions(opts...),
 		),
 	}
@@ -633,11 +670,9 @@ func NewPoolServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 
 // poolServiceClient implements PoolServiceClient.
 type poolServiceClient struct {
-	list   *connect.Client[apipb.ListPoolsRequest, apipb.ListPoolsResponse]
-	get    *connect.Client[apipb.GetPoolRequest, apipb.GetPoolResponse]
-	create *connect.Client[apipb.CreatePoolRequest, apipb.CreatePoolResponse]
-	set    *connect.Client[apipb.SetPoolRequest, apipb.SetPoolResponse]
-	remove *connect.Client[apipb.RemovePoolRequest, apipb.RemovePoolResponse]
+	list *connect.Client[apipb.ListPoolsRequest, apipb.ListPoolsResponse]
+	get  *connect.Client[apipb.GetPoolRequest, apipb.GetPoolResponse]
+	edit *connect.Client[apipb.EditTreeRequest, apipb.EditTreeResponse]
 }
 
 // List calls weir.api.v1.PoolService.List.
@@ -650,28 +685,19 @@ func (c *poolServiceClient) Get(ctx context.Context, req *connect.Request[apipb.
 	return c.get.CallUnary(ctx, req)
 }
 
-// Create calls weir.api.v1.PoolService.Create.
-func (c *poolServiceClient) Create(ctx context.Context, req *connect.Request[apipb.CreatePoolRequest]) (*connect.Response[apipb.CreatePoolResponse], error) {
-	return c.create.CallUnary(ctx, req)
-}
-
-// Set calls weir.api.v1.PoolService.Set.
-func (c *poolServiceClient) Set(ctx context.Context, req *connect.Request[apipb.SetPoolRequest]) (*connect.Response[apipb.SetPoolResponse], error) {
-	return c.set.CallUnary(ctx, req)
-}
-
-// Remove calls weir.api.v1.PoolService.Remove.
-func (c *poolServiceClient) Remove(ctx context.Context, req *connect.Request[apipb.RemovePoolRequest]) (*connect.Response[apipb.RemovePoolResponse], error) {
-	return c.remove.CallUnary(ctx, req)
+// Edit calls weir.api.v1.PoolService.Edit.
+func (c *poolServiceClient) Edit(ctx context.Context, req *connect.Request[apipb.EditTreeRequest]) (*connect.Response[apipb.EditTreeResponse], error) {
+	return c.edit.CallUnary(ctx, req)
 }
 
 // PoolServiceHandler is an implementation of the weir.api.v1.PoolService service.
 type PoolServiceHandler interface {
 	List(context.Context, *connect.Request[apipb.ListPoolsRequest]) (*connect.Response[apipb.ListPoolsResponse], error)
 	Get(context.Context, *connect.Request[apipb.GetPoolRequest]) (*connect.Response[apipb.GetPoolResponse], error)
-	Create(context.Context, *connect.Request[apipb.CreatePoolRequest]) (*connect.Response[apipb.CreatePoolResponse], error)
-	Set(context.Context, *connect.Request[apipb.SetPoolRequest]) (*connect.Response[apipb.SetPoolResponse], error)
-	Remove(context.Context, *connect.Request[apipb.RemovePoolRequest]) (*connect.Response[apipb.RemovePoolResponse], error)
+	// Edit changes the pools and the options of a tree as one: all edits, or none,
+	// as one revision. They may be impossible on the way; what comes out has to be
+	// possible. For operators.
+	Edit(context.Context, *connect.Request[apipb.EditTreeRequest]) (*connect.Response[apipb.EditTreeResponse], error)
 }
 
 // NewPoolServiceHandler builds an HTTP handler from the service implementation. It returns the path
@@ -693,22 +719,10 @@ func NewPoolServiceHandler(svc PoolServiceHandler, opts ...connect.HandlerOption
 		connect.WithSchema(poolServiceMethods.ByName("Get")),
 		connect.WithHandlerOptions(opts...),
 	)
-	poolServiceCreateHandler := connect.NewUnaryHandler(
-		PoolServiceCreateProcedure,
-		svc.Create,
-		connect.WithSchema(poolServiceMethods.ByName("Create")),
-		connect.WithHandlerOptions(opts...),
-	)
-	poolServiceSetHandler := connect.NewUnaryHandler(
-		PoolServiceSetProcedure,
-		svc.Set,
-		connect.WithSchema(poolServiceMethods.ByName("Set")),
-		connect.WithHandlerOptions(opts...),
-	)
-	poolServiceRemoveHandler := connect.NewUnaryHandler(
-		PoolServiceRemoveProcedure,
-		svc.Remove,
-		connect.WithSchema(poolServiceMethods.ByName("Remove")),
+	poolServiceEditHandler := connect.NewUnaryHandler(
+		PoolServiceEditProcedure,
+		svc.Edit,
+		connect.WithSchema(poolServiceMethods.ByName("Edit")),
 		connect.WithHandlerOptions(opts...),
 	)
 	return "/weir.api.v1.PoolService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -717,12 +731,8 @@ func NewPoolServiceHandler(svc PoolServiceHandler, opts ...connect.HandlerOption
 			poolServiceListHandler.ServeHTTP(w, r)
 		case PoolServiceGetProcedure:
 			poolServiceGetHandler.ServeHTTP(w, r)
-		case PoolServiceCreateProcedure:
-			poolServiceCreateHandler.ServeHTTP(w, r)
-		case PoolServiceSetProcedure:
-			poolServiceSetHandler.ServeHTTP(w, r)
-		case PoolServiceRemoveProcedure:
-			poolServiceRemoveHandler.ServeHTTP(w, r)
+		case PoolServiceEditProcedure:
+			poolServiceEditHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -740,16 +750,314 @@ func (UnimplementedPoolServiceHandler) Get(context.Context, *connect.Request[api
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.PoolService.Get is not implemented"))
 }
 
-func (UnimplementedPoolServiceHandler) Create(context.Context, *connect.Request[apipb.CreatePoolRequest]) (*connect.Response[apipb.CreatePoolResponse], error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.PoolService.Create is not implemented"))
+func (UnimplementedPoolServiceHandler) Edit(context.Context, *connect.Request[apipb.EditTreeRequest]) (*connect.Response[apipb.EditTreeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.PoolService.Edit is not implemented"))
 }
 
-func (UnimplementedPoolServiceHandler) Set(context.Context, *connect.Request[apipb.SetPoolRequest]) (*connect.Response[apipb.SetPoolResponse], error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.PoolService.Set is not implemented"))
+// TreeServiceClient is a client for the weir.api.v1.TreeService service.
+type TreeServiceClient interface {
+	List(context.Context, *connect.Request[apipb.ListTreesRequest]) (*connect.Response[apipb.ListTreesResponse], error)
+	Get(context.Context, *connect.Request[apipb.GetTreeRequest]) (*connect.Response[apipb.GetTreeResponse], error)
+	// Create, Set, Remove and SetDefault are for operators.
+	Create(context.Context, *connect.Request[apipb.CreateTreeRequest]) (*connect.Response[apipb.CreateTreeResponse], error)
+	Set(context.Context, *connect.Request[apipb.SetTreeRequest]) (*connect.Response[apipb.SetTreeResponse], error)
+	// Remove removes a tree without operations and jobs.
+	Remove(context.Context, *connect.Request[apipb.RemoveTreeRequest]) (*connect.Response[apipb.RemoveTreeResponse], error)
+	// SetDefault names the tree of operations that name none.
+	SetDefault(context.Context, *connect.Request[apipb.SetDefaultTreeRequest]) (*connect.Response[apipb.SetDefaultTreeResponse], error)
+	// Snapshot answers with all that fair shares in a tree follow from, as the
+	// leader sees it now.
+	Snapshot(context.Context, *connect.Request[apipb.SnapshotRequest]) (*connect.Response[apipb.SnapshotResponse], error)
 }
 
-func (UnimplementedPoolServiceHandler) Remove(context.Context, *connect.Request[apipb.RemovePoolRequest]) (*connect.Response[apipb.RemovePoolResponse], error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.PoolService.Remove is not implemented"))
+// NewTreeServiceClient constructs a client for the weir.api.v1.TreeService service. By default, it
+// uses the Connect protocol with the binary Protobuf Codec, asks for gzipped responses, and sends
+// uncompressed requests. To use the gRPC or gRPC-Web protocols, supply the connect.WithGRPC() or
+// connect.WithGRPCWeb() options.
+//
+// The URL supplied here should be the base URL for the Connect or gRPC server (for example,
+// http://api.acme.com or https://acme.com/grpc).
+func NewTreeServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...connect.ClientOption) TreeServiceClient {
+	baseURL = strings.TrimRight(baseURL, "/")
+	treeServiceMethods := apipb.File_apipb_api_proto.Services().ByName("TreeService").Methods()
+	return &treeServiceClient{
+		list: connect.NewClient[apipb.ListTreesRequest, apipb.ListTreesResponse](
+			httpClient,
+			baseURL+TreeServiceListProcedure,
+			connect.WithSchema(treeServiceMethods.ByName("List")),
+			connect.WithClientOptions(opts...),
+		),
+		get: connect.NewClient[apipb.GetTreeRequest, apipb.GetTreeResponse](
+			httpClient,
+			baseURL+TreeServiceGetProcedure,
+			connect.WithSchema(treeServiceMethods.ByName("Get")),
+			connect.WithClientOptions(opts...),
+		),
+		create: connect.NewClient[apipb.CreateTreeRequest, apipb.CreateTreeResponse](
+			httpClient,
+			baseURL+TreeServiceCreateProcedure,
+			connect.WithSchema(treeServiceMethods.ByName("Create")),
+			connect.WithClientOptions(opts...),
+		),
+		set: connect.NewClient[apipb.SetTreeRequest, apipb.SetTreeResponse](
+			httpClient,
+			baseURL+TreeServiceSetProcedure,
+			connect.WithSchema(treeServiceMethods.ByName("Set")),
+			connect.WithClientOptions(opts...),
+		),
+		remove: connect.NewClient[apipb.RemoveTreeRequest, apipb.RemoveTreeResponse](
+			httpClient,
+			baseURL+TreeServiceRemoveProcedure,
+			connect.WithSchema(treeServiceMethods.ByName("Remove")),
+			connect.WithClientOptions(opts...),
+		),
+		setDefault: connect.NewClient[apipb.SetDefaultTreeRequest, apipb.SetDefaultTreeResponse](
+			httpClient,
+			baseURL+TreeServiceSetDefaultProcedure,
+			connect.WithSchema(treeServiceMethods.ByName("SetDefault")),
+			connect.WithClientOptions(opts...),
+		),
+		snapshot: connect.NewClient[apipb.SnapshotRequest, apipb.SnapshotResponse](
+			httpClient,
+			baseURL+TreeServiceSnapshotProcedure,
+			connect.WithSchema(treeServiceMethods.ByName("Snapshot")),
+			connect.WithClientOptions(opts...),
+		),
+	}
+}
+
+// treeServiceClient implements TreeServiceClient.
+type treeServiceClient struct {
+	list       *connect.Client[apipb.ListTreesRequest, apipb.ListTreesResponse]
+	get        *connect.Client[apipb.GetTreeRequest, apipb.GetTreeResponse]
+	create     *connect.Client[apipb.CreateTreeRequest, apipb.CreateTreeResponse]
+	set        *connect.Client[apipb.SetTreeRequest, apipb.SetTreeResponse]
+	remove     *connect.Client[apipb.RemoveTreeRequest, apipb.RemoveTreeResponse]
+	setDefault *connect.Client[apipb.SetDefaultTreeRequest, apipb.SetDefaultTreeResponse]
+	snapshot   *connect.Client[apipb.SnapshotRequest, apipb.SnapshotResponse]
+}
+
+// List calls weir.api.v1.TreeService.List.
+func (c *treeServiceClient) List(ctx context.Context, req *connect.Request[apipb.ListTreesRequest]) (*connect.Response[apipb.ListTreesResponse], error) {
+	return c.list.CallUnary(ctx, req)
+}
+
+// Get calls weir.api.v1.TreeService.Get.
+func (c *treeServiceClient) Get(ctx context.Context, req *connect.Request[apipb.GetTreeRequest]) (*connect.Response[apipb.GetTreeResponse], error) {
+	return c.get.CallUnary(ctx, req)
+}
+
+// Create calls weir.api.v1.TreeService.Create.
+func (c *treeServiceClient) Create(ctx context.Context, req *connect.Request[apipb.CreateTreeRequest]) (*connect.Response[apipb.CreateTreeResponse], error) {
+	return c.create.CallUnary(ctx, req)
+}
+
+// Set calls weir.api.v1.TreeService.Set.
+func (c *treeServiceClient) Set(ctx context.Context, req *connect.Request[apipb.SetTreeRequest]) (*connect.Response[apipb.SetTreeResponse], error) {
+	return c.set.CallUnary(ctx, req)
+}
+
+// Remove calls weir.api.v1.TreeService.Remove.
+func (c *treeServiceClient) Remove(ctx context.Context, req *connect.Request[apipb.RemoveTreeRequest]) (*connect.Response[apipb.RemoveTreeResponse], error) {
+	return c.remove.CallUnary(ctx, req)
+}
+
+// SetDefault calls weir.api.v1.TreeService.SetDefault.
+func (c *treeServiceClient) SetDefault(ctx context.Context, req *connect.Request[apipb.SetDefaultTreeRequest]) (*connect.Response[apipb.SetDefaultTreeResponse], error) {
+	return c.setDefault.CallUnary(ctx, req)
+}
+
+// Snapshot calls weir.api.v1.TreeService.Snapshot.
+func (c *treeServiceClient) Snapshot(ctx context.Context, req *connect.Request[apipb.SnapshotRequest]) (*connect.Response[apipb.SnapshotResponse], error) {
+	return c.snapshot.CallUnary(ctx, req)
+}
+
+// TreeServiceHandler is an implementation of the weir.api.v1.TreeService service.
+type TreeServiceHandler interface {
+	List(context.Context, *connect.Request[apipb.ListTreesRequest]) (*connect.Response[apipb.ListTreesResponse], error)
+	Get(context.Context, *connect.Request[apipb.GetTreeRequest]) (*connect.Response[apipb.GetTreeResponse], error)
+	// Create, Set, Remove and SetDefault are for operators.
+	Create(context.Context, *connect.Request[apipb.CreateTreeRequest]) (*connect.Response[apipb.CreateTreeResponse], error)
+	Set(context.Context, *connect.Request[apipb.SetTreeRequest]) (*connect.Response[apipb.SetTreeResponse], error)
+	// Remove removes a tree without operations and jobs.
+	Remove(context.Context, *connect.Request[apipb.RemoveTreeRequest]) (*connect.Response[apipb.RemoveTreeResponse], error)
+	// SetDefault names the tree of operations that name none.
+	SetDefault(context.Context, *connect.Request[apipb.SetDefaultTreeRequest]) (*connect.Response[apipb.SetDefaultTreeResponse], error)
+	// Snapshot answers with all that fair shares in a tree follow from, as the
+	// leader sees it now.
+	Snapshot(context.Context, *connect.Request[apipb.SnapshotRequest]) (*connect.Response[apipb.SnapshotResponse], error)
+}
+
+// NewTreeServiceHandler builds an HTTP handler from the service implementation. It returns the path
+// on which to mount the handler and the handler itself.
+//
+// By default, handlers support the Connect, gRPC, and gRPC-Web protocols with the binary Protobuf
+// and JSON codecs. They also support gzip compression.
+func NewTreeServiceHandler(svc TreeServiceHandler, opts ...connect.HandlerOption) (string, http.Handler) {
+	treeServiceMethods := apipb.File_apipb_api_proto.Services().ByName("TreeService").Methods()
+	treeServiceListHandler := connect.NewUnaryHandler(
+		TreeServiceListProcedure,
+		svc.List,
+		connect.WithSchema(treeServiceMethods.ByName("List")),
+		connect.WithHandlerOptions(opts...),
+	)
+	treeServiceGetHandler := connect.NewUnaryHandler(
+		TreeServiceGetProcedure,
+		svc.Get,
+		connect.WithSchema(treeServiceMethods.ByName("Get")),
+		connect.WithHandlerOptions(opts...),
+	)
+	treeServiceCreateHandler := connect.NewUnaryHandler(
+		TreeServiceCreateProcedure,
+		svc.Create,
+		connect.WithSchema(treeServiceMethods.ByName("Create")),
+		connect.WithHandlerOptions(opts...),
+	)
+	treeServiceSetHandler := connect.NewUnaryHandler(
+		TreeServiceSetProcedure,
+		svc.Set,
+		connect.WithSchema(treeServiceMethods.ByName("Set")),
+		connect.WithHandlerOptions(opts...),
+	)
+	treeServiceRemoveHandler := connect.NewUnaryHandler(
+		TreeServiceRemoveProcedure,
+		svc.Remove,
+		connect.WithSchema(treeServiceMethods.ByName("Remove")),
+		connect.WithHandlerOptions(opts...),
+	)
+	treeServiceSetDefaultHandler := connect.NewUnaryHandler(
+		TreeServiceSetDefaultProcedure,
+		svc.SetDefault,
+		connect.WithSchema(treeServiceMethods.ByName("SetDefault")),
+		connect.WithHandlerOptions(opts...),
+	)
+	treeServiceSnapshotHandler := connect.NewUnaryHandler(
+		TreeServiceSnapshotProcedure,
+		svc.Snapshot,
+		connect.WithSchema(treeServiceMethods.ByName("Snapshot")),
+		connect.WithHandlerOptions(opts...),
+	)
+	return "/weir.api.v1.TreeService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case TreeServiceListProcedure:
+			treeServiceListHandler.ServeHTTP(w, r)
+		case TreeServiceGetProcedure:
+			treeServiceGetHandler.ServeHTTP(w, r)
+		case TreeServiceCreateProcedure:
+			treeServiceCreateHandler.ServeHTTP(w, r)
+		case TreeServiceSetProcedure:
+			treeServiceSetHandler.ServeHTTP(w, r)
+		case TreeServiceRemoveProcedure:
+			treeServiceRemoveHandler.ServeHTTP(w, r)
+		case TreeServiceSetDefaultProcedure:
+			treeServiceSetDefaultHandler.ServeHTTP(w, r)
+		case TreeServiceSnapshotProcedure:
+			treeServiceSnapshotHandler.ServeHTTP(w, r)
+		default:
+			http.NotFound(w, r)
+		}
+	})
+}
+
+// UnimplementedTreeServiceHandler returns CodeUnimplemented from all methods.
+type UnimplementedTreeServiceHandler struct{}
+
+func (UnimplementedTreeServiceHandler) List(context.Context, *connect.Request[apipb.ListTreesRequest]) (*connect.Response[apipb.ListTreesResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.TreeService.List is not implemented"))
+}
+
+func (UnimplementedTreeServiceHandler) Get(context.Context, *connect.Request[apipb.GetTreeRequest]) (*connect.Response[apipb.GetTreeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.TreeService.Get is not implemented"))
+}
+
+func (UnimplementedTreeServiceHandler) Create(context.Context, *connect.Request[apipb.CreateTreeRequest]) (*connect.Response[apipb.CreateTreeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.TreeService.Create is not implemented"))
+}
+
+func (UnimplementedTreeServiceHandler) Set(context.Context, *connect.Request[apipb.SetTreeRequest]) (*connect.Response[apipb.SetTreeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.TreeService.Set is not implemented"))
+}
+
+func (UnimplementedTreeServiceHandler) Remove(context.Context, *connect.Request[apipb.RemoveTreeRequest]) (*connect.Response[apipb.RemoveTreeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.TreeService.Remove is not implemented"))
+}
+
+func (UnimplementedTreeServiceHandler) SetDefault(context.Context, *connect.Request[apipb.SetDefaultTreeRequest]) (*connect.Response[apipb.SetDefaultTreeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.TreeService.SetDefault is not implemented"))
+}
+
+func (UnimplementedTreeServiceHandler) Snapshot(context.Context, *connect.Request[apipb.SnapshotRequest]) (*connect.Response[apipb.SnapshotResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.TreeService.Snapshot is not implemented"))
+}
+
+// AttributeServiceClient is a client for the weir.api.v1.AttributeService service.
+type AttributeServiceClient interface {
+	Get(context.Context, *connect.Request[apipb.GetAttributeRequest]) (*connect.Response[apipb.GetAttributeResponse], error)
+}
+
+// NewAttributeServiceClient constructs a client for the weir.api.v1.AttributeService service. By
+// default, it uses the Connect protocol with the binary Protobuf Codec, asks for gzipped responses,
+// and sends uncompressed requests. To use the gRPC or gRPC-Web protocols, supply the
+// connect.WithGRPC() or connect.WithGRPCWeb() options.
+//
+// The URL supplied here should be the base URL for the Connect or gRPC server (for example,
+// http://api.acme.com or https://acme.com/grpc).
+func NewAttributeServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...connect.ClientOption) AttributeServiceClient {
+	baseURL = strings.TrimRight(baseURL, "/")
+	attributeServiceMethods := apipb.File_apipb_api_proto.Services().ByName("AttributeService").Methods()
+	return &attributeServiceClient{
+		get: connect.NewClient[apipb.GetAttributeRequest, apipb.GetAttributeResponse](
+			httpClient,
+			baseURL+AttributeServiceGetProcedure,
+			connect.WithSchema(attributeServiceMethods.ByName("Get")),
+			connect.WithClientOptions(opts...),
+		),
+	}
+}
+
+// attributeServiceClient implements AttributeServiceClient.
+type attributeServiceClient struct {
+	get *connect.Client[apipb.GetAttributeRequest, apipb.GetAttributeResponse]
+}
+
+// Get calls weir.api.v1.AttributeService.Get.
+func (c *attributeServiceClient) Get(ctx context.Context, req *connect.Request[apipb.GetAttributeRequest]) (*connect.Response[apipb.GetAttributeResponse], error) {
+	return c.get.CallUnary(ctx, req)
+}
+
+// AttributeServiceHandler is an implementation of the weir.api.v1.AttributeService service.
+type AttributeServiceHandler interface {
+	Get(context.Context, *connect.Request[apipb.GetAttributeRequest]) (*connect.Response[apipb.GetAttributeResponse], error)
+}
+
+// NewAttributeServiceHandler builds an HTTP handler from the service implementation. It returns the
+// path on which to mount the handler and the handler itself.
+//
+// By default, handlers support the Connect, gRPC, and gRPC-Web protocols with the binary Protobuf
+// and JSON codecs. They also support gzip compression.
+func NewAttributeServiceHandler(svc AttributeServiceHandler, opts ...connect.HandlerOption) (string, http.Handler) {
+	attributeServiceMethods := apipb.File_apipb_api_proto.Services().ByName("AttributeService").Methods()
+	attributeServiceGetHandler := connect.NewUnaryHandler(
+		AttributeServiceGetProcedure,
+		svc.Get,
+		connect.WithSchema(attributeServiceMethods.ByName("Get")),
+		connect.WithHandlerOptions(opts...),
+	)
+	return "/weir.api.v1.AttributeService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case AttributeServiceGetProcedure:
+			attributeServiceGetHandler.ServeHTTP(w, r)
+		default:
+			http.NotFound(w, r)
+		}
+	})
+}
+
+// UnimplementedAttributeServiceHandler returns CodeUnimplemented from all methods.
+type UnimplementedAttributeServiceHandler struct{}
+
+func (UnimplementedAttributeServiceHandler) Get(context.Context, *connect.Request[apipb.GetAttributeRequest]) (*connect.Response[apipb.GetAttributeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.AttributeService.Get is not implemented"))
 }
 
 // NodeServiceClient is a client for the weir.api.v1.NodeService service.
