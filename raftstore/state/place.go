@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 
+	"google.golang.org/protobuf/types/known/structpb"
+
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/scheduling"
@@ -82,8 +84,16 @@ func (c *change) placeIn(what string, t *tree, spec *statepb.OperationSpec, user
 	if err := options.Validate(); err != nil {
 		return place{}, invalid(err)
 	}
-	p := place{tree: t, record: &statepb.OperationTree{Tree: t.record.GetName(), Options: document(options)}}
+	p := place{tree: t, record: &statepb.OperationTree{Tree: t.record.GetName(), Options: operationDocument(options)}}
 	return p, p.enter(what, t.total, pool, spec, user)
+}
+
+// operationDocument is document of options that most operations have none of.
+func operationDocument(options pooltree.OperationOptions) *structpb.Struct {
+	if options == (pooltree.OperationOptions{}) {
+		return nil
+	}
+	return document(options)
 }
 
 // enter finds the pool that an operation goes to when it names one, and writes it
@@ -101,12 +111,7 @@ func (p *place) enter(what string, counts pooltree.Counts, pool string, spec *st
 	case err != nil:
 		return refuse(CodeInvalidPool, "%s: tree %q: %v", what, t.record.GetName(), err)
 	}
-	if placed.Create != nil {
-		p.create = placed.Create
-		if p.pools, err = t.pools.Create(*placed.Create); err != nil {
-			return refuse(CodeInvalidPool, "%s: tree %q: %v", what, t.record.GetName(), err)
-		}
-	}
+	p.create, p.pools = placed.Create, placed.Tree
 	if err := p.pools.AdmitStart(placed.Pool, counts); err != nil {
 		return refuse(CodePoolFull, "%s: tree %q: %v: wait for some to end, raise it or use another pool", what, t.record.GetName(), err)
 	}
@@ -189,10 +194,15 @@ func (c *change) count(o *operation, trees []*statepb.OperationTree, from, to li
 	for i, in := range o.record.GetTrees() {
 		t := c.trees[scheduling.TreeName(in.GetTree())]
 		before, after := t.countOf(o.record, trees[i], from), t.countOf(o.record, in, to)
-		t.count(scheduling.PoolName(trees[i].GetPool()), pooltree.Count{Operations: -before.Operations, Running: -before.Running})
-		t.count(scheduling.PoolName(in.GetPool()), after)
-		if before.Operations > 0 && (after.Operations == 0 || trees[i].GetPool() != in.GetPool()) {
-			c.dropEphemeral(t, scheduling.PoolName(trees[i].GetPool()))
+		was, is := scheduling.PoolName(trees[i].GetPool()), scheduling.PoolName(in.GetPool())
+		if was == is {
+			t.count(is, pooltree.Count{Operations: after.Operations - before.Operations, Running: after.Running - before.Running})
+		} else {
+			t.count(was, pooltree.Count{Operations: -before.Operations, Running: -before.Running})
+			t.count(is, after)
+		}
+		if before.Operations > 0 && (after.Operations == 0 || was != is) {
+			c.dropEphemeral(t, was)
 		}
 	}
 	if from.InProgress() != to.InProgress() {
@@ -218,11 +228,7 @@ func (t *tree) countOf(o *statepb.Operation, in *statepb.OperationTree, state li
 
 // lightweight reports whether an operation does not count as running (F.16).
 func lightweight(pools pooltree.Tree, spec *statepb.OperationSpec, in *statepb.OperationTree) bool {
-	if spec.GetType() != lifecycle.Vanilla {
-		return false
-	}
-	e, err := pools.Effective(scheduling.PoolName(in.GetPool()))
-	return err == nil && e.Lightweight
+	return spec.GetType() == lifecycle.Vanilla && pools.Lightweight(scheduling.PoolName(in.GetPool()))
 }
 
 // admitRun refuses to run one more operation in a tree than its pools may.

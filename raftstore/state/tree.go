@@ -106,12 +106,16 @@ func (t *tree) count(pool scheduling.PoolName, delta pooltree.Count) {
 	if now == (pooltree.Count{}) {
 		delete(t.immediate, pool)
 	}
-	if err := t.total.Add(t.pools, pool, delta); err != nil {
+	path, err := t.pools.Path(pool)
+	if err != nil {
 		panic(fmt.Sprintf("count operations: %v: a pool with operations was removed", err))
 	}
-	path, _ := t.pools.Path(pool)
 	for _, name := range path {
-		if t.total[name] == (pooltree.Count{}) {
+		sum := t.total[name]
+		sum.Operations += delta.Operations
+		sum.Running += delta.Running
+		t.total[name] = sum
+		if sum == (pooltree.Count{}) {
 			delete(t.total, name)
 		}
 	}

@@ -97,7 +97,7 @@ func (c *change) placeUpdate(what string, o *operation, d *update) (place, *refu
 		return place{}, refuse(CodeInvalidSpec, "%s: tree %q: %v", what, d.before.GetTree(), err)
 	}
 	next := shallow(d.before)
-	next.Options = document(options)
+	next.Options = operationDocument(options)
 	if !d.moved {
 		return place{tree: t, pools: t.pools, record: next}, nil
 	}

@@ -26,6 +26,9 @@ func (r *reader) fault(path, format string, args ...any) {
 }
 
 func (r *reader) object(dst reflect.Value, document map[string]any, path string) {
+	if len(document) == 0 {
+		return
+	}
 	settings := settingsOf(dst.Type())
 	given := make(map[string]string, len(document))
 	for _, name := range slices.Sorted(maps.Keys(document)) {

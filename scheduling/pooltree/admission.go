@@ -77,11 +77,15 @@ func (e *LimitError) Unwrap() error { return ErrTooManyOperations }
 // as it may, and ErrUnknownPool when there is no such pool (F.16). Place tells
 // whether the pool takes operations of its own.
 func (t Tree) AdmitStart(pool scheduling.PoolName, counts Counts) error {
-	return t.admit(pool, func(name scheduling.PoolName, e Effective) *LimitError {
-		if counts[name].Operations < e.MaxOperationCount {
+	return t.admit(pool, func(name scheduling.PoolName, o *PoolOptions) *LimitError {
+		limit, now := t.settings.MaxOperationCount, counts[name].Operations
+		if o != nil {
+			limit = or(o.MaxOperationCount, t.settings.MaxOperationCountPerPool)
+		}
+		if now < limit {
 			return nil
 		}
-		return &LimitError{Pool: name, Limit: e.MaxOperationCount, Now: counts[name].Operations, Option: "max_operation_count"}
+		return &LimitError{Pool: name, Limit: limit, Now: now, Option: "max_operation_count"}
 	})
 }
 
@@ -90,27 +94,33 @@ func (t Tree) AdmitStart(pool scheduling.PoolName, counts Counts) error {
 // as it may: the one for which the operation has to wait (F.16). Where operations
 // are Lightweight they need not be asked for.
 func (t Tree) AdmitRun(pool scheduling.PoolName, counts Counts) error {
-	return t.admit(pool, func(name scheduling.PoolName, e Effective) *LimitError {
-		if counts[name].Running < e.MaxRunningOperationCount {
+	return t.admit(pool, func(name scheduling.PoolName, o *PoolOptions) *LimitError {
+		limit, now := t.settings.MaxRunningOperationCount, counts[name].Running
+		if o != nil {
+			limit = or(o.MaxRunningOperationCount, t.settings.MaxRunningOperationCountPerPool)
+		}
+		if now < limit {
 			return nil
 		}
-		return &LimitError{Pool: name, Limit: e.MaxRunningOperationCount, Now: counts[name].Running, Option: "max_running_operation_count"}
+		return &LimitError{Pool: name, Limit: limit, Now: now, Option: "max_running_operation_count"}
 	})
 }
 
-func (t Tree) admit(pool scheduling.PoolName, violation func(scheduling.PoolName, Effective) *LimitError) error {
-	path, err := t.Path(pool)
-	if err != nil {
-		return err
-	}
-	for _, name := range path {
-		e, err := t.Effective(name)
-		if err != nil {
-			return err
+// admit asks for a violation at a pool and at all above it; the root has no options
+// of its own.
+func (t Tree) admit(pool scheduling.PoolName, violation func(scheduling.PoolName, *PoolOptions) *LimitError) error {
+	for name := pool; name != scheduling.RootPool; {
+		i, found := t.find(name)
+		if !found {
+			return fmt.Errorf("pool %q: %w", name, ErrUnknownPool)
 		}
-		if v := violation(name, e); v != nil {
+		if v := violation(name, &t.pools[i].Options); v != nil {
 			return v
 		}
+		name = t.pools[i].Parent
+	}
+	if v := violation(scheduling.RootPool, nil); v != nil {
+		return v
 	}
 	return nil
 }

@@ -12,6 +12,8 @@ type Placement struct {
 	Pool scheduling.PoolName
 	// Create is the ephemeral pool to make first; nil: there is none to make.
 	Create *Pool
+	// Tree is the tree with that pool.
+	Tree Tree
 }
 
 // Place returns where an operation of the user goes that names this pool: to the
@@ -29,10 +31,8 @@ func (t Tree) Place(pool scheduling.PoolName, user scheduling.User, gang bool) (
 			return Placement{}, err
 		}
 	}
-	e, err := next.Effective(placed.Pool)
-	if err != nil {
-		return Placement{}, err
-	}
+	placed.Tree = next
+	e := next.own(placed.Pool)
 	switch {
 	case placed.Pool == scheduling.RootPool && e.ForbidImmediate:
 		return Placement{}, fmt.Errorf("pool %q: %w: name a pool below it (option forbid_immediate_operations_in_root of the tree)",

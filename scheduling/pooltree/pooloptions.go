@@ -106,6 +106,8 @@ func (o PoolOptions) Guarantee() string {
 // mode is the mode of the pool.
 func (o PoolOptions) mode() string { return or(o.Mode, FairShare) }
 
+func (o PoolOptions) lightweight() bool { return o.mode() == FIFO && or(o.LightweightOperations, false) }
+
 // validate checks the options without the tree.
 func (o PoolOptions) validate() error {
 	c := checks{}
@@ -209,7 +211,7 @@ func (o PoolOptions) effective(s Settings, parent Effective) Effective {
 	if e.FIFOSort == nil {
 		e.FIFOSort = defaultFIFOSort
 	}
-	e.Lightweight = e.Mode == FIFO && or(o.LightweightOperations, false)
+	e.Lightweight = o.lightweight()
 	return e
 }
 

@@ -123,6 +123,21 @@ func (t Tree) Effective(name scheduling.PoolName) (Effective, error) {
 	return e, nil
 }
 
+// own is Effective without what is inherited.
+func (t Tree) own(name scheduling.PoolName) Effective {
+	if i, found := t.find(name); found {
+		return t.pools[i].Options.effective(t.settings, Effective{})
+	}
+	return rootEffective(t.settings)
+}
+
+// Lightweight reports whether the vanilla operations of a pool do not count as
+// running (F.16).
+func (t Tree) Lightweight(name scheduling.PoolName) bool {
+	i, found := t.find(name)
+	return found && t.pools[i].Options.lightweight()
+}
+
 // Children returns the pools right below a pool or the root, sorted by name.
 func (t Tree) Children(name scheduling.PoolName) []scheduling.PoolName {
 	var children []scheduling.PoolName
