@@ -30,14 +30,14 @@ type options struct {
 	set  map[string]*value
 }
 
-// options reads an object whose fields are options. Unknown ones are faults; one
-// that is null counts as not set.
-func (c *checker) options(path string, v *value, known []string) options {
+// options reads an object whose fields are options: known ones, or other names for
+// them. Unknown ones are faults; one that is null counts as not set.
+func (c *checker) options(path string, v *value, known []string, aliases ...string) options {
 	o := options{c: c, path: path, at: v.at, set: make(map[string]*value, len(v.fields))}
 	for _, f := range v.fields {
 		name := canonical(f.name)
 		switch {
-		case !slices.Contains(known, name):
+		case !slices.Contains(known, name) && !slices.Contains(aliases, name):
 			message := "unknown field"
 			if near := closest(name, known); near != "" {
 				message += fmt.Sprintf("; did you mean %q?", near)

@@ -24,9 +24,7 @@ func Format(op *statepb.OperationSpec) (map[string]any, error) {
 			out[name] = text
 		}
 	}
-	if op.Weight != nil {
-		out["weight"] = op.GetWeight()
-	}
+	formatTrees(out, op)
 	if d := op.GetTimeLimit(); d != nil {
 		out["time_limit"] = option.FormatDuration(d.AsDuration())
 	}

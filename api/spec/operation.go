@@ -12,12 +12,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"weir/messages/statepb"
-	"weir/scheduling"
-	"weir/scheduling/pooltree"
+	"weir/scheduling/lifecycle"
 )
-
-// Vanilla is the type of operations that run commands of their tasks.
-const Vanilla = "vanilla"
 
 // The bounds of an operation and its tasks, and what is taken when nothing is
 // said (J.4, J.5).
@@ -43,13 +39,14 @@ const (
 	MaxTimeLimit = 366 * 24 * time.Hour
 )
 
-var operationFields = []string{
-	"type", "pool", "weight", "title", "alias", "annotations", "time_limit", "max_failed_job_count", "mutation_id", "tasks",
-}
+var operationFields = append([]string{
+	"type", "pool", "title", "alias", "annotations", "time_limit", "max_failed_job_count", "mutation_id", "tasks",
+	"is_gang", fieldTrees, fieldOptionsPerTree,
+}, optionNames...)
 
 // Parsed is a spec that was read and checked.
 type Parsed struct {
-	// Spec is completed with defaults, but for pool and weight.
+	// Spec is completed with defaults, but for what pool trees have defaults for.
 	Spec *statepb.OperationSpec
 	// MutationID is empty when the spec has none.
 	MutationID string
@@ -83,7 +80,7 @@ func (d *Document) parsed() (*Parsed, error) {
 }
 
 // Check returns the operation that the document describes, completed with
-// defaults but for pool and weight, and its mutation_id. The error is an *Error.
+// defaults but for those of pool trees, and its mutation_id. The error is an *Error.
 func (d *Document) Check() (op *statepb.OperationSpec, mutationID string, err error) {
 	c := &checker{faults: slices.Clone(d.faults)}
 	op, mutationID = c.operation(d.root)
@@ -94,42 +91,26 @@ func (d *Document) Check() (op *statepb.OperationSpec, mutationID string, err er
 }
 
 func (c *checker) operation(root *value) (*statepb.OperationSpec, string) {
-	o := c.options("", root, operationFields)
+	o := c.options("", root, operationFields, optionAliases...)
 	op := &statepb.OperationSpec{
-		Type:              Vanilla,
+		Type:              lifecycle.Vanilla,
 		Pool:              o.text("pool", MaxTitleBytes),
-		Weight:            o.weight("weight"),
 		Title:             o.text("title", MaxTitleBytes),
 		Alias:             o.alias("alias"),
 		AnnotationsJson:   o.annotations("annotations"),
 		TimeLimit:         o.duration("time_limit"),
 		MaxFailedJobCount: int32(o.integer("max_failed_job_count", DefaultMaxFailedJobCount, 0, MaxMaxFailedJobCount)),
 		Tasks:             c.tasks(o),
+		IsGang:            o.truth("is_gang"),
+		PoolTrees:         o.trees(fieldTrees),
+		Options:           structOf(o.schedulingOptions()),
 	}
-	if kind := o.text("type", MaxTitleBytes); o.set["type"] != nil && o.set["type"].kind == text && kind != Vanilla {
-		o.fault("type", "%q is not known: %s is the one type there is", clip(kind), Vanilla)
+	op.OptionsPerTree = c.optionsPerTree(o, op.GetPoolTrees())
+	if kind := o.text("type", MaxTitleBytes); o.set["type"] != nil && o.set["type"].kind == text && kind != lifecycle.Vanilla {
+		o.fault("type", "%q is not known: %s is the one type there is", clip(kind), lifecycle.Vanilla)
 	}
-	switch {
-	case op.GetPool() != "":
-		if err := pooltree.ValidateName(scheduling.PoolName(op.GetPool())); err != nil {
-			o.fault("pool", "%v", err)
-		}
-	case o.set["pool"] != nil && o.set["pool"].kind == text:
-		o.fault("pool", "it is empty: leave it out for pool %q", scheduling.DefaultPool)
-	}
+	o.checkPool(op.GetPool())
 	return op, o.text("mutation_id", MaxMutationIDBytes)
-}
-
-func (o options) weight(name string) *float64 {
-	v := o.get(name, number)
-	if v == nil {
-		return nil
-	}
-	if err := pooltree.ValidateWeight(v.number); err != nil {
-		o.fault(name, "%v", err)
-		return nil
-	}
-	return &v.number
 }
 
 func (o options) alias(name string) string {

@@ -15,20 +15,26 @@ import (
 	"pgregory.net/rapid"
 
 	"weir/messages/statepb"
+	"weir/scheduling/lifecycle"
 )
 
 // anySpec draws operations as Parse returns them.
 func anySpec(t *rapid.T) *statepb.OperationSpec {
 	op := &statepb.OperationSpec{
-		Type: Vanilla, Pool: rapid.SampledFrom([]string{"", "ads", "a-b.c"}).Draw(t, "pool"),
+		Type: lifecycle.Vanilla, Pool: rapid.SampledFrom([]string{"", "ads", "a-b.c"}).Draw(t, "pool"),
 		Title:             rapid.StringMatching(`[ -~äπ]{0,20}`).Draw(t, "title"),
 		Alias:             rapid.StringMatching(`(\*[a-z]{1,9})?`).Draw(t, "alias"),
 		TimeLimit:         anyLimit(t),
 		MaxFailedJobCount: rapid.Int32Range(0, MaxMaxFailedJobCount).Draw(t, "failures"),
 	}
-	if rapid.Bool().Draw(t, "weighted") {
-		weight := rapid.Float64Range(0, 1e9).Draw(t, "weight")
-		op.Weight = &weight
+	op.IsGang = rapid.Bool().Draw(t, "gang")
+	op.Options = anyOptions(t)
+	if rapid.Bool().Draw(t, "in trees") {
+		op.PoolTrees = []string{"gpu", "default"}
+		if own := anyOptions(t); own != nil {
+			op.OptionsPerTree = map[string]*structpb.Struct{"gpu": own}
+			op.OptionsPerTree["gpu"].Fields["pool"] = structpb.NewStringValue("train")
+		}
 	}
 	if rapid.Bool().Draw(t, "annotated") {
 		// Zero is added because Parse knows no negative zero.
@@ -61,6 +67,21 @@ func anySpec(t *rapid.T) *statepb.OperationSpec {
 		op.Tasks = append(op.Tasks, task)
 	}
 	return op
+}
+
+// anyOptions draws options of an operation in a tree; nil for none.
+func anyOptions(t *rapid.T) *structpb.Struct {
+	options := map[string]any{}
+	if rapid.Bool().Draw(t, "weighted") {
+		options["weight"] = rapid.Float64Range(0, 1e9).Draw(t, "weight")
+	}
+	if rapid.Bool().Draw(t, "limited") {
+		options["resource_limits"] = map[string]any{"cpu": float64(rapid.IntRange(0, 400).Draw(t, "cpu")) / 4, "memory": float64(rapid.IntRange(0, 1e9).Draw(t, "bytes"))}
+		options["fair_share_starvation_timeout"] = "1m30s"
+		options["scheduling_tag_filter"] = "gpu & !old"
+		options["apply_specified_resource_limits_to_demand"] = true
+	}
+	return structOf(options)
 }
 
 func anyLimit(t *rapid.T) *durationpb.Duration {

@@ -120,9 +120,9 @@ func (v *value) slot(path []string, name string) (**value, error) {
 }
 
 // isOption tells whether the names below a path are those of options: of the
-// operation or of a task.
+// operation, of a task or of a pool tree.
 func isOption(path []string) bool {
-	return len(path) == 0 || len(path) == 2 && path[0] == "tasks"
+	return len(path) == 0 || len(path) == 2 && (path[0] == "tasks" || path[0] == fieldOptionsPerTree)
 }
 
 // forgetPlaces takes away the places of a value that is not part of the text.

@@ -52,10 +52,9 @@ func TestParseFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, mutationID := parsed.Spec, parsed.MutationID
-	weight := 2.5
 	environment := map[string]string{"LANG": "C", "EMPTY": ""}
 	want := &statepb.OperationSpec{
-		Type: "vanilla", Pool: "ads", Weight: &weight, Title: "1.2.3", Alias: "*nightly",
+		Type: "vanilla", Pool: "ads", Options: structOf(map[string]any{"weight": 2.5}), Title: "1.2.3", Alias: "*nightly",
 		AnnotationsJson: `{"levels":[1,2.5,true,null],"team":"ads"}`,
 		TimeLimit:       durationpb.New(2 * time.Hour), MaxFailedJobCount: 3,
 		Tasks: []*statepb.TaskSpec{
@@ -99,13 +98,13 @@ func TestParseFaults(t *testing.T) {
 			[]string{`line 4, column 5: tasks.sort.comand: unknown field; did you mean "command"?`},
 		},
 		"unknown field at the top": {root("piority: 3"),
-			[]string{`line 1, column 1: piority: unknown field; there are type, pool, weight, title, alias, annotations, time_limit, max_failed_job_count, mutation_id, tasks`}},
+			[]string{`line 1, column 1: piority: unknown field; there are type, pool, title, alias, annotations, time_limit, max_failed_job_count, mutation_id, tasks, is_gang, pool_trees, scheduling_options_per_pool_tree, weight, max_share_ratio, resource_limits, apply_specified_resource_limits_to_demand, scheduling_tag_filter, fair_share_starvation_timeout, min_share_preemption_timeout, fair_share_starvation_tolerance, non_preemptible_resource_usage_threshold, max_unpreemptable_running_job_count`}},
 		"the same option in two ways": {root("time-limit: 1h", "time_limit: 2h"),
 			[]string{`line 2, column 1: time_limit: it is there twice, first in line 1, written with - and with _: keep one`}},
 		"all faults at once, by place": {
 			"weight: -1\nalias: nightly\ntasks:\n  t:\n    job_count: 0\n    command: []\n",
 			[]string{
-				`line 1, column 9: weight: weight -1 is not a number from 0 to 1e+09`,
+				`line 1, column 9: weight: -1 is not a number from 0 to 1e+09`,
 				`line 2, column 8: alias: "nightly": it must start with * and have a name after it, such as "*nightly"`,
 				`line 5, column 16: tasks.t.job_count: 0 is too small: from 1 to 100000 is possible`,
 				`line 6, column 14: tasks.t.command: it is empty: write a list, the program and its arguments`,
@@ -115,7 +114,7 @@ func TestParseFaults(t *testing.T) {
 			"title: a\ntitle: b\nweight: -1\ntasks: {t: {job_count: 1, job_count: 2, command: [x]}}",
 			[]string{
 				`line 2, column 1: title: it is there twice, first in line 1: keep one`,
-				`line 3, column 9: weight: weight -1 is not a number from 0 to 1e+09`,
+				`line 3, column 9: weight: -1 is not a number from 0 to 1e+09`,
 				`line 4, column 27: tasks.t.job_count: it is there twice, first in line 4: keep one`,
 			},
 		},
@@ -131,7 +130,30 @@ func TestParseFaults(t *testing.T) {
 		"type of wrong type": {root("type: 3"), []string{`line 1, column 7: type: it is a number: text is needed`}},
 		"empty pool":         {root(`pool: ""`), []string{`line 1, column 7: pool: it is empty: leave it out for pool "default"`}},
 		"title too long":     {root("title: " + strings.Repeat("x", 257)), []string{`line 1, column 8: title: it has 257 bytes: 256 is the most`}},
-		"weight of text":     {root("weight: heavy"), []string{`line 1, column 9: weight: it is text: a number is needed`}},
+		"trees that are none": {root("pool_trees: [gpu, 3, gpu, a/b]"), []string{
+			`line 1, column 19: pool_trees[1]: it is a number: the name of a pool tree is needed`,
+			`line 1, column 22: pool_trees[2]: tree "gpu" is there twice`,
+			`line 1, column 27: pool_trees[3]: pool name "a/b" holds '/': these are not allowed: / $ < > * spaces and control characters`,
+		}},
+		"no trees":      {root("pool_trees: []"), []string{`line 1, column 13: pool_trees: it names 0 trees: name from 1 to 100, or leave it out for the default tree`}},
+		"a tree":        {root("pool_trees: gpu"), []string{`line 1, column 13: pool_trees: it is text: a list is needed`}},
+		"gang of words": {root("is_gang: maybe"), []string{`line 1, column 10: is_gang: it is text: true or false is needed`}},
+		"options by two names": {root("fair-share-preemption-timeout: 1m", "fair_share_starvation_timeout: 2m"), []string{
+			`line 2, column 32: fair_share_starvation_timeout: is the same option as fair_share_preemption_timeout, which is given too`}},
+		"options that cannot be": {root("max_share_ratio: 2", "resource_limits: {cores: 1}", "scheduling_tag_filter: gpu &", "fair_share_preemption_timeout: 30"), []string{
+			`line 1, column 18: max_share_ratio: 2 is not a number from 0 to 1`,
+			`line 2, column 18: resource_limits: unknown resource "cores": use one of user_slots, cpu, gpu, memory, network`,
+			`line 3, column 24: scheduling_tag_filter: node filter "gpu &", position 6: there should be a tag at the end`,
+			`line 4, column 32: fair_share_starvation_timeout: is the number 30, not a time: write it with a unit, such as 30s or 10m`,
+		}},
+		"options of trees": {root("pool_trees: [gpu]", "scheduling_options_per_pool_tree:", "  gpu: {weight: -1, pool: a$b, wieght: 1}", "  cpu: {}", "  default: 3"), []string{
+			`line 3, column 17: scheduling_options_per_pool_tree.gpu.weight: -1 is not a number from 0 to 1e+09`,
+			`line 3, column 27: scheduling_options_per_pool_tree.gpu.pool: pool name "a$b" holds '$': these are not allowed: / $ < > * spaces and control characters`,
+			`line 3, column 32: scheduling_options_per_pool_tree.gpu.wieght: unknown field; did you mean "weight"?`,
+			`line 4, column 3: scheduling_options_per_pool_tree.cpu: the operation is not in this tree: pool_trees names "gpu"`,
+			`line 5, column 3: scheduling_options_per_pool_tree.default: the operation is not in this tree: pool_trees names "gpu"`,
+		}},
+		"weight of text":     {root("weight: heavy"), []string{`line 1, column 9: weight: is the text "heavy", not a number`}},
 		"annotations a list": {root("annotations: [1]"), []string{`line 1, column 14: annotations: it is a list: an object is needed`}},
 		"annotations too long": {root("annotations: {a: " + strings.Repeat("x", 10<<10) + "}"),
 			[]string{`line 1, column 14: annotations: they have 10248 bytes as JSON: 10240 (10 KiB) is the most`}},
