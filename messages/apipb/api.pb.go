@@ -2842,9 +2842,11 @@ func (x *ListPoolsRequest) GetTree() string {
 type ListPoolsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Parents before children, children by name.
-	Pools         []*Pool `protobuf:"bytes,1,rep,name=pools,proto3" json:"pools,omitempty"`
-	Revision      uint64  `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
-	Tree          string  `protobuf:"bytes,3,opt,name=tree,proto3" json:"tree,omitempty"`
+	Pools    []*Pool `protobuf:"bytes,1,rep,name=pools,proto3" json:"pools,omitempty"`
+	Revision uint64  `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	Tree     string  `protobuf:"bytes,3,opt,name=tree,proto3" json:"tree,omitempty"`
+	// What was set of the tree itself, by name.
+	TreeOptions   *structpb.Struct `protobuf:"bytes,4,opt,name=tree_options,json=treeOptions,proto3" json:"tree_options,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2898,6 +2900,13 @@ func (x *ListPoolsResponse) GetTree() string {
 		return x.Tree
 	}
 	return ""
+}
+
+func (x *ListPoolsResponse) GetTreeOptions() *structpb.Struct {
+	if x != nil {
+		return x.TreeOptions
+	}
+	return nil
 }
 
 type GetPoolRequest struct {
@@ -6459,11 +6468,12 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\"_accumulated_resource_ratio_volumeB\x1f\n" +
 	"\x1d_integral_pool_capacity_ratioJ\x04\b\x03\x10\x06\"&\n" +
 	"\x10ListPoolsRequest\x12\x12\n" +
-	"\x04tree\x18\x01 \x01(\tR\x04tree\"l\n" +
+	"\x04tree\x18\x01 \x01(\tR\x04tree\"\xa8\x01\n" +
 	"\x11ListPoolsResponse\x12'\n" +
 	"\x05pools\x18\x01 \x03(\v2\x11.weir.api.v1.PoolR\x05pools\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x12\x12\n" +
-	"\x04tree\x18\x03 \x01(\tR\x04tree\"8\n" +
+	"\x04tree\x18\x03 \x01(\tR\x04tree\x12:\n" +
+	"\ftree_options\x18\x04 \x01(\v2\x17.google.protobuf.StructR\vtreeOptions\"8\n" +
 	"\x0eGetPoolRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04tree\x18\x02 \x01(\tR\x04tree\"T\n" +
@@ -6884,132 +6894,133 @@ var file_apipb_api_proto_depIdxs = []int32{
 	102, // 32: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
 	102, // 33: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
 	39,  // 34: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
-	39,  // 35: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
-	45,  // 36: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
-	102, // 37: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
-	39,  // 38: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
-	46,  // 39: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
-	47,  // 40: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
-	102, // 41: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
-	102, // 42: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
-	102, // 43: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
-	0,   // 44: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
-	103, // 45: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
-	49,  // 46: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
-	49,  // 47: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
-	102, // 48: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
-	102, // 49: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
-	103, // 50: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
-	102, // 51: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
-	64,  // 52: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
-	66,  // 53: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
-	67,  // 54: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
-	102, // 55: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
-	65,  // 56: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
-	102, // 57: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
-	0,   // 58: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
-	0,   // 59: weir.api.v1.SnapshotOperation.demand:type_name -> weir.api.v1.Resources
-	103, // 60: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
-	0,   // 61: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
-	104, // 62: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
-	103, // 63: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	0,   // 64: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
-	0,   // 65: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
-	103, // 66: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	103, // 67: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
-	70,  // 68: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
-	71,  // 69: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
-	71,  // 70: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
-	29,  // 71: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
-	80,  // 72: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
-	80,  // 73: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
-	0,   // 74: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
-	0,   // 75: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
-	71,  // 76: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
-	80,  // 77: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
-	2,   // 78: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
-	7,   // 79: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
-	9,   // 80: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
-	11,  // 81: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
-	13,  // 82: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
-	15,  // 83: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
-	17,  // 84: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
-	19,  // 85: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
-	21,  // 86: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
-	26,  // 87: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
-	23,  // 88: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
-	31,  // 89: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
-	33,  // 90: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
-	35,  // 91: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
-	37,  // 92: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
-	40,  // 93: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
-	42,  // 94: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
-	44,  // 95: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
-	50,  // 96: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
-	52,  // 97: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
-	54,  // 98: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
-	56,  // 99: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
-	58,  // 100: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
-	60,  // 101: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
-	62,  // 102: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
-	68,  // 103: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
-	72,  // 104: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
-	74,  // 105: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
-	76,  // 106: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
-	78,  // 107: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
-	81,  // 108: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
-	83,  // 109: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
-	85,  // 110: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	87,  // 111: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
-	89,  // 112: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
-	91,  // 113: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
-	93,  // 114: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
-	95,  // 115: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
-	97,  // 116: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
-	3,   // 117: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	8,   // 118: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	10,  // 119: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	12,  // 120: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	14,  // 121: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	16,  // 122: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	18,  // 123: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	20,  // 124: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	22,  // 125: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	28,  // 126: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	25,  // 127: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
-	32,  // 128: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	34,  // 129: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	36,  // 130: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	38,  // 131: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	41,  // 132: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	43,  // 133: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	48,  // 134: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
-	51,  // 135: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
-	53,  // 136: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
-	55,  // 137: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
-	57,  // 138: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
-	59,  // 139: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
-	61,  // 140: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
-	63,  // 141: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
-	69,  // 142: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
-	73,  // 143: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	75,  // 144: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	77,  // 145: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
-	79,  // 146: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
-	82,  // 147: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	84,  // 148: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	86,  // 149: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	88,  // 150: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
-	90,  // 151: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
-	92,  // 152: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
-	94,  // 153: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
-	96,  // 154: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
-	98,  // 155: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
-	117, // [117:156] is the sub-list for method output_type
-	78,  // [78:117] is the sub-list for method input_type
-	78,  // [78:78] is the sub-list for extension type_name
-	78,  // [78:78] is the sub-list for extension extendee
-	0,   // [0:78] is the sub-list for field type_name
+	102, // 35: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
+	39,  // 36: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
+	45,  // 37: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
+	102, // 38: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
+	39,  // 39: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
+	46,  // 40: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
+	47,  // 41: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
+	102, // 42: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
+	102, // 43: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
+	102, // 44: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
+	0,   // 45: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
+	103, // 46: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
+	49,  // 47: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
+	49,  // 48: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
+	102, // 49: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
+	102, // 50: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
+	103, // 51: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
+	102, // 52: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
+	64,  // 53: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
+	66,  // 54: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
+	67,  // 55: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
+	102, // 56: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
+	65,  // 57: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
+	102, // 58: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
+	0,   // 59: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
+	0,   // 60: weir.api.v1.SnapshotOperation.demand:type_name -> weir.api.v1.Resources
+	103, // 61: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
+	0,   // 62: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
+	104, // 63: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
+	103, // 64: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	0,   // 65: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
+	0,   // 66: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
+	103, // 67: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	103, // 68: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
+	70,  // 69: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
+	71,  // 70: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
+	71,  // 71: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
+	29,  // 72: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
+	80,  // 73: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
+	80,  // 74: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
+	0,   // 75: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
+	0,   // 76: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
+	71,  // 77: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
+	80,  // 78: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
+	2,   // 79: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
+	7,   // 80: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
+	9,   // 81: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
+	11,  // 82: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
+	13,  // 83: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
+	15,  // 84: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
+	17,  // 85: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
+	19,  // 86: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
+	21,  // 87: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
+	26,  // 88: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
+	23,  // 89: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
+	31,  // 90: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
+	33,  // 91: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
+	35,  // 92: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
+	37,  // 93: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
+	40,  // 94: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
+	42,  // 95: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
+	44,  // 96: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
+	50,  // 97: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
+	52,  // 98: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
+	54,  // 99: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
+	56,  // 100: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
+	58,  // 101: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
+	60,  // 102: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
+	62,  // 103: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
+	68,  // 104: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
+	72,  // 105: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
+	74,  // 106: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
+	76,  // 107: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
+	78,  // 108: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
+	81,  // 109: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
+	83,  // 110: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
+	85,  // 111: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
+	87,  // 112: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	89,  // 113: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	91,  // 114: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	93,  // 115: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	95,  // 116: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	97,  // 117: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	3,   // 118: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	8,   // 119: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	10,  // 120: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	12,  // 121: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	14,  // 122: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	16,  // 123: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	18,  // 124: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	20,  // 125: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	22,  // 126: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	28,  // 127: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	25,  // 128: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
+	32,  // 129: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	34,  // 130: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	36,  // 131: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	38,  // 132: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	41,  // 133: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	43,  // 134: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	48,  // 135: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
+	51,  // 136: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
+	53,  // 137: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
+	55,  // 138: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
+	57,  // 139: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
+	59,  // 140: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
+	61,  // 141: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
+	63,  // 142: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
+	69,  // 143: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
+	73,  // 144: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	75,  // 145: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	77,  // 146: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
+	79,  // 147: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
+	82,  // 148: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	84,  // 149: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	86,  // 150: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	88,  // 151: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	90,  // 152: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	92,  // 153: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	94,  // 154: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	96,  // 155: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	98,  // 156: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	118, // [118:157] is the sub-list for method output_type
+	79,  // [79:118] is the sub-list for method input_type
+	79,  // [79:79] is the sub-list for extension type_name
+	79,  // [79:79] is the sub-list for extension extendee
+	0,   // [0:79] is the sub-list for field type_name
 }
 
 func init() { file_apipb_api_proto_init() }

@@ -1,0 +1,139 @@
+package poolfile
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/goccy/go-yaml"
+
+	"weir/scheduling"
+	"weir/scheduling/option"
+	"weir/scheduling/pooltree"
+	"weir/scheduling/resource"
+)
+
+// Write returns the text of a file that Read takes back to an equal one. Ephemeral
+// pools are left out: they come and go with their operations.
+func (f File) Write() ([]byte, error) {
+	var out yaml.MapSlice
+	if f.Tree != "" {
+		out = append(out, yaml.MapItem{Key: keyTree, Value: string(f.Tree)})
+	}
+	if f.Options != nil {
+		out = append(out, yaml.MapItem{Key: keyOptions, Value: ordered(*f.Options)})
+	}
+	out = append(out, yaml.MapItem{Key: keyPools, Value: f.below(scheduling.RootPool)})
+	data, err := yaml.MarshalWithOptions(out, yaml.Indent(2))
+	if err != nil {
+		return nil, fmt.Errorf("write pool file: %w", err)
+	}
+	return data, nil
+}
+
+// below returns the pools right below one, by name.
+func (f File) below(parent scheduling.PoolName) yaml.MapSlice {
+	out := yaml.MapSlice{}
+	for _, p := range f.Pools {
+		if p.Parent != parent || p.Ephemeral != "" {
+			continue
+		}
+		settings := ordered(p.Options)
+		if below := f.below(p.Name); len(below) > 0 {
+			settings = append(settings, yaml.MapItem{Key: keyPools, Value: below})
+		}
+		out = append(out, yaml.MapItem{Key: string(p.Name), Value: settings})
+	}
+	slices.SortFunc(out, func(a, b yaml.MapItem) int { return compareKeys(a, b) })
+	return out
+}
+
+func compareKeys(a, b yaml.MapItem) int {
+	x, y := fmt.Sprint(a.Key), fmt.Sprint(b.Key)
+	switch {
+	case x < y:
+		return -1
+	case x > y:
+		return 1
+	}
+	return 0
+}
+
+// ordered returns the options that are given, in the order in which the struct has
+// them.
+func ordered(options any) yaml.MapSlice {
+	return arrange(option.Write(options), option.Fields(options), "")
+}
+
+func arrange(document map[string]any, fields []option.Field, prefix string) yaml.MapSlice {
+	out := yaml.MapSlice{}
+	for _, field := range fields {
+		name, ok := inside(field.Path, prefix)
+		if !ok {
+			continue
+		}
+		value, given := document[name]
+		if !given {
+			continue
+		}
+		delete(document, name)
+		if group, isGroup := value.(map[string]any); isGroup && field.Path != prefix+name {
+			if inner := arrange(group, fields, prefix+name+"/"); len(inner) > 0 {
+				out = append(out, yaml.MapItem{Key: name, Value: inner})
+			}
+			continue
+		}
+		out = append(out, yaml.MapItem{Key: name, Value: readable(field, value)})
+	}
+	return out
+}
+
+// inside returns the name of the setting, or of the group, right below a prefix.
+func inside(path, prefix string) (name string, ok bool) {
+	if len(path) <= len(prefix) || path[:len(prefix)] != prefix {
+		return "", false
+	}
+	rest := path[len(prefix):]
+	for i := range len(rest) {
+		if rest[i] == '/' {
+			return rest[:i], true
+		}
+	}
+	return rest, true
+}
+
+// readable returns a value as people write it: whole numbers without a point, memory
+// with a unit.
+func readable(field option.Field, value any) any {
+	switch v := value.(type) {
+	case float64:
+		if v == math.Trunc(v) && math.Abs(v) < 1<<53 {
+			return int64(v)
+		}
+	case map[string]any:
+		out := yaml.MapSlice{}
+		for i := range resource.Count {
+			name := resource.Kind(i).String()
+			amount, ok := v[name].(float64)
+			switch {
+			case !ok:
+			case resource.Kind(i) == resource.Memory:
+				out = append(out, yaml.MapItem{Key: name, Value: resource.FormatSize(int64(amount))})
+			default:
+				out = append(out, yaml.MapItem{Key: name, Value: readable(field, amount)})
+			}
+		}
+		return out
+	}
+	return value
+}
+
+// Of returns the file that declares a tree as it is, without its ephemeral pools.
+func Of(name scheduling.TreeName, tree pooltree.Tree) File {
+	options := tree.Options()
+	return File{Tree: name, Options: &options, Pools: withoutEphemeral(tree.ParentsFirst())}
+}
+
+func withoutEphemeral(pools []pooltree.Pool) []pooltree.Pool {
+	return slices.DeleteFunc(pools, func(p pooltree.Pool) bool { return p.Ephemeral != "" })
+}
