@@ -37,13 +37,13 @@ func (d *desk) ReadIndex(ctx context.Context) proto.Message {
 }
 
 // SchedulerView implements the Leader of the gateway.
-func (d *desk) SchedulerView(ctx context.Context) proto.Message {
+func (d *desk) SchedulerView(ctx context.Context, m *actorpb.SchedulerViewRequest) proto.Message {
 	leader := d.r.leader.Load()
 	if leader == nil {
 		return d.r.Redirect()
 	}
 	answers := make(chan *actorpb.SchedulerView, 1)
-	d.r.system.Root.Send(leader, viewRequest{func(v *actorpb.SchedulerView) { answers <- v }})
+	d.r.system.Root.Send(leader, viewRequest{m, func(v *actorpb.SchedulerView) { answers <- v }})
 	select {
 	case view := <-answers:
 		d.post(view)
@@ -125,9 +125,9 @@ func (d *desk) refuse(err error) proto.Message {
 	}
 }
 
-// SchedulerView returns what the leader's engine sees.
-func (r *Replica) SchedulerView(ctx context.Context) (*actorpb.SchedulerView, error) {
-	return askLeader[*actorpb.SchedulerView](ctx, r, &actorpb.SchedulerViewRequest{}, (&desk{r}).SchedulerView)
+// SchedulerView returns what the leader's engines see.
+func (r *Replica) SchedulerView(ctx context.Context, m *actorpb.SchedulerViewRequest) (*actorpb.SchedulerView, error) {
+	return askLeader[*actorpb.SchedulerView](ctx, r, m, func(ctx context.Context) proto.Message { return (&desk{r}).SchedulerView(ctx, m) })
 }
 
 // JobLive returns what nodes last said of jobs; those of which nothing is known

@@ -39,7 +39,10 @@ type toNode struct {
 type replicasChanged struct{}
 
 // viewRequest asks for what the scheduler sees.
-type viewRequest struct{ reply func(*actorpb.SchedulerView) }
+type viewRequest struct {
+	of    *actorpb.SchedulerViewRequest
+	reply func(*actorpb.SchedulerView)
+}
 
 // newLeader returns the producer of the actor that leads in a term: it spawns the
 // leader's actors and hands each the committed events that concern it. ctx ends
@@ -313,7 +316,7 @@ func (a *leaderActor) view(ctx actor.Context, m viewRequest) {
 		m.reply(&actorpb.SchedulerView{Term: a.term})
 		return
 	}
-	ctx.Send(a.scheduler, scheduler.View{Reply: m.reply})
+	ctx.Send(a.scheduler, scheduler.View{Of: m.of, Reply: m.reply})
 }
 
 func (a *leaderActor) spawn(ctx actor.Context, producer actor.Producer) *actor.PID {

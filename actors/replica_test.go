@@ -73,7 +73,7 @@ func readsWrites(t *testing.T, leader, follower *testReplica) {
 func seesAll(t *testing.T, follower *testReplica, agents []*fakeAgent) {
 	ctx, cancel := context.WithTimeout(t.Context(), within)
 	defer cancel()
-	view, err := follower.SchedulerView(ctx)
+	view, err := follower.SchedulerView(ctx, &actorpb.SchedulerViewRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +195,7 @@ func withoutQuorum(t *testing.T, c *testCluster) {
 	if err := alone.ReadBarrier(ctx); !errors.Is(err, ErrNoLeader) {
 		t.Errorf("read without a quorum: %v, want %v", err, ErrNoLeader)
 	}
-	if _, err := alone.SchedulerView(ctx); !errors.Is(err, ErrNoLeader) {
+	if _, err := alone.SchedulerView(ctx, &actorpb.SchedulerViewRequest{}); !errors.Is(err, ErrNoLeader) {
 		t.Errorf("what the scheduler sees without a quorum: %v, want %v", err, ErrNoLeader)
 	}
 }

@@ -185,7 +185,7 @@ func (r *replicaFake) ReadBarrier(ctx context.Context) error {
 	return fmt.Errorf("replica r1: no leader is known (%w)", ctx.Err())
 }
 
-func (r *replicaFake) SchedulerView(ctx context.Context) (*actorpb.SchedulerView, error) {
+func (r *replicaFake) SchedulerView(ctx context.Context, _ *actorpb.SchedulerViewRequest) (*actorpb.SchedulerView, error) {
 	if r.mute.Load() {
 		<-ctx.Done()
 		return nil, ctx.Err()

@@ -74,7 +74,7 @@ func nodeOf(st *state.State, n *statepb.Node) *apipb.Node {
 func (s nodes) addLive(ctx context.Context, shown ...*apipb.Node) {
 	ctx, cancel := extra(ctx)
 	defer cancel()
-	view, err := s.cfg.Leader.SchedulerView(ctx)
+	view, err := s.cfg.Leader.SchedulerView(ctx, &actorpb.SchedulerViewRequest{})
 	if err != nil {
 		s.cfg.Logger.Debug("what nodes last said is not known", "error", err)
 		return

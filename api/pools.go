@@ -1,11 +1,14 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/messages/actorpb"
@@ -14,135 +17,187 @@ import (
 	"weir/messages/statepb"
 	"weir/raftstore/state"
 	"weir/scheduling"
+	"weir/scheduling/pooltree"
 )
 
 // pools implements PoolService.
 type pools struct{ *server }
 
-// list returns the pools of the tree, parents before children, and its revision.
-func (s pools) list(ctx context.Context, what string) (all []*apipb.Pool, revision uint64, err error) {
-	err = s.read(ctx, what, func(st *state.State) error {
-		record, _ := st.Tree(scheduling.DefaultTree)
-		tree, counts, _ := st.Pools(scheduling.DefaultTree)
-		revision = record.GetRevision()
-		byName := map[string]*statepb.Pool{}
-		for _, p := range record.GetPools() {
-			byName[p.GetName()] = p
+// treeIn is a tree with its record, pools and counts; no name is that of the default
+// tree.
+type treeIn struct {
+	name   scheduling.TreeName
+	record *statepb.PoolTree
+	pools  pooltree.Tree
+	counts pooltree.Counts
+}
+
+// findTree returns a tree by name.
+func findTree(st *state.State, what, name string) (treeIn, error) {
+	t := treeIn{name: scheduling.TreeName(cmp.Or(name, string(st.DefaultTree())))}
+	var ok bool
+	if t.record, ok = st.Tree(t.name); !ok {
+		var names []string
+		for _, other := range st.Trees() {
+			names = append(names, other.GetName())
 		}
-		for _, p := range tree.ParentsFirst() {
-			effective, err := tree.Effective(p.Name)
+		return t, fail(connect.CodeNotFound, state.CodeUnknownTree, fmt.Sprintf("%s: there is no pool tree %q: there are %q", what, t.name, names))
+	}
+	t.pools, t.counts, _ = st.Pools(t.name)
+	return t, nil
+}
+
+// shown is a pool as the state knows it.
+func (t treeIn) shown(p pooltree.Pool) (*apipb.Pool, error) {
+	effective, err := t.pools.Effective(p.Name)
+	if err != nil {
+		return nil, err
+	}
+	holds, err := structpb.NewStruct(effectivePool(effective))
+	if err != nil {
+		return nil, fmt.Errorf("show pool %q: %w", p.Name, err)
+	}
+	count := t.counts[p.Name]
+	out := &apipb.Pool{
+		Tree: string(t.name), Name: string(p.Name), Parent: string(p.Parent), EphemeralUser: string(p.Ephemeral),
+		OperationCount: int32(count.Operations), RunningOperationCount: int32(count.Running),
+		EffectiveWeight: effective.Weight, EffectiveMaxOperationCount: int32(effective.MaxOperationCount),
+		EffectiveMaxRunningOperationCount: int32(effective.MaxRunningOperationCount), Effective: holds,
+	}
+	i := slices.IndexFunc(t.record.GetPools(), func(r *statepb.Pool) bool { return r.GetName() == string(p.Name) })
+	out.Options = orEmpty(t.record.GetPools()[i].GetOptions())
+	return out, nil
+}
+
+// orEmpty returns options that are an object even when none are set.
+func orEmpty(options *structpb.Struct) *structpb.Struct {
+	if options == nil {
+		return &structpb.Struct{}
+	}
+	return proto.CloneOf(options)
+}
+
+// list returns the pools of a tree, parents before children.
+func (s pools) list(ctx context.Context, what, tree string) (*apipb.ListPoolsResponse, error) {
+	out := &apipb.ListPoolsResponse{}
+	err := s.read(ctx, what, func(st *state.State) error {
+		t, err := findTree(st, what, tree)
+		if err != nil {
+			return err
+		}
+		out.Tree, out.Revision, out.TreeOptions = string(t.name), t.record.GetRevision(), orEmpty(t.record.GetOptions())
+		for _, p := range t.pools.ParentsFirst() {
+			shown, err := t.shown(p)
 			if err != nil {
 				return err
 			}
-			shown := poolOf(byName[string(p.Name)])
-			count := counts[p.Name]
-			shown.OperationCount, shown.RunningOperationCount = int32(count.Operations), int32(count.Running)
-			shown.EffectiveWeight = effective.Weight
-			shown.EffectiveMaxOperationCount = int32(effective.MaxOperationCount)
-			shown.EffectiveMaxRunningOperationCount = int32(effective.MaxRunningOperationCount)
-			all = append(all, shown)
+			out.Pools = append(out.Pools, shown)
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	elements := s.elements(ctx, true)
-	for _, shown := range all {
+	elements := s.elements(ctx, out.GetTree(), true)
+	for _, shown := range out.GetPools() {
 		if e, ok := elements[shown.GetName()]; ok {
-			shown.FairShare, shown.UsageShare, shown.DemandShare = &e.FairShare, &e.UsageShare, &e.DemandShare
-			shown.Usage, shown.DominantResource = resourcesOf(e.GetUsage().Amounts()), e.GetDominantResource()
-			shown.Demand = resourcesOf(e.GetDemand().Amounts())
+			addPoolView(shown, e)
 		}
 	}
-	return all, revision, nil
+	return out, nil
 }
 
-// poolOf shows what was set of a pool.
-func poolOf(p *statepb.Pool) *apipb.Pool {
-	return &apipb.Pool{
-		Name: p.GetName(), Parent: p.GetParent(), Weight: clonePointer(p.Weight),
-		MaxRunningOperationCount: clonePointer(p.MaxRunningOperationCount), MaxOperationCount: clonePointer(p.MaxOperationCount),
+// addPoolView adds to a pool what the leader's scheduler sees of it.
+func addPoolView(shown *apipb.Pool, e *actorpb.ElementView) {
+	shown.FairShare, shown.UsageShare, shown.DemandShare = &e.FairShare, &e.UsageShare, &e.DemandShare
+	shown.Usage, shown.Demand = resourcesOf(e.GetUsage().Amounts()), resourcesOf(e.GetDemand().Amounts())
+	shown.DominantResource, shown.StrongGuaranteeShare = e.GetDominantResource(), &e.StrongGuaranteeShare
+	shown.SchedulingStatus, shown.StarvationStatus = e.GetSchedulingStatus(), e.GetStarvationStatus()
+	if e.GetVolume() != nil {
+		shown.AccumulatedResourceRatioVolume, shown.IntegralPoolCapacityRatio = &e.VolumeRatio, &e.VolumeCapacityRatio
 	}
 }
 
-func clonePointer[T any](v *T) *T {
-	if v == nil {
-		return nil
-	}
-	copied := *v
-	return &copied
-}
-
-// List shows all pools.
-func (s pools) List(ctx context.Context, _ *connect.Request[apipb.ListPoolsRequest]) (*connect.Response[apipb.ListPoolsResponse], error) {
-	all, revision, err := s.list(ctx, "list pools")
-	return answer(&apipb.ListPoolsResponse{Pools: all, Revision: revision}, err)
+// List shows all pools of a tree.
+func (s pools) List(ctx context.Context, req *connect.Request[apipb.ListPoolsRequest]) (*connect.Response[apipb.ListPoolsResponse], error) {
+	out, err := s.list(ctx, "list pools", req.Msg.GetTree())
+	return answer(out, err)
 }
 
 // Get shows one pool.
 func (s pools) Get(ctx context.Context, req *connect.Request[apipb.GetPoolRequest]) (*connect.Response[apipb.GetPoolResponse], error) {
-	all, revision, err := s.list(ctx, "get pool")
+	all, err := s.list(ctx, "get pool", req.Msg.GetTree())
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(all, func(p *apipb.Pool) bool { return p.GetName() == req.Msg.GetName() })
+	i := slices.IndexFunc(all.GetPools(), func(p *apipb.Pool) bool { return p.GetName() == req.Msg.GetName() })
 	if i < 0 {
-		return nil, fail(connect.CodeNotFound, state.CodeUnknownPool, fmt.Sprintf("get pool: there is no pool %q", req.Msg.GetName()))
+		return nil, fail(connect.CodeNotFound, state.CodeUnknownPool, fmt.Sprintf("get pool: there is no pool %q in tree %q", req.Msg.GetName(), all.GetTree()))
 	}
-	return connect.NewResponse(&apipb.GetPoolResponse{Pool: all[i], Revision: revision}), nil
+	return connect.NewResponse(&apipb.GetPoolResponse{Pool: all.GetPools()[i], Revision: all.GetRevision()}), nil
 }
 
-// record turns what a client gives of a pool into its record. Nothing is a pool
-// without a name.
-func record(p *apipb.Pool) *statepb.Pool {
-	if p == nil {
-		return &statepb.Pool{}
+// Edit changes a tree as one.
+func (s pools) Edit(ctx context.Context, req *connect.Request[apipb.EditTreeRequest]) (*connect.Response[apipb.EditTreeResponse], error) {
+	m := req.Msg
+	command := &commandpb.EditTree{
+		Tree: m.GetTree(), ExpectedRevision: m.GetExpectedRevision(), User: caller(ctx).Name, Time: timestamppb.New(s.cfg.Now()),
 	}
-	return &statepb.Pool{
-		Name: p.GetName(), Parent: p.GetParent(), Weight: p.Weight,
-		MaxRunningOperationCount: p.MaxRunningOperationCount, MaxOperationCount: p.MaxOperationCount,
+	for _, e := range m.GetEdits() {
+		command.Edits = append(command.Edits, editOf(e))
+	}
+	result, err := s.propose(ctx, "edit pool tree", command)
+	if err != nil {
+		return nil, err
+	}
+	tree := m.GetTree()
+	if tree == "" {
+		s.cfg.Store.View(func(st *state.State) { tree = string(st.DefaultTree()) })
+	}
+	return connect.NewResponse(&apipb.EditTreeResponse{Revision: result.GetTree().GetRevision(), Tree: tree}), nil
+}
+
+// editOf turns an edit into that of a command. One that says nothing stays so, and
+// is refused.
+func editOf(e *apipb.TreeEdit) *commandpb.TreeEdit {
+	switch e := e.GetEdit().(type) {
+	case *apipb.TreeEdit_TreeOptions:
+		return &commandpb.TreeEdit{Edit: &commandpb.TreeEdit_Change{Change: changes(e.TreeOptions)}}
+	case *apipb.TreeEdit_Create:
+		return &commandpb.TreeEdit{Edit: &commandpb.TreeEdit_Create{Create: &statepb.Pool{
+			Name: e.Create.GetName(), Parent: e.Create.GetParent(), Options: e.Create.GetOptions(),
+		}}}
+	case *apipb.TreeEdit_Change:
+		return &commandpb.TreeEdit{Edit: &commandpb.TreeEdit_ChangePool{ChangePool: &commandpb.PoolChange{
+			Name: e.Change.GetName(), Parent: e.Change.Parent, Options: changes(e.Change.GetOptions()),
+		}}}
+	case *apipb.TreeEdit_Rename:
+		return &commandpb.TreeEdit{Edit: &commandpb.TreeEdit_Rename{Rename: &commandpb.RenamePool{From: e.Rename.GetFrom(), To: e.Rename.GetTo()}}}
+	case *apipb.TreeEdit_Remove:
+		return &commandpb.TreeEdit{Edit: &commandpb.TreeEdit_Remove{Remove: e.Remove}}
+	default:
+		return &commandpb.TreeEdit{}
 	}
 }
 
-// Create makes a pool.
-func (s pools) Create(ctx context.Context, req *connect.Request[apipb.CreatePoolRequest]) (*connect.Response[apipb.CreatePoolResponse], error) {
-	result, err := s.propose(ctx, "create pool", &commandpb.CreatePool{
-		Tree: string(scheduling.DefaultTree), Pool: record(req.Msg.GetPool()), Time: timestamppb.New(s.cfg.Now()),
-	})
-	return answer(&apipb.CreatePoolResponse{Revision: result.GetPool().GetRevision()}, err)
+// changes are new values of options by path.
+func changes(values *structpb.Struct) *commandpb.Changes {
+	return &commandpb.Changes{Values: values.GetFields()}
 }
 
-// Set changes the named settings of a pool.
-func (s pools) Set(ctx context.Context, req *connect.Request[apipb.SetPoolRequest]) (*connect.Response[apipb.SetPoolResponse], error) {
-	result, err := s.propose(ctx, "set pool", &commandpb.SetPool{
-		Tree: string(scheduling.DefaultTree), Pool: record(req.Msg.GetPool()), Fields: req.Msg.GetFields(),
-		ExpectedRevision: req.Msg.GetExpectedRevision(), Time: timestamppb.New(s.cfg.Now()),
-	})
-	return answer(&apipb.SetPoolResponse{Revision: result.GetPool().GetRevision()}, err)
-}
-
-// Remove removes an empty pool.
-func (s pools) Remove(ctx context.Context, req *connect.Request[apipb.RemovePoolRequest]) (*connect.Response[apipb.RemovePoolResponse], error) {
-	result, err := s.propose(ctx, "remove pool", &commandpb.RemovePool{
-		Tree: string(scheduling.DefaultTree), Name: req.Msg.GetName(), Time: timestamppb.New(s.cfg.Now()),
-	})
-	return answer(&apipb.RemovePoolResponse{Revision: result.GetPool().GetRevision()}, err)
-}
-
-// elements returns what the leader's scheduler sees of pools or operations, by
-// name; nothing while it cannot be reached.
-func (s *server) elements(ctx context.Context, pools bool) map[string]*actorpb.ElementView {
+// elements returns what the leader's scheduler sees of the pools or the operations
+// of a tree, by name; nothing while it cannot be reached.
+func (s *server) elements(ctx context.Context, tree string, pools bool) map[string]*actorpb.ElementView {
 	ctx, cancel := extra(ctx)
 	defer cancel()
-	view, err := s.cfg.Leader.SchedulerView(ctx)
+	view, err := s.cfg.Leader.SchedulerView(ctx, &actorpb.SchedulerViewRequest{Tree: tree})
 	if err != nil {
 		s.cfg.Logger.Debug("what the scheduler sees is not known", "error", err)
 		return nil
 	}
 	elements := make(map[string]*actorpb.ElementView, len(view.GetElements()))
 	for _, e := range view.GetElements() {
-		if e.GetPool() == pools {
+		if e.GetPool() == pools && e.GetTree() == tree {
 			elements[e.GetId()] = e
 		}
 	}

@@ -123,7 +123,7 @@ func (h *hall) Propose(ctx context.Context, _ *actorpb.Propose) proto.Message {
 func (h *hall) ReadIndex(context.Context) proto.Message { return &actorpb.ReadIndex{Index: 7} }
 
 // SchedulerView implements Leader.
-func (h *hall) SchedulerView(context.Context) proto.Message {
+func (h *hall) SchedulerView(context.Context, *actorpb.SchedulerViewRequest) proto.Message {
 	return &actorpb.SchedulerView{Term: 7}
 }
 

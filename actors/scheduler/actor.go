@@ -72,9 +72,12 @@ type Offer struct {
 // Withdraw says that a node must not be given jobs.
 type Withdraw struct{ Node string }
 
-// View asks for what the engine sees. Reply is called once, on the actor's
-// goroutine.
-type View struct{ Reply func(*actorpb.SchedulerView) }
+// View asks for what the engine sees, of one element or of all. Reply is called
+// once, on the actor's goroutine.
+type View struct {
+	Of    *actorpb.SchedulerViewRequest
+	Reply func(*actorpb.SchedulerView)
+}
 
 // The actor's own messages are of one life of it, and none of a former one is
 // heard: its ticks, its starts in flight and what waited went with its tree.

@@ -57,7 +57,7 @@ func leaderPart(of Actors) part {
 		ctx, cancel := context.WithTimeout(context.Background(), viewPatience)
 		defer cancel()
 		// Without an answer the pools are missing from this scrape.
-		if view, err := of.SchedulerView(ctx); err == nil {
+		if view, err := of.SchedulerView(ctx, &actorpb.SchedulerViewRequest{}); err == nil {
 			s.pools(view)
 		}
 	}}

@@ -63,7 +63,7 @@ func newReplicaFake() *replicaFake {
 
 func (f *replicaFake) View(read func(*state.State)) { read(f.state) }
 
-func (f *replicaFake) SchedulerView(context.Context) (*actorpb.SchedulerView, error) {
+func (f *replicaFake) SchedulerView(context.Context, *actorpb.SchedulerViewRequest) (*actorpb.SchedulerView, error) {
 	if f.noViews {
 		return nil, errors.New("busy")
 	}

@@ -24,7 +24,7 @@ type Store interface {
 // Actors are the actors of a replica.
 type Actors interface {
 	Stats() actors.Stats
-	SchedulerView(ctx context.Context) (*actorpb.SchedulerView, error)
+	SchedulerView(ctx context.Context, m *actorpb.SchedulerViewRequest) (*actorpb.SchedulerView, error)
 }
 
 // Gossip is the gossip of a replica.

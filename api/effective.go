@@ -1,0 +1,122 @@
+package api
+
+import (
+	"weir/scheduling/option"
+	"weir/scheduling/pooltree"
+	"weir/scheduling/resource"
+)
+
+// effectivePool returns the settings that hold for a pool, by the names of its
+// options.
+func effectivePool(e pooltree.Effective) map[string]any {
+	out := map[string]any{
+		"weight":                                   e.Weight,
+		"max_share_ratio":                          e.MaxShareRatio,
+		"mode":                                     e.Mode,
+		"fifo_sort_parameters":                     list(e.FIFOSort),
+		"max_operation_count":                      float64(e.MaxOperationCount),
+		"max_running_operation_count":              float64(e.MaxRunningOperationCount),
+		"resource_limits":                          limits(e.Limits),
+		"scheduling_tag_filter":                    e.TagFilter.String(),
+		"forbid_immediate_operations":              e.ForbidImmediate,
+		"enable_lightweight_operations":            e.Lightweight,
+		"enable_step_function_for_gang_operations": e.GangStepFunction,
+		"enable_fifo_children_reordering_for_guarantee_utilization": e.FIFOReordering,
+		"allow_gang_operations":  e.AllowGangs,
+		"enable_pool_starvation": e.CanStarve,
+	}
+	addStarvation(out, e.Starvation)
+	return out
+}
+
+// effectiveOperation returns the settings that hold for an operation in a tree.
+func effectiveOperation(e pooltree.EffectiveOperation) map[string]any {
+	out := map[string]any{
+		"weight":                e.Weight,
+		"max_share_ratio":       e.MaxShareRatio,
+		"resource_limits":       limits(e.Limits),
+		"scheduling_tag_filter": e.TagFilter.String(),
+		"apply_specified_resource_limits_to_demand": e.LimitsBoundDemand,
+	}
+	addStarvation(out, e.Starvation)
+	return out
+}
+
+// effectiveTree returns the settings of a tree with their defaults.
+func effectiveTree(s pooltree.Settings) map[string]any {
+	out := map[string]any{
+		"nodes_filter":                         s.NodesFilter.String(),
+		"main_resource":                        s.MainResource.String(),
+		"max_operation_count":                  float64(s.MaxOperationCount),
+		"max_running_operation_count":          float64(s.MaxRunningOperationCount),
+		"max_operation_count_per_pool":         float64(s.MaxOperationCountPerPool),
+		"max_running_operation_count_per_pool": float64(s.MaxRunningOperationCountPerPool),
+		"default_parent_pool":                  string(s.DefaultParentPool),
+		"forbid_immediate_operations_in_root":  s.ForbidImmediateInRoot,
+		"max_ephemeral_pools_per_user":         float64(s.MaxEphemeralPoolsPerUser),
+		"enable_pool_starvation":               s.EnablePoolStarvation,
+		"integral_guarantees": map[string]any{
+			"smooth_period":                   option.FormatDuration(s.SmoothPeriod),
+			"pool_capacity_saturation_period": option.FormatDuration(s.PoolCapacitySaturation),
+			"relaxed_share_multiplier_limit":  s.RelaxedShareMultiplierLimit,
+		},
+		"should_distribute_free_volume_among_children":                          s.DistributeFreeVolume,
+		"enable_step_function_for_gang_operations":                              s.GangStepFunction,
+		"enable_improved_fair_share_by_fit_factor_computation":                  s.ImprovedFitFactor,
+		"enable_improved_fair_share_by_fit_factor_computation_distribution_gap": s.ImprovedFitFactorDistributionGap,
+		"enable_fifo_children_reordering_for_guarantee_utilization":             s.FIFOReordering,
+		"consider_single_allocation_vanilla_operations_as_gang":                 s.SingleJobVanillaIsGang,
+		"allow_gang_operations_only_in_fifo_pools":                              s.GangsOnlyInFIFO,
+		"best_allocation_share_update_period":                                   option.FormatDuration(s.BestAllocationSharePeriod),
+		"node_reconnection_timeout":                                             option.FormatDuration(s.NodeReconnectionTimeout),
+	}
+	if s.InferWeightMultiplier > 0 {
+		out["infer_weight_from_guarantees_share_multiplier"] = s.InferWeightMultiplier
+	}
+	addStarvation(out, s.Starvation)
+	return out
+}
+
+func addStarvation(out map[string]any, s pooltree.EffectiveStarvation) {
+	out["fair_share_starvation_timeout"] = option.FormatDuration(s.FairShareTimeout)
+	out["min_share_preemption_timeout"] = nil
+	if s.MinShareTimeout > 0 {
+		out["min_share_preemption_timeout"] = option.FormatDuration(s.MinShareTimeout)
+	}
+	out["fair_share_aggressive_starvation_timeout"] = option.FormatDuration(s.AggressiveTimeout)
+	out["fair_share_starvation_tolerance"] = s.Tolerance
+	out["enable_aggressive_starvation"] = s.EnableAggressive
+	out["preemption_satisfaction_threshold"] = s.Satisfaction
+	out["aggressive_preemption_satisfaction_threshold"] = s.AggressiveThreshold
+	out["preemptive_scheduling_backoff"] = option.FormatDuration(s.Backoff)
+	out["non_preemptible_resource_usage_threshold"] = nil
+	if s.NonPreemptible != nil {
+		out["non_preemptible_resource_usage_threshold"] = s.NonPreemptible.WriteOption()
+	}
+}
+
+// limits returns the amounts that are limited, by resource.
+func limits(a resource.Amounts) map[string]any {
+	out := map[string]any{}
+	for name, amount := range a.Map() {
+		k, err := resource.ParseKind(name)
+		if err == nil && a.Of(k) < resource.Infinite.Of(k) {
+			out[name] = amount
+		}
+	}
+	for i := range resource.Count {
+		if k := resource.Kind(i); a.Of(k) == 0 {
+			out[k.String()] = 0.0
+		}
+	}
+	return out
+}
+
+// list returns names as a list of a document.
+func list(names []string) []any {
+	out := make([]any, len(names))
+	for i, name := range names {
+		out[i] = name
+	}
+	return out
+}
