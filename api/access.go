@@ -15,9 +15,11 @@ import (
 
 // operatorOnly are the calls that change what all users share.
 var operatorOnly = map[string]bool{
-	apipbconnect.PoolServiceCreateProcedure:      true,
-	apipbconnect.PoolServiceSetProcedure:         true,
-	apipbconnect.PoolServiceRemoveProcedure:      true,
+	apipbconnect.PoolServiceEditProcedure:        true,
+	apipbconnect.TreeServiceCreateProcedure:      true,
+	apipbconnect.TreeServiceSetProcedure:         true,
+	apipbconnect.TreeServiceRemoveProcedure:      true,
+	apipbconnect.TreeServiceSetDefaultProcedure:  true,
 	apipbconnect.NodeServiceDrainProcedure:       true,
 	apipbconnect.NodeServiceUndrainProcedure:     true,
 	apipbconnect.ClusterServiceTransferProcedure: true,

@@ -31,11 +31,12 @@ func errorOf(e *statepb.Error) *apipb.Error {
 func operationOf(op *statepb.Operation, full bool) (*apipb.Operation, error) {
 	out := &apipb.Operation{
 		Id: op.GetId(), Type: op.GetSpec().GetType(), State: op.GetState(), Suspended: op.GetSuspended(), User: op.GetUser(),
-		Title: op.GetSpec().GetTitle(), Alias: op.GetSpec().GetAlias(), Pool: op.GetPool(), Weight: op.GetWeight(),
+		Title: op.GetSpec().GetTitle(), Alias: op.GetSpec().GetAlias(),
 		StartTime: op.GetStartTime(), FinishTime: op.GetFinishTime(), Result: errorOf(op.GetResult()),
 		Controller: op.GetAssignment().GetReplica(), ControllerEpoch: op.GetAssignment().GetEpoch(), PendingReason: op.GetPendingReason(),
 		Progress: &apipb.TaskProgress{},
 	}
+	addTrees(out, op)
 	for _, task := range op.GetTasks() {
 		progress := progressOf(task)
 		out.Tasks = append(out.Tasks, progress)

@@ -119,7 +119,7 @@ func selects(m *apipb.ListOperationsRequest, op *statepb.Operation) bool {
 	now, err := lifecycle.ParseState(op.GetState())
 	switch {
 	case m.GetState() != "" && m.GetState() != op.GetState(),
-		m.GetPool() != "" && m.GetPool() != op.GetPool(),
+		m.GetPool() != "" && !inPool(op, m.GetPool()),
 		m.GetUser() != "" && m.GetUser() != op.GetUser(),
 		m.GetInProgress() && (err != nil || !now.InProgress()):
 		return false
@@ -350,15 +350,4 @@ func (s operations) Events(ctx context.Context, req *connect.Request[apipb.Opera
 		return err
 	})
 	return answer(out, err)
-}
-
-// addShares adds what the leader's scheduler sees of operations, when it can be
-// reached.
-func (s operations) addShares(ctx context.Context, shown ...*apipb.Operation) {
-	elements := s.elements(ctx, false)
-	for _, op := range shown {
-		if e, ok := elements[op.GetId()]; ok {
-			op.FairShare, op.UsageShare, op.DemandShare = &e.FairShare, &e.UsageShare, &e.DemandShare
-		}
-	}
 }

@@ -69,6 +69,8 @@ func NewHandler(cfg Config) (*Handler, error) {
 	routes.Handle(apipbconnect.NewOperationServiceHandler(operations{s}, options...))
 	routes.Handle(apipbconnect.NewJobServiceHandler(jobs{s}, options...))
 	routes.Handle(apipbconnect.NewPoolServiceHandler(pools{s}, options...))
+	routes.Handle(apipbconnect.NewTreeServiceHandler(trees{s}, options...))
+	routes.Handle(apipbconnect.NewAttributeServiceHandler(attributes{s}, options...))
 	routes.Handle(apipbconnect.NewNodeServiceHandler(nodes{s}, options...))
 	routes.Handle(apipbconnect.NewClusterServiceHandler(clusters{s}, options...))
 	return &Handler{door: newDoor(s, routes, options), close: cancel}, nil

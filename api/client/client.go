@@ -42,6 +42,8 @@ type replica struct {
 	operations apipbconnect.OperationServiceClient
 	jobs       apipbconnect.JobServiceClient
 	pools      apipbconnect.PoolServiceClient
+	trees      apipbconnect.TreeServiceClient
+	attributes apipbconnect.AttributeServiceClient
 	nodes      apipbconnect.NodeServiceClient
 	cluster    apipbconnect.ClusterServiceClient
 }
@@ -59,6 +61,8 @@ func (c *Client) at(address string) *replica {
 		operations: apipbconnect.NewOperationServiceClient(c.cfg.HTTP, url, limit),
 		jobs:       apipbconnect.NewJobServiceClient(c.cfg.HTTP, url, limit),
 		pools:      apipbconnect.NewPoolServiceClient(c.cfg.HTTP, url, limit),
+		trees:      apipbconnect.NewTreeServiceClient(c.cfg.HTTP, url, limit),
+		attributes: apipbconnect.NewAttributeServiceClient(c.cfg.HTTP, url, limit),
 		nodes:      apipbconnect.NewNodeServiceClient(c.cfg.HTTP, url, limit),
 		cluster:    apipbconnect.NewClusterServiceClient(c.cfg.HTTP, url, limit),
 	}

@@ -2,80 +2,134 @@ package client
 
 import (
 	"context"
+	"reflect"
 
-	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"weir/messages/apipb"
+	"weir/scheduling"
+	"weir/scheduling/option"
+	"weir/scheduling/pooltree"
 )
 
-// ListPools returns all pools, parents before children.
-func (c *Client) ListPools(ctx context.Context) (*apipb.ListPoolsResponse, error) {
+// ListPools returns the pools of a tree, parents before children; no name is that of
+// the default tree.
+func (c *Client) ListPools(ctx context.Context, tree string) (*apipb.ListPoolsResponse, error) {
 	return call(ctx, c.task("list pools"), func(r *replica) method[apipb.ListPoolsRequest, apipb.ListPoolsResponse] {
 		return r.pools.List
-	}, &apipb.ListPoolsRequest{})
+	}, &apipb.ListPoolsRequest{Tree: tree})
 }
 
 // GetPool returns a pool and the revision of its tree.
-func (c *Client) GetPool(ctx context.Context, name string) (*apipb.GetPoolResponse, error) {
+func (c *Client) GetPool(ctx context.Context, tree, name string) (*apipb.GetPoolResponse, error) {
 	return call(ctx, c.task("get pool"), func(r *replica) method[apipb.GetPoolRequest, apipb.GetPoolResponse] {
 		return r.pools.Get
-	}, &apipb.GetPoolRequest{Name: name})
+	}, &apipb.GetPoolRequest{Tree: tree, Name: name})
 }
 
-// CreatePool makes a pool and returns the revision of the tree.
+// CreatePool makes a pool and returns the revision of its tree.
 func (c *Client) CreatePool(ctx context.Context, pool *apipb.Pool) (revision uint64, err error) {
-	t := c.task("create pool")
-	t.settled = c.poolIs(pool, "parent", "weight", "max_running_operation_count", "max_operation_count")
-	res, err := call(ctx, t, func(r *replica) method[apipb.CreatePoolRequest, apipb.CreatePoolResponse] {
-		return r.pools.Create
-	}, &apipb.CreatePoolRequest{Pool: pool})
+	res, err := c.EditTree(ctx, &apipb.EditTreeRequest{
+		Tree: pool.GetTree(), Edits: []*apipb.TreeEdit{{Edit: &apipb.TreeEdit_Create{Create: pool}}},
+	})
 	return res.GetRevision(), err
 }
 
-// SetPool changes the named settings of a pool and returns the revision of the
-// tree.
-func (c *Client) SetPool(ctx context.Context, req *apipb.SetPoolRequest) (revision uint64, err error) {
-	t := c.task("set pool")
-	t.settled = c.poolIs(req.GetPool(), req.GetFields()...)
-	res, err := call(ctx, t, func(r *replica) method[apipb.SetPoolRequest, apipb.SetPoolResponse] {
-		return r.pools.Set
-	}, req)
-	return res.GetRevision(), err
-}
-
-// RemovePool removes a pool without pools and operations, and returns the revision
-// of the tree.
-func (c *Client) RemovePool(ctx context.Context, name string) (revision uint64, err error) {
-	t := c.task("remove pool")
+// EditTree changes the pools and the options of a tree: all edits, or none. A try
+// whose answer was lost counts as done when the tree is as the edits make it.
+func (c *Client) EditTree(ctx context.Context, req *apipb.EditTreeRequest) (*apipb.EditTreeResponse, error) {
+	t := c.task("edit pool tree")
+	var seen *apipb.ListPoolsResponse
 	t.settled = func(ctx context.Context) bool {
-		_, err := c.GetPool(ctx, name)
-		return CodeOf(err) == "unknown_pool"
+		now, err := c.ListPools(ctx, req.GetTree())
+		if err != nil || !edited(now, req.GetEdits()) {
+			return false
+		}
+		seen = now
+		return true
 	}
-	res, err := call(ctx, t, func(r *replica) method[apipb.RemovePoolRequest, apipb.RemovePoolResponse] {
-		return r.pools.Remove
-	}, &apipb.RemovePoolRequest{Name: name})
-	return res.GetRevision(), err
+	res, err := call(ctx, t, func(r *replica) method[apipb.EditTreeRequest, apipb.EditTreeResponse] {
+		return r.pools.Edit
+	}, req)
+	if err == nil && seen != nil {
+		res.Revision, res.Tree = seen.GetRevision(), seen.GetTree()
+	}
+	return res, err
 }
 
-// poolIs returns what reports whether a pool has the named settings of want.
-func (c *Client) poolIs(want *apipb.Pool, fields ...string) func(context.Context) bool {
-	return func(ctx context.Context) bool {
-		res, err := c.GetPool(ctx, want.GetName())
-		return err == nil && proto.Equal(only(res.GetPool(), fields), only(want, fields))
+// edited reports whether a tree is as edits leave it.
+func edited(now *apipb.ListPoolsResponse, edits []*apipb.TreeEdit) bool {
+	pools := make(map[string]*apipb.Pool, len(now.GetPools()))
+	for _, p := range now.GetPools() {
+		pools[p.GetName()] = p
 	}
-}
-
-// only returns a pool with nothing but the named settings. No parent is the root.
-func only(p *apipb.Pool, fields []string) *apipb.Pool {
-	out := &apipb.Pool{}
-	from, to := p.ProtoReflect(), out.ProtoReflect()
-	for _, name := range fields {
-		if field := from.Descriptor().Fields().ByTextName(name); field != nil && from.Has(field) {
-			to.Set(field, from.Get(field))
+	// Later edits use the names that earlier ones give.
+	renamed := make(map[string]string)
+	find := func(name string) *apipb.Pool {
+		for to, again := renamed[name]; again; to, again = renamed[name] {
+			name = to
+		}
+		return pools[name]
+	}
+	for i := len(edits) - 1; i >= 0; i-- {
+		if r := edits[i].GetRename(); r != nil {
+			renamed[r.GetFrom()] = r.GetTo()
+		}
+		if !done(edits[i], now.GetTreeOptions(), pools, find) {
+			return false
 		}
 	}
-	if out.GetParent() == rootPool {
-		out.Parent = ""
+	return true
+}
+
+// done reports whether nothing of one edit is left to do.
+func done(e *apipb.TreeEdit, options *structpb.Struct, pools map[string]*apipb.Pool, find func(string) *apipb.Pool) bool {
+	switch e := e.GetEdit().(type) {
+	case *apipb.TreeEdit_TreeOptions:
+		return holds[pooltree.TreeOptions](options, e.TreeOptions)
+	case *apipb.TreeEdit_Create:
+		p := find(e.Create.GetName())
+		return p != nil && sameParent(p.GetParent(), e.Create.GetParent()) &&
+			holds[pooltree.PoolOptions](p.GetOptions(), e.Create.GetOptions()) && holds[pooltree.PoolOptions](e.Create.GetOptions(), p.GetOptions())
+	case *apipb.TreeEdit_Change:
+		p := find(e.Change.GetName())
+		return p != nil && (e.Change.Parent == nil || sameParent(p.GetParent(), e.Change.GetParent())) && holds[pooltree.PoolOptions](p.GetOptions(), e.Change.GetOptions())
+	case *apipb.TreeEdit_Rename:
+		return pools[e.Rename.GetFrom()] == nil && find(e.Rename.GetTo()) != nil
+	case *apipb.TreeEdit_Remove:
+		return pools[e.Remove] == nil
+	default:
+		return false
 	}
-	return out
+}
+
+func sameParent(a, b string) bool {
+	root := string(scheduling.RootPool)
+	return a == b || a == "" && b == root || a == root && b == ""
+}
+
+// holds reports whether options stay what they are when values are put into them.
+func holds[T any](options, values *structpb.Struct) bool {
+	before, err := normal[T](options.AsMap())
+	if err != nil {
+		return false
+	}
+	document := options.AsMap()
+	for path, value := range values.AsMap() {
+		var schema T
+		if err := option.Put(document, schema, path, value); err != nil {
+			return false
+		}
+	}
+	after, err := normal[T](document)
+	return err == nil && reflect.DeepEqual(before, after)
+}
+
+// normal returns a document of options by their first names.
+func normal[T any](document map[string]any) (map[string]any, error) {
+	var options T
+	if err := option.Read(&options, document); err != nil {
+		return nil, err
+	}
+	return option.Write(options), nil
 }

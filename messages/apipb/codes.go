@@ -35,4 +35,6 @@ const (
 	CodeNotTransferred = "not_transferred"
 	// CodeMembersNotChanged: the replicas of the cluster stay as they are.
 	CodeMembersNotChanged = "members_not_changed"
+	// CodeUnknownPath: there is no attribute at the path.
+	CodeUnknownPath = "unknown_path"
 )

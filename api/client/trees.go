@@ -1,0 +1,136 @@
+package client
+
+import (
+	"context"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"weir/messages/apipb"
+	"weir/scheduling/pooltree"
+)
+
+// ListTrees returns all pool trees by name.
+func (c *Client) ListTrees(ctx context.Context) (*apipb.ListTreesResponse, error) {
+	return call(ctx, c.task("list pool trees"), func(r *replica) method[apipb.ListTreesRequest, apipb.ListTreesResponse] {
+		return r.trees.List
+	}, &apipb.ListTreesRequest{})
+}
+
+// GetTree returns a pool tree; no name is that of the default tree.
+func (c *Client) GetTree(ctx context.Context, tree string) (*apipb.Tree, error) {
+	res, err := call(ctx, c.task("get pool tree"), func(r *replica) method[apipb.GetTreeRequest, apipb.GetTreeResponse] {
+		return r.trees.Get
+	}, &apipb.GetTreeRequest{Tree: tree})
+	return res.GetTree(), err
+}
+
+// CreateTree makes a pool tree and returns its revision.
+func (c *Client) CreateTree(ctx context.Context, tree string, options *structpb.Struct) (revision uint64, err error) {
+	t := c.treeTask("create pool tree", tree, func(now *apipb.Tree) bool {
+		return holds[pooltree.TreeOptions](now.GetOptions(), options) && holds[pooltree.TreeOptions](options, now.GetOptions())
+	})
+	res, err := call(ctx, t.task, func(r *replica) method[apipb.CreateTreeRequest, apipb.CreateTreeResponse] {
+		return r.trees.Create
+	}, &apipb.CreateTreeRequest{Tree: tree, Options: options})
+	return t.revision(res.GetRevision()), err
+}
+
+// SetTree changes options of a pool tree and returns its revision.
+func (c *Client) SetTree(ctx context.Context, req *apipb.SetTreeRequest) (revision uint64, err error) {
+	t := c.treeTask("set pool tree", req.GetTree(), func(now *apipb.Tree) bool {
+		return holds[pooltree.TreeOptions](now.GetOptions(), req.GetOptions())
+	})
+	res, err := call(ctx, t.task, func(r *replica) method[apipb.SetTreeRequest, apipb.SetTreeResponse] {
+		return r.trees.Set
+	}, req)
+	return t.revision(res.GetRevision()), err
+}
+
+// RemoveTree removes a pool tree without operations and jobs.
+func (c *Client) RemoveTree(ctx context.Context, tree string) error {
+	t := c.task("remove pool tree")
+	t.settled = func(ctx context.Context) bool {
+		_, err := c.GetTree(ctx, tree)
+		return CodeOf(err) == "unknown_tree"
+	}
+	_, err := call(ctx, t, func(r *replica) method[apipb.RemoveTreeRequest, apipb.RemoveTreeResponse] {
+		return r.trees.Remove
+	}, &apipb.RemoveTreeRequest{Tree: tree})
+	return err
+}
+
+// SetDefaultTree names the tree of operations that name none.
+func (c *Client) SetDefaultTree(ctx context.Context, tree string) error {
+	t := c.treeTask("set default pool tree", tree, (*apipb.Tree).GetDefault)
+	_, err := call(ctx, t.task, func(r *replica) method[apipb.SetDefaultTreeRequest, apipb.SetDefaultTreeResponse] {
+		return r.trees.SetDefault
+	}, &apipb.SetDefaultTreeRequest{Tree: tree})
+	return err
+}
+
+// SnapshotTree returns all that fair shares in a tree follow from.
+func (c *Client) SnapshotTree(ctx context.Context, tree string) (*apipb.SnapshotResponse, error) {
+	return call(ctx, c.task("snapshot pool tree"), func(r *replica) method[apipb.SnapshotRequest, apipb.SnapshotResponse] {
+		return r.trees.Snapshot
+	}, &apipb.SnapshotRequest{Tree: tree})
+}
+
+// Attribute returns what is at a path of attributes.
+func (c *Client) Attribute(ctx context.Context, path string) (*structpb.Value, error) {
+	res, err := call(ctx, c.task("get attribute"), func(r *replica) method[apipb.GetAttributeRequest, apipb.GetAttributeResponse] {
+		return r.attributes.Get
+	}, &apipb.GetAttributeRequest{Path: path})
+	return res.GetValue(), err
+}
+
+// UpdateOperation changes what holds for an operation while it is in progress.
+func (c *Client) UpdateOperation(ctx context.Context, req *apipb.UpdateOperationRequest) error {
+	t := c.steer("update operation", req.GetOperation(), func(op *apipb.Operation) bool { return updated(op, req.GetChanges()) })
+	_, err := call(ctx, t, func(r *replica) method[apipb.UpdateOperationRequest, apipb.UpdateOperationResponse] {
+		return r.operations.Update
+	}, req)
+	return err
+}
+
+// updated reports whether an operation is as changes leave it.
+func updated(op *apipb.Operation, changes []*apipb.OperationChange) bool {
+	for _, change := range changes {
+		for _, in := range op.GetTrees() {
+			if change.GetTree() != "" && change.GetTree() != in.GetTree() {
+				continue
+			}
+			if change.Pool != nil && change.GetPool() != in.GetPool() || !holds[pooltree.OperationOptions](in.GetOptions(), change.GetOptions()) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// treeTask is the task of a change after which a tree is as wanted.
+type treeTask struct {
+	*task
+	// seen is the tree in which an earlier try was found to be done; nil: none was.
+	seen *apipb.Tree
+}
+
+func (c *Client) treeTask(what, tree string, wanted func(*apipb.Tree) bool) *treeTask {
+	t := &treeTask{task: c.task(what)}
+	t.settled = func(ctx context.Context) bool {
+		now, err := c.GetTree(ctx, tree)
+		if err != nil || !wanted(now) {
+			return false
+		}
+		t.seen = now
+		return true
+	}
+	return t
+}
+
+// revision is that of the answer, or of the tree in which the change was found.
+func (t *treeTask) revision(answered uint64) uint64 {
+	if t.seen != nil {
+		return t.seen.GetRevision()
+	}
+	return answered
+}
