@@ -13,15 +13,11 @@ import (
 
 	"weir/actors/node"
 	"weir/actors/operation"
-	"weir/actors/pool"
-	"weir/actors/scheduler"
 	"weir/messages/actorpb"
 	"weir/messages/commandpb"
 	"weir/raftstore"
 	"weir/raftstore/state"
 	"weir/scheduling"
-	"weir/scheduling/lifecycle"
-	"weir/scheduling/resource"
 )
 
 // ready says that the term has begun: its first command is committed.
@@ -56,8 +52,7 @@ func newLeader(ctx context.Context, r *Replica, term uint64) actor.Producer {
 		return &leaderActor{
 			lead: lead{&confirmer{ctx: ctx, leads: ask}, func() proto.Message { return r.Redirect() }},
 			ctx:  ctx, replica: r, term: term, life: new(life), log: r.cfg.Logger.With("term", term), terms: &termLog{ctx: ctx, store: r.store},
-			operations: map[scheduling.OperationID]*actor.PID{}, pools: map[scheduling.PoolName]*actor.PID{},
-			nodes: map[string]*actor.PID{}, pending: map[scheduling.OperationID]scheduling.PoolName{},
+			operations: map[scheduling.OperationID]*actor.PID{}, nodes: map[string]*actor.PID{}, trees: newLedTrees(),
 		}
 	}
 }
@@ -73,12 +68,11 @@ type leaderActor struct {
 	// stop ends the reading of the log.
 	stop context.CancelFunc
 
-	scheduler  *actor.PID
+	// leads: the actors have been spawned.
+	leads      bool
 	operations map[scheduling.OperationID]*actor.PID
-	pools      map[scheduling.PoolName]*actor.PID
 	nodes      map[string]*actor.PID
-	// pending are operations that wait for their pool.
-	pending map[scheduling.OperationID]scheduling.PoolName
+	trees      *ledTrees
 }
 
 // Receive implements actor.Actor.
@@ -169,40 +163,36 @@ func (a *leaderActor) beginTerm(ctx context.Context) (index uint64, err error) {
 // scheduler registers running allocations before it plans anything.
 func (a *leaderActor) rebuild(ctx actor.Context, m ready) {
 	var nodes []string
-	var pools []scheduling.PoolName
+	var trees []scheduling.TreeName
 	var operations []scheduling.OperationID
 	a.replica.store.View(func(s *state.State) {
 		for _, n := range s.Nodes() {
 			nodes = append(nodes, n.GetId())
 		}
-		if tree, ok := s.Tree(scheduling.DefaultTree); ok {
-			for _, p := range tree.GetPools() {
-				pools = append(pools, scheduling.PoolName(p.GetName()))
-			}
+		for _, tree := range s.Trees() {
+			trees = append(trees, scheduling.TreeName(tree.GetName()))
 		}
 		for op := range s.InProgress() {
-			id := scheduling.OperationID(op.GetId())
-			operations = append(operations, id)
-			if op.GetState() == lifecycle.Pending.String() {
-				a.pending[id] = scheduling.PoolName(op.GetPool())
-			}
+			operations = append(operations, scheduling.OperationID(op.GetId()))
+			a.trees.waiting.note(op)
 		}
 	})
-	a.scheduler = a.spawn(ctx, scheduler.New(a.schedulerConfig()))
+	for _, name := range trees {
+		a.treeChanged(ctx, name)
+	}
+	a.leads = true
 	for _, id := range nodes {
 		a.spawnNode(ctx, id)
-	}
-	for _, name := range pools {
-		a.spawnPool(ctx, name)
 	}
 	for _, id := range operations {
 		a.spawnOperation(ctx, id)
 	}
-	a.log.Info("leading", "index", m.index, "operations", len(operations), "nodes", len(nodes), "pools", len(pools))
+	a.log.Info("leading", "index", m.index, "operations", len(operations), "nodes", len(nodes), "trees", len(trees), "pools", len(a.trees.pools))
 }
 
 func (a *leaderActor) batch(ctx actor.Context, m batch) {
-	ctx.Send(a.scheduler, scheduler.Committed{Index: m.Index, Events: m.Events, Done: m.done})
+	// A tree that begins with this entry reads a state that has it already.
+	a.trees.tell(ctx, m)
 	touched := map[string]bool{}
 	admit := false
 	for _, event := range m.Events {
@@ -226,8 +216,8 @@ func (a *leaderActor) batch(ctx actor.Context, m batch) {
 				touched[ended.Allocation.GetNode()] = true
 			}
 			a.lookAt(ctx, a.operations[e.Operation], operation.Look{})
-		case state.PoolChanged:
-			a.poolChanged(ctx, e)
+		case state.TreeChanged:
+			a.treeChanged(ctx, e.Tree)
 			admit = true
 		case state.NodeChanged:
 			touched[string(e.ID)] = true
@@ -244,12 +234,11 @@ func (a *leaderActor) batch(ctx actor.Context, m batch) {
 // operationChanged tells those whom an operation's new state concerns, and reports
 // whether pools may have to admit or may have got room.
 func (a *leaderActor) operationChanged(ctx actor.Context, e state.OperationChanged, touched map[string]bool) (admit bool) {
-	if e.To == lifecycle.Pending {
-		if op, _ := a.replica.records.Operation(string(e.ID)); op != nil {
-			a.pending[e.ID] = scheduling.PoolName(op.GetPool())
-		}
+	waits := false
+	if op, _ := a.replica.records.Operation(string(e.ID)); op != nil {
+		waits = a.trees.waiting.note(op)
 	} else {
-		delete(a.pending, e.ID)
+		a.trees.waiting.forget(e.ID)
 	}
 	if e.To.Finishing() || e.AbortJobs {
 		for _, id := range a.replica.records.nodesOf(e.ID) {
@@ -263,29 +252,7 @@ func (a *leaderActor) operationChanged(ctx actor.Context, e state.OperationChang
 	} else {
 		a.lookAt(ctx, pid, operation.Look{})
 	}
-	return e.To == lifecycle.Pending || e.To.Terminal()
-}
-
-func (a *leaderActor) poolChanged(ctx actor.Context, e state.PoolChanged) {
-	pid, known := a.pools[e.Name]
-	switch {
-	case e.Removed && known:
-		delete(a.pools, e.Name)
-		ctx.Stop(pid)
-	case !e.Removed && !known:
-		a.spawnPool(ctx, e.Name)
-	}
-}
-
-// lookAtPools has the pools look whose operations wait.
-func (a *leaderActor) lookAtPools(ctx actor.Context) {
-	told := map[scheduling.PoolName]bool{}
-	for _, name := range a.pending {
-		if !told[name] {
-			told[name] = true
-			a.lookAt(ctx, a.pools[name], pool.Look{})
-		}
-	}
+	return waits || e.From == e.To || e.To.Terminal()
 }
 
 func (a *leaderActor) lookAtOperations(ctx actor.Context) {
@@ -301,7 +268,7 @@ func (a *leaderActor) lookAt(ctx actor.Context, pid *actor.PID, look any) {
 }
 
 func (a *leaderActor) toNode(ctx actor.Context, m toNode) {
-	if a.scheduler == nil {
+	if !a.leads {
 		m.refuse(&actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: "the leader is getting ready", RetryMillis: 50})
 		return
 	}
@@ -312,11 +279,7 @@ func (a *leaderActor) toNode(ctx actor.Context, m toNode) {
 }
 
 func (a *leaderActor) view(ctx actor.Context, m viewRequest) {
-	if a.scheduler == nil {
-		m.reply(&actorpb.SchedulerView{Term: a.term})
-		return
-	}
-	ctx.Send(a.scheduler, scheduler.View{Of: m.of, Reply: m.reply})
+	a.trees.view(ctx, a.term, m)
 }
 
 func (a *leaderActor) spawn(ctx actor.Context, producer actor.Producer) *actor.PID {
@@ -327,16 +290,9 @@ func (a *leaderActor) spawnNode(ctx actor.Context, id string) {
 	timing := a.replica.cfg.Timing
 	a.nodes[id] = a.spawn(ctx, node.New(node.Config{
 		ID: id, Term: a.term, Leader: a.replica.cfg.ID, State: a.replica.records, Log: a.terms,
-		Scheduler: &offers{ctx.ActorSystem().Root, a.scheduler}, Agents: a.replica, Board: a.replica.board, Lead: a.lead,
+		Scheduler: &offers{ctx.ActorSystem().Root, a.trees.schedulers, a.replica.records}, Agents: a.replica, Board: a.replica.board, Lead: a.lead,
 		Replicas: func() []*actorpb.Replica { return replicasOf(a.replica.cfg.Directory.View()) },
 		Timing:   timing.Node, RetryAfter: timing.Retry, Now: time.Now, Logger: a.log,
-	}))
-}
-
-func (a *leaderActor) spawnPool(ctx actor.Context, name scheduling.PoolName) {
-	a.pools[name] = a.spawn(ctx, pool.New(pool.Config{
-		Tree: scheduling.DefaultTree, Name: name, Term: a.term, State: a.replica.records, Log: a.terms,
-		RetryAfter: a.replica.cfg.Timing.Retry, Now: time.Now, Logger: a.log,
 	}))
 }
 
@@ -347,26 +303,3 @@ func (a *leaderActor) spawnOperation(ctx actor.Context, id scheduling.OperationI
 		ReassignAfter: timing.ReassignAfter, RetryAfter: timing.Retry, Now: time.Now, Logger: a.log,
 	}))
 }
-
-func (a *leaderActor) schedulerConfig() scheduler.Config {
-	timing := a.replica.cfg.Timing
-	return scheduler.Config{
-		Tree: scheduling.DefaultTree, Term: a.term, State: a.replica.records, Log: a.terms, Engine: a.replica.cfg.Engine,
-		TickEvery: timing.FairShareUpdate, TickGap: timing.FairShareGap, NodesPerPlan: 256, MaxInFlight: 4,
-		NewID: a.replica.cfg.NewID, Now: time.Now, Figures: &a.replica.schedulerFigures, Logger: a.log,
-	}
-}
-
-// offers tells the scheduler of nodes.
-type offers struct {
-	root *actor.RootContext
-	pid  *actor.PID
-}
-
-// Offer implements the Scheduler of nodes.
-func (o *offers) Offer(node string, limits resource.Amounts) {
-	o.root.Send(o.pid, scheduler.Offer{Node: node, Limits: limits})
-}
-
-// Withdraw implements the Scheduler of nodes.
-func (o *offers) Withdraw(node string) { o.root.Send(o.pid, scheduler.Withdraw{Node: node}) }

@@ -38,10 +38,10 @@ func (r *records) Operation(id string) (op *statepb.Operation, allocations int) 
 }
 
 // head returns what actors need of an operation: not its past, which is long. The
-// spec is shared; it never changes.
+// spec and the trees are shared; they never change.
 func head(op *statepb.Operation) *statepb.Operation {
 	h := &statepb.Operation{
-		Id: op.GetId(), Spec: op.GetSpec(), State: op.GetState(), Suspended: op.GetSuspended(), Pool: op.GetPool(), Weight: op.GetWeight(),
+		Id: op.GetId(), Spec: op.GetSpec(), State: op.GetState(), Suspended: op.GetSuspended(), Trees: op.GetTrees(),
 		StartTime: op.GetStartTime(), Assignment: proto.CloneOf(op.GetAssignment()), PendingReason: op.GetPendingReason(),
 		AbortJobsUntilIndex: op.GetAbortJobsUntilIndex(),
 	}
@@ -111,37 +111,46 @@ func (r *records) NodeRecord(id string) (record *statepb.Node) {
 }
 
 // Pools implements the State of schedulers.
-func (r *records) Pools(tree scheduling.TreeName) (pools pooltree.Tree, err error) {
-	err = fmt.Errorf("read pool tree %q: no such tree", tree)
+func (r *records) Pools(tree scheduling.TreeName) (pools pooltree.Tree, ok bool) {
+	r.store.View(func(s *state.State) { pools, _, ok = s.Pools(tree) })
+	return pools, ok
+}
+
+// Placed implements the State of schedulers.
+func (r *records) Placed(tree scheduling.TreeName, id string) (op *statepb.Operation, pools pooltree.Tree) {
 	r.store.View(func(s *state.State) {
-		if t, _, ok := s.Pools(tree); ok {
-			pools, err = t, nil
+		known, _, ok := s.Pools(tree)
+		if record, found := s.Operation(scheduling.OperationID(id)); ok && found {
+			op, pools = head(record), known
 		}
 	})
-	return pools, err
+	return op, pools
 }
 
 // Seed implements the State of schedulers.
-func (r *records) Seed(tree scheduling.TreeName) (seed scheduler.Seed, err error) {
-	err = fmt.Errorf("read pool tree %q: no such tree", tree)
+func (r *records) Seed(tree scheduling.TreeName) (seed scheduler.Seed, ok bool) {
 	r.store.View(func(s *state.State) {
-		pools, _, ok := s.Pools(tree)
-		if !ok {
+		var pools pooltree.Tree
+		if pools, _, ok = s.Pools(tree); !ok {
 			return
 		}
-		err = nil
-		seed = scheduler.Seed{Index: s.LastIndex(), Pools: pools}
+		seed = scheduler.Seed{Tree: tree, Index: s.LastIndex(), Pools: pools}
 		for _, n := range s.Nodes() {
+			if n.GetTree() != string(tree) {
+				continue
+			}
 			seed.Nodes = append(seed.Nodes, proto.CloneOf(n))
+			for _, a := range s.AllocationsOfNode(scheduling.NodeID(n.GetId())) {
+				seed.Allocations = append(seed.Allocations, proto.CloneOf(a))
+			}
 		}
 		for op := range s.InProgress() {
-			seed.Operations = append(seed.Operations, head(op))
-		}
-		for _, a := range s.Allocations() {
-			seed.Allocations = append(seed.Allocations, proto.CloneOf(a))
+			if op.In(string(tree)) != nil {
+				seed.Operations = append(seed.Operations, head(op))
+			}
 		}
 	})
-	return seed, err
+	return seed, ok
 }
 
 // Admission implements the State of pools.
@@ -153,14 +162,36 @@ func (r *records) Admission(tree scheduling.TreeName, name scheduling.PoolName) 
 			return
 		}
 		err = nil
-		view = pool.View{Tree: pools, Counts: counts}
+		view = pool.View{Tree: tree, Pools: pools, Counts: counts}
 		for op := range s.InProgress() {
-			if op.GetPool() == string(name) && op.GetState() == lifecycle.Pending.String() {
+			if in := op.In(string(tree)); in.GetPool() == string(name) && waits(op, in) {
 				view.Pending = append(view.Pending, head(op))
 			}
 		}
 	})
 	return view, err
+}
+
+// waits reports whether an operation waits for a pool of one of its trees.
+func waits(op *statepb.Operation, in *statepb.OperationTree) bool {
+	if in.GetAdmitted() {
+		return false
+	}
+	switch op.GetState() {
+	case lifecycle.Pending.String(), lifecycle.Materializing.String(), lifecycle.Running.String():
+		return true
+	}
+	return false
+}
+
+// treeOf returns the pool tree of a node; empty: it is of none, or not known.
+func (r *records) treeOf(node string) (tree scheduling.TreeName) {
+	r.store.View(func(s *state.State) {
+		if n, ok := s.Node(scheduling.NodeID(node)); ok {
+			tree = scheduling.TreeName(n.GetTree())
+		}
+	})
+	return tree
 }
 
 // controllerOf returns who controls an operation; nil: it is not in progress.

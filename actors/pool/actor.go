@@ -15,7 +15,7 @@ import (
 // State reads the replicated state.
 type State interface {
 	// Admission returns the settings and counts of the tree, and copies of the
-	// pool's pending operations, oldest start first.
+	// pool's operations that wait for it, oldest start first.
 	Admission(tree scheduling.TreeName, pool scheduling.PoolName) (View, error)
 }
 

@@ -12,7 +12,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"weir/messages/commandpb"
-	"weir/messages/statepb"
 	"weir/scheduling"
 	"weir/scheduling/pooltree"
 )
@@ -50,12 +49,12 @@ func (s *stage) look() {
 	synctest.Wait()
 }
 
-func (s *stage) set(pending ...string) {
+func (s *stage) set(ids ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.view.Pending = nil
-	for _, id := range pending {
-		s.view.Pending = append(s.view.Pending, &statepb.Operation{Id: id})
+	for _, id := range ids {
+		s.view.Pending = append(s.view.Pending, pending(id))
 	}
 }
 
@@ -90,7 +89,7 @@ func (s *stage) wait(d time.Duration) {
 }
 
 // onStage has a story played by the actor of pool ads, with operations that wait.
-func onStage(t *testing.T, pending []string, story func(s *stage)) {
+func onStage(t *testing.T, waiting []string, story func(s *stage)) {
 	tree := buildTree(t)
 	counts, err := tree.Total(map[scheduling.PoolName]pooltree.Count{})
 	if err != nil {
@@ -98,8 +97,8 @@ func onStage(t *testing.T, pending []string, story func(s *stage)) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		quiet := slog.New(slog.DiscardHandler)
-		s := &stage{t: t, view: View{Tree: tree, Counts: counts}}
-		s.set(pending...)
+		s := &stage{t: t, view: View{Tree: "default", Pools: tree, Counts: counts}}
+		s.set(waiting...)
 		s.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }))
 		s.pid = s.system.Root.Spawn(actor.PropsFromProducer(New(Config{
 			Tree: "default", Name: "ads", Term: 4, State: s, Log: s, RetryAfter: 200 * time.Millisecond, Now: time.Now, Logger: quiet,

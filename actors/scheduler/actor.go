@@ -19,8 +19,8 @@ import (
 // State reads the replicated state. Records are copies.
 type State interface {
 	Records
-	// Seed returns the whole tree at one index.
-	Seed(tree scheduling.TreeName) (Seed, error)
+	// Seed returns the whole tree at one index; false: there is no such tree.
+	Seed(tree scheduling.TreeName) (Seed, bool)
 }
 
 // Log proposes commands in the leader's term. done is called once, off the
@@ -99,8 +99,11 @@ func New(cfg Config) actor.Producer {
 }
 
 type treeActor struct {
-	cfg  Config
+	cfg Config
+	// tree is nil when there is none any more.
 	tree *Tree
+	// counted are the starts in flight that the figures have.
+	counted int
 	// ticked is when fair shares were found last; stale: something has changed
 	// since.
 	ticked time.Time
@@ -114,6 +117,9 @@ type treeActor struct {
 
 // Receive implements actor.Actor.
 func (a *treeActor) Receive(ctx actor.Context) {
+	if a.tree == nil && a.idle(ctx.Message()) {
+		return
+	}
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
 		a.start(ctx)
@@ -138,7 +144,7 @@ func (a *treeActor) Receive(ctx actor.Context) {
 	case View:
 		m.Reply(view(a.cfg, a.tree.Snapshot(), a.cfg.Now()))
 	case *actor.Stopping, *actor.Restarting:
-		a.cfg.Figures.abandon()
+		a.cfg.Figures.abandon(a.counted)
 		if a.timer != nil {
 			a.timer.Stop()
 		}
@@ -149,12 +155,29 @@ func (a *treeActor) Receive(ctx actor.Context) {
 	}
 }
 
-func (a *treeActor) start(ctx actor.Context) {
-	seed, err := a.cfg.State.Seed(a.cfg.Tree)
-	if err == nil {
-		a.tree, err = NewTree(a.cfg.Engine, seed)
+// idle answers what is asked of an actor whose tree was removed before it could
+// begin, and which is stopped soon.
+func (a *treeActor) idle(message any) bool {
+	switch m := message.(type) {
+	case Committed:
+		m.Done()
+	case View:
+		m.Reply(&actorpb.SchedulerView{Term: a.cfg.Term})
+	case Offer, Withdraw:
+	default:
+		return false
 	}
-	if err != nil {
+	return true
+}
+
+func (a *treeActor) start(ctx actor.Context) {
+	seed, ok := a.cfg.State.Seed(a.cfg.Tree)
+	if !ok {
+		a.cfg.Logger.Info("scheduler has no tree any more", "tree", a.cfg.Tree)
+		return
+	}
+	var err error
+	if a.tree, err = NewTree(a.cfg.Engine, seed); err != nil {
 		// The supervisor starts the actor again, from a newer state.
 		panic(fmt.Sprintf("start scheduler of tree %q: %v", a.cfg.Tree, err))
 	}
@@ -201,7 +224,7 @@ func (a *treeActor) match(ctx actor.Context) {
 	}
 	began := a.cfg.Now()
 	commands, jobs := a.tree.Plan(now, a.cfg.Term, a.cfg.NodesPerPlan, a.cfg.NewID)
-	a.cfg.Figures.planned(began, a.cfg.Now(), a.tree.InFlight())
+	a.cfg.Figures.planned(began, a.cfg.Now(), a.flying())
 	if len(commands) > 0 {
 		a.inFlight++
 		self, root := ctx.Self(), ctx.ActorSystem().Root
@@ -235,8 +258,16 @@ func (a *treeActor) proposed(ctx actor.Context, m proposed) {
 		}
 	}
 	err := a.tree.Settle(m.jobs, answers)
-	a.cfg.Figures.settled(len(m.jobs), started, a.tree.InFlight())
+	a.cfg.Figures.settled(len(m.jobs), started, a.flying())
 	a.check(ctx, err)
+}
+
+// flying returns by how much the starts in flight have changed since the last time.
+func (a *treeActor) flying() int {
+	now := a.tree.InFlight()
+	delta := now - a.counted
+	a.counted = now
+	return delta
 }
 
 func (a *treeActor) tick(ctx actor.Context) {

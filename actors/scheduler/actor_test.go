@@ -12,6 +12,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
 
+	"weir/messages/actorpb"
 	"weir/messages/commandpb"
 	"weir/scheduling"
 	"weir/scheduling/engine"
@@ -24,6 +25,8 @@ type stage struct {
 	system  *actor.ActorSystem
 	pid     *actor.PID
 	figures Figures
+	// gone: there is no such tree.
+	gone bool
 
 	mu sync.Mutex
 	// jobs counts the ids that were made.
@@ -57,7 +60,7 @@ func onStage(t *testing.T, story func(s *stage)) {
 }
 
 // Seed implements State.
-func (s *stage) Seed(scheduling.TreeName) (Seed, error) { return s.seed(), nil }
+func (s *stage) Seed(scheduling.TreeName) (Seed, bool) { return s.seed(), !s.gone }
 
 // ProposeAsync implements Log.
 func (s *stage) ProposeAsync(_ []proto.Message, done func([]*commandpb.Result, error)) {
@@ -145,6 +148,29 @@ func TestTicksOfAFormerLifeAreNotHeard(t *testing.T) {
 		synctest.Wait()
 		if got := s.figures.Stats().Updates; got != 12 {
 			t.Errorf("%d updates, want one at each of two starts and one a second since the last", got)
+		}
+	})
+}
+
+// TestATreeThatIsGoneIsNotScheduled restarts the actor when its tree has been removed:
+// it answers all that it is sent, and does nothing.
+func TestATreeThatIsGoneIsNotScheduled(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.offerBoth()
+		s.want(1)
+		s.gone = true
+		s.restart()
+		done, seen := false, false
+		s.send(Committed{Index: 1e6, Done: func() { done = true }})
+		s.send(View{Reply: func(*actorpb.SchedulerView) { seen = true }})
+		s.offerBoth()
+		s.send(Withdraw{Node: "n1"})
+		s.want(1)
+		if !done || !seen {
+			t.Errorf("the entry is done: %t, the view was answered: %t", done, seen)
+		}
+		if got := s.figures.Stats().InFlight; got != 0 {
+			t.Errorf("%d starts in flight are counted, want 0", got)
 		}
 	})
 }

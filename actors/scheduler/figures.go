@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Figures is what the actor of a tree lets others see of its work. The zero value
-// is ready. It outlives the actor, and counts over all terms of a replica.
+// Figures is what the actors of trees let others see of their work, together. The
+// zero value is ready. It outlives the actors, and counts over all terms of a
+// replica.
 type Figures struct {
 	updates, updateNanos, plans, planNanos, started, refused atomic.Uint64
 	inFlight, updated                                        atomic.Int64
@@ -48,17 +49,18 @@ func (f *Figures) update(began, now time.Time) {
 	f.updated.Store(now.UnixNano())
 }
 
+// planned and settled are told by how much the starts in flight have changed.
 func (f *Figures) planned(began, now time.Time, inFlight int) {
 	f.plans.Add(1)
 	f.planNanos.Add(uint64(max(now.Sub(began), 0)))
-	f.inFlight.Store(int64(inFlight))
+	f.inFlight.Add(int64(inFlight))
 }
 
 func (f *Figures) settled(jobs, started, inFlight int) {
-	f.inFlight.Store(int64(inFlight))
+	f.inFlight.Add(int64(inFlight))
 	f.started.Add(uint64(started))
 	f.refused.Add(uint64(jobs - started))
 }
 
-// abandon forgets the starts in flight: their answers will not be heard.
-func (f *Figures) abandon() { f.inFlight.Store(0) }
+// abandon forgets starts in flight: their answers will not be heard.
+func (f *Figures) abandon(inFlight int) { f.inFlight.Add(-int64(inFlight)) }

@@ -1,11 +1,13 @@
 package scheduler
 
 import (
+	"errors"
 	"fmt"
 
 	"weir/messages/statepb"
 	"weir/raftstore/state"
 	"weir/scheduling"
+	"weir/scheduling/engine"
 	"weir/scheduling/lifecycle"
 	"weir/scheduling/pooltree"
 )
@@ -13,9 +15,13 @@ import (
 // Records are what events speak of, as they are now: at the index of the event or
 // at a later one.
 type Records interface {
-	Pools(tree scheduling.TreeName) (pooltree.Tree, error)
+	// Pools returns false when there is no such tree.
+	Pools(tree scheduling.TreeName) (pooltree.Tree, bool)
 	// Operation returns nil when there is no such operation.
 	Operation(id string) (op *statepb.Operation, allocations int)
+	// Placed returns an operation and the pools of a tree at one moment. The operation
+	// is nil when there is no such one, or no such tree.
+	Placed(tree scheduling.TreeName, id string) (op *statepb.Operation, pools pooltree.Tree)
 	// NodeRecord returns nil when there is no such node.
 	NodeRecord(id string) *statepb.Node
 }
@@ -56,12 +62,14 @@ func (t *Tree) take(event state.Event, records Records) error {
 		if node := records.NodeRecord(string(e.ID)); node != nil {
 			return t.SetNode(node)
 		}
-	case state.PoolChanged:
-		pools, err := records.Pools(e.Tree)
-		if err != nil {
-			return err
+	case state.TreeChanged:
+		if e.Tree != t.name {
+			return nil
 		}
-		t.SetPools(pools)
+		// One that is not there any more is not scheduled any longer, either.
+		if pools, ok := records.Pools(e.Tree); ok {
+			t.SetPools(pools)
+		}
 	}
 	return nil
 }
@@ -72,6 +80,17 @@ func (t *Tree) operationChanged(id scheduling.OperationID, now lifecycle.State, 
 		// It has left the archive meanwhile: it ended long ago.
 		return t.RemoveOperation(string(id))
 	}
+	err := t.SetOperation(op, now, suspended)
+	if !errors.Is(err, engine.ErrUnknown) {
+		return err
+	}
+	// The record is newer than the pools: the operation has been moved since, or it
+	// has ended and its pool has gone.
+	op, pools := records.Placed(t.name, string(id))
+	if op == nil || !pools.Has(scheduling.PoolName(op.In(string(t.name)).GetPool())) {
+		return nil
+	}
+	t.SetPools(pools)
 	return t.SetOperation(op, now, suspended)
 }
 

@@ -29,6 +29,9 @@ func TestTreeFollowsAnyLog(t *testing.T) {
 			w.register(node, 1, 3)
 		}
 		w.run("op0", "", 4)
+		if g.pick(2, "trees") == 0 {
+			w.secondTree()
+		}
 		g.limits()
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
 			g.step()
@@ -58,7 +61,7 @@ func (g chance) one(of []string, what string) string { return rapid.SampledFrom(
 func (g chance) step() {
 	steps := []func(){
 		g.deliver, g.deliver, g.deliver, g.offer, g.offer, g.plan, g.plan, g.plan, g.outcome, g.outcome, g.outcome,
-		g.live, g.live, g.live, g.live, g.start, g.life, g.finish, g.finish, g.finish, g.abortJobs, g.steer, g.node, g.withdraw, g.pool, g.pool, g.limits,
+		g.live, g.live, g.live, g.live, g.start, g.life, g.finish, g.finish, g.finish, g.abortJobs, g.steer, g.node, g.withdraw, g.pool, g.pool, g.limits, g.move, g.others, g.others,
 	}
 	rapid.SampledFrom(steps).Draw(g.T, "step")()
 }
@@ -129,7 +132,8 @@ func (g chance) live() {
 }
 
 func (g chance) start() {
-	g.w.start(fmt.Sprint("op", g.w.index), g.one([]string{"", "a", "b", "c"}, "pool"), int32(1+g.pick(4, "jobs")))
+	trees := rapid.SampledFrom([][]string{nil, nil, {"default", "gpu"}, {"gpu"}}).Draw(g.T, "trees")
+	g.w.start(fmt.Sprint("op", g.w.index), g.one([]string{"", "a", "b", "c"}, "pool"), int32(1+g.pick(4, "jobs")), trees...)
 }
 
 // life leads an operation to its end before the tree hears of it, and perhaps
@@ -139,7 +143,7 @@ func (g chance) life() {
 	g.w.run(id, pool, 1)
 	g.w.apply(&commandpb.AbortOperation{OperationId: id, User: "ann", Reason: "enough"})
 	g.w.step(id)
-	g.w.apply(&commandpb.RemovePool{Name: pool})
+	g.w.apply(remove(pool))
 }
 
 func (g chance) finish() {
@@ -189,7 +193,8 @@ func (g chance) node() {
 		}
 		return
 	}
-	g.w.register(id, max(1, known.GetIncarnation())+uint64(g.pick(2, "new life")), int64(1+g.pick(5, "slots")))
+	g.w.register(id, max(1, known.GetIncarnation())+uint64(g.pick(2, "new life")), int64(1+g.pick(5, "slots")),
+		rapid.SampledFrom([][]string{nil, nil, {"gpu"}}).Draw(g.T, "tags")...)
 }
 
 func (g chance) withdraw() {
@@ -200,17 +205,37 @@ func (g chance) withdraw() {
 }
 
 func (g chance) pool() {
-	name := g.one([]string{"a", "b", "c"}, "name")
-	pool := &statepb.Pool{Name: name, Parent: g.one([]string{"", "a", "b", "c"}, "parent")}
-	switch g.pick(4, "change") {
+	name, parent := g.one([]string{"a", "b", "c"}, "name"), g.one([]string{"", "a", "b", "c"}, "parent")
+	switch g.pick(6, "change") {
 	case 0:
-		g.w.apply(&commandpb.RemovePool{Name: name})
+		g.w.apply(remove(name))
 	case 1:
-		pool.Weight = proto.Float64(float64(1 + g.pick(3, "weight")))
-		g.w.apply(&commandpb.SetPool{Pool: pool, Fields: []string{"parent", "weight"}})
+		set := create(name, parent, float64(1+g.pick(3, "weight")))
+		g.w.apply(editOf(&commandpb.TreeEdit{Edit: &commandpb.TreeEdit_Set{Set: set.GetEdits()[0].GetCreate()}}))
+	case 2:
+		g.w.apply(rename(name, g.one([]string{"a", "b", "c", "d"}, "new name")))
+	case 3:
+		g.w.apply(filter(g.one([]string{"", "!gpu"}, "filter")))
 	default:
-		g.w.apply(&commandpb.CreatePool{Pool: pool})
+		g.w.apply(create(name, parent, float64(1+g.pick(3, "weight"))))
 	}
+}
+
+func (g chance) move() {
+	g.w.apply(move(g.operation(), g.one([]string{"a", "b", "c", "default", "own"}, "to")))
+}
+
+// others starts a job on a node of the other tree, as its scheduler does.
+func (g chance) others() {
+	node := g.w.NodeRecord(g.nodeID())
+	if node.GetTree() != "gpu" {
+		return
+	}
+	g.w.jobs++
+	g.w.apply(&commandpb.StartAllocations{Term: 1, Grants: []*commandpb.Grant{{
+		JobId: fmt.Sprint("other", g.w.jobs), OperationId: g.operation(), Task: "s", Node: node.GetId(), NodeIncarnation: node.GetIncarnation(),
+		Resources: oneJob(),
+	}}})
 }
 
 // limits makes the archive short, so that records go before the tree reads them.
@@ -233,7 +258,7 @@ func checkQuiet(w *world) {
 	}
 	rebuilt := w.rebuild()
 	for _, tree := range []*Tree{rebuilt, w.tree} {
-		for _, node := range w.state.Nodes() {
+		for _, node := range w.nodes() {
 			if tree.ready[node.GetId()] != w.tree.ready[node.GetId()] {
 				if err := tree.Offer(node.GetId(), node.GetResources().Amounts()); err != nil {
 					w.t.Fatalf("offer: %v", err)
@@ -285,9 +310,13 @@ func stateOf(w *world) map[string]string {
 		}
 		facts["pool "+string(pool.Name)] = fmt.Sprint(pool.Parent, " ", effective.Weight)
 	}
-	for op := range w.state.InProgress() {
-		facts["operation "+op.GetId()] = fmt.Sprintf("pool %s, enabled %t, suspended %t, %d jobs", op.GetPool(), op.GetState() == "running",
-			op.GetSuspended(), len(w.allocations(op.GetId())))
+	for op := range w.operations() {
+		in := op.In(string(scheduling.DefaultTree))
+		jobs := slices.DeleteFunc(w.allocations(op.GetId()), func(a *statepb.Allocation) bool {
+			return w.NodeRecord(a.GetNode()).GetTree() != string(scheduling.DefaultTree)
+		})
+		facts["operation "+op.GetId()] = fmt.Sprintf("pool %s, enabled %t, suspended %t, %d jobs", in.GetPool(), op.GetState() == "running" && in.GetAdmitted(),
+			op.GetSuspended(), len(jobs))
 		for _, task := range op.GetTasks() {
 			pending := task.GetCounters().GetPending()
 			if op.GetState() == "completing" || op.GetState() == "failing" || op.GetState() == "aborting" {
@@ -296,7 +325,7 @@ func stateOf(w *world) map[string]string {
 			facts[fmt.Sprintf("task %s/%s", op.GetId(), task.GetName())] = fmt.Sprintf("%d pending, %d may start", pending, pending)
 		}
 	}
-	for _, node := range w.state.Nodes() {
+	for _, node := range w.nodes() {
 		facts["node "+node.GetId()] = fmt.Sprint(node.GetResources().Amounts(), " used ", w.state.NodeUsage(scheduling.NodeID(node.GetId())))
 	}
 	return facts
@@ -306,10 +335,10 @@ func stateOf(w *world) map[string]string {
 // carries out all of it, and nothing more would fit.
 func checkNothingRefused(w *world) {
 	w.t.Helper()
-	for _, node := range w.state.Nodes() {
+	for _, node := range w.nodes() {
 		w.offer(node.GetId())
 	}
-	w.plan(len(w.state.Nodes()))
+	w.plan(len(w.nodes()))
 	for _, p := range w.plans {
 		for i, answer := range w.commit(p) {
 			if answer.GetRefusal() != "" {
@@ -317,12 +346,12 @@ func checkNothingRefused(w *world) {
 			}
 		}
 	}
-	for op := range w.state.InProgress() {
+	for op := range w.operations() {
 		for _, task := range op.GetTasks() {
-			if op.GetState() != "running" || op.GetSuspended() || task.GetCounters().GetPending() == 0 {
+			if !op.In(string(scheduling.DefaultTree)).GetAdmitted() || op.GetState() != "running" || op.GetSuspended() || task.GetCounters().GetPending() == 0 {
 				continue
 			}
-			for _, node := range w.state.Nodes() {
+			for _, node := range w.nodes() {
 				used := w.state.NodeUsage(scheduling.NodeID(node.GetId()))
 				if used.Add(oneJob().Amounts()).Fits(node.GetResources().Amounts()) && node.GetState() == "online" && node.GetDrain() == nil {
 					w.t.Fatalf("task %s/%s has pending jobs and node %s has room", op.GetId(), task.GetName(), node.GetId())

@@ -7,7 +7,6 @@
 package scheduler
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -25,19 +24,21 @@ import (
 
 // Seed is a tree as it is committed at an index.
 type Seed struct {
+	Tree  scheduling.TreeName
 	Index uint64
 	Pools pooltree.Tree
-	// Nodes are by id.
+	// Nodes of the tree are by id.
 	Nodes []*statepb.Node
-	// Operations are in progress, in the order of acceptance.
+	// Operations are in progress, in this tree at least, in the order of acceptance.
 	Operations []*statepb.Operation
-	// Allocations are by job.
+	// Allocations are those on its nodes, by job.
 	Allocations []*statepb.Allocation
 }
 
 // Tree is the deciding half: an engine, what is in flight, and which nodes are to
 // be looked at.
 type Tree struct {
+	name   scheduling.TreeName
 	engine *engine.Engine
 	// index is the last log entry that the engine has seen.
 	index uint64
@@ -51,7 +52,7 @@ type Tree struct {
 	queued map[string]bool
 	// draining nodes get no jobs, ready or not.
 	draining map[string]bool
-	// incarnations of nodes, for grants.
+	// incarnations of the tree's nodes, for grants.
 	incarnations map[string]uint64
 	// known operations have not ended; of each, the pending jobs of its tasks.
 	known map[string]map[string]int64
@@ -69,7 +70,7 @@ func NewTree(cfg engine.Config, seed Seed) (*Tree, error) {
 		return nil, err
 	}
 	t := &Tree{
-		engine: e, index: seed.Index, tickets: map[string]engine.Ticket{}, ready: map[string]bool{}, queued: map[string]bool{},
+		name: seed.Tree, engine: e, index: seed.Index, tickets: map[string]engine.Ticket{}, ready: map[string]bool{}, queued: map[string]bool{},
 		draining: map[string]bool{}, incarnations: map[string]uint64{}, known: map[string]map[string]int64{}, operations: map[string]string{},
 	}
 	if err := e.SetTree(seed.Pools); err != nil {
@@ -86,6 +87,9 @@ func NewTree(cfg engine.Config, seed Seed) (*Tree, error) {
 		if err := t.setDemands(op, state); err != nil {
 			return nil, err
 		}
+	}
+	for _, node := range seed.Nodes {
+		t.incarnations[node.GetId()] = node.GetIncarnation()
 	}
 	for _, a := range seed.Allocations {
 		if err := t.started(a); err != nil {
@@ -120,9 +124,12 @@ func (t *Tree) settlePools() {
 	}
 }
 
-// SetNode takes a node's committed record. A node gets jobs once it is online and
-// has been offered in this term, while nobody drains it.
+// SetNode takes a node's committed record. A node of the tree gets jobs once it is
+// online and has been offered in this term, while nobody drains it.
 func (t *Tree) SetNode(node *statepb.Node) error {
+	if node.GetTree() != string(t.name) {
+		return t.dropNode(node.GetId())
+	}
 	if t.incarnations[node.GetId()] != node.GetIncarnation() || node.GetState() != statepb.NodeOnline {
 		t.withdraw(node.GetId())
 	}
@@ -134,6 +141,23 @@ func (t *Tree) SetNode(node *statepb.Node) error {
 		t.enqueue(node.GetId())
 	}
 	return t.setNode(node.GetId(), node.GetResources().Amounts())
+}
+
+// dropNode takes out a node that is of another tree.
+func (t *Tree) dropNode(node string) error {
+	if !t.has(node) {
+		return nil
+	}
+	t.withdraw(node)
+	delete(t.incarnations, node)
+	delete(t.draining, node)
+	return t.engine.RemoveNode(scheduling.NodeID(node))
+}
+
+// has reports whether a node is of this tree.
+func (t *Tree) has(node string) bool {
+	_, has := t.incarnations[node]
+	return has
 }
 
 // setNode tells the engine of a node.
@@ -158,9 +182,20 @@ func (t *Tree) setOperation(op *statepb.Operation, state lifecycle.State, suspen
 	if state.Terminal() {
 		return t.RemoveOperation(id)
 	}
+	in := op.In(string(t.name))
+	if in == nil {
+		return nil
+	}
+	options, err := pooltree.ReadOperationOptions(in.GetOptions().AsMap())
+	if err != nil {
+		return fmt.Errorf("operation %s: %w", id, err)
+	}
 	record := engine.Operation{
-		ID: scheduling.OperationID(id), Pool: scheduling.PoolName(op.GetPool()), Weight: op.GetWeight(), Started: op.GetStartTime().AsTime(),
-		Enabled: state == lifecycle.Running, Suspended: suspended,
+		ID: scheduling.OperationID(id), Pool: scheduling.PoolName(in.GetPool()), Weight: pooltree.DefaultWeight,
+		Started: op.GetStartTime().AsTime(), Enabled: state == lifecycle.Running && in.GetAdmitted(), Suspended: suspended,
+	}
+	if options.Weight != nil {
+		record.Weight = *options.Weight
 	}
 	if _, known := t.known[id]; !known {
 		return t.addOperation(record)
@@ -173,18 +208,12 @@ func (t *Tree) setOperation(op *statepb.Operation, state lifecycle.State, suspen
 	return t.engine.SetOperation(record)
 }
 
-// addOperation adds an operation, unless its pool has gone: pools may be newer than
-// the event, so the operation has ended in a later one and needs nothing.
 func (t *Tree) addOperation(record engine.Operation) error {
-	switch err := t.engine.AddOperation(record); {
-	case err == nil:
+	err := t.engine.AddOperation(record)
+	if err == nil {
 		t.known[string(record.ID)] = map[string]int64{}
-		return nil
-	case errors.Is(err, engine.ErrUnknown):
-		return nil
-	default:
-		return err
 	}
+	return err
 }
 
 // setDemands takes the pending jobs of an operation's record. Those of a finishing
@@ -242,7 +271,7 @@ func (t *Tree) started(a *statepb.Allocation) error {
 	case !known && planned:
 		// The operation has ended in a later entry, and the job with it.
 		return t.engine.Reject(ticket)
-	case !known:
+	case !known || !planned && !t.has(a.GetNode()):
 		return nil
 	}
 	t.operations[a.GetJobId()] = a.GetOperationId()
@@ -265,8 +294,12 @@ func (t *Tree) Ended(job, node string) error {
 	return t.engine.RemoveAllocation(scheduling.JobID(job))
 }
 
-// Offer says that a node lives and may be given jobs.
+// Offer says that a node lives and may be given jobs. One that is not known as a
+// node of this tree is offered again when it is.
 func (t *Tree) Offer(node string, limits resource.Amounts) error {
+	if !t.has(node) {
+		return nil
+	}
 	if !t.ready[node] {
 		t.ready[node] = true
 		t.order = append(t.order, node)

@@ -3,10 +3,7 @@ package scheduler
 import (
 	"testing"
 
-	"google.golang.org/protobuf/proto"
-
 	"weir/messages/commandpb"
-	"weir/messages/statepb"
 )
 
 // TestTree tells what a tree makes of a log that it sees late, or of answers that
@@ -66,22 +63,93 @@ func TestTree(t *testing.T) {
 			w.forget("b")
 		}, 0},
 		"a pool comes and goes before the tree hears of it": {func(w *world) {
-			w.must(&commandpb.CreatePool{Pool: &statepb.Pool{Name: "p"}})
+			w.must(create("p", "", 1))
 			w.run("b", "p", 1)
 			w.must(&commandpb.AbortOperation{OperationId: "b", User: "ann", Reason: "enough"})
 			w.step("b")
-			w.must(&commandpb.RemovePool{Name: "p"})
+			w.must(remove("p"))
 		}, 0},
 		"a removed pool stays while starts of it are in flight": {func(w *world) {
-			w.must(&commandpb.CreatePool{Pool: &statepb.Pool{Name: "p", Weight: proto.Float64(100)}})
+			w.must(create("p", "", 100))
 			w.run("b", "p", 5)
 			w.deliver(len(w.log))
 			w.plan(1)
 			w.must(&commandpb.AbortOperation{OperationId: "b", User: "ann", Reason: "enough"})
 			w.step("b")
-			w.must(&commandpb.RemovePool{Name: "p"})
+			w.must(remove("p"))
 			w.deliver(len(w.log))
 		}, 1},
+		"a renamed pool takes its operations along": {func(w *world) {
+			w.must(create("p", "", 100))
+			w.run("b", "p", 5)
+			w.deliver(len(w.log))
+			w.must(rename("p", "q"))
+			w.deliver(len(w.log))
+			w.plan(1)
+		}, 2},
+		"an operation that moves is moved": {func(w *world) {
+			w.must(create("p", "", 1), move("a", "p"))
+			w.deliver(len(w.log))
+			w.plan(1)
+		}, 2},
+		"an operation that moved before the tree heard of its start": {func(w *world) {
+			w.run("b", "", 5)
+			w.must(create("p", "", 1), move("b", "p"), create("q", "", 1), move("b", "q"), remove("p"))
+			w.deliver(1)
+			w.deliver(len(w.log))
+			w.plan(1)
+		}, 2},
+		"an ephemeral pool comes and goes with its operation": {func(w *world) {
+			w.run("b", "mine", 5)
+			w.deliver(3)
+			w.must(move("b", "default"))
+			w.deliver(len(w.log))
+			w.plan(1)
+		}, 2},
+		"a node that goes to another tree is given nothing": {func(w *world) {
+			w.secondTree()
+			w.register("n1", 1, 2, "gpu")
+			w.deliver(len(w.log))
+			w.plan(1)
+		}, 0},
+		"a node that comes from another tree is given jobs": {func(w *world) {
+			w.secondTree()
+			w.register("n2", 1, 2, "gpu")
+			w.deliver(len(w.log))
+			w.register("n2", 1, 2)
+			w.deliver(len(w.log))
+			w.offer("n2")
+			w.plan(2)
+		}, 4},
+		"jobs that another tree starts are not used here": {func(w *world) {
+			w.secondTree()
+			w.register("n2", 1, 2, "gpu")
+			w.start("b", "", 3, "default", "gpu")
+			for w.step("b") {
+			}
+			w.deliver(len(w.log))
+			w.must(&commandpb.StartAllocations{Term: 1, Grants: []*commandpb.Grant{
+				{JobId: "theirs", OperationId: "b", Task: "s", Node: "n2", NodeIncarnation: 1, Resources: oneJob()}}})
+			w.deliver(len(w.log))
+			if b := w.tree.known["b"]["s"]; b != 2 {
+				w.t.Fatalf("%d jobs wait, want 2", b)
+			}
+		}, 0},
+		"an operation that waits for the tree gets nothing in it": {func(w *world) {
+			w.secondTree()
+			w.register("n2", 1, 2, "gpu")
+			w.start("b", "", 3, "default", "gpu")
+			w.must(&commandpb.AbortOperation{OperationId: "a", User: "ann"})
+			w.step("a")
+			for op, _ := w.Operation("b"); op.GetState() != "pending"; op, _ = w.Operation("b") {
+				w.step("b")
+			}
+			w.must(&commandpb.AdvanceOperation{OperationId: "b", Term: 1, From: "pending", To: "materializing", Trees: []string{"gpu"}})
+			w.step("b")
+			w.deliver(len(w.log))
+			w.offer("n1")
+			w.plan(1)
+		}, 0},
 		"a node that starts anew gets nothing in its old name": {func(w *world) {
 			w.plan(1)
 			w.register("n1", 2, 2)

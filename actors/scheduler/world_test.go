@@ -2,10 +2,12 @@ package scheduler
 
 import (
 	"fmt"
+	"iter"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/messages/commandpb"
@@ -149,20 +151,48 @@ func (w *world) rebuild() *Tree {
 
 func (w *world) seed() Seed {
 	pools, _, _ := w.state.Pools(scheduling.DefaultTree)
-	seed := Seed{Index: w.state.LastIndex(), Pools: pools, Allocations: w.state.Allocations(), Nodes: w.state.Nodes()}
-	for op := range w.state.InProgress() {
+	seed := Seed{Tree: scheduling.DefaultTree, Index: w.state.LastIndex(), Pools: pools, Nodes: w.nodes()}
+	for _, node := range seed.Nodes {
+		seed.Allocations = append(seed.Allocations, w.state.AllocationsOfNode(scheduling.NodeID(node.GetId()))...)
+	}
+	for op := range w.operations() {
 		seed.Operations = append(seed.Operations, proto.CloneOf(op))
 	}
 	return seed
 }
 
-// Pools implements Records.
-func (w *world) Pools(name scheduling.TreeName) (pooltree.Tree, error) {
-	pools, _, ok := w.state.Pools(name)
-	if !ok {
-		return pools, fmt.Errorf("no tree %q", name)
+// nodes returns the nodes of the tree.
+func (w *world) nodes() (nodes []*statepb.Node) {
+	for _, node := range w.state.Nodes() {
+		if node.GetTree() == string(scheduling.DefaultTree) {
+			nodes = append(nodes, node)
+		}
 	}
-	return pools, nil
+	return nodes
+}
+
+// operations yields the operations in progress in the tree.
+func (w *world) operations() iter.Seq[*statepb.Operation] {
+	return func(yield func(*statepb.Operation) bool) {
+		for op := range w.state.InProgress() {
+			if op.In(string(scheduling.DefaultTree)) != nil && !yield(op) {
+				return
+			}
+		}
+	}
+}
+
+// Pools implements Records.
+func (w *world) Pools(name scheduling.TreeName) (pooltree.Tree, bool) {
+	pools, _, ok := w.state.Pools(name)
+	return pools, ok
+}
+
+// Placed implements Records.
+func (w *world) Placed(tree scheduling.TreeName, id string) (*statepb.Operation, pooltree.Tree) {
+	op, _ := w.Operation(id)
+	pools, _, _ := w.state.Pools(tree)
+	return op, pools
 }
 
 // Operation implements Records.
@@ -181,9 +211,9 @@ func (w *world) NodeRecord(id string) *statepb.Node {
 }
 
 // register makes a node online in a life of its own.
-func (w *world) register(id string, incarnation uint64, slots int64) {
+func (w *world) register(id string, incarnation uint64, slots int64, tags ...string) {
 	w.apply(&commandpb.RegisterNode{Term: w.state.Term().GetTerm(), Node: &statepb.Node{
-		Id: id, Incarnation: incarnation, Resources: &statepb.Resources{UserSlots: slots, CpuHundredths: 100 * slots, Memory: 1000 * slots},
+		Id: id, Incarnation: incarnation, Tags: tags, Resources: &statepb.Resources{UserSlots: slots, CpuHundredths: 100 * slots, Memory: 1000 * slots},
 	}})
 }
 
@@ -199,9 +229,9 @@ func (w *world) offer(id string) {
 	}
 }
 
-func (w *world) start(id, pool string, jobs int32) {
+func (w *world) start(id, pool string, jobs int32, trees ...string) {
 	w.apply(&commandpb.StartOperation{OperationId: id, User: "ann", Spec: &statepb.OperationSpec{
-		Type: "vanilla", Pool: pool, MaxFailedJobCount: 100, Tasks: []*statepb.TaskSpec{{Name: "s", JobCount: jobs}, {Name: "t", JobCount: 1}},
+		Type: "vanilla", Pool: pool, PoolTrees: trees, MaxFailedJobCount: 100, Tasks: []*statepb.TaskSpec{{Name: "s", JobCount: jobs}, {Name: "t", JobCount: 1}},
 	}})
 }
 
@@ -263,12 +293,49 @@ func (w *world) finish(id, state string, jobs []*statepb.Allocation) {
 	w.apply(msg)
 }
 
+// allocations returns those of an operation, on nodes of all trees.
 func (w *world) allocations(operation string) []*statepb.Allocation {
 	return w.state.AllocationsOfOperation(scheduling.OperationID(operation))
 }
 
 func oneJob() *statepb.Resources {
 	return &statepb.Resources{UserSlots: 1, CpuHundredths: 100, Memory: 1000}
+}
+
+// create makes a pool.
+func create(name, parent string, weight float64) *commandpb.EditTree {
+	options := &structpb.Struct{Fields: map[string]*structpb.Value{"weight": structpb.NewNumberValue(weight)}}
+	return editOf(&commandpb.TreeEdit{Edit: &commandpb.TreeEdit_Create{Create: &statepb.Pool{Name: name, Parent: parent, Options: options}}})
+}
+
+func remove(name string) *commandpb.EditTree {
+	return editOf(&commandpb.TreeEdit{Edit: &commandpb.TreeEdit_Remove{Remove: name}})
+}
+
+func rename(from, to string) *commandpb.EditTree {
+	return editOf(&commandpb.TreeEdit{Edit: &commandpb.TreeEdit_Rename{Rename: &commandpb.RenamePool{From: from, To: to}}})
+}
+
+func filter(text string) *commandpb.EditTree {
+	return editOf(&commandpb.TreeEdit{Edit: &commandpb.TreeEdit_Change{Change: &commandpb.Changes{
+		Values: map[string]*structpb.Value{"nodes_filter": structpb.NewStringValue(text)}}}})
+}
+
+func editOf(e *commandpb.TreeEdit) *commandpb.EditTree {
+	return &commandpb.EditTree{Edits: []*commandpb.TreeEdit{e}}
+}
+
+// move changes the pool of an operation in the tree.
+func move(operation, pool string) *commandpb.UpdateOperation {
+	return &commandpb.UpdateOperation{OperationId: operation, User: "ann", Changes: []*commandpb.OperationChange{
+		{Tree: string(scheduling.DefaultTree), Pool: &pool}}}
+}
+
+// secondTree gives the nodes with the tag gpu to another tree.
+func (w *world) secondTree() {
+	w.t.Helper()
+	w.must(filter("!gpu"), &commandpb.CreateTree{Tree: "gpu", Options: &structpb.Struct{Fields: map[string]*structpb.Value{
+		"nodes_filter": structpb.NewStringValue("gpu")}}})
 }
 
 // forget drops an ended operation from the archive.

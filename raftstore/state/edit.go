@@ -58,15 +58,20 @@ func (c *change) takeEdit(t *tree, name scheduling.TreeName, d *draft, pools poo
 		moved[was] = now
 	}
 	t.record.Volumes = renamedVolumes(t.record.GetVolumes(), moved, pools)
+	var renamed []*operation
 	for _, o := range c.order {
 		if i := o.treeIndex(name); i >= 0 && o.state.InProgress() && moved[o.record.GetTrees()[i].GetPool()] != "" {
 			c.editTrees(o)
 			o.record.Trees[i].Pool = moved[o.record.GetTrees()[i].GetPool()]
+			renamed = append(renamed, o)
 		}
 	}
 	c.recount(t, name)
 	c.sortNodes()
 	c.emit(TreeChanged{Tree: name})
+	for _, o := range renamed {
+		c.emit(OperationChanged{ID: o.id(), From: o.state, To: o.state, Suspended: o.record.GetSuspended()})
+	}
 	for _, p := range d.record.GetPools() {
 		// What kept it from going with its last operation may be gone.
 		c.dropEphemeral(t, scheduling.PoolName(p.GetName()))

@@ -1,0 +1,232 @@
+package actors
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"weir/actors/pool"
+	"weir/actors/scheduler"
+	"weir/messages/actorpb"
+	"weir/messages/statepb"
+	"weir/scheduling"
+	"weir/scheduling/resource"
+)
+
+// poolKey names a pool of a tree.
+type poolKey struct {
+	tree scheduling.TreeName
+	pool scheduling.PoolName
+}
+
+// ledTrees are the actors of pool trees and pools, and who waits for these.
+type ledTrees struct {
+	schedulers *schedulers
+	pools      map[poolKey]*actor.PID
+	waiting    waiting
+}
+
+func newLedTrees() *ledTrees {
+	return &ledTrees{schedulers: &schedulers{pids: map[scheduling.TreeName]*actor.PID{}}, pools: map[poolKey]*actor.PID{}, waiting: waiting{}}
+}
+
+// waiting is the pools that operations wait for.
+type waiting map[scheduling.OperationID][]poolKey
+
+// note takes over which pools an operation waits for, and reports whether there
+// are any.
+func (w waiting) note(op *statepb.Operation) bool {
+	var keys []poolKey
+	for _, in := range op.GetTrees() {
+		if waits(op, in) {
+			keys = append(keys, poolKey{scheduling.TreeName(in.GetTree()), scheduling.PoolName(in.GetPool())})
+		}
+	}
+	id := scheduling.OperationID(op.GetId())
+	if len(keys) == 0 {
+		w.forget(id)
+		return false
+	}
+	w[id] = keys
+	return true
+}
+
+func (w waiting) forget(id scheduling.OperationID) { delete(w, id) }
+
+// schedulers finds the scheduler of a tree. Actors of nodes ask it while the leader
+// changes it.
+type schedulers struct {
+	mu   sync.Mutex
+	pids map[scheduling.TreeName]*actor.PID
+}
+
+func (s *schedulers) of(tree scheduling.TreeName) *actor.PID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pids[tree]
+}
+
+func (s *schedulers) set(tree scheduling.TreeName, pid *actor.PID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if pid == nil {
+		delete(s.pids, tree)
+		return
+	}
+	s.pids[tree] = pid
+}
+
+func (s *schedulers) all() []*actor.PID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]*actor.PID, 0, len(s.pids))
+	for _, pid := range s.pids {
+		all = append(all, pid)
+	}
+	return all
+}
+
+// treeChanged makes the actors of a tree and of its pools those that there are to
+// be.
+func (a *leaderActor) treeChanged(ctx actor.Context, tree scheduling.TreeName) {
+	pools, exists := a.replica.records.Pools(tree)
+	known := a.trees.schedulers.of(tree)
+	switch {
+	case exists && known == nil:
+		a.trees.schedulers.set(tree, a.spawn(ctx, scheduler.New(a.schedulerConfig(tree))))
+	case !exists && known != nil:
+		a.trees.schedulers.set(tree, nil)
+		// It deals with the entries that it was sent: whoever reads the log waits for it.
+		ctx.Poison(known)
+	}
+	for key, pid := range a.trees.pools {
+		if key.tree == tree && (!exists || !pools.Has(key.pool)) {
+			delete(a.trees.pools, key)
+			ctx.Stop(pid)
+		}
+	}
+	if !exists {
+		return
+	}
+	for _, p := range pools.Pools() {
+		if key := (poolKey{tree, p.Name}); a.trees.pools[key] == nil {
+			a.trees.pools[key] = a.spawn(ctx, pool.New(a.poolConfig(key)))
+		}
+	}
+}
+
+// lookAtPools has the pools look for which operations wait.
+func (a *leaderActor) lookAtPools(ctx actor.Context) {
+	told := map[poolKey]bool{}
+	for _, keys := range a.trees.waiting {
+		for _, key := range keys {
+			if !told[key] {
+				told[key] = true
+				a.lookAt(ctx, a.trees.pools[key], pool.Look{})
+			}
+		}
+	}
+}
+
+// tell sends a committed entry to the schedulers of all trees. It is done when all
+// of them have dealt with it.
+func (t *ledTrees) tell(ctx actor.Context, m batch) {
+	all := t.schedulers.all()
+	if len(all) == 0 {
+		m.done()
+		return
+	}
+	var left atomic.Int64
+	left.Store(int64(len(all)))
+	done := func() {
+		if left.Add(-1) == 0 {
+			m.done()
+		}
+	}
+	for _, pid := range all {
+		ctx.Send(pid, scheduler.Committed{Index: m.Index, Events: m.Events, Done: done})
+	}
+}
+
+// view asks the scheduler of a tree what it sees, or those of all trees when none is
+// named, and replies with all of it.
+func (t *ledTrees) view(ctx actor.Context, term uint64, m viewRequest) {
+	asked := t.schedulers.all()
+	if tree := m.of.GetTree(); tree != "" {
+		asked = nil
+		if pid := t.schedulers.of(scheduling.TreeName(tree)); pid != nil {
+			asked = []*actor.PID{pid}
+		}
+	}
+	if len(asked) == 0 {
+		m.reply(&actorpb.SchedulerView{Term: term})
+		return
+	}
+	g := &gathering{left: len(asked), reply: m.reply}
+	for _, pid := range asked {
+		ctx.Send(pid, scheduler.View{Of: m.of, Reply: g.add})
+	}
+}
+
+// gathering adds up what schedulers see.
+type gathering struct {
+	mu    sync.Mutex
+	left  int
+	whole *actorpb.SchedulerView
+	reply func(*actorpb.SchedulerView)
+}
+
+func (g *gathering) add(v *actorpb.SchedulerView) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.whole == nil {
+		g.whole = v
+	} else {
+		g.whole.Total = statepb.NewResources(g.whole.GetTotal().Amounts().Add(v.GetTotal().Amounts()))
+		g.whole.Elements = append(g.whole.Elements, v.GetElements()...)
+		g.whole.Nodes = append(g.whole.Nodes, v.GetNodes()...)
+	}
+	if g.left--; g.left == 0 {
+		g.reply(g.whole)
+	}
+}
+
+func (a *leaderActor) poolConfig(key poolKey) pool.Config {
+	return pool.Config{
+		Tree: key.tree, Name: key.pool, Term: a.term, State: a.replica.records, Log: a.terms,
+		RetryAfter: a.replica.cfg.Timing.Retry, Now: time.Now, Logger: a.log,
+	}
+}
+
+func (a *leaderActor) schedulerConfig(tree scheduling.TreeName) scheduler.Config {
+	timing := a.replica.cfg.Timing
+	return scheduler.Config{
+		Tree: tree, Term: a.term, State: a.replica.records, Log: a.terms, Engine: a.replica.cfg.Engine,
+		TickEvery: timing.FairShareUpdate, TickGap: timing.FairShareGap, NodesPerPlan: 256, MaxInFlight: 4,
+		NewID: a.replica.cfg.NewID, Now: time.Now, Figures: &a.replica.schedulerFigures, Logger: a.log,
+	}
+}
+
+// offers tells the scheduler of a node's tree of it. Nobody schedules a node of no
+// tree.
+type offers struct {
+	root       *actor.RootContext
+	schedulers *schedulers
+	records    *records
+}
+
+// Offer implements the Scheduler of nodes.
+func (o *offers) Offer(node string, limits resource.Amounts) {
+	o.send(node, scheduler.Offer{Node: node, Limits: limits})
+}
+
+// Withdraw implements the Scheduler of nodes.
+func (o *offers) Withdraw(node string) { o.send(node, scheduler.Withdraw{Node: node}) }
+
+func (o *offers) send(node string, message any) {
+	if pid := o.schedulers.of(o.records.treeOf(node)); pid != nil {
+		o.root.Send(pid, message)
+	}
+}
