@@ -33,7 +33,7 @@ func name(d protoreflect.Descriptor) string { return string(d.Name()) }
 func TestRoles(t *testing.T) {
 	s := newSite(t)
 	operators := map[string]bool{
-		"PoolService/Create": true, "PoolService/Set": true, "PoolService/Remove": true, "ClusterService/Transfer": true,
+		"NodeService/Drain": true, "NodeService/Undrain": true, "PoolService/Edit": true, "TreeService/Create": true, "TreeService/Set": true, "TreeService/Remove": true, "TreeService/SetDefault": true, "ClusterService/Transfer": true,
 		"ClusterService/Add": true, "ClusterService/Remove": true, "ClusterService/Promote": true, "ClusterService/Demote": true,
 	}
 	for _, role := range []string{"operator", "client", "agent", "replica"} {

@@ -232,21 +232,11 @@ func (t treeIn) poolNames() []string {
 func operationIDs(st *state.State, tree scheduling.TreeName) []string {
 	ids := []string{}
 	for op := range st.InProgress() {
-		if place(op, tree) != nil {
+		if op.In(string(tree)) != nil {
 			ids = append(ids, op.GetId())
 		}
 	}
 	return ids
-}
-
-// place returns the operation in a tree; nil: it is not in it.
-func place(op *statepb.Operation, tree scheduling.TreeName) *statepb.OperationTree {
-	for _, in := range op.GetTrees() {
-		if in.GetTree() == string(tree) {
-			return in
-		}
-	}
-	return nil
 }
 
 func nodeIDs(st *state.State, tree scheduling.TreeName) []string {
@@ -349,7 +339,7 @@ func namesOf(pools []scheduling.PoolName) []string {
 // operationAttributes are those of an operation in a tree that follow from the
 // state.
 func operationAttributes(t treeIn, op *statepb.Operation) (map[string]any, error) {
-	in := place(op, t.name)
+	in := op.In(string(t.name))
 	options, err := pooltree.ReadOperationOptions(in.GetOptions().AsMap())
 	if err != nil {
 		return nil, err

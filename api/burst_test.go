@@ -7,12 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/structpb"
+
 	"weir/messages/apipb"
 	"weir/messages/apipb/apipbconnect"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/raftstore/state"
-	"weir/scheduling"
 )
 
 // More submissions at once than are let in: those that are turned away have a hint,
@@ -20,8 +21,11 @@ import (
 func TestBurstIsTurnedAwayAndComesAgain(t *testing.T) {
 	const submissions = 200
 	s := newSite(t, func(l *Limits) { l.Calls, l.RetryAfter = 4, 5*time.Millisecond })
-	room := int32(submissions)
-	s.must(&commandpb.CreatePool{Tree: string(scheduling.DefaultTree), Pool: &statepb.Pool{Name: "burst", MaxOperationCount: &room}})
+	room, err := structpb.NewStruct(map[string]any{"max_operation_count": submissions})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.must(&commandpb.EditTree{Edits: []*commandpb.TreeEdit{{Edit: &commandpb.TreeEdit_Create{Create: &statepb.Pool{Name: "burst", Options: room}}}}})
 	c := newClient(t, s)
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()

@@ -404,7 +404,7 @@ func (s *site) run(count int, jobs ...string) (operation string) {
 		&commandpb.AdvanceOperation{OperationId: operation, Term: 1, From: "starting", To: "waiting_for_agent"},
 		&commandpb.AssignController{Term: 1, Assignments: []*commandpb.ControllerAssignment{{OperationId: operation, Replica: "r1", Epoch: 1}}},
 		&commandpb.PrepareOperation{OperationId: operation, Epoch: 1},
-		&commandpb.AdvanceOperation{OperationId: operation, Term: 1, From: "pending", To: "materializing"},
+		&commandpb.AdvanceOperation{OperationId: operation, Term: 1, From: "pending", To: "materializing", Trees: []string{"default"}},
 		&commandpb.DefineTasks{OperationId: operation, Epoch: 1, Tasks: []*commandpb.TaskDefinition{{Name: "t", JobCount: int32(count), JobResources: size}}},
 	)
 	grants := &commandpb.StartAllocations{Term: 1}

@@ -87,20 +87,16 @@ func snapshot(out *apipb.SnapshotResponse, st *state.State, t treeIn, view *acto
 // snapshotOperation shows an operation that takes part in the sharing of the tree;
 // nil: it does not.
 func snapshotOperation(op *statepb.Operation, t treeIn, e *actorpb.ElementView) *apipb.SnapshotOperation {
-	for _, in := range op.GetTrees() {
-		if in.GetTree() != string(t.name) || e == nil {
-			continue
-		}
-		if now, err := lifecycle.ParseState(op.GetState()); err != nil || !now.CountsAsRunning() || !in.GetAdmitted() {
-			continue
-		}
-		return &apipb.SnapshotOperation{
-			Id: op.GetId(), Title: op.GetSpec().GetTitle(), Pool: in.GetPool(), Options: orEmpty(in.GetOptions()),
-			Usage: resourcesOf(e.GetUsage().Amounts()), Demand: resourcesOf(e.GetDemand().Amounts()), PendingJobs: e.GetPendingJobs(),
-			Gang: gang(op.GetSpec(), t.pools.Settings()), StartTime: op.GetStartTime(),
-		}
+	in := op.In(string(t.name))
+	now, err := lifecycle.ParseState(op.GetState())
+	if e == nil || err != nil || !now.CountsAsRunning() || !in.GetAdmitted() {
+		return nil
 	}
-	return nil
+	return &apipb.SnapshotOperation{
+		Id: op.GetId(), Title: op.GetSpec().GetTitle(), Pool: in.GetPool(), Options: orEmpty(in.GetOptions()),
+		Usage: resourcesOf(e.GetUsage().Amounts()), Demand: resourcesOf(e.GetDemand().Amounts()), PendingJobs: e.GetPendingJobs(),
+		Gang: gang(op.GetSpec(), t.pools.Settings()), StartTime: op.GetStartTime(),
+	}
 }
 
 // gang reports whether the jobs of an operation are needed all at once (F.2).

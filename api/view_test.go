@@ -33,7 +33,7 @@ func TestStartAndShow(t *testing.T) {
 		t.Error("a fair share is shown that nobody knows")
 	}
 	s.view.Store(&actorpb.SchedulerView{Elements: []*actorpb.ElementView{
-		{Id: id, FairShare: 0.25, UsageShare: 0.5, DemandShare: 1}, {Id: "default", Pool: true, FairShare: 0.75, Usage: &statepb.Resources{CpuHundredths: 150}},
+		{Tree: "default", Id: id, FairShare: 0.25, UsageShare: 0.5, DemandShare: 1}, {Tree: "default", Id: "default", Pool: true, FairShare: 0.75, Usage: &statepb.Resources{CpuHundredths: 150}},
 	}})
 	want(t, s.get("OperationService/Get", `{"operation": "`+id+`"}`), 0.25, "operation", "fair_share")
 	want(t, s.get("PoolService/Get", `{"name": "default"}`), 0.75, "pool", "fair_share")
@@ -191,31 +191,6 @@ func TestAMistakeEndsOneCall(t *testing.T) {
 		t.Errorf("%d %s", got.status, got.raw)
 	}
 	s.get("JobService/Get", `{"job_id": "j1"}`)
-}
-
-func TestPools(t *testing.T) {
-	s := newSite(t)
-	want(t, s.get("PoolService/Create", `{"pool": {"name": "z", "weight": 2}}`), "2", "revision")
-	want(t, s.get("PoolService/Create", `{"pool": {"name": "a", "parent": "z", "max_operation_count": 1, "max_running_operation_count": 1}}`), "3", "revision")
-	all := s.get("PoolService/List", "{}")
-	for i, name := range []string{"default", "z", "a"} {
-		want(t, all, name, "pools", i, "name")
-	}
-	want(t, all, "3", "revision")
-	want(t, all, 2.0, "pools", 1, "effective_weight")
-	s.get("OperationService/Start", startBody(1, `, "pool": "a"`))
-	full := s.post("OperationService/Start", startBody(1, `, "pool": "a"`))
-	if full.status != 429 || full.header.Get(apipb.HeaderCode) != "pool_full" || full.header.Get(apipb.HeaderRetry) != "" {
-		t.Errorf("a full pool: %d %v %s", full.status, full.header, full.raw)
-	}
-	want(t, s.get("PoolService/Get", `{"name": "z"}`), 1.0, "pool", "operation_count")
-	want(t, s.get("PoolService/Set", `{"pool": {"name": "a", "weight": 3}, "fields": ["weight", "max_operation_count", "max_running_operation_count"], "expected_revision": "3"}`), "4", "revision")
-	pool := at(t, s.get("PoolService/Get", `{"name": "a"}`), "pool").(map[string]any)
-	if _, set := pool["max_operation_count"]; set || pool["weight"] != 3.0 {
-		t.Errorf("pool after set: %v", pool)
-	}
-	s.get("PoolService/Create", `{"pool": {"name": "b"}}`)
-	s.get("PoolService/Remove", `{"name": "b"}`)
 }
 
 func TestNodesAndStatus(t *testing.T) {

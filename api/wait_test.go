@@ -142,7 +142,7 @@ func TestWithoutQuorumTheClientHearsWhy(t *testing.T) {
 	for method, body := range map[string]string{
 		"OperationService/Start": startBody(1, ""), "OperationService/List": "{}", "OperationService/Get": `{"operation": "` + id + `"}`,
 		"OperationService/Wait": `{"operation": "` + id + `"}`, "OperationService/Abort": `{"operation": "` + id + `"}`,
-		"JobService/List": `{"operation": "` + id + `"}`, "PoolService/List": "{}", "PoolService/Create": `{"pool": {"name": "x"}}`, "NodeService/List": "{}",
+		"JobService/List": `{"operation": "` + id + `"}`, "PoolService/List": "{}", "PoolService/Edit": `{"edits": [{"create": {"name": "x"}}]}`, "NodeService/List": "{}",
 	} {
 		for _, timeout := range []string{"", "200"} {
 			var headers []string

@@ -1,0 +1,177 @@
+package api
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"weir/messages/actorpb"
+	"weir/messages/apipb"
+	"weir/messages/statepb"
+)
+
+func TestPools(t *testing.T) {
+	s := newSite(t)
+	want(t, s.get("PoolService/Edit", `{"edits": [{"create": {"name": "z", "options": {"weight": 2}}}]}`), "2", "revision")
+	want(t, s.get("PoolService/Edit", `{"edits": [{"create": {"name": "a", "parent": "z", "options": {"max-operation-count": 1, "max_running_operation_count": 1}}}]}`), "3", "revision")
+	all := s.get("PoolService/List", "{}")
+	for i, name := range []string{"default", "z", "a"} {
+		want(t, all, name, "pools", i, "name")
+	}
+	want(t, all, "3", "revision")
+	want(t, all, 2.0, "pools", 1, "effective_weight")
+	want(t, all, 2.0, "pools", 1, "options", "weight")
+	want(t, all, 1.0, "pools", 2, "options", "max_operation_count")
+	want(t, all, "30s", "pools", 2, "effective", "fair_share_starvation_timeout")
+	s.get("OperationService/Start", startBody(1, `, "pool": "a"`))
+	full := s.post("OperationService/Start", startBody(1, `, "pool": "a"`))
+	if full.status != 429 || full.header.Get(apipb.HeaderCode) != "pool_full" || full.header.Get(apipb.HeaderRetry) != "" {
+		t.Errorf("a full pool: %d %v %s", full.status, full.header, full.raw)
+	}
+	want(t, s.get("PoolService/Get", `{"name": "z"}`), 1.0, "pool", "operation_count")
+	want(t, s.get("PoolService/Edit", `{"expected_revision": "3", "edits": [{"change": {"name": "a", "options":
+		{"weight": 3, "max_operation_count": null, "resource_limits/cpu": 2, "integral_guarantees.guarantee_type": "none"}}}]}`), "4", "revision")
+	options := at(t, s.get("PoolService/Get", `{"name": "a"}`), "pool", "options").(map[string]any)
+	if _, set := options["max_operation_count"]; set || options["weight"] != 3.0 || options["max_running_operation_count"] != 1.0 {
+		t.Errorf("options after the change: %v", options)
+	}
+	want(t, options, 2.0, "resource_limits", "cpu")
+	want(t, options, "none", "integral_guarantees", "guarantee_type")
+}
+
+func TestEditsAreOneRevision(t *testing.T) {
+	s := newSite(t)
+	want(t, s.get("PoolService/Edit", `{"edits": [
+		{"tree_options": {"max_ephemeral_pools_per_user": 3}},
+		{"create": {"name": "below", "parent": "above"}}, {"create": {"name": "gone"}},
+		{"rename": {"from": "default", "to": "above"}}, {"remove": "gone"}]}`), "2", "revision")
+	all := s.get("PoolService/List", "{}")
+	want(t, all, "above", "pools", 0, "name")
+	want(t, all, "above", "pools", 1, "parent")
+	want(t, all, 3.0, "tree_options", "max_ephemeral_pools_per_user")
+	refused := s.post("PoolService/Edit", `{"edits": [{"create": {"name": "x"}}, {"change": {"name": "above", "parent": "below"}}]}`)
+	if refused.header.Get(apipb.HeaderCode) != "invalid_pool" || !strings.Contains(refused.raw, "below itself") {
+		t.Errorf("a cycle: %d %s", refused.status, refused.raw)
+	}
+	want(t, s.get("PoolService/List", "{}"), "2", "revision")
+}
+
+func TestTrees(t *testing.T) {
+	s := newSite(t)
+	want(t, s.get("TreeService/Set", `{"options": {"nodes_filter": "!gpu"}}`), "2", "revision")
+	want(t, s.get("TreeService/Create", `{"tree": "gpu", "options": {"nodes-filter": "gpu", "main_resource": "gpu"}}`), "1", "revision")
+	all := s.get("TreeService/List", "{}")
+	want(t, all, "default", "trees", 0, "name")
+	want(t, all, true, "trees", 0, "default")
+	want(t, all, "gpu", "trees", 1, "options", "nodes_filter")
+	want(t, all, "1m", "trees", 1, "effective", "integral_guarantees", "smooth_period")
+	want(t, s.get("PoolService/List", `{"tree": "gpu"}`), "default", "pools", 0, "name")
+	want(t, s.get("PoolService/Edit", `{"tree": "gpu", "edits": [{"create": {"name": "ads"}}]}`), "gpu", "tree")
+	s.get("TreeService/SetDefault", `{"tree": "gpu"}`)
+	want(t, s.get("PoolService/Get", `{"name": "ads"}`), "gpu", "pool", "tree")
+	s.get("TreeService/Remove", `{"tree": "default"}`)
+	want(t, s.get("TreeService/Get", `{}`), "gpu", "tree", "name")
+}
+
+func TestUpdateOperation(t *testing.T) {
+	s := newSite(t)
+	id := s.run(2, "j1")
+	s.get("PoolService/Edit", `{"edits": [{"create": {"name": "ads"}}]}`)
+	s.get("OperationService/Update", `{"operation": "`+id+`", "changes": [{"options": {"weight": 2, "resource_limits/cpu": 1}}, {"tree": "default", "pool": "ads"}]}`)
+	op := at(t, s.get("OperationService/Get", `{"operation": "`+id+`"}`), "operation")
+	want(t, op, "ads", "pool")
+	want(t, op, 2.0, "weight")
+	want(t, op, 1.0, "trees", 0, "options", "resource_limits", "cpu")
+	for body, problem := range map[string]string{
+		`{"options": {"wieght": 1}}`:               "did you mean weight?",
+		`{"options": {"weight": -1}}`:            "weight",
+		`{"tree": "gpu", "pool": "ads"}`:         `not in tree \"gpu\"`,
+		`{}`:                                     "a change says nothing",
+		`{"pool": "<Root>"}`:                     "takes no operations of its own",
+		`{"options": {"max_share_ratio": 1.25}}`: "from 0 to 1",
+	} {
+		if got := s.post("OperationService/Update", `{"operation": "`+id+`", "changes": [`+body+`]}`); got.status == 200 || !strings.Contains(got.raw, problem) {
+			t.Errorf("%s: %d %s, want %s", body, got.status, got.raw, problem)
+		}
+	}
+}
+
+func TestAttributes(t *testing.T) {
+	s := newSite(t)
+	id := s.run(2, "j1")
+	s.get("PoolService/Edit", `{"edits": [{"create": {"name": "ads", "options": {"weight": 3}}}]}`)
+	live, err := structpb.NewStruct(map[string]any{"fair_share_ratio": 0.5, "detailed_fair_share": map[string]any{"total": map[string]any{"cpu": 0.5}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.view.Store(&actorpb.SchedulerView{
+		Elements: []*actorpb.ElementView{{Tree: "default", Id: "ads", Pool: true, Attributes: live}, {Tree: "default", Id: id, Attributes: live}},
+		Nodes:    []*actorpb.NodeView{{Id: "n1", MemoryUsed: 7}},
+	})
+	get := func(path string) any {
+		return at(t, s.get("AttributeService/Get", `{"path": "`+path+`"}`), "value")
+	}
+	for path, value := range map[string]any{
+		"scheduler/default_tree":                                                           "default",
+		"scheduler/online_node_count":                                                      1.0,
+		"scheduler/cluster_resources/cpu":                                                  10.0,
+		"/scheduler/pool_trees/default/max_operation_count_per_pool":                       50.0,
+		"scheduler/pool_trees/default/resource_usage/user_slots":                           1.0,
+		"scheduler/pool_trees/default/pools/ads/weight":                                    3.0,
+		"scheduler/pool_trees/default/pools/ads/fair_share_ratio":                          0.5,
+		"scheduler/pool_trees/default/pools/ads/detailed_fair_share/total/cpu":             0.5,
+		"scheduler/pool_trees/default/pools/ads/effective_fair_share_starvation_tolerance": 0.8,
+		"scheduler/pool_trees/default/pools/<Root>/running_operation_count":                1.0,
+		"scheduler/pool_trees/default/operations/" + id + "/pool":                          "default",
+		"scheduler/pool_trees/default/operations/" + id + "/fair_share_ratio":              0.5,
+		"scheduler/pool_trees/default/nodes/n1/memory_used":                                7.0,
+		"scheduler/pool_trees/default/nodes/n1/job_count":                                  1.0,
+	} {
+		if got := get(path); got != value {
+			t.Errorf("%s: got %v, want %v", path, got, value)
+		}
+	}
+	want(t, get("scheduler/pool_trees/default/pools"), "ads", 1)
+	want(t, get("scheduler/pool_trees/default/pools/ads"), 0.5, "fair_share_ratio")
+	want(t, get("scheduler/pool_trees/default"), "n1", "nodes", 0)
+	for path, problem := range map[string]string{
+		"schedular":                                       `there is no \"schedular\": below the top there are scheduler; did you mean scheduler?`,
+		"scheduler/pool_trees/gpu":                        "below scheduler/pool_trees there are default",
+		"scheduler/pool_trees/default/pool":               "did you mean pools?",
+		"scheduler/pool_trees/default/pools/adz":          "did you mean ads?",
+		"scheduler/pool_trees/default/pools/ads/wieght":     "did you mean weight?",
+		"scheduler/pool_trees/default/pools/ads/weight/x": "scheduler/pool_trees/default/pools/ads/weight is a value",
+		"scheduler/pool_trees/default/operations/nobody":  `there is no operation \"nobody\"`,
+		"scheduler/pool_trees/default/nodes/n2":           "there are n1",
+	} {
+		got := s.post("AttributeService/Get", `{"path": "`+path+`"}`)
+		if got.status != 404 || !strings.Contains(got.raw, problem) {
+			t.Errorf("%s: %d %s, want %s", path, got.status, got.raw, problem)
+		}
+	}
+}
+
+func TestSnapshot(t *testing.T) {
+	s := newSite(t)
+	id := s.run(2, "j1")
+	s.get("PoolService/Edit", `{"edits": [{"create": {"name": "saves", "options": {"integral_guarantees": {"guarantee_type": "relaxed", "resource_flow": {"cpu": 1}}}}}]}`)
+	used := &statepb.Resources{CpuHundredths: 100, UserSlots: 1}
+	s.view.Store(&actorpb.SchedulerView{Elements: []*actorpb.ElementView{
+		{Tree: "default", Id: id, Usage: used, Demand: &statepb.Resources{CpuHundredths: 200, UserSlots: 2}, PendingJobs: 1},
+		{Tree: "default", Id: "saves", Pool: true, Volume: &statepb.PoolVolume{CpuHundredths: 650}},
+	}})
+	got := s.get("TreeService/Snapshot", "{}")
+	want(t, got, "2", "revision")
+	want(t, got, "n1", "nodes", 0, "id")
+	want(t, got, 10.0, "nodes", 0, "resources", "cpu")
+	want(t, got, id, "operations", 0, "id")
+	want(t, got, 2.0, "operations", 0, "demand", "cpu")
+	want(t, got, 1.0, "operations", 0, "usage", "cpu")
+	want(t, got, "saves", "pools", 1, "name")
+	want(t, got, 6.5, "pools", 1, "volume", "cpu")
+	s.mute.Store(true)
+	if silent := s.post("TreeService/Snapshot", "{}", "Connect-Timeout-Ms", "500"); silent.status == 200 {
+		t.Errorf("a snapshot without the leader's word: %s", silent.raw)
+	}
+}
