@@ -380,7 +380,7 @@ func (t *Tree) Plan(now time.Time, term uint64, n int, newID func() string) (com
 			jobs = append(jobs, id)
 			start.Grants = append(start.Grants, &commandpb.Grant{
 				JobId: id, OperationId: string(s.Operation), Task: string(s.Task), Node: string(s.Node),
-				NodeIncarnation: t.incarnations[string(s.Node)], Resources: statepb.NewResources(s.Resources),
+				Tree: string(t.name), NodeIncarnation: t.incarnations[string(s.Node)], Resources: statepb.NewResources(s.Resources),
 			})
 		}
 		commands = append(commands, start)

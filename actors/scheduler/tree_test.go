@@ -121,6 +121,18 @@ func TestTree(t *testing.T) {
 			w.offer("n2")
 			w.plan(2)
 		}, 4},
+		"a job planned for a node that goes to another tree": {func(w *world) {
+			w.secondTree()
+			w.must(&commandpb.AbortOperation{OperationId: "a", User: "ann"})
+			w.step("a")
+			w.start("b", "", 3, "default", "gpu")
+			for w.step("b") {
+			}
+			w.deliver(len(w.log))
+			w.offer("n1")
+			w.plan(1)
+			w.register("n1", 1, 2, "gpu")
+		}, 0},
 		"jobs that another tree starts are not used here": {func(w *world) {
 			w.secondTree()
 			w.register("n2", 1, 2, "gpu")

@@ -1079,8 +1079,10 @@ type Grant struct {
 	Node            string                 `protobuf:"bytes,4,opt,name=node,proto3" json:"node,omitempty"`
 	NodeIncarnation uint64                 `protobuf:"varint,5,opt,name=node_incarnation,json=nodeIncarnation,proto3" json:"node_incarnation,omitempty"`
 	Resources       *statepb.Resources     `protobuf:"bytes,6,opt,name=resources,proto3" json:"resources,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The pool tree that plans it; empty: that of the node, whichever it is.
+	Tree          string `protobuf:"bytes,7,opt,name=tree,proto3" json:"tree,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Grant) Reset() {
@@ -1153,6 +1155,13 @@ func (x *Grant) GetResources() *statepb.Resources {
 		return x.Resources
 	}
 	return nil
+}
+
+func (x *Grant) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
 }
 
 // StartAllocationsResult has an answer for each grant, in order.
@@ -3084,14 +3093,15 @@ const file_commandpb_command_proto_rawDesc = "" +
 	"\x10StartAllocations\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12.\n" +
-	"\x06grants\x18\x03 \x03(\v2\x16.weir.command.v1.GrantR\x06grants\"\xcc\x01\n" +
+	"\x06grants\x18\x03 \x03(\v2\x16.weir.command.v1.GrantR\x06grants\"\xe0\x01\n" +
 	"\x05Grant\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12!\n" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x12\n" +
 	"\x04task\x18\x03 \x01(\tR\x04task\x12\x12\n" +
 	"\x04node\x18\x04 \x01(\tR\x04node\x12)\n" +
 	"\x10node_incarnation\x18\x05 \x01(\x04R\x0fnodeIncarnation\x126\n" +
-	"\tresources\x18\x06 \x01(\v2\x18.weir.state.v1.ResourcesR\tresources\"N\n" +
+	"\tresources\x18\x06 \x01(\v2\x18.weir.state.v1.ResourcesR\tresources\x12\x12\n" +
+	"\x04tree\x18\a \x01(\tR\x04tree\"N\n" +
 	"\x16StartAllocationsResult\x124\n" +
 	"\x06grants\x18\x01 \x03(\v2\x1c.weir.command.v1.GrantResultR\x06grants\"\x8a\x01\n" +
 	"\vGrantResult\x12\x15\n" +

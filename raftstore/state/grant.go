@@ -49,6 +49,9 @@ func (c *change) grant(g *commandpb.Grant, time *timestamppb.Timestamp) (*statep
 	if refused != nil {
 		return nil, refused
 	}
+	if g.GetTree() != "" && g.GetTree() != n.record.GetTree() {
+		return nil, refuse(CodeNotAdmitted, "%s: pool tree %q has planned it, and the node is of tree %q", what, g.GetTree(), n.record.GetTree())
+	}
 	if i := o.treeIndex(scheduling.TreeName(n.record.GetTree())); i < 0 || !o.record.GetTrees()[i].GetAdmitted() {
 		return nil, refuse(CodeNotAdmitted, "%s: the node is of pool tree %q, in which the operation may not run", what, n.record.GetTree())
 	}

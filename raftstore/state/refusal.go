@@ -48,7 +48,8 @@ const (
 	CodeTreeInUse = "tree_in_use"
 	// CodeTreesOverlap: two pool trees would have the same node.
 	CodeTreesOverlap = "trees_overlap"
-	// CodeNotAdmitted: the operation may not run in this pool tree.
+	// CodeNotAdmitted: the operation may not run in the pool tree of the node, or
+	// another tree has planned it.
 	CodeNotAdmitted = "not_admitted"
 	// CodeUnknownPool: no pool of the tree has the name.
 	CodeUnknownPool = "unknown_pool"

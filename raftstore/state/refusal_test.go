@@ -261,6 +261,7 @@ func TestGrantsAreRefusedOneByOne(t *testing.T) {
 		"a node offline":          {change(func(g *commandpb.Grant) { g.Node = "n2" }), CodeNodeOffline, "offline"},
 		"a life that is over":     {change(func(g *commandpb.Grant) { g.NodeIncarnation = 0 }), CodeStaleIncarnation, "it lives its incarnation 1"},
 		"a life to come":          {change(func(g *commandpb.Grant) { g.NodeIncarnation = 2 }), CodeStaleIncarnation, "incarnation 2 of the node is meant"},
+		"planned by another tree": {change(func(g *commandpb.Grant) { g.Tree = "gpu" }), CodeNotAdmitted, `the node is of tree "default"`},
 		"more than there is": {change(func(g *commandpb.Grant) { g.Resources.Memory = 5001 }), CodeNodeFull,
 			"resource memory: 5001 wanted, 5000 of 8000 left"},
 		"less than nothing": {change(func(g *commandpb.Grant) { g.Resources.Memory = -1 }), CodeInvalidCommand, "negative"},
