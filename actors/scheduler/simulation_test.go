@@ -338,7 +338,7 @@ func checkNothingRefused(w *world) {
 	for _, node := range w.nodes() {
 		w.offer(node.GetId())
 	}
-	w.plan(len(w.nodes()))
+	w.plan(len(w.state.Nodes()))
 	for _, p := range w.plans {
 		for i, answer := range w.commit(p) {
 			if answer.GetRefusal() != "" {
