@@ -54,17 +54,13 @@ func readsWrites(t *testing.T, leader, follower *testReplica) {
 	defer cancel()
 	for i := range 20 {
 		name := fmt.Sprint("pool-", i)
-		if r := leader.propose(t, &commandpb.CreatePool{Pool: &statepb.Pool{Name: name}, Time: timestamppb.Now()}).GetRefusal(); r != nil {
+		if r := leader.propose(t, createPool(name)).GetRefusal(); r != nil {
 			t.Fatal(r)
 		}
 		if err := follower.ReadBarrier(ctx); err != nil {
 			t.Fatal(err)
 		}
-		tree, err := follower.records.Pools("default")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !tree.Has(scheduling.PoolName(name)) {
+		if tree, ok := follower.records.Pools("default"); !ok || !tree.Has(scheduling.PoolName(name)) {
 			t.Fatalf("pool %s was answered for and is not in the follower's state after a barrier", name)
 		}
 	}
@@ -188,7 +184,7 @@ func withoutQuorum(t *testing.T, c *testCluster) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	_, err := alone.Propose(ctx, &commandpb.CreatePool{Pool: &statepb.Pool{Name: "p"}, Time: timestamppb.Now()})
+	_, err := alone.Propose(ctx, createPool("p"))
 	if !errors.Is(err, ErrNoLeader) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("propose without a quorum: %v, want %v", err, ErrNoLeader)
 	}
@@ -271,10 +267,15 @@ func TestOverload(t *testing.T) {
 		})
 	}
 	eventually(t, "a proposal is refused", func() bool {
-		_, err := follower.Propose(ctx, &commandpb.CreatePool{Pool: &statepb.Pool{Name: "p"}, Time: timestamppb.Now()})
+		_, err := follower.Propose(ctx, createPool("p"))
 		if err != nil && !errors.Is(err, ErrOverloaded) {
 			t.Fatalf("got %v, want %v", err, ErrOverloaded)
 		}
 		return err != nil
 	})
+}
+
+func createPool(name string) *commandpb.EditTree {
+	return &commandpb.EditTree{Time: timestamppb.Now(), Edits: []*commandpb.TreeEdit{
+		{Edit: &commandpb.TreeEdit_Create{Create: &statepb.Pool{Name: name}}}}}
 }

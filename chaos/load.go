@@ -237,9 +237,11 @@ func pool(client int) string { return fmt.Sprintf("chaos%d", client) }
 
 // MakePools makes the pool of each client.
 func MakePools(ctx context.Context, api *client.Client, clients int) error {
+	options := &structpb.Struct{Fields: map[string]*structpb.Value{
+		"max_running_operation_count": structpb.NewNumberValue(50), "max_operation_count": structpb.NewNumberValue(1000),
+	}}
 	for i := range clients {
-		running, all := int32(50), int32(1000)
-		_, err := api.CreatePool(ctx, &apipb.Pool{Name: pool(i + 1), MaxRunningOperationCount: &running, MaxOperationCount: &all})
+		_, err := api.CreatePool(ctx, &apipb.Pool{Name: pool(i + 1), Options: options})
 		if err != nil {
 			return fmt.Errorf("make pools of the run: %w", err)
 		}

@@ -50,7 +50,7 @@ func (l *fakeLog) commit(t interface{ Fatal(...any) }, base uint64) []string {
 	f := <-l.futures
 	var names []string
 	for i, msg := range messages {
-		names = append(names, msg.(*commandpb.RemovePool).GetName())
+		names = append(names, msg.(*commandpb.RemoveTree).GetTree())
 		f.results = append(f.results, &commandpb.Result{Index: base + uint64(i)})
 	}
 	close(f.answered)
@@ -60,7 +60,7 @@ func (l *fakeLog) commit(t interface{ Fatal(...any) }, base uint64) []string {
 func removals(t testing.TB, names ...string) []*commandpb.Command {
 	var commands []*commandpb.Command
 	for _, name := range names {
-		commands = append(commands, mustCommand(t, &commandpb.RemovePool{Name: name}))
+		commands = append(commands, mustCommand(t, &commandpb.RemoveTree{Tree: name}))
 	}
 	return commands
 }

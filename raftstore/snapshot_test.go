@@ -14,7 +14,6 @@ import (
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/raftstore/state"
-	"weir/scheduling"
 )
 
 // smallSnapshot returns a state with a pool and a node, and its snapshot.
@@ -23,8 +22,8 @@ func smallSnapshot(tb testing.TB) (*state.State, []byte) {
 	s := state.New()
 	for i, msg := range []proto.Message{
 		&commandpb.BeginTerm{Term: 1, Replica: "r1", ClusterId: "test"},
-		&commandpb.CreatePool{Tree: string(scheduling.DefaultTree), Pool: &statepb.Pool{Name: "ads"}},
-		&commandpb.CreatePool{Tree: string(scheduling.DefaultTree), Pool: &statepb.Pool{Name: "search"}},
+		poolCreation("ads"),
+		poolCreation("search"),
 	} {
 		if result, _ := s.Apply(uint64(i+1), msg); result.GetRefusal() != nil {
 			tb.Fatalf("%T: %s", msg, result.GetRefusal().GetMessage())
@@ -89,7 +88,7 @@ func TestSnapshotsThatAreRefused(t *testing.T) {
 		want    error
 		text    string
 	}{
-		"a newer format": {[]*statepb.Record{header(state.Format + 1)}, ErrSnapshotFormat, "format 2, this version reads up to 1"},
+		"a newer format": {[]*statepb.Record{header(state.Format + 1)}, ErrSnapshotFormat, "format 3, this version reads up to 2"},
 		"no format":      {[]*statepb.Record{header(0)}, ErrSnapshotDamaged, "format 0"},
 		"no header":      {[]*statepb.Record{node}, ErrSnapshotDamaged, "a header stands first"},
 		"two headers":    {[]*statepb.Record{header(1), header(1)}, ErrSnapshotDamaged, "a header stands first"},

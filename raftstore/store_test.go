@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/hashicorp/raft"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
@@ -17,15 +18,19 @@ import (
 const testPool = "ads"
 
 func createPool(tb testing.TB, name string) *commandpb.Command {
-	return mustCommand(tb, &commandpb.CreatePool{Tree: string(scheduling.DefaultTree), Pool: &statepb.Pool{Name: name}})
+	return mustCommand(tb, poolCreation(name))
+}
+
+func poolCreation(name string) *commandpb.EditTree {
+	return &commandpb.EditTree{Tree: string(scheduling.DefaultTree), Edits: []*commandpb.TreeEdit{
+		{Edit: &commandpb.TreeEdit_Create{Create: &statepb.Pool{Name: name}}}}}
 }
 
 // setWeight writes value where weightOf reads it.
 func setWeight(tb testing.TB, value int) *commandpb.Command {
-	weight := float64(value)
-	return mustCommand(tb, &commandpb.SetPool{
-		Tree: string(scheduling.DefaultTree), Pool: &statepb.Pool{Name: testPool, Weight: &weight}, Fields: []string{"weight"},
-	})
+	return mustCommand(tb, &commandpb.EditTree{Tree: string(scheduling.DefaultTree), Edits: []*commandpb.TreeEdit{
+		{Edit: &commandpb.TreeEdit_ChangePool{ChangePool: &commandpb.PoolChange{Name: testPool, Options: &commandpb.Changes{
+			Values: map[string]*structpb.Value{"weight": structpb.NewNumberValue(float64(value))}}}}}}})
 }
 
 func weightOf(s *Store) (value int) {
@@ -33,7 +38,7 @@ func weightOf(s *Store) (value int) {
 		tree, _ := st.Tree(scheduling.DefaultTree)
 		for _, pool := range tree.GetPools() {
 			if pool.GetName() == testPool {
-				value = int(pool.GetWeight())
+				value = int(pool.GetOptions().GetFields()["weight"].GetNumberValue())
 			}
 		}
 	})

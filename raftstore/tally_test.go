@@ -50,7 +50,7 @@ func TestStatsTellOfBatchesAndRefusals(t *testing.T) {
 	if !stats.Leader || stats.Batches.Entries == 0 || stats.Batches.Commands < 2 || stats.Batches.UpTo[512] != stats.Batches.Entries {
 		t.Errorf("got leader %v, batches %+v", stats.Leader, stats.Batches)
 	}
-	if got := stats.Tally.Refusals[Refusal{"CreatePool", state.CodePoolExists}]; got != 1 {
+	if got := stats.Tally.Refusals[Refusal{"EditTree", state.CodePoolExists}]; got != 1 {
 		t.Errorf("got %d refusals, want 1 in %v", got, stats.Tally.Refusals)
 	}
 	if stats.Disk.RecentWorst == 0 || stats.Disk.RecentWorst > stats.Disk.Worst {
