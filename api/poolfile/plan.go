@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"weir/scheduling"
@@ -189,7 +190,7 @@ func Text(path string, value any) string {
 		if path[strings.LastIndexByte(path, '/')+1:] == resource.Memory.String() && v == float64(int64(v)) {
 			return resource.FormatSize(int64(v))
 		}
-		return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.6f", v), "0"), ".")
+		return strconv.FormatFloat(v, 'f', -1, 64)
 	case []any:
 		parts := make([]string, len(v))
 		for i, item := range v {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"slices"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -57,28 +56,5 @@ func TestBestStatus(t *testing.T) {
 	}
 	if _, err := bestStatus([]client.ReplicaStatus{{Address: "host1:7701", Err: silent}}); !errors.Is(err, client.ErrUnreachable) {
 		t.Errorf("nobody answers: got %v", err)
-	}
-}
-
-func TestWithUnset(t *testing.T) {
-	tests := map[string]struct {
-		given, unset []string
-		want         []string
-	}{
-		"given":                {given: []string{"weight"}, want: []string{"weight"}},
-		"both":                 {given: []string{"weight"}, unset: []string{"parent"}, want: []string{"weight", "parent"}},
-		"- is _":               {unset: []string{"max-operation-count"}, want: []string{"max_operation_count"}},
-		"nothing":              {},
-		"an unknown one":       {unset: []string{"name"}},
-		"the same one twice":   {unset: []string{"weight", "weight"}},
-		"given and taken away": {given: []string{"weight"}, unset: []string{"weight"}},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			got, err := withUnset(test.given, test.unset)
-			if !slices.Equal(got, test.want) || (err == nil) != (test.want != nil) {
-				t.Errorf("got %v and %v, want %v", got, err, test.want)
-			}
-		})
 	}
 }

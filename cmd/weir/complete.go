@@ -54,7 +54,7 @@ func operationNames(inProgress bool) func(context.Context, *session) ([]cobra.Co
 }
 
 func poolNames(ctx context.Context, s *session) ([]cobra.Completion, error) {
-	page, err := s.ListPools(ctx)
+	page, err := s.ListPools(ctx, "")
 	var out []cobra.Completion
 	for _, pool := range page.GetPools() {
 		out = append(out, pool.GetName())

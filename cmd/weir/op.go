@@ -16,5 +16,5 @@ one.`,
   weir op list --in-progress`,
 	},
 		newOpStartCommand(f), newOpListCommand(f), newOpGetCommand(f), newOpWaitCommand(f), newOpEventsCommand(f),
-		newOpAbortCommand(f), newOpSuspendCommand(f), newOpResumeCommand(f), newOpCompleteCommand(f))
+		newOpAbortCommand(f), newOpSuspendCommand(f), newOpResumeCommand(f), newOpCompleteCommand(f), newOpUpdateCommand(f))
 }

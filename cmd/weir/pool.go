@@ -8,37 +8,62 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/structpb"
 
+	"weir/api/poolfile"
 	"weir/messages/apipb"
+	"weir/scheduling"
 )
 
+// poolFlags are what the verbs about pools share.
+type poolFlags struct {
+	*clientFlags
+	tree string
+}
+
 func newPoolCommand(f *clientFlags) *cobra.Command {
-	return group(&cobra.Command{
+	p := &poolFlags{clientFlags: f}
+	cmd := group(&cobra.Command{
 		Use:   "pool",
 		Short: "Show and change pools",
 		Long: `Show and change pools.
 
 Pools are a tree that shares the cluster out: the pools below one pool get of its
-share by their weights. Operations are in pools that have no pools below them.
-Changes take the credentials of an operator.`,
-		Example: "  weir pool list\n  weir pool create ads --weight 2",
-	}, newPoolListCommand(f), newPoolGetCommand(f), newPoolCreateCommand(f), newPoolSetCommand(f), newPoolRemoveCommand(f))
+share by their weights, after what is guaranteed. Changes take the credentials of an
+operator and take effect at once.`,
+		Example: "  weir pool tree\n  weir pool create ads weight=2\n  weir pool apply -f pools.yaml --dry-run",
+	},
+		newPoolListCommand(p), newPoolTreeCommand(p), newPoolGetCommand(p), newPoolCreateCommand(p), newPoolSetCommand(p), newPoolMoveCommand(p),
+		newPoolRenameCommand(p), newPoolRemoveCommand(p), newPoolApplyCommand(p), newPoolExportCommand(p))
+	cmd.PersistentFlags().StringVar(&p.tree, "tree", "", "pool tree (default: the default tree)")
+	mustComplete(cmd, "tree", f.suggest(false, treeNames))
+	return cmd
 }
 
-func newPoolListCommand(f *clientFlags) *cobra.Command {
+// names suggests the pools of the tree.
+func (p *poolFlags) names(ctx context.Context, s *session) ([]cobra.Completion, error) {
+	page, err := s.ListPools(ctx, p.tree)
+	var out []cobra.Completion
+	for _, pool := range page.GetPools() {
+		out = append(out, pool.GetName())
+	}
+	return out, err
+}
+
+func newPoolListCommand(f *poolFlags) *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the tree of pools with their shares and limits",
-		Long: `List the tree of pools with their shares and limits.
+		Short: "List the pools of a tree with their shares and limits",
+		Long: `List the pools of a tree with their shares and limits.
 
 Shares are of the resource that a pool needs most of: what is fair, what is used,
 and what would be used if there were enough.`,
-		Example: "  weir pool list\n  weir pool list --watch",
+		Example: "  weir pool list\n  weir pool list --tree gpu --watch\n  weir pool list -o json",
 		Args:    takes(),
 		RunE: f.verb(func(ctx context.Context, s *session, _ []string) error {
 			return s.repeat(ctx, watch, func(ctx context.Context) (view, error) {
-				all, err := s.ListPools(ctx)
+				all, err := s.ListPools(ctx, f.tree)
 				if err != nil {
 					return view{}, err
 				}
@@ -50,15 +75,19 @@ and what would be used if there were enough.`,
 	return cmd
 }
 
-func newPoolGetCommand(f *clientFlags) *cobra.Command {
+func newPoolGetCommand(f *poolFlags) *cobra.Command {
 	return &cobra.Command{
-		Use:               "get POOL",
-		Short:             "Show one pool, and the revision of its tree",
-		Example:           "  weir pool get ads",
+		Use:   "get POOL",
+		Short: "Show one pool, and the revision of its tree",
+		Long: `Show one pool, and the revision of its tree.
+
+In json and yaml it has the settings that hold for it too, with those of the pools
+above and the defaults of the tree.`,
+		Example:           "  weir pool get ads\n  weir pool get ads --tree gpu -o yaml",
 		Args:              takes("POOL"),
-		ValidArgsFunction: f.suggest(true, poolNames),
+		ValidArgsFunction: f.suggest(true, f.names),
 		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
-			answer, err := s.GetPool(ctx, args[0])
+			answer, err := s.GetPool(ctx, f.tree, args[0])
 			if err != nil {
 				return err
 			}
@@ -67,28 +96,11 @@ func newPoolGetCommand(f *clientFlags) *cobra.Command {
 	}
 }
 
-func newPoolRemoveCommand(f *clientFlags) *cobra.Command {
-	return &cobra.Command{
-		Use:               "remove POOL",
-		Short:             "Remove a pool that has no pools and no operations in progress",
-		Example:           "  weir pool remove ads",
-		Args:              takes("POOL"),
-		ValidArgsFunction: f.suggest(true, poolNames),
-		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
-			revision, err := s.RemovePool(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			return s.said(&apipb.RemovePoolResponse{Revision: revision}, "removed pool %s (tree revision %d)", args[0], revision)
-		}),
-	}
-}
-
 // poolsText draws the tree. Parents are before their children.
 func poolsText(pools []*apipb.Pool) string {
 	g := newGrid("pool", "weight>", "fair share>", "usage>", "demand>", "dominant", "running>", "operations>")
 	depth := make(map[string]int)
-	for _, p := range pools {
+	for _, p := range ranked(pools) {
 		if above, ok := depth[p.GetParent()]; ok {
 			depth[p.GetName()] = above + 1
 		} else {
@@ -102,28 +114,73 @@ func poolsText(pools []*apipb.Pool) string {
 	return g.String()
 }
 
+// ranked returns pools so that each is followed by those below it.
+func ranked(pools []*apipb.Pool) []*apipb.Pool {
+	below := make(map[string][]*apipb.Pool)
+	known := make(map[string]bool)
+	for _, p := range pools {
+		below[p.GetParent()] = append(below[p.GetParent()], p)
+		known[p.GetName()] = true
+	}
+	var out []*apipb.Pool
+	var add func(parent string)
+	add = func(parent string) {
+		for _, p := range below[parent] {
+			out = append(out, p)
+			add(p.GetName())
+		}
+	}
+	for _, p := range pools {
+		if !known[p.GetParent()] {
+			add(p.GetParent())
+			known[p.GetParent()] = true
+		}
+	}
+	return out
+}
+
 func poolText(answer *apipb.GetPoolResponse) string {
 	p := answer.GetPool()
-	set := func(isSet bool, value string) string {
-		if !isSet {
-			value += " (default)"
-		}
-		return value
-	}
 	page := newFacts()
 	page.add("pool", p.GetName())
-	page.add("parent", cmp.Or(p.GetParent(), "none"))
-	page.add("weight", set(p.Weight != nil, number(p.GetEffectiveWeight(), 3)))
+	page.add("tree", p.GetTree())
+	page.add("parent", cmp.Or(p.GetParent(), string(scheduling.RootPool)))
+	page.add("made for", p.GetEphemeralUser())
+	page.add("weight", defaulted(p, "weight", number(p.GetEffectiveWeight(), 3)))
+	page.add("guarantee", share(p.StrongGuaranteeShare))
 	page.add("fair share", share(p.FairShare))
 	page.add("usage share", share(p.UsageShare))
 	page.add("demand share", share(p.DemandShare))
 	page.add("dominant resource", p.GetDominantResource())
+	page.add("status", poolStatus(p))
+	page.add("volume", volumeText(p))
 	page.add("usage", amounts(p.GetUsage()))
 	page.add("demand", amounts(p.GetDemand()))
-	page.add("running operations", set(p.MaxRunningOperationCount != nil,
+	page.add("running operations", defaulted(p, "max_running_operation_count",
 		fmt.Sprintf("%d of at most %d", p.GetRunningOperationCount(), p.GetEffectiveMaxRunningOperationCount())))
-	page.add("operations", set(p.MaxOperationCount != nil,
+	page.add("operations", defaulted(p, "max_operation_count",
 		fmt.Sprintf("%d of at most %d", p.GetOperationCount(), p.GetEffectiveMaxOperationCount())))
 	page.add("tree revision", fmt.Sprint(answer.GetRevision()))
-	return page.String()
+	return page.String() + optionsText(p.GetOptions())
+}
+
+// defaulted says of a setting that nobody has set it.
+func defaulted(p *apipb.Pool, name, value string) string {
+	if _, set := p.GetOptions().GetFields()[name]; !set {
+		value += " (default)"
+	}
+	return value
+}
+
+// optionsText lists what is set, if anything is.
+func optionsText(options *structpb.Struct) string {
+	values := poolfile.Diff(nil, options.AsMap())
+	if len(values) == 0 {
+		return ""
+	}
+	page := newFacts()
+	for _, v := range values {
+		page.add("  "+v.Path, poolfile.Text(v.Path, v.New))
+	}
+	return "\noptions that are set:\n" + page.String()
 }

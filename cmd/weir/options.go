@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"weir/api/poolfile"
+	"weir/api/spec"
+	"weir/scheduling/option"
+)
+
+// assigned is a name=value argument, or a name that goes back to its default. The
+// path is that of the option by its first name.
+type assigned struct {
+	path string
+	// value is nil for the default.
+	value any
+}
+
+// assignments reads arguments such as weight=3 or resource_limits.cpu=10 for the
+// options of T. Nothing behind the = is the default, and so is a name in unset. The
+// error names every option that cannot be.
+func assignments[T any](given, unset []string) ([]assigned, error) {
+	var out []assigned
+	add := func(argument, path, text string) error {
+		path, err := optionPath[T](path)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(out, func(a assigned) bool { return a.path == path }) {
+			return fmt.Errorf("%s: option %s is given twice", argument, path)
+		}
+		value, err := optionValue[T](path, text)
+		if err != nil {
+			return fmt.Errorf("%s: %w", argument, err)
+		}
+		out = append(out, assigned{path, value})
+		return nil
+	}
+	for _, argument := range given {
+		name, text, ok := strings.Cut(argument, "=")
+		if !ok {
+			return nil, fmt.Errorf("%q: there is no =: write option=value, such as weight=3", argument)
+		}
+		if err := add(argument, name, text); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range unset {
+		if err := add("--unset "+name, name, ""); err != nil {
+			return nil, err
+		}
+	}
+	return out, checkAssigned[T](out)
+}
+
+// optionPath returns the path of an option by first names, with slashes.
+func optionPath[T any](path string) (string, error) {
+	document := make(map[string]any)
+	var schema T
+	if err := option.Put(document, schema, path, true); err != nil {
+		return "", err
+	}
+	return poolfile.Diff(nil, document)[0].Path, nil
+}
+
+// optionValue reads the value of an option as it is written on a command line: text
+// as it is, all else as YAML.
+func optionValue[T any](path, text string) (any, error) {
+	var schema T
+	for _, field := range option.Fields(schema) {
+		if field.Path == path && slices.Contains([]string{"text", "filter", "duration"}, field.Kind) {
+			if text == "" {
+				return nil, nil
+			}
+			return text, nil
+		}
+	}
+	return spec.Literal(text)
+}
+
+// checkAssigned returns an error for values that no options have, whatever else is
+// set.
+func checkAssigned[T any](values []assigned) error {
+	document := make(map[string]any)
+	for _, v := range values {
+		if v.value == nil {
+			continue
+		}
+		var schema T
+		if err := option.Put(document, schema, v.path, v.value); err != nil {
+			return err
+		}
+	}
+	var options T
+	return option.Read(&options, document)
+}
+
+// structOf returns values by path as a message.
+func structOf(values []assigned) (*structpb.Struct, error) {
+	fields := make(map[string]any, len(values))
+	for _, v := range values {
+		fields[v.path] = v.value
+	}
+	return structpb.NewStruct(fields)
+}
+
+// document returns what values make of no options at all.
+func document[T any](values []assigned) (*structpb.Struct, error) {
+	object := make(map[string]any)
+	for _, v := range values {
+		var schema T
+		if err := option.Put(object, schema, v.path, v.value); err != nil {
+			return nil, err
+		}
+	}
+	return structpb.NewStruct(object)
+}
+
+// pathsOf names the options of values, for the line that tells what was done.
+func pathsOf(values []assigned) string {
+	names := make([]string, len(values))
+	for i, v := range values {
+		names[i] = v.path + "=" + strings.TrimPrefix(poolfile.Text(v.path, v.value), "default")
+	}
+	return strings.Join(names, ", ")
+}
+
+// optionsHelp lists the options of T for the help of a verb.
+func optionsHelp[T any]() string {
+	var schema T
+	var b strings.Builder
+	for _, field := range option.Fields(schema) {
+		about := field.Kind
+		if field.Values != nil {
+			about = strings.Join(field.Values, ", ")
+		}
+		fmt.Fprintf(&b, "  %s\n      %s (%s)\n", field.Path, field.Help, about)
+	}
+	return b.String()
+}
+
+// completeOptions suggests the options of T behind the first argument, if first is
+// completed otherwise, and the values of those that have a fixed set.
+func (f *clientFlags) completeOptions(first func(context.Context, *session) ([]cobra.Completion, error), fields []option.Field, more ...string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if first != nil && len(args) == 0 {
+			return f.suggest(true, first)(cmd, args, typed)
+		}
+		name, _, given := strings.Cut(typed, "=")
+		var out []cobra.Completion
+		for _, field := range fields {
+			switch {
+			case !given:
+				out = append(out, cobra.CompletionWithDesc(field.Path+"=", field.Help))
+			case field.Path == strings.NewReplacer("-", "_", ".", "/").Replace(name):
+				values := field.Values
+				if field.Kind == "bool" {
+					values = []string{"true", "false"}
+				}
+				for _, value := range values {
+					out = append(out, name+"="+value)
+				}
+			}
+		}
+		if !given {
+			for _, name := range more {
+				out = append(out, name+"=")
+			}
+		}
+		return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+}
+
+// errNothing: a change that says nothing.
+var errNothing = errors.New("nothing to change: give option=value, or --unset (see --help)")
+
+// atLeast returns the check that a verb gets the named argument and perhaps
+// option=value ones behind it.
+func atLeast(name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 || args[0] == "" {
+			return &exitError{exitUsage, fmt.Errorf("%s is missing: %s", name, cmd.UseLine())}
+		}
+		if strings.Contains(args[0], "=") {
+			return &exitError{exitUsage, fmt.Errorf("%s is missing before %q: %s", name, args[0], cmd.UseLine())}
+		}
+		return nil
+	}
+}
+
+// treeNames suggests the names of pool trees.
+func treeNames(ctx context.Context, s *session) ([]cobra.Completion, error) {
+	all, err := s.ListTrees(ctx)
+	var out []cobra.Completion
+	for _, tree := range all.GetTrees() {
+		out = append(out, tree.GetName())
+	}
+	return out, err
+}

@@ -1,0 +1,264 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"weir/api/poolfile"
+	"weir/api/spec"
+	"weir/messages/apipb"
+	"weir/scheduling"
+	"weir/scheduling/pooltree"
+)
+
+// applyFlags is what weir pool apply can be told.
+type applyFlags struct {
+	file               string
+	dryRun, yes, prune bool
+}
+
+func newPoolApplyCommand(f *poolFlags) *cobra.Command {
+	var apply applyFlags
+	cmd := &cobra.Command{
+		Use:   "apply -f FILE",
+		Short: "Make a tree of pools as a file declares it",
+		Long: `Make a tree of pools as a file declares it.
+
+The plan is shown first: + comes, - goes, ~ changes, with old and new values. It is
+done as one revision, after a yes: nothing of it is done when the tree has changed
+meanwhile, or when a part of it is refused. Options that the file does not have go
+back to their defaults; pools that it does not have stay, unless --prune is given.
+Ephemeral pools are left alone.
+
+weir pool export writes such a file.`,
+		Example: `  weir pool export > pools.yaml
+  weir pool apply -f pools.yaml --dry-run
+  weir pool apply -f pools.yaml --prune --yes`,
+		Args: takes(),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := require(cmd, "file"); err != nil {
+			return err
+		}
+		file, err := readPoolFile(apply.file, cmd.InOrStdin())
+		if err != nil {
+			return &exitError{exitUsage, err}
+		}
+		if f.tree != "" && file.Tree != "" && string(file.Tree) != f.tree {
+			return &exitError{exitUsage, fmt.Errorf("%s is of tree %s, --tree says %s: give one", apply.file, file.Tree, f.tree)}
+		}
+		return f.verb(func(ctx context.Context, s *session, _ []string) error {
+			return applyFile(ctx, s, file, cmp.Or(f.tree, string(file.Tree)), &apply, cmd.InOrStdin())
+		})(cmd, args)
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&apply.file, "file", "f", "", "file with the tree, - for standard input")
+	flags.BoolVar(&apply.dryRun, "dry-run", false, "show the plan and do nothing")
+	flags.BoolVarP(&apply.yes, "yes", "y", false, "do it without asking")
+	flags.BoolVar(&apply.prune, "prune", false, "remove the pools that are not in the file")
+	return cmd
+}
+
+// readPoolFile reads a file, or standard input for -.
+func readPoolFile(name string, stdin io.Reader) (poolfile.File, error) {
+	shown, read := name, func() ([]byte, error) { return os.ReadFile(name) }
+	if name == "-" {
+		shown, read = "standard input", func() ([]byte, error) { return io.ReadAll(io.LimitReader(stdin, spec.MaxBytes+1)) }
+	}
+	data, err := read()
+	if err != nil {
+		return poolfile.File{}, fmt.Errorf("read pools: %w", err)
+	}
+	file, err := poolfile.Read(data)
+	if err != nil {
+		return poolfile.File{}, fmt.Errorf("%s: %w", shown, err)
+	}
+	return file, nil
+}
+
+// applyFile shows the plan, asks and does it.
+func applyFile(ctx context.Context, s *session, file poolfile.File, tree string, f *applyFlags, stdin io.Reader) error {
+	now, err := s.ListPools(ctx, tree)
+	if err != nil {
+		return err
+	}
+	pools, err := treeOf(now)
+	if err != nil {
+		return err
+	}
+	plan, err := poolfile.Compare(pools, file, f.prune)
+	if err != nil {
+		return &exitError{exitUsage, fmt.Errorf("%s: %w", f.file, err)}
+	}
+	if plan.Empty() {
+		return s.show(view{message: &apipb.EditTreeResponse{Tree: now.GetTree(), Revision: now.GetRevision()},
+			text: func(time.Time) string { return planText(now, plan) }})
+	}
+	request, err := editsOf(plan, now)
+	if err != nil {
+		return err
+	}
+	if f.dryRun {
+		return s.show(view{message: request, text: func(time.Time) string { return planText(now, plan) }})
+	}
+	if s.format == formatTable {
+		if err := s.write(planText(now, plan)); err != nil {
+			return err
+		}
+	}
+	if err := confirm(s, f, stdin); err != nil {
+		return err
+	}
+	answer, err := s.EditTree(ctx, request)
+	if err != nil {
+		return err
+	}
+	return s.said(answer, "tree %s is as the file says: revision %d", answer.GetTree(), answer.GetRevision())
+}
+
+// treeOf returns the tree that pools of the API are.
+func treeOf(all *apipb.ListPoolsResponse) (pooltree.Tree, error) {
+	options, err := pooltree.ReadTreeOptions(all.GetTreeOptions().AsMap())
+	if err != nil {
+		return pooltree.Tree{}, err
+	}
+	pools := make([]pooltree.Pool, len(all.GetPools()))
+	for i, p := range all.GetPools() {
+		read, err := pooltree.ReadPoolOptions(p.GetOptions().AsMap())
+		if err != nil {
+			return pooltree.Tree{}, fmt.Errorf("pool %s: %w", p.GetName(), err)
+		}
+		pools[i] = pooltree.Pool{
+			Name: scheduling.PoolName(p.GetName()), Parent: scheduling.PoolName(p.GetParent()), Options: read, Ephemeral: scheduling.User(p.GetEphemeralUser()),
+		}
+	}
+	return pooltree.FromPools(options, pools)
+}
+
+// planText shows a plan.
+func planText(now *apipb.ListPoolsResponse, plan poolfile.Plan) string {
+	var b strings.Builder
+	if plan.Empty() {
+		fmt.Fprintf(&b, "tree %s is as the file says: nothing to do (revision %d)\n", now.GetTree(), now.GetRevision())
+	} else {
+		fmt.Fprintf(&b, "tree %s, revision %d:\n", now.GetTree(), now.GetRevision())
+		for _, line := range plan.Lines() {
+			b.WriteString("  " + printable(line) + "\n")
+		}
+	}
+	if len(plan.Left) > 0 {
+		names := make([]string, len(plan.Left))
+		for i, name := range plan.Left {
+			names[i] = string(name)
+		}
+		fmt.Fprintf(&b, "not in the file, and stay: %s (--prune removes them)\n", strings.Join(names, ", "))
+	}
+	return b.String()
+}
+
+// editsOf returns the plan as a request, for the revision that it was made for.
+func editsOf(plan poolfile.Plan, now *apipb.ListPoolsResponse) (*apipb.EditTreeRequest, error) {
+	request := &apipb.EditTreeRequest{Tree: now.GetTree(), ExpectedRevision: now.GetRevision()}
+	for _, c := range plan.Changes {
+		values := make([]assigned, len(c.Values))
+		for i, v := range c.Values {
+			values[i] = assigned{v.Path, v.New}
+		}
+		edit, err := editOf(c, values)
+		if err != nil {
+			return nil, fmt.Errorf("pool %s: %w", c.Pool, err)
+		}
+		request.Edits = append(request.Edits, edit)
+	}
+	return request, nil
+}
+
+func editOf(c poolfile.Change, values []assigned) (*apipb.TreeEdit, error) {
+	var options *structpb.Struct
+	var err error
+	if c.Create {
+		options, err = document[pooltree.PoolOptions](values)
+	} else {
+		options, err = structOf(values)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case c.Pool == "":
+		return &apipb.TreeEdit{Edit: &apipb.TreeEdit_TreeOptions{TreeOptions: options}}, nil
+	case c.Remove:
+		return &apipb.TreeEdit{Edit: &apipb.TreeEdit_Remove{Remove: string(c.Pool)}}, nil
+	case c.Create:
+		return &apipb.TreeEdit{Edit: &apipb.TreeEdit_Create{Create: &apipb.Pool{Name: string(c.Pool), Parent: string(c.Parent), Options: options}}}, nil
+	}
+	change := &apipb.PoolChange{Name: string(c.Pool), Options: options}
+	if c.OldParent != c.Parent {
+		parent := string(c.Parent)
+		change.Parent = &parent
+	}
+	return &apipb.TreeEdit{Edit: &apipb.TreeEdit_Change{Change: change}}, nil
+}
+
+// confirm asks on a terminal; elsewhere --yes is needed.
+func confirm(s *session, f *applyFlags, stdin io.Reader) error {
+	if f.yes {
+		return nil
+	}
+	terminal, ok := stdin.(*os.File)
+	if !ok || f.file == "-" || !term.IsTerminal(int(terminal.Fd())) {
+		return &exitError{exitUsage, errors.New("nothing is changed: there is nobody to ask: give --yes, or --dry-run to look only")}
+	}
+	fmt.Fprint(s.err, "do it? [y/N] ")
+	answer, err := bufio.NewReader(terminal).ReadString('\n')
+	if err != nil && answer == "" {
+		return &exitError{exitInterrupted, errors.New("nothing is changed: no answer")}
+	}
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	}
+	return &exitError{exitInterrupted, errors.New("nothing is changed")}
+}
+
+func newPoolExportCommand(f *poolFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "export",
+		Short: "Write a tree of pools as a file that weir pool apply takes",
+		Long: `Write a tree of pools as a file that weir pool apply takes. Ephemeral pools are left
+out: they come and go with their operations.`,
+		Example: "  weir pool export > pools.yaml\n  weir pool export --tree gpu -o json",
+		Args:    takes(),
+		RunE: f.verb(func(ctx context.Context, s *session, _ []string) error {
+			now, err := s.ListPools(ctx, f.tree)
+			if err != nil {
+				return err
+			}
+			pools, err := treeOf(now)
+			if err != nil {
+				return err
+			}
+			data, err := poolfile.Of(scheduling.TreeName(now.GetTree()), pools).Write()
+			if err != nil {
+				return err
+			}
+			if s.format == formatJSON {
+				if data, err = yaml.YAMLToJSON(data); err != nil {
+					return fmt.Errorf("print as json: %w", err)
+				}
+			}
+			return s.write(string(data))
+		}),
+	}
+}

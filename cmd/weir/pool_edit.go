@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"weir/messages/apipb"
+	"weir/scheduling/option"
+	"weir/scheduling/pooltree"
+)
+
+// editFlags are what the verbs that change pools share.
+type editFlags struct {
+	revision uint64
+}
+
+func (e *editFlags) register(cmd *cobra.Command) {
+	cmd.Flags().Uint64Var(&e.revision, "expected-revision", 0, "change nothing unless the tree has this revision (default: any)")
+}
+
+// edit makes edits of the tree as one, and tells what they were.
+func (p *poolFlags) edit(ctx context.Context, s *session, e *editFlags, done string, edits ...*apipb.TreeEdit) error {
+	answer, err := s.EditTree(ctx, &apipb.EditTreeRequest{Tree: p.tree, Edits: edits, ExpectedRevision: e.revision})
+	if err != nil {
+		return err
+	}
+	return s.said(answer, "%s (tree %s, revision %d)", done, answer.GetTree(), answer.GetRevision())
+}
+
+// poolParent takes parent=POOL out of arguments.
+func poolParent(given []string) (parent *string, rest []string, err error) {
+	for _, argument := range given {
+		name, ok := strings.CutPrefix(argument, "parent=")
+		switch {
+		case !ok:
+			rest = append(rest, argument)
+		case parent != nil:
+			return nil, nil, fmt.Errorf("%s: parent is given twice", argument)
+		default:
+			parent = &name
+		}
+	}
+	return parent, rest, nil
+}
+
+var poolOptionsHelp = `Options are name=value, in groups with a dot or a slash between the names, and
+nothing behind the = is the default. Values are written in YAML:
+
+  weight=3  resource_limits.cpu=10  resource_limits='{cpu: 10, memory: 4GiB}'
+
+` + optionsHelp[pooltree.PoolOptions]()
+
+func newPoolCreateCommand(f *poolFlags) *cobra.Command {
+	var e editFlags
+	var parent string
+	cmd := &cobra.Command{
+		Use:   "create POOL [OPTION=VALUE...]",
+		Short: "Make a pool",
+		Long:  "Make a pool.\n\n" + poolOptionsHelp,
+		Example: `  weir pool create ads weight=2
+  weir pool create ads-prod --parent ads max_running_operation_count=8 strong_guarantee_resources.cpu=10
+  weir pool create nightly mode=fifo fifo_sort_parameters='[start_time]'`,
+		Args:              atLeast("POOL"),
+		ValidArgsFunction: f.completeOptions(nil, option.Fields(pooltree.PoolOptions{}), "parent"),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		named, given, err := poolParent(args[1:])
+		if err != nil {
+			return &exitError{exitUsage, err}
+		}
+		if named != nil {
+			parent = *named
+		}
+		values, err := assignments[pooltree.PoolOptions](given, nil)
+		if err != nil {
+			return &exitError{exitUsage, err}
+		}
+		options, err := document[pooltree.PoolOptions](values)
+		if err == nil {
+			_, err = pooltree.ReadPoolOptions(options.AsMap())
+		}
+		if err != nil {
+			return &exitError{exitUsage, err}
+		}
+		return f.verb(func(ctx context.Context, s *session, _ []string) error {
+			return f.edit(ctx, s, &e, "created pool "+args[0], &apipb.TreeEdit{Edit: &apipb.TreeEdit_Create{
+				Create: &apipb.Pool{Name: args[0], Parent: parent, Options: options},
+			}})
+		})(cmd, args)
+	}
+	e.register(cmd)
+	cmd.Flags().StringVar(&parent, "parent", "", "pool that it is below (default: the top of the tree)")
+	mustComplete(cmd, "parent", f.suggest(false, f.names))
+	return cmd
+}
+
+func newPoolSetCommand(f *poolFlags) *cobra.Command {
+	var e editFlags
+	var unset []string
+	cmd := &cobra.Command{
+		Use:   "set POOL OPTION=VALUE...",
+		Short: "Change options of a pool",
+		Long: `Change options of a pool: those that are given, the others stay. parent=POOL moves it.
+
+--expected-revision is for two that change pools at the same time: nothing is changed
+unless the tree still is as it was when weir pool get showed that revision.
+
+` + poolOptionsHelp,
+		Example: `  weir pool set ads weight=3 strong_guarantee_resources.cpu=10
+  weir pool set ads max_operation_count= --unset resource_limits
+  weir pool set ads-prod parent=batch --expected-revision 7`,
+		Args:              atLeast("POOL"),
+		ValidArgsFunction: f.completeOptions(f.names, option.Fields(pooltree.PoolOptions{}), "parent"),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		parent, given, err := poolParent(args[1:])
+		if err != nil {
+			return &exitError{exitUsage, err}
+		}
+		values, err := assignments[pooltree.PoolOptions](given, unset)
+		if err != nil {
+			return &exitError{exitUsage, err}
+		}
+		if len(values) == 0 && parent == nil {
+			return &exitError{exitUsage, errNothing}
+		}
+		options, err := structOf(values)
+		if err != nil {
+			return &exitError{exitUsage, err}
+		}
+		done := pathsOf(values)
+		if parent != nil {
+			done = strings.TrimSuffix("parent="+*parent+", "+done, ", ")
+		}
+		return f.verb(func(ctx context.Context, s *session, _ []string) error {
+			return f.edit(ctx, s, &e, fmt.Sprintf("changed pool %s: %s", args[0], done), &apipb.TreeEdit{Edit: &apipb.TreeEdit_Change{
+				Change: &apipb.PoolChange{Name: args[0], Parent: parent, Options: options},
+			}})
+		})(cmd, args)
+	}
+	e.register(cmd)
+	cmd.Flags().StringSliceVar(&unset, "unset", nil, "options that go back to their defaults")
+	mustComplete(cmd, "unset", fixed(optionNames(pooltree.PoolOptions{})...))
+	return cmd
+}
+
+// optionNames returns the paths of the options of a struct.
+func optionNames(schema any) []cobra.Completion {
+	var out []cobra.Completion
+	for _, field := range option.Fields(schema) {
+		out = append(out, field.Path)
+	}
+	return out
+}
+
+func newPoolMoveCommand(f *poolFlags) *cobra.Command {
+	var e editFlags
+	cmd := &cobra.Command{
+		Use:               "move POOL PARENT",
+		Short:             "Move a pool, with all below it, below another pool",
+		Long:              "Move a pool, with all below it, below another pool; '<Root>' is the top of the tree.",
+		Example:           "  weir pool move ads-prod batch\n  weir pool move ads-prod '<Root>'",
+		Args:              takes("POOL", "PARENT"),
+		ValidArgsFunction: f.suggest(false, f.names),
+		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+			return f.edit(ctx, s, &e, fmt.Sprintf("moved pool %s below %s", args[0], args[1]), &apipb.TreeEdit{Edit: &apipb.TreeEdit_Change{
+				Change: &apipb.PoolChange{Name: args[0], Parent: &args[1]},
+			}})
+		}),
+	}
+	e.register(cmd)
+	return cmd
+}
+
+func newPoolRenameCommand(f *poolFlags) *cobra.Command {
+	var e editFlags
+	cmd := &cobra.Command{
+		Use:               "rename POOL NAME",
+		Short:             "Give a pool another name; its operations and its volume stay in it",
+		Example:           "  weir pool rename ads advertising",
+		Args:              takes("POOL", "NAME"),
+		ValidArgsFunction: f.suggest(true, f.names),
+		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+			return f.edit(ctx, s, &e, fmt.Sprintf("renamed pool %s to %s", args[0], args[1]), &apipb.TreeEdit{Edit: &apipb.TreeEdit_Rename{
+				Rename: &apipb.RenamePool{From: args[0], To: args[1]},
+			}})
+		}),
+	}
+	e.register(cmd)
+	return cmd
+}
+
+func newPoolRemoveCommand(f *poolFlags) *cobra.Command {
+	var e editFlags
+	cmd := &cobra.Command{
+		Use:               "remove POOL",
+		Short:             "Remove a pool that has no pools and no operations in progress",
+		Example:           "  weir pool remove ads",
+		Args:              takes("POOL"),
+		ValidArgsFunction: f.suggest(true, f.names),
+		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+			return f.edit(ctx, s, &e, "removed pool "+args[0], &apipb.TreeEdit{Edit: &apipb.TreeEdit_Remove{Remove: args[0]}})
+		}),
+	}
+	e.register(cmd)
+	return cmd
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/messages/apipb"
+)
+
+func newPoolTreeCommand(f *poolFlags) *cobra.Command {
+	var watch bool
+	cmd := &cobra.Command{
+		Use:   "tree",
+		Short: "Draw the tree of pools: what each ought to have, has and wants",
+		Long: `Draw the tree of pools: what each ought to have, has and wants.
+
+All shares are of the whole cluster, by the resource that a pool needs most of. The
+guarantee is what a pool gets whenever it asks; the volume of pools with integral
+guarantees is what they have saved up, in seconds of the whole cluster, and how much
+they may save.`,
+		Example: "  weir pool tree\n  weir pool tree --tree gpu --watch",
+		Args:    takes(),
+		RunE: f.verb(func(ctx context.Context, s *session, _ []string) error {
+			return s.repeat(ctx, watch, func(ctx context.Context) (view, error) {
+				all, err := s.ListPools(ctx, f.tree)
+				if err != nil {
+					return view{}, err
+				}
+				return view{message: all, text: func(time.Time) string { return poolTreeText(all) }}, nil
+			})
+		}),
+	}
+	cmd.Flags().BoolVar(&watch, "watch", false, watchUsage)
+	return cmd
+}
+
+// poolTreeText draws a tree with lines from each pool to those below it.
+func poolTreeText(all *apipb.ListPoolsResponse) string {
+	g := newGrid("pool", "weight>", "guarantee>", "fair share>", "usage>", "demand>", "status", "volume")
+	below := make(map[string][]*apipb.Pool)
+	for _, p := range all.GetPools() {
+		below[p.GetParent()] = append(below[p.GetParent()], p)
+	}
+	var draw func(parent, indent string)
+	draw = func(parent, indent string) {
+		for i, p := range below[parent] {
+			branch, further := "├─ ", "│  "
+			if i == len(below[parent])-1 {
+				branch, further = "└─ ", "   "
+			}
+			name := p.GetName()
+			if p.GetEphemeralUser() != "" {
+				name += " (ephemeral)"
+			}
+			g.row(indent+branch+name, number(p.GetEffectiveWeight(), 3), share(p.StrongGuaranteeShare), share(p.FairShare), share(p.UsageShare),
+				share(p.DemandShare), poolStatus(p), volumeText(p))
+			draw(p.GetName(), indent+further)
+		}
+	}
+	draw(rootName(all.GetPools()), "")
+	return fmt.Sprintf("%s (revision %d)\n%s", all.GetTree(), all.GetRevision(), g)
+}
+
+// rootName returns the name of the root: the parent that is no pool itself.
+func rootName(pools []*apipb.Pool) string {
+	known := make(map[string]bool, len(pools))
+	for _, p := range pools {
+		known[p.GetName()] = true
+	}
+	for _, p := range pools {
+		if !known[p.GetParent()] {
+			return p.GetParent()
+		}
+	}
+	return ""
+}
+
+// poolStatus says how a pool stands, in words: nothing when all is well.
+func poolStatus(p *apipb.Pool) string {
+	status := p.GetSchedulingStatus()
+	if starving := p.GetStarvationStatus(); starving != "" && starving != "non_starving" {
+		status = starving
+	}
+	return strings.ReplaceAll(status, "_", " ")
+}
+
+// volumeText says what a pool with integral guarantees has saved.
+func volumeText(p *apipb.Pool) string {
+	if p.AccumulatedResourceRatioVolume == nil {
+		return none
+	}
+	return fmt.Sprintf("%s of %s s", number(p.GetAccumulatedResourceRatioVolume(), 1), number(p.GetIntegralPoolCapacityRatio(), 0))
+}

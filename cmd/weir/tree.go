@@ -1,0 +1,202 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/messages/apipb"
+	"weir/scheduling/option"
+	"weir/scheduling/pooltree"
+)
+
+func newTreeCommand(f *clientFlags) *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "tree",
+		Short: "Show and change pool trees",
+		Long: `Show and change pool trees.
+
+Each tree has nodes and pools of its own: a node is of the tree whose nodes_filter
+takes its tags, and of one at most. Operations name the trees that they run in; those
+that name none run in the default tree. Changes take the credentials of an operator.`,
+		Example: "  weir tree list\n  weir tree create gpu nodes_filter=gpu\n  weir tree set default nodes_filter='!gpu'",
+	}, newTreeListCommand(f), newTreeGetCommand(f), newTreeCreateCommand(f), newTreeSetCommand(f), newTreeRemoveCommand(f), newTreeDefaultCommand(f))
+}
+
+func newTreeListCommand(f *clientFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List pool trees with their nodes and operations",
+		Example: "  weir tree list\n  weir tree list -o json",
+		Args:    takes(),
+		RunE: f.verb(func(ctx context.Context, s *session, _ []string) error {
+			all, err := s.ListTrees(ctx)
+			if err != nil {
+				return err
+			}
+			return s.show(view{message: all, text: func(time.Time) string { return treesText(all.GetTrees()) }})
+		}),
+	}
+}
+
+func treesText(trees []*apipb.Tree) string {
+	g := newGrid("tree", "default", "nodes>", "resources", "filter", "pools>", "running>", "operations>", "revision>")
+	for _, t := range trees {
+		isDefault := none
+		if t.GetDefault() {
+			isDefault = "yes"
+		}
+		g.row(t.GetName(), isDefault, limited(t.GetNodesOnline(), t.GetNodes()), amounts(t.GetResources()),
+			cmp.Or(t.GetEffective().GetFields()["nodes_filter"].GetStringValue(), "all nodes"), t.GetPools(), t.GetRunningOperationCount(),
+			t.GetOperationCount(), t.GetRevision())
+	}
+	return g.String()
+}
+
+func newTreeGetCommand(f *clientFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "get [TREE]",
+		Short: "Show one pool tree, the default one unless another is named",
+		Long: `Show one pool tree, the default one unless another is named. In json and yaml it has
+all of its settings, with their defaults.`,
+		Example:           "  weir tree get\n  weir tree get gpu -o yaml",
+		Args:              takes("[TREE]"),
+		ValidArgsFunction: f.suggest(true, treeNames),
+		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+			name := ""
+			if len(args) > 0 {
+				name = args[0]
+			}
+			t, err := s.GetTree(ctx, name)
+			if err != nil {
+				return err
+			}
+			return s.show(view{message: t, text: func(now time.Time) string { return treeText(t, now) }})
+		}),
+	}
+}
+
+func treeText(t *apipb.Tree, now time.Time) string {
+	page := newFacts()
+	page.add("tree", t.GetName())
+	if t.GetDefault() {
+		page.add("default", "yes: operations that name no tree run here")
+	}
+	page.add("filter", cmp.Or(t.GetEffective().GetFields()["nodes_filter"].GetStringValue(), "all nodes"))
+	page.add("nodes", fmt.Sprintf("%d online of %d", t.GetNodesOnline(), t.GetNodes()))
+	page.add("resources", amounts(t.GetResources()))
+	page.add("pools", fmt.Sprint(t.GetPools()))
+	page.add("operations", fmt.Sprintf("%d, %d running", t.GetOperationCount(), t.GetRunningOperationCount()))
+	page.add("changed", moment(t.GetModifiedTime(), now))
+	page.add("revision", fmt.Sprint(t.GetRevision()))
+	return page.String() + optionsText(t.GetOptions())
+}
+
+var treeOptionsHelp = "Options are name=value; nothing behind the = is the default.\n\n" + optionsHelp[pooltree.TreeOptions]()
+
+func newTreeCreateCommand(f *clientFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "create TREE [OPTION=VALUE...]",
+		Short: "Make a pool tree, with a pool named default",
+		Long: `Make a pool tree, with a pool named default. Its nodes_filter must take no node that
+another tree takes.
+
+` + treeOptionsHelp,
+		Example:           "  weir tree create gpu nodes_filter=gpu main_resource=gpu",
+		Args:              atLeast("TREE"),
+		ValidArgsFunction: f.completeOptions(nil, option.Fields(pooltree.TreeOptions{})),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		values, err := assignments[pooltree.TreeOptions](args[1:], nil)
+		if err != nil {
+			return &exitError{exitUsage, err}
+		}
+		options, err := document[pooltree.TreeOptions](values)
+		if err == nil {
+			_, err = pooltree.ReadTreeOptions(options.AsMap())
+		}
+		if err != nil {
+			return &exitError{exitUsage, err}
+		}
+		return f.verb(func(ctx context.Context, s *session, _ []string) error {
+			revision, err := s.CreateTree(ctx, args[0], options)
+			if err != nil {
+				return err
+			}
+			return s.said(&apipb.CreateTreeResponse{Revision: revision}, "created tree %s (revision %d)", args[0], revision)
+		})(cmd, args)
+	}
+	return cmd
+}
+
+func newTreeSetCommand(f *clientFlags) *cobra.Command {
+	var revision uint64
+	var unset []string
+	cmd := &cobra.Command{
+		Use:               "set TREE OPTION=VALUE...",
+		Short:             "Change options of a pool tree",
+		Long:              "Change options of a pool tree: those that are given, the others stay.\n\n" + treeOptionsHelp,
+		Example:           "  weir tree set default max_running_operation_count=500\n  weir tree set gpu --unset main_resource",
+		Args:              atLeast("TREE"),
+		ValidArgsFunction: f.completeOptions(treeNames, option.Fields(pooltree.TreeOptions{})),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		values, err := assignments[pooltree.TreeOptions](args[1:], unset)
+		if err == nil && len(values) == 0 {
+			err = errNothing
+		}
+		if err != nil {
+			return &exitError{exitUsage, err}
+		}
+		options, err := structOf(values)
+		if err != nil {
+			return &exitError{exitUsage, err}
+		}
+		return f.verb(func(ctx context.Context, s *session, _ []string) error {
+			now, err := s.SetTree(ctx, &apipb.SetTreeRequest{Tree: args[0], Options: options, ExpectedRevision: revision})
+			if err != nil {
+				return err
+			}
+			return s.said(&apipb.SetTreeResponse{Revision: now}, "changed tree %s: %s (revision %d)", args[0], pathsOf(values), now)
+		})(cmd, args)
+	}
+	cmd.Flags().Uint64Var(&revision, "expected-revision", 0, "change nothing unless the tree has this revision (default: any)")
+	cmd.Flags().StringSliceVar(&unset, "unset", nil, "options that go back to their defaults")
+	mustComplete(cmd, "unset", fixed(optionNames(pooltree.TreeOptions{})...))
+	return cmd
+}
+
+func newTreeRemoveCommand(f *clientFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:               "remove TREE",
+		Short:             "Remove a pool tree that has no operations and no jobs",
+		Example:           "  weir tree remove gpu",
+		Args:              takes("TREE"),
+		ValidArgsFunction: f.suggest(true, treeNames),
+		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+			if err := s.RemoveTree(ctx, args[0]); err != nil {
+				return err
+			}
+			return s.said(&apipb.RemoveTreeResponse{}, "removed tree %s", args[0])
+		}),
+	}
+}
+
+func newTreeDefaultCommand(f *clientFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:               "set-default TREE",
+		Short:             "Choose the tree of operations that name none",
+		Example:           "  weir tree set-default cpu",
+		Args:              takes("TREE"),
+		ValidArgsFunction: f.suggest(true, treeNames),
+		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+			if err := s.SetDefaultTree(ctx, args[0]); err != nil {
+				return err
+			}
+			return s.said(&apipb.SetDefaultTreeResponse{}, "tree %s is the default", args[0])
+		}),
+	}
+}
