@@ -29,8 +29,8 @@ var (
 	// ErrClosed is returned by calls on a store, or a watch, that is closed.
 	ErrClosed = errors.New("closed")
 
-	// ErrSnapshotFormat is returned for a snapshot that a newer version wrote.
-	ErrSnapshotFormat = errors.New("snapshot of a newer format")
+	// ErrSnapshotFormat is returned for a snapshot of a version that has another format.
+	ErrSnapshotFormat = errors.New("snapshot of another format")
 
 	// ErrSnapshotDamaged is returned for a snapshot that is not what was written.
 	ErrSnapshotDamaged = errors.New("snapshot damaged")

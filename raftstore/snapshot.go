@@ -164,11 +164,12 @@ func (r *recordReader) header(record *statepb.Record) error {
 	if header == nil {
 		return nil
 	}
-	if format := header.GetFormat(); format > state.Format {
-		return fmt.Errorf("%w: it has format %d, this version reads up to %d: start the version that wrote it",
-			ErrSnapshotFormat, format, state.Format)
-	} else if format == 0 {
+	switch format := header.GetFormat(); {
+	case format == 0:
 		return r.damaged("header", errors.New("format 0 does not exist"))
+	case format != state.Format:
+		return fmt.Errorf("%w: it has format %d, this version reads %d: start the version that wrote it",
+			ErrSnapshotFormat, format, state.Format)
 	}
 	r.info.index = header.GetIndex()
 	return nil
