@@ -30,6 +30,10 @@ func Share(a, total Amounts) Vector {
 	}
 }
 
+// MaxRatio returns the greatest share of a in total among the resources that
+// total has, and 0 when it has none.
+func MaxRatio(a, total Amounts) float64 { return max(Share(a, total).MaxComponent(), 0) }
+
 // Dominant returns the kind with the greatest share in total: the first of
 // equals, and cpu when all shares are zero (F.1.6).
 func Dominant(a, total Amounts) Kind {
@@ -83,6 +87,21 @@ func (v Vector) Scale(factor float64) Vector {
 	return v
 }
 
+// Amounts returns what the shares are of total, every amount rounded to the
+// nearest whole one, cpu to the nearest hundredth.
+func (v Vector) Amounts(total Amounts) Amounts {
+	return Amounts{
+		UserSlots: nearest(float64(total.UserSlots) * v[UserSlots]),
+		CPU:       Hundredths(nearest(float64(total.CPU) * v[CPU])),
+		GPU:       nearest(float64(total.GPU) * v[GPU]),
+		Memory:    nearest(float64(total.Memory) * v[Memory]),
+		Network:   nearest(float64(total.Network) * v[Network]),
+	}
+}
+
+// Uniform returns the same share of every resource.
+func Uniform(share float64) Vector { return Vector{share, share, share, share, share} }
+
 // MaxComponent returns the greatest share.
 func (v Vector) MaxComponent() float64 {
 	return max(v[0], v[1], v[2], v[3], v[4])
@@ -100,6 +119,17 @@ func (v Vector) IsZero() bool { return v == Vector{} }
 func (v Vector) Near(w Vector, eps float64) bool {
 	for i := range v {
 		if math.Abs(v[i]-w[i]) > eps {
+			return false
+		}
+	}
+	return true
+}
+
+// Dominates reports whether v has at least the share of w in every resource,
+// without any tolerance.
+func (v Vector) Dominates(w Vector) bool {
+	for i := range v {
+		if v[i] < w[i] {
 			return false
 		}
 	}
