@@ -1,10 +1,6 @@
 package fairshare
 
-import (
-	"math"
-
-	"weir/scheduling/resource"
-)
+import "weir/scheduling/resource"
 
 // assignAll hands down what the root gets at suggestion 1, and then what
 // guarantees alone give below pools that want to know (F.7.6, F.5.6).
@@ -12,7 +8,6 @@ func (t *Tree) assignAll() {
 	f := t.Root.bySuggestion.of(t.points)
 	last := &f[len(f)-1]
 	t.assign(t.Root, last.share, last.fit, fairShare)
-	t.sumRoot()
 	for _, e := range t.pools {
 		if e.Pool.ComputePromised && !e.promiserAbove() {
 			first := &e.bySuggestion.of(t.points)[0]
@@ -32,31 +27,42 @@ const (
 // assign gives e its share, and its children what it means for them. fit is the
 // fit factor that gives this share; vector mode finds its own.
 func (t *Tree) assign(e *Element, share resource.Vector, fit float64, to attribute) {
-	if to == fairShare {
-		e.FairShare = share
-	} else {
+	t.assignBelow(e, share, fit, to)
+	if to == promisedFairShare {
 		e.PromisedFairShare = share
+		return
 	}
+	e.FairShare = share
 	switch {
-	case e.Pool == nil || len(e.Children) == 0:
+	case e.parent == nil:
+		e.sumChildren()
+	case e.Pool == nil:
+		e.EstimatedGuaranteeShare = e.parent.Pool.rest.Scale(t.weight(e))
+	}
+	e.judge()
+}
+
+func (t *Tree) assignBelow(e *Element, share resource.Vector, fit float64, to attribute) {
+	if e.Pool == nil {
+		return
+	}
+	children, branches := e.order(), e.Pool.branches
+	switch {
+	case len(children) == 0:
 	case t.Options.VectorFitFactor:
 		t.assignVector(e, share, to)
-	case e.fifo():
-		for i, c := range e.order() {
-			share, fit := lens{scale: 1, shift: float64(i)}.left(c.bySuggestion.of(t.points), fit)
+	case e.Pool.Mode == FIFO:
+		for i, c := range children {
+			share, fit := lens{scale: 1, shift: float64(i)}.left(branches[i].function.of(t.points), fit)
 			t.assign(c, share, fit, to)
 		}
 	default:
-		for _, c := range e.Children {
-			share, fit := c.seen().left(c.bySuggestion.of(t.points), fit)
+		for i, c := range children {
+			share, fit := branches[i].seen().left(branches[i].function.of(t.points), fit)
 			t.assign(c, share, fit, to)
 		}
 	}
 }
-
-// seen is how a fair-share pool sees the function of its child e. That of a child
-// without weight stays where it begins.
-func (e *Element) seen() lens { return lens{scale: max(e.scale, math.SmallestNonzeroFloat64)} }
 
 // assignVector gives the children of e the most that together is within share:
 // all up to some fit factor, where children that jump there do so one after
@@ -67,14 +73,10 @@ func (t *Tree) assignVector(e *Element, share resource.Vector, to attribute) {
 	if t.Options.DistributionGap && !share.Within(p.share, resource.Epsilon) {
 		p = search(f, share, resource.Epsilon)
 	}
-	children := e.Children
-	if e.fifo() {
-		children = e.order()
-	}
-	for i, c := range children {
-		g := c.bySuggestion.of(t.points)
-		l := c.seen()
-		if e.fifo() {
+	for i, c := range e.order() {
+		g := e.Pool.branches[i].function.of(t.points)
+		l := e.Pool.branches[i].seen()
+		if e.Pool.Mode == FIFO {
 			l = lens{scale: 1, shift: float64(i)}
 		}
 		var own resource.Vector
@@ -128,11 +130,11 @@ func search(f []point, share resource.Vector, slack float64) place {
 	return place{x: x, share: between(&a.share, &b.share, t), after: x == a.x}
 }
 
-// sumRoot makes the share of the root what its children got (F.7.7).
-func (t *Tree) sumRoot() {
-	t.Root.FairShare, t.Root.usedStrong = resource.Vector{}, resource.Vector{}
-	for _, c := range t.Root.Children {
-		t.Root.FairShare = t.Root.FairShare.Add(c.FairShare)
-		t.Root.usedStrong = t.Root.usedStrong.Add(c.FairShare.Min(c.StrongGuaranteeShare))
+// sumChildren makes the share of the root what its children got (F.7.7).
+func (e *Element) sumChildren() {
+	e.FairShare, e.usedStrong = resource.Vector{}, resource.Vector{}
+	for _, c := range e.Children {
+		e.FairShare = e.FairShare.Add(c.FairShare)
+		e.usedStrong = e.usedStrong.Add(c.FairShare.Min(c.StrongGuaranteeShare))
 	}
 }

@@ -23,3 +23,20 @@ func greatest(low, high float64, holds func(float64) bool) float64 {
 	}
 	return math.Float64frombits(from)
 }
+
+// greatestNear is greatest from 0 to 1, where the result is known but for
+// rounding: that spares most of the bisection.
+func greatestNear(guess float64, holds func(float64) bool) float64 {
+	const margin = 1e-14
+	if guess == 0 {
+		return 0
+	}
+	low, high := guess*(1-margin), min(guess*(1+margin), 1)
+	if !holds(low) {
+		low = 0
+	}
+	if high < 1 && holds(high) {
+		high = 1
+	}
+	return greatest(low, high, holds)
+}

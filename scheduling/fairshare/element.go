@@ -1,10 +1,6 @@
 package fairshare
 
-import (
-	"cmp"
-
-	"weir/scheduling/resource"
-)
+import "weir/scheduling/resource"
 
 // Element is a pool or an operation. The first two groups of fields are read by
 // Update, the others are written by it. Elements are made by NewPool and
@@ -76,10 +72,8 @@ type Element struct {
 	parent *Element
 	// usedStrong is, of the root, the strong part of what its children got (F.7.7).
 	usedStrong resource.Vector
-	// scale is how much faster than the lightest sibling the suggestion grows.
-	scale float64
 	// bySuggestion and, of pools in vector mode, byFit are functions in Tree.points
-	// and Tree.fits. They hold while ready.
+	// and Tree.fits. Those of a pool hold while ready.
 	bySuggestion, byFit span
 	ready               bool
 	// schedulable elements have an operation that has jobs to start.
@@ -145,15 +139,5 @@ func (e *Element) GuaranteeShare() resource.Vector {
 	return e.StrongGuaranteeShare.Add(e.IntegralShare)
 }
 
-func (e *Element) fifo() bool { return e.Pool != nil && e.Pool.Mode == FIFO }
-
-// bySiblingOrder orders the children of a fair-share pool.
-func bySiblingOrder(a, b *Element) int {
-	if aPool, bPool := a.Pool != nil, b.Pool != nil; aPool != bPool {
-		if aPool {
-			return -1
-		}
-		return 1
-	}
-	return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.ID, b.ID))
-}
+// subpools are the pools among the children, which come first.
+func (e *Element) subpools() []*Element { return e.Children[:e.Pool.subpools] }

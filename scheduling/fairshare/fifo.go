@@ -10,20 +10,35 @@ import (
 // defaultSort is how a FIFO pool sorts that says nothing else (F.7.3).
 var defaultSort = []SortKey{ByWeight, ByStartTime}
 
-// sortChildren puts the children into the order in which they are served, or, of a
-// fair-share pool, counted.
+// sortChildren puts pools before operations, and these into the order in which
+// they are served or, in a fair-share pool, counted.
 func (e *Element) sortChildren() {
-	e.Pool.reorders = false
-	order := bySiblingOrder
-	if e.fifo() {
-		order = e.Pool.byFIFOOrder
-	}
-	if !slices.IsSortedFunc(e.Children, order) {
-		slices.SortFunc(e.Children, order)
+	p := e.Pool
+	p.reorders = false
+	if !slices.IsSortedFunc(e.Children, p.compare) {
+		slices.SortFunc(e.Children, p.compare)
 	}
 }
 
-func (p *Pool) byFIFOOrder(a, b *Element) int {
+func (p *Pool) compare(a, b *Element) int {
+	if aPool, bPool := a.Pool != nil, b.Pool != nil; aPool != bPool {
+		if aPool {
+			return -1
+		}
+		return 1
+	}
+	if p.Mode == FIFO {
+		if order := p.fifoOrder(a, b); order != 0 {
+			return order
+		}
+	}
+	if order := cmp.Compare(a.Rank, b.Rank); order != 0 {
+		return order
+	}
+	return cmp.Compare(a.ID, b.ID)
+}
+
+func (p *Pool) fifoOrder(a, b *Element) int {
 	keys := p.SortBy
 	if len(keys) == 0 {
 		keys = defaultSort
@@ -42,10 +57,10 @@ func (p *Pool) byFIFOOrder(a, b *Element) int {
 			return order
 		}
 	}
-	return bySiblingOrder(a, b)
+	return 0
 }
 
-// order is the children of a FIFO pool in the order that holds for this update.
+// order is the children in the order that holds for this update.
 func (e *Element) order() []*Element {
 	if e.Pool.reorders {
 		return e.Pool.effective
@@ -63,7 +78,7 @@ func (t *Tree) reorderFIFO() {
 		p := e.Pool
 		inherited := e.parent != nil && e.parent.Pool.reordering
 		p.reordering = p.FIFOReordering.or(inherited)
-		if p.reordering && e.fifo() && p.GangStep && !e.StrongGuaranteeShare.Near(resource.Vector{}, resource.Epsilon) {
+		if p.reordering && p.Mode == FIFO && p.GangStep && !e.StrongGuaranteeShare.Near(resource.Vector{}, resource.Epsilon) {
 			e.reorder()
 		}
 	}
@@ -95,5 +110,6 @@ func (e *Element) reorder() {
 	p.reorders = true
 	for i, c := range p.effective {
 		c.EffectiveFIFOIndex = int32(i)
+		p.branches[i] = c.branch()
 	}
 }

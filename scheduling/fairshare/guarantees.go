@@ -11,10 +11,8 @@ func (t *Tree) inferGuarantees(e *Element) {
 	if e.parent == nil {
 		e.Pool.InferredGuarantee = t.total
 	}
-	for _, c := range e.Children {
-		if c.Pool != nil {
-			c.Pool.InferredGuarantee = c.Pool.StrongGuarantee.explicit()
-		}
+	for _, c := range e.subpools() {
+		c.Pool.InferredGuarantee = c.Pool.StrongGuarantee.explicit()
 	}
 	var sum resource.Vector
 	for k := range resource.Kind(resource.Count) {
@@ -22,11 +20,9 @@ func (t *Tree) inferGuarantees(e *Element) {
 			t.inferKind(e, k)
 		}
 	}
-	for _, c := range e.Children {
-		if c.Pool != nil {
-			c.StrongGuaranteeShare = resource.Share(c.Pool.InferredGuarantee, t.total)
-			sum = sum.Add(c.StrongGuaranteeShare)
-		}
+	for _, c := range e.subpools() {
+		c.StrongGuaranteeShare = resource.Share(c.Pool.InferredGuarantee, t.total)
+		sum = sum.Add(c.StrongGuaranteeShare)
 	}
 	if e.parent == nil {
 		e.StrongGuaranteeShare = sum
@@ -35,12 +31,10 @@ func (t *Tree) inferGuarantees(e *Element) {
 
 func (t *Tree) inferKind(e *Element, k resource.Kind) {
 	explicit, implicit := int64(0), 0.0
-	for _, c := range e.Children {
-		switch {
-		case c.Pool == nil:
-		case c.Pool.StrongGuarantee.Named[k]:
+	for _, c := range e.subpools() {
+		if c.Pool.StrongGuarantee.Named[k] {
 			explicit += c.Pool.InferredGuarantee.Of(k)
-		default:
+		} else {
 			implicit += t.implied(e, c, k)
 		}
 	}
@@ -49,8 +43,8 @@ func (t *Tree) inferKind(e *Element, k resource.Kind) {
 	if e.parent != nil && implicit > residual {
 		factor = residual / implicit
 	}
-	for _, c := range e.Children {
-		if c.Pool != nil && !c.Pool.StrongGuarantee.Named[k] {
+	for _, c := range e.subpools() {
+		if !c.Pool.StrongGuarantee.Named[k] {
 			c.Pool.InferredGuarantee = c.Pool.InferredGuarantee.Truncated(k, t.implied(e, c, k)*factor)
 		}
 	}
@@ -84,7 +78,7 @@ func (t *Tree) adjustGuarantees() {
 	t.splitTiers()
 	for _, e := range t.pools {
 		e.StrongGuaranteeShare = e.StrongGuaranteeShare.Min(e.LimitsShare)
-		e.adjustChildren()
+		t.adjustChildren(e)
 	}
 	t.Root.EstimatedGuaranteeShare = t.Root.StrongGuaranteeShare
 	for _, e := range t.pools {
@@ -98,10 +92,8 @@ func (t *Tree) adjustGuarantees() {
 func (t *Tree) checkOvercommit() {
 	root := t.Root.Pool
 	var sum resource.Amounts
-	for _, c := range t.Root.Children {
-		if c.Pool != nil {
-			sum = sum.Add(c.Pool.InferredGuarantee)
-		}
+	for _, c := range t.Root.subpools() {
+		sum = sum.Add(c.Pool.InferredGuarantee)
 	}
 	bursts := t.total.Dominates(sum.Add(t.total.Scale(root.TotalBurstRatio)))
 	if !bursts || !t.total.Dominates(sum.Add(t.total.Scale(root.TotalFlowRatio))) {
@@ -121,7 +113,10 @@ func (t *Tree) checkOvercommit() {
 // adjustChildren gives the guarantee of e to its children, tier by tier. A tier
 // that does not fit is cut by one factor in all resources, and the lower tiers get
 // nothing (F.5.5).
-func (e *Element) adjustChildren() {
+func (t *Tree) adjustChildren(e *Element) {
+	if len(e.subpools()) == 0 {
+		return
+	}
 	available := e.StrongGuaranteeShare
 	cut := false
 	for tier := range TierCount {
@@ -129,34 +124,56 @@ func (e *Element) adjustChildren() {
 			e.scaleTier(tier, 0)
 			continue
 		}
-		if available.Dominates(e.sumOfTier(tier, 1)) {
-			available = available.Sub(e.sumOfTier(tier, 1)).Max(resource.Vector{})
+		sum := e.sumOfTier(tier)
+		if available.Dominates(sum) {
+			available = available.Sub(sum).Max(resource.Vector{})
 			continue
 		}
 		cut = true
-		e.scaleTier(tier, greatest(0, 1, func(f float64) bool { return available.Dominates(e.sumOfTier(tier, f)) }))
+		e.scaleTier(tier, t.tierFactor(e, tier, sum, available))
 	}
-	for _, c := range e.Children {
-		if c.Pool != nil {
-			c.StrongGuaranteeShare = c.Pool.Tiers[PriorityTier].Add(c.Pool.Tiers[RegularTier])
-		}
+	for _, c := range e.subpools() {
+		c.StrongGuaranteeShare = c.Pool.Tiers[PriorityTier].Add(c.Pool.Tiers[RegularTier])
 	}
 }
 
+// tierFactor is the greatest factor with which a tier, whose sum is known, fits.
+func (t *Tree) tierFactor(e *Element, tier int, sum, available resource.Vector) float64 {
+	t.shares = t.shares[:0]
+	for _, c := range e.subpools() {
+		t.shares = append(t.shares, c.Pool.Tiers[tier])
+	}
+	var none resource.Vector
+	return greatestNear(reach(&none, &sum, &available), func(f float64) bool {
+		var sum resource.Vector
+		for _, share := range t.shares {
+			sum = sum.Add(share.Scale(f))
+		}
+		return available.Dominates(sum)
+	})
+}
+
 // estimateChildren says what the children of e would get if all demanded
-// everything: their guarantees, and the rest by weight (F.5.5).
+// everything: their guarantees, and the rest by weight (F.5.5). Operations get it
+// together with their fair share.
 func (t *Tree) estimateChildren(e *Element) {
-	rest := e.EstimatedGuaranteeShare
+	p := e.Pool
+	p.rest = e.EstimatedGuaranteeShare
 	weights := 0.0
-	for _, c := range e.Children {
-		c.EstimatedGuaranteeShare = c.StrongGuaranteeShare.Min(rest)
-		rest = rest.Sub(c.EstimatedGuaranteeShare)
-		weights += t.weight(c)
+	for i, c := range e.subpools() {
+		c.EstimatedGuaranteeShare = c.StrongGuaranteeShare.Min(p.rest)
+		p.rest = p.rest.Sub(c.EstimatedGuaranteeShare)
+		p.branches[i].weight = t.weight(c)
+	}
+	for i := range p.branches {
+		weights += p.branches[i].weight
 	}
 	if weights <= resource.Epsilon {
+		p.rest = resource.Vector{}
 		return
 	}
-	for _, c := range e.Children {
-		c.EstimatedGuaranteeShare = c.EstimatedGuaranteeShare.Add(rest.Scale(t.weight(c) / weights))
+	p.rest = p.rest.Scale(1 / weights)
+	for i, c := range e.subpools() {
+		c.EstimatedGuaranteeShare = c.EstimatedGuaranteeShare.Add(p.rest.Scale(p.branches[i].weight))
 	}
 }

@@ -1,6 +1,7 @@
 package fairshare
 
 import (
+	"math"
 	"time"
 
 	"weir/scheduling/resource"
@@ -127,6 +128,13 @@ type Pool struct {
 	// (F.5.4).
 	Tiers [TierCount]resource.Vector
 
+	// subpools is how many of the children are pools. branches are all children, in
+	// the order of this update.
+	subpools int
+	branches []branch
+	// rest is what the guarantees of the children leave of the estimated one, divided
+	// by their weights.
+	rest resource.Vector
 	// reordering is FIFOReordering as it holds, reorders says that effective is the
 	// order of this update; deferred is scratch.
 	reordering, reorders bool
@@ -140,6 +148,21 @@ type Pool struct {
 	configuredLimits resource.Vector
 	relaxedWeight    float64
 }
+
+// branch is what a pool needs of a child to make its own function: side by side,
+// for there may be very many.
+type branch struct {
+	function span
+	weight   float64
+	// scale is how much faster than for the lightest sibling the suggestion grows.
+	scale float64
+}
+
+func (e *Element) branch() branch { return branch{function: e.bySuggestion, weight: e.Weight} }
+
+// seen is how a fair-share pool sees the function of a child. That of a child
+// without weight stays where it begins.
+func (b *branch) seen() lens { return lens{scale: max(b.scale, math.SmallestNonzeroFloat64)} }
 
 // BurstDuration returns for how long the volume of a burst pool lasts at burst
 // level while it goes on flowing in; ok is false when it lasts for ever, and of

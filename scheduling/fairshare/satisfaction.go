@@ -45,22 +45,17 @@ func Satisfaction(usage, fair, demand resource.Vector) float64 {
 	}
 }
 
-// judge finds the satisfaction of e and all below.
-func (t *Tree) judge(e *Element) {
+// judge finds the satisfaction of e, after that of its children.
+func (e *Element) judge() {
 	e.LocalSatisfaction = Satisfaction(e.UsageShare, e.FairShare, e.DemandShare)
 	e.PoolSatisfaction = e.LocalSatisfaction
-	if !e.schedulable || e.Pool == nil {
-		for _, c := range e.Children {
-			t.judge(c)
-		}
+	if e.Pool == nil || !e.schedulable {
 		return
 	}
-	least := resource.MaxSatisfaction
+	e.PoolSatisfaction = resource.MaxSatisfaction
 	for _, c := range e.Children {
-		t.judge(c)
 		if c.schedulable {
-			least = min(least, c.PoolSatisfaction)
+			e.PoolSatisfaction = min(e.PoolSatisfaction, c.PoolSatisfaction)
 		}
 	}
-	e.PoolSatisfaction = least
 }

@@ -40,10 +40,11 @@ type rise struct {
 	suggestion float64
 }
 
-// bySuggestion appends to out the function by suggestion of one by fit factor.
-func bySuggestion(out, f []point, guarantee, limits resource.Vector, exact bool) []point {
+// bySuggestion appends to out the function by suggestion of a pool that has f by
+// fit factor.
+func bySuggestion(out, f []point, guarantee, limits resource.Vector) []point {
 	first, last := &f[0].share, &f[len(f)-1].share
-	w := rise{out: out, from: len(out), exact: exact}
+	w := rise{out: out, from: len(out), exact: true}
 	for r := range limits {
 		w.limit[r] = min(max(limits[r], first[r]), last[r])
 		w.guarantee[r] = min(max(guarantee[r], first[r]), w.limit[r])
@@ -122,8 +123,8 @@ func (w *rise) jump(a, b *point) {
 	for r := range b.share {
 		w.suggestion = max(w.suggestion, b.share[r]-w.guarantee[r])
 	}
-	w.corner(a.x, a.share)
-	w.corner(b.x, b.share)
+	w.corner(a.x, &a.share)
+	w.corner(b.x, &b.share)
 }
 
 // line goes up the line from a to b, of which a part was gone before. It returns
@@ -132,9 +133,31 @@ func (w *rise) jump(a, b *point) {
 // The excess of each resource is a line, too, and the greatest of them a chain of
 // ever steeper ones: there is a corner wherever another resource takes the lead.
 func (w *rise) line(a, b *point, start float64) bool {
+	before, after := a.share.Sub(w.guarantee), b.share.Sub(w.guarantee)
+	last := 0
+	for r := 1; r < resource.Count; r++ {
+		if after[r] > after[last] {
+			last = r
+		}
+	}
+	leads := start == 0
+	for r := range before {
+		leads = leads && before[r] <= before[last]
+	}
+	if leads && w.limit.Dominates(b.share) {
+		// The one that leads at both ends leads all the way.
+		w.suggestion = max(w.suggestion, after[last])
+		w.corner(b.x, &b.share)
+		return true
+	}
+	return w.chain(a, b, &before, &after, start)
+}
+
+// chain is line where the lead changes, or not all of the way can be gone.
+func (w *rise) chain(a, b *point, before, after *resource.Vector, start float64) bool {
 	end := max(reach(&a.share, &b.share, &w.limit), start)
-	excess := func(r int, t float64) float64 { return number(a.share[r], b.share[r], t) - w.guarantee[r] }
-	slope := func(r int) float64 { return b.share[r] - a.share[r] }
+	excess := func(r int, t float64) float64 { return number(before[r], after[r], t) }
+	slope := func(r int) float64 { return after[r] - before[r] }
 	leader := 0
 	for r := 1; r < resource.Count; r++ {
 		if d := excess(r, start) - excess(leader, start); d > 0 || d == 0 && slope(r) > slope(leader) {
@@ -158,7 +181,7 @@ func (w *rise) line(a, b *point, start float64) bool {
 		if follower >= 0 {
 			share[follower] = w.guarantee[follower] + w.suggestion
 		}
-		w.corner(number(a.x, b.x, next), share)
+		w.corner(number(a.x, b.x, next), &share)
 		if follower < 0 {
 			return b.share.Within(w.limit, rounding)
 		}
@@ -168,34 +191,37 @@ func (w *rise) line(a, b *point, start float64) bool {
 
 // corner adds a corner at the suggestion that is reached, and leaves out the one
 // before it when that lies on the way.
-func (w *rise) corner(fit float64, share resource.Vector) {
-	p := point{x: min(w.suggestion, 1), fit: fit, share: share}
+func (w *rise) corner(fit float64, share *resource.Vector) {
+	x := min(w.suggestion, 1)
 	n := len(w.out)
 	last := &w.out[n-1]
 	switch {
 	case last.x >= 1:
 		// The end is reached: a jump there is trimmed.
-	case last.x == p.x:
-		switch {
-		case n-1 == w.from, w.out[n-2].x == p.x:
-			*last = p
-		case last.share != p.share || w.exact && last.fit != p.fit:
-			w.out = append(w.out, p)
+		return
+	case last.x == x:
+		if n-1 > w.from && w.out[n-2].x != x {
+			if last.share == *share && (!w.exact || last.fit == fit) {
+				return
+			}
+			break
 		}
-	case n-1 > w.from && w.out[n-2].x < last.x && w.onTheWay(&w.out[n-2], last, &p):
-		*last = p
-	default:
-		w.out = append(w.out, p)
+		last.fit, last.share = fit, *share
+		return
+	case n-1 > w.from && w.out[n-2].x < last.x && w.onTheWay(&w.out[n-2], last, x, fit, share):
+		last.x, last.fit, last.share = x, fit, *share
+		return
 	}
+	w.out = append(w.out, point{x: x, fit: fit, share: *share})
 }
 
-// onTheWay reports whether b is on the line from a to c.
-func (w *rise) onTheWay(a, b, c *point) bool {
-	t := (b.x - a.x) / (c.x - a.x)
-	for r := range b.share {
-		if math.Abs(number(a.share[r], c.share[r], t)-b.share[r]) > compression {
+// onTheWay reports whether b is on the line from a to where it goes on.
+func (w *rise) onTheWay(a, b *point, x, fit float64, share *resource.Vector) bool {
+	t := (b.x - a.x) / (x - a.x)
+	for r := range share {
+		if math.Abs(number(a.share[r], share[r], t)-b.share[r]) > compression {
 			return false
 		}
 	}
-	return !w.exact || math.Abs(number(a.fit, c.fit, t)-b.fit) <= compression*max(1, c.fit)
+	return !w.exact || math.Abs(number(a.fit, fit, t)-b.fit) <= compression*max(1, fit)
 }

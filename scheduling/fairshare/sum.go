@@ -1,5 +1,7 @@
 package fairshare
 
+import "slices"
+
 // summer adds functions of children. It owns the memory for that.
 type summer struct {
 	// from and to hold functions side by side; ends are where each one ends.
@@ -79,16 +81,18 @@ func (s *summer) sum(apart bool) []point {
 
 // merge appends the sum of a and b to out.
 func merge(out, a, b []point, apart bool) []point {
+	out = slices.Grow(out, len(a)+len(b))
 	i, j := 0, 0
 	for i < len(a) && j < len(b) {
-		switch {
-		case a[i].x < b[j].x:
-			out = append(out, a[i])
-			addBetween(&out[len(out)-1], &b[j-1], &b[j])
+		n := len(out)
+		switch p, q := &a[i], &b[j]; {
+		case p.x < q.x:
+			out = out[:n+1]
+			addBetween(&out[n], p, &b[j-1], q)
 			i++
-		case b[j].x < a[i].x:
-			out = append(out, b[j])
-			addBetween(&out[len(out)-1], &a[i-1], &a[i])
+		case q.x < p.x:
+			out = out[:n+1]
+			addBetween(&out[n], q, &a[i-1], p)
 			j++
 		default:
 			out, i, j = meet(out, a, b, i, j, apart)
@@ -138,17 +142,24 @@ func plus(p, q *point) {
 	}
 }
 
-// addBetween adds the value of the line from a to b at p.x, strictly between.
-func addBetween(p, a, b *point) {
+// addBetween sets sum to p and the value of the line from a to b at p.x, strictly
+// between.
+func addBetween(sum, p, a, b *point) {
+	sum.x, sum.child = p.x, p.child
 	t := (p.x - a.x) / (b.x - a.x)
+	s, v, from, to := &sum.share, &p.share, &a.share, &b.share
 	if t < 0.5 {
-		for r := range p.share {
-			p.share[r] += a.share[r] + (b.share[r]-a.share[r])*t
-		}
+		s[0] = v[0] + (from[0] + (to[0]-from[0])*t)
+		s[1] = v[1] + (from[1] + (to[1]-from[1])*t)
+		s[2] = v[2] + (from[2] + (to[2]-from[2])*t)
+		s[3] = v[3] + (from[3] + (to[3]-from[3])*t)
+		s[4] = v[4] + (from[4] + (to[4]-from[4])*t)
 		return
 	}
 	t = 1 - t
-	for r := range p.share {
-		p.share[r] += b.share[r] - (b.share[r]-a.share[r])*t
-	}
+	s[0] = v[0] + (to[0] - (to[0]-from[0])*t)
+	s[1] = v[1] + (to[1] - (to[1]-from[1])*t)
+	s[2] = v[2] + (to[2] - (to[2]-from[2])*t)
+	s[3] = v[3] + (to[3] - (to[3]-from[3])*t)
+	s[4] = v[4] + (to[4] - (to[4]-from[4])*t)
 }

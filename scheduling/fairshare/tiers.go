@@ -34,7 +34,7 @@ func (e *Element) split() {
 		priority = all
 	case e.Pool.PriorityDonor:
 	default:
-		priority = e.sumOfTier(PriorityTier, 1)
+		priority = e.sumOfTier(PriorityTier)
 	}
 	e.Pool.Tiers = [TierCount]resource.Vector{priority, all.Sub(priority).Max(resource.Vector{})}
 }
@@ -53,21 +53,17 @@ func (e *Element) donorAbove() bool {
 	return false
 }
 
-// sumOfTier is what the children of e have in a tier, times factor.
-func (e *Element) sumOfTier(tier int, factor float64) resource.Vector {
+// sumOfTier is what the children of e have in a tier.
+func (e *Element) sumOfTier(tier int) resource.Vector {
 	var sum resource.Vector
-	for _, c := range e.Children {
-		if c.Pool != nil {
-			sum = sum.Add(c.Pool.Tiers[tier].Scale(factor))
-		}
+	for _, c := range e.subpools() {
+		sum = sum.Add(c.Pool.Tiers[tier])
 	}
 	return sum
 }
 
 func (e *Element) scaleTier(tier int, factor float64) {
-	for _, c := range e.Children {
-		if c.Pool != nil {
-			c.Pool.Tiers[tier] = c.Pool.Tiers[tier].Scale(factor)
-		}
+	for _, c := range e.subpools() {
+		c.Pool.Tiers[tier] = c.Pool.Tiers[tier].Scale(factor)
 	}
 }

@@ -30,9 +30,9 @@ type Tree struct {
 	// vector mode.
 	points, fits []point
 	summer       summer
-	corners      [operationCorners]point
-	// takers is scratch of distribute.
+	// takers is scratch of distribute, shares of tierFactor.
 	takers []*Element
+	shares []resource.Vector
 }
 
 // Report says what an update found.
@@ -70,7 +70,6 @@ func (t *Tree) Update(total resource.Amounts, now time.Time) (Report, error) {
 	t.grantRelaxed()
 	t.prepare(t.Root)
 	t.assignAll()
-	t.judge(t.Root)
 	return Report{At: now, Pools: len(t.pools), Operations: t.operations, Alerts: t.alerts}, nil
 }
 
@@ -83,26 +82,38 @@ func (t *Tree) read(e, parent *Element) error {
 	e.ready = false
 	e.FIFOIndex, e.EffectiveFIFOIndex = -1, -1
 	e.PromisedFairShare = resource.Vector{}
-	e.readLimits(t.total)
+	e.readLimits(t.total, t.Root.LimitsShare)
 	if e.Pool == nil {
 		t.operations++
 		e.schedulable = e.Demand != e.Usage
 		e.readShares(t.total)
+		t.prepareOperation(e)
 		return nil
 	}
+	return t.readChildren(e)
+}
+
+// readChildren takes over the input below a pool.
+func (t *Tree) readChildren(e *Element) error {
+	p := e.Pool
 	t.pools = append(t.pools, e)
 	e.Demand, e.Usage = resource.Amounts{}, resource.Amounts{}
 	e.schedulable = false
 	e.sortChildren()
+	p.subpools, p.branches = 0, p.branches[:0]
 	for i, c := range e.Children {
 		if err := t.read(c, e); err != nil {
 			return err
 		}
-		if e.fifo() {
+		if c.Pool != nil {
+			p.subpools++
+		}
+		if p.Mode == FIFO {
 			c.FIFOIndex = int32(i)
 		}
 		e.Demand, e.Usage = e.Demand.Add(c.Demand), e.Usage.Add(c.Usage)
 		e.schedulable = e.schedulable || c.schedulable
+		p.branches = append(p.branches, c.branch())
 	}
 	e.readShares(t.total)
 	return nil
@@ -113,8 +124,13 @@ func (e *Element) readShares(total resource.Amounts) {
 }
 
 // readLimits finds the limits share (F.2; L2).
-func (e *Element) readLimits(total resource.Amounts) {
-	e.LimitsShare = resource.Share(e.Limits.Min(total), total)
+func (e *Element) readLimits(total resource.Amounts, unlimited resource.Vector) {
+	switch {
+	case e.parent == nil || e.Limits != resource.Infinite:
+		e.LimitsShare = resource.Share(e.Limits.Min(total), total)
+	default:
+		e.LimitsShare = unlimited
+	}
 	if e.Pool == nil {
 		e.LimitsShare = e.LimitsShare.Min(e.BestAllocation)
 	}
@@ -153,11 +169,9 @@ func (e *Element) addUp(total resource.Amounts, capacityPeriod time.Duration) {
 	p.BurstRatio = p.SpecifiedBurstRatio
 	p.TotalBurstRatio, p.TotalFlowRatio = p.SpecifiedBurstRatio, p.SpecifiedFlowRatio
 	p.Capacity = resource.VolumeOf(total.Scale(p.SpecifiedFlowRatio), capacityPeriod)
-	for _, c := range e.Children {
-		if c.Pool != nil {
-			p.TotalBurstRatio += c.Pool.TotalBurstRatio
-			p.TotalFlowRatio += c.Pool.TotalFlowRatio
-		}
+	for _, c := range e.subpools() {
+		p.TotalBurstRatio += c.Pool.TotalBurstRatio
+		p.TotalFlowRatio += c.Pool.TotalFlowRatio
 	}
 }
 
@@ -199,40 +213,42 @@ func (e *Element) guaranteed() float64 {
 	return e.StrongGuaranteeShare.MaxComponent() + e.Pool.TotalFlowRatio
 }
 
-// prepare makes the functions of e and all below that are not there yet.
+// prepareOperation makes the function of an operation.
+func (t *Tree) prepareOperation(e *Element) {
+	from := len(t.points)
+	step := e.Gang && t.Options.GangStep && e.parent.Pool.GangStep
+	t.points = operationBySuggestion(t.points, e.UsageShare, e.DemandShare, e.LimitsShare, step)
+	e.bySuggestion = span{int32(from), int32(len(t.points))}
+	e.LimitedDemandShare = t.points[len(t.points)-1].share
+}
+
+// prepare makes the functions of a pool and of the pools below it that are not
+// there yet.
 func (t *Tree) prepare(e *Element) {
 	if e.ready {
 		return
 	}
-	f := t.byFit(e)
-	from := len(t.points)
-	t.points = bySuggestion(t.points, f, e.GuaranteeShare(), e.LimitsShare, e.Pool != nil)
-	e.bySuggestion = span{int32(from), int32(len(t.points))}
-	e.LimitedDemandShare = t.points[len(t.points)-1].share
-	e.ready = true
-}
-
-// byFit makes the function of e by fit factor. It is good until the next one is
-// made; vector mode keeps those of pools.
-func (t *Tree) byFit(e *Element) (f []point) {
-	if e.Pool == nil {
-		step := e.Gang && t.Options.GangStep && e.parent.Pool.GangStep
-		return operationByFit(t.corners[:0], e.UsageShare, e.DemandShare, step)
-	}
-	for _, c := range e.Children {
+	for i, c := range e.subpools() {
 		t.prepare(c)
+		e.Pool.branches[i] = c.branch()
+		e.Pool.branches[i].weight = t.weight(c)
 	}
-	if e.fifo() {
-		f = t.fifoByFit(e)
+	var f []point
+	if e.Pool.Mode == FIFO {
+		f = t.fifoByFit(e.Pool.branches)
 	} else {
-		f = t.poolByFit(e)
+		f = t.poolByFit(e.Pool.branches)
 	}
 	if t.Options.VectorFitFactor {
 		from := len(t.fits)
 		t.fits = append(t.fits, f...)
 		e.byFit = span{int32(from), int32(len(t.fits))}
 	}
-	return f
+	from := len(t.points)
+	t.points = bySuggestion(t.points, f, e.GuaranteeShare(), e.LimitsShare)
+	e.bySuggestion = span{int32(from), int32(len(t.points))}
+	e.LimitedDemandShare = t.points[len(t.points)-1].share
+	e.ready = true
 }
 
 // beyondGuarantee is what e takes at suggestion s, beyond its strong guarantee.

@@ -68,10 +68,8 @@ func (t *Tree) distributeOverflow() {
 		}
 		free := p.accepted
 		if p.Integral.DistributesFreeVolume.or(t.Options.DistributesFreeVolume && e.parent != nil) {
-			for _, c := range e.Children {
-				if c.Pool != nil {
-					free = free.Add(c.Pool.overflow)
-				}
+			for _, c := range e.subpools() {
+				free = free.Add(c.Pool.overflow)
 			}
 		}
 		if free.IsZero() {
@@ -88,11 +86,9 @@ func (t *Tree) distributeOverflow() {
 func (e *Element) balance() {
 	p := e.Pool
 	var overflow, acceptable resource.Volume
-	for _, c := range e.Children {
-		if c.Pool != nil {
-			overflow = overflow.Add(c.Pool.overflow)
-			acceptable = acceptable.Add(c.Pool.acceptable)
-		}
+	for _, c := range e.subpools() {
+		overflow = overflow.Add(c.Pool.overflow)
+		acceptable = acceptable.Add(c.Pool.acceptable)
 	}
 	p.overflow = overflow.Sub(acceptable).Max(resource.Volume{})
 	if p.Integral.AcceptsFreeVolume {
@@ -104,8 +100,8 @@ func (e *Element) balance() {
 // proportion to their flows.
 func (t *Tree) distribute(e *Element, k resource.Kind, free float64) {
 	takers, weights := t.takers[:0], 0.0
-	for _, c := range e.Children {
-		if p := c.Pool; p != nil && p.acceptable.Of(k) > resource.Epsilon && p.TotalFlowRatio > resource.Epsilon {
+	for _, c := range e.subpools() {
+		if p := c.Pool; p.acceptable.Of(k) > resource.Epsilon && p.TotalFlowRatio > resource.Epsilon {
 			takers = append(takers, c)
 			weights += p.TotalFlowRatio
 		}

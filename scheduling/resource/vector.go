@@ -49,42 +49,27 @@ func Dominant(a, total Amounts) Kind {
 
 // Add returns v + w.
 func (v Vector) Add(w Vector) Vector {
-	for i := range v {
-		v[i] += w[i]
-	}
-	return v
+	return Vector{v[0] + w[0], v[1] + w[1], v[2] + w[2], v[3] + w[3], v[4] + w[4]}
 }
 
 // Sub returns v - w.
 func (v Vector) Sub(w Vector) Vector {
-	for i := range v {
-		v[i] -= w[i]
-	}
-	return v
+	return Vector{v[0] - w[0], v[1] - w[1], v[2] - w[2], v[3] - w[3], v[4] - w[4]}
 }
 
 // Min returns the lesser share of each resource.
 func (v Vector) Min(w Vector) Vector {
-	for i := range v {
-		v[i] = min(v[i], w[i])
-	}
-	return v
+	return Vector{min(v[0], w[0]), min(v[1], w[1]), min(v[2], w[2]), min(v[3], w[3]), min(v[4], w[4])}
 }
 
 // Max returns the greater share of each resource.
 func (v Vector) Max(w Vector) Vector {
-	for i := range v {
-		v[i] = max(v[i], w[i])
-	}
-	return v
+	return Vector{max(v[0], w[0]), max(v[1], w[1]), max(v[2], w[2]), max(v[3], w[3]), max(v[4], w[4])}
 }
 
 // Scale returns v * factor.
 func (v Vector) Scale(factor float64) Vector {
-	for i := range v {
-		v[i] *= factor
-	}
-	return v
+	return Vector{v[0] * factor, v[1] * factor, v[2] * factor, v[3] * factor, v[4] * factor}
 }
 
 // Amounts returns what the shares are of total, every amount rounded to the
@@ -128,12 +113,7 @@ func (v Vector) Near(w Vector, eps float64) bool {
 // Dominates reports whether v has at least the share of w in every resource,
 // without any tolerance.
 func (v Vector) Dominates(w Vector) bool {
-	for i := range v {
-		if v[i] < w[i] {
-			return false
-		}
-	}
-	return true
+	return v[0] >= w[0] && v[1] >= w[1] && v[2] >= w[2] && v[3] >= w[3] && v[4] >= w[4]
 }
 
 // Within reports whether no share exceeds that of limit by more than eps.
