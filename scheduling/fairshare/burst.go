@@ -12,10 +12,11 @@ func (t *Tree) grantBurst() {
 	for _, e := range t.burst {
 		ratio := min(e.Pool.BurstRatio, t.ratioByVolume(e.Pool))
 		proposed := resource.Uniform(ratio).Min(e.room())
-		e.IntegralShare = withinLimits(e.LimitsShare, e.StrongGuaranteeShare, proposed)
+		below := e.IntegralShare
+		e.IntegralShare = withinLimits(e.LimitsShare, e.StrongGuaranteeShare, below.Add(proposed))
 		e.forget()
 		t.prepare(e)
-		e.IntegralShare = resource.Vector{}
+		e.IntegralShare = below
 		t.grant(e, t.beyondGuarantee(e, 0))
 	}
 }

@@ -42,8 +42,8 @@ func (t *Tree) grantRelaxed() {
 	}
 }
 
-// tighten makes the functions of a relaxed pool that is limited to its strong
-// guarantee and what it may take by volume.
+// tighten makes the functions of a relaxed pool that is limited to its guarantee
+// and what it may take by volume.
 func (t *Tree) tighten(e *Element) {
 	p := e.Pool
 	multiplier := p.Integral.RelaxedMultiplier
@@ -52,7 +52,7 @@ func (t *Tree) tighten(e *Element) {
 	}
 	most := resource.Uniform(min(p.relaxedWeight, multiplier*p.SpecifiedFlowRatio))
 	p.configuredLimits = e.LimitsShare
-	e.LimitsShare = e.LimitsShare.Min(most.Add(e.StrongGuaranteeShare))
+	e.LimitsShare = e.LimitsShare.Min(most.Add(e.GuaranteeShare()))
 	e.forget()
 	t.prepare(e)
 }

@@ -251,8 +251,9 @@ func (t *Tree) prepare(e *Element) {
 	e.ready = true
 }
 
-// beyondGuarantee is what e takes at suggestion s, beyond its strong guarantee.
+// beyondGuarantee is what e takes at suggestion s, beyond its strong guarantee and
+// what was granted to pools below it before.
 func (t *Tree) beyondGuarantee(e *Element, s float64) resource.Vector {
 	share, _ := lens{scale: 1}.left(e.bySuggestion.of(t.points), s)
-	return share.Sub(e.StrongGuaranteeShare).Max(resource.Vector{})
+	return share.Sub(e.GuaranteeShare()).Max(resource.Vector{})
 }
