@@ -172,8 +172,8 @@ func (d drawing) amounts(t *rapid.T, label string, total resource.Amounts) resou
 	return a
 }
 
-// close reports shares that differ by more than rounding.
-func close(t *testing.T, what string, got, want float64) {
+// near reports shares that differ by more than rounding.
+func near(t *testing.T, what string, got, want float64) {
 	t.Helper()
 	if d := got - want; d > 1e-9 || d < -1e-9 {
 		t.Errorf("%s: got %.10f, want %.10f", what, got, want)

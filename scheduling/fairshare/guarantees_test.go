@@ -124,13 +124,13 @@ func TestInferenceWithinParent(t *testing.T) {
 func TestPriorityIsCutLast(t *testing.T) {
 	urgent, other := pool("urgent", priority, guaranteed(30)), pool("other", guaranteed(30))
 	update(t, tree(pool("d", donor, guaranteed(60), limited(40), holding(urgent, other))), cluster, begin)
-	close(t, "urgent", urgent.StrongGuaranteeShare[resource.CPU], 0.3)
-	close(t, "other", other.StrongGuaranteeShare[resource.CPU], 0.1)
-	close(t, "tier", urgent.Pool.Tiers[fairshare.PriorityTier][resource.CPU], 0.3)
+	near(t, "urgent", urgent.StrongGuaranteeShare[resource.CPU], 0.3)
+	near(t, "other", other.StrongGuaranteeShare[resource.CPU], 0.1)
+	near(t, "tier", urgent.Pool.Tiers[fairshare.PriorityTier][resource.CPU], 0.3)
 
 	urgent.Pool.PriorityAdjustment = false
 	update(t, tree(pool("d", donor, guaranteed(60), limited(40), holding(urgent, other))), cluster, begin)
-	close(t, "without priority", urgent.StrongGuaranteeShare[resource.CPU], 0.2)
+	near(t, "without priority", urgent.StrongGuaranteeShare[resource.CPU], 0.2)
 }
 
 // TestPromised: what the guarantee alone gives, to the pool and to those in it.
@@ -141,11 +141,11 @@ func TestPromised(t *testing.T) {
 		tree := tree(p, operation("c", 5, 0))
 		tree.Options.VectorFitFactor = vector
 		update(t, tree, cluster, begin)
-		close(t, name+" pool", p.PromisedFairShare[resource.CPU], 0.5)
-		close(t, name+" a", a.PromisedFairShare[resource.CPU], 0.4)
-		close(t, name+" b", b.PromisedFairShare[resource.CPU], 0.1)
-		close(t, name+" a in fact", a.FairShare[resource.CPU], 0.85)
-		close(t, name+" strong part", p.PromisedParts().Strong[resource.CPU], 0.5)
+		near(t, name+" pool", p.PromisedFairShare[resource.CPU], 0.5)
+		near(t, name+" a", a.PromisedFairShare[resource.CPU], 0.4)
+		near(t, name+" b", b.PromisedFairShare[resource.CPU], 0.1)
+		near(t, name+" a in fact", a.FairShare[resource.CPU], 0.85)
+		near(t, name+" strong part", p.PromisedParts().Strong[resource.CPU], 0.5)
 	}
 }
 
@@ -205,7 +205,7 @@ func TestSatisfaction(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			close(t, "satisfaction", fairshare.Satisfaction(tc.usage, tc.fair, tc.demand), tc.want)
+			near(t, "satisfaction", fairshare.Satisfaction(tc.usage, tc.fair, tc.demand), tc.want)
 		})
 	}
 }
@@ -220,8 +220,8 @@ func TestPoolSatisfaction(t *testing.T) {
 	p := pool("p", holding(a, b))
 	tree := tree(p)
 	update(t, tree, cluster, begin)
-	close(t, "of the one with jobs to start", p.PoolSatisfaction, 20./90)
-	close(t, "and above it", tree.Root.PoolSatisfaction, 20./90)
+	near(t, "of the one with jobs to start", p.PoolSatisfaction, 20./90)
+	near(t, "and above it", tree.Root.PoolSatisfaction, 20./90)
 	a.Demand = a.Usage
 	update(t, tree, cluster, begin)
 	if p.PoolSatisfaction != p.LocalSatisfaction || p.Schedulable() {
@@ -245,8 +245,8 @@ func TestBestAllocationShare(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			got := fairshare.BestAllocationShare(tc.demand, total, nodes)
-			close(t, "memory", got[resource.Memory], tc.want)
-			close(t, "cpu", got[resource.CPU], 1)
+			near(t, "memory", got[resource.Memory], tc.want)
+			near(t, "cpu", got[resource.CPU], 1)
 		})
 	}
 	if got := fairshare.BestAllocationShare(resource.Amounts{UserSlots: 1, Memory: 1}, resource.Amounts{}, nil); got != resource.Ones {

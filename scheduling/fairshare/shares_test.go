@@ -151,8 +151,8 @@ func TestShares(t *testing.T) {
 			update(t, tree, cluster, begin)
 			all := byID(tree)
 			for id, want := range tc.want {
-				close(t, id+" cpu", all[id].FairShare[resource.CPU], want[0])
-				close(t, id+" memory", all[id].FairShare[resource.Memory], want[1])
+				near(t, id+" cpu", all[id].FairShare[resource.CPU], want[0])
+				near(t, id+" memory", all[id].FairShare[resource.Memory], want[1])
 			}
 		})
 	}

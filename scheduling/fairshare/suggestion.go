@@ -51,7 +51,7 @@ func bySuggestion(out, f []point, guarantee, limits resource.Vector) []point {
 	}
 	// Everything within the guarantee comes at suggestion 0.
 	i := 1
-	for i < len(f) && w.guarantee.Dominates(f[i].share) {
+	for i < len(f) && f[i].share.Within(w.guarantee, rounding) {
 		i++
 	}
 	if i == len(f) {
