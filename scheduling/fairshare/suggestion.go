@@ -107,11 +107,12 @@ func (w *rise) blocked(f []point, i int) bool {
 	return false
 }
 
-// reach returns which part of the way from a to b can be gone within bound.
+// reach returns which part of the way from a to b can be gone within bound. What
+// stands still is beyond it by rounding at most, and bars no way.
 func reach(a, b, bound *resource.Vector) float64 {
 	t := 1.0
 	for r := range bound {
-		if b[r] > bound[r] {
+		if b[r] > bound[r] && b[r] > a[r] {
 			t = min(t, max(bound[r]-a[r], 0)/(b[r]-a[r]))
 		}
 	}

@@ -100,10 +100,11 @@ func (v Vector) MinComponent() float64 {
 // IsZero reports whether every share is exactly zero.
 func (v Vector) IsZero() bool { return v == Vector{} }
 
-// Near reports whether no share differs by more than eps.
+// Near reports whether no share differs by more than eps. What is not a number is
+// near nothing.
 func (v Vector) Near(w Vector, eps float64) bool {
 	for i := range v {
-		if math.Abs(v[i]-w[i]) > eps {
+		if !(math.Abs(v[i]-w[i]) <= eps) {
 			return false
 		}
 	}
@@ -119,7 +120,7 @@ func (v Vector) Dominates(w Vector) bool {
 // Within reports whether no share exceeds that of limit by more than eps.
 func (v Vector) Within(limit Vector, eps float64) bool {
 	for i := range v {
-		if v[i] > limit[i]+eps {
+		if !(v[i] <= limit[i]+eps) {
 			return false
 		}
 	}
