@@ -3,6 +3,7 @@ package fairshare_test
 import (
 	"math"
 	"testing"
+	"time"
 
 	"weir/scheduling/fairshare"
 	"weir/scheduling/resource"
@@ -223,6 +224,9 @@ func TestUpdateAllocatesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := newLoad(200, 20, 2, fairshare.FIFO)
 			set(&l.tree.Options)
+			l.tree.Options.DistributesFreeVolume = true
+			collected := collect(l.tree.Root)
+			l.tree.Options.CapacityPeriod = time.Second
 			visit(l.tree.Root, func(e *fairshare.Element) {
 				e.Gang = e.Pool == nil
 				if e.Pool != nil {
@@ -230,6 +234,12 @@ func TestUpdateAllocatesNothing(t *testing.T) {
 				}
 			})
 			update := func() {
+				for i, e := range collected {
+					if e.Pool != nil {
+						// Every other one overflows, to those in between.
+						e.Pool.Volume, e.Pool.LastShareRatio = e.Pool.Capacity.Scale(float64(i%2)), 0
+					}
+				}
 				l.now = l.now.Add(1e9)
 				if _, err := l.tree.Update(l.total, l.now); err != nil {
 					t.Fatal(err)

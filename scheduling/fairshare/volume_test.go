@@ -37,6 +37,11 @@ func TestDays(t *testing.T) {
 		if passed < 24*time.Hour {
 			continue // Volumes are still what they began with.
 		}
+		if passed%(24*time.Hour) == 24*time.Hour-step {
+			if left := burst.Pool.Volume.MinRatio(total); left > 300 {
+				t.Errorf("%v after begin %.0f share-seconds are left of 21,600", passed, left)
+			}
+		}
 		got[0] += burst.FairShare[resource.CPU] * 2000 * step.Hours()
 		got[1] += relaxed.FairShare[resource.CPU] * 2000 * step.Hours()
 		want[0] += wants * step.Hours()
