@@ -232,6 +232,9 @@ func TestUpdateAllocatesNothing(t *testing.T) {
 				if e.Pool != nil {
 					e.Pool.FIFOReordering = fairshare.Yes
 				}
+				if e.Pool != nil && e.Pool.Mode == fairshare.FIFO {
+					e.Pool.Integral = fairshare.Integral{Type: fairshare.Burst, Flow: l.total.Scale(.02), Burst: l.total.Scale(.04), AcceptsFreeVolume: true}
+				}
 			})
 			update := func() {
 				for i, e := range collected {
