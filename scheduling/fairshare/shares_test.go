@@ -226,7 +226,7 @@ func TestUpdateAllocatesNothing(t *testing.T) {
 			set(&l.tree.Options)
 			l.tree.Options.DistributesFreeVolume = true
 			collected := collect(l.tree.Root)
-			l.tree.Options.CapacityPeriod = time.Second
+			l.tree.Options.CapacityPeriod = 10 * time.Second
 			visit(l.tree.Root, func(e *fairshare.Element) {
 				e.Gang = e.Pool == nil
 				if e.Pool != nil {
