@@ -122,6 +122,55 @@ func TestSettings(t *testing.T) {
 	}
 }
 
+// TestVolumesMoveOn: a new engine goes on from the volumes of another, with the
+// time that passed.
+func TestVolumesMoveOn(t *testing.T) {
+	build := func() *engine.Engine {
+		burst, err := pooltree.ReadPoolOptions(options{"integral_guarantees": options{"guarantee_type": "burst",
+			"resource_flow": options{"cpu": 10.0}, "burst_guarantee_resources": options{"cpu": 40.0}}})
+		must(t, err)
+		tree, err := pooltree.FromPools(pooltree.Default(), []pooltree.Pool{{Name: "a", Parent: scheduling.RootPool, Options: burst}})
+		must(t, err)
+		e := newEngine(t)
+		must(t, e.SetTree(tree))
+		must(t, e.SetNode("n", resource.Amounts{CPU: resource.Cores(100)}, true))
+		must(t, e.AddOperation(engine.Operation{ID: "o", Pool: "a", Weight: 1, Started: begin, Enabled: true}))
+		must(t, e.SetDemand("o", "t", 5, resource.Amounts{CPU: resource.Cores(1)}))
+		return e
+	}
+	tick := func(e *engine.Engine, now time.Time) engine.PoolView {
+		_, err := e.Tick(now)
+		must(t, err)
+		return e.Snapshot().Pools[1]
+	}
+	first, second := build(), build()
+	for i := range 10 {
+		tick(first, begin.Add(time.Duration(i)*time.Second))
+	}
+	at, volumes := first.Volumes()
+	if len(volumes) != 1 || volumes[0].Pool != "a" || volumes[0].LastShareRatio <= 0 {
+		t.Fatalf("volumes %+v", volumes)
+	}
+	must(t, second.SetVolumes(at, volumes))
+	later := begin.Add(30 * time.Second)
+	a, b := tick(first, later), tick(second, later)
+	if a.Integral != b.Integral || a.Shares.Attributes != b.Shares.Attributes {
+		t.Errorf("%+v, in the other engine %+v", a, b)
+	}
+	if got := a.Integral; got.RatioVolume <= 0 || !got.Lasts || got.SpecifiedFlowRatio != 0.1 || got.TotalBurstRatio != 0.4 {
+		t.Errorf("integral guarantees %+v", got)
+	}
+	for name, v := range map[string]engine.PoolVolume{
+		"an unknown pool":    {Pool: "b"},
+		"a negative volume":  {Pool: "a", Volume: resource.Volume{CPU: -1}},
+		"a ratio beyond all": {Pool: "a", LastShareRatio: 2},
+	} {
+		if err := second.SetVolumes(later, []engine.PoolVolume{v}); err == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+}
+
 func limits(cores float64) *resource.Amounts {
 	l := resource.Infinite.With(resource.CPU, int64(resource.Cores(cores)))
 	return &l
