@@ -54,6 +54,8 @@ func (c Config) Validate() error {
 type Engine struct {
 	config Config
 
+	// shares divides the cluster; its elements are those of pools and operations.
+	shares      *fairshare.Tree
 	root        *pool
 	pools       map[scheduling.PoolName]*pool
 	operations  map[scheduling.OperationID]*operation
@@ -64,6 +66,11 @@ type Engine struct {
 
 	// total is the resources of all nodes that may run jobs.
 	total resource.Amounts
+	// bestPeriod is how often best allocation shares are found anew, out of memory:
+	// the nodes by what they have. They are as well when nodes have changed.
+	bestPeriod   time.Duration
+	memory       []fairshare.NodeMemory
+	nodesChanged bool
 	// ticked is the time of the last fair share update.
 	ticked time.Time
 	// stale says that the tree has changed since.
@@ -77,9 +84,12 @@ func New(config Config) (*Engine, error) {
 	if err := config.Validate(); err != nil {
 		return nil, fmt.Errorf("new engine: %w", err)
 	}
-	root := newPool(scheduling.RootPool, pooltree.DefaultWeight)
+	shares := fairshare.NewTree(fairshare.Default())
+	root := &pool{name: scheduling.RootPool, share: shares.Root, order: allocation.NewPool(string(scheduling.RootPool))}
 	return &Engine{
 		config:      config,
+		shares:      shares,
+		bestPeriod:  pooltree.Default().Settings().BestAllocationSharePeriod,
 		root:        root,
 		pools:       map[scheduling.PoolName]*pool{scheduling.RootPool: root},
 		operations:  map[scheduling.OperationID]*operation{},
@@ -91,11 +101,16 @@ func New(config Config) (*Engine, error) {
 }
 
 // Tick finds the fair shares of all pools and operations anew, from the demand
-// and usage of this moment. In a cluster without resources all are 0.
+// and usage of this moment, and lets the time since the last one flow into volumes.
+// In a cluster without resources all are 0.
 func (e *Engine) Tick(now time.Time) (fairshare.Report, error) {
-	e.root.prepare()
-	report, err := fairshare.Update(e.root.share, e.total, now)
-	if err != nil && !errors.Is(err, fairshare.ErrEmptyCluster) {
+	if e.nodesChanged {
+		e.countMemory()
+	}
+	e.prepare(e.root, now)
+	e.nodesChanged = false
+	report, err := e.shares.Update(e.total, now)
+	if err != nil {
 		return report, err
 	}
 	e.root.publish(e.total)
@@ -105,13 +120,36 @@ func (e *Engine) Tick(now time.Time) (fairshare.Report, error) {
 }
 
 // prepare gives the update what changed since the last one.
-func (p *pool) prepare() {
+func (e *Engine) prepare(p *pool, now time.Time) {
 	for _, c := range p.pools {
-		c.prepare()
+		e.prepare(c, now)
 	}
 	for _, op := range p.operations {
 		op.share.Usage = op.order.Usage()
-		op.share.Demand = op.demand()
+		op.share.Demand, op.share.PendingJobs = op.demand()
+		e.prepareBest(op, now)
+	}
+}
+
+// prepareBest finds the best allocation share of an operation, if it is time to.
+func (e *Engine) prepareBest(op *operation, now time.Time) {
+	due := e.nodesChanged || op.bestAt.IsZero() || now.Sub(op.bestAt) >= e.bestPeriod
+	if !due || op.share.Demand.IsZero() {
+		return
+	}
+	op.bestAt = now
+	op.share.BestAllocation = fairshare.BestAllocationShare(op.share.Demand, e.total, e.memory)
+}
+
+// countMemory counts the nodes that may run jobs by their memory.
+func (e *Engine) countMemory() {
+	nodes := map[int64]int64{}
+	for _, n := range e.nodes {
+		nodes[n.offer().Memory]++
+	}
+	e.memory = e.memory[:0]
+	for bytes, count := range nodes {
+		e.memory = append(e.memory, fairshare.NodeMemory{Bytes: bytes, Nodes: count})
 	}
 }
 
@@ -136,10 +174,10 @@ type pool struct {
 	order      *allocation.Element
 }
 
-func newPool(name scheduling.PoolName, weight float64) *pool {
+func newPool(name scheduling.PoolName) *pool {
 	return &pool{
 		name:  name,
-		share: &fairshare.Element{ID: string(name), Weight: weight},
+		share: fairshare.NewPool(string(name)),
 		order: allocation.NewPool(string(name)),
 	}
 }
@@ -159,7 +197,7 @@ func (e *Engine) SetPool(name, parent scheduling.PoolName, weight float64) error
 	}
 	p := e.pools[name]
 	if p == nil {
-		p = newPool(name, weight)
+		p = newPool(name)
 		e.pools[name] = p
 	}
 	for q := above; q != nil; q = q.parent {
@@ -167,7 +205,7 @@ func (e *Engine) SetPool(name, parent scheduling.PoolName, weight float64) error
 			return fmt.Errorf("set pool %q: parent %q: %w", name, parent, pooltree.ErrCycle)
 		}
 	}
-	p.share.Weight = weight
+	p.share.Weight, p.share.InferWeight = weight, false
 	if p.parent != above {
 		p.detach()
 		p.attach(above)
@@ -189,37 +227,6 @@ func (e *Engine) RemovePool(name scheduling.PoolName) error {
 	}
 	p.detach()
 	delete(e.pools, name)
-	return nil
-}
-
-// SetTree makes the pools of the engine those of tree. It fails, half done but
-// consistent, when a pool that is no longer in the tree holds operations.
-func (e *Engine) SetTree(tree pooltree.Tree) error {
-	// A parent has its place, and no pool that comes later above it, before its
-	// children move below it: no move makes a cycle.
-	for _, p := range tree.ParentsFirst() {
-		effective, err := tree.Effective(p.Name)
-		if err != nil {
-			return fmt.Errorf("set tree: %w", err)
-		}
-		if err := e.SetPool(p.Name, p.Parent, effective.Weight); err != nil {
-			return fmt.Errorf("set tree: %w", err)
-		}
-	}
-	return e.removeOthers(e.root, tree)
-}
-
-func (e *Engine) removeOthers(p *pool, tree pooltree.Tree) error {
-	for _, c := range slices.Clone(p.pools) {
-		if err := e.removeOthers(c, tree); err != nil {
-			return err
-		}
-		if !tree.Has(c.name) {
-			if err := e.RemovePool(c.name); err != nil {
-				return fmt.Errorf("set tree: %w", err)
-			}
-		}
-	}
 	return nil
 }
 

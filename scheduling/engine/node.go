@@ -34,6 +34,7 @@ func (e *Engine) SetNode(id scheduling.NodeID, limits resource.Amounts, schedula
 	e.total = e.total.Sub(n.offer())
 	n.limits, n.known, n.schedulable = limits, true, schedulable
 	e.total = e.total.Add(n.offer())
+	e.nodesChanged = true
 	n.judge()
 	return nil
 }
@@ -47,6 +48,7 @@ func (e *Engine) RemoveNode(id scheduling.NodeID) error {
 	}
 	e.total = e.total.Sub(n.offer())
 	n.limits, n.known, n.schedulable = resource.Amounts{}, false, false
+	e.nodesChanged = true
 	n.judge()
 	e.forgetNode(n)
 	return nil

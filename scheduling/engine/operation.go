@@ -29,6 +29,13 @@ type Operation struct {
 	Enabled bool
 	// Suspended operations may not, enabled or not.
 	Suspended bool
+	// Limits is what it may use at most; nil without limits.
+	Limits *resource.Amounts
+	// MaxShareRatio is the greatest part of its pool's limits that it may have; nil
+	// without one (L2).
+	MaxShareRatio *float64
+	// Gang operations are of use only as a whole.
+	Gang bool
 }
 
 // operation is an operation of the tree.
@@ -43,6 +50,8 @@ type operation struct {
 	held int
 	// removed operations stay until nothing is held.
 	removed bool
+	// bestAt is when the best allocation share was found last.
+	bestAt time.Time
 }
 
 // task is the committed side of an allocation.Task, whose pending jobs are the
@@ -66,9 +75,10 @@ func (e *Engine) AddOperation(op Operation) error {
 	}
 	added := &operation{
 		Operation: op,
-		share:     &fairshare.Element{ID: string(op.ID), Operation: true, Weight: op.Weight},
+		share:     fairshare.NewOperation(string(op.ID)),
 		order:     allocation.NewOperation(string(op.ID), op.Started.UnixNano()),
 	}
+	added.setShare()
 	added.order.SetEnabled(added.active())
 	added.attach(e.pools[op.Pool])
 	e.operations[op.ID] = added
@@ -87,7 +97,7 @@ func (e *Engine) SetOperation(op Operation) error {
 	}
 	op.Started = known.Started
 	known.Operation = op
-	known.share.Weight = op.Weight
+	known.setShare()
 	known.order.SetEnabled(known.active())
 	if to := e.pools[op.Pool]; to != known.pool {
 		known.detach()
@@ -138,6 +148,14 @@ func (e *Engine) validate(op Operation) error {
 	if e.pools[op.Pool] == nil {
 		return fmt.Errorf("pool %q: %w", op.Pool, ErrUnknown)
 	}
+	if r := op.MaxShareRatio; r != nil && !(*r >= 0 && *r <= 1) {
+		return fmt.Errorf("max share ratio %v is not a number from 0 to 1", *r)
+	}
+	if op.Limits != nil {
+		if err := op.Limits.Validate(); err != nil {
+			return fmt.Errorf("limits: %w", err)
+		}
+	}
 	return pooltree.ValidateWeight(op.Weight)
 }
 
@@ -161,17 +179,26 @@ func (e *Engine) forget(op *operation) {
 
 func (op *operation) active() bool { return op.Enabled && !op.Suspended && !op.removed }
 
+// setShare gives the element of the operation its settings.
+func (op *operation) setShare() {
+	s := op.share
+	s.Rank, s.Weight, s.Gang = op.Started.UnixNano(), op.Weight, op.Gang
+	s.Limits = or(op.Limits, resource.Infinite)
+	s.MaxShareRatio = or(op.MaxShareRatio, fairshare.NoShareRatio)
+}
+
 // demand is what the operation uses and could use: no more than it uses unless
-// it may start jobs (F.2).
-func (op *operation) demand() resource.Amounts {
-	demand := op.order.Usage()
+// it may start jobs (F.2). It counts those jobs too.
+func (op *operation) demand() (demand resource.Amounts, pending int64) {
+	demand = op.order.Usage()
 	if !op.active() {
-		return demand
+		return demand, 0
 	}
 	for _, t := range op.order.Tasks() {
 		demand = demand.Add(t.PerJob.Times(t.Pending))
+		pending += t.Pending
 	}
-	return demand
+	return demand, pending
 }
 
 // task returns the task of this name; a new one when there is none.

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"weir/scheduling"
+	"weir/scheduling/allocation"
+	"weir/scheduling/fairshare"
 	"weir/scheduling/resource"
 )
 
@@ -40,6 +42,45 @@ type Shares struct {
 	DemandShare, FairShare resource.Vector
 	// Satisfaction is how near UsageShare is to FairShare (F.10).
 	Satisfaction float64
+	// Attributes are those of the last Tick that fair shares follow from.
+	Attributes Attributes
+}
+
+// Attributes are what an update of fair shares finds of pools and operations
+// alike (F.17.5).
+type Attributes struct {
+	// Parts are the fair share, and Promised what guarantees alone would give, by
+	// right.
+	Parts, Promised fairshare.Parts
+	// LimitsShare is never exceeded, StrongGuaranteeShare always given when it is
+	// demanded, EstimatedGuaranteeShare what full demand of all would leave.
+	LimitsShare, StrongGuaranteeShare, EstimatedGuaranteeShare resource.Vector
+	// LimitedDemand is what there would be use for if siblings took nothing.
+	LimitedDemand resource.Amounts
+	// LocalSatisfaction is that of the element, PoolSatisfaction of a pool the least
+	// one below it.
+	LocalSatisfaction, PoolSatisfaction float64
+	// FIFOIndex is the place in a FIFO pool, EffectiveFIFOIndex the one after
+	// reordering, if that changed it; -1 for none.
+	FIFOIndex, EffectiveFIFOIndex int
+}
+
+// Integral are the integral guarantees of a pool at the last Tick (G5).
+type Integral struct {
+	Type fairshare.GuaranteeType
+	// Volume has accumulated, RatioVolume is the seconds of the whole cluster that
+	// it is worth.
+	Volume      resource.Volume
+	RatioVolume float64
+	Capacity    resource.Volume
+	// SpecifiedBurstRatio and SpecifiedFlowRatio are the pool's own, the total ones
+	// with those below.
+	SpecifiedBurstRatio, SpecifiedFlowRatio float64
+	TotalBurstRatio, TotalFlowRatio         float64
+	// BurstDuration is for how long the volume of a burst pool lasts at burst level;
+	// Lasts is false where that is no question or for ever.
+	BurstDuration time.Duration
+	Lasts         bool
 }
 
 // PoolView is a pool in a Snapshot.
@@ -48,6 +89,11 @@ type PoolView struct {
 	// Parent is empty for the root.
 	Parent scheduling.PoolName
 	Shares Shares
+	// InferredGuarantee is the strong guarantee in all resources (F.5.1), Tiers its
+	// share by priority (F.5.4).
+	InferredGuarantee resource.Amounts
+	Tiers             [fairshare.TierCount]resource.Vector
+	Integral          Integral
 }
 
 // OperationView is an operation in a Snapshot.
@@ -131,14 +177,13 @@ func (e *Engine) Holdings() []Holding {
 }
 
 func (p *pool) view(into []PoolView, total resource.Amounts) []PoolView {
-	v := PoolView{Name: p.name, Shares: Shares{
-		Weight:       p.share.Weight,
-		Usage:        p.order.Usage(),
-		UsageShare:   resource.Share(p.order.Usage(), total),
-		DemandShare:  p.share.DemandShare,
-		FairShare:    p.share.FairShare,
-		Satisfaction: p.order.Satisfaction(),
-	}}
+	v := PoolView{
+		Name:              p.name,
+		Shares:            viewShares(p.share, p.order, total),
+		InferredGuarantee: p.share.Pool.InferredGuarantee,
+		Tiers:             p.share.Pool.Tiers,
+		Integral:          viewIntegral(p.share.Pool, total),
+	}
 	if p.parent != nil {
 		v.Parent = p.parent.name
 	}
@@ -150,18 +195,49 @@ func (p *pool) view(into []PoolView, total resource.Amounts) []PoolView {
 	return into
 }
 
+func viewShares(e *fairshare.Element, order *allocation.Element, total resource.Amounts) Shares {
+	return Shares{
+		Weight:       e.Weight,
+		Usage:        order.Usage(),
+		UsageShare:   resource.Share(order.Usage(), total),
+		DemandShare:  e.DemandShare,
+		FairShare:    e.FairShare,
+		Satisfaction: order.Satisfaction(),
+		Attributes: Attributes{
+			Parts:                   e.Parts(),
+			Promised:                e.PromisedParts(),
+			LimitsShare:             e.LimitsShare,
+			StrongGuaranteeShare:    e.StrongGuaranteeShare,
+			EstimatedGuaranteeShare: e.EstimatedGuaranteeShare,
+			LimitedDemand:           e.LimitedDemandShare.Amounts(total),
+			LocalSatisfaction:       e.LocalSatisfaction,
+			PoolSatisfaction:        e.PoolSatisfaction,
+			FIFOIndex:               int(e.FIFOIndex),
+			EffectiveFIFOIndex:      int(e.EffectiveFIFOIndex),
+		},
+	}
+}
+
+func viewIntegral(p *fairshare.Pool, total resource.Amounts) Integral {
+	v := Integral{
+		Type:                p.Integral.Type,
+		Volume:              p.Volume,
+		RatioVolume:         p.Volume.MinRatio(total),
+		Capacity:            p.Capacity,
+		SpecifiedBurstRatio: p.SpecifiedBurstRatio,
+		SpecifiedFlowRatio:  p.SpecifiedFlowRatio,
+		TotalBurstRatio:     p.TotalBurstRatio,
+		TotalFlowRatio:      p.TotalFlowRatio,
+	}
+	v.BurstDuration, v.Lasts = p.BurstDuration(total)
+	return v
+}
+
 func (op *operation) view(total resource.Amounts) OperationView {
 	v := OperationView{
-		Operation: op.Operation,
-		Removed:   op.removed,
-		Shares: Shares{
-			Weight:       op.Weight,
-			Usage:        op.order.Usage(),
-			UsageShare:   resource.Share(op.order.Usage(), total),
-			DemandShare:  op.share.DemandShare,
-			FairShare:    op.share.FairShare,
-			Satisfaction: op.order.Satisfaction(),
-		},
+		Operation:   op.Operation,
+		Removed:     op.removed,
+		Shares:      viewShares(op.share, op.order, total),
 		Tasks:       make([]TaskView, 0, len(op.tasks)),
 		Allocations: op.held,
 	}

@@ -1,31 +1,42 @@
 // Package fairshare divides a cluster among the pools and operations of a tree.
 //
-// The rule is hierarchical dominant-resource fairness: Ghodsi et al., "Dominant
-// Resource Fairness: Fair Allocation of Multiple Resource Types", NSDI 2011, and
-// Bhattacharya et al., "Hierarchical Scheduling for Diverse Datacenter
-// Workloads", SoCC 2013. It is found by progressive filling:
+// The rule is vector hierarchical dominant-resource fairness: Ghodsi et al.,
+// "Dominant Resource Fairness: Fair Allocation of Multiple Resource Types", NSDI
+// 2011, and Bhattacharya et al., "Hierarchical Scheduling for Diverse Datacenter
+// Workloads", SoCC 2013, with guarantees, FIFO pools, gangs and volumes that
+// accumulate. Comments cite its sections as F.n.
 //
-//   - The share of an operation grows along its demand, so that it never holds a
-//     resource without the others that its jobs need with it. Its level is its
-//     dominant share, the greatest component of its share.
-//   - The share of a pool is the sum of its children's. Its level grows as fast as
-//     the greatest component of that sum: children that want different resources
-//     grow side by side at no cost to each other.
-//   - The levels of siblings grow in proportion to their weights. Whoever has all
-//     that it demands stops, and its siblings go on.
-//   - When a resource is used up, all who demand it stop where they are, and the
-//     others go on.
+// # Functions
 //
-// So every operation ends with its whole demand, or lacking a resource of which
-// nothing is left. Elements of weight 0 have no fair share: what they run, they
-// run on what others leave.
+// Every element is described by how its share grows (F.7):
 //
-// Between two stops all growth is linear. Each pool is therefore described by a
-// list of segments, made from those of its children bottom-up; how far the root
-// can go is read off its own list, and what that means for everyone follows
-// top-down. The work of n operations below h levels of pools is O(n h log n),
-// at most six times: once for each resource that is used up, and once more.
+//   - by fit factor: of an operation, from nothing over what it uses to what it
+//     demands; of a pool, with what its children get, by weight or one after the
+//     other (fitfactor.go, sum.go);
+//   - by suggestion: a suggestion s in [0, 1] means that no resource may exceed
+//     the guarantee by more than s, nor the limit at all. One resource that
+//     reaches its bound stops all of them (suggestion.go).
 //
-// The package is pure: no clock, no locks, no I/O, and equal input gives equal
-// output, whatever the order of children.
+// Functions are piecewise linear, never fall, and are left-continuous: the value
+// at a jump is the one before it. They are made bottom-up, out of those of the
+// children; then suggestion 1 is given to the root, and what that means for
+// everyone follows top-down (assign.go). Sums are merged pairwise, so n points of
+// k children cost n log k, and no rounding error grows with n.
+//
+// # Guarantees
+//
+// Before that, strong guarantees are inferred, checked and adjusted
+// (guarantees.go, tiers.go: F.5), volumes are filled and spent (volume.go: F.6),
+// and burst and relaxed pools are given what their volume pays for (burst.go,
+// relaxed.go).
+//
+// # State
+//
+// A Tree is kept from one update to the next. What it has to remember by rule is
+// in the elements, to be read and set: volumes, last share ratios, best
+// allocation shares. The rest is memory that is used again: once it has grown, an
+// update allocates nothing.
+//
+// The package is pure: no clock, no locks, no I/O. Equal trees give equal shares,
+// in whatever order they were put together: siblings are sorted by rank and id.
 package fairshare

@@ -1,108 +1,143 @@
 package fairshare
 
-import (
-	"cmp"
-	"fmt"
-	"slices"
+import "weir/scheduling/resource"
 
-	"weir/scheduling/pooltree"
-	"weir/scheduling/resource"
-)
-
-// Element is a pool or an operation. The first group of fields is read by
-// Update, the second is written by it. An element must not be copied after its
-// first update, which leaves memory in it for the next one.
+// Element is a pool or an operation. The first two groups of fields are read by
+// Update, the others are written by it. Elements are made by NewPool and
+// NewOperation and must not be copied.
 type Element struct {
-	// ID is unique among the children of a pool that are of one kind.
+	// ID is unique among siblings of the same rank.
 	ID string
-	// Operation tells operations, which have demand, from pools, which have
-	// children.
-	Operation bool
-	// Weight is the part of the element in what its siblings divide, relative to
-	// theirs. Below resource.Epsilon the element has no fair share.
-	Weight float64
-	// Demand is what an operation uses and could use now.
-	Demand resource.Amounts
-	// Usage is what an operation uses. Invariant: Usage <= Demand.
-	Usage resource.Amounts
-	// Children are the elements of a pool. Update sorts them: pools first, then by
-	// ID.
+	// Rank orders siblings, pools before operations; the lower one is first, and
+	// equals go by ID. That of an operation is its start time. The order matters to
+	// burst pools, which take limited room one after another, and to ties.
+	Rank int64
+	// Pool tells pools from operations, where it is nil.
+	Pool *Pool
+	// Children are the elements of a pool. Update sorts them.
 	Children []*Element
+	// Weight is the part of the element in what its siblings divide, relative to
+	// theirs. Below resource.Epsilon the element gets its guarantee alone.
+	Weight float64
+	// InferWeight is set where no weight was given, see Options.
+	InferWeight bool
+	// Limits is what the element may use at most, resource.Infinite without limits:
+	// the least of what was set and what the nodes have that it may use.
+	Limits resource.Amounts
+	// MaxShareRatio is the greatest part of the limits share of the parent that the
+	// element may have (L2), or NoShareRatio.
+	MaxShareRatio float64
+	// BestAllocation is, of an operation, the part of the cluster that jobs of its
+	// shape can use: see BestAllocationShare. It stays until it is set again.
+	BestAllocation resource.Vector
 
-	// DemandShare and UsageShare are the shares of Demand and Usage; of a pool,
-	// the sums of its children's.
+	// Demand is what an operation uses and could use now, Usage what it uses.
+	// Invariant: Usage <= Demand. Those of a pool are sums, written by Update.
+	Demand, Usage resource.Amounts
+	// Gang operations are of use only as a whole (F.7.2).
+	Gang bool
+	// PendingJobs is for FIFO pools that sort by it.
+	PendingJobs int64
+
+	// DemandShare and UsageShare are the shares of Demand and Usage.
 	DemandShare, UsageShare resource.Vector
-	// FairShare is what the element ought to have.
+	// LimitsShare is what the element cannot exceed (F.2).
+	LimitsShare resource.Vector
+	// StrongGuaranteeShare is what a pool gets whenever it demands it, after
+	// adjustment (F.5.5).
+	StrongGuaranteeShare resource.Vector
+	// IntegralShare is what the pool, and those below it, may take by volume (F.6).
+	IntegralShare resource.Vector
+	// EstimatedGuaranteeShare is what the element would get if all demanded
+	// everything (F.5.5).
+	EstimatedGuaranteeShare resource.Vector
+	// FairShare is what the element ought to have; see Parts.
 	FairShare resource.Vector
-	// Satisfaction is that of UsageShare, see Satisfaction.
-	Satisfaction float64
+	// PromisedFairShare is what the guarantee alone gives, below pools that compute
+	// it (F.5.6).
+	PromisedFairShare resource.Vector
+	// LimitedDemandShare is what the element would take if its siblings took
+	// nothing.
+	LimitedDemandShare resource.Vector
+	// LocalSatisfaction is that of the usage, see Satisfaction. The one of a pool
+	// in the order of scheduling is PoolSatisfaction.
+	LocalSatisfaction float64
+	// PoolSatisfaction is, of a pool, the least one of the operations below that
+	// have jobs to start, and of others LocalSatisfaction (F.10).
+	PoolSatisfaction float64
+	// FIFOIndex is the place among the operations of a FIFO pool, EffectiveFIFOIndex
+	// the one after reordering when that changed the order (F.8.3); else -1.
+	FIFOIndex, EffectiveFIFOIndex int32
 
-	// direction is the growth of an operation per unit of its level.
-	direction resource.Vector
-	// level is how far an operation has grown: its dominant fair share.
-	level float64
-	// room is by how much the level can grow until all demand below is satisfied
-	// or stopped.
-	room float64
-	// segments describe the growth of a pool.
-	segments []segment
-	// scratch is used by the root alone.
-	scratch scratch
+	parent *Element
+	// usedStrong is, of the root, the strong part of what its children got (F.7.7).
+	usedStrong resource.Vector
+	// bySuggestion and, of pools in vector mode, byFit are functions in Tree.points
+	// and Tree.fits. Those of a pool hold while ready.
+	bySuggestion, byFit span
+	ready               bool
+	// schedulable elements have an operation that has jobs to start.
+	schedulable bool
 }
 
-// read takes over the input below e: order, shares, and growth from nothing.
-func (e *Element) read(total resource.Amounts, r *Report) error {
-	if err := pooltree.ValidateWeight(e.Weight); err != nil {
-		return fmt.Errorf("update fair share of %q: %w", e.ID, err)
-	}
-	e.FairShare = resource.Vector{}
-	if e.Operation {
-		r.Operations++
-		e.DemandShare = resource.Share(e.Demand, total)
-		e.UsageShare = resource.Share(e.Usage, total)
-		e.level = 0
-		e.direction = resource.Vector{}
-		if d := e.DemandShare.MaxComponent(); d > 0 {
-			e.direction = e.DemandShare.Scale(1 / d)
-		}
-		return nil
-	}
-	r.Pools++
-	if !slices.IsSortedFunc(e.Children, byKindAndID) {
-		slices.SortFunc(e.Children, byKindAndID)
-	}
-	e.DemandShare, e.UsageShare = resource.Vector{}, resource.Vector{}
-	for _, c := range e.Children {
-		if err := c.read(total, r); err != nil {
-			return err
-		}
-		e.DemandShare = e.DemandShare.Add(c.DemandShare)
-		e.UsageShare = e.UsageShare.Add(c.UsageShare)
-	}
-	return nil
+// NoShareRatio is the MaxShareRatio of elements without one.
+const NoShareRatio = -1
+
+// NewPool returns a fair-share pool of weight 1, without guarantees and limits.
+func NewPool(id string) *Element {
+	e := newElement(id)
+	e.Pool = &Pool{GangStep: true, Integral: Integral{AcceptsFreeVolume: true}}
+	return e
 }
 
-// write gives out the result below e.
-func (e *Element) write() {
-	if e.Operation {
-		e.FairShare = e.direction.Scale(e.level)
-		if e.level > 0 && e.level == e.DemandShare.MaxComponent() {
-			e.FairShare = e.DemandShare
-		}
+// NewOperation returns an operation of weight 1, without demand.
+func NewOperation(id string) *Element { return newElement(id) }
+
+func newElement(id string) *Element {
+	return &Element{
+		ID: id, Weight: 1, Limits: resource.Infinite, MaxShareRatio: NoShareRatio, BestAllocation: resource.Ones,
+		FIFOIndex: -1, EffectiveFIFOIndex: -1,
+		LocalSatisfaction: resource.MaxSatisfaction, PoolSatisfaction: resource.MaxSatisfaction,
 	}
-	for _, c := range e.Children {
-		c.write()
-		e.FairShare = e.FairShare.Add(c.FairShare)
-	}
-	e.Satisfaction = Satisfaction(e.UsageShare, e.FairShare, e.DemandShare)
 }
 
-func byKindAndID(a, b *Element) int {
-	if a.Operation != b.Operation {
-		if b.Operation {
-			return -1
-		}
-		return 1
-	}
-	return cmp.Compare(a.ID, b.ID)
+// Parts says by what right an element has its share (F.4).
+type Parts struct {
+	// Total is the whole share.
+	Total resource.Vector
+	// Strong is the part within the strong guarantee, Integral what is paid from
+	// volume, and Proportional the rest, got by weight.
+	Strong, Integral, Proportional resource.Vector
 }
+
+// Parts returns the fair share by its parts.
+func (e *Element) Parts() Parts {
+	strong := e.StrongGuaranteeShare
+	if e.parent == nil {
+		strong = e.usedStrong
+	}
+	return split(e.FairShare, strong, e.IntegralShare)
+}
+
+// PromisedParts returns the promised fair share by its parts.
+func (e *Element) PromisedParts() Parts {
+	return split(e.PromisedFairShare, e.StrongGuaranteeShare, e.IntegralShare)
+}
+
+func split(total, strong, integral resource.Vector) Parts {
+	p := Parts{Total: total, Strong: total.Min(strong)}
+	p.Integral = total.Sub(p.Strong).Min(integral)
+	p.Proportional = total.Sub(p.Strong).Sub(p.Integral)
+	return p
+}
+
+// Schedulable reports whether e is, or holds, an operation that has jobs to start.
+func (e *Element) Schedulable() bool { return e.schedulable }
+
+// GuaranteeShare is the strong guarantee and what volume pays for (F.4).
+func (e *Element) GuaranteeShare() resource.Vector {
+	return e.StrongGuaranteeShare.Add(e.IntegralShare)
+}
+
+// subpools are the pools among the children, which come first.
+func (e *Element) subpools() []*Element { return e.Children[:e.Pool.subpools] }

@@ -1,8 +1,3 @@
-// Package preemption chooses the allocations that have to give their resources
-// back.
-//
-// The one occasion is a node that has less than its allocations hold (F.12.3,
-// step 5). The package is pure.
 package preemption
 
 import (

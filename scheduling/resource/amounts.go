@@ -256,3 +256,12 @@ func nearest(x float64) int64 {
 	}
 	return int64(x)
 }
+
+// Truncated returns a with the amount of one kind replaced, cpu in hundredths and
+// rounded to the nearest one, others cut towards zero (F.1.1).
+func (a Amounts) Truncated(k Kind, amount float64) Amounts {
+	if k != CPU {
+		amount = math.Trunc(amount)
+	}
+	return a.With(k, nearest(amount))
+}

@@ -30,6 +30,10 @@ func Share(a, total Amounts) Vector {
 	}
 }
 
+// MaxRatio returns the greatest share of a in total among the resources that
+// total has, and 0 when it has none.
+func MaxRatio(a, total Amounts) float64 { return max(Share(a, total).MaxComponent(), 0) }
+
 // Dominant returns the kind with the greatest share in total: the first of
 // equals, and cpu when all shares are zero (F.1.6).
 func Dominant(a, total Amounts) Kind {
@@ -45,43 +49,43 @@ func Dominant(a, total Amounts) Kind {
 
 // Add returns v + w.
 func (v Vector) Add(w Vector) Vector {
-	for i := range v {
-		v[i] += w[i]
-	}
-	return v
+	return Vector{v[0] + w[0], v[1] + w[1], v[2] + w[2], v[3] + w[3], v[4] + w[4]}
 }
 
 // Sub returns v - w.
 func (v Vector) Sub(w Vector) Vector {
-	for i := range v {
-		v[i] -= w[i]
-	}
-	return v
+	return Vector{v[0] - w[0], v[1] - w[1], v[2] - w[2], v[3] - w[3], v[4] - w[4]}
 }
 
 // Min returns the lesser share of each resource.
 func (v Vector) Min(w Vector) Vector {
-	for i := range v {
-		v[i] = min(v[i], w[i])
-	}
-	return v
+	return Vector{min(v[0], w[0]), min(v[1], w[1]), min(v[2], w[2]), min(v[3], w[3]), min(v[4], w[4])}
 }
 
 // Max returns the greater share of each resource.
 func (v Vector) Max(w Vector) Vector {
-	for i := range v {
-		v[i] = max(v[i], w[i])
-	}
-	return v
+	return Vector{max(v[0], w[0]), max(v[1], w[1]), max(v[2], w[2]), max(v[3], w[3]), max(v[4], w[4])}
 }
 
 // Scale returns v * factor.
 func (v Vector) Scale(factor float64) Vector {
-	for i := range v {
-		v[i] *= factor
-	}
-	return v
+	return Vector{v[0] * factor, v[1] * factor, v[2] * factor, v[3] * factor, v[4] * factor}
 }
+
+// Amounts returns what the shares are of total, every amount rounded to the
+// nearest whole one, cpu to the nearest hundredth.
+func (v Vector) Amounts(total Amounts) Amounts {
+	return Amounts{
+		UserSlots: nearest(float64(total.UserSlots) * v[UserSlots]),
+		CPU:       Hundredths(nearest(float64(total.CPU) * v[CPU])),
+		GPU:       nearest(float64(total.GPU) * v[GPU]),
+		Memory:    nearest(float64(total.Memory) * v[Memory]),
+		Network:   nearest(float64(total.Network) * v[Network]),
+	}
+}
+
+// Uniform returns the same share of every resource.
+func Uniform(share float64) Vector { return Vector{share, share, share, share, share} }
 
 // MaxComponent returns the greatest share.
 func (v Vector) MaxComponent() float64 {
@@ -96,20 +100,27 @@ func (v Vector) MinComponent() float64 {
 // IsZero reports whether every share is exactly zero.
 func (v Vector) IsZero() bool { return v == Vector{} }
 
-// Near reports whether no share differs by more than eps.
+// Near reports whether no share differs by more than eps. What is not a number is
+// near nothing.
 func (v Vector) Near(w Vector, eps float64) bool {
 	for i := range v {
-		if math.Abs(v[i]-w[i]) > eps {
+		if !(math.Abs(v[i]-w[i]) <= eps) {
 			return false
 		}
 	}
 	return true
 }
 
+// Dominates reports whether v has at least the share of w in every resource,
+// without any tolerance.
+func (v Vector) Dominates(w Vector) bool {
+	return v[0] >= w[0] && v[1] >= w[1] && v[2] >= w[2] && v[3] >= w[3] && v[4] >= w[4]
+}
+
 // Within reports whether no share exceeds that of limit by more than eps.
 func (v Vector) Within(limit Vector, eps float64) bool {
 	for i := range v {
-		if v[i] > limit[i]+eps {
+		if !(v[i] <= limit[i]+eps) {
 			return false
 		}
 	}

@@ -1,0 +1,455 @@
+package conformance_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"weir/scheduling/fairshare"
+	"weir/scheduling/preemption"
+	"weir/scheduling/resource"
+)
+
+// checker compares what came of a case with what was expected.
+type checker struct {
+	*world
+	result *result
+	name   string
+}
+
+func (k *checker) check() error {
+	if err := k.checkElements(k.Expect.Elements, k.Tolerance); err != nil {
+		return err
+	}
+	if k.Derived != nil {
+		if err := k.checkElements(k.Derived.Elements, k.Derived.Tolerance); err != nil {
+			return err
+		}
+	}
+	for id, want := range k.Expect.Volumes {
+		e, err := k.pool(id)
+		if err != nil {
+			return err
+		}
+		k.byName(id, "accumulated_volume", e.Volume.Map(), want, k.Tolerance)
+	}
+	for id, want := range k.Expect.RatioVolumes {
+		e, err := k.pool(id)
+		if err != nil {
+			return err
+		}
+		k.number(id, "accumulated_resource_ratio_volume", e.Volume.MinRatio(k.total), want, k.Tolerance.Abs)
+	}
+	for id, want := range k.Expect.TagLimits {
+		got, err := k.tagLimits(id)
+		if err != nil {
+			return fmt.Errorf("%s: %w", id, err)
+		}
+		k.byName(id, "scheduling_tag_filter_resource_limits", full(got), want, k.Tolerance)
+	}
+	k.checkAlerts()
+	for _, p := range k.Expect.Properties {
+		if err := k.checkProperty(p); err != nil {
+			return fmt.Errorf("property %s: %w", p.Kind, err)
+		}
+	}
+	return nil
+}
+
+func (k *checker) checkAlerts() {
+	raised := func(code int) bool {
+		return slices.ContainsFunc(k.report.Alerts, func(a fairshare.Alert) bool { return int(a.Code) == code })
+	}
+	for _, code := range k.Expect.ErrorsContain {
+		k.equal("<Root>", "errors_contain", code, raised(code), true)
+	}
+	for _, code := range k.Expect.ErrorsAbsent {
+		k.equal("<Root>", "errors_absent", code, raised(code), false)
+	}
+}
+
+func (k *checker) checkElements(elements map[string]map[string]json.RawMessage, eps tolerance) error {
+	for id, fields := range elements {
+		e := k.elements[id]
+		if e == nil {
+			return fmt.Errorf("unknown element %q", id)
+		}
+		for field, want := range fields {
+			if err := k.checkField(id, e, field, want, eps); err != nil {
+				return fmt.Errorf("%s.%s: %w", id, field, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (k *checker) checkField(id string, e *fairshare.Element, field string, want json.RawMessage, eps tolerance) error {
+	if got, ok := vectors(e)[field]; ok {
+		return k.vector(id, field, got, want, eps)
+	}
+	switch field {
+	case "fair_share", "promised_guarantee_fair_share", "strong_guarantee_share_by_tier":
+		return k.group(id, e, field, want, eps)
+	case "fifo_index":
+		return k.index(id, field, e.FIFOIndex, want)
+	case "effective_fifo_index":
+		return k.index(id, field, e.EffectiveFIFOIndex, want)
+	case "status":
+		var text string
+		if err := strict(want, &text); err != nil {
+			return err
+		}
+		got, err := k.status(id, e)
+		k.equal(id, field, "", got.String(), text)
+		return err
+	case "inferred_strong_guarantee_resources", "integral_pool_capacity", "limited_resource_demand", "best_allocation_share":
+		var all map[string]float64
+		if err := strict(want, &all); err != nil {
+			return err
+		}
+		got, err := k.resources(e, field)
+		k.byName(id, field, got, all, eps)
+		return err
+	}
+	var wanted float64
+	if err := strict(want, &wanted); err != nil {
+		return err
+	}
+	got, err := k.scalar(id, e, field)
+	k.number(id, field, got, wanted, eps.Abs)
+	return err
+}
+
+// vectors are the fields of an element that are shares.
+func vectors(e *fairshare.Element) map[string]resource.Vector {
+	return map[string]resource.Vector{
+		"demand_share":              e.DemandShare,
+		"usage_share":               e.UsageShare,
+		"limits_share":              e.LimitsShare,
+		"strong_guarantee_share":    e.StrongGuaranteeShare,
+		"guarantee_share":           e.GuaranteeShare(),
+		"integral_guarantee_share":  e.IntegralShare,
+		"estimated_guarantee_share": e.EstimatedGuaranteeShare,
+	}
+}
+
+// group compares fields that have shares by name.
+func (k *checker) group(id string, e *fairshare.Element, field string, want json.RawMessage, eps tolerance) error {
+	var parts map[string]json.RawMessage
+	if err := strict(want, &parts); err != nil {
+		return err
+	}
+	got := map[string]resource.Vector{}
+	switch field {
+	case "fair_share":
+		got = named(e.Parts())
+	case "promised_guarantee_fair_share":
+		got = named(e.PromisedParts())
+	default:
+		got["priority_pools"] = e.Pool.Tiers[fairshare.PriorityTier]
+		got["regular_pools"] = e.Pool.Tiers[fairshare.RegularTier]
+	}
+	for part, vector := range parts {
+		v, ok := got[part]
+		if !ok {
+			return fmt.Errorf("unknown part %q", part)
+		}
+		if err := k.vector(id, field+"."+part, v, vector, eps); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func named(p fairshare.Parts) map[string]resource.Vector {
+	return map[string]resource.Vector{
+		"total": p.Total, "strong_guarantee": p.Strong,
+		"integral_guarantee": p.Integral, "weight_proportional": p.Proportional,
+	}
+}
+
+func (k *checker) resources(e *fairshare.Element, field string) (map[string]float64, error) {
+	switch {
+	case field == "limited_resource_demand":
+		return full(e.LimitedDemandShare.Amounts(k.total)), nil
+	case field == "best_allocation_share":
+		return e.BestAllocation.Map(), nil
+	case e.Pool == nil:
+		return nil, errors.New("the element is no pool")
+	case field == "inferred_strong_guarantee_resources":
+		return full(e.Pool.InferredGuarantee), nil
+	default:
+		return e.Pool.Capacity.Map(), nil
+	}
+}
+
+func (k *checker) scalar(id string, e *fairshare.Element, field string) (float64, error) {
+	switch field {
+	case "dominant_estimated_guarantee_share":
+		return e.EstimatedGuaranteeShare.MaxComponent(), nil
+	case "local_satisfaction_ratio":
+		return k.localSatisfaction(e)
+	case "satisfaction_ratio":
+		return k.satisfaction(e)
+	}
+	p, err := k.pool(id)
+	if err != nil {
+		return 0, err
+	}
+	switch field {
+	case "specified_burst_ratio":
+		return p.SpecifiedBurstRatio, nil
+	case "specified_resource_flow_ratio":
+		return p.SpecifiedFlowRatio, nil
+	case "total_burst_ratio":
+		return p.TotalBurstRatio, nil
+	case "total_resource_flow_ratio":
+		return p.TotalFlowRatio, nil
+	case "accumulated_resource_ratio_volume":
+		return p.Volume.MinRatio(k.total), nil
+	default:
+		return 0, errors.New("unknown field")
+	}
+}
+
+// usage is what an element uses at the moment of the comparison.
+func (k *checker) usage(e *fairshare.Element) (resource.Amounts, error) {
+	if k.Instant == nil {
+		return e.Usage, nil
+	}
+	if e.Pool == nil {
+		instant, ok := k.Instant[e.ID]
+		if !ok {
+			return e.Usage, nil
+		}
+		return instant.exact()
+	}
+	var sum resource.Amounts
+	for _, c := range e.Children {
+		u, err := k.usage(c)
+		if err != nil {
+			return sum, err
+		}
+		sum = sum.Add(u)
+	}
+	return sum, nil
+}
+
+func (k *checker) localSatisfaction(e *fairshare.Element) (float64, error) {
+	if k.Instant == nil {
+		return e.LocalSatisfaction, nil
+	}
+	u, err := k.usage(e)
+	return fairshare.Satisfaction(resource.Share(u, k.total), e.FairShare, e.DemandShare), err
+}
+
+func (k *checker) satisfaction(e *fairshare.Element) (float64, error) {
+	if k.Instant == nil {
+		return e.PoolSatisfaction, nil
+	}
+	least, found := resource.MaxSatisfaction, false
+	for _, c := range e.Children {
+		if c.Schedulable() {
+			s, err := k.satisfaction(c)
+			if err != nil {
+				return 0, err
+			}
+			least, found = min(least, s), true
+		}
+	}
+	if found {
+		return least, nil
+	}
+	return k.localSatisfaction(e)
+}
+
+func (k *checker) status(id string, e *fairshare.Element) (preemption.Status, error) {
+	tolerance := 0.8
+	if k.Config.Tolerance != nil {
+		tolerance = *k.Config.Tolerance
+	}
+	u, err := k.usage(e)
+	if err != nil || id == "<Root>" {
+		return preemption.Normal, err
+	}
+	shares := preemption.Shares{Usage: resource.Share(u, k.total), Fair: e.FairShare, Demand: e.DemandShare}
+	if e.Pool != nil {
+		return preemption.PoolStatus(shares, tolerance), nil
+	}
+	var least *resource.Vector
+	for _, op := range k.Operations {
+		if op.ID == id && k.Config.AbsoluteTolerance {
+			needed, err := op.MinNeeded.exact()
+			if err != nil {
+				return 0, err
+			}
+			share := resource.Share(needed, k.total)
+			least = &share
+		}
+	}
+	return preemption.OperationStatus(shares, tolerance, e.Schedulable(), least), nil
+}
+
+func (k *checker) checkProperty(p property) error {
+	switch p.Kind {
+	case "no_crash":
+		k.result.checks++
+		return nil
+	case "dominates":
+		left, err := k.lookup(p.Left)
+		if err != nil {
+			return err
+		}
+		right, err := k.lookup(p.Right)
+		k.equal(p.Left, "dominates", p.Right, left.Dominates(right), true)
+		return err
+	case "not_dominated_by_ones":
+		got, err := k.lookup(p.Element + "." + p.Field)
+		if p.ImplementationSpecific {
+			k.equal(p.Element, p.Field, "within rounding of 1", got.Within(resource.Ones, resource.Epsilon), true)
+		} else {
+			k.equal(p.Element, p.Field, "dominated by ones", resource.Ones.Dominates(got), false)
+		}
+		return err
+	case "equal_under_options":
+		return k.equalUnderOptions(p)
+	default:
+		return errors.New("unknown property")
+	}
+}
+
+func (k *checker) equalUnderOptions(p property) error {
+	a, err := k.run(k.Options.with(p.OptionsA))
+	if err != nil {
+		return err
+	}
+	b, err := k.run(k.Options.with(p.OptionsB))
+	if err != nil {
+		return err
+	}
+	var only []string
+	if string(p.Elements) != `"all"` {
+		if err := strict(p.Elements, &only); err != nil {
+			return err
+		}
+	}
+	for id := range a.elements {
+		if only != nil && !slices.Contains(only, id) {
+			continue
+		}
+		got, err := (&checker{world: a}).lookup(id + "." + p.Field)
+		if err != nil {
+			return err
+		}
+		want, err := (&checker{world: b}).lookup(id + "." + p.Field)
+		if err != nil {
+			return err
+		}
+		for r := range got {
+			k.number(id, p.Field+"."+resource.Kind(r).String(), got[r], want[r], p.Tolerance)
+		}
+	}
+	return nil
+}
+
+// lookup returns the vector that a path such as pool.fair_share.total names.
+func (k *checker) lookup(path string) (resource.Vector, error) {
+	id, field, _ := strings.Cut(path, ".")
+	e := k.elements[id]
+	if e == nil {
+		return resource.Vector{}, fmt.Errorf("unknown element %q", id)
+	}
+	if v, ok := vectors(e)[field]; ok {
+		return v, nil
+	}
+	if part, ok := strings.CutPrefix(field, "fair_share."); ok {
+		if v, ok := named(e.Parts())[part]; ok {
+			return v, nil
+		}
+	}
+	return resource.Vector{}, fmt.Errorf("unknown field %q", path)
+}
+
+func (k *checker) pool(id string) (*fairshare.Pool, error) {
+	if e := k.elements[id]; e != nil && e.Pool != nil {
+		return e.Pool, nil
+	}
+	return nil, fmt.Errorf("unknown pool %q", id)
+}
+
+// vector compares shares; null stands for one that was not asserted.
+func (k *checker) vector(id, field string, got resource.Vector, want json.RawMessage, eps tolerance) error {
+	var all []*float64
+	if err := strict(want, &all); err != nil {
+		return err
+	}
+	if len(all) != resource.Count {
+		return fmt.Errorf("%d components", len(all))
+	}
+	for r, w := range all {
+		if w != nil {
+			name := resource.Kind(r).String()
+			k.number(id, field+"."+name, got[r], *w, eps.of(name))
+		}
+	}
+	return nil
+}
+
+// byName compares numbers by resource; only those that are wanted count.
+func (k *checker) byName(id, field string, got, want map[string]float64, eps tolerance) {
+	for name, w := range want {
+		g, known := got[name]
+		if !known {
+			g = math.NaN()
+		}
+		k.number(id, field+"."+name, g, w, eps.of(name))
+	}
+}
+
+// index compares an index; null stands for none.
+func (k *checker) index(id, field string, got int32, want json.RawMessage) error {
+	var w *int32
+	if err := strict(want, &w); err != nil {
+		return err
+	}
+	if w == nil {
+		k.equal(id, field, "", got, int32(-1))
+		return nil
+	}
+	k.equal(id, field, "", got, *w)
+	return nil
+}
+
+func (k *checker) number(id, component string, got, want, eps float64) {
+	k.result.checks++
+	if !(math.Abs(got-want) <= eps) {
+		k.mismatch(id, component, got, want)
+	}
+}
+
+func (k *checker) equal(id, component string, detail, got, want any) {
+	k.result.checks++
+	if got != want {
+		k.mismatch(id, fmt.Sprint(component, " ", detail), got, want)
+	}
+}
+
+func (k *checker) mismatch(id, component string, got, want any) {
+	k.result.mismatches = append(k.result.mismatches,
+		fmt.Sprintf("case %s: element %s: %s: got %v, want %v", k.name, id, component, got, want))
+}
+
+// full returns all amounts by name, zeros too.
+func full(a resource.Amounts) map[string]float64 {
+	m := map[string]float64{}
+	for kind := range resource.Kind(resource.Count) {
+		m[kind.String()] = 0
+	}
+	for name, amount := range a.Map() {
+		m[name] = amount
+	}
+	return m
+}

@@ -1,0 +1,142 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+
+	"weir/scheduling/fairshare"
+	"weir/scheduling/pooltree"
+	"weir/scheduling/resource"
+)
+
+// SetTree makes the pools of the engine, and their settings, those of tree. It
+// fails, half done but consistent, when a pool that is no longer in the tree holds
+// operations.
+func (e *Engine) SetTree(tree pooltree.Tree) error {
+	settings := tree.Settings()
+	e.shares.Options = shareOptions(settings)
+	e.bestPeriod = settings.BestAllocationSharePeriod
+	// A parent has its place, and no pool that comes later above it, before its
+	// children move below it: no move makes a cycle.
+	for _, p := range tree.ParentsFirst() {
+		effective, err := tree.Effective(p.Name)
+		if err != nil {
+			return fmt.Errorf("set tree: %w", err)
+		}
+		if err := e.SetPool(p.Name, p.Parent, effective.Weight); err != nil {
+			return fmt.Errorf("set tree: %w", err)
+		}
+		setShare(e.pools[p.Name].share, p.Options, effective)
+	}
+	return e.removeOthers(e.root, tree)
+}
+
+func (e *Engine) removeOthers(p *pool, tree pooltree.Tree) error {
+	for _, c := range slices.Clone(p.pools) {
+		if err := e.removeOthers(c, tree); err != nil {
+			return err
+		}
+		if !tree.Has(c.name) {
+			if err := e.RemovePool(c.name); err != nil {
+				return fmt.Errorf("set tree: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// shareOptions are the settings of a tree that fair shares depend on.
+func shareOptions(s pooltree.Settings) fairshare.Options {
+	return fairshare.Options{
+		MainResource:          s.MainResource,
+		SmoothPeriod:          s.SmoothPeriod,
+		CapacityPeriod:        s.PoolCapacitySaturation,
+		RelaxedMultiplier:     s.RelaxedShareMultiplierLimit,
+		DistributesFreeVolume: s.DistributeFreeVolume,
+		InferWeight:           s.InferWeightMultiplier,
+		GangStep:              s.GangStepFunction,
+		FIFOReordering:        s.FIFOReordering,
+		VectorFitFactor:       s.ImprovedFitFactor,
+		DistributionGap:       s.ImprovedFitFactorDistributionGap,
+	}
+}
+
+// setShare gives the element of a pool its settings. Its volume stays.
+func setShare(e *fairshare.Element, o pooltree.PoolOptions, effective pooltree.Effective) {
+	e.InferWeight = !effective.Weighted
+	e.Limits = effective.Limits
+	e.MaxShareRatio = or(o.MaxShareRatio, fairshare.NoShareRatio)
+	p := e.Pool
+	p.Mode, p.SortBy = mode(effective.Mode), sortKeys(effective.FIFOSort)
+	p.StrongGuarantee = fairshare.Guarantee{}
+	if g := o.StrongGuarantee; g != nil {
+		p.StrongGuarantee = fairshare.Guarantee{Amounts: g.Amounts, Named: g.Named}
+	}
+	p.GangStep = or(o.GangStepFunction, true)
+	p.FIFOReordering = choice(o.FIFOReordering)
+	p.ComputePromised = or(o.PromisedFairShare, false)
+	p.PriorityAdjustment = or(o.PriorityGuarantee, false)
+	p.PriorityDonor = or(o.PriorityGuaranteeDonorship, false)
+	p.Integral = fairshare.Integral{AcceptsFreeVolume: true}
+	if g := o.Integral; g != nil {
+		p.Integral = fairshare.Integral{
+			Type:                  guaranteeType(o.Guarantee()),
+			Flow:                  g.ResourceFlow.Or(resource.Amounts{}),
+			Burst:                 g.BurstGuarantee.Or(resource.Amounts{}),
+			RelaxedMultiplier:     or(g.RelaxedMultiplier, 0),
+			AcceptsFreeVolume:     or(g.CanAcceptFreeVolume, true),
+			DistributesFreeVolume: choice(g.DistributeFreeVolume),
+		}
+	}
+}
+
+func mode(name string) fairshare.Mode {
+	if name == pooltree.FIFO {
+		return fairshare.FIFO
+	}
+	return fairshare.FairShare
+}
+
+func guaranteeType(name string) fairshare.GuaranteeType {
+	switch name {
+	case pooltree.Burst:
+		return fairshare.Burst
+	case pooltree.Relaxed:
+		return fairshare.Relaxed
+	default:
+		return fairshare.NoIntegral
+	}
+}
+
+func sortKeys(names []string) []fairshare.SortKey {
+	keys := make([]fairshare.SortKey, 0, len(names))
+	for _, name := range names {
+		switch name {
+		case pooltree.SortByWeight:
+			keys = append(keys, fairshare.ByWeight)
+		case pooltree.SortByStartTime:
+			keys = append(keys, fairshare.ByStartTime)
+		case pooltree.SortByPendingJobCount:
+			keys = append(keys, fairshare.ByPendingJobs)
+		}
+	}
+	return keys
+}
+
+func choice(set *bool) fairshare.Choice {
+	switch {
+	case set == nil:
+		return fairshare.Inherit
+	case *set:
+		return fairshare.Yes
+	default:
+		return fairshare.No
+	}
+}
+
+func or[T any](set *T, missing T) T {
+	if set == nil {
+		return missing
+	}
+	return *set
+}

@@ -1,0 +1,55 @@
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"weir/scheduling"
+	"weir/scheduling/resource"
+)
+
+// PoolVolume is what has to be remembered of a pool from one Tick to the next, and
+// from one leader to the next (G7).
+type PoolVolume struct {
+	Pool scheduling.PoolName
+	// Volume has accumulated and was not spent.
+	Volume resource.Volume
+	// LastShareRatio was granted by the last Tick, to be paid by the next one.
+	LastShareRatio float64
+}
+
+// Volumes returns the pools that have volume or owe some, sorted by name, and the
+// time of the last Tick, to which they belong.
+func (e *Engine) Volumes() (at time.Time, volumes []PoolVolume) {
+	for name, p := range e.pools {
+		if p := p.share.Pool; !p.Volume.IsZero() || p.LastShareRatio != 0 {
+			volumes = append(volumes, PoolVolume{Pool: name, Volume: p.Volume, LastShareRatio: p.LastShareRatio})
+		}
+	}
+	slices.SortFunc(volumes, func(a, b PoolVolume) int { return cmp.Compare(a.Pool, b.Pool) })
+	return e.shares.Updated, volumes
+}
+
+// SetVolumes goes on from what Volumes returned: at the next Tick, the time since
+// then flows in and is paid. It fails, and changes nothing, when a pool is not
+// known or what it has cannot be.
+func (e *Engine) SetVolumes(at time.Time, volumes []PoolVolume) error {
+	for _, v := range volumes {
+		switch {
+		case e.pools[v.Pool] == nil:
+			return fmt.Errorf("set volume of pool %q: %w", v.Pool, ErrUnknown)
+		case v.Volume.Min(resource.Volume{}) != resource.Volume{}:
+			return fmt.Errorf("set volume of pool %q: %+v is negative", v.Pool, v.Volume)
+		case !(v.LastShareRatio >= 0 && v.LastShareRatio <= 1+resource.LargeEpsilon):
+			return fmt.Errorf("set volume of pool %q: last share ratio %v is not a number from 0 to 1", v.Pool, v.LastShareRatio)
+		}
+	}
+	for _, v := range volumes {
+		p := e.pools[v.Pool].share.Pool
+		p.Volume, p.LastShareRatio = v.Volume, v.LastShareRatio
+	}
+	e.shares.Updated = at
+	return nil
+}

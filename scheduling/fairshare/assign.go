@@ -1,0 +1,140 @@
+package fairshare
+
+import "weir/scheduling/resource"
+
+// assignAll hands down what the root gets at suggestion 1, and then what
+// guarantees alone give below pools that want to know (F.7.6, F.5.6).
+func (t *Tree) assignAll() {
+	f := t.Root.bySuggestion.of(t.points)
+	last := &f[len(f)-1]
+	t.assign(t.Root, last.share, last.fit, fairShare)
+	for _, e := range t.pools {
+		if e.Pool.ComputePromised && !e.promiserAbove() {
+			first := &e.bySuggestion.of(t.points)[0]
+			t.assign(e, first.share, first.fit, promisedFairShare)
+		}
+	}
+}
+
+// attribute is a share that is handed down.
+type attribute uint8
+
+const (
+	fairShare attribute = iota
+	promisedFairShare
+)
+
+// assign gives e its share, and its children what it means for them. fit is the
+// fit factor that gives this share; vector mode finds its own.
+func (t *Tree) assign(e *Element, share resource.Vector, fit float64, to attribute) {
+	t.assignBelow(e, share, fit, to)
+	if to == promisedFairShare {
+		e.PromisedFairShare = share
+		return
+	}
+	e.FairShare = share
+	switch {
+	case e.parent == nil:
+		e.sumChildren()
+	case e.Pool == nil:
+		e.EstimatedGuaranteeShare = e.parent.Pool.rest.Scale(t.weight(e))
+	}
+	e.judge()
+}
+
+func (t *Tree) assignBelow(e *Element, share resource.Vector, fit float64, to attribute) {
+	if e.Pool == nil {
+		return
+	}
+	children, branches := e.order(), e.Pool.branches
+	switch {
+	case len(children) == 0:
+	case t.Options.VectorFitFactor:
+		t.assignVector(e, share, to)
+	case e.Pool.Mode == FIFO:
+		for i, c := range children {
+			share, fit := lens{scale: 1, shift: float64(i)}.left(branches[i].function.of(t.points), fit)
+			t.assign(c, share, fit, to)
+		}
+	default:
+		for i, c := range children {
+			share, fit := branches[i].seen().left(branches[i].function.of(t.points), fit)
+			t.assign(c, share, fit, to)
+		}
+	}
+}
+
+// assignVector gives the children of e the most that together is within share:
+// all up to some fit factor, where children that jump there do so one after
+// another while that is possible (F.7.6).
+func (t *Tree) assignVector(e *Element, share resource.Vector, to attribute) {
+	f := e.byFit.of(t.fits)
+	p := search(f, share, rounding)
+	if t.Options.DistributionGap && !share.Within(p.share, resource.Epsilon) {
+		p = search(f, share, resource.Epsilon)
+	}
+	for i, c := range e.order() {
+		g := e.Pool.branches[i].function.of(t.points)
+		l := e.Pool.branches[i].seen()
+		if e.Pool.Mode == FIFO {
+			l = lens{scale: 1, shift: float64(i)}
+		}
+		var own resource.Vector
+		if p.after || p.jumping && int32(i) < p.child {
+			own = l.right(g, p.x)
+		} else {
+			own, _ = l.left(g, p.x)
+		}
+		t.assign(c, own, 0, to)
+	}
+}
+
+// place is how far a function by fit factor goes.
+type place struct {
+	x     float64
+	share resource.Vector
+	// after tells the limit right of x from that left of it.
+	after bool
+	// jumping says that child is the first one at x that has not jumped.
+	jumping bool
+	child   int32
+}
+
+// search returns the last place of f at which no resource exceeds share by more
+// than slack.
+func search(f []point, share resource.Vector, slack float64) place {
+	for r := range share {
+		share[r] += slack
+	}
+	// i is the first corner that exceeds it.
+	i, end := 0, len(f)
+	for i < end {
+		if middle := int(uint(i+end) >> 1); share.Dominates(f[middle].share) {
+			i = middle + 1
+		} else {
+			end = middle
+		}
+	}
+	switch {
+	case i == 0:
+		return place{x: f[0].x, share: f[0].share}
+	case i == len(f):
+		return place{x: f[i-1].x, share: f[i-1].share, after: true}
+	}
+	a, b := &f[i-1], &f[i]
+	if a.x == b.x {
+		return place{x: a.x, share: a.share, jumping: true, child: b.child}
+	}
+	t := reach(&a.share, &b.share, &share)
+	x := number(a.x, b.x, t)
+	return place{x: x, share: between(&a.share, &b.share, t), after: x == a.x}
+}
+
+// sumChildren makes the share of the root what its children got (F.7.7).
+func (e *Element) sumChildren() {
+	e.FairShare, e.usedStrong = resource.Vector{}, resource.Vector{}
+	for _, c := range e.Children {
+		e.FairShare = e.FairShare.Add(c.FairShare)
+		e.usedStrong = e.usedStrong.Add(c.FairShare.Min(c.StrongGuaranteeShare))
+	}
+}

@@ -1,0 +1,42 @@
+package fairshare
+
+import "math"
+
+// greatest returns the greatest number from low to high for which holds is true:
+// high if it is, else one that bisection of the bit pattern finds, exact to the
+// last bit (F.1.5). holds must be true of low, and false from some number on.
+//
+// Invariant: 0 <= low <= high.
+func greatest(low, high float64, holds func(float64) bool) float64 {
+	if holds(high) {
+		return high
+	}
+	// Numbers that are not negative are ordered as their bit patterns are.
+	from, to := math.Float64bits(low), math.Float64bits(high)
+	for to-from > 1 {
+		middle := from + (to-from)/2
+		if holds(math.Float64frombits(middle)) {
+			from = middle
+		} else {
+			to = middle
+		}
+	}
+	return math.Float64frombits(from)
+}
+
+// greatestNear is greatest from 0 to 1, where the result is known but for
+// rounding: that spares most of the bisection.
+func greatestNear(guess float64, holds func(float64) bool) float64 {
+	const margin = 1e-14
+	if guess == 0 {
+		return 0
+	}
+	low, high := guess*(1-margin), min(guess*(1+margin), 1)
+	if !holds(low) {
+		low = 0
+	}
+	if high < 1 && holds(high) {
+		high = 1
+	}
+	return greatest(low, high, holds)
+}

@@ -1,0 +1,55 @@
+package fairshare
+
+import "weir/scheduling/resource"
+
+// poolByFit makes the share of a fair-share pool by fit factor in [0, 1] (F.7.4):
+// the suggestion for a child is the fit factor times its weight, where that of
+// the lightest is 1, and at most 1.
+func (t *Tree) poolByFit(branches []branch) []point {
+	least := 0.0
+	for i := range branches {
+		if w := branches[i].weight; w > resource.Epsilon && (least == 0 || w < least) {
+			least = w
+		}
+	}
+	t.summer.begin()
+	for i := range branches {
+		b := &branches[i]
+		b.scale = 0
+		if least > 0 {
+			b.scale = b.weight / least
+		}
+		t.summer.add(b.function.of(t.points), b.scale, int32(i))
+	}
+	return t.summer.sum(t.Options.VectorFitFactor)
+}
+
+// fifoByFit makes the share of a FIFO pool by fit factor in [0, n] (F.7.3): the
+// functions of its n children one after another. A child at suggestion 1 counts
+// as satisfied, even if it demands more.
+func (t *Tree) fifoByFit(branches []branch) []point {
+	t.summer.begin()
+	f := t.summer.from
+	f = append(f, point{})
+	for i := range branches {
+		before := f[len(f)-1].share
+		g := branches[i].function.of(t.points)
+		if g[len(g)-1].share.IsZero() {
+			continue
+		}
+		l := lens{scale: 1, shift: float64(i)}
+		for j := range g {
+			p := point{x: l.x(&g[j]), share: before.Add(g[j].share), child: int32(i)}
+			if last := &f[len(f)-1]; last.x != p.x || last.share != p.share {
+				f = append(f, p)
+			}
+		}
+	}
+	last := f[len(f)-1]
+	if n := len(branches); last.x < float64(n) {
+		last.x, last.child = float64(n), int32(n-1)
+		f = append(f, last)
+	}
+	t.summer.from = f
+	return f
+}

@@ -1,0 +1,179 @@
+package fairshare
+
+import "weir/scheduling/resource"
+
+// inferGuarantees finds the strong guarantees of the pools right below e in all
+// resources (F.5.1): what was not configured follows from the part that the child
+// has of e's main resource. Below the root, what is inferred does not exceed what
+// explicit guarantees leave.
+func (t *Tree) inferGuarantees(e *Element) {
+	main := t.Options.MainResource
+	if e.parent == nil {
+		e.Pool.InferredGuarantee = t.total
+	}
+	for _, c := range e.subpools() {
+		c.Pool.InferredGuarantee = c.Pool.StrongGuarantee.explicit()
+	}
+	var sum resource.Vector
+	for k := range resource.Kind(resource.Count) {
+		if k != main {
+			t.inferKind(e, k)
+		}
+	}
+	for _, c := range e.subpools() {
+		c.StrongGuaranteeShare = resource.Share(c.Pool.InferredGuarantee, t.total)
+		sum = sum.Add(c.StrongGuaranteeShare)
+	}
+	if e.parent == nil {
+		e.StrongGuaranteeShare = sum
+	}
+}
+
+func (t *Tree) inferKind(e *Element, k resource.Kind) {
+	explicit, implicit := int64(0), 0.0
+	for _, c := range e.subpools() {
+		if c.Pool.StrongGuarantee.Named[k] {
+			explicit += c.Pool.InferredGuarantee.Of(k)
+		} else {
+			implicit += t.implied(e, c, k)
+		}
+	}
+	factor := 1.0
+	residual := float64(max(e.Pool.InferredGuarantee.Of(k)-explicit, 0))
+	if e.parent != nil && implicit > residual {
+		factor = residual / implicit
+	}
+	for _, c := range e.subpools() {
+		if !c.Pool.StrongGuarantee.Named[k] {
+			c.Pool.InferredGuarantee = c.Pool.InferredGuarantee.Truncated(k, t.implied(e, c, k)*factor)
+		}
+	}
+}
+
+// implied is what the main resource of c says of another, in its own unit.
+func (t *Tree) implied(e, c *Element, k resource.Kind) float64 {
+	main := t.Options.MainResource
+	of := e.Pool.InferredGuarantee.Of(main)
+	if of == 0 {
+		return 0
+	}
+	return float64(c.Pool.InferredGuarantee.Of(main)) / float64(of) * float64(e.Pool.InferredGuarantee.Of(k))
+}
+
+// explicit is the amounts that were named.
+func (g *Guarantee) explicit() resource.Amounts {
+	var a resource.Amounts
+	for k := range resource.Kind(resource.Count) {
+		if g.Named[k] {
+			a = a.With(k, g.Amounts.Of(k))
+		}
+	}
+	return a
+}
+
+// adjustGuarantees makes strong guarantees fit the cluster and each other, and
+// estimates what follows: step 6 of F.3.
+func (t *Tree) adjustGuarantees() {
+	t.checkOvercommit()
+	t.splitTiers()
+	for _, e := range t.pools {
+		e.StrongGuaranteeShare = e.StrongGuaranteeShare.Min(e.LimitsShare)
+		t.adjustChildren(e)
+	}
+	t.Root.EstimatedGuaranteeShare = t.Root.StrongGuaranteeShare
+	for _, e := range t.pools {
+		t.estimateChildren(e)
+	}
+}
+
+// checkOvercommit compares the guarantees of the whole tree with the cluster: in
+// amounts, with flows and with bursts. Too much burst is cut, together with the
+// root's guarantee, in shares (F.5.3).
+func (t *Tree) checkOvercommit() {
+	root := t.Root.Pool
+	var sum resource.Amounts
+	for _, c := range t.Root.subpools() {
+		sum = sum.Add(c.Pool.InferredGuarantee)
+	}
+	bursts := t.total.Dominates(sum.Add(t.total.Scale(root.TotalBurstRatio)))
+	if !bursts || !t.total.Dominates(sum.Add(t.total.Scale(root.TotalFlowRatio))) {
+		t.alerts = append(t.alerts, Alert{AlertOvercommit, t.Root.ID})
+	}
+	if bursts {
+		return
+	}
+	all := t.Root.StrongGuaranteeShare.Add(resource.Uniform(root.TotalBurstRatio))
+	factor := greatest(0, 1, func(f float64) bool { return resource.Ones.Dominates(all.Scale(f)) })
+	t.Root.StrongGuaranteeShare = t.Root.StrongGuaranteeShare.Scale(factor)
+	for _, e := range t.burst {
+		e.Pool.BurstRatio *= factor
+	}
+}
+
+// adjustChildren gives the guarantee of e to its children, tier by tier. A tier
+// that does not fit is cut by one factor in all resources, and the lower tiers get
+// nothing (F.5.5).
+func (t *Tree) adjustChildren(e *Element) {
+	if len(e.subpools()) == 0 {
+		return
+	}
+	available := e.StrongGuaranteeShare
+	cut := false
+	for tier := range TierCount {
+		if cut {
+			e.scaleTier(tier, 0)
+			continue
+		}
+		sum := e.sumOfTier(tier)
+		if available.Dominates(sum) {
+			available = available.Sub(sum).Max(resource.Vector{})
+			continue
+		}
+		cut = true
+		e.scaleTier(tier, t.tierFactor(e, tier, sum, available))
+	}
+	for _, c := range e.subpools() {
+		c.StrongGuaranteeShare = c.Pool.Tiers[PriorityTier].Add(c.Pool.Tiers[RegularTier])
+	}
+}
+
+// tierFactor is the greatest factor with which a tier, whose sum is known, fits.
+func (t *Tree) tierFactor(e *Element, tier int, sum, available resource.Vector) float64 {
+	t.shares = t.shares[:0]
+	for _, c := range e.subpools() {
+		t.shares = append(t.shares, c.Pool.Tiers[tier])
+	}
+	var none resource.Vector
+	return greatestNear(reach(&none, &sum, &available), func(f float64) bool {
+		var sum resource.Vector
+		for _, share := range t.shares {
+			sum = sum.Add(share.Scale(f))
+		}
+		return available.Dominates(sum)
+	})
+}
+
+// estimateChildren says what the children of e would get if all demanded
+// everything: their guarantees, and the rest by weight (F.5.5). Operations get it
+// together with their fair share.
+func (t *Tree) estimateChildren(e *Element) {
+	p := e.Pool
+	p.rest = e.EstimatedGuaranteeShare
+	weights := 0.0
+	for i, c := range e.subpools() {
+		c.EstimatedGuaranteeShare = c.StrongGuaranteeShare.Min(p.rest)
+		p.rest = p.rest.Sub(c.EstimatedGuaranteeShare)
+		p.branches[i].weight = t.weight(c)
+	}
+	for i := range p.branches {
+		weights += p.branches[i].weight
+	}
+	if weights <= resource.Epsilon {
+		p.rest = resource.Vector{}
+		return
+	}
+	p.rest = p.rest.Scale(1 / weights)
+	for i, c := range e.subpools() {
+		c.EstimatedGuaranteeShare = c.EstimatedGuaranteeShare.Add(p.rest.Scale(p.branches[i].weight))
+	}
+}

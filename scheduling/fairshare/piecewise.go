@@ -1,0 +1,105 @@
+package fairshare
+
+import "weir/scheduling/resource"
+
+// point is a corner of a piecewise-linear function into shares (F.7.1).
+//
+// A function is a row of points whose x and shares never fall. The first x is 0,
+// and right of the last point the function stays what it is there. Two points of
+// one x are a jump, at which the value is that of the first.
+type point struct {
+	// x is the fit factor or the suggestion.
+	x float64
+	// fit is, in functions by suggestion, the fit factor that gives this share.
+	fit   float64
+	share resource.Vector
+	// child is, in functions by fit factor of vector mode, the place of the child
+	// to which the step to this point is due.
+	child int32
+}
+
+// span is a function in an arena.
+type span struct{ from, to int32 }
+
+func (s span) of(arena []point) []point { return arena[s.from:s.to] }
+
+// between returns the value at a part t of the way from a to b, from whichever
+// end is nearer: it is exact at both and never outside (F.7.1).
+func between(a, b *resource.Vector, t float64) resource.Vector {
+	var v resource.Vector
+	if t < 0.5 {
+		for r := range v {
+			v[r] = a[r] + (b[r]-a[r])*t
+		}
+		return v
+	}
+	t = 1 - t
+	for r := range v {
+		v[r] = b[r] - (b[r]-a[r])*t
+	}
+	return v
+}
+
+func number(a, b, t float64) float64 {
+	if t < 0.5 {
+		return a + (b-a)*t
+	}
+	return b - (b-a)*(1-t)
+}
+
+// lens shows a function of a child to its pool: x / scale + shift. Whoever looks
+// for a corner through the lens that made it finds it to the bit.
+type lens struct{ scale, shift float64 }
+
+func (l lens) x(p *point) float64 { return p.x/l.scale + l.shift }
+
+// left returns the value of f at x, and its fit factor. At a jump it is the one
+// before.
+func (l lens) left(f []point, x float64) (resource.Vector, float64) {
+	// i is the first corner at x or beyond.
+	i, end := 0, len(f)
+	for i < end {
+		if middle := int(uint(i+end) >> 1); l.x(&f[middle]) < x {
+			i = middle + 1
+		} else {
+			end = middle
+		}
+	}
+	return l.at(f, i, x)
+}
+
+// right returns the limit of f right of x: at a jump, the value after it.
+func (l lens) right(f []point, x float64) resource.Vector {
+	// i is the first corner beyond x.
+	i, end := 0, len(f)
+	for i < end {
+		if middle := int(uint(i+end) >> 1); l.x(&f[middle]) <= x {
+			i = middle + 1
+		} else {
+			end = middle
+		}
+	}
+	if i > 0 && l.x(&f[i-1]) == x {
+		return f[i-1].share
+	}
+	share, _ := l.at(f, i, x)
+	return share
+}
+
+// at returns the value at x, which is at corner i or between it and the one
+// before.
+func (l lens) at(f []point, i int, x float64) (resource.Vector, float64) {
+	switch {
+	case i == len(f):
+		return f[i-1].share, f[i-1].fit
+	case i == 0:
+		return f[0].share, f[0].fit
+	}
+	a, b := &f[i-1], &f[i]
+	from, to := l.x(a), l.x(b)
+	if to == x {
+		return b.share, b.fit
+	}
+	t := (x - from) / (to - from)
+	return between(&a.share, &b.share, t), number(a.fit, b.fit, t)
+}

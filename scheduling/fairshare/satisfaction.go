@@ -1,0 +1,61 @@
+package fairshare
+
+import "weir/scheduling/resource"
+
+// Satisfaction says how near an element is to its fair share: below 1 it has
+// less, above 1 more, and resource.MaxSatisfaction is for those that have none
+// to expect (F.10).
+//
+// Of resources in which the fair share covers the demand the element cannot want
+// more; they count only when that is so for all.
+func Satisfaction(usage, fair, demand resource.Vector) float64 {
+	if fair.MaxComponent() <= resource.Epsilon {
+		return resource.MaxSatisfaction
+	}
+	var over, open float64
+	above, allBlocked, least := false, true, resource.MaxSatisfaction
+	for r := range fair {
+		blocked := fair[r] >= demand[r]
+		allBlocked = allBlocked && blocked
+		if usage[r] > fair[r] {
+			above = true
+		}
+		switch {
+		case fair[r] > 0:
+			part := usage[r] / fair[r]
+			over = max(over, part)
+			least = min(least, part)
+			if !blocked {
+				open = max(open, part)
+			}
+		case usage[r] > 0:
+			over = resource.MaxSatisfaction
+			least = min(least, 1)
+		default:
+			least = min(least, 1)
+		}
+	}
+	switch {
+	case above:
+		return min(over, resource.MaxSatisfaction)
+	case allBlocked:
+		return least
+	default:
+		return open
+	}
+}
+
+// judge finds the satisfaction of e, after that of its children.
+func (e *Element) judge() {
+	e.LocalSatisfaction = Satisfaction(e.UsageShare, e.FairShare, e.DemandShare)
+	e.PoolSatisfaction = e.LocalSatisfaction
+	if e.Pool == nil || !e.schedulable {
+		return
+	}
+	e.PoolSatisfaction = resource.MaxSatisfaction
+	for _, c := range e.Children {
+		if c.schedulable {
+			e.PoolSatisfaction = min(e.PoolSatisfaction, c.PoolSatisfaction)
+		}
+	}
+}

@@ -1,0 +1,228 @@
+package fairshare
+
+import (
+	"math"
+
+	"weir/scheduling/resource"
+)
+
+// compression is how far a corner may be from the line between its neighbours to
+// be left out (F.1.4).
+const compression = 1e-15
+
+// rounding is how far shares that ought to be equal may differ, for no other reason
+// than that they were added up in different ways.
+const rounding = 1e-12
+
+// rise goes up a function by fit factor and makes of it the function by
+// suggestion (F.7.5).
+//
+// By the rule, each resource has its greatest fit factor by suggestion: the
+// inverse of its component, from the guarantee up to the limit. The least of the
+// five, composed with the function itself, is the share by suggestion. That is the
+// same as to go up by fit factor until a limit is met, and to call suggestion the
+// greatest excess of any resource over its guarantee: so one pass makes both.
+//
+//   - Where no resource exceeds its guarantee the suggestion is 0: the function
+//     starts at the end of that (left-trimmed).
+//   - Where the greatest excess stands still the share jumps.
+//   - Where the share jumps the suggestion grows alone, and the share follows
+//     after that (left-continuous). A jump at suggestion 1 is never taken
+//     (right-trimmed).
+type rise struct {
+	out []point
+	// from is where the function begins in out.
+	from int
+	// exact keeps corners of the fit factor too, for pools.
+	exact            bool
+	guarantee, limit resource.Vector
+	// suggestion is how far it has come.
+	suggestion float64
+}
+
+// bySuggestion appends to out the function by suggestion of a pool that has f by
+// fit factor.
+func bySuggestion(out, f []point, guarantee, limits resource.Vector) []point {
+	first, last := &f[0].share, &f[len(f)-1].share
+	w := rise{out: out, from: len(out), exact: true}
+	for r := range limits {
+		w.limit[r] = min(max(limits[r], first[r]), last[r])
+		w.guarantee[r] = min(max(guarantee[r], first[r]), w.limit[r])
+	}
+	// Everything within the guarantee comes at suggestion 0.
+	i := 1
+	for i < len(f) && f[i].share.Within(w.guarantee, rounding) {
+		i++
+	}
+	if i == len(f) {
+		w.out = append(w.out, point{fit: f[i-1].x, share: *last})
+		return w.out
+	}
+	start := 0.0
+	if f[i].x > f[i-1].x {
+		start = reach(&f[i-1].share, &f[i].share, &w.guarantee)
+	}
+	begin := point{
+		fit:   number(f[i-1].x, f[i].x, start),
+		share: between(&f[i-1].share, &f[i].share, start).Min(w.guarantee),
+	}
+	if start == 0 && i > 1 && f[i-2].x == f[i-1].x && w.blocked(f, i) {
+		begin.share = f[i-2].share
+	}
+	w.out = append(w.out, begin)
+	w.climb(f, i, start)
+	return w.out
+}
+
+// climb goes on from a part of the way to corner i, until a limit is met.
+func (w *rise) climb(f []point, i int, start float64) {
+	for ; i < len(f); i++ {
+		a, b := &f[i-1], &f[i]
+		switch {
+		case a.x < b.x:
+			if !w.line(a, b, start) {
+				return
+			}
+		case !b.share.Within(w.limit, rounding) || w.blocked(f, i+1):
+			return
+		default:
+			w.jump(a, b)
+		}
+		start = 0
+	}
+}
+
+// blocked reports whether corner i is on a line that cannot be entered, for a
+// limit is met where it begins. Then a jump there is not taken: the value at its
+// fit factor is the one before it.
+func (w *rise) blocked(f []point, i int) bool {
+	if i == len(f) || f[i-1].x == f[i].x {
+		return false
+	}
+	for r, limit := range w.limit {
+		if f[i].share[r] > limit+rounding && f[i-1].share[r] >= limit-rounding {
+			return true
+		}
+	}
+	return false
+}
+
+// reach returns which part of the way from a to b can be gone within bound. What
+// stands still is beyond it by rounding at most, and bars no way.
+func reach(a, b, bound *resource.Vector) float64 {
+	t := 1.0
+	for r := range bound {
+		if b[r] > bound[r] && b[r] > a[r] {
+			t = min(t, max(bound[r]-a[r], 0)/(b[r]-a[r]))
+		}
+	}
+	return t
+}
+
+// jump goes from a to b, which have the same fit factor.
+func (w *rise) jump(a, b *point) {
+	for r := range b.share {
+		w.suggestion = max(w.suggestion, b.share[r]-w.guarantee[r])
+	}
+	w.corner(a.x, &a.share)
+	w.corner(b.x, &b.share)
+}
+
+// line goes up the line from a to b, of which a part was gone before. It returns
+// false when a limit was met.
+//
+// The excess of each resource is a line, too, and the greatest of them a chain of
+// ever steeper ones: there is a corner wherever another resource takes the lead.
+func (w *rise) line(a, b *point, start float64) bool {
+	before, after := a.share.Sub(w.guarantee), b.share.Sub(w.guarantee)
+	last := 0
+	for r := 1; r < resource.Count; r++ {
+		if after[r] > after[last] {
+			last = r
+		}
+	}
+	leads := start == 0
+	for r := range before {
+		leads = leads && before[r] <= before[last]
+	}
+	if leads && w.limit.Dominates(b.share) {
+		// The one that leads at both ends leads all the way.
+		w.suggestion = max(w.suggestion, after[last])
+		w.corner(b.x, &b.share)
+		return true
+	}
+	return w.chain(a, b, &before, &after, start)
+}
+
+// chain is line where the lead changes, or not all of the way can be gone.
+func (w *rise) chain(a, b *point, before, after *resource.Vector, start float64) bool {
+	end := max(reach(&a.share, &b.share, &w.limit), start)
+	excess := func(r int, t float64) float64 { return number(before[r], after[r], t) }
+	slope := func(r int) float64 { return after[r] - before[r] }
+	leader := 0
+	for r := 1; r < resource.Count; r++ {
+		if d := excess(r, start) - excess(leader, start); d > 0 || d == 0 && slope(r) > slope(leader) {
+			leader = r
+		}
+	}
+	for t := start; ; {
+		next, follower := end, -1
+		for r := range resource.Count {
+			faster := slope(r) - slope(leader)
+			if faster <= 0 {
+				continue
+			}
+			meets := max(t+(excess(leader, t)-excess(r, t))/faster, t)
+			if meets < next || meets == next && follower >= 0 && slope(r) > slope(follower) {
+				next, follower = meets, r
+			}
+		}
+		w.suggestion = max(w.suggestion, excess(leader, next))
+		share := between(&a.share, &b.share, next).Min(w.limit)
+		if follower >= 0 {
+			share[follower] = w.guarantee[follower] + w.suggestion
+		}
+		w.corner(number(a.x, b.x, next), &share)
+		if follower < 0 {
+			return b.share.Within(w.limit, rounding)
+		}
+		t, leader = next, follower
+	}
+}
+
+// corner adds a corner at the suggestion that is reached, and leaves out the one
+// before it when that lies on the way.
+func (w *rise) corner(fit float64, share *resource.Vector) {
+	x := min(w.suggestion, 1)
+	n := len(w.out)
+	last := &w.out[n-1]
+	switch {
+	case last.x >= 1:
+		// The end is reached: a jump there is trimmed.
+		return
+	case last.x == x:
+		if n-1 > w.from && w.out[n-2].x != x {
+			if last.share == *share && (!w.exact || last.fit == fit) {
+				return
+			}
+			break
+		}
+		last.fit, last.share = fit, *share
+		return
+	case n-1 > w.from && w.out[n-2].x < last.x && w.onTheWay(&w.out[n-2], last, x, fit, share):
+		last.x, last.fit, last.share = x, fit, *share
+		return
+	}
+	w.out = append(w.out, point{x: x, fit: fit, share: *share})
+}
+
+// onTheWay reports whether b is on the line from a to where it goes on.
+func (w *rise) onTheWay(a, b *point, x, fit float64, share *resource.Vector) bool {
+	t := (b.x - a.x) / (x - a.x)
+	for r := range share {
+		if math.Abs(number(a.share[r], share[r], t)-b.share[r]) > compression {
+			return false
+		}
+	}
+	return !w.exact || math.Abs(number(a.fit, fit, t)-b.fit) <= compression*max(1, fit)
+}

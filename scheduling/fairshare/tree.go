@@ -1,0 +1,259 @@
+package fairshare
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"weir/scheduling/resource"
+)
+
+// Tree divides a cluster among the elements below Root. One goroutine at a time
+// may use it and its elements.
+type Tree struct {
+	Options Options
+	// Root is a fair-share pool.
+	Root *Element
+	// Updated is the time of the last update. Volume flows in from then on. It is
+	// zero before the first one, unless it is set together with volumes that were
+	// kept.
+	Updated time.Time
+
+	total resource.Amounts
+	// pools are all pools, each before those below it; burst and relaxed are those
+	// with volume, in this order.
+	pools, burst, relaxed []*Element
+	alerts                []Alert
+	operations            int
+
+	// points holds all functions by suggestion, fits those by fit factor of pools in
+	// vector mode.
+	points, fits []point
+	summer       summer
+	// takers is scratch of distribute, shares of tierFactor.
+	takers []*Element
+	shares []resource.Vector
+}
+
+// Report says what an update found.
+type Report struct {
+	// At is the time of the update.
+	At time.Time
+	// Pools and Operations count the elements, the root too.
+	Pools, Operations int
+	// Alerts are good until the next update.
+	Alerts []Alert
+}
+
+// NewTree returns a tree that has the root alone.
+func NewTree(o Options) *Tree {
+	return &Tree{Options: o, Root: NewPool("<Root>")}
+}
+
+// Update computes the shares of every element, as parts of total (F.3). A time
+// before the last update counts as that time.
+//
+// An error names an element whose weight cannot be; shares mean nothing then, and
+// volumes are as they were.
+func (t *Tree) Update(total resource.Amounts, now time.Time) (Report, error) {
+	t.total = total
+	t.points, t.fits, t.alerts = t.points[:0], t.fits[:0], t.alerts[:0]
+	t.pools, t.burst, t.relaxed, t.operations = t.pools[:0], t.burst[:0], t.relaxed[:0], 0
+	if err := t.read(t.Root, nil); err != nil {
+		return Report{At: now}, err
+	}
+	t.readPools()
+	t.updateVolumes(now)
+	t.adjustGuarantees()
+	t.reorderFIFO()
+	t.grantBurst()
+	t.grantRelaxed()
+	t.prepare(t.Root)
+	t.assignAll()
+	return Report{At: now, Pools: len(t.pools), Operations: t.operations, Alerts: t.alerts}, nil
+}
+
+// read takes over the input of e and all below, bottom-up where it adds up.
+func (t *Tree) read(e, parent *Element) error {
+	if math.IsNaN(e.Weight) || e.Weight < 0 || math.IsInf(e.Weight, 0) {
+		return fmt.Errorf("update fair share of %q: weight %v is not a number from 0 on", e.ID, e.Weight)
+	}
+	e.parent = parent
+	e.ready = false
+	e.FIFOIndex, e.EffectiveFIFOIndex = -1, -1
+	e.PromisedFairShare = resource.Vector{}
+	e.readLimits(t.total, t.Root.LimitsShare)
+	if e.Pool == nil {
+		t.operations++
+		e.schedulable = e.Demand != e.Usage
+		e.readShares(t.total)
+		t.prepareOperation(e)
+		return nil
+	}
+	return t.readChildren(e)
+}
+
+// readChildren takes over the input below a pool.
+func (t *Tree) readChildren(e *Element) error {
+	p := e.Pool
+	t.pools = append(t.pools, e)
+	e.Demand, e.Usage = resource.Amounts{}, resource.Amounts{}
+	e.schedulable = false
+	e.sortChildren()
+	p.subpools, p.branches = 0, p.branches[:0]
+	for i, c := range e.Children {
+		if err := t.read(c, e); err != nil {
+			return err
+		}
+		if c.Pool != nil {
+			p.subpools++
+		}
+		if p.Mode == FIFO {
+			c.FIFOIndex = int32(i)
+		}
+		e.Demand, e.Usage = e.Demand.Add(c.Demand), e.Usage.Add(c.Usage)
+		e.schedulable = e.schedulable || c.schedulable
+		p.branches = append(p.branches, c.branch())
+	}
+	e.readShares(t.total)
+	return nil
+}
+
+func (e *Element) readShares(total resource.Amounts) {
+	e.DemandShare, e.UsageShare = resource.Share(e.Demand, total), resource.Share(e.Usage, total)
+}
+
+// readLimits finds the limits share (F.2; L2).
+func (e *Element) readLimits(total resource.Amounts, unlimited resource.Vector) {
+	switch {
+	case e.parent == nil || e.Limits != resource.Infinite:
+		e.LimitsShare = resource.Share(e.Limits.Min(total), total)
+	default:
+		e.LimitsShare = unlimited
+	}
+	if e.Pool == nil {
+		e.LimitsShare = e.LimitsShare.Min(e.BestAllocation)
+	}
+	if e.parent != nil && e.MaxShareRatio >= 0 {
+		e.LimitsShare = e.LimitsShare.Min(e.parent.LimitsShare.Scale(e.MaxShareRatio))
+	}
+}
+
+// readPools does what concerns pools alone: steps 1 to 4 of F.3.
+func (t *Tree) readPools() {
+	for _, e := range t.pools {
+		e.IntegralShare = resource.Vector{}
+		t.inferGuarantees(e)
+		switch e.Pool.Integral.Type {
+		case Burst:
+			t.burst = append(t.burst, e)
+		case Relaxed:
+			t.relaxed = append(t.relaxed, e)
+		case NoIntegral:
+		}
+	}
+	for i := len(t.pools) - 1; i >= 0; i-- {
+		t.pools[i].addUp(t.total, t.Options.CapacityPeriod)
+	}
+	t.checkPromises()
+}
+
+// addUp finds the integral ratios of a pool, from those below it (F.5.2).
+func (e *Element) addUp(total resource.Amounts, capacityPeriod time.Duration) {
+	p := e.Pool
+	p.SpecifiedBurstRatio, p.SpecifiedFlowRatio = 0, 0
+	if p.Integral.Type != NoIntegral {
+		p.SpecifiedBurstRatio = resource.MaxRatio(p.Integral.Burst, total)
+		p.SpecifiedFlowRatio = resource.MaxRatio(p.Integral.Flow, total)
+	}
+	p.BurstRatio = p.SpecifiedBurstRatio
+	p.TotalBurstRatio, p.TotalFlowRatio = p.SpecifiedBurstRatio, p.SpecifiedFlowRatio
+	p.Capacity = resource.VolumeOf(total.Scale(p.SpecifiedFlowRatio), capacityPeriod)
+	for _, c := range e.subpools() {
+		p.TotalBurstRatio += c.Pool.TotalBurstRatio
+		p.TotalFlowRatio += c.Pool.TotalFlowRatio
+	}
+}
+
+// checkPromises finds pools that ask for promised fair shares below others that
+// do (F.5.6).
+func (t *Tree) checkPromises() {
+	for _, e := range t.pools {
+		if e.Pool.ComputePromised && e.promiserAbove() {
+			t.alerts = append(t.alerts, Alert{AlertNestedPromise, e.ID})
+		}
+	}
+}
+
+func (e *Element) promiserAbove() bool {
+	for p := e.parent; p != nil; p = p.parent {
+		if p.Pool.ComputePromised {
+			return true
+		}
+	}
+	return false
+}
+
+// weight is the weight of an element: what was set, or what follows from its
+// guarantee, or 1 (F.2).
+func (t *Tree) weight(e *Element) float64 {
+	if !e.InferWeight {
+		return e.Weight
+	}
+	if t.Options.InferWeight > 0 && e.Pool != nil && e.parent != nil {
+		own, all := e.guaranteed(), e.parent.guaranteed()
+		if own >= resource.Epsilon && all >= resource.Epsilon {
+			return t.Options.InferWeight * own / all
+		}
+	}
+	return 1
+}
+
+func (e *Element) guaranteed() float64 {
+	return e.StrongGuaranteeShare.MaxComponent() + e.Pool.TotalFlowRatio
+}
+
+// prepareOperation makes the function of an operation.
+func (t *Tree) prepareOperation(e *Element) {
+	from := len(t.points)
+	step := e.Gang && t.Options.GangStep && e.parent.Pool.GangStep
+	t.points = operationBySuggestion(t.points, e.UsageShare, e.DemandShare, e.LimitsShare, step)
+	e.bySuggestion = span{int32(from), int32(len(t.points))}
+	e.LimitedDemandShare = t.points[len(t.points)-1].share
+}
+
+// prepare makes the functions of a pool and of the pools below it that are not
+// there yet.
+func (t *Tree) prepare(e *Element) {
+	if e.ready {
+		return
+	}
+	for i, c := range e.subpools() {
+		t.prepare(c)
+		e.Pool.branches[i] = c.branch()
+		e.Pool.branches[i].weight = t.weight(c)
+	}
+	var f []point
+	if e.Pool.Mode == FIFO {
+		f = t.fifoByFit(e.Pool.branches)
+	} else {
+		f = t.poolByFit(e.Pool.branches)
+	}
+	if t.Options.VectorFitFactor {
+		from := len(t.fits)
+		t.fits = append(t.fits, f...)
+		e.byFit = span{int32(from), int32(len(t.fits))}
+	}
+	from := len(t.points)
+	t.points = bySuggestion(t.points, f, e.GuaranteeShare(), e.LimitsShare)
+	e.bySuggestion = span{int32(from), int32(len(t.points))}
+	e.LimitedDemandShare = t.points[len(t.points)-1].share
+	e.ready = true
+}
+
+// beyondGuarantee is what e takes at suggestion s, beyond its strong guarantee and
+// what was granted to pools below it before.
+func (t *Tree) beyondGuarantee(e *Element, s float64) resource.Vector {
+	share, _ := lens{scale: 1}.left(e.bySuggestion.of(t.points), s)
+	return share.Sub(e.GuaranteeShare()).Max(resource.Vector{})
+}

@@ -1,0 +1,133 @@
+package fairshare
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"weir/scheduling/resource"
+)
+
+// updateVolumes lets the time that passed flow into the volumes of integral pools
+// and takes what the last update granted. What there is no room for goes to others
+// (F.6.1, F.6.2). Nothing happens in the first update, nor in an empty cluster.
+func (t *Tree) updateVolumes(now time.Time) {
+	before := t.Updated
+	if now.Before(before) {
+		now = before
+	}
+	t.Updated = now
+	for _, e := range t.pools {
+		p := e.Pool
+		p.overflow, p.acceptable, p.accepted = resource.Volume{}, resource.Volume{}, resource.Volume{}
+		if p.Integral.Type == NoIntegral {
+			p.LastShareRatio = 0
+		}
+	}
+	if before.IsZero() || t.total.IsZero() || len(t.burst)+len(t.relaxed) == 0 {
+		return
+	}
+	passed := resource.VolumeOf(t.total, now.Sub(before))
+	for _, e := range t.burst {
+		e.Pool.refill(passed)
+	}
+	for _, e := range t.relaxed {
+		e.Pool.refill(passed)
+	}
+	t.distributeOverflow()
+}
+
+// refill changes the volume by what flowed in and what was granted, out of what
+// the whole cluster is for that time. Volume that is there is never cut by a lower
+// capacity. What was granted counts, not what was used, and in every resource
+// alike.
+func (p *Pool) refill(passed resource.Volume) {
+	old := p.Volume
+	v := old.Add(passed.Scale(p.SpecifiedFlowRatio)).Sub(passed.Scale(p.LastShareRatio)).Max(resource.Volume{})
+	upper := old.Max(p.Capacity)
+	p.overflow = v.Sub(upper).Max(resource.Volume{})
+	if p.Integral.AcceptsFreeVolume {
+		p.acceptable = p.Capacity.Sub(v).Max(resource.Volume{})
+	}
+	p.Volume = v.Min(upper)
+}
+
+// distributeOverflow gives volume that found no room to pools that have some,
+// below pools that distribute it. An integral pool is a leaf here.
+func (t *Tree) distributeOverflow() {
+	for i := len(t.pools) - 1; i >= 0; i-- {
+		if e := t.pools[i]; e.Pool.Integral.Type == NoIntegral {
+			e.balance()
+		}
+	}
+	for _, e := range t.pools {
+		p := e.Pool
+		if p.Integral.Type != NoIntegral {
+			p.Volume = p.Volume.Add(p.accepted)
+			continue
+		}
+		free := p.accepted
+		if p.Integral.DistributesFreeVolume.or(t.Options.DistributesFreeVolume && e.parent != nil) {
+			for _, c := range e.subpools() {
+				free = free.Add(c.Pool.overflow)
+			}
+		}
+		if free.IsZero() {
+			continue
+		}
+		for k := range resource.Kind(resource.Count) {
+			t.distribute(e, k, free.Of(k))
+		}
+	}
+}
+
+// balance sets the overflow of the children of e against the room that others
+// have: the rest is what e itself has too much, or could take.
+func (e *Element) balance() {
+	p := e.Pool
+	var overflow, acceptable resource.Volume
+	for _, c := range e.subpools() {
+		overflow = overflow.Add(c.Pool.overflow)
+		acceptable = acceptable.Add(c.Pool.acceptable)
+	}
+	p.overflow = overflow.Sub(acceptable).Max(resource.Volume{})
+	if p.Integral.AcceptsFreeVolume {
+		p.acceptable = acceptable.Sub(overflow).Max(resource.Volume{})
+	}
+}
+
+// distribute gives free volume of one kind to the children of e that have room, in
+// proportion to their flows.
+func (t *Tree) distribute(e *Element, k resource.Kind, free float64) {
+	takers, weights := t.takers[:0], 0.0
+	for _, c := range e.subpools() {
+		if p := c.Pool; p.acceptable.Of(k) > resource.Epsilon && p.TotalFlowRatio > resource.Epsilon {
+			takers = append(takers, c)
+			weights += p.TotalFlowRatio
+		}
+	}
+	t.takers = takers
+	// Those that are full first come first: they leave the more to the others.
+	slices.SortStableFunc(takers, func(a, b *Element) int {
+		return cmp.Compare(a.Pool.acceptable.Of(k)/a.Pool.TotalFlowRatio, b.Pool.acceptable.Of(k)/b.Pool.TotalFlowRatio)
+	})
+	for i, c := range takers {
+		p := c.Pool
+		room := p.acceptable.Of(k)
+		if offer := free * p.TotalFlowRatio / weights; offer < room {
+			for _, c := range takers[i:] {
+				c.Pool.accepted = c.Pool.accepted.With(k, free*c.Pool.TotalFlowRatio/weights)
+			}
+			return
+		}
+		p.accepted = p.accepted.With(k, room)
+		free -= room
+		weights -= p.TotalFlowRatio
+	}
+}
+
+// ratioByVolume is the share of the cluster that the volume pays for now: it is
+// spent over the smooth period at least (F.6.3).
+func (t *Tree) ratioByVolume(p *Pool) float64 {
+	return p.Volume.MinRatio(t.total) / t.Options.SmoothPeriod.Seconds()
+}

@@ -1,0 +1,150 @@
+package resource
+
+import (
+	"math"
+	"time"
+)
+
+// Volume is an amount of each resource held for some time: resource x seconds
+// (F.1.2). Cpu is kept in whole hundredths, the others as they come.
+type Volume struct {
+	UserSlots float64
+	CPU       Hundredths
+	GPU       float64
+	Memory    float64
+	Network   float64
+}
+
+// VolumeOf returns what amounts held for this long come to. One cpu for a
+// millisecond is nothing, for it is less than half a hundredth.
+func VolumeOf(a Amounts, d time.Duration) Volume {
+	seconds := d.Seconds()
+	return Volume{
+		UserSlots: float64(a.UserSlots) * seconds,
+		CPU:       Hundredths(nearest(float64(a.CPU) * seconds)),
+		GPU:       float64(a.GPU) * seconds,
+		Memory:    float64(a.Memory) * seconds,
+		Network:   float64(a.Network) * seconds,
+	}
+}
+
+// Of returns the volume of one kind, cpu in cores x seconds.
+func (v Volume) Of(k Kind) float64 {
+	switch k {
+	case UserSlots:
+		return v.UserSlots
+	case CPU:
+		return v.CPU.Cores()
+	case GPU:
+		return v.GPU
+	case Memory:
+		return v.Memory
+	default:
+		return v.Network
+	}
+}
+
+// With returns v with the volume of one kind replaced, cpu given in cores x
+// seconds and rounded.
+func (v Volume) With(k Kind, volume float64) Volume {
+	switch k {
+	case UserSlots:
+		v.UserSlots = volume
+	case CPU:
+		v.CPU = Cores(volume)
+	case GPU:
+		v.GPU = volume
+	case Memory:
+		v.Memory = volume
+	default:
+		v.Network = volume
+	}
+	return v
+}
+
+// Add returns v + w.
+func (v Volume) Add(w Volume) Volume {
+	return Volume{
+		UserSlots: v.UserSlots + w.UserSlots,
+		CPU:       Hundredths(add(int64(v.CPU), int64(w.CPU))),
+		GPU:       v.GPU + w.GPU,
+		Memory:    v.Memory + w.Memory,
+		Network:   v.Network + w.Network,
+	}
+}
+
+// Sub returns v - w.
+func (v Volume) Sub(w Volume) Volume {
+	return Volume{
+		UserSlots: v.UserSlots - w.UserSlots,
+		CPU:       Hundredths(sub(int64(v.CPU), int64(w.CPU))),
+		GPU:       v.GPU - w.GPU,
+		Memory:    v.Memory - w.Memory,
+		Network:   v.Network - w.Network,
+	}
+}
+
+// Min returns the lesser volume of each resource.
+func (v Volume) Min(w Volume) Volume {
+	return Volume{
+		UserSlots: min(v.UserSlots, w.UserSlots),
+		CPU:       min(v.CPU, w.CPU),
+		GPU:       min(v.GPU, w.GPU),
+		Memory:    min(v.Memory, w.Memory),
+		Network:   min(v.Network, w.Network),
+	}
+}
+
+// Max returns the greater volume of each resource.
+func (v Volume) Max(w Volume) Volume {
+	return Volume{
+		UserSlots: max(v.UserSlots, w.UserSlots),
+		CPU:       max(v.CPU, w.CPU),
+		GPU:       max(v.GPU, w.GPU),
+		Memory:    max(v.Memory, w.Memory),
+		Network:   max(v.Network, w.Network),
+	}
+}
+
+// Scale returns v * factor, cpu rounded to the nearest hundredth.
+func (v Volume) Scale(factor float64) Volume {
+	return Volume{
+		UserSlots: v.UserSlots * factor,
+		CPU:       Hundredths(nearest(float64(v.CPU) * factor)),
+		GPU:       v.GPU * factor,
+		Memory:    v.Memory * factor,
+		Network:   v.Network * factor,
+	}
+}
+
+// IsZero reports whether v is nothing at all.
+func (v Volume) IsZero() bool { return v == Volume{} }
+
+// MinRatio returns for how many seconds the volume would last if all of total
+// were used: the least ratio over the resources that total has, and 0 when it
+// has none.
+func (v Volume) MinRatio(total Amounts) float64 {
+	least, found := math.MaxFloat64, false
+	for k := Kind(0); k < Count; k++ {
+		if t := total.Of(k); t != 0 {
+			volume := v.Of(k)
+			if k == CPU {
+				volume = float64(v.CPU)
+			}
+			least, found = min(least, volume/float64(t)), true
+		}
+	}
+	if !found {
+		return 0
+	}
+	return least
+}
+
+// Map returns the volumes of all resources by name, cpu in cores x seconds.
+func (v Volume) Map() map[string]float64 {
+	m := make(map[string]float64, Count)
+	for k := Kind(0); k < Count; k++ {
+		m[k.String()] = v.Of(k)
+	}
+	return m
+}
