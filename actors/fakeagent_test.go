@@ -24,6 +24,7 @@ import (
 type fakeAgent struct {
 	t           *testing.T
 	name        string
+	tags        []string
 	incarnation uint64
 	addresses   map[string]string
 	system      *actor.ActorSystem
@@ -49,11 +50,11 @@ type fakeAgent struct {
 	stuck bool
 }
 
-// startAgent starts an agent that knows all replicas.
-func startAgent(t *testing.T, c *testCluster, name string) *fakeAgent {
+// startAgent starts an agent that knows all replicas, of a node with these tags.
+func startAgent(t *testing.T, c *testCluster, name string, tags ...string) *fakeAgent {
 	t.Helper()
 	a := &fakeAgent{
-		t: t, name: name, incarnation: uint64(time.Now().UnixNano())<<8 | lives.Add(1), addresses: map[string]string{},
+		t: t, name: name, tags: tags, incarnation: uint64(time.Now().UnixNano())<<8 | lives.Add(1), addresses: map[string]string{},
 		jobs: map[string]*actorpb.HeldJob{}, started: map[string]int{}, aborted: map[string]string{}, acks: map[string]string{}, done: make(chan struct{}),
 	}
 	for _, r := range c.replicas {
@@ -125,7 +126,7 @@ func (a *fakeAgent) session() {
 	for a.pause(10 * time.Millisecond) {
 		for peer := range a.addresses {
 			answer, err := a.ask(peer, &actorpb.RegisterAgent{
-				Node: a.name, Incarnation: a.incarnation, Version: "test", Jobs: a.held(),
+				Node: a.name, Incarnation: a.incarnation, Version: "test", Jobs: a.held(), Tags: a.tags,
 				Resources: &statepb.Resources{UserSlots: 4, CpuHundredths: 400, Memory: 1 << 30},
 			})
 			registered, ok := answer.(*actorpb.AgentRegistered)
