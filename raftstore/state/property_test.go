@@ -337,7 +337,9 @@ func (g generator) start() proto.Message {
 		Alias: g.one([]string{"", "", "*x", "*y", "z"}, "alias"), MaxFailedJobCount: int32(g.pick(4, "max failed")),
 	}
 	if g.pick(3, "trees") == 0 {
-		spec.PoolTrees = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) string { return g.tree() }), 1, 2).Draw(g.T, "trees")
+		for range 1 + g.pick(2, "more trees") {
+			spec.PoolTrees = append(spec.PoolTrees, g.tree())
+		}
 	}
 	if g.pick(4, "per tree") == 0 {
 		spec.OptionsPerTree = map[string]*structpb.Struct{g.tree(): optionsOf(map[string]any{"weight": 2, "pool": g.poolName()})}

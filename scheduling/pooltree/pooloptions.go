@@ -106,7 +106,9 @@ func (o PoolOptions) Guarantee() string {
 // mode is the mode of the pool.
 func (o PoolOptions) mode() string { return or(o.Mode, FairShare) }
 
-func (o PoolOptions) lightweight() bool { return o.mode() == FIFO && or(o.LightweightOperations, false) }
+func (o PoolOptions) lightweight() bool {
+	return o.mode() == FIFO && or(o.LightweightOperations, false)
+}
 
 // validate checks the options without the tree.
 func (o PoolOptions) validate() error {
