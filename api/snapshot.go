@@ -4,39 +4,29 @@ import (
 	"context"
 
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/messages/actorpb"
 	"weir/messages/apipb"
 	"weir/messages/statepb"
 	"weir/raftstore/state"
+	"weir/scheduling"
 	"weir/scheduling/lifecycle"
 	"weir/scheduling/pooltree"
+	"weir/scheduling/resource"
 )
 
-// Snapshot answers with all that fair shares in a tree follow from. What jobs use
-// and want is the leader's word; without it there is no answer.
+// Snapshot answers with all that fair shares in a tree follow from. Volumes are the
+// leader's word; while it cannot be reached, they are those that were kept last.
 func (s trees) Snapshot(ctx context.Context, req *connect.Request[apipb.SnapshotRequest]) (*connect.Response[apipb.SnapshotResponse], error) {
 	const what = "snapshot pool tree"
+	tree := req.Msg.GetTree()
+	if tree == "" {
+		s.cfg.Store.View(func(st *state.State) { tree = string(st.DefaultTree()) })
+	}
+	view := s.view(ctx, tree)
 	out := &apipb.SnapshotResponse{}
 	err := s.read(ctx, what, func(st *state.State) error {
-		t, err := findTree(st, what, req.Msg.GetTree())
-		out.Tree = string(t.name)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	view, err := s.cfg.Leader.SchedulerView(ctx, &actorpb.SchedulerViewRequest{Tree: out.GetTree()})
-	if err != nil {
-		return nil, s.unavailable(what, err)
-	}
-	out.Time = view.GetTime()
-	if out.GetTime() == nil {
-		out.Time = timestamppb.New(s.cfg.Now())
-	}
-	err = s.read(ctx, what, func(st *state.State) error {
-		t, err := findTree(st, what, out.GetTree())
+		t, err := findTree(st, what, tree)
 		if err != nil {
 			return err
 		}
@@ -46,21 +36,29 @@ func (s trees) Snapshot(ctx context.Context, req *connect.Request[apipb.Snapshot
 	return answer(out, err)
 }
 
-// snapshot fills in what the state and the leader's scheduler know of a tree.
+// view returns what the leader's scheduler sees of a tree; nothing while it cannot
+// be reached.
+func (s trees) view(ctx context.Context, tree string) *actorpb.SchedulerView {
+	ctx, cancel := extra(ctx)
+	defer cancel()
+	view, err := s.cfg.Leader.SchedulerView(ctx, &actorpb.SchedulerViewRequest{Tree: tree})
+	if err != nil {
+		s.cfg.Logger.Debug("what the scheduler sees is not known", "error", err)
+	}
+	return view
+}
+
+// snapshot fills in what the state knows of a tree, and its volumes.
 func snapshot(out *apipb.SnapshotResponse, st *state.State, t treeIn, view *actorpb.SchedulerView) {
-	out.Revision, out.Options = t.record.GetRevision(), orEmpty(t.record.GetOptions())
+	out.Tree, out.Revision, out.Options = string(t.name), t.record.GetRevision(), orEmpty(t.record.GetOptions())
+	out.Time = t.record.GetVolumesTime()
 	volumes := make(map[string]*statepb.PoolVolume)
 	for _, v := range t.record.GetVolumes() {
 		volumes[v.GetPool()] = v
 	}
-	elements := make(map[string]*actorpb.ElementView)
 	for _, e := range view.GetElements() {
-		switch {
-		case e.GetTree() != out.GetTree():
-		case !e.GetPool():
-			elements[e.GetId()] = e
-		case e.GetVolume() != nil:
-			volumes[e.GetId()] = e.GetVolume()
+		if e.GetTree() == out.GetTree() && e.GetVolume() != nil {
+			volumes[e.GetId()], out.Time = e.GetVolume(), view.GetTime()
 		}
 	}
 	records := make(map[string]*statepb.Pool, len(t.record.GetPools()))
@@ -73,7 +71,7 @@ func snapshot(out *apipb.SnapshotResponse, st *state.State, t treeIn, view *acto
 		})
 	}
 	for op := range st.InProgress() {
-		if shown := snapshotOperation(op, t, elements[op.GetId()]); shown != nil {
+		if shown := snapshotOperation(st, op, t); shown != nil {
 			out.Operations = append(out.Operations, shown)
 		}
 	}
@@ -86,17 +84,30 @@ func snapshot(out *apipb.SnapshotResponse, st *state.State, t treeIn, view *acto
 
 // snapshotOperation shows an operation that takes part in the sharing of the tree;
 // nil: it does not.
-func snapshotOperation(op *statepb.Operation, t treeIn, e *actorpb.ElementView) *apipb.SnapshotOperation {
+func snapshotOperation(st *state.State, op *statepb.Operation, t treeIn) *apipb.SnapshotOperation {
 	in := op.In(string(t.name))
 	now, err := lifecycle.ParseState(op.GetState())
-	if e == nil || err != nil || !now.CountsAsRunning() || !in.GetAdmitted() {
+	if err != nil || !now.CountsAsRunning() || !in.GetAdmitted() {
 		return nil
 	}
-	return &apipb.SnapshotOperation{
-		Id: op.GetId(), Title: op.GetSpec().GetTitle(), Pool: in.GetPool(), Options: orEmpty(in.GetOptions()),
-		Usage: resourcesOf(e.GetUsage().Amounts()), Demand: resourcesOf(e.GetDemand().Amounts()), PendingJobs: e.GetPendingJobs(),
-		Gang: gang(op.GetSpec(), t.pools.Settings()), StartTime: op.GetStartTime(),
+	var usage resource.Amounts
+	for _, a := range st.AllocationsOfOperation(scheduling.OperationID(op.GetId())) {
+		if n, ok := st.Node(scheduling.NodeID(a.GetNode())); ok && n.GetTree() == string(t.name) {
+			usage = usage.Add(a.GetResources().Amounts())
+		}
 	}
+	out := &apipb.SnapshotOperation{
+		Id: op.GetId(), Title: op.GetSpec().GetTitle(), Pool: in.GetPool(), Options: orEmpty(in.GetOptions()), Usage: resourcesOf(usage),
+		Enabled: now == lifecycle.Running && !op.GetSuspended(), Gang: gang(op.GetSpec(), t.pools.Settings()), StartTime: op.GetStartTime(),
+	}
+	for _, task := range op.GetTasks() {
+		if pending := task.GetCounters().GetPending(); pending > 0 && !now.Finishing() {
+			out.Tasks = append(out.Tasks, &apipb.SnapshotTask{
+				Name: task.GetName(), Pending: pending, JobResources: resourcesOf(task.GetJobResources().Amounts()),
+			})
+		}
+	}
+	return out
 }
 
 // gang reports whether the jobs of an operation are needed all at once (F.2).

@@ -4336,13 +4336,16 @@ func (x *Volume) GetLastShareRatio() float64 {
 }
 
 type SnapshotOperation struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	Id          string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Pool        string                 `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
-	Options     *structpb.Struct       `protobuf:"bytes,3,opt,name=options,proto3" json:"options,omitempty"`
-	Usage       *Resources             `protobuf:"bytes,4,opt,name=usage,proto3" json:"usage,omitempty"`
-	Demand      *Resources             `protobuf:"bytes,5,opt,name=demand,proto3" json:"demand,omitempty"`
-	PendingJobs int64                  `protobuf:"varint,6,opt,name=pending_jobs,json=pendingJobs,proto3" json:"pending_jobs,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Id      string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Pool    string                 `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
+	Options *structpb.Struct       `protobuf:"bytes,3,opt,name=options,proto3" json:"options,omitempty"`
+	// What its jobs hold.
+	Usage *Resources `protobuf:"bytes,4,opt,name=usage,proto3" json:"usage,omitempty"`
+	// Its jobs that could start.
+	Tasks []*SnapshotTask `protobuf:"bytes,5,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	// It may start jobs: it runs and is not suspended.
+	Enabled bool `protobuf:"varint,6,opt,name=enabled,proto3" json:"enabled,omitempty"`
 	// Its jobs are of use together only.
 	Gang          bool                   `protobuf:"varint,7,opt,name=gang,proto3" json:"gang,omitempty"`
 	StartTime     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
@@ -4409,18 +4412,18 @@ func (x *SnapshotOperation) GetUsage() *Resources {
 	return nil
 }
 
-func (x *SnapshotOperation) GetDemand() *Resources {
+func (x *SnapshotOperation) GetTasks() []*SnapshotTask {
 	if x != nil {
-		return x.Demand
+		return x.Tasks
 	}
 	return nil
 }
 
-func (x *SnapshotOperation) GetPendingJobs() int64 {
+func (x *SnapshotOperation) GetEnabled() bool {
 	if x != nil {
-		return x.PendingJobs
+		return x.Enabled
 	}
-	return 0
+	return false
 }
 
 func (x *SnapshotOperation) GetGang() bool {
@@ -4444,6 +4447,67 @@ func (x *SnapshotOperation) GetTitle() string {
 	return ""
 }
 
+type SnapshotTask struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Name    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Pending int64                  `protobuf:"varint,2,opt,name=pending,proto3" json:"pending,omitempty"`
+	// What each of them needs.
+	JobResources  *Resources `protobuf:"bytes,3,opt,name=job_resources,json=jobResources,proto3" json:"job_resources,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SnapshotTask) Reset() {
+	*x = SnapshotTask{}
+	mi := &file_apipb_api_proto_msgTypes[67]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SnapshotTask) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SnapshotTask) ProtoMessage() {}
+
+func (x *SnapshotTask) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[67]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SnapshotTask.ProtoReflect.Descriptor instead.
+func (*SnapshotTask) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{67}
+}
+
+func (x *SnapshotTask) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SnapshotTask) GetPending() int64 {
+	if x != nil {
+		return x.Pending
+	}
+	return 0
+}
+
+func (x *SnapshotTask) GetJobResources() *Resources {
+	if x != nil {
+		return x.JobResources
+	}
+	return nil
+}
+
 type SnapshotNode struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -4455,7 +4519,7 @@ type SnapshotNode struct {
 
 func (x *SnapshotNode) Reset() {
 	*x = SnapshotNode{}
-	mi := &file_apipb_api_proto_msgTypes[67]
+	mi := &file_apipb_api_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4467,7 +4531,7 @@ func (x *SnapshotNode) String() string {
 func (*SnapshotNode) ProtoMessage() {}
 
 func (x *SnapshotNode) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[67]
+	mi := &file_apipb_api_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4480,7 +4544,7 @@ func (x *SnapshotNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotNode.ProtoReflect.Descriptor instead.
 func (*SnapshotNode) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{67}
+	return file_apipb_api_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *SnapshotNode) GetId() string {
@@ -4513,7 +4577,7 @@ type GetAttributeRequest struct {
 
 func (x *GetAttributeRequest) Reset() {
 	*x = GetAttributeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[68]
+	mi := &file_apipb_api_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4525,7 +4589,7 @@ func (x *GetAttributeRequest) String() string {
 func (*GetAttributeRequest) ProtoMessage() {}
 
 func (x *GetAttributeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[68]
+	mi := &file_apipb_api_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4538,7 +4602,7 @@ func (x *GetAttributeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAttributeRequest.ProtoReflect.Descriptor instead.
 func (*GetAttributeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{68}
+	return file_apipb_api_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *GetAttributeRequest) GetPath() string {
@@ -4557,7 +4621,7 @@ type GetAttributeResponse struct {
 
 func (x *GetAttributeResponse) Reset() {
 	*x = GetAttributeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[69]
+	mi := &file_apipb_api_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4569,7 +4633,7 @@ func (x *GetAttributeResponse) String() string {
 func (*GetAttributeResponse) ProtoMessage() {}
 
 func (x *GetAttributeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[69]
+	mi := &file_apipb_api_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4582,7 +4646,7 @@ func (x *GetAttributeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAttributeResponse.ProtoReflect.Descriptor instead.
 func (*GetAttributeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{69}
+	return file_apipb_api_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *GetAttributeResponse) GetValue() *structpb.Value {
@@ -4604,7 +4668,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_apipb_api_proto_msgTypes[70]
+	mi := &file_apipb_api_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4616,7 +4680,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[70]
+	mi := &file_apipb_api_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4629,7 +4693,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{70}
+	return file_apipb_api_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Drain) GetUser() string {
@@ -4676,7 +4740,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_apipb_api_proto_msgTypes[71]
+	mi := &file_apipb_api_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4688,7 +4752,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[71]
+	mi := &file_apipb_api_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4701,7 +4765,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{71}
+	return file_apipb_api_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *Node) GetId() string {
@@ -4805,7 +4869,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[72]
+	mi := &file_apipb_api_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4817,7 +4881,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[72]
+	mi := &file_apipb_api_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4830,7 +4894,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{72}
+	return file_apipb_api_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ListNodesRequest) GetState() string {
@@ -4849,7 +4913,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[73]
+	mi := &file_apipb_api_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4861,7 +4925,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[73]
+	mi := &file_apipb_api_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4874,7 +4938,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{73}
+	return file_apipb_api_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -4893,7 +4957,7 @@ type GetNodeRequest struct {
 
 func (x *GetNodeRequest) Reset() {
 	*x = GetNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[74]
+	mi := &file_apipb_api_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4905,7 +4969,7 @@ func (x *GetNodeRequest) String() string {
 func (*GetNodeRequest) ProtoMessage() {}
 
 func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[74]
+	mi := &file_apipb_api_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4918,7 +4982,7 @@ func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{74}
+	return file_apipb_api_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *GetNodeRequest) GetNode() string {
@@ -4938,7 +5002,7 @@ type GetNodeResponse struct {
 
 func (x *GetNodeResponse) Reset() {
 	*x = GetNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[75]
+	mi := &file_apipb_api_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4950,7 +5014,7 @@ func (x *GetNodeResponse) String() string {
 func (*GetNodeResponse) ProtoMessage() {}
 
 func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[75]
+	mi := &file_apipb_api_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4963,7 +5027,7 @@ func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{75}
+	return file_apipb_api_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *GetNodeResponse) GetNode() *Node {
@@ -4990,7 +5054,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[76]
+	mi := &file_apipb_api_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5002,7 +5066,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[76]
+	mi := &file_apipb_api_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5015,7 +5079,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{76}
+	return file_apipb_api_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *DrainNodeRequest) GetNode() string {
@@ -5040,7 +5104,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[77]
+	mi := &file_apipb_api_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5052,7 +5116,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[77]
+	mi := &file_apipb_api_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5065,7 +5129,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{77}
+	return file_apipb_api_proto_rawDescGZIP(), []int{78}
 }
 
 type UndrainNodeRequest struct {
@@ -5077,7 +5141,7 @@ type UndrainNodeRequest struct {
 
 func (x *UndrainNodeRequest) Reset() {
 	*x = UndrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[78]
+	mi := &file_apipb_api_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5089,7 +5153,7 @@ func (x *UndrainNodeRequest) String() string {
 func (*UndrainNodeRequest) ProtoMessage() {}
 
 func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[78]
+	mi := &file_apipb_api_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5102,7 +5166,7 @@ func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*UndrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{78}
+	return file_apipb_api_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *UndrainNodeRequest) GetNode() string {
@@ -5120,7 +5184,7 @@ type UndrainNodeResponse struct {
 
 func (x *UndrainNodeResponse) Reset() {
 	*x = UndrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[79]
+	mi := &file_apipb_api_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5132,7 +5196,7 @@ func (x *UndrainNodeResponse) String() string {
 func (*UndrainNodeResponse) ProtoMessage() {}
 
 func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[79]
+	mi := &file_apipb_api_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5145,7 +5209,7 @@ func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*UndrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{79}
+	return file_apipb_api_proto_rawDescGZIP(), []int{80}
 }
 
 type Member struct {
@@ -5165,7 +5229,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_apipb_api_proto_msgTypes[80]
+	mi := &file_apipb_api_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5177,7 +5241,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[80]
+	mi := &file_apipb_api_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5190,7 +5254,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{80}
+	return file_apipb_api_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *Member) GetId() string {
@@ -5257,7 +5321,7 @@ type MembersRequest struct {
 
 func (x *MembersRequest) Reset() {
 	*x = MembersRequest{}
-	mi := &file_apipb_api_proto_msgTypes[81]
+	mi := &file_apipb_api_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5269,7 +5333,7 @@ func (x *MembersRequest) String() string {
 func (*MembersRequest) ProtoMessage() {}
 
 func (x *MembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[81]
+	mi := &file_apipb_api_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5282,7 +5346,7 @@ func (x *MembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersRequest.ProtoReflect.Descriptor instead.
 func (*MembersRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{81}
+	return file_apipb_api_proto_rawDescGZIP(), []int{82}
 }
 
 type MembersResponse struct {
@@ -5294,7 +5358,7 @@ type MembersResponse struct {
 
 func (x *MembersResponse) Reset() {
 	*x = MembersResponse{}
-	mi := &file_apipb_api_proto_msgTypes[82]
+	mi := &file_apipb_api_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5306,7 +5370,7 @@ func (x *MembersResponse) String() string {
 func (*MembersResponse) ProtoMessage() {}
 
 func (x *MembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[82]
+	mi := &file_apipb_api_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5319,7 +5383,7 @@ func (x *MembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersResponse.ProtoReflect.Descriptor instead.
 func (*MembersResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{82}
+	return file_apipb_api_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *MembersResponse) GetMembers() []*Member {
@@ -5337,7 +5401,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_apipb_api_proto_msgTypes[83]
+	mi := &file_apipb_api_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5349,7 +5413,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[83]
+	mi := &file_apipb_api_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5362,7 +5426,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{83}
+	return file_apipb_api_proto_rawDescGZIP(), []int{84}
 }
 
 type StatusResponse struct {
@@ -5394,7 +5458,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_apipb_api_proto_msgTypes[84]
+	mi := &file_apipb_api_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5406,7 +5470,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[84]
+	mi := &file_apipb_api_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5419,7 +5483,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{84}
+	return file_apipb_api_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *StatusResponse) GetClusterId() string {
@@ -5565,7 +5629,7 @@ type TransferRequest struct {
 
 func (x *TransferRequest) Reset() {
 	*x = TransferRequest{}
-	mi := &file_apipb_api_proto_msgTypes[85]
+	mi := &file_apipb_api_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5577,7 +5641,7 @@ func (x *TransferRequest) String() string {
 func (*TransferRequest) ProtoMessage() {}
 
 func (x *TransferRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[85]
+	mi := &file_apipb_api_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5590,7 +5654,7 @@ func (x *TransferRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferRequest.ProtoReflect.Descriptor instead.
 func (*TransferRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{85}
+	return file_apipb_api_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *TransferRequest) GetTo() string {
@@ -5609,7 +5673,7 @@ type TransferResponse struct {
 
 func (x *TransferResponse) Reset() {
 	*x = TransferResponse{}
-	mi := &file_apipb_api_proto_msgTypes[86]
+	mi := &file_apipb_api_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5621,7 +5685,7 @@ func (x *TransferResponse) String() string {
 func (*TransferResponse) ProtoMessage() {}
 
 func (x *TransferResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[86]
+	mi := &file_apipb_api_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5634,7 +5698,7 @@ func (x *TransferResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferResponse.ProtoReflect.Descriptor instead.
 func (*TransferResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{86}
+	return file_apipb_api_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *TransferResponse) GetLeader() string {
@@ -5655,7 +5719,7 @@ type AddReplicaRequest struct {
 
 func (x *AddReplicaRequest) Reset() {
 	*x = AddReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[87]
+	mi := &file_apipb_api_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5667,7 +5731,7 @@ func (x *AddReplicaRequest) String() string {
 func (*AddReplicaRequest) ProtoMessage() {}
 
 func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[87]
+	mi := &file_apipb_api_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5680,7 +5744,7 @@ func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaRequest.ProtoReflect.Descriptor instead.
 func (*AddReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{87}
+	return file_apipb_api_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *AddReplicaRequest) GetId() string {
@@ -5705,7 +5769,7 @@ type AddReplicaResponse struct {
 
 func (x *AddReplicaResponse) Reset() {
 	*x = AddReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[88]
+	mi := &file_apipb_api_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5717,7 +5781,7 @@ func (x *AddReplicaResponse) String() string {
 func (*AddReplicaResponse) ProtoMessage() {}
 
 func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[88]
+	mi := &file_apipb_api_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5730,7 +5794,7 @@ func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaResponse.ProtoReflect.Descriptor instead.
 func (*AddReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{88}
+	return file_apipb_api_proto_rawDescGZIP(), []int{89}
 }
 
 type RemoveReplicaRequest struct {
@@ -5744,7 +5808,7 @@ type RemoveReplicaRequest struct {
 
 func (x *RemoveReplicaRequest) Reset() {
 	*x = RemoveReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[89]
+	mi := &file_apipb_api_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5756,7 +5820,7 @@ func (x *RemoveReplicaRequest) String() string {
 func (*RemoveReplicaRequest) ProtoMessage() {}
 
 func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[89]
+	mi := &file_apipb_api_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5769,7 +5833,7 @@ func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaRequest.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{89}
+	return file_apipb_api_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *RemoveReplicaRequest) GetId() string {
@@ -5794,7 +5858,7 @@ type RemoveReplicaResponse struct {
 
 func (x *RemoveReplicaResponse) Reset() {
 	*x = RemoveReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[90]
+	mi := &file_apipb_api_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5806,7 +5870,7 @@ func (x *RemoveReplicaResponse) String() string {
 func (*RemoveReplicaResponse) ProtoMessage() {}
 
 func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[90]
+	mi := &file_apipb_api_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5819,7 +5883,7 @@ func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaResponse.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{90}
+	return file_apipb_api_proto_rawDescGZIP(), []int{91}
 }
 
 type PromoteReplicaRequest struct {
@@ -5831,7 +5895,7 @@ type PromoteReplicaRequest struct {
 
 func (x *PromoteReplicaRequest) Reset() {
 	*x = PromoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[91]
+	mi := &file_apipb_api_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5843,7 +5907,7 @@ func (x *PromoteReplicaRequest) String() string {
 func (*PromoteReplicaRequest) ProtoMessage() {}
 
 func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[91]
+	mi := &file_apipb_api_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5856,7 +5920,7 @@ func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{91}
+	return file_apipb_api_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *PromoteReplicaRequest) GetId() string {
@@ -5874,7 +5938,7 @@ type PromoteReplicaResponse struct {
 
 func (x *PromoteReplicaResponse) Reset() {
 	*x = PromoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[92]
+	mi := &file_apipb_api_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5886,7 +5950,7 @@ func (x *PromoteReplicaResponse) String() string {
 func (*PromoteReplicaResponse) ProtoMessage() {}
 
 func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[92]
+	mi := &file_apipb_api_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5899,7 +5963,7 @@ func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{92}
+	return file_apipb_api_proto_rawDescGZIP(), []int{93}
 }
 
 type DemoteReplicaRequest struct {
@@ -5913,7 +5977,7 @@ type DemoteReplicaRequest struct {
 
 func (x *DemoteReplicaRequest) Reset() {
 	*x = DemoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[93]
+	mi := &file_apipb_api_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5925,7 +5989,7 @@ func (x *DemoteReplicaRequest) String() string {
 func (*DemoteReplicaRequest) ProtoMessage() {}
 
 func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[93]
+	mi := &file_apipb_api_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5938,7 +6002,7 @@ func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{93}
+	return file_apipb_api_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *DemoteReplicaRequest) GetId() string {
@@ -5963,7 +6027,7 @@ type DemoteReplicaResponse struct {
 
 func (x *DemoteReplicaResponse) Reset() {
 	*x = DemoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[94]
+	mi := &file_apipb_api_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5975,7 +6039,7 @@ func (x *DemoteReplicaResponse) String() string {
 func (*DemoteReplicaResponse) ProtoMessage() {}
 
 func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[94]
+	mi := &file_apipb_api_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5988,7 +6052,7 @@ func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{94}
+	return file_apipb_api_proto_rawDescGZIP(), []int{95}
 }
 
 type BackupRequest struct {
@@ -5999,7 +6063,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_apipb_api_proto_msgTypes[95]
+	mi := &file_apipb_api_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6011,7 +6075,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[95]
+	mi := &file_apipb_api_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6024,7 +6088,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{95}
+	return file_apipb_api_proto_rawDescGZIP(), []int{96}
 }
 
 // BackupPart is the next bytes of a backup: records with their lengths, and a
@@ -6038,7 +6102,7 @@ type BackupPart struct {
 
 func (x *BackupPart) Reset() {
 	*x = BackupPart{}
-	mi := &file_apipb_api_proto_msgTypes[96]
+	mi := &file_apipb_api_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6050,7 +6114,7 @@ func (x *BackupPart) String() string {
 func (*BackupPart) ProtoMessage() {}
 
 func (x *BackupPart) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[96]
+	mi := &file_apipb_api_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6063,7 +6127,7 @@ func (x *BackupPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupPart.ProtoReflect.Descriptor instead.
 func (*BackupPart) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{96}
+	return file_apipb_api_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *BackupPart) GetData() []byte {
@@ -6087,7 +6151,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_apipb_api_proto_msgTypes[97]
+	mi := &file_apipb_api_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6099,7 +6163,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[97]
+	mi := &file_apipb_api_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6112,7 +6176,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{97}
+	return file_apipb_api_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *JoinRequest) GetId() string {
@@ -6156,7 +6220,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_apipb_api_proto_msgTypes[98]
+	mi := &file_apipb_api_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6168,7 +6232,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[98]
+	mi := &file_apipb_api_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6181,7 +6245,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{98}
+	return file_apipb_api_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *JoinResponse) GetSuffrage() string {
@@ -6566,18 +6630,22 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x03gpu\x18\x03 \x01(\x01R\x03gpu\x12\x16\n" +
 	"\x06memory\x18\x04 \x01(\x01R\x06memory\x12\x18\n" +
 	"\anetwork\x18\x05 \x01(\x01R\anetwork\x12(\n" +
-	"\x10last_share_ratio\x18\x06 \x01(\x01R\x0elastShareRatio\"\xd0\x02\n" +
+	"\x10last_share_ratio\x18\x06 \x01(\x01R\x0elastShareRatio\"\xc8\x02\n" +
 	"\x11SnapshotOperation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x121\n" +
 	"\aoptions\x18\x03 \x01(\v2\x17.google.protobuf.StructR\aoptions\x12,\n" +
-	"\x05usage\x18\x04 \x01(\v2\x16.weir.api.v1.ResourcesR\x05usage\x12.\n" +
-	"\x06demand\x18\x05 \x01(\v2\x16.weir.api.v1.ResourcesR\x06demand\x12!\n" +
-	"\fpending_jobs\x18\x06 \x01(\x03R\vpendingJobs\x12\x12\n" +
+	"\x05usage\x18\x04 \x01(\v2\x16.weir.api.v1.ResourcesR\x05usage\x12/\n" +
+	"\x05tasks\x18\x05 \x03(\v2\x19.weir.api.v1.SnapshotTaskR\x05tasks\x12\x18\n" +
+	"\aenabled\x18\x06 \x01(\bR\aenabled\x12\x12\n" +
 	"\x04gang\x18\a \x01(\bR\x04gang\x129\n" +
 	"\n" +
 	"start_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x12\x14\n" +
-	"\x05title\x18\t \x01(\tR\x05title\"h\n" +
+	"\x05title\x18\t \x01(\tR\x05title\"y\n" +
+	"\fSnapshotTask\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\apending\x18\x02 \x01(\x03R\apending\x12;\n" +
+	"\rjob_resources\x18\x03 \x01(\v2\x16.weir.api.v1.ResourcesR\fjobResources\"h\n" +
 	"\fSnapshotNode\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x124\n" +
 	"\tresources\x18\x02 \x01(\v2\x16.weir.api.v1.ResourcesR\tresources\x12\x12\n" +
@@ -6750,7 +6818,7 @@ func file_apipb_api_proto_rawDescGZIP() []byte {
 	return file_apipb_api_proto_rawDescData
 }
 
-var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 102)
+var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 103)
 var file_apipb_api_proto_goTypes = []any{
 	(*Resources)(nil),                 // 0: weir.api.v1.Resources
 	(*Error)(nil),                     // 1: weir.api.v1.Error
@@ -6819,208 +6887,210 @@ var file_apipb_api_proto_goTypes = []any{
 	(*SnapshotPool)(nil),              // 64: weir.api.v1.SnapshotPool
 	(*Volume)(nil),                    // 65: weir.api.v1.Volume
 	(*SnapshotOperation)(nil),         // 66: weir.api.v1.SnapshotOperation
-	(*SnapshotNode)(nil),              // 67: weir.api.v1.SnapshotNode
-	(*GetAttributeRequest)(nil),       // 68: weir.api.v1.GetAttributeRequest
-	(*GetAttributeResponse)(nil),      // 69: weir.api.v1.GetAttributeResponse
-	(*Drain)(nil),                     // 70: weir.api.v1.Drain
-	(*Node)(nil),                      // 71: weir.api.v1.Node
-	(*ListNodesRequest)(nil),          // 72: weir.api.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),         // 73: weir.api.v1.ListNodesResponse
-	(*GetNodeRequest)(nil),            // 74: weir.api.v1.GetNodeRequest
-	(*GetNodeResponse)(nil),           // 75: weir.api.v1.GetNodeResponse
-	(*DrainNodeRequest)(nil),          // 76: weir.api.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),         // 77: weir.api.v1.DrainNodeResponse
-	(*UndrainNodeRequest)(nil),        // 78: weir.api.v1.UndrainNodeRequest
-	(*UndrainNodeResponse)(nil),       // 79: weir.api.v1.UndrainNodeResponse
-	(*Member)(nil),                    // 80: weir.api.v1.Member
-	(*MembersRequest)(nil),            // 81: weir.api.v1.MembersRequest
-	(*MembersResponse)(nil),           // 82: weir.api.v1.MembersResponse
-	(*StatusRequest)(nil),             // 83: weir.api.v1.StatusRequest
-	(*StatusResponse)(nil),            // 84: weir.api.v1.StatusResponse
-	(*TransferRequest)(nil),           // 85: weir.api.v1.TransferRequest
-	(*TransferResponse)(nil),          // 86: weir.api.v1.TransferResponse
-	(*AddReplicaRequest)(nil),         // 87: weir.api.v1.AddReplicaRequest
-	(*AddReplicaResponse)(nil),        // 88: weir.api.v1.AddReplicaResponse
-	(*RemoveReplicaRequest)(nil),      // 89: weir.api.v1.RemoveReplicaRequest
-	(*RemoveReplicaResponse)(nil),     // 90: weir.api.v1.RemoveReplicaResponse
-	(*PromoteReplicaRequest)(nil),     // 91: weir.api.v1.PromoteReplicaRequest
-	(*PromoteReplicaResponse)(nil),    // 92: weir.api.v1.PromoteReplicaResponse
-	(*DemoteReplicaRequest)(nil),      // 93: weir.api.v1.DemoteReplicaRequest
-	(*DemoteReplicaResponse)(nil),     // 94: weir.api.v1.DemoteReplicaResponse
-	(*BackupRequest)(nil),             // 95: weir.api.v1.BackupRequest
-	(*BackupPart)(nil),                // 96: weir.api.v1.BackupPart
-	(*JoinRequest)(nil),               // 97: weir.api.v1.JoinRequest
-	(*JoinResponse)(nil),              // 98: weir.api.v1.JoinResponse
-	nil,                               // 99: weir.api.v1.Error.AttributesEntry
-	nil,                               // 100: weir.api.v1.TaskProgress.AbortedByReasonEntry
-	nil,                               // 101: weir.api.v1.OperationEvent.AttributesEntry
-	(*structpb.Struct)(nil),           // 102: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),     // 103: google.protobuf.Timestamp
-	(*structpb.Value)(nil),            // 104: google.protobuf.Value
+	(*SnapshotTask)(nil),              // 67: weir.api.v1.SnapshotTask
+	(*SnapshotNode)(nil),              // 68: weir.api.v1.SnapshotNode
+	(*GetAttributeRequest)(nil),       // 69: weir.api.v1.GetAttributeRequest
+	(*GetAttributeResponse)(nil),      // 70: weir.api.v1.GetAttributeResponse
+	(*Drain)(nil),                     // 71: weir.api.v1.Drain
+	(*Node)(nil),                      // 72: weir.api.v1.Node
+	(*ListNodesRequest)(nil),          // 73: weir.api.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),         // 74: weir.api.v1.ListNodesResponse
+	(*GetNodeRequest)(nil),            // 75: weir.api.v1.GetNodeRequest
+	(*GetNodeResponse)(nil),           // 76: weir.api.v1.GetNodeResponse
+	(*DrainNodeRequest)(nil),          // 77: weir.api.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),         // 78: weir.api.v1.DrainNodeResponse
+	(*UndrainNodeRequest)(nil),        // 79: weir.api.v1.UndrainNodeRequest
+	(*UndrainNodeResponse)(nil),       // 80: weir.api.v1.UndrainNodeResponse
+	(*Member)(nil),                    // 81: weir.api.v1.Member
+	(*MembersRequest)(nil),            // 82: weir.api.v1.MembersRequest
+	(*MembersResponse)(nil),           // 83: weir.api.v1.MembersResponse
+	(*StatusRequest)(nil),             // 84: weir.api.v1.StatusRequest
+	(*StatusResponse)(nil),            // 85: weir.api.v1.StatusResponse
+	(*TransferRequest)(nil),           // 86: weir.api.v1.TransferRequest
+	(*TransferResponse)(nil),          // 87: weir.api.v1.TransferResponse
+	(*AddReplicaRequest)(nil),         // 88: weir.api.v1.AddReplicaRequest
+	(*AddReplicaResponse)(nil),        // 89: weir.api.v1.AddReplicaResponse
+	(*RemoveReplicaRequest)(nil),      // 90: weir.api.v1.RemoveReplicaRequest
+	(*RemoveReplicaResponse)(nil),     // 91: weir.api.v1.RemoveReplicaResponse
+	(*PromoteReplicaRequest)(nil),     // 92: weir.api.v1.PromoteReplicaRequest
+	(*PromoteReplicaResponse)(nil),    // 93: weir.api.v1.PromoteReplicaResponse
+	(*DemoteReplicaRequest)(nil),      // 94: weir.api.v1.DemoteReplicaRequest
+	(*DemoteReplicaResponse)(nil),     // 95: weir.api.v1.DemoteReplicaResponse
+	(*BackupRequest)(nil),             // 96: weir.api.v1.BackupRequest
+	(*BackupPart)(nil),                // 97: weir.api.v1.BackupPart
+	(*JoinRequest)(nil),               // 98: weir.api.v1.JoinRequest
+	(*JoinResponse)(nil),              // 99: weir.api.v1.JoinResponse
+	nil,                               // 100: weir.api.v1.Error.AttributesEntry
+	nil,                               // 101: weir.api.v1.TaskProgress.AbortedByReasonEntry
+	nil,                               // 102: weir.api.v1.OperationEvent.AttributesEntry
+	(*structpb.Struct)(nil),           // 103: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),     // 104: google.protobuf.Timestamp
+	(*structpb.Value)(nil),            // 105: google.protobuf.Value
 }
 var file_apipb_api_proto_depIdxs = []int32{
-	99,  // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
+	100, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
 	1,   // 1: weir.api.v1.Error.inner:type_name -> weir.api.v1.Error
-	102, // 2: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
-	103, // 3: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	103, // 4: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	103, // 2: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
+	104, // 3: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	104, // 4: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	6,   // 5: weir.api.v1.Operation.tasks:type_name -> weir.api.v1.TaskProgress
 	6,   // 6: weir.api.v1.Operation.progress:type_name -> weir.api.v1.TaskProgress
 	1,   // 7: weir.api.v1.Operation.result:type_name -> weir.api.v1.Error
-	102, // 8: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
-	102, // 9: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
+	103, // 8: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
+	103, // 9: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
 	5,   // 10: weir.api.v1.Operation.trees:type_name -> weir.api.v1.OperationTree
-	102, // 11: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	100, // 12: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
+	103, // 11: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	101, // 12: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
 	0,   // 13: weir.api.v1.TaskProgress.job_resources:type_name -> weir.api.v1.Resources
 	4,   // 14: weir.api.v1.ListOperationsResponse.operations:type_name -> weir.api.v1.Operation
 	4,   // 15: weir.api.v1.GetOperationResponse.operation:type_name -> weir.api.v1.Operation
 	4,   // 16: weir.api.v1.WaitOperationResponse.operation:type_name -> weir.api.v1.Operation
 	4,   // 17: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
 	24,  // 18: weir.api.v1.UpdateOperationRequest.changes:type_name -> weir.api.v1.OperationChange
-	102, // 19: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
-	103, // 20: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	101, // 21: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
+	103, // 19: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
+	104, // 20: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	102, // 21: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
 	27,  // 22: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
 	1,   // 23: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
-	103, // 24: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
-	103, // 25: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
+	104, // 24: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
+	104, // 25: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
 	0,   // 26: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
 	30,  // 27: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
 	29,  // 28: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
 	29,  // 29: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
 	0,   // 30: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
 	0,   // 31: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
-	102, // 32: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
-	102, // 33: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
+	103, // 32: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
+	103, // 33: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
 	39,  // 34: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
-	102, // 35: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
+	103, // 35: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
 	39,  // 36: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
 	45,  // 37: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
-	102, // 38: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
+	103, // 38: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
 	39,  // 39: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
 	46,  // 40: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
 	47,  // 41: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
-	102, // 42: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
-	102, // 43: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
-	102, // 44: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
+	103, // 42: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
+	103, // 43: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
+	103, // 44: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
 	0,   // 45: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
-	103, // 46: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
+	104, // 46: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
 	49,  // 47: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
 	49,  // 48: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
-	102, // 49: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
-	102, // 50: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
-	103, // 51: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
-	102, // 52: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
+	103, // 49: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
+	103, // 50: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
+	104, // 51: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
+	103, // 52: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
 	64,  // 53: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
 	66,  // 54: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
-	67,  // 55: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
-	102, // 56: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
+	68,  // 55: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
+	103, // 56: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
 	65,  // 57: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
-	102, // 58: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
+	103, // 58: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
 	0,   // 59: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
-	0,   // 60: weir.api.v1.SnapshotOperation.demand:type_name -> weir.api.v1.Resources
-	103, // 61: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
-	0,   // 62: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
-	104, // 63: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
-	103, // 64: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	0,   // 65: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
-	0,   // 66: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
-	103, // 67: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	103, // 68: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
-	70,  // 69: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
-	71,  // 70: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
-	71,  // 71: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
-	29,  // 72: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
-	80,  // 73: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
-	80,  // 74: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
-	0,   // 75: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
-	0,   // 76: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
-	71,  // 77: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
-	80,  // 78: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
-	2,   // 79: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
-	7,   // 80: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
-	9,   // 81: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
-	11,  // 82: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
-	13,  // 83: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
-	15,  // 84: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
-	17,  // 85: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
-	19,  // 86: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
-	21,  // 87: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
-	26,  // 88: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
-	23,  // 89: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
-	31,  // 90: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
-	33,  // 91: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
-	35,  // 92: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
-	37,  // 93: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
-	40,  // 94: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
-	42,  // 95: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
-	44,  // 96: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
-	50,  // 97: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
-	52,  // 98: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
-	54,  // 99: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
-	56,  // 100: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
-	58,  // 101: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
-	60,  // 102: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
-	62,  // 103: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
-	68,  // 104: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
-	72,  // 105: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
-	74,  // 106: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
-	76,  // 107: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
-	78,  // 108: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
-	81,  // 109: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
-	83,  // 110: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
-	85,  // 111: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	87,  // 112: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
-	89,  // 113: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
-	91,  // 114: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
-	93,  // 115: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
-	95,  // 116: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
-	97,  // 117: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
-	3,   // 118: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	8,   // 119: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	10,  // 120: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	12,  // 121: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	14,  // 122: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	16,  // 123: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	18,  // 124: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	20,  // 125: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	22,  // 126: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	28,  // 127: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	25,  // 128: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
-	32,  // 129: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	34,  // 130: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	36,  // 131: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	38,  // 132: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	41,  // 133: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	43,  // 134: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	48,  // 135: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
-	51,  // 136: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
-	53,  // 137: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
-	55,  // 138: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
-	57,  // 139: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
-	59,  // 140: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
-	61,  // 141: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
-	63,  // 142: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
-	69,  // 143: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
-	73,  // 144: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	75,  // 145: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	77,  // 146: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
-	79,  // 147: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
-	82,  // 148: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	84,  // 149: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	86,  // 150: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	88,  // 151: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
-	90,  // 152: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
-	92,  // 153: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
-	94,  // 154: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
-	96,  // 155: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
-	98,  // 156: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
-	118, // [118:157] is the sub-list for method output_type
-	79,  // [79:118] is the sub-list for method input_type
-	79,  // [79:79] is the sub-list for extension type_name
-	79,  // [79:79] is the sub-list for extension extendee
-	0,   // [0:79] is the sub-list for field type_name
+	67,  // 60: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
+	104, // 61: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
+	0,   // 62: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
+	0,   // 63: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
+	105, // 64: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
+	104, // 65: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	0,   // 66: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
+	0,   // 67: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
+	104, // 68: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	104, // 69: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
+	71,  // 70: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
+	72,  // 71: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
+	72,  // 72: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
+	29,  // 73: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
+	81,  // 74: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
+	81,  // 75: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
+	0,   // 76: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
+	0,   // 77: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
+	72,  // 78: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
+	81,  // 79: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
+	2,   // 80: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
+	7,   // 81: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
+	9,   // 82: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
+	11,  // 83: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
+	13,  // 84: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
+	15,  // 85: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
+	17,  // 86: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
+	19,  // 87: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
+	21,  // 88: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
+	26,  // 89: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
+	23,  // 90: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
+	31,  // 91: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
+	33,  // 92: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
+	35,  // 93: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
+	37,  // 94: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
+	40,  // 95: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
+	42,  // 96: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
+	44,  // 97: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
+	50,  // 98: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
+	52,  // 99: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
+	54,  // 100: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
+	56,  // 101: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
+	58,  // 102: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
+	60,  // 103: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
+	62,  // 104: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
+	69,  // 105: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
+	73,  // 106: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
+	75,  // 107: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
+	77,  // 108: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
+	79,  // 109: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
+	82,  // 110: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
+	84,  // 111: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
+	86,  // 112: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
+	88,  // 113: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	90,  // 114: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	92,  // 115: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	94,  // 116: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	96,  // 117: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	98,  // 118: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	3,   // 119: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	8,   // 120: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	10,  // 121: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	12,  // 122: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	14,  // 123: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	16,  // 124: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	18,  // 125: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	20,  // 126: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	22,  // 127: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	28,  // 128: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	25,  // 129: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
+	32,  // 130: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	34,  // 131: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	36,  // 132: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	38,  // 133: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	41,  // 134: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	43,  // 135: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	48,  // 136: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
+	51,  // 137: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
+	53,  // 138: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
+	55,  // 139: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
+	57,  // 140: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
+	59,  // 141: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
+	61,  // 142: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
+	63,  // 143: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
+	70,  // 144: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
+	74,  // 145: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	76,  // 146: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	78,  // 147: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
+	80,  // 148: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
+	83,  // 149: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	85,  // 150: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	87,  // 151: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	89,  // 152: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	91,  // 153: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	93,  // 154: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	95,  // 155: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	97,  // 156: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	99,  // 157: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	119, // [119:158] is the sub-list for method output_type
+	80,  // [80:119] is the sub-list for method input_type
+	80,  // [80:80] is the sub-list for extension type_name
+	80,  // [80:80] is the sub-list for extension extendee
+	0,   // [0:80] is the sub-list for field type_name
 }
 
 func init() { file_apipb_api_proto_init() }
@@ -7046,7 +7116,7 @@ func file_apipb_api_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_apipb_api_proto_rawDesc), len(file_apipb_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   102,
+			NumMessages:   103,
 			NumExtensions: 0,
 			NumServices:   7,
 		},

@@ -765,8 +765,7 @@ type TreeServiceClient interface {
 	Remove(context.Context, *connect.Request[apipb.RemoveTreeRequest]) (*connect.Response[apipb.RemoveTreeResponse], error)
 	// SetDefault names the tree of operations that name none.
 	SetDefault(context.Context, *connect.Request[apipb.SetDefaultTreeRequest]) (*connect.Response[apipb.SetDefaultTreeResponse], error)
-	// Snapshot answers with all that fair shares in a tree follow from, as the
-	// leader sees it now.
+	// Snapshot answers with all that fair shares in a tree follow from.
 	Snapshot(context.Context, *connect.Request[apipb.SnapshotRequest]) (*connect.Response[apipb.SnapshotResponse], error)
 }
 
@@ -883,8 +882,7 @@ type TreeServiceHandler interface {
 	Remove(context.Context, *connect.Request[apipb.RemoveTreeRequest]) (*connect.Response[apipb.RemoveTreeResponse], error)
 	// SetDefault names the tree of operations that name none.
 	SetDefault(context.Context, *connect.Request[apipb.SetDefaultTreeRequest]) (*connect.Response[apipb.SetDefaultTreeResponse], error)
-	// Snapshot answers with all that fair shares in a tree follow from, as the
-	// leader sees it now.
+	// Snapshot answers with all that fair shares in a tree follow from.
 	Snapshot(context.Context, *connect.Request[apipb.SnapshotRequest]) (*connect.Response[apipb.SnapshotResponse], error)
 }
 
