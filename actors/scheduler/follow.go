@@ -68,7 +68,7 @@ func (t *Tree) take(event state.Event, records Records) error {
 		}
 		// One that is not there any more is not scheduled any longer, either.
 		if pools, ok := records.Pools(e.Tree); ok {
-			t.SetPools(pools)
+			return t.SetPools(pools)
 		}
 	}
 	return nil
@@ -90,7 +90,9 @@ func (t *Tree) operationChanged(id scheduling.OperationID, now lifecycle.State, 
 	if op == nil || !pools.Has(scheduling.PoolName(op.In(string(t.name)).GetPool())) {
 		return nil
 	}
-	t.SetPools(pools)
+	if err := t.SetPools(pools); err != nil {
+		return err
+	}
 	return t.SetOperation(op, now, suspended)
 }
 

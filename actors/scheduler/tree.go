@@ -56,10 +56,20 @@ type Tree struct {
 	incarnations map[string]uint64
 	// known operations have not ended; of each, the pending jobs of its tasks.
 	known map[string]map[string]int64
+	// set is what the engine was told of known operations.
+	set map[string]setOperation
+	// settings are those of the tree.
+	settings pooltree.Settings
 	// pools are to be set when the operations of removed ones have gone; nil: none.
 	pools *pooltree.Tree
 	// operations of running jobs.
 	operations map[string]string
+}
+
+// setOperation is an operation as the engine has it, and as it was described.
+type setOperation struct {
+	engine.Operation
+	spec *statepb.OperationSpec
 }
 
 // NewTree returns a tree rebuilt from the seed: running allocations first, so
@@ -72,6 +82,7 @@ func NewTree(cfg engine.Config, seed Seed) (*Tree, error) {
 	t := &Tree{
 		name: seed.Tree, engine: e, index: seed.Index, tickets: map[string]engine.Ticket{}, ready: map[string]bool{}, queued: map[string]bool{},
 		draining: map[string]bool{}, incarnations: map[string]uint64{}, known: map[string]map[string]int64{}, operations: map[string]string{},
+		set: map[string]setOperation{}, settings: seed.Pools.Settings(),
 	}
 	if err := e.SetTree(seed.Pools); err != nil {
 		return nil, fmt.Errorf("rebuild pool tree: %w", err)
@@ -113,9 +124,22 @@ func (t *Tree) InFlight() int { return len(t.tickets) }
 // SetPools takes the pools of the tree as they are now. They may be newer than the
 // last entry seen: a pool that still holds operations here stays until they have
 // gone, and Follow and Settle try again.
-func (t *Tree) SetPools(pools pooltree.Tree) {
+func (t *Tree) SetPools(pools pooltree.Tree) error {
 	t.pools = &pools
+	was := t.settings
+	t.settings = pools.Settings()
 	t.settlePools()
+	if was.SingleJobVanillaIsGang == t.settings.SingleJobVanillaIsGang {
+		return nil
+	}
+	for id, set := range t.set {
+		set.Gang = set.spec.Gang(t.settings)
+		t.set[id] = set
+		if err := t.engine.SetOperation(set.Operation); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (t *Tree) settlePools() {
@@ -197,21 +221,30 @@ func (t *Tree) setOperation(op *statepb.Operation, state lifecycle.State, suspen
 	if options.Weight != nil {
 		record.Weight = *options.Weight
 	}
+	if options.ResourceLimits != nil {
+		limits := options.ResourceLimits.Or(resource.Infinite)
+		record.Limits = &limits
+	}
+	record.MaxShareRatio, record.Gang = options.MaxShareRatio, op.GetSpec().Gang(t.settings)
 	if _, known := t.known[id]; !known {
-		return t.addOperation(record)
+		return t.addOperation(setOperation{record, op.GetSpec()})
 	}
 	if state.Finishing() {
 		if err := t.setDemands(op, state); err != nil {
 			return err
 		}
 	}
-	return t.engine.SetOperation(record)
+	if err := t.engine.SetOperation(record); err != nil {
+		return err
+	}
+	t.set[id] = setOperation{record, op.GetSpec()}
+	return nil
 }
 
-func (t *Tree) addOperation(record engine.Operation) error {
-	err := t.engine.AddOperation(record)
+func (t *Tree) addOperation(added setOperation) error {
+	err := t.engine.AddOperation(added.Operation)
 	if err == nil {
-		t.known[string(record.ID)] = map[string]int64{}
+		t.known[string(added.ID)], t.set[string(added.ID)] = map[string]int64{}, added
 	}
 	return err
 }
@@ -237,6 +270,7 @@ func (t *Tree) RemoveOperation(id string) error {
 		return nil
 	}
 	delete(t.known, id)
+	delete(t.set, id)
 	return t.engine.RemoveOperation(scheduling.OperationID(id))
 }
 

@@ -3,7 +3,10 @@ package scheduler
 import (
 	"testing"
 
+	"google.golang.org/protobuf/types/known/structpb"
+
 	"weir/messages/commandpb"
+	"weir/messages/statepb"
 )
 
 // TestTree tells what a tree makes of a log that it sees late, or of answers that
@@ -145,6 +148,36 @@ func TestTree(t *testing.T) {
 			w.deliver(len(w.log))
 			if b := w.tree.known["b"]["s"]; b != 2 {
 				w.t.Fatalf("%d jobs wait, want 2", b)
+			}
+		}, 0},
+		"limits of an operation hold in the tree": {func(w *world) {
+			w.must(&commandpb.UpdateOperation{OperationId: "a", User: "ann", Changes: []*commandpb.OperationChange{{Options: &commandpb.Changes{
+				Values: map[string]*structpb.Value{"max_share_ratio": structpb.NewNumberValue(0.5), "resource_limits/user_slots": structpb.NewNumberValue(7)}}}}})
+			w.run("b", "", 1)
+			w.deliver(len(w.log))
+			for _, op := range w.tree.Snapshot().Operations {
+				if (op.ID == "a") != (op.Limits != nil && op.Limits.UserSlots == 7 && *op.MaxShareRatio == 0.5) {
+					w.t.Fatalf("operation %s has limits %v and ratio %v", op.ID, op.Limits, op.MaxShareRatio)
+				}
+			}
+		}, 0},
+		"single jobs are gangs while the tree says so": {func(w *world) {
+			w.must(&commandpb.StartOperation{OperationId: "g", User: "ann", Spec: &statepb.OperationSpec{
+				Type: "vanilla", Tasks: []*statepb.TaskSpec{{Name: "s", JobCount: 1}}}})
+			gang := func() (gang bool) {
+				w.deliver(len(w.log))
+				for _, op := range w.tree.Snapshot().Operations {
+					gang = gang || op.ID == "g" && op.Gang
+				}
+				return gang
+			}
+			if !gang() {
+				w.t.Fatalf("a single job is no gang")
+			}
+			w.must(editOf(&commandpb.TreeEdit{Edit: &commandpb.TreeEdit_Change{Change: &commandpb.Changes{Values: map[string]*structpb.Value{
+				"consider_single_allocation_vanilla_operations_as_gang": structpb.NewBoolValue(false)}}}}))
+			if gang() {
+				w.t.Fatalf("a single job is a gang though the tree does not want it")
 			}
 		}, 0},
 		"an operation that waits for the tree gets nothing in it": {func(w *world) {

@@ -102,7 +102,7 @@ func (p *place) enter(what string, counts pooltree.Counts, pool string, spec *st
 	t := p.tree
 	p.pools = t.pools
 	pool = cmp.Or(pool, string(scheduling.DefaultPool))
-	placed, err := t.pools.Place(scheduling.PoolName(pool), user, isGang(spec, t.pools.Settings()))
+	placed, err := t.pools.Place(scheduling.PoolName(pool), user, spec.Gang(t.pools.Settings()))
 	switch {
 	case errors.Is(err, pooltree.ErrUnknownPool):
 		refused := t.unknownPool(what, scheduling.PoolName(pool))
@@ -164,12 +164,6 @@ func (c *change) replaceTree(t *tree, record *statepb.PoolTree, pools pooltree.T
 	record.ModifiedTime = c.timestamp()
 	t.record, t.pools = record, pools
 	c.emit(TreeChanged{Tree: scheduling.TreeName(record.GetName())})
-}
-
-// isGang reports whether the jobs of an operation are needed all at once (F.2).
-func isGang(spec *statepb.OperationSpec, s pooltree.Settings) bool {
-	single := len(spec.GetTasks()) == 1 && spec.GetTasks()[0].GetJobCount() == 1
-	return spec.GetIsGang() || s.SingleJobVanillaIsGang && spec.GetType() == lifecycle.Vanilla && single
 }
 
 // treeIndex returns the place of a tree among those of the operation, -1 when it
