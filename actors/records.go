@@ -134,7 +134,10 @@ func (r *records) Seed(tree scheduling.TreeName) (seed scheduler.Seed, ok bool) 
 		if pools, _, ok = s.Pools(tree); !ok {
 			return
 		}
-		seed = scheduler.Seed{Tree: tree, Index: s.LastIndex(), Pools: pools}
+		record, _ := s.Tree(tree)
+		seed = scheduler.Seed{
+			Tree: tree, Index: s.LastIndex(), Pools: pools, Volumes: record.GetVolumes(), VolumesTime: record.GetVolumesTime().AsTime(),
+		}
 		for _, n := range s.Nodes() {
 			if n.GetTree() != string(tree) {
 				continue

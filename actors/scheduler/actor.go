@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -40,6 +41,9 @@ type Config struct {
 	// due are followed by an update at once, but no sooner than TickGap after the
 	// last.
 	TickEvery, TickGap time.Duration
+	// CheckpointEvery is the period in which integral volumes are proposed: as much as
+	// a new leader does not know of.
+	CheckpointEvery time.Duration
 	// NodesPerPlan bounds how many nodes one plan looks at, and so how long the
 	// actor is busy with it.
 	NodesPerPlan int
@@ -91,6 +95,11 @@ type (
 		results []*commandpb.Result
 		err     error
 	}
+	// checkpointed: the outcome of a checkpoint is known.
+	checkpointed struct {
+		of  *treeActor
+		err error
+	}
 )
 
 // New returns the producer of a tree's actor.
@@ -111,8 +120,9 @@ type treeActor struct {
 	// inFlight proposals have no answer yet.
 	inFlight int
 	// matching: a match is in the mailbox.
-	matching bool
-	timer    *time.Timer
+	matching   bool
+	checkpoint checkpoint
+	timer      *time.Timer
 }
 
 // Receive implements actor.Actor.
@@ -140,6 +150,10 @@ func (a *treeActor) Receive(ctx actor.Context) {
 	case proposed:
 		if m.of == a {
 			a.proposed(ctx, m)
+		}
+	case checkpointed:
+		if m.of == a {
+			a.checkpointed(m)
 		}
 	case View:
 		m.Reply(view(a.cfg, a.tree.Snapshot(), a.cfg.Now()))
@@ -272,9 +286,37 @@ func (a *treeActor) flying() int {
 
 func (a *treeActor) tick(ctx actor.Context) {
 	a.update(a.cfg.Now())
+	a.keepVolumes(ctx)
 	self, root := ctx.Self(), ctx.ActorSystem().Root
 	a.timer = time.AfterFunc(a.cfg.TickEvery, func() { root.Send(self, tick{a}) })
 	a.check(ctx, nil)
+}
+
+// keepVolumes proposes the volumes of the last update when that is due.
+func (a *treeActor) keepVolumes(ctx actor.Context) {
+	if now := a.cfg.Now(); a.checkpoint.due(now, a.cfg.CheckpointEvery) {
+		msg := a.tree.Checkpoint(a.cfg.Term)
+		a.checkpoint = checkpoint{last: now, inFlight: msg != nil}
+		if msg == nil {
+			return
+		}
+		self, root := ctx.Self(), ctx.ActorSystem().Root
+		a.cfg.Log.ProposeAsync([]proto.Message{msg}, func(results []*commandpb.Result, err error) {
+			for _, r := range results {
+				if refusal := r.GetRefusal(); refusal != nil {
+					err = errors.New(refusal.GetMessage())
+				}
+			}
+			root.Send(self, checkpointed{a, err})
+		})
+	}
+}
+
+func (a *treeActor) checkpointed(m checkpointed) {
+	a.checkpoint.inFlight = false
+	if m.err != nil {
+		a.cfg.Logger.Warn("volumes were not kept; they are proposed again", "tree", a.cfg.Tree, "error", m.err)
+	}
 }
 
 func (a *treeActor) update(now time.Time) {

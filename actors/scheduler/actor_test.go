@@ -33,6 +33,8 @@ type stage struct {
 	jobs int
 	// outcomes end what has been proposed and not answered.
 	outcomes []func([]*commandpb.Result, error)
+	// proposals are all that were made.
+	proposals []proto.Message
 }
 
 // onStage has a story played by the actor of a tree with the nodes n1 and n2 of two
@@ -48,7 +50,7 @@ func onStage(t *testing.T, story func(s *stage)) {
 		s.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }))
 		s.pid = s.system.Root.Spawn(actor.PropsFromProducer(New(Config{
 			Tree: scheduling.DefaultTree, Term: 1, State: s, Log: s, Engine: engine.Default(), TickEvery: time.Second, TickGap: time.Millisecond,
-			NodesPerPlan: 1, MaxInFlight: 1, NewID: s.newID, Now: time.Now, Figures: &s.figures, Logger: quiet,
+			CheckpointEvery: 5 * time.Second, NodesPerPlan: 1, MaxInFlight: 1, NewID: s.newID, Now: time.Now, Figures: &s.figures, Logger: quiet,
 		})))
 		synctest.Wait()
 		story(s)
@@ -63,9 +65,10 @@ func onStage(t *testing.T, story func(s *stage)) {
 func (s *stage) Seed(scheduling.TreeName) (Seed, bool) { return s.seed(), !s.gone }
 
 // ProposeAsync implements Log.
-func (s *stage) ProposeAsync(_ []proto.Message, done func([]*commandpb.Result, error)) {
+func (s *stage) ProposeAsync(commands []proto.Message, done func([]*commandpb.Result, error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.proposals = append(s.proposals, commands...)
 	s.outcomes = append(s.outcomes, done)
 }
 

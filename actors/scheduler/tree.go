@@ -33,6 +33,9 @@ type Seed struct {
 	Operations []*statepb.Operation
 	// Allocations are those on its nodes, by job.
 	Allocations []*statepb.Allocation
+	// Volumes are the integral volumes as of VolumesTime.
+	Volumes     []*statepb.PoolVolume
+	VolumesTime time.Time
 }
 
 // Tree is the deciding half: an engine, what is in flight, and which nodes are to
@@ -86,6 +89,9 @@ func NewTree(cfg engine.Config, seed Seed) (*Tree, error) {
 	}
 	if err := e.SetTree(seed.Pools); err != nil {
 		return nil, fmt.Errorf("rebuild pool tree: %w", err)
+	}
+	if err := t.setVolumes(seed); err != nil {
+		return nil, err
 	}
 	for _, op := range seed.Operations {
 		state, err := lifecycle.ParseState(op.GetState())
@@ -215,17 +221,9 @@ func (t *Tree) setOperation(op *statepb.Operation, state lifecycle.State, suspen
 		return fmt.Errorf("operation %s: %w", id, err)
 	}
 	record := engine.Operation{
-		ID: scheduling.OperationID(id), Pool: scheduling.PoolName(in.GetPool()), Weight: pooltree.DefaultWeight,
-		Started: op.GetStartTime().AsTime(), Enabled: state == lifecycle.Running && in.GetAdmitted(), Suspended: suspended,
-	}
-	if options.Weight != nil {
-		record.Weight = *options.Weight
-	}
-	if options.ResourceLimits != nil {
-		limits := options.ResourceLimits.Or(resource.Infinite)
-		record.Limits = &limits
-	}
-	record.MaxShareRatio, record.Gang = options.MaxShareRatio, op.GetSpec().Gang(t.settings)
+		ID: scheduling.OperationID(id), Pool: scheduling.PoolName(in.GetPool()), Started: op.GetStartTime().AsTime(),
+		Enabled: state == lifecycle.Running && in.GetAdmitted(), Suspended: suspended, Gang: op.GetSpec().Gang(t.settings),
+	}.With(options)
 	if _, known := t.known[id]; !known {
 		return t.addOperation(setOperation{record, op.GetSpec()})
 	}

@@ -152,6 +152,8 @@ func (w *world) rebuild() *Tree {
 func (w *world) seed() Seed {
 	pools, _, _ := w.state.Pools(scheduling.DefaultTree)
 	seed := Seed{Tree: scheduling.DefaultTree, Index: w.state.LastIndex(), Pools: pools, Nodes: w.nodes()}
+	record, _ := w.state.Tree(scheduling.DefaultTree)
+	seed.Volumes, seed.VolumesTime = record.GetVolumes(), record.GetVolumesTime().AsTime()
 	for _, node := range seed.Nodes {
 		seed.Allocations = append(seed.Allocations, w.state.AllocationsOfNode(scheduling.NodeID(node.GetId()))...)
 	}

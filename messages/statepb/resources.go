@@ -23,3 +23,22 @@ func NewResources(a resource.Amounts) *Resources {
 		Network:       a.Network,
 	}
 }
+
+// Volume returns the volume as the scheduler counts it.
+func (x *PoolVolume) Volume() resource.Volume {
+	return resource.Volume{
+		UserSlots: x.GetUserSlots(),
+		CPU:       resource.Hundredths(x.GetCpuHundredths()),
+		GPU:       x.GetGpu(),
+		Memory:    x.GetMemory(),
+		Network:   x.GetNetwork(),
+	}
+}
+
+// NewPoolVolume returns the record of a pool's volume.
+func NewPoolVolume(pool string, v resource.Volume, lastShareRatio float64) *PoolVolume {
+	return &PoolVolume{
+		Pool: pool, UserSlots: v.UserSlots, CpuHundredths: int64(v.CPU), Gpu: v.GPU, Memory: v.Memory, Network: v.Network,
+		LastShareRatio: lastShareRatio,
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"weir/messages/statepb"
 	"weir/scheduling"
 	"weir/scheduling/pooltree"
+	"weir/scheduling/resource"
 )
 
 // maxTrees bounds the pool trees of a cluster: each has an engine.
@@ -178,6 +179,9 @@ func (c *change) checkpointVolumes(m *commandpb.CheckpointVolumes) *refusal {
 			if !(amount >= 0) || math.IsInf(amount, 0) {
 				return refuse(CodeInvalidCommand, "%s: pool %q: %v is no volume", what, v.GetPool(), amount)
 			}
+		}
+		if ratio := v.GetLastShareRatio(); ratio > 1+resource.LargeEpsilon {
+			return refuse(CodeInvalidCommand, "%s: pool %q: last share ratio %v is more than the cluster", what, v.GetPool(), ratio)
 		}
 		if t.pools.Has(scheduling.PoolName(v.GetPool())) {
 			volumes = append(volumes, v)

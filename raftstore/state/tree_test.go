@@ -119,20 +119,21 @@ func TestEditsAreRefused(t *testing.T) {
 
 func TestTreesAreRefused(t *testing.T) {
 	checkRefusalsOf(t, forest, map[string]refused{
-		"a tree twice":               {&commandpb.CreateTree{Tree: "gpu"}, CodeTreeExists, "there is a tree of this name"},
-		"a name that cannot be":      {&commandpb.CreateTree{Tree: "a/b"}, CodeInvalidTree, "holds '/'"},
-		"no name":                    {&commandpb.CreateTree{}, CodeInvalidTree, "empty"},
-		"an unknown option":          {&commandpb.CreateTree{Tree: "x", Options: optionsOf(map[string]any{"node_filter": "x"})}, CodeInvalidTree, "did you mean nodes_filter?"},
-		"the nodes of another":       {&commandpb.CreateTree{Tree: "x"}, CodeTreesOverlap, `trees "x" and "default"`},
-		"a part of another's nodes":  {&commandpb.CreateTree{Tree: "x", Options: optionsOf(map[string]any{"nodes_filter": "gpu & big"})}, CodeTreesOverlap, `trees "x" and "gpu"`},
-		"remove what is not there":   {&commandpb.RemoveTree{Tree: "x"}, CodeUnknownTree, `there are "default", "gpu"`},
-		"remove the default":         {&commandpb.RemoveTree{Tree: "default"}, CodeTreeInUse, "make another one the default first"},
-		"remove one with operations": {&commandpb.RemoveTree{Tree: "gpu"}, CodeTreeInUse, "it has 2 operations"},
-		"an unknown default":         {&commandpb.SetDefaultTree{Tree: "x"}, CodeUnknownTree, "no such tree"},
-		"volumes of nothing":         {&commandpb.CheckpointVolumes{Term: 1, Tree: "x"}, CodeUnknownTree, "x"},
-		"volumes of another leader":  {&commandpb.CheckpointVolumes{Term: 2}, CodeStaleTerm, "checkpoint"},
-		"a volume below nothing":     {&commandpb.CheckpointVolumes{Term: 1, Volumes: []*statepb.PoolVolume{{Pool: "slow", UserSlots: -1}}}, CodeInvalidCommand, "-1 is no volume"},
-		"a volume that is no number": {&commandpb.CheckpointVolumes{Term: 1, Volumes: []*statepb.PoolVolume{{Pool: "slow", Memory: math.NaN()}}}, CodeInvalidCommand, "NaN is no volume"},
+		"a tree twice":                {&commandpb.CreateTree{Tree: "gpu"}, CodeTreeExists, "there is a tree of this name"},
+		"a name that cannot be":       {&commandpb.CreateTree{Tree: "a/b"}, CodeInvalidTree, "holds '/'"},
+		"no name":                     {&commandpb.CreateTree{}, CodeInvalidTree, "empty"},
+		"an unknown option":           {&commandpb.CreateTree{Tree: "x", Options: optionsOf(map[string]any{"node_filter": "x"})}, CodeInvalidTree, "did you mean nodes_filter?"},
+		"the nodes of another":        {&commandpb.CreateTree{Tree: "x"}, CodeTreesOverlap, `trees "x" and "default"`},
+		"a part of another's nodes":   {&commandpb.CreateTree{Tree: "x", Options: optionsOf(map[string]any{"nodes_filter": "gpu & big"})}, CodeTreesOverlap, `trees "x" and "gpu"`},
+		"remove what is not there":    {&commandpb.RemoveTree{Tree: "x"}, CodeUnknownTree, `there are "default", "gpu"`},
+		"remove the default":          {&commandpb.RemoveTree{Tree: "default"}, CodeTreeInUse, "make another one the default first"},
+		"remove one with operations":  {&commandpb.RemoveTree{Tree: "gpu"}, CodeTreeInUse, "it has 2 operations"},
+		"an unknown default":          {&commandpb.SetDefaultTree{Tree: "x"}, CodeUnknownTree, "no such tree"},
+		"volumes of nothing":          {&commandpb.CheckpointVolumes{Term: 1, Tree: "x"}, CodeUnknownTree, "x"},
+		"volumes of another leader":   {&commandpb.CheckpointVolumes{Term: 2}, CodeStaleTerm, "checkpoint"},
+		"a volume below nothing":      {&commandpb.CheckpointVolumes{Term: 1, Volumes: []*statepb.PoolVolume{{Pool: "slow", UserSlots: -1}}}, CodeInvalidCommand, "-1 is no volume"},
+		"more than the cluster given": {&commandpb.CheckpointVolumes{Term: 1, Volumes: []*statepb.PoolVolume{{Pool: "slow", LastShareRatio: 1.5}}}, CodeInvalidCommand, "1.5 is more than the cluster"},
+		"a volume that is no number":  {&commandpb.CheckpointVolumes{Term: 1, Volumes: []*statepb.PoolVolume{{Pool: "slow", Memory: math.NaN()}}}, CodeInvalidCommand, "NaN is no volume"},
 	})
 }
 
