@@ -90,8 +90,8 @@ func TestANewLeaderGoesOnFromTheVolumes(t *testing.T) {
 	if err := next.Offer("n1", w.NodeRecord("n1").GetResources().Amounts()); err != nil {
 		t.Fatal(err)
 	}
-	old, new := tick(w.tree, 25*time.Second), tick(next, 25*time.Second)
-	if before <= 0 || new != old {
-		t.Errorf("volume %v at the checkpoint, then %v at the old leader and %v at the new one", before, old, new)
+	old, now := tick(w.tree, 25*time.Second), tick(next, 25*time.Second)
+	if before <= 0 || now != old {
+		t.Errorf("volume %v at the checkpoint, then %v at the old leader and %v at the new one", before, old, now)
 	}
 }
