@@ -364,7 +364,7 @@ func operationAttributes(t treeIn, op *statepb.Operation) (map[string]any, error
 		"options":        in.GetOptions().AsMap(),
 		"admitted":       in.GetAdmitted(),
 		"pending_reason": in.GetPendingReason(),
-		"is_gang":        gang(op.GetSpec(), t.pools.Settings()),
+		"is_gang":        op.GetSpec().Gang(t.pools.Settings()),
 		"start_time":     timeOf(op.GetStartTime()),
 	})
 	return of, nil

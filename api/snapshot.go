@@ -11,7 +11,6 @@ import (
 	"weir/raftstore/state"
 	"weir/scheduling"
 	"weir/scheduling/lifecycle"
-	"weir/scheduling/pooltree"
 	"weir/scheduling/resource"
 )
 
@@ -98,7 +97,7 @@ func snapshotOperation(st *state.State, op *statepb.Operation, t treeIn) *apipb.
 	}
 	out := &apipb.SnapshotOperation{
 		Id: op.GetId(), Title: op.GetSpec().GetTitle(), Pool: in.GetPool(), Options: orEmpty(in.GetOptions()), Usage: resourcesOf(usage),
-		Enabled: now == lifecycle.Running && !op.GetSuspended(), Gang: gang(op.GetSpec(), t.pools.Settings()), StartTime: op.GetStartTime(),
+		Enabled: now == lifecycle.Running && !op.GetSuspended(), Gang: op.GetSpec().Gang(t.pools.Settings()), StartTime: op.GetStartTime(),
 	}
 	for _, task := range op.GetTasks() {
 		if pending := task.GetCounters().GetPending(); pending > 0 && !now.Finishing() {
@@ -108,12 +107,6 @@ func snapshotOperation(st *state.State, op *statepb.Operation, t treeIn) *apipb.
 		}
 	}
 	return out
-}
-
-// gang reports whether the jobs of an operation are needed all at once (F.2).
-func gang(spec *statepb.OperationSpec, s pooltree.Settings) bool {
-	single := spec.GetType() == lifecycle.Vanilla && len(spec.GetTasks()) == 1 && spec.GetTasks()[0].GetJobCount() == 1
-	return spec.GetIsGang() || s.SingleJobVanillaIsGang && single
 }
 
 func volumeOf(v *statepb.PoolVolume) *apipb.Volume {

@@ -38,6 +38,17 @@ type Operation struct {
 	Gang bool
 }
 
+// With returns the operation with what its options in the tree say.
+func (op Operation) With(o pooltree.OperationOptions) Operation {
+	op.Weight = or(o.Weight, pooltree.DefaultWeight)
+	op.Limits, op.MaxShareRatio = nil, o.MaxShareRatio
+	if o.ResourceLimits != nil {
+		limits := o.ResourceLimits.Or(resource.Infinite)
+		op.Limits = &limits
+	}
+	return op
+}
+
 // operation is an operation of the tree.
 type operation struct {
 	Operation

@@ -1,0 +1,207 @@
+package whatif
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"weir/scheduling"
+	"weir/scheduling/option"
+	"weir/scheduling/pooltree"
+	"weir/scheduling/resource"
+)
+
+// Change is something that could be done to a cluster. Exactly one field is set.
+type Change struct {
+	// Set changes an option of a pool, or of an operation when there is no such pool.
+	Set *Setting
+	// SetTree changes an option of the tree.
+	SetTree *Setting
+	// AddPool makes a pool.
+	AddPool *pooltree.Pool
+	// RemovePool removes a pool that is empty.
+	RemovePool scheduling.PoolName
+	// AddOperation starts an operation.
+	AddOperation *Operation
+	// RemoveOperation ends an operation.
+	RemoveOperation scheduling.OperationID
+	// AddNodes adds nodes, or takes them away: then Count is negative.
+	AddNodes *Node
+}
+
+// Setting is a value of an option, nil for its default.
+type Setting struct {
+	// Of is a pool or an operation.
+	Of string
+	// Path is the option, by names with slashes between; "parent" moves a pool, and
+	// "pool" an operation.
+	Path  string
+	Value any
+}
+
+// With returns the cluster after changes. Pools may be impossible on the way and
+// only have to be possible in the end.
+func (c Cluster) With(changes ...Change) (Cluster, error) {
+	next := c
+	next.Nodes, next.Operations = slices.Clone(c.Nodes), slices.Clone(c.Operations)
+	options, pools := option.Write(c.Pools.Options()), c.Pools.Pools()
+	for _, change := range changes {
+		var err error
+		switch {
+		case change.Set != nil:
+			err = next.set(*change.Set, pools)
+		case change.SetTree != nil:
+			err = option.Put(options, pooltree.TreeOptions{}, change.SetTree.Path, change.SetTree.Value)
+		case change.AddPool != nil:
+			pools = append(pools, *change.AddPool)
+		case change.RemovePool != "":
+			pools, err = without(pools, change.RemovePool)
+		case change.AddOperation != nil:
+			next.Operations = append(next.Operations, *change.AddOperation)
+		case change.RemoveOperation != "":
+			err = next.removeOperation(change.RemoveOperation)
+		case change.AddNodes != nil:
+			err = next.addNodeGroup(*change.AddNodes)
+		}
+		if err != nil {
+			return c, err
+		}
+	}
+	read, err := pooltree.ReadTreeOptions(options)
+	if err != nil {
+		return c, fmt.Errorf("set pool tree: %w", err)
+	}
+	if next.Pools, err = pooltree.FromPools(read, pools); err != nil {
+		return c, err
+	}
+	next.Volumes = slices.Clone(c.Volumes)
+	for i := len(next.Volumes) - 1; i >= 0; i-- {
+		if !next.Pools.Has(next.Volumes[i].Pool) {
+			next.Volumes = slices.Delete(next.Volumes, i, i+1)
+		}
+	}
+	return next, next.check()
+}
+
+// check returns an error when an operation is where it cannot be.
+func (c Cluster) check() error {
+	seen := make(map[scheduling.OperationID]bool, len(c.Operations))
+	for _, op := range c.Operations {
+		switch {
+		case seen[op.ID]:
+			return fmt.Errorf("operation %q is there twice", op.ID)
+		case !c.Pools.Has(op.Pool):
+			return fmt.Errorf("operation %q: pool %q: %w", op.ID, op.Pool, pooltree.ErrUnknownPool)
+		}
+		seen[op.ID] = true
+	}
+	return nil
+}
+
+// set changes a pool in place, or an operation.
+func (c *Cluster) set(s Setting, pools []pooltree.Pool) error {
+	if i := slices.IndexFunc(pools, func(p pooltree.Pool) bool { return string(p.Name) == s.Of }); i >= 0 {
+		return setPool(&pools[i], s)
+	}
+	i := slices.IndexFunc(c.Operations, func(op Operation) bool { return string(op.ID) == s.Of })
+	if i < 0 {
+		return fmt.Errorf("set %s/%s: there is neither a pool nor an operation of this name", s.Of, s.Path)
+	}
+	op := &c.Operations[i]
+	if s.Path == "pool" {
+		name, err := text(s)
+		op.Pool = scheduling.PoolName(name)
+		return err
+	}
+	document := option.Write(op.Options)
+	if err := option.Put(document, op.Options, s.Path, s.Value); err != nil {
+		return fmt.Errorf("set %s: %w", s.Of, err)
+	}
+	options, err := pooltree.ReadOperationOptions(document)
+	if err != nil {
+		return fmt.Errorf("set %s: %w", s.Of, err)
+	}
+	op.Options = options
+	return nil
+}
+
+func setPool(p *pooltree.Pool, s Setting) error {
+	if s.Path == "parent" {
+		name, err := text(s)
+		p.Parent = scheduling.PoolName(name)
+		return err
+	}
+	document := option.Write(p.Options)
+	if err := option.Put(document, p.Options, s.Path, s.Value); err != nil {
+		return fmt.Errorf("set %s: %w", s.Of, err)
+	}
+	// What does not fit together may yet be changed: the tree is checked in the end.
+	var options pooltree.PoolOptions
+	if err := option.Read(&options, document); err != nil {
+		return fmt.Errorf("set %s: %w", s.Of, err)
+	}
+	p.Options = options
+	return nil
+}
+
+func text(s Setting) (string, error) {
+	name, ok := s.Value.(string)
+	if !ok || name == "" {
+		return "", fmt.Errorf("set %s/%s: the name of a pool is needed", s.Of, s.Path)
+	}
+	return name, nil
+}
+
+func without(pools []pooltree.Pool, name scheduling.PoolName) ([]pooltree.Pool, error) {
+	i := slices.IndexFunc(pools, func(p pooltree.Pool) bool { return p.Name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("remove pool %q: %w", name, pooltree.ErrUnknownPool)
+	}
+	return slices.Delete(pools, i, i+1), nil
+}
+
+func (c *Cluster) removeOperation(id scheduling.OperationID) error {
+	i := slices.IndexFunc(c.Operations, func(op Operation) bool { return op.ID == id })
+	if i < 0 {
+		return fmt.Errorf("remove operation %q: there is no such operation", id)
+	}
+	c.Operations = slices.Delete(c.Operations, i, i+1)
+	return nil
+}
+
+// addNodeGroup adds nodes, or takes away some that are like that.
+func (c *Cluster) addNodeGroup(group Node) error {
+	if group.Count >= 0 {
+		c.Nodes = append(c.Nodes, group)
+		return nil
+	}
+	left := -group.Count
+	for i := range c.Nodes {
+		if c.Nodes[i].Resources == group.Resources {
+			taken := min(left, c.Nodes[i].Count)
+			c.Nodes[i].Count -= taken
+			left -= taken
+		}
+	}
+	if left > 0 {
+		return fmt.Errorf("remove %d nodes with %v: there are only %d (%s)", -group.Count, group.Resources, -group.Count-left, c.shapes())
+	}
+	return nil
+}
+
+// shapes says which nodes there are.
+func (c *Cluster) shapes() string {
+	counts := make(map[resource.Amounts]int64)
+	var order []resource.Amounts
+	for _, n := range c.Nodes {
+		if counts[n.Resources] == 0 {
+			order = append(order, n.Resources)
+		}
+		counts[n.Resources] += n.Count
+	}
+	var parts []string
+	for _, shape := range order {
+		parts = append(parts, fmt.Sprintf("%dx{%v}", counts[shape], shape))
+	}
+	return "nodes: " + strings.Join(parts, ", ")
+}

@@ -1,0 +1,134 @@
+// Package whatif finds the fair shares of a cluster that is described, as it is and
+// as it would be after changes that nobody has made.
+//
+// It gives the description to the engine that schedules real clusters, and reads
+// what that makes of it. The package is pure.
+package whatif
+
+import (
+	"fmt"
+	"time"
+
+	"weir/scheduling"
+	"weir/scheduling/engine"
+	"weir/scheduling/pooltree"
+	"weir/scheduling/resource"
+)
+
+// Cluster is all that fair shares in a pool tree follow from.
+type Cluster struct {
+	Pools pooltree.Tree
+	// Nodes are those of the tree that may run jobs.
+	Nodes []Node
+	// Operations are those that run.
+	Operations []Operation
+	// Volumes are what pools with integral guarantees have saved, as of At.
+	Volumes []engine.PoolVolume
+	At      time.Time
+}
+
+// Node is a number of machines that are alike.
+type Node struct {
+	// Name is for people; empty for nodes that only are counted.
+	Name      string
+	Count     int64
+	Resources resource.Amounts
+}
+
+// Operation is an operation that runs.
+type Operation struct {
+	ID   scheduling.OperationID
+	Pool scheduling.PoolName
+	// Options are those that hold in this tree.
+	Options pooltree.OperationOptions
+	// Usage is what its jobs hold.
+	Usage resource.Amounts
+	// Tasks are jobs that could start.
+	Tasks []Task
+	// Idle operations start no jobs: they are suspended, or about to end.
+	Idle bool
+	// Gang operations are of use only as a whole.
+	Gang bool
+	// Started orders the operations of FIFO pools.
+	Started time.Time
+}
+
+// Task is a number of jobs that are alike and wait.
+type Task struct {
+	Pending int64
+	PerJob  resource.Amounts
+}
+
+// Total is what all nodes have.
+func (c Cluster) Total() resource.Amounts {
+	var total resource.Amounts
+	for _, n := range c.Nodes {
+		total = total.Add(n.Resources.Times(n.Count))
+	}
+	return total
+}
+
+// id names a node of a group.
+func (n Node) id(group int, i int64) scheduling.NodeID {
+	return scheduling.NodeID(fmt.Sprintf("%d/%d", group, i))
+}
+
+// maxNodes bounds how many nodes a description may have.
+const maxNodes = 1_000_000
+
+// engine returns an engine that knows the cluster.
+func (c Cluster) engine() (*engine.Engine, error) {
+	e, err := engine.New(engine.Default())
+	if err != nil {
+		return nil, err
+	}
+	if err := e.SetTree(c.Pools); err != nil {
+		return nil, err
+	}
+	if err := c.addNodes(e); err != nil {
+		return nil, err
+	}
+	for i, op := range c.Operations {
+		if err := addOperation(e, op, i); err != nil {
+			return nil, err
+		}
+	}
+	return e, e.SetVolumes(c.At, c.Volumes)
+}
+
+func (c Cluster) addNodes(e *engine.Engine) error {
+	count := int64(0)
+	for group, n := range c.Nodes {
+		if n.Count < 0 || n.Count > maxNodes || count+n.Count > maxNodes {
+			return fmt.Errorf("nodes: more than %d", maxNodes)
+		}
+		count += n.Count
+		for i := range n.Count {
+			if err := e.SetNode(n.id(group, i), n.Resources, true); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func addOperation(e *engine.Engine, op Operation, index int) error {
+	record := engine.Operation{
+		ID: op.ID, Pool: op.Pool, Started: op.Started, Enabled: !op.Idle, Gang: op.Gang,
+	}.With(op.Options)
+	if err := e.AddOperation(record); err != nil {
+		return err
+	}
+	for i, task := range op.Tasks {
+		if err := e.SetDemand(op.ID, scheduling.TaskName(fmt.Sprint(i)), task.Pending, task.PerJob); err != nil {
+			return err
+		}
+	}
+	if op.Usage.IsZero() {
+		return nil
+	}
+	// One allocation stands for all of its jobs, on a node that has nothing to give.
+	return e.AddAllocation(engine.Allocation{
+		Job: scheduling.JobID(fmt.Sprint("usage/", index)), Operation: op.ID, Node: "usage", Resources: op.Usage, Started: op.Started,
+	})
+}

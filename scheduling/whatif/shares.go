@@ -1,0 +1,205 @@
+package whatif
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"weir/scheduling"
+	"weir/scheduling/engine"
+	"weir/scheduling/fairshare"
+	"weir/scheduling/pooltree"
+	"weir/scheduling/resource"
+)
+
+// Share is what a pool or an operation has and ought to have.
+type Share struct {
+	// Pool tells pools from operations.
+	Pool bool
+	// Name is that of the pool, or the id of the operation.
+	Name string
+	// Parent is the pool that it is in; empty for the root.
+	Parent scheduling.PoolName
+	// Fair is its fair share, Guarantee the strong one.
+	Fair, Guarantee, Usage, Demand resource.Vector
+	// Volume is what a pool with integral guarantees has, in seconds of the whole
+	// cluster.
+	Volume float64
+}
+
+// Dominant is the resource of which the fair share is greatest; that of the usage,
+// or the demand, when it has none.
+func (s Share) Dominant() resource.Kind {
+	for _, v := range []resource.Vector{s.Fair, s.Usage, s.Demand} {
+		best := resource.CPU
+		for i := range resource.Count {
+			if v[i] > v[best] {
+				best = resource.Kind(i)
+			}
+		}
+		if v[best] > 0 {
+			return best
+		}
+	}
+	return resource.CPU
+}
+
+// Result is the fair shares of a cluster.
+type Result struct {
+	Total resource.Amounts
+	// Shares has each pool before the pools and then the operations below it, the
+	// root first.
+	Shares []Share
+	// Overcommitted are resources of which more is guaranteed than there is.
+	Overcommitted []Overcommit
+	// Alerts say what else is wrong with the settings.
+	Alerts []string
+}
+
+// Overcommit is a resource of which the strong guarantees right below the root are
+// more than there is, and whose they are.
+type Overcommit struct {
+	pooltree.Overcommit
+	Pools []scheduling.PoolName
+}
+
+// String says what is over-committed, by whom.
+func (o Overcommit) String() string {
+	show := func(n int64) string { return fmt.Sprint(n) }
+	switch o.Resource {
+	case resource.CPU:
+		show = func(n int64) string { return resource.Hundredths(n).String() }
+	case resource.Memory:
+		show = resource.FormatSize
+	default:
+	}
+	return fmt.Sprintf("%s: %s are guaranteed and there are %s: by %v", o.Resource, show(o.Guaranteed), show(o.Total), o.Pools)
+}
+
+// Solve finds the fair shares of the cluster. The error says what of it cannot be.
+func (c Cluster) Solve() (Result, error) {
+	e, err := c.engine()
+	if err != nil {
+		return Result{}, fmt.Errorf("find fair shares: %w", err)
+	}
+	report, err := e.Tick(c.At)
+	if err != nil {
+		return Result{}, fmt.Errorf("find fair shares: %w", err)
+	}
+	snapshot := e.Snapshot()
+	r := Result{Total: snapshot.Total, Overcommitted: c.overcommitted(snapshot.Total)}
+	for _, alert := range report.Alerts {
+		if alert.Code != fairshare.AlertOvercommit || len(r.Overcommitted) == 0 {
+			r.Alerts = append(r.Alerts, alert.String())
+		}
+	}
+	r.Shares = ordered(snapshot)
+	return r, nil
+}
+
+// ordered returns the shares of a snapshot as Result has them.
+func ordered(s engine.Snapshot) []Share {
+	below := make(map[scheduling.PoolName][]Share)
+	for _, p := range s.Pools {
+		share := shareOf(p.Shares)
+		share.Pool, share.Name, share.Parent, share.Volume = true, string(p.Name), p.Parent, p.Integral.RatioVolume
+		below[p.Parent] = append(below[p.Parent], share)
+	}
+	for _, op := range s.Operations {
+		share := shareOf(op.Shares)
+		share.Name, share.Parent = string(op.ID), op.Pool
+		below[op.Pool] = append(below[op.Pool], share)
+	}
+	var out []Share
+	var add func(parent scheduling.PoolName)
+	add = func(parent scheduling.PoolName) {
+		children := below[parent]
+		slices.SortStableFunc(children, func(a, b Share) int {
+			switch {
+			case a.Pool != b.Pool && a.Pool:
+				return -1
+			case a.Pool != b.Pool:
+				return 1
+			}
+			return cmp.Compare(a.Name, b.Name)
+		})
+		for _, share := range children {
+			out = append(out, share)
+			if share.Pool {
+				add(scheduling.PoolName(share.Name))
+			}
+		}
+	}
+	add("")
+	return out
+}
+
+func shareOf(s engine.Shares) Share {
+	return Share{Fair: s.FairShare, Guarantee: s.Attributes.StrongGuaranteeShare, Usage: s.UsageShare, Demand: s.DemandShare}
+}
+
+// overcommitted finds what is guaranteed twice.
+func (c Cluster) overcommitted(total resource.Amounts) []Overcommit {
+	var out []Overcommit
+	for _, o := range c.Pools.Overcommitted(total) {
+		over := Overcommit{Overcommit: o}
+		for _, name := range c.Pools.Children(scheduling.RootPool) {
+			if p, _ := c.Pools.Pool(name); p.Options.StrongGuarantee.Or(resource.Amounts{}).Of(o.Resource) > 0 {
+				over.Pools = append(over.Pools, name)
+			}
+		}
+		out = append(out, over)
+	}
+	return out
+}
+
+// Difference is a pool or an operation before and after a change; nil where it is
+// not there.
+type Difference struct {
+	Before, After *Share
+}
+
+// Either is what there is of it after the change, or else before.
+func (d Difference) Either() *Share {
+	if d.After != nil {
+		return d.After
+	}
+	return d.Before
+}
+
+// Change is how much more, by the dominant resource, it ought to have.
+func (d Difference) Change() float64 {
+	var before, after float64
+	if d.Before != nil {
+		before = d.Before.Fair.MaxComponent()
+	}
+	if d.After != nil {
+		after = d.After.Fair.MaxComponent()
+	}
+	return after - before
+}
+
+// Compare puts two results side by side, in the order of the second; what is not
+// there any more comes last.
+func Compare(before, after Result) []Difference {
+	type key struct {
+		pool bool
+		name string
+	}
+	was := make(map[key]*Share, len(before.Shares))
+	for i, s := range before.Shares {
+		was[key{s.Pool, s.Name}] = &before.Shares[i]
+	}
+	var out []Difference
+	for i, s := range after.Shares {
+		k := key{s.Pool, s.Name}
+		out = append(out, Difference{Before: was[k], After: &after.Shares[i]})
+		delete(was, k)
+	}
+	for i, s := range before.Shares {
+		if was[key{s.Pool, s.Name}] != nil {
+			out = append(out, Difference{Before: &before.Shares[i]})
+		}
+	}
+	return out
+}
