@@ -66,7 +66,7 @@ func snapshot(out *apipb.SnapshotResponse, st *state.State, t treeIn, view *acto
 	}
 	for _, p := range t.pools.ParentsFirst() {
 		out.Pools = append(out.Pools, &apipb.SnapshotPool{
-			Name: string(p.Name), Parent: string(p.Parent), Options: orEmpty(records[string(p.Name)].GetOptions()), Volume: volumeOf(volumes[string(p.Name)]),
+			Name: string(p.Name), Parent: string(p.Parent), EphemeralUser: string(p.Ephemeral), Options: orEmpty(records[string(p.Name)].GetOptions()), Volume: volumeOf(volumes[string(p.Name)]),
 		})
 	}
 	for op := range st.InProgress() {

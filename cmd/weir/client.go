@@ -21,7 +21,7 @@ const exitInterrupted = 130
 func newClientCommands() []*cobra.Command {
 	var commands []*cobra.Command
 	for _, build := range []func(*clientFlags) *cobra.Command{
-		newStatusCommand, newOpCommand, newJobCommand, newPoolCommand, newTreeCommand, newGetCommand, newNodeCommand, newClusterCommand,
+		newStatusCommand, newOpCommand, newJobCommand, newPoolCommand, newTreeCommand, newWhatifCommand, newGetCommand, newNodeCommand, newClusterCommand,
 	} {
 		f := &clientFlags{format: formatTable}
 		cmd := build(f)

@@ -4186,6 +4186,7 @@ type SnapshotPool struct {
 	Options *structpb.Struct       `protobuf:"bytes,3,opt,name=options,proto3" json:"options,omitempty"`
 	// Not set: it has no volume.
 	Volume        *Volume `protobuf:"bytes,4,opt,name=volume,proto3" json:"volume,omitempty"`
+	EphemeralUser string  `protobuf:"bytes,5,opt,name=ephemeral_user,json=ephemeralUser,proto3" json:"ephemeral_user,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4246,6 +4247,13 @@ func (x *SnapshotPool) GetVolume() *Volume {
 		return x.Volume
 	}
 	return nil
+}
+
+func (x *SnapshotPool) GetEphemeralUser() string {
+	if x != nil {
+		return x.EphemeralUser
+	}
+	return ""
 }
 
 // Volume is resources times seconds.
@@ -6617,12 +6625,13 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\n" +
 	"operations\x18\x06 \x03(\v2\x1e.weir.api.v1.SnapshotOperationR\n" +
 	"operations\x12/\n" +
-	"\x05nodes\x18\a \x03(\v2\x19.weir.api.v1.SnapshotNodeR\x05nodes\"\x9a\x01\n" +
+	"\x05nodes\x18\a \x03(\v2\x19.weir.api.v1.SnapshotNodeR\x05nodes\"\xc1\x01\n" +
 	"\fSnapshotPool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06parent\x18\x02 \x01(\tR\x06parent\x121\n" +
 	"\aoptions\x18\x03 \x01(\v2\x17.google.protobuf.StructR\aoptions\x12+\n" +
-	"\x06volume\x18\x04 \x01(\v2\x13.weir.api.v1.VolumeR\x06volume\"\xa7\x01\n" +
+	"\x06volume\x18\x04 \x01(\v2\x13.weir.api.v1.VolumeR\x06volume\x12%\n" +
+	"\x0eephemeral_user\x18\x05 \x01(\tR\rephemeralUser\"\xa7\x01\n" +
 	"\x06Volume\x12\x1d\n" +
 	"\n" +
 	"user_slots\x18\x01 \x01(\x01R\tuserSlots\x12\x10\n" +

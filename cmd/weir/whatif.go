@@ -1,0 +1,321 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/api/poolfile"
+	"weir/api/spec"
+	"weir/scheduling"
+	"weir/scheduling/pooltree"
+	"weir/scheduling/resource"
+	"weir/scheduling/whatif"
+)
+
+// whatifFlags is what weir whatif can be told.
+type whatifFlags struct {
+	file, tree             string
+	set, setTree           []string
+	addPools, removePools  []string
+	addOps, removeOps      []string
+	nodes                  []string
+	poolsOnly, changedOnly bool
+}
+
+func newWhatifCommand(f *clientFlags) *cobra.Command {
+	var w whatifFlags
+	cmd := &cobra.Command{
+		Use:   "whatif",
+		Short: "Show the fair shares as they would be after a change",
+		Long: `Show the fair shares as they are and as they would be after a change, side by side.
+Nothing is changed. The engine that schedules the cluster finds them.
+
+Without -f it is about the cluster as it is now: its pools and nodes, the jobs that
+run, those that wait, and the volumes of pools. With -f it is about a cluster that a
+file describes, and needs none: see docs/pools.md.
+
+--set takes the option of a pool or of an operation; parent moves a pool and pool an
+operation. --add-pool and --add-operation take a name with options in YAML: jobs are
+what an operation could run at once, job is what each of them needs.`,
+		Example: `  weir whatif --set ads/weight=5
+  weir whatif --set ads/strong_guarantee_resources.cpu=40 --nodes '+10x{cpu: 32, memory: 128GiB}'
+  weir whatif --add-pool 'new: {parent: ads, weight: 2}' --add-operation 'big: {pool: new, jobs: 100, job: {cpu: 2}}'
+  weir whatif -f cluster.yaml --set ads/weight=5 -o json`,
+		Args: takes(),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		changes, err := w.changes()
+		if err != nil {
+			return &exitError{exitUsage, err}
+		}
+		if w.file == "" {
+			return f.verb(func(ctx context.Context, s *session, _ []string) error {
+				snapshot, err := s.SnapshotTree(ctx, w.tree)
+				if err != nil {
+					return err
+				}
+				cluster, err := clusterOf(snapshot)
+				if err != nil {
+					return err
+				}
+				return w.compare(s.printer, cluster, changes)
+			})(cmd, args)
+		}
+		cluster, err := readCluster(w.file, cmd.InOrStdin())
+		if err != nil {
+			return &exitError{exitUsage, err}
+		}
+		return w.compare(newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), f.format), cluster, changes)
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&w.file, "file", "f", "", "file that describes a cluster, - for standard input (default: the cluster as it is)")
+	flags.StringVar(&w.tree, "tree", "", "pool tree of the cluster (default: the default tree)")
+	flags.StringArrayVar(&w.set, "set", nil, "POOL/OPTION=VALUE, or OPERATION/OPTION=VALUE; can be repeated, as all below")
+	flags.StringArrayVar(&w.setTree, "set-tree", nil, "OPTION=VALUE of the tree itself")
+	flags.StringArrayVar(&w.addPools, "add-pool", nil, "a pool: NAME, or NAME: {parent: POOL, OPTION: VALUE}")
+	flags.StringArrayVar(&w.removePools, "remove-pool", nil, "a pool that goes")
+	flags.StringArrayVar(&w.addOps, "add-operation", nil, "an operation: NAME: {pool: POOL, jobs: 100, job: {cpu: 1}}")
+	flags.StringArrayVar(&w.removeOps, "remove-operation", nil, "the id of an operation that ends")
+	flags.StringArrayVar(&w.nodes, "nodes", nil, "nodes that come or go: +10x{cpu: 32, memory: 128GiB} or -2x{...}")
+	flags.BoolVar(&w.poolsOnly, "pools", false, "show pools only")
+	flags.BoolVar(&w.changedOnly, "changed", false, "show only what changes")
+	mustComplete(cmd, "tree", f.suggest(false, treeNames))
+	return cmd
+}
+
+// readCluster reads the description of a cluster.
+func readCluster(name string, stdin io.Reader) (whatif.Cluster, error) {
+	shown, read := name, func() ([]byte, error) { return os.ReadFile(name) }
+	if name == "-" {
+		shown, read = "standard input", func() ([]byte, error) { return io.ReadAll(io.LimitReader(stdin, spec.MaxBytes+1)) }
+	}
+	data, err := read()
+	if err != nil {
+		return whatif.Cluster{}, fmt.Errorf("read cluster: %w", err)
+	}
+	cluster, err := poolfile.ReadCluster(data)
+	if err != nil {
+		return whatif.Cluster{}, fmt.Errorf("%s: %w", shown, err)
+	}
+	cluster.At = time.Unix(0, 0)
+	return cluster, nil
+}
+
+// changes reads the changes that the flags say.
+func (w *whatifFlags) changes() ([]whatif.Change, error) {
+	var out []whatif.Change
+	for _, text := range w.addPools {
+		p, err := poolfile.ReadPool(text)
+		if err != nil {
+			return nil, fmt.Errorf("--add-pool %s: %w", text, err)
+		}
+		out = append(out, whatif.Change{AddPool: &p})
+	}
+	for _, text := range w.addOps {
+		op, err := poolfile.ReadOperation(text)
+		if err != nil {
+			return nil, fmt.Errorf("--add-operation %s: %w", text, err)
+		}
+		out = append(out, whatif.Change{AddOperation: &op})
+	}
+	for _, id := range w.removeOps {
+		out = append(out, whatif.Change{RemoveOperation: scheduling.OperationID(id)})
+	}
+	for _, text := range w.nodes {
+		n, err := nodesOf(text, w.file == "")
+		if err != nil {
+			return nil, fmt.Errorf("--nodes %s: %w", text, err)
+		}
+		out = append(out, whatif.Change{AddNodes: &n})
+	}
+	for _, text := range w.set {
+		s, err := settingOf(text)
+		if err != nil {
+			return nil, fmt.Errorf("--set %s: %w", text, err)
+		}
+		out = append(out, whatif.Change{Set: &s})
+	}
+	for _, text := range w.setTree {
+		values, err := assignments[pooltree.TreeOptions]([]string{text}, nil)
+		if err != nil {
+			return nil, fmt.Errorf("--set-tree: %w", err)
+		}
+		out = append(out, whatif.Change{SetTree: &whatif.Setting{Path: values[0].path, Value: values[0].value}})
+	}
+	for _, name := range w.removePools {
+		out = append(out, whatif.Change{RemovePool: scheduling.PoolName(name)})
+	}
+	return out, nil
+}
+
+// settingOf reads POOL/OPTION=VALUE.
+func settingOf(text string) (whatif.Setting, error) {
+	path, value, ok := strings.Cut(text, "=")
+	of, option, named := strings.Cut(path, "/")
+	if !ok || !named || of == "" || option == "" {
+		return whatif.Setting{}, errors.New("write it as POOL/OPTION=VALUE, such as ads/weight=5")
+	}
+	if option == "parent" || option == "pool" {
+		return whatif.Setting{Of: of, Path: option, Value: value}, nil
+	}
+	values, err := assignments[pooltree.PoolOptions]([]string{option + "=" + value}, nil)
+	if err != nil {
+		// It may be an option of operations alone.
+		ops, opErr := assignments[pooltree.OperationOptions]([]string{option + "=" + value}, nil)
+		if opErr != nil {
+			return whatif.Setting{}, err
+		}
+		values = ops
+	}
+	return whatif.Setting{Of: of, Path: values[0].path, Value: values[0].value}, nil
+}
+
+// slotsPerCore is how many jobs an agent takes at once that is told no number.
+const slotsPerCore = 4
+
+// nodesOf reads +10x{cpu: 32, memory: 128GiB}. A node of a real cluster has
+// user_slots as agents have, unless they are named.
+func nodesOf(text string, live bool) (whatif.Node, error) {
+	form := errors.New("write it as +10x{cpu: 32, memory: 128GiB}, or -2x{...} for fewer")
+	count, shape, ok := strings.Cut(text, "x")
+	n, err := strconv.ParseInt(count, 10, 64)
+	if !ok || err != nil || n == 0 || !strings.HasPrefix(text, "+") && !strings.HasPrefix(text, "-") {
+		return whatif.Node{}, form
+	}
+	value, err := spec.Literal(shape)
+	if err != nil {
+		return whatif.Node{}, fmt.Errorf("%w: %w", form, err)
+	}
+	var read pooltree.Resources
+	if err := read.ReadOption(value); err != nil {
+		return whatif.Node{}, err
+	}
+	missing := resource.Amounts{}
+	if live {
+		missing.UserSlots = int64(slotsPerCore * read.Amounts.CPU.Cores())
+	}
+	return whatif.Node{Count: n, Resources: read.Or(missing)}, nil
+}
+
+// compare shows the fair shares before and after changes.
+func (w *whatifFlags) compare(p *printer, cluster whatif.Cluster, changes []whatif.Change) error {
+	before, err := cluster.Solve()
+	if err != nil {
+		return err
+	}
+	after := before
+	if len(changes) > 0 {
+		changed, err := cluster.With(changes...)
+		if err != nil {
+			return &exitError{exitUsage, fmt.Errorf("it cannot be so: %w", err)}
+		}
+		if after, err = changed.Solve(); err != nil {
+			return err
+		}
+	}
+	var shown []whatif.Difference
+	for _, d := range whatif.Compare(before, after) {
+		same := d.Before != nil && d.After != nil && strings.TrimPrefix(number(100*d.Change(), 3), "-") == "0"
+		if w.poolsOnly && !d.Either().Pool || w.changedOnly && same {
+			continue
+		}
+		shown = append(shown, d)
+	}
+	message, err := whatifMessage(before, after, shown)
+	if err != nil {
+		return err
+	}
+	return p.show(view{message: message, text: func(time.Time) string { return whatifText(before, after, shown, len(changes) > 0) }})
+}
+
+// whatifText draws the shares side by side.
+func whatifText(before, after whatif.Result, shown []whatif.Difference, changed bool) string {
+	columns := []string{"pool or operation", "guarantee>", "fair share>", "usage>", "demand>", "of"}
+	if changed {
+		columns = []string{"pool or operation", "guarantee>", "fair share>", "then>", "difference>", "usage>", "demand>", "of"}
+	}
+	g := newGrid(columns...)
+	depth := make(map[string]int)
+	for _, d := range shown {
+		s := d.Either()
+		level := 0
+		if above, ok := depth[string(s.Parent)]; ok && s.Parent != "" {
+			level = above + 1
+		}
+		name := strings.Repeat("  ", level) + s.Name
+		if s.Pool {
+			depth[s.Name] = level
+		} else {
+			name += " (operation)"
+		}
+		guarantee := percent(s.Guarantee.MaxComponent())
+		if !changed {
+			g.row(name, guarantee, percent(s.Fair.MaxComponent()), percent(s.Usage.MaxComponent()), percent(s.Demand.MaxComponent()), s.Dominant())
+			continue
+		}
+		g.row(name, guarantee, fairText(d.Before), fairText(d.After), differenceText(d), percent(s.Usage.MaxComponent()),
+			percent(s.Demand.MaxComponent()), s.Dominant())
+	}
+	return g.String() + warnings("", before) + warningsAfter(before, after, changed)
+}
+
+// fairText shows the fair share of what may not be there.
+func fairText(s *whatif.Share) string {
+	if s == nil {
+		return none
+	}
+	return percent(s.Fair.MaxComponent())
+}
+
+func percent(part float64) string { return share(&part) }
+
+func differenceText(d whatif.Difference) string {
+	switch {
+	case d.Before == nil:
+		return "new"
+	case d.After == nil:
+		return "gone"
+	}
+	change := strconv.FormatFloat(100*d.Change(), 'f', 1, 64)
+	switch {
+	case change == "0.0", change == "-0.0":
+		return "="
+	case strings.HasPrefix(change, "-"):
+		return change + "%"
+	}
+	return "+" + change + "%"
+}
+
+func warnings(when string, r whatif.Result) string {
+	var b strings.Builder
+	for _, o := range r.Overcommitted {
+		fmt.Fprintf(&b, "over-committed%s: %s: the guarantees are cut until they fit\n", when, o)
+	}
+	for _, alert := range r.Alerts {
+		fmt.Fprintf(&b, "warning%s: %s\n", when, alert)
+	}
+	if b.Len() == 0 {
+		return ""
+	}
+	return "\n" + b.String()
+}
+
+func warningsAfter(before, after whatif.Result, changed bool) string {
+	if !changed {
+		return ""
+	}
+	text := cmp.Or(warnings(" then", after), "\n")
+	if before.Total != after.Total {
+		text += fmt.Sprintf("the cluster has %s, and then %s\n", amounts(shownAmounts(before.Total)), amounts(shownAmounts(after.Total)))
+	}
+	return strings.TrimSuffix(text, "\n") + "\n"
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"weir/messages/apipb"
+	"weir/scheduling"
+	"weir/scheduling/engine"
+	"weir/scheduling/pooltree"
+	"weir/scheduling/resource"
+	"weir/scheduling/whatif"
+)
+
+// clusterOf returns the cluster that a snapshot shows.
+func clusterOf(s *apipb.SnapshotResponse) (whatif.Cluster, error) {
+	c := whatif.Cluster{At: time.Now()}
+	if s.GetTime() != nil {
+		c.At = s.GetTime().AsTime()
+	}
+	options, err := pooltree.ReadTreeOptions(s.GetOptions().AsMap())
+	if err != nil {
+		return c, fmt.Errorf("tree %s: %w", s.GetTree(), err)
+	}
+	var pools []pooltree.Pool
+	for _, p := range s.GetPools() {
+		read, err := pooltree.ReadPoolOptions(p.GetOptions().AsMap())
+		if err != nil {
+			return c, fmt.Errorf("pool %s: %w", p.GetName(), err)
+		}
+		pool := pooltree.Pool{Name: scheduling.PoolName(p.GetName()), Parent: scheduling.PoolName(p.GetParent()), Options: read}
+		pool.Ephemeral = scheduling.User(p.GetEphemeralUser())
+		pools = append(pools, pool)
+		if v := p.GetVolume(); v != nil {
+			c.Volumes = append(c.Volumes, volumeOf(pool.Name, v))
+		}
+	}
+	if c.Pools, err = pooltree.FromPools(options, pools); err != nil {
+		return c, fmt.Errorf("tree %s: %w", s.GetTree(), err)
+	}
+	for _, n := range s.GetNodes() {
+		c.Nodes = append(c.Nodes, whatif.Node{Name: n.GetId(), Count: 1, Resources: amountsFrom(n.GetResources())})
+	}
+	for _, op := range s.GetOperations() {
+		read, err := pooltree.ReadOperationOptions(op.GetOptions().AsMap())
+		if err != nil {
+			return c, fmt.Errorf("operation %s: %w", op.GetId(), err)
+		}
+		shown := whatif.Operation{
+			ID: scheduling.OperationID(op.GetId()), Pool: scheduling.PoolName(op.GetPool()), Options: read, Usage: amountsFrom(op.GetUsage()),
+			Idle: !op.GetEnabled(), Gang: op.GetGang(), Started: op.GetStartTime().AsTime(),
+		}
+		for _, task := range op.GetTasks() {
+			shown.Tasks = append(shown.Tasks, whatif.Task{Pending: task.GetPending(), PerJob: amountsFrom(task.GetJobResources())})
+		}
+		c.Operations = append(c.Operations, shown)
+	}
+	return c, nil
+}
+
+func amountsFrom(r *apipb.Resources) resource.Amounts {
+	return resource.Amounts{UserSlots: r.GetUserSlots(), CPU: resource.Cores(r.GetCpu()), GPU: r.GetGpu(), Memory: r.GetMemory(), Network: r.GetNetwork()}
+}
+
+func shownAmounts(a resource.Amounts) *apipb.Resources {
+	return &apipb.Resources{UserSlots: a.UserSlots, Cpu: a.CPU.Cores(), Gpu: a.GPU, Memory: a.Memory, Network: a.Network}
+}
+
+func volumeOf(pool scheduling.PoolName, v *apipb.Volume) engine.PoolVolume {
+	out := engine.PoolVolume{Pool: pool, LastShareRatio: v.GetLastShareRatio()}
+	for kind, volume := range map[resource.Kind]float64{
+		resource.UserSlots: v.GetUserSlots(), resource.CPU: v.GetCpu(), resource.GPU: v.GetGpu(), resource.Memory: v.GetMemory(), resource.Network: v.GetNetwork(),
+	} {
+		out.Volume = out.Volume.With(kind, volume)
+	}
+	return out
+}
+
+// whatifMessage is the comparison for programs: shares by resource.
+func whatifMessage(before, after whatif.Result, shown []whatif.Difference) (*structpb.Struct, error) {
+	elements := make([]any, len(shown))
+	for i, d := range shown {
+		s := d.Either()
+		kind := "operation"
+		if s.Pool {
+			kind = "pool"
+		}
+		elements[i] = map[string]any{
+			"kind": kind, "name": s.Name, "parent": string(s.Parent), "before": shareMap(d.Before), "after": shareMap(d.After),
+			"fair_share_change": d.Change(),
+		}
+	}
+	return structpb.NewStruct(map[string]any{"elements": elements, "before": resultMap(before), "after": resultMap(after)})
+}
+
+func shareMap(s *whatif.Share) any {
+	if s == nil {
+		return nil
+	}
+	return map[string]any{
+		"fair_share_ratio": s.Fair.MaxComponent(), "fair_share": vectorMap(s.Fair), "strong_guarantee_share": vectorMap(s.Guarantee),
+		"usage_share": vectorMap(s.Usage), "demand_share": vectorMap(s.Demand), "dominant_resource": s.Dominant().String(),
+		"accumulated_resource_ratio_volume": s.Volume,
+	}
+}
+
+func vectorMap(v resource.Vector) map[string]any {
+	out := make(map[string]any, resource.Count)
+	for name, part := range v.Map() {
+		out[name] = part
+	}
+	return out
+}
+
+func resultMap(r whatif.Result) map[string]any {
+	total := make(map[string]any, resource.Count)
+	for name, amount := range r.Total.Map() {
+		total[name] = amount
+	}
+	over := make([]any, len(r.Overcommitted))
+	for i, o := range r.Overcommitted {
+		pools := make([]any, len(o.Pools))
+		for j, name := range o.Pools {
+			pools[j] = string(name)
+		}
+		over[i] = map[string]any{"resource": o.Resource.String(), "pools": pools, "message": o.String()}
+	}
+	alerts := make([]any, len(r.Alerts))
+	for i, alert := range r.Alerts {
+		alerts[i] = alert
+	}
+	return map[string]any{"resources": total, "overcommitted": over, "alerts": alerts}
+}
