@@ -66,8 +66,21 @@ func nodeOf(st *state.State, n *statepb.Node) *apipb.Node {
 	return &apipb.Node{
 		Id: n.GetId(), State: n.GetState(), Resources: resourcesOf(n.GetResources().Amounts()),
 		Usage: resourcesOf(st.NodeUsage(scheduling.NodeID(n.GetId()))), Tags: n.GetTags(), Version: n.GetVersion(), Host: n.GetHost(),
-		Caveat: n.GetCaveat(), Drain: drainOf(n), RegisteredTime: n.GetRegisteredTime(), Jobs: int64(len(st.AllocationsOfNode(scheduling.NodeID(n.GetId())))),
+		Caveat: caveatOf(n), Tree: n.GetTree(), Drain: drainOf(n), RegisteredTime: n.GetRegisteredTime(), Jobs: int64(len(st.AllocationsOfNode(scheduling.NodeID(n.GetId())))),
 	}
+}
+
+// caveatOf says what a node cannot promise: what its agent says of it, and that no
+// tree gives it jobs.
+func caveatOf(n *statepb.Node) string {
+	if n.GetTree() != "" {
+		return n.GetCaveat()
+	}
+	const none = "it gets no jobs: its tags match the nodes_filter of no pool tree"
+	if n.GetCaveat() == "" {
+		return none
+	}
+	return none + "; " + n.GetCaveat()
 }
 
 // addLive adds what nodes last said, when the leader can be reached.

@@ -103,6 +103,7 @@ func nodeText(answer *apipb.GetNodeResponse, now time.Time) string {
 	page.add("caveat", n.GetCaveat())
 	page.add("host", n.GetHost())
 	page.add("version", n.GetVersion())
+	page.add("pool tree", n.GetTree())
 	page.add("tags", strings.Join(n.GetTags(), ", "))
 	page.add("resources", amounts(n.GetResources()))
 	page.add("held by jobs", amounts(n.GetUsage()))

@@ -4741,7 +4741,9 @@ type Node struct {
 	LastHeartbeat  *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=last_heartbeat,json=lastHeartbeat,proto3" json:"last_heartbeat,omitempty"`
 	MemoryUsed     int64                  `protobuf:"varint,12,opt,name=memory_used,json=memoryUsed,proto3" json:"memory_used,omitempty"`
 	// Set: the node is given no more jobs.
-	Drain         *Drain `protobuf:"bytes,13,opt,name=drain,proto3" json:"drain,omitempty"`
+	Drain *Drain `protobuf:"bytes,13,opt,name=drain,proto3" json:"drain,omitempty"`
+	// The pool tree that schedules it; empty: none, and it gets no jobs.
+	Tree          string `protobuf:"bytes,14,opt,name=tree,proto3" json:"tree,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4865,6 +4867,13 @@ func (x *Node) GetDrain() *Drain {
 		return x.Drain
 	}
 	return nil
+}
+
+func (x *Node) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
 }
 
 type ListNodesRequest struct {
@@ -6666,7 +6675,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x05Drain\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xd1\x03\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xe5\x03\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x124\n" +
@@ -6682,7 +6691,8 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x0elast_heartbeat\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\rlastHeartbeat\x12\x1f\n" +
 	"\vmemory_used\x18\f \x01(\x03R\n" +
 	"memoryUsed\x12(\n" +
-	"\x05drain\x18\r \x01(\v2\x12.weir.api.v1.DrainR\x05drain\"(\n" +
+	"\x05drain\x18\r \x01(\v2\x12.weir.api.v1.DrainR\x05drain\x12\x12\n" +
+	"\x04tree\x18\x0e \x01(\tR\x04tree\"(\n" +
 	"\x10ListNodesRequest\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\"<\n" +
 	"\x11ListNodesResponse\x12'\n" +
