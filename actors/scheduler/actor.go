@@ -156,7 +156,7 @@ func (a *treeActor) Receive(ctx actor.Context) {
 			a.checkpointed(m)
 		}
 	case View:
-		m.Reply(view(a.cfg, a.tree.Snapshot(), a.cfg.Now()))
+		m.Reply(a.tree.view(a.cfg, m.Of, a.cfg.Now()))
 	case *actor.Stopping, *actor.Restarting:
 		a.cfg.Figures.abandon(a.counted)
 		if a.timer != nil {

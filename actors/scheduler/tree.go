@@ -61,8 +61,9 @@ type Tree struct {
 	known map[string]map[string]int64
 	// set is what the engine was told of known operations.
 	set map[string]setOperation
-	// settings are those of the tree.
+	// settings are those of the tree, current its pools as they were committed last.
 	settings pooltree.Settings
+	current  pooltree.Tree
 	// pools are to be set when the operations of removed ones have gone; nil: none.
 	pools *pooltree.Tree
 	// operations of running jobs.
@@ -72,7 +73,8 @@ type Tree struct {
 // setOperation is an operation as the engine has it, and as it was described.
 type setOperation struct {
 	engine.Operation
-	spec *statepb.OperationSpec
+	spec    *statepb.OperationSpec
+	options pooltree.OperationOptions
 }
 
 // NewTree returns a tree rebuilt from the seed: running allocations first, so
@@ -85,7 +87,7 @@ func NewTree(cfg engine.Config, seed Seed) (*Tree, error) {
 	t := &Tree{
 		name: seed.Tree, engine: e, index: seed.Index, tickets: map[string]engine.Ticket{}, ready: map[string]bool{}, queued: map[string]bool{},
 		draining: map[string]bool{}, incarnations: map[string]uint64{}, known: map[string]map[string]int64{}, operations: map[string]string{},
-		set: map[string]setOperation{}, settings: seed.Pools.Settings(),
+		set: map[string]setOperation{}, settings: seed.Pools.Settings(), current: seed.Pools,
 	}
 	if err := e.SetTree(seed.Pools); err != nil {
 		return nil, fmt.Errorf("rebuild pool tree: %w", err)
@@ -133,7 +135,7 @@ func (t *Tree) InFlight() int { return len(t.tickets) }
 func (t *Tree) SetPools(pools pooltree.Tree) error {
 	t.pools = &pools
 	was := t.settings
-	t.settings = pools.Settings()
+	t.settings, t.current = pools.Settings(), pools
 	t.settlePools()
 	if was.SingleJobVanillaIsGang == t.settings.SingleJobVanillaIsGang {
 		return nil
@@ -225,7 +227,7 @@ func (t *Tree) setOperation(op *statepb.Operation, state lifecycle.State, suspen
 		Enabled: state == lifecycle.Running && in.GetAdmitted(), Suspended: suspended, Gang: op.GetSpec().Gang(t.settings),
 	}.With(options)
 	if _, known := t.known[id]; !known {
-		return t.addOperation(setOperation{record, op.GetSpec()})
+		return t.addOperation(setOperation{record, op.GetSpec(), options})
 	}
 	if state.Finishing() {
 		if err := t.setDemands(op, state); err != nil {
@@ -235,7 +237,7 @@ func (t *Tree) setOperation(op *statepb.Operation, state lifecycle.State, suspen
 	if err := t.engine.SetOperation(record); err != nil {
 		return err
 	}
-	t.set[id] = setOperation{record, op.GetSpec()}
+	t.set[id] = setOperation{record, op.GetSpec(), options}
 	return nil
 }
 

@@ -11,26 +11,38 @@ import (
 	"weir/scheduling/resource"
 )
 
-// view turns a snapshot of the engine into what others are shown: ratios by
-// dominant resource (F.1.6).
-func view(cfg Config, s engine.Snapshot, now time.Time) *actorpb.SchedulerView {
+// view shows what the engine sees: all of it, or one element with its attributes.
+// Ratios are by dominant resource (F.1.6).
+func (t *Tree) view(cfg Config, of *actorpb.SchedulerViewRequest, now time.Time) *actorpb.SchedulerView {
+	s := t.Snapshot()
+	one := of.GetPool() != "" || of.GetOperation() != ""
 	v := &actorpb.SchedulerView{Time: timestamppb.New(now), Term: cfg.Term, Total: statepb.NewResources(s.Total)}
 	for _, pool := range s.Pools {
-		element := elementView(cfg, pool.Shares, s.Total)
-		element.Id, element.Pool, element.Parent = string(pool.Name), true, string(pool.Parent)
+		if one && string(pool.Name) != of.GetPool() {
+			continue
+		}
+		element := t.poolView(cfg, pool, s)
+		if one {
+			attributes := poolAttributes(pool, s.Total)
+			attributes["scheduling_status"] = element.GetSchedulingStatus()
+			element.Attributes = attributesOf(attributes)
+		}
 		v.Elements = append(v.Elements, element)
 	}
 	for _, op := range s.Operations {
-		element := elementView(cfg, op.Shares, s.Total)
-		element.Id, element.Parent = string(op.ID), string(op.Pool)
-		element.RunningJobs = int64(op.Allocations)
-		var demand resource.Amounts
-		for _, task := range op.Tasks {
-			element.PendingJobs += task.Effective
-			demand = demand.Add(task.PerJob.Times(task.Effective))
+		if one && string(op.ID) != of.GetOperation() {
+			continue
 		}
-		element.Demand = statepb.NewResources(op.Shares.Usage.Add(demand))
+		element := t.operationView(cfg, op, s)
+		if one {
+			attributes := operationAttributes(op, s)
+			attributes["scheduling_status"] = element.GetSchedulingStatus()
+			element.Attributes = attributesOf(attributes)
+		}
 		v.Elements = append(v.Elements, element)
+	}
+	if one {
+		return v
 	}
 	for _, node := range s.Nodes {
 		v.Nodes = append(v.Nodes, &actorpb.NodeView{
@@ -38,6 +50,31 @@ func view(cfg Config, s engine.Snapshot, now time.Time) *actorpb.SchedulerView {
 		})
 	}
 	return v
+}
+
+func (t *Tree) poolView(cfg Config, p engine.PoolView, s engine.Snapshot) *actorpb.ElementView {
+	element := elementView(cfg, p.Shares, s.Total)
+	element.Id, element.Pool, element.Parent = string(p.Name), true, string(p.Parent)
+	element.Demand = statepb.NewResources(p.Shares.DemandShare.Amounts(s.Total))
+	element.StrongGuaranteeShare = p.Shares.Attributes.StrongGuaranteeShare.MaxComponent()
+	element.SchedulingStatus = t.poolStatus(p).String()
+	if element.Volume = volumeView(p); element.Volume != nil {
+		element.VolumeRatio, element.VolumeCapacityRatio = p.Integral.RatioVolume, p.Integral.Capacity.MinRatio(s.Total)
+	}
+	return element
+}
+
+func (t *Tree) operationView(cfg Config, op engine.OperationView, s engine.Snapshot) *actorpb.ElementView {
+	element := elementView(cfg, op.Shares, s.Total)
+	element.Id, element.Parent = string(op.ID), string(op.Pool)
+	element.RunningJobs, element.PendingJobs = int64(op.Allocations), pendingJobs(op)
+	demand := op.Shares.Usage
+	for _, task := range op.Tasks {
+		demand = demand.Add(task.PerJob.Times(task.Effective))
+	}
+	element.Demand = statepb.NewResources(demand)
+	element.SchedulingStatus = t.operationStatus(op).String()
+	return element
 }
 
 func elementView(cfg Config, shares engine.Shares, total resource.Amounts) *actorpb.ElementView {
