@@ -49,8 +49,8 @@ func TestBurst(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer users.Close()
-	room := int32(2 * burst)
-	if _, err := users.CreatePool(t.Context(), &apipb.Pool{Name: "burst", MaxOperationCount: &room}); err != nil {
+	room := 2 * burst
+	if _, err := users.CreatePool(t.Context(), &apipb.Pool{Name: "burst", Options: options(t, object{"max_operation_count": room})}); err != nil {
 		t.Fatal(err)
 	}
 

@@ -20,11 +20,30 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"google.golang.org/protobuf/types/known/structpb"
+
 	"weir/messages/apipb"
 )
 
 // object is a JSON object.
 type object map[string]any
+
+// makePool and removePool are edits of the default tree.
+func makePool(name string, options object) object {
+	return object{"edits": []object{{"create": object{"name": name, "options": options}}}}
+}
+
+func removePool(name string) object { return object{"edits": []object{{"remove": name}}} }
+
+// options are options of a pool as the Go client takes them.
+func options(t *testing.T, of map[string]any) *structpb.Struct {
+	t.Helper()
+	s, err := structpb.NewStruct(of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
 
 // answerTime is kept back of a deadline for the answer to arrive in.
 const answerTime = 10 * time.Second

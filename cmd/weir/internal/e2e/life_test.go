@@ -168,7 +168,7 @@ func retriedStart(t *testing.T, c *cluster) {
 
 // fullPool lets operations wait for their turn, and says why.
 func fullPool(t *testing.T, c *cluster) {
-	c.ask(t, "PoolService/Create", object{"pool": object{"name": "narrow", "max_running_operation_count": 1, "max_operation_count": 2}}, &apipb.CreatePoolResponse{})
+	c.ask(t, "PoolService/Edit", makePool("narrow", object{"max_running_operation_count": 1, "max_operation_count": 2}), &apipb.EditTreeResponse{})
 	dir := c.folder(t)
 	release := filepath.Join(dir, "release")
 	in := object{"pool": "narrow"}
@@ -188,7 +188,7 @@ func fullPool(t *testing.T, c *cluster) {
 	if op := c.ends(t, second, "completed"); op.GetPendingReason() != "" {
 		t.Errorf("still waits: %q", op.GetPendingReason())
 	}
-	c.ask(t, "PoolService/Remove", object{"name": "narrow"}, &apipb.RemovePoolResponse{})
+	c.ask(t, "PoolService/Edit", removePool("narrow"), &apipb.EditTreeResponse{})
 }
 
 // weights gives two pools shares of 1 to 3. They alone ask for GPUs, of which there
@@ -196,7 +196,7 @@ func fullPool(t *testing.T, c *cluster) {
 func weights(t *testing.T, c *cluster) {
 	var operations []string
 	for name, weight := range map[string]float64{"light": 1, "heavy": 3} {
-		c.ask(t, "PoolService/Create", object{"pool": object{"name": name, "weight": weight}}, &apipb.CreatePoolResponse{})
+		c.ask(t, "PoolService/Edit", makePool(name, object{"weight": weight}), &apipb.EditTreeResponse{})
 		task := small(30, "run", c.folder(t), "500ms").with("gpu_limit", 1).with("restart_completed_jobs", true)
 		operations = append(operations, c.start(t, one(task, object{"pool": name})))
 	}

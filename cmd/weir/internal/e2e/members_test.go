@@ -138,8 +138,8 @@ func TestMembersComeAndGo(t *testing.T) {
 
 // submitAlways starts operations one after the other until it is stopped.
 func submitAlways(t *testing.T, operator *client.Client) (stop func() []string) {
-	room := int32(5000)
-	if _, err := operator.CreatePool(t.Context(), &apipb.Pool{Name: "load", MaxOperationCount: &room}); err != nil {
+	const room = 5000
+	if _, err := operator.CreatePool(t.Context(), &apipb.Pool{Name: "load", Options: options(t, object{"max_operation_count": room})}); err != nil {
 		t.Fatal(err)
 	}
 	spec, err := structpb.NewStruct(map[string]any{"pool": "load", "tasks": map[string]any{"t": map[string]any{"job_count": 1, "command": []any{"true"}}}})

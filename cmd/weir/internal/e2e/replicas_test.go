@@ -197,7 +197,7 @@ func callsFail(t *testing.T, c *cluster, operation string) {
 		"OperationService/Start": {"spec": one(small(1).with("command", []string{"true"}))},
 		"OperationService/Get":   {"operation": operation},
 		"OperationService/Abort": {"operation": operation},
-		"PoolService/Create":     {"pool": object{"name": "late"}},
+		"PoolService/Edit":       makePool("late", nil),
 		"JobService/List":        {"operation": operation},
 	} {
 		for _, deadline := range []time.Duration{answerTime + 2*time.Second, time.Minute} {
@@ -217,7 +217,7 @@ func callsFail(t *testing.T, c *cluster, operation string) {
 
 // allAnew kills all replicas at once; what was acknowledged is there afterwards.
 func allAnew(t *testing.T, c *cluster) {
-	c.ask(t, "PoolService/Create", object{"pool": object{"name": "kept", "weight": 5}}, &apipb.CreatePoolResponse{})
+	c.ask(t, "PoolService/Edit", makePool("kept", object{"weight": 5}), &apipb.EditTreeResponse{})
 	operation := c.start(t, one(small(2, "run", c.folder(t), "10ms"), object{"pool": "kept", "alias": "*kept"}))
 	for _, replica := range replicaNames {
 		c.process(replica).kill()
@@ -230,7 +230,7 @@ func allAnew(t *testing.T, c *cluster) {
 	}
 	var pool apipb.GetPoolResponse
 	c.ask(t, "PoolService/Get", object{"name": "kept"}, &pool)
-	if pool.GetPool().GetWeight() != 5 {
+	if pool.GetPool().GetEffectiveWeight() != 5 {
 		t.Errorf("pool %v", &pool)
 	}
 }

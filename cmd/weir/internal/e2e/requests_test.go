@@ -110,10 +110,10 @@ func badRequests(t *testing.T, c *cluster) {
 		"unknown stream":             {"JobService/Output", `{"job_id": "x", "stream": "stdlog"}`, "invalid_argument", []string{"stdlog", "stdout"}},
 		"negative page":              {"OperationService/List", `{"limit": -1}`, "invalid_argument", []string{"limit"}},
 		"unknown state":              {"OperationService/List", `{"state": "asleep"}`, "invalid_argument", []string{"asleep"}},
-		"unknown parent of a pool":   {"PoolService/Create", `{"pool": {"name": "p", "parent": "nowhere"}}`, "not_found", []string{`"nowhere"`}},
-		"name of a pool":             {"PoolService/Create", `{"pool": {"name": "a b"}}`, "invalid_argument", []string{"a b"}},
-		"limit of a pool":            {"PoolService/Create", `{"pool": {"name": "p", "max_running_operation_count": -1}}`, "invalid_argument", []string{"max_running_operation_count"}},
-		"removing a pool that works": {"PoolService/Remove", `{"name": "default"}`, "failed_precondition", []string{"default"}},
+		"unknown parent of a pool":   {"PoolService/Edit", `{"edits": [{"create": {"name": "p", "parent": "nowhere"}}]}`, "not_found", []string{`"nowhere"`}},
+		"name of a pool":             {"PoolService/Edit", `{"edits": [{"create": {"name": "a b"}}]}`, "invalid_argument", []string{"a b"}},
+		"limit of a pool":            {"PoolService/Edit", `{"edits": [{"create": {"name": "p", "options": {"max_running_operation_count": -1}}}]}`, "invalid_argument", []string{"max_running_operation_count"}},
+		"removing a pool that works": {"PoolService/Edit", `{"edits": [{"remove": "default"}]}`, "failed_precondition", []string{"default"}},
 		"resuming what runs":         {"OperationService/Resume", `{"operation": "` + alias + `"}`, "failed_precondition", nil},
 		"unknown replica":            {"ClusterService/Transfer", `{"to": "r9"}`, "not_found", []string{`"r9"`}},
 	} {
@@ -146,7 +146,7 @@ func wrongCallers(t *testing.T, c *cluster) {
 	for name, test := range map[string]struct{ folder, method, want string }{
 		"an agent at the API":     {"agent-" + c.node("n1"), "OperationService/List", "role agent"},
 		"a replica at the API":    {"replica-r1", "OperationService/List", "role replica"},
-		"a client changes pools":  {"client-ann", "PoolService/Create", "for operators"},
+		"a client changes pools":  {"client-ann", "PoolService/Edit", "for operators"},
 		"a client moves the lead": {"client-ann", "ClusterService/Transfer", "for operators"},
 	} {
 		t.Run(name, func(t *testing.T) {
