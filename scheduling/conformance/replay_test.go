@@ -152,6 +152,9 @@ func (w *world) setPool(c *poolCase, rank int64) error {
 	}
 	p := e.Pool
 	var err error
+	if c.Truncates {
+		return errors.New("fair_share_truncation_in_fifo is not there any more")
+	}
 	switch c.Mode {
 	case "fair_share":
 		p.Mode = fairshare.FairShare

@@ -3,6 +3,8 @@ package conformance_test
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"weir/scheduling/fairshare"
 	"weir/scheduling/resource"
@@ -82,6 +84,8 @@ type poolCase struct {
 	PriorityDonor      bool          `json:"enable_priority_strong_guarantee_adjustment_donorship"`
 	DistributesFree    *bool         `json:"should_distribute_free_volume_among_children"`
 	TagFilter          string        `json:"scheduling_tag_filter"`
+	// Truncates is of legacy cases; here it may only be false.
+	Truncates bool `json:"fair_share_truncation_in_fifo"`
 }
 
 type integralCase struct {
@@ -105,7 +109,8 @@ type operationCase struct {
 	TagFilter string   `json:"scheduling_tag_filter"`
 }
 
-// generatorCase makes operations that are all alike.
+// generatorCase makes operations that are all alike; {i} or %d in the pattern is
+// their number, from 0.
 type generatorCase struct {
 	Count   int             `json:"count"`
 	Pattern string          `json:"id_pattern"`
@@ -144,6 +149,11 @@ type config struct {
 	Timeout           *float64 `json:"fair_share_starvation_timeout_seconds"`
 	NonPreemptible    amounts  `json:"non_preemptible_resource_usage_threshold"`
 	AbsoluteTolerance bool     `json:"enable_absolute_fair_share_starvation_tolerance"`
+	// What follows has no effect on satisfaction and status.
+	OnBound            bool    `json:"consider_allocation_on_fair_share_bound_preemptible"`
+	TreeThreshold      amounts `json:"tree_non_preemptible_resource_usage_threshold"`
+	PoolThreshold      amounts `json:"pool_non_preemptible_resource_usage_threshold"`
+	OperationThreshold amounts `json:"operation_non_preemptible_resource_usage_threshold"`
 }
 
 type expectation struct {
@@ -228,7 +238,7 @@ func (c *testCase) generate() error {
 	}
 	for i := range g.Count {
 		op := operationCase{
-			ID: fmt.Sprintf("%s%d", g.Pattern, i), Parent: g.Parent,
+			ID: strings.NewReplacer("{i}", strconv.Itoa(i), "%d", strconv.Itoa(i)).Replace(g.Pattern), Parent: g.Parent,
 			Demand: g.Demand, Usage: g.Usage, Gang: g.Gang, Limits: g.Limits,
 		}
 		if len(g.Weight) > 0 {

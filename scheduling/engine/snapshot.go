@@ -55,6 +55,8 @@ type Attributes struct {
 	// LimitsShare is never exceeded, StrongGuaranteeShare always given when it is
 	// demanded, EstimatedGuaranteeShare what full demand of all would leave.
 	LimitsShare, StrongGuaranteeShare, EstimatedGuaranteeShare resource.Vector
+	// MinShare is what the element can insist on.
+	MinShare resource.Vector
 	// LimitedDemand is what there would be use for if siblings took nothing.
 	LimitedDemand resource.Amounts
 	// LocalSatisfaction is that of the element, PoolSatisfaction of a pool the least
@@ -209,6 +211,7 @@ func viewShares(e *fairshare.Element, order *allocation.Element, total resource.
 			LimitsShare:             e.LimitsShare,
 			StrongGuaranteeShare:    e.StrongGuaranteeShare,
 			EstimatedGuaranteeShare: e.EstimatedGuaranteeShare,
+			MinShare:                e.MinShare,
 			LimitedDemand:           e.LimitedDemandShare.Amounts(total),
 			LocalSatisfaction:       e.LocalSatisfaction,
 			PoolSatisfaction:        e.PoolSatisfaction,

@@ -37,7 +37,9 @@ func (t *Tree) assign(e *Element, share resource.Vector, fit float64, to attribu
 	case e.parent == nil:
 		e.sumChildren()
 	case e.Pool == nil:
-		e.EstimatedGuaranteeShare = e.parent.Pool.rest.Scale(t.weight(e))
+		w := t.weight(e)
+		e.EstimatedGuaranteeShare = e.parent.Pool.rest.Scale(w)
+		e.MinShare = e.parent.Pool.minShare.Scale(w).Min(e.DemandShare)
 	}
 	e.judge()
 }

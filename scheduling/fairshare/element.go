@@ -51,6 +51,10 @@ type Element struct {
 	// EstimatedGuaranteeShare is what the element would get if all demanded
 	// everything (F.5.5).
 	EstimatedGuaranteeShare resource.Vector
+	// MinShare is what the element can insist on: of a pool its strong guarantee, of
+	// an operation its part of that of its pool, by weight; no more than it demands
+	// (R5b).
+	MinShare resource.Vector
 	// FairShare is what the element ought to have; see Parts.
 	FairShare resource.Vector
 	// PromisedFairShare is what the guarantee alone gives, below pools that compute

@@ -78,7 +78,7 @@ func (t *Tree) reorderFIFO() {
 		p := e.Pool
 		inherited := e.parent != nil && e.parent.Pool.reordering
 		p.reordering = p.FIFOReordering.or(inherited)
-		if p.reordering && p.Mode == FIFO && p.GangStep && !e.StrongGuaranteeShare.Near(resource.Vector{}, resource.Epsilon) {
+		if p.reordering && p.Mode == FIFO && p.subpools == 0 && p.GangStep && !e.StrongGuaranteeShare.Near(resource.Vector{}, resource.Epsilon) {
 			e.reorder()
 		}
 	}

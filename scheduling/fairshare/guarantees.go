@@ -155,7 +155,7 @@ func (t *Tree) tierFactor(e *Element, tier int, sum, available resource.Vector) 
 
 // estimateChildren says what the children of e would get if all demanded
 // everything: their guarantees, and the rest by weight (F.5.5). Operations get it
-// together with their fair share.
+// together with their fair share, as their part of the pool's min share.
 func (t *Tree) estimateChildren(e *Element) {
 	p := e.Pool
 	p.rest = e.EstimatedGuaranteeShare
@@ -165,8 +165,16 @@ func (t *Tree) estimateChildren(e *Element) {
 		p.rest = p.rest.Sub(c.EstimatedGuaranteeShare)
 		p.branches[i].weight = t.weight(c)
 	}
+	ofOperations := 0.0
 	for i := range p.branches {
 		weights += p.branches[i].weight
+		if i >= p.subpools {
+			ofOperations += p.branches[i].weight
+		}
+	}
+	e.MinShare, p.minShare = e.StrongGuaranteeShare.Min(e.DemandShare), resource.Vector{}
+	if ofOperations > resource.Epsilon {
+		p.minShare = e.MinShare.Scale(1 / ofOperations)
 	}
 	if weights <= resource.Epsilon {
 		p.rest = resource.Vector{}

@@ -149,6 +149,19 @@ func TestPromised(t *testing.T) {
 	}
 }
 
+// TestMinShare is what a pool and its operations can insist on.
+func TestMinShare(t *testing.T) {
+	a, b, c := operation("a", 100, 0, weight(2)), operation("b", 5, 0), operation("c", 100, 0)
+	p := pool("p", guaranteed(60), holding(a, b, pool("q", guaranteed(20), holding(c))))
+	idle := pool("idle", guaranteed(40), holding(operation("d", 10, 0)))
+	update(t, tree(p, idle), cluster, begin)
+	near(t, "a pool has its guarantee", p.MinShare[resource.CPU], 0.6)
+	near(t, "as far as it demands it", idle.MinShare[resource.CPU], 0.1)
+	near(t, "its operations divide it by weight", a.MinShare[resource.CPU], 0.4)
+	near(t, "as far as they demand it", b.MinShare[resource.CPU], 0.05)
+	near(t, "a pool below has its own", c.MinShare[resource.CPU], 0.2)
+}
+
 func TestReordering(t *testing.T) {
 	running := func(e *fairshare.Element) { e.Usage = resource.Amounts{CPU: resource.Cores(1)} }
 	big := func(id string, set ...func(*fairshare.Element)) *fairshare.Element {

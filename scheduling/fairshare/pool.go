@@ -133,8 +133,9 @@ type Pool struct {
 	subpools int
 	branches []branch
 	// rest is what the guarantees of the children leave of the estimated one, divided
-	// by their weights.
-	rest resource.Vector
+	// by their weights; minShare is that of the pool divided by the weights of its
+	// operations.
+	rest, minShare resource.Vector
 	// reordering is FIFOReordering as it holds, reorders says that effective is the
 	// order of this update; deferred is scratch.
 	reordering, reorders bool
