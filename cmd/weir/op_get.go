@@ -112,6 +112,11 @@ func operationText(op *apipb.Operation, now time.Time) string {
 	if op.FairShare != nil {
 		page.add("shares", fmt.Sprintf("fair %s, usage %s, demand %s", share(op.FairShare), share(op.UsageShare), share(op.DemandShare)))
 	}
+	if len(op.GetTrees()) > 1 {
+		for _, in := range op.GetTrees() {
+			page.add("in tree "+in.GetTree(), placeText(in))
+		}
+	}
 	annotations := op.GetAnnotations().AsMap()
 	for _, name := range slices.Sorted(maps.Keys(annotations)) {
 		page.add("annotation "+name, fmt.Sprint(annotations[name]))
@@ -125,6 +130,15 @@ func operationText(op *apipb.Operation, now time.Time) string {
 		b.WriteString("\nerror:\n" + errorText(op.GetResult(), "  "))
 	}
 	return b.String()
+}
+
+// placeText says how an operation stands in one of its trees.
+func placeText(in *apipb.OperationTree) string {
+	text := fmt.Sprintf("pool %s, fair %s, usage %s, demand %s", in.GetPool(), share(in.FairShare), share(in.UsageShare), share(in.DemandShare))
+	if in.GetPendingReason() != "" {
+		text += ", waits: " + in.GetPendingReason()
+	}
+	return text
 }
 
 // tasksText draws how far the tasks of an operation are.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -313,9 +312,9 @@ func warningsAfter(before, after whatif.Result, changed bool) string {
 	if !changed {
 		return ""
 	}
-	text := cmp.Or(warnings(" then", after), "\n")
+	text := warnings(" then", after)
 	if before.Total != after.Total {
 		text += fmt.Sprintf("the cluster has %s, and then %s\n", amounts(shownAmounts(before.Total)), amounts(shownAmounts(after.Total)))
 	}
-	return strings.TrimSuffix(text, "\n") + "\n"
+	return text
 }
