@@ -8,10 +8,7 @@ import (
 	"connectrpc.com/connect"
 
 	"weir/messages/apipb"
-	"weir/scheduling"
 )
-
-const rootPool = string(scheduling.RootPool)
 
 // ListNodes returns the nodes in a state, or in any when it is empty.
 func (c *Client) ListNodes(ctx context.Context, state string) ([]*apipb.Node, error) {

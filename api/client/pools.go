@@ -90,7 +90,7 @@ func done(e *apipb.TreeEdit, options *structpb.Struct, pools map[string]*apipb.P
 	case *apipb.TreeEdit_Create:
 		p := find(e.Create.GetName())
 		return p != nil && sameParent(p.GetParent(), e.Create.GetParent()) &&
-			holds[pooltree.PoolOptions](p.GetOptions(), e.Create.GetOptions()) && holds[pooltree.PoolOptions](e.Create.GetOptions(), p.GetOptions())
+			equal[pooltree.PoolOptions](p.GetOptions(), e.Create.GetOptions())
 	case *apipb.TreeEdit_Change:
 		p := find(e.Change.GetName())
 		return p != nil && (e.Change.Parent == nil || sameParent(p.GetParent(), e.Change.GetParent())) && holds[pooltree.PoolOptions](p.GetOptions(), e.Change.GetOptions())
@@ -114,7 +114,10 @@ func holds[T any](options, values *structpb.Struct) bool {
 	if err != nil {
 		return false
 	}
-	document := options.AsMap()
+	document, err := normal[T](options.AsMap())
+	if err != nil {
+		return false
+	}
 	for path, value := range values.AsMap() {
 		var schema T
 		if err := option.Put(document, schema, path, value); err != nil {
@@ -123,6 +126,13 @@ func holds[T any](options, values *structpb.Struct) bool {
 	}
 	after, err := normal[T](document)
 	return err == nil && reflect.DeepEqual(before, after)
+}
+
+// equal reports whether two documents of options say the same.
+func equal[T any](a, b *structpb.Struct) bool {
+	x, errX := normal[T](a.AsMap())
+	y, errY := normal[T](b.AsMap())
+	return errX == nil && errY == nil && reflect.DeepEqual(x, y)
 }
 
 // normal returns a document of options by their first names.

@@ -27,7 +27,7 @@ func (c *Client) GetTree(ctx context.Context, tree string) (*apipb.Tree, error) 
 // CreateTree makes a pool tree and returns its revision.
 func (c *Client) CreateTree(ctx context.Context, tree string, options *structpb.Struct) (revision uint64, err error) {
 	t := c.treeTask("create pool tree", tree, func(now *apipb.Tree) bool {
-		return holds[pooltree.TreeOptions](now.GetOptions(), options) && holds[pooltree.TreeOptions](options, now.GetOptions())
+		return equal[pooltree.TreeOptions](now.GetOptions(), options)
 	})
 	res, err := call(ctx, t.task, func(r *replica) method[apipb.CreateTreeRequest, apipb.CreateTreeResponse] {
 		return r.trees.Create

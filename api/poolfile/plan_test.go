@@ -11,9 +11,8 @@ import (
 )
 
 func TestCompare(t *testing.T) {
-	now := File{}
-	var err error
-	if now, err = Read([]byte("options: {max_running_operation_count: 100}\npools: {ads: {weight: 2, max_operation_count: 60}, batch: {pools: {old: }}, stay: }")); err != nil {
+	now, err := Read([]byte("options: {max_running_operation_count: 100}\npools: {ads: {weight: 2, max_operation_count: 60}, batch: {pools: {old: }}, stay: }"))
+	if err != nil {
 		t.Fatal(err)
 	}
 	user := pooltree.Pool{Name: "ann", Parent: "batch", Ephemeral: "ann"}

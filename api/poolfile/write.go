@@ -1,6 +1,7 @@
 package poolfile
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -44,19 +45,12 @@ func (f File) below(parent scheduling.PoolName) yaml.MapSlice {
 		}
 		out = append(out, yaml.MapItem{Key: string(p.Name), Value: settings})
 	}
-	slices.SortFunc(out, func(a, b yaml.MapItem) int { return compareKeys(a, b) })
+	slices.SortFunc(out, compareKeys)
 	return out
 }
 
 func compareKeys(a, b yaml.MapItem) int {
-	x, y := fmt.Sprint(a.Key), fmt.Sprint(b.Key)
-	switch {
-	case x < y:
-		return -1
-	case x > y:
-		return 1
-	}
-	return 0
+	return cmp.Compare(fmt.Sprint(a.Key), fmt.Sprint(b.Key))
 }
 
 // ordered returns the options that are given, in the order in which the struct has
