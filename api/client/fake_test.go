@@ -36,6 +36,7 @@ type fakeReplica struct {
 	abort  func() error
 	output func(*apipb.JobOutputRequest) (*apipb.JobOutputResponse, error)
 	status func() (*apipb.StatusResponse, error)
+	pools  func() error
 	// leader is what answers say of who leads.
 	leader func() string
 
@@ -56,6 +57,7 @@ func serve(t *testing.T, r *fakeReplica) *fakeReplica {
 	routes.Handle(apipbconnect.NewOperationServiceHandler(fakeOperations{fakeReplica: r}))
 	routes.Handle(apipbconnect.NewJobServiceHandler(fakeJobs{fakeReplica: r}))
 	routes.Handle(apipbconnect.NewClusterServiceHandler(fakeCluster{fakeReplica: r}))
+	routes.Handle(apipbconnect.NewPoolServiceHandler(fakePools{edit: func() error { return r.pools() }}))
 	server := &http.Server{Handler: routes}
 	mux.ConfigureServer(server)
 	var serving sync.WaitGroup
