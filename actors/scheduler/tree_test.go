@@ -156,8 +156,9 @@ func TestTree(t *testing.T) {
 			w.run("b", "", 1)
 			w.deliver(len(w.log))
 			for _, op := range w.tree.Snapshot().Operations {
-				if (op.ID == "a") != (op.Limits != nil && op.Limits.UserSlots == 7 && *op.MaxShareRatio == 0.5) {
-					w.t.Fatalf("operation %s has limits %v and ratio %v", op.ID, op.Limits, op.MaxShareRatio)
+				limits, ratio := op.Options.ResourceLimits, op.Options.MaxShareRatio
+				if (op.ID == "a") != (limits != nil && limits.Amounts.UserSlots == 7 && *ratio == 0.5) {
+					w.t.Fatalf("operation %s has limits %v and ratio %v", op.ID, limits, ratio)
 				}
 			}
 		}, 0},

@@ -18,17 +18,29 @@ type Task struct {
 	PerJob resource.Amounts
 }
 
+// NoFilter is the filter of elements that may use every node.
+const NoFilter = -1
+
 // Element is a pool or an operation in the order of scheduling.
 type Element struct {
-	id string
-	// rank orders the equally satisfied: the start time of an operation.
+	id   string
+	pool bool
+	// rank orders the equally satisfied.
 	rank   int64
 	parent *Element
 
 	fair, demand resource.Vector
 	usage        resource.Amounts
 	total        resource.Amounts
+	// satisfaction is what the element goes by: its own, that of a pool the least
+	// one of its waiting children.
 	satisfaction float64
+
+	// limits are never exceeded by a start, where limited.
+	limits  resource.Amounts
+	limited bool
+	// filter is the place in Node.Takes, or NoFilter.
+	filter int
 
 	// operation's
 	tasks   []Task
@@ -46,13 +58,15 @@ type Element struct {
 
 // NewPool returns a pool that is nowhere yet.
 func NewPool(id string) *Element {
-	return &Element{id: id, at: -1, satisfaction: resource.MaxSatisfaction, least: resource.Infinite}
+	return &Element{id: id, pool: true, at: -1, filter: NoFilter, satisfaction: resource.MaxSatisfaction, least: resource.Infinite}
 }
 
 // NewOperation returns an enabled operation that is nowhere yet. Of equally
 // satisfied siblings the one of lower rank is first.
 func NewOperation(id string, rank int64) *Element {
-	return &Element{id: id, rank: rank, at: -1, enabled: true, satisfaction: resource.MaxSatisfaction, least: resource.Infinite}
+	return &Element{
+		id: id, rank: rank, at: -1, filter: NoFilter, enabled: true, satisfaction: resource.MaxSatisfaction, least: resource.Infinite,
+	}
 }
 
 // ID returns the id that the element was made with.
@@ -62,8 +76,11 @@ func (e *Element) ID() string { return e.id }
 func (e *Element) Usage() resource.Amounts { return e.usage }
 
 // Satisfaction returns how near the usage is to the fair share of the last
-// SetShares; see fairshare.Satisfaction.
-func (e *Element) Satisfaction() float64 { return e.satisfaction }
+// SetShares; see fairshare.Satisfaction. That of a pool says nothing of its
+// children.
+func (e *Element) Satisfaction() float64 {
+	return fairshare.Satisfaction(resource.Share(e.usage, e.total), e.fair, e.demand)
+}
 
 // Tasks returns the tasks of an operation sorted by name. The slice is the
 // element's own and must not be changed.
@@ -92,15 +109,34 @@ func (e *Element) SetShares(fair, demand resource.Vector, total resource.Amounts
 	e.judge()
 }
 
+// SetRank changes the rank of an operation: the place in a FIFO pool, for one.
+func (e *Element) SetRank(rank int64) {
+	if e.rank == rank {
+		return
+	}
+	e.rank = rank
+	if e.at >= 0 {
+		e.parent.fix(e.at)
+	}
+}
+
+// SetLimits sets what no start may make e exceed, resource.Infinite for nothing.
+func (e *Element) SetLimits(limits resource.Amounts) {
+	e.limits, e.limited = limits, limits != resource.Infinite
+}
+
+// SetFilter sets which nodes e may use: those whose Takes has true at this place.
+func (e *Element) SetFilter(filter int) { e.filter = filter }
+
 // AddUsage counts resources as used by e and all above it.
 func (e *Element) AddUsage(a resource.Amounts) {
 	if a.IsZero() {
 		return
 	}
-	for ; e != nil; e = e.parent {
-		e.usage = e.usage.Add(a)
-		e.judge()
+	for up := e; up != nil; up = up.parent {
+		up.usage = up.usage.Add(a)
 	}
+	e.judge()
 }
 
 // SubUsage takes back what AddUsage counted.
@@ -108,10 +144,10 @@ func (e *Element) SubUsage(a resource.Amounts) {
 	if a.IsZero() {
 		return
 	}
-	for ; e != nil; e = e.parent {
-		e.usage = e.usage.Sub(a)
-		e.judge()
+	for up := e; up != nil; up = up.parent {
+		up.usage = up.usage.Sub(a)
 	}
+	e.judge()
 }
 
 // SetEnabled says whether jobs of an operation may start.
@@ -151,12 +187,29 @@ func (e *Element) Refresh() {
 	e.measure()
 }
 
-// judge finds the satisfaction anew and moves e in its pool's heap.
+// judge finds the satisfaction of an operation anew and moves it in its pool's heap,
+// and the pools above in theirs.
 func (e *Element) judge() {
-	e.satisfaction = fairshare.Satisfaction(
-		resource.Share(e.usage, e.total), e.fair, e.demand)
+	if e.pool {
+		return
+	}
+	e.satisfaction = e.Satisfaction()
 	if e.at >= 0 {
 		e.parent.fix(e.at)
+		e.parent.follow()
+	}
+}
+
+// follow makes a pool as satisfied as the first of its waiting children is (F.10),
+// and moves it, and those above, to where that puts them.
+func (e *Element) follow() {
+	for len(e.waiting) > 0 && e.satisfaction != e.waiting[0].satisfaction {
+		e.satisfaction = e.waiting[0].satisfaction
+		if e.at < 0 {
+			return
+		}
+		e.parent.fix(e.at)
+		e = e.parent
 	}
 }
 
@@ -172,9 +225,15 @@ func (e *Element) place() {
 	}
 	for ; e.parent != nil; e = e.parent {
 		e.parent.least = e.parent.least.Min(e.least)
-		if e.at < 0 {
-			e.parent.push(e)
-		}
+		e.join()
+	}
+}
+
+// join puts e into its pool's heap unless it is there.
+func (e *Element) join() {
+	if e.at < 0 {
+		e.parent.push(e)
+		e.parent.follow()
 	}
 }
 
@@ -185,6 +244,7 @@ func (e *Element) leave() {
 		pool := e.parent
 		pool.remove(e.at)
 		if len(pool.waiting) > 0 {
+			pool.follow()
 			return
 		}
 		e = pool

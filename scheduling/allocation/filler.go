@@ -5,18 +5,33 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Outcome says what came of a node.
+// Node is what starts are to be found for.
+type Node struct {
+	Free resource.Amounts
+	// Takes says of each filter whether the node has the tags for it.
+	Takes []bool
+}
+
+// Outcome says what came of a node: what started, and how many operations and whole
+// pools were left out, why. A pool counts once.
 type Outcome struct {
 	// Starts is how many jobs start.
 	Starts int
-	// Refused counts operations, and whole pools, that were left out, by the first
-	// resource that the node lacks for them. A pool counts once.
+	// Refused counts those that need more than is free, by the first resource that
+	// the node lacks for them.
 	Refused [resource.Count]int
+	// Limited counts those for which the node has enough, but that would exceed the
+	// limits of an operation or a pool.
+	Limited int
+	// Unmatched counts those that may not use the node.
+	Unmatched int
 }
 
 // Add counts those of other too.
 func (o *Outcome) Add(other Outcome) {
 	o.Starts += other.Starts
+	o.Limited += other.Limited
+	o.Unmatched += other.Unmatched
 	for k, n := range other.Refused {
 		o.Refused[k] += n
 	}
@@ -31,23 +46,18 @@ type Filler struct {
 	aside []*Element
 }
 
-// Fill starts jobs of the tree below root in free, at most limit, and tells them
+// Fill starts jobs of the tree below root on a node, at most limit, and tells them
 // to start in the order of choice. A job that starts is no longer pending, and
 // its needs are usage.
-func (f *Filler) Fill(root *Element, free resource.Amounts, limit int, start Start) Outcome {
+func (f *Filler) Fill(root *Element, on Node, limit int, start Start) Outcome {
 	var outcome Outcome
 	for outcome.Starts < limit {
-		op := f.next(root, free, &outcome)
+		op, task := f.next(root, on, &outcome)
 		if op == nil {
 			break
 		}
-		task, ok := op.fitting(free)
-		if !ok {
-			f.refuse(op, free, &outcome)
-			continue
-		}
 		name, needs := task.Name, task.PerJob
-		free = free.Sub(needs)
+		on.Free = on.Free.Sub(needs)
 		op.AddUsage(needs)
 		op.AddPending(name, -1)
 		start(op, name, needs)
@@ -57,36 +67,63 @@ func (f *Filler) Fill(root *Element, free resource.Amounts, limit int, start Sta
 	return outcome
 }
 
-// next returns the operation to be served next, or nil when none is left. It
-// leaves out pools of which no job can fit.
-func (f *Filler) next(root *Element, free resource.Amounts, outcome *Outcome) *Element {
-	e := root
-	for len(e.waiting) > 0 {
-		if !e.least.Fits(free) {
-			f.refuse(e, free, outcome)
-			if e == root {
-				return nil
-			}
-			e = root
-			continue
+// Order calls visit with the operations below root that have pending jobs, in the
+// order in which they would be served if each left after its turn.
+func (f *Filler) Order(root *Element, visit func(operation *Element)) {
+	for len(root.waiting) > 0 {
+		e := root
+		for e.pool {
+			e = e.waiting[0]
 		}
-		e = e.waiting[0]
+		visit(e)
+		f.leaveOut(e)
 	}
-	if e == root {
-		return nil
-	}
-	return e
+	f.restore()
 }
 
-// refuse leaves e out until restore.
-func (f *Filler) refuse(e *Element, free resource.Amounts, outcome *Outcome) {
-	if k, lacks := e.least.Lacking(free); lacks {
-		outcome.Refused[k]++
-	} else {
-		// Each task lacks something, and no resource is lacking for all: the
-		// first task speaks for them.
-		outcome.Refused[e.lackingForFirst(free)]++
+// next returns the operation to be served next and the task to start, or nil when
+// none is left. What may not use the node, or has no job that fits into what is free
+// and within the limits of all above, is left out.
+func (f *Filler) next(root *Element, on Node, outcome *Outcome) (*Element, *Task) {
+	e, room := root, on.Free
+	for len(root.waiting) > 0 {
+		matches := e.filter == NoFilter || on.Takes[e.filter]
+		if e.limited {
+			room = room.Min(e.limits.Sub(e.usage))
+		}
+		if matches && e.least.Fits(room) {
+			if e.pool {
+				e = e.waiting[0]
+				continue
+			}
+			if task := e.fitting(room); task != nil {
+				return e, task
+			}
+		}
+		f.refuse(e, on.Free, matches, outcome)
+		if e == root {
+			return nil, nil
+		}
+		e, room = root, on.Free
 	}
+	return nil, nil
+}
+
+// refuse leaves e out until restore, and counts it.
+func (f *Filler) refuse(e *Element, free resource.Amounts, matches bool, outcome *Outcome) {
+	k, lacks := e.lacking(free)
+	switch {
+	case !matches:
+		outcome.Unmatched++
+	case lacks:
+		outcome.Refused[k]++
+	default:
+		outcome.Limited++
+	}
+	f.leaveOut(e)
+}
+
+func (f *Filler) leaveOut(e *Element) {
 	if e.at >= 0 {
 		e.leave()
 		f.aside = append(f.aside, e)
@@ -97,28 +134,34 @@ func (f *Filler) refuse(e *Element, free resource.Amounts, outcome *Outcome) {
 func (f *Filler) restore() {
 	for _, e := range f.aside {
 		for ; e.parent != nil && e.at < 0; e = e.parent {
-			e.parent.push(e)
+			e.join()
 		}
 	}
 	clear(f.aside)
 	f.aside = f.aside[:0]
 }
 
-// fitting returns the first task with pending jobs that fit into free.
-func (e *Element) fitting(free resource.Amounts) (Task, bool) {
-	for _, t := range e.tasks {
-		if t.Pending > 0 && t.PerJob.Fits(free) {
-			return t, true
+// fitting returns the first task with pending jobs that fit into room.
+func (e *Element) fitting(room resource.Amounts) *Task {
+	for i := range e.tasks {
+		if t := &e.tasks[i]; t.Pending > 0 && t.PerJob.Fits(room) {
+			return t
 		}
 	}
-	return Task{}, false
+	return nil
 }
 
-func (e *Element) lackingForFirst(free resource.Amounts) resource.Kind {
+// lacking returns the first resource of which free has too little for any job of e.
+// Where each task lacks something, and no resource is lacking for all, the first
+// task speaks for them.
+func (e *Element) lacking(free resource.Amounts) (k resource.Kind, lacks bool) {
+	if k, lacks = e.least.Lacking(free); lacks || e.pool || e.fitting(free) != nil {
+		return k, lacks
+	}
 	for _, t := range e.tasks {
-		if k, lacks := t.PerJob.Lacking(free); lacks && t.Pending > 0 {
-			return k
+		if k, lacks = t.PerJob.Lacking(free); lacks && t.Pending > 0 {
+			return k, true
 		}
 	}
-	return resource.UserSlots
+	return 0, false
 }

@@ -1,6 +1,7 @@
 package allocation_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"testing"
@@ -36,7 +37,7 @@ func share(e *allocation.Element, fair float64) {
 func fill(root *allocation.Element, free resource.Amounts, limit int) ([]string, allocation.Outcome) {
 	var f allocation.Filler
 	var starts []string
-	outcome := f.Fill(root, free, limit, func(op *allocation.Element, task scheduling.TaskName, _ resource.Amounts) {
+	outcome := f.Fill(root, allocation.Node{Free: free}, limit, func(op *allocation.Element, task scheduling.TaskName, _ resource.Amounts) {
 		starts = append(starts, fmt.Sprintf("%s/%s", op.ID(), task))
 	})
 	return starts, outcome
@@ -63,7 +64,7 @@ func TestFill(t *testing.T) {
 			operation(root, "a", 1, .2, 9)
 			operation(root, "b", 2, .4, 9)
 		}, slots(6), 9, []string{"a/t", "b/t", "b/t", "a/t", "b/t", "b/t"}, [5]int{1}},
-		"a pool is chosen before its operations": {func(root *allocation.Element) {
+		"a pool is as satisfied as the least of its operations": {func(root *allocation.Element) {
 			p, q := allocation.NewPool("p"), allocation.NewPool("q")
 			p.Attach(root)
 			q.Attach(root)
@@ -72,7 +73,21 @@ func TestFill(t *testing.T) {
 			operation(p, "a", 1, .25, 9)
 			operation(p, "b", 2, .25, 9)
 			operation(q, "c", 3, .5, 9)
-		}, slots(4), 9, []string{"a/t", "c/t", "b/t", "c/t"}, [5]int{1}},
+		}, slots(4), 9, []string{"a/t", "b/t", "c/t", "c/t"}, [5]int{1}},
+		"a pool may be above its share with an operation that has nothing": {func(root *allocation.Element) {
+			p := allocation.NewPool("p")
+			p.Attach(root)
+			share(p, .2)
+			operation(p, "a", 1, .1, 0).AddUsage(slots(9))
+			operation(p, "b", 2, .1, 1)
+			operation(root, "c", 3, .5, 9).AddUsage(slots(1))
+		}, slots(2), 9, []string{"b/t", "c/t"}, [5]int{1}},
+		"a pool with operations is put below another": {func(root *allocation.Element) {
+			p := allocation.NewPool("p")
+			operation(p, "a", 1, .5, 9)
+			p.Attach(root)
+			operation(root, "b", 2, .5, 9).AddUsage(slots(1))
+		}, slots(1), 9, []string{"a/t"}, [5]int{1}},
 		"the limit of starts": {func(root *allocation.Element) { operation(root, "a", 1, .5, 9) },
 			slots(4), 2, []string{"a/t", "a/t"}, [5]int{}},
 		"no more than is pending": {func(root *allocation.Element) { operation(root, "a", 1, .5, 2) },
@@ -157,6 +172,110 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
+// TestLimits: what an operation and each pool above use stays within the limits, and
+// a pool that has none left is looked at once.
+func TestLimits(t *testing.T) {
+	limit := func(n int64) resource.Amounts { return resource.Infinite.With(resource.UserSlots, n) }
+	cases := map[string]struct {
+		root, pool, a resource.Amounts
+		want          []string
+		wantLimited   int
+	}{
+		"no limits":        {resource.Infinite, resource.Infinite, resource.Infinite, []string{"a/t", "b/t", "a/t", "b/t"}, 0},
+		"of the operation": {resource.Infinite, resource.Infinite, limit(1), []string{"a/t", "b/t", "b/t", "b/t"}, 1},
+		"of its pool":      {resource.Infinite, limit(3), resource.Infinite, []string{"a/t", "b/t", "a/t"}, 1},
+		"of the root":      {limit(2), resource.Infinite, resource.Infinite, []string{"a/t", "b/t"}, 1},
+		"of nothing":       {resource.Infinite, resource.Infinite, limit(0), []string{"b/t", "b/t", "b/t", "b/t"}, 1},
+		"below the usage":  {resource.Infinite, limit(-1), resource.Infinite, nil, 1},
+		"of what no job needs, and it is exceeded": {resource.Infinite, resource.Infinite.With(resource.GPU, -1), resource.Infinite, nil, 1},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			root, p := allocation.NewPool("root"), allocation.NewPool("p")
+			p.Attach(root)
+			a := operation(p, "a", 1, .5, 4)
+			operation(p, "b", 2, .5, 4)
+			root.SetLimits(tc.root)
+			p.SetLimits(tc.pool)
+			a.SetLimits(tc.a)
+			got, outcome := fill(root, slots(4), 4)
+			if !slices.Equal(got, tc.want) || outcome.Limited != tc.wantLimited || outcome.Refused != [resource.Count]int{} {
+				t.Errorf("starts %v, outcome %+v; want %v, %d limited", got, outcome, tc.want, tc.wantLimited)
+			}
+			got, _ = fill(root, slots(9), 9)
+			if over := root.Usage(); !over.Fits(tc.root) && over.UserSlots > 0 {
+				t.Errorf("the root uses %v after %v", over, got)
+			}
+		})
+	}
+}
+
+// TestFilters: an operation uses nodes that have the tags for it and for all pools
+// above.
+func TestFilters(t *testing.T) {
+	root, p := allocation.NewPool("root"), allocation.NewPool("p")
+	p.Attach(root)
+	a := operation(p, "a", 1, .5, 9)
+	operation(root, "b", 2, .5, 9)
+	p.SetFilter(0)
+	a.SetFilter(1)
+	for name, tc := range map[string]struct {
+		takes         []bool
+		want          []string
+		wantUnmatched int
+	}{
+		"both":                  {[]bool{true, true}, []string{"a/t", "b/t"}, 0},
+		"not for the pool":      {[]bool{false, true}, []string{"b/t", "b/t"}, 1},
+		"not for the operation": {[]bool{true, false}, []string{"b/t", "b/t"}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var f allocation.Filler
+			var got []string
+			undo := func() {}
+			outcome := f.Fill(root, allocation.Node{Free: slots(2), Takes: tc.takes}, 2, func(op *allocation.Element, task scheduling.TaskName, needs resource.Amounts) {
+				got = append(got, op.ID()+"/"+string(task))
+				before := undo
+				undo = func() { op.SubUsage(needs); op.AddPending(task, 1); before() }
+			})
+			undo()
+			if !slices.Equal(got, tc.want) || outcome.Unmatched != tc.wantUnmatched {
+				t.Errorf("starts %v, %d unmatched; want %v, %d", got, outcome.Unmatched, tc.want, tc.wantUnmatched)
+			}
+		})
+	}
+}
+
+// TestOrder: it is that of the satisfaction, and changes nothing.
+func TestOrder(t *testing.T) {
+	root, p := allocation.NewPool("root"), allocation.NewPool("p")
+	p.Attach(root)
+	operation(p, "a", 1, .5, 1).AddUsage(slots(2))
+	operation(p, "b", 2, .5, 1).AddUsage(slots(1))
+	operation(root, "c", 3, .1, 1)
+	operation(root, "d", 4, .1, 0)
+	last := operation(root, "e", 5, .1, 1)
+	last.AddUsage(slots(1))
+	var f allocation.Filler
+	for range 2 {
+		var got []string
+		f.Order(root, func(op *allocation.Element) { got = append(got, op.ID()) })
+		if want := []string{"c", "b", "a", "e"}; !slices.Equal(got, want) {
+			t.Errorf("order %v, want %v", got, want)
+		}
+	}
+	last.SubUsage(slots(1))
+	last.SetRank(-1)
+	var first string
+	f.Order(root, func(op *allocation.Element) {
+		if first == "" {
+			first = op.ID()
+		}
+	})
+	if first != "e" {
+		t.Errorf("first is %s, want the one of the lowest rank", first)
+	}
+}
+
 // TestFillAgainstPlainSearch compares the heaps with a search through all that
 // there is, over many nodes and changes.
 func TestFillAgainstPlainSearch(t *testing.T) {
@@ -164,7 +283,7 @@ func TestFillAgainstPlainSearch(t *testing.T) {
 		root := allocation.NewPool("root")
 		share(root, 1)
 		pools := []*allocation.Element{root, root, root}
-		all := map[*allocation.Element]*model{root: {demand: resource.Vector{1}, fair: resource.Vector{1}}}
+		all := map[*allocation.Element]*model{root: {demand: resource.Vector{1}, fair: resource.Vector{1}, limits: resource.Infinite, filter: allocation.NoFilter}}
 		for i := range rapid.IntRange(1, 4).Draw(t, "pools") {
 			p := allocation.NewPool(fmt.Sprint("p", i))
 			m := &model{parent: rapid.SampledFrom(pools).Draw(t, "parent")}
@@ -175,8 +294,9 @@ func TestFillAgainstPlainSearch(t *testing.T) {
 		}
 		var ops []*allocation.Element
 		for i := range rapid.IntRange(1, 16).Draw(t, "operations") {
-			op := allocation.NewOperation(fmt.Sprint("o", i), rapid.Int64Range(0, 2).Draw(t, "rank"))
-			m := &model{operation: true, parent: rapid.SampledFrom(pools).Draw(t, "pool")}
+			rank := rapid.Int64Range(0, 2).Draw(t, "rank")
+			op := allocation.NewOperation(fmt.Sprint("o", i), rank)
+			m := &model{operation: true, rank: rank, parent: rapid.SampledFrom(pools).Draw(t, "pool")}
 			all[op] = m
 			m.draw(t, op)
 			op.Attach(m.parent)
@@ -202,12 +322,12 @@ func TestFillAgainstPlainSearch(t *testing.T) {
 				root.Refresh()
 			}
 			free := resource.Amounts{UserSlots: rapid.Int64Range(0, 6).Draw(t, "free"), Memory: rapid.Int64Range(0, 40).Draw(t, "free memory")}
-			rest := free
-			f.Fill(root, free, 100, func(chosen *allocation.Element, task scheduling.TaskName, needs resource.Amounts) {
+			rest, takes := free, []bool{rapid.Bool().Draw(t, "takes"), rapid.Bool().Draw(t, "takes too")}
+			f.Fill(root, allocation.Node{Free: free, Takes: takes}, 100, func(chosen *allocation.Element, task scheduling.TaskName, needs resource.Amounts) {
 				// The choice was made before its needs were used.
 				chosen.SubUsage(needs)
 				chosen.AddPending(task, 1)
-				want, wantTask := search(all, root, rest)
+				want, wantTask := search(all, root, rest, takes)
 				chosen.AddUsage(needs)
 				chosen.AddPending(task, -1)
 				if want != chosen || wantTask != task {
@@ -215,7 +335,7 @@ func TestFillAgainstPlainSearch(t *testing.T) {
 				}
 				rest = rest.Sub(needs)
 			})
-			if left, task := search(all, root, rest); left != nil {
+			if left, task := search(all, root, rest, takes); left != nil {
 				t.Fatalf("%s/%s fits and is not started", left.ID(), task)
 			}
 		}
@@ -226,45 +346,66 @@ type model struct {
 	parent       *allocation.Element
 	operation    bool
 	fair, demand resource.Vector
+	limits       resource.Amounts
+	filter       int
+	rank         int64
 }
 
 func (m *model) draw(t *rapid.T, e *allocation.Element) {
 	m.fair = resource.Vector{rapid.SampledFrom([]float64{0, .1, .2, .5}).Draw(t, "fair share")}
 	m.demand = resource.Vector{1, 0, 0, .5}
+	m.limits, m.filter = resource.Infinite, allocation.NoFilter
+	if rapid.IntRange(0, 3).Draw(t, "limited") == 0 {
+		m.limits.UserSlots = rapid.Int64Range(0, 12).Draw(t, "limit")
+	}
+	if rapid.IntRange(0, 3).Draw(t, "filtered") == 0 {
+		m.filter = rapid.IntRange(0, 1).Draw(t, "filter")
+	}
+	e.SetLimits(m.limits)
+	e.SetFilter(m.filter)
 	e.SetShares(m.fair, m.demand, total)
 }
 
-// search goes down from pool to the least satisfied child that has something
-// that fits.
-func search(all map[*allocation.Element]*model, e *allocation.Element, free resource.Amounts) (*allocation.Element, scheduling.TaskName) {
-	if all[e].operation {
+// search looks at all operations below e for the first one that may start a job.
+func search(all map[*allocation.Element]*model, e *allocation.Element, free resource.Amounts, takes []bool) (*allocation.Element, scheduling.TaskName) {
+	m := all[e]
+	room := free.Min(m.limits.Sub(e.Usage()))
+	if m.filter != allocation.NoFilter && !takes[m.filter] {
+		return nil, ""
+	}
+	if m.operation {
 		for _, task := range e.Tasks() {
-			if task.Pending > 0 && task.PerJob.Fits(free) {
+			if task.Pending > 0 && task.PerJob.Fits(room) {
 				return e, task.Name
 			}
 		}
 		return nil, ""
 	}
-	var children []*allocation.Element
+	type candidate struct {
+		child, op    *allocation.Element
+		task         scheduling.TaskName
+		satisfaction float64
+	}
+	var best *candidate
 	for c, m := range all {
-		if m.parent == e {
-			children = append(children, c)
+		if m.parent != e {
+			continue
+		}
+		op, task := search(all, c, room, takes)
+		if op == nil {
+			continue
+		}
+		of := all[op]
+		found := &candidate{c, op, task, fairshare.Satisfaction(resource.Share(op.Usage(), total), of.fair, of.demand)}
+		if found.satisfaction != op.Satisfaction() {
+			panic(fmt.Sprintf("%s: satisfaction is %v, kept is %v", op.ID(), found.satisfaction, op.Satisfaction()))
+		}
+		if best == nil || cmp.Or(cmp.Compare(found.satisfaction, best.satisfaction), cmp.Compare(all[c].rank, all[best.child].rank), cmp.Compare(c.ID(), best.child.ID())) < 0 {
+			best = found
 		}
 	}
-	slices.SortFunc(children, func(a, b *allocation.Element) int {
-		if allocation.Before(a, b) {
-			return -1
-		}
-		return 1
-	})
-	for _, c := range children {
-		m := all[c]
-		if got := fairshare.Satisfaction(resource.Share(c.Usage(), total), m.fair, m.demand); got != c.Satisfaction() {
-			panic(fmt.Sprintf("%s: satisfaction is %v, kept is %v", c.ID(), got, c.Satisfaction()))
-		}
-		if op, task := search(all, c, free); op != nil {
-			return op, task
-		}
+	if best == nil {
+		return nil, ""
 	}
-	return nil, ""
+	return best.op, best.task
 }

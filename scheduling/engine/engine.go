@@ -31,6 +31,10 @@ type Config struct {
 	// MaxStartsPerPlan limits the starts of one heartbeat batch, and so the size
 	// of the proposal that is made of it.
 	MaxStartsPerPlan int
+	// AllNodesKnown says that all nodes are told before the first Tick. Otherwise
+	// filters do not lower limits shares before node_reconnection_timeout has passed
+	// since then: the nodes come back one by one.
+	AllNodesKnown bool
 }
 
 // Default returns the settings of an engine that sets nothing.
@@ -65,10 +69,18 @@ type Engine struct {
 	lastTicket  Ticket
 
 	// total is the resources of all nodes that may run jobs.
-	total resource.Amounts
-	// bestPeriod is how often best allocation shares are found anew, out of memory:
-	// the nodes by what they have. They are as well when nodes have changed.
-	bestPeriod   time.Duration
+	total   resource.Amounts
+	filters filters
+	// settings are those of the tree, ofPool those of a pool that no tree has told
+	// of.
+	settings pooltree.Settings
+	ofPool   pooltree.Effective
+	// first is the time of the first Tick; connected says that nodes have had the
+	// time to come back since.
+	first     time.Time
+	connected bool
+	// memory is the nodes by what they have of it, out of which best allocation
+	// shares are found, now and then and when nodes have changed.
 	memory       []fairshare.NodeMemory
 	nodesChanged bool
 	// ticked is the time of the last fair share update.
@@ -85,11 +97,11 @@ func New(config Config) (*Engine, error) {
 		return nil, fmt.Errorf("new engine: %w", err)
 	}
 	shares := fairshare.NewTree(fairshare.Default())
-	root := &pool{name: scheduling.RootPool, share: shares.Root, order: allocation.NewPool(string(scheduling.RootPool))}
-	return &Engine{
+	root := newPool(scheduling.RootPool)
+	root.share = shares.Root
+	e := &Engine{
 		config:      config,
 		shares:      shares,
-		bestPeriod:  pooltree.Default().Settings().BestAllocationSharePeriod,
 		root:        root,
 		pools:       map[scheduling.PoolName]*pool{scheduling.RootPool: root},
 		operations:  map[scheduling.OperationID]*operation{},
@@ -97,7 +109,19 @@ func New(config Config) (*Engine, error) {
 		allocations: map[scheduling.JobID]*holding{},
 		inFlight:    map[Ticket]*holding{},
 		stale:       true,
-	}, nil
+	}
+	tree, err := pooltree.New(pooltree.Default())
+	if err != nil {
+		return nil, fmt.Errorf("new engine: %w", err)
+	}
+	if e.ofPool, err = tree.Effective(scheduling.DefaultPool); err == nil {
+		root.effective, err = tree.Effective(scheduling.RootPool)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("new engine: %w", err)
+	}
+	e.settings = tree.Settings()
+	return e, nil
 }
 
 // Tick finds the fair shares of all pools and operations anew, from the demand
@@ -107,6 +131,10 @@ func (e *Engine) Tick(now time.Time) (fairshare.Report, error) {
 	if e.nodesChanged {
 		e.countMemory()
 	}
+	if e.first.IsZero() {
+		e.first = now
+	}
+	e.connected = e.config.AllNodesKnown || now.Sub(e.first) >= e.settings.NodeReconnectionTimeout
 	e.prepare(e.root, now)
 	e.nodesChanged = false
 	report, err := e.shares.Update(e.total, now)
@@ -124,16 +152,18 @@ func (e *Engine) prepare(p *pool, now time.Time) {
 	for _, c := range p.pools {
 		e.prepare(c, now)
 	}
+	p.share.Limits = e.limits(p.effective.Limits, p.filter)
 	for _, op := range p.operations {
 		op.share.Usage = op.order.Usage()
 		op.share.Demand, op.share.PendingJobs = op.demand()
+		op.share.Limits = e.limits(op.effective.Limits, op.filter)
 		e.prepareBest(op, now)
 	}
 }
 
 // prepareBest finds the best allocation share of an operation, if it is time to.
 func (e *Engine) prepareBest(op *operation, now time.Time) {
-	due := e.nodesChanged || op.bestAt.IsZero() || now.Sub(op.bestAt) >= e.bestPeriod
+	due := e.nodesChanged || op.bestAt.IsZero() || now.Sub(op.bestAt) >= e.settings.BestAllocationSharePeriod
 	if !due || op.share.Demand.IsZero() {
 		return
 	}
@@ -159,6 +189,7 @@ func (p *pool) publish(total resource.Amounts) {
 		c.publish(total)
 	}
 	for _, op := range p.operations {
+		op.order.SetRank(op.rank())
 		op.order.SetShares(op.share.FairShare, op.share.DemandShare, total)
 	}
 	p.order.SetShares(p.share.FairShare, p.share.DemandShare, total)
@@ -172,13 +203,17 @@ type pool struct {
 	operations []*operation
 	share      *fairshare.Element
 	order      *allocation.Element
+	// effective are the settings that hold, filter is the place of its own filter.
+	effective pooltree.Effective
+	filter    int
 }
 
 func newPool(name scheduling.PoolName) *pool {
 	return &pool{
-		name:  name,
-		share: fairshare.NewPool(string(name)),
-		order: allocation.NewPool(string(name)),
+		name:   name,
+		share:  fairshare.NewPool(string(name)),
+		order:  allocation.NewPool(string(name)),
+		filter: allocation.NoFilter,
 	}
 }
 
@@ -198,6 +233,7 @@ func (e *Engine) SetPool(name, parent scheduling.PoolName, weight float64) error
 	p := e.pools[name]
 	if p == nil {
 		p = newPool(name)
+		e.setEffective(p, e.ofPool)
 		e.pools[name] = p
 	}
 	for q := above; q != nil; q = q.parent {
@@ -226,6 +262,7 @@ func (e *Engine) RemovePool(name scheduling.PoolName) error {
 		return fmt.Errorf("remove pool %q: %w: it has %d pools and %d operations", name, ErrInUse, len(p.pools), len(p.operations))
 	}
 	p.detach()
+	e.drop(p.filter)
 	delete(e.pools, name)
 	return nil
 }

@@ -67,7 +67,7 @@ func (e *Engine) Heartbeat(now time.Time, nodes []scheduling.NodeID) Plan {
 // fill starts jobs on a node while they fit.
 func (e *Engine) fill(n *node, plan *Plan) {
 	room := e.config.MaxStartsPerPlan - len(plan.Starts)
-	plan.Outcome.Add(e.filler.Fill(e.root.order, n.free(), room,
+	plan.Outcome.Add(e.filler.Fill(e.root.order, allocation.Node{Free: n.free(), Takes: n.takes}, room,
 		func(chosen *allocation.Element, name scheduling.TaskName, needs resource.Amounts) {
 			op := e.operations[scheduling.OperationID(chosen.ID())]
 			e.lastTicket++

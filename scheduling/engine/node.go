@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"weir/scheduling"
@@ -13,6 +14,9 @@ type node struct {
 	id     scheduling.NodeID
 	limits resource.Amounts
 	usage  resource.Amounts
+	tags   []string
+	// takes says which filters take the node, by their places.
+	takes []bool
 	// known nodes have registered and were not removed.
 	known       bool
 	schedulable bool
@@ -24,16 +28,20 @@ type node struct {
 	held  []*holding
 }
 
-// SetNode tells the resources of a node and whether jobs may start on it. Jobs
-// that run there go on in any case.
-func (e *Engine) SetNode(id scheduling.NodeID, limits resource.Amounts, schedulable bool) error {
+// SetNode tells the resources of a node, whether jobs may start on it, and its tags,
+// by which pools and operations choose. Jobs that run there go on in any case.
+func (e *Engine) SetNode(id scheduling.NodeID, limits resource.Amounts, schedulable bool, tags ...string) error {
 	if err := limits.Validate(); err != nil {
 		return fmt.Errorf("set node %s: %w", id, err)
 	}
 	n := e.node(id)
-	e.total = e.total.Sub(n.offer())
+	e.count(n, resource.Amounts.Sub)
 	n.limits, n.known, n.schedulable = limits, true, schedulable
-	e.total = e.total.Add(n.offer())
+	if !slices.Equal(n.tags, tags) {
+		n.tags = slices.Clone(tags)
+		n.match(e.filters.all)
+	}
+	e.count(n, resource.Amounts.Add)
 	e.nodesChanged = true
 	n.judge()
 	return nil
@@ -46,7 +54,7 @@ func (e *Engine) RemoveNode(id scheduling.NodeID) error {
 	if n == nil || !n.known {
 		return fmt.Errorf("remove node %s: %w", id, ErrUnknown)
 	}
-	e.total = e.total.Sub(n.offer())
+	e.count(n, resource.Amounts.Sub)
 	n.limits, n.known, n.schedulable = resource.Amounts{}, false, false
 	e.nodesChanged = true
 	n.judge()
@@ -59,6 +67,7 @@ func (e *Engine) node(id scheduling.NodeID) *node {
 	n := e.nodes[id]
 	if n == nil {
 		n = &node{id: id}
+		n.match(e.filters.all)
 		e.nodes[id] = n
 	}
 	return n

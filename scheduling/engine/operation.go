@@ -20,8 +20,10 @@ type Operation struct {
 	// Pool holds the operation. It must be known.
 	Pool scheduling.PoolName
 	// Weight is the part of the operation in what its pool has, relative to those
-	// of its siblings.
+	// of its siblings. It holds whatever Options say.
 	Weight float64
+	// Options are what was set for the operation in this tree.
+	Options pooltree.OperationOptions
 	// Started orders equally satisfied operations: the earlier one is first. It
 	// does not change.
 	Started time.Time
@@ -29,23 +31,13 @@ type Operation struct {
 	Enabled bool
 	// Suspended operations may not, enabled or not.
 	Suspended bool
-	// Limits is what it may use at most; nil without limits.
-	Limits *resource.Amounts
-	// MaxShareRatio is the greatest part of its pool's limits that it may have; nil
-	// without one (L2).
-	MaxShareRatio *float64
 	// Gang operations are of use only as a whole.
 	Gang bool
 }
 
-// With returns the operation with what its options in the tree say.
+// With returns the operation with these options, and the weight that they say.
 func (op Operation) With(o pooltree.OperationOptions) Operation {
-	op.Weight = or(o.Weight, pooltree.DefaultWeight)
-	op.Limits, op.MaxShareRatio = nil, o.MaxShareRatio
-	if o.ResourceLimits != nil {
-		limits := o.ResourceLimits.Or(resource.Infinite)
-		op.Limits = &limits
-	}
+	op.Weight, op.Options = or(o.Weight, pooltree.DefaultWeight), o
 	return op
 }
 
@@ -61,6 +53,9 @@ type operation struct {
 	held int
 	// removed operations stay until nothing is held.
 	removed bool
+	// effective are the settings that hold, filter is the place of its own filter.
+	effective pooltree.EffectiveOperation
+	filter    int
 	// bestAt is when the best allocation share was found last.
 	bestAt time.Time
 }
@@ -88,10 +83,11 @@ func (e *Engine) AddOperation(op Operation) error {
 		Operation: op,
 		share:     fairshare.NewOperation(string(op.ID)),
 		order:     allocation.NewOperation(string(op.ID), op.Started.UnixNano()),
+		filter:    allocation.NoFilter,
 	}
-	added.setShare()
 	added.order.SetEnabled(added.active())
 	added.attach(e.pools[op.Pool])
+	e.settle(added)
 	e.operations[op.ID] = added
 	e.stale = true
 	return nil
@@ -108,12 +104,12 @@ func (e *Engine) SetOperation(op Operation) error {
 	}
 	op.Started = known.Started
 	known.Operation = op
-	known.setShare()
 	known.order.SetEnabled(known.active())
 	if to := e.pools[op.Pool]; to != known.pool {
 		known.detach()
 		known.attach(to)
 	}
+	e.settle(known)
 	e.stale = true
 	return nil
 }
@@ -159,12 +155,12 @@ func (e *Engine) validate(op Operation) error {
 	if e.pools[op.Pool] == nil {
 		return fmt.Errorf("pool %q: %w", op.Pool, ErrUnknown)
 	}
-	if r := op.MaxShareRatio; r != nil && !(*r >= 0 && *r <= 1) {
-		return fmt.Errorf("max share ratio %v is not a number from 0 to 1", *r)
+	if err := op.Options.Validate(); err != nil {
+		return err
 	}
-	if op.Limits != nil {
-		if err := op.Limits.Validate(); err != nil {
-			return fmt.Errorf("limits: %w", err)
+	if l := op.Options.ResourceLimits; l != nil {
+		if err := l.Amounts.Validate(); err != nil {
+			return fmt.Errorf("resource_limits: %w", err)
 		}
 	}
 	return pooltree.ValidateWeight(op.Weight)
@@ -183,6 +179,7 @@ func (e *Engine) operation(id scheduling.OperationID) (*operation, error) {
 func (e *Engine) forget(op *operation) {
 	if op.removed && op.held == 0 {
 		op.detach()
+		e.drop(op.filter)
 		delete(e.operations, op.ID)
 		e.stale = true
 	}
@@ -190,24 +187,45 @@ func (e *Engine) forget(op *operation) {
 
 func (op *operation) active() bool { return op.Enabled && !op.Suspended && !op.removed }
 
-// setShare gives the element of the operation its settings.
-func (op *operation) setShare() {
+// settle gives an operation in its pool the settings that hold.
+func (e *Engine) settle(op *operation) {
+	op.effective = op.Options.Effective(op.pool.effective)
+	op.filter = e.change(op.filter, op.effective.TagFilter)
+	op.order.SetLimits(op.effective.Limits)
+	op.order.SetFilter(op.filter)
 	s := op.share
 	s.Rank, s.Weight, s.Gang = op.Started.UnixNano(), op.Weight, op.Gang
-	s.Limits = or(op.Limits, resource.Infinite)
-	s.MaxShareRatio = or(op.MaxShareRatio, fairshare.NoShareRatio)
+	s.MaxShareRatio = or(op.Options.MaxShareRatio, fairshare.NoShareRatio)
+}
+
+// rank orders the operation among those that are as satisfied: the place in a FIFO
+// pool, and elsewhere the start.
+func (op *operation) rank() int64 {
+	switch s := op.share; {
+	case s.EffectiveFIFOIndex >= 0:
+		return int64(s.EffectiveFIFOIndex)
+	case s.FIFOIndex >= 0:
+		return int64(s.FIFOIndex)
+	default:
+		return op.Started.UnixNano()
+	}
 }
 
 // demand is what the operation uses and could use: no more than it uses unless
-// it may start jobs (F.2). It counts those jobs too.
+// it may start jobs (F.2), and no more than its limits where these bound it. It
+// counts those jobs too.
 func (op *operation) demand() (demand resource.Amounts, pending int64) {
-	demand = op.order.Usage()
+	usage := op.order.Usage()
 	if !op.active() {
-		return demand, 0
+		return usage, 0
 	}
+	demand = usage
 	for _, t := range op.order.Tasks() {
 		demand = demand.Add(t.PerJob.Times(t.Pending))
 		pending += t.Pending
+	}
+	if op.effective.LimitsBoundDemand {
+		demand = demand.Min(op.effective.Limits).Max(usage)
 	}
 	return demand, pending
 }

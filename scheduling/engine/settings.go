@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"weir/scheduling"
 	"weir/scheduling/fairshare"
 	"weir/scheduling/pooltree"
 	"weir/scheduling/resource"
@@ -13,9 +14,13 @@ import (
 // fails, half done but consistent, when a pool that is no longer in the tree holds
 // operations.
 func (e *Engine) SetTree(tree pooltree.Tree) error {
-	settings := tree.Settings()
-	e.shares.Options = shareOptions(settings)
-	e.bestPeriod = settings.BestAllocationSharePeriod
+	e.settings = tree.Settings()
+	e.shares.Options = shareOptions(e.settings)
+	effective, err := tree.Effective(scheduling.RootPool)
+	if err != nil {
+		return fmt.Errorf("set tree: %w", err)
+	}
+	e.setEffective(e.root, effective)
 	// A parent has its place, and no pool that comes later above it, before its
 	// children move below it: no move makes a cycle.
 	for _, p := range tree.ParentsFirst() {
@@ -27,8 +32,20 @@ func (e *Engine) SetTree(tree pooltree.Tree) error {
 			return fmt.Errorf("set tree: %w", err)
 		}
 		setShare(e.pools[p.Name].share, p.Options, effective)
+		e.setEffective(e.pools[p.Name], effective)
 	}
 	return e.removeOthers(e.root, tree)
+}
+
+// setEffective gives a pool, and the operations in it, the settings that hold.
+func (e *Engine) setEffective(p *pool, to pooltree.Effective) {
+	p.effective = to
+	p.filter = e.change(p.filter, to.TagFilter)
+	p.order.SetLimits(to.Limits)
+	p.order.SetFilter(p.filter)
+	for _, op := range p.operations {
+		e.settle(op)
+	}
 }
 
 func (e *Engine) removeOthers(p *pool, tree pooltree.Tree) error {
@@ -64,7 +81,6 @@ func shareOptions(s pooltree.Settings) fairshare.Options {
 // setShare gives the element of a pool its settings. Its volume stays.
 func setShare(e *fairshare.Element, o pooltree.PoolOptions, effective pooltree.Effective) {
 	e.InferWeight = !effective.Weighted
-	e.Limits = effective.Limits
 	e.MaxShareRatio = or(o.MaxShareRatio, fairshare.NoShareRatio)
 	p := e.Pool
 	p.Mode, p.SortBy = mode(effective.Mode), sortKeys(effective.FIFOSort)

@@ -90,11 +90,11 @@ func TestSettings(t *testing.T) {
 				"burst_guarantee_resources": cpu(40)}},
 			want: map[string]float64{"a": .7, "b": .3}},
 		"limits of an operation": {
-			set:  func(op *engine.Operation) { op.Limits = limits(5) },
+			set:  func(op *engine.Operation) { op.Options.ResourceLimits = limits(5) },
 			want: map[string]float64{"a1": .05, "a2": .45}},
 		"max share ratio of an operation": {
 			a:    options{"resource_limits": cpu(50)},
-			set:  func(op *engine.Operation) { op.MaxShareRatio = &ratio },
+			set:  func(op *engine.Operation) { op.Options.MaxShareRatio = &ratio },
 			want: map[string]float64{"a1": .15, "a2": .35}},
 		"a gang that is too great": {
 			tree: options{"enable_step_function_for_gang_operations": true},
@@ -171,9 +171,10 @@ func TestVolumesMoveOn(t *testing.T) {
 	}
 }
 
-func limits(cores float64) *resource.Amounts {
-	l := resource.Infinite.With(resource.CPU, int64(resource.Cores(cores)))
-	return &l
+func limits(cores float64) *pooltree.Resources {
+	l := &pooltree.Resources{Amounts: resource.Amounts{CPU: resource.Cores(cores)}}
+	l.Named[resource.CPU] = true
+	return l
 }
 
 // TestMemoryThatNoJobCanUse does not count, until there is a node for it.
@@ -206,10 +207,10 @@ func TestMemoryThatNoJobCanUse(t *testing.T) {
 func TestOperationSettingsThatCannotBe(t *testing.T) {
 	e := newEngine(t)
 	must(t, e.SetPool("a", scheduling.RootPool, 1))
-	above, negative := 1.1, resource.Amounts{CPU: -1}
+	above := 1.1
 	for name, op := range map[string]engine.Operation{
-		"a max share ratio above 1": {ID: "o", Pool: "a", Weight: 1, MaxShareRatio: &above},
-		"negative limits":           {ID: "o", Pool: "a", Weight: 1, Limits: &negative},
+		"a max share ratio above 1": {ID: "o", Pool: "a", Weight: 1, Options: pooltree.OperationOptions{MaxShareRatio: &above}},
+		"negative limits":           {ID: "o", Pool: "a", Weight: 1, Options: pooltree.OperationOptions{ResourceLimits: limits(-1)}},
 	} {
 		if err := e.AddOperation(op); err == nil {
 			t.Errorf("%s: taken", name)

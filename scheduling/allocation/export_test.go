@@ -1,4 +1,0 @@
-package allocation
-
-// Before is the order of siblings, for tests.
-func Before(a, b *Element) bool { return a.before(b) }

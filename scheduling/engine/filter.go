@@ -1,0 +1,100 @@
+package engine
+
+import (
+	"slices"
+
+	"weir/scheduling/allocation"
+	"weir/scheduling/pooltree"
+	"weir/scheduling/resource"
+)
+
+// filters are the node filters that pools and operations have, each once. A node
+// knows by place which of them take it.
+type filters struct {
+	all []filter
+	// free are the places that nobody has.
+	free []int
+}
+
+type filter struct {
+	pooltree.Filter
+	users int
+	// total is the resources of the nodes that it takes and that may run jobs.
+	total resource.Amounts
+}
+
+// use returns the place of a filter, which one more element has now.
+func (e *Engine) use(f pooltree.Filter) int {
+	if f.Empty() {
+		return allocation.NoFilter
+	}
+	for i := range e.filters.all {
+		if known := &e.filters.all[i]; known.users > 0 && known.String() == f.String() {
+			known.users++
+			return i
+		}
+	}
+	at := len(e.filters.all)
+	if n := len(e.filters.free); n > 0 {
+		at, e.filters.free = e.filters.free[n-1], e.filters.free[:n-1]
+	} else {
+		e.filters.all = append(e.filters.all, filter{})
+	}
+	e.filters.all[at] = filter{Filter: f, users: 1}
+	for _, n := range e.nodes {
+		n.match(e.filters.all)
+		if n.takes[at] {
+			e.filters.all[at].total = e.filters.all[at].total.Add(n.offer())
+		}
+	}
+	return at
+}
+
+// drop takes back a use.
+func (e *Engine) drop(at int) {
+	if at == allocation.NoFilter {
+		return
+	}
+	f := &e.filters.all[at]
+	if f.users--; f.users == 0 {
+		*f = filter{}
+		e.filters.free = append(e.filters.free, at)
+	}
+}
+
+// change is use of a filter in place of another one.
+func (e *Engine) change(at int, to pooltree.Filter) int {
+	changed := e.use(to)
+	e.drop(at)
+	return changed
+}
+
+// match finds which filters take the node.
+func (n *node) match(all []filter) {
+	n.takes = slices.Grow(n.takes[:0], len(all))[:len(all)]
+	for i := range all {
+		n.takes[i] = all[i].users > 0 && all[i].Match(n.tags)
+	}
+}
+
+// count adds what a node offers to the cluster and to the filters that take it, or
+// takes it away.
+func (e *Engine) count(n *node, add func(resource.Amounts, resource.Amounts) resource.Amounts) {
+	offer := n.offer()
+	e.total = add(e.total, offer)
+	for i := range e.filters.all {
+		if f := &e.filters.all[i]; f.users > 0 && n.takes[i] {
+			f.total = add(f.total, offer)
+		}
+	}
+}
+
+// limits is what fair shares take for the limits of an element: what was set, and
+// what the nodes have that its own filter takes (F.2). Until nodes have had the time
+// to come back to a new leader, filters count for nothing here.
+func (e *Engine) limits(set resource.Amounts, at int) resource.Amounts {
+	if at == allocation.NoFilter || !e.connected {
+		return set
+	}
+	return set.Min(e.filters.all[at].total)
+}
