@@ -1,4 +1,4 @@
-// Package examples holds descriptions of operations to try.
+// Package examples holds descriptions of operations, pools and clusters to try.
 package examples
 
 import (
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/api/poolfile"
 	"weir/api/spec"
 )
 
@@ -25,7 +26,15 @@ func TestExamplesAreValidAndListed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := spec.Parse(data); err != nil {
+			switch file {
+			case "pools.yaml":
+				_, err = poolfile.Read(data)
+			case "cluster.yaml":
+				_, err = poolfile.ReadCluster(data)
+			default:
+				_, err = spec.Parse(data)
+			}
+			if err != nil {
 				t.Error(err)
 			}
 			if !strings.Contains(string(page), "`"+file+"`") {
