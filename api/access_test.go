@@ -35,6 +35,7 @@ func TestRoles(t *testing.T) {
 	operators := map[string]bool{
 		"PoolService/Create": true, "PoolService/Set": true, "PoolService/Remove": true, "ClusterService/Transfer": true,
 		"ClusterService/Add": true, "ClusterService/Remove": true, "ClusterService/Promote": true, "ClusterService/Demote": true,
+		"NodeService/Drain": true, "NodeService/Undrain": true,
 	}
 	for _, role := range []string{"operator", "client", "agent", "replica"} {
 		for _, procedure := range procedures() {

@@ -138,7 +138,7 @@ func TestReplicaShowsItsFigures(t *testing.T) {
 		`weir_raft_queued_commands 25`, `weir_raft_batch_commands_bucket{le="16"} 3`, `weir_raft_batch_commands_sum 20`,
 		`weir_jobs_finished_total{reason="preemption",state="aborted"} 24`, `weir_jobs_finished_total{reason="",state="completed"} 23`,
 		`weir_operations_finished_total{state="completed"} 22`, `weir_commands_refused_total{code="unknown_allocation",command="FinishJobs"} 21`,
-		`weir_invariant_breaches_total 1`, `weir_nodes{state="online"} 1`, `weir_nodes{state="offline"} 0`, `weir_operations{state="pending"} 0`,
+		`weir_invariant_breaches_total 1`, `weir_nodes{state="online"} 1`, `weir_nodes{state="offline"} 0`, `weir_nodes_draining 0`, `weir_operations{state="pending"} 0`,
 		`weir_jobs_pending 0`, `weir_jobs_running 0`, `weir_leader_active 1`, `weir_controllers 3`, `weir_heartbeats_dropped_total 4`,
 		`weir_gateway_requests_in_flight 5`, `weir_gateway_refused_total{code="overloaded"} 6`, `weir_scheduler_updates_total 7`,
 		`weir_scheduler_update_seconds_total 8`, `weir_scheduler_last_update_timestamp_seconds 9.5`, `weir_scheduler_plans_total 10`,

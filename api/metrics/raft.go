@@ -79,10 +79,11 @@ var (
 	jobsPending        = gauge("jobs_pending", "Jobs that wait for resources.")
 	jobsRunning        = gauge("jobs_running", "Jobs that hold resources.")
 	nodesNow           = gauge("nodes", "Nodes, by state.", "state")
+	nodesDraining      = gauge("nodes_draining", "Nodes that are given no more jobs until an operator undrains them, online or not.")
 )
 
 func statePart(of Store) part {
-	return part{[]family{operationsNow, operationsArchived, jobsPending, jobsRunning, nodesNow}, func(s sink) {
+	return part{[]family{operationsNow, operationsArchived, jobsPending, jobsRunning, nodesNow, nodesDraining}, func(s sink) {
 		var counts state.Counts
 		var pending int64
 		byState := map[string]int{}
@@ -105,5 +106,6 @@ func statePart(of Store) part {
 		s.put(jobsRunning, float64(counts.Allocations))
 		s.put(nodesNow, float64(counts.NodesOnline), statepb.NodeOnline)
 		s.put(nodesNow, float64(counts.Nodes-counts.NodesOnline), statepb.NodeOffline)
+		s.put(nodesDraining, float64(counts.NodesDraining))
 	}}
 }

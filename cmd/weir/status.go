@@ -148,7 +148,7 @@ func statusView(st *apipb.StatusResponse) view {
 		// How long, or how often: that alone is no news.
 		calm.Problems[i] = strings.Map(withoutDigits, problem)
 	}
-	return view{message: st, calm: calm, text: func(time.Time) string { return statusText(st) }}
+	return view{message: st, calm: calm, text: func(now time.Time) string { return statusText(st, now) }}
 }
 
 func withoutDigits(r rune) rune {
@@ -158,8 +158,11 @@ func withoutDigits(r rune) rune {
 	return r
 }
 
+// maxDraining is how many drained nodes a status names.
+const maxDraining = 5
+
 // statusText says first whether all is well.
-func statusText(st *apipb.StatusResponse) string {
+func statusText(st *apipb.StatusResponse, now time.Time) string {
 	var b strings.Builder
 	switch n := len(st.GetProblems()); {
 	case !acts(st):
@@ -182,6 +185,13 @@ func statusText(st *apipb.StatusResponse) string {
 	}
 	page.add("leader", leader)
 	page.add("nodes", fmt.Sprintf("%d online, %d offline", st.GetNodesOnline(), st.GetNodesOffline()))
+	for i, n := range st.GetDraining() {
+		if i == maxDraining {
+			page.add("draining", fmt.Sprintf("and %d more: see weir node list", len(st.GetDraining())-i))
+			break
+		}
+		page.add("draining", n.GetId()+": "+drainText(n, now))
+	}
 	page.add("operations", fmt.Sprintf("%d in progress: %d running, %d pending",
 		st.GetOperationsInProgress(), st.GetOperationsRunning(), st.GetOperationsPending()))
 	page.add("jobs", fmt.Sprintf("%d running, %d pending", st.GetJobsRunning(), st.GetJobsPending()))
