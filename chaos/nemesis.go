@@ -245,7 +245,7 @@ func (n *nemesis) holdBack(ctx context.Context, i *injected) error {
 
 // headStart is the part of its time that a fault which holds a leader's words back lets
 // it speak.
-const headStart = 5
+const headStart = 4
 
 // pairs are the connections that a cut cuts: between two members, or of one with all
 // others.

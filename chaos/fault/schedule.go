@@ -11,6 +11,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -32,6 +33,14 @@ const (
 
 // Kinds are all of them.
 var Kinds = []Kind{Kill, Pause, Cut, Late}
+
+// ParseKind returns the kind of that name.
+func ParseKind(name string) (Kind, error) {
+	if kind := Kind(name); slices.Contains(Kinds, kind) {
+		return kind, nil
+	}
+	return "", fmt.Errorf("fault %q: must be one of %s", name, strings.Trim(fmt.Sprint(Kinds), "[]"))
+}
 
 // Scope is to whom it is done.
 type Scope string
@@ -101,9 +110,9 @@ const (
 	recovery = 3 * time.Second
 	// leastGap to mostGap lie between two faults that do not overlap.
 	leastGap, mostGap = 500 * time.Millisecond, 3 * time.Second
-	// leastLate to mostLate suffice to elect another leader, and for the agent to hear of it,
-	// before connections to the old one are given up.
-	leastLate, mostLate = 1700 * time.Millisecond, 2400 * time.Millisecond
+	// leastLate to mostLate let another leader be elected, and an agent hear of it, before
+	// the packets on their way are sent again: that is 1.4 s after the first of them.
+	leastLate, mostLate = time.Second, 1400 * time.Millisecond
 )
 
 // deck is what a run goes through in a shuffled order, again and again, so that each

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -41,6 +42,7 @@ type chaosFlags struct {
 	seed             uint64
 	replicas, agents int
 	timing           string
+	only             []string
 	dir              string
 	keep             bool
 	alone            isolated
@@ -97,6 +99,7 @@ printed.`,
 	flags.IntVar(&f.replicas, "replicas", 3, "how many replicas: 3 or 5")
 	flags.IntVar(&f.agents, "agents", 4, "how many agents, each a node: 2 or more")
 	flags.StringVar(&f.timing, "timing", "fast", "of replicas: fast, or default, which is for machines that are busy")
+	flags.StringSliceVar(&f.only, "only", nil, "kinds of faults: kill, pause, cut, late (default: all that can be done here)")
 	flags.StringVar(&f.dir, "dir", "", "new folder for histories, logs and data, which stays (default: a temporary one)")
 	flags.BoolVar(&f.keep, "keep", false, "keep the temporary folder of a run without violations too")
 	return cmd
@@ -116,20 +119,44 @@ func (f *chaosFlags) complete(cmd *cobra.Command) error {
 	if !cmd.Flags().Changed("faults") {
 		f.faults = profile.faults
 	}
-	if _, err := fault.Plan(f.rules(nil)); err != nil {
+	kinds, err := f.kinds(fault.Kinds)
+	if err == nil {
+		_, err = fault.Plan(f.rules(kinds))
+	}
+	if err != nil {
 		return &exitError{exitUsage, err}
 	}
 	return nil
 }
 
+// kinds returns those of the possible kinds that are wanted.
+func (f *chaosFlags) kinds(possible []fault.Kind) ([]fault.Kind, error) {
+	wanted := slices.DeleteFunc(slices.Clone(possible), func(kind fault.Kind) bool {
+		// Leaders of default timing are elected too late for it.
+		return kind == fault.Late && f.timing != "fast"
+	})
+	if len(f.only) == 0 {
+		return wanted, nil
+	}
+	only := make(map[fault.Kind]bool)
+	for _, name := range f.only {
+		kind, err := fault.ParseKind(name)
+		if err != nil {
+			return nil, fmt.Errorf("--only: %w", err)
+		}
+		if !slices.Contains(wanted, kind) {
+			return nil, fmt.Errorf("--only %s: it cannot be done here: cuts need root, late needs root and --timing fast", name)
+		}
+		only[kind] = true
+	}
+	return slices.DeleteFunc(wanted, func(kind fault.Kind) bool { return !only[kind] }), nil
+}
+
 // chaosLease is that of the nodes of a run: short, so that it runs out often.
 const chaosLease = 3 * time.Second
 
-// rules are those of the schedule; without kinds, of any.
+// rules are those of the schedule.
 func (f *chaosFlags) rules(kinds []fault.Kind) fault.Config {
-	if kinds == nil {
-		kinds = fault.Kinds
-	}
 	return fault.Config{
 		Faults: f.faults, Seed: f.seed, Replicas: f.replicas, Agents: f.agents,
 		Lease: chaosLease, Kinds: kinds, Longest: chaosProfiles[f.profile].longest,
@@ -138,8 +165,12 @@ func (f *chaosFlags) rules(kinds []fault.Kind) fault.Config {
 
 // again is the command that repeats the run.
 func (f *chaosFlags) again() string {
-	return fmt.Sprintf("weir chaos run --profile %s --faults %d --seed %d --replicas %d --agents %d --timing %s --keep",
+	command := fmt.Sprintf("weir chaos run --profile %s --faults %d --seed %d --replicas %d --agents %d --timing %s",
 		f.profile, f.faults, f.seed, f.replicas, f.agents, f.timing)
+	if len(f.only) > 0 {
+		command += " --only " + strings.Join(f.only, ",")
+	}
+	return command + " --keep"
 }
 
 func runChaos(ctx context.Context, f *chaosFlags, screen *screen) (err error) {
@@ -217,6 +248,9 @@ func pressCluster(ctx context.Context, f *chaosFlags, dir string, screen *screen
 		return err
 	}
 	defer func() { err = errors.Join(err, network.Close()) }()
+	if kinds, err = f.kinds(kinds); err != nil {
+		return err
+	}
 	rules := f.rules(kinds)
 	schedule, err := fault.Plan(rules)
 	if err != nil {

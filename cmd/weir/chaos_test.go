@@ -11,11 +11,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"weir/chaos/fault"
 	"weir/chaos/history"
 	"weir/cmd/weir/internal/devcluster"
 )
@@ -136,6 +138,32 @@ func endInMidFault(t *testing.T, weir, dir string, signal syscall.Signal) error 
 		t.Errorf("no fault was seen: %v\n%s", err, all.String())
 	}
 	return err
+}
+
+// TestChaosKinds: only kinds that are there, and that can be done here.
+func TestChaosKinds(t *testing.T) {
+	noRoot := []fault.Kind{fault.Kill, fault.Pause}
+	for name, test := range map[string]struct {
+		flags    chaosFlags
+		possible []fault.Kind
+		want     []fault.Kind
+		wantErr  string
+	}{
+		"all":                 {chaosFlags{timing: "fast"}, fault.Kinds, fault.Kinds, ""},
+		"without root":        {chaosFlags{timing: "fast"}, noRoot, noRoot, ""},
+		"slow elections":      {chaosFlags{timing: "default"}, fault.Kinds, []fault.Kind{fault.Kill, fault.Pause, fault.Cut}, ""},
+		"some":                {chaosFlags{timing: "fast", only: []string{"cut", "kill"}}, fault.Kinds, []fault.Kind{fault.Kill, fault.Cut}, ""},
+		"cuts without root":   {chaosFlags{timing: "fast", only: []string{"cut"}}, noRoot, nil, "--only cut: it cannot be done here"},
+		"late with slow ones": {chaosFlags{timing: "default", only: []string{"late"}}, fault.Kinds, nil, "--only late: it cannot be done here"},
+		"what nobody can":     {chaosFlags{timing: "fast", only: []string{"fire"}}, fault.Kinds, nil, `--only: fault "fire"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := test.flags.kinds(test.possible)
+			if !slices.Equal(got, test.want) || (test.wantErr == "") != (err == nil) || err != nil && !strings.HasPrefix(err.Error(), test.wantErr) {
+				t.Errorf("got %v, %v; want %v, %q", got, err, test.want, test.wantErr)
+			}
+		})
+	}
 }
 
 // TestChaosHealRefuses names what is no run.
