@@ -33,6 +33,7 @@ type shared struct {
 	// until is when the lease runs out.
 	until   atomic.Pointer[time.Time]
 	figures figures
+	journal records
 	// closing: the agent's end has been asked for. failure is why it ended by
 	// itself.
 	closing atomic.Bool
@@ -44,6 +45,9 @@ type shared struct {
 // records is an agent's journal.
 type records interface {
 	Append(done func(error), records ...*journalpb.Record)
+	// Full is why records wait for space; nil: none does.
+	Full() error
+	Stats() journal.Stats
 	Close() error
 }
 
@@ -89,8 +93,16 @@ func start(system *actor.ActorSystem, a *agentActor, kept *journal.State, option
 	a.session = NewSession(a.cfg.Timing, a.roster, a.fence, rand.Float64)
 	a.ledger = NewLedger(kept.Life, a.cfg.maxJobs())
 	a.intake = NewIntake(a.fence, a.ledger)
+	a.space = NewSpace(a.cfg.StateDir, a.cfg.MinFree)
 	a.jobs = map[string]*child{}
-	a.shared = &shared{ended: make(chan struct{})}
+	a.shared = &shared{ended: make(chan struct{}), journal: a.journal}
+	// Before the first registration, so that no job comes in between.
+	free, err := measureFree(a.cfg.StateDir)
+	a.space.Saw(free, err, a.journal.Full())
+	a.shared.figures.full(a.space.Closed() != "")
+	if closed := a.space.Closed(); closed != "" {
+		a.cfg.Logger.Error("no new jobs are taken until there is space", "node", a.cfg.Node, "reason", closed, "jobs", len(kept.Jobs))
+	}
 	a.nodeLife, a.process, a.boot = kept.Life, kept.Session, bootOf()
 	if err := a.recover(kept); err != nil {
 		return nil, err

@@ -83,6 +83,14 @@ func NewSession(timing Timing, roster *Roster, fence *Fence, chance func() float
 // next period.
 func (s *Session) Urge() { s.urgent = true }
 
+// Anew says that what a registration says has changed, which the leader is to hear
+// before the next heartbeat. The lease goes on.
+func (s *Session) Anew() {
+	if s.Registered() {
+		s.leader, s.hint, s.tries = Replica{}, s.leader.ID, 0
+	}
+}
+
 // Registered reports whether a leader has registered the agent.
 func (s *Session) Registered() bool { return s.leader.ID != "" }
 

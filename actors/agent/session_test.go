@@ -216,6 +216,30 @@ func TestSessionLeaseRunsFromSending(t *testing.T) {
 	}
 }
 
+// TestSessionAnew registers once more, while a heartbeat is under way, with the leader
+// that it has.
+func TestSessionAnew(t *testing.T) {
+	s, _, _ := newTestSession("r1", "r2", "r3")
+	s.Anew()
+	ask, _ := s.Next(epoch)
+	s.Answer(epoch, ask.Number, &actorpb.Redirect{Leader: &actorpb.Replica{Id: "r2"}}, nil)
+	ask, _ = s.Next(epoch)
+	s.Answer(epoch, ask.Number, registered(3), nil)
+	now := epoch.Add(time.Second)
+	beat, _ := s.Next(now)
+	s.Anew()
+	if outcome := s.Answer(now, beat.Number, &actorpb.HeartbeatAck{Sequence: 1, Term: 3}, nil); outcome.Lease == 0 {
+		t.Errorf("outcome %+v, want the heartbeat to count", outcome)
+	}
+	if ask, _ = s.Next(now); ask.String() != "register r2" {
+		t.Fatalf("got %v, want a registration at once", ask)
+	}
+	s.Answer(now, ask.Number, registered(3), nil)
+	if ask, _ = s.Next(now.Add(time.Second)); ask.String() != "beat 1 r2" {
+		t.Errorf("got %v, want heartbeats to begin anew", ask)
+	}
+}
+
 func TestSessionUrge(t *testing.T) {
 	s, _, _ := newTestSession("r1")
 	ask, _ := s.Next(epoch)

@@ -216,7 +216,7 @@ func (a *nodeActor) open(ctx actor.Context, m *actorpb.RegisterAgent, reply func
 		Replicas:        a.cfg.Replicas(),
 	})
 	a.look(ctx)
-	a.cfg.Scheduler.Offer(a.cfg.ID, m.GetResources().Amounts())
+	a.offer()
 }
 
 func (a *nodeActor) heartbeat(ctx actor.Context, m *actorpb.Heartbeat, reply func(proto.Message)) {
@@ -227,6 +227,15 @@ func (a *nodeActor) heartbeat(ctx actor.Context, m *actorpb.Heartbeat, reply fun
 	a.armExpiry(ctx)
 	a.cfg.Lead.Reply(reply, &actorpb.HeartbeatAck{Sequence: m.GetSequence(), Term: a.cfg.Term, Replicas: a.cfg.Replicas()})
 	a.look(ctx)
+	a.offer()
+}
+
+// offer lets the scheduler give the node jobs, unless its agent takes none.
+func (a *nodeActor) offer() {
+	if a.session.closed != "" {
+		a.cfg.Scheduler.Withdraw(a.cfg.ID)
+		return
+	}
 	a.cfg.Scheduler.Offer(a.cfg.ID, a.session.resources)
 }
 

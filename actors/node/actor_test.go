@@ -202,6 +202,23 @@ func TestRegistrationThatIsNotCommitted(t *testing.T) {
 	}
 }
 
+// TestClosedNode is given no jobs while its agent takes none, and goes on with those
+// that it has.
+func TestClosedNode(t *testing.T) {
+	onStage(t, online(7), nil, func(s *stage) {
+		closed := registration(7)
+		closed.Closed = "the disk is full"
+		s.say(closed)
+		s.want("AgentRegistered", "withdraw n1")
+		s.beat(1)
+		s.want("HeartbeatAck", "withdraw n1")
+		s.say(registration(7))
+		s.want("AgentRegistered", "offer n1")
+		s.beat(1)
+		s.want("HeartbeatAck", "offer n1")
+	})
+}
+
 func TestSession(t *testing.T) {
 	onStage(t, online(7), nil, func(s *stage) {
 		s.say(registration(7))

@@ -71,9 +71,11 @@ type Session struct {
 	incarnation uint64
 	process     uint64
 	sequence    uint64
-	heard       time.Time
-	resources   resource.Amounts
-	held        map[string]*actorpb.HeldJob
+	// closed is why the agent takes no new jobs; empty: it takes them.
+	closed    string
+	heard     time.Time
+	resources resource.Amounts
+	held      map[string]*actorpb.HeldJob
 	// told is when the agent was last told about a job.
 	told map[string]time.Time
 }
@@ -142,7 +144,7 @@ func Changed(record *statepb.Node, m *actorpb.RegisterAgent) bool {
 // Open begins a session: the registration has been committed.
 func (s *Session) Open(now time.Time, m *actorpb.RegisterAgent) {
 	s.incarnation, s.process = m.GetIncarnation(), m.GetSession()
-	s.sequence = 0
+	s.sequence, s.closed = 0, m.GetClosed()
 	s.resources = m.GetResources().Amounts()
 	s.told = map[string]time.Time{}
 	s.hear(now, m.GetJobs())

@@ -13,6 +13,7 @@ import (
 
 	"weir/actors"
 	"weir/actors/agent"
+	"weir/actors/agent/journal"
 	"weir/api/spec"
 	"weir/cluster"
 	"weir/cluster/identity"
@@ -36,6 +37,7 @@ type agentFlags struct {
 	gpu       int64
 	network   int64
 	maxOutput string
+	minFree   string
 	// metricsListen is where metrics are shown; metricsInsecure: in plaintext.
 	metricsListen   string
 	metricsInsecure bool
@@ -83,6 +85,7 @@ func newAgentCommand() *cobra.Command {
 	flags.Int64Var(&f.gpu, "gpu", 0, "GPUs for jobs")
 	flags.Int64Var(&f.network, "network", 0, "network for jobs, in the cluster's own unit")
 	flags.StringVar(&f.maxOutput, "max-output", "5MiB", "how much is kept of each of a job's stdout and stderr")
+	flags.StringVar(&f.minFree, "min-free", "64MiB", "how much space the disk of --data must have left for new jobs to be taken; 0: any")
 	flags.StringVar(&f.onStop, "on-stop", keepJobs, "what becomes of jobs on SIGTERM and Ctrl-C: keep lets them go on for as long as the node's lease, for an agent that is started by then; end ends them")
 	flags.StringVar(&f.metricsListen, "metrics-listen", "", "host:port that shows metrics and health to clients, operators and replicas; the certificate has to be issued with --hosts")
 	flags.BoolVar(&f.metricsInsecure, "metrics-insecure", false, "show them in plaintext, to this machine alone")
@@ -129,7 +132,7 @@ func runAgent(ctx context.Context, f *agentFlags, log *slog.Logger, say func(str
 	}
 	station, err := actors.StartStation(actors.StationConfig{Agent: cfg, Cluster: protection.cluster, Dialer: dialer, JobProxy: proxy})
 	if err != nil {
-		return err
+		return codedJournal(err)
 	}
 	stopMetrics, err := serveAgent(f, protection, station, log)
 	if err != nil {
@@ -153,7 +156,21 @@ func runAgent(ctx context.Context, f *agentFlags, log *slog.Logger, say func(str
 	}
 	closing, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	return errors.Join(broken, stopMetrics(), stop(closing))
+	return codedJournal(errors.Join(broken, stopMetrics(), stop(closing)))
+}
+
+// codedJournal gives what is wrong with an agent's journal the exit code that the same
+// has for a replica.
+func codedJournal(err error) error {
+	switch {
+	case errors.Is(err, journal.ErrForeign):
+		return &exitError{exitForeignData, err}
+	case errors.Is(err, journal.ErrDamaged):
+		return &exitError{exitDamaged, err}
+	case errors.Is(err, journal.ErrDisk), errors.Is(err, journal.ErrFull):
+		return &exitError{exitDisk, err}
+	}
+	return err
 }
 
 func (f *agentFlags) agentConfig(log *slog.Logger) (agent.Config, error) {
@@ -171,6 +188,9 @@ func (f *agentFlags) agentConfig(log *slog.Logger) (agent.Config, error) {
 	}
 	if cfg.MaxOutput, err = spec.ParseSize(f.maxOutput); err != nil {
 		return agent.Config{}, &exitError{exitUsage, fmt.Errorf("--max-output %q: %w", f.maxOutput, err)}
+	}
+	if cfg.MinFree, err = spec.ParseSize(f.minFree); err != nil {
+		return agent.Config{}, &exitError{exitUsage, fmt.Errorf("--min-free %q: %w", f.minFree, err)}
 	}
 	if cfg.Resources, err = f.resources(); err != nil {
 		return agent.Config{}, err
