@@ -359,7 +359,7 @@ func (s *supervisor) finish() {
 	s.conclude(s.root.status)
 }
 
-// conclude makes the result, puts it on disk, and tells it.
+// conclude makes the result, writes it, and tells it.
 func (s *supervisor) conclude(status unix.WaitStatus) {
 	for _, timer := range []*time.Timer{s.timeLimit, s.grace, s.sample, s.memoryCheck} {
 		timer.Stop()
@@ -381,7 +381,13 @@ func (s *supervisor) conclude(status unix.WaitStatus) {
 	if s.child.pid == 0 {
 		result.ExitCode = -1
 	}
-	if err := writeDurably(s.folder, proxyproto.ResultFile, result); err != nil {
+	// An agent that listens has the result in its journal before anybody else hears of
+	// it; for one that comes later, it has to be on disk here.
+	write := writeDurably
+	if s.agent.listens() {
+		write = writeWhole
+	}
+	if err := write(s.folder, proxyproto.ResultFile, result); err != nil {
 		complain(err)
 		result.Error = fmt.Sprintf("%s (not on disk: %v)", result.Error, err)
 	}
