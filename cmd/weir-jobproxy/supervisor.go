@@ -27,6 +27,8 @@ const (
 	// whether it has killed after it told that memory ran out.
 	memoryChecks      = 100
 	memoryCheckPeriod = 5 * time.Millisecond
+	// saveAgain is the pause before a result that the disk did not take is written again.
+	saveAgain = 500 * time.Millisecond
 	// nearLimit is the part of the memory limit from which on samples note
 	// the biggest processes.
 	nearLimit = 0.75
@@ -56,9 +58,9 @@ type supervisor struct {
 	memoryLow chan struct{}
 	stopWatch func()
 
-	lease, timeLimit, grace, sample, memoryCheck *time.Timer
-	graceEnd                                     time.Time
-	memoryChecksLeft                             int
+	lease, timeLimit, grace, sample, memoryCheck, unsaved *time.Timer
+	graceEnd                                              time.Time
+	memoryChecksLeft                                      int
 
 	verdict   verdict
 	root      *ending
@@ -88,6 +90,7 @@ func newSupervisor(folder string, spec *proxyproto.Spec, self proxyproto.Identit
 		grace:       stoppedTimer(),
 		sample:      stoppedTimer(),
 		memoryCheck: stoppedTimer(),
+		unsaved:     stoppedTimer(),
 		schedule:    newSchedule(spec),
 	}
 }
@@ -120,6 +123,8 @@ func (s *supervisor) run() {
 			s.suspectMemory()
 		case <-s.memoryCheck.C:
 			s.recheckMemory()
+		case <-s.unsaved.C:
+			s.save(writeDurably)
 		case e := <-s.rootEnded:
 			s.exit(e)
 		case <-s.gone:
@@ -378,21 +383,28 @@ func (s *supervisor) conclude(status unix.WaitStatus) {
 		Statistics:     s.statistics(),
 	}
 	s.verdict.apply(result, status)
+	result.OutputLost = lost(s.stdout, s.stderr)
 	if s.child.pid == 0 {
 		result.ExitCode = -1
 	}
+	s.result = result
 	// An agent that listens has the result in its journal before anybody else hears of
 	// it; for one that comes later, it has to be on disk here.
-	write := writeDurably
 	if s.agent.listens() {
-		write = writeWhole
+		s.save(writeWhole)
+	} else {
+		s.save(writeDurably)
 	}
-	if err := write(s.folder, proxyproto.ResultFile, result); err != nil {
-		complain(err)
-		result.Error = fmt.Sprintf("%s (not on disk: %v)", result.Error, err)
-	}
-	s.result = result
 	s.agent.send(proxyproto.Message{Exited: result})
+}
+
+// save writes the result. A disk that does not take it is tried again: the job may have
+// filled it.
+func (s *supervisor) save(write func(folder, name string, value any) error) {
+	if err := write(s.folder, proxyproto.ResultFile, s.result); err != nil {
+		complain(err)
+		s.unsaved.Reset(saveAgain)
+	}
 }
 
 // complain writes to the proxy's log.

@@ -53,6 +53,9 @@ type Result struct {
 	// DurationMicros is measured on a monotonic clock.
 	DurationMicros int64 `json:"duration_micros"`
 
+	// OutputLost says why output was dropped that is within its limit: the disk did not
+	// take it.
+	OutputLost string `json:"output_lost,omitempty"`
 	// Memory is set with OutcomeMemoryLimitExceeded.
 	Memory     *MemoryExcess `json:"memory,omitempty"`
 	Statistics Statistics    `json:"statistics"`
