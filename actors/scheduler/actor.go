@@ -72,8 +72,9 @@ type Offer struct {
 // Withdraw says that a node must not be given jobs.
 type Withdraw struct{ Node string }
 
-// View asks for what the engine sees. Reply is called once, on the actor's
-// goroutine.
+// View asks for what the engine saw after the last fair share update. Reply is
+// called once, on the actor's goroutine, with what others are shown, too: it must
+// not be changed.
 type View struct{ Reply func(*actorpb.SchedulerView) }
 
 // The actor's own messages are of one life of it, and none of a former one is
@@ -102,6 +103,9 @@ type treeActor struct {
 	// since.
 	ticked time.Time
 	stale  bool
+	// shown is the view that was made for the first asker since ticked; nil: none
+	// has asked.
+	shown *actorpb.SchedulerView
 	// inFlight proposals have no answer yet.
 	inFlight int
 	// matching: a match is in the mailbox.
@@ -133,7 +137,10 @@ func (a *treeActor) Receive(ctx actor.Context) {
 			a.proposed(ctx, m)
 		}
 	case View:
-		m.Reply(view(a.cfg, a.tree.Snapshot(), a.cfg.Now()))
+		if a.shown == nil {
+			a.shown = view(a.cfg, a.tree.Snapshot(), a.cfg.Now())
+		}
+		m.Reply(a.shown)
 	case *actor.Stopping, *actor.Restarting:
 		a.cfg.Figures.abandon()
 		if a.timer != nil {
@@ -248,6 +255,6 @@ func (a *treeActor) update(now time.Time) {
 		a.cfg.Logger.Error("fair share update", "tree", a.cfg.Tree, "error", err)
 		return
 	}
-	a.ticked, a.stale = now, false
+	a.ticked, a.stale, a.shown = now, false, nil
 	a.cfg.Figures.update(now, a.cfg.Now())
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
 
+	"weir/messages/actorpb"
 	"weir/messages/commandpb"
 	"weir/scheduling"
 	"weir/scheduling/engine"
@@ -145,6 +146,25 @@ func TestTicksOfAFormerLifeAreNotHeard(t *testing.T) {
 		synctest.Wait()
 		if got := s.figures.Stats().Updates; got != 12 {
 			t.Errorf("%d updates, want one at each of two starts and one a second since the last", got)
+		}
+	})
+}
+
+func TestAllWhoLookBetweenTwoUpdatesShareAView(t *testing.T) {
+	onStage(t, func(s *stage) {
+		look := func() (seen *actorpb.SchedulerView) {
+			s.send(View{Reply: func(v *actorpb.SchedulerView) { seen = v }})
+			return seen
+		}
+		first := look()
+		if len(first.GetNodes()) != 2 || look() != first {
+			t.Errorf("got %v, then another", first)
+		}
+		s.offerBoth()
+		<-time.After(time.Second)
+		synctest.Wait()
+		if second := look(); second == first || second.GetTotal().GetUserSlots() != 4 {
+			t.Errorf("after an update: %v", second)
 		}
 	})
 }
