@@ -73,7 +73,7 @@ func TestAdmit(t *testing.T) {
 }
 
 // buildTree returns team (runs 3) with the pools ads (runs 2) and other below.
-func buildTree(t *testing.T) pooltree.Tree {
+func buildTree(t testing.TB) pooltree.Tree {
 	t.Helper()
 	two, three := int64(2), int64(3)
 	tree, err := pooltree.FromPools(pooltree.Default(), []pooltree.Pool{
