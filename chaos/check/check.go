@@ -28,9 +28,9 @@ func (v Violation) String() string { return v.Invariant + ": " + v.What }
 type Invariant struct {
 	Number, Says string
 	check        func(*index) []string
-	// atEnd: it speaks of the state at the end, which a run that was broken off does not
+	// AtEnd: it speaks of the state at the end, which a run that was broken off does not
 	// have.
-	atEnd bool
+	AtEnd bool
 }
 
 // Invariants are all of them.
@@ -52,7 +52,7 @@ func All(run *history.Run) []Violation {
 	x := newIndex(run)
 	var out []Violation
 	for _, invariant := range Invariants {
-		if invariant.atEnd && !run.Complete() {
+		if invariant.AtEnd && !run.Complete() {
 			continue
 		}
 		for _, what := range invariant.check(x) {
