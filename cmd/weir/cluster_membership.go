@@ -83,11 +83,14 @@ func (m *membership) enter(ctx context.Context) error {
 	ticker := time.NewTicker(lookPeriod)
 	defer ticker.Stop()
 	for {
-		answer, members, err := m.ask(ctx, raftstore.Applicant{ID: m.self.ID, Address: m.self.Address, Empty: true})
+		// With a question first: who says that its log is lost loses its vote.
+		_, members, err := m.ask(ctx, m.self)
+		var answer raftstore.Suffrage
 		if err == nil {
 			if err := m.agree("", members); err != nil {
 				return err
 			}
+			answer, _, err = m.ask(ctx, raftstore.Applicant{ID: m.self.ID, Address: m.self.Address, Empty: true})
 		}
 		switch {
 		case err != nil:
