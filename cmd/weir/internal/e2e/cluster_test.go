@@ -23,6 +23,8 @@ type cluster struct {
 	// host is where the replicas are.
 	host     string
 	launcher *launcher
+	// more are flags of replicas.
+	more []string
 	// clients make calls, by the folder of their credentials.
 	clients map[string]*http.Client
 
@@ -89,9 +91,9 @@ func (c *cluster) peers() string {
 
 // replicaFlags are those of weir server.
 func (c *cluster) replicaFlags(name string) []string {
-	return []string{
+	return append([]string{
 		"server", "--id", name, "--listen", c.addresses[name], "--peers", c.peers(), "--data", c.data(name), "--credentials", c.certs("replica-" + name),
-	}
+	}, c.more...)
 }
 
 // agentFlags are those of weir agent, by default with plenty for small jobs.
@@ -137,10 +139,10 @@ func (c *cluster) process(name string) *process {
 	return c.processes[name]
 }
 
-// lives says whether a process was started and has not ended.
+// lives says whether a process was started, and has neither ended nor been paused.
 func (c *cluster) lives(name string) bool {
 	p := c.process(name)
-	return p != nil && !p.over()
+	return p != nil && !p.over() && !p.paused.Load()
 }
 
 // close ends every process, agents first so that they end their jobs.
