@@ -70,7 +70,8 @@ func (r *Result) Duration() time.Duration {
 type MemoryExcess struct {
 	Usage int64 `json:"usage"`
 	Limit int64 `json:"limit"`
-	// Biggest are the biggest processes last seen, biggest first.
+	// Biggest are the biggest processes last seen, by the kernel too when it killed them;
+	// biggest first.
 	Biggest []ProcessMemory `json:"biggest,omitempty"`
 }
 
