@@ -132,6 +132,9 @@ type batcher struct {
 	append func(entry []byte) raft.ApplyFuture
 	// explain turns an error of the future into what the caller gets.
 	explain func(error) error
+	// landed is called when an entry has been committed and no other is under way, which
+	// would tell followers so.
+	landed func()
 
 	// slots bounds the entries in flight.
 	slots   chan struct{}
@@ -140,13 +143,14 @@ type batcher struct {
 	sizes   batchSizes
 }
 
-func newBatcher(cfg Config, appendEntry func([]byte) raft.ApplyFuture, explain func(error) error) *batcher {
+func newBatcher(cfg Config, appendEntry func([]byte) raft.ApplyFuture, explain func(error) error, landed func()) *batcher {
 	b := &batcher{
 		queue:       newCallQueue(cfg.QueueCommands, cfg.QueueBytes),
 		maxCommands: cfg.BatchMaxCommands,
 		maxBytes:    cfg.BatchMaxBytes,
 		append:      appendEntry,
 		explain:     explain,
+		landed:      landed,
 		slots:       make(chan struct{}, cfg.EntriesInFlight),
 		flights:     make(chan flight, cfg.EntriesInFlight),
 		done:        make(chan struct{}),
@@ -193,6 +197,9 @@ func (b *batcher) receive() {
 			}
 			c.outcome <- outcome{results: results[:c.commands:c.commands]}
 			results = results[c.commands:]
+		}
+		if err == nil && len(b.flights) == 0 {
+			b.landed()
 		}
 		<-b.slots
 	}

@@ -12,9 +12,6 @@ import (
 )
 
 const (
-	// commitInterval is how soon followers hear that an entry is committed when
-	// no other follows it.
-	commitInterval = 20 * time.Millisecond
 	// closePatience bounds each of Close's steps: handing over the lead, and
 	// waiting for what is under way.
 	closePatience = 5 * time.Second
@@ -30,6 +27,7 @@ type Store struct {
 	raft       *raft.Raft
 	batcher    *batcher
 	leadership *leadershipSignal
+	announcer  *announcer
 	// calls are questions to raft under way, which it may forget at shutdown.
 	calls *gate
 	// readableTerm is the latest term led here in which an entry was committed.
@@ -84,8 +82,10 @@ func start(cfg Config, d *disk, t *transport, logger *raftLogger) (*Store, error
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start raft: %w", err), s.machine.restoreErr)
 	}
+	s.announcer = newAnnouncer(s.tellCommit)
+	t.announcer.Store(s.announcer)
 	t.book.raft.Store(s.raft)
-	s.batcher = newBatcher(cfg, s.appendEntry, s.explainPropose)
+	s.batcher = newBatcher(cfg, s.appendEntry, s.explainPropose, s.announce)
 	go func() {
 		defer close(s.watching)
 		s.watchLeadership()
@@ -102,7 +102,7 @@ func raftConfig(cfg Config, logger *raftLogger) *raft.Config {
 	c.HeartbeatTimeout = cfg.Timeouts.Heartbeat
 	c.ElectionTimeout = cfg.Timeouts.Election
 	c.LeaderLeaseTimeout = cfg.Timeouts.Lease
-	c.CommitTimeout = commitInterval
+	c.CommitTimeout = commitTimeout
 	c.SnapshotThreshold = cfg.SnapshotThreshold
 	c.SnapshotInterval = cfg.SnapshotInterval
 	c.TrailingLogs = cfg.TrailingLogs
@@ -138,6 +138,7 @@ func (s *Store) close() error {
 	// Connections first: raft's goroutines wait for answers on them.
 	closed := s.transport.closeConns()
 	err := down.Error()
+	s.announcer.close()
 	<-s.watching
 	s.machine.feed.close()
 	close(s.stopped)

@@ -19,6 +19,8 @@ type transport struct {
 	*raft.NetworkTransport
 	stream *streamLayer
 	book   *addressBook
+	// announcer hears what followers have; it is set once raft runs.
+	announcer atomic.Pointer[announcer]
 
 	mu   sync.Mutex
 	acks map[raft.ServerID]ack
@@ -69,6 +71,13 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, r
 	err := t.NetworkTransport.AppendEntries(id, target, req, resp)
 	if r := t.book.raft.Load(); r != nil && err == nil && resp.Term == req.Term {
 		t.acked(id, ack{term: req.Term, sent: sent, last: resp.LastLog}, r.CommitIndex())
+	}
+	if a := t.announcer.Load(); a != nil && err == nil && resp.Success && resp.Term == req.Term {
+		has := req.PrevLogEntry
+		if n := len(req.Entries); n > 0 {
+			has = req.Entries[n-1].Index
+		}
+		a.stored(id, req.Term, has, req.LeaderCommitIndex)
 	}
 	return err
 }
