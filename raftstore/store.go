@@ -33,11 +33,12 @@ type Store struct {
 	// readableTerm is the latest term led here in which an entry was committed.
 	readableTerm atomic.Uint64
 
-	// closing is closed when Close begins, watching when leadership is watched no
-	// longer, and stopped when raft is down: nobody gets an answer any more.
-	closing, watching, stopped chan struct{}
-	closeOnce                  sync.Once
-	closeErr                   error
+	// closing is closed when Close begins, down when raft's goroutines have ended,
+	// watching when leadership is watched no longer, and stopped when nobody gets an
+	// answer any more.
+	closing, down, watching, stopped chan struct{}
+	closeOnce                        sync.Once
+	closeErr                         error
 }
 
 // Open starts the replica in cfg.Dir: it restores the latest snapshot, joins its
@@ -75,6 +76,7 @@ func start(cfg Config, d *disk, t *transport, logger *raftLogger) (*Store, error
 		leadership: newLeadershipSignal(),
 		calls:      newGate(),
 		closing:    make(chan struct{}),
+		down:       make(chan struct{}),
 		watching:   make(chan struct{}),
 		stopped:    make(chan struct{}),
 	}
@@ -139,6 +141,7 @@ func (s *Store) close() error {
 	closed := s.transport.closeConns()
 	err := down.Error()
 	s.announcer.close()
+	close(s.down)
 	<-s.watching
 	s.machine.feed.close()
 	close(s.stopped)
