@@ -258,7 +258,7 @@ func (s operations) follow(ctx context.Context, name string, show func(op *apipb
 		if err := s.changed(ctx, applied, s.cfg.Limits.KeepAlive-time.Since(shown)); err != nil {
 			return err
 		}
-		if err := pause(ctx, changesTogether); err != nil {
+		if err := s.gather(ctx, name); err != nil {
 			return err
 		}
 	}
@@ -276,15 +276,37 @@ func (s operations) changed(ctx context.Context, index uint64, longest time.Dura
 	return err
 }
 
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
+// gather lets changes of an operation gather; its end is waited for by somebody, so
+// it is not kept back.
+func (s operations) gather(ctx context.Context, id string) error {
+	waiting, cancel := context.WithTimeout(ctx, changesTogether)
+	defer cancel()
+	for {
+		applied := s.cfg.Store.Applied()
+		if s.over(id) {
+			return nil
+		}
+		if err := s.cfg.Store.WaitApplied(waiting, applied+1); err != nil {
+			if waiting.Err() != nil {
+				return ctx.Err()
+			}
+			return err
+		}
 	}
+}
+
+// over reports whether an operation has ended, or is not known any more.
+func (s operations) over(id string) (over bool) {
+	s.cfg.Store.View(func(st *state.State) {
+		op, err := find(st, id)
+		if err == nil {
+			var now lifecycle.State
+			now, err = lifecycle.ParseState(op.GetState())
+			over = now.Terminal()
+		}
+		over = over || err != nil
+	})
+	return over
 }
 
 // resolve returns the id of an operation named by id or alias.
