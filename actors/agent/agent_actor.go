@@ -15,7 +15,6 @@ import (
 	"weir/actors/remote"
 	"weir/messages/actorpb"
 	"weir/messages/statepb"
-	"weir/scheduling"
 	"weir/scheduling/lifecycle"
 )
 
@@ -202,8 +201,8 @@ func (a *agentActor) answered(ctx actor.Context, m answered) {
 		a.remember(ctx)
 	}
 	a.note(ctx, nil, a.intake.Note()...)
-	if errors.Is(outcome.Trouble, ErrStale) {
-		a.note(ctx, nil, journal.Rejected(outcome.Trouble.Error(), scheduling.Token{}, a.fence.Seen(), "", ""))
+	if outcome.From != "" {
+		a.note(ctx, nil, journal.Rejected(outcome.Trouble.Error(), outcome.Stale, a.fence.Seen(), outcome.From, ""))
 	}
 	a.ask(ctx)
 }

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"weir/messages/actorpb"
+	"weir/scheduling"
 )
 
 // Ask is a question to a replica.
@@ -36,6 +37,10 @@ type Outcome struct {
 	// Trouble is for the log, nil: none. Severe: people have to mend it.
 	Trouble error
 	Severe  bool
+	// Stale is what a leader came with whose word was refused, From that leader; zero:
+	// none was.
+	Stale scheduling.Token
+	From  string
 }
 
 // Session finds the leader and keeps in touch with it. At most one question is
@@ -179,7 +184,7 @@ func (s *Session) registered(now time.Time, ask *Ask, m *actorpb.AgentRegistered
 		return s.seek(now, s.trouble(ask, fmt.Errorf("heartbeat period %v and lease %v do not fit", period, lease)))
 	}
 	if err := s.fence.Term(m.GetTerm()); err != nil {
-		return s.seek(now, s.trouble(ask, err))
+		return s.stale(now, ask, m.GetTerm(), err)
 	}
 	s.leader, s.term, s.sequence, s.period, s.lease = ask.To, m.GetTerm(), 0, period, lease
 	s.tries, s.hint = 0, ""
@@ -196,9 +201,16 @@ func (s *Session) acknowledged(now time.Time, ask *Ask, m *actorpb.HeartbeatAck)
 	}
 	// Another leader may have been heard since, by its plan.
 	if err := s.fence.Term(s.term); err != nil {
-		return s.seek(now, s.trouble(ask, err))
+		return s.stale(now, ask, s.term, err)
 	}
 	return Outcome{Lease: s.lease, Sent: s.asked, Learned: s.roster.Learn(m.GetReplicas())}
+}
+
+// stale leaves a leader of the past.
+func (s *Session) stale(now time.Time, ask *Ask, term uint64, err error) Outcome {
+	outcome := s.seek(now, s.trouble(ask, err))
+	outcome.Stale, outcome.From = scheduling.Token{Term: term}, ask.To.ID
+	return outcome
 }
 
 // redirected follows a replica's word about who leads.
