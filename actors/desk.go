@@ -106,7 +106,7 @@ func (d *desk) ReadOutput(ctx context.Context, m *actorpb.ReadOutput) proto.Mess
 	if d.r.leader.Load() == nil {
 		return d.r.Redirect()
 	}
-	answer, err := d.r.remote.Request(ctx, peerOfAgent(m.GetNode()), agentName, m)
+	answer, err := d.r.remote.Request(ctx, peerOfAgent(m.GetNode()), actorpb.AgentName, m)
 	switch {
 	case errors.Is(err, remote.ErrNotConnected) || errors.Is(err, remote.ErrPeerGone):
 		return &actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: fmt.Sprintf("node %q is not connected: its jobs' output can be read when it is back", m.GetNode())}
@@ -154,7 +154,7 @@ func askLeader[T proto.Message](ctx context.Context, r *Replica, m proto.Message
 		var got proto.Message
 		if leader == r.cfg.ID {
 			got = here(ctx)
-		} else if got, err = r.remote.Request(ctx, peerOf(leader), gatewayName, m); err != nil {
+		} else if got, err = r.remote.Request(ctx, peerOf(leader), actorpb.GatewayName, m); err != nil {
 			return fromRemote(err)
 		}
 		answer, err = expect[T](got)

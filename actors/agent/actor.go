@@ -16,9 +16,6 @@ import (
 	"weir/messages/journalpb"
 )
 
-// Name is the name by which an agent's actor is to be published for replicas.
-const Name = "agent"
-
 // Agent is a running agent.
 type Agent struct {
 	system *actor.ActorSystem
@@ -53,7 +50,7 @@ type records interface {
 
 // Start starts an agent, with the jobs that an earlier process of it left. It fails
 // on a configuration that cannot work and on damaged files; a cluster that cannot be
-// reached is sought for ever. The PID has to be published for replicas, by Name; options
+// reached is sought for ever. The PID has to be published for replicas, as actorpb.AgentName; options
 // are more properties of its actor.
 func Start(system *actor.ActorSystem, cfg Config, processes Processes, replicas Replicas, options ...actor.PropsOption) (*Agent, error) {
 	if err := cfg.Validate(); err != nil {
@@ -114,7 +111,7 @@ func start(system *actor.ActorSystem, a *agentActor, kept *journal.State, option
 	stop := actor.NewOneForOneStrategy(0, 0, func(any) actor.Directive { return actor.StopDirective })
 	props := actor.PropsFromProducer(func() actor.Actor { return a },
 		actor.WithGuardian(stop), actor.WithSupervisor(actor.NewExponentialBackoffStrategy(10*time.Second, 100*time.Millisecond)))
-	pid, err := system.Root.SpawnNamed(props.Configure(options...), Name)
+	pid, err := system.Root.SpawnNamed(props.Configure(options...), actorpb.AgentName)
 	if err != nil {
 		return nil, err
 	}

@@ -9,10 +9,8 @@ import (
 
 	"weir/actors/remote"
 	"weir/cluster/identity"
+	"weir/messages/actorpb"
 )
-
-// GatewayName is the name by which replicas publish their gateway.
-const GatewayName = "gateway"
 
 // Replicas asks replicas.
 type Replicas interface {
@@ -88,7 +86,7 @@ func (p *Peers) Ask(replica Replica, msg proto.Message, timeout time.Duration, d
 	c := p.connections
 	p.mu.Unlock()
 	if c.Connected(peer) {
-		c.RequestAsync(peer, GatewayName, msg, timeout, done)
+		c.RequestAsync(peer, actorpb.GatewayName, msg, timeout, done)
 		return
 	}
 	q := &question{msg: msg, deadline: time.Now().Add(timeout), done: done}
@@ -115,7 +113,7 @@ func (p *Peers) flush(peer string) {
 	p.mu.Unlock()
 	for _, q := range questions {
 		q.timer.Stop()
-		c.RequestAsync(peer, GatewayName, q.msg, max(time.Until(q.deadline), time.Millisecond), q.done)
+		c.RequestAsync(peer, actorpb.GatewayName, q.msg, max(time.Until(q.deadline), time.Millisecond), q.done)
 	}
 }
 
