@@ -151,6 +151,7 @@ func badAgents(t *testing.T, c *cluster) {
 		"another's certificate": {[]string{"--credentials", c.certs("agent-" + c.node("n2"))}, 2, []string{c.node("n2"), c.node("n1"), "right folder or name"}},
 		"a client's":            {[]string{"--credentials", c.certs("client-ann")}, 2, []string{`client "ann"`}},
 		"a replica's":           {[]string{"--credentials", c.certs("replica-r1")}, 2, []string{`replica "r1"`}},
+		"metrics port in use":   {[]string{"--data", c.data("other"), "--metrics-listen", c.addresses["r1"], "--metrics-insecure"}, 1, []string{c.addresses["r1"], "address already in use"}},
 		"no replicas":           {[]string{"--replicas", "nonsense"}, 2, []string{"--replicas"}},
 		"no job proxy":          {[]string{"--jobproxy", "/no/such"}, 2, []string{"/no/such"}},
 		"a missing config":      {[]string{"--config", "/no/such"}, 2, []string{"/no/such"}},

@@ -43,6 +43,8 @@ func TestPausedLeader(t *testing.T) {
 		if round == len(agents)-1 {
 			t.Errorf("no order came late in %d rounds", len(agents))
 		}
+		// Or it would be given the next job.
+		c.nodeIs(t, agent, "offline")
 	}
 	for cookie, lines := range witnessed(t, dir) {
 		if len(lines) != 2 || lines[0].pid != lines[1].pid || lines[1].what != "end" {
