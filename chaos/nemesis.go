@@ -211,6 +211,13 @@ func (n *nemesis) strike(ctx context.Context, i *injected) error {
 				return err
 			}
 		}
+	case fault.Hang:
+		for _, name := range i.targets {
+			i.undo = append(i.undo, func(context.Context) error { return n.cluster.Unhang(name) })
+			if err := n.cluster.Hang(name); err != nil {
+				return err
+			}
+		}
 	case fault.Late:
 		return n.holdBack(ctx, i)
 	case fault.Cut:

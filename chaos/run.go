@@ -25,6 +25,10 @@ type Cluster interface {
 	// Cut drops every packet between two members, Mend no longer.
 	Cut(a, b string) error
 	Mend(a, b string) error
+	// Hang has the disk of a member hang, Unhang no longer. What its process waits for then
+	// is done after all.
+	Hang(name string) error
+	Unhang(name string) error
 	// Leader returns who leads, and its term, when a majority agrees.
 	Leader(ctx context.Context) (name string, term uint64, err error)
 	// Settled says whether a replica follows or leads.

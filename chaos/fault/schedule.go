@@ -29,10 +29,12 @@ const (
 	// Late holds back what a leader tells an agent until another one leads: their
 	// connection is cut and then the leader paused, and both are healed at once.
 	Late Kind = "late"
+	// Hang has the disk hang.
+	Hang Kind = "hang"
 )
 
 // Kinds are all of them.
-var Kinds = []Kind{Kill, Pause, Cut, Late}
+var Kinds = []Kind{Kill, Pause, Cut, Late, Hang}
 
 // ParseKind returns the kind of that name.
 func ParseKind(name string) (Kind, error) {
@@ -81,7 +83,7 @@ type Config struct {
 	Lease time.Duration
 	// Kinds are those that can be done here.
 	Kinds []Kind
-	// Longest bounds pauses and cuts.
+	// Longest bounds pauses, cuts and hanging disks.
 	Longest time.Duration
 }
 
@@ -122,7 +124,7 @@ var deck = []struct {
 	scope Scope
 }{
 	{Kill, Leader}, {Kill, Agent}, {Pause, Leader}, {Cut, Agent}, {Kill, Replicas}, {Pause, Agent}, {Cut, Leader}, {Kill, Follower},
-	{Cut, Link}, {Late, Leader}, {Cut, Follower}, {Pause, Follower}, {Kill, Agent},
+	{Cut, Link}, {Late, Leader}, {Hang, Leader}, {Cut, Follower}, {Hang, Follower}, {Pause, Follower}, {Kill, Agent},
 }
 
 // Plan returns the schedule of a seed: equal input, equal schedule.
@@ -167,7 +169,7 @@ func draw(c Config, random *rand.Rand) []Fault {
 	return faults
 }
 
-// length is log-uniform for pauses and cuts, so that as many are shorter than the
+// length is log-uniform for pauses, cuts and hanging disks, so that as many are shorter than the
 // lease as longer; a killed process is gone for a uniform time, and what is late is so too.
 func length(c Config, kind Kind, random *rand.Rand) time.Duration {
 	share := random.Float64()

@@ -38,7 +38,7 @@ func TestPlanKeepsTheRules(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := config()
 		c.Seed = rapid.Uint64().Draw(t, "seed")
-		c.Faults = rapid.IntRange(13, 60).Draw(t, "faults")
+		c.Faults = rapid.IntRange(15, 60).Draw(t, "faults")
 		c.Replicas = rapid.SampledFrom([]int{3, 5}).Draw(t, "replicas")
 		c.Agents = rapid.IntRange(2, 6).Draw(t, "agents")
 		c.Kinds = rapid.SampledFrom([][]Kind{{Kill}, {Late}, {Kill, Pause}, {Kill, Pause, Cut}, Kinds}).Draw(t, "kinds")
@@ -175,7 +175,7 @@ func TestParseKind(t *testing.T) {
 			t.Errorf("%s: %q, %v", kind, got, err)
 		}
 	}
-	if _, err := ParseKind("fire"); err == nil || !strings.Contains(err.Error(), `"fire": must be one of kill pause cut late`) {
+	if _, err := ParseKind("fire"); err == nil || !strings.Contains(err.Error(), `"fire": must be one of kill pause cut late hang`) {
 		t.Errorf("a kind that is none: %v", err)
 	}
 }

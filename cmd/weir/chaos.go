@@ -99,7 +99,7 @@ printed.`,
 	flags.IntVar(&f.replicas, "replicas", 3, "how many replicas: 3 or 5")
 	flags.IntVar(&f.agents, "agents", 4, "how many agents, each a node: 2 or more")
 	flags.StringVar(&f.timing, "timing", "fast", "of replicas: fast, or default, which is for machines that are busy")
-	flags.StringSliceVar(&f.only, "only", nil, "kinds of faults: kill, pause, cut, late (default: all that can be done here)")
+	flags.StringSliceVar(&f.only, "only", nil, "kinds of faults: kill, pause, cut, late, hang (default: all that can be done here)")
 	flags.StringVar(&f.dir, "dir", "", "new folder for histories, logs and data, which stays (default: a temporary one)")
 	flags.BoolVar(&f.keep, "keep", false, "keep the temporary folder of a run without violations too")
 	return cmd
@@ -145,7 +145,7 @@ func (f *chaosFlags) kinds(possible []fault.Kind) ([]fault.Kind, error) {
 			return nil, fmt.Errorf("--only: %w", err)
 		}
 		if !slices.Contains(wanted, kind) {
-			return nil, fmt.Errorf("--only %s: it cannot be done here: cuts need root, late needs root and --timing fast", name)
+			return nil, fmt.Errorf("--only %s: it cannot be done here: cut and late need root and the program ip, late --timing fast too, hang root and strace", name)
 		}
 		only[kind] = true
 	}
@@ -154,6 +154,10 @@ func (f *chaosFlags) kinds(possible []fault.Kind) ([]fault.Kind, error) {
 
 // chaosLease is that of the nodes of a run: short, so that it runs out often.
 const chaosLease = 3 * time.Second
+
+// chaosStall is how long the disk of a replica may hang until it gives up: longer than
+// the machine's own makes it wait when others are busy with it, shorter than most faults.
+const chaosStall = 2 * time.Second
 
 // rules are those of the schedule.
 func (f *chaosFlags) rules(kinds []fault.Kind) fault.Config {
@@ -248,6 +252,11 @@ func pressCluster(ctx context.Context, f *chaosFlags, dir string, screen *screen
 		return err
 	}
 	defer func() { err = errors.Join(err, network.Close()) }()
+	if err := canHangDisks(); err != nil {
+		screen.Say(fmt.Sprintf("disks do not hang: %v", err))
+	} else {
+		kinds = append(kinds, fault.Hang)
+	}
 	if kinds, err = f.kinds(kinds); err != nil {
 		return err
 	}
@@ -360,7 +369,7 @@ func (f *chaosFlags) cluster(dir string) (devcluster.Config, error) {
 	config.NodePrefix = fmt.Sprintf("x%d-n", os.Getpid())
 	config.Preserve = filepath.Join(dir, membersFolder)
 	config.ReplicaArguments = []string{
-		"--lease", chaosLease.String(), "--heartbeat", (chaosLease / 6).String(), "--snapshot-threshold", "500",
+		"--lease", chaosLease.String(), "--heartbeat", (chaosLease / 6).String(), "--snapshot-threshold", "500", "--disk-stall", chaosStall.String(),
 	}
 	return config, nil
 }

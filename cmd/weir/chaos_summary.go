@@ -60,7 +60,7 @@ func runTable(f check.Figures, took time.Duration) facts {
 		{"attempts lost and run again", f.Lost},
 		{"attempts that outlived their agent", f.Adopted},
 		{"stale words of leaders refused", f.Stale},
-		{"replicas that the disk stopped", f.Stalls},
+		{"replicas that a hung disk stopped", f.Stalls},
 	} {
 		t.add(fact.name, fmt.Sprint(fact.value))
 	}

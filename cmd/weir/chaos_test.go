@@ -151,7 +151,7 @@ func TestChaosKinds(t *testing.T) {
 	}{
 		"all":                 {chaosFlags{timing: "fast"}, fault.Kinds, fault.Kinds, ""},
 		"without root":        {chaosFlags{timing: "fast"}, noRoot, noRoot, ""},
-		"slow elections":      {chaosFlags{timing: "default"}, fault.Kinds, []fault.Kind{fault.Kill, fault.Pause, fault.Cut}, ""},
+		"slow elections":      {chaosFlags{timing: "default"}, fault.Kinds, []fault.Kind{fault.Kill, fault.Pause, fault.Cut, fault.Hang}, ""},
 		"some":                {chaosFlags{timing: "fast", only: []string{"cut", "kill"}}, fault.Kinds, []fault.Kind{fault.Kill, fault.Cut}, ""},
 		"cuts without root":   {chaosFlags{timing: "fast", only: []string{"cut"}}, noRoot, nil, "--only cut: it cannot be done here"},
 		"late with slow ones": {chaosFlags{timing: "default", only: []string{"late"}}, fault.Kinds, nil, "--only late: it cannot be done here"},
