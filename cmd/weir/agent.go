@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"weir/actors"
 	"weir/actors/agent"
@@ -72,7 +73,12 @@ func newAgentCommand() *cobra.Command {
 			return runAgent(cmd.Context(), &f, log.With("self", f.name), func(line string) { fmt.Fprintln(cmd.OutOrStdout(), line) })
 		},
 	}
-	flags := cmd.Flags()
+	f.register(cmd.Flags())
+	return cmd
+}
+
+// register adds the flags that f is read from.
+func (f *agentFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.config, "config", "", "YAML file with these settings; the command line wins")
 	flags.StringVar(&f.name, "name", "", "name of this node, as in its certificate")
 	flags.StringSliceVar(&f.replicas, "replicas", nil, "id=host:port of replicas to begin with; others are learned from them")
@@ -91,7 +97,6 @@ func newAgentCommand() *cobra.Command {
 	flags.BoolVar(&f.metricsInsecure, "metrics-insecure", false, "show them in plaintext, to this machine alone")
 	f.security.register(flags)
 	f.logging.register(flags)
-	return cmd
 }
 
 // notZero returns an error that names the first of flags that was set to zero: left
