@@ -125,7 +125,7 @@ func (s *Store) tellCommit(to raft.ServerID, term, index uint64) bool {
 	self := s.transport.EncodePeer(s.self(), raft.ServerAddress(s.cfg.Address))
 	request := raft.AppendEntriesRequest{
 		RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(s.self()), Addr: self},
-		Term:      term, Leader: self, PrevLogEntry: index, PrevLogTerm: entry.Term, LeaderCommitIndex: index,
+		Term:      term, PrevLogEntry: index, PrevLogTerm: entry.Term, LeaderCommitIndex: index,
 	}
 	var answer raft.AppendEntriesResponse
 	return s.transport.AppendEntries(to, address, &request, &answer) == nil && answer.Success
