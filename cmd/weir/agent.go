@@ -50,6 +50,11 @@ func newAgentCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "agent",
 		Short: "Run the agent of a node: it joins the cluster and runs jobs",
+		Long: `Run the agent of a node: it joins the cluster and runs jobs.
+
+It ends by itself when it may not go on: exit code 10 the disk failed, or is full when
+the agent starts; 11 its journal is not what was written; 13 the journal is another
+node's, or of a newer version. Jobs go on for the rest of the node's lease.`,
 		Example: `  weir agent --name n1 --replicas r1=host1:7701,r2=host2:7701,r3=host3:7701 \
       --data /var/lib/weir-agent --credentials certs/agent-n1 --tags ssd,rack7`,
 		Args: takes(),
