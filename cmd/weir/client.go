@@ -46,9 +46,6 @@ func (f *clientFlags) register(cmd *cobra.Command) {
 	flags.BoolVar(&f.settings.Insecure, "insecure-plaintext", false, "no encryption, no certificates: for clusters that were started so")
 	flags.DurationVar(&f.timeout, "timeout", 0, "how long the whole command may take (default: until the cluster has not answered for a while)")
 	flags.VarP(&f.format, "output", "o", "form of what is printed: table, json or yaml")
-	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return &exitError{exitUsage, fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())}
-	})
 	mustComplete(cmd, "output", fixed(formats...))
 }
 

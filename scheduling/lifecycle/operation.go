@@ -1,6 +1,9 @@
 package lifecycle
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // State is where an operation stands. Values are on disk: append new ones at the
 // end, never reorder or reuse one.
@@ -131,7 +134,7 @@ func ParseState(name string) (State, error) {
 			return State(s), nil
 		}
 	}
-	return None, fmt.Errorf("unknown operation state %q", name)
+	return None, fmt.Errorf("unknown operation state %q: use one of %s", name, strings.Join(stateNames[Starting:], ", "))
 }
 
 func (s State) valid() bool { return int(s) < stateCount }
