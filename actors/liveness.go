@@ -13,12 +13,18 @@ import (
 // who should control one. A replica that has just started is as good as gone until
 // its state has caught up.
 type liveness struct {
+	// reached says whether a replica can be reached from here, now. One that was killed
+	// cannot at once, long before the others agree that it is gone.
+	reached func(replica string) bool
+
 	mu    sync.RWMutex
 	ready []scheduling.ReplicaID
 	gone  map[string]time.Time
 }
 
-func newLiveness() *liveness { return &liveness{gone: map[string]time.Time{}} }
+func newLiveness(reached func(replica string) bool) *liveness {
+	return &liveness{reached: reached, gone: map[string]time.Time{}}
+}
 
 // observe takes a view of the cluster, and reports whether a replica came or went.
 func (l *liveness) observe(now time.Time, view *cluster.View) (changed bool) {
@@ -42,11 +48,15 @@ func (l *liveness) observe(now time.Time, view *cluster.View) (changed bool) {
 }
 
 // Choose implements the Replicas of operations: rendezvous hashing over those
-// that are ready.
+// that are ready, and can be reached if any can.
 func (l *liveness) Choose(operationID string) (replica string, ok bool) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	chosen := cluster.Assign(operationID, l.ready)
+	from := slices.DeleteFunc(slices.Clone(l.ready), func(id scheduling.ReplicaID) bool { return !l.reached(string(id)) })
+	if len(from) == 0 {
+		from = l.ready
+	}
+	chosen := cluster.Assign(operationID, from)
 	return string(chosen), chosen != ""
 }
 

@@ -71,12 +71,13 @@ func Start(cfg Config) (*Replica, error) {
 		return nil, err
 	}
 	r := &Replica{
-		cfg: cfg, store: cfg.Store, board: newBoard(), liveness: newLiveness(), controllers: newControllers(),
+		cfg: cfg, store: cfg.Store, board: newBoard(), controllers: newControllers(),
 		heartbeats: newHeartbeats(),
 		records:    &records{store: cfg.Store, directory: cfg.Directory},
 		signals:    signal.NewSignals(signal.NewTable(cfg.Timing.SignalKeep, maxSignals)),
 		system:     actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return cfg.Logger })),
 	}
+	r.liveness = newLiveness(func(id string) bool { return id == cfg.ID || r.remote.Connected(peerOf(id)) })
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	// Answers that come late must not find a future of this life.
 	r.system.ProcessRegistry.SequenceID = cfg.Incarnation >> 1
