@@ -186,11 +186,11 @@ func (d *disk) write(what string, f func() error) error {
 		return err
 	}
 	begin := time.Now()
-	watchdog := time.AfterFunc(d.stall, func() {
+	watchdog := watch(d.stall, func() {
 		d.fail(fmt.Errorf("%w: write %s: no answer within %v (disk stall limit)", ErrDisk, what, d.stall))
 	})
 	err := f()
-	watchdog.Stop()
+	watchdog.stop()
 	took := time.Since(begin)
 	if err != nil {
 		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
