@@ -274,7 +274,8 @@ func pressCluster(ctx context.Context, f *chaosFlags, dir string, screen *screen
 		return err
 	}
 	defer func() { err = errors.Join(err, evidence.close()) }()
-	up, err := startDevCluster(ctx, config, screen)
+	// Who ends and begins is known already: the run wants it so, or writes it down.
+	up, err := startDevCluster(ctx, config, screen, func(string) {})
 	if up != nil {
 		defer func() {
 			err = errors.Join(err, up.Stop(), evidence.stopped())

@@ -132,7 +132,7 @@ func runDevUp(ctx context.Context, f *devFlags, screen *screen) (err error) {
 	if err != nil {
 		return err
 	}
-	up, err := startDevCluster(ctx, config, screen)
+	up, err := startDevCluster(ctx, config, screen, screen.Say)
 	if up != nil {
 		defer func() {
 			if f.detach && err == nil {
@@ -167,12 +167,13 @@ func findHint(dir string) string {
 }
 
 // startDevCluster starts a cluster and waits until it is ready. A cluster that is
-// returned is to be stopped, beside an error too.
-func startDevCluster(ctx context.Context, config devcluster.Config, screen *screen) (*devcluster.Cluster, error) {
+// returned is to be stopped, beside an error too. say is told of members that end, and
+// of those that are started anew.
+func startDevCluster(ctx context.Context, config devcluster.Config, screen *screen, say func(string)) (*devcluster.Cluster, error) {
 	if config.Insecure {
 		screen.Say("INSECURE: plaintext was asked for: no encryption, no certificates, everybody is believed")
 	}
-	up, err := devcluster.Start(config, screen.Say)
+	up, err := devcluster.Start(config, say)
 	if err != nil {
 		return nil, err
 	}
