@@ -6,11 +6,12 @@
 // Each job has an actor of its own, which asks the operation's controller what to
 // run, has it run, and repeats the result until it is acknowledged.
 //
-// The deciding halves are session.go (whom to ask, and when), lease.go,
-// fence.go with intake.go and ledger.go (which orders to follow), space.go (whether the
-// disk has room for new jobs), job.go with result.go and courier.go (what a job's actor does next). None of them has a
-// clock, a goroutine or a lock; time, chance and answers come as data. What an agent
-// process must leave to the next one is in package journal; recover.go takes it over.
+// The deciding halves are session.go (whom to ask, and when), lease.go, fence.go with
+// intake.go and ledger.go (which orders to follow), space.go (whether the disk has room
+// for new jobs), job.go with result.go and courier.go (what a job's actor does next).
+// None of them has a clock, a goroutine or a lock; time, chance and answers come as data.
+// What an agent process must leave to the next one is in package journal; recover.go
+// takes it over.
 //
 // What is promised:
 //   - A job is started at most once, however often the order arrives, and never
