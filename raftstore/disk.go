@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -47,6 +48,9 @@ type disk struct {
 	fatal     func(error)
 	// bootstrapped is set when the folder was empty.
 	bootstrapped bool
+
+	// doubts counts writes that have taken half of stall already.
+	doubts atomic.Int32
 
 	// remembering is held while the identity changes.
 	remembering sync.Mutex
@@ -186,7 +190,7 @@ func (d *disk) write(what string, f func() error) error {
 		return err
 	}
 	begin := time.Now()
-	watchdog := watch(d.stall, func() {
+	watchdog := watch(d.stall, &d.doubts, func() {
 		d.fail(fmt.Errorf("%w: write %s: no answer within %v (disk stall limit)", ErrDisk, what, d.stall))
 	})
 	err := f()
@@ -221,6 +225,9 @@ func (d *disk) fail(err error) {
 		d.fatal(err)
 	}
 }
+
+// doubtful reports whether a write takes so long that the disk may hang.
+func (d *disk) doubtful() bool { return d.doubts.Load() > 0 }
 
 func (d *disk) failure() error {
 	d.mu.Lock()

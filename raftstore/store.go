@@ -53,7 +53,7 @@ func Open(cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open store: %w", err), cfg.Transport.Listener.Close())
 	}
-	t := newTransport(cfg, logger)
+	t := newTransport(cfg, d.doubtful, logger)
 	s, err := start(cfg, d, t, logger)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open store %s: %w", cfg.Dir, err), t.Close(), d.Close())

@@ -2,6 +2,7 @@ package raftstore
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -12,18 +13,22 @@ const watchdogSteps = 10
 // that a while in which the whole process stood still, paused or with its machine,
 // counts for one step alone: what was waited for stood still as well.
 type watchdog struct {
-	step time.Duration
-	late func()
+	step  time.Duration
+	doubt *atomic.Int32
+	late  func()
 
 	mu    sync.Mutex
 	timer *time.Timer
 	left  int
+	// doubting says that doubt counts this watch.
+	doubting bool
 }
 
 // watch returns a watchdog that calls late, in a goroutine of its own, when it is
-// not stopped within limit.
-func watch(limit time.Duration, late func()) *watchdog {
-	w := &watchdog{step: max(limit/watchdogSteps, 1), late: late, left: watchdogSteps}
+// not stopped within limit. From half of the limit on until it is stopped, doubt
+// counts it.
+func watch(limit time.Duration, doubt *atomic.Int32, late func()) *watchdog {
+	w := &watchdog{step: max(limit/watchdogSteps, 1), doubt: doubt, late: late, left: watchdogSteps}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.timer = time.AfterFunc(w.step, w.tick)
@@ -34,6 +39,10 @@ func (w *watchdog) tick() {
 	w.mu.Lock()
 	w.left--
 	last := w.left == 0
+	if w.left == watchdogSteps/2 {
+		w.doubting = true
+		w.doubt.Add(1)
+	}
 	if w.left > 0 {
 		w.timer.Reset(w.step)
 	}
@@ -49,4 +58,8 @@ func (w *watchdog) stop() {
 	defer w.mu.Unlock()
 	w.left = 0
 	w.timer.Stop()
+	if w.doubting {
+		w.doubting = false
+		w.doubt.Add(-1)
+	}
 }

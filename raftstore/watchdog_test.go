@@ -1,6 +1,7 @@
 package raftstore
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,9 +24,17 @@ func TestWatchdog(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				late := false
-				w := watch(limit, func() { late = true })
+				var doubt atomic.Int32
+				w := watch(limit, &doubt, func() { late = true })
 				time.Sleep(tc.lasts)
+				synctest.Wait()
+				if doubted := doubt.Load() == 1; doubted != (tc.lasts >= limit/2) {
+					t.Errorf("doubted: %t after %s of %s", doubted, tc.lasts, limit)
+				}
 				w.stop()
+				if left := doubt.Load(); left != 0 {
+					t.Errorf("%d doubts are left after the stop", left)
+				}
 				time.Sleep(time.Hour)
 				synctest.Wait()
 				if late != tc.wantLate {
@@ -41,7 +50,7 @@ func TestWatchdog(t *testing.T) {
 func TestWatchdogOfAPausedProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		late := false
-		w := watch(time.Hour, func() { late = true })
+		w := watch(time.Hour, new(atomic.Int32), func() { late = true })
 		// What the runtime does after a pause: the one timer that is due fires.
 		w.tick()
 		synctest.Wait()
