@@ -22,8 +22,7 @@ import (
 func TestPausedLeader(t *testing.T) {
 	agents := []string{"n1", "n2", "n3", "n4", "n5"}
 	c := prepareCluster(t, "127.0.0.1", agents...)
-	// A pause is no hanging disk.
-	c.more = []string{"--timing", "fast", "--disk-stall", "1m"}
+	c.more = []string{"--timing", "fast"}
 	for _, name := range replicaNames {
 		c.startReplica(name)
 	}
