@@ -137,6 +137,9 @@ func Run(ctx context.Context, cfg Config, cluster Cluster, api *client.Client, w
 	if err := readState(ctx, api, streams.state); err != nil {
 		return err
 	}
+	if err := readHeld(ctx, api, cfg.Agents, streams.held); err != nil {
+		return err
+	}
 	return streams.nemesis.Write(history.Act{What: history.Finish, At: history.Now()})
 }
 
@@ -158,7 +161,7 @@ func pause(ctx context.Context, d time.Duration) error {
 
 // streams are what a run writes itself.
 type streams struct {
-	clients, nemesis, state, grants *history.Writer
+	clients, nemesis, state, grants, held *history.Writer
 }
 
 func openStreams(dir string) (*streams, error) {
@@ -166,7 +169,7 @@ func openStreams(dir string) (*streams, error) {
 	for _, part := range []struct {
 		writer **history.Writer
 		name   string
-	}{{&s.clients, history.ClientFile}, {&s.nemesis, history.NemesisFile}, {&s.state, history.StateFile}, {&s.grants, history.GrantFile}} {
+	}{{&s.clients, history.ClientFile}, {&s.nemesis, history.NemesisFile}, {&s.state, history.StateFile}, {&s.grants, history.GrantFile}, {&s.held, history.HeldFile}} {
 		var err error
 		if *part.writer, err = history.Create(filepath.Join(dir, part.name)); err != nil {
 			return nil, errors.Join(fmt.Errorf("start run: %w", err), s.close())
@@ -177,7 +180,7 @@ func openStreams(dir string) (*streams, error) {
 
 func (s *streams) close() error {
 	var errs []error
-	for _, w := range []*history.Writer{s.clients, s.nemesis, s.state, s.grants} {
+	for _, w := range []*history.Writer{s.clients, s.nemesis, s.state, s.grants, s.held} {
 		if w != nil {
 			errs = append(errs, w.Close())
 		}

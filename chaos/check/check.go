@@ -43,7 +43,7 @@ var Invariants = []Invariant{
 	{"S7", "what runs was granted, once, to who runs it, and tokens only grow", granted, true},
 	{"S20", "no process, control group or folder is left behind", nothingLeft, false},
 	{"S24", "no process ends or cries unasked", calm, false},
-	{"L3", "every operation ends", ended, true},
+	{"L3", "every operation ends, and gives back what it had", ended, true},
 }
 
 // All returns every violation, in the order of Invariants. What only the state at the
