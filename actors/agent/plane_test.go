@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -18,6 +19,8 @@ type plane struct {
 	// term is the leader's; silent: nobody answers.
 	term   uint64
 	silent bool
+	// slow is how long an answer takes; 0: a millisecond.
+	slow time.Duration
 	// phases are what heartbeats said of each job, without repetitions.
 	phases   map[string][]string
 	ended    []*actorpb.JobEnded
@@ -25,7 +28,7 @@ type plane struct {
 	lastBeat time.Time
 }
 
-// Ask implements Replicas. Answers take a millisecond.
+// Ask implements Replicas.
 func (p *plane) Ask(to Replica, msg proto.Message, timeout time.Duration, done func(proto.Message, error)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -42,7 +45,7 @@ func (p *plane) Ask(to Replica, msg proto.Message, timeout time.Duration, done f
 	if reply == nil && err == nil {
 		reply = p.usual(msg)
 	}
-	time.AfterFunc(time.Millisecond, func() { done(reply, err) })
+	time.AfterFunc(cmp.Or(p.slow, time.Millisecond), func() { done(reply, err) })
 }
 
 func (p *plane) usual(msg proto.Message) proto.Message {

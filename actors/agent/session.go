@@ -56,8 +56,9 @@ type Session struct {
 	sequence uint64
 	period   time.Duration
 	lease    time.Duration
-	// urgent: there is news for the leader.
-	urgent bool
+	// urgent: there is news for the leader. anew: what a registration says has changed
+	// since one was last sent.
+	urgent, anew bool
 
 	// open is the question without an answer; asked is when the last was sent.
 	open  *Ask
@@ -89,12 +90,8 @@ func NewSession(timing Timing, roster *Roster, fence *Fence, chance func() float
 func (s *Session) Urge() { s.urgent = true }
 
 // Anew says that what a registration says has changed, which the leader is to hear
-// before the next heartbeat. The lease goes on.
-func (s *Session) Anew() {
-	if s.Registered() {
-		s.leader, s.hint, s.tries = Replica{}, s.leader.ID, 0
-	}
-}
+// before the next heartbeat, also when a registration is on its way. The lease goes on.
+func (s *Session) Anew() { s.anew = true }
 
 // Registered reports whether a leader has registered the agent.
 func (s *Session) Registered() bool { return s.leader.ID != "" }
@@ -104,6 +101,9 @@ func (s *Session) Registered() bool { return s.leader.ID != "" }
 func (s *Session) Next(now time.Time) (ask *Ask, wake time.Time) {
 	if s.open != nil {
 		return nil, time.Time{}
+	}
+	if s.anew && s.Registered() {
+		s.leader, s.hint, s.tries = Replica{}, s.leader.ID, 0
 	}
 	if due := s.due(); now.Before(due) {
 		return nil, due
@@ -115,6 +115,7 @@ func (s *Session) Next(now time.Time) (ask *Ask, wake time.Time) {
 		s.sequence++
 		s.open = &Ask{Number: s.asks, To: s.leader, Sequence: s.sequence, Term: s.term, Timeout: s.timing.HeartbeatTimeout}
 	} else {
+		s.anew = false
 		s.open = &Ask{Number: s.asks, To: s.candidate(), Register: true, Timeout: s.timing.RegisterTimeout}
 	}
 	return s.open, time.Time{}

@@ -47,6 +47,8 @@ type step struct {
 	// after is how long the question comes after the last answer.
 	after time.Duration
 	want  string
+	// anew: while the question is open, what registrations say changes.
+	anew  bool
 	reply proto.Message
 	err   error
 }
@@ -168,6 +170,30 @@ func TestSession(t *testing.T) {
 			{want: "register r1", reply: &actorpb.AgentRegistered{Term: 4, LeaseMillis: 10, HeartbeatMillis: 1000}},
 			{want: "register r2"},
 		},
+		"what changes while a registration is open is told at once, and once": {
+			{want: "register r1", anew: true, reply: registered(3)},
+			{want: "register r1", reply: registered(3)},
+			{after: time.Second, want: "beat 1 r1"},
+		},
+		"what changes and changes back while registrations are open is told": {
+			{want: "register r1", anew: true, reply: registered(3)},
+			{want: "register r1", anew: true, reply: registered(3)},
+			{want: "register r1", reply: registered(3)},
+			{after: time.Second, want: "beat 1 r1"},
+		},
+		"what changes while a heartbeat is open is told at once": {
+			{want: "register r1", reply: registered(3)},
+			{after: time.Second, want: "beat 1 r1", anew: true, reply: ack(1)},
+			{want: "register r1", reply: registered(3)},
+			{after: time.Second, want: "beat 1 r1"},
+		},
+		"what changes is told with the next registration, whoever takes it": {
+			{want: "register r1", anew: true, reply: &actorpb.Redirect{Leader: &actorpb.Replica{Id: "r3"}}},
+			{want: "register r3", reply: registered(3)},
+			{after: time.Second, want: "beat 1 r3", anew: true, err: gone},
+			{want: "register r1", reply: registered(4)},
+			{after: time.Second, want: "beat 1 r1"},
+		},
 		"an answer that does not fit the question": {
 			{want: "register r1", reply: &actorpb.HeartbeatAck{}},
 			{want: "register r2", reply: &actorpb.NodePlan{}},
@@ -191,6 +217,9 @@ func TestSession(t *testing.T) {
 				}
 				if again, wake := s.Next(now.Add(time.Hour)); again != nil || !wake.IsZero() {
 					t.Fatalf("step %d: a second question is open: %v", i, again)
+				}
+				if step.anew {
+					s.Anew()
 				}
 				s.Answer(now, ask.Number, step.reply, step.err)
 			}

@@ -148,3 +148,27 @@ func TestAgentOnAFullDisk(t *testing.T) {
 		}
 	})
 }
+
+// TestAgentSaysWhatChangesMeanwhile has the disk become full, and free again, while the
+// registration that said otherwise has no answer yet.
+func TestAgentSaysWhatChangesMeanwhile(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.kill()
+		w.cfg.MinFree = 1
+		w.plane.set(func() { w.plane.slow = 100 * time.Millisecond })
+		said := w.registrations()
+		w.start()
+		for _, free := range []Free{{Bytes: 0, Inodes: -1}, {Bytes: 2, Inodes: -1}} {
+			w.advance(50 * time.Millisecond)
+			w.system.Root.Send(w.agent.PID(), measured{free: free})
+			w.advance(60 * time.Millisecond)
+			if closed, _ := said(); (closed == "") != (free.Bytes > 0) {
+				t.Errorf("said %q when %d bytes were free", closed, free.Bytes)
+			}
+		}
+		w.advance(500 * time.Millisecond)
+		if n := w.asks("RegisterAgent"); n != 4 {
+			t.Errorf("registered %d times, want once before, and once with what each sight changed", n)
+		}
+	})
+}
