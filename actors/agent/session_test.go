@@ -288,15 +288,28 @@ func TestSessionUrge(t *testing.T) {
 }
 
 func TestSessionRefusalsArePeoplesBusiness(t *testing.T) {
-	for code, wantSevere := range map[string]bool{
-		"name_in_use": true, "wrong_identity": true, "bad_request": true, "overloaded": false, "not_registered": false, "?": false,
-	} {
-		t.Run(code, func(t *testing.T) {
+	tests := map[string]struct {
+		code       string
+		retry      int64
+		wantSevere bool
+	}{
+		"another agent has the name":            {code: "name_in_use", retry: 1500, wantSevere: true},
+		"another has the name, and for ever":    {code: "name_in_use", wantSevere: true},
+		"the certificate is another node's":     {code: "wrong_identity", wantSevere: true},
+		"the node's life is over":               {code: "bad_request", wantSevere: true},
+		"the leader says that it passes":        {code: "bad_request", retry: 200},
+		"another leads":                         {code: "unavailable", retry: 200},
+		"the leader is busy":                    {code: "overloaded", retry: 200},
+		"the leader has forgotten the agent":    {code: "not_registered"},
+		"a refusal that this version knows not": {code: "?"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
 			s, _, _ := newTestSession("r1", "r2")
 			ask, _ := s.Next(epoch)
-			outcome := s.Answer(epoch, ask.Number, &actorpb.Refused{Code: code, Reason: "reason"}, nil)
-			if outcome.Severe != wantSevere || outcome.Trouble == nil || !strings.Contains(outcome.Trouble.Error(), "reason") {
-				t.Errorf("severe %v, trouble %v; want severe %v, and the reason told", outcome.Severe, outcome.Trouble, wantSevere)
+			outcome := s.Answer(epoch, ask.Number, &actorpb.Refused{Code: test.code, Reason: "reason", RetryMillis: test.retry}, nil)
+			if outcome.Severe != test.wantSevere || outcome.Trouble == nil || !strings.Contains(outcome.Trouble.Error(), "reason") {
+				t.Errorf("severe %v, trouble %v; want severe %v, and the reason told", outcome.Severe, outcome.Trouble, test.wantSevere)
 			}
 		})
 	}

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"weir/messages/actorpb"
+	"weir/messages/commandpb"
 	"weir/messages/statepb"
+	"weir/raftstore/state"
 	"weir/scheduling/resource"
 )
 
@@ -121,6 +123,16 @@ func faultOf(m *actorpb.RegisterAgent) string {
 	default:
 		return ""
 	}
+}
+
+// unregistered answers an agent whose registration was refused by the state. Only what
+// passes by itself is worth another try, after retry: another replica leads by now.
+// The rest is for people to mend.
+func unregistered(refusal *commandpb.Refusal, retry time.Duration) *actorpb.Refused {
+	if refusal.GetCode() == state.CodeStaleTerm {
+		return &actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: refusal.GetMessage(), RetryMillis: retry.Milliseconds()}
+	}
+	return &actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: refusal.GetMessage()}
 }
 
 // Changed reports whether the committed record differs from what the agent says
