@@ -1,7 +1,6 @@
 package raftstore
 
 import (
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,18 +23,23 @@ func TestWatchdog(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				late := false
-				var doubt atomic.Int32
+				told := 0
+				doubt := doubt{tell: func() { told++ }}
 				w := watch(limit, &doubt, func() { late = true })
-				time.Sleep(tc.lasts)
+				<-time.After(tc.lasts)
 				synctest.Wait()
-				if doubted := doubt.Load() == 1; doubted != (tc.lasts >= limit/2) {
-					t.Errorf("doubted: %t after %s of %s", doubted, tc.lasts, limit)
+				wantDoubts := 0
+				if tc.lasts >= limit/2 {
+					wantDoubts = 1
+				}
+				if now := doubt.now.Load(); int(now) != wantDoubts || told != wantDoubts {
+					t.Errorf("%d doubts, told %d, after %s of %s: want %d", now, told, tc.lasts, limit, wantDoubts)
 				}
 				w.stop()
-				if left := doubt.Load(); left != 0 {
-					t.Errorf("%d doubts are left after the stop", left)
+				if left, total := doubt.now.Load(), doubt.total.Load(); left != 0 || int(total) != wantDoubts {
+					t.Errorf("after the stop %d doubts are left of %d, want none of %d", left, total, wantDoubts)
 				}
-				time.Sleep(time.Hour)
+				<-time.After(time.Hour)
 				synctest.Wait()
 				if late != tc.wantLate {
 					t.Errorf("late: %t after %s of %s", late, tc.lasts, limit)
@@ -50,7 +54,7 @@ func TestWatchdog(t *testing.T) {
 func TestWatchdogOfAPausedProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		late := false
-		w := watch(time.Hour, new(atomic.Int32), func() { late = true })
+		w := watch(time.Hour, new(doubt), func() { late = true })
 		// What the runtime does after a pause: the one timer that is due fires.
 		w.tick()
 		synctest.Wait()
