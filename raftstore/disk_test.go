@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -144,9 +145,9 @@ func TestOnlyLogEntriesRaiseDoubts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				told := uint64(0)
+				var told atomic.Uint64
 				d := &disk{files: slowFiles{takes: 3 * time.Second / 4}, stall: time.Second, fatal: func(err error) { t.Error(err) }}
-				d.doubt.tell = func() { told++ }
+				d.doubt.tell = func() { told.Add(1) }
 				written := make(chan error)
 				go func() { written <- test.write(d) }()
 				<-time.After(d.stall * 6 / 10)
@@ -156,8 +157,8 @@ func TestOnlyLogEntriesRaiseDoubts(t *testing.T) {
 				if err := <-written; err != nil {
 					t.Fatal(err)
 				}
-				if doubts := d.stats(time.Now()).Doubts; doubts != test.wantDoubts || told != test.wantDoubts || d.doubtful() {
-					t.Errorf("%d doubts, told %d, doubtful still: %t; want %d", doubts, told, d.doubtful(), test.wantDoubts)
+				if doubts := d.stats(time.Now()).Doubts; doubts != test.wantDoubts || told.Load() != test.wantDoubts || d.doubtful() {
+					t.Errorf("%d doubts, told %d, doubtful still: %t; want %d", doubts, told.Load(), d.doubtful(), test.wantDoubts)
 				}
 			})
 		})
