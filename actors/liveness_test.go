@@ -23,7 +23,7 @@ func TestLiveness(t *testing.T) {
 		return v
 	}
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	l := newLiveness(func(string) bool { return true })
+	l := newLiveness("r1", func(string) bool { return true })
 	steps := []struct {
 		story       string
 		at          time.Duration
@@ -76,9 +76,11 @@ func TestChooseWhoCanBeReached(t *testing.T) {
 		"all can be reached":    {ready, ready},
 		"one was just killed":   {[]scheduling.ReplicaID{"r1", "r3"}, []scheduling.ReplicaID{"r1", "r3"}},
 		"nobody can be for now": {nil, ready},
+		"one other can be":      {[]scheduling.ReplicaID{"r2"}, []scheduling.ReplicaID{"r1", "r2"}},
+		"self alone, at first":  {[]scheduling.ReplicaID{"r1"}, ready},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := newLiveness(func(id string) bool { return slices.Contains(test.reached, scheduling.ReplicaID(id)) })
+			l := newLiveness("r1", func(id string) bool { return slices.Contains(test.reached, scheduling.ReplicaID(id)) })
 			view := &cluster.View{}
 			for _, id := range ready {
 				view.Replicas = append(view.Replicas, cluster.Replica{ID: id, Live: true, Ready: true})

@@ -77,7 +77,7 @@ func Start(cfg Config) (*Replica, error) {
 		signals:    signal.NewSignals(signal.NewTable(cfg.Timing.SignalKeep, maxSignals)),
 		system:     actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return cfg.Logger })),
 	}
-	r.liveness = newLiveness(func(id string) bool { return id == cfg.ID || r.remote.Connected(peerOf(id)) })
+	r.liveness = newLiveness(cfg.ID, func(id string) bool { return r.remote.Connected(peerOf(id)) })
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	// Answers that come late must not find a future of this life.
 	r.system.ProcessRegistry.SequenceID = cfg.Incarnation >> 1
