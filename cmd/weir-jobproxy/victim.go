@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -14,6 +15,9 @@ import (
 // kernelLog is where the kernel says whom it killed for lack of memory, which is the
 // only one who knows when a process grows and dies between two looks at it.
 const kernelLog = "/dev/kmsg"
+
+// mostLost is how many records of the kernel's log may be lost in a row.
+const mostLost = 1000
 
 // victims collects from the kernel's log whom it killed in one control group. The zero
 // value knows the group "".
@@ -82,19 +86,30 @@ func (v *victims) read() error {
 	if err != nil {
 		return err
 	}
-	// A read gives one record.
+	err = v.takeAll(func(record []byte) (int, error) { return unix.Read(fd, record) })
+	return errors.Join(err, unix.Close(fd))
+}
+
+// takeAll takes records until there is none. A read gives one record.
+func (v *victims) takeAll(read func(record []byte) (int, error)) error {
 	record := make([]byte, 8<<10)
-	for {
-		n, err := unix.Read(fd, record)
+	for lost := 0; ; {
+		n, err := read(record)
 		switch {
-		case errors.Is(err, unix.EPIPE), errors.Is(err, unix.EINTR), errors.Is(err, unix.EINVAL):
-			// Overwritten meanwhile, interrupted, or longer than any that counts.
-			continue
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.EPIPE), errors.Is(err, unix.EINVAL):
+			// Overwritten meanwhile, or longer than any that counts: the next read gives
+			// the next one, as long as this is the log of a kernel.
+			if lost++; lost == mostLost {
+				return fmt.Errorf("read %s: no record in %d tries: %w", kernelLog, lost, err)
+			}
 		case errors.Is(err, unix.EAGAIN) || err == nil && n == 0:
-			return unix.Close(fd)
+			return nil
 		case err != nil:
-			return errors.Join(err, unix.Close(fd))
+			return err
+		default:
+			lost = 0
+			v.take(string(record[:n]))
 		}
-		v.take(string(record[:n]))
 	}
 }

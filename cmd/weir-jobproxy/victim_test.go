@@ -1,8 +1,11 @@
 package main
 
 import (
+	"errors"
 	"slices"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"weir/actors/agent/runner/proxyproto"
 )
@@ -45,6 +48,44 @@ func TestVictims(t *testing.T) {
 				t.Errorf("%s, %s: got %+v, want %+v", name, kind, v.list, test.want)
 			}
 		}
+	}
+}
+
+func TestKernelLog(t *testing.T) {
+	const record = "6,1,1,-;usb 1-1: hello\n"
+	type answer struct {
+		times int
+		err   error
+	}
+	tests := map[string]struct {
+		// answers of the log, by turns; then there is no more.
+		answers []answer
+		wantErr error
+	}{
+		"empty":                           {},
+		"a log that ends":                 {answers: []answer{{times: 5}, {times: 1}}},
+		"records are lost on the way":     {answers: []answer{{2, unix.EPIPE}, {times: 1}, {1, unix.EINTR}, {mostLost - 1, unix.EINVAL}, {times: 1}, {mostLost - 1, unix.EPIPE}, {times: 1}}},
+		"a log that never gives a record": {answers: []answer{{times: 1}, {10 * mostLost, unix.EINVAL}}, wantErr: unix.EINVAL},
+		"a log that always runs ahead":    {answers: []answer{{10 * mostLost, unix.EPIPE}}, wantErr: unix.EPIPE},
+		"a log that breaks":               {answers: []answer{{times: 1}, {1, unix.EIO}}, wantErr: unix.EIO},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			var all []error
+			for _, a := range test.answers {
+				all = append(all, slices.Repeat([]error{a.err}, a.times)...)
+			}
+			reads := 0
+			err := newVictims(proxyproto.Placement{}).takeAll(func(p []byte) (int, error) {
+				if reads++; reads > len(all) {
+					return 0, unix.EAGAIN
+				}
+				return copy(p, record), all[reads-1]
+			})
+			if !errors.Is(err, test.wantErr) || reads > len(all)+1 || err == nil && reads <= len(all) {
+				t.Errorf("%v after %d reads of %d, want %v", err, reads, len(all), test.wantErr)
+			}
+		})
 	}
 }
 
