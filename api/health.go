@@ -149,7 +149,7 @@ func (n *nodeTroubles) list() []string {
 		out = append(out, fmt.Sprintf("%d nodes run another version than %s, such as %s: %s", n.others, n.version, n.other.GetId(), n.other.GetVersion()))
 	}
 	if n.caveats > 0 {
-		out = append(out, fmt.Sprintf("%d nodes cannot promise all limits, such as %s: %s", n.caveats, n.caveat.GetId(), n.caveat.GetCaveat()))
+		out = append(out, fmt.Sprintf("%d nodes cannot do all that a node should, such as %s: %s", n.caveats, n.caveat.GetId(), n.caveat.GetCaveat()))
 	}
 	return out
 }

@@ -70,7 +70,7 @@ func TestStatusTellsOfNodes(t *testing.T) {
 	register("n2", "v1", "")
 	register("n3", "v2", "no control groups")
 	problems := fmt.Sprint(at(t, s.get("ClusterService/Status", "{}"), "problems"))
-	for _, want := range []string{"1 nodes run another version than v2, such as n2: v1", "1 nodes cannot promise all limits, such as n3: no control groups"} {
+	for _, want := range []string{"1 nodes run another version than v2, such as n2: v1", "1 nodes cannot do all that a node should, such as n3: no control groups"} {
 		if !strings.Contains(problems, want) {
 			t.Errorf("got %s, want %q", problems, want)
 		}

@@ -27,7 +27,8 @@ func (a *agentActor) measure(ctx actor.Context) {
 	}()
 }
 
-// measured lets the leader know when the node has begun, or ceased, to be full.
+// measured lets the leader know when the node has begun, or ceased, to be full, or is so
+// for another reason.
 func (a *agentActor) measured(ctx actor.Context, m measured) {
 	a.look = after(ctx, a.look, spacePeriod, measure{})
 	if !a.space.Saw(m.free, m.err, a.journal.Full()) {

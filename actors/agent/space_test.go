@@ -47,6 +47,20 @@ func TestSpace(t *testing.T) {
 			{journal: journal.ErrFull, want: "the disk is full"},
 			{},
 		}},
+		"a journal that waited, on a disk that is still too full": {least: 64 * mib, sights: []sight{
+			{free: Free{0, -1}, journal: journal.ErrFull, want: journal.ErrFull.Error()},
+			{free: Free{mib, -1}, journal: journal.ErrFull, want: journal.ErrFull.Error()},
+			{free: Free{70 * mib, -1}, want: "70 MiB are free, new jobs need 96 MiB (--min-free)"},
+			{free: Free{0, -1}, journal: journal.ErrFull, want: "70 MiB are free"},
+			{free: Free{96 * mib, -1}, journal: journal.ErrFull, want: journal.ErrFull.Error()},
+			{free: Free{96 * mib, -1}},
+		}},
+		"a disk that has neither": {least: 64 * mib, sights: []sight{
+			{free: Free{mib, 1}, want: "1 MiB are free"},
+			{free: Free{mib, 1}, trouble: errors.New("stale handle"), want: "stale handle"},
+			{free: Free{96 * mib, 1}, want: "it takes 1 more files"},
+			{free: Free{mib, 1}, want: "it takes 1 more files"},
+		}},
 		"anything is enough": {least: 0, sights: []sight{{free: Free{0, 0}}, {trouble: errors.New("stale handle")}}},
 	}
 	for name, test := range tests {
@@ -58,7 +72,7 @@ func TestSpace(t *testing.T) {
 				if got := s.Closed(); !strings.Contains(got, sight.want) || (got == "") != (sight.want == "") {
 					t.Errorf("sight %d: closed %q, want %q", i, got, sight.want)
 				}
-				if wantChanged := (before == "") != (sight.want == ""); changed != wantChanged {
+				if wantChanged := before != s.Closed(); changed != wantChanged {
 					t.Errorf("sight %d: changed %v, want %v", i, changed, wantChanged)
 				}
 			}
