@@ -253,6 +253,8 @@ func (a *treeActor) tick(ctx actor.Context) {
 func (a *treeActor) update(now time.Time) {
 	if err := a.tree.Tick(now); err != nil {
 		a.cfg.Logger.Error("fair share update", "tree", a.cfg.Tree, "error", err)
+		// What has changed since an earlier update is shown all the same.
+		a.shown = nil
 		return
 	}
 	a.ticked, a.stale, a.shown = now, false, nil
