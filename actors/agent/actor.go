@@ -50,8 +50,8 @@ type records interface {
 
 // Start starts an agent, with the jobs that an earlier process of it left. It fails
 // on a configuration that cannot work and on damaged files; a cluster that cannot be
-// reached is sought for ever. The PID has to be published for replicas, as actorpb.AgentName; options
-// are more properties of its actor.
+// reached is sought for ever. The PID has to be published for replicas, as
+// actorpb.AgentName; options are more properties of its actor.
 func Start(system *actor.ActorSystem, cfg Config, processes Processes, replicas Replicas, options ...actor.PropsOption) (*Agent, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("start agent: %w", err)

@@ -61,7 +61,8 @@ type Timing struct {
 	// agent. Default 100 ms and 1 s: an election takes about as long.
 	SeekMin, SeekMax time.Duration
 	// SlowRetry is the pause after a refusal that people have to mend, as its lack of a
-	// time to try again says. All others are over within SeekMax. Default 10 s: soon enough after they have, and the log stays readable.
+	// time to try again says. All others are over within SeekMax. Default 10 s: soon
+	// enough after they have, and the log stays readable.
 	SlowRetry time.Duration
 	// AskTimeout bounds the wait for a controller's answer. Default 5 s: it may
 	// wait for a commit.

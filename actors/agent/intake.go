@@ -34,10 +34,10 @@ func NewIntake(fence *Fence, ledger *Ledger) *Intake {
 }
 
 // Take takes a plan that a replica sent. closed, if not empty, says why no job may
-// be started now, and full why none has room. It returns the orders to follow once the records are in the
-// journal; Followed must be called then. An error means that nothing is to be
-// followed; unless it is ErrTooManyPlans, the records tell so, and Followed must be
-// called all the same.
+// be started now, and full why none has room. It returns the orders to follow once
+// the records are in the journal; Followed must be called then. An error means that
+// nothing is to be followed; unless it is ErrTooManyPlans, the records tell so, and
+// Followed must be called all the same.
 func (in *Intake) Take(plan *actorpb.NodePlan, from, closed, full string) (Orders, []*journalpb.Record, error) {
 	if in.waiting >= maxPlans {
 		return Orders{}, nil, ErrTooManyPlans
