@@ -171,8 +171,11 @@ func awaitEmpty(ctx context.Context, s *session, name string, quiet bool) error 
 				left.update(most, "none left")
 			}
 			return s.show(view{message: node, text: func(now time.Time) string { return drainLine(node, now) + "\n" }})
-		case err == nil && !quiet:
+		case err == nil:
 			last = node.GetJobs()
+			if quiet {
+				break
+			}
 			if left == nil {
 				most = last
 				left = screen.bar("jobs", most)
