@@ -42,11 +42,11 @@ type membership struct {
 	directory *cluster.Directory
 	announce  func() error
 	// agree decides whether the replica's own list fits the members of the cluster.
-	agree  func(founders string, members cluster.Peers) error
-	failed chan<- error
-	dial   func(address string) apipbconnect.ClusterServiceClient
-	http   *http.Client
-	log    *slog.Logger
+	agree func(founders string, members cluster.Peers) error
+	fail  func(error)
+	dial  func(address string) apipbconnect.ClusterServiceClient
+	http  *http.Client
+	log   *slog.Logger
 
 	store *raftstore.Store
 	// settled is closed when the replica is what it is to be.
@@ -65,7 +65,7 @@ func newMembership(s *server) *membership {
 	calls := s.dialer.HTTPClient(0)
 	return &membership{
 		self:     raftstore.Applicant{ID: s.flags.id, Address: s.flags.advertise},
-		nonVoter: s.flags.nonVoter, directory: s.directory, failed: s.failed, log: s.log,
+		nonVoter: s.flags.nonVoter, directory: s.directory, fail: s.fail, log: s.log,
 		agree:    s.agree,
 		announce: func() error { return s.gossip.Update(func(m *gossip.Member) { m.Initialized = true }) },
 		http:     calls,
@@ -130,7 +130,7 @@ func (m *membership) follow(store *raftstore.Store) {
 		defer ticker.Stop()
 		for {
 			if err := m.look(ctx); errors.Is(err, errRemoved) {
-				m.failed <- err
+				m.fail(err)
 				return
 			} else if err != nil && ctx.Err() == nil {
 				m.log.Debug("membership", "error", err)
