@@ -196,6 +196,9 @@ func (a *agentActor) answered(ctx actor.Context, m answered) {
 		a.lapse = after(ctx, a.lapse, time.Until(until), expire{})
 		a.renew(ctx)
 	}
+	if told, ok := m.reply.(interface{ GetReplicas() []*actorpb.Replica }); ok && outcome.Lease > 0 && len(told.GetReplicas()) > 0 {
+		a.replicas.Keep(told.GetReplicas())
+	}
 	if outcome.Learned {
 		a.publishReplicas()
 		a.remember(ctx)

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,9 +23,11 @@ type plane struct {
 	// slow is how long an answer takes; 0: a millisecond.
 	slow time.Duration
 	// phases are what heartbeats said of each job, without repetitions.
-	phases   map[string][]string
-	ended    []*actorpb.JobEnded
-	asked    []string
+	phases map[string][]string
+	ended  []*actorpb.JobEnded
+	asked  []string
+	// kept are the replicas that others were given up for, each time.
+	kept     []string
 	lastBeat time.Time
 }
 
@@ -46,6 +49,17 @@ func (p *plane) Ask(to Replica, msg proto.Message, timeout time.Duration, done f
 		reply = p.usual(msg)
 	}
 	time.AfterFunc(cmp.Or(p.slow, time.Millisecond), func() { done(reply, err) })
+}
+
+// Keep implements Replicas.
+func (p *plane) Keep(members []*actorpb.Replica) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var ids []string
+	for _, m := range members {
+		ids = append(ids, m.GetId())
+	}
+	p.kept = append(p.kept, strings.Join(ids, " "))
 }
 
 func (p *plane) usual(msg proto.Message) proto.Message {
