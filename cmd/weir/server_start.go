@@ -100,7 +100,7 @@ type server struct {
 	incarnation uint64
 	// fail ends the process, on its way up too, with an error.
 	fail context.CancelCauseFunc
-	undo   []func() error
+	undo []func() error
 }
 
 // listen opens the one port of the replica.
@@ -210,15 +210,7 @@ func (s *server) open(ctx context.Context) error {
 	}
 	// It asks the store, so it ends first.
 	s.undo = append(s.undo, s.store.Close, s.membership.close)
-	members, err := s.store.Members()
-	if err != nil {
-		return err
-	}
-	if err := s.agree(s.store.Identity().Founders, peersOf(members)); err != nil {
-		return err
-	}
-	s.membership.follow(s.store)
-	return nil
+	return s.membership.follow(s.store)
 }
 
 // watchRivals ends this process when another one, which began before, turns out to be
