@@ -182,6 +182,9 @@ func runChaos(ctx context.Context, f *chaosFlags, screen *screen) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := own(dir); err != nil {
+		return err
+	}
 	begun := time.Now()
 	pressed := pressCluster(ctx, f, dir, screen)
 	run, err := history.Load(dir)

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
@@ -18,7 +17,6 @@ import (
 	"time"
 
 	"weir/chaos/fault"
-	"weir/chaos/history"
 	"weir/cmd/weir/internal/devcluster"
 )
 
@@ -181,31 +179,53 @@ func TestChaosHealRefuses(t *testing.T) {
 	}
 }
 
-// TestChaosHealLeavesRunsAlone: the owner of this run, the test, lives.
+// TestChaosHealLeavesRunsAlone: the owner of this run, the test, lives, and has just
+// begun.
 func TestChaosHealLeavesRunsAlone(t *testing.T) {
 	dir := t.TempDir()
-	self, err := devcluster.Self()
-	if err != nil {
+	if err := own(dir); err != nil {
 		t.Fatal(err)
-	}
-	record, err := json.Marshal(devcluster.Record{Owner: self})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for path, data := range map[string][]byte{history.NemesisFile: nil, filepath.Join(clusterFolder, "dev", "cluster.json"): record} {
-		path = filepath.Join(dir, path)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
 	}
 	if err := healRun(t.Context(), dir, false, newScreen(io.Discard)); !errors.Is(err, errRunning) {
 		t.Errorf("got %v, want %v", err, errRunning)
 	}
-	if _, err := os.Stat(filepath.Join(dir, history.NemesisFile)); err != nil {
+	if _, err := os.Stat(filepath.Join(dir, ownerFile)); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestChaosHealPassesOver heals the run that is over, among folders that have its name
+// alone and one that goes on.
+func TestChaosHealPassesOver(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	empty, goesOn, over := filepath.Join(temp, chaosFolder+"1"), filepath.Join(temp, chaosFolder+"2"), filepath.Join(temp, chaosFolder+"3")
+	for _, dir := range []string{empty, goesOn, over} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := own(goesOn); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(over, ownerFile), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	heal := newChaosHealCommand()
+	heal.SetArgs([]string{})
+	heal.SetOut(&said)
+	if err := heal.ExecuteContext(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for _, want := range []string{empty + " is no folder of weir chaos run", goesOn + ": this run goes on", "healed and removed " + over} {
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("said %q, want %q", said.String(), want)
+		}
+	}
+	left, err := filepath.Glob(filepath.Join(temp, "*"))
+	if err != nil || !slices.Equal(left, []string{empty, goesOn}) {
+		t.Errorf("%v is left, %v", left, err)
 	}
 }
 
