@@ -214,7 +214,7 @@ func (n *nemesis) strike(ctx context.Context, i *injected) error {
 	case fault.Hang:
 		for _, name := range i.targets {
 			i.undo = append(i.undo, func(context.Context) error { return n.cluster.Unhang(name) })
-			if err := n.cluster.Hang(name); err != nil {
+			if err := n.cluster.Hang(ctx, name); err != nil {
 				return err
 			}
 		}

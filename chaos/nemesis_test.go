@@ -41,7 +41,7 @@ func (p *paper) Kill(name string) error                     { return p.act("kill
 func (p *paper) Start(_ context.Context, name string) error { return p.act("start "+name, name, -1) }
 func (p *paper) Pause(name string) error                    { return p.act("pause "+name, name, 1) }
 func (p *paper) Resume(name string) error                   { return p.act("resume "+name, name, -1) }
-func (p *paper) Hang(name string) error                     { return p.act("hang "+name, name, 1) }
+func (p *paper) Hang(_ context.Context, name string) error  { return p.act("hang "+name, name, 1) }
 func (p *paper) Unhang(name string) error                   { return p.act("unhang "+name, name, -1) }
 func (p *paper) Cut(a, b string) error                      { return p.act("cut "+a+"-"+b, a+"-"+b, 1) }
 func (p *paper) Mend(a, b string) error                     { return p.act("mend "+a+"-"+b, a+"-"+b, -1) }

@@ -27,7 +27,7 @@ type Cluster interface {
 	Mend(a, b string) error
 	// Hang has the disk of a member hang, Unhang no longer. What its process waits for then
 	// is done after all.
-	Hang(name string) error
+	Hang(ctx context.Context, name string) error
 	Unhang(name string) error
 	// Leader returns who leads, and its term, when a majority agrees.
 	Leader(ctx context.Context) (name string, term uint64, err error)

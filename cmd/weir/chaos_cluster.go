@@ -70,14 +70,14 @@ func (c *chaosCluster) Cut(a, b string) error { return c.network.Cut(a, b) }
 func (c *chaosCluster) Mend(a, b string) error { return c.network.Mend(a, b) }
 
 // Hang implements chaos.Cluster.
-func (c *chaosCluster) Hang(name string) error {
+func (c *chaosCluster) Hang(ctx context.Context, name string) error {
 	record, err := devcluster.Load(c.reach.dir)
 	if err != nil {
 		return err
 	}
 	for i := range record.Members {
 		if m := &record.Members[i]; m.Name == name && m.Process.Alive() {
-			return c.disks.hang(name, m.Process.Pid)
+			return c.disks.hang(ctx, name, m.Process.Pid)
 		}
 	}
 	return fmt.Errorf("hang the disk of %s: it does not run", name)

@@ -2,11 +2,13 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"sync"
 	"syscall"
@@ -19,7 +21,36 @@ import (
 // waits for the disk at its door. A tracer that ends lets them pass, however it ends.
 type hungDisks struct {
 	mu      sync.Mutex
-	tracers map[string]*exec.Cmd
+	tracers map[string]*tracer
+}
+
+// tracer is a program that traces.
+type tracer struct {
+	process *os.Process
+	// ended is closed when it has, with err.
+	ended chan struct{}
+	err   error
+}
+
+// startTracer starts a program that ends with this process at the latest. The kernel
+// goes by the thread that started it, so one thread does nothing else until it ends.
+func startTracer(cmd *exec.Cmd) (*tracer, error) {
+	// Out of the terminal's reach.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL}
+	t := &tracer{ended: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		t.process = cmd.Process
+		started <- err
+		if err == nil {
+			t.err = cmd.Wait()
+			close(t.ended)
+		}
+	}()
+	return t, <-started
 }
 
 // tracing is the program that traces.
@@ -42,26 +73,43 @@ const (
 )
 
 // hang has the disk of a member hang, whose process is pid.
-func (d *hungDisks) hang(member string, pid int) error {
+func (d *hungDisks) hang(ctx context.Context, member string, pid int) error {
 	calls := "fsync,fdatasync"
 	cmd := exec.Command(tracing, "--follow-forks", "--quiet=all", "--output=/dev/null", "--trace="+calls,
 		fmt.Sprintf("--inject=%s:delay_enter=%d", calls, hangs.Microseconds()), "--attach="+strconv.Itoa(pid))
-	// Out of the terminal's reach, and never longer than this process.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL}
-	if err := cmd.Start(); err != nil {
+	t, err := startTracer(cmd)
+	if err != nil {
 		return fmt.Errorf("hang the disk of %s: %w", member, err)
 	}
-	for end := time.Now().Add(tracerPatience); !tracedBy(pid, cmd.Process.Pid); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) || !aliveChild(cmd) {
-			return errors.Join(fmt.Errorf("hang the disk of %s: process %d cannot be traced", member, pid), endTracer(cmd))
-		}
+	if err := t.holds(ctx, pid); err != nil {
+		return errors.Join(fmt.Errorf("hang the disk of %s: %w", member, err), t.end())
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.tracers == nil {
-		d.tracers = make(map[string]*exec.Cmd)
+		d.tracers = make(map[string]*tracer)
 	}
-	d.tracers[member] = cmd
+	d.tracers[member] = t
+	return nil
+}
+
+// holds returns when a tracer has got hold of a process.
+func (t *tracer) holds(ctx context.Context, pid int) error {
+	patience := time.NewTimer(tracerPatience)
+	defer patience.Stop()
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for !tracedBy(pid, t.process.Pid) {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-t.ended:
+			return fmt.Errorf("process %d cannot be traced: the tracer has ended", pid)
+		case <-patience.C:
+			return fmt.Errorf("process %d cannot be traced within %v", pid, tracerPatience)
+		}
+	}
 	return nil
 }
 
@@ -69,32 +117,27 @@ func (d *hungDisks) hang(member string, pid int) error {
 func (d *hungDisks) mend(member string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	cmd := d.tracers[member]
+	t := d.tracers[member]
 	delete(d.tracers, member)
-	if cmd == nil {
+	if t == nil {
 		return nil
 	}
-	return endTracer(cmd)
+	return t.end()
 }
 
-// endTracer ends a tracer, which has ended already when its process has.
-func endTracer(cmd *exec.Cmd) error {
-	if err := cmd.Process.Signal(unix.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+// end ends a tracer, which has ended already when its process has.
+func (t *tracer) end() error {
+	if err := t.process.Signal(unix.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("end tracer: %w", err)
 	}
-	kill := time.AfterFunc(tracerPatience, func() { _ = cmd.Process.Kill() })
+	kill := time.AfterFunc(tracerPatience, func() { _ = t.process.Kill() })
 	defer kill.Stop()
 	// How it ends is how its process did, or by the signal.
-	if err, exit := cmd.Wait(), new(exec.ExitError); err != nil && !errors.As(err, &exit) {
-		return fmt.Errorf("end tracer: %w", err)
+	<-t.ended
+	if exit := new(exec.ExitError); t.err != nil && !errors.As(t.err, &exit) {
+		return fmt.Errorf("end tracer: %w", t.err)
 	}
 	return nil
-}
-
-// aliveChild says whether a child that has not been waited for runs.
-func aliveChild(cmd *exec.Cmd) bool {
-	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(cmd.Process.Pid), "status"))
-	return err == nil && !bytes.Contains(status, []byte("State:\tZ"))
 }
 
 // tracedBy says whether every thread of a process is traced by another process.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"os/exec"
 	"testing"
 	"time"
@@ -44,8 +46,12 @@ func TestHungDisk(t *testing.T) {
 		if !writes(tracerPatience) {
 			t.Fatal("it does not write")
 		}
-		if err := disks.hang("r1", cmd.Process.Pid); err != nil {
+		if err := disks.hang(t.Context(), "r1", cmd.Process.Pid); err != nil {
 			t.Fatal(err)
+		}
+		// A disk that is slow is quiet as well.
+		if tracer := disks.tracers["r1"].process.Pid; !tracedBy(cmd.Process.Pid, tracer) {
+			t.Fatalf("process %d is not traced by %d", cmd.Process.Pid, tracer)
 		}
 		// What was under way is done, and one more may wait in the channel.
 		for left := 5; writes(time.Second / 2); left-- {
@@ -56,6 +62,14 @@ func TestHungDisk(t *testing.T) {
 		if err := disks.mend("r1"); err != nil {
 			t.Fatal(err)
 		}
+		if !tracedBy(cmd.Process.Pid, 0) {
+			t.Fatal("it is traced although its disk is well again")
+		}
+	}
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	if err := disks.hang(stopped, "r1", cmd.Process.Pid); !errors.Is(err, context.Canceled) {
+		t.Errorf("hang a disk when the run is to end: %v", err)
 	}
 	if !writes(tracerPatience) {
 		t.Error("it does not write although its disk is well again")
@@ -63,7 +77,7 @@ func TestHungDisk(t *testing.T) {
 	if err := disks.mend("r1"); err != nil {
 		t.Errorf("mend a disk that does not hang: %v", err)
 	}
-	if err := disks.hang("r1", cmd.Process.Pid); err != nil {
+	if err := disks.hang(t.Context(), "r1", cmd.Process.Pid); err != nil {
 		t.Fatal(err)
 	}
 	if err := cmd.Process.Kill(); err != nil {
@@ -73,7 +87,7 @@ func TestHungDisk(t *testing.T) {
 	if err := disks.mend("r1"); err != nil {
 		t.Errorf("mend the disk of a process that is gone: %v", err)
 	}
-	if err := disks.hang("r1", 1<<22+1); err == nil {
+	if err := disks.hang(t.Context(), "r1", 1<<22+1); err == nil {
 		t.Error("the disk of a process that is not there hangs")
 	}
 	for range written {
