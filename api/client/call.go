@@ -105,6 +105,9 @@ func (t *task) failed(ctx, limited context.Context, address string, err error) (
 	if len(t.hopeless) == replicas {
 		return true, t.unreached()
 	}
+	if t.c.cfg.Trying != nil && limited.Err() == nil && time.Since(t.began) >= t.c.cfg.TryingAfter {
+		t.c.told.Do(func() { t.c.cfg.Trying(address + ": " + reason(err)) })
+	}
 	if t.lasting && time.Since(t.warned) >= t.c.cfg.Deadline {
 		t.warned = time.Now()
 		t.c.cfg.Logger.Warn("no replica answers, trying on", "error", t.unreached())

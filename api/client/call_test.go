@@ -267,3 +267,34 @@ func TestCopyOutput(t *testing.T) {
 		})
 	}
 }
+
+// TestTryingIsTold says once why there is no answer yet, and nothing where one comes soon.
+func TestTryingIsTold(t *testing.T) {
+	for name, test := range map[string]struct {
+		after     time.Duration
+		wantTimes int
+	}{
+		"no answer for long": {time.Millisecond, 1},
+		"not for long yet":   {time.Hour, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var told []string
+			asked := 0
+			r := serve(t, &fakeReplica{start: func(*apipb.StartRequest) (*apipb.StartResponse, error) {
+				if asked++; asked < 6 {
+					return nil, unavailable("")
+				}
+				return &apipb.StartResponse{OperationId: "op"}, nil
+			}})
+			c := open(t, func(cfg *client.Config) {
+				cfg.TryingAfter, cfg.Trying = test.after, func(why string) { told = append(told, why) }
+			}, r.address)
+			if _, err := c.StartOperation(t.Context(), &apipb.StartRequest{Spec: &structpb.Struct{}}); err != nil {
+				t.Fatal(err)
+			}
+			if len(told) != test.wantTimes || test.wantTimes > 0 && !strings.HasPrefix(told[0], r.address+": ") {
+				t.Errorf("told %q, want %d times why %s has no answer", told, test.wantTimes, r.address)
+			}
+		})
+	}
+}

@@ -32,6 +32,11 @@ type Config struct {
 	// Poll is how long one try of a wait for an operation lasts. Default 5 s: a
 	// replica that hangs is noticed that late.
 	Poll time.Duration
+	// Trying, if set, is told once why there is no answer, when the tries of a call
+	// have gone on for TryingAfter without one. Default of that 2 s: longer than most
+	// elections.
+	Trying      func(why string)
+	TryingAfter time.Duration
 	// Logger hears of tries that were not answered; nil stands for silence.
 	Logger *slog.Logger
 }
@@ -56,7 +61,7 @@ func (c Config) complete() (Config, error) {
 		missing time.Duration
 	}{
 		{"try", &c.Try, time.Second}, {"max try", &c.MaxTry, 4 * time.Second},
-		{"deadline", &c.Deadline, 15 * time.Second}, {"poll", &c.Poll, 5 * time.Second},
+		{"deadline", &c.Deadline, 15 * time.Second}, {"trying after", &c.TryingAfter, 2 * time.Second}, {"poll", &c.Poll, 5 * time.Second},
 	} {
 		switch {
 		case *d.value == 0:

@@ -62,7 +62,7 @@ func (f *clientFlags) verb(run func(ctx context.Context, s *session, args []stri
 		if f.timeout < 0 {
 			return &exitError{exitUsage, fmt.Errorf("--timeout %v: must not be negative", f.timeout)}
 		}
-		c, err := f.open()
+		c, err := f.open(stillTrying(cmd))
 		if err != nil {
 			return &exitError{exitUsage, err}
 		}
@@ -73,9 +73,19 @@ func (f *clientFlags) verb(run func(ctx context.Context, s *session, args []stri
 	}
 }
 
+// stillTrying returns what tells the user why there is no answer yet; nil: nobody sees it,
+// or wants to.
+func stillTrying(cmd *cobra.Command) func(why string) {
+	quiet := cmd.Flags().Lookup("quiet")
+	if quiet != nil && quiet.Value.String() == "true" && !isTerminal(cmd.ErrOrStderr()) {
+		return nil
+	}
+	return func(why string) { fmt.Fprintf(cmd.ErrOrStderr(), "still trying: %s\n", why) }
+}
+
 // open returns a client by the flags, else the environment, else the file of the
-// folder.
-func (f *clientFlags) open() (*client.Client, error) {
+// folder. trying, if there is one, is told why there is no answer yet.
+func (f *clientFlags) open(trying func(why string)) (*client.Client, error) {
 	settings, err := client.LoadSettings(".", os.Getenv)
 	if err != nil {
 		return nil, err
@@ -84,6 +94,7 @@ func (f *clientFlags) open() (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	config.Trying = trying
 	if f.timeout > 0 {
 		config.Deadline = f.timeout
 	}

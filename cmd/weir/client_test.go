@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -78,6 +79,33 @@ func TestWithUnset(t *testing.T) {
 			got, err := withUnset(test.given, test.unset)
 			if !slices.Equal(got, test.want) || (err == nil) != (test.want != nil) {
 				t.Errorf("got %v and %v, want %v", got, err, test.want)
+			}
+		})
+	}
+}
+
+// TestStillTryingIsSaid unless the user wants quiet and no terminal shows it.
+func TestStillTryingIsSaid(t *testing.T) {
+	for name, test := range map[string]struct {
+		args []string
+		want string
+	}{
+		"by default":          {nil, "still trying: r1: no leader\n"},
+		"not when it's quiet": {[]string{"--quiet"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var said strings.Builder
+			cmd := &cobra.Command{Use: "x"}
+			cmd.Flags().Bool("quiet", false, "")
+			cmd.SetErr(&said)
+			if err := cmd.ParseFlags(test.args); err != nil {
+				t.Fatal(err)
+			}
+			if say := stillTrying(cmd); say != nil {
+				say("r1: no leader")
+			}
+			if said.String() != test.want {
+				t.Errorf("said %q, want %q", said.String(), test.want)
 			}
 		})
 	}
