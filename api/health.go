@@ -86,6 +86,8 @@ func problems(st *apipb.StatusResponse, offline []string) []string {
 			}
 		}
 		switch {
+		case !m.GetAlive() && m.GetSuffrage() == string(raftstore.Stranger):
+			// It was removed: nobody misses it.
 		case !m.GetAlive():
 			add("replica %s at %s is down: start it again", m.GetId(), m.GetAddress())
 		case m.GetVersion() != st.GetVersion():
@@ -158,6 +160,10 @@ func (n *nodeTroubles) list() []string {
 func onlineNode(out *apipb.StatusResponse, n *statepb.Node, troubles *nodeTroubles) bool {
 	if n.GetState() != statepb.NodeOnline {
 		out.NodesOffline++
+		if n.GetDrain() != nil {
+			// It was taken out of service on purpose.
+			return false
+		}
 		troubles.offline = append(troubles.offline, n.GetId())
 		return false
 	}

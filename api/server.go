@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"connectrpc.com/connect"
@@ -48,6 +49,9 @@ type server struct {
 	refusals recentCount
 	// changes wakes calls that wait for an operation.
 	changes *changes
+	// removed has the replicas that were removed by way of this one: to remove them
+	// again is no mistake.
+	removed sync.Map
 	// procedures are those that there are.
 	procedures map[string]bool
 }

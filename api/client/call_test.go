@@ -298,3 +298,38 @@ func TestTryingIsTold(t *testing.T) {
 		})
 	}
 }
+
+// TestWaitEndsWithTooLongAnOutage, of replicas that refuse and of such that hang.
+func TestWaitEndsWithTooLongAnOutage(t *testing.T) {
+	waits := map[string]func(c *client.Client) error{
+		"wait": func(c *client.Client) error {
+			_, err := c.WaitOperation(t.Context(), "op")
+			return err
+		},
+		"watch": func(c *client.Client) (last error) {
+			for _, err := range c.WatchOperation(t.Context(), "op") {
+				last = err
+			}
+			return last
+		},
+	}
+	for name, wait := range waits {
+		for kind, address := range map[string]func(*testing.T) string{"dead": deadAddress, "frozen": frozenAddress} {
+			t.Run(name+" at a "+kind+" replica", func(t *testing.T) {
+				told := ""
+				c := open(t, func(cfg *client.Config) {
+					cfg.Try, cfg.MaxTry, cfg.Poll = 20*time.Millisecond, 20*time.Millisecond, 20*time.Millisecond
+					cfg.Outage, cfg.TryingAfter = 200*time.Millisecond, time.Millisecond
+					cfg.Trying = func(why string) { told = why }
+				}, address(t))
+				var silent *client.UnreachableError
+				if err := wait(c); !errors.As(err, &silent) || silent.Elapsed < 200*time.Millisecond {
+					t.Errorf("got %v, want that the cluster was not reached for 200 ms", err)
+				}
+				if told == "" {
+					t.Error("why there was no answer was not told")
+				}
+			})
+		}
+	}
+}

@@ -37,6 +37,9 @@ type Config struct {
 	// elections.
 	Trying      func(why string)
 	TryingAfter time.Duration
+	// Outage, if set, is how long a wait for an operation goes on while no replica
+	// answers; without it only the caller's context ends the wait.
+	Outage time.Duration
 	// Logger hears of tries that were not answered; nil stands for silence.
 	Logger *slog.Logger
 }
@@ -62,6 +65,7 @@ func (c Config) complete() (Config, error) {
 	}{
 		{"try", &c.Try, time.Second}, {"max try", &c.MaxTry, 4 * time.Second},
 		{"deadline", &c.Deadline, 15 * time.Second}, {"trying after", &c.TryingAfter, 2 * time.Second}, {"poll", &c.Poll, 5 * time.Second},
+		{"outage", &c.Outage, 0},
 	} {
 		switch {
 		case *d.value == 0:

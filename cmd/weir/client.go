@@ -14,6 +14,14 @@ import (
 	"weir/api/client"
 )
 
+// How long the cluster may stay without an answer, unless --timeout says otherwise: a
+// call is soon to be made again by hand, a wait is not given up for a restart of all
+// replicas.
+const (
+	callPatience = 15 * time.Second
+	waitPatience = 2 * time.Minute
+)
+
 // exitInterrupted: the user has had enough, as by Ctrl-C.
 const exitInterrupted = 130
 
@@ -44,7 +52,7 @@ func (f *clientFlags) register(cmd *cobra.Command) {
 		"host:port of replicas (default: "+client.EnvAddresses+", or "+client.SettingsFile+" here or in a folder above)")
 	flags.StringVar(&f.settings.Credentials, "credentials", "", "credentials folder of a client or operator (default: "+client.EnvCredentials+", or as above)")
 	flags.BoolVar(&f.settings.Insecure, "insecure-plaintext", false, "no encryption, no certificates: for clusters that were started so")
-	flags.DurationVar(&f.timeout, "timeout", 0, "how long the whole command may take (default: until the cluster has not answered for a while)")
+	flags.DurationVar(&f.timeout, "timeout", 0, fmt.Sprintf("how long the whole command may take (default: until the cluster has not answered for %.0fs, or for %.0fm while an operation is waited for)", callPatience.Seconds(), waitPatience.Minutes()))
 	flags.VarP(&f.format, "output", "o", "form of what is printed: table, json or yaml")
 	mustComplete(cmd, "output", fixed(formats...))
 }
@@ -80,7 +88,7 @@ func stillTrying(cmd *cobra.Command) func(why string) {
 	if quiet != nil && quiet.Value.String() == "true" && !isTerminal(cmd.ErrOrStderr()) {
 		return nil
 	}
-	return func(why string) { fmt.Fprintf(cmd.ErrOrStderr(), "still trying: %s\n", why) }
+	return func(why string) { fmt.Fprintf(cmd.ErrOrStderr(), "cluster not reached: %s; trying on\n", why) }
 }
 
 // open returns a client by the flags, else the environment, else the file of the
@@ -94,9 +102,10 @@ func (f *clientFlags) open(trying func(why string)) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.Trying = trying
+	config.Trying, config.Deadline, config.Outage = trying, callPatience, waitPatience
 	if f.timeout > 0 {
-		config.Deadline = f.timeout
+		// The whole command is bounded, and thus its wait.
+		config.Deadline, config.Outage = f.timeout, 0
 	}
 	return client.New(config)
 }

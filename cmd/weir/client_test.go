@@ -90,7 +90,7 @@ func TestStillTryingIsSaid(t *testing.T) {
 		args []string
 		want string
 	}{
-		"by default":          {nil, "still trying: r1: no leader\n"},
+		"by default":          {nil, "cluster not reached: r1: no leader; trying on\n"},
 		"not when it's quiet": {[]string{"--quiet"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -102,7 +102,7 @@ func (f *devFlags) config() (devcluster.Config, error) {
 	c.Insecure, c.Detached, c.ReadyTimeout = f.insecure, f.detach, f.timeout
 	c.Program, c.JobProxy = program, proxy
 	c.Share = devcluster.ShareOut(machine.CPU, machine.Memory, f.agents)
-	c.Sweep = sweepAgent
+	c.Sweep, c.Final = sweepAgent, finally
 	c.Settings = func(file string, access devcluster.Access) error {
 		return client.SaveSettings(file, devSettings(access))
 	}
@@ -110,6 +110,15 @@ func (f *devFlags) config() (devcluster.Config, error) {
 		return devcluster.Config{}, &exitError{exitUsage, err}
 	}
 	return c, nil
+}
+
+// finally says what to do about a member that was removed: it would only end again.
+func finally(m devcluster.Member, code int) string {
+	if code != exitRemoved {
+		return ""
+	}
+	return fmt.Sprintf("it was removed from the cluster; to have it back: rm -r %s && weir cluster add %s --address %s && weir dev start %s",
+		relative(m.Data), m.Name, m.Address, m.Name)
 }
 
 // sweepAgent ends what a killed agent has left: the next life of the agent would.

@@ -131,10 +131,17 @@ func drainText(n *apipb.Node, now time.Time) string {
 	return text
 }
 
+// drainedOffline is the state of a node that was taken out of service.
+const drainedOffline = "drained, offline"
+
 // nodeState returns a node's state in words.
 func nodeState(n *apipb.Node) string {
 	text := n.GetState()
-	if n.GetDrain() != nil {
+	switch {
+	case n.GetDrain() == nil:
+	case text == statepb.NodeOffline:
+		text = drainedOffline
+	default:
 		text += ", draining"
 	}
 	if n.GetCaveat() != "" {
