@@ -310,7 +310,9 @@ func pressDevCluster(ctx context.Context, f *chaosFlags, dir string, up *devclus
 		return err
 	}
 	cluster := &chaosCluster{reach: reach, network: network, evidence: evidence, down: make(map[string]bool)}
-	keeping, leave := context.WithCancel(ctx)
+	// When ctx is done too, until all is healed: members that were killed are started
+	// by up.Run.
+	keeping, leave := context.WithCancel(context.WithoutCancel(ctx))
 	kept := make(chan error)
 	tasks := []func(context.Context) error{up.Run, cluster.guard, evidence.agents.follow}
 	for _, task := range tasks {

@@ -32,6 +32,7 @@ func TestChaos(t *testing.T) {
 	weir := filepath.Join(programs, "weir")
 	t.Run("smoke", func(t *testing.T) { testChaosSmoke(t, weir) })
 	t.Run("interrupted", func(t *testing.T) { testChaosInterrupted(t, weir) })
+	t.Run("terminal", func(t *testing.T) { testChaosTerminal(t, weir) })
 	t.Run("killed", func(t *testing.T) { testChaosKilled(t, weir) })
 }
 
@@ -62,10 +63,8 @@ func testChaosInterrupted(t *testing.T, weir string) {
 	if err := endInMidFault(t, weir, dir, syscall.SIGINT); err == nil {
 		t.Error("a run that was interrupted ended as one that was not")
 	}
-	wantNoProcess(t, dir)
-	if _, err := os.Stat(filepath.Join(dir, clusterFolder)); err == nil {
-		t.Errorf("the cluster's folder is still there")
-	}
+	wantHealed(t, dir, true)
+	wantNoMember(t, dir)
 }
 
 // testChaosKilled kills a run in the same state; weir chaos heal cleans up.
