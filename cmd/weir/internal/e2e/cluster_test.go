@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"net"
@@ -169,12 +171,41 @@ func (c *cluster) close() {
 		}
 		return ""
 	})
+	// An agent that was killed, or left its jobs, had no chance to.
+	until(c.t, "the groups of the nodes are removed", func() string { return removeGroups("weir-" + c.node("")) })
 	for _, client := range c.clients {
 		client.CloseIdleConnections()
 	}
 	if c.t.Failed() {
 		c.showLogs()
 	}
+}
+
+// removeGroups removes the control groups whose name begins with prefix, and all below
+// them. It returns why that cannot be done yet.
+func removeGroups(prefix string) string {
+	var groups []string
+	below := ""
+	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil || !entry.IsDir():
+			// Other tests remove theirs meanwhile.
+			return nil
+		case below != "" && strings.HasPrefix(path, below+"/"):
+		case strings.HasPrefix(entry.Name(), prefix):
+			below = path
+		default:
+			return nil
+		}
+		groups = append(groups, path)
+		return nil
+	})
+	for _, group := range slices.Backward(groups) {
+		if err := os.Remove(group); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err.Error()
+		}
+	}
+	return ""
 }
 
 // showLogs logs the end of what each process printed.
