@@ -89,7 +89,10 @@ printed.`,
 			f.alone = alone
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
 			defer stop()
-			return runChaos(ctx, &f, newScreen(cmd.OutOrStdout()))
+			screen := newScreen(cmd.OutOrStdout())
+			end := context.AfterFunc(ctx, func() { screen.Say(chaosEnding) })
+			defer end()
+			return runChaos(ctx, &f, screen)
 		},
 	}
 	flags := cmd.Flags()
@@ -104,6 +107,9 @@ printed.`,
 	flags.BoolVar(&f.keep, "keep", false, "keep the temporary folder of a run without violations too")
 	return cmd
 }
+
+// chaosEnding is said when a run is interrupted.
+const chaosEnding = "interrupted: heals and removes everything; Ctrl-C again leaves that to weir chaos heal"
 
 // complete sets what was left to the profile, and refuses what cannot be.
 func (f *chaosFlags) complete(cmd *cobra.Command) error {

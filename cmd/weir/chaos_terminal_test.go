@@ -32,6 +32,9 @@ func testChaosTerminal(t *testing.T, weir string) {
 			if exit := new(exec.ExitError); !errors.As(err, &exit) || exit.ExitCode() != exitFailure || !strings.HasSuffix(screen, "weir: interrupted\r\n") {
 				t.Errorf("ended with %v; want exit status %d and that it was interrupted:\n%s", err, exitFailure, screen)
 			}
+			if !strings.Contains(screen, chaosEnding) {
+				t.Errorf("the screen does not say %q:\n%s", chaosEnding, screen)
+			}
 			wantHealed(t, dir, test.wantHealed)
 			wantNoMember(t, dir)
 		})
