@@ -153,6 +153,9 @@ func (s operations) get(name string, full bool) (out *apipb.Operation, err error
 		if op, err = find(st, name); err == nil {
 			out, err = operationOf(op, full)
 		}
+		if err == nil && out.GetPendingReason() == "" {
+			out.PendingReason = onlineHosts(st).misfit(op)
+		}
 	})
 	return out, err
 }
