@@ -321,6 +321,10 @@ var badExamples = map[string]struct {
 		"actors/node/log.go", "package node\n\nfunc f() { a.cfg.Logger.With(\"job\", 1).Debug(\"x\"); log.Warn(\"fact\", \"error\", err, \"jobb\", id) }\n",
 		"log keys", "actors/node/log.go:3", `log key "jobb" is not in docs/logs.md`,
 	},
+	"a log key that nobody knows, in a list": {
+		"actors/node/log.go", "package node\n\nfunc f() { all := []any{\"job\", 1}; all = append(all, \"jobb\", id); log.Warn(\"fact\", all...) }\n",
+		"log keys", "actors/node/log.go:3", `log key "jobb" is not in docs/logs.md`,
+	},
 	"no table of log keys": {
 		"docs/logs.md", "",
 		"log keys", "docs/logs.md:1", "there is no table",

@@ -29,22 +29,68 @@ func checkLogKeys(repo *repository) []breach {
 		if f.test {
 			continue
 		}
-		ast.Inspect(f.syntax, func(n ast.Node) bool {
-			call, ok := n.(*ast.CallExpr)
-			if !ok {
-				return true
+		for _, key := range keysIn(f.syntax) {
+			name, err := strconv.Unquote(key.Value)
+			if err != nil || !slices.Contains(known, name) {
+				out = append(out, breach{f.path, f.line(key.Pos()), fmt.Sprintf("log key %s is not in docs/logs.md", key.Value),
+					"use the key that is there for this, or add it with its meaning"})
 			}
-			for _, key := range keysOf(call) {
-				name, err := strconv.Unquote(key.Value)
-				if err != nil || !slices.Contains(known, name) {
-					out = append(out, breach{f.path, f.line(key.Pos()), fmt.Sprintf("log key %s is not in docs/logs.md", key.Value),
-						"use the key that is there for this, or add it with its meaning"})
+		}
+	}
+	return out
+}
+
+// keysIn gives the literal keys of a file's log lines: those in the calls of loggers,
+// and those in lists that a function makes first and gives to one.
+func keysIn(file *ast.File) []*ast.BasicLit {
+	var keys []*ast.BasicLit
+	for _, declared := range file.Decls {
+		lists := map[string]bool{}
+		ast.Inspect(declared, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok {
+				keys = append(keys, keysOf(call)...)
+				if list, ok := listOf(call); ok {
+					lists[list] = true
+				}
+			}
+			return true
+		})
+		ast.Inspect(declared, func(n ast.Node) bool {
+			if assignment, ok := n.(*ast.AssignStmt); ok && len(assignment.Lhs) == 1 && len(assignment.Rhs) == 1 {
+				if name, ok := assignment.Lhs[0].(*ast.Ident); ok && lists[name.Name] {
+					keys = append(keys, keysOfList(assignment.Rhs[0])...)
 				}
 			}
 			return true
 		})
 	}
-	return out
+	return keys
+}
+
+// listOf gives the name of the list whose elements a logger is called with.
+func listOf(call *ast.CallExpr) (string, bool) {
+	method, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || !call.Ellipsis.IsValid() || !isLogger(method.X) {
+		return "", false
+	}
+	list, ok := call.Args[len(call.Args)-1].(*ast.Ident)
+	if !ok {
+		return "", false
+	}
+	return list.Name, true
+}
+
+// keysOfList gives the literal keys of []any{…}, and of append(list, …).
+func keysOfList(x ast.Expr) []*ast.BasicLit {
+	switch x := x.(type) {
+	case *ast.CompositeLit:
+		return literals(x.Elts)
+	case *ast.CallExpr:
+		if name, ok := x.Fun.(*ast.Ident); ok && name.Name == "append" && !x.Ellipsis.IsValid() {
+			return literals(x.Args[1:])
+		}
+	}
+	return nil
 }
 
 // keysOf gives the literal keys of a call of a logger: something called log or
@@ -58,9 +104,17 @@ func keysOf(call *ast.CallExpr) []*ast.BasicLit {
 	if !leveled || !isLogger(method.X) {
 		return nil
 	}
+	if first > len(call.Args) {
+		return nil
+	}
+	return literals(call.Args[first:])
+}
+
+// literals gives the keys of a row of keys and values.
+func literals(row []ast.Expr) []*ast.BasicLit {
 	var keys []*ast.BasicLit
-	for i := first; i < len(call.Args); i += 2 {
-		if key, ok := call.Args[i].(*ast.BasicLit); ok && key.Kind == token.STRING {
+	for i := 0; i < len(row); i += 2 {
+		if key, ok := row[i].(*ast.BasicLit); ok && key.Kind == token.STRING {
 			keys = append(keys, key)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -46,16 +47,23 @@ func (d *desk) SchedulerView(ctx context.Context, m *actorpb.SchedulerViewReques
 	d.r.system.Root.Send(leader, viewRequest{m, func(v *actorpb.SchedulerView) { answers <- v }})
 	select {
 	case view := <-answers:
-		d.post(view)
-		return view
+		return d.post(view)
 	case <-ctx.Done():
 		return &actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: "the scheduler did not answer in time"}
 	}
 }
 
-// post adds what nodes said last.
-func (d *desk) post(view *actorpb.SchedulerView) {
-	for _, n := range view.GetNodes() {
+// post returns the view with what nodes said last. The view itself stays as it is:
+// all who ask between two fair share updates get the same.
+func (d *desk) post(view *actorpb.SchedulerView) *actorpb.SchedulerView {
+	shown := &actorpb.SchedulerView{Time: view.GetTime(), Term: view.GetTerm(), Elements: view.GetElements(), Total: view.GetTotal()}
+	if shown.Time == nil {
+		shown.Time = timestamppb.Now()
+	}
+	shown.Nodes = make([]*actorpb.NodeView, 0, len(view.GetNodes()))
+	for _, seen := range view.GetNodes() {
+		n := &actorpb.NodeView{Id: seen.GetId(), Usage: seen.GetUsage(), Limits: seen.GetLimits()}
+		shown.Nodes = append(shown.Nodes, n)
 		posted, ok := d.r.board.node(n.GetId())
 		if !ok {
 			continue
@@ -64,12 +72,10 @@ func (d *desk) post(view *actorpb.SchedulerView) {
 		n.MemoryUsed = posted.GetMemoryUsed()
 		n.Jobs = posted.GetJobs()
 		if at := posted.GetLastHeartbeat(); at != nil {
-			n.LeaseLeftMillis = max(posted.GetLeaseLeftMillis()-view.GetTime().AsTime().Sub(at.AsTime()).Milliseconds(), 0)
+			n.LeaseLeftMillis = max(posted.GetLeaseLeftMillis()-time.Since(at.AsTime()).Milliseconds(), 0)
 		}
 	}
-	if view.Time == nil {
-		view.Time = timestamppb.Now()
-	}
+	return shown
 }
 
 // JobLive implements the Leader of the gateway.
@@ -100,7 +106,7 @@ func (d *desk) ReadOutput(ctx context.Context, m *actorpb.ReadOutput) proto.Mess
 	if d.r.leader.Load() == nil {
 		return d.r.Redirect()
 	}
-	answer, err := d.r.remote.Request(ctx, peerOfAgent(m.GetNode()), agentName, m)
+	answer, err := d.r.remote.Request(ctx, peerOfAgent(m.GetNode()), actorpb.AgentName, m)
 	switch {
 	case errors.Is(err, remote.ErrNotConnected) || errors.Is(err, remote.ErrPeerGone):
 		return &actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: fmt.Sprintf("node %q is not connected: its jobs' output can be read when it is back", m.GetNode())}
@@ -148,7 +154,7 @@ func askLeader[T proto.Message](ctx context.Context, r *Replica, m proto.Message
 		var got proto.Message
 		if leader == r.cfg.ID {
 			got = here(ctx)
-		} else if got, err = r.remote.Request(ctx, peerOf(leader), gatewayName, m); err != nil {
+		} else if got, err = r.remote.Request(ctx, peerOf(leader), actorpb.GatewayName, m); err != nil {
 			return fromRemote(err)
 		}
 		answer, err = expect[T](got)

@@ -77,7 +77,7 @@ func startAgent(t *testing.T, c *testCluster, name string, tags ...string) *fake
 	t.Cleanup(a.stop)
 	inbox := a.remote.NewInbox(nil)
 	pid := a.system.Root.Spawn(actor.PropsFromFunc(a.receive, inbox.Mailbox()))
-	if err := a.remote.Publish(agentName, pid, inbox, identity.Replica); err != nil {
+	if err := a.remote.Publish(actorpb.AgentName, pid, inbox, identity.Replica); err != nil {
 		t.Fatal(err)
 	}
 	for peer := range a.addresses {
@@ -108,7 +108,7 @@ func (a *fakeAgent) Address(peer string) (string, bool) {
 func (a *fakeAgent) ask(peer string, msg proto.Message) (proto.Message, error) {
 	ctx, cancel := context.WithTimeout(a.ctx, 2*time.Second)
 	defer cancel()
-	return a.remote.Request(ctx, peer, gatewayName, msg)
+	return a.remote.Request(ctx, peer, actorpb.GatewayName, msg)
 }
 
 // pause waits for d; false: the agent is over.

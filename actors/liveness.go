@@ -13,12 +13,19 @@ import (
 // who should control one. A replica that has just started is as good as gone until
 // its state has caught up.
 type liveness struct {
+	self string
+	// reached says whether a replica can be reached from here, now. One that was killed
+	// cannot at once, long before the others agree that it is gone. Self always can.
+	reached func(replica string) bool
+
 	mu    sync.RWMutex
 	ready []scheduling.ReplicaID
 	gone  map[string]time.Time
 }
 
-func newLiveness() *liveness { return &liveness{gone: map[string]time.Time{}} }
+func newLiveness(self string, reached func(replica string) bool) *liveness {
+	return &liveness{self: self, reached: reached, gone: map[string]time.Time{}}
+}
 
 // observe takes a view of the cluster, and reports whether a replica came or went.
 func (l *liveness) observe(now time.Time, view *cluster.View) (changed bool) {
@@ -42,11 +49,21 @@ func (l *liveness) observe(now time.Time, view *cluster.View) (changed bool) {
 }
 
 // Choose implements the Replicas of operations: rendezvous hashing over those
-// that are ready.
+// that are ready, and of these over those that can be reached. When no other can, all
+// count: a new leader whose streams are not up yet need not keep everything to itself.
 func (l *liveness) Choose(operationID string) (replica string, ok bool) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	chosen := cluster.Assign(operationID, l.ready)
+	from, others := l.ready, false
+	reached := slices.DeleteFunc(slices.Clone(l.ready), func(id scheduling.ReplicaID) bool {
+		can := string(id) == l.self || l.reached(string(id))
+		others = others || can && string(id) != l.self
+		return !can
+	})
+	if others {
+		from = reached
+	}
+	chosen := cluster.Assign(operationID, from)
 	return string(chosen), chosen != ""
 }
 

@@ -1,6 +1,9 @@
 package actors
 
 import (
+	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -20,7 +23,7 @@ func TestLiveness(t *testing.T) {
 		return v
 	}
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	l := newLiveness()
+	l := newLiveness("r1", func(string) bool { return true })
 	steps := []struct {
 		story       string
 		at          time.Duration
@@ -59,5 +62,41 @@ func TestLiveness(t *testing.T) {
 	}
 	if !l.GoneSince("r9").IsZero() {
 		t.Error("a replica that nobody has seen is gone")
+	}
+}
+
+// TestChooseWhoCanBeReached shows that a replica without a stream gets no operation,
+// while there is another.
+func TestChooseWhoCanBeReached(t *testing.T) {
+	ready := []scheduling.ReplicaID{"r1", "r2", "r3"}
+	for name, test := range map[string]struct {
+		reached []scheduling.ReplicaID
+		want    []scheduling.ReplicaID
+	}{
+		"all can be reached":    {ready, ready},
+		"one was just killed":   {[]scheduling.ReplicaID{"r1", "r3"}, []scheduling.ReplicaID{"r1", "r3"}},
+		"nobody can be for now": {nil, ready},
+		"one other can be":      {[]scheduling.ReplicaID{"r2"}, []scheduling.ReplicaID{"r1", "r2"}},
+		"self alone, at first":  {[]scheduling.ReplicaID{"r1"}, ready},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLiveness("r1", func(id string) bool { return slices.Contains(test.reached, scheduling.ReplicaID(id)) })
+			view := &cluster.View{}
+			for _, id := range ready {
+				view.Replicas = append(view.Replicas, cluster.Replica{ID: id, Live: true, Ready: true})
+			}
+			l.observe(time.Now(), view)
+			chosen := map[scheduling.ReplicaID]bool{}
+			for i := range 100 {
+				replica, ok := l.Choose(fmt.Sprint("operation ", i))
+				if !ok {
+					t.Fatal("nobody was chosen")
+				}
+				chosen[scheduling.ReplicaID(replica)] = true
+			}
+			if got := slices.Sorted(maps.Keys(chosen)); !slices.Equal(got, test.want) {
+				t.Errorf("chose %v, want %v", got, test.want)
+			}
+		})
 	}
 }

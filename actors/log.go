@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"weir/actors/remote"
+	"weir/cluster/identity"
 	"weir/messages/actorpb"
 	"weir/messages/commandpb"
 	"weir/raftstore"
@@ -92,7 +93,7 @@ func (r *Replica) Propose(ctx context.Context, messages ...proto.Message) ([]*co
 			results, err = r.store.Propose(ctx, commands...)
 			return fromStore(err)
 		}
-		answer, err := r.remote.Request(ctx, peerOf(leader), gatewayName, &actorpb.Propose{Commands: commands})
+		answer, err := r.remote.Request(ctx, peerOf(leader), actorpb.GatewayName, &actorpb.Propose{Commands: commands})
 		if err != nil {
 			return fromRemote(err)
 		}
@@ -112,7 +113,7 @@ func (r *Replica) ReadBarrier(ctx context.Context) error {
 			index, err = r.store.ReadIndex(ctx)
 			return fromStore(err)
 		}
-		answer, err := r.remote.Request(ctx, peerOf(leader), gatewayName, &actorpb.ReadIndexRequest{})
+		answer, err := r.remote.Request(ctx, peerOf(leader), actorpb.GatewayName, &actorpb.ReadIndexRequest{})
 		if err != nil {
 			return fromRemote(err)
 		}
@@ -203,6 +204,10 @@ func expect[T proto.Message](answer proto.Message) (T, error) {
 	}
 }
 
-func peerOf(replica string) string { return "replica/" + replica }
+func peerOf(replica string) string {
+	return remote.PeerName(identity.Identity{Role: identity.Replica, Name: replica})
+}
 
-func peerOfAgent(node string) string { return "agent/" + node }
+func peerOfAgent(node string) string {
+	return remote.PeerName(identity.Identity{Role: identity.Agent, Name: node})
+}

@@ -32,13 +32,6 @@ import (
 	"weir/scheduling"
 )
 
-// gatewayName is by what other machines reach a replica's gateway, and agentName
-// an agent.
-const (
-	gatewayName = "gateway"
-	agentName   = "agent"
-)
-
 // signalTopic is under what interruption signals are gossiped.
 const signalTopic = "interruption"
 
@@ -78,12 +71,13 @@ func Start(cfg Config) (*Replica, error) {
 		return nil, err
 	}
 	r := &Replica{
-		cfg: cfg, store: cfg.Store, board: newBoard(), liveness: newLiveness(), controllers: newControllers(),
+		cfg: cfg, store: cfg.Store, board: newBoard(), controllers: newControllers(),
 		heartbeats: newHeartbeats(),
 		records:    &records{store: cfg.Store, directory: cfg.Directory},
 		signals:    signal.NewSignals(signal.NewTable(cfg.Timing.SignalKeep, maxSignals)),
 		system:     actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return cfg.Logger })),
 	}
+	r.liveness = newLiveness(cfg.ID, func(id string) bool { return r.remote.Connected(peerOf(id)) })
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	// Answers that come late must not find a future of this life.
 	r.system.ProcessRegistry.SequenceID = cfg.Incarnation >> 1
@@ -98,7 +92,7 @@ func Start(cfg Config) (*Replica, error) {
 	}
 	inbox := r.remote.NewInbox(gateway.Busy(cfg.Gateway))
 	r.spawn(inbox)
-	if err := r.remote.Publish(gatewayName, r.gatewayPID, inbox, identity.Agent, identity.Replica); err != nil {
+	if err := r.remote.Publish(actorpb.GatewayName, r.gatewayPID, inbox, identity.Agent, identity.Replica); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
 	cfg.Gossip.Handle(signalTopic, gossip.Handler{
@@ -144,7 +138,7 @@ func (r *Replica) Interrupt(s *actorpb.InterruptionSignal) {
 
 // Send implements the Agents of nodes.
 func (r *Replica) Send(node string, msg proto.Message) {
-	if err := r.remote.Send(peerOfAgent(node), agentName, msg); err != nil {
+	if err := r.remote.Send(peerOfAgent(node), actorpb.AgentName, msg); err != nil {
 		// The node is told again with its next heartbeat.
 		r.cfg.Logger.Debug("message was not sent", "node", node, "error", err)
 	}
@@ -296,7 +290,7 @@ func (r *Replica) Close() error {
 	r.closeOnce.Do(func() {
 		r.cancel()
 		r.done.Wait()
-		r.remote.Unpublish(gatewayName)
+		r.remote.Unpublish(actorpb.GatewayName)
 		for _, pid := range []*actor.PID{r.gatewayPID, r.controllersPID, r.signalPID} {
 			if err := r.system.Root.StopFuture(pid).Wait(); err != nil {
 				r.cfg.Logger.Warn("actor is slow to stop", "actor", pid.GetId(), "error", err)

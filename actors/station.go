@@ -13,6 +13,7 @@ import (
 	"weir/actors/agent/runner"
 	"weir/actors/remote"
 	"weir/cluster/identity"
+	"weir/messages/actorpb"
 )
 
 // StationConfig is what the actors of a node work with.
@@ -73,7 +74,7 @@ func (s *Station) start(cfg StationConfig) (err error) {
 	if s.agent, err = agent.Start(s.system, cfg.Agent, agent.FromRunner(s.runner), peers, inbox.Mailbox()); err != nil {
 		return err
 	}
-	return s.remote.Publish(agent.Name, s.agent.PID(), inbox, identity.Replica)
+	return s.remote.Publish(actorpb.AgentName, s.agent.PID(), inbox, identity.Replica)
 }
 
 // StationStats is what the actors of a node have done since they started.

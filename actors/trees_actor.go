@@ -168,7 +168,7 @@ func (t *ledTrees) view(ctx actor.Context, term uint64, m viewRequest) {
 		m.reply(&actorpb.SchedulerView{Term: term})
 		return
 	}
-	g := &gathering{left: len(asked), reply: m.reply}
+	g := &gathering{left: len(asked), seen: make([]*actorpb.SchedulerView, 0, len(asked)), reply: m.reply}
 	for _, pid := range asked {
 		ctx.Send(pid, scheduler.View{Of: m.of, Reply: g.add})
 	}
@@ -178,23 +178,34 @@ func (t *ledTrees) view(ctx actor.Context, term uint64, m viewRequest) {
 type gathering struct {
 	mu    sync.Mutex
 	left  int
-	whole *actorpb.SchedulerView
+	seen  []*actorpb.SchedulerView
 	reply func(*actorpb.SchedulerView)
 }
 
 func (g *gathering) add(v *actorpb.SchedulerView) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.whole == nil {
-		g.whole = v
-	} else {
-		g.whole.Total = statepb.NewResources(g.whole.GetTotal().Amounts().Add(v.GetTotal().Amounts()))
-		g.whole.Elements = append(g.whole.Elements, v.GetElements()...)
-		g.whole.Nodes = append(g.whole.Nodes, v.GetNodes()...)
-	}
+	g.seen = append(g.seen, v)
 	if g.left--; g.left == 0 {
-		g.reply(g.whole)
+		g.reply(whole(g.seen))
 	}
+}
+
+// whole returns all of some views. They themselves stay as they are: others are shown
+// the same.
+func whole(views []*actorpb.SchedulerView) *actorpb.SchedulerView {
+	if len(views) == 1 {
+		return views[0]
+	}
+	all := &actorpb.SchedulerView{Time: views[0].GetTime(), Term: views[0].GetTerm()}
+	var total resource.Amounts
+	for _, v := range views {
+		total = total.Add(v.GetTotal().Amounts())
+		all.Elements = append(all.Elements, v.GetElements()...)
+		all.Nodes = append(all.Nodes, v.GetNodes()...)
+	}
+	all.Total = statepb.NewResources(total)
+	return all
 }
 
 func (a *leaderActor) poolConfig(key poolKey) pool.Config {

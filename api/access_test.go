@@ -33,8 +33,10 @@ func name(d protoreflect.Descriptor) string { return string(d.Name()) }
 func TestRoles(t *testing.T) {
 	s := newSite(t)
 	operators := map[string]bool{
-		"NodeService/Drain": true, "NodeService/Undrain": true, "PoolService/Edit": true, "TreeService/Create": true, "TreeService/Set": true, "TreeService/Remove": true, "TreeService/SetDefault": true, "ClusterService/Transfer": true,
-		"ClusterService/Add": true, "ClusterService/Remove": true, "ClusterService/Promote": true, "ClusterService/Demote": true,
+		"PoolService/Edit": true, "TreeService/Create": true, "TreeService/Set": true, "TreeService/Remove": true, "TreeService/SetDefault": true,
+		"ClusterService/Transfer": true,
+		"ClusterService/Add":      true, "ClusterService/Remove": true, "ClusterService/Promote": true, "ClusterService/Demote": true,
+		"NodeService/Drain": true, "NodeService/Undrain": true,
 	}
 	for _, role := range []string{"operator", "client", "agent", "replica"} {
 		for _, procedure := range procedures() {

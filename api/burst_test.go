@@ -32,8 +32,11 @@ func TestBurstIsTurnedAwayAndComesAgain(t *testing.T) {
 	refused := func() int { return s.ended.of(apipbconnect.OperationServiceStartProcedure, "resource_exhausted") }
 	// Those that were let in stay until others have been turned away.
 	before := func() {
-		for refused() == 0 && pause(ctx, time.Millisecond) == nil {
-			continue
+		for refused() == 0 && ctx.Err() == nil {
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Millisecond):
+			}
 		}
 	}
 	s.before.Store(&before)

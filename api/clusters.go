@@ -75,6 +75,7 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 	}
 	var total, usage resource.Amounts
 	ofNodes := nodeTroubles{version: s.cfg.Version}
+	var ofOperations misfits
 	s.cfg.Store.View(func(st *state.State) {
 		for _, n := range st.Nodes() {
 			if n.GetDrain() != nil {
@@ -85,7 +86,9 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 			}
 			total = total.Add(n.GetResources().Amounts())
 		}
+		online := onlineHosts(st)
 		for op := range st.InProgress() {
+			ofOperations.look(op, online)
 			out.OperationsInProgress++
 			switch op.GetState() {
 			case lifecycle.Running.String():
@@ -103,7 +106,7 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 		}
 	})
 	out.Total, out.Usage = resourcesOf(total), resourcesOf(usage)
-	out.Problems = slices.Concat(problems(out, ofNodes.offline), s.troubles(time.Now()), ofNodes.list())
+	out.Problems = slices.Concat(problems(out, ofNodes.offline), s.troubles(time.Now()), ofNodes.list(), ofOperations.list())
 	return connect.NewResponse(out), nil
 }
 

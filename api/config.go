@@ -27,7 +27,9 @@ import (
 type Store interface {
 	View(func(*state.State))
 	Applied() uint64
-	WaitApplied(ctx context.Context, index uint64) error
+	// Follow hands over every log entry with events at or after from, until ctx is
+	// done; it returns a *raftstore.CompactedError where entries are missing.
+	Follow(ctx context.Context, from uint64, each func(raftstore.Batch)) error
 	Members() ([]raftstore.Member, error)
 	Leadership() (current raftstore.Leadership, changed <-chan struct{})
 	Transfer(ctx context.Context, to string) error

@@ -86,6 +86,8 @@ func problems(st *apipb.StatusResponse, offline []string) []string {
 			}
 		}
 		switch {
+		case !m.GetAlive() && m.GetSuffrage() == string(raftstore.Stranger):
+			// It was removed: nobody misses it.
 		case !m.GetAlive():
 			add("replica %s at %s is down: start it again", m.GetId(), m.GetAddress())
 		case m.GetVersion() != st.GetVersion():
@@ -149,7 +151,7 @@ func (n *nodeTroubles) list() []string {
 		out = append(out, fmt.Sprintf("%d nodes run another version than %s, such as %s: %s", n.others, n.version, n.other.GetId(), n.other.GetVersion()))
 	}
 	if n.caveats > 0 {
-		out = append(out, fmt.Sprintf("%d nodes cannot promise all limits, such as %s: %s", n.caveats, n.caveat.GetId(), n.caveat.GetCaveat()))
+		out = append(out, fmt.Sprintf("%d nodes cannot do all that a node should, such as %s: %s", n.caveats, n.caveat.GetId(), n.caveat.GetCaveat()))
 	}
 	return out
 }
@@ -158,6 +160,10 @@ func (n *nodeTroubles) list() []string {
 func onlineNode(out *apipb.StatusResponse, n *statepb.Node, troubles *nodeTroubles) bool {
 	if n.GetState() != statepb.NodeOnline {
 		out.NodesOffline++
+		if n.GetDrain() != nil {
+			// It was taken out of service on purpose.
+			return false
+		}
 		troubles.offline = append(troubles.offline, n.GetId())
 		return false
 	}

@@ -70,10 +70,39 @@ func TestStatusTellsOfNodes(t *testing.T) {
 	register("n2", "v1", "")
 	register("n3", "v2", "no control groups")
 	problems := fmt.Sprint(at(t, s.get("ClusterService/Status", "{}"), "problems"))
-	for _, want := range []string{"1 nodes run another version than v2, such as n2: v1", "1 nodes cannot promise all limits, such as n3: no control groups"} {
+	for _, want := range []string{"1 nodes run another version than v2, such as n2: v1", "1 nodes cannot do all that a node should, such as n3: no control groups"} {
 		if !strings.Contains(problems, want) {
 			t.Errorf("got %s, want %q", problems, want)
 		}
+	}
+}
+
+// TestStatusTellsOfWhoIsGone, but not of those who went on purpose.
+func TestStatusTellsOfWhoIsGone(t *testing.T) {
+	voter, drain := string(raftstore.Voter), &statepb.Drain{User: "ann"}
+	for name, test := range map[string]struct {
+		member *apipb.Member
+		node   *statepb.Node
+		want   string
+	}{
+		"a replica that is down":     {&apipb.Member{Id: "r2", Address: "h2:1", Suffrage: voter}, nil, "replica r2 at h2:1 is down: start it again"},
+		"a replica that was removed": {&apipb.Member{Id: "r2", Address: "h2:1"}, nil, ""},
+		"a node that is offline":     {nil, &statepb.Node{Id: "n1", State: statepb.NodeOffline}, "node n1 is offline: is its agent running and connected?"},
+		"a node that was retired":    {nil, &statepb.Node{Id: "n1", State: statepb.NodeOffline, Drain: drain}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st := &apipb.StatusResponse{Leader: "r1", Quorum: true, NodesOnline: 1}
+			if test.member != nil {
+				st.Members = []*apipb.Member{test.member}
+			}
+			var ofNodes nodeTroubles
+			if test.node != nil && onlineNode(st, test.node, &ofNodes) {
+				t.Fatal("an offline node is online")
+			}
+			if got := strings.Join(problems(st, ofNodes.offline), "; "); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
 	}
 }
 

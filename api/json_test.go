@@ -65,6 +65,8 @@ func TestBadRequests(t *testing.T) {
 		"pool in use":        {"PoolService/Edit", `{"edits": [{"remove": "default"}]}`, 400, "pool_in_use", "default"},
 		"pool not there":     {"PoolService/Get", `{"name": "nowhere"}`, 404, "unknown_pool", "nowhere"},
 		"unknown node":       {"NodeService/Get", `{"node": "n9"}`, 404, "unknown_node", "n9"},
+		"drain of no node":   {"NodeService/Drain", `{"node": "n9"}`, 404, "unknown_node", `no node "n9" has registered`},
+		"undrain of no node": {"NodeService/Undrain", `{"node": "n9"}`, 404, "unknown_node", `no node "n9" has registered`},
 		"nodes of a state":   {"NodeService/List", `{"state": "broken"}`, 400, "invalid_argument", "must be online or offline"},
 		"transfer to nobody": {"ClusterService/Transfer", `{"to": "r9"}`, 404, "unknown_replica", "r9"},
 		"transfer fails":     {"ClusterService/Transfer", `{"to": "r3"}`, 400, "not_transferred", "does not catch up"},

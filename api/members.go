@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"connectrpc.com/connect"
 
@@ -30,7 +32,30 @@ func (s clusters) Remove(ctx context.Context, req *connect.Request[apipb.RemoveR
 	if err := s.named("remove", req.Msg.GetId()); err != nil {
 		return nil, err
 	}
-	return answer(&apipb.RemoveReplicaResponse{}, s.membership(s.cfg.Store.RemoveReplica(ctx, req.Msg.GetId(), req.Msg.GetForce())))
+	id := req.Msg.GetId()
+	before, err := s.cfg.Store.Members()
+	if err != nil {
+		return nil, s.membership(err)
+	}
+	// A name that is not there is refused by the leader alone: it knows who is.
+	if err := s.cfg.Store.RemoveReplica(ctx, id, req.Msg.GetForce()); err != nil {
+		return nil, s.membership(err)
+	}
+	if slices.ContainsFunc(before, func(m raftstore.Member) bool { return m.ID == id }) {
+		s.removed.Store(id, true)
+	} else if _, again := s.removed.Load(id); !again {
+		return nil, fail(connect.CodeNotFound, apipb.CodeUnknownReplica, fmt.Sprintf("remove replica: %q is no member: the members are %s", id, memberNames(before)))
+	}
+	return connect.NewResponse(&apipb.RemoveReplicaResponse{}), nil
+}
+
+func memberNames(members []raftstore.Member) string {
+	var names []string
+	for _, m := range members {
+		names = append(names, m.ID)
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
 }
 
 // Promote gives a member a vote.

@@ -153,6 +153,9 @@ func (s operations) get(name string, full bool) (out *apipb.Operation, err error
 		if op, err = find(st, name); err == nil {
 			out, err = operationOf(op, full)
 		}
+		if err == nil && out.GetPendingReason() == "" {
+			out.PendingReason = onlineHosts(st).misfit(op)
+		}
 	})
 	return out, err
 }
@@ -232,16 +235,21 @@ const changesTogether = 20 * time.Millisecond
 // follow shows an operation now, after each change, and after KeepAlive without
 // one, until it has ended or ctx is done.
 func (s operations) follow(ctx context.Context, name string, show func(op *apipb.Operation, ended bool) error) error {
+	op, err := s.get(name, false)
+	if err != nil {
+		return err
+	}
+	// An alias may go on to another operation.
+	name = op.GetId()
+	followed := s.changes.follow(scheduling.OperationID(name))
+	defer followed.leave()
 	var last *apipb.Operation
 	var shown time.Time
 	for {
-		applied := s.cfg.Store.Applied()
-		op, err := s.get(name, false)
-		if err != nil {
+		changed := followed.next()
+		if op, err = s.get(name, false); err != nil {
 			return err
 		}
-		// An alias may go on to another operation.
-		name = op.GetId()
 		now, err := lifecycle.ParseState(op.GetState())
 		if err != nil {
 			return err
@@ -255,36 +263,29 @@ func (s operations) follow(ctx context.Context, name string, show func(op *apipb
 		if now.Terminal() {
 			return nil
 		}
-		if err := s.changed(ctx, applied, s.cfg.Limits.KeepAlive-time.Since(shown)); err != nil {
+		if err := s.pause(ctx, changed, s.cfg.Limits.KeepAlive-time.Since(shown)); err != nil {
 			return err
 		}
-		if err := pause(ctx, changesTogether); err != nil {
+		// Its end is waited for by somebody, so it is not kept back.
+		if err := s.pause(ctx, followed.ended, changesTogether); err != nil {
 			return err
 		}
 	}
 }
 
-// changed returns when the state has changed since the log entry at index was
-// applied, or after the longest wait.
-func (s operations) changed(ctx context.Context, index uint64, longest time.Duration) error {
-	waiting, cancel := context.WithTimeout(ctx, longest)
-	defer cancel()
-	err := s.cfg.Store.WaitApplied(waiting, index+1)
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return nil
-	}
-	return err
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
+// pause returns when something has happened, or after the longest wait.
+func (s operations) pause(ctx context.Context, happened <-chan struct{}, longest time.Duration) error {
+	timer := time.NewTimer(longest)
 	defer timer.Stop()
 	select {
-	case <-ctx.Done():
-		return ctx.Err()
+	case <-happened:
 	case <-timer.C:
-		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-s.changes.over:
+		return s.changes.err
 	}
+	return nil
 }
 
 // resolve returns the id of an operation named by id or alias.

@@ -162,14 +162,14 @@ func (s pools) Edit(ctx context.Context, req *connect.Request[apipb.EditTreeRequ
 func editOf(e *apipb.TreeEdit) *commandpb.TreeEdit {
 	switch e := e.GetEdit().(type) {
 	case *apipb.TreeEdit_TreeOptions:
-		return &commandpb.TreeEdit{Edit: &commandpb.TreeEdit_Change{Change: changes(e.TreeOptions)}}
+		return &commandpb.TreeEdit{Edit: &commandpb.TreeEdit_Change{Change: changesOf(e.TreeOptions)}}
 	case *apipb.TreeEdit_Create:
 		return &commandpb.TreeEdit{Edit: &commandpb.TreeEdit_Create{Create: &statepb.Pool{
 			Name: e.Create.GetName(), Parent: e.Create.GetParent(), Options: e.Create.GetOptions(),
 		}}}
 	case *apipb.TreeEdit_Change:
 		return &commandpb.TreeEdit{Edit: &commandpb.TreeEdit_ChangePool{ChangePool: &commandpb.PoolChange{
-			Name: e.Change.GetName(), Parent: e.Change.Parent, Options: changes(e.Change.GetOptions()),
+			Name: e.Change.GetName(), Parent: e.Change.Parent, Options: changesOf(e.Change.GetOptions()),
 		}}}
 	case *apipb.TreeEdit_Rename:
 		return &commandpb.TreeEdit{Edit: &commandpb.TreeEdit_Rename{Rename: &commandpb.RenamePool{From: e.Rename.GetFrom(), To: e.Rename.GetTo()}}}
@@ -180,8 +180,8 @@ func editOf(e *apipb.TreeEdit) *commandpb.TreeEdit {
 	}
 }
 
-// changes are new values of options by path.
-func changes(values *structpb.Struct) *commandpb.Changes {
+// changesOf are new values of options by path.
+func changesOf(values *structpb.Struct) *commandpb.Changes {
 	return &commandpb.Changes{Values: values.GetFields()}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"connectrpc.com/connect"
@@ -46,6 +47,11 @@ type server struct {
 	closing context.Context
 	// refusals are those for overload, of late.
 	refusals recentCount
+	// changes wakes calls that wait for an operation.
+	changes *changes
+	// removed has the replicas that were removed by way of this one: to remove them
+	// again is no mistake.
+	removed sync.Map
 	// procedures are those that there are.
 	procedures map[string]bool
 }
@@ -55,9 +61,10 @@ func NewHandler(cfg Config) (*Handler, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &server{cfg: cfg, procedures: knownProcedures()}
+	s := &server{cfg: cfg, changes: newChanges(), procedures: knownProcedures()}
 	var cancel context.CancelFunc
 	s.closing, cancel = context.WithCancel(context.Background())
+	go s.changes.read(s.closing, cfg.Store, cfg.Store.Applied()+1)
 	options := []connect.HandlerOption{
 		connect.WithInterceptors(observer{s}, bounds{s}),
 		connect.WithReadMaxBytes(cfg.Limits.MessageBytes),

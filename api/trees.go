@@ -88,7 +88,7 @@ func (s trees) Create(ctx context.Context, req *connect.Request[apipb.CreateTree
 func (s trees) Set(ctx context.Context, req *connect.Request[apipb.SetTreeRequest]) (*connect.Response[apipb.SetTreeResponse], error) {
 	result, err := s.propose(ctx, "set pool tree", &commandpb.EditTree{
 		Tree: req.Msg.GetTree(), ExpectedRevision: req.Msg.GetExpectedRevision(), User: caller(ctx).Name, Time: timestamppb.New(s.cfg.Now()),
-		Edits: []*commandpb.TreeEdit{{Edit: &commandpb.TreeEdit_Change{Change: changes(req.Msg.GetOptions())}}},
+		Edits: []*commandpb.TreeEdit{{Edit: &commandpb.TreeEdit_Change{Change: changesOf(req.Msg.GetOptions())}}},
 	})
 	return answer(&apipb.SetTreeResponse{Revision: result.GetTree().GetRevision()}, err)
 }

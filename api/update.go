@@ -15,7 +15,7 @@ import (
 func (s operations) Update(ctx context.Context, req *connect.Request[apipb.UpdateOperationRequest]) (*connect.Response[apipb.UpdateOperationResponse], error) {
 	var wanted []*commandpb.OperationChange
 	for _, c := range req.Msg.GetChanges() {
-		wanted = append(wanted, &commandpb.OperationChange{Tree: c.GetTree(), Pool: c.Pool, Options: changes(c.GetOptions())})
+		wanted = append(wanted, &commandpb.OperationChange{Tree: c.GetTree(), Pool: c.Pool, Options: changesOf(c.GetOptions())})
 	}
 	return answer(&apipb.UpdateOperationResponse{}, s.steer(ctx, "update operation", req.Msg.GetOperation(), func(id string) proto.Message {
 		return &commandpb.UpdateOperation{OperationId: id, User: caller(ctx).Name, Changes: wanted, Time: timestamppb.New(s.cfg.Now())}

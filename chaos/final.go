@@ -74,6 +74,62 @@ func readOperation(ctx context.Context, api *client.Client, o *apipb.Operation) 
 	}
 }
 
+// heldPatience is how long it may take until figures of nodes and pools show that the
+// last operation has ended.
+const heldPatience = 5 * time.Second
+
+// readHeld writes down what nodes and pools still have then.
+func readHeld(ctx context.Context, api *client.Client, nodes []string, journal *history.Writer) error {
+	for end := time.Now().Add(heldPatience); ; {
+		held, err := heldNow(ctx, api, nodes)
+		switch {
+		case err != nil:
+			return fmt.Errorf("final reads: %w", err)
+		case len(held) > 0 && time.Now().Before(end):
+			if err := pause(ctx, lookPeriod); err != nil {
+				return err
+			}
+			continue
+		}
+		for _, h := range held {
+			if err := journal.Write(h); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// heldNow returns what nodes and pools have.
+func heldNow(ctx context.Context, api *client.Client, nodes []string) ([]history.Held, error) {
+	var held []history.Held
+	for _, name := range nodes {
+		node, err := api.GetNode(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		for _, j := range node.GetJobs() {
+			held = append(held, history.Held{Who: "node " + name, What: "job " + j.GetId()})
+		}
+	}
+	trees, err := api.ListTrees(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, tree := range trees.GetTrees() {
+		pools, err := api.ListPools(ctx, tree.GetName())
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range pools.GetPools() {
+			if count, slots := p.GetOperationCount(), p.GetUsage().GetUserSlots(); count != 0 || slots != 0 {
+				held = append(held, history.Held{Who: "pool " + p.GetName(), What: fmt.Sprintf("%d operations and %d user slots", count, slots)})
+			}
+		}
+	}
+	return held, nil
+}
+
 // parseToken reads the token of a job; an empty one is zero.
 func parseToken(text string) (scheduling.Token, error) {
 	var t scheduling.Token

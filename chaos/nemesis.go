@@ -211,6 +211,13 @@ func (n *nemesis) strike(ctx context.Context, i *injected) error {
 				return err
 			}
 		}
+	case fault.Hang:
+		for _, name := range i.targets {
+			i.undo = append(i.undo, func(context.Context) error { return n.cluster.Unhang(name) })
+			if err := n.cluster.Hang(ctx, name); err != nil {
+				return err
+			}
+		}
 	case fault.Late:
 		return n.holdBack(ctx, i)
 	case fault.Cut:
@@ -245,7 +252,7 @@ func (n *nemesis) holdBack(ctx context.Context, i *injected) error {
 
 // headStart is the part of its time that a fault which holds a leader's words back lets
 // it speak.
-const headStart = 5
+const headStart = 4
 
 // pairs are the connections that a cut cuts: between two members, or of one with all
 // others.

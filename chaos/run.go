@@ -25,6 +25,10 @@ type Cluster interface {
 	// Cut drops every packet between two members, Mend no longer.
 	Cut(a, b string) error
 	Mend(a, b string) error
+	// Hang has the disk of a member hang, Unhang no longer. What its process waits for then
+	// is done after all.
+	Hang(ctx context.Context, name string) error
+	Unhang(name string) error
 	// Leader returns who leads, and its term, when a majority agrees.
 	Leader(ctx context.Context) (name string, term uint64, err error)
 	// Settled says whether a replica follows or leads.
@@ -133,6 +137,9 @@ func Run(ctx context.Context, cfg Config, cluster Cluster, api *client.Client, w
 	if err := readState(ctx, api, streams.state); err != nil {
 		return err
 	}
+	if err := readHeld(ctx, api, cfg.Agents, streams.held); err != nil {
+		return err
+	}
 	return streams.nemesis.Write(history.Act{What: history.Finish, At: history.Now()})
 }
 
@@ -154,7 +161,7 @@ func pause(ctx context.Context, d time.Duration) error {
 
 // streams are what a run writes itself.
 type streams struct {
-	clients, nemesis, state, grants *history.Writer
+	clients, nemesis, state, grants, held *history.Writer
 }
 
 func openStreams(dir string) (*streams, error) {
@@ -162,7 +169,7 @@ func openStreams(dir string) (*streams, error) {
 	for _, part := range []struct {
 		writer **history.Writer
 		name   string
-	}{{&s.clients, history.ClientFile}, {&s.nemesis, history.NemesisFile}, {&s.state, history.StateFile}, {&s.grants, history.GrantFile}} {
+	}{{&s.clients, history.ClientFile}, {&s.nemesis, history.NemesisFile}, {&s.state, history.StateFile}, {&s.grants, history.GrantFile}, {&s.held, history.HeldFile}} {
 		var err error
 		if *part.writer, err = history.Create(filepath.Join(dir, part.name)); err != nil {
 			return nil, errors.Join(fmt.Errorf("start run: %w", err), s.close())
@@ -173,7 +180,7 @@ func openStreams(dir string) (*streams, error) {
 
 func (s *streams) close() error {
 	var errs []error
-	for _, w := range []*history.Writer{s.clients, s.nemesis, s.state, s.grants} {
+	for _, w := range []*history.Writer{s.clients, s.nemesis, s.state, s.grants, s.held} {
 		if w != nil {
 			errs = append(errs, w.Close())
 		}

@@ -61,7 +61,7 @@ type Decision struct {
 // A replica that is not in its own list waits to be added as a voter.
 func Bootstrap(self scheduling.ReplicaID, peers Peers, initialized bool, members []gossip.Member) (Decision, error) {
 	if initialized {
-		return Decision{Action: Resume, Reason: "has begun before"}, nil
+		return Decision{Action: Resume, Reason: "is of a cluster that has begun"}, nil
 	}
 	if _, listed := peers.Address(self); !listed {
 		return Decision{Reason: fmt.Sprintf("%s is not in the list of initial peers: waits to be added to a cluster", self)}, nil

@@ -49,9 +49,9 @@ func (q *callQueue) push(c *call) error {
 	case q.closed:
 		return fmt.Errorf("store: %w", ErrClosed)
 	case q.commands+c.commands > q.maxCommands && q.commands > 0:
-		return fmt.Errorf("%w: %d commands wait, the limit is %d (queue commands): try again later", ErrOverloaded, q.commands, q.maxCommands)
+		return fmt.Errorf("%w: %d commands wait to be written to the log, at most %d may: try again later, or send fewer at a time", ErrOverloaded, q.commands, q.maxCommands)
 	case q.bytes+len(c.entry) > q.maxBytes:
-		return fmt.Errorf("%w: %d bytes of commands wait, the limit is %d (queue bytes): try again later", ErrOverloaded, q.bytes, q.maxBytes)
+		return fmt.Errorf("%w: commands of %d bytes wait to be written to the log, at most %d may: try again later, or send fewer at a time", ErrOverloaded, q.bytes, q.maxBytes)
 	}
 	q.calls = append(q.calls, c)
 	q.commands += c.commands
@@ -132,6 +132,9 @@ type batcher struct {
 	append func(entry []byte) raft.ApplyFuture
 	// explain turns an error of the future into what the caller gets.
 	explain func(error) error
+	// landed is called when an entry has been committed and no other is under way, which
+	// would tell followers so.
+	landed func()
 
 	// slots bounds the entries in flight.
 	slots   chan struct{}
@@ -140,13 +143,14 @@ type batcher struct {
 	sizes   batchSizes
 }
 
-func newBatcher(cfg Config, appendEntry func([]byte) raft.ApplyFuture, explain func(error) error) *batcher {
+func newBatcher(cfg Config, appendEntry func([]byte) raft.ApplyFuture, explain func(error) error, landed func()) *batcher {
 	b := &batcher{
 		queue:       newCallQueue(cfg.QueueCommands, cfg.QueueBytes),
 		maxCommands: cfg.BatchMaxCommands,
 		maxBytes:    cfg.BatchMaxBytes,
 		append:      appendEntry,
 		explain:     explain,
+		landed:      landed,
 		slots:       make(chan struct{}, cfg.EntriesInFlight),
 		flights:     make(chan flight, cfg.EntriesInFlight),
 		done:        make(chan struct{}),
@@ -194,6 +198,9 @@ func (b *batcher) receive() {
 			c.outcome <- outcome{results: results[:c.commands:c.commands]}
 			results = results[c.commands:]
 		}
+		if err == nil && len(b.flights) == 0 {
+			b.landed()
+		}
 		<-b.slots
 	}
 }
@@ -223,7 +230,7 @@ func newCall(commands []*commandpb.Command, maxBytes int) (*call, error) {
 	}
 	entry := &commandpb.Entry{Commands: commands}
 	if size := proto.Size(entry); size > maxBytes {
-		return nil, fmt.Errorf("%d commands of %d bytes: %w: the limit is %d (entry bytes)", len(commands), size, ErrTooLarge, maxBytes)
+		return nil, fmt.Errorf("%d commands of %d bytes: %w: at most %d bytes fit into one: make what is sent smaller, as by shorter commands and environments", len(commands), size, ErrTooLarge, maxBytes)
 	}
 	data, err := proto.Marshal(entry)
 	if err != nil {

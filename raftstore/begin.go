@@ -17,26 +17,54 @@ import (
 // none. A replica that has been part of a cluster cannot have none.
 func makeLog(dir string, id Identity) error {
 	path := filepath.Join(dir, logFile)
-	tmp := path + tmpSuffix
 	switch info, err := os.Stat(path); {
 	case err == nil && info.Size() > 0:
-		return removeFile(tmp)
+		return nil
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%w: %w", ErrDisk, err)
 	case id.Began:
 		return damaged(dir, fmt.Errorf("%s is missing or empty, and the replica has been part of a cluster", logFile))
 	}
-	if err := errors.Join(removeFile(path), removeFile(tmp)); err != nil {
+	if err := removeFile(path); err != nil {
 		return err
 	}
+	if err := putLog(dir, path); err != nil {
+		return fmt.Errorf("%w: make %s: %w", ErrDisk, path, err)
+	}
+	return nil
+}
+
+// putLog makes a log in a folder of its own and puts it at path, unless another
+// process has put one there meanwhile: a link does not replace it.
+func putLog(dir, path string) (err error) {
+	making, err := os.MkdirTemp(dir, logFile+".*"+tmpSuffix)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(making)) }()
+	tmp := filepath.Join(making, logFile)
 	bolt, err := openBolt(tmp)
 	if err != nil {
 		return err
 	}
-	// Another process may have made one meanwhile: a link does not replace it.
-	err = errors.Join(bolt.Close(), os.Link(tmp, path), os.Remove(tmp), syncDir(dir))
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%w: make %s: %w", ErrDisk, path, err)
+	if err := bolt.Close(); err != nil {
+		return err
+	}
+	if err := os.Link(tmp, path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncDir(dir)
+}
+
+// sweepLogs removes logs whose making a crash has ended. The caller holds the log:
+// whoever makes another one now has come too late.
+func sweepLogs(dir string) error {
+	left, err := filepath.Glob(filepath.Join(dir, logFile+"*"+tmpSuffix))
+	for _, path := range left {
+		err = errors.Join(err, os.RemoveAll(path))
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrDisk, err)
 	}
 	return nil
 }

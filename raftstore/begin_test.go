@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,6 +30,13 @@ func TestFoldersThatACrashLeaves(t *testing.T) {
 	file := func(name string, data []byte) func(*testing.T, string) {
 		return func(t *testing.T, dir string) {
 			if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	folder := func(name string) func(*testing.T, string) {
+		return func(t *testing.T, dir string) {
+			if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -65,13 +74,14 @@ func TestFoldersThatACrashLeaves(t *testing.T) {
 		"the list of founders":        {steps: []func(*testing.T, string){identity(Identity{Founders: "r1=a:1"})}},
 		"an empty log in the making":  {steps: []func(*testing.T, string){identity(Identity{}), file(logFile+tmpSuffix, nil)}},
 		"half a log in the making":    {steps: []func(*testing.T, string){identity(Identity{}), file(logFile+tmpSuffix, make([]byte, 5000))}},
+		"a log in its own folder":     {steps: []func(*testing.T, string){identity(Identity{}), folder(logFile + ".17" + tmpSuffix), log(filepath.Join(logFile+".17"+tmpSuffix, logFile), nothing)}},
 		"a log not yet in its place":  {steps: []func(*testing.T, string){identity(Identity{}), log(logFile+tmpSuffix, nothing)}},
 		"a log in both places":        {steps: []func(*testing.T, string){identity(Identity{}), log(logFile+tmpSuffix, nothing), log(logFile, nothing)}},
 		"a log of no bytes":           {steps: []func(*testing.T, string){identity(Identity{}), file(logFile, nil)}},
 		"a log without a term":        {steps: []func(*testing.T, string){identity(Identity{}), log(logFile, nothing)}},
 		"a term and no entry":         {steps: []func(*testing.T, string){identity(Identity{}), log(logFile, func(d *disk) error { return d.SetUint64(keyTerm, 1) })}},
 		"the first entry":             {steps: []func(*testing.T, string){identity(Identity{}), log(logFile, begins("r1"))}},
-		"snapshots not yet made":      {steps: []func(*testing.T, string){identity(Identity{}), log(logFile, begins("r1")), func(t *testing.T, dir string) { _ = os.RemoveAll(filepath.Join(dir, "snapshots")) }}},
+		"snapshots not yet made":      {steps: []func(*testing.T, string){identity(Identity{}), log(logFile, begins("r1")), func(_ *testing.T, dir string) { _ = os.RemoveAll(filepath.Join(dir, "snapshots")) }}},
 		"the first entry of others":   {steps: []func(*testing.T, string){identity(Identity{}), log(logFile, begins("r1", "r2", "r3"))}, wantErr: ErrForeign, want: "begins a cluster of r1=a:0,r2=a:1,r3=a:2"},
 		"an identity of no bytes":     {steps: []func(*testing.T, string){file(identityFile, nil)}, wantErr: ErrDamaged, want: identityFile},
 		"a log and no identity":       {steps: []func(*testing.T, string){log(logFile, nothing)}, wantErr: ErrDamaged, want: identityFile + " is missing"},
@@ -138,6 +148,30 @@ func TestTwoMakeALog(t *testing.T) {
 	}
 	if after, err := os.Stat(filepath.Join(dir, logFile)); err != nil || !os.SameFile(before, after) {
 		t.Errorf("the log of the other process was replaced: %v", err)
+	}
+}
+
+// TestManyMakeALog has several processes begin at the same time: none is in the way of
+// another, and one log is left.
+func TestManyMakeALog(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, logFile)
+	const starters = 8
+	made := make(chan error, starters)
+	for range starters {
+		go func() { made <- putLog(dir, path) }()
+	}
+	for range starters {
+		if err := <-made; err != nil {
+			t.Error(err)
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || !slices.Equal(left, []string{path}) {
+		t.Errorf("%v is left, %v", left, err)
+	}
+	// What cannot be made is told, whoever has made one.
+	if err := putLog(filepath.Join(dir, "gone"), path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("in a folder that is not there: %v", err)
 	}
 }
 

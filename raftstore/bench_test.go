@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"weir/messages/commandpb"
 )
 
 // TestCallersShareEntries shows that many callers need few log entries.
@@ -42,15 +44,39 @@ func proposeInParallel(tb testing.TB, s *Store, callers, n int) {
 	wg.Wait()
 }
 
-// BenchmarkPropose measures committed and applied commands, and how many share a
-// log entry.
+// BenchmarkCommits measures commands that are committed and applied, by how many a
+// caller hands in at once.
+func BenchmarkCommits(b *testing.B) {
+	for _, replicas := range []int{1, 3} {
+		c := startCluster(b, replicas, nil)
+		c.propose(createPool(b, testPool))
+		s, ctx := c.leader(), testContext(b)
+		for _, size := range []int{1, 16, 256} {
+			batch := make([]*commandpb.Command, size)
+			for i := range batch {
+				batch[i] = setWeight(b, i+1)
+			}
+			b.Run(fmt.Sprintf("replicas=%d/batch=%d", replicas, size), func(b *testing.B) {
+				for b.Loop() {
+					if _, err := s.Propose(ctx, batch...); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(b.N*size)/b.Elapsed().Seconds(), "commits/s")
+			})
+		}
+	}
+}
+
+// BenchmarkPropose measures the commands of callers that each wait for one, and how
+// many of them share a log entry.
 func BenchmarkPropose(b *testing.B) {
 	for _, replicas := range []int{1, 3} {
-		for _, callers := range []int{1, 8, 64, 512} {
+		c := startCluster(b, replicas, nil)
+		c.propose(createPool(b, testPool))
+		s := c.leader()
+		for _, callers := range []int{8, 512} {
 			b.Run(fmt.Sprintf("replicas=%d/callers=%d", replicas, callers), func(b *testing.B) {
-				c := startCluster(b, replicas, nil)
-				c.propose(createPool(b, testPool))
-				s := c.leader()
 				before := s.Stats().Applied
 				b.ResetTimer()
 				proposeInParallel(b, s, callers, b.N)
@@ -65,10 +91,9 @@ func BenchmarkPropose(b *testing.B) {
 // BenchmarkReadIndex measures reads that see every write before them.
 func BenchmarkReadIndex(b *testing.B) {
 	for _, replicas := range []int{1, 3} {
+		c := startCluster(b, replicas, nil)
+		s, ctx := c.leader(), testContext(b)
 		b.Run(fmt.Sprintf("replicas=%d", replicas), func(b *testing.B) {
-			c := startCluster(b, replicas, nil)
-			s := c.leader()
-			ctx := testContext(b)
 			for b.Loop() {
 				if _, err := s.ReadIndex(ctx); err != nil {
 					b.Fatal(err)

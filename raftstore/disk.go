@@ -48,6 +48,10 @@ type disk struct {
 	// bootstrapped is set when the folder was empty.
 	bootstrapped bool
 
+	// doubt hears of log entries whose write has taken half of stall already: they
+	// alone keep a leader from its work, and no other write is of any use to followers.
+	doubt doubt
+
 	// remembering is held while the identity changes.
 	remembering sync.Mutex
 
@@ -64,6 +68,8 @@ type DiskStats struct {
 	Total, Worst time.Duration
 	// RecentWorst is the longest write of the last minute, or of up to two.
 	RecentWorst time.Duration
+	// Doubts counts writes of log entries that took half of the stall limit or longer.
+	Doubts uint64
 }
 
 var (
@@ -93,7 +99,11 @@ func openDisk(cfg Config, log *raftLogger) (*disk, error) {
 		f = cfg.spoil(f)
 	}
 	d := &disk{files: f, dir: cfg.Dir, id: id, stall: cfg.DiskStall, fatal: cfg.Fatal}
-	if err = d.check(log); err == nil {
+	d.doubt.tell = func() {
+		cfg.Logger.Warn("a write to the log takes long: if this replica leads, it lets go of its followers until the write ends",
+			"dir", cfg.Dir, "took", cfg.DiskStall/2, "limit", cfg.DiskStall)
+	}
+	if err = errors.Join(sweepLogs(cfg.Dir), d.check(log)); err == nil {
 		d.bootstrapped, err = d.bootstrap(cfg.InitialPeers)
 	}
 	if err != nil {
@@ -162,18 +172,18 @@ func (d *disk) StoreLogs(entries []*raft.Log) error {
 		}
 		sealed[i] = seal(entry)
 	}
-	return d.write("log entries", func() error { return d.files.StoreLogs(sealed) })
+	return d.write("log entries", &d.doubt, func() error { return d.files.StoreLogs(sealed) })
 }
 
 // DeleteRange implements raft.LogStore.
 func (d *disk) DeleteRange(first, last uint64) error {
-	return d.write("shorter log", func() error { return d.files.DeleteRange(first, last) })
+	return d.write("shorter log", nil, func() error { return d.files.DeleteRange(first, last) })
 }
 
 // Set implements raft.StableStore.
 func (d *disk) Set(key, value []byte) error {
 	sealed := binary.BigEndian.AppendUint32(slices.Clone(value), valueSum(key, value))
-	return d.write(string(key), func() error { return d.files.Set(key, sealed) })
+	return d.write(string(key), nil, func() error { return d.files.Set(key, sealed) })
 }
 
 // SetUint64 implements raft.StableStore.
@@ -181,16 +191,18 @@ func (d *disk) SetUint64(key []byte, value uint64) error {
 	return d.Set(key, binary.BigEndian.AppendUint64(nil, value))
 }
 
-func (d *disk) write(what string, f func() error) error {
+// write makes a change to the files within stall; doubt hears when half of that is
+// over, if it is not nil.
+func (d *disk) write(what string, doubt *doubt, f func() error) error {
 	if err := d.failure(); err != nil {
 		return err
 	}
 	begin := time.Now()
-	watchdog := time.AfterFunc(d.stall, func() {
+	watchdog := watch(d.stall, doubt, func() {
 		d.fail(fmt.Errorf("%w: write %s: no answer within %v (disk stall limit)", ErrDisk, what, d.stall))
 	})
 	err := f()
-	watchdog.Stop()
+	watchdog.stop()
 	took := time.Since(begin)
 	if err != nil {
 		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
@@ -222,6 +234,9 @@ func (d *disk) fail(err error) {
 	}
 }
 
+// doubtful reports whether log entries take so long to write that the disk may hang.
+func (d *disk) doubtful() bool { return d.doubt.now.Load() > 0 }
+
 func (d *disk) failure() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -233,5 +248,6 @@ func (d *disk) stats(now time.Time) DiskStats {
 	defer d.mu.Unlock()
 	stats := d.writes
 	stats.RecentWorst = d.recent.worst(now)
+	stats.Doubts = d.doubt.total.Load()
 	return stats
 }

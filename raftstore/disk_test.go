@@ -7,7 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -88,7 +90,7 @@ func TestFailedWriteIsTheLast(t *testing.T) {
 	fatal := newFatalErrors()
 	d := openTestDisk(t, t.TempDir(), fatal)
 	broken := errors.New("input/output error")
-	if err := d.write("log entries", func() error { return broken }); !errors.Is(err, broken) {
+	if err := d.write("log entries", &d.doubt, func() error { return broken }); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
 	if err := d.StoreLog(testEntry(t, 2)); !errors.Is(err, broken) {
@@ -109,12 +111,57 @@ func TestHangingDiskIsFatal(t *testing.T) {
 	fatal := newFatalErrors()
 	d := openTestDisk(t, t.TempDir(), fatal)
 	d.stall = time.Millisecond
-	err := d.write("log entries", func() error {
+	err := d.write("log entries", &d.doubt, func() error {
 		<-fatal.told // hangs until the watchdog has seen it
 		return nil
 	})
 	if !errors.Is(err, ErrDisk) {
 		t.Errorf("got %v: a write after the disk was given up must not be acknowledged", err)
+	}
+}
+
+// slowFiles take their time for every change.
+type slowFiles struct {
+	files
+	takes time.Duration
+}
+
+func (f slowFiles) StoreLogs([]*raft.Log) error { <-time.After(f.takes); return nil }
+
+func (f slowFiles) DeleteRange(_, _ uint64) error { <-time.After(f.takes); return nil }
+
+func (f slowFiles) Set(_, _ []byte) error { <-time.After(f.takes); return nil }
+
+// TestOnlyLogEntriesRaiseDoubts has writes take three quarters of the limit: votes and
+// a compaction keep no entry from the followers.
+func TestOnlyLogEntriesRaiseDoubts(t *testing.T) {
+	for name, test := range map[string]struct {
+		write      func(*disk) error
+		wantDoubts uint64
+	}{
+		"log entries":  {func(d *disk) error { return d.StoreLog(&raft.Log{Index: 1, Type: raft.LogNoop}) }, 1},
+		"a compaction": {func(d *disk) error { return d.DeleteRange(1, 2) }, 0},
+		"a vote":       {func(d *disk) error { return d.SetUint64(keyTerm, 7) }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var told atomic.Uint64
+				d := &disk{files: slowFiles{takes: 3 * time.Second / 4}, stall: time.Second, fatal: func(err error) { t.Error(err) }}
+				d.doubt.tell = func() { told.Add(1) }
+				written := make(chan error)
+				go func() { written <- test.write(d) }()
+				<-time.After(d.stall * 6 / 10)
+				if d.doubtful() != (test.wantDoubts > 0) {
+					t.Errorf("doubtful while it is written: %t", d.doubtful())
+				}
+				if err := <-written; err != nil {
+					t.Fatal(err)
+				}
+				if doubts := d.stats(time.Now()).Doubts; doubts != test.wantDoubts || told.Load() != test.wantDoubts || d.doubtful() {
+					t.Errorf("%d doubts, told %d, doubtful still: %t; want %d", doubts, told.Load(), d.doubtful(), test.wantDoubts)
+				}
+			})
+		})
 	}
 }
 

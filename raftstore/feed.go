@@ -177,5 +177,23 @@ func (w *Watch) Next(ctx context.Context) (Batch, error) {
 	}
 }
 
+// Follow hands each every log entry with events at or after from, in order and none
+// left out, until ctx is done or the store closed, and returns why it ended. It returns
+// a *CompactedError as Watch and Next do.
+func (s *Store) Follow(ctx context.Context, from uint64, each func(Batch)) error {
+	watch, err := s.Watch(from)
+	if err != nil {
+		return err
+	}
+	defer watch.Close()
+	for {
+		batch, err := watch.Next(ctx)
+		if err != nil {
+			return err
+		}
+		each(batch)
+	}
+}
+
 // Close ends the watch and a Next that waits.
 func (w *Watch) Close() { w.once.Do(func() { close(w.closed) }) }

@@ -159,3 +159,31 @@ func TestWaitApplied(t *testing.T) {
 		t.Errorf("got %v, want ErrClosed", err)
 	}
 }
+
+// TestFollowHandsOverEachEntry from where it is told to begin, and says why it ended.
+func TestFollowHandsOverEachEntry(t *testing.T) {
+	feed := newFeed(100)
+	s := &Store{machine: &machine{feed: feed}}
+	for index := range uint64(3) {
+		feed.publish(index+1, testEvents(index+1, 1))
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	errEnough := errors.New("enough")
+	var got []uint64
+	err := s.Follow(ctx, 2, func(b Batch) {
+		if got = append(got, b.Index); len(got) == 2 {
+			feed.publish(4, testEvents(4, 1))
+		}
+		if len(got) == 3 {
+			cancel(errEnough)
+		}
+	})
+	if !errors.Is(err, errEnough) || fmt.Sprint(got) != "[2 3 4]" {
+		t.Errorf("followed %v, then %v", got, err)
+	}
+	feed.reset(9)
+	var gap *CompactedError
+	if err := s.Follow(t.Context(), 5, func(Batch) { t.Error("an entry that is not kept") }); !errors.As(err, &gap) || gap.Oldest != 10 {
+		t.Errorf("followed over a gap: %v", err)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/go-hclog"
@@ -39,8 +40,10 @@ func slogLevel(level hclog.Level) slog.Level {
 	}
 }
 
-// everyday begins warnings of raft that are part of any change of leader.
-const everyday = "heartbeat timeout reached"
+// everyday begins warnings of raft that are part of any change of leader, or of bringing
+// a replica up to date that is new or was away: its log has not yet what the leader
+// sends first, and the leader goes back until it has.
+var everyday = []string{"heartbeat timeout reached", "failed to get previous log", "appendEntries rejected, sending older logs"}
 
 // Log implements hclog.Logger.
 func (l *raftLogger) Log(level hclog.Level, msg string, args ...any) {
@@ -48,7 +51,7 @@ func (l *raftLogger) Log(level hclog.Level, msg string, args ...any) {
 		return
 	}
 	at := slogLevel(level)
-	if level == hclog.Warn && strings.HasPrefix(msg, everyday) {
+	if level == hclog.Warn && slices.ContainsFunc(everyday, func(begin string) bool { return strings.HasPrefix(msg, begin) }) {
 		at = slog.LevelInfo
 	}
 	for i, arg := range args {

@@ -152,7 +152,7 @@ func (d *disk) remember(change func(*Identity)) error {
 	if next == before {
 		return nil
 	}
-	if err := d.write(identityFile, func() error { return next.write(d.dir) }); err != nil {
+	if err := d.write(identityFile, nil, func() error { return next.write(d.dir) }); err != nil {
 		return err
 	}
 	d.mu.Lock()

@@ -56,7 +56,9 @@ func (l *leadershipSignal) set(next Leadership) (before Leadership, differs bool
 	return before, true
 }
 
-// watchLeadership keeps the signal up to date until raft is shut down. Raft's
+// watchLeadership keeps the signal up to date until raft is down. Its state does
+// not tell: a request that comes while raft shuts down makes it a follower again,
+// for good. Raft's
 // channels only say that it is time to look: nothing is lost when they drop, and
 // raft never waits for us. It does not tell of everything, so the clock looks
 // too.
@@ -75,11 +77,10 @@ func (s *Store) watchLeadership() {
 	defer ticker.Stop()
 	for {
 		s.updateLeadership(s.observeLeadership())
-		if s.raft.State() == raft.Shutdown {
+		select {
+		case <-s.down:
 			s.updateLeadership(Leadership{Term: s.raft.CurrentTerm()})
 			return
-		}
-		select {
 		case <-observations:
 		case <-s.raft.LeaderCh():
 		case <-ticker.C:

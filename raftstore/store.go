@@ -12,9 +12,6 @@ import (
 )
 
 const (
-	// commitInterval is how soon followers hear that an entry is committed when
-	// no other follows it.
-	commitInterval = 20 * time.Millisecond
 	// closePatience bounds each of Close's steps: handing over the lead, and
 	// waiting for what is under way.
 	closePatience = 5 * time.Second
@@ -30,16 +27,18 @@ type Store struct {
 	raft       *raft.Raft
 	batcher    *batcher
 	leadership *leadershipSignal
+	announcer  *announcer
 	// calls are questions to raft under way, which it may forget at shutdown.
 	calls *gate
 	// readableTerm is the latest term led here in which an entry was committed.
 	readableTerm atomic.Uint64
 
-	// closing is closed when Close begins, watching when leadership is watched no
-	// longer, and stopped when raft is down: nobody gets an answer any more.
-	closing, watching, stopped chan struct{}
-	closeOnce                  sync.Once
-	closeErr                   error
+	// closing is closed when Close begins, down when raft's goroutines have ended,
+	// watching when leadership is watched no longer, and stopped when nobody gets an
+	// answer any more.
+	closing, down, watching, stopped chan struct{}
+	closeOnce                        sync.Once
+	closeErr                         error
 }
 
 // Open starts the replica in cfg.Dir: it restores the latest snapshot, joins its
@@ -54,7 +53,7 @@ func Open(cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open store: %w", err), cfg.Transport.Listener.Close())
 	}
-	t := newTransport(cfg, logger)
+	t := newTransport(cfg, d.doubtful, logger)
 	s, err := start(cfg, d, t, logger)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open store %s: %w", cfg.Dir, err), t.Close(), d.Close())
@@ -77,6 +76,7 @@ func start(cfg Config, d *disk, t *transport, logger *raftLogger) (*Store, error
 		leadership: newLeadershipSignal(),
 		calls:      newGate(),
 		closing:    make(chan struct{}),
+		down:       make(chan struct{}),
 		watching:   make(chan struct{}),
 		stopped:    make(chan struct{}),
 	}
@@ -84,8 +84,10 @@ func start(cfg Config, d *disk, t *transport, logger *raftLogger) (*Store, error
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start raft: %w", err), s.machine.restoreErr)
 	}
+	s.announcer = newAnnouncer(s.tellCommit)
+	t.announcer.Store(s.announcer)
 	t.book.raft.Store(s.raft)
-	s.batcher = newBatcher(cfg, s.appendEntry, s.explainPropose)
+	s.batcher = newBatcher(cfg, s.appendEntry, s.explainPropose, s.announce)
 	go func() {
 		defer close(s.watching)
 		s.watchLeadership()
@@ -102,7 +104,7 @@ func raftConfig(cfg Config, logger *raftLogger) *raft.Config {
 	c.HeartbeatTimeout = cfg.Timeouts.Heartbeat
 	c.ElectionTimeout = cfg.Timeouts.Election
 	c.LeaderLeaseTimeout = cfg.Timeouts.Lease
-	c.CommitTimeout = commitInterval
+	c.CommitTimeout = commitTimeout
 	c.SnapshotThreshold = cfg.SnapshotThreshold
 	c.SnapshotInterval = cfg.SnapshotInterval
 	c.TrailingLogs = cfg.TrailingLogs
@@ -138,6 +140,8 @@ func (s *Store) close() error {
 	// Connections first: raft's goroutines wait for answers on them.
 	closed := s.transport.closeConns()
 	err := down.Error()
+	s.announcer.close()
+	close(s.down)
 	<-s.watching
 	s.machine.feed.close()
 	close(s.stopped)

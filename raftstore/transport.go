@@ -2,6 +2,7 @@ package raftstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -19,6 +20,10 @@ type transport struct {
 	*raft.NetworkTransport
 	stream *streamLayer
 	book   *addressBook
+	// announcer hears what followers have; it is set once raft runs.
+	announcer atomic.Pointer[announcer]
+	// doubtful reports whether this replica's disk may hang.
+	doubtful func() bool
 
 	mu   sync.Mutex
 	acks map[raft.ServerID]ack
@@ -38,7 +43,7 @@ type ack struct {
 // them in one request.
 const nearEntries = 64
 
-func newTransport(cfg Config, log *raftLogger) *transport {
+func newTransport(cfg Config, doubtful func() bool, log *raftLogger) *transport {
 	stream := &streamLayer{Transport: cfg.Transport, address: replicaAddr(cfg.Address), open: make(map[*trackedConn]struct{})}
 	stream.ctx, stream.cancel = context.WithCancel(context.Background())
 	book := &addressBook{locate: cfg.Locate, configured: map[raft.ServerID]raft.ServerAddress{raft.ServerID(cfg.ReplicaID): raft.ServerAddress(cfg.Address)}}
@@ -46,10 +51,11 @@ func newTransport(cfg Config, log *raftLogger) *transport {
 		book.configured[raft.ServerID(p.ID)] = raft.ServerAddress(p.Address)
 	}
 	return &transport{
-		stream: stream,
-		book:   book,
-		acks:   make(map[raft.ServerID]ack),
-		near:   make(map[raft.ServerID]time.Time),
+		stream:   stream,
+		book:     book,
+		doubtful: doubtful,
+		acks:     make(map[raft.ServerID]ack),
+		near:     make(map[raft.ServerID]time.Time),
 		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 			Stream:                stream,
 			ServerAddressProvider: book,
@@ -63,12 +69,26 @@ func newTransport(cfg Config, log *raftLogger) *transport {
 	}
 }
 
-// AppendEntries implements raft.Transport; heartbeats come through it too.
+// errDoubtful is returned instead of sending what keeps followers in line.
+var errDoubtful = errors.New("a write to the log takes long: followers are let go in case the disk hangs")
+
+// AppendEntries implements raft.Transport; heartbeats come through it too. A leader
+// whose disk may hang sends none: a disk that does hang is then replaced sooner.
 func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	if t.doubtful() {
+		return errDoubtful
+	}
 	sent := time.Now()
 	err := t.NetworkTransport.AppendEntries(id, target, req, resp)
 	if r := t.book.raft.Load(); r != nil && err == nil && resp.Term == req.Term {
 		t.acked(id, ack{term: req.Term, sent: sent, last: resp.LastLog}, r.CommitIndex())
+	}
+	if a := t.announcer.Load(); a != nil && err == nil && resp.Success && resp.Term == req.Term {
+		has := req.PrevLogEntry
+		if n := len(req.Entries); n > 0 {
+			has = req.Entries[n-1].Index
+		}
+		a.stored(id, req.Term, has, req.LeaderCommitIndex)
 	}
 	return err
 }

@@ -16,9 +16,6 @@ import (
 	"weir/messages/journalpb"
 )
 
-// Name is the name by which an agent's actor is to be published for replicas.
-const Name = "agent"
-
 // Agent is a running agent.
 type Agent struct {
 	system *actor.ActorSystem
@@ -33,6 +30,7 @@ type shared struct {
 	// until is when the lease runs out.
 	until   atomic.Pointer[time.Time]
 	figures figures
+	journal records
 	// closing: the agent's end has been asked for. failure is why it ended by
 	// itself.
 	closing atomic.Bool
@@ -44,13 +42,16 @@ type shared struct {
 // records is an agent's journal.
 type records interface {
 	Append(done func(error), records ...*journalpb.Record)
+	// Full is why records wait for space; nil: none does.
+	Full() error
+	Stats() journal.Stats
 	Close() error
 }
 
 // Start starts an agent, with the jobs that an earlier process of it left. It fails
 // on a configuration that cannot work and on damaged files; a cluster that cannot be
-// reached is sought for ever. The PID has to be published for replicas, by Name; options
-// are more properties of its actor.
+// reached is sought for ever. The PID has to be published for replicas, as
+// actorpb.AgentName; options are more properties of its actor.
 func Start(system *actor.ActorSystem, cfg Config, processes Processes, replicas Replicas, options ...actor.PropsOption) (*Agent, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("start agent: %w", err)
@@ -89,8 +90,16 @@ func start(system *actor.ActorSystem, a *agentActor, kept *journal.State, option
 	a.session = NewSession(a.cfg.Timing, a.roster, a.fence, rand.Float64)
 	a.ledger = NewLedger(kept.Life, a.cfg.maxJobs())
 	a.intake = NewIntake(a.fence, a.ledger)
+	a.space = NewSpace(a.cfg.StateDir, a.cfg.MinFree)
 	a.jobs = map[string]*child{}
-	a.shared = &shared{ended: make(chan struct{})}
+	a.shared = &shared{ended: make(chan struct{}), journal: a.journal}
+	// Before the first registration, so that no job comes in between.
+	free, err := measureFree(a.cfg.StateDir)
+	a.space.Saw(free, err, a.journal.Full())
+	a.shared.figures.full(a.space.Closed() != "")
+	if closed := a.space.Closed(); closed != "" {
+		a.cfg.Logger.Error("no new jobs are taken until there is space", "node", a.cfg.Node, "reason", closed, "jobs", len(kept.Jobs))
+	}
 	a.nodeLife, a.process, a.boot = kept.Life, kept.Session, bootOf()
 	if err := a.recover(kept); err != nil {
 		return nil, err
@@ -102,7 +111,7 @@ func start(system *actor.ActorSystem, a *agentActor, kept *journal.State, option
 	stop := actor.NewOneForOneStrategy(0, 0, func(any) actor.Directive { return actor.StopDirective })
 	props := actor.PropsFromProducer(func() actor.Actor { return a },
 		actor.WithGuardian(stop), actor.WithSupervisor(actor.NewExponentialBackoffStrategy(10*time.Second, 100*time.Millisecond)))
-	pid, err := system.Root.SpawnNamed(props.Configure(options...), Name)
+	pid, err := system.Root.SpawnNamed(props.Configure(options...), actorpb.AgentName)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,6 @@ import (
 	"weir/actors/remote"
 	"weir/messages/actorpb"
 	"weir/messages/statepb"
-	"weir/scheduling"
 	"weir/scheduling/lifecycle"
 )
 
@@ -43,6 +42,7 @@ type agentActor struct {
 	lease   Lease
 	intake  *Intake
 	ledger  *Ledger
+	space   *Space
 	jobs    map[string]*child
 
 	// life ends with the actor.
@@ -51,6 +51,8 @@ type agentActor struct {
 	// wake and lapse are set for the next question and the end of the lease.
 	wake, lapse *time.Timer
 	closing     *time.Timer
+	// look is set for the next look at the disk.
+	look *time.Timer
 	// renewing: job proxies are being told of the lease; renewAgain: it has been
 	// renewed since.
 	renewing, renewAgain bool
@@ -78,7 +80,7 @@ type (
 	journaled struct{ orders Orders }
 	// spoiled tells that the journal is of no more use.
 	spoiled    struct{ err error }
-	look       struct{}
+	news       struct{}
 	expire     struct{}
 	renewed    struct{}
 	remembered struct{ err error }
@@ -96,6 +98,7 @@ func (a *agentActor) Receive(ctx actor.Context) {
 		}
 		a.recovered = nil
 		a.ask(ctx)
+		a.look = after(ctx, nil, spacePeriod, measure{})
 	case *remote.Inbound:
 		a.inbound(ctx, m)
 	case answered:
@@ -108,8 +111,12 @@ func (a *agentActor) Receive(ctx actor.Context) {
 		a.changed(ctx, m.held)
 	case forgotten:
 		a.forget(ctx, m.job)
-	case look:
+	case news:
 		a.ask(ctx)
+	case measure:
+		a.measure(ctx)
+	case measured:
+		a.measured(ctx, m)
 	case expire:
 		a.expire(ctx)
 	case renewed:
@@ -143,7 +150,7 @@ func (a *agentActor) ask(ctx actor.Context) {
 	ask, wake := a.session.Next(now)
 	if ask == nil {
 		if !wake.IsZero() {
-			a.wake = after(ctx, a.wake, wake.Sub(now), look{})
+			a.wake = after(ctx, a.wake, wake.Sub(now), news{})
 		}
 		return
 	}
@@ -164,7 +171,7 @@ func (a *agentActor) question(ask *Ask) proto.Message {
 	seen := a.fence.Seen()
 	return &actorpb.RegisterAgent{
 		Node: a.cfg.Node, Incarnation: a.nodeLife, Session: a.process, Resources: statepb.NewResources(a.cfg.Resources), Tags: a.cfg.Tags,
-		Version: a.cfg.Version, Caveat: a.cfg.Caveat, Host: a.cfg.Host,
+		Version: a.cfg.Version, Caveat: a.caveat(), Host: a.cfg.Host, Closed: a.space.Closed(),
 		Token: &actorpb.Token{Term: seen.Term, Index: seen.Index}, Jobs: a.held(),
 	}
 }
@@ -189,13 +196,16 @@ func (a *agentActor) answered(ctx actor.Context, m answered) {
 		a.lapse = after(ctx, a.lapse, time.Until(until), expire{})
 		a.renew(ctx)
 	}
+	if told, ok := m.reply.(interface{ GetReplicas() []*actorpb.Replica }); ok && outcome.Lease > 0 && len(told.GetReplicas()) > 0 {
+		a.replicas.Keep(told.GetReplicas())
+	}
 	if outcome.Learned {
 		a.publishReplicas()
 		a.remember(ctx)
 	}
 	a.note(ctx, nil, a.intake.Note()...)
-	if errors.Is(outcome.Trouble, ErrStale) {
-		a.note(ctx, nil, journal.Rejected(outcome.Trouble.Error(), scheduling.Token{}, a.fence.Seen(), "", ""))
+	if outcome.From != "" {
+		a.note(ctx, nil, journal.Rejected(outcome.Trouble.Error(), outcome.Stale, a.fence.Seen(), outcome.From, ""))
 	}
 	a.ask(ctx)
 }
@@ -349,11 +359,7 @@ func (a *agentActor) close() {
 		a.cfg.Logger.Error("the agent broke", "node", a.cfg.Node)
 	}
 	a.finish()
-	for _, timer := range []*time.Timer{a.wake, a.lapse, a.closing} {
-		if timer != nil {
-			timer.Stop()
-		}
-	}
+	stopTimers(a.wake, a.lapse, a.closing, a.look)
 }
 
 // closeJournal closes it when no job's actor writes to it any more. A disk that hangs

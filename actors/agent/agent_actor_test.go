@@ -164,3 +164,45 @@ func TestAgentRemembersReplicas(t *testing.T) {
 		}
 	})
 }
+
+// TestAgentGivesUpRemovedReplicas on its leader's word, and nobody else's.
+func TestAgentGivesUpRemovedReplicas(t *testing.T) {
+	told := []*actorpb.Replica{{Id: "r1", Address: "r1:1"}, {Id: "r3", Address: "r3:1"}}
+	tests := map[string]struct {
+		answer func(*actorpb.Heartbeat) proto.Message
+		want   bool
+	}{
+		"the leader has other members": {func(m *actorpb.Heartbeat) proto.Message {
+			return &actorpb.HeartbeatAck{Sequence: m.GetSequence(), Term: m.GetTerm(), Replicas: told}
+		}, true},
+		"the leader names none": {func(m *actorpb.Heartbeat) proto.Message {
+			return &actorpb.HeartbeatAck{Sequence: m.GetSequence(), Term: m.GetTerm()}
+		}, false},
+		"a leader of another term": {func(m *actorpb.Heartbeat) proto.Message {
+			return &actorpb.HeartbeatAck{Sequence: m.GetSequence(), Term: m.GetTerm() - 1, Replicas: told}
+		}, false},
+		"one that does not lead": {func(*actorpb.Heartbeat) proto.Message {
+			return &actorpb.Redirect{Leader: told[0], Replicas: told}
+		}, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.plane.set(func() {
+					w.plane.answer = func(_ string, msg proto.Message) (proto.Message, error) {
+						if m, ok := msg.(*actorpb.Heartbeat); ok {
+							return test.answer(m), nil
+						}
+						return nil, nil
+					}
+				})
+				w.advance(1500 * time.Millisecond)
+				w.plane.set(func() {
+					if !slices.Contains(w.plane.kept, "r1 r2") || slices.Contains(w.plane.kept, "r1 r3") != test.want {
+						t.Errorf("kept %q; want r1 r2 at first, then r1 r3: %v", w.plane.kept, test.want)
+					}
+				})
+			})
+		})
+	}
+}

@@ -31,6 +31,10 @@ type Config struct {
 	// MaxOutput is how much is kept of each of a job's stdout and stderr, in bytes.
 	// Default 5 MiB: what users of such systems are used to.
 	MaxOutput int64
+	// MinFree is how much space the disk of StateDir must have left for new jobs to be
+	// taken, in bytes; 0: any. Default 64 MiB: what a job keeps of its output, some
+	// times over.
+	MinFree int64
 	// MaxPids is how many processes and threads a job may have. Default 32768: no
 	// sane job has more, and a fork bomb ends there.
 	MaxPids int
@@ -57,7 +61,8 @@ type Timing struct {
 	// agent. Default 100 ms and 1 s: an election takes about as long.
 	SeekMin, SeekMax time.Duration
 	// SlowRetry is the pause after a refusal that people have to mend, as its lack of a
-	// time to try again says. All others are over within SeekMax. Default 10 s: soon enough after they have, and the log stays readable.
+	// time to try again says. All others are over within SeekMax. Default 10 s: soon
+	// enough after they have, and the log stays readable.
 	SlowRetry time.Duration
 	// AskTimeout bounds the wait for a controller's answer. Default 5 s: it may
 	// wait for a commit.
@@ -101,7 +106,7 @@ func DefaultTiming() Timing {
 
 // DefaultConfig returns a Config that lacks what has no default.
 func DefaultConfig() Config {
-	return Config{MaxOutput: 5 << 20, MaxPids: 32768, Timing: DefaultTiming()}
+	return Config{MaxOutput: 5 << 20, MinFree: 64 << 20, MaxPids: 32768, Timing: DefaultTiming()}
 }
 
 // Validate says what is wrong with c, if something is.
@@ -122,6 +127,8 @@ func (c *Config) Validate() error {
 		return errors.New("state folder: is empty; name a folder that survives restarts")
 	case c.MaxOutput < 0:
 		return fmt.Errorf("output limit %d: must not be negative", c.MaxOutput)
+	case c.MinFree < 0:
+		return fmt.Errorf("least free space %d: must not be negative", c.MinFree)
 	case c.MaxPids <= 0:
 		return fmt.Errorf("limit of processes a job %d: must be more than 0", c.MaxPids)
 	case c.Logger == nil:

@@ -23,6 +23,7 @@ func TestStartRefuses(t *testing.T) {
 		"no replica":           {func(c *Config) { c.Seeds = nil }, "no replica is known"},
 		"a seed without port":  {func(c *Config) { c.Seeds = []Replica{{"r1", "host"}} }, "must be host:port"},
 		"negative output":      {func(c *Config) { c.MaxOutput = -1 }, "output limit -1"},
+		"negative space":       {func(c *Config) { c.MinFree = -1 }, "least free space -1"},
 		"no processes":         {func(c *Config) { c.MaxPids = 0 }, "processes a job 0"},
 		"no logger":            {func(c *Config) { c.Logger = nil }, "logger: is nil"},
 		"a wait of nothing":    {func(c *Config) { c.Timing.SlowRetry = 0 }, "SlowRetry is 0s"},

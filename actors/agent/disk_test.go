@@ -11,21 +11,21 @@ import (
 	"weir/messages/journalpb"
 )
 
-// brokenJournal takes nothing any more once its disk is full.
+// brokenJournal takes nothing any more once its disk has failed.
 type brokenJournal struct {
 	records
-	full atomic.Bool
+	failed atomic.Bool
 }
 
 func (j *brokenJournal) Append(done func(error), records ...*journalpb.Record) {
-	if j.full.Load() {
-		go done(fmt.Errorf("write journal: %w", journal.ErrFull))
+	if j.failed.Load() {
+		go done(fmt.Errorf("write journal: %w", journal.ErrDisk))
 		return
 	}
 	j.records.Append(done, records...)
 }
 
-// TestAgentEndsWhenItsJournalDoes fills the disk: nothing is done any more that the
+// TestAgentEndsWhenItsJournalDoes has the disk fail: nothing is done any more that the
 // journal does not know, and the job goes on for the next process.
 func TestAgentEndsWhenItsJournalDoes(t *testing.T) {
 	inWorld(t, func(w *world) {
@@ -44,12 +44,12 @@ func TestAgentEndsWhenItsJournalDoes(t *testing.T) {
 		}
 		w.advance(10 * time.Millisecond)
 		w.send(plan(3, 7, granted("j", 9)))
-		broken.full.Store(true)
+		broken.failed.Store(true)
 		asked := w.asks("JobSpecRequest")
 		w.send(plan(3, 8, granted("k", 9)))
 		<-w.agent.Done()
-		if err := w.agent.Err(); !errors.Is(err, journal.ErrFull) || w.logs.count("the disk is full") != 1 {
-			t.Errorf("ended with %v, logs %v; want the full disk named once", err, w.logs.text)
+		if err := w.agent.Err(); !errors.Is(err, journal.ErrDisk) || w.logs.count("the disk failed") != 1 {
+			t.Errorf("ended with %v, logs %v; want the failed disk named once", err, w.logs.text)
 		}
 		if w.starts("k") != 0 || w.asks("JobSpecRequest") != asked {
 			t.Error("an order was followed that the journal does not know")

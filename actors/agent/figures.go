@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/actors/agent/journal"
 	"weir/messages/actorpb"
 	"weir/messages/statepb"
 )
@@ -37,6 +38,10 @@ type Stats struct {
 	MemoryUsed int64
 	// Output is how much ended jobs wrote, in bytes.
 	Output Output
+	// DiskFull is set while no new jobs are taken for lack of space. Journal is what
+	// has been written to the agent's journal.
+	DiskFull bool
+	Journal  journal.Stats
 }
 
 // JobEnd is how a job ended.
@@ -55,6 +60,7 @@ func (a *Agent) Stats() Stats {
 	defer f.mu.Unlock()
 	stats := f.stats
 	stats.Ended, stats.Jobs = maps.Clone(stats.Ended), maps.Clone(stats.Jobs)
+	stats.Journal = a.shared.journal.Stats()
 	stats.LeaseLeft = max(time.Until(*a.shared.until.Load()), 0)
 	return stats
 }
@@ -86,6 +92,8 @@ func (f *figures) answered(outcome Outcome) {
 		}
 	})
 }
+
+func (f *figures) full(is bool) { f.change(func(s *Stats) { s.DiskFull = is }) }
 
 func (f *figures) refused() { f.change(func(s *Stats) { s.PlansRefused++ }) }
 

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
+
 	"weir/actors/agent/journal"
 )
 
@@ -75,4 +77,17 @@ func (f folder) write(path string, data []byte) error {
 		return err
 	}
 	return errors.Join(parent.Sync(), parent.Close())
+}
+
+// measureFree returns what the disk of a folder has left.
+func measureFree(dir string) (Free, error) {
+	var disk unix.Statfs_t
+	if err := unix.Statfs(dir, &disk); err != nil {
+		return Free{}, fmt.Errorf("measure the disk of %s: %w", dir, err)
+	}
+	free := Free{Bytes: int64(min(disk.Bavail, 1<<40)) * disk.Bsize, Inodes: -1}
+	if disk.Files > 0 {
+		free.Inodes = int64(min(disk.Ffree, 1<<40))
+	}
+	return free, nil
 }

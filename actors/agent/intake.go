@@ -34,11 +34,11 @@ func NewIntake(fence *Fence, ledger *Ledger) *Intake {
 }
 
 // Take takes a plan that a replica sent. closed, if not empty, says why no job may
-// be started now. It returns the orders to follow once the records are in the
-// journal; Followed must be called then. An error means that nothing is to be
-// followed; unless it is ErrTooManyPlans, the records tell so, and Followed must be
-// called all the same.
-func (in *Intake) Take(plan *actorpb.NodePlan, from, closed string) (Orders, []*journalpb.Record, error) {
+// be started now, and full why none has room. It returns the orders to follow once
+// the records are in the journal; Followed must be called then. An error means that
+// nothing is to be followed; unless it is ErrTooManyPlans, the records tell so, and
+// Followed must be called all the same.
+func (in *Intake) Take(plan *actorpb.NodePlan, from, closed, full string) (Orders, []*journalpb.Record, error) {
 	if in.waiting >= maxPlans {
 		return Orders{}, nil, ErrTooManyPlans
 	}
@@ -47,13 +47,16 @@ func (in *Intake) Take(plan *actorpb.NodePlan, from, closed string) (Orders, []*
 	if err := in.fence.Admit(token); err != nil {
 		return Orders{}, []*journalpb.Record{journal.Rejected(err.Error(), token, seen, from, "")}, err
 	}
-	orders := in.ledger.Sort(plan, closed)
+	orders := in.ledger.Sort(plan, closed, full)
 	records := in.Note()
 	for _, start := range orders.Start {
 		records = append(records, journal.Granted(start, token))
 	}
 	for _, start := range orders.Gone {
 		records = append(records, journal.Rejected(goneReason, token, seen, from, start.GetJobId()))
+	}
+	for _, start := range orders.Declined {
+		records = append(records, journal.Rejected(full, token, seen, from, start.GetJobId()))
 	}
 	for _, refusal := range orders.Refused {
 		records = append(records, journal.Rejected(refusal.Reason, token, seen, from, refusal.Job))

@@ -38,6 +38,7 @@ func TestIntake(t *testing.T) {
 	steps := []struct {
 		plan     *actorpb.NodePlan
 		closed   string
+		full     string
 		want     string
 		wantJobs int
 		wantErr  error
@@ -49,9 +50,10 @@ func TestIntake(t *testing.T) {
 		{plan: plan(4, 99, granted("c", 9)), want: "rejected", wantErr: ErrStale},
 		{plan: plan(5, 42, granted("c", 8)), want: "seen 5.42, rejected c"},
 		{plan: plan(5, 42, granted("c", 9)), closed: "the node has no lease", want: "rejected c"},
+		{plan: plan(5, 42, granted("a", 9), granted("f", 9)), full: "no space", want: "rejected f"},
 	}
 	for i, step := range steps {
-		orders, records, err := in.Take(step.plan, "r1", step.closed)
+		orders, records, err := in.Take(step.plan, "r1", step.closed, step.full)
 		if got := kinds(records); got != step.want || len(orders.Start) != step.wantJobs || !errors.Is(err, step.wantErr) {
 			t.Errorf("step %d: records %q, %d jobs, %v; want %q, %d, %v", i, got, len(orders.Start), err, step.want, step.wantJobs, step.wantErr)
 		}
@@ -59,7 +61,7 @@ func TestIntake(t *testing.T) {
 	}
 	// A grant that is replayed after its job was had.
 	ledger.Forget("a")
-	orders, records, err := in.Take(plan(5, 42, granted("a", 9)), "r1", "")
+	orders, records, err := in.Take(plan(5, 42, granted("a", 9)), "r1", "", "")
 	if got := kinds(records); err != nil || got != "rejected a" || len(orders.Start) != 0 || len(orders.Gone) != 1 {
 		t.Errorf("records %q, orders %+v, %v; want a refused, as it was had", got, orders, err)
 	}
@@ -69,11 +71,11 @@ func TestIntake(t *testing.T) {
 	}
 	in.Followed()
 	for range maxPlans {
-		if _, _, err := in.Take(plan(5, 42), "r1", ""); err != nil {
+		if _, _, err := in.Take(plan(5, 42), "r1", "", ""); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, records, err := in.Take(plan(1, 1), "r1", ""); !errors.Is(err, ErrTooManyPlans) || len(records) != 0 {
+	if _, records, err := in.Take(plan(1, 1), "r1", "", ""); !errors.Is(err, ErrTooManyPlans) || len(records) != 0 {
 		t.Errorf("got %v, want ErrTooManyPlans, and nothing more for the journal", err)
 	}
 	if in.fence.Term(6) != nil || kinds(in.Note()) != "seen 6.0" || in.Note() != nil {
@@ -89,23 +91,28 @@ func TestLedger(t *testing.T) {
 		return all
 	}
 	l := NewLedger(9, 3)
-	orders := l.Sort(plan(1, 1, granted("a", 9), granted("a", 9), granted("b", 8), abort("a", "preemption", 0), abort("x", "preemption", 0)), "")
+	orders := l.Sort(plan(1, 1, granted("a", 9), granted("a", 9), granted("b", 8), abort("a", "preemption", 0), abort("x", "preemption", 0)), "", "")
 	if got := ids(orders.Start); !slices.Equal(got, []string{"a"}) || len(orders.Abort) != 1 || orders.Abort[0].GetJobId() != "a" {
 		t.Errorf("start %v, abort %v; want a started and ended once, and nothing else", got, orders.Abort)
 	}
 	if len(orders.Refused) != 1 || orders.Refused[0].Job != "b" || !strings.Contains(orders.Refused[0].Reason, "granted to life 8") {
 		t.Errorf("refused %q, want b, which another life was granted", orders.Refused)
 	}
-	if orders = l.Sort(plan(1, 2, granted("c", 9)), "the agent is closing"); len(orders.Start) != 0 || !strings.Contains(orders.Refused[0].Reason, "closing") {
+	if orders = l.Sort(plan(1, 2, granted("c", 9)), "the agent is closing", ""); len(orders.Start) != 0 || !strings.Contains(orders.Refused[0].Reason, "closing") {
 		t.Errorf("a closed node takes jobs: %+v", orders)
 	}
-	l.Sort(plan(1, 3, granted("c", 9), granted("d", 9)), "")
-	if orders = l.Sort(plan(1, 4, granted("e", 9)), ""); len(orders.Start) != 0 || !strings.Contains(orders.Refused[0].Reason, "has 3 jobs") {
+	orders = l.Sort(plan(1, 2, granted("f", 9), abort("a", "preemption", 0)), "", "no space")
+	if got := ids(orders.Declined); !slices.Equal(got, []string{"f"}) || orders.Full != "no space" || len(orders.Start) != 0 || len(orders.Abort) != 1 {
+		t.Errorf("a full disk: %+v; want f held, so that its end is told, and a ended", orders)
+	}
+	l.Forget("f")
+	l.Sort(plan(1, 3, granted("c", 9), granted("d", 9)), "", "")
+	if orders = l.Sort(plan(1, 4, granted("e", 9)), "", ""); len(orders.Start) != 0 || !strings.Contains(orders.Refused[0].Reason, "has 3 jobs") {
 		t.Errorf("a full node takes jobs: %+v", orders)
 	}
 	l.Forget("a")
 	l.Forget("a")
-	if orders = l.Sort(plan(1, 5, granted("a", 9)), ""); len(orders.Start) != 0 || len(orders.Gone) != 1 {
+	if orders = l.Sort(plan(1, 5, granted("a", 9)), "", ""); len(orders.Start) != 0 || len(orders.Gone) != 1 {
 		t.Errorf("a job that was had is started again: %+v", orders)
 	}
 	for i := range maxHad {
@@ -168,7 +175,7 @@ func TestNothingStaleAndNothingTwice(t *testing.T) {
 				for range rapid.IntRange(0, 3).Draw(t, "jobs") {
 					granted(jobs.Draw(t, "job"), 9)(p)
 				}
-				orders, records, err := intake.Take(p, "r1", "")
+				orders, records, err := intake.Take(p, "r1", "", "")
 				if err == nil || errors.Is(err, ErrStale) {
 					waiting = append(waiting, batch{orders, records, tokenOf(p)})
 				}

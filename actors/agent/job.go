@@ -117,6 +117,15 @@ func NewLostJob(now time.Time, start *actorpb.StartJob) *Job {
 	return j
 }
 
+// NewDeclinedJob returns a job that the node has no room for, so that it is to run
+// elsewhere. The journal says so already.
+func NewDeclinedJob(now time.Time, start *actorpb.StartJob, why string) *Job {
+	j := NewJob(now, start)
+	j.noted[NoteEnd] = true
+	j.end(unstarted(start, now, lifecycle.AbortJobProxyFailed, why))
+	return j
+}
+
 // RecoverJob returns a job of an earlier process of the agent, as far as the journal
 // knows it. has: its processes were found again, or what they left.
 func RecoverJob(now time.Time, kept *journal.Job, has bool) *Job {

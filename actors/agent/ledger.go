@@ -32,6 +32,10 @@ type Orders struct {
 	// Gone are jobs that were had and forgotten and that the leader still counts.
 	// They must not run again; they are held until their end is acknowledged.
 	Gone []*actorpb.StartJob
+	// Declined are jobs that the node has no room for, as Full says. They are held
+	// until their end is acknowledged, so that they run elsewhere.
+	Declined []*actorpb.StartJob
+	Full     string
 	// Abort are orders to end jobs that are held.
 	Abort []*actorpb.AbortJob
 	// Refused are jobs that are not started.
@@ -48,9 +52,9 @@ func NewLedger(incarnation uint64, limit int) *Ledger {
 }
 
 // Sort returns what a plan asks for. closed, if not empty, says why no job may be
-// started now.
-func (l *Ledger) Sort(plan *actorpb.NodePlan, closed string) Orders {
-	var orders Orders
+// started now, and full why none has room.
+func (l *Ledger) Sort(plan *actorpb.NodePlan, closed, full string) Orders {
+	orders := Orders{Full: full}
 	refuse := func(job *actorpb.StartJob, format string, args ...any) {
 		orders.Refused = append(orders.Refused, Refusal{Job: job.GetJobId(), Reason: fmt.Sprintf(format, args...)})
 	}
@@ -70,9 +74,12 @@ func (l *Ledger) Sort(plan *actorpb.NodePlan, closed string) Orders {
 			continue
 		}
 		l.held[id] = true
-		if l.had[id] && !ignoresTokens {
+		switch {
+		case l.had[id] && !ignoresTokens:
 			orders.Gone = append(orders.Gone, start)
-		} else {
+		case full != "":
+			orders.Declined = append(orders.Declined, start)
+		default:
 			orders.Start = append(orders.Start, start)
 		}
 	}

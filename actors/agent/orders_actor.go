@@ -38,7 +38,7 @@ func (a *agentActor) inbound(ctx actor.Context, m *remote.Inbound) {
 
 // take takes a plan, which is followed once the journal knows of it.
 func (a *agentActor) take(ctx actor.Context, from string, plan *actorpb.NodePlan) {
-	orders, records, err := a.intake.Take(plan, from, a.closed(time.Now()))
+	orders, records, err := a.intake.Take(plan, from, a.closed(time.Now()), a.space.Closed())
 	if err != nil {
 		a.shared.figures.refused()
 		a.cfg.Logger.Warn("plan refused", "node", a.cfg.Node, "from", from, "error", err,
@@ -80,6 +80,9 @@ func (a *agentActor) follow(ctx actor.Context, orders Orders) {
 	}
 	for _, start := range orders.Gone {
 		a.spawn(ctx, NewLostJob(now, start), nil)
+	}
+	for _, start := range orders.Declined {
+		a.spawn(ctx, NewDeclinedJob(now, start, orders.Full), nil)
 	}
 	for _, abort := range orders.Abort {
 		if job := a.jobs[abort.GetJobId()]; job != nil {

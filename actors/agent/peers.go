@@ -9,33 +9,39 @@ import (
 
 	"weir/actors/remote"
 	"weir/cluster/identity"
+	"weir/messages/actorpb"
 )
-
-// GatewayName is the name by which replicas publish their gateway.
-const GatewayName = "gateway"
 
 // Replicas asks replicas.
 type Replicas interface {
 	// Ask sends msg to the gateway of a replica and calls done once, with the
 	// answer or an error, no later than after timeout, from any goroutine.
 	Ask(replica Replica, msg proto.Message, timeout time.Duration, done func(proto.Message, error))
+	// Keep gives up what is open to replicas that are none of members, which the leader
+	// says are all. They may be asked again.
+	Keep(members []*actorpb.Replica)
 }
 
 // Connections is what Peers needs of a *remote.Remote.
 type Connections interface {
 	Connect(peer string) error
+	Disconnect(peer string)
 	Connected(peer string) bool
 	RequestAsync(peer, name string, msg proto.Message, timeout time.Duration, done func(proto.Message, error))
 }
 
-// Peers reaches replicas by streams that it opens when they are needed. It is the
-// directory of the agent's Remote, and hears from it which streams are up:
+// Peers reaches replicas by streams that it opens when they are needed, and gives up
+// when the replica has been removed. It is the directory of the agent's Remote, and
+// hears from it which streams are up:
 //
 //	peers := agent.NewPeers(500 * time.Millisecond)
 //	r, err := remote.Start(system, remote.Config{Directory: peers, OnPeer: peers.OnPeer, …})
 //	peers.Use(r)
 type Peers struct {
 	patience time.Duration
+	// linking is held while a stream is wanted, and while it is given up: one that is
+	// wanted has an address.
+	linking sync.Mutex
 
 	mu          sync.Mutex
 	connections Connections
@@ -82,13 +88,10 @@ func (p *Peers) OnPeer(change remote.PeerChange) {
 
 // Ask implements Replicas.
 func (p *Peers) Ask(replica Replica, msg proto.Message, timeout time.Duration, done func(proto.Message, error)) {
-	peer := remote.PeerName(identity.Identity{Role: identity.Replica, Name: replica.ID})
-	p.mu.Lock()
-	p.addresses[peer] = replica.Address
-	c := p.connections
-	p.mu.Unlock()
+	peer := peerOf(replica.ID)
+	c := p.know(peer, replica.Address)
 	if c.Connected(peer) {
-		c.RequestAsync(peer, GatewayName, msg, timeout, done)
+		c.RequestAsync(peer, actorpb.GatewayName, msg, timeout, done)
 		return
 	}
 	q := &question{msg: msg, deadline: time.Now().Add(timeout), done: done}
@@ -96,13 +99,55 @@ func (p *Peers) Ask(replica Replica, msg proto.Message, timeout time.Duration, d
 	p.waiting[peer] = append(p.waiting[peer], q)
 	q.timer = time.AfterFunc(min(timeout, p.patience), func() { p.giveUp(peer, q) })
 	p.mu.Unlock()
-	if err := c.Connect(peer); err != nil {
+	if err := p.link(peer, replica.Address); err != nil {
 		p.fail(peer, q, fmt.Errorf("ask %s: %w", replica, err))
 		return
 	}
 	// The stream may have come up in between.
 	if c.Connected(peer) {
 		p.flush(peer)
+	}
+}
+
+func peerOf(replica string) string {
+	return remote.PeerName(identity.Identity{Role: identity.Replica, Name: replica})
+}
+
+// know remembers where a peer is, and returns what connects with it.
+func (p *Peers) know(peer, address string) Connections {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.addresses[peer] = address
+	return p.connections
+}
+
+// link has a stream opened to a peer.
+func (p *Peers) link(peer, address string) error {
+	p.linking.Lock()
+	defer p.linking.Unlock()
+	return p.know(peer, address).Connect(peer)
+}
+
+// Keep implements Replicas.
+func (p *Peers) Keep(members []*actorpb.Replica) {
+	kept := map[string]bool{}
+	for _, m := range members {
+		kept[peerOf(m.GetId())] = true
+	}
+	p.linking.Lock()
+	defer p.linking.Unlock()
+	p.mu.Lock()
+	c := p.connections
+	var gone []string
+	for peer := range p.addresses {
+		if !kept[peer] {
+			gone = append(gone, peer)
+			delete(p.addresses, peer)
+		}
+	}
+	p.mu.Unlock()
+	for _, peer := range gone {
+		c.Disconnect(peer)
 	}
 }
 
@@ -115,7 +160,7 @@ func (p *Peers) flush(peer string) {
 	p.mu.Unlock()
 	for _, q := range questions {
 		q.timer.Stop()
-		c.RequestAsync(peer, GatewayName, q.msg, max(time.Until(q.deadline), time.Millisecond), q.done)
+		c.RequestAsync(peer, actorpb.GatewayName, q.msg, max(time.Until(q.deadline), time.Millisecond), q.done)
 	}
 }
 

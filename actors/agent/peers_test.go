@@ -3,6 +3,8 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,6 +29,11 @@ func (c *cables) Connect(peer string) error {
 	c.wanted = append(c.wanted, peer)
 	c.up[peer] = c.comesUp
 	return c.refuse
+}
+
+func (c *cables) Disconnect(peer string) {
+	c.wanted = slices.DeleteFunc(c.wanted, func(p string) bool { return p == peer })
+	delete(c.up, peer)
 }
 
 func (c *cables) Connected(peer string) bool { return c.up[peer] }
@@ -92,6 +99,51 @@ func TestPeers(t *testing.T) {
 	if _, ok := NewPeers(time.Second).Address("replica/r9"); ok {
 		t.Error("a peer that nobody named has an address")
 	}
+}
+
+// TestPeersGiveUpTheRemoved asks replicas, has some of them removed, and asks one of those
+// again: nothing is kept open to any but the members and who was asked since.
+func TestPeersGiveUpTheRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &cables{up: map[string]bool{}, comesUp: true}
+		peers := NewPeers(500 * time.Millisecond)
+		peers.Use(c)
+		answers := 0
+		ask := func(id string) {
+			peers.Ask(Replica{ID: id, Address: id + ":1"}, &actorpb.Heartbeat{}, time.Second, func(proto.Message, error) { answers++ })
+			synctest.Wait()
+		}
+		keep := func(want string, members ...string) {
+			t.Helper()
+			var all []*actorpb.Replica
+			for _, id := range members {
+				all = append(all, &actorpb.Replica{Id: id})
+			}
+			peers.Keep(all)
+			if got := strings.Join(c.wanted, " "); got != want {
+				t.Errorf("streams to %q are wanted, want %q", got, want)
+			}
+		}
+		ask("r1")
+		ask("r2")
+		ask("r3")
+		keep("replica/r1 replica/r2 replica/r3", "r1", "r2", "r3")
+		keep("replica/r1 replica/r3", "r1", "r3", "r4")
+		if _, known := peers.Address("replica/r2"); known {
+			t.Error("the address of a replica that was removed is kept")
+		}
+		ask("r2")
+		keep("replica/r1 replica/r3 replica/r2", "r1", "r2", "r3")
+		keep("replica/r1", "r1")
+		c.comesUp = false
+		ask("r3")
+		keep("replica/r1", "r1")
+		<-time.After(time.Minute)
+		synctest.Wait()
+		if answers != 5 {
+			t.Errorf("%d answers, want one to each of 5 questions", answers)
+		}
+	})
 }
 
 func TestMeasureResources(t *testing.T) {

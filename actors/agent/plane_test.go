@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"cmp"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,14 +20,18 @@ type plane struct {
 	// term is the leader's; silent: nobody answers.
 	term   uint64
 	silent bool
+	// slow is how long an answer takes; 0: a millisecond.
+	slow time.Duration
 	// phases are what heartbeats said of each job, without repetitions.
-	phases   map[string][]string
-	ended    []*actorpb.JobEnded
-	asked    []string
+	phases map[string][]string
+	ended  []*actorpb.JobEnded
+	asked  []string
+	// kept are the replicas that others were given up for, each time.
+	kept     []string
 	lastBeat time.Time
 }
 
-// Ask implements Replicas. Answers take a millisecond.
+// Ask implements Replicas.
 func (p *plane) Ask(to Replica, msg proto.Message, timeout time.Duration, done func(proto.Message, error)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -42,7 +48,18 @@ func (p *plane) Ask(to Replica, msg proto.Message, timeout time.Duration, done f
 	if reply == nil && err == nil {
 		reply = p.usual(msg)
 	}
-	time.AfterFunc(time.Millisecond, func() { done(reply, err) })
+	time.AfterFunc(cmp.Or(p.slow, time.Millisecond), func() { done(reply, err) })
+}
+
+// Keep implements Replicas.
+func (p *plane) Keep(members []*actorpb.Replica) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var ids []string
+	for _, m := range members {
+		ids = append(ids, m.GetId())
+	}
+	p.kept = append(p.kept, strings.Join(ids, " "))
 }
 
 func (p *plane) usual(msg proto.Message) proto.Message {

@@ -75,13 +75,13 @@ func playAgent() {
 		switch m := msg.(type) {
 		case *actorpb.RegisterAgent:
 			hear(m.GetJobs())
+			return &actorpb.AgentRegistered{Term: 3, Leader: "r1", LeaseMillis: p.Lease.Milliseconds(), HeartbeatMillis: 100}, nil
+		case *actorpb.Heartbeat:
+			hear(m.GetJobs())
 			select {
 			case life <- m.GetIncarnation():
 			default:
 			}
-			return &actorpb.AgentRegistered{Term: 3, Leader: "r1", LeaseMillis: p.Lease.Milliseconds(), HeartbeatMillis: 200}, nil
-		case *actorpb.Heartbeat:
-			hear(m.GetJobs())
 		case *actorpb.JobSpecRequest:
 			return &actorpb.JobSpec{JobId: m.GetJobId(), Shell: p.Know[m.GetJobId()]}, nil
 		case *actorpb.JobEnded:
@@ -95,8 +95,7 @@ func playAgent() {
 	if err != nil {
 		panic(err)
 	}
-	of := <-life
-	<-time.After(50 * time.Millisecond) // The answer to the registration is under way.
+	of := <-life // An agent that sends heartbeats has its lease, and takes jobs.
 	order := plan(3, 7)
 	for _, job := range p.Grant {
 		granted(job, of)(order)

@@ -20,6 +20,18 @@ import (
 // ended returns the record of a job whose processes have ended. limit is the
 // job's time limit and prepare what passed before its start.
 func ended(start *actorpb.StartJob, result *runner.Result, limit, prepare time.Duration) *statepb.FinishedJob {
+	job := endedAs(start, result, limit, prepare)
+	if job.GetError() != nil && result.OutputLost != "" {
+		// What would have explained it may be what the disk did not take.
+		if job.Error.Attributes == nil {
+			job.Error.Attributes = map[string]string{}
+		}
+		job.Error.Attributes["output_lost"] = result.OutputLost
+	}
+	return job
+}
+
+func endedAs(start *actorpb.StartJob, result *runner.Result, limit, prepare time.Duration) *statepb.FinishedJob {
 	job := record(start)
 	job.StartTime = timestamppb.New(result.StartTime)
 	job.FinishTime = timestamppb.New(result.EndTime)

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"weir/messages/actorpb"
+	"weir/scheduling"
 )
 
 // Ask is a question to a replica.
@@ -36,6 +37,10 @@ type Outcome struct {
 	// Trouble is for the log, nil: none. Severe: people have to mend it.
 	Trouble error
 	Severe  bool
+	// Stale is what a leader came with whose word was refused, From that leader; zero:
+	// none was.
+	Stale scheduling.Token
+	From  string
 }
 
 // Session finds the leader and keeps in touch with it. At most one question is
@@ -51,8 +56,9 @@ type Session struct {
 	sequence uint64
 	period   time.Duration
 	lease    time.Duration
-	// urgent: there is news for the leader.
-	urgent bool
+	// urgent: there is news for the leader. anew: what a registration says has changed
+	// since one was last sent.
+	urgent, anew bool
 
 	// open is the question without an answer; asked is when the last was sent.
 	open  *Ask
@@ -83,6 +89,10 @@ func NewSession(timing Timing, roster *Roster, fence *Fence, chance func() float
 // next period.
 func (s *Session) Urge() { s.urgent = true }
 
+// Anew says that what a registration says has changed, which the leader is to hear
+// before the next heartbeat, also when a registration is on its way. The lease goes on.
+func (s *Session) Anew() { s.anew = true }
+
 // Registered reports whether a leader has registered the agent.
 func (s *Session) Registered() bool { return s.leader.ID != "" }
 
@@ -91,6 +101,9 @@ func (s *Session) Registered() bool { return s.leader.ID != "" }
 func (s *Session) Next(now time.Time) (ask *Ask, wake time.Time) {
 	if s.open != nil {
 		return nil, time.Time{}
+	}
+	if s.anew && s.Registered() {
+		s.leader, s.hint, s.tries = Replica{}, s.leader.ID, 0
 	}
 	if due := s.due(); now.Before(due) {
 		return nil, due
@@ -102,6 +115,7 @@ func (s *Session) Next(now time.Time) (ask *Ask, wake time.Time) {
 		s.sequence++
 		s.open = &Ask{Number: s.asks, To: s.leader, Sequence: s.sequence, Term: s.term, Timeout: s.timing.HeartbeatTimeout}
 	} else {
+		s.anew = false
 		s.open = &Ask{Number: s.asks, To: s.candidate(), Register: true, Timeout: s.timing.RegisterTimeout}
 	}
 	return s.open, time.Time{}
@@ -171,7 +185,7 @@ func (s *Session) registered(now time.Time, ask *Ask, m *actorpb.AgentRegistered
 		return s.seek(now, s.trouble(ask, fmt.Errorf("heartbeat period %v and lease %v do not fit", period, lease)))
 	}
 	if err := s.fence.Term(m.GetTerm()); err != nil {
-		return s.seek(now, s.trouble(ask, err))
+		return s.stale(now, ask, m.GetTerm(), err)
 	}
 	s.leader, s.term, s.sequence, s.period, s.lease = ask.To, m.GetTerm(), 0, period, lease
 	s.tries, s.hint = 0, ""
@@ -188,9 +202,16 @@ func (s *Session) acknowledged(now time.Time, ask *Ask, m *actorpb.HeartbeatAck)
 	}
 	// Another leader may have been heard since, by its plan.
 	if err := s.fence.Term(s.term); err != nil {
-		return s.seek(now, s.trouble(ask, err))
+		return s.stale(now, ask, s.term, err)
 	}
 	return Outcome{Lease: s.lease, Sent: s.asked, Learned: s.roster.Learn(m.GetReplicas())}
+}
+
+// stale leaves a leader of the past.
+func (s *Session) stale(now time.Time, ask *Ask, term uint64, err error) Outcome {
+	outcome := s.seek(now, s.trouble(ask, err))
+	outcome.Stale, outcome.From = scheduling.Token{Term: term}, ask.To.ID
+	return outcome
 }
 
 // redirected follows a replica's word about who leads.

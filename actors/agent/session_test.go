@@ -47,6 +47,8 @@ type step struct {
 	// after is how long the question comes after the last answer.
 	after time.Duration
 	want  string
+	// anew: while the question is open, what registrations say changes.
+	anew  bool
 	reply proto.Message
 	err   error
 }
@@ -168,6 +170,30 @@ func TestSession(t *testing.T) {
 			{want: "register r1", reply: &actorpb.AgentRegistered{Term: 4, LeaseMillis: 10, HeartbeatMillis: 1000}},
 			{want: "register r2"},
 		},
+		"what changes while a registration is open is told at once, and once": {
+			{want: "register r1", anew: true, reply: registered(3)},
+			{want: "register r1", reply: registered(3)},
+			{after: time.Second, want: "beat 1 r1"},
+		},
+		"what changes and changes back while registrations are open is told": {
+			{want: "register r1", anew: true, reply: registered(3)},
+			{want: "register r1", anew: true, reply: registered(3)},
+			{want: "register r1", reply: registered(3)},
+			{after: time.Second, want: "beat 1 r1"},
+		},
+		"what changes while a heartbeat is open is told at once": {
+			{want: "register r1", reply: registered(3)},
+			{after: time.Second, want: "beat 1 r1", anew: true, reply: ack(1)},
+			{want: "register r1", reply: registered(3)},
+			{after: time.Second, want: "beat 1 r1"},
+		},
+		"what changes is told with the next registration, whoever takes it": {
+			{want: "register r1", anew: true, reply: &actorpb.Redirect{Leader: &actorpb.Replica{Id: "r3"}}},
+			{want: "register r3", reply: registered(3)},
+			{after: time.Second, want: "beat 1 r3", anew: true, err: gone},
+			{want: "register r1", reply: registered(4)},
+			{after: time.Second, want: "beat 1 r1"},
+		},
 		"an answer that does not fit the question": {
 			{want: "register r1", reply: &actorpb.HeartbeatAck{}},
 			{want: "register r2", reply: &actorpb.NodePlan{}},
@@ -191,6 +217,9 @@ func TestSession(t *testing.T) {
 				}
 				if again, wake := s.Next(now.Add(time.Hour)); again != nil || !wake.IsZero() {
 					t.Fatalf("step %d: a second question is open: %v", i, again)
+				}
+				if step.anew {
+					s.Anew()
 				}
 				s.Answer(now, ask.Number, step.reply, step.err)
 			}
@@ -216,6 +245,30 @@ func TestSessionLeaseRunsFromSending(t *testing.T) {
 	}
 }
 
+// TestSessionAnew registers once more, while a heartbeat is under way, with the leader
+// that it has.
+func TestSessionAnew(t *testing.T) {
+	s, _, _ := newTestSession("r1", "r2", "r3")
+	s.Anew()
+	ask, _ := s.Next(epoch)
+	s.Answer(epoch, ask.Number, &actorpb.Redirect{Leader: &actorpb.Replica{Id: "r2"}}, nil)
+	ask, _ = s.Next(epoch)
+	s.Answer(epoch, ask.Number, registered(3), nil)
+	now := epoch.Add(time.Second)
+	beat, _ := s.Next(now)
+	s.Anew()
+	if outcome := s.Answer(now, beat.Number, &actorpb.HeartbeatAck{Sequence: 1, Term: 3}, nil); outcome.Lease == 0 {
+		t.Errorf("outcome %+v, want the heartbeat to count", outcome)
+	}
+	if ask, _ = s.Next(now); ask.String() != "register r2" {
+		t.Fatalf("got %v, want a registration at once", ask)
+	}
+	s.Answer(now, ask.Number, registered(3), nil)
+	if ask, _ = s.Next(now.Add(time.Second)); ask.String() != "beat 1 r2" {
+		t.Errorf("got %v, want heartbeats to begin anew", ask)
+	}
+}
+
 func TestSessionUrge(t *testing.T) {
 	s, _, _ := newTestSession("r1")
 	ask, _ := s.Next(epoch)
@@ -235,23 +288,38 @@ func TestSessionUrge(t *testing.T) {
 }
 
 func TestSessionRefusalsArePeoplesBusiness(t *testing.T) {
-	for code, wantSevere := range map[string]bool{
-		"name_in_use": true, "wrong_identity": true, "bad_request": true, "overloaded": false, "not_registered": false, "?": false,
-	} {
-		t.Run(code, func(t *testing.T) {
+	tests := map[string]struct {
+		code       string
+		retry      int64
+		wantSevere bool
+	}{
+		"another agent has the name":            {code: "name_in_use", retry: 1500, wantSevere: true},
+		"another has the name, and for ever":    {code: "name_in_use", wantSevere: true},
+		"the certificate is another node's":     {code: "wrong_identity", wantSevere: true},
+		"the node's life is over":               {code: "bad_request", wantSevere: true},
+		"the leader says that it passes":        {code: "bad_request", retry: 200},
+		"another leads":                         {code: "unavailable", retry: 200},
+		"the leader is busy":                    {code: "overloaded", retry: 200},
+		"the leader has forgotten the agent":    {code: "not_registered"},
+		"a refusal that this version knows not": {code: "?"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
 			s, _, _ := newTestSession("r1", "r2")
 			ask, _ := s.Next(epoch)
-			outcome := s.Answer(epoch, ask.Number, &actorpb.Refused{Code: code, Reason: "reason"}, nil)
-			if outcome.Severe != wantSevere || outcome.Trouble == nil || !strings.Contains(outcome.Trouble.Error(), "reason") {
-				t.Errorf("severe %v, trouble %v; want severe %v, and the reason told", outcome.Severe, outcome.Trouble, wantSevere)
+			outcome := s.Answer(epoch, ask.Number, &actorpb.Refused{Code: test.code, Reason: "reason", RetryMillis: test.retry}, nil)
+			if outcome.Severe != test.wantSevere || outcome.Trouble == nil || !strings.Contains(outcome.Trouble.Error(), "reason") {
+				t.Errorf("severe %v, trouble %v; want severe %v, and the reason told", outcome.Severe, outcome.Trouble, test.wantSevere)
 			}
 		})
 	}
 }
 
 // TestSessionTriesSoonAgain refuses the agent for as long as one may be cut off, in any
-// words that pass by themselves, and then no more: it is registered within SeekMax.
+// words that pass by themselves, and then no more: it is registered within SeekMax of the
+// last answer.
 func TestSessionTriesSoonAgain(t *testing.T) {
+	const answered = time.Millisecond
 	rapid.Check(t, func(t *rapid.T) {
 		s, _, _ := newTestSession("r1", "r2", "r3")
 		s.pause.chance = func() float64 { return rapid.Float64Range(0, 0.999).Draw(t, "chance") }
@@ -263,14 +331,14 @@ func TestSessionTriesSoonAgain(t *testing.T) {
 				continue
 			}
 			if now.After(healed) {
-				if late := now.Sub(healed); late > s.timing.SeekMax {
-					t.Fatalf("asked again %v after the heal, want no later than %v", late, s.timing.SeekMax)
+				if late := now.Sub(healed); late > s.timing.SeekMax+answered {
+					t.Fatalf("asked again %v after the heal, want no later than %v", late, s.timing.SeekMax+answered)
 				}
 				return
 			}
 			code := rapid.SampledFrom([]string{actorpb.CodeUnavailable, actorpb.CodeOverloaded, actorpb.CodeNameInUse, actorpb.CodeStale, "bad_request"}).Draw(t, "code")
 			retry := rapid.Int64Range(1, 100_000).Draw(t, "retry")
-			now = now.Add(time.Millisecond)
+			now = now.Add(answered)
 			s.Answer(now, ask.Number, &actorpb.Refused{Code: code, RetryMillis: retry}, nil)
 		}
 	})
@@ -331,56 +399,4 @@ func TestSessionFindsTheLeader(t *testing.T) {
 		}
 		t.Fatal("the leader was not found in 20 steps")
 	})
-}
-
-func TestRoster(t *testing.T) {
-	told := func(texts ...string) []*actorpb.Replica {
-		var all []*actorpb.Replica
-		for _, text := range texts {
-			id, address, _ := strings.Cut(text, "=")
-			all = append(all, &actorpb.Replica{Id: id, Address: address})
-		}
-		return all
-	}
-	tests := map[string]struct {
-		remembered  []Replica
-		told        []*actorpb.Replica
-		want        string
-		wantChanged bool
-	}{
-		"nothing is told":                          {want: "[r1=r1:1 r2=r2:1]"},
-		"what is configured counts":                {remembered: []Replica{{"r1", "old:1"}, {"r5", "h:5"}}, want: "[r1=r1:1 r2=r2:1 r5=h:5]"},
-		"a new replica":                            {told: told("r3=h:3"), want: "[r1=r1:1 r2=r2:1 r3=h:3]", wantChanged: true},
-		"a replica that has moved":                 {told: told("r1=h:9"), want: "[r1=h:9 r2=r2:1]", wantChanged: true},
-		"a replica that is not there any more":     {remembered: []Replica{{"r5", "h:5"}}, told: told("r1="), want: "[r1=r1:1 r2=r2:1]", wantChanged: true},
-		"an address that is not told is kept":      {told: told("r1=", "r2="), want: "[r1=r1:1 r2=r2:1]"},
-		"a replica whose address nobody knows":     {told: told("r7="), want: "[r1=r1:1 r2=r2:1]"},
-		"a replica that is told twice counts once": {told: told("r3=h:3", "r3=h:4"), want: "[r1=r1:1 r2=r2:1 r3=h:3]", wantChanged: true},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			r := NewRoster(replicas("r1", "r2"), test.remembered)
-			if changed := r.Learn(test.told); changed != test.wantChanged {
-				t.Errorf("changed: %v, want %v", changed, test.wantChanged)
-			}
-			if got := fmt.Sprint(r.All()); got != test.want {
-				t.Errorf("got %s, want %s", got, test.want)
-			}
-		})
-	}
-}
-
-func TestParseReplica(t *testing.T) {
-	for text, wantError := range map[string]string{
-		"r1=10.0.0.1:7440": "", "r1=[::1]:7440": "", "r1=host:7440": "",
-		"10.0.0.1:7440": "must be id=host:port", "=h:1": "must be id=host:port", "r1=host": "must be host:port", "r1=host:": "must be host:port", "": "must be id",
-	} {
-		got, err := ParseReplica(text)
-		switch {
-		case wantError == "" && (err != nil || got.String() != text):
-			t.Errorf("%q: got %v, %v", text, got, err)
-		case wantError != "" && (err == nil || !strings.Contains(err.Error(), wantError)):
-			t.Errorf("%q: got error %v, want one that says %q", text, err, wantError)
-		}
-	}
 }

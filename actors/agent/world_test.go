@@ -72,12 +72,15 @@ func testConfig(dir string, log slog.Handler) Config {
 	c := DefaultConfig()
 	c.Node, c.Incarnation, c.StateDir, c.Seeds = "n1", 9, dir, replicas("r1")
 	c.Resources = resource.Amounts{UserSlots: 1, CPU: 100, Memory: 1 << 30}
+	c.MinFree = 0
 	c.Logger = slog.New(log)
 	return c
 }
 
-func inWorld(t *testing.T, test func(w *world)) {
-	dir := t.TempDir()
+func inWorld(t *testing.T, test func(w *world)) { inWorldOn(t, t.TempDir(), test) }
+
+// inWorldOn has the agent keep its state in dir.
+func inWorldOn(t *testing.T, dir string, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{
 			t: t, system: quietSystem(),

@@ -229,7 +229,8 @@ func (a *controllerActor) ended(ctx actor.Context, m *actorpb.JobEnded, reply fu
 		return
 	}
 	if !a.ends.Add(Classify(m, allocation), reply) {
-		reply(&actorpb.Refused{Code: actorpb.CodeOverloaded, Reason: "too many results wait for their commit", RetryMillis: 500})
+		reply(&actorpb.Refused{Code: actorpb.CodeOverloaded, Reason: fmt.Sprintf(
+			"operation %s: %d results wait for their commit, as many as are kept: the result is taken when some are committed", a.cfg.Operation, a.cfg.MaxEnds), RetryMillis: 500})
 		return
 	}
 	a.flush(ctx)

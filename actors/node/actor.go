@@ -1,7 +1,6 @@
 package node
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -93,14 +92,6 @@ type Waiting struct{ Take func() (FromAgent, bool) }
 type Look struct{}
 
 type expire struct{}
-
-// committed brings the outcome of a proposal, and what follows it, to the life of
-// the actor that proposed.
-type committed struct {
-	of   *nodeActor
-	err  error
-	then func(ctx actor.Context)
-}
 
 // New returns the producer of a node's actor.
 func New(cfg Config) actor.Producer {
@@ -196,7 +187,7 @@ func (a *nodeActor) register(ctx actor.Context, m *actorpb.RegisterAgent, reply 
 		case err != nil:
 			reply(&actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: err.Error(), RetryMillis: a.cfg.RetryAfter.Milliseconds()})
 		case results[0].GetRefusal() != nil:
-			reply(&actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: results[0].GetRefusal().GetMessage(), RetryMillis: a.cfg.RetryAfter.Milliseconds()})
+			reply(unregistered(results[0].GetRefusal(), a.cfg.RetryAfter))
 		default:
 			a.cfg.Logger.Info("node registered", "node", m.GetNode(), "incarnation", m.GetIncarnation(), "resources", m.GetResources().Amounts())
 			a.open(ctx, m, reply)
@@ -216,7 +207,7 @@ func (a *nodeActor) open(ctx actor.Context, m *actorpb.RegisterAgent, reply func
 		Replicas:        a.cfg.Replicas(),
 	})
 	a.look(ctx)
-	a.cfg.Scheduler.Offer(a.cfg.ID, m.GetResources().Amounts())
+	a.offer()
 }
 
 func (a *nodeActor) heartbeat(ctx actor.Context, m *actorpb.Heartbeat, reply func(proto.Message)) {
@@ -227,6 +218,15 @@ func (a *nodeActor) heartbeat(ctx actor.Context, m *actorpb.Heartbeat, reply fun
 	a.armExpiry(ctx)
 	a.cfg.Lead.Reply(reply, &actorpb.HeartbeatAck{Sequence: m.GetSequence(), Term: a.cfg.Term, Replicas: a.cfg.Replicas()})
 	a.look(ctx)
+	a.offer()
+}
+
+// offer lets the scheduler give the node jobs, unless its agent takes none.
+func (a *nodeActor) offer() {
+	if a.session.closed != "" {
+		a.cfg.Scheduler.Withdraw(a.cfg.ID)
+		return
+	}
 	a.cfg.Scheduler.Offer(a.cfg.ID, a.session.resources)
 }
 
@@ -300,59 +300,14 @@ func (a *nodeActor) giveUp(ctx actor.Context, reason lifecycle.AbortReason, jobs
 	})
 }
 
-// failed reports whether a proposal was not carried out, so that it has to be made
-// again from the state as it is by then. A job that has ended meanwhile is none
-// that could be given up, and no failure.
-func (a *nodeActor) failed(results []*commandpb.Result, err error) bool {
-	for _, result := range results {
-		if refusal := result.GetRefusal(); refusal != nil {
-			a.cfg.Logger.Warn("proposal refused; it is made again", "node", a.cfg.ID, "code", refusal.GetCode(), "reason", refusal.GetMessage())
-			err = errors.New(refusal.GetMessage())
-		}
-	}
-	return err != nil
-}
-
 func (a *nodeActor) abort(reason lifecycle.AbortReason, jobs []string) *commandpb.AbortAllocations {
 	return &commandpb.AbortAllocations{
 		Term: a.cfg.Term, Time: timestamppb.New(a.cfg.Now()), Node: a.cfg.ID, Reason: reason.String(), JobIds: jobs,
 	}
 }
 
-func (a *nodeActor) propose(ctx actor.Context, commands []proto.Message, then func(actor.Context, []*commandpb.Result, error)) {
-	a.inFlight = true
-	self, root := ctx.Self(), ctx.ActorSystem().Root
-	a.cfg.Log.ProposeAsync(commands, func(results []*commandpb.Result, err error) {
-		root.Send(self, committed{a, err, func(ctx actor.Context) { then(ctx, results, err) }})
-	})
-}
-
-func (a *nodeActor) committed(ctx actor.Context, m committed) {
-	a.inFlight = false
-	if m.err != nil {
-		a.cfg.Logger.Debug("proposal was not committed", "node", a.cfg.ID, "error", m.err)
-	}
-	m.then(ctx)
-	if a.dirty {
-		a.look(ctx)
-	}
-}
-
 func (a *nodeActor) armExpiry(ctx actor.Context) {
 	a.lease = a.after(ctx, a.lease, a.session.Expires().Sub(a.cfg.Now()), expire{})
-}
-
-// after has the actor sent a message later, in place of what the timer would send.
-func (a *nodeActor) after(ctx actor.Context, timer *time.Timer, d time.Duration, msg any) *time.Timer {
-	stopTimer(timer)
-	self, root := ctx.Self(), ctx.ActorSystem().Root
-	return time.AfterFunc(max(d, 0), func() { root.Send(self, msg) })
-}
-
-func stopTimer(timer *time.Timer) {
-	if timer != nil {
-		timer.Stop()
-	}
 }
 
 func (a *nodeActor) publish(granted []Granted) {

@@ -31,6 +31,8 @@ type stage struct {
 	record  *statepb.Node
 	granted []Granted
 	told    []string
+	// hints: refusals are told with when to try again.
+	hints bool
 	// outcomes end what has been proposed and not answered.
 	outcomes []func([]*commandpb.Result, error)
 }
@@ -104,6 +106,9 @@ func (s *stage) say(msg proto.Message) {
 		what := string(answer.ProtoReflect().Descriptor().Name())
 		if refused, ok := answer.(*actorpb.Refused); ok {
 			what = "refuse " + refused.GetCode()
+			if s.hints {
+				what += fmt.Sprint(" ", refused.GetRetryMillis())
+			}
 		}
 		s.tell(what)
 	}})
@@ -181,25 +186,49 @@ func TestRegistrationIsCommittedFirst(t *testing.T) {
 }
 
 func TestRegistrationThatIsNotCommitted(t *testing.T) {
+	refused := func(code string) []*commandpb.Result {
+		return []*commandpb.Result{{Refusal: &commandpb.Refusal{Code: code}}}
+	}
 	for name, test := range map[string]struct {
 		results []*commandpb.Result
 		err     error
 		want    string
 	}{
-		"refused by the state": {[]*commandpb.Result{{Refusal: &commandpb.Refusal{Code: "stale_incarnation"}}}, nil, "refuse bad_request"},
-		"lost":                 {nil, errors.New("no leader"), "refuse unavailable"},
+		"another leads":                         {refused("stale_term"), nil, "refuse unavailable 200"},
+		"another agent has the name":            {refused("stale_incarnation"), nil, "refuse bad_request 0"},
+		"a registration that makes no sense":    {refused("invalid_command"), nil, "refuse bad_request 0"},
+		"a refusal that this version knows not": {refused("?"), nil, "refuse bad_request 0"},
+		"lost":                                  {nil, errors.New("no leader"), "refuse unavailable 200"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onStage(t, nil, nil, func(s *stage) {
 				s.say(registration(7))
 				s.want("propose RegisterNode")
+				s.set(func() { s.hints = true })
 				s.answer(test.results, test.err, func() {})
 				s.want(test.want)
 				s.beat(1)
-				s.want("refuse not_registered")
+				s.want("refuse not_registered 0")
 			})
 		})
 	}
+}
+
+// TestClosedNode is given no jobs while its agent takes none, and goes on with those
+// that it has.
+func TestClosedNode(t *testing.T) {
+	onStage(t, online(7), nil, func(s *stage) {
+		closed := registration(7)
+		closed.Closed = "the disk is full"
+		s.say(closed)
+		s.want("AgentRegistered", "withdraw n1")
+		s.beat(1)
+		s.want("HeartbeatAck", "withdraw n1")
+		s.say(registration(7))
+		s.want("AgentRegistered", "offer n1")
+		s.beat(1)
+		s.want("HeartbeatAck", "offer n1")
+	})
 }
 
 func TestSession(t *testing.T) {

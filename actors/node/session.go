@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"weir/messages/actorpb"
+	"weir/messages/commandpb"
 	"weir/messages/statepb"
+	"weir/raftstore/state"
 	"weir/scheduling/resource"
 )
 
@@ -71,9 +73,11 @@ type Session struct {
 	incarnation uint64
 	process     uint64
 	sequence    uint64
-	heard       time.Time
-	resources   resource.Amounts
-	held        map[string]*actorpb.HeldJob
+	// closed is why the agent takes no new jobs; empty: it takes them.
+	closed    string
+	heard     time.Time
+	resources resource.Amounts
+	held      map[string]*actorpb.HeldJob
 	// told is when the agent was last told about a job.
 	told map[string]time.Time
 }
@@ -121,6 +125,16 @@ func faultOf(m *actorpb.RegisterAgent) string {
 	}
 }
 
+// unregistered answers an agent whose registration was refused by the state. Only what
+// passes by itself is worth another try, after retry: another replica leads by now.
+// The rest is for people to mend.
+func unregistered(refusal *commandpb.Refusal, retry time.Duration) *actorpb.Refused {
+	if refusal.GetCode() == state.CodeStaleTerm {
+		return &actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: refusal.GetMessage(), RetryMillis: retry.Milliseconds()}
+	}
+	return &actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: refusal.GetMessage()}
+}
+
 // Changed reports whether the committed record differs from what the agent says
 // of its node.
 func Changed(record *statepb.Node, m *actorpb.RegisterAgent) bool {
@@ -142,7 +156,7 @@ func Changed(record *statepb.Node, m *actorpb.RegisterAgent) bool {
 // Open begins a session: the registration has been committed.
 func (s *Session) Open(now time.Time, m *actorpb.RegisterAgent) {
 	s.incarnation, s.process = m.GetIncarnation(), m.GetSession()
-	s.sequence = 0
+	s.sequence, s.closed = 0, m.GetClosed()
 	s.resources = m.GetResources().Amounts()
 	s.told = map[string]time.Time{}
 	s.hear(now, m.GetJobs())

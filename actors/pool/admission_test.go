@@ -101,7 +101,7 @@ func pending(id string) *statepb.Operation {
 
 // buildTree returns team (runs 3) with the pools ads (runs 2) and other below, and
 // the FIFO pool light (runs 1), whose vanilla operations do not count.
-func buildTree(t *testing.T) pooltree.Tree {
+func buildTree(t testing.TB) pooltree.Tree {
 	t.Helper()
 	one, two, three, fifo, yes := int64(1), int64(2), int64(3), pooltree.FIFO, true
 	tree, err := pooltree.FromPools(pooltree.Default(), []pooltree.Pool{

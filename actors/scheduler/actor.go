@@ -76,8 +76,9 @@ type Offer struct {
 // Withdraw says that a node must not be given jobs.
 type Withdraw struct{ Node string }
 
-// View asks for what the engine sees, of one element or of all. Reply is called
-// once, on the actor's goroutine.
+// View asks for what the engine saw after the last fair share update, or for what
+// it sees of one element. Reply is called once, on the actor's goroutine, with what
+// others are shown, too: it must not be changed.
 type View struct {
 	Of    *actorpb.SchedulerViewRequest
 	Reply func(*actorpb.SchedulerView)
@@ -117,6 +118,9 @@ type treeActor struct {
 	// since.
 	ticked time.Time
 	stale  bool
+	// shown is the view of all that was made for the first asker since ticked; nil:
+	// none has asked.
+	shown *actorpb.SchedulerView
 	// inFlight proposals have no answer yet.
 	inFlight int
 	// matching: a match is in the mailbox.
@@ -156,7 +160,7 @@ func (a *treeActor) Receive(ctx actor.Context) {
 			a.checkpointed(m)
 		}
 	case View:
-		m.Reply(a.tree.view(a.cfg, m.Of, a.cfg.Now()))
+		m.Reply(a.view(m.Of))
 	case *actor.Stopping, *actor.Restarting:
 		a.cfg.Figures.abandon(a.counted)
 		if a.timer != nil {
@@ -276,6 +280,17 @@ func (a *treeActor) proposed(ctx actor.Context, m proposed) {
 	a.check(ctx, err)
 }
 
+// view returns a view of one element, or the shared one of all.
+func (a *treeActor) view(of *actorpb.SchedulerViewRequest) *actorpb.SchedulerView {
+	if ofOne(of) {
+		return a.tree.view(a.cfg, of, a.cfg.Now())
+	}
+	if a.shown == nil {
+		a.shown = a.tree.view(a.cfg, of, a.cfg.Now())
+	}
+	return a.shown
+}
+
 // flying returns by how much the starts in flight have changed since the last time.
 func (a *treeActor) flying() int {
 	now := a.tree.InFlight()
@@ -322,8 +337,10 @@ func (a *treeActor) checkpointed(m checkpointed) {
 func (a *treeActor) update(now time.Time) {
 	if err := a.tree.Tick(now); err != nil {
 		a.cfg.Logger.Error("fair share update", "tree", a.cfg.Tree, "error", err)
+		// What has changed since an earlier update is shown all the same.
+		a.shown = nil
 		return
 	}
-	a.ticked, a.stale = now, false
+	a.ticked, a.stale, a.shown = now, false, nil
 	a.cfg.Figures.update(now, a.cfg.Now())
 }

@@ -177,3 +177,27 @@ func TestATreeThatIsGoneIsNotScheduled(t *testing.T) {
 		}
 	})
 }
+
+func TestAllWhoLookBetweenTwoUpdatesShareAView(t *testing.T) {
+	onStage(t, func(s *stage) {
+		look := func() (seen *actorpb.SchedulerView) {
+			s.send(View{Reply: func(v *actorpb.SchedulerView) { seen = v }})
+			return seen
+		}
+		first := look()
+		if len(first.GetNodes()) != 2 || look() != first {
+			t.Errorf("got %v, then another", first)
+		}
+		var one *actorpb.SchedulerView
+		s.send(View{Of: &actorpb.SchedulerViewRequest{Pool: "default"}, Reply: func(v *actorpb.SchedulerView) { one = v }})
+		if one == first || len(one.GetElements()) != 1 || look() != first {
+			t.Errorf("of one element: %v", one)
+		}
+		s.offerBoth()
+		<-time.After(time.Second)
+		synctest.Wait()
+		if second := look(); second == first || second.GetTotal().GetUserSlots() != 4 {
+			t.Errorf("after an update: %v", second)
+		}
+	})
+}

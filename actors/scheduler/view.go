@@ -15,7 +15,7 @@ import (
 // Ratios are by dominant resource (F.1.6).
 func (t *Tree) view(cfg Config, of *actorpb.SchedulerViewRequest, now time.Time) *actorpb.SchedulerView {
 	s := t.Snapshot()
-	one := of.GetPool() != "" || of.GetOperation() != ""
+	one := ofOne(of)
 	v := &actorpb.SchedulerView{Time: timestamppb.New(now), Term: cfg.Term, Total: statepb.NewResources(s.Total)}
 	for _, pool := range s.Pools {
 		if one && string(pool.Name) != of.GetPool() {
@@ -50,6 +50,11 @@ func (t *Tree) view(cfg Config, of *actorpb.SchedulerViewRequest, now time.Time)
 		})
 	}
 	return v
+}
+
+// ofOne reports whether a view is asked for of one element only.
+func ofOne(of *actorpb.SchedulerViewRequest) bool {
+	return of.GetPool() != "" || of.GetOperation() != ""
 }
 
 func (t *Tree) poolView(cfg Config, p engine.PoolView, s engine.Snapshot) *actorpb.ElementView {

@@ -24,7 +24,7 @@ type task struct {
 	// asked for; nil: it never can have.
 	settled func(ctx context.Context) bool
 
-	// lasting: only the caller's context ends the call.
+	// lasting: only the caller's context ends the call, and too long an outage.
 	lasting bool
 	// anyone: no replica is better than another.
 	anyone bool
@@ -103,6 +103,12 @@ func (t *task) failed(ctx, limited context.Context, address string, err error) (
 	t.c.book.failed(address, v.leader, v.silent)
 	replicas := len(t.c.book.all())
 	if len(t.hopeless) == replicas {
+		return true, t.unreached()
+	}
+	if t.c.cfg.Trying != nil && limited.Err() == nil && time.Since(t.began) >= t.c.cfg.TryingAfter {
+		t.c.told.Do(func() { t.c.cfg.Trying(address + ": " + reason(err)) })
+	}
+	if t.lasting && t.c.cfg.Outage > 0 && time.Since(t.began) >= t.c.cfg.Outage {
 		return true, t.unreached()
 	}
 	if t.lasting && time.Since(t.warned) >= t.c.cfg.Deadline {

@@ -267,3 +267,69 @@ func TestCopyOutput(t *testing.T) {
 		})
 	}
 }
+
+// TestTryingIsTold says once why there is no answer yet, and nothing where one comes soon.
+func TestTryingIsTold(t *testing.T) {
+	for name, test := range map[string]struct {
+		after     time.Duration
+		wantTimes int
+	}{
+		"no answer for long": {time.Millisecond, 1},
+		"not for long yet":   {time.Hour, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var told []string
+			asked := 0
+			r := serve(t, &fakeReplica{start: func(*apipb.StartRequest) (*apipb.StartResponse, error) {
+				if asked++; asked < 6 {
+					return nil, unavailable("")
+				}
+				return &apipb.StartResponse{OperationId: "op"}, nil
+			}})
+			c := open(t, func(cfg *client.Config) {
+				cfg.TryingAfter, cfg.Trying = test.after, func(why string) { told = append(told, why) }
+			}, r.address)
+			if _, err := c.StartOperation(t.Context(), &apipb.StartRequest{Spec: &structpb.Struct{}}); err != nil {
+				t.Fatal(err)
+			}
+			if len(told) != test.wantTimes || test.wantTimes > 0 && !strings.HasPrefix(told[0], r.address+": ") {
+				t.Errorf("told %q, want %d times why %s has no answer", told, test.wantTimes, r.address)
+			}
+		})
+	}
+}
+
+// TestWaitEndsWithTooLongAnOutage, of replicas that refuse and of such that hang.
+func TestWaitEndsWithTooLongAnOutage(t *testing.T) {
+	waits := map[string]func(c *client.Client) error{
+		"wait": func(c *client.Client) error {
+			_, err := c.WaitOperation(t.Context(), "op")
+			return err
+		},
+		"watch": func(c *client.Client) (last error) {
+			for _, err := range c.WatchOperation(t.Context(), "op") {
+				last = err
+			}
+			return last
+		},
+	}
+	for name, wait := range waits {
+		for kind, address := range map[string]func(*testing.T) string{"dead": deadAddress, "frozen": frozenAddress} {
+			t.Run(name+" at a "+kind+" replica", func(t *testing.T) {
+				told := ""
+				c := open(t, func(cfg *client.Config) {
+					cfg.Try, cfg.MaxTry, cfg.Poll = 20*time.Millisecond, 20*time.Millisecond, 20*time.Millisecond
+					cfg.Outage, cfg.TryingAfter = 200*time.Millisecond, time.Millisecond
+					cfg.Trying = func(why string) { told = why }
+				}, address(t))
+				var silent *client.UnreachableError
+				if err := wait(c); !errors.As(err, &silent) || silent.Elapsed < 200*time.Millisecond {
+					t.Errorf("got %v, want that the cluster was not reached for 200 ms", err)
+				}
+				if told == "" {
+					t.Error("why there was no answer was not told")
+				}
+			})
+		}
+	}
+}

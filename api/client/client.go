@@ -15,6 +15,9 @@ type Client struct {
 
 	mu       sync.Mutex
 	replicas map[string]*replica
+
+	// told: Trying has been.
+	told sync.Once
 }
 
 // New returns a client. It connects with the first call.

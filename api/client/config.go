@@ -32,6 +32,14 @@ type Config struct {
 	// Poll is how long one try of a wait for an operation lasts. Default 5 s: a
 	// replica that hangs is noticed that late.
 	Poll time.Duration
+	// Trying, if set, is told once why there is no answer, when the tries of a call
+	// have gone on for TryingAfter without one. Default of that 2 s: longer than most
+	// elections.
+	Trying      func(why string)
+	TryingAfter time.Duration
+	// Outage, if set, is how long a wait for an operation goes on while no replica
+	// answers; without it only the caller's context ends the wait.
+	Outage time.Duration
 	// Logger hears of tries that were not answered; nil stands for silence.
 	Logger *slog.Logger
 }
@@ -56,7 +64,8 @@ func (c Config) complete() (Config, error) {
 		missing time.Duration
 	}{
 		{"try", &c.Try, time.Second}, {"max try", &c.MaxTry, 4 * time.Second},
-		{"deadline", &c.Deadline, 15 * time.Second}, {"poll", &c.Poll, 5 * time.Second},
+		{"deadline", &c.Deadline, 15 * time.Second}, {"trying after", &c.TryingAfter, 2 * time.Second}, {"poll", &c.Poll, 5 * time.Second},
+		{"outage", &c.Outage, 0},
 	} {
 		switch {
 		case *d.value == 0:

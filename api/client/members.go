@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"connectrpc.com/connect"
@@ -34,7 +35,12 @@ func (c *Client) AddReplica(ctx context.Context, id, address string) error {
 // RemoveReplica ends a replica's membership; force: even if the live voters that
 // are left are no majority.
 func (c *Client) RemoveReplica(ctx context.Context, id string, force bool) error {
-	_, err := call(ctx, c.memberTask("remove replica"), func(r *replica) method[apipb.RemoveReplicaRequest, apipb.RemoveReplicaResponse] {
+	t := c.memberTask("remove replica")
+	t.settled = func(ctx context.Context) bool {
+		members, err := c.Members(ctx)
+		return err == nil && !slices.ContainsFunc(members, func(m *apipb.Member) bool { return m.GetId() == id && m.GetSuffrage() != "" })
+	}
+	_, err := call(ctx, t, func(r *replica) method[apipb.RemoveReplicaRequest, apipb.RemoveReplicaResponse] {
 		return r.cluster.Remove
 	}, &apipb.RemoveReplicaRequest{Id: id, Force: force})
 	return err

@@ -40,7 +40,8 @@ func (c *Client) GetOperation(ctx context.Context, operation string) (*apipb.Ope
 }
 
 // WaitOperation returns the operation when it has ended, well or not. It goes on
-// whatever becomes of replicas, as long as the context lasts.
+// whatever becomes of replicas, as long as the context lasts, and no outage is longer
+// than that of the configuration.
 func (c *Client) WaitOperation(ctx context.Context, operation string) (*apipb.Operation, error) {
 	req := &apipb.WaitOperationRequest{Operation: operation, TimeoutMillis: max(c.cfg.Poll.Milliseconds(), 1)}
 	for {

@@ -16,8 +16,8 @@ import (
 var errStopped = errors.New("stopped")
 
 // WatchOperation yields the operation now and whenever it has changed, until it
-// has ended. It goes on at another replica when one is lost; states that it had
-// meanwhile are left out. An error is the last thing that it yields.
+// has ended. It goes on at another replica when one is lost, as WaitOperation does;
+// states that it had meanwhile are left out. An error is the last thing that it yields.
 func (c *Client) WatchOperation(ctx context.Context, operation string) iter.Seq2[*apipb.Operation, error] {
 	return func(yield func(*apipb.Operation, error) bool) {
 		w := &watch{c: c, operation: operation, yield: yield}
@@ -42,7 +42,7 @@ func (w *watch) task() *task {
 	return t
 }
 
-// run watches at one replica after the other, as long as the context lasts.
+// run watches at one replica after the other.
 func (w *watch) run(ctx context.Context) error {
 	t, last := w.task(), ""
 	for {

@@ -33,12 +33,17 @@ var (
 	agentMemory       = gauge("agent_jobs_memory_bytes", "Memory that the jobs of the node use together.")
 	agentOutput       = counter("agent_job_output_bytes_total", "Output that ended jobs wrote, by stream.", "stream")
 	agentDropped      = counter("agent_job_output_dropped_bytes_total", "Output that ended jobs wrote beyond what is kept.")
+	agentDiskFull     = gauge("agent_disk_full", "1 while the agent takes no new jobs for lack of disk space, otherwise 0.")
+	journalRecords    = counter("agent_journal_records_total", "Records that the journal has on disk.")
+	journalBytes      = counter("agent_journal_bytes_total", "Bytes of those records.")
+	journalRewrites   = counter("agent_journal_rewrites_total", "Times that the journal was written anew, without jobs that are over.")
+	journalSyncs      = histogram("agent_journal_fsync_seconds", "How long the disk took to have a batch of records.")
 )
 
 func agentPart(of Station) part {
 	families := []family{
 		agentRegistered, agentLease, agentSent, agentAcknowledged, agentRefused, agentStarts, agentEnded, agentJobs, agentMemory,
-		agentOutput, agentDropped,
+		agentOutput, agentDropped, agentDiskFull, journalRecords, journalBytes, journalRewrites, journalSyncs,
 	}
 	return part{families, func(s sink) {
 		stats := of.Stats().Agent
@@ -59,5 +64,14 @@ func agentPart(of Station) part {
 		s.put(agentOutput, float64(stats.Output.Stdout), "stdout")
 		s.put(agentOutput, float64(stats.Output.Stderr), "stderr")
 		s.put(agentDropped, float64(stats.Output.Dropped))
+		s.flag(agentDiskFull, stats.DiskFull)
+		s.put(journalRecords, float64(stats.Journal.Records))
+		s.put(journalBytes, float64(stats.Journal.Bytes))
+		s.put(journalRewrites, float64(stats.Journal.Rewrites))
+		buckets := make(map[float64]uint64, len(stats.Journal.Syncs))
+		for bound, count := range stats.Journal.Syncs {
+			buckets[bound.Seconds()] = count
+		}
+		s <- prometheus.MustNewConstHistogram(journalSyncs.desc, stats.Journal.SyncCount, stats.Journal.SyncTotal.Seconds(), buckets)
 	}}
 }

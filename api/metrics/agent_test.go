@@ -8,6 +8,7 @@ import (
 
 	"weir/actors"
 	"weir/actors/agent"
+	"weir/actors/agent/journal"
 	"weir/actors/remote"
 )
 
@@ -19,6 +20,9 @@ func (stationFake) Stats() actors.StationStats {
 			Registered: true, LeaseLeft: 4500 * time.Millisecond, HeartbeatsSent: 5, HeartbeatsAcknowledged: 4, PlansRefused: 3,
 			Starts: 2, StartsFailed: 1, Ended: map[agent.JobEnd]uint64{{State: "completed"}: 6, {State: "aborted", Reason: "preemption"}: 7},
 			Jobs: map[string]int{"running": 8}, MemoryUsed: 9, Output: agent.Output{Stdout: 10, Stderr: 11, Dropped: 12},
+			DiskFull: true,
+			Journal: journal.Stats{Records: 21, Bytes: 22, Rewrites: 23, SyncCount: 25, SyncTotal: 26 * time.Second,
+				Syncs: map[time.Duration]uint64{time.Second: 24, 2500 * time.Microsecond: 7}},
 		},
 		Remote: remote.Stats{ReceivedMessages: 13, Peers: []remote.PeerStats{{Peer: "replica/r1"}}},
 	}
@@ -37,7 +41,10 @@ func TestAgentShowsItsFigures(t *testing.T) {
 		`weir_agent_job_starts_total{outcome="failed"} 1`, `weir_agent_jobs_ended_total{reason="",state="completed"} 6`,
 		`weir_agent_jobs_ended_total{reason="preemption",state="aborted"} 7`, `weir_agent_jobs{phase="running"} 8`, `weir_agent_jobs{phase="ended"} 0`,
 		`weir_agent_jobs_memory_bytes 9`, `weir_agent_job_output_bytes_total{stream="stdout"} 10`, `weir_agent_job_output_bytes_total{stream="stderr"} 11`,
-		`weir_agent_job_output_dropped_bytes_total 12`, `weir_remote_received_messages_total 13`, `weir_remote_peers{role="replica"} 1`,
+		`weir_agent_job_output_dropped_bytes_total 12`, `weir_agent_disk_full 1`, `weir_agent_journal_records_total 21`,
+		`weir_agent_journal_bytes_total 22`, `weir_agent_journal_rewrites_total 23`, `weir_agent_journal_fsync_seconds_count 25`,
+		`weir_agent_journal_fsync_seconds_sum 26`, `weir_agent_journal_fsync_seconds_bucket{le="0.0025"} 7`,
+		`weir_agent_journal_fsync_seconds_bucket{le="1"} 24`, `weir_agent_journal_fsync_seconds_bucket{le="+Inf"} 25`, `weir_remote_received_messages_total 13`, `weir_remote_peers{role="replica"} 1`,
 	} {
 		if !lines[want] {
 			t.Errorf("missing: %s", want)

@@ -77,7 +77,7 @@ type storeFake struct{ *replicaFake }
 func (storeFake) Stats() raftstore.Stats {
 	return raftstore.Stats{
 		Term: 2, Leader: true, Last: 30, Commit: 29, Applied: 28, Snapshot: 27, LastContact: 1500 * time.Millisecond,
-		Disk:           raftstore.DiskStats{Writes: 26, Total: 2 * time.Second, Worst: 250 * time.Millisecond, RecentWorst: 125 * time.Millisecond},
+		Disk:           raftstore.DiskStats{Writes: 26, Total: 2 * time.Second, Worst: 250 * time.Millisecond, RecentWorst: 125 * time.Millisecond, Doubts: 3},
 		QueuedCommands: 25, Batches: raftstore.BatchStats{Entries: 3, Commands: 20, UpTo: map[int]uint64{1: 1, 16: 3}},
 		Tally: raftstore.Tally{
 			Jobs:       map[raftstore.JobEnd]uint64{{State: "aborted", Reason: "preemption"}: 24, {State: "completed"}: 23},
@@ -134,11 +134,11 @@ func TestReplicaShowsItsFigures(t *testing.T) {
 	for _, want := range []string{
 		`weir_build_info{version="v1"} 1`, `weir_raft_term 2`, `weir_raft_leader 1`, `weir_raft_last_index 30`, `weir_raft_commit_index 29`,
 		`weir_raft_applied_index 28`, `weir_raft_snapshot_index 27`, `weir_raft_last_contact_seconds 1.5`, `weir_raft_disk_writes_total 26`,
-		`weir_raft_disk_write_seconds_total 2`, `weir_raft_disk_write_worst_seconds 0.25`, `weir_raft_disk_write_recent_worst_seconds 0.125`,
+		`weir_raft_disk_write_seconds_total 2`, `weir_raft_disk_write_worst_seconds 0.25`, `weir_raft_disk_write_recent_worst_seconds 0.125`, `weir_raft_disk_doubts_total 3`,
 		`weir_raft_queued_commands 25`, `weir_raft_batch_commands_bucket{le="16"} 3`, `weir_raft_batch_commands_sum 20`,
 		`weir_jobs_finished_total{reason="preemption",state="aborted"} 24`, `weir_jobs_finished_total{reason="",state="completed"} 23`,
 		`weir_operations_finished_total{state="completed"} 22`, `weir_commands_refused_total{code="unknown_allocation",command="FinishJobs"} 21`,
-		`weir_invariant_breaches_total 1`, `weir_nodes{state="online"} 1`, `weir_nodes{state="offline"} 0`, `weir_operations{state="pending"} 0`,
+		`weir_invariant_breaches_total 1`, `weir_nodes{state="online"} 1`, `weir_nodes{state="offline"} 0`, `weir_nodes_draining 0`, `weir_operations{state="pending"} 0`,
 		`weir_jobs_pending 0`, `weir_jobs_running 0`, `weir_leader_active 1`, `weir_controllers 3`, `weir_heartbeats_dropped_total 4`,
 		`weir_gateway_requests_in_flight 5`, `weir_gateway_refused_total{code="overloaded"} 6`, `weir_scheduler_updates_total 7`,
 		`weir_scheduler_update_seconds_total 8`, `weir_scheduler_last_update_timestamp_seconds 9.5`, `weir_scheduler_plans_total 10`,

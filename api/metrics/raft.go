@@ -20,6 +20,7 @@ var (
 	raftWriteTime     = counter("raft_disk_write_seconds_total", "Time spent in writes to the log.")
 	raftWorst         = gauge("raft_disk_write_worst_seconds", "Longest write to the log since the start.")
 	raftRecentWorst   = gauge("raft_disk_write_recent_worst_seconds", "Longest write to the log of the last one to two minutes.")
+	raftDoubts        = counter("raft_disk_doubts_total", "Writes of log entries that took half of the time after which a disk is taken for dead, or longer: a leader lets go of its followers meanwhile.")
 	raftQueued        = gauge("raft_queued_commands", "Commands that wait for a log entry.")
 	raftApplyTime     = counter("raft_apply_seconds_total", "Time spent in applying log entries to the state.")
 	raftSnapshotTook  = gauge("raft_snapshot_write_seconds", "How long the latest snapshot took to write; 0 when none was written.")
@@ -33,7 +34,7 @@ var (
 
 func raftPart(of Store) part {
 	families := []family{
-		raftTerm, raftLeader, raftLast, raftCommit, raftApplied, raftSnapshot, raftContact, raftWrites, raftWriteTime, raftWorst, raftRecentWorst,
+		raftTerm, raftLeader, raftLast, raftCommit, raftApplied, raftSnapshot, raftContact, raftWrites, raftWriteTime, raftWorst, raftRecentWorst, raftDoubts,
 		raftQueued, raftApplyTime, raftSnapshotTook, raftRestoreTook, raftBatch, jobsFinished, operationsEnded, commandsRefused, invariantBreaches,
 	}
 	return part{families, func(s sink) {
@@ -51,6 +52,7 @@ func raftPart(of Store) part {
 		s.put(raftWriteTime, stats.Disk.Total.Seconds())
 		s.put(raftWorst, stats.Disk.Worst.Seconds())
 		s.put(raftRecentWorst, stats.Disk.RecentWorst.Seconds())
+		s.put(raftDoubts, float64(stats.Disk.Doubts))
 		s.put(raftQueued, float64(stats.QueuedCommands))
 		s.put(raftApplyTime, stats.ApplyTotal.Seconds())
 		s.put(raftSnapshotTook, stats.SnapshotTook.Seconds())
@@ -79,10 +81,11 @@ var (
 	jobsPending        = gauge("jobs_pending", "Jobs that wait for resources.")
 	jobsRunning        = gauge("jobs_running", "Jobs that hold resources.")
 	nodesNow           = gauge("nodes", "Nodes, by state.", "state")
+	nodesDraining      = gauge("nodes_draining", "Nodes that are given no more jobs until an operator undrains them, online or not.")
 )
 
 func statePart(of Store) part {
-	return part{[]family{operationsNow, operationsArchived, jobsPending, jobsRunning, nodesNow}, func(s sink) {
+	return part{[]family{operationsNow, operationsArchived, jobsPending, jobsRunning, nodesNow, nodesDraining}, func(s sink) {
 		var counts state.Counts
 		var pending int64
 		byState := map[string]int{}
@@ -105,5 +108,6 @@ func statePart(of Store) part {
 		s.put(jobsRunning, float64(counts.Allocations))
 		s.put(nodesNow, float64(counts.NodesOnline), statepb.NodeOnline)
 		s.put(nodesNow, float64(counts.Nodes-counts.NodesOnline), statepb.NodeOffline)
+		s.put(nodesDraining, float64(counts.NodesDraining))
 	}}
 }

@@ -28,9 +28,9 @@ func (v Violation) String() string { return v.Invariant + ": " + v.What }
 type Invariant struct {
 	Number, Says string
 	check        func(*index) []string
-	// atEnd: it speaks of the state at the end, which a run that was broken off does not
+	// AtEnd: it speaks of the state at the end, which a run that was broken off does not
 	// have.
-	atEnd bool
+	AtEnd bool
 }
 
 // Invariants are all of them.
@@ -43,7 +43,7 @@ var Invariants = []Invariant{
 	{"S7", "what runs was granted, once, to who runs it, and tokens only grow", granted, true},
 	{"S20", "no process, control group or folder is left behind", nothingLeft, false},
 	{"S24", "no process ends or cries unasked", calm, false},
-	{"L3", "every operation ends", ended, true},
+	{"L3", "every operation ends, and gives back what it had", ended, true},
 }
 
 // All returns every violation, in the order of Invariants. What only the state at the
@@ -52,7 +52,7 @@ func All(run *history.Run) []Violation {
 	x := newIndex(run)
 	var out []Violation
 	for _, invariant := range Invariants {
-		if invariant.atEnd && !run.Complete() {
+		if invariant.AtEnd && !run.Complete() {
 			continue
 		}
 		for _, what := range invariant.check(x) {

@@ -232,6 +232,9 @@ func TestChecks(t *testing.T) {
 			},
 			want: "L3", says: "o2 (m2) is still aborting",
 		},
+		"one that keeps what it had": {
+			change: func(r *history.Run) { r.Held = []history.Held{{Who: "node n1", What: "job j0"}} }, want: "L3", says: "node n1 still has job j0",
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 
 // Figures sum up a run.
 type Figures struct {
+	// Complete: the state at the end is known.
+	Complete bool
 	// Faults are by what was done to whom, in the order of kinds and scopes.
 	Faults []FaultFigures
 	// Submitted, Aborted and Unknown count calls: acknowledged submissions and aborts,
@@ -33,7 +35,7 @@ type Figures struct {
 // Sum returns the figures of a run.
 func Sum(run *history.Run) Figures {
 	x := newIndex(run)
-	f := Figures{Operations: make(map[string]int)}
+	f := Figures{Complete: run.Complete(), Operations: make(map[string]int)}
 	for _, c := range run.Calls {
 		switch {
 		case c.Outcome == history.Unknown:

@@ -50,6 +50,9 @@ func ended(x *index) []string {
 			out = append(out, fmt.Sprintf("operation %s (%s) is still %s", o.ID, o.Mutation, o.State))
 		}
 	}
+	for _, h := range x.Held {
+		out = append(out, fmt.Sprintf("%s still has %s", h.Who, h.What))
+	}
 	return out
 }
 

@@ -11,6 +11,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -28,10 +29,20 @@ const (
 	// Late holds back what a leader tells an agent until another one leads: their
 	// connection is cut and then the leader paused, and both are healed at once.
 	Late Kind = "late"
+	// Hang has the disk hang.
+	Hang Kind = "hang"
 )
 
 // Kinds are all of them.
-var Kinds = []Kind{Kill, Pause, Cut, Late}
+var Kinds = []Kind{Kill, Pause, Cut, Late, Hang}
+
+// ParseKind returns the kind of that name.
+func ParseKind(name string) (Kind, error) {
+	if kind := Kind(name); slices.Contains(Kinds, kind) {
+		return kind, nil
+	}
+	return "", fmt.Errorf("fault %q: must be one of %s", name, strings.Trim(fmt.Sprint(Kinds), "[]"))
+}
 
 // Scope is to whom it is done.
 type Scope string
@@ -72,7 +83,7 @@ type Config struct {
 	Lease time.Duration
 	// Kinds are those that can be done here.
 	Kinds []Kind
-	// Longest bounds pauses and cuts.
+	// Longest bounds pauses, cuts and hanging disks.
 	Longest time.Duration
 }
 
@@ -101,9 +112,9 @@ const (
 	recovery = 3 * time.Second
 	// leastGap to mostGap lie between two faults that do not overlap.
 	leastGap, mostGap = 500 * time.Millisecond, 3 * time.Second
-	// leastLate to mostLate suffice to elect another leader, and for the agent to hear of it,
-	// before connections to the old one are given up.
-	leastLate, mostLate = 1700 * time.Millisecond, 2400 * time.Millisecond
+	// leastLate to mostLate let another leader be elected, and an agent hear of it, before
+	// the packets on their way are sent again: that is 1.4 s after the first of them.
+	leastLate, mostLate = time.Second, 1400 * time.Millisecond
 )
 
 // deck is what a run goes through in a shuffled order, again and again, so that each
@@ -113,7 +124,7 @@ var deck = []struct {
 	scope Scope
 }{
 	{Kill, Leader}, {Kill, Agent}, {Pause, Leader}, {Cut, Agent}, {Kill, Replicas}, {Pause, Agent}, {Cut, Leader}, {Kill, Follower},
-	{Cut, Link}, {Late, Leader}, {Cut, Follower}, {Pause, Follower}, {Kill, Agent},
+	{Cut, Link}, {Late, Leader}, {Hang, Leader}, {Cut, Follower}, {Hang, Follower}, {Pause, Follower}, {Kill, Agent},
 }
 
 // Plan returns the schedule of a seed: equal input, equal schedule.
@@ -158,7 +169,7 @@ func draw(c Config, random *rand.Rand) []Fault {
 	return faults
 }
 
-// length is log-uniform for pauses and cuts, so that as many are shorter than the
+// length is log-uniform for pauses, cuts and hanging disks, so that as many are shorter than the
 // lease as longer; a killed process is gone for a uniform time, and what is late is so too.
 func length(c Config, kind Kind, random *rand.Rand) time.Duration {
 	share := random.Float64()

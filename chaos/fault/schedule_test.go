@@ -10,7 +10,7 @@ import (
 )
 
 func config() Config {
-	return Config{Faults: 100, Seed: 1, Replicas: 3, Agents: 4, Lease: 3 * time.Second, Kinds: []Kind{Kill, Pause, Cut}, Longest: 10 * time.Second}
+	return Config{Faults: 100, Seed: 1, Replicas: 3, Agents: 4, Lease: 3 * time.Second, Kinds: Kinds, Longest: 10 * time.Second}
 }
 
 func TestPlanFollowsItsSeed(t *testing.T) {
@@ -38,10 +38,10 @@ func TestPlanKeepsTheRules(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := config()
 		c.Seed = rapid.Uint64().Draw(t, "seed")
-		c.Faults = rapid.IntRange(12, 60).Draw(t, "faults")
+		c.Faults = rapid.IntRange(15, 60).Draw(t, "faults")
 		c.Replicas = rapid.SampledFrom([]int{3, 5}).Draw(t, "replicas")
 		c.Agents = rapid.IntRange(2, 6).Draw(t, "agents")
-		c.Kinds = rapid.SampledFrom([][]Kind{{Kill}, {Kill, Pause}, {Kill, Pause, Cut}}).Draw(t, "kinds")
+		c.Kinds = rapid.SampledFrom([][]Kind{{Kill}, {Late}, {Kill, Pause}, {Kill, Pause, Cut}, Kinds}).Draw(t, "kinds")
 		faults, err := Plan(c)
 		if err != nil {
 			t.Fatal(err)
@@ -154,5 +154,28 @@ func TestValidate(t *testing.T) {
 		if _, err := Plan(c); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// What holds a leader back from an agent impairs both.
+func TestLateImpairsTwo(t *testing.T) {
+	late, agent := Fault{Kind: Late, Scope: Leader}, Fault{Kind: Kill, Scope: Agent}
+	c := config()
+	if !c.MayBegin(late, nil) || !c.MayBegin(late, []Fault{agent, agent}) {
+		t.Error("it may not begin where a replica and an agent may be hit")
+	}
+	if c.MayBegin(late, []Fault{agent, agent, agent}) || c.MayBegin(late, []Fault{{Kind: Cut, Scope: Follower}}) {
+		t.Error("it may begin where no agent, or no replica may be hit")
+	}
+}
+
+func TestParseKind(t *testing.T) {
+	for _, kind := range Kinds {
+		if got, err := ParseKind(string(kind)); got != kind || err != nil {
+			t.Errorf("%s: %q, %v", kind, got, err)
+		}
+	}
+	if _, err := ParseKind("fire"); err == nil || !strings.Contains(err.Error(), `"fire": must be one of kill pause cut late hang`) {
+		t.Errorf("a kind that is none: %v", err)
 	}
 }

@@ -25,6 +25,7 @@ const (
 	StateFile     = "state.jsonl"
 	GrantFile     = "grants.jsonl"
 	AgentFile     = "agents.jsonl"
+	HeldFile      = "held.jsonl"
 	LeftoversFile = "leftovers.jsonl"
 	LogFile       = "logs.jsonl"
 )
@@ -205,6 +206,12 @@ type Entry struct {
 	From   string `json:"from,omitempty"`
 }
 
+// Held is something that a node or a pool still has when every operation has ended.
+type Held struct {
+	Who  string `json:"who"`
+	What string `json:"what"`
+}
+
 // Leftover is something that should be gone.
 type Leftover struct {
 	// When is "quiet", when every operation has ended, or "stopped", when the cluster has.
@@ -228,6 +235,7 @@ type Run struct {
 	Grants     []Grant
 	// Entries are those of all agents: of one, in the order of its journal.
 	Entries   []Entry
+	Held      []Held
 	Leftovers []Leftover
 	LogLines  []LogLine
 }

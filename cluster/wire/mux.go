@@ -208,6 +208,9 @@ func (m *Mux) accept() {
 		conn, err := m.tcp.Accept()
 		if err != nil {
 			<-m.handshakes
+			if m.ctx.Err() != nil {
+				return
+			}
 			// Out of file descriptors, most likely: it passes.
 			m.log.refused(nil, "accept", err)
 			select {
@@ -253,6 +256,9 @@ func (m *Mux) serve(conn net.Conn) {
 	to := map[protocol]*listener{raftProtocol: m.raft, gossipProtocol: m.gossip, httpProtocol: m.http}[chosen]
 	if err := to.deliver(ready); err != nil {
 		_ = ready.Close()
+		if m.ctx.Err() != nil {
+			return
+		}
 		m.log.refused(conn.RemoteAddr(), chosen.String(), err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +25,8 @@ type capture struct {
 	done   chan struct{}
 
 	written, dropped atomic.Int64
+	// lost is the first refusal of the disk.
+	lost atomic.Pointer[error]
 }
 
 // startCapture returns the capture and the end of the pipe for the job.
@@ -46,6 +49,9 @@ func (c *capture) copy() {
 			_, _ = c.writer.Write(buffer[:n]) // it never refuses
 			c.written.Store(c.writer.Written())
 			c.dropped.Store(c.writer.Dropped())
+			if err := c.writer.Err(); err != nil && c.lost.Load() == nil {
+				c.lost.Store(&err)
+			}
 		}
 		if err != nil {
 			if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -64,4 +70,18 @@ func (c *capture) finish() {
 	// It fails only when the pipe has been read to its end and closed.
 	_ = c.reader.SetReadDeadline(time.Now().Add(drainTime))
 	<-c.done
+}
+
+// lost says why output of a job was not kept; empty: what the limits allow was.
+func lost(streams ...*capture) string {
+	var all []string
+	for _, c := range streams {
+		if c == nil {
+			continue
+		}
+		if err := c.lost.Load(); err != nil {
+			all = append(all, (*err).Error())
+		}
+	}
+	return strings.Join(all, "; ")
 }

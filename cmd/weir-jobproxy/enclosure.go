@@ -1,11 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
-	"sort"
 	"syscall"
 	"time"
 
@@ -160,11 +160,13 @@ func biggestProcesses(inside enclosure) []proxyproto.ProcessMemory {
 			list = append(list, proxyproto.ProcessMemory{Pid: process.Pid, Name: process.Name, Bytes: memory})
 		}
 	}
-	sort.Slice(list, func(i, j int) bool {
-		if list[i].Bytes != list[j].Bytes {
-			return list[i].Bytes > list[j].Bytes
-		}
-		return list[i].Pid < list[j].Pid
+	return mostMemory(list)
+}
+
+// mostMemory sorts a list, biggest first, and cuts it.
+func mostMemory(list []proxyproto.ProcessMemory) []proxyproto.ProcessMemory {
+	slices.SortFunc(list, func(a, b proxyproto.ProcessMemory) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Pid, b.Pid))
 	})
 	return list[:min(len(list), biggest)]
 }

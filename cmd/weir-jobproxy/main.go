@@ -15,9 +15,10 @@ import (
 	"weir/actors/agent/runner/proxyproto"
 )
 
-// heapLimit, in bytes, makes the collector work harder rather than let the
-// proxy grow: its live data is a few hundred kilobytes.
-const heapLimit = 4 << 20
+// heapLimit, in bytes, makes the collector work harder rather than let the proxy
+// grow. The runtime alone takes half of it: below that the collector would never rest,
+// and take most of the proxy's time.
+const heapLimit = 8 << 20
 
 func main() {
 	// One processor is enough, and each costs memory.

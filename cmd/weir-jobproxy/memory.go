@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"time"
 
 	"weir/actors/agent/runner/proxyproto"
@@ -110,12 +111,40 @@ func (s *supervisor) finishMeasuring() {
 	s.meter.observeEnd(s.root.time, usage.Peak, peak)
 	if excess := s.verdict.memory; excess != nil {
 		s.meter.statistics.MaxMemory = max(s.meter.statistics.MaxMemory, excess.Usage)
+		s.nameVictims(excess)
 		if total(excess.Biggest) < peak {
 			// The kernel was faster than the look at the processes.
 			excess.Biggest = []proxyproto.ProcessMemory{{Pid: s.child.pid, Name: s.rootName, Bytes: peak}}
 			s.verdict.err = excess.String()
 		}
 	}
+}
+
+// nameVictims adds whom the kernel killed to those who were seen.
+func (s *supervisor) nameVictims(excess *proxyproto.MemoryExcess) {
+	if s.spec.Cgroups.None() {
+		return
+	}
+	killed := newVictims(s.spec.Cgroups)
+	if err := killed.read(); err != nil {
+		complain(err)
+	}
+	excess.Biggest = merge(excess.Biggest, killed.list)
+	s.verdict.err = excess.String()
+}
+
+// merge joins two lists of processes, each process with the most that is known of it.
+func merge(seen, more []proxyproto.ProcessMemory) []proxyproto.ProcessMemory {
+	list := slices.Clone(seen)
+	for _, process := range more {
+		same := func(p proxyproto.ProcessMemory) bool { return p.Pid == process.Pid }
+		if i := slices.IndexFunc(list, same); i >= 0 {
+			process.Bytes = max(process.Bytes, list[i].Bytes)
+			list = slices.Delete(list, i, i+1)
+		}
+		list = append(list, process)
+	}
+	return mostMemory(list)
 }
 
 // statistics are the meter's, with the output's.

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"weir/actors/agent/runner/proxyproto"
@@ -55,6 +56,7 @@ func (s *server) read(c *connection) {
 	for {
 		message, err := reader.Read()
 		if err != nil && !errors.Is(err, proxyproto.ErrBadMessage) {
+			c.lost.Store(true)
 			return
 		}
 		select {
@@ -71,6 +73,8 @@ type connection struct {
 	out      chan []byte
 	closed   chan struct{}
 	isClosed bool
+	// lost: the agent has gone, or does not take what it is told.
+	lost atomic.Bool
 }
 
 // send queues a message; it never waits.
@@ -90,6 +94,9 @@ func (c *connection) send(message proxyproto.Message) {
 	}
 }
 
+// listens says whether there is an agent, as far as is known.
+func (c *connection) listens() bool { return c != nil && !c.isClosed && !c.lost.Load() }
+
 func (c *connection) close() {
 	if c != nil && !c.isClosed {
 		c.isClosed = true
@@ -108,6 +115,7 @@ func (c *connection) write() {
 			if _, err := c.conn.Write(line); err != nil {
 				// The reader of this connection sees the end too; the next
 				// connection is told everything again.
+				c.lost.Store(true)
 				_ = c.conn.Close()
 				return
 			}

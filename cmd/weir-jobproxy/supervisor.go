@@ -56,9 +56,9 @@ type supervisor struct {
 	memoryLow chan struct{}
 	stopWatch func()
 
-	lease, timeLimit, grace, sample, memoryCheck *time.Timer
-	graceEnd                                     time.Time
-	memoryChecksLeft                             int
+	lease, timeLimit, grace, sample, memoryCheck, unsaved *time.Timer
+	graceEnd                                              time.Time
+	memoryChecksLeft                                      int
 
 	verdict   verdict
 	root      *ending
@@ -88,6 +88,7 @@ func newSupervisor(folder string, spec *proxyproto.Spec, self proxyproto.Identit
 		grace:       stoppedTimer(),
 		sample:      stoppedTimer(),
 		memoryCheck: stoppedTimer(),
+		unsaved:     stoppedTimer(),
 		schedule:    newSchedule(spec),
 	}
 }
@@ -120,6 +121,8 @@ func (s *supervisor) run() {
 			s.suspectMemory()
 		case <-s.memoryCheck.C:
 			s.recheckMemory()
+		case <-s.unsaved.C:
+			s.save(writeDurably)
 		case e := <-s.rootEnded:
 			s.exit(e)
 		case <-s.gone:
@@ -339,54 +342,6 @@ func (s *supervisor) awaitReaped() {
 			}
 		}
 	}
-}
-
-// finish writes the result of a job of which nothing is left.
-func (s *supervisor) finish() {
-	s.gone = nil
-	if s.root == nil {
-		select {
-		case e := <-s.rootEnded:
-			s.root = &e
-		default:
-			s.root = &ending{time: time.Now()}
-		}
-	}
-	s.finishMeasuring()
-	if err := s.inside.remove(); err != nil {
-		complain(err)
-	}
-	s.conclude(s.root.status)
-}
-
-// conclude makes the result, puts it on disk, and tells it.
-func (s *supervisor) conclude(status unix.WaitStatus) {
-	for _, timer := range []*time.Timer{s.timeLimit, s.grace, s.sample, s.memoryCheck} {
-		timer.Stop()
-	}
-	s.stopWatch()
-	end := time.Now()
-	if s.root != nil {
-		end = s.root.time
-	}
-	result := &proxyproto.Result{
-		JobID:          s.spec.JobID,
-		Pid:            s.child.pid,
-		StartTime:      s.startTime.UTC(),
-		EndTime:        end.UTC(),
-		DurationMicros: end.Sub(s.startTime).Microseconds(),
-		Statistics:     s.statistics(),
-	}
-	s.verdict.apply(result, status)
-	if s.child.pid == 0 {
-		result.ExitCode = -1
-	}
-	if err := writeDurably(s.folder, proxyproto.ResultFile, result); err != nil {
-		complain(err)
-		result.Error = fmt.Sprintf("%s (not on disk: %v)", result.Error, err)
-	}
-	s.result = result
-	s.agent.send(proxyproto.Message{Exited: result})
 }
 
 // complain writes to the proxy's log.

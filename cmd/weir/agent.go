@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"weir/actors"
 	"weir/actors/agent"
+	"weir/actors/agent/journal"
 	"weir/cluster"
 	"weir/cluster/identity"
 	"weir/cluster/wire"
@@ -35,6 +37,7 @@ type agentFlags struct {
 	gpu       int64
 	network   int64
 	maxOutput string
+	minFree   string
 	// metricsListen is where metrics are shown; metricsInsecure: in plaintext.
 	metricsListen   string
 	metricsInsecure bool
@@ -46,6 +49,11 @@ func newAgentCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "agent",
 		Short: "Run the agent of a node: it joins the cluster and runs jobs",
+		Long: `Run the agent of a node: it joins the cluster and runs jobs.
+
+It ends by itself when it may not go on: exit code 10 the disk failed, or is full when
+the agent starts; 11 its journal is not what was written; 13 the journal is another
+node's, or of a newer version. Jobs go on for the rest of the node's lease.`,
 		Example: `  weir agent --name n1 --replicas r1=host1:7701,r2=host2:7701,r3=host3:7701 \
       --data /var/lib/weir-agent --credentials certs/agent-n1 --tags ssd,rack7`,
 		Args: takes(),
@@ -69,7 +77,12 @@ func newAgentCommand() *cobra.Command {
 			return runAgent(cmd.Context(), &f, log.With("self", f.name), func(line string) { fmt.Fprintln(cmd.OutOrStdout(), line) })
 		},
 	}
-	flags := cmd.Flags()
+	f.register(cmd.Flags())
+	return cmd
+}
+
+// register adds the flags that f is read from.
+func (f *agentFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.config, "config", "", "YAML file with these settings; the command line wins")
 	flags.StringVar(&f.name, "name", "", "name of this node, as in its certificate")
 	flags.StringSliceVar(&f.replicas, "replicas", nil, "id=host:port of replicas to begin with; others are learned from them")
@@ -82,12 +95,12 @@ func newAgentCommand() *cobra.Command {
 	flags.Int64Var(&f.gpu, "gpu", 0, "GPUs for jobs")
 	flags.Int64Var(&f.network, "network", 0, "network for jobs, in the cluster's own unit")
 	flags.StringVar(&f.maxOutput, "max-output", "5MiB", "how much is kept of each of a job's stdout and stderr")
+	flags.StringVar(&f.minFree, "min-free", "64MiB", "how much space the disk of --data must have left for new jobs to be taken; 0: any")
 	flags.StringVar(&f.onStop, "on-stop", keepJobs, "what becomes of jobs on SIGTERM and Ctrl-C: keep lets them go on for as long as the node's lease, for an agent that is started by then; end ends them")
 	flags.StringVar(&f.metricsListen, "metrics-listen", "", "host:port that shows metrics and health to clients, operators and replicas; the certificate has to be issued with --hosts")
 	flags.BoolVar(&f.metricsInsecure, "metrics-insecure", false, "show them in plaintext, to this machine alone")
 	f.security.register(flags)
 	f.logging.register(flags)
-	return cmd
 }
 
 // notZero returns an error that names the first of flags that was set to zero: left
@@ -128,7 +141,7 @@ func runAgent(ctx context.Context, f *agentFlags, log *slog.Logger, say func(str
 	}
 	station, err := actors.StartStation(actors.StationConfig{Agent: cfg, Cluster: protection.cluster, Dialer: dialer, JobProxy: proxy})
 	if err != nil {
-		return err
+		return codedJournal(err)
 	}
 	stopMetrics, err := serveAgent(f, protection, station, log)
 	if err != nil {
@@ -152,7 +165,21 @@ func runAgent(ctx context.Context, f *agentFlags, log *slog.Logger, say func(str
 	}
 	closing, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	return errors.Join(broken, stopMetrics(), stop(closing))
+	return codedJournal(errors.Join(broken, stopMetrics(), stop(closing)))
+}
+
+// codedJournal gives what is wrong with an agent's journal the exit code that the same
+// has for a replica.
+func codedJournal(err error) error {
+	switch {
+	case errors.Is(err, journal.ErrForeign):
+		return &exitError{exitForeignData, err}
+	case errors.Is(err, journal.ErrDamaged):
+		return &exitError{exitDamaged, err}
+	case errors.Is(err, journal.ErrDisk), errors.Is(err, journal.ErrFull):
+		return &exitError{exitDisk, err}
+	}
+	return err
 }
 
 func (f *agentFlags) agentConfig(log *slog.Logger) (agent.Config, error) {
@@ -170,6 +197,9 @@ func (f *agentFlags) agentConfig(log *slog.Logger) (agent.Config, error) {
 	}
 	if cfg.MaxOutput, err = resource.ParseSize(f.maxOutput); err != nil {
 		return agent.Config{}, &exitError{exitUsage, fmt.Errorf("--max-output %q: %w", f.maxOutput, err)}
+	}
+	if cfg.MinFree, err = resource.ParseSize(f.minFree); err != nil {
+		return agent.Config{}, &exitError{exitUsage, fmt.Errorf("--min-free %q: %w", f.minFree, err)}
 	}
 	if cfg.Resources, err = f.resources(); err != nil {
 		return agent.Config{}, err

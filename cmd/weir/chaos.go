@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -41,6 +42,7 @@ type chaosFlags struct {
 	seed             uint64
 	replicas, agents int
 	timing           string
+	only             []string
 	dir              string
 	keep             bool
 	alone            isolated
@@ -87,7 +89,10 @@ printed.`,
 			f.alone = alone
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
 			defer stop()
-			return runChaos(ctx, &f, newScreen(cmd.OutOrStdout()))
+			screen := newScreen(cmd.OutOrStdout())
+			end := context.AfterFunc(ctx, func() { screen.Say(chaosEnding) })
+			defer end()
+			return runChaos(ctx, &f, screen)
 		},
 	}
 	flags := cmd.Flags()
@@ -97,10 +102,14 @@ printed.`,
 	flags.IntVar(&f.replicas, "replicas", 3, "how many replicas: 3 or 5")
 	flags.IntVar(&f.agents, "agents", 4, "how many agents, each a node: 2 or more")
 	flags.StringVar(&f.timing, "timing", "fast", "of replicas: fast, or default, which is for machines that are busy")
+	flags.StringSliceVar(&f.only, "only", nil, "kinds of faults: kill, pause, cut, late, hang (default: all that can be done here)")
 	flags.StringVar(&f.dir, "dir", "", "new folder for histories, logs and data, which stays (default: a temporary one)")
 	flags.BoolVar(&f.keep, "keep", false, "keep the temporary folder of a run without violations too")
 	return cmd
 }
+
+// chaosEnding is said when a run is interrupted.
+const chaosEnding = "interrupted: heals and removes everything; Ctrl-C again leaves that to weir chaos heal"
 
 // complete sets what was left to the profile, and refuses what cannot be.
 func (f *chaosFlags) complete(cmd *cobra.Command) error {
@@ -116,20 +125,48 @@ func (f *chaosFlags) complete(cmd *cobra.Command) error {
 	if !cmd.Flags().Changed("faults") {
 		f.faults = profile.faults
 	}
-	if _, err := fault.Plan(f.rules(nil)); err != nil {
+	kinds, err := f.kinds(fault.Kinds)
+	if err == nil {
+		_, err = fault.Plan(f.rules(kinds))
+	}
+	if err != nil {
 		return &exitError{exitUsage, err}
 	}
 	return nil
 }
 
+// kinds returns those of the possible kinds that are wanted.
+func (f *chaosFlags) kinds(possible []fault.Kind) ([]fault.Kind, error) {
+	wanted := slices.DeleteFunc(slices.Clone(possible), func(kind fault.Kind) bool {
+		// Leaders of default timing are elected too late for it.
+		return kind == fault.Late && f.timing != "fast"
+	})
+	if len(f.only) == 0 {
+		return wanted, nil
+	}
+	only := make(map[fault.Kind]bool)
+	for _, name := range f.only {
+		kind, err := fault.ParseKind(name)
+		if err != nil {
+			return nil, fmt.Errorf("--only: %w", err)
+		}
+		if !slices.Contains(wanted, kind) {
+			return nil, fmt.Errorf("--only %s: it cannot be done here: cut and late need root and the program ip, late --timing fast too, hang root and strace", name)
+		}
+		only[kind] = true
+	}
+	return slices.DeleteFunc(wanted, func(kind fault.Kind) bool { return !only[kind] }), nil
+}
+
 // chaosLease is that of the nodes of a run: short, so that it runs out often.
 const chaosLease = 3 * time.Second
 
-// rules are those of the schedule; without kinds, of any.
+// chaosStall is how long the disk of a replica may hang until it gives up: longer than
+// the machine's own makes it wait when others are busy with it, shorter than most faults.
+const chaosStall = 2 * time.Second
+
+// rules are those of the schedule.
 func (f *chaosFlags) rules(kinds []fault.Kind) fault.Config {
-	if kinds == nil {
-		kinds = fault.Kinds
-	}
 	return fault.Config{
 		Faults: f.faults, Seed: f.seed, Replicas: f.replicas, Agents: f.agents,
 		Lease: chaosLease, Kinds: kinds, Longest: chaosProfiles[f.profile].longest,
@@ -138,13 +175,20 @@ func (f *chaosFlags) rules(kinds []fault.Kind) fault.Config {
 
 // again is the command that repeats the run.
 func (f *chaosFlags) again() string {
-	return fmt.Sprintf("weir chaos run --profile %s --faults %d --seed %d --replicas %d --agents %d --timing %s --keep",
+	command := fmt.Sprintf("weir chaos run --profile %s --faults %d --seed %d --replicas %d --agents %d --timing %s",
 		f.profile, f.faults, f.seed, f.replicas, f.agents, f.timing)
+	if len(f.only) > 0 {
+		command += " --only " + strings.Join(f.only, ",")
+	}
+	return command + " --keep"
 }
 
 func runChaos(ctx context.Context, f *chaosFlags, screen *screen) (err error) {
 	dir, err := f.folder()
 	if err != nil {
+		return err
+	}
+	if err := own(dir); err != nil {
 		return err
 	}
 	begun := time.Now()
@@ -217,6 +261,14 @@ func pressCluster(ctx context.Context, f *chaosFlags, dir string, screen *screen
 		return err
 	}
 	defer func() { err = errors.Join(err, network.Close()) }()
+	if err := canHangDisks(); err != nil {
+		screen.Say(fmt.Sprintf("disks do not hang: %v", err))
+	} else {
+		kinds = append(kinds, fault.Hang)
+	}
+	if kinds, err = f.kinds(kinds); err != nil {
+		return err
+	}
 	rules := f.rules(kinds)
 	schedule, err := fault.Plan(rules)
 	if err != nil {
@@ -231,7 +283,8 @@ func pressCluster(ctx context.Context, f *chaosFlags, dir string, screen *screen
 		return err
 	}
 	defer func() { err = errors.Join(err, evidence.close()) }()
-	up, err := startDevCluster(ctx, config, screen)
+	// Who ends and begins is known already: the run wants it so, or writes it down.
+	up, err := startDevCluster(ctx, config, screen, func(string) {})
 	if up != nil {
 		defer func() {
 			err = errors.Join(err, up.Stop(), evidence.stopped())
@@ -263,7 +316,9 @@ func pressDevCluster(ctx context.Context, f *chaosFlags, dir string, up *devclus
 		return err
 	}
 	cluster := &chaosCluster{reach: reach, network: network, evidence: evidence, down: make(map[string]bool)}
-	keeping, leave := context.WithCancel(ctx)
+	// When ctx is done too, until all is healed: members that were killed are started
+	// by up.Run.
+	keeping, leave := context.WithCancel(context.WithoutCancel(ctx))
 	kept := make(chan error)
 	tasks := []func(context.Context) error{up.Run, cluster.guard, evidence.agents.follow}
 	for _, task := range tasks {
@@ -326,7 +381,7 @@ func (f *chaosFlags) cluster(dir string) (devcluster.Config, error) {
 	config.NodePrefix = fmt.Sprintf("x%d-n", os.Getpid())
 	config.Preserve = filepath.Join(dir, membersFolder)
 	config.ReplicaArguments = []string{
-		"--lease", chaosLease.String(), "--heartbeat", (chaosLease / 6).String(), "--snapshot-threshold", "500",
+		"--lease", chaosLease.String(), "--heartbeat", (chaosLease / 6).String(), "--snapshot-threshold", "500", "--disk-stall", chaosStall.String(),
 	}
 	return config, nil
 }

@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +24,7 @@ type chaosCluster struct {
 	reach    *devReach
 	network  *devcluster.Network
 	evidence *evidence
+	disks    hungDisks
 
 	mu sync.Mutex
 	// down are the members that do not run because the run wants it so.
@@ -64,6 +68,23 @@ func (c *chaosCluster) Cut(a, b string) error { return c.network.Cut(a, b) }
 
 // Mend implements chaos.Cluster.
 func (c *chaosCluster) Mend(a, b string) error { return c.network.Mend(a, b) }
+
+// Hang implements chaos.Cluster.
+func (c *chaosCluster) Hang(ctx context.Context, name string) error {
+	record, err := devcluster.Load(c.reach.dir)
+	if err != nil {
+		return err
+	}
+	for i := range record.Members {
+		if m := &record.Members[i]; m.Name == name && m.Process.Alive() {
+			return c.disks.hang(ctx, name, m.Process.Pid)
+		}
+	}
+	return fmt.Errorf("hang the disk of %s: it does not run", name)
+}
+
+// Unhang implements chaos.Cluster.
+func (c *chaosCluster) Unhang(name string) error { return c.disks.mend(name) }
 
 // statusPatience bounds a question to one replica, which may be paused.
 const statusPatience = 500 * time.Millisecond
@@ -170,10 +191,33 @@ func (c *chaosCluster) ended(ctx context.Context, m *devcluster.Member) error {
 	if err := c.evidence.machine.Write(act); err != nil {
 		return err
 	}
+	// While a thread of it waits for the disk, its port is taken.
+	if err := c.disks.mend(m.Name); err != nil {
+		return err
+	}
+	if err := gone(ctx, m.Process.Pid); err != nil {
+		return err
+	}
 	if err := c.Start(ctx, m.Name); err != nil && ctx.Err() == nil && !c.isDown(m.Name) {
 		return err
 	}
 	return nil
+}
+
+// gone waits until nothing is left of a process that has ended, or ctx is done.
+func gone(ctx context.Context, pid int) error {
+	for end := time.Now().Add(gonePatience); ; {
+		if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); errors.Is(err, fs.ErrNotExist) || ctx.Err() != nil {
+			return nil
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("process %d has ended, and is still there after %v", pid, gonePatience)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(guardPeriod):
+		}
+	}
 }
 
 func (c *chaosCluster) isDown(name string) bool {

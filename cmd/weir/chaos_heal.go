@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"weir/chaos/history"
 	"weir/cmd/weir/internal/devcluster"
 )
 
@@ -26,7 +26,8 @@ end what lives of their clusters, paused or not, and of the jobs, and remove con
 groups and folders. Cut connections need no healing: they were in a network that is gone
 with the processes in it. Runs that go on are left alone.
 
-Without FOLDER, all runs are healed whose folder is a temporary one.`,
+Without FOLDER, all runs are healed whose folder is a temporary one, and what is no run
+is passed over.`,
 		Example: `  weir chaos heal
   weir chaos heal --keep runs/monday`,
 		RunE: func(cmd *cobra.Command, folders []string) error {
@@ -41,7 +42,7 @@ Without FOLDER, all runs are healed whose folder is a temporary one.`,
 			var errs []error
 			for _, folder := range folders {
 				err := healRun(cmd.Context(), folder, keep, screen)
-				if errors.Is(err, errRunning) && !given {
+				if !given && (errors.Is(err, errRunning) || errors.Is(err, errNoRun)) {
 					screen.Say(err.Error())
 					continue
 				}
@@ -60,14 +61,62 @@ const chaosFolder = "weir-chaos-"
 // errRunning is returned for a run that goes on.
 var errRunning = errors.New("this run goes on: Ctrl-C ends it")
 
+// errNoRun is returned for a folder of something else.
+var errNoRun = errors.New("no folder of weir chaos run")
+
+// ownerFile is in the folder of a run, before anything else: the process that presses.
+const ownerFile = "owner.json"
+
+// own makes this process the owner of the run in dir.
+func own(dir string) error {
+	self, err := devcluster.Self()
+	if err != nil {
+		return fmt.Errorf("own run: %w", err)
+	}
+	data, err := json.Marshal(self)
+	if err != nil {
+		return fmt.Errorf("own run: %w", err)
+	}
+	// Who reads it sees all of it or nothing.
+	next := filepath.Join(dir, ownerFile+".new")
+	if err := os.WriteFile(next, data, 0o600); err != nil {
+		return fmt.Errorf("own run: %w", err)
+	}
+	if err := os.Rename(next, filepath.Join(dir, ownerFile)); err != nil {
+		return fmt.Errorf("own run: %w", err)
+	}
+	return nil
+}
+
+// ownerOf returns whose the run in dir is.
+func ownerOf(dir string) (owner devcluster.Process, err error) {
+	data, err := os.ReadFile(filepath.Join(dir, ownerFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return owner, errNoRun
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &owner)
+	}
+	if err != nil {
+		return owner, fmt.Errorf("read %s: %w", ownerFile, err)
+	}
+	return owner, nil
+}
+
 // healRun ends what a run has left, and removes its folder.
 func healRun(ctx context.Context, folder string, keep bool, screen *screen) error {
 	dir, err := filepath.Abs(folder)
 	if err != nil {
 		return fmt.Errorf("heal run: %w", err)
 	}
-	if _, err := os.Stat(filepath.Join(dir, history.NemesisFile)); err != nil {
-		return &exitError{exitUsage, fmt.Errorf("heal run: %s is no folder of weir chaos run: %w", folder, err)}
+	owner, err := ownerOf(dir)
+	switch {
+	case errors.Is(err, errNoRun):
+		return &exitError{exitUsage, fmt.Errorf("heal run: %s is %w", folder, err)}
+	case err != nil:
+		return fmt.Errorf("heal run %s: %w", folder, err)
+	case owner.Alive():
+		return fmt.Errorf("heal run %s: %w (pid %d)", folder, errRunning, owner.Pid)
 	}
 	if err := healCluster(ctx, dir); err != nil {
 		return fmt.Errorf("heal run %s: %w", folder, err)
@@ -93,9 +142,6 @@ func healCluster(ctx context.Context, dir string) error {
 	}
 	if err != nil {
 		return err
-	}
-	if record.Owner.Alive() {
-		return fmt.Errorf("%w (pid %d)", errRunning, record.Owner.Pid)
 	}
 	ending := devcluster.Ending{StopTimeout: devcluster.DefaultStopTimeout, Sweep: sweepAgent, Preserve: filepath.Join(dir, membersFolder)}
 	if _, err := devcluster.Down(ctx, root, ending); err != nil {

@@ -13,6 +13,7 @@ import (
 
 func TestChaosSummary(t *testing.T) {
 	figures := check.Figures{
+		Complete: true,
 		Faults: []check.FaultFigures{
 			{Kind: fault.Kill, Scope: fault.Leader, Count: 9, MedianGap: 1200 * time.Millisecond, WorstGap: 2350 * time.Millisecond},
 			{Kind: fault.Pause, Scope: fault.Agent, Count: 3, Void: 1},
@@ -39,8 +40,19 @@ func TestChaosSummary(t *testing.T) {
 			t.Errorf("it does not say %q", want)
 		}
 	}
+	if strings.Contains(got, "not checked") {
+		t.Error("it says that something was not checked")
+	}
 	if strings.Contains(got, "cookie 10") || t.Failed() {
 		t.Errorf("got\n%s", got)
+	}
+}
+
+// What only the end tells is not checked when there was none.
+func TestChaosSummaryOfHalfARun(t *testing.T) {
+	got := chaosSummary(check.Figures{}, nil, time.Second)
+	if checked := strings.Count(got, "not checked"); checked != 6 {
+		t.Errorf("%d promises are not checked, want 6:\n%s", checked, got)
 	}
 }
 

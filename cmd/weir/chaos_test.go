@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
@@ -11,12 +10,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"weir/chaos/history"
+	"weir/chaos/fault"
 	"weir/cmd/weir/internal/devcluster"
 )
 
@@ -32,6 +32,7 @@ func TestChaos(t *testing.T) {
 	weir := filepath.Join(programs, "weir")
 	t.Run("smoke", func(t *testing.T) { testChaosSmoke(t, weir) })
 	t.Run("interrupted", func(t *testing.T) { testChaosInterrupted(t, weir) })
+	t.Run("terminal", func(t *testing.T) { testChaosTerminal(t, weir) })
 	t.Run("killed", func(t *testing.T) { testChaosKilled(t, weir) })
 }
 
@@ -62,10 +63,8 @@ func testChaosInterrupted(t *testing.T, weir string) {
 	if err := endInMidFault(t, weir, dir, syscall.SIGINT); err == nil {
 		t.Error("a run that was interrupted ended as one that was not")
 	}
-	wantNoProcess(t, dir)
-	if _, err := os.Stat(filepath.Join(dir, clusterFolder)); err == nil {
-		t.Errorf("the cluster's folder is still there")
-	}
+	wantHealed(t, dir, true)
+	wantNoMember(t, dir)
 }
 
 // testChaosKilled kills a run in the same state; weir chaos heal cleans up.
@@ -138,6 +137,32 @@ func endInMidFault(t *testing.T, weir, dir string, signal syscall.Signal) error 
 	return err
 }
 
+// TestChaosKinds: only kinds that are there, and that can be done here.
+func TestChaosKinds(t *testing.T) {
+	noRoot := []fault.Kind{fault.Kill, fault.Pause}
+	for name, test := range map[string]struct {
+		flags    chaosFlags
+		possible []fault.Kind
+		want     []fault.Kind
+		wantErr  string
+	}{
+		"all":                 {chaosFlags{timing: "fast"}, fault.Kinds, fault.Kinds, ""},
+		"without root":        {chaosFlags{timing: "fast"}, noRoot, noRoot, ""},
+		"slow elections":      {chaosFlags{timing: "default"}, fault.Kinds, []fault.Kind{fault.Kill, fault.Pause, fault.Cut, fault.Hang}, ""},
+		"some":                {chaosFlags{timing: "fast", only: []string{"cut", "kill"}}, fault.Kinds, []fault.Kind{fault.Kill, fault.Cut}, ""},
+		"cuts without root":   {chaosFlags{timing: "fast", only: []string{"cut"}}, noRoot, nil, "--only cut: it cannot be done here"},
+		"late with slow ones": {chaosFlags{timing: "default", only: []string{"late"}}, fault.Kinds, nil, "--only late: it cannot be done here"},
+		"what nobody can":     {chaosFlags{timing: "fast", only: []string{"fire"}}, fault.Kinds, nil, `--only: fault "fire"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := test.flags.kinds(test.possible)
+			if !slices.Equal(got, test.want) || (test.wantErr == "") != (err == nil) || err != nil && !strings.HasPrefix(err.Error(), test.wantErr) {
+				t.Errorf("got %v, %v; want %v, %q", got, err, test.want, test.wantErr)
+			}
+		})
+	}
+}
+
 // TestChaosHealRefuses names what is no run.
 func TestChaosHealRefuses(t *testing.T) {
 	for name, test := range map[string]struct{ folder, want string }{
@@ -153,31 +178,53 @@ func TestChaosHealRefuses(t *testing.T) {
 	}
 }
 
-// TestChaosHealLeavesRunsAlone: the owner of this run, the test, lives.
+// TestChaosHealLeavesRunsAlone: the owner of this run, the test, lives, and has just
+// begun.
 func TestChaosHealLeavesRunsAlone(t *testing.T) {
 	dir := t.TempDir()
-	self, err := devcluster.Self()
-	if err != nil {
+	if err := own(dir); err != nil {
 		t.Fatal(err)
-	}
-	record, err := json.Marshal(devcluster.Record{Owner: self})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for path, data := range map[string][]byte{history.NemesisFile: nil, filepath.Join(clusterFolder, "dev", "cluster.json"): record} {
-		path = filepath.Join(dir, path)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
 	}
 	if err := healRun(t.Context(), dir, false, newScreen(io.Discard)); !errors.Is(err, errRunning) {
 		t.Errorf("got %v, want %v", err, errRunning)
 	}
-	if _, err := os.Stat(filepath.Join(dir, history.NemesisFile)); err != nil {
+	if _, err := os.Stat(filepath.Join(dir, ownerFile)); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestChaosHealPassesOver heals the run that is over, among folders that have its name
+// alone and one that goes on.
+func TestChaosHealPassesOver(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	empty, goesOn, over := filepath.Join(temp, chaosFolder+"1"), filepath.Join(temp, chaosFolder+"2"), filepath.Join(temp, chaosFolder+"3")
+	for _, dir := range []string{empty, goesOn, over} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := own(goesOn); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(over, ownerFile), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	heal := newChaosHealCommand()
+	heal.SetArgs([]string{})
+	heal.SetOut(&said)
+	if err := heal.ExecuteContext(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for _, want := range []string{empty + " is no folder of weir chaos run", goesOn + ": this run goes on", "healed and removed " + over} {
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("said %q, want %q", said.String(), want)
+		}
+	}
+	left, err := filepath.Glob(filepath.Join(temp, "*"))
+	if err != nil || !slices.Equal(left, []string{empty, goesOn}) {
+		t.Errorf("%v is left, %v", left, err)
 	}
 }
 

@@ -14,6 +14,14 @@ import (
 	"weir/api/client"
 )
 
+// How long the cluster may stay without an answer, unless --timeout says otherwise: a
+// call is soon to be made again by hand, a wait is not given up for a restart of all
+// replicas.
+const (
+	callPatience = 15 * time.Second
+	waitPatience = 2 * time.Minute
+)
+
 // exitInterrupted: the user has had enough, as by Ctrl-C.
 const exitInterrupted = 130
 
@@ -44,11 +52,8 @@ func (f *clientFlags) register(cmd *cobra.Command) {
 		"host:port of replicas (default: "+client.EnvAddresses+", or "+client.SettingsFile+" here or in a folder above)")
 	flags.StringVar(&f.settings.Credentials, "credentials", "", "credentials folder of a client or operator (default: "+client.EnvCredentials+", or as above)")
 	flags.BoolVar(&f.settings.Insecure, "insecure-plaintext", false, "no encryption, no certificates: for clusters that were started so")
-	flags.DurationVar(&f.timeout, "timeout", 0, "how long the whole command may take (default: until the cluster has not answered for a while)")
+	flags.DurationVar(&f.timeout, "timeout", 0, fmt.Sprintf("how long the whole command may take (default: until the cluster has not answered for %.0fs, or for %.0fm while an operation is waited for)", callPatience.Seconds(), waitPatience.Minutes()))
 	flags.VarP(&f.format, "output", "o", "form of what is printed: table, json or yaml")
-	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return &exitError{exitUsage, fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())}
-	})
 	mustComplete(cmd, "output", fixed(formats...))
 }
 
@@ -65,7 +70,7 @@ func (f *clientFlags) verb(run func(ctx context.Context, s *session, args []stri
 		if f.timeout < 0 {
 			return &exitError{exitUsage, fmt.Errorf("--timeout %v: must not be negative", f.timeout)}
 		}
-		c, err := f.open()
+		c, err := f.open(stillTrying(cmd))
 		if err != nil {
 			return &exitError{exitUsage, err}
 		}
@@ -76,9 +81,19 @@ func (f *clientFlags) verb(run func(ctx context.Context, s *session, args []stri
 	}
 }
 
+// stillTrying returns what tells the user why there is no answer yet; nil: nobody sees it,
+// or wants to.
+func stillTrying(cmd *cobra.Command) func(why string) {
+	quiet := cmd.Flags().Lookup("quiet")
+	if quiet != nil && quiet.Value.String() == "true" && !isTerminal(cmd.ErrOrStderr()) {
+		return nil
+	}
+	return func(why string) { fmt.Fprintf(cmd.ErrOrStderr(), "cluster not reached: %s; trying on\n", why) }
+}
+
 // open returns a client by the flags, else the environment, else the file of the
-// folder.
-func (f *clientFlags) open() (*client.Client, error) {
+// folder. trying, if there is one, is told why there is no answer yet.
+func (f *clientFlags) open(trying func(why string)) (*client.Client, error) {
 	settings, err := client.LoadSettings(".", os.Getenv)
 	if err != nil {
 		return nil, err
@@ -87,8 +102,10 @@ func (f *clientFlags) open() (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	config.Trying, config.Deadline, config.Outage = trying, callPatience, waitPatience
 	if f.timeout > 0 {
-		config.Deadline = f.timeout
+		// The whole command is bounded, and thus its wait.
+		config.Deadline, config.Outage = f.timeout, 0
 	}
 	return client.New(config)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -56,5 +57,32 @@ func TestBestStatus(t *testing.T) {
 	}
 	if _, err := bestStatus([]client.ReplicaStatus{{Address: "host1:7701", Err: silent}}); !errors.Is(err, client.ErrUnreachable) {
 		t.Errorf("nobody answers: got %v", err)
+	}
+}
+
+// TestStillTryingIsSaid unless the user wants quiet and no terminal shows it.
+func TestStillTryingIsSaid(t *testing.T) {
+	for name, test := range map[string]struct {
+		args []string
+		want string
+	}{
+		"by default":          {nil, "cluster not reached: r1: no leader; trying on\n"},
+		"not when it's quiet": {[]string{"--quiet"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var said strings.Builder
+			cmd := &cobra.Command{Use: "x"}
+			cmd.Flags().Bool("quiet", false, "")
+			cmd.SetErr(&said)
+			if err := cmd.ParseFlags(test.args); err != nil {
+				t.Fatal(err)
+			}
+			if say := stillTrying(cmd); say != nil {
+				say("r1: no leader")
+			}
+			if said.String() != test.want {
+				t.Errorf("said %q, want %q", said.String(), test.want)
+			}
+		})
 	}
 }

@@ -42,18 +42,21 @@ type membership struct {
 	directory *cluster.Directory
 	announce  func() error
 	// agree decides whether the replica's own list fits the members of the cluster.
-	agree  func(founders string, members cluster.Peers) error
-	failed chan<- error
-	dial   func(address string) apipbconnect.ClusterServiceClient
-	http   *http.Client
-	log    *slog.Logger
+	agree func(founders string, members cluster.Peers) error
+	fail  func(error)
+	dial  func(address string) apipbconnect.ClusterServiceClient
+	http  *http.Client
+	log   *slog.Logger
 
 	store *raftstore.Store
 	// settled is closed when the replica is what it is to be.
 	settled  chan struct{}
 	entering bool
-	began    bool
-	asked    time.Time
+	// doubted is set while the replica's own list of peers does not fit the members that
+	// its log names. These may be old: the leader's word counts.
+	doubted bool
+	began   bool
+	asked   time.Time
 	// told is what the log was told last, so that it is told once.
 	told string
 
@@ -65,7 +68,7 @@ func newMembership(s *server) *membership {
 	calls := s.dialer.HTTPClient(0)
 	return &membership{
 		self:     raftstore.Applicant{ID: s.flags.id, Address: s.flags.advertise},
-		nonVoter: s.flags.nonVoter, directory: s.directory, failed: s.failed, log: s.log,
+		nonVoter: s.flags.nonVoter, directory: s.directory, fail: s.fail, log: s.log,
 		agree:    s.agree,
 		announce: func() error { return s.gossip.Update(func(m *gossip.Member) { m.Initialized = true }) },
 		http:     calls,
@@ -83,11 +86,14 @@ func (m *membership) enter(ctx context.Context) error {
 	ticker := time.NewTicker(lookPeriod)
 	defer ticker.Stop()
 	for {
-		answer, members, err := m.ask(ctx, raftstore.Applicant{ID: m.self.ID, Address: m.self.Address, Empty: true})
+		// With a question first: who says that its log is lost loses its vote.
+		_, members, err := m.ask(ctx, m.self)
+		var answer raftstore.Suffrage
 		if err == nil {
 			if err := m.agree("", members); err != nil {
 				return err
 			}
+			answer, _, err = m.ask(ctx, raftstore.Applicant{ID: m.self.ID, Address: m.self.Address, Empty: true})
 		}
 		switch {
 		case err != nil:
@@ -115,9 +121,20 @@ func (m *membership) tell(what string, args ...any) {
 }
 
 // follow looks after the place of an open store until close.
-func (m *membership) follow(store *raftstore.Store) {
+func (m *membership) follow(store *raftstore.Store) error {
 	m.store = store
-	if !m.entering {
+	members, err := store.Members()
+	if err != nil {
+		return err
+	}
+	if err := m.agree(store.Identity().Founders, peersOf(members)); err != nil {
+		if !errors.Is(err, cluster.ErrPeerListsDiffer) {
+			return err
+		}
+		m.doubted = true
+		m.tell("the list of peers does not fit the members that the log names: waits for the leader's word", "error", err)
+	}
+	if !m.entering && !m.doubted {
 		close(m.settled)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -126,8 +143,8 @@ func (m *membership) follow(store *raftstore.Store) {
 		ticker := time.NewTicker(lookPeriod)
 		defer ticker.Stop()
 		for {
-			if err := m.look(ctx); errors.Is(err, errRemoved) {
-				m.failed <- err
+			if err := m.look(ctx); errors.Is(err, errRemoved) || errors.Is(err, cluster.ErrPeerListsDiffer) {
+				m.fail(err)
 				return
 			} else if err != nil && ctx.Err() == nil {
 				m.log.Debug("membership", "error", err)
@@ -139,6 +156,7 @@ func (m *membership) follow(store *raftstore.Store) {
 			}
 		}
 	})
+	return nil
 }
 
 // close stops following. It may be called again.
@@ -162,15 +180,34 @@ func (m *membership) look(ctx context.Context) error {
 		m.directory.ObserveVoters(peersOf(members))
 	}
 	id := m.store.Identity()
-	if id.Voter && time.Since(m.asked) < confirmPeriod {
+	if id.Voter && !m.doubted && time.Since(m.asked) < confirmPeriod {
 		return nil
 	}
 	m.asked = time.Now()
-	answer, _, err := m.ask(ctx, m.application(id))
+	answer, told, err := m.ask(ctx, m.application(id))
 	if err != nil {
 		return err
 	}
-	return m.take(id, answer)
+	if len(told) == 0 {
+		// This replica leads.
+		told = peersOf(members)
+	}
+	return errors.Join(m.decide(id, answer, told), m.take(id, answer))
+}
+
+// decide judges a list of peers that is doubted by the members that the leader names.
+func (m *membership) decide(id raftstore.Identity, answer raftstore.Suffrage, members cluster.Peers) error {
+	if !m.doubted || answer == raftstore.Stranger {
+		return nil
+	}
+	if err := m.agree(id.Founders, members); err != nil {
+		return err
+	}
+	m.doubted = false
+	if !m.entering {
+		m.settle()
+	}
+	return nil
 }
 
 // begin tells others, once, that the cluster has had a leader: whoever comes later
@@ -204,7 +241,9 @@ func (m *membership) take(id raftstore.Identity, answer raftstore.Suffrage) erro
 		return fmt.Errorf("replica %s: %w: its folder may be deleted; to add it anew, start it with an empty one and run weir cluster add %s --address %s",
 			m.self.ID, errRemoved, m.self.ID, m.self.Address)
 	case raftstore.Voter:
-		m.settle()
+		if !m.doubted {
+			m.settle()
+		}
 		return m.store.Remember(func(id *raftstore.Identity) { id.Voter, id.Demoted = true, false })
 	}
 	if id.Voter {

@@ -20,7 +20,7 @@ func (f *clientFlags) suggest(first bool, list func(ctx context.Context, s *sess
 		if first && len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		c, err := f.open()
+		c, err := f.open(nil)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

@@ -102,7 +102,7 @@ func (f *devFlags) config() (devcluster.Config, error) {
 	c.Insecure, c.Detached, c.ReadyTimeout = f.insecure, f.detach, f.timeout
 	c.Program, c.JobProxy = program, proxy
 	c.Share = devcluster.ShareOut(machine.CPU, machine.Memory, f.agents)
-	c.Sweep = sweepAgent
+	c.Sweep, c.Final = sweepAgent, finally
 	c.Settings = func(file string, access devcluster.Access) error {
 		return client.SaveSettings(file, devSettings(access))
 	}
@@ -110,6 +110,15 @@ func (f *devFlags) config() (devcluster.Config, error) {
 		return devcluster.Config{}, &exitError{exitUsage, err}
 	}
 	return c, nil
+}
+
+// finally says what to do about a member that was removed: it would only end again.
+func finally(m devcluster.Member, code int) string {
+	if code != exitRemoved {
+		return ""
+	}
+	return fmt.Sprintf("it was removed from the cluster; to have it back: rm -r %s && weir cluster add %s --address %s && weir dev start %s",
+		relative(m.Data), m.Name, m.Address, m.Name)
 }
 
 // sweepAgent ends what a killed agent has left: the next life of the agent would.
@@ -132,7 +141,7 @@ func runDevUp(ctx context.Context, f *devFlags, screen *screen) (err error) {
 	if err != nil {
 		return err
 	}
-	up, err := startDevCluster(ctx, config, screen)
+	up, err := startDevCluster(ctx, config, screen, screen.Say)
 	if up != nil {
 		defer func() {
 			if f.detach && err == nil {
@@ -167,12 +176,13 @@ func findHint(dir string) string {
 }
 
 // startDevCluster starts a cluster and waits until it is ready. A cluster that is
-// returned is to be stopped, beside an error too.
-func startDevCluster(ctx context.Context, config devcluster.Config, screen *screen) (*devcluster.Cluster, error) {
+// returned is to be stopped, beside an error too. say is told of members that end, and
+// of those that are started anew.
+func startDevCluster(ctx context.Context, config devcluster.Config, screen *screen, say func(string)) (*devcluster.Cluster, error) {
 	if config.Insecure {
 		screen.Say("INSECURE: plaintext was asked for: no encryption, no certificates, everybody is believed")
 	}
-	up, err := devcluster.Start(config, screen.Say)
+	up, err := devcluster.Start(config, say)
 	if err != nil {
 		return nil, err
 	}

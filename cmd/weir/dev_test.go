@@ -217,3 +217,14 @@ func (b *lockedBuffer) String() string {
 	defer b.mu.Unlock()
 	return b.text.String()
 }
+
+// TestRemovedMemberIsNotToBeStartedOnly: it would end again.
+func TestRemovedMemberIsNotToBeStartedOnly(t *testing.T) {
+	m := devcluster.Member{Name: "r2", Address: "127.0.0.1:7702", Data: "/data/r2"}
+	if got, want := finally(m, exitRemoved), "rm -r /data/r2 && weir cluster add r2 --address 127.0.0.1:7702 && weir dev start r2"; !strings.HasSuffix(got, want) {
+		t.Errorf("removed: %q, want it to end with %q", got, want)
+	}
+	if got := finally(m, exitFailure); got != "" {
+		t.Errorf("failed: %q, want nothing", got)
+	}
+}

@@ -113,7 +113,7 @@ func countDirectly(ctx context.Context, counting *wordcount.Config, screen *scre
 
 // countOnCluster runs the count on a cluster that lives as long as it takes.
 func countOnCluster(ctx context.Context, config devcluster.Config, counting wordcount.Config, screen *screen) (result *wordcount.Result, err error) {
-	up, err := startDevCluster(ctx, config, screen)
+	up, err := startDevCluster(ctx, config, screen, screen.Say)
 	if up != nil {
 		defer func() { err = errors.Join(err, up.Stop()) }()
 	}

@@ -44,13 +44,14 @@ const (
 	exitNotReached = 3
 	// exitOperationEnded: the operation that was waited for failed or was aborted.
 	exitOperationEnded = 4
-	// exitDisk: a replica's disk failed, is full or hangs. Starting it again may help.
+	// exitDisk: a replica's or an agent's disk failed, is full or hangs. Starting it
+	// again may help.
 	exitDisk = 10
-	// exitDamaged: a replica's data are not what was written. It has to be rebuilt.
+	// exitDamaged: a replica's or an agent's data are not what was written. It has to be rebuilt.
 	exitDamaged = 11
 	// exitRemoved: the replica has been removed from its cluster.
 	exitRemoved = 12
-	// exitForeignData: a replica's data are another one's, or of a newer version.
+	// exitForeignData: a replica's or an agent's data are another one's, or of a newer version.
 	exitForeignData = 13
 )
 

@@ -16,9 +16,9 @@ import (
 func newNodeCommand(f *clientFlags) *cobra.Command {
 	return group(&cobra.Command{
 		Use:     "node",
-		Short:   "Show nodes",
-		Example: "  weir node list\n  weir node get n1",
-	}, newNodeListCommand(f), newNodeGetCommand(f))
+		Short:   "Show nodes, and keep jobs away from them",
+		Example: "  weir node list\n  weir node get n1\n  weir node drain n1 --reason 'new kernel' --wait",
+	}, newNodeListCommand(f), newNodeGetCommand(f), newNodeDrainCommand(f), newNodeUndrainCommand(f))
 }
 
 func newNodeListCommand(f *clientFlags) *cobra.Command {
@@ -84,11 +84,7 @@ func nodesText(nodes []*apipb.Node, now time.Time) string {
 	g := newGrid("node", "state", "jobs>", "slots>", "cpu>", "memory>", "gpu>", "tags", "heartbeat", "host")
 	for _, n := range nodes {
 		has, used := n.GetResources(), n.GetUsage()
-		state := n.GetState()
-		if n.GetCaveat() != "" {
-			state += " (!)"
-		}
-		g.row(n.GetId(), state, n.GetJobs(), limited(used.GetUserSlots(), has.GetUserSlots()),
+		g.row(n.GetId(), nodeState(n), n.GetJobs(), limited(used.GetUserSlots(), has.GetUserSlots()),
 			number(used.GetCpu(), 2)+"/"+number(has.GetCpu(), 2), size(used.GetMemory())+"/"+size(has.GetMemory()),
 			limited(used.GetGpu(), has.GetGpu()), strings.Join(n.GetTags(), ","), age(n.GetLastHeartbeat(), now), n.GetHost())
 	}
@@ -100,6 +96,9 @@ func nodeText(answer *apipb.GetNodeResponse, now time.Time) string {
 	page := newFacts()
 	page.add("node", n.GetId())
 	page.add("state", n.GetState())
+	if n.GetDrain() != nil {
+		page.add("drained", drainText(n, now))
+	}
 	page.add("caveat", n.GetCaveat())
 	page.add("host", n.GetHost())
 	page.add("version", n.GetVersion())

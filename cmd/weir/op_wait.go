@@ -122,6 +122,9 @@ func (m *meter) update(op *apipb.Operation) {
 	case state != m.state && !terminal(op):
 		m.screen.Say(state)
 	}
+	if m.bar != nil && state != m.state && op.GetPendingReason() != "" {
+		m.screen.Say(state)
+	}
 	m.state = state
 	if m.bar == nil {
 		return

@@ -28,7 +28,8 @@ func TestEncode(t *testing.T) {
       "caveat": "",
       "registered_time": null,
       "last_heartbeat": null,
-      "memory_used": "0"
+      "memory_used": "0",
+      "drain": null
     }
   ]
 }
@@ -47,6 +48,7 @@ func TestEncode(t *testing.T) {
   registered_time: null
   last_heartbeat: null
   memory_used: "0"
+  drain: null
 `,
 	}
 	for f, want := range tests {

@@ -40,7 +40,7 @@ var texts = map[string]func(t *testing.T, answer []byte) string{
 	"nodes":      drawn(func(m *apipb.ListNodesResponse) string { return nodesText(m.GetNodes(), textTime) }),
 	"node":       drawn(func(m *apipb.GetNodeResponse) string { return nodeText(m, textTime) }),
 	"members":    drawn(func(m *apipb.MembersResponse) string { return membersText(m.GetMembers()) }),
-	"status":     drawn(statusText),
+	"status":     drawn(func(m *apipb.StatusResponse) string { return statusText(m, textTime) }),
 }
 
 func drawn[M any, P interface {

@@ -20,13 +20,10 @@ import (
 const lookAtCertificate = time.Minute
 
 // keepFresh takes up renewed certificates, for connections made from then on, until
-// stop is called: on SIGHUP, and when the credentials folder has changed. There is
-// nothing to do without certificates.
+// stop is called: on SIGHUP, and when the credentials folder has changed. Without
+// certificates SIGHUP has no effect; it must not end a process that is told to reload.
 func (p protection) keepFresh(every time.Duration, log *slog.Logger) (stop func()) {
-	mutual, ok := p.security.(wire.Mutual)
-	if !ok {
-		return func() {}
-	}
+	mutual, _ := p.security.(wire.Mutual)
 	hangups, over := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(hangups, syscall.SIGHUP)
 	r := renewal{credentials: mutual.Credentials, dir: p.dir, seen: stampOf(p.dir), log: log}
@@ -56,6 +53,7 @@ func (p protection) keepFresh(every time.Duration, log *slog.Logger) (stop func(
 
 // renewal knows which state of a folder was tried last.
 type renewal struct {
+	// credentials are nil without certificates.
 	credentials *identity.Credentials
 	dir         string
 	seen        string
@@ -65,6 +63,10 @@ type renewal struct {
 // reload reads the folder. One that is being written is tried again when it has
 // changed further.
 func (r *renewal) reload() {
+	if r.credentials == nil {
+		r.log.Info("SIGHUP: there is nothing to renew without certificates")
+		return
+	}
 	r.seen = stampOf(r.dir)
 	if err := r.credentials.Reload(); err != nil {
 		r.log.Warn("certificate stays as it was", "dir", r.dir, "expires", r.credentials.Expires(), "error", err)

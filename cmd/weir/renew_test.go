@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"log/slog"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -77,13 +78,25 @@ func TestRenewedCertificates(t *testing.T) {
 	}
 }
 
+// TestNothingToRenewInPlaintext: what is told to reload goes on.
 func TestNothingToRenewInPlaintext(t *testing.T) {
-	quiet := slog.New(slog.DiscardHandler)
-	protection, err := (&security{insecure: true}).load(identity.Agent, "n1", quiet)
+	log := new(lines)
+	logger := slog.New(slog.NewTextHandler(log, nil))
+	protection, err := (&security{insecure: true}).load(identity.Agent, "n1", logger)
 	if err != nil {
 		t.Fatal(err)
 	}
-	protection.keepFresh(time.Millisecond, quiet)()
+	// Were it not caught, the signal would end the tests here.
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, syscall.SIGHUP)
+	defer signal.Stop(caught)
+	stop := protection.keepFresh(time.Millisecond, logger)
+	defer stop()
+	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	<-caught
+	eventually(t, func() bool { return log.has("nothing to renew") }, "the signal was not heard")
 }
 
 func eventually(t *testing.T, done func() bool, otherwise string) {

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -19,9 +21,7 @@ func newRootCommand() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	})
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return &exitError{exitUsage, fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())}
-	})
+	root.SetFlagErrorFunc(flagError)
 	root.AddGroup(
 		&cobra.Group{ID: "use", Title: "Use a cluster:"},
 		&cobra.Group{ID: "run", Title: "Run a cluster:"},
@@ -115,4 +115,23 @@ func require(cmd *cobra.Command, names ...string) error {
 		}
 	}
 	return nil
+}
+
+// flagError says what is wrong with a flag, and where the right ones are listed.
+func flagError(cmd *cobra.Command, err error) error {
+	var value *pflag.InvalidValueError
+	var number *strconv.NumError
+	if errors.As(err, &value) && errors.As(err, &number) {
+		needed := "a whole number"
+		switch {
+		case errors.Is(number, strconv.ErrRange):
+			needed = "smaller, or not negative"
+		case strings.HasPrefix(value.GetFlag().Value.Type(), "float"):
+			needed = "a number"
+		case value.GetFlag().Value.Type() == "bool":
+			needed = "true or false"
+		}
+		err = fmt.Errorf("--%s %q: must be %s", value.GetFlag().Name, value.GetValue(), needed)
+	}
+	return &exitError{exitUsage, fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())}
 }

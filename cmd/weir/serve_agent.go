@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"syscall"
 	"time"
 
 	"weir/actors"
@@ -25,6 +26,10 @@ func serveAgent(f *agentFlags, protection protection, station *actors.Station, l
 		return func() error { return nil }, nil
 	}
 	listener, err := listenMetrics(f, protection)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		// It may be free later: no mistake of whoever wrote the flags.
+		return nil, fmt.Errorf("--metrics-listen: %w", err)
+	}
 	if err != nil {
 		return nil, &exitError{exitUsage, fmt.Errorf("--metrics-listen: %w", err)}
 	}

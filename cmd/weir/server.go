@@ -81,7 +81,7 @@ or of a newer version, or another process is this replica already.`,
 	flags.DurationVar(&f.reassignAfter, "reassign-after", 2*time.Second, "how long a replica may be gone before others control its operations")
 	flags.Uint64Var(&f.snapshotThreshold, "snapshot-threshold", 8192, "log entries between snapshots")
 	flags.Int32Var(&f.maxOperations, "max-operations", 5000, "operations of the whole cluster that may be in progress; the leader's counts, so give all replicas the same")
-	flags.DurationVar(&f.diskStall, "disk-stall", time.Second, "how long a write to the log may take before the disk is taken for dead and the replica stops")
+	flags.DurationVar(&f.diskStall, "disk-stall", time.Second, "how long a write to the log may take before the disk is taken for dead and the replica stops; from half of it on a leader lets go of its followers")
 	f.security.register(flags)
 	f.logging.register(flags)
 	return cmd

@@ -29,8 +29,8 @@ import (
 	"weir/scheduling/engine"
 )
 
-// runServer runs a replica until ctx is done.
-func runServer(ctx context.Context, f *serverFlags, log *slog.Logger, say func(string)) (err error) {
+// runServer runs a replica until asked is done.
+func runServer(asked context.Context, f *serverFlags, log *slog.Logger, say func(string)) (err error) {
 	peers, err := f.known()
 	if err != nil {
 		return err
@@ -48,24 +48,38 @@ func runServer(ctx context.Context, f *serverFlags, log *slog.Logger, say func(s
 		return &exitError{exitUsage, fmt.Errorf("--advertise is needed: replica %q is not in the list %s", f.id, peers)}
 	}
 	s := &server{flags: f, peers: peers, log: log}
-	defer func() { err = errors.Join(err, s.close()) }()
-	for _, step := range []func(context.Context) error{s.listen, s.gossiping, s.open, s.act, s.serve, s.belong} {
-		if err := step(ctx); err != nil {
-			if ctx.Err() != nil {
-				// Asked to stop before it was up.
-				return nil
-			}
+	ctx, fail := context.WithCancelCause(asked)
+	s.fail = fail
+	defer func() {
+		err = errors.Join(err, s.close())
+		fail(nil)
+	}()
+	if err = take(ctx, s.listen, s.gossiping, s.open, s.act, s.serve, s.belong); err == nil {
+		say(fmt.Sprintf("ready: replica %s of cluster %s at %s", f.id, s.protection.cluster, f.advertise))
+		<-ctx.Done()
+		err = context.Cause(ctx)
+	}
+	if asked.Err() != nil && errors.Is(context.Cause(ctx), context.Cause(asked)) {
+		// Perhaps before it was up.
+		log.Info("stopping")
+		return nil
+	}
+	return err
+}
+
+// take takes the steps of the start. What has been started already may fail meanwhile,
+// and end ctx: that is then the error, and no further step is taken.
+func take(ctx context.Context, steps ...func(context.Context) error) error {
+	for _, step := range steps {
+		err := step(ctx)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
 			return err
 		}
 	}
-	say(fmt.Sprintf("ready: replica %s of cluster %s at %s", f.id, s.protection.cluster, f.advertise))
-	select {
-	case <-ctx.Done():
-		log.Info("stopping")
-		return nil
-	case err := <-s.failed:
-		return err
-	}
+	return nil
 }
 
 // server is a replica on its way up, or down. Each step of its start appends what
@@ -84,14 +98,13 @@ type server struct {
 	replica    *actors.Replica
 	// incarnation tells the lives of this process apart.
 	incarnation uint64
-	// failed has the error that ends the process.
-	failed chan error
-	undo   []func() error
+	// fail ends the process, on its way up too, with an error.
+	fail context.CancelCauseFunc
+	undo []func() error
 }
 
 // listen opens the one port of the replica.
 func (s *server) listen(context.Context) (err error) {
-	s.failed = make(chan error, 4)
 	s.incarnation = newIncarnation()
 	s.protection, err = s.flags.security.load(identity.Replica, s.flags.id, s.log)
 	if err != nil {
@@ -188,20 +201,16 @@ func (s *server) open(ctx context.Context) error {
 	for _, voter := range decision.Voters {
 		cfg.InitialPeers = append(cfg.InitialPeers, raftstore.Peer{ID: string(voter.ID), Address: voter.Address})
 	}
+	if ctx.Err() != nil {
+		// A rival was found: from here on this process would vote.
+		return context.Cause(ctx)
+	}
 	if s.store, err = raftstore.Open(cfg); err != nil {
 		return err
 	}
 	// It asks the store, so it ends first.
 	s.undo = append(s.undo, s.store.Close, s.membership.close)
-	members, err := s.store.Members()
-	if err != nil {
-		return err
-	}
-	if err := s.agree(s.store.Identity().Founders, peersOf(members)); err != nil {
-		return err
-	}
-	s.membership.follow(s.store)
-	return nil
+	return s.membership.follow(s.store)
 }
 
 // watchRivals ends this process when another one, which began before, turns out to be
@@ -211,7 +220,7 @@ func (s *server) watchRivals() {
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		if err := s.gossip.AwaitRival(ctx); err != nil {
-			s.failed <- err
+			s.fail(err)
 		}
 	})
 	s.undo = append(s.undo, func() error {
@@ -248,8 +257,6 @@ func (s *server) belong(ctx context.Context) error {
 	select {
 	case <-s.membership.settled:
 		return nil
-	case err := <-s.failed:
-		return err
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -316,7 +323,7 @@ func (s *server) serve(context.Context) error {
 	s.mux.ConfigureServer(server)
 	go func() {
 		if err := server.Serve(s.mux.HTTP()); !errors.Is(err, http.ErrServerClosed) {
-			s.failed <- fmt.Errorf("serve %s: %w", s.flags.listen, err)
+			s.fail(fmt.Errorf("serve %s: %w", s.flags.listen, err))
 		}
 	}()
 	s.undo = append(s.undo, func() error {

@@ -16,6 +16,7 @@ import (
 
 	"weir/api/client"
 	"weir/messages/apipb"
+	"weir/messages/statepb"
 )
 
 func newStatusCommand(f *clientFlags) *cobra.Command {
@@ -91,7 +92,7 @@ func withOthers(best *apipb.StatusResponse, answers []client.ReplicaStatus) *api
 	for _, answer := range answers {
 		st := answer.Status
 		if answer.Err != nil {
-			if problem := silentReplica(best, answer); problem != "" {
+			if problem := silentReplica(best, answer, answers); problem != "" {
 				best.Problems = append(best.Problems, problem)
 			}
 			continue
@@ -113,8 +114,9 @@ func withOthers(best *apipb.StatusResponse, answers []client.ReplicaStatus) *api
 	return best
 }
 
-// silentReplica says that a replica does not answer, unless it is known to be down.
-func silentReplica(best *apipb.StatusResponse, answer client.ReplicaStatus) string {
+// silentReplica says that a replica does not answer, unless it is known to be down, or
+// all members answer: then the address is of one that was removed.
+func silentReplica(best *apipb.StatusResponse, answer client.ReplicaStatus, answers []client.ReplicaStatus) string {
 	who := answer.Address
 	for _, m := range best.GetMembers() {
 		if m.GetAddress() == answer.Address {
@@ -124,7 +126,26 @@ func silentReplica(best *apipb.StatusResponse, answer client.ReplicaStatus) stri
 			who = fmt.Sprintf("replica %s at %s", m.GetId(), answer.Address)
 		}
 	}
+	if who == answer.Address && acts(best) && allAnswer(best.GetMembers(), answers) {
+		return ""
+	}
 	return fmt.Sprintf("%s does not answer from here: %s", who, silence(answer.Err))
+}
+
+// allAnswer reports whether each member has answered, at whatever address.
+func allAnswer(members []*apipb.Member, answers []client.ReplicaStatus) bool {
+	known := 0
+	for _, m := range members {
+		if m.GetSuffrage() == "" {
+			continue
+		}
+		known++
+		answered := slices.ContainsFunc(answers, func(a client.ReplicaStatus) bool { return a.Err == nil && a.Status.GetReplica() == m.GetId() })
+		if !answered {
+			return false
+		}
+	}
+	return known > 0
 }
 
 func betterStatus(a, b *apipb.StatusResponse) bool {
@@ -148,7 +169,7 @@ func statusView(st *apipb.StatusResponse) view {
 		// How long, or how often: that alone is no news.
 		calm.Problems[i] = strings.Map(withoutDigits, problem)
 	}
-	return view{message: st, calm: calm, text: func(time.Time) string { return statusText(st) }}
+	return view{message: st, calm: calm, text: func(now time.Time) string { return statusText(st, now) }}
 }
 
 func withoutDigits(r rune) rune {
@@ -158,8 +179,11 @@ func withoutDigits(r rune) rune {
 	return r
 }
 
+// maxDraining is how many drained nodes a status names.
+const maxDraining = 5
+
 // statusText says first whether all is well.
-func statusText(st *apipb.StatusResponse) string {
+func statusText(st *apipb.StatusResponse, now time.Time) string {
 	var b strings.Builder
 	switch n := len(st.GetProblems()); {
 	case !acts(st):
@@ -182,6 +206,17 @@ func statusText(st *apipb.StatusResponse) string {
 	}
 	page.add("leader", leader)
 	page.add("nodes", fmt.Sprintf("%d online, %d offline", st.GetNodesOnline(), st.GetNodesOffline()))
+	for i, n := range st.GetDraining() {
+		if i == maxDraining {
+			page.add("draining", fmt.Sprintf("and %d more: see weir node list", len(st.GetDraining())-i))
+			break
+		}
+		key := "draining"
+		if n.GetState() == statepb.NodeOffline {
+			key = drainedOffline
+		}
+		page.add(key, n.GetId()+": "+drainText(n, now))
+	}
 	page.add("operations", fmt.Sprintf("%d in progress: %d running, %d pending",
 		st.GetOperationsInProgress(), st.GetOperationsRunning(), st.GetOperationsPending()))
 	page.add("jobs", fmt.Sprintf("%d running, %d pending", st.GetJobsRunning(), st.GetJobsPending()))

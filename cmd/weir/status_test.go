@@ -6,8 +6,10 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"weir/api/client"
 	"weir/messages/apipb"
@@ -27,7 +29,7 @@ func TestStatusGathersWhatReplicasSayOfThemselves(t *testing.T) {
 		{Address: "host5:7701", Err: &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}},
 		{Address: "host6:7701", Err: context.DeadlineExceeded},
 	}
-	answers[0].Status.Members = []*apipb.Member{{Id: "r3", Address: "host3:7701"}, {Id: "r5", Address: "host5:7701", Alive: true}}
+	answers[0].Status.Members = []*apipb.Member{{Id: "r3", Address: "host3:7701", Suffrage: "voter"}, {Id: "r5", Address: "host5:7701", Alive: true}}
 	best, err := bestStatus(answers)
 	if err != nil {
 		t.Fatal(err)
@@ -58,5 +60,45 @@ func TestStatusIsCalm(t *testing.T) {
 	}
 	if before.sameAs(shown("replica r1 has a slow disk")) {
 		t.Error("another problem is no news")
+	}
+}
+
+// TestStatusIsSilentAboutTheRemoved lists no address as a problem at which a replica was
+// that is no member any more.
+func TestStatusIsSilentAboutTheRemoved(t *testing.T) {
+	member := func(id, suffrage string) *apipb.Member { return &apipb.Member{Id: id, Suffrage: suffrage, Alive: true} }
+	answer := func(replica string) client.ReplicaStatus {
+		return client.ReplicaStatus{Status: &apipb.StatusResponse{Replica: replica, Leader: "r1", Quorum: true}}
+	}
+	dead := client.ReplicaStatus{Address: "old:7701", Err: errors.New("refused")}
+	for name, test := range map[string]struct {
+		members []*apipb.Member
+		answers []client.ReplicaStatus
+		want    int
+	}{
+		"all members answer":         {[]*apipb.Member{member("r1", "voter"), member("r3", "nonvoter")}, []client.ReplicaStatus{answer("r1"), dead, answer("r3")}, 0},
+		"it is still known, as none": {[]*apipb.Member{member("r1", "voter"), member("r2", "")}, []client.ReplicaStatus{answer("r1"), dead}, 0},
+		"one member does not answer": {[]*apipb.Member{member("r1", "voter"), member("r3", "voter")}, []client.ReplicaStatus{answer("r1"), dead}, 1},
+		"nobody knows the members":   {nil, []client.ReplicaStatus{answer("r1"), dead}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			best := answer("r1").Status
+			best.Members = test.members
+			if got := withOthers(best, test.answers).GetProblems(); len(got) != test.want {
+				t.Errorf("got %q, want %d problems", got, test.want)
+			}
+		})
+	}
+}
+
+// TestDrainedOffline is what a node is called that was taken out of service.
+func TestDrainedOffline(t *testing.T) {
+	retired := &apipb.Node{Id: "n1", State: "offline", Drain: &apipb.Drain{User: "ann"}}
+	if got := nodeState(retired); got != "drained, offline" {
+		t.Errorf("the list says %q", got)
+	}
+	text := statusText(&apipb.StatusResponse{Leader: "r1", Quorum: true, Draining: []*apipb.Node{retired}}, time.Now())
+	if !strings.Contains(text, "drained, offline  n1: empty") {
+		t.Errorf("the status says %s", text)
 	}
 }

@@ -156,7 +156,9 @@ type RegisterAgent struct {
 	// not been acknowledged.
 	Jobs []*HeldJob `protobuf:"bytes,9,rep,name=jobs,proto3" json:"jobs,omitempty"`
 	// The agent's process: greater than that of any before it in this life.
-	Session       uint64 `protobuf:"varint,10,opt,name=session,proto3" json:"session,omitempty"`
+	Session uint64 `protobuf:"varint,10,opt,name=session,proto3" json:"session,omitempty"`
+	// Why the node takes no new jobs now; empty: it takes them.
+	Closed        string `protobuf:"bytes,11,opt,name=closed,proto3" json:"closed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -259,6 +261,13 @@ func (x *RegisterAgent) GetSession() uint64 {
 		return x.Session
 	}
 	return 0
+}
+
+func (x *RegisterAgent) GetClosed() string {
+	if x != nil {
+		return x.Closed
+	}
+	return ""
 }
 
 // HeldJob is a job that an agent has.
@@ -2420,7 +2429,7 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\"3\n" +
 	"\aReplica\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
-	"\aaddress\x18\x02 \x01(\tR\aaddress\"\xc9\x02\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\"\xe1\x02\n" +
 	"\rRegisterAgent\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x126\n" +
@@ -2432,7 +2441,8 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x05token\x18\b \x01(\v2\x14.weir.actor.v1.TokenR\x05token\x12*\n" +
 	"\x04jobs\x18\t \x03(\v2\x16.weir.actor.v1.HeldJobR\x04jobs\x12\x18\n" +
 	"\asession\x18\n" +
-	" \x01(\x04R\asession\"\xdd\x01\n" +
+	" \x01(\x04R\asession\x12\x16\n" +
+	"\x06closed\x18\v \x01(\tR\x06closed\"\xdd\x01\n" +
 	"\aHeldJob\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12!\n" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x14\n" +

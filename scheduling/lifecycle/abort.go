@@ -73,21 +73,6 @@ var abortReasons = []struct {
 	{AbortOperationAborted, "operation_aborted"},
 }
 
-// AbortReasons returns every reason in use by number, NotAborted first.
-func AbortReasons() []AbortReason {
-	all := make([]AbortReason, len(abortReasons))
-	for i, r := range abortReasons {
-		all[i] = r.reason
-	}
-	return all
-}
-
-// Known reports whether the reason is in use.
-func (r AbortReason) Known() bool {
-	_, ok := r.name()
-	return ok
-}
-
 // String returns the name of the reason in the API, such as "node_offline".
 func (r AbortReason) String() string {
 	if name, ok := r.name(); ok {

@@ -66,13 +66,3 @@ func (c Code) String() string {
 	}
 	return fmt.Sprintf("lifecycle.Code(%d)", uint16(c))
 }
-
-// ParseCode returns the code with this name.
-func ParseCode(name string) (Code, error) {
-	for c := CodeNoSuchOperation; c <= CodeJobFailed; c++ {
-		if codeNames[c] == name && name != "" {
-			return c, nil
-		}
-	}
-	return 0, fmt.Errorf("unknown error code %q", name)
-}

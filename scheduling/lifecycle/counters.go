@@ -16,7 +16,7 @@ var ErrNoSuchJob = errors.New("no job in this state")
 //
 //	Total == Pending + Running + Completed
 //
-// Failed, Aborted, Lost and Restarted count attempts; they grow and put the
+// Failed, Aborted and Restarted count attempts; they grow and put the
 // cookie back to Pending.
 type Counters struct {
 	// Total is the number of cookies.
@@ -31,14 +31,9 @@ type Counters struct {
 	Failed int64
 	// Aborted counts attempts that the system or a user ended.
 	Aborted int64
-	// Lost counts completed cookies whose result was lost and is made again.
-	Lost int64
 	// Restarted counts attempts that ended well in a task that never completes.
 	Restarted int64
 }
-
-// NewCounters returns the counters of a task that has total cookies to run.
-func NewCounters(total int64) Counters { return Counters{Total: total, Pending: total} }
 
 // Start moves a cookie from pending to running.
 func (c *Counters) Start() error { return c.move("start job", &c.Pending, &c.Running, nil) }
@@ -58,32 +53,10 @@ func (c *Counters) Restart() error {
 	return c.move("restart job", &c.Running, &c.Pending, &c.Restarted)
 }
 
-// Lose counts a lost result and moves its cookie from completed to pending.
-func (c *Counters) Lose() error {
-	return c.move("lose job", &c.Completed, &c.Pending, &c.Lost)
-}
-
-// Done reports whether every cookie is completed.
-func (c Counters) Done() bool { return c.Completed == c.Total }
-
-// Plus returns the sum of c and d, the counters of both together.
-func (c Counters) Plus(d Counters) Counters {
-	return Counters{
-		Total:     c.Total + d.Total,
-		Pending:   c.Pending + d.Pending,
-		Running:   c.Running + d.Running,
-		Completed: c.Completed + d.Completed,
-		Failed:    c.Failed + d.Failed,
-		Aborted:   c.Aborted + d.Aborted,
-		Lost:      c.Lost + d.Lost,
-		Restarted: c.Restarted + d.Restarted,
-	}
-}
-
 // Check returns an error that shows the counters when a count is negative or a
 // cookie is missing or counted twice.
 func (c Counters) Check() error {
-	negative := min(c.Total, c.Pending, c.Running, c.Completed, c.Failed, c.Aborted, c.Lost, c.Restarted) < 0
+	negative := min(c.Total, c.Pending, c.Running, c.Completed, c.Failed, c.Aborted, c.Restarted) < 0
 	if negative || c.Total != c.Pending+c.Running+c.Completed {
 		return fmt.Errorf("job counters %+v: total is not pending + running + completed, or a count is negative", c)
 	}

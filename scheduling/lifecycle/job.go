@@ -30,35 +30,8 @@ var jobStateNames = [jobStateCount]string{
 	"none", "waiting", "running", "aborting", "completed", "failed", "aborted",
 }
 
-// nextJob lists where each state may go. A node reports what is, not every step
-// to it: a job may end without having been seen running, and one that is told to
-// stop may complete or fail first.
-var nextJob = [jobStateCount][]JobState{
-	JobNone:     {JobWaiting},
-	JobWaiting:  {JobRunning, JobAborting, JobCompleted, JobFailed, JobAborted},
-	JobRunning:  {JobAborting, JobCompleted, JobFailed, JobAborted},
-	JobAborting: {JobCompleted, JobFailed, JobAborted},
-}
-
-// CanJobGo reports whether a job may go from one state to another. No state goes
-// to itself.
-func CanJobGo(from, to JobState) bool {
-	if int(from) >= jobStateCount {
-		return false
-	}
-	for _, s := range nextJob[from] {
-		if s == to {
-			return true
-		}
-	}
-	return false
-}
-
 // Terminal reports whether the job has ended.
 func (s JobState) Terminal() bool { return s == JobCompleted || s == JobFailed || s == JobAborted }
-
-// Alive reports whether the job exists and holds its resources.
-func (s JobState) Alive() bool { return s == JobWaiting || s == JobRunning || s == JobAborting }
 
 // String returns the name of the state in the API, such as "running".
 func (s JobState) String() string {

@@ -1,6 +1,9 @@
 package lifecycle
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Vanilla is the type of operations that run commands of their tasks.
 const Vanilla = "vanilla"
@@ -134,7 +137,7 @@ func ParseState(name string) (State, error) {
 			return State(s), nil
 		}
 	}
-	return None, fmt.Errorf("unknown operation state %q", name)
+	return None, fmt.Errorf("unknown operation state %q: use one of %s", name, strings.Join(stateNames[Starting:], ", "))
 }
 
 func (s State) valid() bool { return int(s) < stateCount }

@@ -270,6 +270,41 @@ func TestCutAtEveryByte(t *testing.T) {
 	}
 }
 
+// TestOpenAfterACutAtEveryByte goes on with whatever a crash has left of a file, and
+// loses no record that is whole.
+func TestOpenAfterACutAtEveryByte(t *testing.T) {
+	data, ends, all := written(t, sample())
+	path := filepath.Join(t.TempDir(), "journal")
+	for cut := range len(data) + 1 {
+		must(t, os.WriteFile(path, data[:cut], 0o600))
+		whole := 0
+		for whole < len(ends) && ends[whole] <= cut {
+			whole++
+		}
+		j, found, err := Open(Config{Path: path, Node: "n1"})
+		if whole == 0 {
+			if !errors.Is(err, ErrDamaged) {
+				t.Fatalf("cut at %d: %v, want ErrDamaged", cut, err)
+			}
+			continue
+		}
+		must(t, err)
+		want := &State{}
+		for _, record := range all[:whole] {
+			must(t, want.apply(record))
+		}
+		if s := found.State; found.Cut != int64(cut-ends[whole-1]) || s.Token != want.Token || !slices.Equal(s.Had, want.Had) || len(s.Jobs) != len(want.Jobs) {
+			t.Fatalf("cut at %d: %+v, %d cut off; want %+v", cut, s, found.Cut, want)
+		}
+		must(t, put(t, j, Released("last")))
+		must(t, j.Close())
+		_, found = open(t, path)
+		if had := found.State.Had; found.Cut != 0 || len(had) == 0 || had[len(had)-1] != "last" {
+			t.Fatalf("cut at %d: had %v, %d cut off, after one more record", cut, had, found.Cut)
+		}
+	}
+}
+
 func TestFlippedBits(t *testing.T) {
 	batches := sample()
 	data, ends, all := written(t, batches)

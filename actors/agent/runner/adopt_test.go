@@ -258,6 +258,31 @@ func TestDiscard(t *testing.T) {
 	})
 }
 
+// TestLeaveRemovesEmptyGroups of a node, but no other agent's, and none with jobs.
+func TestLeaveRemovesEmptyGroups(t *testing.T) {
+	f := newFixture(t, backends["with cgroups"])
+	there := func() bool {
+		_, err := os.Stat(f.config.Cgroups.Node.Unified)
+		return err == nil
+	}
+	if _, err := runner.Open(f.config); !errors.Is(err, runner.ErrInUse) || !there() {
+		t.Fatalf("a second agent: %v, and the groups of the first are there: %t", err, there())
+	}
+	job := f.start(t, acting("setsid", "stay"))
+	f.awaitOutput(t, job, 2)
+	if err := f.Leave(); err != nil || !there() {
+		t.Fatalf("left with a job: %v, and its groups are there: %t", err, there())
+	}
+	f.reopen(t)
+	if err := f.Discard("job"); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Leave(); err != nil || there() {
+		t.Errorf("left without jobs: %v, and groups are there: %t", err, there())
+	}
+	f.open(t)
+}
+
 // TestWhatNeverStartedIsRemoved leaves what an agent leaves that is killed before
 // the job's proxy has done anything.
 func TestWhatNeverStartedIsRemoved(t *testing.T) {

@@ -174,10 +174,19 @@ func TestLease(t *testing.T) {
 
 func TestMemoryLimit(t *testing.T) {
 	tests := map[string]runner.JobSpec{
-		"the root process":    acting("hog", "1000"),
-		"a child of the root": acting("hog-child", "1000", "70"),
+		"the root process":               acting("hog", "1000"),
+		"a child of the root":            acting("hog-child", "1000"),
+		"a child that pauses on its way": acting("hog-child", "1000", "70"),
 	}
 	onEachBackend(t, func(t *testing.T, f *fixture) {
+		// In a group, only the kernel knows who grew and was killed between two looks.
+		told := true
+		if log, err := os.Open("/dev/kmsg"); err == nil {
+			_ = log.Close()
+		} else if !f.config.Cgroups.Node.None() {
+			told = false
+			t.Log("whom the kernel killed is not checked, for its log may not be read here:", err)
+		}
 		for name, spec := range tests {
 			t.Run(name, func(t *testing.T) {
 				spec.ID = strings.ReplaceAll(name, " ", "-")
@@ -190,10 +199,7 @@ func TestMemoryLimit(t *testing.T) {
 					t.Errorf("memory %+v, want the limit of 128 MiB met", result.Memory)
 				}
 				biggest := result.Memory.Biggest
-				// The kernel may end a child that grows fast before its size is seen; then
-				// the root is all that is left to name.
-				unseen := name == "a child of the root" && len(biggest) > 0
-				if !unseen && (len(biggest) == 0 || biggest[0].Bytes < 32<<20) {
+				if told && (len(biggest) == 0 || biggest[0].Bytes < 32<<20 || strings.HasPrefix(name, "a child") == (biggest[0].Pid == result.Pid)) {
 					t.Errorf("biggest processes %+v, want the hog first", biggest)
 				}
 				if result.Statistics.MaxMemory < 120<<20 {

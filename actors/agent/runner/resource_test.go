@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"weir/actors/agent/runner"
 	"weir/actors/agent/runner/output"
@@ -141,80 +139,4 @@ func TestStatistics(t *testing.T) {
 			t.Errorf("cpu times are %d and %d", statistics.CPUUserMicros, statistics.CPUSystemMicros)
 		}
 	})
-}
-
-// proxyOf finds the proxy of a job.
-func (f *fixture) proxyOf(t testing.TB, job *runner.Job) proctree.Process {
-	t.Helper()
-	tree, err := proctree.Tree(os.Getpid(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, process := range tree {
-		command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", process.Pid))
-		if strings.HasPrefix(string(command), proxyPath) && strings.Contains(string(command), "/jobs/"+job.ID()) {
-			return process
-		}
-	}
-	t.Fatalf("job %s has no proxy", job.ID())
-	return proctree.Process{}
-}
-
-// residentBudget is what a proxy may hold in memory, in bytes.
-const residentBudget = 10 << 20
-
-func TestProxyStaysSmall(t *testing.T) {
-	f := newFixture(t, backends["with cgroups"])
-	job := f.start(t, runner.JobSpec{Shell: "head -c 300M /dev/zero; head -c 300M /dev/zero >&2; echo; echo ready; sleep 1000"})
-	eventually(t, "the job has printed", func() bool {
-		part, err := f.ReadOutput(job.ID(), "stdout", -6, 100)
-		return err == nil && string(part.Data) == "ready\n"
-	})
-	for range 20 {
-		f.RenewAll(10 * patience)
-	}
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", f.proxyOf(t, job).Pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(status)) {
-		if fields := strings.Fields(line); fields[0] == "VmRSS:" || fields[0] == "VmHWM:" {
-			kilobytes, err := strconv.Atoi(fields[1])
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Logf("weir-jobproxy: %s %d KiB", fields[0], kilobytes)
-			if kilobytes<<10 > residentBudget {
-				t.Errorf("%s %d KiB, the budget is %d KiB", fields[0], kilobytes, residentBudget>>10)
-			}
-		}
-	}
-}
-
-// BenchmarkStart compares a job from Start to Release with plain fork and exec
-// of the same program.
-func BenchmarkStart(b *testing.B) {
-	for name, detect := range backends {
-		b.Run(name, func(b *testing.B) {
-			f := newFixture(b, detect)
-			const plainRuns = 50
-			begin := time.Now()
-			for range plainRuns {
-				if err := exec.Command("/bin/true").Run(); err != nil {
-					b.Fatal(err)
-				}
-			}
-			plain := time.Since(begin) / plainRuns
-			n := 0
-			for b.Loop() {
-				n++
-				job := f.start(b, runner.JobSpec{ID: "job-" + strconv.Itoa(n), Argv: []string{"/bin/true"}})
-				finished(b, job)
-				if err := job.Release(); err != nil {
-					b.Fatal(err)
-				}
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n)/float64(plain.Nanoseconds()), "x-fork-exec")
-		})
-	}
 }

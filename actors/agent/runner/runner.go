@@ -40,6 +40,8 @@ type Runner struct {
 	config Config
 	paths  layout
 	locks  []func() error
+	// alone: the node's groups are this runner's.
+	alone bool
 
 	mu       sync.Mutex
 	jobs     map[string]*Job
@@ -109,7 +111,7 @@ func (r *Runner) lock() error {
 	if err != nil {
 		return err
 	}
-	r.locks = append(r.locks, unlock)
+	r.locks, r.alone = append(r.locks, unlock), true
 	return nil
 }
 
@@ -232,7 +234,8 @@ func (r *Runner) ReadOutput(job, stream string, offset, limit int64) (OutputPart
 }
 
 // Leave stops listening to the jobs, which go on under their proxies until their
-// lease runs out. A Runner that is opened before finds them. It may be called twice,
+// lease runs out. A Runner that is opened before finds them. Without jobs nothing is
+// left but kept output. It may be called twice,
 // and after Close.
 func (r *Runner) Leave() error {
 	r.mu.Lock()
@@ -247,8 +250,20 @@ func (r *Runner) Leave() error {
 		job.leave()
 		<-job.followed
 	}
-	if err := r.unlock(); err != nil {
+	if err := errors.Join(r.removeEmpty(), r.unlock()); err != nil {
 		return fmt.Errorf("leave runner: %w", err)
+	}
+	return nil
+}
+
+// removeEmpty removes the node's groups when there is no job left that could need them.
+func (r *Runner) removeEmpty() error {
+	if !r.alone || len(r.Jobs()) > 0 {
+		return nil
+	}
+	// Something of a job that is not known any more: the next life ends it.
+	if err := cgroup.RemoveNode(r.config.Cgroups.Node); err != nil && !errors.Is(err, unix.EBUSY) {
+		return err
 	}
 	return nil
 }

@@ -53,6 +53,9 @@ type Result struct {
 	// DurationMicros is measured on a monotonic clock.
 	DurationMicros int64 `json:"duration_micros"`
 
+	// OutputLost says why output was dropped that is within its limit: the disk did not
+	// take it.
+	OutputLost string `json:"output_lost,omitempty"`
 	// Memory is set with OutcomeMemoryLimitExceeded.
 	Memory     *MemoryExcess `json:"memory,omitempty"`
 	Statistics Statistics    `json:"statistics"`
@@ -67,7 +70,8 @@ func (r *Result) Duration() time.Duration {
 type MemoryExcess struct {
 	Usage int64 `json:"usage"`
 	Limit int64 `json:"limit"`
-	// Biggest are the biggest processes last seen, biggest first.
+	// Biggest are the biggest processes last seen, by the kernel too when it killed them;
+	// biggest first.
 	Biggest []ProcessMemory `json:"biggest,omitempty"`
 }
 

@@ -47,7 +47,7 @@ func startCluster(b *testing.B, timing string) *cluster {
 		settings = client.Settings{Addresses: access.Addresses, Credentials: access.Credentials}
 		return client.SaveSettings(file, settings)
 	}
-	started, err := devcluster.Start(config, func(line string) { b.Log(line) })
+	started, err := devcluster.Start(config, func(string) {})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -39,9 +39,15 @@ func buildAndRun(m *testing.M) (code int, err error) {
 		return 0, err
 	}
 	defer os.RemoveAll(programs)
-	for name, environment := range map[string][]string{"weir": nil, "weir-jobproxy": {"CGO_ENABLED=0"}} {
-		cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program(name), "weir/cmd/"+name)
-		cmd.Env = append(os.Environ(), environment...)
+	// As make build does.
+	for name, cmd := range map[string]*exec.Cmd{
+		"weir":          exec.Command("go", "build", "-trimpath", "-o", program("weir"), "weir/cmd/weir"),
+		"weir-jobproxy": exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program("weir-jobproxy"), "weir/cmd/weir-jobproxy"),
+	} {
+		cmd.Env = os.Environ()
+		if name == "weir-jobproxy" {
+			cmd.Env = append(cmd.Env, "CGO_ENABLED=0")
+		}
 		if output, err := cmd.CombinedOutput(); err != nil {
 			return 0, fmt.Errorf("build %s: %w\n%s", name, err, output)
 		}

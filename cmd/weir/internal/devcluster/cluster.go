@@ -216,7 +216,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 		for _, m := range record.Members {
 			if child := c.children[m.Name]; child != nil && child.over() && !told[child] {
 				told[child] = true
-				c.say(fmt.Sprintf("%s has ended (%s): weir dev start %s starts it anew", m.Name, child.end, m.Name))
+				c.say(fmt.Sprintf("%s has ended (%s): %s", m.Name, child.end, c.remedy(m, child.code)))
 			}
 			if m.Asked == m.Started {
 				continue
@@ -233,6 +233,16 @@ func (c *Cluster) Run(ctx context.Context) error {
 		case <-time.After(pollPeriod):
 		}
 	}
+}
+
+// remedy says what to do about a member that has ended.
+func (c *Cluster) remedy(m Member, code int) string {
+	if c.config.Final != nil {
+		if what := c.config.Final(m, code); what != "" {
+			return what
+		}
+	}
+	return "weir dev start " + m.Name + " starts it anew"
 }
 
 // Detach leaves a cluster that was started Detached to itself.

@@ -42,6 +42,9 @@ type Config struct {
 	ReadyTimeout time.Duration
 	// Settings writes the clients' settings to file.
 	Settings func(file string, access Access) error
+	// Final says what to do about a member that has ended with an exit code after which
+	// another start does not help; empty: it does.
+	Final func(m Member, code int) string
 	Ending
 }
 

@@ -19,9 +19,10 @@ import (
 // child is a process that this one started.
 type child struct {
 	process Process
-	// ended is closed when it has, and end says how.
+	// ended is closed when it has; end says how, and code is its exit code.
 	ended chan struct{}
 	end   string
+	code  int
 }
 
 // over says whether the child has ended.
@@ -71,7 +72,7 @@ func launch(program string, m *Member, attach bool) (*child, error) {
 		err := cmd.Wait()
 		started.end = "exit status 0"
 		if err != nil {
-			started.end = err.Error()
+			started.end, started.code = err.Error(), cmd.ProcessState.ExitCode()
 		}
 		close(started.ended)
 	}()

@@ -59,15 +59,24 @@ func agentDies(t *testing.T, c *cluster) {
 			t.Errorf("%v is not on n4", job)
 		}
 	}
-	c.process("n4").kill()
 	c.startAgent("n5", "--network", "4")
+	c.nodeIs(t, "n5", "online")
+	c.process("n4").kill()
+	killed := time.Now()
 	op := c.becomes(t, operation, "has lost its jobs", func(op *apipb.Operation) bool { return op.GetProgress().GetAborted() == 3 })
 	if by := op.GetProgress().GetAbortedByReason(); by["node_offline"] != 3 {
 		t.Errorf("aborted by %v, want node_offline", by)
 	}
+	aborted := time.Since(killed)
 	for _, job := range c.runs(t, operation, 3) {
 		if job.GetNode() != c.node("n5") {
 			t.Errorf("%v is not on n5", job)
+		}
+	}
+	t.Logf("after the agent was killed its jobs were given up within %v, and ran again within %v", aborted.Round(time.Millisecond), time.Since(killed).Round(time.Millisecond))
+	for _, job := range c.jobs(t, operation, "aborted") {
+		if job.GetNode() != c.node("n4") || job.GetAbortReason() != "node_offline" {
+			t.Errorf("aborted was %v, want the jobs of n4 for node_offline", job)
 		}
 	}
 	if err := os.WriteFile(release, nil, 0o600); err != nil {
@@ -142,6 +151,7 @@ func badAgents(t *testing.T, c *cluster) {
 		"another's certificate": {[]string{"--credentials", c.certs("agent-" + c.node("n2"))}, 2, []string{c.node("n2"), c.node("n1"), "right folder or name"}},
 		"a client's":            {[]string{"--credentials", c.certs("client-ann")}, 2, []string{`client "ann"`}},
 		"a replica's":           {[]string{"--credentials", c.certs("replica-r1")}, 2, []string{`replica "r1"`}},
+		"metrics port in use":   {[]string{"--data", c.data("other"), "--metrics-listen", c.addresses["r1"], "--metrics-insecure"}, 1, []string{c.addresses["r1"], "address already in use"}},
 		"no replicas":           {[]string{"--replicas", "nonsense"}, 2, []string{"--replicas"}},
 		"no job proxy":          {[]string{"--jobproxy", "/no/such"}, 2, []string{"/no/such"}},
 		"a missing config":      {[]string{"--config", "/no/such"}, 2, []string{"/no/such"}},

@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"net"
@@ -23,6 +25,8 @@ type cluster struct {
 	// host is where the replicas are.
 	host     string
 	launcher *launcher
+	// more are flags of replicas.
+	more []string
 	// clients make calls, by the folder of their credentials.
 	clients map[string]*http.Client
 
@@ -89,9 +93,9 @@ func (c *cluster) peers() string {
 
 // replicaFlags are those of weir server.
 func (c *cluster) replicaFlags(name string) []string {
-	return []string{
+	return append([]string{
 		"server", "--id", name, "--listen", c.addresses[name], "--peers", c.peers(), "--data", c.data(name), "--credentials", c.certs("replica-" + name),
-	}
+	}, c.more...)
 }
 
 // agentFlags are those of weir agent, by default with plenty for small jobs.
@@ -137,10 +141,10 @@ func (c *cluster) process(name string) *process {
 	return c.processes[name]
 }
 
-// lives says whether a process was started and has not ended.
+// lives says whether a process was started, and has neither ended nor been paused.
 func (c *cluster) lives(name string) bool {
 	p := c.process(name)
-	return p != nil && !p.over()
+	return p != nil && !p.over() && !p.paused.Load()
 }
 
 // close ends every process, agents first so that they end their jobs.
@@ -167,12 +171,41 @@ func (c *cluster) close() {
 		}
 		return ""
 	})
+	// An agent that was killed, or left its jobs, had no chance to.
+	until(c.t, "the groups of the nodes are removed", func() string { return removeGroups("weir-" + c.node("")) })
 	for _, client := range c.clients {
 		client.CloseIdleConnections()
 	}
 	if c.t.Failed() {
 		c.showLogs()
 	}
+}
+
+// removeGroups removes the control groups whose name begins with prefix, and all below
+// them. It returns why that cannot be done yet.
+func removeGroups(prefix string) string {
+	var groups []string
+	below := ""
+	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil || !entry.IsDir():
+			// Other tests remove theirs meanwhile.
+			return nil
+		case below != "" && strings.HasPrefix(path, below+"/"):
+		case strings.HasPrefix(entry.Name(), prefix):
+			below = path
+		default:
+			return nil
+		}
+		groups = append(groups, path)
+		return nil
+	})
+	for _, group := range slices.Backward(groups) {
+		if err := os.Remove(group); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err.Error()
+		}
+	}
+	return ""
 }
 
 // showLogs logs the end of what each process printed.

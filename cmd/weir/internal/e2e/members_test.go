@@ -75,14 +75,26 @@ func (c *cluster) role(t *testing.T, operator *client.Client, name, want string)
 }
 
 // TestMembersComeAndGo makes five replicas of three and three of five while clients
-// start operations, none of which fails or is lost.
+// start operations and agents run them: no request fails, nothing is lost, no job is
+// aborted.
 func TestMembersComeAndGo(t *testing.T) {
-	c := newCluster(t, "127.0.0.1")
+	agents := []string{"n1", "n2", "n3"}
+	c := newCluster(t, "127.0.0.1", agents...)
 	for _, name := range replicaNames {
 		c.process(name).says(t, "ready")
 	}
+	for _, agent := range agents {
+		c.startAgent(agent)
+	}
 	operator := c.operator(t)
-	c.leader(t)
+	c.ready(t, len(agents))
+	dir := c.folder(t)
+	release := filepath.Join(dir, "release")
+	held := c.start(t, one(small(6, "run", dir, release)))
+	before := map[string]int64{}
+	for _, job := range c.runs(t, held, 6) {
+		before[job.GetId()] = job.GetPid()
+	}
 
 	stop := submitAlways(t, operator)
 	for _, name := range []string{"r4", "r5"} {
@@ -134,12 +146,26 @@ func TestMembersComeAndGo(t *testing.T) {
 		t.Error("nothing was started")
 	}
 	t.Logf("%d operations were started meanwhile", len(started))
+	for _, job := range c.runs(t, held, 6) {
+		if pid := before[job.GetId()]; pid != job.GetPid() {
+			t.Errorf("job %s has pid %d, was %d", job.GetId(), job.GetPid(), pid)
+		}
+	}
+	if err := os.WriteFile(release, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range append(started, held) {
+		if p := c.ends(t, id, "completed").GetProgress(); p.GetAborted() != 0 || p.GetFailed() != 0 {
+			t.Errorf("progress of %s: %v, want no job aborted or failed", id, p)
+		}
+	}
+	witnessed(t, dir)
 }
 
 // submitAlways starts operations one after the other until it is stopped.
 func submitAlways(t *testing.T, operator *client.Client) (stop func() []string) {
 	const room = 5000
-	if _, err := operator.CreatePool(t.Context(), &apipb.Pool{Name: "load", Options: options(t, object{"max_operation_count": room})}); err != nil {
+	if _, err := operator.CreatePool(t.Context(), &apipb.Pool{Name: "load", Options: options(t, object{"max_operation_count": room, "max_running_operation_count": room})}); err != nil {
 		t.Fatal(err)
 	}
 	spec, err := structpb.NewStruct(map[string]any{"pool": "load", "tasks": map[string]any{"t": map[string]any{"job_count": 1, "command": []any{"true"}}}})
@@ -170,6 +196,21 @@ func submitAlways(t *testing.T, operator *client.Client) (stop func() []string) 
 	}
 }
 
+// hasBegun waits until a replica has noted that the cluster has begun.
+func (c *cluster) hasBegun(t *testing.T, name string) {
+	t.Helper()
+	until(t, name+" has noted that the cluster has begun", func() string {
+		data, err := os.ReadFile(filepath.Join(c.data(name), "raft", "replica.json"))
+		if err != nil {
+			return err.Error()
+		}
+		if !strings.Contains(string(data), `"voter":true`) {
+			return string(data)
+		}
+		return ""
+	})
+}
+
 // TestFoldersOfReplicas wipes one, damages one, and makes a new cluster of a backup.
 func TestFoldersOfReplicas(t *testing.T) {
 	c := newCluster(t, "127.0.0.1")
@@ -181,16 +222,7 @@ func TestFoldersOfReplicas(t *testing.T) {
 	}
 	held := c.start(t, one(small(1, "run", c.folder(t), "1s"), object{}))
 	for _, name := range replicaNames {
-		until(t, name+" has noted that the cluster has begun", func() string {
-			data, err := os.ReadFile(filepath.Join(c.data(name), "raft", "replica.json"))
-			if err != nil {
-				return err.Error()
-			}
-			if !strings.Contains(string(data), `"voter":true`) {
-				return string(data)
-			}
-			return ""
-		})
+		c.hasBegun(t, name)
 	}
 
 	c.process("r1").kill()

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -89,6 +90,8 @@ type process struct {
 	// ended is closed when it has, and err says how.
 	ended chan struct{}
 	err   error
+	// paused: it stands still, until resume.
+	paused atomic.Bool
 }
 
 // launch starts weir with arguments. What it prints is appended to the log.
@@ -128,6 +131,24 @@ func (p *process) over() bool {
 	}
 }
 
+// pause stops the process as it stands.
+func (p *process) pause(t testing.TB) {
+	t.Helper()
+	p.paused.Store(true)
+	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// resume lets the process go on.
+func (p *process) resume(t testing.TB) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	p.paused.Store(false)
+}
+
 // kill ends the process at once and waits until it is gone.
 func (p *process) kill() {
 	// It may have ended by itself.
@@ -138,6 +159,9 @@ func (p *process) kill() {
 // stop asks the process to end, and ends it if it does not.
 func (p *process) stop() error {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	if p.paused.Load() {
+		_ = p.cmd.Process.Signal(syscall.SIGCONT)
+	}
 	select {
 	case <-p.ended:
 		return nil

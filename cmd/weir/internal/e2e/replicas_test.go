@@ -20,6 +20,8 @@ import (
 // one cluster.
 func TestReplicas(t *testing.T) {
 	c := prepareCluster(t, "127.0.0.1", "n1")
+	// Jobs outlive the time that replicas need to start, also on a busy machine.
+	c.more = []string{"--lease", "30s"}
 	for _, part := range []struct {
 		name string
 		run  func(*testing.T, *cluster)
@@ -27,6 +29,7 @@ func TestReplicas(t *testing.T) {
 		{"one after the other", startOneByOne},
 		{"started twice", startedTwice},
 		{"transfer", transfer},
+		{"drain", drain},
 		{"controller dies", controllerDies},
 		{"no majority", noMajority},
 		{"all stop and start", allAnew},
@@ -215,22 +218,55 @@ func callsFail(t *testing.T, c *cluster, operation string) {
 	}
 }
 
-// allAnew kills all replicas at once; what was acknowledged is there afterwards.
+// allAnew kills all replicas at once. What was acknowledged is there afterwards, the
+// jobs that ran have run on, and each is counted once.
 func allAnew(t *testing.T, c *cluster) {
 	c.ask(t, "PoolService/Edit", makePool("kept", object{"weight": 5}), &apipb.EditTreeResponse{})
-	operation := c.start(t, one(small(2, "run", c.folder(t), "10ms"), object{"pool": "kept", "alias": "*kept"}))
+	dir := c.folder(t)
+	release := filepath.Join(dir, "release")
+	held := c.start(t, one(small(4, "run", dir, release)))
+	before := map[string]int64{}
+	for _, job := range c.runs(t, held, 4) {
+		before[job.GetId()] = job.GetPid()
+	}
+	// Some of these have ended when the replicas die, some run, some wait.
+	acknowledged := []string{c.start(t, one(small(2, "run", c.folder(t), "10ms"), object{"pool": "kept", "alias": "*kept"}))}
+	for range 20 {
+		acknowledged = append(acknowledged, c.start(t, one(small(2, "run", c.folder(t), "500ms"), object{"pool": "kept"})))
+	}
 	for _, replica := range replicaNames {
 		c.process(replica).kill()
 	}
 	for _, replica := range replicaNames {
 		c.startReplica(replica)
 	}
-	if op := c.ends(t, "*kept", "completed"); op.GetId() != operation || op.GetProgress().GetCompleted() != 2 {
+	if op := c.ends(t, "*kept", "completed"); op.GetId() != acknowledged[0] {
 		t.Errorf("operation %v", op)
+	}
+	for _, operation := range acknowledged {
+		if p := c.ends(t, operation, "completed").GetProgress(); p.GetCompleted() != 2 || p.GetAborted() != 0 || p.GetFailed() != 0 {
+			t.Errorf("progress of %s: %v, want 2 completed and no others", operation, p)
+		}
 	}
 	var pool apipb.GetPoolResponse
 	c.ask(t, "PoolService/Get", object{"name": "kept"}, &pool)
 	if pool.GetPool().GetEffectiveWeight() != 5 {
 		t.Errorf("pool %v", &pool)
+	}
+	for _, job := range c.runs(t, held, 4) {
+		if pid := before[job.GetId()]; pid != job.GetPid() {
+			t.Errorf("job %s has pid %d, was %d", job.GetId(), job.GetPid(), pid)
+		}
+	}
+	if err := os.WriteFile(release, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if p := c.ends(t, held, "completed").GetProgress(); p.GetCompleted() != 4 || p.GetAborted() != 0 || p.GetFailed() != 0 {
+		t.Errorf("progress of the jobs that ran on: %v, want 4 completed and no others", p)
+	}
+	for cookie, lines := range witnessed(t, dir) {
+		if len(lines) != 2 || int64(lines[0].pid) != before[lines[0].job] || lines[1].what != "end" {
+			t.Errorf("%s did not run exactly once: %v", cookie, lines)
+		}
 	}
 }

@@ -1,0 +1,76 @@
+package agent
+
+import (
+	"fmt"
+	"slices"
+)
+
+// leastInodes is how many files a disk must be able to take more for new jobs to be
+// started: a job needs some dozen.
+const leastInodes = 1000
+
+// Free is what a disk has left. Inodes is -1 where they are not counted.
+type Free struct{ Bytes, Inodes int64 }
+
+// Space decides whether the disk of the state folder has room for new jobs. Once it
+// had none, there must be half as much again as is asked for, lest the node opens and
+// closes with each job.
+type Space struct {
+	dir    string
+	least  int64
+	closed lack
+}
+
+// lack is why no job may be started. Its text is of when its kind was first seen: a
+// figure that changes is no news.
+type lack struct{ kind, text string }
+
+// NewSpace returns the space of a folder's disk, which must have least bytes left; 0:
+// it is never too full.
+func NewSpace(dir string, least int64) *Space { return &Space{dir: dir, least: least} }
+
+// Saw takes what has been measured, or why nothing could be, and why the journal
+// waits for space, if it does. It reports whether Closed has changed.
+func (s *Space) Saw(free Free, trouble, journal error) bool {
+	before := s.closed
+	lacks := s.lacks(free, trouble, journal)
+	switch {
+	case len(lacks) == 0:
+		s.closed = lack{}
+	case !slices.ContainsFunc(lacks, func(l lack) bool { return l.kind == s.closed.kind }):
+		s.closed = lacks[0]
+	}
+	return s.closed != before
+}
+
+// lacks lists all that there are, worst first.
+func (s *Space) lacks(free Free, trouble, journal error) []lack {
+	var all []lack
+	if journal != nil {
+		all = append(all, lack{"journal", journal.Error()})
+	}
+	if s.least == 0 {
+		return all
+	}
+	if trouble != nil {
+		return append(all, lack{"measure", trouble.Error()})
+	}
+	if want := s.wanted(s.least); free.Bytes < want {
+		all = append(all, lack{"bytes", fmt.Sprintf("the disk of %s is full: %d MiB are free, new jobs need %d MiB (--min-free)",
+			s.dir, free.Bytes>>20, want>>20)})
+	}
+	if want := s.wanted(leastInodes); free.Inodes >= 0 && free.Inodes < want {
+		all = append(all, lack{"files", fmt.Sprintf("the disk of %s is full: it takes %d more files, new jobs need %d", s.dir, free.Inodes, want)})
+	}
+	return all
+}
+
+func (s *Space) wanted(least int64) int64 {
+	if s.closed.kind == "" {
+		return least
+	}
+	return least + least/2
+}
+
+// Closed is why no job may be started; empty: they may.
+func (s *Space) Closed() string { return s.closed.text }

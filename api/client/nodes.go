@@ -1,0 +1,36 @@
+package client
+
+import (
+	"context"
+
+	"weir/messages/apipb"
+)
+
+// DrainNode has a node given no more jobs; those that run there go on. A node that
+// is drained already stays so.
+func (c *Client) DrainNode(ctx context.Context, node, reason string) error {
+	t := c.task("drain node")
+	t.settled = func(ctx context.Context) bool {
+		res, err := c.GetNode(ctx, node)
+		drain := res.GetNode().GetDrain()
+		return err == nil && drain != nil && (reason == "" || drain.GetReason() == reason)
+	}
+	_, err := call(ctx, t, func(r *replica) method[apipb.DrainNodeRequest, apipb.DrainNodeResponse] {
+		return r.nodes.Drain
+	}, &apipb.DrainNodeRequest{Node: node, Reason: reason})
+	return err
+}
+
+// UndrainNode lets a node have jobs again. A node that is not drained stays as it
+// is.
+func (c *Client) UndrainNode(ctx context.Context, node string) error {
+	t := c.task("undrain node")
+	t.settled = func(ctx context.Context) bool {
+		res, err := c.GetNode(ctx, node)
+		return err == nil && res.GetNode().GetDrain() == nil
+	}
+	_, err := call(ctx, t, func(r *replica) method[apipb.UndrainNodeRequest, apipb.UndrainNodeResponse] {
+		return r.nodes.Undrain
+	}, &apipb.UndrainNodeRequest{Node: node})
+	return err
+}

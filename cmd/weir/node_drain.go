@@ -1,0 +1,216 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/api/client"
+	"weir/messages/apipb"
+	"weir/messages/statepb"
+	"weir/raftstore/state"
+)
+
+func newNodeDrainCommand(f *clientFlags) *cobra.Command {
+	var reason string
+	var wait, quiet bool
+	cmd := &cobra.Command{
+		Use:   "drain NODE",
+		Short: "Give a node no more jobs; those that run there go on",
+		Long: `Give a node no more jobs; those that run there go on to their end.
+
+It lasts until weir node undrain, whatever becomes of the node and its agent
+meanwhile. With --wait the verb returns when the node has no job left; Ctrl-C ends
+the wait, and the node stays drained.`,
+		Example: `  weir node drain n1 --reason 'new kernel'
+  weir node drain n1 --wait --timeout 1h && ssh n1 reboot`,
+		Args:              takes("NODE"),
+		ValidArgsFunction: f.suggest(true, nodeNames),
+		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+			if err := s.DrainNode(ctx, args[0], reason); err != nil {
+				return unknownNode(ctx, s, args[0], err)
+			}
+			if wait {
+				return awaitEmpty(ctx, s, args[0], quiet)
+			}
+			return showNode(ctx, s, args[0])
+		}),
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for those who look at the node")
+	cmd.Flags().BoolVar(&wait, "wait", false, "return when the node has no job left")
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "with --wait: do not show how it goes")
+	mustComplete(cmd, "reason", fixed())
+	return cmd
+}
+
+func newNodeUndrainCommand(f *clientFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:               "undrain NODE",
+		Short:             "Let a node have jobs again",
+		Example:           "  weir node undrain n1",
+		Args:              takes("NODE"),
+		ValidArgsFunction: f.suggest(true, drainedNames),
+		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+			if err := s.UndrainNode(ctx, args[0]); err != nil {
+				return unknownNode(ctx, s, args[0], err)
+			}
+			return showNode(ctx, s, args[0])
+		}),
+	}
+}
+
+// drainedNames suggests the nodes that are drained.
+func drainedNames(ctx context.Context, s *session) ([]cobra.Completion, error) {
+	nodes, err := s.ListNodes(ctx, "")
+	var out []cobra.Completion
+	for _, node := range nodes {
+		if node.GetDrain() != nil {
+			out = append(out, cobra.CompletionWithDesc(node.GetId(), printable(node.GetDrain().GetReason())))
+		}
+	}
+	return out, err
+}
+
+// unknownNode adds to the error of a node that nobody knows those that are called
+// alike.
+func unknownNode(ctx context.Context, s *session, name string, err error) error {
+	if client.CodeOf(err) != state.CodeUnknownNode {
+		return err
+	}
+	nodes, listErr := s.ListNodes(ctx, "")
+	if listErr != nil {
+		return err
+	}
+	// Cobra knows what is alike; a verb for each node asks it.
+	alike := &cobra.Command{SuggestionsMinimumDistance: 2}
+	for _, node := range nodes {
+		alike.AddCommand(&cobra.Command{Use: node.GetId(), Run: func(*cobra.Command, []string) {}})
+	}
+	if similar := alike.SuggestionsFor(name); len(similar) > 0 {
+		return fmt.Errorf("%w; did you mean %s?", err, strings.Join(similar, " or "))
+	}
+	return err
+}
+
+func showNode(ctx context.Context, s *session, name string) error {
+	answer, err := s.GetNode(ctx, name)
+	if err != nil {
+		return err
+	}
+	node := answer.GetNode()
+	return s.show(view{message: node, text: func(now time.Time) string { return drainLine(node, now) + "\n" }})
+}
+
+// drainLine says of a node whether it is drained, and how far that is.
+func drainLine(n *apipb.Node, now time.Time) string {
+	if n.GetDrain() == nil {
+		return fmt.Sprintf("node %s may have jobs", printable(n.GetId()))
+	}
+	return fmt.Sprintf("node %s is drained: %s", printable(n.GetId()), drainText(n, now))
+}
+
+// drainText says how many jobs are left on a drained node, and who drains it.
+func drainText(n *apipb.Node, now time.Time) string {
+	d := n.GetDrain()
+	text := "empty"
+	switch jobs := n.GetJobs(); {
+	case jobs == 1:
+		text = "1 job left"
+	case jobs > 1:
+		text = fmt.Sprintf("%d jobs left", jobs)
+	}
+	text += fmt.Sprintf(", by %s %s", printable(cmp.Or(d.GetUser(), "nobody known")), moment(d.GetTime(), now))
+	if d.GetReason() != "" {
+		text += ": " + printable(d.GetReason())
+	}
+	return text
+}
+
+// drainedOffline is the state of a node that was taken out of service.
+const drainedOffline = "drained, offline"
+
+// nodeState returns a node's state in words.
+func nodeState(n *apipb.Node) string {
+	text := n.GetState()
+	switch {
+	case n.GetDrain() == nil:
+	case text == statepb.NodeOffline:
+		text = drainedOffline
+	default:
+		text += ", draining"
+	}
+	if n.GetCaveat() != "" {
+		text += " (!)"
+	}
+	return text
+}
+
+// awaitEmpty waits until a drained node has no job left, and shows how it goes.
+func awaitEmpty(ctx context.Context, s *session, name string, quiet bool) error {
+	screen := newScreen(s.err)
+	var left *bar
+	defer func() {
+		if left != nil {
+			left.close()
+		}
+	}()
+	ticker := time.NewTicker(s.period)
+	defer ticker.Stop()
+	// The most jobs that were seen, and how many there were last.
+	var most, last int64
+	for {
+		answer, err := s.GetNode(ctx, name)
+		node := answer.GetNode()
+		switch {
+		case ctx.Err() != nil:
+			return drainLeft(ctx, name, last)
+		case err != nil && !errors.Is(err, client.ErrUnreachable):
+			return err
+		case err == nil && node.GetDrain() == nil:
+			return fmt.Errorf("node %s is not drained any more: somebody has it given jobs again", name)
+		case err == nil && node.GetJobs() == 0:
+			if left != nil {
+				left.update(most, "none left")
+			}
+			return s.show(view{message: node, text: func(now time.Time) string { return drainLine(node, now) + "\n" }})
+		case err == nil:
+			last = node.GetJobs()
+			if quiet {
+				break
+			}
+			if left == nil {
+				most = last
+				left = screen.bar("jobs", most)
+			}
+			left.update(max(most-last, 0), waitingFor(node))
+		}
+		select {
+		case <-ctx.Done():
+			return drainLeft(ctx, name, last)
+		case <-ticker.C:
+		}
+	}
+}
+
+func waitingFor(n *apipb.Node) string {
+	text := fmt.Sprintf("%d left", n.GetJobs())
+	if n.GetState() == statepb.NodeOffline {
+		text += ", node offline"
+	}
+	return text
+}
+
+// drainLeft returns the error of a wait that ended before the node was empty.
+func drainLeft(ctx context.Context, name string, jobs int64) error {
+	code, why := exitFailure, "not empty within --timeout"
+	if errors.Is(ctx.Err(), context.Canceled) {
+		code, why = exitInterrupted, "interrupted"
+	}
+	return &exitError{code, fmt.Errorf("%s: node %s stays drained, with %d jobs left\n  weir node drain %s --wait waits again\n  weir node undrain %s lets it have jobs",
+		why, name, jobs, name, name)}
+}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+)
+
+// TestStepsOfTheStart ends the start where it fails, and where what runs already does.
+func TestStepsOfTheStart(t *testing.T) {
+	errStep, errRival := errors.New("no such folder"), errors.New("another process is this replica")
+	for name, test := range map[string]struct {
+		// second is the second of three steps.
+		second    func(ctx context.Context, fail func(error)) error
+		want      error
+		wantTaken []int
+	}{
+		"all is well":               {func(context.Context, func(error)) error { return nil }, nil, []int{1, 2, 3}},
+		"a step fails":              {func(context.Context, func(error)) error { return errStep }, errStep, []int{1, 2}},
+		"a rival, while it waits":   {func(ctx context.Context, fail func(error)) error { fail(errRival); <-ctx.Done(); return ctx.Err() }, errRival, []int{1, 2}},
+		"a rival, while it is busy": {func(_ context.Context, fail func(error)) error { fail(errRival); return nil }, errRival, []int{1, 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, fail := context.WithCancelCause(t.Context())
+			defer fail(nil)
+			var taken []int
+			step := func(n int) func(context.Context) error {
+				return func(context.Context) error {
+					taken = append(taken, n)
+					if n == 2 {
+						return test.second(ctx, fail)
+					}
+					return nil
+				}
+			}
+			if err := take(ctx, step(1), step(2), step(3)); !errors.Is(err, test.want) || !slices.Equal(taken, test.wantTaken) {
+				t.Errorf("took %v: %v, want %v: %v", taken, err, test.wantTaken, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,114 @@
+package state
+
+import (
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+)
+
+// tree draws a tree: mostly one that there is.
+func (g generator) tree() string {
+	if g.mostly() {
+		return rapid.SampledFrom(g.state.Trees()).Draw(g.T, "tree").GetName()
+	}
+	return g.one([]string{"default", "gpu", "big", "gone"}, "tree")
+}
+
+func (g generator) filter() any {
+	return rapid.SampledFrom([]any{nil, "!gpu", "gpu", "gpu & big", "!gpu & !big", "gpu | big", "gpu &"}).Draw(g.T, "filter")
+}
+
+func (g generator) poolName() string {
+	return g.one([]string{"a", "b", "c", "default", "gone", "a$ann", "a$bob", "own"}, "name")
+}
+
+func (g generator) poolOptions() map[string]any {
+	options := map[string]any{}
+	if g.pick(3, "limited") == 0 {
+		options["max_running_operation_count"] = g.pick(3, "running")
+		options["max_operation_count"] = g.pick(5, "count")
+	}
+	for _, o := range []struct {
+		name   string
+		values []any
+	}{
+		{"mode", []any{"fair_share", "fifo"}}, {"weight", []any{2.5, -1.0, nil}}, {"create_ephemeral_subpools", []any{true, false}},
+		{"enable_lightweight_operations", []any{true}}, {"forbid_immediate_operations", []any{true, nil}}, {"colour", []any{"red"}},
+		{"strong_guarantee_resources", []any{map[string]any{"cpu": 1}, map[string]any{"cpu": 3}}},
+	} {
+		if g.pick(8, o.name) == 0 {
+			options[o.name] = rapid.SampledFrom(o.values).Draw(g.T, o.name)
+		}
+	}
+	return options
+}
+
+func (g generator) editTree() proto.Message {
+	m := &commandpb.EditTree{Tree: g.tree()}
+	parent := g.one([]string{"", "", "a", "b", "c", "<Root>"}, "parent")
+	kinds := []func() *commandpb.TreeEdit{
+		func() *commandpb.TreeEdit { return creation(g.poolName(), parent, g.poolOptions()) },
+		func() *commandpb.TreeEdit {
+			return &commandpb.TreeEdit{Edit: &commandpb.TreeEdit_Set{Set: creation(g.poolName(), parent, g.poolOptions()).GetCreate()}}
+		},
+		func() *commandpb.TreeEdit { return poolChange(g.poolName(), g.poolOptions()) },
+		func() *commandpb.TreeEdit { return movePool(g.poolName(), parent).GetEdits()[0] },
+		func() *commandpb.TreeEdit { return renaming(g.poolName(), g.poolName()) },
+		func() *commandpb.TreeEdit { return removal(g.poolName()) },
+		func() *commandpb.TreeEdit {
+			return treeChange("", map[string]any{"nodes_filter": g.filter()}).GetEdits()[0]
+		},
+		func() *commandpb.TreeEdit {
+			return treeChange("", map[string]any{
+				"max_ephemeral_pools_per_user": g.pick(3, "ephemeral"), "default_parent_pool": g.one([]string{"<Root>", "a", "c"}, "default parent"),
+				"max_running_operation_count_per_pool": 1 + g.pick(4, "per pool"),
+			}).GetEdits()[0]
+		},
+	}
+	for range 1 + g.pick(3, "edits") {
+		m.Edits = append(m.Edits, rapid.SampledFrom(kinds).Draw(g.T, "edit")())
+	}
+	if !g.mostly() {
+		m.ExpectedRevision = uint64(1 + g.pick(4, "revision"))
+	}
+	return m
+}
+
+func (g generator) createTree() proto.Message {
+	return &commandpb.CreateTree{Tree: g.one([]string{"gpu", "big", "a/b"}, "tree"), Options: optionsOf(map[string]any{"nodes_filter": g.filter()})}
+}
+
+func (g generator) removeTree() proto.Message { return &commandpb.RemoveTree{Tree: g.tree()} }
+
+func (g generator) defaultTree() proto.Message { return &commandpb.SetDefaultTree{Tree: g.tree()} }
+
+func (g generator) volumes() proto.Message {
+	return &commandpb.CheckpointVolumes{Term: g.term(), Tree: g.tree(), Volumes: []*statepb.PoolVolume{
+		{Pool: g.poolName(), CpuHundredths: int64(g.pick(9, "volume")), LastShareRatio: float64(g.pick(5, "ratio")-1) / 4},
+	}}
+}
+
+func (g generator) update() proto.Message {
+	m := &commandpb.UpdateOperation{OperationId: g.operation().GetId(), User: "ann"}
+	for range 1 + g.pick(2, "changes") {
+		change := &commandpb.OperationChange{}
+		if g.pick(3, "in one tree") == 0 {
+			change.Tree = g.tree()
+		}
+		if g.pick(4, "moves") > 0 {
+			pool := g.poolName()
+			change.Pool = &pool
+		}
+		if g.pick(2, "options") == 0 {
+			change.Options = changesOf(map[string]any{g.one([]string{"weight", "resource_limits/cpu", "max-share-ratio", "colour"}, "option"): g.pick(3, "value")})
+		}
+		m.Changes = append(m.Changes, change)
+	}
+	return m
+}
+
+func (g generator) admit() proto.Message {
+	return &commandpb.AdmitOperation{OperationId: g.operation().GetId(), Term: g.term(), Trees: []string{g.tree()}}
+}
