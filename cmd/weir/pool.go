@@ -70,6 +70,7 @@ func newPoolGetCommand(f *clientFlags) *cobra.Command {
 func newPoolRemoveCommand(f *clientFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:               "remove POOL",
+		SuggestFor:        suggestRemove,
 		Short:             "Remove a pool that has no pools and no operations in progress",
 		Example:           "  weir pool remove ads",
 		Args:              takes("POOL"),
