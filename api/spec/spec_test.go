@@ -232,7 +232,7 @@ func TestReadErrors(t *testing.T) {
 		"a merge key":       {"a: &x {b: 1}\nc: {<<: *x}\n", "merge keys"},
 		"an unknown alias":  {"a: *x\n", "x"},
 		"not a number":      {"a: .nan\n", "not a number that can be used"},
-		"a tab":             {"a:\n\tb: 1\n", "line 2"},
+		"a tab":             {"a:\n\tb: 1\n", "line 2, column 1: found a tab character that cannot start any token"},
 		"deep":              {"a: " + strings.Repeat("[", 40) + strings.Repeat("]", 40), "nest more than 32 deep"},
 		"very deep":         {"a: " + strings.Repeat("[", 1<<17), "line 1, column 36: values nest more than 32 deep"},
 		"deep after others": {"a: [" + strings.Repeat("[], ", 100) + strings.Repeat("[", 100), "nest more than 32 deep"},

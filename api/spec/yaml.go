@@ -84,7 +84,9 @@ func yamlError(err error) error {
 	if !errors.As(err, &detailed) {
 		return faultAt(nil, position{}, "%v", err)
 	}
-	message := strings.Join(strings.Fields(detailed.GetMessage()), " ")
+	// What cannot be seen is named.
+	shown := strings.ReplaceAll(detailed.GetMessage(), "character '\t'", "a tab character")
+	message := strings.Join(strings.Fields(shown), " ")
 	return faultAt(nil, placeOfToken(detailed.GetToken()), "%s", clip(message))
 }
 

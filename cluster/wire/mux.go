@@ -256,7 +256,8 @@ func (m *Mux) serve(conn net.Conn) {
 	to := map[protocol]*listener{raftProtocol: m.raft, gossipProtocol: m.gossip, httpProtocol: m.http}[chosen]
 	if err := to.deliver(ready); err != nil {
 		_ = ready.Close()
-		if m.ctx.Err() != nil {
+		if errors.Is(err, net.ErrClosed) {
+			// The protocol is about to stop, and the port after it.
 			return
 		}
 		m.log.refused(conn.RemoteAddr(), chosen.String(), err)

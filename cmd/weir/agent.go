@@ -15,6 +15,7 @@ import (
 	"weir/actors"
 	"weir/actors/agent"
 	"weir/actors/agent/journal"
+	"weir/actors/agent/runner"
 	"weir/cluster"
 	"weir/cluster/identity"
 	"weir/cluster/wire"
@@ -168,11 +169,11 @@ func runAgent(ctx context.Context, f *agentFlags, log *slog.Logger, say func(str
 	return codedJournal(errors.Join(broken, stopMetrics(), stop(closing)))
 }
 
-// codedJournal gives what is wrong with an agent's journal the exit code that the same
+// codedJournal gives what is wrong with an agent's folder the exit code that the same
 // has for a replica.
 func codedJournal(err error) error {
 	switch {
-	case errors.Is(err, journal.ErrForeign):
+	case errors.Is(err, journal.ErrForeign), errors.Is(err, runner.ErrInUse):
 		return &exitError{exitForeignData, err}
 	case errors.Is(err, journal.ErrDamaged):
 		return &exitError{exitDamaged, err}

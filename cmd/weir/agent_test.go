@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"weir/actors/agent/journal"
+	"weir/actors/agent/runner"
 )
 
 func TestAgentConfig(t *testing.T) {
@@ -56,6 +57,7 @@ func TestAgentExitCodes(t *testing.T) {
 		"a disk that is full":        {journal.ErrFull, exitDisk},
 		"a damaged journal":          {journal.ErrDamaged, exitDamaged},
 		"the journal of another one": {journal.ErrForeign, exitForeignData},
+		"a folder that is in use":    {runner.ErrInUse, exitForeignData},
 		"anything else":              {errors.New("no"), 0},
 	}
 	for name, test := range tests {

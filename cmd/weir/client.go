@@ -154,6 +154,9 @@ func group(cmd *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
+// suggestRemove are words that other programs have for remove.
+var suggestRemove = []string{"delete", "del", "rm"}
+
 // takes returns the check that a verb gets the named arguments and no more. A name
 // in brackets may be left out.
 func takes(names ...string) cobra.PositionalArgs {

@@ -20,6 +20,7 @@ import (
 
 func newBackupCommand(f *clientFlags) *cobra.Command {
 	var path string
+	var force bool
 	cmd := &cobra.Command{
 		Use:   "backup -f FILE",
 		Short: "Write the state of the cluster to a file",
@@ -30,6 +31,9 @@ name. It takes the credentials of an operator.`,
 		Example: "  weir cluster backup -f weir.backup",
 		Args:    takes(),
 		RunE: f.verb(func(ctx context.Context, s *session, _ []string) error {
+			if err := writable(path, force); err != nil {
+				return &exitError{exitUsage, err}
+			}
 			info, err := backUp(ctx, s, path)
 			if err != nil {
 				return err
@@ -39,12 +43,29 @@ name. It takes the credentials of an operator.`,
 		}),
 	}
 	registerBackupFile(cmd, &path, "file to write")
+	cmd.Flags().BoolVar(&force, "force", false, "even if there is such a file: it is replaced when the backup is whole")
 	needs(cmd, "file")
 	return cmd
 }
 
 func registerBackupFile(cmd *cobra.Command, path *string, usage string) {
 	cmd.Flags().StringVarP(path, "file", "f", "", usage)
+}
+
+// writable reports, before anything is asked for, why a backup cannot be written to path.
+func writable(path string, force bool) error {
+	if folder, err := os.Stat(filepath.Dir(path)); err != nil || !folder.IsDir() {
+		return fmt.Errorf("cluster backup: %s: there is no folder %s", path, filepath.Dir(path))
+	}
+	switch file, err := os.Lstat(path); {
+	case err != nil:
+		return nil
+	case file.IsDir():
+		return fmt.Errorf("cluster backup: %s is a folder: name a file", path)
+	case !force:
+		return fmt.Errorf("cluster backup: %s is there already: name another file, or replace it with --force", path)
+	}
+	return nil
 }
 
 // backUp writes a backup to path. What was there stays until the new one is whole.
@@ -127,6 +148,9 @@ The old cluster must not run any more: two clusters would run the same operation
 func (f *restoreFlags) restore() (raftstore.BackupInfo, error) {
 	if host, port, err := net.SplitHostPort(f.address); err != nil || host == "" || port == "" {
 		return raftstore.BackupInfo{}, &exitError{exitUsage, fmt.Errorf("--address %q: must be host:port, as others reach the replica", f.address)}
+	}
+	if entries, err := os.ReadDir(raftDir(f.data)); err == nil && len(entries) > 0 {
+		return raftstore.BackupInfo{}, &exitError{exitUsage, fmt.Errorf("cluster restore: %s is not empty: name another folder, or move that one away", raftDir(f.data))}
 	}
 	protection, err := f.security.load(identity.Replica, f.id, slog.Default())
 	if err != nil {

@@ -34,8 +34,9 @@ the credentials of an operator.`,
 func newRemoveCommand(f *clientFlags) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
-		Use:   "remove REPLICA",
-		Short: "End a replica's membership",
+		Use:        "remove REPLICA",
+		SuggestFor: suggestRemove,
+		Short:      "End a replica's membership",
 		Long: `End a replica's membership. Its process says so and stops. When the voters that
 are left and live would be no majority, it is refused. It takes the credentials of
 an operator.`,

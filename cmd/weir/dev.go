@@ -220,6 +220,10 @@ func newDevDownCommand() *cobra.Command {
 		Args:    takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			found, err := devcluster.Down(cmd.Context(), dir, devcluster.Ending{StopTimeout: devcluster.DefaultStopTimeout, Sweep: sweepAgent})
+			if errors.Is(err, devcluster.ErrNone) {
+				fmt.Fprintf(cmd.OutOrStdout(), "no cluster runs here: nothing to stop in %s\n", dir)
+				return nil
+			}
 			if err != nil {
 				return err
 			}

@@ -70,7 +70,7 @@ func (s *screen) bar(title string, total int64) *bar {
 		b.writer.Style().Options.TimeInProgressPrecision = barFrames
 		b.writer.Style().Options.TimeDonePrecision = barFrames
 		// A wait that is given up is no failure of what was waited for.
-		b.writer.Style().Options.ErrorString = "left"
+		b.writer.Style().Options.ErrorString = "not over"
 		b.writer.AppendTracker(b.tracker)
 		b.drawn = make(chan struct{})
 		go func() {

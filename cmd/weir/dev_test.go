@@ -114,7 +114,7 @@ func testDetached(t *testing.T, weir string) {
 	runOperation(t, folder)
 	must("dev", "down")
 	wantNothing(t, folder, record.Members)
-	if output, err := devRun(t, weir, folder, "dev", "down"); err == nil || !strings.Contains(output, "no cluster runs here") {
+	if output, err := devRun(t, weir, folder, "dev", "down"); err != nil || !strings.Contains(output, "no cluster runs here") {
 		t.Errorf("down of nothing: %v\n%s", err, output)
 	}
 }

@@ -67,7 +67,7 @@ func newJobGetCommand(f *clientFlags) *cobra.Command {
 		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
 			job, err := s.GetJob(ctx, args[0])
 			if err != nil {
-				return err
+				return unknownJob(ctx, s, args[0], err)
 			}
 			return s.show(view{message: job, text: func(now time.Time) string { return jobText(job, now) }})
 		}),
@@ -85,11 +85,22 @@ and the end of what is very long.`, stream),
 		Args:    takes("JOB"),
 		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
 			_, err := s.CopyOutput(ctx, s.out, client.Output{JobID: args[0], Stream: stream, Follow: follow})
-			return err
+			return unknownJob(ctx, s, args[0], err)
 		}),
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the job has ended")
 	return cmd
+}
+
+// unknownJob says of a job that nobody knows if it is an operation.
+func unknownJob(ctx context.Context, s *session, id string, err error) error {
+	if client.CodeOf(err) != apipb.CodeNoSuchJob {
+		return err
+	}
+	if _, known := s.GetOperation(ctx, id); known != nil {
+		return err
+	}
+	return fmt.Errorf("%w; %s is an operation: weir job list %s names its jobs", err, id, id)
 }
 
 func newJobAbortCommand(f *clientFlags) *cobra.Command {
@@ -118,7 +129,7 @@ func jobState(j *apipb.Job) string {
 		return state + ": " + j.GetAbortReason()
 	case j.GetStopping() != "":
 		return state + ", stopping: " + j.GetStopping()
-	case state == "failed" && j.GetExitCode() != 0:
+	case state == "failed" && j.GetExitCode() > 0:
 		return fmt.Sprintf("%s: exit code %d", state, j.GetExitCode())
 	case state == "failed" && j.GetError() != nil:
 		return state + ": " + j.GetError().GetMessage()

@@ -56,8 +56,15 @@ func newNodeUndrainCommand(f *clientFlags) *cobra.Command {
 		Args:              takes("NODE"),
 		ValidArgsFunction: f.suggest(true, drainedNames),
 		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
-			if err := s.UndrainNode(ctx, args[0]); err != nil {
+			before, err := s.GetNode(ctx, args[0])
+			if err == nil {
+				err = s.UndrainNode(ctx, args[0])
+			}
+			if err != nil {
 				return unknownNode(ctx, s, args[0], err)
+			}
+			if before.GetNode().GetDrain() == nil {
+				s.note("node %s was not drained", args[0])
 			}
 			return showNode(ctx, s, args[0])
 		}),
@@ -109,6 +116,9 @@ func showNode(ctx context.Context, s *session, name string) error {
 // drainLine says of a node whether it is drained, and how far that is.
 func drainLine(n *apipb.Node, now time.Time) string {
 	if n.GetDrain() == nil {
+		if n.GetState() == statepb.NodeOffline {
+			return fmt.Sprintf("node %s may have jobs once it is online: it is offline now", printable(n.GetId()))
+		}
 		return fmt.Sprintf("node %s may have jobs", printable(n.GetId()))
 	}
 	return fmt.Sprintf("node %s is drained: %s", printable(n.GetId()), drainText(n, now))

@@ -93,3 +93,20 @@ func TestAwaitEmptyKnowsWhatIsLeft(t *testing.T) {
 		})
 	}
 }
+
+func TestDrainLine(t *testing.T) {
+	for name, test := range map[string]struct {
+		node *apipb.Node
+		want string
+	}{
+		"online":  {&apipb.Node{Id: "n1", State: "online"}, "node n1 may have jobs"},
+		"offline": {&apipb.Node{Id: "n1", State: "offline"}, "node n1 may have jobs once it is online: it is offline now"},
+		"drained": {&apipb.Node{Id: "n1", State: "online", Drain: &apipb.Drain{User: "ann"}}, "node n1 is drained: empty, by ann "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := drainLine(test.node, time.Now()); !strings.HasPrefix(got, test.want) || test.node.GetDrain() == nil && got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}

@@ -197,6 +197,7 @@ func newPoolRemoveCommand(f *poolFlags) *cobra.Command {
 	var e editFlags
 	cmd := &cobra.Command{
 		Use:               "remove POOL",
+		SuggestFor:        suggestRemove,
 		Short:             "Remove a pool that has no pools and no operations in progress",
 		Example:           "  weir pool remove ads",
 		Args:              takes("POOL"),

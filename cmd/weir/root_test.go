@@ -153,6 +153,7 @@ func TestVerbsThatLackSomething(t *testing.T) {
 		"an agent without replicas":       {[]string{"agent", "--name", "n1"}, "--replicas is needed"},
 		"a flag that does not exist":      {[]string{"agent", "--nickname", "n1"}, "--nickname"},
 		"a role that does not exist":      {[]string{"tls", "issue", "--role", "king", "--name", "x"}, "--role"},
+		"another word for remove":         {[]string{"pool", "delete", "ads"}, `unknown command "delete" for "weir pool": did you mean remove?`},
 		"a verb that does not exist":      {[]string{"serve"}, `unknown command "serve" for "weir": did you mean server?`},
 		"a verb of tls that is not there": {[]string{"tls", "make"}, `unknown command "make" for "weir tls"`},
 		"an argument too many":            {[]string{"server", "r1"}, `unexpected argument "r1"`},

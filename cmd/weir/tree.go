@@ -172,6 +172,7 @@ func newTreeSetCommand(f *clientFlags) *cobra.Command {
 func newTreeRemoveCommand(f *clientFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:               "remove TREE",
+		SuggestFor:        suggestRemove,
 		Short:             "Remove a pool tree that has no operations and no jobs",
 		Example:           "  weir tree remove gpu",
 		Args:              takes("TREE"),

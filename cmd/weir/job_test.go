@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"connectrpc.com/connect"
+
+	"weir/api/client"
+	"weir/messages/apipb"
+	"weir/messages/apipb/apipbconnect"
+)
+
+func TestJobState(t *testing.T) {
+	for name, test := range map[string]struct {
+		job  *apipb.Job
+		want string
+	}{
+		"it runs":               {&apipb.Job{State: "running"}, "running"},
+		"it said that it fails": {&apipb.Job{State: "failed", ExitCode: 7, Error: &apipb.Error{Message: "exit code 7"}}, "failed: exit code 7"},
+		"it was never a program": {
+			&apipb.Job{State: "failed", ExitCode: -1, Error: &apipb.Error{Message: "start /none: no such file or directory"}},
+			"failed: start /none: no such file or directory",
+		},
+		"it was aborted": {&apipb.Job{State: "aborted", AbortReason: "user_request", ExitCode: -1}, "aborted: user_request"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := jobState(test.job); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// oneOperation is a replica that knows one operation.
+type oneOperation struct {
+	apipbconnect.UnimplementedOperationServiceHandler
+}
+
+func (oneOperation) Get(_ context.Context, req *connect.Request[apipb.GetOperationRequest]) (*connect.Response[apipb.GetOperationResponse], error) {
+	if req.Msg.GetOperation() != "op-1" {
+		return nil, connect.NewError(connect.CodeNotFound, errors.New("there is no such operation"))
+	}
+	return connect.NewResponse(&apipb.GetOperationResponse{Operation: &apipb.Operation{Id: "op-1"}}), nil
+}
+
+// TestOperationIsNotTakenForAJob without a word.
+func TestOperationIsNotTakenForAJob(t *testing.T) {
+	routes := http.NewServeMux()
+	routes.Handle(apipbconnect.NewOperationServiceHandler(oneOperation{}))
+	server := httptest.NewServer(routes)
+	defer server.Close()
+	c, err := client.New(client.Config{
+		Addresses: []string{server.Listener.Addr().String()}, HTTP: server.Client(), URL: func(address string) string { return "http://" + address },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	none := &client.Error{What: "job output", Code: apipb.CodeNoSuchJob, Message: "there is no job"}
+	for name, test := range map[string]struct {
+		id   string
+		err  error
+		want string
+	}{
+		"an operation":    {"op-1", none, "op-1 is an operation: weir job list op-1 names its jobs"},
+		"nothing":         {"x", none, "there is no job"},
+		"another failure": {"op-1", errors.New("broken"), "broken"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := unknownJob(t.Context(), &session{Client: c}, test.id, test.err); got == nil || !strings.HasSuffix(got.Error(), test.want) {
+				t.Errorf("got %v, want %q", got, test.want)
+			}
+		})
+	}
+	if err := unknownJob(t.Context(), &session{Client: c}, "op-1", nil); err != nil {
+		t.Error(err)
+	}
+}
