@@ -21,6 +21,7 @@ import (
 
 	"weir/actors/gateway"
 	"weir/actors/node"
+	"weir/actors/pool"
 	"weir/actors/remote"
 	"weir/actors/scheduler"
 	"weir/actors/signal"
@@ -58,6 +59,7 @@ type Replica struct {
 	controllers *controllers
 	signals     *signal.Signals
 	heartbeats  *heartbeats
+	histories   *pool.Histories
 
 	gatewayFigures   gateway.Figures
 	schedulerFigures scheduler.Figures
@@ -79,7 +81,7 @@ func Start(cfg Config) (*Replica, error) {
 	}
 	r := &Replica{
 		cfg: cfg, store: cfg.Store, board: newBoard(), liveness: newLiveness(), controllers: newControllers(),
-		heartbeats: newHeartbeats(),
+		heartbeats: newHeartbeats(), histories: pool.NewHistories(),
 		records:    &records{store: cfg.Store, directory: cfg.Directory},
 		signals:    signal.NewSignals(signal.NewTable(cfg.Timing.SignalKeep, maxSignals)),
 		system:     actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return cfg.Logger })),
@@ -106,7 +108,9 @@ func Start(cfg Config) (*Replica, error) {
 		Merge:      func(payload []byte) { r.system.Root.Send(r.signalPID, signal.Heard{Payload: payload, Full: true}) },
 		LocalState: r.signals.LocalState,
 	})
-	r.done.Add(3)
+	cfg.Store.BeforeTransfer(r.keepVolumes)
+	r.done.Add(4)
+	go r.followHistories()
 	go r.followLeadership()
 	go r.catchUp()
 	go r.followReplicas()

@@ -34,6 +34,8 @@ type Store struct {
 	calls *gate
 	// readableTerm is the latest term led here in which an entry was committed.
 	readableTerm atomic.Uint64
+	// beforeTransfer is called before each transfer of leadership, if it is set.
+	beforeTransfer atomic.Pointer[func(context.Context)]
 
 	// closing is closed when Close begins, watching when leadership is watched no
 	// longer, and stopped when raft is down: nobody gets an answer any more.
