@@ -140,6 +140,7 @@ type TaskView struct {
 // NodeView is a node in a Snapshot.
 type NodeView struct {
 	ID     scheduling.NodeID
+	Tags   []string
 	Limits resource.Amounts
 	// Usage is what allocations and starts in flight hold.
 	Usage resource.Amounts
@@ -170,7 +171,7 @@ func (e *Engine) Snapshot() Snapshot {
 	e.number(s.Operations)
 	s.Nodes = make([]NodeView, 0, len(e.nodes))
 	for _, n := range e.nodes {
-		s.Nodes = append(s.Nodes, NodeView{ID: n.id, Limits: n.limits, Usage: n.usage,
+		s.Nodes = append(s.Nodes, NodeView{ID: n.id, Tags: slices.Clone(n.tags), Limits: n.limits, Usage: n.usage,
 			Known: n.known, Schedulable: n.schedulable, Overcommitted: n.overcommitted})
 	}
 	slices.SortFunc(s.Nodes, func(a, b NodeView) int { return cmp.Compare(a.ID, b.ID) })
