@@ -90,6 +90,8 @@ func (a *leaderActor) Receive(ctx actor.Context) {
 		a.toNode(ctx, m)
 	case viewRequest:
 		a.view(ctx, m)
+	case keepVolumes:
+		a.trees.keepVolumes(ctx, m)
 	case replicasChanged:
 		a.lookAtOperations(ctx)
 	case broken:

@@ -21,6 +21,7 @@ import (
 
 	"weir/actors/gateway"
 	"weir/actors/node"
+	"weir/actors/pool"
 	"weir/actors/remote"
 	"weir/actors/scheduler"
 	"weir/actors/signal"
@@ -51,6 +52,7 @@ type Replica struct {
 	controllers *controllers
 	signals     *signal.Signals
 	heartbeats  *heartbeats
+	histories   *pool.Histories
 
 	gatewayFigures   gateway.Figures
 	schedulerFigures scheduler.Figures
@@ -72,10 +74,10 @@ func Start(cfg Config) (*Replica, error) {
 	}
 	r := &Replica{
 		cfg: cfg, store: cfg.Store, board: newBoard(), controllers: newControllers(),
-		heartbeats: newHeartbeats(),
-		records:    &records{store: cfg.Store, directory: cfg.Directory},
-		signals:    signal.NewSignals(signal.NewTable(cfg.Timing.SignalKeep, maxSignals)),
-		system:     actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return cfg.Logger })),
+		heartbeats: newHeartbeats(), histories: pool.NewHistories(),
+		records: &records{store: cfg.Store, directory: cfg.Directory},
+		signals: signal.NewSignals(signal.NewTable(cfg.Timing.SignalKeep, maxSignals)),
+		system:  actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return cfg.Logger })),
 	}
 	r.liveness = newLiveness(cfg.ID, func(id string) bool { return r.remote.Connected(peerOf(id)) })
 	r.ctx, r.cancel = context.WithCancel(context.Background())
@@ -100,7 +102,9 @@ func Start(cfg Config) (*Replica, error) {
 		Merge:      func(payload []byte) { r.system.Root.Send(r.signalPID, signal.Heard{Payload: payload, Full: true}) },
 		LocalState: r.signals.LocalState,
 	})
-	r.done.Add(3)
+	cfg.Store.BeforeTransfer(r.keepVolumes)
+	r.done.Add(4)
+	go r.followHistories()
 	go r.followLeadership()
 	go r.catchUp()
 	go r.followReplicas()

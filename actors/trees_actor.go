@@ -138,19 +138,23 @@ func (a *leaderActor) lookAtPools(ctx actor.Context) {
 // of them have dealt with it.
 func (t *ledTrees) tell(ctx actor.Context, m batch) {
 	all := t.schedulers.all()
-	if len(all) == 0 {
-		m.done()
-		return
-	}
-	var left atomic.Int64
-	left.Store(int64(len(all)))
-	done := func() {
-		if left.Add(-1) == 0 {
-			m.done()
-		}
-	}
+	done := countdown(len(all), m.done)
 	for _, pid := range all {
 		ctx.Send(pid, scheduler.Committed{Index: m.Index, Events: m.Events, Done: done})
+	}
+}
+
+// countdown returns what calls done when it has been called so many times.
+func countdown(times int, done func()) func() {
+	if times == 0 {
+		done()
+	}
+	var left atomic.Int64
+	left.Store(int64(times))
+	return func() {
+		if left.Add(-1) == 0 {
+			done()
+		}
 	}
 }
 
@@ -220,7 +224,7 @@ func (a *leaderActor) schedulerConfig(tree scheduling.TreeName) scheduler.Config
 	return scheduler.Config{
 		Tree: tree, Term: a.term, State: a.replica.records, Log: a.terms, Engine: a.replica.cfg.Engine,
 		TickEvery: timing.FairShareUpdate, TickGap: timing.FairShareGap, CheckpointEvery: checkpointEvery, NodesPerPlan: 256, MaxInFlight: 4,
-		NewID: a.replica.cfg.NewID, Now: time.Now, Figures: &a.replica.schedulerFigures, Logger: a.log,
+		NewID: a.replica.cfg.NewID, Now: time.Now, Figures: &a.replica.schedulerFigures, History: recorder{a.replica.histories}, Logger: a.log,
 	}
 }
 

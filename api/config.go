@@ -50,6 +50,7 @@ type Log interface {
 // Leader asks the leader's actors.
 type Leader interface {
 	SchedulerView(ctx context.Context, m *actorpb.SchedulerViewRequest) (*actorpb.SchedulerView, error)
+	PoolHistory(ctx context.Context, m *actorpb.PoolHistoryRequest) (*actorpb.PoolHistory, error)
 	JobLive(ctx context.Context, jobs []string) (*actorpb.JobLive, error)
 	ReadOutput(ctx context.Context, m *actorpb.ReadOutput) (*actorpb.OutputPart, error)
 }

@@ -53,9 +53,11 @@ type replicaFake struct {
 	// mute is whether the leader's actors are silent.
 	mute atomic.Bool
 
-	view   atomic.Pointer[actorpb.SchedulerView]
-	live   atomic.Pointer[actorpb.JobLive]
-	output func(*actorpb.ReadOutput) (*actorpb.OutputPart, error)
+	view atomic.Pointer[actorpb.SchedulerView]
+	live atomic.Pointer[actorpb.JobLive]
+	// history, when set, is what the leader has recorded of pools.
+	history atomic.Pointer[func(*actorpb.PoolHistoryRequest) *actorpb.PoolHistory]
+	output  func(*actorpb.ReadOutput) (*actorpb.OutputPart, error)
 }
 
 // replicaIDs are those of the cluster of a test; the first one answers.
@@ -189,6 +191,13 @@ func (r *replicaFake) SchedulerView(ctx context.Context, _ *actorpb.SchedulerVie
 	}
 	if view := r.view.Load(); view != nil {
 		return view, nil
+	}
+	return nil, errors.New("no leader is known")
+}
+
+func (r *replicaFake) PoolHistory(_ context.Context, m *actorpb.PoolHistoryRequest) (*actorpb.PoolHistory, error) {
+	if history := r.history.Load(); history != nil {
+		return (*history)(m), nil
 	}
 	return nil, errors.New("no leader is known")
 }

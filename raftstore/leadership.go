@@ -123,6 +123,10 @@ func (s *Store) notLeader() *NotLeaderError {
 	return &NotLeaderError{LeaderID: string(id), Address: string(address)}
 }
 
+// BeforeTransfer has last words committed before each transfer of leadership: f is
+// called while this replica leads still, and is to return soon.
+func (s *Store) BeforeTransfer(f func(ctx context.Context)) { s.beforeTransfer.Store(&f) }
+
 // Transfer makes the replica named to the leader, or the most up to date one
 // when to is empty. It needs the leader and returns when that has stepped down.
 func (s *Store) Transfer(ctx context.Context, to string) error {
@@ -135,6 +139,9 @@ func (s *Store) Transfer(ctx context.Context, to string) error {
 	}
 	if to == s.cfg.ReplicaID {
 		return nil
+	}
+	if before := s.beforeTransfer.Load(); before != nil {
+		(*before)(ctx)
 	}
 	target, err := transferTarget(members, s.cfg.ReplicaID, to)
 	if err != nil {

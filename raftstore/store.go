@@ -32,6 +32,8 @@ type Store struct {
 	calls *gate
 	// readableTerm is the latest term led here in which an entry was committed.
 	readableTerm atomic.Uint64
+	// beforeTransfer is called before each transfer of leadership, if it is set.
+	beforeTransfer atomic.Pointer[func(context.Context)]
 
 	// closing is closed when Close begins, down when raft's goroutines have ended,
 	// watching when leadership is watched no longer, and stopped when nobody gets an

@@ -37,6 +37,7 @@ type Leader interface {
 	Propose(ctx context.Context, m *actorpb.Propose) proto.Message
 	ReadIndex(ctx context.Context) proto.Message
 	SchedulerView(ctx context.Context, m *actorpb.SchedulerViewRequest) proto.Message
+	PoolHistory(m *actorpb.PoolHistoryRequest) proto.Message
 	JobLive(m *actorpb.JobLiveRequest) proto.Message
 	ReadOutput(ctx context.Context, m *actorpb.ReadOutput) proto.Message
 }
@@ -187,6 +188,8 @@ func (a *gatewayActor) route(m *remote.Inbound, reply func(proto.Message)) {
 		a.aside(m, reply, a.cfg.Leader.ReadIndex)
 	case *actorpb.SchedulerViewRequest:
 		a.aside(m, reply, func(ctx context.Context) proto.Message { return a.cfg.Leader.SchedulerView(ctx, msg) })
+	case *actorpb.PoolHistoryRequest:
+		a.aside(m, reply, func(context.Context) proto.Message { return a.cfg.Leader.PoolHistory(msg) })
 	case *actorpb.JobLiveRequest:
 		a.aside(m, reply, func(context.Context) proto.Message { return a.cfg.Leader.JobLive(msg) })
 	case *actorpb.ReadOutput:

@@ -122,6 +122,9 @@ func (h *hall) Propose(ctx context.Context, _ *actorpb.Propose) proto.Message {
 // ReadIndex implements Leader.
 func (h *hall) ReadIndex(context.Context) proto.Message { return &actorpb.ReadIndex{Index: 7} }
 
+// PoolHistory implements Leader.
+func (h *hall) PoolHistory(*actorpb.PoolHistoryRequest) proto.Message { return &actorpb.PoolHistory{} }
+
 // SchedulerView implements Leader.
 func (h *hall) SchedulerView(context.Context, *actorpb.SchedulerViewRequest) proto.Message {
 	return &actorpb.SchedulerView{Term: 7}
@@ -176,6 +179,7 @@ func TestWhoAnswersWhat(t *testing.T) {
 		want string
 	}{
 		"a replica asks for a read index":     {replica, &actorpb.ReadIndexRequest{}, "ReadIndex"},
+		"a replica asks for the history":      {replica, &actorpb.PoolHistoryRequest{}, "PoolHistory"},
 		"a replica asks for the scheduler":    {replica, &actorpb.SchedulerViewRequest{}, "SchedulerView"},
 		"a replica asks for jobs":             {replica, &actorpb.JobLiveRequest{}, "JobLive"},
 		"a replica reads output":              {replica, &actorpb.ReadOutput{}, "OutputPart"},

@@ -141,7 +141,7 @@ func aboutNobody(msg proto.Message) bool {
 
 func ofReplica(msg proto.Message) bool {
 	switch msg.(type) {
-	case *actorpb.Propose, *actorpb.ReadIndexRequest, *actorpb.SchedulerViewRequest, *actorpb.JobLiveRequest, *actorpb.ReadOutput:
+	case *actorpb.Propose, *actorpb.ReadIndexRequest, *actorpb.SchedulerViewRequest, *actorpb.PoolHistoryRequest, *actorpb.JobLiveRequest, *actorpb.ReadOutput:
 		return true
 	default:
 		return false

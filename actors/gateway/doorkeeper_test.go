@@ -32,6 +32,7 @@ func TestWhoMaySayWhat(t *testing.T) {
 		"an agent reads another agent's output":     {agent, &actorpb.ReadOutput{}, "not for agents"},
 		"a replica proposes commands":               {replica, &actorpb.Propose{}, ""},
 		"a replica asks for a read index":           {replica, &actorpb.ReadIndexRequest{}, ""},
+		"a replica asks what pools were":            {replica, &actorpb.PoolHistoryRequest{}, ""},
 		"a replica asks what the scheduler sees":    {replica, &actorpb.SchedulerViewRequest{}, ""},
 		"a replica speaks for an agent":             {replica, &actorpb.Heartbeat{Node: "n1"}, "not for replicas"},
 		"a client has no business with actors":      {of(identity.Client, "ann"), &actorpb.Propose{}, "reaches the API only"},

@@ -30,6 +30,13 @@ type Log interface {
 	ProposeAsync(commands []proto.Message, done func([]*commandpb.Result, error))
 }
 
+// History takes what pools are, once a second.
+type History interface {
+	// Due reports whether the second of now has no point yet.
+	Due(tree scheduling.TreeName, now time.Time) bool
+	Record(tree scheduling.TreeName, now time.Time, pools []engine.PoolView)
+}
+
 // Config is what the actor of a tree works with.
 type Config struct {
 	Tree   scheduling.TreeName
@@ -55,6 +62,7 @@ type Config struct {
 	Now   func() time.Time
 	// Figures takes what others may see.
 	Figures *Figures
+	History History
 	Logger  *slog.Logger
 }
 
@@ -83,6 +91,10 @@ type View struct {
 	Of    *actorpb.SchedulerViewRequest
 	Reply func(*actorpb.SchedulerView)
 }
+
+// KeepVolumes has the volumes of this moment proposed at once: another replica is to
+// lead. Done is called once, when the outcome is known.
+type KeepVolumes struct{ Done func() }
 
 // The actor's own messages are of one life of it, and none of a former one is
 // heard: its ticks, its starts in flight and what waited went with its tree.
@@ -159,6 +171,9 @@ func (a *treeActor) Receive(ctx actor.Context) {
 		if m.of == a {
 			a.checkpointed(m)
 		}
+	case KeepVolumes:
+		a.update(a.cfg.Now())
+		a.keepVolumes(ctx, m.Done)
 	case View:
 		m.Reply(a.view(m.Of))
 	case *actor.Stopping, *actor.Restarting:
@@ -178,6 +193,8 @@ func (a *treeActor) Receive(ctx actor.Context) {
 func (a *treeActor) idle(message any) bool {
 	switch m := message.(type) {
 	case Committed:
+		m.Done()
+	case KeepVolumes:
 		m.Done()
 	case View:
 		m.Reply(&actorpb.SchedulerView{Term: a.cfg.Term})
@@ -301,30 +318,33 @@ func (a *treeActor) flying() int {
 
 func (a *treeActor) tick(ctx actor.Context) {
 	a.update(a.cfg.Now())
-	a.keepVolumes(ctx)
+	if a.checkpoint.due(a.cfg.Now(), a.cfg.CheckpointEvery) {
+		a.keepVolumes(ctx, func() {})
+	}
 	self, root := ctx.Self(), ctx.ActorSystem().Root
 	a.timer = time.AfterFunc(a.cfg.TickEvery, func() { root.Send(self, tick{a}) })
 	a.check(ctx, nil)
 }
 
-// keepVolumes proposes the volumes of the last update when that is due.
-func (a *treeActor) keepVolumes(ctx actor.Context) {
-	if now := a.cfg.Now(); a.checkpoint.due(now, a.cfg.CheckpointEvery) {
-		msg := a.tree.Checkpoint(a.cfg.Term)
-		a.checkpoint = checkpoint{last: now, inFlight: msg != nil}
-		if msg == nil {
-			return
-		}
-		self, root := ctx.Self(), ctx.ActorSystem().Root
-		a.cfg.Log.ProposeAsync([]proto.Message{msg}, func(results []*commandpb.Result, err error) {
-			for _, r := range results {
-				if refusal := r.GetRefusal(); refusal != nil {
-					err = errors.New(refusal.GetMessage())
-				}
-			}
-			root.Send(self, checkpointed{a, err})
-		})
+// keepVolumes proposes the volumes of the last update. done is called when the outcome
+// is known.
+func (a *treeActor) keepVolumes(ctx actor.Context, done func()) {
+	msg := a.tree.Checkpoint(a.cfg.Term)
+	a.checkpoint = checkpoint{last: a.cfg.Now(), inFlight: msg != nil}
+	if msg == nil {
+		done()
+		return
 	}
+	self, root := ctx.Self(), ctx.ActorSystem().Root
+	a.cfg.Log.ProposeAsync([]proto.Message{msg}, func(results []*commandpb.Result, err error) {
+		for _, r := range results {
+			if refusal := r.GetRefusal(); refusal != nil {
+				err = errors.New(refusal.GetMessage())
+			}
+		}
+		done()
+		root.Send(self, checkpointed{a, err})
+	})
 }
 
 func (a *treeActor) checkpointed(m checkpointed) {
@@ -343,4 +363,7 @@ func (a *treeActor) update(now time.Time) {
 	}
 	a.ticked, a.stale, a.shown = now, false, nil
 	a.cfg.Figures.update(now, a.cfg.Now())
+	if a.cfg.History.Due(a.cfg.Tree, now) {
+		a.cfg.History.Record(a.cfg.Tree, now, a.tree.engine.Pools())
+	}
 }

@@ -33,6 +33,8 @@ type stage struct {
 	jobs int
 	// outcomes end what has been proposed and not answered.
 	outcomes []func([]*commandpb.Result, error)
+	// recorded are the seconds of which pools were recorded.
+	recorded []int64
 	// proposals are all that were made.
 	proposals []proto.Message
 }
@@ -50,7 +52,7 @@ func onStage(t *testing.T, story func(s *stage)) {
 		s.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }))
 		s.pid = s.system.Root.Spawn(actor.PropsFromProducer(New(Config{
 			Tree: scheduling.DefaultTree, Term: 1, State: s, Log: s, Engine: engine.Default(), TickEvery: time.Second, TickGap: time.Millisecond,
-			CheckpointEvery: 5 * time.Second, NodesPerPlan: 1, MaxInFlight: 1, NewID: s.newID, Now: time.Now, Figures: &s.figures, Logger: quiet,
+			CheckpointEvery: 5 * time.Second, NodesPerPlan: 1, MaxInFlight: 1, NewID: s.newID, Now: time.Now, Figures: &s.figures, History: s, Logger: quiet,
 		})))
 		synctest.Wait()
 		story(s)
@@ -63,6 +65,19 @@ func onStage(t *testing.T, story func(s *stage)) {
 
 // Seed implements State.
 func (s *stage) Seed(scheduling.TreeName) (Seed, bool) { return s.seed(), !s.gone }
+
+// Due implements History.
+func (s *stage) Due(_ scheduling.TreeName, now time.Time) bool {
+	return len(s.recorded) == 0 || s.recorded[len(s.recorded)-1] != now.Unix()
+}
+
+// Record implements History.
+func (s *stage) Record(_ scheduling.TreeName, now time.Time, pools []engine.PoolView) {
+	if len(pools) == 0 || pools[0].Name != scheduling.RootPool {
+		s.t.Fatalf("recorded %v, want the root first", pools)
+	}
+	s.recorded = append(s.recorded, now.Unix())
+}
 
 // ProposeAsync implements Log.
 func (s *stage) ProposeAsync(commands []proto.Message, done func([]*commandpb.Result, error)) {

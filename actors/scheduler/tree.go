@@ -55,8 +55,9 @@ type Tree struct {
 	queued map[string]bool
 	// draining nodes get no jobs, ready or not.
 	draining map[string]bool
-	// incarnations of the tree's nodes, for grants.
+	// incarnations of the tree's nodes, for grants, and their tags, for filters.
 	incarnations map[string]uint64
+	tags         map[string][]string
 	// known operations have not ended; of each, the pending jobs of its tasks.
 	known map[string]map[string]int64
 	// set is what the engine was told of known operations.
@@ -86,7 +87,7 @@ func NewTree(cfg engine.Config, seed Seed) (*Tree, error) {
 	}
 	t := &Tree{
 		name: seed.Tree, engine: e, index: seed.Index, tickets: map[string]engine.Ticket{}, ready: map[string]bool{}, queued: map[string]bool{},
-		draining: map[string]bool{}, incarnations: map[string]uint64{}, known: map[string]map[string]int64{}, operations: map[string]string{},
+		draining: map[string]bool{}, incarnations: map[string]uint64{}, tags: map[string][]string{}, known: map[string]map[string]int64{}, operations: map[string]string{},
 		set: map[string]setOperation{}, settings: seed.Pools.Settings(), current: seed.Pools,
 	}
 	if err := e.SetTree(seed.Pools); err != nil {
@@ -166,6 +167,7 @@ func (t *Tree) SetNode(node *statepb.Node) error {
 		t.withdraw(node.GetId())
 	}
 	t.incarnations[node.GetId()] = node.GetIncarnation()
+	t.tags[node.GetId()] = node.GetTags()
 	if node.GetDrain() != nil {
 		t.draining[node.GetId()] = true
 	} else if t.draining[node.GetId()] {
@@ -182,6 +184,7 @@ func (t *Tree) dropNode(node string) error {
 	}
 	t.withdraw(node)
 	delete(t.incarnations, node)
+	delete(t.tags, node)
 	delete(t.draining, node)
 	return t.engine.RemoveNode(scheduling.NodeID(node))
 }
@@ -194,7 +197,7 @@ func (t *Tree) has(node string) bool {
 
 // setNode tells the engine of a node.
 func (t *Tree) setNode(node string, limits resource.Amounts) error {
-	return t.engine.SetNode(scheduling.NodeID(node), limits, t.ready[node] && !t.draining[node])
+	return t.engine.SetNode(scheduling.NodeID(node), limits, t.ready[node] && !t.draining[node], t.tags[node]...)
 }
 
 // SetOperation takes an operation's record and, of the same log entry, its state

@@ -23,9 +23,7 @@ func (t *Tree) view(cfg Config, of *actorpb.SchedulerViewRequest, now time.Time)
 		}
 		element := t.poolView(cfg, pool, s)
 		if one {
-			attributes := poolAttributes(pool, s.Total)
-			attributes["scheduling_status"] = element.GetSchedulingStatus()
-			element.Attributes = attributesOf(attributes)
+			element.Attributes = attributesOf(pool.Attributes(s.Total))
 		}
 		v.Elements = append(v.Elements, element)
 	}
@@ -35,9 +33,7 @@ func (t *Tree) view(cfg Config, of *actorpb.SchedulerViewRequest, now time.Time)
 		}
 		element := t.operationView(cfg, op, s)
 		if one {
-			attributes := operationAttributes(op, s)
-			attributes["scheduling_status"] = element.GetSchedulingStatus()
-			element.Attributes = attributesOf(attributes)
+			element.Attributes = attributesOf(op.Attributes(s.Total))
 		}
 		v.Elements = append(v.Elements, element)
 	}
@@ -62,7 +58,6 @@ func (t *Tree) poolView(cfg Config, p engine.PoolView, s engine.Snapshot) *actor
 	element.Id, element.Pool, element.Parent = string(p.Name), true, string(p.Parent)
 	element.Demand = statepb.NewResources(p.Shares.DemandShare.Amounts(s.Total))
 	element.StrongGuaranteeShare = p.Shares.Attributes.StrongGuaranteeShare.MaxComponent()
-	element.SchedulingStatus = t.poolStatus(p).String()
 	if element.Volume = volumeView(p); element.Volume != nil {
 		element.VolumeRatio, element.VolumeCapacityRatio = p.Integral.RatioVolume, p.Integral.Capacity.MinRatio(s.Total)
 	}
@@ -78,7 +73,6 @@ func (t *Tree) operationView(cfg Config, op engine.OperationView, s engine.Snaps
 		demand = demand.Add(task.PerJob.Times(task.Effective))
 	}
 	element.Demand = statepb.NewResources(demand)
-	element.SchedulingStatus = t.operationStatus(op).String()
 	return element
 }
 
@@ -92,5 +86,7 @@ func elementView(cfg Config, shares engine.Shares, total resource.Amounts) *acto
 		DemandShare:      shares.DemandShare.MaxComponent(),
 		DominantResource: dominant.String(),
 		Usage:            statepb.NewResources(shares.Usage),
+		SchedulingStatus: shares.Hunger.Status.String(),
+		StarvationStatus: shares.Hunger.Starvation.String(),
 	}
 }

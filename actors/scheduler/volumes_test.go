@@ -1,16 +1,19 @@
 package scheduler
 
 import (
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"google.golang.org/protobuf/types/known/structpb"
+	"pgregory.net/rapid"
 
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/scheduling"
 	"weir/scheduling/engine"
+	"weir/scheduling/resource"
 )
 
 // saver makes the pool "saver", into which two slots flow.
@@ -94,4 +97,131 @@ func TestANewLeaderGoesOnFromTheVolumes(t *testing.T) {
 	if before <= 0 || now != old {
 		t.Errorf("volume %v at the checkpoint, then %v at the old leader and %v at the new one", before, old, now)
 	}
+}
+
+// TestVolumesAreKeptBeforeATransfer expects the volumes of the moment when another
+// replica is to lead, even when some have been proposed just now, and the answer when
+// the outcome is known.
+func TestVolumesAreKeptBeforeATransfer(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.offerBoth()
+		s.lose()
+		s.lose()
+		s.must(saver())
+		s.send(Committed{Index: s.index, Events: s.world.log[len(s.world.log)-1].events, Done: func() {}})
+		<-time.After(11 * time.Second)
+		synctest.Wait()
+		before := len(s.outcomes)
+		if before == 0 {
+			t.Fatal("no checkpoint is in flight")
+		}
+		<-time.After(500 * time.Millisecond)
+		at := time.Now()
+		kept := false
+		s.send(KeepVolumes{Done: func() { kept = true }})
+		s.want(before + 1)
+		last, ok := s.proposals[len(s.proposals)-1].(*commandpb.CheckpointVolumes)
+		if !ok || !last.GetTime().AsTime().Equal(at) {
+			t.Errorf("proposed %v, want the volumes as of %v", s.proposals[len(s.proposals)-1], at)
+		}
+		for range before {
+			s.lose()
+		}
+		if kept {
+			t.Error("kept before the outcome is known")
+		}
+		s.lose()
+		if !kept {
+			t.Error("not told when the outcome is known")
+		}
+	})
+}
+
+// TestPoolsAreRecordedEverySecond expects a point for each second, however many updates
+// there are.
+func TestPoolsAreRecordedEverySecond(t *testing.T) {
+	onStage(t, func(s *stage) {
+		first := s.recorded[0]
+		for range 40 {
+			<-time.After(250 * time.Millisecond)
+			s.send(KeepVolumes{Done: func() {}})
+		}
+		for i, second := range s.recorded {
+			if second != first+int64(i) {
+				t.Fatalf("recorded seconds %v", s.recorded)
+			}
+		}
+		if len(s.recorded) < 10 {
+			t.Errorf("%d seconds were recorded of ten", len(s.recorded))
+		}
+	})
+}
+
+// TestVolumesOverAnyTransfers has leader follow leader, some of which leave no last
+// words: what a pool has is what it had, with what flows in and without what it used.
+func TestVolumesOverAnyTransfers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t)
+		w.register("n1", 1, 4)
+		w.must(saver())
+		w.run("op", "saver", 10)
+		w.deliver(len(w.log))
+		w.offer("n1")
+		begin := w.now
+		leader := w.tree
+		var at time.Duration
+		tick := func() {
+			if err := leader.Tick(begin.Add(at)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		volume := func() float64 {
+			_, volumes := leader.engine.Volumes()
+			for _, v := range volumes {
+				if v.Pool == "saver" {
+					return v.Volume.UserSlots
+				}
+			}
+			return 0
+		}
+		tick()
+		want := volume()
+		for range rapid.IntRange(1, 12).Draw(t, "terms") {
+			for range rapid.IntRange(1, 30).Draw(t, "ticks") {
+				d := time.Duration(rapid.IntRange(1, 1000).Draw(t, "ms")) * time.Millisecond
+				want += flowLessUse(leader) * d.Seconds()
+				want = max(want, 0)
+				at += d
+				tick()
+			}
+			w.must(leader.Checkpoint(1))
+			// For a while nobody leads: that time flows in and is paid too.
+			d := time.Duration(rapid.IntRange(0, 3000).Draw(t, "gap ms")) * time.Millisecond
+			want = max(want+flowLessUse(leader)*d.Seconds(), 0)
+			at += d
+			var err error
+			if leader, err = NewTree(engine.Default(), w.seed()); err != nil {
+				t.Fatal(err)
+			}
+			if err := leader.Offer("n1", w.NodeRecord("n1").GetResources().Amounts()); err != nil {
+				t.Fatal(err)
+			}
+			tick()
+			got := volume()
+			if got < 0 || math.Abs(got-want) > 0.01*max(want, 1) {
+				t.Fatalf("after %v the volume is %v, want %v", at, got, want)
+			}
+		}
+	})
+}
+
+// flowLessUse is by how many slots a second the volume of the saver grows as things
+// are: two flow in, and the integral part of its fair share is paid.
+func flowLessUse(t *Tree) float64 {
+	for _, p := range t.engine.Pools() {
+		if p.Name == "saver" {
+			return 2 - p.Shares.Attributes.Parts.Integral[resource.UserSlots]*4
+		}
+	}
+	return 0
 }

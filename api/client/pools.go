@@ -27,6 +27,13 @@ func (c *Client) GetPool(ctx context.Context, tree, name string) (*apipb.GetPool
 	}, &apipb.GetPoolRequest{Tree: tree, Name: name})
 }
 
+// PoolHistory returns what a pool was over time.
+func (c *Client) PoolHistory(ctx context.Context, req *apipb.PoolHistoryRequest) (*apipb.PoolHistoryResponse, error) {
+	return call(ctx, c.task("show history of pool"), func(r *replica) method[apipb.PoolHistoryRequest, apipb.PoolHistoryResponse] {
+		return r.pools.History
+	}, req)
+}
+
 // CreatePool makes a pool and returns the revision of its tree.
 func (c *Client) CreatePool(ctx context.Context, pool *apipb.Pool) (revision uint64, err error) {
 	res, err := c.EditTree(ctx, &apipb.EditTreeRequest{

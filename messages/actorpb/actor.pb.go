@@ -2167,6 +2167,294 @@ func (x *NodeView) GetMemoryUsed() int64 {
 	return 0
 }
 
+// PoolHistoryRequest asks the leader for what it has recorded of pools.
+type PoolHistoryRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Tree  string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
+	// Empty: every pool of the tree.
+	Pool string `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
+	// Points later than these: seconds, and minutes, since 1970.
+	SecondsAfter  int64 `protobuf:"varint,3,opt,name=seconds_after,json=secondsAfter,proto3" json:"seconds_after,omitempty"`
+	MinutesAfter  int64 `protobuf:"varint,4,opt,name=minutes_after,json=minutesAfter,proto3" json:"minutes_after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PoolHistoryRequest) Reset() {
+	*x = PoolHistoryRequest{}
+	mi := &file_actorpb_actor_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PoolHistoryRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PoolHistoryRequest) ProtoMessage() {}
+
+func (x *PoolHistoryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_actorpb_actor_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PoolHistoryRequest.ProtoReflect.Descriptor instead.
+func (*PoolHistoryRequest) Descriptor() ([]byte, []int) {
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *PoolHistoryRequest) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
+}
+
+func (x *PoolHistoryRequest) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *PoolHistoryRequest) GetSecondsAfter() int64 {
+	if x != nil {
+		return x.SecondsAfter
+	}
+	return 0
+}
+
+func (x *PoolHistoryRequest) GetMinutesAfter() int64 {
+	if x != nil {
+		return x.MinutesAfter
+	}
+	return 0
+}
+
+// PoolHistory is as much of what was asked for as fits a message.
+type PoolHistory struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Up to when the points are; there are more when until is less than newest.
+	SecondsUntil  int64 `protobuf:"varint,1,opt,name=seconds_until,json=secondsUntil,proto3" json:"seconds_until,omitempty"`
+	MinutesUntil  int64 `protobuf:"varint,2,opt,name=minutes_until,json=minutesUntil,proto3" json:"minutes_until,omitempty"`
+	SecondsNewest int64 `protobuf:"varint,3,opt,name=seconds_newest,json=secondsNewest,proto3" json:"seconds_newest,omitempty"`
+	MinutesNewest int64 `protobuf:"varint,4,opt,name=minutes_newest,json=minutesNewest,proto3" json:"minutes_newest,omitempty"`
+	// Pools that the leader records, each with its points, which may be none.
+	Pools         []*PoolPoints `protobuf:"bytes,5,rep,name=pools,proto3" json:"pools,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PoolHistory) Reset() {
+	*x = PoolHistory{}
+	mi := &file_actorpb_actor_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PoolHistory) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PoolHistory) ProtoMessage() {}
+
+func (x *PoolHistory) ProtoReflect() protoreflect.Message {
+	mi := &file_actorpb_actor_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PoolHistory.ProtoReflect.Descriptor instead.
+func (*PoolHistory) Descriptor() ([]byte, []int) {
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *PoolHistory) GetSecondsUntil() int64 {
+	if x != nil {
+		return x.SecondsUntil
+	}
+	return 0
+}
+
+func (x *PoolHistory) GetMinutesUntil() int64 {
+	if x != nil {
+		return x.MinutesUntil
+	}
+	return 0
+}
+
+func (x *PoolHistory) GetSecondsNewest() int64 {
+	if x != nil {
+		return x.SecondsNewest
+	}
+	return 0
+}
+
+func (x *PoolHistory) GetMinutesNewest() int64 {
+	if x != nil {
+		return x.MinutesNewest
+	}
+	return 0
+}
+
+func (x *PoolHistory) GetPools() []*PoolPoints {
+	if x != nil {
+		return x.Pools
+	}
+	return nil
+}
+
+type PoolPoints struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pool          string                 `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	Seconds       *Points                `protobuf:"bytes,2,opt,name=seconds,proto3" json:"seconds,omitempty"`
+	Minutes       *Points                `protobuf:"bytes,3,opt,name=minutes,proto3" json:"minutes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PoolPoints) Reset() {
+	*x = PoolPoints{}
+	mi := &file_actorpb_actor_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PoolPoints) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PoolPoints) ProtoMessage() {}
+
+func (x *PoolPoints) ProtoReflect() protoreflect.Message {
+	mi := &file_actorpb_actor_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PoolPoints.ProtoReflect.Descriptor instead.
+func (*PoolPoints) Descriptor() ([]byte, []int) {
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *PoolPoints) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *PoolPoints) GetSeconds() *Points {
+	if x != nil {
+		return x.Seconds
+	}
+	return nil
+}
+
+func (x *PoolPoints) GetMinutes() *Points {
+	if x != nil {
+		return x.Minutes
+	}
+	return nil
+}
+
+// Points are in parallel; each of its second or minute since 1970. Shares are by
+// dominant resource, the volume is cluster share times seconds.
+type Points struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	At            []int64                `protobuf:"varint,1,rep,packed,name=at,proto3" json:"at,omitempty"`
+	FairShare     []float32              `protobuf:"fixed32,2,rep,packed,name=fair_share,json=fairShare,proto3" json:"fair_share,omitempty"`
+	UsageShare    []float32              `protobuf:"fixed32,3,rep,packed,name=usage_share,json=usageShare,proto3" json:"usage_share,omitempty"`
+	DemandShare   []float32              `protobuf:"fixed32,4,rep,packed,name=demand_share,json=demandShare,proto3" json:"demand_share,omitempty"`
+	Volume        []float32              `protobuf:"fixed32,5,rep,packed,name=volume,proto3" json:"volume,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Points) Reset() {
+	*x = Points{}
+	mi := &file_actorpb_actor_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Points) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Points) ProtoMessage() {}
+
+func (x *Points) ProtoReflect() protoreflect.Message {
+	mi := &file_actorpb_actor_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Points.ProtoReflect.Descriptor instead.
+func (*Points) Descriptor() ([]byte, []int) {
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *Points) GetAt() []int64 {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *Points) GetFairShare() []float32 {
+	if x != nil {
+		return x.FairShare
+	}
+	return nil
+}
+
+func (x *Points) GetUsageShare() []float32 {
+	if x != nil {
+		return x.UsageShare
+	}
+	return nil
+}
+
+func (x *Points) GetDemandShare() []float32 {
+	if x != nil {
+		return x.DemandShare
+	}
+	return nil
+}
+
+func (x *Points) GetVolume() []float32 {
+	if x != nil {
+		return x.Volume
+	}
+	return nil
+}
+
 // JobLiveRequest asks the leader what a node last said about its jobs.
 type JobLiveRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2177,7 +2465,7 @@ type JobLiveRequest struct {
 
 func (x *JobLiveRequest) Reset() {
 	*x = JobLiveRequest{}
-	mi := &file_actorpb_actor_proto_msgTypes[28]
+	mi := &file_actorpb_actor_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2189,7 +2477,7 @@ func (x *JobLiveRequest) String() string {
 func (*JobLiveRequest) ProtoMessage() {}
 
 func (x *JobLiveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[28]
+	mi := &file_actorpb_actor_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2202,7 +2490,7 @@ func (x *JobLiveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobLiveRequest.ProtoReflect.Descriptor instead.
 func (*JobLiveRequest) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{28}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *JobLiveRequest) GetJobIds() []string {
@@ -2221,7 +2509,7 @@ type JobLive struct {
 
 func (x *JobLive) Reset() {
 	*x = JobLive{}
-	mi := &file_actorpb_actor_proto_msgTypes[29]
+	mi := &file_actorpb_actor_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2233,7 +2521,7 @@ func (x *JobLive) String() string {
 func (*JobLive) ProtoMessage() {}
 
 func (x *JobLive) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[29]
+	mi := &file_actorpb_actor_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2246,7 +2534,7 @@ func (x *JobLive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobLive.ProtoReflect.Descriptor instead.
 func (*JobLive) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{29}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *JobLive) GetJobs() []*HeldJob {
@@ -2277,7 +2565,7 @@ type InterruptionSignal struct {
 
 func (x *InterruptionSignal) Reset() {
 	*x = InterruptionSignal{}
-	mi := &file_actorpb_actor_proto_msgTypes[30]
+	mi := &file_actorpb_actor_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2289,7 +2577,7 @@ func (x *InterruptionSignal) String() string {
 func (*InterruptionSignal) ProtoMessage() {}
 
 func (x *InterruptionSignal) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[30]
+	mi := &file_actorpb_actor_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2302,7 +2590,7 @@ func (x *InterruptionSignal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptionSignal.ProtoReflect.Descriptor instead.
 func (*InterruptionSignal) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{30}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *InterruptionSignal) GetOperationId() string {
@@ -2384,7 +2672,7 @@ type InterruptionSignals struct {
 
 func (x *InterruptionSignals) Reset() {
 	*x = InterruptionSignals{}
-	mi := &file_actorpb_actor_proto_msgTypes[31]
+	mi := &file_actorpb_actor_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2396,7 +2684,7 @@ func (x *InterruptionSignals) String() string {
 func (*InterruptionSignals) ProtoMessage() {}
 
 func (x *InterruptionSignals) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[31]
+	mi := &file_actorpb_actor_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2409,7 +2697,7 @@ func (x *InterruptionSignals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptionSignals.ProtoReflect.Descriptor instead.
 func (*InterruptionSignals) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{31}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *InterruptionSignals) GetSignals() []*InterruptionSignal {
@@ -2608,7 +2896,31 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x0elast_heartbeat\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\rlastHeartbeat\x12*\n" +
 	"\x11lease_left_millis\x18\x06 \x01(\x03R\x0fleaseLeftMillis\x12\x1f\n" +
 	"\vmemory_used\x18\a \x01(\x03R\n" +
-	"memoryUsed\")\n" +
+	"memoryUsed\"\x86\x01\n" +
+	"\x12PoolHistoryRequest\x12\x12\n" +
+	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x12\n" +
+	"\x04pool\x18\x02 \x01(\tR\x04pool\x12#\n" +
+	"\rseconds_after\x18\x03 \x01(\x03R\fsecondsAfter\x12#\n" +
+	"\rminutes_after\x18\x04 \x01(\x03R\fminutesAfter\"\xd6\x01\n" +
+	"\vPoolHistory\x12#\n" +
+	"\rseconds_until\x18\x01 \x01(\x03R\fsecondsUntil\x12#\n" +
+	"\rminutes_until\x18\x02 \x01(\x03R\fminutesUntil\x12%\n" +
+	"\x0eseconds_newest\x18\x03 \x01(\x03R\rsecondsNewest\x12%\n" +
+	"\x0eminutes_newest\x18\x04 \x01(\x03R\rminutesNewest\x12/\n" +
+	"\x05pools\x18\x05 \x03(\v2\x19.weir.actor.v1.PoolPointsR\x05pools\"\x82\x01\n" +
+	"\n" +
+	"PoolPoints\x12\x12\n" +
+	"\x04pool\x18\x01 \x01(\tR\x04pool\x12/\n" +
+	"\aseconds\x18\x02 \x01(\v2\x15.weir.actor.v1.PointsR\aseconds\x12/\n" +
+	"\aminutes\x18\x03 \x01(\v2\x15.weir.actor.v1.PointsR\aminutes\"\x93\x01\n" +
+	"\x06Points\x12\x0e\n" +
+	"\x02at\x18\x01 \x03(\x03R\x02at\x12\x1d\n" +
+	"\n" +
+	"fair_share\x18\x02 \x03(\x02R\tfairShare\x12\x1f\n" +
+	"\vusage_share\x18\x03 \x03(\x02R\n" +
+	"usageShare\x12!\n" +
+	"\fdemand_share\x18\x04 \x03(\x02R\vdemandShare\x12\x16\n" +
+	"\x06volume\x18\x05 \x03(\x02R\x06volume\")\n" +
 	"\x0eJobLiveRequest\x12\x17\n" +
 	"\ajob_ids\x18\x01 \x03(\tR\x06jobIds\"5\n" +
 	"\aJobLive\x12*\n" +
@@ -2640,7 +2952,7 @@ func file_actorpb_actor_proto_rawDescGZIP() []byte {
 	return file_actorpb_actor_proto_rawDescData
 }
 
-var file_actorpb_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_actorpb_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_actorpb_actor_proto_goTypes = []any{
 	(*Token)(nil),                 // 0: weir.actor.v1.Token
 	(*Replica)(nil),               // 1: weir.actor.v1.Replica
@@ -2670,61 +2982,68 @@ var file_actorpb_actor_proto_goTypes = []any{
 	(*SchedulerView)(nil),         // 25: weir.actor.v1.SchedulerView
 	(*ElementView)(nil),           // 26: weir.actor.v1.ElementView
 	(*NodeView)(nil),              // 27: weir.actor.v1.NodeView
-	(*JobLiveRequest)(nil),        // 28: weir.actor.v1.JobLiveRequest
-	(*JobLive)(nil),               // 29: weir.actor.v1.JobLive
-	(*InterruptionSignal)(nil),    // 30: weir.actor.v1.InterruptionSignal
-	(*InterruptionSignals)(nil),   // 31: weir.actor.v1.InterruptionSignals
-	nil,                           // 32: weir.actor.v1.JobSpec.EnvironmentEntry
-	(*statepb.Resources)(nil),     // 33: weir.state.v1.Resources
-	(*timestamppb.Timestamp)(nil), // 34: google.protobuf.Timestamp
-	(*statepb.FinishedJob)(nil),   // 35: weir.state.v1.FinishedJob
-	(*commandpb.Command)(nil),     // 36: weir.command.v1.Command
-	(*commandpb.Result)(nil),      // 37: weir.command.v1.Result
-	(*structpb.Struct)(nil),       // 38: google.protobuf.Struct
-	(*statepb.PoolVolume)(nil),    // 39: weir.state.v1.PoolVolume
+	(*PoolHistoryRequest)(nil),    // 28: weir.actor.v1.PoolHistoryRequest
+	(*PoolHistory)(nil),           // 29: weir.actor.v1.PoolHistory
+	(*PoolPoints)(nil),            // 30: weir.actor.v1.PoolPoints
+	(*Points)(nil),                // 31: weir.actor.v1.Points
+	(*JobLiveRequest)(nil),        // 32: weir.actor.v1.JobLiveRequest
+	(*JobLive)(nil),               // 33: weir.actor.v1.JobLive
+	(*InterruptionSignal)(nil),    // 34: weir.actor.v1.InterruptionSignal
+	(*InterruptionSignals)(nil),   // 35: weir.actor.v1.InterruptionSignals
+	nil,                           // 36: weir.actor.v1.JobSpec.EnvironmentEntry
+	(*statepb.Resources)(nil),     // 37: weir.state.v1.Resources
+	(*timestamppb.Timestamp)(nil), // 38: google.protobuf.Timestamp
+	(*statepb.FinishedJob)(nil),   // 39: weir.state.v1.FinishedJob
+	(*commandpb.Command)(nil),     // 40: weir.command.v1.Command
+	(*commandpb.Result)(nil),      // 41: weir.command.v1.Result
+	(*structpb.Struct)(nil),       // 42: google.protobuf.Struct
+	(*statepb.PoolVolume)(nil),    // 43: weir.state.v1.PoolVolume
 }
 var file_actorpb_actor_proto_depIdxs = []int32{
-	33, // 0: weir.actor.v1.RegisterAgent.resources:type_name -> weir.state.v1.Resources
+	37, // 0: weir.actor.v1.RegisterAgent.resources:type_name -> weir.state.v1.Resources
 	0,  // 1: weir.actor.v1.RegisterAgent.token:type_name -> weir.actor.v1.Token
 	3,  // 2: weir.actor.v1.RegisterAgent.jobs:type_name -> weir.actor.v1.HeldJob
-	34, // 3: weir.actor.v1.HeldJob.start_time:type_name -> google.protobuf.Timestamp
+	38, // 3: weir.actor.v1.HeldJob.start_time:type_name -> google.protobuf.Timestamp
 	1,  // 4: weir.actor.v1.AgentRegistered.replicas:type_name -> weir.actor.v1.Replica
 	1,  // 5: weir.actor.v1.Redirect.leader:type_name -> weir.actor.v1.Replica
 	1,  // 6: weir.actor.v1.Redirect.replicas:type_name -> weir.actor.v1.Replica
-	33, // 7: weir.actor.v1.Heartbeat.resources:type_name -> weir.state.v1.Resources
+	37, // 7: weir.actor.v1.Heartbeat.resources:type_name -> weir.state.v1.Resources
 	3,  // 8: weir.actor.v1.Heartbeat.jobs:type_name -> weir.actor.v1.HeldJob
 	1,  // 9: weir.actor.v1.HeartbeatAck.replicas:type_name -> weir.actor.v1.Replica
 	0,  // 10: weir.actor.v1.NodePlan.token:type_name -> weir.actor.v1.Token
 	10, // 11: weir.actor.v1.NodePlan.start:type_name -> weir.actor.v1.StartJob
 	11, // 12: weir.actor.v1.NodePlan.abort:type_name -> weir.actor.v1.AbortJob
 	0,  // 13: weir.actor.v1.StartJob.token:type_name -> weir.actor.v1.Token
-	33, // 14: weir.actor.v1.StartJob.resources:type_name -> weir.state.v1.Resources
+	37, // 14: weir.actor.v1.StartJob.resources:type_name -> weir.state.v1.Resources
 	1,  // 15: weir.actor.v1.StartJob.controller:type_name -> weir.actor.v1.Replica
-	32, // 16: weir.actor.v1.JobSpec.environment:type_name -> weir.actor.v1.JobSpec.EnvironmentEntry
-	35, // 17: weir.actor.v1.JobEnded.job:type_name -> weir.state.v1.FinishedJob
+	36, // 16: weir.actor.v1.JobSpec.environment:type_name -> weir.actor.v1.JobSpec.EnvironmentEntry
+	39, // 17: weir.actor.v1.JobEnded.job:type_name -> weir.state.v1.FinishedJob
 	1,  // 18: weir.actor.v1.ControllerFound.controller:type_name -> weir.actor.v1.Replica
-	36, // 19: weir.actor.v1.Propose.commands:type_name -> weir.command.v1.Command
-	37, // 20: weir.actor.v1.Proposed.results:type_name -> weir.command.v1.Result
-	34, // 21: weir.actor.v1.SchedulerView.time:type_name -> google.protobuf.Timestamp
+	40, // 19: weir.actor.v1.Propose.commands:type_name -> weir.command.v1.Command
+	41, // 20: weir.actor.v1.Proposed.results:type_name -> weir.command.v1.Result
+	38, // 21: weir.actor.v1.SchedulerView.time:type_name -> google.protobuf.Timestamp
 	26, // 22: weir.actor.v1.SchedulerView.elements:type_name -> weir.actor.v1.ElementView
 	27, // 23: weir.actor.v1.SchedulerView.nodes:type_name -> weir.actor.v1.NodeView
-	33, // 24: weir.actor.v1.SchedulerView.total:type_name -> weir.state.v1.Resources
-	33, // 25: weir.actor.v1.ElementView.usage:type_name -> weir.state.v1.Resources
-	33, // 26: weir.actor.v1.ElementView.demand:type_name -> weir.state.v1.Resources
-	38, // 27: weir.actor.v1.ElementView.attributes:type_name -> google.protobuf.Struct
-	39, // 28: weir.actor.v1.ElementView.volume:type_name -> weir.state.v1.PoolVolume
-	33, // 29: weir.actor.v1.NodeView.usage:type_name -> weir.state.v1.Resources
-	33, // 30: weir.actor.v1.NodeView.limits:type_name -> weir.state.v1.Resources
-	34, // 31: weir.actor.v1.NodeView.last_heartbeat:type_name -> google.protobuf.Timestamp
-	3,  // 32: weir.actor.v1.JobLive.jobs:type_name -> weir.actor.v1.HeldJob
-	34, // 33: weir.actor.v1.InterruptionSignal.deadline:type_name -> google.protobuf.Timestamp
-	34, // 34: weir.actor.v1.InterruptionSignal.time:type_name -> google.protobuf.Timestamp
-	30, // 35: weir.actor.v1.InterruptionSignals.signals:type_name -> weir.actor.v1.InterruptionSignal
-	36, // [36:36] is the sub-list for method output_type
-	36, // [36:36] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	37, // 24: weir.actor.v1.SchedulerView.total:type_name -> weir.state.v1.Resources
+	37, // 25: weir.actor.v1.ElementView.usage:type_name -> weir.state.v1.Resources
+	37, // 26: weir.actor.v1.ElementView.demand:type_name -> weir.state.v1.Resources
+	42, // 27: weir.actor.v1.ElementView.attributes:type_name -> google.protobuf.Struct
+	43, // 28: weir.actor.v1.ElementView.volume:type_name -> weir.state.v1.PoolVolume
+	37, // 29: weir.actor.v1.NodeView.usage:type_name -> weir.state.v1.Resources
+	37, // 30: weir.actor.v1.NodeView.limits:type_name -> weir.state.v1.Resources
+	38, // 31: weir.actor.v1.NodeView.last_heartbeat:type_name -> google.protobuf.Timestamp
+	30, // 32: weir.actor.v1.PoolHistory.pools:type_name -> weir.actor.v1.PoolPoints
+	31, // 33: weir.actor.v1.PoolPoints.seconds:type_name -> weir.actor.v1.Points
+	31, // 34: weir.actor.v1.PoolPoints.minutes:type_name -> weir.actor.v1.Points
+	3,  // 35: weir.actor.v1.JobLive.jobs:type_name -> weir.actor.v1.HeldJob
+	38, // 36: weir.actor.v1.InterruptionSignal.deadline:type_name -> google.protobuf.Timestamp
+	38, // 37: weir.actor.v1.InterruptionSignal.time:type_name -> google.protobuf.Timestamp
+	34, // 38: weir.actor.v1.InterruptionSignals.signals:type_name -> weir.actor.v1.InterruptionSignal
+	39, // [39:39] is the sub-list for method output_type
+	39, // [39:39] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_actorpb_actor_proto_init() }
@@ -2738,7 +3057,7 @@ func file_actorpb_actor_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_actorpb_actor_proto_rawDesc), len(file_actorpb_actor_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   33,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -2571,6 +2571,233 @@ func (*AbortJobResponse) Descriptor() ([]byte, []int) {
 	return file_apipb_api_proto_rawDescGZIP(), []int{38}
 }
 
+type PoolHistoryRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Tree  string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
+	Pool  string                 `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
+	// Not set: an hour before to.
+	From *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=from,proto3" json:"from,omitempty"`
+	// Not set: now.
+	To *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=to,proto3" json:"to,omitempty"`
+	// A point of the answer is the mean over so many seconds; 0: 60 points in all, or
+	// one a second.
+	StepSeconds   int64 `protobuf:"varint,5,opt,name=step_seconds,json=stepSeconds,proto3" json:"step_seconds,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PoolHistoryRequest) Reset() {
+	*x = PoolHistoryRequest{}
+	mi := &file_apipb_api_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PoolHistoryRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PoolHistoryRequest) ProtoMessage() {}
+
+func (x *PoolHistoryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PoolHistoryRequest.ProtoReflect.Descriptor instead.
+func (*PoolHistoryRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *PoolHistoryRequest) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
+}
+
+func (x *PoolHistoryRequest) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *PoolHistoryRequest) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *PoolHistoryRequest) GetTo() *timestamppb.Timestamp {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *PoolHistoryRequest) GetStepSeconds() int64 {
+	if x != nil {
+		return x.StepSeconds
+	}
+	return 0
+}
+
+type PoolHistoryResponse struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Tree        string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
+	Pool        string                 `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
+	StepSeconds int64                  `protobuf:"varint,3,opt,name=step_seconds,json=stepSeconds,proto3" json:"step_seconds,omitempty"`
+	// In the order of time. There is none of a time of which nothing is known.
+	Points        []*PoolPoint `protobuf:"bytes,4,rep,name=points,proto3" json:"points,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PoolHistoryResponse) Reset() {
+	*x = PoolHistoryResponse{}
+	mi := &file_apipb_api_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PoolHistoryResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PoolHistoryResponse) ProtoMessage() {}
+
+func (x *PoolHistoryResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PoolHistoryResponse.ProtoReflect.Descriptor instead.
+func (*PoolHistoryResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *PoolHistoryResponse) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
+}
+
+func (x *PoolHistoryResponse) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *PoolHistoryResponse) GetStepSeconds() int64 {
+	if x != nil {
+		return x.StepSeconds
+	}
+	return 0
+}
+
+func (x *PoolHistoryResponse) GetPoints() []*PoolPoint {
+	if x != nil {
+		return x.Points
+	}
+	return nil
+}
+
+// PoolPoint is a pool over the step that begins at a time: shares by dominant
+// resource, and the volume in seconds of the whole cluster.
+type PoolPoint struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
+	FairShare     float64                `protobuf:"fixed64,2,opt,name=fair_share,json=fairShare,proto3" json:"fair_share,omitempty"`
+	UsageShare    float64                `protobuf:"fixed64,3,opt,name=usage_share,json=usageShare,proto3" json:"usage_share,omitempty"`
+	DemandShare   float64                `protobuf:"fixed64,4,opt,name=demand_share,json=demandShare,proto3" json:"demand_share,omitempty"`
+	Volume        float64                `protobuf:"fixed64,5,opt,name=volume,proto3" json:"volume,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PoolPoint) Reset() {
+	*x = PoolPoint{}
+	mi := &file_apipb_api_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PoolPoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PoolPoint) ProtoMessage() {}
+
+func (x *PoolPoint) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PoolPoint.ProtoReflect.Descriptor instead.
+func (*PoolPoint) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *PoolPoint) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *PoolPoint) GetFairShare() float64 {
+	if x != nil {
+		return x.FairShare
+	}
+	return 0
+}
+
+func (x *PoolPoint) GetUsageShare() float64 {
+	if x != nil {
+		return x.UsageShare
+	}
+	return 0
+}
+
+func (x *PoolPoint) GetDemandShare() float64 {
+	if x != nil {
+		return x.DemandShare
+	}
+	return 0
+}
+
+func (x *PoolPoint) GetVolume() float64 {
+	if x != nil {
+		return x.Volume
+	}
+	return 0
+}
+
 type Pool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -2613,7 +2840,7 @@ type Pool struct {
 
 func (x *Pool) Reset() {
 	*x = Pool{}
-	mi := &file_apipb_api_proto_msgTypes[39]
+	mi := &file_apipb_api_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2625,7 +2852,7 @@ func (x *Pool) String() string {
 func (*Pool) ProtoMessage() {}
 
 func (x *Pool) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[39]
+	mi := &file_apipb_api_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2638,7 +2865,7 @@ func (x *Pool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pool.ProtoReflect.Descriptor instead.
 func (*Pool) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{39}
+	return file_apipb_api_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Pool) GetName() string {
@@ -2804,7 +3031,7 @@ type ListPoolsRequest struct {
 
 func (x *ListPoolsRequest) Reset() {
 	*x = ListPoolsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[40]
+	mi := &file_apipb_api_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2816,7 +3043,7 @@ func (x *ListPoolsRequest) String() string {
 func (*ListPoolsRequest) ProtoMessage() {}
 
 func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[40]
+	mi := &file_apipb_api_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2829,7 +3056,7 @@ func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsRequest.ProtoReflect.Descriptor instead.
 func (*ListPoolsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{40}
+	return file_apipb_api_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListPoolsRequest) GetTree() string {
@@ -2853,7 +3080,7 @@ type ListPoolsResponse struct {
 
 func (x *ListPoolsResponse) Reset() {
 	*x = ListPoolsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[41]
+	mi := &file_apipb_api_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2865,7 +3092,7 @@ func (x *ListPoolsResponse) String() string {
 func (*ListPoolsResponse) ProtoMessage() {}
 
 func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[41]
+	mi := &file_apipb_api_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2878,7 +3105,7 @@ func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsResponse.ProtoReflect.Descriptor instead.
 func (*ListPoolsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{41}
+	return file_apipb_api_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ListPoolsResponse) GetPools() []*Pool {
@@ -2919,7 +3146,7 @@ type GetPoolRequest struct {
 
 func (x *GetPoolRequest) Reset() {
 	*x = GetPoolRequest{}
-	mi := &file_apipb_api_proto_msgTypes[42]
+	mi := &file_apipb_api_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2931,7 +3158,7 @@ func (x *GetPoolRequest) String() string {
 func (*GetPoolRequest) ProtoMessage() {}
 
 func (x *GetPoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[42]
+	mi := &file_apipb_api_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2944,7 +3171,7 @@ func (x *GetPoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPoolRequest.ProtoReflect.Descriptor instead.
 func (*GetPoolRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{42}
+	return file_apipb_api_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *GetPoolRequest) GetName() string {
@@ -2971,7 +3198,7 @@ type GetPoolResponse struct {
 
 func (x *GetPoolResponse) Reset() {
 	*x = GetPoolResponse{}
-	mi := &file_apipb_api_proto_msgTypes[43]
+	mi := &file_apipb_api_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2983,7 +3210,7 @@ func (x *GetPoolResponse) String() string {
 func (*GetPoolResponse) ProtoMessage() {}
 
 func (x *GetPoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[43]
+	mi := &file_apipb_api_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2996,7 +3223,7 @@ func (x *GetPoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPoolResponse.ProtoReflect.Descriptor instead.
 func (*GetPoolResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{43}
+	return file_apipb_api_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *GetPoolResponse) GetPool() *Pool {
@@ -3025,7 +3252,7 @@ type EditTreeRequest struct {
 
 func (x *EditTreeRequest) Reset() {
 	*x = EditTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[44]
+	mi := &file_apipb_api_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3037,7 +3264,7 @@ func (x *EditTreeRequest) String() string {
 func (*EditTreeRequest) ProtoMessage() {}
 
 func (x *EditTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[44]
+	mi := &file_apipb_api_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3050,7 +3277,7 @@ func (x *EditTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditTreeRequest.ProtoReflect.Descriptor instead.
 func (*EditTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{44}
+	return file_apipb_api_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *EditTreeRequest) GetTree() string {
@@ -3090,7 +3317,7 @@ type TreeEdit struct {
 
 func (x *TreeEdit) Reset() {
 	*x = TreeEdit{}
-	mi := &file_apipb_api_proto_msgTypes[45]
+	mi := &file_apipb_api_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3102,7 +3329,7 @@ func (x *TreeEdit) String() string {
 func (*TreeEdit) ProtoMessage() {}
 
 func (x *TreeEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[45]
+	mi := &file_apipb_api_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3115,7 +3342,7 @@ func (x *TreeEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeEdit.ProtoReflect.Descriptor instead.
 func (*TreeEdit) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{45}
+	return file_apipb_api_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *TreeEdit) GetEdit() isTreeEdit_Edit {
@@ -3222,7 +3449,7 @@ type PoolChange struct {
 
 func (x *PoolChange) Reset() {
 	*x = PoolChange{}
-	mi := &file_apipb_api_proto_msgTypes[46]
+	mi := &file_apipb_api_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3234,7 +3461,7 @@ func (x *PoolChange) String() string {
 func (*PoolChange) ProtoMessage() {}
 
 func (x *PoolChange) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[46]
+	mi := &file_apipb_api_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3247,7 +3474,7 @@ func (x *PoolChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolChange.ProtoReflect.Descriptor instead.
 func (*PoolChange) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{46}
+	return file_apipb_api_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PoolChange) GetName() string {
@@ -3281,7 +3508,7 @@ type RenamePool struct {
 
 func (x *RenamePool) Reset() {
 	*x = RenamePool{}
-	mi := &file_apipb_api_proto_msgTypes[47]
+	mi := &file_apipb_api_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3293,7 +3520,7 @@ func (x *RenamePool) String() string {
 func (*RenamePool) ProtoMessage() {}
 
 func (x *RenamePool) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[47]
+	mi := &file_apipb_api_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3306,7 +3533,7 @@ func (x *RenamePool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenamePool.ProtoReflect.Descriptor instead.
 func (*RenamePool) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{47}
+	return file_apipb_api_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *RenamePool) GetFrom() string {
@@ -3333,7 +3560,7 @@ type EditTreeResponse struct {
 
 func (x *EditTreeResponse) Reset() {
 	*x = EditTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[48]
+	mi := &file_apipb_api_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3345,7 +3572,7 @@ func (x *EditTreeResponse) String() string {
 func (*EditTreeResponse) ProtoMessage() {}
 
 func (x *EditTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[48]
+	mi := &file_apipb_api_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3358,7 +3585,7 @@ func (x *EditTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditTreeResponse.ProtoReflect.Descriptor instead.
 func (*EditTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{48}
+	return file_apipb_api_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *EditTreeResponse) GetRevision() uint64 {
@@ -3399,7 +3626,7 @@ type Tree struct {
 
 func (x *Tree) Reset() {
 	*x = Tree{}
-	mi := &file_apipb_api_proto_msgTypes[49]
+	mi := &file_apipb_api_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3411,7 +3638,7 @@ func (x *Tree) String() string {
 func (*Tree) ProtoMessage() {}
 
 func (x *Tree) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[49]
+	mi := &file_apipb_api_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3424,7 +3651,7 @@ func (x *Tree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tree.ProtoReflect.Descriptor instead.
 func (*Tree) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{49}
+	return file_apipb_api_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Tree) GetName() string {
@@ -3519,7 +3746,7 @@ type ListTreesRequest struct {
 
 func (x *ListTreesRequest) Reset() {
 	*x = ListTreesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[50]
+	mi := &file_apipb_api_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3531,7 +3758,7 @@ func (x *ListTreesRequest) String() string {
 func (*ListTreesRequest) ProtoMessage() {}
 
 func (x *ListTreesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[50]
+	mi := &file_apipb_api_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3544,7 +3771,7 @@ func (x *ListTreesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTreesRequest.ProtoReflect.Descriptor instead.
 func (*ListTreesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{50}
+	return file_apipb_api_proto_rawDescGZIP(), []int{53}
 }
 
 type ListTreesResponse struct {
@@ -3557,7 +3784,7 @@ type ListTreesResponse struct {
 
 func (x *ListTreesResponse) Reset() {
 	*x = ListTreesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[51]
+	mi := &file_apipb_api_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3569,7 +3796,7 @@ func (x *ListTreesResponse) String() string {
 func (*ListTreesResponse) ProtoMessage() {}
 
 func (x *ListTreesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[51]
+	mi := &file_apipb_api_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3582,7 +3809,7 @@ func (x *ListTreesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTreesResponse.ProtoReflect.Descriptor instead.
 func (*ListTreesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{51}
+	return file_apipb_api_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ListTreesResponse) GetTrees() []*Tree {
@@ -3601,7 +3828,7 @@ type GetTreeRequest struct {
 
 func (x *GetTreeRequest) Reset() {
 	*x = GetTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[52]
+	mi := &file_apipb_api_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3613,7 +3840,7 @@ func (x *GetTreeRequest) String() string {
 func (*GetTreeRequest) ProtoMessage() {}
 
 func (x *GetTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[52]
+	mi := &file_apipb_api_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3626,7 +3853,7 @@ func (x *GetTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTreeRequest.ProtoReflect.Descriptor instead.
 func (*GetTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{52}
+	return file_apipb_api_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *GetTreeRequest) GetTree() string {
@@ -3645,7 +3872,7 @@ type GetTreeResponse struct {
 
 func (x *GetTreeResponse) Reset() {
 	*x = GetTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[53]
+	mi := &file_apipb_api_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3657,7 +3884,7 @@ func (x *GetTreeResponse) String() string {
 func (*GetTreeResponse) ProtoMessage() {}
 
 func (x *GetTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[53]
+	mi := &file_apipb_api_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3670,7 +3897,7 @@ func (x *GetTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTreeResponse.ProtoReflect.Descriptor instead.
 func (*GetTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{53}
+	return file_apipb_api_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *GetTreeResponse) GetTree() *Tree {
@@ -3690,7 +3917,7 @@ type CreateTreeRequest struct {
 
 func (x *CreateTreeRequest) Reset() {
 	*x = CreateTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[54]
+	mi := &file_apipb_api_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3702,7 +3929,7 @@ func (x *CreateTreeRequest) String() string {
 func (*CreateTreeRequest) ProtoMessage() {}
 
 func (x *CreateTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[54]
+	mi := &file_apipb_api_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3715,7 +3942,7 @@ func (x *CreateTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTreeRequest.ProtoReflect.Descriptor instead.
 func (*CreateTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{54}
+	return file_apipb_api_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *CreateTreeRequest) GetTree() string {
@@ -3741,7 +3968,7 @@ type CreateTreeResponse struct {
 
 func (x *CreateTreeResponse) Reset() {
 	*x = CreateTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[55]
+	mi := &file_apipb_api_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3753,7 +3980,7 @@ func (x *CreateTreeResponse) String() string {
 func (*CreateTreeResponse) ProtoMessage() {}
 
 func (x *CreateTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[55]
+	mi := &file_apipb_api_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3766,7 +3993,7 @@ func (x *CreateTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTreeResponse.ProtoReflect.Descriptor instead.
 func (*CreateTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{55}
+	return file_apipb_api_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *CreateTreeResponse) GetRevision() uint64 {
@@ -3788,7 +4015,7 @@ type SetTreeRequest struct {
 
 func (x *SetTreeRequest) Reset() {
 	*x = SetTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[56]
+	mi := &file_apipb_api_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3800,7 +4027,7 @@ func (x *SetTreeRequest) String() string {
 func (*SetTreeRequest) ProtoMessage() {}
 
 func (x *SetTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[56]
+	mi := &file_apipb_api_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3813,7 +4040,7 @@ func (x *SetTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTreeRequest.ProtoReflect.Descriptor instead.
 func (*SetTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{56}
+	return file_apipb_api_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *SetTreeRequest) GetTree() string {
@@ -3846,7 +4073,7 @@ type SetTreeResponse struct {
 
 func (x *SetTreeResponse) Reset() {
 	*x = SetTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[57]
+	mi := &file_apipb_api_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3858,7 +4085,7 @@ func (x *SetTreeResponse) String() string {
 func (*SetTreeResponse) ProtoMessage() {}
 
 func (x *SetTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[57]
+	mi := &file_apipb_api_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3871,7 +4098,7 @@ func (x *SetTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTreeResponse.ProtoReflect.Descriptor instead.
 func (*SetTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{57}
+	return file_apipb_api_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *SetTreeResponse) GetRevision() uint64 {
@@ -3890,7 +4117,7 @@ type RemoveTreeRequest struct {
 
 func (x *RemoveTreeRequest) Reset() {
 	*x = RemoveTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[58]
+	mi := &file_apipb_api_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3902,7 +4129,7 @@ func (x *RemoveTreeRequest) String() string {
 func (*RemoveTreeRequest) ProtoMessage() {}
 
 func (x *RemoveTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[58]
+	mi := &file_apipb_api_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3915,7 +4142,7 @@ func (x *RemoveTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveTreeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{58}
+	return file_apipb_api_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *RemoveTreeRequest) GetTree() string {
@@ -3933,7 +4160,7 @@ type RemoveTreeResponse struct {
 
 func (x *RemoveTreeResponse) Reset() {
 	*x = RemoveTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[59]
+	mi := &file_apipb_api_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3945,7 +4172,7 @@ func (x *RemoveTreeResponse) String() string {
 func (*RemoveTreeResponse) ProtoMessage() {}
 
 func (x *RemoveTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[59]
+	mi := &file_apipb_api_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3958,7 +4185,7 @@ func (x *RemoveTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveTreeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{59}
+	return file_apipb_api_proto_rawDescGZIP(), []int{62}
 }
 
 type SetDefaultTreeRequest struct {
@@ -3970,7 +4197,7 @@ type SetDefaultTreeRequest struct {
 
 func (x *SetDefaultTreeRequest) Reset() {
 	*x = SetDefaultTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[60]
+	mi := &file_apipb_api_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3982,7 +4209,7 @@ func (x *SetDefaultTreeRequest) String() string {
 func (*SetDefaultTreeRequest) ProtoMessage() {}
 
 func (x *SetDefaultTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[60]
+	mi := &file_apipb_api_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3995,7 +4222,7 @@ func (x *SetDefaultTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDefaultTreeRequest.ProtoReflect.Descriptor instead.
 func (*SetDefaultTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{60}
+	return file_apipb_api_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *SetDefaultTreeRequest) GetTree() string {
@@ -4013,7 +4240,7 @@ type SetDefaultTreeResponse struct {
 
 func (x *SetDefaultTreeResponse) Reset() {
 	*x = SetDefaultTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[61]
+	mi := &file_apipb_api_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4025,7 +4252,7 @@ func (x *SetDefaultTreeResponse) String() string {
 func (*SetDefaultTreeResponse) ProtoMessage() {}
 
 func (x *SetDefaultTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[61]
+	mi := &file_apipb_api_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4038,7 +4265,7 @@ func (x *SetDefaultTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDefaultTreeResponse.ProtoReflect.Descriptor instead.
 func (*SetDefaultTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{61}
+	return file_apipb_api_proto_rawDescGZIP(), []int{64}
 }
 
 type SnapshotRequest struct {
@@ -4050,7 +4277,7 @@ type SnapshotRequest struct {
 
 func (x *SnapshotRequest) Reset() {
 	*x = SnapshotRequest{}
-	mi := &file_apipb_api_proto_msgTypes[62]
+	mi := &file_apipb_api_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4062,7 +4289,7 @@ func (x *SnapshotRequest) String() string {
 func (*SnapshotRequest) ProtoMessage() {}
 
 func (x *SnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[62]
+	mi := &file_apipb_api_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4075,7 +4302,7 @@ func (x *SnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotRequest.ProtoReflect.Descriptor instead.
 func (*SnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{62}
+	return file_apipb_api_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *SnapshotRequest) GetTree() string {
@@ -4102,7 +4329,7 @@ type SnapshotResponse struct {
 
 func (x *SnapshotResponse) Reset() {
 	*x = SnapshotResponse{}
-	mi := &file_apipb_api_proto_msgTypes[63]
+	mi := &file_apipb_api_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4114,7 +4341,7 @@ func (x *SnapshotResponse) String() string {
 func (*SnapshotResponse) ProtoMessage() {}
 
 func (x *SnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[63]
+	mi := &file_apipb_api_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4127,7 +4354,7 @@ func (x *SnapshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotResponse.ProtoReflect.Descriptor instead.
 func (*SnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{63}
+	return file_apipb_api_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *SnapshotResponse) GetTree() string {
@@ -4193,7 +4420,7 @@ type SnapshotPool struct {
 
 func (x *SnapshotPool) Reset() {
 	*x = SnapshotPool{}
-	mi := &file_apipb_api_proto_msgTypes[64]
+	mi := &file_apipb_api_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4205,7 +4432,7 @@ func (x *SnapshotPool) String() string {
 func (*SnapshotPool) ProtoMessage() {}
 
 func (x *SnapshotPool) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[64]
+	mi := &file_apipb_api_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4218,7 +4445,7 @@ func (x *SnapshotPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotPool.ProtoReflect.Descriptor instead.
 func (*SnapshotPool) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{64}
+	return file_apipb_api_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *SnapshotPool) GetName() string {
@@ -4273,7 +4500,7 @@ type Volume struct {
 
 func (x *Volume) Reset() {
 	*x = Volume{}
-	mi := &file_apipb_api_proto_msgTypes[65]
+	mi := &file_apipb_api_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4285,7 +4512,7 @@ func (x *Volume) String() string {
 func (*Volume) ProtoMessage() {}
 
 func (x *Volume) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[65]
+	mi := &file_apipb_api_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4298,7 +4525,7 @@ func (x *Volume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Volume.ProtoReflect.Descriptor instead.
 func (*Volume) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{65}
+	return file_apipb_api_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Volume) GetUserSlots() float64 {
@@ -4364,7 +4591,7 @@ type SnapshotOperation struct {
 
 func (x *SnapshotOperation) Reset() {
 	*x = SnapshotOperation{}
-	mi := &file_apipb_api_proto_msgTypes[66]
+	mi := &file_apipb_api_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4376,7 +4603,7 @@ func (x *SnapshotOperation) String() string {
 func (*SnapshotOperation) ProtoMessage() {}
 
 func (x *SnapshotOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[66]
+	mi := &file_apipb_api_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4389,7 +4616,7 @@ func (x *SnapshotOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotOperation.ProtoReflect.Descriptor instead.
 func (*SnapshotOperation) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{66}
+	return file_apipb_api_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *SnapshotOperation) GetId() string {
@@ -4467,7 +4694,7 @@ type SnapshotTask struct {
 
 func (x *SnapshotTask) Reset() {
 	*x = SnapshotTask{}
-	mi := &file_apipb_api_proto_msgTypes[67]
+	mi := &file_apipb_api_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4479,7 +4706,7 @@ func (x *SnapshotTask) String() string {
 func (*SnapshotTask) ProtoMessage() {}
 
 func (x *SnapshotTask) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[67]
+	mi := &file_apipb_api_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4492,7 +4719,7 @@ func (x *SnapshotTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotTask.ProtoReflect.Descriptor instead.
 func (*SnapshotTask) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{67}
+	return file_apipb_api_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *SnapshotTask) GetName() string {
@@ -4527,7 +4754,7 @@ type SnapshotNode struct {
 
 func (x *SnapshotNode) Reset() {
 	*x = SnapshotNode{}
-	mi := &file_apipb_api_proto_msgTypes[68]
+	mi := &file_apipb_api_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4539,7 +4766,7 @@ func (x *SnapshotNode) String() string {
 func (*SnapshotNode) ProtoMessage() {}
 
 func (x *SnapshotNode) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[68]
+	mi := &file_apipb_api_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4552,7 +4779,7 @@ func (x *SnapshotNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotNode.ProtoReflect.Descriptor instead.
 func (*SnapshotNode) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{68}
+	return file_apipb_api_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *SnapshotNode) GetId() string {
@@ -4585,7 +4812,7 @@ type GetAttributeRequest struct {
 
 func (x *GetAttributeRequest) Reset() {
 	*x = GetAttributeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[69]
+	mi := &file_apipb_api_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4597,7 +4824,7 @@ func (x *GetAttributeRequest) String() string {
 func (*GetAttributeRequest) ProtoMessage() {}
 
 func (x *GetAttributeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[69]
+	mi := &file_apipb_api_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4610,7 +4837,7 @@ func (x *GetAttributeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAttributeRequest.ProtoReflect.Descriptor instead.
 func (*GetAttributeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{69}
+	return file_apipb_api_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *GetAttributeRequest) GetPath() string {
@@ -4629,7 +4856,7 @@ type GetAttributeResponse struct {
 
 func (x *GetAttributeResponse) Reset() {
 	*x = GetAttributeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[70]
+	mi := &file_apipb_api_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4641,7 +4868,7 @@ func (x *GetAttributeResponse) String() string {
 func (*GetAttributeResponse) ProtoMessage() {}
 
 func (x *GetAttributeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[70]
+	mi := &file_apipb_api_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4654,7 +4881,7 @@ func (x *GetAttributeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAttributeResponse.ProtoReflect.Descriptor instead.
 func (*GetAttributeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{70}
+	return file_apipb_api_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *GetAttributeResponse) GetValue() *structpb.Value {
@@ -4676,7 +4903,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_apipb_api_proto_msgTypes[71]
+	mi := &file_apipb_api_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4688,7 +4915,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[71]
+	mi := &file_apipb_api_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4701,7 +4928,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{71}
+	return file_apipb_api_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *Drain) GetUser() string {
@@ -4750,7 +4977,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_apipb_api_proto_msgTypes[72]
+	mi := &file_apipb_api_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4762,7 +4989,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[72]
+	mi := &file_apipb_api_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4775,7 +5002,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{72}
+	return file_apipb_api_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *Node) GetId() string {
@@ -4886,7 +5113,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[73]
+	mi := &file_apipb_api_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4898,7 +5125,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[73]
+	mi := &file_apipb_api_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4911,7 +5138,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{73}
+	return file_apipb_api_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ListNodesRequest) GetState() string {
@@ -4930,7 +5157,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[74]
+	mi := &file_apipb_api_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4942,7 +5169,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[74]
+	mi := &file_apipb_api_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4955,7 +5182,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{74}
+	return file_apipb_api_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -4974,7 +5201,7 @@ type GetNodeRequest struct {
 
 func (x *GetNodeRequest) Reset() {
 	*x = GetNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[75]
+	mi := &file_apipb_api_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4986,7 +5213,7 @@ func (x *GetNodeRequest) String() string {
 func (*GetNodeRequest) ProtoMessage() {}
 
 func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[75]
+	mi := &file_apipb_api_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4999,7 +5226,7 @@ func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{75}
+	return file_apipb_api_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *GetNodeRequest) GetNode() string {
@@ -5019,7 +5246,7 @@ type GetNodeResponse struct {
 
 func (x *GetNodeResponse) Reset() {
 	*x = GetNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[76]
+	mi := &file_apipb_api_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5031,7 +5258,7 @@ func (x *GetNodeResponse) String() string {
 func (*GetNodeResponse) ProtoMessage() {}
 
 func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[76]
+	mi := &file_apipb_api_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5044,7 +5271,7 @@ func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{76}
+	return file_apipb_api_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *GetNodeResponse) GetNode() *Node {
@@ -5071,7 +5298,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[77]
+	mi := &file_apipb_api_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5083,7 +5310,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[77]
+	mi := &file_apipb_api_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5096,7 +5323,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{77}
+	return file_apipb_api_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *DrainNodeRequest) GetNode() string {
@@ -5121,7 +5348,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[78]
+	mi := &file_apipb_api_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5133,7 +5360,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[78]
+	mi := &file_apipb_api_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5146,7 +5373,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{78}
+	return file_apipb_api_proto_rawDescGZIP(), []int{81}
 }
 
 type UndrainNodeRequest struct {
@@ -5158,7 +5385,7 @@ type UndrainNodeRequest struct {
 
 func (x *UndrainNodeRequest) Reset() {
 	*x = UndrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[79]
+	mi := &file_apipb_api_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5170,7 +5397,7 @@ func (x *UndrainNodeRequest) String() string {
 func (*UndrainNodeRequest) ProtoMessage() {}
 
 func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[79]
+	mi := &file_apipb_api_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5183,7 +5410,7 @@ func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*UndrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{79}
+	return file_apipb_api_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *UndrainNodeRequest) GetNode() string {
@@ -5201,7 +5428,7 @@ type UndrainNodeResponse struct {
 
 func (x *UndrainNodeResponse) Reset() {
 	*x = UndrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[80]
+	mi := &file_apipb_api_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5213,7 +5440,7 @@ func (x *UndrainNodeResponse) String() string {
 func (*UndrainNodeResponse) ProtoMessage() {}
 
 func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[80]
+	mi := &file_apipb_api_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5226,7 +5453,7 @@ func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*UndrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{80}
+	return file_apipb_api_proto_rawDescGZIP(), []int{83}
 }
 
 type Member struct {
@@ -5246,7 +5473,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_apipb_api_proto_msgTypes[81]
+	mi := &file_apipb_api_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5258,7 +5485,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[81]
+	mi := &file_apipb_api_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5271,7 +5498,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{81}
+	return file_apipb_api_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *Member) GetId() string {
@@ -5338,7 +5565,7 @@ type MembersRequest struct {
 
 func (x *MembersRequest) Reset() {
 	*x = MembersRequest{}
-	mi := &file_apipb_api_proto_msgTypes[82]
+	mi := &file_apipb_api_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5350,7 +5577,7 @@ func (x *MembersRequest) String() string {
 func (*MembersRequest) ProtoMessage() {}
 
 func (x *MembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[82]
+	mi := &file_apipb_api_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5363,7 +5590,7 @@ func (x *MembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersRequest.ProtoReflect.Descriptor instead.
 func (*MembersRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{82}
+	return file_apipb_api_proto_rawDescGZIP(), []int{85}
 }
 
 type MembersResponse struct {
@@ -5375,7 +5602,7 @@ type MembersResponse struct {
 
 func (x *MembersResponse) Reset() {
 	*x = MembersResponse{}
-	mi := &file_apipb_api_proto_msgTypes[83]
+	mi := &file_apipb_api_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5387,7 +5614,7 @@ func (x *MembersResponse) String() string {
 func (*MembersResponse) ProtoMessage() {}
 
 func (x *MembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[83]
+	mi := &file_apipb_api_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5400,7 +5627,7 @@ func (x *MembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersResponse.ProtoReflect.Descriptor instead.
 func (*MembersResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{83}
+	return file_apipb_api_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *MembersResponse) GetMembers() []*Member {
@@ -5418,7 +5645,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_apipb_api_proto_msgTypes[84]
+	mi := &file_apipb_api_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5430,7 +5657,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[84]
+	mi := &file_apipb_api_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5443,7 +5670,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{84}
+	return file_apipb_api_proto_rawDescGZIP(), []int{87}
 }
 
 type StatusResponse struct {
@@ -5475,7 +5702,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_apipb_api_proto_msgTypes[85]
+	mi := &file_apipb_api_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5487,7 +5714,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[85]
+	mi := &file_apipb_api_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5500,7 +5727,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{85}
+	return file_apipb_api_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *StatusResponse) GetClusterId() string {
@@ -5646,7 +5873,7 @@ type TransferRequest struct {
 
 func (x *TransferRequest) Reset() {
 	*x = TransferRequest{}
-	mi := &file_apipb_api_proto_msgTypes[86]
+	mi := &file_apipb_api_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5658,7 +5885,7 @@ func (x *TransferRequest) String() string {
 func (*TransferRequest) ProtoMessage() {}
 
 func (x *TransferRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[86]
+	mi := &file_apipb_api_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5671,7 +5898,7 @@ func (x *TransferRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferRequest.ProtoReflect.Descriptor instead.
 func (*TransferRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{86}
+	return file_apipb_api_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *TransferRequest) GetTo() string {
@@ -5690,7 +5917,7 @@ type TransferResponse struct {
 
 func (x *TransferResponse) Reset() {
 	*x = TransferResponse{}
-	mi := &file_apipb_api_proto_msgTypes[87]
+	mi := &file_apipb_api_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5702,7 +5929,7 @@ func (x *TransferResponse) String() string {
 func (*TransferResponse) ProtoMessage() {}
 
 func (x *TransferResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[87]
+	mi := &file_apipb_api_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5715,7 +5942,7 @@ func (x *TransferResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferResponse.ProtoReflect.Descriptor instead.
 func (*TransferResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{87}
+	return file_apipb_api_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *TransferResponse) GetLeader() string {
@@ -5736,7 +5963,7 @@ type AddReplicaRequest struct {
 
 func (x *AddReplicaRequest) Reset() {
 	*x = AddReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[88]
+	mi := &file_apipb_api_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5748,7 +5975,7 @@ func (x *AddReplicaRequest) String() string {
 func (*AddReplicaRequest) ProtoMessage() {}
 
 func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[88]
+	mi := &file_apipb_api_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5761,7 +5988,7 @@ func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaRequest.ProtoReflect.Descriptor instead.
 func (*AddReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{88}
+	return file_apipb_api_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *AddReplicaRequest) GetId() string {
@@ -5786,7 +6013,7 @@ type AddReplicaResponse struct {
 
 func (x *AddReplicaResponse) Reset() {
 	*x = AddReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[89]
+	mi := &file_apipb_api_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5798,7 +6025,7 @@ func (x *AddReplicaResponse) String() string {
 func (*AddReplicaResponse) ProtoMessage() {}
 
 func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[89]
+	mi := &file_apipb_api_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5811,7 +6038,7 @@ func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaResponse.ProtoReflect.Descriptor instead.
 func (*AddReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{89}
+	return file_apipb_api_proto_rawDescGZIP(), []int{92}
 }
 
 type RemoveReplicaRequest struct {
@@ -5825,7 +6052,7 @@ type RemoveReplicaRequest struct {
 
 func (x *RemoveReplicaRequest) Reset() {
 	*x = RemoveReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[90]
+	mi := &file_apipb_api_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5837,7 +6064,7 @@ func (x *RemoveReplicaRequest) String() string {
 func (*RemoveReplicaRequest) ProtoMessage() {}
 
 func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[90]
+	mi := &file_apipb_api_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5850,7 +6077,7 @@ func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaRequest.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{90}
+	return file_apipb_api_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *RemoveReplicaRequest) GetId() string {
@@ -5875,7 +6102,7 @@ type RemoveReplicaResponse struct {
 
 func (x *RemoveReplicaResponse) Reset() {
 	*x = RemoveReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[91]
+	mi := &file_apipb_api_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5887,7 +6114,7 @@ func (x *RemoveReplicaResponse) String() string {
 func (*RemoveReplicaResponse) ProtoMessage() {}
 
 func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[91]
+	mi := &file_apipb_api_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5900,7 +6127,7 @@ func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaResponse.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{91}
+	return file_apipb_api_proto_rawDescGZIP(), []int{94}
 }
 
 type PromoteReplicaRequest struct {
@@ -5912,7 +6139,7 @@ type PromoteReplicaRequest struct {
 
 func (x *PromoteReplicaRequest) Reset() {
 	*x = PromoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[92]
+	mi := &file_apipb_api_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5924,7 +6151,7 @@ func (x *PromoteReplicaRequest) String() string {
 func (*PromoteReplicaRequest) ProtoMessage() {}
 
 func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[92]
+	mi := &file_apipb_api_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5937,7 +6164,7 @@ func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{92}
+	return file_apipb_api_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *PromoteReplicaRequest) GetId() string {
@@ -5955,7 +6182,7 @@ type PromoteReplicaResponse struct {
 
 func (x *PromoteReplicaResponse) Reset() {
 	*x = PromoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[93]
+	mi := &file_apipb_api_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5967,7 +6194,7 @@ func (x *PromoteReplicaResponse) String() string {
 func (*PromoteReplicaResponse) ProtoMessage() {}
 
 func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[93]
+	mi := &file_apipb_api_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5980,7 +6207,7 @@ func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{93}
+	return file_apipb_api_proto_rawDescGZIP(), []int{96}
 }
 
 type DemoteReplicaRequest struct {
@@ -5994,7 +6221,7 @@ type DemoteReplicaRequest struct {
 
 func (x *DemoteReplicaRequest) Reset() {
 	*x = DemoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[94]
+	mi := &file_apipb_api_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6006,7 +6233,7 @@ func (x *DemoteReplicaRequest) String() string {
 func (*DemoteReplicaRequest) ProtoMessage() {}
 
 func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[94]
+	mi := &file_apipb_api_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6019,7 +6246,7 @@ func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{94}
+	return file_apipb_api_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *DemoteReplicaRequest) GetId() string {
@@ -6044,7 +6271,7 @@ type DemoteReplicaResponse struct {
 
 func (x *DemoteReplicaResponse) Reset() {
 	*x = DemoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[95]
+	mi := &file_apipb_api_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6056,7 +6283,7 @@ func (x *DemoteReplicaResponse) String() string {
 func (*DemoteReplicaResponse) ProtoMessage() {}
 
 func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[95]
+	mi := &file_apipb_api_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6069,7 +6296,7 @@ func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{95}
+	return file_apipb_api_proto_rawDescGZIP(), []int{98}
 }
 
 type BackupRequest struct {
@@ -6080,7 +6307,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_apipb_api_proto_msgTypes[96]
+	mi := &file_apipb_api_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6092,7 +6319,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[96]
+	mi := &file_apipb_api_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6105,7 +6332,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{96}
+	return file_apipb_api_proto_rawDescGZIP(), []int{99}
 }
 
 // BackupPart is the next bytes of a backup: records with their lengths, and a
@@ -6119,7 +6346,7 @@ type BackupPart struct {
 
 func (x *BackupPart) Reset() {
 	*x = BackupPart{}
-	mi := &file_apipb_api_proto_msgTypes[97]
+	mi := &file_apipb_api_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6131,7 +6358,7 @@ func (x *BackupPart) String() string {
 func (*BackupPart) ProtoMessage() {}
 
 func (x *BackupPart) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[97]
+	mi := &file_apipb_api_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6144,7 +6371,7 @@ func (x *BackupPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupPart.ProtoReflect.Descriptor instead.
 func (*BackupPart) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{97}
+	return file_apipb_api_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *BackupPart) GetData() []byte {
@@ -6168,7 +6395,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_apipb_api_proto_msgTypes[98]
+	mi := &file_apipb_api_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6180,7 +6407,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[98]
+	mi := &file_apipb_api_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6193,7 +6420,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{98}
+	return file_apipb_api_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *JoinRequest) GetId() string {
@@ -6237,7 +6464,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_apipb_api_proto_msgTypes[99]
+	mi := &file_apipb_api_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6249,7 +6476,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[99]
+	mi := &file_apipb_api_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6262,7 +6489,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{99}
+	return file_apipb_api_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *JoinResponse) GetSuffrage() string {
@@ -6515,7 +6742,26 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x0fAbortJobRequest\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x12\n" +
-	"\x10AbortJobResponse\"\xb8\t\n" +
+	"\x10AbortJobResponse\"\xbb\x01\n" +
+	"\x12PoolHistoryRequest\x12\x12\n" +
+	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x12\n" +
+	"\x04pool\x18\x02 \x01(\tR\x04pool\x12.\n" +
+	"\x04from\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
+	"\x02to\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12!\n" +
+	"\fstep_seconds\x18\x05 \x01(\x03R\vstepSeconds\"\x90\x01\n" +
+	"\x13PoolHistoryResponse\x12\x12\n" +
+	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x12\n" +
+	"\x04pool\x18\x02 \x01(\tR\x04pool\x12!\n" +
+	"\fstep_seconds\x18\x03 \x01(\x03R\vstepSeconds\x12.\n" +
+	"\x06points\x18\x04 \x03(\v2\x16.weir.api.v1.PoolPointR\x06points\"\xb6\x01\n" +
+	"\tPoolPoint\x12.\n" +
+	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1d\n" +
+	"\n" +
+	"fair_share\x18\x02 \x01(\x01R\tfairShare\x12\x1f\n" +
+	"\vusage_share\x18\x03 \x01(\x01R\n" +
+	"usageShare\x12!\n" +
+	"\fdemand_share\x18\x04 \x01(\x01R\vdemandShare\x12\x16\n" +
+	"\x06volume\x18\x05 \x01(\x01R\x06volume\"\xb8\t\n" +
 	"\x04Pool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06parent\x18\x02 \x01(\tR\x06parent\x126\n" +
@@ -6793,11 +7039,12 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x04List\x12\x1c.weir.api.v1.ListJobsRequest\x1a\x1d.weir.api.v1.ListJobsResponse\x12>\n" +
 	"\x03Get\x12\x1a.weir.api.v1.GetJobRequest\x1a\x1b.weir.api.v1.GetJobResponse\x12G\n" +
 	"\x06Output\x12\x1d.weir.api.v1.JobOutputRequest\x1a\x1e.weir.api.v1.JobOutputResponse\x12D\n" +
-	"\x05Abort\x12\x1c.weir.api.v1.AbortJobRequest\x1a\x1d.weir.api.v1.AbortJobResponse2\xdb\x01\n" +
+	"\x05Abort\x12\x1c.weir.api.v1.AbortJobRequest\x1a\x1d.weir.api.v1.AbortJobResponse2\xa9\x02\n" +
 	"\vPoolService\x12E\n" +
 	"\x04List\x12\x1d.weir.api.v1.ListPoolsRequest\x1a\x1e.weir.api.v1.ListPoolsResponse\x12@\n" +
 	"\x03Get\x12\x1b.weir.api.v1.GetPoolRequest\x1a\x1c.weir.api.v1.GetPoolResponse\x12C\n" +
-	"\x04Edit\x12\x1c.weir.api.v1.EditTreeRequest\x1a\x1d.weir.api.v1.EditTreeResponse2\x8e\x04\n" +
+	"\x04Edit\x12\x1c.weir.api.v1.EditTreeRequest\x1a\x1d.weir.api.v1.EditTreeResponse\x12L\n" +
+	"\aHistory\x12\x1f.weir.api.v1.PoolHistoryRequest\x1a .weir.api.v1.PoolHistoryResponse2\x8e\x04\n" +
 	"\vTreeService\x12E\n" +
 	"\x04List\x12\x1d.weir.api.v1.ListTreesRequest\x1a\x1e.weir.api.v1.ListTreesResponse\x12@\n" +
 	"\x03Get\x12\x1b.weir.api.v1.GetTreeRequest\x1a\x1c.weir.api.v1.GetTreeResponse\x12I\n" +
@@ -6837,7 +7084,7 @@ func file_apipb_api_proto_rawDescGZIP() []byte {
 	return file_apipb_api_proto_rawDescData
 }
 
-var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 103)
+var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 106)
 var file_apipb_api_proto_goTypes = []any{
 	(*Resources)(nil),                 // 0: weir.api.v1.Resources
 	(*Error)(nil),                     // 1: weir.api.v1.Error
@@ -6878,238 +7125,247 @@ var file_apipb_api_proto_goTypes = []any{
 	(*JobOutputResponse)(nil),         // 36: weir.api.v1.JobOutputResponse
 	(*AbortJobRequest)(nil),           // 37: weir.api.v1.AbortJobRequest
 	(*AbortJobResponse)(nil),          // 38: weir.api.v1.AbortJobResponse
-	(*Pool)(nil),                      // 39: weir.api.v1.Pool
-	(*ListPoolsRequest)(nil),          // 40: weir.api.v1.ListPoolsRequest
-	(*ListPoolsResponse)(nil),         // 41: weir.api.v1.ListPoolsResponse
-	(*GetPoolRequest)(nil),            // 42: weir.api.v1.GetPoolRequest
-	(*GetPoolResponse)(nil),           // 43: weir.api.v1.GetPoolResponse
-	(*EditTreeRequest)(nil),           // 44: weir.api.v1.EditTreeRequest
-	(*TreeEdit)(nil),                  // 45: weir.api.v1.TreeEdit
-	(*PoolChange)(nil),                // 46: weir.api.v1.PoolChange
-	(*RenamePool)(nil),                // 47: weir.api.v1.RenamePool
-	(*EditTreeResponse)(nil),          // 48: weir.api.v1.EditTreeResponse
-	(*Tree)(nil),                      // 49: weir.api.v1.Tree
-	(*ListTreesRequest)(nil),          // 50: weir.api.v1.ListTreesRequest
-	(*ListTreesResponse)(nil),         // 51: weir.api.v1.ListTreesResponse
-	(*GetTreeRequest)(nil),            // 52: weir.api.v1.GetTreeRequest
-	(*GetTreeResponse)(nil),           // 53: weir.api.v1.GetTreeResponse
-	(*CreateTreeRequest)(nil),         // 54: weir.api.v1.CreateTreeRequest
-	(*CreateTreeResponse)(nil),        // 55: weir.api.v1.CreateTreeResponse
-	(*SetTreeRequest)(nil),            // 56: weir.api.v1.SetTreeRequest
-	(*SetTreeResponse)(nil),           // 57: weir.api.v1.SetTreeResponse
-	(*RemoveTreeRequest)(nil),         // 58: weir.api.v1.RemoveTreeRequest
-	(*RemoveTreeResponse)(nil),        // 59: weir.api.v1.RemoveTreeResponse
-	(*SetDefaultTreeRequest)(nil),     // 60: weir.api.v1.SetDefaultTreeRequest
-	(*SetDefaultTreeResponse)(nil),    // 61: weir.api.v1.SetDefaultTreeResponse
-	(*SnapshotRequest)(nil),           // 62: weir.api.v1.SnapshotRequest
-	(*SnapshotResponse)(nil),          // 63: weir.api.v1.SnapshotResponse
-	(*SnapshotPool)(nil),              // 64: weir.api.v1.SnapshotPool
-	(*Volume)(nil),                    // 65: weir.api.v1.Volume
-	(*SnapshotOperation)(nil),         // 66: weir.api.v1.SnapshotOperation
-	(*SnapshotTask)(nil),              // 67: weir.api.v1.SnapshotTask
-	(*SnapshotNode)(nil),              // 68: weir.api.v1.SnapshotNode
-	(*GetAttributeRequest)(nil),       // 69: weir.api.v1.GetAttributeRequest
-	(*GetAttributeResponse)(nil),      // 70: weir.api.v1.GetAttributeResponse
-	(*Drain)(nil),                     // 71: weir.api.v1.Drain
-	(*Node)(nil),                      // 72: weir.api.v1.Node
-	(*ListNodesRequest)(nil),          // 73: weir.api.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),         // 74: weir.api.v1.ListNodesResponse
-	(*GetNodeRequest)(nil),            // 75: weir.api.v1.GetNodeRequest
-	(*GetNodeResponse)(nil),           // 76: weir.api.v1.GetNodeResponse
-	(*DrainNodeRequest)(nil),          // 77: weir.api.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),         // 78: weir.api.v1.DrainNodeResponse
-	(*UndrainNodeRequest)(nil),        // 79: weir.api.v1.UndrainNodeRequest
-	(*UndrainNodeResponse)(nil),       // 80: weir.api.v1.UndrainNodeResponse
-	(*Member)(nil),                    // 81: weir.api.v1.Member
-	(*MembersRequest)(nil),            // 82: weir.api.v1.MembersRequest
-	(*MembersResponse)(nil),           // 83: weir.api.v1.MembersResponse
-	(*StatusRequest)(nil),             // 84: weir.api.v1.StatusRequest
-	(*StatusResponse)(nil),            // 85: weir.api.v1.StatusResponse
-	(*TransferRequest)(nil),           // 86: weir.api.v1.TransferRequest
-	(*TransferResponse)(nil),          // 87: weir.api.v1.TransferResponse
-	(*AddReplicaRequest)(nil),         // 88: weir.api.v1.AddReplicaRequest
-	(*AddReplicaResponse)(nil),        // 89: weir.api.v1.AddReplicaResponse
-	(*RemoveReplicaRequest)(nil),      // 90: weir.api.v1.RemoveReplicaRequest
-	(*RemoveReplicaResponse)(nil),     // 91: weir.api.v1.RemoveReplicaResponse
-	(*PromoteReplicaRequest)(nil),     // 92: weir.api.v1.PromoteReplicaRequest
-	(*PromoteReplicaResponse)(nil),    // 93: weir.api.v1.PromoteReplicaResponse
-	(*DemoteReplicaRequest)(nil),      // 94: weir.api.v1.DemoteReplicaRequest
-	(*DemoteReplicaResponse)(nil),     // 95: weir.api.v1.DemoteReplicaResponse
-	(*BackupRequest)(nil),             // 96: weir.api.v1.BackupRequest
-	(*BackupPart)(nil),                // 97: weir.api.v1.BackupPart
-	(*JoinRequest)(nil),               // 98: weir.api.v1.JoinRequest
-	(*JoinResponse)(nil),              // 99: weir.api.v1.JoinResponse
-	nil,                               // 100: weir.api.v1.Error.AttributesEntry
-	nil,                               // 101: weir.api.v1.TaskProgress.AbortedByReasonEntry
-	nil,                               // 102: weir.api.v1.OperationEvent.AttributesEntry
-	(*structpb.Struct)(nil),           // 103: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),     // 104: google.protobuf.Timestamp
-	(*structpb.Value)(nil),            // 105: google.protobuf.Value
+	(*PoolHistoryRequest)(nil),        // 39: weir.api.v1.PoolHistoryRequest
+	(*PoolHistoryResponse)(nil),       // 40: weir.api.v1.PoolHistoryResponse
+	(*PoolPoint)(nil),                 // 41: weir.api.v1.PoolPoint
+	(*Pool)(nil),                      // 42: weir.api.v1.Pool
+	(*ListPoolsRequest)(nil),          // 43: weir.api.v1.ListPoolsRequest
+	(*ListPoolsResponse)(nil),         // 44: weir.api.v1.ListPoolsResponse
+	(*GetPoolRequest)(nil),            // 45: weir.api.v1.GetPoolRequest
+	(*GetPoolResponse)(nil),           // 46: weir.api.v1.GetPoolResponse
+	(*EditTreeRequest)(nil),           // 47: weir.api.v1.EditTreeRequest
+	(*TreeEdit)(nil),                  // 48: weir.api.v1.TreeEdit
+	(*PoolChange)(nil),                // 49: weir.api.v1.PoolChange
+	(*RenamePool)(nil),                // 50: weir.api.v1.RenamePool
+	(*EditTreeResponse)(nil),          // 51: weir.api.v1.EditTreeResponse
+	(*Tree)(nil),                      // 52: weir.api.v1.Tree
+	(*ListTreesRequest)(nil),          // 53: weir.api.v1.ListTreesRequest
+	(*ListTreesResponse)(nil),         // 54: weir.api.v1.ListTreesResponse
+	(*GetTreeRequest)(nil),            // 55: weir.api.v1.GetTreeRequest
+	(*GetTreeResponse)(nil),           // 56: weir.api.v1.GetTreeResponse
+	(*CreateTreeRequest)(nil),         // 57: weir.api.v1.CreateTreeRequest
+	(*CreateTreeResponse)(nil),        // 58: weir.api.v1.CreateTreeResponse
+	(*SetTreeRequest)(nil),            // 59: weir.api.v1.SetTreeRequest
+	(*SetTreeResponse)(nil),           // 60: weir.api.v1.SetTreeResponse
+	(*RemoveTreeRequest)(nil),         // 61: weir.api.v1.RemoveTreeRequest
+	(*RemoveTreeResponse)(nil),        // 62: weir.api.v1.RemoveTreeResponse
+	(*SetDefaultTreeRequest)(nil),     // 63: weir.api.v1.SetDefaultTreeRequest
+	(*SetDefaultTreeResponse)(nil),    // 64: weir.api.v1.SetDefaultTreeResponse
+	(*SnapshotRequest)(nil),           // 65: weir.api.v1.SnapshotRequest
+	(*SnapshotResponse)(nil),          // 66: weir.api.v1.SnapshotResponse
+	(*SnapshotPool)(nil),              // 67: weir.api.v1.SnapshotPool
+	(*Volume)(nil),                    // 68: weir.api.v1.Volume
+	(*SnapshotOperation)(nil),         // 69: weir.api.v1.SnapshotOperation
+	(*SnapshotTask)(nil),              // 70: weir.api.v1.SnapshotTask
+	(*SnapshotNode)(nil),              // 71: weir.api.v1.SnapshotNode
+	(*GetAttributeRequest)(nil),       // 72: weir.api.v1.GetAttributeRequest
+	(*GetAttributeResponse)(nil),      // 73: weir.api.v1.GetAttributeResponse
+	(*Drain)(nil),                     // 74: weir.api.v1.Drain
+	(*Node)(nil),                      // 75: weir.api.v1.Node
+	(*ListNodesRequest)(nil),          // 76: weir.api.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),         // 77: weir.api.v1.ListNodesResponse
+	(*GetNodeRequest)(nil),            // 78: weir.api.v1.GetNodeRequest
+	(*GetNodeResponse)(nil),           // 79: weir.api.v1.GetNodeResponse
+	(*DrainNodeRequest)(nil),          // 80: weir.api.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),         // 81: weir.api.v1.DrainNodeResponse
+	(*UndrainNodeRequest)(nil),        // 82: weir.api.v1.UndrainNodeRequest
+	(*UndrainNodeResponse)(nil),       // 83: weir.api.v1.UndrainNodeResponse
+	(*Member)(nil),                    // 84: weir.api.v1.Member
+	(*MembersRequest)(nil),            // 85: weir.api.v1.MembersRequest
+	(*MembersResponse)(nil),           // 86: weir.api.v1.MembersResponse
+	(*StatusRequest)(nil),             // 87: weir.api.v1.StatusRequest
+	(*StatusResponse)(nil),            // 88: weir.api.v1.StatusResponse
+	(*TransferRequest)(nil),           // 89: weir.api.v1.TransferRequest
+	(*TransferResponse)(nil),          // 90: weir.api.v1.TransferResponse
+	(*AddReplicaRequest)(nil),         // 91: weir.api.v1.AddReplicaRequest
+	(*AddReplicaResponse)(nil),        // 92: weir.api.v1.AddReplicaResponse
+	(*RemoveReplicaRequest)(nil),      // 93: weir.api.v1.RemoveReplicaRequest
+	(*RemoveReplicaResponse)(nil),     // 94: weir.api.v1.RemoveReplicaResponse
+	(*PromoteReplicaRequest)(nil),     // 95: weir.api.v1.PromoteReplicaRequest
+	(*PromoteReplicaResponse)(nil),    // 96: weir.api.v1.PromoteReplicaResponse
+	(*DemoteReplicaRequest)(nil),      // 97: weir.api.v1.DemoteReplicaRequest
+	(*DemoteReplicaResponse)(nil),     // 98: weir.api.v1.DemoteReplicaResponse
+	(*BackupRequest)(nil),             // 99: weir.api.v1.BackupRequest
+	(*BackupPart)(nil),                // 100: weir.api.v1.BackupPart
+	(*JoinRequest)(nil),               // 101: weir.api.v1.JoinRequest
+	(*JoinResponse)(nil),              // 102: weir.api.v1.JoinResponse
+	nil,                               // 103: weir.api.v1.Error.AttributesEntry
+	nil,                               // 104: weir.api.v1.TaskProgress.AbortedByReasonEntry
+	nil,                               // 105: weir.api.v1.OperationEvent.AttributesEntry
+	(*structpb.Struct)(nil),           // 106: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),     // 107: google.protobuf.Timestamp
+	(*structpb.Value)(nil),            // 108: google.protobuf.Value
 }
 var file_apipb_api_proto_depIdxs = []int32{
-	100, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
+	103, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
 	1,   // 1: weir.api.v1.Error.inner:type_name -> weir.api.v1.Error
-	103, // 2: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
-	104, // 3: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	104, // 4: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	106, // 2: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
+	107, // 3: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	107, // 4: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	6,   // 5: weir.api.v1.Operation.tasks:type_name -> weir.api.v1.TaskProgress
 	6,   // 6: weir.api.v1.Operation.progress:type_name -> weir.api.v1.TaskProgress
 	1,   // 7: weir.api.v1.Operation.result:type_name -> weir.api.v1.Error
-	103, // 8: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
-	103, // 9: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
+	106, // 8: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
+	106, // 9: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
 	5,   // 10: weir.api.v1.Operation.trees:type_name -> weir.api.v1.OperationTree
-	103, // 11: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	101, // 12: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
+	106, // 11: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	104, // 12: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
 	0,   // 13: weir.api.v1.TaskProgress.job_resources:type_name -> weir.api.v1.Resources
 	4,   // 14: weir.api.v1.ListOperationsResponse.operations:type_name -> weir.api.v1.Operation
 	4,   // 15: weir.api.v1.GetOperationResponse.operation:type_name -> weir.api.v1.Operation
 	4,   // 16: weir.api.v1.WaitOperationResponse.operation:type_name -> weir.api.v1.Operation
 	4,   // 17: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
 	24,  // 18: weir.api.v1.UpdateOperationRequest.changes:type_name -> weir.api.v1.OperationChange
-	103, // 19: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
-	104, // 20: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	102, // 21: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
+	106, // 19: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
+	107, // 20: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	105, // 21: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
 	27,  // 22: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
 	1,   // 23: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
-	104, // 24: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
-	104, // 25: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
+	107, // 24: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
+	107, // 25: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
 	0,   // 26: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
 	30,  // 27: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
 	29,  // 28: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
 	29,  // 29: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
-	0,   // 30: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
-	0,   // 31: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
-	103, // 32: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
-	103, // 33: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
-	39,  // 34: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
-	103, // 35: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
-	39,  // 36: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
-	45,  // 37: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
-	103, // 38: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
-	39,  // 39: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
-	46,  // 40: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
-	47,  // 41: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
-	103, // 42: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
-	103, // 43: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
-	103, // 44: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
-	0,   // 45: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
-	104, // 46: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
-	49,  // 47: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
-	49,  // 48: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
-	103, // 49: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
-	103, // 50: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
-	104, // 51: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
-	103, // 52: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
-	64,  // 53: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
-	66,  // 54: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
-	68,  // 55: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
-	103, // 56: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
-	65,  // 57: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
-	103, // 58: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
-	0,   // 59: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
-	67,  // 60: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
-	104, // 61: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
-	0,   // 62: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
-	0,   // 63: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
-	105, // 64: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
-	104, // 65: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	0,   // 66: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
-	0,   // 67: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
-	104, // 68: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	104, // 69: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
-	71,  // 70: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
-	72,  // 71: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
-	72,  // 72: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
-	29,  // 73: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
-	81,  // 74: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
-	81,  // 75: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
-	0,   // 76: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
-	0,   // 77: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
-	72,  // 78: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
-	81,  // 79: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
-	2,   // 80: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
-	7,   // 81: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
-	9,   // 82: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
-	11,  // 83: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
-	13,  // 84: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
-	15,  // 85: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
-	17,  // 86: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
-	19,  // 87: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
-	21,  // 88: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
-	26,  // 89: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
-	23,  // 90: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
-	31,  // 91: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
-	33,  // 92: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
-	35,  // 93: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
-	37,  // 94: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
-	40,  // 95: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
-	42,  // 96: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
-	44,  // 97: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
-	50,  // 98: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
-	52,  // 99: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
-	54,  // 100: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
-	56,  // 101: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
-	58,  // 102: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
-	60,  // 103: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
-	62,  // 104: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
-	69,  // 105: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
-	73,  // 106: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
-	75,  // 107: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
-	77,  // 108: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
-	79,  // 109: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
-	82,  // 110: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
-	84,  // 111: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
-	86,  // 112: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	88,  // 113: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
-	90,  // 114: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
-	92,  // 115: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
-	94,  // 116: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
-	96,  // 117: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
-	98,  // 118: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
-	3,   // 119: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	8,   // 120: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	10,  // 121: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	12,  // 122: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	14,  // 123: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	16,  // 124: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	18,  // 125: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	20,  // 126: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	22,  // 127: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	28,  // 128: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	25,  // 129: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
-	32,  // 130: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	34,  // 131: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	36,  // 132: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	38,  // 133: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	41,  // 134: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	43,  // 135: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	48,  // 136: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
-	51,  // 137: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
-	53,  // 138: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
-	55,  // 139: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
-	57,  // 140: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
-	59,  // 141: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
-	61,  // 142: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
-	63,  // 143: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
-	70,  // 144: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
-	74,  // 145: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	76,  // 146: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	78,  // 147: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
-	80,  // 148: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
-	83,  // 149: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	85,  // 150: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	87,  // 151: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	89,  // 152: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
-	91,  // 153: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
-	93,  // 154: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
-	95,  // 155: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
-	97,  // 156: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
-	99,  // 157: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
-	119, // [119:158] is the sub-list for method output_type
-	80,  // [80:119] is the sub-list for method input_type
-	80,  // [80:80] is the sub-list for extension type_name
-	80,  // [80:80] is the sub-list for extension extendee
-	0,   // [0:80] is the sub-list for field type_name
+	107, // 30: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
+	107, // 31: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
+	41,  // 32: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
+	107, // 33: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
+	0,   // 34: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
+	0,   // 35: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
+	106, // 36: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
+	106, // 37: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
+	42,  // 38: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
+	106, // 39: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
+	42,  // 40: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
+	48,  // 41: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
+	106, // 42: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
+	42,  // 43: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
+	49,  // 44: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
+	50,  // 45: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
+	106, // 46: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
+	106, // 47: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
+	106, // 48: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
+	0,   // 49: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
+	107, // 50: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
+	52,  // 51: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
+	52,  // 52: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
+	106, // 53: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
+	106, // 54: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
+	107, // 55: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
+	106, // 56: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
+	67,  // 57: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
+	69,  // 58: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
+	71,  // 59: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
+	106, // 60: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
+	68,  // 61: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
+	106, // 62: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
+	0,   // 63: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
+	70,  // 64: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
+	107, // 65: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
+	0,   // 66: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
+	0,   // 67: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
+	108, // 68: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
+	107, // 69: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	0,   // 70: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
+	0,   // 71: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
+	107, // 72: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	107, // 73: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
+	74,  // 74: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
+	75,  // 75: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
+	75,  // 76: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
+	29,  // 77: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
+	84,  // 78: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
+	84,  // 79: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
+	0,   // 80: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
+	0,   // 81: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
+	75,  // 82: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
+	84,  // 83: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
+	2,   // 84: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
+	7,   // 85: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
+	9,   // 86: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
+	11,  // 87: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
+	13,  // 88: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
+	15,  // 89: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
+	17,  // 90: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
+	19,  // 91: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
+	21,  // 92: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
+	26,  // 93: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
+	23,  // 94: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
+	31,  // 95: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
+	33,  // 96: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
+	35,  // 97: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
+	37,  // 98: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
+	43,  // 99: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
+	45,  // 100: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
+	47,  // 101: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
+	39,  // 102: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
+	53,  // 103: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
+	55,  // 104: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
+	57,  // 105: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
+	59,  // 106: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
+	61,  // 107: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
+	63,  // 108: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
+	65,  // 109: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
+	72,  // 110: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
+	76,  // 111: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
+	78,  // 112: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
+	80,  // 113: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
+	82,  // 114: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
+	85,  // 115: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
+	87,  // 116: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
+	89,  // 117: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
+	91,  // 118: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	93,  // 119: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	95,  // 120: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	97,  // 121: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	99,  // 122: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	101, // 123: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	3,   // 124: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	8,   // 125: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	10,  // 126: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	12,  // 127: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	14,  // 128: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	16,  // 129: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	18,  // 130: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	20,  // 131: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	22,  // 132: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	28,  // 133: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	25,  // 134: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
+	32,  // 135: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	34,  // 136: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	36,  // 137: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	38,  // 138: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	44,  // 139: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	46,  // 140: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	51,  // 141: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
+	40,  // 142: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
+	54,  // 143: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
+	56,  // 144: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
+	58,  // 145: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
+	60,  // 146: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
+	62,  // 147: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
+	64,  // 148: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
+	66,  // 149: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
+	73,  // 150: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
+	77,  // 151: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	79,  // 152: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	81,  // 153: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
+	83,  // 154: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
+	86,  // 155: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	88,  // 156: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	90,  // 157: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	92,  // 158: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	94,  // 159: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	96,  // 160: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	98,  // 161: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	100, // 162: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	102, // 163: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	124, // [124:164] is the sub-list for method output_type
+	84,  // [84:124] is the sub-list for method input_type
+	84,  // [84:84] is the sub-list for extension type_name
+	84,  // [84:84] is the sub-list for extension extendee
+	0,   // [0:84] is the sub-list for field type_name
 }
 
 func init() { file_apipb_api_proto_init() }
@@ -7120,22 +7376,22 @@ func file_apipb_api_proto_init() {
 	file_apipb_api_proto_msgTypes[4].OneofWrappers = []any{}
 	file_apipb_api_proto_msgTypes[5].OneofWrappers = []any{}
 	file_apipb_api_proto_msgTypes[24].OneofWrappers = []any{}
-	file_apipb_api_proto_msgTypes[39].OneofWrappers = []any{}
-	file_apipb_api_proto_msgTypes[45].OneofWrappers = []any{
+	file_apipb_api_proto_msgTypes[42].OneofWrappers = []any{}
+	file_apipb_api_proto_msgTypes[48].OneofWrappers = []any{
 		(*TreeEdit_TreeOptions)(nil),
 		(*TreeEdit_Create)(nil),
 		(*TreeEdit_Change)(nil),
 		(*TreeEdit_Rename)(nil),
 		(*TreeEdit_Remove)(nil),
 	}
-	file_apipb_api_proto_msgTypes[46].OneofWrappers = []any{}
+	file_apipb_api_proto_msgTypes[49].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_apipb_api_proto_rawDesc), len(file_apipb_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   103,
+			NumMessages:   106,
 			NumExtensions: 0,
 			NumServices:   7,
 		},

@@ -107,3 +107,27 @@ func BenchmarkRefill(b *testing.B) {
 		})
 	}
 }
+
+// TestNoAllocation: an update, and a look at nodes on which nothing can start, take no
+// memory, with limits and filters as well.
+func TestNoAllocation(t *testing.T) {
+	w := newWorld(t, nil, map[scheduling.PoolName]pool{
+		"a": {options: options{"resource_limits": options{"user_slots": 3.0}}}, "b": {options: options{"scheduling_tag_filter": "gpu"}}, "c": {options: options{"mode": "fifo"}},
+	})
+	nodes := []scheduling.NodeID{"n1", "n2"}
+	w.node("n1", 8)
+	w.node("n2", 8, "gpu")
+	for i := range 6 {
+		w.operation(scheduling.OperationID(fmt.Sprint("o", i)), scheduling.PoolName("abc"[i%3:i%3+1]), 100, nil)
+	}
+	w.tick(0)
+	w.starts(nodes...)
+	if got := testing.AllocsPerRun(100, func() {
+		w.tick(time.Millisecond)
+		if plan := w.Heartbeat(w.now, nodes); len(plan.Starts) > 0 {
+			t.Fatalf("%d jobs start", len(plan.Starts))
+		}
+	}); got > 0 {
+		t.Errorf("%v allocations a round", got)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"weir/scheduling/allocation"
 	"weir/scheduling/fairshare"
 	"weir/scheduling/pooltree"
+	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
 )
 
@@ -31,10 +32,6 @@ type Config struct {
 	// MaxStartsPerPlan limits the starts of one heartbeat batch, and so the size
 	// of the proposal that is made of it.
 	MaxStartsPerPlan int
-	// AllNodesKnown says that all nodes are told before the first Tick. Otherwise
-	// filters do not lower limits shares before node_reconnection_timeout has passed
-	// since then: the nodes come back one by one.
-	AllNodesKnown bool
 }
 
 // Default returns the settings of an engine that sets nothing.
@@ -134,7 +131,7 @@ func (e *Engine) Tick(now time.Time) (fairshare.Report, error) {
 	if e.first.IsZero() {
 		e.first = now
 	}
-	e.connected = e.config.AllNodesKnown || now.Sub(e.first) >= e.settings.NodeReconnectionTimeout
+	e.connected = now.Sub(e.first) >= e.settings.NodeReconnectionTimeout
 	e.prepare(e.root, now)
 	e.nodesChanged = false
 	report, err := e.shares.Update(e.total, now)
@@ -142,6 +139,7 @@ func (e *Engine) Tick(now time.Time) (fairshare.Report, error) {
 		return report, err
 	}
 	e.root.publish(e.total)
+	e.root.starve(now)
 	e.root.order.Refresh()
 	e.ticked, e.stale = now, false
 	return report, nil
@@ -206,6 +204,7 @@ type pool struct {
 	// effective are the settings that hold, filter is the place of its own filter.
 	effective pooltree.Effective
 	filter    int
+	hunger    preemption.Clock
 }
 
 func newPool(name scheduling.PoolName) *pool {

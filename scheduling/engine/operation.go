@@ -11,6 +11,7 @@ import (
 	"weir/scheduling/allocation"
 	"weir/scheduling/fairshare"
 	"weir/scheduling/pooltree"
+	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
 )
 
@@ -56,6 +57,7 @@ type operation struct {
 	// effective are the settings that hold, filter is the place of its own filter.
 	effective pooltree.EffectiveOperation
 	filter    int
+	hunger    preemption.Clock
 	// bestAt is when the best allocation share was found last.
 	bestAt time.Time
 }

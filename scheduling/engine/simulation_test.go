@@ -3,6 +3,7 @@ package engine_test
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"weir/scheduling"
 	"weir/scheduling/engine"
 	"weir/scheduling/invariant"
+	"weir/scheduling/pooltree"
 	"weir/scheduling/resource"
 )
 
@@ -27,6 +29,9 @@ type simulation struct {
 	running      map[scheduling.JobID]bool
 	inFlight     []engine.Start
 	jobs         int
+	// firstTick and reconnection say from when on filters count in limits.
+	firstTick    time.Time
+	reconnection time.Duration
 }
 
 type taskKey struct {
@@ -64,6 +69,8 @@ var (
 	drawParent    = rapid.SampledFrom([]scheduling.PoolName{scheduling.RootPool, "a", "b", "c", "d"})
 	drawOperation = rapid.Map(rapid.IntRange(0, 6), func(i int) scheduling.OperationID { return scheduling.OperationID(fmt.Sprint("o", i)) })
 	drawTask      = rapid.SampledFrom([]scheduling.TaskName{"map", "reduce"})
+	drawTags      = rapid.SampledFrom([][]string{nil, {"gpu"}, {"old"}, {"gpu", "old"}})
+	drawFilter    = rapid.SampledFrom([]string{"", "", "", "gpu", "!gpu", "gpu & !old"})
 	drawWeight    = rapid.SampledFrom([]float64{0, 0.5, 1, 1, 1, 4})
 )
 
@@ -79,16 +86,26 @@ func drawAmounts(t *rapid.T, most int64) resource.Amounts {
 func TestSimulation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := &simulation{
-			engine: newEngine(t), twin: newEngine(t), now: begin,
+			engine: newEngine(t), twin: newEngine(t), now: begin, reconnection: 5 * time.Minute,
 			nodes:      map[scheduling.NodeID]bool{},
 			operations: map[scheduling.OperationID]bool{},
 			pending:    map[taskKey]int64{},
 			running:    map[scheduling.JobID]bool{},
 		}
+		// Most stories begin with a cluster that has something to do.
+		if rapid.IntRange(0, 3).Draw(t, "empty") > 0 {
+			s.setTree(t)
+			for range 3 {
+				s.setNode(t)
+				s.addOperation(t)
+			}
+			s.tick(t)
+		}
 		t.Repeat(map[string]func(*rapid.T){
 			"set node":          s.setNode,
 			"remove node":       s.removeNode,
 			"set pool":          s.setPool,
+			"set tree":          s.setTree,
 			"remove pool":       s.removePool,
 			"add operation":     s.addOperation,
 			"set operation":     s.setOperation,
@@ -115,7 +132,8 @@ func TestSimulation(t *testing.T) {
 
 func (s *simulation) setNode(t *rapid.T) {
 	id, limits, schedulable := drawNode.Draw(t, "node"), drawAmounts(t, 16), rapid.IntRange(0, 4).Draw(t, "schedulable") > 0
-	s.must(t, func(e *engine.Engine) error { return e.SetNode(id, limits, schedulable) })
+	tags := drawTags.Draw(t, "tags")
+	s.must(t, func(e *engine.Engine) error { return e.SetNode(id, limits, schedulable, tags...) })
 	s.nodes[id] = true
 }
 
@@ -130,6 +148,56 @@ func (s *simulation) removeNode(t *rapid.T) {
 func (s *simulation) setPool(t *rapid.T) {
 	pool, parent, weight := drawPool.Draw(t, "pool"), drawParent.Draw(t, "parent"), drawWeight.Draw(t, "weight")
 	_ = s.both(t, func(e *engine.Engine) error { return e.SetPool(pool, parent, weight) })
+}
+
+// setTree sets limits, filters and modes of pools, and moves them. It is refused, half
+// done, when a pool that is not in it is in use.
+func (s *simulation) setTree(t *rapid.T) {
+	var pools []pooltree.Pool
+	parents := []scheduling.PoolName{scheduling.RootPool}
+	for _, name := range []scheduling.PoolName{"a", "b", "c", "d"} {
+		if rapid.IntRange(0, 5).Draw(t, "left out") == 0 {
+			continue
+		}
+		pool := pooltree.Pool{Name: name, Parent: rapid.SampledFrom(parents).Draw(t, "parent")}
+		pool.Options.ResourceLimits, pool.Options.TagFilter = drawLimits(t), filterOf(t)
+		if rapid.IntRange(0, 3).Draw(t, "fifo") == 0 {
+			fifo := pooltree.FIFO
+			pool.Options.Mode = &fifo
+		} else {
+			parents = append(parents, name)
+		}
+		pools = append(pools, pool)
+	}
+	timeout := rapid.SampledFrom([]time.Duration{0, 10 * time.Second}).Draw(t, "node reconnection timeout")
+	tree, err := pooltree.FromPools(pooltree.TreeOptions{NodeReconnectionTimeout: &timeout}, pools)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.reconnection = timeout
+	_ = s.both(t, func(e *engine.Engine) error { return e.SetTree(tree) })
+}
+
+func drawLimits(t *rapid.T) *pooltree.Resources {
+	if rapid.IntRange(0, 2).Draw(t, "limited") > 0 {
+		return nil
+	}
+	limits := pooltree.Resources{Amounts: resource.Amounts{
+		UserSlots: rapid.Int64Range(0, 12).Draw(t, "limit of slots"), Memory: rapid.Int64Range(0, 64).Draw(t, "limit of memory"),
+	}}
+	limits.Named[resource.UserSlots], limits.Named[resource.Memory] = true, rapid.Bool().Draw(t, "memory limited")
+	if !limits.Named[resource.Memory] {
+		limits.Amounts.Memory = 0
+	}
+	return &limits
+}
+
+func filterOf(t *rapid.T) *pooltree.Filter {
+	f, err := pooltree.ParseFilter(drawFilter.Draw(t, "filter"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &f
 }
 
 func (s *simulation) removePool(t *rapid.T) {
@@ -157,8 +225,10 @@ func (s *simulation) setOperation(t *rapid.T) {
 }
 
 func (s *simulation) draw(t *rapid.T) engine.Operation {
+	bounds := rapid.Bool().Draw(t, "limits bound demand")
 	return engine.Operation{
-		ID: drawOperation.Draw(t, "operation"), Pool: drawParent.Draw(t, "pool"), Weight: drawWeight.Draw(t, "weight"),
+		Options: pooltree.OperationOptions{ResourceLimits: drawLimits(t), TagFilter: filterOf(t), LimitsBoundDemand: &bounds},
+		ID:      drawOperation.Draw(t, "operation"), Pool: drawParent.Draw(t, "pool"), Weight: drawWeight.Draw(t, "weight"),
 		Started: s.now, Enabled: rapid.IntRange(0, 3).Draw(t, "enabled") > 0, Suspended: rapid.IntRange(0, 3).Draw(t, "suspended") == 0,
 	}
 }
@@ -207,11 +277,38 @@ func (s *simulation) tick(t *rapid.T) {
 		_, err := e.Tick(s.now)
 		return err
 	})
+	if s.firstTick.IsZero() {
+		s.firstTick = s.now
+	}
+	s.checkLimitsShares(t)
+}
+
+// checkLimitsShares counts again what limits and filters leave to pools (F.2).
+func (s *simulation) checkLimitsShares(t *rapid.T) {
+	snapshot := s.engine.Snapshot()
+	for _, p := range snapshot.Pools {
+		limits, total := p.Effective.Limits, resource.Amounts{}
+		for _, n := range snapshot.Nodes {
+			if n.Known && n.Schedulable && p.Effective.TagFilter.Match(n.Tags) {
+				total = total.Add(n.Limits)
+			}
+		}
+		if !p.Effective.TagFilter.Empty() && s.now.Sub(s.firstTick) >= s.reconnection {
+			limits = limits.Min(total)
+		}
+		if want := resource.Share(limits.Min(snapshot.Total), snapshot.Total); p.Shares.Attributes.LimitsShare != want {
+			t.Fatalf("limits share of pool %q is %v, want %v of %v with filter %q", p.Name, p.Shares.Attributes.LimitsShare, want, limits, p.Effective.TagFilter)
+		}
+	}
 }
 
 func (s *simulation) heartbeat(t *rapid.T) {
 	ids := rapid.SliceOfNDistinct(drawNode, 1, 5, func(id scheduling.NodeID) scheduling.NodeID { return id }).Draw(t, "nodes")
+	before := s.engine.Snapshot()
 	plan, twin := s.engine.Heartbeat(s.now, ids), s.twin.Heartbeat(s.now, ids)
+	if err := invariant.CheckPlan(before, plan, s.engine.Snapshot()); err != nil {
+		t.Fatal(err)
+	}
 	if !reflect.DeepEqual(plan, twin) {
 		t.Fatalf("equal events give the plans\n%+v and\n%+v", plan, twin)
 	}
@@ -244,12 +341,30 @@ func (s *simulation) checkNothingIsLeft(t *rapid.T, ids []scheduling.NodeID) {
 		}
 		for _, op := range snapshot.Operations {
 			for _, task := range op.Tasks {
-				if op.Enabled && !op.Suspended && !op.Removed && task.Effective > 0 && task.PerJob.Fits(n.Limits.Sub(n.Usage)) {
+				if op.Enabled && !op.Suspended && !op.Removed && task.Effective > 0 && task.PerJob.Fits(n.Limits.Sub(n.Usage).Min(room(snapshot, op, n))) {
 					t.Fatalf("%d jobs of task %q of %s wait and fit on %s", task.Effective, task.Name, op.ID, n.ID)
 				}
 			}
 		}
 	}
+}
+
+// room is what the limits of an operation and of all pools above leave to it on a node:
+// nothing when it may not use the node.
+func room(s engine.Snapshot, op engine.OperationView, n engine.NodeView) resource.Amounts {
+	left := op.Shares.Limits.Sub(op.Shares.Usage)
+	taken := op.Effective.TagFilter.Match(n.Tags)
+	for name := op.Pool; name != ""; {
+		i := slices.IndexFunc(s.Pools, func(p engine.PoolView) bool { return p.Name == name })
+		p := s.Pools[i]
+		left = left.Min(p.Shares.Limits.Sub(p.Shares.Usage))
+		taken = taken && p.Effective.TagFilter.Match(n.Tags)
+		name = p.Parent
+	}
+	if !taken {
+		return resource.Amounts{}
+	}
+	return left
 }
 
 func (s *simulation) commit(t *rapid.T) {

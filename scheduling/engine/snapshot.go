@@ -8,6 +8,8 @@ import (
 	"weir/scheduling"
 	"weir/scheduling/allocation"
 	"weir/scheduling/fairshare"
+	"weir/scheduling/pooltree"
+	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
 )
 
@@ -42,6 +44,11 @@ type Shares struct {
 	DemandShare, FairShare resource.Vector
 	// Satisfaction is how near UsageShare is to FairShare (F.10).
 	Satisfaction float64
+	// Limits are what was set, resource.Infinite where nothing was. More is used only
+	// when they fell, or what uses it came from elsewhere; then no job starts.
+	Limits resource.Amounts
+	// Hunger is how the element has fared up to the last Tick (F.11).
+	Hunger preemption.Clock
 	// Attributes are those of the last Tick that fair shares follow from.
 	Attributes Attributes
 }
@@ -91,6 +98,8 @@ type PoolView struct {
 	// Parent is empty for the root.
 	Parent scheduling.PoolName
 	Shares Shares
+	// Effective are the settings that hold.
+	Effective pooltree.Effective
 	// InferredGuarantee is the strong guarantee in all resources (F.5.1), Tiers its
 	// share by priority (F.5.4).
 	InferredGuarantee resource.Amounts
@@ -102,6 +111,11 @@ type PoolView struct {
 type OperationView struct {
 	Operation
 	Shares Shares
+	// Effective are the settings that hold.
+	Effective pooltree.EffectiveOperation
+	// SchedulingIndex is the place in the order in which operations would be served if
+	// each had one turn; -1 for one that has no jobs to start.
+	SchedulingIndex int
 	// Tasks is sorted by name.
 	Tasks []TaskView
 	// Allocations is how many jobs hold resources, without those in flight.
@@ -126,6 +140,7 @@ type TaskView struct {
 // NodeView is a node in a Snapshot.
 type NodeView struct {
 	ID     scheduling.NodeID
+	Tags   []string
 	Limits resource.Amounts
 	// Usage is what allocations and starts in flight hold.
 	Usage resource.Amounts
@@ -153,13 +168,26 @@ func (e *Engine) Snapshot() Snapshot {
 		s.Operations = append(s.Operations, op.view(e.total))
 	}
 	slices.SortFunc(s.Operations, func(a, b OperationView) int { return cmp.Compare(a.ID, b.ID) })
+	e.number(s.Operations)
 	s.Nodes = make([]NodeView, 0, len(e.nodes))
 	for _, n := range e.nodes {
-		s.Nodes = append(s.Nodes, NodeView{ID: n.id, Limits: n.limits, Usage: n.usage,
+		s.Nodes = append(s.Nodes, NodeView{ID: n.id, Tags: slices.Clone(n.tags), Limits: n.limits, Usage: n.usage,
 			Known: n.known, Schedulable: n.schedulable, Overcommitted: n.overcommitted})
 	}
 	slices.SortFunc(s.Nodes, func(a, b NodeView) int { return cmp.Compare(a.ID, b.ID) })
 	return s
+}
+
+// number sets the scheduling indices of operations that are sorted by id.
+func (e *Engine) number(operations []OperationView) {
+	next := 0
+	e.filler.Order(e.root.order, func(waits *allocation.Element) {
+		i, _ := slices.BinarySearchFunc(operations, scheduling.OperationID(waits.ID()), func(op OperationView, id scheduling.OperationID) int {
+			return cmp.Compare(op.ID, id)
+		})
+		operations[i].SchedulingIndex = next
+		next++
+	})
 }
 
 // Holdings returns all allocations, sorted by job, and then all starts in
@@ -182,10 +210,12 @@ func (p *pool) view(into []PoolView, total resource.Amounts) []PoolView {
 	v := PoolView{
 		Name:              p.name,
 		Shares:            viewShares(p.share, p.order, total),
+		Effective:         p.effective,
 		InferredGuarantee: p.share.Pool.InferredGuarantee,
 		Tiers:             p.share.Pool.Tiers,
 		Integral:          viewIntegral(p.share.Pool, total),
 	}
+	v.Shares.Limits, v.Shares.Hunger = p.effective.Limits, p.hunger
 	if p.parent != nil {
 		v.Parent = p.parent.name
 	}
@@ -238,12 +268,15 @@ func viewIntegral(p *fairshare.Pool, total resource.Amounts) Integral {
 
 func (op *operation) view(total resource.Amounts) OperationView {
 	v := OperationView{
-		Operation:   op.Operation,
-		Removed:     op.removed,
-		Shares:      viewShares(op.share, op.order, total),
-		Tasks:       make([]TaskView, 0, len(op.tasks)),
-		Allocations: op.held,
+		Operation:       op.Operation,
+		Removed:         op.removed,
+		Shares:          viewShares(op.share, op.order, total),
+		Effective:       op.effective,
+		SchedulingIndex: -1,
+		Tasks:           make([]TaskView, 0, len(op.tasks)),
+		Allocations:     op.held,
 	}
+	v.Shares.Limits, v.Shares.Hunger = op.effective.Limits, op.hunger
 	for _, t := range op.tasks {
 		v.Allocations -= int(t.inFlight)
 		v.Tasks = append(v.Tasks, TaskView{Name: t.name, Pending: t.pending, InFlight: t.inFlight, Effective: t.effective(), PerJob: t.perJob})

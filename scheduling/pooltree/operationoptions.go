@@ -56,19 +56,24 @@ type EffectiveOperation struct {
 	Starvation        EffectiveStarvation
 }
 
-// Effective fills in the defaults of an operation in a pool with these settings
-// (F.11: what the operation does not set is the pool's).
+// Effective fills in the defaults of an operation in a pool with these settings.
+// What both have is the longer timeout, the lesser tolerance, and of each resource the
+// lesser threshold (F.11).
 func (o OperationOptions) Effective(pool Effective) EffectiveOperation {
 	own := Starvation{
 		FairShareTimeout: o.FairShareTimeout, MinShareTimeout: o.MinShareTimeout, Tolerance: o.Tolerance,
 		NonPreemptible: o.NonPreemptible, MaxUnpreemptableCount: o.MaxUnpreemptableCount,
-	}
+	}.over(pool.Starvation)
+	own.FairShareTimeout = max(own.FairShareTimeout, pool.Starvation.FairShareTimeout)
+	own.MinShareTimeout = max(own.MinShareTimeout, pool.Starvation.MinShareTimeout)
+	own.Tolerance = min(own.Tolerance, pool.Starvation.Tolerance)
+	own.NonPreemptible = own.NonPreemptible.lesser(pool.Starvation.NonPreemptible)
 	return EffectiveOperation{
 		Weight:            or(o.Weight, DefaultWeight),
 		MaxShareRatio:     or(o.MaxShareRatio, 1),
 		Limits:            o.ResourceLimits.Or(resource.Infinite),
 		LimitsBoundDemand: or(o.LimitsBoundDemand, false),
 		TagFilter:         or(o.TagFilter, Filter{}),
-		Starvation:        own.over(pool.Starvation),
+		Starvation:        own,
 	}
 }

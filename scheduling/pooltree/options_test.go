@@ -115,6 +115,52 @@ func TestInheritance(t *testing.T) {
 	}
 }
 
+// TestEffectiveOfOperations compares what an operation says with what its pool does
+// (F.11).
+func TestEffectiveOfOperations(t *testing.T) {
+	cases := map[string]struct {
+		pool, operation object
+		want            func(pooltree.EffectiveStarvation) bool
+	}{
+		"what it does not say is the pool's": {object{"fair_share_starvation_timeout": "9s", "min_share_preemption_timeout": "4s"}, nil,
+			func(s pooltree.EffectiveStarvation) bool {
+				return s.FairShareTimeout == 9*time.Second && s.MinShareTimeout == 4*time.Second && s.NonPreemptible == nil
+			}},
+		"longer timeouts": {object{"min_share_preemption_timeout": "4s"}, object{"fair_share_starvation_timeout": "1m", "min_share_preemption_timeout": "5s"},
+			func(s pooltree.EffectiveStarvation) bool {
+				return s.FairShareTimeout == time.Minute && s.MinShareTimeout == 5*time.Second
+			}},
+		"shorter ones": {object{"min_share_preemption_timeout": "4s"}, object{"fair_share_starvation_timeout": "1s", "min_share_preemption_timeout": "3s"},
+			func(s pooltree.EffectiveStarvation) bool {
+				return s.FairShareTimeout == 30*time.Second && s.MinShareTimeout == 4*time.Second
+			}},
+		"a lesser tolerance":  {nil, object{"fair_share_starvation_tolerance": 0.5}, func(s pooltree.EffectiveStarvation) bool { return s.Tolerance == 0.5 }},
+		"a greater tolerance": {nil, object{"fair_share_starvation_tolerance": 0.9}, func(s pooltree.EffectiveStarvation) bool { return s.Tolerance == 0.8 }},
+		"the lesser threshold of each resource": {
+			object{"non_preemptible_resource_usage_threshold": object{"cpu": 4.0, "memory": 10.0}},
+			object{"non_preemptible_resource_usage_threshold": object{"cpu": 5.0, "memory": 9.0, "gpu": 1.0}},
+			func(s pooltree.EffectiveStarvation) bool {
+				n := s.NonPreemptible
+				return n.Amounts == resource.Amounts{CPU: resource.Cores(4), Memory: 9, GPU: 1} && !n.Has(resource.UserSlots) && n.Has(resource.GPU)
+			}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			pool, err := build(t, nil, node{"p", scheduling.RootPool, tc.pool}).Effective("p")
+			if err != nil {
+				t.Fatal(err)
+			}
+			o, err := pooltree.ReadOperationOptions(tc.operation)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s := o.Effective(pool).Starvation; !tc.want(s) {
+				t.Errorf("got %+v with threshold %+v", s, s.NonPreemptible)
+			}
+		})
+	}
+}
+
 func TestGuaranteesFitTheParents(t *testing.T) {
 	guarantee := func(resources object) object { return object{"strong_guarantee_resources": resources} }
 	flow := object{"integral_guarantees": object{"guarantee_type": "relaxed", "resource_flow": object{"cpu": 1.0}}}

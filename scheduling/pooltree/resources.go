@@ -1,6 +1,7 @@
 package pooltree
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -34,6 +35,21 @@ func (r *Resources) Or(other resource.Amounts) resource.Amounts {
 		}
 	}
 	return other
+}
+
+// lesser returns what either names, and the lesser amount of what both do. nil names
+// nothing.
+func (r *Resources) lesser(other *Resources) *Resources {
+	if r == nil || other == nil || r == other {
+		return cmp.Or(r, other)
+	}
+	both := Resources{Amounts: r.Or(resource.Infinite).Min(other.Or(resource.Infinite))}
+	for k := range both.Named {
+		if both.Named[k] = r.Named[k] || other.Named[k]; !both.Named[k] {
+			both.Amounts = both.Amounts.With(resource.Kind(k), 0)
+		}
+	}
+	return &both
 }
 
 // Has reports whether the setting names the resource.

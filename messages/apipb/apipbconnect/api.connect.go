@@ -86,6 +86,8 @@ const (
 	PoolServiceGetProcedure = "/weir.api.v1.PoolService/Get"
 	// PoolServiceEditProcedure is the fully-qualified name of the PoolService's Edit RPC.
 	PoolServiceEditProcedure = "/weir.api.v1.PoolService/Edit"
+	// PoolServiceHistoryProcedure is the fully-qualified name of the PoolService's History RPC.
+	PoolServiceHistoryProcedure = "/weir.api.v1.PoolService/History"
 	// TreeServiceListProcedure is the fully-qualified name of the TreeService's List RPC.
 	TreeServiceListProcedure = "/weir.api.v1.TreeService/List"
 	// TreeServiceGetProcedure is the fully-qualified name of the TreeService's Get RPC.
@@ -634,6 +636,9 @@ type PoolServiceClient interface {
 	// as one revision. They may be impossible on the way; what comes out has to be
 	// possible. For operators.
 	Edit(context.Context, *connect.Request[apipb.EditTreeRequest]) (*connect.Response[apipb.EditTreeResponse], error)
+	// History returns what a pool ought to have had, had, and wanted: seconds of the
+	// last hour, minutes of the last day.
+	History(context.Context, *connect.Request[apipb.PoolHistoryRequest]) (*connect.Response[apipb.PoolHistoryResponse], error)
 }
 
 // NewPoolServiceClient constructs a client for the weir.api.v1.PoolService service. By default, it
@@ -665,14 +670,21 @@ func NewPoolServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithSchema(poolServiceMethods.ByName("Edit")),
 			connect.WithClientOptions(opts...),
 		),
+		history: connect.NewClient[apipb.PoolHistoryRequest, apipb.PoolHistoryResponse](
+			httpClient,
+			baseURL+PoolServiceHistoryProcedure,
+			connect.WithSchema(poolServiceMethods.ByName("History")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // poolServiceClient implements PoolServiceClient.
 type poolServiceClient struct {
-	list *connect.Client[apipb.ListPoolsRequest, apipb.ListPoolsResponse]
-	get  *connect.Client[apipb.GetPoolRequest, apipb.GetPoolResponse]
-	edit *connect.Client[apipb.EditTreeRequest, apipb.EditTreeResponse]
+	list    *connect.Client[apipb.ListPoolsRequest, apipb.ListPoolsResponse]
+	get     *connect.Client[apipb.GetPoolRequest, apipb.GetPoolResponse]
+	edit    *connect.Client[apipb.EditTreeRequest, apipb.EditTreeResponse]
+	history *connect.Client[apipb.PoolHistoryRequest, apipb.PoolHistoryResponse]
 }
 
 // List calls weir.api.v1.PoolService.List.
@@ -690,6 +702,11 @@ func (c *poolServiceClient) Edit(ctx context.Context, req *connect.Request[apipb
 	return c.edit.CallUnary(ctx, req)
 }
 
+// History calls weir.api.v1.PoolService.History.
+func (c *poolServiceClient) History(ctx context.Context, req *connect.Request[apipb.PoolHistoryRequest]) (*connect.Response[apipb.PoolHistoryResponse], error) {
+	return c.history.CallUnary(ctx, req)
+}
+
 // PoolServiceHandler is an implementation of the weir.api.v1.PoolService service.
 type PoolServiceHandler interface {
 	List(context.Context, *connect.Request[apipb.ListPoolsRequest]) (*connect.Response[apipb.ListPoolsResponse], error)
@@ -698,6 +715,9 @@ type PoolServiceHandler interface {
 	// as one revision. They may be impossible on the way; what comes out has to be
 	// possible. For operators.
 	Edit(context.Context, *connect.Request[apipb.EditTreeRequest]) (*connect.Response[apipb.EditTreeResponse], error)
+	// History returns what a pool ought to have had, had, and wanted: seconds of the
+	// last hour, minutes of the last day.
+	History(context.Context, *connect.Request[apipb.PoolHistoryRequest]) (*connect.Response[apipb.PoolHistoryResponse], error)
 }
 
 // NewPoolServiceHandler builds an HTTP handler from the service implementation. It returns the path
@@ -725,6 +745,12 @@ func NewPoolServiceHandler(svc PoolServiceHandler, opts ...connect.HandlerOption
 		connect.WithSchema(poolServiceMethods.ByName("Edit")),
 		connect.WithHandlerOptions(opts...),
 	)
+	poolServiceHistoryHandler := connect.NewUnaryHandler(
+		PoolServiceHistoryProcedure,
+		svc.History,
+		connect.WithSchema(poolServiceMethods.ByName("History")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/weir.api.v1.PoolService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case PoolServiceListProcedure:
@@ -733,6 +759,8 @@ func NewPoolServiceHandler(svc PoolServiceHandler, opts ...connect.HandlerOption
 			poolServiceGetHandler.ServeHTTP(w, r)
 		case PoolServiceEditProcedure:
 			poolServiceEditHandler.ServeHTTP(w, r)
+		case PoolServiceHistoryProcedure:
+			poolServiceHistoryHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -752,6 +780,10 @@ func (UnimplementedPoolServiceHandler) Get(context.Context, *connect.Request[api
 
 func (UnimplementedPoolServiceHandler) Edit(context.Context, *connect.Request[apipb.EditTreeRequest]) (*connect.Response[apipb.EditTreeResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.PoolService.Edit is not implemented"))
+}
+
+func (UnimplementedPoolServiceHandler) History(context.Context, *connect.Request[apipb.PoolHistoryRequest]) (*connect.Response[apipb.PoolHistoryResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.PoolService.History is not implemented"))
 }
 
 // TreeServiceClient is a client for the weir.api.v1.TreeService service.

@@ -1,0 +1,133 @@
+package actors
+
+import (
+	"context"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+
+	"weir/actors/pool"
+	"weir/actors/scheduler"
+	"weir/messages/actorpb"
+	"weir/raftstore/state"
+	"weir/scheduling"
+	"weir/scheduling/engine"
+)
+
+// historyEvery is how often a replica takes over what the leader has recorded of
+// pools: as much as the next leader does not know.
+const historyEvery = 2 * time.Second
+
+// recorder implements the History of schedulers.
+type recorder struct{ *pool.Histories }
+
+// Record implements the History of schedulers.
+func (r recorder) Record(tree scheduling.TreeName, now time.Time, pools []engine.PoolView) {
+	points := make(map[scheduling.PoolName]pool.Point, len(pools))
+	for _, p := range pools {
+		points[p.Name] = pool.Point{
+			FairShare: float32(p.Shares.FairShare.MaxComponent()), UsageShare: float32(p.Shares.UsageShare.MaxComponent()),
+			DemandShare: float32(p.Shares.DemandShare.MaxComponent()), Volume: float32(p.Integral.RatioVolume),
+		}
+	}
+	r.Histories.Record(tree, now, points)
+}
+
+// PoolHistory implements the Leader of the gateway.
+func (d *desk) PoolHistory(m *actorpb.PoolHistoryRequest) proto.Message {
+	if d.r.leader.Load() == nil {
+		return d.r.Redirect()
+	}
+	return d.r.histories.Answer(m)
+}
+
+// PoolHistory returns what the leader has recorded of pools.
+func (r *Replica) PoolHistory(ctx context.Context, m *actorpb.PoolHistoryRequest) (*actorpb.PoolHistory, error) {
+	return askLeader[*actorpb.PoolHistory](ctx, r, m, func(context.Context) proto.Message { return (&desk{r}).PoolHistory(m) })
+}
+
+// followHistories keeps what the leader records of pools here too, while another
+// replica leads.
+func (r *Replica) followHistories() {
+	defer r.done.Done()
+	ticker := time.NewTicker(historyEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-r.ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		trees := r.treeNames()
+		r.histories.Keep(trees)
+		for _, tree := range trees {
+			if err := r.followHistory(tree); err != nil {
+				r.cfg.Logger.Debug("history of pools was not taken over", "tree", tree, "error", err)
+			}
+		}
+	}
+}
+
+// followHistory takes over what the leader has recorded of a tree, message by message.
+func (r *Replica) followHistory(tree scheduling.TreeName) error {
+	for more := true; more && r.leader.Load() == nil; {
+		ctx, cancel := context.WithTimeout(r.ctx, historyEvery)
+		answer, err := r.PoolHistory(ctx, r.histories.Missing(tree))
+		cancel()
+		if err != nil {
+			return err
+		}
+		// This replica may lead by now, and record.
+		if r.leader.Load() != nil {
+			return nil
+		}
+		more = r.histories.Follow(tree, answer)
+	}
+	return nil
+}
+
+func (r *Replica) treeNames() (names []scheduling.TreeName) {
+	r.store.View(func(s *state.State) {
+		for _, tree := range s.Trees() {
+			names = append(names, scheduling.TreeName(tree.GetName()))
+		}
+	})
+	return names
+}
+
+// keepVolumesPatience bounds how long a transfer of leadership waits for the volumes
+// of pools: without them the next leader goes on from older ones.
+const keepVolumesPatience = time.Second
+
+// keepVolumes asks the leader's actor to have the volumes of all trees kept.
+type keepVolumes struct{ done func() }
+
+// keepVolumes has the volumes of pools committed, as they are now, while this replica
+// leads.
+func (r *Replica) keepVolumes(ctx context.Context) {
+	leader := r.leader.Load()
+	if leader == nil {
+		return
+	}
+	kept := make(chan struct{})
+	r.system.Root.Send(leader, keepVolumes{func() { close(kept) }})
+	patience := time.NewTimer(keepVolumesPatience)
+	defer patience.Stop()
+	select {
+	case <-kept:
+	case <-ctx.Done():
+	case <-r.ctx.Done():
+	case <-patience.C:
+		r.cfg.Logger.Warn("volumes were not kept before leadership is handed over")
+	}
+}
+
+// keepVolumes has the schedulers of all trees propose their volumes.
+func (t *ledTrees) keepVolumes(ctx actor.Context, m keepVolumes) {
+	all := t.schedulers.all()
+	done := countdown(len(all), m.done)
+	for _, pid := range all {
+		ctx.Send(pid, scheduler.KeepVolumes{Done: done})
+	}
+}

@@ -1,0 +1,202 @@
+package pool
+
+import (
+	"sync"
+	"time"
+
+	"weir/messages/actorpb"
+	"weir/scheduling"
+)
+
+// What is kept of each pool: seconds of an hour and minutes of a day.
+const (
+	KeptSeconds = 3600
+	KeptMinutes = 24 * 60
+)
+
+// maxPoints bounds the points in one answer: some 600 KiB of it.
+const maxPoints = 20_000
+
+// Histories is what pools were, tree by tree. The leader records them; the other
+// replicas follow, so that one of them can go on when it leads. It takes at most
+// 88 KB a pool. A pool that is gone has no history.
+type Histories struct {
+	mu    sync.Mutex
+	trees map[scheduling.TreeName]*treeHistory
+}
+
+// NewHistories returns what knows of no tree.
+func NewHistories() *Histories { return &Histories{trees: map[scheduling.TreeName]*treeHistory{}} }
+
+// treeHistory is of the pools of a tree. Every pool has points of the same times,
+// unless it was made later.
+type treeHistory struct {
+	// second and minute are the newest that are known.
+	second, minute int64
+	pools          map[scheduling.PoolName]history
+}
+
+type history struct{ seconds, minutes ring }
+
+// Keep forgets all trees but these.
+func (h *Histories) Keep(trees []scheduling.TreeName) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	kept := make(map[scheduling.TreeName]*treeHistory, len(trees))
+	for _, name := range trees {
+		if t := h.trees[name]; t != nil {
+			kept[name] = t
+		}
+	}
+	h.trees = kept
+}
+
+// Due reports whether there is no point of the tree for the second of now yet.
+func (h *Histories) Due(tree scheduling.TreeName, now time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t := h.trees[tree]
+	return t == nil || t.second != now.Unix()
+}
+
+// Record takes what all pools of a tree are now: their point of this second. When a
+// minute is over, its point is the mean of its seconds.
+func (h *Histories) Record(tree scheduling.TreeName, now time.Time, pools map[scheduling.PoolName]Point) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t := h.tree(tree)
+	second := now.Unix()
+	if minute := second/60 - 1; minute > t.minute || minute < t.minute-1 {
+		for _, of := range t.pools {
+			// The minutes since the last one may have been several.
+			for m := max(t.minute+1, minute-KeptSeconds/60); m <= minute; m++ {
+				if p, ok := of.seconds.mean(m*60, m*60+60); ok {
+					of.minutes.put(m, p)
+				}
+			}
+		}
+		t.minute = minute
+	}
+	t.keep(func(name scheduling.PoolName) bool { _, is := pools[name]; return is })
+	for name, p := range pools {
+		t.pool(name).seconds.put(second, p)
+	}
+	t.second = second
+}
+
+func (h *Histories) tree(name scheduling.TreeName) *treeHistory {
+	t := h.trees[name]
+	if t == nil {
+		t = &treeHistory{pools: map[scheduling.PoolName]history{}}
+		h.trees[name] = t
+	}
+	return t
+}
+
+func (t *treeHistory) pool(name scheduling.PoolName) history {
+	of, ok := t.pools[name]
+	if !ok {
+		of = history{newRing(KeptSeconds), newRing(KeptMinutes)}
+		t.pools[name] = of
+	}
+	return of
+}
+
+func (t *treeHistory) keep(is func(scheduling.PoolName) bool) {
+	for name := range t.pools {
+		if !is(name) {
+			delete(t.pools, name)
+		}
+	}
+}
+
+// Missing asks for what is not known of a tree yet.
+func (h *Histories) Missing(tree scheduling.TreeName) *actorpb.PoolHistoryRequest {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t := h.tree(tree)
+	return &actorpb.PoolHistoryRequest{Tree: string(tree), SecondsAfter: t.second, MinutesAfter: t.minute}
+}
+
+// Answer returns what is known of the pools of a tree, or of one, after some time:
+// the oldest first, as much as fits a message.
+func (h *Histories) Answer(m *actorpb.PoolHistoryRequest) *actorpb.PoolHistory {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := &actorpb.PoolHistory{}
+	t := h.trees[scheduling.TreeName(m.GetTree())]
+	if t == nil {
+		return out
+	}
+	asked := t.pools
+	if m.GetPool() != "" {
+		asked = map[scheduling.PoolName]history{}
+		if of, ok := t.pools[scheduling.PoolName(m.GetPool())]; ok {
+			asked[scheduling.PoolName(m.GetPool())] = of
+		}
+	}
+	out.SecondsNewest, out.MinutesNewest = t.second, t.minute
+	room := int64(maxPoints / max(len(asked), 1))
+	minutes := span(m.GetMinutesAfter(), t.minute, KeptMinutes, max(room/2, 1))
+	seconds := span(m.GetSecondsAfter(), t.second, KeptSeconds, max(room/2, room-(minutes.until-minutes.after), 1))
+	out.MinutesUntil, out.SecondsUntil = minutes.until, seconds.until
+	for name, of := range asked {
+		out.Pools = append(out.Pools, &actorpb.PoolPoints{Pool: string(name), Seconds: seconds.of(of.seconds), Minutes: minutes.of(of.minutes)})
+	}
+	return out
+}
+
+// interval is the times in (after, until].
+type interval struct{ after, until int64 }
+
+// span is the first so many times after one that are kept.
+func span(after, newest, kept, room int64) interval {
+	after = min(max(after, newest-kept), newest)
+	return interval{after, min(after+room, newest)}
+}
+
+func (i interval) of(r ring) *actorpb.Points {
+	out := &actorpb.Points{}
+	for at := i.after + 1; at <= i.until; at++ {
+		if p, ok := r.at(at); ok {
+			out.At = append(out.At, at)
+			out.FairShare, out.UsageShare = append(out.FairShare, p.FairShare), append(out.UsageShare, p.UsageShare)
+			out.DemandShare, out.Volume = append(out.DemandShare, p.DemandShare), append(out.Volume, p.Volume)
+		}
+	}
+	return out
+}
+
+// Follow takes over what the leader knows of a tree, and reports whether there is
+// more.
+func (h *Histories) Follow(tree scheduling.TreeName, m *actorpb.PoolHistory) (more bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if m.GetSecondsNewest() == 0 {
+		// The leader has just begun, and knows less.
+		return false
+	}
+	t := h.tree(tree)
+	named := make(map[scheduling.PoolName]bool, len(m.GetPools()))
+	for _, p := range m.GetPools() {
+		named[scheduling.PoolName(p.GetPool())] = true
+	}
+	t.keep(func(name scheduling.PoolName) bool { return named[name] })
+	for _, p := range m.GetPools() {
+		of := t.pool(scheduling.PoolName(p.GetPool()))
+		follow(of.seconds, p.GetSeconds())
+		follow(of.minutes, p.GetMinutes())
+	}
+	t.second, t.minute = m.GetSecondsUntil(), m.GetMinutesUntil()
+	return t.second < m.GetSecondsNewest() || t.minute < m.GetMinutesNewest()
+}
+
+// follow keeps points, but for those of no time and those that are not whole.
+func follow(r ring, points *actorpb.Points) {
+	whole := min(len(points.GetAt()), len(points.GetFairShare()), len(points.GetUsageShare()), len(points.GetDemandShare()), len(points.GetVolume()))
+	for i, at := range points.GetAt()[:whole] {
+		if at >= 0 {
+			r.put(at, Point{points.GetFairShare()[i], points.GetUsageShare()[i], points.GetDemandShare()[i], points.GetVolume()[i]})
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/messages/actorpb"
+	"weir/messages/apipb"
+	"weir/raftstore/state"
+	"weir/scheduling"
+)
+
+// Without a wish, a history is of the last hour, in so many steps; and no history has
+// more than maxHistoryPoints.
+const (
+	usualHistory      = time.Hour
+	usualHistorySteps = 60
+	maxHistoryPoints  = 10_000
+)
+
+// History shows what a pool was over time.
+func (s pools) History(ctx context.Context, req *connect.Request[apipb.PoolHistoryRequest]) (*connect.Response[apipb.PoolHistoryResponse], error) {
+	const what = "show history of pool"
+	steps, err := stepsOf(req.Msg, s.cfg.Now())
+	if err != nil {
+		return nil, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument, what+": "+err.Error())
+	}
+	out := &apipb.PoolHistoryResponse{Pool: req.Msg.GetPool(), StepSeconds: steps.step}
+	err = s.read(ctx, what, func(st *state.State) error {
+		t, err := findTree(st, what, req.Msg.GetTree())
+		if err != nil {
+			return err
+		}
+		if name := scheduling.PoolName(out.GetPool()); name != scheduling.RootPool && !t.pools.Has(name) {
+			return fail(connect.CodeNotFound, state.CodeUnknownPool, fmt.Sprintf("%s: there is no pool %q in tree %q", what, name, t.name))
+		}
+		out.Tree = string(t.name)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	recorded, err := s.cfg.Leader.PoolHistory(ctx, &actorpb.PoolHistoryRequest{
+		Tree: out.GetTree(), Pool: out.GetPool(), SecondsAfter: steps.from - 1, MinutesAfter: steps.from/60 - 1,
+	})
+	if err != nil {
+		return nil, s.unavailable(what+": what the leader has recorded is not known", err)
+	}
+	for _, pool := range recorded.GetPools() {
+		out.Points = steps.thin(pool.GetSeconds(), pool.GetMinutes())
+	}
+	return connect.NewResponse(out), nil
+}
+
+// steps are the times in [from, to), a step long each, in seconds.
+type steps struct{ from, to, step int64 }
+
+// stepsOf reads what is asked for.
+func stepsOf(m *apipb.PoolHistoryRequest, now time.Time) (steps, error) {
+	to := now
+	if m.GetTo() != nil {
+		to = m.GetTo().AsTime()
+	}
+	from := to.Add(-usualHistory)
+	if m.GetFrom() != nil {
+		from = m.GetFrom().AsTime()
+	}
+	if !from.Before(to) || from.Unix() < 0 {
+		return steps{}, fmt.Errorf("from %s to %s: from must be before to, and after 1970", from.UTC().Format(time.RFC3339), to.UTC().Format(time.RFC3339))
+	}
+	if m.GetStepSeconds() < 0 {
+		return steps{}, fmt.Errorf("step_seconds is %d: must be at least 0", m.GetStepSeconds())
+	}
+	length := to.Unix() - from.Unix()
+	s := steps{step: cmp.Or(m.GetStepSeconds(), max((length+usualHistorySteps-1)/usualHistorySteps, 1))}
+	// Steps of all questions begin at the same times.
+	s.from = from.Unix() / s.step * s.step
+	s.to = to.Unix()
+	if n := (s.to - s.from) / s.step; n > maxHistoryPoints {
+		return steps{}, fmt.Errorf("%d points from %s to %s: at most %d: take a step_seconds of %d or more", n,
+			from.UTC().Format(time.RFC3339), to.UTC().Format(time.RFC3339), maxHistoryPoints, length/maxHistoryPoints+1)
+	}
+	return s, nil
+}
+
+// sum adds up the points of a step.
+type sum struct {
+	fair, usage, demand, volume, n float64
+}
+
+// thin returns a point for each step of which a second is known, or else a minute.
+func (s steps) thin(seconds, minutes *actorpb.Points) (out []*apipb.PoolPoint) {
+	fine, coarse := s.sums(seconds, 1), s.sums(minutes, 60)
+	for at := s.from; at < s.to; at += s.step {
+		of := fine[at]
+		if of == nil {
+			of = coarse[at]
+		}
+		if of != nil {
+			out = append(out, &apipb.PoolPoint{
+				Time: timestamppb.New(time.Unix(at, 0)), FairShare: of.fair / of.n, UsageShare: of.usage / of.n,
+				DemandShare: of.demand / of.n, Volume: of.volume / of.n,
+			})
+		}
+	}
+	return out
+}
+
+// sums adds up points that are of units of so many seconds, by the step that each
+// begins in.
+func (s steps) sums(points *actorpb.Points, unit int64) map[int64]*sum {
+	by := map[int64]*sum{}
+	for i, at := range points.GetAt() {
+		if at *= unit; at < s.from || at >= s.to {
+			continue
+		}
+		begin := at - (at-s.from)%s.step
+		of := by[begin]
+		if of == nil {
+			of = &sum{}
+			by[begin] = of
+		}
+		of.fair += float64(points.GetFairShare()[i])
+		of.usage += float64(points.GetUsageShare()[i])
+		of.demand += float64(points.GetDemandShare()[i])
+		of.volume += float64(points.GetVolume()[i])
+		of.n++
+	}
+	return by
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/messages/apipb"
+)
+
+func newPoolHistoryCommand(f *poolFlags) *cobra.Command {
+	var last, until, step time.Duration
+	var watch bool
+	cmd := &cobra.Command{
+		Use:   "history POOL",
+		Short: "Chart what a pool ought to have had, had and wanted",
+		Long: `Chart what a pool ought to have had, had and wanted.
+
+Shares are of the whole cluster, by the resource that the pool needs most of, and the
+volume is in seconds of the whole cluster; each column is the mean over a step. The
+leader keeps seconds for an hour and minutes for a day; the replica that leads next
+goes on from them. A gap is a time in which no replica led.`,
+		Example: "  weir pool history ads\n  weir pool history ads --last 5m --watch\n  weir pool history ads --last 24h --step 10m -o json",
+		Args:    takes("POOL"),
+		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+			return s.repeat(ctx, watch, func(ctx context.Context) (view, error) {
+				if last <= 0 || until < 0 || step < 0 || step%time.Second != 0 {
+					return view{}, &exitError{exitUsage, errors.New("--last: must be more than 0; --until: must not be negative; --step: must be whole seconds")}
+				}
+				to := time.Now().Add(-until)
+				answer, err := s.PoolHistory(ctx, &apipb.PoolHistoryRequest{
+					Tree: f.tree, Pool: args[0], From: timestamppb.New(to.Add(-last)), To: timestamppb.New(to), StepSeconds: int64(step / time.Second),
+				})
+				if err != nil {
+					return view{}, err
+				}
+				return view{message: answer, text: func(time.Time) string { return historyText(answer, to.Add(-last), to) }}, nil
+			})
+		}),
+		ValidArgsFunction: f.suggest(true, f.names),
+	}
+	cmd.Flags().DurationVar(&last, "last", time.Hour, "how long a time to chart")
+	cmd.Flags().DurationVar(&until, "until", 0, "how long ago the chart ends")
+	cmd.Flags().DurationVar(&step, "step", 0, "time of a column (default: 60 columns)")
+	cmd.Flags().BoolVar(&watch, "watch", false, watchUsage)
+	return cmd
+}
+
+// historyText draws a line of columns for each figure, all shares on one scale.
+func historyText(answer *apipb.PoolHistoryResponse, from, to time.Time) string {
+	points, step := answer.GetPoints(), answer.GetStepSeconds()
+	if len(points) == 0 {
+		return fmt.Sprintf("nothing is known of pool %s of tree %s in that time\n", answer.GetPool(), answer.GetTree())
+	}
+	first := from.Unix() / step * step
+	columns := int((to.Unix() - first + step - 1) / step)
+	series := func(of func(*apipb.PoolPoint) float64) (values []float64, known []bool, greatest float64) {
+		values, known = make([]float64, columns), make([]bool, columns)
+		for _, p := range points {
+			if at := int((p.GetTime().AsTime().Unix() - first) / step); at >= 0 && at < columns {
+				values[at], known[at] = of(p), true
+				greatest = max(greatest, of(p))
+			}
+		}
+		return values, known, greatest
+	}
+	rows := []struct {
+		name string
+		of   func(*apipb.PoolPoint) float64
+	}{
+		{"fair share", (*apipb.PoolPoint).GetFairShare}, {"usage", (*apipb.PoolPoint).GetUsageShare}, {"demand", (*apipb.PoolPoint).GetDemandShare},
+	}
+	scale := 0.0
+	for _, row := range rows {
+		_, _, greatest := series(row.of)
+		scale = max(scale, greatest)
+	}
+	now := points[len(points)-1]
+	g := newGrid("", "chart", "now>", "most>")
+	for _, row := range rows {
+		values, known, greatest := series(row.of)
+		last := row.of(now)
+		g.row(row.name, sparkline(values, known, scale), share(&last), share(&greatest))
+	}
+	if values, known, greatest := series((*apipb.PoolPoint).GetVolume); greatest > 0 {
+		g.row("volume", sparkline(values, known, greatest), number(now.GetVolume(), 1)+" s", number(greatest, 1)+" s")
+	}
+	return fmt.Sprintf("pool %s of tree %s, %s to %s, %s a column\n", answer.GetPool(), answer.GetTree(),
+		from.Local().Format("Jan 2 15:04:05"), to.Local().Format("15:04:05"), span(time.Duration(step)*time.Second)) + g.String()
+}
+
+// sparks are columns of growing height.
+var sparks = []rune(" ▁▂▃▄▅▆▇█")
+
+// unknownSpark stands where nothing is known.
+const unknownSpark = '·'
+
+// sparkline draws a column for each value, the highest for values of scale. What is
+// more than nothing can be seen.
+func sparkline(values []float64, known []bool, scale float64) string {
+	var line strings.Builder
+	for i, v := range values {
+		switch {
+		case !known[i]:
+			line.WriteRune(unknownSpark)
+		case v <= 0 || scale <= 0:
+			line.WriteRune(sparks[0])
+		default:
+			top := len(sparks) - 1
+			line.WriteRune(sparks[min(max(int(v/scale*float64(top)+0.5), 1), top)])
+		}
+	}
+	return line.String()
+}

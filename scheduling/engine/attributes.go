@@ -1,0 +1,185 @@
+package engine
+
+import (
+	"maps"
+	"time"
+
+	"weir/scheduling/fairshare"
+	"weir/scheduling/option"
+	"weir/scheduling/pooltree"
+	"weir/scheduling/preemption"
+	"weir/scheduling/resource"
+)
+
+// guaranteeNames are the types of integral guarantees as options have them.
+var guaranteeNames = map[fairshare.GuaranteeType]string{
+	fairshare.NoIntegral: pooltree.NoIntegral, fairshare.Burst: pooltree.Burst, fairshare.Relaxed: pooltree.Relaxed,
+}
+
+// Attributes returns all that is known of a pool, by name (F.17.5, G5): numbers,
+// texts, truth values, nil, and lists and objects of them. total is that of the
+// snapshot.
+func (p PoolView) Attributes(total resource.Amounts) map[string]any {
+	of := shareAttributes(p.Shares, p.Effective.Starvation, total)
+	tiers := make([]any, len(p.Tiers))
+	for i, tier := range p.Tiers {
+		tiers[i] = vector(tier)
+	}
+	g := p.Integral
+	maps.Copy(of, map[string]any{
+		"satisfaction_ratio":                     p.Shares.Attributes.PoolSatisfaction,
+		"strong_guarantee_share_by_tier":         tiers,
+		"inferred_strong_guarantee_resources":    amounts(p.InferredGuarantee),
+		"integral_guarantee_type":                guaranteeNames[g.Type],
+		"accumulated_resource_ratio_volume":      g.RatioVolume,
+		"accumulated_resource_volume":            volume(g.Volume),
+		"integral_pool_capacity":                 volume(g.Capacity),
+		"integral_pool_capacity_ratio":           g.Capacity.MinRatio(total),
+		"specified_burst_ratio":                  g.SpecifiedBurstRatio,
+		"specified_resource_flow_ratio":          g.SpecifiedFlowRatio,
+		"total_burst_ratio":                      g.TotalBurstRatio,
+		"total_resource_flow_ratio":              g.TotalFlowRatio,
+		"estimated_burst_usage_duration_seconds": nil,
+	})
+	if g.Type == fairshare.Burst && g.Lasts {
+		of["estimated_burst_usage_duration_seconds"] = g.BurstDuration.Seconds()
+	}
+	return of
+}
+
+// Attributes returns all that is known of an operation, as those of a pool.
+func (op OperationView) Attributes(total resource.Amounts) map[string]any {
+	of := shareAttributes(op.Shares, op.Effective.Starvation, total)
+	pending := int64(0)
+	for _, t := range op.Tasks {
+		pending += t.Effective
+	}
+	maps.Copy(of, map[string]any{
+		"satisfaction_ratio":   op.Shares.Attributes.LocalSatisfaction,
+		"running_job_count":    float64(op.Allocations),
+		"pending_job_count":    float64(pending),
+		"scheduling_index":     index(op.SchedulingIndex),
+		"fifo_index":           index(op.Shares.Attributes.FIFOIndex),
+		"effective_fifo_index": index(op.Shares.Attributes.EffectiveFIFOIndex),
+		"is_gang":              op.Gang,
+	})
+	return of
+}
+
+// shareAttributes are those that pools and operations have alike (S1, F.17.5).
+func shareAttributes(s Shares, effective pooltree.EffectiveStarvation, total resource.Amounts) map[string]any {
+	a := s.Attributes
+	dominant := resource.Dominant(s.Usage, total)
+	if s.Usage.IsZero() {
+		dominant = resource.Dominant(s.DemandShare.Amounts(total), total)
+	}
+	of := map[string]any{
+		"weight":                        s.Weight,
+		"fair_share_ratio":              s.FairShare.MaxComponent(),
+		"guaranteed_ratio":              a.EstimatedGuaranteeShare.MaxComponent(),
+		"min_share_ratio":               a.MinShare.MaxComponent(),
+		"min_share":                     vector(a.MinShare),
+		"usage_ratio":                   s.UsageShare.MaxComponent(),
+		"usage_share_ratio":             s.UsageShare.MaxComponent(),
+		"demand_ratio":                  s.DemandShare.MaxComponent(),
+		"dominant_resource":             dominant.String(),
+		"detailed_fair_share":           parts(a.Parts),
+		"detailed_dominant_fair_share":  dominantParts(a.Parts),
+		"fair_share":                    vector(s.FairShare),
+		"fair_resources":                amounts(s.FairShare.Amounts(total)),
+		"usage_share":                   vector(s.UsageShare),
+		"demand_share":                  vector(s.DemandShare),
+		"limits_share":                  vector(a.LimitsShare),
+		"strong_guarantee_share":        vector(a.StrongGuaranteeShare),
+		"estimated_guarantee_share":     vector(a.EstimatedGuaranteeShare),
+		"estimated_guarantee_resources": amounts(a.EstimatedGuaranteeShare.Amounts(total)),
+		"promised_guarantee_fair_share": parts(a.Promised),
+		"limited_resource_demand":       amounts(a.LimitedDemand),
+		"resource_usage":                amounts(s.Usage),
+		"resource_demand":               amounts(s.DemandShare.Amounts(total)),
+		"local_satisfaction_ratio":      a.LocalSatisfaction,
+		"resource_limits_exceeded":      s.Exceeding(),
+		"scheduling_status":             s.Hunger.Status.String(),
+		"starvation_status":             s.Hunger.Starvation.String(),
+		"starving":                      s.Hunger.Starvation != preemption.NonStarving,
+		"below_fair_share_since":        nil,
+	}
+	if since := s.Hunger.Since; !since.IsZero() {
+		of["below_fair_share_since"] = since.UTC().Format(time.RFC3339Nano)
+	}
+	addEffective(of, effective)
+	return of
+}
+
+// addEffective adds the settings of starvation that hold (F.11).
+func addEffective(of map[string]any, s pooltree.EffectiveStarvation) {
+	maps.Copy(of, map[string]any{
+		"effective_fair_share_starvation_timeout":                option.FormatDuration(s.FairShareTimeout),
+		"effective_min_share_preemption_timeout":                 nil,
+		"effective_fair_share_aggressive_starvation_timeout":     option.FormatDuration(s.AggressiveTimeout),
+		"effective_fair_share_starvation_tolerance":              s.Tolerance,
+		"effective_enable_aggressive_starvation":                 s.EnableAggressive,
+		"effective_preemption_satisfaction_threshold":            s.Satisfaction,
+		"effective_aggressive_preemption_satisfaction_threshold": s.AggressiveThreshold,
+		"effective_preemptive_scheduling_backoff":                option.FormatDuration(s.Backoff),
+		"effective_non_preemptible_resource_usage_threshold":     nil,
+	})
+	if s.MinShareTimeout > 0 {
+		of["effective_min_share_preemption_timeout"] = option.FormatDuration(s.MinShareTimeout)
+	}
+	if s.NonPreemptible != nil {
+		of["effective_non_preemptible_resource_usage_threshold"] = s.NonPreemptible.WriteOption()
+	}
+}
+
+// Exceeding reports whether more is used than the limits allow.
+func (s Shares) Exceeding() bool { return !s.Usage.Fits(s.Limits) }
+
+func parts(p fairshare.Parts) map[string]any {
+	return map[string]any{
+		"total": vector(p.Total), "strong_guarantee": vector(p.Strong), "integral_guarantee": vector(p.Integral), "weight_proportional": vector(p.Proportional),
+	}
+}
+
+// dominantParts are those of the resource of which the share is greatest.
+func dominantParts(p fairshare.Parts) map[string]any {
+	best := resource.CPU
+	for i, part := range p.Total {
+		if part > p.Total[best] {
+			best = resource.Kind(i)
+		}
+	}
+	return map[string]any{
+		"total": p.Total[best], "strong_guarantee": p.Strong[best], "integral_guarantee": p.Integral[best], "weight_proportional": p.Proportional[best],
+	}
+}
+
+func vector(v resource.Vector) map[string]any { return plain(v.Map()) }
+
+func volume(v resource.Volume) map[string]any { return plain(v.Map()) }
+
+func amounts(a resource.Amounts) map[string]any {
+	out := make(map[string]any, resource.Count)
+	for i := range resource.Count {
+		k := resource.Kind(i)
+		out[k.String()] = float64(a.Of(k))
+	}
+	out[resource.CPU.String()] = a.CPU.Cores()
+	return out
+}
+
+func plain(m map[string]float64) map[string]any {
+	out := make(map[string]any, len(m))
+	for name, value := range m {
+		out[name] = value
+	}
+	return out
+}
+
+// index is nil where there is none.
+func index(i int) any {
+	if i < 0 {
+		return nil
+	}
+	return float64(i)
+}

@@ -1,0 +1,94 @@
+package engine_test
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"weir/scheduling"
+)
+
+// TestAttributes wants every attribute under its name, with values that JSON has.
+func TestAttributes(t *testing.T) {
+	shared := []string{
+		"weight", "fair_share", "fair_share_ratio", "fair_resources", "detailed_fair_share", "detailed_dominant_fair_share", "usage_share", "usage_share_ratio",
+		"usage_ratio", "demand_share", "demand_ratio", "limits_share", "guaranteed_ratio", "min_share", "min_share_ratio", "strong_guarantee_share",
+		"estimated_guarantee_resources", "estimated_guarantee_share", "promised_guarantee_fair_share", "limited_resource_demand", "satisfaction_ratio",
+		"local_satisfaction_ratio", "scheduling_status", "starvation_status", "starving", "below_fair_share_since", "dominant_resource", "resource_usage",
+		"resource_demand", "resource_limits_exceeded", "effective_fair_share_starvation_timeout", "effective_min_share_preemption_timeout",
+		"effective_fair_share_aggressive_starvation_timeout", "effective_fair_share_starvation_tolerance", "effective_enable_aggressive_starvation",
+		"effective_preemption_satisfaction_threshold", "effective_aggressive_preemption_satisfaction_threshold", "effective_preemptive_scheduling_backoff",
+		"effective_non_preemptible_resource_usage_threshold",
+	}
+	ofPools := []string{
+		"strong_guarantee_share_by_tier", "inferred_strong_guarantee_resources", "integral_guarantee_type", "accumulated_resource_ratio_volume",
+		"accumulated_resource_volume", "integral_pool_capacity", "integral_pool_capacity_ratio", "specified_burst_ratio", "total_burst_ratio",
+		"specified_resource_flow_ratio", "total_resource_flow_ratio", "estimated_burst_usage_duration_seconds",
+	}
+	ofOperations := []string{"scheduling_index", "fifo_index", "effective_fifo_index", "running_job_count", "pending_job_count", "is_gang"}
+
+	w := newWorld(t, options{"integral_guarantees": options{"smooth_period": "1s"}}, map[scheduling.PoolName]pool{
+		"a": {options: options{"strong_guarantee_resources": options{"cpu": 1.0}, "min_share_preemption_timeout": "5s", "max_unpreemptable_running_job_count": 2.0}},
+		"b": {options: options{"integral_guarantees": options{"guarantee_type": "burst", "resource_flow": options{"cpu": 1.0}, "burst_guarantee_resources": options{"cpu": 2.0}}}},
+	})
+	w.node("n", 4)
+	w.operation("o", "a", 3, options{"max_unpreemptable_running_job_count": 1.0})
+	w.operation("p", "b", 9, nil)
+	since := w.now
+	w.tick(0)
+	w.tick(10 * time.Second)
+	w.starts("n")
+	s := w.Snapshot()
+	attributes := map[string]map[string]any{
+		"a": s.Pools[1].Attributes(s.Total), "b": s.Pools[2].Attributes(s.Total),
+		"o": s.Operations[0].Attributes(s.Total), "p": s.Operations[1].Attributes(s.Total),
+	}
+	for id, names := range map[string][]string{"a": slices.Concat(shared, ofPools), "o": slices.Concat(shared, ofOperations)} {
+		if got := slices.Sorted(maps.Keys(attributes[id])); !slices.Equal(got, slices.Sorted(slices.Values(names))) {
+			t.Errorf("%s has %v,\nwant %v", id, got, slices.Sorted(slices.Values(names)))
+		}
+	}
+	for id, of := range attributes {
+		for name, value := range of {
+			if !plain(value) {
+				t.Errorf("%s of %s is a %T", name, id, value)
+			}
+		}
+	}
+	// Of 4 cpus pool a has 1 by guarantee, b 2 by burst, and they divide the rest.
+	for _, want := range []struct {
+		of, name string
+		value    any
+	}{
+		{"a", "fair_share_ratio", 0.375}, {"o", "fair_share_ratio", 0.375}, {"b", "fair_share_ratio", 0.625},
+		{"a", "detailed_dominant_fair_share", map[string]any{"total": 0.375, "strong_guarantee": 0.25, "integral_guarantee": 0.0, "weight_proportional": 0.125}},
+		{"b", "detailed_dominant_fair_share", map[string]any{"total": 0.625, "strong_guarantee": 0.0, "integral_guarantee": 0.5, "weight_proportional": 0.125}},
+		{"a", "min_share_ratio", 0.25}, {"o", "min_share_ratio", 0.25}, {"b", "min_share_ratio", 0.0},
+		{"a", "demand_ratio", 0.75}, {"a", "integral_guarantee_type", "none"}, {"b", "integral_guarantee_type", "burst"},
+		{"b", "specified_resource_flow_ratio", 0.25}, {"b", "total_burst_ratio", 0.5}, {"b", "accumulated_resource_ratio_volume", 2.5},
+		{"a", "starvation_status", "starving"}, {"b", "starvation_status", "non_starving"}, {"a", "starving", true},
+		{"a", "below_fair_share_since", since.Format(time.RFC3339Nano)}, {"a", "dominant_resource", "user_slots"},
+		{"o", "effective_min_share_preemption_timeout", "5s"}, {"p", "effective_min_share_preemption_timeout", nil},
+		{"a", "effective_non_preemptible_resource_usage_threshold", map[string]any{"user_slots": 2.0}},
+		{"o", "effective_non_preemptible_resource_usage_threshold", map[string]any{"user_slots": 1.0}},
+		{"p", "effective_fair_share_starvation_timeout", "30s"}, {"p", "fifo_index", nil}, {"p", "is_gang", false},
+	} {
+		if got := attributes[want.of][want.name]; !reflect.DeepEqual(got, want.value) {
+			t.Errorf("%s of %s is %v, want %v", want.name, want.of, got, want.value)
+		}
+	}
+}
+
+func plain(value any) bool {
+	switch v := value.(type) {
+	case nil, bool, string, float64:
+		return true
+	case []any:
+		return !slices.ContainsFunc(v, func(of any) bool { return !plain(of) })
+	case map[string]any:
+		return !slices.ContainsFunc(slices.Collect(maps.Values(v)), func(of any) bool { return !plain(of) })
+	}
+	return false
+}

@@ -1,0 +1,76 @@
+package engine_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"weir/scheduling"
+	"weir/scheduling/preemption"
+)
+
+// TestStarvation waits for the timeouts of a pool and of the operations in it.
+func TestStarvation(t *testing.T) {
+	const normal, below = preemption.Normal, preemption.BelowFairShare
+	const non, starving, aggressive = preemption.NonStarving, preemption.Starving, preemption.AggressivelyStarving
+	type seen struct {
+		status     preemption.Status
+		starvation preemption.Starvation
+	}
+	guaranteed := options{"strong_guarantee_resources": options{"cpu": 2.0}, "min_share_preemption_timeout": "5s"}
+	cases := map[string]struct {
+		tree, pool, of          options
+		jobs                    int64
+		after                   time.Duration
+		wantPool, wantOperation seen
+	}{
+		"at once":                        {nil, nil, nil, 9, 0, seen{below, non}, seen{below, non}},
+		"after the tree's timeout":       {nil, nil, nil, 9, 31 * time.Second, seen{below, starving}, seen{below, starving}},
+		"not in the moment of it":        {nil, nil, nil, 9, 30 * time.Second, seen{below, non}, seen{below, non}},
+		"nothing is wanted":              {nil, nil, nil, 0, time.Hour, seen{normal, non}, seen{normal, non}},
+		"pools do not starve":            {options{"enable_pool_starvation": false}, nil, nil, 9, time.Hour, seen{below, non}, seen{below, starving}},
+		"the pool's own timeout":         {nil, options{"fair_share_starvation_timeout": "10s"}, nil, 9, 11 * time.Second, seen{below, starving}, seen{below, starving}},
+		"a longer one of the operation":  {nil, nil, options{"fair_share_starvation_timeout": "1m"}, 9, 31 * time.Second, seen{below, starving}, seen{below, non}},
+		"a shorter one of the operation": {nil, nil, options{"fair_share_starvation_timeout": "1s"}, 9, 20 * time.Second, seen{below, non}, seen{below, non}},
+		"aggressively":                   {options{"enable_aggressive_starvation": true}, nil, nil, 9, 121 * time.Second, seen{below, aggressive}, seen{below, aggressive}},
+		"the min share's timeout":        {nil, guaranteed, nil, 9, 6 * time.Second, seen{below, starving}, seen{below, starving}},
+		"no tolerance":                   {nil, options{"fair_share_starvation_tolerance": 0.0}, nil, 9, time.Hour, seen{normal, non}, seen{normal, non}},
+		"no tolerance, but all it demands is its share": {nil, options{"fair_share_starvation_tolerance": 0.0}, nil, 1, time.Hour,
+			seen{normal, non}, seen{below, starving}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, tc.tree, map[scheduling.PoolName]pool{"a": {options: tc.pool}})
+			w.node("n", 4)
+			w.operation("o", "a", tc.jobs, tc.of)
+			w.tick(0)
+			since := w.now
+			if tc.after > 0 {
+				w.tick(tc.after)
+			}
+			s := w.Snapshot()
+			root, p, op := s.Pools[0].Shares.Hunger, s.Pools[1].Shares.Hunger, s.Operations[0].Shares.Hunger
+			if root.Status != normal || root.Starvation != non {
+				t.Errorf("the root is %s, %s", root.Status, root.Starvation)
+			}
+			if got := (seen{p.Status, p.Starvation}); got != tc.wantPool {
+				t.Errorf("the pool is %s, %s; want %s, %s", p.Status, p.Starvation, tc.wantPool.status, tc.wantPool.starvation)
+			}
+			if got := (seen{op.Status, op.Starvation}); got != tc.wantOperation {
+				t.Errorf("the operation is %s, %s; want %s, %s", op.Status, op.Starvation, tc.wantOperation.status, tc.wantOperation.starvation)
+			}
+			if op.Status == below && !op.Since.Equal(since) {
+				t.Errorf("below since %v, want %v", op.Since, since)
+			}
+			of := s.Operations[0].Attributes(s.Total)
+			if got, want := fmt.Sprintf("%v %v %v", of["scheduling_status"], of["starvation_status"], of["starving"]), fmt.Sprintf("%v %v %v", op.Status, op.Starvation, op.Starvation != non); got != want {
+				t.Errorf("attributes say %s, want %s", got, want)
+			}
+			w.starts("n")
+			w.tick(time.Hour)
+			if got := w.Snapshot().Operations[0].Shares.Hunger; got != (preemption.Clock{}) {
+				t.Errorf("it has its jobs and is %+v", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,65 @@
+package invariant
+
+import (
+	"fmt"
+
+	"weir/scheduling"
+	"weir/scheduling/engine"
+	"weir/scheduling/resource"
+)
+
+// CheckPlan returns an error that names the first breach by a plan, made between two
+// snapshots and nothing else with it: who uses more than before is within the limits,
+// and the tags of the node are right for the operation and for all pools above.
+func CheckPlan(before engine.Snapshot, plan engine.Plan, after engine.Snapshot) error {
+	c := planChecker{pools: map[scheduling.PoolName]engine.PoolView{}, tags: map[scheduling.NodeID][]string{}}
+	was := map[scheduling.PoolName]resource.Amounts{}
+	wasOf := map[scheduling.OperationID]resource.Amounts{}
+	for _, p := range before.Pools {
+		was[p.Name] = p.Shares.Usage
+	}
+	for _, op := range before.Operations {
+		wasOf[op.ID] = op.Shares.Usage
+	}
+	for _, n := range after.Nodes {
+		c.tags[n.ID] = n.Tags
+	}
+	for _, p := range after.Pools {
+		c.pools[p.Name] = p
+		if s := p.Shares; s.Usage != was[p.Name] && s.Exceeding() {
+			return fmt.Errorf("%w: pool %q: usage grew from %v to %v, its limits are %v", ErrBreach, p.Name, was[p.Name], s.Usage, s.Limits)
+		}
+	}
+	operations := map[scheduling.OperationID]engine.OperationView{}
+	for _, op := range after.Operations {
+		operations[op.ID] = op
+		if s := op.Shares; s.Usage != wasOf[op.ID] && s.Exceeding() {
+			return fmt.Errorf("%w: operation %s: usage grew from %v to %v, its limits are %v", ErrBreach, op.ID, wasOf[op.ID], s.Usage, s.Limits)
+		}
+	}
+	for _, start := range plan.Starts {
+		if err := c.matches(operations[start.Operation], start.Node); err != nil {
+			return fmt.Errorf("%w: %w", ErrBreach, err)
+		}
+	}
+	return nil
+}
+
+type planChecker struct {
+	pools map[scheduling.PoolName]engine.PoolView
+	tags  map[scheduling.NodeID][]string
+}
+
+// matches returns an error when an operation may not use a node.
+func (c planChecker) matches(op engine.OperationView, node scheduling.NodeID) error {
+	tags := c.tags[node]
+	if f := op.Effective.TagFilter; !f.Match(tags) {
+		return fmt.Errorf("operation %s: a job starts on node %s with tags %v, its filter is %q", op.ID, node, tags, f)
+	}
+	for name := op.Pool; name != ""; name = c.pools[name].Parent {
+		if f := c.pools[name].Effective.TagFilter; !f.Match(tags) {
+			return fmt.Errorf("operation %s: a job starts on node %s with tags %v, the filter of pool %q is %q", op.ID, node, tags, name, f)
+		}
+	}
+	return nil
+}

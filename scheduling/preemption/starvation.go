@@ -1,0 +1,84 @@
+package preemption
+
+import "time"
+
+// Starvation says whether an element has been below its fair share for so long that
+// others have to give way (F.11).
+type Starvation uint8
+
+const (
+	// NonStarving elements have what they ought to, or have not waited long.
+	NonStarving Starvation = iota
+	// Starving elements have waited for a timeout.
+	Starving
+	// AggressivelyStarving elements have waited for the longest one.
+	AggressivelyStarving
+)
+
+// String returns the name of the status, such as "aggressively_starving".
+func (s Starvation) String() string {
+	switch s {
+	case Starving:
+		return "starving"
+	case AggressivelyStarving:
+		return "aggressively_starving"
+	default:
+		return "non_starving"
+	}
+}
+
+// Timeouts say how long an element is below its fair share before it starves.
+type Timeouts struct {
+	// CanStarve is false for pools of trees where only operations starve.
+	CanStarve bool
+	FairShare time.Duration
+	// MinShare is for elements that are below what they can insist on; 0 without.
+	MinShare time.Duration
+	// CanStarveAggressively lets them do so after Aggressive.
+	CanStarveAggressively bool
+	Aggressive            time.Duration
+}
+
+// Clock is how an element has fared. The zero value is that of one that is well.
+type Clock struct {
+	Status     Status
+	Starvation Starvation
+	// Since is when the element came to be below its fair share, and MinSince below
+	// its min share as well; zero while it is not.
+	Since, MinSince time.Time
+}
+
+// Judge takes the status of this moment, and whether the element is below its min
+// share. A clock that starts does not end in the same moment, and who starves goes on
+// to until its status is normal.
+func (c *Clock) Judge(now time.Time, status Status, belowMin bool, t Timeouts) {
+	if status == Normal {
+		*c = Clock{}
+		return
+	}
+	c.Status = status
+	fair := passed(&c.Since, now, true)
+	least := passed(&c.MinSince, now, belowMin)
+	switch {
+	case !t.CanStarve:
+		c.Starvation = NonStarving
+	case t.CanStarveAggressively && fair > t.Aggressive:
+		c.Starvation = AggressivelyStarving
+	case fair > t.FairShare, t.MinShare > 0 && least > t.MinShare:
+		c.Starvation = Starving
+	}
+}
+
+// passed is the time since a state began, which it keeps; less than any timeout where
+// it has just begun or does not hold.
+func passed(since *time.Time, now time.Time, holds bool) time.Duration {
+	switch {
+	case !holds:
+		*since = time.Time{}
+	case since.IsZero():
+		*since = now
+	default:
+		return now.Sub(*since)
+	}
+	return -1
+}

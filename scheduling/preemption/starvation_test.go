@@ -1,0 +1,68 @@
+package preemption_test
+
+import (
+	"testing"
+	"time"
+
+	"weir/scheduling/preemption"
+)
+
+// TestClock plays what an element is told once in 10 s and wants what it says then.
+func TestClock(t *testing.T) {
+	type moment struct {
+		below, belowMin bool
+		want            preemption.Starvation
+	}
+	const non, starving, aggressive = preemption.NonStarving, preemption.Starving, preemption.AggressivelyStarving
+	all := preemption.Timeouts{
+		CanStarve: true, FairShare: 20 * time.Second, MinShare: 5 * time.Second, CanStarveAggressively: true, Aggressive: 40 * time.Second,
+	}
+	with := func(change func(*preemption.Timeouts)) preemption.Timeouts {
+		t := all
+		change(&t)
+		return t
+	}
+	below := func(want preemption.Starvation) moment { return moment{true, false, want} }
+	least := func(want preemption.Starvation) moment { return moment{true, true, want} }
+	well := moment{want: non}
+	cases := map[string]struct {
+		timeouts preemption.Timeouts
+		moments  []moment
+	}{
+		"all is well":                   {all, []moment{well, well, well, well}},
+		"longer than the timeout":       {all, []moment{below(non), below(non), below(non), below(starving), below(starving), below(aggressive)}},
+		"it ends when all is well":      {all, []moment{below(non), below(non), below(non), below(starving), well, below(non), below(non)}},
+		"below the min share":           {all, []moment{least(non), least(starving)}},
+		"the min share is a later need": {all, []moment{below(non), least(non), least(starving)}},
+		"its clock is put back":         {all, []moment{least(non), below(non), least(non), below(starving)}},
+		"who starves goes on to":        {all, []moment{least(non), least(starving), below(starving)}},
+		"no min share timeout":          {with(func(t *preemption.Timeouts) { t.MinShare = 0 }), []moment{least(non), least(non), least(non), least(starving)}},
+		"never aggressively": {with(func(t *preemption.Timeouts) { t.CanStarveAggressively = false }),
+			[]moment{below(non), below(non), below(non), below(starving), below(starving), below(starving)}},
+		"no timeout at all":      {with(func(t *preemption.Timeouts) { t.FairShare = 0 }), []moment{below(non), below(starving)}},
+		"who may not starve":     {with(func(t *preemption.Timeouts) { t.CanStarve = false }), []moment{least(non), least(non), below(non), below(non), below(non), below(non)}},
+		"normal below min share": {all, []moment{{false, true, non}, {false, true, non}}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var c preemption.Clock
+			now := time.Unix(1000, 0)
+			for i, m := range tc.moments {
+				status := preemption.Normal
+				if m.below {
+					status = preemption.BelowFairShare
+				}
+				c.Judge(now, status, m.belowMin, tc.timeouts)
+				if c.Starvation != m.want || c.Status != status || c.Since.IsZero() == m.below {
+					t.Fatalf("moment %d: %+v, want %s", i, c, m.want)
+				}
+				now = now.Add(10 * time.Second)
+			}
+		})
+	}
+	for s, want := range map[preemption.Starvation]string{non: "non_starving", starving: "starving", aggressive: "aggressively_starving"} {
+		if s.String() != want {
+			t.Errorf("%d is %s, want %s", s, s, want)
+		}
+	}
+}
