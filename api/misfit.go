@@ -11,22 +11,40 @@ import (
 	"weir/scheduling/resource"
 )
 
-// hosts are the nodes that are online, for the question what they could ever hold.
+// hosts are nodes that are online, for the question what they could ever hold.
 type hosts []*statepb.Node
 
-func onlineHosts(st *state.State) hosts {
-	var online hosts
+// forest has the hosts of each pool tree by its name.
+type forest map[string]hosts
+
+func onlineHosts(st *state.State) forest {
+	online := make(forest)
 	for _, n := range st.Nodes() {
 		if n.GetState() == statepb.NodeOnline {
-			online = append(online, n)
+			online[n.GetTree()] = append(online[n.GetTree()], n)
 		}
 	}
 	return online
 }
 
-// misfit says which task of a running operation asks for more than any node that is
-// online has, even empty, and why; empty when there is none, or no node at all.
-func (h hosts) misfit(op *statepb.Operation) string {
+// of returns the hosts of the trees that an operation is in.
+func (f forest) of(op *statepb.Operation) hosts {
+	var all hosts
+	for i, in := range op.GetTrees() {
+		if i == 0 {
+			all = slices.Clip(f[in.GetTree()])
+		} else {
+			all = append(all, f[in.GetTree()]...)
+		}
+	}
+	return all
+}
+
+// misfit says which task of a running operation asks for more than any node of its
+// trees that is online has, even empty, and why; empty when there is none, or no node
+// at all.
+func (f forest) misfit(op *statepb.Operation) string {
+	h := f.of(op)
 	if op.GetState() != lifecycle.Running.String() || len(h) == 0 {
 		return ""
 	}
@@ -54,12 +72,12 @@ func (h hosts) largest(asked resource.Amounts) string {
 	}
 	kind, lacking := asked.Lacking(all)
 	if !lacking {
-		return fmt.Sprintf("%v, and no online node has all of that at once", asked)
+		return fmt.Sprintf("%v, and no online node of its pool trees has all of that at once", asked)
 	}
 	most := slices.MaxFunc(h, func(a, b *statepb.Node) int {
 		return cmp.Compare(a.GetResources().Amounts().Of(kind), b.GetResources().Amounts().Of(kind))
 	})
-	return fmt.Sprintf("%s, more than any online node has: the largest, %s, has %s", amount(asked, kind), most.GetId(), amount(most.GetResources().Amounts(), kind))
+	return fmt.Sprintf("%s, more than any online node of its pool trees has: the largest, %s, has %s", amount(asked, kind), most.GetId(), amount(most.GetResources().Amounts(), kind))
 }
 
 // amount shows one kind of resource for people.
@@ -81,7 +99,7 @@ type misfits struct {
 	first, why string
 }
 
-func (m *misfits) look(op *statepb.Operation, online hosts) {
+func (m *misfits) look(op *statepb.Operation, online forest) {
 	why := online.misfit(op)
 	if why == "" {
 		return
@@ -98,6 +116,6 @@ func (m *misfits) list() []string {
 	case 1:
 		return []string{fmt.Sprintf("operation %s waits: %s", m.first, m.why)}
 	default:
-		return []string{fmt.Sprintf("%d operations have jobs that no online node can hold, such as %s: %s", m.count, m.first, m.why)}
+		return []string{fmt.Sprintf("%d operations have jobs that no online node of their pool trees can hold, such as %s: %s", m.count, m.first, m.why)}
 	}
 }

@@ -25,9 +25,9 @@ var (
 	schedulerStarts  = counter("scheduler_starts_total", "Jobs that were granted.")
 	schedulerRefused = counter("scheduler_starts_refused_total", "Planned starts that were not committed.")
 	schedulerFlight  = gauge("scheduler_starts_in_flight", "Planned starts whose commit is not known yet.")
-	poolFair         = gauge("pool_fair_share_ratio", "Fair share of a pool, of its dominant resource; on the leader alone.", "pool")
-	poolUsage        = gauge("pool_usage_share_ratio", "Share that a pool uses, of its dominant resource; on the leader alone.", "pool")
-	poolDemand       = gauge("pool_demand_share_ratio", "Share that a pool could use, of its dominant resource; on the leader alone.", "pool")
+	poolFair         = gauge("pool_fair_share_ratio", "Fair share of a pool, of its dominant resource; on the leader alone.", "tree", "pool")
+	poolUsage        = gauge("pool_usage_share_ratio", "Share that a pool uses, of its dominant resource; on the leader alone.", "tree", "pool")
+	poolDemand       = gauge("pool_demand_share_ratio", "Share that a pool could use, of its dominant resource; on the leader alone.", "tree", "pool")
 )
 
 func leaderPart(of Actors) part {
@@ -66,9 +66,9 @@ func leaderPart(of Actors) part {
 func (s sink) pools(view *actorpb.SchedulerView) {
 	for _, element := range view.GetElements() {
 		if element.GetPool() {
-			s.put(poolFair, element.GetFairShare(), element.GetId())
-			s.put(poolUsage, element.GetUsageShare(), element.GetId())
-			s.put(poolDemand, element.GetDemandShare(), element.GetId())
+			s.put(poolFair, element.GetFairShare(), element.GetTree(), element.GetId())
+			s.put(poolUsage, element.GetUsageShare(), element.GetTree(), element.GetId())
+			s.put(poolDemand, element.GetDemandShare(), element.GetTree(), element.GetId())
 		}
 	}
 }

@@ -47,7 +47,8 @@ func newReplicaFake() *replicaFake {
 			},
 		},
 		view: &actorpb.SchedulerView{Elements: []*actorpb.ElementView{
-			{Id: "<Root>", Pool: true, FairShare: 1, UsageShare: 0.5, DemandShare: 0.75}, {Id: "op-1", FairShare: 0.25},
+			{Tree: "default", Id: "<Root>", Pool: true, FairShare: 1, UsageShare: 0.5, DemandShare: 0.75},
+			{Tree: "gpu", Id: "<Root>", Pool: true, FairShare: 0.125}, {Tree: "default", Id: "op-1", FairShare: 0.25},
 		}},
 	}
 	for i, command := range []proto.Message{
@@ -143,7 +144,8 @@ func TestReplicaShowsItsFigures(t *testing.T) {
 		`weir_gateway_requests_in_flight 5`, `weir_gateway_refused_total{code="overloaded"} 6`, `weir_scheduler_updates_total 7`,
 		`weir_scheduler_update_seconds_total 8`, `weir_scheduler_last_update_timestamp_seconds 9.5`, `weir_scheduler_plans_total 10`,
 		`weir_scheduler_starts_total 12`, `weir_scheduler_starts_refused_total 13`, `weir_scheduler_starts_in_flight 14`,
-		`weir_pool_fair_share_ratio{pool="<Root>"} 1`, `weir_pool_usage_share_ratio{pool="<Root>"} 0.5`, `weir_pool_demand_share_ratio{pool="<Root>"} 0.75`,
+		`weir_pool_fair_share_ratio{pool="<Root>",tree="default"} 1`, `weir_pool_usage_share_ratio{pool="<Root>",tree="default"} 0.5`, `weir_pool_demand_share_ratio{pool="<Root>",tree="default"} 0.75`,
+		`weir_pool_fair_share_ratio{pool="<Root>",tree="gpu"} 0.125`,
 		`weir_remote_sent_messages_total 15`, `weir_remote_sent_bytes_total 16`, `weir_remote_dropped_messages_total{reason="queue_full"} 17`,
 		`weir_remote_peers{role="agent"} 2`, `weir_remote_peers{role="replica"} 1`, `weir_remote_queued_messages{role="agent"} 3`,
 		`weir_remote_queued_bytes{role="agent"} 10`, `weir_remote_open_requests{role="agent"} 3`, `weir_gossip_members 3`,
@@ -155,7 +157,7 @@ func TestReplicaShowsItsFigures(t *testing.T) {
 			t.Errorf("missing: %s", want)
 		}
 	}
-	if lines[`weir_pool_fair_share_ratio{pool="op-1"} 0.25`] {
+	if lines[`weir_pool_fair_share_ratio{pool="op-1",tree="default"} 0.25`] {
 		t.Error("an operation is shown as a pool")
 	}
 }

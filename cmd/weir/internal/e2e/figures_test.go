@@ -100,7 +100,7 @@ func TestFigures(t *testing.T) {
 	leader := c.leader(t)
 	c.shows(t, "operator-admin", c.replicaURL(leader), map[string]float64{
 		`weir_raft_leader`: 1, `weir_leader_active`: 1, `weir_raft_last_contact_seconds`: 0, `weir_scheduler_starts_total`: 5,
-		`weir_pool_usage_share_ratio{pool="<Root>"}`: 0, `weir_scheduler_starts_in_flight`: 0,
+		`weir_pool_usage_share_ratio{pool="<Root>",tree="default"}`: 0, `weir_scheduler_starts_in_flight`: 0,
 	})
 	until(t, "agents have counted every job", func() string {
 		sum := 0.0
