@@ -15,9 +15,8 @@ import (
 // world is an engine with a tree and nodes, for stories.
 type world struct {
 	*engine.Engine
-	t       *testing.T
-	now     time.Time
-	started int
+	t   *testing.T
+	now time.Time
 }
 
 // pool is a pool of a story, below the root or the pool that parent names.
