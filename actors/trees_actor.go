@@ -201,7 +201,7 @@ func whole(views []*actorpb.SchedulerView) *actorpb.SchedulerView {
 	if len(views) == 1 {
 		return views[0]
 	}
-	all := &actorpb.SchedulerView{Time: views[0].GetTime(), Term: views[0].GetTerm()}
+	all := &actorpb.SchedulerView{Time: views[0].GetTime(), Term: views[0].GetTerm(), Updated: views[0].GetUpdated()}
 	var total resource.Amounts
 	for _, v := range views {
 		total = total.Add(v.GetTotal().Amounts())

@@ -93,9 +93,15 @@ type sum struct {
 	fair, usage, demand, volume, n float64
 }
 
-// thin returns a point for each step of which a second is known, or else a minute.
+// thin returns a point for each step of which anything is known. Minutes count where
+// no second of theirs is known.
 func (s steps) thin(seconds, minutes *actorpb.Points) (out []*apipb.PoolPoint) {
-	fine, coarse := s.sums(seconds, 1), s.sums(minutes, 60)
+	finer := map[int64]bool{}
+	for _, at := range seconds.GetAt() {
+		finer[at/60] = true
+	}
+	fine := s.sums(seconds, 1, nil)
+	coarse := s.sums(minutes, 60, finer)
 	for at := s.from; at < s.to; at += s.step {
 		of := fine[at]
 		if of == nil {
@@ -112,10 +118,13 @@ func (s steps) thin(seconds, minutes *actorpb.Points) (out []*apipb.PoolPoint) {
 }
 
 // sums adds up points that are of units of so many seconds, by the step that each
-// begins in.
-func (s steps) sums(points *actorpb.Points, unit int64) map[int64]*sum {
+// begins in, but for some.
+func (s steps) sums(points *actorpb.Points, unit int64, but map[int64]bool) map[int64]*sum {
 	by := map[int64]*sum{}
 	for i, at := range points.GetAt() {
+		if but[at] {
+			continue
+		}
 		if at *= unit; at < s.from || at >= s.to {
 			continue
 		}

@@ -57,7 +57,7 @@ func snapshot(out *apipb.SnapshotResponse, st *state.State, t treeIn, view *acto
 	}
 	for _, e := range view.GetElements() {
 		if e.GetTree() == out.GetTree() && e.GetVolume() != nil {
-			volumes[e.GetId()], out.Time = e.GetVolume(), view.GetTime()
+			volumes[e.GetId()], out.Time = e.GetVolume(), view.GetUpdated()
 		}
 	}
 	records := make(map[string]*statepb.Pool, len(t.record.GetPools()))

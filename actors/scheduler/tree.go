@@ -69,6 +69,8 @@ type Tree struct {
 	pools *pooltree.Tree
 	// operations of running jobs.
 	operations map[string]string
+	// resume is the volumes to go on from; nil: the engine has.
+	resume *resumption
 }
 
 // setOperation is an operation as the engine has it, and as it was described.
@@ -162,6 +164,9 @@ func (t *Tree) settlePools() {
 func (t *Tree) SetNode(node *statepb.Node) error {
 	if node.GetTree() != string(t.name) {
 		return t.dropNode(node.GetId())
+	}
+	if node.GetState() != statepb.NodeOnline {
+		t.awaitNoMore(node.GetId())
 	}
 	if t.incarnations[node.GetId()] != node.GetIncarnation() || node.GetState() != statepb.NodeOnline {
 		t.withdraw(node.GetId())
@@ -389,6 +394,7 @@ func (t *Tree) Waiting() bool { return len(t.queue) > 0 }
 
 // Tick finds the fair shares anew.
 func (t *Tree) Tick(now time.Time) error {
+	t.resumeVolumes()
 	_, err := t.engine.Tick(now)
 	return err
 }

@@ -16,7 +16,7 @@ import (
 func (t *Tree) view(cfg Config, of *actorpb.SchedulerViewRequest, now time.Time) *actorpb.SchedulerView {
 	s := t.Snapshot()
 	one := ofOne(of)
-	v := &actorpb.SchedulerView{Time: timestamppb.New(now), Term: cfg.Term, Total: statepb.NewResources(s.Total)}
+	v := &actorpb.SchedulerView{Time: timestamppb.New(now), Term: cfg.Term, Total: statepb.NewResources(s.Total), Updated: timestamppb.New(s.At)}
 	for _, pool := range s.Pools {
 		if one && string(pool.Name) != of.GetPool() {
 			continue

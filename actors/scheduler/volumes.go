@@ -13,25 +13,70 @@ import (
 	"weir/scheduling/engine"
 )
 
+// resumption is volumes that a leader before has left, until all nodes that it had are
+// back. Before that the cluster seems smaller, or empty, than what was granted and
+// flowed in is worth.
+type resumption struct {
+	at      time.Time
+	volumes []engine.PoolVolume
+	// awaited nodes have not been heard of in this term.
+	awaited map[string]bool
+}
+
 // setVolumes goes on from the volumes that a leader before has left: the time since
 // then flows in and is paid (G7).
 func (t *Tree) setVolumes(seed Seed) error {
 	if len(seed.Volumes) == 0 {
 		return nil
 	}
-	volumes := make([]engine.PoolVolume, len(seed.Volumes))
-	for i, v := range seed.Volumes {
-		volumes[i] = engine.PoolVolume{Pool: scheduling.PoolName(v.GetPool()), Volume: v.Volume(), LastShareRatio: v.GetLastShareRatio()}
+	t.resume = &resumption{at: seed.VolumesTime, awaited: map[string]bool{}}
+	for _, v := range seed.Volumes {
+		t.resume.volumes = append(t.resume.volumes, engine.PoolVolume{
+			Pool: scheduling.PoolName(v.GetPool()), Volume: v.Volume(), LastShareRatio: v.GetLastShareRatio(),
+		})
 	}
-	if err := t.engine.SetVolumes(seed.VolumesTime, volumes); err != nil {
+	for _, node := range seed.Nodes {
+		if node.GetState() == statepb.NodeOnline {
+			t.resume.awaited[node.GetId()] = true
+		}
+	}
+	if err := t.engine.SetVolumes(t.resume.at, t.resume.volumes); err != nil {
 		return fmt.Errorf("rebuild pool tree: %w", err)
 	}
 	return nil
 }
 
+// resumeVolumes has the next update begin with the volumes that were left, and so all
+// the time since then, as long as nodes are awaited and once more.
+func (t *Tree) resumeVolumes() {
+	if t.resume == nil {
+		return
+	}
+	for id := range t.resume.awaited {
+		if t.ready[id] || t.draining[id] || !t.has(id) {
+			delete(t.resume.awaited, id)
+		}
+	}
+	// It fails when a pool has been removed: the others go on from the last update.
+	if err := t.engine.SetVolumes(t.resume.at, t.resume.volumes); err != nil || len(t.resume.awaited) == 0 {
+		t.resume = nil
+	}
+}
+
+// awaitNoMore says that a node that was online is not any more.
+func (t *Tree) awaitNoMore(node string) {
+	if t.resume != nil {
+		delete(t.resume.awaited, node)
+	}
+}
+
 // Checkpoint returns what to propose, so that the next leader goes on from the
-// volumes of this moment; nil: no pool has any.
+// volumes of this moment; nil: no pool has any, or what was left is still to be gone
+// on from.
 func (t *Tree) Checkpoint(term uint64) proto.Message {
+	if t.resume != nil {
+		return nil
+	}
 	at, volumes := t.engine.Volumes()
 	if len(volumes) == 0 {
 		return nil

@@ -13,7 +13,6 @@ import (
 	"weir/messages/statepb"
 	"weir/scheduling"
 	"weir/scheduling/engine"
-	"weir/scheduling/resource"
 )
 
 // saver makes the pool "saver", into which two slots flow.
@@ -162,13 +161,23 @@ func TestPoolsAreRecordedEverySecond(t *testing.T) {
 func TestVolumesOverAnyTransfers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
-		w.register("n1", 1, 4)
+		nodes := []string{"n1", "n2", "n3"}
+		for _, node := range nodes {
+			w.register(node, 1, 4)
+		}
 		w.must(saver())
-		w.run("op", "saver", 10)
+		w.run("op", "saver", rapid.Int32Range(1, 20).Draw(t, "jobs"))
 		w.deliver(len(w.log))
-		w.offer("n1")
 		begin := w.now
 		leader := w.tree
+		offer := func(node string) {
+			if err := leader.Offer(node, w.NodeRecord(node).GetResources().Amounts()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, node := range nodes {
+			offer(node)
+		}
 		var at time.Duration
 		tick := func() {
 			if err := leader.Tick(begin.Add(at)); err != nil {
@@ -195,17 +204,24 @@ func TestVolumesOverAnyTransfers(t *testing.T) {
 				tick()
 			}
 			w.must(leader.Checkpoint(1))
-			// For a while nobody leads: that time flows in and is paid too.
-			d := time.Duration(rapid.IntRange(0, 3000).Draw(t, "gap ms")) * time.Millisecond
-			want = max(want+flowLessUse(leader)*d.Seconds(), 0)
-			at += d
+			// For a while nobody leads, and then nodes come back one by one: all of that
+			// time flows in and is paid too.
+			flow := flowLessUse(leader)
 			var err error
 			if leader, err = NewTree(engine.Default(), w.seed()); err != nil {
 				t.Fatal(err)
 			}
-			if err := leader.Offer("n1", w.NodeRecord("n1").GetResources().Amounts()); err != nil {
-				t.Fatal(err)
+			for _, node := range rapid.Permutation(nodes).Draw(t, "order") {
+				d := time.Duration(rapid.IntRange(0, 2000).Draw(t, "gap ms")) * time.Millisecond
+				want += flow * d.Seconds()
+				at += d
+				tick()
+				if leader.Checkpoint(1) != nil {
+					t.Fatalf("volumes are to be kept before %s is back", node)
+				}
+				offer(node)
 			}
+			want = max(want, 0)
 			tick()
 			got := volume()
 			if got < 0 || math.Abs(got-want) > 0.01*max(want, 1) {
@@ -220,7 +236,7 @@ func TestVolumesOverAnyTransfers(t *testing.T) {
 func flowLessUse(t *Tree) float64 {
 	for _, p := range t.engine.Pools() {
 		if p.Name == "saver" {
-			return 2 - p.Shares.Attributes.Parts.Integral[resource.UserSlots]*4
+			return 2 - p.Shares.Attributes.Parts.Integral.MaxComponent()*12
 		}
 	}
 	return 0

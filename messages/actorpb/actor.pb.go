@@ -1797,12 +1797,14 @@ func (x *SchedulerViewRequest) GetOperation() string {
 
 // SchedulerView is what the leader's engine sees at a moment.
 type SchedulerView struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Time          *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
-	Term          uint64                 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`
-	Elements      []*ElementView         `protobuf:"bytes,3,rep,name=elements,proto3" json:"elements,omitempty"`
-	Nodes         []*NodeView            `protobuf:"bytes,4,rep,name=nodes,proto3" json:"nodes,omitempty"`
-	Total         *statepb.Resources     `protobuf:"bytes,5,opt,name=total,proto3" json:"total,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Time     *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
+	Term     uint64                 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`
+	Elements []*ElementView         `protobuf:"bytes,3,rep,name=elements,proto3" json:"elements,omitempty"`
+	Nodes    []*NodeView            `protobuf:"bytes,4,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	Total    *statepb.Resources     `protobuf:"bytes,5,opt,name=total,proto3" json:"total,omitempty"`
+	// When fair shares were found last, and as of when volumes are.
+	Updated       *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=updated,proto3" json:"updated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1868,6 +1870,13 @@ func (x *SchedulerView) GetNodes() []*NodeView {
 func (x *SchedulerView) GetTotal() *statepb.Resources {
 	if x != nil {
 		return x.Total
+	}
+	return nil
+}
+
+func (x *SchedulerView) GetUpdated() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Updated
 	}
 	return nil
 }
@@ -2855,13 +2864,14 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x14SchedulerViewRequest\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x1c\n" +
-	"\toperation\x18\x03 \x01(\tR\toperation\"\xea\x01\n" +
+	"\toperation\x18\x03 \x01(\tR\toperation\"\xa0\x02\n" +
 	"\rSchedulerView\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x126\n" +
 	"\belements\x18\x03 \x03(\v2\x1a.weir.actor.v1.ElementViewR\belements\x12-\n" +
 	"\x05nodes\x18\x04 \x03(\v2\x17.weir.actor.v1.NodeViewR\x05nodes\x12.\n" +
-	"\x05total\x18\x05 \x01(\v2\x18.weir.state.v1.ResourcesR\x05total\"\x80\x06\n" +
+	"\x05total\x18\x05 \x01(\v2\x18.weir.state.v1.ResourcesR\x05total\x124\n" +
+	"\aupdated\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\aupdated\"\x80\x06\n" +
 	"\vElementView\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
@@ -3025,25 +3035,26 @@ var file_actorpb_actor_proto_depIdxs = []int32{
 	26, // 22: weir.actor.v1.SchedulerView.elements:type_name -> weir.actor.v1.ElementView
 	27, // 23: weir.actor.v1.SchedulerView.nodes:type_name -> weir.actor.v1.NodeView
 	37, // 24: weir.actor.v1.SchedulerView.total:type_name -> weir.state.v1.Resources
-	37, // 25: weir.actor.v1.ElementView.usage:type_name -> weir.state.v1.Resources
-	37, // 26: weir.actor.v1.ElementView.demand:type_name -> weir.state.v1.Resources
-	42, // 27: weir.actor.v1.ElementView.attributes:type_name -> google.protobuf.Struct
-	43, // 28: weir.actor.v1.ElementView.volume:type_name -> weir.state.v1.PoolVolume
-	37, // 29: weir.actor.v1.NodeView.usage:type_name -> weir.state.v1.Resources
-	37, // 30: weir.actor.v1.NodeView.limits:type_name -> weir.state.v1.Resources
-	38, // 31: weir.actor.v1.NodeView.last_heartbeat:type_name -> google.protobuf.Timestamp
-	30, // 32: weir.actor.v1.PoolHistory.pools:type_name -> weir.actor.v1.PoolPoints
-	31, // 33: weir.actor.v1.PoolPoints.seconds:type_name -> weir.actor.v1.Points
-	31, // 34: weir.actor.v1.PoolPoints.minutes:type_name -> weir.actor.v1.Points
-	3,  // 35: weir.actor.v1.JobLive.jobs:type_name -> weir.actor.v1.HeldJob
-	38, // 36: weir.actor.v1.InterruptionSignal.deadline:type_name -> google.protobuf.Timestamp
-	38, // 37: weir.actor.v1.InterruptionSignal.time:type_name -> google.protobuf.Timestamp
-	34, // 38: weir.actor.v1.InterruptionSignals.signals:type_name -> weir.actor.v1.InterruptionSignal
-	39, // [39:39] is the sub-list for method output_type
-	39, // [39:39] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	38, // 25: weir.actor.v1.SchedulerView.updated:type_name -> google.protobuf.Timestamp
+	37, // 26: weir.actor.v1.ElementView.usage:type_name -> weir.state.v1.Resources
+	37, // 27: weir.actor.v1.ElementView.demand:type_name -> weir.state.v1.Resources
+	42, // 28: weir.actor.v1.ElementView.attributes:type_name -> google.protobuf.Struct
+	43, // 29: weir.actor.v1.ElementView.volume:type_name -> weir.state.v1.PoolVolume
+	37, // 30: weir.actor.v1.NodeView.usage:type_name -> weir.state.v1.Resources
+	37, // 31: weir.actor.v1.NodeView.limits:type_name -> weir.state.v1.Resources
+	38, // 32: weir.actor.v1.NodeView.last_heartbeat:type_name -> google.protobuf.Timestamp
+	30, // 33: weir.actor.v1.PoolHistory.pools:type_name -> weir.actor.v1.PoolPoints
+	31, // 34: weir.actor.v1.PoolPoints.seconds:type_name -> weir.actor.v1.Points
+	31, // 35: weir.actor.v1.PoolPoints.minutes:type_name -> weir.actor.v1.Points
+	3,  // 36: weir.actor.v1.JobLive.jobs:type_name -> weir.actor.v1.HeldJob
+	38, // 37: weir.actor.v1.InterruptionSignal.deadline:type_name -> google.protobuf.Timestamp
+	38, // 38: weir.actor.v1.InterruptionSignal.time:type_name -> google.protobuf.Timestamp
+	34, // 39: weir.actor.v1.InterruptionSignals.signals:type_name -> weir.actor.v1.InterruptionSignal
+	40, // [40:40] is the sub-list for method output_type
+	40, // [40:40] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_actorpb_actor_proto_init() }

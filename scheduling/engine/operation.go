@@ -105,6 +105,10 @@ func (e *Engine) SetOperation(op Operation) error {
 		return fmt.Errorf("set operation %s: %w", op.ID, err)
 	}
 	op.Started = known.Started
+	if !known.active() {
+		// What began to be below its share before does not count.
+		known.hunger = preemption.Clock{}
+	}
 	known.Operation = op
 	known.order.SetEnabled(known.active())
 	if to := e.pools[op.Pool]; to != known.pool {

@@ -15,9 +15,8 @@ import (
 // world is an engine with a tree and nodes, for stories.
 type world struct {
 	*engine.Engine
-	t       *testing.T
-	now     time.Time
-	started int
+	t   *testing.T
+	now time.Time
 }
 
 // pool is a pool of a story, below the root or the pool that parent names.
@@ -189,6 +188,31 @@ func TestFiltersOfAllAbove(t *testing.T) {
 	w.wantStarts(starts{"o": 4}, "plain")
 }
 
+// TestFiltersThatNobodyHas are forgotten.
+func TestFiltersThatNobodyHas(t *testing.T) {
+	filter := func(text string) options { return options{"scheduling_tag_filter": text} }
+	pools := map[scheduling.PoolName]pool{"a": {options: filter("gpu")}, "b": {}}
+	w := newWorld(t, nil, pools)
+	want := func(n int) {
+		t.Helper()
+		if got := w.Filters(); got != n {
+			t.Fatalf("%d filters, want %d", got, n)
+		}
+	}
+	want(1)
+	w.operation("o", "b", 5, filter("gpu"))
+	want(1)
+	for range 3 {
+		must(t, w.SetOperation(w.record("o", "b", filter("fast"))))
+		must(t, w.SetOperation(w.record("o", "b", filter("slow"))))
+		want(2)
+	}
+	w.tree(nil, map[scheduling.PoolName]pool{"b": {}})
+	want(1)
+	must(t, w.RemoveOperation("o"))
+	want(0)
+}
+
 // TestFiltersInLimits: an element's own filter lowers its limits share, once nodes have
 // had the time to come back to a new leader.
 func TestFiltersInLimits(t *testing.T) {
@@ -224,8 +248,10 @@ func TestFIFOOrder(t *testing.T) {
 	w.operation("light", "a", 3, options{"weight": 1.0})
 	w.operation("heavy", "a", 3, options{"weight": 5.0})
 	w.operation("last", "a", 3, options{"weight": 0.5})
+	w.node("small", 1)
 	w.tick(0)
-	w.wantStarts(starts{"heavy": 3, "light": 1}, "n")
+	w.wantStarts(starts{"heavy": 1}, "small")
+	w.wantStarts(starts{"heavy": 2, "light": 2}, "n")
 	s := w.Snapshot()
 	for i, want := range []map[string]any{
 		{"fifo_index": 0.0, "scheduling_index": nil},

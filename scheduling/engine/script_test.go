@@ -162,6 +162,12 @@ func (p *player) heartbeat(out *strings.Builder, args arguments) {
 			fmt.Fprintf(out, "refused for %s: %d\n", resource.Kind(k), n)
 		}
 	}
+	if n := plan.Outcome.Limited; n > 0 {
+		fmt.Fprintf(out, "limits leave no room to: %d\n", n)
+	}
+	if n := plan.Outcome.Unmatched; n > 0 {
+		fmt.Fprintf(out, "may not use the node: %d\n", n)
+	}
 }
 
 func (p *player) show(out *strings.Builder) {

@@ -74,3 +74,31 @@ func TestStarvation(t *testing.T) {
 		})
 	}
 }
+
+// TestWithItsMinShare an element does not starve by the timeout of that, and settings
+// that change hold at once.
+func TestWithItsMinShare(t *testing.T) {
+	guaranteed := options{"strong_guarantee_resources": options{"cpu": 2.0}, "min_share_preemption_timeout": "5s"}
+	w := newWorld(t, nil, map[scheduling.PoolName]pool{"a": {options: guaranteed}})
+	w.node("n1", 2)
+	w.node("n2", 2)
+	w.operation("o", "a", 9, nil)
+	w.tick(0)
+	w.wantStarts(starts{"o": 2}, "n1")
+	want := func(after time.Duration, status preemption.Status, starvation preemption.Starvation) {
+		t.Helper()
+		w.tick(after)
+		s := w.Snapshot()
+		for _, got := range []preemption.Clock{s.Pools[1].Shares.Hunger, s.Operations[0].Shares.Hunger} {
+			if got.Status != status || got.Starvation != starvation {
+				t.Fatalf("%s, %s; want %s, %s", got.Status, got.Starvation, status, starvation)
+			}
+		}
+	}
+	want(0, preemption.BelowFairShare, preemption.NonStarving)
+	want(6*time.Second, preemption.BelowFairShare, preemption.NonStarving)
+	w.tree(nil, map[scheduling.PoolName]pool{"a": {options: options{"fair_share_starvation_timeout": "3s"}}})
+	want(0, preemption.BelowFairShare, preemption.Starving)
+	w.tree(nil, map[scheduling.PoolName]pool{"a": {options: options{"fair_share_starvation_tolerance": 0.5}}})
+	want(0, preemption.Normal, preemption.NonStarving)
+}
