@@ -77,8 +77,8 @@ func seesAll(t *testing.T, follower *testReplica, agents []*fakeAgent) {
 	for _, element := range view.GetElements() {
 		running += element.GetRunningJobs()
 	}
-	if running != 6 || len(view.GetNodes()) != 2 || view.GetTotal().GetUserSlots() != 8 {
-		t.Errorf("got %d running jobs and %d nodes with %v, want 6 and 2 with 8 slots", running, len(view.GetNodes()), view.GetTotal())
+	if running != 6 || len(view.GetNodes()) != 2 || view.GetTotal().GetUserSlots() != 8 || view.GetUpdated() == nil {
+		t.Errorf("got %d running jobs and %d nodes with %v as of %v, want 6 and 2 with 8 slots", running, len(view.GetNodes()), view.GetTotal(), view.GetUpdated().AsTime())
 	}
 	for _, node := range view.GetNodes() {
 		if node.GetLeaseLeftMillis() <= 0 || node.GetLastHeartbeat() == nil {

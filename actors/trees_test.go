@@ -96,3 +96,25 @@ func TestTreesComeAndGo(t *testing.T) {
 		t.Error("the ephemeral pool is still there")
 	}
 }
+
+// TestViewsAreAddedUp of all trees, any number of times: schedulers show the same view
+// to all who ask between two updates.
+func TestViewsAreAddedUp(t *testing.T) {
+	view := func(tree string, slots int64) *actorpb.SchedulerView {
+		return &actorpb.SchedulerView{
+			Term: 3, Total: &statepb.Resources{UserSlots: slots}, Updated: timestamppb.Now(),
+			Elements: []*actorpb.ElementView{{Tree: tree, Id: "<Root>"}}, Nodes: []*actorpb.NodeView{{Id: "node of " + tree}},
+		}
+	}
+	seen := []*actorpb.SchedulerView{view("default", 4), view("gpu", 2)}
+	for range 2 {
+		var all *actorpb.SchedulerView
+		g := &gathering{left: len(seen), reply: func(v *actorpb.SchedulerView) { all = v }}
+		for _, v := range seen {
+			g.add(v)
+		}
+		if all.GetTerm() != 3 || all.GetTotal().GetUserSlots() != 6 || all.GetUpdated() == nil || len(all.GetElements()) != 2 || len(all.GetNodes()) != 2 {
+			t.Errorf("added up: %v", all)
+		}
+	}
+}
