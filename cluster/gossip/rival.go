@@ -85,19 +85,28 @@ func (g *Gossip) AwaitRival(ctx context.Context) error {
 			if !g.answers(endpoint) {
 				continue
 			}
-			if rival.Incarnation >= g.config.Self.Incarnation {
+			later := rival.Incarnation >= g.config.Self.Incarnation
+			if later {
 				g.log.Error("a later process has this replica's id: it has to stop", "replica", rival.ID, "address", endpoint)
-				continue
+				g.tell(endpoint)
 			}
 			select {
 			case <-time.After(rivalGrace):
 			case <-ctx.Done():
 				return nil
 			}
-			if g.answers(endpoint) {
+			if !later && g.answers(endpoint) {
 				return g.yield(endpoint, rival)
 			}
 		}
+	}
+}
+
+// tell makes itself known to a rival, whom the cluster may know in its place: nobody
+// else would tell it of this process then.
+func (g *Gossip) tell(endpoint netip.AddrPort) {
+	if _, err := g.list.Join([]string{endpoint.String()}); err != nil {
+		g.log.Warn("rival not told of this process", "address", endpoint, "cause", err)
 	}
 }
 

@@ -59,24 +59,34 @@ func TestReplicaThatMoves(t *testing.T) {
 }
 
 // TestRivalsThatMeetLate connects two processes of a replica after both have begun:
-// the later one gives way.
+// the later one gives way, whichever of them the others hear of first.
 func TestRivalsThatMeetLate(t *testing.T) {
-	first, second := startLife(t, "r1", 1), startLife(t, "r1", 2)
-	for _, r := range []*replica{first, second} {
-		if err := r.Alone(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	kept := make(chan error, 1)
-	go func() { kept <- first.AwaitRival(ctx) }()
-	// It brings the two together: each is told of the other by it.
-	startLife(t, "r2", 1, first.mux, second.mux)
-	if err := second.AwaitRival(t.Context()); !errors.Is(err, gossip.ErrRival) {
-		t.Errorf("the later one: got %v, want ErrRival", err)
-	}
-	cancel()
-	if err := <-kept; err != nil {
-		t.Errorf("the first one: %v", err)
+	for name, laterIsKnown := range map[string]bool{"the first one is known": false, "the later one is known": true} {
+		t.Run(name, func(t *testing.T) {
+			first, second := startLife(t, "r1", 1), startLife(t, "r1", 2)
+			for _, r := range []*replica{first, second} {
+				if err := r.Alone(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			kept := make(chan error, 1)
+			go func() { kept <- first.AwaitRival(ctx) }()
+			known, met := first, second
+			if laterIsKnown {
+				known, met = second, first
+			}
+			// It knows one of the two when it meets the other.
+			other := startLife(t, "r2", 1, known.mux)
+			waitMembers(t, "r1 r2", known, other)
+			startLife(t, "r3", 1, met.mux, other.mux)
+			if err := second.AwaitRival(t.Context()); !errors.Is(err, gossip.ErrRival) {
+				t.Errorf("the later one: got %v, want ErrRival", err)
+			}
+			cancel()
+			if err := <-kept; err != nil {
+				t.Errorf("the first one: %v", err)
+			}
+		})
 	}
 }
