@@ -82,9 +82,9 @@ func Start(cfg Config) (*Replica, error) {
 	r := &Replica{
 		cfg: cfg, store: cfg.Store, board: newBoard(), liveness: newLiveness(), controllers: newControllers(),
 		heartbeats: newHeartbeats(), histories: pool.NewHistories(),
-		records:    &records{store: cfg.Store, directory: cfg.Directory},
-		signals:    signal.NewSignals(signal.NewTable(cfg.Timing.SignalKeep, maxSignals)),
-		system:     actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return cfg.Logger })),
+		records: &records{store: cfg.Store, directory: cfg.Directory},
+		signals: signal.NewSignals(signal.NewTable(cfg.Timing.SignalKeep, maxSignals)),
+		system:  actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return cfg.Logger })),
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	// Answers that come late must not find a future of this life.

@@ -56,11 +56,11 @@ type replicaFake struct {
 	// mute is whether the leader's actors are silent.
 	mute atomic.Bool
 
-	view   atomic.Pointer[actorpb.SchedulerView]
-	live   atomic.Pointer[actorpb.JobLive]
+	view atomic.Pointer[actorpb.SchedulerView]
+	live atomic.Pointer[actorpb.JobLive]
 	// history, when set, is what the leader has recorded of pools.
 	history atomic.Pointer[func(*actorpb.PoolHistoryRequest) *actorpb.PoolHistory]
-	output func(*actorpb.ReadOutput) (*actorpb.OutputPart, error)
+	output  func(*actorpb.ReadOutput) (*actorpb.OutputPart, error)
 }
 
 // replicaIDs are those of the cluster of a test; the first one answers.
