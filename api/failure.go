@@ -72,7 +72,8 @@ func (s *server) overloaded(what string) *connect.Error {
 // known of a change that was asked for.
 func (s *server) unavailable(what string, err error) error {
 	var known *connect.Error
-	if errors.As(err, &known) {
+	// Streams between replicas break with errors of that type too.
+	if errors.As(err, &known) && !errors.Is(err, raftstore.ErrOutcomeUnknown) {
 		return known
 	}
 	var failure *connect.Error

@@ -2,6 +2,8 @@ package api
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -200,7 +202,9 @@ func TestWhatIsKnownOfAChange(t *testing.T) {
 	}{
 		"overloaded":      {raftstore.ErrOverloaded, 429, "overloaded", "200"},
 		"outcome unknown": {raftstore.ErrOutcomeUnknown, 503, "outcome_unknown", ""},
-		"something else":  {raftstore.ErrClosed, 503, "unavailable", ""},
+		"broken stream": {fmt.Errorf("%w: %w", raftstore.ErrOutcomeUnknown, connect.NewError(connect.CodeCanceled, errors.New("broken pipe"))),
+			503, "outcome_unknown", ""},
+		"something else": {raftstore.ErrClosed, 503, "unavailable", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s.breaks.Store(&test.err)

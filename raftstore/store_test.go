@@ -224,12 +224,21 @@ func TestTransferToAReplica(t *testing.T) {
 	if err := leader.Transfer(ctx, "r9"); err == nil {
 		t.Error("to a replica that does not exist: no error")
 	}
+	// What is to be said before is committed by the one that leads still.
+	words := 0
+	leader.BeforeTransfer(func(ctx context.Context) {
+		words++
+		if _, err := leader.Propose(ctx, createPool(t, testPool)); err != nil {
+			t.Errorf("last words: %v", err)
+		}
+	})
 	if err := leader.Transfer(ctx, to); err != nil {
 		t.Fatal(err)
 	}
-	if got := c.leader().cfg.ReplicaID; got != to {
-		t.Errorf("%s leads, want %s", got, to)
+	if got := c.leader().cfg.ReplicaID; got != to || words != 1 {
+		t.Errorf("%s leads after %d last words, want %s after 1", got, words, to)
 	}
+	c.wantEqual()
 	only := startCluster(t, 1, nil)
 	if err := only.leader().Transfer(ctx, ""); err == nil {
 		t.Error("the only voter: no error")

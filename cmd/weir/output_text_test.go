@@ -34,13 +34,16 @@ var texts = map[string]func(t *testing.T, answer []byte) string{
 	"pools":      drawn(func(m *apipb.ListPoolsResponse) string { return poolsText(m.GetPools()) }),
 	"pool":       drawn(poolText),
 	"pooltree":   drawn(poolTreeText),
-	"trees":      drawn(func(m *apipb.ListTreesResponse) string { return treesText(m.GetTrees()) }),
-	"tree":       drawn(func(m *apipb.Tree) string { return treeText(m, textTime) }),
-	"attribute":  drawn(attributeText),
-	"nodes":      drawn(func(m *apipb.ListNodesResponse) string { return nodesText(m.GetNodes(), textTime) }),
-	"node":       drawn(func(m *apipb.GetNodeResponse) string { return nodeText(m, textTime) }),
-	"members":    drawn(func(m *apipb.MembersResponse) string { return membersText(m.GetMembers()) }),
-	"status":     drawn(func(m *apipb.StatusResponse) string { return statusText(m, textTime) }),
+	"history": drawn(func(m *apipb.PoolHistoryResponse) string {
+		return historyText(m, textTime.Add(-10*time.Minute), textTime)
+	}),
+	"trees":     drawn(func(m *apipb.ListTreesResponse) string { return treesText(m.GetTrees()) }),
+	"tree":      drawn(func(m *apipb.Tree) string { return treeText(m, textTime) }),
+	"attribute": drawn(attributeText),
+	"nodes":     drawn(func(m *apipb.ListNodesResponse) string { return nodesText(m.GetNodes(), textTime) }),
+	"node":      drawn(func(m *apipb.GetNodeResponse) string { return nodeText(m, textTime) }),
+	"members":   drawn(func(m *apipb.MembersResponse) string { return membersText(m.GetMembers()) }),
+	"status":    drawn(func(m *apipb.StatusResponse) string { return statusText(m, textTime) }),
 }
 
 func drawn[M any, P interface {

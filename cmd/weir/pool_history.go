@@ -91,7 +91,7 @@ func historyText(answer *apipb.PoolHistoryResponse, from, to time.Time) string {
 		g.row("volume", sparkline(values, known, greatest), number(now.GetVolume(), 1)+" s", number(greatest, 1)+" s")
 	}
 	return fmt.Sprintf("pool %s of tree %s, %s to %s, %s a column\n", answer.GetPool(), answer.GetTree(),
-		from.Local().Format("Jan 2 15:04:05"), to.Local().Format("15:04:05"), span(time.Duration(step)*time.Second)) + g.String()
+		from.Format("Jan 2 15:04:05"), to.Format("15:04:05"), span(time.Duration(step)*time.Second)) + g.String()
 }
 
 // sparks are columns of growing height.

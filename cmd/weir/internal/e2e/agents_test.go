@@ -50,7 +50,7 @@ func agentDies(t *testing.T, c *cluster) {
 	if tags := c.nodeRecord(t, "n4").GetTags(); !slices.Equal(tags, []string{"rack7", "ssd"}) && !slices.Equal(tags, []string{"ssd", "rack7"}) {
 		t.Errorf("tags of n4: %v", tags)
 	}
-	if tags := c.nodeRecord(t, "n1").GetTags(); len(tags) != 0 {
+	if tags := c.nodeRecord(t, "n1").GetTags(); !slices.Equal(tags, []string{"steady"}) {
 		t.Errorf("tags of n1: %v", tags)
 	}
 	operation := c.start(t, one(small(3, "run", dir, release).with("network_limit", 1)))

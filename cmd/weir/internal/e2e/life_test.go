@@ -99,7 +99,8 @@ func readYourWrites(t *testing.T, c *cluster) {
 func suspendAndResume(t *testing.T, c *cluster) {
 	dir := c.folder(t)
 	release := filepath.Join(dir, "release")
-	operation := c.start(t, one(small(40, "run", dir, release)))
+	// Not at agents that other parts end.
+	operation := c.start(t, one(small(40, "run", dir, release), object{"scheduling_tag_filter": "steady"}))
 	c.runs(t, operation, 40)
 	c.ask(t, "OperationService/Suspend", object{"operation": operation, "abort_running_jobs": true}, &apipb.SuspendOperationResponse{})
 	op := c.becomes(t, operation, "is suspended with its jobs", func(op *apipb.Operation) bool { return op.GetSuspended() && op.GetProgress().GetRunning() == 0 })

@@ -101,7 +101,7 @@ func badRequests(t *testing.T, c *cluster) {
 		"spec over the size limit":   {"OperationService/Start", `{"spec": {"title": "` + strings.Repeat("x", 3<<20) + `"}}`, "resource_exhausted", []string{"2097152"}},
 		"annotations over theirs":    {"OperationService/Start", `{"spec": {"annotations": {"a": "` + strings.Repeat("x", 11<<10) + `"}, "tasks": {"sort": {"job_count": 1, "command": ["true"]}}}}`, "invalid_argument", []string{"annotations:", "10 KiB"}},
 		"unknown pool tree":          {"OperationService/Start", `{"spec": {"pool_trees": ["nowhere"], "tasks": {"sort": {"job_count": 1, "command": ["true"]}}}}`, "not_found", []string{`"nowhere"`, `"default"`}},
-		"pool that cannot be made":   {"OperationService/Start", `{"spec": {"pool": "no where", "tasks": {"sort": {"job_count": 1, "command": ["true"]}}}}`, "invalid_argument", []string{"no where"}},
+		"pool of a user":             {"OperationService/Start", `{"spec": {"pool": "no$where", "tasks": {"sort": {"job_count": 1, "command": ["true"]}}}}`, "invalid_argument", []string{`"no$where"`}},
 		"alias in use":               {"OperationService/Start", `{"spec": {"alias": "` + alias + `", "tasks": {"sort": {"job_count": 1, "command": ["true"]}}}}`, "already_exists", []string{alias, holder}},
 		"alias without its star":     {"OperationService/Start", `{"spec": {"alias": "x", "tasks": {"sort": {"job_count": 1, "command": ["true"]}}}}`, "invalid_argument", []string{"alias:", `"*`}},
 		"two mutation ids":           {"OperationService/Start", `{"mutation_id": "a", "spec": {"mutation_id": "b", "tasks": {"sort": {"job_count": 1, "command": ["true"]}}}}`, "invalid_argument", []string{"mutation_id"}},

@@ -8,7 +8,7 @@ func TestWorkingCluster(t *testing.T) {
 	c := newCluster(t, "127.0.0.1", "n1", "n2", "n3", "n4", "n5", "n6")
 	// Shares of GPUs are looked at by one part, which has them alone.
 	for _, agent := range []string{"n1", "n2", "n3"} {
-		c.startAgent(agent, "--gpu", "8")
+		c.startAgent(agent, "--gpu", "8", "--tags", "steady")
 	}
 	c.ready(t, 3)
 	for name, part := range map[string]func(*testing.T, *cluster){

@@ -1,0 +1,355 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/messages/apipb"
+)
+
+// slots is how many cores each agent of a tree has; a job of these tests takes one.
+const slots = 16
+
+// TestFairShares is what pools and pool trees promise, on a cluster with a tree for
+// each of its agents, told apart by their tags.
+func TestFairShares(t *testing.T) {
+	trees := map[string]string{"n1": "wide", "n2": "narrow", "n3": "saving"}
+	c := newCluster(t, "127.0.0.1", "n1", "n2", "n3", "n4")
+	c.ready(t, 0)
+	c.ask(t, "TreeService/Set", object{"tree": "default", "options": object{"nodes_filter": "!wide & !narrow & !saving"}}, &apipb.SetTreeResponse{})
+	for agent, tree := range trees {
+		c.ask(t, "TreeService/Create", object{"tree": tree, "options": object{"nodes_filter": tree}}, &apipb.CreateTreeResponse{})
+		c.startAgent(agent, "--user-slots", "64", "--tags", tree)
+	}
+	c.startAgent("n4", "--user-slots", "64")
+	c.ready(t, 4)
+	// Those of a tree share its agent one after another.
+	for tree, parts := range map[string][]func(*testing.T, *cluster){
+		"wide":    {weightsOfThree, guarantee},
+		"narrow":  {fifo, slotsOfAPool, differentlyInTwoTrees},
+		"default": {fullPools, ephemeralPools},
+		"saving":  {burstPool},
+	} {
+		t.Run(tree, func(t *testing.T) {
+			t.Parallel()
+			for _, part := range parts {
+				part(t, c)
+			}
+		})
+	}
+}
+
+// pool makes a pool of a tree, which may have no operations any more when the test
+// ends.
+func (c *cluster) pool(t testing.TB, tree, name string, options object) {
+	t.Helper()
+	edit := makePool(name, options)
+	edit["tree"] = tree
+	c.ask(t, "PoolService/Edit", edit, &apipb.EditTreeResponse{})
+}
+
+// change changes options of a pool.
+func (c *cluster) change(t testing.TB, tree, name string, options object) {
+	t.Helper()
+	c.ask(t, "PoolService/Edit", object{"tree": tree, "edits": []object{{"change": object{"name": name, "options": options}}}}, &apipb.EditTreeResponse{})
+}
+
+// pools lists the pools of a tree by name.
+func (c *cluster) pools(t testing.TB, tree string) map[string]*apipb.Pool {
+	t.Helper()
+	var answer apipb.ListPoolsResponse
+	c.ask(t, "PoolService/List", object{"tree": tree}, &answer)
+	pools := map[string]*apipb.Pool{}
+	for _, p := range answer.GetPools() {
+		pools[p.GetName()] = p
+	}
+	return pools
+}
+
+// hungry starts an operation that wants every core of a tree for ever: jobs of a time
+// each, as many as there are cores and more.
+func (c *cluster) hungry(t testing.TB, tree, pool, length string) string {
+	t.Helper()
+	task := small(2*slots, "run", c.folder(t), length).with("cpu_limit", 1).with("restart_completed_jobs", true)
+	return c.start(t, one(task, object{"pool_trees": []string{tree}, "pool": pool}))
+}
+
+// abort aborts operations, and waits until they have ended.
+func (c *cluster) abort(t testing.TB, operations ...string) {
+	t.Helper()
+	for _, operation := range operations {
+		c.ask(t, "OperationService/Abort", object{"operation": operation}, &apipb.AbortOperationResponse{})
+	}
+	for _, operation := range operations {
+		c.ends(t, operation, "aborted")
+	}
+}
+
+// settles waits until the mean of a figure over some seconds is within a slot of what
+// is wanted for each pool. Single looks see jobs come and go.
+func (c *cluster) settles(t testing.TB, tree, what string, want map[string]float64) {
+	t.Helper()
+	const looks = 20
+	until(t, what, func() string {
+		sums := map[string]float64{}
+		for range looks {
+			pools := c.pools(t, tree)
+			for name := range want {
+				sums[name] += pools[name].GetUsage().GetCpu()
+			}
+		}
+		for name, cores := range want {
+			if mean := sums[name] / looks; math.Abs(mean-cores) > 1 {
+				return fmt.Sprintf("%s has %.1f cores, want %.1f", name, mean, cores)
+			}
+		}
+		return ""
+	})
+}
+
+// weightsOfThree has pools of weight 1, 2 and 5 that want everything.
+func weightsOfThree(t *testing.T, c *cluster) {
+	var operations []string
+	for name, weight := range map[string]float64{"one": 1, "two": 2, "five": 5} {
+		c.pool(t, "wide", name, object{"weight": weight})
+		operations = append(operations, c.hungry(t, "wide", name, "500ms"))
+	}
+	c.settles(t, "wide", "1:2:5 of 16 cores", map[string]float64{"one": 2, "two": 4, "five": 10})
+	c.abort(t, operations...)
+}
+
+// guarantee has a pool take back what is its own as the jobs of another end.
+func guarantee(t *testing.T, c *cluster) {
+	c.pool(t, "wide", "own", object{"weight": 1, "strong_guarantee_resources": object{"cpu": 8}})
+	c.pool(t, "wide", "greedy", object{"weight": 7})
+	greedy := c.hungry(t, "wide", "greedy", "1s")
+	c.settles(t, "wide", "all is taken while nobody else wants it", map[string]float64{"greedy": slots})
+	own := c.hungry(t, "wide", "own", "500ms")
+	// Half is guaranteed. The other half goes by weight on top of it: 1 and 7 parts of
+	// the whole, until nothing is left.
+	until(t, "the guarantee is in the fair share", func() string {
+		if p := c.pools(t, "wide")["own"]; p.GetFairShare() < 0.5 {
+			return p.String()
+		}
+		return ""
+	})
+	share := c.pools(t, "wide")["own"].GetFairShare()
+	c.settles(t, "wide", "the guarantee is given", map[string]float64{"own": slots * share, "greedy": slots * (1 - share)})
+	if p := c.get(t, greedy).GetProgress(); p.GetAborted() != 0 {
+		t.Errorf("%d jobs were aborted, want none", p.GetAborted())
+	}
+	c.abort(t, greedy, own)
+}
+
+// fifo has the operations of a FIFO pool run one after another: by weight, then by
+// start.
+func fifo(t *testing.T, c *cluster) {
+	c.pool(t, "narrow", "queue", object{"mode": "fifo", "fifo_sort_parameters": []string{"weight", "start_time"}, "resource_limits": object{"user_slots": 0}})
+	start := func(weight float64) string {
+		task := small(4, "run", c.folder(t), "200ms")
+		return c.start(t, one(task, object{"pool_trees": []string{"narrow"}, "pool": "queue", "weight": weight}))
+	}
+	first, second, heavy := start(1), start(1), start(5)
+	for _, operation := range []string{first, second, heavy} {
+		c.becomes(t, operation, "waits for resources", func(op *apipb.Operation) bool { return op.GetState() == "running" })
+	}
+	c.change(t, "narrow", "queue", object{"resource_limits/user_slots": 2})
+	order := []string{heavy, first, second}
+	// Ids of jobs grow in the order in which they were granted.
+	var last string
+	for i, operation := range order {
+		c.ends(t, operation, "completed")
+		var ids []string
+		for _, job := range c.jobs(t, operation) {
+			ids = append(ids, job.GetId())
+		}
+		if len(ids) != 4 || slices.Min(ids) <= last {
+			t.Errorf("operation %d in the order has jobs %v, the last one of the operation before it is %s", i, ids, last)
+		}
+		last = slices.Max(ids)
+	}
+}
+
+// slotsOfAPool has three slots for a pool that wants more, and looks at them all the
+// time.
+func slotsOfAPool(t *testing.T, c *cluster) {
+	c.pool(t, "narrow", "three", object{"resource_limits": object{"user_slots": 3}})
+	task := small(60, "run", c.folder(t), "100ms")
+	operation := c.start(t, one(task, object{"pool_trees": []string{"narrow"}, "pool": "three"}))
+	most := int64(0)
+	for ended := false; !ended; {
+		op := c.get(t, operation)
+		most = max(most, op.GetProgress().GetRunning())
+		ended = op.GetState() == "completed"
+	}
+	if most != 3 {
+		t.Errorf("%d jobs ran at once, want 3", most)
+	}
+	if most := atOnce(c.jobs(t, operation)); most > 3 {
+		t.Errorf("by their times %d jobs ran at once, want 3", most)
+	}
+}
+
+// atOnce returns how many jobs ran at the same time at most, by when they were granted
+// and ended.
+func atOnce(jobs []*apipb.Job) (most int) {
+	type moment struct {
+		at    time.Time
+		delta int
+	}
+	var moments []moment
+	for _, job := range jobs {
+		moments = append(moments, moment{job.GetStartTime().AsTime(), 1}, moment{job.GetFinishTime().AsTime(), -1})
+	}
+	slices.SortFunc(moments, func(a, b moment) int {
+		if c := a.at.Compare(b.at); c != 0 {
+			return c
+		}
+		return a.delta - b.delta
+	})
+	running := 0
+	for _, m := range moments {
+		running += m.delta
+		most = max(most, running)
+	}
+	return most
+}
+
+// differentlyInTwoTrees has an operation with a pool and a limit of its own in each of
+// two trees.
+func differentlyInTwoTrees(t *testing.T, c *cluster) {
+	c.pool(t, "narrow", "left", nil)
+	c.pool(t, "default", "right", nil)
+	task := small(40, "run", c.folder(t), "300ms").with("restart_completed_jobs", true)
+	operation := c.start(t, one(task, object{
+		"pool_trees": []string{"narrow", "default"},
+		"scheduling_options_per_pool_tree": object{
+			"narrow":  object{"pool": "left", "resource_limits": object{"user_slots": 2}},
+			"default": object{"pool": "right", "resource_limits": object{"user_slots": 5}},
+		},
+	}))
+	want := map[string]int{c.node("n2"): 2, c.node("n4"): 5}
+	met := 0
+	until(t, "each tree gives its own limit", func() string {
+		running := map[string]int{}
+		for _, job := range c.jobs(t, operation, "running", "waiting") {
+			running[job.GetNode()]++
+		}
+		full := true
+		for node, count := range running {
+			if count > want[node] {
+				t.Fatalf("%d jobs run at %s, want at most %d", count, node, want[node])
+			}
+		}
+		for node, count := range want {
+			full = full && running[node] == count
+		}
+		if full {
+			met++
+		}
+		if met < 10 {
+			return fmt.Sprint(running)
+		}
+		return ""
+	})
+	// It acts on a running operation too, in the one tree.
+	c.ask(t, "OperationService/Update", object{"operation": operation, "changes": []object{{"tree": "default", "options": object{"resource_limits/user_slots": 1}}}}, &apipb.UpdateOperationResponse{})
+	c.settlesAt(t, operation, map[string]int{c.node("n2"): 2, c.node("n4"): 1})
+	c.abort(t, operation)
+}
+
+// settlesAt waits until so many jobs of an operation run at each node.
+func (c *cluster) settlesAt(t testing.TB, operation string, want map[string]int) {
+	t.Helper()
+	until(t, "jobs by node", func() string {
+		running := map[string]int{}
+		for _, job := range c.jobs(t, operation, "running", "waiting") {
+			running[job.GetNode()]++
+		}
+		if fmt.Sprint(running) == fmt.Sprint(want) {
+			return ""
+		}
+		return fmt.Sprintf("%v, want %v", running, want)
+	})
+}
+
+// fullPools has the ninth operation of a pool wait, and the 51st refused.
+func fullPools(t *testing.T, c *cluster) {
+	c.pool(t, "default", "eight", nil)
+	dir := c.folder(t)
+	release := filepath.Join(dir, "release")
+	spec := func() object {
+		return one(small(1, "run", c.folder(t), release).with("cpu_limit", 0.01), object{"pool": "eight"})
+	}
+	var operations []string
+	for range 8 {
+		operations = append(operations, c.start(t, spec()))
+	}
+	for _, operation := range operations {
+		c.runs(t, operation, 1)
+	}
+	ninth := c.start(t, spec())
+	op := c.becomes(t, ninth, "waits", func(op *apipb.Operation) bool { return op.GetState() == "pending" && op.GetPendingReason() != "" })
+	wantIn(t, "pending reason", op.GetPendingReason(), []string{"eight", "max_running_operation_count", "8"})
+	operations = append(operations, ninth)
+	for len(operations) < 50 {
+		operations = append(operations, c.start(t, spec()))
+	}
+	err := c.call(context.Background(), c.leader(t), "OperationService/Start", object{"spec": spec()}, nil)
+	refused := refusalOf(err)
+	if refused.Status < 400 || refused.Status > 499 {
+		t.Fatalf("the 51st operation: %v, want it refused", err)
+	}
+	wantIn(t, "refusal", refused.Message, []string{"eight", "max_operation_count", "50"})
+	if n := c.pools(t, "default")["eight"].GetOperationCount(); n != 50 {
+		t.Errorf("%d operations are in the pool, want 50", n)
+	}
+	if err := os.WriteFile(release, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, operation := range operations {
+		c.ends(t, operation, "completed")
+	}
+}
+
+// ephemeralPools come with an operation and go with it: below a pool, one for each
+// user, and where the pool that an operation names is not there.
+func ephemeralPools(t *testing.T, c *cluster) {
+	c.pool(t, "default", "team", object{"create_ephemeral_subpools": true, "ephemeral_subpool_config": object{"max_running_operation_count": 1}})
+	release := filepath.Join(c.folder(t), "release")
+	start := func(pool string) string {
+		return c.start(t, one(small(1, "run", c.folder(t), release).with("cpu_limit", 0.1), object{"pool": pool}))
+	}
+	first, second, free := start("team"), start("team"), start("nobodys")
+	c.runs(t, first, 1)
+	c.runs(t, free, 1)
+	op := c.becomes(t, second, "waits in the subpool", func(op *apipb.Operation) bool { return op.GetState() == "pending" && op.GetPendingReason() != "" })
+	wantIn(t, "pending reason", op.GetPendingReason(), []string{"team$admin", "1"})
+	pools := c.pools(t, "default")
+	for name, parent := range map[string]string{"team$admin": "team", "nobodys": "<Root>"} {
+		if p := pools[name]; p.GetEphemeralUser() != "admin" || p.GetParent() != parent && parent+p.GetParent() != "<Root>" {
+			t.Errorf("pool %s is %v, want one for admin below %s", name, p, parent)
+		}
+	}
+	if err := os.WriteFile(release, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, operation := range []string{first, second, free} {
+		c.ends(t, operation, "completed")
+	}
+	until(t, "the pools are gone", func() string {
+		for name := range c.pools(t, "default") {
+			if strings.Contains(name, "$") || name == "nobodys" {
+				return name + " is there"
+			}
+		}
+		return ""
+	})
+}

@@ -1,0 +1,173 @@
+package e2e
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"weir/messages/apipb"
+)
+
+// The pool saver of tree saving: cores that flow in, cores at burst, and how many
+// seconds of the flow it may save.
+const (
+	flowCores  = 4.0
+	burstCores = 12.0
+	savingTime = 16
+)
+
+// volumeAt is what a pool has saved, in core seconds, and as of when.
+type volumeAt struct {
+	cores float64
+	at    time.Time
+}
+
+func (c *cluster) saved(t testing.TB) volumeAt {
+	t.Helper()
+	var answer apipb.SnapshotResponse
+	c.ask(t, "TreeService/Snapshot", object{"tree": "saving"}, &answer)
+	for _, p := range answer.GetPools() {
+		if p.GetName() == "saver" {
+			// Slots are kept as they are, cores in hundredths, and rounded in each update.
+			return volumeAt{p.GetVolume().GetUserSlots() / 4, answer.GetTime().AsTime()}
+		}
+	}
+	return volumeAt{}
+}
+
+// attribute returns a number that is known of the pool saver.
+func (c *cluster) attribute(t testing.TB, name string) float64 {
+	t.Helper()
+	var answer apipb.GetAttributeResponse
+	c.ask(t, "AttributeService/Get", object{"path": "scheduler/pool_trees/saving/pools/saver/" + name}, &answer)
+	return answer.GetValue().GetNumberValue()
+}
+
+// fills waits until the volume is so great.
+func (c *cluster) fills(t testing.TB, cores float64) (now volumeAt) {
+	t.Helper()
+	until(t, fmt.Sprintf("%v core seconds are saved", cores), func() string {
+		if now = c.saved(t); now.cores < cores {
+			return fmt.Sprint(now.cores)
+		}
+		return ""
+	})
+	return now
+}
+
+// burstPool has a burst pool save, over a change of leader, spend at burst level while
+// another pool wants all, fall back to its flow, and save again.
+func burstPool(t *testing.T, c *cluster) {
+	c.ask(t, "TreeService/Set", object{"tree": "saving", "options": object{
+		"integral_guarantees/pool_capacity_saturation_period": fmt.Sprintf("%ds", savingTime), "integral_guarantees/smooth_period": "1s",
+	}}, &apipb.SetTreeResponse{})
+	c.pool(t, "saving", "saver", object{"weight": 0.001, "integral_guarantees": object{
+		"guarantee_type": "burst", "resource_flow": object{"cpu": flowCores}, "burst_guarantee_resources": object{"cpu": burstCores},
+	}})
+	c.pool(t, "saving", "greedy", object{"weight": 1000})
+	greedy := c.hungry(t, "saving", "greedy", "500ms")
+	// By now it has been kept once: that is done every three seconds.
+	before := c.fills(t, 4*flowCores)
+	killed := c.leader(t)
+	c.process(killed).kill()
+	// The next leader goes on from what was kept last, as if nothing had been.
+	c.leader(t)
+	continued(t, "after a kill of the leader", before, c.fills(t, before.cores+flowCores), flowCores)
+	c.startReplica(killed)
+	before = c.saved(t)
+	handOver(t, c)
+	continued(t, "after a transfer", before, c.fills(t, before.cores+flowCores), flowCores)
+
+	full := c.fills(t, flowCores*savingTime)
+	if full.cores > flowCores*savingTime*1.0001 {
+		t.Errorf("%v core seconds are saved, more than the capacity", full.cores)
+	}
+	saver := c.hungry(t, "saving", "saver", "300ms")
+	until(t, "the saver has its burst", func() string {
+		if p := c.pools(t, "saving")["saver"]; math.Abs(p.GetFairShare()*slots-burstCores) > 0.01 {
+			return p.String()
+		}
+		return ""
+	})
+	spends(t, c)
+	// What the burst used shows in the history.
+	c.settles(t, "saving", "the saver is back at its flow", map[string]float64{"saver": flowCores, "greedy": slots - flowCores})
+	if left := c.saved(t); left.cores > burstCores || left.cores < 0 {
+		t.Errorf("%v core seconds are left, want next to nothing", left.cores)
+	}
+	burstInHistory(t, c)
+	c.abort(t, saver)
+	before = c.saved(t)
+	continued(t, "when it wants nothing any more", before, c.fills(t, before.cores+flowCores), flowCores)
+	c.abort(t, greedy)
+}
+
+// continued checks that a volume has grown at a rate, within 1 %.
+func continued(t *testing.T, what string, before, after volumeAt, rate float64) {
+	t.Helper()
+	seconds := after.at.Sub(before.at).Seconds()
+	got, want := after.cores-before.cores, rate*seconds
+	t.Logf("%s: %+.3f core seconds in %.3f s, want %+.3f", what, got, seconds, want)
+	if math.Abs(got-want) > 0.01*math.Abs(want) {
+		t.Errorf("%s: %+.3f core seconds in %.3f s, want %+.3f", what, got, seconds, want)
+	}
+}
+
+// spends checks that the volume falls by burst less flow, and lasts as long as was
+// said.
+func spends(t *testing.T, c *cluster) {
+	t.Helper()
+	const duration = "estimated_burst_usage_duration_seconds"
+	began, said := c.saved(t), c.attribute(t, duration)
+	var now volumeAt
+	until(t, "the volume is spent", func() string {
+		if now = c.saved(t); now.cores > 1.5*burstCores {
+			return fmt.Sprint(now.cores)
+		}
+		return ""
+	})
+	continued(t, "at burst", began, now, flowCores-burstCores)
+	measured := began.cores / ((began.cores - now.cores) / now.at.Sub(began.at).Seconds())
+	t.Logf("the volume was said to last %.2f s, and lasts %.2f s", said, measured)
+	if math.Abs(said-measured) > 0.05*measured {
+		t.Errorf("the volume was said to last %.2f s, and lasts %.2f s", said, measured)
+	}
+}
+
+// handOver has another replica lead.
+func handOver(t *testing.T, c *cluster) {
+	t.Helper()
+	leader := c.leader(t)
+	until(t, "another replica leads", func() string {
+		if err := c.call(t.Context(), leader, "ClusterService/Transfer", object{}, &apipb.TransferResponse{}); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	if next := c.leader(t); next == leader {
+		t.Fatalf("%s leads still", leader)
+	}
+}
+
+// burstInHistory checks that the points since the beginning are there though the leader
+// has changed twice, but for some seconds, and have what was seen.
+func burstInHistory(t *testing.T, c *cluster) {
+	t.Helper()
+	var answer apipb.PoolHistoryResponse
+	c.ask(t, "PoolService/History", object{"tree": "saving", "pool": "saver", "step_seconds": 1}, &answer)
+	points := answer.GetPoints()
+	if len(points) < savingTime {
+		t.Fatalf("%d points are known", len(points))
+	}
+	first, last := points[0].GetTime().AsTime(), points[len(points)-1].GetTime().AsTime()
+	missing := int(last.Sub(first).Seconds()) + 1 - len(points)
+	var fair, volume float64
+	for _, p := range points {
+		fair, volume = max(fair, p.GetFairShare()), max(volume, p.GetVolume())
+	}
+	t.Logf("%d points, %d seconds are missing", len(points), missing)
+	if missing > 15 || math.Abs(fair*slots-burstCores) > 0.1 || math.Abs(volume*slots-flowCores*savingTime) > 1.5*flowCores {
+		t.Errorf("%d points, %d seconds are missing, the greatest fair share is %v and volume %v", len(points), missing, fair, volume)
+	}
+}
