@@ -29,7 +29,8 @@ func TestEncode(t *testing.T) {
       "registered_time": null,
       "last_heartbeat": null,
       "memory_used": "0",
-      "drain": null
+      "drain": null,
+      "tree": ""
     }
   ]
 }
@@ -49,6 +50,7 @@ func TestEncode(t *testing.T) {
   last_heartbeat: null
   memory_used: "0"
   drain: null
+  tree: ""
 `,
 	}
 	for f, want := range tests {
