@@ -14,8 +14,8 @@ import (
 	"weir/messages/statepb"
 	"weir/scheduling"
 	"weir/scheduling/engine"
-	"weir/scheduling/preemption"
 	"weir/scheduling/invariant"
+	"weir/scheduling/preemption"
 )
 
 // TestTreeFollowsAnyLog drives a state with random commands, those that the tree
