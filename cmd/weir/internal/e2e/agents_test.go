@@ -141,7 +141,7 @@ func badAgents(t *testing.T, c *cluster) {
 		wantCode int
 		want     []string
 	}{
-		"data folder in use":    {nil, 1, []string{c.data("n1"), "in use by another agent"}},
+		"data folder in use":    {nil, 13, []string{c.data("n1"), "in use by another agent"}},
 		"no slots":              {[]string{"--user-slots", "0"}, 2, []string{"--user-slots 0"}},
 		"no cores":              {[]string{"--cpu", "0"}, 2, []string{"--cpu 0"}},
 		"no memory":             {[]string{"--memory", "0"}, 2, []string{"--memory 0"}},
