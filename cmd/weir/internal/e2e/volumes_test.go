@@ -98,6 +98,12 @@ func burstPool(t *testing.T, c *cluster) {
 	}
 	burstInHistory(t, c)
 	c.abort(t, saver)
+	until(t, "the saver has no share left", func() string {
+		if p := c.pools(t, "saving")["saver"]; p.GetFairShare() > 0 {
+			return p.String()
+		}
+		return ""
+	})
 	before = c.saved(t)
 	continued(t, "when it wants nothing any more", before, c.fills(t, before.cores+flowCores), flowCores)
 	c.abort(t, greedy)
