@@ -327,9 +327,10 @@ func ephemeralPools(t *testing.T, c *cluster) {
 	start := func(pool string) string {
 		return c.start(t, one(small(1, "run", c.folder(t), release).with("cpu_limit", 0.1), object{"pool": pool}))
 	}
-	first, second, free := start("team"), start("team"), start("nobodys")
+	first, free := start("team"), start("nobodys")
 	c.runs(t, first, 1)
 	c.runs(t, free, 1)
+	second := start("team")
 	op := c.becomes(t, second, "waits in the subpool", func(op *apipb.Operation) bool { return op.GetState() == "pending" && op.GetPendingReason() != "" })
 	wantIn(t, "pending reason", op.GetPendingReason(), []string{"team$admin", "1"})
 	pools := c.pools(t, "default")
