@@ -121,6 +121,8 @@ func TestPut(t *testing.T) {
 		"the last of its group": {path: "flow/rate", want: map[string]any{"weight": 1.0}},
 		"into what reads itself": {path: "even/deep/deeper", value: 1.0,
 			want: map[string]any{"weight": 1.0, "flow": map[string]any{"rate": 2.0}, "even": map[string]any{"deep": map[string]any{"deeper": 1.0}}}},
+		"with - in what reads itself": {path: "even/deep-one", value: 1.0,
+			want: map[string]any{"weight": 1.0, "flow": map[string]any{"rate": 2.0}, "even": map[string]any{"deep_one": 1.0}}},
 		"unknown":        {path: "flow/rat", value: 1.0, wantErr: "flow/rat: unknown option; did you mean rate?"},
 		"below a number": {path: "weight/x", value: 1.0, wantErr: "weight: is not an object, and x cannot be set in it"},
 		"nothing":        {path: "/", value: 1.0, wantErr: "no option is named"},

@@ -94,6 +94,10 @@ func put(document map[string]any, t reflect.Type, rest []string, path string, va
 			below = s.typ.Elem()
 		}
 	}
+	if t == nil {
+		// What reads itself is written with _ alone.
+		name = canonical(name)
+	}
 	path = join(path, name)
 	if len(rest) == 1 {
 		if value == nil {

@@ -86,12 +86,12 @@ func (f Filter) Tags() []string {
 }
 
 // Within reports whether every node that f takes is taken by other too, whatever
-// tags it has, and f takes some node. It is false as well when the two name so many
-// tags that it cannot be told with little work.
+// tags it has, and f takes some node. Of filters that name so many tags that it cannot
+// be told with little work, only equal ones and the empty one are known to be.
 func (f Filter) Within(other Filter) bool {
 	tags := slices.Compact(slices.Sorted(slices.Values(append(f.Tags(), other.Tags()...))))
 	if len(tags) > maxFilterTags {
-		return false
+		return other.Empty() || f.text == other.text
 	}
 	some := false
 	for set := range 1 << len(tags) {

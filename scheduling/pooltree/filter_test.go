@@ -89,6 +89,8 @@ func TestFilterWithin(t *testing.T) {
 		"apart":                   {"a", "!a", false},
 		"only known by the nodes": {"a", "b", false},
 		"impossible":              {"a & !a", "b", false},
+		"many tags, equal":        {"a|b|c|d|e|f|g|h|i|j|k|l|m", "a|b|c|d|e|f|g|h|i|j|k|l|m", true},
+		"many tags, within all":   {"a|b|c|d|e|f|g|h|i|j|k|l|m", "", true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

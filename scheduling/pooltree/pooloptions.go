@@ -63,7 +63,7 @@ type PoolOptions struct {
 	PriorityGuarantee          *bool `option:"enable_priority_strong_guarantee_adjustment" help:"when guarantees do not fit, this one is cut last"`
 	PriorityGuaranteeDonorship *bool `option:"enable_priority_strong_guarantee_adjustment_donorship" help:"priority pools below take from the others below"`
 	AlwaysAllowGangs           *bool `option:"always_allow_gang_operations" help:"gangs are taken whatever the tree says"`
-	AllowChildrenGuarantees    *bool `option:"allow_children_guarantees" help:"pools below may have guarantees"`
+	AllowChildrenGuarantees    *bool `option:"allow_children_guarantees" help:"pools right below may have strong guarantees"`
 }
 
 // IntegralOptions are a pool's integral guarantees (F.6).

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"weir/scheduling/resource"
@@ -66,9 +68,12 @@ func (r *Resources) ReadOption(value any) error {
 		return errors.New("is not an object with amounts by resource, such as {cpu: 10, memory: 4GiB}")
 	}
 	numbers := make(map[string]float64, len(object))
-	for name, amount := range object {
-		name = strings.ReplaceAll(name, "-", "_")
-		switch amount := amount.(type) {
+	for _, given := range slices.Sorted(maps.Keys(object)) {
+		name := strings.ReplaceAll(given, "-", "_")
+		if _, twice := numbers[name]; twice {
+			return fmt.Errorf("resource %s is there twice, written with - and with _", name)
+		}
+		switch amount := object[given].(type) {
 		case nil:
 			continue
 		case float64:
