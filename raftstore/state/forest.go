@@ -188,7 +188,12 @@ func (c *change) checkpointVolumes(m *commandpb.CheckpointVolumes) *refusal {
 		}
 	}
 	record := shallow(t.record)
-	record.Volumes, record.VolumesTime = volumes, c.timestamp()
+	// The volumes are of the moment that the leader says, whatever the clocks of those
+	// whose commands came before.
+	record.Volumes, record.VolumesTime = volumes, m.GetTime()
+	if m.GetTime() == nil {
+		record.VolumesTime = c.timestamp()
+	}
 	t.record = record
 	return nil
 }

@@ -4,8 +4,10 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
@@ -314,5 +316,20 @@ func TestLightweightOperationsDoNotCountAsRunning(t *testing.T) {
 	j.must(changePool("fifo", map[string]any{"enable_lightweight_operations": nil}))
 	if running() != 2 {
 		t.Errorf("%d count as running again, want 2", running())
+	}
+}
+
+// TestVolumesAreOfTheirOwnMoment keeps volumes after a command from a clock that runs
+// ahead: what flows since is counted from the moment that their leader said.
+func TestVolumesAreOfTheirOwnMoment(t *testing.T) {
+	j := newJournal(t)
+	moment := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	ahead := createPool("saver", "", nil)
+	ahead.Time = timestamppb.New(moment.Add(time.Minute))
+	term := j.state.Term().GetTerm()
+	j.must(ahead, &commandpb.CheckpointVolumes{Term: term, Time: timestamppb.New(moment), Volumes: []*statepb.PoolVolume{{Pool: "saver", UserSlots: 2}}})
+	tree, _ := j.state.Tree(scheduling.DefaultTree)
+	if got := tree.GetVolumesTime().AsTime(); !got.Equal(moment) {
+		t.Errorf("the volumes are of %s, want %s", got, moment)
 	}
 }

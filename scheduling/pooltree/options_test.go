@@ -94,7 +94,14 @@ func TestInheritance(t *testing.T) {
 	tree := build(t, object{"fair_share_starvation_tolerance": 0.7, "max_unpreemptable_running_job_count": 3.0},
 		node{"a", scheduling.RootPool, object{"fair_share_starvation_timeout": "10s", "enable_fifo_children_reordering_for_guarantee_utilization": true}},
 		node{"b", "a", object{"fair_share_starvation_tolerance": 0.5, "non_preemptible_resource_usage_threshold": object{"cpu": 4.0}}},
-		node{"c", "b", nil})
+		node{"c", "b", nil}, node{"d", "b", object{"max_unpreemptable_running_job_count": 1.0}})
+	d, err := tree.Effective("d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := d.Starvation.NonPreemptible; n == nil || n.Amounts.UserSlots != 1 || n.Amounts.CPU != resource.Cores(4) {
+		t.Errorf("threshold of d: %+v, want its own of slots and that of b", n)
+	}
 	e, err := tree.Effective("c")
 	if err != nil {
 		t.Fatal(err)

@@ -171,7 +171,7 @@ func (s Starvation) over(inherited EffectiveStarvation) EffectiveStarvation {
 		e.NonPreemptible = s.NonPreemptible
 	}
 	if s.MaxUnpreemptableCount != nil {
-		threshold := or(s.NonPreemptible, Resources{})
+		threshold := or(e.NonPreemptible, Resources{})
 		threshold.Amounts.UserSlots, threshold.Named[resource.UserSlots] = *s.MaxUnpreemptableCount, true
 		e.NonPreemptible = &threshold
 	}
