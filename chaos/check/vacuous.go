@@ -6,8 +6,8 @@ import (
 	"weir/chaos/fault"
 )
 
-// wellTried is how many tries must have had a result that chance can prevent a few times.
-const wellTried = 10
+// wellTried is how many tries must have had a result that chance can prevent once.
+const wellTried = 5
 
 // Vacuous says what a run should have pressed, by the faults that it had, and did not:
 // it proves nothing then.
