@@ -91,10 +91,13 @@ func (c *cluster) peers() string {
 	return strings.Join(list, ",")
 }
 
-// replicaFlags are those of weir server.
+// replicaFlags are those of weir server. The replicas of a test share a disk with all
+// that the machine does besides, so a write may take long; see TestHungDisk for one
+// that takes too long.
 func (c *cluster) replicaFlags(name string) []string {
 	return append([]string{
 		"server", "--id", name, "--listen", c.addresses[name], "--peers", c.peers(), "--data", c.data(name), "--credentials", c.certs("replica-" + name),
+		"--disk-stall", patience.String(),
 	}, c.more...)
 }
 

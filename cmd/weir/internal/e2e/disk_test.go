@@ -146,9 +146,10 @@ func (v *volume) fill(t *testing.T) (empty func()) {
 	}
 }
 
-// startOn starts a replica whose data are on a volume.
+// startOn starts a replica whose data are on a volume, and which takes its disk for
+// dead as soon as replicas do by default.
 func (c *cluster) startOn(v *volume, name string) *process {
-	return c.launch(name, v.launcher, append(c.replicaFlags(name), "--data", filepath.Join(v.dir, name))...)
+	return c.launch(name, v.launcher, append(c.replicaFlags(name), "--data", filepath.Join(v.dir, name), "--disk-stall", "1s")...)
 }
 
 // startLeaderOn starts all replicas, r1 on a volume, and has r1 lead.

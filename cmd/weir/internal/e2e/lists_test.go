@@ -31,6 +31,6 @@ func TestListOfTodaysMembers(t *testing.T) {
 	}
 	today := "r1=" + c.addresses["r1"] + ",r3=" + c.addresses["r3"] + ",r4=" + c.addresses["r4"]
 	c.launch("r3", c.launcher, "server", "--id", "r3", "--listen", c.addresses["r3"], "--peers", today,
-		"--data", c.data("r3"), "--credentials", c.certs("replica-r3")).says(t, "ready")
+		"--data", c.data("r3"), "--credentials", c.certs("replica-r3"), "--disk-stall", patience.String()).says(t, "ready")
 	c.role(t, operator, "r3", "voter")
 }

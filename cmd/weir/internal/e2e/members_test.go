@@ -51,7 +51,7 @@ func (c *cluster) newReplica(t *testing.T, name string) *process {
 
 func (c *cluster) restartNew(name string) *process {
 	return c.launch(name, c.launcher, "server", "--id", name, "--listen", c.addresses[name], "--advertise", c.addresses[name],
-		"--join", c.peers(), "--data", c.data(name), "--credentials", c.certs("replica-"+name))
+		"--join", c.peers(), "--data", c.data(name), "--credentials", c.certs("replica-"+name), "--disk-stall", patience.String())
 }
 
 // role waits until a replica has a role.
@@ -266,7 +266,7 @@ func TestFoldersOfReplicas(t *testing.T) {
 		t.Fatalf("restore: exit code %d\n%s", code, printed)
 	}
 	c.launch("r1", c.launcher, "server", "--id", "r1", "--listen", c.addresses["r1"], "--peers", "r1="+c.addresses["r1"],
-		"--data", c.data("r1"), "--credentials", c.certs("replica-r1")).says(t, "ready")
+		"--data", c.data("r1"), "--credentials", c.certs("replica-r1"), "--disk-stall", patience.String()).says(t, "ready")
 	if op, err := operator.GetOperation(t.Context(), held); err != nil || op.GetId() != held {
 		t.Errorf("the operation of the backup: %v, %v", op, err)
 	}
