@@ -158,7 +158,10 @@ type RegisterAgent struct {
 	// The agent's process: greater than that of any before it in this life.
 	Session uint64 `protobuf:"varint,10,opt,name=session,proto3" json:"session,omitempty"`
 	// Why the node takes no new jobs now; empty: it takes them.
-	Closed        string `protobuf:"bytes,11,opt,name=closed,proto3" json:"closed,omitempty"`
+	Closed string `protobuf:"bytes,11,opt,name=closed,proto3" json:"closed,omitempty"`
+	// TCP ports that jobs get: so many from the first one on; 0: none.
+	FirstPort     int32 `protobuf:"varint,12,opt,name=first_port,json=firstPort,proto3" json:"first_port,omitempty"`
+	PortCount     int32 `protobuf:"varint,13,opt,name=port_count,json=portCount,proto3" json:"port_count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -270,17 +273,33 @@ func (x *RegisterAgent) GetClosed() string {
 	return ""
 }
 
+func (x *RegisterAgent) GetFirstPort() int32 {
+	if x != nil {
+		return x.FirstPort
+	}
+	return 0
+}
+
+func (x *RegisterAgent) GetPortCount() int32 {
+	if x != nil {
+		return x.PortCount
+	}
+	return 0
+}
+
 // HeldJob is a job that an agent has.
 type HeldJob struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	JobId       string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
 	OperationId string                 `protobuf:"bytes,2,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
 	// waiting, running, aborting or ended.
-	Phase         string                 `protobuf:"bytes,3,opt,name=phase,proto3" json:"phase,omitempty"`
-	Memory        int64                  `protobuf:"varint,4,opt,name=memory,proto3" json:"memory,omitempty"`
-	CpuMicros     int64                  `protobuf:"varint,5,opt,name=cpu_micros,json=cpuMicros,proto3" json:"cpu_micros,omitempty"`
-	StartTime     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
-	Pid           int64                  `protobuf:"varint,7,opt,name=pid,proto3" json:"pid,omitempty"`
+	Phase     string                 `protobuf:"bytes,3,opt,name=phase,proto3" json:"phase,omitempty"`
+	Memory    int64                  `protobuf:"varint,4,opt,name=memory,proto3" json:"memory,omitempty"`
+	CpuMicros int64                  `protobuf:"varint,5,opt,name=cpu_micros,json=cpuMicros,proto3" json:"cpu_micros,omitempty"`
+	StartTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	Pid       int64                  `protobuf:"varint,7,opt,name=pid,proto3" json:"pid,omitempty"`
+	// When its processes are killed, since it has been told to go; not set: it has not.
+	Deadline      *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -362,6 +381,13 @@ func (x *HeldJob) GetPid() int64 {
 		return x.Pid
 	}
 	return 0
+}
+
+func (x *HeldJob) GetDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Deadline
+	}
+	return nil
 }
 
 // AgentRegistered answers RegisterAgent.
@@ -791,8 +817,10 @@ type StartJob struct {
 	// Who has the job's spec and takes its result.
 	Controller      *Replica `protobuf:"bytes,8,opt,name=controller,proto3" json:"controller,omitempty"`
 	NodeIncarnation uint64   `protobuf:"varint,9,opt,name=node_incarnation,json=nodeIncarnation,proto3" json:"node_incarnation,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// TCP ports of the node that are the job's alone.
+	Ports         []int32 `protobuf:"varint,10,rep,packed,name=ports,proto3" json:"ports,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StartJob) Reset() {
@@ -888,16 +916,28 @@ func (x *StartJob) GetNodeIncarnation() uint64 {
 	return 0
 }
 
-// AbortJob ends a job.
+func (x *StartJob) GetPorts() []int32 {
+	if x != nil {
+		return x.Ports
+	}
+	return nil
+}
+
+// AbortJob ends a job: by interruption, or at once. Of several the one whose
+// deadline is earliest holds.
 type AbortJob struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
-	// An abort reason.
+	// The abort reason of a job that does not leave by itself in time.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	// From SIGTERM to the kill; 0: at once.
+	// What is left from the interruption signal to the kill; 0: killed at once.
 	GraceMillis int64 `protobuf:"varint,3,opt,name=grace_millis,json=graceMillis,proto3" json:"grace_millis,omitempty"`
 	// Text for people.
-	Message       string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
+	Message string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
+	// As in weir.state.v1.StopOrder.
+	Interruption  string               `protobuf:"bytes,5,opt,name=interruption,proto3" json:"interruption,omitempty"`
+	Preemption    string               `protobuf:"bytes,6,opt,name=preemption,proto3" json:"preemption,omitempty"`
+	PreemptedFor  *statepb.Beneficiary `protobuf:"bytes,7,opt,name=preempted_for,json=preemptedFor,proto3" json:"preempted_for,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -958,6 +998,27 @@ func (x *AbortJob) GetMessage() string {
 		return x.Message
 	}
 	return ""
+}
+
+func (x *AbortJob) GetInterruption() string {
+	if x != nil {
+		return x.Interruption
+	}
+	return ""
+}
+
+func (x *AbortJob) GetPreemption() string {
+	if x != nil {
+		return x.Preemption
+	}
+	return ""
+}
+
+func (x *AbortJob) GetPreemptedFor() *statepb.Beneficiary {
+	if x != nil {
+		return x.PreemptedFor
+	}
+	return nil
 }
 
 // JobSpecRequest asks an operation's controller what a job runs.
@@ -1044,8 +1105,12 @@ type JobSpec struct {
 	CpuLimitHundredths int64                  `protobuf:"varint,9,opt,name=cpu_limit_hundredths,json=cpuLimitHundredths,proto3" json:"cpu_limit_hundredths,omitempty"`
 	MemoryLimit        int64                  `protobuf:"varint,10,opt,name=memory_limit,json=memoryLimit,proto3" json:"memory_limit,omitempty"`
 	JobTimeLimitMillis int64                  `protobuf:"varint,11,opt,name=job_time_limit_millis,json=jobTimeLimitMillis,proto3" json:"job_time_limit_millis,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// As in weir.state.v1.TaskSpec.
+	InterruptionSignal    string `protobuf:"bytes,12,opt,name=interruption_signal,json=interruptionSignal,proto3" json:"interruption_signal,omitempty"`
+	SignalRootProcessOnly bool   `protobuf:"varint,13,opt,name=signal_root_process_only,json=signalRootProcessOnly,proto3" json:"signal_root_process_only,omitempty"`
+	RestartExitCode       *int32 `protobuf:"varint,14,opt,name=restart_exit_code,json=restartExitCode,proto3,oneof" json:"restart_exit_code,omitempty"`
+	unknownFields         protoimpl.UnknownFields
+	sizeCache             protoimpl.SizeCache
 }
 
 func (x *JobSpec) Reset() {
@@ -1151,6 +1216,27 @@ func (x *JobSpec) GetMemoryLimit() int64 {
 func (x *JobSpec) GetJobTimeLimitMillis() int64 {
 	if x != nil {
 		return x.JobTimeLimitMillis
+	}
+	return 0
+}
+
+func (x *JobSpec) GetInterruptionSignal() string {
+	if x != nil {
+		return x.InterruptionSignal
+	}
+	return ""
+}
+
+func (x *JobSpec) GetSignalRootProcessOnly() bool {
+	if x != nil {
+		return x.SignalRootProcessOnly
+	}
+	return false
+}
+
+func (x *JobSpec) GetRestartExitCode() int32 {
+	if x != nil && x.RestartExitCode != nil {
+		return *x.RestartExitCode
 	}
 	return 0
 }
@@ -1406,6 +1492,269 @@ func (x *ControllerFound) GetController() *Replica {
 	return nil
 }
 
+// InstancesRequest asks any replica for the jobs of an operation, as who wants to
+// reach them sees them.
+type InstancesRequest struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	OperationId string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
+	// Not empty: the answer waits, for at most wait_millis, until it differs from the
+	// one that had this version. Versions are of the replica that gave them.
+	Version    string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	WaitMillis int64  `protobuf:"varint,3,opt,name=wait_millis,json=waitMillis,proto3" json:"wait_millis,omitempty"`
+	// The replica answers from a state that has this index.
+	Index         uint64 `protobuf:"varint,4,opt,name=index,proto3" json:"index,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InstancesRequest) Reset() {
+	*x = InstancesRequest{}
+	mi := &file_actorpb_actor_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InstancesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InstancesRequest) ProtoMessage() {}
+
+func (x *InstancesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_actorpb_actor_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InstancesRequest.ProtoReflect.Descriptor instead.
+func (*InstancesRequest) Descriptor() ([]byte, []int) {
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *InstancesRequest) GetOperationId() string {
+	if x != nil {
+		return x.OperationId
+	}
+	return ""
+}
+
+func (x *InstancesRequest) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *InstancesRequest) GetWaitMillis() int64 {
+	if x != nil {
+		return x.WaitMillis
+	}
+	return 0
+}
+
+func (x *InstancesRequest) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+// Instances are the jobs of an operation by task and cookie: those that run, those
+// that have been told to go, and for a while those that have gone.
+type Instances struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	OperationId string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
+	Version     string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	Instances   []*Instance            `protobuf:"bytes,3,rep,name=instances,proto3" json:"instances,omitempty"`
+	// The operation has ended, or is not known: nothing will change any more.
+	Over          bool `protobuf:"varint,4,opt,name=over,proto3" json:"over,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Instances) Reset() {
+	*x = Instances{}
+	mi := &file_actorpb_actor_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Instances) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Instances) ProtoMessage() {}
+
+func (x *Instances) ProtoReflect() protoreflect.Message {
+	mi := &file_actorpb_actor_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Instances.ProtoReflect.Descriptor instead.
+func (*Instances) Descriptor() ([]byte, []int) {
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Instances) GetOperationId() string {
+	if x != nil {
+		return x.OperationId
+	}
+	return ""
+}
+
+func (x *Instances) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *Instances) GetInstances() []*Instance {
+	if x != nil {
+		return x.Instances
+	}
+	return nil
+}
+
+func (x *Instances) GetOver() bool {
+	if x != nil {
+		return x.Over
+	}
+	return false
+}
+
+// Instance is a job that others may want to reach.
+type Instance struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	JobId  string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	Task   string                 `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
+	Cookie int32                  `protobuf:"varint,3,opt,name=cookie,proto3" json:"cookie,omitempty"`
+	Node   string                 `protobuf:"bytes,4,opt,name=node,proto3" json:"node,omitempty"`
+	Host   string                 `protobuf:"bytes,5,opt,name=host,proto3" json:"host,omitempty"`
+	Ports  []int32                `protobuf:"varint,6,rep,packed,name=ports,proto3" json:"ports,omitempty"`
+	// live, draining or gone.
+	State string `protobuf:"bytes,7,opt,name=state,proto3" json:"state,omitempty"`
+	// With draining: why, and until when at most.
+	Reason        string                 `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
+	Deadline      *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	StartTime     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Instance) Reset() {
+	*x = Instance{}
+	mi := &file_actorpb_actor_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Instance) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Instance) ProtoMessage() {}
+
+func (x *Instance) ProtoReflect() protoreflect.Message {
+	mi := &file_actorpb_actor_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Instance.ProtoReflect.Descriptor instead.
+func (*Instance) Descriptor() ([]byte, []int) {
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Instance) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *Instance) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *Instance) GetCookie() int32 {
+	if x != nil {
+		return x.Cookie
+	}
+	return 0
+}
+
+func (x *Instance) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *Instance) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *Instance) GetPorts() []int32 {
+	if x != nil {
+		return x.Ports
+	}
+	return nil
+}
+
+func (x *Instance) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Instance) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Instance) GetDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Deadline
+	}
+	return nil
+}
+
+func (x *Instance) GetStartTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartTime
+	}
+	return nil
+}
+
 // ReadOutput asks for a part of a job's output.
 type ReadOutput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1421,7 +1770,7 @@ type ReadOutput struct {
 
 func (x *ReadOutput) Reset() {
 	*x = ReadOutput{}
-	mi := &file_actorpb_actor_proto_msgTypes[18]
+	mi := &file_actorpb_actor_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1433,7 +1782,7 @@ func (x *ReadOutput) String() string {
 func (*ReadOutput) ProtoMessage() {}
 
 func (x *ReadOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[18]
+	mi := &file_actorpb_actor_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1446,7 +1795,7 @@ func (x *ReadOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadOutput.ProtoReflect.Descriptor instead.
 func (*ReadOutput) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{18}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ReadOutput) GetJobId() string {
@@ -1498,7 +1847,7 @@ type OutputPart struct {
 
 func (x *OutputPart) Reset() {
 	*x = OutputPart{}
-	mi := &file_actorpb_actor_proto_msgTypes[19]
+	mi := &file_actorpb_actor_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1510,7 +1859,7 @@ func (x *OutputPart) String() string {
 func (*OutputPart) ProtoMessage() {}
 
 func (x *OutputPart) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[19]
+	mi := &file_actorpb_actor_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1523,7 +1872,7 @@ func (x *OutputPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputPart.ProtoReflect.Descriptor instead.
 func (*OutputPart) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{19}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *OutputPart) GetData() []byte {
@@ -1564,7 +1913,7 @@ type Propose struct {
 
 func (x *Propose) Reset() {
 	*x = Propose{}
-	mi := &file_actorpb_actor_proto_msgTypes[20]
+	mi := &file_actorpb_actor_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1576,7 +1925,7 @@ func (x *Propose) String() string {
 func (*Propose) ProtoMessage() {}
 
 func (x *Propose) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[20]
+	mi := &file_actorpb_actor_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1589,7 +1938,7 @@ func (x *Propose) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Propose.ProtoReflect.Descriptor instead.
 func (*Propose) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{20}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Propose) GetCommands() []*commandpb.Command {
@@ -1608,7 +1957,7 @@ type Proposed struct {
 
 func (x *Proposed) Reset() {
 	*x = Proposed{}
-	mi := &file_actorpb_actor_proto_msgTypes[21]
+	mi := &file_actorpb_actor_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1620,7 +1969,7 @@ func (x *Proposed) String() string {
 func (*Proposed) ProtoMessage() {}
 
 func (x *Proposed) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[21]
+	mi := &file_actorpb_actor_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1633,7 +1982,7 @@ func (x *Proposed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proposed.ProtoReflect.Descriptor instead.
 func (*Proposed) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{21}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Proposed) GetResults() []*commandpb.Result {
@@ -1652,7 +2001,7 @@ type ReadIndexRequest struct {
 
 func (x *ReadIndexRequest) Reset() {
 	*x = ReadIndexRequest{}
-	mi := &file_actorpb_actor_proto_msgTypes[22]
+	mi := &file_actorpb_actor_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1664,7 +2013,7 @@ func (x *ReadIndexRequest) String() string {
 func (*ReadIndexRequest) ProtoMessage() {}
 
 func (x *ReadIndexRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[22]
+	mi := &file_actorpb_actor_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1677,7 +2026,7 @@ func (x *ReadIndexRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadIndexRequest.ProtoReflect.Descriptor instead.
 func (*ReadIndexRequest) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{22}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{25}
 }
 
 type ReadIndex struct {
@@ -1690,7 +2039,7 @@ type ReadIndex struct {
 
 func (x *ReadIndex) Reset() {
 	*x = ReadIndex{}
-	mi := &file_actorpb_actor_proto_msgTypes[23]
+	mi := &file_actorpb_actor_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1702,7 +2051,7 @@ func (x *ReadIndex) String() string {
 func (*ReadIndex) ProtoMessage() {}
 
 func (x *ReadIndex) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[23]
+	mi := &file_actorpb_actor_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1715,7 +2064,7 @@ func (x *ReadIndex) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadIndex.ProtoReflect.Descriptor instead.
 func (*ReadIndex) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{23}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ReadIndex) GetIndex() uint64 {
@@ -1746,7 +2095,7 @@ type SchedulerViewRequest struct {
 
 func (x *SchedulerViewRequest) Reset() {
 	*x = SchedulerViewRequest{}
-	mi := &file_actorpb_actor_proto_msgTypes[24]
+	mi := &file_actorpb_actor_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1758,7 +2107,7 @@ func (x *SchedulerViewRequest) String() string {
 func (*SchedulerViewRequest) ProtoMessage() {}
 
 func (x *SchedulerViewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[24]
+	mi := &file_actorpb_actor_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1771,7 +2120,7 @@ func (x *SchedulerViewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerViewRequest.ProtoReflect.Descriptor instead.
 func (*SchedulerViewRequest) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{24}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SchedulerViewRequest) GetTree() string {
@@ -1811,7 +2160,7 @@ type SchedulerView struct {
 
 func (x *SchedulerView) Reset() {
 	*x = SchedulerView{}
-	mi := &file_actorpb_actor_proto_msgTypes[25]
+	mi := &file_actorpb_actor_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1823,7 +2172,7 @@ func (x *SchedulerView) String() string {
 func (*SchedulerView) ProtoMessage() {}
 
 func (x *SchedulerView) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[25]
+	mi := &file_actorpb_actor_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1836,7 +2185,7 @@ func (x *SchedulerView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerView.ProtoReflect.Descriptor instead.
 func (*SchedulerView) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{25}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SchedulerView) GetTime() *timestamppb.Timestamp {
@@ -1915,7 +2264,7 @@ type ElementView struct {
 
 func (x *ElementView) Reset() {
 	*x = ElementView{}
-	mi := &file_actorpb_actor_proto_msgTypes[26]
+	mi := &file_actorpb_actor_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1927,7 +2276,7 @@ func (x *ElementView) String() string {
 func (*ElementView) ProtoMessage() {}
 
 func (x *ElementView) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[26]
+	mi := &file_actorpb_actor_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1940,7 +2289,7 @@ func (x *ElementView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ElementView.ProtoReflect.Descriptor instead.
 func (*ElementView) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{26}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ElementView) GetTree() string {
@@ -2099,7 +2448,7 @@ type NodeView struct {
 
 func (x *NodeView) Reset() {
 	*x = NodeView{}
-	mi := &file_actorpb_actor_proto_msgTypes[27]
+	mi := &file_actorpb_actor_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2111,7 +2460,7 @@ func (x *NodeView) String() string {
 func (*NodeView) ProtoMessage() {}
 
 func (x *NodeView) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[27]
+	mi := &file_actorpb_actor_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2124,7 +2473,7 @@ func (x *NodeView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeView.ProtoReflect.Descriptor instead.
 func (*NodeView) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{27}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *NodeView) GetId() string {
@@ -2191,7 +2540,7 @@ type PoolHistoryRequest struct {
 
 func (x *PoolHistoryRequest) Reset() {
 	*x = PoolHistoryRequest{}
-	mi := &file_actorpb_actor_proto_msgTypes[28]
+	mi := &file_actorpb_actor_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2203,7 +2552,7 @@ func (x *PoolHistoryRequest) String() string {
 func (*PoolHistoryRequest) ProtoMessage() {}
 
 func (x *PoolHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[28]
+	mi := &file_actorpb_actor_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2216,7 +2565,7 @@ func (x *PoolHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolHistoryRequest.ProtoReflect.Descriptor instead.
 func (*PoolHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{28}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PoolHistoryRequest) GetTree() string {
@@ -2263,7 +2612,7 @@ type PoolHistory struct {
 
 func (x *PoolHistory) Reset() {
 	*x = PoolHistory{}
-	mi := &file_actorpb_actor_proto_msgTypes[29]
+	mi := &file_actorpb_actor_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2275,7 +2624,7 @@ func (x *PoolHistory) String() string {
 func (*PoolHistory) ProtoMessage() {}
 
 func (x *PoolHistory) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[29]
+	mi := &file_actorpb_actor_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2288,7 +2637,7 @@ func (x *PoolHistory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolHistory.ProtoReflect.Descriptor instead.
 func (*PoolHistory) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{29}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PoolHistory) GetSecondsUntil() int64 {
@@ -2337,7 +2686,7 @@ type PoolPoints struct {
 
 func (x *PoolPoints) Reset() {
 	*x = PoolPoints{}
-	mi := &file_actorpb_actor_proto_msgTypes[30]
+	mi := &file_actorpb_actor_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2349,7 +2698,7 @@ func (x *PoolPoints) String() string {
 func (*PoolPoints) ProtoMessage() {}
 
 func (x *PoolPoints) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[30]
+	mi := &file_actorpb_actor_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2362,7 +2711,7 @@ func (x *PoolPoints) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolPoints.ProtoReflect.Descriptor instead.
 func (*PoolPoints) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{30}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PoolPoints) GetPool() string {
@@ -2401,7 +2750,7 @@ type Points struct {
 
 func (x *Points) Reset() {
 	*x = Points{}
-	mi := &file_actorpb_actor_proto_msgTypes[31]
+	mi := &file_actorpb_actor_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2413,7 +2762,7 @@ func (x *Points) String() string {
 func (*Points) ProtoMessage() {}
 
 func (x *Points) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[31]
+	mi := &file_actorpb_actor_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2426,7 +2775,7 @@ func (x *Points) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Points.ProtoReflect.Descriptor instead.
 func (*Points) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{31}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Points) GetAt() []int64 {
@@ -2474,7 +2823,7 @@ type JobLiveRequest struct {
 
 func (x *JobLiveRequest) Reset() {
 	*x = JobLiveRequest{}
-	mi := &file_actorpb_actor_proto_msgTypes[32]
+	mi := &file_actorpb_actor_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2486,7 +2835,7 @@ func (x *JobLiveRequest) String() string {
 func (*JobLiveRequest) ProtoMessage() {}
 
 func (x *JobLiveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[32]
+	mi := &file_actorpb_actor_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2499,7 +2848,7 @@ func (x *JobLiveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobLiveRequest.ProtoReflect.Descriptor instead.
 func (*JobLiveRequest) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{32}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *JobLiveRequest) GetJobIds() []string {
@@ -2518,7 +2867,7 @@ type JobLive struct {
 
 func (x *JobLive) Reset() {
 	*x = JobLive{}
-	mi := &file_actorpb_actor_proto_msgTypes[33]
+	mi := &file_actorpb_actor_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2530,7 +2879,7 @@ func (x *JobLive) String() string {
 func (*JobLive) ProtoMessage() {}
 
 func (x *JobLive) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[33]
+	mi := &file_actorpb_actor_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2543,7 +2892,7 @@ func (x *JobLive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobLive.ProtoReflect.Descriptor instead.
 func (*JobLive) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{33}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *JobLive) GetJobs() []*HeldJob {
@@ -2574,7 +2923,7 @@ type InterruptionSignal struct {
 
 func (x *InterruptionSignal) Reset() {
 	*x = InterruptionSignal{}
-	mi := &file_actorpb_actor_proto_msgTypes[34]
+	mi := &file_actorpb_actor_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2586,7 +2935,7 @@ func (x *InterruptionSignal) String() string {
 func (*InterruptionSignal) ProtoMessage() {}
 
 func (x *InterruptionSignal) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[34]
+	mi := &file_actorpb_actor_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2599,7 +2948,7 @@ func (x *InterruptionSignal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptionSignal.ProtoReflect.Descriptor instead.
 func (*InterruptionSignal) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{34}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *InterruptionSignal) GetOperationId() string {
@@ -2681,7 +3030,7 @@ type InterruptionSignals struct {
 
 func (x *InterruptionSignals) Reset() {
 	*x = InterruptionSignals{}
-	mi := &file_actorpb_actor_proto_msgTypes[35]
+	mi := &file_actorpb_actor_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2693,7 +3042,7 @@ func (x *InterruptionSignals) String() string {
 func (*InterruptionSignals) ProtoMessage() {}
 
 func (x *InterruptionSignals) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[35]
+	mi := &file_actorpb_actor_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2706,7 +3055,7 @@ func (x *InterruptionSignals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptionSignals.ProtoReflect.Descriptor instead.
 func (*InterruptionSignals) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{35}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *InterruptionSignals) GetSignals() []*InterruptionSignal {
@@ -2726,7 +3075,7 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\"3\n" +
 	"\aReplica\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
-	"\aaddress\x18\x02 \x01(\tR\aaddress\"\xe1\x02\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\"\x9f\x03\n" +
 	"\rRegisterAgent\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x126\n" +
@@ -2739,7 +3088,11 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x04jobs\x18\t \x03(\v2\x16.weir.actor.v1.HeldJobR\x04jobs\x12\x18\n" +
 	"\asession\x18\n" +
 	" \x01(\x04R\asession\x12\x16\n" +
-	"\x06closed\x18\v \x01(\tR\x06closed\"\xdd\x01\n" +
+	"\x06closed\x18\v \x01(\tR\x06closed\x12\x1d\n" +
+	"\n" +
+	"first_port\x18\f \x01(\x05R\tfirstPort\x12\x1d\n" +
+	"\n" +
+	"port_count\x18\r \x01(\x05R\tportCount\"\x95\x02\n" +
 	"\aHeldJob\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12!\n" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x14\n" +
@@ -2749,7 +3102,8 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"cpu_micros\x18\x05 \x01(\x03R\tcpuMicros\x129\n" +
 	"\n" +
 	"start_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x12\x10\n" +
-	"\x03pid\x18\a \x01(\x03R\x03pid\"\xbf\x01\n" +
+	"\x03pid\x18\a \x01(\x03R\x03pid\x126\n" +
+	"\bdeadline\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"\xbf\x01\n" +
 	"\x0fAgentRegistered\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\tR\x06leader\x12!\n" +
@@ -2778,7 +3132,7 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\bNodePlan\x12*\n" +
 	"\x05token\x18\x01 \x01(\v2\x14.weir.actor.v1.TokenR\x05token\x12-\n" +
 	"\x05start\x18\x02 \x03(\v2\x17.weir.actor.v1.StartJobR\x05start\x12-\n" +
-	"\x05abort\x18\x03 \x03(\v2\x17.weir.actor.v1.AbortJobR\x05abort\"\xd1\x02\n" +
+	"\x05abort\x18\x03 \x03(\v2\x17.weir.actor.v1.AbortJobR\x05abort\"\xe7\x02\n" +
 	"\bStartJob\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12!\n" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x12\n" +
@@ -2790,18 +3144,25 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\n" +
 	"controller\x18\b \x01(\v2\x16.weir.actor.v1.ReplicaR\n" +
 	"controller\x12)\n" +
-	"\x10node_incarnation\x18\t \x01(\x04R\x0fnodeIncarnation\"v\n" +
+	"\x10node_incarnation\x18\t \x01(\x04R\x0fnodeIncarnation\x12\x14\n" +
+	"\x05ports\x18\n" +
+	" \x03(\x05R\x05ports\"\xfb\x01\n" +
 	"\bAbortJob\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12!\n" +
 	"\fgrace_millis\x18\x03 \x01(\x03R\vgraceMillis\x12\x18\n" +
-	"\amessage\x18\x04 \x01(\tR\amessage\"\x7f\n" +
+	"\amessage\x18\x04 \x01(\tR\amessage\x12\"\n" +
+	"\finterruption\x18\x05 \x01(\tR\finterruption\x12\x1e\n" +
+	"\n" +
+	"preemption\x18\x06 \x01(\tR\n" +
+	"preemption\x12?\n" +
+	"\rpreempted_for\x18\a \x01(\v2\x1a.weir.state.v1.BeneficiaryR\fpreemptedFor\"\x7f\n" +
 	"\x0eJobSpecRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12!\n" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x15\n" +
 	"\x06job_id\x18\x03 \x01(\tR\x05jobId\x12\x1f\n" +
 	"\vgrant_index\x18\x04 \x01(\x04R\n" +
-	"grantIndex\"\xc9\x03\n" +
+	"grantIndex\"\xfa\x04\n" +
 	"\aJobSpec\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12!\n" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x12\n" +
@@ -2814,10 +3175,14 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x14cpu_limit_hundredths\x18\t \x01(\x03R\x12cpuLimitHundredths\x12!\n" +
 	"\fmemory_limit\x18\n" +
 	" \x01(\x03R\vmemoryLimit\x121\n" +
-	"\x15job_time_limit_millis\x18\v \x01(\x03R\x12jobTimeLimitMillis\x1a>\n" +
+	"\x15job_time_limit_millis\x18\v \x01(\x03R\x12jobTimeLimitMillis\x12/\n" +
+	"\x13interruption_signal\x18\f \x01(\tR\x12interruptionSignal\x127\n" +
+	"\x18signal_root_process_only\x18\r \x01(\bR\x15signalRootProcessOnly\x12/\n" +
+	"\x11restart_exit_code\x18\x0e \x01(\x05H\x00R\x0frestartExitCode\x88\x01\x01\x1a>\n" +
 	"\x10EnvironmentEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd3\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x14\n" +
+	"\x12_restart_exit_code\"\xd3\x01\n" +
 	"\bJobEnded\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12!\n" +
@@ -2838,7 +3203,31 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x126\n" +
 	"\n" +
 	"controller\x18\x02 \x01(\v2\x16.weir.actor.v1.ReplicaR\n" +
-	"controller\"}\n" +
+	"controller\"\x86\x01\n" +
+	"\x10InstancesRequest\x12!\n" +
+	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\x12\x1f\n" +
+	"\vwait_millis\x18\x03 \x01(\x03R\n" +
+	"waitMillis\x12\x14\n" +
+	"\x05index\x18\x04 \x01(\x04R\x05index\"\x93\x01\n" +
+	"\tInstances\x12!\n" +
+	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\x125\n" +
+	"\tinstances\x18\x03 \x03(\v2\x17.weir.actor.v1.InstanceR\tinstances\x12\x12\n" +
+	"\x04over\x18\x04 \x01(\bR\x04over\"\xac\x02\n" +
+	"\bInstance\x12\x15\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x12\n" +
+	"\x04task\x18\x02 \x01(\tR\x04task\x12\x16\n" +
+	"\x06cookie\x18\x03 \x01(\x05R\x06cookie\x12\x12\n" +
+	"\x04node\x18\x04 \x01(\tR\x04node\x12\x12\n" +
+	"\x04host\x18\x05 \x01(\tR\x04host\x12\x14\n" +
+	"\x05ports\x18\x06 \x03(\x05R\x05ports\x12\x14\n" +
+	"\x05state\x18\a \x01(\tR\x05state\x12\x16\n" +
+	"\x06reason\x18\b \x01(\tR\x06reason\x126\n" +
+	"\bdeadline\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x129\n" +
+	"\n" +
+	"start_time\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\"}\n" +
 	"\n" +
 	"ReadOutput\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x12\n" +
@@ -2962,7 +3351,7 @@ func file_actorpb_actor_proto_rawDescGZIP() []byte {
 	return file_actorpb_actor_proto_rawDescData
 }
 
-var file_actorpb_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_actorpb_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_actorpb_actor_proto_goTypes = []any{
 	(*Token)(nil),                 // 0: weir.actor.v1.Token
 	(*Replica)(nil),               // 1: weir.actor.v1.Replica
@@ -2982,79 +3371,88 @@ var file_actorpb_actor_proto_goTypes = []any{
 	(*JobEndedAck)(nil),           // 15: weir.actor.v1.JobEndedAck
 	(*FindController)(nil),        // 16: weir.actor.v1.FindController
 	(*ControllerFound)(nil),       // 17: weir.actor.v1.ControllerFound
-	(*ReadOutput)(nil),            // 18: weir.actor.v1.ReadOutput
-	(*OutputPart)(nil),            // 19: weir.actor.v1.OutputPart
-	(*Propose)(nil),               // 20: weir.actor.v1.Propose
-	(*Proposed)(nil),              // 21: weir.actor.v1.Proposed
-	(*ReadIndexRequest)(nil),      // 22: weir.actor.v1.ReadIndexRequest
-	(*ReadIndex)(nil),             // 23: weir.actor.v1.ReadIndex
-	(*SchedulerViewRequest)(nil),  // 24: weir.actor.v1.SchedulerViewRequest
-	(*SchedulerView)(nil),         // 25: weir.actor.v1.SchedulerView
-	(*ElementView)(nil),           // 26: weir.actor.v1.ElementView
-	(*NodeView)(nil),              // 27: weir.actor.v1.NodeView
-	(*PoolHistoryRequest)(nil),    // 28: weir.actor.v1.PoolHistoryRequest
-	(*PoolHistory)(nil),           // 29: weir.actor.v1.PoolHistory
-	(*PoolPoints)(nil),            // 30: weir.actor.v1.PoolPoints
-	(*Points)(nil),                // 31: weir.actor.v1.Points
-	(*JobLiveRequest)(nil),        // 32: weir.actor.v1.JobLiveRequest
-	(*JobLive)(nil),               // 33: weir.actor.v1.JobLive
-	(*InterruptionSignal)(nil),    // 34: weir.actor.v1.InterruptionSignal
-	(*InterruptionSignals)(nil),   // 35: weir.actor.v1.InterruptionSignals
-	nil,                           // 36: weir.actor.v1.JobSpec.EnvironmentEntry
-	(*statepb.Resources)(nil),     // 37: weir.state.v1.Resources
-	(*timestamppb.Timestamp)(nil), // 38: google.protobuf.Timestamp
-	(*statepb.FinishedJob)(nil),   // 39: weir.state.v1.FinishedJob
-	(*commandpb.Command)(nil),     // 40: weir.command.v1.Command
-	(*commandpb.Result)(nil),      // 41: weir.command.v1.Result
-	(*structpb.Struct)(nil),       // 42: google.protobuf.Struct
-	(*statepb.PoolVolume)(nil),    // 43: weir.state.v1.PoolVolume
+	(*InstancesRequest)(nil),      // 18: weir.actor.v1.InstancesRequest
+	(*Instances)(nil),             // 19: weir.actor.v1.Instances
+	(*Instance)(nil),              // 20: weir.actor.v1.Instance
+	(*ReadOutput)(nil),            // 21: weir.actor.v1.ReadOutput
+	(*OutputPart)(nil),            // 22: weir.actor.v1.OutputPart
+	(*Propose)(nil),               // 23: weir.actor.v1.Propose
+	(*Proposed)(nil),              // 24: weir.actor.v1.Proposed
+	(*ReadIndexRequest)(nil),      // 25: weir.actor.v1.ReadIndexRequest
+	(*ReadIndex)(nil),             // 26: weir.actor.v1.ReadIndex
+	(*SchedulerViewRequest)(nil),  // 27: weir.actor.v1.SchedulerViewRequest
+	(*SchedulerView)(nil),         // 28: weir.actor.v1.SchedulerView
+	(*ElementView)(nil),           // 29: weir.actor.v1.ElementView
+	(*NodeView)(nil),              // 30: weir.actor.v1.NodeView
+	(*PoolHistoryRequest)(nil),    // 31: weir.actor.v1.PoolHistoryRequest
+	(*PoolHistory)(nil),           // 32: weir.actor.v1.PoolHistory
+	(*PoolPoints)(nil),            // 33: weir.actor.v1.PoolPoints
+	(*Points)(nil),                // 34: weir.actor.v1.Points
+	(*JobLiveRequest)(nil),        // 35: weir.actor.v1.JobLiveRequest
+	(*JobLive)(nil),               // 36: weir.actor.v1.JobLive
+	(*InterruptionSignal)(nil),    // 37: weir.actor.v1.InterruptionSignal
+	(*InterruptionSignals)(nil),   // 38: weir.actor.v1.InterruptionSignals
+	nil,                           // 39: weir.actor.v1.JobSpec.EnvironmentEntry
+	(*statepb.Resources)(nil),     // 40: weir.state.v1.Resources
+	(*timestamppb.Timestamp)(nil), // 41: google.protobuf.Timestamp
+	(*statepb.Beneficiary)(nil),   // 42: weir.state.v1.Beneficiary
+	(*statepb.FinishedJob)(nil),   // 43: weir.state.v1.FinishedJob
+	(*commandpb.Command)(nil),     // 44: weir.command.v1.Command
+	(*commandpb.Result)(nil),      // 45: weir.command.v1.Result
+	(*structpb.Struct)(nil),       // 46: google.protobuf.Struct
+	(*statepb.PoolVolume)(nil),    // 47: weir.state.v1.PoolVolume
 }
 var file_actorpb_actor_proto_depIdxs = []int32{
-	37, // 0: weir.actor.v1.RegisterAgent.resources:type_name -> weir.state.v1.Resources
+	40, // 0: weir.actor.v1.RegisterAgent.resources:type_name -> weir.state.v1.Resources
 	0,  // 1: weir.actor.v1.RegisterAgent.token:type_name -> weir.actor.v1.Token
 	3,  // 2: weir.actor.v1.RegisterAgent.jobs:type_name -> weir.actor.v1.HeldJob
-	38, // 3: weir.actor.v1.HeldJob.start_time:type_name -> google.protobuf.Timestamp
-	1,  // 4: weir.actor.v1.AgentRegistered.replicas:type_name -> weir.actor.v1.Replica
-	1,  // 5: weir.actor.v1.Redirect.leader:type_name -> weir.actor.v1.Replica
-	1,  // 6: weir.actor.v1.Redirect.replicas:type_name -> weir.actor.v1.Replica
-	37, // 7: weir.actor.v1.Heartbeat.resources:type_name -> weir.state.v1.Resources
-	3,  // 8: weir.actor.v1.Heartbeat.jobs:type_name -> weir.actor.v1.HeldJob
-	1,  // 9: weir.actor.v1.HeartbeatAck.replicas:type_name -> weir.actor.v1.Replica
-	0,  // 10: weir.actor.v1.NodePlan.token:type_name -> weir.actor.v1.Token
-	10, // 11: weir.actor.v1.NodePlan.start:type_name -> weir.actor.v1.StartJob
-	11, // 12: weir.actor.v1.NodePlan.abort:type_name -> weir.actor.v1.AbortJob
-	0,  // 13: weir.actor.v1.StartJob.token:type_name -> weir.actor.v1.Token
-	37, // 14: weir.actor.v1.StartJob.resources:type_name -> weir.state.v1.Resources
-	1,  // 15: weir.actor.v1.StartJob.controller:type_name -> weir.actor.v1.Replica
-	36, // 16: weir.actor.v1.JobSpec.environment:type_name -> weir.actor.v1.JobSpec.EnvironmentEntry
-	39, // 17: weir.actor.v1.JobEnded.job:type_name -> weir.state.v1.FinishedJob
-	1,  // 18: weir.actor.v1.ControllerFound.controller:type_name -> weir.actor.v1.Replica
-	40, // 19: weir.actor.v1.Propose.commands:type_name -> weir.command.v1.Command
-	41, // 20: weir.actor.v1.Proposed.results:type_name -> weir.command.v1.Result
-	38, // 21: weir.actor.v1.SchedulerView.time:type_name -> google.protobuf.Timestamp
-	26, // 22: weir.actor.v1.SchedulerView.elements:type_name -> weir.actor.v1.ElementView
-	27, // 23: weir.actor.v1.SchedulerView.nodes:type_name -> weir.actor.v1.NodeView
-	37, // 24: weir.actor.v1.SchedulerView.total:type_name -> weir.state.v1.Resources
-	38, // 25: weir.actor.v1.SchedulerView.updated:type_name -> google.protobuf.Timestamp
-	37, // 26: weir.actor.v1.ElementView.usage:type_name -> weir.state.v1.Resources
-	37, // 27: weir.actor.v1.ElementView.demand:type_name -> weir.state.v1.Resources
-	42, // 28: weir.actor.v1.ElementView.attributes:type_name -> google.protobuf.Struct
-	43, // 29: weir.actor.v1.ElementView.volume:type_name -> weir.state.v1.PoolVolume
-	37, // 30: weir.actor.v1.NodeView.usage:type_name -> weir.state.v1.Resources
-	37, // 31: weir.actor.v1.NodeView.limits:type_name -> weir.state.v1.Resources
-	38, // 32: weir.actor.v1.NodeView.last_heartbeat:type_name -> google.protobuf.Timestamp
-	30, // 33: weir.actor.v1.PoolHistory.pools:type_name -> weir.actor.v1.PoolPoints
-	31, // 34: weir.actor.v1.PoolPoints.seconds:type_name -> weir.actor.v1.Points
-	31, // 35: weir.actor.v1.PoolPoints.minutes:type_name -> weir.actor.v1.Points
-	3,  // 36: weir.actor.v1.JobLive.jobs:type_name -> weir.actor.v1.HeldJob
-	38, // 37: weir.actor.v1.InterruptionSignal.deadline:type_name -> google.protobuf.Timestamp
-	38, // 38: weir.actor.v1.InterruptionSignal.time:type_name -> google.protobuf.Timestamp
-	34, // 39: weir.actor.v1.InterruptionSignals.signals:type_name -> weir.actor.v1.InterruptionSignal
-	40, // [40:40] is the sub-list for method output_type
-	40, // [40:40] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	41, // 3: weir.actor.v1.HeldJob.start_time:type_name -> google.protobuf.Timestamp
+	41, // 4: weir.actor.v1.HeldJob.deadline:type_name -> google.protobuf.Timestamp
+	1,  // 5: weir.actor.v1.AgentRegistered.replicas:type_name -> weir.actor.v1.Replica
+	1,  // 6: weir.actor.v1.Redirect.leader:type_name -> weir.actor.v1.Replica
+	1,  // 7: weir.actor.v1.Redirect.replicas:type_name -> weir.actor.v1.Replica
+	40, // 8: weir.actor.v1.Heartbeat.resources:type_name -> weir.state.v1.Resources
+	3,  // 9: weir.actor.v1.Heartbeat.jobs:type_name -> weir.actor.v1.HeldJob
+	1,  // 10: weir.actor.v1.HeartbeatAck.replicas:type_name -> weir.actor.v1.Replica
+	0,  // 11: weir.actor.v1.NodePlan.token:type_name -> weir.actor.v1.Token
+	10, // 12: weir.actor.v1.NodePlan.start:type_name -> weir.actor.v1.StartJob
+	11, // 13: weir.actor.v1.NodePlan.abort:type_name -> weir.actor.v1.AbortJob
+	0,  // 14: weir.actor.v1.StartJob.token:type_name -> weir.actor.v1.Token
+	40, // 15: weir.actor.v1.StartJob.resources:type_name -> weir.state.v1.Resources
+	1,  // 16: weir.actor.v1.StartJob.controller:type_name -> weir.actor.v1.Replica
+	42, // 17: weir.actor.v1.AbortJob.preempted_for:type_name -> weir.state.v1.Beneficiary
+	39, // 18: weir.actor.v1.JobSpec.environment:type_name -> weir.actor.v1.JobSpec.EnvironmentEntry
+	43, // 19: weir.actor.v1.JobEnded.job:type_name -> weir.state.v1.FinishedJob
+	1,  // 20: weir.actor.v1.ControllerFound.controller:type_name -> weir.actor.v1.Replica
+	20, // 21: weir.actor.v1.Instances.instances:type_name -> weir.actor.v1.Instance
+	41, // 22: weir.actor.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	41, // 23: weir.actor.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
+	44, // 24: weir.actor.v1.Propose.commands:type_name -> weir.command.v1.Command
+	45, // 25: weir.actor.v1.Proposed.results:type_name -> weir.command.v1.Result
+	41, // 26: weir.actor.v1.SchedulerView.time:type_name -> google.protobuf.Timestamp
+	29, // 27: weir.actor.v1.SchedulerView.elements:type_name -> weir.actor.v1.ElementView
+	30, // 28: weir.actor.v1.SchedulerView.nodes:type_name -> weir.actor.v1.NodeView
+	40, // 29: weir.actor.v1.SchedulerView.total:type_name -> weir.state.v1.Resources
+	41, // 30: weir.actor.v1.SchedulerView.updated:type_name -> google.protobuf.Timestamp
+	40, // 31: weir.actor.v1.ElementView.usage:type_name -> weir.state.v1.Resources
+	40, // 32: weir.actor.v1.ElementView.demand:type_name -> weir.state.v1.Resources
+	46, // 33: weir.actor.v1.ElementView.attributes:type_name -> google.protobuf.Struct
+	47, // 34: weir.actor.v1.ElementView.volume:type_name -> weir.state.v1.PoolVolume
+	40, // 35: weir.actor.v1.NodeView.usage:type_name -> weir.state.v1.Resources
+	40, // 36: weir.actor.v1.NodeView.limits:type_name -> weir.state.v1.Resources
+	41, // 37: weir.actor.v1.NodeView.last_heartbeat:type_name -> google.protobuf.Timestamp
+	33, // 38: weir.actor.v1.PoolHistory.pools:type_name -> weir.actor.v1.PoolPoints
+	34, // 39: weir.actor.v1.PoolPoints.seconds:type_name -> weir.actor.v1.Points
+	34, // 40: weir.actor.v1.PoolPoints.minutes:type_name -> weir.actor.v1.Points
+	3,  // 41: weir.actor.v1.JobLive.jobs:type_name -> weir.actor.v1.HeldJob
+	41, // 42: weir.actor.v1.InterruptionSignal.deadline:type_name -> google.protobuf.Timestamp
+	41, // 43: weir.actor.v1.InterruptionSignal.time:type_name -> google.protobuf.Timestamp
+	37, // 44: weir.actor.v1.InterruptionSignals.signals:type_name -> weir.actor.v1.InterruptionSignal
+	45, // [45:45] is the sub-list for method output_type
+	45, // [45:45] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_actorpb_actor_proto_init() }
@@ -3062,13 +3460,14 @@ func file_actorpb_actor_proto_init() {
 	if File_actorpb_actor_proto != nil {
 		return
 	}
+	file_actorpb_actor_proto_msgTypes[13].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_actorpb_actor_proto_rawDesc), len(file_actorpb_actor_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   37,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1217,7 +1217,8 @@ type GrantResult struct {
 	Cookie  int32  `protobuf:"varint,3,opt,name=cookie,proto3" json:"cookie,omitempty"`
 	Attempt int32  `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// For people, with a refusal.
-	Message       string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
+	Message       string  `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
+	Ports         []int32 `protobuf:"varint,6,rep,packed,name=ports,proto3" json:"ports,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1285,6 +1286,13 @@ func (x *GrantResult) GetMessage() string {
 		return x.Message
 	}
 	return ""
+}
+
+func (x *GrantResult) GetPorts() []int32 {
+	if x != nil {
+		return x.Ports
+	}
+	return nil
 }
 
 // FinishJobs ends attempts, once each. It is the controller's.
@@ -1672,13 +1680,15 @@ func (x *ResumeOperation) GetTime() *timestamppb.Timestamp {
 }
 
 type AbortOperation struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	OperationId   string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
-	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
-	Time          *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
-	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	OperationId string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
+	User        string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	Time        *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
+	Reason      string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Its jobs are interrupted and have so long to leave; 0: they are killed.
+	InterruptMillis int64 `protobuf:"varint,5,opt,name=interrupt_millis,json=interruptMillis,proto3" json:"interrupt_millis,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *AbortOperation) Reset() {
@@ -1737,6 +1747,13 @@ func (x *AbortOperation) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *AbortOperation) GetInterruptMillis() int64 {
+	if x != nil {
+		return x.InterruptMillis
+	}
+	return 0
 }
 
 type CompleteOperation struct {
@@ -2830,13 +2847,15 @@ func (x *SetNodeOffline) GetReason() string {
 // DrainNode keeps new jobs away from a node; those that run there go on. A node
 // that is drained already stays as it is, unless another reason is given.
 type DrainNode struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
-	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	Time          *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Node   string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	User   string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	Reason string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	Time   *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
+	// Not 0: its jobs are interrupted and have so long to leave. 0: they go on.
+	InterruptMillis int64 `protobuf:"varint,5,opt,name=interrupt_millis,json=interruptMillis,proto3" json:"interrupt_millis,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *DrainNode) Reset() {
@@ -2895,6 +2914,13 @@ func (x *DrainNode) GetTime() *timestamppb.Timestamp {
 		return x.Time
 	}
 	return nil
+}
+
+func (x *DrainNode) GetInterruptMillis() int64 {
+	if x != nil {
+		return x.InterruptMillis
+	}
+	return 0
 }
 
 // UndrainNode lets a node have jobs again. A node that is not drained stays as it
@@ -3013,6 +3039,129 @@ func (x *StopJobs) GetOrder() *statepb.StopOrder {
 	return nil
 }
 
+// PreemptAllocations tells jobs to go that run beyond what their operations may
+// have. It is the leader's. Each preemption is by itself; FinishJobsResult has an
+// answer for each, in order.
+type PreemptAllocations struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Term          uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	Tree          string                 `protobuf:"bytes,3,opt,name=tree,proto3" json:"tree,omitempty"`
+	Preemptions   []*Preemption          `protobuf:"bytes,4,rep,name=preemptions,proto3" json:"preemptions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreemptAllocations) Reset() {
+	*x = PreemptAllocations{}
+	mi := &file_commandpb_command_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreemptAllocations) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreemptAllocations) ProtoMessage() {}
+
+func (x *PreemptAllocations) ProtoReflect() protoreflect.Message {
+	mi := &file_commandpb_command_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreemptAllocations.ProtoReflect.Descriptor instead.
+func (*PreemptAllocations) Descriptor() ([]byte, []int) {
+	return file_commandpb_command_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *PreemptAllocations) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *PreemptAllocations) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *PreemptAllocations) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
+}
+
+func (x *PreemptAllocations) GetPreemptions() []*Preemption {
+	if x != nil {
+		return x.Preemptions
+	}
+	return nil
+}
+
+type Preemption struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	Order         *statepb.StopOrder     `protobuf:"bytes,2,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Preemption) Reset() {
+	*x = Preemption{}
+	mi := &file_commandpb_command_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Preemption) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Preemption) ProtoMessage() {}
+
+func (x *Preemption) ProtoReflect() protoreflect.Message {
+	mi := &file_commandpb_command_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Preemption.ProtoReflect.Descriptor instead.
+func (*Preemption) Descriptor() ([]byte, []int) {
+	return file_commandpb_command_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *Preemption) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *Preemption) GetOrder() *statepb.StopOrder {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
 var File_commandpb_command_proto protoreflect.FileDescriptor
 
 const file_commandpb_command_proto_rawDesc = "" +
@@ -3103,13 +3252,14 @@ const file_commandpb_command_proto_rawDesc = "" +
 	"\tresources\x18\x06 \x01(\v2\x18.weir.state.v1.ResourcesR\tresources\x12\x12\n" +
 	"\x04tree\x18\a \x01(\tR\x04tree\"N\n" +
 	"\x16StartAllocationsResult\x124\n" +
-	"\x06grants\x18\x01 \x03(\v2\x1c.weir.command.v1.GrantResultR\x06grants\"\x8a\x01\n" +
+	"\x06grants\x18\x01 \x03(\v2\x1c.weir.command.v1.GrantResultR\x06grants\"\xa0\x01\n" +
 	"\vGrantResult\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x18\n" +
 	"\arefusal\x18\x02 \x01(\tR\arefusal\x12\x16\n" +
 	"\x06cookie\x18\x03 \x01(\x05R\x06cookie\x12\x18\n" +
 	"\aattempt\x18\x04 \x01(\x05R\aattempt\x12\x18\n" +
-	"\amessage\x18\x05 \x01(\tR\amessage\"\xa5\x01\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\x12\x14\n" +
+	"\x05ports\x18\x06 \x03(\x05R\x05ports\"\xa5\x01\n" +
 	"\n" +
 	"FinishJobs\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x14\n" +
@@ -3136,12 +3286,13 @@ const file_commandpb_command_proto_rawDesc = "" +
 	"\x0fResumeOperation\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12.\n" +
-	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\x8f\x01\n" +
+	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xba\x01\n" +
 	"\x0eAbortOperation\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12.\n" +
 	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\"z\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12)\n" +
+	"\x10interrupt_millis\x18\x05 \x01(\x03R\x0finterruptMillis\"z\n" +
 	"\x11CompleteOperation\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12.\n" +
@@ -3221,19 +3372,29 @@ const file_commandpb_command_proto_rawDesc = "" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
 	"\x04node\x18\x03 \x01(\tR\x04node\x12 \n" +
 	"\vincarnation\x18\x04 \x01(\x04R\vincarnation\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\"{\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xa6\x01\n" +
 	"\tDrainNode\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12.\n" +
-	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"Q\n" +
+	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12)\n" +
+	"\x10interrupt_millis\x18\x05 \x01(\x03R\x0finterruptMillis\"Q\n" +
 	"\vUndrainNode\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"v\n" +
 	"\bStopJobs\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x17\n" +
 	"\ajob_ids\x18\x02 \x03(\tR\x06jobIds\x12.\n" +
-	"\x05order\x18\x03 \x01(\v2\x18.weir.state.v1.StopOrderR\x05orderB\x19Z\x17weir/messages/commandpbb\x06proto3"
+	"\x05order\x18\x03 \x01(\v2\x18.weir.state.v1.StopOrderR\x05order\"\xab\x01\n" +
+	"\x12PreemptAllocations\x12\x12\n" +
+	"\x04term\x18\x01 \x01(\x04R\x04term\x12.\n" +
+	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
+	"\x04tree\x18\x03 \x01(\tR\x04tree\x12=\n" +
+	"\vpreemptions\x18\x04 \x03(\v2\x1b.weir.command.v1.PreemptionR\vpreemptions\"S\n" +
+	"\n" +
+	"Preemption\x12\x15\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12.\n" +
+	"\x05order\x18\x02 \x01(\v2\x18.weir.state.v1.StopOrderR\x05orderB\x19Z\x17weir/messages/commandpbb\x06proto3"
 
 var (
 	file_commandpb_command_proto_rawDescOnce sync.Once
@@ -3247,7 +3408,7 @@ func file_commandpb_command_proto_rawDescGZIP() []byte {
 	return file_commandpb_command_proto_rawDescData
 }
 
-var file_commandpb_command_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
+var file_commandpb_command_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_commandpb_command_proto_goTypes = []any{
 	(*Entry)(nil),                  // 0: weir.command.v1.Entry
 	(*Command)(nil),                // 1: weir.command.v1.Command
@@ -3293,20 +3454,22 @@ var file_commandpb_command_proto_goTypes = []any{
 	(*DrainNode)(nil),              // 41: weir.command.v1.DrainNode
 	(*UndrainNode)(nil),            // 42: weir.command.v1.UndrainNode
 	(*StopJobs)(nil),               // 43: weir.command.v1.StopJobs
-	nil,                            // 44: weir.command.v1.SetPendingReason.ReasonsEntry
-	nil,                            // 45: weir.command.v1.Changes.ValuesEntry
-	(*timestamppb.Timestamp)(nil),  // 46: google.protobuf.Timestamp
-	(*statepb.Limits)(nil),         // 47: weir.state.v1.Limits
-	(*statepb.OperationSpec)(nil),  // 48: weir.state.v1.OperationSpec
-	(*statepb.Error)(nil),          // 49: weir.state.v1.Error
-	(*statepb.Resources)(nil),      // 50: weir.state.v1.Resources
-	(*statepb.FinishedJob)(nil),    // 51: weir.state.v1.FinishedJob
-	(*structpb.Struct)(nil),        // 52: google.protobuf.Struct
-	(*statepb.Pool)(nil),           // 53: weir.state.v1.Pool
-	(*statepb.PoolVolume)(nil),     // 54: weir.state.v1.PoolVolume
-	(*statepb.Node)(nil),           // 55: weir.state.v1.Node
-	(*statepb.StopOrder)(nil),      // 56: weir.state.v1.StopOrder
-	(*structpb.Value)(nil),         // 57: google.protobuf.Value
+	(*PreemptAllocations)(nil),     // 44: weir.command.v1.PreemptAllocations
+	(*Preemption)(nil),             // 45: weir.command.v1.Preemption
+	nil,                            // 46: weir.command.v1.SetPendingReason.ReasonsEntry
+	nil,                            // 47: weir.command.v1.Changes.ValuesEntry
+	(*timestamppb.Timestamp)(nil),  // 48: google.protobuf.Timestamp
+	(*statepb.Limits)(nil),         // 49: weir.state.v1.Limits
+	(*statepb.OperationSpec)(nil),  // 50: weir.state.v1.OperationSpec
+	(*statepb.Error)(nil),          // 51: weir.state.v1.Error
+	(*statepb.Resources)(nil),      // 52: weir.state.v1.Resources
+	(*statepb.FinishedJob)(nil),    // 53: weir.state.v1.FinishedJob
+	(*structpb.Struct)(nil),        // 54: google.protobuf.Struct
+	(*statepb.Pool)(nil),           // 55: weir.state.v1.Pool
+	(*statepb.PoolVolume)(nil),     // 56: weir.state.v1.PoolVolume
+	(*statepb.Node)(nil),           // 57: weir.state.v1.Node
+	(*statepb.StopOrder)(nil),      // 58: weir.state.v1.StopOrder
+	(*structpb.Value)(nil),         // 59: google.protobuf.Value
 }
 var file_commandpb_command_proto_depIdxs = []int32{
 	1,  // 0: weir.command.v1.Entry.commands:type_name -> weir.command.v1.Command
@@ -3315,64 +3478,67 @@ var file_commandpb_command_proto_depIdxs = []int32{
 	16, // 3: weir.command.v1.Result.start_allocations:type_name -> weir.command.v1.StartAllocationsResult
 	19, // 4: weir.command.v1.Result.finish_jobs:type_name -> weir.command.v1.FinishJobsResult
 	31, // 5: weir.command.v1.Result.tree:type_name -> weir.command.v1.TreeResult
-	46, // 6: weir.command.v1.BeginTerm.time:type_name -> google.protobuf.Timestamp
-	47, // 7: weir.command.v1.BeginTerm.limits:type_name -> weir.state.v1.Limits
-	48, // 8: weir.command.v1.StartOperation.spec:type_name -> weir.state.v1.OperationSpec
-	46, // 9: weir.command.v1.StartOperation.time:type_name -> google.protobuf.Timestamp
-	46, // 10: weir.command.v1.AdvanceOperation.time:type_name -> google.protobuf.Timestamp
-	49, // 11: weir.command.v1.AdvanceOperation.result:type_name -> weir.state.v1.Error
-	44, // 12: weir.command.v1.SetPendingReason.reasons:type_name -> weir.command.v1.SetPendingReason.ReasonsEntry
-	46, // 13: weir.command.v1.AssignController.time:type_name -> google.protobuf.Timestamp
+	48, // 6: weir.command.v1.BeginTerm.time:type_name -> google.protobuf.Timestamp
+	49, // 7: weir.command.v1.BeginTerm.limits:type_name -> weir.state.v1.Limits
+	50, // 8: weir.command.v1.StartOperation.spec:type_name -> weir.state.v1.OperationSpec
+	48, // 9: weir.command.v1.StartOperation.time:type_name -> google.protobuf.Timestamp
+	48, // 10: weir.command.v1.AdvanceOperation.time:type_name -> google.protobuf.Timestamp
+	51, // 11: weir.command.v1.AdvanceOperation.result:type_name -> weir.state.v1.Error
+	46, // 12: weir.command.v1.SetPendingReason.reasons:type_name -> weir.command.v1.SetPendingReason.ReasonsEntry
+	48, // 13: weir.command.v1.AssignController.time:type_name -> google.protobuf.Timestamp
 	10, // 14: weir.command.v1.AssignController.assignments:type_name -> weir.command.v1.ControllerAssignment
-	46, // 15: weir.command.v1.PrepareOperation.time:type_name -> google.protobuf.Timestamp
-	49, // 16: weir.command.v1.PrepareOperation.error:type_name -> weir.state.v1.Error
-	46, // 17: weir.command.v1.DefineTasks.time:type_name -> google.protobuf.Timestamp
+	48, // 15: weir.command.v1.PrepareOperation.time:type_name -> google.protobuf.Timestamp
+	51, // 16: weir.command.v1.PrepareOperation.error:type_name -> weir.state.v1.Error
+	48, // 17: weir.command.v1.DefineTasks.time:type_name -> google.protobuf.Timestamp
 	13, // 18: weir.command.v1.DefineTasks.tasks:type_name -> weir.command.v1.TaskDefinition
-	50, // 19: weir.command.v1.TaskDefinition.job_resources:type_name -> weir.state.v1.Resources
-	46, // 20: weir.command.v1.StartAllocations.time:type_name -> google.protobuf.Timestamp
+	52, // 19: weir.command.v1.TaskDefinition.job_resources:type_name -> weir.state.v1.Resources
+	48, // 20: weir.command.v1.StartAllocations.time:type_name -> google.protobuf.Timestamp
 	15, // 21: weir.command.v1.StartAllocations.grants:type_name -> weir.command.v1.Grant
-	50, // 22: weir.command.v1.Grant.resources:type_name -> weir.state.v1.Resources
+	52, // 22: weir.command.v1.Grant.resources:type_name -> weir.state.v1.Resources
 	17, // 23: weir.command.v1.StartAllocationsResult.grants:type_name -> weir.command.v1.GrantResult
-	46, // 24: weir.command.v1.FinishJobs.time:type_name -> google.protobuf.Timestamp
-	51, // 25: weir.command.v1.FinishJobs.jobs:type_name -> weir.state.v1.FinishedJob
+	48, // 24: weir.command.v1.FinishJobs.time:type_name -> google.protobuf.Timestamp
+	53, // 25: weir.command.v1.FinishJobs.jobs:type_name -> weir.state.v1.FinishedJob
 	20, // 26: weir.command.v1.FinishJobsResult.jobs:type_name -> weir.command.v1.FinishJobResult
-	46, // 27: weir.command.v1.AbortAllocations.time:type_name -> google.protobuf.Timestamp
-	46, // 28: weir.command.v1.SuspendOperation.time:type_name -> google.protobuf.Timestamp
-	46, // 29: weir.command.v1.ResumeOperation.time:type_name -> google.protobuf.Timestamp
-	46, // 30: weir.command.v1.AbortOperation.time:type_name -> google.protobuf.Timestamp
-	46, // 31: weir.command.v1.CompleteOperation.time:type_name -> google.protobuf.Timestamp
+	48, // 27: weir.command.v1.AbortAllocations.time:type_name -> google.protobuf.Timestamp
+	48, // 28: weir.command.v1.SuspendOperation.time:type_name -> google.protobuf.Timestamp
+	48, // 29: weir.command.v1.ResumeOperation.time:type_name -> google.protobuf.Timestamp
+	48, // 30: weir.command.v1.AbortOperation.time:type_name -> google.protobuf.Timestamp
+	48, // 31: weir.command.v1.CompleteOperation.time:type_name -> google.protobuf.Timestamp
 	27, // 32: weir.command.v1.EditTree.edits:type_name -> weir.command.v1.TreeEdit
-	46, // 33: weir.command.v1.EditTree.time:type_name -> google.protobuf.Timestamp
-	52, // 34: weir.command.v1.TreeEdit.options:type_name -> google.protobuf.Struct
+	48, // 33: weir.command.v1.EditTree.time:type_name -> google.protobuf.Timestamp
+	54, // 34: weir.command.v1.TreeEdit.options:type_name -> google.protobuf.Struct
 	28, // 35: weir.command.v1.TreeEdit.change:type_name -> weir.command.v1.Changes
-	53, // 36: weir.command.v1.TreeEdit.create:type_name -> weir.state.v1.Pool
-	53, // 37: weir.command.v1.TreeEdit.set:type_name -> weir.state.v1.Pool
+	55, // 36: weir.command.v1.TreeEdit.create:type_name -> weir.state.v1.Pool
+	55, // 37: weir.command.v1.TreeEdit.set:type_name -> weir.state.v1.Pool
 	29, // 38: weir.command.v1.TreeEdit.change_pool:type_name -> weir.command.v1.PoolChange
 	30, // 39: weir.command.v1.TreeEdit.rename:type_name -> weir.command.v1.RenamePool
-	45, // 40: weir.command.v1.Changes.values:type_name -> weir.command.v1.Changes.ValuesEntry
+	47, // 40: weir.command.v1.Changes.values:type_name -> weir.command.v1.Changes.ValuesEntry
 	28, // 41: weir.command.v1.PoolChange.options:type_name -> weir.command.v1.Changes
-	52, // 42: weir.command.v1.CreateTree.options:type_name -> google.protobuf.Struct
-	46, // 43: weir.command.v1.CreateTree.time:type_name -> google.protobuf.Timestamp
-	46, // 44: weir.command.v1.RemoveTree.time:type_name -> google.protobuf.Timestamp
-	46, // 45: weir.command.v1.SetDefaultTree.time:type_name -> google.protobuf.Timestamp
-	46, // 46: weir.command.v1.UpdateOperation.time:type_name -> google.protobuf.Timestamp
+	54, // 42: weir.command.v1.CreateTree.options:type_name -> google.protobuf.Struct
+	48, // 43: weir.command.v1.CreateTree.time:type_name -> google.protobuf.Timestamp
+	48, // 44: weir.command.v1.RemoveTree.time:type_name -> google.protobuf.Timestamp
+	48, // 45: weir.command.v1.SetDefaultTree.time:type_name -> google.protobuf.Timestamp
+	48, // 46: weir.command.v1.UpdateOperation.time:type_name -> google.protobuf.Timestamp
 	36, // 47: weir.command.v1.UpdateOperation.changes:type_name -> weir.command.v1.OperationChange
 	28, // 48: weir.command.v1.OperationChange.options:type_name -> weir.command.v1.Changes
-	46, // 49: weir.command.v1.AdmitOperation.time:type_name -> google.protobuf.Timestamp
-	46, // 50: weir.command.v1.CheckpointVolumes.time:type_name -> google.protobuf.Timestamp
-	54, // 51: weir.command.v1.CheckpointVolumes.volumes:type_name -> weir.state.v1.PoolVolume
-	46, // 52: weir.command.v1.RegisterNode.time:type_name -> google.protobuf.Timestamp
-	55, // 53: weir.command.v1.RegisterNode.node:type_name -> weir.state.v1.Node
-	46, // 54: weir.command.v1.SetNodeOffline.time:type_name -> google.protobuf.Timestamp
-	46, // 55: weir.command.v1.DrainNode.time:type_name -> google.protobuf.Timestamp
-	46, // 56: weir.command.v1.UndrainNode.time:type_name -> google.protobuf.Timestamp
-	56, // 57: weir.command.v1.StopJobs.order:type_name -> weir.state.v1.StopOrder
-	57, // 58: weir.command.v1.Changes.ValuesEntry.value:type_name -> google.protobuf.Value
-	59, // [59:59] is the sub-list for method output_type
-	59, // [59:59] is the sub-list for method input_type
-	59, // [59:59] is the sub-list for extension type_name
-	59, // [59:59] is the sub-list for extension extendee
-	0,  // [0:59] is the sub-list for field type_name
+	48, // 49: weir.command.v1.AdmitOperation.time:type_name -> google.protobuf.Timestamp
+	48, // 50: weir.command.v1.CheckpointVolumes.time:type_name -> google.protobuf.Timestamp
+	56, // 51: weir.command.v1.CheckpointVolumes.volumes:type_name -> weir.state.v1.PoolVolume
+	48, // 52: weir.command.v1.RegisterNode.time:type_name -> google.protobuf.Timestamp
+	57, // 53: weir.command.v1.RegisterNode.node:type_name -> weir.state.v1.Node
+	48, // 54: weir.command.v1.SetNodeOffline.time:type_name -> google.protobuf.Timestamp
+	48, // 55: weir.command.v1.DrainNode.time:type_name -> google.protobuf.Timestamp
+	48, // 56: weir.command.v1.UndrainNode.time:type_name -> google.protobuf.Timestamp
+	58, // 57: weir.command.v1.StopJobs.order:type_name -> weir.state.v1.StopOrder
+	48, // 58: weir.command.v1.PreemptAllocations.time:type_name -> google.protobuf.Timestamp
+	45, // 59: weir.command.v1.PreemptAllocations.preemptions:type_name -> weir.command.v1.Preemption
+	58, // 60: weir.command.v1.Preemption.order:type_name -> weir.state.v1.StopOrder
+	59, // 61: weir.command.v1.Changes.ValuesEntry.value:type_name -> google.protobuf.Value
+	62, // [62:62] is the sub-list for method output_type
+	62, // [62:62] is the sub-list for method input_type
+	62, // [62:62] is the sub-list for extension type_name
+	62, // [62:62] is the sub-list for extension extendee
+	0,  // [0:62] is the sub-list for field type_name
 }
 
 func init() { file_commandpb_command_proto_init() }
@@ -3403,7 +3569,7 @@ func file_commandpb_command_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commandpb_command_proto_rawDesc), len(file_commandpb_command_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   46,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

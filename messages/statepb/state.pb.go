@@ -268,8 +268,17 @@ type TaskSpec struct {
 	RestartCompletedJobs bool  `protobuf:"varint,10,opt,name=restart_completed_jobs,json=restartCompletedJobs,proto3" json:"restart_completed_jobs,omitempty"`
 	GpuLimit             int64 `protobuf:"varint,11,opt,name=gpu_limit,json=gpuLimit,proto3" json:"gpu_limit,omitempty"`
 	NetworkLimit         int64 `protobuf:"varint,12,opt,name=network_limit,json=networkLimit,proto3" json:"network_limit,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// The signal that asks a job to go, such as "SIGTERM"; empty: its jobs cannot be
+	// interrupted.
+	InterruptionSignal string `protobuf:"bytes,13,opt,name=interruption_signal,json=interruptionSignal,proto3" json:"interruption_signal,omitempty"`
+	// The signal is for the first process of a job alone, not for all.
+	SignalRootProcessOnly bool `protobuf:"varint,14,opt,name=signal_root_process_only,json=signalRootProcessOnly,proto3" json:"signal_root_process_only,omitempty"`
+	// A job that was interrupted and exits with this code is to run again.
+	RestartExitCode *int32 `protobuf:"varint,15,opt,name=restart_exit_code,json=restartExitCode,proto3,oneof" json:"restart_exit_code,omitempty"`
+	// How many TCP ports of its node each job gets.
+	PortCount     int32 `protobuf:"varint,16,opt,name=port_count,json=portCount,proto3" json:"port_count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TaskSpec) Reset() {
@@ -382,6 +391,34 @@ func (x *TaskSpec) GetGpuLimit() int64 {
 func (x *TaskSpec) GetNetworkLimit() int64 {
 	if x != nil {
 		return x.NetworkLimit
+	}
+	return 0
+}
+
+func (x *TaskSpec) GetInterruptionSignal() string {
+	if x != nil {
+		return x.InterruptionSignal
+	}
+	return ""
+}
+
+func (x *TaskSpec) GetSignalRootProcessOnly() bool {
+	if x != nil {
+		return x.SignalRootProcessOnly
+	}
+	return false
+}
+
+func (x *TaskSpec) GetRestartExitCode() int32 {
+	if x != nil && x.RestartExitCode != nil {
+		return *x.RestartExitCode
+	}
+	return 0
+}
+
+func (x *TaskSpec) GetPortCount() int32 {
+	if x != nil {
+		return x.PortCount
 	}
 	return 0
 }
@@ -751,7 +788,11 @@ type Operation struct {
 	// suspended with abort_running_jobs. 0: none.
 	AbortJobsUntilIndex uint64 `protobuf:"varint,20,opt,name=abort_jobs_until_index,json=abortJobsUntilIndex,proto3" json:"abort_jobs_until_index,omitempty"`
 	// Where it runs, and as what; starts as in the spec. By tree.
-	Trees         []*OperationTree `protobuf:"bytes,21,rep,name=trees,proto3" json:"trees,omitempty"`
+	Trees []*OperationTree `protobuf:"bytes,21,rep,name=trees,proto3" json:"trees,omitempty"`
+	// Set while the operation is aborted gracefully: the order that its jobs have.
+	Stop *StopOrder `protobuf:"bytes,22,opt,name=stop,proto3" json:"stop,omitempty"`
+	// What work of its jobs was lost, by cause.
+	Waste         []*Waste `protobuf:"bytes,23,rep,name=waste,proto3" json:"waste,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -915,6 +956,20 @@ func (x *Operation) GetAbortJobsUntilIndex() uint64 {
 func (x *Operation) GetTrees() []*OperationTree {
 	if x != nil {
 		return x.Trees
+	}
+	return nil
+}
+
+func (x *Operation) GetStop() *StopOrder {
+	if x != nil {
+		return x.Stop
+	}
+	return nil
+}
+
+func (x *Operation) GetWaste() []*Waste {
+	if x != nil {
+		return x.Waste
 	}
 	return nil
 }
@@ -1200,7 +1255,11 @@ type Allocation struct {
 	// How many attempts of this cookie came before.
 	Attempt int32 `protobuf:"varint,11,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// Not set: the job may run on. Set: its node is to end it.
-	Stop          *StopOrder `protobuf:"bytes,12,opt,name=stop,proto3" json:"stop,omitempty"`
+	Stop *StopOrder `protobuf:"bytes,12,opt,name=stop,proto3" json:"stop,omitempty"`
+	// TCP ports of the node that are the job's alone.
+	Ports []int32 `protobuf:"varint,13,rep,packed,name=ports,proto3" json:"ports,omitempty"`
+	// The pool in which the operation was when the job was granted.
+	Pool          string `protobuf:"bytes,14,opt,name=pool,proto3" json:"pool,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1319,16 +1378,38 @@ func (x *Allocation) GetStop() *StopOrder {
 	return nil
 }
 
-// StopOrder tells a node to end a job.
+func (x *Allocation) GetPorts() []int32 {
+	if x != nil {
+		return x.Ports
+	}
+	return nil
+}
+
+func (x *Allocation) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+// StopOrder tells a node to end a job: by interruption, where the job can be
+// interrupted and has time, or at once.
 type StopOrder struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// An abort reason.
+	// The abort reason of a job that does not leave by itself in time.
 	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
 	// For people.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
-	// From SIGTERM to the kill; 0: at once.
-	GraceMillis   int64                  `protobuf:"varint,3,opt,name=grace_millis,json=graceMillis,proto3" json:"grace_millis,omitempty"`
-	Time          *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
+	// From the interruption signal to the kill; 0: killed at once.
+	GraceMillis int64                  `protobuf:"varint,3,opt,name=grace_millis,json=graceMillis,proto3" json:"grace_millis,omitempty"`
+	Time        *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
+	// Why the job is interrupted: "preemption", "user_request", "node_drain",
+	// "operation_abort". Empty: it is not, but killed.
+	Interruption string `protobuf:"bytes,5,opt,name=interruption,proto3" json:"interruption,omitempty"`
+	// With a preemption: its kind, one of those of package lifecycle.
+	Preemption string `protobuf:"bytes,6,opt,name=preemption,proto3" json:"preemption,omitempty"`
+	// With a preemption that makes room for someone: for whom.
+	PreemptedFor  *Beneficiary `protobuf:"bytes,7,opt,name=preempted_for,json=preemptedFor,proto3" json:"preempted_for,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1391,6 +1472,202 @@ func (x *StopOrder) GetTime() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *StopOrder) GetInterruption() string {
+	if x != nil {
+		return x.Interruption
+	}
+	return ""
+}
+
+func (x *StopOrder) GetPreemption() string {
+	if x != nil {
+		return x.Preemption
+	}
+	return ""
+}
+
+func (x *StopOrder) GetPreemptedFor() *Beneficiary {
+	if x != nil {
+		return x.PreemptedFor
+	}
+	return nil
+}
+
+// Beneficiary is who gets what a preempted job leaves.
+type Beneficiary struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	OperationId string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
+	Task        string                 `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
+	// What is held for it on the node.
+	Resources     *Resources `protobuf:"bytes,3,opt,name=resources,proto3" json:"resources,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Beneficiary) Reset() {
+	*x = Beneficiary{}
+	mi := &file_statepb_state_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Beneficiary) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Beneficiary) ProtoMessage() {}
+
+func (x *Beneficiary) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Beneficiary.ProtoReflect.Descriptor instead.
+func (*Beneficiary) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Beneficiary) GetOperationId() string {
+	if x != nil {
+		return x.OperationId
+	}
+	return ""
+}
+
+func (x *Beneficiary) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *Beneficiary) GetResources() *Resources {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+// Waste is work that was lost because jobs were aborted: what they held, times how
+// long they ran.
+type Waste struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// With records of a tree: the pool; with those of an operation empty.
+	Pool string `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	// The kind of preemption, or the abort reason.
+	Cause             string  `protobuf:"bytes,2,opt,name=cause,proto3" json:"cause,omitempty"`
+	Jobs              int64   `protobuf:"varint,3,opt,name=jobs,proto3" json:"jobs,omitempty"`
+	UserSlotSeconds   float64 `protobuf:"fixed64,4,opt,name=user_slot_seconds,json=userSlotSeconds,proto3" json:"user_slot_seconds,omitempty"`
+	CpuCoreSeconds    float64 `protobuf:"fixed64,5,opt,name=cpu_core_seconds,json=cpuCoreSeconds,proto3" json:"cpu_core_seconds,omitempty"`
+	GpuSeconds        float64 `protobuf:"fixed64,6,opt,name=gpu_seconds,json=gpuSeconds,proto3" json:"gpu_seconds,omitempty"`
+	MemoryByteSeconds float64 `protobuf:"fixed64,7,opt,name=memory_byte_seconds,json=memoryByteSeconds,proto3" json:"memory_byte_seconds,omitempty"`
+	NetworkSeconds    float64 `protobuf:"fixed64,8,opt,name=network_seconds,json=networkSeconds,proto3" json:"network_seconds,omitempty"`
+	// Jobs that left by themselves when they were asked, and lost nothing.
+	SavedJobs     int64 `protobuf:"varint,9,opt,name=saved_jobs,json=savedJobs,proto3" json:"saved_jobs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Waste) Reset() {
+	*x = Waste{}
+	mi := &file_statepb_state_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Waste) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Waste) ProtoMessage() {}
+
+func (x *Waste) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Waste.ProtoReflect.Descriptor instead.
+func (*Waste) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Waste) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *Waste) GetCause() string {
+	if x != nil {
+		return x.Cause
+	}
+	return ""
+}
+
+func (x *Waste) GetJobs() int64 {
+	if x != nil {
+		return x.Jobs
+	}
+	return 0
+}
+
+func (x *Waste) GetUserSlotSeconds() float64 {
+	if x != nil {
+		return x.UserSlotSeconds
+	}
+	return 0
+}
+
+func (x *Waste) GetCpuCoreSeconds() float64 {
+	if x != nil {
+		return x.CpuCoreSeconds
+	}
+	return 0
+}
+
+func (x *Waste) GetGpuSeconds() float64 {
+	if x != nil {
+		return x.GpuSeconds
+	}
+	return 0
+}
+
+func (x *Waste) GetMemoryByteSeconds() float64 {
+	if x != nil {
+		return x.MemoryByteSeconds
+	}
+	return 0
+}
+
+func (x *Waste) GetNetworkSeconds() float64 {
+	if x != nil {
+		return x.NetworkSeconds
+	}
+	return 0
+}
+
+func (x *Waste) GetSavedJobs() int64 {
+	if x != nil {
+		return x.SavedJobs
+	}
+	return 0
+}
+
 // FinishedJob is the record of an attempt that has ended.
 type FinishedJob struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -1413,15 +1690,21 @@ type FinishedJob struct {
 	Index uint64 `protobuf:"varint,14,opt,name=index,proto3" json:"index,omitempty"`
 	// The token of the attempt: the term and log index of its grant. Whoever reports
 	// the end says which attempt is meant; 0 and 0 leave it to the job's id.
-	GrantTerm     uint64 `protobuf:"varint,15,opt,name=grant_term,json=grantTerm,proto3" json:"grant_term,omitempty"`
-	GrantIndex    uint64 `protobuf:"varint,16,opt,name=grant_index,json=grantIndex,proto3" json:"grant_index,omitempty"`
+	GrantTerm  uint64 `protobuf:"varint,15,opt,name=grant_term,json=grantTerm,proto3" json:"grant_term,omitempty"`
+	GrantIndex uint64 `protobuf:"varint,16,opt,name=grant_index,json=grantIndex,proto3" json:"grant_index,omitempty"`
+	// The order that it ended under; not set: it was not told to go.
+	Stop *StopOrder `protobuf:"bytes,17,opt,name=stop,proto3" json:"stop,omitempty"`
+	// It was interrupted, ended in time, and is to run again.
+	Rerun bool `protobuf:"varint,18,opt,name=rerun,proto3" json:"rerun,omitempty"`
+	// It said that its state is saved and was ended before its deadline.
+	Acknowledged  bool `protobuf:"varint,19,opt,name=acknowledged,proto3" json:"acknowledged,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FinishedJob) Reset() {
 	*x = FinishedJob{}
-	mi := &file_statepb_state_proto_msgTypes[14]
+	mi := &file_statepb_state_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1433,7 +1716,7 @@ func (x *FinishedJob) String() string {
 func (*FinishedJob) ProtoMessage() {}
 
 func (x *FinishedJob) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[14]
+	mi := &file_statepb_state_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1446,7 +1729,7 @@ func (x *FinishedJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishedJob.ProtoReflect.Descriptor instead.
 func (*FinishedJob) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{14}
+	return file_statepb_state_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *FinishedJob) GetJobId() string {
@@ -1561,6 +1844,27 @@ func (x *FinishedJob) GetGrantIndex() uint64 {
 	return 0
 }
 
+func (x *FinishedJob) GetStop() *StopOrder {
+	if x != nil {
+		return x.Stop
+	}
+	return nil
+}
+
+func (x *FinishedJob) GetRerun() bool {
+	if x != nil {
+		return x.Rerun
+	}
+	return false
+}
+
+func (x *FinishedJob) GetAcknowledged() bool {
+	if x != nil {
+		return x.Acknowledged
+	}
+	return false
+}
+
 // JobStatistics are measured on the node. Bytes, microseconds, milliseconds.
 type JobStatistics struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
@@ -1581,7 +1885,7 @@ type JobStatistics struct {
 
 func (x *JobStatistics) Reset() {
 	*x = JobStatistics{}
-	mi := &file_statepb_state_proto_msgTypes[15]
+	mi := &file_statepb_state_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1593,7 +1897,7 @@ func (x *JobStatistics) String() string {
 func (*JobStatistics) ProtoMessage() {}
 
 func (x *JobStatistics) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[15]
+	mi := &file_statepb_state_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1606,7 +1910,7 @@ func (x *JobStatistics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatistics.ProtoReflect.Descriptor instead.
 func (*JobStatistics) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{15}
+	return file_statepb_state_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *JobStatistics) GetMaxMemory() int64 {
@@ -1697,14 +2001,17 @@ type Node struct {
 	// Set: the node is given no more jobs. It outlives the node's agents.
 	Drain *Drain `protobuf:"bytes,11,opt,name=drain,proto3" json:"drain,omitempty"`
 	// The tree whose filter takes the node; empty: none does.
-	Tree          string `protobuf:"bytes,12,opt,name=tree,proto3" json:"tree,omitempty"`
+	Tree string `protobuf:"bytes,12,opt,name=tree,proto3" json:"tree,omitempty"`
+	// TCP ports that jobs get: so many from the first one on; 0: none.
+	FirstPort     int32 `protobuf:"varint,13,opt,name=first_port,json=firstPort,proto3" json:"first_port,omitempty"`
+	PortCount     int32 `protobuf:"varint,14,opt,name=port_count,json=portCount,proto3" json:"port_count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_statepb_state_proto_msgTypes[16]
+	mi := &file_statepb_state_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1716,7 +2023,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[16]
+	mi := &file_statepb_state_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1729,7 +2036,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{16}
+	return file_statepb_state_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Node) GetId() string {
@@ -1816,6 +2123,20 @@ func (x *Node) GetTree() string {
 	return ""
 }
 
+func (x *Node) GetFirstPort() int32 {
+	if x != nil {
+		return x.FirstPort
+	}
+	return 0
+}
+
+func (x *Node) GetPortCount() int32 {
+	if x != nil {
+		return x.PortCount
+	}
+	return 0
+}
+
 // Drain says who keeps jobs away from a node, since when and why.
 type Drain struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1828,7 +2149,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_statepb_state_proto_msgTypes[17]
+	mi := &file_statepb_state_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1840,7 +2161,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[17]
+	mi := &file_statepb_state_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1853,7 +2174,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{17}
+	return file_statepb_state_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Drain) GetUser() string {
@@ -1896,7 +2217,7 @@ type Pool struct {
 
 func (x *Pool) Reset() {
 	*x = Pool{}
-	mi := &file_statepb_state_proto_msgTypes[18]
+	mi := &file_statepb_state_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1908,7 +2229,7 @@ func (x *Pool) String() string {
 func (*Pool) ProtoMessage() {}
 
 func (x *Pool) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[18]
+	mi := &file_statepb_state_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1921,7 +2242,7 @@ func (x *Pool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pool.ProtoReflect.Descriptor instead.
 func (*Pool) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{18}
+	return file_statepb_state_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Pool) GetName() string {
@@ -1979,15 +2300,17 @@ type PoolTree struct {
 	CreatedTime  *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=created_time,json=createdTime,proto3" json:"created_time,omitempty"`
 	ModifiedTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=modified_time,json=modifiedTime,proto3" json:"modified_time,omitempty"`
 	// Integral volumes as of volumes_time, by pool.
-	Volumes       []*PoolVolume          `protobuf:"bytes,7,rep,name=volumes,proto3" json:"volumes,omitempty"`
-	VolumesTime   *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=volumes_time,json=volumesTime,proto3" json:"volumes_time,omitempty"`
+	Volumes     []*PoolVolume          `protobuf:"bytes,7,rep,name=volumes,proto3" json:"volumes,omitempty"`
+	VolumesTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=volumes_time,json=volumesTime,proto3" json:"volumes_time,omitempty"`
+	// What work was lost in each pool, by pool and cause.
+	Waste         []*Waste `protobuf:"bytes,9,rep,name=waste,proto3" json:"waste,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PoolTree) Reset() {
 	*x = PoolTree{}
-	mi := &file_statepb_state_proto_msgTypes[19]
+	mi := &file_statepb_state_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1999,7 +2322,7 @@ func (x *PoolTree) String() string {
 func (*PoolTree) ProtoMessage() {}
 
 func (x *PoolTree) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[19]
+	mi := &file_statepb_state_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2012,7 +2335,7 @@ func (x *PoolTree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolTree.ProtoReflect.Descriptor instead.
 func (*PoolTree) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{19}
+	return file_statepb_state_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PoolTree) GetName() string {
@@ -2071,6 +2394,13 @@ func (x *PoolTree) GetVolumesTime() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *PoolTree) GetWaste() []*Waste {
+	if x != nil {
+		return x.Waste
+	}
+	return nil
+}
+
 // PoolVolume is what a pool with integral guarantees has accumulated: resources
 // times seconds.
 type PoolVolume struct {
@@ -2090,7 +2420,7 @@ type PoolVolume struct {
 
 func (x *PoolVolume) Reset() {
 	*x = PoolVolume{}
-	mi := &file_statepb_state_proto_msgTypes[20]
+	mi := &file_statepb_state_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2102,7 +2432,7 @@ func (x *PoolVolume) String() string {
 func (*PoolVolume) ProtoMessage() {}
 
 func (x *PoolVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[20]
+	mi := &file_statepb_state_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2115,7 +2445,7 @@ func (x *PoolVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolVolume.ProtoReflect.Descriptor instead.
 func (*PoolVolume) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{20}
+	return file_statepb_state_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PoolVolume) GetPool() string {
@@ -2179,7 +2509,7 @@ type Term struct {
 
 func (x *Term) Reset() {
 	*x = Term{}
-	mi := &file_statepb_state_proto_msgTypes[21]
+	mi := &file_statepb_state_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2191,7 +2521,7 @@ func (x *Term) String() string {
 func (*Term) ProtoMessage() {}
 
 func (x *Term) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[21]
+	mi := &file_statepb_state_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2204,7 +2534,7 @@ func (x *Term) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Term.ProtoReflect.Descriptor instead.
 func (*Term) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{21}
+	return file_statepb_state_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Term) GetTerm() uint64 {
@@ -2247,7 +2577,7 @@ type SnapshotHeader struct {
 
 func (x *SnapshotHeader) Reset() {
 	*x = SnapshotHeader{}
-	mi := &file_statepb_state_proto_msgTypes[22]
+	mi := &file_statepb_state_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2259,7 +2589,7 @@ func (x *SnapshotHeader) String() string {
 func (*SnapshotHeader) ProtoMessage() {}
 
 func (x *SnapshotHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[22]
+	mi := &file_statepb_state_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2272,7 +2602,7 @@ func (x *SnapshotHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotHeader.ProtoReflect.Descriptor instead.
 func (*SnapshotHeader) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{22}
+	return file_statepb_state_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SnapshotHeader) GetFormat() uint32 {
@@ -2339,7 +2669,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_statepb_state_proto_msgTypes[23]
+	mi := &file_statepb_state_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2351,7 +2681,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[23]
+	mi := &file_statepb_state_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2364,7 +2694,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{23}
+	return file_statepb_state_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Limits) GetArchivedOperations() int32 {
@@ -2421,7 +2751,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_statepb_state_proto_msgTypes[24]
+	mi := &file_statepb_state_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2433,7 +2763,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[24]
+	mi := &file_statepb_state_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2446,7 +2776,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{24}
+	return file_statepb_state_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Record) GetRecord() isRecord_Record {
@@ -2575,7 +2905,7 @@ type Archive struct {
 
 func (x *Archive) Reset() {
 	*x = Archive{}
-	mi := &file_statepb_state_proto_msgTypes[25]
+	mi := &file_statepb_state_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2587,7 +2917,7 @@ func (x *Archive) String() string {
 func (*Archive) ProtoMessage() {}
 
 func (x *Archive) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[25]
+	mi := &file_statepb_state_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2600,7 +2930,7 @@ func (x *Archive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Archive.ProtoReflect.Descriptor instead.
 func (*Archive) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{25}
+	return file_statepb_state_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Archive) GetOperationIds() []string {
@@ -2622,7 +2952,7 @@ type SnapshotFooter struct {
 
 func (x *SnapshotFooter) Reset() {
 	*x = SnapshotFooter{}
-	mi := &file_statepb_state_proto_msgTypes[26]
+	mi := &file_statepb_state_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2634,7 +2964,7 @@ func (x *SnapshotFooter) String() string {
 func (*SnapshotFooter) ProtoMessage() {}
 
 func (x *SnapshotFooter) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[26]
+	mi := &file_statepb_state_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2647,7 +2977,7 @@ func (x *SnapshotFooter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotFooter.ProtoReflect.Descriptor instead.
 func (*SnapshotFooter) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{26}
+	return file_statepb_state_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SnapshotFooter) GetRecords() uint64 {
@@ -2694,7 +3024,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\ais_gang\x18\r \x01(\bR\x06isGang\x1aZ\n" +
 	"\x13OptionsPerTreeEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
-	"\x05value\x18\x02 \x01(\v2\x17.google.protobuf.StructR\x05value:\x028\x01J\x04\b\x03\x10\x04\"\xb0\x04\n" +
+	"\x05value\x18\x02 \x01(\v2\x17.google.protobuf.StructR\x05value:\x028\x01J\x04\b\x03\x10\x04\"\x80\x06\n" +
 	"\bTaskSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\tjob_count\x18\x02 \x01(\x05R\bjobCount\x12\x12\n" +
@@ -2708,10 +3038,16 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x16restart_completed_jobs\x18\n" +
 	" \x01(\bR\x14restartCompletedJobs\x12\x1b\n" +
 	"\tgpu_limit\x18\v \x01(\x03R\bgpuLimit\x12#\n" +
-	"\rnetwork_limit\x18\f \x01(\x03R\fnetworkLimit\x1a>\n" +
+	"\rnetwork_limit\x18\f \x01(\x03R\fnetworkLimit\x12/\n" +
+	"\x13interruption_signal\x18\r \x01(\tR\x12interruptionSignal\x127\n" +
+	"\x18signal_root_process_only\x18\x0e \x01(\bR\x15signalRootProcessOnly\x12/\n" +
+	"\x11restart_exit_code\x18\x0f \x01(\x05H\x00R\x0frestartExitCode\x88\x01\x01\x12\x1d\n" +
+	"\n" +
+	"port_count\x18\x10 \x01(\x05R\tportCount\x1a>\n" +
 	"\x10EnvironmentEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xad\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x14\n" +
+	"\x12_restart_exit_code\"\xad\x01\n" +
 	"\rOperationTree\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x121\n" +
@@ -2745,7 +3081,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\n" +
 	"Assignment\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12\x14\n" +
-	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"\xc6\x06\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"\xa0\a\n" +
 	"\tOperation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x120\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1c.weir.state.v1.OperationSpecR\x04spec\x12\x14\n" +
@@ -2772,7 +3108,9 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\n" +
 	"last_index\x18\x13 \x01(\x04R\tlastIndex\x123\n" +
 	"\x16abort_jobs_until_index\x18\x14 \x01(\x04R\x13abortJobsUntilIndex\x122\n" +
-	"\x05trees\x18\x15 \x03(\v2\x1c.weir.state.v1.OperationTreeR\x05treesJ\x04\b\a\x10\bJ\x04\b\b\x10\t\"\xa9\x03\n" +
+	"\x05trees\x18\x15 \x03(\v2\x1c.weir.state.v1.OperationTreeR\x05trees\x12,\n" +
+	"\x04stop\x18\x16 \x01(\v2\x18.weir.state.v1.StopOrderR\x04stop\x12*\n" +
+	"\x05waste\x18\x17 \x03(\v2\x14.weir.state.v1.WasteR\x05wasteJ\x04\b\a\x10\bJ\x04\b\b\x10\t\"\xa9\x03\n" +
 	"\x04Task\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x121\n" +
 	"\apending\x18\x02 \x03(\v2\x17.weir.state.v1.IntervalR\apending\x125\n" +
@@ -2802,7 +3140,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\n" +
 	"cpu_micros\x18\x02 \x01(\x03R\tcpuMicros\x12\x1d\n" +
 	"\n" +
-	"run_millis\x18\x03 \x01(\x03R\trunMillis\"\xac\x03\n" +
+	"run_millis\x18\x03 \x01(\x03R\trunMillis\"\xd6\x03\n" +
 	"\n" +
 	"Allocation\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12!\n" +
@@ -2820,12 +3158,35 @@ const file_statepb_state_proto_rawDesc = "" +
 	"start_time\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x12\x18\n" +
 	"\aattempt\x18\v \x01(\x05R\aattempt\x12,\n" +
-	"\x04stop\x18\f \x01(\v2\x18.weir.state.v1.StopOrderR\x04stop\"\x90\x01\n" +
+	"\x04stop\x18\f \x01(\v2\x18.weir.state.v1.StopOrderR\x04stop\x12\x14\n" +
+	"\x05ports\x18\r \x03(\x05R\x05ports\x12\x12\n" +
+	"\x04pool\x18\x0e \x01(\tR\x04pool\"\x95\x02\n" +
 	"\tStopOrder\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12!\n" +
 	"\fgrace_millis\x18\x03 \x01(\x03R\vgraceMillis\x12.\n" +
-	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\x9e\x04\n" +
+	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\"\n" +
+	"\finterruption\x18\x05 \x01(\tR\finterruption\x12\x1e\n" +
+	"\n" +
+	"preemption\x18\x06 \x01(\tR\n" +
+	"preemption\x12?\n" +
+	"\rpreempted_for\x18\a \x01(\v2\x1a.weir.state.v1.BeneficiaryR\fpreemptedFor\"|\n" +
+	"\vBeneficiary\x12!\n" +
+	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x12\n" +
+	"\x04task\x18\x02 \x01(\tR\x04task\x126\n" +
+	"\tresources\x18\x03 \x01(\v2\x18.weir.state.v1.ResourcesR\tresources\"\xb4\x02\n" +
+	"\x05Waste\x12\x12\n" +
+	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x14\n" +
+	"\x05cause\x18\x02 \x01(\tR\x05cause\x12\x12\n" +
+	"\x04jobs\x18\x03 \x01(\x03R\x04jobs\x12*\n" +
+	"\x11user_slot_seconds\x18\x04 \x01(\x01R\x0fuserSlotSeconds\x12(\n" +
+	"\x10cpu_core_seconds\x18\x05 \x01(\x01R\x0ecpuCoreSeconds\x12\x1f\n" +
+	"\vgpu_seconds\x18\x06 \x01(\x01R\n" +
+	"gpuSeconds\x12.\n" +
+	"\x13memory_byte_seconds\x18\a \x01(\x01R\x11memoryByteSeconds\x12'\n" +
+	"\x0fnetwork_seconds\x18\b \x01(\x01R\x0enetworkSeconds\x12\x1d\n" +
+	"\n" +
+	"saved_jobs\x18\t \x01(\x03R\tsavedJobs\"\x86\x05\n" +
 	"\vFinishedJob\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\tR\x04task\x12\x16\n" +
@@ -2849,7 +3210,10 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\n" +
 	"grant_term\x18\x0f \x01(\x04R\tgrantTerm\x12\x1f\n" +
 	"\vgrant_index\x18\x10 \x01(\x04R\n" +
-	"grantIndex\"\xa6\x03\n" +
+	"grantIndex\x12,\n" +
+	"\x04stop\x18\x11 \x01(\v2\x18.weir.state.v1.StopOrderR\x04stop\x12\x14\n" +
+	"\x05rerun\x18\x12 \x01(\bR\x05rerun\x12\"\n" +
+	"\facknowledged\x18\x13 \x01(\bR\facknowledged\"\xa6\x03\n" +
 	"\rJobStatistics\x12\x1d\n" +
 	"\n" +
 	"max_memory\x18\x01 \x01(\x03R\tmaxMemory\x12&\n" +
@@ -2863,7 +3227,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\fstderr_bytes\x18\b \x01(\x03R\vstderrBytes\x120\n" +
 	"\x14stderr_dropped_bytes\x18\t \x01(\x03R\x12stderrDroppedBytes\x122\n" +
 	"\x15cumulative_max_memory\x18\n" +
-	" \x01(\x01R\x13cumulativeMaxMemory\"\xa4\x03\n" +
+	" \x01(\x01R\x13cumulativeMaxMemory\"\xe2\x03\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x126\n" +
@@ -2877,7 +3241,11 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x04host\x18\n" +
 	" \x01(\tR\x04host\x12*\n" +
 	"\x05drain\x18\v \x01(\v2\x14.weir.state.v1.DrainR\x05drain\x12\x12\n" +
-	"\x04tree\x18\f \x01(\tR\x04tree\"c\n" +
+	"\x04tree\x18\f \x01(\tR\x04tree\x12\x1d\n" +
+	"\n" +
+	"first_port\x18\r \x01(\x05R\tfirstPort\x12\x1d\n" +
+	"\n" +
+	"port_count\x18\x0e \x01(\x05R\tportCount\"c\n" +
 	"\x05Drain\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +
@@ -2888,7 +3256,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\fcreated_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\vcreatedTime\x12?\n" +
 	"\rmodified_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTime\x121\n" +
 	"\aoptions\x18\b \x01(\v2\x17.google.protobuf.StructR\aoptions\x12%\n" +
-	"\x0eephemeral_user\x18\t \x01(\tR\rephemeralUserJ\x04\b\x03\x10\x06\"\x8c\x03\n" +
+	"\x0eephemeral_user\x18\t \x01(\tR\rephemeralUserJ\x04\b\x03\x10\x06\"\xb8\x03\n" +
 	"\bPoolTree\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x12)\n" +
@@ -2897,7 +3265,8 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\fcreated_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\vcreatedTime\x12?\n" +
 	"\rmodified_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTime\x123\n" +
 	"\avolumes\x18\a \x03(\v2\x19.weir.state.v1.PoolVolumeR\avolumes\x12=\n" +
-	"\fvolumes_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\vvolumesTime\"\xd4\x01\n" +
+	"\fvolumes_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\vvolumesTime\x12*\n" +
+	"\x05waste\x18\t \x03(\v2\x14.weir.state.v1.WasteR\x05waste\"\xd4\x01\n" +
 	"\n" +
 	"PoolVolume\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x1d\n" +
@@ -2958,7 +3327,7 @@ func file_statepb_state_proto_rawDescGZIP() []byte {
 	return file_statepb_state_proto_rawDescData
 }
 
-var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_statepb_state_proto_goTypes = []any{
 	(*Resources)(nil),             // 0: weir.state.v1.Resources
 	(*OperationSpec)(nil),         // 1: weir.state.v1.OperationSpec
@@ -2974,96 +3343,104 @@ var file_statepb_state_proto_goTypes = []any{
 	(*JobTotals)(nil),             // 11: weir.state.v1.JobTotals
 	(*Allocation)(nil),            // 12: weir.state.v1.Allocation
 	(*StopOrder)(nil),             // 13: weir.state.v1.StopOrder
-	(*FinishedJob)(nil),           // 14: weir.state.v1.FinishedJob
-	(*JobStatistics)(nil),         // 15: weir.state.v1.JobStatistics
-	(*Node)(nil),                  // 16: weir.state.v1.Node
-	(*Drain)(nil),                 // 17: weir.state.v1.Drain
-	(*Pool)(nil),                  // 18: weir.state.v1.Pool
-	(*PoolTree)(nil),              // 19: weir.state.v1.PoolTree
-	(*PoolVolume)(nil),            // 20: weir.state.v1.PoolVolume
-	(*Term)(nil),                  // 21: weir.state.v1.Term
-	(*SnapshotHeader)(nil),        // 22: weir.state.v1.SnapshotHeader
-	(*Limits)(nil),                // 23: weir.state.v1.Limits
-	(*Record)(nil),                // 24: weir.state.v1.Record
-	(*Archive)(nil),               // 25: weir.state.v1.Archive
-	(*SnapshotFooter)(nil),        // 26: weir.state.v1.SnapshotFooter
-	nil,                           // 27: weir.state.v1.OperationSpec.OptionsPerTreeEntry
-	nil,                           // 28: weir.state.v1.TaskSpec.EnvironmentEntry
-	nil,                           // 29: weir.state.v1.Error.AttributesEntry
-	nil,                           // 30: weir.state.v1.OperationEvent.AttributesEntry
-	nil,                           // 31: weir.state.v1.Task.AttemptsEntry
-	nil,                           // 32: weir.state.v1.JobCounters.AbortedByReasonEntry
-	(*durationpb.Duration)(nil),   // 33: google.protobuf.Duration
-	(*structpb.Struct)(nil),       // 34: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil), // 35: google.protobuf.Timestamp
+	(*Beneficiary)(nil),           // 14: weir.state.v1.Beneficiary
+	(*Waste)(nil),                 // 15: weir.state.v1.Waste
+	(*FinishedJob)(nil),           // 16: weir.state.v1.FinishedJob
+	(*JobStatistics)(nil),         // 17: weir.state.v1.JobStatistics
+	(*Node)(nil),                  // 18: weir.state.v1.Node
+	(*Drain)(nil),                 // 19: weir.state.v1.Drain
+	(*Pool)(nil),                  // 20: weir.state.v1.Pool
+	(*PoolTree)(nil),              // 21: weir.state.v1.PoolTree
+	(*PoolVolume)(nil),            // 22: weir.state.v1.PoolVolume
+	(*Term)(nil),                  // 23: weir.state.v1.Term
+	(*SnapshotHeader)(nil),        // 24: weir.state.v1.SnapshotHeader
+	(*Limits)(nil),                // 25: weir.state.v1.Limits
+	(*Record)(nil),                // 26: weir.state.v1.Record
+	(*Archive)(nil),               // 27: weir.state.v1.Archive
+	(*SnapshotFooter)(nil),        // 28: weir.state.v1.SnapshotFooter
+	nil,                           // 29: weir.state.v1.OperationSpec.OptionsPerTreeEntry
+	nil,                           // 30: weir.state.v1.TaskSpec.EnvironmentEntry
+	nil,                           // 31: weir.state.v1.Error.AttributesEntry
+	nil,                           // 32: weir.state.v1.OperationEvent.AttributesEntry
+	nil,                           // 33: weir.state.v1.Task.AttemptsEntry
+	nil,                           // 34: weir.state.v1.JobCounters.AbortedByReasonEntry
+	(*durationpb.Duration)(nil),   // 35: google.protobuf.Duration
+	(*structpb.Struct)(nil),       // 36: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil), // 37: google.protobuf.Timestamp
 }
 var file_statepb_state_proto_depIdxs = []int32{
-	33, // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
+	35, // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
 	2,  // 1: weir.state.v1.OperationSpec.tasks:type_name -> weir.state.v1.TaskSpec
-	34, // 2: weir.state.v1.OperationSpec.options:type_name -> google.protobuf.Struct
-	27, // 3: weir.state.v1.OperationSpec.options_per_tree:type_name -> weir.state.v1.OperationSpec.OptionsPerTreeEntry
-	28, // 4: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
-	33, // 5: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
-	34, // 6: weir.state.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	29, // 7: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
+	36, // 2: weir.state.v1.OperationSpec.options:type_name -> google.protobuf.Struct
+	29, // 3: weir.state.v1.OperationSpec.options_per_tree:type_name -> weir.state.v1.OperationSpec.OptionsPerTreeEntry
+	30, // 4: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
+	35, // 5: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
+	36, // 6: weir.state.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	31, // 7: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
 	5,  // 8: weir.state.v1.Error.inner:type_name -> weir.state.v1.Error
-	35, // 9: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	30, // 10: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
+	37, // 9: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	32, // 10: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
 	1,  // 11: weir.state.v1.Operation.spec:type_name -> weir.state.v1.OperationSpec
-	35, // 12: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	35, // 13: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	37, // 12: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	37, // 13: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	6,  // 14: weir.state.v1.Operation.events:type_name -> weir.state.v1.OperationEvent
 	7,  // 15: weir.state.v1.Operation.assignment:type_name -> weir.state.v1.Assignment
 	9,  // 16: weir.state.v1.Operation.tasks:type_name -> weir.state.v1.Task
 	5,  // 17: weir.state.v1.Operation.result:type_name -> weir.state.v1.Error
-	14, // 18: weir.state.v1.Operation.finished_jobs:type_name -> weir.state.v1.FinishedJob
+	16, // 18: weir.state.v1.Operation.finished_jobs:type_name -> weir.state.v1.FinishedJob
 	3,  // 19: weir.state.v1.Operation.trees:type_name -> weir.state.v1.OperationTree
-	4,  // 20: weir.state.v1.Task.pending:type_name -> weir.state.v1.Interval
-	4,  // 21: weir.state.v1.Task.completed:type_name -> weir.state.v1.Interval
-	0,  // 22: weir.state.v1.Task.job_resources:type_name -> weir.state.v1.Resources
-	10, // 23: weir.state.v1.Task.counters:type_name -> weir.state.v1.JobCounters
-	11, // 24: weir.state.v1.Task.totals:type_name -> weir.state.v1.JobTotals
-	31, // 25: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
-	32, // 26: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
-	0,  // 27: weir.state.v1.Allocation.resources:type_name -> weir.state.v1.Resources
-	35, // 28: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
-	13, // 29: weir.state.v1.Allocation.stop:type_name -> weir.state.v1.StopOrder
-	35, // 30: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
-	5,  // 31: weir.state.v1.FinishedJob.error:type_name -> weir.state.v1.Error
-	35, // 32: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
-	35, // 33: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
-	15, // 34: weir.state.v1.FinishedJob.statistics:type_name -> weir.state.v1.JobStatistics
-	0,  // 35: weir.state.v1.Node.resources:type_name -> weir.state.v1.Resources
-	35, // 36: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	35, // 37: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
-	17, // 38: weir.state.v1.Node.drain:type_name -> weir.state.v1.Drain
-	35, // 39: weir.state.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	35, // 40: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
-	35, // 41: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
-	34, // 42: weir.state.v1.Pool.options:type_name -> google.protobuf.Struct
-	18, // 43: weir.state.v1.PoolTree.pools:type_name -> weir.state.v1.Pool
-	34, // 44: weir.state.v1.PoolTree.options:type_name -> google.protobuf.Struct
-	35, // 45: weir.state.v1.PoolTree.created_time:type_name -> google.protobuf.Timestamp
-	35, // 46: weir.state.v1.PoolTree.modified_time:type_name -> google.protobuf.Timestamp
-	20, // 47: weir.state.v1.PoolTree.volumes:type_name -> weir.state.v1.PoolVolume
-	35, // 48: weir.state.v1.PoolTree.volumes_time:type_name -> google.protobuf.Timestamp
-	35, // 49: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
-	21, // 50: weir.state.v1.SnapshotHeader.term:type_name -> weir.state.v1.Term
-	35, // 51: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
-	23, // 52: weir.state.v1.SnapshotHeader.limits:type_name -> weir.state.v1.Limits
-	22, // 53: weir.state.v1.Record.header:type_name -> weir.state.v1.SnapshotHeader
-	19, // 54: weir.state.v1.Record.tree:type_name -> weir.state.v1.PoolTree
-	8,  // 55: weir.state.v1.Record.operation:type_name -> weir.state.v1.Operation
-	12, // 56: weir.state.v1.Record.allocation:type_name -> weir.state.v1.Allocation
-	16, // 57: weir.state.v1.Record.node:type_name -> weir.state.v1.Node
-	25, // 58: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
-	26, // 59: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
-	34, // 60: weir.state.v1.OperationSpec.OptionsPerTreeEntry.value:type_name -> google.protobuf.Struct
-	61, // [61:61] is the sub-list for method output_type
-	61, // [61:61] is the sub-list for method input_type
-	61, // [61:61] is the sub-list for extension type_name
-	61, // [61:61] is the sub-list for extension extendee
-	0,  // [0:61] is the sub-list for field type_name
+	13, // 20: weir.state.v1.Operation.stop:type_name -> weir.state.v1.StopOrder
+	15, // 21: weir.state.v1.Operation.waste:type_name -> weir.state.v1.Waste
+	4,  // 22: weir.state.v1.Task.pending:type_name -> weir.state.v1.Interval
+	4,  // 23: weir.state.v1.Task.completed:type_name -> weir.state.v1.Interval
+	0,  // 24: weir.state.v1.Task.job_resources:type_name -> weir.state.v1.Resources
+	10, // 25: weir.state.v1.Task.counters:type_name -> weir.state.v1.JobCounters
+	11, // 26: weir.state.v1.Task.totals:type_name -> weir.state.v1.JobTotals
+	33, // 27: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
+	34, // 28: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
+	0,  // 29: weir.state.v1.Allocation.resources:type_name -> weir.state.v1.Resources
+	37, // 30: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
+	13, // 31: weir.state.v1.Allocation.stop:type_name -> weir.state.v1.StopOrder
+	37, // 32: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
+	14, // 33: weir.state.v1.StopOrder.preempted_for:type_name -> weir.state.v1.Beneficiary
+	0,  // 34: weir.state.v1.Beneficiary.resources:type_name -> weir.state.v1.Resources
+	5,  // 35: weir.state.v1.FinishedJob.error:type_name -> weir.state.v1.Error
+	37, // 36: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
+	37, // 37: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
+	17, // 38: weir.state.v1.FinishedJob.statistics:type_name -> weir.state.v1.JobStatistics
+	13, // 39: weir.state.v1.FinishedJob.stop:type_name -> weir.state.v1.StopOrder
+	0,  // 40: weir.state.v1.Node.resources:type_name -> weir.state.v1.Resources
+	37, // 41: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	37, // 42: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
+	19, // 43: weir.state.v1.Node.drain:type_name -> weir.state.v1.Drain
+	37, // 44: weir.state.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	37, // 45: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
+	37, // 46: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
+	36, // 47: weir.state.v1.Pool.options:type_name -> google.protobuf.Struct
+	20, // 48: weir.state.v1.PoolTree.pools:type_name -> weir.state.v1.Pool
+	36, // 49: weir.state.v1.PoolTree.options:type_name -> google.protobuf.Struct
+	37, // 50: weir.state.v1.PoolTree.created_time:type_name -> google.protobuf.Timestamp
+	37, // 51: weir.state.v1.PoolTree.modified_time:type_name -> google.protobuf.Timestamp
+	22, // 52: weir.state.v1.PoolTree.volumes:type_name -> weir.state.v1.PoolVolume
+	37, // 53: weir.state.v1.PoolTree.volumes_time:type_name -> google.protobuf.Timestamp
+	15, // 54: weir.state.v1.PoolTree.waste:type_name -> weir.state.v1.Waste
+	37, // 55: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
+	23, // 56: weir.state.v1.SnapshotHeader.term:type_name -> weir.state.v1.Term
+	37, // 57: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
+	25, // 58: weir.state.v1.SnapshotHeader.limits:type_name -> weir.state.v1.Limits
+	24, // 59: weir.state.v1.Record.header:type_name -> weir.state.v1.SnapshotHeader
+	21, // 60: weir.state.v1.Record.tree:type_name -> weir.state.v1.PoolTree
+	8,  // 61: weir.state.v1.Record.operation:type_name -> weir.state.v1.Operation
+	12, // 62: weir.state.v1.Record.allocation:type_name -> weir.state.v1.Allocation
+	18, // 63: weir.state.v1.Record.node:type_name -> weir.state.v1.Node
+	27, // 64: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
+	28, // 65: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
+	36, // 66: weir.state.v1.OperationSpec.OptionsPerTreeEntry.value:type_name -> google.protobuf.Struct
+	67, // [67:67] is the sub-list for method output_type
+	67, // [67:67] is the sub-list for method input_type
+	67, // [67:67] is the sub-list for extension type_name
+	67, // [67:67] is the sub-list for extension extendee
+	0,  // [0:67] is the sub-list for field type_name
 }
 
 func init() { file_statepb_state_proto_init() }
@@ -3071,7 +3448,8 @@ func file_statepb_state_proto_init() {
 	if File_statepb_state_proto != nil {
 		return
 	}
-	file_statepb_state_proto_msgTypes[24].OneofWrappers = []any{
+	file_statepb_state_proto_msgTypes[2].OneofWrappers = []any{}
+	file_statepb_state_proto_msgTypes[26].OneofWrappers = []any{
 		(*Record_Header)(nil),
 		(*Record_Tree)(nil),
 		(*Record_Operation)(nil),
@@ -3086,7 +3464,7 @@ func file_statepb_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_statepb_state_proto_rawDesc), len(file_statepb_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   33,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
