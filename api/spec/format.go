@@ -52,7 +52,9 @@ func formatTask(task *statepb.TaskSpec) map[string]any {
 		"network_limit":          task.GetNetworkLimit(),
 		"max_failed_job_count":   task.GetMaxFailedJobCount(),
 		"restart_completed_jobs": task.GetRestartCompletedJobs(),
+		"port_count":             task.GetPortCount(),
 	}
+	formatInterruption(out, task)
 	if task.GetShell() != "" {
 		out["command"], out["shell"] = task.GetShell(), true
 	} else {

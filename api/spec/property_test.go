@@ -54,6 +54,14 @@ func anySpec(t *rapid.T) *statepb.OperationSpec {
 			NetworkLimit:       rapid.Int64Range(0, MaxNetworkLimit).Draw(t, "network"),
 			MaxFailedJobCount:  rapid.Int32Range(0, MaxMaxFailedJobCount).Draw(t, "failures"),
 			JobTimeLimit:       anyLimit(t), RestartCompletedJobs: rapid.Bool().Draw(t, "restart"),
+			PortCount: rapid.Int32Range(0, MaxPorts).Draw(t, "ports"),
+		}
+		if rapid.Bool().Draw(t, "interruptible") {
+			task.InterruptionSignal = rapid.SampledFrom(interruptionSignals).Draw(t, "signal")
+			task.SignalRootProcessOnly = rapid.Bool().Draw(t, "root only")
+			if rapid.Bool().Draw(t, "restartable") {
+				task.RestartExitCode = proto.Int32(rapid.Int32Range(1, MaxExitCode).Draw(t, "code"))
+			}
 		}
 		if rapid.Bool().Draw(t, "shell") {
 			task.Shell = rapid.StringMatching(`[!-~][ -~]{0,20}`).Draw(t, "line")

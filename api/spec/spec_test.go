@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -38,6 +39,10 @@ tasks:
     job_time_limit: 90s
     max_failed_job_count: 2
     restart_completed_jobs: true
+    interruption_signal: INT
+    signal-root-process-only: true
+    restart_exit_code: 75
+    port_count: 2
   count:
     job_count: 1
     shell: true
@@ -66,6 +71,7 @@ func TestParseFull(t *testing.T) {
 				Name: "sort", JobCount: 100, Argv: []string{"sort", "--unique", "in put"}, Environment: environment,
 				CpuLimitHundredths: 25, MemoryLimit: 2e9, GpuLimit: 1, NetworkLimit: 7, JobTimeLimit: durationpb.New(90 * time.Second),
 				MaxFailedJobCount: 2, RestartCompletedJobs: true,
+				InterruptionSignal: "SIGINT", SignalRootProcessOnly: true, RestartExitCode: proto.Int32(75), PortCount: 2,
 			},
 		},
 	}
@@ -99,6 +105,23 @@ func TestParseFaults(t *testing.T) {
 		},
 		"unknown field at the top": {root("piority: 3"),
 			[]string{`line 1, column 1: piority: unknown field; there are type, pool, title, alias, annotations, time_limit, max_failed_job_count, mutation_id, tasks, is_gang, pool_trees, scheduling_options_per_pool_tree, weight, max_share_ratio, resource_limits, apply_specified_resource_limits_to_demand, scheduling_tag_filter, fair_share_starvation_timeout, min_share_preemption_timeout, fair_share_starvation_tolerance, non_preemptible_resource_usage_threshold, max_unpreemptable_running_job_count`}},
+		"a signal that nobody knows": {task("interruption_signal: SIGSLEEP"),
+			[]string{`line 5, column 26: tasks.t.interruption_signal: "SIGSLEEP" is no signal that asks a job to go: write one of SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM, SIGWINCH`}},
+		"a signal by its number": {task("interruption_signal: 15"),
+			[]string{`line 5, column 26: tasks.t.interruption_signal: it is a number: text is needed`}},
+		"a signal that no process can handle": {task("interruption_signal: kill"),
+			[]string{`line 5, column 26: tasks.t.interruption_signal: SIGKILL cannot be handled by a process, so that no job could leave well: write one of SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM, SIGWINCH`}},
+		"another that stops it for good": {task("interruption_signal: SIGSTOP"),
+			[]string{`line 5, column 26: tasks.t.interruption_signal: SIGSTOP cannot be handled by a process, so that no job could leave well: write one of SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM, SIGWINCH`}},
+		"exit codes that cannot be, or mean success": {task("interruption_signal: SIGTERM", "restart_exit_code: 0"),
+			[]string{`line 6, column 24: tasks.t.restart_exit_code: 0 is too small: from 1 to 255 is possible`}},
+		"how a job is interrupted that is not": {task("signal_root_process_only: true", "restart_exit_code: 3"),
+			[]string{
+				`line 5, column 31: tasks.t.signal_root_process_only: it says how a job is interrupted, and without interruption_signal no job is: add it, such as interruption_signal: SIGTERM, or leave this out`,
+				`line 6, column 24: tasks.t.restart_exit_code: it says how a job is interrupted, and without interruption_signal no job is: add it, such as interruption_signal: SIGTERM, or leave this out`,
+			}},
+		"more ports than a job gets": {task("port_count: 101"),
+			[]string{`line 5, column 17: tasks.t.port_count: 101 is too large: from 0 to 100 is possible`}},
 		"the same option in two ways": {root("time-limit: 1h", "time_limit: 2h"),
 			[]string{`line 2, column 1: time_limit: it is there twice, first in line 1, written with - and with _: keep one`}},
 		"all faults at once, by place": {

@@ -20,6 +20,9 @@ const (
 	MinMemoryLimit     = 1 << 20
 	MaxMemoryLimit     = 64 << 40
 
+	// MaxPorts bounds the TCP ports of a job.
+	MaxPorts = 100
+
 	MaxGPULimit     = 10_000
 	MaxNetworkLimit = 1 << 50
 
@@ -39,6 +42,7 @@ const (
 var taskFields = []string{
 	"job_count", "command", "shell", "environment", "cpu_limit", "memory_limit", "gpu_limit", "network_limit",
 	"job_time_limit", "max_failed_job_count", "restart_completed_jobs",
+	fieldSignal, fieldRootOnly, fieldRestartCode, "port_count",
 }
 
 func (c *checker) task(path string, f field) *statepb.TaskSpec {
@@ -54,11 +58,13 @@ func (c *checker) task(path string, f field) *statepb.TaskSpec {
 		JobTimeLimit:         o.duration("job_time_limit"),
 		MaxFailedJobCount:    int32(o.integer("max_failed_job_count", 0, 0, MaxMaxFailedJobCount)),
 		RestartCompletedJobs: o.truth("restart_completed_jobs"),
+		PortCount:            int32(o.integer("port_count", 0, 0, MaxPorts)),
 	}
 	if o.set["job_count"] == nil {
 		o.fault("job_count", "it is missing: how many jobs are to run?")
 	}
 	task.Argv, task.Shell = o.command()
+	o.interruption(task)
 	return task
 }
 
