@@ -178,6 +178,7 @@ func (a *nodeActor) register(ctx actor.Context, m *actorpb.RegisterAgent, reply 
 		Node: &statepb.Node{
 			Id: m.GetNode(), Incarnation: m.GetIncarnation(), Resources: m.GetResources(), Tags: m.GetTags(),
 			Version: m.GetVersion(), Caveat: m.GetCaveat(), Host: m.GetHost(),
+			FirstPort: m.GetFirstPort(), PortCount: m.GetPortCount(),
 		},
 	}
 	a.registering = reply

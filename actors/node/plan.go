@@ -36,7 +36,9 @@ func (d Difference) Empty() bool { return len(d.Start)+len(d.Abort)+len(d.Vanish
 // ago is left out.
 //
 // A job that has to end and that the agent does not have yet is started and ended
-// in one plan: so the agent reports its end like that of any other.
+// in one plan: so the agent reports its end like that of any other. One that has
+// been given time to leave is left alone once its agent has said until when it has;
+// if it is there after that, it is told to end at once, again and again.
 func (s *Session) Compare(now time.Time, granted []Granted) Difference {
 	var diff Difference
 	known := make(map[string]bool, len(granted))
@@ -48,29 +50,28 @@ func (s *Session) Compare(now time.Time, granted []Granted) Difference {
 			continue
 		}
 		job, held := s.held[id]
-		stop := stopOrder(g)
-		if held && (stop == nil || job.GetPhase() == actorpb.PhaseEnded) || s.toldLately(now, id, stop != nil) {
+		if held && (g.Stop == nil || job.GetPhase() == actorpb.PhaseEnded || s.leaves(now, job, g.Stop)) || s.toldLately(now, id, g.Stop) {
 			continue
 		}
 		if !held {
 			diff.Start = append(diff.Start, startJob(g))
 		}
-		if stop != nil {
-			diff.Abort = append(diff.Abort, stop)
+		if g.Stop != nil {
+			diff.Abort = append(diff.Abort, abortJob(now, g))
 		}
-		s.told[toldKey(id, stop != nil)] = now
+		s.told[toldKey(id, g.Stop != nil)] = told{now, g.Stop.Deadline()}
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.held)) {
 		job := s.held[id]
-		if known[id] || job.GetPhase() == actorpb.PhaseEnded || s.toldLately(now, id, true) {
+		if known[id] || job.GetPhase() == actorpb.PhaseEnded || s.toldLately(now, id, unconfirmed) {
 			continue
 		}
 		diff.Abort = append(diff.Abort, &actorpb.AbortJob{
 			JobId:   id,
-			Reason:  lifecycle.AbortUnconfirmed.String(),
-			Message: "no allocation is committed for this job",
+			Reason:  unconfirmed.GetReason(),
+			Message: unconfirmed.GetMessage(),
 		})
-		s.told[toldKey(id, true)] = now
+		s.told[toldKey(id, true)] = told{now, unconfirmed.Deadline()}
 	}
 	for key := range s.told {
 		if !known[key[1:]] && s.held[key[1:]] == nil {
@@ -83,9 +84,29 @@ func (s *Session) Compare(now time.Time, granted []Granted) Difference {
 // Held returns what the agent last said of a job; nil: it does not have it.
 func (s *Session) Held(job string) *actorpb.HeldJob { return s.held[job] }
 
-func (s *Session) toldLately(now time.Time, job string, stop bool) bool {
-	at, ok := s.told[toldKey(job, stop)]
-	return ok && now.Before(at.Add(s.timing.Resend))
+// unconfirmed is the order for a job that nobody has granted.
+var unconfirmed = &statepb.StopOrder{Reason: lifecycle.AbortUnconfirmed.String(), Message: "no allocation is committed for this job"}
+
+// leaves reports whether the agent has taken the order of a job and is to be trusted
+// with it: the job goes by the deadline or before, and has not outlived it.
+func (s *Session) leaves(now time.Time, job *actorpb.HeldJob, order *statepb.StopOrder) bool {
+	if job.GetDeadline() == nil || order.GetGraceMillis() == 0 {
+		return false
+	}
+	if last, ok := s.told[toldKey(job.GetJobId(), true)]; ok && order.Deadline().Before(last.deadline) {
+		return false
+	}
+	// The agent's clock may differ, and what is left is told in whole milliseconds.
+	confirmed := !job.GetDeadline().AsTime().After(order.Deadline().Add(s.timing.Resend))
+	return confirmed && now.Before(order.Deadline().Add(s.timing.Resend))
+}
+
+// toldLately reports whether the agent was told to start a job, or with an order to
+// end it, less than a resend pause ago. An order with an earlier deadline than the
+// one that was told is news.
+func (s *Session) toldLately(now time.Time, job string, order *statepb.StopOrder) bool {
+	last, ok := s.told[toldKey(job, order != nil)]
+	return ok && now.Before(last.at.Add(s.timing.Resend)) && !order.Deadline().Before(last.deadline)
 }
 
 // toldKey tells an order to start from an order to end.
@@ -108,16 +129,15 @@ func startJob(g Granted) *actorpb.StartJob {
 		Resources:       a.GetResources(),
 		Controller:      g.Controller,
 		NodeIncarnation: a.GetNodeIncarnation(),
+		Ports:           a.GetPorts(),
 	}
 }
 
-// stopOrder returns why a job has to end; nil: it may go on.
-func stopOrder(g Granted) *actorpb.AbortJob {
+// abortJob tells the agent of the order of a job, with what is left of its time.
+func abortJob(now time.Time, g Granted) *actorpb.AbortJob {
 	order := g.Stop
-	if order == nil {
-		return nil
-	}
 	return &actorpb.AbortJob{
-		JobId: g.Allocation.GetJobId(), Reason: order.GetReason(), Message: order.GetMessage(), GraceMillis: order.GetGraceMillis(),
+		JobId: g.Allocation.GetJobId(), Reason: order.GetReason(), Message: order.GetMessage(), GraceMillis: order.Left(now).Milliseconds(),
+		Interruption: order.GetInterruption(), Preemption: order.GetPreemption(), PreemptedFor: order.GetPreemptedFor(),
 	}
 }

@@ -78,14 +78,17 @@ type Session struct {
 	heard     time.Time
 	resources resource.Amounts
 	held      map[string]*actorpb.HeldJob
-	// told is when the agent was last told about a job.
-	told map[string]time.Time
+	// told is when, and until when to leave, the agent was last told about a job.
+	told map[string]told
 }
+
+// told is an order that was sent: when, and with which deadline of the job.
+type told struct{ at, deadline time.Time }
 
 // NewSession returns the session of a node that a leader found online when it
 // was elected at now. The node has a whole lease to be heard.
 func NewSession(now time.Time, timing Timing) *Session {
-	return &Session{timing: timing, expires: now.Add(timing.wait()), held: map[string]*actorpb.HeldJob{}, told: map[string]time.Time{}}
+	return &Session{timing: timing, expires: now.Add(timing.wait()), held: map[string]*actorpb.HeldJob{}, told: map[string]told{}}
 }
 
 // Greet decides whether an agent may register. While an agent with this name has
@@ -142,7 +145,8 @@ func Changed(record *statepb.Node, m *actorpb.RegisterAgent) bool {
 		return true
 	}
 	if record.GetResources().Amounts() != m.GetResources().Amounts() || record.GetVersion() != m.GetVersion() ||
-		record.GetCaveat() != m.GetCaveat() || record.GetHost() != m.GetHost() || len(record.GetTags()) != len(m.GetTags()) {
+		record.GetCaveat() != m.GetCaveat() || record.GetHost() != m.GetHost() ||
+		record.GetFirstPort() != m.GetFirstPort() || record.GetPortCount() != m.GetPortCount() || len(record.GetTags()) != len(m.GetTags()) {
 		return true
 	}
 	for i, tag := range record.GetTags() {
@@ -158,7 +162,7 @@ func (s *Session) Open(now time.Time, m *actorpb.RegisterAgent) {
 	s.incarnation, s.process = m.GetIncarnation(), m.GetSession()
 	s.sequence, s.closed = 0, m.GetClosed()
 	s.resources = m.GetResources().Amounts()
-	s.told = map[string]time.Time{}
+	s.told = map[string]told{}
 	s.hear(now, m.GetJobs())
 }
 

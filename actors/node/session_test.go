@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"weir/messages/actorpb"
 	"weir/messages/statepb"
 	"weir/scheduling/resource"
@@ -75,6 +77,70 @@ func TestWhatWasToldIsSaidAgainAfterAPause(t *testing.T) {
 	all[0].Stop = &statepb.StopOrder{Reason: "operation_aborted"}
 	if got := text(s.Compare(noon.Add(3*time.Second), all)); got != "+a -a operation_aborted" {
 		t.Errorf("an order to end does not wait for the order to start: got %q", got)
+	}
+}
+
+// A job is given time to leave; what its agent is told is the time that is left.
+func TestAnInterruptedJobIsLeftAloneUntilItsDeadline(t *testing.T) {
+	s := NewSession(noon, DefaultTiming())
+	leaving := granted("a", 7, 10)
+	leaving.Stop = &statepb.StopOrder{
+		Reason: "preemption", Interruption: "preemption", Preemption: "graceful_preemption", GraceMillis: 60_000, Time: timestamppb.New(noon),
+		PreemptedFor: &statepb.Beneficiary{OperationId: "hungry"},
+	}
+	sooner := granted("a", 7, 10)
+	sooner.Stop = &statepb.StopOrder{Reason: "interruption_timeout", Interruption: "user_request", GraceMillis: 30_000, Time: timestamppb.New(noon)}
+	until := func(d time.Duration) *actorpb.HeldJob {
+		return &actorpb.HeldJob{JobId: "a", Phase: "aborting", Deadline: timestamppb.New(noon.Add(d))}
+	}
+	steps := []struct {
+		story    string
+		at       time.Duration
+		held     *actorpb.HeldJob
+		granted  Granted
+		want     string
+		wantLeft int64
+	}{
+		{"the agent is told what is left", 10 * time.Second, held("a", "running"), leaving, "-a preemption", 50_000},
+		{"it is not told again at once", 11 * time.Second, held("a", "running"), leaving, "", 0},
+		{"it has said nothing and is told again", 12 * time.Second, held("a", "running"), leaving, "-a preemption", 48_000},
+		{"it has said that the job leaves", 20 * time.Second, until(60 * time.Second), leaving, "", 0},
+		{"an earlier deadline is news", 21 * time.Second, until(60 * time.Second), sooner, "-a interruption_timeout", 9_000},
+		{"also to an agent whose clock is slow", 23 * time.Second, until(60 * time.Second), sooner, "-a interruption_timeout", 7_000},
+		{"it has said so", 24 * time.Second, until(30 * time.Second), sooner, "", 0},
+		{"the agent ends it at the deadline", 31 * time.Second, until(30 * time.Second), sooner, "", 0},
+		{"a job that is there later is ended at once", 32 * time.Second, until(30 * time.Second), sooner, "-a interruption_timeout", 0},
+		{"and again", 34 * time.Second, until(30 * time.Second), sooner, "-a interruption_timeout", 0},
+		{"until it has ended", 36 * time.Second, held("a", "ended"), sooner, "", 0},
+	}
+	s.Open(noon, registration(7))
+	for i, step := range steps {
+		beat := &actorpb.Heartbeat{Node: "n1", Incarnation: 7, Session: 20, Term: 3, Sequence: uint64(i + 1), Jobs: []*actorpb.HeldJob{step.held}}
+		if refused := s.Heartbeat(noon.Add(step.at), 3, beat); refused != nil {
+			t.Fatal(refused)
+		}
+		diff := s.Compare(noon.Add(step.at), []Granted{step.granted})
+		if got := text(diff); got != step.want {
+			t.Errorf("%s: got %q, want %q", step.story, got, step.want)
+			continue
+		}
+		for _, order := range diff.Abort {
+			if order.GetGraceMillis() != step.wantLeft || order.GetInterruption() != step.granted.Stop.GetInterruption() ||
+				order.GetPreemption() != step.granted.Stop.GetPreemption() || order.GetPreemptedFor() != step.granted.Stop.GetPreemptedFor() {
+				t.Errorf("%s: %v, want %d ms left of %v", step.story, order, step.wantLeft, step.granted.Stop)
+			}
+		}
+	}
+	// A new leader knows nothing but the record, and what the agent holds.
+	next := NewSession(noon.Add(25*time.Second), DefaultTiming())
+	next.Open(noon.Add(25*time.Second), registration(7, until(30*time.Second)))
+	if got := text(next.Compare(noon.Add(25*time.Second), []Granted{sooner})); got != "" {
+		t.Errorf("a new leader of an agent that knows: %q, want nothing", got)
+	}
+	next.Open(noon.Add(26*time.Second), registration(7, held("a", "running")))
+	diff := next.Compare(noon.Add(26*time.Second), []Granted{sooner})
+	if len(diff.Abort) != 1 || diff.Abort[0].GetGraceMillis() != 4000 {
+		t.Errorf("a new leader of an agent that knows nothing: %v, want the 4 s that are left", diff.Abort)
 	}
 }
 
@@ -194,16 +260,17 @@ func TestChanged(t *testing.T) {
 		record *statepb.Node
 		want   bool
 	}{
-		"a node that never registered":  {nil, true},
-		"a node that is as recorded":    {record(func(*statepb.Node) {}), false},
-		"a node that was lost":          {record(func(n *statepb.Node) { n.State = "offline" }), true},
-		"a node that began a new life":  {record(func(n *statepb.Node) { n.Incarnation = 6 }), true},
-		"a node with other tags":        {record(func(n *statepb.Node) { n.Tags = []string{"hdd"} }), true},
-		"a node that grew":              {record(func(n *statepb.Node) { n.Resources = &statepb.Resources{UserSlots: 1} }), true},
-		"an agent of another version":   {record(func(n *statepb.Node) { n.Version = "2" }), true},
-		"a node with one tag too many":  {record(func(n *statepb.Node) { n.Tags = []string{"ssd", "x"} }), true},
-		"a node with another caveat":    {record(func(n *statepb.Node) { n.Caveat = "no cgroups" }), true},
-		"a node that moved to new host": {record(func(n *statepb.Node) { n.Host = "h2" }), true},
+		"a node that never registered":   {nil, true},
+		"a node that is as recorded":     {record(func(*statepb.Node) {}), false},
+		"a node that was lost":           {record(func(n *statepb.Node) { n.State = "offline" }), true},
+		"a node that began a new life":   {record(func(n *statepb.Node) { n.Incarnation = 6 }), true},
+		"a node with other tags":         {record(func(n *statepb.Node) { n.Tags = []string{"hdd"} }), true},
+		"a node that grew":               {record(func(n *statepb.Node) { n.Resources = &statepb.Resources{UserSlots: 1} }), true},
+		"an agent of another version":    {record(func(n *statepb.Node) { n.Version = "2" }), true},
+		"a node with one tag too many":   {record(func(n *statepb.Node) { n.Tags = []string{"ssd", "x"} }), true},
+		"a node with another caveat":     {record(func(n *statepb.Node) { n.Caveat = "no cgroups" }), true},
+		"a node with ports for its jobs": {record(func(n *statepb.Node) { n.FirstPort, n.PortCount = 21000, 10 }), true},
+		"a node that moved to new host":  {record(func(n *statepb.Node) { n.Host = "h2" }), true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

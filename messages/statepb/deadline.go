@@ -1,0 +1,19 @@
+package statepb
+
+import "time"
+
+// Deadline returns when the processes of the job are killed. Zero: at once.
+func (x *StopOrder) Deadline() time.Time {
+	if x.GetTime() == nil {
+		return time.Time{}
+	}
+	return x.GetTime().AsTime().Add(time.Duration(x.GetGraceMillis()) * time.Millisecond)
+}
+
+// Left returns what is left at now until the processes of the job are killed.
+func (x *StopOrder) Left(now time.Time) time.Duration {
+	if x.GetGraceMillis() == 0 {
+		return 0
+	}
+	return max(x.Deadline().Sub(now), 0)
+}
