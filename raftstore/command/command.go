@@ -38,18 +38,19 @@ const (
 	AbortOperation    Kind = 13
 	CompleteOperation Kind = 14
 	// 15 to 17 changed one pool each. They are retired: EditTree does what they did.
-	RegisterNode      Kind = 18
-	SetNodeOffline    Kind = 19
-	StopJobs          Kind = 20
-	DrainNode         Kind = 21
-	UndrainNode       Kind = 22
-	EditTree          Kind = 23
-	CreateTree        Kind = 24
-	RemoveTree        Kind = 25
-	SetDefaultTree    Kind = 26
-	UpdateOperation   Kind = 27
-	AdmitOperation    Kind = 28
-	CheckpointVolumes Kind = 29
+	RegisterNode       Kind = 18
+	SetNodeOffline     Kind = 19
+	StopJobs           Kind = 20
+	DrainNode          Kind = 21
+	UndrainNode        Kind = 22
+	EditTree           Kind = 23
+	CreateTree         Kind = 24
+	RemoveTree         Kind = 25
+	SetDefaultTree     Kind = 26
+	UpdateOperation    Kind = 27
+	AdmitOperation     Kind = 28
+	CheckpointVolumes  Kind = 29
+	PreemptAllocations Kind = 30
 )
 
 // kinds lists every command: its number, its name in logs, and its message. One
@@ -88,6 +89,7 @@ var kinds = []struct {
 	{UpdateOperation, "update_operation", func() proto.Message { return new(commandpb.UpdateOperation) }},
 	{AdmitOperation, "admit_operation", func() proto.Message { return new(commandpb.AdmitOperation) }},
 	{CheckpointVolumes, "checkpoint_volumes", func() proto.Message { return new(commandpb.CheckpointVolumes) }},
+	{PreemptAllocations, "preempt_allocations", func() proto.Message { return new(commandpb.PreemptAllocations) }},
 }
 
 // ErrUnknownKind is returned for a command whose number this version does not

@@ -22,6 +22,7 @@ func TestNumbersAreForEver(t *testing.T) {
 		22: "weir.command.v1.UndrainNode", 23: "weir.command.v1.EditTree", 24: "weir.command.v1.CreateTree",
 		25: "weir.command.v1.RemoveTree", 26: "weir.command.v1.SetDefaultTree", 27: "weir.command.v1.UpdateOperation",
 		28: "weir.command.v1.AdmitOperation", 29: "weir.command.v1.CheckpointVolumes",
+		30: "weir.command.v1.PreemptAllocations",
 	}
 	if len(kinds) != len(want) {
 		t.Fatalf("%d kinds, want %d: a new kind gets its line here", len(kinds), len(want))

@@ -133,8 +133,8 @@ func (m *mirror) hear(event Event) error {
 		}
 	case StopsOrdered:
 		for _, a := range e.Allocations {
-			if m.allocations[a.GetJobId()].GetStop() != nil {
-				return fmt.Errorf("job %s was ordered to stop twice", a.GetJobId())
+			if before := m.allocations[a.GetJobId()].GetStop(); before != nil && !a.GetStop().Deadline().Before(before.Deadline()) {
+				return fmt.Errorf("job %s was ordered to stop at %v, and then later, at %v", a.GetJobId(), before.Deadline(), a.GetStop().Deadline())
 			}
 			m.allocations[a.GetJobId()] = a
 		}

@@ -153,6 +153,8 @@ func (c *change) apply(msg proto.Message) *refusal {
 		return c.abortAllocations(m)
 	case *commandpb.StopJobs:
 		return c.stopJobs(m)
+	case *commandpb.PreemptAllocations:
+		return c.preemptAllocations(m)
 	case *commandpb.SuspendOperation:
 		return c.suspendOperation(m)
 	case *commandpb.ResumeOperation:

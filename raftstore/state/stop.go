@@ -1,15 +1,20 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
+	"time"
 
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/scheduling"
+	"weir/scheduling/lifecycle"
 )
 
-// stopJobs orders nodes to end jobs. The first order for a job stands: a later
-// one is answered alike and changes nothing.
+// maxGrace bounds what an order leaves a job. Longer than that is a mistake.
+const maxGrace = 365 * 24 * time.Hour
+
+// stopJobs orders nodes to end jobs of an operation because someone wants it.
 func (c *change) stopJobs(m *commandpb.StopJobs) *refusal {
 	what := fmt.Sprintf("stop jobs of operation %q", m.GetOperationId())
 	order, refused := c.checkOrder(what, m.GetOrder())
@@ -21,28 +26,22 @@ func (c *change) stopJobs(m *commandpb.StopJobs) *refusal {
 		return refused
 	}
 	results := make([]*commandpb.FinishJobResult, len(m.GetJobIds()))
-	var ordered []*statepb.Allocation
+	var stops stops
 	for i, job := range m.GetJobIds() {
 		results[i] = &commandpb.FinishJobResult{JobId: job}
 		a, refused := c.held(job, o.id(), "")
-		switch {
-		case refused != nil:
+		if refused != nil {
 			results[i].Refusal, results[i].Message = refused.code, refused.message
-		case a.GetStop() == nil:
-			a = shallow(a)
-			a.Stop = order
-			c.replace(o, a)
-			ordered = append(ordered, a)
+			continue
 		}
+		c.orderStop(&stops, a, order)
 	}
 	c.answerJobs(results)
-	if len(ordered) > 0 {
-		c.emit(StopsOrdered{Operation: o.id(), Allocations: ordered})
-	}
+	c.tellStops(stops)
 	return nil
 }
 
-// checkOrder returns the order with the time of the command.
+// checkOrder returns an order that someone gives, with the time of the command.
 func (c *change) checkOrder(what string, order *statepb.StopOrder) (*statepb.StopOrder, *refusal) {
 	if order == nil {
 		return nil, refuse(CodeInvalidCommand, "%s: there is no order", what)
@@ -51,8 +50,14 @@ func (c *change) checkOrder(what string, order *statepb.StopOrder) (*statepb.Sto
 	if refused != nil {
 		return nil, refuse(refused.code, "%s: %s", what, refused.message)
 	}
-	if order.GetGraceMillis() < 0 {
-		return nil, refuse(CodeInvalidCommand, "%s: grace of %d ms is negative", what, order.GetGraceMillis())
+	if refused := checkGrace(what, order.GetGraceMillis()); refused != nil {
+		return nil, refused
+	}
+	switch {
+	case order.GetPreemption() != "" || order.GetPreemptedFor() != nil || order.GetInterruption() == statepb.InterruptedByPreemption:
+		return nil, refuse(CodeInvalidCommand, "%s: preemption is the leader's: it has a command of its own", what)
+	case order.GetInterruption() != "" && order.GetInterruption() != statepb.InterruptedByUser:
+		return nil, refuse(CodeInvalidCommand, "%s: interruption %q: use %s, or none to kill the jobs", what, order.GetInterruption(), statepb.InterruptedByUser)
 	}
 	if refused := c.setTime(order.GetTime()); refused != nil {
 		return nil, refused
@@ -61,6 +66,87 @@ func (c *change) checkOrder(what string, order *statepb.StopOrder) (*statepb.Sto
 	order.Reason = reason
 	order.Time = c.timestamp()
 	return order, nil
+}
+
+// checkGrace refuses a time to leave that nobody can mean.
+func checkGrace(what string, millis int64) *refusal {
+	switch {
+	case millis < 0:
+		return refuse(CodeInvalidCommand, "%s: grace of %d ms is negative", what, millis)
+	case millis > maxGrace.Milliseconds():
+		return refuse(CodeInvalidCommand, "%s: grace of %d ms is more than the longest one, %d ms", what, millis, maxGrace.Milliseconds())
+	}
+	return nil
+}
+
+// stops are allocations that a command orders to end, by operation: those of the
+// first one ordered come first.
+type stops []StopsOrdered
+
+func (s *stops) add(a *statepb.Allocation) {
+	id := scheduling.OperationID(a.GetOperationId())
+	for i := range *s {
+		if (*s)[i].Operation == id {
+			(*s)[i].Allocations = append((*s)[i].Allocations, a)
+			return
+		}
+	}
+	*s = append(*s, StopsOrdered{Operation: id, Allocations: []*statepb.Allocation{a}})
+}
+
+// tellStops tells of the orders of a command.
+func (c *change) tellStops(s stops) {
+	for _, e := range s {
+		c.emit(e)
+	}
+}
+
+// orderStop gives an allocation an order to end. One that it has stands, unless the
+// deadline of the new one is earlier.
+func (c *change) orderStop(s *stops, a *statepb.Allocation, order *statepb.StopOrder) {
+	o := c.operations[scheduling.OperationID(a.GetOperationId())]
+	next, news := merged(a.GetStop(), o.possible(a, order))
+	if !news {
+		return
+	}
+	a = shallow(a)
+	a.Stop = next
+	c.replace(o, a)
+	s.add(a)
+}
+
+// merged returns the order of a job that has one and is given another: the earlier
+// deadline wins, and what a job was interrupted for first is what it was interrupted
+// for.
+func merged(present, later *statepb.StopOrder) (next *statepb.StopOrder, news bool) {
+	switch {
+	case present == nil:
+		return later, true
+	case !later.Deadline().Before(present.Deadline()):
+		return present, false
+	case present.GetInterruption() == "":
+		return later, true
+	}
+	next = shallow(present)
+	next.Time, next.GraceMillis = later.GetTime(), later.GetGraceMillis()
+	return next, true
+}
+
+// possible returns what an order comes to for a job: one that cannot be interrupted
+// is killed at once (J.3).
+func (v *version) possible(a *statepb.Allocation, order *statepb.StopOrder) *statepb.StopOrder {
+	task := v.record.GetSpec().GetTasks()[v.taskIndex[scheduling.TaskName(a.GetTask())]]
+	if order.GetInterruption() == "" || task.GetInterruptionSignal() != "" {
+		return order
+	}
+	killed := shallow(order)
+	killed.GraceMillis, killed.Interruption = 0, ""
+	if order.GetInterruption() != statepb.InterruptedByPreemption {
+		killed.Reason = lifecycle.AbortInterruptionUnsupported.String()
+	}
+	killed.Message = fmt.Sprintf("%s: task %q has no interruption_signal, so its jobs are killed",
+		cmp.Or(order.GetMessage(), order.GetInterruption()), a.GetTask())
+	return killed
 }
 
 // replace puts an allocation in the place of its former record.

@@ -46,6 +46,8 @@ const (
 	AbortOperationCompleted AbortReason = 44
 	// AbortOperationAborted: the operation was aborted.
 	AbortOperationAborted AbortReason = 45
+	// AbortInterruptionUnsupported: the job was to be interrupted and cannot be.
+	AbortInterruptionUnsupported AbortReason = 48
 )
 
 // abortReasons is sorted by number.
@@ -71,6 +73,7 @@ var abortReasons = []struct {
 	{AbortNodeResourceOvercommit, "node_resource_overcommit"},
 	{AbortOperationCompleted, "operation_completed"},
 	{AbortOperationAborted, "operation_aborted"},
+	{AbortInterruptionUnsupported, "interruption_unsupported"},
 }
 
 // String returns the name of the reason in the API, such as "node_offline".

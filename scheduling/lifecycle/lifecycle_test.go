@@ -102,7 +102,7 @@ func TestNumbersOnDisk(t *testing.T) {
 		"none": 0, "scheduler": 1, "resource_overdraft": 3, "other": 4, "preemption": 5, "user_request": 6, "node_offline": 7,
 		"get_spec_failed": 10, "revival_confirmation_timeout": 12, "operation_failed": 25, "disappeared_from_node": 28,
 		"unconfirmed": 29, "operation_suspended": 30, "job_proxy_failed": 34, "interruption_timeout": 35,
-		"node_resource_overcommit": 36, "operation_completed": 44, "operation_aborted": 45,
+		"node_resource_overcommit": 36, "operation_completed": 44, "operation_aborted": 45, "interruption_unsupported": 48,
 	}
 	for name, n := range reasons {
 		if r, err := lifecycle.ParseAbortReason(name); err != nil || r != n || r.String() != name {

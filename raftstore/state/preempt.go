@@ -1,0 +1,106 @@
+package state
+
+import (
+	"cmp"
+	"fmt"
+
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/scheduling"
+	"weir/scheduling/lifecycle"
+)
+
+// preemptAllocations orders jobs to go that run beyond what their operations may
+// have, each preemption by itself: it was planned on an older state.
+func (c *change) preemptAllocations(m *commandpb.PreemptAllocations) *refusal {
+	if err := c.fence("preempt allocations", m.GetTerm()); err != nil {
+		return err
+	}
+	results := make([]*commandpb.FinishJobResult, len(m.GetPreemptions()))
+	var stops stops
+	for i, p := range m.GetPreemptions() {
+		results[i] = &commandpb.FinishJobResult{JobId: p.GetJobId()}
+		if refused := c.preempt(&stops, m.GetTree(), p); refused != nil {
+			results[i].Refusal, results[i].Message = refused.code, refused.message
+		}
+	}
+	c.answerJobs(results)
+	c.tellStops(stops)
+	return nil
+}
+
+// preempt orders one job to go. A job that is to go no later anyway is answered as
+// if it were ordered now, so a repeated preemption is answered as the first.
+func (c *change) preempt(s *stops, tree string, p *commandpb.Preemption) *refusal {
+	what := fmt.Sprintf("preempt job %q", p.GetJobId())
+	a, refused := c.held(p.GetJobId(), "", "")
+	if refused != nil {
+		return refused
+	}
+	if of := c.nodes[scheduling.NodeID(a.GetNode())].record.GetTree(); tree != "" && tree != of {
+		return refuse(CodeNotAdmitted, "%s: pool tree %q has planned it, and its node %q is of tree %q", what, tree, a.GetNode(), of)
+	}
+	order, refused := c.checkPreemption(what, p.GetOrder())
+	if refused != nil {
+		return refused
+	}
+	o := c.operations[scheduling.OperationID(a.GetOperationId())]
+	if _, news := merged(a.GetStop(), o.possible(a, order)); !news {
+		return nil
+	}
+	if refused := c.checkBeneficiary(what, order.GetPreemptedFor()); refused != nil {
+		return refused
+	}
+	c.orderStop(s, a, order)
+	return nil
+}
+
+// checkPreemption returns the order of a preemption, with the time of the command.
+func (c *change) checkPreemption(what string, order *statepb.StopOrder) (*statepb.StopOrder, *refusal) {
+	kind, err := lifecycle.ParsePreemptionKind(order.GetPreemption())
+	if err != nil || kind == lifecycle.NotPreempted {
+		return nil, refuse(CodeInvalidCommand, "%s: kind of preemption %q: there is no such kind", what, order.GetPreemption())
+	}
+	if refused := checkGrace(what, order.GetGraceMillis()); refused != nil {
+		return nil, refused
+	}
+	order = shallow(order)
+	order.Reason = cmp.Or(order.GetReason(), kind.AbortReason().String())
+	order.Interruption = cmp.Or(order.GetInterruption(), statepb.InterruptedByPreemption)
+	order.Time = c.timestamp()
+	switch {
+	case order.GetReason() != kind.AbortReason().String():
+		return nil, refuse(CodeInvalidCommand, "%s: abort reason %q: that of %s is %s", what, order.GetReason(), kind, kind.AbortReason())
+	case order.GetInterruption() != statepb.InterruptedByPreemption:
+		return nil, refuse(CodeInvalidCommand, "%s: interruption %q: a preemption is interruption %s", what, order.GetInterruption(), statepb.InterruptedByPreemption)
+	}
+	return order, nil
+}
+
+// checkBeneficiary refuses to preempt for one that cannot use what it would get.
+// nil is nobody.
+func (c *change) checkBeneficiary(what string, b *statepb.Beneficiary) *refusal {
+	if b == nil {
+		return nil
+	}
+	if err := checkResources(b.GetResources()); err != nil {
+		return refuse(CodeInvalidCommand, "%s for operation %q: %v", what, b.GetOperationId(), err)
+	}
+	o, ok := c.operations[scheduling.OperationID(b.GetOperationId())]
+	switch {
+	case !ok:
+		return refuse(CodeUnknownOperation, "%s for operation %q: no such operation", what, b.GetOperationId())
+	case o.state != lifecycle.Running:
+		return refuse(CodeInvalidOperationState, "%s for operation %q: that operation is %s, not running", what, b.GetOperationId(), o.state)
+	case o.record.GetSuspended():
+		return refuse(CodeOperationSuspended, "%s for operation %q: that operation is suspended", what, b.GetOperationId())
+	}
+	task, ok := o.taskIndex[scheduling.TaskName(b.GetTask())]
+	switch {
+	case !ok:
+		return refuse(CodeUnknownTask, "%s for operation %q: that operation has no task %q", what, b.GetOperationId(), b.GetTask())
+	case o.tasks[task].pending.Len() == 0:
+		return refuse(CodeNoPendingJob, "%s for operation %q: all jobs of its task %q have an allocation or are completed", what, b.GetOperationId(), b.GetTask())
+	}
+	return nil
+}

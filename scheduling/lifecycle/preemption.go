@@ -1,0 +1,63 @@
+package lifecycle
+
+import (
+	"fmt"
+	"slices"
+)
+
+// PreemptionKind says for which cause a job has to give its resources back (F.12.3).
+// It is kept by its name.
+type PreemptionKind uint8
+
+// The kinds of preemption.
+const (
+	// NotPreempted is the kind of a job that was not preempted.
+	NotPreempted PreemptionKind = iota
+	// Preemption: an operation starves, and the job is beyond the fair share of its
+	// own.
+	Preemption
+	// AggressivePreemption: an operation starves so much that more jobs have to go.
+	AggressivePreemption
+	// GracefulPreemption: the job is beyond the fair share of its operation, which
+	// wants such jobs to leave by themselves.
+	GracefulPreemption
+	// ResourceLimitsViolated: the operation or a pool above it uses more than its
+	// resource_limits.
+	ResourceLimitsViolated
+	// ResourceOvercommit: the node has less than its jobs hold.
+	ResourceOvercommit
+)
+
+// preemptionKinds is in the order of the numbers.
+var preemptionKinds = []string{
+	"none", "preemption", "aggressive_preemption", "graceful_preemption", "resource_limits_violated", "resource_overcommit",
+}
+
+// String returns the name of the kind, such as "aggressive_preemption".
+func (k PreemptionKind) String() string {
+	if int(k) < len(preemptionKinds) {
+		return preemptionKinds[k]
+	}
+	return fmt.Sprintf("lifecycle.PreemptionKind(%d)", uint8(k))
+}
+
+// ParsePreemptionKind returns the kind with this name.
+func ParsePreemptionKind(name string) (PreemptionKind, error) {
+	if i := slices.Index(preemptionKinds, name); i >= 0 {
+		return PreemptionKind(i), nil
+	}
+	return NotPreempted, fmt.Errorf("unknown kind of preemption %q", name)
+}
+
+// AbortReason is why a job is aborted that was preempted like this and has not ended
+// by itself.
+func (k PreemptionKind) AbortReason() AbortReason {
+	switch k {
+	case NotPreempted:
+		return NotAborted
+	case ResourceOvercommit:
+		return AbortNodeResourceOvercommit
+	default:
+		return AbortPreemption
+	}
+}
