@@ -1,0 +1,234 @@
+// Package chart draws how numbers change over time, as SVG and PNG: lines, steps and
+// areas on one axis of time.
+//
+// Equal charts are equal files.
+package chart
+
+import (
+	"fmt"
+	"image/color"
+	"io"
+	"math"
+	"os"
+	"time"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+// Chart is one picture. The axis of time begins at 0 or the first point, whichever is
+// earlier.
+type Chart struct {
+	Title string
+	// Y says what the numbers are, with their unit.
+	Y string
+	// Series are drawn in this order: later ones lie above earlier ones.
+	Series []Series
+	// Marks are moments that are worth a line across the chart.
+	Marks []Mark
+	// Top is the upper end of the axis of numbers; 0: the greatest number decides.
+	Top float64
+}
+
+// Series is one number over time.
+type Series struct {
+	Name   string
+	Points []Point
+	Style  Style
+	// Color is a place in the palette: series that belong together share it. It wraps.
+	Color int
+}
+
+// Point is a number at a moment, counted from the beginning.
+type Point struct {
+	At time.Duration
+	Y  float64
+}
+
+// Mark is a moment with a few words.
+type Mark struct {
+	At   time.Duration
+	Text string
+}
+
+// Style is how a series is drawn.
+type Style int
+
+const (
+	// Line joins the points.
+	Line Style = iota
+	// Steps keeps each number until the next point.
+	Steps
+	// Area is Steps, filled down to 0.
+	Area
+	// Dashed is Steps with gaps, for what should be beside what is.
+	Dashed
+)
+
+// The size of a picture.
+const (
+	width  = 10 * vg.Inch
+	height = 4.5 * vg.Inch
+	// pixelsPerInch is that of PNG.
+	pixelsPerInch = 120
+)
+
+// palette can be told apart by people who do not see all colours (Okabe and Ito).
+var palette = []color.NRGBA{
+	{0x00, 0x72, 0xb2, 0xff}, {0xe6, 0x9f, 0x00, 0xff}, {0x00, 0x9e, 0x73, 0xff}, {0xd5, 0x5e, 0x00, 0xff},
+	{0xcc, 0x79, 0xa7, 0xff}, {0x56, 0xb4, 0xe9, 0xff}, {0x8c, 0x7a, 0x00, 0xff}, {0x00, 0x00, 0x00, 0xff},
+}
+
+// Save writes the chart to base.svg and base.png.
+func (c Chart) Save(base string) error {
+	for suffix, write := range map[string]func(io.Writer) error{".svg": c.SVG, ".png": c.PNG} {
+		if err := save(base+suffix, write); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func save(name string, write func(io.Writer) error) error {
+	file, err := os.Create(name)
+	if err != nil {
+		return fmt.Errorf("save chart: %w", err)
+	}
+	defer file.Close()
+	if err := write(file); err != nil {
+		return fmt.Errorf("save chart %s: %w", name, err)
+	}
+	if err := file.Close(); err != nil {
+		return fmt.Errorf("save chart: %w", err)
+	}
+	return nil
+}
+
+// SVG writes the chart as a vector graphic.
+func (c Chart) SVG(w io.Writer) error {
+	canvas := vgsvg.New(width, height)
+	if err := c.draw(draw.New(canvas)); err != nil {
+		return err
+	}
+	_, err := canvas.WriteTo(w)
+	return err
+}
+
+// PNG writes the chart as an image.
+func (c Chart) PNG(w io.Writer) error {
+	canvas := vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(pixelsPerInch))
+	if err := c.draw(draw.New(canvas)); err != nil {
+		return err
+	}
+	_, err := vgimg.PngCanvas{Canvas: canvas}.WriteTo(w)
+	return err
+}
+
+func (c Chart) draw(on draw.Canvas) error {
+	p := plot.New()
+	p.BackgroundColor = color.White
+	p.Title.Text, p.Title.Padding = c.Title, vg.Points(6)
+	p.Y.Label.Text = c.Y
+	p.Y.Min, p.Y.Max, p.X.Min = 0, 1, 0
+	grid := plotter.NewGrid()
+	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{0xe4}, color.Gray{0xe4}
+	p.Add(grid)
+	p.Legend.Top, p.Legend.Padding, p.Legend.ThumbnailWidth = true, vg.Points(3), vg.Points(22)
+	end, top := 0.0, c.Top
+	for _, s := range c.Series {
+		points, err := s.points()
+		if err != nil {
+			return err
+		}
+		if len(points) == 0 {
+			continue
+		}
+		if err := s.add(p, points); err != nil {
+			return fmt.Errorf("series %s: %w", s.Name, err)
+		}
+		_, last, _, highest := plotter.XYRange(points)
+		end = max(end, last)
+		if c.Top == 0 {
+			top = max(top, highest*headroom)
+		}
+	}
+	if top > 0 {
+		p.Y.Max = top
+	}
+	p.X.Max = max(end, 1)
+	p.X.Tick.Marker = timeTicks{}
+	if err := c.mark(p); err != nil {
+		return err
+	}
+	legend := p.Legend
+	p.Legend = plot.NewLegend()
+	// The legend has a column of its own, so that it hides nothing.
+	box := legend.Rectangle(on)
+	side := box.Max.X - box.Min.X + vg.Points(14)
+	p.Draw(draw.Crop(on, vg.Points(4), -side, vg.Points(4), -vg.Points(4)))
+	legend.Draw(draw.Crop(on, 0, -vg.Points(4), 0, -vg.Points(30)))
+	return nil
+}
+
+// headroom is how far the axis goes above the greatest number.
+const headroom = 1.08
+
+// points returns those of the series in seconds.
+func (s Series) points() (plotter.XYs, error) {
+	points := make(plotter.XYs, len(s.Points))
+	for i, p := range s.Points {
+		if math.IsNaN(p.Y) || math.IsInf(p.Y, 0) {
+			return nil, fmt.Errorf("series %s: %v at %v is no number that can be drawn", s.Name, p.Y, p.At)
+		}
+		points[i] = plotter.XY{X: p.At.Seconds(), Y: p.Y}
+	}
+	return points, nil
+}
+
+// add draws the series and names it in the legend.
+func (s Series) add(p *plot.Plot, points plotter.XYs) error {
+	line, err := plotter.NewLine(points)
+	if err != nil {
+		return err
+	}
+	shade := palette[s.Color%len(palette)]
+	line.Color, line.Width = shade, vg.Points(1.4)
+	if s.Style != Line {
+		line.StepStyle = plotter.PostStep
+	}
+	switch s.Style {
+	case Area:
+		fill := shade
+		fill.A = 0x50
+		line.FillColor, line.Width = fill, vg.Points(0.7)
+	case Dashed:
+		line.Dashes, line.Width = []vg.Length{vg.Points(5), vg.Points(3)}, vg.Points(1.1)
+	case Line, Steps:
+	}
+	p.Add(line)
+	p.Legend.Add(s.Name, line)
+	return nil
+}
+
+// mark draws the marks, each with its words at the top.
+func (c Chart) mark(p *plot.Plot) error {
+	for _, m := range c.Marks {
+		x := m.At.Seconds()
+		line, err := plotter.NewLine(plotter.XYs{{X: x, Y: 0}, {X: x, Y: p.Y.Max}})
+		if err != nil {
+			return err
+		}
+		line.Color, line.Dashes = color.Gray{0x70}, []vg.Length{vg.Points(2), vg.Points(2)}
+		words, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: x, Y: p.Y.Max}}, Labels: []string{m.Text}})
+		if err != nil {
+			return err
+		}
+		words.Offset = vg.Point{X: vg.Points(3), Y: -vg.Points(10)}
+		p.Add(line, words)
+	}
+	return nil
+}
