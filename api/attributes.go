@@ -373,9 +373,7 @@ func operationAttributes(t treeIn, op *statepb.Operation) (map[string]any, error
 // addEffective adds the settings that an element has of itself or from above, by the
 // names that tell so.
 func addEffective(of map[string]any, s pooltree.EffectiveStarvation) {
-	settings := map[string]any{}
-	addStarvation(settings, s)
-	for name, value := range settings {
+	for name, value := range s.Document() {
 		of["effective_"+name] = value
 	}
 }

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"maps"
+
 	"weir/scheduling/option"
 	"weir/scheduling/pooltree"
 	"weir/scheduling/resource"
@@ -25,7 +27,8 @@ func effectivePool(e pooltree.Effective) map[string]any {
 		"allow_gang_operations":  e.AllowGangs,
 		"enable_pool_starvation": e.CanStarve,
 	}
-	addStarvation(out, e.Starvation)
+	maps.Copy(out, e.Starvation.Document())
+	maps.Copy(out, e.Preemption.Document())
 	return out
 }
 
@@ -37,8 +40,10 @@ func effectiveOperation(e pooltree.EffectiveOperation) map[string]any {
 		"resource_limits":       limits(e.Limits),
 		"scheduling_tag_filter": e.TagFilter.String(),
 		"apply_specified_resource_limits_to_demand": e.LimitsBoundDemand,
+		"preemption_mode": e.PreemptionMode(),
+		"packing":         e.Packing.Document(),
 	}
-	addStarvation(out, e.Starvation)
+	maps.Copy(out, e.Starvation.Document())
 	return out
 }
 
@@ -73,26 +78,9 @@ func effectiveTree(s pooltree.Settings) map[string]any {
 	if s.InferWeightMultiplier > 0 {
 		out["infer_weight_from_guarantees_share_multiplier"] = s.InferWeightMultiplier
 	}
-	addStarvation(out, s.Starvation)
+	maps.Copy(out, s.Starvation.Document())
+	maps.Copy(out, s.Preemption.Document())
 	return out
-}
-
-func addStarvation(out map[string]any, s pooltree.EffectiveStarvation) {
-	out["fair_share_starvation_timeout"] = option.FormatDuration(s.FairShareTimeout)
-	out["min_share_preemption_timeout"] = nil
-	if s.MinShareTimeout > 0 {
-		out["min_share_preemption_timeout"] = option.FormatDuration(s.MinShareTimeout)
-	}
-	out["fair_share_aggressive_starvation_timeout"] = option.FormatDuration(s.AggressiveTimeout)
-	out["fair_share_starvation_tolerance"] = s.Tolerance
-	out["enable_aggressive_starvation"] = s.EnableAggressive
-	out["preemption_satisfaction_threshold"] = s.Satisfaction
-	out["aggressive_preemption_satisfaction_threshold"] = s.AggressiveThreshold
-	out["preemptive_scheduling_backoff"] = option.FormatDuration(s.Backoff)
-	out["non_preemptible_resource_usage_threshold"] = nil
-	if s.NonPreemptible != nil {
-		out["non_preemptible_resource_usage_threshold"] = s.NonPreemptible.WriteOption()
-	}
 }
 
 // limits returns the amounts that are limited, by resource.

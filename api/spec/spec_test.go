@@ -104,7 +104,7 @@ func TestParseFaults(t *testing.T) {
 			[]string{`line 4, column 5: tasks.sort.comand: unknown field; did you mean "command"?`},
 		},
 		"unknown field at the top": {root("piority: 3"),
-			[]string{`line 1, column 1: piority: unknown field; there are type, pool, title, alias, annotations, time_limit, max_failed_job_count, mutation_id, tasks, is_gang, pool_trees, scheduling_options_per_pool_tree, weight, max_share_ratio, resource_limits, apply_specified_resource_limits_to_demand, scheduling_tag_filter, fair_share_starvation_timeout, min_share_preemption_timeout, fair_share_starvation_tolerance, non_preemptible_resource_usage_threshold, max_unpreemptable_running_job_count`}},
+			[]string{`line 1, column 1: piority: unknown field; there are type, pool, title, alias, annotations, time_limit, max_failed_job_count, mutation_id, tasks, is_gang, pool_trees, scheduling_options_per_pool_tree, weight, max_share_ratio, resource_limits, apply_specified_resource_limits_to_demand, scheduling_tag_filter, fair_share_starvation_timeout, min_share_preemption_timeout, fair_share_starvation_tolerance, non_preemptible_resource_usage_threshold, max_unpreemptable_running_job_count, allocation_preemption_timeout, allocation_graceful_preemption_timeout, min_run_time, preemption_mode, packing`}},
 		"a signal that nobody knows": {task("interruption_signal: SIGSLEEP"),
 			[]string{`line 5, column 26: tasks.t.interruption_signal: "SIGSLEEP" is no signal that asks a job to go: write one of SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM, SIGWINCH`}},
 		"a signal by its number": {task("interruption_signal: 15"),

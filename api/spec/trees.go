@@ -32,9 +32,16 @@ var optionNames, optionAliases, canonicalOptions = namesOfOptions()
 func namesOfOptions() (names, aliases []string, first map[string]string) {
 	first = make(map[string]string)
 	for _, f := range option.Fields(pooltree.OperationOptions{}) {
-		names, aliases = append(names, f.Path), append(aliases, f.Aliases...)
-		for _, name := range append([]string{f.Path}, f.Aliases...) {
-			first[name] = f.Path
+		name, _, grouped := strings.Cut(f.Path, "/")
+		if first[name] == "" {
+			names, first[name] = append(names, name), name
+		}
+		if grouped {
+			continue
+		}
+		aliases = append(aliases, f.Aliases...)
+		for _, alias := range f.Aliases {
+			first[alias] = name
 		}
 	}
 	return names, aliases, first

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"weir/scheduling/fairshare"
-	"weir/scheduling/option"
 	"weir/scheduling/pooltree"
 	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
@@ -113,22 +112,8 @@ func shareAttributes(s Shares, effective pooltree.EffectiveStarvation, total res
 
 // addEffective adds the settings of starvation that hold (F.11).
 func addEffective(of map[string]any, s pooltree.EffectiveStarvation) {
-	maps.Copy(of, map[string]any{
-		"effective_fair_share_starvation_timeout":                option.FormatDuration(s.FairShareTimeout),
-		"effective_min_share_preemption_timeout":                 nil,
-		"effective_fair_share_aggressive_starvation_timeout":     option.FormatDuration(s.AggressiveTimeout),
-		"effective_fair_share_starvation_tolerance":              s.Tolerance,
-		"effective_enable_aggressive_starvation":                 s.EnableAggressive,
-		"effective_preemption_satisfaction_threshold":            s.Satisfaction,
-		"effective_aggressive_preemption_satisfaction_threshold": s.AggressiveThreshold,
-		"effective_preemptive_scheduling_backoff":                option.FormatDuration(s.Backoff),
-		"effective_non_preemptible_resource_usage_threshold":     nil,
-	})
-	if s.MinShareTimeout > 0 {
-		of["effective_min_share_preemption_timeout"] = option.FormatDuration(s.MinShareTimeout)
-	}
-	if s.NonPreemptible != nil {
-		of["effective_non_preemptible_resource_usage_threshold"] = s.NonPreemptible.WriteOption()
+	for name, value := range s.Document() {
+		of["effective_"+name] = value
 	}
 }
 

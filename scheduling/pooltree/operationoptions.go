@@ -21,6 +21,9 @@ type OperationOptions struct {
 	Tolerance             *float64       `option:"fair_share_starvation_tolerance" help:"satisfaction below which it is below its fair share"`
 	NonPreemptible        *Resources     `option:"non_preemptible_resource_usage_threshold" kind:"resources" help:"while it uses no more, it is not preempted"`
 	MaxUnpreemptableCount *int64         `option:"max_unpreemptable_running_job_count" alias:"max_unpreemptible_running_job_count,max_unpreemptible_running_allocation_count,max_unpreemptable_running_allocation_count" help:"while it runs no more jobs, it is not preempted"`
+	Notice
+	PreemptionMode *string         `option:"preemption_mode" values:"normal,graceful" help:"normal: when someone starves for it; graceful: what is beyond its fair share, with more time"`
+	Packing        *PackingOptions `option:"packing"`
 }
 
 // ReadOperationOptions reads the options of an operation from a document by name,
@@ -42,6 +45,7 @@ func (o OperationOptions) Validate() error {
 	c.between("max_share_ratio", o.MaxShareRatio, 0, 1)
 	c.between("fair_share_starvation_tolerance", o.Tolerance, 0, 1)
 	c.count("max_unpreemptable_running_job_count", or(o.MaxUnpreemptableCount, 0))
+	c.packing(o.Packing)
 	return c.err()
 }
 
@@ -54,15 +58,18 @@ type EffectiveOperation struct {
 	LimitsBoundDemand bool
 	TagFilter         Filter
 	Starvation        EffectiveStarvation
+	// Graceful operations leave what is beyond their fair share by themselves.
+	Graceful bool
+	Packing  EffectivePacking
 }
 
 // Effective fills in the defaults of an operation in a pool with these settings.
-// What both have is the longer timeout, the lesser tolerance, and of each resource the
-// lesser threshold (F.11).
+// What both have is the longer timeout to starve, the lesser tolerance, and of each
+// resource the lesser threshold (F.11); how its jobs are told is up to it.
 func (o OperationOptions) Effective(pool Effective) EffectiveOperation {
 	own := Starvation{
 		FairShareTimeout: o.FairShareTimeout, MinShareTimeout: o.MinShareTimeout, Tolerance: o.Tolerance,
-		NonPreemptible: o.NonPreemptible, MaxUnpreemptableCount: o.MaxUnpreemptableCount,
+		NonPreemptible: o.NonPreemptible, MaxUnpreemptableCount: o.MaxUnpreemptableCount, Notice: o.Notice,
 	}.over(pool.Starvation)
 	own.FairShareTimeout = max(own.FairShareTimeout, pool.Starvation.FairShareTimeout)
 	own.MinShareTimeout = max(own.MinShareTimeout, pool.Starvation.MinShareTimeout)
@@ -75,5 +82,7 @@ func (o OperationOptions) Effective(pool Effective) EffectiveOperation {
 		LimitsBoundDemand: or(o.LimitsBoundDemand, false),
 		TagFilter:         or(o.TagFilter, Filter{}),
 		Starvation:        own,
+		Graceful:          or(o.PreemptionMode, PreemptNormally) == PreemptGracefully,
+		Packing:           o.Packing.effective(),
 	}
 }

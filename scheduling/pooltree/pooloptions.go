@@ -56,6 +56,7 @@ type PoolOptions struct {
 	LightweightOperations    *bool  `option:"enable_lightweight_operations" help:"vanilla operations of a FIFO pool do not count as running"`
 
 	Starvation
+	PoolPreemption
 
 	GangStepFunction           *bool `option:"enable_step_function_for_gang_operations" help:"gangs get all of their demand or nothing, where the tree wants it"`
 	FIFOReordering             *bool `option:"enable_fifo_children_reordering_for_guarantee_utilization" help:"gangs that do not fit the guarantee step aside"`
@@ -120,6 +121,7 @@ func (o PoolOptions) validate() error {
 	c.count("max_operation_count", or(o.MaxOperationCount, 0))
 	c.count("max_running_operation_count", or(o.MaxRunningOperationCount, 0))
 	c.between("fair_share_starvation_tolerance", o.Tolerance, 0, 1)
+	c.count("preemption_rate_limit", or(o.RateLimit, 0))
 	if o.MaxUnpreemptableCount != nil {
 		c.count("max_unpreemptable_running_job_count", *o.MaxUnpreemptableCount)
 	}
@@ -184,6 +186,7 @@ type Effective struct {
 	// Lightweight vanilla operations do not count as running.
 	Lightweight bool
 	Starvation  EffectiveStarvation
+	Preemption  EffectivePoolPreemption
 	// CanStarve is whether the pool itself starves.
 	CanStarve        bool
 	GangStepFunction bool
@@ -205,6 +208,7 @@ func (o PoolOptions) effective(s Settings, parent Effective) Effective {
 		TagFilter:                or(o.TagFilter, Filter{}),
 		ForbidImmediate:          or(o.ForbidImmediate, false),
 		Starvation:               o.Starvation.over(parent.Starvation),
+		Preemption:               o.PoolPreemption.over(parent.Preemption),
 		CanStarve:                s.EnablePoolStarvation,
 		GangStepFunction:         s.GangStepFunction && or(o.GangStepFunction, true),
 		FIFOReordering:           or(o.FIFOReordering, parent.FIFOReordering),
@@ -223,6 +227,6 @@ func rootEffective(s Settings) Effective {
 		Weight: DefaultWeight, MaxShareRatio: 1, Mode: FairShare, FIFOSort: defaultFIFOSort,
 		MaxOperationCount: s.MaxOperationCount, MaxRunningOperationCount: s.MaxRunningOperationCount,
 		Limits: resource.Infinite, ForbidImmediate: s.ForbidImmediateInRoot, Starvation: s.Starvation,
-		GangStepFunction: s.GangStepFunction, FIFOReordering: false, AllowGangs: !s.GangsOnlyInFIFO,
+		Preemption: rootPreemption, GangStepFunction: s.GangStepFunction, FIFOReordering: false, AllowGangs: !s.GangsOnlyInFIFO,
 	}
 }

@@ -2,7 +2,6 @@ package pooltree
 
 import (
 	"fmt"
-	"math"
 	"time"
 
 	"weir/scheduling"
@@ -26,6 +25,7 @@ type TreeOptions struct {
 
 	Starvation
 	EnablePoolStarvation *bool `option:"enable_pool_starvation" help:"pools starve as operations do"`
+	TreePreemption
 
 	IntegralGuarantees               *TreeIntegral `option:"integral_guarantees"`
 	DistributeFreeVolume             *bool         `option:"should_distribute_free_volume_among_children" help:"volume that overflows goes to siblings"`
@@ -48,21 +48,6 @@ type TreeIntegral struct {
 	RelaxedShareMultiplierLimit *float64       `option:"relaxed_share_multiplier_limit" help:"a relaxed pool gets at most this times its flow at once"`
 }
 
-// Starvation are the options of starvation and preemption that trees and pools
-// have alike (F.11, F.17.1, F.17.2). A pool that sets none has those of its parent.
-type Starvation struct {
-	FairShareTimeout      *time.Duration `option:"fair_share_starvation_timeout" alias:"fair_share_preemption_timeout" help:"below its fair share for so long, an element starves"`
-	MinShareTimeout       *time.Duration `option:"min_share_preemption_timeout" help:"below its min share for so long, an element starves"`
-	AggressiveTimeout     *time.Duration `option:"fair_share_aggressive_starvation_timeout" help:"below its fair share for so long, an element starves aggressively"`
-	Tolerance             *float64       `option:"fair_share_starvation_tolerance" help:"satisfaction below which an element is below its fair share"`
-	EnableAggressive      *bool          `option:"enable_aggressive_starvation" help:"elements can starve aggressively"`
-	Satisfaction          *float64       `option:"preemption_satisfaction_threshold" help:"jobs beyond this part of the fair share can be preempted"`
-	AggressiveThreshold   *float64       `option:"aggressive_preemption_satisfaction_threshold" help:"jobs beyond this part can be preempted aggressively"`
-	NonPreemptible        *Resources     `option:"non_preemptible_resource_usage_threshold" kind:"resources" help:"operations that use no more are not preempted"`
-	MaxUnpreemptableCount *int64         `option:"max_unpreemptable_running_job_count" alias:"max_unpreemptible_running_job_count,max_unpreemptible_running_allocation_count,max_unpreemptable_running_allocation_count" help:"operations that run no more jobs are not preempted"`
-	Backoff               *time.Duration `option:"preemptive_scheduling_backoff" help:"least time between two preemptions on a node"`
-}
-
 // Settings are the options of a tree with the defaults filled in (F.17.1; R4).
 type Settings struct {
 	NodesFilter                     Filter
@@ -76,6 +61,7 @@ type Settings struct {
 	MaxEphemeralPoolsPerUser        int64
 	EnablePoolStarvation            bool
 	Starvation                      EffectiveStarvation
+	Preemption                      EffectivePreemption
 
 	SmoothPeriod                time.Duration
 	PoolCapacitySaturation      time.Duration
@@ -93,22 +79,6 @@ type Settings struct {
 	NodeReconnectionTimeout          time.Duration
 }
 
-// EffectiveStarvation are the starvation options that hold for an element.
-type EffectiveStarvation struct {
-	FairShareTimeout time.Duration
-	// MinShareTimeout is 0 when only the fair share counts.
-	MinShareTimeout     time.Duration
-	AggressiveTimeout   time.Duration
-	Tolerance           float64
-	EnableAggressive    bool
-	Satisfaction        float64
-	AggressiveThreshold float64
-	// NonPreemptible is nil when there is no threshold. What it does not name is
-	// unbounded.
-	NonPreemptible *Resources
-	Backoff        time.Duration
-}
-
 // Default returns the options of a tree that sets nothing.
 func Default() TreeOptions { return TreeOptions{} }
 
@@ -120,24 +90,18 @@ func (o TreeOptions) Settings() Settings {
 		main = resource.CPU
 	}
 	return Settings{
-		NodesFilter:                     or(o.NodesFilter, Filter{}),
-		MainResource:                    main,
-		MaxOperationCount:               or(o.MaxOperationCount, 50000),
-		MaxRunningOperationCount:        or(o.MaxRunningOperationCount, 2000),
-		MaxOperationCountPerPool:        or(o.MaxOperationCountPerPool, 50),
-		MaxRunningOperationCountPerPool: or(o.MaxRunningOperationCountPerPool, 8),
-		DefaultParentPool:               scheduling.PoolName(or(o.DefaultParentPool, string(scheduling.RootPool))),
-		ForbidImmediateInRoot:           or(o.ForbidImmediateInRoot, true),
-		MaxEphemeralPoolsPerUser:        or(o.MaxEphemeralPoolsPerUser, 1),
-		EnablePoolStarvation:            or(o.EnablePoolStarvation, true),
-		Starvation: o.Starvation.over(EffectiveStarvation{
-			FairShareTimeout:    30 * time.Second,
-			AggressiveTimeout:   2 * time.Minute,
-			Tolerance:           0.8,
-			Satisfaction:        1,
-			AggressiveThreshold: 0.2,
-			Backoff:             5 * time.Second,
-		}),
+		NodesFilter:                      or(o.NodesFilter, Filter{}),
+		MainResource:                     main,
+		MaxOperationCount:                or(o.MaxOperationCount, 50000),
+		MaxRunningOperationCount:         or(o.MaxRunningOperationCount, 2000),
+		MaxOperationCountPerPool:         or(o.MaxOperationCountPerPool, 50),
+		MaxRunningOperationCountPerPool:  or(o.MaxRunningOperationCountPerPool, 8),
+		DefaultParentPool:                scheduling.PoolName(or(o.DefaultParentPool, string(scheduling.RootPool))),
+		ForbidImmediateInRoot:            or(o.ForbidImmediateInRoot, true),
+		MaxEphemeralPoolsPerUser:         or(o.MaxEphemeralPoolsPerUser, 1),
+		EnablePoolStarvation:             or(o.EnablePoolStarvation, true),
+		Starvation:                       o.Starvation.over(defaultStarvation),
+		Preemption:                       o.TreePreemption.effective(),
 		SmoothPeriod:                     or(integral.SmoothPeriod, time.Minute),
 		PoolCapacitySaturation:           or(integral.PoolCapacitySaturation, 24*time.Hour),
 		RelaxedShareMultiplierLimit:      or(integral.RelaxedShareMultiplierLimit, 3),
@@ -152,30 +116,6 @@ func (o TreeOptions) Settings() Settings {
 		BestAllocationSharePeriod:        or(o.BestAllocationSharePeriod, time.Minute),
 		NodeReconnectionTimeout:          or(o.NodeReconnectionTimeout, 5*time.Minute),
 	}
-}
-
-// over returns the options that hold where these were set over inherited ones.
-func (s Starvation) over(inherited EffectiveStarvation) EffectiveStarvation {
-	e := EffectiveStarvation{
-		FairShareTimeout:    or(s.FairShareTimeout, inherited.FairShareTimeout),
-		MinShareTimeout:     or(s.MinShareTimeout, inherited.MinShareTimeout),
-		AggressiveTimeout:   or(s.AggressiveTimeout, inherited.AggressiveTimeout),
-		Tolerance:           or(s.Tolerance, inherited.Tolerance),
-		EnableAggressive:    or(s.EnableAggressive, inherited.EnableAggressive),
-		Satisfaction:        or(s.Satisfaction, inherited.Satisfaction),
-		AggressiveThreshold: or(s.AggressiveThreshold, inherited.AggressiveThreshold),
-		NonPreemptible:      inherited.NonPreemptible,
-		Backoff:             or(s.Backoff, inherited.Backoff),
-	}
-	if s.NonPreemptible != nil {
-		e.NonPreemptible = s.NonPreemptible
-	}
-	if s.MaxUnpreemptableCount != nil {
-		threshold := or(e.NonPreemptible, Resources{})
-		threshold.Amounts.UserSlots, threshold.Named[resource.UserSlots] = *s.MaxUnpreemptableCount, true
-		e.NonPreemptible = &threshold
-	}
-	return e
 }
 
 // Validate returns an error that names each option that cannot be.
@@ -195,6 +135,7 @@ func (o TreeOptions) Validate() error {
 			s.MaxOperationCountPerPool, s.MaxRunningOperationCountPerPool)
 	}
 	c.starvation(s.Starvation)
+	c.preemption(o.TreePreemption)
 	c.between("infer_weight_from_guarantees_share_multiplier", o.InferWeightMultiplier, 1, MaxWeight)
 	if g := o.IntegralGuarantees; g != nil {
 		c.between("integral_guarantees/relaxed_share_multiplier_limit", g.RelaxedShareMultiplierLimit, 1, 10)
@@ -229,24 +170,6 @@ func (c *checks) between(path string, value *float64, low, high float64) {
 func (c *checks) positive(path string, value *time.Duration) {
 	if value != nil && *value <= 0 {
 		c.fault(path, "a time above 0 is needed")
-	}
-}
-
-func (c *checks) starvation(s EffectiveStarvation) {
-	c.between("fair_share_starvation_tolerance", &s.Tolerance, 0, 1)
-	if !(s.Satisfaction > 0) || math.IsInf(s.Satisfaction, 0) {
-		c.fault("preemption_satisfaction_threshold", "%v is not a number above 0", s.Satisfaction)
-	}
-	if !(s.AggressiveThreshold >= 0 && s.AggressiveThreshold <= s.Satisfaction) {
-		c.fault("aggressive_preemption_satisfaction_threshold", "%v is not a number from 0 to preemption_satisfaction_threshold %v",
-			s.AggressiveThreshold, s.Satisfaction)
-	}
-	if s.AggressiveTimeout < s.FairShareTimeout {
-		c.fault("fair_share_aggressive_starvation_timeout", "%s is less than fair_share_starvation_timeout %s",
-			option.FormatDuration(s.AggressiveTimeout), option.FormatDuration(s.FairShareTimeout))
-	}
-	if s.NonPreemptible != nil && s.NonPreemptible.Amounts.UserSlots < 0 {
-		c.fault("max_unpreemptable_running_job_count", "negative limit %d", s.NonPreemptible.Amounts.UserSlots)
 	}
 }
 

@@ -1,0 +1,182 @@
+package pooltree
+
+import (
+	"math"
+	"time"
+
+	"weir/scheduling/resource"
+)
+
+// The scopes of the starvation that lets an operation preempt.
+const (
+	// OperationAndAncestors is that of the operation and of all pools above it.
+	OperationAndAncestors = "operation_and_ancestors"
+	// OperationOnly is that of the operation alone.
+	OperationOnly = "operation_only"
+)
+
+// The modes in which allocations of an operation are preempted.
+const (
+	// PreemptNormally is when someone starves for what they hold.
+	PreemptNormally = "normal"
+	// PreemptGracefully is as soon as they are beyond the fair share, with more time
+	// to end (J.3.1).
+	PreemptGracefully = "graceful"
+)
+
+// TreePreemption are the options of preemption that hold for a whole tree (F.17.1).
+type TreePreemption struct {
+	CountCoefficient     *float64   `option:"allocation_count_preemption_timeout_coefficient" alias:"job_count_preemption_timeout_coefficient" help:"operations with fewer pending jobs than this wait a part of the starvation timeouts"`
+	FromStarving         *bool      `option:"allow_preemption_from_starving_operations" help:"jobs of operations that starve are preempted too"`
+	OnBoundPreemptible   *bool      `option:"consider_allocation_on_fair_share_bound_preemptible" help:"the job that crosses a bound of the fair share can be preempted"`
+	AggressiveForGangs   *bool      `option:"allow_aggressive_preemption_for_gang_operations" help:"gangs are preempted aggressively as others are"`
+	PriorityScope        *string    `option:"scheduling_preemption_priority_scope" values:"operation_and_ancestors,operation_only" help:"whose starvation lets an operation preempt"`
+	GuaranteePriority    *bool      `option:"enable_guarantee_priority_scheduling" help:"operations below what guarantees promise them come first"`
+	MinSpare             *Resources `option:"min_spare_allocation_resources_on_node" kind:"resources" help:"nodes with less than this free are given no job"`
+	MaxSchedulableInFIFO *int64     `option:"max_schedulable_element_count_in_fifo_pool" help:"beyond so many, operations of a FIFO pool without fair share wait"`
+}
+
+// EffectivePreemption are the options of preemption that hold in a tree.
+type EffectivePreemption struct {
+	// CountCoefficient is at least 1: timeouts of operations with fewer pending jobs
+	// are multiplied with their part of it (F.11).
+	CountCoefficient   float64
+	FromStarving       bool
+	OnBoundPreemptible bool
+	AggressiveForGangs bool
+	// PriorityScope is OperationAndAncestors or OperationOnly.
+	PriorityScope     string
+	GuaranteePriority bool
+	// MinSpare is what must be free on a node for it to be looked at. By default any
+	// bit is: Weir knows what the least job needs, and jobs may need very little.
+	MinSpare resource.Amounts
+	// MaxSchedulableInFIFO is math.MaxInt64 where there is no limit.
+	MaxSchedulableInFIFO int64
+}
+
+func (o TreePreemption) effective() EffectivePreemption {
+	return EffectivePreemption{
+		CountCoefficient:     or(o.CountCoefficient, 1),
+		FromStarving:         or(o.FromStarving, false),
+		OnBoundPreemptible:   or(o.OnBoundPreemptible, false),
+		AggressiveForGangs:   or(o.AggressiveForGangs, true),
+		PriorityScope:        or(o.PriorityScope, OperationAndAncestors),
+		GuaranteePriority:    or(o.GuaranteePriority, true),
+		MinSpare:             o.MinSpare.Or(resource.Amounts{}),
+		MaxSchedulableInFIFO: or(o.MaxSchedulableInFIFO, math.MaxInt64),
+	}
+}
+
+func (c *checks) preemption(o TreePreemption) {
+	if k := o.CountCoefficient; k != nil && (!(*k >= 1) || math.IsInf(*k, 0)) {
+		c.fault("allocation_count_preemption_timeout_coefficient", "%v is not a number of at least 1", *k)
+	}
+	c.count("max_schedulable_element_count_in_fifo_pool", or(o.MaxSchedulableInFIFO, 0))
+}
+
+// PoolPreemption are the options of preemption that only pools have (F.17.2).
+type PoolPreemption struct {
+	AllowNormal     *bool      `option:"allow_normal_preemption" help:"jobs in it can be preempted other than aggressively"`
+	AllowAggressive *bool      `option:"allow_aggressive_preemption" alias:"allow_aggressive_starvation_preemption" help:"jobs in it can be preempted aggressively"`
+	RateLimit       *int64     `option:"preemption_rate_limit" help:"jobs preempted for others, in it and below, in a minute"`
+	LimitTolerance  *Resources `option:"resource_limits_overcommit_tolerance" kind:"resources" help:"so far beyond resource_limits go jobs that preempt others in the pool"`
+}
+
+// NoRateLimit is the rate limit of pools that have none.
+const NoRateLimit = -1
+
+// EffectivePoolPreemption are the options of preemption that hold for a pool.
+type EffectivePoolPreemption struct {
+	// AllowNormal is false when it is for any pool above.
+	AllowNormal bool
+	// AllowAggressive is the pool's own, or else its parent's.
+	AllowAggressive bool
+	// RateLimit is the pool's own, NoRateLimit where there is none. Those of pools
+	// above hold as well.
+	RateLimit int64
+	// LimitTolerance is the pool's own.
+	LimitTolerance resource.Amounts
+}
+
+func (o PoolPreemption) over(parent EffectivePoolPreemption) EffectivePoolPreemption {
+	return EffectivePoolPreemption{
+		AllowNormal:     parent.AllowNormal && or(o.AllowNormal, true),
+		AllowAggressive: or(o.AllowAggressive, parent.AllowAggressive),
+		RateLimit:       or(o.RateLimit, NoRateLimit),
+		LimitTolerance:  o.LimitTolerance.Or(resource.Amounts{}),
+	}
+}
+
+// rootPreemption is what holds for the root.
+var rootPreemption = EffectivePoolPreemption{AllowNormal: true, AllowAggressive: true, RateLimit: NoRateLimit}
+
+// The metrics that packing compares heartbeats by (F.14).
+const (
+	// PackByAngle is the angle between what a job needs and what is free.
+	PackByAngle = "angle"
+	// PackByAngleLength is the angle times how many such jobs are free.
+	PackByAngleLength = "angle_length"
+)
+
+// PackingOptions let an operation wait for nodes that its jobs fit well (F.14).
+type PackingOptions struct {
+	Enable            *bool          `option:"enable" help:"jobs wait for nodes with free resources in their proportion"`
+	Metric            *string        `option:"metric" values:"angle,angle_length" help:"how nodes are compared"`
+	MaxBetter         *int64         `option:"max_better_past_snapshots" help:"a node is refused when so many that came before were better"`
+	AbsoluteTolerance *float64       `option:"absolute_metric_value_tolerance" help:"a node is better only by more than this"`
+	RelativeTolerance *float64       `option:"relative_metric_value_tolerance" help:"and by more than this factor"`
+	MinWindowSize     *int64         `option:"min_window_size_for_schedule" help:"nodes that are seen before the first is taken"`
+	MaxWindowSize     *int64         `option:"max_heartbeat_window_size" help:"nodes that are remembered"`
+	MaxHeartbeatAge   *time.Duration `option:"max_heartbeat_age" help:"for how long they are"`
+}
+
+// EffectivePacking is how an operation chooses among nodes.
+type EffectivePacking struct {
+	Enable bool
+	// Metric is PackByAngle or PackByAngleLength.
+	Metric                               string
+	MaxBetter                            int
+	AbsoluteTolerance, RelativeTolerance float64
+	MinWindowSize, MaxWindowSize         int
+	MaxHeartbeatAge                      time.Duration
+}
+
+// MaxPackingWindow is how many nodes an operation may remember.
+const MaxPackingWindow = 1000
+
+func (o *PackingOptions) effective() EffectivePacking {
+	set := or(o, PackingOptions{})
+	return EffectivePacking{
+		Enable:            or(set.Enable, false),
+		Metric:            or(set.Metric, PackByAngleLength),
+		MaxBetter:         int(or(set.MaxBetter, 2)),
+		AbsoluteTolerance: or(set.AbsoluteTolerance, 0.05),
+		RelativeTolerance: or(set.RelativeTolerance, 1.5),
+		MinWindowSize:     int(or(set.MinWindowSize, 0)),
+		MaxWindowSize:     int(or(set.MaxWindowSize, 10)),
+		MaxHeartbeatAge:   or(set.MaxHeartbeatAge, time.Hour),
+	}
+}
+
+func (c *checks) packing(o *PackingOptions) {
+	if o == nil {
+		return
+	}
+	e := o.effective()
+	if e.MaxBetter < 1 {
+		c.fault("packing/max_better_past_snapshots", "%d is less than 1: every node would be refused", e.MaxBetter)
+	}
+	if !(e.AbsoluteTolerance >= 0) || math.IsInf(e.AbsoluteTolerance, 0) {
+		c.fault("packing/absolute_metric_value_tolerance", "%v is not a number of at least 0", e.AbsoluteTolerance)
+	}
+	if !(e.RelativeTolerance >= 1) || math.IsInf(e.RelativeTolerance, 0) {
+		c.fault("packing/relative_metric_value_tolerance", "%v is not a number of at least 1", e.RelativeTolerance)
+	}
+	if e.MaxWindowSize < 1 || e.MaxWindowSize > MaxPackingWindow {
+		c.fault("packing/max_heartbeat_window_size", "%d is not a number from 1 to %d", e.MaxWindowSize, MaxPackingWindow)
+	}
+	if e.MinWindowSize < 0 || e.MinWindowSize > e.MaxWindowSize {
+		c.fault("packing/min_window_size_for_schedule", "%d is not a number from 0 to max_heartbeat_window_size %d", e.MinWindowSize, e.MaxWindowSize)
+	}
+	c.positive("packing/max_heartbeat_age", o.MaxHeartbeatAge)
+}

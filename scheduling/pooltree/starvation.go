@@ -1,0 +1,129 @@
+package pooltree
+
+import (
+	"math"
+	"time"
+
+	"weir/scheduling/option"
+	"weir/scheduling/resource"
+)
+
+// Starvation are the options of starvation and preemption that trees and pools
+// have alike (F.11, F.17.1, F.17.2). A pool that sets none has those of its parent.
+type Starvation struct {
+	FairShareTimeout      *time.Duration `option:"fair_share_starvation_timeout" alias:"fair_share_preemption_timeout" help:"below its fair share for so long, an element starves"`
+	MinShareTimeout       *time.Duration `option:"min_share_preemption_timeout" help:"below its min share for so long, an element starves"`
+	AggressiveTimeout     *time.Duration `option:"fair_share_aggressive_starvation_timeout" help:"below its fair share for so long, an element starves aggressively"`
+	Tolerance             *float64       `option:"fair_share_starvation_tolerance" help:"satisfaction below which an element is below its fair share"`
+	EnableAggressive      *bool          `option:"enable_aggressive_starvation" help:"elements can starve aggressively"`
+	Satisfaction          *float64       `option:"preemption_satisfaction_threshold" help:"jobs beyond this part of the fair share can be preempted"`
+	AggressiveThreshold   *float64       `option:"aggressive_preemption_satisfaction_threshold" help:"jobs beyond this part can be preempted aggressively"`
+	NonPreemptible        *Resources     `option:"non_preemptible_resource_usage_threshold" kind:"resources" help:"operations that use no more are not preempted"`
+	MaxUnpreemptableCount *int64         `option:"max_unpreemptable_running_job_count" alias:"max_unpreemptible_running_job_count,max_unpreemptible_running_allocation_count,max_unpreemptable_running_allocation_count" help:"operations that run no more jobs are not preempted"`
+	Backoff               *time.Duration `option:"preemptive_scheduling_backoff" help:"least time between two preemptions on a node"`
+	WaitingTimeout        *time.Duration `option:"waiting_for_resources_on_node_timeout" help:"after its victims had to be gone, a job waits so long for their resources"`
+	Notice
+}
+
+// Notice are the options of how a preempted job is told, which operations have as
+// well as trees and pools. Who sets none has those of the pool above.
+type Notice struct {
+	PreemptionTimeout *time.Duration `option:"allocation_preemption_timeout" alias:"job_interrupt_timeout,interruption_timeout" help:"a preempted job has so long to end by itself"`
+	GracefulTimeout   *time.Duration `option:"allocation_graceful_preemption_timeout" alias:"job_graceful_interrupt_timeout" help:"the same for a job that is preempted gracefully"`
+	MinRunTime        *time.Duration `option:"min_run_time" help:"jobs that have run less are not preempted for others"`
+}
+
+// EffectiveStarvation are the starvation options that hold for an element.
+type EffectiveStarvation struct {
+	FairShareTimeout time.Duration
+	// MinShareTimeout is 0 when only the fair share counts.
+	MinShareTimeout     time.Duration
+	AggressiveTimeout   time.Duration
+	Tolerance           float64
+	EnableAggressive    bool
+	Satisfaction        float64
+	AggressiveThreshold float64
+	// NonPreemptible is nil when there is no threshold. What it does not name is
+	// unbounded; one that names nothing is none.
+	NonPreemptible *Resources
+	// Backoff is that of the tree: nodes are no pool's.
+	Backoff time.Duration
+	// WaitingTimeout is how long, after the deadline of its victims, a job waits for
+	// what they leave.
+	WaitingTimeout time.Duration
+	EffectiveNotice
+}
+
+// EffectiveNotice is how the preempted jobs of an element are told.
+type EffectiveNotice struct {
+	// PreemptionTimeout is how long a preempted job may go on, GracefulTimeout how long
+	// when it is preempted gracefully.
+	PreemptionTimeout, GracefulTimeout time.Duration
+	// MinRunTime is how long jobs run before they are preempted for others, or
+	// gracefully; 0: from the start.
+	MinRunTime time.Duration
+}
+
+// defaultStarvation is what holds in a tree that sets nothing (I5, I6, F.17.1).
+var defaultStarvation = EffectiveStarvation{
+	FairShareTimeout:    30 * time.Second,
+	AggressiveTimeout:   2 * time.Minute,
+	Tolerance:           0.8,
+	Satisfaction:        1,
+	AggressiveThreshold: 0.2,
+	Backoff:             5 * time.Second,
+	WaitingTimeout:      30 * time.Second,
+	EffectiveNotice:     EffectiveNotice{PreemptionTimeout: 15 * time.Second, GracefulTimeout: 10 * time.Minute},
+}
+
+// over returns the options that hold where these were set over inherited ones.
+func (s Starvation) over(inherited EffectiveStarvation) EffectiveStarvation {
+	e := EffectiveStarvation{
+		FairShareTimeout:    or(s.FairShareTimeout, inherited.FairShareTimeout),
+		MinShareTimeout:     or(s.MinShareTimeout, inherited.MinShareTimeout),
+		AggressiveTimeout:   or(s.AggressiveTimeout, inherited.AggressiveTimeout),
+		Tolerance:           or(s.Tolerance, inherited.Tolerance),
+		EnableAggressive:    or(s.EnableAggressive, inherited.EnableAggressive),
+		Satisfaction:        or(s.Satisfaction, inherited.Satisfaction),
+		AggressiveThreshold: or(s.AggressiveThreshold, inherited.AggressiveThreshold),
+		NonPreemptible:      inherited.NonPreemptible,
+		Backoff:             or(s.Backoff, inherited.Backoff),
+		WaitingTimeout:      or(s.WaitingTimeout, inherited.WaitingTimeout),
+		EffectiveNotice:     s.Notice.over(inherited.EffectiveNotice),
+	}
+	if s.NonPreemptible != nil {
+		e.NonPreemptible = s.NonPreemptible
+	}
+	if s.MaxUnpreemptableCount != nil {
+		threshold := or(e.NonPreemptible, Resources{})
+		threshold.Amounts.UserSlots, threshold.Named[resource.UserSlots] = *s.MaxUnpreemptableCount, true
+		e.NonPreemptible = &threshold
+	}
+	return e
+}
+
+func (n Notice) over(inherited EffectiveNotice) EffectiveNotice {
+	return EffectiveNotice{
+		PreemptionTimeout: or(n.PreemptionTimeout, inherited.PreemptionTimeout),
+		GracefulTimeout:   or(n.GracefulTimeout, inherited.GracefulTimeout),
+		MinRunTime:        or(n.MinRunTime, inherited.MinRunTime),
+	}
+}
+
+func (c *checks) starvation(s EffectiveStarvation) {
+	c.between("fair_share_starvation_tolerance", &s.Tolerance, 0, 1)
+	if !(s.Satisfaction > 0) || math.IsInf(s.Satisfaction, 0) {
+		c.fault("preemption_satisfaction_threshold", "%v is not a number above 0", s.Satisfaction)
+	}
+	if !(s.AggressiveThreshold >= 0 && s.AggressiveThreshold <= s.Satisfaction) {
+		c.fault("aggressive_preemption_satisfaction_threshold", "%v is not a number from 0 to preemption_satisfaction_threshold %v",
+			s.AggressiveThreshold, s.Satisfaction)
+	}
+	if s.AggressiveTimeout < s.FairShareTimeout {
+		c.fault("fair_share_aggressive_starvation_timeout", "%s is less than fair_share_starvation_timeout %s",
+			option.FormatDuration(s.AggressiveTimeout), option.FormatDuration(s.FairShareTimeout))
+	}
+	if s.NonPreemptible != nil && s.NonPreemptible.Amounts.UserSlots < 0 {
+		c.fault("max_unpreemptable_running_job_count", "negative limit %d", s.NonPreemptible.Amounts.UserSlots)
+	}
+}
