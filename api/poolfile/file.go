@@ -59,6 +59,12 @@ func Read(data []byte) (File, error) {
 	if err != nil {
 		return File{}, wrap(err)
 	}
+	return ReadWithin(document, plain)
+}
+
+// ReadWithin reads the pool tree that a document declares beside other things. plain
+// is what of it may be in a pool file; faults have their places in the document.
+func ReadWithin(document *spec.Document, plain map[string]any) (File, error) {
 	r := reader{document: document, places: make(map[scheduling.PoolName][]string)}
 	f := r.file(plain)
 	if len(r.faults) == 0 {
