@@ -48,6 +48,7 @@ func (s *supervisor) conclude(status unix.WaitStatus) {
 		Statistics:     s.statistics(),
 	}
 	s.verdict.apply(result, status)
+	result.Interrupted = s.interruption != nil
 	result.OutputLost = lost(s.stdout, s.stderr)
 	if s.child.pid == 0 {
 		result.ExitCode = -1

@@ -145,6 +145,8 @@ func TestBadMessagesAreAnswered(t *testing.T) {
 		"a lease of nothing":         {line: `{"renew":{"lease_millis":0}}`, wantName: "renew", wantError: "lease_millis: 0"},
 		"a lease beyond time":        {line: `{"renew":{"lease_millis":9223372036854775807}}`, wantName: "renew", wantError: "between 1 and"},
 		"a signal that there is not": {line: `{"signal":{"name":"SIGDANCE"}}`, wantName: "signal", wantError: "SIGDANCE"},
+		"an interrupt by no signal":  {line: `{"interrupt":{"signal":"","reason":"x","grace_millis":1}}`, wantName: "interrupt", wantError: "signal: no signal"},
+		"an interrupt in the past":   {line: `{"interrupt":{"signal":"SIGINT","reason":"x","grace_millis":-1}}`, wantName: "interrupt", wantError: "grace_millis: -1"},
 		"a negative grace":           {line: `{"stop":{"reason":"x","grace_millis":-1}}`, wantName: "stop", wantError: "grace_millis: -1"},
 		"release before the end":     {line: `{"release":{}}`, wantName: "release", wantError: "stop it first"},
 		"a line without an end":      {line: strings.Repeat("x", 2*proxyproto.MaxLine), wantError: "longer than"},

@@ -57,8 +57,10 @@ type supervisor struct {
 	stopWatch func()
 
 	lease, timeLimit, grace, sample, memoryCheck, unsaved *time.Timer
-	graceEnd                                              time.Time
-	memoryChecksLeft                                      int
+	// graceEnd is when the job is ended; interruption is what asked it to end by itself.
+	graceEnd         time.Time
+	interruption     *proxyproto.Interrupt
+	memoryChecksLeft int
 
 	verdict   verdict
 	root      *ending
@@ -114,7 +116,7 @@ func (s *supervisor) run() {
 		case <-s.timeLimit.C:
 			s.end(verdict{outcome: proxyproto.OutcomeTimeLimitExceeded, err: fmt.Sprintf("ran for its time limit of %v", s.spec.TimeLimit())})
 		case <-s.grace.C:
-			s.endTree()
+			s.graceOver()
 		case now := <-s.sample.C:
 			s.measure(now)
 		case <-s.memoryLow:
@@ -233,6 +235,8 @@ func (s *supervisor) obey(m proxyproto.Message) error {
 			return s.child.signal(number)
 		}
 		return signalAll(s.inside, number)
+	case m.Interrupt != nil:
+		s.interrupt(*m.Interrupt)
 	case m.Stop != nil:
 		s.stop(*m.Stop)
 	case m.Release != nil:
@@ -243,7 +247,7 @@ func (s *supervisor) obey(m proxyproto.Message) error {
 
 // stop asks the job to go, and sees to it that it does.
 func (s *supervisor) stop(stop proxyproto.Stop) {
-	if s.root != nil || s.result != nil || s.endingAll {
+	if s.over() {
 		return
 	}
 	s.verdict.decide(verdict{outcome: proxyproto.OutcomeStopped, reason: stop.Reason})
@@ -251,16 +255,49 @@ func (s *supervisor) stop(stop proxyproto.Stop) {
 		s.endTree()
 		return
 	}
-	end := time.Now().Add(time.Duration(stop.GraceMillis) * time.Millisecond)
 	if s.graceEnd.IsZero() {
-		if err := signalAll(s.inside, unix.SIGTERM); err != nil {
-			complain(err)
-		}
-	} else if s.graceEnd.Before(end) {
+		complainIf(signalAll(s.inside, unix.SIGTERM))
+	}
+	s.endIn(stop.GraceMillis)
+}
+
+// interrupt asks the job to end by itself, once, and holds the deadline, whatever
+// becomes of the agent. A job that is being stopped is not asked.
+func (s *supervisor) interrupt(m proxyproto.Interrupt) {
+	if s.over() {
 		return
 	}
-	s.graceEnd = end
-	s.grace.Reset(time.Until(end))
+	if s.graceEnd.IsZero() {
+		s.interruption = &m
+		number := unix.SignalNum(m.Signal)
+		if m.RootOnly {
+			complainIf(s.child.signal(number))
+		} else {
+			complainIf(signalAll(s.inside, number))
+		}
+	}
+	s.endIn(m.GraceMillis)
+}
+
+// over: the job has ended, or is being ended.
+func (s *supervisor) over() bool { return s.root != nil || s.result != nil || s.endingAll }
+
+// endIn ends the job after so long, unless it is to end earlier.
+func (s *supervisor) endIn(graceMillis int64) {
+	end := time.Now().Add(time.Duration(graceMillis) * time.Millisecond)
+	if s.graceEnd.IsZero() || end.Before(s.graceEnd) {
+		s.graceEnd = end
+		s.grace.Reset(time.Until(end))
+	}
+}
+
+// graceOver ends a job that has not gone in the time that it was given.
+func (s *supervisor) graceOver() {
+	if s.interruption != nil {
+		s.end(verdict{outcome: proxyproto.OutcomeStopped, reason: s.interruption.Reason})
+		return
+	}
+	s.endTree()
 }
 
 // expire ends a job, or leaves behind the result of one, that no agent wants.
@@ -341,6 +378,13 @@ func (s *supervisor) awaitReaped() {
 				complain(err)
 			}
 		}
+	}
+}
+
+// complainIf complains about an error, if there is one.
+func complainIf(err error) {
+	if err != nil {
+		complain(err)
 	}
 }
 

@@ -66,6 +66,13 @@ func checkCommand(message proxyproto.Message, ended bool) error {
 		if ended {
 			return errors.New("the job has ended")
 		}
+	case message.Interrupt != nil:
+		if unix.SignalNum(message.Interrupt.Signal) == 0 {
+			return fmt.Errorf("signal: no signal is called %.40q, want one like SIGINT", message.Interrupt.Signal)
+		}
+		if grace := message.Interrupt.GraceMillis; grace < 0 || grace > proxyproto.MaxMillis {
+			return fmt.Errorf("grace_millis: %d, must be between 0 and %d", grace, int64(proxyproto.MaxMillis))
+		}
 	case message.Stop != nil:
 		if grace := message.Stop.GraceMillis; grace < 0 || grace > proxyproto.MaxMillis {
 			return fmt.Errorf("grace_millis: %d, must be between 0 and %d", grace, int64(proxyproto.MaxMillis))

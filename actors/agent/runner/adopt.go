@@ -66,7 +66,7 @@ func (r *Runner) adoptJob(id string) error {
 	if !trace {
 		// The command starts after the proxy has left its identity.
 		r.config.Logger.Info("job of an earlier life never started", "job", id)
-		return errors.Join(endJob(job.place, folder, noProxy), removeTree(folder), os.RemoveAll(r.paths.output(id)))
+		return errors.Join(endJob(job.place, folder, noProxy), job.removeFiles(), os.RemoveAll(r.paths.output(id)))
 	}
 	proxy, err := adoptedProxy(identity)
 	if err != nil {
@@ -76,23 +76,29 @@ func (r *Runner) adoptJob(id string) error {
 	if conn, err := job.dial(); err == nil {
 		job.conn = conn
 	}
+	if job.result == nil {
+		if err := job.openDiscovery(); err != nil {
+			r.config.Logger.Warn("discovery of an adopted job not opened", "job", id, "error", err)
+		}
+	}
 	r.jobs[id] = job
 	go job.run()
 	return nil
 }
 
-// readSpec learns when an adopted job was started, and where its group is: the
-// earlier life may have been in another group itself.
+// readSpec learns when an adopted job was started, which version its proxy speaks, and
+// where its group is: the earlier life may have been in another group itself.
 func (j *Job) readSpec() {
 	path := j.runner.paths.file(j.id, proxyproto.SpecFile)
 	if info, err := os.Stat(path); err == nil {
 		j.begun = info.ModTime()
 	}
 	var spec struct {
+		Version int                  `json:"version"`
 		Cgroups proxyproto.Placement `json:"cgroups"`
 	}
 	if data, err := os.ReadFile(path); err == nil && json.Unmarshal(data, &spec) == nil {
-		j.place = spec.Cgroups
+		j.place, j.version = spec.Cgroups, spec.Version
 	}
 }
 

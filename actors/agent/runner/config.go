@@ -156,9 +156,13 @@ func checkName(what, name string) error {
 // layout makes the paths below Config.Root.
 type layout struct{ root string }
 
-func (l layout) lock() string             { return filepath.Join(l.root, "lock") }
-func (l layout) jobs() string             { return filepath.Join(l.root, "jobs") }
-func (l layout) job(id string) string     { return filepath.Join(l.root, "jobs", id) }
-func (l layout) outputs() string          { return filepath.Join(l.root, "output") }
-func (l layout) output(id string) string  { return filepath.Join(l.root, "output", id) }
-func (l layout) file(id, n string) string { return filepath.Join(l.root, "jobs", id, n) }
+func (l layout) lock() string         { return filepath.Join(l.root, "lock") }
+func (l layout) jobs() string         { return filepath.Join(l.root, "jobs") }
+func (l layout) job(id string) string { return filepath.Join(l.root, "jobs", id) }
+func (l layout) notice(id string) string {
+	return filepath.Join(l.workspace(id), ".weir", "notice.json")
+}
+func (l layout) workspace(id string) string { return l.file(id, proxyproto.WorkspaceFolder) }
+func (l layout) outputs() string            { return filepath.Join(l.root, "output") }
+func (l layout) output(id string) string    { return filepath.Join(l.root, "output", id) }
+func (l layout) file(id, n string) string   { return filepath.Join(l.root, "jobs", id, n) }

@@ -15,6 +15,6 @@
 // Below Config.Root:
 //
 //	lock               held while a Runner is open
-//	jobs/<job>/        spec, socket, result, proxy's log; work/ is the workspace
+//	jobs/<job>/        spec, sockets, result, proxy's log; work/ is the workspace
 //	output/<job>/      what the job wrote, see package output
 package runner

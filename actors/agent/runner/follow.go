@@ -30,6 +30,7 @@ const (
 func (j *Job) run() {
 	defer close(j.followed)
 	result := j.follow()
+	j.closeDiscovery()
 	if result == nil {
 		close(j.events)
 		return
@@ -122,17 +123,20 @@ func (j *Job) listenOn() (*Result, error) {
 	}
 }
 
-// checkHello kills a proxy that speaks another version: nothing that it says could
-// be relied on.
+// checkHello kills a proxy whose version this agent does not speak: nothing that it
+// says could be relied on.
 func (j *Job) checkHello(hello *proxyproto.Hello) error {
 	var err error
 	switch {
-	case hello.Version != proxyproto.Version:
-		err = fmt.Errorf("it speaks version %d of the protocol, this agent %d: let an agent that speaks it end its jobs before the next is installed",
-			hello.Version, proxyproto.Version)
+	case hello.Version < proxyproto.Oldest || hello.Version > proxyproto.Version:
+		err = fmt.Errorf("it speaks version %d of the protocol, this agent %d to %d: let an agent that speaks it end its jobs before the next is installed",
+			hello.Version, proxyproto.Oldest, proxyproto.Version)
 	case hello.JobID != j.id:
 		err = fmt.Errorf("it is the proxy of job %.60q", hello.JobID)
 	default:
+		j.mu.Lock()
+		j.version = hello.Version
+		j.mu.Unlock()
 		return nil
 	}
 	j.mu.Lock()

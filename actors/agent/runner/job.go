@@ -48,8 +48,13 @@ type Job struct {
 	identity proxyproto.Identity
 	begun    time.Time
 
-	mu      sync.Mutex
-	conn    net.Conn
+	// discovery takes what the job asks; nil: it could not be opened again.
+	discovery *net.UnixListener
+
+	mu   sync.Mutex
+	conn net.Conn
+	// version is what the proxy speaks.
+	version int
 	started *proxyproto.Started
 	last    Statistics
 	result  *Result
@@ -62,6 +67,7 @@ func newJob(r *Runner, id string) *Job {
 		runner:   r,
 		id:       id,
 		place:    cgroup.Job(r.config.Cgroups.Node, id),
+		version:  proxyproto.Version,
 		events:   make(chan Event, eventBuffer),
 		ended:    make(chan struct{}),
 		left:     make(chan struct{}),
@@ -96,21 +102,27 @@ func (j *Job) Signal(name string, rootOnly bool) error {
 // Stop ends the job: SIGTERM to all processes now, the end of all of them after
 // grace; with grace 0 they are killed at once. The first reason counts.
 func (j *Job) Stop(reason string, grace time.Duration) error {
+	return j.end(grace, proxyproto.Message{Stop: &proxyproto.Stop{Reason: reason, GraceMillis: millis(grace)}})
+}
+
+// end tells the proxy to end the job within grace, and sees to it that it does.
+func (j *Job) end(grace time.Duration, message proxyproto.Message) error {
 	if j.Result() != nil {
 		return nil
 	}
 	if grace < 0 || millis(grace) > proxyproto.MaxMillis {
-		return fmt.Errorf("stop job %s: grace %v is negative or too long", j.id, grace)
+		return fmt.Errorf("%s job %s: grace %v is negative or too long", message.Name(), j.id, grace)
 	}
 	time.AfterFunc(grace+stopMargin, func() {
 		select {
 		case <-j.ended:
+		case <-j.left:
 		default:
 			j.runner.config.Logger.Error("job did not stop in time, killing its proxy", "job", j.id, "grace", grace)
 			j.killProxy()
 		}
 	})
-	return j.tell(proxyproto.Message{Stop: &proxyproto.Stop{Reason: reason, GraceMillis: millis(grace)}})
+	return j.tell(message)
 }
 
 func (j *Job) renew(lease time.Duration) error {
@@ -148,6 +160,9 @@ func (j *Job) start(spec *proxyproto.Spec) error {
 			return err
 		}
 	}
+	if err := j.openDiscovery(); err != nil {
+		return err
+	}
 	data, err := json.Marshal(spec)
 	if err != nil {
 		return err
@@ -173,7 +188,7 @@ func (j *Job) start(spec *proxyproto.Spec) error {
 // listen opens the socket for the proxy.
 func (j *Job) listen() (*os.File, error) {
 	var file *os.File
-	err := j.withSocketPath(func(path string) error {
+	err := j.withPath(proxyproto.SocketFile, func(path string) error {
 		listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 		if err != nil {
 			return err
@@ -187,22 +202,22 @@ func (j *Job) listen() (*os.File, error) {
 
 func (j *Job) dial() (net.Conn, error) {
 	var conn net.Conn
-	err := j.withSocketPath(func(path string) (err error) {
+	err := j.withPath(proxyproto.SocketFile, func(path string) (err error) {
 		conn, err = net.Dial("unix", path)
 		return err
 	})
 	return conn, err
 }
 
-// withSocketPath calls use with a path of the socket that is short enough: the
-// address of a socket has 108 bytes, paths may be longer.
-func (j *Job) withSocketPath(use func(path string) error) error {
+// withPath calls use with a path of a socket in the job's folder that is short enough:
+// the address of a socket has 108 bytes, paths may be longer.
+func (j *Job) withPath(name string, use func(path string) error) error {
 	folder, err := os.Open(j.runner.paths.job(j.id))
 	if err != nil {
 		return err
 	}
 	defer folder.Close()
-	return use(filepath.Join("/proc/self/fd", strconv.Itoa(int(folder.Fd())), proxyproto.SocketFile))
+	return use(filepath.Join("/proc/self/fd", strconv.Itoa(int(folder.Fd())), name))
 }
 
 // startProxy starts the proxy in a session of its own, so that it outlives the
@@ -277,7 +292,7 @@ func (j *Job) Release() error {
 
 // removeFiles removes the job's folder, the workspace in it included, whatever
 // modes the job has given to its own folders.
-func (j *Job) removeFiles() error { return removeTree(j.runner.paths.job(j.id)) }
+func (j *Job) removeFiles() error { return j.runner.paths.removeJob(j.id) }
 
 func (j *Job) disconnect() {
 	j.mu.Lock()

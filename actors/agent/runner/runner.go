@@ -141,6 +141,7 @@ func (r *Runner) Start(ctx context.Context, spec JobSpec) (*Job, error) {
 	}
 	if err := job.start(proxySpec); err != nil {
 		r.forget(job)
+		job.closeDiscovery()
 		close(job.events)
 		close(job.ended)
 		close(job.followed)

@@ -23,7 +23,8 @@ type JobSpec struct {
 	Shell string
 	// Environment is all that the job sees, but for PATH, HOME and TMPDIR,
 	// which are filled in when missing; the last two name the workspace.
-	// Nothing is taken from the agent's environment.
+	// Nothing is taken from the agent's environment. DiscoveryVariable and
+	// NoticeVariable are added.
 	Environment map[string]string
 	// CPULimit is in cores and enforced as a quota; 0 is none. CPUWeight, 1 to
 	// 10000 where 100 is usual, says who yields on a full machine; 0 is usual.
@@ -47,10 +48,12 @@ func (s *JobSpec) forProxy(c *Config, paths layout) (*proxyproto.Spec, error) {
 	if err := checkName("job", s.ID); err != nil {
 		return nil, err
 	}
-	workspace := paths.file(s.ID, proxyproto.WorkspaceFolder)
+	workspace := paths.workspace(s.ID)
 	variables := map[string]string{"PATH": defaultPath, "HOME": workspace, "TMPDIR": workspace}
 	maps.Copy(variables, s.Environment)
 	variables[proxyproto.TreeVariable] = paths.job(s.ID)
+	variables[DiscoveryVariable] = paths.discovery(s.ID)
+	variables[NoticeVariable] = paths.notice(s.ID)
 	spec := &proxyproto.Spec{
 		Version:            proxyproto.Version,
 		JobID:              s.ID,

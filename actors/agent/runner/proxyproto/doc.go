@@ -21,10 +21,16 @@
 package proxyproto
 
 // Version is the protocol's version. A proxy outlives its agent, and the next one
-// may be of another build: it adopts the proxies of its own version and ends the
-// others. Within a version messages and fields may be added to what a proxy says,
-// and an agent does without those that a proxy does not have; nothing else changes.
-const Version = 1
+// may be of another build: it adopts the proxies of the versions from Oldest on, tells
+// them what they understand, and ends the others. Within a version messages and fields
+// may be added to what a proxy says, and an agent does without those that a proxy does
+// not have; nothing else changes. A proxy takes specs of its own version alone.
+//
+// Version 2 has the message Interrupt.
+const Version = 2
+
+// Oldest is the oldest version of a proxy that an agent can speak with.
+const Oldest = 1
 
 // MaxLine limits one message, in bytes, newline included.
 const MaxLine = 64 << 10

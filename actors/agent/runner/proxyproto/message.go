@@ -13,10 +13,11 @@ import (
 // Message is one line: exactly one of its fields is set.
 type Message struct {
 	// From the agent.
-	Renew   *Renew   `json:"renew,omitempty"`
-	Signal  *Signal  `json:"signal,omitempty"`
-	Stop    *Stop    `json:"stop,omitempty"`
-	Release *Release `json:"release,omitempty"`
+	Renew     *Renew     `json:"renew,omitempty"`
+	Signal    *Signal    `json:"signal,omitempty"`
+	Interrupt *Interrupt `json:"interrupt,omitempty"`
+	Stop      *Stop      `json:"stop,omitempty"`
+	Release   *Release   `json:"release,omitempty"`
 
 	// From the proxy.
 	Hello   *Hello   `json:"hello,omitempty"`
@@ -36,6 +37,18 @@ type Renew struct {
 type Signal struct {
 	Name     string `json:"name"`
 	RootOnly bool   `json:"root_only,omitempty"`
+}
+
+// Interrupt asks the job to end by itself: it gets the named signal, all of its
+// processes or the root process only, once, and what is left of it after the grace is
+// stopped for the reason. How it ends before counts as its own end. A later interrupt
+// sends no signal again; it may shorten the grace, never lengthen it. Proxies of
+// version 1 do not know it.
+type Interrupt struct {
+	Signal      string `json:"signal"`
+	RootOnly    bool   `json:"root_only,omitempty"`
+	Reason      string `json:"reason"`
+	GraceMillis int64  `json:"grace_millis"`
 }
 
 // Stop ends the job: SIGTERM to every process now, the end of all of them
@@ -120,6 +133,8 @@ func (m *Message) Name() string {
 		return "renew"
 	case m.Signal != nil:
 		return "signal"
+	case m.Interrupt != nil:
+		return "interrupt"
 	case m.Stop != nil:
 		return "stop"
 	case m.Release != nil:

@@ -19,6 +19,7 @@ func TestParse(t *testing.T) {
 	}{
 		"renew":                        {line: `{"renew":{"lease_millis":15000}}`, want: Message{Renew: &Renew{LeaseMillis: 15000}}},
 		"signal for the root alone":    {line: `{"signal":{"name":"SIGINT","root_only":true}}`, want: Message{Signal: &Signal{Name: "SIGINT", RootOnly: true}}},
+		"interrupt":                    {line: `{"interrupt":{"signal":"SIGINT","root_only":true,"reason":"late","grace_millis":5}}`, want: Message{Interrupt: &Interrupt{Signal: "SIGINT", RootOnly: true, Reason: "late", GraceMillis: 5}}},
 		"release has no fields":        {line: `{"release":{}}`, want: Message{Release: &Release{}}},
 		"no JSON":                      {line: `renew`, wantError: `"renew"`},
 		"a message nobody knows":       {line: `{"dance":{}}`, wantError: `unknown field "dance"`},

@@ -23,7 +23,8 @@ const (
 	OutcomeMemoryLimitExceeded Outcome = "memory_limit_exceeded"
 	// OutcomeTimeLimitExceeded: the job ran longer than its time limit.
 	OutcomeTimeLimitExceeded Outcome = "time_limit_exceeded"
-	// OutcomeStopped: the agent stopped it, for Result.Reason.
+	// OutcomeStopped: the agent stopped it, for Result.Reason; or it was there still when
+	// the grace of an Interrupt was over.
 	OutcomeStopped Outcome = "stopped"
 	// OutcomeLeaseExpired: the agent did not renew the lease in time.
 	OutcomeLeaseExpired Outcome = "lease_expired"
@@ -40,6 +41,9 @@ type Result struct {
 	Reason string `json:"reason,omitempty"`
 	// Error says more about an outcome that needs it, for people.
 	Error string `json:"error,omitempty"`
+
+	// Interrupted: the job had been asked to end by itself, by an Interrupt.
+	Interrupted bool `json:"interrupted,omitempty"`
 
 	// ExitCode and Signal are how the root process really ended, whatever
 	// the outcome. ExitCode is -1 when it did not exit by itself.

@@ -1,0 +1,117 @@
+package runner
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// DiscoveryVariable is set in the environment of every job to the path of the
+	// socket on which it can ask: see Job.Discovery.
+	DiscoveryVariable = "WEIR_DISCOVERY"
+	// NoticeVariable is set to the path of the file that is there once the job has been
+	// asked to go.
+	NoticeVariable = "WEIR_NOTICE"
+)
+
+const (
+	// discoveryFile is the name of the socket in the job's folder.
+	discoveryFile = "discovery.sock"
+	// longestAddress is that of a socket: 108 bytes, the last one a zero.
+	longestAddress = 107
+	// shortFolder is where sockets are whose path would be longer.
+	shortFolder = "/tmp"
+)
+
+// Discovery is the socket on which the job can ask about others and itself. Whoever
+// starts or adopts the job serves it; it is closed when the job ends or is left. nil:
+// it could not be opened again.
+func (j *Job) Discovery() net.Listener {
+	if j.discovery == nil {
+		return nil
+	}
+	return j.discovery
+}
+
+// discovery is the path by which the job reaches its socket.
+func (l layout) discovery(id string) string {
+	if path := l.file(id, discoveryFile); len(path) <= longestAddress {
+		return path
+	}
+	return filepath.Join(l.short(id), discoveryFile)
+}
+
+// short is a folder with a short path, of one job.
+func (l layout) short(id string) string {
+	sum := sha256.Sum256([]byte(l.root + "\x00" + id))
+	return filepath.Join(shortFolder, "weir-"+hex.EncodeToString(sum[:10]))
+}
+
+// removeJob removes what a job has but its output.
+func (l layout) removeJob(id string) error {
+	if l.discovery(id) == l.file(id, discoveryFile) {
+		return removeTree(l.job(id))
+	}
+	return errors.Join(removeTree(l.job(id)), os.RemoveAll(l.short(id)))
+}
+
+// openDiscovery opens the socket, again for an adopted job.
+func (j *Job) openDiscovery() error {
+	paths := j.runner.paths
+	if paths.discovery(j.id) == paths.file(j.id, discoveryFile) {
+		return j.withPath(discoveryFile, j.listenDiscovery)
+	}
+	folder := paths.short(j.id)
+	if err := os.Mkdir(folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err := isOurs(folder); err != nil {
+		return err
+	}
+	return j.listenDiscovery(paths.discovery(j.id))
+}
+
+// isOurs refuses a folder that somebody else has made, or can write to.
+func isOurs(folder string) error {
+	var stat unix.Stat_t
+	if err := unix.Lstat(folder, &stat); err != nil {
+		return fmt.Errorf("folder %s: %w", folder, err)
+	}
+	if stat.Mode&unix.S_IFMT != unix.S_IFDIR || stat.Mode&0o077 != 0 || int(stat.Uid) != os.Geteuid() {
+		return fmt.Errorf("folder %s: belongs to somebody else: %w", folder, unix.EPERM)
+	}
+	return nil
+}
+
+// listenDiscovery listens at path, where an earlier life may have left a socket. Nobody
+// but the user of the agent and its jobs can connect.
+func (j *Job) listenDiscovery(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return err
+	}
+	listener.SetUnlinkOnClose(false)
+	if err := os.Chmod(path, 0o600); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	j.discovery = listener
+	return nil
+}
+
+func (j *Job) closeDiscovery() {
+	if j.discovery != nil {
+		// It has no data to lose.
+		_ = j.discovery.Close()
+	}
+}

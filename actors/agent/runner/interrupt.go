@@ -1,0 +1,67 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/actors/agent/runner/proxyproto"
+)
+
+// Interruption asks a job to end by itself.
+type Interruption struct {
+	// Signal is its name ("SIGINT"), for all processes of the job or, with RootOnly,
+	// for its root process only.
+	Signal   string
+	RootOnly bool
+	// Reason is that of a job that is there still after Grace; it is then stopped.
+	Reason string
+	Grace  time.Duration
+	// Notice is put into the job's notice file before the signal is sent.
+	Notice []byte
+}
+
+// Interrupt asks the job to end by itself. Its proxy sends the signal once, and holds
+// the deadline, also without an agent; of several the earliest deadline counts. How the
+// job ends in time is its own end, with Result.Interrupted.
+//
+// A proxy of version 1 cannot do that: its job is stopped, by SIGTERM and after the
+// same grace.
+func (j *Job) Interrupt(i Interruption) error {
+	if unix.SignalNum(i.Signal) == 0 {
+		return fmt.Errorf("interrupt job %s: no signal is called %.40q, want one like SIGINT", j.id, i.Signal)
+	}
+	if err := j.writeNotice(i.Notice); err != nil {
+		// A job without a notice has its signal still.
+		j.runner.config.Logger.Warn("notice not written", "job", j.id, "error", err)
+	}
+	j.mu.Lock()
+	version := j.version
+	j.mu.Unlock()
+	if version < firstInterrupting {
+		return j.Stop(i.Reason, i.Grace)
+	}
+	return j.end(i.Grace, proxyproto.Message{Interrupt: &proxyproto.Interrupt{
+		Signal: i.Signal, RootOnly: i.RootOnly, Reason: i.Reason, GraceMillis: millis(i.Grace),
+	}})
+}
+
+// firstInterrupting is the first version of the protocol that has Interrupt.
+const firstInterrupting = 2
+
+// writeNotice replaces the job's notice file, so that nobody sees a part of it.
+func (j *Job) writeNotice(notice []byte) error {
+	path := j.runner.paths.notice(j.id)
+	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err := os.WriteFile(path+".new", notice, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
