@@ -337,8 +337,8 @@ func (t *Tree) preempt(now time.Time, p engine.Preempt) proto.Message {
 		OperationId: t.operations[string(p.Job)],
 		JobIds:      []string{string(p.Job)},
 		Order: &statepb.StopOrder{
-			Reason: p.Reason.String(), Time: timestamppb.New(now),
-			Message: fmt.Sprintf("node %s has less than its jobs hold", p.Node),
+			Reason: p.Kind.AbortReason().String(), Time: timestamppb.New(now),
+			Message: p.Message(),
 		},
 	}
 }

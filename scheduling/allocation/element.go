@@ -31,7 +31,9 @@ type Element struct {
 
 	fair, demand resource.Vector
 	usage        resource.Amounts
-	total        resource.Amounts
+	// leaving is what is no longer usage and not free yet: it counts in limits.
+	leaving resource.Amounts
+	total   resource.Amounts
 	// satisfaction is what the element goes by: its own, that of a pool the least
 	// one of its waiting children.
 	satisfaction float64
@@ -90,6 +92,7 @@ func (e *Element) Tasks() []Task { return e.tasks }
 func (e *Element) Attach(parent *Element) {
 	e.parent = parent
 	parent.AddUsage(e.usage)
+	parent.AddLeaving(e.leaving)
 	e.place()
 }
 
@@ -100,6 +103,7 @@ func (e *Element) Detach() {
 	}
 	e.leave()
 	e.parent.SubUsage(e.usage)
+	e.parent.SubLeaving(e.leaving)
 	e.parent = nil
 }
 
@@ -148,6 +152,35 @@ func (e *Element) SubUsage(a resource.Amounts) {
 		up.usage = up.usage.Sub(a)
 	}
 	e.judge()
+}
+
+// Leaving returns what allocations hold that have been told to go: it is no usage, and
+// counts in limits until it is free.
+func (e *Element) Leaving() resource.Amounts { return e.leaving }
+
+// AddLeaving counts resources as leaving, of e and of all above it.
+func (e *Element) AddLeaving(a resource.Amounts) {
+	for up := e; up != nil; up = up.parent {
+		up.leaving = up.leaving.Add(a)
+	}
+}
+
+// SubLeaving takes back what AddLeaving counted.
+func (e *Element) SubLeaving(a resource.Amounts) {
+	for up := e; up != nil; up = up.parent {
+		up.leaving = up.leaving.Sub(a)
+	}
+}
+
+// Matches reports whether e may use a node with these tags, by its filter and those of
+// all above it.
+func (e *Element) Matches(takes []bool) bool {
+	for up := e; up != nil; up = up.parent {
+		if up.filter != NoFilter && !takes[up.filter] {
+			return false
+		}
+	}
+	return true
 }
 
 // SetEnabled says whether jobs of an operation may start.

@@ -89,7 +89,7 @@ func (f *Filler) next(root *Element, on Node, outcome *Outcome) (*Element, *Task
 	for len(root.waiting) > 0 {
 		matches := e.filter == NoFilter || on.Takes[e.filter]
 		if e.limited {
-			room = room.Min(e.limits.Sub(e.usage))
+			room = room.Min(e.limits.Sub(e.usage).Sub(e.leaving))
 		}
 		if matches && e.least.Fits(room) {
 			if e.pool {

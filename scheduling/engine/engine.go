@@ -64,6 +64,7 @@ type Engine struct {
 	allocations map[scheduling.JobID]*holding
 	inFlight    map[Ticket]*holding
 	lastTicket  Ticket
+	claims      []*claim
 
 	// total is the resources of all nodes that may run jobs.
 	total   resource.Amounts
@@ -132,6 +133,7 @@ func (e *Engine) Tick(now time.Time) (fairshare.Report, error) {
 		e.first = now
 	}
 	e.connected = now.Sub(e.first) >= e.settings.NodeReconnectionTimeout
+	e.expireClaims(now)
 	e.prepare(e.root, now)
 	e.nodesChanged = false
 	report, err := e.shares.Update(e.total, now)

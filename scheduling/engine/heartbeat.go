@@ -10,41 +10,12 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Start is a job that is to start, in flight until it is settled.
-type Start struct {
-	Ticket    Ticket
-	Node      scheduling.NodeID
-	Operation scheduling.OperationID
-	Task      scheduling.TaskName
-	Resources resource.Amounts
-}
-
-// Preempt is a job that has to give back its resources.
-type Preempt struct {
-	Job    scheduling.JobID
-	Node   scheduling.NodeID
-	Reason lifecycle.AbortReason
-}
-
-// Plan is what follows from a batch of heartbeats.
-type Plan struct {
-	// Starts are in the order of choice, node by node.
-	Starts []Start
-	// Preempts are in the order of nodes.
-	Preempts []Preempt
-	// Outcome counts what started and what did not fit.
-	Outcome allocation.Outcome
-	// Unserved are the nodes that got no look because the plan was full. Give
-	// them first the next time.
-	Unserved []scheduling.NodeID
-}
-
 // Heartbeat plans what to start and to preempt on these nodes, in their order.
 // Nodes that are not known get nothing.
 //
-// A node that has had less than its allocations hold for OvercommitDuration
-// gets preemptions, and gets them again each time this much has passed and it
-// still is so.
+// First the jobs of claims start whose resources have become free. A node that has
+// had less than its allocations hold for OvercommitDuration, those not counted that
+// leave, gets preemptions until the rest fits.
 func (e *Engine) Heartbeat(now time.Time, nodes []scheduling.NodeID) Plan {
 	var plan Plan
 	for i, id := range nodes {
@@ -56,6 +27,7 @@ func (e *Engine) Heartbeat(now time.Time, nodes []scheduling.NodeID) Plan {
 			plan.Unserved = append(plan.Unserved, nodes[i:]...)
 			break
 		}
+		e.keep(n, now, &plan)
 		e.relieve(n, now, &plan)
 		if n.schedulable && !n.overcommitted {
 			e.fill(n, &plan)
@@ -64,22 +36,26 @@ func (e *Engine) Heartbeat(now time.Time, nodes []scheduling.NodeID) Plan {
 	return plan
 }
 
-// fill starts jobs on a node while they fit.
+// fill starts jobs on a node while they fit into what nobody has a claim on.
 func (e *Engine) fill(n *node, plan *Plan) {
 	room := e.config.MaxStartsPerPlan - len(plan.Starts)
-	plan.Outcome.Add(e.filler.Fill(e.root.order, allocation.Node{Free: n.free(), Takes: n.takes}, room,
+	plan.Outcome.Add(e.filler.Fill(e.root.order, n.offered(), room,
 		func(chosen *allocation.Element, name scheduling.TaskName, needs resource.Amounts) {
-			op := e.operations[scheduling.OperationID(chosen.ID())]
-			e.lastTicket++
-			h := &holding{ticket: e.lastTicket, operation: op, task: name, node: n, resources: needs}
-			e.inFlight[h.ticket] = h
-			n.hold(h)
-			op.held++
-			op.task(name).inFlight++
-			plan.Starts = append(plan.Starts, Start{
-				Ticket: h.ticket, Node: n.id, Operation: op.ID, Task: name, Resources: needs,
-			})
+			e.start(n, e.operations[scheduling.OperationID(chosen.ID())], name, needs, plan)
 		}))
+}
+
+// start has a job start on a node. It is usage of its operation already, and no longer
+// pending.
+func (e *Engine) start(n *node, op *operation, name scheduling.TaskName, needs resource.Amounts, plan *Plan) *holding {
+	e.lastTicket++
+	h := &holding{ticket: e.lastTicket, operation: op, task: name, node: n, resources: needs}
+	e.inFlight[h.ticket] = h
+	n.hold(h)
+	op.held++
+	op.task(name).inFlight++
+	plan.Starts = append(plan.Starts, Start{Ticket: h.ticket, Node: n.id, Operation: op.ID, Task: name, Resources: needs})
+	return h
 }
 
 // relieve preempts jobs of a node that has been overcommitted for too long.
@@ -98,6 +74,9 @@ func (e *Engine) relieve(n *node, now time.Time, plan *Plan) {
 	limits := n.limits
 	var jobs []preemption.Allocation
 	for _, h := range n.held {
+		if h.leaving.is {
+			continue
+		}
 		if h.ticket != 0 {
 			limits = limits.Sub(h.resources)
 			continue
@@ -105,8 +84,26 @@ func (e *Engine) relieve(n *node, now time.Time, plan *Plan) {
 		jobs = append(jobs, preemption.Allocation{Job: h.job, Started: h.started, Resources: h.resources})
 	}
 	for _, job := range preemption.Overcommit(limits, jobs) {
-		plan.Preempts = append(plan.Preempts, Preempt{
-			Job: job, Node: n.id, Reason: lifecycle.AbortNodeResourceOvercommit,
-		})
+		h := e.allocations[job]
+		k, _ := n.usage.Lacking(n.limits)
+		e.preempt(h, now, lifecycle.ResourceOvercommit, nil, Reason{Resource: k, Used: n.usage.Of(k), Limit: n.limits.Of(k)}, plan)
 	}
+}
+
+// preempt has an allocation leave, for the job of a claim or for nobody.
+func (e *Engine) preempt(h *holding, now time.Time, kind lifecycle.PreemptionKind, c *claim, reason Reason, plan *Plan) {
+	timeout := h.operation.effective.Starvation.PreemptionTimeout
+	if kind == lifecycle.GracefulPreemption {
+		timeout = h.operation.effective.Starvation.GracefulTimeout
+	}
+	p := Preempt{Job: h.job, Node: h.node.id, Operation: h.operation.ID, Kind: kind, Timeout: timeout, Reason: reason}
+	e.beginLeaving(h, kind)
+	h.leaving.deadline = now.Add(timeout)
+	if c != nil {
+		p.For = c.beneficiary()
+		c.victims++
+		h.leaving.claim = c
+		c.extend(h.leaving.deadline)
+	}
+	plan.Preempts = append(plan.Preempts, p)
 }

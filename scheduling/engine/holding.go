@@ -33,6 +33,11 @@ type holding struct {
 	started   time.Time
 	// at is the place among those that the node holds.
 	at int
+	// leaving says whether, and how, it has been told to go.
+	leaving leaving
+	// claimed starts come from a claim, whose time was to be over at expires.
+	claimed bool
+	expires time.Time
 }
 
 // AddAllocation adds an allocation that was committed before the engine was
@@ -66,7 +71,11 @@ func (e *Engine) RemoveAllocation(job scheduling.JobID) error {
 		return fmt.Errorf("remove allocation %s: %w", job, ErrUnknown)
 	}
 	delete(e.allocations, job)
-	h.operation.order.SubUsage(h.resources)
+	if h.leaving.is {
+		e.endLeaving(h)
+	} else {
+		h.operation.order.SubUsage(h.resources)
+	}
 	e.release(h)
 	return nil
 }
@@ -82,7 +91,7 @@ func (e *Engine) Commit(ticket Ticket, job scheduling.JobID, started time.Time) 
 		return fmt.Errorf("commit start %d as job %s: %w", ticket, job, ErrExists)
 	}
 	delete(e.inFlight, ticket)
-	h.job, h.ticket, h.started = job, 0, started
+	h.job, h.ticket, h.started, h.claimed = job, 0, started, false
 	e.allocations[job] = h
 	t := h.operation.task(h.task)
 	t.inFlight--
@@ -103,13 +112,19 @@ func (e *Engine) Reject(ticket Ticket) error {
 	t.inFlight--
 	op.order.SubUsage(h.resources)
 	op.order.AddPending(h.task, t.effective()-before)
-	e.release(h)
+	h.node.release(h)
+	e.reclaim(h)
+	e.forgetHolder(h)
 	return nil
 }
 
 // release frees the node of h and drops what was waiting for that.
 func (e *Engine) release(h *holding) {
 	h.node.release(h)
+	e.forgetHolder(h)
+}
+
+func (e *Engine) forgetHolder(h *holding) {
 	h.operation.held--
 	e.forget(h.operation)
 	e.forgetNode(h.node)

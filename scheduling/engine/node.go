@@ -26,6 +26,10 @@ type node struct {
 	// since is when that was first seen by a heartbeat; zero when it is not so.
 	since time.Time
 	held  []*holding
+	// leaving of usage has been told to go; claimed is held for those who wait.
+	leaving resource.Amounts
+	claims  []*claim
+	claimed resource.Amounts
 }
 
 // SetNode tells the resources of a node, whether jobs may start on it, and its tags,
@@ -57,6 +61,9 @@ func (e *Engine) RemoveNode(id scheduling.NodeID) error {
 	e.count(n, resource.Amounts.Sub)
 	n.limits, n.known, n.schedulable = resource.Amounts{}, false, false
 	e.nodesChanged = true
+	for len(n.claims) > 0 {
+		e.endClaim(n.claims[0])
+	}
 	n.judge()
 	e.forgetNode(n)
 	return nil
@@ -75,7 +82,7 @@ func (e *Engine) node(id scheduling.NodeID) *node {
 
 // forgetNode drops a node that is not known and holds nothing.
 func (e *Engine) forgetNode(n *node) {
-	if !n.known && len(n.held) == 0 {
+	if !n.known && len(n.held)+len(n.claims) == 0 {
 		delete(e.nodes, n.id)
 	}
 }

@@ -50,8 +50,11 @@ type operation struct {
 	order *allocation.Element
 	// tasks is sorted by name, as order's are.
 	tasks []task
-	// held is the number of allocations and starts in flight.
-	held int
+	// held is the number of allocations and starts in flight, leavers that of those of
+	// them that have been told to go; graceful is what those hold that go gracefully.
+	held, leavers int
+	graceful      resource.Amounts
+	claims        []*claim
 	// removed operations stay until nothing is held.
 	removed bool
 	// effective are the settings that hold, filter is the place of its own filter.
@@ -68,8 +71,8 @@ type task struct {
 	name scheduling.TaskName
 	// pending is the number of pending jobs in the replicated state.
 	pending int64
-	// inFlight of them are about to start.
-	inFlight int64
+	// inFlight of them are about to start, claimed are those for which resources are held.
+	inFlight, claimed int64
 	perJob   resource.Amounts
 }
 
@@ -111,6 +114,9 @@ func (e *Engine) SetOperation(op Operation) error {
 	}
 	known.Operation = op
 	known.order.SetEnabled(known.active())
+	if !known.active() {
+		e.endAllClaims(known)
+	}
 	if to := e.pools[op.Pool]; to != known.pool {
 		known.detach()
 		known.attach(to)
@@ -129,6 +135,7 @@ func (e *Engine) RemoveOperation(id scheduling.OperationID) error {
 	}
 	op.removed = true
 	op.order.SetEnabled(false)
+	e.endAllClaims(op)
 	e.stale = true
 	e.forget(op)
 	return nil
@@ -153,6 +160,8 @@ func (e *Engine) SetDemand(id scheduling.OperationID, name scheduling.TaskName, 
 	}
 	t := op.task(name)
 	t.pending, t.perJob = pending, perJob
+	e.endClaims(op, name, max(pending-t.inFlight, 0))
+	e.resize(op, t)
 	op.order.SetTask(allocation.Task{Name: name, Pending: t.effective(), PerJob: perJob})
 	return nil
 }
@@ -219,13 +228,13 @@ func (op *operation) rank() int64 {
 
 // demand is what the operation uses and could use: no more than it uses unless
 // it may start jobs (F.2), and no more than its limits where these bound it. It
-// counts those jobs too.
+// counts those jobs too. What leaves will be asked for again.
 func (op *operation) demand() (demand resource.Amounts, pending int64) {
 	usage := op.order.Usage()
 	if !op.active() {
 		return usage, 0
 	}
-	demand = usage
+	demand = usage.Add(op.order.Leaving())
 	for _, t := range op.order.Tasks() {
 		demand = demand.Add(t.PerJob.Times(t.Pending))
 		pending += t.Pending
@@ -247,7 +256,7 @@ func (op *operation) task(name scheduling.TaskName) *task {
 	return &op.tasks[i]
 }
 
-func (t *task) effective() int64 { return max(t.pending-t.inFlight, 0) }
+func (t *task) effective() int64 { return max(t.pending-t.inFlight-t.claimed, 0) }
 
 func (op *operation) attach(p *pool) {
 	op.pool = p

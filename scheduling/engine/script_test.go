@@ -155,7 +155,7 @@ func (p *player) heartbeat(out *strings.Builder, args arguments) {
 		fmt.Fprintf(out, "start %d: %s/%s on %s, %v\n", s.Ticket, s.Operation, s.Task, s.Node, s.Resources)
 	}
 	for _, v := range plan.Preempts {
-		fmt.Fprintf(out, "preempt %s on %s: %s\n", v.Job, v.Node, v.Reason)
+		fmt.Fprintf(out, "preempt %s on %s: %s\n", v.Job, v.Node, v.Kind)
 	}
 	for k, n := range plan.Outcome.Refused {
 		if n > 0 {

@@ -8,6 +8,7 @@ import (
 	"weir/scheduling"
 	"weir/scheduling/allocation"
 	"weir/scheduling/fairshare"
+	"weir/scheduling/lifecycle"
 	"weir/scheduling/pooltree"
 	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
@@ -31,13 +32,17 @@ type Snapshot struct {
 	Operations []OperationView
 	// Nodes is sorted by id.
 	Nodes []NodeView
+	// Claims is sorted by node, and of a node in the order in which they are served.
+	Claims []ClaimView
 }
 
 // Shares is what a pool or an operation has and ought to have.
 type Shares struct {
 	Weight float64
-	// Usage is what it uses now, starts in flight included.
+	// Usage is what it uses now, starts in flight and claims included.
 	Usage resource.Amounts
+	// Leaving is what allocations hold besides that have been told to go.
+	Leaving resource.Amounts
 	// UsageShare is the part of Usage in the resources of the cluster.
 	UsageShare resource.Vector
 	// DemandShare and FairShare are those of the last Tick.
@@ -118,8 +123,9 @@ type OperationView struct {
 	SchedulingIndex int
 	// Tasks is sorted by name.
 	Tasks []TaskView
-	// Allocations is how many jobs hold resources, without those in flight.
-	Allocations int
+	// Allocations is how many jobs hold resources, without those in flight; Leaving of
+	// them have been told to go.
+	Allocations, Leaving int
 	// Removed operations are waiting for their last allocation to go.
 	Removed bool
 }
@@ -131,6 +137,8 @@ type TaskView struct {
 	Pending int64
 	// InFlight is the number of those that are about to start.
 	InFlight int64
+	// Claimed is the number of those for which resources are held on a node.
+	Claimed int64
 	// Effective is the number of those that may start.
 	Effective int64
 	// PerJob is what each of them needs.
@@ -142,8 +150,9 @@ type NodeView struct {
 	ID     scheduling.NodeID
 	Tags   []string
 	Limits resource.Amounts
-	// Usage is what allocations and starts in flight hold.
-	Usage resource.Amounts
+	// Usage is what allocations and starts in flight hold, Leaving the part of it that
+	// has been told to go, and Claimed what is kept for those who wait for that.
+	Usage, Leaving, Claimed resource.Amounts
 	// Known is false for a node that only its allocations speak of.
 	Known       bool
 	Schedulable bool
@@ -151,9 +160,29 @@ type NodeView struct {
 	Overcommitted bool
 }
 
+// ClaimView is what is held on a node for a job that starts when preempted ones have
+// gone.
+type ClaimView struct {
+	Node scheduling.NodeID
+	Beneficiary
+	// Ordered is when the victims were told to go, Victims how many have not gone.
+	Ordered time.Time
+	Victims int
+	// Expires is when the claim ends at the latest.
+	Expires time.Time
+}
+
 // Holding is an allocation or a start in flight.
 type Holding struct {
 	Allocation
+	// Leaving allocations have been told to go, or are about to be, until Deadline.
+	Leaving  bool
+	Deadline time.Time
+	// Kind is how it was preempted; lifecycle.NotPreempted when it goes for another
+	// cause, or stays.
+	Kind lifecycle.PreemptionKind
+	// For is who waits for its resources; the zero value: nobody.
+	For Beneficiary
 	// Ticket is 0 for an allocation. A start in flight has no job yet.
 	Ticket Ticket
 }
@@ -172,9 +201,14 @@ func (e *Engine) Snapshot() Snapshot {
 	s.Nodes = make([]NodeView, 0, len(e.nodes))
 	for _, n := range e.nodes {
 		s.Nodes = append(s.Nodes, NodeView{ID: n.id, Tags: slices.Clone(n.tags), Limits: n.limits, Usage: n.usage,
-			Known: n.known, Schedulable: n.schedulable, Overcommitted: n.overcommitted})
+			Leaving: n.leaving, Claimed: n.claimed, Known: n.known, Schedulable: n.schedulable, Overcommitted: n.overcommitted})
 	}
 	slices.SortFunc(s.Nodes, func(a, b NodeView) int { return cmp.Compare(a.ID, b.ID) })
+	for i := range s.Nodes {
+		for _, c := range e.nodes[s.Nodes[i].ID].claims {
+			s.Claims = append(s.Claims, ClaimView{Node: s.Nodes[i].ID, Beneficiary: c.beneficiary(), Ordered: c.ordered, Victims: c.victims, Expires: c.expires})
+		}
+	}
 	return s
 }
 
@@ -231,6 +265,7 @@ func viewShares(e *fairshare.Element, order *allocation.Element, total resource.
 	return Shares{
 		Weight:       e.Weight,
 		Usage:        order.Usage(),
+		Leaving:      order.Leaving(),
 		UsageShare:   resource.Share(order.Usage(), total),
 		DemandShare:  e.DemandShare,
 		FairShare:    e.FairShare,
@@ -275,17 +310,22 @@ func (op *operation) view(total resource.Amounts) OperationView {
 		SchedulingIndex: -1,
 		Tasks:           make([]TaskView, 0, len(op.tasks)),
 		Allocations:     op.held,
+		Leaving:         op.leavers,
 	}
 	v.Shares.Limits, v.Shares.Hunger = op.effective.Limits, op.hunger
 	for _, t := range op.tasks {
 		v.Allocations -= int(t.inFlight)
-		v.Tasks = append(v.Tasks, TaskView{Name: t.name, Pending: t.pending, InFlight: t.inFlight, Effective: t.effective(), PerJob: t.perJob})
+		v.Tasks = append(v.Tasks, TaskView{Name: t.name, Pending: t.pending, InFlight: t.inFlight, Claimed: t.claimed, Effective: t.effective(), PerJob: t.perJob})
 	}
 	return v
 }
 
 func (h *holding) view() Holding {
-	return Holding{Ticket: h.ticket, Allocation: Allocation{
+	v := Holding{Ticket: h.ticket, Allocation: Allocation{
 		Job: h.job, Operation: h.operation.ID, Task: h.task, Node: h.node.id, Resources: h.resources, Started: h.started,
-	}}
+	}, Leaving: h.leaving.is, Deadline: h.leaving.deadline, Kind: h.leaving.kind}
+	if c := h.leaving.claim; c != nil {
+		v.For = c.beneficiary()
+	}
+	return v
 }

@@ -32,15 +32,20 @@ func Check(v View) error {
 	c := checker{
 		snapshot: &s,
 		onNode:   map[scheduling.NodeID]resource.Amounts{},
+		going:    map[scheduling.NodeID]resource.Amounts{},
+		goingOf:  map[scheduling.OperationID]resource.Amounts{},
+		claimed:  map[scheduling.NodeID]resource.Amounts{},
+		claimsOf: map[taskKey]int64{},
 		ofTask:   map[taskKey]int64{},
 		jobsOf:   map[scheduling.OperationID]int{},
 		usageOf:  map[scheduling.OperationID]resource.Amounts{},
 		poolSums: map[scheduling.PoolName]resource.Amounts{},
+		goneSums: map[scheduling.PoolName]resource.Amounts{},
 		fairSums: map[scheduling.PoolName]resource.Vector{},
 	}
 	for _, check := range []func() error{
 		func() error { return c.count(holdings) },
-		c.nodes, c.operations, c.pools, c.fairShares,
+		c.claims, c.nodes, c.operations, c.pools, c.fairShares,
 	} {
 		if err := check(); err != nil {
 			return fmt.Errorf("%w: %w", ErrBreach, err)
@@ -58,10 +63,15 @@ type taskKey struct {
 type checker struct {
 	snapshot *engine.Snapshot
 	onNode   map[scheduling.NodeID]resource.Amounts
+	going    map[scheduling.NodeID]resource.Amounts
+	goingOf  map[scheduling.OperationID]resource.Amounts
+	claimed  map[scheduling.NodeID]resource.Amounts
+	claimsOf map[taskKey]int64
 	ofTask   map[taskKey]int64
 	jobsOf   map[scheduling.OperationID]int
 	usageOf  map[scheduling.OperationID]resource.Amounts
 	poolSums map[scheduling.PoolName]resource.Amounts
+	goneSums map[scheduling.PoolName]resource.Amounts
 	fairSums map[scheduling.PoolName]resource.Vector
 }
 
@@ -71,7 +81,12 @@ func (c *checker) count(holdings []engine.Holding) error {
 	jobs := map[scheduling.JobID]bool{}
 	for _, h := range holdings {
 		c.onNode[h.Node] = c.onNode[h.Node].Add(h.Resources)
-		c.usageOf[h.Operation] = c.usageOf[h.Operation].Add(h.Resources)
+		if h.Leaving {
+			c.going[h.Node] = c.going[h.Node].Add(h.Resources)
+			c.goingOf[h.Operation] = c.goingOf[h.Operation].Add(h.Resources)
+		} else {
+			c.usageOf[h.Operation] = c.usageOf[h.Operation].Add(h.Resources)
+		}
 		if h.Ticket != 0 {
 			inFlight++
 			c.ofTask[taskKey{h.Operation, h.Task}]++
@@ -89,14 +104,31 @@ func (c *checker) count(holdings []engine.Holding) error {
 	return nil
 }
 
+// claims adds up what is held for those who wait for what others leave: it is usage of
+// theirs.
+func (c *checker) claims() error {
+	for _, claim := range c.snapshot.Claims {
+		c.claimed[claim.Node] = c.claimed[claim.Node].Add(claim.Resources)
+		c.claimsOf[taskKey{claim.Operation, claim.Task}]++
+		c.usageOf[claim.Operation] = c.usageOf[claim.Operation].Add(claim.Resources)
+	}
+	return nil
+}
+
 func (c *checker) nodes() error {
 	var total resource.Amounts
 	for _, n := range c.snapshot.Nodes {
+		if n.Leaving != c.going[n.ID] || n.Claimed != c.claimed[n.ID] {
+			return fmt.Errorf("node %s: %v is leaving and %v claimed, its allocations and claims say %v and %v", n.ID, n.Leaving, n.Claimed, c.going[n.ID], c.claimed[n.ID])
+		}
 		if n.Usage != c.onNode[n.ID] {
 			return fmt.Errorf("node %s: usage is %v, its allocations hold %v", n.ID, n.Usage, c.onNode[n.ID])
 		}
 		if n.Known && !n.Overcommitted && !n.Usage.Fits(n.Limits) {
 			return fmt.Errorf("node %s: usage %v is above limits %v", n.ID, n.Usage, n.Limits)
+		}
+		if n.Known && !n.Claimed.IsZero() && !n.Overcommitted && !n.Usage.Sub(n.Leaving).Add(n.Claimed).Fits(n.Limits) {
+			return fmt.Errorf("node %s: claims of %v do not fit: it will hold %v of %v", n.ID, n.Claimed, n.Usage.Sub(n.Leaving), n.Limits)
 		}
 		if n.Known && n.Schedulable {
 			total = total.Add(n.Limits)
@@ -117,6 +149,9 @@ func (c *checker) operations() error {
 		if op.Shares.Usage != c.usageOf[op.ID] {
 			return fmt.Errorf("operation %s: usage is %v, its allocations hold %v", op.ID, op.Shares.Usage, c.usageOf[op.ID])
 		}
+		if op.Shares.Leaving != c.goingOf[op.ID] {
+			return fmt.Errorf("operation %s: %v is leaving, its allocations that leave hold %v", op.ID, op.Shares.Leaving, c.goingOf[op.ID])
+		}
 		if op.Allocations != c.jobsOf[op.ID] {
 			return fmt.Errorf("operation %s: %d allocations are counted, it has %d", op.ID, op.Allocations, c.jobsOf[op.ID])
 		}
@@ -124,14 +159,19 @@ func (c *checker) operations() error {
 			if held := c.ofTask[taskKey{op.ID, t.Name}]; held != t.InFlight {
 				return fmt.Errorf("operation %s: task %q: %d starts in flight are counted, it has %d", op.ID, t.Name, t.InFlight, held)
 			}
-			if t.Pending < 0 || t.Effective != max(t.Pending-t.InFlight, 0) {
-				return fmt.Errorf("operation %s: task %q: %d pending less %d in flight is not %d", op.ID, t.Name, t.Pending, t.InFlight, t.Effective)
+			if claims := c.claimsOf[taskKey{op.ID, t.Name}]; claims != t.Claimed {
+				return fmt.Errorf("operation %s: task %q: %d claims are counted, it has %d", op.ID, t.Name, t.Claimed, claims)
+			}
+			if t.Pending < 0 || t.Effective != max(t.Pending-t.InFlight-t.Claimed, 0) || t.Claimed > max(t.Pending-t.InFlight, 0) {
+				return fmt.Errorf("operation %s: task %q: %d pending less %d in flight and %d claimed is not %d",
+					op.ID, t.Name, t.Pending, t.InFlight, t.Claimed, t.Effective)
 			}
 		}
 		if err := c.shares(op.Shares); err != nil {
 			return fmt.Errorf("operation %s: %w", op.ID, err)
 		}
 		c.poolSums[op.Pool] = c.poolSums[op.Pool].Add(op.Shares.Usage)
+		c.goneSums[op.Pool] = c.goneSums[op.Pool].Add(op.Shares.Leaving)
 		c.fairSums[op.Pool] = c.fairSums[op.Pool].Add(op.Shares.FairShare)
 		delete(c.usageOf, op.ID)
 	}
@@ -147,10 +187,14 @@ func (c *checker) pools() error {
 		if p.Shares.Usage != c.poolSums[p.Name] {
 			return fmt.Errorf("pool %q: usage is %v, that of its children %v", p.Name, p.Shares.Usage, c.poolSums[p.Name])
 		}
+		if p.Shares.Leaving != c.goneSums[p.Name] {
+			return fmt.Errorf("pool %q: %v is leaving, of its children %v", p.Name, p.Shares.Leaving, c.goneSums[p.Name])
+		}
 		if err := c.shares(p.Shares); err != nil {
 			return fmt.Errorf("pool %q: %w", p.Name, err)
 		}
 		c.poolSums[p.Parent] = c.poolSums[p.Parent].Add(p.Shares.Usage)
+		c.goneSums[p.Parent] = c.goneSums[p.Parent].Add(p.Shares.Leaving)
 		c.fairSums[p.Parent] = c.fairSums[p.Parent].Add(p.Shares.FairShare)
 	}
 	return nil

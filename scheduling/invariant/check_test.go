@@ -74,7 +74,7 @@ func TestCheck(t *testing.T) {
 		"a task's number in flight": {func(v *view) { v.snapshot.Operations[0].Tasks[0].InFlight = 2 },
 			`operation o1: task "t": 2 starts in flight are counted, it has 1`},
 		"a task's pending jobs": {func(v *view) { v.snapshot.Operations[0].Tasks[0].Effective = 3 },
-			`operation o1: task "t": 1 pending less 1 in flight is not 3`},
+			`operation o1: task "t": 1 pending less 1 in flight and 0 claimed is not 3`},
 		"a job twice": {func(v *view) { v.holdings = append(v.holdings, v.holdings[0]) },
 			"job j1 has two allocations"},
 		"a pool's usage": {func(v *view) { v.snapshot.Pools[1].Shares.Usage = slots(1) },

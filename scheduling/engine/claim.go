@@ -1,0 +1,200 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"weir/scheduling"
+	"weir/scheduling/allocation"
+	"weir/scheduling/resource"
+)
+
+// claim holds resources of a node for a job that is to start there once the preempted
+// ones have gone. It counts as usage of its operation, and its job as no longer pending.
+type claim struct {
+	node      *node
+	operation *operation
+	task      scheduling.TaskName
+	resources resource.Amounts
+	// ordered is when the victims were chosen, which with the node and the task tells
+	// claims apart.
+	ordered time.Time
+	// victims is how many allocations that leave for it have not gone yet.
+	victims int
+	// expires is when it ends in any case.
+	expires time.Time
+	// at is the place among all claims.
+	at int
+}
+
+// hold has an allocation that leaves hold its resources for the beneficiary of its
+// order, if that may still want them.
+func (e *Engine) hold(h *holding, order LeaveOrder) {
+	if order.For.IsZero() {
+		return
+	}
+	c := e.findClaim(h.node, order)
+	if c == nil {
+		op := e.operations[order.For.Operation]
+		if op == nil || !op.active() || op.task(order.For.Task).effective() == 0 {
+			return
+		}
+		c = e.addClaim(h.node, op, order.For.Task, order.For.Resources, order.Ordered)
+	}
+	c.victims++
+	h.leaving.claim = c
+	c.extend(h.leaving.deadline)
+}
+
+// findClaim returns the claim on a node that an order is for, or nil.
+func (e *Engine) findClaim(n *node, order LeaveOrder) *claim {
+	i := slices.IndexFunc(n.claims, func(c *claim) bool {
+		return c.operation.ID == order.For.Operation && c.task == order.For.Task && c.ordered.Equal(order.Ordered)
+	})
+	if i < 0 {
+		return nil
+	}
+	return n.claims[i]
+}
+
+func (e *Engine) addClaim(n *node, op *operation, task scheduling.TaskName, resources resource.Amounts, ordered time.Time) *claim {
+	c := &claim{node: n, operation: op, task: task, resources: resources, ordered: ordered, expires: ordered, at: len(e.claims)}
+	e.claims = append(e.claims, c)
+	n.claims = append(n.claims, c)
+	n.claimed = n.claimed.Add(resources)
+	op.claims = append(op.claims, c)
+	op.order.AddUsage(resources)
+	op.claim(task, 1)
+	return c
+}
+
+// extend has the claim live until the wait for an allocation that leaves at deadline is
+// over.
+func (c *claim) extend(deadline time.Time) {
+	if end := deadline.Add(c.operation.effective.Starvation.WaitingTimeout); end.After(c.expires) {
+		c.expires = end
+	}
+}
+
+// dropClaim forgets a claim, whose resources are usage of its operation still.
+func (e *Engine) dropClaim(c *claim) {
+	last := e.claims[len(e.claims)-1]
+	e.claims[c.at], last.at = last, c.at
+	e.claims[len(e.claims)-1] = nil
+	e.claims = e.claims[:len(e.claims)-1]
+	c.node.claims = without(c.node.claims, c)
+	c.node.claimed = c.node.claimed.Sub(c.resources)
+	c.operation.claims = without(c.operation.claims, c)
+	if c.victims == 0 {
+		return
+	}
+	for _, h := range c.node.held {
+		if h.leaving.claim == c {
+			h.leaving.claim = nil
+		}
+	}
+}
+
+// endClaim gives back what a claim holds: its job is pending again.
+func (e *Engine) endClaim(c *claim) {
+	e.dropClaim(c)
+	c.operation.order.SubUsage(c.resources)
+	c.operation.claim(c.task, -1)
+	e.forgetNode(c.node)
+}
+
+// endAllClaims is for an operation that may start no jobs.
+func (e *Engine) endAllClaims(op *operation) {
+	for len(op.claims) > 0 {
+		e.endClaim(op.claims[len(op.claims)-1])
+	}
+}
+
+// endClaims ends claims of a task, the latest first, until no more than keep are left.
+func (e *Engine) endClaims(op *operation, task scheduling.TaskName, keep int64) {
+	for i := len(op.claims) - 1; i >= 0 && op.task(task).claimed > keep; i-- {
+		if c := op.claims[i]; c.task == task {
+			e.endClaim(c)
+		}
+	}
+}
+
+// resize makes claims of a task hold what its jobs need now.
+func (e *Engine) resize(op *operation, t *task) {
+	for _, c := range op.claims {
+		if c.task == t.name && c.resources != t.perJob {
+			op.order.SubUsage(c.resources)
+			c.node.claimed = c.node.claimed.Sub(c.resources).Add(t.perJob)
+			c.resources = t.perJob
+			op.order.AddUsage(c.resources)
+		}
+	}
+}
+
+// expireClaims ends the claims whose time is over.
+func (e *Engine) expireClaims(now time.Time) {
+	for i := len(e.claims) - 1; i >= 0; i-- {
+		if c := e.claims[i]; !now.Before(c.expires) {
+			e.endClaim(c)
+		}
+	}
+}
+
+func (c *claim) beneficiary() Beneficiary {
+	return Beneficiary{Operation: c.operation.ID, Task: c.task, Resources: c.resources}
+}
+
+// fits reports whether the job of a claim can start now.
+func (c *claim) fits() bool { return c.resources.Fits(c.node.free()) }
+
+// keep starts the jobs of a node's claims that fit, the oldest claim first, and ends
+// the claims that will not.
+func (e *Engine) keep(n *node, now time.Time, plan *Plan) {
+	for i := 0; i < len(n.claims); {
+		c := n.claims[i]
+		switch {
+		case !c.operation.active() || !c.operation.order.Matches(n.takes):
+			e.endClaim(c)
+		case c.fits() && len(plan.Starts) < e.config.MaxStartsPerPlan:
+			e.dropClaim(c)
+			c.operation.task(c.task).claimed--
+			h := e.start(n, c.operation, c.task, c.resources, plan)
+			h.claimed, h.started, h.expires = true, c.ordered, c.expires
+			plan.Outcome.Starts++
+		case !c.fits() && (c.victims == 0 || !now.Before(c.expires)):
+			e.endClaim(c)
+		default:
+			i++
+		}
+	}
+}
+
+// reclaim makes a claim again of a start that came from one and was not committed.
+func (e *Engine) reclaim(h *holding) {
+	op := h.operation
+	if !h.claimed || !op.active() || op.task(h.task).effective() == 0 {
+		return
+	}
+	c := e.addClaim(h.node, op, h.task, h.resources, h.started)
+	c.expires = h.expires
+}
+
+// claim counts n more jobs of a task as claimed, or fewer.
+func (op *operation) claim(name scheduling.TaskName, n int64) {
+	t := op.task(name)
+	before := t.effective()
+	t.claimed += n
+	op.order.AddPending(name, t.effective()-before)
+}
+
+// spare is what others than those who have claims may take of a node.
+func (n *node) spare() resource.Amounts {
+	free := n.free()
+	if len(n.claims) == 0 {
+		return free
+	}
+	return free.Min(free.Add(n.leaving).Sub(n.claimed))
+}
+
+// offered is the node for the choice of starts.
+func (n *node) offered() allocation.Node { return allocation.Node{Free: n.spare(), Takes: n.takes} }

@@ -1,0 +1,106 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	"weir/scheduling"
+	"weir/scheduling/lifecycle"
+	"weir/scheduling/resource"
+)
+
+// LeaveOrder is a committed order to a job to go.
+type LeaveOrder struct {
+	// Ordered is when the order was given: the time of the heartbeat that planned it.
+	Ordered time.Time
+	// Deadline is when the job is ended if it has not left by itself.
+	Deadline time.Time
+	// Kind is lifecycle.NotPreempted when the job goes for another cause: a user or a
+	// drain wants it to.
+	Kind lifecycle.PreemptionKind
+	// For is whom the resources are held for; the zero value: nobody.
+	For Beneficiary
+}
+
+// leaving is what is known of an allocation that has been told to go, or is about to
+// be. It holds its part of the node until it has gone, and counts no longer as usage of
+// its operation.
+type leaving struct {
+	// is says that the allocation is leaving, committed that it will not stay.
+	is, committed bool
+	deadline      time.Time
+	kind          lifecycle.PreemptionKind
+	// claim waits for what is left; nil: nobody does.
+	claim *claim
+}
+
+// Leave says that a job has been told to go: the order of a Preempt is committed, or
+// that of a user or a drain, or it was before the engine was made. Given again it
+// changes nothing but the deadline. Of several orders the earliest deadline holds.
+func (e *Engine) Leave(job scheduling.JobID, order LeaveOrder) error {
+	h := e.allocations[job]
+	if h == nil {
+		return fmt.Errorf("job %s leaves: %w", job, ErrUnknown)
+	}
+	l := &h.leaving
+	if !l.is {
+		e.beginLeaving(h, order.Kind)
+		l.deadline = order.Deadline
+		e.hold(h, order)
+	}
+	// What was planned has the deadline of the plan until it is committed.
+	if !l.committed || order.Deadline.Before(l.deadline) {
+		l.deadline = order.Deadline
+	}
+	l.committed = true
+	if l.claim != nil {
+		l.claim.extend(l.deadline)
+	}
+	return nil
+}
+
+// Stay takes back a Preempt whose proposal was refused or lost. Of a job that has been
+// told to go all the same, or has gone, nothing changes.
+func (e *Engine) Stay(job scheduling.JobID) {
+	h := e.allocations[job]
+	if h == nil || !h.leaving.is || h.leaving.committed {
+		return
+	}
+	op, c := h.operation, h.leaving.claim
+	e.endLeaving(h)
+	op.order.AddUsage(h.resources)
+	if c != nil && c.victims == 0 {
+		e.endClaim(c)
+	}
+}
+
+// beginLeaving takes an allocation out of the usage of its operation.
+func (e *Engine) beginLeaving(h *holding, kind lifecycle.PreemptionKind) {
+	op := h.operation
+	h.leaving = leaving{is: true, kind: kind}
+	op.order.SubUsage(h.resources)
+	op.order.AddLeaving(h.resources)
+	h.node.leaving = h.node.leaving.Add(h.resources)
+	op.leavers++
+	if kind == lifecycle.GracefulPreemption {
+		op.graceful = op.graceful.Add(h.resources)
+	}
+}
+
+// endLeaving is for an allocation that has gone, or stays.
+func (e *Engine) endLeaving(h *holding) {
+	op := h.operation
+	op.order.SubLeaving(h.resources)
+	h.node.leaving = h.node.leaving.Sub(h.resources)
+	op.leavers--
+	if h.leaving.kind == lifecycle.GracefulPreemption {
+		op.graceful = op.graceful.Sub(h.resources)
+	}
+	if c := h.leaving.claim; c != nil {
+		c.victims--
+	}
+	h.leaving = leaving{}
+}
+
+// remaining is what the allocations of a node will hold once those that leave have gone.
+func (n *node) remaining() resource.Amounts { return n.usage.Sub(n.leaving) }

@@ -1,0 +1,114 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	"weir/scheduling"
+	"weir/scheduling/allocation"
+	"weir/scheduling/lifecycle"
+	"weir/scheduling/resource"
+)
+
+// Start is a job that is to start, in flight until it is settled.
+type Start struct {
+	Ticket    Ticket
+	Node      scheduling.NodeID
+	Operation scheduling.OperationID
+	Task      scheduling.TaskName
+	Resources resource.Amounts
+}
+
+// Preempt is an allocation that has to give back its resources. From the moment it is
+// planned it is leaving; Leave says that the order is committed, Stay that it is not.
+type Preempt struct {
+	Job  scheduling.JobID
+	Node scheduling.NodeID
+	// Operation is the one that loses the job.
+	Operation scheduling.OperationID
+	Kind      lifecycle.PreemptionKind
+	// Timeout is how long the job has to end by itself.
+	Timeout time.Duration
+	// For is who gets what the job leaves; the zero value: nobody in particular.
+	For Beneficiary
+	// Reason are the facts of the decision.
+	Reason Reason
+}
+
+// Beneficiary is who gets what preempted jobs leave: a job of a task that is to start
+// on their node, with these resources. The zero value is nobody.
+type Beneficiary struct {
+	Operation scheduling.OperationID
+	Task      scheduling.TaskName
+	Resources resource.Amounts
+}
+
+// IsZero reports whether b is nobody.
+func (b Beneficiary) IsZero() bool { return b == Beneficiary{} }
+
+// Reason are the facts by which an allocation was chosen to go.
+type Reason struct {
+	// Pool is the pool that starves, or whose limits are violated; empty: it is the
+	// operation itself, the beneficiary or the one that loses the job.
+	Pool scheduling.PoolName
+	// Since is when who starves came to be below its fair share.
+	Since time.Time
+	// Resource is the one that the numbers are of: the one that the operation that loses
+	// the job uses most of, or the first of which more is used than the limit.
+	Resource resource.Kind
+	// Usage is the share that the operation used with the job, Fair its fair share, and
+	// Threshold the part of it beyond which jobs are preempted like this.
+	Usage, Fair, Threshold float64
+	// Used and Limit are the amounts of a violated limit, or what a node's jobs hold
+	// and what it has.
+	Used, Limit int64
+}
+
+// Message says for people why the job has to go.
+func (p Preempt) Message() string {
+	r := p.Reason
+	switch p.Kind {
+	case lifecycle.Preemption, lifecycle.AggressivePreemption:
+		who := fmt.Sprintf("operation %s", p.For.Operation)
+		if r.Pool != "" {
+			who += fmt.Sprintf(" of pool %s, which", r.Pool)
+		}
+		return fmt.Sprintf("for %s is below its fair share since %s; %s", who, r.Since.UTC().Format(time.RFC3339), r.beyond(p.Operation))
+	case lifecycle.GracefulPreemption:
+		return r.beyond(p.Operation)
+	case lifecycle.ResourceLimitsViolated:
+		of := fmt.Sprintf("operation %s", p.Operation)
+		if r.Pool != "" {
+			of = fmt.Sprintf("pool %s", r.Pool)
+		}
+		return fmt.Sprintf("%s uses %s of %s, its limit is %s", of, amount(r.Resource, r.Used), r.Resource, amount(r.Resource, r.Limit))
+	default:
+		return fmt.Sprintf("node %s has %s of %s, less than the %s that its jobs hold", p.Node, amount(r.Resource, r.Limit), r.Resource, amount(r.Resource, r.Used))
+	}
+}
+
+func (r Reason) beyond(id scheduling.OperationID) string {
+	return fmt.Sprintf("operation %s uses %.4g of all %s, its fair share is %.4g, and beyond %.4g of that its latest jobs may have to go", id, r.Usage, r.Resource, r.Fair, r.Threshold)
+}
+
+// amount writes an amount of a resource as people have it.
+func amount(k resource.Kind, n int64) string {
+	if k == resource.CPU {
+		return resource.Hundredths(n).String()
+	}
+	return fmt.Sprint(n)
+}
+
+// Plan is what follows from a batch of heartbeats. Its slices are the engine's own, and
+// hold until the next Heartbeat.
+type Plan struct {
+	// Starts are in the order of choice, node by node.
+	Starts []Start
+	// Preempts are in the order of nodes.
+	Preempts []Preempt
+	// Outcome counts what started and what did not fit.
+	Outcome allocation.Outcome
+	// Unserved are the nodes that got no look because the plan was full. Give
+	// them first the next time.
+	Unserved []scheduling.NodeID
+}
