@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"time"
+
+	"weir/messages/eventpb"
 )
 
 // Config says where a replica keeps its log, how it reaches the others, and
@@ -67,6 +69,9 @@ type Config struct {
 	// 65536.
 	WatchBuffer int
 
+	// Events, if set, is told what happens. The caller closes it after the store.
+	Events EventLog
+
 	// DiskStall is how long one write to the log may take before the disk is
 	// taken for dead; raft alone would lead on without it. Default 1s: a leader
 	// whose disk hangs is then replaced as soon as one that has died, and no
@@ -83,6 +88,19 @@ type Config struct {
 	// Logger is told of changes that matter to an operator, and at debug level
 	// of what raft does. Default: slog.Default().
 	Logger *slog.Logger
+}
+
+// EventLog keeps what happened; see package events. None of its methods but Sync waits
+// for a disk.
+type EventLog interface {
+	// Begin comes first: the log of commands ends at last, and no event is of later.
+	Begin(last uint64) error
+	// Append takes the events of each log entry in order, Jump tells that the state is
+	// one of a snapshot at index, and what led to it is not known here.
+	Append(index uint64, told []*eventpb.Event)
+	Jump(index uint64)
+	// Sync returns when what was appended is on disk.
+	Sync(ctx context.Context) error
 }
 
 // Peer is a replica that takes part in the votes.

@@ -177,7 +177,7 @@ func TestEntryThatDoesNotDecodeStopsTheReplica(t *testing.T) {
 		t.Fatal(err)
 	}
 	data[3] = 99 // the kind
-	newMachine(10, nil).apply([]*raft.Log{{Index: 17, Term: 4, Type: raft.LogCommand, Data: data}})
+	newMachine(Config{WatchBuffer: 10}).apply([]*raft.Log{{Index: 17, Term: 4, Type: raft.LogCommand, Data: data}})
 }
 
 func TestFoldersThatAreRefused(t *testing.T) {

@@ -27,6 +27,7 @@ func (f fsm) Restore(source io.ReadCloser) error { return f.machine.restore(sour
 
 // Persist implements raft.FSMSnapshot. Raft cancels the sink on an error.
 func (s *frozen) Persist(sink raft.SnapshotSink) error {
+	s.machine.syncEvents()
 	if err := s.write(sink); err != nil {
 		return fmt.Errorf("write snapshot %s: %w", sink.ID(), err)
 	}

@@ -1,6 +1,7 @@
 package raftstore
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -11,7 +12,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"weir/messages/commandpb"
+	"weir/messages/eventpb"
 	"weir/raftstore/command"
+	"weir/raftstore/events"
 	"weir/raftstore/state"
 )
 
@@ -29,6 +32,9 @@ type machine struct {
 	state *state.State
 	times machineTimes
 	tally Tally
+	// teller tells events what happens; both are nil when nobody wants to know.
+	teller *events.Teller
+	events EventLog
 }
 
 // machineTimes are how long the machine's work took.
@@ -36,8 +42,12 @@ type machineTimes struct {
 	apply, restore, snapshot time.Duration
 }
 
-func newMachine(watchBuffer int, log *slog.Logger) *machine {
-	return &machine{log: log, feed: newFeed(watchBuffer), state: state.New(), tally: newTally()}
+func newMachine(cfg Config) *machine {
+	m := &machine{log: cfg.Logger, feed: newFeed(cfg.WatchBuffer), state: state.New(), tally: newTally()}
+	if cfg.Events != nil {
+		m.events, m.teller = cfg.Events, events.NewTeller(m.state)
+	}
+	return m
 }
 
 // apply carries out committed entries. One that does not decode was damaged, or
@@ -72,16 +82,23 @@ func (m *machine) apply(entries []*raft.Log) []any {
 
 func (m *machine) applyEntry(index uint64, messages []proto.Message) []*commandpb.Result {
 	results := make([]*commandpb.Result, len(messages))
-	var events []state.Event
+	var changes []state.Event
+	var told []*eventpb.Event
 	for i, msg := range messages {
 		result, caused := m.state.Apply(index, msg)
 		result.Index = index
 		results[i] = result
-		events = append(events, caused...)
+		changes = append(changes, caused...)
 		m.tally.count(msg, result, caused)
 		m.audit(caused)
+		if m.teller != nil && result.GetRefusal() == nil {
+			told = m.teller.Tell(told, index, msg, caused, m.state)
+		}
 	}
-	m.feed.publish(index, events)
+	if m.events != nil {
+		m.events.Append(index, told)
+	}
+	m.feed.publish(index, changes)
 	return results
 }
 
@@ -129,8 +146,28 @@ func (m *machine) restore(r io.Reader) error {
 	took := time.Since(begin)
 	m.mu.Lock()
 	m.state, m.times.restore = restored, took
+	if m.events != nil {
+		m.teller = events.NewTeller(restored)
+		m.events.Jump(read.index)
+	}
 	m.feed.reset(read.index)
 	m.mu.Unlock()
 	m.log.Info("snapshot restored", "index", read.index, "records", read.records, "bytes", read.bytes, "took", took)
 	return nil
+}
+
+// syncPatience bounds how long a snapshot waits for the disk to have the events before it.
+const syncPatience = 5 * time.Second
+
+// syncEvents has the events before a snapshot on disk: they cannot be had from it. A
+// snapshot is worth more than they are, so an error does not keep it from being made.
+func (m *machine) syncEvents() {
+	if m.events == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), syncPatience)
+	defer cancel()
+	if err := m.events.Sync(ctx); err != nil {
+		m.log.Warn("events before a snapshot may not be on disk", "error", err)
+	}
 }

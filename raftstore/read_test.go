@@ -198,7 +198,7 @@ func TestReadIndexNamesWhatCanBeWaitedFor(t *testing.T) {
 		t.Errorf("the log ends at %d: this test shows nothing", last)
 	}
 	// Nor while the state lags behind the log.
-	lagging := &Store{machine: newMachine(1, leader.cfg.Logger), log: leader.log}
+	lagging := &Store{machine: newMachine(Config{WatchBuffer: 1, Logger: leader.cfg.Logger}), log: leader.log}
 	if got, err := lagging.lastCommand(leader.Stats().Last); err != nil || got != created {
 		t.Errorf("with a lagging state: got index %d, %v, want %d", got, err, created)
 	}

@@ -74,13 +74,16 @@ func start(cfg Config, d *disk, t *transport, logger *raftLogger) (*Store, error
 		disk:       d,
 		log:        cache,
 		transport:  t,
-		machine:    newMachine(cfg.WatchBuffer, cfg.Logger),
+		machine:    newMachine(cfg),
 		leadership: newLeadershipSignal(),
 		calls:      newGate(),
 		closing:    make(chan struct{}),
 		down:       make(chan struct{}),
 		watching:   make(chan struct{}),
 		stopped:    make(chan struct{}),
+	}
+	if err := s.beginEvents(); err != nil {
+		return nil, err
 	}
 	s.raft, err = raft.NewRaft(raftConfig(cfg, logger), fsm{s.machine}, s.log, d, d.snapshots, t)
 	if err != nil {
@@ -98,6 +101,18 @@ func start(cfg Config, d *disk, t *transport, logger *raftLogger) (*Store, error
 	cfg.Logger.Info("store open", "replica", cfg.ReplicaID, "dir", cfg.Dir, "new", d.bootstrapped,
 		"term", stats.Term, "snapshot", stats.Snapshot, "last", stats.Last)
 	return s, nil
+}
+
+// beginEvents tells the event log how far this replica's log of commands goes.
+func (s *Store) beginEvents() error {
+	if s.cfg.Events == nil {
+		return nil
+	}
+	last, err := s.disk.LastIndex()
+	if err != nil {
+		return err
+	}
+	return s.cfg.Events.Begin(max(last, s.disk.snapshots.newest))
 }
 
 func raftConfig(cfg Config, logger *raftLogger) *raft.Config {

@@ -1,0 +1,331 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"weir/messages/eventpb"
+)
+
+// Config says where a log is and how much it keeps.
+type Config struct {
+	// Dir is the log's own folder; it is made when it does not exist.
+	Dir string
+	// MaxBytes bounds the files: the oldest segment goes when there are more. Default
+	// 256 MiB, about a million events.
+	MaxBytes int64
+	// MaxAge bounds how long events are kept, by the times of events: nothing goes
+	// while nothing happens. Default 7 days.
+	MaxAge time.Duration
+	// SegmentBytes is how much a segment holds, and so how much goes at once. Default
+	// 8 MiB, or a sixteenth of MaxBytes if that is less.
+	SegmentBytes int64
+	// QueueEvents is how many events may wait for the disk; those beyond are missing.
+	// Default 65536.
+	QueueEvents int
+	// Retry is the pause after a write that failed. Default 1 s.
+	Retry time.Duration
+	// Logger is told of what is missing and why.
+	Logger *slog.Logger
+}
+
+// Default returns a Config with every default; Dir is still to be set.
+func Default() Config {
+	return Config{
+		MaxBytes: 256 << 20, MaxAge: 7 * 24 * time.Hour, SegmentBytes: 8 << 20, QueueEvents: 65536, Retry: time.Second, Logger: slog.Default(),
+	}
+}
+
+// Validate returns an error that names the first setting that cannot work.
+func (c Config) Validate() error {
+	switch {
+	case c.Dir == "":
+		return errors.New("dir is empty: name the folder of the event log")
+	case c.MaxBytes < 64<<10:
+		return fmt.Errorf("max bytes %d: must be at least 64 KiB", c.MaxBytes)
+	case c.MaxAge < time.Minute:
+		return fmt.Errorf("max age %v: must be at least 1m", c.MaxAge)
+	case c.SegmentBytes < 1:
+		return fmt.Errorf("segment of %d bytes: must be more than 0", c.SegmentBytes)
+	case c.QueueEvents < 1:
+		return fmt.Errorf("queue of %d events: must be at least 1", c.QueueEvents)
+	case c.Retry <= 0:
+		return fmt.Errorf("retry %v: must be more than 0", c.Retry)
+	case c.Logger == nil:
+		return errors.New("logger is not set")
+	}
+	return nil
+}
+
+// ErrClosed is returned when the log has been closed.
+var ErrClosed = errors.New("event log is closed")
+
+// GoneError says that events are kept no longer.
+type GoneError struct {
+	// From is the index that was asked for, Oldest the first one from which every event
+	// is kept.
+	From, Oldest uint64
+}
+
+// Error implements error.
+func (e *GoneError) Error() string {
+	return fmt.Sprintf("events from index %d on are kept no longer: the oldest kept are of index %d", e.From, e.Oldest)
+}
+
+// GapError says that this replica does not know the events of some log entries.
+type GapError struct {
+	// From and To are the first and the last index that are missing.
+	From, To uint64
+	// Damaged: they were written, and cannot be read.
+	Damaged bool
+}
+
+// Error implements error.
+func (e *GapError) Error() string {
+	if e.Damaged {
+		return fmt.Sprintf("events of index %d to %d are lost: a file of the event log is damaged there", e.From, e.To)
+	}
+	return fmt.Sprintf("events of index %d to %d are missing here: this replica was given a later state, or could not write them down", e.From, e.To)
+}
+
+// Log is an open event log. Its methods may be called by several goroutines; Append
+// and Jump by one.
+type Log struct {
+	cfg Config
+
+	mu sync.Mutex
+	// more wakes the writer, wake is closed when readers may go on; nil: none waits.
+	more *sync.Cond
+	wake chan struct{}
+	// queue waits for the disk, queued counts the events in it.
+	queue  []*eventpb.Entry
+	queued int
+	// writing: the writer has taken something and not settled it.
+	writing bool
+	// seen is the last log entry that the log was told of. covered is the last one up to
+	// which all is in the files that ever will be.
+	seen, covered uint64
+	// first is the oldest index while there are no segments.
+	first uint64
+	// missingFrom is not 0 while entries are left out since that one.
+	missingFrom uint64
+	// syncs are waited for.
+	syncs    []chan error
+	segments []*segment
+	closing  bool
+
+	// stop is closed by Close, ended when the writer has ended.
+	stop, ended chan struct{}
+	// The rest is the writer's: the segment that it appends to, nil for none, and the
+	// index of the latest record.
+	out     *output
+	written uint64
+}
+
+// Open opens a log, or makes it. What a crash has left of its last write is cut off.
+func Open(cfg Config) (*Log, error) {
+	if cfg.SegmentBytes > cfg.MaxBytes/16 {
+		cfg.SegmentBytes = max(cfg.MaxBytes/16, 1)
+	}
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("open event log: %w", err)
+	}
+	l := newLog(cfg)
+	segments, last, err := openSegments(cfg.Dir, cfg.Logger)
+	if err != nil {
+		return nil, fmt.Errorf("open event log %s: %w", cfg.Dir, err)
+	}
+	l.segments, l.seen, l.covered, l.written = segments, last, last, last
+	if err := l.goOn(); err != nil {
+		return nil, fmt.Errorf("open event log %s: %w", cfg.Dir, err)
+	}
+	go func() {
+		defer close(l.ended)
+		l.write()
+	}()
+	return l, nil
+}
+
+func newLog(cfg Config) *Log {
+	l := &Log{cfg: cfg, first: 1, stop: make(chan struct{}), ended: make(chan struct{})}
+	l.more = sync.NewCond(&l.mu)
+	return l
+}
+
+// Begin tells the log, before anything is appended or read, that the replica's log of commands
+// ends at last. A log that knows of more is of another history, and is dropped.
+func (l *Log) Begin(last uint64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.covered <= last {
+		return nil
+	}
+	l.cfg.Logger.Warn("event log is of another history than the replica's log and begins anew", "dir", l.cfg.Dir, "index", l.covered, "last", last)
+	l.endOutput()
+	for _, s := range l.segments {
+		if err := s.remove(); err != nil {
+			return fmt.Errorf("begin event log: %w", err)
+		}
+	}
+	l.segments, l.seen, l.covered, l.written = nil, 0, 0, 0
+	return nil
+}
+
+// Append takes the events of the next log entry, which may be none. It does not wait
+// for the disk. An entry that the log has already is left out, as after a restart.
+func (l *Log) Append(index uint64, events []*eventpb.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if index <= l.seen {
+		return
+	}
+	l.seen = index
+	switch {
+	case len(events) == 0:
+	case l.missingFrom != 0, l.queued > 0 && l.queued+len(events) > l.cfg.QueueEvents:
+		l.miss(index)
+	default:
+		l.queue = append(l.queue, &eventpb.Entry{Index: index, Events: events})
+		l.queued += len(events)
+		l.more.Signal()
+	}
+	l.coverIdle()
+}
+
+// coverIdle notes that nothing waits for the disk. l.mu is held.
+func (l *Log) coverIdle() {
+	if len(l.queue) == 0 && !l.writing && l.missingFrom == 0 {
+		l.cover(l.seen)
+	}
+}
+
+// miss leaves out what comes from an index on, until the writer has caught up. l.mu is
+// held.
+func (l *Log) miss(index uint64) {
+	if l.missingFrom == 0 {
+		l.missingFrom = index
+		l.more.Signal()
+	}
+}
+
+// Jump tells the log that the replica was given the state as of an index, and knows
+// nothing of what happened since the last entry appended.
+func (l *Log) Jump(index uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if index <= l.seen {
+		return
+	}
+	if l.seen == 0 && len(l.segments) == 0 {
+		// Nothing is kept yet, so nothing is missing in between.
+		l.seen, l.first = index, index+1
+		l.cover(index)
+		return
+	}
+	if l.missingFrom == 0 {
+		l.queue = append(l.queue, &eventpb.Entry{Index: index, MissingFrom: l.seen + 1})
+	}
+	l.seen = index
+	l.more.Signal()
+}
+
+// cover notes that all is in the files up to an index. l.mu is held.
+func (l *Log) cover(index uint64) {
+	l.covered = max(l.covered, index)
+	l.broadcast()
+}
+
+func (l *Log) broadcast() {
+	if l.wake != nil {
+		close(l.wake)
+		l.wake = nil
+	}
+}
+
+// changed returns a channel that is closed when there is more to read. l.mu is held.
+func (l *Log) changed() <-chan struct{} {
+	if l.wake == nil {
+		l.wake = make(chan struct{})
+	}
+	return l.wake
+}
+
+// Covered returns the index up to which every event that is known is in the files, or
+// the first one that is missing has been noted.
+func (l *Log) Covered() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.covered
+}
+
+// WaitCovered returns when Covered has come to an index.
+func (l *Log) WaitCovered(ctx context.Context, index uint64) error {
+	for {
+		l.mu.Lock()
+		covered, closing, changed := l.covered, l.closing, l.changed()
+		l.mu.Unlock()
+		switch {
+		case covered >= index:
+			return nil
+		case closing:
+			return ErrClosed
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for events of index %d, at %d: %w", index, covered, context.Cause(ctx))
+		}
+	}
+}
+
+// Oldest returns the first index from which every event is kept; what is missing
+// since then is told by readers.
+func (l *Log) Oldest() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.oldest()
+}
+
+func (l *Log) oldest() uint64 {
+	if len(l.segments) == 0 {
+		return l.first
+	}
+	return l.segments[0].from
+}
+
+// Sync returns when all that has been appended is on disk, or cannot be for now.
+func (l *Log) Sync(ctx context.Context) error {
+	done := make(chan error, 1)
+	l.mu.Lock()
+	if l.closing {
+		l.mu.Unlock()
+		return ErrClosed
+	}
+	l.syncs = append(l.syncs, done)
+	l.more.Signal()
+	l.mu.Unlock()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("sync event log: %w", context.Cause(ctx))
+	}
+}
+
+// Close writes what waits and closes the files. It may be called again.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	if !l.closing {
+		l.closing = true
+		close(l.stop)
+		l.more.Signal()
+		l.broadcast()
+	}
+	l.mu.Unlock()
+	<-l.ended
+	return nil
+}

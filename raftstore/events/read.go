@@ -1,0 +1,182 @@
+package events
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"sort"
+	"time"
+
+	"weir/messages/eventpb"
+)
+
+// Reader reads events in order. It holds one file open and one entry in memory. One
+// goroutine uses it.
+type Reader struct {
+	log *Log
+	// index and position are those of the next event.
+	index    uint64
+	position uint32
+
+	file *os.File
+	// from is that of the open segment, offset the place of the next frame.
+	from   uint64
+	offset int64
+}
+
+// Read returns a reader of the events from this index and position on. The caller
+// closes it.
+func (l *Log) Read(index uint64, position uint32) *Reader {
+	if index == 0 {
+		index = 1
+	}
+	return &Reader{log: l, index: index, position: position}
+}
+
+// Close lets go of the reader's file.
+func (r *Reader) Close() {
+	if r.file != nil {
+		_ = r.file.Close()
+		r.file = nil
+	}
+}
+
+// Next returns the next events, all of one log entry. When there are none yet, it
+// returns what is closed when there may be, and through: the index up to which there
+// are none. It returns a *GoneError when the next events are kept no longer, and a
+// *GapError when they are not known; Skip goes on behind those.
+func (r *Reader) Next() (events []*eventpb.Event, through uint64, more <-chan struct{}, err error) {
+	for {
+		at, err := r.log.locate(r.index)
+		if err != nil {
+			return nil, 0, nil, err
+		}
+		if at.wait != nil && (at.path == "" || r.file != nil && r.from == at.from && r.offset >= at.size) {
+			return nil, at.covered, at.wait, nil
+		}
+		entry, err := r.read(at)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			// It has been dropped meanwhile.
+			continue
+		case err != nil:
+			return nil, 0, nil, err
+		case entry == nil:
+			continue
+		}
+		if missing := entry.GetMissingFrom(); missing != 0 {
+			return nil, 0, nil, &GapError{From: max(missing, r.index), To: entry.GetIndex()}
+		}
+		events = entry.GetEvents()
+		if entry.GetIndex() == r.index {
+			events = events[min(int(r.position), len(events)):]
+		}
+		r.index, r.position = entry.GetIndex()+1, 0
+		if len(events) > 0 {
+			return events, entry.GetIndex(), nil, nil
+		}
+	}
+}
+
+// Skip goes on behind a gap.
+func (r *Reader) Skip(gap *GapError) { r.index, r.position = max(r.index, gap.To+1), 0 }
+
+// place is where a reader finds an index.
+type place struct {
+	path string
+	from uint64
+	// size is how far the segment holds records, next the first index of the segment
+	// behind it; 0: there is none.
+	size    int64
+	next    uint64
+	covered uint64
+	// wait is closed when there is more; nil: the segment grows no more.
+	wait <-chan struct{}
+}
+
+// locate finds the segment that has an index, or that it will be appended to.
+func (l *Log) locate(index uint64) (place, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if index < l.oldest() {
+		return place{}, &GoneError{From: index, Oldest: l.oldest()}
+	}
+	if l.closing {
+		return place{}, ErrClosed
+	}
+	// The last segment that does not begin behind the index.
+	i := sort.Search(len(l.segments), func(i int) bool { return l.segments[i].from > index }) - 1
+	if i < 0 {
+		return place{covered: l.covered, wait: l.changed()}, nil
+	}
+	s := l.segments[i]
+	at := place{path: s.path, from: s.from, size: s.size, covered: l.covered}
+	if i+1 < len(l.segments) {
+		at.next = l.segments[i+1].from
+	} else {
+		at.wait = l.changed()
+	}
+	return at, nil
+}
+
+// read returns the next entry of a segment at or behind the reader's index, nil if
+// there is none yet or the segment is at its end.
+func (r *Reader) read(at place) (*eventpb.Entry, error) {
+	if r.file == nil || r.from != at.from {
+		r.Close()
+		file, err := os.Open(at.path)
+		if err != nil {
+			return nil, err
+		}
+		r.file, r.from, r.offset = file, at.from, int64(len(signature))
+	}
+	for r.offset < at.size {
+		h, payload, err := readFrame(r.file, r.offset, at.size)
+		if err == nil && h.index >= r.index {
+			r.offset += headerSize + int64(h.length)
+			return h.decode(payload)
+		}
+		if err != nil {
+			to := at.covered
+			if at.next != 0 {
+				to = at.next - 1
+			}
+			r.offset = at.size
+			return nil, &GapError{From: r.index, To: max(to, r.index), Damaged: true}
+		}
+		r.offset += headerSize + int64(h.length)
+	}
+	if at.next != 0 {
+		r.index, r.position = max(r.index, at.next), 0
+	}
+	return nil, nil
+}
+
+// Since returns the index of the first event at or after a time that is kept, and the
+// one behind all events if there is none.
+func (l *Log) Since(at time.Time) (uint64, error) {
+	l.mu.Lock()
+	from, behind := l.oldest(), l.covered+1
+	for _, s := range l.segments {
+		if !s.begin.IsZero() && s.begin.Before(at) {
+			from = s.from
+		}
+	}
+	l.mu.Unlock()
+	r := l.Read(from, 0)
+	defer r.Close()
+	for {
+		events, _, more, err := r.Next()
+		var gap *GapError
+		switch {
+		case errors.As(err, &gap):
+			r.Skip(gap)
+		case err != nil:
+			return 0, err
+		case more != nil:
+			return max(behind, r.index), nil
+		case !events[len(events)-1].GetTime().AsTime().Before(at):
+			return events[0].GetIndex(), nil
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package events
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// suffix is that of the names of segments, which begin with the first index that they
+// are about.
+const suffix = ".events"
+
+// segment is a file of the log. It is changed under the log's lock.
+type segment struct {
+	path string
+	// from is the first index of which the segment, with those behind it, has all events.
+	from uint64
+	// size is how far it holds records.
+	size int64
+	// begin is the time of its first event; zero when that has none.
+	begin time.Time
+}
+
+func (s *segment) remove() error {
+	if err := os.Remove(s.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove segment: %w", err)
+	}
+	return nil
+}
+
+// makeSegment makes an empty segment.
+func makeSegment(dir string, from uint64, begin time.Time) (*segment, *os.File, error) {
+	s := &segment{path: filepath.Join(dir, fmt.Sprintf("%020d%s", from, suffix)), from: from, size: int64(len(signature)), begin: begin}
+	file, err := os.OpenFile(s.path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make segment: %w", err)
+	}
+	if _, err := file.WriteAt([]byte(signature), 0); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("make segment: %w", err), file.Close(), s.remove())
+	}
+	return s, file, nil
+}
+
+// openSegments finds the segments of a folder, in order, and the index of the last
+// record. The last segment is cut behind its last record that checks, for a crash may
+// have left a part of one; those before were on disk before it was begun.
+func openSegments(dir string, log *slog.Logger) (segments []*segment, last uint64, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, 0, err
+	}
+	names, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, entry := range names {
+		number, ok := strings.CutSuffix(entry.Name(), suffix)
+		from, err := strconv.ParseUint(number, 10, 64)
+		if !ok || err != nil {
+			continue
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return nil, 0, err
+		}
+		segments = append(segments, &segment{path: filepath.Join(dir, entry.Name()), from: from, size: info.Size()})
+	}
+	slices.SortFunc(segments, func(a, b *segment) int { return strings.Compare(a.path, b.path) })
+	for _, s := range segments {
+		if s.begin, err = s.beginning(); err != nil {
+			return nil, 0, err
+		}
+	}
+	for len(segments) > 0 && last == 0 {
+		s := segments[len(segments)-1]
+		if last, err = s.mend(log); err != nil {
+			return nil, 0, err
+		}
+		if last == 0 {
+			// Nothing of it has come to the disk.
+			if err := s.remove(); err != nil {
+				return nil, 0, err
+			}
+			segments = segments[:len(segments)-1]
+		}
+	}
+	return segments, last, nil
+}
+
+// beginning returns the time of the first event.
+func (s *segment) beginning() (time.Time, error) {
+	file, err := os.Open(s.path)
+	if err != nil {
+		return time.Time{}, err
+	}
+	defer func() { _ = file.Close() }()
+	h, payload, err := readFrame(file, int64(len(signature)), s.size)
+	if err != nil {
+		// A reader that comes there is told.
+		return time.Time{}, nil
+	}
+	entry, err := h.decode(payload)
+	if err != nil {
+		return time.Time{}, nil
+	}
+	return timeOf(entry), nil
+}
+
+// mend cuts off what follows the last record that checks and returns its index; 0:
+// there is none.
+func (s *segment) mend(log *slog.Logger) (last uint64, err error) {
+	data, err := os.ReadFile(s.path)
+	if err != nil {
+		return 0, err
+	}
+	if !strings.HasPrefix(string(data), signature) {
+		return 0, nil
+	}
+	end := len(signature)
+	for {
+		h, next, ok := frameAt(data, end)
+		if !ok {
+			break
+		}
+		last, end = h.index, next
+	}
+	if end < len(data) {
+		log.Warn("the last record of the event log was not whole and is cut off", "file", s.path, "bytes", len(data)-end, "index", last)
+		if err := os.Truncate(s.path, int64(end)); err != nil {
+			return 0, err
+		}
+	}
+	s.size = int64(end)
+	return last, nil
+}
+
+// readFrame reads the frame at an offset of a segment that holds so many bytes.
+func readFrame(file *os.File, offset, size int64) (h header, payload []byte, err error) {
+	var head [headerSize]byte
+	if offset+headerSize > size {
+		return h, nil, errNoFrame
+	}
+	if _, err := file.ReadAt(head[:], offset); err != nil {
+		return h, nil, err
+	}
+	h = readHeader(head[:])
+	if int64(h.length) > size-offset-headerSize {
+		return h, nil, errNoFrame
+	}
+	payload = make([]byte, h.length)
+	if _, err := file.ReadAt(payload, offset+headerSize); err != nil {
+		return h, nil, err
+	}
+	return h, payload, h.check(offset, payload)
+}

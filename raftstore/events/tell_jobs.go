@@ -1,0 +1,103 @@
+package events
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/messages/commandpb"
+	"weir/messages/eventpb"
+	"weir/messages/statepb"
+	"weir/raftstore/state"
+	"weir/scheduling"
+	"weir/scheduling/lifecycle"
+)
+
+// ofJob begins an event with where a job is.
+func (c *telling) ofJob(kind string, a *statepb.Allocation) *eventpb.Event {
+	e := &eventpb.Event{
+		Kind: kind, Operation: a.GetOperationId(), Pool: a.GetPool(), Node: a.GetNode(), Job: a.GetJobId(), Task: a.GetTask(),
+		Cookie: a.GetCookie(), Attempt: a.GetAttempt(), Token: token(a.GetGrantTerm(), a.GetGrantIndex()),
+	}
+	if node, ok := c.state.Node(scheduling.NodeID(a.GetNode())); ok {
+		e.Tree = node.GetTree()
+	}
+	if e.GetPool() == "" {
+		if o, ok := c.state.Operation(scheduling.OperationID(a.GetOperationId())); ok {
+			e.Pool = o.In(e.GetTree()).GetPool()
+		}
+	}
+	return e
+}
+
+func (c *telling) started(a *statepb.Allocation) {
+	e := c.ofJob(JobStarted, a)
+	e.Resources = resourcesOf(a.GetResources())
+	c.add(e)
+}
+
+// stopping tells that a job is to go: it makes room, it is asked to leave, or it is
+// ended at once.
+func (c *telling) stopping(a *statepb.Allocation) {
+	order := a.GetStop()
+	e := c.ofJob(JobStopping, a)
+	switch {
+	case order.GetPreemption() != "":
+		e.Kind = JobPreempted
+	case order.GetInterruption() != "":
+		e.Kind = JobInterrupted
+	}
+	e.Resources = resourcesOf(a.GetResources())
+	ordered(e, order)
+	if order.GetTime() != nil {
+		e.Deadline = timestamppb.New(order.GetTime().AsTime().Add(time.Duration(order.GetGraceMillis()) * time.Millisecond))
+	}
+	switch m := c.command.(type) {
+	case *commandpb.AbortOperation:
+		e.User = m.GetUser()
+	case *commandpb.DrainNode:
+		e.User = m.GetUser()
+	}
+	c.add(e)
+}
+
+// ordered adds what an order to go says.
+func ordered(e *eventpb.Event, order *statepb.StopOrder) {
+	if order == nil {
+		return
+	}
+	e.Reason, e.Message = order.GetReason(), order.GetMessage()
+	e.Interruption, e.Preemption = order.GetInterruption(), order.GetPreemption()
+	if who := order.GetPreemptedFor(); who != nil {
+		e.PreemptedFor = &eventpb.Beneficiary{Operation: who.GetOperationId(), Task: who.GetTask(), Resources: resourcesOf(who.GetResources())}
+	}
+}
+
+// ended tells how a job ended, and under which order if there was one.
+func (c *telling) ended(ended state.Ended) {
+	f := ended.Finished
+	e := c.ofJob(JobAborted, ended.Allocation)
+	switch f.GetState() {
+	case lifecycle.JobCompleted.String():
+		e.Kind = JobCompleted
+	case lifecycle.JobFailed.String():
+		e.Kind = JobFailed
+	}
+	order := f.GetStop()
+	if order == nil {
+		order = ended.Allocation.GetStop()
+	}
+	ordered(e, order)
+	e.Reason, e.Message = f.GetAbortReason(), f.GetError().GetMessage()
+	e.ExitCode = f.GetExitCode()
+	e.RunSeconds = secondsBetween(ended.Allocation.GetStartTime(), f.GetFinishTime())
+	for name, said := range map[string]bool{"rerun": f.GetRerun(), "acknowledged": f.GetAcknowledged()} {
+		if said {
+			if e.Attributes == nil {
+				e.Attributes = map[string]string{}
+			}
+			e.Attributes[name] = "true"
+		}
+	}
+	c.add(e)
+}
