@@ -54,6 +54,15 @@ type EffectiveStarvation struct {
 	EffectiveNotice
 }
 
+// Protected is the usage below which an operation is not preempted: Infinite in what
+// the threshold does not name, and nothing without a threshold.
+func (s EffectiveStarvation) Protected() resource.Amounts {
+	if s.NonPreemptible == nil || s.NonPreemptible.Named == ([resource.Count]bool{}) {
+		return resource.Amounts{}
+	}
+	return s.NonPreemptible.Or(resource.Infinite)
+}
+
 // EffectiveNotice is how the preempted jobs of an element are told.
 type EffectiveNotice struct {
 	// PreemptionTimeout is how long a preempted job may go on, GracefulTimeout how long

@@ -1,6 +1,15 @@
 // Package preemption says who has less than its fair share, and chooses the
 // allocations that have to give their resources back.
 //
-// OperationStatus and PoolStatus are the status of F.11. Overcommit is for a node
-// that has less than its allocations hold (F.12.3, step 5). The package is pure.
+// OperationStatus and PoolStatus are the status of F.11, a Clock makes starvation of
+// it, Ancestors and PriorityOf say in which Stage of a heartbeat an operation may
+// preempt others (F.12.2).
+//
+// Groups keep the allocations of an operation in the three groups of F.12.1: each is a
+// Member, to be embedded in what holds it, and has a Level. Owner.Blocks and Rate say
+// which of them have to be spared all the same, Victims chooses among the others those
+// that make room on a node. Overcommit is for a node that has less than its
+// allocations hold (F.12.3, step 5).
+//
+// The package is pure, and allocates no memory in steady state.
 package preemption

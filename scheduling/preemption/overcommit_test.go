@@ -20,6 +20,11 @@ func allocation(job string, second int, slots int64) preemption.Allocation {
 		Resources: resource.Amounts{UserSlots: slots}}
 }
 
+func preemptible(a preemption.Allocation) preemption.Allocation {
+	a.Level = preemption.Preemptible
+	return a
+}
+
 func TestOvercommit(t *testing.T) {
 	cases := map[string]struct {
 		limit       int64
@@ -31,6 +36,7 @@ func TestOvercommit(t *testing.T) {
 		"a later small one stays":        {3, []preemption.Allocation{allocation("a", 0, 2), allocation("b", 1, 2), allocation("c", 2, 1)}, []scheduling.JobID{"b"}},
 		"equal times go by id":           {1, []preemption.Allocation{allocation("b", 0, 1), allocation("a", 0, 1)}, []scheduling.JobID{"b"}},
 		"nothing is left of the node":    {0, []preemption.Allocation{allocation("a", 0, 1), allocation("b", 1, 1)}, []scheduling.JobID{"b", "a"}},
+		"the most preemptible goes":      {2, []preemption.Allocation{preemptible(allocation("a", 0, 1)), allocation("b", 1, 1), allocation("c", 2, 1)}, []scheduling.JobID{"a"}},
 		"what needs nothing may stay on": {0, []preemption.Allocation{allocation("a", 0, 0)}, nil},
 	}
 	for name, tc := range cases {

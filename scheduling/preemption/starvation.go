@@ -39,6 +39,18 @@ type Timeouts struct {
 	Aggressive            time.Duration
 }
 
+// Shortened returns the timeouts of an operation with so many pending jobs: when they
+// are fewer than count, they wait a part of each timeout.
+func (t Timeouts) Shortened(pending int64, count float64) Timeouts {
+	part := float64(pending) / count
+	if part >= 1 {
+		return t
+	}
+	shorter := func(timeout time.Duration) time.Duration { return time.Duration(float64(timeout) * part) }
+	t.FairShare, t.MinShare, t.Aggressive = shorter(t.FairShare), shorter(t.MinShare), shorter(t.Aggressive)
+	return t
+}
+
 // Clock is how an element has fared. The zero value is that of one that is well.
 type Clock struct {
 	Status     Status

@@ -1,0 +1,102 @@
+package preemption
+
+import "time"
+
+// Stage is a part of a heartbeat in which operations may preempt others (F.12.3).
+type Stage uint8
+
+// The stages.
+const (
+	// AggressiveStage is that of operations that starve aggressively.
+	AggressiveStage Stage = iota
+	// NormalStage is that of operations that starve.
+	NormalStage
+)
+
+// String returns the name of the stage: "aggressive" or "normal".
+func (s Stage) String() string {
+	if s == AggressiveStage {
+		return "aggressive"
+	}
+	return "normal"
+}
+
+// Takes reports whether allocations of this level are victims in the stage.
+func (s Stage) Takes(l Level) bool {
+	return l == Preemptible || l == AggressivelyPreemptible && s == AggressiveStage
+}
+
+// Serves reports whether operations of this priority preempt in the stage.
+func (s Stage) Serves(p Priority) bool {
+	return p == AggressivePriority && s == AggressiveStage || p == NormalPriority && s == NormalStage
+}
+
+// Block says what keeps an allocation from being preempted for others.
+type Block uint8
+
+// The blocks.
+const (
+	// NotBlocked allocations can be preempted.
+	NotBlocked Block = iota
+	// BlockedByMode: the operation is preempted gracefully alone.
+	BlockedByMode
+	// BlockedByPool: a pool has allow_normal_preemption off.
+	BlockedByPool
+	// BlockedByStarvation: the operation starves itself.
+	BlockedByStarvation
+	// BlockedByRunTime: the job has run less than min_run_time.
+	BlockedByRunTime
+	// BlockedByRate: as many jobs of a pool were preempted in the last minute as
+	// preemption_rate_limit lets.
+	BlockedByRate
+)
+
+// String returns the name of the block, such as "min_run_time".
+func (b Block) String() string {
+	switch b {
+	case BlockedByMode:
+		return "preemption_mode"
+	case BlockedByPool:
+		return "allow_normal_preemption"
+	case BlockedByStarvation:
+		return "starving"
+	case BlockedByRunTime:
+		return "min_run_time"
+	case BlockedByRate:
+		return "preemption_rate_limit"
+	default:
+		return "none"
+	}
+}
+
+// Owner is what the operation of an allocation says about its being preempted.
+type Owner struct {
+	// Graceful operations are no victims of others.
+	Graceful bool
+	// AllowNormal is false when a pool forbids all but aggressive preemption.
+	AllowNormal bool
+	// Starvation is the operation's own. Those that starve are spared unless
+	// FromStarving.
+	Starvation   Starvation
+	FromStarving bool
+	// MinRunTime is how long jobs run first.
+	MinRunTime time.Duration
+}
+
+// Blocks says what keeps an allocation that started at a time from being preempted
+// in a stage (F.12.3). It is the first of the reasons that hold; rates are another
+// matter.
+func (o Owner) Blocks(s Stage, now, started time.Time) Block {
+	switch {
+	case o.Graceful:
+		return BlockedByMode
+	case s == NormalStage && !o.AllowNormal:
+		return BlockedByPool
+	case o.Starvation != NonStarving && !o.FromStarving:
+		return BlockedByStarvation
+	case now.Sub(started) < o.MinRunTime:
+		return BlockedByRunTime
+	default:
+		return NotBlocked
+	}
+}

@@ -1,0 +1,217 @@
+package preemption
+
+import (
+	"math"
+
+	"weir/scheduling/resource"
+)
+
+// Bounds are what the groups of an operation's allocations are cut by. Fair and
+// demand are those of the last update, as parts of Total.
+type Bounds struct {
+	Fair, Demand resource.Vector
+	Total        resource.Amounts
+	// AggressiveThreshold times the fair share is never preempted, Threshold times
+	// it only aggressively. The former is not the greater one.
+	AggressiveThreshold, Threshold float64
+	// Protected is usage that is never preempted as long as it is less in every
+	// resource. Infinite where it does not matter; the zero value is no protection.
+	Protected resource.Amounts
+	// OnBoundPreemptible leaves an allocation that crosses a bound on its far side.
+	OnBoundPreemptible bool
+	// Aggressive is whether jobs of the operation may be preempted aggressively.
+	Aggressive bool
+}
+
+// Below reports whether usage is less than Threshold times the fair share where it
+// matters (F.10): an allocation that comes on top of it is not preemptible. It is for
+// any usage where the fair share covers the demand.
+//
+// An operation that is preempted gracefully starts a job only while its usage, with
+// all that is leaving, is below. So no job starts that would be told to go at once,
+// and none in place of one that has been told.
+func (b *Bounds) Below(usage resource.Amounts) bool { return b.below(normalCut, usage) }
+
+// The cuts between the groups.
+const (
+	aggressiveCut = iota
+	normalCut
+	cutCount
+)
+
+// bound is the share up to which a cut protects.
+func (b *Bounds) bound(c int) resource.Vector {
+	switch {
+	case c == aggressiveCut:
+		return b.Fair.Scale(b.AggressiveThreshold)
+	case b.Fair.Near(b.Demand, resource.Epsilon) && !b.Demand.Near(resource.Vector{}, resource.Epsilon):
+		return resource.Uniform(math.Inf(1))
+	default:
+		return b.Fair.Scale(b.Threshold)
+	}
+}
+
+func (b *Bounds) below(c int, usage resource.Amounts) bool {
+	if b.Protected.StrictlyDominates(usage) {
+		return true
+	}
+	s := Shares{Fair: b.Fair, Demand: b.Demand}
+	return s.NonBlockedDominates(b.bound(c), resource.Share(usage, b.Total))
+}
+
+// near reports whether usage is the bound of a cut.
+func (b *Bounds) near(c int, usage resource.Amounts) bool {
+	return resource.Share(usage, b.Total).Near(b.bound(c), resource.Epsilon)
+}
+
+// Groups are the allocations of an operation, in the order of their start, in three
+// consecutive groups (F.12.1). They are kept as members come and go, and as bounds
+// change: each time only those allocations are touched that change their group. The
+// zero value has no members, and protects nothing.
+//
+// Allocations that are leaving their nodes are no members: they count for nothing.
+type Groups struct {
+	bounds      Bounds
+	first, last *Member
+	usage       resource.Amounts
+	count       int
+	cuts        [cutCount]cut
+}
+
+// cut is the end of a prefix of the members.
+type cut struct {
+	// last is the last member of the prefix; nil: it is empty.
+	last *Member
+	// usage is that of the prefix.
+	usage resource.Amounts
+}
+
+// Usage returns what all members use.
+func (g *Groups) Usage() resource.Amounts { return g.usage }
+
+// Len returns the number of members.
+func (g *Groups) Len() int { return g.count }
+
+// Bounds returns what the groups are cut by; it must not be changed.
+func (g *Groups) Bounds() *Bounds { return &g.bounds }
+
+// First returns the member that started first, or nil.
+func (g *Groups) First() *Member { return g.first }
+
+// Last returns the member that started last, or nil.
+func (g *Groups) Last() *Member { return g.last }
+
+// Next returns the member of the same groups that started next, or nil.
+func (m *Member) Next() *Member { return m.next }
+
+// Prev returns the member of the same groups that started before, or nil.
+func (m *Member) Prev() *Member { return m.prev }
+
+// Protected returns what the members use that no one, and that only those who starve
+// aggressively, can preempt; the rest is preemptible.
+func (g *Groups) Protected() (always, normally resource.Amounts) {
+	always, normally = g.cuts[aggressiveCut].usage, g.cuts[normalCut].usage
+	if !g.bounds.Aggressive {
+		return normally, normally
+	}
+	return always, normally
+}
+
+// SetBounds changes what the groups are cut by.
+func (g *Groups) SetBounds(b Bounds) {
+	g.bounds = b
+	g.rebalance()
+}
+
+// Add adds a member that is in no Groups. It looks for its place from the end: adding
+// in the order of start takes no time.
+func (g *Groups) Add(m *Member) {
+	after := g.last
+	for after != nil && m.before(after) {
+		after = after.prev
+	}
+	m.groups, m.prev = g, after
+	if after == nil {
+		m.next, g.first = g.first, m
+	} else {
+		m.next, after.next = after.next, m
+	}
+	if m.next == nil {
+		g.last = m
+	} else {
+		m.next.prev = m
+	}
+	g.usage = g.usage.Add(m.Resources)
+	g.count++
+	for c := range g.cuts {
+		if m.within[c] = m.next != nil && m.next.within[c]; m.within[c] {
+			g.cuts[c].usage = g.cuts[c].usage.Add(m.Resources)
+		}
+	}
+	g.rebalance()
+}
+
+// Remove takes a member out, which then may be added again. It does nothing to one
+// that is in no Groups, and must not be called with one of others.
+func (g *Groups) Remove(m *Member) {
+	if m.groups == nil {
+		return
+	}
+	for c := range g.cuts {
+		if !m.within[c] {
+			continue
+		}
+		g.cuts[c].usage = g.cuts[c].usage.Sub(m.Resources)
+		if g.cuts[c].last == m {
+			g.cuts[c].last = m.prev
+		}
+	}
+	if m.prev == nil {
+		g.first = m.next
+	} else {
+		m.prev.next = m.next
+	}
+	if m.next == nil {
+		g.last = m.prev
+	} else {
+		m.next.prev = m.prev
+	}
+	m.groups, m.prev, m.next, m.within = nil, nil, nil, [cutCount]bool{}
+	g.usage = g.usage.Sub(m.Resources)
+	g.count--
+	g.rebalance()
+}
+
+// rebalance puts each cut behind the shortest prefix that is not below its bound. A
+// longer prefix never is below when a shorter one is not.
+func (g *Groups) rebalance() {
+	for c := range g.cuts {
+		k := &g.cuts[c]
+		for k.last != nil && !g.bounds.below(c, k.usage.Sub(k.last.Resources)) {
+			g.retreat(c)
+		}
+		next := g.after(k.last)
+		for ; next != nil && g.bounds.below(c, k.usage); next = next.next {
+			next.within[c] = true
+			k.last, k.usage = next, k.usage.Add(next.Resources)
+		}
+		if g.bounds.OnBoundPreemptible && k.last != nil && !g.bounds.below(c, k.usage) && !g.bounds.near(c, k.usage) {
+			g.retreat(c)
+		}
+	}
+}
+
+// retreat takes the last member of a prefix out of it.
+func (g *Groups) retreat(c int) {
+	k := &g.cuts[c]
+	k.last.within[c] = false
+	k.usage = k.usage.Sub(k.last.Resources)
+	k.last = k.last.prev
+}
+
+func (g *Groups) after(m *Member) *Member {
+	if m == nil {
+		return g.first
+	}
+	return m.next
+}

@@ -1,0 +1,90 @@
+package preemption
+
+import (
+	"fmt"
+	"time"
+
+	"weir/scheduling"
+	"weir/scheduling/resource"
+)
+
+// Level says how easily an allocation is preempted: the group of F.12.1 that it is in.
+type Level uint8
+
+// The levels, from the most protected one.
+const (
+	// NonPreemptible allocations are never victims of other operations.
+	NonPreemptible Level = iota
+	// AggressivelyPreemptible allocations are victims of those that starve
+	// aggressively.
+	AggressivelyPreemptible
+	// Preemptible allocations are victims of all that starve.
+	Preemptible
+)
+
+// String returns the name of the level, such as "aggressively_preemptible".
+func (l Level) String() string {
+	switch l {
+	case NonPreemptible:
+		return "non_preemptible"
+	case AggressivelyPreemptible:
+		return "aggressively_preemptible"
+	case Preemptible:
+		return "preemptible"
+	default:
+		return fmt.Sprintf("preemption.Level(%d)", uint8(l))
+	}
+}
+
+// Member is an allocation among those of its operation. It is meant to be embedded
+// in what holds an allocation, and has links of its own: it must not be copied while
+// it is in Groups. Job, Started and Resources must not change while it is.
+type Member struct {
+	Job       scheduling.JobID
+	Started   time.Time
+	Resources resource.Amounts
+
+	groups     *Groups
+	prev, next *Member
+	// within says of each cut whether the member is on the protected side.
+	within [cutCount]bool
+}
+
+// Standing returns the member itself, of whatever embeds it.
+func (m *Member) Standing() *Member { return m }
+
+// Grouped reports whether the member is in Groups. One that is leaving its node is
+// not.
+func (m *Member) Grouped() bool { return m.groups != nil }
+
+// Level returns how easily the allocation is preempted. One that is in no Groups is
+// NonPreemptible: it is leaving, or not there yet.
+func (m *Member) Level() Level {
+	switch {
+	case m.groups == nil || m.within[aggressiveCut]:
+		return NonPreemptible
+	case !m.within[normalCut]:
+		return Preemptible
+	case m.groups.bounds.Aggressive:
+		return AggressivelyPreemptible
+	default:
+		return NonPreemptible
+	}
+}
+
+// Gracefully reports whether the allocation may be told to go although nobody needs
+// its resources: without it the operation still has its fair share times the
+// threshold (J.3.1). So the one that crosses the bound stays, whatever
+// Bounds.OnBoundPreemptible says: it would go, come again and go again.
+func (m *Member) Gracefully() bool {
+	return m.Level() == Preemptible && !m.groups.bounds.Below(m.groups.usage.Sub(m.Resources))
+}
+
+// before reports whether m comes before n in the order of start; ids decide among
+// equal times.
+func (m *Member) before(n *Member) bool {
+	if !m.Started.Equal(n.Started) {
+		return m.Started.Before(n.Started)
+	}
+	return m.Job < n.Job
+}

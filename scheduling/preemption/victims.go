@@ -1,0 +1,50 @@
+package preemption
+
+import (
+	"cmp"
+	"slices"
+
+	"weir/scheduling/resource"
+)
+
+// Candidate is an allocation that may have to leave its node: what embeds a Member.
+type Candidate interface{ Standing() *Member }
+
+// Victims chooses which of the candidates have to leave so that needs fit into free
+// and what they leave. The most preemptible ones go first, and of those the latest
+// started; as many as it takes, and none of them could stay: without any one of the
+// victims it would not fit. ok is false when all candidates together do not do.
+//
+// candidates is sorted in place: victims are its first part, in that order, and the
+// others, in the same order, the rest. Nothing is chosen when needs fit as it is.
+func Victims[C Candidate](needs, free resource.Amounts, candidates []C) (victims []C, ok bool) {
+	slices.SortFunc(candidates, compare)
+	n := 0
+	for ; n < len(candidates) && !needs.Fits(free); n++ {
+		free = free.Add(candidates[n].Standing().Resources)
+	}
+	if !needs.Fits(free) {
+		return nil, false
+	}
+	end := n
+	for i := end - 1; i >= 0; i-- {
+		// What is not needed after all stays: the earlier it started, the rather.
+		less := free.Sub(candidates[i].Standing().Resources)
+		if !needs.Fits(less) {
+			continue
+		}
+		free = less
+		spared := candidates[i]
+		copy(candidates[i:], candidates[i+1:n])
+		n--
+		candidates[n] = spared
+	}
+	slices.SortFunc(candidates[n:end], compare)
+	return candidates[:n], true
+}
+
+// compare orders candidates: who has to go first is first.
+func compare[C Candidate](a, b C) int {
+	x, y := a.Standing(), b.Standing()
+	return cmp.Or(cmp.Compare(y.Level(), x.Level()), y.Started.Compare(x.Started), cmp.Compare(y.Job, x.Job))
+}
