@@ -1364,8 +1364,8 @@ func (x *FinishJobs) GetJobs() []*statepb.FinishedJob {
 	return nil
 }
 
-// FinishJobsResult has an answer for each job, in order. AbortAllocations and
-// StopJobs are answered with it too.
+// FinishJobsResult has an answer for each job, in order. AbortAllocations,
+// StopJobs and PreemptAllocations are answered with it too.
 type FinishJobsResult struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Jobs          []*FinishJobResult     `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
@@ -2977,8 +2977,8 @@ func (x *UndrainNode) GetTime() *timestamppb.Timestamp {
 	return nil
 }
 
-// StopJobs orders allocations to be ended, each by its node. The first order
-// for a job stands.
+// StopJobs orders allocations to be ended, each by its node. Of two orders for a
+// job the one with the earlier deadline counts.
 type StopJobs struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	OperationId   string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`

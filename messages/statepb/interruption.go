@@ -11,3 +11,6 @@ const (
 	// InterruptedByAbort: its operation is aborted gracefully.
 	InterruptedByAbort = "operation_abort"
 )
+
+// Interrupted reports whether the job was asked to go by itself.
+func (x *StopOrder) Interrupted() bool { return x.GetInterruption() != "" }

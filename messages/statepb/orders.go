@@ -4,7 +4,8 @@ import "weir/scheduling/lifecycle"
 
 // StopOrderFor returns why a job of the operation has to end, and nil while it
 // may go on: the operation is finishing, the job was ordered to stop, or the
-// operation was suspended with its jobs.
+// operation was suspended with its jobs. Whatever kills it at once comes before an
+// order that leaves it time.
 func (x *Operation) StopOrderFor(allocation *Allocation) *StopOrder {
 	switch x.GetState() {
 	case lifecycle.Completing.String():
@@ -12,13 +13,15 @@ func (x *Operation) StopOrderFor(allocation *Allocation) *StopOrder {
 	case lifecycle.Failing.String():
 		return &StopOrder{Reason: lifecycle.AbortOperationFailed.String(), Message: "the operation is failing"}
 	case lifecycle.Aborting.String():
+		if order := allocation.GetStop(); order != nil && x.GetStop() != nil {
+			return order
+		}
 		return &StopOrder{Reason: lifecycle.AbortOperationAborted.String(), Message: "the operation is being aborted"}
 	}
-	if order := allocation.GetStop(); order != nil {
-		return order
-	}
-	if x.GetSuspended() && allocation.GetGrantIndex() <= x.GetAbortJobsUntilIndex() {
+	order := allocation.GetStop()
+	suspended := x.GetSuspended() && allocation.GetGrantIndex() <= x.GetAbortJobsUntilIndex()
+	if suspended && (order == nil || order.GetGraceMillis() > 0) {
 		return &StopOrder{Reason: lifecycle.AbortOperationSuspended.String(), Message: "the operation was suspended with its jobs"}
 	}
-	return nil
+	return order
 }

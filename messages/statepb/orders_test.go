@@ -4,6 +4,7 @@ import "testing"
 
 func TestStopOrderFor(t *testing.T) {
 	plain, ordered := &Allocation{GrantIndex: 10}, &Allocation{GrantIndex: 10, Stop: &StopOrder{Reason: "user_request"}}
+	leaving := &Allocation{GrantIndex: 10, Stop: &StopOrder{Reason: "preemption", GraceMillis: 15000}}
 	tests := map[string]struct {
 		operation  *Operation
 		allocation *Allocation
@@ -17,6 +18,10 @@ func TestStopOrderFor(t *testing.T) {
 		"suspension alone lets jobs go on":              {&Operation{State: "running", Suspended: true}, plain, ""},
 		"suspension with jobs stops the earlier ones":   {&Operation{State: "running", Suspended: true, AbortJobsUntilIndex: 10}, plain, "operation_suspended"},
 		"suspension with jobs spares the later ones":    {&Operation{State: "running", Suspended: true, AbortJobsUntilIndex: 9}, plain, ""},
+		"suspension with jobs leaves no time":           {&Operation{State: "running", Suspended: true, AbortJobsUntilIndex: 10}, leaving, "operation_suspended"},
+		"an abort leaves no time":                       {&Operation{State: "aborting"}, leaving, "operation_aborted"},
+		"a graceful abort leaves the time of the job":   {&Operation{State: "aborting", Stop: &StopOrder{}}, leaving, "preemption"},
+		"a graceful abort spares no job without time":   {&Operation{State: "aborting", Stop: &StopOrder{}}, plain, "operation_aborted"},
 		"a resumed operation's jobs go on all the same": {&Operation{State: "running", AbortJobsUntilIndex: 10}, plain, ""},
 	}
 	for name, test := range tests {

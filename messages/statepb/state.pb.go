@@ -2003,8 +2003,10 @@ type Node struct {
 	// The tree whose filter takes the node; empty: none does.
 	Tree string `protobuf:"bytes,12,opt,name=tree,proto3" json:"tree,omitempty"`
 	// TCP ports that jobs get: so many from the first one on; 0: none.
-	FirstPort     int32 `protobuf:"varint,13,opt,name=first_port,json=firstPort,proto3" json:"first_port,omitempty"`
-	PortCount     int32 `protobuf:"varint,14,opt,name=port_count,json=portCount,proto3" json:"port_count,omitempty"`
+	FirstPort int32 `protobuf:"varint,13,opt,name=first_port,json=firstPort,proto3" json:"first_port,omitempty"`
+	PortCount int32 `protobuf:"varint,14,opt,name=port_count,json=portCount,proto3" json:"port_count,omitempty"`
+	// The port after the one that was given last; the state's own.
+	NextPort      int32 `protobuf:"varint,15,opt,name=next_port,json=nextPort,proto3" json:"next_port,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2133,6 +2135,13 @@ func (x *Node) GetFirstPort() int32 {
 func (x *Node) GetPortCount() int32 {
 	if x != nil {
 		return x.PortCount
+	}
+	return 0
+}
+
+func (x *Node) GetNextPort() int32 {
+	if x != nil {
+		return x.NextPort
 	}
 	return 0
 }
@@ -3227,7 +3236,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\fstderr_bytes\x18\b \x01(\x03R\vstderrBytes\x120\n" +
 	"\x14stderr_dropped_bytes\x18\t \x01(\x03R\x12stderrDroppedBytes\x122\n" +
 	"\x15cumulative_max_memory\x18\n" +
-	" \x01(\x01R\x13cumulativeMaxMemory\"\xe2\x03\n" +
+	" \x01(\x01R\x13cumulativeMaxMemory\"\xff\x03\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x126\n" +
@@ -3245,7 +3254,8 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\n" +
 	"first_port\x18\r \x01(\x05R\tfirstPort\x12\x1d\n" +
 	"\n" +
-	"port_count\x18\x0e \x01(\x05R\tportCount\"c\n" +
+	"port_count\x18\x0e \x01(\x05R\tportCount\x12\x1b\n" +
+	"\tnext_port\x18\x0f \x01(\x05R\bnextPort\"c\n" +
 	"\x05Drain\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +

@@ -1,9 +1,12 @@
 package state
 
 import (
+	"fmt"
+
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/scheduling"
+	"weir/scheduling/lifecycle"
 )
 
 // drain says who keeps jobs away from a node; nil: nobody, or there is no node.
@@ -18,19 +21,38 @@ func (n *node) drain() *statepb.Drain {
 const maxReasonBytes = 1024
 
 // drainNode keeps new jobs away from a node, online or not. Jobs that run there go
-// on.
+// on, or are interrupted. A node that is drained already can still be told to
+// interrupt its jobs, or to leave them less time.
 func (c *change) drainNode(m *commandpb.DrainNode) *refusal {
 	n, known := c.nodes[scheduling.NodeID(m.GetNode())]
+	if refused := checkGrace(fmt.Sprintf("drain node %q", m.GetNode()), m.GetInterruptMillis()); refused != nil {
+		return refused
+	}
 	switch {
 	case !known:
 		return refuse(CodeUnknownNode, "drain node: no node %q has registered: see weir node list", m.GetNode())
 	case len(m.GetReason()) > maxReasonBytes:
 		return refuse(CodeInvalidCommand, "drain node %q: the reason has %d bytes, at most %d are kept", m.GetNode(), len(m.GetReason()), maxReasonBytes)
-	case n.drain() != nil && (m.GetReason() == "" || m.GetReason() == n.drain().GetReason()):
-		return nil
 	}
-	c.setDrain(n, &statepb.Drain{User: m.GetUser(), Time: c.timestamp(), Reason: m.GetReason()})
+	if n.drain() == nil || m.GetReason() != "" && m.GetReason() != n.drain().GetReason() {
+		c.setDrain(n, &statepb.Drain{User: m.GetUser(), Time: c.timestamp(), Reason: m.GetReason()})
+	}
+	if m.GetInterruptMillis() > 0 {
+		c.tellStops(c.orderAll(n.allocations, c.drainOrder(m, n.drain())))
+	}
 	return nil
+}
+
+// drainOrder is what the jobs of a node are told that is to be emptied.
+func (c *change) drainOrder(m *commandpb.DrainNode, drain *statepb.Drain) *statepb.StopOrder {
+	message := fmt.Sprintf("node %q is drained by user %q", m.GetNode(), m.GetUser())
+	if drain.GetReason() != "" {
+		message += ": " + drain.GetReason()
+	}
+	return &statepb.StopOrder{
+		Reason: lifecycle.AbortUserRequest.String(), Message: message, GraceMillis: m.GetInterruptMillis(),
+		Time: c.timestamp(), Interruption: statepb.InterruptedByDrain,
+	}
 }
 
 // undrainNode lets a node have jobs again.

@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 	"pgregory.net/rapid"
 
 	"weir/messages/commandpb"
@@ -25,7 +26,7 @@ func drawCommand(t *rapid.T, s *State, step int) proto.Message {
 		kinds := []func() proto.Message{
 			g.live, g.live, g.live, g.live, g.live, g.live, g.live, g.live, g.start, g.start,
 			g.grant, g.grant, g.grant, g.grant, g.grant, g.grant, g.finish, g.finish, g.finish, g.finish, g.abortJobs, g.registerNode, g.offline, g.drain, g.beginTerm, g.advance, g.assign, g.prepare, g.define, g.pendingReason,
-			g.suspend, g.resume, g.abort, g.complete, g.editTree, g.editTree, g.editTree, g.createTree, g.removeTree, g.defaultTree, g.volumes, g.update, g.update, g.admit, g.stop,
+			g.suspend, g.resume, g.abort, g.complete, g.editTree, g.editTree, g.editTree, g.createTree, g.removeTree, g.defaultTree, g.volumes, g.update, g.update, g.admit, g.stop, g.stop, g.preempt, g.preempt, g.preempt,
 		}
 		msg = rapid.SampledFrom(kinds).Draw(t, "kind")()
 	}
@@ -37,10 +38,12 @@ func drawCommand(t *rapid.T, s *State, step int) proto.Message {
 // prologue is how most logs begin, so that jobs run soon.
 func prologue() []proto.Message {
 	spec := specOf(5)
-	spec.Tasks[0].Name = "s"
+	spec.Tasks[0].Name, spec.Tasks[0].InterruptionSignal, spec.Tasks[0].PortCount = "s", "SIGTERM", 1
+	n1 := nodeOf("n1", 5)
+	n1.Node.FirstPort, n1.Node.PortCount = 21000, 6
 	return append([]proto.Message{
 		&commandpb.BeginTerm{Term: 1, Replica: "r1", ClusterId: "c1"},
-		nodeOf("n1", 5), nodeOf("n2", 3),
+		n1, nodeOf("n2", 3),
 		createPool("a", "", nil),
 		createPool("b", "a", map[string]any{"max_running_operation_count": 1}),
 		&commandpb.StartOperation{OperationId: "op0", User: "ann", Spec: spec},
@@ -159,6 +162,7 @@ func (g generator) start() proto.Message {
 		spec.Tasks = append(spec.Tasks, &statepb.TaskSpec{
 			Name: string(rune('s' + i)), JobCount: int32(1 + g.pick(5, "jobs")),
 			RestartCompletedJobs: g.pick(5, "restart") == 0, MaxFailedJobCount: int32(g.pick(3, "task max failed")),
+			InterruptionSignal: g.one([]string{"", "SIGTERM", "SIGTERM"}, "signal"), PortCount: int32(g.pick(3, "ports")),
 		})
 	}
 	return &commandpb.StartOperation{
@@ -271,6 +275,11 @@ func (g generator) finishOf(o *statepb.Operation, jobs []*statepb.Allocation) pr
 		if j.GetState() == "aborted" {
 			j.AbortReason = g.one([]string{"", "preemption", "user_request", "mood"}, "why")
 		}
+		j.Rerun, j.Acknowledged = g.pick(4, "rerun") == 0, g.pick(4, "acknowledged") == 0
+		if !g.mostly() {
+			j.StartTime = timestamppb.New(epochStart.Add(time.Duration(g.pick(300, "began")) * time.Second))
+			j.FinishTime = timestamppb.New(epochStart.Add(time.Duration(g.pick(300, "ended")) * time.Second))
+		}
 		if g.pick(2, "with token") == 0 {
 			j.GrantTerm, j.GrantIndex = a.GetGrantTerm(), a.GetGrantIndex()
 			if !g.mostly() {
@@ -295,20 +304,15 @@ func (g generator) abortJobs() proto.Message {
 	return m
 }
 
-func (g generator) stop() proto.Message {
-	m := &commandpb.StopJobs{OperationId: g.operation().GetId(), Order: &statepb.StopOrder{Reason: g.one([]string{"preemption", "mood"}, "why")}}
-	for _, a := range g.state.Allocations() {
-		m.JobIds = append(m.JobIds, a.GetJobId())
-	}
-	return m
-}
-
 func (g generator) registerNode() proto.Message {
 	id := g.one([]string{"n1", "n2", "n3"}, "node")
 	known, _ := g.state.Node(scheduling.NodeID(id))
 	m := nodeOf(id, int64(g.pick(7, "slots")))
 	m.Term = g.term()
 	m.Node.Tags = rapid.SampledFrom([][]string{nil, nil, {"gpu"}, {"big"}, {"big", "gpu"}}).Draw(g.T, "tags")
+	if g.pick(3, "has ports") > 0 {
+		m.Node.FirstPort, m.Node.PortCount = int32(21000+g.pick(4, "first port")), int32(g.pick(9, "ports"))
+	}
 	m.Node.Incarnation = max(1, known.GetIncarnation()) + uint64(g.pick(4, "later life"))/3
 	if !g.mostly() {
 		m.Node.Incarnation--
@@ -327,7 +331,7 @@ func (g generator) drain() proto.Message {
 	if g.pick(3, "undrain") > 0 {
 		return &commandpb.UndrainNode{Node: id}
 	}
-	return &commandpb.DrainNode{Node: id, User: "ann", Reason: g.one([]string{"", "kernel"}, "reason")}
+	return &commandpb.DrainNode{Node: id, User: "ann", Reason: g.one([]string{"", "kernel"}, "reason"), InterruptMillis: g.grace()}
 }
 
 func (g generator) suspend() proto.Message {
@@ -339,7 +343,7 @@ func (g generator) resume() proto.Message {
 }
 
 func (g generator) abort() proto.Message {
-	return &commandpb.AbortOperation{OperationId: g.operation().GetId(), User: "ann", Reason: "changed my mind"}
+	return &commandpb.AbortOperation{OperationId: g.operation().GetId(), User: "ann", Reason: "changed my mind", InterruptMillis: g.grace()}
 }
 
 func (g generator) complete() proto.Message {

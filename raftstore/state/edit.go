@@ -52,12 +52,14 @@ func (c *change) editTree(m *commandpb.EditTree) *refusal {
 func (c *change) takeEdit(t *tree, name scheduling.TreeName, d *draft, pools pooltree.Tree) {
 	d.record.Revision++
 	d.record.ModifiedTime = c.timestamp()
+	was := t.pools
 	t.record, t.pools = d.record, pools
 	moved := make(map[string]string, len(d.renamed))
 	for now, was := range d.renamed {
 		moved[was] = now
 	}
 	t.record.Volumes = renamedVolumes(t.record.GetVolumes(), moved, pools)
+	t.record.Waste = foldedWaste(t.record.GetWaste(), was, moved, pools)
 	var renamed []*operation
 	for _, o := range c.order {
 		if i := o.treeIndex(name); i >= 0 && o.state.InProgress() && moved[o.record.GetTrees()[i].GetPool()] != "" {

@@ -68,6 +68,13 @@ func (c *change) finishJob(o *operation, j *statepb.FinishedJob) (Ended, *refusa
 	if err != nil || !state.Terminal() {
 		return Ended{}, refuse(CodeInvalidCommand, "finish job %q: state %q: use completed, failed or aborted", j.GetJobId(), j.GetState())
 	}
+	if !a.GetStop().Interrupted() && (j.GetRerun() || j.GetAcknowledged()) {
+		return Ended{}, refuse(CodeInvalidCommand, "finish job %q: rerun %t, acknowledged %t: it was not interrupted",
+			j.GetJobId(), j.GetRerun(), j.GetAcknowledged())
+	}
+	if state != lifecycle.JobCompleted && j.GetRerun() {
+		return Ended{}, refuse(CodeInvalidCommand, "finish job %q: rerun of a job that is %s: only one that completed can ask for it", j.GetJobId(), state)
+	}
 	finished := shallow(j)
 	if state != lifecycle.JobAborted {
 		finished.AbortReason = ""
@@ -117,7 +124,7 @@ func (c *change) endJob(o *operation, a *statepb.Allocation, finished *statepb.F
 	c.release(o, a)
 	i := o.taskIndex[scheduling.TaskName(a.GetTask())]
 	t, cookie := o.record.GetTasks()[i], scheduling.Cookie(a.GetCookie())
-	restarts := o.record.GetSpec().GetTasks()[i].GetRestartCompletedJobs()
+	restarts := o.record.GetSpec().GetTasks()[i].GetRestartCompletedJobs() || finished.GetRerun()
 	switch {
 	case state == lifecycle.JobCompleted && !restarts:
 		move(t, "complete job", (*lifecycle.Counters).Complete)
@@ -141,6 +148,8 @@ func (c *change) endJob(o *operation, a *statepb.Allocation, finished *statepb.F
 	finished.Task, finished.Cookie, finished.Node, finished.Attempt = a.GetTask(), a.GetCookie(), a.GetNode(), a.GetAttempt()
 	finished.State, finished.Index = state.String(), c.index
 	finished.GrantTerm, finished.GrantIndex = a.GetGrantTerm(), a.GetGrantIndex()
+	finished.Stop = a.GetStop()
+	c.account(o, a, finished)
 	addTotals(t.GetTotals(), finished.GetStatistics())
 	o.record.FinishedJobs = append(o.record.GetFinishedJobs(), finished)
 	c.trimHistory(o)

@@ -27,7 +27,7 @@ func (c *change) startAllocations(m *commandpb.StartAllocations) *refusal {
 			results[i].Refusal, results[i].Message = refused.code, refused.message
 			continue
 		}
-		results[i].Cookie, results[i].Attempt = a.GetCookie(), a.GetAttempt()
+		results[i].Cookie, results[i].Attempt, results[i].Ports = a.GetCookie(), a.GetAttempt(), a.GetPorts()
 		started = append(started, a)
 	}
 	c.result.Value = &commandpb.Result_StartAllocations{StartAllocations: &commandpb.StartAllocationsResult{Grants: results}}
@@ -52,11 +52,16 @@ func (c *change) grant(g *commandpb.Grant, time *timestamppb.Timestamp) (*statep
 	if g.GetTree() != "" && g.GetTree() != n.record.GetTree() {
 		return nil, refuse(CodeNotAdmitted, "%s: pool tree %q has planned it, and the node is of tree %q", what, g.GetTree(), n.record.GetTree())
 	}
-	if i := o.treeIndex(scheduling.TreeName(n.record.GetTree())); i < 0 || !o.record.GetTrees()[i].GetAdmitted() {
+	i := o.treeIndex(scheduling.TreeName(n.record.GetTree()))
+	if i < 0 || !o.record.GetTrees()[i].GetAdmitted() {
 		return nil, refuse(CodeNotAdmitted, "%s: the node is of pool tree %q, in which the operation may not run", what, n.record.GetTree())
 	}
 	if o.tasks[task].pending.Len() == 0 {
 		return nil, refuse(CodeNoPendingJob, "%s: all jobs of task %q have an allocation or are completed", what, g.GetTask())
+	}
+	ports, refused := n.grantPorts(what, int(o.record.GetSpec().GetTasks()[task].GetPortCount()))
+	if refused != nil {
+		return nil, refused
 	}
 	c.edit(o)
 	cookie, _ := o.tasks[task].pending.PopFirst()
@@ -74,6 +79,8 @@ func (c *change) grant(g *commandpb.Grant, time *timestamppb.Timestamp) (*statep
 		GrantIndex:      c.index,
 		StartTime:       time,
 		Attempt:         record.GetAttempts()[int32(cookie)],
+		Ports:           ports,
+		Pool:            o.record.GetTrees()[i].GetPool(),
 	}
 	c.allocations[scheduling.JobID(a.GetJobId())] = a
 	o.allocations[scheduling.JobID(a.GetJobId())] = a

@@ -15,13 +15,15 @@ type node struct {
 	allocations map[scheduling.JobID]*statepb.Allocation
 	// Invariant: usage is the sum of the allocations of all lives of the node.
 	usage resource.Amounts
+	// ports says whose each port is that a job has.
+	ports map[int32]scheduling.JobID
 	// shrunk says that the node registered with less than its allocations hold,
 	// and has not got rid of the surplus.
 	shrunk bool
 }
 
 func newNode(record *statepb.Node) *node {
-	return &node{record: record, allocations: make(map[scheduling.JobID]*statepb.Allocation)}
+	return &node{record: record, allocations: make(map[scheduling.JobID]*statepb.Allocation), ports: make(map[int32]scheduling.JobID)}
 }
 
 // free returns what the node has left. It is negative where the node has shrunk.
@@ -31,12 +33,18 @@ func (n *node) free() resource.Amounts { return n.record.GetResources().Amounts(
 func (n *node) hold(a *statepb.Allocation) {
 	n.allocations[scheduling.JobID(a.GetJobId())] = a
 	n.usage = n.usage.Add(a.GetResources().Amounts())
+	for _, port := range a.GetPorts() {
+		n.ports[port] = scheduling.JobID(a.GetJobId())
+	}
 }
 
 // release takes an allocation off the node.
 func (n *node) release(a *statepb.Allocation) {
 	delete(n.allocations, scheduling.JobID(a.GetJobId()))
 	n.usage = n.usage.Sub(a.GetResources().Amounts())
+	for _, port := range a.GetPorts() {
+		delete(n.ports, port)
+	}
 	n.resize()
 }
 
@@ -60,6 +68,9 @@ func (c *change) registerNode(m *commandpb.RegisterNode) *refusal {
 	if err := checkResources(m.GetNode().GetResources()); err != nil {
 		return refuse(CodeInvalidCommand, "register node %q: %v", id, err)
 	}
+	if err := checkPorts(m.GetNode()); err != nil {
+		return refuse(CodeInvalidCommand, "register node %q: %v", id, err)
+	}
 	n, known := c.nodes[id]
 	if known && m.GetNode().GetIncarnation() < n.record.GetIncarnation() {
 		return refuse(CodeStaleIncarnation, "register node %q: incarnation %d is over, it lives its incarnation %d: "+
@@ -79,7 +90,7 @@ func (c *change) registerNode(m *commandpb.RegisterNode) *refusal {
 	record.State = statepb.NodeOnline
 	record.ChangedTime = c.timestamp()
 	record.RegisteredTime = c.timestamp()
-	record.Drain = n.drain()
+	record.Drain, record.NextPort = n.drain(), n.nextPort()
 	if known && n.record.GetIncarnation() == record.GetIncarnation() {
 		record.RegisteredTime = n.record.GetRegisteredTime()
 	}

@@ -53,6 +53,7 @@ func (v *version) clone(generation uint64) *version {
 	record := shallow(v.record)
 	record.Events = slices.Clone(record.GetEvents())
 	record.FinishedJobs = slices.Clone(record.GetFinishedJobs())
+	record.Waste = slices.Clone(record.GetWaste())
 	record.Tasks = slices.Clone(record.GetTasks())
 	tasks := slices.Clone(v.tasks)
 	for i := range tasks {
@@ -163,7 +164,7 @@ func (s *State) trimHistory(o *operation) {
 
 // end files an operation that has just ended.
 func (c *change) end(o *operation) {
-	o.record.FinishTime = c.timestamp()
+	o.record.FinishTime, o.record.Stop = c.timestamp(), nil
 	for _, t := range o.record.GetTasks() {
 		t.Attempts = nil
 	}

@@ -156,6 +156,7 @@ func (c *change) dropEphemeral(t *tree, pool scheduling.PoolName) {
 	i, _ := d.find(string(pool))
 	d.record.Pools = slices.Delete(slices.Clone(d.record.GetPools()), i, i+1)
 	d.record.Volumes = renamedVolumes(d.record.GetVolumes(), nil, pools)
+	d.record.Waste = foldedWaste(d.record.GetWaste(), t.pools, nil, pools)
 	c.replaceTree(t, d.record, pools)
 }
 

@@ -45,7 +45,7 @@ func (c *change) preempt(s *stops, tree string, p *commandpb.Preemption) *refusa
 		return refused
 	}
 	o := c.operations[scheduling.OperationID(a.GetOperationId())]
-	if _, news := merged(a.GetStop(), o.possible(a, order)); !news {
+	if _, news := o.ordered(a, order); !news {
 		return nil
 	}
 	if refused := c.checkBeneficiary(what, order.GetPreemptedFor()); refused != nil {

@@ -80,7 +80,8 @@ type mirror struct {
 	pending     map[string]int64
 	allocations map[string]*statepb.Allocation
 	nodes       map[scheduling.NodeID]NodeChanged
-	ended       map[string]bool
+	// lost and saved count jobs that were aborted or left when they were asked.
+	lost, saved map[scheduling.OperationID]int64
 }
 
 func newMirror() *mirror {
@@ -91,7 +92,8 @@ func newMirror() *mirror {
 		pending:     make(map[string]int64),
 		allocations: make(map[string]*statepb.Allocation),
 		nodes:       make(map[scheduling.NodeID]NodeChanged),
-		ended:       make(map[string]bool),
+		lost:        make(map[scheduling.OperationID]int64),
+		saved:       make(map[scheduling.OperationID]int64),
 	}
 }
 
@@ -146,6 +148,9 @@ func (m *mirror) hear(event Event) error {
 			if f, a := ended.Finished, ended.Allocation; f.GetGrantTerm() != a.GetGrantTerm() || f.GetGrantIndex() != a.GetGrantIndex() {
 				return fmt.Errorf("job %s ended with token %d.%d, granted with %d.%d", a.GetJobId(), f.GetGrantTerm(), f.GetGrantIndex(), a.GetGrantTerm(), a.GetGrantIndex())
 			}
+			if err := m.account(e.Operation, ended); err != nil {
+				return err
+			}
 			delete(m.allocations, ended.Allocation.GetJobId())
 		}
 	case OperationArchived:
@@ -155,8 +160,27 @@ func (m *mirror) hear(event Event) error {
 		delete(m.operations, e.ID)
 		delete(m.suspended, e.ID)
 		delete(m.epochs, e.ID)
+		delete(m.lost, e.ID)
+		delete(m.saved, e.ID)
 	case NodeChanged:
 		m.nodes[e.ID] = e
+	}
+	return nil
+}
+
+// account counts what the end of a job cost.
+func (m *mirror) account(id scheduling.OperationID, e Ended) error {
+	f, stop := e.Finished, m.allocations[e.Allocation.GetJobId()].GetStop()
+	if f.GetStop() != stop {
+		return fmt.Errorf("job %s ended under order %v, was given %v", f.GetJobId(), f.GetStop(), stop)
+	}
+	switch {
+	case f.GetAcknowledged() || f.GetState() == "completed" && stop.Interrupted():
+		m.saved[id]++
+	case f.GetRerun():
+		return fmt.Errorf("job %s is to run again and was not interrupted", f.GetJobId())
+	case f.GetState() == "aborted":
+		m.lost[id]++
 	}
 	return nil
 }
@@ -175,6 +199,13 @@ func (m *mirror) compare(s *State) error {
 		}
 		if got := o.GetAssignment().GetEpoch(); got != m.epochs[id] {
 			return fmt.Errorf("operation %s: epoch %d, events say %d", id, got, m.epochs[id])
+		}
+		var lost, saved int64
+		for _, w := range o.GetWaste() {
+			lost, saved = lost+w.GetJobs(), saved+w.GetSavedJobs()
+		}
+		if lost != m.lost[id] || saved != m.saved[id] {
+			return fmt.Errorf("operation %s: %d jobs lost, %d saved, events say %d and %d", id, lost, saved, m.lost[id], m.saved[id])
 		}
 		for _, t := range o.GetTasks() {
 			got, want := t.GetCounters().GetPending(), m.pending[fmt.Sprintf("%s/%s", id, t.GetName())]

@@ -76,6 +76,8 @@ const (
 	CodeStaleIncarnation = "stale_incarnation"
 	// CodeNodeFull: the node has not enough left of a resource.
 	CodeNodeFull = "node_full"
+	// CodeNoPorts: the node has not as many free ports as the task's jobs need.
+	CodeNoPorts = "no_ports"
 
 	// CodeUnknownTask: the operation has no task of the name.
 	CodeUnknownTask = "unknown_task"

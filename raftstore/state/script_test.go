@@ -165,7 +165,7 @@ func (s *script) tell(event Event) {
 	case AllocationsEnded:
 		for _, ended := range e.Ended {
 			f := ended.Finished
-			fmt.Fprintf(&s.out, "ended %s: %s %s\n", f.GetJobId(), f.GetState(), f.GetAbortReason())
+			fmt.Fprintf(&s.out, "ended %s: %s %s%s\n", f.GetJobId(), f.GetState(), f.GetAbortReason(), endText(f))
 		}
 	case StopsOrdered:
 		for _, a := range e.Allocations {
@@ -180,9 +180,51 @@ func allocationText(a *statepb.Allocation) string {
 	text := fmt.Sprintf("%s: %s/%s cookie=%d attempt=%d node=%s.%d token=%d.%d", a.GetJobId(), a.GetOperationId(), a.GetTask(),
 		a.GetCookie(), a.GetAttempt(), a.GetNode(), a.GetNodeIncarnation(), a.GetGrantTerm(), a.GetGrantIndex())
 	if stop := a.GetStop(); stop != nil {
-		text += fmt.Sprintf(" stop=%s after %d ms", stop.GetReason(), stop.GetGraceMillis())
+		text += fmt.Sprintf(" stop=%s after %d ms%s", stop.GetReason(), stop.GetGraceMillis(), stopText(stop))
+	}
+	if a.GetPool() != string(scheduling.DefaultPool) {
+		text += " pool=" + a.GetPool()
+	}
+	if len(a.GetPorts()) > 0 {
+		text += fmt.Sprintf(" ports=%v", a.GetPorts())
 	}
 	return text
+}
+
+// stopText tells what is special about an order: why a job is interrupted, until
+// when it may leave, and for whom.
+func stopText(stop *statepb.StopOrder) string {
+	text := ""
+	if stop.Interrupted() {
+		text += fmt.Sprintf(" interrupted=%s until %s", stop.GetInterruption(), stop.Deadline().Format(time.TimeOnly))
+	}
+	if stop.GetPreemption() != "" {
+		text += " kind=" + stop.GetPreemption()
+	}
+	if b := stop.GetPreemptedFor(); b != nil {
+		text += fmt.Sprintf(" for=%s/%s", b.GetOperationId(), b.GetTask())
+	}
+	return text
+}
+
+// endText tells what is special about an end.
+func endText(f *statepb.FinishedJob) string {
+	text := ""
+	if f.GetRerun() {
+		text += " rerun"
+	}
+	if f.GetAcknowledged() {
+		text += " acknowledged"
+	}
+	return text + stopText(f.GetStop())
+}
+
+// tellWaste shows a ledger.
+func (s *script) tellWaste(ledger []*statepb.Waste) {
+	for _, w := range ledger {
+		fmt.Fprintf(&s.out, "  waste of %q by %s: jobs=%d saved=%d slots=%v cores=%v memory=%v\n", w.GetPool(), w.GetCause(), w.GetJobs(), w.GetSavedJobs(),
+			w.GetUserSlotSeconds(), w.GetCpuCoreSeconds(), w.GetMemoryByteSeconds())
+	}
 }
 
 func (s *script) show(kind, name string) {
@@ -198,6 +240,9 @@ func (s *script) show(kind, name string) {
 		fmt.Fprintf(&s.out, "node %s.%d %s: %v of %v\n", n.GetId(), n.GetIncarnation(), n.GetState(), s.state.NodeUsage(scheduling.NodeID(name)), n.GetResources().Amounts())
 		if n.GetTree() != string(scheduling.DefaultTree) {
 			fmt.Fprintf(&s.out, "  in tree %q with tags %v\n", n.GetTree(), n.GetTags())
+		}
+		if n.GetPortCount() > 0 {
+			fmt.Fprintf(&s.out, "  %d ports from %d on, %d is next\n", n.GetPortCount(), n.GetFirstPort(), n.GetNextPort())
 		}
 		if d := n.GetDrain(); d != nil {
 			fmt.Fprintf(&s.out, "  drained by %s at %s: %s\n", d.GetUser(), d.GetTime().AsTime().Format(time.TimeOnly), d.GetReason())
@@ -228,6 +273,7 @@ func (s *script) showPools(name scheduling.TreeName) {
 		fmt.Fprintf(&s.out, "volume %s: cpu=%d slots=%v at %s\n", v.GetPool(), v.GetCpuHundredths(), v.GetUserSlots(),
 			record.GetVolumesTime().AsTime().Format(time.TimeOnly))
 	}
+	s.tellWaste(record.GetWaste())
 }
 
 func (s *script) showOperation(name string) {
@@ -255,9 +301,13 @@ func (s *script) showOperation(name string) {
 			task.GetTotals().GetMaxMemory(), task.GetTotals().GetCpuMicros(), task.GetTotals().GetRunMillis())
 	}
 	for _, j := range o.GetFinishedJobs() {
-		fmt.Fprintf(&s.out, "  job %s: %s cookie=%d attempt=%d %s %s index=%d\n", j.GetJobId(), j.GetTask(), j.GetCookie(), j.GetAttempt(),
-			j.GetState(), j.GetAbortReason(), j.GetIndex())
+		fmt.Fprintf(&s.out, "  job %s: %s cookie=%d attempt=%d %s %s index=%d%s\n", j.GetJobId(), j.GetTask(), j.GetCookie(), j.GetAttempt(),
+			j.GetState(), j.GetAbortReason(), j.GetIndex(), endText(j))
 	}
+	if o.GetStop() != nil {
+		fmt.Fprintf(&s.out, "  stop%s\n", stopText(o.GetStop()))
+	}
+	s.tellWaste(o.GetWaste())
 	s.showError("  ", o.GetResult())
 }
 

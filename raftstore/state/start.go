@@ -108,6 +108,8 @@ func (c *change) checkSpec(what string, spec *statepb.OperationSpec) *refusal {
 			return invalid("tasks: %q: job_count is %d, it must be at least 1", t.GetName(), t.GetJobCount())
 		case t.GetMaxFailedJobCount() < 0:
 			return invalid("tasks: %q: max_failed_job_count %d is negative", t.GetName(), t.GetMaxFailedJobCount())
+		case t.GetPortCount() < 0 || t.GetPortCount() > maxPort:
+			return invalid("tasks: %q: port_count %d: it must be from 0 to %d", t.GetName(), t.GetPortCount(), maxPort)
 		}
 		names[t.GetName()] = true
 		jobs += int64(t.GetJobCount())

@@ -115,6 +115,8 @@ type change struct {
 	// same as a set.
 	demands []demand
 	touched map[demand]bool
+	// charged are the trees whose record is this command's own.
+	charged map[*tree]bool
 }
 
 // timed is what commands with a time have.

@@ -2,9 +2,11 @@ package state
 
 import (
 	"fmt"
+	"strconv"
 
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
+	"weir/scheduling"
 	"weir/scheduling/lifecycle"
 )
 
@@ -75,9 +77,19 @@ func (c *change) resumeOperation(m *commandpb.ResumeOperation) *refusal {
 	return nil
 }
 
-// abortOperation ends an operation because someone wants it.
+// abortOperation ends an operation because someone wants it: at once, or so that
+// its jobs have time to leave. In that time it can be aborted again, to make it
+// shorter.
 func (c *change) abortOperation(m *commandpb.AbortOperation) *refusal {
-	o, refused := c.steerable(fmt.Sprintf("abort operation %q", m.GetOperationId()), m.GetOperationId())
+	what := fmt.Sprintf("abort operation %q", m.GetOperationId())
+	if refused := checkGrace(what, m.GetInterruptMillis()); refused != nil {
+		return refused
+	}
+	if o := c.operations[scheduling.OperationID(m.GetOperationId())]; o != nil && o.record.GetStop() != nil {
+		c.abortSooner(o, m)
+		return nil
+	}
+	o, refused := c.steerable(what, m.GetOperationId())
 	if refused != nil {
 		return refused
 	}
@@ -89,8 +101,43 @@ func (c *change) abortOperation(m *commandpb.AbortOperation) *refusal {
 	}
 	c.edit(o)
 	o.record.Result = &statepb.Error{Code: int32(lifecycle.CodeAbortedByUser), Message: message, Attributes: attributes}
+	if m.GetInterruptMillis() == 0 {
+		c.advance(o, lifecycle.Aborting, NoteAbortedByUser, attributes)
+		return nil
+	}
+	attributes[attributeInterrupt] = strconv.FormatInt(m.GetInterruptMillis(), 10)
+	order := c.abortOrder(message, m)
+	ordered := c.orderAll(o.allocations, order)
+	o.record.Stop = order
 	c.advance(o, lifecycle.Aborting, NoteAbortedByUser, attributes)
+	c.tellStops(ordered)
 	return nil
+}
+
+// attributeInterrupt is how long jobs have to leave, in milliseconds.
+const attributeInterrupt = "interrupt_millis"
+
+// abortOrder is what the jobs of an operation are told that is aborted.
+func (c *change) abortOrder(message string, m *commandpb.AbortOperation) *statepb.StopOrder {
+	return &statepb.StopOrder{
+		Reason: lifecycle.AbortOperationAborted.String(), Message: message, GraceMillis: m.GetInterruptMillis(),
+		Time: c.timestamp(), Interruption: statepb.InterruptedByAbort,
+	}
+}
+
+// abortSooner leaves the jobs of an operation that is aborted less time. More is
+// not given: they have been told already.
+func (c *change) abortSooner(o *operation, m *commandpb.AbortOperation) {
+	order, news := merged(o.record.GetStop(), c.abortOrder(o.record.GetStop().GetMessage(), m))
+	if !news {
+		return
+	}
+	c.edit(o)
+	o.record.Stop = order
+	c.note(o, NoteAbortedByUser, map[string]string{
+		"user": m.GetUser(), attributeInterrupt: strconv.FormatInt(m.GetInterruptMillis(), 10),
+	})
+	c.tellStops(c.orderAll(o.allocations, order))
 }
 
 // completeOperation ends a running operation well, with what has been done.

@@ -101,11 +101,20 @@ func (c *change) tellStops(s stops) {
 	}
 }
 
+// orderAll gives allocations an order to end, in the order of their grants.
+func (c *change) orderAll(allocations map[scheduling.JobID]*statepb.Allocation, order *statepb.StopOrder) stops {
+	var s stops
+	for _, a := range byGrant(allocations) {
+		c.orderStop(&s, a, order)
+	}
+	return s
+}
+
 // orderStop gives an allocation an order to end. One that it has stands, unless the
 // deadline of the new one is earlier.
 func (c *change) orderStop(s *stops, a *statepb.Allocation, order *statepb.StopOrder) {
 	o := c.operations[scheduling.OperationID(a.GetOperationId())]
-	next, news := merged(a.GetStop(), o.possible(a, order))
+	next, news := o.ordered(a, order)
 	if !news {
 		return
 	}
@@ -113,6 +122,15 @@ func (c *change) orderStop(s *stops, a *statepb.Allocation, order *statepb.StopO
 	a.Stop = next
 	c.replace(o, a)
 	s.add(a)
+}
+
+// ordered returns the order that a job has after it was given one.
+func (v *version) ordered(a *statepb.Allocation, order *statepb.StopOrder) (next *statepb.StopOrder, news bool) {
+	if implied := v.record.StopOrderFor(a); implied != nil && implied != a.GetStop() {
+		// Its operation has it killed at once.
+		return a.GetStop(), false
+	}
+	return merged(a.GetStop(), v.possible(a, order))
 }
 
 // merged returns the order of a job that has one and is given another: the earlier
@@ -124,7 +142,7 @@ func merged(present, later *statepb.StopOrder) (next *statepb.StopOrder, news bo
 		return later, true
 	case !later.Deadline().Before(present.Deadline()):
 		return present, false
-	case present.GetInterruption() == "":
+	case !present.Interrupted():
 		return later, true
 	}
 	next = shallow(present)
@@ -136,7 +154,7 @@ func merged(present, later *statepb.StopOrder) (next *statepb.StopOrder, news bo
 // is killed at once (J.3).
 func (v *version) possible(a *statepb.Allocation, order *statepb.StopOrder) *statepb.StopOrder {
 	task := v.record.GetSpec().GetTasks()[v.taskIndex[scheduling.TaskName(a.GetTask())]]
-	if order.GetInterruption() == "" || task.GetInterruptionSignal() != "" {
+	if !order.Interrupted() || task.GetInterruptionSignal() != "" {
 		return order
 	}
 	killed := shallow(order)

@@ -24,6 +24,9 @@ import (
 //   - each allocation is found by its operation and its node, both of which
 //     exist, and a node's usage is the sum of its allocations and at most what the
 //     node has, unless it registered anew with less;
+//   - what orders jobs to stop has a deadline, and a TCP port of a node is one job's;
+//   - ledgers of lost work hold nothing below nothing, and those of trees are of
+//     pools that there are;
 //   - pools count their operations, are what their record says, and hold every
 //     operation in progress; jobs run in trees that let their operation run, a node
 //     is of the tree whose filter takes it, and of no more than one; volumes are of
@@ -97,6 +100,8 @@ func (s *State) verifyOperation(o *operation) error {
 		return fmt.Errorf("%s with finish time %v", o.state, r.GetFinishTime())
 	case r.GetSuspended() && !o.state.InProgress():
 		return fmt.Errorf("%s and suspended", o.state)
+	case r.GetStop() != nil && (o.state != lifecycle.Aborting || !orderly(r.GetStop())):
+		return fmt.Errorf("%s with order to stop %v", o.state, r.GetStop())
 	case o.state == lifecycle.Running && len(r.GetTasks()) == 0:
 		return errors.New("running without tasks")
 	case len(o.allocations) > 0 && o.state != lifecycle.Running && !o.state.Finishing():
@@ -108,6 +113,9 @@ func (s *State) verifyOperation(o *operation) error {
 	}
 	if n, limit := len(r.GetEvents()), int(s.limits.GetEventsPerOperation()); n == 0 || n > limit {
 		return fmt.Errorf("%d events are kept, of at least 1 and at most %d", n, limit)
+	}
+	if err := verifyWaste(r.GetWaste()); err != nil {
+		return err
 	}
 	return verifyTasks(o)
 }
@@ -206,11 +214,18 @@ func (s *State) verifyAllocations() error {
 		case a.GetNodeIncarnation() > n.record.GetIncarnation():
 			return fmt.Errorf("allocation %q: granted to incarnation %d of node %q, which lives its incarnation %d",
 				job, a.GetNodeIncarnation(), a.GetNode(), n.record.GetIncarnation())
+		case a.GetStop() != nil && !orderly(a.GetStop()):
+			return fmt.Errorf("allocation %q: an order to stop without a deadline, %v", job, a.GetStop())
 		case a.GetGrantIndex() > s.lastIndex || a.GetGrantTerm() > s.term.GetTerm():
 			return fmt.Errorf("allocation %q: granted at %d.%d, in the future", job, a.GetGrantTerm(), a.GetGrantIndex())
 		}
 	}
 	return nil
+}
+
+// orderly reports whether an order has a time, and leaves a job one that can be.
+func orderly(order *statepb.StopOrder) bool {
+	return order.GetTime().CheckValid() == nil && order.GetGraceMillis() >= 0 && order.GetGraceMillis() <= maxGrace.Milliseconds()
 }
 
 // verifyNodes checks what each node is and holds.
@@ -231,6 +246,9 @@ func (s *State) verifyNodes() error {
 			return fmt.Errorf("node %q: allocations hold %v, counted %v", id, usage, n.usage)
 		case n.shrunk == usage.Fits(total):
 			return fmt.Errorf("node %q: allocations hold %v of %v, shrunk: %t", id, usage, total, n.shrunk)
+		}
+		if err := n.verifyPorts(); err != nil {
+			return fmt.Errorf("node %q: %w", id, err)
 		}
 	}
 	return nil
@@ -348,7 +366,12 @@ func (t *tree) verify(name scheduling.TreeName, immediate map[scheduling.PoolNam
 			return fmt.Errorf("volume of pool %q, which is missing", v.GetPool())
 		}
 	}
-	return nil
+	for _, w := range t.record.GetWaste() {
+		if !t.pools.Has(scheduling.PoolName(w.GetPool())) {
+			return fmt.Errorf("waste of pool %q, which is missing", w.GetPool())
+		}
+	}
+	return verifyWaste(t.record.GetWaste())
 }
 
 // verifyNames checks aliases and mutation ids.

@@ -1,0 +1,45 @@
+package state
+
+import (
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/scheduling/lifecycle"
+)
+
+// grace draws how long a job has to leave.
+func (g generator) grace() int64 {
+	return rapid.SampledFrom([]int64{0, 0, 500, 5000, 15000, 600000, -1}).Draw(g.T, "grace")
+}
+
+func (g generator) stop() proto.Message {
+	m := &commandpb.StopJobs{OperationId: g.operation().GetId(), Order: &statepb.StopOrder{
+		Reason: g.one([]string{"preemption", "user_request", "interruption_timeout", "mood"}, "why"), GraceMillis: g.grace(),
+		Interruption: g.one([]string{"", statepb.InterruptedByUser, statepb.InterruptedByUser, statepb.InterruptedByPreemption}, "interruption"),
+	}}
+	for _, a := range g.state.Allocations() {
+		m.JobIds = append(m.JobIds, a.GetJobId())
+	}
+	return m
+}
+
+func (g generator) preempt() proto.Message {
+	m := &commandpb.PreemptAllocations{Term: g.term(), Tree: g.one([]string{"", "", "default", "gpu"}, "tree")}
+	for _, a := range g.state.Allocations() {
+		if g.pick(3, "goes") == 0 {
+			continue
+		}
+		kind := lifecycle.PreemptionKind(g.pick(6, "kind of preemption"))
+		order := &statepb.StopOrder{Preemption: kind.String(), GraceMillis: g.grace()}
+		if g.pick(2, "for somebody") == 0 {
+			order.PreemptedFor = &statepb.Beneficiary{OperationId: g.operation().GetId(), Task: g.one([]string{"s", "s", "t"}, "task"), Resources: jobSize()}
+		}
+		m.Preemptions = append(m.Preemptions, &commandpb.Preemption{JobId: a.GetJobId(), Order: order})
+		if g.pick(6, "twice") == 0 {
+			m.Preemptions = append(m.Preemptions, m.Preemptions[0])
+		}
+	}
+	return m
+}

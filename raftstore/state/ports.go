@@ -1,0 +1,94 @@
+package state
+
+import (
+	"fmt"
+
+	"weir/messages/statepb"
+	"weir/scheduling"
+)
+
+// maxPort is the last TCP port.
+const maxPort = 65535
+
+// checkPorts returns an error unless the ports of a node are ports.
+func checkPorts(n *statepb.Node) error {
+	first, count := int64(n.GetFirstPort()), int64(n.GetPortCount())
+	switch {
+	case count == 0 && first == 0:
+	case count < 1 || first < 1 || first+count-1 > maxPort:
+		return fmt.Errorf("%d ports from %d on: ports are from 1 to %d", count, first, maxPort)
+	}
+	return nil
+}
+
+// nextPort says where the node goes on to give ports; 0: it has given none, or there
+// is no node.
+func (n *node) nextPort() int32 {
+	if n == nil {
+		return 0
+	}
+	return n.record.GetNextPort()
+}
+
+// freePorts returns the next count ports of the node that no job has, round robin,
+// so that a port rests for as long as others are free, and where to go on from then.
+func (n *node) freePorts(count int) (ports []int32, next int32, ok bool) {
+	first, total := n.record.GetFirstPort(), n.record.GetPortCount()
+	if count > int(total) {
+		return nil, 0, false
+	}
+	begin := n.record.GetNextPort() - first
+	if begin < 0 || begin >= total {
+		begin = 0
+	}
+	ports = make([]int32, 0, count)
+	for i := int32(0); i < total && len(ports) < count; i++ {
+		// The node may have had another range when it gave those that are held.
+		port := first + (begin+i)%total
+		if n.ports[port] == "" {
+			ports = append(ports, port)
+		}
+	}
+	if len(ports) < count {
+		return nil, 0, false
+	}
+	return ports, first + (ports[count-1]-first+1)%total, true
+}
+
+// grantPorts takes ports for a grant, the last thing that may refuse it.
+func (n *node) grantPorts(what grantSubject, count int) ([]int32, *refusal) {
+	if count == 0 {
+		return nil, nil
+	}
+	ports, next, ok := n.freePorts(count)
+	if !ok {
+		return nil, refuse(CodeNoPorts, "%s: task %q needs %d TCP ports and the node has fewer left: it has %d in all, and its jobs hold %d "+
+			"(option --ports of its agent)", what, what.grant.GetTask(), count, n.record.GetPortCount(), len(n.ports))
+	}
+	record := shallow(n.record)
+	record.NextPort = next
+	n.record = record
+	return ports, nil
+}
+
+// verifyPorts checks that the ports of a node's jobs are each one job's.
+func (n *node) verifyPorts() error {
+	held := make(map[int32]scheduling.JobID)
+	for _, a := range byGrant(n.allocations) {
+		for _, port := range a.GetPorts() {
+			if other, taken := held[port]; taken || port < 1 || port > maxPort {
+				return fmt.Errorf("job %q has port %d, which is none or that of job %q", a.GetJobId(), port, other)
+			}
+			held[port] = scheduling.JobID(a.GetJobId())
+		}
+	}
+	if len(held) != len(n.ports) {
+		return fmt.Errorf("jobs have %d ports, counted %d", len(held), len(n.ports))
+	}
+	for port, job := range held {
+		if n.ports[port] != job {
+			return fmt.Errorf("job %q has port %d, which is counted as that of %q", job, port, n.ports[port])
+		}
+	}
+	return checkPorts(n.record)
+}

@@ -1,0 +1,161 @@
+package state
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"weir/messages/statepb"
+	"weir/scheduling"
+	"weir/scheduling/lifecycle"
+	"weir/scheduling/pooltree"
+	"weir/scheduling/resource"
+)
+
+// account writes into the ledgers of the operation and of the pool what the end of
+// a job cost: an aborted job has lost what it held for as long as it ran. One that
+// was asked to go and went by itself, or was ended after it had said that its state
+// is saved, has lost nothing and is counted as saved. edit has been called.
+func (c *change) account(o *operation, a *statepb.Allocation, finished *statepb.FinishedJob) {
+	order := a.GetStop()
+	more := &statepb.Waste{Cause: cmp.Or(order.GetPreemption(), order.GetReason())}
+	switch {
+	case finished.GetState() == lifecycle.JobCompleted.String() && order.Interrupted(),
+		finished.GetAcknowledged():
+		more.SavedJobs = 1
+	case finished.GetState() == lifecycle.JobAborted.String():
+		if order.GetPreemption() == "" || finished.GetAbortReason() != order.GetReason() {
+			more.Cause = finished.GetAbortReason()
+		}
+		lose(more, a.GetResources().Amounts(), c.ran(a, finished))
+	default:
+		return
+	}
+	o.record.Waste = charge(o.record.GetWaste(), more)
+	in := o.record.GetTrees()[o.treeIndex(scheduling.TreeName(c.nodes[scheduling.NodeID(a.GetNode())].record.GetTree()))]
+	t := c.trees[scheduling.TreeName(in.GetTree())]
+	more.Pool = a.GetPool()
+	if more.GetPool() == "" || !t.pools.Has(scheduling.PoolName(more.GetPool())) {
+		// The pool has another name now, or the grant is older than this record.
+		more.Pool = in.GetPool()
+	}
+	c.chargeTree(t, more)
+}
+
+// ran returns how long a job ran, by its node's clock and within what this state
+// knows: it was granted before, and has ended by now.
+func (c *change) ran(a *statepb.Allocation, finished *statepb.FinishedJob) time.Duration {
+	granted := a.GetStartTime().AsTime()
+	start, end := finished.GetStartTime().AsTime(), finished.GetFinishTime().AsTime()
+	if start.Before(granted) {
+		start = granted
+	}
+	if end.After(c.now) {
+		end = c.now
+	}
+	return max(end.Sub(start), 0)
+}
+
+// lose makes a record that of one job that was lost.
+func lose(w *statepb.Waste, held resource.Amounts, ran time.Duration) {
+	seconds := ran.Seconds()
+	w.Jobs = 1
+	w.UserSlotSeconds = float64(held.UserSlots) * seconds
+	w.CpuCoreSeconds = float64(held.CPU) / 100 * seconds
+	w.GpuSeconds = float64(held.GPU) * seconds
+	w.MemoryByteSeconds = float64(held.Memory) * seconds
+	w.NetworkSeconds = float64(held.Network) * seconds
+}
+
+// charge adds to the record of a pool and a cause in a ledger, which is sorted by
+// both. It changes the list in place, but no record in it.
+func charge(ledger []*statepb.Waste, more *statepb.Waste) []*statepb.Waste {
+	i, found := slices.BinarySearchFunc(ledger, more, compareWaste)
+	if !found {
+		return slices.Insert(ledger, i, addWaste(&statepb.Waste{Pool: more.GetPool(), Cause: more.GetCause()}, more))
+	}
+	ledger[i] = addWaste(ledger[i], more)
+	return ledger
+}
+
+func compareWaste(a, b *statepb.Waste) int {
+	return cmp.Or(cmp.Compare(a.GetPool(), b.GetPool()), cmp.Compare(a.GetCause(), b.GetCause()))
+}
+
+// addWaste returns the sum of two records, with the pool and the cause of the first.
+func addWaste(w, more *statepb.Waste) *statepb.Waste {
+	return &statepb.Waste{
+		Pool: w.GetPool(), Cause: w.GetCause(),
+		Jobs:              sum(w.GetJobs(), more.GetJobs()),
+		SavedJobs:         sum(w.GetSavedJobs(), more.GetSavedJobs()),
+		UserSlotSeconds:   w.GetUserSlotSeconds() + more.GetUserSlotSeconds(),
+		CpuCoreSeconds:    w.GetCpuCoreSeconds() + more.GetCpuCoreSeconds(),
+		GpuSeconds:        w.GetGpuSeconds() + more.GetGpuSeconds(),
+		MemoryByteSeconds: w.GetMemoryByteSeconds() + more.GetMemoryByteSeconds(),
+		NetworkSeconds:    w.GetNetworkSeconds() + more.GetNetworkSeconds(),
+	}
+}
+
+// chargeTree is charge for a tree, whose record is replaced once a command. The
+// revision of the tree is that of what people set, and stays.
+func (c *change) chargeTree(t *tree, more *statepb.Waste) {
+	if !c.charged[t] {
+		if c.charged == nil {
+			c.charged = make(map[*tree]bool)
+		}
+		c.charged[t] = true
+		t.record = shallow(t.record)
+		t.record.Waste = slices.Clone(t.record.GetWaste())
+	}
+	t.record.Waste = charge(t.record.GetWaste(), more)
+}
+
+// foldedWaste returns the ledger of a tree after an edit. A pool with another name
+// keeps its records; those of one that is gone are added to those of the pool that
+// was above it, so a ledger grows with the pools that there are and not with those
+// that there were. moved tells of pools with another name the new one; was is the
+// tree before.
+func foldedWaste(ledger []*statepb.Waste, was pooltree.Tree, moved map[string]string, pools pooltree.Tree) []*statepb.Waste {
+	taken := make(map[string]bool, len(moved))
+	for from, now := range moved {
+		taken[now] = taken[now] || from != now
+	}
+	var out []*statepb.Waste
+	for _, w := range ledger {
+		pool := w.GetPool()
+		for {
+			now := cmp.Or(moved[pool], pool)
+			// A name that another pool has taken is that of a pool that is gone.
+			if pools.Has(scheduling.PoolName(now)) && (now != pool || !taken[pool]) {
+				pool = now
+				break
+			}
+			above, _ := was.Pool(scheduling.PoolName(pool))
+			pool = string(cmp.Or(above.Parent, scheduling.RootPool))
+		}
+		out = charge(out, addWaste(&statepb.Waste{Pool: pool, Cause: w.GetCause()}, w))
+	}
+	return out
+}
+
+// verifyWaste checks a ledger: sorted, with something in each record and nothing
+// below nothing.
+func verifyWaste(ledger []*statepb.Waste) error {
+	for i, w := range ledger {
+		if i > 0 && compareWaste(ledger[i-1], w) >= 0 {
+			return fmt.Errorf("waste of pool %q by %q: twice or out of order", w.GetPool(), w.GetCause())
+		}
+		amounts := []float64{w.GetUserSlotSeconds(), w.GetCpuCoreSeconds(), w.GetGpuSeconds(), w.GetMemoryByteSeconds(), w.GetNetworkSeconds()}
+		for _, amount := range amounts {
+			if !(amount >= 0) || math.IsInf(amount, 0) {
+				return fmt.Errorf("waste of pool %q by %q: %v is no amount", w.GetPool(), w.GetCause(), amount)
+			}
+		}
+		if w.GetJobs() < 0 || w.GetSavedJobs() < 0 || w.GetJobs()+w.GetSavedJobs() <= 0 || w.GetCause() == "" {
+			return fmt.Errorf("waste of pool %q by %q: of %d jobs, %d saved", w.GetPool(), w.GetCause(), w.GetJobs(), w.GetSavedJobs())
+		}
+	}
+	return nil
+}
