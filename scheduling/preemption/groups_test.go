@@ -250,3 +250,51 @@ func TestLevels(t *testing.T) {
 		}
 	}
 }
+
+// TestBounds cuts ten jobs of one slot and one cpu, and says how many are in the first
+// two groups.
+func TestBounds(t *testing.T) {
+	half := preemption.Bounds{Fair: cpuAndSlots(.5), Demand: cpuAndSlots(1), Threshold: 1, AggressiveThreshold: .4, Aggressive: true}
+	with := func(change func(*preemption.Bounds)) preemption.Bounds {
+		b := half
+		change(&b)
+		return b
+	}
+	protected := resource.Infinite.With(resource.UserSlots, 3)
+	cases := map[string]struct {
+		bounds      preemption.Bounds
+		want        int
+		wantNormal  int
+		wantAtBound int
+	}{
+		"half of the cluster":            {half, 2, 5, 5},
+		"who crosses stays":              {with(func(b *preemption.Bounds) { b.Fair = cpuAndSlots(.45) }), 2, 5, 4},
+		"all that is demanded":           {with(func(b *preemption.Bounds) { b.Fair, b.Demand = cpuAndSlots(.5), cpuAndSlots(.5) }), 2, 10, 10},
+		"nothing is demanded":            {with(func(b *preemption.Bounds) { b.Fair, b.Demand = resource.Vector{}, resource.Vector{} }), 0, 0, 0},
+		"a count of jobs":                {with(func(b *preemption.Bounds) { b.Protected = protected }), 3, 5, 5},
+		"a count beyond the share":       {with(func(b *preemption.Bounds) { b.Protected, b.Fair = protected, cpuAndSlots(.1) }), 3, 3, 2},
+		"one resource over":              {with(func(b *preemption.Bounds) { b.Fair = resource.Vector{.5, .3} }), 2, 3, 2},
+		"one resource over, and blocked": {with(func(b *preemption.Bounds) { b.Fair, b.Demand = resource.Vector{.5, .3}, resource.Vector{1, .3} }), 2, 5, 4},
+		"never aggressively":             {with(func(b *preemption.Bounds) { b.Aggressive = false }), 5, 5, 5},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			for _, onBound := range []bool{false, true} {
+				var g preemption.Groups
+				for i := range 10 {
+					g.Add(&preemption.Member{Job: scheduling.JobID(fmt.Sprint(i)), Started: begin, Resources: resource.Amounts{UserSlots: 1, CPU: 100}})
+				}
+				b := tc.bounds
+				b.Total, b.OnBoundPreemptible = resource.Amounts{UserSlots: 10, CPU: 1000}, onBound
+				g.SetBounds(b)
+				always, normally := g.Protected()
+				if want := int64(tc.wantNormal); !onBound && (always.UserSlots != int64(tc.want) || normally.UserSlots != want) {
+					t.Errorf("%d and %d are protected, want %d and %d", always.UserSlots, normally.UserSlots, tc.want, want)
+				}
+				if onBound && normally.UserSlots != int64(tc.wantAtBound) {
+					t.Errorf("where the crossing one is not, %d are protected, want %d", normally.UserSlots, tc.wantAtBound)
+				}
+			}
+		})
+	}
+}
