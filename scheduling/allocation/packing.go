@@ -1,0 +1,101 @@
+package allocation
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"weir/scheduling/pooltree"
+	"weir/scheduling/resource"
+)
+
+// Angle says how far the proportion of cpu and memory that a job needs is from that
+// which is free, both as parts of total: 1 minus the cosine of the angle between
+// them. 0 is a perfect match, and that of a job that needs neither.
+func Angle(needs, free, total resource.Amounts) float64 {
+	job, node := packed(needs, total), packed(free, total)
+	if job.length() == 0 {
+		return 0
+	}
+	if node.length() == 0 {
+		return 1
+	}
+	return max(1-(job.cpu*node.cpu+job.memory*node.memory)/(job.length()*node.length()), 0)
+}
+
+// AngleLength is Angle times how much longer what is free is than what the job needs: of
+// two nodes with the same proportion the fuller one is better.
+func AngleLength(needs, free, total resource.Amounts) float64 {
+	job, node := packed(needs, total), packed(free, total)
+	if job.length() == 0 {
+		return 0
+	}
+	return Angle(needs, free, total) * node.length() / job.length()
+}
+
+// plane is shares of cpu and of memory.
+type plane struct{ cpu, memory float64 }
+
+func packed(a, total resource.Amounts) plane {
+	s := resource.Share(a, total)
+	return plane{s[resource.CPU], s[resource.Memory]}
+}
+
+func (p plane) length() float64 { return math.Hypot(p.cpu, p.memory) }
+
+// Packing is what an operation remembers of the nodes that it was offered, so that it
+// can wait for better ones (F.14). The zero value remembers nothing.
+type Packing struct {
+	// seen ascend by time.
+	seen []offer
+}
+
+// offer is what was free on a node at a time.
+type offer struct {
+	at   time.Time
+	free resource.Amounts
+}
+
+// Accepts reports whether a job may start on a node with so much free: unless as many
+// nodes as MaxBetter, of those that were seen lately and could hold the job, were
+// clearly better, and once as many as MinWindowSize have been seen.
+func (p *Packing) Accepts(now time.Time, needs, free, total resource.Amounts, s pooltree.EffectivePacking) bool {
+	p.forget(now, s)
+	if len(p.seen) < s.MinWindowSize {
+		return false
+	}
+	metric := AngleLength
+	if s.Metric == pooltree.PackByAngle {
+		metric = Angle
+	}
+	value := metric(needs, free, total)
+	better := 0
+	for _, o := range p.seen {
+		if !needs.Fits(o.free) {
+			continue
+		}
+		if past := metric(needs, o.free, total); past < value-s.AbsoluteTolerance && past < value/s.RelativeTolerance {
+			better++
+		}
+	}
+	return better < s.MaxBetter
+}
+
+// Saw remembers what was free on a node: after the job was refused there, and after it
+// was started.
+func (p *Packing) Saw(now time.Time, free resource.Amounts, s pooltree.EffectivePacking) {
+	p.forget(now, s)
+	if n := len(p.seen) - s.MaxWindowSize + 1; n > 0 {
+		p.seen = slices.Delete(p.seen, 0, n)
+	}
+	p.seen = append(p.seen, offer{now, free})
+}
+
+// forget drops what is too old to count.
+func (p *Packing) forget(now time.Time, s pooltree.EffectivePacking) {
+	old := 0
+	for old < len(p.seen) && now.Sub(p.seen[old].at) > s.MaxHeartbeatAge {
+		old++
+	}
+	p.seen = slices.Delete(p.seen, 0, old)
+}
