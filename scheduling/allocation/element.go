@@ -6,6 +6,7 @@ import (
 
 	"weir/scheduling"
 	"weir/scheduling/fairshare"
+	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
 )
 
@@ -34,19 +35,28 @@ type Element struct {
 	// leaving is what is no longer usage and not free yet: it counts in limits.
 	leaving resource.Amounts
 	total   resource.Amounts
-	// satisfaction is what the element goes by: its own, that of a pool the least
-	// one of its waiting children.
+	// satisfaction is what the element goes by: its own, that of a pool that of the first
+	// of its waiting children. Those that are high come before all others.
 	satisfaction float64
+	high         bool
+	// promised is what guarantees alone would give.
+	promised resource.Vector
 
-	// limits are never exceeded by a start, where limited.
-	limits  resource.Amounts
-	limited bool
+	// limits are never exceeded by a start, where limited; by those that preempt others
+	// no more than by tolerance.
+	limits, tolerance resource.Amounts
+	limited           bool
 	// filter is the place in Node.Takes, or NoFilter.
 	filter int
 
 	// operation's
 	tasks   []Task
 	enabled bool
+	// guarded operations start jobs only where Node.Admit lets them.
+	guarded bool
+	// owner is whose element it is.
+	owner any
+	facts Facts
 
 	// waiting is the heap of the children of a pool that have pending jobs.
 	waiting []*Element
@@ -70,6 +80,12 @@ func NewOperation(id string, rank int64) *Element {
 		id: id, rank: rank, at: -1, filter: NoFilter, enabled: true, satisfaction: resource.MaxSatisfaction, least: resource.Infinite,
 	}
 }
+
+// SetOwner has Owner return owner.
+func (e *Element) SetOwner(owner any) { e.owner = owner }
+
+// Owner returns what SetOwner was given.
+func (e *Element) Owner() any { return e.owner }
 
 // ID returns the id that the element was made with.
 func (e *Element) ID() string { return e.id }
@@ -113,6 +129,18 @@ func (e *Element) SetShares(fair, demand resource.Vector, total resource.Amounts
 	e.judge()
 }
 
+// SetPromised tells an operation what guarantees alone would give it, as a part of the
+// cluster. While it uses less, it comes before those of which this is not so (F.12.2).
+func (e *Element) SetPromised(promised resource.Vector) {
+	if e.promised != promised {
+		e.promised = promised
+		e.judge()
+	}
+}
+
+// High reports whether e comes before others because it has less than it was promised.
+func (e *Element) High() bool { return e.high }
+
 // SetRank changes the rank of an operation: the place in a FIFO pool, for one.
 func (e *Element) SetRank(rank int64) {
 	if e.rank == rank {
@@ -129,8 +157,26 @@ func (e *Element) SetLimits(limits resource.Amounts) {
 	e.limits, e.limited = limits, limits != resource.Infinite
 }
 
+// SetTolerance sets by how much a job that preempts others may make e exceed its limits.
+func (e *Element) SetTolerance(tolerance resource.Amounts) { e.tolerance = tolerance }
+
+// SetGuarded says whether jobs of an operation start only where Node.Admit lets them.
+func (e *Element) SetGuarded(guarded bool) { e.guarded = guarded }
+
 // SetFilter sets which nodes e may use: those whose Takes has true at this place.
 func (e *Element) SetFilter(filter int) { e.filter = filter }
+
+// room is what of free the limits of e leave.
+func (e *Element) room(free resource.Amounts, tolerant bool) resource.Amounts {
+	if !e.limited {
+		return free
+	}
+	left := e.limits.Sub(e.usage).Sub(e.leaving)
+	if tolerant {
+		left = left.Add(e.tolerance)
+	}
+	return free.Min(left)
+}
 
 // AddUsage counts resources as used by e and all above it.
 func (e *Element) AddUsage(a resource.Amounts) {
@@ -226,18 +272,20 @@ func (e *Element) judge() {
 	if e.pool {
 		return
 	}
-	e.satisfaction = e.Satisfaction()
+	usage := resource.Share(e.usage, e.total)
+	e.satisfaction = fairshare.Satisfaction(usage, e.fair, e.demand)
+	e.high = !e.promised.IsZero() && preemption.Shares{Usage: usage, Fair: e.fair, Demand: e.demand}.NonBlockedDominates(e.promised, usage)
 	if e.at >= 0 {
 		e.parent.fix(e.at)
 		e.parent.follow()
 	}
 }
 
-// follow makes a pool as satisfied as the first of its waiting children is (F.10),
-// and moves it, and those above, to where that puts them.
+// follow makes a pool as satisfied as the first of its waiting children is (F.10), and
+// as high, and moves it, and those above, to where that puts them.
 func (e *Element) follow() {
-	for len(e.waiting) > 0 && e.satisfaction != e.waiting[0].satisfaction {
-		e.satisfaction = e.waiting[0].satisfaction
+	for len(e.waiting) > 0 && (e.satisfaction != e.waiting[0].satisfaction || e.high != e.waiting[0].high) {
+		e.satisfaction, e.high = e.waiting[0].satisfaction, e.waiting[0].high
 		if e.at < 0 {
 			return
 		}

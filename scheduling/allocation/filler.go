@@ -1,15 +1,25 @@
 package allocation
 
 import (
+	"time"
+
 	"weir/scheduling"
 	"weir/scheduling/resource"
 )
 
 // Node is what starts are to be found for.
 type Node struct {
+	ID   scheduling.NodeID
 	Free resource.Amounts
 	// Takes says of each filter whether the node has the tags for it.
 	Takes []bool
+	// MinSpare must be free for a job to start, whatever that needs.
+	MinSpare resource.Amounts
+	// At is the time of the look, for what is noted of it.
+	At time.Time
+	// Admit says of guarded operations whether a job of theirs may start here, and why
+	// not.
+	Admit func(operation *Element, needs resource.Amounts) (bool, Cause)
 }
 
 // Outcome says what came of a node: what started, and how many operations and whole
@@ -25,6 +35,8 @@ type Outcome struct {
 	Limited int
 	// Unmatched counts those that may not use the node.
 	Unmatched int
+	// Withheld and Unpacked count guarded operations that were not admitted.
+	Withheld, Unpacked int
 }
 
 // Add counts those of other too.
@@ -32,6 +44,8 @@ func (o *Outcome) Add(other Outcome) {
 	o.Starts += other.Starts
 	o.Limited += other.Limited
 	o.Unmatched += other.Unmatched
+	o.Withheld += other.Withheld
+	o.Unpacked += other.Unpacked
 	for k, n := range other.Refused {
 		o.Refused[k] += n
 	}
@@ -52,6 +66,10 @@ type Filler struct {
 func (f *Filler) Fill(root *Element, on Node, limit int, start Start) Outcome {
 	var outcome Outcome
 	for outcome.Starts < limit {
+		if !on.MinSpare.Fits(on.Free) {
+			f.scarce(root, on, &outcome)
+			break
+		}
 		op, task := f.next(root, on, &outcome)
 		if op == nil {
 			break
@@ -65,6 +83,17 @@ func (f *Filler) Fill(root *Element, on Node, limit int, start Start) Outcome {
 	}
 	f.restore()
 	return outcome
+}
+
+// scarce counts a node that has something free, and less than the tree wants to be, for
+// those who wait for it.
+func (f *Filler) scarce(root *Element, on Node, outcome *Outcome) {
+	if len(root.waiting) == 0 {
+		return
+	}
+	k, _ := on.MinSpare.Lacking(on.Free)
+	outcome.Refused[k]++
+	root.Note(Scarce, Fact{At: on.At, Node: on.ID, Resource: k})
 }
 
 // Order calls visit with the operations below root that have pending jobs, in the
@@ -88,8 +117,10 @@ func (f *Filler) next(root *Element, on Node, outcome *Outcome) (*Element, *Task
 	e, room := root, on.Free
 	for len(root.waiting) > 0 {
 		matches := e.filter == NoFilter || on.Takes[e.filter]
-		if e.limited {
-			room = room.Min(e.limits.Sub(e.usage).Sub(e.leaving))
+		room = e.room(room, false)
+		cause := Unmatched
+		if matches {
+			cause = Lacking
 		}
 		if matches && e.least.Fits(room) {
 			if e.pool {
@@ -97,10 +128,16 @@ func (f *Filler) next(root *Element, on Node, outcome *Outcome) (*Element, *Task
 				continue
 			}
 			if task := e.fitting(room); task != nil {
-				return e, task
+				admitted := !e.guarded
+				if e.guarded {
+					admitted, cause = on.Admit(e, task.PerJob)
+				}
+				if admitted {
+					return e, task
+				}
 			}
 		}
-		f.refuse(e, on.Free, matches, outcome)
+		f.refuse(e, on, cause, outcome)
 		if e == root {
 			return nil, nil
 		}
@@ -109,19 +146,52 @@ func (f *Filler) next(root *Element, on Node, outcome *Outcome) (*Element, *Task
 	return nil, nil
 }
 
-// refuse leaves e out until restore, and counts it.
-func (f *Filler) refuse(e *Element, free resource.Amounts, matches bool, outcome *Outcome) {
-	k, lacks := e.lacking(free)
-	switch {
-	case !matches:
+// refuse leaves e out until restore, counts it, and notes why.
+func (f *Filler) refuse(e *Element, on Node, cause Cause, outcome *Outcome) {
+	fact := Fact{At: on.At, Node: on.ID}
+	switch cause {
+	case Unmatched:
+		fact.By = e
 		outcome.Unmatched++
-	case lacks:
-		outcome.Refused[k]++
+	case Withheld:
+		outcome.Withheld++
+	case Unpacked:
+		outcome.Unpacked++
 	default:
+		var lacks bool
+		if fact.Resource, lacks = e.lacking(on.Free); lacks {
+			outcome.Refused[fact.Resource]++
+			break
+		}
+		cause = Limited
+		fact.By, fact.Resource = e.limiting(false)
 		outcome.Limited++
 	}
+	e.Note(cause, fact)
 	f.leaveOut(e)
 }
+
+// Fitting returns the first task of which a job may start on the node once others have
+// been preempted: limits may be exceeded by their tolerance.
+func (e *Element) Fitting(on Node) (t Task, ok bool) {
+	room := on.Free
+	for up := e; up != nil; up = up.parent {
+		if up.filter != NoFilter && !on.Takes[up.filter] {
+			return Task{}, false
+		}
+		room = up.room(room, true)
+	}
+	if !e.least.Fits(room) || e.at < 0 {
+		return Task{}, false
+	}
+	if fits := e.fitting(room); fits != nil {
+		return *fits, true
+	}
+	return Task{}, false
+}
+
+// Before reports whether e, of any two operations, is to be served before other.
+func (e *Element) Before(other *Element) bool { return e.before(other) }
 
 func (f *Filler) leaveOut(e *Element) {
 	if e.at >= 0 {

@@ -3,9 +3,12 @@ package allocation
 // The waiting children of a pool are a binary heap, the next one to be served on
 // top. Every child knows its place in it.
 
-// before is the total order of siblings: the least satisfied first, then the
-// longest waiting, then by id.
+// before is the total order of siblings: those that are high first, then the least
+// satisfied, then the longest waiting, then by id.
 func (e *Element) before(other *Element) bool {
+	if e.high != other.high {
+		return e.high
+	}
 	if e.satisfaction != other.satisfaction {
 		return e.satisfaction < other.satisfaction
 	}

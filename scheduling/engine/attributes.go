@@ -117,6 +117,10 @@ func addEffective(of map[string]any, s pooltree.EffectiveStarvation) {
 	}
 }
 
+// Held is what is used and what is leaving: limits hold for both together when a job is
+// to start.
+func (s Shares) Held() resource.Amounts { return s.Usage.Add(s.Leaving) }
+
 // Exceeding reports whether more is used than the limits allow.
 func (s Shares) Exceeding() bool { return !s.Usage.Fits(s.Limits) }
 

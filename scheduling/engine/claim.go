@@ -159,7 +159,7 @@ func (e *Engine) keep(n *node, now time.Time, plan *Plan) {
 			e.dropClaim(c)
 			c.operation.task(c.task).claimed--
 			h := e.start(n, c.operation, c.task, c.resources, plan)
-			h.claimed, h.started, h.expires = true, c.ordered, c.expires
+			h.claimed, h.Started, h.expires = true, c.ordered, c.expires
 			plan.Outcome.Starts++
 		case !c.fits() && (c.victims == 0 || !now.Before(c.expires)):
 			e.endClaim(c)
@@ -175,7 +175,7 @@ func (e *Engine) reclaim(h *holding) {
 	if !h.claimed || !op.active() || op.task(h.task).effective() == 0 {
 		return
 	}
-	c := e.addClaim(h.node, op, h.task, h.resources, h.started)
+	c := e.addClaim(h.node, op, h.task, h.Resources, h.Started)
 	c.expires = h.expires
 }
 
@@ -196,5 +196,7 @@ func (n *node) spare() resource.Amounts {
 	return free.Min(free.Add(n.leaving).Sub(n.claimed))
 }
 
-// offered is the node for the choice of starts.
-func (n *node) offered() allocation.Node { return allocation.Node{Free: n.spare(), Takes: n.takes} }
+// offered is the node for a choice at this time.
+func (n *node) offered(now time.Time) allocation.Node {
+	return allocation.Node{ID: n.id, Free: n.spare(), Takes: n.takes, At: now}
+}

@@ -65,6 +65,8 @@ type Engine struct {
 	inFlight    map[Ticket]*holding
 	lastTicket  Ticket
 	claims      []*claim
+	// unused are holdings that have ended.
+	unused []*holding
 
 	// total is the resources of all nodes that may run jobs.
 	total   resource.Amounts
@@ -87,6 +89,19 @@ type Engine struct {
 	stale bool
 
 	filler allocation.Filler
+	admit  func(*allocation.Element, resource.Amounts) (bool, allocation.Cause)
+
+	// starving are the operations that may preempt others, by stage, as of the last
+	// update; gracefully says that there are operations that are preempted gracefully,
+	// exceeded that limits are, rated that pools have preemption_rate_limit.
+	starving                    [stageCount][]*operation
+	gracefully, exceeded, rated bool
+	// round numbers the looks for victims.
+	round uint64
+	// memory that is used again
+	scratch  []*holding
+	starts   []Start
+	preempts []Preempt
 }
 
 // New returns an engine whose tree has the root alone.
@@ -108,6 +123,7 @@ func New(config Config) (*Engine, error) {
 		inFlight:    map[Ticket]*holding{},
 		stale:       true,
 	}
+	e.admit = e.mayStart
 	tree, err := pooltree.New(pooltree.Default())
 	if err != nil {
 		return nil, fmt.Errorf("new engine: %w", err)
@@ -140,8 +156,9 @@ func (e *Engine) Tick(now time.Time) (fairshare.Report, error) {
 	if err != nil {
 		return report, err
 	}
-	e.root.publish(e.total)
-	e.root.starve(now)
+	e.publish(e.root)
+	e.starve(e.root, now)
+	e.hungry()
 	e.root.order.Refresh()
 	e.ticked, e.stale = now, false
 	return report, nil
@@ -183,16 +200,48 @@ func (e *Engine) countMemory() {
 	}
 }
 
-// publish gives the result of the update to the order of scheduling.
-func (p *pool) publish(total resource.Amounts) {
+// publish gives the result of the update to the order of scheduling, and to the groups
+// of allocations.
+func (e *Engine) publish(p *pool) {
 	for _, c := range p.pools {
-		c.publish(total)
+		e.publish(c)
 	}
 	for _, op := range p.operations {
+		s := op.share
 		op.order.SetRank(op.rank())
-		op.order.SetShares(op.share.FairShare, op.share.DemandShare, total)
+		op.order.SetShares(s.FairShare, s.DemandShare, e.total)
+		promised := resource.Vector{}
+		if e.settings.Preemption.GuaranteePriority {
+			promised = s.PromisedParts().Total
+		}
+		op.order.SetPromised(promised)
+		op.order.SetEnabled(op.active() && !e.surplus(p, op))
+		op.groups.SetBounds(e.bounds(op))
 	}
-	p.order.SetShares(p.share.FairShare, p.share.DemandShare, total)
+	p.order.SetShares(p.share.FairShare, p.share.DemandShare, e.total)
+}
+
+// surplus operations are those of a FIFO pool that have no fair share and come after as
+// many as may be scheduled (F.13).
+func (e *Engine) surplus(p *pool, op *operation) bool {
+	most := e.settings.Preemption.MaxSchedulableInFIFO
+	return p.effective.Mode == pooltree.FIFO && int64(len(p.operations)) > most &&
+		op.share.FairShare.MaxComponent() <= resource.Epsilon && op.rank() >= most
+}
+
+// bounds are what the groups of an operation are cut by (F.12.1).
+func (e *Engine) bounds(op *operation) preemption.Bounds {
+	s := op.effective.Starvation
+	b := preemption.Bounds{
+		Fair: op.share.FairShare, Demand: op.share.DemandShare, Total: e.total,
+		AggressiveThreshold: s.AggressiveThreshold, Threshold: s.Satisfaction,
+		OnBoundPreemptible: e.settings.Preemption.OnBoundPreemptible,
+		Aggressive:         op.pool.effective.Preemption.AllowAggressive && (!op.Gang || e.settings.Preemption.AggressiveForGangs),
+	}
+	if t := s.NonPreemptible; t != nil && t.Named != ([resource.Count]bool{}) {
+		b.Protected = t.Or(resource.Infinite)
+	}
+	return b
 }
 
 // pool is a pool of the tree.
@@ -207,15 +256,19 @@ type pool struct {
 	effective pooltree.Effective
 	filter    int
 	hunger    preemption.Clock
+	// rate are the preemptions of the last minute, where they are limited.
+	rate preemption.Rate
 }
 
 func newPool(name scheduling.PoolName) *pool {
-	return &pool{
+	p := &pool{
 		name:   name,
 		share:  fairshare.NewPool(string(name)),
 		order:  allocation.NewPool(string(name)),
 		filter: allocation.NoFilter,
 	}
+	p.order.SetOwner(p)
+	return p
 }
 
 // SetPool puts a pool below its parent, with this weight: a new one, or one that

@@ -10,14 +10,14 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Heartbeat plans what to start and to preempt on these nodes, in their order.
+// Heartbeat plans what to start and to preempt on these nodes, in their order (F.12.3).
 // Nodes that are not known get nothing.
 //
-// First the jobs of claims start whose resources have become free. A node that has
-// had less than its allocations hold for OvercommitDuration, those not counted that
-// leave, gets preemptions until the rest fits.
+// On each node the jobs of claims start first whose resources have become free. Then
+// go those that leave gracefully, jobs start in what is free, and one may be started by
+// preemption of others. What is above limits, or above what the node has, goes last.
 func (e *Engine) Heartbeat(now time.Time, nodes []scheduling.NodeID) Plan {
-	var plan Plan
+	plan := Plan{Starts: e.starts[:0], Preempts: e.preempts[:0]}
 	for i, id := range nodes {
 		n := e.nodes[id]
 		if n == nil || !n.known {
@@ -27,29 +27,51 @@ func (e *Engine) Heartbeat(now time.Time, nodes []scheduling.NodeID) Plan {
 			plan.Unserved = append(plan.Unserved, nodes[i:]...)
 			break
 		}
-		e.keep(n, now, &plan)
-		e.relieve(n, now, &plan)
-		if n.schedulable && !n.overcommitted {
-			e.fill(n, &plan)
-		}
+		e.look(n, now, &plan)
 	}
+	e.starts, e.preempts = plan.Starts, plan.Preempts
 	return plan
 }
 
+// look plans for one node.
+func (e *Engine) look(n *node, now time.Time, plan *Plan) {
+	open := n.schedulable && !n.overcommitted
+	if open {
+		e.keep(n, now, plan)
+	}
+	e.dismiss(n, now, plan)
+	if open {
+		e.fill(n, now, plan)
+	}
+	e.stages(n, now, open, plan)
+	e.relieve(n, now, plan)
+}
+
 // fill starts jobs on a node while they fit into what nobody has a claim on.
-func (e *Engine) fill(n *node, plan *Plan) {
+func (e *Engine) fill(n *node, now time.Time, plan *Plan) {
+	on := n.offered(now)
+	on.MinSpare, on.Admit = e.settings.Preemption.MinSpare, e.admit
 	room := e.config.MaxStartsPerPlan - len(plan.Starts)
-	plan.Outcome.Add(e.filler.Fill(e.root.order, n.offered(), room,
+	plan.Outcome.Add(e.filler.Fill(e.root.order, on, room,
 		func(chosen *allocation.Element, name scheduling.TaskName, needs resource.Amounts) {
-			e.start(n, e.operations[scheduling.OperationID(chosen.ID())], name, needs, plan)
+			e.start(n, chosen.Owner().(*operation), name, needs, plan)
 		}))
+}
+
+// mayStart says whether a job of a guarded operation may start. One that is preempted
+// gracefully starts none that would be told to go at once, and none in place of those
+// that have been told and have not gone.
+func (e *Engine) mayStart(chosen *allocation.Element, _ resource.Amounts) (bool, allocation.Cause) {
+	op := chosen.Owner().(*operation)
+	return !op.effective.Graceful || op.groups.Bounds().Below(chosen.Usage().Add(chosen.Leaving())), allocation.Withheld
 }
 
 // start has a job start on a node. It is usage of its operation already, and no longer
 // pending.
 func (e *Engine) start(n *node, op *operation, name scheduling.TaskName, needs resource.Amounts, plan *Plan) *holding {
 	e.lastTicket++
-	h := &holding{ticket: e.lastTicket, operation: op, task: name, node: n, resources: needs}
+	h := e.newHolding(op, name, n, needs)
+	h.ticket = e.lastTicket
 	e.inFlight[h.ticket] = h
 	n.hold(h)
 	op.held++
@@ -70,23 +92,21 @@ func (e *Engine) relieve(n *node, now time.Time, plan *Plan) {
 	if now.Sub(n.since) < e.config.OvercommitDuration {
 		return
 	}
-	n.since = now
 	limits := n.limits
 	var jobs []preemption.Allocation
 	for _, h := range n.held {
-		if h.leaving.is {
-			continue
+		switch {
+		case h.leaving.is:
+		case h.ticket != 0:
+			limits = limits.Sub(h.Resources)
+		default:
+			jobs = append(jobs, preemption.Allocation{Level: h.Level(), Job: h.Job, Started: h.Started, Resources: h.Resources})
 		}
-		if h.ticket != 0 {
-			limits = limits.Sub(h.resources)
-			continue
-		}
-		jobs = append(jobs, preemption.Allocation{Job: h.job, Started: h.started, Resources: h.resources})
 	}
+	k, _ := n.usage.Lacking(n.limits)
+	reason := Reason{Resource: k, Used: n.usage.Of(k), Limit: n.limits.Of(k)}
 	for _, job := range preemption.Overcommit(limits, jobs) {
-		h := e.allocations[job]
-		k, _ := n.usage.Lacking(n.limits)
-		e.preempt(h, now, lifecycle.ResourceOvercommit, nil, Reason{Resource: k, Used: n.usage.Of(k), Limit: n.limits.Of(k)}, plan)
+		e.preempt(e.allocations[job], now, lifecycle.ResourceOvercommit, nil, reason, plan)
 	}
 }
 
@@ -96,8 +116,8 @@ func (e *Engine) preempt(h *holding, now time.Time, kind lifecycle.PreemptionKin
 	if kind == lifecycle.GracefulPreemption {
 		timeout = h.operation.effective.Starvation.GracefulTimeout
 	}
-	p := Preempt{Job: h.job, Node: h.node.id, Operation: h.operation.ID, Kind: kind, Timeout: timeout, Reason: reason}
-	e.beginLeaving(h, kind)
+	p := Preempt{Job: h.Job, Node: h.node.id, Operation: h.operation.ID, Kind: kind, Timeout: timeout, Reason: reason}
+	e.beginLeaving(h, kind, now)
 	h.leaving.deadline = now.Add(timeout)
 	if c != nil {
 		p.For = c.beneficiary()

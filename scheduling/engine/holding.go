@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"weir/scheduling"
+	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
 )
 
@@ -24,13 +25,13 @@ type Allocation struct {
 
 // holding is an allocation, or a start in flight.
 type holding struct {
-	job       scheduling.JobID
+	// Member has job, start and resources. Those that neither are in flight nor leave are
+	// in the groups of their operation.
+	preemption.Member
 	ticket    Ticket
 	operation *operation
 	task      scheduling.TaskName
 	node      *node
-	resources resource.Amounts
-	started   time.Time
 	// at is the place among those that the node holds.
 	at int
 	// leaving says whether, and how, it has been told to go.
@@ -55,8 +56,10 @@ func (e *Engine) AddAllocation(a Allocation) error {
 	if err != nil {
 		return fmt.Errorf("add allocation %s of operation %s: %w", a.Job, a.Operation, err)
 	}
-	h := &holding{job: a.Job, operation: op, task: a.Task, node: e.node(a.Node), resources: a.Resources, started: a.Started}
+	h := e.newHolding(op, a.Task, e.node(a.Node), a.Resources)
+	h.Job, h.Started = a.Job, a.Started
 	e.allocations[a.Job] = h
+	op.groups.Add(&h.Member)
 	h.node.hold(h)
 	h.node.judge()
 	op.held++
@@ -74,7 +77,8 @@ func (e *Engine) RemoveAllocation(job scheduling.JobID) error {
 	if h.leaving.is {
 		e.endLeaving(h)
 	} else {
-		h.operation.order.SubUsage(h.resources)
+		h.operation.groups.Remove(&h.Member)
+		h.operation.order.SubUsage(h.Resources)
 	}
 	e.release(h)
 	return nil
@@ -91,11 +95,12 @@ func (e *Engine) Commit(ticket Ticket, job scheduling.JobID, started time.Time) 
 		return fmt.Errorf("commit start %d as job %s: %w", ticket, job, ErrExists)
 	}
 	delete(e.inFlight, ticket)
-	h.job, h.ticket, h.started, h.claimed = job, 0, started, false
+	h.Job, h.ticket, h.Started, h.claimed = job, 0, started, false
 	e.allocations[job] = h
 	t := h.operation.task(h.task)
 	t.inFlight--
 	t.pending = max(t.pending-1, 0)
+	h.operation.groups.Add(&h.Member)
 	return nil
 }
 
@@ -110,22 +115,38 @@ func (e *Engine) Reject(ticket Ticket) error {
 	t := op.task(h.task)
 	before := t.effective()
 	t.inFlight--
-	op.order.SubUsage(h.resources)
+	op.order.SubUsage(h.Resources)
 	op.order.AddPending(h.task, t.effective()-before)
 	h.node.release(h)
 	e.reclaim(h)
-	e.forgetHolder(h)
+	e.forgetHolding(h)
 	return nil
 }
 
-// release frees the node of h and drops what was waiting for that.
-func (e *Engine) release(h *holding) {
-	h.node.release(h)
-	e.forgetHolder(h)
+// newHolding returns a holding of a node, used again if one has ended.
+func (e *Engine) newHolding(op *operation, task scheduling.TaskName, n *node, resources resource.Amounts) *holding {
+	var h *holding
+	if last := len(e.unused) - 1; last >= 0 {
+		h, e.unused = e.unused[last], e.unused[:last]
+	} else {
+		h = &holding{}
+	}
+	h.operation, h.task, h.node, h.Resources = op, task, n, resources
+	return h
 }
 
-func (e *Engine) forgetHolder(h *holding) {
+// release frees the node of h.
+func (e *Engine) release(h *holding) {
+	h.node.release(h)
+	e.forgetHolding(h)
+}
+
+// forgetHolding drops a holding that is on its node no more, and what was waiting for
+// that.
+func (e *Engine) forgetHolding(h *holding) {
 	h.operation.held--
 	e.forget(h.operation)
 	e.forgetNode(h.node)
+	*h = holding{}
+	e.unused = append(e.unused, h)
 }

@@ -28,6 +28,7 @@ type LeaveOrder struct {
 type leaving struct {
 	// is says that the allocation is leaving, committed that it will not stay.
 	is, committed bool
+	ordered       time.Time
 	deadline      time.Time
 	kind          lifecycle.PreemptionKind
 	// claim waits for what is left; nil: nobody does.
@@ -44,7 +45,7 @@ func (e *Engine) Leave(job scheduling.JobID, order LeaveOrder) error {
 	}
 	l := &h.leaving
 	if !l.is {
-		e.beginLeaving(h, order.Kind)
+		e.beginLeaving(h, order.Kind, order.Ordered)
 		l.deadline = order.Deadline
 		e.hold(h, order)
 	}
@@ -67,35 +68,37 @@ func (e *Engine) Stay(job scheduling.JobID) {
 		return
 	}
 	op, c := h.operation, h.leaving.claim
+	if rated(h.leaving.kind) {
+		op.pool.taken(h.leaving.ordered, false)
+	}
 	e.endLeaving(h)
-	op.order.AddUsage(h.resources)
+	op.order.AddUsage(h.Resources)
+	op.groups.Add(&h.Member)
 	if c != nil && c.victims == 0 {
 		e.endClaim(c)
 	}
 }
 
 // beginLeaving takes an allocation out of the usage of its operation.
-func (e *Engine) beginLeaving(h *holding, kind lifecycle.PreemptionKind) {
+func (e *Engine) beginLeaving(h *holding, kind lifecycle.PreemptionKind, at time.Time) {
 	op := h.operation
-	h.leaving = leaving{is: true, kind: kind}
-	op.order.SubUsage(h.resources)
-	op.order.AddLeaving(h.resources)
-	h.node.leaving = h.node.leaving.Add(h.resources)
+	op.groups.Remove(&h.Member)
+	h.leaving = leaving{is: true, kind: kind, ordered: at}
+	op.order.SubUsage(h.Resources)
+	op.order.AddLeaving(h.Resources)
+	h.node.leaving = h.node.leaving.Add(h.Resources)
 	op.leavers++
-	if kind == lifecycle.GracefulPreemption {
-		op.graceful = op.graceful.Add(h.resources)
+	if rated(kind) {
+		op.pool.taken(at, true)
 	}
 }
 
 // endLeaving is for an allocation that has gone, or stays.
 func (e *Engine) endLeaving(h *holding) {
 	op := h.operation
-	op.order.SubLeaving(h.resources)
-	h.node.leaving = h.node.leaving.Sub(h.resources)
+	op.order.SubLeaving(h.Resources)
+	h.node.leaving = h.node.leaving.Sub(h.Resources)
 	op.leavers--
-	if h.leaving.kind == lifecycle.GracefulPreemption {
-		op.graceful = op.graceful.Sub(h.resources)
-	}
 	if c := h.leaving.claim; c != nil {
 		c.victims--
 	}

@@ -30,6 +30,8 @@ type node struct {
 	leaving resource.Amounts
 	claims  []*claim
 	claimed resource.Amounts
+	// attempted is when preemption was tried last; zero: never.
+	attempted time.Time
 }
 
 // SetNode tells the resources of a node, whether jobs may start on it, and its tags,
@@ -111,7 +113,7 @@ func (n *node) judge() {
 func (n *node) hold(h *holding) {
 	h.at = len(n.held)
 	n.held = append(n.held, h)
-	n.usage = n.usage.Add(h.resources)
+	n.usage = n.usage.Add(h.Resources)
 }
 
 func (n *node) release(h *holding) {
@@ -119,6 +121,6 @@ func (n *node) release(h *holding) {
 	n.held[h.at], last.at = last, h.at
 	n.held[len(n.held)-1] = nil
 	n.held = n.held[:len(n.held)-1]
-	n.usage = n.usage.Sub(h.resources)
+	n.usage = n.usage.Sub(h.Resources)
 	n.judge()
 }

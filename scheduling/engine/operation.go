@@ -51,16 +51,24 @@ type operation struct {
 	// tasks is sorted by name, as order's are.
 	tasks []task
 	// held is the number of allocations and starts in flight, leavers that of those of
-	// them that have been told to go; graceful is what those hold that go gracefully.
+	// them that have been told to go.
 	held, leavers int
-	graceful      resource.Amounts
 	claims        []*claim
+	// groups are its allocations but for those that leave.
+	groups preemption.Groups
 	// removed operations stay until nothing is held.
 	removed bool
 	// effective are the settings that hold, filter is the place of its own filter.
 	effective pooltree.EffectiveOperation
 	filter    int
 	hunger    preemption.Clock
+	// fromStarving is that its jobs may be preempted while it starves, starver by whose
+	// starvation it may preempt others.
+	fromStarving bool
+	starver      starver
+	// discount is what victims of the operation hold on a node, found in a round.
+	discount resource.Amounts
+	round    uint64
 	// bestAt is when the best allocation share was found last.
 	bestAt time.Time
 }
@@ -73,7 +81,7 @@ type task struct {
 	pending int64
 	// inFlight of them are about to start, claimed are those for which resources are held.
 	inFlight, claimed int64
-	perJob   resource.Amounts
+	perJob            resource.Amounts
 }
 
 // AddOperation adds an operation without demand.
@@ -90,6 +98,7 @@ func (e *Engine) AddOperation(op Operation) error {
 		order:     allocation.NewOperation(string(op.ID), op.Started.UnixNano()),
 		filter:    allocation.NoFilter,
 	}
+	added.order.SetOwner(added)
 	added.order.SetEnabled(added.active())
 	added.attach(e.pools[op.Pool])
 	e.settle(added)
@@ -208,6 +217,7 @@ func (e *Engine) settle(op *operation) {
 	op.filter = e.change(op.filter, op.effective.TagFilter)
 	op.order.SetLimits(op.effective.Limits)
 	op.order.SetFilter(op.filter)
+	op.order.SetGuarded(op.effective.Graceful)
 	s := op.share
 	s.Rank, s.Weight, s.Gang = op.Started.UnixNano(), op.Weight, op.Gang
 	s.MaxShareRatio = or(op.Options.MaxShareRatio, fairshare.NoShareRatio)

@@ -16,6 +16,7 @@ import (
 func (e *Engine) SetTree(tree pooltree.Tree) error {
 	e.settings = tree.Settings()
 	e.shares.Options = shareOptions(e.settings)
+	e.rated = false
 	effective, err := tree.Effective(scheduling.RootPool)
 	if err != nil {
 		return fmt.Errorf("set tree: %w", err)
@@ -42,6 +43,8 @@ func (e *Engine) setEffective(p *pool, to pooltree.Effective) {
 	p.effective = to
 	p.filter = e.change(p.filter, to.TagFilter)
 	p.order.SetLimits(to.Limits)
+	p.order.SetTolerance(to.Preemption.LimitTolerance)
+	e.rated = e.rated || to.Preemption.RateLimit != pooltree.NoRateLimit
 	p.order.SetFilter(p.filter)
 	for _, op := range p.operations {
 		e.settle(op)

@@ -42,7 +42,7 @@ func (s *simulation) checkNothingIsLeft(t *rapid.T, ids []scheduling.NodeID) {
 		}
 		for _, op := range snapshot.Operations {
 			for _, task := range op.Tasks {
-				if op.Enabled && !op.Suspended && !op.Removed && task.Effective > 0 && task.PerJob.Fits(n.Limits.Sub(n.Usage).Min(room(snapshot, op, n))) {
+				if op.Enabled && !op.Suspended && !op.Removed && task.Effective > 0 && task.PerJob.Fits(spare(n).Min(room(snapshot, op, n))) {
 					t.Fatalf("%d jobs of task %q of %s wait and fit on %s", task.Effective, task.Name, op.ID, n.ID)
 				}
 			}
@@ -50,15 +50,21 @@ func (s *simulation) checkNothingIsLeft(t *rapid.T, ids []scheduling.NodeID) {
 	}
 }
 
+// spare is what nobody has a claim on.
+func spare(n engine.NodeView) resource.Amounts {
+	free := n.Limits.Sub(n.Usage)
+	return free.Min(free.Add(n.Leaving).Sub(n.Claimed))
+}
+
 // room is what the limits of an operation and of all pools above leave to it on a node:
 // nothing when it may not use the node.
 func room(s engine.Snapshot, op engine.OperationView, n engine.NodeView) resource.Amounts {
-	left := op.Shares.Limits.Sub(op.Shares.Usage)
+	left := op.Shares.Limits.Sub(op.Shares.Held())
 	taken := op.Effective.TagFilter.Match(n.Tags)
 	for name := op.Pool; name != ""; {
 		i := slices.IndexFunc(s.Pools, func(p engine.PoolView) bool { return p.Name == name })
 		p := s.Pools[i]
-		left = left.Min(p.Shares.Limits.Sub(p.Shares.Usage))
+		left = left.Min(p.Shares.Limits.Sub(p.Shares.Held()))
 		taken = taken && p.Effective.TagFilter.Match(n.Tags)
 		name = p.Parent
 	}

@@ -322,7 +322,7 @@ func (op *operation) view(total resource.Amounts) OperationView {
 
 func (h *holding) view() Holding {
 	v := Holding{Ticket: h.ticket, Allocation: Allocation{
-		Job: h.job, Operation: h.operation.ID, Task: h.task, Node: h.node.id, Resources: h.resources, Started: h.started,
+		Job: h.Job, Operation: h.operation.ID, Task: h.task, Node: h.node.id, Resources: h.Resources, Started: h.Started,
 	}, Leaving: h.leaving.is, Deadline: h.leaving.deadline, Kind: h.leaving.kind}
 	if c := h.leaving.claim; c != nil {
 		v.For = c.beneficiary()

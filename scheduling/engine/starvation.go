@@ -9,13 +9,15 @@ import (
 )
 
 // starve tells p, and all below, how they fare by the shares of an update (F.11).
-func (p *pool) starve(now time.Time) {
+func (e *Engine) starve(p *pool, now time.Time) {
 	for _, c := range p.pools {
-		c.starve(now)
+		e.starve(c, now)
 	}
 	for _, op := range p.operations {
 		s, limits := sharesOf(op.share), op.effective.Starvation
-		op.hunger.Judge(now, preemption.OperationStatus(s, limits.Tolerance, op.share.Schedulable(), nil), belowMin(op.share), timeouts(limits, true))
+		t := timeouts(limits, true).Shortened(op.share.PendingJobs, e.settings.Preemption.CountCoefficient)
+		op.hunger.Judge(now, preemption.OperationStatus(s, limits.Tolerance, op.share.Schedulable(), nil), belowMin(op.share), t)
+		op.fromStarving = e.settings.Preemption.FromStarving
 	}
 	status := preemption.Normal
 	if p.parent != nil {

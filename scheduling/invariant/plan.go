@@ -16,25 +16,26 @@ func CheckPlan(before engine.Snapshot, plan engine.Plan, after engine.Snapshot) 
 	was := map[scheduling.PoolName]resource.Amounts{}
 	wasOf := map[scheduling.OperationID]resource.Amounts{}
 	for _, p := range before.Pools {
-		was[p.Name] = p.Shares.Usage
+		was[p.Name] = p.Shares.Held()
 	}
 	for _, op := range before.Operations {
-		wasOf[op.ID] = op.Shares.Usage
+		wasOf[op.ID] = op.Shares.Held()
 	}
 	for _, n := range after.Nodes {
 		c.tags[n.ID] = n.Tags
 	}
 	for _, p := range after.Pools {
 		c.pools[p.Name] = p
-		if s := p.Shares; s.Usage != was[p.Name] && s.Exceeding() {
-			return fmt.Errorf("%w: pool %q: usage grew from %v to %v, its limits are %v", ErrBreach, p.Name, was[p.Name], s.Usage, s.Limits)
+		limits := p.Shares.Limits.Add(p.Effective.Preemption.LimitTolerance)
+		if held := p.Shares.Held(); !held.Fits(was[p.Name]) && !held.Fits(limits) {
+			return fmt.Errorf("%w: pool %q: usage grew from %v to %v, its limits are %v", ErrBreach, p.Name, was[p.Name], held, limits)
 		}
 	}
 	operations := map[scheduling.OperationID]engine.OperationView{}
 	for _, op := range after.Operations {
 		operations[op.ID] = op
-		if s := op.Shares; s.Usage != wasOf[op.ID] && s.Exceeding() {
-			return fmt.Errorf("%w: operation %s: usage grew from %v to %v, its limits are %v", ErrBreach, op.ID, wasOf[op.ID], s.Usage, s.Limits)
+		if held := op.Shares.Held(); !held.Fits(wasOf[op.ID]) && !held.Fits(op.Shares.Limits) {
+			return fmt.Errorf("%w: operation %s: usage grew from %v to %v, its limits are %v", ErrBreach, op.ID, wasOf[op.ID], held, op.Shares.Limits)
 		}
 	}
 	for _, start := range plan.Starts {

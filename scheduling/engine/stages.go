@@ -1,0 +1,227 @@
+package engine
+
+import (
+	"time"
+
+	"weir/scheduling/allocation"
+	"weir/scheduling/lifecycle"
+	"weir/scheduling/pooltree"
+	"weir/scheduling/preemption"
+	"weir/scheduling/resource"
+)
+
+// stageCount is the number of preemptive stages.
+const stageCount = preemption.NormalStage + 1
+
+// kinds are what victims of a stage are told.
+var kinds = [stageCount]lifecycle.PreemptionKind{
+	preemption.AggressiveStage: lifecycle.AggressivePreemption, preemption.NormalStage: lifecycle.Preemption,
+}
+
+// starver is the lowest starving element on the way from an operation to the root: the
+// operation or a pool.
+type starver struct {
+	operation *operation
+	pool      *pool
+}
+
+// hungry finds who may preempt others, by stage, after an update, and whether there are
+// limits that are exceeded.
+func (e *Engine) hungry() {
+	for s := range e.starving {
+		clear(e.starving[s])
+		e.starving[s] = e.starving[s][:0]
+	}
+	e.gracefully, e.exceeded = false, false
+	e.collect(e.root, [stageCount]starver{})
+}
+
+// collect does so below a pool; above are the starving ones above it, by what they may.
+func (e *Engine) collect(p *pool, above [stageCount]starver) {
+	p.starves(p.hunger.Starvation, starver{pool: p}, &above)
+	e.exceeded = e.exceeded || !p.order.Usage().Fits(p.effective.Limits)
+	for _, c := range p.pools {
+		e.collect(c, above)
+	}
+	for _, op := range p.operations {
+		e.gracefully = e.gracefully || op.effective.Graceful
+		e.exceeded = e.exceeded || !op.order.Usage().Fits(op.effective.Limits)
+		by := above
+		if e.settings.Preemption.PriorityScope == pooltree.OperationOnly {
+			by = [stageCount]starver{}
+		}
+		p.starves(op.hunger.Starvation, starver{operation: op}, &by)
+		op.starver = starver{}
+		if !op.active() {
+			continue
+		}
+		for s := range by {
+			if by[s] != (starver{}) {
+				op.starver = by[s]
+				e.starving[s] = append(e.starving[s], op)
+				break
+			}
+		}
+	}
+}
+
+// starves puts an element in the place of those above it in the stages in which it may
+// preempt.
+func (p *pool) starves(s preemption.Starvation, own starver, by *[stageCount]starver) {
+	if s != preemption.NonStarving {
+		by[preemption.NormalStage] = own
+	}
+	if s == preemption.AggressivelyStarving {
+		by[preemption.AggressiveStage] = own
+	}
+}
+
+// below reports whether who starves has less than its fair share still: what has been
+// started or claimed since the update counts.
+func (s starver) below(total resource.Amounts) bool {
+	if s.pool != nil {
+		return preemption.PoolStatus(s.pool.shares(total), s.pool.effective.Starvation.Tolerance) == preemption.BelowFairShare
+	}
+	return preemption.OperationStatus(s.operation.shares(total), s.operation.effective.Starvation.Tolerance, true, nil) == preemption.BelowFairShare
+}
+
+func (p *pool) shares(total resource.Amounts) preemption.Shares {
+	return preemption.Shares{Usage: resource.Share(p.order.Usage(), total), Fair: p.share.FairShare, Demand: p.share.DemandShare}
+}
+
+func (op *operation) shares(total resource.Amounts) preemption.Shares {
+	return preemption.Shares{Usage: resource.Share(op.order.Usage(), total), Fair: op.share.FairShare, Demand: op.share.DemandShare}
+}
+
+// stages preempts jobs of a node for one that starves: in the aggressive stage, and in
+// the normal one unless that has served someone. open nodes may be given jobs. In each
+// stage that is looked at those go that are above limits.
+func (e *Engine) stages(n *node, now time.Time, open bool, plan *Plan) {
+	hungry := open && len(e.starving[preemption.AggressiveStage])+len(e.starving[preemption.NormalStage]) > 0
+	if !hungry && !e.exceeded || !n.attempted.IsZero() && now.Sub(n.attempted) < e.settings.Starvation.Backoff {
+		return
+	}
+	n.attempted = now
+	for stage := range stageCount {
+		starving := e.starving[stage]
+		if len(starving) == 0 && stage != preemption.NormalStage {
+			continue
+		}
+		served := open && len(starving) > 0 && e.serve(stage, n, now, plan)
+		if e.exceeded {
+			e.enforce(stage, n, now, plan)
+		}
+		if served {
+			return
+		}
+	}
+}
+
+// serve finds the operation of a stage that has the least of its fair share and a job
+// that fits the node once victims have gone, and has them go.
+func (e *Engine) serve(stage preemption.Stage, n *node, now time.Time, plan *Plan) bool {
+	e.round++
+	candidates, discount := e.candidates(stage, n, now)
+	on := n.offered(now)
+	spare := on.Free
+	var best *operation
+	var task allocation.Task
+	for _, op := range e.starving[stage] {
+		if !op.active() || best != nil && !op.order.Before(best.order) {
+			continue
+		}
+		on.Free = spare.Add(discount)
+		if op.round == e.round {
+			on.Free = on.Free.Sub(op.discount)
+		}
+		t, fits := op.order.Fitting(on)
+		if !fits {
+			op.order.Note(allocation.NoVictims, allocation.Fact{At: now, Node: n.id})
+			continue
+		}
+		if admitted, _ := e.mayStart(op.order, t.PerJob); admitted && op.starver.below(e.total) {
+			best, task = op, t
+		}
+	}
+	if best == nil {
+		return false
+	}
+	return e.displace(stage, n, best, task, candidates, now, plan)
+}
+
+// displace has a job of an operation take the place of the victims that it needs.
+func (e *Engine) displace(stage preemption.Stage, n *node, op *operation, task allocation.Task, candidates []*holding, now time.Time, plan *Plan) bool {
+	others := candidates[:0]
+	for _, h := range candidates {
+		if h.operation != op {
+			others = append(others, h)
+		}
+	}
+	victims, ok := preemption.Victims(task.PerJob, n.spare(), others)
+	switch {
+	case !ok:
+		return false
+	case len(victims) == 0:
+		// It fits as it is; something else than resources kept it from starting.
+		return false
+	}
+	c := e.addClaim(n, op, task.Name, task.PerJob, now)
+	for _, h := range victims {
+		e.preempt(h, now, kinds[stage], c, e.beyond(h, stage, op.starver), plan)
+	}
+	return true
+}
+
+// candidates returns the allocations of a node that may be victims in a stage, and what
+// they hold together. The part of each operation in that is its discount.
+func (e *Engine) candidates(stage preemption.Stage, n *node, now time.Time) (all []*holding, discount resource.Amounts) {
+	all = e.scratch[:0]
+	for _, h := range n.held {
+		if !h.Grouped() || !stage.Takes(h.Level()) {
+			continue
+		}
+		op := h.operation
+		if op.owner().Blocks(stage, now, h.Started) != preemption.NotBlocked {
+			continue
+		}
+		all = append(all, h)
+	}
+	if e.rated {
+		all = e.withinRates(all, now)
+	}
+	for _, h := range all {
+		op := h.operation
+		if op.round != e.round {
+			op.round, op.discount = e.round, resource.Amounts{}
+		}
+		op.discount = op.discount.Add(h.Resources)
+		discount = discount.Add(h.Resources)
+	}
+	e.scratch = all
+	return all, discount
+}
+
+// owner is what decides whether jobs of the operation may be preempted.
+func (op *operation) owner() preemption.Owner {
+	return preemption.Owner{
+		Graceful: op.effective.Graceful, AllowNormal: op.pool.effective.Preemption.AllowNormal,
+		Starvation: op.hunger.Starvation, FromStarving: op.fromStarving, MinRunTime: op.effective.Starvation.MinRunTime,
+	}
+}
+
+// beyond are the facts about a victim that is beyond the fair share of its operation.
+func (e *Engine) beyond(h *holding, stage preemption.Stage, by starver) Reason {
+	b := h.operation.groups.Bounds()
+	k := resource.Dominant(h.operation.order.Usage(), e.total)
+	r := Reason{Resource: k, Usage: resource.Share(h.operation.order.Usage(), e.total)[k], Fair: b.Fair[k], Threshold: b.Threshold}
+	if stage == preemption.AggressiveStage {
+		r.Threshold = b.AggressiveThreshold
+	}
+	switch {
+	case by.pool != nil:
+		r.Pool, r.Since = by.pool.name, by.pool.hunger.Since
+	case by.operation != nil:
+		r.Since = by.operation.hunger.Since
+	}
+	return r
+}
