@@ -74,6 +74,7 @@ func (a *controllersActor) Receive(ctx actor.Context) {
 	case batch:
 		for _, event := range m.Events {
 			a.event(ctx, event)
+			a.replica.news.take(event)
 		}
 		m.done()
 	case broken:
@@ -109,6 +110,8 @@ func (a *controllersActor) start(ctx actor.Context) {
 	for _, op := range mine {
 		a.assigned(ctx, op.GetId(), op.GetAssignment().GetEpoch())
 	}
+	// What a former life of this actor was not told is news to somebody.
+	a.replica.news.tellAll()
 	self, root := ctx.Self(), ctx.ActorSystem().Root
 	go follow(reading, a.replica.store, index+1, func(m any) { root.Send(self, owned{a.life, m}) })
 }

@@ -43,7 +43,7 @@ func head(op *statepb.Operation) *statepb.Operation {
 	h := &statepb.Operation{
 		Id: op.GetId(), Spec: op.GetSpec(), State: op.GetState(), Suspended: op.GetSuspended(), Trees: op.GetTrees(),
 		StartTime: op.GetStartTime(), Assignment: proto.CloneOf(op.GetAssignment()), PendingReason: op.GetPendingReason(),
-		AbortJobsUntilIndex: op.GetAbortJobsUntilIndex(),
+		AbortJobsUntilIndex: op.GetAbortJobsUntilIndex(), Stop: op.GetStop(),
 	}
 	for _, task := range op.GetTasks() {
 		h.Tasks = append(h.Tasks, &statepb.Task{

@@ -51,6 +51,7 @@ type Replica struct {
 	liveness    *liveness
 	controllers *controllers
 	signals     *signal.Signals
+	news        *newsdesk
 	heartbeats  *heartbeats
 	histories   *pool.Histories
 
@@ -73,7 +74,7 @@ func Start(cfg Config) (*Replica, error) {
 		return nil, err
 	}
 	r := &Replica{
-		cfg: cfg, store: cfg.Store, board: newBoard(), controllers: newControllers(),
+		cfg: cfg, store: cfg.Store, board: newBoard(), controllers: newControllers(), news: newNewsdesk(),
 		heartbeats: newHeartbeats(), histories: pool.NewHistories(),
 		records: &records{store: cfg.Store, directory: cfg.Directory},
 		signals: signal.NewSignals(signal.NewTable(cfg.Timing.SignalKeep, maxSignals)),
@@ -115,11 +116,11 @@ func (r *Replica) spawn(inbox *remote.Inbox) {
 	root := r.system.Root
 	r.signalPID = root.Spawn(supervised(r.cfg.Logger, signal.New(signal.Config{
 		Replica: r.cfg.ID, Incarnation: r.cfg.Incarnation, Gossip: topic{r.cfg.Gossip, signalTopic},
-		ExpireEvery: 10 * time.Second, Now: time.Now, Logger: r.cfg.Logger,
+		News: r.news.tell, ExpireEvery: 10 * time.Second, Now: time.Now, Logger: r.cfg.Logger,
 	}, r.signals), true))
 	r.controllersPID = root.Spawn(supervised(r.cfg.Logger, newControllersActor(r.ctx, r), true))
 	r.gatewayPID = root.Spawn(supervised(r.cfg.Logger, gateway.New(gateway.Config{
-		Nodes: r, Controllers: r, Leader: &desk{r}, Cluster: r, Limits: r.cfg.Gateway, Patience: r.cfg.Timing.Patience,
+		Nodes: r, Controllers: r, Leader: &desk{r}, Cluster: r, Instances: r, Limits: r.cfg.Gateway, Patience: r.cfg.Timing.Patience,
 		Figures: &r.gatewayFigures, Logger: r.cfg.Logger,
 	}), true).Configure(inbox.Mailbox()))
 }

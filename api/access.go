@@ -38,6 +38,9 @@ var replicaOnly = map[string]bool{apipbconnect.ClusterServiceJoinProcedure: true
 var waits = map[string]bool{
 	apipbconnect.OperationServiceWaitProcedure:  true,
 	apipbconnect.OperationServiceWatchProcedure: true,
+	apipbconnect.EventServiceReadProcedure:      true,
+
+	apipbconnect.OperationServiceWatchInstancesProcedure: true,
 }
 
 // permit returns an error unless the role may make the call.

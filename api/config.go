@@ -55,9 +55,13 @@ type Leader interface {
 	ReadOutput(ctx context.Context, m *actorpb.ReadOutput) (*actorpb.OutputPart, error)
 }
 
-// Signals knows which jobs are on their way out.
+// Signals knows which jobs are on their way out, and where jobs are reached.
 type Signals interface {
 	Stopping(job string) string
+	// Instances returns the jobs of an operation as this replica sees them: once they
+	// differ from those of a version that it returned before, or as they are when ctx
+	// is done.
+	Instances(ctx context.Context, operation, version string) *actorpb.Instances
 }
 
 // Limits bound what one replica takes on from clients.
@@ -117,6 +121,7 @@ type Config struct {
 	Log                       Log
 	Leader                    Leader
 	Signals                   Signals
+	Events                    Events
 	Directory                 *cluster.Directory
 	// IdentityOf says who sent a request.
 	IdentityOf func(*http.Request) (identity.Identity, error)
@@ -141,7 +146,7 @@ func (c Config) Validate() error {
 		ok   bool
 	}{
 		{"replica", c.Replica != ""}, {"store", c.Store != nil}, {"log", c.Log != nil}, {"leader", c.Leader != nil},
-		{"signals", c.Signals != nil}, {"directory", c.Directory != nil}, {"identity of requests", c.IdentityOf != nil},
+		{"signals", c.Signals != nil}, {"events", c.Events != nil}, {"directory", c.Directory != nil}, {"identity of requests", c.IdentityOf != nil},
 		{"ids", c.NewID != nil}, {"clock", c.Now != nil}, {"logger", c.Logger != nil},
 	} {
 		if !part.ok {

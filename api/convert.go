@@ -101,11 +101,11 @@ func addProgress(sum, p *apipb.TaskProgress) {
 }
 
 // runningJob shows a job that has not ended, as the state knows it.
-func runningJob(a *statepb.Allocation, stopping string) *apipb.Job {
+func runningJob(a *statepb.Allocation) *apipb.Job {
 	return &apipb.Job{
 		Id: a.GetJobId(), OperationId: a.GetOperationId(), Task: a.GetTask(), Cookie: a.GetCookie(), Attempt: a.GetAttempt(),
 		Node: a.GetNode(), State: lifecycle.JobWaiting.String(), StartTime: a.GetStartTime(), Resources: resourcesOf(a.GetResources().Amounts()),
-		Token: token(a.GetGrantTerm(), a.GetGrantIndex()), Stopping: stopping,
+		Token: token(a.GetGrantTerm(), a.GetGrantIndex()), Ports: a.GetPorts(),
 	}
 }
 
@@ -123,6 +123,7 @@ func finishedJob(operation string, j *statepb.FinishedJob) *apipb.Job {
 		Id: j.GetJobId(), OperationId: operation, Task: j.GetTask(), Cookie: j.GetCookie(), Attempt: j.GetAttempt(), Node: j.GetNode(),
 		State: j.GetState(), AbortReason: j.GetAbortReason(), Error: errorOf(j.GetError()), StartTime: j.GetStartTime(),
 		FinishTime: j.GetFinishTime(), Pid: j.GetPid(), ExitCode: j.GetExitCode(), Token: token(j.GetGrantTerm(), j.GetGrantIndex()),
+		Interruption: interruptionOf(j.GetStop()), Rerun: j.GetRerun(), Acknowledged: j.GetAcknowledged(),
 		Statistics: &apipb.JobStatistics{
 			MaxMemory: st.GetMaxMemory(), CpuUserSeconds: float64(st.GetCpuUserMicros()) / 1e6,
 			CpuSystemSeconds: float64(st.GetCpuSystemMicros()) / 1e6, RunSeconds: float64(st.GetRunMillis()) / 1e3,

@@ -11,10 +11,14 @@ import (
 	"weir/messages/statepb"
 )
 
-// Drain keeps new jobs away from a node.
+// Drain keeps new jobs away from a node, and asks those there to leave if it is to.
 func (s nodes) Drain(ctx context.Context, req *connect.Request[apipb.DrainNodeRequest]) (*connect.Response[apipb.DrainNodeResponse], error) {
+	if err := interruptTimeout("drain node", req.Msg.GetInterruptTimeoutMillis()); err != nil {
+		return nil, err
+	}
 	_, err := s.propose(ctx, "drain node", &commandpb.DrainNode{
 		Node: req.Msg.GetNode(), User: caller(ctx).Name, Reason: req.Msg.GetReason(), Time: timestamppb.New(s.cfg.Now()),
+		InterruptMillis: req.Msg.GetInterruptTimeoutMillis(),
 	})
 	return answer(&apipb.DrainNodeResponse{}, err)
 }

@@ -58,6 +58,8 @@ type replicaFake struct {
 	// history, when set, is what the leader has recorded of pools.
 	history atomic.Pointer[func(*actorpb.PoolHistoryRequest) *actorpb.PoolHistory]
 	output  func(*actorpb.ReadOutput) (*actorpb.OutputPart, error)
+	// instances are those of any operation; nil: it has none.
+	instances *actorpb.Instances
 }
 
 // replicaIDs are those of the cluster of a test; the first one answers.
@@ -211,6 +213,36 @@ func (r *replicaFake) JobLive(context.Context, []string) (*actorpb.JobLive, erro
 
 func (r *replicaFake) ReadOutput(_ context.Context, m *actorpb.ReadOutput) (*actorpb.OutputPart, error) {
 	return r.output(m)
+}
+
+// Instances implements Signals: those that the test has set, once they are of another
+// version.
+func (r *replicaFake) Instances(ctx context.Context, operation, version string) *actorpb.Instances {
+	for {
+		r.mu.Lock()
+		seen, changed := r.instances, r.changed
+		r.mu.Unlock()
+		if seen == nil {
+			seen = &actorpb.Instances{OperationId: operation, Version: "none"}
+		}
+		if seen.GetVersion() != version || seen.GetOver() {
+			return seen
+		}
+		select {
+		case <-ctx.Done():
+			return seen
+		case <-changed:
+		}
+	}
+}
+
+// see sets what the replica sees of an operation's instances.
+func (r *replicaFake) see(seen *actorpb.Instances) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.instances = seen
+	close(r.changed)
+	r.changed = make(chan struct{})
 }
 
 func (r *replicaFake) Stopping(job string) string {

@@ -49,7 +49,7 @@ func (s jobs) List(ctx context.Context, req *connect.Request[apipb.ListJobsReque
 			return err
 		}
 		for _, a := range st.AllocationsOfOperation(scheduling.OperationID(op.GetId())) {
-			all = append(all, runningJob(a, s.stopping(op, a)))
+			all = append(all, s.running(op, a))
 		}
 		finished := op.GetFinishedJobs()
 		for i := len(finished) - 1; i >= 0; i-- {
@@ -71,13 +71,16 @@ func (s jobs) List(ctx context.Context, req *connect.Request[apipb.ListJobsReque
 	return connect.NewResponse(out), nil
 }
 
-// stopping says why a job is to end: by the state, or by what gossip heard before
-// the state did.
-func (s jobs) stopping(op *statepb.Operation, a *statepb.Allocation) string {
+// running shows a job that has not ended. Why it is to end is said by the state, or by
+// what gossip heard before the state did.
+func (s jobs) running(op *statepb.Operation, a *statepb.Allocation) *apipb.Job {
+	job := runningJob(a)
 	if order := op.StopOrderFor(a); order != nil {
-		return order.GetReason()
+		job.Stopping, job.Interruption = order.GetReason(), interruptionOf(order)
+	} else {
+		job.Stopping = s.cfg.Signals.Stopping(a.GetJobId())
 	}
-	return s.cfg.Signals.Stopping(a.GetJobId())
+	return job
 }
 
 // addLive adds what nodes last said of jobs that have not ended, when the leader
@@ -135,7 +138,7 @@ func (s jobs) locate(ctx context.Context, what, id string) (job *apipb.Job, err 
 	err = s.read(ctx, what, func(st *state.State) error {
 		if a, ok := st.Allocation(scheduling.JobID(id)); ok {
 			op, _ := st.Operation(scheduling.OperationID(a.GetOperationId()))
-			job = runningJob(a, s.stopping(op, a))
+			job = s.running(op, a)
 			return nil
 		}
 		for op := range st.Operations() {

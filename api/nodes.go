@@ -50,7 +50,7 @@ func (s nodes) Get(ctx context.Context, req *connect.Request[apipb.GetNodeReques
 		out.Node = nodeOf(st, n)
 		for _, a := range st.AllocationsOfNode(id) {
 			op, _ := st.Operation(scheduling.OperationID(a.GetOperationId()))
-			out.Jobs = append(out.Jobs, runningJob(a, jobs(s).stopping(op, a)))
+			out.Jobs = append(out.Jobs, jobs(s).running(op, a))
 		}
 		return nil
 	})

@@ -153,6 +153,9 @@ func (s operations) get(name string, full bool) (out *apipb.Operation, err error
 		if op, err = find(st, name); err == nil {
 			out, err = operationOf(op, full)
 		}
+		if full && err == nil {
+			out.Preempted = preempted(st, op)
+		}
 		if err == nil && out.GetPendingReason() == "" {
 			out.PendingReason = onlineHosts(st).misfit(op)
 		}
@@ -308,10 +311,16 @@ func (s operations) steer(ctx context.Context, what, name string, command func(i
 	return err
 }
 
-// Abort ends an operation with its jobs.
+// Abort ends an operation with its jobs, at once or by interruption.
 func (s operations) Abort(ctx context.Context, req *connect.Request[apipb.AbortOperationRequest]) (*connect.Response[apipb.AbortOperationResponse], error) {
+	if err := interruptTimeout("abort operation", req.Msg.GetInterruptTimeoutMillis()); err != nil {
+		return nil, err
+	}
 	return answer(&apipb.AbortOperationResponse{}, s.steer(ctx, "abort operation", req.Msg.GetOperation(), func(id string) proto.Message {
-		return &commandpb.AbortOperation{OperationId: id, User: caller(ctx).Name, Reason: req.Msg.GetReason(), Time: timestamppb.New(s.cfg.Now())}
+		return &commandpb.AbortOperation{
+			OperationId: id, User: caller(ctx).Name, Reason: req.Msg.GetReason(), Time: timestamppb.New(s.cfg.Now()),
+			InterruptMillis: req.Msg.GetInterruptTimeoutMillis(),
+		}
 	}))
 }
 

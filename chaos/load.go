@@ -162,7 +162,7 @@ func (s *submitter) abort(ctx context.Context, operation, mutation string) error
 	call := history.Call{Client: s.number, What: history.Abort, Mutation: mutation, Operation: operation, Called: history.Now()}
 	limited, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	err := s.api.AbortOperation(limited, operation, "a client of the run changed its mind")
+	err := s.api.AbortOperation(limited, operation, "a client of the run changed its mind", 0)
 	call.Returned = history.Now()
 	call.Outcome, call.Error = outcome(err)
 	return s.journal.Write(call)

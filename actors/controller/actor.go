@@ -98,8 +98,8 @@ type controllerActor struct {
 	stepping, finishing bool
 	// dirty: a Look came while a step was in flight.
 	dirty bool
-	// signalled are jobs whose end has been announced.
-	signalled map[string]bool
+	// signalled is what was announced of jobs that are on their way out.
+	signalled map[string]*actorpb.InterruptionSignal
 	// lookTimer and flushTimer try again what was not committed.
 	lookTimer, flushTimer *time.Timer
 }
@@ -109,7 +109,7 @@ func (a *controllerActor) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
 		a.ends = NewEnds(a.cfg.MaxEnds)
-		a.signalled = map[string]bool{}
+		a.signalled = map[string]*actorpb.InterruptionSignal{}
 		a.look(ctx)
 	case Look:
 		a.look(ctx)
@@ -172,6 +172,8 @@ func (a *controllerActor) stepped(ctx actor.Context, m stepped) {
 	}
 }
 
+// announce tells all replicas of jobs that have to leave, of deadlines that have come
+// nearer, and of jobs that have gone.
 func (a *controllerActor) announce(op *statepb.Operation) {
 	leaving := a.cfg.State.Leaving(op.GetId())
 	present := make(map[string]bool, len(leaving))
@@ -179,21 +181,21 @@ func (a *controllerActor) announce(op *statepb.Operation) {
 	for _, allocation := range leaving {
 		id := allocation.GetJobId()
 		present[id] = true
-		if a.signalled[id] {
+		signal := Signal(now, op, allocation)
+		if told := a.signalled[id]; told != nil && !signal.GetDeadline().AsTime().Before(told.GetDeadline().AsTime()) {
 			continue
 		}
-		order := op.StopOrderFor(allocation)
-		a.signalled[id] = true
-		a.cfg.Signals.Interrupt(&actorpb.InterruptionSignal{
-			OperationId: op.GetId(), JobId: id, Node: allocation.GetNode(), Reason: order.GetReason(),
-			Time: timestamppb.New(now), Deadline: timestamppb.New(now.Add(time.Duration(order.GetGraceMillis()) * time.Millisecond)),
-		})
+		a.signalled[id] = signal
+		a.cfg.Signals.Interrupt(signal)
 	}
-	for id := range a.signalled {
-		if !present[id] {
-			delete(a.signalled, id)
-			a.cfg.Signals.Interrupt(&actorpb.InterruptionSignal{OperationId: op.GetId(), JobId: id, Time: timestamppb.New(now), Gone: true})
+	for id, told := range a.signalled {
+		if present[id] {
+			continue
 		}
+		delete(a.signalled, id)
+		gone := proto.CloneOf(told)
+		gone.Gone, gone.Time = true, timestamppb.New(now)
+		a.cfg.Signals.Interrupt(gone)
 	}
 }
 
@@ -228,7 +230,8 @@ func (a *controllerActor) ended(ctx actor.Context, m *actorpb.JobEnded, reply fu
 		reply(&actorpb.JobEndedAck{JobId: id, Refusal: "unknown_allocation"})
 		return
 	}
-	if !a.ends.Add(Classify(m, allocation), reply) {
+	op, _ := a.cfg.State.Operation(a.cfg.Operation)
+	if !a.ends.Add(Classify(m, allocation, taskOf(op, allocation), op.StopOrderFor(allocation)), reply) {
 		reply(&actorpb.Refused{Code: actorpb.CodeOverloaded, Reason: fmt.Sprintf(
 			"operation %s: %d results wait for their commit, as many as are kept: the result is taken when some are committed", a.cfg.Operation, a.cfg.MaxEnds), RetryMillis: 500})
 		return

@@ -12,6 +12,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/messages/actorpb"
 	"weir/messages/commandpb"
@@ -29,14 +30,17 @@ type stage struct {
 	operation *statepb.Operation
 	// running are the jobs that have not ended, leaving those that have to.
 	running, leaving []string
-	told             []string
-	outcomes         []func([]*commandpb.Result, error)
+	// grace is what jobs that have to end are given, from the beginning.
+	grace    int64
+	began    time.Time
+	told     []string
+	outcomes []func([]*commandpb.Result, error)
 }
 
 func onStage(t *testing.T, state string, story func(s *stage)) {
 	synctest.Test(t, func(t *testing.T) {
 		quiet := slog.New(slog.DiscardHandler)
-		s := &stage{t: t, operation: sortOperation(state), running: []string{"a", "b", "c"}}
+		s := &stage{t: t, operation: sortOperation(state), running: []string{"a", "b", "c"}, began: time.Now(), grace: 1000}
 		s.operation.Id, s.operation.Assignment = "op", &statepb.Assignment{Replica: "r1", Epoch: 2}
 		s.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }))
 		s.pid = s.system.Root.Spawn(actor.PropsFromProducer(New(Config{
@@ -74,7 +78,7 @@ func (s *stage) Allocation(job string) *statepb.Allocation {
 func (s *stage) allocation(job string) *statepb.Allocation {
 	return &statepb.Allocation{
 		JobId: job, OperationId: "op", Task: s.operation.GetSpec().GetTasks()[0].GetName(), Node: "n1",
-		Stop: &statepb.StopOrder{Reason: "preemption", GraceMillis: 1000},
+		Stop: &statepb.StopOrder{Reason: "preemption", Interruption: "preemption", GraceMillis: s.grace, Time: timestamppb.New(s.began)},
 	}
 }
 
@@ -277,7 +281,20 @@ func TestJobsOnTheirWayOutAreAnnouncedOnce(t *testing.T) {
 		s.leaving = nil
 		s.look()
 		s.look()
-		s.want("signal a  gone=true")
+		s.want("signal a preemption gone=true")
+	})
+}
+
+func TestADeadlineThatComesNearerIsAnnounced(t *testing.T) {
+	onStage(t, "running", func(s *stage) {
+		s.leaving, s.grace = []string{"a"}, 60_000
+		s.look()
+		s.grace = 90_000
+		s.look()
+		s.want("signal a preemption gone=false")
+		s.grace = 30_000
+		s.look()
+		s.want("signal a preemption gone=false")
 	})
 }
 

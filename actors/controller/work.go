@@ -62,25 +62,47 @@ func Needs(task *statepb.TaskSpec) resource.Amounts {
 // cluster. It fails when the allocation names a task that the operation does not
 // have.
 func Spec(op *statepb.Operation, allocation *statepb.Allocation, addresses []string) (*actorpb.JobSpec, error) {
-	for _, task := range op.GetSpec().GetTasks() {
-		if task.GetName() != allocation.GetTask() {
-			continue
-		}
-		return &actorpb.JobSpec{
-			JobId:              allocation.GetJobId(),
-			OperationId:        op.GetId(),
-			Task:               task.GetName(),
-			Cookie:             allocation.GetCookie(),
-			JobCount:           task.GetJobCount(),
-			Argv:               task.GetArgv(),
-			Shell:              task.GetShell(),
-			Environment:        environment(op, task, allocation, addresses),
-			CpuLimitHundredths: task.GetCpuLimitHundredths(),
-			MemoryLimit:        task.GetMemoryLimit(),
-			JobTimeLimitMillis: task.GetJobTimeLimit().AsDuration().Milliseconds(),
-		}, nil
+	task := taskOf(op, allocation)
+	if task == nil {
+		return nil, fmt.Errorf("spec of job %s: operation %s has no task %q", allocation.GetJobId(), op.GetId(), allocation.GetTask())
 	}
-	return nil, fmt.Errorf("spec of job %s: operation %s has no task %q", allocation.GetJobId(), op.GetId(), allocation.GetTask())
+	return &actorpb.JobSpec{
+		JobId:              allocation.GetJobId(),
+		OperationId:        op.GetId(),
+		Task:               task.GetName(),
+		Cookie:             allocation.GetCookie(),
+		JobCount:           task.GetJobCount(),
+		Argv:               task.GetArgv(),
+		Shell:              task.GetShell(),
+		Environment:        environment(op, task, allocation, addresses),
+		CpuLimitHundredths: task.GetCpuLimitHundredths(),
+		MemoryLimit:        task.GetMemoryLimit(),
+		JobTimeLimitMillis: task.GetJobTimeLimit().AsDuration().Milliseconds(),
+
+		InterruptionSignal:    task.GetInterruptionSignal(),
+		SignalRootProcessOnly: task.GetSignalRootProcessOnly(),
+		RestartExitCode:       task.RestartExitCode,
+	}, nil
+}
+
+// taskOf returns the task of an allocation; nil: the operation does not have it.
+func taskOf(op *statepb.Operation, allocation *statepb.Allocation) *statepb.TaskSpec {
+	for _, task := range op.GetSpec().GetTasks() {
+		if task.GetName() == allocation.GetTask() {
+			return task
+		}
+	}
+	return nil
+}
+
+// Signal returns what others are told of a job that has to leave.
+func Signal(now time.Time, op *statepb.Operation, allocation *statepb.Allocation) *actorpb.InterruptionSignal {
+	order := op.StopOrderFor(allocation)
+	return &actorpb.InterruptionSignal{
+		OperationId: op.GetId(), JobId: allocation.GetJobId(), Node: allocation.GetNode(), Reason: order.Why(),
+		Time: timestamppb.New(now), Deadline: timestamppb.New(now.Add(order.Left(now))),
+		Task: allocation.GetTask(), Cookie: allocation.GetCookie(), Ports: allocation.GetPorts(), StartTime: allocation.GetStartTime(),
+	}
 }
 
 // environment returns the task's environment and what every job is told.
@@ -96,47 +118,4 @@ func environment(op *statepb.Operation, task *statepb.TaskSpec, allocation *stat
 		"WEIR_ADDRESSES":      strings.Join(addresses, ","),
 	})
 	return env
-}
-
-// Classify turns an agent's word about the end of a job into the record that is
-// committed. An end that the agent cannot name is a failure of its job proxy.
-func Classify(ended *actorpb.JobEnded, allocation *statepb.Allocation) *statepb.FinishedJob {
-	job := proto.CloneOf(ended.GetJob())
-	job.JobId = allocation.GetJobId()
-	job.Task = allocation.GetTask()
-	job.Cookie = allocation.GetCookie()
-	job.Node = allocation.GetNode()
-	job.Attempt = allocation.GetAttempt()
-	state, err := lifecycle.ParseJobState(job.GetState())
-	switch {
-	case err == nil && state == lifecycle.JobCompleted:
-		job.AbortReason, job.Error = "", nil
-	case err == nil && state == lifecycle.JobFailed:
-		job.AbortReason = ""
-		job.Error = failure(job, ended.GetStderrTail())
-	default:
-		job.State = lifecycle.JobAborted.String()
-		if reason, err := lifecycle.ParseAbortReason(job.GetAbortReason()); err != nil || reason == lifecycle.NotAborted {
-			job.AbortReason = lifecycle.AbortJobProxyFailed.String()
-		}
-	}
-	return job
-}
-
-// failure completes the error of a failed job with what helps to find its cause.
-func failure(job *statepb.FinishedJob, stderrTail []byte) *statepb.Error {
-	failed := job.GetError()
-	if failed == nil {
-		failed = &statepb.Error{Message: fmt.Sprintf("job exited with code %d", job.GetExitCode())}
-	}
-	if failed.GetCode() == 0 {
-		failed.Code = int32(lifecycle.CodeJobFailed)
-	}
-	attributes := map[string]string{"job_id": job.GetJobId(), "node": job.GetNode(), "task": job.GetTask()}
-	if len(stderrTail) > 0 {
-		attributes["stderr_tail"] = strings.ToValidUTF8(string(stderrTail), "\uFFFD")
-	}
-	maps.Copy(attributes, failed.GetAttributes())
-	failed.Attributes = attributes
-	return failed
 }

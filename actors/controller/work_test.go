@@ -109,7 +109,7 @@ func TestClassify(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			sent := proto.CloneOf(test.job)
-			got := Classify(&actorpb.JobEnded{Job: sent, StderrTail: []byte(test.stderr)}, allocation)
+			got := Classify(&actorpb.JobEnded{Job: sent, StderrTail: []byte(test.stderr)}, allocation, &statepb.TaskSpec{Name: "sort"}, nil)
 			if got.GetState() != test.wantState || got.GetAbortReason() != test.wantAbort || got.GetError().GetMessage() != test.wantError {
 				t.Errorf("got %s %q %q, want %s %q %q", got.GetState(), got.GetAbortReason(), got.GetError().GetMessage(),
 					test.wantState, test.wantAbort, test.wantError)

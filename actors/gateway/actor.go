@@ -48,12 +48,20 @@ type Cluster interface {
 	WaitApplied(ctx context.Context, index uint64) error
 }
 
+// Instances knows where the jobs of operations are reached.
+type Instances interface {
+	// Instances returns those of an operation, once they differ from those of a
+	// version, or as they are when ctx is done.
+	Instances(ctx context.Context, operation, version string) *actorpb.Instances
+}
+
 // Config is what a gateway works with.
 type Config struct {
 	Nodes       Nodes
 	Controllers Controllers
 	Leader      Leader
 	Cluster     Cluster
+	Instances   Instances
 	Limits      Limits
 	// Patience bounds a request that states no deadline, and the wait for the log
 	// to catch up with an agent's.
@@ -68,6 +76,7 @@ type Config struct {
 type answered struct {
 	door *Doorkeeper
 	from identity.Identity
+	msg  proto.Message
 }
 
 // New returns the producer of a replica's gateway.
@@ -123,7 +132,7 @@ func (a *gatewayActor) complain(from identity.Identity, refused *actorpb.Refused
 // let it in.
 func (a *gatewayActor) answered(m answered) {
 	if m.door == a.door {
-		a.door.Leave(m.from)
+		a.door.Leave(m.from, m.msg)
 		a.cfg.Figures.inFlight.Store(int64(a.door.InFlight()))
 	}
 }
@@ -139,7 +148,7 @@ func (a *gatewayActor) answer(ctx actor.Context, m *remote.Inbound) func(proto.M
 			if sender != nil {
 				root.Send(sender, answer)
 			}
-			root.Send(self, answered{door, m.From})
+			root.Send(self, answered{door, m.From, m.Message})
 		})
 	}
 	late := time.AfterFunc(a.patience(m), func() {
@@ -182,6 +191,8 @@ func (a *gatewayActor) route(m *remote.Inbound, reply func(proto.Message)) {
 		a.toController(m, msg.GetOperationId(), msg.GetGrantIndex(), reply)
 	case *actorpb.FindController:
 		a.atGrant(m, msg.GetGrantIndex(), reply, func() { reply(a.controllerOf(msg.GetOperationId())) })
+	case *actorpb.InstancesRequest:
+		a.atGrant(m, msg.GetIndex(), reply, func() { reply(a.instances(m, msg)) })
 	case *actorpb.Propose:
 		a.aside(m, reply, func(ctx context.Context) proto.Message { return a.cfg.Leader.Propose(ctx, msg) })
 	case *actorpb.ReadIndexRequest:
@@ -210,6 +221,19 @@ func (a *gatewayActor) toController(m *remote.Inbound, operation string, grant u
 	})
 }
 
+// instances answers an agent that has seen a version, after as long as it waits for
+// another one at most. It blocks.
+func (a *gatewayActor) instances(m *remote.Inbound, msg *actorpb.InstancesRequest) proto.Message {
+	wait := max(min(time.Duration(msg.GetWaitMillis())*time.Millisecond, a.patience(m)-answerReserve), 0)
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
+	defer cancel()
+	return a.cfg.Instances.Instances(ctx, msg.GetOperationId(), msg.GetVersion())
+}
+
+// answerReserve is what is kept of the time of an agent that waits for news, for the
+// way of the answer.
+const answerReserve = 500 * time.Millisecond
+
 func (a *gatewayActor) controllerOf(operation string) *actorpb.ControllerFound {
 	return &actorpb.ControllerFound{OperationId: operation, Controller: a.cfg.Controllers.ControllerOf(operation)}
 }
@@ -219,7 +243,7 @@ func (a *gatewayActor) atGrant(m *remote.Inbound, grant uint64, reply func(proto
 	a.background(m, func(ctx context.Context) {
 		if err := a.cfg.Cluster.WaitApplied(ctx, grant); err != nil {
 			reply(&actorpb.Refused{Code: actorpb.CodeUnavailable, RetryMillis: a.cfg.Limits.RetryMillis,
-				Reason: fmt.Sprintf("log entry %d of the job's grant is not known here yet", grant)})
+				Reason: fmt.Sprintf("log entry %d, which the agent knows, is not known here yet", grant)})
 			return
 		}
 		then()

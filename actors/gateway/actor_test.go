@@ -43,7 +43,7 @@ func inHall(t *testing.T, limits Limits, story func(h *hall)) {
 		h := &hall{t: t, leads: true, controls: true, grown: make(chan struct{})}
 		h.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }))
 		h.pid = h.system.Root.Spawn(actor.PropsFromProducer(New(Config{
-			Nodes: h, Controllers: h, Leader: h, Cluster: h, Limits: limits, Patience: 5 * time.Second, Figures: &h.figures,
+			Nodes: h, Controllers: h, Leader: h, Cluster: h, Instances: h, Limits: limits, Patience: 5 * time.Second, Figures: &h.figures,
 			Logger: slog.New(slog.NewTextHandler(&h.log, nil)),
 		})))
 		story(h)
@@ -80,6 +80,14 @@ func (h *hall) take(here bool, reply func(proto.Message)) bool {
 
 // ControllerOf implements Controllers.
 func (h *hall) ControllerOf(string) *actorpb.Replica { return &actorpb.Replica{Id: "r2"} }
+
+// Instances implements Instances: those of the first version, which stay.
+func (h *hall) Instances(ctx context.Context, operation, version string) *actorpb.Instances {
+	if version == "1" {
+		<-ctx.Done()
+	}
+	return &actorpb.Instances{OperationId: operation, Version: "1"}
+}
 
 // Redirect implements Cluster.
 func (h *hall) Redirect() *actorpb.Redirect {
@@ -204,7 +212,7 @@ func TestWhoAnswersWhat(t *testing.T) {
 }
 
 func TestNobodyAnswersInTime(t *testing.T) {
-	inHall(t, Limits{InFlight: 2, AgentInFlight: 1, RetryMillis: 7}, func(h *hall) {
+	inHall(t, Limits{InFlight: 2, AgentInFlight: 1, Waiting: 2, AgentWaiting: 1, RetryMillis: 7}, func(h *hall) {
 		first := h.beat("n1")
 		wantRefused(t, h.answer(h.beat("n1")), "overloaded")
 		second := h.beat("n2")
@@ -261,9 +269,33 @@ func TestFindControllerWaitsForTheGrant(t *testing.T) {
 	})
 }
 
+func TestInstancesAreWaitedFor(t *testing.T) {
+	inHall(t, DefaultLimits(), func(h *hall) {
+		for name, test := range map[string]struct {
+			request  *actorpb.InstancesRequest
+			wantTook time.Duration
+		}{
+			"what nobody has seen is told at once":             {&actorpb.InstancesRequest{OperationId: "op", WaitMillis: 3000}, 0},
+			"so is another version":                            {&actorpb.InstancesRequest{OperationId: "op", Version: "0", WaitMillis: 3000}, 0},
+			"the same version is told when the time is over":   {&actorpb.InstancesRequest{OperationId: "op", Version: "1", WaitMillis: 3000}, 3 * time.Second},
+			"no wait is longer than the patience":              {&actorpb.InstancesRequest{OperationId: "op", Version: "1", WaitMillis: 3_600_000}, 4500 * time.Millisecond},
+			"who waits for nothing is told at once":            {&actorpb.InstancesRequest{OperationId: "op", Version: "1"}, 0},
+			"a wait that would have ended in the past is none": {&actorpb.InstancesRequest{OperationId: "op", Version: "1", WaitMillis: -1}, 0},
+		} {
+			began := time.Now()
+			got, ok := h.answer(h.ask(h.agent("n1"), test.request, time.Time{})).(*actorpb.Instances)
+			if took := time.Since(began); !ok || got.GetOperationId() != "op" || took != test.wantTook {
+				t.Errorf("%s: got %v after %s, want instances after %s", name, got, took, test.wantTook)
+			}
+		}
+		ahead := &actorpb.InstancesRequest{OperationId: "op", Index: 9}
+		wantRefused(t, h.answer(h.ask(h.agent("n1"), ahead, time.Time{})), actorpb.CodeUnavailable)
+	})
+}
+
 // TestMessagesWithoutSender are not answered, and free their place all the same.
 func TestMessagesWithoutSender(t *testing.T) {
-	inHall(t, Limits{InFlight: 1, AgentInFlight: 1, RetryMillis: 7}, func(h *hall) {
+	inHall(t, Limits{InFlight: 1, AgentInFlight: 1, Waiting: 2, AgentWaiting: 1, RetryMillis: 7}, func(h *hall) {
 		h.system.Root.Send(h.pid, &remote.Inbound{From: h.agent("n1"), Message: &actorpb.Heartbeat{Node: "n2"}})
 		for range 3 {
 			h.system.Root.Send(h.pid, &remote.Inbound{From: h.agent("n1"), Message: &actorpb.Heartbeat{Node: "n1"}})
@@ -283,7 +315,7 @@ func TestMessagesWithoutSender(t *testing.T) {
 
 // TestAGatewayThatStartsAgain counts what it let in itself, and no more.
 func TestAGatewayThatStartsAgain(t *testing.T) {
-	inHall(t, Limits{InFlight: 2, AgentInFlight: 2, RetryMillis: 7}, func(h *hall) {
+	inHall(t, Limits{InFlight: 2, AgentInFlight: 2, Waiting: 2, AgentWaiting: 1, RetryMillis: 7}, func(h *hall) {
 		early := h.beat("n1")
 		broken := h.beat("broken")
 		for range 2 {
@@ -307,7 +339,7 @@ func TestAGatewayThatStartsAgain(t *testing.T) {
 }
 
 func TestRefusalsAreToldNowAndThen(t *testing.T) {
-	inHall(t, Limits{InFlight: 1, AgentInFlight: 1, RetryMillis: 7}, func(h *hall) {
+	inHall(t, Limits{InFlight: 1, AgentInFlight: 1, Waiting: 2, AgentWaiting: 1, RetryMillis: 7}, func(h *hall) {
 		lines := func() []string { return strings.Split(strings.TrimSuffix(h.log.String(), "\n"), "\n") }
 		liar := func() { h.answer(h.ask(h.agent("n1"), &actorpb.Heartbeat{Node: "n2"}, time.Time{})) }
 		h.beat("n1")

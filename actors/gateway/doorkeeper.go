@@ -24,17 +24,26 @@ type Limits struct {
 	// AgentInFlight is how many of them may be of one agent. Default 256: an agent
 	// that asks for the specs of all its jobs at once stays below.
 	AgentInFlight int
+	// Waiting is how many questions for news of an operation's instances may be open,
+	// which wait for seconds. Default 16384.
+	Waiting int
+	// AgentWaiting is how many of them may be of one agent. Default 256: it asks once
+	// for each operation whose jobs want to know.
+	AgentWaiting int
 	// RetryMillis is the hint that goes with a refusal.
 	RetryMillis int64
 }
 
 // DefaultLimits returns the limits that fit unless measured otherwise.
-func DefaultLimits() Limits { return Limits{InFlight: 8192, AgentInFlight: 256, RetryMillis: 200} }
+func DefaultLimits() Limits {
+	return Limits{InFlight: 8192, AgentInFlight: 256, Waiting: 16384, AgentWaiting: 256, RetryMillis: 200}
+}
 
 // Validate returns an error that names the limit that cannot work.
 func (l Limits) Validate() error {
-	if l.InFlight <= 0 || l.AgentInFlight <= 0 || l.RetryMillis <= 0 {
-		return fmt.Errorf("gateway limits: in flight %d, of one agent %d, retry hint %d ms: must be more than 0", l.InFlight, l.AgentInFlight, l.RetryMillis)
+	if l.InFlight <= 0 || l.AgentInFlight <= 0 || l.Waiting <= 0 || l.AgentWaiting <= 0 || l.RetryMillis <= 0 {
+		return fmt.Errorf("gateway limits: in flight %d, of one agent %d, waiting %d, of one agent %d, retry hint %d ms: must be more than 0",
+			l.InFlight, l.AgentInFlight, l.Waiting, l.AgentWaiting, l.RetryMillis)
 	}
 	return nil
 }
@@ -48,52 +57,73 @@ func Busy(l Limits) *actorpb.Refused {
 // Doorkeeper counts what is in flight and decides who may come in. It is not safe
 // for concurrent use.
 type Doorkeeper struct {
-	limits  Limits
-	total   int
-	byAgent map[string]int
+	limits Limits
+	// asking are those that are answered at once, waiting those that wait for news.
+	asking, waiting *crowd
+}
+
+// crowd is how many requests of a kind have no answer yet.
+type crowd struct {
+	total          int
+	byAgent        map[string]int
+	limit, ofAgent int
 }
 
 // NewDoorkeeper returns a doorkeeper with nothing in flight.
 func NewDoorkeeper(limits Limits) *Doorkeeper {
-	return &Doorkeeper{limits: limits, byAgent: map[string]int{}}
+	return &Doorkeeper{
+		limits:  limits,
+		asking:  &crowd{byAgent: map[string]int{}, limit: limits.InFlight, ofAgent: limits.AgentInFlight},
+		waiting: &crowd{byAgent: map[string]int{}, limit: limits.Waiting, ofAgent: limits.AgentWaiting},
+	}
+}
+
+// crowdOf returns where a message is counted.
+func (d *Doorkeeper) crowdOf(msg proto.Message) *crowd {
+	if _, waits := msg.(*actorpb.InstancesRequest); waits {
+		return d.waiting
+	}
+	return d.asking
 }
 
 // Enter decides about a message. nil: it may come in, and Leave must follow its
 // answer.
 func (d *Doorkeeper) Enter(from identity.Identity, msg proto.Message) *actorpb.Refused {
-	refused := permit(from, msg)
+	refused, c := permit(from, msg), d.crowdOf(msg)
 	switch {
 	case refused != nil:
-	case d.total >= d.limits.InFlight:
+	case c.total >= c.limit:
 		refused = &actorpb.Refused{Code: actorpb.CodeOverloaded, RetryMillis: d.limits.RetryMillis,
-			Reason: fmt.Sprintf("%d requests wait for their answer already, the limit of a replica", d.total)}
-	case from.Role == identity.Agent && d.byAgent[from.Name] >= d.limits.AgentInFlight:
+			Reason: fmt.Sprintf("%d requests wait for their answer already, the limit of a replica", c.total)}
+	case from.Role == identity.Agent && c.byAgent[from.Name] >= c.ofAgent:
 		refused = &actorpb.Refused{Code: actorpb.CodeOverloaded, RetryMillis: d.limits.RetryMillis,
-			Reason: fmt.Sprintf("%d requests of agent %q wait for their answer already, the limit of one agent", d.byAgent[from.Name], from.Name)}
+			Reason: fmt.Sprintf("%d requests of agent %q wait for their answer already, the limit of one agent", c.byAgent[from.Name], from.Name)}
 	}
 	if refused != nil {
 		return refused
 	}
-	d.total++
+	c.total++
 	if from.Role == identity.Agent {
-		d.byAgent[from.Name]++
+		c.byAgent[from.Name]++
 	}
 	return nil
 }
 
 // Leave says that a message has been answered.
-func (d *Doorkeeper) Leave(from identity.Identity) {
-	d.total--
+func (d *Doorkeeper) Leave(from identity.Identity, msg proto.Message) {
+	c := d.crowdOf(msg)
+	c.total--
 	if from.Role != identity.Agent {
 		return
 	}
-	if d.byAgent[from.Name]--; d.byAgent[from.Name] == 0 {
-		delete(d.byAgent, from.Name)
+	if c.byAgent[from.Name]--; c.byAgent[from.Name] == 0 {
+		delete(c.byAgent, from.Name)
 	}
 }
 
-// InFlight is how many requests wait for their answer.
-func (d *Doorkeeper) InFlight() int { return d.total }
+// InFlight is how many requests wait for their answer, but for those that wait for
+// news.
+func (d *Doorkeeper) InFlight() int { return d.asking.total }
 
 // permit checks roles, and that an agent speaks for its own node only. nil: it
 // may.
@@ -126,7 +156,7 @@ func nodeOf(msg proto.Message) (node string, ofAgent bool) {
 		return m.GetNode(), true
 	case *actorpb.JobEnded:
 		return m.GetNode(), true
-	case *actorpb.FindController:
+	case *actorpb.FindController, *actorpb.InstancesRequest:
 		return "", true
 	default:
 		return "", false
@@ -135,8 +165,12 @@ func nodeOf(msg proto.Message) (node string, ofAgent bool) {
 
 // aboutNobody reports whether a message of an agent speaks for no node.
 func aboutNobody(msg proto.Message) bool {
-	_, ok := msg.(*actorpb.FindController)
-	return ok
+	switch msg.(type) {
+	case *actorpb.FindController, *actorpb.InstancesRequest:
+		return true
+	default:
+		return false
+	}
 }
 
 func ofReplica(msg proto.Message) bool {

@@ -28,6 +28,8 @@ func TestWhoMaySayWhat(t *testing.T) {
 		"an agent ends another node's job":          {agent, &actorpb.JobEnded{Node: "n2"}, `cannot speak for node "n2"`},
 		"an agent speaks for nobody":                {agent, &actorpb.Heartbeat{}, `cannot speak for node ""`},
 		"an agent looks for a controller":           {agent, &actorpb.FindController{OperationId: "op"}, ""},
+		"an agent asks who a job's peers are":       {agent, &actorpb.InstancesRequest{OperationId: "op"}, ""},
+		"a replica asks as an agent does":           {replica, &actorpb.InstancesRequest{OperationId: "op"}, "not for replicas"},
 		"an agent proposes commands":                {agent, &actorpb.Propose{}, "not for agents"},
 		"an agent reads another agent's output":     {agent, &actorpb.ReadOutput{}, "not for agents"},
 		"a replica proposes commands":               {replica, &actorpb.Propose{}, ""},
@@ -58,7 +60,7 @@ func TestWhoMaySayWhat(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	door := NewDoorkeeper(Limits{InFlight: 3, AgentInFlight: 2, RetryMillis: 7})
+	door := NewDoorkeeper(Limits{InFlight: 3, AgentInFlight: 2, Waiting: 2, AgentWaiting: 1, RetryMillis: 7})
 	enter := func(node string) string {
 		return door.Enter(of(identity.Agent, node), &actorpb.Heartbeat{Node: node}).GetReason()
 	}
@@ -78,7 +80,7 @@ func TestLimits(t *testing.T) {
 	}
 	for _, step := range steps {
 		if step.leave {
-			door.Leave(of(identity.Agent, step.node))
+			door.Leave(of(identity.Agent, step.node), &actorpb.Heartbeat{})
 			continue
 		}
 		if got := enter(step.node); (got == "") != (step.want == "") || !strings.Contains(got, step.want) {
@@ -87,5 +89,18 @@ func TestLimits(t *testing.T) {
 	}
 	if door.InFlight() != 3 {
 		t.Errorf("%d in flight, want 3", door.InFlight())
+	}
+	// Who waits for news takes nobody's place.
+	wait := func(node string) string {
+		return door.Enter(of(identity.Agent, node), &actorpb.InstancesRequest{}).GetReason()
+	}
+	for _, step := range []struct{ node, want string }{{"n1", ""}, {"n1", "limit of one agent"}, {"n2", ""}, {"n3", "limit of a replica"}} {
+		if got := wait(step.node); (got == "") != (step.want == "") || !strings.Contains(got, step.want) {
+			t.Errorf("%s waits for news: got %q, want %q", step.node, got, step.want)
+		}
+	}
+	door.Leave(of(identity.Agent, "n1"), &actorpb.InstancesRequest{})
+	if got := wait("n1"); got != "" || door.InFlight() != 3 {
+		t.Errorf("after an answer: got %q with %d in flight, want room and 3", got, door.InFlight())
 	}
 }

@@ -25,6 +25,9 @@ type Config struct {
 	Replica     string
 	Incarnation uint64
 	Gossip      Gossip
+	// News is told of the operation of each signal that is new, on the actor's
+	// goroutine.
+	News func(operation string)
 	// ExpireEvery is the period in which old signals are forgotten.
 	ExpireEvery time.Duration
 	Now         func() time.Time
@@ -47,6 +50,14 @@ func (s *Signals) Stopping(job string) string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.table.Live(job).GetReason()
+}
+
+// Of returns what was heard of the jobs of an operation, in no particular order. It
+// is not to be changed.
+func (s *Signals) Of(operation string) []*actorpb.InterruptionSignal {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.table.Of(operation)
 }
 
 // LocalState returns all that is known here, for a replica that joins.
@@ -148,8 +159,12 @@ func (a *signalActor) heard(m Heard) {
 
 func (a *signalActor) add(signal *actorpb.InterruptionSignal) bool {
 	a.signals.mu.Lock()
-	defer a.signals.mu.Unlock()
-	return a.signals.table.Add(a.cfg.Now(), signal)
+	news := a.signals.table.Add(a.cfg.Now(), signal)
+	a.signals.mu.Unlock()
+	if news {
+		a.cfg.News(signal.GetOperationId())
+	}
+	return news
 }
 
 func (a *signalActor) arm(ctx actor.Context) {

@@ -27,7 +27,7 @@ func TestReplicasHearOfEachOther(t *testing.T) {
 	system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
 	spawn := func(name string, gossip Gossip) (*Signals, *actor.PID) {
 		signals := NewSignals(NewTable(time.Minute, 100))
-		cfg := Config{Replica: name, Gossip: gossip, ExpireEvery: time.Hour, Now: time.Now, Logger: slog.New(slog.DiscardHandler)}
+		cfg := Config{Replica: name, Gossip: gossip, News: func(string) {}, ExpireEvery: time.Hour, Now: time.Now, Logger: slog.New(slog.DiscardHandler)}
 		pid := system.Root.Spawn(actor.PropsFromProducer(New(cfg, signals)))
 		t.Cleanup(func() { system.Root.Poison(pid) })
 		return signals, pid

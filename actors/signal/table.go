@@ -6,6 +6,8 @@
 package signal
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -21,6 +23,8 @@ type Table struct {
 	// limit bounds the signals; the oldest goes first.
 	limit   int
 	signals map[string]*entry
+	// byOperation has the same signals, by operation and job.
+	byOperation map[string]map[string]*actorpb.InterruptionSignal
 	// order lists jobs in the order in which they were first heard of.
 	order []string
 }
@@ -33,11 +37,11 @@ type entry struct {
 
 // NewTable returns an empty table.
 func NewTable(keep time.Duration, limit int) *Table {
-	return &Table{keep: keep, limit: limit, signals: map[string]*entry{}}
+	return &Table{keep: keep, limit: limit, signals: map[string]*entry{}, byOperation: map[string]map[string]*actorpb.InterruptionSignal{}}
 }
 
-// Add takes a signal, and reports whether it is news: the first one of its job,
-// or the word that the job has gone.
+// Add takes a signal, and reports whether it is news: the first one of its job, one
+// with an earlier deadline, or the word that the job has gone.
 func (t *Table) Add(now time.Time, signal *actorpb.InterruptionSignal) bool {
 	id := signal.GetJobId()
 	if id == "" {
@@ -48,18 +52,37 @@ func (t *Table) Add(now time.Time, signal *actorpb.InterruptionSignal) bool {
 		forget = deadline.Add(t.keep)
 	}
 	old, known := t.signals[id]
-	if known && (old.signal.GetGone() || !signal.GetGone()) {
+	if known && (old.signal.GetGone() || !signal.GetGone() && !signal.GetDeadline().AsTime().Before(old.signal.GetDeadline().AsTime())) {
 		return false
 	}
 	if !known {
 		t.order = append(t.order, id)
 	}
-	t.signals[id] = &entry{proto.CloneOf(signal), forget}
+	t.set(id, &entry{proto.CloneOf(signal), forget})
 	for len(t.signals) > t.limit {
-		delete(t.signals, t.order[0])
+		t.drop(t.order[0])
 		t.order = t.order[1:]
 	}
 	return true
+}
+
+func (t *Table) set(job string, e *entry) {
+	t.signals[job] = e
+	of := t.byOperation[e.signal.GetOperationId()]
+	if of == nil {
+		of = map[string]*actorpb.InterruptionSignal{}
+		t.byOperation[e.signal.GetOperationId()] = of
+	}
+	of[job] = e.signal
+}
+
+func (t *Table) drop(job string) {
+	operation := t.signals[job].signal.GetOperationId()
+	delete(t.signals, job)
+	delete(t.byOperation[operation], job)
+	if len(t.byOperation[operation]) == 0 {
+		delete(t.byOperation, operation)
+	}
 }
 
 // Expire forgets what is over.
@@ -70,7 +93,7 @@ func (t *Table) Expire(now time.Time) {
 			kept = append(kept, id)
 			continue
 		}
-		delete(t.signals, id)
+		t.drop(id)
 	}
 	t.order = kept
 }
@@ -82,6 +105,11 @@ func (t *Table) Live(job string) *actorpb.InterruptionSignal {
 		return e.signal
 	}
 	return nil
+}
+
+// Of returns the signals of the jobs of an operation, in no particular order.
+func (t *Table) Of(operation string) []*actorpb.InterruptionSignal {
+	return slices.Collect(maps.Values(t.byOperation[operation]))
 }
 
 // All returns every signal, in the order in which they were heard.

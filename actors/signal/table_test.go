@@ -27,6 +27,8 @@ func TestTable(t *testing.T) {
 	}{
 		{"the first word of a job is news", signalOf("a", deadline, false), true, true},
 		{"the same word again is not", signalOf("a", deadline, false), false, true},
+		{"nor is a later deadline", signalOf("a", deadline.Add(time.Second), false), false, true},
+		{"a deadline that has come nearer is", signalOf("a", deadline.Add(-time.Minute), false), true, true},
 		{"that it has gone is", signalOf("a", deadline, true), true, false},
 		{"a late word does not bring it back", signalOf("a", deadline, false), false, false},
 		{"a word about no job is dropped", signalOf("", deadline, false), false, false},

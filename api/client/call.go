@@ -103,6 +103,9 @@ func (t *task) failed(ctx, limited context.Context, address string, err error) (
 	t.c.book.failed(address, v.leader, v.silent)
 	replicas := len(t.c.book.all())
 	if len(t.hopeless) == replicas {
+		if metaCode(err) == apipb.CodeEventsMissing {
+			return true, t.refused(ctx, address, err)
+		}
 		return true, t.unreached()
 	}
 	if t.c.cfg.Trying != nil && limited.Err() == nil && time.Since(t.began) >= t.c.cfg.TryingAfter {

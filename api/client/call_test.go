@@ -159,7 +159,7 @@ func TestChangeOfAnUnheardTryIsNoError(t *testing.T) {
 				},
 				get: func() (*apipb.Operation, error) { return &apipb.Operation{Id: "op", State: test.state}, nil },
 			})
-			err := open(t, nil, r.address).AbortOperation(t.Context(), "op", "")
+			err := open(t, nil, r.address).AbortOperation(t.Context(), "op", "", 0)
 			if client.CodeOf(err) != test.want || (err == nil) != (test.want == "") {
 				t.Fatalf("error = %v; want code %q", err, test.want)
 			}
@@ -171,7 +171,7 @@ func TestUnreachableSaysWhoWasAskedAndWhy(t *testing.T) {
 	dead, frozen := deadAddress(t), frozenAddress(t)
 	lost := serve(t, &fakeReplica{abort: func() error { return unavailable("") }})
 	c := open(t, func(cfg *client.Config) { cfg.Try, cfg.Deadline = 50*time.Millisecond, 400*time.Millisecond }, dead, frozen, lost.address)
-	err := c.AbortOperation(t.Context(), "op", "")
+	err := c.AbortOperation(t.Context(), "op", "", 0)
 	var unreachable *client.UnreachableError
 	if !errors.As(err, &unreachable) || !errors.Is(err, client.ErrUnreachable) || !unreachable.Unsure {
 		t.Fatalf("error = %#v; want an unsure UnreachableError", err)

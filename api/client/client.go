@@ -49,6 +49,7 @@ type replica struct {
 	attributes apipbconnect.AttributeServiceClient
 	nodes      apipbconnect.NodeServiceClient
 	cluster    apipbconnect.ClusterServiceClient
+	events     apipbconnect.EventServiceClient
 }
 
 // at returns the replica at an address.
@@ -68,6 +69,7 @@ func (c *Client) at(address string) *replica {
 		attributes: apipbconnect.NewAttributeServiceClient(c.cfg.HTTP, url, limit),
 		nodes:      apipbconnect.NewNodeServiceClient(c.cfg.HTTP, url, limit),
 		cluster:    apipbconnect.NewClusterServiceClient(c.cfg.HTTP, url, limit),
+		events:     apipbconnect.NewEventServiceClient(c.cfg.HTTP, url, limit),
 	}
 	c.replicas[address] = r
 	return r

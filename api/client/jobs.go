@@ -37,6 +37,24 @@ func (c *Client) AbortJob(ctx context.Context, job, reason string) error {
 	return err
 }
 
+// InterruptJob asks a job to end well, within a time; 0: the time that it has when
+// nobody says. It returns until when the job may take: an earlier interruption may
+// have given it less.
+func (c *Client) InterruptJob(ctx context.Context, job, reason string, timeout time.Duration) (deadline time.Time, err error) {
+	t := c.task("interrupt job")
+	t.settled = func(ctx context.Context) bool {
+		j, err := c.GetJob(ctx, job)
+		return err == nil && j.GetInterruption().GetReason() != ""
+	}
+	res, err := call(ctx, t, func(r *replica) method[apipb.InterruptJobRequest, apipb.InterruptJobResponse] {
+		return r.jobs.Interrupt
+	}, &apipb.InterruptJobRequest{JobId: job, Reason: reason, TimeoutMillis: timeout.Milliseconds()})
+	if res.GetDeadline() != nil {
+		deadline = res.GetDeadline().AsTime()
+	}
+	return deadline, err
+}
+
 // JobOutput returns a part of a job's output.
 func (c *Client) JobOutput(ctx context.Context, req *apipb.JobOutputRequest) (*apipb.JobOutputResponse, error) {
 	t := c.task("job output")

@@ -2,13 +2,15 @@ package client
 
 import (
 	"context"
+	"time"
 
 	"weir/messages/apipb"
 )
 
-// DrainNode has a node given no more jobs; those that run there go on. A node that
-// is drained already stays so.
-func (c *Client) DrainNode(ctx context.Context, node, reason string) error {
+// DrainNode has a node given no more jobs; those that run there go on, or, when
+// interrupt is not 0, are interrupted with so long to leave. A node that is drained
+// already stays so.
+func (c *Client) DrainNode(ctx context.Context, node, reason string, interrupt time.Duration) error {
 	t := c.task("drain node")
 	t.settled = func(ctx context.Context) bool {
 		res, err := c.GetNode(ctx, node)
@@ -17,7 +19,7 @@ func (c *Client) DrainNode(ctx context.Context, node, reason string) error {
 	}
 	_, err := call(ctx, t, func(r *replica) method[apipb.DrainNodeRequest, apipb.DrainNodeResponse] {
 		return r.nodes.Drain
-	}, &apipb.DrainNodeRequest{Node: node, Reason: reason})
+	}, &apipb.DrainNodeRequest{Node: node, Reason: reason, InterruptTimeoutMillis: interrupt.Milliseconds()})
 	return err
 }
 

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/proto"
@@ -72,14 +73,15 @@ func (c *Client) OperationEvents(ctx context.Context, operation string) ([]*apip
 	return res.GetEvents(), err
 }
 
-// AbortOperation ends an operation with its jobs.
-func (c *Client) AbortOperation(ctx context.Context, operation, reason string) error {
+// AbortOperation ends an operation with its jobs: at once, or, when interrupt is not 0,
+// by interruption, with so long to leave.
+func (c *Client) AbortOperation(ctx context.Context, operation, reason string, interrupt time.Duration) error {
 	t := c.steer("abort operation", operation, func(op *apipb.Operation) bool {
 		return isState(op, lifecycle.Aborting, lifecycle.Aborted)
 	})
 	_, err := call(ctx, t, func(r *replica) method[apipb.AbortOperationRequest, apipb.AbortOperationResponse] {
 		return r.operations.Abort
-	}, &apipb.AbortOperationRequest{Operation: operation, Reason: reason})
+	}, &apipb.AbortOperationRequest{Operation: operation, Reason: reason, InterruptTimeoutMillis: interrupt.Milliseconds()})
 	return err
 }
 

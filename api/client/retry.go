@@ -49,7 +49,8 @@ func judge(err error) verdict {
 		v.again = v.after > 0
 	case connect.CodeUnavailable:
 		v.again = true
-		v.hopeless = isHopeless(err)
+		// Another replica may know the events.
+		v.hopeless = isHopeless(err) || code == apipb.CodeEventsMissing
 		v.unsure = code != apipb.CodeNotLeader && !isDial(err) && !v.hopeless
 	case connect.CodeDeadlineExceeded, connect.CodeCanceled:
 		v.again, v.unsure = true, true
@@ -58,6 +59,15 @@ func judge(err error) verdict {
 		v.again, v.unsure = v.silent, v.silent
 	}
 	return v
+}
+
+// metaCode is the stable code of a replica's answer; empty: it was none.
+func metaCode(err error) string {
+	var answer *connect.Error
+	if !errors.As(err, &answer) {
+		return ""
+	}
+	return answer.Meta().Get(apipb.HeaderCode)
 }
 
 // maxRetryMillis bounds the pauses that replicas can ask for.

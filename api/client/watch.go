@@ -20,37 +20,54 @@ var errStopped = errors.New("stopped")
 // states that it had meanwhile are left out. An error is the last thing that it yields.
 func (c *Client) WatchOperation(ctx context.Context, operation string) iter.Seq2[*apipb.Operation, error] {
 	return func(yield func(*apipb.Operation, error) bool) {
-		w := &watch{c: c, operation: operation, yield: yield}
-		switch err := w.run(ctx); {
-		case err == nil, errors.Is(err, errStopped):
-		default:
+		var last *apipb.Operation
+		w := &watch[apipb.WatchOperationResponse]{c: c, what: "watch operation"}
+		w.open = func(ctx context.Context, r *replica) (*connect.ServerStreamForClient[apipb.WatchOperationResponse], error) {
+			return r.operations.Watch(ctx, connect.NewRequest(&apipb.WatchOperationRequest{Operation: operation}))
+		}
+		w.take = func(m *apipb.WatchOperationResponse) (over bool, err error) {
+			op := m.GetOperation()
+			// An alias may go on to another operation.
+			operation = op.GetId()
+			if last == nil || !proto.Equal(last, op) {
+				last = proto.CloneOf(op)
+				if !yield(op, nil) {
+					return true, errStopped
+				}
+			}
+			return ended(op), nil
+		}
+		if err := w.run(ctx); err != nil && !errors.Is(err, errStopped) {
 			yield(nil, err)
 		}
 	}
 }
 
-type watch struct {
-	c         *Client
-	operation string
-	yield     func(*apipb.Operation, error) bool
-	last      *apipb.Operation
+// watch reads a stream of what changes, at one replica after the other.
+type watch[T any] struct {
+	c    *Client
+	what string
+	// open begins the stream at a replica; take takes what it says, and reports whether
+	// that was the last of it.
+	open func(ctx context.Context, r *replica) (*connect.ServerStreamForClient[T], error)
+	take func(*T) (over bool, err error)
 }
 
-func (w *watch) task() *task {
-	t := w.c.task("watch operation")
+func (w *watch[T]) task() *task {
+	t := w.c.task(w.what)
 	t.lasting = true
 	return t
 }
 
-// run watches at one replica after the other.
-func (w *watch) run(ctx context.Context) error {
+// run watches at one replica after the other, until what is watched is over.
+func (w *watch[T]) run(ctx context.Context) error {
 	t, last := w.task(), ""
 	for {
 		address := w.c.book.next(last, false)
 		last = address
-		heard, err := w.at(ctx, address, t.patience())
+		heard, over, err := w.at(ctx, address, t.patience())
 		switch {
-		case errors.Is(err, errStopped) || err == nil && w.last != nil && ended(w.last):
+		case over:
 			return err
 		case err == nil:
 			err = connect.NewError(connect.CodeUnavailable, errors.New("the replica closed the stream"))
@@ -67,14 +84,14 @@ func (w *watch) run(ctx context.Context) error {
 // at watches at one replica, until the stream ends. What is there at first must be
 // heard within patience; after that nothing may happen for long, and it is the
 // connection's pings that find a dead peer.
-func (w *watch) at(ctx context.Context, address string, patience time.Duration) (heard bool, err error) {
+func (w *watch[T]) at(ctx context.Context, address string, patience time.Duration) (heard, over bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	silence := time.AfterFunc(patience, func() { cancel(context.DeadlineExceeded) })
 	defer silence.Stop()
-	stream, err := w.c.at(address).operations.Watch(ctx, connect.NewRequest(&apipb.WatchOperationRequest{Operation: w.operation}))
+	stream, err := w.open(ctx, w.c.at(address))
 	if err != nil {
-		return false, overdue(ctx, err)
+		return false, false, overdue(ctx, err)
 	}
 	defer func() { _ = stream.Close() }()
 	for stream.Receive() {
@@ -83,21 +100,12 @@ func (w *watch) at(ctx context.Context, address string, patience time.Duration) 
 			w.c.book.answered(address)
 			w.c.book.leads(stream.ResponseHeader().Get(apipb.HeaderLeader))
 		}
-		op := stream.Msg().GetOperation()
 		heard = true
-		// An alias may go on to another operation.
-		w.operation = op.GetId()
-		if w.last == nil || !proto.Equal(w.last, op) {
-			w.last = proto.CloneOf(op)
-			if !w.yield(op, nil) {
-				return true, errStopped
-			}
-		}
-		if ended(op) {
-			return true, nil
+		if over, err = w.take(stream.Msg()); over {
+			return true, true, err
 		}
 	}
-	return heard, overdue(ctx, stream.Err())
+	return heard, false, overdue(ctx, stream.Err())
 }
 
 // overdue returns the error of a stream whose patience ran out, which looks like a

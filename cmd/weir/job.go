@@ -16,7 +16,8 @@ func newJobCommand(f *clientFlags) *cobra.Command {
 		Use:     "job",
 		Short:   "Show jobs and their output, and end them",
 		Example: "  weir job list OPERATION\n  weir job stderr JOB --follow",
-	}, newJobListCommand(f), newJobGetCommand(f), newJobOutputCommand(f, "stdout"), newJobOutputCommand(f, "stderr"), newJobAbortCommand(f))
+	}, newJobListCommand(f), newJobGetCommand(f), newJobOutputCommand(f, "stdout"), newJobOutputCommand(f, "stderr"),
+		newJobInterruptCommand(f), newJobAbortCommand(f))
 }
 
 func newJobListCommand(f *clientFlags) *cobra.Command {
@@ -127,8 +128,12 @@ func jobState(j *apipb.Job) string {
 	switch {
 	case j.GetAbortReason() != "" && j.GetAbortReason() != "none":
 		return state + ": " + j.GetAbortReason()
+	case j.GetInterruption().GetReason() != "" && j.GetFinishTime() == nil:
+		return state + ", leaving: " + j.GetInterruption().GetReason()
 	case j.GetStopping() != "":
 		return state + ", stopping: " + j.GetStopping()
+	case j.GetRerun():
+		return state + ", runs again"
 	case state == "failed" && j.GetExitCode() > 0:
 		return fmt.Sprintf("%s: exit code %d", state, j.GetExitCode())
 	case state == "failed" && j.GetError() != nil:
@@ -172,9 +177,13 @@ func jobText(j *apipb.Job, now time.Time) string {
 	page.add("task", fmt.Sprintf("%s, cookie %d, attempt %d", j.GetTask(), j.GetCookie(), j.GetAttempt()))
 	page.add("node", j.GetNode())
 	page.add("state", jobState(j))
+	interruptionFacts(page, j, now)
 	page.add("started", moment(j.GetStartTime(), now))
 	page.add("finished", moment(j.GetFinishTime(), now))
 	page.add("took", lasted(j.GetStartTime(), j.GetFinishTime(), now))
+	if len(j.GetPorts()) > 0 {
+		page.add("ports", portsText(j.GetPorts()))
+	}
 	if j.GetPid() != 0 {
 		page.add("pid", fmt.Sprint(j.GetPid()))
 	}

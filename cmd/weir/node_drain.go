@@ -19,28 +19,38 @@ import (
 func newNodeDrainCommand(f *clientFlags) *cobra.Command {
 	var reason string
 	var wait, quiet bool
+	var leave leaving
 	cmd := &cobra.Command{
 		Use:   "drain NODE",
-		Short: "Give a node no more jobs; those that run there go on",
-		Long: `Give a node no more jobs; those that run there go on to their end.
+		Short: "Give a node no more jobs; those that run there go on, or are interrupted",
+		Long: `Give a node no more jobs; those that run there go on to their end. With
+--interrupt-timeout they are asked to leave instead, and have so long; those that
+cannot be asked are killed at once.
 
 It lasts until weir node undrain, whatever becomes of the node and its agent
 meanwhile. With --wait the verb returns when the node has no job left; Ctrl-C ends
 the wait, and the node stays drained.`,
 		Example: `  weir node drain n1 --reason 'new kernel'
-  weir node drain n1 --wait --timeout 1h && ssh n1 reboot`,
+  weir node drain n1 --wait --timeout 1h && ssh n1 reboot
+  weir node drain n1 --interrupt-timeout 5m --wait`,
 		Args:              takes("NODE"),
 		ValidArgsFunction: f.suggest(true, nodeNames),
-		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
-			if err := s.DrainNode(ctx, args[0], reason); err != nil {
-				return unknownNode(ctx, s, args[0], err)
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := leave.check(cmd); err != nil {
+				return err
 			}
-			if wait {
-				return awaitEmpty(ctx, s, args[0], quiet)
-			}
-			return showNode(ctx, s, args[0])
-		}),
+			return f.verb(func(ctx context.Context, s *session, args []string) error {
+				if err := s.DrainNode(ctx, args[0], reason, leave.time); err != nil {
+					return unknownNode(ctx, s, args[0], err)
+				}
+				if wait {
+					return awaitEmpty(ctx, s, args[0], quiet)
+				}
+				return showNode(ctx, s, args[0])
+			})(cmd, args)
+		},
 	}
+	leave.register(cmd, "interrupt-timeout", "ask the jobs there to leave, which have so long (default: they go on to their end)")
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for those who look at the node")
 	cmd.Flags().BoolVar(&wait, "wait", false, "return when the node has no job left")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "with --wait: do not show how it goes")

@@ -15,6 +15,6 @@ one.`,
   weir op wait $id
   weir op list --in-progress`,
 	},
-		newOpStartCommand(f), newOpListCommand(f), newOpGetCommand(f), newOpWaitCommand(f), newOpEventsCommand(f),
+		newOpStartCommand(f), newOpListCommand(f), newOpGetCommand(f), newOpWaitCommand(f), newOpEventsCommand(f), newOpInstancesCommand(f),
 		newOpAbortCommand(f), newOpSuspendCommand(f), newOpResumeCommand(f), newOpCompleteCommand(f), newOpUpdateCommand(f))
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -26,7 +27,7 @@ defaults filled in.`,
 		ValidArgsFunction: f.suggest(true, operationNames(false)),
 		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
 			if watch {
-				return watchOperation(ctx, s, args[0])
+				return watched(ctx, s, s.WatchOperation, args[0], operationView)
 			}
 			op, err := s.GetOperation(ctx, args[0])
 			if err != nil {
@@ -39,22 +40,22 @@ defaults filled in.`,
 	return cmd
 }
 
-// watchOperation shows an operation until it has ended: on a terminal every period,
-// so that times go on, and whenever it changes.
-func watchOperation(ctx context.Context, s *session, name string) error {
+// watched shows what a watch of an operation yields until it is over: on a terminal
+// every period, so that times go on, and whenever it changes.
+func watched[T any](ctx context.Context, s *session, watch func(context.Context, string) iter.Seq2[T, error], name string, draw func(T) view) error {
 	// Ends the watch below when showing has failed.
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	type news struct {
-		op  *apipb.Operation
-		err error
+		seen T
+		err  error
 	}
 	changes := make(chan news)
 	go func() {
 		defer close(changes)
-		for op, err := range s.WatchOperation(watching, name) {
+		for seen, err := range watch(watching, name) {
 			select {
-			case changes <- news{op, err}:
+			case changes <- news{seen, err}:
 			case <-watching.Done():
 				return
 			}
@@ -63,7 +64,8 @@ func watchOperation(ctx context.Context, s *session, name string) error {
 	ticker := time.NewTicker(s.period)
 	defer ticker.Stop()
 	frames := s.frames()
-	var last *apipb.Operation
+	var last T
+	begun := false
 	for {
 		select {
 		case <-ctx.Done():
@@ -77,13 +79,13 @@ func watchOperation(ctx context.Context, s *session, name string) error {
 			case change.err != nil:
 				return change.err
 			}
-			last = change.op
+			last, begun = change.seen, true
 		case <-ticker.C:
-			if last == nil {
+			if !begun {
 				continue
 			}
 		}
-		if err := frames.draw(operationView(last), nil); err != nil {
+		if err := frames.draw(draw(last), nil); err != nil {
 			return err
 		}
 	}
@@ -126,6 +128,9 @@ func operationText(op *apipb.Operation, now time.Time) string {
 	if len(op.GetTasks()) > 0 {
 		b.WriteString("\n" + tasksText(op))
 	}
+	if len(op.GetPreempted()) > 0 {
+		b.WriteString("\n" + preemptedText(op))
+	}
 	if op.GetResult() != nil {
 		b.WriteString("\nerror:\n" + errorText(op.GetResult(), "  "))
 	}
@@ -160,6 +165,19 @@ func tasksText(op *apipb.Operation) string {
 	}
 	if aborted := counts(op.GetProgress().GetAbortedByReason()); aborted != "" {
 		return g.String() + "aborted by reason: " + aborted + "\n"
+	}
+	return g.String()
+}
+
+// preemptedText draws which jobs had to leave for others.
+func preemptedText(op *apipb.Operation) string {
+	g := newGrid("preempted", "for operation", "leaving>", "gone>")
+	for _, p := range op.GetPreempted() {
+		beneficiary := p.GetForOperation()
+		if beneficiary == "" {
+			beneficiary = none
+		}
+		g.row(p.GetKind(), beneficiary, p.GetLeaving(), p.GetGone())
 	}
 	return g.String()
 }

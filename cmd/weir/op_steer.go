@@ -10,20 +10,34 @@ import (
 
 func newOpAbortCommand(f *clientFlags) *cobra.Command {
 	var reason string
+	var leave leaving
 	cmd := &cobra.Command{
-		Use:               "abort OPERATION",
-		Short:             "End an operation with its jobs, by id or alias",
-		Example:           `  weir op abort '*nightly' --reason "wrong input"`,
+		Use:   "abort OPERATION",
+		Short: "End an operation with its jobs, by id or alias",
+		Long: `End an operation with its jobs, by id or alias: at once, or with --interrupt-timeout
+by interruption, as a service should be ended. Then its jobs get their signal and have
+so long to leave; those of tasks without an interruption_signal are killed at once.`,
+		Example: `  weir op abort '*nightly' --reason "wrong input"
+  weir op abort '*search' --interrupt-timeout 5m`,
 		Args:              takes("OPERATION"),
 		ValidArgsFunction: f.suggest(true, operationNames(true)),
-		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
-			if err := s.AbortOperation(ctx, args[0], reason); err != nil {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := leave.check(cmd); err != nil {
 				return err
 			}
-			return s.said(&apipb.AbortOperationResponse{}, "operation %s is aborted", args[0])
-		}),
+			return f.verb(func(ctx context.Context, s *session, args []string) error {
+				if err := s.AbortOperation(ctx, args[0], reason, leave.time); err != nil {
+					return err
+				}
+				if leave.time > 0 {
+					return s.said(&apipb.AbortOperationResponse{}, "operation %s is aborted: its jobs have %s to leave", args[0], leave.time)
+				}
+				return s.said(&apipb.AbortOperationResponse{}, "operation %s is aborted", args[0])
+			})(cmd, args)
+		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for those who look at the operation later")
+	leave.register(cmd, "interrupt-timeout", "ask its jobs to leave, which have so long (default: they are killed at once)")
 	return cmd
 }
 

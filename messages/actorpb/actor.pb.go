@@ -2916,7 +2916,12 @@ type InterruptionSignal struct {
 	Incarnation uint64 `protobuf:"varint,8,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	Sequence    uint64 `protobuf:"varint,9,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// The job has gone; forget it after a while.
-	Gone          bool `protobuf:"varint,10,opt,name=gone,proto3" json:"gone,omitempty"`
+	Gone bool `protobuf:"varint,10,opt,name=gone,proto3" json:"gone,omitempty"`
+	// What others knew the job by.
+	Task          string                 `protobuf:"bytes,11,opt,name=task,proto3" json:"task,omitempty"`
+	Cookie        int32                  `protobuf:"varint,12,opt,name=cookie,proto3" json:"cookie,omitempty"`
+	Ports         []int32                `protobuf:"varint,13,rep,packed,name=ports,proto3" json:"ports,omitempty"`
+	StartTime     *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3019,6 +3024,34 @@ func (x *InterruptionSignal) GetGone() bool {
 		return x.Gone
 	}
 	return false
+}
+
+func (x *InterruptionSignal) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *InterruptionSignal) GetCookie() int32 {
+	if x != nil {
+		return x.Cookie
+	}
+	return 0
+}
+
+func (x *InterruptionSignal) GetPorts() []int32 {
+	if x != nil {
+		return x.Ports
+	}
+	return nil
+}
+
+func (x *InterruptionSignal) GetStartTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartTime
+	}
+	return nil
 }
 
 type InterruptionSignals struct {
@@ -3323,7 +3356,7 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x0eJobLiveRequest\x12\x17\n" +
 	"\ajob_ids\x18\x01 \x03(\tR\x06jobIds\"5\n" +
 	"\aJobLive\x12*\n" +
-	"\x04jobs\x18\x01 \x03(\v2\x16.weir.actor.v1.HeldJobR\x04jobs\"\xcc\x02\n" +
+	"\x04jobs\x18\x01 \x03(\v2\x16.weir.actor.v1.HeldJobR\x04jobs\"\xc9\x03\n" +
 	"\x12InterruptionSignal\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x12\n" +
@@ -3335,7 +3368,12 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\vincarnation\x18\b \x01(\x04R\vincarnation\x12\x1a\n" +
 	"\bsequence\x18\t \x01(\x04R\bsequence\x12\x12\n" +
 	"\x04gone\x18\n" +
-	" \x01(\bR\x04gone\"R\n" +
+	" \x01(\bR\x04gone\x12\x12\n" +
+	"\x04task\x18\v \x01(\tR\x04task\x12\x16\n" +
+	"\x06cookie\x18\f \x01(\x05R\x06cookie\x12\x14\n" +
+	"\x05ports\x18\r \x03(\x05R\x05ports\x129\n" +
+	"\n" +
+	"start_time\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\"R\n" +
 	"\x13InterruptionSignals\x12;\n" +
 	"\asignals\x18\x01 \x03(\v2!.weir.actor.v1.InterruptionSignalR\asignalsB\x17Z\x15weir/messages/actorpbb\x06proto3"
 
@@ -3447,12 +3485,13 @@ var file_actorpb_actor_proto_depIdxs = []int32{
 	3,  // 41: weir.actor.v1.JobLive.jobs:type_name -> weir.actor.v1.HeldJob
 	41, // 42: weir.actor.v1.InterruptionSignal.deadline:type_name -> google.protobuf.Timestamp
 	41, // 43: weir.actor.v1.InterruptionSignal.time:type_name -> google.protobuf.Timestamp
-	37, // 44: weir.actor.v1.InterruptionSignals.signals:type_name -> weir.actor.v1.InterruptionSignal
-	45, // [45:45] is the sub-list for method output_type
-	45, // [45:45] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	41, // 44: weir.actor.v1.InterruptionSignal.start_time:type_name -> google.protobuf.Timestamp
+	37, // 45: weir.actor.v1.InterruptionSignals.signals:type_name -> weir.actor.v1.InterruptionSignal
+	46, // [46:46] is the sub-list for method output_type
+	46, // [46:46] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_actorpb_actor_proto_init() }

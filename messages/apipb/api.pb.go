@@ -309,7 +309,10 @@ type Operation struct {
 	UsageShare  *float64 `protobuf:"fixed64,21,opt,name=usage_share,json=usageShare,proto3,oneof" json:"usage_share,omitempty"`
 	DemandShare *float64 `protobuf:"fixed64,22,opt,name=demand_share,json=demandShare,proto3,oneof" json:"demand_share,omitempty"`
 	// Where it runs, and as what, by tree.
-	Trees         []*OperationTree `protobuf:"bytes,23,rep,name=trees,proto3" json:"trees,omitempty"`
+	Trees []*OperationTree `protobuf:"bytes,23,rep,name=trees,proto3" json:"trees,omitempty"`
+	// Jobs of it that were preempted, by kind and by whom that made room for. Only in
+	// Get.
+	Preempted     []*Preempted `protobuf:"bytes,24,rep,name=preempted,proto3" json:"preempted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -505,6 +508,88 @@ func (x *Operation) GetTrees() []*OperationTree {
 	return nil
 }
 
+func (x *Operation) GetPreempted() []*Preempted {
+	if x != nil {
+		return x.Preempted
+	}
+	return nil
+}
+
+// Preempted counts jobs of an operation that had to leave for others: those of which
+// the cluster keeps a record.
+type Preempted struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One of preemption, aggressive_preemption, graceful_preemption,
+	// resource_limits_violated and resource_overcommit.
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Empty: for nobody in particular.
+	ForOperation string `protobuf:"bytes,2,opt,name=for_operation,json=forOperation,proto3" json:"for_operation,omitempty"`
+	// Told to go, and there still.
+	Leaving int64 `protobuf:"varint,3,opt,name=leaving,proto3" json:"leaving,omitempty"`
+	// Have left, in time or not.
+	Gone          int64 `protobuf:"varint,4,opt,name=gone,proto3" json:"gone,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Preempted) Reset() {
+	*x = Preempted{}
+	mi := &file_apipb_api_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Preempted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Preempted) ProtoMessage() {}
+
+func (x *Preempted) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Preempted.ProtoReflect.Descriptor instead.
+func (*Preempted) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Preempted) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Preempted) GetForOperation() string {
+	if x != nil {
+		return x.ForOperation
+	}
+	return ""
+}
+
+func (x *Preempted) GetLeaving() int64 {
+	if x != nil {
+		return x.Leaving
+	}
+	return 0
+}
+
+func (x *Preempted) GetGone() int64 {
+	if x != nil {
+		return x.Gone
+	}
+	return 0
+}
+
 // OperationTree is an operation in one of its pool trees.
 type OperationTree struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -525,7 +610,7 @@ type OperationTree struct {
 
 func (x *OperationTree) Reset() {
 	*x = OperationTree{}
-	mi := &file_apipb_api_proto_msgTypes[5]
+	mi := &file_apipb_api_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -537,7 +622,7 @@ func (x *OperationTree) String() string {
 func (*OperationTree) ProtoMessage() {}
 
 func (x *OperationTree) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[5]
+	mi := &file_apipb_api_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -550,7 +635,7 @@ func (x *OperationTree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationTree.ProtoReflect.Descriptor instead.
 func (*OperationTree) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{5}
+	return file_apipb_api_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *OperationTree) GetTree() string {
@@ -630,7 +715,7 @@ type TaskProgress struct {
 
 func (x *TaskProgress) Reset() {
 	*x = TaskProgress{}
-	mi := &file_apipb_api_proto_msgTypes[6]
+	mi := &file_apipb_api_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -642,7 +727,7 @@ func (x *TaskProgress) String() string {
 func (*TaskProgress) ProtoMessage() {}
 
 func (x *TaskProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[6]
+	mi := &file_apipb_api_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -655,7 +740,7 @@ func (x *TaskProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskProgress.ProtoReflect.Descriptor instead.
 func (*TaskProgress) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{6}
+	return file_apipb_api_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *TaskProgress) GetName() string {
@@ -769,7 +854,7 @@ type ListOperationsRequest struct {
 
 func (x *ListOperationsRequest) Reset() {
 	*x = ListOperationsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[7]
+	mi := &file_apipb_api_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -781,7 +866,7 @@ func (x *ListOperationsRequest) String() string {
 func (*ListOperationsRequest) ProtoMessage() {}
 
 func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[7]
+	mi := &file_apipb_api_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -794,7 +879,7 @@ func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsRequest.ProtoReflect.Descriptor instead.
 func (*ListOperationsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{7}
+	return file_apipb_api_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListOperationsRequest) GetState() string {
@@ -858,7 +943,7 @@ type ListOperationsResponse struct {
 
 func (x *ListOperationsResponse) Reset() {
 	*x = ListOperationsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[8]
+	mi := &file_apipb_api_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -870,7 +955,7 @@ func (x *ListOperationsResponse) String() string {
 func (*ListOperationsResponse) ProtoMessage() {}
 
 func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[8]
+	mi := &file_apipb_api_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -883,7 +968,7 @@ func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsResponse.ProtoReflect.Descriptor instead.
 func (*ListOperationsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{8}
+	return file_apipb_api_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListOperationsResponse) GetOperations() []*Operation {
@@ -910,7 +995,7 @@ type GetOperationRequest struct {
 
 func (x *GetOperationRequest) Reset() {
 	*x = GetOperationRequest{}
-	mi := &file_apipb_api_proto_msgTypes[9]
+	mi := &file_apipb_api_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -922,7 +1007,7 @@ func (x *GetOperationRequest) String() string {
 func (*GetOperationRequest) ProtoMessage() {}
 
 func (x *GetOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[9]
+	mi := &file_apipb_api_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -935,7 +1020,7 @@ func (x *GetOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOperationRequest.ProtoReflect.Descriptor instead.
 func (*GetOperationRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{9}
+	return file_apipb_api_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetOperationRequest) GetOperation() string {
@@ -954,7 +1039,7 @@ type GetOperationResponse struct {
 
 func (x *GetOperationResponse) Reset() {
 	*x = GetOperationResponse{}
-	mi := &file_apipb_api_proto_msgTypes[10]
+	mi := &file_apipb_api_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -966,7 +1051,7 @@ func (x *GetOperationResponse) String() string {
 func (*GetOperationResponse) ProtoMessage() {}
 
 func (x *GetOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[10]
+	mi := &file_apipb_api_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -979,7 +1064,7 @@ func (x *GetOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOperationResponse.ProtoReflect.Descriptor instead.
 func (*GetOperationResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{10}
+	return file_apipb_api_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetOperationResponse) GetOperation() *Operation {
@@ -1000,7 +1085,7 @@ type WaitOperationRequest struct {
 
 func (x *WaitOperationRequest) Reset() {
 	*x = WaitOperationRequest{}
-	mi := &file_apipb_api_proto_msgTypes[11]
+	mi := &file_apipb_api_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1012,7 +1097,7 @@ func (x *WaitOperationRequest) String() string {
 func (*WaitOperationRequest) ProtoMessage() {}
 
 func (x *WaitOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[11]
+	mi := &file_apipb_api_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1025,7 +1110,7 @@ func (x *WaitOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitOperationRequest.ProtoReflect.Descriptor instead.
 func (*WaitOperationRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{11}
+	return file_apipb_api_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *WaitOperationRequest) GetOperation() string {
@@ -1052,7 +1137,7 @@ type WaitOperationResponse struct {
 
 func (x *WaitOperationResponse) Reset() {
 	*x = WaitOperationResponse{}
-	mi := &file_apipb_api_proto_msgTypes[12]
+	mi := &file_apipb_api_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1064,7 +1149,7 @@ func (x *WaitOperationResponse) String() string {
 func (*WaitOperationResponse) ProtoMessage() {}
 
 func (x *WaitOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[12]
+	mi := &file_apipb_api_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1077,7 +1162,7 @@ func (x *WaitOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitOperationResponse.ProtoReflect.Descriptor instead.
 func (*WaitOperationResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{12}
+	return file_apipb_api_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *WaitOperationResponse) GetDone() bool {
@@ -1103,7 +1188,7 @@ type WatchOperationRequest struct {
 
 func (x *WatchOperationRequest) Reset() {
 	*x = WatchOperationRequest{}
-	mi := &file_apipb_api_proto_msgTypes[13]
+	mi := &file_apipb_api_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1115,7 +1200,7 @@ func (x *WatchOperationRequest) String() string {
 func (*WatchOperationRequest) ProtoMessage() {}
 
 func (x *WatchOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[13]
+	mi := &file_apipb_api_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1128,7 +1213,7 @@ func (x *WatchOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchOperationRequest.ProtoReflect.Descriptor instead.
 func (*WatchOperationRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{13}
+	return file_apipb_api_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *WatchOperationRequest) GetOperation() string {
@@ -1147,7 +1232,7 @@ type WatchOperationResponse struct {
 
 func (x *WatchOperationResponse) Reset() {
 	*x = WatchOperationResponse{}
-	mi := &file_apipb_api_proto_msgTypes[14]
+	mi := &file_apipb_api_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1159,7 +1244,7 @@ func (x *WatchOperationResponse) String() string {
 func (*WatchOperationResponse) ProtoMessage() {}
 
 func (x *WatchOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[14]
+	mi := &file_apipb_api_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1172,7 +1257,7 @@ func (x *WatchOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchOperationResponse.ProtoReflect.Descriptor instead.
 func (*WatchOperationResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{14}
+	return file_apipb_api_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *WatchOperationResponse) GetOperation() *Operation {
@@ -1183,16 +1268,19 @@ func (x *WatchOperationResponse) GetOperation() *Operation {
 }
 
 type AbortOperationRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Operation     string                 `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
-	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Operation string                 `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
+	Reason    string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Not 0: its jobs are interrupted and have so long to leave; jobs that cannot be
+	// interrupted are killed at once. 0: all are killed at once.
+	InterruptTimeoutMillis int64 `protobuf:"varint,3,opt,name=interrupt_timeout_millis,json=interruptTimeoutMillis,proto3" json:"interrupt_timeout_millis,omitempty"`
+	unknownFields          protoimpl.UnknownFields
+	sizeCache              protoimpl.SizeCache
 }
 
 func (x *AbortOperationRequest) Reset() {
 	*x = AbortOperationRequest{}
-	mi := &file_apipb_api_proto_msgTypes[15]
+	mi := &file_apipb_api_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1204,7 +1292,7 @@ func (x *AbortOperationRequest) String() string {
 func (*AbortOperationRequest) ProtoMessage() {}
 
 func (x *AbortOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[15]
+	mi := &file_apipb_api_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1217,7 +1305,7 @@ func (x *AbortOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortOperationRequest.ProtoReflect.Descriptor instead.
 func (*AbortOperationRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{15}
+	return file_apipb_api_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AbortOperationRequest) GetOperation() string {
@@ -1234,6 +1322,13 @@ func (x *AbortOperationRequest) GetReason() string {
 	return ""
 }
 
+func (x *AbortOperationRequest) GetInterruptTimeoutMillis() int64 {
+	if x != nil {
+		return x.InterruptTimeoutMillis
+	}
+	return 0
+}
+
 type AbortOperationResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1242,7 +1337,7 @@ type AbortOperationResponse struct {
 
 func (x *AbortOperationResponse) Reset() {
 	*x = AbortOperationResponse{}
-	mi := &file_apipb_api_proto_msgTypes[16]
+	mi := &file_apipb_api_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1254,7 +1349,7 @@ func (x *AbortOperationResponse) String() string {
 func (*AbortOperationResponse) ProtoMessage() {}
 
 func (x *AbortOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[16]
+	mi := &file_apipb_api_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1267,7 +1362,338 @@ func (x *AbortOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortOperationResponse.ProtoReflect.Descriptor instead.
 func (*AbortOperationResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{16}
+	return file_apipb_api_proto_rawDescGZIP(), []int{17}
+}
+
+type InstancesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// An id or an alias.
+	Operation     string `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InstancesRequest) Reset() {
+	*x = InstancesRequest{}
+	mi := &file_apipb_api_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InstancesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InstancesRequest) ProtoMessage() {}
+
+func (x *InstancesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InstancesRequest.ProtoReflect.Descriptor instead.
+func (*InstancesRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *InstancesRequest) GetOperation() string {
+	if x != nil {
+		return x.Operation
+	}
+	return ""
+}
+
+type InstancesResponse struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	OperationId string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
+	// By task and cookie.
+	Instances []*Instance `protobuf:"bytes,2,rep,name=instances,proto3" json:"instances,omitempty"`
+	// The operation has ended: nothing will change any more.
+	Over          bool `protobuf:"varint,3,opt,name=over,proto3" json:"over,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InstancesResponse) Reset() {
+	*x = InstancesResponse{}
+	mi := &file_apipb_api_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InstancesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InstancesResponse) ProtoMessage() {}
+
+func (x *InstancesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InstancesResponse.ProtoReflect.Descriptor instead.
+func (*InstancesResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *InstancesResponse) GetOperationId() string {
+	if x != nil {
+		return x.OperationId
+	}
+	return ""
+}
+
+func (x *InstancesResponse) GetInstances() []*Instance {
+	if x != nil {
+		return x.Instances
+	}
+	return nil
+}
+
+func (x *InstancesResponse) GetOver() bool {
+	if x != nil {
+		return x.Over
+	}
+	return false
+}
+
+type WatchInstancesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// An id or an alias.
+	Operation     string `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchInstancesRequest) Reset() {
+	*x = WatchInstancesRequest{}
+	mi := &file_apipb_api_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchInstancesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchInstancesRequest) ProtoMessage() {}
+
+func (x *WatchInstancesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchInstancesRequest.ProtoReflect.Descriptor instead.
+func (*WatchInstancesRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *WatchInstancesRequest) GetOperation() string {
+	if x != nil {
+		return x.Operation
+	}
+	return ""
+}
+
+type WatchInstancesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	OperationId   string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
+	Instances     []*Instance            `protobuf:"bytes,2,rep,name=instances,proto3" json:"instances,omitempty"`
+	Over          bool                   `protobuf:"varint,3,opt,name=over,proto3" json:"over,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchInstancesResponse) Reset() {
+	*x = WatchInstancesResponse{}
+	mi := &file_apipb_api_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchInstancesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchInstancesResponse) ProtoMessage() {}
+
+func (x *WatchInstancesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchInstancesResponse.ProtoReflect.Descriptor instead.
+func (*WatchInstancesResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *WatchInstancesResponse) GetOperationId() string {
+	if x != nil {
+		return x.OperationId
+	}
+	return ""
+}
+
+func (x *WatchInstancesResponse) GetInstances() []*Instance {
+	if x != nil {
+		return x.Instances
+	}
+	return nil
+}
+
+func (x *WatchInstancesResponse) GetOver() bool {
+	if x != nil {
+		return x.Over
+	}
+	return false
+}
+
+// Instance is a job that others may want to reach.
+type Instance struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	JobId  string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	Task   string                 `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
+	Cookie int32                  `protobuf:"varint,3,opt,name=cookie,proto3" json:"cookie,omitempty"`
+	Node   string                 `protobuf:"bytes,4,opt,name=node,proto3" json:"node,omitempty"`
+	Host   string                 `protobuf:"bytes,5,opt,name=host,proto3" json:"host,omitempty"`
+	Ports  []int32                `protobuf:"varint,6,rep,packed,name=ports,proto3" json:"ports,omitempty"`
+	// live, draining or gone.
+	State string `protobuf:"bytes,7,opt,name=state,proto3" json:"state,omitempty"`
+	// With draining: why, and until when at most.
+	Reason        string                 `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
+	Deadline      *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	StartTime     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Instance) Reset() {
+	*x = Instance{}
+	mi := &file_apipb_api_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Instance) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Instance) ProtoMessage() {}
+
+func (x *Instance) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Instance.ProtoReflect.Descriptor instead.
+func (*Instance) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *Instance) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *Instance) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *Instance) GetCookie() int32 {
+	if x != nil {
+		return x.Cookie
+	}
+	return 0
+}
+
+func (x *Instance) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *Instance) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *Instance) GetPorts() []int32 {
+	if x != nil {
+		return x.Ports
+	}
+	return nil
+}
+
+func (x *Instance) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Instance) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Instance) GetDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Deadline
+	}
+	return nil
+}
+
+func (x *Instance) GetStartTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartTime
+	}
+	return nil
 }
 
 type SuspendOperationRequest struct {
@@ -1280,7 +1706,7 @@ type SuspendOperationRequest struct {
 
 func (x *SuspendOperationRequest) Reset() {
 	*x = SuspendOperationRequest{}
-	mi := &file_apipb_api_proto_msgTypes[17]
+	mi := &file_apipb_api_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1292,7 +1718,7 @@ func (x *SuspendOperationRequest) String() string {
 func (*SuspendOperationRequest) ProtoMessage() {}
 
 func (x *SuspendOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[17]
+	mi := &file_apipb_api_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1305,7 +1731,7 @@ func (x *SuspendOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendOperationRequest.ProtoReflect.Descriptor instead.
 func (*SuspendOperationRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{17}
+	return file_apipb_api_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SuspendOperationRequest) GetOperation() string {
@@ -1330,7 +1756,7 @@ type SuspendOperationResponse struct {
 
 func (x *SuspendOperationResponse) Reset() {
 	*x = SuspendOperationResponse{}
-	mi := &file_apipb_api_proto_msgTypes[18]
+	mi := &file_apipb_api_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1342,7 +1768,7 @@ func (x *SuspendOperationResponse) String() string {
 func (*SuspendOperationResponse) ProtoMessage() {}
 
 func (x *SuspendOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[18]
+	mi := &file_apipb_api_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1355,7 +1781,7 @@ func (x *SuspendOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendOperationResponse.ProtoReflect.Descriptor instead.
 func (*SuspendOperationResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{18}
+	return file_apipb_api_proto_rawDescGZIP(), []int{24}
 }
 
 type ResumeOperationRequest struct {
@@ -1367,7 +1793,7 @@ type ResumeOperationRequest struct {
 
 func (x *ResumeOperationRequest) Reset() {
 	*x = ResumeOperationRequest{}
-	mi := &file_apipb_api_proto_msgTypes[19]
+	mi := &file_apipb_api_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1379,7 +1805,7 @@ func (x *ResumeOperationRequest) String() string {
 func (*ResumeOperationRequest) ProtoMessage() {}
 
 func (x *ResumeOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[19]
+	mi := &file_apipb_api_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1392,7 +1818,7 @@ func (x *ResumeOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeOperationRequest.ProtoReflect.Descriptor instead.
 func (*ResumeOperationRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{19}
+	return file_apipb_api_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ResumeOperationRequest) GetOperation() string {
@@ -1410,7 +1836,7 @@ type ResumeOperationResponse struct {
 
 func (x *ResumeOperationResponse) Reset() {
 	*x = ResumeOperationResponse{}
-	mi := &file_apipb_api_proto_msgTypes[20]
+	mi := &file_apipb_api_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1422,7 +1848,7 @@ func (x *ResumeOperationResponse) String() string {
 func (*ResumeOperationResponse) ProtoMessage() {}
 
 func (x *ResumeOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[20]
+	mi := &file_apipb_api_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1435,7 +1861,7 @@ func (x *ResumeOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeOperationResponse.ProtoReflect.Descriptor instead.
 func (*ResumeOperationResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{20}
+	return file_apipb_api_proto_rawDescGZIP(), []int{26}
 }
 
 type CompleteOperationRequest struct {
@@ -1447,7 +1873,7 @@ type CompleteOperationRequest struct {
 
 func (x *CompleteOperationRequest) Reset() {
 	*x = CompleteOperationRequest{}
-	mi := &file_apipb_api_proto_msgTypes[21]
+	mi := &file_apipb_api_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1459,7 +1885,7 @@ func (x *CompleteOperationRequest) String() string {
 func (*CompleteOperationRequest) ProtoMessage() {}
 
 func (x *CompleteOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[21]
+	mi := &file_apipb_api_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1472,7 +1898,7 @@ func (x *CompleteOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteOperationRequest.ProtoReflect.Descriptor instead.
 func (*CompleteOperationRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{21}
+	return file_apipb_api_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CompleteOperationRequest) GetOperation() string {
@@ -1490,7 +1916,7 @@ type CompleteOperationResponse struct {
 
 func (x *CompleteOperationResponse) Reset() {
 	*x = CompleteOperationResponse{}
-	mi := &file_apipb_api_proto_msgTypes[22]
+	mi := &file_apipb_api_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1502,7 +1928,7 @@ func (x *CompleteOperationResponse) String() string {
 func (*CompleteOperationResponse) ProtoMessage() {}
 
 func (x *CompleteOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[22]
+	mi := &file_apipb_api_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1515,7 +1941,7 @@ func (x *CompleteOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteOperationResponse.ProtoReflect.Descriptor instead.
 func (*CompleteOperationResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{22}
+	return file_apipb_api_proto_rawDescGZIP(), []int{28}
 }
 
 type UpdateOperationRequest struct {
@@ -1530,7 +1956,7 @@ type UpdateOperationRequest struct {
 
 func (x *UpdateOperationRequest) Reset() {
 	*x = UpdateOperationRequest{}
-	mi := &file_apipb_api_proto_msgTypes[23]
+	mi := &file_apipb_api_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1542,7 +1968,7 @@ func (x *UpdateOperationRequest) String() string {
 func (*UpdateOperationRequest) ProtoMessage() {}
 
 func (x *UpdateOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[23]
+	mi := &file_apipb_api_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1555,7 +1981,7 @@ func (x *UpdateOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateOperationRequest.ProtoReflect.Descriptor instead.
 func (*UpdateOperationRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{23}
+	return file_apipb_api_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *UpdateOperationRequest) GetOperation() string {
@@ -1587,7 +2013,7 @@ type OperationChange struct {
 
 func (x *OperationChange) Reset() {
 	*x = OperationChange{}
-	mi := &file_apipb_api_proto_msgTypes[24]
+	mi := &file_apipb_api_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1599,7 +2025,7 @@ func (x *OperationChange) String() string {
 func (*OperationChange) ProtoMessage() {}
 
 func (x *OperationChange) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[24]
+	mi := &file_apipb_api_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1612,7 +2038,7 @@ func (x *OperationChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationChange.ProtoReflect.Descriptor instead.
 func (*OperationChange) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{24}
+	return file_apipb_api_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *OperationChange) GetTree() string {
@@ -1644,7 +2070,7 @@ type UpdateOperationResponse struct {
 
 func (x *UpdateOperationResponse) Reset() {
 	*x = UpdateOperationResponse{}
-	mi := &file_apipb_api_proto_msgTypes[25]
+	mi := &file_apipb_api_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1656,7 +2082,7 @@ func (x *UpdateOperationResponse) String() string {
 func (*UpdateOperationResponse) ProtoMessage() {}
 
 func (x *UpdateOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[25]
+	mi := &file_apipb_api_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1669,7 +2095,7 @@ func (x *UpdateOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateOperationResponse.ProtoReflect.Descriptor instead.
 func (*UpdateOperationResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{25}
+	return file_apipb_api_proto_rawDescGZIP(), []int{31}
 }
 
 type OperationEventsRequest struct {
@@ -1681,7 +2107,7 @@ type OperationEventsRequest struct {
 
 func (x *OperationEventsRequest) Reset() {
 	*x = OperationEventsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[26]
+	mi := &file_apipb_api_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1693,7 +2119,7 @@ func (x *OperationEventsRequest) String() string {
 func (*OperationEventsRequest) ProtoMessage() {}
 
 func (x *OperationEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[26]
+	mi := &file_apipb_api_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1706,7 +2132,7 @@ func (x *OperationEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationEventsRequest.ProtoReflect.Descriptor instead.
 func (*OperationEventsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{26}
+	return file_apipb_api_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *OperationEventsRequest) GetOperation() string {
@@ -1729,7 +2155,7 @@ type OperationEvent struct {
 
 func (x *OperationEvent) Reset() {
 	*x = OperationEvent{}
-	mi := &file_apipb_api_proto_msgTypes[27]
+	mi := &file_apipb_api_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1741,7 +2167,7 @@ func (x *OperationEvent) String() string {
 func (*OperationEvent) ProtoMessage() {}
 
 func (x *OperationEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[27]
+	mi := &file_apipb_api_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1754,7 +2180,7 @@ func (x *OperationEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationEvent.ProtoReflect.Descriptor instead.
 func (*OperationEvent) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{27}
+	return file_apipb_api_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *OperationEvent) GetTime() *timestamppb.Timestamp {
@@ -1801,7 +2227,7 @@ type OperationEventsResponse struct {
 
 func (x *OperationEventsResponse) Reset() {
 	*x = OperationEventsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[28]
+	mi := &file_apipb_api_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1813,7 +2239,7 @@ func (x *OperationEventsResponse) String() string {
 func (*OperationEventsResponse) ProtoMessage() {}
 
 func (x *OperationEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[28]
+	mi := &file_apipb_api_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1826,7 +2252,7 @@ func (x *OperationEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationEventsResponse.ProtoReflect.Descriptor instead.
 func (*OperationEventsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{28}
+	return file_apipb_api_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *OperationEventsResponse) GetEvents() []*OperationEvent {
@@ -1857,14 +2283,22 @@ type Job struct {
 	// term:index of the grant.
 	Token string `protobuf:"bytes,16,opt,name=token,proto3" json:"token,omitempty"`
 	// Why the job has been told to go; empty: it has not.
-	Stopping      string `protobuf:"bytes,17,opt,name=stopping,proto3" json:"stopping,omitempty"`
+	Stopping string `protobuf:"bytes,17,opt,name=stopping,proto3" json:"stopping,omitempty"`
+	// How it was told to go; not set: it was not.
+	Interruption *Interruption `protobuf:"bytes,18,opt,name=interruption,proto3" json:"interruption,omitempty"`
+	// It was interrupted, ended in time, and runs again.
+	Rerun bool `protobuf:"varint,19,opt,name=rerun,proto3" json:"rerun,omitempty"`
+	// It said that its state is saved, and was ended before its deadline.
+	Acknowledged bool `protobuf:"varint,20,opt,name=acknowledged,proto3" json:"acknowledged,omitempty"`
+	// TCP ports of its node that are the job's alone.
+	Ports         []int32 `protobuf:"varint,21,rep,packed,name=ports,proto3" json:"ports,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_apipb_api_proto_msgTypes[29]
+	mi := &file_apipb_api_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1876,7 +2310,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[29]
+	mi := &file_apipb_api_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1889,7 +2323,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{29}
+	return file_apipb_api_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Job) GetId() string {
@@ -2011,6 +2445,148 @@ func (x *Job) GetStopping() string {
 	return ""
 }
 
+func (x *Job) GetInterruption() *Interruption {
+	if x != nil {
+		return x.Interruption
+	}
+	return nil
+}
+
+func (x *Job) GetRerun() bool {
+	if x != nil {
+		return x.Rerun
+	}
+	return false
+}
+
+func (x *Job) GetAcknowledged() bool {
+	if x != nil {
+		return x.Acknowledged
+	}
+	return false
+}
+
+func (x *Job) GetPorts() []int32 {
+	if x != nil {
+		return x.Ports
+	}
+	return nil
+}
+
+// Interruption says why a job has to leave, and until when.
+type Interruption struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// preemption, user_request, node_drain or operation_abort; empty: it was not asked
+	// to leave, but killed.
+	Reason string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	Time   *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	// When it is killed.
+	Deadline      *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	TimeoutMillis int64                  `protobuf:"varint,4,opt,name=timeout_millis,json=timeoutMillis,proto3" json:"timeout_millis,omitempty"`
+	// What becomes of it if it is there by then: an abort reason.
+	AbortReason string `protobuf:"bytes,5,opt,name=abort_reason,json=abortReason,proto3" json:"abort_reason,omitempty"`
+	Message     string `protobuf:"bytes,6,opt,name=message,proto3" json:"message,omitempty"`
+	// With a preemption: its kind, and for which operation and task.
+	Preemption            string `protobuf:"bytes,7,opt,name=preemption,proto3" json:"preemption,omitempty"`
+	PreemptedForOperation string `protobuf:"bytes,8,opt,name=preempted_for_operation,json=preemptedForOperation,proto3" json:"preempted_for_operation,omitempty"`
+	PreemptedForTask      string `protobuf:"bytes,9,opt,name=preempted_for_task,json=preemptedForTask,proto3" json:"preempted_for_task,omitempty"`
+	unknownFields         protoimpl.UnknownFields
+	sizeCache             protoimpl.SizeCache
+}
+
+func (x *Interruption) Reset() {
+	*x = Interruption{}
+	mi := &file_apipb_api_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Interruption) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Interruption) ProtoMessage() {}
+
+func (x *Interruption) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Interruption.ProtoReflect.Descriptor instead.
+func (*Interruption) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *Interruption) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Interruption) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *Interruption) GetDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Deadline
+	}
+	return nil
+}
+
+func (x *Interruption) GetTimeoutMillis() int64 {
+	if x != nil {
+		return x.TimeoutMillis
+	}
+	return 0
+}
+
+func (x *Interruption) GetAbortReason() string {
+	if x != nil {
+		return x.AbortReason
+	}
+	return ""
+}
+
+func (x *Interruption) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *Interruption) GetPreemption() string {
+	if x != nil {
+		return x.Preemption
+	}
+	return ""
+}
+
+func (x *Interruption) GetPreemptedForOperation() string {
+	if x != nil {
+		return x.PreemptedForOperation
+	}
+	return ""
+}
+
+func (x *Interruption) GetPreemptedForTask() string {
+	if x != nil {
+		return x.PreemptedForTask
+	}
+	return ""
+}
+
 type JobStatistics struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
 	MaxMemory          int64                  `protobuf:"varint,1,opt,name=max_memory,json=maxMemory,proto3" json:"max_memory,omitempty"`
@@ -2028,7 +2604,7 @@ type JobStatistics struct {
 
 func (x *JobStatistics) Reset() {
 	*x = JobStatistics{}
-	mi := &file_apipb_api_proto_msgTypes[30]
+	mi := &file_apipb_api_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2040,7 +2616,7 @@ func (x *JobStatistics) String() string {
 func (*JobStatistics) ProtoMessage() {}
 
 func (x *JobStatistics) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[30]
+	mi := &file_apipb_api_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2053,7 +2629,7 @@ func (x *JobStatistics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatistics.ProtoReflect.Descriptor instead.
 func (*JobStatistics) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{30}
+	return file_apipb_api_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *JobStatistics) GetMaxMemory() int64 {
@@ -2134,7 +2710,7 @@ type ListJobsRequest struct {
 
 func (x *ListJobsRequest) Reset() {
 	*x = ListJobsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[31]
+	mi := &file_apipb_api_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2146,7 +2722,7 @@ func (x *ListJobsRequest) String() string {
 func (*ListJobsRequest) ProtoMessage() {}
 
 func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[31]
+	mi := &file_apipb_api_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2159,7 +2735,7 @@ func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{31}
+	return file_apipb_api_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListJobsRequest) GetOperation() string {
@@ -2214,7 +2790,7 @@ type ListJobsResponse struct {
 
 func (x *ListJobsResponse) Reset() {
 	*x = ListJobsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[32]
+	mi := &file_apipb_api_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2226,7 +2802,7 @@ func (x *ListJobsResponse) String() string {
 func (*ListJobsResponse) ProtoMessage() {}
 
 func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[32]
+	mi := &file_apipb_api_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2239,7 +2815,7 @@ func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{32}
+	return file_apipb_api_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListJobsResponse) GetJobs() []*Job {
@@ -2265,7 +2841,7 @@ type GetJobRequest struct {
 
 func (x *GetJobRequest) Reset() {
 	*x = GetJobRequest{}
-	mi := &file_apipb_api_proto_msgTypes[33]
+	mi := &file_apipb_api_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2277,7 +2853,7 @@ func (x *GetJobRequest) String() string {
 func (*GetJobRequest) ProtoMessage() {}
 
 func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[33]
+	mi := &file_apipb_api_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2290,7 +2866,7 @@ func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobRequest.ProtoReflect.Descriptor instead.
 func (*GetJobRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{33}
+	return file_apipb_api_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *GetJobRequest) GetJobId() string {
@@ -2309,7 +2885,7 @@ type GetJobResponse struct {
 
 func (x *GetJobResponse) Reset() {
 	*x = GetJobResponse{}
-	mi := &file_apipb_api_proto_msgTypes[34]
+	mi := &file_apipb_api_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2321,7 +2897,7 @@ func (x *GetJobResponse) String() string {
 func (*GetJobResponse) ProtoMessage() {}
 
 func (x *GetJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[34]
+	mi := &file_apipb_api_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2334,7 +2910,7 @@ func (x *GetJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobResponse.ProtoReflect.Descriptor instead.
 func (*GetJobResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{34}
+	return file_apipb_api_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *GetJobResponse) GetJob() *Job {
@@ -2358,7 +2934,7 @@ type JobOutputRequest struct {
 
 func (x *JobOutputRequest) Reset() {
 	*x = JobOutputRequest{}
-	mi := &file_apipb_api_proto_msgTypes[35]
+	mi := &file_apipb_api_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2370,7 +2946,7 @@ func (x *JobOutputRequest) String() string {
 func (*JobOutputRequest) ProtoMessage() {}
 
 func (x *JobOutputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[35]
+	mi := &file_apipb_api_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2383,7 +2959,7 @@ func (x *JobOutputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobOutputRequest.ProtoReflect.Descriptor instead.
 func (*JobOutputRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{35}
+	return file_apipb_api_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *JobOutputRequest) GetJobId() string {
@@ -2427,7 +3003,7 @@ type JobOutputResponse struct {
 
 func (x *JobOutputResponse) Reset() {
 	*x = JobOutputResponse{}
-	mi := &file_apipb_api_proto_msgTypes[36]
+	mi := &file_apipb_api_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2439,7 +3015,7 @@ func (x *JobOutputResponse) String() string {
 func (*JobOutputResponse) ProtoMessage() {}
 
 func (x *JobOutputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[36]
+	mi := &file_apipb_api_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2452,7 +3028,7 @@ func (x *JobOutputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobOutputResponse.ProtoReflect.Descriptor instead.
 func (*JobOutputResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{36}
+	return file_apipb_api_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *JobOutputResponse) GetData() []byte {
@@ -2493,7 +3069,7 @@ type AbortJobRequest struct {
 
 func (x *AbortJobRequest) Reset() {
 	*x = AbortJobRequest{}
-	mi := &file_apipb_api_proto_msgTypes[37]
+	mi := &file_apipb_api_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2505,7 +3081,7 @@ func (x *AbortJobRequest) String() string {
 func (*AbortJobRequest) ProtoMessage() {}
 
 func (x *AbortJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[37]
+	mi := &file_apipb_api_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2518,7 +3094,7 @@ func (x *AbortJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortJobRequest.ProtoReflect.Descriptor instead.
 func (*AbortJobRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{37}
+	return file_apipb_api_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *AbortJobRequest) GetJobId() string {
@@ -2543,7 +3119,7 @@ type AbortJobResponse struct {
 
 func (x *AbortJobResponse) Reset() {
 	*x = AbortJobResponse{}
-	mi := &file_apipb_api_proto_msgTypes[38]
+	mi := &file_apipb_api_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2555,7 +3131,7 @@ func (x *AbortJobResponse) String() string {
 func (*AbortJobResponse) ProtoMessage() {}
 
 func (x *AbortJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[38]
+	mi := &file_apipb_api_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2568,7 +3144,113 @@ func (x *AbortJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortJobResponse.ProtoReflect.Descriptor instead.
 func (*AbortJobResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{38}
+	return file_apipb_api_proto_rawDescGZIP(), []int{45}
+}
+
+type InterruptJobRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	JobId  string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	Reason string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// How long it has to leave. Not set: 15 s.
+	TimeoutMillis int64 `protobuf:"varint,3,opt,name=timeout_millis,json=timeoutMillis,proto3" json:"timeout_millis,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InterruptJobRequest) Reset() {
+	*x = InterruptJobRequest{}
+	mi := &file_apipb_api_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InterruptJobRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InterruptJobRequest) ProtoMessage() {}
+
+func (x *InterruptJobRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InterruptJobRequest.ProtoReflect.Descriptor instead.
+func (*InterruptJobRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *InterruptJobRequest) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *InterruptJobRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *InterruptJobRequest) GetTimeoutMillis() int64 {
+	if x != nil {
+		return x.TimeoutMillis
+	}
+	return 0
+}
+
+type InterruptJobResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What holds for the job now: that of an earlier interruption, if that is sooner.
+	Deadline      *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InterruptJobResponse) Reset() {
+	*x = InterruptJobResponse{}
+	mi := &file_apipb_api_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InterruptJobResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InterruptJobResponse) ProtoMessage() {}
+
+func (x *InterruptJobResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InterruptJobResponse.ProtoReflect.Descriptor instead.
+func (*InterruptJobResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *InterruptJobResponse) GetDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Deadline
+	}
+	return nil
 }
 
 type PoolHistoryRequest struct {
@@ -2588,7 +3270,7 @@ type PoolHistoryRequest struct {
 
 func (x *PoolHistoryRequest) Reset() {
 	*x = PoolHistoryRequest{}
-	mi := &file_apipb_api_proto_msgTypes[39]
+	mi := &file_apipb_api_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2600,7 +3282,7 @@ func (x *PoolHistoryRequest) String() string {
 func (*PoolHistoryRequest) ProtoMessage() {}
 
 func (x *PoolHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[39]
+	mi := &file_apipb_api_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2613,7 +3295,7 @@ func (x *PoolHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolHistoryRequest.ProtoReflect.Descriptor instead.
 func (*PoolHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{39}
+	return file_apipb_api_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *PoolHistoryRequest) GetTree() string {
@@ -2664,7 +3346,7 @@ type PoolHistoryResponse struct {
 
 func (x *PoolHistoryResponse) Reset() {
 	*x = PoolHistoryResponse{}
-	mi := &file_apipb_api_proto_msgTypes[40]
+	mi := &file_apipb_api_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2676,7 +3358,7 @@ func (x *PoolHistoryResponse) String() string {
 func (*PoolHistoryResponse) ProtoMessage() {}
 
 func (x *PoolHistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[40]
+	mi := &file_apipb_api_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2689,7 +3371,7 @@ func (x *PoolHistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolHistoryResponse.ProtoReflect.Descriptor instead.
 func (*PoolHistoryResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{40}
+	return file_apipb_api_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PoolHistoryResponse) GetTree() string {
@@ -2735,7 +3417,7 @@ type PoolPoint struct {
 
 func (x *PoolPoint) Reset() {
 	*x = PoolPoint{}
-	mi := &file_apipb_api_proto_msgTypes[41]
+	mi := &file_apipb_api_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2747,7 +3429,7 @@ func (x *PoolPoint) String() string {
 func (*PoolPoint) ProtoMessage() {}
 
 func (x *PoolPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[41]
+	mi := &file_apipb_api_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2760,7 +3442,7 @@ func (x *PoolPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolPoint.ProtoReflect.Descriptor instead.
 func (*PoolPoint) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{41}
+	return file_apipb_api_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PoolPoint) GetTime() *timestamppb.Timestamp {
@@ -2840,7 +3522,7 @@ type Pool struct {
 
 func (x *Pool) Reset() {
 	*x = Pool{}
-	mi := &file_apipb_api_proto_msgTypes[42]
+	mi := &file_apipb_api_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2852,7 +3534,7 @@ func (x *Pool) String() string {
 func (*Pool) ProtoMessage() {}
 
 func (x *Pool) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[42]
+	mi := &file_apipb_api_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2865,7 +3547,7 @@ func (x *Pool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pool.ProtoReflect.Descriptor instead.
 func (*Pool) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{42}
+	return file_apipb_api_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Pool) GetName() string {
@@ -3031,7 +3713,7 @@ type ListPoolsRequest struct {
 
 func (x *ListPoolsRequest) Reset() {
 	*x = ListPoolsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[43]
+	mi := &file_apipb_api_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3043,7 +3725,7 @@ func (x *ListPoolsRequest) String() string {
 func (*ListPoolsRequest) ProtoMessage() {}
 
 func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[43]
+	mi := &file_apipb_api_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3056,7 +3738,7 @@ func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsRequest.ProtoReflect.Descriptor instead.
 func (*ListPoolsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{43}
+	return file_apipb_api_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ListPoolsRequest) GetTree() string {
@@ -3080,7 +3762,7 @@ type ListPoolsResponse struct {
 
 func (x *ListPoolsResponse) Reset() {
 	*x = ListPoolsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[44]
+	mi := &file_apipb_api_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3092,7 +3774,7 @@ func (x *ListPoolsResponse) String() string {
 func (*ListPoolsResponse) ProtoMessage() {}
 
 func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[44]
+	mi := &file_apipb_api_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3105,7 +3787,7 @@ func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsResponse.ProtoReflect.Descriptor instead.
 func (*ListPoolsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{44}
+	return file_apipb_api_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ListPoolsResponse) GetPools() []*Pool {
@@ -3146,7 +3828,7 @@ type GetPoolRequest struct {
 
 func (x *GetPoolRequest) Reset() {
 	*x = GetPoolRequest{}
-	mi := &file_apipb_api_proto_msgTypes[45]
+	mi := &file_apipb_api_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3158,7 +3840,7 @@ func (x *GetPoolRequest) String() string {
 func (*GetPoolRequest) ProtoMessage() {}
 
 func (x *GetPoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[45]
+	mi := &file_apipb_api_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3171,7 +3853,7 @@ func (x *GetPoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPoolRequest.ProtoReflect.Descriptor instead.
 func (*GetPoolRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{45}
+	return file_apipb_api_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *GetPoolRequest) GetName() string {
@@ -3198,7 +3880,7 @@ type GetPoolResponse struct {
 
 func (x *GetPoolResponse) Reset() {
 	*x = GetPoolResponse{}
-	mi := &file_apipb_api_proto_msgTypes[46]
+	mi := &file_apipb_api_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3210,7 +3892,7 @@ func (x *GetPoolResponse) String() string {
 func (*GetPoolResponse) ProtoMessage() {}
 
 func (x *GetPoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[46]
+	mi := &file_apipb_api_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3223,7 +3905,7 @@ func (x *GetPoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPoolResponse.ProtoReflect.Descriptor instead.
 func (*GetPoolResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{46}
+	return file_apipb_api_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *GetPoolResponse) GetPool() *Pool {
@@ -3252,7 +3934,7 @@ type EditTreeRequest struct {
 
 func (x *EditTreeRequest) Reset() {
 	*x = EditTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[47]
+	mi := &file_apipb_api_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3264,7 +3946,7 @@ func (x *EditTreeRequest) String() string {
 func (*EditTreeRequest) ProtoMessage() {}
 
 func (x *EditTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[47]
+	mi := &file_apipb_api_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3277,7 +3959,7 @@ func (x *EditTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditTreeRequest.ProtoReflect.Descriptor instead.
 func (*EditTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{47}
+	return file_apipb_api_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *EditTreeRequest) GetTree() string {
@@ -3317,7 +3999,7 @@ type TreeEdit struct {
 
 func (x *TreeEdit) Reset() {
 	*x = TreeEdit{}
-	mi := &file_apipb_api_proto_msgTypes[48]
+	mi := &file_apipb_api_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3329,7 +4011,7 @@ func (x *TreeEdit) String() string {
 func (*TreeEdit) ProtoMessage() {}
 
 func (x *TreeEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[48]
+	mi := &file_apipb_api_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3342,7 +4024,7 @@ func (x *TreeEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeEdit.ProtoReflect.Descriptor instead.
 func (*TreeEdit) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{48}
+	return file_apipb_api_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *TreeEdit) GetEdit() isTreeEdit_Edit {
@@ -3449,7 +4131,7 @@ type PoolChange struct {
 
 func (x *PoolChange) Reset() {
 	*x = PoolChange{}
-	mi := &file_apipb_api_proto_msgTypes[49]
+	mi := &file_apipb_api_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3461,7 +4143,7 @@ func (x *PoolChange) String() string {
 func (*PoolChange) ProtoMessage() {}
 
 func (x *PoolChange) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[49]
+	mi := &file_apipb_api_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3474,7 +4156,7 @@ func (x *PoolChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolChange.ProtoReflect.Descriptor instead.
 func (*PoolChange) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{49}
+	return file_apipb_api_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *PoolChange) GetName() string {
@@ -3508,7 +4190,7 @@ type RenamePool struct {
 
 func (x *RenamePool) Reset() {
 	*x = RenamePool{}
-	mi := &file_apipb_api_proto_msgTypes[50]
+	mi := &file_apipb_api_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3520,7 +4202,7 @@ func (x *RenamePool) String() string {
 func (*RenamePool) ProtoMessage() {}
 
 func (x *RenamePool) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[50]
+	mi := &file_apipb_api_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3533,7 +4215,7 @@ func (x *RenamePool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenamePool.ProtoReflect.Descriptor instead.
 func (*RenamePool) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{50}
+	return file_apipb_api_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *RenamePool) GetFrom() string {
@@ -3560,7 +4242,7 @@ type EditTreeResponse struct {
 
 func (x *EditTreeResponse) Reset() {
 	*x = EditTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[51]
+	mi := &file_apipb_api_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3572,7 +4254,7 @@ func (x *EditTreeResponse) String() string {
 func (*EditTreeResponse) ProtoMessage() {}
 
 func (x *EditTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[51]
+	mi := &file_apipb_api_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3585,7 +4267,7 @@ func (x *EditTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditTreeResponse.ProtoReflect.Descriptor instead.
 func (*EditTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{51}
+	return file_apipb_api_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *EditTreeResponse) GetRevision() uint64 {
@@ -3626,7 +4308,7 @@ type Tree struct {
 
 func (x *Tree) Reset() {
 	*x = Tree{}
-	mi := &file_apipb_api_proto_msgTypes[52]
+	mi := &file_apipb_api_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3638,7 +4320,7 @@ func (x *Tree) String() string {
 func (*Tree) ProtoMessage() {}
 
 func (x *Tree) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[52]
+	mi := &file_apipb_api_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3651,7 +4333,7 @@ func (x *Tree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tree.ProtoReflect.Descriptor instead.
 func (*Tree) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{52}
+	return file_apipb_api_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Tree) GetName() string {
@@ -3746,7 +4428,7 @@ type ListTreesRequest struct {
 
 func (x *ListTreesRequest) Reset() {
 	*x = ListTreesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[53]
+	mi := &file_apipb_api_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3758,7 +4440,7 @@ func (x *ListTreesRequest) String() string {
 func (*ListTreesRequest) ProtoMessage() {}
 
 func (x *ListTreesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[53]
+	mi := &file_apipb_api_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3771,7 +4453,7 @@ func (x *ListTreesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTreesRequest.ProtoReflect.Descriptor instead.
 func (*ListTreesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{53}
+	return file_apipb_api_proto_rawDescGZIP(), []int{62}
 }
 
 type ListTreesResponse struct {
@@ -3784,7 +4466,7 @@ type ListTreesResponse struct {
 
 func (x *ListTreesResponse) Reset() {
 	*x = ListTreesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[54]
+	mi := &file_apipb_api_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3796,7 +4478,7 @@ func (x *ListTreesResponse) String() string {
 func (*ListTreesResponse) ProtoMessage() {}
 
 func (x *ListTreesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[54]
+	mi := &file_apipb_api_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3809,7 +4491,7 @@ func (x *ListTreesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTreesResponse.ProtoReflect.Descriptor instead.
 func (*ListTreesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{54}
+	return file_apipb_api_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ListTreesResponse) GetTrees() []*Tree {
@@ -3828,7 +4510,7 @@ type GetTreeRequest struct {
 
 func (x *GetTreeRequest) Reset() {
 	*x = GetTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[55]
+	mi := &file_apipb_api_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3840,7 +4522,7 @@ func (x *GetTreeRequest) String() string {
 func (*GetTreeRequest) ProtoMessage() {}
 
 func (x *GetTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[55]
+	mi := &file_apipb_api_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3853,7 +4535,7 @@ func (x *GetTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTreeRequest.ProtoReflect.Descriptor instead.
 func (*GetTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{55}
+	return file_apipb_api_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *GetTreeRequest) GetTree() string {
@@ -3872,7 +4554,7 @@ type GetTreeResponse struct {
 
 func (x *GetTreeResponse) Reset() {
 	*x = GetTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[56]
+	mi := &file_apipb_api_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3884,7 +4566,7 @@ func (x *GetTreeResponse) String() string {
 func (*GetTreeResponse) ProtoMessage() {}
 
 func (x *GetTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[56]
+	mi := &file_apipb_api_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3897,7 +4579,7 @@ func (x *GetTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTreeResponse.ProtoReflect.Descriptor instead.
 func (*GetTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{56}
+	return file_apipb_api_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *GetTreeResponse) GetTree() *Tree {
@@ -3917,7 +4599,7 @@ type CreateTreeRequest struct {
 
 func (x *CreateTreeRequest) Reset() {
 	*x = CreateTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[57]
+	mi := &file_apipb_api_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3929,7 +4611,7 @@ func (x *CreateTreeRequest) String() string {
 func (*CreateTreeRequest) ProtoMessage() {}
 
 func (x *CreateTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[57]
+	mi := &file_apipb_api_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3942,7 +4624,7 @@ func (x *CreateTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTreeRequest.ProtoReflect.Descriptor instead.
 func (*CreateTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{57}
+	return file_apipb_api_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *CreateTreeRequest) GetTree() string {
@@ -3968,7 +4650,7 @@ type CreateTreeResponse struct {
 
 func (x *CreateTreeResponse) Reset() {
 	*x = CreateTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[58]
+	mi := &file_apipb_api_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3980,7 +4662,7 @@ func (x *CreateTreeResponse) String() string {
 func (*CreateTreeResponse) ProtoMessage() {}
 
 func (x *CreateTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[58]
+	mi := &file_apipb_api_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3993,7 +4675,7 @@ func (x *CreateTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTreeResponse.ProtoReflect.Descriptor instead.
 func (*CreateTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{58}
+	return file_apipb_api_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *CreateTreeResponse) GetRevision() uint64 {
@@ -4015,7 +4697,7 @@ type SetTreeRequest struct {
 
 func (x *SetTreeRequest) Reset() {
 	*x = SetTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[59]
+	mi := &file_apipb_api_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4027,7 +4709,7 @@ func (x *SetTreeRequest) String() string {
 func (*SetTreeRequest) ProtoMessage() {}
 
 func (x *SetTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[59]
+	mi := &file_apipb_api_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4040,7 +4722,7 @@ func (x *SetTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTreeRequest.ProtoReflect.Descriptor instead.
 func (*SetTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{59}
+	return file_apipb_api_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *SetTreeRequest) GetTree() string {
@@ -4073,7 +4755,7 @@ type SetTreeResponse struct {
 
 func (x *SetTreeResponse) Reset() {
 	*x = SetTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[60]
+	mi := &file_apipb_api_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4085,7 +4767,7 @@ func (x *SetTreeResponse) String() string {
 func (*SetTreeResponse) ProtoMessage() {}
 
 func (x *SetTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[60]
+	mi := &file_apipb_api_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4098,7 +4780,7 @@ func (x *SetTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTreeResponse.ProtoReflect.Descriptor instead.
 func (*SetTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{60}
+	return file_apipb_api_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *SetTreeResponse) GetRevision() uint64 {
@@ -4117,7 +4799,7 @@ type RemoveTreeRequest struct {
 
 func (x *RemoveTreeRequest) Reset() {
 	*x = RemoveTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[61]
+	mi := &file_apipb_api_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4129,7 +4811,7 @@ func (x *RemoveTreeRequest) String() string {
 func (*RemoveTreeRequest) ProtoMessage() {}
 
 func (x *RemoveTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[61]
+	mi := &file_apipb_api_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4142,7 +4824,7 @@ func (x *RemoveTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveTreeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{61}
+	return file_apipb_api_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *RemoveTreeRequest) GetTree() string {
@@ -4160,7 +4842,7 @@ type RemoveTreeResponse struct {
 
 func (x *RemoveTreeResponse) Reset() {
 	*x = RemoveTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[62]
+	mi := &file_apipb_api_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4172,7 +4854,7 @@ func (x *RemoveTreeResponse) String() string {
 func (*RemoveTreeResponse) ProtoMessage() {}
 
 func (x *RemoveTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[62]
+	mi := &file_apipb_api_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4185,7 +4867,7 @@ func (x *RemoveTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveTreeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{62}
+	return file_apipb_api_proto_rawDescGZIP(), []int{71}
 }
 
 type SetDefaultTreeRequest struct {
@@ -4197,7 +4879,7 @@ type SetDefaultTreeRequest struct {
 
 func (x *SetDefaultTreeRequest) Reset() {
 	*x = SetDefaultTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[63]
+	mi := &file_apipb_api_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4209,7 +4891,7 @@ func (x *SetDefaultTreeRequest) String() string {
 func (*SetDefaultTreeRequest) ProtoMessage() {}
 
 func (x *SetDefaultTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[63]
+	mi := &file_apipb_api_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4222,7 +4904,7 @@ func (x *SetDefaultTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDefaultTreeRequest.ProtoReflect.Descriptor instead.
 func (*SetDefaultTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{63}
+	return file_apipb_api_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *SetDefaultTreeRequest) GetTree() string {
@@ -4240,7 +4922,7 @@ type SetDefaultTreeResponse struct {
 
 func (x *SetDefaultTreeResponse) Reset() {
 	*x = SetDefaultTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[64]
+	mi := &file_apipb_api_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4252,7 +4934,7 @@ func (x *SetDefaultTreeResponse) String() string {
 func (*SetDefaultTreeResponse) ProtoMessage() {}
 
 func (x *SetDefaultTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[64]
+	mi := &file_apipb_api_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4265,7 +4947,7 @@ func (x *SetDefaultTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDefaultTreeResponse.ProtoReflect.Descriptor instead.
 func (*SetDefaultTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{64}
+	return file_apipb_api_proto_rawDescGZIP(), []int{73}
 }
 
 type SnapshotRequest struct {
@@ -4277,7 +4959,7 @@ type SnapshotRequest struct {
 
 func (x *SnapshotRequest) Reset() {
 	*x = SnapshotRequest{}
-	mi := &file_apipb_api_proto_msgTypes[65]
+	mi := &file_apipb_api_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4289,7 +4971,7 @@ func (x *SnapshotRequest) String() string {
 func (*SnapshotRequest) ProtoMessage() {}
 
 func (x *SnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[65]
+	mi := &file_apipb_api_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4302,7 +4984,7 @@ func (x *SnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotRequest.ProtoReflect.Descriptor instead.
 func (*SnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{65}
+	return file_apipb_api_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *SnapshotRequest) GetTree() string {
@@ -4329,7 +5011,7 @@ type SnapshotResponse struct {
 
 func (x *SnapshotResponse) Reset() {
 	*x = SnapshotResponse{}
-	mi := &file_apipb_api_proto_msgTypes[66]
+	mi := &file_apipb_api_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4341,7 +5023,7 @@ func (x *SnapshotResponse) String() string {
 func (*SnapshotResponse) ProtoMessage() {}
 
 func (x *SnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[66]
+	mi := &file_apipb_api_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4354,7 +5036,7 @@ func (x *SnapshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotResponse.ProtoReflect.Descriptor instead.
 func (*SnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{66}
+	return file_apipb_api_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *SnapshotResponse) GetTree() string {
@@ -4420,7 +5102,7 @@ type SnapshotPool struct {
 
 func (x *SnapshotPool) Reset() {
 	*x = SnapshotPool{}
-	mi := &file_apipb_api_proto_msgTypes[67]
+	mi := &file_apipb_api_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4432,7 +5114,7 @@ func (x *SnapshotPool) String() string {
 func (*SnapshotPool) ProtoMessage() {}
 
 func (x *SnapshotPool) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[67]
+	mi := &file_apipb_api_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4445,7 +5127,7 @@ func (x *SnapshotPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotPool.ProtoReflect.Descriptor instead.
 func (*SnapshotPool) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{67}
+	return file_apipb_api_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *SnapshotPool) GetName() string {
@@ -4500,7 +5182,7 @@ type Volume struct {
 
 func (x *Volume) Reset() {
 	*x = Volume{}
-	mi := &file_apipb_api_proto_msgTypes[68]
+	mi := &file_apipb_api_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4512,7 +5194,7 @@ func (x *Volume) String() string {
 func (*Volume) ProtoMessage() {}
 
 func (x *Volume) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[68]
+	mi := &file_apipb_api_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4525,7 +5207,7 @@ func (x *Volume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Volume.ProtoReflect.Descriptor instead.
 func (*Volume) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{68}
+	return file_apipb_api_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *Volume) GetUserSlots() float64 {
@@ -4591,7 +5273,7 @@ type SnapshotOperation struct {
 
 func (x *SnapshotOperation) Reset() {
 	*x = SnapshotOperation{}
-	mi := &file_apipb_api_proto_msgTypes[69]
+	mi := &file_apipb_api_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4603,7 +5285,7 @@ func (x *SnapshotOperation) String() string {
 func (*SnapshotOperation) ProtoMessage() {}
 
 func (x *SnapshotOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[69]
+	mi := &file_apipb_api_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4616,7 +5298,7 @@ func (x *SnapshotOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotOperation.ProtoReflect.Descriptor instead.
 func (*SnapshotOperation) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{69}
+	return file_apipb_api_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *SnapshotOperation) GetId() string {
@@ -4694,7 +5376,7 @@ type SnapshotTask struct {
 
 func (x *SnapshotTask) Reset() {
 	*x = SnapshotTask{}
-	mi := &file_apipb_api_proto_msgTypes[70]
+	mi := &file_apipb_api_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4706,7 +5388,7 @@ func (x *SnapshotTask) String() string {
 func (*SnapshotTask) ProtoMessage() {}
 
 func (x *SnapshotTask) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[70]
+	mi := &file_apipb_api_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4719,7 +5401,7 @@ func (x *SnapshotTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotTask.ProtoReflect.Descriptor instead.
 func (*SnapshotTask) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{70}
+	return file_apipb_api_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *SnapshotTask) GetName() string {
@@ -4754,7 +5436,7 @@ type SnapshotNode struct {
 
 func (x *SnapshotNode) Reset() {
 	*x = SnapshotNode{}
-	mi := &file_apipb_api_proto_msgTypes[71]
+	mi := &file_apipb_api_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4766,7 +5448,7 @@ func (x *SnapshotNode) String() string {
 func (*SnapshotNode) ProtoMessage() {}
 
 func (x *SnapshotNode) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[71]
+	mi := &file_apipb_api_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4779,7 +5461,7 @@ func (x *SnapshotNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotNode.ProtoReflect.Descriptor instead.
 func (*SnapshotNode) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{71}
+	return file_apipb_api_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *SnapshotNode) GetId() string {
@@ -4812,7 +5494,7 @@ type GetAttributeRequest struct {
 
 func (x *GetAttributeRequest) Reset() {
 	*x = GetAttributeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[72]
+	mi := &file_apipb_api_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4824,7 +5506,7 @@ func (x *GetAttributeRequest) String() string {
 func (*GetAttributeRequest) ProtoMessage() {}
 
 func (x *GetAttributeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[72]
+	mi := &file_apipb_api_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4837,7 +5519,7 @@ func (x *GetAttributeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAttributeRequest.ProtoReflect.Descriptor instead.
 func (*GetAttributeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{72}
+	return file_apipb_api_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *GetAttributeRequest) GetPath() string {
@@ -4856,7 +5538,7 @@ type GetAttributeResponse struct {
 
 func (x *GetAttributeResponse) Reset() {
 	*x = GetAttributeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[73]
+	mi := &file_apipb_api_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4868,7 +5550,7 @@ func (x *GetAttributeResponse) String() string {
 func (*GetAttributeResponse) ProtoMessage() {}
 
 func (x *GetAttributeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[73]
+	mi := &file_apipb_api_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4881,7 +5563,7 @@ func (x *GetAttributeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAttributeResponse.ProtoReflect.Descriptor instead.
 func (*GetAttributeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{73}
+	return file_apipb_api_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *GetAttributeResponse) GetValue() *structpb.Value {
@@ -4903,7 +5585,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_apipb_api_proto_msgTypes[74]
+	mi := &file_apipb_api_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4915,7 +5597,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[74]
+	mi := &file_apipb_api_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4928,7 +5610,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{74}
+	return file_apipb_api_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *Drain) GetUser() string {
@@ -4977,7 +5659,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_apipb_api_proto_msgTypes[75]
+	mi := &file_apipb_api_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4989,7 +5671,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[75]
+	mi := &file_apipb_api_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5002,7 +5684,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{75}
+	return file_apipb_api_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *Node) GetId() string {
@@ -5113,7 +5795,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[76]
+	mi := &file_apipb_api_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5125,7 +5807,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[76]
+	mi := &file_apipb_api_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5138,7 +5820,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{76}
+	return file_apipb_api_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *ListNodesRequest) GetState() string {
@@ -5157,7 +5839,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[77]
+	mi := &file_apipb_api_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5169,7 +5851,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[77]
+	mi := &file_apipb_api_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5182,7 +5864,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{77}
+	return file_apipb_api_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -5201,7 +5883,7 @@ type GetNodeRequest struct {
 
 func (x *GetNodeRequest) Reset() {
 	*x = GetNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[78]
+	mi := &file_apipb_api_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5213,7 +5895,7 @@ func (x *GetNodeRequest) String() string {
 func (*GetNodeRequest) ProtoMessage() {}
 
 func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[78]
+	mi := &file_apipb_api_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5226,7 +5908,7 @@ func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{78}
+	return file_apipb_api_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *GetNodeRequest) GetNode() string {
@@ -5246,7 +5928,7 @@ type GetNodeResponse struct {
 
 func (x *GetNodeResponse) Reset() {
 	*x = GetNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[79]
+	mi := &file_apipb_api_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5258,7 +5940,7 @@ func (x *GetNodeResponse) String() string {
 func (*GetNodeResponse) ProtoMessage() {}
 
 func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[79]
+	mi := &file_apipb_api_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5271,7 +5953,7 @@ func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{79}
+	return file_apipb_api_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *GetNodeResponse) GetNode() *Node {
@@ -5289,16 +5971,19 @@ func (x *GetNodeResponse) GetJobs() []*Job {
 }
 
 type DrainNodeRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Node   string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Reason string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Not 0: the jobs there are interrupted and have so long to leave; those that
+	// cannot be interrupted are killed at once. 0: they go on to their end.
+	InterruptTimeoutMillis int64 `protobuf:"varint,3,opt,name=interrupt_timeout_millis,json=interruptTimeoutMillis,proto3" json:"interrupt_timeout_millis,omitempty"`
+	unknownFields          protoimpl.UnknownFields
+	sizeCache              protoimpl.SizeCache
 }
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[80]
+	mi := &file_apipb_api_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5310,7 +5995,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[80]
+	mi := &file_apipb_api_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5323,7 +6008,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{80}
+	return file_apipb_api_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *DrainNodeRequest) GetNode() string {
@@ -5340,6 +6025,13 @@ func (x *DrainNodeRequest) GetReason() string {
 	return ""
 }
 
+func (x *DrainNodeRequest) GetInterruptTimeoutMillis() int64 {
+	if x != nil {
+		return x.InterruptTimeoutMillis
+	}
+	return 0
+}
+
 type DrainNodeResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -5348,7 +6040,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[81]
+	mi := &file_apipb_api_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5360,7 +6052,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[81]
+	mi := &file_apipb_api_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5373,7 +6065,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{81}
+	return file_apipb_api_proto_rawDescGZIP(), []int{90}
 }
 
 type UndrainNodeRequest struct {
@@ -5385,7 +6077,7 @@ type UndrainNodeRequest struct {
 
 func (x *UndrainNodeRequest) Reset() {
 	*x = UndrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[82]
+	mi := &file_apipb_api_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5397,7 +6089,7 @@ func (x *UndrainNodeRequest) String() string {
 func (*UndrainNodeRequest) ProtoMessage() {}
 
 func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[82]
+	mi := &file_apipb_api_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5410,7 +6102,7 @@ func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*UndrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{82}
+	return file_apipb_api_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *UndrainNodeRequest) GetNode() string {
@@ -5428,7 +6120,7 @@ type UndrainNodeResponse struct {
 
 func (x *UndrainNodeResponse) Reset() {
 	*x = UndrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[83]
+	mi := &file_apipb_api_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5440,7 +6132,7 @@ func (x *UndrainNodeResponse) String() string {
 func (*UndrainNodeResponse) ProtoMessage() {}
 
 func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[83]
+	mi := &file_apipb_api_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5453,7 +6145,7 @@ func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*UndrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{83}
+	return file_apipb_api_proto_rawDescGZIP(), []int{92}
 }
 
 type Member struct {
@@ -5473,7 +6165,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_apipb_api_proto_msgTypes[84]
+	mi := &file_apipb_api_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5485,7 +6177,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[84]
+	mi := &file_apipb_api_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5498,7 +6190,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{84}
+	return file_apipb_api_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *Member) GetId() string {
@@ -5565,7 +6257,7 @@ type MembersRequest struct {
 
 func (x *MembersRequest) Reset() {
 	*x = MembersRequest{}
-	mi := &file_apipb_api_proto_msgTypes[85]
+	mi := &file_apipb_api_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5577,7 +6269,7 @@ func (x *MembersRequest) String() string {
 func (*MembersRequest) ProtoMessage() {}
 
 func (x *MembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[85]
+	mi := &file_apipb_api_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5590,7 +6282,7 @@ func (x *MembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersRequest.ProtoReflect.Descriptor instead.
 func (*MembersRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{85}
+	return file_apipb_api_proto_rawDescGZIP(), []int{94}
 }
 
 type MembersResponse struct {
@@ -5602,7 +6294,7 @@ type MembersResponse struct {
 
 func (x *MembersResponse) Reset() {
 	*x = MembersResponse{}
-	mi := &file_apipb_api_proto_msgTypes[86]
+	mi := &file_apipb_api_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5614,7 +6306,7 @@ func (x *MembersResponse) String() string {
 func (*MembersResponse) ProtoMessage() {}
 
 func (x *MembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[86]
+	mi := &file_apipb_api_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5627,7 +6319,7 @@ func (x *MembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersResponse.ProtoReflect.Descriptor instead.
 func (*MembersResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{86}
+	return file_apipb_api_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *MembersResponse) GetMembers() []*Member {
@@ -5645,7 +6337,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_apipb_api_proto_msgTypes[87]
+	mi := &file_apipb_api_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5657,7 +6349,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[87]
+	mi := &file_apipb_api_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5670,7 +6362,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{87}
+	return file_apipb_api_proto_rawDescGZIP(), []int{96}
 }
 
 type StatusResponse struct {
@@ -5702,7 +6394,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_apipb_api_proto_msgTypes[88]
+	mi := &file_apipb_api_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5714,7 +6406,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[88]
+	mi := &file_apipb_api_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5727,7 +6419,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{88}
+	return file_apipb_api_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *StatusResponse) GetClusterId() string {
@@ -5873,7 +6565,7 @@ type TransferRequest struct {
 
 func (x *TransferRequest) Reset() {
 	*x = TransferRequest{}
-	mi := &file_apipb_api_proto_msgTypes[89]
+	mi := &file_apipb_api_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5885,7 +6577,7 @@ func (x *TransferRequest) String() string {
 func (*TransferRequest) ProtoMessage() {}
 
 func (x *TransferRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[89]
+	mi := &file_apipb_api_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5898,7 +6590,7 @@ func (x *TransferRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferRequest.ProtoReflect.Descriptor instead.
 func (*TransferRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{89}
+	return file_apipb_api_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *TransferRequest) GetTo() string {
@@ -5917,7 +6609,7 @@ type TransferResponse struct {
 
 func (x *TransferResponse) Reset() {
 	*x = TransferResponse{}
-	mi := &file_apipb_api_proto_msgTypes[90]
+	mi := &file_apipb_api_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5929,7 +6621,7 @@ func (x *TransferResponse) String() string {
 func (*TransferResponse) ProtoMessage() {}
 
 func (x *TransferResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[90]
+	mi := &file_apipb_api_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5942,7 +6634,7 @@ func (x *TransferResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferResponse.ProtoReflect.Descriptor instead.
 func (*TransferResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{90}
+	return file_apipb_api_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *TransferResponse) GetLeader() string {
@@ -5963,7 +6655,7 @@ type AddReplicaRequest struct {
 
 func (x *AddReplicaRequest) Reset() {
 	*x = AddReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[91]
+	mi := &file_apipb_api_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5975,7 +6667,7 @@ func (x *AddReplicaRequest) String() string {
 func (*AddReplicaRequest) ProtoMessage() {}
 
 func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[91]
+	mi := &file_apipb_api_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5988,7 +6680,7 @@ func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaRequest.ProtoReflect.Descriptor instead.
 func (*AddReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{91}
+	return file_apipb_api_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *AddReplicaRequest) GetId() string {
@@ -6013,7 +6705,7 @@ type AddReplicaResponse struct {
 
 func (x *AddReplicaResponse) Reset() {
 	*x = AddReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[92]
+	mi := &file_apipb_api_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6025,7 +6717,7 @@ func (x *AddReplicaResponse) String() string {
 func (*AddReplicaResponse) ProtoMessage() {}
 
 func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[92]
+	mi := &file_apipb_api_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6038,7 +6730,7 @@ func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaResponse.ProtoReflect.Descriptor instead.
 func (*AddReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{92}
+	return file_apipb_api_proto_rawDescGZIP(), []int{101}
 }
 
 type RemoveReplicaRequest struct {
@@ -6052,7 +6744,7 @@ type RemoveReplicaRequest struct {
 
 func (x *RemoveReplicaRequest) Reset() {
 	*x = RemoveReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[93]
+	mi := &file_apipb_api_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6064,7 +6756,7 @@ func (x *RemoveReplicaRequest) String() string {
 func (*RemoveReplicaRequest) ProtoMessage() {}
 
 func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[93]
+	mi := &file_apipb_api_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6077,7 +6769,7 @@ func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaRequest.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{93}
+	return file_apipb_api_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *RemoveReplicaRequest) GetId() string {
@@ -6102,7 +6794,7 @@ type RemoveReplicaResponse struct {
 
 func (x *RemoveReplicaResponse) Reset() {
 	*x = RemoveReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[94]
+	mi := &file_apipb_api_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6114,7 +6806,7 @@ func (x *RemoveReplicaResponse) String() string {
 func (*RemoveReplicaResponse) ProtoMessage() {}
 
 func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[94]
+	mi := &file_apipb_api_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6127,7 +6819,7 @@ func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaResponse.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{94}
+	return file_apipb_api_proto_rawDescGZIP(), []int{103}
 }
 
 type PromoteReplicaRequest struct {
@@ -6139,7 +6831,7 @@ type PromoteReplicaRequest struct {
 
 func (x *PromoteReplicaRequest) Reset() {
 	*x = PromoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[95]
+	mi := &file_apipb_api_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6151,7 +6843,7 @@ func (x *PromoteReplicaRequest) String() string {
 func (*PromoteReplicaRequest) ProtoMessage() {}
 
 func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[95]
+	mi := &file_apipb_api_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6164,7 +6856,7 @@ func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{95}
+	return file_apipb_api_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *PromoteReplicaRequest) GetId() string {
@@ -6182,7 +6874,7 @@ type PromoteReplicaResponse struct {
 
 func (x *PromoteReplicaResponse) Reset() {
 	*x = PromoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[96]
+	mi := &file_apipb_api_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6194,7 +6886,7 @@ func (x *PromoteReplicaResponse) String() string {
 func (*PromoteReplicaResponse) ProtoMessage() {}
 
 func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[96]
+	mi := &file_apipb_api_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6207,7 +6899,7 @@ func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{96}
+	return file_apipb_api_proto_rawDescGZIP(), []int{105}
 }
 
 type DemoteReplicaRequest struct {
@@ -6221,7 +6913,7 @@ type DemoteReplicaRequest struct {
 
 func (x *DemoteReplicaRequest) Reset() {
 	*x = DemoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[97]
+	mi := &file_apipb_api_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6233,7 +6925,7 @@ func (x *DemoteReplicaRequest) String() string {
 func (*DemoteReplicaRequest) ProtoMessage() {}
 
 func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[97]
+	mi := &file_apipb_api_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6246,7 +6938,7 @@ func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{97}
+	return file_apipb_api_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *DemoteReplicaRequest) GetId() string {
@@ -6271,7 +6963,7 @@ type DemoteReplicaResponse struct {
 
 func (x *DemoteReplicaResponse) Reset() {
 	*x = DemoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[98]
+	mi := &file_apipb_api_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6283,7 +6975,7 @@ func (x *DemoteReplicaResponse) String() string {
 func (*DemoteReplicaResponse) ProtoMessage() {}
 
 func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[98]
+	mi := &file_apipb_api_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6296,7 +6988,7 @@ func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{98}
+	return file_apipb_api_proto_rawDescGZIP(), []int{107}
 }
 
 type BackupRequest struct {
@@ -6307,7 +6999,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_apipb_api_proto_msgTypes[99]
+	mi := &file_apipb_api_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6319,7 +7011,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[99]
+	mi := &file_apipb_api_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6332,7 +7024,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{99}
+	return file_apipb_api_proto_rawDescGZIP(), []int{108}
 }
 
 // BackupPart is the next bytes of a backup: records with their lengths, and a
@@ -6346,7 +7038,7 @@ type BackupPart struct {
 
 func (x *BackupPart) Reset() {
 	*x = BackupPart{}
-	mi := &file_apipb_api_proto_msgTypes[100]
+	mi := &file_apipb_api_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6358,7 +7050,7 @@ func (x *BackupPart) String() string {
 func (*BackupPart) ProtoMessage() {}
 
 func (x *BackupPart) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[100]
+	mi := &file_apipb_api_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6371,7 +7063,7 @@ func (x *BackupPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupPart.ProtoReflect.Descriptor instead.
 func (*BackupPart) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{100}
+	return file_apipb_api_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *BackupPart) GetData() []byte {
@@ -6395,7 +7087,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_apipb_api_proto_msgTypes[101]
+	mi := &file_apipb_api_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6407,7 +7099,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[101]
+	mi := &file_apipb_api_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6420,7 +7112,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{101}
+	return file_apipb_api_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *JoinRequest) GetId() string {
@@ -6464,7 +7156,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_apipb_api_proto_msgTypes[102]
+	mi := &file_apipb_api_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6476,7 +7168,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[102]
+	mi := &file_apipb_api_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6489,7 +7181,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{102}
+	return file_apipb_api_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *JoinResponse) GetSuffrage() string {
@@ -6541,7 +7233,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"mutationId\"N\n" +
 	"\rStartResponse\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x1a\n" +
-	"\brepeated\x18\x02 \x01(\bR\brepeated\"\x89\a\n" +
+	"\brepeated\x18\x02 \x01(\bR\brepeated\"\xbf\a\n" +
 	"\tOperation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +
@@ -6572,10 +7264,16 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\vusage_share\x18\x15 \x01(\x01H\x01R\n" +
 	"usageShare\x88\x01\x01\x12&\n" +
 	"\fdemand_share\x18\x16 \x01(\x01H\x02R\vdemandShare\x88\x01\x01\x120\n" +
-	"\x05trees\x18\x17 \x03(\v2\x1a.weir.api.v1.OperationTreeR\x05treesB\r\n" +
+	"\x05trees\x18\x17 \x03(\v2\x1a.weir.api.v1.OperationTreeR\x05trees\x124\n" +
+	"\tpreempted\x18\x18 \x03(\v2\x16.weir.api.v1.PreemptedR\tpreemptedB\r\n" +
 	"\v_fair_shareB\x0e\n" +
 	"\f_usage_shareB\x0f\n" +
-	"\r_demand_share\"\xcf\x02\n" +
+	"\r_demand_share\"r\n" +
+	"\tPreempted\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12#\n" +
+	"\rfor_operation\x18\x02 \x01(\tR\fforOperation\x12\x18\n" +
+	"\aleaving\x18\x03 \x01(\x03R\aleaving\x12\x12\n" +
+	"\x04gone\x18\x04 \x01(\x03R\x04gone\"\xcf\x02\n" +
 	"\rOperationTree\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x121\n" +
@@ -6640,11 +7338,37 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x15WatchOperationRequest\x12\x1c\n" +
 	"\toperation\x18\x01 \x01(\tR\toperation\"N\n" +
 	"\x16WatchOperationResponse\x124\n" +
-	"\toperation\x18\x01 \x01(\v2\x16.weir.api.v1.OperationR\toperation\"M\n" +
+	"\toperation\x18\x01 \x01(\v2\x16.weir.api.v1.OperationR\toperation\"\x87\x01\n" +
 	"\x15AbortOperationRequest\x12\x1c\n" +
 	"\toperation\x18\x01 \x01(\tR\toperation\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x18\n" +
-	"\x16AbortOperationResponse\"e\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x128\n" +
+	"\x18interrupt_timeout_millis\x18\x03 \x01(\x03R\x16interruptTimeoutMillis\"\x18\n" +
+	"\x16AbortOperationResponse\"0\n" +
+	"\x10InstancesRequest\x12\x1c\n" +
+	"\toperation\x18\x01 \x01(\tR\toperation\"\x7f\n" +
+	"\x11InstancesResponse\x12!\n" +
+	"\foperation_id\x18\x01 \x01(\tR\voperationId\x123\n" +
+	"\tinstances\x18\x02 \x03(\v2\x15.weir.api.v1.InstanceR\tinstances\x12\x12\n" +
+	"\x04over\x18\x03 \x01(\bR\x04over\"5\n" +
+	"\x15WatchInstancesRequest\x12\x1c\n" +
+	"\toperation\x18\x01 \x01(\tR\toperation\"\x84\x01\n" +
+	"\x16WatchInstancesResponse\x12!\n" +
+	"\foperation_id\x18\x01 \x01(\tR\voperationId\x123\n" +
+	"\tinstances\x18\x02 \x03(\v2\x15.weir.api.v1.InstanceR\tinstances\x12\x12\n" +
+	"\x04over\x18\x03 \x01(\bR\x04over\"\xac\x02\n" +
+	"\bInstance\x12\x15\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x12\n" +
+	"\x04task\x18\x02 \x01(\tR\x04task\x12\x16\n" +
+	"\x06cookie\x18\x03 \x01(\x05R\x06cookie\x12\x12\n" +
+	"\x04node\x18\x04 \x01(\tR\x04node\x12\x12\n" +
+	"\x04host\x18\x05 \x01(\tR\x04host\x12\x14\n" +
+	"\x05ports\x18\x06 \x03(\x05R\x05ports\x12\x14\n" +
+	"\x05state\x18\a \x01(\tR\x05state\x12\x16\n" +
+	"\x06reason\x18\b \x01(\tR\x06reason\x126\n" +
+	"\bdeadline\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x129\n" +
+	"\n" +
+	"start_time\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\"e\n" +
 	"\x17SuspendOperationRequest\x12\x1c\n" +
 	"\toperation\x18\x01 \x01(\tR\toperation\x12,\n" +
 	"\x12abort_running_jobs\x18\x02 \x01(\bR\x10abortRunningJobs\"\x1a\n" +
@@ -6678,7 +7402,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"N\n" +
 	"\x17OperationEventsResponse\x123\n" +
-	"\x06events\x18\x01 \x03(\v2\x1b.weir.api.v1.OperationEventR\x06events\"\xc0\x04\n" +
+	"\x06events\x18\x01 \x03(\v2\x1b.weir.api.v1.OperationEventR\x06events\"\xcf\x05\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x12\n" +
@@ -6701,7 +7425,23 @@ const file_apipb_api_proto_rawDesc = "" +
 	"statistics\x18\x0f \x01(\v2\x1a.weir.api.v1.JobStatisticsR\n" +
 	"statistics\x12\x14\n" +
 	"\x05token\x18\x10 \x01(\tR\x05token\x12\x1a\n" +
-	"\bstopping\x18\x11 \x01(\tR\bstopping\"\xfa\x02\n" +
+	"\bstopping\x18\x11 \x01(\tR\bstopping\x12=\n" +
+	"\finterruption\x18\x12 \x01(\v2\x19.weir.api.v1.InterruptionR\finterruption\x12\x14\n" +
+	"\x05rerun\x18\x13 \x01(\bR\x05rerun\x12\"\n" +
+	"\facknowledged\x18\x14 \x01(\bR\facknowledged\x12\x14\n" +
+	"\x05ports\x18\x15 \x03(\x05R\x05ports\"\xf8\x02\n" +
+	"\fInterruption\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x12.\n" +
+	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x126\n" +
+	"\bdeadline\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12%\n" +
+	"\x0etimeout_millis\x18\x04 \x01(\x03R\rtimeoutMillis\x12!\n" +
+	"\fabort_reason\x18\x05 \x01(\tR\vabortReason\x12\x18\n" +
+	"\amessage\x18\x06 \x01(\tR\amessage\x12\x1e\n" +
+	"\n" +
+	"preemption\x18\a \x01(\tR\n" +
+	"preemption\x126\n" +
+	"\x17preempted_for_operation\x18\b \x01(\tR\x15preemptedForOperation\x12,\n" +
+	"\x12preempted_for_task\x18\t \x01(\tR\x10preemptedForTask\"\xfa\x02\n" +
 	"\rJobStatistics\x12\x1d\n" +
 	"\n" +
 	"max_memory\x18\x01 \x01(\x03R\tmaxMemory\x12(\n" +
@@ -6742,7 +7482,13 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x0fAbortJobRequest\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x12\n" +
-	"\x10AbortJobResponse\"\xbb\x01\n" +
+	"\x10AbortJobResponse\"k\n" +
+	"\x13InterruptJobRequest\x12\x15\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12%\n" +
+	"\x0etimeout_millis\x18\x03 \x01(\x03R\rtimeoutMillis\"N\n" +
+	"\x14InterruptJobResponse\x126\n" +
+	"\bdeadline\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"\xbb\x01\n" +
 	"\x12PoolHistoryRequest\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12.\n" +
@@ -6947,10 +7693,11 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x04node\x18\x01 \x01(\tR\x04node\"^\n" +
 	"\x0fGetNodeResponse\x12%\n" +
 	"\x04node\x18\x01 \x01(\v2\x11.weir.api.v1.NodeR\x04node\x12$\n" +
-	"\x04jobs\x18\x02 \x03(\v2\x10.weir.api.v1.JobR\x04jobs\">\n" +
+	"\x04jobs\x18\x02 \x03(\v2\x10.weir.api.v1.JobR\x04jobs\"x\n" +
 	"\x10DrainNodeRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x13\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x128\n" +
+	"\x18interrupt_timeout_millis\x18\x03 \x01(\x03R\x16interruptTimeoutMillis\"\x13\n" +
 	"\x11DrainNodeResponse\"(\n" +
 	"\x12UndrainNodeRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\"\x15\n" +
@@ -7021,7 +7768,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\fJoinResponse\x12\x1a\n" +
 	"\bsuffrage\x18\x01 \x01(\tR\bsuffrage\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\tR\x06leader\x12-\n" +
-	"\amembers\x18\x03 \x03(\v2\x13.weir.api.v1.MemberR\amembers2\x96\a\n" +
+	"\amembers\x18\x03 \x03(\v2\x13.weir.api.v1.MemberR\amembers2\xbf\b\n" +
 	"\x10OperationService\x12>\n" +
 	"\x05Start\x12\x19.weir.api.v1.StartRequest\x1a\x1a.weir.api.v1.StartResponse\x12O\n" +
 	"\x04List\x12\".weir.api.v1.ListOperationsRequest\x1a#.weir.api.v1.ListOperationsResponse\x12J\n" +
@@ -7033,13 +7780,16 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x06Resume\x12#.weir.api.v1.ResumeOperationRequest\x1a$.weir.api.v1.ResumeOperationResponse\x12Y\n" +
 	"\bComplete\x12%.weir.api.v1.CompleteOperationRequest\x1a&.weir.api.v1.CompleteOperationResponse\x12S\n" +
 	"\x06Events\x12#.weir.api.v1.OperationEventsRequest\x1a$.weir.api.v1.OperationEventsResponse\x12S\n" +
-	"\x06Update\x12#.weir.api.v1.UpdateOperationRequest\x1a$.weir.api.v1.UpdateOperationResponse2\xa0\x02\n" +
+	"\x06Update\x12#.weir.api.v1.UpdateOperationRequest\x1a$.weir.api.v1.UpdateOperationResponse\x12J\n" +
+	"\tInstances\x12\x1d.weir.api.v1.InstancesRequest\x1a\x1e.weir.api.v1.InstancesResponse\x12[\n" +
+	"\x0eWatchInstances\x12\".weir.api.v1.WatchInstancesRequest\x1a#.weir.api.v1.WatchInstancesResponse0\x012\xf2\x02\n" +
 	"\n" +
 	"JobService\x12C\n" +
 	"\x04List\x12\x1c.weir.api.v1.ListJobsRequest\x1a\x1d.weir.api.v1.ListJobsResponse\x12>\n" +
 	"\x03Get\x12\x1a.weir.api.v1.GetJobRequest\x1a\x1b.weir.api.v1.GetJobResponse\x12G\n" +
 	"\x06Output\x12\x1d.weir.api.v1.JobOutputRequest\x1a\x1e.weir.api.v1.JobOutputResponse\x12D\n" +
-	"\x05Abort\x12\x1c.weir.api.v1.AbortJobRequest\x1a\x1d.weir.api.v1.AbortJobResponse2\xa9\x02\n" +
+	"\x05Abort\x12\x1c.weir.api.v1.AbortJobRequest\x1a\x1d.weir.api.v1.AbortJobResponse\x12P\n" +
+	"\tInterrupt\x12 .weir.api.v1.InterruptJobRequest\x1a!.weir.api.v1.InterruptJobResponse2\xa9\x02\n" +
 	"\vPoolService\x12E\n" +
 	"\x04List\x12\x1d.weir.api.v1.ListPoolsRequest\x1a\x1e.weir.api.v1.ListPoolsResponse\x12@\n" +
 	"\x03Get\x12\x1b.weir.api.v1.GetPoolRequest\x1a\x1c.weir.api.v1.GetPoolResponse\x12C\n" +
@@ -7084,288 +7834,312 @@ func file_apipb_api_proto_rawDescGZIP() []byte {
 	return file_apipb_api_proto_rawDescData
 }
 
-var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 106)
+var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 115)
 var file_apipb_api_proto_goTypes = []any{
 	(*Resources)(nil),                 // 0: weir.api.v1.Resources
 	(*Error)(nil),                     // 1: weir.api.v1.Error
 	(*StartRequest)(nil),              // 2: weir.api.v1.StartRequest
 	(*StartResponse)(nil),             // 3: weir.api.v1.StartResponse
 	(*Operation)(nil),                 // 4: weir.api.v1.Operation
-	(*OperationTree)(nil),             // 5: weir.api.v1.OperationTree
-	(*TaskProgress)(nil),              // 6: weir.api.v1.TaskProgress
-	(*ListOperationsRequest)(nil),     // 7: weir.api.v1.ListOperationsRequest
-	(*ListOperationsResponse)(nil),    // 8: weir.api.v1.ListOperationsResponse
-	(*GetOperationRequest)(nil),       // 9: weir.api.v1.GetOperationRequest
-	(*GetOperationResponse)(nil),      // 10: weir.api.v1.GetOperationResponse
-	(*WaitOperationRequest)(nil),      // 11: weir.api.v1.WaitOperationRequest
-	(*WaitOperationResponse)(nil),     // 12: weir.api.v1.WaitOperationResponse
-	(*WatchOperationRequest)(nil),     // 13: weir.api.v1.WatchOperationRequest
-	(*WatchOperationResponse)(nil),    // 14: weir.api.v1.WatchOperationResponse
-	(*AbortOperationRequest)(nil),     // 15: weir.api.v1.AbortOperationRequest
-	(*AbortOperationResponse)(nil),    // 16: weir.api.v1.AbortOperationResponse
-	(*SuspendOperationRequest)(nil),   // 17: weir.api.v1.SuspendOperationRequest
-	(*SuspendOperationResponse)(nil),  // 18: weir.api.v1.SuspendOperationResponse
-	(*ResumeOperationRequest)(nil),    // 19: weir.api.v1.ResumeOperationRequest
-	(*ResumeOperationResponse)(nil),   // 20: weir.api.v1.ResumeOperationResponse
-	(*CompleteOperationRequest)(nil),  // 21: weir.api.v1.CompleteOperationRequest
-	(*CompleteOperationResponse)(nil), // 22: weir.api.v1.CompleteOperationResponse
-	(*UpdateOperationRequest)(nil),    // 23: weir.api.v1.UpdateOperationRequest
-	(*OperationChange)(nil),           // 24: weir.api.v1.OperationChange
-	(*UpdateOperationResponse)(nil),   // 25: weir.api.v1.UpdateOperationResponse
-	(*OperationEventsRequest)(nil),    // 26: weir.api.v1.OperationEventsRequest
-	(*OperationEvent)(nil),            // 27: weir.api.v1.OperationEvent
-	(*OperationEventsResponse)(nil),   // 28: weir.api.v1.OperationEventsResponse
-	(*Job)(nil),                       // 29: weir.api.v1.Job
-	(*JobStatistics)(nil),             // 30: weir.api.v1.JobStatistics
-	(*ListJobsRequest)(nil),           // 31: weir.api.v1.ListJobsRequest
-	(*ListJobsResponse)(nil),          // 32: weir.api.v1.ListJobsResponse
-	(*GetJobRequest)(nil),             // 33: weir.api.v1.GetJobRequest
-	(*GetJobResponse)(nil),            // 34: weir.api.v1.GetJobResponse
-	(*JobOutputRequest)(nil),          // 35: weir.api.v1.JobOutputRequest
-	(*JobOutputResponse)(nil),         // 36: weir.api.v1.JobOutputResponse
-	(*AbortJobRequest)(nil),           // 37: weir.api.v1.AbortJobRequest
-	(*AbortJobResponse)(nil),          // 38: weir.api.v1.AbortJobResponse
-	(*PoolHistoryRequest)(nil),        // 39: weir.api.v1.PoolHistoryRequest
-	(*PoolHistoryResponse)(nil),       // 40: weir.api.v1.PoolHistoryResponse
-	(*PoolPoint)(nil),                 // 41: weir.api.v1.PoolPoint
-	(*Pool)(nil),                      // 42: weir.api.v1.Pool
-	(*ListPoolsRequest)(nil),          // 43: weir.api.v1.ListPoolsRequest
-	(*ListPoolsResponse)(nil),         // 44: weir.api.v1.ListPoolsResponse
-	(*GetPoolRequest)(nil),            // 45: weir.api.v1.GetPoolRequest
-	(*GetPoolResponse)(nil),           // 46: weir.api.v1.GetPoolResponse
-	(*EditTreeRequest)(nil),           // 47: weir.api.v1.EditTreeRequest
-	(*TreeEdit)(nil),                  // 48: weir.api.v1.TreeEdit
-	(*PoolChange)(nil),                // 49: weir.api.v1.PoolChange
-	(*RenamePool)(nil),                // 50: weir.api.v1.RenamePool
-	(*EditTreeResponse)(nil),          // 51: weir.api.v1.EditTreeResponse
-	(*Tree)(nil),                      // 52: weir.api.v1.Tree
-	(*ListTreesRequest)(nil),          // 53: weir.api.v1.ListTreesRequest
-	(*ListTreesResponse)(nil),         // 54: weir.api.v1.ListTreesResponse
-	(*GetTreeRequest)(nil),            // 55: weir.api.v1.GetTreeRequest
-	(*GetTreeResponse)(nil),           // 56: weir.api.v1.GetTreeResponse
-	(*CreateTreeRequest)(nil),         // 57: weir.api.v1.CreateTreeRequest
-	(*CreateTreeResponse)(nil),        // 58: weir.api.v1.CreateTreeResponse
-	(*SetTreeRequest)(nil),            // 59: weir.api.v1.SetTreeRequest
-	(*SetTreeResponse)(nil),           // 60: weir.api.v1.SetTreeResponse
-	(*RemoveTreeRequest)(nil),         // 61: weir.api.v1.RemoveTreeRequest
-	(*RemoveTreeResponse)(nil),        // 62: weir.api.v1.RemoveTreeResponse
-	(*SetDefaultTreeRequest)(nil),     // 63: weir.api.v1.SetDefaultTreeRequest
-	(*SetDefaultTreeResponse)(nil),    // 64: weir.api.v1.SetDefaultTreeResponse
-	(*SnapshotRequest)(nil),           // 65: weir.api.v1.SnapshotRequest
-	(*SnapshotResponse)(nil),          // 66: weir.api.v1.SnapshotResponse
-	(*SnapshotPool)(nil),              // 67: weir.api.v1.SnapshotPool
-	(*Volume)(nil),                    // 68: weir.api.v1.Volume
-	(*SnapshotOperation)(nil),         // 69: weir.api.v1.SnapshotOperation
-	(*SnapshotTask)(nil),              // 70: weir.api.v1.SnapshotTask
-	(*SnapshotNode)(nil),              // 71: weir.api.v1.SnapshotNode
-	(*GetAttributeRequest)(nil),       // 72: weir.api.v1.GetAttributeRequest
-	(*GetAttributeResponse)(nil),      // 73: weir.api.v1.GetAttributeResponse
-	(*Drain)(nil),                     // 74: weir.api.v1.Drain
-	(*Node)(nil),                      // 75: weir.api.v1.Node
-	(*ListNodesRequest)(nil),          // 76: weir.api.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),         // 77: weir.api.v1.ListNodesResponse
-	(*GetNodeRequest)(nil),            // 78: weir.api.v1.GetNodeRequest
-	(*GetNodeResponse)(nil),           // 79: weir.api.v1.GetNodeResponse
-	(*DrainNodeRequest)(nil),          // 80: weir.api.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),         // 81: weir.api.v1.DrainNodeResponse
-	(*UndrainNodeRequest)(nil),        // 82: weir.api.v1.UndrainNodeRequest
-	(*UndrainNodeResponse)(nil),       // 83: weir.api.v1.UndrainNodeResponse
-	(*Member)(nil),                    // 84: weir.api.v1.Member
-	(*MembersRequest)(nil),            // 85: weir.api.v1.MembersRequest
-	(*MembersResponse)(nil),           // 86: weir.api.v1.MembersResponse
-	(*StatusRequest)(nil),             // 87: weir.api.v1.StatusRequest
-	(*StatusResponse)(nil),            // 88: weir.api.v1.StatusResponse
-	(*TransferRequest)(nil),           // 89: weir.api.v1.TransferRequest
-	(*TransferResponse)(nil),          // 90: weir.api.v1.TransferResponse
-	(*AddReplicaRequest)(nil),         // 91: weir.api.v1.AddReplicaRequest
-	(*AddReplicaResponse)(nil),        // 92: weir.api.v1.AddReplicaResponse
-	(*RemoveReplicaRequest)(nil),      // 93: weir.api.v1.RemoveReplicaRequest
-	(*RemoveReplicaResponse)(nil),     // 94: weir.api.v1.RemoveReplicaResponse
-	(*PromoteReplicaRequest)(nil),     // 95: weir.api.v1.PromoteReplicaRequest
-	(*PromoteReplicaResponse)(nil),    // 96: weir.api.v1.PromoteReplicaResponse
-	(*DemoteReplicaRequest)(nil),      // 97: weir.api.v1.DemoteReplicaRequest
-	(*DemoteReplicaResponse)(nil),     // 98: weir.api.v1.DemoteReplicaResponse
-	(*BackupRequest)(nil),             // 99: weir.api.v1.BackupRequest
-	(*BackupPart)(nil),                // 100: weir.api.v1.BackupPart
-	(*JoinRequest)(nil),               // 101: weir.api.v1.JoinRequest
-	(*JoinResponse)(nil),              // 102: weir.api.v1.JoinResponse
-	nil,                               // 103: weir.api.v1.Error.AttributesEntry
-	nil,                               // 104: weir.api.v1.TaskProgress.AbortedByReasonEntry
-	nil,                               // 105: weir.api.v1.OperationEvent.AttributesEntry
-	(*structpb.Struct)(nil),           // 106: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),     // 107: google.protobuf.Timestamp
-	(*structpb.Value)(nil),            // 108: google.protobuf.Value
+	(*Preempted)(nil),                 // 5: weir.api.v1.Preempted
+	(*OperationTree)(nil),             // 6: weir.api.v1.OperationTree
+	(*TaskProgress)(nil),              // 7: weir.api.v1.TaskProgress
+	(*ListOperationsRequest)(nil),     // 8: weir.api.v1.ListOperationsRequest
+	(*ListOperationsResponse)(nil),    // 9: weir.api.v1.ListOperationsResponse
+	(*GetOperationRequest)(nil),       // 10: weir.api.v1.GetOperationRequest
+	(*GetOperationResponse)(nil),      // 11: weir.api.v1.GetOperationResponse
+	(*WaitOperationRequest)(nil),      // 12: weir.api.v1.WaitOperationRequest
+	(*WaitOperationResponse)(nil),     // 13: weir.api.v1.WaitOperationResponse
+	(*WatchOperationRequest)(nil),     // 14: weir.api.v1.WatchOperationRequest
+	(*WatchOperationResponse)(nil),    // 15: weir.api.v1.WatchOperationResponse
+	(*AbortOperationRequest)(nil),     // 16: weir.api.v1.AbortOperationRequest
+	(*AbortOperationResponse)(nil),    // 17: weir.api.v1.AbortOperationResponse
+	(*InstancesRequest)(nil),          // 18: weir.api.v1.InstancesRequest
+	(*InstancesResponse)(nil),         // 19: weir.api.v1.InstancesResponse
+	(*WatchInstancesRequest)(nil),     // 20: weir.api.v1.WatchInstancesRequest
+	(*WatchInstancesResponse)(nil),    // 21: weir.api.v1.WatchInstancesResponse
+	(*Instance)(nil),                  // 22: weir.api.v1.Instance
+	(*SuspendOperationRequest)(nil),   // 23: weir.api.v1.SuspendOperationRequest
+	(*SuspendOperationResponse)(nil),  // 24: weir.api.v1.SuspendOperationResponse
+	(*ResumeOperationRequest)(nil),    // 25: weir.api.v1.ResumeOperationRequest
+	(*ResumeOperationResponse)(nil),   // 26: weir.api.v1.ResumeOperationResponse
+	(*CompleteOperationRequest)(nil),  // 27: weir.api.v1.CompleteOperationRequest
+	(*CompleteOperationResponse)(nil), // 28: weir.api.v1.CompleteOperationResponse
+	(*UpdateOperationRequest)(nil),    // 29: weir.api.v1.UpdateOperationRequest
+	(*OperationChange)(nil),           // 30: weir.api.v1.OperationChange
+	(*UpdateOperationResponse)(nil),   // 31: weir.api.v1.UpdateOperationResponse
+	(*OperationEventsRequest)(nil),    // 32: weir.api.v1.OperationEventsRequest
+	(*OperationEvent)(nil),            // 33: weir.api.v1.OperationEvent
+	(*OperationEventsResponse)(nil),   // 34: weir.api.v1.OperationEventsResponse
+	(*Job)(nil),                       // 35: weir.api.v1.Job
+	(*Interruption)(nil),              // 36: weir.api.v1.Interruption
+	(*JobStatistics)(nil),             // 37: weir.api.v1.JobStatistics
+	(*ListJobsRequest)(nil),           // 38: weir.api.v1.ListJobsRequest
+	(*ListJobsResponse)(nil),          // 39: weir.api.v1.ListJobsResponse
+	(*GetJobRequest)(nil),             // 40: weir.api.v1.GetJobRequest
+	(*GetJobResponse)(nil),            // 41: weir.api.v1.GetJobResponse
+	(*JobOutputRequest)(nil),          // 42: weir.api.v1.JobOutputRequest
+	(*JobOutputResponse)(nil),         // 43: weir.api.v1.JobOutputResponse
+	(*AbortJobRequest)(nil),           // 44: weir.api.v1.AbortJobRequest
+	(*AbortJobResponse)(nil),          // 45: weir.api.v1.AbortJobResponse
+	(*InterruptJobRequest)(nil),       // 46: weir.api.v1.InterruptJobRequest
+	(*InterruptJobResponse)(nil),      // 47: weir.api.v1.InterruptJobResponse
+	(*PoolHistoryRequest)(nil),        // 48: weir.api.v1.PoolHistoryRequest
+	(*PoolHistoryResponse)(nil),       // 49: weir.api.v1.PoolHistoryResponse
+	(*PoolPoint)(nil),                 // 50: weir.api.v1.PoolPoint
+	(*Pool)(nil),                      // 51: weir.api.v1.Pool
+	(*ListPoolsRequest)(nil),          // 52: weir.api.v1.ListPoolsRequest
+	(*ListPoolsResponse)(nil),         // 53: weir.api.v1.ListPoolsResponse
+	(*GetPoolRequest)(nil),            // 54: weir.api.v1.GetPoolRequest
+	(*GetPoolResponse)(nil),           // 55: weir.api.v1.GetPoolResponse
+	(*EditTreeRequest)(nil),           // 56: weir.api.v1.EditTreeRequest
+	(*TreeEdit)(nil),                  // 57: weir.api.v1.TreeEdit
+	(*PoolChange)(nil),                // 58: weir.api.v1.PoolChange
+	(*RenamePool)(nil),                // 59: weir.api.v1.RenamePool
+	(*EditTreeResponse)(nil),          // 60: weir.api.v1.EditTreeResponse
+	(*Tree)(nil),                      // 61: weir.api.v1.Tree
+	(*ListTreesRequest)(nil),          // 62: weir.api.v1.ListTreesRequest
+	(*ListTreesResponse)(nil),         // 63: weir.api.v1.ListTreesResponse
+	(*GetTreeRequest)(nil),            // 64: weir.api.v1.GetTreeRequest
+	(*GetTreeResponse)(nil),           // 65: weir.api.v1.GetTreeResponse
+	(*CreateTreeRequest)(nil),         // 66: weir.api.v1.CreateTreeRequest
+	(*CreateTreeResponse)(nil),        // 67: weir.api.v1.CreateTreeResponse
+	(*SetTreeRequest)(nil),            // 68: weir.api.v1.SetTreeRequest
+	(*SetTreeResponse)(nil),           // 69: weir.api.v1.SetTreeResponse
+	(*RemoveTreeRequest)(nil),         // 70: weir.api.v1.RemoveTreeRequest
+	(*RemoveTreeResponse)(nil),        // 71: weir.api.v1.RemoveTreeResponse
+	(*SetDefaultTreeRequest)(nil),     // 72: weir.api.v1.SetDefaultTreeRequest
+	(*SetDefaultTreeResponse)(nil),    // 73: weir.api.v1.SetDefaultTreeResponse
+	(*SnapshotRequest)(nil),           // 74: weir.api.v1.SnapshotRequest
+	(*SnapshotResponse)(nil),          // 75: weir.api.v1.SnapshotResponse
+	(*SnapshotPool)(nil),              // 76: weir.api.v1.SnapshotPool
+	(*Volume)(nil),                    // 77: weir.api.v1.Volume
+	(*SnapshotOperation)(nil),         // 78: weir.api.v1.SnapshotOperation
+	(*SnapshotTask)(nil),              // 79: weir.api.v1.SnapshotTask
+	(*SnapshotNode)(nil),              // 80: weir.api.v1.SnapshotNode
+	(*GetAttributeRequest)(nil),       // 81: weir.api.v1.GetAttributeRequest
+	(*GetAttributeResponse)(nil),      // 82: weir.api.v1.GetAttributeResponse
+	(*Drain)(nil),                     // 83: weir.api.v1.Drain
+	(*Node)(nil),                      // 84: weir.api.v1.Node
+	(*ListNodesRequest)(nil),          // 85: weir.api.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),         // 86: weir.api.v1.ListNodesResponse
+	(*GetNodeRequest)(nil),            // 87: weir.api.v1.GetNodeRequest
+	(*GetNodeResponse)(nil),           // 88: weir.api.v1.GetNodeResponse
+	(*DrainNodeRequest)(nil),          // 89: weir.api.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),         // 90: weir.api.v1.DrainNodeResponse
+	(*UndrainNodeRequest)(nil),        // 91: weir.api.v1.UndrainNodeRequest
+	(*UndrainNodeResponse)(nil),       // 92: weir.api.v1.UndrainNodeResponse
+	(*Member)(nil),                    // 93: weir.api.v1.Member
+	(*MembersRequest)(nil),            // 94: weir.api.v1.MembersRequest
+	(*MembersResponse)(nil),           // 95: weir.api.v1.MembersResponse
+	(*StatusRequest)(nil),             // 96: weir.api.v1.StatusRequest
+	(*StatusResponse)(nil),            // 97: weir.api.v1.StatusResponse
+	(*TransferRequest)(nil),           // 98: weir.api.v1.TransferRequest
+	(*TransferResponse)(nil),          // 99: weir.api.v1.TransferResponse
+	(*AddReplicaRequest)(nil),         // 100: weir.api.v1.AddReplicaRequest
+	(*AddReplicaResponse)(nil),        // 101: weir.api.v1.AddReplicaResponse
+	(*RemoveReplicaRequest)(nil),      // 102: weir.api.v1.RemoveReplicaRequest
+	(*RemoveReplicaResponse)(nil),     // 103: weir.api.v1.RemoveReplicaResponse
+	(*PromoteReplicaRequest)(nil),     // 104: weir.api.v1.PromoteReplicaRequest
+	(*PromoteReplicaResponse)(nil),    // 105: weir.api.v1.PromoteReplicaResponse
+	(*DemoteReplicaRequest)(nil),      // 106: weir.api.v1.DemoteReplicaRequest
+	(*DemoteReplicaResponse)(nil),     // 107: weir.api.v1.DemoteReplicaResponse
+	(*BackupRequest)(nil),             // 108: weir.api.v1.BackupRequest
+	(*BackupPart)(nil),                // 109: weir.api.v1.BackupPart
+	(*JoinRequest)(nil),               // 110: weir.api.v1.JoinRequest
+	(*JoinResponse)(nil),              // 111: weir.api.v1.JoinResponse
+	nil,                               // 112: weir.api.v1.Error.AttributesEntry
+	nil,                               // 113: weir.api.v1.TaskProgress.AbortedByReasonEntry
+	nil,                               // 114: weir.api.v1.OperationEvent.AttributesEntry
+	(*structpb.Struct)(nil),           // 115: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),     // 116: google.protobuf.Timestamp
+	(*structpb.Value)(nil),            // 117: google.protobuf.Value
 }
 var file_apipb_api_proto_depIdxs = []int32{
-	103, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
+	112, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
 	1,   // 1: weir.api.v1.Error.inner:type_name -> weir.api.v1.Error
-	106, // 2: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
-	107, // 3: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	107, // 4: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
-	6,   // 5: weir.api.v1.Operation.tasks:type_name -> weir.api.v1.TaskProgress
-	6,   // 6: weir.api.v1.Operation.progress:type_name -> weir.api.v1.TaskProgress
+	115, // 2: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
+	116, // 3: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	116, // 4: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	7,   // 5: weir.api.v1.Operation.tasks:type_name -> weir.api.v1.TaskProgress
+	7,   // 6: weir.api.v1.Operation.progress:type_name -> weir.api.v1.TaskProgress
 	1,   // 7: weir.api.v1.Operation.result:type_name -> weir.api.v1.Error
-	106, // 8: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
-	106, // 9: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
-	5,   // 10: weir.api.v1.Operation.trees:type_name -> weir.api.v1.OperationTree
-	106, // 11: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	104, // 12: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
-	0,   // 13: weir.api.v1.TaskProgress.job_resources:type_name -> weir.api.v1.Resources
-	4,   // 14: weir.api.v1.ListOperationsResponse.operations:type_name -> weir.api.v1.Operation
-	4,   // 15: weir.api.v1.GetOperationResponse.operation:type_name -> weir.api.v1.Operation
-	4,   // 16: weir.api.v1.WaitOperationResponse.operation:type_name -> weir.api.v1.Operation
-	4,   // 17: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
-	24,  // 18: weir.api.v1.UpdateOperationRequest.changes:type_name -> weir.api.v1.OperationChange
-	106, // 19: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
-	107, // 20: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	105, // 21: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
-	27,  // 22: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
-	1,   // 23: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
-	107, // 24: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
-	107, // 25: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
-	0,   // 26: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
-	30,  // 27: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
-	29,  // 28: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
-	29,  // 29: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
-	107, // 30: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
-	107, // 31: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
-	41,  // 32: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
-	107, // 33: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
-	0,   // 34: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
-	0,   // 35: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
-	106, // 36: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
-	106, // 37: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
-	42,  // 38: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
-	106, // 39: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
-	42,  // 40: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
-	48,  // 41: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
-	106, // 42: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
-	42,  // 43: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
-	49,  // 44: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
-	50,  // 45: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
-	106, // 46: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
-	106, // 47: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
-	106, // 48: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
-	0,   // 49: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
-	107, // 50: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
-	52,  // 51: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
-	52,  // 52: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
-	106, // 53: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
-	106, // 54: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
-	107, // 55: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
-	106, // 56: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
-	67,  // 57: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
-	69,  // 58: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
-	71,  // 59: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
-	106, // 60: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
-	68,  // 61: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
-	106, // 62: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
-	0,   // 63: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
-	70,  // 64: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
-	107, // 65: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
-	0,   // 66: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
-	0,   // 67: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
-	108, // 68: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
-	107, // 69: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	0,   // 70: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
-	0,   // 71: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
-	107, // 72: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	107, // 73: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
-	74,  // 74: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
-	75,  // 75: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
-	75,  // 76: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
-	29,  // 77: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
-	84,  // 78: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
-	84,  // 79: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
-	0,   // 80: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
-	0,   // 81: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
-	75,  // 82: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
-	84,  // 83: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
-	2,   // 84: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
-	7,   // 85: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
-	9,   // 86: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
-	11,  // 87: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
-	13,  // 88: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
-	15,  // 89: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
-	17,  // 90: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
-	19,  // 91: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
-	21,  // 92: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
-	26,  // 93: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
-	23,  // 94: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
-	31,  // 95: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
-	33,  // 96: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
-	35,  // 97: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
-	37,  // 98: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
-	43,  // 99: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
-	45,  // 100: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
-	47,  // 101: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
-	39,  // 102: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
-	53,  // 103: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
-	55,  // 104: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
-	57,  // 105: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
-	59,  // 106: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
-	61,  // 107: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
-	63,  // 108: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
-	65,  // 109: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
-	72,  // 110: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
-	76,  // 111: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
-	78,  // 112: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
-	80,  // 113: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
-	82,  // 114: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
-	85,  // 115: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
-	87,  // 116: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
-	89,  // 117: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	91,  // 118: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
-	93,  // 119: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
-	95,  // 120: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
-	97,  // 121: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
-	99,  // 122: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
-	101, // 123: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
-	3,   // 124: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	8,   // 125: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	10,  // 126: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	12,  // 127: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	14,  // 128: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	16,  // 129: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	18,  // 130: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	20,  // 131: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	22,  // 132: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	28,  // 133: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	25,  // 134: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
-	32,  // 135: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	34,  // 136: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	36,  // 137: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	38,  // 138: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	44,  // 139: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	46,  // 140: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	51,  // 141: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
-	40,  // 142: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
-	54,  // 143: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
-	56,  // 144: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
-	58,  // 145: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
-	60,  // 146: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
-	62,  // 147: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
-	64,  // 148: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
-	66,  // 149: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
-	73,  // 150: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
-	77,  // 151: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	79,  // 152: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	81,  // 153: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
-	83,  // 154: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
-	86,  // 155: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	88,  // 156: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	90,  // 157: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	92,  // 158: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
-	94,  // 159: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
-	96,  // 160: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
-	98,  // 161: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
-	100, // 162: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
-	102, // 163: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
-	124, // [124:164] is the sub-list for method output_type
-	84,  // [84:124] is the sub-list for method input_type
-	84,  // [84:84] is the sub-list for extension type_name
-	84,  // [84:84] is the sub-list for extension extendee
-	0,   // [0:84] is the sub-list for field type_name
+	115, // 8: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
+	115, // 9: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
+	6,   // 10: weir.api.v1.Operation.trees:type_name -> weir.api.v1.OperationTree
+	5,   // 11: weir.api.v1.Operation.preempted:type_name -> weir.api.v1.Preempted
+	115, // 12: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	113, // 13: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
+	0,   // 14: weir.api.v1.TaskProgress.job_resources:type_name -> weir.api.v1.Resources
+	4,   // 15: weir.api.v1.ListOperationsResponse.operations:type_name -> weir.api.v1.Operation
+	4,   // 16: weir.api.v1.GetOperationResponse.operation:type_name -> weir.api.v1.Operation
+	4,   // 17: weir.api.v1.WaitOperationResponse.operation:type_name -> weir.api.v1.Operation
+	4,   // 18: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
+	22,  // 19: weir.api.v1.InstancesResponse.instances:type_name -> weir.api.v1.Instance
+	22,  // 20: weir.api.v1.WatchInstancesResponse.instances:type_name -> weir.api.v1.Instance
+	116, // 21: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	116, // 22: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
+	30,  // 23: weir.api.v1.UpdateOperationRequest.changes:type_name -> weir.api.v1.OperationChange
+	115, // 24: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
+	116, // 25: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	114, // 26: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
+	33,  // 27: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
+	1,   // 28: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
+	116, // 29: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
+	116, // 30: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
+	0,   // 31: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
+	37,  // 32: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
+	36,  // 33: weir.api.v1.Job.interruption:type_name -> weir.api.v1.Interruption
+	116, // 34: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
+	116, // 35: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
+	35,  // 36: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
+	35,  // 37: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
+	116, // 38: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
+	116, // 39: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
+	116, // 40: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
+	50,  // 41: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
+	116, // 42: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
+	0,   // 43: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
+	0,   // 44: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
+	115, // 45: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
+	115, // 46: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
+	51,  // 47: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
+	115, // 48: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
+	51,  // 49: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
+	57,  // 50: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
+	115, // 51: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
+	51,  // 52: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
+	58,  // 53: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
+	59,  // 54: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
+	115, // 55: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
+	115, // 56: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
+	115, // 57: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
+	0,   // 58: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
+	116, // 59: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
+	61,  // 60: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
+	61,  // 61: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
+	115, // 62: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
+	115, // 63: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
+	116, // 64: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
+	115, // 65: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
+	76,  // 66: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
+	78,  // 67: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
+	80,  // 68: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
+	115, // 69: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
+	77,  // 70: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
+	115, // 71: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
+	0,   // 72: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
+	79,  // 73: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
+	116, // 74: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
+	0,   // 75: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
+	0,   // 76: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
+	117, // 77: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
+	116, // 78: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	0,   // 79: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
+	0,   // 80: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
+	116, // 81: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	116, // 82: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
+	83,  // 83: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
+	84,  // 84: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
+	84,  // 85: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
+	35,  // 86: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
+	93,  // 87: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
+	93,  // 88: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
+	0,   // 89: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
+	0,   // 90: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
+	84,  // 91: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
+	93,  // 92: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
+	2,   // 93: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
+	8,   // 94: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
+	10,  // 95: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
+	12,  // 96: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
+	14,  // 97: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
+	16,  // 98: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
+	23,  // 99: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
+	25,  // 100: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
+	27,  // 101: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
+	32,  // 102: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
+	29,  // 103: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
+	18,  // 104: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
+	20,  // 105: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
+	38,  // 106: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
+	40,  // 107: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
+	42,  // 108: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
+	44,  // 109: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
+	46,  // 110: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
+	52,  // 111: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
+	54,  // 112: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
+	56,  // 113: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
+	48,  // 114: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
+	62,  // 115: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
+	64,  // 116: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
+	66,  // 117: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
+	68,  // 118: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
+	70,  // 119: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
+	72,  // 120: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
+	74,  // 121: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
+	81,  // 122: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
+	85,  // 123: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
+	87,  // 124: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
+	89,  // 125: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
+	91,  // 126: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
+	94,  // 127: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
+	96,  // 128: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
+	98,  // 129: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
+	100, // 130: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	102, // 131: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	104, // 132: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	106, // 133: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	108, // 134: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	110, // 135: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	3,   // 136: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	9,   // 137: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	11,  // 138: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	13,  // 139: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	15,  // 140: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	17,  // 141: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	24,  // 142: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	26,  // 143: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	28,  // 144: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	34,  // 145: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	31,  // 146: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
+	19,  // 147: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
+	21,  // 148: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
+	39,  // 149: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	41,  // 150: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	43,  // 151: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	45,  // 152: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	47,  // 153: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
+	53,  // 154: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	55,  // 155: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	60,  // 156: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
+	49,  // 157: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
+	63,  // 158: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
+	65,  // 159: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
+	67,  // 160: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
+	69,  // 161: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
+	71,  // 162: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
+	73,  // 163: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
+	75,  // 164: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
+	82,  // 165: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
+	86,  // 166: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	88,  // 167: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	90,  // 168: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
+	92,  // 169: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
+	95,  // 170: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	97,  // 171: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	99,  // 172: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	101, // 173: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	103, // 174: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	105, // 175: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	107, // 176: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	109, // 177: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	111, // 178: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	136, // [136:179] is the sub-list for method output_type
+	93,  // [93:136] is the sub-list for method input_type
+	93,  // [93:93] is the sub-list for extension type_name
+	93,  // [93:93] is the sub-list for extension extendee
+	0,   // [0:93] is the sub-list for field type_name
 }
 
 func init() { file_apipb_api_proto_init() }
@@ -7374,24 +8148,24 @@ func file_apipb_api_proto_init() {
 		return
 	}
 	file_apipb_api_proto_msgTypes[4].OneofWrappers = []any{}
-	file_apipb_api_proto_msgTypes[5].OneofWrappers = []any{}
-	file_apipb_api_proto_msgTypes[24].OneofWrappers = []any{}
-	file_apipb_api_proto_msgTypes[42].OneofWrappers = []any{}
-	file_apipb_api_proto_msgTypes[48].OneofWrappers = []any{
+	file_apipb_api_proto_msgTypes[6].OneofWrappers = []any{}
+	file_apipb_api_proto_msgTypes[30].OneofWrappers = []any{}
+	file_apipb_api_proto_msgTypes[51].OneofWrappers = []any{}
+	file_apipb_api_proto_msgTypes[57].OneofWrappers = []any{
 		(*TreeEdit_TreeOptions)(nil),
 		(*TreeEdit_Create)(nil),
 		(*TreeEdit_Change)(nil),
 		(*TreeEdit_Rename)(nil),
 		(*TreeEdit_Remove)(nil),
 	}
-	file_apipb_api_proto_msgTypes[49].OneofWrappers = []any{}
+	file_apipb_api_proto_msgTypes[58].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_apipb_api_proto_rawDesc), len(file_apipb_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   106,
+			NumMessages:   115,
 			NumExtensions: 0,
 			NumServices:   7,
 		},

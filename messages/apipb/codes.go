@@ -27,6 +27,8 @@ const (
 	CodeNoSuchJob = "no_such_job"
 	// CodeJobEnded: the job has ended already.
 	CodeJobEnded = "job_ended"
+	// CodeNotInterruptible: the job's task has no interruption_signal.
+	CodeNotInterruptible = "not_interruptible"
 	// CodeOutputGone: the job's output is not kept any more.
 	CodeOutputGone = "output_gone"
 	// CodeUnknownReplica: no replica has the id.
@@ -35,6 +37,10 @@ const (
 	CodeNotTransferred = "not_transferred"
 	// CodeMembersNotChanged: the replicas of the cluster stay as they are.
 	CodeMembersNotChanged = "members_not_changed"
+	// CodeEventsGone: events are kept no longer.
+	CodeEventsGone = "events_gone"
+	// CodeEventsMissing: this replica does not know some events; another one may.
+	CodeEventsMissing = "events_missing"
 	// CodeUnknownPath: there is no attribute at the path.
 	CodeUnknownPath = "unknown_path"
 )

@@ -1,6 +1,9 @@
 package statepb
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Deadline returns when the processes of the job are killed. Zero: at once.
 func (x *StopOrder) Deadline() time.Time {
@@ -17,3 +20,7 @@ func (x *StopOrder) Left(now time.Time) time.Duration {
 	}
 	return max(x.Deadline().Sub(now), 0)
 }
+
+// Why returns in a word why the job has to leave: what it is interrupted for, or the
+// abort reason of one that is not.
+func (x *StopOrder) Why() string { return cmp.Or(x.GetInterruption(), x.GetReason()) }

@@ -72,6 +72,12 @@ const (
 	OperationServiceEventsProcedure = "/weir.api.v1.OperationService/Events"
 	// OperationServiceUpdateProcedure is the fully-qualified name of the OperationService's Update RPC.
 	OperationServiceUpdateProcedure = "/weir.api.v1.OperationService/Update"
+	// OperationServiceInstancesProcedure is the fully-qualified name of the OperationService's
+	// Instances RPC.
+	OperationServiceInstancesProcedure = "/weir.api.v1.OperationService/Instances"
+	// OperationServiceWatchInstancesProcedure is the fully-qualified name of the OperationService's
+	// WatchInstances RPC.
+	OperationServiceWatchInstancesProcedure = "/weir.api.v1.OperationService/WatchInstances"
 	// JobServiceListProcedure is the fully-qualified name of the JobService's List RPC.
 	JobServiceListProcedure = "/weir.api.v1.JobService/List"
 	// JobServiceGetProcedure is the fully-qualified name of the JobService's Get RPC.
@@ -80,6 +86,8 @@ const (
 	JobServiceOutputProcedure = "/weir.api.v1.JobService/Output"
 	// JobServiceAbortProcedure is the fully-qualified name of the JobService's Abort RPC.
 	JobServiceAbortProcedure = "/weir.api.v1.JobService/Abort"
+	// JobServiceInterruptProcedure is the fully-qualified name of the JobService's Interrupt RPC.
+	JobServiceInterruptProcedure = "/weir.api.v1.JobService/Interrupt"
 	// PoolServiceListProcedure is the fully-qualified name of the PoolService's List RPC.
 	PoolServiceListProcedure = "/weir.api.v1.PoolService/List"
 	// PoolServiceGetProcedure is the fully-qualified name of the PoolService's Get RPC.
@@ -153,6 +161,13 @@ type OperationServiceClient interface {
 	// Update changes what holds for an operation while it is in progress: its
 	// options and its pool, in one of its trees or in all of them.
 	Update(context.Context, *connect.Request[apipb.UpdateOperationRequest]) (*connect.Response[apipb.UpdateOperationResponse], error)
+	// Instances answers where the jobs of an operation are reached: those that run,
+	// those that have been told to go, and for a while those that have gone. Any
+	// replica answers from what it has heard, which may be ahead of what is committed.
+	Instances(context.Context, *connect.Request[apipb.InstancesRequest]) (*connect.Response[apipb.InstancesResponse], error)
+	// WatchInstances streams the instances whenever they change, until the operation
+	// has ended.
+	WatchInstances(context.Context, *connect.Request[apipb.WatchInstancesRequest]) (*connect.ServerStreamForClient[apipb.WatchInstancesResponse], error)
 }
 
 // NewOperationServiceClient constructs a client for the weir.api.v1.OperationService service. By
@@ -232,22 +247,36 @@ func NewOperationServiceClient(httpClient connect.HTTPClient, baseURL string, op
 			connect.WithSchema(operationServiceMethods.ByName("Update")),
 			connect.WithClientOptions(opts...),
 		),
+		instances: connect.NewClient[apipb.InstancesRequest, apipb.InstancesResponse](
+			httpClient,
+			baseURL+OperationServiceInstancesProcedure,
+			connect.WithSchema(operationServiceMethods.ByName("Instances")),
+			connect.WithClientOptions(opts...),
+		),
+		watchInstances: connect.NewClient[apipb.WatchInstancesRequest, apipb.WatchInstancesResponse](
+			httpClient,
+			baseURL+OperationServiceWatchInstancesProcedure,
+			connect.WithSchema(operationServiceMethods.ByName("WatchInstances")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // operationServiceClient implements OperationServiceClient.
 type operationServiceClient struct {
-	start    *connect.Client[apipb.StartRequest, apipb.StartResponse]
-	list     *connect.Client[apipb.ListOperationsRequest, apipb.ListOperationsResponse]
-	get      *connect.Client[apipb.GetOperationRequest, apipb.GetOperationResponse]
-	wait     *connect.Client[apipb.WaitOperationRequest, apipb.WaitOperationResponse]
-	watch    *connect.Client[apipb.WatchOperationRequest, apipb.WatchOperationResponse]
-	abort    *connect.Client[apipb.AbortOperationRequest, apipb.AbortOperationResponse]
-	suspend  *connect.Client[apipb.SuspendOperationRequest, apipb.SuspendOperationResponse]
-	resume   *connect.Client[apipb.ResumeOperationRequest, apipb.ResumeOperationResponse]
-	complete *connect.Client[apipb.CompleteOperationRequest, apipb.CompleteOperationResponse]
-	events   *connect.Client[apipb.OperationEventsRequest, apipb.OperationEventsResponse]
-	update   *connect.Client[apipb.UpdateOperationRequest, apipb.UpdateOperationResponse]
+	start          *connect.Client[apipb.StartRequest, apipb.StartResponse]
+	list           *connect.Client[apipb.ListOperationsRequest, apipb.ListOperationsResponse]
+	get            *connect.Client[apipb.GetOperationRequest, apipb.GetOperationResponse]
+	wait           *connect.Client[apipb.WaitOperationRequest, apipb.WaitOperationResponse]
+	watch          *connect.Client[apipb.WatchOperationRequest, apipb.WatchOperationResponse]
+	abort          *connect.Client[apipb.AbortOperationRequest, apipb.AbortOperationResponse]
+	suspend        *connect.Client[apipb.SuspendOperationRequest, apipb.SuspendOperationResponse]
+	resume         *connect.Client[apipb.ResumeOperationRequest, apipb.ResumeOperationResponse]
+	complete       *connect.Client[apipb.CompleteOperationRequest, apipb.CompleteOperationResponse]
+	events         *connect.Client[apipb.OperationEventsRequest, apipb.OperationEventsResponse]
+	update         *connect.Client[apipb.UpdateOperationRequest, apipb.UpdateOperationResponse]
+	instances      *connect.Client[apipb.InstancesRequest, apipb.InstancesResponse]
+	watchInstances *connect.Client[apipb.WatchInstancesRequest, apipb.WatchInstancesResponse]
 }
 
 // Start calls weir.api.v1.OperationService.Start.
@@ -305,6 +334,16 @@ func (c *operationServiceClient) Update(ctx context.Context, req *connect.Reques
 	return c.update.CallUnary(ctx, req)
 }
 
+// Instances calls weir.api.v1.OperationService.Instances.
+func (c *operationServiceClient) Instances(ctx context.Context, req *connect.Request[apipb.InstancesRequest]) (*connect.Response[apipb.InstancesResponse], error) {
+	return c.instances.CallUnary(ctx, req)
+}
+
+// WatchInstances calls weir.api.v1.OperationService.WatchInstances.
+func (c *operationServiceClient) WatchInstances(ctx context.Context, req *connect.Request[apipb.WatchInstancesRequest]) (*connect.ServerStreamForClient[apipb.WatchInstancesResponse], error) {
+	return c.watchInstances.CallServerStream(ctx, req)
+}
+
 // OperationServiceHandler is an implementation of the weir.api.v1.OperationService service.
 type OperationServiceHandler interface {
 	// Start submits an operation. A retry with the same mutation_id answers with
@@ -326,6 +365,13 @@ type OperationServiceHandler interface {
 	// Update changes what holds for an operation while it is in progress: its
 	// options and its pool, in one of its trees or in all of them.
 	Update(context.Context, *connect.Request[apipb.UpdateOperationRequest]) (*connect.Response[apipb.UpdateOperationResponse], error)
+	// Instances answers where the jobs of an operation are reached: those that run,
+	// those that have been told to go, and for a while those that have gone. Any
+	// replica answers from what it has heard, which may be ahead of what is committed.
+	Instances(context.Context, *connect.Request[apipb.InstancesRequest]) (*connect.Response[apipb.InstancesResponse], error)
+	// WatchInstances streams the instances whenever they change, until the operation
+	// has ended.
+	WatchInstances(context.Context, *connect.Request[apipb.WatchInstancesRequest], *connect.ServerStream[apipb.WatchInstancesResponse]) error
 }
 
 // NewOperationServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -401,6 +447,18 @@ func NewOperationServiceHandler(svc OperationServiceHandler, opts ...connect.Han
 		connect.WithSchema(operationServiceMethods.ByName("Update")),
 		connect.WithHandlerOptions(opts...),
 	)
+	operationServiceInstancesHandler := connect.NewUnaryHandler(
+		OperationServiceInstancesProcedure,
+		svc.Instances,
+		connect.WithSchema(operationServiceMethods.ByName("Instances")),
+		connect.WithHandlerOptions(opts...),
+	)
+	operationServiceWatchInstancesHandler := connect.NewServerStreamHandler(
+		OperationServiceWatchInstancesProcedure,
+		svc.WatchInstances,
+		connect.WithSchema(operationServiceMethods.ByName("WatchInstances")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/weir.api.v1.OperationService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case OperationServiceStartProcedure:
@@ -425,6 +483,10 @@ func NewOperationServiceHandler(svc OperationServiceHandler, opts ...connect.Han
 			operationServiceEventsHandler.ServeHTTP(w, r)
 		case OperationServiceUpdateProcedure:
 			operationServiceUpdateHandler.ServeHTTP(w, r)
+		case OperationServiceInstancesProcedure:
+			operationServiceInstancesHandler.ServeHTTP(w, r)
+		case OperationServiceWatchInstancesProcedure:
+			operationServiceWatchInstancesHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -478,6 +540,14 @@ func (UnimplementedOperationServiceHandler) Update(context.Context, *connect.Req
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.OperationService.Update is not implemented"))
 }
 
+func (UnimplementedOperationServiceHandler) Instances(context.Context, *connect.Request[apipb.InstancesRequest]) (*connect.Response[apipb.InstancesResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.OperationService.Instances is not implemented"))
+}
+
+func (UnimplementedOperationServiceHandler) WatchInstances(context.Context, *connect.Request[apipb.WatchInstancesRequest], *connect.ServerStream[apipb.WatchInstancesResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.OperationService.WatchInstances is not implemented"))
+}
+
 // JobServiceClient is a client for the weir.api.v1.JobService service.
 type JobServiceClient interface {
 	List(context.Context, *connect.Request[apipb.ListJobsRequest]) (*connect.Response[apipb.ListJobsResponse], error)
@@ -485,6 +555,10 @@ type JobServiceClient interface {
 	// Output answers a part of a job's stdout or stderr.
 	Output(context.Context, *connect.Request[apipb.JobOutputRequest]) (*connect.Response[apipb.JobOutputResponse], error)
 	Abort(context.Context, *connect.Request[apipb.AbortJobRequest]) (*connect.Response[apipb.AbortJobResponse], error)
+	// Interrupt asks a job to end well, by the interruption signal of its task. A job
+	// that is there when its time is over is killed. Of several interruptions the one
+	// whose deadline is earliest holds.
+	Interrupt(context.Context, *connect.Request[apipb.InterruptJobRequest]) (*connect.Response[apipb.InterruptJobResponse], error)
 }
 
 // NewJobServiceClient constructs a client for the weir.api.v1.JobService service. By default, it
@@ -522,15 +596,22 @@ func NewJobServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...
 			connect.WithSchema(jobServiceMethods.ByName("Abort")),
 			connect.WithClientOptions(opts...),
 		),
+		interrupt: connect.NewClient[apipb.InterruptJobRequest, apipb.InterruptJobResponse](
+			httpClient,
+			baseURL+JobServiceInterruptProcedure,
+			connect.WithSchema(jobServiceMethods.ByName("Interrupt")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // jobServiceClient implements JobServiceClient.
 type jobServiceClient struct {
-	list   *connect.Client[apipb.ListJobsRequest, apipb.ListJobsResponse]
-	get    *connect.Client[apipb.GetJobRequest, apipb.GetJobResponse]
-	output *connect.Client[apipb.JobOutputRequest, apipb.JobOutputResponse]
-	abort  *connect.Client[apipb.AbortJobRequest, apipb.AbortJobResponse]
+	list      *connect.Client[apipb.ListJobsRequest, apipb.ListJobsResponse]
+	get       *connect.Client[apipb.GetJobRequest, apipb.GetJobResponse]
+	output    *connect.Client[apipb.JobOutputRequest, apipb.JobOutputResponse]
+	abort     *connect.Client[apipb.AbortJobRequest, apipb.AbortJobResponse]
+	interrupt *connect.Client[apipb.InterruptJobRequest, apipb.InterruptJobResponse]
 }
 
 // List calls weir.api.v1.JobService.List.
@@ -553,6 +634,11 @@ func (c *jobServiceClient) Abort(ctx context.Context, req *connect.Request[apipb
 	return c.abort.CallUnary(ctx, req)
 }
 
+// Interrupt calls weir.api.v1.JobService.Interrupt.
+func (c *jobServiceClient) Interrupt(ctx context.Context, req *connect.Request[apipb.InterruptJobRequest]) (*connect.Response[apipb.InterruptJobResponse], error) {
+	return c.interrupt.CallUnary(ctx, req)
+}
+
 // JobServiceHandler is an implementation of the weir.api.v1.JobService service.
 type JobServiceHandler interface {
 	List(context.Context, *connect.Request[apipb.ListJobsRequest]) (*connect.Response[apipb.ListJobsResponse], error)
@@ -560,6 +646,10 @@ type JobServiceHandler interface {
 	// Output answers a part of a job's stdout or stderr.
 	Output(context.Context, *connect.Request[apipb.JobOutputRequest]) (*connect.Response[apipb.JobOutputResponse], error)
 	Abort(context.Context, *connect.Request[apipb.AbortJobRequest]) (*connect.Response[apipb.AbortJobResponse], error)
+	// Interrupt asks a job to end well, by the interruption signal of its task. A job
+	// that is there when its time is over is killed. Of several interruptions the one
+	// whose deadline is earliest holds.
+	Interrupt(context.Context, *connect.Request[apipb.InterruptJobRequest]) (*connect.Response[apipb.InterruptJobResponse], error)
 }
 
 // NewJobServiceHandler builds an HTTP handler from the service implementation. It returns the path
@@ -593,6 +683,12 @@ func NewJobServiceHandler(svc JobServiceHandler, opts ...connect.HandlerOption) 
 		connect.WithSchema(jobServiceMethods.ByName("Abort")),
 		connect.WithHandlerOptions(opts...),
 	)
+	jobServiceInterruptHandler := connect.NewUnaryHandler(
+		JobServiceInterruptProcedure,
+		svc.Interrupt,
+		connect.WithSchema(jobServiceMethods.ByName("Interrupt")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/weir.api.v1.JobService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case JobServiceListProcedure:
@@ -603,6 +699,8 @@ func NewJobServiceHandler(svc JobServiceHandler, opts ...connect.HandlerOption) 
 			jobServiceOutputHandler.ServeHTTP(w, r)
 		case JobServiceAbortProcedure:
 			jobServiceAbortHandler.ServeHTTP(w, r)
+		case JobServiceInterruptProcedure:
+			jobServiceInterruptHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -626,6 +724,10 @@ func (UnimplementedJobServiceHandler) Output(context.Context, *connect.Request[a
 
 func (UnimplementedJobServiceHandler) Abort(context.Context, *connect.Request[apipb.AbortJobRequest]) (*connect.Response[apipb.AbortJobResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.JobService.Abort is not implemented"))
+}
+
+func (UnimplementedJobServiceHandler) Interrupt(context.Context, *connect.Request[apipb.InterruptJobRequest]) (*connect.Response[apipb.InterruptJobResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.JobService.Interrupt is not implemented"))
 }
 
 // PoolServiceClient is a client for the weir.api.v1.PoolService service.

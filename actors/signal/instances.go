@@ -1,0 +1,84 @@
+package signal
+
+import (
+	"cmp"
+	"encoding/hex"
+	"fmt"
+	"hash/fnv"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/messages/actorpb"
+	"weir/messages/statepb"
+)
+
+// Placed is an operation's job as the replicated state has it.
+type Placed struct {
+	Allocation *statepb.Allocation
+	// Stop says why the job has to end; nil: it may go on.
+	Stop *statepb.StopOrder
+}
+
+// Instances returns the jobs of an operation as who wants to reach them should see
+// them, by task and cookie: the replicated state, and what was heard since it was
+// written. A job is draining when either says so. One that was heard of and is not in
+// the state any more has gone, and is listed while the signal is kept. hostOf says
+// where a node is. over: the operation has ended, or is not known.
+func Instances(operation string, over bool, placed []Placed, heard []*actorpb.InterruptionSignal, hostOf func(node string) string) *actorpb.Instances {
+	out := &actorpb.Instances{OperationId: operation, Over: over}
+	signals := make(map[string]*actorpb.InterruptionSignal, len(heard))
+	for _, s := range heard {
+		signals[s.GetJobId()] = s
+	}
+	for _, p := range placed {
+		a := p.Allocation
+		instance := &actorpb.Instance{
+			JobId: a.GetJobId(), Task: a.GetTask(), Cookie: a.GetCookie(), Node: a.GetNode(), Host: hostOf(a.GetNode()), Ports: a.GetPorts(),
+			State: actorpb.InstanceLive, StartTime: a.GetStartTime(),
+		}
+		drain(instance, p.Stop, signals[a.GetJobId()])
+		delete(signals, a.GetJobId())
+		out.Instances = append(out.Instances, instance)
+	}
+	for _, s := range signals {
+		out.Instances = append(out.Instances, &actorpb.Instance{
+			JobId: s.GetJobId(), Task: s.GetTask(), Cookie: s.GetCookie(), Node: s.GetNode(), Host: hostOf(s.GetNode()), Ports: s.GetPorts(),
+			State: actorpb.InstanceGone, StartTime: s.GetStartTime(),
+		})
+	}
+	slices.SortFunc(out.Instances, func(a, b *actorpb.Instance) int {
+		return cmp.Or(cmp.Compare(a.GetTask(), b.GetTask()), cmp.Compare(a.GetCookie(), b.GetCookie()), cmp.Compare(a.GetJobId(), b.GetJobId()))
+	})
+	out.Version = version(out)
+	return out
+}
+
+// drain tells of a job that runs whether it is on its way out, by the order that it
+// has or by what was heard of it.
+func drain(instance *actorpb.Instance, stop *statepb.StopOrder, heard *actorpb.InterruptionSignal) {
+	switch {
+	case heard.GetGone():
+		instance.State = actorpb.InstanceGone
+	case stop != nil:
+		instance.State, instance.Reason = actorpb.InstanceDraining, stop.Why()
+		if stop.GetTime() != nil {
+			instance.Deadline = timestamppb.New(stop.Deadline())
+		}
+	case heard != nil:
+		instance.State, instance.Reason, instance.Deadline = actorpb.InstanceDraining, heard.GetReason(), heard.GetDeadline()
+	}
+}
+
+// version tells instances from others: the same for the same ones.
+func version(instances *actorpb.Instances) string {
+	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(instances)
+	if err != nil {
+		// Invariant: what was read from messages is one.
+		panic(fmt.Sprintf("encode instances of operation %s: %v", instances.GetOperationId(), err))
+	}
+	sum := fnv.New128a()
+	sum.Write(data)
+	return hex.EncodeToString(sum.Sum(nil))
+}

@@ -1,0 +1,92 @@
+package signal
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/messages/actorpb"
+	"weir/messages/statepb"
+)
+
+func placed(job string, cookie int32, stop *statepb.StopOrder) Placed {
+	return Placed{Stop: stop, Allocation: &statepb.Allocation{
+		JobId: job, OperationId: "op", Task: "serve", Cookie: cookie, Node: "n1", Ports: []int32{21000 + cookie}, StartTime: timestamppb.New(noon),
+	}}
+}
+
+func heard(job string, cookie int32, gone bool) *actorpb.InterruptionSignal {
+	return &actorpb.InterruptionSignal{
+		OperationId: "op", JobId: job, Task: "serve", Cookie: cookie, Node: "n1", Ports: []int32{21000 + cookie}, StartTime: timestamppb.New(noon),
+		Reason: "user_request", Deadline: timestamppb.New(noon.Add(time.Minute)), Gone: gone,
+	}
+}
+
+func TestInstances(t *testing.T) {
+	order := &statepb.StopOrder{Reason: "preemption", Interruption: "preemption", GraceMillis: 30_000, Time: timestamppb.New(noon)}
+	tests := map[string]struct {
+		placed []Placed
+		heard  []*actorpb.InterruptionSignal
+		want   []string
+	}{
+		"an operation without jobs":                    {},
+		"jobs are sorted by cookie":                    {placed: []Placed{placed("b", 1, nil), placed("a", 0, nil)}, want: []string{"a 0 h1:[21000] live", "b 1 h1:[21001] live"}},
+		"a job that was told to go":                    {placed: []Placed{placed("a", 0, order)}, want: []string{"a 0 h1:[21000] draining preemption +30s"}},
+		"a job that is said to go before it is told":   {placed: []Placed{placed("a", 0, nil)}, heard: []*actorpb.InterruptionSignal{heard("a", 0, false)}, want: []string{"a 0 h1:[21000] draining user_request +1m0s"}},
+		"what is committed counts more than advice":    {placed: []Placed{placed("a", 0, order)}, heard: []*actorpb.InterruptionSignal{heard("a", 0, false)}, want: []string{"a 0 h1:[21000] draining preemption +30s"}},
+		"a job that has gone and is in the state":      {placed: []Placed{placed("a", 0, order)}, heard: []*actorpb.InterruptionSignal{heard("a", 0, true)}, want: []string{"a 0 h1:[21000] gone"}},
+		"a job that has gone":                          {heard: []*actorpb.InterruptionSignal{heard("a", 0, true)}, want: []string{"a 0 h1:[21000] gone"}},
+		"the word that a job has gone was lost":        {heard: []*actorpb.InterruptionSignal{heard("a", 0, false)}, want: []string{"a 0 h1:[21000] gone"}},
+		"a job has gone and its cookie runs elsewhere": {placed: []Placed{placed("z", 0, nil)}, heard: []*actorpb.InterruptionSignal{heard("a", 0, true)}, want: []string{"a 0 h1:[21000] gone", "z 0 h1:[21000] live"}},
+	}
+	versions := map[string]string{}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := Instances("op", false, test.placed, test.heard, func(node string) string { return strings.Replace(node, "n", "h", 1) })
+			var lines []string
+			for _, in := range got.GetInstances() {
+				line := fmt.Sprintf("%s %d %s:%v %s", in.GetJobId(), in.GetCookie(), in.GetHost(), in.GetPorts(), in.GetState())
+				if in.GetReason() != "" {
+					line += " " + in.GetReason()
+				}
+				if in.GetDeadline() != nil {
+					line += fmt.Sprint(" +", in.GetDeadline().AsTime().Sub(noon))
+				}
+				lines = append(lines, line)
+			}
+			if !slices.Equal(lines, test.want) {
+				t.Errorf("got %q, want %q", lines, test.want)
+			}
+			slices.Reverse(test.placed)
+			again := Instances("op", false, test.placed, test.heard, func(node string) string { return strings.Replace(node, "n", "h", 1) })
+			if got.GetVersion() == "" || again.GetVersion() != got.GetVersion() {
+				t.Errorf("versions %q and %q of the same", got.GetVersion(), again.GetVersion())
+			}
+			if shown := versions[got.GetVersion()]; shown != "" && shown != fmt.Sprint(lines) {
+				t.Errorf("%q have the version of %q", lines, shown)
+			}
+			versions[got.GetVersion()] = fmt.Sprint(lines)
+		})
+	}
+	if Instances("op", true, nil, nil, nil).GetVersion() == Instances("op", false, nil, nil, nil).GetVersion() {
+		t.Error("the end of an operation is no news")
+	}
+}
+
+func TestTableByOperation(t *testing.T) {
+	table := NewTable(time.Minute, 2)
+	for _, job := range []string{"a", "b", "c"} {
+		table.Add(noon, heard(job, 0, false))
+	}
+	if got := table.Of("op"); len(got) != 2 {
+		t.Errorf("%d signals of the operation, want the 2 that are kept", len(got))
+	}
+	table.Expire(noon.Add(time.Hour))
+	if got := table.Of("op"); len(got) != 0 || len(table.byOperation) != 0 {
+		t.Errorf("after an hour: %v of %d operations", got, len(table.byOperation))
+	}
+}

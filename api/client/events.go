@@ -1,0 +1,48 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	"weir/messages/apipb"
+	"weir/messages/eventpb"
+)
+
+// ReadEvents yields the events that a request asks for, in order, each once and none
+// left out. It goes on at another replica when one is lost, from where it was, and when
+// one does not know some events. An error is the last thing that it yields: a refusal
+// with the code events_gone when events are kept no longer, and with events_missing when
+// no replica knows them.
+func (c *Client) ReadEvents(ctx context.Context, request *apipb.ReadEventsRequest) iter.Seq2[*eventpb.Event, error] {
+	return func(yield func(*eventpb.Event, error) bool) {
+		at := proto.CloneOf(request)
+		w := &watch[apipb.ReadEventsResponse]{c: c, what: "read events"}
+		w.open = func(ctx context.Context, r *replica) (*connect.ServerStreamForClient[apipb.ReadEventsResponse], error) {
+			return r.events.Read(ctx, connect.NewRequest(at))
+		}
+		w.take = func(m *apipb.ReadEventsResponse) (over bool, err error) {
+			for _, e := range m.GetEvents() {
+				goOnAt(at, e.GetIndex(), e.GetPosition()+1)
+				if !yield(e, nil) {
+					return true, errStopped
+				}
+			}
+			if m.GetNextIndex() > at.GetIndex() {
+				goOnAt(at, m.GetNextIndex(), 0)
+			}
+			return m.GetEnd(), nil
+		}
+		if err := w.run(ctx); err != nil && !errors.Is(err, errStopped) {
+			yield(nil, err)
+		}
+	}
+}
+
+// goOnAt makes a request one for what follows.
+func goOnAt(m *apipb.ReadEventsRequest, index uint64, position uint32) {
+	m.Since, m.Latest, m.Index, m.Position = nil, false, index, position
+}

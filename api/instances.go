@@ -1,0 +1,73 @@
+package api
+
+import (
+	"context"
+
+	"connectrpc.com/connect"
+
+	"weir/messages/actorpb"
+	"weir/messages/apipb"
+	"weir/messages/statepb"
+	"weir/raftstore/state"
+)
+
+// Instances shows where the jobs of an operation are reached, as this replica sees
+// them.
+func (s operations) Instances(ctx context.Context, req *connect.Request[apipb.InstancesRequest]) (*connect.Response[apipb.InstancesResponse], error) {
+	id, err := s.known(ctx, "instances", req.Msg.GetOperation())
+	if err != nil {
+		return nil, err
+	}
+	seen := s.cfg.Signals.Instances(ctx, id, "")
+	return connect.NewResponse(&apipb.InstancesResponse{OperationId: id, Instances: instancesOf(seen), Over: seen.GetOver()}), nil
+}
+
+// WatchInstances streams them whenever they change, and now and then when they do not.
+func (s operations) WatchInstances(ctx context.Context, req *connect.Request[apipb.WatchInstancesRequest], stream *connect.ServerStream[apipb.WatchInstancesResponse]) error {
+	id, err := s.known(ctx, "watch instances", req.Msg.GetOperation())
+	if err != nil {
+		return err
+	}
+	version := ""
+	for {
+		waiting, cancel := context.WithTimeout(ctx, s.cfg.Limits.KeepAlive)
+		seen := s.cfg.Signals.Instances(waiting, id, version)
+		cancel()
+		if ctx.Err() != nil {
+			return s.unavailable("watch instances", context.Cause(ctx))
+		}
+		if err := stream.Send(&apipb.WatchInstancesResponse{OperationId: id, Instances: instancesOf(seen), Over: seen.GetOver()}); err != nil {
+			return err
+		}
+		if seen.GetOver() {
+			return nil
+		}
+		version = seen.GetVersion()
+	}
+}
+
+// known returns the id of an operation named by id or alias. Where jobs are reached is
+// told without a quorum, so it is asked for only about an operation that this replica
+// has not heard of.
+func (s operations) known(ctx context.Context, what, name string) (id string, err error) {
+	s.cfg.Store.View(func(st *state.State) {
+		var op *statepb.Operation
+		op, err = find(st, name)
+		id = op.GetId()
+	})
+	if err == nil || connect.CodeOf(err) != connect.CodeNotFound {
+		return id, err
+	}
+	return s.resolve(ctx, what, name)
+}
+
+func instancesOf(seen *actorpb.Instances) []*apipb.Instance {
+	out := make([]*apipb.Instance, len(seen.GetInstances()))
+	for i, in := range seen.GetInstances() {
+		out[i] = &apipb.Instance{
+			JobId: in.GetJobId(), Task: in.GetTask(), Cookie: in.GetCookie(), Node: in.GetNode(), Host: in.GetHost(), Ports: in.GetPorts(),
+			State: in.GetState(), Reason: in.GetReason(), Deadline: in.GetDeadline(), StartTime: in.GetStartTime(),
+		}
+	}
+	return out
+}

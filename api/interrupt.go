@@ -1,0 +1,151 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/messages/apipb"
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/raftstore/state"
+	"weir/scheduling"
+	"weir/scheduling/lifecycle"
+)
+
+// defaultInterruptTimeout is how long a job has to leave when nobody says: as long as
+// ordinary preemption leaves it unless pools say otherwise.
+const defaultInterruptTimeout = 15 * time.Second
+
+// maxInterruptTimeout is the longest time that a job can be given to leave.
+const maxInterruptTimeout = 365 * 24 * time.Hour
+
+// interruptTimeout checks how long jobs are to have; 0: nothing was said.
+func interruptTimeout(what string, millis int64) *connect.Error {
+	if millis < 0 || millis > maxInterruptTimeout.Milliseconds() {
+		return fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument,
+			fmt.Sprintf("%s: a time of %d ms to leave: must not be negative, nor more than a year", what, millis))
+	}
+	return nil
+}
+
+// Interrupt asks a job to end well.
+func (s jobs) Interrupt(ctx context.Context, req *connect.Request[apipb.InterruptJobRequest]) (*connect.Response[apipb.InterruptJobResponse], error) {
+	m := req.Msg
+	if err := interruptTimeout("interrupt job", m.GetTimeoutMillis()); err != nil {
+		return nil, err
+	}
+	job, err := s.locate(ctx, "interrupt job", m.GetJobId())
+	if err != nil {
+		return nil, err
+	}
+	if job.GetFinishTime() != nil {
+		return nil, fail(connect.CodeFailedPrecondition, apipb.CodeJobEnded, fmt.Sprintf("interrupt job %s: it is %s already", job.GetId(), job.GetState()))
+	}
+	if err := s.interruptible(job); err != nil {
+		return nil, err
+	}
+	timeout := defaultInterruptTimeout.Milliseconds()
+	if m.GetTimeoutMillis() != 0 {
+		timeout = m.GetTimeoutMillis()
+	}
+	message := "interrupted by user " + caller(ctx).Name
+	if m.GetReason() != "" {
+		message += ": " + m.GetReason()
+	}
+	result, err := s.propose(ctx, "interrupt job", &commandpb.StopJobs{
+		OperationId: job.GetOperationId(), JobIds: []string{job.GetId()},
+		Order: &statepb.StopOrder{
+			Reason: lifecycle.AbortInterruptionTimeout.String(), Interruption: statepb.InterruptedByUser, GraceMillis: timeout,
+			Message: message, Time: timestamppb.New(s.cfg.Now()),
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, stopped := range result.GetFinishJobs().GetJobs() {
+		if stopped.GetRefusal() != "" {
+			// It has ended since it was looked up.
+			return nil, fail(connect.CodeFailedPrecondition, apipb.CodeJobEnded, "interrupt job: "+stopped.GetMessage())
+		}
+	}
+	out := &apipb.InterruptJobResponse{}
+	err = s.read(ctx, "interrupt job", func(st *state.State) error {
+		if a, ok := st.Allocation(scheduling.JobID(job.GetId())); ok && a.GetStop() != nil {
+			out.Deadline = timestamppb.New(a.GetStop().Deadline())
+		}
+		return nil
+	})
+	return answer(out, err)
+}
+
+// interruptible returns an error that says what to do when a job cannot be asked to
+// leave.
+func (s jobs) interruptible(job *apipb.Job) error {
+	asked := true
+	s.cfg.Store.View(func(st *state.State) {
+		op, _ := st.Operation(scheduling.OperationID(job.GetOperationId()))
+		for _, task := range op.GetSpec().GetTasks() {
+			if task.GetName() == job.GetTask() {
+				asked = task.GetInterruptionSignal() != ""
+			}
+		}
+	})
+	if asked {
+		return nil
+	}
+	return fail(connect.CodeFailedPrecondition, apipb.CodeNotInterruptible, fmt.Sprintf(
+		"interrupt job %s: task %q has no interruption_signal, so that its jobs cannot be asked to leave: end it at once (weir job abort), or give the task one",
+		job.GetId(), job.GetTask()))
+}
+
+// interruptionOf shows the order that a job has, or ended under; nil: none.
+func interruptionOf(order *statepb.StopOrder) *apipb.Interruption {
+	if order == nil {
+		return nil
+	}
+	out := &apipb.Interruption{
+		Reason: order.GetInterruption(), Time: order.GetTime(), TimeoutMillis: order.GetGraceMillis(), AbortReason: order.GetReason(),
+		Message: order.GetMessage(), Preemption: order.GetPreemption(),
+		PreemptedForOperation: order.GetPreemptedFor().GetOperationId(), PreemptedForTask: order.GetPreemptedFor().GetTask(),
+	}
+	if order.GetTime() != nil {
+		out.Deadline = timestamppb.New(order.Deadline())
+	}
+	return out
+}
+
+// preempted counts the jobs of an operation that had to leave for others, by kind and
+// by whom.
+func preempted(st *state.State, op *statepb.Operation) []*apipb.Preempted {
+	type key struct{ kind, beneficiary string }
+	var out []*apipb.Preempted
+	counts := map[key]*apipb.Preempted{}
+	count := func(order *statepb.StopOrder) *apipb.Preempted {
+		k := key{order.GetPreemption(), order.GetPreemptedFor().GetOperationId()}
+		if counts[k] == nil {
+			counts[k] = &apipb.Preempted{Kind: k.kind, ForOperation: k.beneficiary}
+			out = append(out, counts[k])
+		}
+		return counts[k]
+	}
+	for _, finished := range op.GetFinishedJobs() {
+		if order := finished.GetStop(); order.GetPreemption() != "" {
+			count(order).Gone++
+		}
+	}
+	for _, a := range st.AllocationsOfOperation(scheduling.OperationID(op.GetId())) {
+		if order := a.GetStop(); order.GetPreemption() != "" {
+			count(order).Leaving++
+		}
+	}
+	slices.SortFunc(out, func(a, b *apipb.Preempted) int {
+		return cmp.Or(cmp.Compare(a.GetKind(), b.GetKind()), cmp.Compare(a.GetForOperation(), b.GetForOperation()))
+	})
+	return out
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/messages/apipb"
+)
+
+func newJobInterruptCommand(f *clientFlags) *cobra.Command {
+	var reason string
+	var leave leaving
+	cmd := &cobra.Command{
+		Use:   "interrupt JOB",
+		Short: "Ask a job to end well",
+		Long: `Ask a job to end well: it gets the interruption_signal of its task, and is killed if it
+is there when its time is over. A job that has been interrupted before keeps the
+earlier of the two deadlines.
+
+What it exits with decides: 0 is completed, the restart_exit_code of its task is
+completed and runs again, anything else has failed. Jobs of a task without an
+interruption_signal are ended by weir job abort.`,
+		Example: `  weir job interrupt 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b
+  weir job interrupt 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b --timeout 5m --reason "new version"`,
+		Args: takes("JOB"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := leave.check(cmd); err != nil {
+				return err
+			}
+			return f.verb(func(ctx context.Context, s *session, args []string) error {
+				deadline, err := s.InterruptJob(ctx, args[0], reason, leave.time)
+				if err != nil {
+					return unknownJob(ctx, s, args[0], err)
+				}
+				answer := &apipb.InterruptJobResponse{}
+				if deadline.IsZero() {
+					return s.said(answer, "job %s has ended", args[0])
+				}
+				answer.Deadline = timestamppb.New(deadline)
+				return s.said(answer, "job %s is asked to leave, until %s at the latest", args[0], deadline.Local().Format("15:04:05"))
+			})(cmd, args)
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for those who look at the job later")
+	leave.register(cmd, "timeout", "how long the job has to leave (default 15s)")
+	return cmd
+}
+
+// leaving is the flag that gives jobs time to leave.
+type leaving struct {
+	name string
+	time time.Duration
+}
+
+func (l *leaving) register(cmd *cobra.Command, name, usage string) {
+	l.name = name
+	cmd.Flags().DurationVar(&l.time, name, 0, usage)
+}
+
+// check refuses times that no job could use.
+func (l *leaving) check(cmd *cobra.Command) error {
+	if cmd.Flags().Changed(l.name) && l.time < time.Millisecond {
+		return &exitError{exitUsage, fmt.Errorf("--%s %s: must be a millisecond or more", l.name, l.time)}
+	}
+	return nil
+}
+
+// interruptionFacts says why a job had to leave, until when, and for whom.
+func interruptionFacts(page facts, j *apipb.Job, now time.Time) {
+	in := j.GetInterruption()
+	if in == nil {
+		return
+	}
+	what, when := "told to end", ""
+	if in.GetReason() != "" {
+		what, when = "asked to leave", ", until "+moment(in.GetDeadline(), now)
+	}
+	why := in.GetReason()
+	if in.GetPreemption() != "" {
+		why = in.GetPreemption()
+	}
+	if why == "" {
+		why = in.GetAbortReason()
+	}
+	page.add(what, why+when)
+	if in.GetPreemptedForOperation() != "" {
+		page.add("to make room for", fmt.Sprintf("operation %s, task %s", in.GetPreemptedForOperation(), in.GetPreemptedForTask()))
+	}
+	if in.GetMessage() != "" {
+		page.add("because", printable(in.GetMessage()))
+	}
+	if j.GetAcknowledged() {
+		page.add("saved", "it said that its state is saved, and was ended before its deadline")
+	}
+}
+
+func portsText(ports []int32) string {
+	words := make([]string, len(ports))
+	for i, port := range ports {
+		words[i] = fmt.Sprint(port)
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/messages/apipb"
+)
+
+func newOpInstancesCommand(f *clientFlags) *cobra.Command {
+	var watch bool
+	cmd := &cobra.Command{
+		Use:   "instances OPERATION",
+		Short: "Show where the jobs of an operation are reached, by id or alias",
+		Long: `Show where the jobs of an operation are reached, by id or alias: live ones, draining
+ones, which have been told to leave and should get no more work, and for a while
+those that have gone.
+
+The replica that is asked answers from what it knows. It hears by gossip of jobs that
+are told to leave, so that its answer may be ahead of what is committed.`,
+		Example: `  weir op instances '*search'
+  weir op instances '*search' --watch -o json`,
+		Args:              takes("OPERATION"),
+		ValidArgsFunction: f.suggest(true, operationNames(false)),
+		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+			if watch {
+				return watched(ctx, s, s.WatchInstances, args[0], instancesView)
+			}
+			seen, err := s.Instances(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return s.show(instancesView(&apipb.WatchInstancesResponse{OperationId: seen.GetOperationId(), Instances: seen.GetInstances(), Over: seen.GetOver()}))
+		}),
+	}
+	cmd.Flags().BoolVar(&watch, "watch", false, "go on until the operation has ended, and show them again as they change")
+	return cmd
+}
+
+func instancesView(seen *apipb.WatchInstancesResponse) view {
+	v := view{message: seen, text: func(now time.Time) string { return instancesText(seen, now) }}
+	if len(seen.GetInstances()) == 0 {
+		v.empty = fmt.Sprintf("operation %s has no jobs that could be reached", seen.GetOperationId())
+	}
+	return v
+}
+
+func instancesText(seen *apipb.WatchInstancesResponse, now time.Time) string {
+	g := newGrid("task", "cookie>", "job", "state", "address", "node", "started")
+	for _, in := range seen.GetInstances() {
+		state := in.GetState()
+		if in.GetReason() != "" {
+			state += ": " + in.GetReason()
+		}
+		if in.GetDeadline() != nil && in.GetDeadline().AsTime().After(now) {
+			state += fmt.Sprintf(", %s left", span(in.GetDeadline().AsTime().Sub(now)))
+		}
+		g.row(in.GetTask(), in.GetCookie(), in.GetJobId(), state, addressesText(in), in.GetNode(), age(in.GetStartTime(), now))
+	}
+	return g.String()
+}
+
+// addressesText names the ports of an instance, each with its host.
+func addressesText(in *apipb.Instance) string {
+	if len(in.GetPorts()) == 0 {
+		return none
+	}
+	all := make([]string, len(in.GetPorts()))
+	for i, port := range in.GetPorts() {
+		all[i] = net.JoinHostPort(in.GetHost(), fmt.Sprint(port))
+	}
+	return strings.Join(all, " ")
+}
