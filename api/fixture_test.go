@@ -22,8 +22,10 @@ import (
 	"weir/cluster/identity"
 	"weir/messages/actorpb"
 	"weir/messages/commandpb"
+	"weir/messages/eventpb"
 	"weir/messages/statepb"
 	"weir/raftstore"
+	"weir/raftstore/events"
 	"weir/raftstore/state"
 	"weir/scheduling"
 )
@@ -36,6 +38,8 @@ type replicaFake struct {
 	state   *state.State
 	index   uint64
 	changed chan struct{}
+	teller  *events.Teller
+	events  *events.Log
 
 	// quorum is whether reads and writes are answered.
 	quorum atomic.Bool
@@ -67,6 +71,18 @@ var replicaIDs = []string{"r1", "r2", "r3"}
 
 func newReplica(t testing.TB) *replicaFake {
 	r := &replicaFake{t: t, state: state.New(), changed: make(chan struct{})}
+	r.teller = events.NewTeller(r.state)
+	cfg := events.Default()
+	cfg.Dir, cfg.MaxBytes, cfg.Logger = t.TempDir(), 64<<10, slog.New(slog.DiscardHandler)
+	var err error
+	if r.events, err = events.Open(cfg); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.events.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	r.quorum.Store(true)
 	r.lead("r1")
 	r.must(&commandpb.BeginTerm{Term: 1, Replica: "r1", ClusterId: "c1"})
@@ -92,7 +108,12 @@ func (r *replicaFake) apply(msg proto.Message) *commandpb.Result {
 	if field := m.Descriptor().Fields().ByName("time"); field != nil && !m.Has(field) {
 		m.Set(field, protoreflect.ValueOfMessage(timestamppb.New(begin.Add(time.Duration(r.index)*time.Second)).ProtoReflect()))
 	}
-	result, _ := r.state.Apply(r.index, msg)
+	result, caused := r.state.Apply(r.index, msg)
+	var told []*eventpb.Event
+	if result.GetRefusal() == nil {
+		told = r.teller.Tell(nil, r.index, msg, caused, r.state)
+	}
+	r.events.Append(r.index, told)
 	close(r.changed)
 	r.changed = make(chan struct{})
 	return result
@@ -310,7 +331,7 @@ func newSite(t testing.TB, change ...func(*Limits)) *site {
 	directory := cluster.NewDirectory(peers, s.replicaFake)
 	var ids atomic.Int64
 	handler, err := NewHandler(Config{
-		Replica: "r1", Cluster: "c1", Version: "v2", Store: s.replicaFake, Log: s.replicaFake, Leader: s.replicaFake, Signals: s.replicaFake,
+		Replica: "r1", Cluster: "c1", Version: "v2", Store: s.replicaFake, Log: s.replicaFake, Leader: s.replicaFake, Signals: s.replicaFake, Events: s.events,
 		Directory: directory, IdentityOf: identityOf, NewID: func() string { return fmt.Sprintf("op-%d", ids.Add(1)) },
 		Now: time.Now, Observe: s.ended.observe, Health: s.healthNow, Limits: s.limits, Logger: slog.New(slog.DiscardHandler),
 	})

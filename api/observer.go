@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"weir/messages/apipb"
 )
@@ -31,11 +32,13 @@ func (s *server) observe(procedure string, err error, began time.Time) {
 // knownProcedures returns the procedures of all services.
 func knownProcedures() map[string]bool {
 	all := map[string]bool{}
-	services := apipb.File_apipb_api_proto.Services()
-	for i := range services.Len() {
-		methods := services.Get(i).Methods()
-		for j := range methods.Len() {
-			all["/"+string(services.Get(i).FullName())+"/"+string(methods.Get(j).Name())] = true
+	for _, file := range []protoreflect.FileDescriptor{apipb.File_apipb_api_proto, apipb.File_apipb_events_proto} {
+		services := file.Services()
+		for i := range services.Len() {
+			methods := services.Get(i).Methods()
+			for j := range methods.Len() {
+				all["/"+string(services.Get(i).FullName())+"/"+string(methods.Get(j).Name())] = true
+			}
 		}
 	}
 	return all

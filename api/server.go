@@ -80,6 +80,7 @@ func NewHandler(cfg Config) (*Handler, error) {
 	routes.Handle(apipbconnect.NewAttributeServiceHandler(attributes{s}, options...))
 	routes.Handle(apipbconnect.NewNodeServiceHandler(nodes{s}, options...))
 	routes.Handle(apipbconnect.NewClusterServiceHandler(clusters{s}, options...))
+	routes.Handle(apipbconnect.NewEventServiceHandler(eventLog{s}, options...))
 	return &Handler{door: newDoor(s, routes, options), close: cancel}, nil
 }
 

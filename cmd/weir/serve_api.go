@@ -22,7 +22,7 @@ func newAPIHandler(s *server) (routes *http.ServeMux, stop func(), err error) {
 	calls := metrics.NewCalls()
 	handler, err := api.NewHandler(api.Config{
 		Replica: s.flags.id, Cluster: s.protection.cluster, Version: version,
-		Store: s.store, Log: s.replica, Leader: s.replica, Signals: s.replica, Directory: s.directory,
+		Store: s.store, Log: s.replica, Leader: s.replica, Signals: s.replica, Events: s.events, Directory: s.directory,
 		IdentityOf: wire.IdentityOfRequest, NewID: newID,
 		Observe: calls.Observe, Health: s.health, Now: time.Now, Limits: api.DefaultLimits(), Logger: s.log,
 	})

@@ -3,12 +3,16 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"weir/actors"
 	"weir/cluster"
+	"weir/raftstore/events"
+	"weir/scheduling/resource"
 )
 
 // serverFlags is what weir server can be told.
@@ -27,6 +31,8 @@ type serverFlags struct {
 	snapshotThreshold uint64
 	diskStall         time.Duration
 	maxOperations     int32
+	eventSize         string
+	eventAge          time.Duration
 }
 
 func newServerCommand() *cobra.Command {
@@ -74,7 +80,7 @@ or of a newer version, or another process is this replica already.`,
 	flags.StringSliceVar(&f.peers, "peers", nil, "id=host:port of every replica that the cluster begins with, this one too")
 	flags.StringSliceVar(&f.join, "join", nil, "instead of --peers, for a new replica of a running cluster: id=host:port of some of its replicas")
 	flags.BoolVar(&f.nonVoter, "non-voter", false, "do not ask for a vote: be a copy of the state that answers clients")
-	flags.StringVar(&f.data, "data", "", "folder of this replica's log and snapshots")
+	flags.StringVar(&f.data, "data", "", "folder of this replica's log, snapshots and events")
 	flags.StringVar(&f.timing, "timing", "default", "default, or fast: a dead leader is replaced within a second, for machines where replicas get a processor when they need it")
 	flags.DurationVar(&f.heartbeat, "heartbeat", time.Second, "period of agents' heartbeats")
 	flags.DurationVar(&f.lease, "lease", 5*time.Second, "how long an agent goes on without hearing from a leader, at least twice --heartbeat")
@@ -82,6 +88,8 @@ or of a newer version, or another process is this replica already.`,
 	flags.Uint64Var(&f.snapshotThreshold, "snapshot-threshold", 8192, "log entries between snapshots")
 	flags.Int32Var(&f.maxOperations, "max-operations", 5000, "operations of the whole cluster that may be in progress; the leader's counts, so give all replicas the same")
 	flags.DurationVar(&f.diskStall, "disk-stall", time.Second, "how long a write to the log may take before the disk is taken for dead and the replica stops; from half of it on a leader lets go of its followers")
+	flags.StringVar(&f.eventSize, "event-log-size", "256MiB", "how much of the event log is kept in the folder: the oldest events go first")
+	flags.DurationVar(&f.eventAge, "event-log-age", 7*24*time.Hour, "how long events are kept, if the size allows")
 	f.security.register(flags)
 	f.logging.register(flags)
 	return cmd
@@ -119,7 +127,28 @@ func (f *serverFlags) validate() error {
 	case len(f.peers) > 0 && len(f.peers) != 1 && len(f.peers) != 3 && len(f.peers) != 5:
 		return fmt.Errorf("--peers names %d replicas: a cluster begins with 1, 3 or 5", len(f.peers))
 	}
+	if _, err := f.eventLog(nil); err != nil {
+		return err
+	}
 	return f.actorTiming().Validate()
+}
+
+// eventLog is where this replica keeps events, and how many.
+func (f *serverFlags) eventLog(log *slog.Logger) (events.Config, error) {
+	cfg := events.Default()
+	size, err := resource.ParseSize(f.eventSize)
+	if err != nil {
+		return cfg, fmt.Errorf("--event-log-size %q: %w", f.eventSize, err)
+	}
+	const leastSize = 1 << 20
+	switch {
+	case size < leastSize:
+		return cfg, fmt.Errorf("--event-log-size %q: must be at least 1MiB", f.eventSize)
+	case f.eventAge < time.Minute:
+		return cfg, fmt.Errorf("--event-log-age %v: must be at least 1m", f.eventAge)
+	}
+	cfg.Dir, cfg.MaxBytes, cfg.MaxAge, cfg.Logger = filepath.Join(f.data, "events"), size, f.eventAge, log
+	return cfg, nil
 }
 
 // actorTiming is how long the actors take for things.

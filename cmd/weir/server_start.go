@@ -25,6 +25,7 @@ import (
 	"weir/cluster/wire"
 	"weir/messages/statepb"
 	"weir/raftstore"
+	"weir/raftstore/events"
 	"weir/scheduling"
 	"weir/scheduling/engine"
 )
@@ -93,6 +94,7 @@ type server struct {
 	dialer     *wire.Dialer
 	gossip     *gossip.Gossip
 	directory  *cluster.Directory
+	events     *events.Log
 	store      *raftstore.Store
 	membership *membership
 	replica    *actors.Replica
@@ -205,12 +207,29 @@ func (s *server) open(ctx context.Context) error {
 		// A rival was found: from here on this process would vote.
 		return context.Cause(ctx)
 	}
+	if err := s.openEvents(); err != nil {
+		return err
+	}
+	cfg.Events = s.events
 	if s.store, err = raftstore.Open(cfg); err != nil {
 		return err
 	}
 	// It asks the store, so it ends first.
 	s.undo = append(s.undo, s.store.Close, s.membership.close)
 	return s.membership.follow(s.store)
+}
+
+// openEvents opens the event log.
+func (s *server) openEvents() error {
+	cfg, err := s.flags.eventLog(s.log)
+	if err != nil {
+		return err
+	}
+	if s.events, err = events.Open(cfg); err != nil {
+		return err
+	}
+	s.undo = append(s.undo, s.events.Close)
+	return nil
 }
 
 // watchRivals ends this process when another one, which began before, turns out to be

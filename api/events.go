@@ -1,0 +1,273 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"weir/messages/apipb"
+	"weir/messages/eventpb"
+	"weir/raftstore/events"
+	"weir/raftstore/state"
+)
+
+// Events is the event log of this replica.
+type Events interface {
+	// Read returns a reader from a place on, Since the index of the first event at or
+	// after a time, Oldest that of the first one kept.
+	Read(index uint64, position uint32) *events.Reader
+	Since(at time.Time) (uint64, error)
+	Oldest() uint64
+	// WaitCovered returns when all events up to an index can be read.
+	WaitCovered(ctx context.Context, index uint64) error
+}
+
+// eventLog implements EventService.
+type eventLog struct{ *server }
+
+// The events of an answer: many, so that a long log is read fast, and few enough for a
+// message.
+const eventsTogether = 512
+
+// Read streams events from a place on.
+func (s eventLog) Read(ctx context.Context, req *connect.Request[apipb.ReadEventsRequest], stream *connect.ServerStream[apipb.ReadEventsResponse]) error {
+	const what = "read events"
+	wanted, err := s.wanted(req.Msg)
+	if err != nil {
+		return fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument, what+": "+err.Error())
+	}
+	if err := s.operationsBarrier(ctx, what); err != nil {
+		return err
+	}
+	now := s.cfg.Store.Applied()
+	if err := s.written(ctx, now); err != nil {
+		return s.unavailable(what, err)
+	}
+	reader, err := s.begin(req.Msg, now)
+	if err != nil {
+		return s.eventsFailed(what, err)
+	}
+	defer reader.Close()
+	f := &eventFlow{server: s.server, reader: reader, wanted: wanted, send: stream.Send}
+	if !req.Msg.GetFollow() {
+		f.until = now
+	}
+	if err := f.run(ctx); err != nil {
+		return s.eventsFailed(what, err)
+	}
+	return nil
+}
+
+// operationsBarrier is a ReadBarrier with the patience of a call that lasts.
+func (s eventLog) operationsBarrier(ctx context.Context, what string) error {
+	return operations(s).barrier(ctx, what)
+}
+
+// written waits until what this replica has seen is in its event log.
+func (s eventLog) written(ctx context.Context, index uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Limits.Patience)
+	defer cancel()
+	return s.cfg.Events.WaitCovered(ctx, index)
+}
+
+// begin opens a reader where the request says.
+func (s eventLog) begin(m *apipb.ReadEventsRequest, now uint64) (*events.Reader, error) {
+	switch {
+	case m.GetSince() != nil:
+		index, err := s.cfg.Events.Since(m.GetSince().AsTime())
+		if err != nil {
+			return nil, err
+		}
+		return s.cfg.Events.Read(index, 0), nil
+	case m.GetLatest():
+		return s.cfg.Events.Read(now+1, 0), nil
+	case m.GetIndex() == 0:
+		return s.cfg.Events.Read(s.cfg.Events.Oldest(), 0), nil
+	}
+	return s.cfg.Events.Read(m.GetIndex(), m.GetPosition()), nil
+}
+
+// eventsFailed returns the error for a reader that cannot be served here.
+func (s eventLog) eventsFailed(what string, err error) error {
+	var gone *events.GoneError
+	var gap *events.GapError
+	switch {
+	case errors.As(err, &gone):
+		return fail(connect.CodeOutOfRange, apipb.CodeEventsGone,
+			fmt.Sprintf("%s: replica %s: %v: go on from there, and have more kept with --event-log-size and --event-log-age", what, s.cfg.Replica, err))
+	case errors.As(err, &gap):
+		return fail(connect.CodeUnavailable, apipb.CodeEventsMissing,
+			fmt.Sprintf("%s: replica %s: %v: ask another replica, or go on from index %d", what, s.cfg.Replica, err, gap.To+1))
+	}
+	return s.unavailable(what, err)
+}
+
+// eventFlow sends events to one reader.
+type eventFlow struct {
+	*server
+	reader *events.Reader
+	wanted eventFilter
+	send   func(*apipb.ReadEventsResponse) error
+	// until is the last index to send; 0: it goes on.
+	until uint64
+
+	// gathered waits to be sent, everything before next is sent or in it.
+	gathered []*eventpb.Event
+	next     uint64
+	// sent is when the client was last told something, told the index that it came to.
+	sent time.Time
+	told uint64
+}
+
+// run sends until there is no more to send, or somebody has to stop.
+func (f *eventFlow) run(ctx context.Context) error {
+	for {
+		told, through, more, err := f.reader.Next()
+		if err != nil {
+			if len(f.gathered) > 0 || f.next > f.told {
+				// What came before is whole.
+				err = errors.Join(f.flush(false), err)
+			}
+			return err
+		}
+		f.next = max(f.next, through+1)
+		past := f.until != 0 && through >= f.until
+		for _, e := range told {
+			if f.until != 0 && e.GetIndex() > f.until {
+				break
+			}
+			if f.wanted.takes(e) {
+				f.gathered = append(f.gathered, e)
+			}
+		}
+		switch {
+		case past:
+			f.next = f.until + 1
+			return f.flush(true)
+		case more != nil:
+			if err := f.wait(ctx, more); err != nil {
+				return err
+			}
+		case len(f.gathered) >= eventsTogether || time.Since(f.sent) >= f.cfg.Limits.KeepAlive:
+			if err := f.flush(false); err != nil {
+				return err
+			}
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// wait sends what there is and returns when there may be more.
+func (f *eventFlow) wait(ctx context.Context, more <-chan struct{}) error {
+	if len(f.gathered) > 0 || f.sent.IsZero() || time.Since(f.sent) >= f.cfg.Limits.KeepAlive {
+		if err := f.flush(false); err != nil {
+			return err
+		}
+	}
+	quiet := time.NewTimer(max(f.cfg.Limits.KeepAlive-time.Since(f.sent), 0))
+	defer quiet.Stop()
+	select {
+	case <-more:
+		return nil
+	case <-quiet.C:
+		return f.flush(false)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// flush sends what is gathered, or how far it has come.
+func (f *eventFlow) flush(end bool) error {
+	for {
+		n := min(len(f.gathered), eventsTogether)
+		next := f.next
+		rest := f.gathered[n:]
+		if len(rest) > 0 {
+			next = rest[0].GetIndex()
+		}
+		if err := f.send(&apipb.ReadEventsResponse{Events: f.gathered[:n], NextIndex: next, Replica: f.cfg.Replica, End: end && len(rest) == 0}); err != nil {
+			return fmt.Errorf("the client has not taken events for %v or is gone; it can go on from index %d: %w", f.cfg.Limits.Stall, next, err)
+		}
+		f.gathered = rest
+		if len(rest) == 0 {
+			break
+		}
+	}
+	f.gathered, f.sent, f.told = nil, time.Now(), f.next
+	return nil
+}
+
+// eventFilter selects events; empty fields take all.
+type eventFilter struct {
+	operation, tree, pool, node string
+	kinds                       []string
+	// prefixes are the beginnings of kinds.
+	prefixes []string
+}
+
+// wanted reads the filter of a request.
+func (s eventLog) wanted(m *apipb.ReadEventsRequest) (eventFilter, error) {
+	f := eventFilter{operation: m.GetOperation(), tree: m.GetTree(), pool: m.GetPool(), node: m.GetNode()}
+	places := 0
+	for _, given := range []bool{m.GetIndex() != 0 || m.GetPosition() != 0, m.GetSince() != nil, m.GetLatest()} {
+		if given {
+			places++
+		}
+	}
+	if places > 1 {
+		return f, errors.New("index, since and latest: give one of them")
+	}
+	if m.GetSince() != nil && m.GetSince().CheckValid() != nil {
+		return f, errors.New("since: is no time")
+	}
+	known := events.Kinds()
+	for _, kind := range m.GetKinds() {
+		prefix, isPrefix := strings.CutSuffix(kind, "*")
+		switch {
+		case isPrefix && slices.ContainsFunc(known, func(k string) bool { return strings.HasPrefix(k, prefix) }):
+			f.prefixes = append(f.prefixes, prefix)
+		case slices.Contains(known, kind):
+			f.kinds = append(f.kinds, kind)
+		default:
+			return f, fmt.Errorf("kind %q: there is none: must be one of %s, or the beginning of some with * behind", kind, strings.Join(known, ", "))
+		}
+	}
+	s.cfg.Store.View(func(st *state.State) {
+		// One that is not known any more may have events still.
+		if op, ok := st.OperationByAlias(f.operation); ok {
+			f.operation = op.GetId()
+		}
+	})
+	return f, nil
+}
+
+// takes reports whether an event is wanted. An operation's are those of its jobs too,
+// and of the jobs that had to leave for it.
+func (f eventFilter) takes(e *eventpb.Event) bool {
+	if f.operation != "" && e.GetOperation() != f.operation && e.GetPreemptedFor().GetOperation() != f.operation {
+		return false
+	}
+	if f.node != "" && e.GetNode() != f.node {
+		return false
+	}
+	if (f.tree != "" || f.pool != "") && !f.takesPlace(e) {
+		return false
+	}
+	if len(f.kinds)+len(f.prefixes) == 0 || slices.Contains(f.kinds, e.GetKind()) {
+		return true
+	}
+	return slices.ContainsFunc(f.prefixes, func(prefix string) bool { return strings.HasPrefix(e.GetKind(), prefix) })
+}
+
+func (f eventFilter) takesPlace(e *eventpb.Event) bool {
+	is := func(tree, pool string) bool {
+		return (f.tree == "" || tree == f.tree) && (f.pool == "" || pool == f.pool)
+	}
+	return is(e.GetTree(), e.GetPool()) || slices.ContainsFunc(e.GetPlaces(), func(p *eventpb.Place) bool { return is(p.GetTree(), p.GetPool()) })
+}
