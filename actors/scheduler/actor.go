@@ -103,10 +103,10 @@ type (
 	// match looks at waiting nodes.
 	match    struct{ of *treeActor }
 	proposed struct {
-		of      *treeActor
-		jobs    []string
-		results []*commandpb.Result
-		err     error
+		of       *treeActor
+		proposal Proposal
+		results  []*commandpb.Result
+		err      error
 	}
 	// checkpointed: the outcome of a checkpoint is known.
 	checkpointed struct {
@@ -258,13 +258,13 @@ func (a *treeActor) match(ctx actor.Context) {
 		a.update(now)
 	}
 	began := a.cfg.Now()
-	commands, jobs := a.tree.Plan(now, a.cfg.Term, a.cfg.NodesPerPlan, a.cfg.NewID)
+	proposal := a.tree.Plan(now, a.cfg.Term, a.cfg.NodesPerPlan, a.cfg.NewID)
 	a.cfg.Figures.planned(began, a.cfg.Now(), a.flying())
-	if len(commands) > 0 {
+	if len(proposal.Commands) > 0 {
 		a.inFlight++
 		self, root := ctx.Self(), ctx.ActorSystem().Root
-		a.cfg.Log.ProposeAsync(commands, func(results []*commandpb.Result, err error) {
-			root.Send(self, proposed{a, jobs, results, err})
+		a.cfg.Log.ProposeAsync(proposal.Commands, func(results []*commandpb.Result, err error) {
+			root.Send(self, proposed{a, proposal, results, err})
 		})
 	}
 	a.check(ctx, nil)
@@ -272,28 +272,30 @@ func (a *treeActor) match(ctx actor.Context) {
 
 func (a *treeActor) proposed(ctx actor.Context, m proposed) {
 	a.inFlight--
-	var answers []*commandpb.GrantResult
 	if m.err != nil {
-		a.cfg.Logger.Warn("plan was not committed", "tree", a.cfg.Tree, "jobs", len(m.jobs), "error", m.err)
+		a.cfg.Logger.Warn("plan was not committed", "tree", a.cfg.Tree, "jobs", len(m.proposal.Jobs), "error", m.err)
 	}
 	for _, result := range m.results {
 		if refusal := result.GetRefusal(); refusal != nil {
 			a.cfg.Logger.Warn("plan refused", "tree", a.cfg.Tree, "code", refusal.GetCode(), "reason", refusal.GetMessage())
 		}
-		if started := result.GetStartAllocations(); started != nil {
-			answers = started.GetGrants()
-		}
 	}
+	answers := AnswersOf(m.results)
 	started := 0
-	for _, answer := range answers {
+	for _, answer := range answers.Grants {
 		if answer.GetRefusal() == "" {
 			started++
 		} else {
 			a.cfg.Logger.Debug("grant refused", "job", answer.GetJobId(), "reason", answer.GetRefusal())
 		}
 	}
-	err := a.tree.Settle(m.jobs, answers)
-	a.cfg.Figures.settled(len(m.jobs), started, a.flying())
+	for _, answer := range answers.Preemptions {
+		if answer.GetRefusal() != "" {
+			a.cfg.Logger.Debug("preemption refused", "job", answer.GetJobId(), "reason", answer.GetRefusal())
+		}
+	}
+	err := a.tree.Settle(m.proposal, answers)
+	a.cfg.Figures.settled(len(m.proposal.Jobs), started, a.flying())
 	a.check(ctx, err)
 }
 

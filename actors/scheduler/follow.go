@@ -52,6 +52,8 @@ func (t *Tree) take(event state.Event, records Records) error {
 				return err
 			}
 		}
+	case state.StopsOrdered:
+		return t.Leave(e.Allocations)
 	case state.OperationAccepted:
 		return t.operationChanged(e.ID, lifecycle.Starting, false, records)
 	case state.OperationChanged:

@@ -87,12 +87,12 @@ func (g chance) outcome() {
 	switch g.pick(6, "outcome") {
 	case 0:
 		if !p.told {
-			w.settle(p, nil)
+			w.settle(p, lost)
 		}
 		remove()
 	case 1:
 		if !p.told {
-			w.settle(p, nil)
+			w.settle(p, lost)
 			w.plans[i].told = true
 		}
 	case 2:
@@ -273,10 +273,10 @@ func checkQuiet(w *world) {
 	if a, b := withoutHunger(w.tree.Snapshot()), withoutHunger(rebuilt.Snapshot()); !reflect.DeepEqual(a, b) {
 		w.t.Fatalf("a new leader would see\n%+v\nthe old one sees\n%+v", b, a)
 	}
-	if !reflect.DeepEqual(w.tree.operations, rebuilt.operations) || !reflect.DeepEqual(w.tree.known, rebuilt.known) ||
+	if !reflect.DeepEqual(w.tree.jobs, rebuilt.jobs) || !reflect.DeepEqual(w.tree.known, rebuilt.known) ||
 		!maps.Equal(w.tree.incarnations, rebuilt.incarnations) {
-		w.t.Fatalf("a new leader would know\n%v %v %v\nthe old one knows\n%v %v %v", rebuilt.operations, rebuilt.known, rebuilt.incarnations,
-			w.tree.operations, w.tree.known, w.tree.incarnations)
+		w.t.Fatalf("a new leader would know\n%v %v %v\nthe old one knows\n%v %v %v", rebuilt.jobs, rebuilt.known, rebuilt.incarnations,
+			w.tree.jobs, w.tree.known, w.tree.incarnations)
 	}
 }
 
@@ -353,9 +353,15 @@ func checkNothingRefused(w *world) {
 	}
 	w.plan(len(w.state.Nodes()))
 	for _, p := range w.plans {
-		for i, answer := range w.commit(p) {
+		answers := w.commit(p)
+		for i, answer := range answers.Grants {
 			if answer.GetRefusal() != "" {
-				w.t.Fatalf("grant of %s: %s: %s", p.jobs[i], answer.GetRefusal(), answer.GetMessage())
+				w.t.Fatalf("grant of %s: %s: %s", p.Jobs[i], answer.GetRefusal(), answer.GetMessage())
+			}
+		}
+		for i, answer := range answers.Preemptions {
+			if answer.GetRefusal() != "" {
+				w.t.Fatalf("preemption of %s: %s: %s", p.Victims[i], answer.GetRefusal(), answer.GetMessage())
 			}
 		}
 	}

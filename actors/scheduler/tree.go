@@ -67,8 +67,8 @@ type Tree struct {
 	current  pooltree.Tree
 	// pools are to be set when the operations of removed ones have gone; nil: none.
 	pools *pooltree.Tree
-	// operations of running jobs.
-	operations map[string]string
+	// jobs are those that the engine has.
+	jobs map[string]bool
 	// resume is the volumes to go on from; nil: the engine has.
 	resume *resumption
 }
@@ -89,7 +89,7 @@ func NewTree(cfg engine.Config, seed Seed) (*Tree, error) {
 	}
 	t := &Tree{
 		name: seed.Tree, engine: e, index: seed.Index, tickets: map[string]engine.Ticket{}, ready: map[string]bool{}, queued: map[string]bool{},
-		draining: map[string]bool{}, incarnations: map[string]uint64{}, tags: map[string][]string{}, known: map[string]map[string]int64{}, operations: map[string]string{},
+		draining: map[string]bool{}, incarnations: map[string]uint64{}, tags: map[string][]string{}, known: map[string]map[string]int64{}, jobs: map[string]bool{},
 		set: map[string]setOperation{}, settings: seed.Pools.Settings(), current: seed.Pools,
 	}
 	if err := e.SetTree(seed.Pools); err != nil {
@@ -117,6 +117,10 @@ func NewTree(cfg engine.Config, seed Seed) (*Tree, error) {
 		if err := t.started(a); err != nil {
 			return nil, err
 		}
+	}
+	// What is held for whom follows from the orders that are given.
+	if err := t.Leave(seed.Allocations); err != nil {
+		return nil, err
 	}
 	for _, node := range seed.Nodes {
 		if err := t.SetNode(node); err != nil {
@@ -270,7 +274,7 @@ func (t *Tree) started(a *statepb.Allocation) error {
 	case !known || !planned && !t.has(a.GetNode()):
 		return nil
 	}
-	t.operations[a.GetJobId()] = a.GetOperationId()
+	t.jobs[a.GetJobId()] = true
 	if planned {
 		return t.engine.Commit(ticket, scheduling.JobID(a.GetJobId()), a.GetStartTime().AsTime())
 	}
@@ -282,10 +286,10 @@ func (t *Tree) started(a *statepb.Allocation) error {
 
 // Ended frees what a job held and offers its node.
 func (t *Tree) Ended(job, node string) error {
-	if _, known := t.operations[job]; !known {
+	if !t.jobs[job] {
 		return nil
 	}
-	delete(t.operations, job)
+	delete(t.jobs, job)
 	t.enqueue(node)
 	return t.engine.RemoveAllocation(scheduling.JobID(job))
 }
@@ -297,9 +301,37 @@ func (t *Tree) Tick(now time.Time) error {
 	return err
 }
 
+// Proposal is what a plan comes to: commands of one log entry, and what they are
+// about.
+type Proposal struct {
+	Commands []proto.Message
+	// Jobs are to start, Victims to go; each in the order of the commands.
+	Jobs, Victims []string
+}
+
+// Answers are what the state says to a proposal, in its order. Those of what was not
+// committed, as far as is known, are nil.
+type Answers struct {
+	Grants      []*commandpb.GrantResult
+	Preemptions []*commandpb.FinishJobResult
+}
+
+// AnswersOf reads the results of the commands of a proposal.
+func AnswersOf(results []*commandpb.Result) (a Answers) {
+	for _, result := range results {
+		switch value := result.GetValue().(type) {
+		case *commandpb.Result_StartAllocations:
+			a.Grants = value.StartAllocations.GetGrants()
+		case *commandpb.Result_FinishJobs:
+			a.Preemptions = value.FinishJobs.GetJobs()
+		}
+	}
+	return a
+}
+
 // Plan looks at up to n nodes and returns what to propose for them. newID makes
 // the ids of new jobs.
-func (t *Tree) Plan(now time.Time, term uint64, n int, newID func() string) (commands []proto.Message, jobs []string) {
+func (t *Tree) Plan(now time.Time, term uint64, n int, newID func() string) Proposal {
 	n = min(n, len(t.queue))
 	nodes := make([]scheduling.NodeID, 0, n)
 	for _, id := range t.queue[:n] {
@@ -313,41 +345,36 @@ func (t *Tree) Plan(now time.Time, term uint64, n int, newID func() string) (com
 	for _, node := range plan.Unserved {
 		t.enqueue(string(node))
 	}
+	var p Proposal
 	if len(plan.Starts) > 0 {
 		start := &commandpb.StartAllocations{Term: term, Time: timestamppb.New(now)}
 		for _, s := range plan.Starts {
 			id := newID()
 			t.tickets[id] = s.Ticket
-			jobs = append(jobs, id)
+			p.Jobs = append(p.Jobs, id)
 			start.Grants = append(start.Grants, &commandpb.Grant{
 				JobId: id, OperationId: string(s.Operation), Task: string(s.Task), Node: string(s.Node),
 				Tree: string(t.name), NodeIncarnation: t.incarnations[string(s.Node)], Resources: statepb.NewResources(s.Resources),
 			})
 		}
-		commands = append(commands, start)
+		p.Commands = append(p.Commands, start)
 	}
-	for _, p := range plan.Preempts {
-		commands = append(commands, t.preempt(now, p))
+	if len(plan.Preempts) > 0 {
+		preempt := &commandpb.PreemptAllocations{Term: term, Time: timestamppb.New(now), Tree: string(t.name)}
+		for _, victim := range plan.Preempts {
+			p.Victims = append(p.Victims, string(victim.Job))
+			preempt.Preemptions = append(preempt.Preemptions, &commandpb.Preemption{JobId: string(victim.Job), Order: stopOrder(victim)})
+		}
+		p.Commands = append(p.Commands, preempt)
 	}
-	return commands, jobs
+	return p
 }
 
-func (t *Tree) preempt(now time.Time, p engine.Preempt) proto.Message {
-	return &commandpb.StopJobs{
-		OperationId: t.operations[string(p.Job)],
-		JobIds:      []string{string(p.Job)},
-		Order: &statepb.StopOrder{
-			Reason: p.Kind.AbortReason().String(), Time: timestamppb.New(now),
-			Message: p.Message(),
-		},
-	}
-}
-
-// Settle takes the answers to the grants of a proposal, in their order; nil: it
-// was not committed as far as is known. What was granted comes as an event.
-func (t *Tree) Settle(jobs []string, answers []*commandpb.GrantResult) error {
-	for i, id := range jobs {
-		if answers != nil && answers[i].GetRefusal() == "" {
+// Settle takes the answers to a proposal. What was granted, and who was ordered to go,
+// comes as an event.
+func (t *Tree) Settle(p Proposal, answers Answers) error {
+	for i, id := range p.Jobs {
+		if answers.Grants != nil && answers.Grants[i].GetRefusal() == "" {
 			continue
 		}
 		ticket, ok := t.tickets[id]
@@ -359,13 +386,14 @@ func (t *Tree) Settle(jobs []string, answers []*commandpb.GrantResult) error {
 			return err
 		}
 	}
+	for i, id := range p.Victims {
+		if answers.Preemptions == nil || answers.Preemptions[i].GetRefusal() != "" {
+			t.engine.Stay(scheduling.JobID(id))
+		}
+	}
 	t.settlePools()
 	return nil
 }
-
-// Pools returns what the pools are at this moment: those of the snapshot, at much less
-// cost.
-func (t *Tree) Pools() []engine.PoolView { return t.engine.Pools() }
 
 // Snapshot returns the engine at this moment.
 func (t *Tree) Snapshot() engine.Snapshot { return t.engine.Snapshot() }

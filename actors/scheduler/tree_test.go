@@ -22,7 +22,7 @@ func TestTree(t *testing.T) {
 		"starts in flight are used": {func(w *world) { w.plan(1) }, 2},
 		"a lost plan is taken back": {func(w *world) {
 			w.plan(1)
-			w.settle(w.plans[0], nil)
+			w.settle(w.plans[0], lost)
 			w.plans = nil
 		}, 0},
 		"an answer before its entry changes nothing": {func(w *world) {
@@ -35,7 +35,7 @@ func TestTree(t *testing.T) {
 		}, 2},
 		"a plan that was taken for lost is counted when it comes": {func(w *world) {
 			w.plan(1)
-			w.settle(w.plans[0], nil)
+			w.settle(w.plans[0], lost)
 			w.commit(w.plans[0])
 			w.plans = nil
 		}, 2},
@@ -269,9 +269,9 @@ func TestPreemptionsOfAnOvercommittedNode(t *testing.T) {
 	if len(w.plans) != 1 {
 		t.Fatal("a node with one slot and two jobs has nothing to give back")
 	}
-	stop, ok := w.plans[0].commands[0].(*commandpb.StopJobs)
-	if !ok || stop.GetOperationId() != "a" || len(stop.GetJobIds()) != 1 || stop.GetOrder().GetReason() == "" {
-		t.Fatalf("got %v, want an order to stop one job of operation a", w.plans[0].commands)
+	preempt, ok := w.plans[0].Commands[0].(*commandpb.PreemptAllocations)
+	if !ok || len(preempt.GetPreemptions()) != 1 || preempt.GetPreemptions()[0].GetOrder().GetPreemption() != "resource_overcommit" {
+		t.Fatalf("got %v, want one job of operation a to be preempted", w.plans[0].Commands)
 	}
 	w.commit(w.plans[0])
 	a, _ := w.Operation("a")

@@ -50,9 +50,8 @@ type entry struct {
 // plan is what the tree proposed. Its outcome is told once; what is applied after
 // that was believed lost.
 type plan struct {
-	commands []proto.Message
-	jobs     []string
-	told     bool
+	Proposal
+	told bool
 }
 
 func newWorld(t tester) *world {
@@ -104,25 +103,27 @@ func (w *world) plan(n int) {
 	if err := w.tree.Tick(w.now); err != nil {
 		w.t.Fatalf("tick: %v", err)
 	}
-	commands, jobs := w.tree.Plan(w.now, w.state.Term().GetTerm(), n, func() string { w.jobs++; return fmt.Sprint("j", w.jobs) })
-	if len(commands) > 0 {
-		w.plans = append(w.plans, plan{commands: commands, jobs: jobs})
+	proposal := w.tree.Plan(w.now, w.state.Term().GetTerm(), n, func() string { w.jobs++; return fmt.Sprint("j", w.jobs) })
+	if len(proposal.Commands) > 0 {
+		w.plans = append(w.plans, plan{Proposal: proposal})
 	}
 }
 
-// commit applies a proposal on its way and returns the answers to its grants.
-func (w *world) commit(p plan) (answers []*commandpb.GrantResult) {
-	for _, msg := range p.commands {
-		if started := w.apply(msg).GetStartAllocations(); started != nil {
-			answers = started.GetGrants()
-		}
+// commit applies a proposal on its way and returns the answers to it.
+func (w *world) commit(p plan) Answers {
+	var results []*commandpb.Result
+	for _, msg := range p.Commands {
+		results = append(results, w.apply(msg))
 	}
-	return answers
+	return AnswersOf(results)
 }
 
-func (w *world) settle(p plan, answers []*commandpb.GrantResult) {
+// lost is what is known of a proposal that was not committed.
+var lost Answers
+
+func (w *world) settle(p plan, answers Answers) {
 	w.t.Helper()
-	if err := w.tree.Settle(p.jobs, answers); err != nil {
+	if err := w.tree.Settle(p.Proposal, answers); err != nil {
 		w.t.Fatalf("settle: %v", err)
 	}
 }

@@ -1,0 +1,60 @@
+package scheduler
+
+import (
+	"fmt"
+
+	"weir/messages/statepb"
+	"weir/scheduling"
+	"weir/scheduling/engine"
+	"weir/scheduling/lifecycle"
+)
+
+// stopOrder returns the order of a job that is preempted.
+func stopOrder(p engine.Preempt) *statepb.StopOrder {
+	order := &statepb.StopOrder{
+		Reason: p.Kind.AbortReason().String(), Message: p.Message(), GraceMillis: p.Timeout.Milliseconds(),
+		Interruption: statepb.InterruptedByPreemption, Preemption: p.Kind.String(),
+	}
+	if !p.For.IsZero() {
+		order.PreemptedFor = &statepb.Beneficiary{
+			OperationId: string(p.For.Operation), Task: string(p.For.Task), Resources: statepb.NewResources(p.For.Resources),
+		}
+	}
+	return order
+}
+
+// Leave takes committed orders to go: those of preemptions, and of whoever else wants
+// jobs to leave. Allocations without an order are left out. What was seen before
+// changes nothing.
+func (t *Tree) Leave(allocations []*statepb.Allocation) error {
+	for _, a := range allocations {
+		if a.GetStop() == nil || !t.jobs[a.GetJobId()] {
+			continue
+		}
+		order, err := leaveOrder(a.GetStop())
+		if err == nil {
+			err = t.engine.Leave(scheduling.JobID(a.GetJobId()), order)
+		}
+		if err != nil {
+			return fmt.Errorf("job %s has to go: %w", a.GetJobId(), err)
+		}
+	}
+	return nil
+}
+
+func leaveOrder(order *statepb.StopOrder) (engine.LeaveOrder, error) {
+	leave := engine.LeaveOrder{Ordered: order.GetTime().AsTime(), Deadline: order.Deadline()}
+	if order.GetPreemption() != "" {
+		kind, err := lifecycle.ParsePreemptionKind(order.GetPreemption())
+		if err != nil {
+			return leave, err
+		}
+		leave.Kind = kind
+	}
+	if b := order.GetPreemptedFor(); b != nil {
+		leave.For = engine.Beneficiary{
+			Operation: scheduling.OperationID(b.GetOperationId()), Task: scheduling.TaskName(b.GetTask()), Resources: b.GetResources().Amounts(),
+		}
+	}
+	return leave, nil
+}
