@@ -395,5 +395,9 @@ func (t *Tree) Settle(p Proposal, answers Answers) error {
 	return nil
 }
 
+// Pools returns what the pools are at this moment: those of the snapshot, at much less
+// cost.
+func (t *Tree) Pools() []engine.PoolView { return t.engine.Pools() }
+
 // Snapshot returns the engine at this moment.
 func (t *Tree) Snapshot() engine.Snapshot { return t.engine.Snapshot() }
