@@ -231,8 +231,10 @@ func (e *Element) Matches(takes []bool) bool {
 
 // SetEnabled says whether jobs of an operation may start.
 func (e *Element) SetEnabled(enabled bool) {
-	e.enabled = enabled
-	e.place()
+	if e.enabled != enabled {
+		e.enabled = enabled
+		e.place()
+	}
 }
 
 // SetTask sets a task of an operation, which is new or replaces that of the same

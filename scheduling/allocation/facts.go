@@ -69,9 +69,9 @@ func (e *Element) Note(cause Cause, f Fact) {
 
 // limiting returns the nearest element, from e up, whose limits leave too little for any
 // job of e, and the first resource of that.
-func (e *Element) limiting(tolerant bool) (*Element, resource.Kind) {
+func (e *Element) limiting() (*Element, resource.Kind) {
 	for up := e; up != nil; up = up.parent {
-		if k, lacks := e.least.Lacking(up.room(resource.Infinite, tolerant)); lacks {
+		if k, lacks := e.least.Lacking(up.room(resource.Infinite, false)); lacks {
 			return up, k
 		}
 	}

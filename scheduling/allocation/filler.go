@@ -19,7 +19,7 @@ type Node struct {
 	At time.Time
 	// Admit says of guarded operations whether a job of theirs may start here, and why
 	// not.
-	Admit func(operation *Element, needs resource.Amounts) (bool, Cause)
+	Admit func(operation *Element, needs, free resource.Amounts) (bool, Cause)
 }
 
 // Outcome says what came of a node: what started, and how many operations and whole
@@ -130,7 +130,7 @@ func (f *Filler) next(root *Element, on Node, outcome *Outcome) (*Element, *Task
 			if task := e.fitting(room); task != nil {
 				admitted := !e.guarded
 				if e.guarded {
-					admitted, cause = on.Admit(e, task.PerJob)
+					admitted, cause = on.Admit(e, task.PerJob, on.Free)
 				}
 				if admitted {
 					return e, task
@@ -164,7 +164,7 @@ func (f *Filler) refuse(e *Element, on Node, cause Cause, outcome *Outcome) {
 			break
 		}
 		cause = Limited
-		fact.By, fact.Resource = e.limiting(false)
+		fact.By, fact.Resource = e.limiting()
 		outcome.Limited++
 	}
 	e.Note(cause, fact)
@@ -188,6 +188,30 @@ func (e *Element) Fitting(on Node) (t Task, ok bool) {
 		return *fits, true
 	}
 	return Task{}, false
+}
+
+// Room returns what of free the limits of e and of all above leave, without any
+// tolerance, and the nearest one, from e up, that leaves too little for needs; nil: none
+// does.
+func (e *Element) Room(free, needs resource.Amounts) (room resource.Amounts, by *Element) {
+	room = free
+	for up := e; up != nil; up = up.parent {
+		room = up.room(room, false)
+		if by == nil && !needs.Fits(up.room(resource.Infinite, false)) {
+			by = up
+		}
+	}
+	return room, by
+}
+
+// Below reports whether e is above, or is below it.
+func (e *Element) Below(above *Element) bool {
+	for up := e; up != nil; up = up.parent {
+		if up == above {
+			return true
+		}
+	}
+	return false
 }
 
 // Before reports whether e, of any two operations, is to be served before other.

@@ -117,10 +117,12 @@ func (e *Engine) withinRates(candidates []*holding, now time.Time) []*holding {
 	slices.SortFunc(candidates, func(a, b *holding) int { return cmp.Or(cmp.Compare(b.Level(), a.Level()), laterFirst(a, b)) })
 	kept := candidates[:0]
 	for _, h := range candidates {
-		if e.rate(h, now) {
-			kept = append(kept, h)
-			h.operation.pool.taken(now, true)
+		if !e.rate(h, now) {
+			h.operation.spared[preemption.BlockedByRate]++
+			continue
 		}
+		kept = append(kept, h)
+		h.operation.pool.taken(now, true)
 	}
 	for _, h := range kept {
 		h.operation.pool.taken(now, false)

@@ -77,7 +77,8 @@ func (c *claim) extend(deadline time.Time) {
 }
 
 // dropClaim forgets a claim, whose resources are usage of its operation still.
-func (e *Engine) dropClaim(c *claim) {
+func (e *Engine) dropClaim(c *claim, why ClaimEnd) {
+	c.operation.ended = EndedClaim{End: why, At: e.now, Node: c.node.id}
 	last := e.claims[len(e.claims)-1]
 	e.claims[c.at], last.at = last, c.at
 	e.claims[len(e.claims)-1] = nil
@@ -96,8 +97,8 @@ func (e *Engine) dropClaim(c *claim) {
 }
 
 // endClaim gives back what a claim holds: its job is pending again.
-func (e *Engine) endClaim(c *claim) {
-	e.dropClaim(c)
+func (e *Engine) endClaim(c *claim, why ClaimEnd) {
+	e.dropClaim(c, why)
 	c.operation.order.SubUsage(c.resources)
 	c.operation.claim(c.task, -1)
 	e.forgetNode(c.node)
@@ -106,7 +107,7 @@ func (e *Engine) endClaim(c *claim) {
 // endAllClaims is for an operation that may start no jobs.
 func (e *Engine) endAllClaims(op *operation) {
 	for len(op.claims) > 0 {
-		e.endClaim(op.claims[len(op.claims)-1])
+		e.endClaim(op.claims[len(op.claims)-1], ClaimUnwanted)
 	}
 }
 
@@ -114,7 +115,7 @@ func (e *Engine) endAllClaims(op *operation) {
 func (e *Engine) endClaims(op *operation, task scheduling.TaskName, keep int64) {
 	for i := len(op.claims) - 1; i >= 0 && op.task(task).claimed > keep; i-- {
 		if c := op.claims[i]; c.task == task {
-			e.endClaim(c)
+			e.endClaim(c, ClaimUnwanted)
 		}
 	}
 }
@@ -135,13 +136,17 @@ func (e *Engine) resize(op *operation, t *task) {
 func (e *Engine) expireClaims(now time.Time) {
 	for i := len(e.claims) - 1; i >= 0; i-- {
 		if c := e.claims[i]; !now.Before(c.expires) {
-			e.endClaim(c)
+			e.endClaim(c, ClaimExpired)
 		}
 	}
 }
 
 func (c *claim) beneficiary() Beneficiary {
 	return Beneficiary{Operation: c.operation.ID, Task: c.task, Resources: c.resources}
+}
+
+func (c *claim) view() ClaimView {
+	return ClaimView{Node: c.node.id, Beneficiary: c.beneficiary(), Ordered: c.ordered, Victims: c.victims, Expires: c.expires}
 }
 
 // fits reports whether the job of a claim can start now.
@@ -154,15 +159,17 @@ func (e *Engine) keep(n *node, now time.Time, plan *Plan) {
 		c := n.claims[i]
 		switch {
 		case !c.operation.active() || !c.operation.order.Matches(n.takes):
-			e.endClaim(c)
+			e.endClaim(c, ClaimUnwanted)
 		case c.fits() && len(plan.Starts) < e.config.MaxStartsPerPlan:
-			e.dropClaim(c)
+			e.dropClaim(c, ClaimStarted)
 			c.operation.task(c.task).claimed--
 			h := e.start(n, c.operation, c.task, c.resources, plan)
 			h.claimed, h.Started, h.expires = true, c.ordered, c.expires
 			plan.Outcome.Starts++
-		case !c.fits() && (c.victims == 0 || !now.Before(c.expires)):
-			e.endClaim(c)
+		case !c.fits() && c.victims == 0:
+			e.endClaim(c, ClaimUnmet)
+		case !now.Before(c.expires):
+			e.endClaim(c, ClaimExpired)
 		default:
 			i++
 		}

@@ -89,7 +89,11 @@ type Engine struct {
 	stale bool
 
 	filler allocation.Filler
-	admit  func(*allocation.Element, resource.Amounts) (bool, allocation.Cause)
+	admit  func(chosen *allocation.Element, needs, free resource.Amounts) (bool, allocation.Cause)
+	// now is the time of the last heartbeat or update; unpacked lets jobs start on nodes that fit them
+	// badly.
+	now      time.Time
+	unpacked bool
 
 	// starving are the operations that may preempt others, by stage, as of the last
 	// update; gracefully says that there are operations that are preempted gracefully,
@@ -99,9 +103,9 @@ type Engine struct {
 	// round numbers the looks for victims.
 	round uint64
 	// memory that is used again
-	scratch  []*holding
-	starts   []Start
-	preempts []Preempt
+	scratch, others []*holding
+	starts          []Start
+	preempts        []Preempt
 }
 
 // New returns an engine whose tree has the root alone.
@@ -149,6 +153,7 @@ func (e *Engine) Tick(now time.Time) (fairshare.Report, error) {
 		e.first = now
 	}
 	e.connected = now.Sub(e.first) >= e.settings.NodeReconnectionTimeout
+	e.now = now
 	e.expireClaims(now)
 	e.prepare(e.root, now)
 	e.nodesChanged = false

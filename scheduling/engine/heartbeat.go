@@ -17,6 +17,7 @@ import (
 // go those that leave gracefully, jobs start in what is free, and one may be started by
 // preemption of others. What is above limits, or above what the node has, goes last.
 func (e *Engine) Heartbeat(now time.Time, nodes []scheduling.NodeID) Plan {
+	e.now = now
 	plan := Plan{Starts: e.starts[:0], Preempts: e.preempts[:0]}
 	for i, id := range nodes {
 		n := e.nodes[id]
@@ -47,23 +48,49 @@ func (e *Engine) look(n *node, now time.Time, plan *Plan) {
 	e.relieve(n, now, plan)
 }
 
-// fill starts jobs on a node while they fit into what nobody has a claim on.
+// fill starts jobs on a node while they fit into what nobody has a claim on. Where none
+// does, and some wait for a node that fits them better, one of those starts all the same
+// (F.14).
 func (e *Engine) fill(n *node, now time.Time, plan *Plan) {
 	on := n.offered(now)
 	on.MinSpare, on.Admit = e.settings.Preemption.MinSpare, e.admit
 	room := e.config.MaxStartsPerPlan - len(plan.Starts)
-	plan.Outcome.Add(e.filler.Fill(e.root.order, on, room,
-		func(chosen *allocation.Element, name scheduling.TaskName, needs resource.Amounts) {
-			e.start(n, chosen.Owner().(*operation), name, needs, plan)
-		}))
+	start := func(chosen *allocation.Element, name scheduling.TaskName, needs resource.Amounts) {
+		e.start(n, chosen.Owner().(*operation), name, needs, plan)
+	}
+	outcome := e.filler.Fill(e.root.order, on, room, start)
+	if outcome.Starts == 0 && outcome.Unpacked > 0 {
+		e.unpacked = true
+		outcome.Starts = e.filler.Fill(e.root.order, on, 1, start).Starts
+		e.unpacked = false
+	}
+	if outcome.Starts == 0 && on.Free != n.free() {
+		e.root.order.Note(allocation.Reserved, allocation.Fact{At: now, Node: n.id})
+	}
+	plan.Outcome.Add(outcome)
 }
 
-// mayStart says whether a job of a guarded operation may start. One that is preempted
-// gracefully starts none that would be told to go at once, and none in place of those
-// that have been told and have not gone.
-func (e *Engine) mayStart(chosen *allocation.Element, _ resource.Amounts) (bool, allocation.Cause) {
+// mayStart says whether a job of a guarded operation may start on a node with so much
+// free, and why not.
+func (e *Engine) mayStart(chosen *allocation.Element, needs, free resource.Amounts) (bool, allocation.Cause) {
 	op := chosen.Owner().(*operation)
-	return !op.effective.Graceful || op.groups.Bounds().Below(chosen.Usage().Add(chosen.Leaving())), allocation.Withheld
+	if op.withheld() {
+		return false, allocation.Withheld
+	}
+	packing := op.effective.Packing
+	if !packing.Enable {
+		return true, 0
+	}
+	accepted := e.unpacked || op.packing.Accepts(e.now, needs, free, e.total, packing)
+	op.packing.Saw(e.now, free, packing)
+	return accepted, allocation.Unpacked
+}
+
+// withheld reports whether an operation that is preempted gracefully has its part: a job
+// that starts would be told to go at once, or take the place of one that has been told and
+// has not gone.
+func (op *operation) withheld() bool {
+	return op.effective.Graceful && !op.groups.Bounds().Below(op.order.Usage().Add(op.order.Leaving()))
 }
 
 // start has a job start on a node. It is usage of its operation already, and no longer
@@ -76,6 +103,7 @@ func (e *Engine) start(n *node, op *operation, name scheduling.TaskName, needs r
 	n.hold(h)
 	op.held++
 	op.task(name).inFlight++
+	op.lastStart = e.now
 	plan.Starts = append(plan.Starts, Start{Ticket: h.ticket, Node: n.id, Operation: op.ID, Task: name, Resources: needs})
 	return h
 }
@@ -118,7 +146,7 @@ func (e *Engine) preempt(h *holding, now time.Time, kind lifecycle.PreemptionKin
 	}
 	p := Preempt{Job: h.Job, Node: h.node.id, Operation: h.operation.ID, Kind: kind, Timeout: timeout, Reason: reason}
 	e.beginLeaving(h, kind, now)
-	h.leaving.deadline = now.Add(timeout)
+	h.leaving.deadline, h.leaving.reason = now.Add(timeout), reason
 	if c != nil {
 		p.For = c.beneficiary()
 		c.victims++

@@ -31,6 +31,7 @@ type leaving struct {
 	ordered       time.Time
 	deadline      time.Time
 	kind          lifecycle.PreemptionKind
+	reason        Reason
 	// claim waits for what is left; nil: nobody does.
 	claim *claim
 }
@@ -75,7 +76,7 @@ func (e *Engine) Stay(job scheduling.JobID) {
 	op.order.AddUsage(h.Resources)
 	op.groups.Add(&h.Member)
 	if c != nil && c.victims == 0 {
-		e.endClaim(c)
+		e.endClaim(c, ClaimRefused)
 	}
 }
 

@@ -64,7 +64,7 @@ func (e *Engine) RemoveNode(id scheduling.NodeID) error {
 	n.limits, n.known, n.schedulable = resource.Amounts{}, false, false
 	e.nodesChanged = true
 	for len(n.claims) > 0 {
-		e.endClaim(n.claims[0])
+		e.endClaim(n.claims[0], ClaimNodeLost)
 	}
 	n.judge()
 	e.forgetNode(n)

@@ -54,6 +54,9 @@ type operation struct {
 	// them that have been told to go.
 	held, leavers int
 	claims        []*claim
+	// ended is the last claim that has, lastStart when a job was started last.
+	ended     EndedClaim
+	lastStart time.Time
 	// groups are its allocations but for those that leave.
 	groups preemption.Groups
 	// removed operations stay until nothing is held.
@@ -66,9 +69,15 @@ type operation struct {
 	// starvation it may preempt others.
 	fromStarving bool
 	starver      starver
+	stage        preemption.Stage
 	// discount is what victims of the operation hold on a node, found in a round.
 	discount resource.Amounts
-	round    uint64
+	// tried is the round in which no job of it could be made to fit.
+	round, tried uint64
+	// spared counts its allocations that a block kept from being victims.
+	spared [preemption.BlockedByRate + 1]uint64
+	// packing remembers nodes that fit its jobs.
+	packing allocation.Packing
 	// bestAt is when the best allocation share was found last.
 	bestAt time.Time
 }
@@ -217,7 +226,7 @@ func (e *Engine) settle(op *operation) {
 	op.filter = e.change(op.filter, op.effective.TagFilter)
 	op.order.SetLimits(op.effective.Limits)
 	op.order.SetFilter(op.filter)
-	op.order.SetGuarded(op.effective.Graceful)
+	op.order.SetGuarded(op.effective.Graceful || op.effective.Packing.Enable)
 	s := op.share
 	s.Rank, s.Weight, s.Gang = op.Started.UnixNano(), op.Weight, op.Gang
 	s.MaxShareRatio = or(op.Options.MaxShareRatio, fairshare.NoShareRatio)

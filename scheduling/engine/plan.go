@@ -59,6 +59,9 @@ type Reason struct {
 	// Usage is the share that the operation used with the job, Fair its fair share, and
 	// Threshold the part of it beyond which jobs are preempted like this.
 	Usage, Fair, Threshold float64
+	// Kept is the share that those of its allocations use that cannot go like this: they
+	// started before all that can.
+	Kept float64
 	// Used and Limit are the amounts of a violated limit, or what a node's jobs hold
 	// and what it has.
 	Used, Limit int64
@@ -88,7 +91,8 @@ func (p Preempt) Message() string {
 }
 
 func (r Reason) beyond(id scheduling.OperationID) string {
-	return fmt.Sprintf("operation %s uses %.4g of all %s, its fair share is %.4g, and beyond %.4g of that its latest jobs may have to go", id, r.Usage, r.Resource, r.Fair, r.Threshold)
+	return fmt.Sprintf("operation %s uses %.4g of all %s, its fair share is %.4g, and beyond %.4g of that, %.4g, its latest jobs may have to go",
+		id, r.Usage, r.Resource, r.Fair, r.Threshold, r.Kept)
 }
 
 // amount writes an amount of a resource as people have it.

@@ -126,6 +126,8 @@ type OperationView struct {
 	// Allocations is how many jobs hold resources, without those in flight; Leaving of
 	// them have been told to go.
 	Allocations, Leaving int
+	// Bounds are what the groups of its allocations are cut by.
+	Bounds preemption.Bounds
 	// Removed operations are waiting for their last allocation to go.
 	Removed bool
 }
@@ -156,6 +158,8 @@ type NodeView struct {
 	// Known is false for a node that only its allocations speak of.
 	Known       bool
 	Schedulable bool
+	// Attempted is when preemption was tried there last, zero: never.
+	Attempted time.Time
 	// Overcommitted nodes have less than is held, not for the engine's fault.
 	Overcommitted bool
 }
@@ -183,6 +187,10 @@ type Holding struct {
 	Kind lifecycle.PreemptionKind
 	// For is who waits for its resources; the zero value: nobody.
 	For Beneficiary
+	// Reason are the facts by which it was preempted, if this engine has chosen it.
+	Reason Reason
+	// Level is how easily it is preempted: one that leaves never is.
+	Level preemption.Level
 	// Ticket is 0 for an allocation. A start in flight has no job yet.
 	Ticket Ticket
 }
@@ -201,12 +209,12 @@ func (e *Engine) Snapshot() Snapshot {
 	s.Nodes = make([]NodeView, 0, len(e.nodes))
 	for _, n := range e.nodes {
 		s.Nodes = append(s.Nodes, NodeView{ID: n.id, Tags: slices.Clone(n.tags), Limits: n.limits, Usage: n.usage,
-			Leaving: n.leaving, Claimed: n.claimed, Known: n.known, Schedulable: n.schedulable, Overcommitted: n.overcommitted})
+			Leaving: n.leaving, Claimed: n.claimed, Known: n.known, Schedulable: n.schedulable, Attempted: n.attempted, Overcommitted: n.overcommitted})
 	}
 	slices.SortFunc(s.Nodes, func(a, b NodeView) int { return cmp.Compare(a.ID, b.ID) })
 	for i := range s.Nodes {
 		for _, c := range e.nodes[s.Nodes[i].ID].claims {
-			s.Claims = append(s.Claims, ClaimView{Node: s.Nodes[i].ID, Beneficiary: c.beneficiary(), Ordered: c.ordered, Victims: c.victims, Expires: c.expires})
+			s.Claims = append(s.Claims, c.view())
 		}
 	}
 	return s
@@ -311,6 +319,7 @@ func (op *operation) view(total resource.Amounts) OperationView {
 		Tasks:           make([]TaskView, 0, len(op.tasks)),
 		Allocations:     op.held,
 		Leaving:         op.leavers,
+		Bounds:          *op.groups.Bounds(),
 	}
 	v.Shares.Limits, v.Shares.Hunger = op.effective.Limits, op.hunger
 	for _, t := range op.tasks {
@@ -323,7 +332,7 @@ func (op *operation) view(total resource.Amounts) OperationView {
 func (h *holding) view() Holding {
 	v := Holding{Ticket: h.ticket, Allocation: Allocation{
 		Job: h.Job, Operation: h.operation.ID, Task: h.task, Node: h.node.id, Resources: h.Resources, Started: h.Started,
-	}, Leaving: h.leaving.is, Deadline: h.leaving.deadline, Kind: h.leaving.kind}
+	}, Leaving: h.leaving.is, Deadline: h.leaving.deadline, Kind: h.leaving.kind, Reason: h.leaving.reason, Level: h.Level()}
 	if c := h.leaving.claim; c != nil {
 		v.For = c.beneficiary()
 	}

@@ -57,7 +57,7 @@ func (e *Engine) collect(p *pool, above [stageCount]starver) {
 		}
 		for s := range by {
 			if by[s] != (starver{}) {
-				op.starver = by[s]
+				op.starver, op.stage = by[s], preemption.Stage(s)
 				e.starving[s] = append(e.starving[s], op)
 				break
 			}
@@ -117,17 +117,32 @@ func (e *Engine) stages(n *node, now time.Time, open bool, plan *Plan) {
 	}
 }
 
-// serve finds the operation of a stage that has the least of its fair share and a job
-// that fits the node once victims have gone, and has them go.
+// serve has a job start by preemption: one of the operation of a stage that has the least
+// of its fair share and a job that fits the node once victims have gone.
 func (e *Engine) serve(stage preemption.Stage, n *node, now time.Time, plan *Plan) bool {
+	if len(plan.Starts) >= e.config.MaxStartsPerPlan {
+		return false
+	}
 	e.round++
 	candidates, discount := e.candidates(stage, n, now)
+	for {
+		op, task := e.neediest(stage, n, discount, now)
+		if op == nil {
+			return false
+		}
+		if e.displace(stage, n, op, task, candidates, now, plan) {
+			return true
+		}
+		op.tried = e.round
+	}
+}
+
+// neediest chooses an operation of a stage, and a task of it.
+func (e *Engine) neediest(stage preemption.Stage, n *node, discount resource.Amounts, now time.Time) (best *operation, task allocation.Task) {
 	on := n.offered(now)
 	spare := on.Free
-	var best *operation
-	var task allocation.Task
 	for _, op := range e.starving[stage] {
-		if !op.active() || best != nil && !op.order.Before(best.order) {
+		if op.tried == e.round || !op.active() || best != nil && !op.order.Before(best.order) {
 			continue
 		}
 		on.Free = spare.Add(discount)
@@ -135,39 +150,47 @@ func (e *Engine) serve(stage preemption.Stage, n *node, now time.Time, plan *Pla
 			on.Free = on.Free.Sub(op.discount)
 		}
 		t, fits := op.order.Fitting(on)
-		if !fits {
+		switch {
+		case !fits:
 			op.order.Note(allocation.NoVictims, allocation.Fact{At: now, Node: n.id})
-			continue
-		}
-		if admitted, _ := e.mayStart(op.order, t.PerJob); admitted && op.starver.below(e.total) {
+		case op.withheld():
+			op.order.Note(allocation.Withheld, allocation.Fact{At: now, Node: n.id})
+		case op.starver.below(e.total):
 			best, task = op, t
 		}
 	}
-	if best == nil {
-		return false
-	}
-	return e.displace(stage, n, best, task, candidates, now, plan)
+	return best, task
 }
 
-// displace has a job of an operation take the place of the victims that it needs.
+// displace has a job of an operation take the place of the victims that it needs. Where
+// a pool would be above its limits by it, though within their tolerance, the victims are
+// of this pool.
 func (e *Engine) displace(stage preemption.Stage, n *node, op *operation, task allocation.Task, candidates []*holding, now time.Time, plan *Plan) bool {
-	others := candidates[:0]
+	room, limited := op.order.Room(n.spare(), task.PerJob)
+	others := e.others[:0]
 	for _, h := range candidates {
-		if h.operation != op {
+		if h.operation != op && (limited == nil || h.operation.order.Below(limited)) {
 			others = append(others, h)
 		}
 	}
-	victims, ok := preemption.Victims(task.PerJob, n.spare(), others)
+	e.others = others
+	victims, ok := preemption.Victims(task.PerJob, room, others)
 	switch {
 	case !ok:
 		return false
-	case len(victims) == 0:
-		// It fits as it is; something else than resources kept it from starting.
+	case len(victims) > 0:
+		c := e.addClaim(n, op, task.Name, task.PerJob, now)
+		for _, h := range victims {
+			e.preempt(h, now, kinds[stage], c, e.beyond(h, stage, op.starver), plan)
+		}
+	case !e.settings.Preemption.MinSpare.Fits(room):
 		return false
-	}
-	c := e.addClaim(n, op, task.Name, task.PerJob, now)
-	for _, h := range victims {
-		e.preempt(h, now, kinds[stage], c, e.beyond(h, stage, op.starver), plan)
+	default:
+		// It fits as it is, and has waited for a better node long enough (F.14).
+		op.order.AddUsage(task.PerJob)
+		op.order.AddPending(task.Name, -1)
+		e.start(n, op, task.Name, task.PerJob, plan)
+		plan.Outcome.Starts++
 	}
 	return true
 }
@@ -180,8 +203,8 @@ func (e *Engine) candidates(stage preemption.Stage, n *node, now time.Time) (all
 		if !h.Grouped() || !stage.Takes(h.Level()) {
 			continue
 		}
-		op := h.operation
-		if op.owner().Blocks(stage, now, h.Started) != preemption.NotBlocked {
+		if block := h.operation.owner().Blocks(stage, now, h.Started); block != preemption.NotBlocked {
+			h.operation.spared[block]++
 			continue
 		}
 		all = append(all, h)
@@ -213,9 +236,10 @@ func (op *operation) owner() preemption.Owner {
 func (e *Engine) beyond(h *holding, stage preemption.Stage, by starver) Reason {
 	b := h.operation.groups.Bounds()
 	k := resource.Dominant(h.operation.order.Usage(), e.total)
-	r := Reason{Resource: k, Usage: resource.Share(h.operation.order.Usage(), e.total)[k], Fair: b.Fair[k], Threshold: b.Threshold}
+	always, normally := h.operation.groups.Protected()
+	r := Reason{Resource: k, Kept: resource.Share(normally, e.total)[k], Usage: resource.Share(h.operation.order.Usage(), e.total)[k], Fair: b.Fair[k], Threshold: b.Threshold}
 	if stage == preemption.AggressiveStage {
-		r.Threshold = b.AggressiveThreshold
+		r.Threshold, r.Kept = b.AggressiveThreshold, resource.Share(always, e.total)[k]
 	}
 	switch {
 	case by.pool != nil:

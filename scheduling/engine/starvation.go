@@ -16,7 +16,9 @@ func (e *Engine) starve(p *pool, now time.Time) {
 	for _, op := range p.operations {
 		s, limits := sharesOf(op.share), op.effective.Starvation
 		t := timeouts(limits, true).Shortened(op.share.PendingJobs, e.settings.Preemption.CountCoefficient)
-		op.hunger.Judge(now, preemption.OperationStatus(s, limits.Tolerance, op.share.Schedulable(), nil), belowMin(op.share), t)
+		// Who only waits for what leaves has no jobs to start.
+		waits := op.share.Schedulable() && op.share.PendingJobs > 0
+		op.hunger.Judge(now, preemption.OperationStatus(s, limits.Tolerance, waits, nil), belowMin(op.share), t)
 		op.fromStarving = e.settings.Preemption.FromStarving
 	}
 	status := preemption.Normal
