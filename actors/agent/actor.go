@@ -11,6 +11,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"weir/actors/agent/discovery"
 	"weir/actors/agent/journal"
 	"weir/messages/actorpb"
 	"weir/messages/journalpb"
@@ -93,6 +94,7 @@ func start(system *actor.ActorSystem, a *agentActor, kept *journal.State, option
 	a.space = NewSpace(a.cfg.StateDir, a.cfg.MinFree)
 	a.jobs = map[string]*child{}
 	a.shared = &shared{ended: make(chan struct{}), journal: a.journal}
+	a.directory = discovery.NewDirectory(func() discovery.Source { return newInstances(a.replicas, &a.shared.replicas, a.cfg.Timing) })
 	// Before the first registration, so that no job comes in between.
 	free, err := measureFree(a.cfg.StateDir)
 	a.space.Saw(free, err, a.journal.Full())

@@ -11,6 +11,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
 
+	"weir/actors/agent/discovery"
 	"weir/actors/agent/journal"
 	"weir/actors/remote"
 	"weir/messages/actorpb"
@@ -44,6 +45,8 @@ type agentActor struct {
 	ledger  *Ledger
 	space   *Space
 	jobs    map[string]*child
+	// directory knows the peers of jobs that ask.
+	directory *discovery.Directory
 
 	// life ends with the actor.
 	life   context.Context
@@ -132,6 +135,7 @@ func (a *agentActor) Receive(ctx actor.Context) {
 	case *actor.Stopping:
 		a.close()
 	case *actor.Stopped:
+		a.directory.Close()
 		a.closeJournal()
 		close(a.shared.ended)
 	case actor.SystemMessage, actor.AutoReceiveMessage:
@@ -173,6 +177,7 @@ func (a *agentActor) question(ask *Ask) proto.Message {
 		Node: a.cfg.Node, Incarnation: a.nodeLife, Session: a.process, Resources: statepb.NewResources(a.cfg.Resources), Tags: a.cfg.Tags,
 		Version: a.cfg.Version, Caveat: a.caveat(), Host: a.cfg.Host, Closed: a.space.Closed(),
 		Token: &actorpb.Token{Term: seen.Term, Index: seen.Index}, Jobs: a.held(),
+		FirstPort: int32(a.cfg.Ports.First), PortCount: int32(a.cfg.Ports.Count),
 	}
 }
 

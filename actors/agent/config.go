@@ -20,9 +20,14 @@ type Config struct {
 	Resources resource.Amounts
 	// Tags say what kind of node it is.
 	Tags []string
-	// Version is that of the software, Host the machine's name, Caveat what the
-	// node cannot promise: all for people.
-	Version, Host, Caveat string
+	// Version is that of the software, Caveat what the node cannot promise: both for
+	// people.
+	Version, Caveat string
+	// Host is where jobs of other machines reach those of this one: a name or an
+	// address, of the machine by default.
+	Host string
+	// Ports are for jobs: nothing else of this machine uses them. Default: none.
+	Ports Ports
 	// Seeds are replicas to begin with. Others are learned from them and
 	// remembered in StateDir.
 	Seeds []Replica
@@ -123,6 +128,8 @@ func (c *Config) Validate() error {
 		return errors.New("resources: user_slots is 0, so that no job could run; set it to how many jobs the node may run at once")
 	case r.CPU == 0 || r.Memory == 0:
 		return fmt.Errorf("resources: cpu is %s and memory is %d: both must be more than 0", r.CPU, r.Memory)
+	case c.Ports.Validate() != nil:
+		return c.Ports.Validate()
 	case c.StateDir == "":
 		return errors.New("state folder: is empty; name a folder that survives restarts")
 	case c.MaxOutput < 0:

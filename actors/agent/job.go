@@ -46,6 +46,8 @@ const (
 	NoteStart
 	// StartRun: start its processes.
 	StartRun
+	// NoteStop: put into the journal that it is about to be asked to leave.
+	NoteStop
 	// StopRun: tell its processes to end.
 	StopRun
 	// ReadTail: read the end of what it wrote to stderr.
@@ -62,24 +64,6 @@ const (
 	Leave
 )
 
-// Order is an order to end a job.
-type Order struct {
-	Reason  lifecycle.AbortReason
-	Message string
-	// Deadline is when the job's processes are killed.
-	Deadline time.Time
-}
-
-// NewOrder reads an order that came at now. A reason that is not known counts as
-// "other".
-func NewOrder(now time.Time, m *actorpb.AbortJob) Order {
-	reason, err := lifecycle.ParseAbortReason(m.GetReason())
-	if err != nil || reason == lifecycle.NotAborted {
-		reason = lifecycle.AbortOther
-	}
-	return Order{Reason: reason, Message: m.GetMessage(), Deadline: now.Add(millis(m.GetGraceMillis()))}
-}
-
 // Job is the life of one job on its node: what has happened, and what is due.
 type Job struct {
 	start    *actorpb.StartJob
@@ -87,9 +71,15 @@ type Job struct {
 	phase    Phase
 	underway Duty
 	spec     *actorpb.JobSpec
-	// order is to end the job; told: its processes have been told.
-	order *Order
-	told  bool
+	// order is to end the job. asked: it is to leave by itself, which the journal knows
+	// when orderNoted is set; saved: it has said that it may be ended. told: its
+	// processes have been told of the telling with that number.
+	order      *Order
+	asked      bool
+	orderNoted bool
+	saved      bool
+	telling    int
+	told       bool
 	// ran: there is something to release.
 	ran bool
 	// noted are the duties that have put something into the journal.
@@ -143,6 +133,9 @@ func RecoverJob(now time.Time, kept *journal.Job, has bool) *Job {
 		j.end(kept.Exited.GetJob())
 	case has:
 		j.phase = Running
+		if j.order = keptOrder(kept.Stopping); j.order != nil {
+			j.asked, j.orderNoted = true, true
+		}
 	default:
 		j.end(unstarted(kept.Grant, now, lifecycle.AbortDisappearedFromNode, "nothing was left of the job when the agent was started again"))
 	}
@@ -168,10 +161,13 @@ func (j *Job) due() Duty {
 		}
 		return StartRun
 	case Running:
-		if j.order != nil && !j.told {
-			return StopRun
+		switch {
+		case j.order == nil || j.told:
+			return Rest
+		case j.asked && !j.orderNoted:
+			return NoteStop
 		}
-		return Rest
+		return StopRun
 	case Ended:
 		if !j.tailRead && j.ran && j.finished.GetState() == lifecycle.JobFailed.String() {
 			return ReadTail
@@ -202,42 +198,16 @@ func (j *Job) Retry(duty Duty) {
 
 // Noted says that the journal has what a duty was to put there.
 func (j *Job) Noted(duty Duty) {
-	j.noted[duty] = true
+	if duty == NoteStop {
+		j.orderNoted = j.orderNoted || j.underway == NoteStop
+	} else {
+		j.noted[duty] = true
+	}
 	j.Retry(duty)
 }
 
 // Underway reports whether a duty is being done.
 func (j *Job) Underway(duty Duty) bool { return j.underway == duty }
-
-// Stop takes an order to end the job. The first reason counts, and the earliest
-// deadline.
-func (j *Job) Stop(now time.Time, order Order) {
-	if j.phase >= Ended || j.order != nil && !order.Deadline.Before(j.order.Deadline) {
-		return
-	}
-	if j.order != nil {
-		order.Reason, order.Message = j.order.Reason, j.order.Message
-	}
-	j.order, j.told = &order, false
-	if j.underway == StopRun {
-		j.underway = Rest
-	}
-	if j.phase == Waiting {
-		j.end(unstarted(j.start, now, order.Reason, order.Message))
-	}
-}
-
-// Order returns the order to end the job, with what is left of its grace.
-func (j *Job) Order(now time.Time) (reason string, grace time.Duration) {
-	return j.order.Reason.String(), max(0, j.order.Deadline.Sub(now))
-}
-
-// Stopped says that the job's processes have been told to end.
-func (j *Job) Stopped() {
-	if j.underway == StopRun {
-		j.underway, j.told = Rest, true
-	}
-}
 
 // Answered takes the controller's answer to AskSpec.
 func (j *Job) Answered(now time.Time, reply proto.Message) {
@@ -271,13 +241,14 @@ func (j *Job) NoSpec(now time.Time, why string) {
 	}
 }
 
-// Spec returns what to start, under a lease that has so long to run.
-func (j *Job) Spec(lease time.Duration, maxPids int) runner.JobSpec {
+// Spec returns what to start, under a lease that has so long to run, on a machine that
+// others reach as host.
+func (j *Job) Spec(lease time.Duration, maxPids int, host string) runner.JobSpec {
 	return runner.JobSpec{
 		ID:          j.start.GetJobId(),
 		Argv:        j.spec.GetArgv(),
 		Shell:       j.spec.GetShell(),
-		Environment: j.spec.GetEnvironment(),
+		Environment: withPorts(j.spec.GetEnvironment(), host, j.start.GetPorts()),
 		CPULimit:    float64(j.spec.GetCpuLimitHundredths()) / 100,
 		MemoryLimit: j.spec.GetMemoryLimit(),
 		PidsLimit:   maxPids,
@@ -324,9 +295,7 @@ func (j *Job) Saw(event runner.Event) {
 			prepare = max(0, j.began.Sub(j.received))
 		}
 		finished := ended(j.start, e.Result, j.timeLimit(), prepare)
-		if j.order != nil && finished.GetState() == lifecycle.JobAborted.String() && finished.GetError() == nil && j.order.Message != "" {
-			finished.Error = &statepb.Error{Message: j.order.Message}
-		}
+		j.judge(finished, e.Result)
 		j.end(finished)
 	}
 }
@@ -375,8 +344,11 @@ func (j *Job) Held() *actorpb.HeldJob {
 	if !j.began.IsZero() {
 		held.StartTime = timestamppb.New(j.began)
 	}
-	if j.phase >= Ended {
+	switch {
+	case j.phase >= Ended:
 		held.Memory = 0
+	case j.order != nil:
+		held.Deadline = timestamppb.New(j.order.Deadline)
 	}
 	return held
 }

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"weir/actors/agent/discovery"
 	"weir/actors/agent/journal"
 	"weir/actors/agent/runner"
 	"weir/messages/actorpb"
@@ -37,6 +38,8 @@ type jobEnvironment struct {
 	nodeLife uint64
 	boot     string
 	journal  records
+	// directory knows the peers of jobs that ask.
+	directory *discovery.Directory
 	// life ends with the agent.
 	life  context.Context
 	agent *actor.PID
@@ -47,6 +50,8 @@ type jobRecord struct {
 	job     *Job
 	courier *Courier
 	run     Run
+	// desk is where the job asks about others and itself.
+	desk *discovery.Desk
 	// asks numbers questions to controllers.
 	asks uint64
 	// overdue and again are set for the spec's patience and for retries.
@@ -81,7 +86,10 @@ type (
 		err error
 	}
 	// told brings the outcome of telling them to end.
-	told struct{ err error }
+	told struct {
+		number int
+		err    error
+	}
 	// tail brings the end of stderr.
 	tail struct{ data []byte }
 	// released brings the outcome of removing leftovers.
@@ -116,6 +124,9 @@ func (a *jobActor) Receive(ctx actor.Context) {
 		a.act(ctx)
 	case told:
 		a.told(ctx, m)
+	case saved:
+		m.answer <- a.job.Saved()
+		a.act(ctx)
 	case tail:
 		a.job.Tail(m.data)
 		a.act(ctx)
@@ -144,8 +155,12 @@ func (a *jobActor) start(ctx actor.Context) {
 		for _, duty := range []Duty{AskSpec, StopRun, ReadTail, Report, Release, Leave} {
 			a.job.Retry(duty)
 		}
-	} else if a.run != nil {
-		go pass(a.run, ctx.Self(), ctx.ActorSystem().Root)
+	} else {
+		a.desk = a.newDesk(ctx)
+		if a.run != nil {
+			go pass(a.run, ctx.Self(), ctx.ActorSystem().Root)
+			a.openDesk()
+		}
 	}
 	a.begun = true
 	if a.job.Phase() == Waiting {
@@ -168,9 +183,12 @@ func (a *jobActor) act(ctx actor.Context) {
 	case StartRun:
 		a.courier.Reset()
 		a.startRun(ctx)
+	case NoteStop:
+		a.note(ctx, noted{NoteStop}, a.job.stopping())
 	case StopRun:
-		reason, grace := a.job.Order(time.Now())
-		a.aside(ctx, func() any { return told{a.run.Stop(reason, grace)} })
+		a.desk.Tell(a.job.Notice())
+		telling, run := a.job.Telling(time.Now()), a.run
+		a.aside(ctx, func() any { return told{telling.Number, telling.to(run)} })
 	case ReadTail:
 		a.aside(ctx, func() any { return tail{a.readTail()} })
 	case NoteEnd:
@@ -304,10 +322,14 @@ func (a *jobActor) startRun(ctx actor.Context) {
 		a.began(ctx, began{err: ErrNoLease})
 		return
 	}
-	spec := another(a.job.Spec(left, a.cfg.MaxPids))
+	spec, ports := another(a.job.Spec(left, a.cfg.MaxPids, a.cfg.Host)), a.job.start.GetPorts()
 	self, root := ctx.Self(), ctx.ActorSystem().Root
 	go func() {
-		run, err := a.processes.Start(a.life, spec)
+		var run Run
+		err := checkPorts(ports)
+		if err == nil {
+			run, err = a.processes.Start(a.life, spec)
+		}
 		root.Send(self, began{run, err})
 		if err == nil {
 			pass(run, self, root)
@@ -326,7 +348,9 @@ func (a *jobActor) began(ctx actor.Context, m began) {
 	a.run = m.run
 	a.job.Started(time.Now(), m.err)
 	a.shared.figures.started(m.err)
-	if m.err != nil {
+	if m.err == nil {
+		a.openDesk()
+	} else {
 		a.cfg.Logger.Warn("job not started", "job", a.job.start.GetJobId(), "error", m.err)
 	}
 	a.act(ctx)
@@ -334,7 +358,7 @@ func (a *jobActor) began(ctx actor.Context, m began) {
 
 func (a *jobActor) told(ctx actor.Context, m told) {
 	if m.err == nil {
-		a.job.Stopped()
+		a.job.Told(m.number)
 		a.act(ctx)
 		return
 	}

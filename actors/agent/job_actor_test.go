@@ -3,7 +3,6 @@ package agent
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -68,8 +67,8 @@ func TestAgentAborts(t *testing.T) {
 		w.want("waits:aborted:user_request")
 		w.advance(2 * time.Second)
 		w.want("waits:aborted:user_request a:aborted:preemption")
-		if stops := w.stops("a"); len(stops) != 1 || !strings.HasPrefix(stops[0], "preemption ") || stops[0] == "preemption 2s" {
-			t.Errorf("stops %v, want one with what is left of the grace", stops)
+		if stops := w.stops("a"); len(stops) != 1 || stops[0] != "preemption 0s" {
+			t.Errorf("stops %v, want one at once: the job has no signal by which it could be asked", stops)
 		}
 		if m := w.result(1).GetJob().GetError().GetMessage(); m != "go" {
 			t.Errorf("message %q, want the order's", m)

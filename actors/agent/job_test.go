@@ -47,7 +47,7 @@ func runningJob(t *testing.T) *Job {
 
 func TestJobLife(t *testing.T) {
 	j := runningJob(t)
-	spec := j.Spec(3*time.Second, 77)
+	spec := j.Spec(3*time.Second, 77, "host1")
 	if spec.ID != "j" || spec.CPULimit != 1.5 || spec.MemoryLimit != 9 || spec.TimeLimit != 1500*time.Millisecond || spec.Lease != 3*time.Second || spec.PidsLimit != 77 {
 		t.Errorf("spec %+v", spec)
 	}
@@ -123,13 +123,13 @@ func TestJobOrders(t *testing.T) {
 		j := runningJob(t)
 		j.Stop(epoch, order(lifecycle.AbortPreemption, time.Minute))
 		does(t, j, StopRun)
-		j.Stopped()
+		j.Told(j.Telling(epoch).Number)
 		j.Stop(epoch, order(lifecycle.AbortUserRequest, time.Hour))
 		does(t, j, Rest)
 		j.Stop(epoch, order(lifecycle.AbortNodeOffline, 0))
 		does(t, j, StopRun)
-		if reason, grace := j.Order(epoch.Add(time.Second)); reason != "preemption" || grace != 0 {
-			t.Errorf("order %s %v, want preemption at once", reason, grace)
+		if told := j.Telling(epoch.Add(time.Second)); told.Reason != "preemption" || told.Grace != 0 {
+			t.Errorf("told %+v, want preemption at once", told)
 		}
 		j.Retry(StopRun)
 		does(t, j, StopRun)
@@ -213,7 +213,7 @@ func TestJobThatCannotRun(t *testing.T) {
 func TestJobAlwaysLeaves(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		j := NewJob(epoch, startOrder("j"))
-		starts, alive, ran, released := 0, false, false, false
+		starts, alive, ran, released, asked := 0, false, false, false, false
 		notes := map[Duty]int{}
 		now := epoch
 		for i := range 1000 {
@@ -221,17 +221,21 @@ func TestJobAlwaysLeaves(t *testing.T) {
 			// Faults come to an end.
 			faulty := i < 30 && rapid.Bool().Draw(t, "fault")
 			if i < 30 && rapid.IntRange(0, 3).Draw(t, "order") == 0 {
-				j.Stop(now, Order{Reason: lifecycle.AbortPreemption, Deadline: now.Add(time.Duration(rapid.IntRange(0, 9).Draw(t, "grace")) * time.Second)})
+				j.Stop(now, NewOrder(now, &actorpb.AbortJob{Reason: "preemption", GraceMillis: 1000 * rapid.Int64Range(0, 9).Draw(t, "grace")}))
+			}
+			if i < 30 && rapid.IntRange(0, 9).Draw(t, "saved") == 0 && j.Saved() == nil && !asked {
+				t.Fatal("a job acknowledges what it was not asked")
 			}
 			duty := j.Next()
-			if faulty && duty != StartRun && duty != NoteStart && duty != NoteEnd && duty != NoteRelease && duty != Rest && duty != Leave {
+			if faulty && duty != StartRun && duty != NoteStart && duty != NoteStop && duty != NoteEnd && duty != NoteRelease && duty != Rest && duty != Leave {
 				j.Retry(duty)
 				continue
 			}
 			switch duty {
 			case AskSpec:
-				j.Answered(now, &actorpb.JobSpec{JobId: "j"})
-			case NoteStart, NoteEnd, NoteRelease:
+				j.Answered(now, &actorpb.JobSpec{JobId: "j", InterruptionSignal: "SIGTERM"})
+			case NoteStart, NoteStop, NoteEnd, NoteRelease:
+				asked = asked || duty == NoteStop
 				notes[duty]++
 				j.Noted(duty)
 			case StartRun:
@@ -245,9 +249,15 @@ func TestJobAlwaysLeaves(t *testing.T) {
 					j.Started(now, nil)
 				}
 			case StopRun:
-				j.Stopped()
-				j.Saw(exited("stopped", "preemption", -1))
-				alive = false
+				told := j.Telling(now)
+				if told.Interruption != nil && !asked {
+					t.Fatal("the job is asked to leave and the journal does not know")
+				}
+				j.Told(told.Number)
+				if told.Interruption == nil || rapid.Bool().Draw(t, "obeys") {
+					j.Saw(exited("stopped", told.Reason, -1))
+					alive = false
+				}
 			case ReadTail:
 				j.Tail(nil)
 			case Report:

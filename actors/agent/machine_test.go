@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"sync"
 	"time"
@@ -35,6 +36,8 @@ type fakeRun struct {
 	over     bool
 	last     runner.Exited
 	released bool
+	// notice is the last that it was given.
+	notice string
 }
 
 // Start implements Processes.
@@ -115,6 +118,22 @@ func (r *fakeRun) Stop(reason string, grace time.Duration) error {
 	}
 	return nil
 }
+
+// Interrupt implements Run.
+func (r *fakeRun) Interrupt(i runner.Interruption) error {
+	r.machine.mu.Lock()
+	defer r.machine.mu.Unlock()
+	if r.broken > 0 {
+		r.broken--
+		return runner.ErrUnreachable
+	}
+	r.stops = append(r.stops, fmt.Sprint(i.Signal, " ", i.Reason, " ", i.Grace))
+	r.notice = string(i.Notice)
+	return nil
+}
+
+// Discovery implements Run.
+func (r *fakeRun) Discovery() net.Listener { return nil }
 
 // Release implements Run.
 func (r *fakeRun) Release() error {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"weir/messages/actorpb"
+	"weir/messages/statepb"
 )
 
 func startOrder(job string) *actorpb.StartJob { return plan(1, 1, granted(job, 9)).GetStart()[0] }
@@ -25,8 +26,16 @@ func granted(job string, incarnation uint64) planOption {
 	}
 }
 
+// interruption is why a job is asked to leave that would otherwise be aborted so.
+func interruption(reason string) string {
+	if reason == "interruption_timeout" {
+		return statepb.InterruptedByUser
+	}
+	return reason
+}
+
 func abort(job, reason string, grace time.Duration) planOption {
 	return func(p *actorpb.NodePlan) {
-		p.Abort = append(p.Abort, &actorpb.AbortJob{JobId: job, Reason: reason, GraceMillis: grace.Milliseconds(), Message: "go"})
+		p.Abort = append(p.Abort, &actorpb.AbortJob{JobId: job, Reason: reason, GraceMillis: grace.Milliseconds(), Message: "go", Interruption: interruption(reason)})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -42,6 +43,11 @@ type Run interface {
 	Events() <-chan runner.Event
 	// Stop ends the job's processes after grace.
 	Stop(reason string, grace time.Duration) error
+	// Interrupt asks them to end by themselves, within a time.
+	Interrupt(runner.Interruption) error
+	// Discovery is where the job asks about others and itself; nil: nowhere. It is
+	// closed when the job ends or is left to itself.
+	Discovery() net.Listener
 	// Release removes what the job left, but its output.
 	Release() error
 }

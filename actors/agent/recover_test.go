@@ -163,6 +163,8 @@ func TestEachEndIsInTheJournalOnce(t *testing.T) {
 func TestRecoveredJobs(t *testing.T) {
 	spec := &journalpb.Starting{JobId: "j", Spec: &actorpb.JobSpec{JobId: "j", JobTimeLimitMillis: 1000}}
 	started := &journalpb.Started{JobId: "j", Pid: 42, StartTime: timestamppb.New(epoch)}
+	asked := &journalpb.Stopping{JobId: "j", Order: &statepb.StopOrder{Reason: "preemption", GraceMillis: 1000, Time: timestamppb.New(epoch)},
+		Deadline: timestamppb.New(epoch.Add(time.Second))}
 	over := &journalpb.Exited{Job: &statepb.FinishedJob{JobId: "j", State: "failed", ExitCode: 7}, StderrTail: []byte("boom")}
 	tests := map[string]struct {
 		kept journal.Job
@@ -174,6 +176,7 @@ func TestRecoveredJobs(t *testing.T) {
 	}{
 		"it runs":                          {kept: journal.Job{Starting: spec, Started: started}, has: true, want: []Duty{NoteEnd, Report, Release, NoteRelease, Leave}, wantPhase: "running", wantState: "completed"},
 		"its start was being noted":        {kept: journal.Job{Starting: spec}, has: true, want: []Duty{NoteEnd, Report, Release, NoteRelease, Leave}, wantPhase: "running", wantState: "completed"},
+		"it was about to be asked to go":   {kept: journal.Job{Starting: spec, Started: started, Stopping: asked}, has: true, want: []Duty{NoteEnd, Report, Release, NoteRelease, Leave}, wantPhase: "aborting", wantState: "completed"},
 		"its end is in the journal":        {kept: journal.Job{Starting: spec, Started: started, Exited: over}, has: true, want: []Duty{Report, Release, NoteRelease, Leave}, wantPhase: "ended", wantState: "failed"},
 		"its workspace is gone already":    {kept: journal.Job{Starting: spec, Started: started, Exited: over}, want: []Duty{Report, NoteRelease, Leave}, wantPhase: "ended", wantState: "failed"},
 		"it was lost":                      {kept: journal.Job{Starting: spec, Started: started}, want: []Duty{NoteEnd, Report, NoteRelease, Leave}, wantPhase: "ended", wantState: "aborted"},
@@ -187,7 +190,11 @@ func TestRecoveredJobs(t *testing.T) {
 				t.Errorf("held %v, want it %s", held, test.wantPhase)
 			}
 			if test.has {
-				if test.kept.Exited == nil {
+				switch {
+				case test.kept.Stopping != nil:
+					// Its proxy is told again: the agent may have died before.
+					does(t, j, StopRun)
+				case test.kept.Exited == nil:
 					does(t, j, Rest)
 				}
 				// The proxy tells the end again, whoever heard it before.

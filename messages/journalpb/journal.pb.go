@@ -43,6 +43,7 @@ type Record struct {
 	//	*Record_Exited
 	//	*Record_Released
 	//	*Record_Rejected
+	//	*Record_Stopping
 	Event isRecord_Event `protobuf_oneof:"event"`
 	// With granted: the token of the plan that the grant came in.
 	Plan          *actorpb.Token `protobuf:"bytes,11,opt,name=plan,proto3" json:"plan,omitempty"`
@@ -175,6 +176,15 @@ func (x *Record) GetRejected() *Rejected {
 	return nil
 }
 
+func (x *Record) GetStopping() *Stopping {
+	if x != nil {
+		if x, ok := x.Event.(*Record_Stopping); ok {
+			return x.Stopping
+		}
+	}
+	return nil
+}
+
 func (x *Record) GetPlan() *actorpb.Token {
 	if x != nil {
 		return x.Plan
@@ -224,6 +234,10 @@ type Record_Rejected struct {
 	Rejected *Rejected `protobuf:"bytes,10,opt,name=rejected,proto3,oneof"`
 }
 
+type Record_Stopping struct {
+	Stopping *Stopping `protobuf:"bytes,12,opt,name=stopping,proto3,oneof"`
+}
+
 func (*Record_Born) isRecord_Event() {}
 
 func (*Record_Woke) isRecord_Event() {}
@@ -241,6 +255,8 @@ func (*Record_Exited) isRecord_Event() {}
 func (*Record_Released) isRecord_Event() {}
 
 func (*Record_Rejected) isRecord_Event() {}
+
+func (*Record_Stopping) isRecord_Event() {}
 
 // Born is the first record, and the only one of its kind: the state folder is new.
 type Born struct {
@@ -491,6 +507,69 @@ func (x *Started) GetCgroup() string {
 	return ""
 }
 
+// Stopping says that a job is about to be asked to go. The latest counts.
+type Stopping struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	// The leader's, with the time at which it came here.
+	Order *statepb.StopOrder `protobuf:"bytes,2,opt,name=order,proto3" json:"order,omitempty"`
+	// When what is left of the job is killed.
+	Deadline      *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Stopping) Reset() {
+	*x = Stopping{}
+	mi := &file_journalpb_journal_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Stopping) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Stopping) ProtoMessage() {}
+
+func (x *Stopping) ProtoReflect() protoreflect.Message {
+	mi := &file_journalpb_journal_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Stopping.ProtoReflect.Descriptor instead.
+func (*Stopping) Descriptor() ([]byte, []int) {
+	return file_journalpb_journal_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Stopping) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *Stopping) GetOrder() *statepb.StopOrder {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+func (x *Stopping) GetDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Deadline
+	}
+	return nil
+}
+
 // Exited says that nothing of a job runs any more, and how it ended. It is there
 // once for each job.
 type Exited struct {
@@ -503,7 +582,7 @@ type Exited struct {
 
 func (x *Exited) Reset() {
 	*x = Exited{}
-	mi := &file_journalpb_journal_proto_msgTypes[5]
+	mi := &file_journalpb_journal_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -515,7 +594,7 @@ func (x *Exited) String() string {
 func (*Exited) ProtoMessage() {}
 
 func (x *Exited) ProtoReflect() protoreflect.Message {
-	mi := &file_journalpb_journal_proto_msgTypes[5]
+	mi := &file_journalpb_journal_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -528,7 +607,7 @@ func (x *Exited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exited.ProtoReflect.Descriptor instead.
 func (*Exited) Descriptor() ([]byte, []int) {
-	return file_journalpb_journal_proto_rawDescGZIP(), []int{5}
+	return file_journalpb_journal_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Exited) GetJob() *statepb.FinishedJob {
@@ -557,7 +636,7 @@ type Released struct {
 
 func (x *Released) Reset() {
 	*x = Released{}
-	mi := &file_journalpb_journal_proto_msgTypes[6]
+	mi := &file_journalpb_journal_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -569,7 +648,7 @@ func (x *Released) String() string {
 func (*Released) ProtoMessage() {}
 
 func (x *Released) ProtoReflect() protoreflect.Message {
-	mi := &file_journalpb_journal_proto_msgTypes[6]
+	mi := &file_journalpb_journal_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -582,7 +661,7 @@ func (x *Released) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Released.ProtoReflect.Descriptor instead.
 func (*Released) Descriptor() ([]byte, []int) {
-	return file_journalpb_journal_proto_rawDescGZIP(), []int{6}
+	return file_journalpb_journal_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Released) GetJobIds() []string {
@@ -615,7 +694,7 @@ type Rejected struct {
 
 func (x *Rejected) Reset() {
 	*x = Rejected{}
-	mi := &file_journalpb_journal_proto_msgTypes[7]
+	mi := &file_journalpb_journal_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -627,7 +706,7 @@ func (x *Rejected) String() string {
 func (*Rejected) ProtoMessage() {}
 
 func (x *Rejected) ProtoReflect() protoreflect.Message {
-	mi := &file_journalpb_journal_proto_msgTypes[7]
+	mi := &file_journalpb_journal_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -640,7 +719,7 @@ func (x *Rejected) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rejected.ProtoReflect.Descriptor instead.
 func (*Rejected) Descriptor() ([]byte, []int) {
-	return file_journalpb_journal_proto_rawDescGZIP(), []int{7}
+	return file_journalpb_journal_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Rejected) GetReason() string {
@@ -682,7 +761,7 @@ var File_journalpb_journal_proto protoreflect.FileDescriptor
 
 const file_journalpb_journal_proto_rawDesc = "" +
 	"\n" +
-	"\x17journalpb/journal.proto\x12\x0fweir.journal.v1\x1a\x13actorpb/actor.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13statepb/state.proto\"\xba\x04\n" +
+	"\x17journalpb/journal.proto\x12\x0fweir.journal.v1\x1a\x13actorpb/actor.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13statepb/state.proto\"\xf3\x04\n" +
 	"\x06Record\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12+\n" +
 	"\x04born\x18\x02 \x01(\v2\x15.weir.journal.v1.BornH\x00R\x04born\x12+\n" +
@@ -694,7 +773,8 @@ const file_journalpb_journal_proto_rawDesc = "" +
 	"\x06exited\x18\b \x01(\v2\x17.weir.journal.v1.ExitedH\x00R\x06exited\x127\n" +
 	"\breleased\x18\t \x01(\v2\x19.weir.journal.v1.ReleasedH\x00R\breleased\x127\n" +
 	"\brejected\x18\n" +
-	" \x01(\v2\x19.weir.journal.v1.RejectedH\x00R\brejected\x12(\n" +
+	" \x01(\v2\x19.weir.journal.v1.RejectedH\x00R\brejected\x127\n" +
+	"\bstopping\x18\f \x01(\v2\x19.weir.journal.v1.StoppingH\x00R\bstopping\x12(\n" +
 	"\x04plan\x18\v \x01(\v2\x14.weir.actor.v1.TokenR\x04planB\a\n" +
 	"\x05event\"F\n" +
 	"\x04Born\x12\x16\n" +
@@ -713,7 +793,11 @@ const file_journalpb_journal_proto_rawDesc = "" +
 	"\x03pid\x18\x02 \x01(\x03R\x03pid\x129\n" +
 	"\n" +
 	"start_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x12\x16\n" +
-	"\x06cgroup\x18\x04 \x01(\tR\x06cgroup\"W\n" +
+	"\x06cgroup\x18\x04 \x01(\tR\x06cgroup\"\x89\x01\n" +
+	"\bStopping\x12\x15\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12.\n" +
+	"\x05order\x18\x02 \x01(\v2\x18.weir.state.v1.StopOrderR\x05order\x126\n" +
+	"\bdeadline\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"W\n" +
 	"\x06Exited\x12,\n" +
 	"\x03job\x18\x01 \x01(\v2\x1a.weir.state.v1.FinishedJobR\x03job\x12\x1f\n" +
 	"\vstderr_tail\x18\x02 \x01(\fR\n" +
@@ -740,44 +824,49 @@ func file_journalpb_journal_proto_rawDescGZIP() []byte {
 	return file_journalpb_journal_proto_rawDescData
 }
 
-var file_journalpb_journal_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_journalpb_journal_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_journalpb_journal_proto_goTypes = []any{
 	(*Record)(nil),                // 0: weir.journal.v1.Record
 	(*Born)(nil),                  // 1: weir.journal.v1.Born
 	(*Woke)(nil),                  // 2: weir.journal.v1.Woke
 	(*Starting)(nil),              // 3: weir.journal.v1.Starting
 	(*Started)(nil),               // 4: weir.journal.v1.Started
-	(*Exited)(nil),                // 5: weir.journal.v1.Exited
-	(*Released)(nil),              // 6: weir.journal.v1.Released
-	(*Rejected)(nil),              // 7: weir.journal.v1.Rejected
-	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
-	(*actorpb.Token)(nil),         // 9: weir.actor.v1.Token
-	(*actorpb.StartJob)(nil),      // 10: weir.actor.v1.StartJob
-	(*actorpb.JobSpec)(nil),       // 11: weir.actor.v1.JobSpec
-	(*statepb.FinishedJob)(nil),   // 12: weir.state.v1.FinishedJob
+	(*Stopping)(nil),              // 5: weir.journal.v1.Stopping
+	(*Exited)(nil),                // 6: weir.journal.v1.Exited
+	(*Released)(nil),              // 7: weir.journal.v1.Released
+	(*Rejected)(nil),              // 8: weir.journal.v1.Rejected
+	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
+	(*actorpb.Token)(nil),         // 10: weir.actor.v1.Token
+	(*actorpb.StartJob)(nil),      // 11: weir.actor.v1.StartJob
+	(*actorpb.JobSpec)(nil),       // 12: weir.actor.v1.JobSpec
+	(*statepb.StopOrder)(nil),     // 13: weir.state.v1.StopOrder
+	(*statepb.FinishedJob)(nil),   // 14: weir.state.v1.FinishedJob
 }
 var file_journalpb_journal_proto_depIdxs = []int32{
-	8,  // 0: weir.journal.v1.Record.time:type_name -> google.protobuf.Timestamp
+	9,  // 0: weir.journal.v1.Record.time:type_name -> google.protobuf.Timestamp
 	1,  // 1: weir.journal.v1.Record.born:type_name -> weir.journal.v1.Born
 	2,  // 2: weir.journal.v1.Record.woke:type_name -> weir.journal.v1.Woke
-	9,  // 3: weir.journal.v1.Record.seen:type_name -> weir.actor.v1.Token
-	10, // 4: weir.journal.v1.Record.granted:type_name -> weir.actor.v1.StartJob
+	10, // 3: weir.journal.v1.Record.seen:type_name -> weir.actor.v1.Token
+	11, // 4: weir.journal.v1.Record.granted:type_name -> weir.actor.v1.StartJob
 	3,  // 5: weir.journal.v1.Record.starting:type_name -> weir.journal.v1.Starting
 	4,  // 6: weir.journal.v1.Record.started:type_name -> weir.journal.v1.Started
-	5,  // 7: weir.journal.v1.Record.exited:type_name -> weir.journal.v1.Exited
-	6,  // 8: weir.journal.v1.Record.released:type_name -> weir.journal.v1.Released
-	7,  // 9: weir.journal.v1.Record.rejected:type_name -> weir.journal.v1.Rejected
-	9,  // 10: weir.journal.v1.Record.plan:type_name -> weir.actor.v1.Token
-	11, // 11: weir.journal.v1.Starting.spec:type_name -> weir.actor.v1.JobSpec
-	8,  // 12: weir.journal.v1.Started.start_time:type_name -> google.protobuf.Timestamp
-	12, // 13: weir.journal.v1.Exited.job:type_name -> weir.state.v1.FinishedJob
-	9,  // 14: weir.journal.v1.Rejected.token:type_name -> weir.actor.v1.Token
-	9,  // 15: weir.journal.v1.Rejected.seen:type_name -> weir.actor.v1.Token
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	6,  // 7: weir.journal.v1.Record.exited:type_name -> weir.journal.v1.Exited
+	7,  // 8: weir.journal.v1.Record.released:type_name -> weir.journal.v1.Released
+	8,  // 9: weir.journal.v1.Record.rejected:type_name -> weir.journal.v1.Rejected
+	5,  // 10: weir.journal.v1.Record.stopping:type_name -> weir.journal.v1.Stopping
+	10, // 11: weir.journal.v1.Record.plan:type_name -> weir.actor.v1.Token
+	12, // 12: weir.journal.v1.Starting.spec:type_name -> weir.actor.v1.JobSpec
+	9,  // 13: weir.journal.v1.Started.start_time:type_name -> google.protobuf.Timestamp
+	13, // 14: weir.journal.v1.Stopping.order:type_name -> weir.state.v1.StopOrder
+	9,  // 15: weir.journal.v1.Stopping.deadline:type_name -> google.protobuf.Timestamp
+	14, // 16: weir.journal.v1.Exited.job:type_name -> weir.state.v1.FinishedJob
+	10, // 17: weir.journal.v1.Rejected.token:type_name -> weir.actor.v1.Token
+	10, // 18: weir.journal.v1.Rejected.seen:type_name -> weir.actor.v1.Token
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_journalpb_journal_proto_init() }
@@ -795,6 +884,7 @@ func file_journalpb_journal_proto_init() {
 		(*Record_Exited)(nil),
 		(*Record_Released)(nil),
 		(*Record_Rejected)(nil),
+		(*Record_Stopping)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -802,7 +892,7 @@ func file_journalpb_journal_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_journalpb_journal_proto_rawDesc), len(file_journalpb_journal_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

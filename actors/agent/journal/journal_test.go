@@ -36,6 +36,7 @@ func life(job string) []*journalpb.Record {
 		Granted(grant(job, 2, 7), scheduling.Token{Term: 2, Index: 8}),
 		Starting(&actorpb.JobSpec{JobId: job, Argv: []string{"true"}}, "boot-1"),
 		Started(job, 42, timestamppb.Now(), "/sys/fs/cgroup/n1/"+job),
+		Stopping(job, &statepb.StopOrder{Reason: "preemption", GraceMillis: 15000}, timestamppb.Now()),
 		Exited(&statepb.FinishedJob{JobId: job, State: "failed", ExitCode: 7}, []byte("boom")),
 		Released(job),
 	}
@@ -75,7 +76,7 @@ func TestWhatWasAppendedIsRecovered(t *testing.T) {
 	all := life("a")
 	must(t, put(t, j, all[:2]...))
 	must(t, put(t, j, life("b")...))
-	must(t, put(t, j, life("c")[:4]...))
+	must(t, put(t, j, life("c")[:5]...))
 	must(t, put(t, j, life("never")[0], Unstarted("never")))
 	must(t, put(t, j, Seen(scheduling.Token{Term: 3, Index: 1}), Rejected("stale", scheduling.Token{Term: 1}, scheduling.Token{Term: 3}, "r2", "x")))
 	must(t, j.Close())
@@ -97,7 +98,7 @@ func TestWhatWasAppendedIsRecovered(t *testing.T) {
 		if !proto.Equal(a.Grant, grant("a", 2, 7)) || a.Starting.GetBoot() != "boot-1" || a.Started != nil || a.Exited != nil {
 			t.Errorf("a: %+v, want it about to start", a)
 		}
-		if c.Started.GetPid() != 42 || c.Exited.GetJob().GetExitCode() != 7 || string(c.Exited.GetStderrTail()) != "boom" {
+		if c.Started.GetPid() != 42 || c.Stopping.GetOrder().GetReason() != "preemption" || c.Stopping.GetDeadline() == nil || c.Exited.GetJob().GetExitCode() != 7 || string(c.Exited.GetStderrTail()) != "boom" {
 			t.Errorf("c: %+v, want it ended", c)
 		}
 		must(t, again.Close())

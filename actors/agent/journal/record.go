@@ -35,6 +35,13 @@ func Started(job string, pid int, start *timestamppb.Timestamp, cgroup string) *
 	}}
 }
 
+// Stopping is the record of a job that is about to be asked to go until deadline.
+func Stopping(job string, order *statepb.StopOrder, deadline *timestamppb.Timestamp) *journalpb.Record {
+	return &journalpb.Record{Event: &journalpb.Record_Stopping{
+		Stopping: &journalpb.Stopping{JobId: job, Order: order, Deadline: deadline},
+	}}
+}
+
 // Exited is the record of a job's end.
 func Exited(job *statepb.FinishedJob, stderrTail []byte) *journalpb.Record {
 	return &journalpb.Record{Event: &journalpb.Record_Exited{Exited: &journalpb.Exited{Job: job, StderrTail: stderrTail}}}

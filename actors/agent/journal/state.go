@@ -28,6 +28,8 @@ type Job struct {
 	// Starting is set before it is given processes, Started when it has some.
 	Starting *journalpb.Starting
 	Started  *journalpb.Started
+	// Stopping is set once it has been asked to go.
+	Stopping *journalpb.Stopping
 	// Exited is how it ended.
 	Exited *journalpb.Exited
 }
@@ -75,6 +77,8 @@ func (s *State) apply(record *journalpb.Record) error {
 		s.change(e.Starting.GetJobId(), func(j *Job) { j.Starting = e.Starting })
 	case *journalpb.Record_Started:
 		s.change(e.Started.GetJobId(), func(j *Job) { j.Started = e.Started })
+	case *journalpb.Record_Stopping:
+		s.change(e.Stopping.GetJobId(), func(j *Job) { j.Stopping = e.Stopping })
 	case *journalpb.Record_Exited:
 		s.change(e.Exited.GetJob().GetJobId(), func(j *Job) { j.Exited = e.Exited })
 	case *journalpb.Record_Released:
@@ -144,6 +148,9 @@ func (s *State) records() []*journalpb.Record {
 		}
 		if job.Started != nil {
 			all = append(all, &journalpb.Record{Event: &journalpb.Record_Started{Started: job.Started}})
+		}
+		if job.Stopping != nil {
+			all = append(all, &journalpb.Record{Event: &journalpb.Record_Stopping{Stopping: job.Stopping}})
 		}
 		if job.Exited != nil {
 			all = append(all, &journalpb.Record{Event: &journalpb.Record_Exited{Exited: job.Exited}})

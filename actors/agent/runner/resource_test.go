@@ -59,6 +59,8 @@ func TestEnvironment(t *testing.T) {
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"PWD=" + workspace, // the shell's own
 		"TMPDIR=" + workspace,
+		"WEIR_DISCOVERY=" + filepath.Join(filepath.Dir(workspace), "discovery.sock"),
+		"WEIR_NOTICE=" + filepath.Join(workspace, ".weir", "notice.json"),
 		"WEIR_PROCESS_TREE=" + filepath.Dir(workspace),
 	}
 	if variables != strings.Join(want, "\n") {

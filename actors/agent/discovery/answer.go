@@ -1,0 +1,102 @@
+package discovery
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/messages/actorpb"
+	"weir/messages/discoveryjson"
+)
+
+// maxInstances is how many jobs an answer holds: with all that may be said of each they
+// fit into discoveryjson.MaxAnswer.
+const maxInstances = 10_000
+
+// known is what can be asked, for those who ask for something else.
+const known = `ask "peers", "watch" or "notice", or do "acknowledge"`
+
+// parse reads a request.
+func parse(line []byte) (discoveryjson.Request, error) {
+	var request discoveryjson.Request
+	decoder := json.NewDecoder(bytes.NewReader(line))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&request); err != nil {
+		return request, fmt.Errorf("request %.60q: %w; %s", line, err, known)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return request, fmt.Errorf("request %.60q: more than one object in a line", line)
+	}
+	switch request {
+	case discoveryjson.Request{Ask: discoveryjson.AskPeers}, discoveryjson.Request{Ask: discoveryjson.AskWatch},
+		discoveryjson.Request{Ask: discoveryjson.AskNotice}, discoveryjson.Request{Do: discoveryjson.DoAcknowledge}:
+		return request, nil
+	}
+	return request, fmt.Errorf("request %.60q: not known; %s", line, known)
+}
+
+// encode returns an answer as a line.
+func encode(answer discoveryjson.Answer) []byte {
+	line, err := json.Marshal(answer)
+	if err == nil && len(line) >= discoveryjson.MaxAnswer {
+		err = fmt.Errorf("the answer has %d bytes, the limit is %d", len(line), discoveryjson.MaxAnswer)
+	}
+	if err != nil {
+		// Times after the year 9999 cannot be encoded; a text can.
+		line, _ = json.Marshal(failure(err))
+	}
+	return append(line, '\n')
+}
+
+func failure(err error) discoveryjson.Answer { return discoveryjson.Answer{Error: err.Error()} }
+
+// peers is a view as a job sees it.
+func peers(view View, self string) *discoveryjson.Peers {
+	all := view.Instances.GetInstances()
+	p := &discoveryjson.Peers{
+		Operation: view.Instances.GetOperationId(), AsOf: view.AsOf.UTC(), Over: view.Instances.GetOver(),
+		Instances: make([]discoveryjson.Instance, 0, min(len(all), maxInstances)),
+	}
+	for _, one := range all {
+		if len(p.Instances) == maxInstances {
+			p.Omitted++
+			continue
+		}
+		p.Instances = append(p.Instances, instance(one, self))
+	}
+	return p
+}
+
+func instance(one *actorpb.Instance, self string) discoveryjson.Instance {
+	return discoveryjson.Instance{
+		Job: one.GetJobId(), Task: one.GetTask(), Cookie: one.GetCookie(), Node: one.GetNode(), Host: one.GetHost(),
+		Ports: one.GetPorts(), Self: one.GetJobId() == self, State: one.GetState(), Reason: one.GetReason(),
+		Deadline: timeOf(one.GetDeadline()), StartTime: timeOf(one.GetStartTime()),
+	}
+}
+
+func timeOf(stamp *timestamppb.Timestamp) *time.Time {
+	if stamp == nil {
+		return nil
+	}
+	t := stamp.AsTime()
+	return &t
+}
+
+// shows reports whether a view has a job in it, or never will have.
+func shows(view View, job string) bool {
+	if view.Instances.GetOver() {
+		return true
+	}
+	for _, one := range view.Instances.GetInstances() {
+		if one.GetJobId() == job {
+			return true
+		}
+	}
+	return false
+}

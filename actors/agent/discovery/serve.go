@@ -1,0 +1,230 @@
+package discovery
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/messages/discoveryjson"
+)
+
+const (
+	// maxConnections is how many a job may have at once.
+	maxConnections = 16
+	// writeTimeout bounds how long a job may take to read an answer.
+	writeTimeout = 10 * time.Second
+	// acceptPause is the pause after a connection that could not be taken.
+	acceptPause = 100 * time.Millisecond
+	// patience bounds how long an answer waits for a replica, and selfPatience for one
+	// that has seen the job which asks.
+	patience     = 5 * time.Second
+	selfPatience = 2 * time.Second
+)
+
+// Serve answers a job on a listener until that is closed.
+func Serve(listener net.Listener, desk *Desk) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var serving sync.WaitGroup
+	places := make(chan struct{}, maxConnections)
+	for {
+		conn, err := listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			break
+		}
+		if err != nil {
+			// A lack of descriptors passes.
+			<-time.After(acceptPause)
+			continue
+		}
+		c := &connection{conn: conn, desk: desk, lines: make(chan []byte)}
+		if err := c.admit(places); err != nil {
+			c.write(failure(err))
+			_ = conn.Close()
+			continue
+		}
+		serving.Go(func() {
+			defer func() { <-places }()
+			c.serve(ctx)
+		})
+	}
+	cancel()
+	serving.Wait()
+}
+
+// connection is a job that asks.
+type connection struct {
+	conn  net.Conn
+	desk  *Desk
+	lines chan []byte
+	// bad is why no more lines come; set before lines is closed.
+	bad error
+}
+
+// admit refuses who is not a process of the user of this agent, or comes once too often.
+func (c *connection) admit(places chan struct{}) error {
+	if err := checkUser(c.conn); err != nil {
+		return err
+	}
+	select {
+	case places <- struct{}{}:
+		return nil
+	default:
+		return fmt.Errorf("%d connections are open: close one", maxConnections)
+	}
+}
+
+// checkUser asks the kernel who is at the other end.
+func checkUser(conn net.Conn) error {
+	socket, ok := conn.(*net.UnixConn)
+	if !ok {
+		return errors.New("not a Unix socket")
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var who *unix.Ucred
+	var failed error
+	if err := raw.Control(func(fd uintptr) { who, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil {
+		return err
+	}
+	if failed != nil {
+		return fmt.Errorf("who connects is not known: %w", failed)
+	}
+	if int(who.Uid) != os.Geteuid() {
+		return fmt.Errorf("user %d has no job here", who.Uid)
+	}
+	return nil
+}
+
+// serve answers until the job hangs up, or ctx is done.
+func (c *connection) serve(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	var reading sync.WaitGroup
+	reading.Go(func() { c.read(ctx) })
+	defer func() {
+		cancel()
+		_ = c.conn.Close()
+		reading.Wait()
+	}()
+	watch := watch{desk: c.desk}
+	defer watch.end()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case line, open := <-c.lines:
+			if !open {
+				if c.bad != nil {
+					c.write(failure(c.bad))
+				}
+				return
+			}
+			if !c.write(c.answer(ctx, line, &watch)...) {
+				return
+			}
+		case <-watch.peersChanged:
+			if !c.write(watch.peers()...) {
+				return
+			}
+		case <-watch.noticeChanged:
+			if !c.write(watch.notice()) {
+				return
+			}
+		}
+	}
+}
+
+// read reads lines until there are no more.
+func (c *connection) read(ctx context.Context) {
+	defer close(c.lines)
+	reader := bufio.NewReaderSize(c.conn, discoveryjson.MaxRequest)
+	for {
+		line, err := reader.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			c.bad = fmt.Errorf("request %.60q: longer than %d bytes", line, discoveryjson.MaxRequest)
+			return
+		}
+		if err != nil {
+			return
+		}
+		select {
+		case c.lines <- append([]byte(nil), line[:len(line)-1]...):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// write says whether the job has taken the answers.
+func (c *connection) write(answers ...discoveryjson.Answer) bool {
+	for _, answer := range answers {
+		err := c.conn.SetWriteDeadline(time.Now().Add(writeTimeout))
+		if err == nil {
+			_, err = c.conn.Write(encode(answer))
+		}
+		if err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// answer answers a request.
+func (c *connection) answer(ctx context.Context, line []byte, watch *watch) []discoveryjson.Answer {
+	request, err := parse(line)
+	if err != nil {
+		return []discoveryjson.Answer{failure(err)}
+	}
+	switch {
+	case request.Ask == discoveryjson.AskPeers:
+		return []discoveryjson.Answer{c.peers(ctx)}
+	case request.Ask == discoveryjson.AskWatch:
+		return watch.begin()
+	case request.Ask == discoveryjson.AskNotice:
+		notice, _ := c.desk.told()
+		return []discoveryjson.Answer{{Notice: &notice}}
+	}
+	if err := c.desk.asker.Acknowledge(); err != nil {
+		return []discoveryjson.Answer{failure(fmt.Errorf("acknowledge: %w", err))}
+	}
+	return []discoveryjson.Answer{{Acknowledged: true}}
+}
+
+// peers waits for what a replica knows that has seen the job.
+func (c *connection) peers(ctx context.Context) discoveryjson.Answer {
+	asker, directory := c.desk.asker, c.desk.directory
+	if err := directory.Follow(asker.Operation, asker.Index); err != nil {
+		return failure(err)
+	}
+	defer directory.Release(asker.Operation)
+	first, self := time.NewTimer(patience), time.NewTimer(selfPatience)
+	defer first.Stop()
+	defer self.Stop()
+	waited := false
+	for {
+		view, changed := directory.View(asker.Operation)
+		if view.Instances != nil && (waited || shows(view, asker.Job)) {
+			return discoveryjson.Answer{Peers: peers(view, asker.Job)}
+		}
+		select {
+		case <-changed:
+		case <-self.C:
+			waited = true
+		case <-first.C:
+			if view.Err == nil {
+				view.Err = errors.New("none has answered")
+			}
+			return failure(fmt.Errorf("no replica has told of operation %s within %v: %w", asker.Operation, patience, view.Err))
+		case <-ctx.Done():
+			return failure(errors.New("the agent ends; connect again"))
+		}
+	}
+}

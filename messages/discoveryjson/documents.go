@@ -1,0 +1,118 @@
+// Package discoveryjson is what a job and the agent of its node say to each other on the
+// job's discovery socket, and what the agent writes into the job's notice file.
+//
+// Each message is one line of JSON. docs/discovery.md describes them for users. The
+// package needs the standard library only.
+package discoveryjson
+
+import (
+	"net"
+	"strconv"
+	"time"
+)
+
+// Bounds of messages, in bytes with the newline.
+const (
+	// MaxRequest is the longest line that an agent takes.
+	MaxRequest = 4 << 10
+	// MaxAnswer is the longest line that an agent writes.
+	MaxAnswer = 16 << 20
+)
+
+// Request is what a job asks for, or does: one of both.
+type Request struct {
+	Ask string `json:"ask,omitempty"`
+	Do  string `json:"do,omitempty"`
+}
+
+// What can be asked and done.
+const (
+	// AskPeers wants the Peers as they are now.
+	AskPeers = "peers"
+	// AskWatch wants the Peers and the Notice now and after each change, until the
+	// connection ends or the operation is over.
+	AskWatch = "watch"
+	// AskNotice wants the Notice as it is now.
+	AskNotice = "notice"
+	// DoAcknowledge says that a job which has to leave has saved what it needs to.
+	DoAcknowledge = "acknowledge"
+)
+
+// Answer is what the agent says: one of its fields is set.
+type Answer struct {
+	Peers        *Peers  `json:"peers,omitempty"`
+	Notice       *Notice `json:"notice,omitempty"`
+	Acknowledged bool    `json:"acknowledged,omitempty"`
+	// Error says what is wrong with a request, or why it cannot be answered now.
+	Error string `json:"error,omitempty"`
+}
+
+// Peers are the jobs of the operation, the one that asks among them.
+type Peers struct {
+	Operation string `json:"operation"`
+	// AsOf is when a replica has last said so, by the clock of the node.
+	AsOf      time.Time  `json:"as_of"`
+	Instances []Instance `json:"instances"`
+	// Omitted is how many more there are than an answer holds.
+	Omitted int `json:"omitted,omitempty"`
+	// Over: the operation has ended, nothing will change any more.
+	Over bool `json:"over,omitempty"`
+}
+
+// Instance is a job that others may want to reach.
+type Instance struct {
+	Job    string `json:"job"`
+	Task   string `json:"task"`
+	Cookie int32  `json:"cookie"`
+	Node   string `json:"node"`
+	Host   string `json:"host"`
+	// Ports are those that it finds in WEIR_PORT_0 and on.
+	Ports []int32 `json:"ports,omitempty"`
+	// Self: it is the one that asks.
+	Self bool `json:"self,omitempty"`
+	// State is Live, Draining or Gone.
+	State string `json:"state"`
+	// Reason and Deadline say why a draining one leaves, and until when.
+	Reason    string     `json:"reason,omitempty"`
+	Deadline  *time.Time `json:"deadline,omitempty"`
+	StartTime *time.Time `json:"start_time,omitempty"`
+}
+
+// States of an Instance.
+const (
+	// Live: it may be sent work.
+	Live = "live"
+	// Draining: it has been told to go, and ends what it has.
+	Draining = "draining"
+	// Gone: it has ended.
+	Gone = "gone"
+)
+
+// Address is host:port of its n-th port; empty: it has none.
+func (i *Instance) Address(n int) string {
+	if n < 0 || n >= len(i.Ports) {
+		return ""
+	}
+	return net.JoinHostPort(i.Host, strconv.Itoa(int(i.Ports[n])))
+}
+
+// Notice says whether the job has to leave, and why.
+type Notice struct {
+	// Leaving: it has been told to go. Otherwise nothing else is set.
+	Leaving bool `json:"leaving"`
+	// Deadline is when what is left of it is killed.
+	Deadline *time.Time `json:"deadline,omitempty"`
+	// Reason is the abort reason that it then has.
+	Reason string `json:"reason,omitempty"`
+	// Interruption is why it is asked: preemption, user_request, node_drain or
+	// operation_abort.
+	Interruption string `json:"interruption,omitempty"`
+	// Preemption is the kind of a preemption, PreemptedFor the operation that gets what
+	// the job leaves, if one does.
+	Preemption   string `json:"preemption,omitempty"`
+	PreemptedFor string `json:"preempted_for,omitempty"`
+	// Message is for people.
+	Message string `json:"message,omitempty"`
+	// Time is when it was asked, by the clock of its node.
+	Time *time.Time `json:"time,omitempty"`
+}
