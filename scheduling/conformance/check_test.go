@@ -49,6 +49,20 @@ func (k *checker) check() error {
 		}
 		k.byName(id, "scheduling_tag_filter_resource_limits", full(got), want, k.Tolerance)
 	}
+	for field, elements := range k.Expect.Effective {
+		byElement, ok := elements.(document)
+		if !ok {
+			return fmt.Errorf("expect: unknown field %q", field)
+		}
+		for id, want := range byElement {
+			if err := k.checkEffective(id, field, want); err != nil {
+				return fmt.Errorf("expect: %s: %w", field, err)
+			}
+		}
+	}
+	if err := k.checkOrder(); err != nil {
+		return err
+	}
 	k.checkAlerts()
 	for _, p := range k.Expect.Properties {
 		if err := k.checkProperty(p); err != nil {
@@ -89,7 +103,16 @@ func (k *checker) checkField(id string, e *fairshare.Element, field string, want
 	if got, ok := vectors(e)[field]; ok {
 		return k.vector(id, field, got, want, eps)
 	}
+	if strings.HasPrefix(field, "effective_") && field != "effective_fifo_index" {
+		var wanted any
+		if err := strict(want, &wanted); err != nil {
+			return err
+		}
+		return k.checkEffective(id, field, wanted)
+	}
 	switch field {
+	case "starvation_status", "lowest_starving_ancestor", "lowest_aggressively_starving_ancestor", "below_fair_share_since":
+		return k.checkStarvation(id, field, want)
 	case "fair_share", "promised_guarantee_fair_share", "strong_guarantee_share_by_tier":
 		return k.group(id, e, field, want, eps)
 	case "fifo_index":
@@ -101,7 +124,7 @@ func (k *checker) checkField(id string, e *fairshare.Element, field string, want
 		if err := strict(want, &text); err != nil {
 			return err
 		}
-		got, err := k.status(id, e)
+		got, err := k.status(e)
 		if err == nil {
 			k.equal(id, field, "", got.String(), text)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"weir/scheduling/fairshare"
 	"weir/scheduling/pooltree"
+	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
 )
 
@@ -21,16 +22,16 @@ func (c *testCase) replay(r *result) error {
 		err = c.generate()
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", c.Name, err)
+		return err
 	}
 	for _, set := range sets {
 		w, err := c.run(set)
 		if err != nil {
-			return fmt.Errorf("%s: %w", c.Name, err)
+			return err
 		}
 		k := checker{result: r, world: w, name: fmt.Sprintf("%s %v", c.Name, set)}
 		if err := k.check(); err != nil {
-			return fmt.Errorf("%s: %w", c.Name, err)
+			return err
 		}
 	}
 	return nil
@@ -44,14 +45,24 @@ type world struct {
 	total    resource.Amounts
 	report   fairshare.Report
 	now      time.Time
+	// settings are those of the tree and the pools, ofOperations those of operations.
+	settings     pooltree.Tree
+	ofOperations map[string]pooltree.EffectiveOperation
+	clocks       map[string]*preemption.Clock
 }
 
 // run does the updates of the case.
 func (c *testCase) run(set options) (*world, error) {
-	w := &world{testCase: c, tree: fairshare.NewTree(fairshare.Default()), elements: map[string]*fairshare.Element{}, now: epoch}
+	w := &world{
+		testCase: c, tree: fairshare.NewTree(fairshare.Default()), elements: map[string]*fairshare.Element{}, now: epoch,
+		ofOperations: map[string]pooltree.EffectiveOperation{}, clocks: map[string]*preemption.Clock{},
+	}
 	w.elements["<Root>"] = w.tree.Root
 	var err error
 	if w.total, err = c.Total.exact(); err != nil {
+		return nil, err
+	}
+	if err := w.readSettings(); err != nil {
 		return nil, err
 	}
 	for _, p := range c.Prior {
@@ -59,7 +70,32 @@ func (c *testCase) run(set options) (*world, error) {
 			return nil, fmt.Errorf("prior_updates: %w", err)
 		}
 	}
-	return w, w.update(c.Pools, c.Operations, set, c.Elapsed)
+	if c.Timeline == nil {
+		return w, w.update(c.Pools, c.Operations, set, c.Elapsed)
+	}
+	return w, w.playTimeline(set)
+}
+
+// playTimeline updates at each moment of the timeline.
+func (w *world) playTimeline(set options) error {
+	var before *float64
+	for _, m := range w.Timeline {
+		if !m.Update {
+			continue
+		}
+		var elapsed *float64
+		if before != nil {
+			passed := m.At - *before
+			elapsed = &passed
+		} else {
+			w.now = w.now.Add(seconds(m.At))
+		}
+		if err := w.update(w.Pools, w.Operations, set, elapsed); err != nil {
+			return fmt.Errorf("timeline: %w", err)
+		}
+		before = &m.At
+	}
+	return nil
 }
 
 // prior does an update before the one that is compared.
@@ -114,8 +150,10 @@ func (w *world) update(pools []poolCase, operations []operationCase, set options
 		w.now = w.now.Add(seconds(*elapsed))
 	}
 	var err error
-	w.report, err = w.tree.Update(w.total, w.now)
-	return err
+	if w.report, err = w.tree.Update(w.total, w.now); err != nil {
+		return err
+	}
+	return w.judge(w.tree.Root)
 }
 
 func (w *world) configure(set options) error {
@@ -164,6 +202,9 @@ func (w *world) setPool(c *poolCase, rank int64) error {
 		return fmt.Errorf("unknown mode %q", c.Mode)
 	}
 	if p.StrongGuarantee, err = c.StrongGuarantee.named(); err != nil {
+		return err
+	}
+	if p.SortBy, err = w.sortKeys(c.ID); err != nil {
 		return err
 	}
 	p.ComputePromised = c.ComputePromised
@@ -233,7 +274,7 @@ func (w *world) setOperation(c *operationCase, rank int64) (err error) {
 	if e.Usage, err = c.Usage.exact(); err != nil {
 		return err
 	}
-	e.Gang = c.Gang
+	e.Gang, e.PendingJobs = c.Gang, e.Demand.Sub(e.Usage).UserSlots
 	if jobs, ok := w.Pending[c.ID]; ok {
 		e.PendingJobs = jobs.Count
 		var memory []fairshare.NodeMemory

@@ -27,8 +27,40 @@ func TestRunner(t *testing.T) {
 		"with both settings": {
 			give: `{"category": "basic", "options_matrix": {"improved_fit_factor": [false, true]}, ` + simple + `, "expect": {"elements": {"o": {"limits_share": [0, 1, 0, 0, 0]}}}}`,
 			want: result{checks: 10}},
-		"legacy":              {give: `{"category": "basic", "version": "legacy (old)", "what": 1}`, want: result{legacy: 1}},
-		"pending":             {give: `{"category": "packing", "what": 1}`, want: result{pending: 1}},
+		"legacy": {give: `{"category": "basic", "version": "legacy (old)", "what": 1}`, want: result{legacy: 1}},
+		"of older revisions in parts": {
+			give: `{"category": "starvation", "version": "legacy_parts", "config": {"preemption_check_starvation": true}, ` + simple + `, "expect": {"elements": {"o": {"starvation_status": "non_starving"}}}}`,
+			want: result{checks: 1}},
+		"a setting of older revisions": {
+			give:    `{"category": "starvation", "config": {"preemption_check_starvation": true}, ` + simple + `}`,
+			wantErr: "preemption_check_starvation is of older revisions"},
+		"an unknown setting": {give: `{"category": "starvation", "config": {"hunger": 1}, ` + simple + `}`, wantErr: `unknown setting "hunger"`},
+		"a setting without effect": {
+			give: `{"category": "status", "config": {"max_operation_count": 1}, ` + simple + `}`, wantErr: `unknown setting "max_operation_count"`},
+		"a starving one": {
+			give: `{"category": "starvation", "config": {"fair_share_starvation_timeout_seconds": 200}, "timeline": [{"at_seconds": 1, "update": true}, {"at_seconds": 202, "update": true}], ` +
+				strings.Replace(simple, `"cpu": 50`, `"cpu": 50, "user_slots": 1`, 1) +
+				`, "expect": {"effective_fair_share_aggressive_starvation_timeout": {"p": 200, "o": 200}, "elements": {"o": {"starvation_status": "starving", "below_fair_share_since": 1, "lowest_starving_ancestor": null}}}}`,
+			want:           result{checks: 5},
+			wantMismatches: []string{"case c map[]: element o: lowest_starving_ancestor : got o, want <nil>"}},
+		"jobs that are not used": {
+			give: `{"category": "starvation", "running_allocations": {"o": [{"count": 1, "resources": {"cpu": 1}}]}, ` + simple + `}`, wantErr: "and it uses"},
+		"conditional preemption": {give: `{"category": "conditional_preemption"}`, wantErr: "version must be legacy"},
+		"groups": {
+			give: `{"category": "preemption_lists", "name": "l", "total_resources": {"cpu": 10}, "config": {"aggressive_preemption_satisfaction_threshold": 0.5},
+				"operation": {"demand": {"cpu": 30}, "running_allocations": [{"count": 12, "resources": {"cpu": 1}}]},
+				"expect": {"allocation_status_ranges": {"non_preemptible": [0, 5], "preemptible": [9, 12]}}}`,
+			want: result{checks: 2}, wantMismatches: []string{"case l: element operation: preemptible : got [10 12], want [9 12]"}},
+		"an unknown group": {give: `{"category": "preemption_lists", "expect": {"allocation_status_ranges": {"safe": [0, 5]}}}`, wantErr: `unknown group "safe"`},
+		"packing": {
+			give: `{"category": "packing", "name": "p", "total_resources": {"cpu": 100, "memory": 100}, "node_free": {"cpu": 10}, "allocation_left": {"cpu": 1},
+				"allocation_right": {"memory": 1}, "expect": {"relation": "angle_metric(left) > angle_metric(right)"}}`,
+			want: result{checks: 1}, wantMismatches: []string{"case p: element allocation: angle_metric(left) > angle_metric(right) of 0 and 1: got false, want true"}},
+		"an unknown relation": {give: `{"category": "packing", "expect": {"relation": "left is better"}}`, wantErr: `unknown relation "left is better"`},
+		"order": {
+			give: `{"category": "scheduling_order", "min_child_heap_sizes": [1, 9], ` + simple + `, "expect": {"scheduling_index": {"o": 1}}}`,
+			want: result{checks: 2}, wantMismatches: []string{"case c map[]: element o: scheduling_index with heaps of 1: got 0, want 1",
+				"case c map[]: element o: scheduling_index with heaps of 9: got 0, want 1"}},
 		"an unknown category": {give: `{"category": "magic"}`, wantErr: `unknown category "magic"`},
 		"an unknown version":  {give: `{"category": "basic", "version": "next"}`, wantErr: `unknown version "next"`},
 		"an unknown field":    {give: `{"category": "basic", "what": 1}`, wantErr: `unknown field "what"`},

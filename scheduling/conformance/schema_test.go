@@ -10,32 +10,54 @@ import (
 	"weir/scheduling/resource"
 )
 
-// testCase is one case; the fields are those of the files.
+// head is what every case has.
+type head struct {
+	Name       string          `json:"name"`
+	Category   string          `json:"category"`
+	Source     json.RawMessage `json:"source"`
+	SourceKind string          `json:"source_kind"`
+	Version    string          `json:"version"`
+	Notes      json.RawMessage `json:"notes"`
+	Tolerance  tolerance       `json:"tolerance"`
+}
+
+// testCase is a case about a tree; the fields are those of the files.
 type testCase struct {
-	Name         string              `json:"name"`
-	Category     string              `json:"category"`
-	Source       json.RawMessage     `json:"source"`
-	SourceKind   string              `json:"source_kind"`
-	Version      string              `json:"version"`
-	Notes        json.RawMessage     `json:"notes"`
-	ExactAtHome  []string            `json:"exact_in_source"`
-	Total        amounts             `json:"total_resources"`
-	Elapsed      *float64            `json:"elapsed_since_previous_update_seconds"`
-	SmoothPeriod *float64            `json:"smooth_period_seconds"`
-	Options      options             `json:"options"`
-	RawMatrix    json.RawMessage     `json:"options_matrix"`
-	Pools        []poolCase          `json:"pools"`
-	Operations   []operationCase     `json:"operations"`
-	Generator    *generatorCase      `json:"operations_generator"`
-	Prior        []priorUpdate       `json:"prior_updates"`
-	NoUpdate     bool                `json:"no_update"`
-	Nodes        []nodeCase          `json:"nodes"`
-	Pending      map[string]jobsCase `json:"pending_allocations"`
-	Config       config              `json:"config"`
-	Instant      map[string]amounts  `json:"instant_usage"`
-	Expect       expectation         `json:"expect"`
-	Derived      *derivedExpectation `json:"derived_expect"`
-	Tolerance    tolerance           `json:"tolerance"`
+	head
+	ExactAtHome  []string                     `json:"exact_in_source"`
+	Total        amounts                      `json:"total_resources"`
+	Elapsed      *float64                     `json:"elapsed_since_previous_update_seconds"`
+	SmoothPeriod *float64                     `json:"smooth_period_seconds"`
+	Options      options                      `json:"options"`
+	RawMatrix    json.RawMessage              `json:"options_matrix"`
+	Pools        []poolCase                   `json:"pools"`
+	Operations   []operationCase              `json:"operations"`
+	Generator    *generatorCase               `json:"operations_generator"`
+	Prior        []priorUpdate                `json:"prior_updates"`
+	NoUpdate     bool                         `json:"no_update"`
+	Nodes        []nodeCase                   `json:"nodes"`
+	Pending      map[string]jobsCase          `json:"pending_allocations"`
+	Config       config                       `json:"config"`
+	TreeConfig   config                       `json:"tree_config"`
+	OfOperations map[string]document          `json:"operation_options"`
+	Running      map[string][]allocationsCase `json:"running_allocations"`
+	Timeline     []momentCase                 `json:"timeline"`
+	HeapSizes    []int                        `json:"min_child_heap_sizes"`
+	Instant      map[string]amounts           `json:"instant_usage"`
+	Expect       expectation                  `json:"expect"`
+	Derived      *derivedExpectation          `json:"derived_expect"`
+}
+
+// momentCase is a time, from the begin of the case, at which there is an update.
+type momentCase struct {
+	At     float64 `json:"at_seconds"`
+	Update bool    `json:"update"`
+}
+
+// allocationsCase is so many allocations that are alike.
+type allocationsCase struct {
+	Count     int     `json:"count"`
+	Resources amounts `json:"resources"`
 }
 
 // amounts are resources by name; cpu may have decimals, and 1e9 and the like are
@@ -86,6 +108,14 @@ type poolCase struct {
 	TagFilter          string        `json:"scheduling_tag_filter"`
 	// Truncates is of legacy cases; here it may only be false.
 	Truncates bool `json:"fair_share_truncation_in_fifo"`
+	// Settings are options of starvation and preemption, by their names.
+	Settings document `json:"-"`
+}
+
+// UnmarshalJSON takes the fields that it does not know for settings.
+func (p *poolCase) UnmarshalJSON(content []byte) error {
+	type plain poolCase
+	return withSettings(content, (*plain)(p), &p.Settings)
 }
 
 type integralCase struct {
@@ -107,6 +137,13 @@ type operationCase struct {
 	Limits    amounts  `json:"resource_limits"`
 	MinNeeded amounts  `json:"min_needed_resources"`
 	TagFilter string   `json:"scheduling_tag_filter"`
+	Settings  document `json:"-"`
+}
+
+// UnmarshalJSON takes the fields that it does not know for settings.
+func (o *operationCase) UnmarshalJSON(content []byte) error {
+	type plain operationCase
+	return withSettings(content, (*plain)(o), &o.Settings)
 }
 
 // generatorCase makes operations that are all alike; {i} or %d in the pattern is
@@ -141,21 +178,6 @@ type jobsCase struct {
 	Resources amounts `json:"resources"`
 }
 
-// config is the settings of starvation and preemption that hold.
-type config struct {
-	Satisfaction      *float64 `json:"preemption_satisfaction_threshold"`
-	Aggressive        *float64 `json:"aggressive_preemption_satisfaction_threshold"`
-	Tolerance         *float64 `json:"fair_share_starvation_tolerance"`
-	Timeout           *float64 `json:"fair_share_starvation_timeout_seconds"`
-	NonPreemptible    amounts  `json:"non_preemptible_resource_usage_threshold"`
-	AbsoluteTolerance bool     `json:"enable_absolute_fair_share_starvation_tolerance"`
-	// What follows has no effect on satisfaction and status.
-	OnBound            bool    `json:"consider_allocation_on_fair_share_bound_preemptible"`
-	TreeThreshold      amounts `json:"tree_non_preemptible_resource_usage_threshold"`
-	PoolThreshold      amounts `json:"pool_non_preemptible_resource_usage_threshold"`
-	OperationThreshold amounts `json:"operation_non_preemptible_resource_usage_threshold"`
-}
-
 type expectation struct {
 	Elements      map[string]map[string]json.RawMessage `json:"elements"`
 	Volumes       map[string]map[string]float64         `json:"accumulated_volumes"`
@@ -164,6 +186,17 @@ type expectation struct {
 	ErrorsAbsent  []int                                 `json:"errors_absent"`
 	Properties    []property                            `json:"properties"`
 	TagLimits     map[string]amounts                    `json:"scheduling_tag_filter_resource_limits"`
+	Indexes       map[string]int                        `json:"scheduling_index"`
+	High          []string                              `json:"high_priority_operations"`
+	Medium        []string                              `json:"medium_priority_operations"`
+	// Effective are settings that hold, by their names and then by element.
+	Effective document `json:"-"`
+}
+
+// UnmarshalJSON takes the fields that it does not know for settings that hold.
+func (e *expectation) UnmarshalJSON(content []byte) error {
+	type plain expectation
+	return withSettings(content, (*plain)(e), &e.Effective)
 }
 
 type derivedExpectation struct {

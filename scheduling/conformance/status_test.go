@@ -57,29 +57,10 @@ func (k *checker) satisfaction(e *fairshare.Element) (float64, error) {
 	return k.localSatisfaction(e)
 }
 
-func (k *checker) status(id string, e *fairshare.Element) (preemption.Status, error) {
-	tolerance := 0.8
-	if k.Config.Tolerance != nil {
-		tolerance = *k.Config.Tolerance
-	}
+func (k *checker) status(e *fairshare.Element) (preemption.Status, error) {
 	u, err := k.usage(e)
-	if err != nil || id == "<Root>" {
+	if err != nil {
 		return preemption.Normal, err
 	}
-	shares := preemption.Shares{Usage: resource.Share(u, k.total), Fair: e.FairShare, Demand: e.DemandShare}
-	if e.Pool != nil {
-		return preemption.PoolStatus(shares, tolerance), nil
-	}
-	var least *resource.Vector
-	for _, op := range k.Operations {
-		if op.ID == id && k.Config.AbsoluteTolerance {
-			needed, err := op.MinNeeded.exact()
-			if err != nil {
-				return 0, err
-			}
-			share := resource.Share(needed, k.total)
-			least = &share
-		}
-	}
-	return preemption.OperationStatus(shares, tolerance, e.Schedulable(), least), nil
+	return k.statusAt(e, u)
 }
