@@ -26,7 +26,7 @@ func newRootCommand() *cobra.Command {
 		&cobra.Group{ID: "use", Title: "Use a cluster:"},
 		&cobra.Group{ID: "run", Title: "Run a cluster:"},
 	)
-	for _, cmd := range []*cobra.Command{newServerCommand(), newAgentCommand(), newTLSCommand(), newDevCommand(), newChaosCommand()} {
+	for _, cmd := range []*cobra.Command{newServerCommand(), newAgentCommand(), newTLSCommand(), newDevCommand(), newSimulateCommand(), newChaosCommand()} {
 		cmd.GroupID = "run"
 		root.AddCommand(cmd)
 	}

@@ -1,0 +1,138 @@
+package simulate
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"weir/cmd/chart"
+)
+
+// SaveCharts draws the series of a result into a folder, which is made: usage, demand,
+// jobs and, where pools have any, volumes, each as SVG and PNG. Those of the control run
+// have control- before their names.
+func (r *Result) SaveCharts(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("save charts: %w", err)
+	}
+	return r.each(func(prefix string, r *Result) error {
+		for name, picture := range r.charts() {
+			if err := picture.Save(filepath.Join(dir, prefix+name)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// charts are the pictures by the names of their files.
+func (r *Result) charts() map[string]chart.Chart {
+	all := map[string]chart.Chart{
+		"usage":  {Title: r.titled("usage (filled) and fair share (dashed)"), Y: "% of the cluster", Top: 105, Series: append(r.shares("", chart.Area, usageOf), r.shares("", chart.Dashed, fairOf)...)},
+		"demand": {Title: r.titled("demand (line) and usage (filled)"), Y: "% of the cluster", Top: 105, Series: append(r.shares("", chart.Area, usageOf), r.shares("", chart.Steps, demandOf)...)},
+		"jobs": {Title: r.titled("jobs"), Y: "jobs", Series: []chart.Series{
+			r.line("running", 0, func(s sample) float64 { return float64(s.running) }),
+			r.line("preempted so far", 3, func(s sample) float64 { return float64(s.preempted) }),
+		}},
+	}
+	if r.hasVolumes() {
+		all["volumes"] = chart.Chart{Title: r.titled("volumes"), Y: "seconds of the whole cluster", Series: r.shares("", chart.Line, func(p poolSample) float64 { return p.volume })}
+	}
+	for name, picture := range all {
+		picture.Marks = r.marks
+		all[name] = picture
+	}
+	return all
+}
+
+func (r *Result) titled(what string) string {
+	title := what
+	if r.Title != "" {
+		title = r.Title + ": " + what
+	}
+	if r.Name != "" {
+		title += " (" + r.Name + ")"
+	}
+	return title
+}
+
+func usageOf(p poolSample) float64  { return 100 * p.usage }
+func fairOf(p poolSample) float64   { return 100 * p.fair }
+func demandOf(p poolSample) float64 { return 100 * p.demand }
+
+// maxPoints bounds the points of a line: more are not to be seen.
+const maxPoints = 2000
+
+// shares is a series for each pool without pools below it. Of what is dashed the legend
+// says nothing: it has the colour of what it belongs to.
+func (r *Result) shares(_ string, style chart.Style, of func(poolSample) float64) []chart.Series {
+	var out []chart.Series
+	for i, name := range r.series.pools {
+		if !r.leaves[name] {
+			continue
+		}
+		s := chart.Series{Name: string(name), Style: style, Color: len(out)}
+		if style != chart.Area && style != chart.Line {
+			s.Name = ""
+		}
+		s.Points = r.points(func(s sample) float64 { return of(s.pools[i]) })
+		out = append(out, s)
+	}
+	return out
+}
+
+func (r *Result) line(name string, color int, of func(sample) float64) chart.Series {
+	return chart.Series{Name: name, Style: chart.Steps, Color: color, Points: r.points(of)}
+}
+
+// points are those of a series; of many samples, some.
+func (r *Result) points(of func(sample) float64) []chart.Point {
+	stride := (len(r.series.samples) + maxPoints - 1) / maxPoints
+	var out []chart.Point
+	for i, s := range r.series.samples {
+		if i%max(stride, 1) == 0 || i == len(r.series.samples)-1 {
+			out = append(out, chart.Point{At: s.at, Y: of(s)})
+		}
+	}
+	return out
+}
+
+func (r *Result) hasVolumes() bool {
+	for _, p := range r.Pools {
+		if p.Integral != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// marksOf are the failures of a file.
+func marksOf(f *File) []chart.Mark {
+	var marks []chart.Mark
+	for _, failure := range f.Failures {
+		switch {
+		case failure.Leader:
+			marks = append(marks, chart.Mark{At: failure.At, Text: "leader lost"})
+		default:
+			marks = append(marks, chart.Mark{At: failure.At, Text: fmt.Sprintf("%d nodes lost", failure.Nodes)})
+			if back := failure.At + failure.BackAfter; failure.BackAfter > 0 && back < f.Duration {
+				marks = append(marks, chart.Mark{At: back, Text: "back"})
+			}
+		}
+	}
+	return marks
+}
+
+// rounded leaves out what nobody wants to read of a duration.
+func rounded(d time.Duration) time.Duration {
+	switch {
+	case d >= time.Hour:
+		return d.Round(time.Minute)
+	case d >= time.Minute:
+		return d.Round(time.Second)
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond)
+	}
+	return d.Round(time.Microsecond)
+}

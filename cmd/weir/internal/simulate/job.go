@@ -1,0 +1,104 @@
+package simulate
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/raftstore/state"
+	"weir/scheduling"
+	"weir/scheduling/lifecycle"
+)
+
+// started takes a granted job: it runs its time, unless its node is dead.
+func (w *world) started(a *statepb.Allocation) {
+	op := w.operations[a.GetOperationId()]
+	w.meter.started(w.now, op, a)
+	if w.dead[a.GetNode()] || op.Shape.Endless {
+		return
+	}
+	w.queue.add(w.now+w.length(op, a), jobEnd{job: a.GetJobId()})
+}
+
+// length is how long a job runs. The same cookie takes the same time in each attempt,
+// and whatever else is different: runs can be compared. Jobs that run again when they
+// complete have other work each time.
+func (w *world) length(op *operation, a *statepb.Allocation) time.Duration {
+	if op.Lengths != nil {
+		return max(toDuration(op.Lengths[a.GetCookie()]), shortest)
+	}
+	work := uint64(a.GetCookie())
+	if op.Shape.Restart {
+		work |= uint64(a.GetAttempt()+1) << 32
+	}
+	w.lengths.Seed(w.file.Seed^op.key, work)
+	// The first numbers of near seeds are alike.
+	w.lengths.Uint64()
+	return max(toDuration(op.Shape.Length.Draw(rand.New(w.lengths))), shortest)
+}
+
+// shortest is the least length of a job, so that time goes on.
+const shortest = time.Millisecond
+
+// jobEnd is a job's end by itself, or, with an order, because it was told to go.
+type jobEnd struct {
+	job string
+	// order is what it goes by; left: it leaves by itself before its deadline.
+	order *statepb.StopOrder
+	left  bool
+}
+
+func (e jobEnd) happen(w *world) error {
+	a, ok := w.state.Allocation(scheduling.JobID(e.job))
+	if !ok || w.dead[a.GetNode()] {
+		return nil
+	}
+	finished := &statepb.FinishedJob{JobId: e.job, Node: a.GetNode(), State: lifecycle.JobCompleted.String()}
+	switch {
+	case e.order == nil:
+	case e.left:
+		finished.Rerun, finished.ExitCode, finished.Stop = true, restartCode, a.GetStop()
+	default:
+		finished.State, finished.AbortReason, finished.Stop = lifecycle.JobAborted.String(), reason(e.order), a.GetStop()
+	}
+	op, _ := w.state.Operation(scheduling.OperationID(a.GetOperationId()))
+	msg := &commandpb.FinishJobs{OperationId: op.GetId(), Epoch: op.GetAssignment().GetEpoch(), Time: w.timestamp(), Jobs: []*statepb.FinishedJob{finished}}
+	if _, err := w.apply(msg); err != nil {
+		return err
+	}
+	if op, _ := w.state.Operation(scheduling.OperationID(a.GetOperationId())); op.GetState() != lifecycle.Running.String() {
+		return w.advance(op.GetId())
+	}
+	return nil
+}
+
+// reason is why a job is aborted that did not leave in time.
+func reason(order *statepb.StopOrder) string {
+	if order.GetGraceMillis() > 0 && order.GetReason() != lifecycle.AbortPreemption.String() {
+		return lifecycle.AbortInterruptionTimeout.String()
+	}
+	return order.GetReason()
+}
+
+// ordered takes an order to end: jobs that cannot be interrupted are killed at once,
+// others leave when they have finished, or are killed at their deadline.
+func (w *world) ordered(a *statepb.Allocation) {
+	order, op := a.GetStop(), w.operations[a.GetOperationId()]
+	w.meter.stopped(order)
+	deadline := max(order.GetTime().AsTime().Sub(epoch)+time.Duration(order.GetGraceMillis())*time.Millisecond, w.now)
+	if order.GetGraceMillis() > 0 && op.Shape.Interruptible {
+		w.lengths.Seed(w.file.Seed^hash(a.GetJobId()), 1)
+		w.lengths.Uint64()
+		if leaves := w.now + toDuration(op.Shape.Leaves.Draw(rand.New(w.lengths))); leaves <= deadline {
+			w.queue.add(leaves, jobEnd{a.GetJobId(), order, true})
+			return
+		}
+	}
+	w.queue.add(deadline, jobEnd{a.GetJobId(), order, false})
+}
+
+// rerun reports whether a job has ended and is pending again.
+func rerun(e state.Ended, restarts bool) bool {
+	return e.Finished.GetState() != lifecycle.JobCompleted.String() || restarts || e.Finished.GetRerun()
+}

@@ -1,0 +1,135 @@
+package simulate
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"weir/actors/node"
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/scheduling"
+	"weir/scheduling/lifecycle"
+)
+
+// checkpointEvery is how often a leader keeps volumes.
+const checkpointEvery = 5 * time.Second
+
+// losesLeaders reports whether leaders are lost.
+func (f *File) losesLeaders() bool {
+	return slices.ContainsFunc(f.Failures, func(failure Failure) bool { return failure.Leader })
+}
+
+// keep proposes the volumes of this moment, for the next leader.
+func (w *run) keep() error {
+	w.keptAt = w.now
+	msg := w.tree.Checkpoint(w.term)
+	if msg == nil {
+		return nil
+	}
+	_, err := w.apply(msg)
+	return err
+}
+
+func (f Failure) happen(w *world) error {
+	if f.Leader {
+		w.tree, w.leaderless = nil, w.now+f.Gap
+		return nil
+	}
+	return w.lose(f)
+}
+
+// succeed has another leader take over.
+func (r *run) succeed() error {
+	if err := r.beginTerm(); err != nil {
+		return err
+	}
+	r.due = r.now
+	return r.elect()
+}
+
+// lose has nodes fall silent, by chance. Their jobs are gone at once; the leader knows
+// when their lease has run out.
+func (w *world) lose(f Failure) error {
+	var alive []string
+	for _, id := range w.online {
+		if !w.dead[id] {
+			alive = append(alive, id)
+		}
+	}
+	w.chance.Shuffle(len(alive), func(i, j int) { alive[i], alive[j] = alive[j], alive[i] })
+	lost := alive[:min(int(f.Nodes), len(alive))]
+	for _, id := range lost {
+		w.dead[id] = true
+	}
+	timing := node.DefaultTiming()
+	lease := time.Duration(float64(timing.Lease)*(1+timing.Drift)) + timing.Kill
+	w.queue.add(w.now+lease, silence{lost})
+	if f.BackAfter > 0 {
+		w.queue.add(max(w.now+f.BackAfter, w.now+lease+time.Second), comeback{lost})
+	}
+	return nil
+}
+
+// silence is the end of the leases of nodes that are lost.
+type silence struct{ nodes []string }
+
+func (s silence) happen(w *world) error {
+	for _, id := range s.nodes {
+		record := w.NodeRecord(id)
+		if err := w.tree.Withdraw(id, record.GetResources().Amounts()); err != nil {
+			return err
+		}
+		if _, err := w.apply(&commandpb.SetNodeOffline{Term: w.term, Time: w.timestamp(), Node: id, Incarnation: record.GetIncarnation(), Reason: "lost"}); err != nil {
+			return err
+		}
+		msg := &commandpb.AbortAllocations{Term: w.term, Time: w.timestamp(), Node: id, Reason: lifecycle.AbortNodeOffline.String()}
+		for _, a := range w.state.AllocationsOfNode(scheduling.NodeID(id)) {
+			msg.JobIds = append(msg.JobIds, a.GetJobId())
+		}
+		if len(msg.JobIds) == 0 {
+			continue
+		}
+		if _, err := w.apply(msg); err != nil {
+			return err
+		}
+	}
+	return w.finishing()
+}
+
+// finishing leads operations on that only waited for their last jobs.
+func (w *world) finishing() error {
+	var waiting []string
+	for op := range w.state.InProgress() {
+		if state, err := lifecycle.ParseState(op.GetState()); err != nil || state.Finishing() {
+			waiting = append(waiting, op.GetId())
+			if err != nil {
+				return errors.Join(err)
+			}
+		}
+	}
+	for _, id := range waiting {
+		if err := w.advance(id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// comeback is nodes that begin a new life.
+type comeback struct{ nodes []string }
+
+func (c comeback) happen(w *world) error {
+	for _, id := range c.nodes {
+		delete(w.dead, id)
+		record := w.NodeRecord(id)
+		back := &statepb.Node{Id: id, Incarnation: record.GetIncarnation() + 1, Resources: record.GetResources(), Tags: record.GetTags()}
+		if _, err := w.apply(&commandpb.RegisterNode{Term: w.term, Time: w.timestamp(), Node: back}); err != nil {
+			return err
+		}
+		if err := w.tree.Offer(id, back.GetResources().Amounts()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

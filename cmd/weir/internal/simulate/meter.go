@@ -1,0 +1,302 @@
+package simulate
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"weir/messages/statepb"
+	"weir/raftstore/state"
+	"weir/scheduling"
+	"weir/scheduling/engine"
+	"weir/scheduling/fairshare"
+	"weir/scheduling/resource"
+)
+
+// meter keeps account of what pools want, get and ought to have. Amounts are added up
+// over time exactly, from event to event.
+type meter struct {
+	total resource.Amounts
+	// root and the accounts of all pools; ordered has parents first, the root first.
+	root     *account
+	accounts map[scheduling.PoolName]*account
+	ordered  []*account
+
+	submitted, completed int
+	starts               int64
+	ends                 map[string]int64
+	// preempted counts jobs that were told to go, by why.
+	preempted map[string]int64
+	// jobWaits and firstWaits are seconds: of jobs, and of operations until the first.
+	jobWaits, firstWaits []float32
+	running, pending     int64
+	// unfair is the part of the cluster that is in the wrong hands, over time.
+	unfair, measured float64
+	// days are those that are over; today is the beginning of the present one.
+	days  []dayTotals
+	today time.Duration
+}
+
+// account is that of a pool, with all below it.
+type account struct {
+	name   scheduling.PoolName
+	parent *account
+	leaf   bool
+	usage  resource.Amounts
+	demand resource.Amounts
+	// at is until when the sums are.
+	at time.Duration
+	// used, wanted are resource x seconds since the beginning; wanted is no more than
+	// the cluster has.
+	used, wanted sums
+	// before are those sums as of the last fair share update, and day as of midnight.
+	before                sums
+	dayUsed, dayWanted    sums
+	fair, promised, bonus float64
+	demandShare           float64
+	// owed and fulfilled are promised shares x seconds, and how much of them was used.
+	owed, fulfilled float64
+	volume          float64
+	// granted is what integral guarantees gave, share x seconds; most is the greatest
+	// grant, and lasted for how long there was at least half of it.
+	granted, most float64
+	grants        []grant
+	integral      bool
+	flow          float64
+	waits         []float32
+}
+
+// grant is a share that an integral guarantee gave for some time.
+type grant struct {
+	share float64
+	d     time.Duration
+}
+
+// sums are amounts x seconds by resource, cpu in cores.
+type sums [resource.Count]float64
+
+func (s *sums) add(a resource.Amounts, seconds float64) {
+	for k := range resource.Count {
+		s[k] += float64(a.Of(resource.Kind(k))) * seconds
+	}
+}
+
+// of returns amounts x seconds, cpu in cores.
+func (s sums) of(k resource.Kind) float64 {
+	if k == resource.CPU {
+		return s[k] / 100
+	}
+	return s[k]
+}
+
+// dayTotals is one day of every pool.
+type dayTotals struct {
+	day   int
+	pools []dayOf
+}
+
+type dayOf struct {
+	pool           scheduling.PoolName
+	demand, usage  sums
+	utilized, part float64
+}
+
+func newMeter(f *File) *meter {
+	m := &meter{accounts: map[scheduling.PoolName]*account{}, ends: map[string]int64{}, preempted: map[string]int64{}}
+	for _, group := range f.Nodes {
+		m.total = m.total.Add(group.Resources.Times(group.Count))
+	}
+	m.root = &account{name: scheduling.RootPool}
+	m.accounts[scheduling.RootPool], m.ordered = m.root, []*account{m.root}
+	for _, p := range f.Pools.ParentsFirst() {
+		a := &account{name: p.Name, parent: m.accounts[p.Parent], leaf: len(f.Pools.Children(p.Name)) == 0}
+		m.accounts[p.Name] = a
+		m.ordered = append(m.ordered, a)
+	}
+	return m
+}
+
+// settle brings the sums of an account to this moment.
+func (m *meter) settle(a *account, now time.Duration) {
+	if now > a.at {
+		seconds := (now - a.at).Seconds()
+		a.used.add(a.usage, seconds)
+		a.wanted.add(a.demand.Min(m.total).Max(a.usage), seconds)
+		a.at = now
+	}
+}
+
+// change adds to usage and demand of a pool and of all above it.
+func (m *meter) change(now time.Duration, a *account, usage, demand resource.Amounts) {
+	for ; a != nil; a = a.parent {
+		m.settle(a, now)
+		a.usage, a.demand = a.usage.Add(usage), a.demand.Add(demand)
+	}
+}
+
+func (m *meter) started(now time.Duration, op *operation, a *statepb.Allocation) {
+	op.running++
+	m.running++
+	m.starts++
+	m.change(now, op.pool, op.perJob, op.perJob)
+	since, again := op.waits[a.GetCookie()]
+	if again {
+		delete(op.waits, a.GetCookie())
+	} else {
+		since = op.runs
+	}
+	m.jobWaits = append(m.jobWaits, float32((now - since).Seconds()))
+	op.pool.waits = append(op.pool.waits, float32((now - since).Seconds()))
+	if !op.begun {
+		op.begun = true
+		m.firstWaits = append(m.firstWaits, float32((now - op.accepted).Seconds()))
+	}
+}
+
+func (m *meter) ended(now time.Duration, op *operation, e state.Ended) {
+	op.running--
+	m.running--
+	less := resource.Amounts{}.Sub(op.perJob)
+	m.change(now, op.pool, less, less)
+	why := cmp.Or(e.Finished.GetAbortReason(), e.Finished.GetState())
+	m.ends[why]++
+	if rerun(e, op.Shape.Restart) {
+		op.waits[e.Allocation.GetCookie()] = now
+	}
+}
+
+// wants takes how many jobs of an operation wait.
+func (m *meter) wants(now time.Duration, op *operation, pending int64) {
+	if op == nil || pending == op.pending {
+		return
+	}
+	m.change(now, op.pool, resource.Amounts{}, op.perJob.Times(pending-op.pending))
+	m.pending += pending - op.pending
+	op.pending = pending
+}
+
+// stopped counts an order to go.
+func (m *meter) stopped(order *statepb.StopOrder) {
+	m.preempted[cmp.Or(order.GetPreemption(), order.GetReason())]++
+}
+
+// judge compares what pools used since the last update with what that update found.
+func (m *meter) judge(now, since time.Duration) {
+	d := now - since
+	if d <= 0 {
+		return
+	}
+	wrong := 0.0
+	for _, a := range m.ordered {
+		m.settle(a, now)
+		mean := a.meanShare(m.total, d)
+		a.before = a.used
+		if a.leaf {
+			wrong += abs(mean - a.fair)
+		}
+		a.owed += a.promised * d.Seconds()
+		a.fulfilled += min(mean, a.promised) * d.Seconds()
+		if a.integral {
+			a.granted += a.bonus * d.Seconds()
+			a.most = max(a.most, a.bonus)
+			a.grant(d)
+		}
+	}
+	m.unfair += wrong / 2 * d.Seconds()
+	m.measured += d.Seconds()
+}
+
+// grant notes what is granted for a time.
+func (a *account) grant(d time.Duration) {
+	if n := len(a.grants); n > 0 && a.grants[n-1].share == a.bonus {
+		a.grants[n-1].d += d
+		return
+	}
+	a.grants = append(a.grants, grant{a.bonus, d})
+}
+
+// lasted is for how long at least half of the greatest grant was given.
+func (a *account) lasted() time.Duration {
+	var sum time.Duration
+	for _, g := range a.grants {
+		if g.share > 0 && g.share >= a.most/2 {
+			sum += g.d
+		}
+	}
+	return sum
+}
+
+// meanShare is the dominant share of what was used in the last time d.
+func (a *account) meanShare(total resource.Amounts, d time.Duration) float64 {
+	most := 0.0
+	for k := range resource.Count {
+		if t := float64(total.Of(resource.Kind(k))); t > 0 {
+			most = max(most, (a.used[k]-a.before[k])/d.Seconds()/t)
+		}
+	}
+	return most
+}
+
+func abs(x float64) float64 { return max(x, -x) }
+
+// found takes what a fair share update has found.
+func (m *meter) found(pools []engine.PoolView) {
+	for _, p := range pools {
+		a := m.accounts[p.Name]
+		if a == nil {
+			continue
+		}
+		parts := p.Shares.Attributes.Parts
+		a.fair = p.Shares.FairShare.MaxComponent()
+		a.promised = parts.Strong.Add(parts.Integral).MaxComponent()
+		a.bonus = parts.Integral.MaxComponent()
+		a.demandShare = p.Shares.DemandShare.MaxComponent()
+		a.volume = p.Integral.RatioVolume
+		a.flow = p.Integral.SpecifiedFlowRatio
+		a.integral = p.Integral.Type != fairshare.NoIntegral
+	}
+}
+
+// midnight closes a day, or what there was of it.
+func (m *meter) midnight(now time.Duration) {
+	if now == m.today {
+		return
+	}
+	closed := dayTotals{day: len(m.days) + 1}
+	for _, a := range m.ordered {
+		m.settle(a, now)
+		if a != m.root {
+			closed.pools = append(closed.pools, dayOf{pool: a.name, demand: a.wanted.sub(a.dayWanted), usage: a.used.sub(a.dayUsed)})
+		}
+		a.dayUsed, a.dayWanted = a.used, a.wanted
+	}
+	m.days = append(m.days, closed)
+	m.today = now
+}
+
+func (s sums) sub(other sums) sums {
+	for k := range s {
+		s[k] -= other[k]
+	}
+	return s
+}
+
+// utilization is the part of a resource that was used.
+func (m *meter) utilization(k resource.Kind, d time.Duration) float64 {
+	if m.total.Of(k) == 0 || d == 0 {
+		return 0
+	}
+	return m.root.used[k] / d.Seconds() / float64(m.total.Of(k))
+}
+
+// quantiles are the median, the 95th percentile and the greatest of some numbers.
+type quantiles struct{ p50, p95, most float64 }
+
+func quantilesOf(xs []float32) quantiles {
+	if len(xs) == 0 {
+		return quantiles{}
+	}
+	slices.Sort(xs)
+	at := func(q float64) float64 { return float64(xs[min(int(q*float64(len(xs))), len(xs)-1)]) }
+	return quantiles{at(0.5), at(0.95), float64(xs[len(xs)-1])}
+}

@@ -1,0 +1,268 @@
+package simulate
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"weir/actors/pool"
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/scheduling"
+	"weir/scheduling/lifecycle"
+	"weir/scheduling/resource"
+)
+
+// operation is an operation that has not ended, and what its jobs are like.
+type operation struct {
+	Submission
+	key uint64
+	// perJob is what each of its jobs takes.
+	perJob resource.Amounts
+	// accepted is when it was; runs is since when it may start jobs, begun whether it
+	// has started one.
+	accepted, runs time.Duration
+	begun          bool
+	// running jobs hold resources, pending ones wait.
+	running int
+	pending int64
+	// waits are since when jobs wait that have run before, by cookie.
+	waits map[int32]time.Duration
+	pool  *account
+}
+
+// task is the name of the one task that simulated operations have.
+const task = "main"
+
+// arrival is an operation that people start.
+type arrival struct {
+	Submission
+	// from makes the next one; nil: there is none.
+	from *source
+}
+
+func (a arrival) happen(w *world) error {
+	if a.from != nil {
+		w.await(a.from)
+	}
+	return w.start(a.Submission)
+}
+
+// await schedules the next operation of a source.
+func (w *world) await(s *source) {
+	if next, ok := s.take(); ok {
+		w.queue.add(next.At, arrival{next, s})
+	}
+}
+
+// schedule schedules what the file says.
+func (w *world) schedule() {
+	for _, workload := range w.file.Workloads {
+		w.await(newSource(workload, w.file.Seed, w.file.Duration))
+	}
+	for _, s := range w.file.Trace {
+		w.queue.add(s.At, arrival{s, nil})
+	}
+	for _, f := range w.file.Failures {
+		w.queue.add(f.At, f)
+	}
+}
+
+// start submits an operation and leads it as far as it comes at once.
+func (w *world) start(s Submission) error {
+	key := hash(s.ID)
+	chance := rand.New(rand.NewPCG(w.file.Seed, key))
+	op := &operation{Submission: s, key: key, accepted: w.now, waits: map[int32]time.Duration{}, pool: w.meter.accounts[s.Pool]}
+	op.perJob = s.Shape.perJob(chance)
+	spec := &statepb.OperationSpec{
+		Type: lifecycle.Vanilla, Pool: string(s.Pool), MaxFailedJobCount: 1, IsGang: s.Shape.Gang, Options: structOf(s.Shape.Options),
+		Tasks: []*statepb.TaskSpec{{
+			Name: task, JobCount: s.Shape.jobs(chance), RestartCompletedJobs: s.Shape.Restart, Argv: []string{"simulated"},
+			CpuLimitHundredths: int64(op.perJob.CPU), MemoryLimit: op.perJob.Memory, GpuLimit: op.perJob.GPU, NetworkLimit: op.perJob.Network,
+		}},
+	}
+	if s.Shape.Interruptible {
+		spec.Tasks[0].InterruptionSignal = "SIGTERM"
+		spec.Tasks[0].RestartExitCode = proto.Int32(restartCode)
+	}
+	w.operations[s.ID] = op
+	w.meter.submitted++
+	_, err := w.apply(&commandpb.StartOperation{OperationId: s.ID, User: "simulation", Spec: spec, Time: w.timestamp()})
+	var refused *refusedError
+	if errors.As(err, &refused) {
+		delete(w.operations, s.ID)
+		if w.refused++; w.refused == 1 {
+			w.firstReason = refused.Error()
+		}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if s.Shape.For {
+		w.queue.add(w.now+toDuration(s.Shape.Lasts.Draw(chance)), closing{s.ID})
+	}
+	return w.advance(s.ID)
+}
+
+// restartCode is with what an interrupted job exits that is to run again.
+const restartCode = 75
+
+func toDuration(seconds float64) time.Duration {
+	return time.Duration(min(seconds*float64(time.Second), float64(maxTime)))
+}
+
+// advance leads an operation on until it has to wait for something.
+func (w *world) advance(id string) error {
+	for {
+		op, _ := w.state.Operation(scheduling.OperationID(id))
+		now, err := lifecycle.ParseState(op.GetState())
+		if err != nil {
+			return err
+		}
+		switch {
+		case now == lifecycle.Running:
+			return nil
+		case now == lifecycle.Pending:
+			known := w.operations[id]
+			w.pending[known.Pool] = append(w.pending[known.Pool], id)
+			return w.admit(known.Pool)
+		case now.Finishing() && w.operations[id].running > 0:
+			return w.endAll(id, now)
+		}
+		if _, err := w.apply(w.step(op, now)); err != nil {
+			return err
+		}
+		if now.Finishing() {
+			return w.ended(id)
+		}
+	}
+}
+
+// step is the command that leads an operation on.
+func (w *world) step(op *statepb.Operation, now lifecycle.State) proto.Message {
+	id, epoch := op.GetId(), op.GetAssignment().GetEpoch()
+	to := func(next lifecycle.State) proto.Message {
+		return &commandpb.AdvanceOperation{OperationId: id, Term: w.term, From: op.GetState(), To: next.String(), Time: w.timestamp()}
+	}
+	switch now {
+	case lifecycle.Starting:
+		return to(lifecycle.WaitingForAgent)
+	case lifecycle.WaitingForAgent:
+		return &commandpb.AssignController{Term: w.term, Time: w.timestamp(), Assignments: []*commandpb.ControllerAssignment{{OperationId: id, Replica: replica, Epoch: epoch + 1}}}
+	case lifecycle.Initializing:
+		return &commandpb.PrepareOperation{OperationId: id, Epoch: epoch, Time: w.timestamp()}
+	case lifecycle.Materializing:
+		known := w.operations[id]
+		known.runs = w.now
+		return &commandpb.DefineTasks{OperationId: id, Epoch: epoch, Time: w.timestamp(), Tasks: []*commandpb.TaskDefinition{{
+			Name: task, JobCount: op.GetSpec().GetTasks()[0].GetJobCount(), JobResources: statepb.NewResources(known.perJob),
+		}}}
+	case lifecycle.Completing:
+		return to(lifecycle.Completed)
+	case lifecycle.Failing:
+		return to(lifecycle.Failed)
+	default:
+		return to(lifecycle.Aborted)
+	}
+}
+
+// admit lets operations of a pool run, as the pool's actor does.
+func (w *world) admit(name scheduling.PoolName) error {
+	waiting := w.pending[name]
+	if len(waiting) == 0 {
+		return nil
+	}
+	pools, counts, _ := w.state.Pools(scheduling.DefaultTree)
+	view := pool.View{Tree: scheduling.DefaultTree, Pools: pools, Counts: counts, Term: w.term}
+	for _, id := range waiting {
+		op, _ := w.state.Operation(scheduling.OperationID(id))
+		view.Pending = append(view.Pending, op)
+	}
+	propose, err := pool.Admit(w.time(), name, view)
+	if err != nil {
+		return err
+	}
+	admitted := map[string]bool{}
+	for _, msg := range propose {
+		if _, err := w.apply(msg); err != nil {
+			return err
+		}
+		if m, ok := msg.(*commandpb.AdvanceOperation); ok {
+			admitted[m.GetOperationId()] = true
+		}
+	}
+	left := waiting[:0:0]
+	for _, id := range waiting {
+		if !admitted[id] {
+			left = append(left, id)
+		}
+	}
+	w.pending[name] = left
+	for _, id := range waiting {
+		if admitted[id] {
+			if err := w.advance(id); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// ended forgets an operation and lets others run in its place.
+func (w *world) ended(id string) error {
+	delete(w.operations, id)
+	w.meter.completed++
+	for _, p := range w.file.Pools.Pools() {
+		if err := w.admit(p.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// closing completes an operation whatever is left of it.
+type closing struct{ id string }
+
+func (c closing) happen(w *world) error {
+	known := w.operations[c.id]
+	if known == nil {
+		return nil
+	}
+	op, _ := w.state.Operation(scheduling.OperationID(c.id))
+	var msg proto.Message = &commandpb.CompleteOperation{OperationId: c.id, User: "simulation", Time: w.timestamp()}
+	if op.GetState() != lifecycle.Running.String() {
+		// It never ran.
+		for i, id := range w.pending[known.Pool] {
+			if id == c.id {
+				w.pending[known.Pool] = append(w.pending[known.Pool][:i:i], w.pending[known.Pool][i+1:]...)
+				break
+			}
+		}
+		msg = &commandpb.AbortOperation{OperationId: c.id, User: "simulation", Time: w.timestamp()}
+	}
+	if _, err := w.apply(msg); err != nil {
+		return err
+	}
+	return w.advance(c.id)
+}
+
+// endAll ends the jobs of an operation that is about to end, and then it.
+func (w *world) endAll(id string, now lifecycle.State) error {
+	order := (&statepb.Operation{State: now.String()}).StopOrderFor(nil)
+	op, _ := w.state.Operation(scheduling.OperationID(id))
+	msg := &commandpb.FinishJobs{OperationId: id, Epoch: op.GetAssignment().GetEpoch(), Time: w.timestamp()}
+	for _, a := range w.state.AllocationsOfOperation(scheduling.OperationID(id)) {
+		msg.Jobs = append(msg.Jobs, &statepb.FinishedJob{JobId: a.GetJobId(), Node: a.GetNode(), State: lifecycle.JobAborted.String(), AbortReason: order.GetReason()})
+	}
+	if _, err := w.apply(msg); err != nil {
+		return err
+	}
+	if left := w.operations[id].running; left > 0 {
+		return fmt.Errorf("operation %s: %d jobs are left after all were ended", id, left)
+	}
+	return w.advance(id)
+}

@@ -1,0 +1,275 @@
+package simulate
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"weir/api/poolfile"
+	"weir/api/spec"
+	"weir/scheduling/option"
+	"weir/scheduling/pooltree"
+	"weir/scheduling/resource"
+)
+
+// Error tells that a file is refused, and everything that is wrong with it.
+type Error struct {
+	// Faults stand in the order of the text; there is at least one.
+	Faults []poolfile.Fault
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	const shown = 20
+	if len(e.Faults) == 1 {
+		return "simulation: " + e.Faults[0].String()
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "simulation has %d faults:", len(e.Faults))
+	for _, fault := range e.Faults[:min(len(e.Faults), shown)] {
+		b.WriteString("\n  " + fault.String())
+	}
+	if more := len(e.Faults) - shown; more > 0 {
+		fmt.Fprintf(&b, "\n  and %d more", more)
+	}
+	return b.String()
+}
+
+// place is where in a document a value is: names on the way to it. Items of lists are
+// names such as [2], which are for people alone.
+type place []string
+
+func (p place) to(name string) place { return append(slices.Clone(p), name) }
+
+func (p place) item(i int) place { return p.to(fmt.Sprintf("[%d]", i)) }
+
+// String returns the path as faults show it.
+func (p place) String() string { return strings.ReplaceAll(strings.Join(p, "."), ".[", "[") }
+
+// reader collects what is wrong with a document while it is read.
+type reader struct {
+	// lines finds the line and column of a place.
+	lines  func(names ...string) (line, column int)
+	faults []poolfile.Fault
+}
+
+func (r *reader) fault(at place, format string, args ...any) {
+	var names []string
+	for _, name := range at {
+		if strings.HasPrefix(name, "[") {
+			break
+		}
+		names = append(names, name)
+	}
+	line, column := r.lines(names...)
+	r.faults = append(r.faults, poolfile.Fault{Path: at.String(), Line: line, Column: column, Problem: fmt.Sprintf(format, args...)})
+}
+
+// err returns all faults in the order of the text.
+func (r *reader) err() error {
+	if len(r.faults) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(r.faults, func(a, b poolfile.Fault) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Path, b.Path))
+	})
+	return &Error{Faults: r.faults}
+}
+
+// take adds the faults of an error that another reader has made.
+func (r *reader) take(at place, err error) {
+	var pools *poolfile.Error
+	var text *spec.Error
+	var options *option.Error
+	switch {
+	case err == nil:
+	case errors.As(err, &pools):
+		r.faults = append(r.faults, pools.Faults...)
+	case errors.As(err, &text):
+		for _, f := range text.Faults {
+			r.faults = append(r.faults, poolfile.Fault{Path: f.Path, Line: f.Line, Column: f.Column, Problem: f.Message})
+		}
+	case errors.As(err, &options):
+		for _, f := range options.Faults {
+			r.fault(append(slices.Clone(at), strings.Split(f.Path, "/")...), "%s", f.Problem)
+		}
+	default:
+		r.fault(at, "%v", err)
+	}
+}
+
+// fields is an object whose names are taken out one by one; what is left in the end is
+// not known.
+type fields struct {
+	*reader
+	at     place
+	values map[string]any
+	known  []string
+}
+
+// object reads an object; nothing is an empty one. ok is false when it is none.
+func (r *reader) object(at place, value any) (f *fields, ok bool) {
+	f = &fields{reader: r, at: at, values: map[string]any{}}
+	if value == nil {
+		return f, true
+	}
+	object, ok := value.(map[string]any)
+	if !ok {
+		r.fault(at, "is %s: an object is needed", described(value))
+		return f, false
+	}
+	for name, value := range object {
+		f.values[strings.ReplaceAll(name, "-", "_")] = value
+	}
+	return f, true
+}
+
+// get takes a value; given is false when it is not there or null.
+func (f *fields) get(name string) (value any, given bool) {
+	f.known = append(f.known, name)
+	value = f.values[name]
+	delete(f.values, name)
+	return value, value != nil
+}
+
+// end tells what nobody has taken.
+func (f *fields) end() {
+	for _, name := range slices.Sorted(maps.Keys(f.values)) {
+		if closest := option.Closest(name, f.known); closest != "" {
+			f.fault(f.at.to(name), "unknown; did you mean %s?", closest)
+			continue
+		}
+		f.fault(f.at.to(name), "unknown: use one of %s", strings.Join(slices.Sorted(slices.Values(f.known)), ", "))
+	}
+}
+
+// duration reads a time from 0 on.
+func (f *fields) duration(name string, missing time.Duration) time.Duration {
+	value, given := f.get(name)
+	if !given {
+		return missing
+	}
+	d, err := durationOf(value)
+	if err != nil {
+		f.fault(f.at.to(name), "%v", err)
+		return missing
+	}
+	return d
+}
+
+// count reads a whole number.
+func (f *fields) count(name string, missing int64) int64 {
+	value, given := f.get(name)
+	if !given {
+		return missing
+	}
+	n, ok := value.(float64)
+	if !ok || n < 0 || n != math.Trunc(n) || n > 1e15 {
+		f.fault(f.at.to(name), "is %s: a whole number from 0 on is needed", described(value))
+		return missing
+	}
+	return int64(n)
+}
+
+func (f *fields) text(name, missing string) string {
+	value, given := f.get(name)
+	if !given {
+		return missing
+	}
+	text, ok := value.(string)
+	if !ok {
+		f.fault(f.at.to(name), "is %s: text is needed", described(value))
+		return missing
+	}
+	return text
+}
+
+func (f *fields) truth(name string) bool {
+	value, given := f.get(name)
+	if !given {
+		return false
+	}
+	truth, ok := value.(bool)
+	if !ok {
+		f.fault(f.at.to(name), "is %s: true or false is needed", described(value))
+	}
+	return truth
+}
+
+// items reads a list.
+func (f *fields) items(name string) []any {
+	value, given := f.get(name)
+	if !given {
+		return nil
+	}
+	items, ok := value.([]any)
+	if !ok {
+		f.fault(f.at.to(name), "is %s: a list is needed", described(value))
+	}
+	return items
+}
+
+// amounts reads resources from the fields that name some.
+func (f *fields) amounts(names ...resource.Kind) (amounts resource.Amounts, named [resource.Count]bool) {
+	object := make(map[string]any)
+	for _, k := range names {
+		if value, given := f.get(k.String()); given {
+			object[k.String()] = value
+		}
+	}
+	var read pooltree.Resources
+	if err := read.ReadOption(object); err != nil {
+		f.fault(f.at, "%v", err)
+	}
+	return read.Amounts, read.Named
+}
+
+// durationOf reads a time such as 90s, 12h or 7d12h.
+func durationOf(value any) (time.Duration, error) {
+	fault := fmt.Errorf("is %s: a time with a unit is needed, such as 30s, 12h or 7d", described(value))
+	text, ok := value.(string)
+	if !ok {
+		return 0, fault
+	}
+	text = strings.TrimSpace(text)
+	var days time.Duration
+	if before, after, ok := strings.Cut(text, "d"); ok {
+		whole, err := time.ParseDuration(before + "h")
+		if err != nil || whole > maxTime/24 {
+			return 0, fault
+		}
+		if days, text = 24*whole, after; text == "" {
+			text = "0s"
+		}
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 || days < 0 || d > maxTime || days+d > maxTime {
+		return 0, fault
+	}
+	return days + d, nil
+}
+
+// maxTime is the longest time that can be written.
+const maxTime = 100 * 365 * 24 * time.Hour
+
+// described says what a value of a document is.
+func described(value any) string {
+	switch v := value.(type) {
+	case nil:
+		return "nothing"
+	case bool:
+		return fmt.Sprint(v)
+	case float64:
+		return fmt.Sprintf("the number %v", v)
+	case string:
+		return fmt.Sprintf("the text %q", v)
+	case []any:
+		return "a list"
+	}
+	return "an object"
+}

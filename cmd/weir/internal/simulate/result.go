@@ -1,0 +1,174 @@
+package simulate
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"weir/cmd/chart"
+	"weir/scheduling"
+	"weir/scheduling/resource"
+)
+
+// Result is what became of a simulation.
+type Result struct {
+	Title string
+	// Name is that of a control run.
+	Name     string
+	Seed     uint64
+	Duration time.Duration
+	Nodes    int64
+	Total    resource.Amounts
+	// Utilization is the part of each resource that was used, of those that there are.
+	Utilization map[string]float64
+	Operations  Operations
+	Jobs        Jobs
+	// JobWaits is from when a job could have run until it did; OperationWaits from the
+	// submission of an operation until its first job.
+	JobWaits, OperationWaits Waits
+	// Preempted counts jobs that were told to go, by kind or reason.
+	Preempted map[string]int64
+	// FairnessError is the part of the cluster that was in other hands than fair shares
+	// say, on average over time.
+	FairnessError float64
+	Pools         []Pool
+	Days          []Day
+	// Events is how many there were: operations and jobs that come and go, failures.
+	Events int64
+	// Control is the result of the control run; nil: there was none.
+	Control *Result
+	// Took is how long the run was, in real time. It is the one thing that differs from
+	// run to run.
+	Took time.Duration
+
+	series series
+	leaves map[scheduling.PoolName]bool
+	marks  []chart.Mark
+}
+
+// Operations counts operations.
+type Operations struct {
+	Submitted, Refused, Ended, InProgress int64
+	// RefusedBecause is why the first refused one was.
+	RefusedBecause string
+}
+
+// Jobs counts attempts. Ended is by state, or abort reason.
+type Jobs struct {
+	Started, Running, Pending int64
+	Ended                     map[string]int64
+}
+
+// Waits are times in seconds.
+type Waits struct{ P50, P95, Max float64 }
+
+// Pool is what a pool wanted and got, with all below it.
+type Pool struct {
+	Name   scheduling.PoolName
+	Parent scheduling.PoolName
+	// DemandCPUSeconds is of demand that the cluster has the resources for.
+	DemandCPUSeconds, UsageCPUSeconds float64
+	// UsageShare is the part of the cluster that it had on average.
+	UsageShare float64
+	// Fulfilment is the part of what guarantees promised at a time, as far as it was
+	// wanted, that was used; nil: nothing was promised.
+	Fulfilment *float64
+	JobWaits   Waits
+	Integral   *Integral
+}
+
+// Integral is what an integral guarantee gave. Seconds are of the whole cluster, but for
+// Lasted, which is how long it gave at least half of the most that it gave.
+type Integral struct {
+	GrantedSeconds, VolumeSeconds float64
+	Most                          float64
+	LastedSeconds                 float64
+}
+
+// Day is one day, counted from 1; the last one may be short.
+type Day struct {
+	Day   int
+	Pools []PoolDay
+}
+
+// PoolDay is a pool on one day.
+type PoolDay struct {
+	Pool                              scheduling.PoolName
+	DemandCPUSeconds, UsageCPUSeconds float64
+}
+
+func (r *run) result(took time.Duration) *Result {
+	m, d := r.meter, r.file.Duration
+	out := &Result{
+		Title: r.file.Title, Seed: r.file.Seed, Duration: d, Nodes: int64(len(r.online)), Total: m.total, Utilization: map[string]float64{},
+		Operations: Operations{
+			Submitted: int64(m.submitted), Refused: int64(r.refused), Ended: int64(m.completed), InProgress: int64(len(r.operations)), RefusedBecause: r.firstReason,
+		},
+		Jobs:     Jobs{Started: m.starts, Running: m.running, Pending: m.pending, Ended: maps.Clone(m.ends)},
+		JobWaits: waitsOf(m.jobWaits), OperationWaits: waitsOf(m.firstWaits), Preempted: maps.Clone(m.preempted),
+		FairnessError: m.unfair / max(m.measured, 1e-9), Events: int64(r.events), Took: took,
+		series: r.series, leaves: map[scheduling.PoolName]bool{}, marks: marksOf(r.file),
+	}
+	for k := range resource.Kind(resource.Count) {
+		if m.total.Of(k) > 0 {
+			out.Utilization[k.String()] = m.utilization(k, d)
+		}
+	}
+	for _, a := range m.ordered[1:] {
+		out.leaves[a.name] = a.leaf
+		out.Pools = append(out.Pools, a.result(m.total, d))
+	}
+	slices.SortFunc(out.Pools, func(a, b Pool) int { return cmpNames(a.Name, b.Name) })
+	for _, day := range m.days {
+		shown := Day{Day: day.day}
+		for _, p := range day.pools {
+			shown.Pools = append(shown.Pools, PoolDay{p.pool, p.demand.of(resource.CPU), p.usage.of(resource.CPU)})
+		}
+		slices.SortFunc(shown.Pools, func(a, b PoolDay) int { return cmpNames(a.Pool, b.Pool) })
+		out.Days = append(out.Days, shown)
+	}
+	return out
+}
+
+func cmpNames(a, b scheduling.PoolName) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+func waitsOf(seconds []float32) Waits {
+	q := quantilesOf(seconds)
+	return Waits{q.p50, q.p95, q.most}
+}
+
+// result is what became of a pool.
+func (a *account) result(total resource.Amounts, d time.Duration) Pool {
+	p := Pool{Name: a.name, DemandCPUSeconds: a.wanted.of(resource.CPU), UsageCPUSeconds: a.used.of(resource.CPU), JobWaits: waitsOf(a.waits)}
+	if a.parent != nil {
+		p.Parent = a.parent.name
+	}
+	for k := range resource.Kind(resource.Count) {
+		if t := float64(total.Of(k)); t > 0 {
+			p.UsageShare = max(p.UsageShare, a.used[k]/t/d.Seconds())
+		}
+	}
+	if a.owed > 0 {
+		part := a.fulfilled / a.owed
+		p.Fulfilment = &part
+	}
+	if a.integral {
+		p.Integral = &Integral{GrantedSeconds: a.granted, VolumeSeconds: a.volume, Most: a.most, LastedSeconds: a.lasted().Seconds()}
+	}
+	return p
+}
+
+// Speed is how many times faster than real time the run was, and how many events a
+// second it saw.
+func (r *Result) Speed() (faster, events float64) {
+	took := max(r.Took.Seconds(), 1e-9)
+	return r.Duration.Seconds() / took, float64(r.Events) / took
+}

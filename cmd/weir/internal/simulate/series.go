@@ -1,0 +1,139 @@
+package simulate
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"weir/scheduling"
+	"weir/scheduling/resource"
+)
+
+// series is what the cluster and its pools were at each sample.
+type series struct {
+	pools   []scheduling.PoolName
+	samples []sample
+}
+
+// sample is one moment.
+type sample struct {
+	at               time.Duration
+	running, pending int64
+	used             resource.Amounts
+	preempted        int64
+	pools            []poolSample
+}
+
+// poolSample is a pool at one moment: shares of its dominant resource.
+type poolSample struct {
+	usage, fair, demand float64
+	cpu                 resource.Hundredths
+	volume              float64
+}
+
+func (s *series) begin(w *world) {
+	for _, a := range w.meter.ordered[1:] {
+		s.pools = append(s.pools, a.name)
+	}
+}
+
+func (s *series) sample(w *world) {
+	m := w.meter
+	now := sample{at: w.now, running: m.running, pending: m.pending, used: m.root.usage, pools: make([]poolSample, 0, len(s.pools))}
+	for _, count := range m.preempted {
+		now.preempted += count
+	}
+	for _, a := range m.ordered[1:] {
+		now.pools = append(now.pools, poolSample{
+			usage: resource.MaxRatio(a.usage, m.total), fair: a.fair, demand: resource.MaxRatio(a.demand.Min(m.total), m.total), cpu: a.usage.CPU, volume: a.volume,
+		})
+	}
+	s.samples = append(s.samples, now)
+}
+
+// WriteCSV writes the series of a result to files of a folder, which is made: cluster.csv,
+// pools.csv and days.csv. Those of the control run have control- before their names.
+func (r *Result) WriteCSV(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("write series: %w", err)
+	}
+	return r.each(func(prefix string, r *Result) error {
+		for name, rows := range map[string]func(func(...any)){"cluster": r.clusterRows, "pools": r.poolRows, "days": r.dayRows} {
+			if err := writeRows(filepath.Join(dir, prefix+name+".csv"), rows); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// each does something with a result and with that of its control run.
+func (r *Result) each(do func(prefix string, r *Result) error) error {
+	if err := do("", r); err != nil || r.Control == nil {
+		return err
+	}
+	return do("control-", r.Control)
+}
+
+func writeRows(name string, rows func(func(...any))) error {
+	file, err := os.Create(name)
+	if err != nil {
+		return fmt.Errorf("write series: %w", err)
+	}
+	defer file.Close()
+	if err := writeCSV(file, rows); err != nil {
+		return fmt.Errorf("write series %s: %w", name, err)
+	}
+	if err := file.Close(); err != nil {
+		return fmt.Errorf("write series: %w", err)
+	}
+	return nil
+}
+
+func writeCSV(to io.Writer, rows func(func(...any))) error {
+	w := csv.NewWriter(to)
+	rows(func(values ...any) {
+		row := make([]string, len(values))
+		for i, value := range values {
+			switch v := value.(type) {
+			case float64:
+				row[i] = strconv.FormatFloat(v, 'g', 9, 64)
+			default:
+				row[i] = fmt.Sprint(v)
+			}
+		}
+		// An error is kept, and told by Error.
+		_ = w.Write(row)
+	})
+	w.Flush()
+	return w.Error()
+}
+
+func (r *Result) clusterRows(row func(...any)) {
+	row("time_seconds", "cpu_used", "cpu_total", "memory_used", "memory_total", "running_jobs", "pending_jobs", "preempted_jobs")
+	for _, s := range r.series.samples {
+		row(s.at.Seconds(), s.used.CPU.Cores(), r.Total.CPU.Cores(), s.used.Memory, r.Total.Memory, s.running, s.pending, s.preempted)
+	}
+}
+
+func (r *Result) poolRows(row func(...any)) {
+	row("time_seconds", "pool", "usage_share", "fair_share", "demand_share", "cpu_used", "volume_seconds")
+	for _, s := range r.series.samples {
+		for i, p := range s.pools {
+			row(s.at.Seconds(), r.series.pools[i], p.usage, p.fair, p.demand, p.cpu.Cores(), p.volume)
+		}
+	}
+}
+
+func (r *Result) dayRows(row func(...any)) {
+	row("day", "pool", "demand_cpu_seconds", "usage_cpu_seconds")
+	for _, d := range r.Days {
+		for _, p := range d.Pools {
+			row(d.Day, p.Pool, p.DemandCPUSeconds, p.UsageCPUSeconds)
+		}
+	}
+}

@@ -1,0 +1,321 @@
+package simulate
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/actors/scheduler"
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/raftstore/state"
+	"weir/scheduling"
+	"weir/scheduling/engine"
+	"weir/scheduling/option"
+	"weir/scheduling/pooltree"
+	"weir/scheduling/resource"
+)
+
+// epoch is when simulated time begins: a midnight.
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// replica is the one that leads and controls.
+const replica = "r1"
+
+// world is the cluster at one moment of the run.
+type world struct {
+	file  *File
+	now   time.Duration
+	queue queue
+	state *state.State
+	index uint64
+	term  uint64
+	// tree is nil while there is no leader.
+	tree *scheduler.Tree
+	// leaderless: nothing is decided and no word is heard until then.
+	leaderless time.Duration
+	jobs       uint64
+	// operations are those that have not ended, pending those of a pool that may not
+	// run yet.
+	operations map[string]*operation
+	pending    map[scheduling.PoolName][]string
+	// dead nodes are silent; the leader may not know it yet.
+	dead    map[string]bool
+	online  []string
+	chance  *rand.Rand
+	lengths *rand.PCG
+	meter   *meter
+	// stale: something has changed since fair shares were found.
+	stale bool
+	// events counts what happened.
+	events uint64
+	// refused counts operations that were not accepted, failure is the first reason.
+	refused     int
+	firstReason string
+}
+
+// newWorld returns the cluster of a file before its first moment.
+func newWorld(f *File) (*world, error) {
+	w := &world{
+		file: f, state: state.New(), operations: map[string]*operation{}, pending: map[scheduling.PoolName][]string{}, dead: map[string]bool{},
+		chance: rand.New(rand.NewPCG(f.Seed, hash("failures"))), lengths: rand.NewPCG(0, 0), stale: true,
+	}
+	w.meter = newMeter(f)
+	if err := w.beginTerm(); err != nil {
+		return nil, err
+	}
+	if err := w.plantPools(); err != nil {
+		return nil, err
+	}
+	for _, group := range f.Nodes {
+		for i := range group.Count {
+			node := &statepb.Node{Id: group.Name + strconv.FormatInt(i+1, 10), Incarnation: 1, Resources: statepb.NewResources(group.Resources), Tags: group.Tags}
+			if _, err := w.apply(&commandpb.RegisterNode{Term: w.term, Time: w.timestamp(), Node: node}); err != nil {
+				return nil, err
+			}
+			w.online = append(w.online, node.GetId())
+		}
+	}
+	if err := w.fillVolumes(); err != nil {
+		return nil, err
+	}
+	if err := w.elect(); err != nil {
+		return nil, err
+	}
+	w.schedule()
+	return w, nil
+}
+
+func (w *world) time() time.Time { return epoch.Add(w.now) }
+
+func (w *world) timestamp() *timestamppb.Timestamp { return timestamppb.New(w.time()) }
+
+// beginTerm is the first command of a leader. Nothing is kept of what has ended.
+func (w *world) beginTerm() error {
+	w.term++
+	_, err := w.apply(&commandpb.BeginTerm{Term: w.term, Replica: replica, ClusterId: "simulation", Time: w.timestamp(), Limits: &statepb.Limits{
+		ArchivedOperations: 1, FinishedJobsPerOperation: 1, EventsPerOperation: 3, Operations: maxOperations, JobsPerOperation: maxJobs,
+	}})
+	return err
+}
+
+// maxOperations bounds those that have not ended.
+const maxOperations = 1_000_000
+
+// plantPools makes the pool tree that of the file.
+func (w *world) plantPools() error {
+	edits := []*commandpb.TreeEdit{{Edit: &commandpb.TreeEdit_Options{Options: structOf(option.Write(w.file.Pools.Options()))}}}
+	if !w.file.Pools.Has(scheduling.DefaultPool) {
+		edits = append(edits, &commandpb.TreeEdit{Edit: &commandpb.TreeEdit_Remove{Remove: string(scheduling.DefaultPool)}})
+	}
+	for _, p := range w.file.Pools.ParentsFirst() {
+		record := &statepb.Pool{Name: string(p.Name), Parent: string(p.Parent), Options: structOf(option.Write(p.Options))}
+		edit := &commandpb.TreeEdit{Edit: &commandpb.TreeEdit_Create{Create: record}}
+		if p.Name == scheduling.DefaultPool {
+			edit = &commandpb.TreeEdit{Edit: &commandpb.TreeEdit_Set{Set: record}}
+		}
+		edits = append(edits, edit)
+	}
+	_, err := w.apply(&commandpb.EditTree{Edits: edits, Time: w.timestamp()})
+	return err
+}
+
+// structOf returns a document as a message.
+func structOf(document map[string]any) *structpb.Struct {
+	s, err := structpb.NewStruct(document)
+	if err != nil {
+		// Invariant: options write what a message can hold.
+		panic(fmt.Sprintf("options: %v", err))
+	}
+	return s
+}
+
+// fillVolumes gives pools the volumes that they begin with.
+func (w *world) fillVolumes() error {
+	if len(w.file.Volumes) == 0 {
+		return nil
+	}
+	m := &commandpb.CheckpointVolumes{Term: w.term, Time: w.timestamp(), Tree: string(scheduling.DefaultTree)}
+	for _, p := range w.file.Pools.Pools() {
+		if d := w.file.Volumes[p.Name]; d > 0 {
+			m.Volumes = append(m.Volumes, statepb.NewPoolVolume(string(p.Name), resource.VolumeOf(w.meter.total, d), 0))
+		}
+	}
+	_, err := w.apply(m)
+	return err
+}
+
+// apply carries out a command: the state machine, then whoever follows it.
+func (w *world) apply(msg proto.Message) (*commandpb.Result, error) {
+	w.index++
+	result, events := w.state.Apply(w.index, msg)
+	if refusal := result.GetRefusal(); refusal != nil {
+		return result, &refusedError{refusal}
+	}
+	if w.tree != nil {
+		if err := w.tree.Follow(w.index, events, w); err != nil {
+			return result, err
+		}
+	}
+	for _, e := range events {
+		w.observe(e)
+	}
+	return result, nil
+}
+
+// refusedError tells that the state machine has refused a command.
+type refusedError struct{ *commandpb.Refusal }
+
+// Error implements error.
+func (e *refusedError) Error() string { return e.GetMessage() }
+
+// observe keeps account of what a command changed.
+func (w *world) observe(e state.Event) {
+	w.stale = true
+	switch e := e.(type) {
+	case state.AllocationsStarted:
+		for _, a := range e.Allocations {
+			w.started(a)
+		}
+	case state.AllocationsEnded:
+		for _, ended := range e.Ended {
+			w.meter.ended(w.now, w.operations[ended.Allocation.GetOperationId()], ended)
+		}
+	case state.StopsOrdered:
+		for _, a := range e.Allocations {
+			w.ordered(a)
+		}
+	case state.DemandChanged:
+		w.meter.wants(w.now, w.operations[string(e.ID)], e.Pending)
+	case state.OperationChanged:
+		if e.To.Finishing() {
+			w.meter.wants(w.now, w.operations[string(e.ID)], 0)
+		}
+	}
+}
+
+// elect makes a tree of the state as a new leader does, and offers it the nodes that
+// are heard.
+func (w *world) elect() error {
+	pools, _, _ := w.state.Pools(scheduling.DefaultTree)
+	record, _ := w.state.Tree(scheduling.DefaultTree)
+	seed := scheduler.Seed{
+		Tree: scheduling.DefaultTree, Index: w.index, Pools: pools, Allocations: w.state.Allocations(),
+		Volumes: record.GetVolumes(), VolumesTime: record.GetVolumesTime().AsTime(),
+	}
+	for _, node := range w.state.Nodes() {
+		if node.GetTree() == string(scheduling.DefaultTree) {
+			seed.Nodes = append(seed.Nodes, node)
+		}
+	}
+	for op := range w.state.InProgress() {
+		seed.Operations = append(seed.Operations, op)
+	}
+	var err error
+	if w.tree, err = scheduler.NewTree(engine.Default(), seed); err != nil {
+		return err
+	}
+	w.stale = true
+	return w.beat()
+}
+
+// beat lets every node be heard.
+func (w *world) beat() error {
+	for _, id := range w.online {
+		if w.dead[id] {
+			continue
+		}
+		node, _ := w.state.Node(scheduling.NodeID(id))
+		if node.GetState() != statepb.NodeOnline {
+			continue
+		}
+		if err := w.tree.Offer(id, node.GetResources().Amounts()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nodesPerPlan is how many nodes a plan looks at.
+const nodesPerPlan = 1024
+
+// plan hands out what nodes have that wait to be looked at. What is planned is committed
+// at once, so the state has no reason to refuse any of it.
+func (w *world) plan() error {
+	for w.tree.Waiting() {
+		proposal := w.tree.Plan(w.time(), w.term, nodesPerPlan, w.newID)
+		var results []*commandpb.Result
+		for _, msg := range proposal.Commands {
+			result, err := w.apply(msg)
+			if err != nil {
+				return fmt.Errorf("the engine has planned what the state refuses: %w", err)
+			}
+			results = append(results, result)
+		}
+		answers := scheduler.AnswersOf(results)
+		if err := refusalOf(answers); err != nil {
+			return err
+		}
+		if err := w.tree.Settle(proposal, answers); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refusalOf returns the first part of a plan that was refused.
+func refusalOf(a scheduler.Answers) error {
+	for _, answer := range a.Grants {
+		if answer.GetRefusal() != "" {
+			return fmt.Errorf("the engine has planned a job that the state refuses: %s", answer.GetMessage())
+		}
+	}
+	for _, answer := range a.Preemptions {
+		if answer.GetRefusal() != "" {
+			return fmt.Errorf("the engine has planned a preemption that the state refuses: %s", answer.GetMessage())
+		}
+	}
+	return nil
+}
+
+func (w *world) newID() string {
+	w.jobs++
+	return "j" + strconv.FormatUint(w.jobs, 10)
+}
+
+// Pools implements scheduler.Records.
+func (w *world) Pools(name scheduling.TreeName) (pooltree.Tree, bool) {
+	pools, _, ok := w.state.Pools(name)
+	return pools, ok
+}
+
+// Placed implements scheduler.Records.
+func (w *world) Placed(tree scheduling.TreeName, id string) (*statepb.Operation, pooltree.Tree) {
+	op, _ := w.Operation(id)
+	pools, _, _ := w.state.Pools(tree)
+	return op, pools
+}
+
+// Operation implements scheduler.Records. The tree reads the record before the next
+// command changes it.
+func (w *world) Operation(id string) (*statepb.Operation, int) {
+	op, ok := w.state.Operation(scheduling.OperationID(id))
+	if !ok {
+		return nil, 0
+	}
+	if known := w.operations[id]; known != nil {
+		return op, known.running
+	}
+	return op, 0
+}
+
+// NodeRecord implements scheduler.Records.
+func (w *world) NodeRecord(id string) *statepb.Node {
+	node, _ := w.state.Node(scheduling.NodeID(id))
+	return node
+}

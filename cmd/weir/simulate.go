@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/api/spec"
+	"weir/cmd/weir/internal/simulate"
+)
+
+// simulateFlags is what weir simulate can be told.
+type simulateFlags struct {
+	csv, charts string
+	seed        uint64
+	duration    string
+	set         []string
+	control     []string
+	noControl   bool
+	format      format
+}
+
+func newSimulateCommand() *cobra.Command {
+	f := simulateFlags{format: formatTable}
+	cmd := &cobra.Command{
+		Use:   "simulate FILE",
+		Short: "Run days of a cluster in seconds, with the engine that schedules it",
+		Long: `Run days of a cluster in seconds. A file describes nodes, pools, operations and
+failures: see docs/simulate.md. The state machine and the engine are those of real
+clusters; people, jobs and nodes are simulated.
+
+A control run of the same file with some things changed is printed beside it: those
+that the file names below control, or those of --control. Equal files and seeds print
+equal results.`,
+		Example: `  weir simulate examples/simulations/burst-and-relaxed.yaml
+  weir simulate week.yaml --set duration=1d --charts /tmp/week --csv /tmp/week
+  weir simulate week.yaml --control pools.ads.weight=5 -o json`,
+		Args: takes("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.csv, "csv", "", "folder for series as CSV: of the cluster, of pools, of days")
+	flags.StringVar(&f.charts, "charts", "", "folder for charts of the series, as SVG and PNG")
+	flags.Uint64Var(&f.seed, "seed", 0, "decides all chance (default: that of the file, or 1)")
+	flags.StringVar(&f.duration, "duration", "", "simulated time, such as 7d (default: that of the file, or 1d)")
+	flags.StringArrayVar(&f.set, "set", nil, "PATH=VALUE that is otherwise than in the file, such as pools.ads.weight=5; can be repeated, as the next one")
+	flags.StringArrayVar(&f.control, "control", nil, "PATH=VALUE that is otherwise in the control run, instead of what the file says")
+	flags.BoolVar(&f.noControl, "no-control", false, "no control run")
+	flags.VarP(&f.format, "output", "o", "form of what is printed: table, json or yaml")
+	mustComplete(cmd, "output", fixed(formats...))
+	return cmd
+}
+
+func (f *simulateFlags) run(cmd *cobra.Command, name string) error {
+	file, err := f.read(cmd, name)
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	result, err := f.simulate(cmd.Context(), cmd.ErrOrStderr(), file)
+	if err != nil {
+		return err
+	}
+	if f.csv != "" {
+		if err := result.WriteCSV(f.csv); err != nil {
+			return err
+		}
+	}
+	if f.charts != "" {
+		if err := result.SaveCharts(f.charts); err != nil {
+			return err
+		}
+	}
+	message, err := simulationMessage(result)
+	if err != nil {
+		return err
+	}
+	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), f.format)
+	if err := p.show(view{message: message, text: func(time.Time) string { return simulationText(result) }}); err != nil {
+		return err
+	}
+	p.note("%s", speedText(result))
+	return nil
+}
+
+// read reads the file with what the flags change.
+func (f *simulateFlags) read(cmd *cobra.Command, name string) (*simulate.File, error) {
+	shown, read := name, func() ([]byte, error) { return os.ReadFile(name) }
+	if name == "-" {
+		shown, read = "standard input", func() ([]byte, error) { return io.ReadAll(io.LimitReader(cmd.InOrStdin(), spec.MaxBytes+1)) }
+	}
+	data, err := read()
+	if err != nil {
+		return nil, fmt.Errorf("read simulation: %w", err)
+	}
+	changes := simulate.Changes{NoControl: f.noControl}
+	if cmd.Flags().Changed("seed") {
+		changes.Set = append(changes.Set, simulate.Setting{Path: []string{"seed"}, Value: float64(f.seed)})
+	}
+	if f.duration != "" {
+		changes.Set = append(changes.Set, simulate.Setting{Path: []string{"duration"}, Value: f.duration})
+	}
+	for _, flag := range []struct {
+		name  string
+		texts []string
+		into  *[]simulate.Setting
+	}{{"--set", f.set, &changes.Set}, {"--control", f.control, &changes.Control}} {
+		for _, text := range flag.texts {
+			setting, err := simulate.ReadSetting(text)
+			if err != nil {
+				return nil, fmt.Errorf("%s %s: %w", flag.name, text, err)
+			}
+			*flag.into = append(*flag.into, setting)
+		}
+	}
+	// Files that it names are beside it.
+	open := func(other string) ([]byte, error) {
+		if !filepath.IsAbs(other) && name != "-" {
+			other = filepath.Join(filepath.Dir(name), other)
+		}
+		return os.ReadFile(other)
+	}
+	file, err := simulate.Read(data, open, changes)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", shown, err)
+	}
+	return file, nil
+}
+
+// simulate carries out the run, and the control run at the same time.
+func (f *simulateFlags) simulate(ctx context.Context, to io.Writer, file *simulate.File) (*simulate.Result, error) {
+	runs := []*simulate.File{file}
+	if file.Control != nil {
+		runs = append(runs, file.Control)
+	}
+	view := &simulationView{passed: make([]time.Duration, len(runs))}
+	for _, run := range runs {
+		view.total += run.Duration
+	}
+	if screen := newScreen(to); screen.live {
+		view.bar = screen.bar("simulate", int64(view.total/time.Second))
+		defer view.bar.close()
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	results, errs := make([]*simulate.Result, len(runs)), make([]error, len(runs))
+	var all sync.WaitGroup
+	for i, run := range runs {
+		all.Go(func() {
+			if results[i], errs[i] = simulate.Run(ctx, run, func(now time.Duration) { view.show(i, now) }); errs[i] != nil {
+				cancel()
+			}
+		})
+	}
+	all.Wait()
+	for _, err := range errs {
+		if err != nil && ctx.Err() != nil && strings.Contains(err.Error(), context.Canceled.Error()) && len(errs) > 1 && err == errs[0] && errs[1] != nil {
+			continue
+		}
+		if err != nil {
+			return nil, explain(err)
+		}
+	}
+	if file.Control != nil {
+		results[0].Control, results[1].Name = results[1], file.ControlName
+	}
+	return results[0], nil
+}
+
+// simulationView shows how far runs are.
+type simulationView struct {
+	bar   *bar
+	total time.Duration
+
+	mu     sync.Mutex
+	passed []time.Duration
+}
+
+func (v *simulationView) show(run int, now time.Duration) {
+	if v.bar == nil {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.passed[run] = now
+	sum := time.Duration(0)
+	for _, passed := range v.passed {
+		sum += passed
+	}
+	v.bar.update(int64(sum/time.Second), fmt.Sprintf("day %d", int(v.passed[0]/(24*time.Hour))+1))
+}

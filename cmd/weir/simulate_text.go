@@ -1,0 +1,242 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"weir/cmd/weir/internal/simulate"
+	"weir/scheduling/resource"
+)
+
+// simulationText shows a result for people: the cluster, its pools and days, each with
+// the control run beside it.
+func simulationText(r *simulate.Result) string {
+	var b strings.Builder
+	if r.Title != "" {
+		b.WriteString(r.Title + "\n")
+	}
+	fmt.Fprintf(&b, "%s of %d nodes with %s, seed %d", longTime(r.Duration), r.Nodes, amounts(shownAmounts(r.Total)), r.Seed)
+	if r.Control != nil {
+		fmt.Fprintf(&b, "; beside it: %s", r.Control.Name)
+	}
+	b.WriteString("\n\n" + summaryText(r) + "\n" + simulatedPools(r) + "\n" + simulatedDays(r))
+	for _, one := range []*simulate.Result{r, r.Control} {
+		if one != nil && one.Operations.Refused > 0 {
+			fmt.Fprintf(&b, "\n%d operations were refused, the first because: %s\n", one.Operations.Refused, one.Operations.RefusedBecause)
+		}
+	}
+	return b.String()
+}
+
+// sideBySide is a grid whose numbers have those of the control run beside them.
+func sideBySide(r *simulate.Result, columns ...string) grid {
+	if r.Control == nil {
+		return newGrid(columns...)
+	}
+	return newGrid(append(columns, r.Control.Name+">")...)
+}
+
+func summaryText(r *simulate.Result) string {
+	g := sideBySide(r, "", ">")
+	line := func(name string, of func(*simulate.Result) string) {
+		row := []any{name, of(r)}
+		if r.Control != nil {
+			row = append(row, of(r.Control))
+		}
+		g.row(row...)
+	}
+	for k := range resource.Kind(resource.Count) {
+		if _, has := r.Utilization[k.String()]; has && k != resource.UserSlots {
+			line("utilization of "+k.String(), func(r *simulate.Result) string { return percent(r.Utilization[k.String()]) })
+		}
+	}
+	line("operations submitted", func(r *simulate.Result) string { return strconv.FormatInt(r.Operations.Submitted, 10) })
+	line("operations ended", func(r *simulate.Result) string { return strconv.FormatInt(r.Operations.Ended, 10) })
+	line("jobs started", func(r *simulate.Result) string { return strconv.FormatInt(r.Jobs.Started, 10) })
+	for _, state := range keysOf(r, func(r *simulate.Result) map[string]int64 { return r.Jobs.Ended }) {
+		line("jobs ended: "+state, func(r *simulate.Result) string { return strconv.FormatInt(r.Jobs.Ended[state], 10) })
+	}
+	for _, kind := range keysOf(r, func(r *simulate.Result) map[string]int64 { return r.Preempted }) {
+		line("told to go: "+kind, func(r *simulate.Result) string { return strconv.FormatInt(r.Preempted[kind], 10) })
+	}
+	line("wait of jobs p50", func(r *simulate.Result) string { return waitText(r.JobWaits.P50) })
+	line("wait of jobs p95", func(r *simulate.Result) string { return waitText(r.JobWaits.P95) })
+	line("wait of jobs max", func(r *simulate.Result) string { return waitText(r.JobWaits.Max) })
+	line("wait of operations p50", func(r *simulate.Result) string { return waitText(r.OperationWaits.P50) })
+	line("wait of operations p95", func(r *simulate.Result) string { return waitText(r.OperationWaits.P95) })
+	line("wait of operations max", func(r *simulate.Result) string { return waitText(r.OperationWaits.Max) })
+	line("fairness error", func(r *simulate.Result) string { return percent(r.FairnessError) })
+	return g.String()
+}
+
+// keysOf are the names in a map of either run.
+func keysOf(r *simulate.Result, of func(*simulate.Result) map[string]int64) []string {
+	all := maps.Clone(of(r))
+	if r.Control != nil {
+		maps.Copy(all, of(r.Control))
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+func simulatedPools(r *simulate.Result) string {
+	columns := []string{"pool", "usage>", "of demand>", "guarantee kept>", "wait p50>", "wait p95>", "wait max>", "volume lasted>"}
+	if r.Control != nil {
+		columns = append(columns, r.Control.Name+": usage>", "of demand>")
+	}
+	g := newGrid(columns...)
+	for i, p := range r.Pools {
+		row := []any{p.Name, percent(p.UsageShare), partText(p.UsageCPUSeconds, p.DemandCPUSeconds), none, waitText(p.JobWaits.P50), waitText(p.JobWaits.P95), waitText(p.JobWaits.Max), none}
+		if p.Fulfilment != nil {
+			row[3] = percent(*p.Fulfilment)
+		}
+		if p.Integral != nil && p.Integral.Most > 0 {
+			row[7] = waitText(p.Integral.LastedSeconds)
+		}
+		if r.Control != nil && i < len(r.Control.Pools) {
+			other := r.Control.Pools[i]
+			row = append(row, percent(other.UsageShare), partText(other.UsageCPUSeconds, other.DemandCPUSeconds))
+		}
+		g.row(row...)
+	}
+	return g.String()
+}
+
+func simulatedDays(r *simulate.Result) string {
+	columns := []string{"day>", "pool", "cpu on average>", "cpu wanted>", "got>"}
+	if r.Control != nil {
+		columns = append(columns, r.Control.Name+": cpu>", "got>")
+	}
+	g := newGrid(columns...)
+	for i, d := range r.Days {
+		length := min(24*time.Hour, r.Duration-time.Duration(i)*24*time.Hour).Seconds()
+		for j, p := range d.Pools {
+			row := []any{d.Day, p.Pool, number(p.UsageCPUSeconds/length, 1), number(p.DemandCPUSeconds/length, 1), partText(p.UsageCPUSeconds, p.DemandCPUSeconds)}
+			if r.Control != nil && i < len(r.Control.Days) && j < len(r.Control.Days[i].Pools) {
+				other := r.Control.Days[i].Pools[j]
+				row = append(row, number(other.UsageCPUSeconds/length, 1), partText(other.UsageCPUSeconds, other.DemandCPUSeconds))
+			}
+			g.row(row...)
+		}
+	}
+	return g.String()
+}
+
+// partText is what part of something was got.
+func partText(got, wanted float64) string {
+	if wanted == 0 {
+		return none
+	}
+	return strconv.FormatFloat(100*got/wanted, 'f', 2, 64) + "%"
+}
+
+func waitText(seconds float64) string {
+	return longTime(time.Duration(seconds * float64(time.Second)))
+}
+
+// longTime shows times of days without what nobody wants to read.
+func longTime(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d >= day && d%day == 0:
+		return fmt.Sprintf("%dd", d/day)
+	case d >= day:
+		return fmt.Sprintf("%dd%v", d/day, strings.TrimSuffix((d%day).Round(time.Minute).String(), "0s"))
+	case d >= time.Hour:
+		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+	case d >= time.Minute:
+		return d.Round(time.Second).String()
+	}
+	return d.Round(10 * time.Millisecond).String()
+}
+
+// speedText says how fast a run was. It is no part of the answer: it differs each time.
+func speedText(r *simulate.Result) string {
+	faster, events := r.Speed()
+	text := fmt.Sprintf("simulated %s in %.1f s: %.0f times faster than real time, %d events, %.0f a second", longTime(r.Duration), r.Took.Seconds(), faster, r.Events, events)
+	if r.Control != nil {
+		_, events := r.Control.Speed()
+		text += fmt.Sprintf(" (control run beside it: %.1f s, %.0f a second)", r.Control.Took.Seconds(), events)
+	}
+	return text
+}
+
+// simulationMessage is the result for programs.
+func simulationMessage(r *simulate.Result) (*structpb.Struct, error) {
+	document := simulationMap(r)
+	if r.Control != nil {
+		document["control"] = simulationMap(r.Control)
+	}
+	return structpb.NewStruct(document)
+}
+
+func simulationMap(r *simulate.Result) map[string]any {
+	pools := make(map[string]any, len(r.Pools))
+	for _, p := range r.Pools {
+		pools[string(p.Name)] = simulatedPool(p)
+	}
+	days := make([]any, len(r.Days))
+	for i, d := range r.Days {
+		of := make(map[string]any, len(d.Pools))
+		for _, p := range d.Pools {
+			of[string(p.Pool)] = map[string]any{"demand_cpu_seconds": p.DemandCPUSeconds, "usage_cpu_seconds": p.UsageCPUSeconds}
+		}
+		days[i] = map[string]any{"day": d.Day, "pools": of}
+	}
+	total := make(map[string]any)
+	for name, amount := range r.Total.Map() {
+		total[name] = amount
+	}
+	utilization := make(map[string]any)
+	for name, part := range r.Utilization {
+		utilization[name] = part
+	}
+	return map[string]any{
+		"title": r.Title, "name": r.Name, "seed": r.Seed, "duration_seconds": r.Duration.Seconds(), "nodes": r.Nodes, "resources": total, "utilization": utilization,
+		"operations": map[string]any{
+			"submitted": r.Operations.Submitted, "refused": r.Operations.Refused, "ended": r.Operations.Ended, "in_progress": r.Operations.InProgress,
+			"refused_because": r.Operations.RefusedBecause,
+		},
+		"jobs":                   map[string]any{"started": r.Jobs.Started, "running": r.Jobs.Running, "pending": r.Jobs.Pending, "ended": countsMap(r.Jobs.Ended)},
+		"told_to_go":             countsMap(r.Preempted),
+		"job_wait_seconds":       waitsMap(r.JobWaits),
+		"operation_wait_seconds": waitsMap(r.OperationWaits),
+		"fairness_error":         r.FairnessError,
+		"events":                 r.Events,
+		"pools":                  pools,
+		"days":                   days,
+	}
+}
+
+func simulatedPool(p simulate.Pool) map[string]any {
+	of := map[string]any{
+		"parent": string(p.Parent), "demand_cpu_seconds": p.DemandCPUSeconds, "usage_cpu_seconds": p.UsageCPUSeconds, "usage_share": p.UsageShare,
+		"guarantee_fulfilment": nil, "job_wait_seconds": waitsMap(p.JobWaits), "integral": nil,
+	}
+	if p.Fulfilment != nil {
+		of["guarantee_fulfilment"] = *p.Fulfilment
+	}
+	if g := p.Integral; g != nil {
+		of["integral"] = map[string]any{
+			"granted_share_seconds": g.GrantedSeconds, "volume_share_seconds": g.VolumeSeconds, "greatest_share": g.Most, "lasted_seconds": g.LastedSeconds,
+		}
+	}
+	return of
+}
+
+func waitsMap(w simulate.Waits) map[string]any {
+	return map[string]any{"p50": w.P50, "p95": w.P95, "max": w.Max}
+}
+
+func countsMap(counts map[string]int64) map[string]any {
+	out := make(map[string]any, len(counts))
+	for name, count := range counts {
+		out[name] = count
+	}
+	return out
+}
