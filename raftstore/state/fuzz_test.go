@@ -15,7 +15,10 @@ import (
 // FuzzApply applies whatever decodes to a state that has a bit of everything.
 // Nothing that decodes may break it.
 func FuzzApply(f *testing.F) {
-	for _, msg := range busy(f).entries {
+	for _, msg := range append(busy(f).entries, leaving(f).entries...) {
+		f.Add(encode(f, msg))
+	}
+	for _, msg := range leavingSeeds() {
 		f.Add(encode(f, msg))
 	}
 	f.Add(encode(f, &commandpb.FinishJobs{OperationId: "ann", Epoch: 1, Jobs: []*statepb.FinishedJob{
@@ -30,16 +33,32 @@ func FuzzApply(f *testing.F) {
 		if err != nil {
 			return
 		}
-		j := busy(t)
-		index := j.state.LastIndex() + 1
-		for _, msg := range messages {
-			j.state.Apply(index, msg)
-			if err := j.state.Verify(); err != nil {
-				t.Fatalf("after %T %v: %v", msg, msg, err)
+		for _, made := range []func(testing.TB) *journal{busy, leaving} {
+			j := made(t)
+			index := j.state.LastIndex() + 1
+			for _, msg := range messages {
+				j.state.Apply(index, proto.CloneOf(msg))
+				if err := j.state.Verify(); err != nil {
+					t.Fatalf("after %T %v: %v", msg, msg, err)
+				}
 			}
+			mustRestore(t, j.state.Freeze())
 		}
-		mustRestore(t, j.state.Freeze())
 	})
+}
+
+// leavingSeeds are orders to leave, and what becomes of them.
+func leavingSeeds() []proto.Message {
+	return []proto.Message{
+		preemption("stays", beneficiary("poor")), preemption("ann-0", nil),
+		&commandpb.StopJobs{OperationId: "svc", JobIds: []string{"stays", "asked"}, Order: &statepb.StopOrder{Interruption: statepb.InterruptedByUser, GraceMillis: 100}},
+		&commandpb.DrainNode{Node: "n1", User: "bob", InterruptMillis: 5000},
+		&commandpb.AbortOperation{OperationId: "going", InterruptMillis: 1}, &commandpb.AbortOperation{OperationId: "ann", InterruptMillis: 1},
+		&commandpb.FinishJobs{OperationId: "svc", Epoch: 1, Jobs: []*statepb.FinishedJob{
+			{JobId: "asked", State: "completed", Rerun: true}, {JobId: "killed", State: "aborted", AbortReason: "preemption", Acknowledged: true}}},
+		&commandpb.FinishJobs{OperationId: "svc", Epoch: 1, Jobs: []*statepb.FinishedJob{{JobId: "asked", State: "aborted", AbortReason: "preemption", Acknowledged: true}}},
+		edit(renaming("a", "b"), renaming("default", "a")), edit(removal("default")),
+	}
 }
 
 // treeSeeds are changes of trees and of what is in them.
@@ -82,6 +101,7 @@ func encode(f *testing.F, msg proto.Message) []byte {
 // a state that yields itself again.
 func FuzzRestore(f *testing.F) {
 	f.Add(bytesOf(f, busy(f).state.Freeze()))
+	f.Add(bytesOf(f, leaving(f).state.Freeze()))
 	f.Add(bytesOf(f, New().Freeze()))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var records []*statepb.Record

@@ -29,7 +29,7 @@ func (c *change) preemptAllocations(m *commandpb.PreemptAllocations) *refusal {
 	return nil
 }
 
-// preempt orders one job to go. A job that is to go no later anyway is answered as
+// preempt orders one job to go. A job that has an order to go no later is answered as
 // if it were ordered now, so a repeated preemption is answered as the first.
 func (c *change) preempt(s *stops, tree string, p *commandpb.Preemption) *refusal {
 	what := fmt.Sprintf("preempt job %q", p.GetJobId())
@@ -46,6 +46,9 @@ func (c *change) preempt(s *stops, tree string, p *commandpb.Preemption) *refusa
 	}
 	o := c.operations[scheduling.OperationID(a.GetOperationId())]
 	if _, news := o.ordered(a, order); !news {
+		if a.GetStop() == nil {
+			return refuse(CodeInvalidOperationState, "%s: its operation has it killed at once anyway", what)
+		}
 		return nil
 	}
 	if refused := c.checkBeneficiary(what, order.GetPreemptedFor()); refused != nil {
