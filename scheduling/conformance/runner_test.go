@@ -61,6 +61,14 @@ func TestRunner(t *testing.T) {
 			give: `{"category": "scheduling_order", "min_child_heap_sizes": [1, 9], ` + simple + `, "expect": {"scheduling_index": {"o": 1}}}`,
 			want: result{checks: 2}, wantMismatches: []string{"case c map[]: element o: scheduling_index with heaps of 1: got 0, want 1",
 				"case c map[]: element o: scheduling_index with heaps of 9: got 0, want 1"}},
+		"a scenario": {
+			give: `{"category": "scenario", "name": "s", "operations_in_start_order": [{"id": "o", "allocations": 3, "resources": {"user_slots": 1}}],
+				"operation_user_slots_limits": [null, 2], "expect": {"running_allocations": [3, 1]}}`,
+			want: result{checks: 2}, wantMismatches: []string{"case s: element <Root>: running_allocations of limit 1: got 2, want 1"}},
+		"a scenario of no kind":     {give: `{"category": "scenario", "expect": {"running_allocations": 3}}`, wantErr: "a scenario of 0 kinds"},
+		"a scenario of other words": {give: `{"category": "scenario", "research_allocations": "some"}`, wantErr: "unknown words"},
+		"a scenario that expects something else": {
+			give: `{"category": "scenario", "operation_user_slots_limits": [], "expect": {"running_allocations": [], "peace": true}}`, wantErr: `unknown field "peace"`},
 		"an unknown category": {give: `{"category": "magic"}`, wantErr: `unknown category "magic"`},
 		"an unknown version":  {give: `{"category": "basic", "version": "next"}`, wantErr: `unknown version "next"`},
 		"an unknown field":    {give: `{"category": "basic", "what": 1}`, wantErr: `unknown field "what"`},
