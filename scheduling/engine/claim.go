@@ -120,14 +120,24 @@ func (e *Engine) endClaims(op *operation, task scheduling.TaskName, keep int64) 
 	}
 }
 
+// trim ends those claims of a node, the latest first, that will not fit when all that
+// leave have gone.
+func (e *Engine) trim(n *node) {
+	for n.known && len(n.claims) > 0 && !n.claimed.Fits(n.limits.Sub(n.remaining())) {
+		e.endClaim(n.claims[len(n.claims)-1], ClaimUnmet)
+	}
+}
+
 // resize makes claims of a task hold what its jobs need now.
 func (e *Engine) resize(op *operation, t *task) {
-	for _, c := range op.claims {
-		if c.task == t.name && c.resources != t.perJob {
+	for i := len(op.claims) - 1; i >= 0; i-- {
+		if c := op.claims[i]; c.task == t.name && c.resources != t.perJob {
 			op.order.SubUsage(c.resources)
 			c.node.claimed = c.node.claimed.Sub(c.resources).Add(t.perJob)
 			c.resources = t.perJob
 			op.order.AddUsage(c.resources)
+			e.trim(c.node)
+			i = min(i, len(op.claims))
 		}
 	}
 }

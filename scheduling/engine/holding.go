@@ -64,6 +64,7 @@ func (e *Engine) AddAllocation(a Allocation) error {
 	h.node.judge()
 	op.held++
 	op.order.AddUsage(a.Resources)
+	e.trim(h.node)
 	return nil
 }
 

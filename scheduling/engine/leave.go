@@ -78,6 +78,7 @@ func (e *Engine) Stay(job scheduling.JobID) {
 	if c != nil && c.victims == 0 {
 		e.endClaim(c, ClaimRefused)
 	}
+	e.trim(h.node)
 }
 
 // beginLeaving takes an allocation out of the usage of its operation.

@@ -50,6 +50,7 @@ func (e *Engine) SetNode(id scheduling.NodeID, limits resource.Amounts, schedula
 	e.count(n, resource.Amounts.Add)
 	e.nodesChanged = true
 	n.judge()
+	e.trim(n)
 	return nil
 }
 
