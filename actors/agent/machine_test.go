@@ -36,8 +36,9 @@ type fakeRun struct {
 	over     bool
 	last     runner.Exited
 	released bool
-	// notice is the last that it was given.
-	notice string
+	// notice is the last that it was given; interrupted: it was told to leave in time.
+	notice      string
+	interrupted bool
 }
 
 // Start implements Processes.
@@ -175,7 +176,7 @@ func (r *fakeRun) end(outcome, reason string, code int) {
 	if !r.over {
 		r.over = true
 		e := exited(proxyproto.Outcome(outcome), reason, code)
-		e.Result.StartTime, e.Result.EndTime = time.Now(), time.Now()
+		e.Result.StartTime, e.Result.EndTime, e.Result.Interrupted = time.Now(), time.Now(), r.interrupted
 		r.last = e
 		r.events <- e
 		close(r.events)

@@ -24,8 +24,10 @@ type plane struct {
 	slow time.Duration
 	// phases are what heartbeats said of each job, without repetitions.
 	phases map[string][]string
-	ended  []*actorpb.JobEnded
-	asked  []string
+	// deadlines are what they said last.
+	deadlines map[string]time.Time
+	ended     []*actorpb.JobEnded
+	asked     []string
 	// kept are the replicas that others were given up for, each time.
 	kept     []string
 	lastBeat time.Time
@@ -86,11 +88,25 @@ func (p *plane) usual(msg proto.Message) proto.Message {
 
 func (p *plane) hear(jobs []*actorpb.HeldJob) {
 	for _, job := range jobs {
+		if p.deadlines == nil {
+			p.deadlines = map[string]time.Time{}
+		}
+		delete(p.deadlines, job.GetJobId())
+		if job.GetDeadline() != nil {
+			p.deadlines[job.GetJobId()] = job.GetDeadline().AsTime()
+		}
 		said := p.phases[job.GetJobId()]
 		if len(said) == 0 || said[len(said)-1] != job.GetPhase() {
 			p.phases[job.GetJobId()] = append(said, job.GetPhase())
 		}
 	}
+}
+
+// deadline is when the job is killed, as the last heartbeat said.
+func (p *plane) deadline(job string) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.deadlines[job]
 }
 
 func (p *plane) set(change func()) {
