@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -29,10 +30,14 @@ import (
 // patience is the deadline of every wait for real processes.
 const patience = 30 * time.Second
 
-// TestMain is an agent when a test has started it as one.
+// TestMain is an agent, or a job, when a test has started it as one.
 func TestMain(m *testing.M) {
 	if os.Getenv("WEIR_TEST_AGENT") != "" {
 		playAgent()
+		return
+	}
+	if os.Getenv("WEIR_TEST_JOB") != "" {
+		playJob()
 		return
 	}
 	os.Exit(m.Run())
@@ -45,6 +50,10 @@ type play struct {
 	// Grant are jobs to start, and what they do. Know are all jobs.
 	Grant []string
 	Know  map[string]string
+	// Silent are jobs that have no signal by which they could be asked to leave, RootOnly
+	// those whose signal is for their first process. What Silent jobs are that Know does
+	// not have, no controller tells.
+	Silent, RootOnly []string
 }
 
 // playAgent runs a real agent with real jobs, under a control plane inside it that
@@ -83,10 +92,15 @@ func playAgent() {
 			default:
 			}
 		case *actorpb.JobSpecRequest:
-			return &actorpb.JobSpec{JobId: m.GetJobId(), Shell: p.Know[m.GetJobId()]}, nil
+			return p.spec(m.GetJobId()), nil
+		case *actorpb.InstancesRequest:
+			return &actorpb.Instances{OperationId: m.GetOperationId(), Version: "1", Over: true, Instances: []*actorpb.Instance{{JobId: "acknowledges", State: "live"}}}, nil
 		case *actorpb.JobEnded:
 			e := m.GetJob()
 			fmt.Println("ended", e.GetJobId(), e.GetState(), e.GetExitCode(), e.GetAbortReason(), e.GetError().GetMessage())
+			if e.GetStop() != nil {
+				fmt.Println("order", e.GetJobId(), e.GetStop().GetInterruption(), e.GetRerun(), e.GetAcknowledged())
+			}
 		}
 		return nil, nil
 	}
@@ -100,8 +114,16 @@ func playAgent() {
 	for _, job := range p.Grant {
 		granted(job, of)(order)
 	}
-	system.Root.Send(agent.PID(), &remote.Inbound{From: identity.Identity{Role: identity.Replica, Name: "r1"}, Message: order})
-	_, _ = bufio.NewReader(os.Stdin).ReadByte()
+	leader := identity.Identity{Role: identity.Replica, Name: "r1"}
+	system.Root.Send(agent.PID(), &remote.Inbound{From: leader, Message: order})
+	// Each line of input is a further order; its end is that of the agent.
+	for lines, index := bufio.NewScanner(os.Stdin), uint64(8); lines.Scan(); index++ {
+		order := plan(3, index, func(p *actorpb.NodePlan) { p.Abort = append(p.Abort, &actorpb.AbortJob{}) })
+		if err := json.Unmarshal(lines.Bytes(), order.Abort[0]); err != nil {
+			panic(err)
+		}
+		system.Root.Send(agent.PID(), &remote.Inbound{From: leader, Message: order})
+	}
 	if err := agent.Close(context.Background()); err != nil {
 		panic(err)
 	}
@@ -110,10 +132,24 @@ func playAgent() {
 	}
 }
 
+// spec is what a job runs; nil: nobody knows.
+func (p *play) spec(job string) proto.Message {
+	spec := &actorpb.JobSpec{JobId: job, Shell: p.Know[job], InterruptionSignal: "SIGUSR1", RestartExitCode: proto.Int32(75)}
+	spec.SignalRootProcessOnly = slices.Contains(p.RootOnly, job)
+	if slices.Contains(p.Silent, job) {
+		spec.InterruptionSignal = ""
+		if spec.Shell == "" {
+			return &actorpb.Refused{Code: actorpb.CodeUnavailable}
+		}
+	}
+	return spec
+}
+
 // agentProcess is an agent in a process of its own.
 type agentProcess struct {
 	t     *testing.T
 	cmd   *exec.Cmd
+	in    io.Writer
 	stop  func() error
 	lines chan string
 	seen  []string
@@ -137,7 +173,7 @@ func startAgent(t *testing.T, p play) *agentProcess {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.stop = in.Close
+	a.in, a.stop = in, in.Close
 	out, err := a.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
