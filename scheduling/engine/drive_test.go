@@ -47,7 +47,9 @@ func (d *drive) wants(id scheduling.OperationID, in scheduling.PoolName, n int64
 	must(d.t, d.SetDemand(id, "t", n, needs))
 }
 
-func slotsOf(n int64) resource.Amounts { return resource.Amounts{UserSlots: n, CPU: resource.Hundredths(100 * n)} }
+func slotsOf(n int64) resource.Amounts {
+	return resource.Amounts{UserSlots: n, CPU: resource.Hundredths(100 * n)}
+}
 
 // pass lets so much time pass, in steps with an update and a heartbeat of the nodes each.
 func (d *drive) pass(how, step time.Duration, nodes ...scheduling.NodeID) {

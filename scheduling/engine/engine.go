@@ -237,16 +237,12 @@ func (e *Engine) surplus(p *pool, op *operation) bool {
 // bounds are what the groups of an operation are cut by (F.12.1).
 func (e *Engine) bounds(op *operation) preemption.Bounds {
 	s := op.effective.Starvation
-	b := preemption.Bounds{
+	return preemption.Bounds{
 		Fair: op.share.FairShare, Demand: op.share.DemandShare, Total: e.total,
-		AggressiveThreshold: s.AggressiveThreshold, Threshold: s.Satisfaction,
+		AggressiveThreshold: s.AggressiveThreshold, Threshold: s.Satisfaction, Protected: s.Protected(),
 		OnBoundPreemptible: e.settings.Preemption.OnBoundPreemptible,
 		Aggressive:         op.pool.effective.Preemption.AllowAggressive && (!op.Gang || e.settings.Preemption.AggressiveForGangs),
 	}
-	if t := s.NonPreemptible; t != nil && t.Named != ([resource.Count]bool{}) {
-		b.Protected = t.Or(resource.Infinite)
-	}
-	return b
 }
 
 // pool is a pool of the tree.

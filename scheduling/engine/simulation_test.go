@@ -27,7 +27,11 @@ type simulation struct {
 	pending      map[taskKey]int64
 	running      map[scheduling.JobID]bool
 	inFlight     []engine.Start
-	jobs         int
+	// ordered are preemptions of which nobody knows yet whether they are committed,
+	// leaving jobs have been told to go, or are about to be.
+	ordered []engine.Preempt
+	leaving map[scheduling.JobID]bool
+	jobs    int
 	// firstTick and reconnection say from when on filters count in limits.
 	firstTick    time.Time
 	reconnection time.Duration
@@ -90,6 +94,7 @@ func TestSimulation(t *testing.T) {
 			operations: map[scheduling.OperationID]bool{},
 			pending:    map[taskKey]int64{},
 			running:    map[scheduling.JobID]bool{},
+			leaving:    map[scheduling.JobID]bool{},
 		}
 		// Most stories begin with a cluster that has something to do.
 		if rapid.IntRange(0, 3).Draw(t, "empty") > 0 {
@@ -117,6 +122,9 @@ func TestSimulation(t *testing.T) {
 			"commit":            s.commit,
 			"reject":            s.reject,
 			"finish":            s.finish,
+			"leave":             s.leave,
+			"leave for a user":  s.leaveForAUser,
+			"stay":              s.stay,
 			"": func(t *rapid.T) {
 				if err := invariant.Check(s.engine); err != nil {
 					t.Fatal(err)
@@ -160,6 +168,7 @@ func (s *simulation) setTree(t *rapid.T) {
 		}
 		pool := pooltree.Pool{Name: name, Parent: rapid.SampledFrom(parents).Draw(t, "parent")}
 		pool.Options.ResourceLimits, pool.Options.TagFilter = drawLimits(t), filterOf(t)
+		pool.Options.PoolPreemption = drawPreemption(t)
 		if rapid.IntRange(0, 3).Draw(t, "fifo") == 0 {
 			fifo := pooltree.FIFO
 			pool.Options.Mode = &fifo
@@ -169,12 +178,41 @@ func (s *simulation) setTree(t *rapid.T) {
 		pools = append(pools, pool)
 	}
 	timeout := rapid.SampledFrom([]time.Duration{0, 10 * time.Second}).Draw(t, "node reconnection timeout")
-	tree, err := pooltree.FromPools(pooltree.TreeOptions{NodeReconnectionTimeout: &timeout}, pools)
+	set := pooltree.TreeOptions{NodeReconnectionTimeout: &timeout}
+	drawStarvation(t, &set)
+	tree, err := pooltree.FromPools(set, pools)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.reconnection = timeout
 	_ = s.both(t, func(e *engine.Engine) error { return e.SetTree(tree) })
+}
+
+// drawStarvation sets options by which there is much preemption.
+func drawStarvation(t *rapid.T, set *pooltree.TreeOptions) {
+	starve := time.Duration(rapid.IntRange(0, 5).Draw(t, "starvation timeout")) * time.Second
+	aggressive := starve + time.Duration(rapid.IntRange(0, 5).Draw(t, "aggressive timeout"))*time.Second
+	backoff := time.Duration(rapid.IntRange(0, 1).Draw(t, "backoff")) * 3 * time.Second
+	runTime := time.Duration(rapid.IntRange(0, 2).Draw(t, "run time")) * time.Second
+	enable, onBound := rapid.Bool().Draw(t, "aggressive"), rapid.Bool().Draw(t, "on bound")
+	set.FairShareTimeout, set.AggressiveTimeout, set.Backoff, set.MinRunTime, set.EnableAggressive = &starve, &aggressive, &backoff, &runTime, &enable
+	set.OnBoundPreemptible = &onBound
+}
+
+func drawPreemption(t *rapid.T) pooltree.PoolPreemption {
+	var set pooltree.PoolPreemption
+	if rapid.IntRange(0, 3).Draw(t, "rate limited") == 0 {
+		rate := rapid.Int64Range(0, 2).Draw(t, "rate limit")
+		set.RateLimit = &rate
+	}
+	if rapid.IntRange(0, 3).Draw(t, "preemption allowed") == 0 {
+		no := false
+		set.AllowNormal = &no
+	}
+	if rapid.IntRange(0, 2).Draw(t, "tolerant") == 0 {
+		set.LimitTolerance = &pooltree.Resources{Amounts: resource.Amounts{UserSlots: 4, Memory: 8}}
+	}
+	return set
 }
 
 func drawLimits(t *rapid.T) *pooltree.Resources {
@@ -225,8 +263,9 @@ func (s *simulation) setOperation(t *rapid.T) {
 
 func (s *simulation) draw(t *rapid.T) engine.Operation {
 	bounds := rapid.Bool().Draw(t, "limits bound demand")
+	mode := rapid.SampledFrom([]string{pooltree.PreemptNormally, pooltree.PreemptNormally, pooltree.PreemptGracefully}).Draw(t, "preemption mode")
 	return engine.Operation{
-		Options: pooltree.OperationOptions{ResourceLimits: drawLimits(t), TagFilter: filterOf(t), LimitsBoundDemand: &bounds},
+		Options: pooltree.OperationOptions{ResourceLimits: drawLimits(t), TagFilter: filterOf(t), LimitsBoundDemand: &bounds, PreemptionMode: &mode},
 		ID:      drawOperation.Draw(t, "operation"), Pool: drawParent.Draw(t, "pool"), Weight: drawWeight.Draw(t, "weight"),
 		Started: s.now, Enabled: rapid.IntRange(0, 3).Draw(t, "enabled") > 0, Suspended: rapid.IntRange(0, 3).Draw(t, "suspended") == 0,
 	}
@@ -295,10 +334,12 @@ func (s *simulation) heartbeat(t *rapid.T) {
 	s.inFlight = append(s.inFlight, plan.Starts...)
 	s.checkNothingIsLeft(t, ids)
 	for _, p := range plan.Preempts {
-		if !s.running[p.Job] {
-			t.Fatalf("job %s is preempted and does not run", p.Job)
+		if !s.running[p.Job] || s.leaving[p.Job] {
+			t.Fatalf("job %s is preempted, and runs: %v, leaves already: %v", p.Job, s.running[p.Job], s.leaving[p.Job])
 		}
+		s.leaving[p.Job] = true
 	}
+	s.ordered = append(s.ordered, plan.Preempts...)
 	started := map[taskKey]int64{}
 	for _, start := range s.inFlight {
 		key := taskKey{start.Operation, start.Task}
@@ -343,6 +384,53 @@ func (s *simulation) finish(t *rapid.T) {
 		t.Fatalf("job runs: %v, error %v", s.running[job], err)
 	}
 	delete(s.running, job)
+	delete(s.leaving, job)
+}
+
+// leave has the order of a preemption be committed, in time or not.
+func (s *simulation) leave(t *rapid.T) {
+	p, ok := s.takeOrdered(t)
+	if !ok {
+		return
+	}
+	order := engine.LeaveOrder{Ordered: s.now, Deadline: s.now.Add(p.Timeout), Kind: p.Kind, For: p.For}
+	if err := s.both(t, func(e *engine.Engine) error { return e.Leave(p.Job, order) }); (err == nil) != s.running[p.Job] {
+		t.Fatalf("job runs: %v, error %v", s.running[p.Job], err)
+	}
+	if s.running[p.Job] {
+		s.leaving[p.Job] = true
+	}
+}
+
+func (s *simulation) leaveForAUser(t *rapid.T) {
+	job := scheduling.JobID(fmt.Sprintf("j%d", rapid.IntRange(0, s.jobs).Draw(t, "job")))
+	order := engine.LeaveOrder{Ordered: s.now, Deadline: s.now.Add(time.Minute)}
+	_ = s.both(t, func(e *engine.Engine) error { return e.Leave(job, order) })
+	if s.running[job] {
+		s.leaving[job] = true
+	}
+}
+
+// stay has the order be refused.
+func (s *simulation) stay(t *rapid.T) {
+	p, ok := s.takeOrdered(t)
+	if !ok {
+		return
+	}
+	s.engine.Stay(p.Job)
+	s.twin.Stay(p.Job)
+	h, _ := s.engine.Holding(p.Job)
+	s.leaving[p.Job] = h.Leaving
+}
+
+func (s *simulation) takeOrdered(t *rapid.T) (engine.Preempt, bool) {
+	if len(s.ordered) == 0 {
+		return engine.Preempt{}, false
+	}
+	i := rapid.IntRange(0, len(s.ordered)-1).Draw(t, "which order")
+	p := s.ordered[i]
+	s.ordered = append(s.ordered[:i], s.ordered[i+1:]...)
+	return p, true
 }
 
 func (s *simulation) nextJob() scheduling.JobID {

@@ -46,6 +46,7 @@ func Check(v View) error {
 	for _, check := range []func() error{
 		func() error { return c.count(holdings) },
 		c.claims, c.nodes, c.operations, c.pools, c.fairShares,
+		func() error { return c.groups(holdings) },
 	} {
 		if err := check(); err != nil {
 			return fmt.Errorf("%w: %w", ErrBreach, err)

@@ -1,0 +1,64 @@
+package invariant
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"weir/scheduling"
+	"weir/scheduling/engine"
+	"weir/scheduling/preemption"
+	"weir/scheduling/resource"
+)
+
+// groups cuts the allocations of every operation anew, in the order of their start
+// (F.12.1). Those that leave, and starts in flight, are in no group.
+func (c *checker) groups(holdings []engine.Holding) error {
+	of := map[scheduling.OperationID][]engine.Holding{}
+	for _, h := range holdings {
+		switch {
+		case h.Ticket == 0 && !h.Leaving:
+			of[h.Operation] = append(of[h.Operation], h)
+		case h.Level != preemption.NonPreemptible:
+			return fmt.Errorf("job %s of operation %s: it is %v, and leaves or has not begun", h.Job, h.Operation, h.Level)
+		}
+	}
+	for _, op := range c.snapshot.Operations {
+		all := of[op.ID]
+		slices.SortFunc(all, func(a, b engine.Holding) int { return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.Job, b.Job)) })
+		always, normally := cut(op.Bounds, op.Bounds.AggressiveThreshold, true, all), cut(op.Bounds, op.Bounds.Threshold, false, all)
+		for i, h := range all {
+			want := preemption.Preemptible
+			switch {
+			case i < always || i < normally && !op.Bounds.Aggressive:
+				want = preemption.NonPreemptible
+			case i < normally:
+				want = preemption.AggressivelyPreemptible
+			}
+			if h.Level != want {
+				return fmt.Errorf("job %s of operation %s: it is %v, and number %d of %d, of which %d and %d are protected: it is %v",
+					h.Job, op.ID, h.Level, i, len(all), always, normally, want)
+			}
+		}
+	}
+	return nil
+}
+
+// cut is how many allocations, from the first, are protected up to threshold times the
+// fair share.
+func cut(b preemption.Bounds, threshold float64, aggressive bool, all []engine.Holding) int {
+	unbounded := !aggressive && b.Fair.Near(b.Demand, resource.Epsilon) && !b.Demand.Near(resource.Vector{}, resource.Epsilon)
+	shares, bound := preemption.Shares{Fair: b.Fair, Demand: b.Demand}, b.Fair.Scale(threshold)
+	below := func(usage resource.Amounts) bool {
+		return unbounded || b.Protected.StrictlyDominates(usage) || shares.NonBlockedDominates(bound, resource.Share(usage, b.Total))
+	}
+	n, usage := 0, resource.Amounts{}
+	for n < len(all) && below(usage) {
+		usage = usage.Add(all[n].Resources)
+		n++
+	}
+	if b.OnBoundPreemptible && n > 0 && !below(usage) && !resource.Share(usage, b.Total).Near(bound, resource.Epsilon) {
+		n--
+	}
+	return n
+}
