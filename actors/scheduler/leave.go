@@ -28,7 +28,7 @@ func stopOrder(p engine.Preempt) *statepb.StopOrder {
 // changes nothing.
 func (t *Tree) Leave(allocations []*statepb.Allocation) error {
 	for _, a := range allocations {
-		if a.GetStop() == nil || !t.jobs[a.GetJobId()] {
+		if a.GetStop() == nil || t.jobs[a.GetJobId()] == "" {
 			continue
 		}
 		order, err := leaveOrder(a.GetStop())
@@ -37,6 +37,20 @@ func (t *Tree) Leave(allocations []*statepb.Allocation) error {
 		}
 		if err != nil {
 			return fmt.Errorf("job %s has to go: %w", a.GetJobId(), err)
+		}
+	}
+	return nil
+}
+
+// leaveWith takes it that all jobs of an operation are killed that is about to end,
+// unless it lets them leave in their own time, by orders of their own.
+func (t *Tree) leaveWith(op *statepb.Operation, state lifecycle.State) error {
+	if !state.Finishing() || op.GetStop() != nil {
+		return nil
+	}
+	for job := range t.jobsOf[op.GetId()] {
+		if err := t.engine.Leave(scheduling.JobID(job), engine.LeaveOrder{}); err != nil {
+			return fmt.Errorf("job %s goes with its operation: %w", job, err)
 		}
 	}
 	return nil

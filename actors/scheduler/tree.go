@@ -67,8 +67,9 @@ type Tree struct {
 	current  pooltree.Tree
 	// pools are to be set when the operations of removed ones have gone; nil: none.
 	pools *pooltree.Tree
-	// jobs are those that the engine has.
-	jobs map[string]bool
+	// jobs are those that the engine has, by operation too.
+	jobs   map[string]string
+	jobsOf map[string]map[string]bool
 	// resume is the volumes to go on from; nil: the engine has.
 	resume *resumption
 }
@@ -89,7 +90,7 @@ func NewTree(cfg engine.Config, seed Seed) (*Tree, error) {
 	}
 	t := &Tree{
 		name: seed.Tree, engine: e, index: seed.Index, tickets: map[string]engine.Ticket{}, ready: map[string]bool{}, queued: map[string]bool{},
-		draining: map[string]bool{}, incarnations: map[string]uint64{}, tags: map[string][]string{}, known: map[string]map[string]int64{}, jobs: map[string]bool{},
+		draining: map[string]bool{}, incarnations: map[string]uint64{}, tags: map[string][]string{}, known: map[string]map[string]int64{}, jobs: map[string]string{}, jobsOf: map[string]map[string]bool{},
 		set: map[string]setOperation{}, settings: seed.Pools.Settings(), current: seed.Pools,
 	}
 	if err := e.SetTree(seed.Pools); err != nil {
@@ -121,6 +122,15 @@ func NewTree(cfg engine.Config, seed Seed) (*Tree, error) {
 	// What is held for whom follows from the orders that are given.
 	if err := t.Leave(seed.Allocations); err != nil {
 		return nil, err
+	}
+	for _, op := range seed.Operations {
+		state, err := lifecycle.ParseState(op.GetState())
+		if err == nil {
+			err = t.leaveWith(op, state)
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	for _, node := range seed.Nodes {
 		if err := t.SetNode(node); err != nil {
@@ -199,6 +209,9 @@ func (t *Tree) setOperation(op *statepb.Operation, state lifecycle.State, suspen
 		if err := t.setDemands(op, state); err != nil {
 			return err
 		}
+		if err := t.leaveWith(op, state); err != nil {
+			return err
+		}
 	}
 	if err := t.engine.SetOperation(record); err != nil {
 		return err
@@ -274,7 +287,7 @@ func (t *Tree) started(a *statepb.Allocation) error {
 	case !known || !planned && !t.has(a.GetNode()):
 		return nil
 	}
-	t.jobs[a.GetJobId()] = true
+	t.hold(a.GetJobId(), a.GetOperationId())
 	if planned {
 		return t.engine.Commit(ticket, scheduling.JobID(a.GetJobId()), a.GetStartTime().AsTime())
 	}
@@ -284,12 +297,30 @@ func (t *Tree) started(a *statepb.Allocation) error {
 	})
 }
 
+// hold and drop keep which jobs the engine has.
+func (t *Tree) hold(job, operation string) {
+	t.jobs[job] = operation
+	if t.jobsOf[operation] == nil {
+		t.jobsOf[operation] = map[string]bool{}
+	}
+	t.jobsOf[operation][job] = true
+}
+
+func (t *Tree) drop(job string) {
+	operation := t.jobs[job]
+	delete(t.jobs, job)
+	delete(t.jobsOf[operation], job)
+	if len(t.jobsOf[operation]) == 0 {
+		delete(t.jobsOf, operation)
+	}
+}
+
 // Ended frees what a job held and offers its node.
 func (t *Tree) Ended(job, node string) error {
-	if !t.jobs[job] {
+	if t.jobs[job] == "" {
 		return nil
 	}
-	delete(t.jobs, job)
+	t.drop(job)
 	t.enqueue(node)
 	return t.engine.RemoveAllocation(scheduling.JobID(job))
 }

@@ -234,7 +234,7 @@ func (w *world) offer(id string) {
 
 func (w *world) start(id, pool string, jobs int32, trees ...string) {
 	w.apply(&commandpb.StartOperation{OperationId: id, User: "ann", Spec: &statepb.OperationSpec{
-		Type: "vanilla", Pool: pool, PoolTrees: trees, MaxFailedJobCount: 100, Tasks: []*statepb.TaskSpec{{Name: "s", JobCount: jobs}, {Name: "t", JobCount: 1}},
+		Type: "vanilla", Pool: pool, PoolTrees: trees, MaxFailedJobCount: 100, Tasks: []*statepb.TaskSpec{{Name: "s", JobCount: jobs, InterruptionSignal: "SIGTERM"}, {Name: "t", JobCount: 1}},
 	}})
 }
 
