@@ -57,7 +57,7 @@ func (s *scenario) cluster(more document) (*cluster, error) {
 	// The limits of filters hold from the start.
 	c.options["node_reconnection_timeout"] = "0s"
 	for _, p := range s.Pools {
-		p.Options = maps.Clone(p.Options)
+		p.Options = durations(p.Options)
 		c.pools = append(c.pools, p)
 	}
 	for _, op := range s.Operations {

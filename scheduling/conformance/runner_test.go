@@ -43,6 +43,12 @@ func TestRunner(t *testing.T) {
 				`, "expect": {"effective_fair_share_aggressive_starvation_timeout": {"p": 200, "o": 200}, "elements": {"o": {"starvation_status": "starving", "below_fair_share_since": 1, "lowest_starving_ancestor": null}}}}`,
 			want:           result{checks: 5},
 			wantMismatches: []string{"case c map[]: element o: lowest_starving_ancestor : got o, want <nil>"}},
+		"a setting of a pool": {
+			give: `{"category": "effective_settings", "name": "e", "pools": [{"id": "p", "parent": "<Root>", "mode": "fair_share", "fair_share_starvation_timeout": 500, "enable_aggressive_starvation": true},
+				{"id": "q", "parent": "p", "mode": "fair_share", "allow_aggressive_preemption": false}], "operations": [{"id": "o", "parent": "q", "fair_share_starvation_timeout_seconds": 400, "preemption_mode": "graceful"}],
+				"expect": {"effective_fair_share_starvation_timeout": {"o": 500, "<Root>": 30}, "effective_enable_aggressive_starvation": {"p": true, "o": false},
+				"effective_allow_aggressive_preemption": {"p": true, "q": false}, "effective_preemption_mode": {"o": "graceful"}, "effective_non_preemptible_resource_usage_threshold": {"o": null}}}`,
+			want: result{checks: 8}, wantMismatches: []string{"case e map[]: element o: effective_enable_aggressive_starvation: got true, want false"}},
 		"jobs that are not used": {
 			give: `{"category": "starvation", "running_allocations": {"o": [{"count": 1, "resources": {"cpu": 1}}]}, ` + simple + `}`, wantErr: "and it uses"},
 		"conditional preemption": {give: `{"category": "conditional_preemption"}`, wantErr: "version must be legacy"},
@@ -51,6 +57,12 @@ func TestRunner(t *testing.T) {
 				"operation": {"demand": {"cpu": 30}, "running_allocations": [{"count": 12, "resources": {"cpu": 1}}]},
 				"expect": {"allocation_status_ranges": {"non_preemptible": [0, 5], "preemptible": [9, 12]}}}`,
 			want: result{checks: 2}, wantMismatches: []string{"case l: element operation: preemptible : got [10 12], want [9 12]"}},
+		"a first job that has grown": {
+			give: `{"category": "preemption_lists", "name": "l/first_allocation_grows", "total_resources": {"cpu": 100}, "config": {"aggressive_preemption_satisfaction_threshold": 0.5},
+				"operation": {"demand": {"cpu": 50}, "running_allocations": [{"count": 1, "resources": {"cpu": 20}}, {"count": 3, "resources": {"cpu": 10}}]},
+				"given_fair_share_total": [null, 0.4, 0, 0, 0],
+				"expect": {"allocation_status_ranges": {"non_preemptible": [0, 1], "aggressively_preemptible": [1, 4], "preemptible": [4, 4]}}}`,
+			want: result{checks: 3}},
 		"an unknown group": {give: `{"category": "preemption_lists", "expect": {"allocation_status_ranges": {"safe": [0, 5]}}}`, wantErr: `unknown group "safe"`},
 		"packing": {
 			give: `{"category": "packing", "name": "p", "total_resources": {"cpu": 100, "memory": 100}, "node_free": {"cpu": 10}, "allocation_left": {"cpu": 1},

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -98,6 +99,17 @@ func without(names map[string]bool, less ...string) map[string]bool {
 	return names
 }
 
+// times are the options that are a time.
+var times = func() map[string]bool {
+	names := map[string]bool{}
+	for _, f := range option.Fields(pooltree.PoolOptions{}) {
+		for _, name := range append(f.Aliases, f.Path) {
+			names[name] = f.Kind == "duration"
+		}
+	}
+	return names
+}()
+
 // only refuses settings of other names.
 func only(known map[string]bool, d document) error {
 	for name := range d {
@@ -137,12 +149,12 @@ func (c config) split(version string) (tree, pool, operation document, err error
 	return tree, pool, operation, nil
 }
 
-// inSeconds returns a setting by its own name, a time as option has it.
+// inSeconds returns a setting by its own name, a time, which is in seconds, as option
+// has it.
 func inSeconds(name string, value any) (string, any) {
-	if short, ok := strings.CutSuffix(name, "_seconds"); ok {
-		if n, ok := value.(float64); ok {
-			return short, seconds(n).String()
-		}
+	name = strings.TrimSuffix(name, "_seconds")
+	if n, ok := value.(float64); ok && times[name] {
+		return name, seconds(n).String()
 	}
 	return name, value
 }
@@ -156,28 +168,30 @@ func durations(d document) document {
 	return out
 }
 
-// readTree reads the options of a tree. Of settings that must not be less, or more,
-// than others and are not given it makes what these allow.
-func readTree(d document) (pooltree.TreeOptions, error) {
-	o, err := pooltree.ReadTreeOptions(d)
-	var faults *option.Error
-	if !errors.As(err, &faults) {
-		return o, err
-	}
-	for _, f := range faults.Faults {
-		if _, given := d[f.Path]; given {
-			return o, err
+// readTree reads the options of a tree. Two settings that must not be less, or more,
+// than others of the tree or of pools are what these allow where they are not given.
+func readTree(tree document, pools ...document) (pooltree.TreeOptions, error) {
+	const patience, threshold = "fair_share_aggressive_starvation_timeout", "aggressive_preemption_satisfaction_threshold"
+	s := pooltree.Default().Settings().Starvation
+	longest, least := s.AggressiveTimeout, s.AggressiveThreshold
+	for _, d := range append(pools, tree) {
+		if text, ok := d["fair_share_starvation_timeout"].(string); ok {
+			timeout, err := time.ParseDuration(text)
+			if err != nil {
+				return pooltree.TreeOptions{}, err
+			}
+			longest = max(longest, timeout)
 		}
-		switch f.Path {
-		case "fair_share_aggressive_starvation_timeout":
-			d[f.Path] = d["fair_share_starvation_timeout"]
-		case "aggressive_preemption_satisfaction_threshold":
-			d[f.Path] = d["preemption_satisfaction_threshold"]
-		default:
-			return o, err
+		if n, ok := d["preemption_satisfaction_threshold"].(float64); ok {
+			least = min(least, n)
 		}
 	}
-	return pooltree.ReadTreeOptions(d)
+	for name, value := range map[string]any{patience: longest.String(), threshold: least} {
+		if _, given := tree[name]; !given {
+			tree[name] = value
+		}
+	}
+	return pooltree.ReadTreeOptions(tree)
 }
 
 // readSettings finds the settings that hold.
@@ -186,22 +200,23 @@ func (w *world) readSettings() error {
 	if err != nil {
 		return err
 	}
-	for name, value := range durations(document(w.TreeConfig)) {
-		tree[name] = value
-	}
+	maps.Copy(tree, durations(document(w.TreeConfig)))
 	if err := only(ofTrees, tree); err != nil {
 		return err
 	}
-	options, err := readTree(tree)
+	var documents []document
+	for _, p := range w.Pools {
+		d := durations(ofPool)
+		maps.Copy(d, durations(p.Settings))
+		documents = append(documents, d)
+	}
+	options, err := readTree(tree, documents...)
 	if err != nil {
 		return err
 	}
 	var pools []pooltree.Pool
-	for _, p := range w.Pools {
-		d := durations(ofPool)
-		for name, value := range durations(p.Settings) {
-			d[name] = value
-		}
+	for i, p := range w.Pools {
+		d := documents[i]
 		read, err := pooltree.ReadPoolOptions(d)
 		if err == nil {
 			err = only(ofPools, d)
@@ -220,9 +235,7 @@ func (w *world) readSettings() error {
 	for _, op := range w.Operations {
 		d := durations(ofOperation)
 		for _, own := range []document{op.Settings, w.OfOperations[op.ID]} {
-			for name, value := range durations(own) {
-				d[name] = value
-			}
+			maps.Copy(d, durations(own))
 		}
 		read, err := pooltree.ReadOperationOptions(d)
 		if err == nil {
@@ -313,9 +326,7 @@ func (k *checker) checkEffective(id, field string, want any) error {
 		if err != nil {
 			return err
 		}
-		for name, value := range pool.Preemption.Document() {
-			all[name] = value
-		}
+		maps.Copy(all, pool.Preemption.Document())
 	}
 	name := strings.TrimSuffix(strings.TrimPrefix(field, "effective_"), "_seconds")
 	got, known := all[name]
