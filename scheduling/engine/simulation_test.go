@@ -2,7 +2,9 @@ package engine_test
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -32,6 +34,8 @@ type simulation struct {
 	ordered []engine.Preempt
 	leaving map[scheduling.JobID]bool
 	jobs    int
+	// pressed draws things that are all in need of the same.
+	pressed bool
 	// firstTick and reconnection say from when on filters count in limits.
 	firstTick    time.Time
 	reconnection time.Duration
@@ -77,7 +81,10 @@ var (
 	drawWeight    = rapid.SampledFrom([]float64{0, 0.5, 1, 1, 1, 4})
 )
 
-func drawAmounts(t *rapid.T, most int64) resource.Amounts {
+func (s *simulation) drawAmounts(t *rapid.T, most int64) resource.Amounts {
+	if s.pressed {
+		return resource.Amounts{UserSlots: rapid.Int64Range(max(1, most/4), max(most/2, 3)).Draw(t, "slots"), Memory: rapid.Int64Range(0, most/4).Draw(t, "memory")}
+	}
 	return resource.Amounts{
 		UserSlots: rapid.Int64Range(1, most).Draw(t, "slots"),
 		CPU:       resource.Hundredths(100 * rapid.Int64Range(0, most).Draw(t, "cpu")),
@@ -86,16 +93,50 @@ func drawAmounts(t *rapid.T, most int64) resource.Amounts {
 	}
 }
 
+func newSimulation(t *rapid.T) *simulation {
+	return &simulation{
+		engine: newEngine(t), twin: newEngine(t), now: begin, reconnection: 5 * time.Minute,
+		nodes:      map[scheduling.NodeID]bool{},
+		operations: map[scheduling.OperationID]bool{},
+		pending:    map[taskKey]int64{},
+		running:    map[scheduling.JobID]bool{},
+		leaving:    map[scheduling.JobID]bool{},
+	}
+}
+
+// repeat plays events in any order, those given besides the usual ones, with all
+// invariants after each.
+func (s *simulation) repeat(t *rapid.T, more map[string]func(*rapid.T)) {
+	events := map[string]func(*rapid.T){
+		"set node":          s.setNode,
+		"add operation":     s.addOperation,
+		"set operation":     s.setOperation,
+		"demand":            s.demand,
+		"tick":              s.tick,
+		"heartbeat":         s.heartbeat,
+		"another heartbeat": s.heartbeat,
+		"commit":            s.commit,
+		"reject":            s.reject,
+		"finish":            s.finish,
+		"leave":             s.leave,
+		"leave for a user":  s.leaveForAUser,
+		"stay":              s.stay,
+		"": func(t *rapid.T) {
+			if err := invariant.Check(s.engine); err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(s.engine.Snapshot(), s.twin.Snapshot()) {
+				t.Fatalf("equal events give\n%+v and\n%+v", s.engine.Snapshot(), s.twin.Snapshot())
+			}
+		},
+	}
+	maps.Copy(events, more)
+	t.Repeat(events)
+}
+
 func TestSimulation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := &simulation{
-			engine: newEngine(t), twin: newEngine(t), now: begin, reconnection: 5 * time.Minute,
-			nodes:      map[scheduling.NodeID]bool{},
-			operations: map[scheduling.OperationID]bool{},
-			pending:    map[taskKey]int64{},
-			running:    map[scheduling.JobID]bool{},
-			leaving:    map[scheduling.JobID]bool{},
-		}
+		s := newSimulation(t)
 		// Most stories begin with a cluster that has something to do.
 		if rapid.IntRange(0, 3).Draw(t, "empty") > 0 {
 			s.setTree(t)
@@ -105,40 +146,70 @@ func TestSimulation(t *testing.T) {
 			}
 			s.tick(t)
 		}
-		t.Repeat(map[string]func(*rapid.T){
-			"set node":          s.setNode,
-			"remove node":       s.removeNode,
-			"set pool":          s.setPool,
-			"set tree":          s.setTree,
-			"remove pool":       s.removePool,
-			"add operation":     s.addOperation,
-			"set operation":     s.setOperation,
-			"remove operation":  s.removeOperation,
-			"demand":            s.demand,
-			"found allocation":  s.foundAllocation,
-			"tick":              s.tick,
-			"heartbeat":         s.heartbeat,
-			"another heartbeat": s.heartbeat,
-			"commit":            s.commit,
-			"reject":            s.reject,
-			"finish":            s.finish,
-			"leave":             s.leave,
-			"leave for a user":  s.leaveForAUser,
-			"stay":              s.stay,
-			"": func(t *rapid.T) {
-				if err := invariant.Check(s.engine); err != nil {
-					t.Fatal(err)
-				}
-				if !reflect.DeepEqual(s.engine.Snapshot(), s.twin.Snapshot()) {
-					t.Fatalf("equal events give\n%+v and\n%+v", s.engine.Snapshot(), s.twin.Snapshot())
-				}
-			},
+		s.repeat(t, map[string]func(*rapid.T){
+			"remove node":      s.removeNode,
+			"set pool":         s.setPool,
+			"set tree":         s.setTree,
+			"remove pool":      s.removePool,
+			"remove operation": s.removeOperation,
+			"found allocation": s.foundAllocation,
 		})
 	})
 }
 
+// TestSimulationOfPreemption begins with a full cluster, and most of what happens makes
+// someone give way.
+func TestSimulationOfPreemption(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newSimulation(t)
+		s.pressed = true
+		s.setTree(t)
+		for range 4 {
+			s.setNode(t)
+		}
+		for range 4 {
+			s.addOperation(t)
+			s.round(t)
+			s.round(t)
+		}
+		s.repeat(t, map[string]func(*rapid.T){
+			"round": s.round, "another round": s.round, "a third round": s.round, "set tree": s.rarely(s.setTree),
+			"set node": s.rarely(s.setNode), "set operation": s.rarely(s.setOperation), "remove operation": s.rarely(s.removeOperation),
+			"remove node": s.rarely(s.removeNode), "demand": s.rarely(s.demand), "reject": s.rarely(s.reject),
+		})
+	})
+}
+
+func (s *simulation) rarely(event func(*rapid.T)) func(*rapid.T) {
+	return func(t *rapid.T) {
+		if rapid.IntRange(0, 4).Draw(t, "now") == 0 {
+			event(t)
+		}
+	}
+}
+
+// round is an update and a heartbeat, of which most is committed; some of those go that
+// have been told to.
+func (s *simulation) round(t *rapid.T) {
+	s.tick(t)
+	s.heartbeat(t)
+	for len(s.inFlight) > 0 {
+		s.commit(t)
+	}
+	for len(s.ordered) > 0 && rapid.IntRange(0, 3).Draw(t, "committed") > 0 {
+		s.leave(t)
+	}
+	for _, job := range slices.Sorted(maps.Keys(s.leaving)) {
+		if s.leaving[job] && rapid.Bool().Draw(t, "gone") {
+			s.must(t, func(e *engine.Engine) error { return e.RemoveAllocation(job) })
+			delete(s.running, job)
+			delete(s.leaving, job)
+		}
+	}
+}
+
 func (s *simulation) setNode(t *rapid.T) {
-	id, limits, schedulable := drawNode.Draw(t, "node"), drawAmounts(t, 16), rapid.IntRange(0, 4).Draw(t, "schedulable") > 0
+	id, limits, schedulable := drawNode.Draw(t, "node"), s.drawAmounts(t, 16), rapid.IntRange(0, 4).Draw(t, "schedulable") > 0
 	tags := drawTags.Draw(t, "tags")
 	s.must(t, func(e *engine.Engine) error { return e.SetNode(id, limits, schedulable, tags...) })
 	s.nodes[id] = true
@@ -167,7 +238,9 @@ func (s *simulation) setTree(t *rapid.T) {
 			continue
 		}
 		pool := pooltree.Pool{Name: name, Parent: rapid.SampledFrom(parents).Draw(t, "parent")}
-		pool.Options.ResourceLimits, pool.Options.TagFilter = drawLimits(t), filterOf(t)
+		if !s.pressed || rapid.IntRange(0, 4).Draw(t, "bounded") == 0 {
+			pool.Options.ResourceLimits, pool.Options.TagFilter = drawLimits(t), filterOf(t)
+		}
 		pool.Options.PoolPreemption = drawPreemption(t)
 		if rapid.IntRange(0, 3).Draw(t, "fifo") == 0 {
 			fifo := pooltree.FIFO
@@ -262,6 +335,9 @@ func (s *simulation) setOperation(t *rapid.T) {
 }
 
 func (s *simulation) draw(t *rapid.T) engine.Operation {
+	if s.pressed && rapid.IntRange(0, 4).Draw(t, "plain") > 0 {
+		return engine.Operation{ID: drawOperation.Draw(t, "operation"), Pool: drawParent.Draw(t, "pool"), Weight: drawWeight.Draw(t, "weight"), Started: s.now, Enabled: true}
+	}
 	bounds := rapid.Bool().Draw(t, "limits bound demand")
 	mode := rapid.SampledFrom([]string{pooltree.PreemptNormally, pooltree.PreemptNormally, pooltree.PreemptGracefully}).Draw(t, "preemption mode")
 	return engine.Operation{
@@ -283,7 +359,7 @@ func (s *simulation) demand(t *rapid.T) { s.demandOf(t, drawOperation.Draw(t, "o
 
 func (s *simulation) demandOf(t *rapid.T, id scheduling.OperationID) {
 	key := taskKey{id, drawTask.Draw(t, "task")}
-	pending, perJob := rapid.Int64Range(0, 20).Draw(t, "pending"), drawAmounts(t, 8)
+	pending, perJob := rapid.Int64Range(0, 20).Draw(t, "pending"), s.drawAmounts(t, 8)
 	// The state never has fewer pending jobs than are about to start.
 	for _, start := range s.inFlight {
 		if start.Operation == key.operation && start.Task == key.task {
@@ -302,7 +378,7 @@ func (s *simulation) demandOf(t *rapid.T, id scheduling.OperationID) {
 func (s *simulation) foundAllocation(t *rapid.T) {
 	a := engine.Allocation{
 		Job: s.nextJob(), Operation: drawOperation.Draw(t, "operation"), Task: drawTask.Draw(t, "task"),
-		Node: drawNode.Draw(t, "node"), Resources: drawAmounts(t, 8), Started: s.now,
+		Node: drawNode.Draw(t, "node"), Resources: s.drawAmounts(t, 8), Started: s.now,
 	}
 	if s.both(t, func(e *engine.Engine) error { return e.AddAllocation(a) }) == nil {
 		s.running[a.Job] = true
