@@ -2,11 +2,14 @@ package raftstore
 
 import (
 	"maps"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	"weir/messages/commandpb"
+	"weir/messages/statepb"
 	"weir/raftstore/state"
+	"weir/scheduling/lifecycle"
 )
 
 // Tally is what this replica has seen happen in the log since it was opened.
@@ -16,6 +19,12 @@ type Tally struct {
 	Jobs map[JobEnd]uint64
 	// Operations counts operations that ended, by state.
 	Operations map[string]uint64
+	// Preemptions counts orders to jobs to go for others.
+	Preemptions map[Preemption]uint64
+	// Interruptions counts jobs that ended after they were asked to leave.
+	Interruptions map[Interruption]uint64
+	// Overruns counts those of them that ended long after their deadline.
+	Overruns uint64
 	// Refusals counts commands, and parts of commands, that were not carried out:
 	// late, duplicate and forged reports among them.
 	Refusals map[Refusal]uint64
@@ -29,6 +38,23 @@ type JobEnd struct {
 	State, Reason string
 }
 
+// Preemption is for which cause jobs of a pool had to go.
+type Preemption struct{ Tree, Pool, Kind string }
+
+// Interruption is what became of a job that was asked to leave.
+type Interruption struct {
+	// Reason is why it was asked: preemption, user_request, node_drain or
+	// operation_abort.
+	Reason string
+	// Outcome is completed, rerun, failed, acknowledged, timeout, or lost: it ended for
+	// another reason.
+	Outcome string
+}
+
+// overrun is how long after its deadline a job that was asked to leave may end before
+// it is counted: processes die, results travel, and clocks differ.
+const overrun = 5 * time.Second
+
 // Refusal is what was refused and why.
 type Refusal struct {
 	// Command is the command's name, such as FinishJobs; Code is one of package
@@ -37,11 +63,15 @@ type Refusal struct {
 }
 
 func newTally() Tally {
-	return Tally{Jobs: map[JobEnd]uint64{}, Operations: map[string]uint64{}, Refusals: map[Refusal]uint64{}}
+	return Tally{
+		Jobs: map[JobEnd]uint64{}, Operations: map[string]uint64{}, Refusals: map[Refusal]uint64{},
+		Preemptions: map[Preemption]uint64{}, Interruptions: map[Interruption]uint64{},
+	}
 }
 
 func (t Tally) clone() Tally {
 	t.Jobs, t.Operations, t.Refusals = maps.Clone(t.Jobs), maps.Clone(t.Operations), maps.Clone(t.Refusals)
+	t.Preemptions, t.Interruptions = maps.Clone(t.Preemptions), maps.Clone(t.Interruptions)
 	return t
 }
 
@@ -59,12 +89,51 @@ func (t *Tally) count(msg proto.Message, result *commandpb.Result, events []stat
 		case state.AllocationsEnded:
 			for _, ended := range e.Ended {
 				t.Jobs[JobEnd{ended.Finished.GetState(), ended.Finished.GetAbortReason()}]++
+				t.left(ended.Finished)
+			}
+		case state.StopsOrdered:
+			if preempt, ok := msg.(*commandpb.PreemptAllocations); ok {
+				t.preempted(preempt, e.Allocations)
 			}
 		case state.OperationChanged:
 			if e.From != e.To && e.To.Terminal() {
 				t.Operations[e.To.String()]++
 			}
 		}
+	}
+}
+
+// preempted counts what a preemption has ordered.
+func (t *Tally) preempted(msg *commandpb.PreemptAllocations, ordered []*statepb.Allocation) {
+	kinds := make(map[string]string, len(msg.GetPreemptions()))
+	for _, p := range msg.GetPreemptions() {
+		kinds[p.GetJobId()] = p.GetOrder().GetPreemption()
+	}
+	for _, a := range ordered {
+		t.Preemptions[Preemption{msg.GetTree(), a.GetPool(), kinds[a.GetJobId()]}]++
+	}
+}
+
+// left counts a job that was asked to leave, and has ended.
+func (t *Tally) left(job *statepb.FinishedJob) {
+	order := job.GetStop()
+	if !order.Interrupted() {
+		return
+	}
+	outcome := "lost"
+	switch {
+	case job.GetRerun():
+		outcome = "rerun"
+	case job.GetAcknowledged():
+		outcome = "acknowledged"
+	case job.GetState() != lifecycle.JobAborted.String():
+		outcome = job.GetState()
+	case job.GetAbortReason() == order.GetReason():
+		outcome = "timeout"
+	}
+	t.Interruptions[Interruption{order.GetInterruption(), outcome}]++
+	if job.GetFinishTime().AsTime().After(order.Deadline().Add(overrun)) {
+		t.Overruns++
 	}
 }
 

@@ -1,8 +1,11 @@
 package raftstore
 
 import (
+	"maps"
 	"testing"
 	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
@@ -40,6 +43,44 @@ func TestTallyCountsEndsAndRefusals(t *testing.T) {
 	tally.Operations["failed"]++
 	if copied.Operations["failed"] != 0 {
 		t.Error("a clone changes with its original")
+	}
+}
+
+func TestTallyCountsInterruptions(t *testing.T) {
+	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	byUser := &statepb.StopOrder{Reason: "interruption_timeout", Interruption: "user_request", GraceMillis: 10_000, Time: timestamppb.New(began)}
+	after := func(d time.Duration, job *statepb.FinishedJob) state.Ended {
+		job.Stop, job.FinishTime = byUser, timestamppb.New(began.Add(d))
+		return state.Ended{Finished: job}
+	}
+	tally := newTally()
+	tally.count(&commandpb.FinishJobs{}, nil, []state.Event{state.AllocationsEnded{Ended: []state.Ended{
+		after(time.Second, &statepb.FinishedJob{State: "completed"}),
+		after(time.Second, &statepb.FinishedJob{State: "completed", Rerun: true}),
+		after(time.Second, &statepb.FinishedJob{State: "failed"}),
+		after(time.Second, &statepb.FinishedJob{State: "aborted", AbortReason: "interruption_timeout", Acknowledged: true}),
+		after(11*time.Second, &statepb.FinishedJob{State: "aborted", AbortReason: "interruption_timeout"}),
+		after(16*time.Second, &statepb.FinishedJob{State: "aborted", AbortReason: "interruption_timeout"}),
+		after(time.Second, &statepb.FinishedJob{State: "aborted", AbortReason: "node_offline"}),
+		{Finished: &statepb.FinishedJob{State: "completed"}},
+		{Finished: &statepb.FinishedJob{State: "aborted", AbortReason: "user_request", Stop: &statepb.StopOrder{Reason: "user_request"}}},
+	}}})
+	want := map[Interruption]uint64{
+		{"user_request", "completed"}: 1, {"user_request", "rerun"}: 1, {"user_request", "failed"}: 1, {"user_request", "acknowledged"}: 1,
+		{"user_request", "timeout"}: 2, {"user_request", "lost"}: 1,
+	}
+	if !maps.Equal(tally.Interruptions, want) || tally.Overruns != 1 {
+		t.Errorf("got %v and %d overruns, want %v and 1", tally.Interruptions, tally.Overruns, want)
+	}
+	ordered := state.StopsOrdered{Allocations: []*statepb.Allocation{{JobId: "a", Pool: "ads"}, {JobId: "b", Pool: "ads"}}}
+	preempt := &commandpb.PreemptAllocations{Tree: "default"}
+	for _, job := range []string{"a", "b", "c"} {
+		preempt.Preemptions = append(preempt.Preemptions, &commandpb.Preemption{JobId: job, Order: &statepb.StopOrder{Preemption: "graceful_preemption"}})
+	}
+	tally.count(preempt, nil, []state.Event{ordered})
+	tally.count(&commandpb.StopJobs{}, nil, []state.Event{ordered})
+	if got := map[Preemption]uint64{{"default", "ads", "graceful_preemption"}: 2}; !maps.Equal(tally.Preemptions, got) {
+		t.Errorf("got %v, want %v", tally.Preemptions, got)
 	}
 }
 

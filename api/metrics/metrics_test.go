@@ -82,9 +82,11 @@ func (storeFake) Stats() raftstore.Stats {
 		QueuedCommands: 25, Batches: raftstore.BatchStats{Entries: 3, Commands: 20, UpTo: map[int]uint64{1: 1, 16: 3}},
 		Tally: raftstore.Tally{
 			Jobs:       map[raftstore.JobEnd]uint64{{State: "aborted", Reason: "preemption"}: 24, {State: "completed"}: 23},
-			Operations: map[string]uint64{"completed": 22},
-			Refusals:   map[raftstore.Refusal]uint64{{Command: "FinishJobs", Code: "unknown_allocation"}: 21},
-			Breaches:   1,
+			Operations: map[string]uint64{"completed": 22}, Overruns: 31,
+			Preemptions:   map[raftstore.Preemption]uint64{{Tree: "default", Pool: "ads", Kind: "graceful_preemption"}: 32},
+			Interruptions: map[raftstore.Interruption]uint64{{Reason: "user_request", Outcome: "timeout"}: 33},
+			Refusals:      map[raftstore.Refusal]uint64{{Command: "FinishJobs", Code: "unknown_allocation"}: 21},
+			Breaches:      1,
 		},
 	}
 }
@@ -139,6 +141,8 @@ func TestReplicaShowsItsFigures(t *testing.T) {
 		`weir_raft_queued_commands 25`, `weir_raft_batch_commands_bucket{le="16"} 3`, `weir_raft_batch_commands_sum 20`,
 		`weir_jobs_finished_total{reason="preemption",state="aborted"} 24`, `weir_jobs_finished_total{reason="",state="completed"} 23`,
 		`weir_operations_finished_total{state="completed"} 22`, `weir_commands_refused_total{code="unknown_allocation",command="FinishJobs"} 21`,
+		`weir_preemptions_total{kind="graceful_preemption",pool="ads",tree="default"} 32`,
+		`weir_interruptions_total{outcome="timeout",reason="user_request"} 33`, `weir_interruption_overruns_total 31`,
 		`weir_invariant_breaches_total 1`, `weir_nodes{state="online"} 1`, `weir_nodes{state="offline"} 0`, `weir_nodes_draining 0`, `weir_operations{state="pending"} 0`,
 		`weir_jobs_pending 0`, `weir_jobs_running 0`, `weir_leader_active 1`, `weir_controllers 3`, `weir_heartbeats_dropped_total 4`,
 		`weir_gateway_requests_in_flight 5`, `weir_gateway_refused_total{code="overloaded"} 6`, `weir_scheduler_updates_total 7`,

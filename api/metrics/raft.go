@@ -27,6 +27,9 @@ var (
 	raftRestoreTook   = gauge("raft_snapshot_restore_seconds", "How long the latest snapshot took to restore; 0 when none was.")
 	raftBatch         = histogram("raft_batch_commands", "Commands in the log entries that this replica proposed.")
 	jobsFinished      = counter("jobs_finished_total", "Attempts of jobs that ended, by state and reason of abort, as this replica saw them in the log.", "state", "reason")
+	preemptions       = counter("preemptions_total", "Orders to jobs to go for others, by pool and kind, as this replica saw them in the log.", "tree", "pool", "kind")
+	interruptions     = counter("interruptions_total", "Jobs that ended after they were asked to leave, by why they were asked and what came of it.", "reason", "outcome")
+	overruns          = counter("interruption_overruns_total", "Jobs that were asked to leave and ended more than 5 s after their deadline.")
 	operationsEnded   = counter("operations_finished_total", "Operations that ended, by state, as this replica saw them in the log.", "state")
 	commandsRefused   = counter("commands_refused_total", "Commands, and jobs within them, that the state refused, by command and code: late, duplicate and forged reports too.", "command", "code")
 	invariantBreaches = counter("invariant_breaches_total", "Operations that ended with job counters that do not add up.")
@@ -35,7 +38,7 @@ var (
 func raftPart(of Store) part {
 	families := []family{
 		raftTerm, raftLeader, raftLast, raftCommit, raftApplied, raftSnapshot, raftContact, raftWrites, raftWriteTime, raftWorst, raftRecentWorst, raftDoubts,
-		raftQueued, raftApplyTime, raftSnapshotTook, raftRestoreTook, raftBatch, jobsFinished, operationsEnded, commandsRefused, invariantBreaches,
+		raftQueued, raftApplyTime, raftSnapshotTook, raftRestoreTook, raftBatch, jobsFinished, preemptions, interruptions, overruns, operationsEnded, commandsRefused, invariantBreaches,
 	}
 	return part{families, func(s sink) {
 		stats := of.Stats()
@@ -65,6 +68,13 @@ func raftPart(of Store) part {
 		for end, count := range stats.Tally.Jobs {
 			s.put(jobsFinished, float64(count), end.State, end.Reason)
 		}
+		for p, count := range stats.Tally.Preemptions {
+			s.put(preemptions, float64(count), p.Tree, p.Pool, p.Kind)
+		}
+		for in, count := range stats.Tally.Interruptions {
+			s.put(interruptions, float64(count), in.Reason, in.Outcome)
+		}
+		s.put(overruns, float64(stats.Tally.Overruns))
 		for end, count := range stats.Tally.Operations {
 			s.put(operationsEnded, float64(count), end)
 		}
