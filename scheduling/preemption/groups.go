@@ -30,7 +30,10 @@ type Bounds struct {
 // An operation that is preempted gracefully starts a job only while its usage, with
 // all that is leaving, is below. So no job starts that would be told to go at once,
 // and none in place of one that has been told.
-func (b *Bounds) Below(usage resource.Amounts) bool { return b.below(normalCut, usage) }
+func (b *Bounds) Below(usage resource.Amounts) bool {
+	r := b.reach(normalCut)
+	return r.below(usage)
+}
 
 // The cuts between the groups.
 const (
@@ -51,12 +54,61 @@ func (b *Bounds) bound(c int) resource.Vector {
 	}
 }
 
-func (b *Bounds) below(c int, usage resource.Amounts) bool {
-	if b.Protected.StrictlyDominates(usage) {
-		return true
+// reach is how far a cut protects, in amounts: what Shares.NonBlockedDominates says of a
+// bound, for any usage. The zero value protects nothing.
+type reach struct {
+	// least is the smallest amount of each resource whose share is not below the bound.
+	least     resource.Amounts
+	protected resource.Amounts
+	// any says that it is enough to be below in one resource.
+	any bool
+}
+
+func (b *Bounds) reach(c int) reach {
+	r := reach{protected: b.Protected, any: b.Fair.Dominates(b.Demand)}
+	bound := b.bound(c)
+	for i := range bound {
+		k := resource.Kind(i)
+		least := int64(math.MaxInt64)
+		if r.any || b.Fair[i] < b.Demand[i] {
+			least = leastNotBelow(bound[i], b.Total.Of(k))
+		}
+		r.least = r.least.With(k, least)
 	}
-	s := Shares{Fair: b.Fair, Demand: b.Demand}
-	return s.NonBlockedDominates(b.bound(c), resource.Share(usage, b.Total))
+	return r
+}
+
+// leastNotBelow is the smallest amount whose share of total is not less than bound. The
+// share is that of resource.Share, with the same rounding.
+func leastNotBelow(bound float64, total int64) int64 {
+	guess := math.Ceil(bound * float64(total))
+	switch {
+	case bound <= 0:
+		return 0
+	case total == 0 || guess >= math.MaxInt64/2:
+		return math.MaxInt64
+	}
+	share := func(amount int64) float64 { return float64(amount) / float64(total) }
+	least := int64(guess)
+	for share(least) < bound {
+		least++
+	}
+	for share(least-1) >= bound {
+		least--
+	}
+	return least
+}
+
+func (r *reach) below(usage resource.Amounts) bool {
+	switch {
+	case r.protected.StrictlyDominates(usage):
+		return true
+	case r.any:
+		return usage.UserSlots < r.least.UserSlots || usage.CPU < r.least.CPU || usage.GPU < r.least.GPU ||
+			usage.Memory < r.least.Memory || usage.Network < r.least.Network
+	default:
+		return r.least.StrictlyDominates(usage)
+	}
 }
 
 // near reports whether usage is the bound of a cut.
@@ -84,6 +136,7 @@ type cut struct {
 	last *Member
 	// usage is that of the prefix.
 	usage resource.Amounts
+	reach reach
 }
 
 // Usage returns what all members use.
@@ -119,7 +172,13 @@ func (g *Groups) Protected() (always, normally resource.Amounts) {
 
 // SetBounds changes what the groups are cut by.
 func (g *Groups) SetBounds(b Bounds) {
+	if b == g.bounds {
+		return
+	}
 	g.bounds = b
+	for c := range g.cuts {
+		g.cuts[c].reach = b.reach(c)
+	}
 	g.rebalance()
 }
 
@@ -187,15 +246,15 @@ func (g *Groups) Remove(m *Member) {
 func (g *Groups) rebalance() {
 	for c := range g.cuts {
 		k := &g.cuts[c]
-		for k.last != nil && !g.bounds.below(c, k.usage.Sub(k.last.Resources)) {
+		for k.last != nil && !k.reach.below(k.usage.Sub(k.last.Resources)) {
 			g.retreat(c)
 		}
 		next := g.after(k.last)
-		for ; next != nil && g.bounds.below(c, k.usage); next = next.next {
+		for ; next != nil && k.reach.below(k.usage); next = next.next {
 			next.within[c] = true
 			k.last, k.usage = next, k.usage.Add(next.Resources)
 		}
-		if g.bounds.OnBoundPreemptible && k.last != nil && !g.bounds.below(c, k.usage) && !g.bounds.near(c, k.usage) {
+		if g.bounds.OnBoundPreemptible && k.last != nil && !k.reach.below(k.usage) && !g.bounds.near(c, k.usage) {
 			g.retreat(c)
 		}
 	}

@@ -240,6 +240,35 @@ func TestGroupsAllocateNothing(t *testing.T) {
 	}
 }
 
+// TestBelowIsTheRule compares Below with the rule of F.10, at the bound above all.
+func TestBelowIsTheRule(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := preemption.Bounds{Threshold: rapid.Float64Range(0.01, 2).Draw(t, "threshold")}
+		var usage resource.Amounts
+		for i := range resource.Count {
+			k := resource.Kind(i)
+			b.Total = b.Total.With(k, rapid.SampledFrom([]int64{0, 1, 3, 7, 1000, 1 << 40, 1<<52 - 1}).Draw(t, "total"))
+			b.Demand[i] = drawShare(t, "demand", 15)
+			b.Fair[i] = b.Demand[i] * rapid.SampledFrom([]float64{0, .1, .3, 1. / 3, .5, 1}).Draw(t, "fair")
+			at := int64(b.Fair[i] * b.Threshold * float64(b.Total.Of(k)))
+			usage = usage.With(k, max(at+rapid.Int64Range(-1, 2).Draw(t, "around"), 0))
+		}
+		bound := b.Fair.Scale(b.Threshold)
+		if b.Fair.Near(b.Demand, 1e-9) && b.Demand.MaxComponent() > 1e-9 {
+			bound = resource.Uniform(1e300)
+		}
+		want := preemption.Shares{Fair: b.Fair, Demand: b.Demand}.NonBlockedDominates(bound, resource.Share(usage, b.Total))
+		if got := b.Below(usage); got != want {
+			t.Fatalf("%v of %+v: %t, want %t", usage, b, got, want)
+		}
+	})
+	var g preemption.Groups
+	g.Add(&preemption.Member{Resources: resource.Amounts{UserSlots: 1}})
+	if l := g.First().Level(); l != preemption.Preemptible {
+		t.Errorf("without bounds a job is %s", l)
+	}
+}
+
 func TestLevels(t *testing.T) {
 	for level, want := range map[preemption.Level]string{
 		preemption.NonPreemptible: "non_preemptible", preemption.AggressivelyPreemptible: "aggressively_preemptible",
