@@ -89,6 +89,8 @@ type Engine struct {
 	stale bool
 
 	filler allocation.Filler
+	// flow is what jobs that end give back, for estimates.
+	flow flow
 	admit  func(chosen *allocation.Element, needs, free resource.Amounts) (bool, allocation.Cause)
 	// now is the time of the last heartbeat or update; unpacked lets jobs start on nodes that fit them
 	// badly.
@@ -154,6 +156,7 @@ func (e *Engine) Tick(now time.Time) (fairshare.Report, error) {
 	}
 	e.connected = now.Sub(e.first) >= e.settings.NodeReconnectionTimeout
 	e.now = now
+	e.flow.tick(now)
 	e.expireClaims(now)
 	e.prepare(e.root, now)
 	e.nodesChanged = false

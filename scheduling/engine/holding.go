@@ -75,6 +75,7 @@ func (e *Engine) RemoveAllocation(job scheduling.JobID) error {
 		return fmt.Errorf("remove allocation %s: %w", job, ErrUnknown)
 	}
 	delete(e.allocations, job)
+	e.flow.end(h.Resources)
 	if h.leaving.is {
 		e.endLeaving(h)
 	} else {

@@ -1,0 +1,86 @@
+package engine
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"weir/scheduling"
+	"weir/scheduling/allocation"
+	"weir/scheduling/preemption"
+	"weir/scheduling/resource"
+)
+
+// percent writes a part of the whole.
+func percent(part float64) string { return strconv.FormatFloat(100*part, 'f', 1, 64) + "%" }
+
+// clock writes a time: facts are about today.
+func clock(t time.Time) string { return t.UTC().Format("15:04:05Z") }
+
+func quote(name scheduling.PoolName) string { return strconv.Quote(string(name)) }
+
+// quantity writes an amount of a resource as people have it.
+func quantity(k resource.Kind, n int64) string {
+	switch k {
+	case resource.CPU:
+		return resource.Hundredths(n).String() + " cpu"
+	case resource.Memory:
+		return resource.FormatSize(n) + " memory"
+	default:
+		return fmt.Sprintf("%d %s", n, k)
+	}
+}
+
+// inUnits is an amount in cores and bytes.
+func inUnits(k resource.Kind, n int64) float64 {
+	if k == resource.CPU {
+		return resource.Hundredths(n).Cores()
+	}
+	return float64(n)
+}
+
+// counted writes a number of things.
+func counted[N int | int64](n N, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// blockName is the name of a block by its number.
+func blockName(block int) string { return preemption.Block(block).String() }
+
+func sparedFact(id scheduling.OperationID, block string, n uint64) Fact {
+	return Fact{
+		Code: FactSpared, Operation: id, Setting: block, Count: int64(n),
+		Text: fmt.Sprintf("jobs of its operation were spared %d times in preemptions: %s", n, block),
+	}
+}
+
+// refusalReason says why an element was left out.
+func refusalReason(r Refusal) string {
+	by := "its own"
+	if r.By != "" {
+		by = fmt.Sprintf("pool %q's", r.By)
+	}
+	switch r.Cause {
+	case allocation.Unmatched:
+		return fmt.Sprintf("the node's tags are not those of %s scheduling_tag_filter", by)
+	case allocation.Lacking:
+		return fmt.Sprintf("the node had too little %s", r.Resource)
+	case allocation.Limited:
+		return fmt.Sprintf("%s resource_limits left too little %s", by, r.Resource)
+	case allocation.Withheld:
+		return "it has its fair share, and its jobs that leave gracefully have not gone"
+	case allocation.Unpacked:
+		return "its jobs fit other nodes better (packing)"
+	case allocation.Scarce:
+		return "the node had less free than the tree gives a look"
+	case allocation.Reserved:
+		return "what was free is held for jobs for which others were preempted"
+	case allocation.NoVictims:
+		return "there was not enough that could be preempted"
+	default:
+		return r.Cause.String()
+	}
+}
