@@ -163,7 +163,9 @@ func (m *Member) Prev() *Member { return m.prev }
 // Protected returns what the members use that no one, and that only those who starve
 // aggressively, can preempt; the rest is preemptible.
 func (g *Groups) Protected() (always, normally resource.Amounts) {
-	always, normally = g.cuts[aggressiveCut].usage, g.cuts[normalCut].usage
+	// With OnBoundPreemptible the second cut may come before the first.
+	always = g.cuts[aggressiveCut].usage
+	normally = always.Max(g.cuts[normalCut].usage)
 	if !g.bounds.Aggressive {
 		return normally, normally
 	}

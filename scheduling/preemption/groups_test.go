@@ -42,6 +42,7 @@ func plainLevels(b preemption.Bounds, members []*preemption.Member) []preemption
 		normal = resource.Uniform(1e300)
 	}
 	first, second := plainCut(b, b.Fair.Scale(b.AggressiveThreshold), members), plainCut(b, normal, members)
+	second = max(first, second)
 	levels := make([]preemption.Level, len(members))
 	for i := range levels {
 		switch {
