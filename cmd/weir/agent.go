@@ -37,6 +37,8 @@ type agentFlags struct {
 	userSlots int64
 	gpu       int64
 	network   int64
+	host      string
+	ports     string
 	maxOutput string
 	minFree   string
 	// metricsListen is where metrics are shown; metricsInsecure: in plaintext.
@@ -56,7 +58,7 @@ It ends by itself when it may not go on: exit code 10 the disk failed, or is ful
 the agent starts; 11 its journal is not what was written; 13 the journal is another
 node's, or of a newer version. Jobs go on for the rest of the node's lease.`,
 		Example: `  weir agent --name n1 --replicas r1=host1:7701,r2=host2:7701,r3=host3:7701 \
-      --data /var/lib/weir-agent --credentials certs/agent-n1 --tags ssd,rack7`,
+      --data /var/lib/weir-agent --credentials certs/agent-n1 --tags ssd,rack7 --ports 21000-21999`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := fromFile(cmd, f.config); err != nil {
@@ -95,6 +97,8 @@ func (f *agentFlags) register(flags *pflag.FlagSet) {
 	flags.Int64Var(&f.userSlots, "user-slots", 0, "jobs at once (default: four a core)")
 	flags.Int64Var(&f.gpu, "gpu", 0, "GPUs for jobs")
 	flags.Int64Var(&f.network, "network", 0, "network for jobs, in the cluster's own unit")
+	flags.StringVar(&f.host, "host", "", "name or address at which jobs of other machines reach those of this one (default: the machine's name)")
+	flags.StringVar(&f.ports, "ports", "", "TCP ports of this machine that are for jobs alone, such as 21000-21999 (default: none)")
 	flags.StringVar(&f.maxOutput, "max-output", "5MiB", "how much is kept of each of a job's stdout and stderr")
 	flags.StringVar(&f.minFree, "min-free", "64MiB", "how much space the disk of --data must have left for new jobs to be taken; 0: any")
 	flags.StringVar(&f.onStop, "on-stop", keepJobs, "what becomes of jobs on SIGTERM and Ctrl-C: keep lets them go on for as long as the node's lease, for an agent that is started by then; end ends them")
@@ -193,8 +197,14 @@ func (f *agentFlags) agentConfig(log *slog.Logger) (agent.Config, error) {
 		cfg.Seeds = append(cfg.Seeds, agent.Replica{ID: string(peer.ID), Address: peer.Address})
 	}
 	cfg.Node, cfg.Incarnation, cfg.Tags, cfg.Version, cfg.StateDir, cfg.Logger = f.name, newIncarnation(), f.tags, version, f.data, log
-	if cfg.Host, err = os.Hostname(); err != nil {
-		return agent.Config{}, fmt.Errorf("name of this machine: %w", err)
+	cfg.Host = f.host
+	if cfg.Host == "" {
+		if cfg.Host, err = os.Hostname(); err != nil {
+			return agent.Config{}, fmt.Errorf("name of this machine: %w", err)
+		}
+	}
+	if cfg.Ports, err = agent.ParsePorts(f.ports); err != nil {
+		return agent.Config{}, &exitError{exitUsage, fmt.Errorf("--ports: %w", err)}
 	}
 	if cfg.MaxOutput, err = resource.ParseSize(f.maxOutput); err != nil {
 		return agent.Config{}, &exitError{exitUsage, fmt.Errorf("--max-output %q: %w", f.maxOutput, err)}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"weir/actors/agent"
 	"weir/actors/agent/journal"
 	"weir/actors/agent/runner"
 )
@@ -17,9 +18,14 @@ func TestAgentConfig(t *testing.T) {
 	tests := map[string]struct {
 		args      []string
 		wantFree  int64
+		wantPorts agent.Ports
+		wantHost  string
 		wantError string
 	}{
 		"what is usual":         {wantFree: 64 << 20},
+		"ports at an address":   {args: []string{"--ports", "21000-21999", "--host", "10.0.0.7"}, wantFree: 64 << 20, wantPorts: agent.Ports{First: 21000, Count: 1000}, wantHost: "10.0.0.7"},
+		"ports of the system":   {args: []string{"--ports", "1-2"}, wantError: "--ports: ports 1-2"},
+		"ports of no form":      {args: []string{"--ports", "some"}, wantError: `--ports: ports "some"`},
 		"a disk that may fill":  {args: []string{"--min-free", "0"}},
 		"a lot of space":        {args: []string{"--min-free", "2GiB"}, wantFree: 2 << 30},
 		"a size of no form":     {args: []string{"--min-free", "much"}, wantError: `--min-free "much"`},
@@ -43,6 +49,8 @@ func TestAgentConfig(t *testing.T) {
 				}
 			case err != nil || cfg.MinFree != test.wantFree:
 				t.Errorf("least free space %d, %v; want %d", cfg.MinFree, err, test.wantFree)
+			case cfg.Ports != test.wantPorts || cfg.Host == "" || test.wantHost != "" && cfg.Host != test.wantHost:
+				t.Errorf("ports %v, host %q; want %v, %q", cfg.Ports, cfg.Host, test.wantPorts, test.wantHost)
 			}
 		})
 	}

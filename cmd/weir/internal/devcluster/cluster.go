@@ -107,8 +107,12 @@ func (c *Cluster) furnish() error {
 	if err != nil {
 		return err
 	}
+	ranges, err := jobRanges(c.config.Agents, ports)
+	if err != nil {
+		return err
+	}
 	record := &Record{Owner: self, Program: c.config.Program, Cluster: "dev-" + uuid.NewString()[:8]}
-	record.Members = plan(&c.config, ports)
+	record.Members = plan(&c.config, ports, ranges)
 	if record.Access, err = c.certify(record); err != nil {
 		return err
 	}

@@ -40,8 +40,9 @@ type Member struct {
 	Failure string `json:"failure,omitempty"`
 }
 
-// plan returns the members of a cluster whose replicas listen on the ports.
-func plan(c *Config, ports []int) []Member {
+// plan returns the members of a cluster whose replicas listen on the ports, and whose
+// agents have the ranges of ports that begin so for their jobs.
+func plan(c *Config, ports, ranges []int) []Member {
 	paths, names := layout{c.Dir}, c.Names()
 	peers := make([]string, c.Replicas)
 	addresses := make([]string, c.Replicas)
@@ -67,6 +68,7 @@ func plan(c *Config, ports []int) []Member {
 			"agent", "--name", name, "--replicas", strings.Join(peers, ","), "--jobproxy", c.JobProxy,
 			"--cpu", strconv.Itoa(c.Share.CPU), "--memory", fmt.Sprintf("%dMiB", c.Share.Memory>>20),
 			"--user-slots", strconv.Itoa(c.Share.Slots), "--on-stop", "end",
+			"--host", c.host(name), "--ports", fmt.Sprintf("%d-%d", ranges[i], ranges[i]+jobPorts-1),
 		}
 		members = append(members, Member{Name: name, Kind: Agent, Arguments: arguments})
 	}

@@ -1,6 +1,7 @@
 package devcluster
 
 import (
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -91,6 +92,34 @@ func TestFreePorts(t *testing.T) {
 	}
 }
 
+func TestJobRanges(t *testing.T) {
+	low, _ := choice()
+	held, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	ranges, err := jobRanges(8, []int{low + 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(ranges)
+	for i, first := range ranges {
+		if i > 0 && first < ranges[i-1]+jobPorts || first <= low+7 || first+jobPorts > 1<<16 {
+			t.Errorf("ranges %v: those of %d have others' ports in them", ranges, first)
+		}
+	}
+	if len(ranges) != 8 {
+		t.Errorf("%d ranges, want 8", len(ranges))
+	}
+	if areFree(held.Addr().(*net.TCPAddr).Port - jobPorts/2) {
+		t.Error("a range is called free that has a listener in it")
+	}
+	if _, err := jobRanges(10_000, nil); err == nil || !strings.Contains(err.Error(), "10000 are needed") {
+		t.Errorf("more than there are: %v", err)
+	}
+}
+
 func TestShareOut(t *testing.T) {
 	for name, test := range map[string]struct {
 		cores  float64
@@ -116,7 +145,7 @@ func TestPlan(t *testing.T) {
 	config := Default()
 	complete(&config)
 	config.Dir, config.Insecure = "/weir", false
-	members := plan(&config, []int{7701, 7702, 7703})
+	members := plan(&config, []int{7701, 7702, 7703}, []int{21000, 21300, 21100, 21200})
 	lines := make(map[string]string)
 	for _, m := range members {
 		lines[m.Name] = strings.Join(m.Arguments, " ") + " "
@@ -124,7 +153,7 @@ func TestPlan(t *testing.T) {
 	peers := "r1=127.0.0.1:7701,r2=127.0.0.1:7702,r3=127.0.0.1:7703"
 	for name, want := range map[string][]string{
 		"r2": {"server --id r2 --listen 127.0.0.1:7702 --advertise 127.0.0.1:7702 --peers " + peers + " ", "--data /weir/dev/r2/data ", "--credentials /weir/dev/r2/credentials ", "--timing default "},
-		"n1": {"agent --name n1 --replicas " + peers + " ", "--cpu 4 --memory 512MiB --user-slots 4 ", "--data /weir/dev/n1/data ", "--credentials /weir/dev/n1/credentials "},
+		"n1": {"agent --name n1 --replicas " + peers + " ", "--cpu 4 --memory 512MiB --user-slots 4 ", "--host 127.0.0.1 --ports 21000-21099 ", "--data /weir/dev/n1/data ", "--credentials /weir/dev/n1/credentials "},
 	} {
 		for _, part := range want {
 			if !strings.Contains(lines[name], part) {
@@ -133,7 +162,7 @@ func TestPlan(t *testing.T) {
 		}
 	}
 	config.Insecure = true
-	for _, m := range plan(&config, []int{7701, 7702, 7703}) {
+	for _, m := range plan(&config, []int{7701, 7702, 7703}, []int{21000, 21300, 21100, 21200}) {
 		line := strings.Join(m.Arguments, " ")
 		if !strings.Contains(line, "--insecure-plaintext") || strings.Contains(line, "--credentials") {
 			t.Errorf("in plaintext: %q", line)
