@@ -56,7 +56,10 @@ func (d *desk) SchedulerView(ctx context.Context, m *actorpb.SchedulerViewReques
 // post returns the view with what nodes said last. The view itself stays as it is:
 // all who ask between two fair share updates get the same.
 func (d *desk) post(view *actorpb.SchedulerView) *actorpb.SchedulerView {
-	shown := &actorpb.SchedulerView{Time: view.GetTime(), Term: view.GetTerm(), Elements: view.GetElements(), Total: view.GetTotal(), Updated: view.GetUpdated()}
+	shown := &actorpb.SchedulerView{
+		Time: view.GetTime(), Term: view.GetTerm(), Elements: view.GetElements(), Total: view.GetTotal(), Updated: view.GetUpdated(),
+		Explanations: view.GetExplanations(),
+	}
 	if shown.Time == nil {
 		shown.Time = timestamppb.Now()
 	}

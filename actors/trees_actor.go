@@ -207,6 +207,7 @@ func whole(views []*actorpb.SchedulerView) *actorpb.SchedulerView {
 		total = total.Add(v.GetTotal().Amounts())
 		all.Elements = append(all.Elements, v.GetElements()...)
 		all.Nodes = append(all.Nodes, v.GetNodes()...)
+		all.Explanations = append(all.Explanations, v.GetExplanations()...)
 	}
 	all.Total = statepb.NewResources(total)
 	return all

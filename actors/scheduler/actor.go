@@ -301,6 +301,9 @@ func (a *treeActor) proposed(ctx actor.Context, m proposed) {
 
 // view returns a view of one element, or the shared one of all.
 func (a *treeActor) view(of *actorpb.SchedulerViewRequest) *actorpb.SchedulerView {
+	if of.GetExplain() {
+		return a.tree.explain(a.cfg, of, a.cfg.Now())
+	}
 	if ofOne(of) {
 		return a.tree.view(a.cfg, of, a.cfg.Now())
 	}

@@ -22,6 +22,7 @@ import (
 	sync "sync"
 	unsafe "unsafe"
 	commandpb "weir/messages/commandpb"
+	explainpb "weir/messages/explainpb"
 	statepb "weir/messages/statepb"
 )
 
@@ -2087,8 +2088,11 @@ type SchedulerViewRequest struct {
 	// Empty: every tree.
 	Tree string `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
 	// Set: this pool, or this operation, of the tree alone, with its attributes.
-	Pool          string `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
-	Operation     string `protobuf:"bytes,3,opt,name=operation,proto3" json:"operation,omitempty"`
+	Pool      string `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
+	Operation string `protobuf:"bytes,3,opt,name=operation,proto3" json:"operation,omitempty"`
+	// Instead of a view: explanations of the pool, the operation, or this job.
+	Explain       bool   `protobuf:"varint,4,opt,name=explain,proto3" json:"explain,omitempty"`
+	Job           string `protobuf:"bytes,5,opt,name=job,proto3" json:"job,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2144,6 +2148,20 @@ func (x *SchedulerViewRequest) GetOperation() string {
 	return ""
 }
 
+func (x *SchedulerViewRequest) GetExplain() bool {
+	if x != nil {
+		return x.Explain
+	}
+	return false
+}
+
+func (x *SchedulerViewRequest) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
 // SchedulerView is what the leader's engine sees at a moment.
 type SchedulerView struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -2153,7 +2171,9 @@ type SchedulerView struct {
 	Nodes    []*NodeView            `protobuf:"bytes,4,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	Total    *statepb.Resources     `protobuf:"bytes,5,opt,name=total,proto3" json:"total,omitempty"`
 	// When fair shares were found last, and as of when volumes are.
-	Updated       *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=updated,proto3" json:"updated,omitempty"`
+	Updated *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=updated,proto3" json:"updated,omitempty"`
+	// By tree, of those whose scheduler knows what is to be explained.
+	Explanations  []*explainpb.Explanation `protobuf:"bytes,7,rep,name=explanations,proto3" json:"explanations,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2226,6 +2246,13 @@ func (x *SchedulerView) GetTotal() *statepb.Resources {
 func (x *SchedulerView) GetUpdated() *timestamppb.Timestamp {
 	if x != nil {
 		return x.Updated
+	}
+	return nil
+}
+
+func (x *SchedulerView) GetExplanations() []*explainpb.Explanation {
+	if x != nil {
+		return x.Explanations
 	}
 	return nil
 }
@@ -3102,7 +3129,7 @@ var File_actorpb_actor_proto protoreflect.FileDescriptor
 
 const file_actorpb_actor_proto_rawDesc = "" +
 	"\n" +
-	"\x13actorpb/actor.proto\x12\rweir.actor.v1\x1a\x17commandpb/command.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13statepb/state.proto\"1\n" +
+	"\x13actorpb/actor.proto\x12\rweir.actor.v1\x1a\x17commandpb/command.proto\x1a\x17explainpb/explain.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13statepb/state.proto\"1\n" +
 	"\x05Token\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\"3\n" +
@@ -3282,18 +3309,21 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x10ReadIndexRequest\"5\n" +
 	"\tReadIndex\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x12\n" +
-	"\x04term\x18\x02 \x01(\x04R\x04term\"\\\n" +
+	"\x04term\x18\x02 \x01(\x04R\x04term\"\x88\x01\n" +
 	"\x14SchedulerViewRequest\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x1c\n" +
-	"\toperation\x18\x03 \x01(\tR\toperation\"\xa0\x02\n" +
+	"\toperation\x18\x03 \x01(\tR\toperation\x12\x18\n" +
+	"\aexplain\x18\x04 \x01(\bR\aexplain\x12\x10\n" +
+	"\x03job\x18\x05 \x01(\tR\x03job\"\xe2\x02\n" +
 	"\rSchedulerView\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x126\n" +
 	"\belements\x18\x03 \x03(\v2\x1a.weir.actor.v1.ElementViewR\belements\x12-\n" +
 	"\x05nodes\x18\x04 \x03(\v2\x17.weir.actor.v1.NodeViewR\x05nodes\x12.\n" +
 	"\x05total\x18\x05 \x01(\v2\x18.weir.state.v1.ResourcesR\x05total\x124\n" +
-	"\aupdated\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\aupdated\"\x80\x06\n" +
+	"\aupdated\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\aupdated\x12@\n" +
+	"\fexplanations\x18\a \x03(\v2\x1c.weir.explain.v1.ExplanationR\fexplanations\"\x80\x06\n" +
 	"\vElementView\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
@@ -3437,8 +3467,9 @@ var file_actorpb_actor_proto_goTypes = []any{
 	(*statepb.FinishedJob)(nil),   // 43: weir.state.v1.FinishedJob
 	(*commandpb.Command)(nil),     // 44: weir.command.v1.Command
 	(*commandpb.Result)(nil),      // 45: weir.command.v1.Result
-	(*structpb.Struct)(nil),       // 46: google.protobuf.Struct
-	(*statepb.PoolVolume)(nil),    // 47: weir.state.v1.PoolVolume
+	(*explainpb.Explanation)(nil), // 46: weir.explain.v1.Explanation
+	(*structpb.Struct)(nil),       // 47: google.protobuf.Struct
+	(*statepb.PoolVolume)(nil),    // 48: weir.state.v1.PoolVolume
 }
 var file_actorpb_actor_proto_depIdxs = []int32{
 	40, // 0: weir.actor.v1.RegisterAgent.resources:type_name -> weir.state.v1.Resources
@@ -3472,26 +3503,27 @@ var file_actorpb_actor_proto_depIdxs = []int32{
 	30, // 28: weir.actor.v1.SchedulerView.nodes:type_name -> weir.actor.v1.NodeView
 	40, // 29: weir.actor.v1.SchedulerView.total:type_name -> weir.state.v1.Resources
 	41, // 30: weir.actor.v1.SchedulerView.updated:type_name -> google.protobuf.Timestamp
-	40, // 31: weir.actor.v1.ElementView.usage:type_name -> weir.state.v1.Resources
-	40, // 32: weir.actor.v1.ElementView.demand:type_name -> weir.state.v1.Resources
-	46, // 33: weir.actor.v1.ElementView.attributes:type_name -> google.protobuf.Struct
-	47, // 34: weir.actor.v1.ElementView.volume:type_name -> weir.state.v1.PoolVolume
-	40, // 35: weir.actor.v1.NodeView.usage:type_name -> weir.state.v1.Resources
-	40, // 36: weir.actor.v1.NodeView.limits:type_name -> weir.state.v1.Resources
-	41, // 37: weir.actor.v1.NodeView.last_heartbeat:type_name -> google.protobuf.Timestamp
-	33, // 38: weir.actor.v1.PoolHistory.pools:type_name -> weir.actor.v1.PoolPoints
-	34, // 39: weir.actor.v1.PoolPoints.seconds:type_name -> weir.actor.v1.Points
-	34, // 40: weir.actor.v1.PoolPoints.minutes:type_name -> weir.actor.v1.Points
-	3,  // 41: weir.actor.v1.JobLive.jobs:type_name -> weir.actor.v1.HeldJob
-	41, // 42: weir.actor.v1.InterruptionSignal.deadline:type_name -> google.protobuf.Timestamp
-	41, // 43: weir.actor.v1.InterruptionSignal.time:type_name -> google.protobuf.Timestamp
-	41, // 44: weir.actor.v1.InterruptionSignal.start_time:type_name -> google.protobuf.Timestamp
-	37, // 45: weir.actor.v1.InterruptionSignals.signals:type_name -> weir.actor.v1.InterruptionSignal
-	46, // [46:46] is the sub-list for method output_type
-	46, // [46:46] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	46, // 31: weir.actor.v1.SchedulerView.explanations:type_name -> weir.explain.v1.Explanation
+	40, // 32: weir.actor.v1.ElementView.usage:type_name -> weir.state.v1.Resources
+	40, // 33: weir.actor.v1.ElementView.demand:type_name -> weir.state.v1.Resources
+	47, // 34: weir.actor.v1.ElementView.attributes:type_name -> google.protobuf.Struct
+	48, // 35: weir.actor.v1.ElementView.volume:type_name -> weir.state.v1.PoolVolume
+	40, // 36: weir.actor.v1.NodeView.usage:type_name -> weir.state.v1.Resources
+	40, // 37: weir.actor.v1.NodeView.limits:type_name -> weir.state.v1.Resources
+	41, // 38: weir.actor.v1.NodeView.last_heartbeat:type_name -> google.protobuf.Timestamp
+	33, // 39: weir.actor.v1.PoolHistory.pools:type_name -> weir.actor.v1.PoolPoints
+	34, // 40: weir.actor.v1.PoolPoints.seconds:type_name -> weir.actor.v1.Points
+	34, // 41: weir.actor.v1.PoolPoints.minutes:type_name -> weir.actor.v1.Points
+	3,  // 42: weir.actor.v1.JobLive.jobs:type_name -> weir.actor.v1.HeldJob
+	41, // 43: weir.actor.v1.InterruptionSignal.deadline:type_name -> google.protobuf.Timestamp
+	41, // 44: weir.actor.v1.InterruptionSignal.time:type_name -> google.protobuf.Timestamp
+	41, // 45: weir.actor.v1.InterruptionSignal.start_time:type_name -> google.protobuf.Timestamp
+	37, // 46: weir.actor.v1.InterruptionSignals.signals:type_name -> weir.actor.v1.InterruptionSignal
+	47, // [47:47] is the sub-list for method output_type
+	47, // [47:47] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_actorpb_actor_proto_init() }
