@@ -247,6 +247,7 @@ func TestJobAlwaysLeaves(t *testing.T) {
 				} else {
 					alive, ran = true, true
 					j.Started(now, nil)
+					j.Saw(runner.Started{JobID: "j", Pid: 42, Time: now})
 				}
 			case StopRun:
 				told := j.Telling(now)

@@ -101,8 +101,10 @@ func (j *Job) Stop(now time.Time, order Order) {
 	if j.order != nil {
 		order.Reason, order.Message, order.Stop = j.order.Reason, j.order.Message, j.order.Stop
 	} else {
-		j.asked = order.interrupts() && j.phase == Running && j.interruptible()
-		if order.interrupts() && j.phase == Running && !j.asked && !order.preempts() {
+		// A command that has only just begun could not catch the signal yet.
+		runs := j.phase == Running && !j.began.IsZero()
+		j.asked = order.interrupts() && runs && j.interruptible()
+		if order.interrupts() && runs && !j.asked && !order.preempts() {
 			order.Reason = lifecycle.AbortInterruptionUnsupported
 		}
 	}

@@ -129,6 +129,11 @@ func TestOrdersThatCannotBeAnswered(t *testing.T) {
 		does(t, j, StartRun)
 		return j
 	}
+	begun := func(t *testing.T) *Job {
+		j := noted(t)
+		j.Started(epoch, nil)
+		return j
+	}
 	tests := map[string]struct {
 		job          func(*testing.T) *Job
 		interruption string
@@ -141,6 +146,7 @@ func TestOrdersThatCannotBeAnswered(t *testing.T) {
 		"its spec is not known yet, and a user asks": {job: waiting, interruption: "user_request", reason: "user_request", wantReason: "user_request"},
 		"it is about to be started":                  {job: starting, interruption: "user_request", reason: "user_request", wantReason: "user_request"},
 		"it is being started":                        {job: noted, interruption: "preemption", reason: "preemption", wantTold: true, wantReason: "preemption"},
+		"its command is about to begin":              {job: begun, interruption: "user_request", reason: "user_request", wantTold: true, wantReason: "user_request"},
 		"it has no signal":                           {job: runningJob, interruption: "user_request", reason: "user_request", wantTold: true, wantReason: "interruption_unsupported"},
 		"it has no signal and is preempted":          {job: runningJob, interruption: "preemption", reason: "node_resource_overcommit", wantTold: true, wantReason: "node_resource_overcommit"},
 	}

@@ -183,12 +183,12 @@ func (c *connection) answer(ctx context.Context, line []byte, watch *watch) []di
 	if err != nil {
 		return []discoveryjson.Answer{failure(err)}
 	}
-	switch {
-	case request.Ask == discoveryjson.AskPeers:
+	switch request.Ask {
+	case discoveryjson.AskPeers:
 		return []discoveryjson.Answer{c.peers(ctx)}
-	case request.Ask == discoveryjson.AskWatch:
+	case discoveryjson.AskWatch:
 		return watch.begin()
-	case request.Ask == discoveryjson.AskNotice:
+	case discoveryjson.AskNotice:
 		notice, _ := c.desk.told()
 		return []discoveryjson.Answer{{Notice: &notice}}
 	}
