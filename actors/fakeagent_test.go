@@ -11,6 +11,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/actors/remote"
 	"weir/cluster/identity"
@@ -41,6 +42,11 @@ type fakeAgent struct {
 	started map[string]int
 	aborted map[string]string
 	acks    map[string]string
+	// orders are all that were given to jobs; deadlines the earliest of each. A forgetful
+	// agent does not tell of them.
+	orders    map[string][]toldOrder
+	deadlines map[string]time.Time
+	forgetful bool
 	// term is the highest that was heard, registered how often it was let in.
 	term       uint64
 	registered int
@@ -50,12 +56,21 @@ type fakeAgent struct {
 	stuck bool
 }
 
+// toldOrder is an order as the agent heard it.
+type toldOrder struct {
+	*actorpb.AbortJob
+	term uint64
+	// deadline is what it comes to.
+	deadline time.Time
+}
+
 // startAgent starts an agent that knows all replicas, of a node with these tags.
 func startAgent(t *testing.T, c *testCluster, name string, tags ...string) *fakeAgent {
 	t.Helper()
 	a := &fakeAgent{
 		t: t, name: name, tags: tags, incarnation: uint64(time.Now().UnixNano())<<8 | lives.Add(1), addresses: map[string]string{},
 		jobs: map[string]*actorpb.HeldJob{}, started: map[string]int{}, aborted: map[string]string{}, acks: map[string]string{}, done: make(chan struct{}),
+		orders: map[string][]toldOrder{}, deadlines: map[string]time.Time{},
 	}
 	for _, r := range c.replicas {
 		a.addresses[peerOf(r.id)] = r.address
@@ -214,9 +229,22 @@ func (a *fakeAgent) plan(m *actorpb.NodePlan) {
 		a.work.Go(func() { a.run(start) })
 	}
 	for _, abort := range m.GetAbort() {
-		if _, told := a.aborted[abort.GetJobId()]; !told {
-			a.aborted[abort.GetJobId()] = abort.GetReason()
-		}
+		a.order(m.GetToken().GetTerm(), abort)
+	}
+}
+
+// order has a job end, at its earliest deadline. a.mu is held.
+func (a *fakeAgent) order(term uint64, m *actorpb.AbortJob) {
+	id, deadline := m.GetJobId(), time.Now().Add(time.Duration(m.GetGraceMillis())*time.Millisecond)
+	a.orders[id] = append(a.orders[id], toldOrder{m, term, deadline})
+	if _, told := a.aborted[id]; !told {
+		a.aborted[id] = m.GetReason()
+	}
+	if at, told := a.deadlines[id]; !told || deadline.Before(at) {
+		a.deadlines[id] = deadline
+	}
+	if job := a.jobs[id]; job != nil && m.GetGraceMillis() > 0 && !a.forgetful {
+		job.Deadline = timestamppb.New(a.deadlines[id])
 	}
 }
 
@@ -238,7 +266,7 @@ func (a *fakeAgent) run(m *actorpb.StartJob) {
 			waiting = false
 		case <-time.After(5 * time.Millisecond):
 			a.set(func() {
-				if reason, ok := a.aborted[m.GetJobId()]; ok {
+				if reason, ok := a.aborted[m.GetJobId()]; ok && !time.Now().Before(a.deadlines[m.GetJobId()]) {
 					job.State, job.AbortReason, waiting = "aborted", reason, false
 				}
 			})
