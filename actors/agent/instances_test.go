@@ -21,10 +21,10 @@ func TestInstancesAreAskedOfOneReplica(t *testing.T) {
 		cp := &plane{}
 		down := ""
 		cp.answer = func(replica string, _ proto.Message) (proto.Message, error) {
-			switch {
-			case replica == down:
+			switch replica {
+			case down:
 				return nil, remote.ErrNotConnected
-			case replica == "r2":
+			case "r2":
 				return &actorpb.Refused{Code: "unavailable", Reason: "lags behind"}, nil
 			}
 			return &actorpb.Instances{Version: replica}, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -15,7 +16,14 @@ import (
 	"weir/messages/actorpb"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain is somebody else's process when a test has started it as one.
+func TestMain(m *testing.M) {
+	if path := os.Getenv("WEIR_TEST_INTRUDER"); path != "" {
+		intrude(path)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // replica knows what the jobs of operations are, and answers like a real one.
 type replica struct {

@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -226,6 +229,55 @@ func TestConnectionsAreBounded(t *testing.T) {
 		} else if time.Now().After(deadline) {
 			t.Fatalf("no place after one has gone: %+v", got)
 		}
+	}
+}
+
+// intrude connects and prints the first line that it hears.
+func intrude(path string) {
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	fmt.Println(line, err)
+}
+
+// TestOtherUsersAreRefused even where they find the socket open to them.
+func TestOtherUsersAreRefused(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can be somebody else")
+	}
+	o := openOffice(t)
+	folder, err := os.MkdirTemp("/tmp", "weir-intruder")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(folder)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The test's own folders are closed to others.
+	program, err := os.ReadFile(self)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(folder, "intruder"), program, 0o755) //nolint:gosec // others are to run it
+	}
+	if err == nil {
+		err = os.Rename(o.path, filepath.Join(folder, "s"))
+	}
+	for _, path := range []string{folder, filepath.Join(folder, "s")} {
+		err = errors.Join(err, os.Chmod(path, 0o777)) //nolint:gosec // others are to reach it
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	intruder := exec.Command(filepath.Join(folder, "intruder"))
+	intruder.Dir = "/"
+	intruder.Env = []string{"WEIR_TEST_INTRUDER=" + filepath.Join(folder, "s")}
+	intruder.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	if heard, err := intruder.CombinedOutput(); err != nil || !strings.Contains(string(heard), "user 65534 has no job here") {
+		t.Errorf("heard %q, %v, want it refused", heard, err)
 	}
 }
 
