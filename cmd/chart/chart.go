@@ -14,6 +14,7 @@ import (
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
@@ -36,6 +37,7 @@ type Chart struct {
 
 // Series is one number over time.
 type Series struct {
+	// Name stands in the legend; empty: it has no place there.
 	Name   string
 	Points []Point
 	Style  Style
@@ -131,6 +133,9 @@ func (c Chart) PNG(w io.Writer) error {
 func (c Chart) draw(on draw.Canvas) error {
 	p := plot.New()
 	p.BackgroundColor = color.White
+	for _, style := range []*text.Style{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle} {
+		style.Font.Variant = "Sans"
+	}
 	p.Title.Text, p.Title.Padding = c.Title, vg.Points(6)
 	p.Y.Label.Text = c.Y
 	p.Y.Min, p.Y.Max, p.X.Min = 0, 1, 0
@@ -210,7 +215,9 @@ func (s Series) add(p *plot.Plot, points plotter.XYs) error {
 	case Line, Steps:
 	}
 	p.Add(line)
-	p.Legend.Add(s.Name, line)
+	if s.Name != "" {
+		p.Legend.Add(s.Name, line)
+	}
 	return nil
 }
 
@@ -227,6 +234,7 @@ func (c Chart) mark(p *plot.Plot) error {
 		if err != nil {
 			return err
 		}
+		words.TextStyle[0].Font.Variant = "Sans"
 		words.Offset = vg.Point{X: vg.Points(3), Y: -vg.Points(10)}
 		p.Add(line, words)
 	}

@@ -26,9 +26,10 @@ func simulationText(r *simulate.Result) string {
 		fmt.Fprintf(&b, "; beside it: %s", r.Control.Name)
 	}
 	b.WriteString("\n\n" + summaryText(r) + "\n" + simulatedPools(r) + "\n" + simulatedDays(r))
+	b.WriteString("\n")
 	for _, one := range []*simulate.Result{r, r.Control} {
 		if one != nil && one.Operations.Refused > 0 {
-			fmt.Fprintf(&b, "\n%d operations were refused, the first because: %s\n", one.Operations.Refused, one.Operations.RefusedBecause)
+			fmt.Fprintf(&b, "%d operations were refused, the first because: %s\n", one.Operations.Refused, one.Operations.RefusedBecause)
 		}
 	}
 	return b.String()
@@ -43,7 +44,7 @@ func sideBySide(r *simulate.Result, columns ...string) grid {
 }
 
 func summaryText(r *simulate.Result) string {
-	g := sideBySide(r, "", ">")
+	g := sideBySide(r, "figure", "value>")
 	line := func(name string, of func(*simulate.Result) string) {
 		row := []any{name, of(r)}
 		if r.Control != nil {
@@ -85,18 +86,21 @@ func keysOf(r *simulate.Result, of func(*simulate.Result) map[string]int64) []st
 }
 
 func simulatedPools(r *simulate.Result) string {
-	columns := []string{"pool", "usage>", "of demand>", "guarantee kept>", "wait p50>", "wait p95>", "wait max>", "volume lasted>"}
+	columns := []string{"pool", "usage>", "of demand>", "guarantee kept>", "wait p50>", "wait p95>", "wait max>", "operation p50>", "volume lasted>"}
 	if r.Control != nil {
 		columns = append(columns, r.Control.Name+": usage>", "of demand>")
 	}
 	g := newGrid(columns...)
 	for i, p := range r.Pools {
-		row := []any{p.Name, percent(p.UsageShare), partText(p.UsageCPUSeconds, p.DemandCPUSeconds), none, waitText(p.JobWaits.P50), waitText(p.JobWaits.P95), waitText(p.JobWaits.Max), none}
+		row := []any{p.Name, percent(p.UsageShare), partText(p.UsageCPUSeconds, p.DemandCPUSeconds), none, waitText(p.JobWaits.P50), waitText(p.JobWaits.P95), waitText(p.JobWaits.Max), none, none}
 		if p.Fulfilment != nil {
 			row[3] = percent(*p.Fulfilment)
 		}
+		if p.OperationTimes.Max > 0 {
+			row[7] = waitText(p.OperationTimes.P50)
+		}
 		if p.Integral != nil && p.Integral.Most > 0 {
-			row[7] = waitText(p.Integral.LastedSeconds)
+			row[8] = waitText(p.Integral.LastedSeconds)
 		}
 		if r.Control != nil && i < len(r.Control.Pools) {
 			other := r.Control.Pools[i]
@@ -216,7 +220,7 @@ func simulationMap(r *simulate.Result) map[string]any {
 func simulatedPool(p simulate.Pool) map[string]any {
 	of := map[string]any{
 		"parent": string(p.Parent), "demand_cpu_seconds": p.DemandCPUSeconds, "usage_cpu_seconds": p.UsageCPUSeconds, "usage_share": p.UsageShare,
-		"guarantee_fulfilment": nil, "job_wait_seconds": waitsMap(p.JobWaits), "integral": nil,
+		"guarantee_fulfilment": nil, "job_wait_seconds": waitsMap(p.JobWaits), "operation_seconds": waitsMap(p.OperationTimes), "integral": nil,
 	}
 	if p.Fulfilment != nil {
 		of["guarantee_fulfilment"] = *p.Fulfilment

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"weir/cmd/chart"
 )
@@ -29,15 +28,15 @@ func (r *Result) SaveCharts(dir string) error {
 // charts are the pictures by the names of their files.
 func (r *Result) charts() map[string]chart.Chart {
 	all := map[string]chart.Chart{
-		"usage":  {Title: r.titled("usage (filled) and fair share (dashed)"), Y: "% of the cluster", Top: 105, Series: append(r.shares("", chart.Area, usageOf), r.shares("", chart.Dashed, fairOf)...)},
-		"demand": {Title: r.titled("demand (line) and usage (filled)"), Y: "% of the cluster", Top: 105, Series: append(r.shares("", chart.Area, usageOf), r.shares("", chart.Steps, demandOf)...)},
+		"usage":  {Title: r.titled("usage (filled) and fair share (dashed)"), Y: "% of the cluster", Top: 105, Series: append(r.shares(chart.Area, usageOf), r.shares(chart.Dashed, fairOf)...)},
+		"demand": {Title: r.titled("demand (line) and usage (filled)"), Y: "% of the cluster", Top: 105, Series: append(r.shares(chart.Area, usageOf), r.shares(chart.Steps, demandOf)...)},
 		"jobs": {Title: r.titled("jobs"), Y: "jobs", Series: []chart.Series{
 			r.line("running", 0, func(s sample) float64 { return float64(s.running) }),
 			r.line("preempted so far", 3, func(s sample) float64 { return float64(s.preempted) }),
 		}},
 	}
 	if r.hasVolumes() {
-		all["volumes"] = chart.Chart{Title: r.titled("volumes"), Y: "seconds of the whole cluster", Series: r.shares("", chart.Line, func(p poolSample) float64 { return p.volume })}
+		all["volumes"] = chart.Chart{Title: r.titled("volumes"), Y: "seconds of the whole cluster", Series: r.shares(chart.Line, func(p poolSample) float64 { return p.volume })}
 	}
 	for name, picture := range all {
 		picture.Marks = r.marks
@@ -64,9 +63,9 @@ func demandOf(p poolSample) float64 { return 100 * p.demand }
 // maxPoints bounds the points of a line: more are not to be seen.
 const maxPoints = 2000
 
-// shares is a series for each pool without pools below it. Of what is dashed the legend
-// says nothing: it has the colour of what it belongs to.
-func (r *Result) shares(_ string, style chart.Style, of func(poolSample) float64) []chart.Series {
+// shares is a series for each pool without pools below it. The legend names it once: all
+// of a pool has its colour.
+func (r *Result) shares(style chart.Style, of func(poolSample) float64) []chart.Series {
 	var out []chart.Series
 	for i, name := range r.series.pools {
 		if !r.leaves[name] {
@@ -122,17 +121,4 @@ func marksOf(f *File) []chart.Mark {
 		}
 	}
 	return marks
-}
-
-// rounded leaves out what nobody wants to read of a duration.
-func rounded(d time.Duration) time.Duration {
-	switch {
-	case d >= time.Hour:
-		return d.Round(time.Minute)
-	case d >= time.Minute:
-		return d.Round(time.Second)
-	case d >= time.Second:
-		return d.Round(10 * time.Millisecond)
-	}
-	return d.Round(time.Microsecond)
 }

@@ -113,7 +113,7 @@ func Read(data []byte, open func(name string) ([]byte, error), changes Changes) 
 	if len(changes.Set) > 0 {
 		whole = merged(whole, patchOf(changes.Set))
 	}
-	file, err := read(document.Place, document, merged(whole, nil), open)
+	file, err := read(document.Place, false, document, merged(whole, nil), open)
 	if err != nil || changes.NoControl {
 		return file, err
 	}
@@ -143,7 +143,7 @@ func Read(data []byte, open func(name string) ([]byte, error), changes Changes) 
 		file.ControlName = name
 		delete(patch, "name")
 	}
-	if file.Control, err = read(places, document, merged(whole, patch), open); err != nil {
+	if file.Control, err = read(places, true, document, merged(whole, patch), open); err != nil {
 		return nil, fmt.Errorf("control run: %w", err)
 	}
 	return file, nil
@@ -201,8 +201,9 @@ func put(object map[string]any, path []string, value any) {
 	object[path[len(path)-1]] = value
 }
 
-func read(places func(...string) (int, int), document *spec.Document, plain map[string]any, open func(string) ([]byte, error)) (*File, error) {
-	r := &reader{lines: places}
+// read reads what a document says, as it is or patched: then places finds where.
+func read(places func(...string) (int, int), patched bool, document *spec.Document, plain map[string]any, open func(string) ([]byte, error)) (*File, error) {
+	r := &reader{lines: places, patched: patched}
 	top, _ := r.object(nil, plain)
 	f := &File{
 		Title: top.text("title", ""), Seed: uint64(top.count("seed", 1)),
@@ -333,22 +334,20 @@ func (f *File) readNodes(top *fields) {
 }
 
 func (f *File) readVolumes(top *fields) {
-	value, given := top.get("volumes")
-	if !given {
-		return
-	}
+	value, _ := top.get("volumes")
 	at := place{"volumes"}
-	object, ok := top.object(at, value)
-	if !ok {
-		return
-	}
 	f.Volumes = make(map[scheduling.PoolName]time.Duration)
-	for _, name := range slices.Sorted(maps.Keys(object.values)) {
+	volumes := top.named(at, value)
+	for _, name := range slices.Sorted(maps.Keys(volumes)) {
 		pool, ok := f.Pools.Pool(scheduling.PoolName(name))
 		if len(top.faults) == 0 && (!ok || pool.Options.Integral == nil) {
 			top.fault(at.to(name), "there is no pool %q with integral_guarantees", name)
 		}
-		f.Volumes[scheduling.PoolName(name)] = object.duration(name, 0)
+		d, err := durationOf(volumes[name])
+		if err != nil {
+			top.fault(at.to(name), "%v", err)
+		}
+		f.Volumes[scheduling.PoolName(name)] = d
 	}
 }
 

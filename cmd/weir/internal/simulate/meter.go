@@ -63,7 +63,9 @@ type account struct {
 	grants        []grant
 	integral      bool
 	flow          float64
-	waits         []float32
+	// waits and times are seconds: of jobs until they start, of operations until they
+	// have ended.
+	waits, times []float32
 }
 
 // grant is a share that an integral guarantee gave for some time.
@@ -96,9 +98,8 @@ type dayTotals struct {
 }
 
 type dayOf struct {
-	pool           scheduling.PoolName
-	demand, usage  sums
-	utilized, part float64
+	pool          scheduling.PoolName
+	demand, usage sums
 }
 
 func newMeter(f *File) *meter {

@@ -214,8 +214,10 @@ func (w *world) admit(name scheduling.PoolName) error {
 
 // ended forgets an operation and lets others run in its place.
 func (w *world) ended(id string) error {
+	op := w.operations[id]
 	delete(w.operations, id)
 	w.meter.completed++
+	op.pool.times = append(op.pool.times, float32((w.now - op.accepted).Seconds()))
 	for _, p := range w.file.Pools.Pools() {
 		if err := w.admit(p.Name); err != nil {
 			return err

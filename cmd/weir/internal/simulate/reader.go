@@ -54,8 +54,10 @@ func (p place) String() string { return strings.ReplaceAll(strings.Join(p, "."),
 // reader collects what is wrong with a document while it is read.
 type reader struct {
 	// lines finds the line and column of a place.
-	lines  func(names ...string) (line, column int)
-	faults []poolfile.Fault
+	lines func(names ...string) (line, column int)
+	// patched: places of values may be elsewhere than other readers find them.
+	patched bool
+	faults  []poolfile.Fault
 }
 
 func (r *reader) fault(at place, format string, args ...any) {
@@ -89,7 +91,12 @@ func (r *reader) take(at place, err error) {
 	switch {
 	case err == nil:
 	case errors.As(err, &pools):
-		r.faults = append(r.faults, pools.Faults...)
+		for _, f := range pools.Faults {
+			if r.patched {
+				f.Line, f.Column = r.lines(strings.Split(f.Path, ".")...)
+			}
+			r.faults = append(r.faults, f)
+		}
 	case errors.As(err, &text):
 		for _, f := range text.Faults {
 			r.faults = append(r.faults, poolfile.Fault{Path: f.Path, Line: f.Line, Column: f.Column, Problem: f.Message})
@@ -127,6 +134,15 @@ func (r *reader) object(at place, value any) (f *fields, ok bool) {
 		f.values[strings.ReplaceAll(name, "-", "_")] = value
 	}
 	return f, true
+}
+
+// named reads an object whose names are those of somebody else.
+func (r *reader) named(at place, value any) map[string]any {
+	object, ok := value.(map[string]any)
+	if !ok && value != nil {
+		r.fault(at, "is %s: an object is needed", described(value))
+	}
+	return object
 }
 
 // get takes a value; given is false when it is not there or null.

@@ -23,8 +23,9 @@ type Result struct {
 	Utilization map[string]float64
 	Operations  Operations
 	Jobs        Jobs
-	// JobWaits is from when a job could have run until it did; OperationWaits from the
-	// submission of an operation until its first job.
+	// JobWaits is from when a job could have run until it did, of those that did.
+	// OperationWaits is from the submission of an operation until its first job; those
+	// that had none have waited until the end.
 	JobWaits, OperationWaits Waits
 	// Preempted counts jobs that were told to go, by kind or reason.
 	Preempted map[string]int64
@@ -73,8 +74,10 @@ type Pool struct {
 	// Fulfilment is the part of what guarantees promised at a time, as far as it was
 	// wanted, that was used; nil: nothing was promised.
 	Fulfilment *float64
-	JobWaits   Waits
-	Integral   *Integral
+	// OperationTimes is from the submission of an operation to its end, of those that
+	// have ended.
+	JobWaits, OperationTimes Waits
+	Integral                 *Integral
 }
 
 // Integral is what an integral guarantee gave. Seconds are of the whole cluster, but for
@@ -99,6 +102,11 @@ type PoolDay struct {
 
 func (r *run) result(took time.Duration) *Result {
 	m, d := r.meter, r.file.Duration
+	for _, op := range r.operations {
+		if !op.begun {
+			m.firstWaits = append(m.firstWaits, float32((r.now - op.accepted).Seconds()))
+		}
+	}
 	out := &Result{
 		Title: r.file.Title, Seed: r.file.Seed, Duration: d, Nodes: int64(len(r.online)), Total: m.total, Utilization: map[string]float64{},
 		Operations: Operations{
@@ -147,7 +155,7 @@ func waitsOf(seconds []float32) Waits {
 
 // result is what became of a pool.
 func (a *account) result(total resource.Amounts, d time.Duration) Pool {
-	p := Pool{Name: a.name, DemandCPUSeconds: a.wanted.of(resource.CPU), UsageCPUSeconds: a.used.of(resource.CPU), JobWaits: waitsOf(a.waits)}
+	p := Pool{Name: a.name, DemandCPUSeconds: a.wanted.of(resource.CPU), UsageCPUSeconds: a.used.of(resource.CPU), JobWaits: waitsOf(a.waits), OperationTimes: waitsOf(a.times)}
 	if a.parent != nil {
 		p.Parent = a.parent.name
 	}

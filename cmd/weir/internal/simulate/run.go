@@ -66,6 +66,9 @@ func (r *run) all(ctx context.Context, progress func(time.Duration)) error {
 	}
 	r.meter.judge(r.now, r.updated)
 	r.meter.midnight(r.now)
+	if n := len(r.series.samples); r.series.samples[n-1].at < r.now {
+		r.series.sample(r.world)
+	}
 	if progress != nil {
 		progress(r.now)
 	}
@@ -78,11 +81,11 @@ const progressPeriod = 100 * time.Millisecond
 // nextMoment is the next time at which anything is to be done.
 func (r *run) nextMoment() time.Duration {
 	next := min(r.file.Duration, r.sampleAt, r.meter.today+day)
+	if r.tree == nil {
+		return min(next, r.leaderless)
+	}
 	if at, ok := r.queue.next(); ok {
 		next = min(next, at)
-	}
-	if r.tree == nil {
-		return max(min(next, r.leaderless), r.now)
 	}
 	next = min(next, r.due)
 	if r.stale {
@@ -135,9 +138,7 @@ func (r *run) decide() error {
 	}
 	if r.restless && r.now >= r.beatDue {
 		r.beatDue = r.now + r.file.Heartbeat
-		if err := r.beat(); err != nil {
-			return err
-		}
+		r.tree.OfferAll()
 	}
 	return r.plan()
 }

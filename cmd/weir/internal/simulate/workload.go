@@ -83,12 +83,9 @@ func (w window) has(at time.Duration) bool {
 
 func (f *File) readWorkloads(top *fields) {
 	value, _ := top.get("workloads")
-	object, ok := top.object(place{"workloads"}, value)
-	if !ok {
-		return
-	}
-	for _, name := range slices.Sorted(maps.Keys(object.values)) {
-		w, ok := top.object(place{"workloads", name}, object.values[name])
+	workloads := top.named(place{"workloads"}, value)
+	for _, name := range slices.Sorted(maps.Keys(workloads)) {
+		w, ok := top.object(place{"workloads", name}, workloads[name])
 		if !ok {
 			continue
 		}
@@ -113,6 +110,7 @@ func (f *File) pool(w *fields, missing scheduling.PoolName) scheduling.PoolName 
 
 // shape reads what an operation is like.
 func (f *fields) shape() Shape {
+	before := len(f.faults)
 	s := Shape{Jobs: f.distribution("jobs", always(1), inNumbers), Gang: f.truth("gang"), Options: f.operationOptions("options")}
 	if f.values["lasts"] != nil {
 		s.For = true
@@ -126,7 +124,7 @@ func (f *fields) shape() Shape {
 	interruption, _ := f.object(f.at.to("interruption"), value)
 	s.Leaves = interruption.distribution("leaves_after", always(0), inSeconds)
 	interruption.end()
-	if s.Endless && !s.For {
+	if s.Endless && !s.For && len(f.faults) == before {
 		f.fault(f.at, "its jobs never end: give job a length, or the operation lasts")
 	}
 	return s

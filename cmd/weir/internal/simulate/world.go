@@ -221,11 +221,11 @@ func (w *world) elect() error {
 		return err
 	}
 	w.stale = true
-	return w.beat()
+	return w.offer()
 }
 
-// beat lets every node be heard.
-func (w *world) beat() error {
+// offer has a new leader hear of the nodes that live.
+func (w *world) offer() error {
 	for _, id := range w.online {
 		if w.dead[id] {
 			continue
@@ -285,7 +285,9 @@ func refusalOf(a scheduler.Answers) error {
 
 func (w *world) newID() string {
 	w.jobs++
-	return "j" + strconv.FormatUint(w.jobs, 10)
+	// Ids of later jobs are greater, as in a real cluster.
+	digits := strconv.FormatUint(w.jobs, 10)
+	return "j00000000000"[:12-min(len(digits), 11)] + digits
 }
 
 // Pools implements scheduler.Records.
