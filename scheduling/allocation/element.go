@@ -100,6 +100,11 @@ func (e *Element) Satisfaction() float64 {
 	return fairshare.Satisfaction(resource.Share(e.usage, e.total), e.fair, e.demand)
 }
 
+// SatisfactionWithout is Satisfaction with so much less usage.
+func (e *Element) SatisfactionWithout(a resource.Amounts) float64 {
+	return fairshare.Satisfaction(resource.Share(e.usage.Sub(a), e.total), e.fair, e.demand)
+}
+
 // Tasks returns the tasks of an operation sorted by name. The slice is the
 // element's own and must not be changed.
 func (e *Element) Tasks() []Task { return e.tasks }

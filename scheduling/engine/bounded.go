@@ -29,8 +29,46 @@ func (e *Engine) dismiss(n *node, now time.Time, plan *Plan) {
 	for _, h := range all {
 		if h.Gracefully() && e.rate(h, now) {
 			e.preempt(h, now, lifecycle.GracefulPreemption, nil, e.beyond(h, preemption.NormalStage, starver{}), plan)
+			h.operation.settled = settled{usage: h.operation.order.Usage(), bound: h.operation.graceBound(), is: true}
 		}
 	}
+}
+
+// settled is what an operation that is preempted gracefully was left with the last time,
+// and the bound that it was cut at.
+type settled struct {
+	usage, bound resource.Amounts
+	is           bool
+}
+
+// graceBound is the fair share times the threshold.
+func (op *operation) graceBound() resource.Amounts {
+	b := op.groups.Bounds()
+	return b.Fair.Scale(b.Threshold).Amounts(b.Total)
+}
+
+// withheld reports whether an operation that is preempted gracefully has its part: a job
+// that starts would be told to go at once, or take the place of one that has been told and
+// has not gone. Once some were told, it starts no more than it was left with, until its
+// share has grown by a job: one that moves by less than that moves nothing back and forth.
+func (op *operation) withheld(needs resource.Amounts) bool {
+	if !op.effective.Graceful {
+		return false
+	}
+	held := op.order.Usage().Add(op.order.Leaving())
+	if !op.groups.Bounds().Below(held) {
+		return true
+	}
+	if !op.settled.is || held.Add(needs).Fits(op.settled.usage) {
+		return false
+	}
+	grown := op.graceBound().Sub(op.settled.bound)
+	for k := range resource.Kind(resource.Count) {
+		if n := needs.Of(k); n > 0 && grown.Of(k) >= n {
+			return false
+		}
+	}
+	return true
 }
 
 // enforce has those allocations of a node go that could be victims in a stage, and of
@@ -44,7 +82,7 @@ func (e *Engine) enforce(stage preemption.Stage, n *node, now time.Time, plan *P
 		}
 	}
 	e.scratch = all
-	slices.SortFunc(all, func(a, b *holding) int { return cmp.Or(cmp.Compare(b.Level(), a.Level()), laterFirst(a, b)) })
+	slices.SortFunc(all, easiestFirst)
 	for _, h := range all {
 		if reason, exceeds := h.exceeds(); exceeds {
 			e.preempt(h, now, lifecycle.ResourceLimitsViolated, nil, reason, plan)
@@ -86,6 +124,11 @@ func laterFirst(a, b *holding) int {
 	return cmp.Or(b.Started.Compare(a.Started), cmp.Compare(b.Job, a.Job))
 }
 
+// easiestFirst puts the most preemptible first, and of those the latest started.
+func easiestFirst(a, b *holding) int {
+	return cmp.Or(cmp.Compare(b.Level(), a.Level()), laterFirst(a, b))
+}
+
 // rated reports whether preemptions of this kind count in rates: those of a node that has
 // too little, and those above limits, have to be.
 func rated(kind lifecycle.PreemptionKind) bool {
@@ -114,7 +157,6 @@ func (e *Engine) rate(h *holding, now time.Time) bool {
 // withinRates keeps those candidates, the first ones that would go, that may all be
 // preempted in this minute.
 func (e *Engine) withinRates(candidates []*holding, now time.Time) []*holding {
-	slices.SortFunc(candidates, func(a, b *holding) int { return cmp.Or(cmp.Compare(b.Level(), a.Level()), laterFirst(a, b)) })
 	kept := candidates[:0]
 	for _, h := range candidates {
 		if !e.rate(h, now) {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"testing"
 	"time"
 
 	"weir/scheduling"
@@ -30,7 +29,7 @@ type drive struct {
 	victims []engine.Preempt
 }
 
-func newDrive(t *testing.T, tree options, pools map[scheduling.PoolName]pool) *drive {
+func newDrive(t tester, tree options, pools map[scheduling.PoolName]pool) *drive {
 	t.Helper()
 	return &drive{
 		world: newWorld(t, tree, pools), pending: map[scheduling.OperationID]int64{}, needs: map[scheduling.OperationID]resource.Amounts{},

@@ -90,8 +90,8 @@ type Engine struct {
 
 	filler allocation.Filler
 	// flow is what jobs that end give back, for estimates.
-	flow flow
-	admit  func(chosen *allocation.Element, needs, free resource.Amounts) (bool, allocation.Cause)
+	flow  flow
+	admit func(chosen *allocation.Element, needs, free resource.Amounts) (bool, allocation.Cause)
 	// now is the time of the last heartbeat or update; unpacked lets jobs start on nodes that fit them
 	// badly.
 	now      time.Time
@@ -102,8 +102,8 @@ type Engine struct {
 	// exceeded that limits are, rated that pools have preemption_rate_limit.
 	starving                    [stageCount][]*operation
 	gracefully, exceeded, rated bool
-	// round numbers the looks for victims.
-	round uint64
+	// round numbers the looks for victims, trial those for one job.
+	round, trial uint64
 	// memory that is used again
 	scratch, others []*holding
 	starts          []Start
@@ -260,6 +260,7 @@ type pool struct {
 	effective pooltree.Effective
 	filter    int
 	hunger    preemption.Clock
+	loss      loss
 	// rate are the preemptions of the last minute, where they are limited.
 	rate preemption.Rate
 }

@@ -90,7 +90,15 @@ func TestSnapshotIsACopy(t *testing.T) {
 	}
 }
 
-func must(t *testing.T, err error) {
+// tester is a test, or a try of a property.
+type tester interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+	Errorf(format string, args ...any)
+}
+
+func must(t tester, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

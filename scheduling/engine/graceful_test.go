@@ -75,23 +75,46 @@ func TestGracefulStartsNoJobThatWouldGo(t *testing.T) {
 	}
 }
 
-// TestGracefulDoesNotOscillate: a share that moves by less than a job moves nothing.
+// TestGracefulDoesNotOscillate: a share that moves by less than a job moves nothing, also
+// where a job more or less is in it; one that grows by a job is used.
 func TestGracefulDoesNotOscillate(t *testing.T) {
-	d := service(t, nil, graceful)
-	d.pass(10*time.Second, time.Second, "n")
-	d.wantRuns(runs{"service": 4, "batch": 4})
-	victims, jobs := len(d.victims), d.jobs
-	for i := range 100 {
-		weight := 1.0
-		if i%2 == 0 {
-			weight = 1.2
-		}
-		// Of 8 slots, 4 or 3.63 are the service's.
-		d.world.tree(nil, map[scheduling.PoolName]pool{"a": {}, "b": {options: options{"weight": weight}}})
-		d.pass(time.Second, time.Second, "n")
+	for name, tc := range map[string]struct{ low, high float64 }{
+		"within a job": {1, 1.2}, "across a job": {0.9, 1.1}, "more than a job above the other": {0.99, 1.28},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := service(t, nil, graceful)
+			weigh := func(weight float64) {
+				d.world.tree(nil, map[scheduling.PoolName]pool{"a": {}, "b": {options: options{"weight": weight}}})
+				d.pass(2*time.Second, time.Second, "n")
+			}
+			d.pass(10*time.Second, time.Second, "n")
+			weigh(tc.low)
+			weigh(tc.high)
+			weigh(tc.low)
+			weigh(tc.high)
+			victims, jobs := len(d.victims), d.jobs
+			for i := range 50 {
+				if i%2 == 0 {
+					weigh(tc.low)
+				} else {
+					weigh(tc.high)
+				}
+			}
+			if len(d.victims) != victims || d.jobs != jobs {
+				t.Errorf("%d more preempted, %d more started", len(d.victims)-victims, d.jobs-jobs)
+			}
+			d.wantRuns(runs{"service": 4, "batch": 4})
+			// All that there is, is its own again.
+			must(t, d.SetDemand("batch", "t", 0, slotsOf(1)))
+			must(t, d.RemoveOperation("batch"))
+			for job, a := range d.running {
+				if a.Operation == "batch" {
+					must(t, d.RemoveAllocation(job))
+					delete(d.running, job)
+				}
+			}
+			d.pass(3*time.Second, time.Second, "n")
+			d.wantRuns(runs{"service": 8})
+		})
 	}
-	if len(d.victims) != victims || d.jobs != jobs {
-		t.Errorf("%d more preempted, %d more started", len(d.victims)-victims, d.jobs-jobs)
-	}
-	d.wantRuns(runs{"service": 4, "batch": 4})
 }

@@ -74,7 +74,7 @@ func (e *Engine) fill(n *node, now time.Time, plan *Plan) {
 // free, and why not.
 func (e *Engine) mayStart(chosen *allocation.Element, needs, free resource.Amounts) (bool, allocation.Cause) {
 	op := chosen.Owner().(*operation)
-	if op.withheld() {
+	if op.withheld(needs) {
 		return false, allocation.Withheld
 	}
 	packing := op.effective.Packing
@@ -84,13 +84,6 @@ func (e *Engine) mayStart(chosen *allocation.Element, needs, free resource.Amoun
 	accepted := e.unpacked || op.packing.Accepts(e.now, needs, free, e.total, packing)
 	op.packing.Saw(e.now, free, packing)
 	return accepted, allocation.Unpacked
-}
-
-// withheld reports whether an operation that is preempted gracefully has its part: a job
-// that starts would be told to go at once, or take the place of one that has been told and
-// has not gone.
-func (op *operation) withheld() bool {
-	return op.effective.Graceful && !op.groups.Bounds().Below(op.order.Usage().Add(op.order.Leaving()))
 }
 
 // start has a job start on a node. It is usage of its operation already, and no longer

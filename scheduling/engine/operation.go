@@ -72,6 +72,8 @@ type operation struct {
 	stage        preemption.Stage
 	// discount is what victims of the operation hold on a node, found in a round.
 	discount resource.Amounts
+	loss     loss
+	settled  settled
 	// tried is the round in which no job of it could be made to fit.
 	round, tried uint64
 	// spared counts its allocations that a block kept from being victims.

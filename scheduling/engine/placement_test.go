@@ -15,7 +15,7 @@ import (
 // world is an engine with a tree and nodes, for stories.
 type world struct {
 	*engine.Engine
-	t   *testing.T
+	t   tester
 	now time.Time
 }
 
@@ -25,7 +25,7 @@ type pool struct {
 	options options
 }
 
-func newWorld(t *testing.T, tree options, pools map[scheduling.PoolName]pool) *world {
+func newWorld(t tester, tree options, pools map[scheduling.PoolName]pool) *world {
 	t.Helper()
 	w := &world{Engine: newEngine(t), t: t, now: begin}
 	w.tree(tree, pools)

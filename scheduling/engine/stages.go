@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
 	"weir/scheduling/allocation"
@@ -85,6 +86,50 @@ func (s starver) below(total resource.Amounts) bool {
 	return preemption.OperationStatus(s.operation.shares(total), s.operation.effective.Starvation.Tolerance, true, nil) == preemption.BelowFairShare
 }
 
+// element is that of who starves.
+func (s starver) element() *allocation.Element {
+	if s.pool != nil {
+		return s.pool.order
+	}
+	return s.operation.order
+}
+
+// loss is what would be taken from an element for a job, in a trial.
+type loss struct {
+	trial  uint64
+	amount resource.Amounts
+}
+
+// losable reports whether, without h and all that was found to be losable before in this
+// trial, the operation of h, and each pool above it that is not above who starves too, is
+// more satisfied than need.
+func (e *Engine) losable(h *holding, by *allocation.Element, need float64) bool {
+	op := h.operation
+	if !e.spares(op.order, &op.loss, h, need) {
+		return false
+	}
+	p := op.pool
+	for ; p != nil && !by.Below(p.order); p = p.parent {
+		if !e.spares(p.order, &p.loss, h, need) {
+			return false
+		}
+	}
+	above := p
+	op.loss.amount = op.loss.amount.Add(h.Resources)
+	for p = op.pool; p != above; p = p.parent {
+		p.loss.amount = p.loss.amount.Add(h.Resources)
+	}
+	return true
+}
+
+// spares reports whether an element would be more satisfied than need still.
+func (e *Engine) spares(of *allocation.Element, l *loss, h *holding, need float64) bool {
+	if l.trial != e.trial {
+		*l = loss{trial: e.trial}
+	}
+	return of.SatisfactionWithout(l.amount.Add(h.Resources)) > need
+}
+
 func (p *pool) shares(total resource.Amounts) preemption.Shares {
 	return preemption.Shares{Usage: resource.Share(p.order.Usage(), total), Fair: p.share.FairShare, Demand: p.share.DemandShare}
 }
@@ -153,7 +198,7 @@ func (e *Engine) neediest(stage preemption.Stage, n *node, discount resource.Amo
 		switch {
 		case !fits:
 			op.order.Note(allocation.NoVictims, allocation.Fact{At: now, Node: n.id})
-		case op.withheld():
+		case op.withheld(t.PerJob):
 			op.order.Note(allocation.Withheld, allocation.Fact{At: now, Node: n.id})
 		case op.starver.below(e.total):
 			best, task = op, t
@@ -164,12 +209,16 @@ func (e *Engine) neediest(stage preemption.Stage, n *node, discount resource.Amo
 
 // displace has a job of an operation take the place of the victims that it needs. Where
 // a pool would be above its limits by it, though within their tolerance, the victims are
-// of this pool.
+// of this pool. None of those who lose is left with less of its fair share than who starves
+// has: who takes does not starve those that it takes from, who would take it back.
 func (e *Engine) displace(stage preemption.Stage, n *node, op *operation, task allocation.Task, candidates []*holding, now time.Time, plan *Plan) bool {
 	room, limited := op.order.Room(n.spare(), task.PerJob)
+	by := op.starver.element()
+	need := by.Satisfaction()
+	e.trial++
 	others := e.others[:0]
 	for _, h := range candidates {
-		if h.operation != op && (limited == nil || h.operation.order.Below(limited)) {
+		if h.operation != op && (limited == nil || h.operation.order.Below(limited)) && e.losable(h, by, need) {
 			others = append(others, h)
 		}
 	}
@@ -195,8 +244,8 @@ func (e *Engine) displace(stage preemption.Stage, n *node, op *operation, task a
 	return true
 }
 
-// candidates returns the allocations of a node that may be victims in a stage, and what
-// they hold together. The part of each operation in that is its discount.
+// candidates returns the allocations of a node that may be victims in a stage, the one
+// that has to go first is first, and what they hold together. The part of each operation in that is its discount.
 func (e *Engine) candidates(stage preemption.Stage, n *node, now time.Time) (all []*holding, discount resource.Amounts) {
 	all = e.scratch[:0]
 	for _, h := range n.held {
@@ -209,6 +258,7 @@ func (e *Engine) candidates(stage preemption.Stage, n *node, now time.Time) (all
 		}
 		all = append(all, h)
 	}
+	slices.SortFunc(all, easiestFirst)
 	if e.rated {
 		all = e.withinRates(all, now)
 	}
