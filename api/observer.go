@@ -32,7 +32,7 @@ func (s *server) observe(procedure string, err error, began time.Time) {
 // knownProcedures returns the procedures of all services.
 func knownProcedures() map[string]bool {
 	all := map[string]bool{}
-	for _, file := range []protoreflect.FileDescriptor{apipb.File_apipb_api_proto, apipb.File_apipb_events_proto} {
+	for _, file := range []protoreflect.FileDescriptor{apipb.File_apipb_api_proto, apipb.File_apipb_events_proto, apipb.File_apipb_explain_proto} {
 		services := file.Services()
 		for i := range services.Len() {
 			methods := services.Get(i).Methods()

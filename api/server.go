@@ -81,6 +81,7 @@ func NewHandler(cfg Config) (*Handler, error) {
 	routes.Handle(apipbconnect.NewNodeServiceHandler(nodes{s}, options...))
 	routes.Handle(apipbconnect.NewClusterServiceHandler(clusters{s}, options...))
 	routes.Handle(apipbconnect.NewEventServiceHandler(eventLog{s}, options...))
+	routes.Handle(apipbconnect.NewExplainServiceHandler(explanations{s}, options...))
 	return &Handler{door: newDoor(s, routes, options), close: cancel}, nil
 }
 

@@ -50,6 +50,7 @@ type replica struct {
 	nodes      apipbconnect.NodeServiceClient
 	cluster    apipbconnect.ClusterServiceClient
 	events     apipbconnect.EventServiceClient
+	explain    apipbconnect.ExplainServiceClient
 }
 
 // at returns the replica at an address.
@@ -70,6 +71,7 @@ func (c *Client) at(address string) *replica {
 		nodes:      apipbconnect.NewNodeServiceClient(c.cfg.HTTP, url, limit),
 		cluster:    apipbconnect.NewClusterServiceClient(c.cfg.HTTP, url, limit),
 		events:     apipbconnect.NewEventServiceClient(c.cfg.HTTP, url, limit),
+		explain:    apipbconnect.NewExplainServiceClient(c.cfg.HTTP, url, limit),
 	}
 	c.replicas[address] = r
 	return r

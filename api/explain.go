@@ -1,0 +1,315 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/messages/actorpb"
+	"weir/messages/apipb"
+	"weir/messages/explainpb"
+	"weir/messages/statepb"
+	"weir/raftstore/state"
+	"weir/scheduling"
+	"weir/scheduling/lifecycle"
+	"weir/scheduling/pooltree"
+)
+
+// The codes of facts that follow from the replicated state. Those from the scheduler are
+// in package engine. Programs know them: never change one.
+const (
+	factRunningLimit   = "running_limit_reached"
+	factOperationLimit = "operation_limit_reached"
+	factPlaceInPool    = "place_in_pool"
+	factAdmission      = "admission_under_way"
+	factNoController   = "no_controller"
+	factPreparing      = "preparing"
+	factSuspended      = "suspended"
+	factFinishing      = "finishing"
+	factEnded          = "ended"
+	factLastMoved      = "last_change"
+	factNoScheduler    = "scheduler_not_reached"
+	factJobWaiting     = "job_waiting"
+	factJobRunning     = "job_running"
+	factJobPreempted   = "job_preempted"
+	factJobInterrupted = "job_interrupted"
+	factJobStopping    = "job_stopping"
+	factJobCompleted   = "job_completed"
+	factJobFailed      = "job_failed"
+	factJobAborted     = "job_aborted"
+	factBeneficiary    = "preempted_for"
+	factReason         = "reason"
+)
+
+// explanations implements ExplainService.
+type explanations struct{ *server }
+
+// Explain says why an operation, a job or a pool is as it is.
+func (s explanations) Explain(ctx context.Context, req *connect.Request[apipb.ExplainRequest]) (*connect.Response[apipb.ExplainResponse], error) {
+	m := req.Msg
+	given := 0
+	for _, name := range []string{m.GetOperation(), m.GetJob(), m.GetPool()} {
+		if name != "" {
+			given++
+		}
+	}
+	if given != 1 {
+		return nil, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument, "explain: operation, job and pool: give one of them")
+	}
+	var all []*explainpb.Explanation
+	var err error
+	switch {
+	case m.GetOperation() != "":
+		all, err = s.operation(ctx, m)
+	case m.GetJob() != "":
+		all, err = s.job(ctx, m)
+	default:
+		all, err = s.pool(ctx, m)
+	}
+	return answer(&apipb.ExplainResponse{Explanations: all}, err)
+}
+
+// engineSays asks the leader's schedulers; nil: they are not reached, or do not know it.
+func (s explanations) engineSays(ctx context.Context, m *actorpb.SchedulerViewRequest) ([]*explainpb.Explanation, error) {
+	m.Explain = true
+	view, err := s.cfg.Leader.SchedulerView(ctx, m)
+	if err != nil {
+		s.cfg.Logger.Debug("what the scheduler knows is not known", "error", err)
+		return nil, err
+	}
+	return view.GetExplanations(), nil
+}
+
+// tell appends a fact; the first one is the verdict.
+func tell(x *explainpb.Explanation, f *explainpb.Fact) {
+	if x.GetVerdict() == "" {
+		x.Verdict, x.Text = f.GetCode(), f.GetText()
+	}
+	x.Facts = append(x.Facts, f)
+}
+
+// under puts what the scheduler says below what is known already.
+func under(x, said *explainpb.Explanation) {
+	known := x.GetVerdict()
+	for _, f := range said.GetFacts() {
+		if known == "" || f.GetCode() != known {
+			tell(x, f)
+		}
+	}
+	x.Tasks, x.Position, x.Waiting, x.EstimatedStart = said.GetTasks(), said.GetPosition(), said.GetWaiting(), said.GetEstimatedStart()
+	x.LikelyVictims, x.Share = said.GetLikelyVictims(), said.GetShare()
+}
+
+// unreached says that the scheduler could not be asked.
+func unreached(err error) *explainpb.Fact {
+	return &explainpb.Fact{Code: factNoScheduler, Text: fmt.Sprintf("the leader's scheduler was not reached, so no more is known: %v", err)}
+}
+
+// operation explains an operation in each of its trees, or in one.
+func (s explanations) operation(ctx context.Context, m *apipb.ExplainRequest) ([]*explainpb.Explanation, error) {
+	var all []*explainpb.Explanation
+	var last *explainpb.Fact
+	id, running := "", false
+	err := s.read(ctx, "explain operation", func(st *state.State) error {
+		op, err := find(st, m.GetOperation())
+		if err != nil {
+			return err
+		}
+		id, last, running = op.GetId(), lastChange(op), op.GetState() == lifecycle.Running.String()
+		for _, in := range op.GetTrees() {
+			if m.GetTree() == "" || m.GetTree() == in.GetTree() {
+				all = append(all, s.operationIn(st, op, in))
+			}
+		}
+		if len(all) == 0 {
+			return fail(connect.CodeNotFound, state.CodeUnknownTree, fmt.Sprintf("explain operation: %s is not in pool tree %q", id, m.GetTree()))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if running {
+		s.addScheduler(ctx, all, &actorpb.SchedulerViewRequest{Tree: m.GetTree(), Operation: id})
+	}
+	for _, x := range all {
+		if last != nil {
+			tell(x, last)
+		}
+	}
+	return all, nil
+}
+
+// addScheduler adds what the leader's schedulers say, or that they were not reached.
+func (s explanations) addScheduler(ctx context.Context, all []*explainpb.Explanation, of *actorpb.SchedulerViewRequest) {
+	said, err := s.engineSays(ctx, of)
+	for _, x := range all {
+		if err != nil {
+			tell(x, unreached(err))
+		}
+		for _, of := range said {
+			if of.GetTree() == x.GetTree() {
+				under(x, of)
+			}
+		}
+	}
+}
+
+// lastChange is what an operation's record tells last; nil: nothing.
+func lastChange(op *statepb.Operation) *explainpb.Fact {
+	events := op.GetEvents()
+	if len(events) == 0 {
+		return nil
+	}
+	last := events[len(events)-1]
+	return &explainpb.Fact{Code: factLastMoved, Setting: cmp.Or(last.GetNote(), last.GetState()), Time: last.GetTime(),
+		Text: fmt.Sprintf("what happened to it last: %s at %s", cmp.Or(last.GetNote(), last.GetState()), shortTime(last.GetTime()))}
+}
+
+// shortTime is a time for people: facts are about today.
+func shortTime(t *timestamppb.Timestamp) string { return t.AsTime().UTC().Format("15:04:05Z") }
+
+// operationIn says what the state knows of why an operation does not run, in a tree.
+func (s explanations) operationIn(st *state.State, op *statepb.Operation, in *statepb.OperationTree) *explainpb.Explanation {
+	x := &explainpb.Explanation{
+		Subject: "operation", Id: op.GetId(), Tree: in.GetTree(), Pool: in.GetPool(), State: op.GetState(), Time: timestamppb.New(s.cfg.Now()),
+	}
+	now, err := lifecycle.ParseState(op.GetState())
+	jobs := len(st.AllocationsOfOperation(scheduling.OperationID(op.GetId())))
+	switch {
+	case err != nil:
+	case now.Terminal():
+		tell(x, &explainpb.Fact{Code: factEnded, Setting: op.GetState(), Time: op.GetFinishTime(), Text: cmp.Or(put("it is "+op.GetState()+": ", op.GetResult().GetMessage()), "it is "+op.GetState())})
+	case now.Finishing():
+		tell(x, &explainpb.Fact{Code: factFinishing, Setting: op.GetState(), Count: int64(jobs), Text: fmt.Sprintf("it is %s, and has %d jobs that have not gone", op.GetState(), jobs)})
+	case now == lifecycle.Starting || now == lifecycle.WaitingForAgent:
+		tell(x, &explainpb.Fact{Code: factNoController, Setting: op.GetState(), Text: fmt.Sprintf("it is %s: no replica controls it yet; the leader chooses one that lives", op.GetState())})
+	case now == lifecycle.Pending:
+		s.admission(st, x, op, in)
+	case now != lifecycle.Running:
+		tell(x, &explainpb.Fact{Code: factPreparing, Setting: op.GetState(), Text: fmt.Sprintf("it is %s: its controller, replica %s, prepares it", op.GetState(), op.GetAssignment().GetReplica())})
+	default:
+		if op.GetSuspended() {
+			tell(x, &explainpb.Fact{Code: factSuspended, Text: "it is suspended: its jobs do not start until weir op resume"})
+		}
+		if !in.GetAdmitted() {
+			s.admission(st, x, op, in)
+		}
+	}
+	s.controllerGone(x, op, now)
+	return x
+}
+
+// controllerGone says that the replica that controls an operation does not live.
+func (s explanations) controllerGone(x *explainpb.Explanation, op *statepb.Operation, now lifecycle.State) {
+	replica := op.GetAssignment().GetReplica()
+	if replica == "" || !now.InProgress() {
+		return
+	}
+	if known, ok := s.cfg.Directory.View().Replica(scheduling.ReplicaID(replica)); ok && known.Live {
+		return
+	}
+	tell(x, &explainpb.Fact{Code: factNoController, Setting: replica,
+		Text: fmt.Sprintf("replica %s, which controls it, does not live: its jobs go on, and their ends are counted when another replica has taken over", replica)})
+}
+
+// admission says for which pool an operation waits.
+func (s explanations) admission(st *state.State, x *explainpb.Explanation, op *statepb.Operation, in *statepb.OperationTree) {
+	pools, counts, ok := st.Pools(scheduling.TreeName(in.GetTree()))
+	if !ok {
+		return
+	}
+	err := pools.AdmitRun(scheduling.PoolName(in.GetPool()), counts)
+	var limit *pooltree.LimitError
+	switch {
+	case errors.As(err, &limit):
+		tell(x, limitFact(factRunningLimit, limit, in.GetPool(), "run"))
+	default:
+		tell(x, &explainpb.Fact{Code: factAdmission, Pool: in.GetPool(), Text: cmp.Or(in.GetPendingReason(), "its pools have room: the leader is about to let it run")})
+		return
+	}
+	before := int64(0)
+	for other := range st.InProgress() {
+		if other.GetId() == op.GetId() {
+			break
+		}
+		if there := other.In(in.GetTree()); there != nil && !there.GetAdmitted() && other.GetState() == lifecycle.Pending.String() && below(pools, there.GetPool(), string(limit.Pool)) {
+			before++
+		}
+	}
+	tell(x, &explainpb.Fact{Code: factPlaceInPool, Pool: string(limit.Pool), Count: before + 1,
+		Text: fmt.Sprintf("%d operations that wait for the same pool were started before it", before)})
+}
+
+// below reports whether a pool is another one, or anywhere below it.
+func below(pools pooltree.Tree, name, above string) bool {
+	path, err := pools.Path(scheduling.PoolName(name))
+	if err != nil {
+		return false
+	}
+	for _, p := range path {
+		if string(p) == above {
+			return true
+		}
+	}
+	return above == string(scheduling.RootPool)
+}
+
+// limitFact says which limit of which pool is reached.
+func limitFact(code string, limit *pooltree.LimitError, pool, verb string) *explainpb.Fact {
+	who := fmt.Sprintf("pool %q", limit.Pool)
+	switch {
+	case limit.Pool == scheduling.RootPool:
+		who = "the pool tree"
+	case string(limit.Pool) != pool:
+		who += fmt.Sprintf(", above pool %q,", pool)
+	}
+	if verb == "run" {
+		return &explainpb.Fact{Code: code, Pool: string(limit.Pool), Setting: limit.Option, Count: limit.Now, Of: limit.Limit,
+			Text: fmt.Sprintf("%s runs %d of at most %d operations (%s): it waits for one of them to end", who, limit.Now, limit.Limit, limit.Option)}
+	}
+	return &explainpb.Fact{Code: code, Pool: string(limit.Pool), Setting: limit.Option, Count: limit.Now, Of: limit.Limit,
+		Text: fmt.Sprintf("%s has %d of at most %d operations (%s): no more can be started", who, limit.Now, limit.Limit, limit.Option)}
+}
+
+// put is text before a value, or nothing.
+func put(before, value string) string {
+	if value == "" {
+		return ""
+	}
+	return before + value
+}
+
+// pool explains a pool.
+func (s explanations) pool(ctx context.Context, m *apipb.ExplainRequest) ([]*explainpb.Explanation, error) {
+	x := &explainpb.Explanation{Subject: "pool", Id: m.GetPool(), Pool: m.GetPool(), Time: timestamppb.New(s.cfg.Now())}
+	err := s.read(ctx, "explain pool", func(st *state.State) error {
+		t, err := findTree(st, "explain pool", m.GetTree())
+		if err != nil {
+			return err
+		}
+		name := scheduling.PoolName(m.GetPool())
+		if name != scheduling.RootPool && !t.pools.Has(name) {
+			return fail(connect.CodeNotFound, state.CodeUnknownPool, fmt.Sprintf("explain pool: there is no pool %q in tree %q", name, t.name))
+		}
+		x.Tree = string(t.name)
+		var limit *pooltree.LimitError
+		if errors.As(t.pools.AdmitStart(name, t.counts), &limit) {
+			tell(x, limitFact(factOperationLimit, limit, m.GetPool(), "start"))
+		}
+		if errors.As(t.pools.AdmitRun(name, t.counts), &limit) {
+			tell(x, limitFact(factRunningLimit, limit, m.GetPool(), "run"))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := []*explainpb.Explanation{x}
+	s.addScheduler(ctx, all, &actorpb.SchedulerViewRequest{Tree: x.GetTree(), Pool: x.GetPool()})
+	return all, nil
+}

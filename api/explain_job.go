@@ -1,0 +1,152 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/messages/actorpb"
+	"weir/messages/apipb"
+	"weir/messages/explainpb"
+	"weir/messages/statepb"
+	"weir/raftstore/state"
+	"weir/scheduling"
+	"weir/scheduling/lifecycle"
+)
+
+// job explains where a job is in its life, and why it has to leave or had to.
+func (s explanations) job(ctx context.Context, m *apipb.ExplainRequest) ([]*explainpb.Explanation, error) {
+	of := jobs(s)
+	job, err := of.locate(ctx, "explain job", m.GetJob())
+	if err != nil {
+		return nil, err
+	}
+	of.addLive(ctx, []*apipb.Job{job})
+	x := &explainpb.Explanation{Subject: "job", Id: job.GetId(), State: job.GetState(), Time: timestamppb.New(s.cfg.Now())}
+	s.cfg.Store.View(func(st *state.State) {
+		x.Pool = poolOfJob(st, job)
+		if node, ok := st.Node(scheduling.NodeID(job.GetNode())); ok {
+			x.Tree = node.GetTree()
+		}
+	})
+	tell(x, verdictOfJob(job))
+	if why := job.GetInterruption(); why != nil {
+		if job.GetFinishTime() != nil {
+			tell(x, leaving(job, why))
+		}
+		addBeneficiary(x, job, why)
+		if why.GetMessage() != "" {
+			tell(x, &explainpb.Fact{Code: factReason, Job: job.GetId(), Text: why.GetMessage()})
+		}
+	}
+	if message := job.GetError().GetMessage(); message != "" {
+		tell(x, &explainpb.Fact{Code: factReason, Job: job.GetId(), Text: message})
+	}
+	all := []*explainpb.Explanation{x}
+	if job.GetFinishTime() == nil {
+		s.addScheduler(ctx, all, &actorpb.SchedulerViewRequest{Tree: x.GetTree(), Job: job.GetId()})
+	}
+	return all, nil
+}
+
+// poolOfJob is the pool in which a job was granted, as far as that is known still.
+func poolOfJob(st *state.State, job *apipb.Job) string {
+	if a, ok := st.Allocation(scheduling.JobID(job.GetId())); ok && a.GetPool() != "" {
+		return a.GetPool()
+	}
+	op, ok := st.Operation(scheduling.OperationID(job.GetOperationId()))
+	node, known := st.Node(scheduling.NodeID(job.GetNode()))
+	if !ok || !known {
+		return ""
+	}
+	return op.In(node.GetTree()).GetPool()
+}
+
+// verdictOfJob says in short where a job is.
+func verdictOfJob(job *apipb.Job) *explainpb.Fact {
+	f := &explainpb.Fact{Job: job.GetId(), Operation: job.GetOperationId(), Task: job.GetTask(), Node: job.GetNode(), Time: job.GetStartTime()}
+	switch {
+	case job.GetFinishTime() != nil:
+		f.Time = job.GetFinishTime()
+		return ended(job, f)
+	case job.GetInterruption() != nil:
+		return leaving(job, job.GetInterruption())
+	case job.GetStopping() != "":
+		f.Code, f.Setting = factJobStopping, job.GetStopping()
+		f.Text = fmt.Sprintf("it is being ended: %s", job.GetStopping())
+	case job.GetState() == lifecycle.JobWaiting.String():
+		f.Code = factJobWaiting
+		f.Text = fmt.Sprintf("it was granted to node %s at %s, which has not said yet that it runs", job.GetNode(), shortTime(job.GetStartTime()))
+	default:
+		f.Code = factJobRunning
+		f.Text = fmt.Sprintf("it runs on node %s, granted at %s", job.GetNode(), shortTime(job.GetStartTime()))
+	}
+	return f
+}
+
+// ended says how a job ended.
+func ended(job *apipb.Job, f *explainpb.Fact) *explainpb.Fact {
+	switch job.GetState() {
+	case lifecycle.JobCompleted.String():
+		f.Code, f.Text = factJobCompleted, fmt.Sprintf("it completed at %s", shortTime(job.GetFinishTime()))
+		if job.GetRerun() {
+			f.Text += ", was interrupted before, and runs again"
+		}
+	case lifecycle.JobFailed.String():
+		f.Code, f.Count = factJobFailed, int64(job.GetExitCode())
+		f.Text = fmt.Sprintf("it failed at %s with exit code %d: its cookie runs again, if the operation goes on", shortTime(job.GetFinishTime()), job.GetExitCode())
+	default:
+		f.Code, f.Setting = factJobAborted, job.GetAbortReason()
+		f.Text = fmt.Sprintf("it was aborted at %s: %s", shortTime(job.GetFinishTime()), cmp.Or(abortTexts[job.GetAbortReason()], job.GetAbortReason()))
+		if job.GetAcknowledged() {
+			f.Text += "; it had said that its state is saved"
+		}
+	}
+	return f
+}
+
+// abortTexts are the abort reasons that need more words.
+var abortTexts = map[string]string{
+	lifecycle.AbortPreemption.String():              "it had to leave for others, and had not left by itself in time (preemption)",
+	lifecycle.AbortNodeOffline.String():             "its node was not heard of for longer than its lease (node_offline)",
+	lifecycle.AbortNodeResourceOvercommit.String():  "its node had less than its jobs hold (node_resource_overcommit)",
+	lifecycle.AbortInterruptionTimeout.String():     "it was asked to leave and had not in time (interruption_timeout)",
+	lifecycle.AbortInterruptionUnsupported.String(): "it was to leave, and its task has no interruption_signal (interruption_unsupported)",
+	lifecycle.AbortUserRequest.String():             "a user asked for it (user_request)",
+}
+
+// leaving says why a job has to leave, or had to.
+func leaving(job *apipb.Job, why *apipb.Interruption) *explainpb.Fact {
+	f := &explainpb.Fact{
+		Code: factJobStopping, Setting: cmp.Or(why.GetPreemption(), why.GetReason(), why.GetAbortReason()), Job: job.GetId(), Operation: job.GetOperationId(),
+		Task: job.GetTask(), Node: job.GetNode(), Time: why.GetTime(), Until: why.GetDeadline(),
+	}
+	what := "was told to end"
+	switch {
+	case why.GetPreemption() != "":
+		f.Code, what = factJobPreempted, fmt.Sprintf("was preempted (%s)", why.GetPreemption())
+	case why.GetReason() != "":
+		f.Code, what = factJobInterrupted, fmt.Sprintf("was asked to leave (%s)", why.GetReason())
+	}
+	f.Text = fmt.Sprintf("it %s at %s", what, shortTime(why.GetTime()))
+	if who := why.GetPreemptedForOperation(); who != "" {
+		f.Text += " for operation " + who
+	}
+	if why.GetTimeoutMillis() > 0 && why.GetDeadline() != nil {
+		f.Text += ", and may stay until " + shortTime(why.GetDeadline())
+	}
+	return f
+}
+
+// addBeneficiary says for whom a job had to leave.
+func addBeneficiary(x *explainpb.Explanation, job *apipb.Job, why *apipb.Interruption) {
+	if why.GetPreemptedForOperation() == "" {
+		return
+	}
+	tell(x, &explainpb.Fact{
+		Code: factBeneficiary, Operation: why.GetPreemptedForOperation(), Task: why.GetPreemptedForTask(), Node: job.GetNode(), Setting: statepb.InterruptedByPreemption,
+		Text: fmt.Sprintf("what it leaves on node %s is held for a job of task %s of operation %s", job.GetNode(), why.GetPreemptedForTask(), why.GetPreemptedForOperation()),
+	})
+}
