@@ -372,7 +372,13 @@ func identityOf(r *http.Request) (identity.Identity, error) {
 // returns its id. The named jobs run.
 func (s *site) run(count int, jobs ...string) (operation string) {
 	s.t.Helper()
-	operation = at(s.t, s.get("OperationService/Start", startBody(count, "")), "operation_id").(string)
+	return s.runAs(startBody(count, ""), count, jobs...)
+}
+
+// runAs does that with an operation of a description of its own, with a task t.
+func (s *site) runAs(body string, count int, jobs ...string) (operation string) {
+	s.t.Helper()
+	operation = at(s.t, s.get("OperationService/Start", body), "operation_id").(string)
 	size := &statepb.Resources{UserSlots: 1, CpuHundredths: 100, Memory: 1 << 20}
 	s.must(
 		&commandpb.RegisterNode{Term: 1, Node: &statepb.Node{
