@@ -25,7 +25,7 @@ func (t *Tree) explain(cfg Config, of *actorpb.SchedulerViewRequest, now time.Ti
 		found, err = t.engine.Explain(scheduling.OperationID(of.GetOperation()), now)
 	case of.GetPool() != "":
 		out.Subject, out.Id, out.Pool = "pool", of.GetPool(), of.GetPool()
-		found, err = t.engine.ExplainPool(scheduling.PoolName(of.GetPool()), now)
+		found, err = t.engine.ExplainPool(scheduling.PoolName(of.GetPool()))
 	default:
 		out.Subject, out.Id = "job", of.GetJob()
 		found, err = t.engine.ExplainJob(scheduling.JobID(of.GetJob()))

@@ -118,7 +118,7 @@ func (e *Engine) Explain(id scheduling.OperationID, now time.Time) (Explanation,
 	}
 	var x Explanation
 	e.explainWait(&x, op, now)
-	e.explainHunger(&x, op, now)
+	e.explainHunger(&x, op)
 	x.Facts = append(x.Facts, e.explainRefusals(id)...)
 	x.Share = e.explainShare(&x, starver{operation: op})
 	x.Verdict = x.Facts[0].Code
@@ -126,7 +126,7 @@ func (e *Engine) Explain(id scheduling.OperationID, now time.Time) (Explanation,
 }
 
 // ExplainPool says of a pool why its share is what it is, and what keeps it from more.
-func (e *Engine) ExplainPool(name scheduling.PoolName, now time.Time) (Explanation, error) {
+func (e *Engine) ExplainPool(name scheduling.PoolName) (Explanation, error) {
 	p := e.pools[name]
 	if p == nil {
 		return Explanation{}, fmt.Errorf("explain pool %q: %w", name, ErrUnknown)
@@ -134,7 +134,7 @@ func (e *Engine) ExplainPool(name scheduling.PoolName, now time.Time) (Explanati
 	var x Explanation
 	x.Share = e.explainShare(&x, starver{pool: p})
 	if p.parent != nil {
-		x.Facts = append(x.Facts, hungerFact(p.hunger, timeouts(p.effective.Starvation, p.effective.CanStarve), now, "pool "+quote(p.name)))
+		x.Facts = append(x.Facts, hungerFact(p.hunger, timeouts(p.effective.Starvation, p.effective.CanStarve), "pool "+quote(p.name)))
 	}
 	for up := p; up != nil; up = up.parent {
 		if k, reached := reached(up.order, up.effective.Limits); reached {

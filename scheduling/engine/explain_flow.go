@@ -11,7 +11,7 @@ import (
 	"weir/scheduling/resource"
 )
 
-// memory is how long, about, ends of jobs count for the estimate of starts.
+// flowMemory is how long, about, ends of jobs count for the estimate of starts.
 const flowMemory = time.Minute
 
 // flow is how much jobs that end have given back of late, for estimates: what was given
@@ -162,16 +162,16 @@ func (e *Engine) likelyVictims(x *Explanation, op *operation, t *task, could []*
 }
 
 // explainHunger says how an operation fares, and from when on others leave for it.
-func (e *Engine) explainHunger(x *Explanation, op *operation, now time.Time) {
+func (e *Engine) explainHunger(x *Explanation, op *operation) {
 	t := timeouts(op.effective.Starvation, true).Shortened(op.share.PendingJobs, e.settings.Preemption.CountCoefficient)
-	x.Facts = append(x.Facts, hungerFact(op.hunger, t, now, "it"))
+	x.Facts = append(x.Facts, hungerFact(op.hunger, t, "it"))
 	if by := op.starver.pool; by != nil {
-		x.Facts = append(x.Facts, hungerFact(by.hunger, timeouts(by.effective.Starvation, by.effective.CanStarve), now, "pool "+quote(by.name)))
+		x.Facts = append(x.Facts, hungerFact(by.hunger, timeouts(by.effective.Starvation, by.effective.CanStarve), "pool "+quote(by.name)))
 	}
 }
 
 // hungerFact says how an element fares.
-func hungerFact(c preemption.Clock, t preemption.Timeouts, now time.Time, who string) Fact {
+func hungerFact(c preemption.Clock, t preemption.Timeouts, who string) Fact {
 	switch {
 	case c.Status == preemption.Normal:
 		return Fact{Code: FactHasFair, Text: who + " has its fair share, or nothing to start: nobody has to leave for it"}

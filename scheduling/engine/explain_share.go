@@ -28,17 +28,15 @@ type level struct {
 	name  string
 	fact  Fact
 	// fifo is the place in a FIFO pool, from 1; 0: the pool above is none.
-	fifo     int
-	siblings []*fairshare.Element
-	above    *pool
+	fifo  int
+	above *pool
 }
 
-func (of starver) level() level {
-	if of.pool != nil {
-		l := level{share: of.pool.share, name: "pool " + quote(of.pool.name), above: of.pool.parent, fact: Fact{Pool: of.pool.name}}
-		return l
+func (s starver) level() level {
+	if s.pool != nil {
+		return level{share: s.pool.share, name: "pool " + quote(s.pool.name), above: s.pool.parent, fact: Fact{Pool: s.pool.name}}
 	}
-	op := of.operation
+	op := s.operation
 	l := level{share: op.share, name: "the operation", above: op.pool, fact: Fact{Operation: op.ID}}
 	if op.pool.effective.Mode == pooltree.FIFO {
 		l.fifo = int(max(op.share.FIFOIndex, op.share.EffectiveFIFOIndex)) + 1

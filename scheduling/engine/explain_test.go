@@ -1,0 +1,341 @@
+package engine_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"weir/scheduling"
+	"weir/scheduling/engine"
+	"weir/scheduling/resource"
+)
+
+// fact returns the first fact of a code.
+func fact(t *testing.T, x engine.Explanation, code string) engine.Fact {
+	t.Helper()
+	for _, f := range x.Facts {
+		if f.Code == code {
+			return f
+		}
+	}
+	var all []string
+	for _, f := range x.Facts {
+		all = append(all, f.Code+": "+f.Text)
+	}
+	t.Fatalf("there is no fact %s among\n%s", code, strings.Join(all, "\n"))
+	return engine.Fact{}
+}
+
+// TestExplain sets up situations, and checks what is said of them.
+func TestExplain(t *testing.T) {
+	two := map[scheduling.PoolName]pool{"a": {}, "b": {}}
+	tests := map[string]struct {
+		tree  options
+		pools map[scheduling.PoolName]pool
+		setup func(d *drive)
+		want  string
+		check func(t *testing.T, d *drive, x engine.Explanation)
+	}{
+		"suspended": {
+			pools: two,
+			setup: func(d *drive) {
+				d.node("n1", 4)
+				d.wants("op", "a", 5, slotsOf(1), nil)
+				op := d.record("op", "a", nil)
+				op.Suspended = true
+				must(d.t, d.SetOperation(op))
+				d.tick(time.Second)
+			},
+			want: engine.FactSuspended,
+		},
+		"no node takes jobs": {
+			pools: two,
+			setup: func(d *drive) {
+				must(d.t, d.SetNode("n1", slotsOf(4), false))
+				d.wants("op", "a", 1, slotsOf(1), nil)
+				d.tick(time.Second)
+			},
+			want: engine.FactNoNodes,
+		},
+		"no node matches the filter": {
+			pools: map[scheduling.PoolName]pool{"a": {options: options{"scheduling_tag_filter": "gpu"}}},
+			setup: func(d *drive) {
+				d.node("n1", 4, "cpu")
+				d.node("n2", 4, "cpu")
+				d.wants("op", "a", 1, slotsOf(1), nil)
+				d.pass(time.Second, time.Second, "n1", "n2")
+			},
+			want: engine.FactNoMatch,
+			check: func(t *testing.T, _ *drive, x engine.Explanation) {
+				nodes := x.Tasks[0].Nodes
+				if nodes.Unmatched != 2 || len(nodes.UnmatchedBy) != 1 || nodes.UnmatchedBy[0] != (engine.FilterCount{Pool: "a", Filter: "gpu", Nodes: 2}) {
+					t.Errorf("nodes are %+v", nodes)
+				}
+				if f := x.Facts[0]; f.Pool != "a" || f.Count != 2 {
+					t.Errorf("fact %+v", f)
+				}
+			},
+		},
+		"no node is big enough": {
+			pools: two,
+			setup: func(d *drive) {
+				d.node("n1", 4)
+				d.node("n2", 2)
+				d.wants("op", "a", 1, slotsOf(8), nil)
+				d.pass(time.Second, time.Second, "n1", "n2")
+			},
+			want: engine.FactTooSmall,
+			check: func(t *testing.T, _ *drive, x engine.Explanation) {
+				nodes := x.Tasks[0].Nodes
+				if nodes.TooSmall != 2 || nodes.SmallBy[resource.CPU] != 2 || nodes.SmallBy[resource.Memory] != 0 {
+					t.Errorf("nodes are %+v", nodes)
+				}
+			},
+		},
+		"a resource lacks on some nodes": {
+			tree:  options{"fair_share_starvation_timeout": "1m"},
+			pools: two,
+			setup: func(d *drive) {
+				d.node("n1", 4)
+				d.node("n2", 4)
+				d.node("n3", 1)
+				d.wants("greedy", "a", 8, slotsOf(1), nil)
+				d.pass(2*time.Second, time.Second, "n1", "n2", "n3")
+				d.wants("op", "b", 4, slotsOf(3), nil)
+				d.pass(2*time.Second, time.Second, "n1", "n2", "n3")
+			},
+			want: engine.FactLacking,
+			check: func(t *testing.T, _ *drive, x engine.Explanation) {
+				nodes := x.Tasks[0].Nodes
+				if nodes.Full != 2 || nodes.TooSmall != 1 || nodes.LackingBy[resource.CPU] != 2 {
+					t.Errorf("nodes are %+v", nodes)
+				}
+				below := fact(t, x, engine.FactBelowFair)
+				if !below.Until.Equal(below.At.Add(time.Minute)) {
+					t.Errorf("it starves at %v, below since %v", below.Until, below.At)
+				}
+				if len(x.Victims) == 0 || x.Victims[0].Operation != "greedy" {
+					t.Errorf("likely victims are %+v", x.Victims)
+				}
+				if refused := fact(t, x, engine.FactRefused); refused.Count == 0 || refused.Setting != "lacking" {
+					t.Errorf("noted was %+v", refused)
+				}
+			},
+		},
+		"a limit of the pool is reached": {
+			pools: map[scheduling.PoolName]pool{"top": {options: options{"resource_limits": options{"cpu": 3.0}}}, "a": {parent: "top"}},
+			setup: func(d *drive) {
+				d.node("n1", 8)
+				d.wants("op", "a", 5, slotsOf(1), nil)
+				d.pass(2*time.Second, time.Second, "n1")
+			},
+			want: engine.FactLimit,
+			check: func(t *testing.T, _ *drive, x engine.Explanation) {
+				if f := x.Facts[0]; f.Pool != "top" || f.Setting != "resource_limits" || f.Resource != "cpu" || f.Value != 3 || f.Bound != 3 {
+					t.Errorf("fact %+v", f)
+				}
+			},
+		},
+		"the fair share is used up": {
+			pools: two,
+			setup: func(d *drive) {
+				d.node("n1", 4)
+				d.wants("first", "a", 9, slotsOf(1), nil)
+				d.wants("op", "b", 9, slotsOf(1), nil)
+				d.pass(2*time.Second, time.Second, "n1")
+			},
+			want: engine.FactTurn,
+			check: func(t *testing.T, _ *drive, x engine.Explanation) {
+				if x.Position < 1 || x.Waiting != 2 {
+					t.Errorf("position %d of %d", x.Position, x.Waiting)
+				}
+				if f := x.Facts[0]; f.Value != 0.5 || f.Bound != 0.5 {
+					t.Errorf("fact %+v", f)
+				}
+				fact(t, x, engine.FactHasFair)
+				if x.Share.Bound != engine.FactBoundWeight {
+					t.Errorf("share %+v", x.Share)
+				}
+			},
+		},
+		"starving, in backoff": {
+			tree:  options{"fair_share_starvation_timeout": "2s", "preemptive_scheduling_backoff": "1h", "non_preemptible_resource_usage_threshold": options{"user_slots": 100.0}},
+			pools: two,
+			setup: func(d *drive) {
+				d.node("n1", 4)
+				d.wants("greedy", "a", 9, slotsOf(1), nil)
+				d.pass(2*time.Second, time.Second, "n1")
+				d.wants("op", "b", 2, slotsOf(1), nil)
+				d.pass(10*time.Second, time.Second, "n1")
+			},
+			want: engine.FactBackoff,
+			check: func(t *testing.T, d *drive, x engine.Explanation) {
+				if f := x.Facts[0]; f.Count != 1 || f.Setting != "preemptive_scheduling_backoff" || f.Until.Sub(d.now) < 50*time.Minute {
+					t.Errorf("fact %+v", f)
+				}
+				fact(t, x, engine.FactStarving)
+			},
+		},
+		"starving, and nobody can be preempted": {
+			tree:  options{"fair_share_starvation_timeout": "2s", "preemptive_scheduling_backoff": "1ms", "non_preemptible_resource_usage_threshold": options{"user_slots": 100.0}},
+			pools: two,
+			setup: func(d *drive) {
+				d.node("n1", 4)
+				d.wants("greedy", "a", 9, slotsOf(1), nil)
+				d.pass(2*time.Second, time.Second, "n1")
+				d.wants("op", "b", 2, slotsOf(1), nil)
+				d.pass(10*time.Second, time.Second, "n1")
+				d.tick(time.Second)
+			},
+			want: engine.FactNoVictims,
+		},
+		"waiting for victims until their deadline": {
+			tree:  options{"fair_share_starvation_timeout": "2s"},
+			pools: two,
+			setup: func(d *drive) {
+				d.takes = time.Hour
+				d.node("n1", 4)
+				d.wants("greedy", "a", 9, slotsOf(1), nil)
+				d.pass(2*time.Second, time.Second, "n1")
+				d.wants("op", "b", 1, slotsOf(1), nil)
+				for len(d.victims) == 0 {
+					d.pass(time.Second, time.Second, "n1")
+				}
+			},
+			want: engine.FactVictims,
+			check: func(t *testing.T, d *drive, x engine.Explanation) {
+				f := x.Facts[0]
+				if f.Node != "n1" || f.Count != 1 || !f.Until.Equal(d.now.Add(15*time.Second)) || !strings.Contains(f.Text, "of operation greedy") {
+					t.Errorf("fact %+v", f)
+				}
+				victim := d.victims[0].Job
+				job, err := d.ExplainJob(victim)
+				must(t, err)
+				if job.Verdict != engine.FactLeaving || job.Facts[0].Operation != "op" || !job.Facts[0].Until.Equal(f.Until) {
+					t.Errorf("the victim: %+v", job.Facts[0])
+				}
+			},
+		},
+		"all run": {
+			pools: two,
+			setup: func(d *drive) {
+				d.node("n1", 4)
+				d.wants("op", "a", 2, slotsOf(1), nil)
+				d.pass(2*time.Second, time.Second, "n1")
+			},
+			want: engine.FactNoJobs,
+			check: func(t *testing.T, _ *drive, x engine.Explanation) {
+				if x.Share.Bound != engine.FactBoundDemand || x.Share.Usage != 0.5 {
+					t.Errorf("share %+v", x.Share)
+				}
+			},
+		},
+		"a job fits": {
+			pools: two,
+			setup: func(d *drive) {
+				d.node("n1", 4)
+				d.wants("op", "a", 2, slotsOf(1), nil)
+				d.tick(time.Second)
+			},
+			want: engine.FactStartsSoon,
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			d := newDrive(t, test.tree, test.pools)
+			test.setup(d)
+			x, err := d.Explain("op", d.now)
+			must(t, err)
+			if x.Verdict != test.want || x.Facts[0].Text == "" {
+				var all []string
+				for _, f := range x.Facts {
+					all = append(all, f.Code+": "+f.Text)
+				}
+				t.Fatalf("verdict %s, want %s; facts\n%s", x.Verdict, test.want, strings.Join(all, "\n"))
+			}
+			if test.check != nil {
+				test.check(t, d, x)
+			}
+		})
+	}
+}
+
+// TestExplainShare checks what bounds a share.
+func TestExplainShare(t *testing.T) {
+	tests := map[string]struct {
+		pools map[scheduling.PoolName]pool
+		want  string
+		check func(t *testing.T, s engine.ShareExplanation)
+	}{
+		"by demand":  {map[scheduling.PoolName]pool{"a": {options: options{"weight": 100.0}}, "b": {}}, engine.FactBoundDemand, nil},
+		"by a limit": {map[scheduling.PoolName]pool{"a": {options: options{"resource_limits": options{"cpu": 1.0}}}, "b": {}}, engine.FactBoundLimit, nil},
+		"by weight": {map[scheduling.PoolName]pool{"a": {options: options{"weight": 1.0}}, "b": {options: options{"weight": 3.0}}}, engine.FactBoundWeight,
+			func(t *testing.T, s engine.ShareExplanation) {
+				if s.Weight != 1 || s.Weights != 4 || s.Fair != 0.25 || s.Proportional != 0.25 {
+					t.Errorf("share %+v", s)
+				}
+			}},
+		"by its guarantee": {map[scheduling.PoolName]pool{
+			"a": {options: options{"strong_guarantee_resources": options{"cpu": 2.0, "user_slots": 2.0}}}, "b": {options: options{"strong_guarantee_resources": options{"cpu": 6.0, "user_slots": 6.0}}},
+		}, engine.FactBoundGuarantee, func(t *testing.T, s engine.ShareExplanation) {
+			if s.Strong != 0.25 {
+				t.Errorf("share %+v", s)
+			}
+		}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			d := newDrive(t, nil, test.pools)
+			d.node("n1", 8)
+			d.wants("op", "a", 4, slotsOf(1), nil)
+			d.wants("other", "b", 20, slotsOf(1), nil)
+			d.pass(2*time.Second, time.Second, "n1")
+			x, err := d.ExplainPool("a")
+			must(t, err)
+			if x.Share.Bound != test.want || x.Verdict != engine.FactShare {
+				t.Fatalf("bound by %s, verdict %s; %+v", x.Share.Bound, x.Verdict, x.Facts)
+			}
+			if test.check != nil {
+				test.check(t, x.Share)
+			}
+		})
+	}
+}
+
+// TestExplainStart has jobs end at a steady rate: the estimate follows from it.
+func TestExplainStart(t *testing.T) {
+	d := newDrive(t, nil, map[scheduling.PoolName]pool{"a": {}, "b": {}})
+	d.node("n1", 4)
+	d.wants("first", "a", 100, slotsOf(1), nil)
+	d.wants("op", "b", 100, slotsOf(1), nil)
+	d.pass(2*time.Second, time.Second, "n1")
+	if x, err := d.Explain("op", d.now); err != nil || !x.Start.IsZero() {
+		t.Fatalf("an estimate without any job that ended: %v, %v", x.Start, err)
+	}
+	for range 60 {
+		for job := range d.running {
+			d.end(job)
+			break
+		}
+		d.pass(2*time.Second, 2*time.Second, "n1")
+	}
+	x, err := d.Explain("op", d.now)
+	must(t, err)
+	wait := x.Start.Sub(d.now)
+	if x.Position < 1 || wait < time.Duration(x.Position)*time.Second || wait > time.Duration(x.Position)*4*time.Second {
+		t.Errorf("a job of the operation at place %d starts in %v; one ends every 2 s", x.Position, wait)
+	}
+}
+
+func TestExplainWhatIsUnknown(t *testing.T) {
+	d := newDrive(t, nil, map[scheduling.PoolName]pool{"a": {}})
+	if _, err := d.Explain("none", d.now); err == nil {
+		t.Error("an operation that is not there was explained")
+	}
+	if _, err := d.ExplainPool("none"); err == nil {
+		t.Error("a pool that is not there was explained")
+	}
+	if _, err := d.ExplainJob("none"); err == nil {
+		t.Error("a job that is not there was explained")
+	}
+}
