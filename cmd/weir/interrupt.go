@@ -78,7 +78,7 @@ func interruptionFacts(page facts, j *apipb.Job, now time.Time) {
 	}
 	what, when := "told to end", ""
 	if in.GetReason() != "" {
-		what, when = "asked to leave", ", until "+moment(in.GetDeadline(), now)
+		what, when = "asked to leave", ", until "+untilText(in.GetDeadline(), now)
 	}
 	why := in.GetReason()
 	if in.GetPreemption() != "" {
@@ -97,6 +97,14 @@ func interruptionFacts(page facts, j *apipb.Job, now time.Time) {
 	if j.GetAcknowledged() {
 		page.add("saved", "it said that its state is saved, and was ended before its deadline")
 	}
+}
+
+// untilText says when a time is, or was, by the clock and by how far it is.
+func untilText(t *timestamppb.Timestamp, now time.Time) string {
+	if left := t.AsTime().Sub(now); left > 0 {
+		return fmt.Sprintf("%s (%s left)", t.AsTime().In(now.Location()).Format("2006-01-02 15:04:05"), span(left))
+	}
+	return moment(t, now)
 }
 
 func portsText(ports []int32) string {

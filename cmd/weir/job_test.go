@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/api/client"
 	"weir/messages/apipb"
@@ -26,7 +27,13 @@ func TestJobState(t *testing.T) {
 			&apipb.Job{State: "failed", ExitCode: -1, Error: &apipb.Error{Message: "start /none: no such file or directory"}},
 			"failed: start /none: no such file or directory",
 		},
-		"it was aborted": {&apipb.Job{State: "aborted", AbortReason: "user_request", ExitCode: -1}, "aborted: user_request"},
+		"it is asked to leave": {
+			&apipb.Job{State: "running", Stopping: "preemption", Interruption: &apipb.Interruption{Reason: "preemption", AbortReason: "preemption"}}, "running, leaving: preemption",
+		},
+		"it is killed":                {&apipb.Job{State: "aborting", Stopping: "user_request", Interruption: &apipb.Interruption{AbortReason: "user_request"}}, "aborting, stopping: user_request"},
+		"gossip has heard that it is": {&apipb.Job{State: "running", Stopping: "node_drain"}, "running, stopping: node_drain"},
+		"it left and is to run again": {&apipb.Job{State: "completed", Rerun: true, FinishTime: timestamppb.Now(), Interruption: &apipb.Interruption{Reason: "preemption"}}, "completed, runs again"},
+		"it was aborted":              {&apipb.Job{State: "aborted", AbortReason: "user_request", ExitCode: -1}, "aborted: user_request"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := jobState(test.job); got != test.want {

@@ -31,6 +31,7 @@ var texts = map[string]func(t *testing.T, answer []byte) string{
 	"events":     drawn(func(m *apipb.OperationEventsResponse) string { return eventsText(m.GetEvents(), time.UTC) }),
 	"jobs":       drawn(func(m *apipb.ListJobsResponse) string { return jobsText(m, &apipb.ListJobsRequest{}, textTime) }),
 	"job":        drawn(func(m *apipb.Job) string { return jobText(m, textTime) }),
+	"instances":  drawn(func(m *apipb.WatchInstancesResponse) string { return instancesText(m, textTime) }),
 	"pools":      drawn(func(m *apipb.ListPoolsResponse) string { return poolsText(m.GetPools()) }),
 	"pool":       drawn(poolText),
 	"pooltree":   drawn(poolTreeText),
