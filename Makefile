@@ -12,10 +12,10 @@ GOLANGCI := $(TOOLS)/golangci-lint-v2.15.0
 BUF      := $(TOOLS)/buf-v1.65.0
 
 .DEFAULT_GOAL := help
-.PHONY: help run up down build test planted race lint proto verify bench fuzz clean
+.PHONY: help run up down example-clique build test planted race lint proto verify bench fuzz clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "%-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: build ## Count words on 3 replicas and 4 agents, kill the leader half way, check the sum
 	./bin/weir dev wordcount
@@ -25,6 +25,10 @@ up: build ## Start replicas and agents on this machine
 
 down: ## Stop what `make up` started
 	./bin/weir dev down
+
+example-clique: build ## Run a service under ordinary and under graceful preemption; pictures are left in bin/clique
+	$(GO) build -trimpath -o bin/clique/clique ./examples/clique
+	./bin/clique/clique show --weir bin/weir --pictures bin/clique
 
 build: ## Build bin/weir and bin/weir-jobproxy
 	$(GO) build -trimpath -o bin/weir ./cmd/weir

@@ -43,6 +43,7 @@ type devFlags struct {
 	dir              string
 	replicas, agents int
 	timing           string
+	nodePrefix       string
 	insecure, detach bool
 	timeout          time.Duration
 }
@@ -73,6 +74,7 @@ cores and 4 user slots, more than a small machine has: its jobs take turns then.
 	flags.IntVar(&f.replicas, "replicas", defaults.Replicas, "how many replicas: 1, 3 or 5")
 	flags.IntVar(&f.agents, "agents", defaults.Agents, "how many agents, each a node")
 	flags.StringVar(&f.timing, "timing", defaults.Timing, "default, or fast: a dead leader is replaced within a second, on a machine that is not busy")
+	flags.StringVar(&f.nodePrefix, "node-prefix", defaults.NodePrefix, "how the names of nodes begin: clusters that run at once on a machine need different ones")
 	flags.BoolVar(&f.insecure, "insecure-plaintext", false, "no encryption, no certificates: every user of this machine is an operator")
 	flags.BoolVar(&f.detach, "detach", false, "return when the cluster is ready; weir dev down stops it")
 	flags.DurationVar(&f.timeout, "timeout", defaults.ReadyTimeout, "how long the cluster may take to be ready")
@@ -100,6 +102,9 @@ func (f *devFlags) config() (devcluster.Config, error) {
 	c := devcluster.Default()
 	c.Dir, c.Replicas, c.Agents, c.Timing = f.dir, f.replicas, f.agents, f.timing
 	c.Insecure, c.Detached, c.ReadyTimeout = f.insecure, f.detach, f.timeout
+	if f.nodePrefix != "" {
+		c.NodePrefix = f.nodePrefix
+	}
 	c.Program, c.JobProxy = program, proxy
 	c.Share = devcluster.ShareOut(machine.CPU, machine.Memory, f.agents)
 	c.Sweep, c.Final = sweepAgent, finally

@@ -1,0 +1,166 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Config says what is sent.
+type Config struct {
+	Lengths Lengths
+	// Workers each send a request when their last one has ended: the closed loop.
+	Workers int
+	// Rate is the requests a second of the open loop, which come whether or not others
+	// have ended; at most Bound of them are under way at once.
+	Rate  float64
+	Bound int
+	// Seed decides lengths and times.
+	Seed uint64
+}
+
+// DefaultConfig returns a load of some 500 requests a second.
+func DefaultConfig() Config {
+	return Config{Lengths: DefaultLengths(), Workers: 50, Rate: 200, Bound: 400, Seed: 1}
+}
+
+// Validate says what is wrong with the load, if something is.
+func (c Config) Validate() error {
+	if c.Workers < 0 || c.Rate < 0 || c.Bound < 0 || c.Workers == 0 && c.Rate == 0 {
+		return fmt.Errorf("load: %d workers, %v requests a second, at most %d: must not be negative, and something must be sent", c.Workers, c.Rate, c.Bound)
+	}
+	return c.Lengths.Validate()
+}
+
+// Generator sends requests to a fleet.
+type Generator struct {
+	config Config
+	fleet  *Fleet
+	client *http.Client
+	book   book
+	began  time.Time
+}
+
+// NewClient returns an HTTP client for a load: it keeps a connection for each request
+// that is under way at an instance.
+func NewClient() *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+		MaxIdleConnsPerHost: 1000, IdleConnTimeout: 30 * time.Second,
+	}}
+}
+
+// New returns a generator that has sent nothing yet.
+func New(config Config, fleet *Fleet, client *http.Client) *Generator {
+	return &Generator{config: config, fleet: fleet, client: client}
+}
+
+// Run sends requests until stop is done, and returns when all have ended. ctx breaks off
+// those under way, which have failed then.
+func (g *Generator) Run(ctx, stop context.Context) {
+	g.began = time.Now()
+	var loops sync.WaitGroup
+	for i := range g.config.Workers {
+		loops.Go(func() { g.closed(ctx, stop, rand.New(rand.NewPCG(g.config.Seed, uint64(i)))) })
+	}
+	if g.config.Rate > 0 {
+		loops.Go(func() { g.open(ctx, stop, rand.New(rand.NewPCG(g.config.Seed, uint64(g.config.Workers)))) })
+	}
+	loops.Wait()
+}
+
+// Tally returns what has become of the requests so far.
+func (g *Generator) Tally() Tally { return g.book.now() }
+
+// closed sends one request after the other.
+func (g *Generator) closed(ctx, stop context.Context, random *rand.Rand) {
+	for stop.Err() == nil {
+		g.send(ctx, stop, &g.book.tally.Closed, g.config.Lengths.draw(random))
+	}
+}
+
+// open sends requests at random times.
+func (g *Generator) open(ctx, stop context.Context, random *rand.Rand) {
+	var under sync.WaitGroup
+	defer under.Wait()
+	places := make(chan struct{}, g.config.Bound)
+	loop := &g.book.tally.Open
+	for due := g.began; ; {
+		due = due.Add(time.Duration(random.ExpFloat64() / g.config.Rate * float64(time.Second)))
+		select {
+		case <-stop.Done():
+			return
+		case <-time.After(time.Until(due)):
+		}
+		length := g.config.Lengths.draw(random)
+		select {
+		case places <- struct{}{}:
+			under.Go(func() {
+				g.send(ctx, stop, loop, length)
+				<-places
+			})
+		default:
+			g.book.withheld(loop)
+		}
+	}
+}
+
+// send sends one request, when there is an instance, and notes its end.
+func (g *Generator) send(ctx, stop context.Context, loop *Count, length time.Duration) {
+	address, done, err := g.fleet.pick(stop)
+	if err != nil {
+		// The load stops.
+		return
+	}
+	defer done()
+	g.book.sent(loop)
+	began := time.Now()
+	failure := g.request(ctx, address, length)
+	g.book.ended(loop, time.Since(g.began), time.Since(began), failure)
+}
+
+// request returns what went wrong; empty: it was answered. It is a POST, which the
+// transport never sends twice: of what an instance has begun, nothing is known when the
+// connection breaks.
+func (g *Generator) request(ctx context.Context, address string, length time.Duration) (failure string) {
+	target := url.URL{Scheme: "http", Host: address, Path: "/work", RawQuery: url.Values{"for": {length.String()}}.Encode()}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, target.String(), nil)
+	if err != nil {
+		return err.Error()
+	}
+	answer, err := g.client.Do(r)
+	if err != nil {
+		return reason(err)
+	}
+	defer answer.Body.Close()
+	if _, err := io.Copy(io.Discard, answer.Body); err != nil {
+		return reason(err)
+	}
+	if answer.StatusCode != http.StatusOK {
+		return "answered with " + answer.Status
+	}
+	return ""
+}
+
+// reason names what went wrong without saying with whom.
+func reason(err error) string {
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused"
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.EPIPE):
+		return "connection cut"
+	}
+	var failed *url.Error
+	if errors.As(err, &failed) {
+		return failed.Err.Error()
+	}
+	return err.Error()
+}

@@ -1,0 +1,141 @@
+package service_test
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"weir/examples/clique/service"
+)
+
+const patience = 20 * time.Second
+
+// served is an instance under test.
+type served struct {
+	url   string
+	told  chan os.Signal
+	ended chan error
+}
+
+func serve(t *testing.T, notice time.Duration) *served {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &served{url: "http://" + listener.Addr().String(), told: make(chan os.Signal, 2), ended: make(chan error, 1)}
+	go func() { s.ended <- service.Serve(listener, s.told, service.Config{Name: "job", Notice: notice}) }()
+	return s
+}
+
+func (s *served) end(t *testing.T) error {
+	t.Helper()
+	select {
+	case err := <-s.ended:
+		return err
+	case <-time.After(patience):
+		t.Fatal("the instance does not end")
+		return nil
+	}
+}
+
+// work sends a request on a connection of its own.
+func (s *served) work(length string) (code int, body string, err error) {
+	r, err := http.NewRequest(http.MethodPost, s.url+"/work?for="+length, nil)
+	if err != nil {
+		return 0, "", err
+	}
+	r.Close = true
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return 0, "", err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	return answer.StatusCode, string(text), err
+}
+
+// until waits until a request is answered with a code.
+func (s *served) until(t *testing.T, want int) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; {
+		code, _, err := s.work("0s")
+		if code == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("requests are answered with %d, %v; want %d", code, err, want)
+		}
+	}
+}
+
+func TestLeavingFinishesWhatRuns(t *testing.T) {
+	s := serve(t, 100*time.Millisecond)
+	answers := make(chan error, 1)
+	go func() {
+		code, body, err := s.work("2s")
+		if err == nil && (code != http.StatusOK || body != "worked 2s\n") {
+			err = errors.New(body)
+		}
+		answers <- err
+	}()
+	s.until(t, http.StatusOK)
+	s.told <- syscall.SIGTERM
+	s.until(t, http.StatusServiceUnavailable)
+	select {
+	case err := <-s.ended:
+		t.Fatalf("the instance has ended with a request unfinished: %v", err)
+	default:
+	}
+	if err := <-answers; err != nil {
+		t.Errorf("the request that ran: %v", err)
+	}
+	if err := s.end(t); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNoticeTakesRequests(t *testing.T) {
+	s := serve(t, time.Hour)
+	s.told <- syscall.SIGTERM
+	// It has heard when it says that it leaves.
+	for {
+		answer, err := http.Get(s.url + "/ready")
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.Header.Get(service.InstanceHeader) != "job" {
+			t.Fatalf("the answer is from %q", answer.Header.Get(service.InstanceHeader))
+		}
+		if answer.StatusCode == http.StatusServiceUnavailable {
+			break
+		}
+	}
+	if code, body, err := s.work("1ms"); code != http.StatusOK || err != nil {
+		t.Errorf("a request within the notice: %d %q, %v", code, body, err)
+	}
+	s.told <- syscall.SIGTERM
+	if err := s.end(t); !errors.Is(err, service.ErrCut) {
+		t.Errorf("told twice it ends with %v", err)
+	}
+}
+
+func TestRequestsThatMakeNoSense(t *testing.T) {
+	s := serve(t, 0)
+	for _, length := range []string{"", "long", "-1s", "2m"} {
+		if code, body, err := s.work(length); code != http.StatusBadRequest || err != nil || !strings.Contains(body, "must be a duration") {
+			t.Errorf("for=%s: %d %q, %v", length, code, body, err)
+		}
+	}
+	s.told <- syscall.SIGTERM
+	if err := s.end(t); err != nil {
+		t.Error(err)
+	}
+}

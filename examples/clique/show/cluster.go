@@ -1,0 +1,121 @@
+package show
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+
+	"weir/api/client"
+	"weir/messages/statepb"
+)
+
+const (
+	// readyWithin is how long a cluster may take to be ready, on a busy machine too;
+	// stoppedWithin how long it may take to end its jobs and processes.
+	readyWithin, stoppedWithin = time.Minute, time.Minute
+	glance                     = 100 * time.Millisecond
+)
+
+// cluster is one of this machine, in a folder of its own.
+type cluster struct {
+	*client.Client
+	dir string
+	// process is weir dev up, log what it prints.
+	process *os.Process
+	log     *bytes.Buffer
+	// over is closed when it has ended, with err.
+	over chan struct{}
+	err  error
+}
+
+// startCluster starts a cluster and waits until all nodes are online. One that is
+// returned is to be stopped, beside an error too.
+func startCluster(ctx context.Context, weir string, agents int) (*cluster, error) {
+	dir, err := os.MkdirTemp("", "weir-clique-")
+	if err != nil {
+		return nil, fmt.Errorf("start cluster: %w", err)
+	}
+	c := &cluster{dir: dir, log: new(bytes.Buffer), over: make(chan struct{})}
+	started := make(chan error, 1)
+	go c.run(exec.Command(weir, "dev", "up", "--dir", dir, "--agents", fmt.Sprint(agents), "--node-prefix", fmt.Sprintf("clique-%d-n", os.Getpid())), started)
+	if err := <-started; err != nil {
+		return c, fmt.Errorf("start cluster: %w", err)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, readyWithin, fmt.Errorf("it is not ready after %v", readyWithin))
+	defer cancel()
+	for {
+		ready, err := c.ready(ctx, agents)
+		if ready {
+			return c, nil
+		}
+		select {
+		case <-ctx.Done():
+			return c, fmt.Errorf("start cluster: %w: %w", context.Cause(ctx), err)
+		case <-c.over:
+			return c, fmt.Errorf("start cluster: weir dev up has ended: %w\n%s", c.err, c.log)
+		case <-time.After(glance):
+		}
+	}
+}
+
+// run runs weir dev up. It takes its processes along when it ends, and the system ends
+// it with the thread that has started it: so nothing is left if this program is killed.
+func (c *cluster) run(cmd *exec.Cmd, started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer close(c.over)
+	cmd.Stdout, cmd.Stderr = c.log, c.log
+	// A group of its own: Ctrl-C is for this program, which then stops the cluster.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	if c.err = cmd.Start(); c.err != nil {
+		started <- c.err
+		return
+	}
+	c.process = cmd.Process
+	started <- nil
+	c.err = cmd.Wait()
+}
+
+// ready reports whether every node is online, and if not why.
+func (c *cluster) ready(ctx context.Context, agents int) (bool, error) {
+	if c.Client == nil {
+		settings, err := client.ReadSettings(filepath.Join(c.dir, filepath.Base(client.SettingsFile)))
+		if err != nil {
+			return false, err
+		}
+		if c.Client, err = client.Open(settings, slog.New(slog.DiscardHandler)); err != nil {
+			return false, err
+		}
+	}
+	nodes, err := c.ListNodes(ctx, statepb.NodeOnline)
+	if err == nil && len(nodes) < agents {
+		err = fmt.Errorf("%d of %d nodes are online", len(nodes), agents)
+	}
+	return err == nil, err
+}
+
+// stop ends the cluster and removes all that it has kept.
+func (c *cluster) stop() (err error) {
+	if c.Client != nil {
+		c.Client.Close()
+	}
+	if c.process != nil {
+		// It may have ended by itself.
+		_ = c.process.Signal(syscall.SIGTERM)
+		select {
+		case <-c.over:
+		case <-time.After(stoppedWithin):
+			err = errors.Join(fmt.Errorf("stop cluster: weir dev up is there after %v", stoppedWithin), c.process.Kill())
+			<-c.over
+		}
+	}
+	return errors.Join(err, os.RemoveAll(c.dir))
+}
