@@ -430,5 +430,8 @@ func (t *Tree) Settle(p Proposal, answers Answers) error {
 // cost.
 func (t *Tree) Pools() []engine.PoolView { return t.engine.Pools() }
 
+// Pressing reports whether heartbeats are worth something though nothing has ended.
+func (t *Tree) Pressing() (now, gracefully bool) { return t.engine.Pressing() }
+
 // Snapshot returns the engine at this moment.
 func (t *Tree) Snapshot() engine.Snapshot { return t.engine.Snapshot() }
