@@ -45,6 +45,9 @@ func operationOf(op *statepb.Operation, full bool) (*apipb.Operation, error) {
 	if !full {
 		return out, nil
 	}
+	for _, w := range op.GetWaste() {
+		out.Waste = append(out.Waste, wasteOf(w))
+	}
 	description, err := spec.Format(op.GetSpec())
 	if err == nil {
 		out.Spec, err = structpb.NewStruct(description)

@@ -34,6 +34,14 @@ func (c *Client) PoolHistory(ctx context.Context, req *apipb.PoolHistoryRequest)
 	}, req)
 }
 
+// PoolLedger returns what work was lost in the pools of a tree, or in a pool and those
+// below it, by pool and cause.
+func (c *Client) PoolLedger(ctx context.Context, tree, pool string) (*apipb.LedgerResponse, error) {
+	return call(ctx, c.task("show ledger"), func(r *replica) method[apipb.LedgerRequest, apipb.LedgerResponse] {
+		return r.pools.Ledger
+	}, &apipb.LedgerRequest{Tree: tree, Pool: pool})
+}
+
 // CreatePool makes a pool and returns the revision of its tree.
 func (c *Client) CreatePool(ctx context.Context, pool *apipb.Pool) (revision uint64, err error) {
 	res, err := c.EditTree(ctx, &apipb.EditTreeRequest{

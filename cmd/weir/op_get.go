@@ -119,6 +119,7 @@ func operationText(op *apipb.Operation, now time.Time) string {
 			page.add("in tree "+in.GetTree(), placeText(in))
 		}
 	}
+	page.add("lost work", wasteText(op.GetWaste()))
 	annotations := op.GetAnnotations().AsMap()
 	for _, name := range slices.Sorted(maps.Keys(annotations)) {
 		page.add("annotation "+name, fmt.Sprint(annotations[name]))

@@ -33,7 +33,7 @@ share by their weights, after what is guaranteed. Changes take the credentials o
 operator and take effect at once.`,
 		Example: "  weir pool tree\n  weir pool create ads weight=2\n  weir pool apply -f pools.yaml --dry-run",
 	},
-		newPoolListCommand(p), newPoolTreeCommand(p), newPoolGetCommand(p), newPoolHistoryCommand(p), newPoolCreateCommand(p), newPoolSetCommand(p), newPoolMoveCommand(p),
+		newPoolListCommand(p), newPoolTreeCommand(p), newPoolGetCommand(p), newPoolHistoryCommand(p), newPoolLedgerCommand(p), newPoolCreateCommand(p), newPoolSetCommand(p), newPoolMoveCommand(p),
 		newPoolRenameCommand(p), newPoolRemoveCommand(p), newPoolApplyCommand(p), newPoolExportCommand(p))
 	cmd.PersistentFlags().StringVar(&p.tree, "tree", "", "pool tree (default: the default tree)")
 	mustComplete(cmd, "tree", f.suggest(false, treeNames))

@@ -312,7 +312,9 @@ type Operation struct {
 	Trees []*OperationTree `protobuf:"bytes,23,rep,name=trees,proto3" json:"trees,omitempty"`
 	// Jobs of it that were preempted, by kind and by whom that made room for. Only in
 	// Get.
-	Preempted     []*Preempted `protobuf:"bytes,24,rep,name=preempted,proto3" json:"preempted,omitempty"`
+	Preempted []*Preempted `protobuf:"bytes,24,rep,name=preempted,proto3" json:"preempted,omitempty"`
+	// What work of its jobs was lost, by cause. Only in Get.
+	Waste         []*Waste `protobuf:"bytes,25,rep,name=waste,proto3" json:"waste,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -511,6 +513,13 @@ func (x *Operation) GetTrees() []*OperationTree {
 func (x *Operation) GetPreempted() []*Preempted {
 	if x != nil {
 		return x.Preempted
+	}
+	return nil
+}
+
+func (x *Operation) GetWaste() []*Waste {
+	if x != nil {
+		return x.Waste
 	}
 	return nil
 }
@@ -3253,6 +3262,226 @@ func (x *InterruptJobResponse) GetDeadline() *timestamppb.Timestamp {
 	return nil
 }
 
+type LedgerRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Tree  string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
+	// Not empty: this pool and those below it alone.
+	Pool          string `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LedgerRequest) Reset() {
+	*x = LedgerRequest{}
+	mi := &file_apipb_api_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LedgerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LedgerRequest) ProtoMessage() {}
+
+func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LedgerRequest.ProtoReflect.Descriptor instead.
+func (*LedgerRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *LedgerRequest) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
+}
+
+func (x *LedgerRequest) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+type LedgerResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Tree  string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
+	// By pool and cause.
+	Waste         []*Waste `protobuf:"bytes,2,rep,name=waste,proto3" json:"waste,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LedgerResponse) Reset() {
+	*x = LedgerResponse{}
+	mi := &file_apipb_api_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LedgerResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LedgerResponse) ProtoMessage() {}
+
+func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LedgerResponse.ProtoReflect.Descriptor instead.
+func (*LedgerResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *LedgerResponse) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
+}
+
+func (x *LedgerResponse) GetWaste() []*Waste {
+	if x != nil {
+		return x.Waste
+	}
+	return nil
+}
+
+// Waste is work that was lost because jobs were aborted: what they held, times how long
+// they ran.
+type Waste struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of an operation empty.
+	Pool string `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	// The kind of preemption, or the abort reason.
+	Cause           string  `protobuf:"bytes,2,opt,name=cause,proto3" json:"cause,omitempty"`
+	Jobs            int64   `protobuf:"varint,3,opt,name=jobs,proto3" json:"jobs,omitempty"`
+	UserSlotSeconds float64 `protobuf:"fixed64,4,opt,name=user_slot_seconds,json=userSlotSeconds,proto3" json:"user_slot_seconds,omitempty"`
+	// Cores times seconds.
+	CpuSeconds        float64 `protobuf:"fixed64,5,opt,name=cpu_seconds,json=cpuSeconds,proto3" json:"cpu_seconds,omitempty"`
+	GpuSeconds        float64 `protobuf:"fixed64,6,opt,name=gpu_seconds,json=gpuSeconds,proto3" json:"gpu_seconds,omitempty"`
+	MemoryByteSeconds float64 `protobuf:"fixed64,7,opt,name=memory_byte_seconds,json=memoryByteSeconds,proto3" json:"memory_byte_seconds,omitempty"`
+	NetworkSeconds    float64 `protobuf:"fixed64,8,opt,name=network_seconds,json=networkSeconds,proto3" json:"network_seconds,omitempty"`
+	// Jobs that left by themselves when they were asked, and lost nothing.
+	SavedJobs     int64 `protobuf:"varint,9,opt,name=saved_jobs,json=savedJobs,proto3" json:"saved_jobs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Waste) Reset() {
+	*x = Waste{}
+	mi := &file_apipb_api_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Waste) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Waste) ProtoMessage() {}
+
+func (x *Waste) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Waste.ProtoReflect.Descriptor instead.
+func (*Waste) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *Waste) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *Waste) GetCause() string {
+	if x != nil {
+		return x.Cause
+	}
+	return ""
+}
+
+func (x *Waste) GetJobs() int64 {
+	if x != nil {
+		return x.Jobs
+	}
+	return 0
+}
+
+func (x *Waste) GetUserSlotSeconds() float64 {
+	if x != nil {
+		return x.UserSlotSeconds
+	}
+	return 0
+}
+
+func (x *Waste) GetCpuSeconds() float64 {
+	if x != nil {
+		return x.CpuSeconds
+	}
+	return 0
+}
+
+func (x *Waste) GetGpuSeconds() float64 {
+	if x != nil {
+		return x.GpuSeconds
+	}
+	return 0
+}
+
+func (x *Waste) GetMemoryByteSeconds() float64 {
+	if x != nil {
+		return x.MemoryByteSeconds
+	}
+	return 0
+}
+
+func (x *Waste) GetNetworkSeconds() float64 {
+	if x != nil {
+		return x.NetworkSeconds
+	}
+	return 0
+}
+
+func (x *Waste) GetSavedJobs() int64 {
+	if x != nil {
+		return x.SavedJobs
+	}
+	return 0
+}
+
 type PoolHistoryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Tree  string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
@@ -3270,7 +3499,7 @@ type PoolHistoryRequest struct {
 
 func (x *PoolHistoryRequest) Reset() {
 	*x = PoolHistoryRequest{}
-	mi := &file_apipb_api_proto_msgTypes[48]
+	mi := &file_apipb_api_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3282,7 +3511,7 @@ func (x *PoolHistoryRequest) String() string {
 func (*PoolHistoryRequest) ProtoMessage() {}
 
 func (x *PoolHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[48]
+	mi := &file_apipb_api_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3295,7 +3524,7 @@ func (x *PoolHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolHistoryRequest.ProtoReflect.Descriptor instead.
 func (*PoolHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{48}
+	return file_apipb_api_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *PoolHistoryRequest) GetTree() string {
@@ -3346,7 +3575,7 @@ type PoolHistoryResponse struct {
 
 func (x *PoolHistoryResponse) Reset() {
 	*x = PoolHistoryResponse{}
-	mi := &file_apipb_api_proto_msgTypes[49]
+	mi := &file_apipb_api_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3358,7 +3587,7 @@ func (x *PoolHistoryResponse) String() string {
 func (*PoolHistoryResponse) ProtoMessage() {}
 
 func (x *PoolHistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[49]
+	mi := &file_apipb_api_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3371,7 +3600,7 @@ func (x *PoolHistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolHistoryResponse.ProtoReflect.Descriptor instead.
 func (*PoolHistoryResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{49}
+	return file_apipb_api_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *PoolHistoryResponse) GetTree() string {
@@ -3417,7 +3646,7 @@ type PoolPoint struct {
 
 func (x *PoolPoint) Reset() {
 	*x = PoolPoint{}
-	mi := &file_apipb_api_proto_msgTypes[50]
+	mi := &file_apipb_api_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3429,7 +3658,7 @@ func (x *PoolPoint) String() string {
 func (*PoolPoint) ProtoMessage() {}
 
 func (x *PoolPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[50]
+	mi := &file_apipb_api_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3442,7 +3671,7 @@ func (x *PoolPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolPoint.ProtoReflect.Descriptor instead.
 func (*PoolPoint) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{50}
+	return file_apipb_api_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *PoolPoint) GetTime() *timestamppb.Timestamp {
@@ -3522,7 +3751,7 @@ type Pool struct {
 
 func (x *Pool) Reset() {
 	*x = Pool{}
-	mi := &file_apipb_api_proto_msgTypes[51]
+	mi := &file_apipb_api_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3534,7 +3763,7 @@ func (x *Pool) String() string {
 func (*Pool) ProtoMessage() {}
 
 func (x *Pool) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[51]
+	mi := &file_apipb_api_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3547,7 +3776,7 @@ func (x *Pool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pool.ProtoReflect.Descriptor instead.
 func (*Pool) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{51}
+	return file_apipb_api_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Pool) GetName() string {
@@ -3713,7 +3942,7 @@ type ListPoolsRequest struct {
 
 func (x *ListPoolsRequest) Reset() {
 	*x = ListPoolsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[52]
+	mi := &file_apipb_api_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3725,7 +3954,7 @@ func (x *ListPoolsRequest) String() string {
 func (*ListPoolsRequest) ProtoMessage() {}
 
 func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[52]
+	mi := &file_apipb_api_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3738,7 +3967,7 @@ func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsRequest.ProtoReflect.Descriptor instead.
 func (*ListPoolsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{52}
+	return file_apipb_api_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ListPoolsRequest) GetTree() string {
@@ -3762,7 +3991,7 @@ type ListPoolsResponse struct {
 
 func (x *ListPoolsResponse) Reset() {
 	*x = ListPoolsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[53]
+	mi := &file_apipb_api_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3774,7 +4003,7 @@ func (x *ListPoolsResponse) String() string {
 func (*ListPoolsResponse) ProtoMessage() {}
 
 func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[53]
+	mi := &file_apipb_api_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3787,7 +4016,7 @@ func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsResponse.ProtoReflect.Descriptor instead.
 func (*ListPoolsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{53}
+	return file_apipb_api_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ListPoolsResponse) GetPools() []*Pool {
@@ -3828,7 +4057,7 @@ type GetPoolRequest struct {
 
 func (x *GetPoolRequest) Reset() {
 	*x = GetPoolRequest{}
-	mi := &file_apipb_api_proto_msgTypes[54]
+	mi := &file_apipb_api_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3840,7 +4069,7 @@ func (x *GetPoolRequest) String() string {
 func (*GetPoolRequest) ProtoMessage() {}
 
 func (x *GetPoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[54]
+	mi := &file_apipb_api_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3853,7 +4082,7 @@ func (x *GetPoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPoolRequest.ProtoReflect.Descriptor instead.
 func (*GetPoolRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{54}
+	return file_apipb_api_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *GetPoolRequest) GetName() string {
@@ -3880,7 +4109,7 @@ type GetPoolResponse struct {
 
 func (x *GetPoolResponse) Reset() {
 	*x = GetPoolResponse{}
-	mi := &file_apipb_api_proto_msgTypes[55]
+	mi := &file_apipb_api_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3892,7 +4121,7 @@ func (x *GetPoolResponse) String() string {
 func (*GetPoolResponse) ProtoMessage() {}
 
 func (x *GetPoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[55]
+	mi := &file_apipb_api_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3905,7 +4134,7 @@ func (x *GetPoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPoolResponse.ProtoReflect.Descriptor instead.
 func (*GetPoolResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{55}
+	return file_apipb_api_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *GetPoolResponse) GetPool() *Pool {
@@ -3934,7 +4163,7 @@ type EditTreeRequest struct {
 
 func (x *EditTreeRequest) Reset() {
 	*x = EditTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[56]
+	mi := &file_apipb_api_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3946,7 +4175,7 @@ func (x *EditTreeRequest) String() string {
 func (*EditTreeRequest) ProtoMessage() {}
 
 func (x *EditTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[56]
+	mi := &file_apipb_api_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3959,7 +4188,7 @@ func (x *EditTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditTreeRequest.ProtoReflect.Descriptor instead.
 func (*EditTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{56}
+	return file_apipb_api_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *EditTreeRequest) GetTree() string {
@@ -3999,7 +4228,7 @@ type TreeEdit struct {
 
 func (x *TreeEdit) Reset() {
 	*x = TreeEdit{}
-	mi := &file_apipb_api_proto_msgTypes[57]
+	mi := &file_apipb_api_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4011,7 +4240,7 @@ func (x *TreeEdit) String() string {
 func (*TreeEdit) ProtoMessage() {}
 
 func (x *TreeEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[57]
+	mi := &file_apipb_api_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4024,7 +4253,7 @@ func (x *TreeEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeEdit.ProtoReflect.Descriptor instead.
 func (*TreeEdit) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{57}
+	return file_apipb_api_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *TreeEdit) GetEdit() isTreeEdit_Edit {
@@ -4131,7 +4360,7 @@ type PoolChange struct {
 
 func (x *PoolChange) Reset() {
 	*x = PoolChange{}
-	mi := &file_apipb_api_proto_msgTypes[58]
+	mi := &file_apipb_api_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4143,7 +4372,7 @@ func (x *PoolChange) String() string {
 func (*PoolChange) ProtoMessage() {}
 
 func (x *PoolChange) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[58]
+	mi := &file_apipb_api_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4156,7 +4385,7 @@ func (x *PoolChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolChange.ProtoReflect.Descriptor instead.
 func (*PoolChange) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{58}
+	return file_apipb_api_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *PoolChange) GetName() string {
@@ -4190,7 +4419,7 @@ type RenamePool struct {
 
 func (x *RenamePool) Reset() {
 	*x = RenamePool{}
-	mi := &file_apipb_api_proto_msgTypes[59]
+	mi := &file_apipb_api_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4202,7 +4431,7 @@ func (x *RenamePool) String() string {
 func (*RenamePool) ProtoMessage() {}
 
 func (x *RenamePool) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[59]
+	mi := &file_apipb_api_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4215,7 +4444,7 @@ func (x *RenamePool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenamePool.ProtoReflect.Descriptor instead.
 func (*RenamePool) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{59}
+	return file_apipb_api_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *RenamePool) GetFrom() string {
@@ -4242,7 +4471,7 @@ type EditTreeResponse struct {
 
 func (x *EditTreeResponse) Reset() {
 	*x = EditTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[60]
+	mi := &file_apipb_api_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4254,7 +4483,7 @@ func (x *EditTreeResponse) String() string {
 func (*EditTreeResponse) ProtoMessage() {}
 
 func (x *EditTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[60]
+	mi := &file_apipb_api_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4267,7 +4496,7 @@ func (x *EditTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditTreeResponse.ProtoReflect.Descriptor instead.
 func (*EditTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{60}
+	return file_apipb_api_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *EditTreeResponse) GetRevision() uint64 {
@@ -4308,7 +4537,7 @@ type Tree struct {
 
 func (x *Tree) Reset() {
 	*x = Tree{}
-	mi := &file_apipb_api_proto_msgTypes[61]
+	mi := &file_apipb_api_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4320,7 +4549,7 @@ func (x *Tree) String() string {
 func (*Tree) ProtoMessage() {}
 
 func (x *Tree) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[61]
+	mi := &file_apipb_api_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4333,7 +4562,7 @@ func (x *Tree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tree.ProtoReflect.Descriptor instead.
 func (*Tree) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{61}
+	return file_apipb_api_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Tree) GetName() string {
@@ -4428,7 +4657,7 @@ type ListTreesRequest struct {
 
 func (x *ListTreesRequest) Reset() {
 	*x = ListTreesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[62]
+	mi := &file_apipb_api_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4440,7 +4669,7 @@ func (x *ListTreesRequest) String() string {
 func (*ListTreesRequest) ProtoMessage() {}
 
 func (x *ListTreesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[62]
+	mi := &file_apipb_api_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4453,7 +4682,7 @@ func (x *ListTreesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTreesRequest.ProtoReflect.Descriptor instead.
 func (*ListTreesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{62}
+	return file_apipb_api_proto_rawDescGZIP(), []int{65}
 }
 
 type ListTreesResponse struct {
@@ -4466,7 +4695,7 @@ type ListTreesResponse struct {
 
 func (x *ListTreesResponse) Reset() {
 	*x = ListTreesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[63]
+	mi := &file_apipb_api_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4478,7 +4707,7 @@ func (x *ListTreesResponse) String() string {
 func (*ListTreesResponse) ProtoMessage() {}
 
 func (x *ListTreesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[63]
+	mi := &file_apipb_api_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4491,7 +4720,7 @@ func (x *ListTreesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTreesResponse.ProtoReflect.Descriptor instead.
 func (*ListTreesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{63}
+	return file_apipb_api_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ListTreesResponse) GetTrees() []*Tree {
@@ -4510,7 +4739,7 @@ type GetTreeRequest struct {
 
 func (x *GetTreeRequest) Reset() {
 	*x = GetTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[64]
+	mi := &file_apipb_api_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4522,7 +4751,7 @@ func (x *GetTreeRequest) String() string {
 func (*GetTreeRequest) ProtoMessage() {}
 
 func (x *GetTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[64]
+	mi := &file_apipb_api_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4535,7 +4764,7 @@ func (x *GetTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTreeRequest.ProtoReflect.Descriptor instead.
 func (*GetTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{64}
+	return file_apipb_api_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *GetTreeRequest) GetTree() string {
@@ -4554,7 +4783,7 @@ type GetTreeResponse struct {
 
 func (x *GetTreeResponse) Reset() {
 	*x = GetTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[65]
+	mi := &file_apipb_api_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4566,7 +4795,7 @@ func (x *GetTreeResponse) String() string {
 func (*GetTreeResponse) ProtoMessage() {}
 
 func (x *GetTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[65]
+	mi := &file_apipb_api_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4579,7 +4808,7 @@ func (x *GetTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTreeResponse.ProtoReflect.Descriptor instead.
 func (*GetTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{65}
+	return file_apipb_api_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *GetTreeResponse) GetTree() *Tree {
@@ -4599,7 +4828,7 @@ type CreateTreeRequest struct {
 
 func (x *CreateTreeRequest) Reset() {
 	*x = CreateTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[66]
+	mi := &file_apipb_api_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4611,7 +4840,7 @@ func (x *CreateTreeRequest) String() string {
 func (*CreateTreeRequest) ProtoMessage() {}
 
 func (x *CreateTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[66]
+	mi := &file_apipb_api_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4624,7 +4853,7 @@ func (x *CreateTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTreeRequest.ProtoReflect.Descriptor instead.
 func (*CreateTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{66}
+	return file_apipb_api_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *CreateTreeRequest) GetTree() string {
@@ -4650,7 +4879,7 @@ type CreateTreeResponse struct {
 
 func (x *CreateTreeResponse) Reset() {
 	*x = CreateTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[67]
+	mi := &file_apipb_api_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4662,7 +4891,7 @@ func (x *CreateTreeResponse) String() string {
 func (*CreateTreeResponse) ProtoMessage() {}
 
 func (x *CreateTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[67]
+	mi := &file_apipb_api_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4675,7 +4904,7 @@ func (x *CreateTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTreeResponse.ProtoReflect.Descriptor instead.
 func (*CreateTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{67}
+	return file_apipb_api_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *CreateTreeResponse) GetRevision() uint64 {
@@ -4697,7 +4926,7 @@ type SetTreeRequest struct {
 
 func (x *SetTreeRequest) Reset() {
 	*x = SetTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[68]
+	mi := &file_apipb_api_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4709,7 +4938,7 @@ func (x *SetTreeRequest) String() string {
 func (*SetTreeRequest) ProtoMessage() {}
 
 func (x *SetTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[68]
+	mi := &file_apipb_api_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4722,7 +4951,7 @@ func (x *SetTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTreeRequest.ProtoReflect.Descriptor instead.
 func (*SetTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{68}
+	return file_apipb_api_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *SetTreeRequest) GetTree() string {
@@ -4755,7 +4984,7 @@ type SetTreeResponse struct {
 
 func (x *SetTreeResponse) Reset() {
 	*x = SetTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[69]
+	mi := &file_apipb_api_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4767,7 +4996,7 @@ func (x *SetTreeResponse) String() string {
 func (*SetTreeResponse) ProtoMessage() {}
 
 func (x *SetTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[69]
+	mi := &file_apipb_api_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4780,7 +5009,7 @@ func (x *SetTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTreeResponse.ProtoReflect.Descriptor instead.
 func (*SetTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{69}
+	return file_apipb_api_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *SetTreeResponse) GetRevision() uint64 {
@@ -4799,7 +5028,7 @@ type RemoveTreeRequest struct {
 
 func (x *RemoveTreeRequest) Reset() {
 	*x = RemoveTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[70]
+	mi := &file_apipb_api_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4811,7 +5040,7 @@ func (x *RemoveTreeRequest) String() string {
 func (*RemoveTreeRequest) ProtoMessage() {}
 
 func (x *RemoveTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[70]
+	mi := &file_apipb_api_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4824,7 +5053,7 @@ func (x *RemoveTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveTreeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{70}
+	return file_apipb_api_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *RemoveTreeRequest) GetTree() string {
@@ -4842,7 +5071,7 @@ type RemoveTreeResponse struct {
 
 func (x *RemoveTreeResponse) Reset() {
 	*x = RemoveTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[71]
+	mi := &file_apipb_api_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4854,7 +5083,7 @@ func (x *RemoveTreeResponse) String() string {
 func (*RemoveTreeResponse) ProtoMessage() {}
 
 func (x *RemoveTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[71]
+	mi := &file_apipb_api_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4867,7 +5096,7 @@ func (x *RemoveTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveTreeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{71}
+	return file_apipb_api_proto_rawDescGZIP(), []int{74}
 }
 
 type SetDefaultTreeRequest struct {
@@ -4879,7 +5108,7 @@ type SetDefaultTreeRequest struct {
 
 func (x *SetDefaultTreeRequest) Reset() {
 	*x = SetDefaultTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[72]
+	mi := &file_apipb_api_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4891,7 +5120,7 @@ func (x *SetDefaultTreeRequest) String() string {
 func (*SetDefaultTreeRequest) ProtoMessage() {}
 
 func (x *SetDefaultTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[72]
+	mi := &file_apipb_api_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4904,7 +5133,7 @@ func (x *SetDefaultTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDefaultTreeRequest.ProtoReflect.Descriptor instead.
 func (*SetDefaultTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{72}
+	return file_apipb_api_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *SetDefaultTreeRequest) GetTree() string {
@@ -4922,7 +5151,7 @@ type SetDefaultTreeResponse struct {
 
 func (x *SetDefaultTreeResponse) Reset() {
 	*x = SetDefaultTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[73]
+	mi := &file_apipb_api_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4934,7 +5163,7 @@ func (x *SetDefaultTreeResponse) String() string {
 func (*SetDefaultTreeResponse) ProtoMessage() {}
 
 func (x *SetDefaultTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[73]
+	mi := &file_apipb_api_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4947,7 +5176,7 @@ func (x *SetDefaultTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDefaultTreeResponse.ProtoReflect.Descriptor instead.
 func (*SetDefaultTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{73}
+	return file_apipb_api_proto_rawDescGZIP(), []int{76}
 }
 
 type SnapshotRequest struct {
@@ -4959,7 +5188,7 @@ type SnapshotRequest struct {
 
 func (x *SnapshotRequest) Reset() {
 	*x = SnapshotRequest{}
-	mi := &file_apipb_api_proto_msgTypes[74]
+	mi := &file_apipb_api_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4971,7 +5200,7 @@ func (x *SnapshotRequest) String() string {
 func (*SnapshotRequest) ProtoMessage() {}
 
 func (x *SnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[74]
+	mi := &file_apipb_api_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4984,7 +5213,7 @@ func (x *SnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotRequest.ProtoReflect.Descriptor instead.
 func (*SnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{74}
+	return file_apipb_api_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *SnapshotRequest) GetTree() string {
@@ -5011,7 +5240,7 @@ type SnapshotResponse struct {
 
 func (x *SnapshotResponse) Reset() {
 	*x = SnapshotResponse{}
-	mi := &file_apipb_api_proto_msgTypes[75]
+	mi := &file_apipb_api_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5023,7 +5252,7 @@ func (x *SnapshotResponse) String() string {
 func (*SnapshotResponse) ProtoMessage() {}
 
 func (x *SnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[75]
+	mi := &file_apipb_api_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5036,7 +5265,7 @@ func (x *SnapshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotResponse.ProtoReflect.Descriptor instead.
 func (*SnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{75}
+	return file_apipb_api_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *SnapshotResponse) GetTree() string {
@@ -5102,7 +5331,7 @@ type SnapshotPool struct {
 
 func (x *SnapshotPool) Reset() {
 	*x = SnapshotPool{}
-	mi := &file_apipb_api_proto_msgTypes[76]
+	mi := &file_apipb_api_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5114,7 +5343,7 @@ func (x *SnapshotPool) String() string {
 func (*SnapshotPool) ProtoMessage() {}
 
 func (x *SnapshotPool) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[76]
+	mi := &file_apipb_api_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5127,7 +5356,7 @@ func (x *SnapshotPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotPool.ProtoReflect.Descriptor instead.
 func (*SnapshotPool) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{76}
+	return file_apipb_api_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *SnapshotPool) GetName() string {
@@ -5182,7 +5411,7 @@ type Volume struct {
 
 func (x *Volume) Reset() {
 	*x = Volume{}
-	mi := &file_apipb_api_proto_msgTypes[77]
+	mi := &file_apipb_api_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5194,7 +5423,7 @@ func (x *Volume) String() string {
 func (*Volume) ProtoMessage() {}
 
 func (x *Volume) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[77]
+	mi := &file_apipb_api_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5207,7 +5436,7 @@ func (x *Volume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Volume.ProtoReflect.Descriptor instead.
 func (*Volume) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{77}
+	return file_apipb_api_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *Volume) GetUserSlots() float64 {
@@ -5273,7 +5502,7 @@ type SnapshotOperation struct {
 
 func (x *SnapshotOperation) Reset() {
 	*x = SnapshotOperation{}
-	mi := &file_apipb_api_proto_msgTypes[78]
+	mi := &file_apipb_api_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5285,7 +5514,7 @@ func (x *SnapshotOperation) String() string {
 func (*SnapshotOperation) ProtoMessage() {}
 
 func (x *SnapshotOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[78]
+	mi := &file_apipb_api_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5298,7 +5527,7 @@ func (x *SnapshotOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotOperation.ProtoReflect.Descriptor instead.
 func (*SnapshotOperation) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{78}
+	return file_apipb_api_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *SnapshotOperation) GetId() string {
@@ -5376,7 +5605,7 @@ type SnapshotTask struct {
 
 func (x *SnapshotTask) Reset() {
 	*x = SnapshotTask{}
-	mi := &file_apipb_api_proto_msgTypes[79]
+	mi := &file_apipb_api_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5388,7 +5617,7 @@ func (x *SnapshotTask) String() string {
 func (*SnapshotTask) ProtoMessage() {}
 
 func (x *SnapshotTask) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[79]
+	mi := &file_apipb_api_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5401,7 +5630,7 @@ func (x *SnapshotTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotTask.ProtoReflect.Descriptor instead.
 func (*SnapshotTask) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{79}
+	return file_apipb_api_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *SnapshotTask) GetName() string {
@@ -5436,7 +5665,7 @@ type SnapshotNode struct {
 
 func (x *SnapshotNode) Reset() {
 	*x = SnapshotNode{}
-	mi := &file_apipb_api_proto_msgTypes[80]
+	mi := &file_apipb_api_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5448,7 +5677,7 @@ func (x *SnapshotNode) String() string {
 func (*SnapshotNode) ProtoMessage() {}
 
 func (x *SnapshotNode) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[80]
+	mi := &file_apipb_api_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5461,7 +5690,7 @@ func (x *SnapshotNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotNode.ProtoReflect.Descriptor instead.
 func (*SnapshotNode) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{80}
+	return file_apipb_api_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *SnapshotNode) GetId() string {
@@ -5494,7 +5723,7 @@ type GetAttributeRequest struct {
 
 func (x *GetAttributeRequest) Reset() {
 	*x = GetAttributeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[81]
+	mi := &file_apipb_api_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5506,7 +5735,7 @@ func (x *GetAttributeRequest) String() string {
 func (*GetAttributeRequest) ProtoMessage() {}
 
 func (x *GetAttributeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[81]
+	mi := &file_apipb_api_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5519,7 +5748,7 @@ func (x *GetAttributeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAttributeRequest.ProtoReflect.Descriptor instead.
 func (*GetAttributeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{81}
+	return file_apipb_api_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *GetAttributeRequest) GetPath() string {
@@ -5538,7 +5767,7 @@ type GetAttributeResponse struct {
 
 func (x *GetAttributeResponse) Reset() {
 	*x = GetAttributeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[82]
+	mi := &file_apipb_api_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5550,7 +5779,7 @@ func (x *GetAttributeResponse) String() string {
 func (*GetAttributeResponse) ProtoMessage() {}
 
 func (x *GetAttributeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[82]
+	mi := &file_apipb_api_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5563,7 +5792,7 @@ func (x *GetAttributeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAttributeResponse.ProtoReflect.Descriptor instead.
 func (*GetAttributeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{82}
+	return file_apipb_api_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *GetAttributeResponse) GetValue() *structpb.Value {
@@ -5585,7 +5814,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_apipb_api_proto_msgTypes[83]
+	mi := &file_apipb_api_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5597,7 +5826,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[83]
+	mi := &file_apipb_api_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5610,7 +5839,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{83}
+	return file_apipb_api_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *Drain) GetUser() string {
@@ -5659,7 +5888,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_apipb_api_proto_msgTypes[84]
+	mi := &file_apipb_api_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5671,7 +5900,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[84]
+	mi := &file_apipb_api_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5684,7 +5913,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{84}
+	return file_apipb_api_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *Node) GetId() string {
@@ -5795,7 +6024,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[85]
+	mi := &file_apipb_api_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5807,7 +6036,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[85]
+	mi := &file_apipb_api_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5820,7 +6049,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{85}
+	return file_apipb_api_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *ListNodesRequest) GetState() string {
@@ -5839,7 +6068,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[86]
+	mi := &file_apipb_api_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5851,7 +6080,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[86]
+	mi := &file_apipb_api_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5864,7 +6093,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{86}
+	return file_apipb_api_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -5883,7 +6112,7 @@ type GetNodeRequest struct {
 
 func (x *GetNodeRequest) Reset() {
 	*x = GetNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[87]
+	mi := &file_apipb_api_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5895,7 +6124,7 @@ func (x *GetNodeRequest) String() string {
 func (*GetNodeRequest) ProtoMessage() {}
 
 func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[87]
+	mi := &file_apipb_api_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5908,7 +6137,7 @@ func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{87}
+	return file_apipb_api_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *GetNodeRequest) GetNode() string {
@@ -5928,7 +6157,7 @@ type GetNodeResponse struct {
 
 func (x *GetNodeResponse) Reset() {
 	*x = GetNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[88]
+	mi := &file_apipb_api_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5940,7 +6169,7 @@ func (x *GetNodeResponse) String() string {
 func (*GetNodeResponse) ProtoMessage() {}
 
 func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[88]
+	mi := &file_apipb_api_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5953,7 +6182,7 @@ func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{88}
+	return file_apipb_api_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *GetNodeResponse) GetNode() *Node {
@@ -5983,7 +6212,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[89]
+	mi := &file_apipb_api_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5995,7 +6224,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[89]
+	mi := &file_apipb_api_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6008,7 +6237,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{89}
+	return file_apipb_api_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *DrainNodeRequest) GetNode() string {
@@ -6040,7 +6269,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[90]
+	mi := &file_apipb_api_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6052,7 +6281,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[90]
+	mi := &file_apipb_api_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6065,7 +6294,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{90}
+	return file_apipb_api_proto_rawDescGZIP(), []int{93}
 }
 
 type UndrainNodeRequest struct {
@@ -6077,7 +6306,7 @@ type UndrainNodeRequest struct {
 
 func (x *UndrainNodeRequest) Reset() {
 	*x = UndrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[91]
+	mi := &file_apipb_api_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6089,7 +6318,7 @@ func (x *UndrainNodeRequest) String() string {
 func (*UndrainNodeRequest) ProtoMessage() {}
 
 func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[91]
+	mi := &file_apipb_api_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6102,7 +6331,7 @@ func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*UndrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{91}
+	return file_apipb_api_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *UndrainNodeRequest) GetNode() string {
@@ -6120,7 +6349,7 @@ type UndrainNodeResponse struct {
 
 func (x *UndrainNodeResponse) Reset() {
 	*x = UndrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[92]
+	mi := &file_apipb_api_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6132,7 +6361,7 @@ func (x *UndrainNodeResponse) String() string {
 func (*UndrainNodeResponse) ProtoMessage() {}
 
 func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[92]
+	mi := &file_apipb_api_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6145,7 +6374,7 @@ func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*UndrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{92}
+	return file_apipb_api_proto_rawDescGZIP(), []int{95}
 }
 
 type Member struct {
@@ -6165,7 +6394,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_apipb_api_proto_msgTypes[93]
+	mi := &file_apipb_api_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6177,7 +6406,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[93]
+	mi := &file_apipb_api_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6190,7 +6419,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{93}
+	return file_apipb_api_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *Member) GetId() string {
@@ -6257,7 +6486,7 @@ type MembersRequest struct {
 
 func (x *MembersRequest) Reset() {
 	*x = MembersRequest{}
-	mi := &file_apipb_api_proto_msgTypes[94]
+	mi := &file_apipb_api_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6269,7 +6498,7 @@ func (x *MembersRequest) String() string {
 func (*MembersRequest) ProtoMessage() {}
 
 func (x *MembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[94]
+	mi := &file_apipb_api_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6282,7 +6511,7 @@ func (x *MembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersRequest.ProtoReflect.Descriptor instead.
 func (*MembersRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{94}
+	return file_apipb_api_proto_rawDescGZIP(), []int{97}
 }
 
 type MembersResponse struct {
@@ -6294,7 +6523,7 @@ type MembersResponse struct {
 
 func (x *MembersResponse) Reset() {
 	*x = MembersResponse{}
-	mi := &file_apipb_api_proto_msgTypes[95]
+	mi := &file_apipb_api_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6306,7 +6535,7 @@ func (x *MembersResponse) String() string {
 func (*MembersResponse) ProtoMessage() {}
 
 func (x *MembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[95]
+	mi := &file_apipb_api_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6319,7 +6548,7 @@ func (x *MembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersResponse.ProtoReflect.Descriptor instead.
 func (*MembersResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{95}
+	return file_apipb_api_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *MembersResponse) GetMembers() []*Member {
@@ -6337,7 +6566,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_apipb_api_proto_msgTypes[96]
+	mi := &file_apipb_api_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6349,7 +6578,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[96]
+	mi := &file_apipb_api_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6362,7 +6591,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{96}
+	return file_apipb_api_proto_rawDescGZIP(), []int{99}
 }
 
 type StatusResponse struct {
@@ -6394,7 +6623,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_apipb_api_proto_msgTypes[97]
+	mi := &file_apipb_api_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6406,7 +6635,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[97]
+	mi := &file_apipb_api_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6419,7 +6648,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{97}
+	return file_apipb_api_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *StatusResponse) GetClusterId() string {
@@ -6565,7 +6794,7 @@ type TransferRequest struct {
 
 func (x *TransferRequest) Reset() {
 	*x = TransferRequest{}
-	mi := &file_apipb_api_proto_msgTypes[98]
+	mi := &file_apipb_api_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6577,7 +6806,7 @@ func (x *TransferRequest) String() string {
 func (*TransferRequest) ProtoMessage() {}
 
 func (x *TransferRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[98]
+	mi := &file_apipb_api_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6590,7 +6819,7 @@ func (x *TransferRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferRequest.ProtoReflect.Descriptor instead.
 func (*TransferRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{98}
+	return file_apipb_api_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *TransferRequest) GetTo() string {
@@ -6609,7 +6838,7 @@ type TransferResponse struct {
 
 func (x *TransferResponse) Reset() {
 	*x = TransferResponse{}
-	mi := &file_apipb_api_proto_msgTypes[99]
+	mi := &file_apipb_api_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6621,7 +6850,7 @@ func (x *TransferResponse) String() string {
 func (*TransferResponse) ProtoMessage() {}
 
 func (x *TransferResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[99]
+	mi := &file_apipb_api_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6634,7 +6863,7 @@ func (x *TransferResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferResponse.ProtoReflect.Descriptor instead.
 func (*TransferResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{99}
+	return file_apipb_api_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *TransferResponse) GetLeader() string {
@@ -6655,7 +6884,7 @@ type AddReplicaRequest struct {
 
 func (x *AddReplicaRequest) Reset() {
 	*x = AddReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[100]
+	mi := &file_apipb_api_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6667,7 +6896,7 @@ func (x *AddReplicaRequest) String() string {
 func (*AddReplicaRequest) ProtoMessage() {}
 
 func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[100]
+	mi := &file_apipb_api_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6680,7 +6909,7 @@ func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaRequest.ProtoReflect.Descriptor instead.
 func (*AddReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{100}
+	return file_apipb_api_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *AddReplicaRequest) GetId() string {
@@ -6705,7 +6934,7 @@ type AddReplicaResponse struct {
 
 func (x *AddReplicaResponse) Reset() {
 	*x = AddReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[101]
+	mi := &file_apipb_api_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6717,7 +6946,7 @@ func (x *AddReplicaResponse) String() string {
 func (*AddReplicaResponse) ProtoMessage() {}
 
 func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[101]
+	mi := &file_apipb_api_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6730,7 +6959,7 @@ func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaResponse.ProtoReflect.Descriptor instead.
 func (*AddReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{101}
+	return file_apipb_api_proto_rawDescGZIP(), []int{104}
 }
 
 type RemoveReplicaRequest struct {
@@ -6744,7 +6973,7 @@ type RemoveReplicaRequest struct {
 
 func (x *RemoveReplicaRequest) Reset() {
 	*x = RemoveReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[102]
+	mi := &file_apipb_api_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6756,7 +6985,7 @@ func (x *RemoveReplicaRequest) String() string {
 func (*RemoveReplicaRequest) ProtoMessage() {}
 
 func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[102]
+	mi := &file_apipb_api_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6769,7 +6998,7 @@ func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaRequest.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{102}
+	return file_apipb_api_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *RemoveReplicaRequest) GetId() string {
@@ -6794,7 +7023,7 @@ type RemoveReplicaResponse struct {
 
 func (x *RemoveReplicaResponse) Reset() {
 	*x = RemoveReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[103]
+	mi := &file_apipb_api_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6806,7 +7035,7 @@ func (x *RemoveReplicaResponse) String() string {
 func (*RemoveReplicaResponse) ProtoMessage() {}
 
 func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[103]
+	mi := &file_apipb_api_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6819,7 +7048,7 @@ func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaResponse.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{103}
+	return file_apipb_api_proto_rawDescGZIP(), []int{106}
 }
 
 type PromoteReplicaRequest struct {
@@ -6831,7 +7060,7 @@ type PromoteReplicaRequest struct {
 
 func (x *PromoteReplicaRequest) Reset() {
 	*x = PromoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[104]
+	mi := &file_apipb_api_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6843,7 +7072,7 @@ func (x *PromoteReplicaRequest) String() string {
 func (*PromoteReplicaRequest) ProtoMessage() {}
 
 func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[104]
+	mi := &file_apipb_api_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6856,7 +7085,7 @@ func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{104}
+	return file_apipb_api_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *PromoteReplicaRequest) GetId() string {
@@ -6874,7 +7103,7 @@ type PromoteReplicaResponse struct {
 
 func (x *PromoteReplicaResponse) Reset() {
 	*x = PromoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[105]
+	mi := &file_apipb_api_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6886,7 +7115,7 @@ func (x *PromoteReplicaResponse) String() string {
 func (*PromoteReplicaResponse) ProtoMessage() {}
 
 func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[105]
+	mi := &file_apipb_api_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6899,7 +7128,7 @@ func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{105}
+	return file_apipb_api_proto_rawDescGZIP(), []int{108}
 }
 
 type DemoteReplicaRequest struct {
@@ -6913,7 +7142,7 @@ type DemoteReplicaRequest struct {
 
 func (x *DemoteReplicaRequest) Reset() {
 	*x = DemoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[106]
+	mi := &file_apipb_api_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6925,7 +7154,7 @@ func (x *DemoteReplicaRequest) String() string {
 func (*DemoteReplicaRequest) ProtoMessage() {}
 
 func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[106]
+	mi := &file_apipb_api_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6938,7 +7167,7 @@ func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{106}
+	return file_apipb_api_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *DemoteReplicaRequest) GetId() string {
@@ -6963,7 +7192,7 @@ type DemoteReplicaResponse struct {
 
 func (x *DemoteReplicaResponse) Reset() {
 	*x = DemoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[107]
+	mi := &file_apipb_api_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6975,7 +7204,7 @@ func (x *DemoteReplicaResponse) String() string {
 func (*DemoteReplicaResponse) ProtoMessage() {}
 
 func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[107]
+	mi := &file_apipb_api_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6988,7 +7217,7 @@ func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{107}
+	return file_apipb_api_proto_rawDescGZIP(), []int{110}
 }
 
 type BackupRequest struct {
@@ -6999,7 +7228,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_apipb_api_proto_msgTypes[108]
+	mi := &file_apipb_api_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7011,7 +7240,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[108]
+	mi := &file_apipb_api_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7024,7 +7253,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{108}
+	return file_apipb_api_proto_rawDescGZIP(), []int{111}
 }
 
 // BackupPart is the next bytes of a backup: records with their lengths, and a
@@ -7038,7 +7267,7 @@ type BackupPart struct {
 
 func (x *BackupPart) Reset() {
 	*x = BackupPart{}
-	mi := &file_apipb_api_proto_msgTypes[109]
+	mi := &file_apipb_api_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7050,7 +7279,7 @@ func (x *BackupPart) String() string {
 func (*BackupPart) ProtoMessage() {}
 
 func (x *BackupPart) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[109]
+	mi := &file_apipb_api_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7063,7 +7292,7 @@ func (x *BackupPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupPart.ProtoReflect.Descriptor instead.
 func (*BackupPart) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{109}
+	return file_apipb_api_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *BackupPart) GetData() []byte {
@@ -7087,7 +7316,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_apipb_api_proto_msgTypes[110]
+	mi := &file_apipb_api_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7099,7 +7328,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[110]
+	mi := &file_apipb_api_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7112,7 +7341,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{110}
+	return file_apipb_api_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *JoinRequest) GetId() string {
@@ -7156,7 +7385,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_apipb_api_proto_msgTypes[111]
+	mi := &file_apipb_api_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7168,7 +7397,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[111]
+	mi := &file_apipb_api_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7181,7 +7410,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{111}
+	return file_apipb_api_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *JoinResponse) GetSuffrage() string {
@@ -7233,7 +7462,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"mutationId\"N\n" +
 	"\rStartResponse\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x1a\n" +
-	"\brepeated\x18\x02 \x01(\bR\brepeated\"\xbf\a\n" +
+	"\brepeated\x18\x02 \x01(\bR\brepeated\"\xe9\a\n" +
 	"\tOperation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +
@@ -7265,7 +7494,8 @@ const file_apipb_api_proto_rawDesc = "" +
 	"usageShare\x88\x01\x01\x12&\n" +
 	"\fdemand_share\x18\x16 \x01(\x01H\x02R\vdemandShare\x88\x01\x01\x120\n" +
 	"\x05trees\x18\x17 \x03(\v2\x1a.weir.api.v1.OperationTreeR\x05trees\x124\n" +
-	"\tpreempted\x18\x18 \x03(\v2\x16.weir.api.v1.PreemptedR\tpreemptedB\r\n" +
+	"\tpreempted\x18\x18 \x03(\v2\x16.weir.api.v1.PreemptedR\tpreempted\x12(\n" +
+	"\x05waste\x18\x19 \x03(\v2\x12.weir.api.v1.WasteR\x05wasteB\r\n" +
 	"\v_fair_shareB\x0e\n" +
 	"\f_usage_shareB\x0f\n" +
 	"\r_demand_share\"r\n" +
@@ -7488,7 +7718,26 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12%\n" +
 	"\x0etimeout_millis\x18\x03 \x01(\x03R\rtimeoutMillis\"N\n" +
 	"\x14InterruptJobResponse\x126\n" +
-	"\bdeadline\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"\xbb\x01\n" +
+	"\bdeadline\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"7\n" +
+	"\rLedgerRequest\x12\x12\n" +
+	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x12\n" +
+	"\x04pool\x18\x02 \x01(\tR\x04pool\"N\n" +
+	"\x0eLedgerResponse\x12\x12\n" +
+	"\x04tree\x18\x01 \x01(\tR\x04tree\x12(\n" +
+	"\x05waste\x18\x02 \x03(\v2\x12.weir.api.v1.WasteR\x05waste\"\xab\x02\n" +
+	"\x05Waste\x12\x12\n" +
+	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x14\n" +
+	"\x05cause\x18\x02 \x01(\tR\x05cause\x12\x12\n" +
+	"\x04jobs\x18\x03 \x01(\x03R\x04jobs\x12*\n" +
+	"\x11user_slot_seconds\x18\x04 \x01(\x01R\x0fuserSlotSeconds\x12\x1f\n" +
+	"\vcpu_seconds\x18\x05 \x01(\x01R\n" +
+	"cpuSeconds\x12\x1f\n" +
+	"\vgpu_seconds\x18\x06 \x01(\x01R\n" +
+	"gpuSeconds\x12.\n" +
+	"\x13memory_byte_seconds\x18\a \x01(\x01R\x11memoryByteSeconds\x12'\n" +
+	"\x0fnetwork_seconds\x18\b \x01(\x01R\x0enetworkSeconds\x12\x1d\n" +
+	"\n" +
+	"saved_jobs\x18\t \x01(\x03R\tsavedJobs\"\xbb\x01\n" +
 	"\x12PoolHistoryRequest\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12.\n" +
@@ -7789,12 +8038,13 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x03Get\x12\x1a.weir.api.v1.GetJobRequest\x1a\x1b.weir.api.v1.GetJobResponse\x12G\n" +
 	"\x06Output\x12\x1d.weir.api.v1.JobOutputRequest\x1a\x1e.weir.api.v1.JobOutputResponse\x12D\n" +
 	"\x05Abort\x12\x1c.weir.api.v1.AbortJobRequest\x1a\x1d.weir.api.v1.AbortJobResponse\x12P\n" +
-	"\tInterrupt\x12 .weir.api.v1.InterruptJobRequest\x1a!.weir.api.v1.InterruptJobResponse2\xa9\x02\n" +
+	"\tInterrupt\x12 .weir.api.v1.InterruptJobRequest\x1a!.weir.api.v1.InterruptJobResponse2\xec\x02\n" +
 	"\vPoolService\x12E\n" +
 	"\x04List\x12\x1d.weir.api.v1.ListPoolsRequest\x1a\x1e.weir.api.v1.ListPoolsResponse\x12@\n" +
 	"\x03Get\x12\x1b.weir.api.v1.GetPoolRequest\x1a\x1c.weir.api.v1.GetPoolResponse\x12C\n" +
 	"\x04Edit\x12\x1c.weir.api.v1.EditTreeRequest\x1a\x1d.weir.api.v1.EditTreeResponse\x12L\n" +
-	"\aHistory\x12\x1f.weir.api.v1.PoolHistoryRequest\x1a .weir.api.v1.PoolHistoryResponse2\x8e\x04\n" +
+	"\aHistory\x12\x1f.weir.api.v1.PoolHistoryRequest\x1a .weir.api.v1.PoolHistoryResponse\x12A\n" +
+	"\x06Ledger\x12\x1a.weir.api.v1.LedgerRequest\x1a\x1b.weir.api.v1.LedgerResponse2\x8e\x04\n" +
 	"\vTreeService\x12E\n" +
 	"\x04List\x12\x1d.weir.api.v1.ListTreesRequest\x1a\x1e.weir.api.v1.ListTreesResponse\x12@\n" +
 	"\x03Get\x12\x1b.weir.api.v1.GetTreeRequest\x1a\x1c.weir.api.v1.GetTreeResponse\x12I\n" +
@@ -7834,7 +8084,7 @@ func file_apipb_api_proto_rawDescGZIP() []byte {
 	return file_apipb_api_proto_rawDescData
 }
 
-var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 115)
+var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 118)
 var file_apipb_api_proto_goTypes = []any{
 	(*Resources)(nil),                 // 0: weir.api.v1.Resources
 	(*Error)(nil),                     // 1: weir.api.v1.Error
@@ -7884,262 +8134,269 @@ var file_apipb_api_proto_goTypes = []any{
 	(*AbortJobResponse)(nil),          // 45: weir.api.v1.AbortJobResponse
 	(*InterruptJobRequest)(nil),       // 46: weir.api.v1.InterruptJobRequest
 	(*InterruptJobResponse)(nil),      // 47: weir.api.v1.InterruptJobResponse
-	(*PoolHistoryRequest)(nil),        // 48: weir.api.v1.PoolHistoryRequest
-	(*PoolHistoryResponse)(nil),       // 49: weir.api.v1.PoolHistoryResponse
-	(*PoolPoint)(nil),                 // 50: weir.api.v1.PoolPoint
-	(*Pool)(nil),                      // 51: weir.api.v1.Pool
-	(*ListPoolsRequest)(nil),          // 52: weir.api.v1.ListPoolsRequest
-	(*ListPoolsResponse)(nil),         // 53: weir.api.v1.ListPoolsResponse
-	(*GetPoolRequest)(nil),            // 54: weir.api.v1.GetPoolRequest
-	(*GetPoolResponse)(nil),           // 55: weir.api.v1.GetPoolResponse
-	(*EditTreeRequest)(nil),           // 56: weir.api.v1.EditTreeRequest
-	(*TreeEdit)(nil),                  // 57: weir.api.v1.TreeEdit
-	(*PoolChange)(nil),                // 58: weir.api.v1.PoolChange
-	(*RenamePool)(nil),                // 59: weir.api.v1.RenamePool
-	(*EditTreeResponse)(nil),          // 60: weir.api.v1.EditTreeResponse
-	(*Tree)(nil),                      // 61: weir.api.v1.Tree
-	(*ListTreesRequest)(nil),          // 62: weir.api.v1.ListTreesRequest
-	(*ListTreesResponse)(nil),         // 63: weir.api.v1.ListTreesResponse
-	(*GetTreeRequest)(nil),            // 64: weir.api.v1.GetTreeRequest
-	(*GetTreeResponse)(nil),           // 65: weir.api.v1.GetTreeResponse
-	(*CreateTreeRequest)(nil),         // 66: weir.api.v1.CreateTreeRequest
-	(*CreateTreeResponse)(nil),        // 67: weir.api.v1.CreateTreeResponse
-	(*SetTreeRequest)(nil),            // 68: weir.api.v1.SetTreeRequest
-	(*SetTreeResponse)(nil),           // 69: weir.api.v1.SetTreeResponse
-	(*RemoveTreeRequest)(nil),         // 70: weir.api.v1.RemoveTreeRequest
-	(*RemoveTreeResponse)(nil),        // 71: weir.api.v1.RemoveTreeResponse
-	(*SetDefaultTreeRequest)(nil),     // 72: weir.api.v1.SetDefaultTreeRequest
-	(*SetDefaultTreeResponse)(nil),    // 73: weir.api.v1.SetDefaultTreeResponse
-	(*SnapshotRequest)(nil),           // 74: weir.api.v1.SnapshotRequest
-	(*SnapshotResponse)(nil),          // 75: weir.api.v1.SnapshotResponse
-	(*SnapshotPool)(nil),              // 76: weir.api.v1.SnapshotPool
-	(*Volume)(nil),                    // 77: weir.api.v1.Volume
-	(*SnapshotOperation)(nil),         // 78: weir.api.v1.SnapshotOperation
-	(*SnapshotTask)(nil),              // 79: weir.api.v1.SnapshotTask
-	(*SnapshotNode)(nil),              // 80: weir.api.v1.SnapshotNode
-	(*GetAttributeRequest)(nil),       // 81: weir.api.v1.GetAttributeRequest
-	(*GetAttributeResponse)(nil),      // 82: weir.api.v1.GetAttributeResponse
-	(*Drain)(nil),                     // 83: weir.api.v1.Drain
-	(*Node)(nil),                      // 84: weir.api.v1.Node
-	(*ListNodesRequest)(nil),          // 85: weir.api.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),         // 86: weir.api.v1.ListNodesResponse
-	(*GetNodeRequest)(nil),            // 87: weir.api.v1.GetNodeRequest
-	(*GetNodeResponse)(nil),           // 88: weir.api.v1.GetNodeResponse
-	(*DrainNodeRequest)(nil),          // 89: weir.api.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),         // 90: weir.api.v1.DrainNodeResponse
-	(*UndrainNodeRequest)(nil),        // 91: weir.api.v1.UndrainNodeRequest
-	(*UndrainNodeResponse)(nil),       // 92: weir.api.v1.UndrainNodeResponse
-	(*Member)(nil),                    // 93: weir.api.v1.Member
-	(*MembersRequest)(nil),            // 94: weir.api.v1.MembersRequest
-	(*MembersResponse)(nil),           // 95: weir.api.v1.MembersResponse
-	(*StatusRequest)(nil),             // 96: weir.api.v1.StatusRequest
-	(*StatusResponse)(nil),            // 97: weir.api.v1.StatusResponse
-	(*TransferRequest)(nil),           // 98: weir.api.v1.TransferRequest
-	(*TransferResponse)(nil),          // 99: weir.api.v1.TransferResponse
-	(*AddReplicaRequest)(nil),         // 100: weir.api.v1.AddReplicaRequest
-	(*AddReplicaResponse)(nil),        // 101: weir.api.v1.AddReplicaResponse
-	(*RemoveReplicaRequest)(nil),      // 102: weir.api.v1.RemoveReplicaRequest
-	(*RemoveReplicaResponse)(nil),     // 103: weir.api.v1.RemoveReplicaResponse
-	(*PromoteReplicaRequest)(nil),     // 104: weir.api.v1.PromoteReplicaRequest
-	(*PromoteReplicaResponse)(nil),    // 105: weir.api.v1.PromoteReplicaResponse
-	(*DemoteReplicaRequest)(nil),      // 106: weir.api.v1.DemoteReplicaRequest
-	(*DemoteReplicaResponse)(nil),     // 107: weir.api.v1.DemoteReplicaResponse
-	(*BackupRequest)(nil),             // 108: weir.api.v1.BackupRequest
-	(*BackupPart)(nil),                // 109: weir.api.v1.BackupPart
-	(*JoinRequest)(nil),               // 110: weir.api.v1.JoinRequest
-	(*JoinResponse)(nil),              // 111: weir.api.v1.JoinResponse
-	nil,                               // 112: weir.api.v1.Error.AttributesEntry
-	nil,                               // 113: weir.api.v1.TaskProgress.AbortedByReasonEntry
-	nil,                               // 114: weir.api.v1.OperationEvent.AttributesEntry
-	(*structpb.Struct)(nil),           // 115: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),     // 116: google.protobuf.Timestamp
-	(*structpb.Value)(nil),            // 117: google.protobuf.Value
+	(*LedgerRequest)(nil),             // 48: weir.api.v1.LedgerRequest
+	(*LedgerResponse)(nil),            // 49: weir.api.v1.LedgerResponse
+	(*Waste)(nil),                     // 50: weir.api.v1.Waste
+	(*PoolHistoryRequest)(nil),        // 51: weir.api.v1.PoolHistoryRequest
+	(*PoolHistoryResponse)(nil),       // 52: weir.api.v1.PoolHistoryResponse
+	(*PoolPoint)(nil),                 // 53: weir.api.v1.PoolPoint
+	(*Pool)(nil),                      // 54: weir.api.v1.Pool
+	(*ListPoolsRequest)(nil),          // 55: weir.api.v1.ListPoolsRequest
+	(*ListPoolsResponse)(nil),         // 56: weir.api.v1.ListPoolsResponse
+	(*GetPoolRequest)(nil),            // 57: weir.api.v1.GetPoolRequest
+	(*GetPoolResponse)(nil),           // 58: weir.api.v1.GetPoolResponse
+	(*EditTreeRequest)(nil),           // 59: weir.api.v1.EditTreeRequest
+	(*TreeEdit)(nil),                  // 60: weir.api.v1.TreeEdit
+	(*PoolChange)(nil),                // 61: weir.api.v1.PoolChange
+	(*RenamePool)(nil),                // 62: weir.api.v1.RenamePool
+	(*EditTreeResponse)(nil),          // 63: weir.api.v1.EditTreeResponse
+	(*Tree)(nil),                      // 64: weir.api.v1.Tree
+	(*ListTreesRequest)(nil),          // 65: weir.api.v1.ListTreesRequest
+	(*ListTreesResponse)(nil),         // 66: weir.api.v1.ListTreesResponse
+	(*GetTreeRequest)(nil),            // 67: weir.api.v1.GetTreeRequest
+	(*GetTreeResponse)(nil),           // 68: weir.api.v1.GetTreeResponse
+	(*CreateTreeRequest)(nil),         // 69: weir.api.v1.CreateTreeRequest
+	(*CreateTreeResponse)(nil),        // 70: weir.api.v1.CreateTreeResponse
+	(*SetTreeRequest)(nil),            // 71: weir.api.v1.SetTreeRequest
+	(*SetTreeResponse)(nil),           // 72: weir.api.v1.SetTreeResponse
+	(*RemoveTreeRequest)(nil),         // 73: weir.api.v1.RemoveTreeRequest
+	(*RemoveTreeResponse)(nil),        // 74: weir.api.v1.RemoveTreeResponse
+	(*SetDefaultTreeRequest)(nil),     // 75: weir.api.v1.SetDefaultTreeRequest
+	(*SetDefaultTreeResponse)(nil),    // 76: weir.api.v1.SetDefaultTreeResponse
+	(*SnapshotRequest)(nil),           // 77: weir.api.v1.SnapshotRequest
+	(*SnapshotResponse)(nil),          // 78: weir.api.v1.SnapshotResponse
+	(*SnapshotPool)(nil),              // 79: weir.api.v1.SnapshotPool
+	(*Volume)(nil),                    // 80: weir.api.v1.Volume
+	(*SnapshotOperation)(nil),         // 81: weir.api.v1.SnapshotOperation
+	(*SnapshotTask)(nil),              // 82: weir.api.v1.SnapshotTask
+	(*SnapshotNode)(nil),              // 83: weir.api.v1.SnapshotNode
+	(*GetAttributeRequest)(nil),       // 84: weir.api.v1.GetAttributeRequest
+	(*GetAttributeResponse)(nil),      // 85: weir.api.v1.GetAttributeResponse
+	(*Drain)(nil),                     // 86: weir.api.v1.Drain
+	(*Node)(nil),                      // 87: weir.api.v1.Node
+	(*ListNodesRequest)(nil),          // 88: weir.api.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),         // 89: weir.api.v1.ListNodesResponse
+	(*GetNodeRequest)(nil),            // 90: weir.api.v1.GetNodeRequest
+	(*GetNodeResponse)(nil),           // 91: weir.api.v1.GetNodeResponse
+	(*DrainNodeRequest)(nil),          // 92: weir.api.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),         // 93: weir.api.v1.DrainNodeResponse
+	(*UndrainNodeRequest)(nil),        // 94: weir.api.v1.UndrainNodeRequest
+	(*UndrainNodeResponse)(nil),       // 95: weir.api.v1.UndrainNodeResponse
+	(*Member)(nil),                    // 96: weir.api.v1.Member
+	(*MembersRequest)(nil),            // 97: weir.api.v1.MembersRequest
+	(*MembersResponse)(nil),           // 98: weir.api.v1.MembersResponse
+	(*StatusRequest)(nil),             // 99: weir.api.v1.StatusRequest
+	(*StatusResponse)(nil),            // 100: weir.api.v1.StatusResponse
+	(*TransferRequest)(nil),           // 101: weir.api.v1.TransferRequest
+	(*TransferResponse)(nil),          // 102: weir.api.v1.TransferResponse
+	(*AddReplicaRequest)(nil),         // 103: weir.api.v1.AddReplicaRequest
+	(*AddReplicaResponse)(nil),        // 104: weir.api.v1.AddReplicaResponse
+	(*RemoveReplicaRequest)(nil),      // 105: weir.api.v1.RemoveReplicaRequest
+	(*RemoveReplicaResponse)(nil),     // 106: weir.api.v1.RemoveReplicaResponse
+	(*PromoteReplicaRequest)(nil),     // 107: weir.api.v1.PromoteReplicaRequest
+	(*PromoteReplicaResponse)(nil),    // 108: weir.api.v1.PromoteReplicaResponse
+	(*DemoteReplicaRequest)(nil),      // 109: weir.api.v1.DemoteReplicaRequest
+	(*DemoteReplicaResponse)(nil),     // 110: weir.api.v1.DemoteReplicaResponse
+	(*BackupRequest)(nil),             // 111: weir.api.v1.BackupRequest
+	(*BackupPart)(nil),                // 112: weir.api.v1.BackupPart
+	(*JoinRequest)(nil),               // 113: weir.api.v1.JoinRequest
+	(*JoinResponse)(nil),              // 114: weir.api.v1.JoinResponse
+	nil,                               // 115: weir.api.v1.Error.AttributesEntry
+	nil,                               // 116: weir.api.v1.TaskProgress.AbortedByReasonEntry
+	nil,                               // 117: weir.api.v1.OperationEvent.AttributesEntry
+	(*structpb.Struct)(nil),           // 118: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),     // 119: google.protobuf.Timestamp
+	(*structpb.Value)(nil),            // 120: google.protobuf.Value
 }
 var file_apipb_api_proto_depIdxs = []int32{
-	112, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
+	115, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
 	1,   // 1: weir.api.v1.Error.inner:type_name -> weir.api.v1.Error
-	115, // 2: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
-	116, // 3: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	116, // 4: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	118, // 2: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
+	119, // 3: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	119, // 4: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	7,   // 5: weir.api.v1.Operation.tasks:type_name -> weir.api.v1.TaskProgress
 	7,   // 6: weir.api.v1.Operation.progress:type_name -> weir.api.v1.TaskProgress
 	1,   // 7: weir.api.v1.Operation.result:type_name -> weir.api.v1.Error
-	115, // 8: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
-	115, // 9: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
+	118, // 8: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
+	118, // 9: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
 	6,   // 10: weir.api.v1.Operation.trees:type_name -> weir.api.v1.OperationTree
 	5,   // 11: weir.api.v1.Operation.preempted:type_name -> weir.api.v1.Preempted
-	115, // 12: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	113, // 13: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
-	0,   // 14: weir.api.v1.TaskProgress.job_resources:type_name -> weir.api.v1.Resources
-	4,   // 15: weir.api.v1.ListOperationsResponse.operations:type_name -> weir.api.v1.Operation
-	4,   // 16: weir.api.v1.GetOperationResponse.operation:type_name -> weir.api.v1.Operation
-	4,   // 17: weir.api.v1.WaitOperationResponse.operation:type_name -> weir.api.v1.Operation
-	4,   // 18: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
-	22,  // 19: weir.api.v1.InstancesResponse.instances:type_name -> weir.api.v1.Instance
-	22,  // 20: weir.api.v1.WatchInstancesResponse.instances:type_name -> weir.api.v1.Instance
-	116, // 21: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
-	116, // 22: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
-	30,  // 23: weir.api.v1.UpdateOperationRequest.changes:type_name -> weir.api.v1.OperationChange
-	115, // 24: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
-	116, // 25: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	114, // 26: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
-	33,  // 27: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
-	1,   // 28: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
-	116, // 29: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
-	116, // 30: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
-	0,   // 31: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
-	37,  // 32: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
-	36,  // 33: weir.api.v1.Job.interruption:type_name -> weir.api.v1.Interruption
-	116, // 34: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
-	116, // 35: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
-	35,  // 36: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
-	35,  // 37: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
-	116, // 38: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
-	116, // 39: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
-	116, // 40: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
-	50,  // 41: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
-	116, // 42: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
-	0,   // 43: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
-	0,   // 44: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
-	115, // 45: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
-	115, // 46: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
-	51,  // 47: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
-	115, // 48: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
-	51,  // 49: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
-	57,  // 50: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
-	115, // 51: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
-	51,  // 52: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
-	58,  // 53: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
-	59,  // 54: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
-	115, // 55: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
-	115, // 56: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
-	115, // 57: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
-	0,   // 58: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
-	116, // 59: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
-	61,  // 60: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
-	61,  // 61: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
-	115, // 62: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
-	115, // 63: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
-	116, // 64: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
-	115, // 65: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
-	76,  // 66: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
-	78,  // 67: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
-	80,  // 68: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
-	115, // 69: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
-	77,  // 70: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
-	115, // 71: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
-	0,   // 72: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
-	79,  // 73: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
-	116, // 74: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
-	0,   // 75: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
-	0,   // 76: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
-	117, // 77: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
-	116, // 78: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	0,   // 79: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
-	0,   // 80: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
-	116, // 81: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	116, // 82: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
-	83,  // 83: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
-	84,  // 84: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
-	84,  // 85: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
-	35,  // 86: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
-	93,  // 87: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
-	93,  // 88: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
-	0,   // 89: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
-	0,   // 90: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
-	84,  // 91: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
-	93,  // 92: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
-	2,   // 93: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
-	8,   // 94: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
-	10,  // 95: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
-	12,  // 96: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
-	14,  // 97: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
-	16,  // 98: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
-	23,  // 99: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
-	25,  // 100: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
-	27,  // 101: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
-	32,  // 102: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
-	29,  // 103: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
-	18,  // 104: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
-	20,  // 105: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
-	38,  // 106: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
-	40,  // 107: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
-	42,  // 108: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
-	44,  // 109: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
-	46,  // 110: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
-	52,  // 111: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
-	54,  // 112: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
-	56,  // 113: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
-	48,  // 114: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
-	62,  // 115: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
-	64,  // 116: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
-	66,  // 117: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
-	68,  // 118: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
-	70,  // 119: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
-	72,  // 120: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
-	74,  // 121: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
-	81,  // 122: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
-	85,  // 123: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
-	87,  // 124: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
-	89,  // 125: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
-	91,  // 126: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
-	94,  // 127: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
-	96,  // 128: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
-	98,  // 129: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	100, // 130: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
-	102, // 131: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
-	104, // 132: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
-	106, // 133: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
-	108, // 134: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
-	110, // 135: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
-	3,   // 136: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	9,   // 137: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	11,  // 138: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	13,  // 139: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	15,  // 140: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	17,  // 141: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	24,  // 142: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	26,  // 143: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	28,  // 144: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	34,  // 145: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	31,  // 146: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
-	19,  // 147: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
-	21,  // 148: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
-	39,  // 149: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	41,  // 150: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	43,  // 151: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	45,  // 152: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	47,  // 153: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
-	53,  // 154: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	55,  // 155: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	60,  // 156: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
-	49,  // 157: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
-	63,  // 158: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
-	65,  // 159: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
-	67,  // 160: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
-	69,  // 161: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
-	71,  // 162: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
-	73,  // 163: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
-	75,  // 164: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
-	82,  // 165: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
-	86,  // 166: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	88,  // 167: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	90,  // 168: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
-	92,  // 169: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
-	95,  // 170: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	97,  // 171: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	99,  // 172: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	101, // 173: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
-	103, // 174: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
-	105, // 175: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
-	107, // 176: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
-	109, // 177: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
-	111, // 178: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
-	136, // [136:179] is the sub-list for method output_type
-	93,  // [93:136] is the sub-list for method input_type
-	93,  // [93:93] is the sub-list for extension type_name
-	93,  // [93:93] is the sub-list for extension extendee
-	0,   // [0:93] is the sub-list for field type_name
+	50,  // 12: weir.api.v1.Operation.waste:type_name -> weir.api.v1.Waste
+	118, // 13: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	116, // 14: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
+	0,   // 15: weir.api.v1.TaskProgress.job_resources:type_name -> weir.api.v1.Resources
+	4,   // 16: weir.api.v1.ListOperationsResponse.operations:type_name -> weir.api.v1.Operation
+	4,   // 17: weir.api.v1.GetOperationResponse.operation:type_name -> weir.api.v1.Operation
+	4,   // 18: weir.api.v1.WaitOperationResponse.operation:type_name -> weir.api.v1.Operation
+	4,   // 19: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
+	22,  // 20: weir.api.v1.InstancesResponse.instances:type_name -> weir.api.v1.Instance
+	22,  // 21: weir.api.v1.WatchInstancesResponse.instances:type_name -> weir.api.v1.Instance
+	119, // 22: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	119, // 23: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
+	30,  // 24: weir.api.v1.UpdateOperationRequest.changes:type_name -> weir.api.v1.OperationChange
+	118, // 25: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
+	119, // 26: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	117, // 27: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
+	33,  // 28: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
+	1,   // 29: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
+	119, // 30: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
+	119, // 31: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
+	0,   // 32: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
+	37,  // 33: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
+	36,  // 34: weir.api.v1.Job.interruption:type_name -> weir.api.v1.Interruption
+	119, // 35: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
+	119, // 36: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
+	35,  // 37: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
+	35,  // 38: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
+	119, // 39: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
+	50,  // 40: weir.api.v1.LedgerResponse.waste:type_name -> weir.api.v1.Waste
+	119, // 41: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
+	119, // 42: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
+	53,  // 43: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
+	119, // 44: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
+	0,   // 45: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
+	0,   // 46: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
+	118, // 47: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
+	118, // 48: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
+	54,  // 49: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
+	118, // 50: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
+	54,  // 51: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
+	60,  // 52: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
+	118, // 53: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
+	54,  // 54: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
+	61,  // 55: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
+	62,  // 56: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
+	118, // 57: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
+	118, // 58: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
+	118, // 59: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
+	0,   // 60: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
+	119, // 61: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
+	64,  // 62: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
+	64,  // 63: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
+	118, // 64: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
+	118, // 65: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
+	119, // 66: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
+	118, // 67: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
+	79,  // 68: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
+	81,  // 69: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
+	83,  // 70: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
+	118, // 71: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
+	80,  // 72: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
+	118, // 73: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
+	0,   // 74: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
+	82,  // 75: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
+	119, // 76: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
+	0,   // 77: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
+	0,   // 78: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
+	120, // 79: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
+	119, // 80: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	0,   // 81: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
+	0,   // 82: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
+	119, // 83: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	119, // 84: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
+	86,  // 85: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
+	87,  // 86: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
+	87,  // 87: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
+	35,  // 88: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
+	96,  // 89: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
+	96,  // 90: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
+	0,   // 91: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
+	0,   // 92: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
+	87,  // 93: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
+	96,  // 94: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
+	2,   // 95: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
+	8,   // 96: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
+	10,  // 97: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
+	12,  // 98: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
+	14,  // 99: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
+	16,  // 100: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
+	23,  // 101: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
+	25,  // 102: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
+	27,  // 103: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
+	32,  // 104: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
+	29,  // 105: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
+	18,  // 106: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
+	20,  // 107: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
+	38,  // 108: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
+	40,  // 109: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
+	42,  // 110: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
+	44,  // 111: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
+	46,  // 112: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
+	55,  // 113: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
+	57,  // 114: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
+	59,  // 115: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
+	51,  // 116: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
+	48,  // 117: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
+	65,  // 118: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
+	67,  // 119: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
+	69,  // 120: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
+	71,  // 121: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
+	73,  // 122: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
+	75,  // 123: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
+	77,  // 124: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
+	84,  // 125: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
+	88,  // 126: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
+	90,  // 127: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
+	92,  // 128: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
+	94,  // 129: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
+	97,  // 130: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
+	99,  // 131: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
+	101, // 132: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
+	103, // 133: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	105, // 134: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	107, // 135: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	109, // 136: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	111, // 137: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	113, // 138: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	3,   // 139: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	9,   // 140: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	11,  // 141: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	13,  // 142: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	15,  // 143: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	17,  // 144: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	24,  // 145: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	26,  // 146: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	28,  // 147: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	34,  // 148: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	31,  // 149: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
+	19,  // 150: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
+	21,  // 151: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
+	39,  // 152: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	41,  // 153: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	43,  // 154: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	45,  // 155: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	47,  // 156: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
+	56,  // 157: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	58,  // 158: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	63,  // 159: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
+	52,  // 160: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
+	49,  // 161: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
+	66,  // 162: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
+	68,  // 163: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
+	70,  // 164: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
+	72,  // 165: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
+	74,  // 166: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
+	76,  // 167: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
+	78,  // 168: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
+	85,  // 169: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
+	89,  // 170: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	91,  // 171: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	93,  // 172: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
+	95,  // 173: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
+	98,  // 174: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	100, // 175: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	102, // 176: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	104, // 177: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	106, // 178: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	108, // 179: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	110, // 180: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	112, // 181: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	114, // 182: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	139, // [139:183] is the sub-list for method output_type
+	95,  // [95:139] is the sub-list for method input_type
+	95,  // [95:95] is the sub-list for extension type_name
+	95,  // [95:95] is the sub-list for extension extendee
+	0,   // [0:95] is the sub-list for field type_name
 }
 
 func init() { file_apipb_api_proto_init() }
@@ -8150,22 +8407,22 @@ func file_apipb_api_proto_init() {
 	file_apipb_api_proto_msgTypes[4].OneofWrappers = []any{}
 	file_apipb_api_proto_msgTypes[6].OneofWrappers = []any{}
 	file_apipb_api_proto_msgTypes[30].OneofWrappers = []any{}
-	file_apipb_api_proto_msgTypes[51].OneofWrappers = []any{}
-	file_apipb_api_proto_msgTypes[57].OneofWrappers = []any{
+	file_apipb_api_proto_msgTypes[54].OneofWrappers = []any{}
+	file_apipb_api_proto_msgTypes[60].OneofWrappers = []any{
 		(*TreeEdit_TreeOptions)(nil),
 		(*TreeEdit_Create)(nil),
 		(*TreeEdit_Change)(nil),
 		(*TreeEdit_Rename)(nil),
 		(*TreeEdit_Remove)(nil),
 	}
-	file_apipb_api_proto_msgTypes[58].OneofWrappers = []any{}
+	file_apipb_api_proto_msgTypes[61].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_apipb_api_proto_rawDesc), len(file_apipb_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   115,
+			NumMessages:   118,
 			NumExtensions: 0,
 			NumServices:   7,
 		},

@@ -96,6 +96,8 @@ const (
 	PoolServiceEditProcedure = "/weir.api.v1.PoolService/Edit"
 	// PoolServiceHistoryProcedure is the fully-qualified name of the PoolService's History RPC.
 	PoolServiceHistoryProcedure = "/weir.api.v1.PoolService/History"
+	// PoolServiceLedgerProcedure is the fully-qualified name of the PoolService's Ledger RPC.
+	PoolServiceLedgerProcedure = "/weir.api.v1.PoolService/Ledger"
 	// TreeServiceListProcedure is the fully-qualified name of the TreeService's List RPC.
 	TreeServiceListProcedure = "/weir.api.v1.TreeService/List"
 	// TreeServiceGetProcedure is the fully-qualified name of the TreeService's Get RPC.
@@ -741,6 +743,8 @@ type PoolServiceClient interface {
 	// History returns what a pool ought to have had, had, and wanted: seconds of the
 	// last hour, minutes of the last day.
 	History(context.Context, *connect.Request[apipb.PoolHistoryRequest]) (*connect.Response[apipb.PoolHistoryResponse], error)
+	// Ledger returns what work of aborted jobs was lost, by pool and cause.
+	Ledger(context.Context, *connect.Request[apipb.LedgerRequest]) (*connect.Response[apipb.LedgerResponse], error)
 }
 
 // NewPoolServiceClient constructs a client for the weir.api.v1.PoolService service. By default, it
@@ -778,6 +782,12 @@ func NewPoolServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithSchema(poolServiceMethods.ByName("History")),
 			connect.WithClientOptions(opts...),
 		),
+		ledger: connect.NewClient[apipb.LedgerRequest, apipb.LedgerResponse](
+			httpClient,
+			baseURL+PoolServiceLedgerProcedure,
+			connect.WithSchema(poolServiceMethods.ByName("Ledger")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -787,6 +797,7 @@ type poolServiceClient struct {
 	get     *connect.Client[apipb.GetPoolRequest, apipb.GetPoolResponse]
 	edit    *connect.Client[apipb.EditTreeRequest, apipb.EditTreeResponse]
 	history *connect.Client[apipb.PoolHistoryRequest, apipb.PoolHistoryResponse]
+	ledger  *connect.Client[apipb.LedgerRequest, apipb.LedgerResponse]
 }
 
 // List calls weir.api.v1.PoolService.List.
@@ -809,6 +820,11 @@ func (c *poolServiceClient) History(ctx context.Context, req *connect.Request[ap
 	return c.history.CallUnary(ctx, req)
 }
 
+// Ledger calls weir.api.v1.PoolService.Ledger.
+func (c *poolServiceClient) Ledger(ctx context.Context, req *connect.Request[apipb.LedgerRequest]) (*connect.Response[apipb.LedgerResponse], error) {
+	return c.ledger.CallUnary(ctx, req)
+}
+
 // PoolServiceHandler is an implementation of the weir.api.v1.PoolService service.
 type PoolServiceHandler interface {
 	List(context.Context, *connect.Request[apipb.ListPoolsRequest]) (*connect.Response[apipb.ListPoolsResponse], error)
@@ -820,6 +836,8 @@ type PoolServiceHandler interface {
 	// History returns what a pool ought to have had, had, and wanted: seconds of the
 	// last hour, minutes of the last day.
 	History(context.Context, *connect.Request[apipb.PoolHistoryRequest]) (*connect.Response[apipb.PoolHistoryResponse], error)
+	// Ledger returns what work of aborted jobs was lost, by pool and cause.
+	Ledger(context.Context, *connect.Request[apipb.LedgerRequest]) (*connect.Response[apipb.LedgerResponse], error)
 }
 
 // NewPoolServiceHandler builds an HTTP handler from the service implementation. It returns the path
@@ -853,6 +871,12 @@ func NewPoolServiceHandler(svc PoolServiceHandler, opts ...connect.HandlerOption
 		connect.WithSchema(poolServiceMethods.ByName("History")),
 		connect.WithHandlerOptions(opts...),
 	)
+	poolServiceLedgerHandler := connect.NewUnaryHandler(
+		PoolServiceLedgerProcedure,
+		svc.Ledger,
+		connect.WithSchema(poolServiceMethods.ByName("Ledger")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/weir.api.v1.PoolService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case PoolServiceListProcedure:
@@ -863,6 +887,8 @@ func NewPoolServiceHandler(svc PoolServiceHandler, opts ...connect.HandlerOption
 			poolServiceEditHandler.ServeHTTP(w, r)
 		case PoolServiceHistoryProcedure:
 			poolServiceHistoryHandler.ServeHTTP(w, r)
+		case PoolServiceLedgerProcedure:
+			poolServiceLedgerHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -886,6 +912,10 @@ func (UnimplementedPoolServiceHandler) Edit(context.Context, *connect.Request[ap
 
 func (UnimplementedPoolServiceHandler) History(context.Context, *connect.Request[apipb.PoolHistoryRequest]) (*connect.Response[apipb.PoolHistoryResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.PoolService.History is not implemented"))
+}
+
+func (UnimplementedPoolServiceHandler) Ledger(context.Context, *connect.Request[apipb.LedgerRequest]) (*connect.Response[apipb.LedgerResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.PoolService.Ledger is not implemented"))
 }
 
 // TreeServiceClient is a client for the weir.api.v1.TreeService service.

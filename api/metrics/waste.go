@@ -1,0 +1,72 @@
+package metrics
+
+import (
+	"weir/messages/statepb"
+	"weir/raftstore/state"
+	"weir/scheduling/resource"
+)
+
+var (
+	wastedSeconds = counter("wasted_resource_seconds_total",
+		"Work that was lost because jobs were aborted: what they held times how long they ran, by pool, cause and resource; cores and bytes. Pools that come and go with operations are one.",
+		"tree", "pool", "cause", "resource")
+	wastedJobs = counter("wasted_jobs_total", "Jobs that were aborted and lost their work, by pool and cause.", "tree", "pool", "cause")
+	savedJobs  = counter("saved_jobs_total", "Jobs that left by themselves when they were asked, and lost nothing, by pool and cause.", "tree", "pool", "cause")
+)
+
+// ephemeralPools stands for all pools that come and go with operations: a series for
+// each would be too many.
+const ephemeralPools = "<ephemeral>"
+
+// wasteKey is what the ledger is summed up by.
+type wasteKey struct{ tree, pool, cause string }
+
+// wastePart shows the ledgers of all trees.
+func wastePart(of Store) part {
+	return part{[]family{wastedSeconds, wastedJobs, savedJobs}, func(s sink) {
+		for key, w := range wasteOf(of) {
+			for kind, seconds := range map[resource.Kind]float64{
+				resource.UserSlots: w.UserSlotSeconds, resource.CPU: w.CpuCoreSeconds, resource.GPU: w.GpuSeconds,
+				resource.Memory: w.MemoryByteSeconds, resource.Network: w.NetworkSeconds,
+			} {
+				if seconds > 0 {
+					s.put(wastedSeconds, seconds, key.tree, key.pool, key.cause, kind.String())
+				}
+			}
+			s.put(wastedJobs, float64(w.Jobs), key.tree, key.pool, key.cause)
+			s.put(savedJobs, float64(w.SavedJobs), key.tree, key.pool, key.cause)
+		}
+	}}
+}
+
+// wasteOf sums up the ledgers.
+func wasteOf(of Store) map[wasteKey]*statepb.Waste {
+	sums := map[wasteKey]*statepb.Waste{}
+	of.View(func(st *state.State) {
+		for _, tree := range st.Trees() {
+			ephemeral := map[string]bool{}
+			for _, p := range tree.GetPools() {
+				ephemeral[p.GetName()] = p.GetEphemeralUser() != ""
+			}
+			for _, w := range tree.GetWaste() {
+				key := wasteKey{tree.GetName(), w.GetPool(), w.GetCause()}
+				if ephemeral[key.pool] {
+					key.pool = ephemeralPools
+				}
+				sum := sums[key]
+				if sum == nil {
+					sum = &statepb.Waste{}
+					sums[key] = sum
+				}
+				sum.Jobs += w.GetJobs()
+				sum.SavedJobs += w.GetSavedJobs()
+				sum.UserSlotSeconds += w.GetUserSlotSeconds()
+				sum.CpuCoreSeconds += w.GetCpuCoreSeconds()
+				sum.GpuSeconds += w.GetGpuSeconds()
+				sum.MemoryByteSeconds += w.GetMemoryByteSeconds()
+				sum.NetworkSeconds += w.GetNetworkSeconds()
+			}
+		}
+	})
+	return sums
+}
