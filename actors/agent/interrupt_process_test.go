@@ -18,7 +18,8 @@ import (
 	"weir/messages/actorpb"
 )
 
-// abort has the leader end a job.
+// abort has the leader end a job. One that the agent does not know to run yet is not
+// asked: the test has to hear of its process before.
 func (a *agentProcess) abort(job, reason, interruption string, grace time.Duration) {
 	a.t.Helper()
 	order, err := json.Marshal(&actorpb.AbortJob{JobId: job, Reason: reason, Interruption: interruption, GraceMillis: grace.Milliseconds(), Message: "others wait"})
@@ -122,6 +123,7 @@ func TestInterruptedProcesses(t *testing.T) {
 	for job, test := range tests {
 		if test.shell != "" {
 			awaitFile(t, dir, job, "ready")
+			agent.process(job)
 		}
 		if test.interruption == "" {
 			test.interruption, test.reason = "preemption", "preemption"
@@ -151,6 +153,7 @@ func TestAgentKilledInTheMiddleOfInterruptions(t *testing.T) {
 	agent := startAgent(t, p)
 	for _, job := range p.Grant {
 		awaitFile(t, dir, job, "ready")
+		agent.process(job)
 	}
 	agent.abort("stays", "preemption", "preemption", time.Second)
 	agent.abort("goes", "user_request", "user_request", time.Hour)
