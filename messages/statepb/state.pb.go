@@ -1890,6 +1890,9 @@ type Pool struct {
 	// The user for whom the pool was made and with whose last operation it goes;
 	// empty: it stays.
 	EphemeralUser string `protobuf:"bytes,9,opt,name=ephemeral_user,json=ephemeralUser,proto3" json:"ephemeral_user,omitempty"`
+	// Given once and to no other pool of the cluster: it stays when the pool is renamed.
+	// 0 in records of old.
+	Id            uint64 `protobuf:"varint,10,opt,name=id,proto3" json:"id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1964,6 +1967,13 @@ func (x *Pool) GetEphemeralUser() string {
 		return x.EphemeralUser
 	}
 	return ""
+}
+
+func (x *Pool) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
 }
 
 // PoolTree holds a tree's options and pools.
@@ -2084,8 +2094,10 @@ type PoolVolume struct {
 	Network       float64 `protobuf:"fixed64,6,opt,name=network,proto3" json:"network,omitempty"`
 	// What the last update granted by integral guarantee; it is charged by the next.
 	LastShareRatio float64 `protobuf:"fixed64,7,opt,name=last_share_ratio,json=lastShareRatio,proto3" json:"last_share_ratio,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The pool, whatever it is called by now; 0: the one of that name.
+	PoolId        uint64 `protobuf:"varint,8,opt,name=pool_id,json=poolId,proto3" json:"pool_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PoolVolume) Reset() {
@@ -2167,6 +2179,13 @@ func (x *PoolVolume) GetLastShareRatio() float64 {
 	return 0
 }
 
+func (x *PoolVolume) GetPoolId() uint64 {
+	if x != nil {
+		return x.PoolId
+	}
+	return 0
+}
+
 // Term is the last leadership that announced itself.
 type Term struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2240,7 +2259,9 @@ type SnapshotHeader struct {
 	Limits    *Limits `protobuf:"bytes,5,opt,name=limits,proto3" json:"limits,omitempty"`
 	ClusterId string  `protobuf:"bytes,6,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
 	// The tree of operations that name none.
-	DefaultTree   string `protobuf:"bytes,7,opt,name=default_tree,json=defaultTree,proto3" json:"default_tree,omitempty"`
+	DefaultTree string `protobuf:"bytes,7,opt,name=default_tree,json=defaultTree,proto3" json:"default_tree,omitempty"`
+	// The last id that a pool was given.
+	LastPoolId    uint64 `protobuf:"varint,8,opt,name=last_pool_id,json=lastPoolId,proto3" json:"last_pool_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2322,6 +2343,13 @@ func (x *SnapshotHeader) GetDefaultTree() string {
 		return x.DefaultTree
 	}
 	return ""
+}
+
+func (x *SnapshotHeader) GetLastPoolId() uint64 {
+	if x != nil {
+		return x.LastPoolId
+	}
+	return 0
 }
 
 // Limits bound what the state keeps. They are replicated, so that every
@@ -2881,14 +2909,16 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x05Drain\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x92\x02\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xa2\x02\n" +
 	"\x04Pool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06parent\x18\x02 \x01(\tR\x06parent\x12=\n" +
 	"\fcreated_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\vcreatedTime\x12?\n" +
 	"\rmodified_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTime\x121\n" +
 	"\aoptions\x18\b \x01(\v2\x17.google.protobuf.StructR\aoptions\x12%\n" +
-	"\x0eephemeral_user\x18\t \x01(\tR\rephemeralUserJ\x04\b\x03\x10\x06\"\x8c\x03\n" +
+	"\x0eephemeral_user\x18\t \x01(\tR\rephemeralUser\x12\x0e\n" +
+	"\x02id\x18\n" +
+	" \x01(\x04R\x02idJ\x04\b\x03\x10\x06\"\x8c\x03\n" +
 	"\bPoolTree\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x12)\n" +
@@ -2897,7 +2927,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\fcreated_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\vcreatedTime\x12?\n" +
 	"\rmodified_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTime\x123\n" +
 	"\avolumes\x18\a \x03(\v2\x19.weir.state.v1.PoolVolumeR\avolumes\x12=\n" +
-	"\fvolumes_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\vvolumesTime\"\xd4\x01\n" +
+	"\fvolumes_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\vvolumesTime\"\xed\x01\n" +
 	"\n" +
 	"PoolVolume\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x1d\n" +
@@ -2907,11 +2937,12 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x03gpu\x18\x04 \x01(\x01R\x03gpu\x12\x16\n" +
 	"\x06memory\x18\x05 \x01(\x01R\x06memory\x12\x18\n" +
 	"\anetwork\x18\x06 \x01(\x01R\anetwork\x12(\n" +
-	"\x10last_share_ratio\x18\a \x01(\x01R\x0elastShareRatio\"d\n" +
+	"\x10last_share_ratio\x18\a \x01(\x01R\x0elastShareRatio\x12\x17\n" +
+	"\apool_id\x18\b \x01(\x04R\x06poolId\"d\n" +
 	"\x04Term\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x18\n" +
 	"\areplica\x18\x02 \x01(\tR\areplica\x12.\n" +
-	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\x91\x02\n" +
+	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xb3\x02\n" +
 	"\x0eSnapshotHeader\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12'\n" +
@@ -2920,7 +2951,9 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x06limits\x18\x05 \x01(\v2\x15.weir.state.v1.LimitsR\x06limits\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x06 \x01(\tR\tclusterId\x12!\n" +
-	"\fdefault_tree\x18\a \x01(\tR\vdefaultTree\"\xf8\x01\n" +
+	"\fdefault_tree\x18\a \x01(\tR\vdefaultTree\x12 \n" +
+	"\flast_pool_id\x18\b \x01(\x04R\n" +
+	"lastPoolId\"\xf8\x01\n" +
 	"\x06Limits\x12/\n" +
 	"\x13archived_operations\x18\x01 \x01(\x05R\x12archivedOperations\x12=\n" +
 	"\x1bfinished_jobs_per_operation\x18\x02 \x01(\x05R\x18finishedJobsPerOperation\x120\n" +

@@ -29,7 +29,7 @@ func (c *change) editTree(m *commandpb.EditTree) *refusal {
 	if len(m.GetEdits()) == 0 {
 		return refuse(CodeInvalidCommand, "%s: tree %q: there is nothing to change", what, name)
 	}
-	d := draft{tree: t, at: c, record: shallow(t.record), renamed: make(map[string]string)}
+	d := draft{tree: t, at: c, record: shallow(t.record), renamed: make(map[string]string), lastPool: c.lastPool}
 	d.record.Pools = slices.Clone(d.record.GetPools())
 	for _, e := range m.GetEdits() {
 		if refused := d.edit(e); refused != nil {
@@ -53,11 +53,12 @@ func (c *change) takeEdit(t *tree, name scheduling.TreeName, d *draft, pools poo
 	d.record.Revision++
 	d.record.ModifiedTime = c.timestamp()
 	t.record, t.pools = d.record, pools
+	c.lastPool = d.lastPool
 	moved := make(map[string]string, len(d.renamed))
 	for now, was := range d.renamed {
 		moved[was] = now
 	}
-	t.record.Volumes = renamedVolumes(t.record.GetVolumes(), moved, pools)
+	t.record.Volumes = volumesNow(t.record.GetVolumes(), pools)
 	var renamed []*operation
 	for _, o := range c.order {
 		if i := o.treeIndex(name); i >= 0 && o.state.InProgress() && moved[o.record.GetTrees()[i].GetPool()] != "" {
@@ -79,19 +80,30 @@ func (c *change) takeEdit(t *tree, name scheduling.TreeName, d *draft, pools poo
 	c.result.Value = &commandpb.Result_Tree{Tree: &commandpb.TreeResult{Revision: t.record.GetRevision()}}
 }
 
-// renamedVolumes returns the volumes of the pools that are left, by their new names.
-func renamedVolumes(volumes []*statepb.PoolVolume, moved map[string]string, pools pooltree.Tree) []*statepb.PoolVolume {
+// volumesNow returns the volumes of the pools that are left, each once and by its
+// present name.
+func volumesNow(volumes []*statepb.PoolVolume, pools pooltree.Tree) []*statepb.PoolVolume {
+	if len(volumes) == 0 {
+		return nil
+	}
+	names := make(map[scheduling.PoolID]scheduling.PoolName)
+	for _, p := range pools.Pools() {
+		names[p.ID] = p.Name
+	}
 	var out []*statepb.PoolVolume
 	for _, v := range volumes {
-		if now := moved[v.GetPool()]; now != "" {
-			v = shallow(v)
-			v.Pool = now
+		id, name := scheduling.PoolID(v.GetPoolId()), scheduling.PoolName(v.GetPool())
+		if id != 0 {
+			name = names[id]
 		}
-		if pools.Has(scheduling.PoolName(v.GetPool())) {
+		if p, found := pools.Pool(name); found {
+			v = shallow(v)
+			v.Pool, v.PoolId = string(p.Name), uint64(p.ID)
 			out = append(out, v)
 		}
 	}
-	return out
+	slices.SortStableFunc(out, func(a, b *statepb.PoolVolume) int { return cmp.Compare(a.GetPool(), b.GetPool()) })
+	return slices.CompactFunc(out, func(a, b *statepb.PoolVolume) bool { return a.GetPool() == b.GetPool() })
 }
 
 // recount counts the operations of a tree anew: what counts as running depends on
@@ -127,6 +139,8 @@ type draft struct {
 	edits  []pooltree.Edit
 	// renamed tells of pools with a new name the one that they had.
 	renamed map[string]string
+	// lastPool is the id that a pool was given last.
+	lastPool scheduling.PoolID
 }
 
 func (d *draft) edit(e *commandpb.TreeEdit) *refusal {
@@ -180,9 +194,15 @@ func (d *draft) put(verb string, p *statepb.Pool) *refusal {
 	}
 	read.Parent = cmp.Or(read.Parent, scheduling.RootPool)
 	read.Ephemeral = ""
+	i, found := d.find(p.GetName())
+	if verb == "create" {
+		d.lastPool++
+		read.ID = d.lastPool
+	} else if found {
+		read.ID = scheduling.PoolID(d.record.GetPools()[i].GetId())
+	}
 	record := poolRecord(read)
 	record.CreatedTime, record.ModifiedTime = d.at.timestamp(), d.at.timestamp()
-	i, found := d.find(p.GetName())
 	if verb == "create" {
 		d.edits = append(d.edits, pooltree.Edit{Create: &read})
 		if !found {

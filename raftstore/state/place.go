@@ -133,12 +133,18 @@ func (c *change) takePlaces(places []place) []*statepb.OperationTree {
 
 // createEphemeral makes a pool that goes with its last operation.
 func (c *change) createEphemeral(p place) {
+	c.lastPool++
+	p.create.ID = c.lastPool
+	pools, err := p.tree.pools.Create(*p.create)
+	if err != nil {
+		panic(fmt.Sprintf("create ephemeral pool: %v: it was checked before", err))
+	}
 	record := poolRecord(*p.create)
 	record.CreatedTime, record.ModifiedTime = c.timestamp(), c.timestamp()
 	d := draft{tree: p.tree, at: c, record: shallow(p.tree.record)}
 	i, _ := d.find(record.GetName())
 	d.record.Pools = slices.Insert(slices.Clone(d.record.GetPools()), i, record)
-	c.replaceTree(p.tree, d.record, p.pools)
+	c.replaceTree(p.tree, d.record, pools)
 }
 
 // dropEphemeral removes a pool when its last operation has left it.
@@ -155,7 +161,7 @@ func (c *change) dropEphemeral(t *tree, pool scheduling.PoolName) {
 	d := draft{tree: t, at: c, record: shallow(t.record)}
 	i, _ := d.find(string(pool))
 	d.record.Pools = slices.Delete(slices.Clone(d.record.GetPools()), i, i+1)
-	d.record.Volumes = renamedVolumes(d.record.GetVolumes(), nil, pools)
+	d.record.Volumes = volumesNow(d.record.GetVolumes(), pools)
 	c.replaceTree(t, d.record, pools)
 }
 

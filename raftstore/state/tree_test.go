@@ -1,11 +1,13 @@
 package state
 
 import (
+	"maps"
 	"math"
 	"strings"
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -13,6 +15,7 @@ import (
 	"weir/messages/statepb"
 	"weir/scheduling"
 	"weir/scheduling/lifecycle"
+	"weir/scheduling/resource"
 )
 
 // taggedNode returns the registration of a node of two slots with tags.
@@ -331,5 +334,46 @@ func TestVolumesAreOfTheirOwnMoment(t *testing.T) {
 	tree, _ := j.state.Tree(scheduling.DefaultTree)
 	if got := tree.GetVolumesTime().AsTime(); !got.Equal(moment) {
 		t.Errorf("the volumes are of %s, want %s", got, moment)
+	}
+}
+
+// TestACheckpointInFlightFollowsItsPools keeps volumes of pools as they were called
+// when their leader looked: each goes to the pool that it was of, and to no other.
+func TestACheckpointInFlightFollowsItsPools(t *testing.T) {
+	j := newJournal(t)
+	j.must(createPool("a", "", nil), createPool("b", "", nil), createPool("c", "", nil))
+	term := j.state.Term().GetTerm()
+	volumes := func() map[string]float64 {
+		tree, _ := j.state.Tree(scheduling.DefaultTree)
+		got := map[string]float64{}
+		for _, v := range tree.GetVolumes() {
+			got[v.GetPool()] = v.GetUserSlots()
+		}
+		return got
+	}
+	inFlight := &commandpb.CheckpointVolumes{Term: term}
+	pools, _, _ := j.state.Pools(scheduling.DefaultTree)
+	for i, p := range pools.Pools() {
+		inFlight.Volumes = append(inFlight.Volumes, statepb.NewPoolVolume(p.Name, p.ID, resource.Volume{UserSlots: float64(i + 1)}, 0))
+	}
+	renamed := func(from, to string) *commandpb.TreeEdit {
+		return &commandpb.TreeEdit{Edit: &commandpb.TreeEdit_Rename{Rename: &commandpb.RenamePool{From: from, To: to}}}
+	}
+	swap := &commandpb.EditTree{Edits: []*commandpb.TreeEdit{
+		renamed("a", "x"), renamed("b", "a"), renamed("x", "b"),
+		{Edit: &commandpb.TreeEdit_Remove{Remove: "c"}},
+		{Edit: &commandpb.TreeEdit_Create{Create: &statepb.Pool{Name: "c"}}},
+	}}
+	want := map[string]float64{"a": 2, "b": 1, "default": 4}
+	j.must(proto.CloneOf(inFlight), swap)
+	if got := volumes(); !maps.Equal(got, want) {
+		t.Errorf("after the edit the volumes are %v, want %v", got, want)
+	}
+	j.must(inFlight)
+	if got := volumes(); !maps.Equal(got, want) {
+		t.Errorf("after a checkpoint from before the edit the volumes are %v, want %v", got, want)
+	}
+	if got := mustRestore(t, j.state.Freeze()); got.lastPool != j.state.lastPool {
+		t.Errorf("restored with the last pool %d, want %d", got.lastPool, j.state.lastPool)
 	}
 }

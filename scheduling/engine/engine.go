@@ -195,7 +195,9 @@ func (p *pool) publish(total resource.Amounts) {
 
 // pool is a pool of the tree.
 type pool struct {
-	name       scheduling.PoolName
+	name scheduling.PoolName
+	// id stays when the name changes; 0: it goes by its name.
+	id         scheduling.PoolID
 	parent     *pool
 	pools      []*pool
 	operations []*operation
@@ -264,6 +266,51 @@ func (e *Engine) RemovePool(name scheduling.PoolName) error {
 	e.drop(p.filter)
 	delete(e.pools, name)
 	return nil
+}
+
+// renamePools gives pools the names that they have in tree. A pool whose name has
+// gone to another one gets a name that none can have, until it goes too.
+func (e *Engine) renamePools(tree pooltree.Tree) {
+	known := make(map[scheduling.PoolID]*pool, len(e.pools))
+	for _, p := range e.pools {
+		known[p.id] = p
+	}
+	to := map[*pool]scheduling.PoolName{}
+	for _, p := range tree.Pools() {
+		if p.ID == 0 {
+			continue
+		}
+		here := e.pools[p.Name]
+		if here != nil && (here.id == p.ID || here.id == 0) {
+			continue
+		}
+		if here != nil && to[here] == "" {
+			to[here] = scheduling.PoolName(fmt.Sprintf("$%d", here.id))
+		}
+		if renamed := known[p.ID]; renamed != nil {
+			to[renamed] = p.Name
+		}
+	}
+	for p := range to {
+		delete(e.pools, p.name)
+	}
+	for p, name := range to {
+		p.rename(name)
+		e.pools[name] = p
+	}
+}
+
+// rename gives a pool below the root another name.
+func (p *pool) rename(to scheduling.PoolName) {
+	p.name, p.share.ID = to, string(to)
+	above := p.parent.order
+	// Siblings that are equal otherwise are in the order of their names.
+	p.order.Detach()
+	p.order.Rename(string(to))
+	p.order.Attach(above)
+	for _, op := range p.operations {
+		op.Pool = to
+	}
 }
 
 func (p *pool) attach(above *pool) {

@@ -120,6 +120,17 @@ func (e *Engine) SetOperation(op Operation) error {
 	return nil
 }
 
+// SetGang says whether an operation is of use only as a whole.
+func (e *Engine) SetGang(id scheduling.OperationID, gang bool) error {
+	op, err := e.operation(id)
+	if err != nil {
+		return fmt.Errorf("set gang %s: %w", id, err)
+	}
+	op.Gang, op.share.Gang = gang, gang
+	e.stale = true
+	return nil
+}
+
 // RemoveOperation removes an operation. While it holds allocations it stays and
 // starts no jobs.
 func (e *Engine) RemoveOperation(id scheduling.OperationID) error {
