@@ -32,6 +32,9 @@ type Config struct {
 	// MaxStartsPerPlan limits the starts of one heartbeat batch, and so the size
 	// of the proposal that is made of it.
 	MaxStartsPerPlan int
+	// Connected says that all nodes are there before the first Tick: what filters take
+	// counts at once, and not only after the tree's node_reconnection_timeout.
+	Connected bool
 }
 
 // Default returns the settings of an engine that sets nothing.
@@ -131,7 +134,7 @@ func (e *Engine) Tick(now time.Time) (fairshare.Report, error) {
 	if e.first.IsZero() {
 		e.first = now
 	}
-	e.connected = now.Sub(e.first) >= e.settings.NodeReconnectionTimeout
+	e.connected = e.config.Connected || now.Sub(e.first) >= e.settings.NodeReconnectionTimeout
 	e.prepare(e.root, now)
 	e.nodesChanged = false
 	report, err := e.shares.Update(e.total, now)
