@@ -14,6 +14,7 @@ import (
 
 	"weir/messages/actorpb"
 	"weir/messages/commandpb"
+	"weir/raftstore/state"
 	"weir/scheduling"
 	"weir/scheduling/engine"
 	"weir/scheduling/resource"
@@ -189,6 +190,33 @@ func TestATreeThatIsGoneIsNotScheduled(t *testing.T) {
 		}
 		if got := s.figures.Stats().InFlight; got != 0 {
 			t.Errorf("%d starts in flight are counted, want 0", got)
+		}
+	})
+}
+
+// TestATreeThatIsBackIsScheduled has the actor begin while its tree is gone, and then
+// hear of one of the same name.
+func TestATreeThatIsBackIsScheduled(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.gone = true
+		s.restart()
+		hear := func(tree scheduling.TreeName, removed bool) {
+			done := false
+			s.index++
+			s.send(Committed{Index: s.index, Events: []state.Event{state.TreeChanged{Tree: tree, Removed: removed}}, Done: func() { done = true }})
+			if !done {
+				t.Fatalf("entry %d is not dealt with", s.index)
+			}
+			s.offerBoth()
+		}
+		hear(scheduling.DefaultTree, true)
+		s.gone = false
+		hear("other", false)
+		s.want(0)
+		hear(scheduling.DefaultTree, false)
+		s.want(1)
+		if got := s.figures.Stats().InFlight; got != 2 {
+			t.Errorf("%d starts in flight, want 2", got)
 		}
 	})
 }
