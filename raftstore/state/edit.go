@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -214,6 +215,10 @@ func (d *draft) put(verb string, p *statepb.Pool) *refusal {
 	if !found {
 		return d.unknown("set", p.GetName())
 	}
+	if hub, user, is := strings.Cut(p.GetName(), "$"); is {
+		return refuse(CodeInvalidPool, "set pool %q: it was made for user %q and goes with their last operation: set ephemeral_subpool_config of pool %q, which holds for those to come",
+			p.GetName(), user, hub)
+	}
 	record.CreatedTime = d.record.GetPools()[i].GetCreatedTime()
 	d.record.Pools[i] = record
 	return nil
@@ -257,6 +262,7 @@ func (d *draft) rename(m *commandpb.RenamePool) *refusal {
 		d.record.Pools[j] = p
 	}
 	slices.SortFunc(d.record.Pools, func(a, b *statepb.Pool) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	d.renameDefaultParent(m)
 	was, again := d.renamed[m.GetFrom()]
 	if !again {
 		was = m.GetFrom()
@@ -264,6 +270,18 @@ func (d *draft) rename(m *commandpb.RenamePool) *refusal {
 	delete(d.renamed, m.GetFrom())
 	d.renamed[m.GetTo()] = was
 	return nil
+}
+
+// renameDefaultParent lets default_parent_pool of the tree follow a rename, so that a
+// later change of other options has it right.
+func (d *draft) renameDefaultParent(m *commandpb.RenamePool) {
+	options, err := pooltree.ReadTreeOptions(d.record.GetOptions().AsMap())
+	if err != nil || options.DefaultParentPool == nil || *options.DefaultParentPool != m.GetFrom() {
+		return
+	}
+	to := m.GetTo()
+	options.DefaultParentPool = &to
+	d.record.Options = document(options)
 }
 
 func (d *draft) find(name string) (int, bool) {

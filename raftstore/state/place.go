@@ -85,7 +85,7 @@ func (c *change) placeIn(what string, t *tree, spec *statepb.OperationSpec, user
 		return place{}, invalid(err)
 	}
 	p := place{tree: t, record: &statepb.OperationTree{Tree: t.record.GetName(), Options: operationDocument(options)}}
-	return p, p.enter(what, t.total, pool, spec, user)
+	return p, p.enter(what, t.pools, pool, spec, user)
 }
 
 // operationDocument is document of options that most operations have none of.
@@ -97,12 +97,13 @@ func operationDocument(options pooltree.OperationOptions) *structpb.Struct {
 }
 
 // enter finds the pool that an operation goes to when it names one, and writes it
-// into the record. counts are the tree's without the operation.
-func (p *place) enter(what string, counts pooltree.Counts, pool string, spec *statepb.OperationSpec, user scheduling.User) *refusal {
+// into the record, which has the pool that it comes from, or none. pools are those
+// of the tree when it has left that one.
+func (p *place) enter(what string, pools pooltree.Tree, pool string, spec *statepb.OperationSpec, user scheduling.User) *refusal {
 	t := p.tree
 	p.pools = t.pools
 	pool = cmp.Or(pool, string(scheduling.DefaultPool))
-	placed, err := t.pools.Place(scheduling.PoolName(pool), user, spec.Gang(t.pools.Settings()))
+	placed, err := pools.Place(scheduling.PoolName(pool), user, spec.Gang(t.pools.Settings()))
 	switch {
 	case errors.Is(err, pooltree.ErrUnknownPool):
 		refused := t.unknownPool(what, scheduling.PoolName(pool))
@@ -111,8 +112,16 @@ func (p *place) enter(what string, counts pooltree.Counts, pool string, spec *st
 	case err != nil:
 		return refuse(CodeInvalidPool, "%s: tree %q: %v", what, t.record.GetName(), err)
 	}
-	p.create, p.pools = placed.Create, placed.Tree
-	if err := p.pools.AdmitStart(placed.Pool, counts); err != nil {
+	from := scheduling.PoolName(p.record.GetPool())
+	if placed.Pool == from {
+		return nil
+	}
+	if p.create = placed.Create; p.create != nil {
+		if p.pools, err = t.pools.Create(*p.create); err != nil {
+			return refuse(CodeInvalidPool, "%s: tree %q: %v", what, t.record.GetName(), err)
+		}
+	}
+	if err := p.pools.AdmitStart(placed.Pool, from, t.total); err != nil {
 		return refuse(CodePoolFull, "%s: tree %q: %v: wait for some to end, raise it or use another pool", what, t.record.GetName(), err)
 	}
 	p.record.Pool = string(placed.Pool)
@@ -231,12 +240,13 @@ func lightweight(pools pooltree.Tree, spec *statepb.OperationSpec, in *statepb.O
 	return spec.GetType() == lifecycle.Vanilla && pools.Lightweight(scheduling.PoolName(in.GetPool()))
 }
 
-// admitRun refuses to run one more operation in a tree than its pools may.
-func admitRun(what string, pools pooltree.Tree, counts pooltree.Counts, spec *statepb.OperationSpec, in *statepb.OperationTree) *refusal {
+// admitRun refuses to run one more operation in a tree than its pools may. from is the
+// pool where it runs already, or "".
+func admitRun(what string, pools pooltree.Tree, from scheduling.PoolName, counts pooltree.Counts, spec *statepb.OperationSpec, in *statepb.OperationTree) *refusal {
 	if lightweight(pools, spec, in) {
 		return nil
 	}
-	err := pools.AdmitRun(scheduling.PoolName(in.GetPool()), counts)
+	err := pools.AdmitRun(scheduling.PoolName(in.GetPool()), from, counts)
 	if err == nil {
 		return nil
 	}
@@ -253,7 +263,7 @@ func (c *change) admitTrees(what string, o *operation, names []string) *refusal 
 		}
 		if in := o.record.GetTrees()[i]; !in.GetAdmitted() {
 			t := c.trees[scheduling.TreeName(name)]
-			if refused := admitRun(what, t.pools, t.total, o.record.GetSpec(), in); refused != nil {
+			if refused := admitRun(what, t.pools, "", t.total, o.record.GetSpec(), in); refused != nil {
 				return refused
 			}
 		}
