@@ -196,7 +196,10 @@ func (a *treeActor) idle(ctx actor.Context) bool {
 	switch m := ctx.Message().(type) {
 	case Committed:
 		defer m.Done()
-		if slices.ContainsFunc(m.Events, func(e state.Event) bool { changed, ok := e.(state.TreeChanged); return ok && changed.Tree == a.cfg.Tree }) {
+		if slices.ContainsFunc(m.Events, func(e state.Event) bool {
+			changed, ok := e.(state.TreeChanged)
+			return ok && changed.Tree == a.cfg.Tree
+		}) {
 			a.start(ctx)
 		}
 	case KeepVolumes:
