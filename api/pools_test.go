@@ -38,6 +38,11 @@ func TestPools(t *testing.T) {
 	}
 	want(t, options, 2.0, "resource_limits", "cpu")
 	want(t, options, "none", "integral_guarantees", "guarantee_type")
+	// More than the field of old can hold.
+	want(t, s.get("PoolService/Edit", `{"edits": [{"change": {"name": "z", "options": {"max_operation_count": 3000000000}}}]}`), "5", "revision")
+	z := s.get("PoolService/Get", `{"name": "z"}`)
+	want(t, z, 2147483647.0, "pool", "effective_max_operation_count")
+	want(t, z, 3e9, "pool", "effective", "max_operation_count")
 }
 
 func TestEditsAreOneRevision(t *testing.T) {

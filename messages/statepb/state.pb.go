@@ -2361,6 +2361,7 @@ type Limits struct {
 	EventsPerOperation       int32                  `protobuf:"varint,3,opt,name=events_per_operation,json=eventsPerOperation,proto3" json:"events_per_operation,omitempty"`
 	Operations               int32                  `protobuf:"varint,4,opt,name=operations,proto3" json:"operations,omitempty"`
 	JobsPerOperation         int32                  `protobuf:"varint,5,opt,name=jobs_per_operation,json=jobsPerOperation,proto3" json:"jobs_per_operation,omitempty"`
+	PoolsPerTree             int32                  `protobuf:"varint,6,opt,name=pools_per_tree,json=poolsPerTree,proto3" json:"pools_per_tree,omitempty"`
 	unknownFields            protoimpl.UnknownFields
 	sizeCache                protoimpl.SizeCache
 }
@@ -2426,6 +2427,13 @@ func (x *Limits) GetOperations() int32 {
 func (x *Limits) GetJobsPerOperation() int32 {
 	if x != nil {
 		return x.JobsPerOperation
+	}
+	return 0
+}
+
+func (x *Limits) GetPoolsPerTree() int32 {
+	if x != nil {
+		return x.PoolsPerTree
 	}
 	return 0
 }
@@ -2953,7 +2961,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"cluster_id\x18\x06 \x01(\tR\tclusterId\x12!\n" +
 	"\fdefault_tree\x18\a \x01(\tR\vdefaultTree\x12 \n" +
 	"\flast_pool_id\x18\b \x01(\x04R\n" +
-	"lastPoolId\"\xf8\x01\n" +
+	"lastPoolId\"\x9e\x02\n" +
 	"\x06Limits\x12/\n" +
 	"\x13archived_operations\x18\x01 \x01(\x05R\x12archivedOperations\x12=\n" +
 	"\x1bfinished_jobs_per_operation\x18\x02 \x01(\x05R\x18finishedJobsPerOperation\x120\n" +
@@ -2961,7 +2969,8 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\n" +
 	"operations\x18\x04 \x01(\x05R\n" +
 	"operations\x12,\n" +
-	"\x12jobs_per_operation\x18\x05 \x01(\x05R\x10jobsPerOperation\"\x89\x03\n" +
+	"\x12jobs_per_operation\x18\x05 \x01(\x05R\x10jobsPerOperation\x12$\n" +
+	"\x0epools_per_tree\x18\x06 \x01(\x05R\fpoolsPerTree\"\x89\x03\n" +
 	"\x06Record\x127\n" +
 	"\x06header\x18\x01 \x01(\v2\x1d.weir.state.v1.SnapshotHeaderH\x00R\x06header\x12-\n" +
 	"\x04tree\x18\x02 \x01(\v2\x17.weir.state.v1.PoolTreeH\x00R\x04tree\x128\n" +

@@ -41,6 +41,9 @@ func (c *change) editTree(m *commandpb.EditTree) *refusal {
 	if err != nil {
 		return refusePool(err)
 	}
+	if refused := c.checkPools(what, t, len(d.record.GetPools())); refused != nil {
+		return refused
+	}
 	if refused := c.checkFilter(name, pools.Settings().NodesFilter); refused != nil {
 		return refused
 	}

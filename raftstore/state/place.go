@@ -85,7 +85,7 @@ func (c *change) placeIn(what string, t *tree, spec *statepb.OperationSpec, user
 		return place{}, invalid(err)
 	}
 	p := place{tree: t, record: &statepb.OperationTree{Tree: t.record.GetName(), Options: operationDocument(options)}}
-	return p, p.enter(what, t.pools, pool, spec, user)
+	return p, c.enter(&p, what, t.pools, pool, spec, user)
 }
 
 // operationDocument is document of options that most operations have none of.
@@ -99,7 +99,7 @@ func operationDocument(options pooltree.OperationOptions) *structpb.Struct {
 // enter finds the pool that an operation goes to when it names one, and writes it
 // into the record, which has the pool that it comes from, or none. pools are those
 // of the tree when it has left that one.
-func (p *place) enter(what string, pools pooltree.Tree, pool string, spec *statepb.OperationSpec, user scheduling.User) *refusal {
+func (c *change) enter(p *place, what string, pools pooltree.Tree, pool string, spec *statepb.OperationSpec, user scheduling.User) *refusal {
 	t := p.tree
 	p.pools = t.pools
 	pool = cmp.Or(pool, string(scheduling.DefaultPool))
@@ -117,6 +117,9 @@ func (p *place) enter(what string, pools pooltree.Tree, pool string, spec *state
 		return nil
 	}
 	if p.create = placed.Create; p.create != nil {
+		if refused := c.checkPools(what, t, len(placed.Tree.Pools())); refused != nil {
+			return refused
+		}
 		if p.pools, err = t.pools.Create(*p.create); err != nil {
 			return refuse(CodeInvalidPool, "%s: tree %q: %v", what, t.record.GetName(), err)
 		}

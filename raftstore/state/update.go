@@ -103,7 +103,7 @@ func (c *change) placeUpdate(what string, o *operation, d *update) (place, *refu
 	if !d.moved || d.pool == d.before.GetPool() && !makesSubpools(t.pools, was) {
 		return p, nil
 	}
-	if refused := p.enter(what, t.left(was), d.pool, o.record.GetSpec(), scheduling.User(o.record.GetUser())); refused != nil {
+	if refused := c.enter(&p, what, t.left(was), d.pool, o.record.GetSpec(), scheduling.User(o.record.GetUser())); refused != nil {
 		return place{}, refused
 	}
 	if next.GetPool() == d.before.GetPool() {
