@@ -44,8 +44,10 @@ func (c *change) editTree(m *commandpb.EditTree) *refusal {
 	if refused := c.checkPools(what, t, len(d.record.GetPools())); refused != nil {
 		return refused
 	}
-	if refused := c.checkFilter(name, pools.Settings().NodesFilter); refused != nil {
-		return refused
+	if filter := pools.Settings().NodesFilter; filter.String() != t.pools.Settings().NodesFilter.String() {
+		if refused := c.checkFilter(name, filter); refused != nil {
+			return refused
+		}
 	}
 	d.record.Options = document(pools.Options())
 	c.takeEdit(t, name, &d, pools)

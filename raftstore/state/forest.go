@@ -103,7 +103,13 @@ func (c *change) checkFilter(name scheduling.TreeName, filter pooltree.Filter) *
 			continue
 		}
 		theirs := c.trees[scheduling.TreeName(other)].pools.Settings().NodesFilter
-		if filter.Within(theirs) || theirs.Within(filter) {
+		inner, knownInner := filter.Within(theirs)
+		outer, knownOuter := theirs.Within(filter)
+		if !inner && !outer && !(knownInner && knownOuter) {
+			return refuse(CodeTreesOverlap, "set nodes_filter of tree %q to %q: trees %q and %q (filter %q) cannot be told apart: "+
+				"write shorter filters, best with a tag that one of them wants and the other does not", name, filter, name, other, theirs)
+		}
+		if inner || outer {
 			return refuse(CodeTreesOverlap, "set nodes_filter of tree %q to %q: trees %q and %q (filter %q) would share nodes: "+
 				"set a filter of %q that leaves these out first", name, filter, name, other, theirs, other)
 		}

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"strings"
@@ -144,6 +145,25 @@ func TestTreesAreRefused(t *testing.T) {
 
 // TestNodesOfTwoTreesAreRefused shows R2 where filters are such that only a node
 // can tell that they overlap.
+// TestTreesThatCannotBeToldApart makes trees whose filters are the same and do not look
+// alike.
+func TestTreesThatCannotBeToldApart(t *testing.T) {
+	pairs := func(form string) map[string]any {
+		var parts []string
+		for i := range 30 {
+			parts = append(parts, fmt.Sprintf(form, i))
+		}
+		return map[string]any{"nodes_filter": strings.Join(parts, "&")}
+	}
+	j := newJournal(t)
+	j.must(treeChange("", pairs("(a%[1]d|b%[1]d)")))
+	result, _ := j.apply(&commandpb.CreateTree{Tree: "other", Options: optionsOf(pairs("(b%[1]d|a%[1]d)"))})
+	if got := result.GetRefusal(); got.GetCode() != CodeTreesOverlap || !strings.Contains(got.GetMessage(), `trees "other" and "default"`) || !strings.Contains(got.GetMessage(), "cannot be told apart") {
+		t.Errorf("got %v", result)
+	}
+	j.must(&commandpb.CreateTree{Tree: "other", Options: optionsOf(map[string]any{"nodes_filter": "!a1 & !b1"})}, treeChange("other", map[string]any{"main_resource": "gpu"}))
+}
+
 func TestNodesOfTwoTreesAreRefused(t *testing.T) {
 	made := func(t testing.TB) *journal {
 		j := forest(t)
