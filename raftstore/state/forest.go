@@ -105,7 +105,7 @@ func (c *change) checkFilter(name scheduling.TreeName, filter pooltree.Filter) *
 		theirs := c.trees[scheduling.TreeName(other)].pools.Settings().NodesFilter
 		inner, knownInner := filter.Within(theirs)
 		outer, knownOuter := theirs.Within(filter)
-		if !inner && !outer && !(knownInner && knownOuter) {
+		if !inner && !outer && (!knownInner || !knownOuter) {
 			return refuse(CodeTreesOverlap, "set nodes_filter of tree %q to %q: trees %q and %q (filter %q) cannot be told apart: "+
 				"write shorter filters, best with a tag that one of them wants and the other does not", name, filter, name, other, theirs)
 		}
