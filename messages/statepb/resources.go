@@ -38,10 +38,11 @@ func (x *PoolVolume) Volume() resource.Volume {
 	}
 }
 
-// NewPoolVolume returns the record of a pool's volume.
-func NewPoolVolume(pool scheduling.PoolName, id scheduling.PoolID, v resource.Volume, lastShareRatio float64) *PoolVolume {
+// NewPoolVolume returns the record of a pool's volume; rest is what rounding has kept
+// from cpu.
+func NewPoolVolume(pool scheduling.PoolName, id scheduling.PoolID, v resource.Volume, rest, lastShareRatio float64) *PoolVolume {
 	return &PoolVolume{
 		Pool: string(pool), PoolId: uint64(id), UserSlots: v.UserSlots, CpuHundredths: int64(v.CPU), Gpu: v.GPU, Memory: v.Memory, Network: v.Network,
-		LastShareRatio: lastShareRatio,
+		CpuRest: rest, LastShareRatio: lastShareRatio,
 	}
 }

@@ -2087,8 +2087,9 @@ type PoolVolume struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Pool      string                 `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
 	UserSlots float64                `protobuf:"fixed64,2,opt,name=user_slots,json=userSlots,proto3" json:"user_slots,omitempty"`
-	// Hundredths of a core times seconds.
+	// Hundredths of a core times seconds, and what of them rounding has kept back.
 	CpuHundredths int64   `protobuf:"varint,3,opt,name=cpu_hundredths,json=cpuHundredths,proto3" json:"cpu_hundredths,omitempty"`
+	CpuRest       float64 `protobuf:"fixed64,9,opt,name=cpu_rest,json=cpuRest,proto3" json:"cpu_rest,omitempty"`
 	Gpu           float64 `protobuf:"fixed64,4,opt,name=gpu,proto3" json:"gpu,omitempty"`
 	Memory        float64 `protobuf:"fixed64,5,opt,name=memory,proto3" json:"memory,omitempty"`
 	Network       float64 `protobuf:"fixed64,6,opt,name=network,proto3" json:"network,omitempty"`
@@ -2147,6 +2148,13 @@ func (x *PoolVolume) GetUserSlots() float64 {
 func (x *PoolVolume) GetCpuHundredths() int64 {
 	if x != nil {
 		return x.CpuHundredths
+	}
+	return 0
+}
+
+func (x *PoolVolume) GetCpuRest() float64 {
+	if x != nil {
+		return x.CpuRest
 	}
 	return 0
 }
@@ -2935,13 +2943,14 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\fcreated_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\vcreatedTime\x12?\n" +
 	"\rmodified_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTime\x123\n" +
 	"\avolumes\x18\a \x03(\v2\x19.weir.state.v1.PoolVolumeR\avolumes\x12=\n" +
-	"\fvolumes_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\vvolumesTime\"\xed\x01\n" +
+	"\fvolumes_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\vvolumesTime\"\x88\x02\n" +
 	"\n" +
 	"PoolVolume\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x1d\n" +
 	"\n" +
 	"user_slots\x18\x02 \x01(\x01R\tuserSlots\x12%\n" +
-	"\x0ecpu_hundredths\x18\x03 \x01(\x03R\rcpuHundredths\x12\x10\n" +
+	"\x0ecpu_hundredths\x18\x03 \x01(\x03R\rcpuHundredths\x12\x19\n" +
+	"\bcpu_rest\x18\t \x01(\x01R\acpuRest\x12\x10\n" +
 	"\x03gpu\x18\x04 \x01(\x01R\x03gpu\x12\x16\n" +
 	"\x06memory\x18\x05 \x01(\x01R\x06memory\x12\x18\n" +
 	"\anetwork\x18\x06 \x01(\x01R\anetwork\x12(\n" +

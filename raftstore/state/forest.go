@@ -184,6 +184,9 @@ func (c *change) checkpointVolumes(m *commandpb.CheckpointVolumes) *refusal {
 				return refuse(CodeInvalidCommand, "%s: pool %q: %v is no volume", what, v.GetPool(), amount)
 			}
 		}
+		if rest := v.GetCpuRest(); math.IsNaN(rest) || math.IsInf(rest, 0) {
+			return refuse(CodeInvalidCommand, "%s: pool %q: %v is no rest of a volume", what, v.GetPool(), rest)
+		}
 		if ratio := v.GetLastShareRatio(); ratio > 1+resource.LargeEpsilon {
 			return refuse(CodeInvalidCommand, "%s: pool %q: last share ratio %v is more than the cluster", what, v.GetPool(), ratio)
 		}

@@ -139,6 +139,7 @@ func TestTreesAreRefused(t *testing.T) {
 		"volumes of another leader":   {&commandpb.CheckpointVolumes{Term: 2}, CodeStaleTerm, "checkpoint"},
 		"a volume below nothing":      {&commandpb.CheckpointVolumes{Term: 1, Volumes: []*statepb.PoolVolume{{Pool: "slow", UserSlots: -1}}}, CodeInvalidCommand, "-1 is no volume"},
 		"more than the cluster given": {&commandpb.CheckpointVolumes{Term: 1, Volumes: []*statepb.PoolVolume{{Pool: "slow", LastShareRatio: 1.5}}}, CodeInvalidCommand, "1.5 is more than the cluster"},
+		"a rest that is no number":    {&commandpb.CheckpointVolumes{Term: 1, Volumes: []*statepb.PoolVolume{{Pool: "slow", CpuRest: math.NaN()}}}, CodeInvalidCommand, "NaN is no rest"},
 		"a volume that is no number":  {&commandpb.CheckpointVolumes{Term: 1, Volumes: []*statepb.PoolVolume{{Pool: "slow", Memory: math.NaN()}}}, CodeInvalidCommand, "NaN is no volume"},
 	})
 }
@@ -374,7 +375,7 @@ func TestACheckpointInFlightFollowsItsPools(t *testing.T) {
 	inFlight := &commandpb.CheckpointVolumes{Term: term}
 	pools, _, _ := j.state.Pools(scheduling.DefaultTree)
 	for i, p := range pools.Pools() {
-		inFlight.Volumes = append(inFlight.Volumes, statepb.NewPoolVolume(p.Name, p.ID, resource.Volume{UserSlots: float64(i + 1)}, 0))
+		inFlight.Volumes = append(inFlight.Volumes, statepb.NewPoolVolume(p.Name, p.ID, resource.Volume{UserSlots: float64(i + 1)}, 0, 0))
 	}
 	renamed := func(from, to string) *commandpb.TreeEdit {
 		return &commandpb.TreeEdit{Edit: &commandpb.TreeEdit_Rename{Rename: &commandpb.RenamePool{From: from, To: to}}}

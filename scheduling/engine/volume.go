@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -18,6 +19,8 @@ type PoolVolume struct {
 	ID scheduling.PoolID
 	// Volume has accumulated and was not spent.
 	Volume resource.Volume
+	// Rest is fairshare.Pool's.
+	Rest float64
 	// LastShareRatio was granted by the last Tick, to be paid by the next one.
 	LastShareRatio float64
 }
@@ -27,7 +30,7 @@ type PoolVolume struct {
 func (e *Engine) Volumes() (at time.Time, volumes []PoolVolume) {
 	for name, p := range e.pools {
 		if p := p.share.Pool; !p.Volume.IsZero() || p.LastShareRatio != 0 {
-			volumes = append(volumes, PoolVolume{Pool: name, ID: e.pools[name].id, Volume: p.Volume, LastShareRatio: p.LastShareRatio})
+			volumes = append(volumes, PoolVolume{Pool: name, ID: e.pools[name].id, Volume: p.Volume, Rest: p.Rest, LastShareRatio: p.LastShareRatio})
 		}
 	}
 	slices.SortFunc(volumes, func(a, b PoolVolume) int { return cmp.Compare(a.Pool, b.Pool) })
@@ -46,13 +49,15 @@ func (e *Engine) SetVolumes(at time.Time, volumes []PoolVolume) error {
 			return fmt.Errorf("set volume of pool %q: %w", v.Pool, ErrUnknown)
 		case v.Volume.Min(resource.Volume{}) != resource.Volume{}:
 			return fmt.Errorf("set volume of pool %q: %+v is negative", v.Pool, v.Volume)
+		case math.IsNaN(v.Rest) || math.IsInf(v.Rest, 0):
+			return fmt.Errorf("set volume of pool %q: rest %v is no number", v.Pool, v.Rest)
 		case !(v.LastShareRatio >= 0 && v.LastShareRatio <= 1+resource.LargeEpsilon):
 			return fmt.Errorf("set volume of pool %q: last share ratio %v is not a number from 0 to 1", v.Pool, v.LastShareRatio)
 		}
 	}
 	for i, v := range volumes {
 		p := pools[i].share.Pool
-		p.Volume, p.LastShareRatio = v.Volume, v.LastShareRatio
+		p.Volume, p.LastShareRatio, p.Rest = v.Volume, v.LastShareRatio, v.Rest
 	}
 	e.shares.Updated = at
 	return nil
