@@ -137,6 +137,25 @@ func TestVolumesAreKeptBeforeATransfer(t *testing.T) {
 	})
 }
 
+// TestVolumesBeginWithTheirPool has a leader begin before the one that saw the pool made
+// has kept anything: what has flown in since then is there.
+func TestVolumesBeginWithTheirPool(t *testing.T) {
+	w := newWorld(t)
+	w.register("n1", 1, 4)
+	w.must(saver())
+	made := w.now
+	next := w.rebuild()
+	if err := next.Offer("n1", w.NodeRecord("n1").GetResources().Amounts()); err != nil {
+		t.Fatal(err)
+	}
+	if err := next.Tick(made.Add(2500 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if _, volumes := next.engine.Volumes(); len(volumes) != 1 || math.Abs(volumes[0].Volume.UserSlots-5) > 1e-9 {
+		t.Errorf("after 2.5 s of two slots the volumes are %+v", volumes)
+	}
+}
+
 // TestVolumesFollowARename renames a pool while a checkpoint of it is in flight: the
 // engine goes on with what the pool has, and so does a new leader with what was kept.
 // The edit changes as well what is a gang.

@@ -64,7 +64,7 @@ func (c *change) takeEdit(t *tree, name scheduling.TreeName, d *draft, pools poo
 	for now, was := range d.renamed {
 		moved[was] = now
 	}
-	t.record.Volumes = volumesNow(t.record.GetVolumes(), pools)
+	c.beginVolumes(t)
 	var renamed []*operation
 	for _, o := range c.order {
 		if i := o.treeIndex(name); i >= 0 && o.state.InProgress() && moved[o.record.GetTrees()[i].GetPool()] != "" {
@@ -84,6 +84,22 @@ func (c *change) takeEdit(t *tree, name scheduling.TreeName, d *draft, pools poo
 		c.dropEphemeral(t, scheduling.PoolName(p.GetName()))
 	}
 	c.result.Value = &commandpb.Result_Tree{Tree: &commandpb.TreeResult{Revision: t.record.GetRevision()}}
+}
+
+// beginVolumes keeps the volumes of the pools that are left. Where none has been kept
+// yet, those of pools with integral guarantees are nothing as of now: a leader that
+// begins before the first checkpoint lets the time since then flow in.
+func (c *change) beginVolumes(t *tree) {
+	t.record.Volumes = volumesNow(t.record.GetVolumes(), t.pools)
+	if len(t.record.GetVolumes()) > 0 {
+		return
+	}
+	for _, p := range t.pools.Pools() {
+		if p.Options.Guarantee() != pooltree.NoIntegral {
+			t.record.Volumes = append(t.record.Volumes, &statepb.PoolVolume{Pool: string(p.Name), PoolId: uint64(p.ID)})
+			t.record.VolumesTime = c.timestamp()
+		}
+	}
 }
 
 // volumesNow returns the volumes of the pools that are left, each once and by its

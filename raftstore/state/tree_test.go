@@ -358,6 +358,30 @@ func TestVolumesAreOfTheirOwnMoment(t *testing.T) {
 	}
 }
 
+// TestVolumesBeginOnce makes pools with integral guarantees: the first one begins the
+// volumes of the tree, and later edits leave them alone.
+func TestVolumesBeginOnce(t *testing.T) {
+	j := newJournal(t)
+	seen := func() (names []string, since time.Time) {
+		tree, _ := j.state.Tree(scheduling.DefaultTree)
+		for _, v := range tree.GetVolumes() {
+			names = append(names, v.GetPool())
+		}
+		return names, tree.GetVolumesTime().AsTime()
+	}
+	j.must(createPool("plain", "", nil))
+	if names, _ := seen(); len(names) > 0 {
+		t.Errorf("volumes of %v in a tree without guarantees", names)
+	}
+	relaxed := map[string]any{"integral_guarantees": map[string]any{"guarantee_type": "relaxed", "resource_flow": map[string]any{"cpu": 1}}}
+	j.must(changePool("plain", relaxed))
+	_, since := seen()
+	j.must(createPool("second", "", relaxed), changePool("plain", map[string]any{"weight": 2}))
+	if names, now := seen(); len(names) != 1 || names[0] != "plain" || !now.Equal(since) || since.IsZero() {
+		t.Errorf("volumes of %v since %v, want those of plain since %v", names, now, since)
+	}
+}
+
 // TestACheckpointInFlightFollowsItsPools keeps volumes of pools as they were called
 // when their leader looked: each goes to the pool that it was of, and to no other.
 func TestACheckpointInFlightFollowsItsPools(t *testing.T) {
