@@ -268,6 +268,7 @@ func (a *treeActor) match(ctx actor.Context) {
 	began := a.cfg.Now()
 	commands, jobs := a.tree.Plan(now, a.cfg.Term, a.cfg.NodesPerPlan, a.cfg.NewID)
 	a.cfg.Figures.planned(began, a.cfg.Now(), a.flying())
+	a.cfg.Figures.leftOut(a.tree.outcome)
 	if len(commands) > 0 {
 		a.inFlight++
 		self, root := ctx.Self(), ctx.ActorSystem().Root

@@ -11,6 +11,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"weir/messages/actorpb"
 	"weir/messages/commandpb"
@@ -141,6 +142,35 @@ func TestOneProposalAtATime(t *testing.T) {
 		s.lose()
 		s.want(1)
 	})
+}
+
+// TestFiguresSayWhoWasLeftOut plans for nodes that are full, for an operation at its
+// limit, and for one that may not use the node.
+func TestFiguresSayWhoWasLeftOut(t *testing.T) {
+	for reason, options := range map[string]map[string]*structpb.Value{
+		"user_slots": {},
+		ByLimits:     {"resource_limits/user_slots": structpb.NewNumberValue(1)},
+		ByFilter:     {"scheduling_tag_filter": structpb.NewStringValue("gpu")},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				if len(options) > 0 {
+					s.must(&commandpb.UpdateOperation{OperationId: "op", User: "ann", Changes: []*commandpb.OperationChange{{Options: &commandpb.Changes{Values: options}}}})
+					s.send(Committed{Index: s.index, Events: s.world.log[len(s.world.log)-1].events, Done: func() {}})
+				}
+				s.offerBoth()
+				left := s.figures.Stats().LeftOut
+				if left[reason] == 0 {
+					t.Errorf("left out: %v, want some for %s", left, reason)
+				}
+				for other, n := range left {
+					if other != reason && n > 0 {
+						t.Errorf("%d were left out for %s, want none", n, other)
+					}
+				}
+			})
+		})
+	}
 }
 
 func TestOutcomesOfAFormerLifeAreNotHeard(t *testing.T) {

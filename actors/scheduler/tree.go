@@ -16,6 +16,7 @@ import (
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/scheduling"
+	"weir/scheduling/allocation"
 	"weir/scheduling/engine"
 	"weir/scheduling/lifecycle"
 	"weir/scheduling/pooltree"
@@ -69,6 +70,8 @@ type Tree struct {
 	pools *pooltree.Tree
 	// operations of running jobs.
 	operations map[string]string
+	// outcome is what came of the nodes of the last plan.
+	outcome allocation.Outcome
 	// resume is the volumes to go on from; nil: the engine has.
 	resume *resumption
 }
@@ -301,6 +304,7 @@ func (t *Tree) Plan(now time.Time, term uint64, n int, newID func() string) (com
 	}
 	t.queue = append(t.queue[:0], t.queue[n:]...)
 	plan := t.engine.Heartbeat(now, nodes)
+	t.outcome = plan.Outcome
 	for _, node := range plan.Unserved {
 		t.enqueue(string(node))
 	}
