@@ -187,9 +187,11 @@ func (e *Engine) countMemory() {
 // publish gives the result of the update to the order of scheduling.
 func (p *pool) publish(total resource.Amounts) {
 	for _, c := range p.pools {
+		c.bound(ceiling(c.share, p.share.LimitsShare, total))
 		c.publish(total)
 	}
 	for _, op := range p.operations {
+		op.bound(ceiling(op.share, p.share.LimitsShare, total))
 		op.order.SetRank(op.rank())
 		op.order.SetShares(op.share.FairShare, op.share.DemandShare, total)
 	}
@@ -209,7 +211,9 @@ type pool struct {
 	// effective are the settings that hold, filter is the place of its own filter.
 	effective pooltree.Effective
 	filter    int
-	hunger    preemption.Clock
+	// ceiling is what max_share_ratio allows.
+	ceiling resource.Amounts
+	hunger  preemption.Clock
 }
 
 func newPool(name scheduling.PoolName) *pool {
@@ -217,7 +221,7 @@ func newPool(name scheduling.PoolName) *pool {
 		name:   name,
 		share:  fairshare.NewPool(string(name)),
 		order:  allocation.NewPool(string(name)),
-		filter: allocation.NoFilter,
+		filter: allocation.NoFilter, ceiling: resource.Infinite,
 	}
 }
 

@@ -57,7 +57,9 @@ type operation struct {
 	// effective are the settings that hold, filter is the place of its own filter.
 	effective pooltree.EffectiveOperation
 	filter    int
-	hunger    preemption.Clock
+	// ceiling is what max_share_ratio allows.
+	ceiling resource.Amounts
+	hunger  preemption.Clock
 	// bestAt is when the best allocation share was found last.
 	bestAt time.Time
 }
@@ -86,6 +88,7 @@ func (e *Engine) AddOperation(op Operation) error {
 		share:     fairshare.NewOperation(string(op.ID)),
 		order:     allocation.NewOperation(string(op.ID), op.Started.UnixNano()),
 		filter:    allocation.NoFilter,
+		ceiling:   resource.Infinite,
 	}
 	added.order.SetEnabled(added.active())
 	added.attach(e.pools[op.Pool])
@@ -208,11 +211,11 @@ func (op *operation) active() bool { return op.Enabled && !op.Suspended && !op.r
 func (e *Engine) settle(op *operation) {
 	op.effective = op.Options.Effective(op.pool.effective)
 	op.filter = e.change(op.filter, op.effective.TagFilter)
-	op.order.SetLimits(op.effective.Limits)
 	op.order.SetFilter(op.filter)
 	s := op.share
 	s.Rank, s.Weight, s.Gang = op.Started.UnixNano(), op.Weight, op.Gang
 	s.MaxShareRatio = or(op.Options.MaxShareRatio, fairshare.NoShareRatio)
+	op.bound(keptCeiling(s, op.ceiling))
 }
 
 // rank orders the operation among those that are as satisfied: the place in a FIFO

@@ -44,7 +44,7 @@ func (e *Engine) SetTree(tree pooltree.Tree) error {
 func (e *Engine) setEffective(p *pool, to pooltree.Effective) {
 	p.effective = to
 	p.filter = e.change(p.filter, to.TagFilter)
-	p.order.SetLimits(to.Limits)
+	p.bound(keptCeiling(p.share, p.ceiling))
 	p.order.SetFilter(p.filter)
 	for _, op := range p.operations {
 		e.settle(op)
