@@ -93,3 +93,23 @@ func TestTheDefaultParentIsRenamed(t *testing.T) {
 		t.Errorf("default_parent_pool %q, max_ephemeral_pools_per_user %d", s.DefaultParentPool, s.MaxEphemeralPoolsPerUser)
 	}
 }
+
+// TestOperationsGoToTheDefaultTree starts operations that name no tree, before another
+// one becomes the default and after.
+func TestOperationsGoToTheDefaultTree(t *testing.T) {
+	j := newJournal(t)
+	treeOf := func(id string) string {
+		j.must(&commandpb.StartOperation{OperationId: id, User: "ann", Spec: specOf(1)})
+		o, _ := j.state.Operation(scheduling.OperationID(id))
+		if len(o.GetTrees()) != 1 {
+			t.Fatalf("operation %s is in the trees %v", id, o.GetTrees())
+		}
+		return o.GetTrees()[0].GetTree()
+	}
+	before := treeOf("before")
+	j.must(treeChange("", map[string]any{"nodes_filter": "!gpu"}),
+		&commandpb.CreateTree{Tree: "gpu", Options: optionsOf(map[string]any{"nodes_filter": "gpu"})}, &commandpb.SetDefaultTree{Tree: "gpu"})
+	if after := treeOf("after"); before != "default" || after != "gpu" {
+		t.Errorf("they are in the trees %q and %q, want default and gpu", before, after)
+	}
+}
