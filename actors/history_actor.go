@@ -24,14 +24,14 @@ type recorder struct{ *pool.Histories }
 
 // Record implements the History of schedulers.
 func (r recorder) Record(tree scheduling.TreeName, now time.Time, pools []engine.PoolView) {
-	points := make(map[scheduling.PoolName]pool.Point, len(pools))
+	samples := make(map[scheduling.PoolName]pool.Sample, len(pools))
 	for _, p := range pools {
-		points[p.Name] = pool.Point{
+		samples[p.Name] = pool.Sample{ID: p.ID, Point: pool.Point{
 			FairShare: float32(p.Shares.FairShare.MaxComponent()), UsageShare: float32(p.Shares.UsageShare.MaxComponent()),
 			DemandShare: float32(p.Shares.DemandShare.MaxComponent()), Volume: float32(p.Integral.RatioVolume),
-		}
+		}}
 	}
-	r.Histories.Record(tree, now, points)
+	r.Histories.Record(tree, now, samples)
 }
 
 // PoolHistory implements the Leader of the gateway.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"math"
 
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -11,6 +12,9 @@ import (
 	"weir/scheduling/lifecycle"
 	"weir/scheduling/resource"
 )
+
+// saturated is a count for a field that holds no more than 2,147,483,647.
+func saturated(n int64) int32 { return int32(min(n, math.MaxInt32)) }
 
 func resourcesOf(a resource.Amounts) *apipb.Resources {
 	return &apipb.Resources{UserSlots: a.UserSlots, Cpu: a.CPU.Cores(), Gpu: a.GPU, Memory: a.Memory, Network: a.Network}

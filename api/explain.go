@@ -223,7 +223,7 @@ func (s explanations) admission(st *state.State, x *explainpb.Explanation, op *s
 	if !ok {
 		return
 	}
-	err := pools.AdmitRun(scheduling.PoolName(in.GetPool()), counts)
+	err := pools.AdmitRun(scheduling.PoolName(in.GetPool()), "", counts)
 	var limit *pooltree.LimitError
 	switch {
 	case errors.As(err, &limit):
@@ -298,10 +298,10 @@ func (s explanations) pool(ctx context.Context, m *apipb.ExplainRequest) ([]*exp
 		}
 		x.Tree = string(t.name)
 		var limit *pooltree.LimitError
-		if errors.As(t.pools.AdmitStart(name, t.counts), &limit) {
+		if errors.As(t.pools.AdmitStart(name, "", t.counts), &limit) {
 			tell(x, limitFact(factOperationLimit, limit, m.GetPool(), "start"))
 		}
-		if errors.As(t.pools.AdmitRun(name, t.counts), &limit) {
+		if errors.As(t.pools.AdmitRun(name, "", t.counts), &limit) {
 			tell(x, limitFact(factRunningLimit, limit, m.GetPool(), "run"))
 		}
 		return nil

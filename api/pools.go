@@ -60,9 +60,9 @@ func (t treeIn) shown(p pooltree.Pool) (*apipb.Pool, error) {
 	count := t.counts[p.Name]
 	out := &apipb.Pool{
 		Tree: string(t.name), Name: string(p.Name), Parent: string(p.Parent), EphemeralUser: string(p.Ephemeral),
-		OperationCount: int32(count.Operations), RunningOperationCount: int32(count.Running),
-		EffectiveWeight: effective.Weight, EffectiveMaxOperationCount: int32(effective.MaxOperationCount),
-		EffectiveMaxRunningOperationCount: int32(effective.MaxRunningOperationCount), Effective: holds,
+		OperationCount: saturated(count.Operations), RunningOperationCount: saturated(count.Running),
+		EffectiveWeight: effective.Weight, EffectiveMaxOperationCount: saturated(effective.MaxOperationCount),
+		EffectiveMaxRunningOperationCount: saturated(effective.MaxRunningOperationCount), Effective: holds,
 	}
 	i := slices.IndexFunc(t.record.GetPools(), func(r *statepb.Pool) bool { return r.GetName() == string(p.Name) })
 	out.Options = orEmpty(t.record.GetPools()[i].GetOptions())

@@ -38,6 +38,11 @@ func TestPools(t *testing.T) {
 	}
 	want(t, options, 2.0, "resource_limits", "cpu")
 	want(t, options, "none", "integral_guarantees", "guarantee_type")
+	// More than the field of old can hold.
+	want(t, s.get("PoolService/Edit", `{"edits": [{"change": {"name": "z", "options": {"max_operation_count": 3000000000}}}]}`), "5", "revision")
+	z := s.get("PoolService/Get", `{"name": "z"}`)
+	want(t, z, 2147483647.0, "pool", "effective_max_operation_count")
+	want(t, z, 3e9, "pool", "effective", "max_operation_count")
 }
 
 func TestEditsAreOneRevision(t *testing.T) {
@@ -100,7 +105,8 @@ func TestUpdateOperation(t *testing.T) {
 func TestAttributes(t *testing.T) {
 	s := newSite(t)
 	id := s.run(2, "j1")
-	s.get("PoolService/Edit", `{"edits": [{"create": {"name": "ads", "options": {"weight": 3}}}]}`)
+	s.get("PoolService/Edit", `{"edits": [{"create": {"name": "ads", "options": {"weight": 3, "min_share_preemption_timeout": "5s",
+		"max_unpreemptable_running_job_count": 2, "integral_guarantees": {"guarantee_type": "burst", "resource_flow": {"cpu": 1}, "burst_guarantee_resources": {"cpu": 2}}}}}]}`)
 	live, err := structpb.NewStruct(map[string]any{"fair_share_ratio": 0.5, "detailed_fair_share": map[string]any{"total": map[string]any{"cpu": 0.5}}})
 	if err != nil {
 		t.Fatal(err)
@@ -113,20 +119,26 @@ func TestAttributes(t *testing.T) {
 		return at(t, s.get("AttributeService/Get", `{"path": "`+path+`"}`), "value")
 	}
 	for path, value := range map[string]any{
-		"scheduler/default_tree":                                                           "default",
-		"scheduler/online_node_count":                                                      1.0,
-		"scheduler/cluster_resources/cpu":                                                  10.0,
-		"/scheduler/pool_trees/default/max_operation_count_per_pool":                       50.0,
-		"scheduler/pool_trees/default/resource_usage/user_slots":                           1.0,
-		"scheduler/pool_trees/default/pools/ads/weight":                                    3.0,
-		"scheduler/pool_trees/default/pools/ads/fair_share_ratio":                          0.5,
-		"scheduler/pool_trees/default/pools/ads/detailed_fair_share/total/cpu":             0.5,
-		"scheduler/pool_trees/default/pools/ads/effective_fair_share_starvation_tolerance": 0.8,
-		"scheduler/pool_trees/default/pools/<Root>/running_operation_count":                1.0,
-		"scheduler/pool_trees/default/operations/" + id + "/pool":                          "default",
-		"scheduler/pool_trees/default/operations/" + id + "/fair_share_ratio":              0.5,
-		"scheduler/pool_trees/default/nodes/n1/memory_used":                                7.0,
-		"scheduler/pool_trees/default/nodes/n1/job_count":                                  1.0,
+		"scheduler/default_tree":                                                                               "default",
+		"scheduler/online_node_count":                                                                          1.0,
+		"scheduler/cluster_resources/cpu":                                                                      10.0,
+		"/scheduler/pool_trees/default/max_operation_count_per_pool":                                           50.0,
+		"scheduler/pool_trees/default/resource_usage/user_slots":                                               1.0,
+		"scheduler/pool_trees/default/pools/ads/weight":                                                        3.0,
+		"scheduler/pool_trees/default/pools/ads/fair_share_ratio":                                              0.5,
+		"scheduler/pool_trees/default/pools/ads/detailed_fair_share/total/cpu":                                 0.5,
+		"scheduler/pool_trees/default/pools/ads/effective_fair_share_starvation_tolerance":                     0.8,
+		"scheduler/pool_trees/default/pools/ads/effective_min_share_preemption_timeout":                        "5s",
+		"scheduler/pool_trees/default/pools/ads/effective_fair_share_starvation_timeout":                       "30s",
+		"scheduler/pool_trees/default/pools/ads/effective_non_preemptible_resource_usage_threshold/user_slots": 2.0,
+		"scheduler/pool_trees/default/pools/ads/integral_guarantee_type":                                       "burst",
+		"scheduler/pool_trees/default/operations/" + id + "/effective_enable_aggressive_starvation":            false,
+		"scheduler/pool_trees/default/operations/" + id + "/is_gang":                                           false,
+		"scheduler/pool_trees/default/pools/<Root>/running_operation_count":                                    1.0,
+		"scheduler/pool_trees/default/operations/" + id + "/pool":                                              "default",
+		"scheduler/pool_trees/default/operations/" + id + "/fair_share_ratio":                                  0.5,
+		"scheduler/pool_trees/default/nodes/n1/memory_used":                                                    7.0,
+		"scheduler/pool_trees/default/nodes/n1/job_count":                                                      1.0,
 	} {
 		if got := get(path); got != value {
 			t.Errorf("%s: got %v, want %v", path, got, value)

@@ -32,8 +32,8 @@ func treeOf(st *state.State, name string) (*apipb.Tree, error) {
 	count := t.counts[scheduling.RootPool]
 	out := &apipb.Tree{
 		Name: string(t.name), Revision: t.record.GetRevision(), Default: t.name == st.DefaultTree(), Options: orEmpty(t.record.GetOptions()),
-		Effective: effective, Pools: int32(len(t.record.GetPools())), OperationCount: int32(count.Operations),
-		RunningOperationCount: int32(count.Running), ModifiedTime: t.record.GetModifiedTime(),
+		Effective: effective, Pools: int32(len(t.record.GetPools())), OperationCount: saturated(count.Operations),
+		RunningOperationCount: saturated(count.Running), ModifiedTime: t.record.GetModifiedTime(),
 	}
 	var total resource.Amounts
 	for _, n := range st.Nodes() {

@@ -26,6 +26,10 @@ type TreeName string
 // PoolName names a pool within its tree.
 type PoolName string
 
+// PoolID is a pool of the cluster under whatever name. None has the id 0: it stands
+// for one that is not known, of pools that go by their names alone.
+type PoolID uint64
+
 // TaskName names a group of alike jobs within an operation.
 type TaskName string
 

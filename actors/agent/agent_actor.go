@@ -227,7 +227,7 @@ func (a *agentActor) tell(outcome Outcome) {
 		a.cfg.Logger.Warn("stale leader refused", "node", a.cfg.Node, "error", outcome.Trouble, "refused", a.fence.Refused(), "hint", a.staleHint())
 	case outcome.Severe:
 		a.cfg.Logger.Error("the cluster refuses this agent; it goes on trying", "node", a.cfg.Node, "error", outcome.Trouble,
-			"hint", "check the node's name, its certificate, its resources, and that no other agent runs with this name")
+			"hint", "check the node's name, its certificate, its tags, its resources, and that no other agent runs with this name")
 	case time.Since(a.warned) < warnPause:
 		a.cfg.Logger.Debug("leader does not answer", "node", a.cfg.Node, "error", outcome.Trouble)
 	default:

@@ -48,7 +48,7 @@ func Admit(now time.Time, name scheduling.PoolName, view View) ([]proto.Message,
 			continue
 		}
 		if !lightweight || op.GetSpec().GetType() != lifecycle.Vanilla {
-			if err := view.Pools.AdmitRun(name, counts); err != nil {
+			if err := view.Pools.AdmitRun(name, "", counts); err != nil {
 				if op.In(string(view.Tree)).GetPendingReason() != err.Error() {
 					propose = append(propose, &commandpb.SetPendingReason{
 						OperationId: op.GetId(), Term: view.Term, Reasons: map[string]string{string(view.Tree): err.Error()},

@@ -36,7 +36,18 @@ type treeHistory struct {
 	pools          map[scheduling.PoolName]history
 }
 
-type history struct{ seconds, minutes ring }
+// history is of one pool, whatever it is called; the id 0 is of one that goes by its
+// name.
+type history struct {
+	id               scheduling.PoolID
+	seconds, minutes ring
+}
+
+// Sample is what a pool is at a moment.
+type Sample struct {
+	ID scheduling.PoolID
+	Point
+}
 
 // Keep forgets all trees but these.
 func (h *Histories) Keep(trees []scheduling.TreeName) {
@@ -61,7 +72,7 @@ func (h *Histories) Due(tree scheduling.TreeName, now time.Time) bool {
 
 // Record takes what all pools of a tree are now: their point of this second. When a
 // minute is over, its point is the mean of its seconds.
-func (h *Histories) Record(tree scheduling.TreeName, now time.Time, pools map[scheduling.PoolName]Point) {
+func (h *Histories) Record(tree scheduling.TreeName, now time.Time, pools map[scheduling.PoolName]Sample) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	t := h.tree(tree)
@@ -77,9 +88,13 @@ func (h *Histories) Record(tree scheduling.TreeName, now time.Time, pools map[sc
 		}
 		t.minute = minute
 	}
-	t.keep(func(name scheduling.PoolName) bool { _, is := pools[name]; return is })
+	ids := make(map[scheduling.PoolName]scheduling.PoolID, len(pools))
 	for name, p := range pools {
-		t.pool(name).seconds.put(second, p)
+		ids[name] = p.ID
+	}
+	t.keep(ids)
+	for name, p := range pools {
+		t.pools[name].seconds.put(second, p.Point)
 	}
 	t.second = second
 }
@@ -93,21 +108,29 @@ func (h *Histories) tree(name scheduling.TreeName) *treeHistory {
 	return t
 }
 
-func (t *treeHistory) pool(name scheduling.PoolName) history {
-	of, ok := t.pools[name]
-	if !ok {
-		of = history{newRing(KeptSeconds), newRing(KeptMinutes)}
-		t.pools[name] = of
+// keep has the histories of these pools, by the names that they have now: a new one
+// of a pool that was not known.
+func (t *treeHistory) keep(pools map[scheduling.PoolName]scheduling.PoolID) {
+	known := make(map[scheduling.PoolID]history, len(t.pools))
+	for _, of := range t.pools {
+		known[of.id] = of
 	}
-	return of
-}
-
-func (t *treeHistory) keep(is func(scheduling.PoolName) bool) {
-	for name := range t.pools {
-		if !is(name) {
-			delete(t.pools, name)
+	kept := make(map[scheduling.PoolName]history, len(pools))
+	for name, id := range pools {
+		of, ok := t.pools[name]
+		if ok && of.id != id && of.id != 0 {
+			ok = false
 		}
+		if !ok && id != 0 {
+			of, ok = known[id]
+		}
+		if !ok {
+			of = history{seconds: newRing(KeptSeconds), minutes: newRing(KeptMinutes)}
+		}
+		of.id = id
+		kept[name] = of
 	}
+	t.pools = kept
 }
 
 // Missing asks for what is not known of a tree yet.
@@ -141,7 +164,7 @@ func (h *Histories) Answer(m *actorpb.PoolHistoryRequest) *actorpb.PoolHistory {
 	seconds := span(m.GetSecondsAfter(), t.second, KeptSeconds, max(room/2, room-(minutes.until-minutes.after), 1))
 	out.MinutesUntil, out.SecondsUntil = minutes.until, seconds.until
 	for name, of := range asked {
-		out.Pools = append(out.Pools, &actorpb.PoolPoints{Pool: string(name), Seconds: seconds.of(of.seconds), Minutes: minutes.of(of.minutes)})
+		out.Pools = append(out.Pools, &actorpb.PoolPoints{Pool: string(name), PoolId: uint64(of.id), Seconds: seconds.of(of.seconds), Minutes: minutes.of(of.minutes)})
 	}
 	return out
 }
@@ -177,13 +200,13 @@ func (h *Histories) Follow(tree scheduling.TreeName, m *actorpb.PoolHistory) (mo
 		return false
 	}
 	t := h.tree(tree)
-	named := make(map[scheduling.PoolName]bool, len(m.GetPools()))
+	ids := make(map[scheduling.PoolName]scheduling.PoolID, len(m.GetPools()))
 	for _, p := range m.GetPools() {
-		named[scheduling.PoolName(p.GetPool())] = true
+		ids[scheduling.PoolName(p.GetPool())] = scheduling.PoolID(p.GetPoolId())
 	}
-	t.keep(func(name scheduling.PoolName) bool { return named[name] })
+	t.keep(ids)
 	for _, p := range m.GetPools() {
-		of := t.pool(scheduling.PoolName(p.GetPool()))
+		of := t.pools[scheduling.PoolName(p.GetPool())]
 		follow(of.seconds, p.GetSeconds())
 		follow(of.minutes, p.GetMinutes())
 	}

@@ -18,9 +18,9 @@ var epoch = time.Unix(1_800_000_000, 0)
 // record records a second after another: each has its number as fair share.
 func record(h *Histories, from, to int, pools ...scheduling.PoolName) {
 	for i := from; i < to; i++ {
-		points := map[scheduling.PoolName]Point{}
+		points := map[scheduling.PoolName]Sample{}
 		for _, name := range pools {
-			points[name] = Point{FairShare: float32(i)}
+			points[name] = Sample{Point: Point{FairShare: float32(i)}}
 		}
 		h.Record("default", epoch.Add(time.Duration(i)*time.Second), points)
 	}
@@ -81,6 +81,43 @@ func TestAPoolThatIsGoneHasNoHistory(t *testing.T) {
 	}
 }
 
+// TestHistoryFollowsAName renames pools, at the leader and so at who follows it: what
+// they were goes with them, and a pool that takes over a name begins anew.
+func TestHistoryFollowsAName(t *testing.T) {
+	leader, follower := NewHistories(), NewHistories()
+	at := 0
+	second := func(ids map[scheduling.PoolName]scheduling.PoolID) {
+		samples := map[scheduling.PoolName]Sample{}
+		for name, id := range ids {
+			samples[name] = Sample{ID: id, Point: Point{FairShare: float32(id)}}
+		}
+		leader.Record("default", epoch.Add(time.Duration(at)*time.Second), samples)
+		at++
+	}
+	for range 3 {
+		second(map[scheduling.PoolName]scheduling.PoolID{"ads": 1, "web": 2, "old": 3})
+	}
+	follower.Follow("default", leader.Answer(follower.Missing("default")))
+	second(map[scheduling.PoolName]scheduling.PoolID{"web": 1, "ads": 2, "old": 4, "new": 3})
+	follower.Follow("default", leader.Answer(follower.Missing("default")))
+	for name, h := range map[string]*Histories{"leader": leader, "follower": follower} {
+		for pool, want := range map[string]struct {
+			id     float32
+			points int
+		}{"web": {1, 4}, "ads": {2, 4}, "new": {3, 4}, "old": {4, 1}} {
+			seconds, _ := seen(h, pool)
+			if len(seconds) != want.points {
+				t.Errorf("%s: %d seconds of %s are known, want %d", name, len(seconds), pool, want.points)
+			}
+			for at, share := range seconds {
+				if share != want.id {
+					t.Errorf("%s: second %d of %s is that of pool %v, want %v", name, at, pool, share, want.id)
+				}
+			}
+		}
+	}
+}
+
 func TestDueOnceASecond(t *testing.T) {
 	h := NewHistories()
 	for i, want := range []bool{true, false, false, true, false} {
@@ -90,7 +127,7 @@ func TestDueOnceASecond(t *testing.T) {
 			t.Errorf("%v is due: %v, want %v", now, due, want)
 		}
 		if due {
-			h.Record("default", now, map[scheduling.PoolName]Point{"ads": {}})
+			h.Record("default", now, map[scheduling.PoolName]Sample{"ads": {}})
 		}
 	}
 }
@@ -152,9 +189,9 @@ func TestALeaderThatKnowsNothingTakesNothing(t *testing.T) {
 // BenchmarkHistories prints what a pool takes after a day, and what a second costs.
 func BenchmarkHistories(b *testing.B) {
 	const count = 1000
-	points := map[scheduling.PoolName]Point{}
+	points := map[scheduling.PoolName]Sample{}
 	for i := range count {
-		points[scheduling.PoolName(fmt.Sprint("p", i))] = Point{FairShare: 1}
+		points[scheduling.PoolName(fmt.Sprint("p", i))] = Sample{Point: Point{FairShare: 1}}
 	}
 	var before, after runtime.MemStats
 	runtime.GC()

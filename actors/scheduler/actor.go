@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -143,7 +144,7 @@ type treeActor struct {
 
 // Receive implements actor.Actor.
 func (a *treeActor) Receive(ctx actor.Context) {
-	if a.tree == nil && a.idle(ctx.Message()) {
+	if a.tree == nil && a.idle(ctx) {
 		return
 	}
 	switch m := ctx.Message().(type) {
@@ -189,11 +190,18 @@ func (a *treeActor) Receive(ctx actor.Context) {
 }
 
 // idle answers what is asked of an actor whose tree was removed before it could
-// begin, and which is stopped soon.
-func (a *treeActor) idle(message any) bool {
-	switch m := message.(type) {
+// begin. It is stopped soon, unless there is a tree of this name again: whoever stops
+// it may have seen only that one.
+func (a *treeActor) idle(ctx actor.Context) bool {
+	switch m := ctx.Message().(type) {
 	case Committed:
-		m.Done()
+		defer m.Done()
+		if slices.ContainsFunc(m.Events, func(e state.Event) bool {
+			changed, ok := e.(state.TreeChanged)
+			return ok && changed.Tree == a.cfg.Tree
+		}) {
+			a.start(ctx)
+		}
 	case KeepVolumes:
 		m.Done()
 	case View:
@@ -260,6 +268,7 @@ func (a *treeActor) match(ctx actor.Context) {
 	began := a.cfg.Now()
 	proposal := a.tree.Plan(now, a.cfg.Term, a.cfg.NodesPerPlan, a.cfg.NewID)
 	a.cfg.Figures.planned(began, a.cfg.Now(), a.flying())
+	a.cfg.Figures.leftOut(a.tree.outcome)
 	if len(proposal.Commands) > 0 {
 		a.inFlight++
 		self, root := ctx.Self(), ctx.ActorSystem().Root

@@ -11,9 +11,11 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"weir/messages/actorpb"
 	"weir/messages/commandpb"
+	"weir/raftstore/state"
 	"weir/scheduling"
 	"weir/scheduling/engine"
 	"weir/scheduling/resource"
@@ -142,6 +144,35 @@ func TestOneProposalAtATime(t *testing.T) {
 	})
 }
 
+// TestFiguresSayWhoWasLeftOut plans for nodes that are full, for an operation at its
+// limit, and for one that may not use the node.
+func TestFiguresSayWhoWasLeftOut(t *testing.T) {
+	for reason, options := range map[string]map[string]*structpb.Value{
+		"user_slots": {},
+		ByLimits:     {"resource_limits/user_slots": structpb.NewNumberValue(1)},
+		ByFilter:     {"scheduling_tag_filter": structpb.NewStringValue("gpu")},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				if len(options) > 0 {
+					s.must(&commandpb.UpdateOperation{OperationId: "op", User: "ann", Changes: []*commandpb.OperationChange{{Options: &commandpb.Changes{Values: options}}}})
+					s.send(Committed{Index: s.index, Events: s.world.log[len(s.world.log)-1].events, Done: func() {}})
+				}
+				s.offerBoth()
+				left := s.figures.Stats().LeftOut
+				if left[reason] == 0 {
+					t.Errorf("left out: %v, want some for %s", left, reason)
+				}
+				for other, n := range left {
+					if other != reason && n > 0 {
+						t.Errorf("%d were left out for %s, want none", n, other)
+					}
+				}
+			})
+		})
+	}
+}
+
 func TestOutcomesOfAFormerLifeAreNotHeard(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.offerBoth()
@@ -189,6 +220,33 @@ func TestATreeThatIsGoneIsNotScheduled(t *testing.T) {
 		}
 		if got := s.figures.Stats().InFlight; got != 0 {
 			t.Errorf("%d starts in flight are counted, want 0", got)
+		}
+	})
+}
+
+// TestATreeThatIsBackIsScheduled has the actor begin while its tree is gone, and then
+// hear of one of the same name.
+func TestATreeThatIsBackIsScheduled(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.gone = true
+		s.restart()
+		hear := func(tree scheduling.TreeName, removed bool) {
+			done := false
+			s.index++
+			s.send(Committed{Index: s.index, Events: []state.Event{state.TreeChanged{Tree: tree, Removed: removed}}, Done: func() { done = true }})
+			if !done {
+				t.Fatalf("entry %d is not dealt with", s.index)
+			}
+			s.offerBoth()
+		}
+		hear(scheduling.DefaultTree, true)
+		s.gone = false
+		hear("other", false)
+		s.want(0)
+		hear(scheduling.DefaultTree, false)
+		s.want(1)
+		if got := s.figures.Stats().InFlight; got != 2 {
+			t.Errorf("%d starts in flight, want 2", got)
 		}
 	})
 }

@@ -42,15 +42,14 @@ func TestAttributes(t *testing.T) {
 		"fair_share_ratio", "guaranteed_ratio", "min_share_ratio", "usage_ratio", "demand_ratio", "dominant_resource", "scheduling_status",
 		"detailed_fair_share", "detailed_dominant_fair_share", "fair_resources", "usage_share", "demand_share", "limits_share", "strong_guarantee_share",
 		"estimated_guarantee_resources", "estimated_guarantee_share", "promised_guarantee_fair_share", "limited_resource_demand", "satisfaction_ratio",
-		"local_satisfaction_ratio", "starvation_status", "starving", "below_fair_share_since", "effective_fair_share_starvation_timeout",
-		"effective_fair_share_starvation_tolerance", "resource_limits_exceeded",
+		"local_satisfaction_ratio", "starvation_status", "starving", "below_fair_share_since", "resource_limits_exceeded",
 	}
 	for name, test := range map[string]struct {
 		of   *actorpb.SchedulerViewRequest
 		more []string
 	}{
 		"a pool": {&actorpb.SchedulerViewRequest{Pool: "saves"}, []string{
-			"strong_guarantee_share_by_tier", "inferred_strong_guarantee_resources", "integral_guarantee_type", "accumulated_resource_ratio_volume", "accumulated_resource_volume",
+			"strong_guarantee_share_by_tier", "inferred_strong_guarantee_resources", "accumulated_resource_ratio_volume", "accumulated_resource_volume",
 			"integral_pool_capacity", "specified_burst_ratio", "specified_resource_flow_ratio", "total_burst_ratio", "total_resource_flow_ratio",
 			"estimated_burst_usage_duration_seconds",
 		}},

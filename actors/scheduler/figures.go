@@ -3,6 +3,9 @@ package scheduler
 import (
 	"sync/atomic"
 	"time"
+
+	"weir/scheduling/allocation"
+	"weir/scheduling/resource"
 )
 
 // Figures is what the actors of trees let others see of their work, together. The
@@ -11,6 +14,8 @@ import (
 type Figures struct {
 	updates, updateNanos, plans, planNanos, started, refused atomic.Uint64
 	inFlight, updated                                        atomic.Int64
+	limited, unmatched                                       atomic.Uint64
+	lacking                                                  [resource.Count]atomic.Uint64
 }
 
 // Stats is the scheduler's work so far.
@@ -28,7 +33,17 @@ type Stats struct {
 	Started, Refused uint64
 	// InFlight is how many starts have no answer yet.
 	InFlight int
+	// LeftOut counts operations and whole pools with pending jobs that got none on a
+	// node that was looked at, by why: ByLimits, ByFilter, or the name of the first
+	// resource of which the node has not enough.
+	LeftOut map[string]uint64
 }
+
+// Why operations and pools are left out, besides for a resource.
+const (
+	ByLimits = "limits"
+	ByFilter = "filter"
+)
 
 // Stats returns a snapshot.
 func (f *Figures) Stats() Stats {
@@ -39,6 +54,10 @@ func (f *Figures) Stats() Stats {
 	}
 	if nanos := f.updated.Load(); nanos != 0 {
 		s.Updated = time.Unix(0, nanos)
+	}
+	s.LeftOut = map[string]uint64{ByLimits: f.limited.Load(), ByFilter: f.unmatched.Load()}
+	for i := range f.lacking {
+		s.LeftOut[resource.Kind(i).String()] = f.lacking[i].Load()
 	}
 	return s
 }
@@ -54,6 +73,15 @@ func (f *Figures) planned(began, now time.Time, inFlight int) {
 	f.plans.Add(1)
 	f.planNanos.Add(uint64(max(now.Sub(began), 0)))
 	f.inFlight.Add(int64(inFlight))
+}
+
+// leftOut is told what came of the nodes of a plan.
+func (f *Figures) leftOut(o allocation.Outcome) {
+	f.limited.Add(uint64(o.Limited))
+	f.unmatched.Add(uint64(o.Unmatched))
+	for i, n := range o.Refused {
+		f.lacking[i].Add(uint64(n))
+	}
 }
 
 func (f *Figures) settled(jobs, started, inFlight int) {

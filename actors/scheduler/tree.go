@@ -16,6 +16,7 @@ import (
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/scheduling"
+	"weir/scheduling/allocation"
 	"weir/scheduling/engine"
 	"weir/scheduling/lifecycle"
 	"weir/scheduling/pooltree"
@@ -60,8 +61,8 @@ type Tree struct {
 	tags         map[string][]string
 	// known operations have not ended; of each, the pending jobs of its tasks.
 	known map[string]map[string]int64
-	// set is what the engine was told of known operations.
-	set map[string]setOperation
+	// specs are those of known operations.
+	specs map[string]*statepb.OperationSpec
 	// settings are those of the tree, current its pools as they were committed last.
 	settings pooltree.Settings
 	current  pooltree.Tree
@@ -70,15 +71,10 @@ type Tree struct {
 	// jobs are those that the engine has, by operation too.
 	jobs   map[string]string
 	jobsOf map[string]map[string]bool
+	// outcome is what came of the nodes of the last plan.
+	outcome allocation.Outcome
 	// resume is the volumes to go on from; nil: the engine has.
 	resume *resumption
-}
-
-// setOperation is an operation as the engine has it, and as it was described.
-type setOperation struct {
-	engine.Operation
-	spec    *statepb.OperationSpec
-	options pooltree.OperationOptions
 }
 
 // NewTree returns a tree rebuilt from the seed: running allocations first, so
@@ -91,7 +87,7 @@ func NewTree(cfg engine.Config, seed Seed) (*Tree, error) {
 	t := &Tree{
 		name: seed.Tree, engine: e, index: seed.Index, tickets: map[string]engine.Ticket{}, ready: map[string]bool{}, queued: map[string]bool{},
 		draining: map[string]bool{}, incarnations: map[string]uint64{}, tags: map[string][]string{}, known: map[string]map[string]int64{}, jobs: map[string]string{}, jobsOf: map[string]map[string]bool{},
-		set: map[string]setOperation{}, settings: seed.Pools.Settings(), current: seed.Pools,
+		specs: map[string]*statepb.OperationSpec{}, settings: seed.Pools.Settings(), current: seed.Pools,
 	}
 	if err := e.SetTree(seed.Pools); err != nil {
 		return nil, fmt.Errorf("rebuild pool tree: %w", err)
@@ -157,10 +153,8 @@ func (t *Tree) SetPools(pools pooltree.Tree) error {
 	if was.SingleJobVanillaIsGang == t.settings.SingleJobVanillaIsGang {
 		return nil
 	}
-	for id, set := range t.set {
-		set.Gang = set.spec.Gang(t.settings)
-		t.set[id] = set
-		if err := t.engine.SetOperation(set.Operation); err != nil {
+	for id, spec := range t.specs {
+		if err := t.engine.SetGang(scheduling.OperationID(id), spec.Gang(t.settings)); err != nil {
 			return err
 		}
 	}
@@ -203,7 +197,7 @@ func (t *Tree) setOperation(op *statepb.Operation, state lifecycle.State, suspen
 		Enabled: state == lifecycle.Running && in.GetAdmitted(), Suspended: suspended, Gang: op.GetSpec().Gang(t.settings),
 	}.With(options)
 	if _, known := t.known[id]; !known {
-		return t.addOperation(setOperation{record, op.GetSpec(), options})
+		return t.addOperation(record, op.GetSpec())
 	}
 	if state.Finishing() {
 		if err := t.setDemands(op, state); err != nil {
@@ -216,14 +210,14 @@ func (t *Tree) setOperation(op *statepb.Operation, state lifecycle.State, suspen
 	if err := t.engine.SetOperation(record); err != nil {
 		return err
 	}
-	t.set[id] = setOperation{record, op.GetSpec(), options}
+	t.specs[id] = op.GetSpec()
 	return nil
 }
 
-func (t *Tree) addOperation(added setOperation) error {
-	err := t.engine.AddOperation(added.Operation)
+func (t *Tree) addOperation(added engine.Operation, spec *statepb.OperationSpec) error {
+	err := t.engine.AddOperation(added)
 	if err == nil {
-		t.known[string(added.ID)], t.set[string(added.ID)] = map[string]int64{}, added
+		t.known[string(added.ID)], t.specs[string(added.ID)] = map[string]int64{}, spec
 	}
 	return err
 }
@@ -249,7 +243,7 @@ func (t *Tree) RemoveOperation(id string) error {
 		return nil
 	}
 	delete(t.known, id)
-	delete(t.set, id)
+	delete(t.specs, id)
 	return t.engine.RemoveOperation(scheduling.OperationID(id))
 }
 
@@ -373,6 +367,7 @@ func (t *Tree) Plan(now time.Time, term uint64, n int, newID func() string) Prop
 	}
 	t.queue = append(t.queue[:0], t.queue[n:]...)
 	plan := t.engine.Heartbeat(now, nodes)
+	t.outcome = plan.Outcome
 	for _, node := range plan.Unserved {
 		t.enqueue(string(node))
 	}

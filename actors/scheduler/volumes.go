@@ -32,7 +32,7 @@ func (t *Tree) setVolumes(seed Seed) error {
 	t.resume = &resumption{at: seed.VolumesTime, awaited: map[string]bool{}}
 	for _, v := range seed.Volumes {
 		t.resume.volumes = append(t.resume.volumes, engine.PoolVolume{
-			Pool: scheduling.PoolName(v.GetPool()), Volume: v.Volume(), LastShareRatio: v.GetLastShareRatio(),
+			Pool: scheduling.PoolName(v.GetPool()), ID: scheduling.PoolID(v.GetPoolId()), Volume: v.Volume(), Rest: v.GetCpuRest(), LastShareRatio: v.GetLastShareRatio(),
 		})
 	}
 	for _, node := range seed.Nodes {
@@ -83,7 +83,7 @@ func (t *Tree) Checkpoint(term uint64) proto.Message {
 	}
 	m := &commandpb.CheckpointVolumes{Term: term, Tree: string(t.name), Time: timestamppb.New(at)}
 	for _, v := range volumes {
-		m.Volumes = append(m.Volumes, statepb.NewPoolVolume(string(v.Pool), v.Volume, v.LastShareRatio))
+		m.Volumes = append(m.Volumes, statepb.NewPoolVolume(v.Pool, v.ID, v.Volume, v.Rest, v.LastShareRatio))
 	}
 	return m
 }

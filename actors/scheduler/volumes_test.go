@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"maps"
 	"math"
 	"testing"
 	"testing/synctest"
@@ -134,6 +135,81 @@ func TestVolumesAreKeptBeforeATransfer(t *testing.T) {
 			t.Error("not told when the outcome is known")
 		}
 	})
+}
+
+// TestVolumesBeginWithTheirPool has a leader begin before the one that saw the pool made
+// has kept anything: what has flown in since then is there.
+func TestVolumesBeginWithTheirPool(t *testing.T) {
+	w := newWorld(t)
+	w.register("n1", 1, 4)
+	w.must(saver())
+	made := w.now
+	next := w.rebuild()
+	if err := next.Offer("n1", w.NodeRecord("n1").GetResources().Amounts()); err != nil {
+		t.Fatal(err)
+	}
+	if err := next.Tick(made.Add(2500 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if _, volumes := next.engine.Volumes(); len(volumes) != 1 || math.Abs(volumes[0].Volume.UserSlots-5) > 1e-9 {
+		t.Errorf("after 2.5 s of two slots the volumes are %+v", volumes)
+	}
+}
+
+// TestVolumesFollowARename renames a pool while a checkpoint of it is in flight: the
+// engine goes on with what the pool has, and so does a new leader with what was kept.
+// The edit changes as well what is a gang.
+func TestVolumesFollowARename(t *testing.T) {
+	for name, late := range map[string]bool{"the tree hears of each edit": false, "the tree hears of all edits at once": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.register("n1", 1, 4)
+			w.must(saver())
+			w.run("op", "saver", 1)
+			w.deliver(len(w.log))
+			w.offer("n1")
+			tick := func(tree *Tree) map[scheduling.PoolName]float64 {
+				if err := tree.Tick(w.now.Add(time.Minute)); err != nil {
+					t.Fatal(err)
+				}
+				_, volumes := tree.engine.Volumes()
+				got := map[scheduling.PoolName]float64{}
+				for _, v := range volumes {
+					got[v.Pool] = v.Volume.UserSlots
+				}
+				return got
+			}
+			if err := w.tree.Tick(w.now); err != nil {
+				t.Fatal(err)
+			}
+			before := tick(w.tree)["saver"]
+			inFlight := w.tree.Checkpoint(1)
+			edit := rename("saver", "moved")
+			edit.Edits = append(edit.Edits, &commandpb.TreeEdit{Edit: &commandpb.TreeEdit_Change{Change: &commandpb.Changes{Values: map[string]*structpb.Value{
+				"consider_single_allocation_vanilla_operations_as_gang": structpb.NewBoolValue(false)}}}})
+			for _, msg := range []*commandpb.EditTree{edit, rename("moved", "kept"), create("saver", "", 1)} {
+				w.must(msg)
+				if !late {
+					w.deliver(len(w.log))
+				}
+			}
+			w.must(inFlight)
+			w.deliver(len(w.log))
+			checkQuiet(w)
+			if before <= 0 {
+				t.Fatal("the pool has saved nothing")
+			}
+			now := tick(w.tree)
+			next := w.rebuild()
+			if err := next.Offer("n1", w.NodeRecord("n1").GetResources().Amounts()); err != nil {
+				t.Fatal(err)
+			}
+			then := tick(next)
+			if now["kept"] < before || now["saver"] != 0 || !maps.Equal(now, then) {
+				t.Errorf("before %v, then %v, and %v at a new leader", before, now, then)
+			}
+		})
+	}
 }
 
 // TestPoolsAreRecordedEverySecond expects a point for each second, however many updates

@@ -25,6 +25,7 @@ var (
 	schedulerStarts  = counter("scheduler_starts_total", "Jobs that were granted.")
 	schedulerRefused = counter("scheduler_starts_refused_total", "Planned starts that were not committed.")
 	schedulerFlight  = gauge("scheduler_starts_in_flight", "Planned starts whose commit is not known yet.")
+	schedulerLeftOut = counter("scheduler_left_out_total", "Operations and whole pools with pending jobs that got none on a node that was looked at, by why: limits, filter, or the resource that the node lacks.", "reason")
 	poolFair         = gauge("pool_fair_share_ratio", "Fair share of a pool, of its dominant resource; on the leader alone.", "tree", "pool")
 	poolUsage        = gauge("pool_usage_share_ratio", "Share that a pool uses, of its dominant resource; on the leader alone.", "tree", "pool")
 	poolDemand       = gauge("pool_demand_share_ratio", "Share that a pool could use, of its dominant resource; on the leader alone.", "tree", "pool")
@@ -33,7 +34,7 @@ var (
 func leaderPart(of Actors) part {
 	families := []family{
 		leaderActive, controllersNow, heartbeatsGone, schedulerUpdates, schedulerTook, schedulerLast, schedulerPlans, schedulerPlanned,
-		schedulerStarts, schedulerRefused, schedulerFlight, poolFair, poolUsage, poolDemand,
+		schedulerStarts, schedulerRefused, schedulerFlight, schedulerLeftOut, poolFair, poolUsage, poolDemand,
 	}
 	return part{families, func(s sink) {
 		stats := of.Stats()
@@ -51,6 +52,9 @@ func leaderPart(of Actors) part {
 		s.put(schedulerStarts, float64(scheduler.Started))
 		s.put(schedulerRefused, float64(scheduler.Refused))
 		s.put(schedulerFlight, float64(scheduler.InFlight))
+		for reason, count := range scheduler.LeftOut {
+			s.put(schedulerLeftOut, float64(count), reason)
+		}
 		if !stats.Leading {
 			return
 		}

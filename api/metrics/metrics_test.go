@@ -40,7 +40,7 @@ func newReplicaFake() *replicaFake {
 		actors: actors.Stats{
 			Leading: true, Controllers: 3, HeartbeatsDropped: 4,
 			Gateway:   gateway.Stats{InFlight: 5, Refused: map[string]uint64{"overloaded": 6}},
-			Scheduler: scheduler.Stats{Updates: 7, UpdateTook: 8 * time.Second, Updated: time.UnixMilli(9500), Plans: 10, Started: 12, Refused: 13, InFlight: 14},
+			Scheduler: scheduler.Stats{Updates: 7, UpdateTook: 8 * time.Second, Updated: time.UnixMilli(9500), Plans: 10, Started: 12, Refused: 13, InFlight: 14, LeftOut: map[string]uint64{scheduler.ByLimits: 15, "cpu": 16}},
 			Remote: remote.Stats{
 				SentMessages: 15, SentBytes: 16, Dropped: map[string]uint64{"queue_full": 17},
 				Peers: []remote.PeerStats{{Peer: "agent/n1", QueuedMessages: 1, QueuedBytes: 10}, {Peer: "agent/n2", QueuedMessages: 2, OpenRequests: 3}, {Peer: "replica/r2"}},
@@ -147,7 +147,7 @@ func TestReplicaShowsItsFigures(t *testing.T) {
 		`weir_jobs_pending 0`, `weir_jobs_running 0`, `weir_leader_active 1`, `weir_controllers 3`, `weir_heartbeats_dropped_total 4`,
 		`weir_gateway_requests_in_flight 5`, `weir_gateway_refused_total{code="overloaded"} 6`, `weir_scheduler_updates_total 7`,
 		`weir_scheduler_update_seconds_total 8`, `weir_scheduler_last_update_timestamp_seconds 9.5`, `weir_scheduler_plans_total 10`,
-		`weir_scheduler_starts_total 12`, `weir_scheduler_starts_refused_total 13`, `weir_scheduler_starts_in_flight 14`,
+		`weir_scheduler_starts_total 12`, `weir_scheduler_starts_refused_total 13`, `weir_scheduler_starts_in_flight 14`, `weir_scheduler_left_out_total{reason="limits"} 15`, `weir_scheduler_left_out_total{reason="cpu"} 16`,
 		`weir_pool_fair_share_ratio{pool="<Root>",tree="default"} 1`, `weir_pool_usage_share_ratio{pool="<Root>",tree="default"} 0.5`, `weir_pool_demand_share_ratio{pool="<Root>",tree="default"} 0.75`,
 		`weir_pool_fair_share_ratio{pool="<Root>",tree="gpu"} 0.125`,
 		`weir_remote_sent_messages_total 15`, `weir_remote_sent_bytes_total 16`, `weir_remote_dropped_messages_total{reason="queue_full"} 17`,

@@ -1,6 +1,8 @@
 package poolfile
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -19,6 +21,7 @@ const (
 	keyNodes      = "nodes"
 	keyOperations = "operations"
 	keyVolumes    = "volumes"
+	keyTags       = "tags"
 )
 
 // ReadCluster reads a pool file that describes a whole cluster: what it has, and
@@ -26,7 +29,7 @@ const (
 //
 //	total: {cpu: 2000, memory: 8TiB}       # or nodes:
 //	nodes:
-//	  - {count: 10, cpu: 32, memory: 128GiB}
+//	  - {count: 10, cpu: 32, memory: 128GiB, tags: [ssd]}
 //	pools:
 //	  ads: {weight: 2}
 //	operations:
@@ -110,7 +113,10 @@ func (r *clusterReader) nodes(value any) []whatif.Node {
 		r.fault([]string{keyNodes}, "a list is needed, such as [{count: 10, cpu: 32, memory: 128GiB}]")
 		return nil
 	}
-	var out []whatif.Node
+	var (
+		out []whatif.Node
+		err error
+	)
 	for _, item := range items {
 		object, ok := r.object([]string{keyNodes}, item)
 		if !ok {
@@ -120,11 +126,33 @@ func (r *clusterReader) nodes(value any) []whatif.Node {
 		name, _ := object["name"].(string)
 		delete(object, "name")
 		node.Name = name
+		if node.Tags, err = TakeTags(object); err != nil {
+			r.fault([]string{keyNodes, keyTags}, "%v", err)
+		}
 		if node.Resources, ok = r.amounts([]string{keyNodes}, object); ok {
 			out = append(out, node)
 		}
 	}
 	return out
+}
+
+// TakeTags reads the tags of a node and takes them out of its object.
+func TakeTags(object map[string]any) ([]string, error) {
+	value, given := object[keyTags]
+	delete(object, keyTags)
+	items, ok := value.([]any)
+	if given && !ok {
+		return nil, errors.New("a list is needed, such as [ssd, rack7]")
+	}
+	tags := make([]string, 0, len(items))
+	for _, item := range items {
+		tag, ok := item.(string)
+		if !ok || tag == "" {
+			return nil, fmt.Errorf("%v is no tag: a text is needed", item)
+		}
+		tags = append(tags, tag)
+	}
+	return tags, nil
 }
 
 // take reads a count and takes it out of its object.

@@ -120,6 +120,48 @@ func TestWith(t *testing.T) {
 	}
 }
 
+// TestTagsBoundShares describes nodes with tags, and filters of a pool and of an
+// operation.
+func TestTagsBoundShares(t *testing.T) {
+	const text = `
+nodes:
+  - {count: 3, cpu: 10, user_slots: 1000, tags: [ssd, old]}
+  - {count: 5, cpu: 10, user_slots: 1000}
+  - {count: 2, cpu: 10, user_slots: 1000, tags: [gpu]}
+pools: {a: {scheduling_tag_filter: ssd}, b: }
+operations:
+  one: {pool: a, jobs: 500, job: {cpu: 1}}
+  two: {pool: b, jobs: 500, job: {cpu: 1}}
+  three: {pool: b, jobs: 500, job: {cpu: 1}, scheduling_tag_filter: gpu}
+`
+	c := describe(t, text)
+	for name, want := range map[string]float64{"a": 0.3, "one": 0.3, "b": 0.7, "two": 0.5, "three": 0.2} {
+		if got := fair(t, c, name); !near(got, want) {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+	shape := c.Nodes[0].Resources
+	for name, tc := range map[string]struct {
+		nodes whatif.Node
+		want  float64
+	}{
+		"more that it takes":  {whatif.Node{Count: 1, Resources: shape, Tags: []string{"ssd"}}, 4.0 / 11},
+		"more that it leaves": {whatif.Node{Count: 1, Resources: shape}, 3.0 / 11},
+		"fewer that it takes": {whatif.Node{Count: -2, Resources: shape, Tags: []string{"old"}}, 1.0 / 8},
+	} {
+		after, err := c.With(whatif.Change{AddNodes: &tc.nodes})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fair(t, after, "a"); !near(got, tc.want) {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
+	}
+	if _, err := c.With(whatif.Change{AddNodes: &whatif.Node{Count: -4, Resources: shape, Tags: []string{"ssd"}}}); err == nil || !strings.Contains(err.Error(), "there are only 3") {
+		t.Errorf("four of three nodes go: %v", err)
+	}
+}
+
 func TestOvercommitIsNamed(t *testing.T) {
 	c := describe(t, "total: {cpu: 10}\npools: {a: {strong_guarantee_resources: {cpu: 8}}, b: {strong_guarantee_resources: {cpu: 2}}, c: }")
 	r, err := c.Solve()
@@ -232,6 +274,8 @@ func TestReadClusterRefuses(t *testing.T) {
 		"nodes and a total":       {"total: {cpu: 1}\nnodes: [{cpu: 1}]", "line 1, column 1: total: there are nodes too"},
 		"an unknown resource":     {"nodes: [{cores: 1}]", "nodes: "},
 		"nodes that are no list":  {"nodes: {cpu: 1}", "nodes: a list is needed"},
+		"tags that are no list":   {"nodes: [{cpu: 1, tags: ssd}]", "nodes.tags: a list is needed"},
+		"a tag that is no text":   {"nodes: [{cpu: 1, tags: [5]}]", "nodes.tags: 5 is no tag"},
 		"a bad count":             {"nodes: [{count: -1, cpu: 1}]", "nodes.count: a whole number"},
 		"an unknown pool":         {"operations: {a: {pool: x, jobs: 1}}", `operations.a: there is no pool "x"`},
 		"an unknown option":       {"pools: {p: }\noperations: {a: {pool: p, wieght: 1}}", "line 2, column 27: operations.a.wieght: unknown option; did you mean weight?"},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,10 +51,14 @@ func TestAssignments(t *testing.T) {
 }
 
 func TestNodesOf(t *testing.T) {
-	for text, want := range map[string]int64{"+10x{cpu: 32, memory: 128GiB}": 10, "-2x{cpu: 1}": -2, "10x{cpu: 1}": 0, "+x{cpu: 1}": 0, "+0x{cpu: 1}": 0, "+1x{cores: 1}": 0, "+1": 0} {
+	for text, want := range map[string]int64{"+10x{cpu: 32, memory: 128GiB}": 10, "-2x{cpu: 1}": -2, "10x{cpu: 1}": 0, "+x{cpu: 1}": 0, "+0x{cpu: 1}": 0, "+1x{cores: 1}": 0, "+1": 0,
+		"+1x{cpu: 1, tags: ssd}": 0} {
 		n, err := nodesOf(text, true)
 		if n.Count != want || (err == nil) != (want != 0) {
 			t.Errorf("%s: %d and %v, want %d", text, n.Count, err, want)
 		}
+	}
+	if n, err := nodesOf("+3x{cpu: 1, tags: [ssd, rack7]}", true); err != nil || n.Count != 3 || !slices.Equal(n.Tags, []string{"ssd", "rack7"}) {
+		t.Errorf("nodes with tags: %+v and %v", n, err)
 	}
 }

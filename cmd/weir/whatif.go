@@ -84,7 +84,7 @@ what an operation could run at once, job is what each of them needs.`,
 	flags.StringArrayVar(&w.removePools, "remove-pool", nil, "a pool that goes")
 	flags.StringArrayVar(&w.addOps, "add-operation", nil, "an operation: NAME: {pool: POOL, jobs: 100, job: {cpu: 1}}")
 	flags.StringArrayVar(&w.removeOps, "remove-operation", nil, "the id of an operation that ends")
-	flags.StringArrayVar(&w.nodes, "nodes", nil, "nodes that come or go: +10x{cpu: 32, memory: 128GiB} or -2x{...}")
+	flags.StringArrayVar(&w.nodes, "nodes", nil, "nodes that come or go: +10x{cpu: 32, memory: 128GiB, tags: [ssd]} or -2x{...}")
 	flags.BoolVar(&w.poolsOnly, "pools", false, "show pools only")
 	flags.BoolVar(&w.changedOnly, "changed", false, "show only what changes")
 	mustComplete(cmd, "tree", f.suggest(false, treeNames))
@@ -194,6 +194,12 @@ func nodesOf(text string, live bool) (whatif.Node, error) {
 	if err != nil {
 		return whatif.Node{}, fmt.Errorf("%w: %w", form, err)
 	}
+	var tags []string
+	if object, ok := value.(map[string]any); ok {
+		if tags, err = poolfile.TakeTags(object); err != nil {
+			return whatif.Node{}, fmt.Errorf("tags: %w", err)
+		}
+	}
 	var read pooltree.Resources
 	if err := read.ReadOption(value); err != nil {
 		return whatif.Node{}, err
@@ -202,7 +208,7 @@ func nodesOf(text string, live bool) (whatif.Node, error) {
 	if live {
 		missing.UserSlots = int64(slotsPerCore * read.Amounts.CPU.Cores())
 	}
-	return whatif.Node{Count: n, Resources: read.Or(missing)}, nil
+	return whatif.Node{Count: n, Resources: read.Or(missing), Tags: tags}, nil
 }
 
 // compare shows the fair shares before and after changes.

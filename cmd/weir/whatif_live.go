@@ -41,7 +41,7 @@ func clusterOf(s *apipb.SnapshotResponse) (whatif.Cluster, error) {
 		return c, fmt.Errorf("tree %s: %w", s.GetTree(), err)
 	}
 	for _, n := range s.GetNodes() {
-		c.Nodes = append(c.Nodes, whatif.Node{Name: n.GetId(), Count: 1, Resources: amountsFrom(n.GetResources())})
+		c.Nodes = append(c.Nodes, whatif.Node{Name: n.GetId(), Count: 1, Resources: amountsFrom(n.GetResources()), Tags: n.GetTags()})
 	}
 	for _, op := range s.GetOperations() {
 		read, err := pooltree.ReadOperationOptions(op.GetOptions().AsMap())

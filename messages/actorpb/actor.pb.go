@@ -2703,10 +2703,12 @@ func (x *PoolHistory) GetPools() []*PoolPoints {
 }
 
 type PoolPoints struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Pool          string                 `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
-	Seconds       *Points                `protobuf:"bytes,2,opt,name=seconds,proto3" json:"seconds,omitempty"`
-	Minutes       *Points                `protobuf:"bytes,3,opt,name=minutes,proto3" json:"minutes,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Pool    string                 `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	Seconds *Points                `protobuf:"bytes,2,opt,name=seconds,proto3" json:"seconds,omitempty"`
+	Minutes *Points                `protobuf:"bytes,3,opt,name=minutes,proto3" json:"minutes,omitempty"`
+	// It stays when the pool is renamed.
+	PoolId        uint64 `protobuf:"varint,4,opt,name=pool_id,json=poolId,proto3" json:"pool_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2760,6 +2762,13 @@ func (x *PoolPoints) GetMinutes() *Points {
 		return x.Minutes
 	}
 	return nil
+}
+
+func (x *PoolPoints) GetPoolId() uint64 {
+	if x != nil {
+		return x.PoolId
+	}
+	return 0
 }
 
 // Points are in parallel; each of its second or minute since 1970. Shares are by
@@ -3369,12 +3378,13 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\rminutes_until\x18\x02 \x01(\x03R\fminutesUntil\x12%\n" +
 	"\x0eseconds_newest\x18\x03 \x01(\x03R\rsecondsNewest\x12%\n" +
 	"\x0eminutes_newest\x18\x04 \x01(\x03R\rminutesNewest\x12/\n" +
-	"\x05pools\x18\x05 \x03(\v2\x19.weir.actor.v1.PoolPointsR\x05pools\"\x82\x01\n" +
+	"\x05pools\x18\x05 \x03(\v2\x19.weir.actor.v1.PoolPointsR\x05pools\"\x9b\x01\n" +
 	"\n" +
 	"PoolPoints\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12/\n" +
 	"\aseconds\x18\x02 \x01(\v2\x15.weir.actor.v1.PointsR\aseconds\x12/\n" +
-	"\aminutes\x18\x03 \x01(\v2\x15.weir.actor.v1.PointsR\aminutes\"\x93\x01\n" +
+	"\aminutes\x18\x03 \x01(\v2\x15.weir.actor.v1.PointsR\aminutes\x12\x17\n" +
+	"\apool_id\x18\x04 \x01(\x04R\x06poolId\"\x93\x01\n" +
 	"\x06Points\x12\x0e\n" +
 	"\x02at\x18\x01 \x03(\x03R\x02at\x12\x1d\n" +
 	"\n" +

@@ -3723,11 +3723,12 @@ type Pool struct {
 	Usage                 *Resources `protobuf:"bytes,11,opt,name=usage,proto3" json:"usage,omitempty"`
 	Demand                *Resources `protobuf:"bytes,12,opt,name=demand,proto3" json:"demand,omitempty"`
 	// With the tree's defaults.
-	EffectiveWeight                   float64 `protobuf:"fixed64,13,opt,name=effective_weight,json=effectiveWeight,proto3" json:"effective_weight,omitempty"`
-	EffectiveMaxRunningOperationCount int32   `protobuf:"varint,14,opt,name=effective_max_running_operation_count,json=effectiveMaxRunningOperationCount,proto3" json:"effective_max_running_operation_count,omitempty"`
-	EffectiveMaxOperationCount        int32   `protobuf:"varint,15,opt,name=effective_max_operation_count,json=effectiveMaxOperationCount,proto3" json:"effective_max_operation_count,omitempty"`
-	DominantResource                  string  `protobuf:"bytes,16,opt,name=dominant_resource,json=dominantResource,proto3" json:"dominant_resource,omitempty"`
-	Tree                              string  `protobuf:"bytes,17,opt,name=tree,proto3" json:"tree,omitempty"`
+	EffectiveWeight float64 `protobuf:"fixed64,13,opt,name=effective_weight,json=effectiveWeight,proto3" json:"effective_weight,omitempty"`
+	// These two tell no more than they can hold; effective has what holds.
+	EffectiveMaxRunningOperationCount int32  `protobuf:"varint,14,opt,name=effective_max_running_operation_count,json=effectiveMaxRunningOperationCount,proto3" json:"effective_max_running_operation_count,omitempty"`
+	EffectiveMaxOperationCount        int32  `protobuf:"varint,15,opt,name=effective_max_operation_count,json=effectiveMaxOperationCount,proto3" json:"effective_max_operation_count,omitempty"`
+	DominantResource                  string `protobuf:"bytes,16,opt,name=dominant_resource,json=dominantResource,proto3" json:"dominant_resource,omitempty"`
+	Tree                              string `protobuf:"bytes,17,opt,name=tree,proto3" json:"tree,omitempty"`
 	// Input and output: what was set, by name. What is not here has its default.
 	Options *structpb.Struct `protobuf:"bytes,18,opt,name=options,proto3" json:"options,omitempty"`
 	// The user for whom the pool was made, and with whose last operation it goes.

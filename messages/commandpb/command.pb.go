@@ -2636,7 +2636,9 @@ func (x *AdmitOperation) GetTrees() []string {
 	return nil
 }
 
-// CheckpointVolumes records the integral volumes of a tree. It is the leader's.
+// CheckpointVolumes records the integral volumes of a tree. It is the leader's. Each
+// goes to the pool of its id, which may have been renamed meanwhile; those of pools
+// that are gone are left out.
 type CheckpointVolumes struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Term  uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`

@@ -1,6 +1,9 @@
 package statepb
 
-import "weir/scheduling/resource"
+import (
+	"weir/scheduling"
+	"weir/scheduling/resource"
+)
 
 // Amounts returns the resources as the scheduler counts them. None are nothing.
 func (x *Resources) Amounts() resource.Amounts {
@@ -35,10 +38,11 @@ func (x *PoolVolume) Volume() resource.Volume {
 	}
 }
 
-// NewPoolVolume returns the record of a pool's volume.
-func NewPoolVolume(pool string, v resource.Volume, lastShareRatio float64) *PoolVolume {
+// NewPoolVolume returns the record of a pool's volume; rest is what rounding has kept
+// from cpu.
+func NewPoolVolume(pool scheduling.PoolName, id scheduling.PoolID, v resource.Volume, rest, lastShareRatio float64) *PoolVolume {
 	return &PoolVolume{
-		Pool: pool, UserSlots: v.UserSlots, CpuHundredths: int64(v.CPU), Gpu: v.GPU, Memory: v.Memory, Network: v.Network,
-		LastShareRatio: lastShareRatio,
+		Pool: string(pool), PoolId: uint64(id), UserSlots: v.UserSlots, CpuHundredths: int64(v.CPU), Gpu: v.GPU, Memory: v.Memory, Network: v.Network,
+		CpuRest: rest, LastShareRatio: lastShareRatio,
 	}
 }

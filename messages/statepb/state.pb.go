@@ -1258,8 +1258,10 @@ type Allocation struct {
 	Stop *StopOrder `protobuf:"bytes,12,opt,name=stop,proto3" json:"stop,omitempty"`
 	// TCP ports of the node that are the job's alone.
 	Ports []int32 `protobuf:"varint,13,rep,packed,name=ports,proto3" json:"ports,omitempty"`
-	// The pool in which the operation was when the job was granted.
+	// The pool in which the operation was when the job was granted, by its name then and
+	// by its id.
 	Pool          string `protobuf:"bytes,14,opt,name=pool,proto3" json:"pool,omitempty"`
+	PoolId        uint64 `protobuf:"varint,15,opt,name=pool_id,json=poolId,proto3" json:"pool_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1390,6 +1392,13 @@ func (x *Allocation) GetPool() string {
 		return x.Pool
 	}
 	return ""
+}
+
+func (x *Allocation) GetPoolId() uint64 {
+	if x != nil {
+		return x.PoolId
+	}
+	return 0
 }
 
 // StopOrder tells a node to end a job: by interruption, where the job can be
@@ -2220,6 +2229,9 @@ type Pool struct {
 	// The user for whom the pool was made and with whose last operation it goes;
 	// empty: it stays.
 	EphemeralUser string `protobuf:"bytes,9,opt,name=ephemeral_user,json=ephemeralUser,proto3" json:"ephemeral_user,omitempty"`
+	// Given once and to no other pool of the cluster: it stays when the pool is renamed.
+	// 0 in records of old.
+	Id            uint64 `protobuf:"varint,10,opt,name=id,proto3" json:"id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2294,6 +2306,13 @@ func (x *Pool) GetEphemeralUser() string {
 		return x.EphemeralUser
 	}
 	return ""
+}
+
+func (x *Pool) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
 }
 
 // PoolTree holds a tree's options and pools.
@@ -2416,15 +2435,18 @@ type PoolVolume struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Pool      string                 `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
 	UserSlots float64                `protobuf:"fixed64,2,opt,name=user_slots,json=userSlots,proto3" json:"user_slots,omitempty"`
-	// Hundredths of a core times seconds.
+	// Hundredths of a core times seconds, and what of them rounding has kept back.
 	CpuHundredths int64   `protobuf:"varint,3,opt,name=cpu_hundredths,json=cpuHundredths,proto3" json:"cpu_hundredths,omitempty"`
+	CpuRest       float64 `protobuf:"fixed64,9,opt,name=cpu_rest,json=cpuRest,proto3" json:"cpu_rest,omitempty"`
 	Gpu           float64 `protobuf:"fixed64,4,opt,name=gpu,proto3" json:"gpu,omitempty"`
 	Memory        float64 `protobuf:"fixed64,5,opt,name=memory,proto3" json:"memory,omitempty"`
 	Network       float64 `protobuf:"fixed64,6,opt,name=network,proto3" json:"network,omitempty"`
 	// What the last update granted by integral guarantee; it is charged by the next.
 	LastShareRatio float64 `protobuf:"fixed64,7,opt,name=last_share_ratio,json=lastShareRatio,proto3" json:"last_share_ratio,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The pool, whatever it is called by now; 0: the one of that name.
+	PoolId        uint64 `protobuf:"varint,8,opt,name=pool_id,json=poolId,proto3" json:"pool_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PoolVolume) Reset() {
@@ -2478,6 +2500,13 @@ func (x *PoolVolume) GetCpuHundredths() int64 {
 	return 0
 }
 
+func (x *PoolVolume) GetCpuRest() float64 {
+	if x != nil {
+		return x.CpuRest
+	}
+	return 0
+}
+
 func (x *PoolVolume) GetGpu() float64 {
 	if x != nil {
 		return x.Gpu
@@ -2502,6 +2531,13 @@ func (x *PoolVolume) GetNetwork() float64 {
 func (x *PoolVolume) GetLastShareRatio() float64 {
 	if x != nil {
 		return x.LastShareRatio
+	}
+	return 0
+}
+
+func (x *PoolVolume) GetPoolId() uint64 {
+	if x != nil {
+		return x.PoolId
 	}
 	return 0
 }
@@ -2579,7 +2615,9 @@ type SnapshotHeader struct {
 	Limits    *Limits `protobuf:"bytes,5,opt,name=limits,proto3" json:"limits,omitempty"`
 	ClusterId string  `protobuf:"bytes,6,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
 	// The tree of operations that name none.
-	DefaultTree   string `protobuf:"bytes,7,opt,name=default_tree,json=defaultTree,proto3" json:"default_tree,omitempty"`
+	DefaultTree string `protobuf:"bytes,7,opt,name=default_tree,json=defaultTree,proto3" json:"default_tree,omitempty"`
+	// The last id that a pool was given.
+	LastPoolId    uint64 `protobuf:"varint,8,opt,name=last_pool_id,json=lastPoolId,proto3" json:"last_pool_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2663,6 +2701,13 @@ func (x *SnapshotHeader) GetDefaultTree() string {
 	return ""
 }
 
+func (x *SnapshotHeader) GetLastPoolId() uint64 {
+	if x != nil {
+		return x.LastPoolId
+	}
+	return 0
+}
+
 // Limits bound what the state keeps. They are replicated, so that every
 // replica cuts at the same place.
 type Limits struct {
@@ -2672,6 +2717,7 @@ type Limits struct {
 	EventsPerOperation       int32                  `protobuf:"varint,3,opt,name=events_per_operation,json=eventsPerOperation,proto3" json:"events_per_operation,omitempty"`
 	Operations               int32                  `protobuf:"varint,4,opt,name=operations,proto3" json:"operations,omitempty"`
 	JobsPerOperation         int32                  `protobuf:"varint,5,opt,name=jobs_per_operation,json=jobsPerOperation,proto3" json:"jobs_per_operation,omitempty"`
+	PoolsPerTree             int32                  `protobuf:"varint,6,opt,name=pools_per_tree,json=poolsPerTree,proto3" json:"pools_per_tree,omitempty"`
 	unknownFields            protoimpl.UnknownFields
 	sizeCache                protoimpl.SizeCache
 }
@@ -2737,6 +2783,13 @@ func (x *Limits) GetOperations() int32 {
 func (x *Limits) GetJobsPerOperation() int32 {
 	if x != nil {
 		return x.JobsPerOperation
+	}
+	return 0
+}
+
+func (x *Limits) GetPoolsPerTree() int32 {
+	if x != nil {
+		return x.PoolsPerTree
 	}
 	return 0
 }
@@ -3149,7 +3202,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\n" +
 	"cpu_micros\x18\x02 \x01(\x03R\tcpuMicros\x12\x1d\n" +
 	"\n" +
-	"run_millis\x18\x03 \x01(\x03R\trunMillis\"\xd6\x03\n" +
+	"run_millis\x18\x03 \x01(\x03R\trunMillis\"\xef\x03\n" +
 	"\n" +
 	"Allocation\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12!\n" +
@@ -3169,7 +3222,8 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\aattempt\x18\v \x01(\x05R\aattempt\x12,\n" +
 	"\x04stop\x18\f \x01(\v2\x18.weir.state.v1.StopOrderR\x04stop\x12\x14\n" +
 	"\x05ports\x18\r \x03(\x05R\x05ports\x12\x12\n" +
-	"\x04pool\x18\x0e \x01(\tR\x04pool\"\x95\x02\n" +
+	"\x04pool\x18\x0e \x01(\tR\x04pool\x12\x17\n" +
+	"\apool_id\x18\x0f \x01(\x04R\x06poolId\"\x95\x02\n" +
 	"\tStopOrder\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12!\n" +
@@ -3259,14 +3313,16 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x05Drain\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x92\x02\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xa2\x02\n" +
 	"\x04Pool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06parent\x18\x02 \x01(\tR\x06parent\x12=\n" +
 	"\fcreated_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\vcreatedTime\x12?\n" +
 	"\rmodified_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTime\x121\n" +
 	"\aoptions\x18\b \x01(\v2\x17.google.protobuf.StructR\aoptions\x12%\n" +
-	"\x0eephemeral_user\x18\t \x01(\tR\rephemeralUserJ\x04\b\x03\x10\x06\"\xb8\x03\n" +
+	"\x0eephemeral_user\x18\t \x01(\tR\rephemeralUser\x12\x0e\n" +
+	"\x02id\x18\n" +
+	" \x01(\x04R\x02idJ\x04\b\x03\x10\x06\"\xb8\x03\n" +
 	"\bPoolTree\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x12)\n" +
@@ -3276,21 +3332,23 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\rmodified_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTime\x123\n" +
 	"\avolumes\x18\a \x03(\v2\x19.weir.state.v1.PoolVolumeR\avolumes\x12=\n" +
 	"\fvolumes_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\vvolumesTime\x12*\n" +
-	"\x05waste\x18\t \x03(\v2\x14.weir.state.v1.WasteR\x05waste\"\xd4\x01\n" +
+	"\x05waste\x18\t \x03(\v2\x14.weir.state.v1.WasteR\x05waste\"\x88\x02\n" +
 	"\n" +
 	"PoolVolume\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x1d\n" +
 	"\n" +
 	"user_slots\x18\x02 \x01(\x01R\tuserSlots\x12%\n" +
-	"\x0ecpu_hundredths\x18\x03 \x01(\x03R\rcpuHundredths\x12\x10\n" +
+	"\x0ecpu_hundredths\x18\x03 \x01(\x03R\rcpuHundredths\x12\x19\n" +
+	"\bcpu_rest\x18\t \x01(\x01R\acpuRest\x12\x10\n" +
 	"\x03gpu\x18\x04 \x01(\x01R\x03gpu\x12\x16\n" +
 	"\x06memory\x18\x05 \x01(\x01R\x06memory\x12\x18\n" +
 	"\anetwork\x18\x06 \x01(\x01R\anetwork\x12(\n" +
-	"\x10last_share_ratio\x18\a \x01(\x01R\x0elastShareRatio\"d\n" +
+	"\x10last_share_ratio\x18\a \x01(\x01R\x0elastShareRatio\x12\x17\n" +
+	"\apool_id\x18\b \x01(\x04R\x06poolId\"d\n" +
 	"\x04Term\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x18\n" +
 	"\areplica\x18\x02 \x01(\tR\areplica\x12.\n" +
-	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\x91\x02\n" +
+	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xb3\x02\n" +
 	"\x0eSnapshotHeader\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12'\n" +
@@ -3299,7 +3357,9 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x06limits\x18\x05 \x01(\v2\x15.weir.state.v1.LimitsR\x06limits\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x06 \x01(\tR\tclusterId\x12!\n" +
-	"\fdefault_tree\x18\a \x01(\tR\vdefaultTree\"\xf8\x01\n" +
+	"\fdefault_tree\x18\a \x01(\tR\vdefaultTree\x12 \n" +
+	"\flast_pool_id\x18\b \x01(\x04R\n" +
+	"lastPoolId\"\x9e\x02\n" +
 	"\x06Limits\x12/\n" +
 	"\x13archived_operations\x18\x01 \x01(\x05R\x12archivedOperations\x12=\n" +
 	"\x1bfinished_jobs_per_operation\x18\x02 \x01(\x05R\x18finishedJobsPerOperation\x120\n" +
@@ -3307,7 +3367,8 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\n" +
 	"operations\x18\x04 \x01(\x05R\n" +
 	"operations\x12,\n" +
-	"\x12jobs_per_operation\x18\x05 \x01(\x05R\x10jobsPerOperation\"\x89\x03\n" +
+	"\x12jobs_per_operation\x18\x05 \x01(\x05R\x10jobsPerOperation\x12$\n" +
+	"\x0epools_per_tree\x18\x06 \x01(\x05R\fpoolsPerTree\"\x89\x03\n" +
 	"\x06Record\x127\n" +
 	"\x06header\x18\x01 \x01(\v2\x1d.weir.state.v1.SnapshotHeaderH\x00R\x06header\x12-\n" +
 	"\x04tree\x18\x02 \x01(\v2\x17.weir.state.v1.PoolTreeH\x00R\x04tree\x128\n" +

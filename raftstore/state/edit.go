@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -29,7 +30,7 @@ func (c *change) editTree(m *commandpb.EditTree) *refusal {
 	if len(m.GetEdits()) == 0 {
 		return refuse(CodeInvalidCommand, "%s: tree %q: there is nothing to change", what, name)
 	}
-	d := draft{tree: t, at: c, record: shallow(t.record), renamed: make(map[string]string)}
+	d := draft{tree: t, at: c, record: shallow(t.record), renamed: make(map[string]string), lastPool: c.lastPool}
 	d.record.Pools = slices.Clone(d.record.GetPools())
 	for _, e := range m.GetEdits() {
 		if refused := d.edit(e); refused != nil {
@@ -40,8 +41,13 @@ func (c *change) editTree(m *commandpb.EditTree) *refusal {
 	if err != nil {
 		return refusePool(err)
 	}
-	if refused := c.checkFilter(name, pools.Settings().NodesFilter); refused != nil {
+	if refused := c.checkPools(what, t, len(d.record.GetPools())); refused != nil {
 		return refused
+	}
+	if filter := pools.Settings().NodesFilter; filter.String() != t.pools.Settings().NodesFilter.String() {
+		if refused := c.checkFilter(name, filter); refused != nil {
+			return refused
+		}
 	}
 	d.record.Options = document(pools.Options())
 	c.takeEdit(t, name, &d, pools)
@@ -54,12 +60,13 @@ func (c *change) takeEdit(t *tree, name scheduling.TreeName, d *draft, pools poo
 	d.record.ModifiedTime = c.timestamp()
 	was := t.pools
 	t.record, t.pools = d.record, pools
+	c.lastPool = d.lastPool
 	moved := make(map[string]string, len(d.renamed))
 	for now, was := range d.renamed {
 		moved[was] = now
 	}
-	t.record.Volumes = renamedVolumes(t.record.GetVolumes(), moved, pools)
-	t.record.Waste = foldedWaste(t.record.GetWaste(), was, moved, pools)
+	t.record.Waste = foldedWaste(t.record.GetWaste(), was, pools)
+	c.beginVolumes(t)
 	var renamed []*operation
 	for _, o := range c.order {
 		if i := o.treeIndex(name); i >= 0 && o.state.InProgress() && moved[o.record.GetTrees()[i].GetPool()] != "" {
@@ -81,19 +88,43 @@ func (c *change) takeEdit(t *tree, name scheduling.TreeName, d *draft, pools poo
 	c.result.Value = &commandpb.Result_Tree{Tree: &commandpb.TreeResult{Revision: t.record.GetRevision()}}
 }
 
-// renamedVolumes returns the volumes of the pools that are left, by their new names.
-func renamedVolumes(volumes []*statepb.PoolVolume, moved map[string]string, pools pooltree.Tree) []*statepb.PoolVolume {
+// beginVolumes keeps the volumes of the pools that are left. Where none has been kept
+// yet, those of pools with integral guarantees are nothing as of now: a leader that
+// begins before the first checkpoint lets the time since then flow in.
+func (c *change) beginVolumes(t *tree) {
+	t.record.Volumes = volumesNow(t.record.GetVolumes(), t.pools)
+	if len(t.record.GetVolumes()) > 0 {
+		return
+	}
+	for _, p := range t.pools.Pools() {
+		if p.Options.Guarantee() != pooltree.NoIntegral {
+			t.record.Volumes = append(t.record.Volumes, &statepb.PoolVolume{Pool: string(p.Name), PoolId: uint64(p.ID)})
+			t.record.VolumesTime = c.timestamp()
+		}
+	}
+}
+
+// volumesNow returns the volumes of the pools that are left, each once and by its
+// present name.
+func volumesNow(volumes []*statepb.PoolVolume, pools pooltree.Tree) []*statepb.PoolVolume {
+	if len(volumes) == 0 {
+		return nil
+	}
+	names := poolNames(pools)
 	var out []*statepb.PoolVolume
 	for _, v := range volumes {
-		if now := moved[v.GetPool()]; now != "" {
-			v = shallow(v)
-			v.Pool = now
+		id, name := scheduling.PoolID(v.GetPoolId()), scheduling.PoolName(v.GetPool())
+		if id != 0 {
+			name = names[id]
 		}
-		if pools.Has(scheduling.PoolName(v.GetPool())) {
+		if p, found := pools.Pool(name); found {
+			v = shallow(v)
+			v.Pool, v.PoolId = string(p.Name), uint64(p.ID)
 			out = append(out, v)
 		}
 	}
-	return out
+	slices.SortStableFunc(out, func(a, b *statepb.PoolVolume) int { return cmp.Compare(a.GetPool(), b.GetPool()) })
+	return slices.CompactFunc(out, func(a, b *statepb.PoolVolume) bool { return a.GetPool() == b.GetPool() })
 }
 
 // recount counts the operations of a tree anew: what counts as running depends on
@@ -129,6 +160,8 @@ type draft struct {
 	edits  []pooltree.Edit
 	// renamed tells of pools with a new name the one that they had.
 	renamed map[string]string
+	// lastPool is the id that a pool was given last.
+	lastPool scheduling.PoolID
 }
 
 func (d *draft) edit(e *commandpb.TreeEdit) *refusal {
@@ -182,9 +215,15 @@ func (d *draft) put(verb string, p *statepb.Pool) *refusal {
 	}
 	read.Parent = cmp.Or(read.Parent, scheduling.RootPool)
 	read.Ephemeral = ""
+	i, found := d.find(p.GetName())
+	if verb == "create" {
+		d.lastPool++
+		read.ID = d.lastPool
+	} else if found {
+		read.ID = scheduling.PoolID(d.record.GetPools()[i].GetId())
+	}
 	record := poolRecord(read)
 	record.CreatedTime, record.ModifiedTime = d.at.timestamp(), d.at.timestamp()
-	i, found := d.find(p.GetName())
 	if verb == "create" {
 		d.edits = append(d.edits, pooltree.Edit{Create: &read})
 		if !found {
@@ -195,6 +234,10 @@ func (d *draft) put(verb string, p *statepb.Pool) *refusal {
 	d.edits = append(d.edits, pooltree.Edit{Set: &read})
 	if !found {
 		return d.unknown("set", p.GetName())
+	}
+	if hub, user, is := strings.Cut(p.GetName(), "$"); is {
+		return refuse(CodeInvalidPool, "set pool %q: it was made for user %q and goes with their last operation: set ephemeral_subpool_config of pool %q, which holds for those to come",
+			p.GetName(), user, hub)
 	}
 	record.CreatedTime = d.record.GetPools()[i].GetCreatedTime()
 	d.record.Pools[i] = record
@@ -239,6 +282,7 @@ func (d *draft) rename(m *commandpb.RenamePool) *refusal {
 		d.record.Pools[j] = p
 	}
 	slices.SortFunc(d.record.Pools, func(a, b *statepb.Pool) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	d.renameDefaultParent(m)
 	was, again := d.renamed[m.GetFrom()]
 	if !again {
 		was = m.GetFrom()
@@ -246,6 +290,18 @@ func (d *draft) rename(m *commandpb.RenamePool) *refusal {
 	delete(d.renamed, m.GetFrom())
 	d.renamed[m.GetTo()] = was
 	return nil
+}
+
+// renameDefaultParent lets default_parent_pool of the tree follow a rename, so that a
+// later change of other options has it right.
+func (d *draft) renameDefaultParent(m *commandpb.RenamePool) {
+	options, err := pooltree.ReadTreeOptions(d.record.GetOptions().AsMap())
+	if err != nil || options.DefaultParentPool == nil || *options.DefaultParentPool != m.GetFrom() {
+		return
+	}
+	to := m.GetTo()
+	options.DefaultParentPool = &to
+	d.record.Options = document(options)
 }
 
 func (d *draft) find(name string) (int, bool) {

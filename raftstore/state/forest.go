@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"weir/messages/commandpb"
-	"weir/messages/statepb"
 	"weir/scheduling"
 	"weir/scheduling/pooltree"
 	"weir/scheduling/resource"
@@ -43,14 +42,14 @@ func (c *change) createTree(m *commandpb.CreateTree) *refusal {
 	if err != nil {
 		return refuse(CodeInvalidTree, "%s: %v", what, err)
 	}
-	pools, err := pooltree.New(options)
+	t, err := newTree(name, options, c.lastPool+1)
 	if err != nil {
 		return refuse(CodeInvalidTree, "%s: %v", what, err)
 	}
-	if refused := c.checkFilter(name, pools.Settings().NodesFilter); refused != nil {
+	if refused := c.checkFilter(name, t.pools.Settings().NodesFilter); refused != nil {
 		return refused
 	}
-	t := newTree(name, pools)
+	c.lastPool++
 	t.record.CreatedTime, t.record.ModifiedTime = c.timestamp(), c.timestamp()
 	c.trees[name] = t
 	c.sortNodes()
@@ -104,7 +103,13 @@ func (c *change) checkFilter(name scheduling.TreeName, filter pooltree.Filter) *
 			continue
 		}
 		theirs := c.trees[scheduling.TreeName(other)].pools.Settings().NodesFilter
-		if filter.Within(theirs) || theirs.Within(filter) {
+		inner, knownInner := filter.Within(theirs)
+		outer, knownOuter := theirs.Within(filter)
+		if !inner && !outer && (!knownInner || !knownOuter) {
+			return refuse(CodeTreesOverlap, "set nodes_filter of tree %q to %q: trees %q and %q (filter %q) cannot be told apart: "+
+				"write shorter filters, best with a tag that one of them wants and the other does not", name, filter, name, other, theirs)
+		}
+		if inner || outer {
 			return refuse(CodeTreesOverlap, "set nodes_filter of tree %q to %q: trees %q and %q (filter %q) would share nodes: "+
 				"set a filter of %q that leaves these out first", name, filter, name, other, theirs, other)
 		}
@@ -173,24 +178,23 @@ func (c *change) checkpointVolumes(m *commandpb.CheckpointVolumes) *refusal {
 	if refused != nil {
 		return refused
 	}
-	volumes := make([]*statepb.PoolVolume, 0, len(m.GetVolumes()))
 	for _, v := range m.GetVolumes() {
 		for _, amount := range []float64{v.GetUserSlots(), float64(v.GetCpuHundredths()), v.GetGpu(), v.GetMemory(), v.GetNetwork(), v.GetLastShareRatio()} {
 			if !(amount >= 0) || math.IsInf(amount, 0) {
 				return refuse(CodeInvalidCommand, "%s: pool %q: %v is no volume", what, v.GetPool(), amount)
 			}
 		}
+		if rest := v.GetCpuRest(); math.IsNaN(rest) || math.IsInf(rest, 0) {
+			return refuse(CodeInvalidCommand, "%s: pool %q: %v is no rest of a volume", what, v.GetPool(), rest)
+		}
 		if ratio := v.GetLastShareRatio(); ratio > 1+resource.LargeEpsilon {
 			return refuse(CodeInvalidCommand, "%s: pool %q: last share ratio %v is more than the cluster", what, v.GetPool(), ratio)
-		}
-		if t.pools.Has(scheduling.PoolName(v.GetPool())) {
-			volumes = append(volumes, v)
 		}
 	}
 	record := shallow(t.record)
 	// The volumes are of the moment that the leader says, whatever the clocks of those
 	// whose commands came before.
-	record.Volumes, record.VolumesTime = volumes, m.GetTime()
+	record.Volumes, record.VolumesTime = volumesNow(m.GetVolumes(), t.pools), m.GetTime()
 	if m.GetTime() == nil {
 		record.VolumesTime = c.timestamp()
 	}

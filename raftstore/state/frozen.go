@@ -32,6 +32,7 @@ func (s *State) Freeze() *Frozen {
 			Limits:      s.limits,
 			ClusterId:   s.clusterID,
 			DefaultTree: string(s.defaultTree),
+			LastPoolId:  uint64(s.lastPool),
 		},
 		trees:       s.Trees(),
 		nodes:       make([]*statepb.Node, 0, len(s.nodes)),

@@ -66,6 +66,7 @@ func (c *change) grant(g *commandpb.Grant, time *timestamppb.Timestamp) (*statep
 	c.edit(o)
 	cookie, _ := o.tasks[task].pending.PopFirst()
 	record := o.record.GetTasks()[task]
+	pool, _ := c.trees[scheduling.TreeName(n.record.GetTree())].pools.Pool(scheduling.PoolName(o.record.GetTrees()[i].GetPool()))
 	move(record, "start job", (*lifecycle.Counters).Start)
 	a := &statepb.Allocation{
 		JobId:           g.GetJobId(),
@@ -80,7 +81,8 @@ func (c *change) grant(g *commandpb.Grant, time *timestamppb.Timestamp) (*statep
 		StartTime:       time,
 		Attempt:         record.GetAttempts()[int32(cookie)],
 		Ports:           ports,
-		Pool:            o.record.GetTrees()[i].GetPool(),
+		Pool:            string(pool.Name),
+		PoolId:          uint64(pool.ID),
 	}
 	c.allocations[scheduling.JobID(a.GetJobId())] = a
 	o.allocations[scheduling.JobID(a.GetJobId())] = a

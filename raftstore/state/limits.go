@@ -21,6 +21,8 @@ func DefaultLimits() *statepb.Limits {
 		Operations: 5000,
 		// J.5: jobs of all tasks together.
 		JobsPerOperation: 100000,
+		// An update of fair shares looks at every pool; ephemeral ones count.
+		PoolsPerTree: 10000,
 	}
 }
 
@@ -38,6 +40,7 @@ func completeLimits(l *statepb.Limits) (*statepb.Limits, *refusal) {
 		{"events_per_operation", l.GetEventsPerOperation(), minEvents, &d.EventsPerOperation},
 		{"operations", l.GetOperations(), 1, &d.Operations},
 		{"jobs_per_operation", l.GetJobsPerOperation(), 1, &d.JobsPerOperation},
+		{"pools_per_tree", l.GetPoolsPerTree(), 1, &d.PoolsPerTree},
 	} {
 		switch {
 		case limit.value == 0:
@@ -49,4 +52,14 @@ func completeLimits(l *statepb.Limits) (*statepb.Limits, *refusal) {
 		}
 	}
 	return d, nil
+}
+
+// checkPools refuses to make more pools in a tree than one may have. One that has more,
+// because the limit has fallen, may still be edited.
+func (c *change) checkPools(what string, t *tree, pools int) *refusal {
+	if limit := int(c.limits.GetPoolsPerTree()); pools > limit && pools > len(t.record.GetPools()) {
+		return refuse(CodeTooManyPools, "%s: tree %q would have %d pools and has %d, %d is the most (limit pools_per_tree): remove some",
+			what, t.record.GetName(), pools, len(t.record.GetPools()), limit)
+	}
+	return nil
 }

@@ -85,7 +85,7 @@ func (c *change) placeIn(what string, t *tree, spec *statepb.OperationSpec, user
 		return place{}, invalid(err)
 	}
 	p := place{tree: t, record: &statepb.OperationTree{Tree: t.record.GetName(), Options: operationDocument(options)}}
-	return p, p.enter(what, t.total, pool, spec, user)
+	return p, c.enter(&p, what, t.pools, pool, spec, user)
 }
 
 // operationDocument is document of options that most operations have none of.
@@ -97,12 +97,13 @@ func operationDocument(options pooltree.OperationOptions) *structpb.Struct {
 }
 
 // enter finds the pool that an operation goes to when it names one, and writes it
-// into the record. counts are the tree's without the operation.
-func (p *place) enter(what string, counts pooltree.Counts, pool string, spec *statepb.OperationSpec, user scheduling.User) *refusal {
+// into the record, which has the pool that it comes from, or none. pools are those
+// of the tree when it has left that one.
+func (c *change) enter(p *place, what string, pools pooltree.Tree, pool string, spec *statepb.OperationSpec, user scheduling.User) *refusal {
 	t := p.tree
 	p.pools = t.pools
 	pool = cmp.Or(pool, string(scheduling.DefaultPool))
-	placed, err := t.pools.Place(scheduling.PoolName(pool), user, spec.Gang(t.pools.Settings()))
+	placed, err := pools.Place(scheduling.PoolName(pool), user, spec.Gang(t.pools.Settings()))
 	switch {
 	case errors.Is(err, pooltree.ErrUnknownPool):
 		refused := t.unknownPool(what, scheduling.PoolName(pool))
@@ -111,8 +112,19 @@ func (p *place) enter(what string, counts pooltree.Counts, pool string, spec *st
 	case err != nil:
 		return refuse(CodeInvalidPool, "%s: tree %q: %v", what, t.record.GetName(), err)
 	}
-	p.create, p.pools = placed.Create, placed.Tree
-	if err := p.pools.AdmitStart(placed.Pool, counts); err != nil {
+	from := scheduling.PoolName(p.record.GetPool())
+	if placed.Pool == from {
+		return nil
+	}
+	if p.create = placed.Create; p.create != nil {
+		if refused := c.checkPools(what, t, len(placed.Tree.Pools())); refused != nil {
+			return refused
+		}
+		if p.pools, err = t.pools.Create(*p.create); err != nil {
+			return refuse(CodeInvalidPool, "%s: tree %q: %v", what, t.record.GetName(), err)
+		}
+	}
+	if err := p.pools.AdmitStart(placed.Pool, from, t.total); err != nil {
 		return refuse(CodePoolFull, "%s: tree %q: %v: wait for some to end, raise it or use another pool", what, t.record.GetName(), err)
 	}
 	p.record.Pool = string(placed.Pool)
@@ -133,12 +145,18 @@ func (c *change) takePlaces(places []place) []*statepb.OperationTree {
 
 // createEphemeral makes a pool that goes with its last operation.
 func (c *change) createEphemeral(p place) {
+	c.lastPool++
+	p.create.ID = c.lastPool
+	pools, err := p.tree.pools.Create(*p.create)
+	if err != nil {
+		panic(fmt.Sprintf("create ephemeral pool: %v: it was checked before", err))
+	}
 	record := poolRecord(*p.create)
 	record.CreatedTime, record.ModifiedTime = c.timestamp(), c.timestamp()
 	d := draft{tree: p.tree, at: c, record: shallow(p.tree.record)}
 	i, _ := d.find(record.GetName())
 	d.record.Pools = slices.Insert(slices.Clone(d.record.GetPools()), i, record)
-	c.replaceTree(p.tree, d.record, p.pools)
+	c.replaceTree(p.tree, d.record, pools)
 }
 
 // dropEphemeral removes a pool when its last operation has left it.
@@ -155,8 +173,8 @@ func (c *change) dropEphemeral(t *tree, pool scheduling.PoolName) {
 	d := draft{tree: t, at: c, record: shallow(t.record)}
 	i, _ := d.find(string(pool))
 	d.record.Pools = slices.Delete(slices.Clone(d.record.GetPools()), i, i+1)
-	d.record.Volumes = renamedVolumes(d.record.GetVolumes(), nil, pools)
-	d.record.Waste = foldedWaste(d.record.GetWaste(), t.pools, nil, pools)
+	d.record.Volumes = volumesNow(d.record.GetVolumes(), pools)
+	d.record.Waste = foldedWaste(d.record.GetWaste(), t.pools, pools)
 	c.replaceTree(t, d.record, pools)
 }
 
@@ -226,12 +244,13 @@ func lightweight(pools pooltree.Tree, spec *statepb.OperationSpec, in *statepb.O
 	return spec.GetType() == lifecycle.Vanilla && pools.Lightweight(scheduling.PoolName(in.GetPool()))
 }
 
-// admitRun refuses to run one more operation in a tree than its pools may.
-func admitRun(what string, pools pooltree.Tree, counts pooltree.Counts, spec *statepb.OperationSpec, in *statepb.OperationTree) *refusal {
+// admitRun refuses to run one more operation in a tree than its pools may. from is the
+// pool where it runs already, or "".
+func admitRun(what string, pools pooltree.Tree, from scheduling.PoolName, counts pooltree.Counts, spec *statepb.OperationSpec, in *statepb.OperationTree) *refusal {
 	if lightweight(pools, spec, in) {
 		return nil
 	}
-	err := pools.AdmitRun(scheduling.PoolName(in.GetPool()), counts)
+	err := pools.AdmitRun(scheduling.PoolName(in.GetPool()), from, counts)
 	if err == nil {
 		return nil
 	}
@@ -248,7 +267,7 @@ func (c *change) admitTrees(what string, o *operation, names []string) *refusal 
 		}
 		if in := o.record.GetTrees()[i]; !in.GetAdmitted() {
 			t := c.trees[scheduling.TreeName(name)]
-			if refused := admitRun(what, t.pools, t.total, o.record.GetSpec(), in); refused != nil {
+			if refused := admitRun(what, t.pools, "", t.total, o.record.GetSpec(), in); refused != nil {
 				return refused
 			}
 		}

@@ -61,6 +61,8 @@ const (
 	CodeInvalidPool = "invalid_pool"
 	// CodePoolFull: a pool holds as many operations as it may.
 	CodePoolFull = "pool_full"
+	// CodeTooManyPools: the pool tree has as many pools as one may have.
+	CodeTooManyPools = "too_many_pools"
 	// CodePoolRunningLimit: a pool runs as many operations as it may.
 	CodePoolRunningLimit = "pool_running_limit"
 	// CodeRevisionMismatch: the pool tree has changed meanwhile.

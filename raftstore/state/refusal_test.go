@@ -236,6 +236,36 @@ func TestLimitOfOperations(t *testing.T) {
 	}
 }
 
+// TestLimitOfPools makes as many pools as a tree may have, in all ways, and one more.
+// When the limit falls, what is there may still be edited.
+func TestLimitOfPools(t *testing.T) {
+	j := newJournal(t)
+	limit := func(pools int32) *commandpb.BeginTerm {
+		return &commandpb.BeginTerm{Term: 1, Replica: "r1", Limits: &statepb.Limits{PoolsPerTree: pools}}
+	}
+	spec := func(pool string) *statepb.OperationSpec {
+		s := specOf(1)
+		s.Pool = pool
+		return s
+	}
+	j.must(limit(3), createPool("hub", "", map[string]any{"create_ephemeral_subpools": true}),
+		&commandpb.StartOperation{OperationId: "a", User: "ann", Spec: spec("guest")})
+	full := func(story string, msg proto.Message) {
+		t.Helper()
+		result, _ := j.apply(msg)
+		got := result.GetRefusal()
+		if got.GetCode() != CodeTooManyPools || !strings.Contains(got.GetMessage(), `tree "default" would have 4 pools and has 3, 3 is the most (limit pools_per_tree)`) {
+			t.Errorf("%s: %v", story, result)
+		}
+	}
+	full("a pool", createPool("more", "", nil))
+	full("an ephemeral pool", &commandpb.StartOperation{OperationId: "b", User: "bob", Spec: spec("more")})
+	full("a subpool", &commandpb.StartOperation{OperationId: "b", User: "bob", Spec: spec("hub")})
+	// Its ephemeral pool goes when it moves.
+	j.must(updateOf("a", "", to("hub"), nil), limit(1), changePool("hub", map[string]any{"weight": 2}),
+		edit(&commandpb.TreeEdit{Edit: &commandpb.TreeEdit_Remove{Remove: "default"}}))
+}
+
 // TestGrantsAreRefusedOneByOne shows that a grant that cannot be leaves the
 // others of its batch alone.
 func TestGrantsAreRefusedOneByOne(t *testing.T) {

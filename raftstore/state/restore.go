@@ -105,7 +105,7 @@ func (r *Restorer) addHeader(h *statepb.SnapshotHeader) error {
 	}
 	s := r.state
 	s.lastIndex, s.clusterID, s.limits = h.GetIndex(), h.GetClusterId(), limits
-	s.defaultTree = scheduling.TreeName(h.GetDefaultTree())
+	s.defaultTree, s.lastPool = scheduling.TreeName(h.GetDefaultTree()), scheduling.PoolID(h.GetLastPoolId())
 	if h.GetTerm() != nil {
 		s.term = h.GetTerm()
 	}

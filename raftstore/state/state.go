@@ -31,7 +31,9 @@ type State struct {
 	trees map[scheduling.TreeName]*tree
 	// defaultTree is the tree of operations that name none.
 	defaultTree scheduling.TreeName
-	nodes       map[scheduling.NodeID]*node
+	// lastPool is the id that a pool was given last.
+	lastPool scheduling.PoolID
+	nodes    map[scheduling.NodeID]*node
 
 	operations map[scheduling.OperationID]*operation
 	// order is the operations by acceptance.
@@ -59,11 +61,12 @@ type mutation struct {
 // scheduling.DefaultTree with the pool scheduling.DefaultPool, and nothing else.
 func New() *State {
 	s := empty()
-	pools, err := pooltree.New(pooltree.Default())
+	s.lastPool = 1
+	t, err := newTree(scheduling.DefaultTree, pooltree.Default(), s.lastPool)
 	if err != nil {
 		panic(fmt.Sprintf("new state: the default pool tree is not valid: %v", err))
 	}
-	s.trees[scheduling.DefaultTree] = newTree(scheduling.DefaultTree, pools)
+	s.trees[scheduling.DefaultTree] = t
 	s.defaultTree = scheduling.DefaultTree
 	return s
 }

@@ -26,13 +26,18 @@ type tree struct {
 	total     pooltree.Counts
 }
 
-// newTree returns a tree at revision 1 without operations.
-func newTree(name scheduling.TreeName, pools pooltree.Tree) *tree {
+// newTree returns a tree at revision 1 without operations, in which the pool
+// scheduling.DefaultPool has an id.
+func newTree(name scheduling.TreeName, options pooltree.TreeOptions, id scheduling.PoolID) (*tree, error) {
+	pools, err := pooltree.FromPools(options, []pooltree.Pool{{Name: scheduling.DefaultPool, ID: id, Parent: scheduling.RootPool}})
+	if err != nil {
+		return nil, err
+	}
 	record := &statepb.PoolTree{Name: string(name), Revision: 1, Options: document(pools.Options())}
 	for _, p := range pools.Pools() {
 		record.Pools = append(record.Pools, poolRecord(p))
 	}
-	return restoredTree(record, pools)
+	return restoredTree(record, pools), nil
 }
 
 func restoredTree(record *statepb.PoolTree, pools pooltree.Tree) *tree {
@@ -67,6 +72,7 @@ func readPool(p *statepb.Pool) (pooltree.Pool, error) {
 	}
 	return pooltree.Pool{
 		Name:      scheduling.PoolName(p.GetName()),
+		ID:        scheduling.PoolID(p.GetId()),
 		Parent:    scheduling.PoolName(p.GetParent()),
 		Options:   options,
 		Ephemeral: scheduling.User(p.GetEphemeralUser()),
@@ -76,7 +82,7 @@ func readPool(p *statepb.Pool) (pooltree.Pool, error) {
 // poolRecord is the record of a pool without its times.
 func poolRecord(p pooltree.Pool) *statepb.Pool {
 	return &statepb.Pool{
-		Name: string(p.Name), Parent: string(p.Parent), Options: document(p.Options), EphemeralUser: string(p.Ephemeral),
+		Name: string(p.Name), Id: uint64(p.ID), Parent: string(p.Parent), Options: document(p.Options), EphemeralUser: string(p.Ephemeral),
 	}
 }
 

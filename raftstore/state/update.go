@@ -98,17 +98,12 @@ func (c *change) placeUpdate(what string, o *operation, d *update) (place, *refu
 	}
 	next := shallow(d.before)
 	next.Options = operationDocument(options)
-	if !d.moved {
-		return place{tree: t, pools: t.pools, record: next}, nil
+	p := place{tree: t, pools: t.pools, record: next}
+	was := scheduling.PoolName(d.before.GetPool())
+	if !d.moved || d.pool == d.before.GetPool() && !makesSubpools(t.pools, was) {
+		return p, nil
 	}
-	without := maps.Clone(t.total)
-	counted := t.countOf(o.record, d.before, o.state)
-	err = without.Add(t.pools, scheduling.PoolName(d.before.GetPool()), pooltree.Count{Operations: -counted.Operations, Running: -counted.Running})
-	if err != nil {
-		panic(fmt.Sprintf("%s: %v: the pool holds the operation", what, err))
-	}
-	p := place{tree: t, record: next}
-	if refused := p.enter(what, without, d.pool, o.record.GetSpec(), scheduling.User(o.record.GetUser())); refused != nil {
+	if refused := c.enter(&p, what, t.left(was), d.pool, o.record.GetSpec(), scheduling.User(o.record.GetUser())); refused != nil {
 		return place{}, refused
 	}
 	if next.GetPool() == d.before.GetPool() {
@@ -116,11 +111,35 @@ func (c *change) placeUpdate(what string, o *operation, d *update) (place, *refu
 	}
 	next.PendingReason = ""
 	if o.state.CountsAsRunning() && next.GetAdmitted() {
-		if refused := admitRun(what, p.pools, without, o.record.GetSpec(), next); refused != nil {
+		if t.countOf(o.record, d.before, o.state).Running == 0 {
+			was = ""
+		}
+		if refused := admitRun(what, p.pools, was, t.total, o.record.GetSpec(), next); refused != nil {
 			return place{}, refused
 		}
 	}
 	return p, nil
+}
+
+// makesSubpools reports whether operations that name the pool go to one below it.
+func makesSubpools(pools pooltree.Tree, name scheduling.PoolName) bool {
+	p, _ := pools.Pool(name)
+	return p.Options.CreateEphemeralSubpools != nil && *p.Options.CreateEphemeralSubpools
+}
+
+// left returns the pools of the tree when one operation has left a pool: without it,
+// if it is ephemeral and that was the last one.
+func (t *tree) left(pool scheduling.PoolName) pooltree.Tree {
+	p, _ := t.pools.Pool(pool)
+	if p.Ephemeral == "" || t.total[pool].Operations > 1 {
+		return t.pools
+	}
+	pools, err := t.pools.Remove(pool, 0)
+	if err != nil {
+		// Somebody has made a pool below it: it stays.
+		return t.pools
+	}
+	return pools
 }
 
 // updateAttributes says in an event who changed what.

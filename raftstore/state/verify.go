@@ -263,9 +263,16 @@ func (s *State) verifyTrees() error {
 	if err != nil {
 		return err
 	}
+	ids := make(map[scheduling.PoolID]scheduling.PoolName)
 	for _, name := range slices.Sorted(maps.Keys(s.trees)) {
 		if err := s.trees[name].verify(name, immediate[name]); err != nil {
 			return fmt.Errorf("pool tree %q: %w", name, err)
+		}
+		for _, p := range s.trees[name].pools.Pools() {
+			if other, taken := ids[p.ID]; p.ID != 0 && (taken || p.ID > s.lastPool) {
+				return fmt.Errorf("pool tree %q: pool %q has the id %d, the last one is %d (other pool of this id: %q)", name, p.Name, p.ID, s.lastPool, other)
+			}
+			ids[p.ID] = p.Name
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.nodes)) {
@@ -362,8 +369,8 @@ func (t *tree) verify(name scheduling.TreeName, immediate map[scheduling.PoolNam
 		}
 	}
 	for _, v := range t.record.GetVolumes() {
-		if !t.pools.Has(scheduling.PoolName(v.GetPool())) {
-			return fmt.Errorf("volume of pool %q, which is missing", v.GetPool())
+		if p, found := t.pools.Pool(scheduling.PoolName(v.GetPool())); !found || uint64(p.ID) != v.GetPoolId() {
+			return fmt.Errorf("volume of pool %q with id %d, which is missing", v.GetPool(), v.GetPoolId())
 		}
 	}
 	for _, w := range t.record.GetWaste() {

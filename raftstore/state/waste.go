@@ -36,12 +36,21 @@ func (c *change) account(o *operation, a *statepb.Allocation, finished *statepb.
 	o.record.Waste = charge(o.record.GetWaste(), more)
 	in := o.record.GetTrees()[o.treeIndex(scheduling.TreeName(c.nodes[scheduling.NodeID(a.GetNode())].record.GetTree()))]
 	t := c.trees[scheduling.TreeName(in.GetTree())]
-	more.Pool = a.GetPool()
-	if more.GetPool() == "" || !t.pools.Has(scheduling.PoolName(more.GetPool())) {
-		// The pool has another name now, or the grant is older than this record.
+	more.Pool = string(t.poolOfGrant(a))
+	if more.GetPool() == "" {
 		more.Pool = in.GetPool()
 	}
 	c.chargeTree(t, more)
+}
+
+// poolOfGrant returns the present name of the pool in which an allocation was granted;
+// "" when it is gone, or the grant is older than this record of it.
+func (t *tree) poolOfGrant(a *statepb.Allocation) scheduling.PoolName {
+	name, id := scheduling.PoolName(a.GetPool()), scheduling.PoolID(a.GetPoolId())
+	if p, found := t.pools.Pool(name); found && (id == 0 || p.ID == id) {
+		return name
+	}
+	return poolNames(t.pools)[id]
 }
 
 // ran returns how long a job ran, by its node's clock and within what this state
@@ -115,29 +124,43 @@ func (c *change) chargeTree(t *tree, more *statepb.Waste) {
 // foldedWaste returns the ledger of a tree after an edit. A pool with another name
 // keeps its records; those of one that is gone are added to those of the pool that
 // was above it, so a ledger grows with the pools that there are and not with those
-// that there were. moved tells of pools with another name the new one; was is the
-// tree before.
-func foldedWaste(ledger []*statepb.Waste, was pooltree.Tree, moved map[string]string, pools pooltree.Tree) []*statepb.Waste {
-	taken := make(map[string]bool, len(moved))
-	for from, now := range moved {
-		taken[now] = taken[now] || from != now
+// that there were. was is the tree before.
+func foldedWaste(ledger []*statepb.Waste, was, pools pooltree.Tree) []*statepb.Waste {
+	if len(ledger) == 0 {
+		return nil
 	}
+	names := poolNames(pools)
 	var out []*statepb.Waste
 	for _, w := range ledger {
-		pool := w.GetPool()
-		for {
-			now := cmp.Or(moved[pool], pool)
-			// A name that another pool has taken is that of a pool that is gone.
-			if pools.Has(scheduling.PoolName(now)) && (now != pool || !taken[pool]) {
+		pool := scheduling.PoolName(w.GetPool())
+		for pool != scheduling.RootPool {
+			before, _ := was.Pool(pool)
+			now, stays := names[before.ID]
+			if before.ID == 0 {
+				// It goes by its name, which one with an id may have taken.
+				same, found := pools.Pool(pool)
+				now, stays = pool, found && same.ID == 0
+			}
+			if stays {
 				pool = now
 				break
 			}
-			above, _ := was.Pool(scheduling.PoolName(pool))
-			pool = string(cmp.Or(above.Parent, scheduling.RootPool))
+			pool = cmp.Or(before.Parent, scheduling.RootPool)
 		}
-		out = charge(out, addWaste(&statepb.Waste{Pool: pool, Cause: w.GetCause()}, w))
+		out = charge(out, addWaste(&statepb.Waste{Pool: string(pool), Cause: w.GetCause()}, w))
 	}
 	return out
+}
+
+// poolNames are the present names of pools that have ids.
+func poolNames(pools pooltree.Tree) map[scheduling.PoolID]scheduling.PoolName {
+	names := make(map[scheduling.PoolID]scheduling.PoolName)
+	for _, p := range pools.Pools() {
+		if p.ID != 0 {
+			names[p.ID] = p.Name
+		}
+	}
+	return names
 }
 
 // verifyWaste checks a ledger: sorted, with something in each record and nothing

@@ -90,6 +90,9 @@ func (e *Element) Owner() any { return e.owner }
 // ID returns the id that the element was made with.
 func (e *Element) ID() string { return e.id }
 
+// Rename gives an element that is nowhere another id.
+func (e *Element) Rename(id string) { e.id = id }
+
 // Usage returns what the element uses: starts not yet committed count.
 func (e *Element) Usage() resource.Amounts { return e.usage }
 

@@ -5,21 +5,15 @@ import (
 	"time"
 
 	"weir/scheduling/fairshare"
-	"weir/scheduling/pooltree"
 	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
 )
 
-// guaranteeNames are the types of integral guarantees as options have them.
-var guaranteeNames = map[fairshare.GuaranteeType]string{
-	fairshare.NoIntegral: pooltree.NoIntegral, fairshare.Burst: pooltree.Burst, fairshare.Relaxed: pooltree.Relaxed,
-}
-
-// Attributes returns all that is known of a pool, by name (F.17.5, G5): numbers,
+// Attributes returns what an update finds of a pool, by name (F.17.5, G5): numbers,
 // texts, truth values, nil, and lists and objects of them. total is that of the
-// snapshot.
+// snapshot. What follows from settings alone is not among them.
 func (p PoolView) Attributes(total resource.Amounts) map[string]any {
-	of := shareAttributes(p.Shares, p.Effective.Starvation, total)
+	of := shareAttributes(p.Shares, total)
 	tiers := make([]any, len(p.Tiers))
 	for i, tier := range p.Tiers {
 		tiers[i] = vector(tier)
@@ -29,7 +23,6 @@ func (p PoolView) Attributes(total resource.Amounts) map[string]any {
 		"satisfaction_ratio":                     p.Shares.Attributes.PoolSatisfaction,
 		"strong_guarantee_share_by_tier":         tiers,
 		"inferred_strong_guarantee_resources":    amounts(p.InferredGuarantee),
-		"integral_guarantee_type":                guaranteeNames[g.Type],
 		"accumulated_resource_ratio_volume":      g.RatioVolume,
 		"accumulated_resource_volume":            volume(g.Volume),
 		"integral_pool_capacity":                 volume(g.Capacity),
@@ -46,9 +39,9 @@ func (p PoolView) Attributes(total resource.Amounts) map[string]any {
 	return of
 }
 
-// Attributes returns all that is known of an operation, as those of a pool.
+// Attributes returns what an update finds of an operation, as those of a pool.
 func (op OperationView) Attributes(total resource.Amounts) map[string]any {
-	of := shareAttributes(op.Shares, op.Effective.Starvation, total)
+	of := shareAttributes(op.Shares, total)
 	pending := int64(0)
 	for _, t := range op.Tasks {
 		pending += t.Effective
@@ -60,13 +53,12 @@ func (op OperationView) Attributes(total resource.Amounts) map[string]any {
 		"scheduling_index":     index(op.SchedulingIndex),
 		"fifo_index":           index(op.Shares.Attributes.FIFOIndex),
 		"effective_fifo_index": index(op.Shares.Attributes.EffectiveFIFOIndex),
-		"is_gang":              op.Gang,
 	})
 	return of
 }
 
 // shareAttributes are those that pools and operations have alike (S1, F.17.5).
-func shareAttributes(s Shares, effective pooltree.EffectiveStarvation, total resource.Amounts) map[string]any {
+func shareAttributes(s Shares, total resource.Amounts) map[string]any {
 	a := s.Attributes
 	dominant := resource.Dominant(s.Usage, total)
 	if s.Usage.IsZero() {
@@ -106,15 +98,7 @@ func shareAttributes(s Shares, effective pooltree.EffectiveStarvation, total res
 	if since := s.Hunger.Since; !since.IsZero() {
 		of["below_fair_share_since"] = since.UTC().Format(time.RFC3339Nano)
 	}
-	addEffective(of, effective)
 	return of
-}
-
-// addEffective adds the settings of starvation that hold (F.11).
-func addEffective(of map[string]any, s pooltree.EffectiveStarvation) {
-	for name, value := range s.Document() {
-		of["effective_"+name] = value
-	}
 }
 
 // Held is what is used and what is leaving: limits hold for both together when a job is

@@ -17,18 +17,14 @@ func TestAttributes(t *testing.T) {
 		"usage_ratio", "demand_share", "demand_ratio", "limits_share", "guaranteed_ratio", "min_share", "min_share_ratio", "strong_guarantee_share",
 		"estimated_guarantee_resources", "estimated_guarantee_share", "promised_guarantee_fair_share", "limited_resource_demand", "satisfaction_ratio",
 		"local_satisfaction_ratio", "scheduling_status", "starvation_status", "starving", "below_fair_share_since", "dominant_resource", "resource_usage",
-		"resource_demand", "resource_limits_exceeded", "effective_fair_share_starvation_timeout", "effective_min_run_time", "effective_allocation_preemption_timeout", "effective_allocation_graceful_preemption_timeout",
-		"effective_waiting_for_resources_on_node_timeout", "effective_min_share_preemption_timeout",
-		"effective_fair_share_aggressive_starvation_timeout", "effective_fair_share_starvation_tolerance", "effective_enable_aggressive_starvation",
-		"effective_preemption_satisfaction_threshold", "effective_aggressive_preemption_satisfaction_threshold", "effective_preemptive_scheduling_backoff",
-		"effective_non_preemptible_resource_usage_threshold",
+		"resource_demand", "resource_limits_exceeded",
 	}
 	ofPools := []string{
-		"strong_guarantee_share_by_tier", "inferred_strong_guarantee_resources", "integral_guarantee_type", "accumulated_resource_ratio_volume",
+		"strong_guarantee_share_by_tier", "inferred_strong_guarantee_resources", "accumulated_resource_ratio_volume",
 		"accumulated_resource_volume", "integral_pool_capacity", "integral_pool_capacity_ratio", "specified_burst_ratio", "total_burst_ratio",
 		"specified_resource_flow_ratio", "total_resource_flow_ratio", "estimated_burst_usage_duration_seconds",
 	}
-	ofOperations := []string{"scheduling_index", "fifo_index", "effective_fifo_index", "running_job_count", "pending_job_count", "is_gang"}
+	ofOperations := []string{"scheduling_index", "fifo_index", "effective_fifo_index", "running_job_count", "pending_job_count"}
 
 	w := newWorld(t, options{"integral_guarantees": options{"smooth_period": "1s"}}, map[scheduling.PoolName]pool{
 		"a": {options: options{"strong_guarantee_resources": options{"cpu": 1.0}, "min_share_preemption_timeout": "5s", "max_unpreemptable_running_job_count": 2.0}},
@@ -67,14 +63,11 @@ func TestAttributes(t *testing.T) {
 		{"a", "detailed_dominant_fair_share", map[string]any{"total": 0.375, "strong_guarantee": 0.25, "integral_guarantee": 0.0, "weight_proportional": 0.125}},
 		{"b", "detailed_dominant_fair_share", map[string]any{"total": 0.625, "strong_guarantee": 0.0, "integral_guarantee": 0.5, "weight_proportional": 0.125}},
 		{"a", "min_share_ratio", 0.25}, {"o", "min_share_ratio", 0.25}, {"b", "min_share_ratio", 0.0},
-		{"a", "demand_ratio", 0.75}, {"a", "integral_guarantee_type", "none"}, {"b", "integral_guarantee_type", "burst"},
+		{"a", "demand_ratio", 0.75},
 		{"b", "specified_resource_flow_ratio", 0.25}, {"b", "total_burst_ratio", 0.5}, {"b", "accumulated_resource_ratio_volume", 2.5},
 		{"a", "starvation_status", "starving"}, {"b", "starvation_status", "non_starving"}, {"a", "starving", true},
 		{"a", "below_fair_share_since", since.Format(time.RFC3339Nano)}, {"a", "dominant_resource", "user_slots"},
-		{"o", "effective_min_share_preemption_timeout", "5s"}, {"p", "effective_min_share_preemption_timeout", nil},
-		{"a", "effective_non_preemptible_resource_usage_threshold", map[string]any{"user_slots": 2.0}},
-		{"o", "effective_non_preemptible_resource_usage_threshold", map[string]any{"user_slots": 1.0}},
-		{"p", "effective_fair_share_starvation_timeout", "30s"}, {"p", "fifo_index", nil}, {"p", "is_gang", false},
+		{"p", "fifo_index", nil},
 	} {
 		if got := attributes[want.of][want.name]; !reflect.DeepEqual(got, want.value) {
 			t.Errorf("%s of %s is %v, want %v", want.name, want.of, got, want.value)

@@ -32,6 +32,9 @@ type Config struct {
 	// MaxStartsPerPlan limits the starts of one heartbeat batch, and so the size
 	// of the proposal that is made of it.
 	MaxStartsPerPlan int
+	// Connected says that all nodes are there before the first Tick: what filters take
+	// counts at once, and not only after the tree's node_reconnection_timeout.
+	Connected bool
 }
 
 // Default returns the settings of an engine that sets nothing.
@@ -154,7 +157,7 @@ func (e *Engine) Tick(now time.Time) (fairshare.Report, error) {
 	if e.first.IsZero() {
 		e.first = now
 	}
-	e.connected = now.Sub(e.first) >= e.settings.NodeReconnectionTimeout
+	e.connected = e.config.Connected || now.Sub(e.first) >= e.settings.NodeReconnectionTimeout
 	e.now = now
 	e.flow.tick(now)
 	e.expireClaims(now)
@@ -212,10 +215,12 @@ func (e *Engine) countMemory() {
 // of allocations.
 func (e *Engine) publish(p *pool) {
 	for _, c := range p.pools {
+		c.bound(ceiling(c.share, p.share.LimitsShare, e.total))
 		e.publish(c)
 	}
 	for _, op := range p.operations {
 		s := op.share
+		op.bound(ceiling(s, p.share.LimitsShare, e.total))
 		op.order.SetRank(op.rank())
 		op.order.SetShares(s.FairShare, s.DemandShare, e.total)
 		promised := resource.Vector{}
@@ -250,7 +255,9 @@ func (e *Engine) bounds(op *operation) preemption.Bounds {
 
 // pool is a pool of the tree.
 type pool struct {
-	name       scheduling.PoolName
+	name scheduling.PoolName
+	// id stays when the name changes; 0: it goes by its name.
+	id         scheduling.PoolID
 	parent     *pool
 	pools      []*pool
 	operations []*operation
@@ -259,8 +266,10 @@ type pool struct {
 	// effective are the settings that hold, filter is the place of its own filter.
 	effective pooltree.Effective
 	filter    int
-	hunger    preemption.Clock
-	loss      loss
+	// ceiling is what max_share_ratio allows.
+	ceiling resource.Amounts
+	hunger  preemption.Clock
+	loss    loss
 	// rate are the preemptions of the last minute, where they are limited.
 	rate preemption.Rate
 }
@@ -270,7 +279,7 @@ func newPool(name scheduling.PoolName) *pool {
 		name:   name,
 		share:  fairshare.NewPool(string(name)),
 		order:  allocation.NewPool(string(name)),
-		filter: allocation.NoFilter,
+		filter: allocation.NoFilter, ceiling: resource.Infinite,
 	}
 	p.order.SetOwner(p)
 	return p
@@ -324,6 +333,51 @@ func (e *Engine) RemovePool(name scheduling.PoolName) error {
 	e.drop(p.filter)
 	delete(e.pools, name)
 	return nil
+}
+
+// renamePools gives pools the names that they have in tree. A pool whose name has
+// gone to another one gets a name that none can have, until it goes too.
+func (e *Engine) renamePools(tree pooltree.Tree) {
+	known := make(map[scheduling.PoolID]*pool, len(e.pools))
+	for _, p := range e.pools {
+		known[p.id] = p
+	}
+	to := map[*pool]scheduling.PoolName{}
+	for _, p := range tree.Pools() {
+		if p.ID == 0 {
+			continue
+		}
+		here := e.pools[p.Name]
+		if here != nil && (here.id == p.ID || here.id == 0) {
+			continue
+		}
+		if here != nil && to[here] == "" {
+			to[here] = scheduling.PoolName(fmt.Sprintf("$%d", here.id))
+		}
+		if renamed := known[p.ID]; renamed != nil {
+			to[renamed] = p.Name
+		}
+	}
+	for p := range to {
+		delete(e.pools, p.name)
+	}
+	for p, name := range to {
+		p.rename(name)
+		e.pools[name] = p
+	}
+}
+
+// rename gives a pool below the root another name.
+func (p *pool) rename(to scheduling.PoolName) {
+	p.name, p.share.ID = to, string(to)
+	above := p.parent.order
+	// Siblings that are equal otherwise are in the order of their names.
+	p.order.Detach()
+	p.order.Rename(string(to))
+	p.order.Attach(above)
+	for _, op := range p.operations {
+		op.Pool = to
+	}
 }
 
 func (p *pool) attach(above *pool) {

@@ -42,8 +42,7 @@ func (e *Engine) use(f pooltree.Filter) int {
 	}
 	e.filters.all[at] = filter{Filter: f, users: 1}
 	for _, n := range e.nodes {
-		n.match(e.filters.all)
-		if n.takes[at] {
+		if n.matchOne(e.filters.all, at); n.takes[at] {
 			e.filters.all[at].total = e.filters.all[at].total.Add(n.offer())
 		}
 	}
@@ -67,6 +66,14 @@ func (e *Engine) change(at int, to pooltree.Filter) int {
 	changed := e.use(to)
 	e.drop(at)
 	return changed
+}
+
+// matchOne finds whether the filter at a place, which may be a new one, takes the node.
+func (n *node) matchOne(all []filter, at int) {
+	if more := len(all) - len(n.takes); more > 0 {
+		n.takes = append(n.takes, make([]bool, more)...)
+	}
+	n.takes[at] = all[at].Match(n.tags)
 }
 
 // match finds which filters take the node.

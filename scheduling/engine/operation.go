@@ -64,7 +64,9 @@ type operation struct {
 	// effective are the settings that hold, filter is the place of its own filter.
 	effective pooltree.EffectiveOperation
 	filter    int
-	hunger    preemption.Clock
+	// ceiling is what max_share_ratio allows.
+	ceiling resource.Amounts
+	hunger  preemption.Clock
 	// fromStarving is that its jobs may be preempted while it starves, starver by whose
 	// starvation it may preempt others.
 	fromStarving bool
@@ -108,6 +110,7 @@ func (e *Engine) AddOperation(op Operation) error {
 		share:     fairshare.NewOperation(string(op.ID)),
 		order:     allocation.NewOperation(string(op.ID), op.Started.UnixNano()),
 		filter:    allocation.NoFilter,
+		ceiling:   resource.Infinite,
 	}
 	added.order.SetOwner(added)
 	added.order.SetEnabled(added.active())
@@ -142,6 +145,17 @@ func (e *Engine) SetOperation(op Operation) error {
 		known.attach(to)
 	}
 	e.settle(known)
+	e.stale = true
+	return nil
+}
+
+// SetGang says whether an operation is of use only as a whole.
+func (e *Engine) SetGang(id scheduling.OperationID, gang bool) error {
+	op, err := e.operation(id)
+	if err != nil {
+		return fmt.Errorf("set gang %s: %w", id, err)
+	}
+	op.Gang, op.share.Gang = gang, gang
 	e.stale = true
 	return nil
 }
@@ -226,12 +240,12 @@ func (op *operation) active() bool { return op.Enabled && !op.Suspended && !op.r
 func (e *Engine) settle(op *operation) {
 	op.effective = op.Options.Effective(op.pool.effective)
 	op.filter = e.change(op.filter, op.effective.TagFilter)
-	op.order.SetLimits(op.effective.Limits)
 	op.order.SetFilter(op.filter)
 	op.order.SetGuarded(op.effective.Graceful || op.effective.Packing.Enable)
 	s := op.share
 	s.Rank, s.Weight, s.Gang = op.Started.UnixNano(), op.Weight, op.Gang
 	s.MaxShareRatio = or(op.Options.MaxShareRatio, fairshare.NoShareRatio)
+	op.bound(keptCeiling(s, op.ceiling))
 }
 
 // rank orders the operation among those that are as satisfied: the place in a FIFO

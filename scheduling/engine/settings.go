@@ -10,10 +10,12 @@ import (
 	"weir/scheduling/resource"
 )
 
-// SetTree makes the pools of the engine, and their settings, those of tree. It
+// SetTree makes the pools of the engine, and their settings, those of tree. A pool
+// that has another name there keeps its volume, and what else is known of it. It
 // fails, half done but consistent, when a pool that is no longer in the tree holds
 // operations.
 func (e *Engine) SetTree(tree pooltree.Tree) error {
+	e.renamePools(tree)
 	e.settings = tree.Settings()
 	e.shares.Options = shareOptions(e.settings)
 	e.rated = false
@@ -32,6 +34,7 @@ func (e *Engine) SetTree(tree pooltree.Tree) error {
 		if err := e.SetPool(p.Name, p.Parent, effective.Weight); err != nil {
 			return fmt.Errorf("set tree: %w", err)
 		}
+		e.pools[p.Name].id = p.ID
 		setShare(e.pools[p.Name].share, p.Options, effective)
 		e.setEffective(e.pools[p.Name], effective)
 	}
@@ -42,7 +45,7 @@ func (e *Engine) SetTree(tree pooltree.Tree) error {
 func (e *Engine) setEffective(p *pool, to pooltree.Effective) {
 	p.effective = to
 	p.filter = e.change(p.filter, to.TagFilter)
-	p.order.SetLimits(to.Limits)
+	p.bound(keptCeiling(p.share, p.ceiling))
 	p.order.SetTolerance(to.Preemption.LimitTolerance)
 	e.rated = e.rated || to.Preemption.RateLimit != pooltree.NoRateLimit
 	p.order.SetFilter(p.filter)

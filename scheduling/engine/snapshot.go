@@ -100,6 +100,8 @@ type Integral struct {
 // PoolView is a pool in a Snapshot.
 type PoolView struct {
 	Name scheduling.PoolName
+	// ID stays when the name changes; 0: it goes by its name.
+	ID scheduling.PoolID
 	// Parent is empty for the root.
 	Parent scheduling.PoolName
 	Shares Shares
@@ -251,6 +253,7 @@ func (e *Engine) Holdings() []Holding {
 func (p *pool) view(into []PoolView, total resource.Amounts) []PoolView {
 	v := PoolView{
 		Name:              p.name,
+		ID:                p.id,
 		Shares:            viewShares(p.share, p.order, total),
 		Effective:         p.effective,
 		InferredGuarantee: p.share.Pool.InferredGuarantee,

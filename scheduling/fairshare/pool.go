@@ -113,6 +113,10 @@ type Pool struct {
 	// LastShareRatio is what the last update granted by volume, to be paid by the
 	// next one.
 	LastShareRatio float64
+	// Rest is what rounding to whole hundredths of cpu x seconds has kept from Volume,
+	// or given too much of, in hundredths. Later updates make up for it, so that it does
+	// not add up; who sets Volume sets it to 0.
+	Rest float64
 
 	// InferredGuarantee is the strong guarantee in all resources (F.5.1).
 	InferredGuarantee resource.Amounts

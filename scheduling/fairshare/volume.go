@@ -27,29 +27,51 @@ func (t *Tree) updateVolumes(now time.Time) {
 	if before.IsZero() || t.total.IsZero() || len(t.burst)+len(t.relaxed) == 0 {
 		return
 	}
-	passed := resource.VolumeOf(t.total, now.Sub(before))
+	dt := now.Sub(before)
+	passed, cpu := resource.VolumeOf(t.total, dt), float64(t.total.CPU)*dt.Seconds()
 	for _, e := range t.burst {
-		e.Pool.refill(passed)
+		e.Pool.refill(passed, cpu)
 	}
 	for _, e := range t.relaxed {
-		e.Pool.refill(passed)
+		e.Pool.refill(passed, cpu)
 	}
 	t.distributeOverflow()
 }
 
+// mostOwed bounds Rest of a pool that has no volume.
+const mostOwed = 2
+
 // refill changes the volume by what flowed in and what was granted, out of what
-// the whole cluster is for that time. Volume that is there is never cut by a lower
-// capacity. What was granted counts, not what was used, and in every resource
-// alike.
-func (p *Pool) refill(passed resource.Volume) {
+// the whole cluster is for that time; cpu is that without rounding. Volume that is
+// there is never cut by a lower capacity. What was granted counts, not what was used,
+// and in every resource alike.
+func (p *Pool) refill(passed resource.Volume, cpu float64) {
 	old := p.Volume
-	v := old.Add(passed.Scale(p.SpecifiedFlowRatio)).Sub(passed.Scale(p.LastShareRatio)).Max(resource.Volume{})
+	in, out := passed.Scale(p.SpecifiedFlowRatio), passed.Scale(p.LastShareRatio)
+	v := old.Add(in).Sub(out)
+	if v.CPU < 0 {
+		p.Rest = 0
+	}
+	v = p.repay(v.Max(resource.Volume{}))
+	p.Rest += cpu*(p.SpecifiedFlowRatio-p.LastShareRatio) - float64(in.CPU-out.CPU)
+	if v.CPU == 0 {
+		// What is not there cannot be taken back.
+		p.Rest = max(p.Rest, -mostOwed)
+	}
 	upper := old.Max(p.Capacity)
 	p.overflow = v.Sub(upper).Max(resource.Volume{})
 	if p.Integral.AcceptsFreeVolume {
 		p.acceptable = p.Capacity.Sub(v).Max(resource.Volume{})
 	}
 	p.Volume = v.Min(upper)
+}
+
+// repay returns a volume with the whole hundredths of Rest, which are no more owed then.
+func (p *Pool) repay(v resource.Volume) resource.Volume {
+	whole := max(resource.Hundredths(p.Rest), -v.CPU)
+	v.CPU += whole
+	p.Rest -= float64(whole)
+	return v
 }
 
 // distributeOverflow gives volume that found no room to pools that have some,
@@ -72,6 +94,7 @@ func (t *Tree) distributeOverflow() {
 				free = free.Add(c.Pool.overflow)
 			}
 		}
+		free = p.repay(free)
 		if free.IsZero() {
 			continue
 		}
@@ -116,13 +139,21 @@ func (t *Tree) distribute(e *Element, k resource.Kind, free float64) {
 		room := p.acceptable.Of(k)
 		if offer := free * p.TotalFlowRatio / weights; offer < room {
 			for _, c := range takers[i:] {
-				c.Pool.accepted = c.Pool.accepted.With(k, free*c.Pool.TotalFlowRatio/weights)
+				c.Pool.accept(k, free*c.Pool.TotalFlowRatio/weights)
 			}
 			return
 		}
-		p.accepted = p.accepted.With(k, room)
+		p.accept(k, room)
 		free -= room
 		weights -= p.TotalFlowRatio
+	}
+}
+
+// accept takes free volume of one kind.
+func (p *Pool) accept(k resource.Kind, volume float64) {
+	p.accepted = p.accepted.With(k, volume)
+	if k == resource.CPU {
+		p.Rest += 100*volume - float64(p.accepted.CPU)
 	}
 }
 

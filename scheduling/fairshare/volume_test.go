@@ -183,7 +183,7 @@ func TestTransfer(t *testing.T) {
 	from, to := byID(first), byID(second)
 	for id, e := range from {
 		if e.Pool != nil && id != "<Root>" {
-			to[id].Pool.Volume, to[id].Pool.LastShareRatio = e.Pool.Volume, e.Pool.LastShareRatio
+			to[id].Pool.Volume, to[id].Pool.Rest, to[id].Pool.LastShareRatio = e.Pool.Volume, e.Pool.Rest, e.Pool.LastShareRatio
 		}
 	}
 	now = now.Add(7 * time.Second) // Without a leader.

@@ -3,6 +3,7 @@ package pooltree
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"weir/scheduling"
 )
@@ -74,10 +75,11 @@ func (e *LimitError) Unwrap() error { return ErrTooManyOperations }
 
 // AdmitStart returns nil when one more operation may start in the pool. It
 // returns a *LimitError that names the nearest pool, upwards, that holds as many
-// as it may, and ErrUnknownPool when there is no such pool (F.16). Place tells
-// whether the pool takes operations of its own.
-func (t Tree) AdmitStart(pool scheduling.PoolName, counts Counts) error {
-	return t.admit(pool, func(name scheduling.PoolName, o *PoolOptions) *LimitError {
+// as it may, and ErrUnknownPool when there is no such pool (F.16). from is the pool
+// that an operation comes from, or "": those that count it already have room for it,
+// however many they hold. Place tells whether the pool takes operations of its own.
+func (t Tree) AdmitStart(pool, from scheduling.PoolName, counts Counts) error {
+	return t.admit(pool, from, func(name scheduling.PoolName, o *PoolOptions) *LimitError {
 		limit, now := t.settings.MaxOperationCount, counts[name].Operations
 		if o != nil {
 			limit = or(o.MaxOperationCount, t.settings.MaxOperationCountPerPool)
@@ -91,10 +93,11 @@ func (t Tree) AdmitStart(pool scheduling.PoolName, counts Counts) error {
 
 // AdmitRun returns nil when one more operation of the pool may run now. It
 // returns a *LimitError that names the nearest pool, upwards, that runs as many
-// as it may: the one for which the operation has to wait (F.16). Where operations
-// are Lightweight they need not be asked for.
-func (t Tree) AdmitRun(pool scheduling.PoolName, counts Counts) error {
-	return t.admit(pool, func(name scheduling.PoolName, o *PoolOptions) *LimitError {
+// as it may: the one for which the operation has to wait (F.16). from is the pool
+// where an operation runs already, or "". Where operations are Lightweight they need
+// not be asked for.
+func (t Tree) AdmitRun(pool, from scheduling.PoolName, counts Counts) error {
+	return t.admit(pool, from, func(name scheduling.PoolName, o *PoolOptions) *LimitError {
 		limit, now := t.settings.MaxRunningOperationCount, counts[name].Running
 		if o != nil {
 			limit = or(o.MaxRunningOperationCount, t.settings.MaxRunningOperationCountPerPool)
@@ -106,10 +109,23 @@ func (t Tree) AdmitRun(pool scheduling.PoolName, counts Counts) error {
 	})
 }
 
-// admit asks for a violation at a pool and at all above it; the root has no options
-// of its own.
-func (t Tree) admit(pool scheduling.PoolName, violation func(scheduling.PoolName, *PoolOptions) *LimitError) error {
-	for name := pool; name != scheduling.RootPool; {
+// admit asks for a violation at a pool and at all above it, up to those that are above
+// from as well; the root has no options of its own.
+func (t Tree) admit(pool, from scheduling.PoolName, violation func(scheduling.PoolName, *PoolOptions) *LimitError) error {
+	var have []scheduling.PoolName
+	if from != "" {
+		var err error
+		if have, err = t.Path(from); err != nil {
+			return err
+		}
+	}
+	for name := pool; !slices.Contains(have, name); {
+		if name == scheduling.RootPool {
+			if v := violation(name, nil); v != nil {
+				return v
+			}
+			return nil
+		}
 		i, found := t.find(name)
 		if !found {
 			return fmt.Errorf("pool %q: %w", name, ErrUnknownPool)
@@ -118,9 +134,6 @@ func (t Tree) admit(pool scheduling.PoolName, violation func(scheduling.PoolName
 			return v
 		}
 		name = t.pools[i].Parent
-	}
-	if v := violation(scheduling.RootPool, nil); v != nil {
-		return v
 	}
 	return nil
 }

@@ -49,10 +49,10 @@ func TestAdmission(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := errorText(tree.AdmitStart(tc.pool, counts)); got != tc.wantStart {
+			if got := errorText(tree.AdmitStart(tc.pool, "", counts)); got != tc.wantStart {
 				t.Errorf("start: %q, want %q", got, tc.wantStart)
 			}
-			if got := errorText(tree.AdmitRun(tc.pool, counts)); got != tc.wantRun {
+			if got := errorText(tree.AdmitRun(tc.pool, "", counts)); got != tc.wantRun {
 				t.Errorf("run: %q, want %q", got, tc.wantRun)
 			}
 		})
@@ -68,7 +68,7 @@ func TestLimitOfTheTree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = tree.AdmitStart("c", counts)
+	err = tree.AdmitStart("c", "", counts)
 	var limit *pooltree.LimitError
 	if !errors.As(err, &limit) || *limit != (pooltree.LimitError{Pool: scheduling.RootPool, Limit: 2, Now: 2, Option: "max_operation_count"}) {
 		t.Errorf("start: %v", err)
@@ -76,8 +76,8 @@ func TestLimitOfTheTree(t *testing.T) {
 	if !errors.Is(err, pooltree.ErrTooManyOperations) {
 		t.Errorf("%v is not %v", err, pooltree.ErrTooManyOperations)
 	}
-	if want := "pool tree: limit of 1 operations reached (option max_running_operation_count of the tree), 1 now"; errorText(tree.AdmitRun("c", counts)) != want {
-		t.Errorf("run: %v, want %q", tree.AdmitRun("c", counts), want)
+	if want := "pool tree: limit of 1 operations reached (option max_running_operation_count of the tree), 1 now"; errorText(tree.AdmitRun("c", "", counts)) != want {
+		t.Errorf("run: %v, want %q", tree.AdmitRun("c", "", counts), want)
 	}
 }
 

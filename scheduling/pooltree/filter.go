@@ -9,9 +9,8 @@ import (
 const (
 	// MaxFilterBytes is the longest node filter, in bytes.
 	MaxFilterBytes = 4096
-	// maxFilterTags bounds the work of Within, which tries every set of the tags
-	// that two filters name.
-	maxFilterTags = 12
+	// MaxFilterTerms is how many tags and operators a node filter may have.
+	MaxFilterTerms = 256
 	// maxFilterDepth bounds the parentheses and negations inside each other.
 	maxFilterDepth = 64
 )
@@ -59,6 +58,9 @@ func ParseFilter(text string) (Filter, error) {
 	if p.skip(); p.at < len(text) {
 		return Filter{}, p.fault(p.at, "there should be & or | before %q", text[p.at])
 	}
+	if len(p.ops) > MaxFilterTerms {
+		return Filter{}, p.fault(0, "it has %d tags and operators, and %d is the most", len(p.ops), MaxFilterTerms)
+	}
 	return Filter{text: strings.TrimSpace(text), ops: p.ops}, nil
 }
 
@@ -83,31 +85,6 @@ func (f Filter) Tags() []string {
 	}
 	slices.Sort(tags)
 	return slices.Compact(tags)
-}
-
-// Within reports whether every node that f takes is taken by other too, whatever
-// tags it has, and f takes some node. Of filters that name so many tags that it cannot
-// be told with little work, only equal ones and the empty one are known to be.
-func (f Filter) Within(other Filter) bool {
-	tags := slices.Compact(slices.Sorted(slices.Values(append(f.Tags(), other.Tags()...))))
-	if len(tags) > maxFilterTags {
-		return other.Empty() || f.text == other.text
-	}
-	some := false
-	for set := range 1 << len(tags) {
-		has := func(tag string) bool {
-			i, _ := slices.BinarySearch(tags, tag)
-			return set&(1<<i) != 0
-		}
-		if !f.eval(has) {
-			continue
-		}
-		some = true
-		if !other.eval(has) {
-			return false
-		}
-	}
-	return some
 }
 
 func (f Filter) eval(has func(tag string) bool) bool {

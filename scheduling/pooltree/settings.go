@@ -29,6 +29,8 @@ const DefaultWeight = 1.0
 type Pool struct {
 	// Name is unique within the tree.
 	Name scheduling.PoolName
+	// ID stays when the pool is renamed.
+	ID scheduling.PoolID
 	// Parent is another pool or scheduling.RootPool.
 	Parent scheduling.PoolName
 	// Options are what was set.

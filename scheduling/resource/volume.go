@@ -6,7 +6,8 @@ import (
 )
 
 // Volume is an amount of each resource held for some time: resource x seconds
-// (F.1.2). Cpu is kept in whole hundredths, the others as they come.
+// (F.1.2). Cpu is kept in whole hundredths, the others as they come: who adds up many
+// of them keeps what rounding leaves.
 type Volume struct {
 	UserSlots float64
 	CPU       Hundredths

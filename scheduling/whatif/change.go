@@ -8,7 +8,6 @@ import (
 	"weir/scheduling"
 	"weir/scheduling/option"
 	"weir/scheduling/pooltree"
-	"weir/scheduling/resource"
 )
 
 // Change is something that could be done to a cluster. Exactly one field is set.
@@ -25,7 +24,8 @@ type Change struct {
 	AddOperation *Operation
 	// RemoveOperation ends an operation.
 	RemoveOperation scheduling.OperationID
-	// AddNodes adds nodes, or takes them away: then Count is negative.
+	// AddNodes adds nodes, or takes away some with the same resources that have all of
+	// the tags: then Count is negative.
 	AddNodes *Node
 }
 
@@ -177,31 +177,41 @@ func (c *Cluster) addNodeGroup(group Node) error {
 	}
 	left := -group.Count
 	for i := range c.Nodes {
-		if c.Nodes[i].Resources == group.Resources {
+		if c.Nodes[i].Resources == group.Resources && !slices.ContainsFunc(group.Tags, c.Nodes[i].lacks) {
 			taken := min(left, c.Nodes[i].Count)
 			c.Nodes[i].Count -= taken
 			left -= taken
 		}
 	}
 	if left > 0 {
-		return fmt.Errorf("remove %d nodes with %v: there are only %d (%s)", -group.Count, group.Resources, -group.Count-left, c.shapes())
+		return fmt.Errorf("remove %d nodes with %v: there are only %d (%s)", -group.Count, group.shape(), -group.Count-left, c.shapes())
 	}
 	return nil
 }
 
+func (n Node) lacks(tag string) bool { return !slices.Contains(n.Tags, tag) }
+
+// shape says what a node has.
+func (n Node) shape() string {
+	if len(n.Tags) == 0 {
+		return fmt.Sprint(n.Resources)
+	}
+	return fmt.Sprintf("%v, tags: %v", n.Resources, n.Tags)
+}
+
 // shapes says which nodes there are.
 func (c *Cluster) shapes() string {
-	counts := make(map[resource.Amounts]int64)
-	var order []resource.Amounts
+	counts := make(map[string]int64)
+	var order []string
 	for _, n := range c.Nodes {
-		if counts[n.Resources] == 0 {
-			order = append(order, n.Resources)
+		if counts[n.shape()] == 0 {
+			order = append(order, n.shape())
 		}
-		counts[n.Resources] += n.Count
+		counts[n.shape()] += n.Count
 	}
 	var parts []string
 	for _, shape := range order {
-		parts = append(parts, fmt.Sprintf("%dx{%v}", counts[shape], shape))
+		parts = append(parts, fmt.Sprintf("%dx{%s}", counts[shape], shape))
 	}
 	return "nodes: " + strings.Join(parts, ", ")
 }

@@ -33,6 +33,8 @@ type Node struct {
 	Name      string
 	Count     int64
 	Resources resource.Amounts
+	// Tags are what filters of pools and operations choose by.
+	Tags []string
 }
 
 // Operation is an operation that runs.
@@ -78,7 +80,9 @@ const maxNodes = 1_000_000
 
 // engine returns an engine that knows the cluster.
 func (c Cluster) engine() (*engine.Engine, error) {
-	e, err := engine.New(engine.Default())
+	config := engine.Default()
+	config.Connected = true
+	e, err := engine.New(config)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +108,7 @@ func (c Cluster) addNodes(e *engine.Engine) error {
 		}
 		count += n.Count
 		for i := range n.Count {
-			if err := e.SetNode(n.id(group, i), n.Resources, true); err != nil {
+			if err := e.SetNode(n.id(group, i), n.Resources, true, n.Tags...); err != nil {
 				return err
 			}
 		}

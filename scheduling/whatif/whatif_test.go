@@ -1,9 +1,13 @@
 package whatif
 
 import (
+	"errors"
+	"fmt"
 	"testing"
+	"time"
 
 	"weir/scheduling"
+	"weir/scheduling/engine"
 	"weir/scheduling/pooltree"
 	"weir/scheduling/resource"
 )
@@ -66,5 +70,59 @@ func TestOrderOfShares(t *testing.T) {
 		if s.Name != want[i] {
 			t.Errorf("%d: %s, want %s", i, s.Name, want[i])
 		}
+	}
+}
+
+// TestPredictionEqualsTheEngine describes a cluster with filters, and gives the same to
+// an engine whose nodes have had the time to connect.
+func TestPredictionEqualsTheEngine(t *testing.T) {
+	filtered := func(expression string) pooltree.PoolOptions {
+		o, err := pooltree.ReadPoolOptions(map[string]any{"scheduling_tag_filter": expression})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	c := hungry(t)
+	var err error
+	if c.Pools, err = pooltree.FromPools(pooltree.Default(), []pooltree.Pool{
+		{Name: "a", Parent: scheduling.RootPool, Options: filtered("ssd & !old")}, {Name: "b", Parent: scheduling.RootPool},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	c.Nodes = append(c.Nodes, Node{Count: 1, Resources: c.Nodes[0].Resources, Tags: []string{"ssd"}}, Node{Count: 1, Resources: c.Nodes[0].Resources, Tags: []string{"ssd", "old"}})
+	c.At = time.Unix(1_000_000, 0)
+	predicted, err := c.Solve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := engine.New(engine.Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := []error{e.SetTree(c.Pools)}
+	for i, n := range c.Nodes {
+		for j := range n.Count {
+			steps = append(steps, e.SetNode(scheduling.NodeID(fmt.Sprint(i, j)), n.Resources, true, n.Tags...))
+		}
+	}
+	for i, op := range c.Operations {
+		steps = append(steps, addOperation(e, op, i))
+	}
+	for _, after := range []time.Duration{0, time.Hour} {
+		_, err := e.Tick(c.At.Add(after))
+		steps = append(steps, err)
+	}
+	if err := errors.Join(steps...); err != nil {
+		t.Fatal(err)
+	}
+	seen := ordered(e.Snapshot())
+	for i, s := range predicted.Shares {
+		if s != seen[i] {
+			t.Errorf("predicted %+v, the engine has %+v", s, seen[i])
+		}
+	}
+	if a := predicted.Shares[1]; a.Name != "a" || a.Fair.MaxComponent() != 0.25 {
+		t.Errorf("pool %s gets %v, want a with 0.25", a.Name, a.Fair)
 	}
 }

@@ -16,9 +16,8 @@ import (
 // TestPoolVerbs drives the verbs about pools, as an operator does.
 func TestPoolVerbs(t *testing.T) {
 	c := newCluster(t, "127.0.0.1", "n1", "n2")
-	for _, agent := range []string{"n1", "n2"} {
-		c.startAgent(agent)
-	}
+	c.startAgent("n1", "--tags", "ssd")
+	c.startAgent("n2")
 	c.ready(t, 2)
 	verb := func(t *testing.T, arguments ...string) string {
 		t.Helper()
@@ -29,7 +28,7 @@ func TestPoolVerbs(t *testing.T) {
 		return printed
 	}
 	file := filepath.Join(c.folder(t), "pools.yaml")
-	text := "tree: default\noptions: {}\npools:\n  ads: {weight: 2}\n  batch: {pools: {night: {mode: fifo}}}\n  default: {}\n"
+	text := "tree: default\noptions: {node_reconnection_timeout: 1ms}\npools:\n  ads: {weight: 2}\n  batch: {pools: {night: {mode: fifo}}}\n  default: {}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +54,31 @@ func TestPoolVerbs(t *testing.T) {
 	}
 	whatIf(t, verb, "ads/weight=5")
 	whatIf(t, verb, "batch/strong_guarantee_resources.cpu=20")
+	whatIf(t, verb, "ads/max_share_ratio=0.125")
+	whatIf(t, verb, "night/scheduling_tag_filter=ssd")
 	whatIf(t, verb, "night/resource_limits.user_slots=3")
+	starves(t, c, verb)
+}
+
+// starves has a pool with a timeout of its own for an operation whose jobs fit no node,
+// so that nothing is ever given to it.
+func starves(t *testing.T, c *cluster, verb func(*testing.T, ...string) string) {
+	t.Helper()
+	verb(t, "pool", "create", "vain", "fair_share_starvation_timeout=1s")
+	operation := c.start(t, one(small(2, "run", c.folder(t), "1s").with("cpu_limit", 20), object{"pool": "vain"}))
+	for path, want := range map[string]string{
+		"pools/vain/effective_fair_share_starvation_timeout":    "1s",
+		"pools/default/effective_fair_share_starvation_timeout": "30s",
+		"pools/vain/starvation_status":                          "starving",
+		"operations/" + operation + "/starvation_status":        "starving",
+	} {
+		until(t, path, func() string {
+			if got := strings.TrimSpace(verb(t, "get", "scheduler/pool_trees/default/"+path)); strings.Trim(got, `"`) != want {
+				return got + ", want " + want
+			}
+			return ""
+		})
+	}
 }
 
 // whatIf compares what weir whatif says of a change of a pool with the shares that

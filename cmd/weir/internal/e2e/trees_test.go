@@ -21,7 +21,7 @@ const slots = 16
 // each of its agents, told apart by their tags.
 func TestFairShares(t *testing.T) {
 	trees := map[string]string{"n1": "wide", "n2": "narrow", "n3": "saving"}
-	c := newCluster(t, "127.0.0.1", "n1", "n2", "n3", "n4")
+	c := newCluster(t, "127.0.0.1", "n1", "n2", "n3", "n4", "n5")
 	c.ready(t, 0)
 	c.ask(t, "TreeService/Set", object{"tree": "default", "options": object{"nodes_filter": "!wide & !narrow & !saving"}}, &apipb.SetTreeResponse{})
 	for agent, tree := range trees {
@@ -30,11 +30,12 @@ func TestFairShares(t *testing.T) {
 	}
 	c.startAgent("n4", "--user-slots", "64")
 	c.ready(t, 4)
+	nodeOfTwoTrees(t, c)
 	// Those of a tree share its agent one after another.
 	for tree, parts := range map[string][]func(*testing.T, *cluster){
-		"wide":    {weightsOfThree, guarantee},
+		"wide":    {weightsOfThree, mostOfAPool, guarantee},
 		"narrow":  {fifo, slotsOfAPool, differentlyInTwoTrees},
-		"default": {fullPools, ephemeralPools},
+		"default": {closedPool, fullPools, ephemeralPools},
 		"saving":  {burstPool},
 	} {
 		t.Run(tree, func(t *testing.T) {
@@ -123,6 +124,46 @@ func weightsOfThree(t *testing.T, c *cluster) {
 	}
 	c.settles(t, "wide", "1:2:5 of 16 cores", map[string]float64{"one": 2, "two": 4, "five": 10})
 	c.abort(t, operations...)
+}
+
+// nodeOfTwoTrees has an agent whose tags match two trees, and a filter with which two
+// would share nodes: neither is taken, and the trees are named.
+func nodeOfTwoTrees(t *testing.T, c *cluster) {
+	agent := c.startAgent("n5", "--tags", "wide,narrow")
+	agent.says(t, "match the trees")
+	wantIn(t, "log of the agent", agent.printed(), []string{"the cluster refuses this agent", "narrow", "wide"})
+	if err := agent.stop(); err != nil {
+		t.Error(err)
+	}
+	if n := c.nodeRecord(t, "n5"); n.GetId() != "" {
+		t.Errorf("a node of two trees is there: %v", n)
+	}
+	err := c.call(context.Background(), c.leader(t), "TreeService/Set", object{"tree": "narrow", "options": object{"nodes_filter": "wide & fast"}}, nil)
+	wantIn(t, "refusal", refusalOf(err).Message, []string{`"narrow"`, `"wide"`, "would share nodes"})
+}
+
+// mostOfAPool has a pool that may have a quarter of the tree at most, though nobody else
+// wants anything, until its limit is lifted.
+func mostOfAPool(t *testing.T, c *cluster) {
+	c.pool(t, "wide", "quarter", object{"max_share_ratio": 0.25})
+	operation := c.hungry(t, "wide", "quarter", "500ms")
+	c.settles(t, "wide", "a quarter of 16 cores", map[string]float64{"quarter": slots / 4})
+	c.change(t, "wide", "quarter", object{"max_share_ratio": nil})
+	c.settles(t, "wide", "all of the cores", map[string]float64{"quarter": slots})
+	c.abort(t, operation)
+}
+
+// closedPool takes no operations of its own; the pool below it does.
+func closedPool(t *testing.T, c *cluster) {
+	c.pool(t, "default", "closed", object{"forbid_immediate_operations": true})
+	c.pool(t, "default", "below", nil)
+	c.ask(t, "PoolService/Edit", object{"tree": "default", "edits": []object{{"change": object{"name": "below", "parent": "closed", "options": object{}}}}}, &apipb.EditTreeResponse{})
+	spec := func(pool string) object {
+		return one(small(1, "run", c.folder(t), "10ms").with("cpu_limit", 0.1), object{"pool": pool})
+	}
+	err := c.call(context.Background(), c.leader(t), "OperationService/Start", object{"spec": spec("closed")}, nil)
+	wantIn(t, "refusal", refusalOf(err).Message, []string{"closed", "forbid_immediate_operations"})
+	c.ends(t, c.start(t, spec("below")), "completed")
 }
 
 // guarantee has a pool take back what is its own as the jobs of another end.

@@ -143,7 +143,7 @@ func (w *world) fillVolumes() error {
 	m := &commandpb.CheckpointVolumes{Term: w.term, Time: w.timestamp(), Tree: string(scheduling.DefaultTree)}
 	for _, p := range w.file.Pools.Pools() {
 		if d := w.file.Volumes[p.Name]; d > 0 {
-			m.Volumes = append(m.Volumes, statepb.NewPoolVolume(string(p.Name), resource.VolumeOf(w.meter.total, d), 0))
+			m.Volumes = append(m.Volumes, statepb.NewPoolVolume(p.Name, p.ID, resource.VolumeOf(w.meter.total, d), 0, 0))
 		}
 	}
 	_, err := w.apply(m)
