@@ -29,16 +29,24 @@ func (e *Engine) dismiss(n *node, now time.Time, plan *Plan) {
 	for _, h := range all {
 		if h.Gracefully() && e.rate(h, now) {
 			e.preempt(h, now, lifecycle.GracefulPreemption, nil, e.beyond(h, preemption.NormalStage, starver{}), plan)
-			h.operation.settled = settled{usage: h.operation.order.Usage(), bound: h.operation.graceBound(), is: true}
+			h.operation.settled = settled{usage: h.operation.order.Usage(), bound: h.operation.graceBound(), is: true, fresh: true}
 		}
 	}
 }
 
 // settled is what an operation that is preempted gracefully was left with the last time,
-// and the bound that it was cut at.
+// and the bound that it was cut at: the greater one of that before and that after, for a
+// fair share also depends on what is used.
 type settled struct {
 	usage, bound resource.Amounts
-	is           bool
+	is, fresh    bool
+}
+
+// settleGrace takes the bound of an update, once those that were told have gone.
+func (op *operation) settleGrace() {
+	if op.settled.fresh && op.leavers == 0 {
+		op.settled.bound, op.settled.fresh = op.settled.bound.Max(op.graceBound()), false
+	}
 }
 
 // graceBound is the fair share times the threshold.

@@ -102,8 +102,9 @@ type Engine struct {
 	// exceeded that limits are, rated that pools have preemption_rate_limit.
 	starving                    [stageCount][]*operation
 	gracefully, exceeded, rated bool
-	// round numbers the looks for victims, trial those for one job.
-	round, trial uint64
+	// round numbers the looks for victims, trial those for one job, walk those for who
+	// took from whom.
+	round, trial, walk uint64
 	// memory that is used again
 	scratch, others []*holding
 	starts          []Start
@@ -225,6 +226,7 @@ func (e *Engine) publish(p *pool) {
 		op.order.SetPromised(promised)
 		op.order.SetEnabled(op.active() && !e.surplus(p, op))
 		op.groups.SetBounds(e.bounds(op))
+		op.settleGrace()
 	}
 	p.order.SetShares(p.share.FairShare, p.share.DemandShare, e.total)
 }

@@ -74,6 +74,9 @@ type operation struct {
 	discount resource.Amounts
 	loss     loss
 	settled  settled
+	// takings are those of this engine; walk is the walk through them that came by.
+	takings []taking
+	walk    uint64
 	// tried is the round in which no job of it could be made to fit.
 	round, tried uint64
 	// spared counts its allocations that a block kept from being victims.
