@@ -110,7 +110,7 @@ func TestNoticeTakesRequests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer.Body.Close()
+		_ = answer.Body.Close()
 		if answer.Header.Get(service.InstanceHeader) != "job" {
 			t.Fatalf("the answer is from %q", answer.Header.Get(service.InstanceHeader))
 		}
