@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -34,8 +35,9 @@ func TestWaste(t *testing.T) {
 		}
 	}
 	size := &statepb.Resources{UserSlots: 1, CpuHundredths: 50, Memory: 1}
-	for id, pool := range map[string]string{"a": "default", "b": "anns"} {
-		apply(0,
+	for i, pool := range []string{"default", "anns"} {
+		id, begun := fmt.Sprint("op-", i), time.Duration(i)*time.Hour
+		apply(begun,
 			&commandpb.StartOperation{OperationId: id, User: "ann", Spec: &statepb.OperationSpec{
 				Type: "vanilla", Pool: pool, Tasks: []*statepb.TaskSpec{{Name: "t", JobCount: 1, Argv: []string{"true"}}},
 			}},
@@ -46,7 +48,7 @@ func TestWaste(t *testing.T) {
 			&commandpb.DefineTasks{OperationId: id, Epoch: 1, Tasks: []*commandpb.TaskDefinition{{Name: "t", JobCount: 1, JobResources: size}}},
 			&commandpb.StartAllocations{Term: 1, Grants: []*commandpb.Grant{{JobId: id, OperationId: id, Task: "t", Node: "n1", NodeIncarnation: 1, Resources: size}}},
 		)
-		apply(10*time.Second, &commandpb.AbortAllocations{Term: 1, Node: "n1", Reason: "node_offline", JobIds: []string{id}})
+		apply(begun+10*time.Second, &commandpb.AbortAllocations{Term: 1, Node: "n1", Reason: "node_offline", JobIds: []string{id}})
 	}
 	want := `
 # HELP weir_wasted_jobs_total Jobs that were aborted and lost their work, by pool and cause.
@@ -75,7 +77,7 @@ weir_wasted_jobs_total{cause="node_offline",pool="default",tree="default"} 1
 			lost[labels["pool"]+" "+labels["resource"]] = m.GetCounter().GetValue()
 		}
 	}
-	if lost["default cpu"] <= 0 || len(lost) != 6 {
+	if lost["default cpu"] != 5 || len(lost) != 6 {
 		t.Errorf("lost %v, want cpu, memory and user_slots of both", lost)
 	}
 }
