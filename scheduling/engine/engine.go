@@ -105,6 +105,8 @@ type Engine struct {
 	// round numbers the looks for victims, trial those for one job, walk those for who
 	// took from whom.
 	round, trial, walk uint64
+	// age grows with every change that moves shares other than what jobs use.
+	age uint64
 	// memory that is used again
 	scratch, others []*holding
 	starts          []Start
@@ -165,12 +167,19 @@ func (e *Engine) Tick(now time.Time) (fairshare.Report, error) {
 	if err != nil {
 		return report, err
 	}
+	e.grow(e.root)
 	e.publish(e.root)
 	e.starve(e.root, now)
 	e.hungry()
 	e.root.order.Refresh()
 	e.ticked, e.stale = now, false
 	return report, nil
+}
+
+// changed says that the tree is another than at the last update.
+func (e *Engine) changed() {
+	e.stale = true
+	e.age++
 }
 
 // prepare gives the update what changed since the last one.
@@ -226,7 +235,6 @@ func (e *Engine) publish(p *pool) {
 		op.order.SetPromised(promised)
 		op.order.SetEnabled(op.active() && !e.surplus(p, op))
 		op.groups.SetBounds(e.bounds(op))
-		op.settleGrace()
 	}
 	p.order.SetShares(p.share.FairShare, p.share.DemandShare, e.total)
 }
@@ -263,6 +271,8 @@ type pool struct {
 	filter    int
 	hunger    preemption.Clock
 	loss      loss
+	// paid is what volume paid for at the last update.
+	paid resource.Vector
 	// rate are the preemptions of the last minute, where they are limited.
 	rate preemption.Rate
 }
@@ -307,7 +317,7 @@ func (e *Engine) SetPool(name, parent scheduling.PoolName, weight float64) error
 		p.detach()
 		p.attach(above)
 	}
-	e.stale = true
+	e.changed()
 	return nil
 }
 

@@ -129,7 +129,7 @@ func (e *Engine) cause(op *operation, t *task, nodes NodeCounts, could []*node, 
 		return f
 	}
 	switch {
-	case op.withheld(t.perJob):
+	case e.withheld(op, t.perJob):
 		return Fact{Code: FactWithheld, Text: "it has its fair share, and leaves what is beyond it by itself (preemption_mode graceful): no job starts that would have to leave again"}
 	case nodes.Fit > 0 && op.effective.Packing.Enable && op.order.Facts()[allocation.Unpacked].Count > 0:
 		return Fact{Code: FactPacking, Count: int64(nodes.Fit), Text: fmt.Sprintf("its jobs would fit on %s, and wait for one that they fit better (packing)", counted(nodes.Fit, "node"))}

@@ -73,7 +73,12 @@ type operation struct {
 	// discount is what victims of the operation hold on a node, found in a round.
 	discount resource.Amounts
 	loss     loss
-	settled  settled
+	// settled is what it was left with when jobs of it were preempted gracefully last, in
+	// an age; 0: never.
+	settled   resource.Amounts
+	settledIn uint64
+	// wanted is how many jobs it asked for in all, running ones too, at the last update.
+	wanted int64
 	// takings are those of this engine; walk is the walk through them that came by.
 	takings []taking
 	walk    uint64
@@ -117,7 +122,7 @@ func (e *Engine) AddOperation(op Operation) error {
 	added.attach(e.pools[op.Pool])
 	e.settle(added)
 	e.operations[op.ID] = added
-	e.stale = true
+	e.changed()
 	return nil
 }
 
@@ -145,7 +150,7 @@ func (e *Engine) SetOperation(op Operation) error {
 		known.attach(to)
 	}
 	e.settle(known)
-	e.stale = true
+	e.changed()
 	return nil
 }
 
@@ -159,7 +164,7 @@ func (e *Engine) RemoveOperation(id scheduling.OperationID) error {
 	op.removed = true
 	op.order.SetEnabled(false)
 	e.endAllClaims(op)
-	e.stale = true
+	e.changed()
 	e.forget(op)
 	return nil
 }

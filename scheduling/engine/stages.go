@@ -198,7 +198,7 @@ func (e *Engine) neediest(stage preemption.Stage, n *node, discount resource.Amo
 		switch {
 		case !fits:
 			op.order.Note(allocation.NoVictims, allocation.Fact{At: now, Node: n.id})
-		case op.withheld(t.PerJob):
+		case e.withheld(op, t.PerJob):
 			op.order.Note(allocation.Withheld, allocation.Fact{At: now, Node: n.id})
 		case op.starver.below(e.total):
 			best, task = op, t
@@ -219,7 +219,7 @@ func (e *Engine) displace(stage preemption.Stage, n *node, op *operation, task a
 	others := e.others[:0]
 	for _, h := range candidates {
 		if h.operation != op && (limited == nil || h.operation.order.Below(limited)) &&
-			!e.barred(op, h, task.PerJob) && e.losable(h, by, need) {
+			!e.barred(op, h) && e.losable(h, by, need) {
 			others = append(others, h)
 		}
 	}
