@@ -174,3 +174,8 @@ func (c *change) replace(o *operation, a *statepb.Allocation) {
 	o.allocations[job] = a
 	c.nodes[scheduling.NodeID(a.GetNode())].allocations[job] = a
 }
+
+// orderly reports whether an order has a time, and leaves a job one that can be.
+func orderly(order *statepb.StopOrder) bool {
+	return order.GetTime().CheckValid() == nil && order.GetGraceMillis() >= 0 && order.GetGraceMillis() <= maxGrace.Milliseconds()
+}
