@@ -272,6 +272,9 @@ func rivals(t *testing.T, c *cluster) {
 	if len(shown) != 1 || shown[0].GetKind() != "preemption" || shown[0].GetForOperation() != hungry || shown[0].GetGone() != 2 {
 		t.Errorf("the operation shows %v", shown)
 	}
+	if others := c.get(t, hungry).GetPreemptedOthers(); others["preemption"] != 2 {
+		t.Errorf("the other one shows that %v had to go for it", others)
+	}
 
 	c.change(t, "rivals", "greedy", object{"resource_limits": object{"cpu": 10}})
 	c.fallsTo(t, 10, greedy)
