@@ -110,7 +110,7 @@ func TestClique(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	s, out := begin(ctx, t, "--agents", "2", "--alone", "1s", "--together", "4s", "--after", "1s", "--requests", "1000",
-		"--short", "1s", "--starvation", "500ms", "--notice", "300ms", "--long-from", "1200ms", "--long-mean", "300ms", "--longest", "6s")
+		"--short", "1s", "--starvation", "500ms", "--notice", "800ms", "--long-from", "1200ms", "--long-mean", "300ms", "--longest", "6s")
 	printed, err := io.ReadAll(out)
 	if err := errors.Join(err, s.cmd.Wait()); err != nil {
 		t.Fatalf("%v\n%s", err, s.output)
