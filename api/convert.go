@@ -49,6 +49,7 @@ func operationOf(op *statepb.Operation, full bool) (*apipb.Operation, error) {
 	if !full {
 		return out, nil
 	}
+	out.PreemptedOthers = cloneCounts(op.GetPreemptedOthers())
 	for _, w := range op.GetWaste() {
 		out.Waste = append(out.Waste, wasteOf(w))
 	}

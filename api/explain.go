@@ -242,7 +242,7 @@ func (s explanations) admission(st *state.State, x *explainpb.Explanation, op *s
 		}
 	}
 	tell(x, &explainpb.Fact{Code: factPlaceInPool, Pool: string(limit.Pool), Count: before + 1,
-		Text: fmt.Sprintf("%d operations that wait for the same pool were started before it", before)})
+		Text: fmt.Sprintf("operations that wait for the same pool and were started before it: %d", before)})
 }
 
 // below reports whether a pool is another one, or anywhere below it.

@@ -41,7 +41,7 @@ func (s explanations) job(ctx context.Context, m *apipb.ExplainRequest) ([]*expl
 			tell(x, &explainpb.Fact{Code: factReason, Job: job.GetId(), Text: why.GetMessage()})
 		}
 	}
-	if message := job.GetError().GetMessage(); message != "" {
+	if message := job.GetError().GetMessage(); message != "" && message != job.GetInterruption().GetMessage() {
 		tell(x, &explainpb.Fact{Code: factReason, Job: job.GetId(), Text: message})
 	}
 	all := []*explainpb.Explanation{x}

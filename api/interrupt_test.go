@@ -139,6 +139,7 @@ func TestPreemptedJobsAreCounted(t *testing.T) {
 	want(t, got, hungry, 1, "for_operation")
 	want(t, got, "1", 1, "leaving")
 	want(t, got, "1", 1, "gone")
+	want(t, s.get("OperationService/Get", `{"operation": "`+hungry+`"}`), "2", "operation", "preempted_others", "preemption")
 	job := at(t, s.get("JobService/Get", `{"job_id": "j2"}`), "job", "interruption")
 	want(t, job, "preemption", "reason")
 	want(t, job, hungry, "preempted_for_operation")

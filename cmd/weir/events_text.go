@@ -57,7 +57,7 @@ func jobHappened(e *eventpb.Event) string {
 	subject := fmt.Sprintf("job %s", e.GetJob())
 	on := phrase("on", e.GetNode(), fmt.Sprintf("(operation %s, task %s, pool %s)", e.GetOperation(), e.GetTask(), cmp.Or(e.GetPool(), none)))
 	until := ""
-	if e.GetDeadline() != nil {
+	if e.GetDeadline() != nil && !e.GetDeadline().AsTime().Equal(e.GetTime().AsTime()) {
 		until = fmt.Sprintf("until %s", e.GetDeadline().AsTime().Local().Format("15:04:05.000"))
 	}
 	switch e.GetKind() {
@@ -77,6 +77,10 @@ func jobHappened(e *eventpb.Event) string {
 		verb += " and runs again"
 	}
 	said := phrase(subject, verb, ran, on)
+	if e.GetPreemptedFor() != nil {
+		// Why is told with the preemption.
+		return said + put(": ", phrase(e.GetReason(), "for operation", e.GetPreemptedFor().GetOperation()), "")
+	}
 	return said + put(": ", phrase(e.GetReason(), put("(", e.GetMessage(), ")")), "")
 }
 

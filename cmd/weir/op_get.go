@@ -132,6 +132,9 @@ func operationText(op *apipb.Operation, now time.Time) string {
 	if len(op.GetPreempted()) > 0 {
 		b.WriteString("\n" + preemptedText(op))
 	}
+	if others := counts(op.GetPreemptedOthers()); others != "" {
+		b.WriteString("\njobs of others that had to go for it: " + others + "\n")
+	}
 	if op.GetResult() != nil {
 		b.WriteString("\nerror:\n" + errorText(op.GetResult(), "  "))
 	}

@@ -44,7 +44,7 @@ func main() {
 // serve is an instance, at the port that Weir gave its job.
 func serve(args []string) error {
 	flags := flag.NewFlagSet("clique serve", flag.ExitOnError)
-	notice := flags.Duration("notice", 500*time.Millisecond, "how long requests are taken after the signal")
+	notice := flags.Duration("notice", time.Second, "how long requests are taken after the signal")
 	if err := parse(flags, args); err != nil {
 		return err
 	}

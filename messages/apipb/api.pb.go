@@ -314,9 +314,11 @@ type Operation struct {
 	// Get.
 	Preempted []*Preempted `protobuf:"bytes,24,rep,name=preempted,proto3" json:"preempted,omitempty"`
 	// What work of its jobs was lost, by cause. Only in Get.
-	Waste         []*Waste `protobuf:"bytes,25,rep,name=waste,proto3" json:"waste,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Waste []*Waste `protobuf:"bytes,25,rep,name=waste,proto3" json:"waste,omitempty"`
+	// Jobs of others that were told to go to make room for it, by kind. Only in Get.
+	PreemptedOthers map[string]int64 `protobuf:"bytes,26,rep,name=preempted_others,json=preemptedOthers,proto3" json:"preempted_others,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Operation) Reset() {
@@ -520,6 +522,13 @@ func (x *Operation) GetPreempted() []*Preempted {
 func (x *Operation) GetWaste() []*Waste {
 	if x != nil {
 		return x.Waste
+	}
+	return nil
+}
+
+func (x *Operation) GetPreemptedOthers() map[string]int64 {
+	if x != nil {
+		return x.PreemptedOthers
 	}
 	return nil
 }
@@ -7463,7 +7472,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"mutationId\"N\n" +
 	"\rStartResponse\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x1a\n" +
-	"\brepeated\x18\x02 \x01(\bR\brepeated\"\xe9\a\n" +
+	"\brepeated\x18\x02 \x01(\bR\brepeated\"\x85\t\n" +
 	"\tOperation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +
@@ -7496,7 +7505,11 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\fdemand_share\x18\x16 \x01(\x01H\x02R\vdemandShare\x88\x01\x01\x120\n" +
 	"\x05trees\x18\x17 \x03(\v2\x1a.weir.api.v1.OperationTreeR\x05trees\x124\n" +
 	"\tpreempted\x18\x18 \x03(\v2\x16.weir.api.v1.PreemptedR\tpreempted\x12(\n" +
-	"\x05waste\x18\x19 \x03(\v2\x12.weir.api.v1.WasteR\x05wasteB\r\n" +
+	"\x05waste\x18\x19 \x03(\v2\x12.weir.api.v1.WasteR\x05waste\x12V\n" +
+	"\x10preempted_others\x18\x1a \x03(\v2+.weir.api.v1.Operation.PreemptedOthersEntryR\x0fpreemptedOthers\x1aB\n" +
+	"\x14PreemptedOthersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01B\r\n" +
 	"\v_fair_shareB\x0e\n" +
 	"\f_usage_shareB\x0f\n" +
 	"\r_demand_share\"r\n" +
@@ -8085,7 +8098,7 @@ func file_apipb_api_proto_rawDescGZIP() []byte {
 	return file_apipb_api_proto_rawDescData
 }
 
-var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 118)
+var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 119)
 var file_apipb_api_proto_goTypes = []any{
 	(*Resources)(nil),                 // 0: weir.api.v1.Resources
 	(*Error)(nil),                     // 1: weir.api.v1.Error
@@ -8203,201 +8216,203 @@ var file_apipb_api_proto_goTypes = []any{
 	(*JoinRequest)(nil),               // 113: weir.api.v1.JoinRequest
 	(*JoinResponse)(nil),              // 114: weir.api.v1.JoinResponse
 	nil,                               // 115: weir.api.v1.Error.AttributesEntry
-	nil,                               // 116: weir.api.v1.TaskProgress.AbortedByReasonEntry
-	nil,                               // 117: weir.api.v1.OperationEvent.AttributesEntry
-	(*structpb.Struct)(nil),           // 118: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),     // 119: google.protobuf.Timestamp
-	(*structpb.Value)(nil),            // 120: google.protobuf.Value
+	nil,                               // 116: weir.api.v1.Operation.PreemptedOthersEntry
+	nil,                               // 117: weir.api.v1.TaskProgress.AbortedByReasonEntry
+	nil,                               // 118: weir.api.v1.OperationEvent.AttributesEntry
+	(*structpb.Struct)(nil),           // 119: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),     // 120: google.protobuf.Timestamp
+	(*structpb.Value)(nil),            // 121: google.protobuf.Value
 }
 var file_apipb_api_proto_depIdxs = []int32{
 	115, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
 	1,   // 1: weir.api.v1.Error.inner:type_name -> weir.api.v1.Error
-	118, // 2: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
-	119, // 3: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	119, // 4: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	119, // 2: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
+	120, // 3: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	120, // 4: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	7,   // 5: weir.api.v1.Operation.tasks:type_name -> weir.api.v1.TaskProgress
 	7,   // 6: weir.api.v1.Operation.progress:type_name -> weir.api.v1.TaskProgress
 	1,   // 7: weir.api.v1.Operation.result:type_name -> weir.api.v1.Error
-	118, // 8: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
-	118, // 9: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
+	119, // 8: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
+	119, // 9: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
 	6,   // 10: weir.api.v1.Operation.trees:type_name -> weir.api.v1.OperationTree
 	5,   // 11: weir.api.v1.Operation.preempted:type_name -> weir.api.v1.Preempted
 	50,  // 12: weir.api.v1.Operation.waste:type_name -> weir.api.v1.Waste
-	118, // 13: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	116, // 14: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
-	0,   // 15: weir.api.v1.TaskProgress.job_resources:type_name -> weir.api.v1.Resources
-	4,   // 16: weir.api.v1.ListOperationsResponse.operations:type_name -> weir.api.v1.Operation
-	4,   // 17: weir.api.v1.GetOperationResponse.operation:type_name -> weir.api.v1.Operation
-	4,   // 18: weir.api.v1.WaitOperationResponse.operation:type_name -> weir.api.v1.Operation
-	4,   // 19: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
-	22,  // 20: weir.api.v1.InstancesResponse.instances:type_name -> weir.api.v1.Instance
-	22,  // 21: weir.api.v1.WatchInstancesResponse.instances:type_name -> weir.api.v1.Instance
-	119, // 22: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
-	119, // 23: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
-	30,  // 24: weir.api.v1.UpdateOperationRequest.changes:type_name -> weir.api.v1.OperationChange
-	118, // 25: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
-	119, // 26: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	117, // 27: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
-	33,  // 28: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
-	1,   // 29: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
-	119, // 30: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
-	119, // 31: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
-	0,   // 32: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
-	37,  // 33: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
-	36,  // 34: weir.api.v1.Job.interruption:type_name -> weir.api.v1.Interruption
-	119, // 35: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
-	119, // 36: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
-	35,  // 37: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
-	35,  // 38: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
-	119, // 39: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
-	50,  // 40: weir.api.v1.LedgerResponse.waste:type_name -> weir.api.v1.Waste
-	119, // 41: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
-	119, // 42: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
-	53,  // 43: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
-	119, // 44: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
-	0,   // 45: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
-	0,   // 46: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
-	118, // 47: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
-	118, // 48: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
-	54,  // 49: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
-	118, // 50: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
-	54,  // 51: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
-	60,  // 52: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
-	118, // 53: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
-	54,  // 54: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
-	61,  // 55: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
-	62,  // 56: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
-	118, // 57: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
-	118, // 58: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
-	118, // 59: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
-	0,   // 60: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
-	119, // 61: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
-	64,  // 62: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
-	64,  // 63: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
-	118, // 64: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
-	118, // 65: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
-	119, // 66: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
-	118, // 67: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
-	79,  // 68: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
-	81,  // 69: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
-	83,  // 70: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
-	118, // 71: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
-	80,  // 72: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
-	118, // 73: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
-	0,   // 74: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
-	82,  // 75: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
-	119, // 76: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
-	0,   // 77: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
-	0,   // 78: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
-	120, // 79: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
-	119, // 80: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	0,   // 81: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
-	0,   // 82: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
-	119, // 83: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	119, // 84: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
-	86,  // 85: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
-	87,  // 86: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
-	87,  // 87: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
-	35,  // 88: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
-	96,  // 89: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
-	96,  // 90: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
-	0,   // 91: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
-	0,   // 92: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
-	87,  // 93: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
-	96,  // 94: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
-	2,   // 95: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
-	8,   // 96: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
-	10,  // 97: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
-	12,  // 98: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
-	14,  // 99: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
-	16,  // 100: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
-	23,  // 101: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
-	25,  // 102: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
-	27,  // 103: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
-	32,  // 104: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
-	29,  // 105: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
-	18,  // 106: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
-	20,  // 107: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
-	38,  // 108: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
-	40,  // 109: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
-	42,  // 110: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
-	44,  // 111: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
-	46,  // 112: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
-	55,  // 113: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
-	57,  // 114: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
-	59,  // 115: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
-	51,  // 116: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
-	48,  // 117: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
-	65,  // 118: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
-	67,  // 119: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
-	69,  // 120: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
-	71,  // 121: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
-	73,  // 122: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
-	75,  // 123: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
-	77,  // 124: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
-	84,  // 125: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
-	88,  // 126: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
-	90,  // 127: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
-	92,  // 128: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
-	94,  // 129: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
-	97,  // 130: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
-	99,  // 131: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
-	101, // 132: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	103, // 133: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
-	105, // 134: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
-	107, // 135: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
-	109, // 136: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
-	111, // 137: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
-	113, // 138: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
-	3,   // 139: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	9,   // 140: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	11,  // 141: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	13,  // 142: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	15,  // 143: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	17,  // 144: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	24,  // 145: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	26,  // 146: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	28,  // 147: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	34,  // 148: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	31,  // 149: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
-	19,  // 150: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
-	21,  // 151: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
-	39,  // 152: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	41,  // 153: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	43,  // 154: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	45,  // 155: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	47,  // 156: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
-	56,  // 157: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	58,  // 158: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	63,  // 159: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
-	52,  // 160: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
-	49,  // 161: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
-	66,  // 162: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
-	68,  // 163: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
-	70,  // 164: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
-	72,  // 165: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
-	74,  // 166: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
-	76,  // 167: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
-	78,  // 168: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
-	85,  // 169: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
-	89,  // 170: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	91,  // 171: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	93,  // 172: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
-	95,  // 173: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
-	98,  // 174: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	100, // 175: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	102, // 176: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	104, // 177: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
-	106, // 178: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
-	108, // 179: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
-	110, // 180: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
-	112, // 181: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
-	114, // 182: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
-	139, // [139:183] is the sub-list for method output_type
-	95,  // [95:139] is the sub-list for method input_type
-	95,  // [95:95] is the sub-list for extension type_name
-	95,  // [95:95] is the sub-list for extension extendee
-	0,   // [0:95] is the sub-list for field type_name
+	116, // 13: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
+	119, // 14: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	117, // 15: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
+	0,   // 16: weir.api.v1.TaskProgress.job_resources:type_name -> weir.api.v1.Resources
+	4,   // 17: weir.api.v1.ListOperationsResponse.operations:type_name -> weir.api.v1.Operation
+	4,   // 18: weir.api.v1.GetOperationResponse.operation:type_name -> weir.api.v1.Operation
+	4,   // 19: weir.api.v1.WaitOperationResponse.operation:type_name -> weir.api.v1.Operation
+	4,   // 20: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
+	22,  // 21: weir.api.v1.InstancesResponse.instances:type_name -> weir.api.v1.Instance
+	22,  // 22: weir.api.v1.WatchInstancesResponse.instances:type_name -> weir.api.v1.Instance
+	120, // 23: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	120, // 24: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
+	30,  // 25: weir.api.v1.UpdateOperationRequest.changes:type_name -> weir.api.v1.OperationChange
+	119, // 26: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
+	120, // 27: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	118, // 28: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
+	33,  // 29: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
+	1,   // 30: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
+	120, // 31: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
+	120, // 32: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
+	0,   // 33: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
+	37,  // 34: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
+	36,  // 35: weir.api.v1.Job.interruption:type_name -> weir.api.v1.Interruption
+	120, // 36: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
+	120, // 37: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
+	35,  // 38: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
+	35,  // 39: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
+	120, // 40: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
+	50,  // 41: weir.api.v1.LedgerResponse.waste:type_name -> weir.api.v1.Waste
+	120, // 42: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
+	120, // 43: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
+	53,  // 44: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
+	120, // 45: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
+	0,   // 46: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
+	0,   // 47: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
+	119, // 48: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
+	119, // 49: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
+	54,  // 50: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
+	119, // 51: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
+	54,  // 52: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
+	60,  // 53: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
+	119, // 54: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
+	54,  // 55: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
+	61,  // 56: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
+	62,  // 57: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
+	119, // 58: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
+	119, // 59: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
+	119, // 60: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
+	0,   // 61: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
+	120, // 62: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
+	64,  // 63: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
+	64,  // 64: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
+	119, // 65: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
+	119, // 66: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
+	120, // 67: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
+	119, // 68: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
+	79,  // 69: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
+	81,  // 70: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
+	83,  // 71: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
+	119, // 72: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
+	80,  // 73: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
+	119, // 74: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
+	0,   // 75: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
+	82,  // 76: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
+	120, // 77: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
+	0,   // 78: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
+	0,   // 79: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
+	121, // 80: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
+	120, // 81: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	0,   // 82: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
+	0,   // 83: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
+	120, // 84: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	120, // 85: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
+	86,  // 86: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
+	87,  // 87: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
+	87,  // 88: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
+	35,  // 89: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
+	96,  // 90: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
+	96,  // 91: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
+	0,   // 92: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
+	0,   // 93: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
+	87,  // 94: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
+	96,  // 95: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
+	2,   // 96: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
+	8,   // 97: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
+	10,  // 98: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
+	12,  // 99: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
+	14,  // 100: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
+	16,  // 101: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
+	23,  // 102: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
+	25,  // 103: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
+	27,  // 104: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
+	32,  // 105: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
+	29,  // 106: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
+	18,  // 107: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
+	20,  // 108: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
+	38,  // 109: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
+	40,  // 110: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
+	42,  // 111: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
+	44,  // 112: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
+	46,  // 113: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
+	55,  // 114: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
+	57,  // 115: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
+	59,  // 116: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
+	51,  // 117: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
+	48,  // 118: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
+	65,  // 119: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
+	67,  // 120: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
+	69,  // 121: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
+	71,  // 122: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
+	73,  // 123: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
+	75,  // 124: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
+	77,  // 125: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
+	84,  // 126: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
+	88,  // 127: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
+	90,  // 128: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
+	92,  // 129: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
+	94,  // 130: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
+	97,  // 131: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
+	99,  // 132: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
+	101, // 133: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
+	103, // 134: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	105, // 135: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	107, // 136: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	109, // 137: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	111, // 138: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	113, // 139: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	3,   // 140: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	9,   // 141: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	11,  // 142: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	13,  // 143: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	15,  // 144: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	17,  // 145: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	24,  // 146: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	26,  // 147: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	28,  // 148: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	34,  // 149: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	31,  // 150: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
+	19,  // 151: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
+	21,  // 152: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
+	39,  // 153: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	41,  // 154: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	43,  // 155: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	45,  // 156: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	47,  // 157: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
+	56,  // 158: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	58,  // 159: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	63,  // 160: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
+	52,  // 161: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
+	49,  // 162: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
+	66,  // 163: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
+	68,  // 164: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
+	70,  // 165: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
+	72,  // 166: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
+	74,  // 167: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
+	76,  // 168: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
+	78,  // 169: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
+	85,  // 170: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
+	89,  // 171: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	91,  // 172: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	93,  // 173: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
+	95,  // 174: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
+	98,  // 175: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	100, // 176: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	102, // 177: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	104, // 178: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	106, // 179: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	108, // 180: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	110, // 181: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	112, // 182: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	114, // 183: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	140, // [140:184] is the sub-list for method output_type
+	96,  // [96:140] is the sub-list for method input_type
+	96,  // [96:96] is the sub-list for extension type_name
+	96,  // [96:96] is the sub-list for extension extendee
+	0,   // [0:96] is the sub-list for field type_name
 }
 
 func init() { file_apipb_api_proto_init() }
@@ -8423,7 +8438,7 @@ func file_apipb_api_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_apipb_api_proto_rawDesc), len(file_apipb_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   118,
+			NumMessages:   119,
 			NumExtensions: 0,
 			NumServices:   7,
 		},

@@ -13,12 +13,11 @@ func (x *StopOrder) Deadline() time.Time {
 	return x.GetTime().AsTime().Add(time.Duration(x.GetGraceMillis()) * time.Millisecond)
 }
 
-// Left returns what is left at now until the processes of the job are killed.
+// Left returns what is left at now until the processes of the job are killed. A clock
+// that is behind the one by which the order was given leaves no more than was given.
 func (x *StopOrder) Left(now time.Time) time.Duration {
-	if x.GetGraceMillis() == 0 {
-		return 0
-	}
-	return max(x.Deadline().Sub(now), 0)
+	grace := time.Duration(x.GetGraceMillis()) * time.Millisecond
+	return min(grace, max(x.Deadline().Sub(now), 0))
 }
 
 // Why returns in a word why the job has to leave: what it is interrupted for, or the

@@ -792,9 +792,11 @@ type Operation struct {
 	// Set while the operation is aborted gracefully: the order that its jobs have.
 	Stop *StopOrder `protobuf:"bytes,22,opt,name=stop,proto3" json:"stop,omitempty"`
 	// What work of its jobs was lost, by cause.
-	Waste         []*Waste `protobuf:"bytes,23,rep,name=waste,proto3" json:"waste,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Waste []*Waste `protobuf:"bytes,23,rep,name=waste,proto3" json:"waste,omitempty"`
+	// How many jobs of others were told to go to make room for it, by kind of preemption.
+	PreemptedOthers map[string]int64 `protobuf:"bytes,24,rep,name=preempted_others,json=preemptedOthers,proto3" json:"preempted_others,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Operation) Reset() {
@@ -970,6 +972,13 @@ func (x *Operation) GetStop() *StopOrder {
 func (x *Operation) GetWaste() []*Waste {
 	if x != nil {
 		return x.Waste
+	}
+	return nil
+}
+
+func (x *Operation) GetPreemptedOthers() map[string]int64 {
+	if x != nil {
+		return x.PreemptedOthers
 	}
 	return nil
 }
@@ -3143,7 +3152,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\n" +
 	"Assignment\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12\x14\n" +
-	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"\xa0\a\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"\xbe\b\n" +
 	"\tOperation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x120\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1c.weir.state.v1.OperationSpecR\x04spec\x12\x14\n" +
@@ -3172,7 +3181,11 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x16abort_jobs_until_index\x18\x14 \x01(\x04R\x13abortJobsUntilIndex\x122\n" +
 	"\x05trees\x18\x15 \x03(\v2\x1c.weir.state.v1.OperationTreeR\x05trees\x12,\n" +
 	"\x04stop\x18\x16 \x01(\v2\x18.weir.state.v1.StopOrderR\x04stop\x12*\n" +
-	"\x05waste\x18\x17 \x03(\v2\x14.weir.state.v1.WasteR\x05wasteJ\x04\b\a\x10\bJ\x04\b\b\x10\t\"\xa9\x03\n" +
+	"\x05waste\x18\x17 \x03(\v2\x14.weir.state.v1.WasteR\x05waste\x12X\n" +
+	"\x10preempted_others\x18\x18 \x03(\v2-.weir.state.v1.Operation.PreemptedOthersEntryR\x0fpreemptedOthers\x1aB\n" +
+	"\x14PreemptedOthersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01J\x04\b\a\x10\bJ\x04\b\b\x10\t\"\xa9\x03\n" +
 	"\x04Task\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x121\n" +
 	"\apending\x18\x02 \x03(\v2\x17.weir.state.v1.IntervalR\apending\x125\n" +
@@ -3398,7 +3411,7 @@ func file_statepb_state_proto_rawDescGZIP() []byte {
 	return file_statepb_state_proto_rawDescData
 }
 
-var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_statepb_state_proto_goTypes = []any{
 	(*Resources)(nil),             // 0: weir.state.v1.Resources
 	(*OperationSpec)(nil),         // 1: weir.state.v1.OperationSpec
@@ -3433,27 +3446,28 @@ var file_statepb_state_proto_goTypes = []any{
 	nil,                           // 30: weir.state.v1.TaskSpec.EnvironmentEntry
 	nil,                           // 31: weir.state.v1.Error.AttributesEntry
 	nil,                           // 32: weir.state.v1.OperationEvent.AttributesEntry
-	nil,                           // 33: weir.state.v1.Task.AttemptsEntry
-	nil,                           // 34: weir.state.v1.JobCounters.AbortedByReasonEntry
-	(*durationpb.Duration)(nil),   // 35: google.protobuf.Duration
-	(*structpb.Struct)(nil),       // 36: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil), // 37: google.protobuf.Timestamp
+	nil,                           // 33: weir.state.v1.Operation.PreemptedOthersEntry
+	nil,                           // 34: weir.state.v1.Task.AttemptsEntry
+	nil,                           // 35: weir.state.v1.JobCounters.AbortedByReasonEntry
+	(*durationpb.Duration)(nil),   // 36: google.protobuf.Duration
+	(*structpb.Struct)(nil),       // 37: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil), // 38: google.protobuf.Timestamp
 }
 var file_statepb_state_proto_depIdxs = []int32{
-	35, // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
+	36, // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
 	2,  // 1: weir.state.v1.OperationSpec.tasks:type_name -> weir.state.v1.TaskSpec
-	36, // 2: weir.state.v1.OperationSpec.options:type_name -> google.protobuf.Struct
+	37, // 2: weir.state.v1.OperationSpec.options:type_name -> google.protobuf.Struct
 	29, // 3: weir.state.v1.OperationSpec.options_per_tree:type_name -> weir.state.v1.OperationSpec.OptionsPerTreeEntry
 	30, // 4: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
-	35, // 5: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
-	36, // 6: weir.state.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	36, // 5: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
+	37, // 6: weir.state.v1.OperationTree.options:type_name -> google.protobuf.Struct
 	31, // 7: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
 	5,  // 8: weir.state.v1.Error.inner:type_name -> weir.state.v1.Error
-	37, // 9: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	38, // 9: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
 	32, // 10: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
 	1,  // 11: weir.state.v1.Operation.spec:type_name -> weir.state.v1.OperationSpec
-	37, // 12: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	37, // 13: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	38, // 12: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	38, // 13: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	6,  // 14: weir.state.v1.Operation.events:type_name -> weir.state.v1.OperationEvent
 	7,  // 15: weir.state.v1.Operation.assignment:type_name -> weir.state.v1.Assignment
 	9,  // 16: weir.state.v1.Operation.tasks:type_name -> weir.state.v1.Task
@@ -3462,56 +3476,57 @@ var file_statepb_state_proto_depIdxs = []int32{
 	3,  // 19: weir.state.v1.Operation.trees:type_name -> weir.state.v1.OperationTree
 	13, // 20: weir.state.v1.Operation.stop:type_name -> weir.state.v1.StopOrder
 	15, // 21: weir.state.v1.Operation.waste:type_name -> weir.state.v1.Waste
-	4,  // 22: weir.state.v1.Task.pending:type_name -> weir.state.v1.Interval
-	4,  // 23: weir.state.v1.Task.completed:type_name -> weir.state.v1.Interval
-	0,  // 24: weir.state.v1.Task.job_resources:type_name -> weir.state.v1.Resources
-	10, // 25: weir.state.v1.Task.counters:type_name -> weir.state.v1.JobCounters
-	11, // 26: weir.state.v1.Task.totals:type_name -> weir.state.v1.JobTotals
-	33, // 27: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
-	34, // 28: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
-	0,  // 29: weir.state.v1.Allocation.resources:type_name -> weir.state.v1.Resources
-	37, // 30: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
-	13, // 31: weir.state.v1.Allocation.stop:type_name -> weir.state.v1.StopOrder
-	37, // 32: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
-	14, // 33: weir.state.v1.StopOrder.preempted_for:type_name -> weir.state.v1.Beneficiary
-	0,  // 34: weir.state.v1.Beneficiary.resources:type_name -> weir.state.v1.Resources
-	5,  // 35: weir.state.v1.FinishedJob.error:type_name -> weir.state.v1.Error
-	37, // 36: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
-	37, // 37: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
-	17, // 38: weir.state.v1.FinishedJob.statistics:type_name -> weir.state.v1.JobStatistics
-	13, // 39: weir.state.v1.FinishedJob.stop:type_name -> weir.state.v1.StopOrder
-	0,  // 40: weir.state.v1.Node.resources:type_name -> weir.state.v1.Resources
-	37, // 41: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	37, // 42: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
-	19, // 43: weir.state.v1.Node.drain:type_name -> weir.state.v1.Drain
-	37, // 44: weir.state.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	37, // 45: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
-	37, // 46: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
-	36, // 47: weir.state.v1.Pool.options:type_name -> google.protobuf.Struct
-	20, // 48: weir.state.v1.PoolTree.pools:type_name -> weir.state.v1.Pool
-	36, // 49: weir.state.v1.PoolTree.options:type_name -> google.protobuf.Struct
-	37, // 50: weir.state.v1.PoolTree.created_time:type_name -> google.protobuf.Timestamp
-	37, // 51: weir.state.v1.PoolTree.modified_time:type_name -> google.protobuf.Timestamp
-	22, // 52: weir.state.v1.PoolTree.volumes:type_name -> weir.state.v1.PoolVolume
-	37, // 53: weir.state.v1.PoolTree.volumes_time:type_name -> google.protobuf.Timestamp
-	15, // 54: weir.state.v1.PoolTree.waste:type_name -> weir.state.v1.Waste
-	37, // 55: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
-	23, // 56: weir.state.v1.SnapshotHeader.term:type_name -> weir.state.v1.Term
-	37, // 57: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
-	25, // 58: weir.state.v1.SnapshotHeader.limits:type_name -> weir.state.v1.Limits
-	24, // 59: weir.state.v1.Record.header:type_name -> weir.state.v1.SnapshotHeader
-	21, // 60: weir.state.v1.Record.tree:type_name -> weir.state.v1.PoolTree
-	8,  // 61: weir.state.v1.Record.operation:type_name -> weir.state.v1.Operation
-	12, // 62: weir.state.v1.Record.allocation:type_name -> weir.state.v1.Allocation
-	18, // 63: weir.state.v1.Record.node:type_name -> weir.state.v1.Node
-	27, // 64: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
-	28, // 65: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
-	36, // 66: weir.state.v1.OperationSpec.OptionsPerTreeEntry.value:type_name -> google.protobuf.Struct
-	67, // [67:67] is the sub-list for method output_type
-	67, // [67:67] is the sub-list for method input_type
-	67, // [67:67] is the sub-list for extension type_name
-	67, // [67:67] is the sub-list for extension extendee
-	0,  // [0:67] is the sub-list for field type_name
+	33, // 22: weir.state.v1.Operation.preempted_others:type_name -> weir.state.v1.Operation.PreemptedOthersEntry
+	4,  // 23: weir.state.v1.Task.pending:type_name -> weir.state.v1.Interval
+	4,  // 24: weir.state.v1.Task.completed:type_name -> weir.state.v1.Interval
+	0,  // 25: weir.state.v1.Task.job_resources:type_name -> weir.state.v1.Resources
+	10, // 26: weir.state.v1.Task.counters:type_name -> weir.state.v1.JobCounters
+	11, // 27: weir.state.v1.Task.totals:type_name -> weir.state.v1.JobTotals
+	34, // 28: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
+	35, // 29: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
+	0,  // 30: weir.state.v1.Allocation.resources:type_name -> weir.state.v1.Resources
+	38, // 31: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
+	13, // 32: weir.state.v1.Allocation.stop:type_name -> weir.state.v1.StopOrder
+	38, // 33: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
+	14, // 34: weir.state.v1.StopOrder.preempted_for:type_name -> weir.state.v1.Beneficiary
+	0,  // 35: weir.state.v1.Beneficiary.resources:type_name -> weir.state.v1.Resources
+	5,  // 36: weir.state.v1.FinishedJob.error:type_name -> weir.state.v1.Error
+	38, // 37: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
+	38, // 38: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
+	17, // 39: weir.state.v1.FinishedJob.statistics:type_name -> weir.state.v1.JobStatistics
+	13, // 40: weir.state.v1.FinishedJob.stop:type_name -> weir.state.v1.StopOrder
+	0,  // 41: weir.state.v1.Node.resources:type_name -> weir.state.v1.Resources
+	38, // 42: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	38, // 43: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
+	19, // 44: weir.state.v1.Node.drain:type_name -> weir.state.v1.Drain
+	38, // 45: weir.state.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	38, // 46: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
+	38, // 47: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
+	37, // 48: weir.state.v1.Pool.options:type_name -> google.protobuf.Struct
+	20, // 49: weir.state.v1.PoolTree.pools:type_name -> weir.state.v1.Pool
+	37, // 50: weir.state.v1.PoolTree.options:type_name -> google.protobuf.Struct
+	38, // 51: weir.state.v1.PoolTree.created_time:type_name -> google.protobuf.Timestamp
+	38, // 52: weir.state.v1.PoolTree.modified_time:type_name -> google.protobuf.Timestamp
+	22, // 53: weir.state.v1.PoolTree.volumes:type_name -> weir.state.v1.PoolVolume
+	38, // 54: weir.state.v1.PoolTree.volumes_time:type_name -> google.protobuf.Timestamp
+	15, // 55: weir.state.v1.PoolTree.waste:type_name -> weir.state.v1.Waste
+	38, // 56: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
+	23, // 57: weir.state.v1.SnapshotHeader.term:type_name -> weir.state.v1.Term
+	38, // 58: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
+	25, // 59: weir.state.v1.SnapshotHeader.limits:type_name -> weir.state.v1.Limits
+	24, // 60: weir.state.v1.Record.header:type_name -> weir.state.v1.SnapshotHeader
+	21, // 61: weir.state.v1.Record.tree:type_name -> weir.state.v1.PoolTree
+	8,  // 62: weir.state.v1.Record.operation:type_name -> weir.state.v1.Operation
+	12, // 63: weir.state.v1.Record.allocation:type_name -> weir.state.v1.Allocation
+	18, // 64: weir.state.v1.Record.node:type_name -> weir.state.v1.Node
+	27, // 65: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
+	28, // 66: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
+	37, // 67: weir.state.v1.OperationSpec.OptionsPerTreeEntry.value:type_name -> google.protobuf.Struct
+	68, // [68:68] is the sub-list for method output_type
+	68, // [68:68] is the sub-list for method input_type
+	68, // [68:68] is the sub-list for extension type_name
+	68, // [68:68] is the sub-list for extension extendee
+	0,  // [0:68] is the sub-list for field type_name
 }
 
 func init() { file_statepb_state_proto_init() }
@@ -3535,7 +3550,7 @@ func file_statepb_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_statepb_state_proto_rawDesc), len(file_statepb_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   35,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

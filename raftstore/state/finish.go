@@ -72,8 +72,9 @@ func (c *change) finishJob(o *operation, j *statepb.FinishedJob) (Ended, *refusa
 		return Ended{}, refuse(CodeInvalidCommand, "finish job %q: rerun %t, acknowledged %t: it was not interrupted",
 			j.GetJobId(), j.GetRerun(), j.GetAcknowledged())
 	}
-	if state != lifecycle.JobCompleted && j.GetRerun() {
-		return Ended{}, refuse(CodeInvalidCommand, "finish job %q: rerun of a job that is %s: only one that completed can ask for it", j.GetJobId(), state)
+	if j.GetRerun() && state != lifecycle.JobCompleted || j.GetAcknowledged() && state != lifecycle.JobAborted {
+		return Ended{}, refuse(CodeInvalidCommand, "finish job %q: rerun %t, acknowledged %t of a job that is %s: "+
+			"only a completed one can ask to run again, only an aborted one can have acknowledged", j.GetJobId(), j.GetRerun(), j.GetAcknowledged(), state)
 	}
 	finished := shallow(j)
 	if state != lifecycle.JobAborted {

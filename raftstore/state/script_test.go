@@ -292,6 +292,9 @@ func (s *script) showOperation(name string) {
 	for _, e := range o.GetEvents() {
 		fmt.Fprintf(&s.out, "  %s %s %s%s\n", e.GetTime().AsTime().Format(time.TimeOnly), e.GetState(), e.GetNote(), pairs(e.GetAttributes()))
 	}
+	for _, kind := range slices.Sorted(maps.Keys(o.GetPreemptedOthers())) {
+		fmt.Fprintf(&s.out, "  others went for it by %s: %d\n", kind, o.GetPreemptedOthers()[kind])
+	}
 	for _, task := range o.GetTasks() {
 		c := task.GetCounters()
 		pending, completed, _ := s.state.Cookies(scheduling.OperationID(o.GetId()), scheduling.TaskName(task.GetName()))

@@ -3,6 +3,7 @@ package state
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"time"
 
 	"weir/messages/commandpb"
@@ -118,10 +119,28 @@ func (c *change) orderStop(s *stops, a *statepb.Allocation, order *statepb.StopO
 	if !news {
 		return
 	}
+	if next.GetPreemptedFor() != nil && a.GetStop().GetPreemptedFor() == nil {
+		c.countPreempted(next)
+	}
 	a = shallow(a)
 	a.Stop = next
 	c.replace(o, a)
 	s.add(a)
+}
+
+// countPreempted tells the beneficiary of a preemption that a job has to go for it.
+func (c *change) countPreempted(order *statepb.StopOrder) {
+	b := c.operations[scheduling.OperationID(order.GetPreemptedFor().GetOperationId())]
+	if b == nil {
+		return
+	}
+	c.edit(b)
+	counts := maps.Clone(b.record.GetPreemptedOthers())
+	if counts == nil {
+		counts = map[string]int64{}
+	}
+	counts[order.GetPreemption()]++
+	b.record.PreemptedOthers = counts
 }
 
 // ordered returns the order that a job has after it was given one.
@@ -173,4 +192,9 @@ func (c *change) replace(o *operation, a *statepb.Allocation) {
 	c.allocations[job] = a
 	o.allocations[job] = a
 	c.nodes[scheduling.NodeID(a.GetNode())].allocations[job] = a
+}
+
+// orderly reports whether an order has a time, and leaves a job one that can be.
+func orderly(order *statepb.StopOrder) bool {
+	return order.GetTime().CheckValid() == nil && order.GetGraceMillis() >= 0 && order.GetGraceMillis() <= maxGrace.Milliseconds()
 }

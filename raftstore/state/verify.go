@@ -223,11 +223,6 @@ func (s *State) verifyAllocations() error {
 	return nil
 }
 
-// orderly reports whether an order has a time, and leaves a job one that can be.
-func orderly(order *statepb.StopOrder) bool {
-	return order.GetTime().CheckValid() == nil && order.GetGraceMillis() >= 0 && order.GetGraceMillis() <= maxGrace.Milliseconds()
-}
-
 // verifyNodes checks what each node is and holds.
 func (s *State) verifyNodes() error {
 	for _, id := range slices.Sorted(maps.Keys(s.nodes)) {

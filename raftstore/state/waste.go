@@ -53,18 +53,11 @@ func (t *tree) poolOfGrant(a *statepb.Allocation) scheduling.PoolName {
 	return poolNames(t.pools)[id]
 }
 
-// ran returns how long a job ran, by its node's clock and within what this state
-// knows: it was granted before, and has ended by now.
+// ran returns how long a job ran, by its node's clock. That may be wrong, so it is
+// believed for no more than the time since the job was granted.
 func (c *change) ran(a *statepb.Allocation, finished *statepb.FinishedJob) time.Duration {
-	granted := a.GetStartTime().AsTime()
-	start, end := finished.GetStartTime().AsTime(), finished.GetFinishTime().AsTime()
-	if start.Before(granted) {
-		start = granted
-	}
-	if end.After(c.now) {
-		end = c.now
-	}
-	return max(end.Sub(start), 0)
+	ran := finished.GetFinishTime().AsTime().Sub(finished.GetStartTime().AsTime())
+	return max(0, min(ran, c.now.Sub(a.GetStartTime().AsTime())))
 }
 
 // lose makes a record that of one job that was lost.

@@ -29,42 +29,34 @@ func (e *Engine) dismiss(n *node, now time.Time, plan *Plan) {
 	for _, h := range all {
 		if h.Gracefully() && e.rate(h, now) {
 			e.preempt(h, now, lifecycle.GracefulPreemption, nil, e.beyond(h, preemption.NormalStage, starver{}), plan)
-			h.operation.settled = settled{usage: h.operation.order.Usage(), bound: h.operation.graceBound(), is: true}
+			h.operation.settled, h.operation.settledIn = h.operation.order.Usage(), e.age
 		}
 	}
 }
 
-// settled is what an operation that is preempted gracefully was left with the last time,
-// and the bound that it was cut at.
-type settled struct {
-	usage, bound resource.Amounts
-	is           bool
-}
-
-// graceBound is the fair share times the threshold.
-func (op *operation) graceBound() resource.Amounts {
-	b := op.groups.Bounds()
-	return b.Fair.Scale(b.Threshold).Amounts(b.Total)
-}
-
 // withheld reports whether an operation that is preempted gracefully has its part: a job
 // that starts would be told to go at once, or take the place of one that has been told and
-// has not gone. Once some were told, it starts no more than it was left with, until its
-// share has grown by a job: one that moves by less than that moves nothing back and forth.
-func (op *operation) withheld(needs resource.Amounts) bool {
+// has not gone. Once some were told, only jobs that fit into the bound whole bring it above
+// what it was left with: a share that moves by less than a job moves nothing back and forth.
+// In the same age, in which only what it uses itself moves its share, none does.
+func (e *Engine) withheld(op *operation, needs resource.Amounts) bool {
 	if !op.effective.Graceful {
 		return false
 	}
 	held := op.order.Usage().Add(op.order.Leaving())
-	if !op.groups.Bounds().Below(held) {
+	b := op.groups.Bounds()
+	if !b.Below(held) {
 		return true
 	}
-	if !op.settled.is || held.Add(needs).Fits(op.settled.usage) {
-		return false
-	}
-	grown := op.graceBound().Sub(op.settled.bound)
-	for k := range resource.Kind(resource.Count) {
-		if n := needs.Of(k); n > 0 && grown.Of(k) >= n {
+	with := held.Add(needs)
+	return op.settledIn != 0 && !with.Fits(op.settled) && (op.settledIn == e.age || !within(b, resource.Share(with, b.Total)))
+}
+
+// within reports whether usage is within the fair share times the threshold where that is
+// less than the demand.
+func within(b *preemption.Bounds, usage resource.Vector) bool {
+	for r, fair := range b.Fair {
+		if fair < b.Demand[r]-resource.Epsilon && usage[r] > fair*b.Threshold+resource.Epsilon {
 			return false
 		}
 	}

@@ -105,8 +105,11 @@ type Engine struct {
 	// exceeded that limits are, rated that pools have preemption_rate_limit.
 	starving                    [stageCount][]*operation
 	gracefully, exceeded, rated bool
-	// round numbers the looks for victims, trial those for one job.
-	round, trial uint64
+	// round numbers the looks for victims, trial those for one job, walk those for who
+	// took from whom.
+	round, trial, walk uint64
+	// age grows with every change that moves shares other than what jobs use.
+	age uint64
 	// memory that is used again
 	scratch, others []*holding
 	starts          []Start
@@ -167,12 +170,19 @@ func (e *Engine) Tick(now time.Time) (fairshare.Report, error) {
 	if err != nil {
 		return report, err
 	}
+	e.grow(e.root)
 	e.publish(e.root)
 	e.starve(e.root, now)
 	e.hungry()
 	e.root.order.Refresh()
 	e.ticked, e.stale = now, false
 	return report, nil
+}
+
+// changed says that the tree is another than at the last update.
+func (e *Engine) changed() {
+	e.stale = true
+	e.age++
 }
 
 // prepare gives the update what changed since the last one.
@@ -270,6 +280,8 @@ type pool struct {
 	ceiling resource.Amounts
 	hunger  preemption.Clock
 	loss    loss
+	// paid is what volume paid for at the last update.
+	paid resource.Vector
 	// rate are the preemptions of the last minute, where they are limited.
 	rate preemption.Rate
 }
@@ -314,7 +326,7 @@ func (e *Engine) SetPool(name, parent scheduling.PoolName, weight float64) error
 		p.detach()
 		p.attach(above)
 	}
-	e.stale = true
+	e.changed()
 	return nil
 }
 

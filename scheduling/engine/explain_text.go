@@ -26,6 +26,8 @@ func quantity(k resource.Kind, n int64) string {
 		return resource.Hundredths(n).String() + " cpu"
 	case resource.Memory:
 		return resource.FormatSize(n) + " memory"
+	case resource.UserSlots:
+		return counted(n, "slot")
 	default:
 		return fmt.Sprintf("%d %s", n, k)
 	}
@@ -45,6 +47,14 @@ func counted[N int | int64](n N, thing string) string {
 		return "1 " + thing
 	}
 	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// have is counted with the verb.
+func have(n int, thing string) string {
+	if n == 1 {
+		return counted(n, thing) + " has"
+	}
+	return counted(n, thing) + " have"
 }
 
 // blockName is the name of a block by its number.

@@ -30,7 +30,7 @@ func (e *Engine) explainWait(x *Explanation, op *operation, now time.Time) {
 		x.first(Fact{Code: FactNotRunning, Text: "the operation may not start jobs in this tree: it does not run here"})
 		return
 	case pending == 0 && flying > 0:
-		x.first(Fact{Code: FactStarting, Count: flying, Text: counted(flying, "job") + " of it are being started"})
+		x.first(Fact{Code: FactStarting, Count: flying, Text: "being started: " + counted(flying, "job")})
 		return
 	case pending == 0 && len(op.claims) > 0:
 		return
@@ -123,13 +123,13 @@ func (e *Engine) cause(op *operation, t *task, nodes NodeCounts, could []*node, 
 	case len(could) == 0:
 		k := most(nodes.SmallBy)
 		return Fact{Code: FactTooSmall, Resource: k.String(), Value: inUnits(k, t.perJob.Of(k)), Count: int64(nodes.TooSmall), Of: int64(open),
-			Text: fmt.Sprintf("no node is big enough: a job of task %s needs %s, and each of %s has less %s", t.name, needs, counted(nodes.TooSmall, "node"), kindsText(nodes.SmallBy))}
+			Text: fmt.Sprintf("no node is big enough: a job of task %s needs %s, and %s less %s even when empty", t.name, needs, have(nodes.TooSmall, "node"), kindsText(nodes.SmallBy))}
 	}
 	if f, limited := limitOf(op, t.perJob); limited {
 		return f
 	}
 	switch {
-	case op.withheld(t.perJob):
+	case e.withheld(op, t.perJob):
 		return Fact{Code: FactWithheld, Text: "it has its fair share, and leaves what is beyond it by itself (preemption_mode graceful): no job starts that would have to leave again"}
 	case nodes.Fit > 0 && op.effective.Packing.Enable && op.order.Facts()[allocation.Unpacked].Count > 0:
 		return Fact{Code: FactPacking, Count: int64(nodes.Fit), Text: fmt.Sprintf("its jobs would fit on %s, and wait for one that they fit better (packing)", counted(nodes.Fit, "node"))}
@@ -224,27 +224,27 @@ func nodeFacts(t *task, c NodeCounts) []Fact {
 		n    int
 		text string
 	}{
-		{c.Fit, "%d fit"}, {c.Full, "%d have too little free"}, {c.Held, "%d are held for others"}, {c.TooSmall, "%d are too small"}, {c.Unmatched, "%d do not match"}, {c.Closed, "%d take no jobs"},
+		{c.Fit, "%d fit"}, {c.Full, "%d with too little free"}, {c.Held, "%d held for others"}, {c.TooSmall, "%d too small"}, {c.Unmatched, "%d not matching"}, {c.Closed, "%d closed"},
 	} {
 		if part.n > 0 {
 			parts = append(parts, fmt.Sprintf(part.text, part.n))
 		}
 	}
 	facts := []Fact{{Code: FactNodes, Task: t.name, Count: int64(c.Fit), Of: int64(c.All),
-		Text: fmt.Sprintf("of %s, for a job of task %s with %s: %s", counted(c.All, "node"), t.name, amountsText(t.perJob), strings.Join(parts, ", "))}}
+		Text: fmt.Sprintf("%s for a job of task %s, which needs %s: %s", counted(c.All, "node"), t.name, amountsText(t.perJob), strings.Join(parts, ", "))}}
 	for _, u := range c.UnmatchedBy {
 		facts = append(facts, Fact{Code: FactNodes, Task: t.name, Pool: u.Pool, Setting: "scheduling_tag_filter", Count: int64(u.Nodes), Of: int64(c.All),
-			Text: fmt.Sprintf("%s do not match the filter %q of %s", counted(u.Nodes, "node"), u.Filter, ownerText(u.Pool))})
+			Text: fmt.Sprintf("the filter %q of %s leaves out %s", u.Filter, ownerText(u.Pool), counted(u.Nodes, "node"))})
 	}
 	for i := range resource.Count {
 		k := resource.Kind(i)
 		if n := c.LackingBy[k]; n > 0 {
 			facts = append(facts, Fact{Code: FactNodes, Task: t.name, Resource: k.String(), Value: inUnits(k, t.perJob.Of(k)), Count: int64(n), Of: int64(c.All),
-				Text: fmt.Sprintf("%s have less than %s free", counted(n, "node"), quantity(k, t.perJob.Of(k)))})
+				Text: fmt.Sprintf("%s less than %s free", have(n, "node"), quantity(k, t.perJob.Of(k)))})
 		}
 		if n := c.SmallBy[k]; n > 0 {
 			facts = append(facts, Fact{Code: FactNodes, Task: t.name, Resource: k.String(), Setting: "limits", Value: inUnits(k, t.perJob.Of(k)), Count: int64(n), Of: int64(c.All),
-				Text: fmt.Sprintf("%s have less than %s in all", counted(n, "node"), quantity(k, t.perJob.Of(k)))})
+				Text: fmt.Sprintf("%s less than %s in all", have(n, "node"), quantity(k, t.perJob.Of(k)))})
 		}
 	}
 	return facts

@@ -74,7 +74,7 @@ func (e *Engine) fill(n *node, now time.Time, plan *Plan) {
 // free, and why not.
 func (e *Engine) mayStart(chosen *allocation.Element, needs, free resource.Amounts) (bool, allocation.Cause) {
 	op := chosen.Owner().(*operation)
-	if op.withheld(needs) {
+	if e.withheld(op, needs) {
 		return false, allocation.Withheld
 	}
 	packing := op.effective.Packing

@@ -41,6 +41,9 @@ func (e *Engine) SetNode(id scheduling.NodeID, limits resource.Amounts, schedula
 		return fmt.Errorf("set node %s: %w", id, err)
 	}
 	n := e.node(id)
+	if !n.known || n.limits != limits || n.schedulable != schedulable || !slices.Equal(n.tags, tags) {
+		e.age++
+	}
 	e.count(n, resource.Amounts.Sub)
 	n.limits, n.known, n.schedulable = limits, true, schedulable
 	if !slices.Equal(n.tags, tags) {
@@ -62,6 +65,7 @@ func (e *Engine) RemoveNode(id scheduling.NodeID) error {
 		return fmt.Errorf("remove node %s: %w", id, ErrUnknown)
 	}
 	e.count(n, resource.Amounts.Sub)
+	e.age++
 	n.limits, n.known, n.schedulable = resource.Amounts{}, false, false
 	e.nodesChanged = true
 	for len(n.claims) > 0 {

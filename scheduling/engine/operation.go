@@ -75,7 +75,15 @@ type operation struct {
 	// discount is what victims of the operation hold on a node, found in a round.
 	discount resource.Amounts
 	loss     loss
-	settled  settled
+	// settled is what it was left with when jobs of it were preempted gracefully last, in
+	// an age; 0: never.
+	settled   resource.Amounts
+	settledIn uint64
+	// wanted is how many jobs it asked for in all, running ones too, at the last update.
+	wanted int64
+	// takings are those of this engine; walk is the walk through them that came by.
+	takings []taking
+	walk    uint64
 	// tried is the round in which no job of it could be made to fit.
 	round, tried uint64
 	// spared counts its allocations that a block kept from being victims.
@@ -117,7 +125,7 @@ func (e *Engine) AddOperation(op Operation) error {
 	added.attach(e.pools[op.Pool])
 	e.settle(added)
 	e.operations[op.ID] = added
-	e.stale = true
+	e.changed()
 	return nil
 }
 
@@ -145,7 +153,7 @@ func (e *Engine) SetOperation(op Operation) error {
 		known.attach(to)
 	}
 	e.settle(known)
-	e.stale = true
+	e.changed()
 	return nil
 }
 
@@ -170,7 +178,7 @@ func (e *Engine) RemoveOperation(id scheduling.OperationID) error {
 	op.removed = true
 	op.order.SetEnabled(false)
 	e.endAllClaims(op)
-	e.stale = true
+	e.changed()
 	e.forget(op)
 	return nil
 }

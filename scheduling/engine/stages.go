@@ -122,12 +122,12 @@ func (e *Engine) losable(h *holding, by *allocation.Element, need float64) bool 
 	return true
 }
 
-// spares reports whether an element would be more satisfied than need still.
+// spares reports whether an element would be clearly more satisfied than need still.
 func (e *Engine) spares(of *allocation.Element, l *loss, h *holding, need float64) bool {
 	if l.trial != e.trial {
 		*l = loss{trial: e.trial}
 	}
-	return of.SatisfactionWithout(l.amount.Add(h.Resources)) > need
+	return of.SatisfactionWithout(l.amount.Add(h.Resources)) > need+resource.LargeEpsilon
 }
 
 func (p *pool) shares(total resource.Amounts) preemption.Shares {
@@ -198,7 +198,7 @@ func (e *Engine) neediest(stage preemption.Stage, n *node, discount resource.Amo
 		switch {
 		case !fits:
 			op.order.Note(allocation.NoVictims, allocation.Fact{At: now, Node: n.id})
-		case op.withheld(t.PerJob):
+		case e.withheld(op, t.PerJob):
 			op.order.Note(allocation.Withheld, allocation.Fact{At: now, Node: n.id})
 		case op.starver.below(e.total):
 			best, task = op, t
@@ -218,7 +218,8 @@ func (e *Engine) displace(stage preemption.Stage, n *node, op *operation, task a
 	e.trial++
 	others := e.others[:0]
 	for _, h := range candidates {
-		if h.operation != op && (limited == nil || h.operation.order.Below(limited)) && e.losable(h, by, need) {
+		if h.operation != op && (limited == nil || h.operation.order.Below(limited)) &&
+			!e.barred(op, h) && e.losable(h, by, need) {
 			others = append(others, h)
 		}
 	}
@@ -231,6 +232,7 @@ func (e *Engine) displace(stage preemption.Stage, n *node, op *operation, task a
 		c := e.addClaim(n, op, task.Name, task.PerJob, now)
 		for _, h := range victims {
 			e.preempt(h, now, kinds[stage], c, e.beyond(h, stage, op.starver), plan)
+			e.took(op, h.operation)
 		}
 	case !e.settings.Preemption.MinSpare.Fits(room):
 		return false

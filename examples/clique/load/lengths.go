@@ -20,11 +20,11 @@ type Lengths struct {
 	Longest time.Duration
 }
 
-// DefaultLengths are from 10 ms to 8 s, with a mean of 0.15 s.
+// DefaultLengths are from 10 ms to 8 s, with a mean of 0.2 s, of which long ones are the most.
 func DefaultLengths() Lengths {
 	return Lengths{
 		ShortFrom: 10 * time.Millisecond, ShortTo: 100 * time.Millisecond,
-		LongPart: 0.05, LongFrom: time.Second, LongMean: time.Second, Longest: 8 * time.Second,
+		LongPart: 0.05, LongFrom: 2 * time.Second, LongMean: 600 * time.Millisecond, Longest: 8 * time.Second,
 	}
 }
 

@@ -27,9 +27,9 @@ type Config struct {
 	Seed uint64
 }
 
-// DefaultConfig returns a load of some 500 requests a second.
+// DefaultConfig returns a load of some 600 requests a second.
 func DefaultConfig() Config {
-	return Config{Lengths: DefaultLengths(), Workers: 50, Rate: 200, Bound: 400, Seed: 1}
+	return Config{Lengths: DefaultLengths(), Workers: 80, Rate: 200, Bound: 400, Seed: 1}
 }
 
 // Validate says what is wrong with the load, if something is.

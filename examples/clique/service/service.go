@@ -49,8 +49,7 @@ func Serve(listener net.Listener, told <-chan os.Signal, c Config) error {
 		return fmt.Errorf("serve: %w", err)
 	case <-told:
 	}
-	// Answers close their connections from here on, so that none is left idle.
-	server.SetKeepAlivesEnabled(false)
+	// No connection is closed yet, not even an idle one: the next request may be on it.
 	i.leave()
 	notice := time.NewTimer(c.Notice)
 	defer notice.Stop()
@@ -65,8 +64,23 @@ func Serve(listener net.Listener, told <-chan os.Signal, c Config) error {
 	case <-told:
 		return errors.Join(ErrCut, server.Close())
 	}
-	// No request runs; the last answers may be on their way.
-	return server.Shutdown(context.Background())
+	return hangUp(server)
+}
+
+// flushTime is how long the last answers may take to be on their way.
+const flushTime = 500 * time.Millisecond
+
+// hangUp ends a server that works on no request. The last answers may not be written
+// yet, so that it waits for connections that are in use. It does not wait for those on
+// which nothing was ever asked: clients open some in reserve, and Shutdown by itself
+// would give them 5 s more.
+func hangUp(server *http.Server) error {
+	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return server.Close()
 }
 
 // instance counts the requests that it works on.
@@ -87,16 +101,17 @@ func (i *instance) handler() http.Handler {
 	mux.HandleFunc("GET /ready", i.ready)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(InstanceHeader, i.Name)
+		if i.isLeaving() {
+			// The connection ends with this answer, and the client knows.
+			w.Header().Set("Connection", "close")
+		}
 		mux.ServeHTTP(w, r)
 	})
 }
 
 // ready says whether the instance may be sent requests.
 func (i *instance) ready(w http.ResponseWriter, _ *http.Request) {
-	i.mu.Lock()
-	leaving := i.leaving
-	i.mu.Unlock()
-	if leaving {
+	if i.isLeaving() {
 		http.Error(w, "leaving", http.StatusServiceUnavailable)
 		return
 	}
@@ -140,6 +155,12 @@ func (i *instance) end() {
 	defer i.mu.Unlock()
 	i.running--
 	i.settle()
+}
+
+func (i *instance) isLeaving() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.leaving
 }
 
 func (i *instance) leave() {

@@ -1,6 +1,7 @@
 package service_test
 
 import (
+	"bufio"
 	"errors"
 	"io"
 	"net"
@@ -101,25 +102,73 @@ func TestLeavingFinishesWhatRuns(t *testing.T) {
 	}
 }
 
+// TestLeavingDoesNotWaitForSilentConnections ends with a connection open on which
+// nothing was asked.
+func TestLeavingDoesNotWaitForSilentConnections(t *testing.T) {
+	s := serve(t, 0)
+	silent, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	s.until(t, http.StatusOK)
+	began := time.Now()
+	s.told <- syscall.SIGTERM
+	if err := s.end(t); err != nil {
+		t.Error(err)
+	}
+	// The server's own patience with such a connection is 5 s.
+	if took := time.Since(began); took > 4*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// TestNoticeTakesRequests sends one within the notice, on a connection that was idle when
+// the signal came.
 func TestNoticeTakesRequests(t *testing.T) {
 	s := serve(t, time.Hour)
+	idle, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer idle.Close()
+	answers := bufio.NewReader(idle)
+	work := func() *http.Response {
+		t.Helper()
+		request, err := http.NewRequest(http.MethodPost, s.url+"/work?for=1ms", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := request.Write(idle); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.ReadResponse(answers, request)
+		if err != nil {
+			t.Fatalf("the request on the idle connection: %v", err)
+		}
+		if _, err := io.Copy(io.Discard, answer.Body); err != nil {
+			t.Fatal(err)
+		}
+		if answer.StatusCode != http.StatusOK || answer.Header.Get(service.InstanceHeader) != "job" {
+			t.Errorf("answered with %s by %q", answer.Status, answer.Header.Get(service.InstanceHeader))
+		}
+		return answer
+	}
+	if work().Close {
+		t.Error("the connection ends though the instance may stay")
+	}
 	s.told <- syscall.SIGTERM
 	// It has heard when it says that it leaves.
-	for {
+	for leaving := false; !leaving; {
 		answer, err := http.Get(s.url + "/ready")
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer.Body.Close()
-		if answer.Header.Get(service.InstanceHeader) != "job" {
-			t.Fatalf("the answer is from %q", answer.Header.Get(service.InstanceHeader))
-		}
-		if answer.StatusCode == http.StatusServiceUnavailable {
-			break
-		}
+		_ = answer.Body.Close()
+		leaving = answer.StatusCode == http.StatusServiceUnavailable
 	}
-	if code, body, err := s.work("1ms"); code != http.StatusOK || err != nil {
-		t.Errorf("a request within the notice: %d %q, %v", code, body, err)
+	if !work().Close {
+		t.Error("the connection goes on though the instance leaves")
 	}
 	s.told <- syscall.SIGTERM
 	if err := s.end(t); !errors.Is(err, service.ErrCut) {

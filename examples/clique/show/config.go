@@ -40,7 +40,7 @@ func DefaultConfig() Config {
 	return Config{
 		Pictures: "clique", Agents: 4, Load: load.DefaultConfig(),
 		Alone: 5 * time.Second, Together: 14 * time.Second, After: 6 * time.Second, Requests: 10_000,
-		ShortTimeout: 2 * time.Second, LongTimeout: 30 * time.Second, Starvation: time.Second, Notice: 500 * time.Millisecond,
+		ShortTimeout: 2 * time.Second, LongTimeout: 30 * time.Second, Starvation: time.Second, Notice: time.Second,
 	}
 }
 

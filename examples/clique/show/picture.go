@@ -26,8 +26,8 @@ func (r *result) chart() chart.Chart {
 		Title: fmt.Sprintf("%s preemption: %d of %d requests failed", names[r.mode], total.Failed, total.Sent),
 		Y:     "share of the cluster", Top: 1.1,
 		Series: []chart.Series{
-			r.series("service, told to go", chart.Area, 3, func(m moment) float64 { return m.service.used() }),
 			r.series("service, may stay", chart.Area, 0, func(m moment) float64 { return m.service.live }),
+			r.series("service, with those told to go", chart.Steps, 3, func(m moment) float64 { return m.service.used() }),
 			r.series("heavy operation", chart.Steps, 2, func(m moment) float64 { return m.heavy.used() }),
 			r.series("fair share of the service", chart.Dashed, 7, func(m moment) float64 { return m.service.fair }),
 		},

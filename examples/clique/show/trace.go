@@ -1,6 +1,7 @@
 package show
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -58,14 +59,17 @@ func (t *trace) restart() {
 	t.began, t.moments = time.Now(), []moment{now}
 }
 
-// note adds a moment that differs from the one before by change.
+// note adds a moment that differs from the one before by change, if it does.
 func (t *trace) note(change func(*moment)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	next := t.moments[len(t.moments)-1]
-	next.at = time.Since(t.began)
+	last := t.moments[len(t.moments)-1]
+	next := last
 	change(&next)
-	t.moments = append(t.moments, next)
+	if next != last {
+		next.at = time.Since(t.began)
+		t.moments = append(t.moments, next)
+	}
 }
 
 // hold notes the jobs of an operation, as discovery has them.
@@ -88,11 +92,13 @@ func (t *trace) hold(of func(*moment) *holding, instances []*apipb.Instance) {
 func serviceOf(m *moment) *holding { return &m.service }
 func heavyOf(m *moment) *holding   { return &m.heavy }
 
-// all returns the moments so far.
+// all returns the moments so far, the present one last.
 func (t *trace) all() []moment {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return append([]moment(nil), t.moments...)
+	now := t.moments[len(t.moments)-1]
+	now.at = time.Since(t.began)
+	return append(slices.Clone(t.moments), now)
 }
 
 // reached returns how long after from the service uses no more than its fair share, and

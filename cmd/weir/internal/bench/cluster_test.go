@@ -22,30 +22,35 @@ import (
 // patience is how long anything may take before a benchmark gives up.
 const patience = 2 * time.Minute
 
-// cluster is three replicas and two agents, each a process, and a client.
+// cluster is replicas and two agents, each a process, and a client.
 type cluster struct {
 	*client.Client
-	dir  string
-	done chan error
-	end  context.CancelFunc
+	dir      string
+	settings client.Settings
+	done     chan error
+	end      context.CancelFunc
 }
 
-// startCluster starts a cluster with a profile of raft's times. It ends with the
-// benchmark.
+// startCluster starts a cluster of three replicas with a profile of raft's times. It
+// ends with the benchmark.
 func startCluster(b *testing.B, timing string) *cluster {
+	b.Helper()
+	return startClusterOf(b, timing, 3)
+}
+
+func startClusterOf(b *testing.B, timing string, replicas int) *cluster {
 	b.Helper()
 	c := &cluster{dir: b.TempDir(), done: make(chan error, 1)}
 	config := devcluster.Default()
-	config.Dir, config.Timing, config.Agents, config.LogLevel = c.dir, timing, 2, "warn"
+	config.Dir, config.Timing, config.Replicas, config.Agents, config.LogLevel = c.dir, timing, replicas, 2, "warn"
 	config.NodePrefix = fmt.Sprintf("bench-%d-", time.Now().UnixNano())
 	config.Program, config.JobProxy = program("weir"), program("weir-jobproxy")
 	// Enough for 64 jobs at once, so that nothing waits for room.
 	config.Share = devcluster.Share{CPU: 32, Memory: 8 << 30, Slots: 32}
 	config.Sweep = sweep
-	var settings client.Settings
 	config.Settings = func(file string, access devcluster.Access) error {
-		settings = client.Settings{Addresses: access.Addresses, Credentials: access.Credentials}
-		return client.SaveSettings(file, settings)
+		c.settings = client.Settings{Addresses: access.Addresses, Credentials: access.Credentials}
+		return client.SaveSettings(file, c.settings)
 	}
 	started, err := devcluster.Start(config, func(string) {})
 	if err != nil {
@@ -60,7 +65,7 @@ func startCluster(b *testing.B, timing string) *cluster {
 			b.Error(err)
 		}
 	})
-	if c.Client, err = client.Open(settings, slog.New(slog.DiscardHandler)); err != nil {
+	if c.Client, err = client.Open(c.settings, slog.New(slog.DiscardHandler)); err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(c.Close)

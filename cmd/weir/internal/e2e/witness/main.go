@@ -26,6 +26,8 @@ var parts = map[string]func(args []string) error{
 	"child": child,
 	"flood": flood,
 	"hog":   hog,
+	"leave": leave,
+	"serve": serve,
 }
 
 func main() {

@@ -1,0 +1,205 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/api/client"
+	"weir/messages/actorpb"
+	"weir/messages/apipb"
+	"weir/messages/commandpb"
+	"weir/messages/explainpb"
+	"weir/messages/statepb"
+)
+
+// explain returns the one explanation.
+func (s *site) explain(m *apipb.ExplainRequest) *explainpb.Explanation {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	c, err := client.New(client.Config{HTTP: s.client, URL: func(string) string { return s.url }, Addresses: []string{"r1.example:7701"}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	said, err := c.Explain(ctx, m)
+	if err != nil || len(said) != 1 {
+		s.t.Fatalf("got %v, %v", said, err)
+	}
+	return said[0]
+}
+
+// factOf returns the first fact of a code.
+func factOf(t *testing.T, x *explainpb.Explanation, code string) *explainpb.Fact {
+	t.Helper()
+	for _, f := range x.GetFacts() {
+		if f.GetCode() == code {
+			return f
+		}
+	}
+	t.Fatalf("no fact %s in %v", code, x)
+	return nil
+}
+
+// start starts an operation in a pool, and leads it to pending.
+func (s *site) pending(pool string) string {
+	s.t.Helper()
+	body := startBody(1, "")
+	body = strings.Replace(body, `"spec": {`, `"spec": {"pool": "`+pool+`", `, 1)
+	id := at(s.t, s.get("OperationService/Start", body), "operation_id").(string)
+	s.must(
+		&commandpb.AdvanceOperation{OperationId: id, Term: 1, From: "starting", To: "waiting_for_agent"},
+		&commandpb.AssignController{Term: 1, Assignments: []*commandpb.ControllerAssignment{{OperationId: id, Replica: "r1", Epoch: 1}}},
+		&commandpb.PrepareOperation{OperationId: id, Epoch: 1},
+	)
+	return id
+}
+
+func (s *site) pools(pools map[string][2]any) {
+	s.t.Helper()
+	for _, name := range []string{"top", "below"} {
+		if pools[name] == [2]any{} {
+			continue
+		}
+		options, err := structpb.NewStruct(map[string]any{"max_running_operation_count": pools[name][1], "max_operation_count": 3.0})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.must(&commandpb.EditTree{Edits: []*commandpb.TreeEdit{{Edit: &commandpb.TreeEdit_Create{Create: &statepb.Pool{Name: name, Parent: pools[name][0].(string), Options: options}}}}})
+	}
+}
+
+func TestExplainOperationsThatWait(t *testing.T) {
+	s := newSite(t)
+	s.pools(map[string][2]any{"top": {"", 1.0}, "below": {"top", 2.0}})
+	first := s.pending("below")
+	if x := s.explain(&apipb.ExplainRequest{Operation: first}); x.GetVerdict() != factAdmission || x.GetState() != "pending" || x.GetPool() != "below" {
+		t.Errorf("with room: %v", x)
+	}
+	s.must(&commandpb.AdvanceOperation{OperationId: first, Term: 1, From: "pending", To: "materializing", Trees: []string{"default"}})
+	if x := s.explain(&apipb.ExplainRequest{Operation: first}); x.GetVerdict() != factPreparing {
+		t.Errorf("being materialized: %v", x)
+	}
+	second, third := s.pending("below"), s.pending("below")
+	x := s.explain(&apipb.ExplainRequest{Operation: third})
+	limit := x.GetFacts()[0]
+	if x.GetVerdict() != factRunningLimit || limit.GetPool() != "top" || limit.GetCount() != 1 || limit.GetOf() != 1 || limit.GetSetting() != "max_running_operation_count" ||
+		!strings.Contains(x.GetText(), `pool "top", above pool "below", runs 1 of at most 1 operations`) {
+		t.Errorf("an ancestor is full: %v", x)
+	}
+	if place := factOf(t, x, factPlaceInPool); place.GetCount() != 2 {
+		t.Errorf("its place is %v, behind %s", place, second)
+	}
+	options, err := structpb.NewStruct(map[string]any{"max_running_operation_count": 1.0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.must(&commandpb.EditTree{Edits: []*commandpb.TreeEdit{{Edit: &commandpb.TreeEdit_Set{Set: &statepb.Pool{Name: "below", Parent: "top", Options: options}}}}})
+	if x := s.explain(&apipb.ExplainRequest{Operation: third}); x.GetVerdict() != factRunningLimit || x.GetFacts()[0].GetPool() != "below" {
+		t.Errorf("its own pool is full: %v", x)
+	}
+	// Of three at most, the ancestor has three.
+	pool := s.explain(&apipb.ExplainRequest{Pool: "below"})
+	if f := factOf(t, pool, factOperationLimit); f.GetPool() != "top" || f.GetSetting() != "max_operation_count" || f.GetCount() != 3 {
+		t.Errorf("the pool: %v", pool)
+	}
+	factOf(t, pool, factNoScheduler)
+	s.must(&commandpb.AbortOperation{OperationId: third, User: "ann", Reason: "enough"})
+	if x := s.explain(&apipb.ExplainRequest{Operation: third}); x.GetVerdict() != factFinishing {
+		t.Errorf("being aborted: %v", x)
+	}
+	s.must(&commandpb.AdvanceOperation{OperationId: third, Term: 1, From: "aborting", To: "aborted"})
+	if x := s.explain(&apipb.ExplainRequest{Operation: third}); x.GetVerdict() != factEnded || !strings.Contains(x.GetText(), "enough") {
+		t.Errorf("aborted: %v", x)
+	}
+}
+
+func TestExplainByTheScheduler(t *testing.T) {
+	s := newSite(t)
+	id := s.run(3, "j1")
+	if x := s.explain(&apipb.ExplainRequest{Operation: id}); x.GetVerdict() != factNoScheduler {
+		t.Errorf("without a leader: %v", x)
+	}
+	s.view.Store(&actorpb.SchedulerView{Explanations: []*explainpb.Explanation{{
+		Tree: "default", Facts: []*explainpb.Fact{{Code: "waiting_for_turn", Text: "later"}, {Code: "nodes", Text: "many"}}, Position: 3, Waiting: 7, Verdict: "waiting_for_turn",
+	}}})
+	x := s.explain(&apipb.ExplainRequest{Operation: id})
+	if x.GetVerdict() != "waiting_for_turn" || x.GetText() != "later" || x.GetPosition() != 3 || x.GetWaiting() != 7 {
+		t.Errorf("got %v", x)
+	}
+	factOf(t, x, factLastMoved)
+	s.must(&commandpb.SuspendOperation{OperationId: id, User: "ann"})
+	if x := s.explain(&apipb.ExplainRequest{Operation: id}); x.GetVerdict() != factSuspended {
+		t.Errorf("suspended: %v", x)
+	}
+}
+
+func TestExplainJobs(t *testing.T) {
+	s := newSite(t)
+	id := s.run(5, "stays", "leaves", "fails", "asked")
+	order := &statepb.StopOrder{
+		Message: "because", GraceMillis: 60_000, Preemption: "aggressive_preemption", Time: timestamppb.New(begin),
+		PreemptedFor: &statepb.Beneficiary{OperationId: id, Task: "t", Resources: &statepb.Resources{UserSlots: 1}},
+	}
+	s.must(
+		&commandpb.PreemptAllocations{Term: 1, Preemptions: []*commandpb.Preemption{{JobId: "leaves", Order: order}}},
+		&commandpb.StopJobs{OperationId: id, JobIds: []string{"asked"}, Order: &statepb.StopOrder{Reason: "user_request", Message: "enough", Time: timestamppb.New(begin)}},
+	)
+	s.finish(id, "fails", "failed")
+	for job, want := range map[string]string{"stays": factJobWaiting, "leaves": factJobPreempted, "fails": factJobFailed, "asked": factJobStopping} {
+		if x := s.explain(&apipb.ExplainRequest{Job: job}); x.GetVerdict() != want || x.GetSubject() != "job" || x.GetPool() != "default" || x.GetTree() != "default" {
+			t.Errorf("%s: got %v, want %s", job, x, want)
+		}
+	}
+	x := s.explain(&apipb.ExplainRequest{Job: "leaves"})
+	if f := factOf(t, x, factBeneficiary); f.GetOperation() != id || f.GetTask() != "t" {
+		t.Errorf("for whom: %v", f)
+	}
+	if f := factOf(t, x, factReason); !strings.HasPrefix(f.GetText(), "because") {
+		t.Errorf("why: %v", f)
+	}
+	s.must(&commandpb.FinishJobs{OperationId: id, Epoch: 1, Time: timestamppb.New(time.Now().Add(time.Hour)), Jobs: []*statepb.FinishedJob{{JobId: "leaves", State: "aborted", AbortReason: "preemption", Stop: order}}})
+	x = s.explain(&apipb.ExplainRequest{Job: "leaves"})
+	if f := factOf(t, x, factJobPreempted); x.GetVerdict() != factJobAborted || f.GetSetting() != "aggressive_preemption" {
+		t.Errorf("gone: %v", x)
+	}
+	ledger := s.get("PoolService/Ledger", `{}`)
+	want(t, ledger, "aggressive_preemption", "waste", 0, "cause")
+	want(t, ledger, "default", "waste", 0, "pool")
+	if seconds, ok := at(t, ledger, "waste", 0, "cpu_seconds").(float64); !ok || seconds <= 0 {
+		t.Errorf("the ledger has %v", ledger)
+	}
+	want(t, s.get("OperationService/Get", `{"operation": "`+id+`"}`), "aggressive_preemption", "operation", "waste", 0, "cause")
+	if got := s.post("PoolService/Ledger", `{"pool": "none"}`); got.status != 404 {
+		t.Errorf("the ledger of no pool: %d %s", got.status, got.raw)
+	}
+}
+
+func TestExplainNothing(t *testing.T) {
+	s := newSite(t)
+	c := newClient(t, s)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	for name, test := range map[string]struct {
+		m    *apipb.ExplainRequest
+		want string
+	}{
+		"two at once":       {&apipb.ExplainRequest{Operation: "a", Job: "b"}, apipb.CodeInvalidArgument},
+		"nothing":           {&apipb.ExplainRequest{}, apipb.CodeInvalidArgument},
+		"an operation gone": {&apipb.ExplainRequest{Operation: "none"}, "unknown_operation"},
+		"a job gone":        {&apipb.ExplainRequest{Job: "none"}, apipb.CodeNoSuchJob},
+		"a pool gone":       {&apipb.ExplainRequest{Pool: "none"}, "unknown_pool"},
+		"a tree gone":       {&apipb.ExplainRequest{Pool: "default", Tree: "none"}, "unknown_tree"},
+	} {
+		_, err := c.Explain(ctx, test.m)
+		var refused *client.Error
+		if !errors.As(err, &refused) || refused.Code != test.want {
+			t.Errorf("%s: got %v, want %s", name, err, test.want)
+		}
+	}
+}

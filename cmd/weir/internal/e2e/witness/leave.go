@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"weir/api/discovery"
+)
+
+// leave runs until it is asked to go, and then exits with the code that it is told. It
+// writes to a folder when it begins and when it is asked.
+func leave(args []string) error {
+	code, err := strconv.Atoi(args[1])
+	if err != nil {
+		return err
+	}
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, syscall.SIGTERM)
+	log := logOf(args[0])
+	if err := note(log, "begin"); err != nil {
+		return err
+	}
+	select {
+	case <-asked:
+	case <-time.After(patience):
+	}
+	if err := note(log, "asked"); err != nil {
+		return err
+	}
+	os.Exit(code)
+	return nil
+}
+
+// serve is an instance of a service. It writes to a folder what it hears of its peers
+// and of its own end. When it is asked to go, it does so once a file is there.
+func serve(args []string) error {
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, syscall.SIGTERM)
+	client, err := discovery.Open()
+	if err != nil {
+		return err
+	}
+	log := logOf(args[0])
+	if err := note(log, "begin"); err != nil {
+		return err
+	}
+	ctx, stop := context.WithTimeout(context.Background(), patience)
+	defer stop()
+	heard := make(chan error, 1)
+	go func() { heard <- listen(ctx, client, filepath.Join(args[0], os.Getenv("WEIR_JOB_ID"))) }()
+	select {
+	case <-asked:
+	case <-ctx.Done():
+	}
+	if err := note(log, "asked"); err != nil {
+		return err
+	}
+	await(args[1])
+	stop()
+	return <-heard
+}
+
+// listen writes each change that a job hears of, as a line of JSON.
+func listen(ctx context.Context, client *discovery.Client, name string) error {
+	out, err := os.OpenFile(name+".heard", os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	for change := range client.Watch(ctx) {
+		if err := json.NewEncoder(out).Encode(change); err != nil {
+			return fmt.Errorf("write down %v: %w", change, err)
+		}
+	}
+	return nil
+}
+
+func logOf(dir string) string {
+	return filepath.Join(dir, os.Getenv("WEIR_TASK_NAME")+"-"+os.Getenv("WEIR_JOB_COOKIE")+".log")
+}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// programs is the folder of the built programs.
+var programs string
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	code, err := buildAndRun(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func buildAndRun(m *testing.M) (code int, err error) {
+	if testing.Short() {
+		return m.Run(), nil
+	}
+	if programs, err = os.MkdirTemp("", "weir-clique-test-"); err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(programs)
+	for name, folder := range map[string]string{"weir": "weir/cmd/weir", "weir-jobproxy": "weir/cmd/weir-jobproxy", "clique": "weir/examples/clique"} {
+		cmd := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(programs, name), folder)
+		if name == "weir-jobproxy" {
+			cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		}
+		if output, err := cmd.CombinedOutput(); err != nil {
+			return 0, fmt.Errorf("build %s: %w\n%s", folder, err, output)
+		}
+	}
+	return m.Run(), nil
+}
+
+// shown is a run of clique show.
+type shown struct {
+	cmd *exec.Cmd
+	// temp is where it may keep things, pictures where those are to be.
+	temp, pictures string
+	output         *bytes.Buffer
+}
+
+// begin starts clique show, and returns its output.
+func begin(ctx context.Context, t *testing.T, flags ...string) (*shown, io.Reader) {
+	t.Helper()
+	s := &shown{temp: t.TempDir(), pictures: filepath.Join(t.TempDir(), "pictures"), output: new(bytes.Buffer)}
+	s.cmd = exec.CommandContext(ctx, filepath.Join(programs, "clique"), append([]string{"show", "--pictures", s.pictures}, flags...)...)
+	s.cmd.Env = append(os.Environ(), "TMPDIR="+s.temp)
+	s.cmd.Cancel = func() error { return s.cmd.Process.Signal(syscall.SIGTERM) }
+	s.cmd.Stderr = s.output
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return s, io.TeeReader(out, s.output)
+}
+
+// left says what a run that has ended has left behind.
+func (s *shown) left(t *testing.T) (left []string) {
+	t.Helper()
+	files, err := os.ReadDir(s.temp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		left = append(left, file.Name())
+	}
+	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range lines {
+		// Processes of others end meanwhile.
+		line, err := os.ReadFile(file)
+		if err == nil && bytes.Contains(line, []byte(s.temp)) {
+			left = append(left, file+": "+string(bytes.ReplaceAll(line, []byte{0}, []byte(" "))))
+		}
+	}
+	return left
+}
+
+// TestClique runs the example with shorter times: what it promises holds, and nothing
+// but pictures is left.
+func TestClique(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a cluster, and two runs on it")
+	}
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	s, out := begin(ctx, t, "--agents", "2", "--alone", "1s", "--together", "4s", "--after", "1s", "--requests", "1000",
+		"--short", "1s", "--starvation", "500ms", "--notice", "800ms", "--long-from", "1200ms", "--long-mean", "300ms", "--longest", "6s")
+	printed, err := io.ReadAll(out)
+	if err := errors.Join(err, s.cmd.Wait()); err != nil {
+		t.Fatalf("%v\n%s", err, s.output)
+	}
+	t.Logf("%s", printed)
+	lines := strings.Split(strings.TrimSuffix(string(printed), "\n"), "\n")
+	var a, b, c, d int
+	last := lines[len(lines)-1]
+	if _, err := fmt.Sscanf(last, "ordinary failed %d of %d requests; graceful failed %d of %d requests", &a, &b, &c, &d); err != nil {
+		t.Fatalf("the last line is %q: %v", last, err)
+	}
+	if a == 0 || b < 1000 || c != 0 || d < 1000 {
+		t.Errorf("not as promised: %s", last)
+	}
+	for _, name := range []string{"ordinary.svg", "ordinary.png", "graceful.svg", "graceful.png"} {
+		if info, err := os.Stat(filepath.Join(s.pictures, name)); err != nil || info.Size() == 0 {
+			t.Errorf("picture %s: %v", name, err)
+		}
+	}
+	if left := s.left(t); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+}
+
+// TestInterrupted ends the example with a signal while requests flow: it takes its
+// cluster along.
+func TestInterrupted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a cluster")
+	}
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	s, out := begin(ctx, t, "--agents", "1")
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if strings.Contains(lines.Text(), "instances are ready") {
+			if err := s.cmd.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	err := s.cmd.Wait()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(s.output.String(), "clique: interrupted") {
+		t.Errorf("it ended with %v\n%s", err, s.output)
+	}
+	if left := s.left(t); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+}
+
+func TestFlags(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"defaults":               {nil, ""},
+		"what is no flag":        {[]string{"now"}, "clique show now: takes flags alone"},
+		"times that do not work": {[]string{"--long", "5s"}, "is not more than the notice"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := configure(tc.args)
+			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
+	}
+	t.Setenv("WEIR_PORT_0", "")
+	if err := serve(nil); err == nil || !strings.Contains(err.Error(), "WEIR_PORT_0 is not set") {
+		t.Errorf("an instance without a port: %v", err)
+	}
+}
