@@ -127,7 +127,7 @@ func (e *Engine) spares(of *allocation.Element, l *loss, h *holding, need float6
 	if l.trial != e.trial {
 		*l = loss{trial: e.trial}
 	}
-	return of.SatisfactionWithout(l.amount.Add(h.Resources)) > need+resource.LargeEpsilon
+	return of.SatisfactionWithout(l.amount.Add(h.Resources)) > need+resource.Epsilon
 }
 
 func (p *pool) shares(total resource.Amounts) preemption.Shares {
