@@ -310,7 +310,8 @@ func pressed(b *testing.B, nodes int) *bench {
 	}, map[scheduling.PoolName]pool{"a": {options: options{"strong_guarantee_resources": options{"user_slots": float64(nodes * 16)}}}, "b": {}})
 	load.operation(b, 1, "b", int64(nodes*64), resource.Amounts{UserSlots: 1})
 	load.update(b, begin)
-	for load.heartbeat(b, begin) > 0 {
+	for started := 1; started > 0; {
+		started = load.heartbeat(b, begin)
 	}
 	load.operation(b, 0, "a", int64(nodes*16), resource.Amounts{UserSlots: 1})
 	load.update(b, begin)
