@@ -190,6 +190,11 @@ func (e *Engine) neediest(stage preemption.Stage, n *node, discount resource.Amo
 		if op.tried == e.round || !op.active() || best != nil && !op.order.Before(best.order) {
 			continue
 		}
+		if discount.IsZero() && !op.effective.Packing.Enable {
+			// What fits without victims has started.
+			op.order.Note(allocation.NoVictims, allocation.Fact{At: now, Node: n.id})
+			continue
+		}
 		on.Free = spare.Add(discount)
 		if op.round == e.round {
 			on.Free = on.Free.Sub(op.discount)
