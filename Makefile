@@ -70,6 +70,7 @@ fuzz: ## Run each fuzz target for FUZZTIME (30s)
 
 clean: ## Remove built programs and test leftovers; the tools in bin/tools stay
 	rm -f bin/weir bin/weir-jobproxy
+	rm -rf bin/clique
 	find . \( -name .git -o -name testdata \) -prune -o -type f \( -name '*.test' -o -name '*.out' \) -exec rm -f {} +
 
 $(GOLANGCI):

@@ -43,3 +43,33 @@ func (a *jobActor) openDesk() {
 		go discovery.Serve(listener, a.desk)
 	}
 }
+
+// saved takes the job's word that its state is saved. Who gave it hears that it was taken
+// when the job's processes have been told: the next process of the agent, should this one
+// die now, would not know of it.
+func (a *jobActor) saved(ctx actor.Context, m saved) {
+	if err := a.job.Saved(); err != nil {
+		m.answer <- err
+		return
+	}
+	a.unanswered = append(a.unanswered, m.answer)
+	a.act(ctx)
+}
+
+// told takes the outcome of telling the job's processes about their end. An older one
+// says nothing of what they are told now.
+func (a *jobActor) told(ctx actor.Context, m told) {
+	switch {
+	case !a.job.Tells(m.number):
+	case m.err != nil:
+		a.cfg.Logger.Warn("job could not be told to end; it is told again", "job", a.job.start.GetJobId(), "error", m.err)
+		a.again = after(ctx, a.again, pressPause, retry{StopRun})
+	default:
+		a.job.Told(m.number)
+		for _, answer := range a.unanswered {
+			answer <- nil
+		}
+		a.unanswered = nil
+		a.act(ctx)
+	}
+}

@@ -1,12 +1,15 @@
 package agent
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
 
+	"weir/actors/agent/runner"
 	"weir/messages/actorpb"
 )
 
@@ -82,6 +85,81 @@ func TestAgentThatDiesWhileItInterrupts(t *testing.T) {
 		w.advance(100 * time.Millisecond)
 		w.want("a:aborted:interruption_timeout")
 	})
+}
+
+// TestAcknowledgementCountsOnceItIsAnswered shows that a job hears that its word was taken
+// when its proxy has been told: an agent that died before would not know of it.
+func TestAcknowledgementCountsOnceItIsAnswered(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.withSignal()
+		w.send(plan(3, 7, granted("a", 9)))
+		acknowledge := func() <-chan error {
+			answer := make(chan error, 1)
+			w.system.Root.Send(w.onlyJob(), saved{answer})
+			w.advance(100 * time.Millisecond)
+			return answer
+		}
+		if err := <-acknowledge(); !errors.Is(err, ErrNotAsked) {
+			t.Errorf("answered %v, want that it was not asked", err)
+		}
+		w.send(plan(3, 8, abort("a", "preemption", 15*time.Second)))
+		w.machine.set(func() { w.machine.runs["a"].broken = 1 })
+		answer := acknowledge()
+		select {
+		case err := <-answer:
+			t.Fatalf("answered %v while its proxy cannot be told", err)
+		default:
+		}
+		w.advance(2 * pressPause)
+		if err := <-answer; err != nil {
+			t.Error(err)
+		}
+		w.want("a:aborted:preemption")
+		if !w.result(0).GetJob().GetAcknowledged() {
+			t.Errorf("result %v, want it acknowledged", w.result(0))
+		}
+	})
+}
+
+// TestResultIsToldAfterALateFailure has the job's proxy turn out not to be reachable when
+// the job has ended meanwhile and its result is to be told again.
+func TestResultIsToldAfterALateFailure(t *testing.T) {
+	inWorld(t, func(w *world) {
+		refusals := 1
+		w.plane.set(func() {
+			w.plane.answer = func(_ string, msg proto.Message) (proto.Message, error) {
+				if _, ok := msg.(*actorpb.JobEnded); ok && refusals > 0 {
+					refusals--
+					return &actorpb.Refused{Code: "overloaded", RetryMillis: 5000}, nil
+				}
+				return nil, nil
+			}
+		})
+		w.send(plan(3, 7, granted("a", 9)))
+		job := w.onlyJob()
+		w.exit("a", 0)
+		w.advance(100 * time.Millisecond)
+		w.system.Root.Send(job, told{1, runner.ErrUnreachable})
+		w.advance(30 * time.Second)
+		w.want("a:completed")
+	})
+}
+
+// onlyJob is the actor of the job that the agent has.
+func (w *world) onlyJob() *actor.PID {
+	w.t.Helper()
+	var ids []string
+	for _, shard := range w.system.ProcessRegistry.LocalPIDs.LocalPIDs {
+		for _, id := range shard.Keys() {
+			if strings.HasPrefix(id, w.agent.PID().GetId()+"/") {
+				ids = append(ids, id)
+			}
+		}
+	}
+	if len(ids) != 1 {
+		w.t.Fatalf("actors %v, want that of a job", ids)
+	}
+	return w.system.NewLocalPID(ids[0])
 }
 
 // TestAgentRegistersItsPorts and says what jobs get of them.

@@ -50,8 +50,10 @@ type jobRecord struct {
 	job     *Job
 	courier *Courier
 	run     Run
-	// desk is where the job asks about others and itself.
-	desk *discovery.Desk
+	// desk is where the job asks about others and itself. unanswered wait there until the
+	// job's processes are told that it has saved its state.
+	desk       *discovery.Desk
+	unanswered []chan<- error
 	// asks numbers questions to controllers.
 	asks uint64
 	// overdue and again are set for the spec's patience and for retries.
@@ -125,8 +127,7 @@ func (a *jobActor) Receive(ctx actor.Context) {
 	case told:
 		a.told(ctx, m)
 	case saved:
-		m.answer <- a.job.Saved()
-		a.act(ctx)
+		a.saved(ctx, m)
 	case tail:
 		a.job.Tail(m.data)
 		a.act(ctx)
@@ -354,16 +355,6 @@ func (a *jobActor) began(ctx actor.Context, m began) {
 		a.cfg.Logger.Warn("job not started", "job", a.job.start.GetJobId(), "error", m.err)
 	}
 	a.act(ctx)
-}
-
-func (a *jobActor) told(ctx actor.Context, m told) {
-	if m.err == nil {
-		a.job.Told(m.number)
-		a.act(ctx)
-		return
-	}
-	a.cfg.Logger.Warn("job could not be told to end; it is told again", "job", a.job.start.GetJobId(), "error", m.err)
-	a.again = after(ctx, a.again, pressPause, retry{StopRun})
 }
 
 func (a *jobActor) released(ctx actor.Context, m released) {

@@ -31,10 +31,19 @@ type Order struct {
 	Stop *statepb.StopOrder
 }
 
+const (
+	// maxGrace is the longest that a job may be left, as for the replicated state.
+	maxGrace = 365 * 24 * time.Hour
+	// slack is by how much a deadline has to be earlier than another to be one that the
+	// job is told of, and how long after it a job may be taken to be ending. What is left
+	// of an order is another by some milliseconds each time that it is repeated.
+	slack = 100 * time.Millisecond
+)
+
 // NewOrder reads an order that came at now. A reason that is not known counts as
 // "other".
 func NewOrder(now time.Time, m *actorpb.AbortJob) Order {
-	grace := millis(m.GetGraceMillis())
+	grace := time.Duration(max(0, min(m.GetGraceMillis(), maxGrace.Milliseconds()))) * time.Millisecond
 	stop := &statepb.StopOrder{
 		Reason: m.GetReason(), Message: m.GetMessage(), GraceMillis: grace.Milliseconds(), Time: timestamppb.New(now),
 		Interruption: m.GetInterruption(), Preemption: m.GetPreemption(), PreemptedFor: m.GetPreemptedFor(),
@@ -92,26 +101,36 @@ const acknowledged = "acknowledged"
 // Stop takes an order to end the job. The first one's words count, and the earliest
 // deadline. A job that does not run yet, or cannot be asked, is ended at once.
 func (j *Job) Stop(now time.Time, order Order) {
-	if j.phase >= Ended || j.order != nil && !order.Deadline.Before(j.order.Deadline) {
-		return
+	switch {
+	case j.phase >= Ended:
+	case j.order == nil:
+		j.takeFirst(now, order)
+	case order.Deadline.Add(slack).Before(j.order.Deadline):
+		j.order.Deadline = order.Deadline
+		j.orderNoted = order.Stop == nil
+		j.tellAgain()
+	case j.order.Deadline.Add(slack).Before(now):
+		// It is there still: what it was told got lost, or waits for the disk.
+		j.orderNoted = true
+		j.tellAgain()
 	}
-	// The journal is for what the next process of the agent has to go on with. It must
-	// not be waited for by the agent's own orders: the disk may hang.
-	j.orderNoted = order.Stop == nil
-	if j.order != nil {
-		order.Reason, order.Message, order.Stop = j.order.Reason, j.order.Message, j.order.Stop
-	} else {
-		// A command that has only just begun could not catch the signal yet.
-		runs := j.phase == Running && !j.began.IsZero()
-		j.asked = order.interrupts() && runs && j.interruptible()
-		if order.interrupts() && runs && !j.asked && !order.preempts() {
+}
+
+// takeFirst takes the first order to end the job.
+func (j *Job) takeFirst(now time.Time, order Order) {
+	// A command that has only just begun could not catch the signal yet.
+	runs := j.phase == Running && !j.began.IsZero()
+	j.asked = order.interrupts() && runs && j.interruptible()
+	if order.interrupts() && !j.asked {
+		order.Deadline = now
+		if runs && !order.preempts() {
 			order.Reason = lifecycle.AbortInterruptionUnsupported
 		}
 	}
-	if order.interrupts() && !j.asked {
-		order.Deadline = now
-	}
 	j.order = &order
+	// The journal is for what the next process of the agent has to go on with. It must
+	// not be waited for by the agent's own orders: the disk may hang.
+	j.orderNoted = order.Stop == nil
 	j.tellAgain()
 	if j.phase < Running && j.underway != StartRun {
 		finished := unstarted(j.start, now, order.Reason, order.Message)
@@ -163,7 +182,7 @@ func (j *Job) Telling(now time.Time) Telling {
 	switch {
 	case j.saved:
 		t.Reason, t.Grace = acknowledged, 0
-	case j.asked:
+	case j.asked && t.Grace > 0:
 		t.Interruption = &runner.Interruption{
 			Signal: j.spec.GetInterruptionSignal(), RootOnly: j.spec.GetSignalRootProcessOnly(),
 			Reason: j.order.late().String(), Grace: t.Grace, Notice: document(j.Notice()),
@@ -180,9 +199,12 @@ func (t Telling) to(run Run) error {
 	return run.Stop(t.Reason, t.Grace)
 }
 
+// Tells reports whether its processes are being told that.
+func (j *Job) Tells(number int) bool { return j.underway == StopRun && number == j.telling }
+
 // Told says that the job's processes have been told.
 func (j *Job) Told(number int) {
-	if j.underway == StopRun && number == j.telling {
+	if j.Tells(number) {
 		j.underway, j.told = Rest, true
 	}
 }
@@ -206,21 +228,23 @@ func (j *Job) judge(job *statepb.FinishedJob, result *runner.Result) {
 		return
 	}
 	stopped := result.Outcome == proxyproto.OutcomeStopped
-	// A proxy of the first version calls every job stopped that was asked.
-	left := result.Outcome == proxyproto.OutcomeExited && result.Interrupted ||
-		stopped && j.asked && !result.Interrupted && (result.ExitCode == 0 || j.isRestart(result.ExitCode))
-	if result.Interrupted || stopped {
+	// It may have read its notice, and gone, before the signal came. A proxy of the first
+	// version calls every job stopped that was asked.
+	left := j.asked && (result.Outcome == proxyproto.OutcomeExited || stopped && !result.Interrupted) &&
+		(result.ExitCode == 0 || j.isRestart(result.ExitCode))
+	if result.Interrupted || stopped || left {
 		job.Stop = proto.CloneOf(j.order.Stop)
 	}
 	switch {
-	case left && (result.ExitCode == 0 || j.isRestart(result.ExitCode)):
+	case left:
 		job.State, job.AbortReason, job.Error = lifecycle.JobCompleted.String(), "", nil
 		job.Rerun = j.isRestart(result.ExitCode)
 	case stopped && result.Reason == acknowledged:
 		job.Acknowledged = true
 		aborted(job, j.order.late(), cmp.Or(j.order.Message, "left early: it had said that its state is saved"))
 	case stopped && j.asked:
-		message := fmt.Sprintf("was there still %v after %s", millis(j.order.Stop.GetGraceMillis()), j.spec.GetInterruptionSignal())
+		had := j.order.Deadline.Sub(j.order.Stop.GetTime().AsTime()).Round(time.Millisecond)
+		message := fmt.Sprintf("was there still %v after %s", had, j.spec.GetInterruptionSignal())
 		if j.order.Message != "" {
 			message += ": " + j.order.Message
 		}

@@ -3,7 +3,6 @@ package agent
 import (
 	"encoding/json"
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -59,17 +58,18 @@ func TestEndsOfInterruptedJobs(t *testing.T) {
 		wantMessage  string
 		wantRerun    bool
 	}{
-		"exits with 0":                              {end: left(exits, 0, ""), wantState: "completed"},
-		"exits with its code to run again":          {end: left(exits, 75, ""), wantState: "completed", wantRerun: true},
-		"exits with another code":                   {end: left(exits, 7, ""), wantState: "failed", wantMessage: "exited with code 7"},
-		"dies of the signal":                        {end: left(killed, -1, "SIGINT"), wantState: "failed", wantMessage: "killed by signal 2 (SIGINT)"},
-		"is there at the deadline of a preemption":  {end: left(stopped, -1, "SIGKILL"), wantState: "aborted", wantReason: "preemption", wantMessage: "was there still 15s after SIGINT: others wait"},
-		"is there at the deadline of a user":        {interruption: "user_request", end: left(stopped, -1, "SIGKILL"), wantState: "aborted", wantReason: "interruption_timeout", wantMessage: "was there still 15s after SIGINT: others wait"},
-		"acknowledges":                              {end: left(stopped, -1, "SIGKILL"), saved: true, wantState: "aborted", wantReason: "preemption", wantMessage: "others wait"},
-		"acknowledges a user":                       {interruption: "node_drain", end: left(stopped, -1, "SIGKILL"), saved: true, wantState: "aborted", wantReason: "interruption_timeout", wantMessage: "others wait"},
-		"acknowledges and is faster":                {end: left(exits, 0, ""), saved: true, wantState: "completed"},
-		"loses its lease meanwhile":                 {end: left(proxyproto.OutcomeLeaseExpired, -1, "SIGKILL"), wantState: "aborted", wantReason: "node_offline", wantMessage: "others wait"},
-		"exits with 0 under a proxy of version one": {end: old, wantState: "completed"},
+		"exits with 0":                                   {end: left(exits, 0, ""), wantState: "completed"},
+		"exits with its code to run again":               {end: left(exits, 75, ""), wantState: "completed", wantRerun: true},
+		"reads its notice and is faster than the signal": {end: exited(exits, "", 75), wantState: "completed", wantRerun: true},
+		"exits with another code":                        {end: left(exits, 7, ""), wantState: "failed", wantMessage: "exited with code 7"},
+		"dies of the signal":                             {end: left(killed, -1, "SIGINT"), wantState: "failed", wantMessage: "killed by signal 2 (SIGINT)"},
+		"is there at the deadline of a preemption":       {end: left(stopped, -1, "SIGKILL"), wantState: "aborted", wantReason: "preemption", wantMessage: "was there still 15s after SIGINT: others wait"},
+		"is there at the deadline of a user":             {interruption: "user_request", end: left(stopped, -1, "SIGKILL"), wantState: "aborted", wantReason: "interruption_timeout", wantMessage: "was there still 15s after SIGINT: others wait"},
+		"acknowledges":                                   {end: left(stopped, -1, "SIGKILL"), saved: true, wantState: "aborted", wantReason: "preemption", wantMessage: "others wait"},
+		"acknowledges a user":                            {interruption: "node_drain", end: left(stopped, -1, "SIGKILL"), saved: true, wantState: "aborted", wantReason: "interruption_timeout", wantMessage: "others wait"},
+		"acknowledges and is faster":                     {end: left(exits, 0, ""), saved: true, wantState: "completed"},
+		"loses its lease meanwhile":                      {end: left(proxyproto.OutcomeLeaseExpired, -1, "SIGKILL"), wantState: "aborted", wantReason: "node_offline", wantMessage: "others wait"},
+		"exits with 0 under a proxy of version one":      {end: old, wantState: "completed"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -208,15 +208,46 @@ func TestEarlierDeadlinesCount(t *testing.T) {
 	// The agent's own orders do not wait for the journal.
 	j.Stop(epoch, Order{Reason: lifecycle.AbortNodeOffline, Deadline: epoch})
 	does(t, j, StopRun)
-	if third := j.Telling(epoch); third.Interruption == nil || third.Interruption.Grace != 0 {
+	if third := j.Telling(epoch); third.Interruption != nil || third.Grace != 0 {
 		t.Errorf("told %+v, want no time left", third)
 	}
 	j.Saw(left(proxyproto.OutcomeStopped, -1, "SIGKILL"))
-	if r := j.Result(); r.GetAbortReason() != "preemption" || r.GetStop().GetInterruption() != "preemption" || !strings.Contains(r.GetError().GetMessage(), "others wait") {
-		t.Errorf("result %v, want the first one's words", r)
+	if r := j.Result(); r.GetAbortReason() != "preemption" || r.GetStop().GetInterruption() != "preemption" || r.GetError().GetMessage() != "was there still 0s after SIGINT: others wait" {
+		t.Errorf("result %v, want the first one's words, and the time that it had", r)
 	}
 	if j.Held().GetDeadline() != nil {
 		t.Error("a job that has ended has a deadline")
+	}
+}
+
+// TestOrdersAreRepeated by a leader, each time with what is left by then.
+func TestOrdersAreRepeated(t *testing.T) {
+	j := interruptibleJob(t)
+	repeat := func(after time.Duration, leftMillis int64) {
+		now := epoch.Add(after)
+		j.Stop(now, NewOrder(now, &actorpb.AbortJob{Reason: "preemption", Interruption: "preemption", GraceMillis: leftMillis}))
+	}
+	j.Stop(epoch, asking("preemption", "preemption"))
+	notes(t, j, NoteStop)
+	does(t, j, StopRun)
+	j.Told(j.Telling(epoch).Number)
+	repeat(time.Second, 13_960)
+	does(t, j, Rest)
+	repeat(2*time.Second, 12_500)
+	// The disk hangs, and the job is there still after its deadline.
+	does(t, j, NoteStop)
+	repeat(14*time.Second, 500)
+	does(t, j, Rest)
+	for i := range time.Duration(2) {
+		now := 16*time.Second + i*time.Second
+		repeat(now, 0)
+		does(t, j, StopRun)
+		told := j.Telling(epoch.Add(now))
+		if told.Interruption != nil || told.Grace != 0 {
+			t.Errorf("told %+v, want it stopped at once", told)
+		}
+		j.Told(told.Number)
+		does(t, j, Rest)
 	}
 }
 

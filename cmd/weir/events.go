@@ -79,15 +79,14 @@ func beginAt(m *apipb.ReadEventsRequest, since string, now time.Time) error {
 		return nil
 	}
 	index, position, dotted := strings.Cut(since, ".")
-	if at, err := strconv.ParseUint(index, 10, 64); err == nil {
-		m.Index = at
-		if !dotted {
-			return nil
-		}
-		if within, err := strconv.ParseUint(position, 10, 32); err == nil {
-			m.Position = uint32(within)
-			return nil
-		}
+	if !dotted {
+		position = "0"
+	}
+	at, errIndex := strconv.ParseUint(index, 10, 64)
+	within, errPosition := strconv.ParseUint(position, 10, 32)
+	if errIndex == nil && errPosition == nil {
+		m.Index, m.Position = at, uint32(within)
+		return nil
 	}
 	if ago, err := time.ParseDuration(since); err == nil && ago >= 0 {
 		m.Since = timestamppb.New(now.Add(-ago))

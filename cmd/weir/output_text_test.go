@@ -29,12 +29,21 @@ var texts = map[string]func(t *testing.T, answer []byte) string{
 	"summary":    drawn(func(m *apipb.Operation) string { return summary(m, textTime) + "\n" }),
 	"error":      drawn(func(m *apipb.Error) string { return errorText(m, "") }),
 	"events":     drawn(func(m *apipb.OperationEventsResponse) string { return eventsText(m.GetEvents(), time.UTC) }),
-	"jobs":       drawn(func(m *apipb.ListJobsResponse) string { return jobsText(m, &apipb.ListJobsRequest{}, textTime) }),
-	"job":        drawn(func(m *apipb.Job) string { return jobText(m, textTime) }),
-	"instances":  drawn(func(m *apipb.WatchInstancesResponse) string { return instancesText(m, textTime) }),
-	"pools":      drawn(func(m *apipb.ListPoolsResponse) string { return poolsText(m.GetPools()) }),
-	"pool":       drawn(poolText),
-	"pooltree":   drawn(poolTreeText),
+	"happened": drawn(func(m *apipb.ReadEventsResponse) string {
+		var b strings.Builder
+		for _, e := range m.GetEvents() {
+			b.WriteString(eventText(e, time.UTC) + "\n")
+		}
+		return b.String()
+	}),
+	"explanation": drawn(func(m *apipb.ExplainResponse) string { return explanationsText(m.GetExplanations(), textTime) }),
+	"ledger":      drawn(func(m *apipb.LedgerResponse) string { return ledgerText(m.GetWaste()) }),
+	"jobs":        drawn(func(m *apipb.ListJobsResponse) string { return jobsText(m, &apipb.ListJobsRequest{}, textTime) }),
+	"job":         drawn(func(m *apipb.Job) string { return jobText(m, textTime) }),
+	"instances":   drawn(func(m *apipb.WatchInstancesResponse) string { return instancesText(m, textTime) }),
+	"pools":       drawn(func(m *apipb.ListPoolsResponse) string { return poolsText(m.GetPools()) }),
+	"pool":        drawn(poolText),
+	"pooltree":    drawn(poolTreeText),
 	"history": drawn(func(m *apipb.PoolHistoryResponse) string {
 		return historyText(m, textTime.Add(-10*time.Minute), textTime)
 	}),

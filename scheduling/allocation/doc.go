@@ -8,6 +8,11 @@
 // tags, or the limits of the operation and of all pools above is left out until the
 // node is done.
 //
+// Operations below what guarantees promise them come before all others (F.12.2). Some are
+// asked whether a node is right for them, before a job starts: those that wait for nodes
+// that fit them better (F.14), and those that would have to leave again. Each look at a
+// node that came to nothing is noted, by cause, at whom it was that was left out.
+//
 // The order is kept from one node to the next: each pool has a heap of those
 // children that have pending jobs. So a start costs the logarithm of the number
 // of siblings at each level, and a full node costs next to nothing, for each pool

@@ -58,7 +58,13 @@ func (e *Engine) findClaim(n *node, order LeaveOrder) *claim {
 }
 
 func (e *Engine) addClaim(n *node, op *operation, task scheduling.TaskName, resources resource.Amounts, ordered time.Time) *claim {
-	c := &claim{node: n, operation: op, task: task, resources: resources, ordered: ordered, expires: ordered, at: len(e.claims)}
+	var c *claim
+	if last := len(e.unusedClaims) - 1; last >= 0 {
+		c, e.unusedClaims = e.unusedClaims[last], e.unusedClaims[:last]
+	} else {
+		c = &claim{}
+	}
+	*c = claim{node: n, operation: op, task: task, resources: resources, ordered: ordered, expires: ordered, at: len(e.claims)}
 	e.claims = append(e.claims, c)
 	n.claims = append(n.claims, c)
 	n.claimed = n.claimed.Add(resources)
@@ -102,6 +108,7 @@ func (e *Engine) endClaim(c *claim, why ClaimEnd) {
 	c.operation.order.SubUsage(c.resources)
 	c.operation.claim(c.task, -1)
 	e.forgetNode(c.node)
+	e.unusedClaims = append(e.unusedClaims, c)
 }
 
 // endAllClaims is for an operation that may start no jobs.
@@ -175,6 +182,7 @@ func (e *Engine) keep(n *node, now time.Time, plan *Plan) {
 			c.operation.task(c.task).claimed--
 			h := e.start(n, c.operation, c.task, c.resources, plan)
 			h.claimed, h.Started, h.expires = true, c.ordered, c.expires
+			e.unusedClaims = append(e.unusedClaims, c)
 			plan.Outcome.Starts++
 		case !c.fits() && c.victims == 0:
 			e.endClaim(c, ClaimUnmet)

@@ -27,6 +27,21 @@
 // a start too few until the next SetDemand, or one too many, which the state
 // refuses; never is a job started twice.
 //
+// # Preemption
+//
+// Heartbeat plans preemptions too (F.12.3). From that moment the allocation is leaving: it
+// holds its part of the node, is usage of its operation no more, and is in none of its
+// groups. Leave says that the order is committed, and so does it of orders that others
+// gave; Stay takes the plan back. What those leave that go for somebody is held by a claim
+// on the node, which counts as usage of the beneficiary until its job is started there,
+// before all others. Claims are the engine's own, and follow from the orders: a new engine
+// that is told of the allocations, the demand and then the orders has the same ones.
+//
+// That preemption ends when nothing changes is up to three rules: the groups protect the
+// allocation that crosses a bound; nobody is left with less of its fair share than who
+// starves has; and within an age, in which only what jobs use moves shares, nobody takes
+// back what was taken from it.
+//
 // # Resources
 //
 // The resources of an allocation are free again at RemoveAllocation only, after

@@ -68,8 +68,9 @@ type Engine struct {
 	inFlight    map[Ticket]*holding
 	lastTicket  Ticket
 	claims      []*claim
-	// unused are holdings that have ended.
-	unused []*holding
+	// unused are holdings, and claims, that have ended.
+	unused       []*holding
+	unusedClaims []*claim
 
 	// total is the resources of all nodes that may run jobs.
 	total   resource.Amounts

@@ -127,7 +127,7 @@ func (e *Engine) spares(of *allocation.Element, l *loss, h *holding, need float6
 	if l.trial != e.trial {
 		*l = loss{trial: e.trial}
 	}
-	return of.SatisfactionWithout(l.amount.Add(h.Resources)) > need+resource.LargeEpsilon
+	return of.SatisfactionWithout(l.amount.Add(h.Resources)) > need+resource.Epsilon
 }
 
 func (p *pool) shares(total resource.Amounts) preemption.Shares {
@@ -188,6 +188,11 @@ func (e *Engine) neediest(stage preemption.Stage, n *node, discount resource.Amo
 	spare := on.Free
 	for _, op := range e.starving[stage] {
 		if op.tried == e.round || !op.active() || best != nil && !op.order.Before(best.order) {
+			continue
+		}
+		if discount.IsZero() && !op.effective.Packing.Enable {
+			// What fits without victims has started.
+			op.order.Note(allocation.NoVictims, allocation.Fact{At: now, Node: n.id})
 			continue
 		}
 		on.Free = spare.Add(discount)

@@ -9,6 +9,7 @@ import (
 	"weir/scheduling"
 	"weir/scheduling/engine"
 	"weir/scheduling/invariant"
+	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
 )
 
@@ -89,6 +90,32 @@ func TestCheck(t *testing.T) {
 			`pool "b": fair share of memory is NaN`},
 		"a demand share that is no number": {func(v *view) { v.snapshot.Pools[2].Shares.DemandShare[0] = math.Inf(1) },
 			`pool "b": demand share +Inf, usage share 0.25 or satisfaction 1 is no share`},
+		"what is leaving a node": {func(v *view) { v.snapshot.Nodes[0].Leaving = slots(1) },
+			"node n1: user_slots=1 is leaving and nothing claimed, its allocations and claims say nothing and nothing"},
+		"a claim that nobody has": {func(v *view) { v.snapshot.Nodes[0].Claimed = slots(1) },
+			"node n1: nothing is leaving and user_slots=1 claimed, its allocations and claims say nothing and nothing"},
+		"claims beyond the node": {func(v *view) {
+			v.snapshot.Claims = []engine.ClaimView{{Node: "n1", Beneficiary: engine.Beneficiary{Operation: "o1", Task: "t", Resources: slots(3)}}}
+			v.snapshot.Nodes[0].Claimed = slots(3)
+		}, "node n1: claims of user_slots=3 do not fit: it will hold user_slots=2 of user_slots=4"},
+		"a claim that is no usage": {func(v *view) {
+			v.snapshot.Claims = []engine.ClaimView{{Node: "n1", Beneficiary: engine.Beneficiary{Operation: "o1", Task: "t", Resources: slots(1)}}}
+			v.snapshot.Nodes[0].Claimed = slots(1)
+		}, "operation o1: usage is user_slots=2, its allocations hold user_slots=3"},
+		"what leaves is counted twice": {func(v *view) {
+			v.holdings[0].Leaving = true
+			v.snapshot.Nodes[0].Leaving = slots(1)
+		}, "operation o1: usage is user_slots=2, its allocations hold user_slots=1"},
+		"what an operation has leaving": {func(v *view) { v.snapshot.Operations[0].Shares.Leaving = slots(1) },
+			"operation o1: user_slots=1 is leaving, its allocations that leave hold nothing"},
+		"what a pool has leaving": {func(v *view) { v.snapshot.Pools[1].Shares.Leaving = slots(1) },
+			`pool "a": user_slots=1 is leaving, of its children nothing`},
+		"a task's number of claims": {func(v *view) { v.snapshot.Operations[0].Tasks[0].Claimed = 1 },
+			`operation o1: task "t": 1 claims are counted, it has 0`},
+		"a group": {func(v *view) { v.holdings[0].Level = preemption.Preemptible },
+			"job j1 of operation o1: it is preemptible, and number 0 of 1, of which 1 and 1 are protected: it is non_preemptible"},
+		"a start in flight in a group": {func(v *view) { v.holdings[1].Level = preemption.Preemptible },
+			"job  of operation o1: it is preemptible, and leaves or has not begun"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/messages/apipb"
+	"weir/messages/eventpb"
+)
+
+func TestWhereEventsBegin(t *testing.T) {
+	now := textTime
+	for since, test := range map[string]struct {
+		follow bool
+		want   *apipb.ReadEventsRequest
+	}{
+		"":                     {want: &apipb.ReadEventsRequest{}},
+		"12":                   {want: &apipb.ReadEventsRequest{Index: 12}},
+		"12.3":                 {follow: true, want: &apipb.ReadEventsRequest{Index: 12, Position: 3, Follow: true}},
+		"5m":                   {want: &apipb.ReadEventsRequest{Since: timestamppb.New(now.Add(-5 * time.Minute))}},
+		"1.5h":                 {want: &apipb.ReadEventsRequest{Since: timestamppb.New(now.Add(-90 * time.Minute))}},
+		"2026-02-01T08:00:00Z": {want: &apipb.ReadEventsRequest{Since: timestamppb.New(time.Date(2026, 2, 1, 8, 0, 0, 0, time.UTC))}},
+	} {
+		got := &apipb.ReadEventsRequest{Follow: test.follow}
+		if err := beginAt(got, since, now); err != nil || !proto.Equal(got, test.want) {
+			t.Errorf("%q: got %v, %v, want %v", since, got, err, test.want)
+		}
+	}
+	latest := &apipb.ReadEventsRequest{Follow: true}
+	if err := beginAt(latest, "", now); err != nil || !latest.GetLatest() {
+		t.Errorf("followed from %v, %v, want the latest", latest, err)
+	}
+	for _, since := range []string{"yesterday", "-5m", "1.x", "12.-3"} {
+		if err := beginAt(&apipb.ReadEventsRequest{}, since, now); err == nil {
+			t.Errorf("%q was taken", since)
+		}
+	}
+}
+
+func TestEventLine(t *testing.T) {
+	at := timestamppb.New(textTime)
+	for want, e := range map[string]*eventpb.Event{
+		`{"index":"7","position":0,"time":"2026-03-01T12:00:00Z","kind":"leader_changed","replica":"r1","term":"3"}` + "\n": {
+			Index: 7, Time: at, Kind: "leader_changed", Replica: "r1", Term: 3,
+		},
+		`{"index":"8","position":2,"time":"2026-03-01T12:00:00Z","kind":"none"}` + "\n": {Index: 8, Position: 2, Time: at, Kind: "none"},
+	} {
+		if got, err := eventLine(e); err != nil || string(got) != want {
+			t.Errorf("got %s, %v, want %s", got, err, want)
+		}
+	}
+}
+
+func TestEventLogFlags(t *testing.T) {
+	for name, test := range map[string]struct {
+		args []string
+		want string
+	}{
+		"what is usual":     {},
+		"more":              {args: []string{"--event-log-size", "2GiB", "--event-log-age", "1000h"}},
+		"a size of no form": {args: []string{"--event-log-size", "much"}, want: `--event-log-size "much": `},
+		"too little":        {args: []string{"--event-log-size", "100KiB"}, want: `--event-log-size "100KiB": must be at least 1MiB`},
+		"too short":         {args: []string{"--event-log-age", "1s"}, want: "--event-log-age 1s: must be at least 1m"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd := newServerCommand()
+			if err := cmd.ParseFlags(test.args); err != nil {
+				t.Fatal(err)
+			}
+			f := &serverFlags{eventSize: flagOf(t, cmd.Flags(), "event-log-size")}
+			var err error
+			if f.eventAge, err = cmd.Flags().GetDuration("event-log-age"); err != nil {
+				t.Fatal(err)
+			}
+			_, err = f.eventLog(nil)
+			if got := errorOrNothing(err); len(got) < len(test.want) || got[:len(test.want)] != test.want || test.want == "" && err != nil {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func flagOf(t *testing.T, flags *pflag.FlagSet, name string) string {
+	t.Helper()
+	value, err := flags.GetString(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+func errorOrNothing(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
