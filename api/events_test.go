@@ -2,7 +2,9 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -158,5 +160,22 @@ func TestEventsThatAreGone(t *testing.T) {
 	places, _, err := eventsOf(t, newClient(t, s), &apipb.ReadEventsRequest{})
 	if err != nil || places[0] != fmt.Sprintf("%d.0", oldest) || len(places) != int(3001-oldest+1) {
 		t.Errorf("all that are kept: %d from %s on, %v", len(places), places[0], err)
+	}
+}
+
+// TestReaderThatTakesNothing: what it is told goes into the replica's figures; it goes on
+// from there.
+func TestReaderThatTakesNothing(t *testing.T) {
+	s := newSite(t)
+	s.run(1)
+	flow := &eventFlow{server: s.handler.door.server, reader: s.events.Read(1, 0), send: func(*apipb.ReadEventsResponse) error {
+		return os.ErrDeadlineExceeded
+	}}
+	defer flow.reader.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	err := flow.run(ctx)
+	if !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(err.Error(), "has not taken events for 10s or is gone; it can go on from index ") {
+		t.Errorf("got %v", err)
 	}
 }

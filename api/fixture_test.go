@@ -45,8 +45,8 @@ type replicaFake struct {
 	quorum atomic.Bool
 	// breaks, when set, is what proposals end with.
 	breaks atomic.Pointer[error]
-	// before, when set, happens before a proposal is carried out.
-	before atomic.Pointer[func()]
+	// before and after, when set, happen before and after a proposal is carried out.
+	before, after atomic.Pointer[func()]
 	// hold, when set, is waited for by reads.
 	hold atomic.Pointer[chan struct{}]
 	// held counts the reads that wait.
@@ -191,6 +191,9 @@ func (r *replicaFake) Propose(ctx context.Context, commands ...proto.Message) ([
 	var results []*commandpb.Result
 	for _, command := range commands {
 		results = append(results, r.apply(command))
+	}
+	if after := r.after.Load(); after != nil {
+		(*after)()
 	}
 	return results, nil
 }

@@ -76,12 +76,26 @@ func (s jobs) Interrupt(ctx context.Context, req *connect.Request[apipb.Interrup
 	}
 	out := &apipb.InterruptJobResponse{}
 	err = s.read(ctx, "interrupt job", func(st *state.State) error {
-		if a, ok := st.Allocation(scheduling.JobID(job.GetId())); ok && a.GetStop() != nil {
-			out.Deadline = timestamppb.New(a.GetStop().Deadline())
+		if order := orderOf(st, job); order != nil {
+			out.Deadline = timestamppb.New(order.Deadline())
 		}
 		return nil
 	})
 	return answer(out, err)
+}
+
+// orderOf returns the order that a job has, or ended under by now; nil: it is not known.
+func orderOf(st *state.State, job *apipb.Job) *statepb.StopOrder {
+	if a, ok := st.Allocation(scheduling.JobID(job.GetId())); ok {
+		return a.GetStop()
+	}
+	op, _ := st.Operation(scheduling.OperationID(job.GetOperationId()))
+	for _, finished := range slices.Backward(op.GetFinishedJobs()) {
+		if finished.GetJobId() == job.GetId() {
+			return finished.GetStop()
+		}
+	}
+	return nil
 }
 
 // interruptible returns an error that says what to do when a job cannot be asked to

@@ -193,9 +193,23 @@ func TestWatchInstances(t *testing.T) {
 		}
 	}
 	s.see(draining("2", true))
-	for stream.Receive() && !stream.Msg().GetOver() {
+	for !stream.Msg().GetOver() && stream.Receive() {
+		if len(stream.Msg().GetInstances()) != 1 {
+			t.Errorf("got %v, want one instance", stream.Msg())
+		}
 	}
 	if !stream.Msg().GetOver() || stream.Receive() || stream.Err() != nil {
 		t.Errorf("at last: %v, error %v; want the end", stream.Msg(), stream.Err())
+	}
+}
+
+func TestInterruptionOfAJobThatLeavesAtOnce(t *testing.T) {
+	s := newSite(t)
+	id := s.service("j1")
+	leaves := func() { s.finish(id, "j1", "completed") }
+	s.after.Store(&leaves)
+	deadline := momentIn(t, s.get("JobService/Interrupt", `{"job_id": "j1", "timeout_millis": "60000"}`), "deadline")
+	if left := time.Until(deadline); left < 50*time.Second || left > time.Minute {
+		t.Errorf("deadline %s, want a minute from the interruption", deadline)
 	}
 }

@@ -221,9 +221,9 @@ func (s Series) add(p *plot.Plot, points plotter.XYs) error {
 	return nil
 }
 
-// mark draws the marks, each with its words at the top.
+// mark draws the marks, each with its words at the top, below those of its neighbours.
 func (c Chart) mark(p *plot.Plot) error {
-	for _, m := range c.Marks {
+	for i, m := range c.Marks {
 		x := m.At.Seconds()
 		line, err := plotter.NewLine(plotter.XYs{{X: x, Y: 0}, {X: x, Y: p.Y.Max}})
 		if err != nil {
@@ -235,7 +235,7 @@ func (c Chart) mark(p *plot.Plot) error {
 			return err
 		}
 		words.TextStyle[0].Font.Variant = "Sans"
-		words.Offset = vg.Point{X: vg.Points(3), Y: -vg.Points(10)}
+		words.Offset = vg.Point{X: vg.Points(3), Y: -vg.Points(10 + 13*float64(i%3))}
 		p.Add(line, words)
 	}
 	return nil

@@ -2,11 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -147,23 +147,21 @@ func (f *simulateFlags) simulate(ctx context.Context, to io.Writer, file *simula
 		view.bar = screen.bar("simulate", int64(view.total/time.Second))
 		defer view.bar.close()
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	each, cancel := context.WithCancel(ctx)
 	defer cancel()
 	results, errs := make([]*simulate.Result, len(runs)), make([]error, len(runs))
 	var all sync.WaitGroup
 	for i, run := range runs {
 		all.Go(func() {
-			if results[i], errs[i] = simulate.Run(ctx, run, func(now time.Duration) { view.show(i, now) }); errs[i] != nil {
+			if results[i], errs[i] = simulate.Run(each, run, func(now time.Duration) { view.show(i, now) }); errs[i] != nil {
 				cancel()
 			}
 		})
 	}
 	all.Wait()
 	for _, err := range errs {
-		if err != nil && ctx.Err() != nil && strings.Contains(err.Error(), context.Canceled.Error()) && len(errs) > 1 && err == errs[0] && errs[1] != nil {
-			continue
-		}
-		if err != nil {
+		// What made one run fail has given up the other one.
+		if err != nil && (ctx.Err() != nil || !errors.Is(err, context.Canceled)) {
 			return nil, explain(err)
 		}
 	}

@@ -92,7 +92,10 @@ func simulatedPools(r *simulate.Result) string {
 	}
 	g := newGrid(columns...)
 	for i, p := range r.Pools {
-		row := []any{p.Name, percent(p.UsageShare), partText(p.UsageCPUSeconds, p.DemandCPUSeconds), none, waitText(p.JobWaits.P50), waitText(p.JobWaits.P95), waitText(p.JobWaits.Max), none, none}
+		row := []any{p.Name, percent(p.UsageShare), partText(p.UsageCPUSeconds, p.DemandCPUSeconds), none, none, none, none, none, none}
+		if p.Jobs > 0 {
+			row[4], row[5], row[6] = waitText(p.JobWaits.P50), waitText(p.JobWaits.P95), waitText(p.JobWaits.Max)
+		}
 		if p.Fulfilment != nil {
 			row[3] = percent(*p.Fulfilment)
 		}
@@ -220,7 +223,7 @@ func simulationMap(r *simulate.Result) map[string]any {
 func simulatedPool(p simulate.Pool) map[string]any {
 	of := map[string]any{
 		"parent": string(p.Parent), "demand_cpu_seconds": p.DemandCPUSeconds, "usage_cpu_seconds": p.UsageCPUSeconds, "usage_share": p.UsageShare,
-		"guarantee_fulfilment": nil, "job_wait_seconds": waitsMap(p.JobWaits), "operation_seconds": waitsMap(p.OperationTimes), "integral": nil,
+		"guarantee_fulfilment": nil, "jobs_started": p.Jobs, "job_wait_seconds": waitsMap(p.JobWaits), "operation_seconds": waitsMap(p.OperationTimes), "integral": nil,
 	}
 	if p.Fulfilment != nil {
 		of["guarantee_fulfilment"] = *p.Fulfilment

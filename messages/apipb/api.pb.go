@@ -3228,7 +3228,7 @@ func (x *InterruptJobRequest) GetTimeoutMillis() int64 {
 
 type InterruptJobResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What holds for the job now: that of an earlier interruption, if that is sooner.
+	// When it is killed: that of an earlier interruption, if that is sooner.
 	Deadline      *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -463,3 +463,8 @@ func TestFollow(t *testing.T) {
 		}
 	}
 }
+
+// entryRecord is the record of an index with two events.
+func entryRecord(index uint64) *eventpb.Entry {
+	return &eventpb.Entry{Index: index, Events: entryOf(index, 2)}
+}

@@ -1,8 +1,9 @@
 package events
 
 import (
-	"fmt"
 	"maps"
+	"slices"
+	"strconv"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -81,6 +82,7 @@ func (c *telling) tell(event state.Event) {
 	case state.OperationArchived:
 		c.add(&eventpb.Event{Kind: OperationArchived, Operation: string(e.ID)})
 	case state.AllocationsStarted:
+		c.events = slices.Grow(c.events, len(e.Allocations))
 		for _, a := range e.Allocations {
 			c.started(a)
 		}
@@ -206,7 +208,10 @@ func updates(m *commandpb.UpdateOperation) map[string]string {
 	return out
 }
 
-func token(term, index uint64) string { return fmt.Sprintf("%d:%d", term, index) }
+func token(term, index uint64) string {
+	var text [41]byte
+	return string(strconv.AppendUint(append(strconv.AppendUint(text[:0], term, 10), ':'), index, 10))
+}
 
 // resourcesOf puts resources into the words that people use.
 func resourcesOf(r *statepb.Resources) *eventpb.Resources {

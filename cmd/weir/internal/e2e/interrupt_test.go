@@ -14,12 +14,13 @@ import (
 // TestInterruption is how jobs leave: because users, operators or others want them to.
 // Each part has an agent and a tree of its own.
 func TestInterruption(t *testing.T) {
-	c := newCluster(t, "127.0.0.1", "n1", "n2", "n3", "n4")
+	c := newCluster(t, "127.0.0.1", "n1", "n2", "n3", "n4", "n5", "n6")
 	c.ready(t, 0)
-	c.ask(t, "TreeService/Set", object{"tree": "default", "options": object{"nodes_filter": "!ends & !rivals & !service & !late"}}, &apipb.SetTreeResponse{})
+	c.ask(t, "TreeService/Set", object{"tree": "default", "options": object{"nodes_filter": "!ends & !rivals & !service & !late & !packed"}}, &apipb.SetTreeResponse{})
 	trees := map[string]object{
 		"ends": {}, "service": {}, "late": {},
 		"rivals": {"fair_share_starvation_timeout": "4s", "preemptive_scheduling_backoff": "2s", "allocation_preemption_timeout": "30s"},
+		"packed": {"fair_share_starvation_timeout": "1s", "preemptive_scheduling_backoff": "500ms", "fair_share_aggressive_starvation_timeout": "3s"},
 	}
 	for tree, options := range trees {
 		c.ask(t, "TreeService/Create", object{"tree": tree, "options": options.with("nodes_filter", tree)}, &apipb.CreateTreeResponse{})
@@ -28,10 +29,13 @@ func TestInterruption(t *testing.T) {
 	c.startAgent("n2", "--tags", "rivals")
 	c.startAgent("n3", "--tags", "service", "--ports", freeRange(t, 10))
 	c.startAgent("n4", "--tags", "late")
-	c.ready(t, 4)
+	for _, agent := range []string{"n5", "n6"} {
+		c.startAgent(agent, "--tags", "packed", "--cpu", "8")
+	}
+	c.ready(t, 6)
 	for name, part := range map[string]func(*testing.T, *cluster){
 		"ends of interrupted jobs": endsOfInterruptedJobs, "before its process": interruptedBeforeItsProcess,
-		"rivals": rivals, "a service": aService,
+		"rivals": rivals, "half a node": halfANode, "a service": aService,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -296,6 +300,53 @@ func rivals(t *testing.T, c *cluster) {
 		}
 	}
 	c.abort(t, greedy, hungry)
+}
+
+// halfANode has small jobs everywhere, and a job of half a node come. On no node are
+// enough of the small ones beyond their share, so it gets its place only once it may
+// starve aggressively.
+func halfANode(t *testing.T, c *cluster) {
+	c.pool(t, "packed", "small", object{"weight": 3})
+	c.pool(t, "packed", "big", object{})
+	member := func(count int, cores float64, pool string) string {
+		task := leaving(count, "leave", c.folder(t), "0").with("cpu_limit", cores).with("restart_completed_jobs", true)
+		return c.start(t, one(task, in("packed"), object{"pool": pool}))
+	}
+	small := member(40, 1, "small")
+	first := c.runs(t, small, 16)
+	// The latest four, those beyond the share of 12, are two on each node.
+	replaced := map[string]int{}
+	for _, job := range first {
+		if replaced[job.GetNode()] < 2 {
+			replaced[job.GetNode()]++
+			c.ask(t, "JobService/Abort", object{"job_id": job.GetId()}, &apipb.AbortJobResponse{})
+		}
+	}
+	until(t, "four jobs are replaced", func() string { return fewer(len(c.staying(t, small))+len(c.jobs(t, small, "aborted")), 20) })
+	big := member(1, 4, "big")
+	began := time.Now()
+	until(t, "the big one has starved for long enough to starve aggressively", func() string {
+		if status := c.pools(t, "packed")["big"].GetStarvationStatus(); status != "starving" {
+			began = time.Now()
+			return status
+		}
+		return fewer(int(time.Since(began).Seconds()), 4)
+	})
+	if jobs := c.get(t, small).GetPreempted(); len(jobs) != 0 || len(c.jobs(t, big)) != 0 {
+		t.Errorf("%v were preempted though aggressive starvation is off", jobs)
+	}
+	c.ask(t, "TreeService/Set", object{"tree": "packed", "options": object{"enable_aggressive_starvation": true}}, &apipb.SetTreeResponse{})
+	where := c.runs(t, big, 1)[0].GetNode()
+	victims := c.preempted(t, small, "aggressive_preemption")
+	if len(victims) != 4 {
+		t.Errorf("%d jobs went, want 4: no more than it needs", len(victims))
+	}
+	for _, victim := range victims {
+		if victim.GetNode() != where || victim.GetInterruption().GetPreemptedForOperation() != big {
+			t.Errorf("job %v went, want those of %s, for the big one", victim, where)
+		}
+	}
+	c.abort(t, small, big)
 }
 
 // fallsTo waits until so many jobs of operations run and none is on its way out.

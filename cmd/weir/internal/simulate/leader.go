@@ -21,13 +21,13 @@ func (f *File) losesLeaders() bool {
 }
 
 // keep proposes the volumes of this moment, for the next leader.
-func (w *run) keep() error {
-	w.keptAt = w.now
-	msg := w.tree.Checkpoint(w.term)
+func (r *run) keep() error {
+	r.keptAt = r.now
+	msg := r.tree.Checkpoint(r.term)
 	if msg == nil {
 		return nil
 	}
-	_, err := w.apply(msg)
+	_, err := r.apply(msg)
 	return err
 }
 

@@ -38,7 +38,7 @@ workloads:
 func TestFaultsHaveTheirPlaces(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
 		"unknown key":            {small + "sed: 3\n", "line 7, column 1: sed: unknown; did you mean seed?"},
-		"unknown key of a job":   {strings.Replace(small, "length", "lenght", 1), "line 6, column 47: workloads.ads.job.lenght: unknown; did you mean length?"},
+		"unknown key of a job":   {strings.Replace(small, "length", "long", 1), "line 6, column 47: workloads.ads.job.long: unknown: use one of cpu, gpu, length"},
 		"unknown option":         {strings.Replace(small, "weight", "wight", 1), "line 4, column 9: pools.ads.wight: unknown option; did you mean weight?"},
 		"unknown pool":           {strings.Replace(small, "{jobs", "{pool: adds, jobs", 1), `workloads.ads.pool: there is no pool "adds"`},
 		"no unit":                {strings.Replace(small, "5m", "5", 1), "is the number 5: a time with a unit is needed, such as 30s, 12h or 7d, or an object with one of uniform"},

@@ -74,6 +74,8 @@ type Pool struct {
 	// Fulfilment is the part of what guarantees promised at a time, as far as it was
 	// wanted, that was used; nil: nothing was promised.
 	Fulfilment *float64
+	// Jobs counts those that were started, of the pool's own operations; so do the times.
+	Jobs int64
 	// OperationTimes is from the submission of an operation to its end, of those that
 	// have ended.
 	JobWaits, OperationTimes Waits
@@ -155,7 +157,7 @@ func waitsOf(seconds []float32) Waits {
 
 // result is what became of a pool.
 func (a *account) result(total resource.Amounts, d time.Duration) Pool {
-	p := Pool{Name: a.name, DemandCPUSeconds: a.wanted.of(resource.CPU), UsageCPUSeconds: a.used.of(resource.CPU), JobWaits: waitsOf(a.waits), OperationTimes: waitsOf(a.times)}
+	p := Pool{Name: a.name, DemandCPUSeconds: a.wanted.of(resource.CPU), UsageCPUSeconds: a.used.of(resource.CPU), Jobs: int64(len(a.waits)), JobWaits: waitsOf(a.waits), OperationTimes: waitsOf(a.times)}
 	if a.parent != nil {
 		p.Parent = a.parent.name
 	}

@@ -30,12 +30,12 @@ type run struct {
 	*world
 	// updated is the time of the last fair share update, due that of the next one.
 	updated, due time.Duration
-	// beatDue is when nodes are heard next.
-	beatDue time.Duration
-	// restless: somebody has less, or more, than is owed, so that each heartbeat
-	// counts.
-	restless bool
-	sampleAt time.Duration
+	// beatDue is when all nodes are heard next, beatEvery how often they are.
+	beatDue, beatEvery time.Duration
+	// hungry: somebody may come to starve, so that it must be looked at often. pressing:
+	// each heartbeat may preempt.
+	hungry, pressing bool
+	sampleAt         time.Duration
 	// checkpoints: volumes are kept as the leader keeps them, for the next one.
 	checkpoints bool
 	keptAt      time.Duration
@@ -91,7 +91,7 @@ func (r *run) nextMoment() time.Duration {
 	if r.stale {
 		next = min(next, max(r.updated+r.file.Pace.Update, r.now))
 	}
-	if r.restless {
+	if r.pressing {
 		next = min(next, r.beatDue)
 	}
 	return max(next, r.now)
@@ -136,12 +136,26 @@ func (r *run) decide() error {
 			return err
 		}
 	}
-	if r.restless && r.now >= r.beatDue {
-		r.beatDue = r.now + r.file.Heartbeat
-		r.tree.OfferAll()
+	if !r.pressing || r.now < r.beatDue {
+		return r.plan()
 	}
-	return r.plan()
+	before := r.planned
+	r.tree.OfferAll()
+	if err := r.plan(); err != nil {
+		return err
+	}
+	// Where all nodes have been heard and nothing followed, little will the next time.
+	r.beatEvery = min(2*r.beatEvery, idleRounds*r.file.Heartbeat)
+	if r.planned > before {
+		r.beatEvery = r.file.Heartbeat
+	}
+	r.beatDue = r.now + r.beatEvery
+	return nil
 }
+
+// idleRounds is how many heartbeats are left out at most, less one, when nothing follows
+// from them.
+const idleRounds = 12
 
 // update finds the fair shares anew, and when they have to be found next.
 func (r *run) update() error {
@@ -159,32 +173,34 @@ func (r *run) update() error {
 		}
 		r.stale = false
 	}
-	was := r.restless
-	r.restless = restless(pools)
-	if r.restless && !was {
-		r.beatDue = min(max(r.beatDue, r.now), r.now+r.file.Heartbeat)
+	hungry, displeased := hungers(pools)
+	starving, gracefully := r.tree.Pressing()
+	pressing := starving || gracefully && displeased
+	if pressing && !r.pressing {
+		r.beatEvery = r.file.Heartbeat
+		r.beatDue = min(max(r.beatDue, r.now), r.now+r.beatEvery)
 	}
+	r.hungry, r.pressing = hungry, pressing
 	r.due = r.now + r.step(pools)
 	return nil
 }
 
-// restless reports whether somebody is below its fair share by so much that it may
-// starve, or above it.
-func restless(pools []engine.PoolView) bool {
+// hungers reports whether somebody is below its fair share by so much that it may come
+// to starve, and whether anybody has less or more than its fair share at all.
+func hungers(pools []engine.PoolView) (hungry, displeased bool) {
 	for _, p := range pools {
-		a := p.Shares.Attributes
-		if a.PoolSatisfaction < p.Effective.Starvation.Tolerance && p.Shares.DemandShare.MaxComponent() > 0 {
-			return true
+		if p.Shares.DemandShare.MaxComponent() == 0 {
+			continue
 		}
-		if p.Parent != "" && !p.Shares.UsageShare.Within(p.Shares.FairShare, surplus) {
-			return true
-		}
+		satisfaction := p.Shares.Attributes.PoolSatisfaction
+		hungry = hungry || satisfaction < p.Effective.Starvation.Tolerance
+		displeased = displeased || satisfaction < 1-surplus || p.Parent != "" && !p.Shares.UsageShare.Within(p.Shares.FairShare, surplus)
 	}
-	return false
+	return hungry, hungry || displeased
 }
 
-// surplus is the part of the cluster that a pool may have beyond its fair share
-// without anybody having to look.
+// surplus is what nobody minds: the part of a fair share that lacks, or the part of the
+// cluster that a pool has beyond it.
 const surplus = 0.01
 
 // step is how long fair shares may stay as they are if nothing happens: until volumes
@@ -193,7 +209,7 @@ const surplus = 0.01
 func (r *run) step(pools []engine.PoolView) time.Duration {
 	pace, settings := r.file.Pace, r.file.Pools.Settings()
 	next := pace.Longest
-	if r.restless {
+	if r.hungry {
 		next = min(next, r.file.Heartbeat)
 	}
 	for _, p := range pools {

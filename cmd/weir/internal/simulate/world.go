@@ -52,8 +52,8 @@ type world struct {
 	meter   *meter
 	// stale: something has changed since fair shares were found.
 	stale bool
-	// events counts what happened.
-	events uint64
+	// events counts what happened, planned the commands that the scheduler proposed.
+	events, planned uint64
 	// refused counts operations that were not accepted, failure is the first reason.
 	refused     int
 	firstReason string
@@ -250,6 +250,7 @@ func (w *world) plan() error {
 	for w.tree.Waiting() {
 		proposal := w.tree.Plan(w.time(), w.term, nodesPerPlan, w.newID)
 		var results []*commandpb.Result
+		w.planned += uint64(len(proposal.Commands))
 		for _, msg := range proposal.Commands {
 			result, err := w.apply(msg)
 			if err != nil {
