@@ -409,6 +409,11 @@ func playback(t *testing.T, folder, recording string, told chan<- string) {
 			if err != nil {
 				return
 			}
+			go func() {
+				// As the kernel does for a proxy that has gone.
+				<-ended
+				_ = conn.Close()
+			}()
 			_, _ = conn.Write(lines)
 			heard, _ := bufio.NewReader(conn).ReadString('\n')
 			select {

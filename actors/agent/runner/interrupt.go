@@ -54,14 +54,24 @@ func (j *Job) Interrupt(i Interruption) error {
 // firstInterrupting is the first version of the protocol that has Interrupt.
 const firstInterrupting = 2
 
-// writeNotice replaces the job's notice file, so that nobody sees a part of it.
+// writeNotice replaces the job's notice file, so that nobody sees a part of it. The job can
+// write to its folder too, so the new file is one that was not there: whatever the job has
+// put in the way cannot block.
 func (j *Job) writeNotice(notice []byte) error {
 	path := j.runner.paths.notice(j.id)
 	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	if err := os.WriteFile(path+".new", notice, 0o600); err != nil {
+	file, err := os.CreateTemp(filepath.Dir(path), "notice-*.new")
+	if err != nil {
 		return err
 	}
-	return os.Rename(path+".new", path)
+	_, err = file.Write(notice)
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(file.Name()))
+	}
+	return nil
 }

@@ -39,6 +39,7 @@ func TestInterrupt(t *testing.T) {
 		"has children that ignore it": {shell: `trap 'exit 0' USR1; sh -c "trap '' USR1; while :; do sleep 0.01; done" &` + "\n" + strings.TrimPrefix(idle, "; "), grace: never,
 			wantOutcome: proxyproto.OutcomeExited},
 		"hears of it in the first one only": {shell: `trap 'exit 3' USR1; sh -c "trap 'echo child' USR1` + idle + `" & while :; do sleep 0.01; done`, rootOnly: true, grace: never, wantOutcome: proxyproto.OutcomeExited, wantCode: 3},
+		"blocks the way to its notice":      {shell: `mkdir .weir; mkfifo .weir/notice.json .weir/notice.json.new; trap 'exit 4' USR1` + idle, grace: never, wantOutcome: proxyproto.OutcomeExited, wantCode: 4},
 		"finds its notice":                  {shell: `trap 'cat $WEIR_NOTICE; exit 0' USR1` + idle, grace: never, wantOutcome: proxyproto.OutcomeExited, wantText: `{"why":"because"}`},
 	}
 	onEachBackend(t, func(t *testing.T, f *fixture) {
