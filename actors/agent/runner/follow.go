@@ -37,6 +37,7 @@ func (j *Job) run() {
 	}
 	j.mu.Lock()
 	j.result = result
+	j.expectNothing()
 	j.mu.Unlock()
 	j.events <- Exited{JobID: j.id, Result: result}
 	close(j.events)

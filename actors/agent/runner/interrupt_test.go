@@ -3,9 +3,11 @@ package runner_test
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+	"weak"
 
 	"weir/actors/agent/runner"
 	"weir/actors/agent/runner/proxyproto"
@@ -123,6 +125,28 @@ func TestDeadlineHoldsWithoutAnAgent(t *testing.T) {
 			t.Errorf("result %+v, want it stopped, late, interrupted", result)
 		}
 	})
+}
+
+// TestEndedJobIsForgotten though it had long to leave.
+func TestEndedJobIsForgotten(t *testing.T) {
+	f := newFixture(t, backends["as a process tree"])
+	gone := func() weak.Pointer[runner.Job] {
+		job := f.start(t, runner.JobSpec{Shell: `trap 'exit 0' USR1; echo ready; while :; do sleep 0.01; done`})
+		f.awaitOutput(t, job, 1)
+		if err := job.Interrupt(runner.Interruption{Signal: "SIGUSR1", Reason: "late", Grace: 365 * 24 * time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		finished(t, job)
+		if err := job.Release(); err != nil {
+			t.Fatal(err)
+		}
+		return weak.Make(job)
+	}()
+	for deadline := time.Now().Add(patience); gone.Value() != nil; runtime.GC() {
+		if time.Now().After(deadline) {
+			t.Fatal("something holds the job")
+		}
+	}
 }
 
 func TestInterruptWithAnUnknownSignal(t *testing.T) {

@@ -60,6 +60,9 @@ type Job struct {
 	result  *Result
 	// fault is why the proxy is of no use.
 	fault error
+	// overdue kills the proxy at due, should the job not have ended as it was told.
+	overdue *time.Timer
+	due     time.Time
 }
 
 func newJob(r *Runner, id string) *Job {
@@ -113,7 +116,24 @@ func (j *Job) end(grace time.Duration, message proxyproto.Message) error {
 	if grace < 0 || millis(grace) > proxyproto.MaxMillis {
 		return fmt.Errorf("%s job %s: grace %v is negative or too long", message.Name(), j.id, grace)
 	}
-	time.AfterFunc(grace+stopMargin, func() {
+	j.expect(grace)
+	return j.tell(message)
+}
+
+// expect kills the proxy of a job that is there still well after its grace, or that of an
+// earlier message if that ends before.
+func (j *Job) expect(grace time.Duration) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	due := time.Now().Add(grace + stopMargin)
+	switch {
+	case j.result != nil, j.overdue != nil && !due.Before(j.due):
+		return
+	case j.overdue != nil:
+		j.overdue.Stop()
+	}
+	j.due = due
+	j.overdue = time.AfterFunc(grace+stopMargin, func() {
 		select {
 		case <-j.ended:
 		case <-j.left:
@@ -122,7 +142,14 @@ func (j *Job) end(grace time.Duration, message proxyproto.Message) error {
 			j.killProxy()
 		}
 	})
-	return j.tell(message)
+}
+
+// expectNothing forgets what was expected, so that nothing holds a job that has ended. mu
+// is held.
+func (j *Job) expectNothing() {
+	if j.overdue != nil {
+		j.overdue.Stop()
+	}
 }
 
 func (j *Job) renew(lease time.Duration) error {
@@ -309,6 +336,7 @@ func (j *Job) leave() {
 		return
 	}
 	j.mu.Lock()
+	j.expectNothing()
 	close(j.left)
 	j.mu.Unlock()
 	j.disconnect()
