@@ -25,37 +25,60 @@ type newsdesk struct {
 // awaited is an operation of which somebody waits for news; changed is closed when
 // there are some.
 type awaited struct {
+	desk    *newsdesk
 	readers int
 	changed chan struct{}
+	// seen is what was found since the last news, for all who ask; nil: nobody has asked.
+	seen *actorpb.Instances
+	// finding is held by who finds it.
+	finding sync.Mutex
 }
 
 func newNewsdesk() *newsdesk { return &newsdesk{waiting: map[string]*awaited{}} }
 
-// follow begins to wait for an operation, until leave. What next returns is closed
-// with the next news: a state that is looked at after the call of next shows all
-// that was news before.
-func (n *newsdesk) follow(operation string) (next func() <-chan struct{}, leave func()) {
+// follow begins to wait for an operation, until leave.
+func (n *newsdesk) follow(operation string) (of *awaited, leave func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	of := n.waiting[operation]
+	of = n.waiting[operation]
 	if of == nil {
-		of = &awaited{changed: make(chan struct{})}
+		of = &awaited{desk: n, changed: make(chan struct{})}
 		n.waiting[operation] = of
 	}
 	of.readers++
-	next = func() <-chan struct{} {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		return of.changed
-	}
-	leave = func() {
+	return of, func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		if of.readers--; of.readers == 0 {
 			delete(n.waiting, operation)
 		}
 	}
-	return next, leave
+}
+
+// look returns what find finds, which is shared with all who look before the next
+// news, and what is closed with them.
+func (of *awaited) look(find func() *actorpb.Instances) (seen *actorpb.Instances, changed <-chan struct{}) {
+	of.finding.Lock()
+	defer of.finding.Unlock()
+	of.desk.mu.Lock()
+	seen, changed = of.seen, of.changed
+	of.desk.mu.Unlock()
+	if seen != nil {
+		return seen, changed
+	}
+	seen = find()
+	of.desk.mu.Lock()
+	defer of.desk.mu.Unlock()
+	if of.changed == changed {
+		of.seen = seen
+	}
+	return seen, changed
+}
+
+// stir tells of news. The desk's mu is held.
+func (of *awaited) stir() {
+	close(of.changed)
+	of.changed, of.seen = make(chan struct{}), nil
 }
 
 // tell wakes those who wait for an operation.
@@ -63,8 +86,7 @@ func (n *newsdesk) tell(operation string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if of := n.waiting[operation]; of != nil {
-		close(of.changed)
-		of.changed = make(chan struct{})
+		of.stir()
 	}
 }
 
@@ -73,8 +95,7 @@ func (n *newsdesk) tellAll() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, of := range n.waiting {
-		close(of.changed)
-		of.changed = make(chan struct{})
+		of.stir()
 	}
 }
 
@@ -98,13 +119,12 @@ func (n *newsdesk) take(event state.Event) {
 
 // Instances returns the instances of an operation, as they are seen here: once they
 // differ from those of a version that was returned before, or as they are when ctx is
-// done. It asks nobody.
+// done. It asks nobody. What it returns is shared, and not to be changed.
 func (r *Replica) Instances(ctx context.Context, operation, version string) *actorpb.Instances {
-	next, leave := r.news.follow(operation)
+	of, leave := r.news.follow(operation)
 	defer leave()
 	for {
-		changed := next()
-		now := r.instancesOf(operation)
+		now, changed := of.look(func() *actorpb.Instances { return r.instancesOf(operation) })
 		if now.GetVersion() != version || now.GetOver() {
 			return now
 		}

@@ -49,7 +49,6 @@ func (r *testReplica) stops(id string) map[string]*statepb.StopOrder {
 func TestLeaderCrashesWhileJobsLeave(t *testing.T) {
 	for name, forgetful := range map[string]bool{"the agent knows": false, "the agent has forgotten": true} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			c := startCluster(t, 3, nil)
 			first, other := c.leader(), c.follower()
 			a := startAgent(t, c, "n1")

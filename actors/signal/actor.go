@@ -25,8 +25,8 @@ type Config struct {
 	Replica     string
 	Incarnation uint64
 	Gossip      Gossip
-	// News is told of the operation of each signal that is new, on the actor's
-	// goroutine.
+	// News is told of the operation of each signal that is new, or forgotten, on the
+	// actor's goroutine.
 	News func(operation string)
 	// ExpireEvery is the period in which old signals are forgotten.
 	ExpireEvery time.Duration
@@ -107,8 +107,11 @@ func (a *signalActor) Receive(ctx actor.Context) {
 		a.heard(m)
 	case tick:
 		a.signals.mu.Lock()
-		a.signals.table.Expire(a.cfg.Now())
+		forgotten := a.signals.table.Expire(a.cfg.Now())
 		a.signals.mu.Unlock()
+		for _, operation := range forgotten {
+			a.cfg.News(operation)
+		}
 		a.arm(ctx)
 	case *actor.Stopping, *actor.Restarting:
 		if a.timer != nil {

@@ -85,7 +85,9 @@ func TestTableByOperation(t *testing.T) {
 	if got := table.Of("op"); len(got) != 2 {
 		t.Errorf("%d signals of the operation, want the 2 that are kept", len(got))
 	}
-	table.Expire(noon.Add(time.Hour))
+	if got := table.Expire(noon.Add(time.Hour)); !slices.Equal(got, []string{"op"}) {
+		t.Errorf("forgot signals of %v, want those of op", got)
+	}
 	if got := table.Of("op"); len(got) != 0 || len(table.byOperation) != 0 {
 		t.Errorf("after an hour: %v of %d operations", got, len(table.byOperation))
 	}

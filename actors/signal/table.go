@@ -85,17 +85,22 @@ func (t *Table) drop(job string) {
 	}
 }
 
-// Expire forgets what is over.
-func (t *Table) Expire(now time.Time) {
+// Expire forgets what is over, and returns the operations that it was about, each
+// once.
+func (t *Table) Expire(now time.Time) (operations []string) {
 	kept := t.order[:0]
 	for _, id := range t.order {
-		if now.Before(t.signals[id].forget) {
+		e := t.signals[id]
+		if now.Before(e.forget) {
 			kept = append(kept, id)
 			continue
 		}
+		operations = append(operations, e.signal.GetOperationId())
 		t.drop(id)
 	}
 	t.order = kept
+	slices.Sort(operations)
+	return slices.Compact(operations)
 }
 
 // Live returns the signal of a job that is on its way out; nil: none was heard,
