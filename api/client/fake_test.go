@@ -29,14 +29,16 @@ const patience = 30 * time.Second
 type fakeReplica struct {
 	address string
 
-	start  func(*apipb.StartRequest) (*apipb.StartResponse, error)
-	get    func() (*apipb.Operation, error)
-	wait   func() (*apipb.WaitOperationResponse, error)
-	watch  func(context.Context, *connect.ServerStream[apipb.WatchOperationResponse]) error
-	abort  func() error
-	output func(*apipb.JobOutputRequest) (*apipb.JobOutputResponse, error)
-	status func() (*apipb.StatusResponse, error)
-	pools  func() error
+	start func(*apipb.StartRequest) (*apipb.StartResponse, error)
+	get   func() (*apipb.Operation, error)
+	wait  func() (*apipb.WaitOperationResponse, error)
+	watch func(context.Context, *connect.ServerStream[apipb.WatchOperationResponse]) error
+	abort func() error
+	// instances streams those of an operation.
+	instances func(*connect.ServerStream[apipb.WatchInstancesResponse]) error
+	output    func(*apipb.JobOutputRequest) (*apipb.JobOutputResponse, error)
+	status    func() (*apipb.StatusResponse, error)
+	pools     func() error
 	// leader is what answers say of who leads.
 	leader func() string
 
@@ -104,6 +106,10 @@ func (r fakeOperations) Abort(context.Context, *connect.Request[apipb.AbortOpera
 	return reply(r.fakeReplica, func(struct{}) (*apipb.AbortOperationResponse, error) {
 		return &apipb.AbortOperationResponse{}, r.abort()
 	}, struct{}{})
+}
+
+func (r fakeOperations) WatchInstances(_ context.Context, _ *connect.Request[apipb.WatchInstancesRequest], stream *connect.ServerStream[apipb.WatchInstancesResponse]) error {
+	return r.instances(stream)
 }
 
 type fakeJobs struct {

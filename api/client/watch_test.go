@@ -164,3 +164,36 @@ func TestWaitEndsWithTheContext(t *testing.T) {
 		t.Fatalf("error = %v; want the context's: the replica was there", err)
 	}
 }
+
+// TestWatchInstances goes on at another replica, shows no answer twice in a row, and ends
+// with the operation.
+func TestWatchInstances(t *testing.T) {
+	shows := func(end error, last bool, states ...string) *fakeReplica {
+		return serve(t, &fakeReplica{instances: func(stream *connect.ServerStream[apipb.WatchInstancesResponse]) error {
+			for i, state := range states {
+				seen := &apipb.WatchInstancesResponse{OperationId: "op", Instances: []*apipb.Instance{{JobId: "j", State: state}}, Over: last && i == len(states)-1}
+				if err := stream.Send(seen); err != nil {
+					return err
+				}
+			}
+			return end
+		}})
+	}
+	first, second := shows(unavailable(""), false, "live", "live", "draining"), shows(nil, true, "draining", "draining", "gone")
+	var states []string
+	for seen, err := range open(t, nil, first.address, second.address).WatchInstances(t.Context(), "*alias") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		states = append(states, seen.GetInstances()[0].GetState())
+	}
+	if states[0] == "live" {
+		states = states[1:]
+	}
+	if want := []string{"draining", "gone"}; !slices.Equal(states, want) {
+		t.Errorf("seen %q, want %q", states, want)
+	}
+	for range open(t, nil, first.address, second.address).WatchInstances(t.Context(), "op") {
+		break
+	}
+}
