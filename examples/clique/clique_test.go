@@ -86,6 +86,14 @@ func (s *shown) left(t *testing.T) (left []string) {
 	for _, file := range files {
 		left = append(left, file.Name())
 	}
+	// Control groups of its nodes, in either version.
+	for _, hierarchy := range []string{"", "*/"} {
+		groups, err := filepath.Glob(fmt.Sprintf("/sys/fs/cgroup/%sweir-clique-%d-*", hierarchy, s.cmd.Process.Pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		left = append(left, groups...)
+	}
 	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
 		t.Fatal(err)
@@ -135,30 +143,44 @@ func TestClique(t *testing.T) {
 	}
 }
 
-// TestInterrupted ends the example with a signal while requests flow: it takes its
-// cluster along.
+// TestInterrupted ends the example while requests flow: its cluster goes with it.
 func TestInterrupted(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a cluster")
+		t.Skip("clusters")
 	}
-	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	s, out := begin(ctx, t, "--agents", "1")
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		if strings.Contains(lines.Text(), "instances are ready") {
-			if err := s.cmd.Process.Signal(os.Interrupt); err != nil {
-				t.Fatal(err)
+	for name, tc := range map[string]struct {
+		signal    syscall.Signal
+		wantCode  int
+		wantPrint string
+	}{
+		"by Ctrl-C":  {syscall.SIGINT, 1, "clique: interrupted"},
+		"by kill -9": {syscall.SIGKILL, -1, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			s, out := begin(ctx, t, "--agents", "1")
+			for lines := bufio.NewScanner(out); lines.Scan(); {
+				if strings.Contains(lines.Text(), "instances are ready") {
+					if err := s.cmd.Process.Signal(tc.signal); err != nil {
+						t.Fatal(err)
+					}
+				}
 			}
-		}
-	}
-	err := s.cmd.Wait()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(s.output.String(), "clique: interrupted") {
-		t.Errorf("it ended with %v\n%s", err, s.output)
-	}
-	if left := s.left(t); len(left) > 0 {
-		t.Errorf("left behind: %q", left)
+			err := s.cmd.Wait()
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) || exit.ExitCode() != tc.wantCode || !strings.Contains(s.output.String(), tc.wantPrint) {
+				t.Errorf("it ended with %v\n%s", err, s.output)
+			}
+			// What was killed cannot wait for its cluster.
+			for tc.signal == syscall.SIGKILL && len(s.left(t)) > 0 && ctx.Err() == nil {
+				<-time.After(100 * time.Millisecond)
+			}
+			if left := s.left(t); len(left) > 0 {
+				t.Errorf("left behind: %q", left)
+			}
+		})
 	}
 }
 

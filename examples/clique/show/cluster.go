@@ -1,11 +1,12 @@
 package show
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,9 +29,9 @@ const (
 type cluster struct {
 	*client.Client
 	dir string
-	// process is weir dev up, log what it prints.
+	// process is weir dev up, log takes what it prints.
 	process *os.Process
-	log     *bytes.Buffer
+	log     *os.File
 	// over is closed when it has ended, with err.
 	over chan struct{}
 	err  error
@@ -43,7 +44,10 @@ func startCluster(ctx context.Context, weir string, agents int) (*cluster, error
 	if err != nil {
 		return nil, fmt.Errorf("start cluster: %w", err)
 	}
-	c := &cluster{dir: dir, log: new(bytes.Buffer), over: make(chan struct{})}
+	c := &cluster{dir: dir, over: make(chan struct{})}
+	if c.log, err = openLog(); err != nil {
+		return c, fmt.Errorf("start cluster: %w", err)
+	}
 	started := make(chan error, 1)
 	go c.run(exec.Command(weir, "dev", "up", "--dir", dir, "--agents", fmt.Sprint(agents), "--node-prefix", fmt.Sprintf("clique-%d-n", os.Getpid())), started)
 	if err := <-started; err != nil {
@@ -60,10 +64,29 @@ func startCluster(ctx context.Context, weir string, agents int) (*cluster, error
 		case <-ctx.Done():
 			return c, fmt.Errorf("start cluster: %w: %w", context.Cause(ctx), err)
 		case <-c.over:
-			return c, fmt.Errorf("start cluster: weir dev up has ended: %w\n%s", c.err, c.log)
+			return c, fmt.Errorf("start cluster: weir dev up has ended: %w\n%s", c.err, c.printed())
 		case <-time.After(glance):
 		}
 	}
+}
+
+// openLog returns a file without a name. A pipe would break if this program is killed,
+// and then weir dev up could not clean up.
+func openLog() (*os.File, error) {
+	log, err := os.CreateTemp("", "weir-clique-log-")
+	if err != nil {
+		return nil, err
+	}
+	return log, os.Remove(log.Name())
+}
+
+// printed returns what weir dev up has printed.
+func (c *cluster) printed() string {
+	text, err := io.ReadAll(io.NewSectionReader(c.log, 0, math.MaxInt64))
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
 }
 
 // run runs weir dev up. It takes its processes along when it ends, and the system ends
@@ -73,8 +96,10 @@ func (c *cluster) run(cmd *exec.Cmd, started chan<- error) {
 	defer runtime.UnlockOSThread()
 	defer close(c.over)
 	cmd.Stdout, cmd.Stderr = c.log, c.log
-	// A group of its own: Ctrl-C is for this program, which then stops the cluster.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	// A group of its own: Ctrl-C is for this program, which then stops the cluster. The
+	// signal at the end may come several times, as threads die one after the other: of
+	// several SIGTERM the second one would end weir before it has cleaned up.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGHUP}
 	if c.err = cmd.Start(); c.err != nil {
 		started <- c.err
 		return
@@ -116,6 +141,9 @@ func (c *cluster) stop() (err error) {
 			err = errors.Join(fmt.Errorf("stop cluster: weir dev up is there after %v", stoppedWithin), c.process.Kill())
 			<-c.over
 		}
+	}
+	if c.log != nil {
+		err = errors.Join(err, c.log.Close())
 	}
 	return errors.Join(err, os.RemoveAll(c.dir))
 }

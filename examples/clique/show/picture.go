@@ -24,11 +24,11 @@ func (r *result) chart() chart.Chart {
 	total := r.tally.Total()
 	return chart.Chart{
 		Title: fmt.Sprintf("%s preemption: %d of %d requests failed", names[r.mode], total.Failed, total.Sent),
-		Y:     "share of the cluster", Top: 1.1,
+		Y:     "share of the cluster", Top: 1.2,
 		Series: []chart.Series{
-			r.series("service, may stay", chart.Area, 0, func(m moment) float64 { return m.service.live }),
-			r.series("service, with those told to go", chart.Steps, 3, func(m moment) float64 { return m.service.used() }),
-			r.series("heavy operation", chart.Steps, 2, func(m moment) float64 { return m.heavy.used() }),
+			r.series("instances that may stay", chart.Area, 0, func(m moment) float64 { return m.service.live }),
+			r.series("usage share of the service", chart.Steps, 3, func(m moment) float64 { return m.service.used() }),
+			r.series("usage share of the heavy operation", chart.Steps, 2, func(m moment) float64 { return m.heavy.used() }),
 			r.series("fair share of the service", chart.Dashed, 7, func(m moment) float64 { return m.service.fair }),
 		},
 		Marks: []chart.Mark{{At: r.arrived, Text: "heavy arrives"}, {At: r.departed, Text: "heavy goes"}},

@@ -74,12 +74,12 @@ func (s *scene) open(ctx context.Context) (err error) {
 	s.watch(ctx, func() error {
 		return s.fleet.Follow(ctx, s.WatchInstances(ctx, s.service), func(seen []*apipb.Instance) { s.trace.hold(serviceOf, seen) })
 	})
+	s.watch(ctx, func() error { return s.followShare(ctx, s.service, serviceOf) })
 	if err := s.await(ctx, s.jobs); err != nil {
 		return err
 	}
 	// The time before is the cluster's, and of no interest.
 	s.trace.restart()
-	s.watch(ctx, func() error { return s.followShare(ctx, s.service, serviceOf) })
 	stop, cancel := context.WithCancel(ctx)
 	s.stop = cancel
 	s.background.Go(func() {
