@@ -27,8 +27,11 @@ const (
 	discoveryFile = "discovery.sock"
 	// longestAddress is that of a socket: 108 bytes, the last one a zero.
 	longestAddress = 107
-	// shortFolder is where sockets are whose path would be longer.
+	// shortFolder is where sockets are whose path would be longer, each in a folder of its
+	// own, in which ownerFile has the path of the job's folder.
 	shortFolder = "/tmp"
+	shortPrefix = "weir-"
+	ownerFile   = "owner"
 )
 
 // Discovery is the socket on which the job can ask about others and itself. Whoever
@@ -52,15 +55,42 @@ func (l layout) discovery(id string) string {
 // short is a folder with a short path, of one job.
 func (l layout) short(id string) string {
 	sum := sha256.Sum256([]byte(l.root + "\x00" + id))
-	return filepath.Join(shortFolder, "weir-"+hex.EncodeToString(sum[:10]))
+	return filepath.Join(shortFolder, shortPrefix+hex.EncodeToString(sum[:10]))
 }
 
-// removeJob removes what a job has but its output.
+// removeJob removes what a job has but its output, its own folder last, without which
+// nobody would know of the rest.
 func (l layout) removeJob(id string) error {
 	if l.discovery(id) == l.file(id, discoveryFile) {
 		return removeTree(l.job(id))
 	}
-	return errors.Join(removeTree(l.job(id)), os.RemoveAll(l.short(id)))
+	if err := os.RemoveAll(l.short(id)); err != nil {
+		return err
+	}
+	return removeTree(l.job(id))
+}
+
+// removeOrphans removes the short folders of jobs whose own folder is gone, with the state
+// folder of an agent that had no chance to tidy up. There is one from before a job has a
+// short folder until after.
+func (r *Runner) removeOrphans() {
+	// The pattern is a good one, and that is all that can be wrong.
+	owners, _ := filepath.Glob(filepath.Join(shortFolder, shortPrefix+"*", ownerFile))
+	for _, path := range owners {
+		if isOurs(filepath.Dir(path)) != nil {
+			continue
+		}
+		owner, err := os.ReadFile(path)
+		if err != nil || !filepath.IsAbs(string(owner)) {
+			continue
+		}
+		if _, err := os.Lstat(string(owner)); !errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Dir(path)); err != nil {
+			r.config.Logger.Warn("socket of a former job not removed", "file", path, "error", err)
+		}
+	}
 }
 
 // openDiscovery opens the socket, again for an adopted job.
@@ -70,10 +100,14 @@ func (j *Job) openDiscovery() error {
 		return j.withPath(discoveryFile, j.listenDiscovery)
 	}
 	folder := paths.short(j.id)
-	if err := os.Mkdir(folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
+	err := os.Mkdir(folder, 0o700)
+	switch {
+	case err == nil:
+		err = os.WriteFile(filepath.Join(folder, ownerFile), []byte(paths.job(j.id)), 0o600)
+	case errors.Is(err, fs.ErrExist):
+		err = isOurs(folder)
 	}
-	if err := isOurs(folder); err != nil {
+	if err != nil {
 		return err
 	}
 	return j.listenDiscovery(paths.discovery(j.id))

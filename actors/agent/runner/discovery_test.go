@@ -63,6 +63,34 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
+// TestSocketsOfFormerJobsAreRemoved once the state folder of their agent is gone.
+func TestSocketsOfFormerJobsAreRemoved(t *testing.T) {
+	base, err := os.MkdirTemp("/tmp", "w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(base) })
+	f := newFixture(t, backends["as a process tree"], func(c *runner.Config) { c.Root = filepath.Join(base, strings.Repeat("long", 30)) })
+	job := f.start(t, runner.JobSpec{Shell: "echo $WEIR_DISCOVERY; sleep 1000"})
+	socket := f.awaitOutput(t, job, 1)[0]
+	t.Cleanup(func() { _ = os.RemoveAll(filepath.Dir(socket)) })
+	newFixture(t, backends["as a process tree"])
+	if _, err := os.Stat(socket); err != nil {
+		t.Errorf("another agent has removed the socket of a job: %v", err)
+	}
+	if err := job.Stop("enough", 0); err != nil {
+		t.Fatal(err)
+	}
+	finished(t, job)
+	if err := os.RemoveAll(base); err != nil {
+		t.Fatal(err)
+	}
+	newFixture(t, backends["as a process tree"])
+	if _, err := os.Stat(filepath.Dir(socket)); err == nil {
+		t.Error("the socket's folder is left")
+	}
+}
+
 // hello has a line go through the socket.
 func hello(t *testing.T, job *runner.Job, path string) {
 	t.Helper()

@@ -76,7 +76,7 @@ func TestLimitsReachTheKernel(t *testing.T) {
 	if !f.config.Cgroups.Node.Hybrid() {
 		t.Skip("this machine's cgroups are v2; the fake tree tests them")
 	}
-	job := f.start(t, runner.JobSpec{Shell: "echo ready; sleep 1000", CPULimit: 0.5, CPUWeight: 50, MemoryLimit: 64 << 20, PidsLimit: 7})
+	job := f.start(t, runner.JobSpec{Shell: "sleep 1000 & echo ready; wait", CPULimit: 0.5, CPUWeight: 50, MemoryLimit: 64 << 20, PidsLimit: 7})
 	f.awaitOutput(t, job, 1)
 	place := f.config.Cgroups.Node
 	for path, want := range map[string]string{

@@ -77,6 +77,7 @@ func (r *Runner) open() error {
 	if err := r.lock(); err != nil {
 		return err
 	}
+	r.removeOrphans()
 	if err := r.adopt(); err != nil {
 		return err
 	}
