@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
@@ -41,7 +42,7 @@ func findTree(st *state.State, what, name string) (treeIn, error) {
 		for _, other := range st.Trees() {
 			names = append(names, other.GetName())
 		}
-		return t, fail(connect.CodeNotFound, state.CodeUnknownTree, fmt.Sprintf("%s: there is no pool tree %q: there are %q", what, t.name, names))
+		return t, fail(connect.CodeNotFound, state.CodeUnknownTree, fmt.Sprintf("%s: there is no pool tree %q: there are %s", what, t.name, strings.Join(names, ", ")))
 	}
 	t.pools, t.counts, _ = st.Pools(t.name)
 	return t, nil
