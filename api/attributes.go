@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -59,7 +60,7 @@ type path struct {
 	// view is what the leader's scheduler says of the element that is asked for, or
 	// of the tree of a node; nil: it was not asked, or cannot be reached.
 	view *actorpb.SchedulerView
-	// unseen is why the leader's scheduler did not answer.
+	// unseen is why the leader's scheduler did not tell of it.
 	unseen error
 }
 
@@ -99,7 +100,9 @@ func (p *path) ask(ctx context.Context) error {
 		p.unseen = err
 		return nil
 	}
-	p.view = view
+	if p.view = view; request.GetPool() != "" && len(view.GetElements()) == 0 {
+		p.unseen = errors.New("the leader's scheduler has only begun")
+	}
 	return nil
 }
 

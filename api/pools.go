@@ -100,9 +100,11 @@ func (s pools) list(ctx context.Context, what, tree string) (*apipb.ListPoolsRes
 		return nil, err
 	}
 	elements := s.elements(ctx, out.GetTree(), true)
+	out.Alerts = slices.Clone(elements[string(scheduling.RootPool)].GetAlerts())
 	for _, shown := range out.GetPools() {
 		if e, ok := elements[shown.GetName()]; ok {
 			addPoolView(shown, e)
+			out.Alerts = append(out.Alerts, e.GetAlerts()...)
 		}
 	}
 	return out, nil

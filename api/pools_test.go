@@ -112,6 +112,10 @@ func TestAttributes(t *testing.T) {
 	if got := s.post("AttributeService/Get", ratio); got.status != http.StatusServiceUnavailable || !strings.Contains(got.raw, "what the leader knows of scheduler/pool_trees/default/pools/ads is not known") {
 		t.Errorf("without a leader: %d %s", got.status, got.raw)
 	}
+	s.view.Store(&actorpb.SchedulerView{Term: 2})
+	if got := s.post("AttributeService/Get", ratio); got.status != http.StatusServiceUnavailable || !strings.Contains(got.raw, "has only begun") {
+		t.Errorf("with a new leader: %d %s", got.status, got.raw)
+	}
 	live, err := structpb.NewStruct(map[string]any{"fair_share_ratio": 0.5, "detailed_fair_share": map[string]any{"total": map[string]any{"cpu": 0.5}}})
 	if err != nil {
 		t.Fatal(err)
