@@ -114,10 +114,17 @@ func (a *leaderActor) treeChanged(ctx actor.Context, tree scheduling.TreeName) {
 	if !exists {
 		return
 	}
+	// The root may have operations of its own, where the tree lets it.
+	a.admitTo(ctx, poolKey{tree, scheduling.RootPool})
 	for _, p := range pools.Pools() {
-		if key := (poolKey{tree, p.Name}); a.trees.pools[key] == nil {
-			a.trees.pools[key] = a.spawn(ctx, pool.New(a.poolConfig(key)))
-		}
+		a.admitTo(ctx, poolKey{tree, p.Name})
+	}
+}
+
+// admitTo makes the actor of a pool unless there is one.
+func (a *leaderActor) admitTo(ctx actor.Context, key poolKey) {
+	if a.trees.pools[key] == nil {
+		a.trees.pools[key] = a.spawn(ctx, pool.New(a.poolConfig(key)))
 	}
 }
 

@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -59,6 +60,8 @@ type path struct {
 	// view is what the leader's scheduler says of the element that is asked for, or
 	// of the tree of a node; nil: it was not asked, or cannot be reached.
 	view *actorpb.SchedulerView
+	// unseen is why the leader's scheduler did not tell of it.
+	unseen error
 }
 
 // name returns the name at a place of the path, empty behind its end.
@@ -94,9 +97,12 @@ func (p *path) ask(ctx context.Context) error {
 	view, err := p.cfg.Leader.SchedulerView(ctx, request)
 	if err != nil {
 		p.cfg.Logger.Debug("what the scheduler sees is not known", "error", err)
+		p.unseen = err
 		return nil
 	}
-	p.view = view
+	if p.view = view; request.GetPool() != "" && len(view.GetElements()) == 0 {
+		p.unseen = errors.New("the leader's scheduler has only begun")
+	}
 	return nil
 }
 
@@ -192,6 +198,9 @@ const maxNamesShown = 100
 // there is, and what is below it.
 func (p *path) missing(at int, below []string) error {
 	const what = "get attribute"
+	if p.unseen != nil && at > 4 {
+		return p.unavailable(fmt.Sprintf("%s: what the leader knows of %s is not known", what, strings.Join(p.names[:5], "/")), p.unseen)
+	}
 	there := cmp.Or(strings.Join(p.names[:at], "/"), "the top")
 	problem := fmt.Sprintf("%s: there is no %q: %s is a value and has nothing below it", what, strings.Join(p.names, "/"), there)
 	if below != nil {
@@ -201,7 +210,7 @@ func (p *path) missing(at int, below []string) error {
 			problem += fmt.Sprintf(" and %d more", more)
 		}
 		if closest := option.Closest(p.names[at], below); closest != "" {
-			problem += fmt.Sprintf("; did you mean %s?", closest)
+			problem = fmt.Sprintf("%s: there is no %q: did you mean %s?", what, strings.Join(p.names[:at+1], "/"), closest)
 		}
 	}
 	return fail(connect.CodeNotFound, apipb.CodeUnknownPath, problem)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
@@ -41,7 +42,7 @@ func findTree(st *state.State, what, name string) (treeIn, error) {
 		for _, other := range st.Trees() {
 			names = append(names, other.GetName())
 		}
-		return t, fail(connect.CodeNotFound, state.CodeUnknownTree, fmt.Sprintf("%s: there is no pool tree %q: there are %q", what, t.name, names))
+		return t, fail(connect.CodeNotFound, state.CodeUnknownTree, fmt.Sprintf("%s: there is no pool tree %q: there are %s", what, t.name, strings.Join(names, ", ")))
 	}
 	t.pools, t.counts, _ = st.Pools(t.name)
 	return t, nil
@@ -99,9 +100,11 @@ func (s pools) list(ctx context.Context, what, tree string) (*apipb.ListPoolsRes
 		return nil, err
 	}
 	elements := s.elements(ctx, out.GetTree(), true)
+	out.Alerts = slices.Clone(elements[string(scheduling.RootPool)].GetAlerts())
 	for _, shown := range out.GetPools() {
 		if e, ok := elements[shown.GetName()]; ok {
 			addPoolView(shown, e)
+			out.Alerts = append(out.Alerts, e.GetAlerts()...)
 		}
 	}
 	return out, nil

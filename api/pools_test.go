@@ -1,6 +1,7 @@
 package api
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 
@@ -107,6 +108,14 @@ func TestAttributes(t *testing.T) {
 	id := s.run(2, "j1")
 	s.get("PoolService/Edit", `{"edits": [{"create": {"name": "ads", "options": {"weight": 3, "min_share_preemption_timeout": "5s",
 		"max_unpreemptable_running_job_count": 2, "integral_guarantees": {"guarantee_type": "burst", "resource_flow": {"cpu": 1}, "burst_guarantee_resources": {"cpu": 2}}}}}]}`)
+	const ratio = `{"path": "scheduler/pool_trees/default/pools/ads/fair_share_ratio"}`
+	if got := s.post("AttributeService/Get", ratio); got.status != http.StatusServiceUnavailable || !strings.Contains(got.raw, "what the leader knows of scheduler/pool_trees/default/pools/ads is not known") {
+		t.Errorf("without a leader: %d %s", got.status, got.raw)
+	}
+	s.view.Store(&actorpb.SchedulerView{Term: 2})
+	if got := s.post("AttributeService/Get", ratio); got.status != http.StatusServiceUnavailable || !strings.Contains(got.raw, "has only begun") {
+		t.Errorf("with a new leader: %d %s", got.status, got.raw)
+	}
 	live, err := structpb.NewStruct(map[string]any{"fair_share_ratio": 0.5, "detailed_fair_share": map[string]any{"total": map[string]any{"cpu": 0.5}}})
 	if err != nil {
 		t.Fatal(err)
@@ -148,14 +157,15 @@ func TestAttributes(t *testing.T) {
 	want(t, get("scheduler/pool_trees/default/pools/ads"), 0.5, "fair_share_ratio")
 	want(t, get("scheduler/pool_trees/default"), "n1", "nodes", 0)
 	for path, problem := range map[string]string{
-		"schedular":                                       `there is no \"schedular\": below the top there are scheduler; did you mean scheduler?`,
+		"schedular":                                       `there is no \"schedular\": did you mean scheduler?`,
 		"scheduler/pool_trees/gpu":                        "below scheduler/pool_trees there are default",
 		"scheduler/pool_trees/default/pool":               "did you mean pools?",
 		"scheduler/pool_trees/default/pools/adz":          "did you mean ads?",
 		"scheduler/pool_trees/default/pools/ads/wieght":   "did you mean weight?",
 		"scheduler/pool_trees/default/pools/ads/weight/x": "scheduler/pool_trees/default/pools/ads/weight is a value",
 		"scheduler/pool_trees/default/operations/nobody":  `there is no operation \"nobody\"`,
-		"scheduler/pool_trees/default/nodes/n2":           "there are n1",
+		"scheduler/pool_trees/default/nodes/n2":           "did you mean n1?",
+		"scheduler/pool_trees/default/nodes/elsewhere":    "below scheduler/pool_trees/default/nodes there are n1",
 	} {
 		got := s.post("AttributeService/Get", `{"path": "`+path+`"}`)
 		if got.status != 404 || !strings.Contains(got.raw, problem) {

@@ -38,6 +38,11 @@ func TestStartAndShow(t *testing.T) {
 	want(t, s.get("OperationService/Get", `{"operation": "`+id+`"}`), 0.25, "operation", "fair_share")
 	want(t, s.get("PoolService/Get", `{"name": "default"}`), 0.75, "pool", "fair_share")
 	want(t, s.get("PoolService/Get", `{"name": "default"}`), 1.5, "pool", "usage", "cpu")
+	s.view.Store(&actorpb.SchedulerView{Elements: []*actorpb.ElementView{
+		{Tree: "default", Id: "<Root>", Pool: true, Alerts: []string{"too much"}}, {Tree: "default", Id: "default", Pool: true, Alerts: []string{"no donor"}},
+	}})
+	want(t, s.get("PoolService/List", "{}"), "too much", "alerts", 0)
+	want(t, s.get("PoolService/List", "{}"), "no donor", "alerts", 1)
 }
 
 func TestASilentSchedulerHoldsNothingUp(t *testing.T) {

@@ -46,7 +46,7 @@ const (
 	RootPool PoolName = "<Root>"
 
 	// DefaultPool is the pool of operations that name none. A new tree has it,
-	// right below RootPool, for RootPool itself holds pools only.
+	// right below RootPool, which takes operations only where its tree says so.
 	DefaultPool PoolName = "default"
 
 	// DefaultTree is the pool tree of operations and nodes that name none.

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 func TestAttributes(t *testing.T) {
 	w := newWorld(t)
 	options, err := structpb.NewStruct(map[string]any{
-		"integral_guarantees": map[string]any{"guarantee_type": "burst", "resource_flow": map[string]any{"user_slots": 1}, "burst_guarantee_resources": map[string]any{"user_slots": 2}},
+		"integral_guarantees": map[string]any{"guarantee_type": "burst", "resource_flow": map[string]any{"user_slots": 1}, "burst_guarantee_resources": map[string]any{"user_slots": 5}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +52,7 @@ func TestAttributes(t *testing.T) {
 		"a pool": {&actorpb.SchedulerViewRequest{Pool: "saves"}, []string{
 			"strong_guarantee_share_by_tier", "inferred_strong_guarantee_resources", "accumulated_resource_ratio_volume", "accumulated_resource_volume",
 			"integral_pool_capacity", "specified_burst_ratio", "specified_resource_flow_ratio", "total_burst_ratio", "total_resource_flow_ratio",
-			"estimated_burst_usage_duration_seconds",
+			"estimated_burst_usage_duration_seconds", "alerts",
 		}},
 		"an operation": {&actorpb.SchedulerViewRequest{Operation: "a"}, []string{"scheduling_index", "fifo_index", "effective_fifo_index", "pending_job_count", "running_job_count"}},
 	} {
@@ -79,6 +80,8 @@ func TestAttributes(t *testing.T) {
 			t.Errorf("%s: attributes that nobody asked for", e.GetId())
 		case e.GetId() == "saves" && (e.GetVolume() == nil || e.GetVolumeCapacityRatio() <= 0):
 			t.Errorf("saves: volume %v with room for %v", e.GetVolume(), e.GetVolumeCapacityRatio())
+		case e.GetId() == string(scheduling.RootPool) && (len(e.GetAlerts()) != 1 || !strings.Contains(e.GetAlerts()[0], "guarantees exceed the resources")):
+			t.Errorf("a burst of more slots than there are: alerts %q", e.GetAlerts())
 		case e.GetId() == "a" && (e.GetSchedulingStatus() != "below_fair_share" || e.GetFairShare() != 1):
 			t.Errorf("a: %s with a fair share of %v", e.GetSchedulingStatus(), e.GetFairShare())
 		}

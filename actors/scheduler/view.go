@@ -58,6 +58,7 @@ func (t *Tree) poolView(cfg Config, p engine.PoolView, s engine.Snapshot) *actor
 	element.Id, element.Pool, element.Parent = string(p.Name), true, string(p.Parent)
 	element.Demand = statepb.NewResources(p.Shares.DemandShare.Amounts(s.Total))
 	element.StrongGuaranteeShare = p.Shares.Attributes.StrongGuaranteeShare.MaxComponent()
+	element.Alerts = p.Alerts
 	if element.Volume = volumeView(p); element.Volume != nil {
 		element.VolumeRatio, element.VolumeCapacityRatio = p.Integral.RatioVolume, p.Integral.Capacity.MinRatio(s.Total)
 	}

@@ -10,6 +10,7 @@ import (
 	"weir/api/spec"
 	"weir/scheduling"
 	"weir/scheduling/engine"
+	"weir/scheduling/option"
 	"weir/scheduling/pooltree"
 	"weir/scheduling/resource"
 	"weir/scheduling/whatif"
@@ -49,9 +50,11 @@ func ReadCluster(data []byte) (whatif.Cluster, error) {
 	if err != nil {
 		return whatif.Cluster{}, wrap(err)
 	}
-	r := clusterReader{reader{document: document, places: make(map[scheduling.PoolName][]string)}}
+	r := clusterReader{reader{
+		document: document, places: make(map[scheduling.PoolName][]string), besides: []string{keyTotal, keyNodes, keyOperations, keyVolumes},
+	}}
 	own := make(map[string]any)
-	for _, name := range []string{keyTotal, keyNodes, keyOperations, keyVolumes} {
+	for _, name := range r.besides {
 		if value, given := plain[name]; given {
 			own[name] = value
 			delete(plain, name)
@@ -192,6 +195,9 @@ func (r *clusterReader) operations(pools pooltree.Tree, value any) []whatif.Oper
 	return out
 }
 
+// operationKeys are what an operation may have besides its options.
+var operationKeys = []string{"gang", "job", "jobs", "pool", "running"}
+
 // operation reads what an operation wants, and its options.
 func (r *clusterReader) operation(op *whatif.Operation, path []string, settings map[string]any) {
 	op.Pool = scheduling.DefaultPool
@@ -221,8 +227,14 @@ func (r *clusterReader) operation(op *whatif.Operation, path []string, settings 
 		}
 		perJob = read.Or(perJob)
 	}
-	for _, name := range []string{"pool", "gang", "job"} {
+	for _, name := range operationKeys {
 		delete(settings, name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		if own := option.Closest(name, operationKeys); own != "" {
+			r.fault(append(slices.Clone(path), name), "unknown; did you mean %s?", own)
+			delete(settings, name)
+		}
 	}
 	op.Usage, op.Tasks = perJob.Times(running), []whatif.Task{{Pending: jobs - running, PerJob: perJob}}
 	var err error

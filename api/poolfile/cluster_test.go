@@ -92,9 +92,10 @@ func TestWith(t *testing.T) {
 		"no option":           {changes: []whatif.Change{{Set: &whatif.Setting{Of: "a", Path: "wieght", Value: 1.0}}}, refusal: "did you mean weight?"},
 		"a bad value":         {changes: []whatif.Change{weight("a", -1.0)}, refusal: "weight"},
 		"a pool twice":        {changes: []whatif.Change{parse("a")}, refusal: "pool exists already"},
-		"a pool in use":       {changes: []whatif.Change{{RemovePool: "a"}}, refusal: `operation "one": pool "a"`},
+		"a pool in use":       {changes: []whatif.Change{{RemovePool: "a"}}, refusal: `remove pool "a": pool is in use: it has operation "one": move it or remove it too`},
+		"a pool of nobody":    {changes: []whatif.Change{start("three: {pool: x, jobs: 1}")}, refusal: `operation "three": pool "x": no such pool: add it or name another`},
 		"an operation twice":  {changes: []whatif.Change{start("one: {pool: a, jobs: 1}")}, refusal: "is there twice"},
-		"too many nodes less": {changes: []whatif.Change{cores(-11, 10)}, refusal: "there are only 10"},
+		"too many nodes less": {changes: []whatif.Change{cores(-11, 10)}, refusal: "remove 11x{cpu: 10, user_slots: 1000}: there are only 10 such nodes (there are 10x{cpu: 10, user_slots: 1000})"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := describe(t, hungry)
@@ -173,7 +174,7 @@ func TestOvercommitIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, err = more.Solve()
-	if err != nil || len(r.Overcommitted) != 1 || r.Overcommitted[0].String() != "cpu: 12.5 are guaranteed and there are 10: by [a b]" {
+	if err != nil || len(r.Overcommitted) != 1 || r.Overcommitted[0].String() != "cpu: 12.5 are guaranteed to a, b, and there are 10" {
 		t.Errorf("got %v, %v", r.Overcommitted, err)
 	}
 }
@@ -279,6 +280,8 @@ func TestReadClusterRefuses(t *testing.T) {
 		"a bad count":             {"nodes: [{count: -1, cpu: 1}]", "nodes.count: a whole number"},
 		"an unknown pool":         {"operations: {a: {pool: x, jobs: 1}}", `operations.a: there is no pool "x"`},
 		"an unknown option":       {"pools: {p: }\noperations: {a: {pool: p, wieght: 1}}", "line 2, column 27: operations.a.wieght: unknown option; did you mean weight?"},
+		"a word of operations":    {"pools: {p: }\noperations: {a: {pol: p, jobs: 1}}", "line 2, column 18: operations.a.pol: unknown; did you mean pool?"},
+		"an unknown name":         {"nodes: []\nads: {}", "ads: unknown: a file has nodes, operations, options, pools, total, tree, volumes: pools are below pools"},
 		"more run than there are": {"pools: {p: }\noperations: {a: {pool: p, jobs: 1, running: 2}}", "operations.a.jobs: 1 are less than the 2 that run"},
 		"a volume of nobody":      {"volumes: {x: {cpu: 1}}", `volumes.x: there is no pool "x"`},
 	} {

@@ -82,6 +82,8 @@ type reader struct {
 	faults   []Fault
 	// places are where in the document pools are.
 	places map[scheduling.PoolName][]string
+	// besides are other names that the file may have at its top.
+	besides []string
 }
 
 // fault notes that what is at the end of a path is wrong.
@@ -116,7 +118,7 @@ func (r *reader) file(plain map[string]any) File {
 }
 
 func (r *reader) unknown(name string) {
-	known := []string{keyOptions, keyPools, keyTree}
+	known := slices.Sorted(slices.Values(append([]string{keyOptions, keyPools, keyTree}, r.besides...)))
 	switch {
 	case option.Closest(name, known) != "":
 		r.fault([]string{name}, "unknown; did you mean %s?", option.Closest(name, known))

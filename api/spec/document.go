@@ -77,7 +77,7 @@ func Read(data []byte) (*Document, error) {
 		return nil, err
 	}
 	if doc.root.kind != object {
-		return nil, faultAt(nil, doc.root.at, "it is %s: an object with tasks is needed", doc.root.kind)
+		return nil, faultAt(nil, doc.root.at, "it is %s: an object, names with values, is needed", doc.root.kind)
 	}
 	return doc, nil
 }

@@ -47,13 +47,17 @@ func (d *Document) Set(assignment string) error {
 	return d.put(path, v)
 }
 
-// readLiteral reads the value of an assignment.
+// readLiteral reads the value of an assignment. A star begins the alias of an
+// operation there: a value has no anchors that one of YAML could name.
 func readLiteral(literal string) (*value, error) {
 	if strings.TrimSpace(literal) == "" {
 		return &value{kind: text, text: literal}, nil
 	}
 	if err := checkText([]byte(literal)); err != nil {
 		return nil, err
+	}
+	if alias := strings.TrimSpace(literal); strings.HasPrefix(alias, "*") {
+		return &value{kind: text, text: alias}, nil
 	}
 	doc, err := readYAML([]byte(literal))
 	if err != nil {

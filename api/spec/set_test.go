@@ -21,6 +21,7 @@ func TestSet(t *testing.T) {
 		"objects on the way":     {[]string{"tasks.t.environment.A_B=x"}, map[string]any{"tasks.t.environment.A_B": "x"}},
 		"a new task":             {[]string{"tasks.a-b.job_count=1"}, map[string]any{"tasks.a-b.job_count": int64(1)}},
 		"the last counts":        {[]string{"title=a", "title=b"}, map[string]any{"title": "b"}},
+		"an alias":               {[]string{"alias=*nightly"}, map[string]any{"alias": "*nightly"}},
 		"an equals sign":         {[]string{"title=a=b"}, map[string]any{"title": "a=b"}},
 		"nothing":                {[]string{"title="}, map[string]any{"title": ""}},
 	} {

@@ -47,9 +47,11 @@ func namesOfOptions() (names, aliases []string, first map[string]string) {
 	return names, aliases, first
 }
 
-// checkPool checks the name of the pool that the operation names.
+// checkPool checks the name of the pool that the operation names. Whether the root
+// takes operations is the tree's to say.
 func (o options) checkPool(name string) {
 	switch {
+	case name == string(scheduling.RootPool):
 	case name != "":
 		if err := pooltree.ValidateName(scheduling.PoolName(name)); err != nil {
 			o.fault(fieldPool, "%v", err)

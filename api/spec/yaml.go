@@ -46,7 +46,7 @@ func readYAML(data []byte) (*Document, error) {
 		}
 	}
 	if root == nil {
-		return nil, faultAt(nil, position{}, "it is empty: an object with tasks is needed")
+		return nil, faultAt(nil, position{}, "it is empty: an object, names with values, is needed")
 	}
 	return &Document{root: root, faults: r.faults}, nil
 }

@@ -21,7 +21,7 @@ func newPoolTreeCommand(f *poolFlags) *cobra.Command {
 All shares are of the whole cluster, by the resource that a pool needs most of. The
 guarantee is what a pool gets whenever it asks; the volume of pools with integral
 guarantees is what they have saved up, in seconds of the whole cluster, and how much
-they may save.`,
+they may save. Warnings below it tell of guarantees that cannot be kept.`,
 		Example: "  weir pool tree\n  weir pool tree --tree gpu --watch",
 		Args:    takes(),
 		RunE: f.verb(func(ctx context.Context, s *session, _ []string) error {
@@ -62,7 +62,11 @@ func poolTreeText(all *apipb.ListPoolsResponse) string {
 		}
 	}
 	draw(rootName(all.GetPools()), "")
-	return fmt.Sprintf("%s (revision %d)\n%s", all.GetTree(), all.GetRevision(), g)
+	drawn := fmt.Sprintf("%s (revision %d)\n%s", all.GetTree(), all.GetRevision(), g)
+	for _, alert := range all.GetAlerts() {
+		drawn += "warning: " + alert + "\n"
+	}
+	return drawn
 }
 
 // rootName returns the name of the root: the parent that is no pool itself.

@@ -66,6 +66,9 @@ what an operation could run at once, job is what each of them needs.`,
 				if err != nil {
 					return err
 				}
+				if err := resolveAliases(ctx, s, changes); err != nil {
+					return err
+				}
 				return w.compare(s.printer, cluster, changes)
 			})(cmd, args)
 		}
@@ -83,7 +86,7 @@ what an operation could run at once, job is what each of them needs.`,
 	flags.StringArrayVar(&w.addPools, "add-pool", nil, "a pool: NAME, or NAME: {parent: POOL, OPTION: VALUE}")
 	flags.StringArrayVar(&w.removePools, "remove-pool", nil, "a pool that goes")
 	flags.StringArrayVar(&w.addOps, "add-operation", nil, "an operation: NAME: {pool: POOL, jobs: 100, job: {cpu: 1}}")
-	flags.StringArrayVar(&w.removeOps, "remove-operation", nil, "the id of an operation that ends")
+	flags.StringArrayVar(&w.removeOps, "remove-operation", nil, "the id or alias of an operation that ends")
 	flags.StringArrayVar(&w.nodes, "nodes", nil, "nodes that come or go: +10x{cpu: 32, memory: 128GiB, tags: [ssd]} or -2x{...}")
 	flags.BoolVar(&w.poolsOnly, "pools", false, "show pools only")
 	flags.BoolVar(&w.changedOnly, "changed", false, "show only what changes")
@@ -270,7 +273,11 @@ func whatifText(before, after whatif.Result, shown []whatif.Difference, changed 
 		g.row(name, guarantee, fairText(d.Before), fairText(d.After), differenceText(d), percent(s.Usage.MaxComponent()),
 			percent(s.Demand.MaxComponent()), s.Dominant())
 	}
-	return g.String() + warnings("", before) + warningsAfter(before, after, changed)
+	table := g.String()
+	if changed && len(shown) == 0 {
+		table = "nothing changes\n"
+	}
+	return table + warnings("", before) + warningsAfter(before, after, changed)
 }
 
 // fairText shows the fair share of what may not be there.

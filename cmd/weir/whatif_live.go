@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/structpb"
@@ -58,6 +60,33 @@ func clusterOf(s *apipb.SnapshotResponse) (whatif.Cluster, error) {
 		c.Operations = append(c.Operations, shown)
 	}
 	return c, nil
+}
+
+// resolveAliases puts the ids of operations in place of their aliases.
+func resolveAliases(ctx context.Context, s *session, changes []whatif.Change) error {
+	id := func(name string) (string, error) {
+		if !strings.HasPrefix(name, "*") {
+			return name, nil
+		}
+		op, err := s.GetOperation(ctx, name)
+		return op.GetId(), err
+	}
+	for i := range changes {
+		c := &changes[i]
+		var err error
+		switch {
+		case c.Set != nil:
+			c.Set.Of, err = id(c.Set.Of)
+		case c.RemoveOperation != "":
+			var of string
+			of, err = id(string(c.RemoveOperation))
+			c.RemoveOperation = scheduling.OperationID(of)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func amountsFrom(r *apipb.Resources) resource.Amounts {

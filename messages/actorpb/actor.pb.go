@@ -2285,8 +2285,10 @@ type ElementView struct {
 	Volume              *statepb.PoolVolume `protobuf:"bytes,18,opt,name=volume,proto3" json:"volume,omitempty"`
 	VolumeRatio         float64             `protobuf:"fixed64,19,opt,name=volume_ratio,json=volumeRatio,proto3" json:"volume_ratio,omitempty"`
 	VolumeCapacityRatio float64             `protobuf:"fixed64,20,opt,name=volume_capacity_ratio,json=volumeCapacityRatio,proto3" json:"volume_capacity_ratio,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// Of pools: what is wrong with their settings, though it is taken.
+	Alerts        []string `protobuf:"bytes,21,rep,name=alerts,proto3" json:"alerts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ElementView) Reset() {
@@ -2457,6 +2459,13 @@ func (x *ElementView) GetVolumeCapacityRatio() float64 {
 		return x.VolumeCapacityRatio
 	}
 	return 0
+}
+
+func (x *ElementView) GetAlerts() []string {
+	if x != nil {
+		return x.Alerts
+	}
+	return nil
 }
 
 // NodeView is a node as the leader sees it.
@@ -3332,7 +3341,7 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x05nodes\x18\x04 \x03(\v2\x17.weir.actor.v1.NodeViewR\x05nodes\x12.\n" +
 	"\x05total\x18\x05 \x01(\v2\x18.weir.state.v1.ResourcesR\x05total\x124\n" +
 	"\aupdated\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\aupdated\x12@\n" +
-	"\fexplanations\x18\a \x03(\v2\x1c.weir.explain.v1.ExplanationR\fexplanations\"\x80\x06\n" +
+	"\fexplanations\x18\a \x03(\v2\x1c.weir.explain.v1.ExplanationR\fexplanations\"\x98\x06\n" +
 	"\vElementView\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
@@ -3358,7 +3367,8 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x11starvation_status\x18\x11 \x01(\tR\x10starvationStatus\x121\n" +
 	"\x06volume\x18\x12 \x01(\v2\x19.weir.state.v1.PoolVolumeR\x06volume\x12!\n" +
 	"\fvolume_ratio\x18\x13 \x01(\x01R\vvolumeRatio\x122\n" +
-	"\x15volume_capacity_ratio\x18\x14 \x01(\x01R\x13volumeCapacityRatio\"\xa0\x02\n" +
+	"\x15volume_capacity_ratio\x18\x14 \x01(\x01R\x13volumeCapacityRatio\x12\x16\n" +
+	"\x06alerts\x18\x15 \x03(\tR\x06alerts\"\xa0\x02\n" +
 	"\bNodeView\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12.\n" +
 	"\x05usage\x18\x02 \x01(\v2\x18.weir.state.v1.ResourcesR\x05usage\x120\n" +

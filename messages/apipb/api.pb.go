@@ -3994,7 +3994,9 @@ type ListPoolsResponse struct {
 	Revision uint64  `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
 	Tree     string  `protobuf:"bytes,3,opt,name=tree,proto3" json:"tree,omitempty"`
 	// What was set of the tree itself, by name.
-	TreeOptions   *structpb.Struct `protobuf:"bytes,4,opt,name=tree_options,json=treeOptions,proto3" json:"tree_options,omitempty"`
+	TreeOptions *structpb.Struct `protobuf:"bytes,4,opt,name=tree_options,json=treeOptions,proto3" json:"tree_options,omitempty"`
+	// What is wrong with guarantees, and what to do.
+	Alerts        []string `protobuf:"bytes,5,rep,name=alerts,proto3" json:"alerts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4053,6 +4055,13 @@ func (x *ListPoolsResponse) GetTree() string {
 func (x *ListPoolsResponse) GetTreeOptions() *structpb.Struct {
 	if x != nil {
 		return x.TreeOptions
+	}
+	return nil
+}
+
+func (x *ListPoolsResponse) GetAlerts() []string {
+	if x != nil {
+		return x.Alerts
 	}
 	return nil
 }
@@ -7804,12 +7813,13 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\"_accumulated_resource_ratio_volumeB\x1f\n" +
 	"\x1d_integral_pool_capacity_ratioJ\x04\b\x03\x10\x06\"&\n" +
 	"\x10ListPoolsRequest\x12\x12\n" +
-	"\x04tree\x18\x01 \x01(\tR\x04tree\"\xa8\x01\n" +
+	"\x04tree\x18\x01 \x01(\tR\x04tree\"\xc0\x01\n" +
 	"\x11ListPoolsResponse\x12'\n" +
 	"\x05pools\x18\x01 \x03(\v2\x11.weir.api.v1.PoolR\x05pools\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x12\x12\n" +
 	"\x04tree\x18\x03 \x01(\tR\x04tree\x12:\n" +
-	"\ftree_options\x18\x04 \x01(\v2\x17.google.protobuf.StructR\vtreeOptions\"8\n" +
+	"\ftree_options\x18\x04 \x01(\v2\x17.google.protobuf.StructR\vtreeOptions\x12\x16\n" +
+	"\x06alerts\x18\x05 \x03(\tR\x06alerts\"8\n" +
 	"\x0eGetPoolRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04tree\x18\x02 \x01(\tR\x04tree\"T\n" +

@@ -184,7 +184,11 @@ func (d *draft) edit(e *commandpb.TreeEdit) *refusal {
 		return d.rename(e.Rename)
 	case *commandpb.TreeEdit_Remove:
 		d.edits = append(d.edits, pooltree.Edit{Remove: scheduling.PoolName(e.Remove)})
-		if i, found := d.find(e.Remove); found {
+		i, found := d.find(e.Remove)
+		if !found && e.Remove != string(scheduling.RootPool) {
+			return d.unknown("remove", e.Remove)
+		}
+		if found {
 			d.record.Pools = slices.Delete(d.record.Pools, i, i+1)
 			delete(d.renamed, e.Remove)
 		}
@@ -268,7 +272,7 @@ func (d *draft) rename(m *commandpb.RenamePool) *refusal {
 		return d.unknown("rename", m.GetFrom())
 	}
 	if _, taken := d.find(m.GetTo()); taken {
-		return refusePool(fmt.Errorf("rename pool %q to %q: %w", m.GetFrom(), m.GetTo(), pooltree.ErrPoolExists))
+		return nil // The edit is refused with all of them.
 	}
 	for j, p := range d.record.GetPools() {
 		switch {

@@ -106,9 +106,8 @@ func (c *change) enter(p *place, what string, pools pooltree.Tree, pool string, 
 	placed, err := pools.Place(scheduling.PoolName(pool), user, spec.Gang(t.pools.Settings()))
 	switch {
 	case errors.Is(err, pooltree.ErrUnknownPool):
-		refused := t.unknownPool(what, scheduling.PoolName(pool))
-		refused.message = fmt.Sprintf("%s: %v", refused.message, err)
-		return refused
+		return refuse(CodeUnknownPool, "%s: tree %q: %v: create it or name another (there are %s)",
+			what, t.record.GetName(), err, t.poolsLike(scheduling.PoolName(pool)))
 	case err != nil:
 		return refuse(CodeInvalidPool, "%s: tree %q: %v", what, t.record.GetName(), err)
 	}

@@ -154,9 +154,15 @@ func quoted(names []string) string {
 	return strings.Join(out, ", ")
 }
 
-// unknownPool refuses a pool that does not exist and names those that do: the
-// ones that begin most alike first.
+// unknownPool refuses a pool that does not exist and names those that do.
 func (t *tree) unknownPool(what string, pool scheduling.PoolName) *refusal {
+	return refuse(CodeUnknownPool, "%s: no such pool in tree %q (there are %s): create it or name another",
+		what, t.record.GetName(), t.poolsLike(pool))
+}
+
+// poolsLike lists pools for an error: those whose names begin most like this one
+// first.
+func (t *tree) poolsLike(pool scheduling.PoolName) string {
 	names := make([]string, len(t.record.GetPools()))
 	for i, p := range t.record.GetPools() {
 		names[i] = p.GetName()
@@ -164,8 +170,7 @@ func (t *tree) unknownPool(what string, pool scheduling.PoolName) *refusal {
 	slices.SortFunc(names, func(a, b string) int {
 		return cmp.Or(cmp.Compare(commonPrefix(b, string(pool)), commonPrefix(a, string(pool))), cmp.Compare(a, b))
 	})
-	return refuse(CodeUnknownPool, "%s: pool %q: no such pool in tree %q (there are %s): create it or name another",
-		what, pool, t.record.GetName(), quoted(names))
+	return quoted(names)
 }
 
 func commonPrefix(a, b string) int {

@@ -109,7 +109,7 @@ func TestEditsAreRefused(t *testing.T) {
 		"removal with operations":                  {edit(removal("full")), CodePoolInUse, "it has 1 operations"},
 		"removal with pools":                       {edit(removal("team")), CodePoolInUse, `"ads" first`},
 		"removal under another name":               {edit(renaming("full", "fuller"), removal("fuller")), CodePoolInUse, "it has 1 operations"},
-		"removal of nothing":                       {edit(removal("gone")), CodeUnknownPool, "gone"},
+		"removal of nothing":                       {edit(removal("gone")), CodeUnknownPool, `remove pool "gone": no such pool in tree "default" (there are `},
 		"removal of the root":                      {edit(removal("<Root>")), CodeInvalidPool, "root"},
 		"an unknown setting":                       {changePool("ads", map[string]any{"wieght": 1}), CodeInvalidPool, "wieght: unknown option; did you mean weight?"},
 		"an unknown pool":                          {changePool("adz", map[string]any{"weight": 1}), CodeUnknownPool, `no such pool in tree "default" (there are "ads"`},

@@ -18,8 +18,13 @@ func (p PoolView) Attributes(total resource.Amounts) map[string]any {
 	for i, tier := range p.Tiers {
 		tiers[i] = vector(tier)
 	}
+	alerts := make([]any, len(p.Alerts))
+	for i, alert := range p.Alerts {
+		alerts[i] = alert
+	}
 	g := p.Integral
 	maps.Copy(of, map[string]any{
+		"alerts":                                 alerts,
 		"satisfaction_ratio":                     p.Shares.Attributes.PoolSatisfaction,
 		"strong_guarantee_share_by_tier":         tiers,
 		"inferred_strong_guarantee_resources":    amounts(p.InferredGuarantee),

@@ -21,7 +21,7 @@ func TestAttributes(t *testing.T) {
 	}
 	ofPools := []string{
 		"strong_guarantee_share_by_tier", "inferred_strong_guarantee_resources", "accumulated_resource_ratio_volume",
-		"accumulated_resource_volume", "integral_pool_capacity", "integral_pool_capacity_ratio", "specified_burst_ratio", "total_burst_ratio",
+		"alerts", "accumulated_resource_volume", "integral_pool_capacity", "integral_pool_capacity_ratio", "specified_burst_ratio", "total_burst_ratio",
 		"specified_resource_flow_ratio", "total_resource_flow_ratio", "estimated_burst_usage_duration_seconds",
 	}
 	ofOperations := []string{"scheduling_index", "fifo_index", "effective_fifo_index", "running_job_count", "pending_job_count"}

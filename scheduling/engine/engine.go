@@ -87,8 +87,9 @@ type Engine struct {
 	// shares are found, now and then and when nodes have changed.
 	memory       []fairshare.NodeMemory
 	nodesChanged bool
-	// ticked is the time of the last fair share update.
+	// ticked is the time of the last fair share update, alerts what it found wrong.
 	ticked time.Time
+	alerts []fairshare.Alert
 	// stale says that the tree has changed since.
 	stale bool
 
@@ -171,6 +172,7 @@ func (e *Engine) Tick(now time.Time) (fairshare.Report, error) {
 	if err != nil {
 		return report, err
 	}
+	e.alerts = append(e.alerts[:0], report.Alerts...)
 	e.grow(e.root)
 	e.publish(e.root)
 	e.starve(e.root, now)

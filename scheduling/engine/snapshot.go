@@ -112,6 +112,9 @@ type PoolView struct {
 	InferredGuarantee resource.Amounts
 	Tiers             [fairshare.TierCount]resource.Vector
 	Integral          Integral
+	// Alerts say what was wrong with its settings at the last Tick; those of the root
+	// are of all guarantees together.
+	Alerts []string
 }
 
 // OperationView is an operation in a Snapshot.
@@ -202,6 +205,11 @@ type Holding struct {
 func (e *Engine) Snapshot() Snapshot {
 	s := Snapshot{At: e.ticked, Stale: e.stale, Total: e.total, InFlight: len(e.inFlight)}
 	s.Pools = e.root.view(make([]PoolView, 0, len(e.pools)), e.total)
+	for _, alert := range e.alerts {
+		if i := slices.IndexFunc(s.Pools, func(p PoolView) bool { return string(p.Name) == alert.Pool }); i >= 0 {
+			s.Pools[i].Alerts = append(s.Pools[i].Alerts, alert.String())
+		}
+	}
 	s.Operations = make([]OperationView, 0, len(e.operations))
 	for _, op := range e.operations {
 		s.Operations = append(s.Operations, op.view(e.total))

@@ -65,10 +65,20 @@ func (t *Tree) apply(e Edit, was map[scheduling.PoolName]scheduling.PoolName, op
 func (t *Tree) create(p Pool) error {
 	i, found := t.find(p.Name)
 	if found || p.Name == scheduling.RootPool {
-		return fmt.Errorf("create pool %q: %w", p.Name, ErrPoolExists)
+		return fmt.Errorf("create pool %q: %w", p.Name, t.Taken(p.Name))
 	}
 	t.pools = slices.Insert(t.pools, i, p)
 	return nil
+}
+
+// Taken returns the ErrPoolExists of a name that a pool has: where that is, and what
+// to do.
+func (t Tree) Taken(name scheduling.PoolName) error {
+	i, found := t.find(name)
+	if !found {
+		return fmt.Errorf("%w: it is the root of the tree: choose another name", ErrPoolExists)
+	}
+	return fmt.Errorf("%w: it is below %q: choose another name, or set or move that pool", ErrPoolExists, t.pools[i].Parent)
 }
 
 func (t *Tree) set(p Pool) error {
@@ -86,7 +96,7 @@ func (t *Tree) rename(from, to scheduling.PoolName, was map[scheduling.PoolName]
 		return err
 	}
 	if _, taken := t.find(to); taken || to == scheduling.RootPool {
-		return fmt.Errorf("rename pool %q to %q: %w", from, to, ErrPoolExists)
+		return fmt.Errorf("rename pool %q to %q: %w", from, to, t.Taken(to))
 	}
 	t.pools[i].Name = to
 	for j := range t.pools {

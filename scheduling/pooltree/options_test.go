@@ -181,7 +181,7 @@ func TestGuaranteesFitTheParents(t *testing.T) {
 		"together they do not":             {guarantee(object{"cpu": 10.0}), guarantee(object{"cpu": 6.0}), guarantee(object{"cpu": 4.01}), `pool "p": strong_guarantee_resources/cpu: the pools below it are guaranteed 10.01, it has only 10`},
 		"the parent has none":              {nil, guarantee(object{"cpu": 1.0}), nil, "it has only 0"},
 		"what is inferred is not compared": {guarantee(object{"cpu": 10.0}), guarantee(object{"cpu": 6.0, "memory": 1e9}), nil, ""},
-		"an explicit zero is":              {guarantee(object{"cpu": 10.0, "memory": 0.0}), guarantee(object{"memory": 5.0}), nil, "strong_guarantee_resources/memory: the pools below it are guaranteed 5, it has only 0"},
+		"an explicit zero is":              {guarantee(object{"cpu": 10.0, "memory": 0.0}), guarantee(object{"memory": 5.0}), nil, "strong_guarantee_resources/memory: the pools below it are guaranteed 5B, it has only 0B"},
 		"children may have none":           {object{"allow_children_guarantees": false, "strong_guarantee_resources": object{"cpu": 9.0}}, guarantee(object{"cpu": 1.0}), nil, `allow_children_guarantees is false, and pool "c" below it`},
 		"integral below integral":          {flow, flow, nil, `pool "c": integral_guarantees: pool "p" above it has some`},
 		"FIFO with subpools":               {object{"mode": "fifo"}, nil, nil, `parent "p" is a FIFO pool`},

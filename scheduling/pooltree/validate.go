@@ -1,7 +1,10 @@
 package pooltree
 
 import (
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"weir/scheduling"
 	"weir/scheduling/resource"
@@ -14,7 +17,11 @@ func (t Tree) validate() error {
 		return fmt.Errorf("set pool tree: %w", err)
 	}
 	for i := range t.pools {
-		if err := t.check(&t.pools[i]); err != nil {
+		switch err := t.check(&t.pools[i]); {
+		case errors.Is(err, ErrCycle):
+			// It names its pools, and this one may only be below them.
+			return err
+		case err != nil:
 			return fmt.Errorf("pool %q: %w", t.pools[i].Name, err)
 		}
 	}
@@ -61,11 +68,8 @@ func orDefault(option *int64) string {
 func (t Tree) checkPath(p *Pool) error {
 	depth := 1
 	for parent := p.Parent; parent != scheduling.RootPool; depth++ {
-		if parent == p.Name {
-			return fmt.Errorf("parent %q: %w", p.Parent, ErrCycle)
-		}
-		if depth == MaxDepth {
-			return fmt.Errorf("%w: %q is more than %d below the root", ErrTooDeep, p.Name, MaxDepth)
+		if parent == p.Name || depth == MaxDepth {
+			return t.pathTooLong(p)
 		}
 		i, found := t.find(parent)
 		if !found {
@@ -77,6 +81,32 @@ func (t Tree) checkPath(p *Pool) error {
 		parent = t.pools[i].Parent
 	}
 	return nil
+}
+
+// pathTooLong says why the way from p to the root does not end in time: it goes in
+// a circle, or has too many pools.
+func (t Tree) pathTooLong(p *Pool) error {
+	path, parent := []scheduling.PoolName{p.Name}, p.Parent
+	for parent != scheduling.RootPool {
+		if from := slices.Index(path, parent); from >= 0 {
+			return fmt.Errorf("%w: %s: choose another parent", ErrCycle, below(append(path[from:], parent)))
+		}
+		i, found := t.find(parent)
+		if !found {
+			break
+		}
+		path, parent = append(path, parent), t.pools[i].Parent
+	}
+	return fmt.Errorf("%w: %q is more than %d below the root", ErrTooDeep, p.Name, MaxDepth)
+}
+
+// below says which pool is below which.
+func below(path []scheduling.PoolName) string {
+	quoted := make([]string, len(path))
+	for i, name := range path {
+		quoted[i] = fmt.Sprintf("%q", name)
+	}
+	return strings.Join(quoted, " below ")
 }
 
 func (t Tree) checkDefaultParent() error {
@@ -181,10 +211,14 @@ func (t Tree) checkIntegral(p *Pool) error {
 }
 
 func amount(k resource.Kind, n int64) string {
-	if k == resource.CPU {
+	switch k {
+	case resource.CPU:
 		return resource.Hundredths(n).String()
+	case resource.Memory:
+		return resource.FormatSize(n)
+	default:
+		return fmt.Sprint(n)
 	}
-	return fmt.Sprint(n)
 }
 
 // Overcommitted returns the resources of which the strong guarantees right below

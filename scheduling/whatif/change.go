@@ -3,6 +3,7 @@ package whatif
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"weir/scheduling"
@@ -80,18 +81,21 @@ func (c Cluster) With(changes ...Change) (Cluster, error) {
 			next.Volumes = slices.Delete(next.Volumes, i, i+1)
 		}
 	}
-	return next, next.check()
+	return next, next.check(c.Pools)
 }
 
-// check returns an error when an operation is where it cannot be.
-func (c Cluster) check() error {
+// check returns an error when an operation is where it cannot be. before are the
+// pools before the change.
+func (c Cluster) check(before pooltree.Tree) error {
 	seen := make(map[scheduling.OperationID]bool, len(c.Operations))
 	for _, op := range c.Operations {
 		switch {
 		case seen[op.ID]:
 			return fmt.Errorf("operation %q is there twice", op.ID)
+		case !c.Pools.Has(op.Pool) && before.Has(op.Pool):
+			return fmt.Errorf("remove pool %q: %w: it has operation %q: move it or remove it too", op.Pool, pooltree.ErrPoolInUse, op.ID)
 		case !c.Pools.Has(op.Pool):
-			return fmt.Errorf("operation %q: pool %q: %w", op.ID, op.Pool, pooltree.ErrUnknownPool)
+			return fmt.Errorf("operation %q: pool %q: %w: add it or name another", op.ID, op.Pool, pooltree.ErrUnknownPool)
 		}
 		seen[op.ID] = true
 	}
@@ -175,7 +179,7 @@ func (c *Cluster) addNodeGroup(group Node) error {
 		c.Nodes = append(c.Nodes, group)
 		return nil
 	}
-	left := -group.Count
+	left, before := -group.Count, c.shapes()
 	for i := range c.Nodes {
 		if c.Nodes[i].Resources == group.Resources && !slices.ContainsFunc(group.Tags, c.Nodes[i].lacks) {
 			taken := min(left, c.Nodes[i].Count)
@@ -184,34 +188,47 @@ func (c *Cluster) addNodeGroup(group Node) error {
 		}
 	}
 	if left > 0 {
-		return fmt.Errorf("remove %d nodes with %v: there are only %d (%s)", -group.Count, group.shape(), -group.Count-left, c.shapes())
+		return fmt.Errorf("remove %s: there are only %d such nodes (%s)", group.shape(-group.Count), -group.Count-left, before)
 	}
 	return nil
 }
 
 func (n Node) lacks(tag string) bool { return !slices.Contains(n.Tags, tag) }
 
-// shape says what a node has.
-func (n Node) shape() string {
-	if len(n.Tags) == 0 {
-		return fmt.Sprint(n.Resources)
+// shape says what a node has, and how many there are, as --nodes takes it.
+func (n Node) shape(count int64) string {
+	var parts []string
+	for name, amount := range n.Resources.Map() {
+		if amount != 0 {
+			parts = append(parts, fmt.Sprintf("%s: %s", name, strconv.FormatFloat(amount, 'f', -1, 64)))
+		}
 	}
-	return fmt.Sprintf("%v, tags: %v", n.Resources, n.Tags)
+	slices.Sort(parts)
+	if len(n.Tags) > 0 {
+		parts = append(parts, fmt.Sprintf("tags: [%s]", strings.Join(n.Tags, ", ")))
+	}
+	return fmt.Sprintf("%dx{%s}", count, strings.Join(parts, ", "))
 }
 
 // shapes says which nodes there are.
 func (c *Cluster) shapes() string {
-	counts := make(map[string]int64)
-	var order []string
+	var kinds []Node
 	for _, n := range c.Nodes {
-		if counts[n.shape()] == 0 {
-			order = append(order, n.shape())
+		i := slices.IndexFunc(kinds, func(k Node) bool { return k.Resources == n.Resources && slices.Equal(k.Tags, n.Tags) })
+		switch {
+		case n.Count == 0:
+		case i >= 0:
+			kinds[i].Count += n.Count
+		default:
+			kinds = append(kinds, n)
 		}
-		counts[n.shape()] += n.Count
 	}
-	var parts []string
-	for _, shape := range order {
-		parts = append(parts, fmt.Sprintf("%dx{%s}", counts[shape], shape))
+	if len(kinds) == 0 {
+		return "there are none"
 	}
-	return "nodes: " + strings.Join(parts, ", ")
+	parts := make([]string, len(kinds))
+	for i, n := range kinds {
+		parts[i] = n.shape(n.Count)
+	}
+	return "there are " + strings.Join(parts, ", ")
 }

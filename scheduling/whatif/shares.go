@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"weir/scheduling"
 	"weir/scheduling/engine"
@@ -73,7 +74,11 @@ func (o Overcommit) String() string {
 		show = resource.FormatSize
 	default:
 	}
-	return fmt.Sprintf("%s: %s are guaranteed and there are %s: by %v", o.Resource, show(o.Guaranteed), show(o.Total), o.Pools)
+	pools := make([]string, len(o.Pools))
+	for i, name := range o.Pools {
+		pools[i] = string(name)
+	}
+	return fmt.Sprintf("%s: %s are guaranteed to %s, and there are %s", o.Resource, show(o.Guaranteed), strings.Join(pools, ", "), show(o.Total))
 }
 
 // Solve finds the fair shares of the cluster. The error says what of it cannot be.

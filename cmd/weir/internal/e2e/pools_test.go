@@ -48,11 +48,14 @@ func TestPoolVerbs(t *testing.T) {
 	}
 	for _, pool := range []string{"ads", "night"} {
 		// The first takes all slots; what the second wants counts as much.
-		c.becomes(t, c.start(t, one(small(200, "run", c.folder(t), "10m"), object{"pool": pool})), "running", func(op *apipb.Operation) bool {
+		c.becomes(t, c.start(t, one(small(200, "run", c.folder(t), "10m"), object{"pool": pool, "alias": "*of-" + pool})), "running", func(op *apipb.Operation) bool {
 			return op.GetState() == "running"
 		})
 	}
 	whatIf(t, verb, "ads/weight=5")
+	if gone := verb(t, "whatif", "--remove-operation", "*of-ads", "--set", "*of-night/weight=2"); !strings.Contains(gone, "gone") {
+		t.Errorf("weir whatif without an operation: %s", gone)
+	}
 	whatIf(t, verb, "batch/strong_guarantee_resources.cpu=20")
 	whatIf(t, verb, "ads/max_share_ratio=0.125")
 	whatIf(t, verb, "night/scheduling_tag_filter=ssd")

@@ -35,7 +35,7 @@ func TestFairShares(t *testing.T) {
 	for tree, parts := range map[string][]func(*testing.T, *cluster){
 		"wide":    {weightsOfThree, mostOfAPool, guarantee},
 		"narrow":  {fifo, slotsOfAPool, differentlyInTwoTrees},
-		"default": {closedPool, fullPools, ephemeralPools},
+		"default": {closedPool, rootOfATree, fullPools, ephemeralPools},
 		"saving":  {burstPool},
 	} {
 		t.Run(tree, func(t *testing.T) {
@@ -164,6 +164,19 @@ func closedPool(t *testing.T, c *cluster) {
 	err := c.call(context.Background(), c.leader(t), "OperationService/Start", object{"spec": spec("closed")}, nil)
 	wantIn(t, "refusal", refusalOf(err).Message, []string{"closed", "forbid_immediate_operations"})
 	c.ends(t, c.start(t, spec("below")), "completed")
+}
+
+// rootOfATree takes operations of its own when its tree is told to, and runs them.
+func rootOfATree(t *testing.T, c *cluster) {
+	set := func(value any) {
+		c.ask(t, "TreeService/Set", object{"tree": "default", "options": object{"forbid_immediate_operations_in_root": value}}, &apipb.SetTreeResponse{})
+	}
+	spec := one(small(1, "run", c.folder(t), "10ms").with("cpu_limit", 0.1), object{"pool": "<Root>"})
+	err := c.call(context.Background(), c.leader(t), "OperationService/Start", object{"spec": spec}, nil)
+	wantIn(t, "refusal", refusalOf(err).Message, []string{"<Root>", "forbid_immediate_operations_in_root"})
+	set(false)
+	c.ends(t, c.start(t, spec), "completed")
+	set(nil)
 }
 
 // guarantee has a pool take back what is its own as the jobs of another end.
