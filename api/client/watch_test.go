@@ -193,7 +193,10 @@ func TestWatchInstances(t *testing.T) {
 	if want := []string{"draining", "gone"}; !slices.Equal(states, want) {
 		t.Errorf("seen %q, want %q", states, want)
 	}
-	for range open(t, nil, first.address, second.address).WatchInstances(t.Context(), "op") {
-		break
+	for _, err := range open(t, nil, first.address, second.address).WatchInstances(t.Context(), "op") {
+		if err != nil {
+			t.Error(err)
+		}
+		break // Who has seen enough may go.
 	}
 }

@@ -297,6 +297,10 @@ func TestSeries(t *testing.T) {
 
 // TestExamplesBegin runs the first minutes of every example, big ones too.
 func TestExamplesBegin(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "examples", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range examples(t) {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			f := example(t, filepath.Base(name), "duration=1m")
@@ -306,6 +310,9 @@ func TestExamplesBegin(t *testing.T) {
 			}
 			if f.Title == "" {
 				t.Error("it has no title")
+			}
+			if !strings.Contains(string(page), "`simulations/"+filepath.Base(name)+"`") {
+				t.Error("README.md of the examples does not list it")
 			}
 		})
 	}
