@@ -22,9 +22,13 @@ import (
 // patience is how long anything may take before a benchmark gives up.
 const patience = 2 * time.Minute
 
-// cluster is replicas and two agents, each a process, and a client.
+// agents is how many a cluster has, unless its nodes are simulated.
+const agents = 2
+
+// cluster is replicas and agents, each a process, and a client.
 type cluster struct {
 	*client.Client
+	started  *devcluster.Cluster
 	dir      string
 	settings client.Settings
 	done     chan error
@@ -35,14 +39,14 @@ type cluster struct {
 // ends with the benchmark.
 func startCluster(b *testing.B, timing string) *cluster {
 	b.Helper()
-	return startClusterOf(b, timing, 3)
+	return startClusterOf(b, timing, 3, agents)
 }
 
-func startClusterOf(b *testing.B, timing string, replicas int) *cluster {
+func startClusterOf(b *testing.B, timing string, replicas, agents int) *cluster {
 	b.Helper()
 	c := &cluster{dir: b.TempDir(), done: make(chan error, 1)}
 	config := devcluster.Default()
-	config.Dir, config.Timing, config.Replicas, config.Agents, config.LogLevel = c.dir, timing, replicas, 2, "warn"
+	config.Dir, config.Timing, config.Replicas, config.Agents, config.LogLevel = c.dir, timing, replicas, agents, "warn"
 	config.NodePrefix = fmt.Sprintf("bench-%d-", time.Now().UnixNano())
 	config.Program, config.JobProxy = program("weir"), program("weir-jobproxy")
 	// Enough for 64 jobs at once, so that nothing waits for room.
@@ -56,6 +60,7 @@ func startClusterOf(b *testing.B, timing string, replicas int) *cluster {
 	if err != nil {
 		b.Fatal(err)
 	}
+	c.started = started
 	ctx, cancel := context.WithCancel(context.Background())
 	c.end = cancel
 	go func() { c.done <- started.Run(ctx) }()
@@ -113,7 +118,7 @@ func (c *cluster) whole(b *testing.B) string {
 	defer cancel()
 	for {
 		view, err := c.view(ctx)
-		if err == nil && view.Leader != "" && len(view.Online) == 2 {
+		if err == nil && view.Leader != "" && len(view.Online) == agents {
 			return view.Leader
 		}
 		select {

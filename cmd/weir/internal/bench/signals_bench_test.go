@@ -35,7 +35,7 @@ const (
 // weir op instances --watch with the address of one replica.
 func BenchmarkInterruptionSignals(b *testing.B) {
 	const goal, replicas = time.Second, 5
-	c := startClusterOf(b, "default", replicas)
+	c := startClusterOf(b, "default", replicas, agents)
 	for b.Loop() {
 		w := c.watchServices(b)
 		var known, answered times

@@ -153,6 +153,12 @@ func (c *Cluster) certify(record *Record) (Access, error) {
 	return access, authority.Issue(access.Credentials, identity.Identity{Role: identity.Operator, Name: "dev"}, []string{"localhost", loopback}, 0)
 }
 
+// Authority returns the authority of a cluster that is not Insecure, for those who come
+// to it from elsewhere.
+func (c *Cluster) Authority() (*identity.Authority, error) {
+	return identity.OpenAuthority(c.paths.authority())
+}
+
 func (c *Cluster) startAll() error {
 	record, err := Load(c.paths.root)
 	if err != nil {

@@ -1,0 +1,126 @@
+// Package fleettest is many nodes in one process, whose jobs start no process. Each
+// node speaks with the cluster as an agent does, with a certificate and a connection
+// of its own: it registers, sends heartbeats, takes plans, asks controllers what jobs
+// run and brings their ends. What it leaves out is the work: a job runs until it is
+// told to go, or has completed as soon as it begins. It is for measuring a cluster, in
+// which nothing fails: controllers are asked where the plan says that they are.
+package fleettest
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"weir/actors/agent"
+	"weir/actors/remote"
+	"weir/cluster/identity"
+	"weir/messages/actorpb"
+	"weir/scheduling/resource"
+)
+
+// Config says what a fleet consists of.
+type Config struct {
+	// Names are those of the nodes, Resources what each has for jobs.
+	Names     []string
+	Resources resource.Amounts
+	// Cluster is the cluster's id, Replicas whom to ask for a registration, the leader
+	// first.
+	Cluster  string
+	Replicas []agent.Replica
+	// Dialer returns what a node connects with, by its name.
+	Dialer func(name string) (remote.Dialer, error)
+	// Complete: jobs complete at once. Otherwise they run until they are told to go.
+	Complete bool
+}
+
+// Fleet is nodes that have been started.
+type Fleet struct {
+	cfg   Config
+	nodes []*node
+	// registered and started count nodes that were let in, and jobs that began.
+	registered, started *tally
+	ctx                 context.Context
+	cancel              context.CancelFunc
+	sessions            sync.WaitGroup
+}
+
+// Start starts a fleet and returns when every node is registered.
+func Start(ctx context.Context, cfg Config) (*Fleet, error) {
+	f := &Fleet{cfg: cfg, registered: newTally(), started: newTally()}
+	f.ctx, f.cancel = context.WithCancel(context.Background())
+	for i, name := range cfg.Names {
+		n, err := f.open(name, uint64(i)+1)
+		if err != nil {
+			f.Close()
+			return nil, fmt.Errorf("start node %s: %w", name, err)
+		}
+		f.nodes = append(f.nodes, n)
+		f.sessions.Go(n.session)
+	}
+	if err := f.registered.await(ctx, len(cfg.Names)); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("register nodes: %w", err)
+	}
+	return f, nil
+}
+
+// open makes what a node speaks and listens with.
+func (f *Fleet) open(name string, life uint64) (*node, error) {
+	dialer, err := f.cfg.Dialer(name)
+	if err != nil {
+		return nil, err
+	}
+	log := slog.New(slog.DiscardHandler)
+	system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return log }))
+	// The replicas live: a handshake may wait for those of all other nodes.
+	peers := agent.NewPeers(patience)
+	r, err := remote.Start(system, remote.Config{
+		Self: identity.Identity{Cluster: f.cfg.Cluster, Role: identity.Agent, Name: name}, Version: version,
+		Directory: peers, Dialer: dialer, OnPeer: peers.OnPeer, Limits: remote.DefaultLimits(), Logger: log,
+	})
+	if err != nil {
+		system.Shutdown()
+		return nil, err
+	}
+	peers.Use(r)
+	n := &node{fleet: f, name: name, life: life, peers: peers, jobs: map[string]*job{}, over: map[string]bool{}, urgent: make(chan struct{}, 1)}
+	n.stop = func() {
+		r.Close()
+		system.Shutdown()
+	}
+	inbox := r.NewInbox(nil)
+	pid := system.Root.Spawn(actor.PropsFromFunc(func(ctx actor.Context) {
+		if in, ok := ctx.Message().(*remote.Inbound); ok {
+			if plan, ok := in.Message.(*actorpb.NodePlan); ok {
+				n.plan(plan)
+			}
+		}
+	}, inbox.Mailbox()))
+	if err := r.Publish(actorpb.AgentName, pid, inbox, identity.Replica); err != nil {
+		n.stop()
+		return nil, err
+	}
+	return n, nil
+}
+
+// AwaitStarted waits until so many jobs have begun since Start, each counted once.
+func (f *Fleet) AwaitStarted(ctx context.Context, jobs int) error {
+	if err := f.started.await(ctx, jobs); err != nil {
+		return fmt.Errorf("start of jobs: %w", err)
+	}
+	return nil
+}
+
+// Close ends all nodes without a word.
+func (f *Fleet) Close() {
+	f.cancel()
+	var stops sync.WaitGroup
+	for _, n := range f.nodes {
+		stops.Go(n.stop)
+	}
+	stops.Wait()
+	f.sessions.Wait()
+}
