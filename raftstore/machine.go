@@ -89,7 +89,7 @@ func (m *machine) applyEntry(index uint64, messages []proto.Message) []*commandp
 		result.Index = index
 		results[i] = result
 		changes = append(changes, caused...)
-		m.tally.count(msg, result, caused)
+		m.tally.count(msg, result, caused, m.state)
 		m.audit(caused)
 		if m.teller != nil && result.GetRefusal() == nil {
 			told = m.teller.Tell(told, index, msg, caused, m.state)

@@ -1,7 +1,9 @@
 package raftstore
 
 import (
+	"cmp"
 	"maps"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -9,6 +11,7 @@ import (
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/raftstore/state"
+	"weir/scheduling"
 	"weir/scheduling/lifecycle"
 )
 
@@ -38,8 +41,13 @@ type JobEnd struct {
 	State, Reason string
 }
 
-// Preemption is for which cause jobs of a pool had to go.
+// Preemption is for which cause jobs of a pool had to go. Pool is EphemeralPools for
+// all that come and go with operations.
 type Preemption struct{ Tree, Pool, Kind string }
+
+// EphemeralPools stands for all pools that come and go with operations, where to count
+// for each would be without bound.
+const EphemeralPools = "<ephemeral>"
 
 // Interruption is what became of a job that was asked to leave.
 type Interruption struct {
@@ -75,8 +83,8 @@ func (t Tally) clone() Tally {
 	return t
 }
 
-// count takes over what a command led to.
-func (t *Tally) count(msg proto.Message, result *commandpb.Result, events []state.Event) {
+// count takes over what a command led to; s is the state after it.
+func (t *Tally) count(msg proto.Message, result *commandpb.Result, events []state.Event, s *state.State) {
 	t.refused(msg, result.GetRefusal().GetCode())
 	for _, grant := range result.GetStartAllocations().GetGrants() {
 		t.refused(msg, grant.GetRefusal())
@@ -93,7 +101,7 @@ func (t *Tally) count(msg proto.Message, result *commandpb.Result, events []stat
 			}
 		case state.StopsOrdered:
 			if preempt, ok := msg.(*commandpb.PreemptAllocations); ok {
-				t.preempted(preempt, e.Allocations)
+				t.preempted(preempt, e.Allocations, s)
 			}
 		case state.OperationChanged:
 			if e.From != e.To && e.To.Terminal() {
@@ -104,14 +112,24 @@ func (t *Tally) count(msg proto.Message, result *commandpb.Result, events []stat
 }
 
 // preempted counts what a preemption has ordered.
-func (t *Tally) preempted(msg *commandpb.PreemptAllocations, ordered []*statepb.Allocation) {
+func (t *Tally) preempted(msg *commandpb.PreemptAllocations, ordered []*statepb.Allocation, s *state.State) {
+	tree, _ := s.Tree(scheduling.TreeName(msg.GetTree()))
 	kinds := make(map[string]string, len(msg.GetPreemptions()))
 	for _, p := range msg.GetPreemptions() {
 		kinds[p.GetJobId()] = p.GetOrder().GetPreemption()
 	}
 	for _, a := range ordered {
-		t.Preemptions[Preemption{msg.GetTree(), a.GetPool(), kinds[a.GetJobId()]}]++
+		t.Preemptions[Preemption{msg.GetTree(), countedAs(tree, a.GetPool()), kinds[a.GetJobId()]}]++
 	}
+}
+
+// countedAs is the name under which a pool of a tree is counted.
+func countedAs(tree *statepb.PoolTree, pool string) string {
+	i, found := slices.BinarySearchFunc(tree.GetPools(), pool, func(p *statepb.Pool, name string) int { return cmp.Compare(p.GetName(), name) })
+	if found && tree.GetPools()[i].GetEphemeralUser() != "" {
+		return EphemeralPools
+	}
+	return pool
 }
 
 // left counts a job that was asked to leave, and has ended.

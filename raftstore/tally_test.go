@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/messages/commandpb"
@@ -24,8 +25,8 @@ func TestTallyCountsEndsAndRefusals(t *testing.T) {
 	}}}, []state.Event{ended,
 		state.OperationChanged{From: lifecycle.Completing, To: lifecycle.Completed},
 		state.OperationChanged{From: lifecycle.Running, To: lifecycle.Running, Suspended: true},
-	})
-	tally.count(&commandpb.BeginTerm{}, &commandpb.Result{Refusal: &commandpb.Refusal{Code: state.CodeStaleTerm}}, nil)
+	}, state.New())
+	tally.count(&commandpb.BeginTerm{}, &commandpb.Result{Refusal: &commandpb.Refusal{Code: state.CodeStaleTerm}}, nil, state.New())
 	for end, want := range map[JobEnd]uint64{{"completed", ""}: 1, {"aborted", "node_offline"}: 1, {"failed", ""}: 0} {
 		if got := tally.Jobs[end]; got != want {
 			t.Errorf("jobs %v: got %d, want %d", end, got, want)
@@ -64,7 +65,7 @@ func TestTallyCountsInterruptions(t *testing.T) {
 		after(time.Second, &statepb.FinishedJob{State: "aborted", AbortReason: "node_offline"}),
 		{Finished: &statepb.FinishedJob{State: "completed"}},
 		{Finished: &statepb.FinishedJob{State: "aborted", AbortReason: "user_request", Stop: &statepb.StopOrder{Reason: "user_request"}}},
-	}}})
+	}}}, state.New())
 	want := map[Interruption]uint64{
 		{"user_request", "completed"}: 1, {"user_request", "rerun"}: 1, {"user_request", "failed"}: 1, {"user_request", "acknowledged"}: 1,
 		{"user_request", "timeout"}: 2, {"user_request", "lost"}: 1,
@@ -72,15 +73,33 @@ func TestTallyCountsInterruptions(t *testing.T) {
 	if !maps.Equal(tally.Interruptions, want) || tally.Overruns != 1 {
 		t.Errorf("got %v and %d overruns, want %v and 1", tally.Interruptions, tally.Overruns, want)
 	}
-	ordered := state.StopsOrdered{Allocations: []*statepb.Allocation{{JobId: "a", Pool: "ads"}, {JobId: "b", Pool: "ads"}}}
+}
+
+// TestTallyCountsPreemptions has jobs of a pool that stays go for others, and those of
+// pools that come and go with operations: these are counted together.
+func TestTallyCountsPreemptions(t *testing.T) {
+	s := state.New()
+	for i, cmd := range []proto.Message{
+		poolCreation("ads"),
+		&commandpb.StartOperation{OperationId: "op", User: "ann", Time: timestamppb.New(time.Unix(1, 0)), Spec: &statepb.OperationSpec{
+			Type: "vanilla", Pool: "anns", Tasks: []*statepb.TaskSpec{{Name: "t", JobCount: 1, Argv: []string{"true"}}},
+		}},
+	} {
+		if result, _ := s.Apply(uint64(i+1), cmd); result.GetRefusal() != nil {
+			t.Fatalf("%T: %s", cmd, result.GetRefusal().GetMessage())
+		}
+	}
+	tally := newTally()
+	ordered := state.StopsOrdered{Allocations: []*statepb.Allocation{{JobId: "a", Pool: "ads"}, {JobId: "b", Pool: "ads"}, {JobId: "d", Pool: "anns"}}}
 	preempt := &commandpb.PreemptAllocations{Tree: "default"}
-	for _, job := range []string{"a", "b", "c"} {
+	for _, job := range []string{"a", "b", "c", "d"} {
 		preempt.Preemptions = append(preempt.Preemptions, &commandpb.Preemption{JobId: job, Order: &statepb.StopOrder{Preemption: "graceful_preemption"}})
 	}
-	tally.count(preempt, nil, []state.Event{ordered})
-	tally.count(&commandpb.StopJobs{}, nil, []state.Event{ordered})
-	if got := map[Preemption]uint64{{"default", "ads", "graceful_preemption"}: 2}; !maps.Equal(tally.Preemptions, got) {
-		t.Errorf("got %v, want %v", tally.Preemptions, got)
+	tally.count(preempt, nil, []state.Event{ordered}, s)
+	tally.count(&commandpb.StopJobs{}, nil, []state.Event{ordered}, s)
+	want := map[Preemption]uint64{{"default", "ads", "graceful_preemption"}: 2, {"default", EphemeralPools, "graceful_preemption"}: 1}
+	if !maps.Equal(tally.Preemptions, want) {
+		t.Errorf("got %v, want %v", tally.Preemptions, want)
 	}
 }
 

@@ -27,7 +27,7 @@ var (
 	raftRestoreTook   = gauge("raft_snapshot_restore_seconds", "How long the latest snapshot took to restore; 0 when none was.")
 	raftBatch         = histogram("raft_batch_commands", "Commands in the log entries that this replica proposed.")
 	jobsFinished      = counter("jobs_finished_total", "Attempts of jobs that ended, by state and reason of abort, as this replica saw them in the log.", "state", "reason")
-	preemptions       = counter("preemptions_total", "Orders to jobs to go for others, by pool and kind, as this replica saw them in the log.", "tree", "pool", "kind")
+	preemptions       = counter("preemptions_total", "Orders to jobs to go for others, by pool and kind, as this replica saw them in the log. Pools that come and go with operations are one.", "tree", "pool", "kind")
 	interruptions     = counter("interruptions_total", "Jobs that ended after they were asked to leave, by why they were asked and what came of it.", "reason", "outcome")
 	overruns          = counter("interruption_overruns_total", "Jobs that were asked to leave and ended more than 5 s after their deadline.")
 	operationsEnded   = counter("operations_finished_total", "Operations that ended, by state, as this replica saw them in the log.", "state")

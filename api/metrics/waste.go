@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"weir/messages/statepb"
+	"weir/raftstore"
 	"weir/raftstore/state"
 	"weir/scheduling/resource"
 )
@@ -13,10 +14,6 @@ var (
 	wastedJobs = counter("wasted_jobs_total", "Jobs that were aborted and lost their work, by pool and cause.", "tree", "pool", "cause")
 	savedJobs  = counter("saved_jobs_total", "Jobs that left by themselves when they were asked, and lost nothing, by pool and cause.", "tree", "pool", "cause")
 )
-
-// ephemeralPools stands for all pools that come and go with operations: a series for
-// each would be too many.
-const ephemeralPools = "<ephemeral>"
 
 // wasteKey is what the ledger is summed up by.
 type wasteKey struct{ tree, pool, cause string }
@@ -51,7 +48,7 @@ func wasteOf(of Store) map[wasteKey]*statepb.Waste {
 			for _, w := range tree.GetWaste() {
 				key := wasteKey{tree.GetName(), w.GetPool(), w.GetCause()}
 				if ephemeral[key.pool] {
-					key.pool = ephemeralPools
+					key.pool = raftstore.EphemeralPools
 				}
 				sum := sums[key]
 				if sum == nil {
