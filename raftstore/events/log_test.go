@@ -358,6 +358,32 @@ func TestDiskFails(t *testing.T) {
 	}
 }
 
+// TestSegmentMadeAgain has a reader wait at the end of a segment to which the first write
+// fails, so that another one gets its name.
+func TestSegmentMadeAgain(t *testing.T) {
+	l := newLog(configOf(t.TempDir()))
+	defer l.endOutput()
+	entry := entryRecord(1)
+	if err := l.open(entry); err != nil {
+		t.Fatal(err)
+	}
+	r := l.Read(1, 0)
+	defer r.Close()
+	if _, _, more, err := r.Next(); err != nil || more == nil {
+		t.Fatalf("got %v, want to wait", err)
+	}
+	failed := errors.New("the disk is full")
+	if err := l.abandon(failed); !errors.Is(err, failed) {
+		t.Fatal(err)
+	}
+	if err := l.put([]*eventpb.Entry{entry}, 1, false); err != nil {
+		t.Fatal(err)
+	}
+	if events, _, _, err := r.Next(); err != nil || len(events) != 2 {
+		t.Errorf("got %d events, %v, want 2", len(events), err)
+	}
+}
+
 func TestQueueIsBounded(t *testing.T) {
 	cfg := configOf(t.TempDir())
 	cfg.QueueEvents = 4

@@ -19,8 +19,9 @@ type Reader struct {
 	position uint32
 
 	file *os.File
-	// from is that of the open segment, offset the place of the next frame.
-	from   uint64
+	// of is the open segment, offset the place of its next frame. Another one may come to
+	// have its name: after a write to it has failed.
+	of     *segment
 	offset int64
 }
 
@@ -37,7 +38,7 @@ func (l *Log) Read(index uint64, position uint32) *Reader {
 func (r *Reader) Close() {
 	if r.file != nil {
 		_ = r.file.Close()
-		r.file = nil
+		r.file, r.of = nil, nil
 	}
 }
 
@@ -51,7 +52,7 @@ func (r *Reader) Next() (events []*eventpb.Event, through uint64, more <-chan st
 		if err != nil {
 			return nil, 0, nil, err
 		}
-		if at.wait != nil && (at.path == "" || r.file != nil && r.from == at.from && r.offset >= at.size) {
+		if at.wait != nil && (at.segment == nil || r.of == at.segment && r.offset >= at.size) {
 			return nil, at.covered, at.wait, nil
 		}
 		entry, err := r.read(at)
@@ -83,8 +84,8 @@ func (r *Reader) Skip(gap *GapError) { r.index, r.position = max(r.index, gap.To
 
 // place is where a reader finds an index.
 type place struct {
-	path string
-	from uint64
+	// segment is nil when there is none yet.
+	segment *segment
 	// size is how far the segment holds records, next the first index of the segment
 	// behind it; 0: there is none.
 	size    int64
@@ -110,7 +111,7 @@ func (l *Log) locate(index uint64) (place, error) {
 		return place{covered: l.covered, wait: l.changed()}, nil
 	}
 	s := l.segments[i]
-	at := place{path: s.path, from: s.from, size: s.size, covered: l.covered}
+	at := place{segment: s, size: s.size, covered: l.covered}
 	if i+1 < len(l.segments) {
 		at.next = l.segments[i+1].from
 	} else {
@@ -122,13 +123,13 @@ func (l *Log) locate(index uint64) (place, error) {
 // read returns the next entry of a segment at or behind the reader's index, nil if
 // there is none yet or the segment is at its end.
 func (r *Reader) read(at place) (*eventpb.Entry, error) {
-	if r.file == nil || r.from != at.from {
+	if r.of != at.segment {
 		r.Close()
-		file, err := os.Open(at.path)
+		file, err := os.Open(at.segment.path)
 		if err != nil {
 			return nil, err
 		}
-		r.file, r.from, r.offset = file, at.from, int64(len(signature))
+		r.file, r.of, r.offset = file, at.segment, int64(len(signature))
 	}
 	for r.offset < at.size {
 		h, payload, err := readFrame(r.file, r.offset, at.size)

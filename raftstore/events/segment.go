@@ -45,7 +45,19 @@ func makeSegment(dir string, from uint64, begin time.Time) (*segment, *os.File, 
 	if _, err := file.WriteAt([]byte(signature), 0); err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("make segment: %w", err), file.Close(), s.remove())
 	}
+	// A file that is synced and has no name yet goes with a crash.
+	if err := syncDir(dir); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("make segment: %w", err), file.Close(), s.remove())
+	}
 	return s, file, nil
+}
+
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // openSegments finds the segments of a folder, in order, and the index of the last

@@ -1,8 +1,6 @@
 package events
 
 import (
-	"time"
-
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/messages/commandpb"
@@ -50,7 +48,7 @@ func (c *telling) stopping(a *statepb.Allocation) {
 	e.Resources = resourcesOf(a.GetResources())
 	ordered(e, order)
 	if order.GetTime() != nil {
-		e.Deadline = timestamppb.New(order.GetTime().AsTime().Add(time.Duration(order.GetGraceMillis()) * time.Millisecond))
+		e.Deadline = timestamppb.New(order.Deadline())
 	}
 	switch m := c.command.(type) {
 	case *commandpb.AbortOperation:
