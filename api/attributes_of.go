@@ -105,15 +105,10 @@ func namesOf(pools []scheduling.PoolName) []string {
 // state.
 func operationAttributes(t treeIn, op *statepb.Operation) (map[string]any, error) {
 	in := op.In(string(t.name))
-	options, err := pooltree.ReadOperationOptions(in.GetOptions().AsMap())
+	effective, err := effectiveIn(t.pools, in)
 	if err != nil {
 		return nil, err
 	}
-	pool, err := t.pools.Effective(scheduling.PoolName(in.GetPool()))
-	if err != nil {
-		return nil, err
-	}
-	effective := options.Effective(pool)
 	of := effectiveOperation(effective)
 	addEffective(of, effective.Starvation)
 	maps.Copy(of, map[string]any{

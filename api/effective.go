@@ -3,6 +3,8 @@ package api
 import (
 	"maps"
 
+	"weir/messages/statepb"
+	"weir/scheduling"
 	"weir/scheduling/option"
 	"weir/scheduling/pooltree"
 	"weir/scheduling/resource"
@@ -30,6 +32,16 @@ func effectivePool(e pooltree.Effective) map[string]any {
 	maps.Copy(out, e.Starvation.Document())
 	maps.Copy(out, e.Preemption.Document())
 	return out
+}
+
+// effectiveIn returns what holds for an operation in a tree with these pools.
+func effectiveIn(pools pooltree.Tree, in *statepb.OperationTree) (pooltree.EffectiveOperation, error) {
+	options, err := pooltree.ReadOperationOptions(in.GetOptions().AsMap())
+	if err != nil {
+		return pooltree.EffectiveOperation{}, err
+	}
+	pool, err := pools.Effective(scheduling.PoolName(in.GetPool()))
+	return options.Effective(pool), err
 }
 
 // effectiveOperation returns the settings that hold for an operation in a tree.

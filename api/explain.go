@@ -179,7 +179,7 @@ func (s explanations) operationIn(st *state.State, op *statepb.Operation, in *st
 		Subject: "operation", Id: op.GetId(), Tree: in.GetTree(), Pool: in.GetPool(), State: op.GetState(), Time: timestamppb.New(s.cfg.Now()),
 	}
 	now, err := lifecycle.ParseState(op.GetState())
-	jobs := len(st.AllocationsOfOperation(scheduling.OperationID(op.GetId())))
+	jobs := st.AllocationCount(scheduling.OperationID(op.GetId()))
 	switch {
 	case err != nil:
 	case now.Terminal():

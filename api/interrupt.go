@@ -18,10 +18,6 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// defaultInterruptTimeout is how long a job has to leave when nobody says: as long as
-// ordinary preemption leaves it unless pools say otherwise.
-const defaultInterruptTimeout = 15 * time.Second
-
 // maxInterruptTimeout is the longest time that a job can be given to leave.
 const maxInterruptTimeout = 365 * 24 * time.Hour
 
@@ -47,13 +43,11 @@ func (s jobs) Interrupt(ctx context.Context, req *connect.Request[apipb.Interrup
 	if job.GetFinishTime() != nil {
 		return nil, fail(connect.CodeFailedPrecondition, apipb.CodeJobEnded, fmt.Sprintf("interrupt job %s: it is %s already", job.GetId(), job.GetState()))
 	}
-	if err := s.interruptible(job); err != nil {
+	usual, err := s.interruptible(job)
+	if err != nil {
 		return nil, err
 	}
-	timeout := defaultInterruptTimeout.Milliseconds()
-	if m.GetTimeoutMillis() != 0 {
-		timeout = m.GetTimeoutMillis()
-	}
+	timeout := cmp.Or(m.GetTimeoutMillis(), usual.Milliseconds())
 	message := "interrupted by user " + caller(ctx).Name
 	if m.GetReason() != "" {
 		message += ": " + m.GetReason()
@@ -98,9 +92,10 @@ func orderOf(st *state.State, job *apipb.Job) *statepb.StopOrder {
 	return nil
 }
 
-// interruptible returns an error that says what to do when a job cannot be asked to
-// leave.
-func (s jobs) interruptible(job *apipb.Job) error {
+// interruptible returns how long a job has to leave when nobody says: as long as
+// ordinary preemption leaves it. It returns an error that says what to do when the job
+// cannot be asked to leave.
+func (s jobs) interruptible(job *apipb.Job) (usual time.Duration, err error) {
 	asked := true
 	s.cfg.Store.View(func(st *state.State) {
 		op, _ := st.Operation(scheduling.OperationID(job.GetOperationId()))
@@ -109,13 +104,30 @@ func (s jobs) interruptible(job *apipb.Job) error {
 				asked = task.GetInterruptionSignal() != ""
 			}
 		}
+		usual, err = preemptionTimeout(st, op, job)
 	})
-	if asked {
-		return nil
+	if !asked {
+		return 0, fail(connect.CodeFailedPrecondition, apipb.CodeNotInterruptible, fmt.Sprintf(
+			"interrupt job %s: task %q has no interruption_signal, so that its jobs cannot be asked to leave: end it at once (weir job abort), or give the task one",
+			job.GetId(), job.GetTask()))
 	}
-	return fail(connect.CodeFailedPrecondition, apipb.CodeNotInterruptible, fmt.Sprintf(
-		"interrupt job %s: task %q has no interruption_signal, so that its jobs cannot be asked to leave: end it at once (weir job abort), or give the task one",
-		job.GetId(), job.GetTask()))
+	return usual, err
+}
+
+// preemptionTimeout is the allocation_preemption_timeout that holds for a job: that of
+// its operation in the tree of its node.
+func preemptionTimeout(st *state.State, op *statepb.Operation, job *apipb.Job) (time.Duration, error) {
+	a, ok := st.Allocation(scheduling.JobID(job.GetId()))
+	if !ok {
+		return 0, fail(connect.CodeFailedPrecondition, apipb.CodeJobEnded, fmt.Sprintf("interrupt job %s: it has ended", job.GetId()))
+	}
+	node, _ := st.Node(scheduling.NodeID(a.GetNode()))
+	pools, _, _ := st.Pools(scheduling.TreeName(node.GetTree()))
+	effective, err := effectiveIn(pools, op.In(node.GetTree()))
+	if err != nil {
+		return 0, fmt.Errorf("interrupt job %s: its allocation_preemption_timeout: %w", job.GetId(), err)
+	}
+	return effective.Starvation.PreemptionTimeout, nil
 }
 
 // interruptionOf shows the order that a job has, or ended under; nil: none.

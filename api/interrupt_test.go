@@ -48,12 +48,16 @@ func TestInterruptJob(t *testing.T) {
 	if got := momentIn(t, job, "interruption", "deadline"); !got.Equal(first) {
 		t.Errorf("deadline %s, want %s", got, first)
 	}
-	// The earlier of two deadlines holds; without a time it is 15 s.
+	// The earlier of two deadlines holds; without a time it is what preemption leaves.
 	if got := momentIn(t, s.get("JobService/Interrupt", `{"job_id": "j1", "timeout_millis": "600000"}`), "deadline"); !got.Equal(first) {
 		t.Errorf("deadline %s after a later one, want %s", got, first)
 	}
 	if got := momentIn(t, s.get("JobService/Interrupt", `{"job_id": "j1"}`), "deadline"); !near(got, 15*time.Second) {
 		t.Errorf("deadline %s, want 15 s from now", got)
+	}
+	s.get("PoolService/Edit", `{"edits": [{"change": {"name": "default", "options": {"allocation_preemption_timeout": "2m"}}}]}`)
+	if got := momentIn(t, s.get("JobService/Interrupt", `{"job_id": "j2"}`), "deadline"); !near(got, 2*time.Minute) {
+		t.Errorf("deadline %s, want 2 minutes from now, as the pool says", got)
 	}
 }
 

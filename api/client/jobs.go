@@ -37,8 +37,8 @@ func (c *Client) AbortJob(ctx context.Context, job, reason string) error {
 	return err
 }
 
-// InterruptJob asks a job to end well, within a time; 0: the time that it has when
-// nobody says. It returns until when the job may take: an earlier interruption may
+// InterruptJob asks a job to end well, within a time; 0: its allocation_preemption_timeout,
+// as when it is preempted. It returns until when the job may take: an earlier interruption may
 // have given it less.
 func (c *Client) InterruptJob(ctx context.Context, job, reason string, timeout time.Duration) (deadline time.Time, err error) {
 	t := c.task("interrupt job")

@@ -47,7 +47,7 @@ interruption_signal are ended by weir job abort.`,
 		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for those who look at the job later")
-	leave.register(cmd, "timeout", "how long the job has to leave (default 15s)")
+	leave.register(cmd, "timeout", "how long the job has to leave (default: its allocation_preemption_timeout)")
 	return cmd
 }
 
