@@ -25,11 +25,13 @@ func Classify(ended *actorpb.JobEnded, allocation *statepb.Allocation, task *sta
 	job.Cookie = allocation.GetCookie()
 	job.Node = allocation.GetNode()
 	job.Attempt = allocation.GetAttempt()
+	// Whether the job was asked before it ended is for the agent to say: the order may
+	// have been given since.
+	wantsRerun := task != nil && task.RestartExitCode != nil && job.GetExitCode() == task.GetRestartExitCode() && interrupted(job.GetStop())
 	if order != nil {
 		job.Stop = order
 	}
 	state, err := lifecycle.ParseJobState(job.GetState())
-	wantsRerun := task != nil && task.RestartExitCode != nil && job.GetExitCode() == task.GetRestartExitCode() && interrupted(job.GetStop())
 	job.Rerun = false
 	switch {
 	case err == nil && (state == lifecycle.JobCompleted || state == lifecycle.JobFailed) && wantsRerun:
