@@ -135,7 +135,11 @@ func leaving(job *apipb.Job, why *apipb.Interruption) *explainpb.Fact {
 		f.Text += " for operation " + who
 	}
 	if why.GetTimeoutMillis() > 0 && why.GetDeadline() != nil {
-		f.Text += ", and may stay until " + shortTime(why.GetDeadline())
+		stay := "may"
+		if job.GetFinishTime() != nil {
+			stay = "could"
+		}
+		f.Text += fmt.Sprintf(", and %s stay until %s", stay, shortTime(why.GetDeadline()))
 	}
 	return f
 }
@@ -145,8 +149,12 @@ func addBeneficiary(x *explainpb.Explanation, job *apipb.Job, why *apipb.Interru
 	if why.GetPreemptedForOperation() == "" {
 		return
 	}
+	held := "what it leaves on node %s is held for a job of task %s of operation %s"
+	if job.GetFinishTime() != nil {
+		held = "what it left on node %s was for a job of task %s of operation %s"
+	}
 	tell(x, &explainpb.Fact{
 		Code: factBeneficiary, Operation: why.GetPreemptedForOperation(), Task: why.GetPreemptedForTask(), Node: job.GetNode(), Setting: statepb.InterruptedByPreemption,
-		Text: fmt.Sprintf("what it leaves on node %s is held for a job of task %s of operation %s", job.GetNode(), why.GetPreemptedForTask(), why.GetPreemptedForOperation()),
+		Text: fmt.Sprintf(held, job.GetNode(), why.GetPreemptedForTask(), why.GetPreemptedForOperation()),
 	})
 }

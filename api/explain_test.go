@@ -168,6 +168,9 @@ func TestExplainJobs(t *testing.T) {
 	if f := factOf(t, x, factJobPreempted); x.GetVerdict() != factJobAborted || f.GetSetting() != "aggressive_preemption" {
 		t.Errorf("gone: %v", x)
 	}
+	if f := factOf(t, x, factBeneficiary); strings.Contains(f.GetText(), "is held") {
+		t.Errorf("a job that has gone: %s", f.GetText())
+	}
 	ledger := s.get("PoolService/Ledger", `{}`)
 	want(t, ledger, "aggressive_preemption", "waste", 0, "cause")
 	want(t, ledger, "default", "waste", 0, "pool")

@@ -193,7 +193,10 @@ func (e *Engine) standing(h *holding) Fact {
 	switch {
 	case l.is:
 		f.Code, f.At, f.Until, f.Setting = FactLeaving, l.ordered, l.deadline, l.kind.String()
-		f.Text = fmt.Sprintf("it has been told to leave at %s, and may stay until %s", clock(l.ordered), clock(l.deadline))
+		f.Text = "it has been told to end at once"
+		if l.deadline.After(l.ordered) {
+			f.Text = fmt.Sprintf("it has been told to leave at %s, and may stay until %s", clock(l.ordered), clock(l.deadline))
+		}
 		if l.claim != nil {
 			f.Operation = l.claim.operation.ID
 			f.Text += fmt.Sprintf("; what it leaves is held for a job of operation %s", l.claim.operation.ID)

@@ -327,6 +327,28 @@ func TestExplainStart(t *testing.T) {
 	}
 }
 
+// TestExplainJobThatIsKilled has jobs told to end that get no time to do so: their
+// operation ends, or their order has none.
+func TestExplainJobThatIsKilled(t *testing.T) {
+	for name, order := range map[string]engine.LeaveOrder{
+		"with its operation": {},
+		"by an order":        {Ordered: begin, Deadline: begin},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDrive(t, nil, map[scheduling.PoolName]pool{"a": {}})
+			d.node("n1", 4)
+			d.wants("op", "a", 1, slotsOf(1), nil)
+			must(t, d.AddAllocation(engine.Allocation{Job: "j", Operation: "op", Task: "t", Node: "n1", Resources: slotsOf(1), Started: begin}))
+			must(t, d.Leave("j", order))
+			x, err := d.ExplainJob("j")
+			must(t, err)
+			if f := fact(t, x, engine.FactLeaving); f.Text != "it has been told to end at once" {
+				t.Errorf("got %q", f.Text)
+			}
+		})
+	}
+}
+
 func TestExplainWhatIsUnknown(t *testing.T) {
 	d := newDrive(t, nil, map[scheduling.PoolName]pool{"a": {}})
 	if _, err := d.Explain("none", d.now); err == nil {
