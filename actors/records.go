@@ -31,7 +31,7 @@ func (r *records) Operation(id string) (op *statepb.Operation, allocations int) 
 	r.store.View(func(s *state.State) {
 		if record, ok := s.Operation(scheduling.OperationID(id)); ok {
 			op = head(record)
-			allocations = len(s.AllocationsOfOperation(scheduling.OperationID(id)))
+			allocations = s.AllocationCount(scheduling.OperationID(id))
 		}
 	})
 	return op, allocations
@@ -67,20 +67,15 @@ func (r *records) Allocation(job string) (allocation *statepb.Allocation) {
 // Leaving implements the State of controllers.
 func (r *records) Leaving(operation string) (leaving []*statepb.Allocation) {
 	r.store.View(func(s *state.State) {
-		op, ok := s.Operation(scheduling.OperationID(operation))
-		if !ok {
-			return
-		}
-		for _, a := range s.AllocationsOfOperation(scheduling.OperationID(operation)) {
-			if op.StopOrderFor(a) != nil {
-				leaving = append(leaving, proto.CloneOf(a))
-			}
+		for _, a := range s.LeavingOfOperation(scheduling.OperationID(operation)) {
+			leaving = append(leaving, proto.CloneOf(a))
 		}
 	})
 	return leaving
 }
 
-// Node implements the State of nodes.
+// Node implements the State of nodes. Allocations and their orders are the state's own:
+// it replaces them, and never changes one.
 func (r *records) Node(id string) (record *statepb.Node, granted []node.Granted, index uint64) {
 	view := r.directory.View()
 	r.store.View(func(s *state.State) {
@@ -89,9 +84,9 @@ func (r *records) Node(id string) (record *statepb.Node, granted []node.Granted,
 			record = proto.CloneOf(n)
 		}
 		for _, a := range s.AllocationsOfNode(scheduling.NodeID(id)) {
-			g := node.Granted{Allocation: proto.CloneOf(a)}
+			g := node.Granted{Allocation: a}
 			if op, ok := s.Operation(scheduling.OperationID(a.GetOperationId())); ok {
-				g.Stop = proto.CloneOf(op.StopOrderFor(a))
+				g.Stop = op.StopOrderFor(a)
 				g.Controller = replicaOf(view, op.GetAssignment().GetReplica())
 			}
 			granted = append(granted, g)

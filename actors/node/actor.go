@@ -18,8 +18,9 @@ import (
 
 // State reads the replicated state.
 type State interface {
-	// Node returns copies of the node's record and of its allocations by id, and
-	// the index of the state; record is nil for a node that never registered.
+	// Node returns a copy of the node's record, its allocations, which are not to be
+	// changed, and the index of the state; record is nil for a node that never
+	// registered.
 	Node(id string) (record *statepb.Node, granted []Granted, index uint64)
 }
 

@@ -2,6 +2,7 @@ package state
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
+	"weir/scheduling"
 )
 
 // leaving is a state in which jobs of all sorts are about to go. Operation "svc" has
@@ -63,6 +65,28 @@ func preemptionBy(job string, order *statepb.StopOrder) *commandpb.PreemptAlloca
 
 func beneficiary(operation string) *statepb.Beneficiary {
 	return &statepb.Beneficiary{OperationId: operation, Task: "t", Resources: jobSize()}
+}
+
+// TestLeavingOfOperation: who has to go is told from who may stay.
+func TestLeavingOfOperation(t *testing.T) {
+	s := leaving(t).state
+	for id, want := range map[scheduling.OperationID]struct {
+		jobs    int
+		leaving []string
+	}{
+		"svc":    {3, []string{"asked", "killed"}},
+		"done":   {1, nil},
+		"doomed": {1, []string{"doomed-0"}},
+		"going":  {2, []string{"going-0", "going-1"}},
+		"none":   {0, nil},
+	} {
+		if got := s.AllocationCount(id); got != want.jobs {
+			t.Errorf("%s has %d allocations, want %d", id, got, want.jobs)
+		}
+		if got := jobsOf(s.LeavingOfOperation(id)); !slices.Equal(got, want.leaving) {
+			t.Errorf("of %s %v have to go, want %v", id, got, want.leaving)
+		}
+	}
 }
 
 // TestOrdersToLeaveAreRefused shows commands that are refused as a whole.

@@ -126,6 +126,30 @@ func (s *State) AllocationsOfOperation(id scheduling.OperationID) []*statepb.All
 	return byGrant(o.allocations)
 }
 
+// AllocationCount returns how many allocations an operation has.
+func (s *State) AllocationCount(id scheduling.OperationID) int {
+	if o, ok := s.operations[id]; ok {
+		return len(o.allocations)
+	}
+	return 0
+}
+
+// LeavingOfOperation returns the allocations of an operation whose job has to end, in
+// the order of their grants.
+func (s *State) LeavingOfOperation(id scheduling.OperationID) (leaving []*statepb.Allocation) {
+	o, ok := s.operations[id]
+	if !ok {
+		return nil
+	}
+	for _, a := range o.allocations {
+		if o.record.StopOrderFor(a) != nil {
+			leaving = append(leaving, a)
+		}
+	}
+	slices.SortFunc(leaving, compareGrants)
+	return leaving
+}
+
 // Node returns a node as it was last known.
 func (s *State) Node(id scheduling.NodeID) (*statepb.Node, bool) {
 	n, ok := s.nodes[id]
