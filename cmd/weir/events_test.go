@@ -10,6 +10,7 @@ import (
 
 	"weir/messages/apipb"
 	"weir/messages/eventpb"
+	"weir/raftstore/events"
 )
 
 func TestWhereEventsBegin(t *testing.T) {
@@ -52,6 +53,17 @@ func TestEventLine(t *testing.T) {
 		if got, err := eventLine(e); err != nil || string(got) != want {
 			t.Errorf("got %s, %v, want %s", got, err, want)
 		}
+	}
+}
+
+func TestEventTimesAreOfOnePlace(t *testing.T) {
+	e := &eventpb.Event{
+		Index: 7, Time: timestamppb.New(textTime), Kind: events.JobPreempted, Job: "j", Operation: "op", Task: "t", Pool: "ads", Node: "n1",
+		Preemption: "preemption", Deadline: timestamppb.New(textTime.Add(15 * time.Second)),
+	}
+	const want = "2026-03-01 21:00:00.000  7.0         job j preempted on n1 (operation op, task t, pool ads): preemption may stay until 21:00:15.000"
+	if got := eventText(e, time.FixedZone("east", 9*3600)); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 

@@ -14,16 +14,16 @@ import (
 // eventText is an event for people, on one line: when, where in the log, and what.
 func eventText(e *eventpb.Event, where *time.Location) string {
 	place := fmt.Sprintf("%d.%d", e.GetIndex(), e.GetPosition())
-	return fmt.Sprintf("%s  %-10s  %s", e.GetTime().AsTime().In(where).Format("2006-01-02 15:04:05.000"), place, printable(happened(e)))
+	return fmt.Sprintf("%s  %-10s  %s", e.GetTime().AsTime().In(where).Format("2006-01-02 15:04:05.000"), place, printable(happened(e, where)))
 }
 
 // happened says what happened.
-func happened(e *eventpb.Event) string {
+func happened(e *eventpb.Event, where *time.Location) string {
 	switch {
 	case e.GetKind() == events.LeaderChanged:
 		return fmt.Sprintf("replica %s leads in term %d", e.GetReplica(), e.GetTerm())
 	case strings.HasPrefix(e.GetKind(), "job_"):
-		return jobHappened(e)
+		return jobHappened(e, where)
 	case strings.HasPrefix(e.GetKind(), "operation_"):
 		return operationHappened(e)
 	case strings.HasPrefix(e.GetKind(), "node_"):
@@ -52,13 +52,13 @@ func put(before, value, after string) string {
 	return before + value + after
 }
 
-func jobHappened(e *eventpb.Event) string {
+func jobHappened(e *eventpb.Event, where *time.Location) string {
 	verb := strings.TrimPrefix(e.GetKind(), "job_")
 	subject := fmt.Sprintf("job %s", e.GetJob())
 	on := phrase("on", e.GetNode(), fmt.Sprintf("(operation %s, task %s, pool %s)", e.GetOperation(), e.GetTask(), cmp.Or(e.GetPool(), none)))
 	until := ""
 	if e.GetDeadline() != nil && !e.GetDeadline().AsTime().Equal(e.GetTime().AsTime()) {
-		until = fmt.Sprintf("until %s", e.GetDeadline().AsTime().Local().Format("15:04:05.000"))
+		until = fmt.Sprintf("until %s", e.GetDeadline().AsTime().In(where).Format("15:04:05.000"))
 	}
 	switch e.GetKind() {
 	case events.JobStarted:
