@@ -184,7 +184,7 @@ func refusalFact(r Refusal) Fact {
 	if r.Of != "" {
 		who = fmt.Sprintf("pool %q was", r.Of)
 	}
-	f.Text = fmt.Sprintf("%s passed over %d times because %s, last on node %s at %s", who, r.Count, refusalReason(r), r.Node, clock(r.At))
+	f.Text = fmt.Sprintf("%s passed over %s because %s, last on node %s at %s", who, times(r.Count), refusalReason(r), r.Node, clock(r.At))
 	return f
 }
 

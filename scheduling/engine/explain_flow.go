@@ -1,11 +1,13 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 	"time"
 
+	"weir/scheduling"
 	"weir/scheduling/allocation"
 	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
@@ -133,15 +135,12 @@ func (e *Engine) likelyVictims(x *Explanation, op *operation, t *task, could []*
 	if len(x.Victims) > 0 {
 		return nil
 	}
-	stage := preemption.NormalStage
-	if op.hunger.Starvation == preemption.AggressivelyStarving {
-		stage = preemption.AggressiveStage
-	}
+	stage := op.stageNow()
 	var fewest []*holding
 	for _, n := range could {
 		var candidates []*holding
 		for _, h := range n.held {
-			if h.operation != op && h.Grouped() && stage.Takes(h.Level()) && h.operation.owner().Blocks(stage, now, h.Started) == preemption.NotBlocked {
+			if h.operation != op && h.Grouped() && stage.Takes(h.Level()) && e.block(h, stage, now) == preemption.NotBlocked {
 				candidates = append(candidates, h)
 			}
 		}
@@ -159,6 +158,54 @@ func (e *Engine) likelyVictims(x *Explanation, op *operation, t *task, could []*
 	first := fewest[0]
 	return []Fact{{Code: FactLikelyVictims, Task: t.name, Node: first.node.id, Job: first.Job, Operation: first.operation.ID, Count: int64(len(fewest)),
 		Text: fmt.Sprintf("if others had to leave now, it would be %s on node %s, job %s of operation %s first", counted(len(fewest), "job"), first.node.id, first.Job, first.operation.ID)}}
+}
+
+// stageNow is the stage in which others would leave for the operation.
+func (op *operation) stageNow() preemption.Stage {
+	if op.hunger.Starvation == preemption.AggressivelyStarving {
+		return preemption.AggressiveStage
+	}
+	return preemption.NormalStage
+}
+
+// block is why a job that could go in a stage is let stay.
+func (e *Engine) block(h *holding, stage preemption.Stage, now time.Time) preemption.Block {
+	if block := h.operation.owner().Blocks(stage, now, h.Started); block != preemption.NotBlocked {
+		return block
+	}
+	if !e.rate(h, now) {
+		return preemption.BlockedByRate
+	}
+	return preemption.NotBlocked
+}
+
+// sparedFacts count the jobs on nodes that could go for an operation, but for an option or
+// the state of theirs: one fact for each of these and each of their pools.
+func (e *Engine) sparedFacts(op *operation, could []*node, now time.Time) (facts []Fact) {
+	type cause struct {
+		block preemption.Block
+		pool  scheduling.PoolName
+	}
+	stage := op.stageNow()
+	counts := make(map[cause]int64)
+	for _, n := range could {
+		for _, h := range n.held {
+			if h.operation == op || !h.Grouped() || !stage.Takes(h.Level()) {
+				continue
+			}
+			if block := e.block(h, stage, now); block != preemption.NotBlocked {
+				counts[cause{block, h.operation.pool.name}]++
+			}
+		}
+	}
+	for c, n := range counts {
+		facts = append(facts, Fact{Code: FactSpared, Setting: c.block.String(), Pool: c.pool, Count: n,
+			Text: fmt.Sprintf("%s in pool %q could have to leave for it, and %s let stay: %s", counted(n, "job"), c.pool, isOrAre(n), c.block)})
+	}
+	slices.SortFunc(facts, func(a, b Fact) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Setting, b.Setting))
+	})
+	return facts
 }
 
 // explainHunger says how an operation fares, and from when on others leave for it.

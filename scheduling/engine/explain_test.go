@@ -189,6 +189,30 @@ func TestExplain(t *testing.T) {
 			},
 			want: engine.FactNoVictims,
 		},
+		"starving, and those that could go are let stay": {
+			tree:  options{"fair_share_starvation_timeout": "2s", "preemptive_scheduling_backoff": "1ms"},
+			pools: map[scheduling.PoolName]pool{"a": {options: options{"preemption_rate_limit": 0.0}}, "b": {}},
+			setup: func(d *drive) {
+				d.node("n1", 4)
+				d.wants("greedy", "a", 9, slotsOf(1), nil)
+				d.pass(2*time.Second, time.Second, "n1")
+				d.wants("op", "b", 2, slotsOf(1), nil)
+				d.pass(10*time.Second, time.Second, "n1")
+				d.tick(time.Second)
+			},
+			want: engine.FactNoVictims,
+			check: func(t *testing.T, _ *drive, x engine.Explanation) {
+				if f := x.Facts[0]; f.Setting != "preemption_rate_limit" || !strings.Contains(f.Text, `2 jobs in pool "a" (preemption_rate_limit)`) {
+					t.Errorf("fact %+v", f)
+				}
+				if f := fact(t, x, engine.FactSpared); f.Pool != "a" || f.Setting != "preemption_rate_limit" || f.Count != 2 {
+					t.Errorf("fact %+v", f)
+				}
+				if len(x.Victims) > 0 {
+					t.Errorf("jobs that may not go are named: %+v", x.Victims)
+				}
+			},
+		},
 		"waiting for victims until their deadline": {
 			tree:  options{"fair_share_starvation_timeout": "2s"},
 			pools: two,

@@ -49,6 +49,21 @@ func counted[N int | int64](n N, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
+// times is how often something was.
+func times[N uint64 | int64 | int](n N) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+func isOrAre(n int64) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}
+
 // have is counted with the verb.
 func have(n int, thing string) string {
 	if n == 1 {
@@ -63,7 +78,7 @@ func blockName(block int) string { return preemption.Block(block).String() }
 func sparedFact(id scheduling.OperationID, block string, n uint64) Fact {
 	return Fact{
 		Code: FactSpared, Operation: id, Setting: block, Count: int64(n),
-		Text: fmt.Sprintf("jobs of its operation were spared %d times in preemptions: %s", n, block),
+		Text: fmt.Sprintf("jobs of its operation were spared %s in preemptions: %s", times(n), block),
 	}
 }
 

@@ -104,7 +104,11 @@ func (e *Engine) explainTask(op *operation, t *task, now time.Time, x *Explanati
 	cause.Task = t.name
 	out.Verdict = cause.Code
 	facts := append([]Fact{cause}, nodeFacts(t, nodes)...)
-	if cause.Code == FactLacking || cause.Code == FactBackoff || cause.Code == FactNoVictims {
+	switch cause.Code {
+	case FactBackoff, FactNoVictims:
+		facts = append(facts, e.sparedFacts(op, could, now)...)
+		fallthrough
+	case FactLacking:
 		facts = append(facts, e.likelyVictims(x, op, t, could, now)...)
 	}
 	return out, facts
@@ -140,7 +144,7 @@ func (e *Engine) cause(op *operation, t *task, nodes NodeCounts, could []*node, 
 	case op.hunger.Status == preemption.BelowFairShare:
 		k := most(nodes.LackingBy)
 		return Fact{Code: FactLacking, Resource: k.String(), Count: int64(nodes.Full + nodes.Held), Of: int64(open),
-			Text: fmt.Sprintf("%s lacks on %s of %d: a job of task %s needs %s", kindsText(nodes.LackingBy), counted(nodes.Full+nodes.Held, "node"), open, t.name, needs)}
+			Text: fmt.Sprintf("there is too little %s free on %d of %s: a job of task %s needs %s", kindsText(nodes.LackingBy), nodes.Full+nodes.Held, counted(open, "node"), t.name, needs)}
 	}
 	k := greatest(op.share)
 	usage := resource.Share(op.order.Usage(), e.total)[k]
@@ -171,8 +175,13 @@ func (e *Engine) starvingCause(op *operation, could []*node, now time.Time) Fact
 			Text: fmt.Sprintf("%s starves, and on each of %s others were asked to leave, or looked for in vain, within the last %v: the next look is at %s (preemptive_scheduling_backoff)", who, counted(waiting, "node"), e.settings.Starvation.Backoff, clock(next))}
 	}
 	none := op.order.Facts()[allocation.NoVictims]
-	return Fact{Code: FactNoVictims, Count: int64(none.Count), At: none.Last.At, Node: none.Last.Node,
-		Text: fmt.Sprintf("%s starves, and finds not enough that may be preempted for a job (stage %s): jobs within the fair share of their operations are spared", who, op.stage)}
+	why, setting := "jobs within the fair share of their operations are let stay", ""
+	if spared := e.sparedFacts(op, could, now); len(spared) > 0 {
+		setting = spared[0].Setting
+		why += fmt.Sprintf(", and so are %s in pool %q (%s)", counted(spared[0].Count, "job"), spared[0].Pool, setting)
+	}
+	return Fact{Code: FactNoVictims, Count: int64(none.Count), At: none.Last.At, Node: none.Last.Node, Setting: setting,
+		Text: fmt.Sprintf("%s starves, and finds not enough that may be preempted for a job (stage %s): %s", who, op.stage, why)}
 }
 
 // limitOf finds the nearest limit, upwards, that leaves too little for a job.
@@ -224,7 +233,7 @@ func nodeFacts(t *task, c NodeCounts) []Fact {
 		n    int
 		text string
 	}{
-		{c.Fit, "%d fit"}, {c.Full, "%d with too little free"}, {c.Held, "%d held for others"}, {c.TooSmall, "%d too small"}, {c.Unmatched, "%d not matching"}, {c.Closed, "%d closed"},
+		{c.Fit, "%d fit"}, {c.Full, "%d with too little free"}, {c.Held, "%d held for others"}, {c.TooSmall, "%d too small"}, {c.Unmatched, "%d not matching"}, {c.Closed, "%d drained or offline"},
 	} {
 		if part.n > 0 {
 			parts = append(parts, fmt.Sprintf(part.text, part.n))

@@ -76,7 +76,7 @@ func (p Preempt) Message() string {
 		if r.Pool != "" {
 			who += fmt.Sprintf(" of pool %s, which", r.Pool)
 		}
-		return fmt.Sprintf("for %s is below its fair share since %s; %s", who, r.Since.UTC().Format(time.RFC3339), r.beyond(p.Operation))
+		return fmt.Sprintf("%s is below its fair share since %s; %s", who, r.Since.UTC().Format(time.RFC3339), r.beyond(p.Operation))
 	case lifecycle.GracefulPreemption:
 		return r.beyond(p.Operation)
 	case lifecycle.ResourceLimitsViolated:
@@ -91,8 +91,8 @@ func (p Preempt) Message() string {
 }
 
 func (r Reason) beyond(id scheduling.OperationID) string {
-	return fmt.Sprintf("operation %s uses %.4g of all %s, its fair share is %.4g, and beyond %.4g of that, %.4g, its latest jobs may have to go",
-		id, r.Usage, r.Resource, r.Fair, r.Threshold, r.Kept)
+	return fmt.Sprintf("operation %s uses %s of all %s, its fair share is %s, and its latest jobs may have to go, down to %s (threshold %.4g)",
+		id, percent(r.Usage), r.Resource, percent(r.Fair), percent(r.Kept), r.Threshold)
 }
 
 // amount writes an amount of a resource as people have it.

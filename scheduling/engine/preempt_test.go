@@ -64,7 +64,7 @@ func TestWhyPreempted(t *testing.T) {
 	if r := v.Reason; r.Usage != 1 || r.Fair != 0.5 || r.Threshold != 1 || r.Kept != 0.5 || r.Resource != resource.UserSlots || r.Since.IsZero() {
 		t.Errorf("reason %+v", r)
 	}
-	for _, want := range []string{"operation late", "below its fair share since", "operation greedy uses 1 of all user_slots", "fair share is 0.5"} {
+	for _, want := range []string{"operation late", "below its fair share since", "operation greedy uses 100.0% of all user_slots", "fair share is 50.0%"} {
 		if got := v.Message(); !strings.Contains(got, want) {
 			t.Errorf("message %q lacks %q", got, want)
 		}
