@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -173,6 +174,17 @@ func lastChange(op *statepb.Operation) *explainpb.Fact {
 // shortTime is a time for people: facts are about today.
 func shortTime(t *timestamppb.Timestamp) string { return t.AsTime().UTC().Format("15:04:05Z") }
 
+// finishingText says how many jobs an operation waits for before it ends, and how long
+// they may take where they were asked to leave.
+func finishingText(op *statepb.Operation, jobs int) string {
+	text := fmt.Sprintf("it is %s, and waits for its last jobs: %d", op.GetState(), jobs)
+	if stop := op.GetStop(); stop.GetGraceMillis() > 0 && jobs > 0 {
+		until := stop.GetTime().AsTime().Add(time.Duration(stop.GetGraceMillis()) * time.Millisecond)
+		text += ", which were asked to leave and may stay until " + shortTime(timestamppb.New(until))
+	}
+	return text
+}
+
 // operationIn says what the state knows of why an operation does not run, in a tree.
 func (s explanations) operationIn(st *state.State, op *statepb.Operation, in *statepb.OperationTree) *explainpb.Explanation {
 	x := &explainpb.Explanation{
@@ -185,7 +197,7 @@ func (s explanations) operationIn(st *state.State, op *statepb.Operation, in *st
 	case now.Terminal():
 		tell(x, &explainpb.Fact{Code: factEnded, Setting: op.GetState(), Time: op.GetFinishTime(), Text: cmp.Or(put("it is "+op.GetState()+": ", op.GetResult().GetMessage()), "it is "+op.GetState())})
 	case now.Finishing():
-		tell(x, &explainpb.Fact{Code: factFinishing, Setting: op.GetState(), Count: int64(jobs), Text: fmt.Sprintf("it is %s, and has %d jobs that have not gone", op.GetState(), jobs)})
+		tell(x, &explainpb.Fact{Code: factFinishing, Setting: op.GetState(), Count: int64(jobs), Text: finishingText(op, jobs)})
 	case now == lifecycle.Starting || now == lifecycle.WaitingForAgent:
 		tell(x, &explainpb.Fact{Code: factNoController, Setting: op.GetState(), Text: fmt.Sprintf("it is %s: no replica controls it yet; the leader chooses one that lives", op.GetState())})
 	case now == lifecycle.Pending:

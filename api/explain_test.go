@@ -206,3 +206,24 @@ func TestExplainNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestExplainWhatIsEnding says how long an operation may take to end.
+func TestExplainWhatIsEnding(t *testing.T) {
+	asked := timestamppb.New(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	for name, test := range map[string]struct {
+		stop *statepb.StopOrder
+		jobs int
+		want string
+	}{
+		"its jobs are killed":         {nil, 2, "it is aborting, and waits for its last jobs: 2"},
+		"its jobs are killed by time": {&statepb.StopOrder{Time: asked}, 2, "it is aborting, and waits for its last jobs: 2"},
+		"its jobs were asked":         {&statepb.StopOrder{Time: asked, GraceMillis: 300_000}, 1, "it is aborting, and waits for its last jobs: 1, which were asked to leave and may stay until 12:05:00Z"},
+		"its jobs have gone":          {&statepb.StopOrder{Time: asked, GraceMillis: 300_000}, 0, "it is aborting, and waits for its last jobs: 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := finishingText(&statepb.Operation{State: "aborting", Stop: test.stop}, test.jobs); got != test.want {
+				t.Errorf("got  %s\nwant %s", got, test.want)
+			}
+		})
+	}
+}

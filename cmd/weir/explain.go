@@ -9,8 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"weir/api/client"
 	"weir/messages/apipb"
 	"weir/messages/explainpb"
+	"weir/raftstore/state"
 )
 
 func newExplainCommand(f *clientFlags) *cobra.Command {
@@ -50,7 +52,7 @@ func newExplainVerb(f *clientFlags, tree *string, use, short string, names func(
 				m.Tree = *tree
 				said, err := s.Explain(ctx, m)
 				if err != nil {
-					return view{}, err
+					return view{}, explainedElsewhere(ctx, s, args[0], err)
 				}
 				return view{
 					message: &apipb.ExplainResponse{Explanations: said},
@@ -64,6 +66,21 @@ func newExplainVerb(f *clientFlags, tree *string, use, short string, names func(
 	}
 	cmd.Flags().BoolVar(&watch, "watch", false, watchUsage)
 	return cmd
+}
+
+// explainedElsewhere says of an unknown operation or job if it is the other.
+func explainedElsewhere(ctx context.Context, s *session, id string, err error) error {
+	switch client.CodeOf(err) {
+	case state.CodeUnknownOperation:
+		if _, known := s.GetJob(ctx, id); known == nil {
+			return fmt.Errorf("%w; %s is a job: weir explain job %s", err, id, id)
+		}
+	case apipb.CodeNoSuchJob:
+		if _, known := s.GetOperation(ctx, id); known == nil {
+			return fmt.Errorf("%w; %s is an operation: weir explain op %s", err, id, id)
+		}
+	}
+	return err
 }
 
 func explanationsText(all []*explainpb.Explanation, now time.Time) string {

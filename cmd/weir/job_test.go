@@ -14,6 +14,7 @@ import (
 	"weir/api/client"
 	"weir/messages/apipb"
 	"weir/messages/apipb/apipbconnect"
+	"weir/raftstore/state"
 )
 
 func TestJobState(t *testing.T) {
@@ -55,19 +56,39 @@ func (oneOperation) Get(_ context.Context, req *connect.Request[apipb.GetOperati
 	return connect.NewResponse(&apipb.GetOperationResponse{Operation: &apipb.Operation{Id: "op-1"}}), nil
 }
 
-// TestOperationIsNotTakenForAJob without a word.
-func TestOperationIsNotTakenForAJob(t *testing.T) {
+// oneJob is a replica that knows one job.
+type oneJob struct {
+	apipbconnect.UnimplementedJobServiceHandler
+}
+
+func (oneJob) Get(_ context.Context, req *connect.Request[apipb.GetJobRequest]) (*connect.Response[apipb.GetJobResponse], error) {
+	if req.Msg.GetJobId() != "job-1" {
+		return nil, connect.NewError(connect.CodeNotFound, errors.New("there is no such job"))
+	}
+	return connect.NewResponse(&apipb.GetJobResponse{Job: &apipb.Job{Id: "job-1"}}), nil
+}
+
+// newFewSession is a session with a replica that knows one operation and one job.
+func newFewSession(t *testing.T) *session {
+	t.Helper()
 	routes := http.NewServeMux()
 	routes.Handle(apipbconnect.NewOperationServiceHandler(oneOperation{}))
+	routes.Handle(apipbconnect.NewJobServiceHandler(oneJob{}))
 	server := httptest.NewServer(routes)
-	defer server.Close()
+	t.Cleanup(server.Close)
 	c, err := client.New(client.Config{
 		Addresses: []string{server.Listener.Addr().String()}, HTTP: server.Client(), URL: func(address string) string { return "http://" + address },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
+	t.Cleanup(func() { c.Close() })
+	return &session{Client: c}
+}
+
+// TestOperationIsNotTakenForAJob without a word.
+func TestOperationIsNotTakenForAJob(t *testing.T) {
+	s := newFewSession(t)
 	none := &client.Error{What: "job output", Code: apipb.CodeNoSuchJob, Message: "there is no job"}
 	for name, test := range map[string]struct {
 		id   string
@@ -79,12 +100,36 @@ func TestOperationIsNotTakenForAJob(t *testing.T) {
 		"another failure": {"op-1", errors.New("broken"), "broken"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := unknownJob(t.Context(), &session{Client: c}, test.id, test.err); got == nil || !strings.HasSuffix(got.Error(), test.want) {
+			if got := unknownJob(t.Context(), s, test.id, test.err); got == nil || !strings.HasSuffix(got.Error(), test.want) {
 				t.Errorf("got %v, want %q", got, test.want)
 			}
 		})
 	}
-	if err := unknownJob(t.Context(), &session{Client: c}, "op-1", nil); err != nil {
+	if err := unknownJob(t.Context(), s, "op-1", nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestExplainedElsewhere asks for an operation as for a job, and the other way round.
+func TestExplainedElsewhere(t *testing.T) {
+	s := newFewSession(t)
+	noJob := &client.Error{What: "explain", Code: apipb.CodeNoSuchJob, Message: "there is no job"}
+	noOperation := &client.Error{What: "explain", Code: state.CodeUnknownOperation, Message: "there is no operation"}
+	for name, test := range map[string]struct {
+		id   string
+		err  error
+		want string
+	}{
+		"an operation for a job": {"op-1", noJob, "op-1 is an operation: weir explain op op-1"},
+		"a job for an operation": {"job-1", noOperation, "job-1 is a job: weir explain job job-1"},
+		"no job":                 {"x", noJob, "there is no job"},
+		"no operation":           {"x", noOperation, "there is no operation"},
+		"another failure":        {"op-1", errors.New("broken"), "broken"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := explainedElsewhere(t.Context(), s, test.id, test.err); got == nil || !strings.HasSuffix(got.Error(), test.want) {
+				t.Errorf("got %v, want %q", got, test.want)
+			}
+		})
 	}
 }
