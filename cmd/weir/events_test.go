@@ -61,9 +61,47 @@ func TestEventTimesAreOfOnePlace(t *testing.T) {
 		Index: 7, Time: timestamppb.New(textTime), Kind: events.JobPreempted, Job: "j", Operation: "op", Task: "t", Pool: "ads", Node: "n1",
 		Preemption: "preemption", Deadline: timestamppb.New(textTime.Add(15 * time.Second)),
 	}
-	const want = "2026-03-01 21:00:00.000  7.0         job j preempted on n1 (operation op, task t, pool ads): preemption may stay until 21:00:15.000"
+	const want = "2026-03-01 21:00:00.000  7.0         job j preempted on n1 (operation op, task t, pool ads): preemption, may stay until 21:00:15.000"
 	if got := eventText(e, time.FixedZone("east", 9*3600)); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// TestEventsOfJobsAsText reads the lines of jobs as people do.
+func TestEventsOfJobsAsText(t *testing.T) {
+	const by = "2026-03-01 12:00:00.000  7.0         job j "
+	const of = " on n1 (operation op, task t, pool ads)"
+	soon := timestamppb.New(textTime.Add(15 * time.Second))
+	for name, test := range map[string]struct {
+		event *eventpb.Event
+		want  string
+	}{
+		"preempted for another": {
+			&eventpb.Event{Kind: events.JobPreempted, Preemption: "preemption", PreemptedFor: &eventpb.Beneficiary{Operation: "poor"}, Deadline: soon},
+			"preempted" + of + ": preemption for operation poor, may stay until 12:00:15.000",
+		},
+		"interrupted, and why": {
+			&eventpb.Event{Kind: events.JobInterrupted, Interruption: "user_request", Message: "interrupted by user ann", Deadline: soon},
+			"interrupted" + of + ": user_request (interrupted by user ann), may stay until 12:00:15.000",
+		},
+		"interrupted by a user": {
+			&eventpb.Event{Kind: events.JobInterrupted, Interruption: "node_drain", User: "ann", Message: "a disk", Deadline: soon},
+			"interrupted" + of + ": node_drain by ann, may stay until 12:00:15.000",
+		},
+		"failed":                {&eventpb.Event{Kind: events.JobFailed, ExitCode: 7, RunSeconds: 3, Message: "exited with code 7"}, "failed with exit code 7 after 3.0s" + of},
+		"failed in its own way": {&eventpb.Event{Kind: events.JobFailed, ExitCode: -1, RunSeconds: 3, Message: "killed by SIGKILL"}, "failed after 3.0s" + of + ": killed by SIGKILL"},
+		"aborted": {
+			&eventpb.Event{Kind: events.JobAborted, RunSeconds: 3, Reason: "node_offline", Message: "its lease ran out"},
+			"aborted after 3.0s" + of + ": node_offline (its lease ran out)",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := test.event
+			e.Index, e.Time, e.Job, e.Operation, e.Task, e.Pool, e.Node = 7, timestamppb.New(textTime), "j", "op", "t", "ads", "n1"
+			if got := eventText(e, time.UTC); got != by+test.want {
+				t.Errorf("got  %s\nwant %s", got, by+test.want)
+			}
+		})
 	}
 }
 

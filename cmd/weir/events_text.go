@@ -58,18 +58,21 @@ func jobHappened(e *eventpb.Event, where *time.Location) string {
 	on := phrase("on", e.GetNode(), fmt.Sprintf("(operation %s, task %s, pool %s)", e.GetOperation(), e.GetTask(), cmp.Or(e.GetPool(), none)))
 	until := ""
 	if e.GetDeadline() != nil && !e.GetDeadline().AsTime().Equal(e.GetTime().AsTime()) {
-		until = fmt.Sprintf("until %s", e.GetDeadline().AsTime().In(where).Format("15:04:05.000"))
+		until = fmt.Sprintf(", may stay until %s", e.GetDeadline().AsTime().In(where).Format("15:04:05.000"))
 	}
 	switch e.GetKind() {
 	case events.JobStarted:
 		return phrase(subject, "started", on, put("with ", eventAmounts(e.GetResources()), ""))
 	case events.JobPreempted:
-		return phrase(subject, "preempted", on+":", e.GetPreemption(), put("for operation ", e.GetPreemptedFor().GetOperation(), ""), put("may stay ", until, ""))
+		return phrase(subject, "preempted", on+":", e.GetPreemption(), put("for operation ", e.GetPreemptedFor().GetOperation(), "")) + until
 	case events.JobInterrupted:
-		return phrase(subject, "interrupted", on+":", e.GetInterruption(), put("by ", e.GetUser(), ""), put("may stay ", until, ""))
+		return phrase(subject, "interrupted", on+":", e.GetInterruption(), cmp.Or(put("by ", e.GetUser(), ""), put("(", e.GetMessage(), ")"))) + until
 	case events.JobStopping:
 		return phrase(subject, "told to end", on+":", e.GetReason(), put("(", e.GetMessage(), ")"))
 	case events.JobFailed:
+		if e.GetExitCode() < 0 { // killed by a signal, or never started
+			break
+		}
 		verb = fmt.Sprintf("failed with exit code %d", e.GetExitCode())
 	}
 	ran := "after " + span(time.Duration(e.GetRunSeconds()*float64(time.Second)))
@@ -77,11 +80,18 @@ func jobHappened(e *eventpb.Event, where *time.Location) string {
 		verb += " and runs again"
 	}
 	said := phrase(subject, verb, ran, on)
+	message := e.GetMessage()
+	if message == fmt.Sprintf("exited with code %d", e.GetExitCode()) {
+		message = ""
+	}
 	if e.GetPreemptedFor() != nil {
 		// Why is told with the preemption.
 		return said + put(": ", phrase(e.GetReason(), "for operation", e.GetPreemptedFor().GetOperation()), "")
 	}
-	return said + put(": ", phrase(e.GetReason(), put("(", e.GetMessage(), ")")), "")
+	if e.GetReason() != "" {
+		message = put("(", message, ")")
+	}
+	return said + put(": ", phrase(e.GetReason(), message), "")
 }
 
 func operationHappened(e *eventpb.Event) string {
