@@ -68,11 +68,14 @@ func hours(seconds float64) string { return number(seconds/3600, 3) }
 func wasteText(all []*apipb.Waste) string {
 	var parts []string
 	for _, w := range all {
-		said := fmt.Sprintf("%s: %d jobs, %s cpu hours", w.GetCause(), w.GetJobs(), hours(w.GetCpuSeconds()))
-		if w.GetSavedJobs() > 0 {
-			said += fmt.Sprintf(", %d saved", w.GetSavedJobs())
+		var said []string
+		if w.GetJobs() > 0 {
+			said = append(said, fmt.Sprintf("jobs %d, cpu hours %s", w.GetJobs(), hours(w.GetCpuSeconds())))
 		}
-		parts = append(parts, said)
+		if w.GetSavedJobs() > 0 {
+			said = append(said, fmt.Sprintf("saved %d", w.GetSavedJobs()))
+		}
+		parts = append(parts, w.GetCause()+": "+strings.Join(said, ", "))
 	}
 	return strings.Join(parts, "; ")
 }
