@@ -31,10 +31,16 @@ func (p Profile) String() string {
 	return fmt.Sprintf("profile(%d)", uint8(p))
 }
 
+// retransmissions is how many members, chosen at random, each one tells what is new, in
+// clusters of up to nine: with memberlist's two for local networks a message does not
+// reach all of five now and then, with these one of a hundred thousand at most.
+const retransmissions = 8
+
 // apply sets the timings of config, which starts out as memberlist's own for
 // local networks. A failed probe makes a member suspect after ProbeInterval;
 // it is dead SuspicionMult·ProbeInterval later unless it objects.
 func (p Profile) apply(config *memberlist.Config) {
+	config.RetransmitMult = retransmissions
 	switch p {
 	case Local:
 		config.ProbeInterval = 300 * time.Millisecond
