@@ -2,8 +2,10 @@
 
 GO        ?= go
 FUZZTIME  ?= 30s
-# One package at a time: several of them run clusters of real processes.
-TESTFLAGS ?= -p 1 -timeout 15m
+TESTFLAGS ?= -p 2 -timeout 15m
+# What takes longest begins first: the tests with the real programs wait most of their
+# time, and the others are done beside them.
+PACKAGES   = ./cmd/weir/internal/e2e ./...
 
 # Tools are built once per version through the module proxy; the version is in
 # the file name, so a changed pin builds the new one and keeps the old.
@@ -35,13 +37,13 @@ build: ## Build bin/weir and bin/weir-jobproxy
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/weir-jobproxy ./cmd/weir-jobproxy
 
 test: ## Run every test
-	$(GO) test $(TESTFLAGS) ./...
+	$(GO) test $(TESTFLAGS) $(PACKAGES)
 
 planted: ## Find out whether weir chaos catches bugs that are planted for it
 	WEIR_TEST_PLANTED=1 $(GO) test $(TESTFLAGS) -run TestPlantedBugs ./cmd/weir
 
 race: ## Run every test under the race detector
-	$(GO) test -race $(TESTFLAGS) ./...
+	$(GO) test -race $(TESTFLAGS) $(PACKAGES)
 
 lint: $(GOLANGCI) ## Run golangci-lint
 	$(GOLANGCI) run ./...
