@@ -157,6 +157,15 @@ func peerGoes(t *testing.T, c *cluster, service, dir string, live []*apipb.Insta
 
 // gracefulAbort stops the whole service: each instance ends what it has.
 func gracefulAbort(t *testing.T, c *cluster, service, dir string) {
+	// One has only just taken the place of the one that went.
+	for _, job := range c.runs(t, service, 3) {
+		until(t, "job "+job.GetId()+" listens", func() string {
+			if _, err := os.Stat(filepath.Join(dir, job.GetId()+".heard")); err != nil {
+				return err.Error()
+			}
+			return ""
+		})
+	}
 	wantIn(t, "op abort", c.cli(t, "op", "abort", service, "--interrupt-timeout", "2m"), []string{"2m0s to leave"})
 	for _, in := range c.instances(t, service, map[string]int{"draining": 3, "live": 0}) {
 		if in.GetState() == "draining" && in.GetReason() != "operation_abort" {
