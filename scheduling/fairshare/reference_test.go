@@ -86,7 +86,13 @@ func (ref reference) maxFit(e, parent *fairshare.Element, s float64) float64 {
 		limit := min(max(e.LimitsShare[r], first[r]), last[r])
 		bound[r] = min(limit, min(max(guarantee[r], first[r]), limit)+s)
 	}
-	bound = bound.Add(resource.Uniform(slack))
+	for r := range bound {
+		// What cannot be had at all lets an operation go nowhere: it must not creep on by
+		// what is added up, for its other resources are many times as many.
+		if e.Pool != nil || bound[r] > 0 {
+			bound[r] += slack
+		}
+	}
 	if bound.Dominates(last) {
 		return high
 	}
