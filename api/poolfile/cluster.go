@@ -340,7 +340,7 @@ func readOne(text, form string) (name string, settings one, err error) {
 		object, ok = map[string]any{}, true
 	}
 	if len(plain) != 1 || !ok {
-		return "", settings, newError([]Fault{{Problem: "write it as " + form}})
+		return "", settings, newError([]spec.Fault{{Message: "write it as " + form}})
 	}
 	settings.object = object
 	return name, settings, nil

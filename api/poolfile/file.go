@@ -49,7 +49,7 @@ type File struct {
 	Pools []pooltree.Pool
 }
 
-// Read reads a file. Everything that is wrong with it is told at once, by an *Error.
+// Read reads a file. Everything that is wrong with it is told at once, by a *spec.Error.
 func Read(data []byte) (File, error) {
 	document, err := spec.Read(data)
 	if err != nil {
@@ -79,7 +79,7 @@ func ReadWithin(document *spec.Document, plain map[string]any) (File, error) {
 // reader turns a document into a File.
 type reader struct {
 	document *spec.Document
-	faults   []Fault
+	faults   []spec.Fault
 	// places are where in the document pools are.
 	places map[scheduling.PoolName][]string
 	// besides are other names that the file may have at its top.
@@ -89,7 +89,7 @@ type reader struct {
 // fault notes that what is at the end of a path is wrong.
 func (r *reader) fault(path []string, format string, args ...any) {
 	line, column := r.document.Place(path...)
-	r.faults = append(r.faults, Fault{Path: strings.Join(path, "."), Line: line, Column: column, Problem: fmt.Sprintf(format, args...)})
+	r.faults = append(r.faults, spec.Fault{Path: strings.Join(path, "."), Line: line, Column: column, Message: fmt.Sprintf(format, args...)})
 }
 
 func (r *reader) file(plain map[string]any) File {
@@ -184,7 +184,7 @@ func (r *reader) optionFaults(path []string, err error) {
 			name, _, _ := strings.Cut(f.Path, "[")
 			at := append(slices.Clone(path), strings.Split(name, "/")...)
 			line, column := r.document.Place(at...)
-			r.faults = append(r.faults, Fault{Path: strings.Join(path, ".") + "." + strings.ReplaceAll(f.Path, "/", "."), Line: line, Column: column, Problem: f.Problem})
+			r.faults = append(r.faults, spec.Fault{Path: strings.Join(path, ".") + "." + strings.ReplaceAll(f.Path, "/", "."), Line: line, Column: column, Message: f.Problem})
 		}
 	default:
 		r.fault(path, "%v", err)

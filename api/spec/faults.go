@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Fault is one thing that is wrong with a spec.
+// Fault is one thing that is wrong with a document.
 type Fault struct {
-	// Path is where in the spec, such as tasks.sort.command; empty: the whole.
+	// Path is where in the document, such as tasks.sort.command; empty: the whole.
 	Path string
 	// Line and Column are where in the text, from 1; 0 when there is no text.
 	Line, Column int
@@ -32,8 +32,10 @@ func (f Fault) String() string {
 // maxFaultsShown bounds the text of an error; the rest is counted.
 const maxFaultsShown = 20
 
-// Error tells that a spec is refused, and everything that is wrong with it.
+// Error tells that a document is refused, and everything that is wrong with it.
 type Error struct {
+	// What the document is, for people, such as "operation spec".
+	What string
 	// Faults stand in the order of the text; there is at least one.
 	Faults []Fault
 }
@@ -41,10 +43,10 @@ type Error struct {
 // Error implements error. It shows the first 20 faults and counts the rest.
 func (e *Error) Error() string {
 	if len(e.Faults) == 1 {
-		return "operation spec: " + e.Faults[0].String()
+		return e.What + ": " + e.Faults[0].String()
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "operation spec has %d faults:", len(e.Faults))
+	fmt.Fprintf(&b, "%s has %d faults:", e.What, len(e.Faults))
 	for _, fault := range e.Faults[:min(len(e.Faults), maxFaultsShown)] {
 		b.WriteString("\n  " + fault.String())
 	}
@@ -54,20 +56,26 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// refuse returns an Error with the faults by place, then path; nil without any.
-func refuse(faults []Fault) error {
+// operationSpec is what this package reads.
+const operationSpec = "operation spec"
+
+// refuse refuses an operation's spec.
+func refuse(faults []Fault) error { return Refuse(operationSpec, faults) }
+
+// Refuse returns an Error with the faults by place, then path; nil without any.
+func Refuse(what string, faults []Fault) error {
 	if len(faults) == 0 {
 		return nil
 	}
 	slices.SortFunc(faults, func(a, b Fault) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Path, b.Path), cmp.Compare(a.Message, b.Message))
 	})
-	return &Error{Faults: faults}
+	return &Error{What: what, Faults: faults}
 }
 
 // faultAt returns a fault that reading cannot go on after.
 func faultAt(path *trail, at position, format string, args ...any) error {
-	return &Error{Faults: []Fault{newFault(path.String(), at, format, args...)}}
+	return refuse([]Fault{newFault(path.String(), at, format, args...)})
 }
 
 func newFault(path string, at position, format string, args ...any) Fault {

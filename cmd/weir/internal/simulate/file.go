@@ -98,7 +98,7 @@ func ReadSetting(text string) (Setting, error) {
 }
 
 // Read reads a simulation, with its control run. open reads a file that it names. All
-// that is wrong is told at once, by an *Error.
+// that is wrong is told at once, by a *spec.Error.
 func Read(data []byte, open func(name string) ([]byte, error), changes Changes) (*File, error) {
 	document, err := spec.Read(data)
 	if err != nil {
@@ -136,7 +136,7 @@ func Read(data []byte, open func(name string) ([]byte, error), changes Changes) 
 	patch, ok := control.(map[string]any)
 	if !ok {
 		line, column := document.Place(keyControl)
-		return nil, &Error{[]poolfile.Fault{{Path: keyControl, Line: line, Column: column, Problem: "an object is needed: what is otherwise in the control run"}}}
+		return nil, refuse([]spec.Fault{{Path: keyControl, Line: line, Column: column, Message: "an object is needed: what is otherwise in the control run"}})
 	}
 	file.ControlName = "control"
 	if name, given := patch["name"].(string); given {

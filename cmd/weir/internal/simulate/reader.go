@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,35 +9,14 @@ import (
 	"strings"
 	"time"
 
-	"weir/api/poolfile"
 	"weir/api/spec"
 	"weir/scheduling/option"
 	"weir/scheduling/pooltree"
 	"weir/scheduling/resource"
 )
 
-// Error tells that a file is refused, and everything that is wrong with it.
-type Error struct {
-	// Faults stand in the order of the text; there is at least one.
-	Faults []poolfile.Fault
-}
-
-// Error implements error.
-func (e *Error) Error() string {
-	const shown = 20
-	if len(e.Faults) == 1 {
-		return "simulation: " + e.Faults[0].String()
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "simulation has %d faults:", len(e.Faults))
-	for _, fault := range e.Faults[:min(len(e.Faults), shown)] {
-		b.WriteString("\n  " + fault.String())
-	}
-	if more := len(e.Faults) - shown; more > 0 {
-		fmt.Fprintf(&b, "\n  and %d more", more)
-	}
-	return b.String()
-}
+// refuse refuses a simulation, if there are faults.
+func refuse(faults []spec.Fault) error { return spec.Refuse("simulation", faults) }
 
 // place is where in a document a value is: names on the way to it. Items of lists are
 // names such as [2], which are for people alone.
@@ -57,7 +35,7 @@ type reader struct {
 	lines func(names ...string) (line, column int)
 	// patched: places of values may be elsewhere than other readers find them.
 	patched bool
-	faults  []poolfile.Fault
+	faults  []spec.Fault
 }
 
 func (r *reader) fault(at place, format string, args ...any) {
@@ -69,37 +47,26 @@ func (r *reader) fault(at place, format string, args ...any) {
 		names = append(names, name)
 	}
 	line, column := r.lines(names...)
-	r.faults = append(r.faults, poolfile.Fault{Path: at.String(), Line: line, Column: column, Problem: fmt.Sprintf(format, args...)})
+	r.faults = append(r.faults, spec.Fault{Path: at.String(), Line: line, Column: column, Message: fmt.Sprintf(format, args...)})
 }
 
 // err returns all faults in the order of the text.
 func (r *reader) err() error {
-	if len(r.faults) == 0 {
-		return nil
-	}
-	slices.SortStableFunc(r.faults, func(a, b poolfile.Fault) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Path, b.Path))
-	})
-	return &Error{Faults: r.faults}
+	return refuse(r.faults)
 }
 
 // take adds the faults of an error that another reader has made.
 func (r *reader) take(at place, err error) {
-	var pools *poolfile.Error
-	var text *spec.Error
+	var refused *spec.Error
 	var options *option.Error
 	switch {
 	case err == nil:
-	case errors.As(err, &pools):
-		for _, f := range pools.Faults {
+	case errors.As(err, &refused):
+		for _, f := range refused.Faults {
 			if r.patched {
 				f.Line, f.Column = r.lines(strings.Split(f.Path, ".")...)
 			}
 			r.faults = append(r.faults, f)
-		}
-	case errors.As(err, &text):
-		for _, f := range text.Faults {
-			r.faults = append(r.faults, poolfile.Fault{Path: f.Path, Line: f.Line, Column: f.Column, Problem: f.Message})
 		}
 	case errors.As(err, &options):
 		for _, f := range options.Faults {

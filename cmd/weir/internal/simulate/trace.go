@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"weir/api/poolfile"
 	"weir/api/spec"
 )
 
@@ -32,7 +31,7 @@ func (f *File) readTrace(top *fields, open func(string) ([]byte, error)) {
 		submission := f.traceLine(r, number, line)
 		for i := range r.faults[before:] {
 			fault := &r.faults[before+i]
-			fault.Problem = fmt.Sprintf("%s, line %d: %s", name, number, poolfile.Fault{Path: fault.Path, Problem: fault.Problem})
+			fault.Message = fmt.Sprintf("%s, line %d: %s", name, number, spec.Fault{Path: fault.Path, Message: fault.Message})
 			fault.Path = keyTrace
 			fault.Line, fault.Column = top.lines(keyTrace)
 		}
