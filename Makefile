@@ -2,7 +2,7 @@
 
 GO        ?= go
 FUZZTIME  ?= 30s
-TESTFLAGS ?= -p 2 -timeout 15m
+TESTFLAGS ?= -p 2 -timeout 30m
 # What takes longest begins first: the tests with the real programs wait most of their
 # time, and the others are done beside them.
 PACKAGES   = ./cmd/weir/internal/e2e ./...

@@ -137,7 +137,7 @@ func impureCode(f *sourceFile) []breach {
 }
 
 // checkActorsApart keeps actor packages from importing each other. All may
-// import remote. Folders of one actor may meet, but never upwards.
+// import what sharedByActors lists. Folders of one actor may meet, but never upwards.
 func checkActorsApart(repo *repository) []breach {
 	var out []breach
 	for _, f := range repo.files {
@@ -146,7 +146,7 @@ func checkActorsApart(repo *repository) []breach {
 		}
 		for _, im := range f.imports {
 			dir, ours := folder(im.path)
-			if !ours || !under(dir, "actors") || under(dir, "actors/remote") || f.test && isTestSupport(dir) {
+			if !ours || !under(dir, "actors") || underAny(dir, sharedByActors) || f.test && isTestSupport(dir) {
 				continue
 			}
 			upwards := dir != f.dir && under(f.dir, dir)
@@ -221,11 +221,11 @@ func checkLean(repo *repository) []breach {
 		}
 		for _, im := range f.imports {
 			dir, ours := folder(im.path)
-			if isStandard(im.path) || under(im.path, "golang.org/x/sys") || ours && underAny(dir, leanFolders) {
+			if isStandard(im.path) || underAny(im.path, leanModules) || ours && underAny(dir, leanFolders) {
 				continue
 			}
 			out = append(out, breach{f.path, im.line, fmt.Sprintf("%s imports %s", f.dir, im.path),
-				"use the standard library, golang.org/x/sys and " + strings.Join(leanFolders, ", ") + " only: one such process runs beside each job"})
+				"use the standard library, " + strings.Join(slices.Concat(leanModules, leanFolders), ", ") + " only: one such process runs beside each job"})
 		}
 	}
 	return out

@@ -16,9 +16,11 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/actors/gateway"
+	"weir/actors/remote"
 	"weir/cluster"
 	"weir/cluster/gossip"
 	"weir/cluster/identity"
+	"weir/cluster/storage"
 	"weir/cluster/wire"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
@@ -32,7 +34,18 @@ import (
 const plaintext = "insecure"
 
 // within is how long a test waits for what must happen.
-const within = 30 * time.Second
+const within = 2 * time.Minute
+
+// steady are timeouts under which a leader leads until a test crashes it, however seldom
+// this process gets a processor. Tests have replicas stand for election.
+func steady() raftstore.Timeouts {
+	return raftstore.Timeouts{Heartbeat: 10 * time.Second, Election: 10 * time.Second, Lease: 10 * time.Second, RPC: 10 * time.Second}
+}
+
+// alone are those of a replica that nobody can hinder.
+func alone() raftstore.Timeouts {
+	return raftstore.Timeouts{Heartbeat: 50 * time.Millisecond, Election: 50 * time.Millisecond, Lease: 50 * time.Millisecond, RPC: 10 * time.Second}
+}
 
 // lives numbers the lives of replicas and agents of this test process.
 var lives atomic.Uint64
@@ -51,6 +64,7 @@ type testReplica struct {
 	mux     *wire.Mux
 	cable   *cable
 	gossip  *gossip.Gossip
+	roll    *roll
 	peers   *cluster.Directory
 	store   *raftstore.Store
 	http    *http.Server
@@ -88,14 +102,20 @@ func (c *cable) sever() {
 	}
 }
 
-// testTiming is fast where a test waits, and slow where a busy machine must not
 // look like a dead one.
 func testTiming() Timing {
 	timing := DefaultTiming()
-	timing.Node.Heartbeat, timing.Node.Resend = 50*time.Millisecond, 200*time.Millisecond
-	timing.ReassignAfter, timing.Retry, timing.Patience = 200*time.Millisecond, 50*time.Millisecond, 5*time.Second
+	timing.Node.Heartbeat, timing.Node.Resend, timing.Node.Lease = 50*time.Millisecond, 200*time.Millisecond, within
+	timing.ReassignAfter, timing.Retry, timing.Patience = 200*time.Millisecond, 50*time.Millisecond, within
 	timing.FairShareUpdate = 50 * time.Millisecond
 	return timing
+}
+
+// testStreams are kept through silence that a busy machine causes.
+func testStreams() remote.Limits {
+	limits := remote.DefaultLimits()
+	limits.KeepAliveTimeout, limits.ConnectTimeout, limits.RequestTimeout = within, within, within
+	return limits
 }
 
 // startCluster starts n replicas; change alters what their actors work with.
@@ -122,6 +142,9 @@ func startCluster(t *testing.T, n int, change func(*Config)) *testCluster {
 		r.start(t, list, change)
 		t.Cleanup(r.crash)
 	}
+	if n > 1 {
+		c.replicas[0].stand(t)
+	}
 	return c
 }
 
@@ -146,8 +169,12 @@ func (r *testReplica) start(t *testing.T, peers cluster.Peers, change func(*Conf
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.peers = cluster.NewDirectory(peers, r.gossip)
+	r.roll = &roll{of: r.gossip, seen: map[scheduling.ReplicaID]gossip.Member{}, crashed: map[scheduling.ReplicaID]bool{}}
+	r.peers = cluster.NewDirectory(peers, r.roll)
 	cfg := raftstore.Default()
+	if cfg.Timeouts, cfg.DiskStall = steady(), within; len(peers) == 1 {
+		cfg.Timeouts = alone()
+	}
 	cfg.Dir, cfg.ClusterID, cfg.ReplicaID, cfg.Address = t.TempDir(), plaintext, r.id, r.address
 	cfg.Transport = raftstore.Transport{Listener: r.mux.Raft(), Dial: r.cable.dial}
 	cfg.Logger = log
@@ -160,8 +187,9 @@ func (r *testReplica) start(t *testing.T, peers cluster.Peers, change func(*Conf
 	actors := Config{
 		ID: r.id, Cluster: plaintext, Incarnation: uint64(time.Now().UnixNano())<<8 | lives.Add(1), Version: "test",
 		Store: r.store, Directory: r.peers, Gossip: r.gossip, Dialer: dialer, IdentityOf: wire.IdentityOfRequest,
-		Engine: engine.Default(), Gateway: gateway.DefaultLimits(), Timing: testTiming(),
-		NewID: func() string { return fmt.Sprintf("job-%06d", lives.Add(1)) }, Logger: log,
+		Engine: engine.Default(), Gateway: gateway.DefaultLimits(), Timing: testTiming(), Streams: testStreams(),
+		Storage: storage.New(storage.Config{Roots: []string{"/"}}),
+		NewID:   func() string { return fmt.Sprintf("job-%06d", lives.Add(1)) }, Logger: log,
 	}
 	if change != nil {
 		change(&actors)
@@ -174,6 +202,31 @@ func (r *testReplica) start(t *testing.T, peers cluster.Peers, change func(*Conf
 	r.http = &http.Server{Handler: routes, ReadHeaderTimeout: 10 * time.Second}
 	r.mux.ConfigureServer(r.http)
 	go func() { _ = r.http.Serve(r.mux.HTTP()) }()
+}
+
+// stand has a replica stand for election at once, rather than wait for it: it is sent what
+// raft sends to whom a leader hands over.
+func (r *testReplica) stand(t *testing.T) {
+	t.Helper()
+	const timeoutNow, version = 3, "ProtocolVersion"
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	conn, err := r.cable.dialer.DialRaft(ctx, r.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if err := conn.SetDeadline(time.Now().Add(within)); err != nil {
+		t.Fatal(err)
+	}
+	// The request is a MessagePack map of one entry, whose value is 3.
+	request := append([]byte{timeoutNow, 0x81, 0xa0 + byte(len(version))}, version+"\x03"...)
+	if _, err := conn.Write(request); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Read(make([]byte, 1)); err != nil {
+		t.Fatalf("%s does not stand for election: %v", r.id, err)
+	}
 }
 
 // crash ends a replica without a word: its connections are cut first, so that
@@ -203,20 +256,30 @@ func eventually(t *testing.T, what string, holds func() bool) {
 }
 
 // leader waits for a replica whose leader's actors are up, and that all others
-// are ready for operations.
+// are ready for operations and reached by it.
 func (c *testCluster) leader() *testReplica {
 	c.t.Helper()
 	var leader *testReplica
 	eventually(c.t, "a leader of replicas that are ready", func() bool {
 		for _, r := range c.replicas {
 			current, _ := r.store.Leadership()
-			if current.Leader && r.leader.Load() != nil && len(r.peers.View().Ready()) == len(c.replicas) {
+			if current.Leader && r.leader.Load() != nil && len(r.peers.View().Ready()) == len(c.replicas) && c.reaches(r) {
 				leader = r
 			}
 		}
 		return leader != nil
 	})
 	return leader
+}
+
+// reaches reports whether a replica reaches all others.
+func (c *testCluster) reaches(r *testReplica) bool {
+	for _, other := range c.replicas {
+		if other != r && !r.liveness.reached(other.id) {
+			return false
+		}
+	}
+	return true
 }
 
 // follower returns a replica that is not the leader.
@@ -232,14 +295,20 @@ func (c *testCluster) follower() *testReplica {
 	return nil
 }
 
-// without crashes a replica and goes on with the others.
+// without crashes a replica and goes on with the others, of which one leads if it did.
 func (c *testCluster) without(dead *testReplica) *testCluster {
+	c.t.Helper()
+	led, _ := dead.store.Leadership()
 	dead.crash()
 	rest := &testCluster{t: c.t}
 	for _, r := range c.replicas {
 		if r != dead {
+			r.roll.strike(dead.id)
 			rest.replicas = append(rest.replicas, r)
 		}
+	}
+	if led.Leader && len(rest.replicas) > 1 {
+		rest.replicas[0].stand(c.t)
 	}
 	return rest
 }

@@ -1,17 +1,20 @@
 package actors
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
 
+	"weir/actors/controller"
 	"weir/actors/gateway"
 	"weir/actors/node"
 	"weir/actors/remote"
 	"weir/cluster"
 	"weir/cluster/gossip"
 	"weir/cluster/identity"
+	"weir/cluster/storage"
 	"weir/messages/statepb"
 	"weir/raftstore"
 	"weir/scheduling/engine"
@@ -22,6 +25,13 @@ type Gossip interface {
 	Broadcast(topic, key string, payload []byte) error
 	Handle(topic string, handler gossip.Handler)
 	Update(change func(*gossip.Member)) error
+}
+
+// Storage finds input, takes output, and forgets what was on its way there.
+// *storage.Storage is one.
+type Storage interface {
+	controller.Storage
+	Discard(ctx context.Context, out storage.Output, completed bool) error
 }
 
 // Timing is how long the actors of a replica take for things.
@@ -91,10 +101,14 @@ type Config struct {
 	Dialer      remote.Dialer
 	IdentityOf  func(*http.Request) (identity.Identity, error)
 	// Limits bound the replicated state; nil: the defaults.
-	Limits  *statepb.Limits
+	Limits *statepb.Limits
+	// Storage has the input of map operations and takes their output.
+	Storage Storage
 	Engine  engine.Config
 	Gateway gateway.Limits
 	Timing  Timing
+	// Streams bound the streams to other machines; the zero value: the defaults.
+	Streams remote.Limits
 	// NewID makes ids of jobs: unique, and later ones are greater.
 	NewID  func() string
 	Logger *slog.Logger
@@ -107,8 +121,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("actors: id %q of cluster %q: both are needed", c.ID, c.Cluster)
 	case c.Incarnation == 0:
 		return fmt.Errorf("actors of replica %s: an incarnation is needed", c.ID)
-	case c.Store == nil || c.Directory == nil || c.Gossip == nil || c.Dialer == nil || c.IdentityOf == nil || c.NewID == nil || c.Logger == nil:
-		return fmt.Errorf("actors of replica %s: store, directory, gossip, dialer, identity, ids and logger are needed", c.ID)
+	case c.Store == nil || c.Directory == nil || c.Gossip == nil || c.Dialer == nil || c.IdentityOf == nil || c.NewID == nil || c.Storage == nil || c.Logger == nil:
+		return fmt.Errorf("actors of replica %s: store, directory, gossip, dialer, identity, ids, storage and logger are needed", c.ID)
 	}
 	if err := c.Gateway.Validate(); err != nil {
 		return err

@@ -25,7 +25,7 @@ func TestLeasesAreRenewedByWhoLeads(t *testing.T) {
 		select {
 		case m := <-said:
 			return m
-		case <-time.After(10 * time.Second):
+		case <-time.After(within):
 			t.Fatal("no answer")
 			return nil
 		}

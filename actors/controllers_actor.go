@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"weir/actors/controller"
+	"weir/actors/signal"
 	"weir/messages/actorpb"
 	"weir/messages/statepb"
 	"weir/raftstore/state"
@@ -98,7 +99,7 @@ func (a *controllersActor) start(ctx actor.Context) {
 	var reading context.Context
 	reading, a.stop = context.WithCancel(a.ctx)
 	var index uint64
-	var mine []*statepb.Operation
+	var mine, ended, taught []*statepb.Operation
 	a.replica.store.View(func(s *state.State) {
 		index = s.LastIndex()
 		for op := range s.InProgress() {
@@ -106,9 +107,18 @@ func (a *controllersActor) start(ctx actor.Context) {
 				mine = append(mine, head(op))
 			}
 		}
+		ended = stagedBefore(s, time.Now())
+		taught = taughtBefore(s, a.replica.cfg.ID, time.Now())
 	})
 	for _, op := range mine {
 		a.assigned(ctx, op.GetId(), op.GetAssignment().GetEpoch())
+	}
+	for _, op := range ended {
+		a.replica.discard(a.ctx, op)
+	}
+	for _, op := range taught {
+		a.assigned(ctx, op.GetId(), op.GetAssignment().GetEpoch())
+		a.retire(ctx, op.GetId())
 	}
 	// What a former life of this actor was not told is news to somebody.
 	a.replica.news.tellAll()
@@ -126,14 +136,20 @@ func (a *controllersActor) event(ctx actor.Context, event state.Event) {
 		}
 	case state.OperationChanged:
 		if e.To.Terminal() {
-			a.dismiss(ctx, string(e.ID))
+			a.retire(ctx, string(e.ID))
+			a.clear(string(e.ID))
 		} else {
 			a.look(ctx, e.ID)
 		}
 	case state.StopsOrdered:
 		a.look(ctx, e.Operation)
 	case state.AllocationsEnded:
+		if gone := goneOf(e); len(gone) > 0 {
+			ctx.Send(a.replica.signalPID, signal.Learn{All: gone})
+		}
 		a.look(ctx, e.Operation)
+	case state.ProfileRemoved:
+		a.replica.priors.Forget(e.Key)
 	}
 }
 
@@ -150,11 +166,21 @@ func (a *controllersActor) assigned(ctx actor.Context, operation string, epoch u
 	pid := ctx.Spawn(supervised(r.cfg.Logger, controller.New(controller.Config{
 		Operation: operation, Epoch: epoch, State: r.records,
 		Log:     &anyLog{ctx: a.ctx, replica: r, patience: r.cfg.Timing.Patience},
-		Signals: r, Addresses: r.addresses, RetryAfter: r.cfg.Timing.Retry,
-		MaxEnds: 10000, Batch: 256, Now: time.Now, Logger: r.cfg.Logger,
+		Signals: r, Priors: r, Addresses: r.addresses, RetryAfter: r.cfg.Timing.Retry,
+		Storage: r.cfg.Storage, MaxJobs: r.records.maxJobs,
+		MaxEnds: 10000, Batch: 4096, BatchBytes: 512 << 10, Now: time.Now, Logger: r.cfg.Logger,
 	}), false))
 	a.mine[operation] = true
 	r.controllers.set(operation, pid)
+}
+
+// retire lets the controller of an operation that has ended finish: it stops by itself.
+func (a *controllersActor) retire(ctx actor.Context, operation string) {
+	if pid := a.replica.controllers.find(operation); pid != nil {
+		a.replica.controllers.set(operation, nil)
+		delete(a.mine, operation)
+		ctx.Send(pid, controller.Over{})
+	}
 }
 
 func (a *controllersActor) dismiss(ctx actor.Context, operation string) {

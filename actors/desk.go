@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/actors/remote"
+	"weir/actors/scheduler"
 	"weir/messages/actorpb"
 	"weir/raftstore/state"
 	"weir/scheduling"
@@ -43,8 +44,15 @@ func (d *desk) SchedulerView(ctx context.Context, m *actorpb.SchedulerViewReques
 	if leader == nil {
 		return d.r.Redirect()
 	}
+	if m.GetExplain() {
+		if !d.r.askers.Enter() {
+			return &actorpb.Refused{Code: actorpb.CodeOverloaded, RetryMillis: d.r.cfg.Gateway.RetryMillis,
+				Reason: fmt.Sprintf("%d questions why wait for the scheduler already: ask again in a moment", scheduler.MaxAskers)}
+		}
+		defer d.r.askers.Leave()
+	}
 	answers := make(chan *actorpb.SchedulerView, 1)
-	d.r.system.Root.Send(leader, viewRequest{m, func(v *actorpb.SchedulerView) { answers <- v }})
+	d.r.system.Root.Send(leader, viewRequest{m, func(v *actorpb.SchedulerView) { answers <- v }, func() bool { return ctx.Err() != nil }})
 	select {
 	case view := <-answers:
 		return d.post(view)
@@ -72,7 +80,7 @@ func (d *desk) post(view *actorpb.SchedulerView) *actorpb.SchedulerView {
 			continue
 		}
 		n.LastHeartbeat = posted.GetLastHeartbeat()
-		n.MemoryUsed = posted.GetMemoryUsed()
+		n.MemoryUsed, n.Files = posted.GetMemoryUsed(), posted.GetFiles()
 		n.Jobs = posted.GetJobs()
 		if at := posted.GetLastHeartbeat(); at != nil {
 			n.LeaseLeftMillis = max(posted.GetLeaseLeftMillis()-time.Since(at.AsTime()).Milliseconds(), 0)

@@ -18,6 +18,7 @@ import (
 	"weir/cluster/wire"
 	"weir/messages/actorpb"
 	"weir/messages/statepb"
+	"weir/scheduling/statistics"
 )
 
 // fakeAgent is an agent whose jobs do nothing until the test lets them end. It
@@ -52,6 +53,8 @@ type fakeAgent struct {
 	registered int
 	// done is closed when jobs may end.
 	done chan struct{}
+	// used is how much memory the job of a cookie has used when it has completed.
+	used func(cookie int32) int64
 	// stuck requests for output are not answered.
 	stuck bool
 }
@@ -84,7 +87,7 @@ func startAgent(t *testing.T, c *testCluster, name string, tags ...string) *fake
 	a.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return log }))
 	a.remote, err = remote.Start(a.system, remote.Config{
 		Self:        identity.Identity{Cluster: plaintext, Role: identity.Agent, Name: name},
-		Incarnation: a.incarnation, Version: "test", Directory: a, Dialer: dialer, Limits: remote.DefaultLimits(), Logger: log,
+		Incarnation: a.incarnation, Version: "test", Directory: a, Dialer: dialer, Limits: testStreams(), Logger: log,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +124,7 @@ func (a *fakeAgent) Address(peer string) (string, bool) {
 }
 
 func (a *fakeAgent) ask(peer string, msg proto.Message) (proto.Message, error) {
-	ctx, cancel := context.WithTimeout(a.ctx, 2*time.Second)
+	ctx, cancel := context.WithTimeout(a.ctx, 20*time.Second)
 	defer cancel()
 	return a.remote.Request(ctx, peer, actorpb.GatewayName, msg)
 }
@@ -272,7 +275,12 @@ func (a *fakeAgent) run(m *actorpb.StartJob) {
 			})
 		}
 	}
-	a.set(func() { a.jobs[m.GetJobId()].Phase = "ended" })
+	a.set(func() {
+		a.jobs[m.GetJobId()].Phase = "ended"
+		if a.used != nil {
+			job.Statistics = &statepb.JobStatistics{Values: map[string]int64{statistics.UserMaxMemory: a.used(m.GetCookie())}}
+		}
+	})
 	answer := a.askController(m, func() proto.Message {
 		return &actorpb.JobEnded{Node: a.name, Incarnation: a.incarnation, OperationId: m.GetOperationId(), GrantIndex: grant, Job: job}
 	})

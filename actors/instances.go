@@ -12,9 +12,16 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// instancesTogether is how long changes of an operation's instances gather before
-// those who wait for them are told.
-const instancesTogether = 5 * time.Millisecond
+const (
+	// instancesTogether is how long changes of an operation's instances gather before
+	// those who wait for them are told.
+	instancesTogether = 5 * time.Millisecond
+	// instancesKept is how long what was told of an operation is remembered after the
+	// last one has asked: who asks again meanwhile is told what has changed.
+	instancesKept = 30 * time.Second
+	// maxInstancesKept is how many states of an operation's instances are remembered.
+	maxInstancesKept = 8
+)
 
 // newsdesk wakes those who wait for news of the jobs of one operation.
 type newsdesk struct {
@@ -27,11 +34,16 @@ type newsdesk struct {
 type awaited struct {
 	desk    *newsdesk
 	readers int
+	// end forgets it, when nobody reads.
+	end     *time.Timer
 	changed chan struct{}
 	// seen is what was found since the last news, for all who ask; nil: nobody has asked.
 	seen *actorpb.Instances
+
 	// finding is held by who finds it.
 	finding sync.Mutex
+	// past is what was found of late, the latest at the end. They share what is the same.
+	past []*actorpb.Instances
 }
 
 func newNewsdesk() *newsdesk { return &newsdesk{waiting: map[string]*awaited{}} }
@@ -46,12 +58,24 @@ func (n *newsdesk) follow(operation string) (of *awaited, leave func()) {
 		n.waiting[operation] = of
 	}
 	of.readers++
+	if of.end != nil {
+		of.end.Stop()
+	}
 	return of, func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		if of.readers--; of.readers == 0 {
-			delete(n.waiting, operation)
+			of.end = time.AfterFunc(instancesKept, func() { n.forget(operation, of) })
 		}
+	}
+}
+
+// forget drops an operation, unless somebody reads again.
+func (n *newsdesk) forget(operation string, of *awaited) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if of.readers == 0 && n.waiting[operation] == of {
+		delete(n.waiting, operation)
 	}
 }
 
@@ -66,13 +90,41 @@ func (of *awaited) look(find func() *actorpb.Instances) (seen *actorpb.Instances
 	if seen != nil {
 		return seen, changed
 	}
-	seen = find()
+	seen = of.keep(find())
 	of.desk.mu.Lock()
 	defer of.desk.mu.Unlock()
 	if of.changed == changed {
 		of.seen = seen
 	}
 	return seen, changed
+}
+
+// keep remembers what was found, and returns it: what has not changed is as it was before.
+// finding is held.
+func (of *awaited) keep(found *actorpb.Instances) *actorpb.Instances {
+	if n := len(of.past); n > 0 {
+		last := of.past[n-1]
+		if last.GetVersion() == found.GetVersion() {
+			return last
+		}
+		put, gone := actorpb.InstanceChanges.Between(last.GetInstances(), found.GetInstances())
+		found.Instances = actorpb.InstanceChanges.Apply(last.GetInstances(), put, gone)
+		of.past = of.past[max(0, n+1-maxInstancesKept):]
+	}
+	of.past = append(of.past, found)
+	return found
+}
+
+// had returns what was found with a version; nil: it was not found, or is forgotten.
+func (of *awaited) had(version string) *actorpb.Instances {
+	of.finding.Lock()
+	defer of.finding.Unlock()
+	for _, past := range of.past {
+		if past.GetVersion() == version {
+			return past
+		}
+	}
+	return nil
 }
 
 // stir tells of news. The desk's mu is held.
@@ -117,20 +169,52 @@ func (n *newsdesk) take(event state.Event) {
 	}
 }
 
+// goneOf returns the signals of jobs that were told to go and have ended. Who watches
+// instances sees that they have gone, also when they went so soon that nobody had time to
+// say that they would.
+func goneOf(e state.AllocationsEnded) (gone []*actorpb.InterruptionSignal) {
+	for _, ended := range e.Ended {
+		a, order := ended.Allocation, ended.Finished.GetStop()
+		if order == nil {
+			continue
+		}
+		gone = append(gone, &actorpb.InterruptionSignal{
+			OperationId: string(e.Operation), JobId: a.GetJobId(), Node: a.GetNode(), Reason: order.Why(), Time: ended.Finished.GetFinishTime(),
+			Task: a.GetTask(), Cookie: a.GetCookie(), Ports: a.GetPorts(), StartTime: a.GetStartTime(), Gone: true,
+		})
+	}
+	return gone
+}
+
 // Instances returns the instances of an operation, as they are seen here: once they
 // differ from those of a version that was returned before, or as they are when ctx is
 // done. It asks nobody. What it returns is shared, and not to be changed.
 func (r *Replica) Instances(ctx context.Context, operation, version string) *actorpb.Instances {
-	of, leave := r.news.follow(operation)
+	return r.news.await(ctx, operation, version, false, func() *actorpb.Instances { return r.instancesOf(operation) })
+}
+
+// InstanceChanges returns what Instances does, as changes since version where it is known
+// here still what that was.
+func (r *Replica) InstanceChanges(ctx context.Context, operation, version string) *actorpb.Instances {
+	return r.news.await(ctx, operation, version, true, func() *actorpb.Instances { return r.instancesOf(operation) })
+}
+
+// await returns what find finds, once that has another version, or when ctx is done; with
+// changes what of it has changed since.
+func (n *newsdesk) await(ctx context.Context, operation, version string, changes bool, find func() *actorpb.Instances) *actorpb.Instances {
+	of, leave := n.follow(operation)
 	defer leave()
 	for {
-		now, changed := of.look(func() *actorpb.Instances { return r.instancesOf(operation) })
-		if now.GetVersion() != version || now.GetOver() {
+		now, changed := of.look(find)
+		if now.GetVersion() != version || now.GetOver() || ctx.Err() != nil {
+			if changes {
+				return now.ChangedSince(of.had(version))
+			}
 			return now
 		}
 		select {
 		case <-ctx.Done():
-			return now
+			continue
 		case <-changed:
 		}
 		select {

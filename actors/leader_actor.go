@@ -15,6 +15,7 @@ import (
 	"weir/actors/operation"
 	"weir/messages/actorpb"
 	"weir/messages/commandpb"
+	"weir/messages/statepb"
 	"weir/raftstore"
 	"weir/raftstore/state"
 	"weir/scheduling"
@@ -38,6 +39,8 @@ type replicasChanged struct{}
 type viewRequest struct {
 	of    *actorpb.SchedulerViewRequest
 	reply func(*actorpb.SchedulerView)
+	// gone says that who asked waits no more.
+	gone func() bool
 }
 
 // newLeader returns the producer of the actor that leads in a term: it spawns the
@@ -205,6 +208,8 @@ func (a *leaderActor) batch(ctx actor.Context, m batch) {
 			admit = a.operationChanged(ctx, e, touched) || admit
 		case state.ControllerAssigned:
 			a.lookAt(ctx, a.operations[e.ID], operation.Look{})
+		case state.OutputPublished:
+			a.lookAt(ctx, a.operations[e.ID], operation.Look{})
 		case state.AllocationsStarted:
 			for _, allocation := range e.Allocations {
 				touched[allocation.GetNode()] = true
@@ -223,6 +228,12 @@ func (a *leaderActor) batch(ctx actor.Context, m batch) {
 			admit = true
 		case state.NodeChanged:
 			touched[string(e.ID)] = true
+			if a.nodes[string(e.ID)] == nil && e.State == statepb.NodeOnline {
+				// What registered it was stopped meanwhile: the node had been removed before.
+				a.spawnNode(ctx, string(e.ID))
+			}
+		case state.NodeRemoved:
+			a.nodeRemoved(ctx, string(e.ID))
 		}
 	}
 	for id := range touched {
@@ -230,6 +241,15 @@ func (a *leaderActor) batch(ctx actor.Context, m batch) {
 	}
 	if admit {
 		a.lookAtPools(ctx)
+	}
+}
+
+// nodeRemoved ends what speaks for a node, unless that has registered again: then the
+// agent has to.
+func (a *leaderActor) nodeRemoved(ctx actor.Context, id string) {
+	if pid := a.nodes[id]; pid != nil && a.replica.records.NodeRecord(id) == nil {
+		delete(a.nodes, id)
+		ctx.Stop(pid)
 	}
 }
 

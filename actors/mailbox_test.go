@@ -59,7 +59,7 @@ func next(t *testing.T, took <-chan any) any {
 	select {
 	case m := <-took:
 		return m
-	case <-time.After(20 * time.Second):
+	case <-time.After(within):
 		t.Fatal("nothing was taken up")
 		return nil
 	}

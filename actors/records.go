@@ -38,27 +38,28 @@ func (r *records) Operation(id string) (op *statepb.Operation, allocations int) 
 }
 
 // head returns what actors need of an operation: not its past, which is long. The
-// spec and the trees are shared; they never change.
+// spec, the trees and gangs are shared; they never change.
 func head(op *statepb.Operation) *statepb.Operation {
 	h := &statepb.Operation{
 		Id: op.GetId(), Spec: op.GetSpec(), State: op.GetState(), Suspended: op.GetSuspended(), Trees: op.GetTrees(),
 		StartTime: op.GetStartTime(), Assignment: proto.CloneOf(op.GetAssignment()), PendingReason: op.GetPendingReason(),
-		AbortJobsUntilIndex: op.GetAbortJobsUntilIndex(), Stop: op.GetStop(),
+		AbortJobsUntilIndex: op.GetAbortJobsUntilIndex(), Stop: op.GetStop(), Output: op.GetOutput(),
 	}
 	for _, task := range op.GetTasks() {
 		h.Tasks = append(h.Tasks, &statepb.Task{
-			Name: task.GetName(), JobResources: task.GetJobResources(),
+			Name: task.GetName(), JobResources: task.GetJobResources(), Gang: task.GetGang(),
 			Counters: &statepb.JobCounters{Pending: task.GetCounters().GetPending()},
 		})
 	}
 	return h
 }
 
-// Allocation implements the State of controllers.
+// Allocation implements the State of controllers. It is the state's own: that replaces
+// allocations, and never changes one.
 func (r *records) Allocation(job string) (allocation *statepb.Allocation) {
 	r.store.View(func(s *state.State) {
 		if a, ok := s.Allocation(scheduling.JobID(job)); ok {
-			allocation = proto.CloneOf(a)
+			allocation = a
 		}
 	})
 	return allocation
@@ -131,7 +132,7 @@ func (r *records) Seed(tree scheduling.TreeName) (seed scheduler.Seed, ok bool) 
 		}
 		record, _ := s.Tree(tree)
 		seed = scheduler.Seed{
-			Tree: tree, Index: s.LastIndex(), Pools: pools, Volumes: record.GetVolumes(), VolumesTime: record.GetVolumesTime().AsTime(),
+			Tree: tree, Index: s.LastIndex(), Pools: pools, Claims: s.Claims(tree), Rates: s.PreemptionRates(tree), Volumes: record.GetVolumes(), VolumesTime: record.GetVolumesTime().AsTime(),
 		}
 		for _, n := range s.Nodes() {
 			if n.GetTree() != string(tree) {
@@ -145,6 +146,7 @@ func (r *records) Seed(tree scheduling.TreeName) (seed scheduler.Seed, ok bool) 
 		for op := range s.InProgress() {
 			if op.In(string(tree)) != nil {
 				seed.Operations = append(seed.Operations, head(op))
+				seed.Demand = append(seed.Demand, s.Demand(scheduling.OperationID(op.GetId()))...)
 			}
 		}
 	})

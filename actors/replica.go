@@ -1,6 +1,6 @@
 // Package actors starts the actors of a replica and supervises them.
 //
-// A gateway, a signal actor and the controllers of the operations that are
+// A gateway, a signal and a prior actor, and the controllers of the operations that are
 // assigned here live on every replica. While the replica leads, a leader actor
 // adds the scheduler, and an actor for each pool, operation and node; it goes
 // with the term. Nothing of what they know is kept: all of them are rebuilt from
@@ -8,6 +8,7 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -20,8 +21,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"weir/actors/gateway"
+	"weir/actors/hearsay"
 	"weir/actors/node"
 	"weir/actors/pool"
+	"weir/actors/prior"
 	"weir/actors/remote"
 	"weir/actors/scheduler"
 	"weir/actors/signal"
@@ -33,8 +36,12 @@ import (
 	"weir/scheduling"
 )
 
-// signalTopic is under what interruption signals are gossiped.
-const signalTopic = "interruption"
+const (
+	// priorKeep is how long a replica remembers what it has heard of a memory profile, and
+	// maxPriors of how many: 1,000 take about 400 KB, and fit into a full state.
+	priorKeep = 10 * time.Minute
+	maxPriors = 1000
+)
 
 // maxSignals bounds the interruption signals that a replica remembers: 10,000
 // jobs on their way out take about 2 MiB.
@@ -51,21 +58,28 @@ type Replica struct {
 	liveness    *liveness
 	controllers *controllers
 	signals     *signal.Signals
+	priors      *prior.Priors
 	news        *newsdesk
 	heartbeats  *heartbeats
 	histories   *pool.Histories
 
-	gatewayFigures   gateway.Figures
+	gatewayFigures gateway.Figures
+	// askers are those who ask why.
+	askers           scheduler.Door
 	schedulerFigures scheduler.Figures
 	// leader is the actor of the term that this replica leads in; nil: none.
 	leader atomic.Pointer[actor.PID]
 
-	gatewayPID, signalPID, controllersPID *actor.PID
+	gatewayPID, signalPID, priorPID, controllersPID *actor.PID
 
-	ctx       context.Context
-	cancel    context.CancelFunc
-	done      sync.WaitGroup
-	closeOnce sync.Once
+	ctx    context.Context
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+	// discards are removals of staging places that go on, discarding has those whose turn
+	// it is.
+	discards   sync.WaitGroup
+	discarding chan struct{}
+	closeOnce  sync.Once
 }
 
 // Start starts the actors of a replica. They do their part until Close.
@@ -75,9 +89,10 @@ func Start(cfg Config) (*Replica, error) {
 	}
 	r := &Replica{
 		cfg: cfg, store: cfg.Store, board: newBoard(), controllers: newControllers(), news: newNewsdesk(),
-		heartbeats: newHeartbeats(), histories: pool.NewHistories(),
+		heartbeats: newHeartbeats(), histories: pool.NewHistories(), discarding: make(chan struct{}, discardsAtOnce),
 		records: &records{store: cfg.Store, directory: cfg.Directory},
-		signals: signal.NewSignals(signal.NewTable(cfg.Timing.SignalKeep, maxSignals)),
+		signals: signal.NewSignals(signal.NewTable(cfg.Timing.SignalKeep, maxSignals), time.Now),
+		priors:  prior.NewPriors(prior.NewTable(priorKeep, maxPriors), time.Now),
 		system:  actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return cfg.Logger })),
 	}
 	r.liveness = newLiveness(cfg.ID, func(id string) bool { return r.remote.Connected(peerOf(id)) })
@@ -87,7 +102,7 @@ func Start(cfg Config) (*Replica, error) {
 	var err error
 	r.remote, err = remote.Start(r.system, remote.Config{
 		Self: identity.Identity{Cluster: cfg.Cluster, Role: identity.Replica, Name: cfg.ID}, Incarnation: cfg.Incarnation, Version: cfg.Version,
-		Directory: addressBook{cfg.Directory}, Dialer: cfg.Dialer, IdentityOf: cfg.IdentityOf, Admit: admit, Limits: remote.DefaultLimits(), Logger: cfg.Logger,
+		Directory: addressBook{cfg.Directory}, Dialer: cfg.Dialer, IdentityOf: cfg.IdentityOf, Admit: admit, Limits: cmp.Or(cfg.Streams, remote.DefaultLimits()), Logger: cfg.Logger,
 	})
 	if err != nil {
 		r.cancel()
@@ -98,11 +113,8 @@ func Start(cfg Config) (*Replica, error) {
 	if err := r.remote.Publish(actorpb.GatewayName, r.gatewayPID, inbox, identity.Agent, identity.Replica); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
-	cfg.Gossip.Handle(signalTopic, gossip.Handler{
-		Receive:    func(payload []byte) { r.system.Root.Send(r.signalPID, signal.Heard{Payload: payload}) },
-		Merge:      func(payload []byte) { r.system.Root.Send(r.signalPID, signal.Heard{Payload: payload, Full: true}) },
-		LocalState: r.signals.LocalState,
-	})
+	r.listen(signal.Topic, r.signalPID, r.signals.LocalState)
+	r.listen(prior.Topic, r.priorPID, r.priors.LocalState)
 	cfg.Store.BeforeTransfer(r.keepVolumes)
 	r.done.Add(4)
 	go r.followHistories()
@@ -113,16 +125,26 @@ func Start(cfg Config) (*Replica, error) {
 }
 
 func (r *Replica) spawn(inbox *remote.Inbox) {
-	root := r.system.Root
+	root, self := r.system.Root, hearsay.Speaker{Replica: r.cfg.ID, Incarnation: r.cfg.Incarnation}
 	r.signalPID = root.Spawn(supervised(r.cfg.Logger, signal.New(signal.Config{
-		Replica: r.cfg.ID, Incarnation: r.cfg.Incarnation, Gossip: topic{r.cfg.Gossip, signalTopic},
-		News: r.news.tell, ExpireEvery: 10 * time.Second, Now: time.Now, Logger: r.cfg.Logger,
+		Self: self, Gossip: topic{r.cfg.Gossip, signal.Topic}, News: r.news.tell, ExpireEvery: 10 * time.Second, Logger: r.cfg.Logger,
 	}, r.signals), true))
+	r.priorPID = root.Spawn(supervised(r.cfg.Logger, prior.New(prior.Config{
+		Self: self, Gossip: topic{r.cfg.Gossip, prior.Topic}, Logger: r.cfg.Logger,
+	}, r.priors), true))
 	r.controllersPID = root.Spawn(supervised(r.cfg.Logger, newControllersActor(r.ctx, r), true))
 	r.gatewayPID = root.Spawn(supervised(r.cfg.Logger, gateway.New(gateway.Config{
 		Nodes: r, Controllers: r, Leader: &desk{r}, Cluster: r, Instances: r, Limits: r.cfg.Gateway, Patience: r.cfg.Timing.Patience,
 		Figures: &r.gatewayFigures, Logger: r.cfg.Logger,
 	}), true).Configure(inbox.Mailbox()))
+}
+
+// listen has the actor of a topic hear what other replicas say.
+func (r *Replica) listen(topic string, pid *actor.PID, localState func() []byte) {
+	hear := func(full bool) func([]byte) {
+		return func(payload []byte) { r.system.Root.Send(pid, hearsay.Heard{Payload: payload, Full: full}) }
+	}
+	r.cfg.Gossip.Handle(topic, gossip.Handler{Receive: hear(false), Merge: hear(true), LocalState: localState})
 }
 
 // Handler returns what serves the streams of other machines, and where to mount
@@ -138,7 +160,15 @@ func (r *Replica) Stopping(job string) string { return r.signals.Stopping(job) }
 
 // Interrupt implements the Signals of controllers.
 func (r *Replica) Interrupt(s *actorpb.InterruptionSignal) {
-	r.system.Root.Send(r.signalPID, signal.Interrupt{Signal: s})
+	r.system.Root.Send(r.signalPID, signal.Interrupt{Said: s})
+}
+
+// Freshest implements the Priors of controllers.
+func (r *Replica) Freshest(profile string) *actorpb.MemoryPrior { return r.priors.Freshest(profile) }
+
+// Share implements the Priors of controllers.
+func (r *Replica) Share(p *actorpb.MemoryPrior) {
+	r.system.Root.Send(r.priorPID, prior.Share{Said: p})
 }
 
 // Send implements the Agents of nodes.
@@ -296,11 +326,12 @@ func (r *Replica) Close() error {
 		r.cancel()
 		r.done.Wait()
 		r.remote.Unpublish(actorpb.GatewayName)
-		for _, pid := range []*actor.PID{r.gatewayPID, r.controllersPID, r.signalPID} {
+		for _, pid := range []*actor.PID{r.gatewayPID, r.controllersPID, r.signalPID, r.priorPID} {
 			if err := r.system.Root.StopFuture(pid).Wait(); err != nil {
 				r.cfg.Logger.Warn("actor is slow to stop", "actor", pid.GetId(), "error", err)
 			}
 		}
+		r.discards.Wait()
 		r.remote.Close()
 		r.system.Shutdown()
 	})
@@ -313,7 +344,7 @@ type topic struct {
 	name   string
 }
 
-// Broadcast implements the Gossip of signals.
+// Broadcast implements hearsay.Gossip.
 func (t topic) Broadcast(key string, payload []byte) error {
 	return t.gossip.Broadcast(t.name, key, payload)
 }

@@ -40,7 +40,7 @@ func TestAnActorThatFailsStartsAgainAndHearsNothingOfItsFormerLife(t *testing.T)
 	system.Root.Send(pid, owned{first, "old"})
 	system.Root.Send(pid, "new")
 	lives := map[*life]bool{first: true}
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(within)
 	for {
 		select {
 		case said := <-tell:

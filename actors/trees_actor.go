@@ -181,7 +181,7 @@ func (t *ledTrees) view(ctx actor.Context, term uint64, m viewRequest) {
 	}
 	g := &gathering{left: len(asked), seen: make([]*actorpb.SchedulerView, 0, len(asked)), reply: m.reply}
 	for _, pid := range asked {
-		ctx.Send(pid, scheduler.View{Of: m.of, Reply: g.add})
+		ctx.Send(pid, scheduler.View{Of: m.of, Reply: g.add, Gone: m.gone})
 	}
 }
 

@@ -22,6 +22,8 @@ var operatorOnly = map[string]bool{
 	apipbconnect.TreeServiceSetDefaultProcedure:  true,
 	apipbconnect.NodeServiceDrainProcedure:       true,
 	apipbconnect.NodeServiceUndrainProcedure:     true,
+	apipbconnect.NodeServiceRemoveProcedure:      true,
+	apipbconnect.MemoryServiceForgetProcedure:    true,
 	apipbconnect.ClusterServiceTransferProcedure: true,
 	apipbconnect.ClusterServiceAddProcedure:      true,
 	apipbconnect.ClusterServiceRemoveProcedure:   true,

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -36,7 +35,7 @@ func TestRoles(t *testing.T) {
 		"PoolService/Edit": true, "TreeService/Create": true, "TreeService/Set": true, "TreeService/Remove": true, "TreeService/SetDefault": true,
 		"ClusterService/Transfer": true,
 		"ClusterService/Add":      true, "ClusterService/Remove": true, "ClusterService/Promote": true, "ClusterService/Demote": true,
-		"NodeService/Drain": true, "NodeService/Undrain": true,
+		"NodeService/Drain": true, "NodeService/Undrain": true, "NodeService/Remove": true, "MemoryService/Forget": true,
 	}
 	for _, role := range []string{"operator", "client", "agent", "replica"} {
 		for _, procedure := range procedures() {
@@ -114,7 +113,7 @@ func TestEveryLimitIsNeeded(t *testing.T) {
 // The same handlers speak the other protocols.
 func TestProtocols(t *testing.T) {
 	s := newSite(t)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for name, options := range map[string][]connect.ClientOption{
 		"connect": nil, "connect with JSON": {connect.WithProtoJSON()}, "gRPC-web": {connect.WithGRPCWeb()},

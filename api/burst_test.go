@@ -27,7 +27,7 @@ func TestBurstIsTurnedAwayAndComesAgain(t *testing.T) {
 	}
 	s.must(&commandpb.EditTree{Edits: []*commandpb.TreeEdit{{Edit: &commandpb.TreeEdit_Create{Create: &statepb.Pool{Name: "burst", Options: room}}}}})
 	c := newClient(t, s)
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	refused := func() int { return s.ended.of(apipbconnect.OperationServiceStartProcedure, "resource_exhausted") }
 	// Those that were let in stay until others have been turned away.

@@ -88,7 +88,7 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 		}
 		online := onlineHosts(st)
 		for op := range st.InProgress() {
-			ofOperations.look(op, online)
+			ofOperations.look(op, st.Demand(scheduling.OperationID(op.GetId())), online)
 			out.OperationsInProgress++
 			switch op.GetState() {
 			case lifecycle.Running.String():

@@ -9,6 +9,7 @@ import (
 	"weir/api/spec"
 	"weir/messages/apipb"
 	"weir/messages/statepb"
+	"weir/raftstore/state"
 	"weir/scheduling/lifecycle"
 	"weir/scheduling/resource"
 )
@@ -38,11 +39,11 @@ func operationOf(op *statepb.Operation, full bool) (*apipb.Operation, error) {
 		Title: op.GetSpec().GetTitle(), Alias: op.GetSpec().GetAlias(),
 		StartTime: op.GetStartTime(), FinishTime: op.GetFinishTime(), Result: errorOf(op.GetResult()),
 		Controller: op.GetAssignment().GetReplica(), ControllerEpoch: op.GetAssignment().GetEpoch(), PendingReason: op.GetPendingReason(),
-		Progress: &apipb.TaskProgress{},
+		Progress: &apipb.TaskProgress{}, Output: outputOf(op.GetOutput()),
 	}
 	addTrees(out, op)
 	for _, task := range op.GetTasks() {
-		progress := progressOf(task)
+		progress := progressOf(op, task)
 		out.Tasks = append(out.Tasks, progress)
 		addProgress(out.Progress, progress)
 	}
@@ -70,13 +71,14 @@ func operationOf(op *statepb.Operation, full bool) (*apipb.Operation, error) {
 	return out, nil
 }
 
-func progressOf(task *statepb.Task) *apipb.TaskProgress {
+func progressOf(op *statepb.Operation, task *statepb.Task) *apipb.TaskProgress {
 	c, t := task.GetCounters(), task.GetTotals()
 	return &apipb.TaskProgress{
 		Name: task.GetName(), Total: c.GetTotal(), Pending: c.GetPending(), Running: c.GetRunning(), Completed: c.GetCompleted(),
 		Failed: c.GetFailed(), Aborted: c.GetAborted(), AbortedByReason: cloneCounts(c.GetAbortedByReason()), Restarted: c.GetRestarted(),
 		JobResources: resourcesOf(task.GetJobResources().Amounts()), MaxMemory: t.GetMaxMemory(),
 		CpuSeconds: float64(t.GetCpuMicros()) / 1e6, RunSeconds: float64(t.GetRunMillis()) / 1e3,
+		Memory: memoryOf(task, describedTask(op, task.GetName())), Input: inputProgressOf(task.GetInput()), Gang: gangOf(task.GetGang()),
 	}
 }
 
@@ -100,6 +102,7 @@ func addProgress(sum, p *apipb.TaskProgress) {
 	sum.MaxMemory = max(sum.MaxMemory, p.GetMaxMemory())
 	sum.CpuSeconds += p.GetCpuSeconds()
 	sum.RunSeconds += p.GetRunSeconds()
+	addInput(sum, p.GetInput())
 	for reason, n := range p.GetAbortedByReason() {
 		if sum.AbortedByReason == nil {
 			sum.AbortedByReason = map[string]int64{}
@@ -108,13 +111,16 @@ func addProgress(sum, p *apipb.TaskProgress) {
 	}
 }
 
-// runningJob shows a job that has not ended, as the state knows it.
-func runningJob(a *statepb.Allocation) *apipb.Job {
-	return &apipb.Job{
+// runningJob shows a job of an operation that has not ended, as the state knows it.
+func runningJob(st *state.State, op *statepb.Operation, a *statepb.Allocation) *apipb.Job {
+	out := &apipb.Job{
 		Id: a.GetJobId(), OperationId: a.GetOperationId(), Task: a.GetTask(), Cookie: a.GetCookie(), Attempt: a.GetAttempt(),
 		Node: a.GetNode(), State: lifecycle.JobWaiting.String(), StartTime: a.GetStartTime(), Resources: resourcesOf(a.GetResources().Amounts()),
-		Token: token(a.GetGrantTerm(), a.GetGrantIndex()), Ports: a.GetPorts(),
+		Token: token(a.GetGrantTerm(), a.GetGrantIndex()), Ports: a.GetPorts(), Reserve: reserveOf(a.GetReserve()),
+		MemoryLimit: describedTask(op, a.GetTask()).GetMemoryLimit(), GangIncarnation: a.GetGangIncarnation(), GangRank: rankOf(a.GangRank),
 	}
+	addReading(out, st, a)
+	return out
 }
 
 // token shows the token of a grant; empty when it is not known.
@@ -125,18 +131,31 @@ func token(term, index uint64) string {
 	return fmt.Sprintf("%d:%d", term, index)
 }
 
-func finishedJob(operation string, j *statepb.FinishedJob) *apipb.Job {
-	st := j.GetStatistics()
-	return &apipb.Job{
-		Id: j.GetJobId(), OperationId: operation, Task: j.GetTask(), Cookie: j.GetCookie(), Attempt: j.GetAttempt(), Node: j.GetNode(),
+// finishedJob shows a job of an operation that has ended.
+func finishedJob(st *state.State, op *statepb.Operation, j *statepb.FinishedJob) *apipb.Job {
+	out := &apipb.Job{
+		Id: j.GetJobId(), OperationId: op.GetId(), Task: j.GetTask(), Cookie: j.GetCookie(), Attempt: j.GetAttempt(), Node: j.GetNode(),
 		State: j.GetState(), AbortReason: j.GetAbortReason(), Error: errorOf(j.GetError()), StartTime: j.GetStartTime(),
 		FinishTime: j.GetFinishTime(), Pid: j.GetPid(), ExitCode: j.GetExitCode(), Token: token(j.GetGrantTerm(), j.GetGrantIndex()),
 		Interruption: interruptionOf(j.GetStop()), Rerun: j.GetRerun(), Acknowledged: j.GetAcknowledged(),
-		Statistics: &apipb.JobStatistics{
-			MaxMemory: st.GetMaxMemory(), CpuUserSeconds: float64(st.GetCpuUserMicros()) / 1e6,
-			CpuSystemSeconds: float64(st.GetCpuSystemMicros()) / 1e6, RunSeconds: float64(st.GetRunMillis()) / 1e3,
-			PrepareSeconds: float64(st.GetPrepareMillis()) / 1e3, StdoutBytes: st.GetStdoutBytes(), StdoutDroppedBytes: st.GetStdoutDroppedBytes(),
-			StderrBytes: st.GetStderrBytes(), StderrDroppedBytes: st.GetStderrDroppedBytes(),
-		},
+		Statistics: measuredOf(j.GetStatistics()),
+		Reserve:    reserveOf(j.GetReserve()), MemoryLimit: describedTask(op, j.GetTask()).GetMemoryLimit(),
+		GangIncarnation: j.GetGangIncarnation(), GangRank: rankOf(j.GangRank),
+	}
+	addRead(out, st, op.GetId(), j)
+	return out
+}
+
+// measuredOf shows what a node measured of a job; nil where the job ended without its
+// node.
+func measuredOf(m *statepb.JobStatistics) *apipb.JobStatistics {
+	if m == nil {
+		return nil
+	}
+	return &apipb.JobStatistics{
+		MaxMemory: m.GetMaxMemory(), CpuUserSeconds: float64(m.GetCpuUserMicros()) / 1e6,
+		CpuSystemSeconds: float64(m.GetCpuSystemMicros()) / 1e6, RunSeconds: float64(m.GetRunMillis()) / 1e3,
+		PrepareSeconds: float64(m.GetPrepareMillis()) / 1e3, StdoutBytes: m.GetStdoutBytes(), StdoutDroppedBytes: m.GetStdoutDroppedBytes(),
+		StderrBytes: m.GetStderrBytes(), StderrDroppedBytes: m.GetStderrDroppedBytes(), Values: m.Measured(),
 	}
 }

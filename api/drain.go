@@ -25,8 +25,16 @@ func (s nodes) Drain(ctx context.Context, req *connect.Request[apipb.DrainNodeRe
 
 // Undrain lets a node have jobs again.
 func (s nodes) Undrain(ctx context.Context, req *connect.Request[apipb.UndrainNodeRequest]) (*connect.Response[apipb.UndrainNodeResponse], error) {
-	_, err := s.propose(ctx, "undrain node", &commandpb.UndrainNode{Node: req.Msg.GetNode(), Time: timestamppb.New(s.cfg.Now())})
+	_, err := s.propose(ctx, "undrain node", &commandpb.UndrainNode{Node: req.Msg.GetNode(), User: caller(ctx).Name, Time: timestamppb.New(s.cfg.Now())})
 	return answer(&apipb.UndrainNodeResponse{}, err)
+}
+
+// Remove forgets a node that is gone for good.
+func (s nodes) Remove(ctx context.Context, req *connect.Request[apipb.RemoveNodeRequest]) (*connect.Response[apipb.RemoveNodeResponse], error) {
+	_, err := s.propose(ctx, "remove node", &commandpb.RemoveNode{
+		Node: req.Msg.GetNode(), User: caller(ctx).Name, Force: req.Msg.GetForce(), Time: timestamppb.New(s.cfg.Now()),
+	})
+	return answer(&apipb.RemoveNodeResponse{}, err)
 }
 
 // drainOf shows who keeps jobs away from a node; nil: nobody.

@@ -35,3 +35,17 @@ func TestDrain(t *testing.T) {
 		t.Errorf("%d nodes are drained, want %d", got, before)
 	}
 }
+
+func TestRemoveNode(t *testing.T) {
+	s := newSite(t)
+	s.run(3, "j1", "leaving")
+	before := len(at(t, s.get("NodeService/List", "{}"), "nodes").([]any))
+	s.must(&commandpb.SetNodeOffline{Term: 1, Node: "n1", Incarnation: 1})
+	s.get("NodeService/Remove", `{"node": "n1"}`)
+	if got := len(at(t, s.get("NodeService/List", "{}"), "nodes").([]any)); got != before-1 {
+		t.Errorf("%d nodes, want %d", got, before-1)
+	}
+	if jobs := s.state.Allocations(); len(jobs) != 0 {
+		t.Errorf("jobs %v run on a node that is gone", jobs)
+	}
+}

@@ -84,8 +84,9 @@ func effectiveTree(s pooltree.Settings) map[string]any {
 		"enable_fifo_children_reordering_for_guarantee_utilization":             s.FIFOReordering,
 		"consider_single_allocation_vanilla_operations_as_gang":                 s.SingleJobVanillaIsGang,
 		"allow_gang_operations_only_in_fifo_pools":                              s.GangsOnlyInFIFO,
-		"best_allocation_share_update_period":                                   option.FormatDuration(s.BestAllocationSharePeriod),
-		"node_reconnection_timeout":                                             option.FormatDuration(s.NodeReconnectionTimeout),
+		"gang_timeout":                        option.FormatDuration(s.GangTimeout),
+		"best_allocation_share_update_period": option.FormatDuration(s.BestAllocationSharePeriod),
+		"node_reconnection_timeout":           option.FormatDuration(s.NodeReconnectionTimeout),
 	}
 	if s.InferWeightMultiplier > 0 {
 		out["infer_weight_from_guarantees_share_multiplier"] = s.InferWeightMultiplier

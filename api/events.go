@@ -48,6 +48,10 @@ func (s eventLog) Read(ctx context.Context, req *connect.Request[apipb.ReadEvent
 	if err := s.written(ctx, now); err != nil {
 		return s.unavailable(what, err)
 	}
+	if index := req.Msg.GetIndex(); index > now+1 {
+		return fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument,
+			fmt.Sprintf("%s: index %d is ahead of the log, whose last index is %d: an index of another cluster?", what, index, now))
+	}
 	reader, err := s.begin(req.Msg, now)
 	if err != nil {
 		return s.eventsFailed(what, err)

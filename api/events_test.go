@@ -19,7 +19,7 @@ import (
 // eventsOf reads what a request selects.
 func eventsOf(t *testing.T, c *client.Client, m *apipb.ReadEventsRequest) (places []string, kinds []string, err error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for e, err := range c.ReadEvents(ctx, m) {
 		if err != nil {
@@ -62,7 +62,7 @@ func TestReadEvents(t *testing.T) {
 		"another tree":         {&apipb.ReadEventsRequest{Tree: "gpu"}, "[]"},
 		"an operation":         {&apipb.ReadEventsRequest{Operation: id, Kinds: []string{"operation_accepted", "job_failed"}}, "[operation_accepted job_failed]"},
 		"another operation":    {&apipb.ReadEventsRequest{Operation: "none"}, "[]"},
-		"of no time yet":       {&apipb.ReadEventsRequest{Index: 10_000}, "[]"},
+		"the next one":         {&apipb.ReadEventsRequest{Index: s.index + 1}, "[]"},
 		"from the latest time": {&apipb.ReadEventsRequest{Latest: true}, "[]"},
 	} {
 		if _, got, err := eventsOf(t, c, test.m); err != nil || fmt.Sprint(got) != test.want {
@@ -74,6 +74,7 @@ func TestReadEvents(t *testing.T) {
 		want string
 	}{
 		"a kind that is none": {&apipb.ReadEventsRequest{Kinds: []string{"jobs"}}, `kind "jobs": there is none: must be one of leader_changed`},
+		"of no time yet":      {&apipb.ReadEventsRequest{Index: 10_000}, fmt.Sprintf("index 10000 is ahead of the log, whose last index is %d", s.index)},
 		"two places":          {&apipb.ReadEventsRequest{Index: 1, Latest: true}, "index, since and latest: give one of them"},
 	} {
 		if _, _, err := eventsOf(t, c, test.m); err == nil || client.CodeOf(err) != apipb.CodeInvalidArgument || !strings.Contains(err.Error(), test.want) {
@@ -87,7 +88,7 @@ func TestFollowEvents(t *testing.T) {
 	s := newSite(t, func(l *Limits) { l.KeepAlive = 20 * time.Millisecond })
 	other := newSite(t, func(l *Limits) { l.KeepAlive = 20 * time.Millisecond })
 	c := newClient(t, s, other)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	pool := func(name string) *commandpb.EditTree {
 		return &commandpb.EditTree{Edits: []*commandpb.TreeEdit{{Edit: &commandpb.TreeEdit_Create{Create: &statepb.Pool{Name: name}}}}}
@@ -147,7 +148,7 @@ func TestEventsThatAreGone(t *testing.T) {
 	for term := range uint64(3000) {
 		s.must(&commandpb.BeginTerm{Term: term + 2, Replica: fmt.Sprintf("a-replica-with-a-long-name-%d", term), ClusterId: "c1"})
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := s.events.WaitCovered(ctx, 3001); err != nil {
 		t.Fatal(err)
@@ -172,7 +173,7 @@ func TestReaderThatTakesNothing(t *testing.T) {
 		return os.ErrDeadlineExceeded
 	}}
 	defer flow.reader.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	err := flow.run(ctx)
 	if !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(err.Error(), "has not taken events for 10s or is gone; it can go on from index ") {

@@ -14,6 +14,7 @@ import (
 	"weir/messages/apipb"
 	"weir/messages/explainpb"
 	"weir/messages/statepb"
+	"weir/raftstore"
 	"weir/raftstore/state"
 	"weir/scheduling"
 	"weir/scheduling/lifecycle"
@@ -44,6 +45,7 @@ const (
 	factJobAborted     = "job_aborted"
 	factBeneficiary    = "preempted_for"
 	factReason         = "reason"
+	factMemoryReserve  = "memory_reserve"
 )
 
 // explanations implements ExplainService.
@@ -102,7 +104,8 @@ func under(x, said *explainpb.Explanation) {
 		}
 	}
 	x.Tasks, x.Position, x.Waiting, x.EstimatedStart = said.GetTasks(), said.GetPosition(), said.GetWaiting(), said.GetEstimatedStart()
-	x.LikelyVictims, x.Share = said.GetLikelyVictims(), said.GetShare()
+	x.LikelyVictims, x.Share, x.EstimatedBy = said.GetLikelyVictims(), said.GetShare(), said.GetEstimatedBy()
+	x.Waits = append(x.Waits, said.GetWaits()...)
 }
 
 // unreached says that the scheduler could not be asked.
@@ -110,17 +113,24 @@ func unreached(err error) *explainpb.Fact {
 	return &explainpb.Fact{Code: factNoScheduler, Text: fmt.Sprintf("the leader's scheduler was not reached, so no more is known: %v", err)}
 }
 
+// unaware says that the scheduler was asked, and does not know of what it was asked.
+func unaware() *explainpb.Fact {
+	return &explainpb.Fact{Code: factNoScheduler, Text: "the leader's scheduler does not know it yet, so no more is known: it has just taken over, or has just been told"}
+}
+
 // operation explains an operation in each of its trees, or in one.
 func (s explanations) operation(ctx context.Context, m *apipb.ExplainRequest) ([]*explainpb.Explanation, error) {
 	var all []*explainpb.Explanation
 	var last *explainpb.Fact
 	id, running := "", false
+	var reserves map[string]*explainpb.Fact
 	err := s.read(ctx, "explain operation", func(st *state.State) error {
 		op, err := find(st, m.GetOperation())
 		if err != nil {
 			return err
 		}
 		id, last, running = op.GetId(), lastChange(op), op.GetState() == lifecycle.Running.String()
+		reserves = reserveFacts(op)
 		for _, in := range op.GetTrees() {
 			if m.GetTree() == "" || m.GetTree() == in.GetTree() {
 				all = append(all, s.operationIn(st, op, in))
@@ -135,9 +145,12 @@ func (s explanations) operation(ctx context.Context, m *apipb.ExplainRequest) ([
 		return nil, err
 	}
 	if running {
-		s.addScheduler(ctx, all, &actorpb.SchedulerViewRequest{Tree: m.GetTree(), Operation: id})
+		if err := s.addScheduler(ctx, all, &actorpb.SchedulerViewRequest{Tree: m.GetTree(), Operation: id}); err != nil {
+			return nil, err
+		}
 	}
 	for _, x := range all {
+		addReserves(x, reserves)
 		if last != nil {
 			tell(x, last)
 		}
@@ -145,9 +158,13 @@ func (s explanations) operation(ctx context.Context, m *apipb.ExplainRequest) ([
 	return all, nil
 }
 
-// addScheduler adds what the leader's schedulers say, or that they were not reached.
-func (s explanations) addScheduler(ctx context.Context, all []*explainpb.Explanation, of *actorpb.SchedulerViewRequest) {
+// addScheduler adds what the leader's schedulers say, or that they were not reached. When
+// too many ask them that is an error: those who ask again later hear more.
+func (s explanations) addScheduler(ctx context.Context, all []*explainpb.Explanation, of *actorpb.SchedulerViewRequest) error {
 	said, err := s.engineSays(ctx, of)
+	if errors.Is(err, raftstore.ErrOverloaded) {
+		return s.unavailable("explain", err)
+	}
 	for _, x := range all {
 		if err != nil {
 			tell(x, unreached(err))
@@ -157,7 +174,11 @@ func (s explanations) addScheduler(ctx context.Context, all []*explainpb.Explana
 				under(x, of)
 			}
 		}
+		if x.GetVerdict() == "" {
+			tell(x, unaware())
+		}
 	}
+	return nil
 }
 
 // lastChange is what an operation's record tells last; nil: nothing.
@@ -168,11 +189,11 @@ func lastChange(op *statepb.Operation) *explainpb.Fact {
 	}
 	last := events[len(events)-1]
 	return &explainpb.Fact{Code: factLastMoved, Setting: cmp.Or(last.GetNote(), last.GetState()), Time: last.GetTime(),
-		Text: fmt.Sprintf("what happened to it last: %s at %s", cmp.Or(last.GetNote(), last.GetState()), shortTime(last.GetTime()))}
+		Text: fmt.Sprintf("what happened to it last: %s at %s", cmp.Or(last.GetNote(), last.GetState()), clock(last.GetTime()))}
 }
 
-// shortTime is a time for people: facts are about today.
-func shortTime(t *timestamppb.Timestamp) string { return t.AsTime().UTC().Format("15:04:05Z") }
+// clock writes a time for people and programs: who shows it puts it into local time.
+func clock(t *timestamppb.Timestamp) string { return t.AsTime().UTC().Format(time.RFC3339) }
 
 // finishingText says how many jobs an operation waits for before it ends, and how long
 // they may take where they were asked to leave.
@@ -180,7 +201,7 @@ func finishingText(op *statepb.Operation, jobs int) string {
 	text := fmt.Sprintf("it is %s, and waits for its last jobs: %d", op.GetState(), jobs)
 	if stop := op.GetStop(); stop.GetGraceMillis() > 0 && jobs > 0 {
 		until := stop.GetTime().AsTime().Add(time.Duration(stop.GetGraceMillis()) * time.Millisecond)
-		text += ", which were asked to leave and may stay until " + shortTime(timestamppb.New(until))
+		text += ", which were asked to leave and may stay until " + clock(timestamppb.New(until))
 	}
 	return text
 }
@@ -203,7 +224,7 @@ func (s explanations) operationIn(st *state.State, op *statepb.Operation, in *st
 	case now == lifecycle.Pending:
 		s.admission(st, x, op, in)
 	case now != lifecycle.Running:
-		tell(x, &explainpb.Fact{Code: factPreparing, Setting: op.GetState(), Text: fmt.Sprintf("it is %s: its controller, replica %s, prepares it", op.GetState(), op.GetAssignment().GetReplica())})
+		tell(x, &explainpb.Fact{Code: factPreparing, Setting: op.GetState(), Text: preparingText(op)})
 	default:
 		if op.GetSuspended() {
 			tell(x, &explainpb.Fact{Code: factSuspended, Text: "it is suspended: its jobs do not start until weir op resume"})
@@ -214,6 +235,15 @@ func (s explanations) operationIn(st *state.State, op *statepb.Operation, in *st
 	}
 	s.controllerGone(x, op, now)
 	return x
+}
+
+// preparingText says what a controller does before an operation runs.
+func preparingText(op *statepb.Operation) string {
+	does := "prepares it"
+	if op.GetSpec().GetMap() != nil {
+		does = "lists its input and cuts it into what each job reads"
+	}
+	return fmt.Sprintf("it is %s: its controller, replica %s, %s", op.GetState(), op.GetAssignment().GetReplica(), does)
 }
 
 // controllerGone says that the replica that controls an operation does not live.
@@ -282,7 +312,7 @@ func limitFact(code string, limit *pooltree.LimitError, pool, verb string) *expl
 	}
 	if verb == "run" {
 		return &explainpb.Fact{Code: code, Pool: string(limit.Pool), Setting: limit.Option, Count: limit.Now, Of: limit.Limit,
-			Text: fmt.Sprintf("%s runs %d of at most %d operations (%s): it waits for one of them to end", who, limit.Now, limit.Limit, limit.Option)}
+			Text: fmt.Sprintf("%s runs %d of at most %d operations (%s): one of them has to end before another one runs", who, limit.Now, limit.Limit, limit.Option)}
 	}
 	return &explainpb.Fact{Code: code, Pool: string(limit.Pool), Setting: limit.Option, Count: limit.Now, Of: limit.Limit,
 		Text: fmt.Sprintf("%s has %d of at most %d operations (%s): no more can be started", who, limit.Now, limit.Limit, limit.Option)}
@@ -294,34 +324,4 @@ func put(before, value string) string {
 		return ""
 	}
 	return before + value
-}
-
-// pool explains a pool.
-func (s explanations) pool(ctx context.Context, m *apipb.ExplainRequest) ([]*explainpb.Explanation, error) {
-	x := &explainpb.Explanation{Subject: "pool", Id: m.GetPool(), Pool: m.GetPool(), Time: timestamppb.New(s.cfg.Now())}
-	err := s.read(ctx, "explain pool", func(st *state.State) error {
-		t, err := findTree(st, "explain pool", m.GetTree())
-		if err != nil {
-			return err
-		}
-		name := scheduling.PoolName(m.GetPool())
-		if name != scheduling.RootPool && !t.pools.Has(name) {
-			return fail(connect.CodeNotFound, state.CodeUnknownPool, fmt.Sprintf("explain pool: there is no pool %q in tree %q", name, t.name))
-		}
-		x.Tree = string(t.name)
-		var limit *pooltree.LimitError
-		if errors.As(t.pools.AdmitStart(name, "", t.counts), &limit) {
-			tell(x, limitFact(factOperationLimit, limit, m.GetPool(), "start"))
-		}
-		if errors.As(t.pools.AdmitRun(name, "", t.counts), &limit) {
-			tell(x, limitFact(factRunningLimit, limit, m.GetPool(), "run"))
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	all := []*explainpb.Explanation{x}
-	s.addScheduler(ctx, all, &actorpb.SchedulerViewRequest{Tree: x.GetTree(), Pool: x.GetPool()})
-	return all, nil
 }

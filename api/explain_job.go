@@ -46,7 +46,9 @@ func (s explanations) job(ctx context.Context, m *apipb.ExplainRequest) ([]*expl
 	}
 	all := []*explainpb.Explanation{x}
 	if job.GetFinishTime() == nil {
-		s.addScheduler(ctx, all, &actorpb.SchedulerViewRequest{Tree: x.GetTree(), Job: job.GetId()})
+		if err := s.addScheduler(ctx, all, &actorpb.SchedulerViewRequest{Tree: x.GetTree(), Job: job.GetId()}); err != nil {
+			return nil, err
+		}
 	}
 	return all, nil
 }
@@ -78,10 +80,10 @@ func verdictOfJob(job *apipb.Job) *explainpb.Fact {
 		f.Text = fmt.Sprintf("it is being ended: %s", job.GetStopping())
 	case job.GetState() == lifecycle.JobWaiting.String():
 		f.Code = factJobWaiting
-		f.Text = fmt.Sprintf("it was granted to node %s at %s, which has not said yet that it runs", job.GetNode(), shortTime(job.GetStartTime()))
+		f.Text = fmt.Sprintf("it was granted to node %s at %s, which has not said yet that it runs", job.GetNode(), clock(job.GetStartTime()))
 	default:
 		f.Code = factJobRunning
-		f.Text = fmt.Sprintf("it runs on node %s, granted at %s", job.GetNode(), shortTime(job.GetStartTime()))
+		f.Text = fmt.Sprintf("it runs on node %s, granted at %s", job.GetNode(), clock(job.GetStartTime()))
 	}
 	return f
 }
@@ -90,21 +92,30 @@ func verdictOfJob(job *apipb.Job) *explainpb.Fact {
 func ended(job *apipb.Job, f *explainpb.Fact) *explainpb.Fact {
 	switch job.GetState() {
 	case lifecycle.JobCompleted.String():
-		f.Code, f.Text = factJobCompleted, fmt.Sprintf("it completed at %s", shortTime(job.GetFinishTime()))
+		f.Code, f.Text = factJobCompleted, fmt.Sprintf("it completed at %s", clock(job.GetFinishTime()))
 		if job.GetRerun() {
 			f.Text += ", was interrupted before, and runs again"
 		}
 	case lifecycle.JobFailed.String():
 		f.Code, f.Count = factJobFailed, int64(job.GetExitCode())
-		f.Text = fmt.Sprintf("it failed at %s with exit code %d: its cookie runs again, if the operation goes on", shortTime(job.GetFinishTime()), job.GetExitCode())
+		f.Text = fmt.Sprintf("it failed at %s%s: its cookie runs again, if the operation goes on", clock(job.GetFinishTime()), exitText(job.GetExitCode()))
 	default:
 		f.Code, f.Setting = factJobAborted, job.GetAbortReason()
-		f.Text = fmt.Sprintf("it was aborted at %s: %s", shortTime(job.GetFinishTime()), cmp.Or(abortTexts[job.GetAbortReason()], job.GetAbortReason()))
+		f.Text = fmt.Sprintf("it was aborted at %s: %s", clock(job.GetFinishTime()), cmp.Or(abortTexts[job.GetAbortReason()], job.GetAbortReason()))
 		if job.GetAcknowledged() {
 			f.Text += "; it had said that its state is saved"
 		}
 	}
 	return f
+}
+
+// exitText is the exit code of a job, of which there is none when it never started, or a
+// signal ended it.
+func exitText(code int32) string {
+	if code < 0 {
+		return ""
+	}
+	return fmt.Sprintf(" with exit code %d", code)
 }
 
 // abortTexts are the abort reasons that need more words.
@@ -130,7 +141,7 @@ func leaving(job *apipb.Job, why *apipb.Interruption) *explainpb.Fact {
 	case why.GetReason() != "":
 		f.Code, what = factJobInterrupted, fmt.Sprintf("was asked to leave (%s)", why.GetReason())
 	}
-	f.Text = fmt.Sprintf("it %s at %s", what, shortTime(why.GetTime()))
+	f.Text = fmt.Sprintf("it %s at %s", what, clock(why.GetTime()))
 	if who := why.GetPreemptedForOperation(); who != "" {
 		f.Text += " for operation " + who
 	}
@@ -139,7 +150,7 @@ func leaving(job *apipb.Job, why *apipb.Interruption) *explainpb.Fact {
 		if job.GetFinishTime() != nil {
 			stay = "could"
 		}
-		f.Text += fmt.Sprintf(", and %s stay until %s", stay, shortTime(why.GetDeadline()))
+		f.Text += fmt.Sprintf(", and %s stay until %s", stay, clock(why.GetDeadline()))
 	}
 	return f
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -21,9 +22,9 @@ import (
 // explain returns the one explanation.
 func (s *site) explain(m *apipb.ExplainRequest) *explainpb.Explanation {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	c, err := client.New(client.Config{HTTP: s.client, URL: func(string) string { return s.url }, Addresses: []string{"r1.example:7701"}})
+	c, err := client.New(client.Config{HTTP: s.client, URL: func(string) string { return s.url }, Addresses: []string{"r1.example:7701"}, Try: patience, Deadline: patience})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -125,6 +126,10 @@ func TestExplainByTheScheduler(t *testing.T) {
 	if x := s.explain(&apipb.ExplainRequest{Operation: id}); x.GetVerdict() != factNoScheduler {
 		t.Errorf("without a leader: %v", x)
 	}
+	s.view.Store(&actorpb.SchedulerView{})
+	if x := s.explain(&apipb.ExplainRequest{Operation: id}); x.GetVerdict() != factNoScheduler || !strings.Contains(x.GetText(), "does not know it yet") {
+		t.Errorf("by a leader that has just taken over: %v", x)
+	}
 	s.view.Store(&actorpb.SchedulerView{Explanations: []*explainpb.Explanation{{
 		Tree: "default", Facts: []*explainpb.Fact{{Code: "waiting_for_turn", Text: "later"}, {Code: "nodes", Text: "many"}}, Position: 3, Waiting: 7, Verdict: "waiting_for_turn",
 	}}})
@@ -136,6 +141,18 @@ func TestExplainByTheScheduler(t *testing.T) {
 	s.must(&commandpb.SuspendOperation{OperationId: id, User: "ann"})
 	if x := s.explain(&apipb.ExplainRequest{Operation: id}); x.GetVerdict() != factSuspended {
 		t.Errorf("suspended: %v", x)
+	}
+}
+
+func TestExplainFailedJobs(t *testing.T) {
+	for code, want := range map[int32]string{
+		3:  "it failed at 2026-01-01T00:00:00Z with exit code 3: its cookie runs again, if the operation goes on",
+		-1: "it failed at 2026-01-01T00:00:00Z: its cookie runs again, if the operation goes on",
+	} {
+		at := timestamppb.New(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+		if f := verdictOfJob(&apipb.Job{State: "failed", ExitCode: code, FinishTime: at}); f.GetText() != want {
+			t.Errorf("exit code %d: %q, want %q", code, f.GetText(), want)
+		}
 	}
 }
 
@@ -186,7 +203,7 @@ func TestExplainJobs(t *testing.T) {
 func TestExplainNothing(t *testing.T) {
 	s := newSite(t)
 	c := newClient(t, s)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for name, test := range map[string]struct {
 		m    *apipb.ExplainRequest
@@ -217,7 +234,7 @@ func TestExplainWhatIsEnding(t *testing.T) {
 	}{
 		"its jobs are killed":         {nil, 2, "it is aborting, and waits for its last jobs: 2"},
 		"its jobs are killed by time": {&statepb.StopOrder{Time: asked}, 2, "it is aborting, and waits for its last jobs: 2"},
-		"its jobs were asked":         {&statepb.StopOrder{Time: asked, GraceMillis: 300_000}, 1, "it is aborting, and waits for its last jobs: 1, which were asked to leave and may stay until 12:05:00Z"},
+		"its jobs were asked":         {&statepb.StopOrder{Time: asked, GraceMillis: 300_000}, 1, "it is aborting, and waits for its last jobs: 1, which were asked to leave and may stay until 2026-03-01T12:05:00Z"},
 		"its jobs have gone":          {&statepb.StopOrder{Time: asked, GraceMillis: 300_000}, 0, "it is aborting, and waits for its last jobs: 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -225,5 +242,91 @@ func TestExplainWhatIsEnding(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, test.want)
 			}
 		})
+	}
+}
+
+// TestExplainPoolCountsThoseThatWait has operations that do not run yet, and what the
+// scheduler says of those that do.
+func TestExplainPoolCountsThoseThatWait(t *testing.T) {
+	s := newSite(t)
+	s.pools(map[string][2]any{"top": {"", 1.0}, "below": {"top", 2.0}})
+	first := s.pending("below")
+	s.must(&commandpb.AdvanceOperation{OperationId: first, Term: 1, From: "pending", To: "materializing", Trees: []string{"default"}})
+	second := s.pending("below")
+	s.pending("below")
+	s.view.Store(&actorpb.SchedulerView{Explanations: []*explainpb.Explanation{{
+		Tree: "default", Waits: []*explainpb.Wait{{Verdict: "waiting_for_turn", Operations: 5, Jobs: 9, First: "op", Text: "later"}},
+	}}})
+	for pool, want := range map[string]string{
+		"top": "waiting_for_turn 5 op, running_limit_reached 2 " + second + ", preparing 1 " + first, "below": "waiting_for_turn 5 op, running_limit_reached 2 " + second + ", preparing 1 " + first,
+		"<Root>": "waiting_for_turn 5 op, running_limit_reached 2 " + second + ", preparing 1 " + first, "default": "waiting_for_turn 5 op",
+	} {
+		var got []string
+		for _, w := range s.explain(&apipb.ExplainRequest{Pool: pool}).GetWaits() {
+			if w.GetText() == "" {
+				t.Errorf("pool %s: nothing is said of %s", pool, w.GetVerdict())
+			}
+			got = append(got, fmt.Sprintf("%s %d %s", w.GetVerdict(), w.GetOperations(), w.GetFirst()))
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("pool %s: got %v, want %s", pool, got, want)
+		}
+	}
+	// A pool of another tree is looked for there.
+	filter := func(value string) *structpb.Struct {
+		return &structpb.Struct{Fields: map[string]*structpb.Value{"nodes_filter": structpb.NewStringValue(value)}}
+	}
+	s.must(
+		&commandpb.EditTree{Edits: []*commandpb.TreeEdit{{Edit: &commandpb.TreeEdit_Options{Options: filter("!gpu")}}}},
+		&commandpb.CreateTree{Tree: "gpu", Options: filter("gpu")},
+		&commandpb.EditTree{Tree: "gpu", Edits: []*commandpb.TreeEdit{{Edit: &commandpb.TreeEdit_Create{Create: &statepb.Pool{Name: "there"}}}}},
+	)
+	if got := s.post("ExplainService/Explain", `{"pool": "there"}`); got.status != 404 || !strings.Contains(got.raw, "--tree gpu") {
+		t.Errorf("a pool of another tree: %d %s", got.status, got.raw)
+	}
+	s.explain(&apipb.ExplainRequest{Pool: "there", Tree: "gpu"})
+}
+
+// TestExplainIsRefusedWhenTooManyAsk: it is no answer that the scheduler gave none.
+func TestExplainIsRefusedWhenTooManyAsk(t *testing.T) {
+	s := newSite(t)
+	id := s.run(3, "j1")
+	s.asked.Store(true)
+	for _, of := range []string{`{"operation": "` + id + `"}`, `{"pool": "default"}`, `{"job": "j1"}`} {
+		if got := s.post("ExplainService/Explain", of); got.status != 429 || !strings.Contains(got.raw, "too many ask") || got.header.Get(apipb.HeaderRetry) == "" {
+			t.Errorf("%s: got %d %s", of, got.status, got.raw)
+		}
+	}
+}
+
+// TestExplainMemoryThatIsReserved says what jobs need of memory where there is too little.
+func TestExplainMemoryThatIsReserved(t *testing.T) {
+	op := &statepb.Operation{
+		Spec: &statepb.OperationSpec{Tasks: []*statepb.TaskSpec{{Name: "t", MemoryLimit: 4 << 30}, {Name: "u", MemoryLimit: 1 << 30}}},
+		Tasks: []*statepb.Task{
+			{Name: "t", Memory: &statepb.TaskMemory{SampleCount: 7, Reserve: &statepb.JobReserve{User: 1 << 30, Proxy: 1 << 20, Footprint: 15 << 20}}},
+			{Name: "u", Memory: &statepb.TaskMemory{Reserve: &statepb.JobReserve{User: 1 << 29}}},
+		},
+	}
+	task := func(name string, nodes *explainpb.Nodes) *explainpb.Task {
+		return &explainpb.Task{Name: name, Nodes: nodes}
+	}
+	short := map[string]int32{"memory": 2}
+	for name, test := range map[string]struct {
+		tasks []*explainpb.Task
+		want  string
+	}{
+		"too little is free":   {[]*explainpb.Task{task("t", &explainpb.Nodes{LackingBy: short}), task("t", &explainpb.Nodes{LackingBy: short})}, "1GiB for its processes, 25% of its memory_limit of 4GiB (learned from 7 jobs), and 16MiB for its job proxy"},
+		"no node has so much":  {[]*explainpb.Task{task("u", &explainpb.Nodes{TooSmallBy: short})}, "512MiB for its processes, 50% of its memory_limit of 1GiB (by its settings, for nothing is learned yet), and 0B for its job proxy"},
+		"it is not for memory": {[]*explainpb.Task{task("t", &explainpb.Nodes{LackingBy: map[string]int32{"cpu": 2}})}, ""},
+	} {
+		x := &explainpb.Explanation{Tasks: test.tasks}
+		addReserves(x, reserveFacts(op))
+		if test.want == "" != (len(x.GetFacts()) == 0) || len(x.GetFacts()) > 1 {
+			t.Errorf("%s: got %v", name, x.GetFacts())
+		}
+		if test.want != "" && !strings.HasSuffix(x.GetText(), test.want) {
+			t.Errorf("%s: got %q", name, x.GetText())
+		}
 	}
 }

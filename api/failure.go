@@ -29,6 +29,7 @@ var codes = map[string]connect.Code{
 	state.CodeUnknownNode:        connect.CodeNotFound,
 	state.CodeUnknownTask:        connect.CodeNotFound,
 	state.CodeUnknownAllocation:  connect.CodeNotFound,
+	state.CodeUnknownProfile:     connect.CodeNotFound,
 	state.CodeDuplicateAlias:     connect.CodeAlreadyExists,
 	state.CodeDuplicateOperation: connect.CodeAlreadyExists,
 	state.CodePoolExists:         connect.CodeAlreadyExists,

@@ -107,7 +107,11 @@ func problems(st *apipb.StatusResponse, offline []string) []string {
 	default:
 		add("%d of %d nodes are offline (%s): see weir node list --state offline", n, int64(n)+st.GetNodesOnline(), some(offline))
 	}
-	if n := st.GetOperationsPending(); n > 0 {
+	switch n := st.GetOperationsPending(); n {
+	case 0:
+	case 1:
+		add("1 operation waits for the running limit of its pool: see weir op list --state pending")
+	default:
 		add("%d operations wait for the running limit of their pool: see weir op list --state pending", n)
 	}
 	return out

@@ -22,27 +22,36 @@ func (s operations) Instances(ctx context.Context, req *connect.Request[apipb.In
 	return connect.NewResponse(&apipb.InstancesResponse{OperationId: id, Instances: instancesOf(seen), Over: seen.GetOver()}), nil
 }
 
-// WatchInstances streams them whenever they change, and now and then when they do not.
+// WatchInstances streams them whenever they change, and now and then when they do not; to who
+// takes changes as all of them once, and then as what has changed.
 func (s operations) WatchInstances(ctx context.Context, req *connect.Request[apipb.WatchInstancesRequest], stream *connect.ServerStream[apipb.WatchInstancesResponse]) error {
 	id, err := s.known(ctx, "watch instances", req.Msg.GetOperation())
 	if err != nil {
 		return err
 	}
-	version := ""
+	var before *actorpb.Instances
 	for {
 		waiting, cancel := context.WithTimeout(ctx, s.cfg.Limits.KeepAlive)
-		seen := s.cfg.Signals.Instances(waiting, id, version)
+		seen := s.cfg.Signals.Instances(waiting, id, before.GetVersion())
 		cancel()
 		if ctx.Err() != nil {
 			return s.unavailable("watch instances", context.Cause(ctx))
 		}
-		if err := stream.Send(&apipb.WatchInstancesResponse{OperationId: id, Instances: instancesOf(seen), Over: seen.GetOver()}); err != nil {
+		told := &apipb.WatchInstancesResponse{OperationId: id, Over: seen.GetOver()}
+		if req.Msg.GetChanges() {
+			changed := seen.ChangedSince(before)
+			told.Version, told.Since, told.Forgotten = changed.GetVersion(), changed.GetSince(), changed.GetForgotten()
+			told.Instances = instancesOf(changed)
+		} else {
+			told.Instances = instancesOf(seen)
+		}
+		if err := stream.Send(told); err != nil {
 			return err
 		}
 		if seen.GetOver() {
 			return nil
 		}
-		version = seen.GetVersion()
+		before = seen
 	}
 }
 

@@ -53,7 +53,7 @@ func (s jobs) Interrupt(ctx context.Context, req *connect.Request[apipb.Interrup
 		message += ": " + m.GetReason()
 	}
 	result, err := s.propose(ctx, "interrupt job", &commandpb.StopJobs{
-		OperationId: job.GetOperationId(), JobIds: []string{job.GetId()},
+		OperationId: job.GetOperationId(), JobIds: []string{job.GetId()}, User: caller(ctx).Name,
 		Order: &statepb.StopOrder{
 			Reason: lifecycle.AbortInterruptionTimeout.String(), Interruption: statepb.InterruptedByUser, GraceMillis: timeout,
 			Message: message, Time: timestamppb.New(s.cfg.Now()),

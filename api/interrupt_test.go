@@ -2,11 +2,13 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/messages/actorpb"
@@ -183,7 +185,7 @@ func TestWatchInstances(t *testing.T) {
 	s := newSite(t, func(l *Limits) { l.KeepAlive = 50 * time.Millisecond })
 	id := s.service("j1")
 	s.see(draining("1", false))
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	stream, err := watcher(s).WatchInstances(ctx, connect.NewRequest(&apipb.WatchInstancesRequest{Operation: id}))
 	if err != nil {
@@ -204,6 +206,43 @@ func TestWatchInstances(t *testing.T) {
 	}
 	if !stream.Msg().GetOver() || stream.Receive() || stream.Err() != nil {
 		t.Errorf("at last: %v, error %v; want the end", stream.Msg(), stream.Err())
+	}
+}
+
+// TestWatchInstancesByChanges streams all of a thousand once, and then the one that changes.
+func TestWatchInstancesByChanges(t *testing.T) {
+	s := newSite(t)
+	id := s.service("j1")
+	see := func(version, state string, over bool) {
+		seen := &actorpb.Instances{Version: version, Over: over}
+		for i := range 1000 {
+			one := &actorpb.Instance{JobId: fmt.Sprint("j", i), Task: "t", Cookie: int32(i), Node: "n1", Host: "h1", Ports: []int32{21000}, State: actorpb.InstanceLive}
+			if i == 500 {
+				one.State = state
+			}
+			seen.Instances = append(seen.Instances, one)
+		}
+		s.see(seen)
+	}
+	see("1", actorpb.InstanceLive, false)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	stream, err := watcher(s).WatchInstances(ctx, connect.NewRequest(&apipb.WatchInstancesRequest{Operation: id, Changes: true}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	if !stream.Receive() || len(stream.Msg().GetInstances()) != 1000 || stream.Msg().GetVersion() != "1" || stream.Msg().GetSince() != "" {
+		t.Fatalf("got %.200v, %v, want all", stream.Msg(), stream.Err())
+	}
+	see("2", actorpb.InstanceDraining, false)
+	if !stream.Receive() || len(stream.Msg().GetInstances()) != 1 || stream.Msg().GetInstances()[0].GetState() != "draining" ||
+		stream.Msg().GetVersion() != "2" || stream.Msg().GetSince() != "1" || proto.Size(stream.Msg()) > 200 {
+		t.Fatalf("got %.200v, %v, want one", stream.Msg(), stream.Err())
+	}
+	see("3", actorpb.InstanceDraining, true)
+	if !stream.Receive() || len(stream.Msg().GetInstances()) != 0 || !stream.Msg().GetOver() || stream.Receive() || stream.Err() != nil {
+		t.Errorf("got %.200v, %v, want the end", stream.Msg(), stream.Err())
 	}
 }
 

@@ -2,10 +2,8 @@ package api
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"unicode/utf8"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -17,12 +15,6 @@ import (
 	"weir/raftstore/state"
 	"weir/scheduling"
 	"weir/scheduling/lifecycle"
-)
-
-// The sizes of a part of a job's output.
-const (
-	defaultOutputBytes = 256 << 10
-	maxOutputBytes     = 1 << 20
 )
 
 // jobs implements JobService.
@@ -48,12 +40,15 @@ func (s jobs) List(ctx context.Context, req *connect.Request[apipb.ListJobsReque
 		if err != nil {
 			return err
 		}
+		if err := checkTask("list jobs", op, m.GetTask()); err != nil {
+			return err
+		}
 		for _, a := range st.AllocationsOfOperation(scheduling.OperationID(op.GetId())) {
-			all = append(all, s.running(op, a))
+			all = append(all, s.running(st, op, a))
 		}
 		finished := op.GetFinishedJobs()
 		for i := len(finished) - 1; i >= 0; i-- {
-			all = append(all, finishedJob(op.GetId(), finished[i]))
+			all = append(all, finishedJob(st, op, finished[i]))
 		}
 		return nil
 	})
@@ -73,8 +68,8 @@ func (s jobs) List(ctx context.Context, req *connect.Request[apipb.ListJobsReque
 
 // running shows a job that has not ended. Why it is to end is said by the state, or by
 // what gossip heard before the state did.
-func (s jobs) running(op *statepb.Operation, a *statepb.Allocation) *apipb.Job {
-	job := runningJob(a)
+func (s jobs) running(st *state.State, op *statepb.Operation, a *statepb.Allocation) *apipb.Job {
+	job := runningJob(st, op, a)
 	if order := op.StopOrderFor(a); order != nil {
 		job.Stopping, job.Interruption = order.GetReason(), interruptionOf(order)
 	} else {
@@ -138,7 +133,7 @@ func (s jobs) locate(ctx context.Context, what, id string) (job *apipb.Job, err 
 	err = s.read(ctx, what, func(st *state.State) error {
 		if a, ok := st.Allocation(scheduling.JobID(id)); ok {
 			op, _ := st.Operation(scheduling.OperationID(a.GetOperationId()))
-			job = s.running(op, a)
+			job = s.running(st, op, a)
 			return nil
 		}
 		for op := range st.Operations() {
@@ -170,7 +165,7 @@ func (s jobs) searchFinished(operations []scheduling.OperationID, id string) (jo
 			op, _ := st.Operation(name)
 			for _, finished := range op.GetFinishedJobs() {
 				if finished.GetJobId() == id {
-					job = finishedJob(op.GetId(), finished)
+					job = finishedJob(st, op, finished)
 					return
 				}
 			}
@@ -189,56 +184,6 @@ func (s jobs) Get(ctx context.Context, req *connect.Request[apipb.GetJobRequest]
 	return connect.NewResponse(&apipb.GetJobResponse{Job: job}), nil
 }
 
-// Output reads a part of a job's stdout or stderr from its node.
-func (s jobs) Output(ctx context.Context, req *connect.Request[apipb.JobOutputRequest]) (*connect.Response[apipb.JobOutputResponse], error) {
-	m := req.Msg
-	limit := m.GetLimit()
-	if limit == 0 {
-		limit = defaultOutputBytes
-	}
-	switch {
-	case m.GetStream() != "stdout" && m.GetStream() != "stderr":
-		return nil, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument, fmt.Sprintf("job output: stream %q: must be stdout or stderr", m.GetStream()))
-	case m.GetOffset() < 0 || limit < 0 || limit > maxOutputBytes:
-		return nil, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument,
-			fmt.Sprintf("job output: offset %d, limit %d: offset must not be negative, limit 1 to %d", m.GetOffset(), limit, maxOutputBytes))
-	}
-	job, err := s.locate(ctx, "job output", m.GetJobId())
-	if err != nil {
-		return nil, err
-	}
-	part, err := s.cfg.Leader.ReadOutput(ctx, &actorpb.ReadOutput{
-		JobId: job.GetId(), Node: job.GetNode(), Stream: m.GetStream(), Offset: m.GetOffset(), Limit: limit,
-	})
-	var absent *actorpb.Refused
-	switch {
-	case errors.As(err, &absent) && absent.GetCode() == actorpb.CodeNotFound && job.GetFinishTime() == nil:
-		// The job has not begun, or its node has just told its end.
-		part = &actorpb.OutputPart{NextOffset: m.GetOffset()}
-	case errors.As(err, &absent) && absent.GetCode() == actorpb.CodeNotFound:
-		return nil, fail(connect.CodeNotFound, apipb.CodeOutputGone, fmt.Sprintf("job output: node %q does not keep the output of job %s any more", job.GetNode(), job.GetId()))
-	case err != nil:
-		return nil, s.noOutput(job, err)
-	}
-	out := &apipb.JobOutputResponse{Data: part.GetData(), NextOffset: part.GetNextOffset(), End: part.GetEnd()}
-	if utf8.Valid(part.GetData()) {
-		out.Text = string(part.GetData())
-	}
-	return connect.NewResponse(out), nil
-}
-
-// noOutput tells why output could not be read. A node that is online is worth
-// another try: it may be on its way to a new leader.
-func (s jobs) noOutput(job *apipb.Job, err error) error {
-	var node *statepb.Node
-	s.cfg.Store.View(func(st *state.State) { node, _ = st.Node(scheduling.NodeID(job.GetNode())) })
-	if node.GetState() == statepb.NodeOnline {
-		return s.unavailable("job output", err)
-	}
-	return fail(connect.CodeFailedPrecondition, state.CodeNodeOffline,
-		fmt.Sprintf("job output: node %q, which has the output of job %s, is offline: try again when it is back", job.GetNode(), job.GetId()))
-}
-
 // Abort ends one job; its cookie runs again.
 func (s jobs) Abort(ctx context.Context, req *connect.Request[apipb.AbortJobRequest]) (*connect.Response[apipb.AbortJobResponse], error) {
 	job, err := s.locate(ctx, "abort job", req.Msg.GetJobId())
@@ -253,7 +198,7 @@ func (s jobs) Abort(ctx context.Context, req *connect.Request[apipb.AbortJobRequ
 		message += ": " + req.Msg.GetReason()
 	}
 	result, err := s.propose(ctx, "abort job", &commandpb.StopJobs{
-		OperationId: job.GetOperationId(), JobIds: []string{job.GetId()},
+		OperationId: job.GetOperationId(), JobIds: []string{job.GetId()}, User: caller(ctx).Name,
 		Order: &statepb.StopOrder{Reason: lifecycle.AbortUserRequest.String(), Message: message, Time: timestamppb.New(s.cfg.Now())},
 	})
 	for _, stopped := range result.GetFinishJobs().GetJobs() {

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"testing"
-	"time"
 )
 
 // reply is what came back from a call in JSON.
@@ -23,7 +22,7 @@ type reply struct {
 // post makes a call as curl does.
 func (s *site) post(method, body string, headers ...string) reply {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/weir.api.v1."+method, bytes.NewBufferString(body))
 	if err != nil {

@@ -6,11 +6,14 @@ import (
 	"testing"
 
 	"weir/messages/apipb"
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
 )
 
 func TestBadRequests(t *testing.T) {
 	s := newSite(t, func(l *Limits) { l.MessageBytes = 4 << 10 })
 	s.get("OperationService/Start", startBody(1, `, "alias": "*taken"`))
+	s.must(&commandpb.RegisterNode{Term: 1, Node: &statepb.Node{Id: "n1", Incarnation: 1, Resources: &statepb.Resources{UserSlots: 1}}})
 	for name, test := range map[string]struct {
 		method, body string
 		wantStatus   int
@@ -65,9 +68,11 @@ func TestBadRequests(t *testing.T) {
 		"a bad filter":       {"TreeService/Set", `{"options": {"nodes_filter": "a &"}}`, 400, "invalid_tree", "nodes_filter"},
 		"pool in use":        {"PoolService/Edit", `{"edits": [{"remove": "default"}]}`, 400, "pool_in_use", "default"},
 		"pool not there":     {"PoolService/Get", `{"name": "nowhere"}`, 404, "unknown_pool", "nowhere"},
-		"unknown node":       {"NodeService/Get", `{"node": "n9"}`, 404, "unknown_node", "n9"},
+		"unknown node":       {"NodeService/Get", `{"node": "n9"}`, 404, "unknown_node", `there is no node "n9": it has never registered, or was removed`},
 		"drain of no node":   {"NodeService/Drain", `{"node": "n9"}`, 404, "unknown_node", `no node "n9" has registered`},
 		"undrain of no node": {"NodeService/Undrain", `{"node": "n9"}`, 404, "unknown_node", `no node "n9" has registered`},
+		"removal of no node": {"NodeService/Remove", `{"node": "n9"}`, 404, "unknown_node", `no such node has registered`},
+		"removal of one on":  {"NodeService/Remove", `{"node": "n1"}`, 400, "node_in_use", `it is online: drain it, stop its agent`},
 		"nodes of a state":   {"NodeService/List", `{"state": "broken"}`, 400, "invalid_argument", "must be online or offline"},
 		"transfer to nobody": {"ClusterService/Transfer", `{"to": "r9"}`, 404, "unknown_replica", "r9"},
 		"transfer fails":     {"ClusterService/Transfer", `{"to": "r3"}`, 400, "not_transferred", "does not catch up"},

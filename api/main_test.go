@@ -3,7 +3,7 @@ package api
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"weir/cluster/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }

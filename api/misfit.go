@@ -3,11 +3,15 @@ package api
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"weir/messages/statepb"
 	"weir/raftstore/state"
+	"weir/scheduling/allocation"
 	"weir/scheduling/lifecycle"
+	"weir/scheduling/pooltree"
 	"weir/scheduling/resource"
 )
 
@@ -27,36 +31,75 @@ func onlineHosts(st *state.State) forest {
 	return online
 }
 
-// of returns the hosts of the trees that an operation is in.
-func (f forest) of(op *statepb.Operation) hosts {
-	var all hosts
-	for i, in := range op.GetTrees() {
-		if i == 0 {
-			all = slices.Clip(f[in.GetTree()])
-		} else {
-			all = append(all, f[in.GetTree()]...)
+// of returns the hosts of the trees that an operation is in, but for those that its own
+// scheduling_tag_filter leaves out, and of those filters the first that does.
+func (f forest) of(op *statepb.Operation) (all hosts, filter string) {
+	for _, in := range op.GetTrees() {
+		here := f[in.GetTree()]
+		if text := in.GetOptions().GetFields()["scheduling_tag_filter"].GetStringValue(); text != "" {
+			// What cannot be read is told where it is given.
+			if tags, err := pooltree.ParseFilter(text); err == nil {
+				match := slices.DeleteFunc(slices.Clone(here), func(n *statepb.Node) bool { return !tags.Match(n.GetTags()) })
+				if len(match) < len(here) {
+					filter = cmp.Or(filter, text)
+				}
+				here = match
+			}
 		}
+		all = append(slices.Clip(all), here...)
 	}
-	return all
+	return all, filter
 }
 
 // misfit says which task of a running operation asks for more than any node of its
 // trees that is online has, even empty, and why; empty when there is none, or no node
-// at all.
-func (f forest) misfit(op *statepb.Operation) string {
-	h := f.of(op)
-	if op.GetState() != lifecycle.Running.String() || len(h) == 0 {
+// at all. demand is what its jobs wait for, those among them that get memory of their
+// own for they were aborted for overdraft.
+func (f forest) misfit(op *statepb.Operation, demand []state.DemandChanged) string {
+	h, filter := f.of(op)
+	if op.GetState() != lifecycle.Running.String() || len(h) == 0 && filter == "" {
 		return ""
 	}
 	for _, task := range op.GetTasks() {
 		if task.GetCounters().GetPending() == 0 || task.GetCounters().GetRunning() > 0 {
 			continue
 		}
-		if asked := task.GetJobResources().Amounts(); !h.fit(asked) {
-			return fmt.Sprintf("a job of task %q asks for %s", task.GetName(), h.largest(asked))
+		if len(h) == 0 {
+			return fmt.Sprintf("no online node of its pool trees has the tags that its scheduling_tag_filter %q asks for", filter)
+		}
+		asked := task.GetJobResources().Amounts()
+		if !h.fit(asked) {
+			return fmt.Sprintf("a job of task %q asks for %s", task.GetName(), h.largest(asked, reserveOfLimit(op, task)))
+		}
+		if task.GetGang() != nil {
+			if why := h.misfitOfGang(task.GetName(), togetherOf(op, task, demand)); why != "" {
+				return why
+			}
+		}
+	}
+	if len(h) == 0 {
+		return ""
+	}
+	for _, waits := range demand {
+		i := slices.IndexFunc(op.GetTasks(), func(t *statepb.Task) bool { return t.GetName() == string(waits.Task) })
+		if i < 0 || waits.Group == 0 || waits.Pending == 0 {
+			continue
+		}
+		if asked := op.GetTasks()[i].ResourcesOf(waits.Group).Amounts(); !h.fit(asked) {
+			return fmt.Sprintf("a job of task %q asks for %s", waits.Task, h.largest(asked, ", reserved since it was aborted for more than it had"))
 		}
 	}
 	return ""
+}
+
+// reserveOfLimit says how the memory that jobs of a task ask for follows from their
+// memory_limit; empty where it is not known.
+func reserveOfLimit(op *statepb.Operation, task *statepb.Task) string {
+	limit, reserve := describedTask(op, task.GetName()).GetMemoryLimit(), task.GetMemory().GetReserve()
+	if limit == 0 || reserve == nil {
+		return ""
+	}
+	return fmt.Sprintf(", %.0f%% of its memory_limit of %s and what its job proxy takes", 100*float64(reserve.GetUser())/float64(limit), resource.ShowSize(limit))
 }
 
 // fit reports whether an empty node could hold a job.
@@ -64,20 +107,85 @@ func (h hosts) fit(asked resource.Amounts) bool {
 	return slices.ContainsFunc(h, func(n *statepb.Node) bool { return asked.Fits(n.GetResources().Amounts()) })
 }
 
-// largest says what is asked for in vain, and which node has most of it.
-func (h hosts) largest(asked resource.Amounts) string {
+// togetherOf returns those jobs of a task that have to start together, by what they need, the
+// largest first.
+func togetherOf(op *statepb.Operation, task *statepb.Task, demand []state.DemandChanged) (jobs []allocation.Task) {
+	spec := describedTask(op, task.GetName())
+	missing := cmp.Or(int64(spec.GetGang().GetSize()), int64(spec.GetJobCount()), task.GetCounters().GetPending())
+	for _, ranks := range task.GetGang().GetCompleted() {
+		missing -= int64(ranks.GetEnd() - ranks.GetBegin())
+	}
+	for _, d := range demand {
+		if string(d.Task) == task.GetName() && d.Group != 0 {
+			jobs = append(jobs, allocation.Task{TaskID: allocation.TaskID{Group: d.Group}, Pending: d.Pending, PerJob: task.ResourcesOf(d.Group).Amounts()})
+		}
+	}
+	slices.SortFunc(jobs, func(a, b allocation.Task) int { return a.Compare(b.TaskID) })
+	rest := task.GetCounters().GetPending()
+	for i := range jobs {
+		rest -= jobs[i].Pending
+	}
+	jobs = append(jobs, allocation.Task{Pending: max(rest, 0), PerJob: task.GetJobResources().Amounts()})
+	for i := range jobs {
+		jobs[i].Pending = max(min(jobs[i].Pending, missing), 0)
+		missing -= jobs[i].Pending
+	}
+	return jobs
+}
+
+// misfitOfGang says how many of the jobs of a gang empty nodes that take jobs could hold
+// together, in the tree in which these are most, and of what there is too little; empty
+// when all fit.
+func (h hosts) misfitOfGang(task string, jobs []allocation.Task) string {
+	trees := map[string][]allocation.Hosts{}
+	for _, n := range h {
+		trees[n.GetTree()] = append(trees[n.GetTree()], allocation.Hosts{Limits: n.GetResources().Amounts(), Nodes: takesJobs(n)})
+	}
+	var best allocation.Fit
+	var in []allocation.Hosts
+	for _, name := range slices.Sorted(maps.Keys(trees)) {
+		if fit := allocation.Together(jobs, slices.Values(trees[name])); in == nil || fit.Jobs > best.Jobs {
+			best, in = fit, trees[name]
+		}
+	}
+	if best.All() {
+		return ""
+	}
+	l := best.Lacks(slices.Values(in))
+	show := func(n int64) string { return amount(resource.Amounts{}.With(l.Resource, n), l.Resource) }
+	why := fmt.Sprintf("together they need %s, and these have %s", show(l.Needs), show(l.Has))
+	if l.Needs <= l.Has {
+		why = fmt.Sprintf("in all these have enough, in pieces that are too small; most of them run out of %s first, and each job needs %s", l.Resource, show(l.Each))
+	}
+	return fmt.Sprintf("%d jobs of task %q are a gang, which starts all at once, and the nodes of its pool tree that take jobs hold %d of them at most, even when empty: %s", best.Of, task, best.Jobs, why)
+}
+
+// takesJobs is 1, and 0 of a node that is drained.
+func takesJobs(n *statepb.Node) int64 {
+	if n.GetDrain() != nil {
+		return 0
+	}
+	return 1
+}
+
+// largest says what is asked for in vain, and which node has most of it. why is said of
+// memory that is asked for.
+func (h hosts) largest(asked resource.Amounts, why string) string {
 	var all resource.Amounts
 	for _, n := range h {
 		all = all.Max(n.GetResources().Amounts())
 	}
 	kind, lacking := asked.Lacking(all)
 	if !lacking {
-		return fmt.Sprintf("%v, and no online node of its pool trees has all of that at once", asked)
+		return fmt.Sprintf("%s, and no online node of its pool trees has all of that at once", amounts(asked))
 	}
 	most := slices.MaxFunc(h, func(a, b *statepb.Node) int {
 		return cmp.Compare(a.GetResources().Amounts().Of(kind), b.GetResources().Amounts().Of(kind))
 	})
-	return fmt.Sprintf("%s, more than any online node of its pool trees has: the largest, %s, has %s", amount(asked, kind), most.GetId(), amount(most.GetResources().Amounts(), kind))
+	if kind != resource.Memory {
+		why = ""
+	}
+	return fmt.Sprintf("%s%s, more than any online node of its pool trees has: the largest, %s, has %s", amount(asked, kind), why, most.GetId(), amount(most.GetResources().Amounts(), kind))
 }
 
 // amount shows one kind of resource for people.
@@ -86,10 +194,21 @@ func amount(a resource.Amounts, kind resource.Kind) string {
 	case resource.CPU:
 		return a.CPU.String() + " cpu"
 	case resource.Memory:
-		return fmt.Sprintf("%.1f GiB memory", float64(a.Memory)/(1<<30))
+		return resource.ShowSize(a.Memory) + " memory"
 	default:
 		return fmt.Sprintf("%d %s", a.Of(kind), kind)
 	}
+}
+
+// amounts shows all that is asked for.
+func amounts(asked resource.Amounts) string {
+	var parts []string
+	for i := range resource.Count {
+		if kind := resource.Kind(i); asked.Of(kind) > 0 {
+			parts = append(parts, amount(asked, kind))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // misfits gathers the operations with jobs that no node can hold.
@@ -99,8 +218,8 @@ type misfits struct {
 	first, why string
 }
 
-func (m *misfits) look(op *statepb.Operation, online forest) {
-	why := online.misfit(op)
+func (m *misfits) look(op *statepb.Operation, demand []state.DemandChanged, online forest) {
+	why := online.misfit(op, demand)
 	if why == "" {
 		return
 	}

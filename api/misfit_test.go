@@ -5,8 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/types/known/structpb"
+
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
+	"weir/raftstore/state"
 )
 
 func TestMisfit(t *testing.T) {
@@ -24,8 +27,8 @@ func TestMisfit(t *testing.T) {
 	}{
 		"one node is enough":          {16, 8, 0, "running", both, []string{"default"}, ""},
 		"too many cores":              {500, 1, 0, "running", both, []string{"default"}, `a job of task "t" asks for 500 cpu, more than any online node of its pool trees has: the largest, n2, has 16 cpu`},
-		"too much memory":             {1, 65, 0, "running", both, []string{"default"}, `a job of task "t" asks for 65.0 GiB memory, more than any online node of its pool trees has: the largest, n1, has 64.0 GiB memory`},
-		"never both at once":          {16, 64, 0, "running", both, []string{"default"}, `a job of task "t" asks for user_slots=1 cpu=16 memory=68719476736, and no online node of its pool trees has all of that at once`},
+		"too much memory":             {1, 65, 0, "running", both, []string{"default"}, `a job of task "t" asks for 65 GiB memory, more than any online node of its pool trees has: the largest, n1, has 64 GiB memory`},
+		"never both at once":          {16, 64, 0, "running", both, []string{"default"}, `a job of task "t" asks for 1 user_slots, 16 cpu, 64 GiB memory, and no online node of its pool trees has all of that at once`},
 		"no node: status tells of it": {500, 1, 0, "running", nil, []string{"default"}, ""},
 		"others of it run":            {500, 1, 1, "running", both, []string{"default"}, ""},
 		"too much for its tree":       {16, 8, 0, "running", two, []string{"default"}, `a job of task "t" asks for 16 cpu, more than any online node of its pool trees has: the largest, n1, has 4 cpu`},
@@ -41,7 +44,120 @@ func TestMisfit(t *testing.T) {
 			for _, tree := range test.trees {
 				op.Trees = append(op.Trees, &statepb.OperationTree{Tree: tree})
 			}
-			if got := test.nodes.misfit(op); got != test.want {
+			if got := test.nodes.misfit(op, nil); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// TestMisfitOfFilters has an operation that may use tagged nodes alone.
+func TestMisfitOfFilters(t *testing.T) {
+	node := func(cpu int64, tags ...string) *statepb.Node {
+		return &statepb.Node{Id: "n1", Tags: tags, Resources: &statepb.Resources{UserSlots: 4, CpuHundredths: cpu * 100, Memory: 8 << 30}}
+	}
+	for name, test := range map[string]struct {
+		filter string
+		nodes  hosts
+		want   string
+	}{
+		"a node has the tag":            {"ssd", hosts{node(1), node(8, "ssd")}, ""},
+		"no node has it":                {"ssd & !slow", hosts{node(8), node(8, "ssd", "slow")}, `no online node of its pool trees has the tags that its scheduling_tag_filter "ssd & !slow" asks for`},
+		"those that have it are small":  {"ssd", hosts{node(8), node(1, "ssd")}, `a job of task "t" asks for 4 cpu, more than any online node of its pool trees has: the largest, n1, has 1 cpu`},
+		"there is no node of any sort":  {"ssd", nil, ""},
+		"a filter that cannot be meant": {"ssd &", hosts{node(8)}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			options, err := structpb.NewStruct(map[string]any{"scheduling_tag_filter": test.filter})
+			if err != nil {
+				t.Fatal(err)
+			}
+			op := &statepb.Operation{State: "running", Trees: []*statepb.OperationTree{{Tree: "default", Options: options}}, Tasks: []*statepb.Task{{
+				Name: "t", Counters: &statepb.JobCounters{Total: 2, Pending: 1}, JobResources: &statepb.Resources{UserSlots: 1, CpuHundredths: 400},
+			}}}
+			if got := (forest{"default": test.nodes}).misfit(op, nil); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// TestMisfitOfGangs asks for room for all of a gang at once, in one tree.
+func TestMisfitOfGangs(t *testing.T) {
+	node := func(tree string, cpu, memory int64) *statepb.Node {
+		return &statepb.Node{Tree: tree, State: statepb.NodeOnline, Resources: &statepb.Resources{UserSlots: 4, CpuHundredths: cpu * 100, Memory: memory << 30}}
+	}
+	two := forest{"default": hosts{node("default", 2, 8), node("default", 16, 8)}}
+	drained := node("default", 16, 8)
+	drained.Drain = &statepb.Drain{}
+	for name, test := range map[string]struct {
+		nodes                  forest
+		pending, running, size int64
+		gang                   *statepb.Gang
+		demand                 []state.DemandChanged
+		wantText               string
+	}{
+		"all of them fit": {nodes: two, pending: 6, gang: &statepb.Gang{}},
+		"one does not": {nodes: two, pending: 7, gang: &statepb.Gang{},
+			wantText: `7 jobs of task "t" are a gang, which starts all at once, and the nodes of its pool tree that take jobs hold 6 of them at most, even when empty: in all these have enough, in pieces that are too small; most of them run out of user_slots first, and each job needs 1 user_slots`},
+		"those in reserve need not":        {nodes: two, pending: 7, size: 6, gang: &statepb.Gang{}},
+		"nor do those that have completed": {nodes: two, pending: 7, size: 7, gang: &statepb.Gang{Completed: []*statepb.Interval{{Begin: 3, End: 4}}}},
+		"a node is drained": {nodes: forest{"default": hosts{node("default", 2, 8), drained}}, pending: 4, gang: &statepb.Gang{},
+			wantText: `4 jobs of task "t" are a gang, which starts all at once, and the nodes of its pool tree that take jobs hold 2 of them at most, even when empty: together they need 4 cpu, and these have 2 cpu`},
+		"no tree has room for all": {nodes: forest{"default": two["default"], "gpu": hosts{node("gpu", 16, 8)}}, pending: 7, gang: &statepb.Gang{},
+			wantText: `7 jobs of task "t" are a gang, which starts all at once, and the nodes of its pool tree that take jobs hold 6 of them at most, even when empty: in all these have enough, in pieces that are too small; most of them run out of user_slots first, and each job needs 1 user_slots`},
+		"some need more memory": {nodes: two, pending: 6, gang: &statepb.Gang{}, demand: []state.DemandChanged{{Task: "t", Pending: 3}, {Task: "t", Group: 8 << 30, Pending: 3}},
+			wantText: `6 jobs of task "t" are a gang, which starts all at once, and the nodes of its pool tree that take jobs hold 5 of them at most, even when empty: together they need 24 GiB memory, and these have 16 GiB memory`},
+		"jobs that are no gang wait": {nodes: two, pending: 7},
+		"it has begun":               {nodes: two, pending: 7, running: 1, gang: &statepb.Gang{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			op := &statepb.Operation{State: "running", Trees: []*statepb.OperationTree{{Tree: "default"}, {Tree: "gpu"}},
+				Spec: &statepb.OperationSpec{Tasks: []*statepb.TaskSpec{{Name: "t", Gang: &statepb.GangSpec{Size: int32(test.size)}}}},
+				Tasks: []*statepb.Task{{
+					Name: "t", Counters: &statepb.JobCounters{Total: 8, Pending: test.pending, Running: test.running}, Gang: test.gang,
+					JobResources: &statepb.Resources{UserSlots: 1, CpuHundredths: 100, Memory: 48 << 20},
+				}}}
+			if got := test.nodes.misfit(op, test.demand); got != test.wantText {
+				t.Errorf("got %q, want %q", got, test.wantText)
+			}
+		})
+	}
+}
+
+// TestMisfitOfReserves asks for the memory that is reserved, not for what a job may use at
+// most; jobs that were aborted for overdraft ask for more than others.
+func TestMisfitOfReserves(t *testing.T) {
+	node := forest{"default": hosts{{Id: "n1", State: statepb.NodeOnline, Resources: &statepb.Resources{UserSlots: 8, CpuHundredths: 800, Memory: 8 << 30}}}}
+	tests := map[string]struct {
+		reserved, running int64
+		demand            []state.DemandChanged
+		want              string
+	}{
+		"half of the limit fits": {reserved: 5 << 30},
+		"what was learned does not": {
+			reserved: 9 << 30,
+			want:     `a job of task "t" asks for 9 GiB memory, 90% of its memory_limit of 10 GiB and what its job proxy takes, more than any online node of its pool trees has: the largest, n1, has 8 GiB memory`,
+		},
+		"one with a reserve of its own does not, though others run": {
+			reserved: 5 << 30, running: 3, demand: []state.DemandChanged{{Task: "t", Pending: 1}, {Task: "t", Group: 10 << 30, Pending: 1}},
+			want: `a job of task "t" asks for 10 GiB memory, reserved since it was aborted for more than it had, more than any online node of its pool trees has: the largest, n1, has 8 GiB memory`,
+		},
+		"one with a reserve of its own fits":         {reserved: 5 << 30, running: 3, demand: []state.DemandChanged{{Task: "t", Group: 8 << 30, Pending: 1}}},
+		"nobody waits with a reserve of that extent": {reserved: 5 << 30, running: 3, demand: []state.DemandChanged{{Task: "t", Group: 10 << 30}}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			op := &statepb.Operation{
+				State: "running", Trees: []*statepb.OperationTree{{Tree: "default"}},
+				Spec: &statepb.OperationSpec{Tasks: []*statepb.TaskSpec{{Name: "t", MemoryLimit: 10 << 30}}},
+				Tasks: []*statepb.Task{{
+					Name: "t", Counters: &statepb.JobCounters{Total: 5, Pending: 2, Running: test.running},
+					JobResources: &statepb.Resources{UserSlots: 1, CpuHundredths: 100, Memory: test.reserved},
+					Memory:       &statepb.TaskMemory{Reserve: &statepb.JobReserve{User: test.reserved}},
+				}},
+			}
+			if got := node.misfit(op, test.demand); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})

@@ -45,12 +45,13 @@ func (s nodes) Get(ctx context.Context, req *connect.Request[apipb.GetNodeReques
 	err := s.read(ctx, "get node", func(st *state.State) error {
 		n, ok := st.Node(id)
 		if !ok {
-			return fail(connect.CodeNotFound, state.CodeUnknownNode, fmt.Sprintf("get node: no node %q ever registered", id))
+			return fail(connect.CodeNotFound, state.CodeUnknownNode, fmt.Sprintf("get node: there is no node %q: it has never registered, or was removed: see weir node list", id))
 		}
 		out.Node = nodeOf(st, n)
 		for _, a := range st.AllocationsOfNode(id) {
 			op, _ := st.Operation(scheduling.OperationID(a.GetOperationId()))
-			out.Jobs = append(out.Jobs, jobs(s).running(op, a))
+			out.Jobs = append(out.Jobs, jobs(s).running(st, op, a))
+			out.Node.MemoryLimits += describedTask(op, a.GetTask()).GetMemoryLimit()
 		}
 		return nil
 	})
@@ -99,6 +100,9 @@ func (s nodes) addLive(ctx context.Context, shown ...*apipb.Node) {
 	for _, n := range shown {
 		if live, ok := byID[n.GetId()]; ok {
 			n.LastHeartbeat, n.MemoryUsed = live.GetLastHeartbeat(), live.GetMemoryUsed()
+			if files := live.GetFiles(); files != nil {
+				n.FileCache = &apipb.FileCache{Files: files.GetFiles(), Bytes: files.GetBytes(), Limit: files.GetLimit()}
+			}
 		}
 	}
 }

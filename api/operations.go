@@ -155,9 +155,11 @@ func (s operations) get(name string, full bool) (out *apipb.Operation, err error
 		}
 		if full && err == nil {
 			out.Preempted = preempted(st, op)
+			addInputOf(out, st, op)
+			out.Alerts = alertsOf(st, op)
 		}
 		if err == nil && out.GetPendingReason() == "" {
-			out.PendingReason = onlineHosts(st).misfit(op)
+			out.PendingReason = onlineHosts(st).misfit(op, st.Demand(scheduling.OperationID(op.GetId())))
 		}
 	})
 	return out, err

@@ -65,6 +65,13 @@ func (t treeIn) shown(p pooltree.Pool) (*apipb.Pool, error) {
 		EffectiveWeight: effective.Weight, EffectiveMaxOperationCount: saturated(effective.MaxOperationCount),
 		EffectiveMaxRunningOperationCount: saturated(effective.MaxRunningOperationCount), Effective: holds,
 	}
+	if p.Name == scheduling.RootPool {
+		// Its counts are bounded by the options of the tree, and nobody sets options of its own.
+		settings := t.pools.Settings()
+		out.EffectiveMaxOperationCount, out.EffectiveMaxRunningOperationCount = saturated(settings.MaxOperationCount), saturated(settings.MaxRunningOperationCount)
+		out.Options = &structpb.Struct{}
+		return out, nil
+	}
 	i := slices.IndexFunc(t.record.GetPools(), func(r *statepb.Pool) bool { return r.GetName() == string(p.Name) })
 	out.Options = orEmpty(t.record.GetPools()[i].GetOptions())
 	return out, nil
@@ -78,8 +85,9 @@ func orEmpty(options *structpb.Struct) *structpb.Struct {
 	return proto.CloneOf(options)
 }
 
-// list returns the pools of a tree, parents before children.
-func (s pools) list(ctx context.Context, what, tree string) (*apipb.ListPoolsResponse, error) {
+// list returns the pools of a tree that are picked, parents before children. The root
+// is asked about too, first.
+func (s pools) list(ctx context.Context, what, tree string, pick func(scheduling.PoolName) bool) (*apipb.ListPoolsResponse, error) {
 	out := &apipb.ListPoolsResponse{}
 	err := s.read(ctx, what, func(st *state.State) error {
 		t, err := findTree(st, what, tree)
@@ -87,7 +95,10 @@ func (s pools) list(ctx context.Context, what, tree string) (*apipb.ListPoolsRes
 			return err
 		}
 		out.Tree, out.Revision, out.TreeOptions = string(t.name), t.record.GetRevision(), orEmpty(t.record.GetOptions())
-		for _, p := range t.pools.ParentsFirst() {
+		for _, p := range append([]pooltree.Pool{{Name: scheduling.RootPool}}, t.pools.ParentsFirst()...) {
+			if !pick(p.Name) {
+				continue
+			}
 			shown, err := t.shown(p)
 			if err != nil {
 				return err
@@ -123,21 +134,20 @@ func addPoolView(shown *apipb.Pool, e *actorpb.ElementView) {
 
 // List shows all pools of a tree.
 func (s pools) List(ctx context.Context, req *connect.Request[apipb.ListPoolsRequest]) (*connect.Response[apipb.ListPoolsResponse], error) {
-	out, err := s.list(ctx, "list pools", req.Msg.GetTree())
+	out, err := s.list(ctx, "list pools", req.Msg.GetTree(), func(name scheduling.PoolName) bool { return name != scheduling.RootPool })
 	return answer(out, err)
 }
 
-// Get shows one pool.
+// Get shows one pool; the root has no parent.
 func (s pools) Get(ctx context.Context, req *connect.Request[apipb.GetPoolRequest]) (*connect.Response[apipb.GetPoolResponse], error) {
-	all, err := s.list(ctx, "get pool", req.Msg.GetTree())
+	all, err := s.list(ctx, "get pool", req.Msg.GetTree(), func(name scheduling.PoolName) bool { return string(name) == req.Msg.GetName() })
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(all.GetPools(), func(p *apipb.Pool) bool { return p.GetName() == req.Msg.GetName() })
-	if i < 0 {
+	if len(all.GetPools()) == 0 {
 		return nil, fail(connect.CodeNotFound, state.CodeUnknownPool, fmt.Sprintf("get pool: there is no pool %q in tree %q", req.Msg.GetName(), all.GetTree()))
 	}
-	return connect.NewResponse(&apipb.GetPoolResponse{Pool: all.GetPools()[i], Revision: all.GetRevision()}), nil
+	return connect.NewResponse(&apipb.GetPoolResponse{Pool: all.GetPools()[0], Revision: all.GetRevision()}), nil
 }
 
 // Edit changes a tree as one.

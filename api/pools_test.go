@@ -192,3 +192,44 @@ func TestSnapshot(t *testing.T) {
 	want(t, got, "saves", "pools", 1, "name")
 	want(t, got, 6.5, "pools", 1, "volume", "cpu")
 }
+
+// TestRootIsNamedAsOtherPools gives the name of the root, as answers have it, back to
+// everything that takes the name of a pool.
+func TestRootIsNamedAsOtherPools(t *testing.T) {
+	s := newSite(t)
+	s.get("PoolService/Edit", `{"edits": [{"tree_options": {"forbid_immediate_operations_in_root": false, "max_operation_count": 7, "max_running_operation_count": 5}},
+		{"create": {"name": "ads", "parent": "<Root>"}}]}`)
+	root := at(t, s.get("PoolService/Get", `{"name": "ads"}`), "pool", "parent").(string)
+	if root != "<Root>" {
+		t.Fatalf("the root is shown as %q", root)
+	}
+	op := at(t, s.get("OperationService/Start", startBody(1, `, "pool": "`+root+`"`)), "operation_id").(string)
+	s.get("OperationService/Start", startBody(1, `, "pool": "ads"`))
+	s.view.Store(&actorpb.SchedulerView{Elements: []*actorpb.ElementView{{Tree: "default", Id: root, Pool: true, FairShare: 0.75}}})
+
+	shown := at(t, s.get("PoolService/Get", `{"name": "<Root>"}`), "pool")
+	want(t, shown, root, "name")
+	want(t, shown, "", "parent")
+	want(t, shown, 0.75, "fair_share")
+	want(t, shown, 2.0, "operation_count")
+	want(t, shown, 7.0, "effective_max_operation_count")
+	want(t, shown, 7.0, "effective", "max_operation_count")
+	listed := s.get("OperationService/List", `{"pool": "<Root>"}`)
+	if operations := at(t, listed, "operations").([]any); len(operations) != 1 {
+		t.Errorf("operations right below the root: %v, want %s alone", operations, op)
+	}
+	want(t, listed, op, "operations", 0, "id")
+	want(t, listed, root, "operations", 0, "pool")
+	s.get("PoolService/Ledger", `{"pool": "<Root>"}`)
+	empty := func(*actorpb.PoolHistoryRequest) *actorpb.PoolHistory { return &actorpb.PoolHistory{} }
+	s.history.Store(&empty)
+	want(t, s.get("PoolService/History", `{"pool": "<Root>"}`), root, "pool")
+	s.get("PoolService/Edit", `{"edits": [{"create": {"name": "prod", "parent": "ads"}}, {"change": {"name": "prod", "parent": "<Root>"}}, {"tree_options": {"default_parent_pool": "<Root>"}}]}`)
+	want(t, s.get("PoolService/Get", `{"name": "prod"}`), root, "pool", "parent")
+	for i, name := range []string{"ads", "default", "prod"} {
+		want(t, s.get("PoolService/List", "{}"), name, "pools", i, "name")
+	}
+	if got := s.post("PoolService/Edit", `{"edits": [{"remove": "<Root>"}]}`); !strings.Contains(got.raw, "not possible with the root") {
+		t.Errorf("the root is removed: %d %s", got.status, got.raw)
+	}
+}

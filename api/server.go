@@ -75,6 +75,7 @@ func NewHandler(cfg Config) (*Handler, error) {
 	routes := http.NewServeMux()
 	routes.Handle(apipbconnect.NewOperationServiceHandler(operations{s}, options...))
 	routes.Handle(apipbconnect.NewJobServiceHandler(jobs{s}, options...))
+	routes.Handle(apipbconnect.NewMemoryServiceHandler(memories{s}, options...))
 	routes.Handle(apipbconnect.NewPoolServiceHandler(pools{s}, options...))
 	routes.Handle(apipbconnect.NewTreeServiceHandler(trees{s}, options...))
 	routes.Handle(apipbconnect.NewAttributeServiceHandler(attributes{s}, options...))

@@ -128,6 +128,9 @@ func TestJobs(t *testing.T) {
 	want(t, s.get("JobService/List", `{"operation": "`+id+`", "node": "n2"}`), 0.0, "total")
 	want(t, s.get("JobService/List", `{"operation": "`+id+`", "task": "t", "offset": 9}`), 4.0, "total")
 	want(t, s.get("JobService/Get", `{"job_id": "j1"}`), 3.0, "job", "exit_code")
+	if got := s.post("JobService/List", `{"operation": "`+id+`", "task": "nosuch"}`); got.status != 404 || !strings.Contains(got.raw, `has no task \"nosuch\": it has t`) {
+		t.Errorf("jobs of a task that is not there: %d %s", got.status, got.raw)
+	}
 
 	s.get("JobService/Abort", `{"job_id": "j2", "reason": "slow"}`)
 	want(t, s.get("JobService/Get", `{"job_id": "j2"}`), "user_request", "job", "stopping")
@@ -202,11 +205,13 @@ func TestNodesAndStatus(t *testing.T) {
 	s := newSite(t)
 	empty := s.get("ClusterService/Status", "{}")
 	s.run(3, "j1", "leaving")
-	s.view.Store(&actorpb.SchedulerView{Nodes: []*actorpb.NodeView{{Id: "n1", MemoryUsed: 5}}})
+	s.view.Store(&actorpb.SchedulerView{Nodes: []*actorpb.NodeView{{Id: "n1", MemoryUsed: 5, Files: &actorpb.FileCache{Files: 3, Bytes: 6, Limit: 7}}}})
 	node := s.get("NodeService/Get", `{"node": "n1"}`)
 	want(t, node, "online", "node", "state")
 	want(t, node, 2.0, "node", "usage", "cpu")
 	want(t, node, "5", "node", "memory_used")
+	want(t, node, "6", "node", "file_cache", "bytes")
+	want(t, node, "7", "node", "file_cache", "limit")
 	want(t, node, "2", "node", "jobs")
 	want(t, node, "preemption", "jobs", 1, "stopping")
 	want(t, s.get("NodeService/List", `{"state": "online"}`), "fast", "nodes", 0, "tags", 0)

@@ -18,7 +18,7 @@ import (
 // eventually waits until something holds.
 func eventually(t testing.TB, holds func() bool) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(patience)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !holds() {
@@ -61,7 +61,7 @@ func watcher(s *site) apipbconnect.OperationServiceClient {
 func TestWatchShowsEachChange(t *testing.T) {
 	s := newSite(t)
 	id := s.run(2, "j1", "j2")
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	stream, err := watcher(s).Watch(ctx, connect.NewRequest(&apipb.WatchOperationRequest{Operation: id}))
 	if err != nil {
@@ -103,7 +103,7 @@ func TestWatchShowsEachChange(t *testing.T) {
 func TestWatchSaysSomethingWhenNothingChanges(t *testing.T) {
 	s := newSite(t, func(l *Limits) { l.KeepAlive = 10 * time.Millisecond })
 	id := s.run(1)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	stream, err := watcher(s).Watch(ctx, connect.NewRequest(&apipb.WatchOperationRequest{Operation: id}))
 	if err != nil {
@@ -119,7 +119,7 @@ func TestWatchSaysSomethingWhenNothingChanges(t *testing.T) {
 
 func TestWatchIsGuarded(t *testing.T) {
 	s := newSite(t)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for role, want := range map[string]connect.Code{"agent": connect.CodePermissionDenied, "replica": connect.CodePermissionDenied, "client": connect.CodeNotFound} {
 		req := connect.NewRequest(&apipb.WatchOperationRequest{Operation: "nope"})
@@ -169,7 +169,7 @@ func TestWithoutQuorumTheClientHearsWhy(t *testing.T) {
 func TestCloseEndsWaits(t *testing.T) {
 	s := newSite(t)
 	id := s.run(1)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	stream, err := watcher(s).Watch(ctx, connect.NewRequest(&apipb.WatchOperationRequest{Operation: id}))
 	if err != nil {

@@ -75,8 +75,8 @@ func readOperation(ctx context.Context, api *client.Client, o *apipb.Operation) 
 }
 
 // heldPatience is how long it may take until figures of nodes and pools show that the
-// last operation has ended.
-const heldPatience = 5 * time.Second
+// last operation has ended: they come at once, unless the machine has much else to do.
+const heldPatience = time.Minute
 
 // readHeld writes down what nodes and pools still have then.
 func readHeld(ctx context.Context, api *client.Client, nodes []string, journal *history.Writer) error {

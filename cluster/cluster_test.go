@@ -8,20 +8,19 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"weir/cluster"
 	"weir/cluster/gossip"
 	"weir/cluster/identity"
 	"weir/cluster/identity/identitytest"
+	"weir/cluster/leaktest"
 	"weir/cluster/wire"
 	"weir/scheduling"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // deadline is how long a test waits for what must happen.
-const deadline = 30 * time.Second
+const deadline = time.Minute
 
 // replica is all of this layer for one replica; its log is a flag.
 type replica struct {
@@ -43,7 +42,7 @@ func openPorts(t *testing.T, ids ...string) map[string]port {
 	ports := make(map[string]port)
 	for _, id := range ids {
 		security := wire.Mutual{Credentials: authority.Credentials(t, identity.Replica, id)}
-		mux, err := wire.Listen(wire.Config{Address: "127.0.0.1:0", Security: security})
+		mux, err := wire.Listen(wire.Config{Address: "127.0.0.1:0", Security: security, HandshakeTimeout: deadline})
 		if err != nil {
 			t.Fatal(err)
 		}

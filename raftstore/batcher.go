@@ -16,9 +16,10 @@ import (
 type call struct {
 	commands int
 	// entry is an encoded log entry with the commands. Log entries joined end to
-	// end are a log entry with all their commands.
-	entry   []byte
-	outcome chan outcome
+	// end are a log entry with all their commands. messages are the commands, decoded.
+	entry    []byte
+	messages []proto.Message
+	outcome  chan outcome
 }
 
 type outcome struct {
@@ -119,6 +120,7 @@ func (q *callQueue) close() {
 // flight is a log entry under way and the calls in it.
 type flight struct {
 	future raft.ApplyFuture
+	entry  []byte
 	calls  []*call
 }
 
@@ -132,6 +134,8 @@ type batcher struct {
 	append func(entry []byte) raft.ApplyFuture
 	// explain turns an error of the future into what the caller gets.
 	explain func(error) error
+	// proposed has what is in flight for who applies it.
+	proposed *proposed
 	// landed is called when an entry has been committed and no other is under way, which
 	// would tell followers so.
 	landed func()
@@ -143,13 +147,14 @@ type batcher struct {
 	sizes   batchSizes
 }
 
-func newBatcher(cfg Config, appendEntry func([]byte) raft.ApplyFuture, explain func(error) error, landed func()) *batcher {
+func newBatcher(cfg Config, appendEntry func([]byte) raft.ApplyFuture, explain func(error) error, proposed *proposed, landed func()) *batcher {
 	b := &batcher{
 		queue:       newCallQueue(cfg.QueueCommands, cfg.QueueBytes),
 		maxCommands: cfg.BatchMaxCommands,
 		maxBytes:    cfg.BatchMaxBytes,
 		append:      appendEntry,
 		explain:     explain,
+		proposed:    proposed,
 		landed:      landed,
 		slots:       make(chan struct{}, cfg.EntriesInFlight),
 		flights:     make(chan flight, cfg.EntriesInFlight),
@@ -170,11 +175,12 @@ func (b *batcher) send() {
 			return
 		}
 		b.sizes.count(calls)
-		entry := calls[0].entry
+		entry, messages := calls[0].entry, calls[0].messages
 		for _, c := range calls[1:] {
-			entry = append(entry, c.entry...)
+			entry, messages = append(entry, c.entry...), append(messages, c.messages...)
 		}
-		b.flights <- flight{future: b.append(entry), calls: calls}
+		b.proposed.add(entry, messages)
+		b.flights <- flight{future: b.append(entry), entry: entry, calls: calls}
 	}
 }
 
@@ -183,6 +189,7 @@ func (b *batcher) receive() {
 	defer close(b.done)
 	for f := range b.flights {
 		err := f.future.Error()
+		b.proposed.forget(f.entry)
 		if err != nil {
 			err = b.explain(err)
 		}
@@ -223,10 +230,13 @@ func (b *batcher) wait(ctx context.Context, c *call, stopped <-chan struct{}) ([
 // newCall encodes commands, which must fit into maxBytes. One that would not
 // decode again is refused here: in the log it would stop every replica.
 func newCall(commands []*commandpb.Command, maxBytes int) (*call, error) {
+	messages := make([]proto.Message, len(commands))
 	for i, cmd := range commands {
-		if _, err := command.Decode(cmd); err != nil {
+		msg, err := command.Decode(cmd)
+		if err != nil {
 			return nil, fmt.Errorf("command %d of %d: %w", i+1, len(commands), err)
 		}
+		messages[i] = msg
 	}
 	entry := &commandpb.Entry{Commands: commands}
 	if size := proto.Size(entry); size > maxBytes {
@@ -236,5 +246,5 @@ func newCall(commands []*commandpb.Command, maxBytes int) (*call, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode %d commands: %w", len(commands), err)
 	}
-	return &call{commands: len(commands), entry: data, outcome: make(chan outcome, 1)}, nil
+	return &call{commands: len(commands), entry: data, messages: messages, outcome: make(chan outcome, 1)}, nil
 }

@@ -72,7 +72,7 @@ func testBatcher(t testing.TB, tune func(*Config)) (*batcher, *fakeLog) {
 		tune(&cfg)
 	}
 	log := newFakeLog()
-	b := newBatcher(cfg, log.append, func(err error) error { return fmt.Errorf("explained: %w", err) }, func() {})
+	b := newBatcher(cfg, log.append, func(err error) error { return fmt.Errorf("explained: %w", err) }, new(proposed), func() {})
 	t.Cleanup(func() {
 		b.queue.close()
 		<-b.done

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,6 +37,11 @@ func (t childT) Fatal(args ...any) { fmt.Fprintln(os.Stderr, args...); os.Exit(1
 // until it is killed.
 func runChild(dir string) {
 	t := childT{dir: dir}
+	// What has started it holds the other end, and takes the child along when it dies.
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		t.Fatal("the test has gone")
+	}()
 	if peers := os.Getenv(childPeers); peers != "" {
 		runPeer(t, strings.Split(peers, " "))
 	}
@@ -56,24 +62,24 @@ func runChild(dir string) {
 // the one write that was under way came too.
 func TestKilledReplicaKeepsWhatItAnswered(t *testing.T) {
 	c := newCluster(t, 1, nil)
-	child := exec.Command(os.Args[0])
 	// The child is replica r1 of a cluster of one, with an address of its own.
-	child.Env = append(os.Environ(), childDir+"="+c.dir)
-	child.Stderr = os.Stderr
-	out, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
-	answered := 0
+	child, out := startChild(t, childDir+"="+c.dir)
+	answered, killed := 0, false
 	for lines := bufio.NewScanner(out); lines.Scan(); {
-		if answered, err = strconv.Atoi(lines.Text()); err != nil {
+		weight, err := strconv.Atoi(lines.Text())
+		if err != nil {
 			t.Errorf("child: %v", err)
 			break
 		}
-		if answered == 300 {
+		if answered = weight; answered < 300 || killed {
+			continue
+		}
+		// The process is in the midst of its writes, and has snapshots behind it.
+		whole, err := filepath.Glob(filepath.Join(c.dir, "r1", "snapshots", "*", snapshotMetaSum))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if killed = len(whole) > 0; killed {
 			if err := child.Process.Kill(); err != nil {
 				t.Error(err)
 			}
@@ -99,11 +105,38 @@ func TestKilledReplicaKeepsWhatItAnswered(t *testing.T) {
 	}
 }
 
+// startChild runs this test's binary with more settings, and returns what it prints. The
+// process ends with the test.
+func startChild(t *testing.T, settings ...string) (*exec.Cmd, io.Reader) {
+	t.Helper()
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), settings...)
+	child.Stderr = os.Stderr
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := child.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if child.ProcessState == nil { // The test has failed before it has come to wait for it.
+			_ = child.Process.Kill()
+			_ = child.Wait()
+		}
+	})
+	return child, out
+}
+
 // runPeer is a replica of several, whose name stands before all addresses. It
 // writes while it leads, and prints what is answered.
 func runPeer(t childT, names []string) {
 	self, addresses := names[0], names[1:]
 	c := &cluster{tb: t, dir: t.dir, stores: map[string]*Store{}, wires: map[string]*wire{self: {}}, tune: func(cfg *Config) {
+		restless(cfg)
 		cfg.SnapshotThreshold, cfg.SnapshotInterval, cfg.TrailingLogs = 20, 5*time.Millisecond, 5
 	}}
 	for i, address := range addresses {
@@ -134,6 +167,7 @@ func runPeer(t childT, names []string) {
 // times, and starts them again on their folders: nothing answered is missing.
 func TestPowerLossOfAllReplicas(t *testing.T) {
 	c := newCluster(t, 3, func(cfg *Config) {
+		restless(cfg)
 		cfg.SnapshotThreshold, cfg.SnapshotInterval, cfg.TrailingLogs = 20, 5*time.Millisecond, 5
 	})
 	var addresses []string
@@ -148,9 +182,7 @@ func TestPowerLossOfAllReplicas(t *testing.T) {
 	for range 3 {
 		answered = max(answered, runAndKill(t, c, addresses, answered+60))
 	}
-	for _, p := range c.peers {
-		c.start(p.ID)
-	}
+	c.startAll()
 	c.leader()
 	c.wantEqual()
 	if got := weightOf(c.leader()); got != answered && got != answered+1 {
@@ -168,16 +200,7 @@ func runAndKill(t *testing.T, c *cluster, addresses []string, enough int) int {
 	var children []*exec.Cmd
 	var reading sync.WaitGroup
 	for _, p := range c.peers {
-		child := exec.Command(os.Args[0])
-		child.Env = append(os.Environ(), childDir+"="+c.dir, childPeers+"="+strings.Join(append([]string{p.ID}, addresses...), " "))
-		child.Stderr = os.Stderr
-		out, err := child.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := child.Start(); err != nil {
-			t.Fatal(err)
-		}
+		child, out := startChild(t, childDir+"="+c.dir, childPeers+"="+strings.Join(append([]string{p.ID}, addresses...), " "))
 		children = append(children, child)
 		reading.Go(func() {
 			for lines := bufio.NewScanner(out); lines.Scan(); {
@@ -197,7 +220,7 @@ func runAndKill(t *testing.T, c *cluster, addresses []string, enough int) int {
 	}
 	select {
 	case <-reached:
-	case <-time.After(patience):
+	case <-time.After(2 * patience): // Each weight waits for several disks.
 		t.Errorf("the replicas did not come to weight %d", enough)
 	}
 	for _, child := range children {

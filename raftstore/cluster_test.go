@@ -15,9 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"github.com/hashicorp/raft"
 	"google.golang.org/protobuf/proto"
 
+	"weir/cluster/leaktest"
 	"weir/messages/commandpb"
 	"weir/raftstore/command"
 )
@@ -27,11 +28,38 @@ func TestMain(m *testing.M) {
 		runChild(dir)
 		return
 	}
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 // patience is how long a test waits for what must happen.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
+
+// steady are timeouts under which a leader leads until a test takes the lead from it,
+// however seldom its processes get a processor. The first one is elected by startCluster.
+func steady() Timeouts {
+	return Timeouts{Heartbeat: 15 * time.Second, Election: 15 * time.Second, Lease: 15 * time.Second, RPC: 15 * time.Second}
+}
+
+// restless are for tests that have leaders replaced. Where they are set the lead may move
+// by itself at any time, and what is proposed may be carried out twice.
+func restless(cfg *Config) { cfg.Timeouts = DefaultTimeouts() }
+
+// alone are for a replica whose election nobody can hinder.
+func alone() Timeouts {
+	return Timeouts{Heartbeat: 20 * time.Millisecond, Election: 20 * time.Millisecond, Lease: 20 * time.Millisecond, RPC: 15 * time.Second}
+}
+
+// listen opens a port at an address that belongs to this process alone, so that a replica
+// that is stopped finds its port free when it is started again.
+func listen(tb testing.TB) net.Listener {
+	tb.Helper()
+	pid := os.Getpid()
+	listener, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 64+pid>>16&0x3f, pid>>8&0xff, pid&0xff))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return listener
+}
 
 // cluster is a set of replicas in this process, over loopback TCP.
 type cluster struct {
@@ -49,28 +77,48 @@ type cluster struct {
 func newCluster(tb testing.TB, n int, tune func(*Config)) *cluster {
 	c := &cluster{tb: tb, dir: tb.TempDir(), stores: map[string]*Store{}, wires: map[string]*wire{}, tune: tune}
 	for i := range n {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			tb.Fatal(err)
-		}
+		listener := listen(tb)
 		id := fmt.Sprintf("r%d", i+1)
 		c.peers = append(c.peers, Peer{ID: id, Address: listener.Addr().String()})
 		c.wires[id] = &wire{listener: listener}
 	}
-	tb.Cleanup(func() {
-		for _, p := range c.peers {
-			c.stop(p.ID)
-		}
-	})
+	tb.Cleanup(c.halt)
 	return c
 }
 
 func startCluster(tb testing.TB, n int, tune func(*Config)) *cluster {
 	c := newCluster(tb, n, tune)
+	c.startAll()
+	return c
+}
+
+// startAll starts every replica and has one of several elected, rather than wait for it.
+func (c *cluster) startAll() {
+	c.tb.Helper()
 	for _, p := range c.peers {
 		c.start(p.ID)
 	}
-	return c
+	if len(c.peers) > 1 {
+		c.elect()
+	}
+}
+
+// elect has the replica with the longest log stand for election. None leads yet.
+func (c *cluster) elect() {
+	c.tb.Helper()
+	var longest *Store
+	for _, p := range c.peers {
+		if s := c.stores[p.ID]; s != nil && (longest == nil || s.raft.LastIndex() > longest.raft.LastIndex()) {
+			longest = s
+		}
+	}
+	id, address := longest.self(), raft.ServerAddress(longest.cfg.Address)
+	request := raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{
+		ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(id), Addr: longest.transport.EncodePeer(id, address),
+	}}
+	if err := longest.transport.TimeoutNow(id, address, &request, new(raft.TimeoutNowResponse)); err != nil {
+		c.tb.Fatal(err)
+	}
 }
 
 func (c *cluster) config(id string) Config {
@@ -78,7 +126,9 @@ func (c *cluster) config(id string) Config {
 	cfg.Dir = filepath.Join(c.dir, id)
 	cfg.ClusterID, cfg.ReplicaID = "test", id
 	cfg.InitialPeers = c.peers
-	cfg.Timeouts = Timeouts{Heartbeat: 300 * time.Millisecond, Election: 300 * time.Millisecond, Lease: 250 * time.Millisecond, RPC: time.Second}
+	if cfg.Timeouts = steady(); len(c.peers) == 1 {
+		cfg.Timeouts = alone()
+	}
 	cfg.DiskStall = patience
 	cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	if os.Getenv("RAFTSTORE_TEST_LOG") != "" {
@@ -132,6 +182,26 @@ func (c *cluster) stop(id string) {
 	c.wires[id] = &wire{}
 	if err := store.Close(); err != nil {
 		c.tb.Errorf("close %s: %v", id, err)
+	}
+}
+
+// halt stops all replicas at once: none hands its lead to another that is about to stop.
+func (c *cluster) halt() {
+	c.tb.Helper()
+	var down []raft.Future
+	for id, s := range c.stores {
+		down = append(down, s.raft.Shutdown())
+		if err := s.transport.closeConns(); err != nil {
+			c.tb.Errorf("halt %s: %v", id, err)
+		}
+	}
+	for _, future := range down {
+		if err := future.Error(); err != nil {
+			c.tb.Error(err)
+		}
+	}
+	for _, p := range c.peers {
+		c.stop(p.ID)
 	}
 }
 
@@ -205,107 +275,41 @@ func (c *cluster) wantEqual() {
 	c.tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	index, err := c.leader().ReadIndex(ctx)
-	if err != nil {
-		c.tb.Fatal(err)
-	}
-	var first []byte
-	var firstID string
-	for id, s := range c.stores {
-		if err := s.WaitApplied(ctx, index); err != nil {
-			c.tb.Fatalf("replica %s: %v", id, err)
+	var index uint64
+	c.insist("read the leader's index", func(ctx context.Context, leader *Store) (err error) {
+		index, err = leader.ReadIndex(ctx)
+		return err
+	})
+	// What a test has stopped waiting for may still come to some before others.
+	for equal := false; !equal; {
+		equal = true
+		snapshots := map[string][]byte{}
+		for id, s := range c.stores {
+			if err := s.WaitApplied(ctx, index); err != nil {
+				c.tb.Fatalf("replica %s: %v", id, err)
+			}
+			var out bytes.Buffer
+			info, err := writeSnapshot(&out, s.machine.freeze().state.Records)
+			if err != nil {
+				c.tb.Fatal(err)
+			}
+			snapshots[id] = out.Bytes()
+			equal = equal && info.index == index
+			index = max(index, info.index)
 		}
-		var got bytes.Buffer
-		if _, err := writeSnapshot(&got, s.machine.freeze().state.Records); err != nil {
-			c.tb.Fatal(err)
-		}
-		if first == nil {
-			first, firstID = got.Bytes(), id
-		} else if !bytes.Equal(first, got.Bytes()) {
-			c.tb.Errorf("the states of %s and %s differ at index %d", firstID, id, index)
-		}
-	}
-}
-
-// wire is a replica's connection to the others, which a test can cut, and hold:
-// then what arrives is not read, as if the process were paused.
-type wire struct {
-	listener net.Listener
-	// requests come from other replicas, answers are to our requests.
-	requests, answers valve
-
-	mu    sync.Mutex
-	cut   bool
-	conns []net.Conn
-}
-
-// valve is open at first.
-type valve struct{ held sync.RWMutex }
-
-func (v *valve) hold()    { v.held.Lock() }
-func (v *valve) release() { v.held.Unlock() }
-
-// valveConn delivers what it reads when its valve is open.
-type valveConn struct {
-	net.Conn
-	valve *valve
-}
-
-func (c valveConn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	c.valve.held.RLock()
-	defer c.valve.held.RUnlock()
-	return n, err
-}
-
-func (w *wire) Accept() (net.Conn, error) {
-	for {
-		conn, err := w.listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		if w.keep(conn) {
-			return valveConn{conn, &w.requests}, nil
+		if equal {
+			c.compare(index, snapshots)
 		}
 	}
 }
 
-func (w *wire) Addr() net.Addr { return w.listener.Addr() }
-
-func (w *wire) Close() error { return w.listener.Close() }
-
-func (w *wire) dial(ctx context.Context, address string) (net.Conn, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
-	if err != nil {
-		return nil, err
-	}
-	if !w.keep(conn) {
-		return nil, fmt.Errorf("dial %s: cut off", address)
-	}
-	return valveConn{conn, &w.answers}, nil
-}
-
-func (w *wire) keep(conn net.Conn) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.cut {
-		_ = conn.Close()
-		return false
-	}
-	w.conns = append(w.conns, conn)
-	return true
-}
-
-// setCut ends every connection of the replica and lets none come, or heals it.
-func (w *wire) setCut(cut bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.cut = cut
-	if cut {
-		for _, conn := range w.conns {
-			_ = conn.Close()
+func (c *cluster) compare(index uint64, snapshots map[string][]byte) {
+	c.tb.Helper()
+	ids := slices.Sorted(maps.Keys(snapshots))
+	for _, id := range ids[1:] {
+		if !bytes.Equal(snapshots[id], snapshots[ids[0]]) {
+			c.tb.Errorf("the states of %s and %s differ at index %d", ids[0], id, index)
 		}
-		w.conns = nil
 	}
 }
 

@@ -65,8 +65,8 @@ type Config struct {
 	QueueCommands int
 	QueueBytes    int
 
-	// WatchBuffer is how many events are kept for watchers that lag. Default
-	// 65536.
+	// WatchBuffer is how many events are kept for watchers that lag; one that tells of
+	// many jobs counts for each of them. Default 65536.
 	WatchBuffer int
 
 	// Events, if set, is told what happens. The caller closes it after the store.

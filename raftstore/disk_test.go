@@ -339,7 +339,7 @@ func TestConfigsThatAreRefused(t *testing.T) {
 		"not among its peers":       {func(c *Config) { c.InitialPeers = []Peer{{"x", "y"}} }, "do not list this replica"},
 		"listed twice":              {func(c *Config) { c.InitialPeers = append(c.InitialPeers, c.InitialPeers[0]) }, "listed twice"},
 		"another address":           {func(c *Config) { c.Address = "elsewhere:1" }, "this replica's address is elsewhere:1"},
-		"a lease above a heartbeat": {func(c *Config) { c.Timeouts.Lease = 2 * time.Second }, "below the lease timeout"},
+		"a lease above a heartbeat": {func(c *Config) { c.Timeouts.Lease = c.Timeouts.Heartbeat + 1 }, "below the lease timeout"},
 		"no batch":                  {func(c *Config) { c.BatchMaxCommands = 0 }, "batch of 0 commands"},
 		"an entry below a batch":    {func(c *Config) { c.EntryMaxBytes = 1 }, "below the batch's"},
 		"no watch buffer":           {func(c *Config) { c.WatchBuffer = 0 }, "watch buffer of 0"},

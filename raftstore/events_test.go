@@ -73,12 +73,10 @@ func TestEventsAcrossRestartsAndSnapshots(t *testing.T) {
 		l.tune(cfg)
 	})
 	// Before the cluster's own cleanup stops the stores, which comes first.
-	for _, p := range c.peers {
-		c.start(p.ID)
-	}
+	c.startAll()
 	defer func() {
+		c.halt()
 		for _, p := range c.peers {
-			c.stop(p.ID)
 			l.close(p.ID)
 		}
 	}()

@@ -25,9 +25,10 @@ type feed struct {
 	first   uint64
 	applied uint64
 	batches []Batch
-	events  int
-	limit   int
-	closed  bool
+	// events is what the batches weigh together.
+	events int
+	limit  int
+	closed bool
 	// wake is closed at the next change; nil while nobody waits.
 	wake chan struct{}
 }
@@ -41,16 +42,35 @@ func (f *feed) publish(index uint64, events []state.Event) {
 	f.applied = index
 	if len(events) > 0 {
 		f.batches = append(f.batches, Batch{Index: index, Events: events})
-		f.events += len(events)
+		f.events += weight(events)
 	}
 	// The latest batch stays, however large.
 	for f.events > f.limit && len(f.batches) > 1 {
 		f.first = f.batches[0].Index + 1
-		f.events -= len(f.batches[0].Events)
+		f.events -= weight(f.batches[0].Events)
 		f.batches[0] = Batch{}
 		f.batches = f.batches[1:]
 	}
 	f.broadcast()
+}
+
+// weight is how many events are counted as: one that tells of many jobs holds their records,
+// and counts for each.
+func weight(batch []state.Event) int {
+	n := 0
+	for _, event := range batch {
+		jobs := 1
+		switch e := event.(type) {
+		case state.AllocationsStarted:
+			jobs = len(e.Allocations)
+		case state.StopsOrdered:
+			jobs = len(e.Allocations)
+		case state.AllocationsEnded:
+			jobs = len(e.Ended)
+		}
+		n += max(jobs, 1)
+	}
+	return n
 }
 
 // reset forgets all events: a snapshot taken at index has replaced the state.

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"weir/messages/statepb"
 	"weir/raftstore/state"
 )
 
@@ -18,6 +19,31 @@ func testEvents(index uint64, n int) []state.Event {
 		events = append(events, state.TermBegan{Term: index})
 	}
 	return events
+}
+
+// TestEventsOfManyJobsWeighMore keeps few of those that tell of many jobs: their records are
+// what takes memory.
+func TestEventsOfManyJobsWeighMore(t *testing.T) {
+	for story, test := range map[string]struct {
+		event state.Event
+		want  int
+	}{
+		"of none":           {state.TermBegan{}, 10},
+		"jobs that started": {state.AllocationsStarted{Allocations: make([]*statepb.Allocation, 3)}, 3},
+		"jobs that leave":   {state.StopsOrdered{Allocations: make([]*statepb.Allocation, 4)}, 2},
+		"jobs that ended":   {state.AllocationsEnded{Ended: make([]state.Ended, 5)}, 2},
+		"more than fit":     {state.AllocationsEnded{Ended: make([]state.Ended, 50)}, 1},
+	} {
+		t.Run(story, func(t *testing.T) {
+			feed := newFeed(10)
+			for index := range uint64(100) {
+				feed.publish(index+1, []state.Event{test.event})
+			}
+			if got := len(feed.batches); got != test.want {
+				t.Errorf("%d are kept, want %d", got, test.want)
+			}
+		})
+	}
 }
 
 // TestWatchHasNoGaps publishes, compacts and reads at random: a watch returns the

@@ -123,9 +123,17 @@ func (s *Store) notLeader() *NotLeaderError {
 	return &NotLeaderError{LeaderID: string(id), Address: string(address)}
 }
 
-// BeforeTransfer has last words committed before each transfer of leadership: f is
-// called while this replica leads still, and is to return soon.
+// BeforeTransfer has last words committed before this replica gives its leadership away,
+// and before it closes as the leader: f is called while it leads still, and is to return
+// soon.
 func (s *Store) BeforeTransfer(f func(ctx context.Context)) { s.beforeTransfer.Store(&f) }
+
+// sayLastWords has them committed, if there are any.
+func (s *Store) sayLastWords(ctx context.Context) {
+	if before := s.beforeTransfer.Load(); before != nil {
+		(*before)(ctx)
+	}
+}
 
 // Transfer makes the replica named to the leader, or the most up to date one
 // when to is empty. It needs the leader and returns when that has stepped down.
@@ -140,9 +148,12 @@ func (s *Store) Transfer(ctx context.Context, to string) error {
 	if to == s.cfg.ReplicaID {
 		return nil
 	}
-	if before := s.beforeTransfer.Load(); before != nil {
-		(*before)(ctx)
-	}
+	s.sayLastWords(ctx)
+	return s.transfer(ctx, members, to)
+}
+
+// transfer makes another voter the leader.
+func (s *Store) transfer(ctx context.Context, members []Member, to string) error {
 	target, err := transferTarget(members, s.cfg.ReplicaID, to)
 	if err != nil {
 		return fmt.Errorf("transfer leadership: %w", err)

@@ -13,7 +13,6 @@ import (
 
 	"weir/messages/commandpb"
 	"weir/messages/eventpb"
-	"weir/raftstore/command"
 	"weir/raftstore/events"
 	"weir/raftstore/state"
 )
@@ -22,6 +21,8 @@ import (
 type machine struct {
 	log  *slog.Logger
 	feed *feed
+	// proposed has the commands of entries that this replica has proposed.
+	proposed proposed
 	// restoreErr is why the last restore did not work; raft logs it and says
 	// less. Read before raft runs only.
 	restoreErr error
@@ -59,7 +60,7 @@ func (m *machine) apply(entries []*raft.Log) []any {
 		if entry.Type != raft.LogCommand {
 			continue
 		}
-		messages, err := command.DecodeEntry(entry.Data)
+		messages, err := m.proposed.take(entry.Data)
 		if err != nil {
 			panic(fmt.Sprintf("apply log entry at index %d of term %d, %d bytes: %v: this replica stops, "+
 				"because it would differ from the others; start a version that knows the entry, or rebuild the replica",

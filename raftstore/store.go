@@ -92,7 +92,7 @@ func start(cfg Config, d *disk, t *transport, logger *raftLogger) (*Store, error
 	s.announcer = newAnnouncer(s.tellCommit)
 	t.announcer.Store(s.announcer)
 	t.book.raft.Store(s.raft)
-	s.batcher = newBatcher(cfg, s.appendEntry, s.explainPropose, s.announce)
+	s.batcher = newBatcher(cfg, s.appendEntry, s.explainPropose, &s.machine.proposed, s.announce)
 	go func() {
 		defer close(s.watching)
 		s.watchLeadership()
@@ -142,12 +142,7 @@ func (s *Store) Close() error {
 func (s *Store) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
 	defer cancel()
-	s.batcher.queue.close()
-	if s.raft.State() == raft.Leader && len(s.voters()) > 1 {
-		if err := s.Transfer(ctx, ""); err != nil {
-			s.cfg.Logger.Warn("lead not handed over", "error", err)
-		}
-	}
+	s.resign(ctx)
 	close(s.closing)
 	// Raft forgets at shutdown what it has not answered.
 	if !s.settle() {
@@ -163,6 +158,26 @@ func (s *Store) close() error {
 	s.machine.feed.close()
 	close(s.stopped)
 	return errors.Join(err, closed, s.disk.Close())
+}
+
+// resign says the last words of a leader, takes no more, and hands the lead over where
+// somebody can have it.
+func (s *Store) resign(ctx context.Context) {
+	leads := s.raft.State() == raft.Leader
+	if leads {
+		s.sayLastWords(ctx)
+	}
+	s.batcher.queue.close()
+	if !leads || len(s.voters()) <= 1 {
+		return
+	}
+	members, err := s.Members()
+	if err == nil {
+		err = s.transfer(ctx, members, "")
+	}
+	if err != nil {
+		s.cfg.Logger.Warn("lead not handed over", "error", err)
+	}
 }
 
 // settle waits until raft has answered every call and reports whether it has.

@@ -80,27 +80,6 @@ func TestReplicasAgree(t *testing.T) {
 	}
 }
 
-func TestFollowersNameTheLeader(t *testing.T) {
-	c := startCluster(t, 3, nil)
-	leader, follower := c.leader(), c.follower()
-	ctx := testContext(t)
-	if err := follower.WaitApplied(ctx, c.propose(createPool(t, testPool))[0].GetIndex()); err != nil {
-		t.Fatal(err)
-	}
-	_, proposed := follower.Propose(ctx, setWeight(t, 1))
-	_, read := follower.ReadIndex(ctx)
-	for name, err := range map[string]error{
-		"propose": proposed, "read index": read, "barrier": follower.Barrier(ctx), "transfer": follower.Transfer(ctx, ""),
-	} {
-		var hint *NotLeaderError
-		if !errors.As(err, &hint) || !errors.Is(err, ErrNotLeader) || errors.Is(err, ErrOutcomeUnknown) {
-			t.Errorf("%s on a follower: got %v, want ErrNotLeader", name, err)
-		} else if hint.LeaderID != leader.cfg.ReplicaID || hint.Address != leader.cfg.Address {
-			t.Errorf("%s: hint %+v, want %s at %s", name, hint, leader.cfg.ReplicaID, leader.cfg.Address)
-		}
-	}
-}
-
 func TestRestartFromDisk(t *testing.T) {
 	c := startCluster(t, 1, nil)
 	wantAccepted(t, c.propose(createPool(t, testPool)))
@@ -188,86 +167,6 @@ func TestWatchAcrossSnapshots(t *testing.T) {
 	}
 }
 
-func TestLeadIsHandedOver(t *testing.T) {
-	tests := map[string]func(t *testing.T, c *cluster, leader *Store){
-		"by transfer to any": func(t *testing.T, _ *cluster, leader *Store) {
-			if err := leader.Transfer(testContext(t), ""); err != nil {
-				t.Fatal(err)
-			}
-		},
-		"by close": func(_ *testing.T, c *cluster, leader *Store) { c.stop(leader.cfg.ReplicaID) },
-	}
-	for name, hand := range tests {
-		t.Run(name, func(t *testing.T) {
-			c := startCluster(t, 3, nil)
-			wantAccepted(t, c.propose(createPool(t, testPool)))
-			leader := c.leader()
-			before, _ := leader.Leadership()
-			hand(t, c, leader)
-			next, _ := c.leader().Leadership()
-			if next.LeaderID == before.LeaderID || next.Term <= before.Term {
-				t.Errorf("before %+v, after %+v", before, next)
-			}
-			wantAccepted(t, c.propose(setWeight(t, 2)))
-			c.wantEqual()
-		})
-	}
-}
-
-func TestTransferToAReplica(t *testing.T) {
-	c := startCluster(t, 3, nil)
-	leader, to := c.leader(), c.follower().cfg.ReplicaID
-	ctx := testContext(t)
-	if err := leader.Transfer(ctx, leader.cfg.ReplicaID); err != nil {
-		t.Errorf("to the leader itself: %v", err)
-	}
-	if err := leader.Transfer(ctx, "r9"); err == nil {
-		t.Error("to a replica that does not exist: no error")
-	}
-	// What is to be said before is committed by the one that leads still.
-	words := 0
-	leader.BeforeTransfer(func(ctx context.Context) {
-		words++
-		if _, err := leader.Propose(ctx, createPool(t, testPool)); err != nil {
-			t.Errorf("last words: %v", err)
-		}
-	})
-	if err := leader.Transfer(ctx, to); err != nil {
-		t.Fatal(err)
-	}
-	if got := c.leader().cfg.ReplicaID; got != to || words != 1 {
-		t.Errorf("%s leads after %d last words, want %s after 1", got, words, to)
-	}
-	c.wantEqual()
-	only := startCluster(t, 1, nil)
-	if err := only.leader().Transfer(ctx, ""); err == nil {
-		t.Error("the only voter: no error")
-	}
-}
-
-func TestLeaderWithoutAMajority(t *testing.T) {
-	c := startCluster(t, 3, nil)
-	wantAccepted(t, c.propose(createPool(t, testPool)))
-	old := c.leader()
-	c.wires[old.cfg.ReplicaID].setCut(true)
-	ctx := testContext(t)
-	// Whether the old leader knows already or not, neither is a result.
-	if _, err := old.Propose(ctx, setWeight(t, 666)); !errors.Is(err, ErrOutcomeUnknown) && !errors.Is(err, ErrNotLeader) {
-		t.Errorf("propose: got %v", err)
-	}
-	if _, err := old.ReadIndex(ctx); !errors.Is(err, ErrNotLeader) {
-		t.Errorf("read index: got %v, want ErrNotLeader", err)
-	}
-	delete(c.stores, old.cfg.ReplicaID)
-	wantAccepted(t, c.propose(setWeight(t, 2)))
-	c.stores[old.cfg.ReplicaID] = old
-	c.wires[old.cfg.ReplicaID].setCut(false)
-	c.wantEqual()
-	if got := weightOf(old); got != 2 {
-		t.Errorf("the old leader has weight %d, want 2", got)
-	}
-}
-
 func TestPeersCountForAnEmptyFolderOnly(t *testing.T) {
 	c := startCluster(t, 3, nil)
 	wantAccepted(t, c.propose(createPool(t, testPool)))
@@ -276,13 +175,9 @@ func TestPeersCountForAnEmptyFolderOnly(t *testing.T) {
 		"one more": func(cfg *Config) { cfg.InitialPeers = append(cfg.InitialPeers[:3:3], Peer{"r4", "127.0.0.1:1"}) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, p := range c.peers {
-				c.stop(p.ID)
-			}
+			c.halt()
 			c.tune = tune
-			for _, p := range c.peers {
-				c.start(p.ID)
-			}
+			c.startAll()
 			c.wantEqual()
 			for id, s := range c.stores {
 				members, err := s.Members()
@@ -297,14 +192,10 @@ func TestPeersCountForAnEmptyFolderOnly(t *testing.T) {
 func TestClusterMovesToOtherAddresses(t *testing.T) {
 	c := startCluster(t, 3, nil)
 	wantAccepted(t, c.propose(createPool(t, testPool)))
-	for _, p := range c.peers {
-		c.stop(p.ID)
-	}
+	c.halt()
 	moved := newCluster(t, 3, nil)
 	moved.dir = c.dir
-	for _, p := range moved.peers {
-		moved.start(p.ID)
-	}
+	moved.startAll()
 	wantAccepted(t, moved.propose(setWeight(t, 2)))
 	moved.wantEqual()
 	members, err := moved.leader().Members()
@@ -369,22 +260,6 @@ func TestClosedStore(t *testing.T) {
 	}
 }
 
-func TestLeadershipChannel(t *testing.T) {
-	signal := newLeadershipSignal()
-	_, changed := signal.read()
-	if _, differs := signal.set(Leadership{}); differs {
-		t.Error("setting the same value is a change")
-	}
-	signal.set(Leadership{Leader: true, Term: 1})
-	<-changed
-	_, changed = signal.read()
-	signal.set(Leadership{Leader: true, Term: 2})
-	<-changed
-	if current, _ := signal.read(); current.Term != 2 {
-		t.Errorf("got %+v", current)
-	}
-}
-
 func TestBootstrapAtDifferentTimes(t *testing.T) {
 	c := newCluster(t, 3, nil)
 	// One alone waits; with the second there is a majority; the third comes late.
@@ -395,6 +270,7 @@ func TestBootstrapAtDifferentTimes(t *testing.T) {
 		t.Error("one of three answers")
 	}
 	c.start("r3")
+	c.elect()
 	wantAccepted(t, c.propose(createPool(t, testPool)))
 	c.start("r1")
 	c.wantEqual()

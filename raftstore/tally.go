@@ -33,7 +33,16 @@ type Tally struct {
 	Refusals map[Refusal]uint64
 	// Breaches counts operations that ended with counters that do not add up.
 	Breaches uint64
+	// Samples counts jobs that have taught what memory their tasks need.
+	Samples uint64
+	// GangRestarts counts gangs that began anew, for they had lost a job.
+	GangRestarts uint64
+	// Data is what jobs of map operations that completed have read and written.
+	Data DataTally
 }
+
+// DataTally is rows and bytes. Records are counted in SkippedRows that no job survived.
+type DataTally struct{ ReadRows, ReadBytes, WrittenRows, WrittenBytes, SkippedRows uint64 }
 
 // JobEnd is how an attempt ended.
 type JobEnd struct {
@@ -98,17 +107,36 @@ func (t *Tally) count(msg proto.Message, result *commandpb.Result, events []stat
 			for _, ended := range e.Ended {
 				t.Jobs[JobEnd{ended.Finished.GetState(), ended.Finished.GetAbortReason()}]++
 				t.left(ended.Finished)
+				t.taught(ended.Finished)
 			}
 		case state.StopsOrdered:
 			if preempt, ok := msg.(*commandpb.PreemptAllocations); ok {
 				t.preempted(preempt, e.Allocations, s)
 			}
+		case state.GangRestarted:
+			t.GangRestarts++
+		case state.RecordSkipped:
+			t.Data.SkippedRows++
 		case state.OperationChanged:
 			if e.From != e.To && e.To.Terminal() {
 				t.Operations[e.To.String()]++
 			}
 		}
 	}
+}
+
+// taught counts what a job that has ended leaves behind.
+func (t *Tally) taught(job *statepb.FinishedJob) {
+	if job.GetSample() != nil {
+		t.Samples++
+	}
+	if job.GetState() != lifecycle.JobCompleted.String() || job.GetRerun() {
+		return
+	}
+	t.Data.ReadRows += uint64(max(job.GetInput().GetRows(), 0))
+	t.Data.ReadBytes += uint64(max(job.GetInput().GetBytes(), 0))
+	t.Data.WrittenRows += uint64(max(job.GetOutput().GetRows(), 0))
+	t.Data.WrittenBytes += uint64(max(job.GetOutput().GetBytes(), 0))
 }
 
 // preempted counts what a preemption has ordered.
@@ -161,11 +189,12 @@ func (t *Tally) refused(msg proto.Message, code string) {
 	}
 }
 
-// audit checks the counters of operations that have just ended. m.mu is held.
+// audit checks the counters of operations that are about to end, while all that they did
+// is known, and of those that have just ended. m.mu is held.
 func (m *machine) audit(events []state.Event) {
 	for _, event := range events {
 		e, ok := event.(state.OperationChanged)
-		if !ok || e.From == e.To || !e.To.Terminal() {
+		if !ok || e.From == e.To || !e.To.Terminal() && !e.To.Finishing() {
 			continue
 		}
 		if err := m.state.VerifyOperation(e.ID); err != nil {

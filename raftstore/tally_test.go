@@ -47,6 +47,34 @@ func TestTallyCountsEndsAndRefusals(t *testing.T) {
 	}
 }
 
+// TestTallyCountsWhatJobsLeave counts the input of jobs that completed for good alone: what
+// others have read is read again.
+func TestTallyCountsWhatJobsLeave(t *testing.T) {
+	job := func(end lifecycle.JobState, change func(*statepb.FinishedJob)) state.Ended {
+		finished := &statepb.FinishedJob{
+			State: end.String(), Sample: &statepb.MemorySample{User: 0.5}, Input: &statepb.JobInput{Rows: 3, Bytes: 30}, Output: &statepb.JobOutput{Rows: 1, Bytes: 10},
+		}
+		if change != nil {
+			change(finished)
+		}
+		return state.Ended{Finished: finished}
+	}
+	tally := newTally()
+	tally.count(&commandpb.FinishJobs{}, nil, []state.Event{
+		state.AllocationsEnded{Ended: []state.Ended{
+			job(lifecycle.JobCompleted, nil), job(lifecycle.JobCompleted, nil),
+			job(lifecycle.JobCompleted, func(j *statepb.FinishedJob) { j.Rerun = true }),
+			job(lifecycle.JobAborted, nil),
+			job(lifecycle.JobFailed, func(j *statepb.FinishedJob) { j.Sample = nil }),
+		}},
+		state.GangRestarted{}, state.RecordSkipped{}, state.RecordSkipped{},
+	}, state.New())
+	want := DataTally{ReadRows: 6, ReadBytes: 60, WrittenRows: 2, WrittenBytes: 20, SkippedRows: 2}
+	if tally.Samples != 4 || tally.GangRestarts != 1 || tally.Data != want {
+		t.Errorf("got %d samples, %d restarts, %+v, want 4, 1, %+v", tally.Samples, tally.GangRestarts, tally.Data, want)
+	}
+}
+
 func TestTallyCountsInterruptions(t *testing.T) {
 	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	byUser := &statepb.StopOrder{Reason: "interruption_timeout", Interruption: "user_request", GraceMillis: 10_000, Time: timestamppb.New(began)}

@@ -1,10 +1,13 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,6 +15,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"weir/actors/agent/discovery"
+	"weir/actors/agent/filecache"
 	"weir/actors/agent/journal"
 	"weir/messages/actorpb"
 	"weir/messages/journalpb"
@@ -31,7 +35,9 @@ type shared struct {
 	// until is when the lease runs out.
 	until   atomic.Pointer[time.Time]
 	figures figures
+	waits   waits
 	journal records
+	files   *filecache.Cache
 	// closing: the agent's end has been asked for. failure is why it ended by
 	// itself.
 	closing atomic.Bool
@@ -57,7 +63,7 @@ func Start(system *actor.ActorSystem, cfg Config, processes Processes, replicas 
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("start agent: %w", err)
 	}
-	dir, err := openFolder(cfg.StateDir)
+	dir, err := openFolder(cfg.StateDir, cfg.JobUser != "")
 	if err != nil {
 		return nil, fmt.Errorf("start agent: %w", err)
 	}
@@ -85,6 +91,17 @@ func Start(system *actor.ActorSystem, cfg Config, processes Processes, replicas 
 	return agent, nil
 }
 
+// openFiles opens the cache of files, and removes those of jobs that an earlier process
+// did not start.
+func openFiles(cfg *Config, dir folder) (*filecache.Cache, error) {
+	if err := os.RemoveAll(dir.placing("")); err != nil {
+		return nil, err
+	}
+	return filecache.Open(filecache.Config{
+		Dir: cmp.Or(cfg.FileCache, filepath.Join(cfg.StateDir, "files")), Limit: cfg.FileCacheSize, Logger: cfg.Logger,
+	})
+}
+
 // start starts the actor with what its journal knows.
 func start(system *actor.ActorSystem, a *agentActor, kept *journal.State, options ...actor.PropsOption) (*Agent, error) {
 	a.fence = NewFence(kept.Token)
@@ -92,20 +109,30 @@ func start(system *actor.ActorSystem, a *agentActor, kept *journal.State, option
 	a.ledger = NewLedger(kept.Life, a.cfg.maxJobs())
 	a.intake = NewIntake(a.fence, a.ledger)
 	a.space = NewSpace(a.cfg.StateDir, a.cfg.MinFree)
+	a.guard = NewMemoryGuard(a.cfg.MemoryWatermark, a.cfg.MemoryOverdraftTimeout)
+	a.gpus = NewGPUs(a.cfg.Resources.GPU)
 	a.jobs = map[string]*child{}
+	if a.cfg.slow != nil {
+		a.journal = a.cfg.slow(a.journal)
+	}
 	a.shared = &shared{ended: make(chan struct{}), journal: a.journal}
 	a.directory = discovery.NewDirectory(func() discovery.Source { return newInstances(a.replicas, &a.shared.replicas, a.cfg.Timing) })
 	// Before the first registration, so that no job comes in between.
 	free, err := measureFree(a.cfg.StateDir)
-	a.space.Saw(free, err, a.journal.Full())
-	a.shared.figures.full(a.space.Closed() != "")
+	a.seen = measured{free, err}
+	a.space.Saw(free, err, a.journal.Full(), nil)
+	a.shared.figures.full(a.space.Full())
 	if closed := a.space.Closed(); closed != "" {
-		a.cfg.Logger.Error("no new jobs are taken until there is space", "node", a.cfg.Node, "reason", closed, "jobs", len(kept.Jobs))
+		a.cfg.Logger.Error("no new jobs are taken", "node", a.cfg.Node, "reason", closed, "jobs", len(kept.Jobs))
 	}
 	a.nodeLife, a.process, a.boot = kept.Life, kept.Session, bootOf()
 	if err := a.recover(kept); err != nil {
 		return nil, err
 	}
+	if a.files, err = openFiles(&a.cfg, a.folder); err != nil {
+		return nil, err
+	}
+	a.shared.files = a.files
 	a.shared.until.Store(&time.Time{})
 	a.publishReplicas()
 	// A panic stops the agent, and with it the process. Its jobs go on, for the next
@@ -115,6 +142,7 @@ func start(system *actor.ActorSystem, a *agentActor, kept *journal.State, option
 		actor.WithGuardian(stop), actor.WithSupervisor(actor.NewExponentialBackoffStrategy(10*time.Second, 100*time.Millisecond)))
 	pid, err := system.Root.SpawnNamed(props.Configure(options...), actorpb.AgentName)
 	if err != nil {
+		a.files.Close()
 		return nil, err
 	}
 	return &Agent{system: system, pid: pid, shared: a.shared}, nil
@@ -163,8 +191,11 @@ type leave struct{ keep bool }
 // order tells a job to end.
 type order struct{ Order }
 
-// changed tells what heartbeats are to say about a job.
-type changed struct{ held *actorpb.HeldJob }
+// changed tells what heartbeats are to say about a job, and what it uses.
+type changed struct {
+	held *actorpb.HeldJob
+	use  MemoryUse
+}
 
 // forgotten tells that nothing of a job is left.
 type forgotten struct{ job string }

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"weir/actors/agent/discovery"
+	"weir/actors/agent/filecache"
 	"weir/actors/agent/journal"
 	"weir/actors/remote"
 	"weir/messages/actorpb"
@@ -29,6 +30,7 @@ type agentActor struct {
 	replicas  Replicas
 	folder    folder
 	journal   records
+	files     *filecache.Cache
 	shared    *shared
 
 	// nodeLife and process are the node's life and this process' session in it.
@@ -44,6 +46,8 @@ type agentActor struct {
 	intake  *Intake
 	ledger  *Ledger
 	space   *Space
+	guard   *MemoryGuard
+	gpus    *GPUs
 	jobs    map[string]*child
 	// directory knows the peers of jobs that ask.
 	directory *discovery.Directory
@@ -54,8 +58,14 @@ type agentActor struct {
 	// wake and lapse are set for the next question and the end of the lease.
 	wake, lapse *time.Timer
 	closing     *time.Timer
-	// look is set for the next look at the disk.
-	look *time.Timer
+	// awaiting are the orders that wait for the journal, oldest first.
+	awaiting []*awaiting
+	// look is set for the next look at the disk, watch for that at the memory. seen is what
+	// the last look at the disk has told; measuring: the next has not yet.
+	look, watch *time.Timer
+	seen        measured
+	measuring   bool
+	gauge       gauge
 	// renewing: job proxies are being told of the lease; renewAgain: it has been
 	// renewed since.
 	renewing, renewAgain bool
@@ -70,6 +80,7 @@ type agentActor struct {
 type child struct {
 	pid  *actor.PID
 	held *actorpb.HeldJob
+	use  MemoryUse
 }
 
 type (
@@ -80,7 +91,11 @@ type (
 		err    error
 	}
 	// journaled brings orders that the journal knows.
-	journaled struct{ orders Orders }
+	journaled struct {
+		orders Orders
+		// came is when they had come.
+		came time.Time
+	}
 	// spoiled tells that the journal is of no more use.
 	spoiled    struct{ err error }
 	news       struct{}
@@ -102,16 +117,17 @@ func (a *agentActor) Receive(ctx actor.Context) {
 		a.recovered = nil
 		a.ask(ctx)
 		a.look = after(ctx, nil, spacePeriod, measure{})
+		a.lookAtMemory(ctx)
 	case *remote.Inbound:
 		a.inbound(ctx, m)
 	case answered:
 		a.answered(ctx, m)
 	case journaled:
-		a.follow(ctx, m.orders)
+		a.follow(ctx, m.orders, m.came)
 	case spoiled:
 		a.spoiled(ctx, m.err)
 	case changed:
-		a.changed(ctx, m.held)
+		a.changed(ctx, m)
 	case forgotten:
 		a.forget(ctx, m.job)
 	case news:
@@ -120,6 +136,10 @@ func (a *agentActor) Receive(ctx actor.Context) {
 		a.measure(ctx)
 	case measured:
 		a.measured(ctx, m)
+	case lookAtMemory:
+		a.lookAtMemory(ctx)
+	case sawMemory:
+		a.sawMemory(ctx, m)
 	case expire:
 		a.expire(ctx)
 	case renewed:
@@ -136,6 +156,7 @@ func (a *agentActor) Receive(ctx actor.Context) {
 		a.close()
 	case *actor.Stopped:
 		a.directory.Close()
+		a.files.Close()
 		a.closeJournal()
 		close(a.shared.ended)
 	case actor.SystemMessage, actor.AutoReceiveMessage:
@@ -167,8 +188,10 @@ func (a *agentActor) ask(ctx actor.Context) {
 
 func (a *agentActor) question(ask *Ask) proto.Message {
 	if !ask.Register {
+		files := a.files.Stats()
 		return &actorpb.Heartbeat{
-			Node: a.cfg.Node, Incarnation: a.nodeLife, Session: a.process, Sequence: ask.Sequence, Term: ask.Term,
+			Files: &actorpb.FileCache{Files: int64(files.Files), Bytes: files.Bytes, Limit: files.Limit},
+			Node:  a.cfg.Node, Incarnation: a.nodeLife, Session: a.process, Sequence: ask.Sequence, Term: ask.Term,
 			Resources: statepb.NewResources(a.cfg.Resources), Jobs: a.held(),
 		}
 	}
@@ -242,14 +265,23 @@ func (a *agentActor) staleHint() string {
 
 // changed takes what a job's actor says; the leader hears at once of a job that
 // has come to another phase.
-func (a *agentActor) changed(ctx actor.Context, held *actorpb.HeldJob) {
-	job, ok := a.jobs[held.GetJobId()]
+func (a *agentActor) changed(ctx actor.Context, m changed) {
+	job, ok := a.jobs[m.held.GetJobId()]
 	if !ok {
 		return
 	}
 	before := job.held.GetPhase()
-	job.held = held
-	if before != held.GetPhase() {
+	if m.use.Deadline.IsZero() {
+		// It was sent before the job heard that it has to go.
+		m.use.Deadline = job.use.Deadline
+	}
+	job.held, job.use = m.held, m.use
+	if m.held.GetPhase() == actorpb.PhaseEnded {
+		// None of its processes is left. The leader hears of it later, so that whoever it
+		// gives them to finds them free.
+		a.gpus.Free(m.held.GetJobId())
+	}
+	if before != m.held.GetPhase() {
 		a.session.Urge()
 		a.ask(ctx)
 	}
@@ -257,6 +289,7 @@ func (a *agentActor) changed(ctx actor.Context, held *actorpb.HeldJob) {
 
 func (a *agentActor) forget(ctx actor.Context, job string) {
 	delete(a.jobs, job)
+	a.gpus.Free(job)
 	a.ledger.Forget(job)
 	if a.closing != nil && len(a.jobs) == 0 {
 		ctx.Stop(ctx.Self())
@@ -264,45 +297,6 @@ func (a *agentActor) forget(ctx actor.Context, job string) {
 	}
 	a.session.Urge()
 	a.ask(ctx)
-}
-
-// expire ends all jobs when the lease has run out.
-func (a *agentActor) expire(ctx actor.Context) {
-	now := time.Now()
-	if !a.lease.Lapse(now) {
-		return
-	}
-	a.cfg.Logger.Error("the lease ran out: no leader was heard; ending all jobs", "node", a.cfg.Node, "jobs", len(a.jobs))
-	a.abortAll(ctx, Order{Reason: lifecycle.AbortNodeOffline, Message: "the node's lease ran out", Deadline: now})
-}
-
-func (a *agentActor) abortAll(ctx actor.Context, o Order) {
-	for _, id := range slices.Sorted(maps.Keys(a.jobs)) {
-		ctx.Send(a.jobs[id].pid, order{o})
-	}
-}
-
-// renew tells job proxies how long the lease lasts, one telling at a time.
-func (a *agentActor) renew(ctx actor.Context) {
-	if a.renewing {
-		a.renewAgain = true
-		return
-	}
-	a.renewing, a.renewAgain = true, false
-	self, root, until := ctx.Self(), ctx.ActorSystem().Root, a.lease.Until()
-	go func() {
-		if left := time.Until(until); left > 0 {
-			a.processes.RenewAll(left)
-		}
-		root.Send(self, renewed{})
-	}()
-}
-
-func (a *agentActor) renewed(ctx actor.Context) {
-	a.renewing = false
-	if a.renewAgain {
-		a.renew(ctx)
-	}
 }
 
 func (a *agentActor) publishReplicas() {
@@ -364,7 +358,7 @@ func (a *agentActor) close() {
 		a.cfg.Logger.Error("the agent broke", "node", a.cfg.Node)
 	}
 	a.finish()
-	stopTimers(a.wake, a.lapse, a.closing, a.look)
+	stopTimers(a.wake, a.lapse, a.closing, a.look, a.watch)
 }
 
 // closeJournal closes it when no job's actor writes to it any more. A disk that hangs

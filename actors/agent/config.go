@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
+	"weir/actors/agent/runner"
+	"weir/actors/agent/runner/proxyproto"
 	"weir/scheduling/resource"
 )
 
@@ -40,6 +43,27 @@ type Config struct {
 	// taken, in bytes; 0: any. Default 64 MiB: what a job keeps of its output, some
 	// times over.
 	MinFree int64
+	// MemoryWatermark is how much of Resources' memory is to stay free, in bytes: with
+	// less, jobs that use more than was reserved for them are stopped. Default 32 MiB:
+	// what jobs take between two looks, so that those which keep within their reserves do
+	// not come short of it.
+	MemoryWatermark int64
+	// MemoryOverdraftTimeout is how long jobs that keep within their reserves may use more
+	// than the node has, before the youngest is stopped. Default 5 min: what was reserved
+	// for them was more than there is, which passes when some end.
+	MemoryOverdraftTimeout time.Duration
+	// FileCache is the folder of files that jobs find in their workspaces; empty: one in
+	// StateDir. FileCacheSize is how much they may take, in bytes. Default 10 GiB: some
+	// sets of models or tools, on disks of today.
+	FileCache     string
+	FileCacheSize int64
+	// JobUser is who the processes of jobs are whose tasks do not say, as user or
+	// user:group, by name or number; empty: who the agent is. If it is not root, no job is.
+	JobUser string
+	// JobEndTimeout is how long the end of a job may stand still, as when a file system hangs on
+	// which its output is to be kept, and how long its start may wait for the disk of StateDir.
+	// Default 5 min: it is longer than stores are asked again.
+	JobEndTimeout time.Duration
 	// MaxPids is how many processes and threads a job may have. Default 32768: no
 	// sane job has more, and a fork bomb ends there.
 	MaxPids int
@@ -47,6 +71,11 @@ type Config struct {
 	Timing Timing
 	// Logger takes what an operator cares about.
 	Logger *slog.Logger
+
+	// machine measures the memory of the machine. Default: as the kernel says.
+	machine func() (Machine, error)
+	// slow is put before the journal. Default: nothing.
+	slow func(records) records
 }
 
 // Timing is how long an agent waits for what. Heartbeat period and lease are the
@@ -111,7 +140,10 @@ func DefaultTiming() Timing {
 
 // DefaultConfig returns a Config that lacks what has no default.
 func DefaultConfig() Config {
-	return Config{MaxOutput: 5 << 20, MinFree: 64 << 20, MaxPids: 32768, Timing: DefaultTiming()}
+	return Config{
+		MaxOutput: 5 << 20, MinFree: 64 << 20, MaxPids: 32768, MemoryWatermark: 32 << 20, MemoryOverdraftTimeout: 5 * time.Minute,
+		FileCacheSize: 10 << 30, JobEndTimeout: proxyproto.DefaultEndTimeout, Timing: DefaultTiming(),
+	}
 }
 
 // Validate says what is wrong with c, if something is.
@@ -136,8 +168,18 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("output limit %d: must not be negative", c.MaxOutput)
 	case c.MinFree < 0:
 		return fmt.Errorf("least free space %d: must not be negative", c.MinFree)
+	case c.JobEndTimeout < time.Second || c.JobEndTimeout.Milliseconds() > proxyproto.MaxMillis:
+		return fmt.Errorf("job end timeout %v: must be at least 1s, and not more than ten years", c.JobEndTimeout)
 	case c.MaxPids <= 0:
 		return fmt.Errorf("limit of processes a job %d: must be more than 0", c.MaxPids)
+	case c.checkJobUser() != nil:
+		return fmt.Errorf("job user %q: %w", c.JobUser, c.checkJobUser())
+	case c.FileCacheSize <= 0:
+		return fmt.Errorf("file cache of %d bytes: must be more than 0", c.FileCacheSize)
+	case c.MemoryWatermark < 0 || c.MemoryWatermark >= r.Memory:
+		return fmt.Errorf("memory watermark %d: must not be negative and must be below the node's memory, %d", c.MemoryWatermark, r.Memory)
+	case c.MemoryOverdraftTimeout < 0:
+		return fmt.Errorf("memory overdraft timeout %v: must not be negative", c.MemoryOverdraftTimeout)
 	case c.Logger == nil:
 		return errors.New("logger: is nil")
 	}
@@ -147,6 +189,38 @@ func (c *Config) Validate() error {
 		}
 	}
 	return c.Timing.Validate()
+}
+
+// checkJobUser says why jobs cannot be who they are to be.
+func (c *Config) checkJobUser() error {
+	_, err := runner.FindUser(c.jobUser())
+	return err
+}
+
+// jobUser is who jobs are whose tasks name nobody.
+func (c *Config) jobUser() (user, group string) {
+	user, group, _ = strings.Cut(c.JobUser, ":")
+	return user, group
+}
+
+// findUser finds who a job is to be; nil: who the agent is. Where the node's own jobs are
+// not root, none is.
+func (c *Config) findUser(user, group string) (*proxyproto.User, error) {
+	found, err := runner.FindUser(user, group)
+	if err != nil {
+		return nil, err
+	}
+	usual, err := runner.FindUser(c.jobUser())
+	if err != nil {
+		return nil, err
+	}
+	if usual == nil || usual.UID == 0 {
+		return found, nil
+	}
+	if found == nil || found.UID == 0 || found.GID == 0 && usual.GID != 0 {
+		return nil, fmt.Errorf("user %q, group %q: no job of this node is root, nor of its group (--job-user %s): name others, or none", user, group, c.JobUser)
+	}
+	return found, nil
 }
 
 // Validate says which wait cannot work, if one cannot.

@@ -25,24 +25,34 @@ func (j *brokenJournal) Append(done func(error), records ...*journalpb.Record) {
 	j.records.Append(done, records...)
 }
 
+// startWith starts the agent with what is made of its journal, and returns its actor.
+func (w *world) startWith(made func(records) records) *agentActor {
+	w.t.Helper()
+	log, found, err := journal.Open(journal.Config{Path: w.journalFile(), Node: "n1"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	a := &agentActor{
+		cfg: w.cfg, processes: w.machine, replicas: w.plane, folder: folder{w.cfg.StateDir},
+		roster: NewRoster(w.cfg.Seeds, nil), journal: made(log),
+	}
+	if w.agent, err = start(w.system, a, found.State); err != nil {
+		w.t.Fatal(err)
+	}
+	w.advance(10 * time.Millisecond)
+	return a
+}
+
 // TestAgentEndsWhenItsJournalDoes has the disk fail: nothing is done any more that the
 // journal does not know, and the job goes on for the next process.
 func TestAgentEndsWhenItsJournalDoes(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.kill()
-		log, found, err := journal.Open(journal.Config{Path: w.journalFile(), Node: "n1"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		broken := &brokenJournal{records: log}
-		w.agent, err = start(w.system, &agentActor{
-			cfg: w.cfg, processes: w.machine, replicas: w.plane, folder: folder{w.cfg.StateDir},
-			roster: NewRoster(w.cfg.Seeds, nil), journal: broken,
-		}, found.State)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.advance(10 * time.Millisecond)
+		broken := &brokenJournal{}
+		w.startWith(func(log records) records {
+			broken.records = log
+			return broken
+		})
 		w.send(plan(3, 7, granted("j", 9)))
 		broken.failed.Store(true)
 		asked := w.asks("JobSpecRequest")

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/actors/agent/filecache"
 	"weir/actors/agent/journal"
 	"weir/messages/actorpb"
 	"weir/messages/statepb"
@@ -32,10 +33,17 @@ type Stats struct {
 	Starts, StartsFailed uint64
 	// Ended counts jobs that nobody waits for any more.
 	Ended map[JobEnd]uint64
+	// Stages are those that jobs have passed.
+	Stages map[Stage]StageSum
 	// Jobs are those held, by phase, and MemoryUsed what they used together, both
 	// as of the last heartbeat.
 	Jobs       map[string]int
 	MemoryUsed int64
+	// MemoryReserved is what of the node's memory is held for jobs, MemoryLimit what it
+	// has for them, both as of the last look at it.
+	MemoryReserved, MemoryLimit int64
+	// Files is what the cache of jobs' files has, and has done.
+	Files filecache.Stats
 	// Output is how much ended jobs wrote, in bytes.
 	Output Output
 	// DiskFull is set while no new jobs are taken for lack of space. Journal is what
@@ -50,6 +58,12 @@ type JobEnd struct {
 	State, Reason string
 }
 
+// StageSum is how many jobs have passed a stage, and how long they were in it together.
+type StageSum struct {
+	Jobs uint64
+	Took time.Duration
+}
+
 // Output is how much jobs wrote, in bytes, and how much of it was not kept.
 type Output struct{ Stdout, Stderr, Dropped int64 }
 
@@ -59,8 +73,8 @@ func (a *Agent) Stats() Stats {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	stats := f.stats
-	stats.Ended, stats.Jobs = maps.Clone(stats.Ended), maps.Clone(stats.Jobs)
-	stats.Journal = a.shared.journal.Stats()
+	stats.Ended, stats.Jobs, stats.Stages = maps.Clone(stats.Ended), maps.Clone(stats.Jobs), maps.Clone(stats.Stages)
+	stats.Journal, stats.Files = a.shared.journal.Stats(), a.shared.files.Stats()
 	stats.LeaseLeft = max(time.Until(*a.shared.until.Load()), 0)
 	return stats
 }
@@ -95,7 +109,32 @@ func (f *figures) answered(outcome Outcome) {
 
 func (f *figures) full(is bool) { f.change(func(s *Stats) { s.DiskFull = is }) }
 
+// memory takes what jobs use of a node's memory.
+func (f *figures) memory(limit int64, uses []MemoryUse) {
+	reserved := int64(0)
+	for _, use := range uses {
+		reserved += use.Reserve
+	}
+	f.change(func(s *Stats) { s.MemoryReserved, s.MemoryLimit = reserved, limit })
+}
+
 func (f *figures) refused() { f.change(func(s *Stats) { s.PlansRefused++ }) }
+
+// passed takes stages that a job has passed.
+func (f *figures) passed(stages []StageTime) {
+	if len(stages) == 0 {
+		return
+	}
+	f.change(func(s *Stats) {
+		if s.Stages == nil {
+			s.Stages = map[Stage]StageSum{}
+		}
+		for _, stage := range stages {
+			sum := s.Stages[stage.Stage]
+			s.Stages[stage.Stage] = StageSum{sum.Jobs + 1, sum.Took + stage.Took}
+		}
+	})
+}
 
 func (f *figures) started(err error) {
 	f.change(func(s *Stats) {

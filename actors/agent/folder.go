@@ -19,15 +19,29 @@ var ErrDamaged = errors.New("is damaged")
 // folder is where an agent keeps what must survive it.
 type folder struct{ path string }
 
-func openFolder(path string) (folder, error) {
-	if err := os.MkdirAll(path, 0o700); err != nil {
+// openFolder opens a folder, which is made if missing. Jobs that are other users have to
+// pass it, and see nothing of what is in it; with passable it lets them.
+func openFolder(path string, passable bool) (folder, error) {
+	if err := os.MkdirAll(path, 0o711); err != nil {
 		return folder{}, fmt.Errorf("open state folder: %w", err)
+	}
+	if passable {
+		info, err := os.Stat(path)
+		if err == nil {
+			err = os.Chmod(path, info.Mode()|0o011)
+		}
+		if err != nil {
+			return folder{}, fmt.Errorf("open state folder: %w", err)
+		}
 	}
 	return folder{path: path}, nil
 }
 
 func (f folder) journalFile() string  { return filepath.Join(f.path, journal.FileName) }
 func (f folder) replicasFile() string { return filepath.Join(f.path, "replicas.json") }
+
+// placing is where a job's files are until it has a workspace.
+func (f folder) placing(job string) string { return filepath.Join(f.path, "placing", job) }
 
 // readReplicas returns the replicas that were known; none for a new folder.
 func (f folder) readReplicas() ([]Replica, error) {

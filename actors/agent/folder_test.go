@@ -8,8 +8,27 @@ import (
 	"testing"
 )
 
+// TestFolderLetsOthersPass who have to get at what is open to them below it.
+func TestFolderLetsOthersPass(t *testing.T) {
+	closed := filepath.Join(t.TempDir(), "closed")
+	if err := os.Mkdir(closed, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		passable bool
+		want     os.FileMode
+	}{{false, 0o700}, {true, 0o711}} {
+		if _, err := openFolder(closed, test.passable); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(closed); err != nil || info.Mode().Perm() != test.want {
+			t.Errorf("passable %v: %v, %v, want %v", test.passable, info.Mode(), err, test.want)
+		}
+	}
+}
+
 func TestFolder(t *testing.T) {
-	f, err := openFolder(filepath.Join(t.TempDir(), "new"))
+	f, err := openFolder(filepath.Join(t.TempDir(), "new"), false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,7 +64,7 @@ func (in *Intake) Take(plan *actorpb.NodePlan, from, closed, full string) (Order
 	return orders, records, nil
 }
 
-// Followed says that the records of a plan are in the journal.
+// Followed says that the records of a plan are in the journal, or are not waited for.
 func (in *Intake) Followed() { in.waiting-- }
 
 // Note returns the records of what the fence has seen since it was last noted.

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -67,6 +68,10 @@ func playJob() {
 		}
 	}
 	peers, err := client.Peers(ctx)
+	for errors.Is(err, discovery.ErrRefused) {
+		// Its agent gives up a replica that is slow to answer.
+		peers, err = client.Peers(ctx)
+	}
 	if err != nil || len(peers.Instances) != 1 || !peers.Instances[0].Self {
 		panic(fmt.Sprint(peers, err))
 	}
@@ -112,7 +117,7 @@ func TestInterruptedProcesses(t *testing.T) {
 		"acknowledges": {shell: "WEIR_TEST_JOB=1 exec " + self, grace: long, wantEnd: "aborted -1 preemption others wait", wantOrder: "preemption false true"},
 	}
 	dir := t.TempDir()
-	p := play{StateDir: dir, Proxy: buildProxy(t, dir), Lease: 20 * time.Second, Know: map[string]string{}, RootOnly: []string{"root-only"}, Silent: []string{"no-signal", "not-started"}}
+	p := play{StateDir: dir, Proxy: buildProxy(t, dir), Lease: longLease, Know: map[string]string{}, RootOnly: []string{"root-only"}, Silent: []string{"no-signal", "not-started"}}
 	for job, test := range tests {
 		p.Grant = append(p.Grant, job)
 		if test.shell != "" {
@@ -145,8 +150,10 @@ func TestInterruptedProcesses(t *testing.T) {
 // leave: for one the deadline comes while there is no agent, the other goes once there is
 // one again.
 func TestAgentKilledInTheMiddleOfInterruptions(t *testing.T) {
+	// So much may pass between the order and the signal.
+	const grace = 10 * time.Second
 	dir := t.TempDir()
-	p := play{StateDir: dir, Proxy: buildProxy(t, dir), Lease: 20 * time.Second, Grant: []string{"stays", "goes"}, Know: map[string]string{
+	p := play{StateDir: dir, Proxy: buildProxy(t, dir), Lease: longLease, Grant: []string{"stays", "goes"}, Deaf: []string{"stays"}, Know: map[string]string{
 		"stays": "trap 'touch told' USR1; " + idle,
 		"goes":  "trap 'touch told' USR1; touch ready; " + waitToGo + "exit 75",
 	}}
@@ -155,7 +162,7 @@ func TestAgentKilledInTheMiddleOfInterruptions(t *testing.T) {
 		awaitFile(t, dir, job, "ready")
 		agent.process(job)
 	}
-	agent.abort("stays", "preemption", "preemption", time.Second)
+	agent.abort("stays", "preemption", "preemption", grace)
 	agent.abort("goes", "user_request", "user_request", time.Hour)
 	var notice discovery.Notice
 	if err := json.Unmarshal(awaitFile(t, dir, "stays", ".weir/notice.json"), &notice); err != nil {
@@ -175,12 +182,12 @@ func TestAgentKilledInTheMiddleOfInterruptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if late := result.EndTime.Sub(*notice.Deadline); late < -100*time.Millisecond || late > 5*time.Second {
+	if late := result.EndTime.Sub(*notice.Deadline); late < -100*time.Millisecond || late > patience {
 		t.Errorf("ended %v after its deadline", late)
 	}
-	p.Grant = nil
+	p.Grant, p.Deaf = nil, nil
 	agent = startAgent(t, p)
-	if got := agent.await("ended stays"); got != "aborted -1 preemption was there still 1s after SIGUSR1: others wait" {
+	if got := agent.await("ended stays"); got != "aborted -1 preemption was there still 10s after SIGUSR1: others wait" {
 		t.Errorf("told %q of the job that stayed", got)
 	}
 	agent.process("goes")

@@ -50,7 +50,7 @@ func TestAgentInterrupts(t *testing.T) {
 		w.machine.set(func() { r.interrupted = true })
 		w.exit("a", 75)
 		w.want("a:completed")
-		if e := w.result(0).GetJob(); !e.GetRerun() || e.GetStop().GetInterruption() != "preemption" || e.GetStop().GetMessage() != "go" {
+		if e := w.result("a").GetJob(); !e.GetRerun() || e.GetStop().GetInterruption() != "preemption" || e.GetStop().GetMessage() != "go" {
 			t.Errorf("result %v", e)
 		}
 	})
@@ -115,8 +115,8 @@ func TestAcknowledgementCountsOnceItIsAnswered(t *testing.T) {
 			t.Error(err)
 		}
 		w.want("a:aborted:preemption")
-		if !w.result(0).GetJob().GetAcknowledged() {
-			t.Errorf("result %v, want it acknowledged", w.result(0))
+		if !w.result("a").GetJob().GetAcknowledged() {
+			t.Errorf("result %v, want it acknowledged", w.result("a"))
 		}
 	})
 }
@@ -186,7 +186,7 @@ func TestAgentRegistersItsPorts(t *testing.T) {
 		w.send(plan(3, 7, granted("a", 9), withPort("a", taken)))
 		w.advance(2 * time.Second)
 		w.want("a:aborted:job_proxy_failed")
-		if m := w.result(0).GetJob().GetError().GetMessage(); !strings.Contains(m, "port "+itoa(taken)) || !strings.Contains(m, "in use") {
+		if m := w.result("a").GetJob().GetError().GetMessage(); !strings.Contains(m, "port "+itoa(taken)) || !strings.Contains(m, "in use") {
 			t.Errorf("error %q, want the port named", m)
 		}
 		if w.starts("a") != 0 {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -9,59 +10,12 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"weir/actors/agent/filecache"
 	"weir/actors/agent/journal"
 	"weir/actors/agent/runner"
 	"weir/messages/actorpb"
 	"weir/messages/statepb"
 	"weir/scheduling/lifecycle"
-)
-
-// Phase is where a job stands on its node.
-type Phase uint8
-
-// The phases, in their order.
-const (
-	// Waiting: the job's spec is not known yet.
-	Waiting Phase = iota
-	// Starting: the spec is known, its processes are being started.
-	Starting
-	// Running: it has processes.
-	Running
-	// Ended: it has none any more, or never had; its result is to be told.
-	Ended
-	// Acknowledged: nobody waits for its result.
-	Acknowledged
-)
-
-// Duty is what the actor of a job has to do next.
-type Duty uint8
-
-// The duties. Each is reported back before the next is due.
-const (
-	// Rest: nothing, but wait.
-	Rest Duty = iota
-	// AskSpec: ask the controller what the job runs.
-	AskSpec
-	// NoteStart: put into the journal that its processes are about to be started.
-	NoteStart
-	// StartRun: start its processes.
-	StartRun
-	// NoteStop: put into the journal that it is about to be asked to leave.
-	NoteStop
-	// StopRun: tell its processes to end.
-	StopRun
-	// ReadTail: read the end of what it wrote to stderr.
-	ReadTail
-	// NoteEnd: put the result into the journal.
-	NoteEnd
-	// Report: tell the controller the result.
-	Report
-	// Release: remove what the job left.
-	Release
-	// NoteRelease: put into the journal that nobody waits for the result.
-	NoteRelease
-	// Leave: the job is over.
-	Leave
 )
 
 // Job is the life of one job on its node: what has happened, and what is due.
@@ -70,18 +24,27 @@ type Job struct {
 	received time.Time
 	phase    Phase
 	underway Duty
+	course   course
 	spec     *actorpb.JobSpec
-	// order is to end the job. asked: it is to leave by itself, which the journal knows
+	// gpus are the node's that the job has.
+	gpus []int
+	// fetched: its files are there; fetching is how long that took.
+	fetched  bool
+	fetching time.Duration
+	// order is to end the job; eviction another one, which came while it had time, to end
+	// it at once for a lack of memory. asked: it is to leave by itself, which the journal knows
 	// when orderNoted is set; saved: it has said that it may be ended. told: its
 	// processes have been told of the telling with that number.
 	order      *Order
+	eviction   *Order
 	asked      bool
 	orderNoted bool
 	saved      bool
 	telling    int
 	told       bool
-	// ran: there is something to release.
-	ran bool
+	// ran: there is something to release. pending: its processes are still being started,
+	// which was given up; late: that has happened, and they have to go.
+	ran, pending, late bool
 	// noted are the duties that have put something into the journal.
 	noted    map[Duty]bool
 	began    time.Time
@@ -95,7 +58,7 @@ type Job struct {
 
 // NewJob returns a job whose order to start came at now.
 func NewJob(now time.Time, start *actorpb.StartJob) *Job {
-	return remembering(&Job{start: start, received: now, noted: map[Duty]bool{}})
+	return remembering(&Job{start: start, received: now, course: course{stage: StageSpec, since: now}, noted: map[Duty]bool{}})
 }
 
 // NewLostJob returns a job that must not run: the node had it and has forgotten
@@ -104,16 +67,16 @@ func NewLostJob(now time.Time, start *actorpb.StartJob) *Job {
 	j := NewJob(now, start)
 	j.noted[NoteEnd], j.noted[NoteRelease] = true, true
 	j.end(unstarted(start, now, lifecycle.AbortDisappearedFromNode, goneReason))
-	return j
+	return j.unmeasured()
 }
 
-// NewDeclinedJob returns a job that the node has no room for, so that it is to run
-// elsewhere. The journal says so already.
+// NewDeclinedJob returns a job that the node has no room for, or no journal that answers, so
+// that it is to run elsewhere. What the journal is to say of that it has been given already.
 func NewDeclinedJob(now time.Time, start *actorpb.StartJob, why string) *Job {
 	j := NewJob(now, start)
 	j.noted[NoteEnd] = true
 	j.end(unstarted(start, now, lifecycle.AbortJobProxyFailed, why))
-	return j
+	return j.unmeasured()
 }
 
 // RecoverJob returns a job of an earlier process of the agent, as far as the journal
@@ -125,6 +88,10 @@ func RecoverJob(now time.Time, kept *journal.Job, has bool) *Job {
 	if kept.Started != nil {
 		j.began = kept.Started.GetStartTime().AsTime()
 	}
+	for _, number := range kept.Starting.GetGpus() {
+		j.gpus = append(j.gpus, int(number))
+	}
+	j.fetched, j.fetching = kept.Starting != nil, time.Duration(kept.Starting.GetFetchMillis())*time.Millisecond
 	j.noted[NoteStart] = kept.Starting != nil
 	switch {
 	case kept.Exited != nil:
@@ -139,7 +106,16 @@ func RecoverJob(now time.Time, kept *journal.Job, has bool) *Job {
 	default:
 		j.end(unstarted(kept.Grant, now, lifecycle.AbortDisappearedFromNode, "nothing was left of the job when the agent was started again"))
 	}
-	return j
+	return j.unmeasured()
+}
+
+// Equip gives the job GPUs of its node, or says why it cannot have them: then it is to run
+// elsewhere.
+func (j *Job) Equip(now time.Time, gpus []int, err error) {
+	j.gpus = gpus
+	if err != nil {
+		j.end(unstarted(j.start, now, lifecycle.AbortJobProxyFailed, err.Error()))
+	}
 }
 
 // Next returns what is to be done now. Rest while something is underway.
@@ -156,7 +132,10 @@ func (j *Job) due() Duty {
 	case Waiting:
 		return AskSpec
 	case Starting:
-		if !j.noted[NoteStart] {
+		switch {
+		case len(j.spec.GetFiles()) > 0 && !j.fetched:
+			return FetchFiles
+		case !j.noted[NoteStart]:
 			return NoteStart
 		}
 		return StartRun
@@ -178,6 +157,8 @@ func (j *Job) due() Duty {
 		return Report
 	case Acknowledged:
 		switch {
+		case j.pending || j.late:
+			return Rest
 		case j.ran:
 			return Release
 		case !j.noted[NoteRelease]:
@@ -241,35 +222,37 @@ func (j *Job) NoSpec(now time.Time, why string) {
 	}
 }
 
-// Spec returns what to start, under a lease that has so long to run, on a machine that
-// others reach as host.
-func (j *Job) Spec(lease time.Duration, maxPids int, host string) runner.JobSpec {
-	return runner.JobSpec{
-		ID:          j.start.GetJobId(),
-		Argv:        j.spec.GetArgv(),
-		Shell:       j.spec.GetShell(),
-		Environment: withPorts(j.spec.GetEnvironment(), host, j.start.GetPorts()),
-		CPULimit:    float64(j.spec.GetCpuLimitHundredths()) / 100,
-		MemoryLimit: j.spec.GetMemoryLimit(),
-		PidsLimit:   maxPids,
-		TimeLimit:   j.timeLimit(),
-		Lease:       lease,
+// Fetched says how the fetching of the job's files went, and how long it took.
+func (j *Job) Fetched(now time.Time, took time.Duration, err error) {
+	if j.phase != Starting || j.underway != FetchFiles {
+		return
 	}
+	if err != nil {
+		j.cannotStart(now, err)
+		return
+	}
+	j.fetched, j.fetching, j.underway = true, took, Rest
 }
 
-func (j *Job) timeLimit() time.Duration {
-	return time.Duration(j.spec.GetJobTimeLimitMillis()) * time.Millisecond
-}
-
-// Started says how StartRun went. An error of the system is the node's fault, so
-// that the job may run elsewhere; any other is the job's.
+// Started says how StartRun went.
 func (j *Job) Started(now time.Time, err error) {
-	var system unix.Errno
 	j.underway = Rest
+	if err != nil {
+		j.cannotStart(now, err)
+		return
+	}
+	j.phase, j.ran = Running, true
+}
+
+// cannotStart ends the job. An error of the system is the node's fault, so that the job
+// may run elsewhere; any other is the job's.
+func (j *Job) cannotStart(now time.Time, err error) {
+	var system unix.Errno
 	switch {
-	case err == nil:
-		j.phase, j.ran = Running, true
-	case errors.Is(err, runner.ErrClosed), errors.Is(err, ErrNoLease):
+	case errors.Is(err, filecache.ErrSource):
+		// Whatever the system said of the file.
+		j.end(unstartable(j.start, now, err.Error()))
+	case errors.Is(err, runner.ErrClosed), errors.Is(err, ErrNoLease), errors.Is(err, context.Canceled):
 		j.end(unstarted(j.start, now, lifecycle.AbortNodeOffline, err.Error()))
 	case errors.Is(err, runner.ErrJobExists), errors.As(err, &system):
 		j.end(unstarted(j.start, now, lifecycle.AbortJobProxyFailed, err.Error()))
@@ -282,19 +265,22 @@ func (j *Job) Started(now time.Time, err error) {
 func (j *Job) Saw(event runner.Event) {
 	switch e := event.(type) {
 	case runner.Started:
+		j.course.reach(StageGroups, e.Time)
 		j.pid, j.began = e.Pid, e.Time
 	case runner.Sample:
-		j.memory, j.cpu = e.Memory, e.Statistics.CPUUserMicros+e.Statistics.CPUSystemMicros
+		j.memory, j.cpu = e.Memory+e.ProxyMemory, e.Statistics.CPUUserMicros+e.Statistics.CPUSystemMicros
 	case runner.Exited:
 		if j.finished != nil {
-			// An earlier process of the agent saw it too.
+			// An earlier process of the agent saw it too, or it was not waited for.
+			j.late = false
 			return
 		}
-		prepare := time.Duration(0)
+		j.course.reach(StageEnd, e.Result.EndTime)
+		prepare := preparation{files: j.fetching}
 		if !j.began.IsZero() {
-			prepare = max(0, j.began.Sub(j.received))
+			prepare.total = max(0, j.began.Sub(j.received))
 		}
-		finished := ended(j.start, e.Result, j.timeLimit(), prepare)
+		finished := ended(j.start, j.spec, e.Result, prepare)
 		j.judge(finished, e.Result)
 		j.end(finished)
 	}
@@ -334,6 +320,21 @@ func (j *Job) NodeFault() bool {
 
 // Phase returns where the job stands.
 func (j *Job) Phase() Phase { return j.phase }
+
+// Use returns what the job uses of its node's memory.
+func (j *Job) Use() MemoryUse {
+	use := MemoryUse{Job: j.start.GetJobId(), Used: j.memory, Reserve: j.start.GetResources().GetMemory(), Start: j.began}
+	if use.Start.IsZero() {
+		use.Start = j.received
+	}
+	if j.phase >= Ended {
+		use.Used, use.Reserve = 0, 0
+	}
+	if j.order != nil {
+		use.Deadline = j.order.Deadline
+	}
+	return use
+}
 
 // Held returns what heartbeats say about the job.
 func (j *Job) Held() *actorpb.HeldJob {

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/actors/agent/discovery"
+	"weir/actors/agent/filecache"
 	"weir/actors/agent/journal"
 	"weir/actors/agent/runner"
 	"weir/messages/actorpb"
@@ -38,6 +39,9 @@ type jobEnvironment struct {
 	nodeLife uint64
 	boot     string
 	journal  records
+	// files are kept for jobs, and placed in folder.
+	files  *filecache.Cache
+	folder folder
 	// directory knows the peers of jobs that ask.
 	directory *discovery.Directory
 	// life ends with the agent.
@@ -58,12 +62,21 @@ type jobRecord struct {
 	asks uint64
 	// overdue and again are set for the spec's patience and for retries.
 	overdue, again *time.Timer
-	begun          bool
+	// stall is set for the limit of a duty that waits for the disk, the one of this number.
+	stall    *time.Timer
+	watching uint64
+	// stopStart calls off what is being started.
+	stopStart context.CancelFunc
+	begun     bool
 	// noted: the journal knows the job's process.
 	noted bool
 	// heldBack: the result has been held back, for the node's fault.
 	heldBack bool
-	shown    *actorpb.HeldJob
+	// stopFetch ends the fetching of files. placed: they wait to be moved into the
+	// workspace.
+	stopFetch context.CancelFunc
+	placed    bool
+	shown     *actorpb.HeldJob
 }
 
 // jobActor brings one job through its life.
@@ -98,6 +111,11 @@ type (
 	released struct{ err error }
 	// retry lets a duty be done again.
 	retry struct{ duty Duty }
+	// impatient tells that a duty has been under way for so long that the disk is taken to hang.
+	impatient struct {
+		duty   Duty
+		number uint64
+	}
 	// overdue tells that the spec has been waited for long enough.
 	overdue struct{}
 )
@@ -112,12 +130,16 @@ func (a *jobActor) Receive(ctx actor.Context) {
 		a.act(ctx)
 	case heard:
 		a.heard(ctx, m)
+	case fetched:
+		a.fetched(ctx, m)
 	case began:
 		a.began(ctx, m)
 	case runner.Started:
-		a.job.Saw(m)
-		a.noteProcess(ctx, m)
-		a.act(ctx)
+		if a.job.Phase() < Ended {
+			a.job.Saw(m)
+			a.noteProcess(ctx, m)
+			a.act(ctx)
+		}
 	case runner.Sample, runner.Exited:
 		a.job.Saw(m.(runner.Event))
 		a.act(ctx)
@@ -133,14 +155,19 @@ func (a *jobActor) Receive(ctx actor.Context) {
 		a.act(ctx)
 	case released:
 		a.released(ctx, m)
+	case impatient:
+		a.stalled(ctx, m)
 	case retry:
 		a.job.Retry(m.duty)
 		a.act(ctx)
 	case overdue:
 		a.job.NoSpec(time.Now(), fmt.Sprintf("no controller answered within %v", a.cfg.Timing.SpecPatience))
 		a.act(ctx)
-	case *actor.Stopping, *actor.Restarting:
-		stopTimers(a.overdue, a.again)
+	case *actor.Stopping:
+		stopTimers(a.overdue, a.again, a.stall)
+		a.dropFiles()
+	case *actor.Restarting:
+		stopTimers(a.overdue, a.again, a.stall)
 	case actor.SystemMessage, actor.AutoReceiveMessage:
 		// The rest of the life cycle needs no work here.
 	default:
@@ -156,11 +183,16 @@ func (a *jobActor) start(ctx actor.Context) {
 		for _, duty := range []Duty{AskSpec, StopRun, ReadTail, Report, Release, Leave} {
 			a.job.Retry(duty)
 		}
+		a.watch(ctx, a.job.underway)
 	} else {
 		a.desk = a.newDesk(ctx)
 		if a.run != nil {
 			go pass(a.run, ctx.Self(), ctx.ActorSystem().Root)
 			a.openDesk()
+			if a.job.Phase() >= Ended {
+				// An earlier process may have given it up while it was started.
+				a.endLate()
+			}
 		}
 	}
 	a.begun = true
@@ -172,15 +204,26 @@ func (a *jobActor) start(ctx actor.Context) {
 
 // act does what is due and tells the agent how the job stands.
 func (a *jobActor) act(ctx actor.Context) {
-	switch a.job.Next() {
+	a.shared.figures.passed(a.job.Passed(time.Now()))
+	if a.job.Phase() >= Ended {
+		a.dropFiles()
+	}
+	duty := a.job.Next()
+	if duty != Rest {
+		a.watch(ctx, duty)
+	}
+	switch duty {
 	case Rest:
 	case AskSpec:
 		a.ask(ctx, &actorpb.JobSpecRequest{
 			Node: a.cfg.Node, OperationId: a.job.start.GetOperationId(), JobId: a.job.start.GetJobId(),
 			GrantIndex: a.job.start.GetToken().GetIndex(),
 		})
+	case FetchFiles:
+		stopTimers(a.overdue)
+		a.fetch(ctx)
 	case NoteStart:
-		a.note(ctx, noted{NoteStart}, journal.Starting(a.job.spec, a.boot))
+		a.note(ctx, noted{NoteStart}, a.job.starting(a.boot))
 	case StartRun:
 		a.courier.Reset()
 		a.startRun(ctx)
@@ -191,12 +234,17 @@ func (a *jobActor) act(ctx actor.Context) {
 		telling, run := a.job.Telling(time.Now()), a.run
 		a.aside(ctx, func() any { return told{telling.Number, telling.to(run)} })
 	case ReadTail:
-		a.aside(ctx, func() any { return tail{a.readTail()} })
+		end := a.shared.waits.begin("read the output of job " + a.job.start.GetJobId())
+		a.aside(ctx, func() any {
+			defer end()
+			return tail{a.readTail()}
+		})
 	case NoteEnd:
 		a.note(ctx, noted{NoteEnd}, journal.Exited(a.job.Result(), a.job.tail))
 	case Report:
 		a.report(ctx)
 	case Release:
+		// That takes long of many files on a disk that answers, and says nothing of it.
 		a.aside(ctx, func() any { return released{a.run.Release()} })
 	case NoteRelease:
 		a.note(ctx, noted{NoteRelease}, journal.Released(a.job.start.GetJobId()))
@@ -213,7 +261,7 @@ func (a *jobActor) show(ctx actor.Context) {
 	held := a.job.Held()
 	if !proto.Equal(held, a.shown) {
 		a.shown = held
-		ctx.Send(a.agent, changed{held})
+		ctx.Send(a.agent, changed{held, a.job.Use()})
 	}
 }
 
@@ -227,7 +275,9 @@ func (a *jobActor) aside(ctx actor.Context, work func() any) {
 // there. If it cannot be there, the agent ends.
 func (a *jobActor) note(ctx actor.Context, then any, record *journalpb.Record) {
 	self, root := ctx.Self(), ctx.ActorSystem().Root
+	end := a.shared.waits.begin("write to its journal")
 	a.journal.Append(func(err error) {
+		end()
 		switch {
 		case err != nil:
 			root.Send(a.agent, spoiled{err})
@@ -315,48 +365,6 @@ func (a *jobActor) acknowledged(ctx actor.Context, reply proto.Message) {
 	a.job.Acknowledge()
 }
 
-// startRun starts the job's processes under what is left of the lease.
-func (a *jobActor) startRun(ctx actor.Context) {
-	stopTimers(a.overdue)
-	left := time.Until(*a.shared.until.Load())
-	if left <= 0 {
-		a.began(ctx, began{err: ErrNoLease})
-		return
-	}
-	spec, ports := another(a.job.Spec(left, a.cfg.MaxPids, a.cfg.Host)), a.job.start.GetPorts()
-	self, root := ctx.Self(), ctx.ActorSystem().Root
-	go func() {
-		var run Run
-		err := checkPorts(ports)
-		if err == nil {
-			run, err = a.processes.Start(a.life, spec)
-		}
-		root.Send(self, began{run, err})
-		if err == nil {
-			pass(run, self, root)
-		}
-	}()
-}
-
-// pass sends the job's actor what happens to its processes.
-func pass(run Run, self *actor.PID, root *actor.RootContext) {
-	for event := range run.Events() {
-		root.Send(self, event)
-	}
-}
-
-func (a *jobActor) began(ctx actor.Context, m began) {
-	a.run = m.run
-	a.job.Started(time.Now(), m.err)
-	a.shared.figures.started(m.err)
-	if m.err == nil {
-		a.openDesk()
-	} else {
-		a.cfg.Logger.Warn("job not started", "job", a.job.start.GetJobId(), "error", m.err)
-	}
-	a.act(ctx)
-}
-
 func (a *jobActor) released(ctx actor.Context, m released) {
 	if m.err == nil {
 		a.job.Released()
@@ -365,25 +373,6 @@ func (a *jobActor) released(ctx actor.Context, m released) {
 	}
 	a.cfg.Logger.Error("leftovers of a job could not be removed; trying again", "job", a.job.start.GetJobId(), "error", m.err)
 	a.again = after(ctx, a.again, releasePause, retry{Release})
-}
-
-// readTail returns the end of stderr, in as many parts as it is kept in.
-func (a *jobActor) readTail() []byte {
-	var data []byte
-	offset := int64(-tailBytes)
-	for len(data) < tailBytes {
-		part, err := a.processes.ReadOutput(a.job.start.GetJobId(), "stderr", offset, tailBytes)
-		if err != nil {
-			a.cfg.Logger.Warn("end of stderr not read", "job", a.job.start.GetJobId(), "error", err)
-			return data
-		}
-		data = append(data, part.Data...)
-		if len(part.Data) == 0 || part.Next >= part.Total {
-			break
-		}
-		offset = part.Next
-	}
-	return data[max(0, len(data)-tailBytes):]
 }
 
 func stopTimers(timers ...*time.Timer) {

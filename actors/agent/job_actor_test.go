@@ -24,7 +24,7 @@ func TestAgentRunsAJob(t *testing.T) {
 		if got := w.phases("j"); got != "waiting running ended" && got != "running ended" {
 			t.Errorf("heartbeats said %q", got)
 		}
-		e := w.result(0)
+		e := w.result("j")
 		if e.GetNode() != "n1" || e.GetIncarnation() != 9 || e.GetGrantIndex() != 7 || e.GetOperationId() != "op" || len(e.GetStderrTail()) != 0 {
 			t.Errorf("result %v", e)
 		}
@@ -44,7 +44,7 @@ func TestAgentFailedJobBringsStderr(t *testing.T) {
 		w.send(plan(3, 7, granted("j", 9)))
 		w.exit("j", 7)
 		w.want("j:failed")
-		e := w.result(0)
+		e := w.result("j")
 		if e.GetJob().GetError().GetMessage() != "exited with code 7" || string(e.GetStderrTail()) != "boom" {
 			t.Errorf("result %v", e)
 		}
@@ -70,7 +70,7 @@ func TestAgentAborts(t *testing.T) {
 		if stops := w.stops("a"); len(stops) != 1 || stops[0] != "preemption 0s" {
 			t.Errorf("stops %v, want one at once: the job has no signal by which it could be asked", stops)
 		}
-		if m := w.result(1).GetJob().GetError().GetMessage(); m != "go" {
+		if m := w.result("a").GetJob().GetError().GetMessage(); m != "go" {
 			t.Errorf("message %q, want the order's", m)
 		}
 		// Started and ended in one plan: the end is told, and nothing runs.

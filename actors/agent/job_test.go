@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -47,7 +48,7 @@ func runningJob(t *testing.T) *Job {
 
 func TestJobLife(t *testing.T) {
 	j := runningJob(t)
-	spec := j.Spec(3*time.Second, 77, "host1")
+	spec := j.Spec(3*time.Second, &Config{MaxPids: 77, Host: "host1"})
 	if spec.ID != "j" || spec.CPULimit != 1.5 || spec.MemoryLimit != 9 || spec.TimeLimit != 1500*time.Millisecond || spec.Lease != 3*time.Second || spec.PidsLimit != 77 {
 		t.Errorf("spec %+v", spec)
 	}
@@ -178,6 +179,7 @@ func TestJobThatCannotRun(t *testing.T) {
 		"the job has run":                  {answer: spec, err: runner.ErrJobExists, wantState: "aborted", wantAbort: "job_proxy_failed", wantError: "job exists"},
 		"the agent is closing":             {answer: spec, err: runner.ErrClosed, wantState: "aborted", wantAbort: "node_offline", wantError: "closed"},
 		"the lease ran out meanwhile":      {answer: spec, err: ErrNoLease, wantState: "aborted", wantAbort: "node_offline", wantError: "lease"},
+		"the agent ended meanwhile":        {answer: spec, err: fmt.Errorf("start job: %w", context.Canceled), wantState: "aborted", wantAbort: "node_offline", wantError: "canceled"},
 		"the spec is not one that can run": {answer: spec, err: errors.New("argv: is empty"), wantState: "failed", wantError: "argv: is empty"},
 	}
 	for name, test := range tests {

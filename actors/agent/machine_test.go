@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -17,10 +19,17 @@ import (
 
 // machine has processes that do as the test says.
 type machine struct {
-	mu       sync.Mutex
-	runs     map[string]*fakeRun
-	started  map[string]int
-	failure  error
+	mu      sync.Mutex
+	runs    map[string]*fakeRun
+	started map[string]int
+	specs   map[string]runner.JobSpec
+	// workspaces is a folder with those of jobs.
+	workspaces string
+	failure    error
+	// frozen holds whoever starts a job until it is closed; nil: nobody.
+	frozen chan struct{}
+	// removing holds whoever removes what is left of a job likewise.
+	removing chan struct{}
 	renewals []time.Duration
 	// discarded are jobs that the agent did not know.
 	discarded []string
@@ -44,10 +53,23 @@ type fakeRun struct {
 // Start implements Processes.
 func (m *machine) Start(_ context.Context, spec runner.JobSpec) (Run, error) {
 	m.mu.Lock()
+	frozen := m.frozen
+	m.mu.Unlock()
+	if frozen != nil {
+		<-frozen
+	}
+	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.started[spec.ID]++
+	m.specs[spec.ID] = spec
 	if m.failure != nil {
 		return nil, m.failure
+	}
+	if spec.Furnish != nil {
+		workspace := filepath.Join(m.workspaces, spec.ID)
+		if err := errors.Join(os.Mkdir(workspace, 0o700), spec.Furnish(workspace)); err != nil {
+			return nil, err
+		}
 	}
 	r := &fakeRun{machine: m, id: spec.ID, events: make(chan runner.Event, 16), ends: true}
 	m.runs[spec.ID] = r
@@ -138,6 +160,12 @@ func (r *fakeRun) Discovery() net.Listener { return nil }
 
 // Release implements Run.
 func (r *fakeRun) Release() error {
+	r.machine.mu.Lock()
+	removing := r.machine.removing
+	r.machine.mu.Unlock()
+	if removing != nil {
+		<-removing
+	}
 	r.machine.mu.Lock()
 	defer r.machine.mu.Unlock()
 	if r.broken > 0 {

@@ -25,6 +25,8 @@ import (
 type Order struct {
 	Reason  lifecycle.AbortReason
 	Message string
+	// Attributes say more about it, as those of the job's error.
+	Attributes map[string]string
 	// Deadline is when the job's processes are killed.
 	Deadline time.Time
 	// Stop is the leader's order; nil: the agent's own.
@@ -68,6 +70,9 @@ func orderOf(stop *statepb.StopOrder, deadline time.Time) Order {
 	return Order{Reason: reason, Message: stop.GetMessage(), Deadline: deadline, Stop: stop}
 }
 
+// evicts reports whether the job leaves for a lack of memory.
+func (o *Order) evicts() bool { return len(o.Attributes) > 0 }
+
 // interrupts: the job is to be asked, and has time.
 func (o *Order) interrupts() bool { return o.Stop.GetGraceMillis() > 0 }
 
@@ -107,6 +112,10 @@ func (j *Job) Stop(now time.Time, order Order) {
 		j.takeFirst(now, order)
 	case order.Deadline.Add(slack).Before(j.order.Deadline):
 		j.order.Deadline = order.Deadline
+		if order.evicts() {
+			// That it goes now is for this, whatever it was asked for.
+			j.eviction = &order
+		}
 		j.orderNoted = order.Stop == nil
 		j.tellAgain()
 	case j.order.Deadline.Add(slack).Before(now):
@@ -229,13 +238,18 @@ func (j *Job) judge(job *statepb.FinishedJob, result *runner.Result) {
 	}
 	stopped := result.Outcome == proxyproto.OutcomeStopped
 	// It may have read its notice, and gone, before the signal came. A proxy of the first
-	// version calls every job stopped that was asked.
-	left := j.asked && (result.Outcome == proxyproto.OutcomeExited || stopped && !result.Interrupted) &&
+	// version calls every job stopped that was asked; it keeps nothing of a job. Of one that
+	// was stopped while the proxy kept what it had written, not all has been kept.
+	keeps := j.spec.GetFeed() != nil || len(j.spec.GetOutputs()) > 0
+	left := j.asked && (result.Outcome == proxyproto.OutcomeExited || stopped && !result.Interrupted && !keeps) &&
 		(result.ExitCode == 0 || j.isRestart(result.ExitCode))
 	if result.Interrupted || stopped || left {
 		job.Stop = proto.CloneOf(j.order.Stop)
 	}
 	switch {
+	case stopped && !left && j.eviction != nil:
+		aborted(job, j.eviction.Reason, j.eviction.Message)
+		job.Error.Attributes = j.eviction.Attributes
 	case left:
 		job.State, job.AbortReason, job.Error = lifecycle.JobCompleted.String(), "", nil
 		job.Rerun = j.isRestart(result.ExitCode)
@@ -250,7 +264,7 @@ func (j *Job) judge(job *statepb.FinishedJob, result *runner.Result) {
 		}
 		aborted(job, j.order.late(), message)
 	case job.GetState() == lifecycle.JobAborted.String() && job.GetError() == nil && j.order.Message != "":
-		job.Error = &statepb.Error{Message: j.order.Message}
+		job.Error = &statepb.Error{Message: j.order.Message, Attributes: j.order.Attributes}
 	}
 }
 

@@ -114,6 +114,28 @@ func TestEndsOfInterruptedJobs(t *testing.T) {
 	}
 }
 
+// TestAJobThatIsStoppedWhileItsOutputIsKept has not completed, though its command had ended
+// well before it was asked to leave.
+func TestAJobThatIsStoppedWhileItsOutputIsKept(t *testing.T) {
+	for name, spec := range map[string]*actorpb.JobSpec{
+		"kept files":  {Outputs: []*statepb.KeptFile{{Path: "out", Destination: "/d"}}},
+		"a fed job's": {Feed: &actorpb.JobFeed{Format: "lines"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := interruptibleJob(t)
+			j.spec.Outputs, j.spec.Feed = spec.GetOutputs(), spec.GetFeed()
+			j.Stop(epoch, asking(statepb.InterruptedByPreemption, "preemption"))
+			notes(t, j, NoteStop)
+			does(t, j, StopRun)
+			j.Told(j.Telling(epoch).Number)
+			j.Saw(exited(proxyproto.OutcomeStopped, "preemption", 0))
+			if r := j.Result(); r.GetState() != "aborted" || r.GetAbortReason() != "preemption" {
+				t.Errorf("ended %s %s, want it to run again", r.GetState(), r.GetAbortReason())
+			}
+		})
+	}
+}
+
 // TestOrdersThatCannotBeAnswered end jobs that do not run yet, or cannot be asked.
 func TestOrdersThatCannotBeAnswered(t *testing.T) {
 	waiting := func(*testing.T) *Job { return NewJob(epoch, startOrder("j")) }
@@ -217,6 +239,36 @@ func TestEarlierDeadlinesCount(t *testing.T) {
 	}
 	if j.Held().GetDeadline() != nil {
 		t.Error("a job that has ended has a deadline")
+	}
+}
+
+// TestAJobThatMayStayForAWhileLeavesForMemory of which the node has none now.
+func TestAJobThatMayStayForAWhileLeavesForMemory(t *testing.T) {
+	eviction := Order{Reason: lifecycle.AbortResourceOverdraft, Message: "memory overdraft", Attributes: map[string]string{"usage": "7"}, Deadline: epoch}
+	for name, test := range map[string]struct {
+		end       runner.Exited
+		wantState string
+	}{
+		"stopped":           {left(proxyproto.OutcomeStopped, -1, "SIGKILL"), "aborted resource_overdraft"},
+		"left just in time": {left(proxyproto.OutcomeExited, 0, ""), "completed "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := interruptibleJob(t)
+			j.Stop(epoch, asking("user_request", "interruption_timeout"))
+			j.Stop(epoch, eviction)
+			does(t, j, StopRun)
+			if telling := j.Telling(epoch); telling.Interruption != nil || telling.Grace != 0 {
+				t.Errorf("told %+v, want no time left", telling)
+			}
+			j.Saw(test.end)
+			r := j.Result()
+			if got := r.GetState() + " " + r.GetAbortReason(); got != test.wantState || r.GetStop().GetInterruption() != "user_request" {
+				t.Errorf("ended as %s by %v, want %s and the leader's order", got, r.GetStop(), test.wantState)
+			}
+			if r.GetState() == "aborted" && (r.GetError().GetMessage() != "memory overdraft" || r.GetError().GetAttributes()["usage"] != "7") {
+				t.Errorf("error %v", r.GetError())
+			}
+		})
 	}
 }
 

@@ -38,7 +38,8 @@ func (a *agentActor) inbound(ctx actor.Context, m *remote.Inbound) {
 
 // take takes a plan, which is followed once the journal knows of it.
 func (a *agentActor) take(ctx actor.Context, from string, plan *actorpb.NodePlan) {
-	orders, records, err := a.intake.Take(plan, from, a.closed(time.Now()), a.space.Closed())
+	now := time.Now()
+	orders, records, err := a.intake.Take(plan, from, a.closed(now), a.space.Closed())
 	if err != nil {
 		a.shared.figures.refused()
 		a.cfg.Logger.Warn("plan refused", "node", a.cfg.Node, "from", from, "error", err,
@@ -51,7 +52,8 @@ func (a *agentActor) take(ctx actor.Context, from string, plan *actorpb.NodePlan
 		a.cfg.Logger.Warn("order not followed", "node", a.cfg.Node, "token", tokenOf(plan), "job", refusal.Job, "reason", refusal.Reason)
 	}
 	// Orders pass through the journal in any case, so that they keep their order.
-	a.note(ctx, journaled{orders}, records...)
+	a.awaiting = append(a.awaiting, &awaiting{orders: orders, since: now})
+	a.note(ctx, journaled{orders, now}, records...)
 }
 
 // note puts records into the journal and sends the actor what follows once they are
@@ -61,7 +63,9 @@ func (a *agentActor) note(ctx actor.Context, then any, records ...*journalpb.Rec
 		return
 	}
 	self, root := ctx.Self(), ctx.ActorSystem().Root
+	end := a.shared.waits.begin("write to its journal")
 	a.journal.Append(func(err error) {
+		end()
 		switch {
 		case err != nil:
 			root.Send(self, spoiled{err})
@@ -72,28 +76,47 @@ func (a *agentActor) note(ctx actor.Context, then any, records ...*journalpb.Rec
 }
 
 // follow carries out orders that the journal knows.
-func (a *agentActor) follow(ctx actor.Context, orders Orders) {
-	a.intake.Followed()
+func (a *agentActor) follow(ctx actor.Context, orders Orders, came time.Time) {
 	now := time.Now()
+	if a.takeOldest() {
+		// They were not waited for any longer.
+		a.ask(ctx)
+		return
+	}
+	a.intake.Followed()
 	for _, start := range orders.Start {
-		a.spawn(ctx, NewJob(now, start), nil)
+		a.shared.figures.passed([]StageTime{{StageOrder, now.Sub(came)}})
+		job := NewJob(now, start)
+		gpus, err := a.gpus.Assign(start.GetJobId(), start.GetResources().GetGpu())
+		job.Equip(now, gpus, err)
+		a.spawn(ctx, job, nil)
 	}
-	for _, start := range orders.Gone {
-		a.spawn(ctx, NewLostJob(now, start), nil)
-	}
+	a.lose(ctx, now, orders.Gone)
 	for _, start := range orders.Declined {
 		a.spawn(ctx, NewDeclinedJob(now, start, orders.Full), nil)
 	}
-	for _, abort := range orders.Abort {
-		if job := a.jobs[abort.GetJobId()]; job != nil {
-			ctx.Send(job.pid, order{NewOrder(now, abort)})
-		}
-	}
+	a.abort(ctx, now, orders.Abort)
 	if a.closing != nil {
 		// They came before the end was asked for, and were not in the journal yet.
 		a.endAll(ctx)
 	}
 	a.ask(ctx)
+}
+
+// lose tells of jobs that the node has had and forgotten.
+func (a *agentActor) lose(ctx actor.Context, now time.Time, gone []*actorpb.StartJob) {
+	for _, start := range gone {
+		a.spawn(ctx, NewLostJob(now, start), nil)
+	}
+}
+
+// abort tells jobs that are there to end.
+func (a *agentActor) abort(ctx actor.Context, now time.Time, aborts []*actorpb.AbortJob) {
+	for _, abort := range aborts {
+		if job := a.jobs[abort.GetJobId()]; job != nil {
+			ctx.Send(job.pid, order{NewOrder(now, abort)})
+		}
+	}
 }
 
 // closed says why no job may be started now; empty: they may.
@@ -114,12 +137,12 @@ func (a *agentActor) spawn(ctx actor.Context, job *Job, run Run) {
 	r := &jobRecord{job: job, run: run, noted: job.pid != 0, courier: NewCourier(controllerOf(start), a.cfg.Timing, rand.Float64)}
 	env := jobEnvironment{
 		cfg: a.cfg, processes: a.processes, replicas: a.replicas, shared: a.shared,
-		nodeLife: a.nodeLife, boot: a.boot, journal: a.journal, directory: a.directory, life: a.life, agent: ctx.Self(),
+		nodeLife: a.nodeLife, boot: a.boot, journal: a.journal, files: a.files, folder: a.folder, directory: a.directory, life: a.life, agent: ctx.Self(),
 	}
 	// From Spawn on the job belongs to its actor.
-	held := job.Held()
+	held, use := job.Held(), job.Use()
 	pid := ctx.Spawn(actor.PropsFromProducer(func() actor.Actor { return &jobActor{jobEnvironment: env, jobRecord: r} }))
-	a.jobs[start.GetJobId()] = &child{pid: pid, held: held}
+	a.jobs[start.GetJobId()] = &child{pid: pid, held: held, use: use}
 	a.session.Urge()
 }
 

@@ -54,3 +54,22 @@ func (a *agentActor) part(m *actorpb.ReadOutput) proto.Message {
 		return &actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: err.Error()}
 	}
 }
+
+// readTail returns the end of stderr, in as many parts as it is kept in.
+func (a *jobActor) readTail() []byte {
+	var data []byte
+	offset := int64(-tailBytes)
+	for len(data) < tailBytes {
+		part, err := a.processes.ReadOutput(a.job.start.GetJobId(), "stderr", offset, tailBytes)
+		if err != nil {
+			a.cfg.Logger.Warn("end of stderr not read", "job", a.job.start.GetJobId(), "error", err)
+			return data
+		}
+		data = append(data, part.Data...)
+		if len(part.Data) == 0 || part.Next >= part.Total {
+			break
+		}
+		offset = part.Next
+	}
+	return data[max(0, len(data)-tailBytes):]
+}

@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"weir/actors/agent/disktest"
 )
@@ -14,13 +13,17 @@ import (
 // the agent is killed on the full disk.
 func TestJobFillsTheDiskOfItsAgent(t *testing.T) {
 	dir := disktest.Small(t, 16<<20)
-	jobs := map[string]string{"hog": "cat /dev/zero > all || exit 9", "other": waitToGo + "exit 3"}
-	p := play{StateDir: dir, Proxy: buildProxy(t, dir), Lease: 20 * time.Second, Know: jobs, Grant: []string{"hog", "other"}}
+	jobs := map[string]string{"hog": waitToGo + "cat /dev/zero > all || exit 9", "other": waitToGo + "exit 3"}
+	p := play{StateDir: dir, Proxy: buildProxy(t, dir), Lease: longLease, Know: jobs, Grant: []string{"hog", "other"}}
 	agent := startAgent(t, p)
+	// Both have begun before there is no space for it.
 	before := agent.process("other")
+	agent.process("hog")
+	letGo(t, dir, "hog")
 	if got := agent.await("ended hog"); got != "failed 9  exited with code 9" {
 		t.Errorf("the hog: %q", got)
 	}
+	awaitRelease(t, dir, "hog")
 	ballast := disktest.Fill(t, dir, 0)
 	agent.kill()
 	p.Grant = nil

@@ -100,15 +100,21 @@ func OpenRunner(cfg Config, proxy string) (r *runner.Runner, caveat string, err 
 	if err != nil {
 		return nil, "", fmt.Errorf("open runner of node %q: %w", cfg.Node, err)
 	}
+	if _, err := openFolder(cfg.StateDir, cfg.JobUser != ""); err != nil {
+		return nil, "", fmt.Errorf("open runner of node %q: %w", cfg.Node, err)
+	}
 	c := runner.DefaultConfig()
 	c.Root = root
 	c.ProxyPath = proxy
 	c.NodeName = groupName(cfg.Node, root)
 	c.Cgroups = runner.DetectCgroups("/", c.NodeName)
+	c.SamplePeriod, c.EndTimeout = memoryPeriod, cfg.JobEndTimeout
 	c.Output = runner.OutputLimits{Stdout: cfg.MaxOutput, Stderr: cfg.MaxOutput}
 	c.Logger = cfg.Logger
-	r, err = runner.Open(c)
-	return r, c.Cgroups.Shortfall(), err
+	if r, err = runner.Open(c); err != nil {
+		return nil, "", err
+	}
+	return r, r.Shortfall(), nil
 }
 
 // groupName names the control groups of a node's jobs: the same in each life of the

@@ -41,6 +41,9 @@ func (a *agentActor) recover(kept *journal.State) error {
 		}
 		a.ledger.Hold(id)
 		r := recoveredJob{RecoverJob(now, job, run != nil), run}
+		if r.job.Phase() < Ended {
+			a.gpus.Hold(id, r.job.gpus)
+		}
 		a.recovered = append(a.recovered, r)
 		a.cfg.Logger.Info("job adopted", "node", a.cfg.Node, "job", id, "phase", r.job.word(), "pid", r.job.pid)
 	}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -55,7 +56,7 @@ func TestAgentAdoptsItsJobs(t *testing.T) {
 		w.start()
 		w.advance(time.Second)
 		w.want("over:completed told:failed meanwhile:completed")
-		if e := w.result(1); e.GetJob().GetExitCode() != 7 || string(e.GetStderrTail()) != "boom" || e.GetIncarnation() != 9 {
+		if e := w.result("told"); e.GetJob().GetExitCode() != 7 || string(e.GetStderrTail()) != "boom" || e.GetIncarnation() != 9 {
 			t.Errorf("result %v, want what the killed process knew", e)
 		}
 		if got := w.phases("runs"); got != "running" {
@@ -113,6 +114,42 @@ func TestAgentComesBackAfterTheLease(t *testing.T) {
 	})
 }
 
+// TestAgentThatEndsJudgesNoJob gives up what it does for jobs when its process ends, in the
+// moment before their actors do: that is no end of theirs, and the next process begins anew.
+func TestAgentThatEndsJudgesNoJob(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.kill()
+		a := w.startWith(func(log records) records { return log })
+		w.specced(func(spec *actorpb.JobSpec) {
+			if spec.GetJobId() == "fetches" {
+				spec.Files = []*actorpb.JobFile{{Source: "http://127.0.0.1:1/f", Path: "f"}}
+			}
+		})
+		w.machine.set(func() { w.machine.failure = fmt.Errorf("start job: %w", context.Canceled) })
+		a.finish()
+		w.send(plan(3, 7, granted("fetches", 9), granted("starts", 9)))
+		w.advance(3 * time.Second)
+		w.want("")
+		if w.starts("starts") != 1 || w.starts("fetches") != 0 {
+			t.Errorf("starts %v: nothing is tested", w.machine.started)
+		}
+		w.kill()
+		for id, job := range w.journal().Jobs {
+			if job.Exited != nil {
+				t.Errorf("the journal has an end of job %s: %v", id, job.Exited)
+			}
+		}
+		w.machine.set(func() { w.machine.failure = nil })
+		w.specced(func(*actorpb.JobSpec) {})
+		w.start()
+		w.advance(time.Second)
+		w.send(plan(3, 7, granted("fetches", 9), granted("starts", 9)))
+		w.exit("fetches", 0)
+		w.exit("starts", 0)
+		w.want("fetches:completed starts:completed")
+	})
+}
+
 // TestAgentLostItsJobs comes back with its journal and nothing else.
 func TestAgentLostItsJobs(t *testing.T) {
 	inWorld(t, func(w *world) {
@@ -153,8 +190,8 @@ func TestEachEndIsInTheJournalOnce(t *testing.T) {
 		w.start()
 		w.advance(time.Second)
 		w.want("j:failed")
-		if !proto.Equal(w.result(0).GetJob(), before.Exited.GetJob()) {
-			t.Errorf("told %v, want what is in the journal", w.result(0).GetJob())
+		if !proto.Equal(w.result("j").GetJob(), before.Exited.GetJob()) {
+			t.Errorf("told %v, want what is in the journal", w.result("j").GetJob())
 		}
 	})
 }

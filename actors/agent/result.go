@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -15,44 +17,71 @@ import (
 	"weir/messages/actorpb"
 	"weir/messages/statepb"
 	"weir/scheduling/lifecycle"
+	"weir/scheduling/statistics"
 )
 
-// ended returns the record of a job whose processes have ended. limit is the
-// job's time limit and prepare what passed before its start.
-func ended(start *actorpb.StartJob, result *runner.Result, limit, prepare time.Duration) *statepb.FinishedJob {
-	job := endedAs(start, result, limit, prepare)
-	if job.GetError() != nil && result.OutputLost != "" {
-		// What would have explained it may be what the disk did not take.
-		if job.Error.Attributes == nil {
-			job.Error.Attributes = map[string]string{}
-		}
-		job.Error.Attributes["output_lost"] = result.OutputLost
-	}
-	return job
-}
+// preparation is how long it took until a job's first process: in all, and for its files.
+type preparation struct{ total, files time.Duration }
 
-func endedAs(start *actorpb.StartJob, result *runner.Result, limit, prepare time.Duration) *statepb.FinishedJob {
-	job := record(start)
+// ended returns the record of a job whose processes have ended.
+func ended(start *actorpb.StartJob, spec *actorpb.JobSpec, result *runner.Result, prepare preparation) *statepb.FinishedJob {
+	job := endedAs(start, spec, result)
 	job.StartTime = timestamppb.New(result.StartTime)
 	job.FinishTime = timestamppb.New(result.EndTime)
 	job.ExitCode = int32(max(math.MinInt32, min(math.MaxInt32, result.ExitCode)))
 	job.Pid = int64(result.Pid)
-	job.Statistics = statistics(result, prepare)
+	job.Statistics = measures(result, prepare)
+	job.Input, job.Output = inputOf(spec.GetFeed(), result.Input), outputOf(result.Output)
+	if hang := result.Hang; hang != nil && job.GetError() != nil {
+		explain(job, hangAttributes(hang))
+	}
+	if job.GetError() != nil && result.OutputLost != "" {
+		// What would have explained it may be what the disk did not take.
+		explain(job, map[string]string{"output_lost": result.OutputLost})
+	}
+	if job.GetState() == lifecycle.JobFailed.String() && job.GetError().GetAttributes()[statepb.AttributeInputFault] == "" {
+		// Whatever it failed of may be the record's doing: of no memory left, too.
+		explain(job, onlyRecord(spec.GetFeed(), result.Input))
+	}
+	return job
+}
+
+// explain adds attributes to a job's error.
+func explain(job *statepb.FinishedJob, attributes map[string]string) {
+	if len(attributes) == 0 {
+		return
+	}
+	if job.Error.Attributes == nil {
+		job.Error.Attributes = map[string]string{}
+	}
+	maps.Copy(job.Error.Attributes, attributes)
+}
+
+func endedAs(start *actorpb.StartJob, spec *actorpb.JobSpec, result *runner.Result) *statepb.FinishedJob {
+	job := record(start)
 	switch result.Outcome {
 	case proxyproto.OutcomeExited:
 		if result.ExitCode == 0 {
 			job.State = lifecycle.JobCompleted.String()
 			return job
 		}
-		return failed(job, fmt.Sprintf("exited with code %d", result.ExitCode), nil)
+		return failed(job, because(fmt.Sprintf("exited with code %d", result.ExitCode), result.Error), nil)
 	case proxyproto.OutcomeSignaled:
-		return failed(job, "killed by signal "+signalName(result.Signal), nil)
+		return failed(job, because("killed by signal "+signalName(result.Signal), result.Error), nil)
 	case proxyproto.OutcomeStartFailed:
 		return failed(job, result.Error, nil)
 	case proxyproto.OutcomeMemoryLimitExceeded:
 		return failed(job, "Memory limit exceeded", memoryAttributes(result.Memory))
 	case proxyproto.OutcomeTimeLimitExceeded:
-		return failed(job, "Job time limit exceeded", map[string]string{"job_time_limit": limit.String()})
+		return failed(job, "Job time limit exceeded", map[string]string{"job_time_limit": timeLimit(spec).String()})
+	case proxyproto.OutcomeDiskLimitExceeded:
+		return failed(job, "Disk limit exceeded", diskAttributes(result.Disk))
+	case proxyproto.OutcomePidsLimitExceeded:
+		return failed(job, cmp.Or(result.Error, "Pids limit exceeded"), nil)
+	case proxyproto.OutcomeInputFailed:
+		return failed(job, cmp.Or(result.Error, faultText(result.InputFault)), faultAttributes(result.InputFault))
+	case proxyproto.OutcomeOutputFailed:
+		return failed(job, cmp.Or(result.Error, "what the job wrote could not be kept"), map[string]string{statepb.AttributeOutputFault: cmp.Or(result.Error, "unknown")})
 	case proxyproto.OutcomeStopped:
 		return aborted(job, abortReason(result.Reason), result.Error)
 	case proxyproto.OutcomeLeaseExpired:
@@ -60,6 +89,14 @@ func endedAs(start *actorpb.StartJob, result *runner.Result, limit, prepare time
 	default:
 		return aborted(job, lifecycle.AbortJobProxyFailed, result.Error)
 	}
+}
+
+// because adds what is known of the cause; empty: nothing is.
+func because(message, cause string) string {
+	if cause == "" {
+		return message
+	}
+	return message + ": " + cause
 }
 
 // unstarted returns the record of a job that never had a process.
@@ -127,22 +164,67 @@ func memoryAttributes(excess *proxyproto.MemoryExcess) map[string]string {
 	for i, process := range excess.Biggest {
 		biggest[i] = fmt.Sprintf("%s (pid %d, %d bytes)", process.Name, process.Pid, process.Bytes)
 	}
+	attributes := excessAttributes(excess.Usage, excess.Limit, "biggest_processes", biggest)
+	if excess.Tmpfs > 0 {
+		attributes["tmpfs_usage"] = strconv.FormatInt(excess.Tmpfs, 10)
+	}
+	return attributes
+}
+
+func diskAttributes(excess *proxyproto.DiskExcess) map[string]string {
+	if excess == nil {
+		return nil
+	}
+	biggest := make([]string, len(excess.Biggest))
+	for i, file := range excess.Biggest {
+		biggest[i] = fmt.Sprintf("%s (%d bytes)", file.Path, file.Bytes)
+	}
+	return excessAttributes(excess.Usage, excess.Limit, "biggest_files", biggest)
+}
+
+func hangAttributes(hang *proxyproto.Hang) map[string]string {
+	attributes := map[string]string{"hung_step": hang.Step}
+	if len(hang.Processes) > 0 {
+		processes := make([]string, len(hang.Processes))
+		for i, process := range hang.Processes {
+			processes[i] = process.String()
+		}
+		attributes["hung_processes"] = strings.Join(processes, ", ")
+	}
+	return attributes
+}
+
+func excessAttributes(usage, limit int64, of string, biggest []string) map[string]string {
 	return map[string]string{
-		"usage":             strconv.FormatInt(excess.Usage, 10),
-		"limit":             strconv.FormatInt(excess.Limit, 10),
-		"biggest_processes": strings.Join(biggest, ", "),
+		"usage": strconv.FormatInt(usage, 10), "limit": strconv.FormatInt(limit, 10), of: strings.Join(biggest, ", "),
 	}
 }
 
-func statistics(result *runner.Result, prepare time.Duration) *statepb.JobStatistics {
+func measures(result *runner.Result, prepare preparation) *statepb.JobStatistics {
 	s := result.Statistics
+	values := map[string]int64{
+		// A proxy of an earlier build does not tell them by name.
+		statistics.UserMaxMemory:          s.MaxMemory,
+		statistics.UserCPUUser:            s.CPUUserMicros,
+		statistics.UserCPUSystem:          s.CPUSystemMicros,
+		statistics.UserPipesStdout:        s.StdoutBytes,
+		statistics.UserPipesStdoutDropped: s.StdoutDroppedBytes,
+		statistics.UserPipesStderr:        s.StderrBytes,
+		statistics.UserPipesStderrDropped: s.StderrDroppedBytes,
+	}
+	maps.Copy(values, s.Values)
+	values[statistics.TimePrepare] = prepare.total.Milliseconds()
+	values[statistics.TimeArtifactsDownload] = prepare.files.Milliseconds()
+	values[statistics.TimeExec] = result.Duration().Milliseconds()
+	values[statistics.TimeTotal] = (prepare.total + result.Duration()).Milliseconds()
 	return &statepb.JobStatistics{
+		Values:              values,
 		MaxMemory:           s.MaxMemory,
 		CumulativeMaxMemory: s.CumulativeMaxMemory,
 		CpuUserMicros:       s.CPUUserMicros,
 		CpuSystemMicros:     s.CPUSystemMicros,
 		RunMillis:           result.Duration().Milliseconds(),
-		PrepareMillis:       prepare.Milliseconds(),
+		PrepareMillis:       prepare.total.Milliseconds(),
 		StdoutBytes:         s.StdoutBytes,
 		StdoutDroppedBytes:  s.StdoutDroppedBytes,
 		StderrBytes:         s.StderrBytes,

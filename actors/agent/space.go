@@ -12,8 +12,8 @@ const leastInodes = 1000
 // Free is what a disk has left. Inodes is -1 where they are not counted.
 type Free struct{ Bytes, Inodes int64 }
 
-// Space decides whether the disk of the state folder has room for new jobs. Once it
-// had none, there must be half as much again as is asked for, lest the node opens and
+// Space decides whether the disk of the state folder has room for new jobs, and answers. Once it
+// had no room, there must be half as much again as is asked for, lest the node opens and
 // closes with each job.
 type Space struct {
 	dir    string
@@ -25,15 +25,22 @@ type Space struct {
 // figure that changes is no news.
 type lack struct{ kind, text string }
 
+// hanging is the kind of a disk that does not answer.
+const hanging = "hang"
+
 // NewSpace returns the space of a folder's disk, which must have least bytes left; 0:
 // it is never too full.
 func NewSpace(dir string, least int64) *Space { return &Space{dir: dir, least: least} }
 
-// Saw takes what has been measured, or why nothing could be, and why the journal
-// waits for space, if it does. It reports whether Closed has changed.
-func (s *Space) Saw(free Free, trouble, journal error) bool {
+// Saw takes what has been measured, or why nothing could be, why the journal waits for
+// space, if it does, and what waits for a disk that does not answer. It reports whether
+// Closed has changed.
+func (s *Space) Saw(free Free, trouble, journal, hang error) bool {
 	before := s.closed
 	lacks := s.lacks(free, trouble, journal)
+	if hang != nil {
+		lacks = append([]lack{{hanging, hang.Error()}}, lacks...)
+	}
 	switch {
 	case len(lacks) == 0:
 		s.closed = lack{}
@@ -65,12 +72,23 @@ func (s *Space) lacks(free Free, trouble, journal error) []lack {
 	return all
 }
 
+// Short is how many bytes the disk lacks for new jobs; 0: none.
+func (s *Space) Short(free Free) int64 {
+	if s.least == 0 {
+		return 0
+	}
+	return max(0, s.wanted(s.least)-free.Bytes)
+}
+
 func (s *Space) wanted(least int64) int64 {
-	if s.closed.kind == "" {
+	if !s.Full() {
 		return least
 	}
 	return least + least/2
 }
+
+// Full reports whether no job may be started for lack of space.
+func (s *Space) Full() bool { return s.closed.kind != "" && s.closed.kind != hanging }
 
 // Closed is why no job may be started; empty: they may.
 func (s *Space) Closed() string { return s.closed.text }

@@ -18,27 +18,63 @@ type (
 	}
 )
 
-// measure looks at the disk, which may hang.
+// measure looks at the disk, unless it has not answered to the last look.
 func (a *agentActor) measure(ctx actor.Context) {
+	a.look = after(ctx, a.look, spacePeriod, measure{})
+	if a.measuring {
+		a.judge(ctx)
+		return
+	}
+	a.measuring = true
 	self, root, dir := ctx.Self(), ctx.ActorSystem().Root, a.cfg.StateDir
+	end := a.shared.waits.begin("measure its free space")
 	go func() {
 		free, err := measureFree(dir)
+		end()
 		root.Send(self, measured{free, err})
 	}()
 }
 
-// measured lets the leader know when the node has begun, or ceased, to be full, or is so
-// for another reason.
+// trim has the file cache make room on a disk that has too little for new jobs.
+func (a *agentActor) trim(short int64) {
+	files, node, log := a.files, a.cfg.Node, a.cfg.Logger
+	go func() {
+		freed, err := files.Trim(short)
+		if err != nil {
+			log.Warn("the file cache could not make room", "node", node, "error", err)
+		}
+		if freed > 0 {
+			log.Info("the file cache made room: the disk is short of space", "node", node, "bytes", freed)
+		}
+	}()
+}
+
+// measured takes what the disk has left.
 func (a *agentActor) measured(ctx actor.Context, m measured) {
-	a.look = after(ctx, a.look, spacePeriod, measure{})
-	if !a.space.Saw(m.free, m.err, a.journal.Full()) {
+	a.measuring, a.seen = false, m
+	if short := a.space.Short(m.free); short > 0 && m.err == nil {
+		a.trim(short)
+	}
+	a.judge(ctx)
+}
+
+// judge lets the leader know when the node has begun, or ceased, to be full or to hang, or is
+// so for another reason.
+func (a *agentActor) judge(ctx actor.Context) {
+	a.overtake(ctx)
+	full, hang := a.journal.Full(), a.shared.waits.hang(a.cfg.StateDir, time.Now())
+	if full != nil {
+		// What waits for the journal waits for space.
+		hang = nil
+	}
+	if !a.space.Saw(a.seen.free, a.seen.err, full, hang) {
 		return
 	}
-	a.shared.figures.full(a.space.Closed() != "")
+	a.shared.figures.full(a.space.Full())
 	if closed := a.space.Closed(); closed != "" {
-		a.cfg.Logger.Error("no new jobs are taken until there is space", "node", a.cfg.Node, "reason", closed, "jobs", len(a.jobs))
+		a.cfg.Logger.Error("no new jobs are taken", "node", a.cfg.Node, "reason", closed, "jobs", len(a.jobs))
 	} else {
-		a.cfg.Logger.Info("new jobs are taken again: there is space", "node", a.cfg.Node)
+		a.cfg.Logger.Info("new jobs are taken again", "node", a.cfg.Node)
 	}
 	a.session.Anew()
 	a.ask(ctx)

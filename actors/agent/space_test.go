@@ -14,11 +14,28 @@ import (
 	"weir/messages/actorpb"
 )
 
+func TestSpaceSaysHowMuchItLacks(t *testing.T) {
+	s := NewSpace("/d", 100)
+	for _, test := range []struct{ free, want int64 }{{100, 0}, {99, 1}, {120, 0}, {0, 100}} {
+		if got := s.Short(Free{Bytes: test.free}); got != test.want {
+			t.Errorf("with %d it lacks %d, want %d", test.free, got, test.want)
+		}
+	}
+	s.Saw(Free{Bytes: 10, Inodes: -1}, nil, nil, nil)
+	if got := s.Short(Free{Bytes: 120}); got != 30 {
+		t.Errorf("once it was full it lacks %d, want 30", got)
+	}
+	if got := NewSpace("/d", 0).Short(Free{}); got != 0 {
+		t.Errorf("a disk that may fill lacks %d", got)
+	}
+}
+
 func TestSpace(t *testing.T) {
 	const mib = 1 << 20
 	type sight struct {
 		free             Free
 		trouble, journal error
+		hang             error
 		want             string
 	}
 	tests := map[string]struct {
@@ -61,6 +78,14 @@ func TestSpace(t *testing.T) {
 			{free: Free{96 * mib, 1}, want: "it takes 1 more files"},
 			{free: Free{mib, 1}, want: "it takes 1 more files"},
 		}},
+		"a disk that does not answer, on a disk that is full then": {least: 64 * mib, sights: []sight{
+			{free: Free{70 * mib, -1}, hang: errors.New("no answer"), want: "no answer"},
+			{free: Free{mib, -1}, hang: errors.New("none"), want: "no answer"},
+			{free: Free{70 * mib, -1}},
+			{free: Free{mib, -1}, want: "1 MiB are free"},
+			{free: Free{mib, -1}, hang: errors.New("no answer"), want: "1 MiB are free"},
+			{free: Free{96 * mib, -1}, hang: errors.New("no answer"), want: "no answer"},
+		}},
 		"anything is enough": {least: 0, sights: []sight{{free: Free{0, 0}}, {trouble: errors.New("stale handle")}}},
 	}
 	for name, test := range tests {
@@ -68,7 +93,7 @@ func TestSpace(t *testing.T) {
 			s := NewSpace("/state", test.least)
 			for i, sight := range test.sights {
 				before := s.Closed()
-				changed := s.Saw(sight.free, sight.trouble, sight.journal)
+				changed := s.Saw(sight.free, sight.trouble, sight.journal, sight.hang)
 				if got := s.Closed(); !strings.Contains(got, sight.want) || (got == "") != (sight.want == "") {
 					t.Errorf("sight %d: closed %q, want %q", i, got, sight.want)
 				}
@@ -131,7 +156,7 @@ func TestAgentOnAFullDisk(t *testing.T) {
 		if w.starts("declined") != 0 || len(w.stops("stays")) != 0 {
 			t.Errorf("declined started %d times, stays was stopped %v", w.starts("declined"), w.stops("stays"))
 		}
-		if e := w.result(2).GetJob().GetError().GetMessage(); !strings.Contains(e, "is full") {
+		if e := w.result("declined").GetJob().GetError().GetMessage(); !strings.Contains(e, "is full") {
 			t.Errorf("the declined job ended with %q, want the reason", e)
 		}
 

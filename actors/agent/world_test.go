@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"weir/actors/agent/journal"
+	"weir/actors/agent/runner"
 	"weir/actors/remote"
 	"weir/cluster/identity"
 	"weir/messages/actorpb"
@@ -61,6 +63,8 @@ type world struct {
 	machine *machine
 	logs    *logs
 	cfg     Config
+	// left is how much memory its machine has left, of 10 GiB.
+	left atomic.Int64
 }
 
 func quietSystem() *actor.ActorSystem {
@@ -85,10 +89,12 @@ func inWorldOn(t *testing.T, dir string, test func(w *world)) {
 		w := &world{
 			t: t, system: quietSystem(),
 			plane:   &plane{term: 3, phases: map[string][]string{}},
-			machine: &machine{runs: map[string]*fakeRun{}, started: map[string]int{}},
+			machine: &machine{runs: map[string]*fakeRun{}, started: map[string]int{}, specs: map[string]runner.JobSpec{}, workspaces: t.TempDir()},
 			logs:    &logs{},
 		}
 		w.cfg = testConfig(dir, w.logs)
+		w.left.Store(8 << 30)
+		w.cfg.machine = func() (Machine, error) { return Machine{Total: 10 << 30, Available: w.left.Load()}, nil }
 		birth, _, err := journal.Open(journal.Config{Path: w.journalFile(), Node: "n1", Life: 9})
 		if err == nil {
 			err = birth.Close()
@@ -203,13 +209,14 @@ func (w *world) phases(job string) string {
 	return strings.Join(w.plane.phases[job], " ")
 }
 
-// result returns the n-th result that was counted.
-func (w *world) result(n int) *actorpb.JobEnded {
+// result returns the first result of the job that was counted.
+func (w *world) result(job string) *actorpb.JobEnded {
 	w.t.Helper()
 	w.plane.mu.Lock()
 	defer w.plane.mu.Unlock()
-	if n >= len(w.plane.ended) {
-		w.t.Fatalf("%d results, want %d at least", len(w.plane.ended), n+1)
+	n := slices.IndexFunc(w.plane.ended, func(e *actorpb.JobEnded) bool { return e.GetJob().GetJobId() == job })
+	if n < 0 {
+		w.t.Fatalf("no result of job %s was counted", job)
 	}
 	return w.plane.ended[n]
 }
@@ -221,7 +228,8 @@ func (w *world) exit(job string, code int) {
 	w.advance(100 * time.Millisecond)
 }
 
-// results returns job:state:reason for each result that was counted.
+// results returns job:state:reason for each result that was counted, job by job:
+// the jobs of a node tell of their ends side by side.
 func (w *world) results() string {
 	w.plane.mu.Lock()
 	defer w.plane.mu.Unlock()
@@ -229,14 +237,24 @@ func (w *world) results() string {
 	for _, e := range w.plane.ended {
 		all = append(all, strings.TrimSuffix(e.GetJob().GetJobId()+":"+e.GetJob().GetState()+":"+e.GetJob().GetAbortReason(), ":"))
 	}
-	return strings.Join(all, " ")
+	return jobByJob(all)
 }
 
 func (w *world) want(results string) {
 	w.t.Helper()
-	if got := w.results(); got != results {
-		w.t.Errorf("results %q, want %q", got, results)
+	if got, want := w.results(), jobByJob(strings.Fields(results)); got != want {
+		w.t.Errorf("results %q, want %q", got, want)
 	}
+}
+
+// jobByJob orders results by job, those of one job as they came.
+func jobByJob(results []string) string {
+	slices.SortStableFunc(results, func(a, b string) int {
+		jobOfA, _, _ := strings.Cut(a, ":")
+		jobOfB, _, _ := strings.Cut(b, ":")
+		return strings.Compare(jobOfA, jobOfB)
+	})
+	return strings.Join(results, " ")
 }
 
 func (w *world) asks(name string) (n int) {
@@ -248,4 +266,25 @@ func (w *world) asks(name string) (n int) {
 		}
 	}
 	return n
+}
+
+// spec returns what the job was started as.
+func (w *world) spec(job string) runner.JobSpec {
+	w.machine.mu.Lock()
+	defer w.machine.mu.Unlock()
+	return w.machine.specs[job]
+}
+
+// specced has controllers answer with a spec, for each job.
+func (w *world) specced(change func(*actorpb.JobSpec)) {
+	w.plane.set(func() {
+		w.plane.answer = func(_ string, msg proto.Message) (proto.Message, error) {
+			if m, ok := msg.(*actorpb.JobSpecRequest); ok {
+				spec := &actorpb.JobSpec{JobId: m.GetJobId(), Argv: []string{"true"}}
+				change(spec)
+				return spec, nil
+			}
+			return nil, nil
+		}
+	})
 }

@@ -19,10 +19,12 @@ type State interface {
 	// Operation returns a copy of the record and how many of its allocations have
 	// not ended; nil when there is no such operation.
 	Operation(id string) (op *statepb.Operation, allocations int)
-	// Allocation returns a copy; nil when the job is not running.
+	// Allocation returns what is not to be changed; nil when the job is not running.
 	Allocation(job string) *statepb.Allocation
 	// Leaving returns copies of the operation's allocations whose job has to end.
 	Leaving(operation string) []*statepb.Allocation
+	InputState
+	MemoryState
 }
 
 // Log proposes commands, here or at whichever replica leads. done is called once,
@@ -43,6 +45,11 @@ type Config struct {
 	State     State
 	Log       Log
 	Signals   Signals
+	Priors    Priors
+	// Storage has the input of map operations, and takes their output.
+	Storage Storage
+	// MaxJobs is how many jobs an operation may have.
+	MaxJobs func() int
 	// Addresses is where jobs find the cluster.
 	Addresses func() []string
 	// RetryAfter is the pause after a proposal was not committed.
@@ -50,8 +57,9 @@ type Config struct {
 	// MaxEnds bounds the results that wait for their commit; more are sent away
 	// with a hint to try again.
 	MaxEnds int
-	// Batch bounds the results of one proposal.
-	Batch  int
+	// Batch and BatchBytes bound the results of one proposal.
+	Batch, BatchBytes int
+
 	Now    func() time.Time
 	Logger *slog.Logger
 }
@@ -98,8 +106,12 @@ type controllerActor struct {
 	stepping, finishing bool
 	// dirty: a Look came while a step was in flight.
 	dirty bool
+	// heldBack is what the operation was last said to wait for before its tasks are defined.
+	heldBack string
 	// signalled is what was announced of jobs that are on their way out.
 	signalled map[string]*actorpb.InterruptionSignal
+	reading   *reading
+	learning  learning
 	// lookTimer and flushTimer try again what was not committed.
 	lookTimer, flushTimer *time.Timer
 }
@@ -110,6 +122,7 @@ func (a *controllerActor) Receive(ctx actor.Context) {
 	case *actor.Started:
 		a.ends = NewEnds(a.cfg.MaxEnds)
 		a.signalled = map[string]*actorpb.InterruptionSignal{}
+		a.reading = newReading()
 		a.look(ctx)
 	case Look:
 		a.look(ctx)
@@ -123,11 +136,24 @@ func (a *controllerActor) Receive(ctx actor.Context) {
 		if m.of == a {
 			a.finished(ctx, m)
 		}
+	case made:
+		if m.of == a {
+			a.made(ctx, m)
+		}
+	case later:
+		if m.of == a {
+			m.do(ctx)
+		}
+	case Over:
+		a.end(ctx)
 	case flush:
 		a.flush(ctx)
 	case *actor.Stopping, *actor.Restarting:
 		stopTimer(a.lookTimer)
 		stopTimer(a.flushTimer)
+		stopTimer(a.learning.tellTimer)
+		stopTimer(a.learning.leaveTimer)
+		a.reading.cancel()
 		a.ends.Drop(&actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: "the operation has another controller", RetryMillis: 50})
 	case actor.SystemMessage, actor.AutoReceiveMessage:
 		// The rest of the life cycle needs no work here.
@@ -138,20 +164,27 @@ func (a *controllerActor) Receive(ctx actor.Context) {
 
 // look takes the operation's next step and announces jobs that are to end.
 func (a *controllerActor) look(ctx actor.Context) {
-	op, _ := a.cfg.State.Operation(a.cfg.Operation)
+	op, allocations := a.cfg.State.Operation(a.cfg.Operation)
 	if op == nil || op.GetAssignment().GetEpoch() != a.cfg.Epoch {
 		return
 	}
 	a.announce(op)
+	a.callOff(op)
+	a.learn(ctx)
 	if a.stepping {
 		a.dirty = true
 		return
 	}
 	a.dirty = false
-	step := Next(a.cfg.Now(), op, a.cfg.Epoch)
-	if step == nil {
-		return
+	step := Next(a.cfg.Now(), op, a.cfg.Epoch, a.expect(op))
+	if work := a.longStep(op, allocations, step); work != nil {
+		a.take(ctx, work)
+	} else if step != nil {
+		a.propose(ctx, step)
 	}
+}
+
+func (a *controllerActor) propose(ctx actor.Context, step proto.Message) {
 	a.stepping = true
 	self, root := ctx.Self(), ctx.ActorSystem().Root
 	a.cfg.Log.ProposeAsync([]proto.Message{step}, func(results []*commandpb.Result, err error) {
@@ -163,6 +196,12 @@ func (a *controllerActor) stepped(ctx actor.Context, m stepped) {
 	a.stepping = false
 	if m.err != nil || m.results[0].GetRefusal() != nil {
 		a.cfg.Logger.Debug("step was not taken", "operation", a.cfg.Operation, "error", m.err, "refusal", m.results)
+		if m.err != nil {
+			a.heldBack = ""
+		} else if refusal := m.results[0].GetRefusal(); refusal.GetCode() == codeTooManyJobs {
+			a.wait(ctx, a.held(refusal.GetMessage()))
+			return
+		}
 		stopTimer(a.lookTimer)
 		a.lookTimer = a.after(ctx, Look{})
 	}
@@ -170,6 +209,27 @@ func (a *controllerActor) stepped(ctx actor.Context, m stepped) {
 	if a.dirty {
 		a.look(ctx)
 	}
+}
+
+// codeTooManyJobs refuses tasks that have more jobs than the cluster's limits allow since
+// the operation was accepted.
+const codeTooManyJobs = "too_many_jobs"
+
+// held says what the operation waits for before its tasks can be defined.
+func (a *controllerActor) held(reason string) *commandpb.SetPendingReason {
+	return &commandpb.SetPendingReason{OperationId: a.cfg.Operation, Epoch: a.cfg.Epoch, HeldBack: reason}
+}
+
+// wait has it told what the operation waits for, once, and looks again after a pause.
+func (a *controllerActor) wait(ctx actor.Context, why *commandpb.SetPendingReason) {
+	stopTimer(a.lookTimer)
+	a.lookTimer = a.after(ctx, Look{})
+	if why.GetHeldBack() == a.heldBack {
+		a.stepping = false
+		return
+	}
+	a.heldBack = why.GetHeldBack()
+	a.propose(ctx, why)
 }
 
 // announce tells all replicas of jobs that have to leave, of deadlines that have come
@@ -202,7 +262,7 @@ func (a *controllerActor) announce(op *statepb.Operation) {
 func (a *controllerActor) fromAgent(ctx actor.Context, m FromAgent) {
 	switch msg := m.Message.(type) {
 	case *actorpb.JobSpecRequest:
-		m.Reply(a.spec(msg))
+		a.spec(msg, m.Reply)
 	case *actorpb.JobEnded:
 		a.ended(ctx, msg, m.Reply)
 	default:
@@ -210,17 +270,22 @@ func (a *controllerActor) fromAgent(ctx actor.Context, m FromAgent) {
 	}
 }
 
-func (a *controllerActor) spec(m *actorpb.JobSpecRequest) proto.Message {
+func (a *controllerActor) spec(m *actorpb.JobSpecRequest, reply func(proto.Message)) {
 	op, _ := a.cfg.State.Operation(a.cfg.Operation)
 	allocation := a.cfg.State.Allocation(m.GetJobId())
 	if op == nil || allocation == nil || allocation.GetNode() != m.GetNode() || allocation.GetOperationId() != a.cfg.Operation {
-		return &actorpb.Refused{Code: actorpb.CodeNotFound, Reason: fmt.Sprintf("spec of job %s: not granted to node %q", m.GetJobId(), m.GetNode())}
+		reply(&actorpb.Refused{Code: actorpb.CodeNotFound, Reason: fmt.Sprintf("spec of job %s: not granted to node %q", m.GetJobId(), m.GetNode())})
+		return
 	}
 	spec, err := Spec(op, allocation, a.cfg.Addresses())
-	if err != nil {
-		return &actorpb.Refused{Code: actorpb.CodeNotFound, Reason: err.Error()}
+	switch {
+	case err != nil:
+		reply(&actorpb.Refused{Code: actorpb.CodeNotFound, Reason: err.Error()})
+	case reads(op):
+		a.addFeed(op, allocation, spec, reply)
+	default:
+		a.answer(spec, reply)
 	}
-	return spec
 }
 
 func (a *controllerActor) ended(ctx actor.Context, m *actorpb.JobEnded, reply func(proto.Message)) {
@@ -230,13 +295,29 @@ func (a *controllerActor) ended(ctx actor.Context, m *actorpb.JobEnded, reply fu
 		reply(&actorpb.JobEndedAck{JobId: id, Refusal: "unknown_allocation"})
 		return
 	}
-	op, _ := a.cfg.State.Operation(a.cfg.Operation)
-	if !a.ends.Add(Classify(m, allocation, taskOf(op, allocation), op.StopOrderFor(allocation)), reply) {
-		reply(&actorpb.Refused{Code: actorpb.CodeOverloaded, Reason: fmt.Sprintf(
-			"operation %s: %d results wait for their commit, as many as are kept: the result is taken when some are committed", a.cfg.Operation, a.cfg.MaxEnds), RetryMillis: 500})
+	if a.ends.Again(id, reply) {
 		return
 	}
+	op, _ := a.cfg.State.Operation(a.cfg.Operation)
+	job := Classify(m, allocation, taskOf(op, allocation), op.StopOrderFor(allocation))
+	if reads(op) && !a.endedRead(op, allocation, job, reply) {
+		return
+	}
+	a.complete(op, allocation, job)
+	if a.finish(ctx, job, reply) && reads(op) {
+		a.note(op, allocation, job)
+	}
+}
+
+// finish has a result proposed, and reports whether there is room for it.
+func (a *controllerActor) finish(ctx actor.Context, job *statepb.FinishedJob, reply func(proto.Message)) bool {
+	if !a.ends.Add(job, reply) {
+		reply(&actorpb.Refused{Code: actorpb.CodeOverloaded, Reason: fmt.Sprintf(
+			"operation %s: %d results wait for their commit, as many as are kept: the result is taken when some are committed", a.cfg.Operation, a.cfg.MaxEnds), RetryMillis: 500})
+		return false
+	}
 	a.flush(ctx)
+	return true
 }
 
 // flush proposes results while none are in flight: those that come meanwhile
@@ -245,7 +326,7 @@ func (a *controllerActor) flush(ctx actor.Context) {
 	if a.finishing {
 		return
 	}
-	jobs := a.ends.Take(a.cfg.Batch)
+	jobs := a.ends.Take(a.cfg.Batch, a.cfg.BatchBytes)
 	if len(jobs) == 0 {
 		return
 	}

@@ -26,26 +26,42 @@ type stage struct {
 	system *actor.ActorSystem
 	pid    *actor.PID
 
+	// shelf has the input and the output of map operations.
+	shelf shelf
+
 	mu        sync.Mutex
 	operation *statepb.Operation
 	// running are the jobs that have not ended, leaving those that have to.
 	running, leaving []string
 	// grace is what jobs that have to end are given, from the beginning.
-	grace    int64
+	grace int64
+	// memory is what the tasks of the operation have taught; profiles are those of all.
+	memory   []*statepb.Task
+	profiles map[string]*statepb.MemoryProfile
+	commands []proto.Message
+	// spec is the last that was answered.
+	spec     *actorpb.JobSpec
 	began    time.Time
 	told     []string
 	outcomes []func([]*commandpb.Result, error)
 }
 
 func onStage(t *testing.T, state string, story func(s *stage)) {
+	perform(t, func(s *stage) { s.operation, s.running = sortOperation(state), []string{"a", "b", "c"} }, story)
+}
+
+// perform sets a stage, lets the controller in, and plays the story.
+func perform(t *testing.T, set, story func(s *stage)) {
 	synctest.Test(t, func(t *testing.T) {
 		quiet := slog.New(slog.DiscardHandler)
-		s := &stage{t: t, operation: sortOperation(state), running: []string{"a", "b", "c"}, began: time.Now(), grace: 1000}
+		s := &stage{t: t, began: time.Now(), grace: 1000}
+		s.shelf.tell = s.tell
+		set(s)
 		s.operation.Id, s.operation.Assignment = "op", &statepb.Assignment{Replica: "r1", Epoch: 2}
 		s.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }))
 		s.pid = s.system.Root.Spawn(actor.PropsFromProducer(New(Config{
-			Operation: "op", Epoch: 2, State: s, Log: s, Signals: s, Addresses: func() []string { return []string{"r1:1"} },
-			RetryAfter: 200 * time.Millisecond, MaxEnds: 3, Batch: 2, Now: time.Now, Logger: quiet,
+			Operation: "op", Epoch: 2, State: s, Log: s, Signals: s, Priors: s, Storage: &s.shelf, MaxJobs: func() int { return 10 }, Addresses: func() []string { return []string{"r1:1"} },
+			RetryAfter: 200 * time.Millisecond, MaxEnds: 3, Batch: 2, BatchBytes: 1 << 20, Now: time.Now, Logger: quiet,
 		})))
 		synctest.Wait()
 		story(s)
@@ -82,6 +98,36 @@ func (s *stage) allocation(job string) *statepb.Allocation {
 	}
 }
 
+// Memory implements MemoryState.
+func (s *stage) Memory(_ string, digests bool) (tasks []*statepb.Task) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, task := range s.memory {
+		task = proto.CloneOf(task)
+		if !digests {
+			task.Memory.UserDigest, task.Memory.ProxyDigest = nil, nil
+		}
+		tasks = append(tasks, task)
+	}
+	return tasks
+}
+
+// Reserve implements MemoryState.
+func (s *stage) Reserve(string, string, int32) *statepb.CookieReserve { return nil }
+
+// Profile implements MemoryState.
+func (s *stage) Profile(key string) *statepb.MemoryProfile {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.profiles[key]
+}
+
+// Freshest implements Priors.
+func (s *stage) Freshest(string) *actorpb.MemoryPrior { return nil }
+
+// Share implements Priors.
+func (s *stage) Share(prior *actorpb.MemoryPrior) { s.tell("share " + prior.GetProfile()) }
+
 // Leaving implements State.
 func (s *stage) Leaving(string) (leaving []*statepb.Allocation) {
 	s.mu.Lock()
@@ -102,6 +148,7 @@ func (s *stage) ProposeAsync(commands []proto.Message, done func([]*commandpb.Re
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.outcomes = append(s.outcomes, done)
+	s.commands = commands
 	for _, command := range commands {
 		text := "propose " + string(command.ProtoReflect().Descriptor().Name())
 		if m, ok := command.(*commandpb.FinishJobs); ok {
@@ -135,6 +182,7 @@ func (s *stage) say(question string, msg proto.Message) {
 		case *actorpb.JobEndedAck:
 			s.tell(question + ": ack " + m.GetRefusal())
 		case *actorpb.JobSpec:
+			s.spec = m
 			s.tell(question + ": spec " + m.GetEnvironment()["WEIR_ADDRESSES"])
 		}
 	}})
@@ -150,12 +198,21 @@ func (s *stage) end(question, job string) {
 func (s *stage) answer(result *commandpb.Result, err error) {
 	s.t.Helper()
 	s.mu.Lock()
-	if len(s.outcomes) != 1 {
-		s.mu.Unlock()
-		s.t.Fatalf("%d proposals in flight, want one", len(s.outcomes))
+	n := len(s.outcomes)
+	s.mu.Unlock()
+	if n != 1 {
+		s.t.Fatalf("%d proposals in flight, want one", n)
 	}
-	done := s.outcomes[0]
-	s.outcomes = nil
+	s.answerLast(result, err)
+}
+
+// answerLast ends the latest of the proposals in flight.
+func (s *stage) answerLast(result *commandpb.Result, err error) {
+	s.t.Helper()
+	s.mu.Lock()
+	last := len(s.outcomes) - 1
+	done := s.outcomes[last]
+	s.outcomes = s.outcomes[:last]
 	s.mu.Unlock()
 	if err != nil {
 		done(nil, err)

@@ -27,10 +27,28 @@ type end struct {
 // NewEnds returns a collection of at most limit results.
 func NewEnds(limit int) *Ends { return &Ends{byJob: map[string]*end{}, limit: limit} }
 
+// Again takes the repetition of a result, and reports whether it is one.
+func (e *Ends) Again(job string, reply func(proto.Message)) bool {
+	held, ok := e.byJob[job]
+	if ok {
+		held.reply = reply
+	}
+	return ok
+}
+
+// Skipped returns how many of the results leave out a record.
+func (e *Ends) Skipped() (n int64) {
+	for _, held := range e.byJob {
+		if held.job.GetSkipped() != nil {
+			n++
+		}
+	}
+	return n
+}
+
 // Add takes a result, and reports whether there is room for it.
 func (e *Ends) Add(job *statepb.FinishedJob, reply func(proto.Message)) bool {
-	if held, ok := e.byJob[job.GetJobId()]; ok {
-		held.reply = reply
+	if e.Again(job.GetJobId(), reply) {
 		return true
 	}
 	if len(e.byJob) >= e.limit {
@@ -41,14 +59,18 @@ func (e *Ends) Add(job *statepb.FinishedJob, reply func(proto.Message)) bool {
 	return true
 }
 
-// Take returns up to n results to propose. They stay held until Settle or Return.
-func (e *Ends) Take(n int) []*statepb.FinishedJob {
-	n = min(n, len(e.waiting))
-	jobs := make([]*statepb.FinishedJob, n)
-	for i, id := range e.waiting[:n] {
-		jobs[i] = e.byJob[id].job
+// Take returns up to n results to propose, of so many bytes together or the first alone.
+// They stay held until Settle or Return.
+func (e *Ends) Take(n, bytes int) []*statepb.FinishedJob {
+	var jobs []*statepb.FinishedJob
+	for _, id := range e.waiting[:min(n, len(e.waiting))] {
+		job := e.byJob[id].job
+		if bytes -= proto.Size(job); bytes < 0 && len(jobs) > 0 {
+			break
+		}
+		jobs = append(jobs, job)
 	}
-	e.waiting = e.waiting[n:]
+	e.waiting = e.waiting[len(jobs):]
 	return jobs
 }
 

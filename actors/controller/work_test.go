@@ -29,7 +29,7 @@ func TestNext(t *testing.T) {
 		want  string
 	}{
 		"an initializing operation is prepared":        {"initializing", "prepare"},
-		"a materializing operation gets its tasks":     {"materializing", "define sort x12 user_slots=1 cpu=1.5 memory=1048576"},
+		"a materializing operation gets its tasks":     {"materializing", "define sort x12 user_slots=1 cpu=1.5 memory=17301504"},
 		"a pending operation waits for its pool":       {"pending", ""},
 		"a running operation needs nothing":            {"running", ""},
 		"a finishing operation is the leader's affair": {"failing", ""},
@@ -37,7 +37,15 @@ func TestNext(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			got := ""
-			switch m := Next(time.Unix(9, 0), sortOperation(test.state), 4).(type) {
+			op := sortOperation(test.state)
+			expect := func(task *statepb.TaskSpec) *statepb.TaskMemory {
+				known, err := Expect(op.GetSpec(), task, nil, nil)
+				if err != nil {
+					t.Error(err)
+				}
+				return known
+			}
+			switch m := Next(time.Unix(9, 0), op, 4, expect).(type) {
 			case *commandpb.PrepareOperation:
 				got = "prepare"
 				if m.GetEpoch() != 4 {
@@ -46,6 +54,9 @@ func TestNext(t *testing.T) {
 			case *commandpb.DefineTasks:
 				task := m.GetTasks()[0]
 				got = "define " + task.GetName() + " x12 " + task.GetJobResources().Amounts().String()
+				if task.GetMemory().GetReserve().Total() != task.GetJobResources().GetMemory() {
+					t.Errorf("reserve %v is not what a job is granted", task.GetMemory().GetReserve())
+				}
 				if m.GetEpoch() != 4 || task.GetJobCount() != 12 {
 					t.Errorf("epoch %d, %d jobs; want 4, 12", m.GetEpoch(), task.GetJobCount())
 				}
@@ -149,16 +160,21 @@ func TestEnds(t *testing.T) {
 	if ends.Add(job("d"), say("first")) {
 		t.Error("a fourth result found room")
 	}
-	taken := ends.Take(2)
+	taken := ends.Take(2, 1<<10)
 	if len(taken) != 2 || taken[0].GetJobId() != "a" || taken[1].GetJobId() != "b" {
 		t.Fatalf("took %v, want a and b", taken)
 	}
-	if !ends.Add(job("a"), say("again")) || len(ends.Take(0)) != 0 {
+	if !ends.Add(job("a"), say("again")) || len(ends.Take(0, 1<<10)) != 0 {
 		t.Error("a repetition was not taken")
 	}
 	ends.Settle("a", "")
 	ends.Return(taken[1:])
-	if rest := ends.Take(9); len(rest) != 2 || rest[0].GetJobId() != "b" || rest[1].GetJobId() != "c" {
+	if first := ends.Take(9, 1); len(first) != 1 || first[0].GetJobId() != "b" {
+		t.Errorf("took %v of one byte, want b alone", first)
+	} else {
+		ends.Return(first)
+	}
+	if rest := ends.Take(9, 1<<10); len(rest) != 2 || rest[0].GetJobId() != "b" || rest[1].GetJobId() != "c" {
 		t.Errorf("took %v, want b, which came back, before c; a was settled", rest)
 	}
 	ends.Settle("b", "!")

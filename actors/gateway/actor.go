@@ -53,6 +53,8 @@ type Instances interface {
 	// Instances returns those of an operation, once they differ from those of a
 	// version, or as they are when ctx is done.
 	Instances(ctx context.Context, operation, version string) *actorpb.Instances
+	// InstanceChanges returns the same as changes since version, if that is known still.
+	InstanceChanges(ctx context.Context, operation, version string) *actorpb.Instances
 }
 
 // Config is what a gateway works with.
@@ -227,6 +229,9 @@ func (a *gatewayActor) instances(m *remote.Inbound, msg *actorpb.InstancesReques
 	wait := max(min(time.Duration(msg.GetWaitMillis())*time.Millisecond, a.patience(m)-answerReserve), 0)
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
+	if msg.GetChanges() {
+		return a.cfg.Instances.InstanceChanges(ctx, msg.GetOperationId(), msg.GetVersion())
+	}
 	return a.cfg.Instances.Instances(ctx, msg.GetOperationId(), msg.GetVersion())
 }
 

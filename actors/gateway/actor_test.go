@@ -89,6 +89,13 @@ func (h *hall) Instances(ctx context.Context, operation, version string) *actorp
 	return &actorpb.Instances{OperationId: operation, Version: "1"}
 }
 
+// InstanceChanges implements Instances.
+func (h *hall) InstanceChanges(ctx context.Context, operation, version string) *actorpb.Instances {
+	all := h.Instances(ctx, operation, version)
+	all.Since = version
+	return all
+}
+
 // Redirect implements Cluster.
 func (h *hall) Redirect() *actorpb.Redirect {
 	return &actorpb.Redirect{Leader: &actorpb.Replica{Id: "r3"}}
@@ -284,9 +291,13 @@ func TestInstancesAreWaitedFor(t *testing.T) {
 		} {
 			began := time.Now()
 			got, ok := h.answer(h.ask(h.agent("n1"), test.request, time.Time{})).(*actorpb.Instances)
-			if took := time.Since(began); !ok || got.GetOperationId() != "op" || took != test.wantTook {
+			if took := time.Since(began); !ok || got.GetOperationId() != "op" || took != test.wantTook || got.GetSince() != "" {
 				t.Errorf("%s: got %v after %s, want instances after %s", name, got, took, test.wantTook)
 			}
+		}
+		changes := &actorpb.InstancesRequest{OperationId: "op", Version: "0", Changes: true}
+		if got, ok := h.answer(h.ask(h.agent("n1"), changes, time.Time{})).(*actorpb.Instances); !ok || got.GetSince() != "0" {
+			t.Errorf("who takes changes got %v", got)
 		}
 		ahead := &actorpb.InstancesRequest{OperationId: "op", Index: 9}
 		wantRefused(t, h.answer(h.ask(h.agent("n1"), ahead, time.Time{})), actorpb.CodeUnavailable)

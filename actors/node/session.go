@@ -78,6 +78,8 @@ type Session struct {
 	heard     time.Time
 	resources resource.Amounts
 	held      map[string]*actorpb.HeldJob
+	// files is what it keeps of the files of jobs; nil: it does not say.
+	files *actorpb.FileCache
 	// told is when, and until when to leave, the agent was last told about a job.
 	told map[string]told
 }
@@ -177,6 +179,7 @@ func (s *Session) Heartbeat(now time.Time, term uint64, m *actorpb.Heartbeat) *a
 		return &actorpb.Refused{Code: actorpb.CodeStale, Reason: fmt.Sprintf("heartbeat %d of node %q: %d came before", m.GetSequence(), m.GetNode(), s.sequence)}
 	}
 	s.sequence = m.GetSequence()
+	s.files = m.GetFiles()
 	s.hear(now, m.GetJobs())
 	return nil
 }

@@ -47,14 +47,19 @@ type Step struct {
 //
 // A replica that has been gone for reassignAfter loses the operation to another.
 // An operation past its time limit fails. A finishing operation ends when its
-// last allocation has ended.
+// last allocation has ended, and a map operation completes when its controller has
+// published its output.
 func Next(now time.Time, view View, choose Chooser, reassignAfter time.Duration) Step {
 	op := view.Operation
 	state, err := lifecycle.ParseState(op.GetState())
 	if err != nil || state.Terminal() {
 		return Step{}
 	}
-	if state.Finishing() {
+	if state.Finishing() && !publishes(op, state) {
+		if view.Allocations > 0 {
+			// Its controller takes the ends of its jobs.
+			return control(now, view, state, choose, reassignAfter)
+		}
 		return finish(now, view, state)
 	}
 	if deadline, ok := deadline(op); ok && !now.Before(deadline) {
@@ -67,11 +72,13 @@ func Next(now time.Time, view View, choose Chooser, reassignAfter time.Duration)
 	return step
 }
 
-// finish moves a finishing operation to its last state once no job is left.
+// publishes reports whether the operation waits for its controller to publish its output.
+func publishes(op *statepb.Operation, state lifecycle.State) bool {
+	return state == lifecycle.Completing && op.GetSpec().GetType() == lifecycle.Map && op.GetOutput() == nil
+}
+
+// finish moves a finishing operation, of which no job is left, to its last state.
 func finish(now time.Time, view View, state lifecycle.State) Step {
-	if view.Allocations > 0 {
-		return Step{}
-	}
 	last := map[lifecycle.State]lifecycle.State{
 		lifecycle.Completing: lifecycle.Completed,
 		lifecycle.Aborting:   lifecycle.Aborted,

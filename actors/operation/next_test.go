@@ -16,6 +16,7 @@ func TestNext(t *testing.T) {
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	alive := func(string) (string, bool) { return "r2", true }
 	nobody := func(string) (string, bool) { return "", false }
+	reads := &statepb.OperationSpec{Type: "map"}
 	limited := &statepb.OperationSpec{TimeLimit: durationpb.New(time.Minute)}
 
 	tests := map[string]struct {
@@ -23,6 +24,7 @@ func TestNext(t *testing.T) {
 		spec        *statepb.OperationSpec
 		replica     string
 		allocations int
+		published   bool
 		gone        time.Time
 		now         time.Time
 		choose      Chooser
@@ -60,14 +62,31 @@ func TestNext(t *testing.T) {
 		"a finishing operation waits for its jobs": {
 			state: "aborting", replica: "r1", now: start, choose: alive, allocations: 1,
 		},
+		"a finishing operation whose replica is gone gets another for its jobs": {
+			state: "aborting", replica: "r1", now: start.Add(3 * time.Second), gone: start, choose: alive, allocations: 1, want: []string{"r2@8"},
+		},
 		"without jobs an aborting operation is aborted":     {state: "aborting", now: start, choose: alive, want: []string{"aborting>aborted"}},
 		"without jobs a failing operation is failed":        {state: "failing", now: start, choose: alive, want: []string{"failing>failed"}},
 		"without jobs a completing operation is completed":  {state: "completing", now: start, choose: alive, want: []string{"completing>completed"}},
+		"a map operation waits for its output":              {state: "completing", spec: reads, replica: "r1", now: start, choose: alive},
+		"a map operation with its output is completed":      {state: "completing", spec: reads, replica: "r1", published: true, now: start, choose: alive, want: []string{"completing>completed"}},
+		"with its output it waits for its jobs":             {state: "completing", spec: reads, replica: "r1", published: true, allocations: 1, now: start, choose: alive},
+		"a map operation that is aborted publishes nothing": {state: "aborting", spec: reads, replica: "r1", now: start, choose: alive, want: []string{"aborting>aborted"}},
+		"who is gone does not publish: another one does": {
+			state: "completing", spec: reads, replica: "r1", now: start.Add(3 * time.Second), gone: start, choose: alive, want: []string{"r2@8"},
+		},
+		"an output that takes too long runs into the time limit": {
+			state: "completing", spec: &statepb.OperationSpec{Type: "map", TimeLimit: durationpb.New(time.Minute)}, replica: "r1",
+			now: start.Add(time.Minute), choose: alive, want: []string{"completing>failing!"},
+		},
 		"an ended operation stays as it is, time limit too": {state: "completed", spec: limited, now: start.Add(time.Hour), choose: alive},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			op := &statepb.Operation{Id: "op", State: test.state, Spec: test.spec, StartTime: timestamppb.New(start)}
+			if test.published {
+				op.Output = &statepb.Output{}
+			}
 			if test.replica != "" {
 				op.Assignment = &statepb.Assignment{Replica: test.replica, Epoch: 7}
 			}

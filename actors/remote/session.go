@@ -3,6 +3,7 @@ package remote
 import (
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -119,10 +120,15 @@ func (s *session) write() {
 			}
 			continue
 		}
-		if err := s.transport.Send(&remotepb.Batch{Frames: batch}); err != nil {
+		err := s.transport.Send(&remotepb.Batch{Frames: batch})
+		clear(batch)
+		switch {
+		case errors.Is(err, io.EOF):
+			// The peer reads no more; why, it has said, or the stream tells the reader.
+			<-s.done
+		case err != nil:
 			s.end(fmt.Errorf("stream broke: %w", err), "")
 		}
-		clear(batch)
 	}
 }
 

@@ -115,10 +115,10 @@ func TestRefusedStreams(t *testing.T) {
 
 func TestRestartedPeerGetsNothingOfItsFormerLife(t *testing.T) {
 	where := new(directory)
-	r1 := start(t, where, replica("r1"), nil)
+	r1 := start(t, where, replica("r1"), curt)
 	link := newLink(t, r1.addr)
 	where.set(r1.Self(), link.addr())
-	before := start(t, where, agent("n7"), nil)
+	before := start(t, where, agent("n7"), curt)
 	before.collect(t, "inbox")
 	before.connect(t, r1)
 
@@ -224,8 +224,9 @@ func TestPeersThatDialEachOtherShareOneStream(t *testing.T) {
 
 func TestSilentPeerIsLost(t *testing.T) {
 	brisk := func(c *remote.Config) {
+		curt(c)
 		c.Limits.KeepAlivePeriod = 50 * time.Millisecond
-		c.Limits.KeepAliveTimeout = 300 * time.Millisecond
+		c.Limits.KeepAliveTimeout = 6 * time.Second
 	}
 	where := new(directory)
 	r1 := start(t, where, replica("r1"), brisk)

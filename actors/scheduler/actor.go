@@ -85,14 +85,6 @@ type Offer struct {
 // Withdraw says that a node must not be given jobs.
 type Withdraw struct{ Node string }
 
-// View asks for what the engine saw after the last fair share update, or for what
-// it sees of one element. Reply is called once, on the actor's goroutine, with what
-// others are shown, too: it must not be changed.
-type View struct {
-	Of    *actorpb.SchedulerViewRequest
-	Reply func(*actorpb.SchedulerView)
-}
-
 // KeepVolumes has the volumes of this moment proposed at once: another replica is to
 // lead. Done is called once, when the outcome is known.
 type KeepVolumes struct{ Done func() }
@@ -134,6 +126,8 @@ type treeActor struct {
 	// shown is the view of all that was made for the first asker since ticked; nil:
 	// none has asked.
 	shown *actorpb.SchedulerView
+	// inquiries are the questions why.
+	inquiries inquiries
 	// inFlight proposals have no answer yet.
 	inFlight int
 	// matching: a match is in the mailbox.
@@ -176,8 +170,17 @@ func (a *treeActor) Receive(ctx actor.Context) {
 		a.update(a.cfg.Now())
 		a.keepVolumes(ctx, m.Done)
 	case View:
-		m.Reply(a.view(m.Of))
+		a.view(ctx, m)
+	case attend:
+		if m.of == a {
+			a.attend(ctx)
+		}
+	case reasoned:
+		if m.of == a {
+			a.reasoned(ctx, m)
+		}
 	case *actor.Stopping, *actor.Restarting:
+		a.inquiries.abandon(nothing(a.cfg))
 		a.cfg.Figures.abandon(a.counted)
 		if a.timer != nil {
 			a.timer.Stop()
@@ -306,20 +309,6 @@ func (a *treeActor) proposed(ctx actor.Context, m proposed) {
 	err := a.tree.Settle(m.proposal, answers)
 	a.cfg.Figures.settled(len(m.proposal.Jobs), started, a.flying())
 	a.check(ctx, err)
-}
-
-// view returns a view of one element, or the shared one of all.
-func (a *treeActor) view(of *actorpb.SchedulerViewRequest) *actorpb.SchedulerView {
-	if of.GetExplain() {
-		return a.tree.explain(a.cfg, of, a.cfg.Now())
-	}
-	if ofOne(of) {
-		return a.tree.view(a.cfg, of, a.cfg.Now())
-	}
-	if a.shown == nil {
-		a.shown = a.tree.view(a.cfg, of, a.cfg.Now())
-	}
-	return a.shown
 }
 
 // flying returns by how much the starts in flight have changed since the last time.

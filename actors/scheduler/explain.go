@@ -12,34 +12,48 @@ import (
 	"weir/scheduling/resource"
 )
 
-// explain answers why an operation, a pool or a job is as it is in this tree. What the
-// engine does not know has no explanation here.
-func (t *Tree) explain(cfg Config, of *actorpb.SchedulerViewRequest, now time.Time) *actorpb.SchedulerView {
-	v := &actorpb.SchedulerView{Time: timestamppb.New(now), Term: cfg.Term}
+// inquire begins to ask why an operation or a pool is as it is in this tree.
+func (t *Tree) inquire(of *actorpb.SchedulerViewRequest, now time.Time) (*engine.Inquiry, error) {
+	if of.GetOperation() != "" {
+		return t.engine.Inquire(scheduling.OperationID(of.GetOperation()), now)
+	}
+	return t.engine.InquirePool(scheduling.PoolName(of.GetPool()), now)
+}
+
+// explainJob answers why a job is as it is. What the engine does not know has no
+// explanation here.
+func (t *Tree) explainJob(cfg Config, of *actorpb.SchedulerViewRequest, now time.Time) *actorpb.SchedulerView {
+	found, err := t.engine.ExplainJob(scheduling.JobID(of.GetJob()))
+	if err != nil {
+		return nothing(cfg)
+	}
+	return explanation(cfg, of, found, now)
+}
+
+// nothing is what is seen where there is nothing.
+func nothing(cfg Config) *actorpb.SchedulerView {
+	return &actorpb.SchedulerView{Time: timestamppb.New(cfg.Now()), Term: cfg.Term}
+}
+
+// explanation is the answer to a question.
+func explanation(cfg Config, of *actorpb.SchedulerViewRequest, found engine.Explanation, now time.Time) *actorpb.SchedulerView {
 	out := &explainpb.Explanation{Tree: string(cfg.Tree), Time: timestamppb.New(now)}
-	var found engine.Explanation
-	var err error
 	switch {
 	case of.GetOperation() != "":
 		out.Subject, out.Id = "operation", of.GetOperation()
-		found, err = t.engine.Explain(scheduling.OperationID(of.GetOperation()), now)
 	case of.GetPool() != "":
 		out.Subject, out.Id, out.Pool = "pool", of.GetPool(), of.GetPool()
-		found, err = t.engine.ExplainPool(scheduling.PoolName(of.GetPool()))
 	default:
 		out.Subject, out.Id = "job", of.GetJob()
-		found, err = t.engine.ExplainJob(scheduling.JobID(of.GetJob()))
 	}
-	if err == nil {
-		explained(out, found)
-		v.Explanations = append(v.Explanations, out)
-	}
-	return v
+	explained(out, found)
+	return &actorpb.SchedulerView{Time: timestamppb.New(now), Term: cfg.Term, Explanations: []*explainpb.Explanation{out}}
 }
 
 // explained writes down what the engine says.
 func explained(out *explainpb.Explanation, x engine.Explanation) {
 	out.Verdict, out.Position, out.Waiting, out.EstimatedStart = x.Verdict, int32(x.Position), int32(x.Waiting), moment(x.Start)
+	out.EstimatedBy = x.StartBy
 	for _, f := range x.Facts {
 		out.Facts = append(out.Facts, &explainpb.Fact{
 			Code: f.Code, Text: f.Text, Pool: string(f.Pool), Operation: string(f.Operation), Task: string(f.Task), Job: string(f.Job), Node: string(f.Node),
@@ -52,11 +66,17 @@ func explained(out *explainpb.Explanation, x engine.Explanation) {
 	for _, t := range x.Tasks {
 		out.Tasks = append(out.Tasks, &explainpb.Task{
 			Name: string(t.Name), Verdict: t.Verdict, Pending: t.Pending, JobResources: wordsOf(t.PerJob), Nodes: nodesOf(t.Nodes),
+			DedicatedMemory: t.Group, Gang: gangOf(t.Gang),
 		})
 	}
 	for _, v := range x.Victims {
 		out.LikelyVictims = append(out.LikelyVictims, &explainpb.Victim{
 			Job: string(v.Job), Operation: string(v.Operation), Node: string(v.Node), StartTime: moment(v.Started),
+		})
+	}
+	for _, w := range x.Waits {
+		out.Waits = append(out.Waits, &explainpb.Wait{
+			Verdict: w.Verdict, Operations: int32(w.Operations), Jobs: w.Jobs, First: string(w.First), Text: w.Text,
 		})
 	}
 	if s := x.Share; s.Resource != "" {
@@ -65,6 +85,14 @@ func explained(out *explainpb.Explanation, x engine.Explanation) {
 			IntegralGuarantee: s.Integral, WeightProportional: s.Proportional, Bound: s.Bound, Weight: s.Weight, Weights: s.Weights,
 		}
 	}
+}
+
+// gangOf is nil for a task whose jobs start one by one.
+func gangOf(g engine.GangView) *explainpb.Gang {
+	if g.Size == 0 {
+		return nil
+	}
+	return &explainpb.Gang{Size: g.Size, Together: g.Missing, Held: g.Gathered, Until: moment(g.Until)}
 }
 
 func nodesOf(c engine.NodeCounts) *explainpb.Nodes {

@@ -48,6 +48,12 @@ func (t *Tree) take(event state.Event, records Records) error {
 		return t.Started(e.Allocations)
 	case state.AllocationsEnded:
 		for _, ended := range e.Ended {
+			// A rank that has completed is not missing.
+			if ended.Allocation.GangRank != nil {
+				if err := t.rankEnded(ended.Allocation, records); err != nil {
+					return err
+				}
+			}
 			if err := t.Ended(ended.Allocation.GetJobId(), ended.Allocation.GetNode()); err != nil {
 				return err
 			}
@@ -63,6 +69,11 @@ func (t *Tree) take(event state.Event, records Records) error {
 	case state.NodeChanged:
 		if node := records.NodeRecord(string(e.ID)); node != nil {
 			return t.SetNode(node)
+		}
+	case state.NodeRemoved:
+		// One that is there has registered again since.
+		if records.NodeRecord(string(e.ID)) == nil {
+			return t.dropNode(string(e.ID))
 		}
 	case state.TreeChanged:
 		if e.Tree != t.name {
@@ -100,10 +111,5 @@ func (t *Tree) operationChanged(id scheduling.OperationID, now lifecycle.State, 
 
 func (t *Tree) demandChanged(e state.DemandChanged, records Records) error {
 	op, _ := records.Operation(string(e.ID))
-	for _, task := range op.GetTasks() {
-		if task.GetName() == string(e.Task) {
-			return t.SetDemand(op.GetId(), task.GetName(), e.Pending, task.GetJobResources().Amounts())
-		}
-	}
-	return nil
+	return t.SetDemand(op, e)
 }

@@ -2,6 +2,9 @@ package scheduler
 
 import (
 	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/messages/statepb"
 	"weir/scheduling"
@@ -9,15 +12,17 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// stopOrder returns the order of a job that is preempted.
-func stopOrder(p engine.Preempt) *statepb.StopOrder {
+// stopOrder returns the order of a job that is preempted, as planned at a time.
+func stopOrder(p engine.Preempt, planned time.Time) *statepb.StopOrder {
 	order := &statepb.StopOrder{
-		Reason: p.Kind.AbortReason().String(), Message: p.Message(), GraceMillis: p.Timeout.Milliseconds(),
+		PlannedTime: timestamppb.New(planned),
+		Reason:      p.Kind.AbortReason().String(), Message: p.Message(), GraceMillis: p.Timeout.Milliseconds(),
 		Interruption: statepb.InterruptedByPreemption, Preemption: p.Kind.String(),
 	}
 	if !p.For.IsZero() {
 		order.PreemptedFor = &statepb.Beneficiary{
 			OperationId: string(p.For.Operation), Task: string(p.For.Task), Resources: statepb.NewResources(p.For.Resources),
+			DedicatedMemory: p.For.Group, HoldMillis: p.Hold.Milliseconds(),
 		}
 	}
 	return order
@@ -26,13 +31,18 @@ func stopOrder(p engine.Preempt) *statepb.StopOrder {
 // Leave takes committed orders to go: those of preemptions, and of whoever else wants
 // jobs to leave. Allocations without an order are left out. What was seen before
 // changes nothing.
-func (t *Tree) Leave(allocations []*statepb.Allocation) error {
+func (t *Tree) Leave(allocations []*statepb.Allocation) error { return t.leave(allocations, false) }
+
+// leave is Leave; of restored orders the state knows what they led to, unless they are of
+// old.
+func (t *Tree) leave(allocations []*statepb.Allocation, restored bool) error {
 	for _, a := range allocations {
 		if a.GetStop() == nil || t.jobs[a.GetJobId()] == "" {
 			continue
 		}
 		order, err := leaveOrder(a.GetStop())
 		if err == nil {
+			order.Restored = restored && a.GetStop().GetPlannedTime() != nil
 			err = t.engine.Leave(scheduling.JobID(a.GetJobId()), order)
 		}
 		if err != nil {
@@ -56,8 +66,22 @@ func (t *Tree) leaveWith(op *statepb.Operation, state lifecycle.State) error {
 	return nil
 }
 
+// abrupt are the tasks whose jobs are killed when they have to leave: there is no signal
+// to ask them by.
+func abrupt(spec *statepb.OperationSpec) (tasks []scheduling.TaskName) {
+	for _, task := range spec.GetTasks() {
+		if task.GetInterruptionSignal() == "" {
+			tasks = append(tasks, scheduling.TaskName(task.GetName()))
+		}
+	}
+	return tasks
+}
+
 func leaveOrder(order *statepb.StopOrder) (engine.LeaveOrder, error) {
 	leave := engine.LeaveOrder{Ordered: order.GetTime().AsTime(), Deadline: order.Deadline()}
+	if at := order.GetPlannedTime(); at != nil {
+		leave.Planned = at.AsTime()
+	}
 	if order.GetPreemption() != "" {
 		kind, err := lifecycle.ParsePreemptionKind(order.GetPreemption())
 		if err != nil {
@@ -66,9 +90,14 @@ func leaveOrder(order *statepb.StopOrder) (engine.LeaveOrder, error) {
 		leave.Kind = kind
 	}
 	if b := order.GetPreemptedFor(); b != nil {
-		leave.For = engine.Beneficiary{
-			Operation: scheduling.OperationID(b.GetOperationId()), Task: scheduling.TaskName(b.GetTask()), Resources: b.GetResources().Amounts(),
-		}
+		leave.For = beneficiaryOf(b)
 	}
 	return leave, nil
+}
+
+func beneficiaryOf(b *statepb.Beneficiary) engine.Beneficiary {
+	return engine.Beneficiary{
+		Operation: scheduling.OperationID(b.GetOperationId()), Task: scheduling.TaskName(b.GetTask()), Resources: b.GetResources().Amounts(),
+		Group: b.GetDedicatedMemory(),
+	}
 }

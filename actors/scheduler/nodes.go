@@ -15,11 +15,12 @@ func (t *Tree) SetNode(node *statepb.Node) error {
 	if node.GetTree() != string(t.name) {
 		return t.dropNode(node.GetId())
 	}
-	if node.GetState() != statepb.NodeOnline {
-		t.awaitNoMore(node.GetId())
+	if node.GetState() != statepb.NodeOnline || node.GetDrain() != nil {
+		delete(t.awaited, node.GetId())
 	}
 	if t.incarnations[node.GetId()] != node.GetIncarnation() || node.GetState() != statepb.NodeOnline {
 		t.withdraw(node.GetId())
+		t.engine.EndClaims(scheduling.NodeID(node.GetId()))
 	}
 	t.incarnations[node.GetId()] = node.GetIncarnation()
 	t.tags[node.GetId()] = node.GetTags()
@@ -32,12 +33,13 @@ func (t *Tree) SetNode(node *statepb.Node) error {
 	return t.setNode(node.GetId(), node.GetResources().Amounts())
 }
 
-// dropNode takes out a node that is of another tree.
+// dropNode takes out a node that is of another tree, or is forgotten.
 func (t *Tree) dropNode(node string) error {
 	if !t.has(node) {
 		return nil
 	}
 	t.withdraw(node)
+	delete(t.awaited, node)
 	delete(t.incarnations, node)
 	delete(t.tags, node)
 	delete(t.draining, node)
@@ -52,7 +54,11 @@ func (t *Tree) has(node string) bool {
 
 // setNode tells the engine of a node.
 func (t *Tree) setNode(node string, limits resource.Amounts) error {
-	return t.engine.SetNode(scheduling.NodeID(node), limits, t.ready[node] && !t.draining[node], t.tags[node]...)
+	id := scheduling.NodeID(node)
+	if err := t.engine.SetNode(id, limits, t.ready[node] && !t.draining[node], t.tags[node]...); err != nil {
+		return err
+	}
+	return t.engine.Await(id, t.awaited[node])
 }
 
 // Offer says that a node lives and may be given jobs. One that is not known as a
@@ -63,6 +69,7 @@ func (t *Tree) Offer(node string, limits resource.Amounts) error {
 	}
 	if !t.ready[node] {
 		t.ready[node] = true
+		delete(t.awaited, node)
 		t.order = append(t.order, node)
 		if err := t.setNode(node, limits); err != nil {
 			return err
@@ -74,7 +81,9 @@ func (t *Tree) Offer(node string, limits resource.Amounts) error {
 
 // Withdraw says that a node must not be given jobs.
 func (t *Tree) Withdraw(node string, limits resource.Amounts) error {
-	if !t.withdraw(node) {
+	awaited := t.awaited[node]
+	delete(t.awaited, node)
+	if !t.withdraw(node) && !awaited {
 		return nil
 	}
 	return t.setNode(node, limits)

@@ -56,6 +56,9 @@ func (t *Tree) Plan(now time.Time, term uint64, n int, newID func() string) Prop
 	for _, node := range plan.Unserved {
 		t.enqueue(string(node))
 	}
+	if plan.Gathers {
+		t.OfferAll()
+	}
 	var p Proposal
 	if len(plan.Starts) > 0 {
 		start := &commandpb.StartAllocations{Term: term, Time: timestamppb.New(now)}
@@ -63,10 +66,15 @@ func (t *Tree) Plan(now time.Time, term uint64, n int, newID func() string) Prop
 			id := newID()
 			t.tickets[id] = s.Ticket
 			p.Jobs = append(p.Jobs, id)
-			start.Grants = append(start.Grants, &commandpb.Grant{
+			grant := &commandpb.Grant{
 				JobId: id, OperationId: string(s.Operation), Task: string(s.Task), Node: string(s.Node),
 				Tree: string(t.name), NodeIncarnation: t.incarnations[string(s.Node)], Resources: statepb.NewResources(s.Resources),
-			})
+				DedicatedMemory: s.Group, AllOrNone: s.AllOrNone,
+			}
+			if !s.Claimed.IsZero() {
+				grant.ClaimTime = timestamppb.New(s.Claimed)
+			}
+			start.Grants = append(start.Grants, grant)
 		}
 		p.Commands = append(p.Commands, start)
 	}
@@ -74,7 +82,11 @@ func (t *Tree) Plan(now time.Time, term uint64, n int, newID func() string) Prop
 		preempt := &commandpb.PreemptAllocations{Term: term, Time: timestamppb.New(now), Tree: string(t.name)}
 		for _, victim := range plan.Preempts {
 			p.Victims = append(p.Victims, string(victim.Job))
-			preempt.Preemptions = append(preempt.Preemptions, &commandpb.Preemption{JobId: string(victim.Job), Order: stopOrder(victim)})
+			preemption := &commandpb.Preemption{JobId: string(victim.Job), Order: stopOrder(victim, now)}
+			for _, id := range victim.Rated {
+				preemption.RatedPools = append(preemption.RatedPools, uint64(id))
+			}
+			preempt.Preemptions = append(preempt.Preemptions, preemption)
 		}
 		p.Commands = append(p.Commands, preempt)
 	}

@@ -2,13 +2,9 @@ package scheduler
 
 import (
 	"fmt"
-	"maps"
-	"reflect"
 	"slices"
 	"testing"
-	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -17,9 +13,7 @@ import (
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/scheduling"
-	"weir/scheduling/engine"
 	"weir/scheduling/invariant"
-	"weir/scheduling/preemption"
 )
 
 // TestTreeFollowsAnyLog drives a state with random commands, those that the tree
@@ -38,6 +32,9 @@ func TestTreeFollowsAnyLog(t *testing.T) {
 			w.secondTree()
 		}
 		g.limits()
+		// What an operation can use of nodes is found anew with every update.
+		w.must(editOf(&commandpb.TreeEdit{Edit: &commandpb.TreeEdit_Change{Change: &commandpb.Changes{Values: map[string]*structpb.Value{
+			"best_allocation_share_update_period": structpb.NewStringValue("1ms")}}}}))
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
 			g.step()
 			if err := invariant.Check(w.tree.engine); err != nil {
@@ -66,7 +63,7 @@ func (g chance) one(of []string, what string) string { return rapid.SampledFrom(
 func (g chance) step() {
 	steps := []func(){
 		g.deliver, g.deliver, g.deliver, g.offer, g.offer, g.plan, g.plan, g.plan, g.outcome, g.outcome, g.outcome,
-		g.live, g.live, g.live, g.live, g.start, g.life, g.finish, g.finish, g.finish, g.abortJobs, g.steer, g.interrupt, g.interrupt, g.hunger, g.node, g.withdraw, g.pool, g.pool, g.limits, g.move, g.others, g.others,
+		g.live, g.live, g.live, g.live, g.start, g.gang, g.life, g.finish, g.finish, g.finish, g.overdraft, g.abortJobs, g.steer, g.interrupt, g.interrupt, g.hunger, g.node, g.withdraw, g.pool, g.pool, g.limits, g.move, g.others, g.others,
 	}
 	rapid.SampledFrom(steps).Draw(g.T, "step")()
 }
@@ -139,6 +136,32 @@ func (g chance) live() {
 func (g chance) start() {
 	trees := rapid.SampledFrom([][]string{nil, nil, {"default", "gpu"}, {"gpu"}}).Draw(g.T, "trees")
 	g.w.start(fmt.Sprint("op", g.w.index), g.one([]string{"", "a", "b", "c"}, "pool"), int32(1+g.pick(4, "jobs")), trees...)
+}
+
+// gang starts an operation of jobs that run together, most of which begins to run.
+func (g chance) gang() {
+	id, jobs := fmt.Sprint("op", g.w.index), int32(1+g.pick(5, "jobs of the gang"))
+	g.w.apply(&commandpb.StartOperation{OperationId: id, User: "ann", Spec: &statepb.OperationSpec{
+		Type: "vanilla", Pool: g.one([]string{"", "a", "b", "c"}, "pool"), MaxFailedJobCount: 100, Tasks: []*statepb.TaskSpec{{
+			Name: "s", JobCount: jobs, InterruptionSignal: "SIGTERM", Gang: &statepb.GangSpec{Size: int32(g.pick(int(jobs)+1, "size"))}}},
+	}})
+	for going := true; going; {
+		going = g.w.step(id) && g.pick(5, "waits") > 0
+	}
+}
+
+// overdraft ends a job that has used more than its reserve: it is to get more of its own.
+func (g chance) overdraft() {
+	op, _ := g.w.Operation(g.operation())
+	jobs := g.w.allocations(op.GetId())
+	if len(jobs) == 0 {
+		return
+	}
+	a := jobs[g.pick(len(jobs), "job")]
+	g.w.apply(&commandpb.FinishJobs{OperationId: op.GetId(), Epoch: op.GetAssignment().GetEpoch(), Jobs: []*statepb.FinishedJob{{
+		JobId: a.GetJobId(), Node: a.GetNode(), State: "aborted", AbortReason: "resource_overdraft", Task: a.GetTask(),
+		NextReserve: &statepb.CookieReserve{UserOverdrafts: 1, Reserve: &statepb.JobReserve{User: int64(1100 + 100*g.pick(3, "reserve")), Predecessor: a.GetJobId()}},
+	}}})
 }
 
 // life leads an operation to its end before the tree hears of it, and perhaps
@@ -221,6 +244,10 @@ func (g chance) node() {
 		g.w.apply(&commandpb.SetNodeOffline{Term: 1, Node: id, Incarnation: known.GetIncarnation()})
 		return
 	}
+	if g.pick(4, "remove") == 0 {
+		g.w.apply(&commandpb.RemoveNode{Node: id, User: "ann", Force: g.pick(2, "force") == 0})
+		return
+	}
 	if g.pick(4, "drain") == 0 {
 		if known.GetDrain() == nil {
 			g.w.apply(&commandpb.DrainNode{Node: id, User: "ann"})
@@ -279,170 +306,4 @@ func (g chance) limits() {
 	g.w.apply(&commandpb.BeginTerm{Term: 1, Replica: "r1", ClusterId: "c1", Limits: &statepb.Limits{
 		ArchivedOperations: 1, FinishedJobsPerOperation: 3, EventsPerOperation: 20, Operations: 10, JobsPerOperation: 20,
 	}})
-}
-
-// checkQuiet compares a tree that has seen all with the state, and with the tree
-// of a new leader.
-func checkQuiet(w *world) {
-	w.t.Helper()
-	got, want := engineOf(w.tree.Snapshot()), stateOf(w)
-	if !maps.Equal(got, want) {
-		w.t.Fatalf("the engine has %v\nthe state has %v", got, want)
-	}
-	if len(w.tree.tickets) != 0 || w.tree.Snapshot().InFlight != 0 {
-		w.t.Fatalf("nothing is on its way, but %d starts are counted", w.tree.Snapshot().InFlight)
-	}
-	rebuilt := w.rebuild()
-	for _, tree := range []*Tree{rebuilt, w.tree} {
-		for _, node := range w.nodes() {
-			if tree.ready[node.GetId()] != w.tree.ready[node.GetId()] {
-				if err := tree.Offer(node.GetId(), node.GetResources().Amounts()); err != nil {
-					w.t.Fatalf("offer: %v", err)
-				}
-			}
-		}
-		if err := tree.Tick(w.now); err != nil {
-			w.t.Fatalf("tick: %v", err)
-		}
-	}
-	everything := cmp.Exporter(func(reflect.Type) bool { return true })
-	if diff := cmp.Diff(withoutMemory(w.tree.Snapshot()), withoutMemory(rebuilt.Snapshot()), everything); diff != "" && sameClaims(w.tree.Snapshot(), rebuilt.Snapshot()) {
-		w.t.Fatalf("a new leader would see (+), the old one sees (-):\n%s", diff)
-	}
-	if !reflect.DeepEqual(w.tree.jobs, rebuilt.jobs) || !reflect.DeepEqual(w.tree.known, rebuilt.known) ||
-		!maps.Equal(w.tree.incarnations, rebuilt.incarnations) {
-		w.t.Fatalf("a new leader would know\n%v %v %v\nthe old one knows\n%v %v %v", rebuilt.jobs, rebuilt.known, rebuilt.incarnations,
-			w.tree.jobs, w.tree.known, w.tree.incarnations)
-	}
-}
-
-// withoutMemory forgets for how long elements have been below their fair share, and
-// when preemption was tried: a new leader counts anew. When a plan was made and when it
-// was committed differ, too.
-func withoutMemory(s engine.Snapshot) engine.Snapshot {
-	for i := range s.Pools {
-		s.Pools[i].Shares.Hunger = preemption.Clock{}
-	}
-	for i := range s.Operations {
-		s.Operations[i].Shares.Hunger = preemption.Clock{}
-	}
-	for i := range s.Nodes {
-		s.Nodes[i].Attempted = time.Time{}
-	}
-	for i := range s.Claims {
-		s.Claims[i].Ordered, s.Claims[i].Expires = time.Time{}, time.Time{}
-	}
-	return s
-}
-
-// sameClaims reports whether a new leader holds the same for the same. It need not: it
-// knows of no claim whose victims have all gone, and not that one was given up.
-func sameClaims(a, b engine.Snapshot) bool {
-	return slices.EqualFunc(a.Claims, b.Claims, func(a, b engine.ClaimView) bool {
-		return a.Node == b.Node && a.Beneficiary == b.Beneficiary && a.Victims == b.Victims
-	})
-}
-
-// engineOf writes a snapshot as facts.
-func engineOf(s engine.Snapshot) map[string]string {
-	facts := map[string]string{}
-	for _, pool := range s.Pools {
-		if pool.Name != scheduling.RootPool {
-			facts["pool "+string(pool.Name)] = fmt.Sprint(pool.Parent, " ", pool.Shares.Weight)
-		}
-	}
-	for _, op := range s.Operations {
-		facts["operation "+string(op.ID)] = fmt.Sprintf("pool %s, enabled %t, suspended %t, %d jobs", op.Pool, op.Enabled, op.Suspended, op.Allocations)
-		for _, task := range op.Tasks {
-			// What is held for a task is as good as started.
-			claimed := 0
-			for _, c := range s.Claims {
-				if c.Operation == op.ID && c.Task == task.Name {
-					claimed++
-				}
-			}
-			facts[fmt.Sprintf("task %s/%s", op.ID, task.Name)] = fmt.Sprintf("%d pending, %d may start", task.Pending, int(task.Effective)+claimed)
-		}
-	}
-	for _, node := range s.Nodes {
-		facts["node "+string(node.ID)] = fmt.Sprint(node.Limits, " used ", node.Usage)
-	}
-	return facts
-}
-
-// stateOf writes the same facts as the state has them.
-func stateOf(w *world) map[string]string {
-	facts := map[string]string{}
-	pools, _, _ := w.state.Pools(scheduling.DefaultTree)
-	for _, pool := range pools.ParentsFirst() {
-		effective, err := pools.Effective(pool.Name)
-		if err != nil {
-			w.t.Fatalf("pool %q: %v", pool.Name, err)
-		}
-		facts["pool "+string(pool.Name)] = fmt.Sprint(pool.Parent, " ", effective.Weight)
-	}
-	for op := range w.operations() {
-		in := op.In(string(scheduling.DefaultTree))
-		jobs := slices.DeleteFunc(w.allocations(op.GetId()), func(a *statepb.Allocation) bool {
-			return w.NodeRecord(a.GetNode()).GetTree() != string(scheduling.DefaultTree)
-		})
-		facts["operation "+op.GetId()] = fmt.Sprintf("pool %s, enabled %t, suspended %t, %d jobs", in.GetPool(), op.GetState() == "running" && in.GetAdmitted(),
-			op.GetSuspended(), len(jobs))
-		for _, task := range op.GetTasks() {
-			pending := task.GetCounters().GetPending()
-			if op.GetState() == "completing" || op.GetState() == "failing" || op.GetState() == "aborting" {
-				pending = 0 // Wanted no more.
-			}
-			facts[fmt.Sprintf("task %s/%s", op.GetId(), task.GetName())] = fmt.Sprintf("%d pending, %d may start", pending, pending)
-		}
-	}
-	for _, node := range w.nodes() {
-		facts["node "+node.GetId()] = fmt.Sprint(node.GetResources().Amounts(), " used ", w.state.NodeUsage(scheduling.NodeID(node.GetId())))
-	}
-	return facts
-}
-
-// checkNothingRefused has a tree that has seen all plan for all nodes: the state
-// carries out all of it, and nothing more would fit but for what is held for others.
-func checkNothingRefused(w *world) {
-	w.t.Helper()
-	for _, node := range w.nodes() {
-		w.offer(node.GetId())
-	}
-	w.plan(len(w.state.Nodes()))
-	for _, p := range w.plans {
-		answers := w.commit(p)
-		for i, answer := range answers.Grants {
-			if answer.GetRefusal() != "" {
-				w.t.Fatalf("grant of %s: %s: %s", p.Jobs[i], answer.GetRefusal(), answer.GetMessage())
-			}
-		}
-		for i, answer := range answers.Preemptions {
-			if answer.GetRefusal() != "" {
-				w.t.Fatalf("preemption of %s: %s: %s", p.Victims[i], answer.GetRefusal(), answer.GetMessage())
-			}
-		}
-	}
-	claimed := map[string]bool{}
-	for _, c := range w.tree.Snapshot().Claims {
-		claimed[string(c.Node)] = true
-	}
-	for op := range w.operations() {
-		in := op.In(string(scheduling.DefaultTree))
-		if in.GetOptions().GetFields()["preemption_mode"].GetStringValue() == "graceful" {
-			// It starts nothing that it would have to give back at once.
-			continue
-		}
-		for _, task := range op.GetTasks() {
-			if !in.GetAdmitted() || op.GetState() != "running" || op.GetSuspended() || task.GetCounters().GetPending() == 0 {
-				continue
-			}
-			for _, node := range w.nodes() {
-				used := w.state.NodeUsage(scheduling.NodeID(node.GetId()))
-				if used.Add(oneJob().Amounts()).Fits(node.GetResources().Amounts()) && node.GetState() == "online" && node.GetDrain() == nil && !claimed[node.GetId()] {
-					w.t.Fatalf("task %s/%s has pending jobs and node %s has room", op.GetId(), task.GetName(), node.GetId())
-				}
-			}
-		}
-	}
 }

@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"weir/messages/statepb"
+	"weir/raftstore/state"
 	"weir/scheduling"
 	"weir/scheduling/allocation"
 	"weir/scheduling/engine"
 	"weir/scheduling/lifecycle"
 	"weir/scheduling/pooltree"
-	"weir/scheduling/resource"
 )
 
 // Seed is a tree as it is committed at an index.
@@ -28,8 +28,14 @@ type Seed struct {
 	Nodes []*statepb.Node
 	// Operations are in progress, in this tree at least, in the order of acceptance.
 	Operations []*statepb.Operation
+	// Demand is how many jobs of Operations wait.
+	Demand []state.DemandChanged
 	// Allocations are those on its nodes, by job.
 	Allocations []*statepb.Allocation
+	// Claims are what is held for jobs for which others were told to go, in the order in
+	// which they are served, Rates when jobs of pools were, where that is limited.
+	Claims []*statepb.Claim
+	Rates  []*statepb.PreemptionRate
 	// Volumes are the integral volumes as of VolumesTime.
 	Volumes     []*statepb.PoolVolume
 	VolumesTime time.Time
@@ -50,13 +56,15 @@ type Tree struct {
 	// queue are nodes to look at next; queued finds them.
 	queue  []string
 	queued map[string]bool
+	// awaited nodes were online when the tree was made, and have not been heard since.
+	awaited map[string]bool
 	// draining nodes get no jobs, ready or not.
 	draining map[string]bool
 	// incarnations of the tree's nodes, for grants, and their tags, for filters.
 	incarnations map[string]uint64
 	tags         map[string][]string
-	// known operations have not ended; of each, the pending jobs of its tasks.
-	known map[string]map[string]int64
+	// known operations have not ended; of each, what was told of the demand of its tasks.
+	known map[string]map[allocation.TaskID]demand
 	// specs are those of known operations.
 	specs map[string]*statepb.OperationSpec
 	// settings are those of the tree, current its pools as they were committed last.
@@ -82,7 +90,7 @@ func NewTree(cfg engine.Config, seed Seed) (*Tree, error) {
 	}
 	t := &Tree{
 		name: seed.Tree, engine: e, index: seed.Index, tickets: map[string]engine.Ticket{}, ready: map[string]bool{}, queued: map[string]bool{},
-		draining: map[string]bool{}, incarnations: map[string]uint64{}, tags: map[string][]string{}, known: map[string]map[string]int64{}, jobs: map[string]string{}, jobsOf: map[string]map[string]bool{},
+		awaited: map[string]bool{}, draining: map[string]bool{}, incarnations: map[string]uint64{}, tags: map[string][]string{}, known: map[string]map[allocation.TaskID]demand{}, jobs: map[string]string{}, jobsOf: map[string]map[string]bool{},
 		specs: map[string]*statepb.OperationSpec{}, settings: seed.Pools.Settings(), current: seed.Pools,
 	}
 	if err := e.SetTree(seed.Pools); err != nil {
@@ -99,9 +107,9 @@ func NewTree(cfg engine.Config, seed Seed) (*Tree, error) {
 		if err := t.setOperation(op, state, op.GetSuspended()); err != nil {
 			return nil, err
 		}
-		if err := t.setDemands(op, state); err != nil {
-			return nil, err
-		}
+	}
+	if err := t.seedDemand(seed); err != nil {
+		return nil, err
 	}
 	for _, node := range seed.Nodes {
 		t.incarnations[node.GetId()] = node.GetIncarnation()
@@ -111,8 +119,7 @@ func NewTree(cfg engine.Config, seed Seed) (*Tree, error) {
 			return nil, err
 		}
 	}
-	// What is held for whom follows from the orders that are given.
-	if err := t.Leave(seed.Allocations); err != nil {
+	if err := t.restorePreemptions(seed); err != nil {
 		return nil, err
 	}
 	for _, op := range seed.Operations {
@@ -125,10 +132,12 @@ func NewTree(cfg engine.Config, seed Seed) (*Tree, error) {
 		}
 	}
 	for _, node := range seed.Nodes {
+		t.awaited[node.GetId()] = true
 		if err := t.SetNode(node); err != nil {
 			return nil, err
 		}
 	}
+	t.restorePace(seed)
 	return t, nil
 }
 
@@ -191,12 +200,13 @@ func (t *Tree) setOperation(op *statepb.Operation, state lifecycle.State, suspen
 	record := engine.Operation{
 		ID: scheduling.OperationID(id), Pool: scheduling.PoolName(in.GetPool()), Started: op.GetStartTime().AsTime(),
 		Enabled: state == lifecycle.Running && in.GetAdmitted(), Suspended: suspended, Gang: op.GetSpec().Gang(t.settings),
+		Abrupt: abrupt(op.GetSpec()),
 	}.With(options)
 	if _, known := t.known[id]; !known {
 		return t.addOperation(record, op.GetSpec())
 	}
 	if state.Finishing() {
-		if err := t.setDemands(op, state); err != nil {
+		if err := t.wantNoMore(id); err != nil {
 			return err
 		}
 		if err := t.leaveWith(op, state); err != nil {
@@ -213,24 +223,9 @@ func (t *Tree) setOperation(op *statepb.Operation, state lifecycle.State, suspen
 func (t *Tree) addOperation(added engine.Operation, spec *statepb.OperationSpec) error {
 	err := t.engine.AddOperation(added)
 	if err == nil {
-		t.known[string(added.ID)], t.specs[string(added.ID)] = map[string]int64{}, spec
+		t.known[string(added.ID)], t.specs[string(added.ID)] = map[allocation.TaskID]demand{}, spec
 	}
 	return err
-}
-
-// setDemands takes the pending jobs of an operation's record. Those of a finishing
-// one are wanted no more, and no event says so.
-func (t *Tree) setDemands(op *statepb.Operation, state lifecycle.State) error {
-	for _, task := range op.GetTasks() {
-		pending := task.GetCounters().GetPending()
-		if state.Finishing() {
-			pending = 0
-		}
-		if err := t.SetDemand(op.GetId(), task.GetName(), pending, task.GetJobResources().Amounts()); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // RemoveOperation takes out an operation that has ended.
@@ -241,19 +236,6 @@ func (t *Tree) RemoveOperation(id string) error {
 	delete(t.known, id)
 	delete(t.specs, id)
 	return t.engine.RemoveOperation(scheduling.OperationID(id))
-}
-
-// SetDemand takes how many jobs of a task are pending, and what each needs.
-func (t *Tree) SetDemand(operation, task string, pending int64, perJob resource.Amounts) error {
-	demand, known := t.known[operation]
-	if !known {
-		return nil
-	}
-	if pending > demand[task] {
-		t.OfferAll()
-	}
-	demand[task] = pending
-	return t.engine.SetDemand(scheduling.OperationID(operation), scheduling.TaskName(task), pending, perJob)
 }
 
 // Started takes committed allocations.
@@ -283,7 +265,7 @@ func (t *Tree) started(a *statepb.Allocation) error {
 	}
 	return t.engine.AddAllocation(engine.Allocation{
 		Job: scheduling.JobID(a.GetJobId()), Operation: scheduling.OperationID(a.GetOperationId()), Task: scheduling.TaskName(a.GetTask()),
-		Node: scheduling.NodeID(a.GetNode()), Resources: a.GetResources().Amounts(), Started: a.GetStartTime().AsTime(),
+		Group: groupOf(a), Node: scheduling.NodeID(a.GetNode()), Resources: a.GetResources().Amounts(), Started: a.GetStartTime().AsTime(),
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
+	"weir/scheduling/allocation"
 )
 
 // TestTree tells what a tree makes of a log that it sees late, or of answers that
@@ -146,7 +147,7 @@ func TestTree(t *testing.T) {
 			w.must(&commandpb.StartAllocations{Term: 1, Grants: []*commandpb.Grant{
 				{JobId: "theirs", OperationId: "b", Task: "s", Node: "n2", NodeIncarnation: 1, Resources: oneJob()}}})
 			w.deliver(len(w.log))
-			if b := w.tree.known["b"]["s"]; b != 2 {
+			if b := w.tree.known["b"][allocation.TaskID{Name: "s"}].pending; b != 2 {
 				w.t.Fatalf("%d jobs wait, want 2", b)
 			}
 		}, 0},

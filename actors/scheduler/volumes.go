@@ -19,8 +19,6 @@ import (
 type resumption struct {
 	at      time.Time
 	volumes []engine.PoolVolume
-	// awaited nodes have not been heard of in this term.
-	awaited map[string]bool
 }
 
 // setVolumes goes on from the volumes that a leader before has left: the time since
@@ -29,16 +27,11 @@ func (t *Tree) setVolumes(seed Seed) error {
 	if len(seed.Volumes) == 0 {
 		return nil
 	}
-	t.resume = &resumption{at: seed.VolumesTime, awaited: map[string]bool{}}
+	t.resume = &resumption{at: seed.VolumesTime}
 	for _, v := range seed.Volumes {
 		t.resume.volumes = append(t.resume.volumes, engine.PoolVolume{
 			Pool: scheduling.PoolName(v.GetPool()), ID: scheduling.PoolID(v.GetPoolId()), Volume: v.Volume(), Rest: v.GetCpuRest(), LastShareRatio: v.GetLastShareRatio(),
 		})
-	}
-	for _, node := range seed.Nodes {
-		if node.GetState() == statepb.NodeOnline {
-			t.resume.awaited[node.GetId()] = true
-		}
 	}
 	if err := t.engine.SetVolumes(t.resume.at, t.resume.volumes); err != nil {
 		return fmt.Errorf("rebuild pool tree: %w", err)
@@ -52,21 +45,9 @@ func (t *Tree) resumeVolumes() {
 	if t.resume == nil {
 		return
 	}
-	for id := range t.resume.awaited {
-		if t.ready[id] || t.draining[id] || !t.has(id) {
-			delete(t.resume.awaited, id)
-		}
-	}
 	// It fails when a pool has been removed: the others go on from the last update.
-	if err := t.engine.SetVolumes(t.resume.at, t.resume.volumes); err != nil || len(t.resume.awaited) == 0 {
+	if err := t.engine.SetVolumes(t.resume.at, t.resume.volumes); err != nil || len(t.awaited) == 0 {
 		t.resume = nil
-	}
-}
-
-// awaitNoMore says that a node that was online is not any more.
-func (t *Tree) awaitNoMore(node string) {
-	if t.resume != nil {
-		delete(t.resume.awaited, node)
 	}
 }
 

@@ -155,11 +155,13 @@ func (w *world) seed() Seed {
 	seed := Seed{Tree: scheduling.DefaultTree, Index: w.state.LastIndex(), Pools: pools, Nodes: w.nodes()}
 	record, _ := w.state.Tree(scheduling.DefaultTree)
 	seed.Volumes, seed.VolumesTime = record.GetVolumes(), record.GetVolumesTime().AsTime()
+	seed.Claims, seed.Rates = w.state.Claims(scheduling.DefaultTree), w.state.PreemptionRates(scheduling.DefaultTree)
 	for _, node := range seed.Nodes {
 		seed.Allocations = append(seed.Allocations, w.state.AllocationsOfNode(scheduling.NodeID(node.GetId()))...)
 	}
 	for op := range w.operations() {
 		seed.Operations = append(seed.Operations, proto.CloneOf(op))
+		seed.Demand = append(seed.Demand, w.state.Demand(scheduling.OperationID(op.GetId()))...)
 	}
 	return seed
 }

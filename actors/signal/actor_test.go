@@ -7,6 +7,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"weir/actors/hearsay"
 	"weir/messages/actorpb"
 )
 
@@ -25,9 +26,9 @@ func (w *wire) Broadcast(key string, payload []byte) error {
 
 func TestReplicasHearOfEachOther(t *testing.T) {
 	system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
-	spawn := func(name string, gossip Gossip) (*Signals, *actor.PID) {
-		signals := NewSignals(NewTable(time.Minute, 100))
-		cfg := Config{Replica: name, Gossip: gossip, News: func(string) {}, ExpireEvery: time.Hour, Now: time.Now, Logger: slog.New(slog.DiscardHandler)}
+	spawn := func(name string, gossip hearsay.Gossip) (*Signals, *actor.PID) {
+		signals := NewSignals(NewTable(time.Hour, 100), time.Now)
+		cfg := Config{Self: hearsay.Speaker{Replica: name}, Gossip: gossip, News: func(string) {}, ExpireEvery: time.Hour, Logger: slog.New(slog.DiscardHandler)}
 		pid := system.Root.Spawn(actor.PropsFromProducer(New(cfg, signals)))
 		t.Cleanup(func() { system.Root.Poison(pid) })
 		return signals, pid
@@ -35,7 +36,7 @@ func TestReplicasHearOfEachOther(t *testing.T) {
 	far, farPID := spawn("r2", nil)
 	link := &wire{system: system, to: farPID, sent: make(chan string, 1)}
 	near, nearPID := spawn("r1", link)
-	system.Root.Send(nearPID, Interrupt{&actorpb.InterruptionSignal{JobId: "j", Reason: "preemption"}})
+	system.Root.Send(nearPID, Interrupt{Said: &actorpb.InterruptionSignal{JobId: "j", Reason: "preemption"}})
 	if key := <-link.sent; key != "j" {
 		t.Errorf("sent under the key %q, want the job's id", key)
 	}
@@ -52,14 +53,14 @@ func TestReplicasHearOfEachOther(t *testing.T) {
 // waitFor waits until the condition holds, far longer than it should take.
 func waitFor(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(10 * time.Second)
+	deadline := time.NewTimer(2 * time.Minute)
 	defer deadline.Stop()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for !condition() {
 		select {
 		case <-deadline.C:
-			t.Fatalf("%s: not within 10 s", what)
+			t.Fatalf("%s: not within 2 minutes", what)
 		case <-tick.C:
 		}
 	}

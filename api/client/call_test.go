@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
+	"log/slog"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -59,7 +62,7 @@ func TestCallGoesOnWhen(t *testing.T) {
 	for name, addresses := range tests {
 		t.Run(name, func(t *testing.T) {
 			last := good(t)
-			c := open(t, nil, addresses(t, last.address)...)
+			c := open(t, hasty, addresses(t, last.address)...)
 			got, err := c.StartOperation(t.Context(), &apipb.StartRequest{Spec: &structpb.Struct{}})
 			if err != nil || got.GetOperationId() != "op" {
 				t.Fatalf("start = %v, %v; want op", got, err)
@@ -168,10 +171,21 @@ func TestChangeOfAnUnheardTryIsNoError(t *testing.T) {
 }
 
 func TestUnreachableSaysWhoWasAskedAndWhy(t *testing.T) {
-	dead, frozen := deadAddress(t), frozenAddress(t)
+	dead, frozen, heard := deadAddress(t), frozenAddress(t), map[string]bool{}
 	lost := serve(t, &fakeReplica{abort: func() error { return unavailable("") }})
-	c := open(t, func(cfg *client.Config) { cfg.Try, cfg.Deadline = 50*time.Millisecond, 400*time.Millisecond }, dead, frozen, lost.address)
-	err := c.AbortOperation(t.Context(), "op", "", 0)
+	// The call ends when each has said what it has to say.
+	ctx := newEnding()
+	said := map[string]string{dead: "connection refused", frozen: "deadline", lost.address: "the log was not reached"}
+	c := open(t, func(cfg *client.Config) {
+		cfg.Try = 50 * time.Millisecond
+		cfg.Logger = slog.New(logged(func(replica, cause string) {
+			heard[replica] = strings.Contains(cause, said[replica])
+			if heard[dead] && heard[frozen] && heard[lost.address] {
+				ctx.end()
+			}
+		}))
+	}, dead, frozen, lost.address)
+	err := c.AbortOperation(ctx, "op", "", 0)
 	var unreachable *client.UnreachableError
 	if !errors.As(err, &unreachable) || !errors.Is(err, client.ErrUnreachable) || !unreachable.Unsure {
 		t.Fatalf("error = %#v; want an unsure UnreachableError", err)
@@ -190,6 +204,54 @@ func TestUnreachableSaysWhoWasAskedAndWhy(t *testing.T) {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("error %q does not say %q", err, want)
 		}
+	}
+}
+
+// logged is a log that is told of each try without an answer.
+type logged func(replica, cause string)
+
+// Enabled implements slog.Handler.
+func (logged) Enabled(context.Context, slog.Level) bool { return true }
+
+// Handle implements slog.Handler.
+func (l logged) Handle(_ context.Context, record slog.Record) error {
+	said := map[string]string{}
+	record.Attrs(func(a slog.Attr) bool {
+		said[a.Key] = a.Value.String()
+		return true
+	})
+	l(said["replica"], said["error"])
+	return nil
+}
+
+// WithAttrs implements slog.Handler.
+func (l logged) WithAttrs([]slog.Attr) slog.Handler { return l }
+
+// WithGroup implements slog.Handler.
+func (l logged) WithGroup(string) slog.Handler { return l }
+
+// TestHangingUpIsTold: who hangs up on everybody may want certificates.
+func TestHangingUpIsTold(t *testing.T) {
+	const advice = "they hang up: check that both sides have certificates or neither"
+	waiting := errors.New("http2: client conn could not be established")
+	for name, test := range map[string]struct {
+		tried []error
+		want  bool
+	}{
+		"all hang up, each in its way":   {[]error{io.EOF, io.ErrUnexpectedEOF, syscall.EPIPE, syscall.ECONNRESET, waiting}, true},
+		"one is not there":               {[]error{io.EOF, syscall.ECONNREFUSED}, false},
+		"nobody was asked in that time":  {nil, false},
+		"one that answers too late does": {[]error{context.DeadlineExceeded}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := client.UnreachableError{What: "get operation"}
+			for _, err := range test.tried {
+				e.Tried = append(e.Tried, client.Try{Address: "host1:7701", Count: 1, Err: connect.NewError(connect.CodeUnavailable, err)})
+			}
+			if got := strings.Contains(e.Error(), advice); got != test.want {
+				t.Errorf("%v", e.Error())
+			}
+		})
 	}
 }
 

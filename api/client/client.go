@@ -44,6 +44,7 @@ func (c *Client) Addresses() []string { return c.book.all() }
 type replica struct {
 	operations apipbconnect.OperationServiceClient
 	jobs       apipbconnect.JobServiceClient
+	memory     apipbconnect.MemoryServiceClient
 	pools      apipbconnect.PoolServiceClient
 	trees      apipbconnect.TreeServiceClient
 	attributes apipbconnect.AttributeServiceClient
@@ -65,6 +66,7 @@ func (c *Client) at(address string) *replica {
 	r := &replica{
 		operations: apipbconnect.NewOperationServiceClient(c.cfg.HTTP, url, limit),
 		jobs:       apipbconnect.NewJobServiceClient(c.cfg.HTTP, url, limit),
+		memory:     apipbconnect.NewMemoryServiceClient(c.cfg.HTTP, url, limit),
 		pools:      apipbconnect.NewPoolServiceClient(c.cfg.HTTP, url, limit),
 		trees:      apipbconnect.NewTreeServiceClient(c.cfg.HTTP, url, limit),
 		attributes: apipbconnect.NewAttributeServiceClient(c.cfg.HTTP, url, limit),

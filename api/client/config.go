@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strconv"
 	"time"
 
 	"connectrpc.com/connect"
@@ -86,6 +87,9 @@ func checkAddress(address string) error {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || host == "" || port == "" {
 		return fmt.Errorf("address %q: host:port is needed, such as 10.0.0.1:7070", address)
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return fmt.Errorf("address %q: port %q: a number from 1 to 65535 is needed, such as in 10.0.0.1:7070", address, port)
 	}
 	return nil
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"connectrpc.com/connect"
@@ -99,20 +101,32 @@ func (e *UnreachableError) Error() string {
 
 // advice says what to check.
 func (e *UnreachableError) advice() string {
-	answered, hopeless := false, len(e.Tried) > 0
+	answered, hopeless, cut := false, len(e.Tried) > 0, len(e.Tried) > 0
 	for _, try := range e.Tried {
 		var answer *connect.Error
 		answered = answered || errors.As(try.Err, &answer) && connect.IsWireError(answer)
-		hopeless = hopeless && isHopeless(try.Err)
+		hopeless, cut = hopeless && isHopeless(try.Err), cut && isCutOff(try.Err)
 	}
 	switch {
 	case hopeless:
 		return "check that the credentials are valid and of this cluster, and that both sides have certificates or neither"
 	case answered:
 		return "check with weir status that a majority of the replicas runs and is connected"
+	case cut:
+		// A replica that expects certificates hangs up on who has none.
+		return "they hang up: check that both sides have certificates or neither (--insecure-plaintext)"
 	default:
 		return "check that the replicas run, that these are their addresses, and that nothing on the way blocks them"
 	}
+}
+
+// isCutOff reports whether the other side was there, and hung up.
+func isCutOff(err error) bool {
+	// What waits for a connection that ends early is told so by net/http, in words alone.
+	if strings.HasSuffix(err.Error(), "http2: client conn could not be established") {
+		return true
+	}
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }
 
 // Unwrap returns ErrUnreachable and why each replica failed.

@@ -3,26 +3,28 @@ package client_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"connectrpc.com/connect"
-	"go.uber.org/goleak"
 
 	"weir/api/client"
+	"weir/cluster/leaktest"
 	"weir/cluster/wire"
 	"weir/messages/apipb"
 	"weir/messages/apipb/apipbconnect"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // patience is how long a test waits for what must come.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // fakeReplica answers the calls that its test has given it, and counts those that
 // reach it.
@@ -39,6 +41,7 @@ type fakeReplica struct {
 	output    func(*apipb.JobOutputRequest) (*apipb.JobOutputResponse, error)
 	status    func() (*apipb.StatusResponse, error)
 	pools     func() error
+	memory    fakeMemory
 	// leader is what answers say of who leads.
 	leader func() string
 
@@ -50,7 +53,7 @@ type fakeReplica struct {
 // serve opens a replica on a port of its own, until the test ends.
 func serve(t *testing.T, r *fakeReplica) *fakeReplica {
 	t.Helper()
-	mux, err := wire.Listen(wire.Config{Address: "127.0.0.1:0", Security: wire.Insecure{}})
+	mux, err := wire.Listen(wire.Config{Address: "127.0.0.1:0", Security: wire.Insecure{}, HandshakeTimeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,6 +63,7 @@ func serve(t *testing.T, r *fakeReplica) *fakeReplica {
 	routes.Handle(apipbconnect.NewJobServiceHandler(fakeJobs{fakeReplica: r}))
 	routes.Handle(apipbconnect.NewClusterServiceHandler(fakeCluster{fakeReplica: r}))
 	routes.Handle(apipbconnect.NewPoolServiceHandler(fakePools{edit: func() error { return r.pools() }}))
+	routes.Handle(apipbconnect.NewMemoryServiceHandler(r.memory))
 	server := &http.Server{Handler: routes}
 	mux.ConfigureServer(server)
 	var serving sync.WaitGroup
@@ -166,15 +170,22 @@ func overloaded(after time.Duration) *connect.Error {
 	return err
 }
 
-// deadAddress returns an address where nobody listens.
+// deadAddress returns an address where nobody listens, nor will while the test runs.
 func deadAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
+	t.Cleanup(func() { _ = syscall.Close(socket) })
+	if err := syscall.Bind(socket, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	bound, err := syscall.Getsockname(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", bound.(*syscall.SockaddrInet4).Port)
 }
 
 // frozenAddress returns an address where connections are accepted, and then
@@ -213,8 +224,8 @@ func open(t *testing.T, adjust func(*client.Config), addresses ...string) *clien
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Long enough for a loaded machine, short beside the deadline.
-	cfg.Try, cfg.Deadline = 250*time.Millisecond, patience
+	// A try that is given up would be made again, and counted again.
+	cfg.Try, cfg.Deadline = patience, patience
 	if adjust != nil {
 		adjust(&cfg)
 	}
@@ -224,6 +235,35 @@ func open(t *testing.T, adjust func(*client.Config), addresses ...string) *clien
 	}
 	t.Cleanup(c.Close)
 	return c
+}
+
+// hasty gives tries up soon, for tests with replicas that never answer.
+func hasty(cfg *client.Config) { cfg.Try = 250 * time.Millisecond }
+
+// ending is a context whose deadline comes when the test says so.
+type ending struct {
+	context.Context
+	over chan struct{}
+	// end may be called more than once.
+	end func()
+}
+
+func newEnding() *ending {
+	over := make(chan struct{})
+	return &ending{Context: context.Background(), over: over, end: sync.OnceFunc(func() { close(over) })}
+}
+
+// Done implements context.Context.
+func (c *ending) Done() <-chan struct{} { return c.over }
+
+// Err implements context.Context.
+func (c *ending) Err() error {
+	select {
+	case <-c.over:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
 }
 
 func running(id string) *apipb.Operation   { return &apipb.Operation{Id: id, State: "running"} }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -9,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"weir/messages/apipb"
+	"weir/messages/changes"
 )
 
 // Instances returns where the jobs of an operation are reached, as one replica sees
@@ -24,24 +26,53 @@ func (c *Client) Instances(ctx context.Context, operation string) (*apipb.Instan
 // lost. An error is the last thing that it yields.
 func (c *Client) WatchInstances(ctx context.Context, operation string) iter.Seq2[*apipb.WatchInstancesResponse, error] {
 	return func(yield func(*apipb.WatchInstancesResponse, error) bool) {
-		var last *apipb.WatchInstancesResponse
+		var shown, heard *apipb.WatchInstancesResponse
 		w := &watch[apipb.WatchInstancesResponse]{c: c, what: "watch instances"}
 		w.open = func(ctx context.Context, r *replica) (*connect.ServerStreamForClient[apipb.WatchInstancesResponse], error) {
-			return r.operations.WatchInstances(ctx, connect.NewRequest(&apipb.WatchInstancesRequest{Operation: operation}))
+			// What a stream tells of changes is about what it has told.
+			heard = nil
+			return r.operations.WatchInstances(ctx, connect.NewRequest(&apipb.WatchInstancesRequest{Operation: operation, Changes: true}))
 		}
-		w.take = func(seen *apipb.WatchInstancesResponse) (over bool, err error) {
+		w.take = func(told *apipb.WatchInstancesResponse) (over bool, err error) {
 			// An alias may go on to another operation.
-			operation = seen.GetOperationId()
-			if last == nil || !proto.Equal(last, seen) {
-				last = proto.CloneOf(seen)
-				if !yield(seen, nil) {
+			operation = told.GetOperationId()
+			if heard, err = afterChanges(heard, told); err != nil {
+				return false, err
+			}
+			all := &apipb.WatchInstancesResponse{OperationId: heard.GetOperationId(), Instances: heard.GetInstances(), Over: heard.GetOver()}
+			if shown == nil || !proto.Equal(shown, all) {
+				shown = all
+				if !yield(proto.CloneOf(all), nil) {
 					return true, errStopped
 				}
 			}
-			return seen.GetOver(), nil
+			return all.GetOver(), nil
 		}
 		if err := w.run(ctx); err != nil && !errors.Is(err, errStopped) {
 			yield(nil, err)
 		}
 	}
+}
+
+// instanceChanges are those of instances, by task, cookie and job. Here they are only applied.
+var instanceChanges = changes.Kind[*apipb.Instance]{
+	ID: (*apipb.Instance).GetJobId,
+	Compare: func(a, b *apipb.Instance) int {
+		return cmp.Or(cmp.Compare(a.GetTask(), b.GetTask()), cmp.Compare(a.GetCookie(), b.GetCookie()), cmp.Compare(a.GetJobId(), b.GetJobId()))
+	},
+}
+
+// afterChanges returns all instances after what was told of them, which may be changes since
+// before. A replica of an older version tells all each time.
+func afterChanges(before, told *apipb.WatchInstancesResponse) (*apipb.WatchInstancesResponse, error) {
+	if told.GetSince() == "" {
+		return told, nil
+	}
+	if told.GetSince() != before.GetVersion() {
+		return nil, connect.NewError(connect.CodeUnavailable, errors.New("the replica tells changes since something that it has not told"))
+	}
+	return &apipb.WatchInstancesResponse{
+		OperationId: told.GetOperationId(), Version: told.GetVersion(), Over: told.GetOver(),
+		Instances: instanceChanges.Apply(before.GetInstances(), told.GetInstances(), told.GetForgotten()),
+	}, nil
 }

@@ -83,13 +83,16 @@ type Output struct {
 	Offset int64
 	// Follow waits for what the job has still to say, until it has ended.
 	Follow bool
+	// Note, if there is one, is told why there is no output, whenever that is another
+	// reason than before.
+	Note func(why string)
 }
 
 // CopyOutput writes the output of a job to w, and returns the offset after what
 // was written: from there a later call can go on.
 func (c *Client) CopyOutput(ctx context.Context, w io.Writer, o Output) (next int64, err error) {
 	next = o.Offset
-	poll := firstPoll
+	poll, noted := firstPoll, ""
 	for {
 		part, err := c.JobOutput(ctx, &apipb.JobOutputRequest{JobId: o.JobID, Stream: o.Stream, Offset: next})
 		if err != nil {
@@ -97,6 +100,10 @@ func (c *Client) CopyOutput(ctx context.Context, w io.Writer, o Output) (next in
 		}
 		if _, err := w.Write(part.GetData()); err != nil {
 			return next, fmt.Errorf("write output of job %s: %w", o.JobID, err)
+		}
+		if why := part.GetNote(); why != "" && why != noted && o.Note != nil {
+			o.Note(why)
+			noted = why
 		}
 		progress := part.GetNextOffset() > next
 		next = max(next, part.GetNextOffset())

@@ -36,3 +36,17 @@ func (c *Client) UndrainNode(ctx context.Context, node string) error {
 	}, &apipb.UndrainNodeRequest{Node: node})
 	return err
 }
+
+// RemoveNode has a node forgotten that is offline; with force also one that is online,
+// drained and has no jobs.
+func (c *Client) RemoveNode(ctx context.Context, node string, force bool) error {
+	t := c.task("remove node")
+	t.settled = func(ctx context.Context) bool {
+		_, err := c.GetNode(ctx, node)
+		return CodeOf(err) == "unknown_node"
+	}
+	_, err := call(ctx, t, func(r *replica) method[apipb.RemoveNodeRequest, apipb.RemoveNodeResponse] {
+		return r.nodes.Remove
+	}, &apipb.RemoveNodeRequest{Node: node, Force: force})
+	return err
+}

@@ -48,7 +48,7 @@ type watch[T any] struct {
 	c    *Client
 	what string
 	// open begins the stream at a replica; take takes what it says, and reports whether
-	// that was the last of it.
+	// that was the last of it. An error before the last ends the stream, and not the watch.
 	open func(ctx context.Context, r *replica) (*connect.ServerStreamForClient[T], error)
 	take func(*T) (over bool, err error)
 }
@@ -96,13 +96,15 @@ func (w *watch[T]) at(ctx context.Context, address string, patience time.Duratio
 	defer func() { _ = stream.Close() }()
 	for stream.Receive() {
 		if !heard {
-			silence.Stop()
+			if !silence.Stop() { // It has been given up, and the next one goes on.
+				return false, false, connect.NewError(connect.CodeDeadlineExceeded, context.DeadlineExceeded)
+			}
 			w.c.book.answered(address)
 			w.c.book.leads(stream.ResponseHeader().Get(apipb.HeaderLeader))
 		}
 		heard = true
-		if over, err = w.take(stream.Msg()); over {
-			return true, true, err
+		if over, err = w.take(stream.Msg()); over || err != nil {
+			return true, over, err
 		}
 	}
 	return heard, false, overdue(ctx, stream.Err())

@@ -27,27 +27,30 @@ func tells(err error, states ...string) func(context.Context, *connect.ServerStr
 }
 
 func TestWatchGoesOnElsewhere(t *testing.T) {
-	tests := map[string]func(t *testing.T) string{
-		"the first replica is dead":   deadAddress,
-		"the first replica is frozen": frozenAddress,
-		"the first replica says nothing": func(t *testing.T) string {
+	tests := map[string]struct {
+		first  func(t *testing.T) string
+		adjust func(*client.Config)
+	}{
+		"the first replica is dead":   {deadAddress, nil},
+		"the first replica is frozen": {frozenAddress, hasty},
+		"the first replica says nothing": {func(t *testing.T) string {
 			return serve(t, &fakeReplica{watch: func(ctx context.Context, _ *connect.ServerStream[apipb.WatchOperationResponse]) error {
 				<-ctx.Done()
 				return ctx.Err()
 			}}).address
-		},
-		"the first replica fails on the way": func(t *testing.T) string {
+		}, hasty},
+		"the first replica fails on the way": {func(t *testing.T) string {
 			return serve(t, &fakeReplica{watch: tells(unavailable(""), "pending", "running")}).address
-		},
-		"the first replica ends the stream": func(t *testing.T) string {
+		}, nil},
+		"the first replica ends the stream": {func(t *testing.T) string {
 			return serve(t, &fakeReplica{watch: tells(nil, "pending", "running")}).address
-		},
+		}, nil},
 	}
-	for name, first := range tests {
+	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			second := serve(t, &fakeReplica{watch: tells(nil, "running", "completed")})
 			var states []string
-			for op, err := range open(t, nil, first(t), second.address).WatchOperation(t.Context(), "op") {
+			for op, err := range open(t, test.adjust, test.first(t), second.address).WatchOperation(t.Context(), "op") {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -81,15 +84,18 @@ func TestQuietWatchIsNotGivenUp(t *testing.T) {
 		},
 	})
 	c := open(t, func(cfg *client.Config) { cfg.Try, cfg.Deadline = 100*time.Millisecond, 200*time.Millisecond }, r.address)
-	last := ""
+	last, begun := "", int32(0)
 	for op, err := range c.WatchOperation(t.Context(), "op") {
 		if err != nil {
 			t.Fatal(err)
 		}
-		last = op.GetState()
+		if last = op.GetState(); last == "running" {
+			// One that does not begin in time is given up.
+			begun = watches.Load()
+		}
 	}
-	if last != "completed" || watches.Load() != 1 {
-		t.Fatalf("ended %q after %d watches; want completed after 1", last, watches.Load())
+	if last != "completed" || watches.Load() != begun {
+		t.Fatalf("ended %q after %d more watches; want completed after the one that had begun", last, watches.Load()-begun)
 	}
 }
 
@@ -154,11 +160,14 @@ func TestWaitOutlastsTheDeadline(t *testing.T) {
 }
 
 func TestWaitEndsWithTheContext(t *testing.T) {
+	ctx := newEnding()
+	var rounds atomic.Int32
 	r := serve(t, &fakeReplica{wait: func() (*apipb.WaitOperationResponse, error) {
+		if rounds.Add(1) == 3 {
+			ctx.end()
+		}
 		return &apipb.WaitOperationResponse{Operation: running("op")}, nil
 	}})
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
 	_, err := open(t, nil, r.address).WaitOperation(ctx, "op")
 	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, client.ErrUnreachable) {
 		t.Fatalf("error = %v; want the context's: the replica was there", err)
@@ -198,5 +207,62 @@ func TestWatchInstances(t *testing.T) {
 			t.Error(err)
 		}
 		break // Who has seen enough may go.
+	}
+}
+
+// TestWatchInstancesByChanges shows all instances after each change, and asks anew when one
+// was missed.
+func TestWatchInstancesByChanges(t *testing.T) {
+	instance := func(job, state string) *apipb.Instance { return &apipb.Instance{JobId: job, State: state} }
+	tells := func(all ...*apipb.WatchInstancesResponse) func(*connect.ServerStream[apipb.WatchInstancesResponse]) error {
+		return func(stream *connect.ServerStream[apipb.WatchInstancesResponse]) error {
+			for _, told := range all {
+				told.OperationId = "op"
+				if err := stream.Send(told); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	streams := []func(*connect.ServerStream[apipb.WatchInstancesResponse]) error{
+		tells(
+			&apipb.WatchInstancesResponse{Version: "1", Instances: []*apipb.Instance{instance("a", "live"), instance("b", "live")}},
+			&apipb.WatchInstancesResponse{Version: "2", Since: "1", Instances: []*apipb.Instance{instance("b", "draining")}},
+			&apipb.WatchInstancesResponse{Version: "2", Since: "2"},
+			&apipb.WatchInstancesResponse{Version: "3", Since: "2", Instances: []*apipb.Instance{instance("c", "live")}, Forgotten: []string{"b"}},
+			&apipb.WatchInstancesResponse{Version: "9", Since: "8", Instances: []*apipb.Instance{instance("never", "live")}},
+		),
+		// Nothing was told here that changes could be since.
+		tells(&apipb.WatchInstancesResponse{Version: "4", Since: "3", Instances: []*apipb.Instance{instance("never", "live")}}),
+		tells(
+			&apipb.WatchInstancesResponse{Version: "5", Instances: []*apipb.Instance{instance("a", "live"), instance("c", "gone")}},
+			&apipb.WatchInstancesResponse{Version: "6", Since: "5", Over: true},
+		),
+	}
+	opened := 0
+	r := serve(t, &fakeReplica{instances: func(stream *connect.ServerStream[apipb.WatchInstancesResponse]) error {
+		opened++
+		return streams[opened-1](stream)
+	}})
+	var shown []string
+	for seen, err := range open(t, nil, r.address).WatchInstances(t.Context(), "op") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		line := ""
+		for _, in := range seen.GetInstances() {
+			line += in.GetJobId() + " " + in.GetState() + ";"
+		}
+		if seen.GetOver() {
+			line += "over"
+		}
+		if seen.GetVersion() != "" || seen.GetSince() != "" {
+			t.Errorf("%v is shown as changes", seen)
+		}
+		shown = append(shown, line)
+	}
+	if want := []string{"a live;b live;", "a live;b draining;", "a live;c live;", "a live;c gone;", "a live;c gone;over"}; !slices.Equal(shown, want) {
+		t.Errorf("shown %q, want %q", shown, want)
 	}
 }

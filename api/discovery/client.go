@@ -16,6 +16,7 @@ import (
 	"iter"
 	"net"
 	"os"
+	"slices"
 	"time"
 
 	"weir/messages/discoveryjson"
@@ -135,28 +136,57 @@ func (c *Client) Watch(ctx context.Context) iter.Seq[Change] {
 // watch watches on one connection. heard: it has heard something; over: there will be
 // nothing more.
 func (c *Client) watch(ctx context.Context, yield func(Change) bool) (heard, over bool) {
-	end, answers, err := c.connect(ctx, discoveryjson.Request{Ask: discoveryjson.AskWatch})
+	conn, answers, end, err := c.connect(ctx, discoveryjson.Request{Ask: discoveryjson.AskWatch, Changes: true})
 	if err != nil {
 		return false, false
 	}
 	defer end()
-	for {
+	var known *Peers
+	for plain := false; ; {
 		answer, err := read(answers)
+		if err == nil && answer.Error != "" && !heard && !plain {
+			// An agent that knows no changes tells all peers each time.
+			plain = true
+			if say(conn, discoveryjson.Request{Ask: discoveryjson.AskWatch}) != nil {
+				return false, false
+			}
+			continue
+		}
+		if err == nil && answer.Changes != nil {
+			var ok bool
+			if answer.Peers, ok = answer.Changes.After(known); !ok {
+				// Who asks anew is told all.
+				return heard, false
+			}
+		}
 		if err != nil || answer.Peers == nil && answer.Notice == nil {
 			return heard, false
 		}
 		heard = true
-		if !yield(Change{Peers: answer.Peers, Notice: answer.Notice}) {
+		change := Change{Notice: answer.Notice}
+		if answer.Peers != nil {
+			known, change.Peers = answer.Peers, clone(answer.Peers)
+		}
+		if !yield(change) {
 			return true, true
 		}
-		if answer.Peers != nil && answer.Peers.Over {
+		if known != nil && known.Over {
 			return true, true
 		}
 	}
 }
 
+// clone returns peers that may be changed.
+func clone(known *Peers) *Peers {
+	peers := *known
+	peers.Revision = 0
+	peers.Instances = slices.Clone(known.Instances)
+	return &peers
+}
+
 // ask asks until there is an answer.
 func (c *Client) ask(ctx context.Context, request discoveryjson.Request) (discoveryjson.Answer, error) {
+	var cause error
 	for pause := firstPause; ; pause = min(2*pause, longPause) {
 		answer, err := c.once(ctx, request)
 		if err == nil && answer.Error != "" {
@@ -165,15 +195,19 @@ func (c *Client) ask(ctx context.Context, request discoveryjson.Request) (discov
 		if err == nil {
 			return answer, nil
 		}
+		if over := ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded); cause == nil || !over {
+			// That ctx ends says nothing about the agent.
+			cause = err
+		}
 		rest(ctx, pause)
 		if ctx.Err() != nil {
-			return answer, errors.Join(ctx.Err(), err)
+			return answer, errors.Join(ctx.Err(), cause)
 		}
 	}
 }
 
 func (c *Client) once(ctx context.Context, request discoveryjson.Request) (discoveryjson.Answer, error) {
-	end, answers, err := c.connect(ctx, request)
+	_, answers, end, err := c.connect(ctx, request)
 	if err != nil {
 		return discoveryjson.Answer{}, err
 	}
@@ -182,25 +216,29 @@ func (c *Client) once(ctx context.Context, request discoveryjson.Request) (disco
 }
 
 // connect sends a request on a connection of its own, which ends with ctx, or by end.
-func (c *Client) connect(ctx context.Context, request discoveryjson.Request) (end func(), answers *bufio.Reader, err error) {
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", c.path)
+func (c *Client) connect(ctx context.Context, request discoveryjson.Request) (conn net.Conn, answers *bufio.Reader, end func(), err error) {
+	conn, err = (&net.Dialer{}).DialContext(ctx, "unix", c.path)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	forget := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	end = func() {
 		forget()
 		_ = conn.Close()
 	}
+	if err := say(conn, request); err != nil {
+		end()
+		return nil, nil, nil, err
+	}
+	return conn, bufio.NewReader(conn), end, nil
+}
+
+func say(conn net.Conn, request discoveryjson.Request) error {
 	line, err := json.Marshal(request)
 	if err == nil {
 		_, err = conn.Write(append(line, '\n'))
 	}
-	if err != nil {
-		end()
-		return nil, nil, err
-	}
-	return end, bufio.NewReader(conn), nil
+	return err
 }
 
 // read reads an answer.

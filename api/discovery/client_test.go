@@ -1,27 +1,29 @@
 package discovery_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
-
-	"go.uber.org/goleak"
 
 	server "weir/actors/agent/discovery"
 	"weir/api/discovery"
+	"weir/cluster/leaktest"
 	"weir/messages/actorpb"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // allowed is the deadline of every wait.
-const allowed = 20 * time.Second
+const allowed = 2 * time.Minute
 
 // source is a replica that answers what comes next.
 type source struct{ answers chan *actorpb.Instances }
@@ -136,15 +138,25 @@ func TestOpenOutsideOfAJob(t *testing.T) {
 	}
 }
 
-// TestClientOutlivesItsAgent asks while there is none, and watches one after another.
+// TestClientSaysWhyThereIsNoAnswer asks while there is no agent, also until the moment in
+// which it is not to ask any more.
+func TestClientSaysWhyThereIsNoAnswer(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	for _, allowed := range []time.Duration{5 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond, 60 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			short, cancel := context.WithTimeout(t.Context(), allowed)
+			defer cancel()
+			if _, err := discovery.At(path).Notice(short); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("Notice without an agent for %v: %v, want the deadline, and why", allowed, err)
+			}
+		})
+	}
+}
+
+// TestClientOutlivesItsAgent watches one after another.
 func TestClientOutlivesItsAgent(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	client := discovery.At(path)
-	short, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-	defer cancel()
-	if _, err := client.Notice(short); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("Notice without an agent: %v, want the deadline, and why", err)
-	}
 	a := startAgent(t, path)
 	a.say("v1", false, "a")
 	var heard []string
@@ -171,5 +183,85 @@ func TestClientOutlivesItsAgent(t *testing.T) {
 	}
 	for range client.Watch(deadline(t)) {
 		return // Whoever has heard enough may leave.
+	}
+}
+
+// TestWatchIsToldChanges shows all jobs after each change, of which the agent told alone.
+func TestWatchIsToldChanges(t *testing.T) {
+	a := startAgent(t, filepath.Join(t.TempDir(), "s"))
+	steps := [][]string{{"a", "b", "c", "d"}, {"a", "b:draining", "c", "d"}, {"a", "b:gone", "c", "d"}, {"a", "z", "c", "d"}}
+	next := 0
+	say := func() {
+		a.say(fmt.Sprint("v", next), next == len(steps)-1, steps[next]...)
+		next++
+	}
+	say()
+	var first *discovery.Peers
+	for change := range discovery.At(a.path).Watch(deadline(t)) {
+		if change.Peers == nil {
+			continue
+		}
+		if first == nil {
+			first = change.Peers
+		}
+		var jobs []string
+		for _, instance := range change.Peers.Instances {
+			name := instance.Job
+			if instance.State != discovery.Live {
+				name += ":" + instance.State
+			}
+			jobs = append(jobs, name)
+		}
+		if !slices.Equal(jobs, steps[next-1]) || change.Peers.Operation != "op" {
+			t.Errorf("heard %v, want %v", jobs, steps[next-1])
+		}
+		// What it was told is its own.
+		change.Peers.Instances[0] = discovery.Instance{}
+		if next < len(steps) {
+			say()
+		}
+	}
+	if next != len(steps) || first.Instances[1].State != discovery.Live {
+		t.Errorf("heard %d of %d; the first is now %+v", next, len(steps), first)
+	}
+}
+
+// TestWatchOfAnOldAgent is told all each time by one that knows of no changes.
+func TestWatchOfAnOldAgent(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		for lines := bufio.NewScanner(conn); lines.Scan(); {
+			answer := `{"error":"request \"...\": json: unknown field \"changes\""}`
+			if lines.Text() == `{"ask":"watch"}` {
+				answer = `{"notice":{"leaving":false}}
+{"peers":{"operation":"op","as_of":"2026-01-05T10:00:00Z","instances":[{"job":"a","state":"live"}]}}
+{"peers":{"operation":"op","as_of":"2026-01-05T10:00:00Z","instances":[],"over":true}}`
+			}
+			_, _ = fmt.Fprintln(conn, answer)
+		}
+	}()
+	t.Cleanup(func() {
+		_ = listener.Close()
+		<-served
+	})
+	var heard []string
+	for change := range discovery.At(path).Watch(deadline(t)) {
+		if change.Peers != nil {
+			heard = append(heard, fmt.Sprint(len(change.Peers.Instances), change.Peers.Over))
+		}
+	}
+	if got, want := strings.Join(heard, ", "), "1 false, 0 true"; got != want {
+		t.Errorf("heard %s, want %s", got, want)
 	}
 }

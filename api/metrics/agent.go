@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"weir/actors"
+	"weir/actors/agent"
 	"weir/messages/actorpb"
 )
 
@@ -29,8 +30,17 @@ var (
 	agentRefused      = counter("agent_plans_refused_total", "Plans that were refused: of leaders whose time is over, or more than can be taken.")
 	agentStarts       = counter("agent_job_starts_total", "Jobs whose processes were to be started, by outcome: started or failed.", "outcome")
 	agentEnded        = counter("agent_jobs_ended_total", "Jobs that ended and that nobody waits for any more, by state and reason of abort.", "state", "reason")
+	agentStages       = counter("agent_job_stages_total", "Stages that jobs have passed on the node.", "stage")
+	agentStageSeconds = counter("agent_job_stage_seconds_total", "How long jobs were in these stages together.", "stage")
 	agentJobs         = gauge("agent_jobs", "Jobs that the node holds, by phase.", "phase")
-	agentMemory       = gauge("agent_jobs_memory_bytes", "Memory that the jobs of the node use together.")
+	agentMemory       = gauge("agent_jobs_memory_bytes", "Memory that the jobs of the node and their proxies use together.")
+	agentReserved     = gauge("agent_jobs_memory_reserved_bytes", "Memory of the node that is held for its jobs.")
+	agentMemoryLimit  = gauge("agent_memory_limit_bytes", "Memory that the node has for jobs.")
+	agentFiles        = gauge("agent_file_cache_files", "Files that are kept for jobs.")
+	agentFileBytes    = gauge("agent_file_cache_bytes", "Size of these files.")
+	agentFileLimit    = gauge("agent_file_cache_limit_bytes", "How much these files may take.")
+	agentPlaced       = counter("agent_file_cache_placed_total", "Files that were given to jobs: hit, they were there, or miss, they were fetched.", "outcome")
+	agentForgotten    = counter("agent_file_cache_dropped_total", "Files that went from the cache: evicted, for want of room, or damaged.", "reason")
 	agentOutput       = counter("agent_job_output_bytes_total", "Output that ended jobs wrote, by stream.", "stream")
 	agentDropped      = counter("agent_job_output_dropped_bytes_total", "Output that ended jobs wrote beyond what is kept.")
 	agentDiskFull     = gauge("agent_disk_full", "1 while the agent takes no new jobs for lack of disk space, otherwise 0.")
@@ -42,7 +52,8 @@ var (
 
 func agentPart(of Station) part {
 	families := []family{
-		agentRegistered, agentLease, agentSent, agentAcknowledged, agentRefused, agentStarts, agentEnded, agentJobs, agentMemory,
+		agentRegistered, agentLease, agentSent, agentAcknowledged, agentRefused, agentStarts, agentEnded, agentStages, agentStageSeconds,
+		agentJobs, agentMemory, agentReserved, agentMemoryLimit, agentFiles, agentFileBytes, agentFileLimit, agentPlaced, agentForgotten,
 		agentOutput, agentDropped, agentDiskFull, journalRecords, journalBytes, journalRewrites, journalSyncs,
 	}
 	return part{families, func(s sink) {
@@ -57,10 +68,23 @@ func agentPart(of Station) part {
 		for end, count := range stats.Ended {
 			s.put(agentEnded, float64(count), end.State, end.Reason)
 		}
+		for _, stage := range agent.Stages() {
+			s.put(agentStages, float64(stats.Stages[stage].Jobs), stage.String())
+			s.put(agentStageSeconds, stats.Stages[stage].Took.Seconds(), stage.String())
+		}
 		for _, phase := range actorpb.Phases() {
 			s.put(agentJobs, float64(stats.Jobs[phase]), phase)
 		}
 		s.put(agentMemory, float64(stats.MemoryUsed))
+		s.put(agentReserved, float64(stats.MemoryReserved))
+		s.put(agentMemoryLimit, float64(stats.MemoryLimit))
+		s.put(agentFiles, float64(stats.Files.Files))
+		s.put(agentFileBytes, float64(stats.Files.Bytes))
+		s.put(agentFileLimit, float64(stats.Files.Limit))
+		s.put(agentPlaced, float64(stats.Files.Hits), "hit")
+		s.put(agentPlaced, float64(stats.Files.Misses), "miss")
+		s.put(agentForgotten, float64(stats.Files.Evicted), "evicted")
+		s.put(agentForgotten, float64(stats.Files.Damaged), "damaged")
 		s.put(agentOutput, float64(stats.Output.Stdout), "stdout")
 		s.put(agentOutput, float64(stats.Output.Stderr), "stderr")
 		s.put(agentDropped, float64(stats.Output.Dropped))

@@ -8,6 +8,7 @@ import (
 
 	"weir/actors"
 	"weir/actors/agent"
+	"weir/actors/agent/filecache"
 	"weir/actors/agent/journal"
 	"weir/actors/remote"
 )
@@ -20,7 +21,8 @@ func (stationFake) Stats() actors.StationStats {
 			Registered: true, LeaseLeft: 4500 * time.Millisecond, HeartbeatsSent: 5, HeartbeatsAcknowledged: 4, PlansRefused: 3,
 			Starts: 2, StartsFailed: 1, Ended: map[agent.JobEnd]uint64{{State: "completed"}: 6, {State: "aborted", Reason: "preemption"}: 7},
 			Jobs: map[string]int{"running": 8}, MemoryUsed: 9, Output: agent.Output{Stdout: 10, Stderr: 11, Dropped: 12},
-			DiskFull: true,
+			MemoryReserved: 31, MemoryLimit: 32, Files: filecache.Stats{Files: 33, Bytes: 34, Limit: 35, Hits: 36, Misses: 37, Evicted: 38, Damaged: 39},
+			DiskFull: true, Stages: map[agent.Stage]agent.StageSum{agent.StageGroups: {Jobs: 41, Took: 42 * time.Millisecond}},
 			Journal: journal.Stats{Records: 21, Bytes: 22, Rewrites: 23, SyncCount: 25, SyncTotal: 26 * time.Second,
 				Syncs: map[time.Duration]uint64{time.Second: 24, 2500 * time.Microsecond: 7}},
 		},
@@ -39,7 +41,12 @@ func TestAgentShowsItsFigures(t *testing.T) {
 		`weir_agent_registered 1`, `weir_agent_lease_left_seconds 4.5`, `weir_agent_heartbeats_sent_total 5`,
 		`weir_agent_heartbeats_acknowledged_total 4`, `weir_agent_plans_refused_total 3`, `weir_agent_job_starts_total{outcome="started"} 2`,
 		`weir_agent_job_starts_total{outcome="failed"} 1`, `weir_agent_jobs_ended_total{reason="",state="completed"} 6`,
-		`weir_agent_jobs_ended_total{reason="preemption",state="aborted"} 7`, `weir_agent_jobs{phase="running"} 8`, `weir_agent_jobs{phase="ended"} 0`,
+		`weir_agent_jobs_ended_total{reason="preemption",state="aborted"} 7`, `weir_agent_job_stages_total{stage="groups"} 41`, `weir_agent_job_stages_total{stage="files"} 0`,
+		`weir_agent_job_stage_seconds_total{stage="groups"} 0.042`, `weir_agent_jobs{phase="running"} 8`, `weir_agent_jobs{phase="ended"} 0`,
+		`weir_agent_jobs_memory_reserved_bytes 31`, `weir_agent_memory_limit_bytes 32`, `weir_agent_file_cache_files 33`,
+		`weir_agent_file_cache_bytes 34`, `weir_agent_file_cache_limit_bytes 35`, `weir_agent_file_cache_placed_total{outcome="hit"} 36`,
+		`weir_agent_file_cache_placed_total{outcome="miss"} 37`, `weir_agent_file_cache_dropped_total{reason="evicted"} 38`,
+		`weir_agent_file_cache_dropped_total{reason="damaged"} 39`,
 		`weir_agent_jobs_memory_bytes 9`, `weir_agent_job_output_bytes_total{stream="stdout"} 10`, `weir_agent_job_output_bytes_total{stream="stderr"} 11`,
 		`weir_agent_job_output_dropped_bytes_total 12`, `weir_agent_disk_full 1`, `weir_agent_journal_records_total 21`,
 		`weir_agent_journal_bytes_total 22`, `weir_agent_journal_rewrites_total 23`, `weir_agent_journal_fsync_seconds_count 25`,

@@ -86,7 +86,8 @@ func (storeFake) Stats() raftstore.Stats {
 			Preemptions:   map[raftstore.Preemption]uint64{{Tree: "default", Pool: "ads", Kind: "graceful_preemption"}: 32},
 			Interruptions: map[raftstore.Interruption]uint64{{Reason: "user_request", Outcome: "timeout"}: 33},
 			Refusals:      map[raftstore.Refusal]uint64{{Command: "FinishJobs", Code: "unknown_allocation"}: 21},
-			Breaches:      1,
+			Breaches:      1, Samples: 41, GangRestarts: 42,
+			Data: raftstore.DataTally{ReadRows: 43, ReadBytes: 44, WrittenRows: 45, WrittenBytes: 46, SkippedRows: 47},
 		},
 	}
 }
@@ -143,6 +144,8 @@ func TestReplicaShowsItsFigures(t *testing.T) {
 		`weir_operations_finished_total{state="completed"} 22`, `weir_commands_refused_total{code="unknown_allocation",command="FinishJobs"} 21`,
 		`weir_preemptions_total{kind="graceful_preemption",pool="ads",tree="default"} 32`,
 		`weir_interruptions_total{outcome="timeout",reason="user_request"} 33`, `weir_interruption_overruns_total 31`,
+		`weir_memory_samples_total 41`, `weir_gang_restarts_total 42`, `weir_map_read_rows_total 43`, `weir_map_read_bytes_total 44`,
+		`weir_map_written_rows_total 45`, `weir_map_written_bytes_total 46`, `weir_map_skipped_records_total 47`, `weir_memory_profiles 0`, `weir_memory_samples_waiting 0`,
 		`weir_invariant_breaches_total 1`, `weir_nodes{state="online"} 1`, `weir_nodes{state="offline"} 0`, `weir_nodes_draining 0`, `weir_operations{state="pending"} 0`,
 		`weir_jobs_pending 0`, `weir_jobs_running 0`, `weir_leader_active 1`, `weir_controllers 3`, `weir_heartbeats_dropped_total 4`,
 		`weir_gateway_requests_in_flight 5`, `weir_gateway_refused_total{code="overloaded"} 6`, `weir_scheduler_updates_total 7`,

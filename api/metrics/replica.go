@@ -53,7 +53,7 @@ func NewReplica(cfg ReplicaConfig) http.Handler { return handler(replicaRegistry
 
 func replicaRegistry(cfg ReplicaConfig) *prometheus.Registry {
 	return registry(cfg.Version,
-		raftPart(cfg.Store), statePart(cfg.Store), wastePart(cfg.Store), leaderPart(cfg.Actors), gatewayPart(cfg.Actors),
+		raftPart(cfg.Store), statePart(cfg.Store), wastePart(cfg.Store), memoryPart(cfg.Store), leaderPart(cfg.Actors), gatewayPart(cfg.Actors),
 		remotePart(func() remoteStats { return cfg.Actors.Stats().Remote }), gossipPart(cfg.Gossip), apiPart(cfg.API),
 		cfg.Calls.total, cfg.Calls.duration,
 	)

@@ -3,6 +3,7 @@ package spec
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -146,25 +147,39 @@ func (o options) duration(name string) *durationpb.Duration {
 	return nil
 }
 
-// bytes returns an amount of memory.
+// bytes returns a size from low to high, or missing.
 func (o options) bytes(name string, missing, low, high int64) int64 {
-	v := o.get(name, text, number)
-	if v == nil {
+	v := o.set[name]
+	var n int64
+	var err error
+	switch {
+	case v == nil:
+		return missing
+	case v.kind == text:
+		n, err = resource.ParseSizeWithin(v.text, low, high)
+	case v.kind != number:
+		o.fault(name, "it is %s: bytes are needed, or a number with a unit, such as 512MiB", v.kind)
+		return missing
+	case v.isWhole:
+		n, err = v.whole, resource.CheckSize(v.whole, low, high)
+	case v.number < float64(low):
+		err = resource.CheckSize(math.MinInt64, low, high)
+	case v.number > float64(high):
+		err = resource.CheckSize(math.MaxInt64, low, high)
+	default:
+		err = errors.New("not a whole number of bytes: give it a unit, such as 512MiB")
+	}
+	if err != nil {
+		o.fault(name, "%s is %v", v.written(), err)
 		return missing
 	}
-	if v.kind == number {
-		return o.integer(name, missing, low, high)
+	return n
+}
+
+// written returns a text or a number as it was written, nearly.
+func (v *value) written() string {
+	if v.kind == text {
+		return fmt.Sprintf("%q", clip(v.text))
 	}
-	n, err := resource.ParseSize(v.text)
-	switch {
-	case errors.Is(err, resource.ErrSizeRange) || err == nil && n > high:
-		o.fault(name, "%s is too much: %s is the most", v.text, resource.FormatSize(high))
-	case err != nil:
-		o.fault(name, "%q is %v", clip(v.text), err)
-	case n < low:
-		o.fault(name, "%s is too little: %s is the least", v.text, resource.FormatSize(low))
-	default:
-		return n
-	}
-	return missing
+	return fmt.Sprint(v.number)
 }

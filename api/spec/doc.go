@@ -5,7 +5,7 @@
 // that cannot be meant: each is a fault with the path and place where it stands
 // and what may stand there instead. All faults of a spec are told at once.
 //
-//	type: vanilla              # the one type there is
+//	type: vanilla              # or map
 //	pool: ads                  # default: default
 //	weight: 2                  # share relative to siblings, default 1
 //	title: nightly sort
@@ -26,6 +26,17 @@
 //	    job_time_limit: 10m
 //	    max_failed_job_count: 5
 //	    restart_completed_jobs: false
+//
+// An operation of type map has an input, an output and one task without job_count
+// instead of tasks:
+//
+//	type: map
+//	input_paths: [/data/2026/*.json, s3://logs/2026/]
+//	format: json               # or lines, bytes
+//	output_path: /data/clean.json
+//	mapper:
+//	  command: [./clean]
+//	  file_paths: [{source: /opt/tools/clean, executable: true}]
 //
 // A command is a list: the program and its arguments. With shell: true beside
 // it, it is a line for /bin/sh -c. In names of options - and _ are the same.

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"weir/messages/statepb"
+	"weir/scheduling/lifecycle"
 	"weir/scheduling/option"
 )
 
@@ -35,26 +36,40 @@ func Format(op *statepb.OperationSpec) (map[string]any, error) {
 		}
 		out["annotations"] = annotations
 	}
+	if op.GetNoMemoryProfile() {
+		out[fieldNoMemoryProfile] = true
+	}
+	if op.GetType() == lifecycle.Map {
+		formatMap(out, op)
+		return out, nil
+	}
 	tasks := make(map[string]any, len(op.GetTasks()))
 	for _, task := range op.GetTasks() {
 		tasks[task.GetName()] = formatTask(task)
 	}
-	out["tasks"] = tasks
+	out[fieldTasks] = tasks
 	return out, nil
 }
 
 func formatTask(task *statepb.TaskSpec) map[string]any {
 	out := map[string]any{
-		"job_count":              task.GetJobCount(),
-		"cpu_limit":              float64(task.GetCpuLimitHundredths()) / 100,
-		"memory_limit":           task.GetMemoryLimit(),
-		"gpu_limit":              task.GetGpuLimit(),
-		"network_limit":          task.GetNetworkLimit(),
-		"max_failed_job_count":   task.GetMaxFailedJobCount(),
-		"restart_completed_jobs": task.GetRestartCompletedJobs(),
-		"port_count":             task.GetPortCount(),
+		fieldJobCount:          task.GetJobCount(),
+		"cpu_limit":            float64(task.GetCpuLimitHundredths()) / 100,
+		"memory_limit":         task.GetMemoryLimit(),
+		"gpu_limit":            task.GetGpuLimit(),
+		"network_limit":        task.GetNetworkLimit(),
+		"max_failed_job_count": task.GetMaxFailedJobCount(),
+		fieldRestartCompleted:  task.GetRestartCompletedJobs(),
+		"port_count":           task.GetPortCount(),
 	}
 	formatInterruption(out, task)
+	formatMemory(out, task.GetMemory())
+	formatTmpfs(out, task.GetTmpfs())
+	formatFiles(out, task)
+	formatIsolation(out, task)
+	if task.GetGang() != nil {
+		out[fieldGang] = map[string]any{fieldGangSize: task.GetGang().GetSize()}
+	}
 	if task.GetShell() != "" {
 		out["command"], out["shell"] = task.GetShell(), true
 	} else {

@@ -13,6 +13,7 @@ import (
 
 	"weir/messages/statepb"
 	"weir/scheduling/lifecycle"
+	"weir/scheduling/memory"
 )
 
 // The bounds of an operation and its tasks, and what is taken when nothing is
@@ -28,6 +29,8 @@ const (
 	MaxTaskNameBytes = 64
 	// MaxJobs bounds job_count, and the sum over all tasks.
 	MaxJobs = 100_000
+	// MaxGang bounds the jobs of a gang that have a rank: all start by one log entry.
+	MaxGang = 10_000
 
 	DefaultMaxFailedJobCount = 10
 	MaxMaxFailedJobCount     = 10_000
@@ -39,10 +42,15 @@ const (
 	MaxTimeLimit = 366 * 24 * time.Hour
 )
 
-var operationFields = append([]string{
-	"type", "pool", "title", "alias", "annotations", "time_limit", "max_failed_job_count", "mutation_id", "tasks",
-	"is_gang", fieldTrees, fieldOptionsPerTree,
-}, optionNames...)
+const (
+	fieldType  = "type"
+	fieldTasks = "tasks"
+)
+
+var operationFields = slices.Concat([]string{
+	fieldType, "pool", "title", "alias", "annotations", "time_limit", "max_failed_job_count", "mutation_id", fieldTasks,
+	"is_gang", fieldTrees, fieldOptionsPerTree, fieldNoMemoryProfile, fieldProxyDigest,
+}, mapFields, optionNames)
 
 // Parsed is a spec that was read and checked.
 type Parsed struct {
@@ -93,21 +101,25 @@ func (d *Document) Check() (op *statepb.OperationSpec, mutationID string, err er
 func (c *checker) operation(root *value) (*statepb.OperationSpec, string) {
 	o := c.options("", root, operationFields, optionAliases...)
 	op := &statepb.OperationSpec{
-		Type:              lifecycle.Vanilla,
+		Type:              o.choice(fieldType, lifecycle.Vanilla, lifecycle.Vanilla, lifecycle.Map),
 		Pool:              o.text("pool", MaxTitleBytes),
 		Title:             o.text("title", MaxTitleBytes),
 		Alias:             o.alias("alias"),
 		AnnotationsJson:   o.annotations("annotations"),
 		TimeLimit:         o.duration("time_limit"),
 		MaxFailedJobCount: int32(o.integer("max_failed_job_count", DefaultMaxFailedJobCount, 0, MaxMaxFailedJobCount)),
-		Tasks:             c.tasks(o),
 		IsGang:            o.truth("is_gang"),
+		NoMemoryProfile:   o.truth(fieldNoMemoryProfile),
 		PoolTrees:         o.trees(fieldTrees),
 		Options:           structOf(o.schedulingOptions()),
 	}
 	op.OptionsPerTree = c.optionsPerTree(o, op.GetPoolTrees())
-	if kind := o.text("type", MaxTitleBytes); o.set["type"] != nil && o.set["type"].kind == text && kind != lifecycle.Vanilla {
-		o.fault("type", "%q is not known: %s is the one type there is", clip(kind), lifecycle.Vanilla)
+	outer := o.proxyDigest(memory.Default())
+	if op.GetType() == lifecycle.Map {
+		op.Map, op.Tasks = o.mapSpec(), c.mapper(o, outer)
+	} else {
+		o.refuseMapFields()
+		op.Tasks = c.tasks(o, outer)
 	}
 	o.checkPool(op.GetPool())
 	return op, o.text("mutation_id", MaxMutationIDBytes)
@@ -172,22 +184,22 @@ func (v *value) plain() any {
 }
 
 // tasks returns the tasks by name.
-func (c *checker) tasks(o options) []*statepb.TaskSpec {
-	v := o.get("tasks", object)
+func (c *checker) tasks(o options, outer memory.Options) []*statepb.TaskSpec {
+	v := o.get(fieldTasks, object)
 	if v == nil {
-		if o.set["tasks"] == nil {
-			o.fault("tasks", "it is missing: an operation needs at least one task")
+		if o.set[fieldTasks] == nil && o.set[fieldMapper] == nil {
+			o.fault(fieldTasks, "it is missing: an operation needs at least one task")
 		}
 		return nil
 	}
 	if n := len(v.fields); n == 0 || n > MaxTasks {
-		o.fault("tasks", "there are %d: from 1 to %d are possible", n, MaxTasks)
+		o.fault(fieldTasks, "there are %d: from 1 to %d are possible", n, MaxTasks)
 		return nil
 	}
 	var tasks []*statepb.TaskSpec
 	var jobs int64
 	for _, f := range v.fields {
-		path := join("tasks", f.name)
+		path := join(fieldTasks, f.name)
 		if err := checkTaskName(f.name); err != nil {
 			c.fault(path, f.at, "%v", err)
 		}
@@ -195,14 +207,15 @@ func (c *checker) tasks(o options) []*statepb.TaskSpec {
 			c.fault(path, f.value.at, "it is %s: an object with job_count and command is needed", f.value.kind)
 			continue
 		}
-		task := c.task(path, f)
+		task := c.task(path, f.name, f.value, outer, false)
 		jobs += int64(task.GetJobCount())
 		tasks = append(tasks, task)
 	}
 	if jobs > MaxJobs {
-		o.fault("tasks", "they have %d jobs together: %d is the most", jobs, MaxJobs)
+		o.fault(fieldTasks, "they have %d jobs together: %d is the most", jobs, MaxJobs)
 	}
 	slices.SortFunc(tasks, func(a, b *statepb.TaskSpec) int { return strings.Compare(a.GetName(), b.GetName()) })
+	o.checkDestinations(tasks)
 	return tasks
 }
 

@@ -45,36 +45,114 @@ func anySpec(t *rapid.T) *statepb.OperationSpec {
 		}
 		op.AnnotationsJson = string(data)
 	}
+	op.NoMemoryProfile = rapid.Bool().Draw(t, "no profile")
+	if rapid.Bool().Draw(t, "map") {
+		op.Type, op.Map = lifecycle.Map, anyMap(t)
+		op.Tasks = []*statepb.TaskSpec{anyTask(t, MapperTask, true)}
+		return op
+	}
 	for i := range rapid.IntRange(1, 4).Draw(t, "tasks") {
-		task := &statepb.TaskSpec{
-			Name: fmt.Sprintf("t-%d", i), JobCount: rapid.Int32Range(1, 25_000).Draw(t, "jobs"),
-			CpuLimitHundredths: rapid.Int64Range(1, MaxCPULimit*100).Draw(t, "cpu"),
-			MemoryLimit:        rapid.Int64Range(MinMemoryLimit, MaxMemoryLimit).Draw(t, "memory"),
-			GpuLimit:           rapid.Int64Range(0, MaxGPULimit).Draw(t, "gpu"),
-			NetworkLimit:       rapid.Int64Range(0, MaxNetworkLimit).Draw(t, "network"),
-			MaxFailedJobCount:  rapid.Int32Range(0, MaxMaxFailedJobCount).Draw(t, "failures"),
-			JobTimeLimit:       anyLimit(t), RestartCompletedJobs: rapid.Bool().Draw(t, "restart"),
-			PortCount: rapid.Int32Range(0, MaxPorts).Draw(t, "ports"),
-		}
-		if rapid.Bool().Draw(t, "interruptible") {
-			task.InterruptionSignal = rapid.SampledFrom(interruptionSignals).Draw(t, "signal")
-			task.SignalRootProcessOnly = rapid.Bool().Draw(t, "root only")
-			if rapid.Bool().Draw(t, "restartable") {
-				task.RestartExitCode = proto.Int32(rapid.Int32Range(1, MaxExitCode).Draw(t, "code"))
-			}
-		}
-		if rapid.Bool().Draw(t, "shell") {
-			task.Shell = rapid.StringMatching(`[!-~][ -~]{0,20}`).Draw(t, "line")
-		} else {
-			task.Argv = append(rapid.SliceOfN(rapid.StringMatching(`[ -~\nä]{0,9}`), 0, 3).Draw(t, "arguments"), "x")
-			task.Argv[0] = "run" + task.Argv[0]
-		}
-		if rapid.Bool().Draw(t, "environment") {
-			task.Environment = map[string]string{"A_1": rapid.StringMatching(`[ -~]{0,9}`).Draw(t, "variable")}
-		}
-		op.Tasks = append(op.Tasks, task)
+		op.Tasks = append(op.Tasks, anyTask(t, fmt.Sprintf("t-%d", i), false))
 	}
 	return op
+}
+
+// anyTask draws a task, as a mapper is or as others are.
+func anyTask(t *rapid.T, name string, mapper bool) *statepb.TaskSpec {
+	task := &statepb.TaskSpec{
+		Name:               name,
+		CpuLimitHundredths: rapid.Int64Range(1, MaxCPULimit*100).Draw(t, "cpu"),
+		MemoryLimit:        rapid.Int64Range(MinMemoryLimit, MaxMemoryLimit).Draw(t, "memory"),
+		GpuLimit:           rapid.Int64Range(0, MaxGPULimit).Draw(t, "gpu"),
+		NetworkLimit:       rapid.Int64Range(0, MaxNetworkLimit).Draw(t, "network"),
+		MaxFailedJobCount:  rapid.Int32Range(0, MaxMaxFailedJobCount).Draw(t, "failures"),
+		JobTimeLimit:       anyLimit(t),
+		PortCount:          rapid.Int32Range(0, MaxPorts).Draw(t, "ports"),
+	}
+	anyPlace(t, task)
+	if !mapper {
+		task.JobCount = rapid.Int32Range(1, 25_000).Draw(t, "jobs")
+		task.RestartCompletedJobs = rapid.Bool().Draw(t, "restart")
+		if !task.GetRestartCompletedJobs() && rapid.Bool().Draw(t, "as a gang") {
+			task.Gang = &statepb.GangSpec{Size: rapid.Int32Range(1, min(MaxGang, task.GetJobCount())).Draw(t, "size")}
+		}
+		if rapid.Bool().Draw(t, "keeps") {
+			task.Outputs = []*statepb.KeptFile{{Path: "out/x", Destination: "/data/{task}-{cookie}"}, {Path: "out", Destination: "s3://bucket/{operation_id}/{job_id}"}}
+		}
+	}
+	if rapid.Bool().Draw(t, "interruptible") {
+		task.InterruptionSignal = rapid.SampledFrom(interruptionSignals).Draw(t, "signal")
+		task.SignalRootProcessOnly = rapid.Bool().Draw(t, "root only")
+		if !mapper && rapid.Bool().Draw(t, "restartable") {
+			task.RestartExitCode = proto.Int32(rapid.Int32Range(1, MaxExitCode).Draw(t, "code"))
+		}
+	}
+	if rapid.Bool().Draw(t, "shell") {
+		task.Shell = rapid.StringMatching(`[!-~][ -~]{0,20}`).Draw(t, "line")
+	} else {
+		task.Argv = append(rapid.SliceOfN(rapid.StringMatching(`[ -~\nä]{0,9}`), 0, 3).Draw(t, "arguments"), "x")
+		task.Argv[0] = "run" + task.Argv[0]
+	}
+	if rapid.Bool().Draw(t, "environment") {
+		task.Environment = map[string]string{"A_1": rapid.StringMatching(`[ -~]{0,9}`).Draw(t, "variable")}
+	}
+	return task
+}
+
+// anyPlace draws the memory, the files and the walls of a task.
+func anyPlace(t *rapid.T, task *statepb.TaskSpec) {
+	part := rapid.Float64Range(0.001, 1)
+	lower := rapid.Float64Range(0.01, 1).Draw(t, "proxy lower")
+	memory := &statepb.MemorySpec{
+		DigestDefaultValue: part.Draw(t, "default"), DigestLowerBound: part.Draw(t, "lower"), Profile: rapid.StringMatching(`([a-z0-9][a-z0-9_./-]{0,20})?`).Draw(t, "profile"),
+		ProxyLowerBound: lower, ProxyDefaultValue: lower, ProxyUpperBound: lower + rapid.Float64Range(0, 9).Draw(t, "proxy upper"),
+	}
+	if rapid.Bool().Draw(t, "steps") {
+		memory.UserOverdraftMultiplier = rapid.Float64Range(1, MaxOverdraftMultiplier).Draw(t, "user multiplier")
+		memory.ProxyOverdraftMultiplier = rapid.Float64Range(1, MaxOverdraftMultiplier).Draw(t, "proxy multiplier")
+	}
+	if rapid.Bool().Draw(t, "in memory") {
+		size := rapid.Int64Range(MinTmpfsSize, task.GetMemoryLimit()/2)
+		task.Tmpfs = []*statepb.Tmpfs{{Path: "a/b", Size: size.Draw(t, "one")}, {Path: "a/c", Size: size.Draw(t, "other")}}
+	}
+	// As J.1.2 completes them.
+	floor := float64(tmpfsSum(task.GetTmpfs())) / float64(task.GetMemoryLimit())
+	memory.DigestLowerBound = max(memory.GetDigestLowerBound(), floor)
+	memory.DigestDefaultValue = max(memory.GetDigestDefaultValue(), memory.GetDigestLowerBound())
+	task.Memory = memory
+	task.CpuEnforcement = rapid.SampledFrom([]string{CPUQuota, CPUWeight}).Draw(t, "cpu enforcement")
+	task.Isolation = rapid.SampledFrom([]string{IsolationNone, IsolationDefault, IsolationStrict}).Draw(t, "isolation")
+	task.PidsLimit = rapid.Int32Range(0, MaxPidsLimit).Draw(t, "pids")
+	task.DiskLimit = rapid.SampledFrom([]int64{0, MinDiskLimit, 5 << 30, MaxDiskLimit}).Draw(t, "disk")
+	if task.GetIsolation() != IsolationNone && rapid.Bool().Draw(t, "as another") {
+		task.User = rapid.SampledFrom([]string{"nobody", "1000", "_x-y$"}).Draw(t, "user")
+		task.Group = rapid.SampledFrom([]string{"", "users", "0"}).Draw(t, "group")
+	}
+	if rapid.Bool().Draw(t, "with files") {
+		task.Files = []*statepb.FileSpec{
+			{Source: "/opt/tool", Path: "tool", Executable: true},
+			{Source: "s3://data-2026/models/m.bin", Path: rapid.SampledFrom([]string{"m.bin", "models/m"}).Draw(t, "path")},
+		}
+	}
+}
+
+// anyMap draws what goes into an operation of type map.
+func anyMap(t *rapid.T) *statepb.MapSpec {
+	m := &statepb.MapSpec{
+		InputPaths: []string{"/data/*.txt", rapid.SampledFrom([]string{"s3://data/2026/", "/logs/", "/a b/c[0-9]"}).Draw(t, "input")},
+		OutputPath: rapid.SampledFrom([]string{"/out/x", "/out/", "s3://data/out"}).Draw(t, "output"),
+		Format:     rapid.SampledFrom([]string{FormatLines, FormatJSON, FormatBytes}).Draw(t, "format"), MaxRecordBytes: DefaultMaxRecordSize,
+	}
+	if rapid.Bool().Draw(t, "by count") {
+		m.JobCount = rapid.Int32Range(1, MaxJobs).Draw(t, "jobs")
+	} else {
+		m.DataSizePerJob = rapid.Int64Range(1, MaxDataSizePerJob).Draw(t, "size per job")
+	}
+	if m.GetFormat() != FormatBytes {
+		m.MaxRecordBytes = rapid.Int64Range(1, MaxMaxRecordSize).Draw(t, "record")
+		m.MaxSkippedRecords = rapid.Int64Range(0, MaxMaxSkippedRecords).Draw(t, "skipped")
+	}
+	return m
 }
 
 // anyOptions draws options of an operation in a tree; nil for none.
@@ -157,6 +235,8 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(full))
 	f.Add([]byte(bomb()))
 	f.Add([]byte(`{"tasks": {"t": {"job_count": 1, "command": ["run"], "memory_limit": "1GiB"}}}`))
+	f.Add([]byte(mapped(inAndOut, "format: json", "max_skipped_records: 3", "job_proxy_memory_digest: {upper_bound: 3}")))
+	f.Add([]byte(jobs("file_paths: [/a, {source: s3://data/x, path: y}]\n    tmpfs_path: t\n    memory_reserve_factor: 0.25\n    gang_options: {size: 1}\n    user: 7")))
 	f.Add([]byte("tasks: {t: {job_count: 1, shell: true, command: \"\\ud800 \\xff \\U0001F600\"}}"))
 	for _, text := range hostile(1000) {
 		f.Add([]byte(text))

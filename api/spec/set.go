@@ -124,10 +124,26 @@ func (v *value) slot(path []string, name string) (**value, error) {
 }
 
 // isOption tells whether the names below a path are those of options: of the
-// operation, of a task or of a pool tree.
+// operation, of a task or of a pool tree, or of an option of these that is an object.
 func isOption(path []string) bool {
-	return len(path) == 0 || len(path) == 2 && (path[0] == "tasks" || path[0] == fieldOptionsPerTree)
+	below := path
+	switch {
+	case len(path) == 0:
+		return true
+	case path[0] == fieldOptionsPerTree:
+		return len(path) == 2
+	case path[0] == fieldTasks && len(path) == 1:
+		return false
+	case path[0] == fieldTasks:
+		below = path[2:]
+	case path[0] == fieldMapper:
+		below = path[1:]
+	}
+	return len(below) == 0 || slices.Contains(objectFields, below[0])
 }
+
+// objectFields are options that are objects, or lists of objects, of options.
+var objectFields = []string{fieldProxyDigest, fieldGang, fieldTmpfsVolumes, fieldFilePaths, fieldOutputPaths}
 
 // forgetPlaces takes away the places of a value that is not part of the text.
 func (v *value) forgetPlaces() {

@@ -3,9 +3,11 @@ package spec
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"weir/messages/statepb"
+	"weir/scheduling/memory"
 )
 
 // The bounds of a task, and what is taken when nothing is said (J.5).
@@ -39,33 +41,55 @@ const (
 	ReservedPrefix = "WEIR_"
 )
 
-var taskFields = []string{
-	"job_count", "command", "shell", "environment", "cpu_limit", "memory_limit", "gpu_limit", "network_limit",
-	"job_time_limit", "max_failed_job_count", "restart_completed_jobs",
-	fieldSignal, fieldRootOnly, fieldRestartCode, "port_count",
-}
+const (
+	fieldJobCount         = "job_count"
+	fieldRestartCompleted = "restart_completed_jobs"
+)
 
-func (c *checker) task(path string, f field) *statepb.TaskSpec {
-	o := c.options(path, f.value, taskFields)
+var taskFields = slices.Concat([]string{
+	fieldJobCount, "command", "shell", "environment", "cpu_limit", "memory_limit", "gpu_limit", "network_limit",
+	"job_time_limit", "max_failed_job_count", fieldRestartCompleted,
+	fieldSignal, fieldRootOnly, fieldRestartCode, "port_count",
+}, memoryFields, tmpfsFields, fileFields, isolationFields, []string{fieldGang})
+
+// task returns what jobs of a task are; those of a mapper have an input.
+func (c *checker) task(path, name string, v *value, outer memory.Options, mapper bool) *statepb.TaskSpec {
+	o := c.options(path, v, taskFields)
 	task := &statepb.TaskSpec{
-		Name:                 f.name,
-		JobCount:             int32(o.integer("job_count", 0, 1, MaxJobs)),
+		Name:                 name,
 		Environment:          o.environment("environment"),
 		CpuLimitHundredths:   o.cores("cpu_limit"),
-		MemoryLimit:          o.bytes("memory_limit", DefaultMemoryLimit, MinMemoryLimit, MaxMemoryLimit),
 		GpuLimit:             o.integer("gpu_limit", 0, 0, MaxGPULimit),
 		NetworkLimit:         o.integer("network_limit", 0, 0, MaxNetworkLimit),
 		JobTimeLimit:         o.duration("job_time_limit"),
 		MaxFailedJobCount:    int32(o.integer("max_failed_job_count", 0, 0, MaxMaxFailedJobCount)),
-		RestartCompletedJobs: o.truth("restart_completed_jobs"),
+		RestartCompletedJobs: o.truth(fieldRestartCompleted),
 		PortCount:            int32(o.integer("port_count", 0, 0, MaxPorts)),
-	}
-	if o.set["job_count"] == nil {
-		o.fault("job_count", "it is missing: how many jobs are to run?")
 	}
 	task.Argv, task.Shell = o.command()
 	o.interruption(task)
+	before := len(c.faults)
+	task.MemoryLimit = o.bytes("memory_limit", DefaultMemoryLimit, MinMemoryLimit, MaxMemoryLimit)
+	if len(c.faults) == before {
+		task.Tmpfs = o.tmpfs(task.GetMemoryLimit())
+	}
+	o.memory(task, outer)
+	o.isolation(task)
+	if mapper {
+		o.refuseInMapper()
+	} else {
+		task.JobCount = o.jobCount()
+		task.Gang = o.gang(task)
+	}
+	o.files(task)
 	return task
+}
+
+func (o options) jobCount() int32 {
+	if o.set[fieldJobCount] == nil {
+		o.fault(fieldJobCount, "it is missing: how many jobs are to run?")
+	}
+	return int32(o.integer(fieldJobCount, 0, 1, MaxJobs))
 }
 
 // command returns the program and its arguments, or the line for a shell.

@@ -308,12 +308,16 @@ func TestVacuous(t *testing.T) {
 		"an agent was paused, and nothing was lost": {
 			func(r *history.Run) { inject(r, fault.Pause, fault.Agent, 1, ""); r.Operations = nil }, "no attempt was lost",
 		},
-		"an agent was killed, and nothing was adopted": {
+		"agents were killed, and nothing was adopted": {
 			func(r *history.Run) {
-				inject(r, fault.Kill, fault.Agent, 1, "")
+				inject(r, fault.Kill, fault.Agent, triedTwice, "")
 				r.Entries = slices.Delete(r.Entries, 6, 7)
 			}, "no attempt outlived its agent",
 		},
+		"an agent was killed once, and had nothing to leave": {change: func(r *history.Run) {
+			inject(r, fault.Kill, fault.Agent, 1, "")
+			r.Entries = slices.Delete(r.Entries, 6, 7)
+		}},
 		"leaders were late, and nobody minded": {
 			func(r *history.Run) {
 				inject(r, fault.Late, fault.Leader, wellTried, "")

@@ -7,11 +7,11 @@
 //
 // Three things are carried. Member facts are each replica's own (address,
 // version, claim of leadership) and bounded to 512 bytes. Messages, from
-// Broadcast, reach everybody about as fast as failures do, each pass being
-// re-queued by its receivers; a newer message replaces an older one of the
-// same topic, key and sender. Full state, asked of each Handler, is exchanged
-// with a random member every few seconds and at joining, so that what was
-// lost or missed arrives after all.
+// Broadcast, are sent to all members at once where these are few, and in any
+// case by rounds of gossip, each pass being re-queued by its receivers; a newer
+// message replaces an older one of the same topic, key and sender. Full state,
+// asked of each Handler, is exchanged with a random member every few seconds and
+// at joining, so that what was lost or missed arrives after all.
 //
 // Whoever holds the key can claim anything, and messages may be lost,
 // repeated or late: gossip is advice. What must be true is decided in raft.

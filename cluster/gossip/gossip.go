@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,6 +56,10 @@ type Config struct {
 	Handlers map[string]Handler
 	// Logger hears who comes and goes; nil stands for silence.
 	Logger *slog.Logger
+
+	// tune changes settings for tests of this package, and they have other patience.
+	tune                        func(*memberlist.Config)
+	meetPatience, rivalPatience time.Duration
 }
 
 // Validate returns an error that names the first field that makes no sense.
@@ -90,6 +95,7 @@ type Gossip struct {
 	log       *slog.Logger
 	roster    *roster
 	messenger *messenger
+	pusher    *pusher
 	delegate  *delegate
 	list      *memberlist.Memberlist
 
@@ -128,6 +134,8 @@ func Start(config Config) (*Gossip, error) {
 		return nil, fmt.Errorf("start gossip: %w", err)
 	}
 	config.Peers = slices.Clone(config.Peers)
+	config.meetPatience = cmp.Or(config.meetPatience, meetPatience)
+	config.rivalPatience = cmp.Or(config.rivalPatience, rivalPatience)
 	ctx, cancel := context.WithTimeout(context.Background(), resolveTimeout)
 	advertise, err := resolve(ctx, config.Self.Address)
 	cancel()
@@ -158,7 +166,9 @@ func Start(config Config) (*Gossip, error) {
 	if g.list, err = memberlist.Create(settings); err != nil {
 		return nil, fmt.Errorf("start gossip: %w", errors.Join(err, settings.Transport.Shutdown()))
 	}
+	g.pusher = newPusher(func(encoded []byte) { sendToAll(g.list, encoded) })
 	ctx, g.cancel = context.WithCancel(context.Background())
+	g.running.Go(func() { g.pusher.run(ctx) })
 	g.running.Go(func() { g.roster.run(ctx) })
 	g.running.Go(func() { g.messenger.deliver(ctx) })
 	joining, stop := context.WithCancel(ctx)
@@ -176,6 +186,8 @@ func (g *Gossip) settings() *memberlist.Config {
 	settings.SecretKey = g.config.Key
 	settings.GossipVerifyIncoming = true
 	settings.GossipVerifyOutgoing = true
+	// Packing a packet would take thirty times as long as sending it as it is.
+	settings.EnableCompression = false
 	// A replica that returns under another address, as in a container, takes
 	// its name back as soon as it is known to have died.
 	settings.DeadNodeReclaimTime = time.Second
@@ -184,6 +196,9 @@ func (g *Gossip) settings() *memberlist.Config {
 	settings.Alive = g.delegate
 	settings.Conflict = g.delegate
 	settings.Logger = newLog(g.log)
+	if g.config.tune != nil {
+		g.config.tune(settings)
+	}
 	return settings
 }
 
@@ -250,7 +265,11 @@ func (g *Gossip) Handle(topic string, handler Handler) { g.messenger.handle(topi
 // same topic and key overtakes it. Topic, key and payload may take
 // MaxMessageSize bytes together.
 func (g *Gossip) Broadcast(topic, key string, payload []byte) error {
-	return g.messenger.broadcast(topic, key, payload)
+	encoded, err := g.messenger.broadcast(topic, key, payload)
+	if err == nil {
+		g.pusher.push(encoded)
+	}
+	return err
 }
 
 // Leave tells the others that this replica goes on purpose, and waits up to

@@ -176,20 +176,21 @@ func (m *messenger) handle(topic string, handler Handler) {
 	m.handlers[topic] = handler
 }
 
-// broadcast queues a message of our own.
-func (m *messenger) broadcast(topic, key string, payload []byte) error {
+// broadcast queues a message of our own, and returns it encoded.
+func (m *messenger) broadcast(topic, key string, payload []byte) ([]byte, error) {
 	if size := len(topic) + len(key) + len(payload); size > MaxMessageSize {
-		return fmt.Errorf("broadcast %s %q: %w: takes %d bytes of %d", topic, key, ErrTooLarge, size, MaxMessageSize)
+		return nil, fmt.Errorf("broadcast %s %q: %w: takes %d bytes of %d", topic, key, ErrTooLarge, size, MaxMessageSize)
 	}
 	if topic == "" || strings.Contains(topic, "\x00") {
-		return fmt.Errorf("broadcast %q: a topic is needed, without zero bytes", topic)
+		return nil, fmt.Errorf("broadcast %q: a topic is needed, without zero bytes", topic)
 	}
 	m.mu.Lock()
 	m.version++
 	out := &message{topic: topic, key: key, origin: m.self, version: m.version, payload: payload}
 	m.mu.Unlock()
-	m.enqueue(out.name(), out.encode())
-	return nil
+	encoded := out.encode()
+	m.enqueue(out.name(), encoded)
+	return encoded, nil
 }
 
 func (m *messenger) enqueue(name string, encoded []byte) {

@@ -64,7 +64,7 @@ func TestVersionsGoOnAfterARestartInThePast(t *testing.T) {
 
 	restarted := testMessenger("r1")
 	restarted.mergeState(other.localState())
-	if err := restarted.broadcast("t", "k", nil); err != nil {
+	if _, err := restarted.broadcast("t", "k", nil); err != nil {
 		t.Fatal(err)
 	}
 	other.receive(restarted.queue.GetBroadcasts(0, 1400)[0])
@@ -111,10 +111,10 @@ func TestSeenVersionsOnlyGrow(t *testing.T) {
 
 func TestBroadcastRefuses(t *testing.T) {
 	m := testMessenger("r1")
-	if err := m.broadcast("topic", "key", make([]byte, MaxMessageSize)); !errors.Is(err, ErrTooLarge) {
+	if _, err := m.broadcast("topic", "key", make([]byte, MaxMessageSize)); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("a message that fits no packet: %v", err)
 	}
-	if err := m.broadcast("", "key", nil); err == nil {
+	if _, err := m.broadcast("", "key", nil); err == nil {
 		t.Error("a message of no topic was taken")
 	}
 	if n := m.queue.NumQueued(); n != 0 {

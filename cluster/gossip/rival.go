@@ -20,9 +20,12 @@ const (
 	meetPatience = 3 * time.Second
 	// rivalGrace is how long a rival that began later has to give way.
 	rivalGrace = 2 * time.Second
-	// rivalPings are sent before one that does not answer is taken for gone: some
-	// are lost.
+	// rivalPings are sent at least before one that does not answer is taken for gone:
+	// some are lost.
 	rivalPings = 3
+	// rivalPatience is for how long they are sent at least: a rival may be short of
+	// processor time. A replica that begins elsewhere waits as long for who it was before.
+	rivalPatience = time.Second
 )
 
 // notice remembers that the cluster knows, or is told of, this replica at another
@@ -55,7 +58,7 @@ func (g *Gossip) takeRivals() map[netip.AddrPort]Member {
 // process is this replica: this one must not begin its work then. An address at
 // which nobody answers is one that the replica had before.
 func (g *Gossip) Alone(ctx context.Context) error {
-	timer := time.NewTimer(meetPatience)
+	timer := time.NewTimer(g.config.meetPatience)
 	defer timer.Stop()
 	select {
 	case <-g.met:
@@ -64,7 +67,7 @@ func (g *Gossip) Alone(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	for endpoint, rival := range g.takeRivals() {
-		if g.answers(endpoint) {
+		if g.answers(ctx, endpoint) {
 			return g.yield(endpoint, rival)
 		}
 	}
@@ -82,7 +85,7 @@ func (g *Gossip) AwaitRival(ctx context.Context) error {
 			return nil
 		}
 		for endpoint, rival := range g.takeRivals() {
-			if !g.answers(endpoint) {
+			if !g.answers(ctx, endpoint) {
 				continue
 			}
 			later := rival.Incarnation >= g.config.Self.Incarnation
@@ -95,7 +98,7 @@ func (g *Gossip) AwaitRival(ctx context.Context) error {
 			case <-ctx.Done():
 				return nil
 			}
-			if !later && g.answers(endpoint) {
+			if !later && g.answers(ctx, endpoint) {
 				return g.yield(endpoint, rival)
 			}
 		}
@@ -111,10 +114,24 @@ func (g *Gossip) tell(endpoint netip.AddrPort) {
 }
 
 // answers reports whether a process at endpoint says that it is this replica.
-func (g *Gossip) answers(endpoint netip.AddrPort) bool {
-	for range rivalPings {
-		if _, err := g.list.Ping(string(g.self), net.UDPAddrFromAddrPort(endpoint)); err == nil {
+func (g *Gossip) answers(ctx context.Context, endpoint netip.AddrPort) bool {
+	patience := time.NewTimer(g.config.rivalPatience)
+	defer patience.Stop()
+	for pings, over := 1, false; !over || pings <= rivalPings; pings++ {
+		_, err := g.list.Ping(string(g.self), net.UDPAddrFromAddrPort(endpoint))
+		if err == nil {
 			return true
+		}
+		var silent memberlist.NoPingResponseError
+		if !errors.As(err, &silent) && pings >= rivalPings {
+			return false // It cannot be asked.
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-patience.C:
+			over = true
+		default:
 		}
 	}
 	return false

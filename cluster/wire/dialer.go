@@ -49,6 +49,11 @@ func (d *Dialer) DialGossip(ctx context.Context, addr string) (net.Conn, error) 
 
 func (d *Dialer) dial(ctx context.Context, addr string, chosen protocol) (net.Conn, error) {
 	raw, err := d.net.DialContext(ctx, "tcp", addr)
+	if deadline, ok := ctx.Deadline(); err != nil && ok && !time.Now().Before(deadline) {
+		// A socket sees the deadline of its context a moment before the context does.
+		<-ctx.Done()
+		err = fmt.Errorf("%s: %w", addr, context.Cause(ctx))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("dial %v: %w", chosen, err)
 	}

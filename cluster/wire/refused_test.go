@@ -19,7 +19,7 @@ import (
 )
 
 // deadline is how long a test waits for what must happen.
-const deadline = 20 * time.Second
+const deadline = time.Minute
 
 // logBuffer is a log that tests read while it is written.
 type logBuffer struct {
@@ -46,6 +46,8 @@ func listen(t *testing.T, security wire.Security) (*wire.Mux, *logBuffer) {
 		Address:  "127.0.0.1:0",
 		Security: security,
 		Logger:   slog.New(slog.NewTextHandler(log, nil)),
+		// Who is refused is refused for what it is, and not for its pace or ours.
+		HandshakeTimeout: deadline,
 	})
 	if err != nil {
 		t.Fatal(err)

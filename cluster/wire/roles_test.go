@@ -29,7 +29,7 @@ func TestListenMutualLetsRolesIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{ReadHeaderTimeout: time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), Handler: wire.ForRoles(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	server := &http.Server{ReadHeaderTimeout: deadline, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), Handler: wire.ForRoles(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "figures")
 	}), identity.Client)}
 	done := make(chan struct{})
@@ -66,7 +66,7 @@ func TestListenMutualLetsRolesIn(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			config := cluster.Credentials(t, test.role, "x").ClientConfig(identity.Agent)
-			client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}, Timeout: 20 * time.Second}
+			client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}, Timeout: deadline}
 			res, err := client.Get("https://" + listener.Addr().String() + "/metrics")
 			if test.status == 0 {
 				if err == nil {

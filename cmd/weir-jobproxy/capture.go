@@ -6,21 +6,20 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"weir/actors/agent/runner/output"
 )
 
-// drainTime is how long output may still come after every process of the job
-// has gone: somebody outside may hold the pipe open.
-const drainTime = 2 * time.Second
-
-// copyBuffer is the size of a pipe, so one read empties it.
-const copyBuffer = 64 << 10
+const (
+	// firstBuffer is what jobs that say little need.
+	firstBuffer = 1 << 10
+	// copyBuffer is the size of a pipe, so one read empties it.
+	copyBuffer = 64 << 10
+)
 
 // capture carries one output stream from its pipe to its files.
 type capture struct {
-	reader *os.File
+	reader drain
 	writer *output.Writer
 	done   chan struct{}
 
@@ -35,14 +34,14 @@ func startCapture(folder, stream string, limit int64) (*capture, *os.File, error
 	if err != nil {
 		return nil, nil, err
 	}
-	c := &capture{reader: reader, writer: output.NewWriter(folder, stream, limit), done: make(chan struct{})}
+	c := &capture{reader: drain{pipe: reader}, writer: output.NewWriter(folder, stream, limit), done: make(chan struct{})}
 	go c.copy()
 	return c, writer, nil
 }
 
 func (c *capture) copy() {
 	defer close(c.done)
-	buffer := make([]byte, copyBuffer)
+	buffer := make([]byte, firstBuffer)
 	for {
 		n, err := c.reader.Read(buffer)
 		if n > 0 {
@@ -53,6 +52,9 @@ func (c *capture) copy() {
 				c.lost.Store(&err)
 			}
 		}
+		if n == len(buffer) && n < copyBuffer {
+			buffer = make([]byte, copyBuffer)
+		}
 		if err != nil {
 			if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrDeadlineExceeded) {
 				complain(err)
@@ -60,15 +62,14 @@ func (c *capture) copy() {
 			break
 		}
 	}
-	if err := errors.Join(c.writer.Close(), c.reader.Close()); err != nil {
+	if err := errors.Join(c.writer.Close(), c.reader.pipe.Close()); err != nil {
 		complain(err)
 	}
 }
 
 // finish waits for the last output.
 func (c *capture) finish() {
-	// It fails only when the pipe has been read to its end and closed.
-	_ = c.reader.SetReadDeadline(time.Now().Add(drainTime))
+	c.reader.finish()
 	<-c.done
 }
 

@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -19,11 +21,41 @@ type child struct {
 	// handle is a descriptor of the process, which no other process can take
 	// the place of.
 	handle int
+	// init is the process that tells on reports how it ended; nil: it is the proxy's own
+	// child.
+	init    int
+	reports *net.UnixConn
 }
 
-// startChild starts the command inside the enclosure, its output going to the
-// given files.
-func startChild(spec *proxyproto.Spec, inside enclosure, stdout, stderr *os.File) (child, error) {
+// startChild starts the command inside the enclosure with the given standard files, as far
+// apart from the node as the spec says.
+func startChild(spec *proxyproto.Spec, folder string, inside enclosure, standard []uintptr) (started child, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		// The thread ends with this goroutine, so nothing else is started by it: it may be
+		// in the job's groups by then, and have fewer rights.
+		runtime.LockOSThread()
+		if err = unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(proxyproto.UsualTimerSlack), 0, 0, 0); err != nil {
+			return
+		}
+		switch spec.Isolation {
+		case proxyproto.IsolationStrict:
+			started, err = startWithInit(spec, folder, inside, standard)
+			return
+		case proxyproto.IsolationDefault:
+			if err = refuseMoreRights(); err != nil {
+				return
+			}
+		}
+		started, err = startCommand(spec, inside.start, standard)
+	}()
+	<-done
+	return started, err
+}
+
+// startCommand starts the command; start is that of the enclosure.
+func startCommand(spec *proxyproto.Spec, start func(*syscall.SysProcAttr, func() error) error, standard []uintptr) (child, error) {
 	argv := spec.Argv
 	if spec.Shell != "" {
 		argv = []string{"/bin/sh", "-c", spec.Shell}
@@ -36,19 +68,17 @@ func startChild(spec *proxyproto.Spec, inside enclosure, stdout, stderr *os.File
 	if _, err := os.Stat(spec.Workspace); err != nil {
 		return child{}, fmt.Errorf("start %q: workspace: %w", argv[0], err)
 	}
-	stdin, err := os.Open(os.DevNull)
-	if err != nil {
-		return child{}, fmt.Errorf("start %q: %w", argv[0], err)
-	}
-	defer stdin.Close()
 	started := child{handle: -1}
 	attributes := &syscall.SysProcAttr{Setsid: true, PidFD: &started.handle}
-	err = inside.start(attributes, func() error {
+	if spec.User != nil {
+		attributes.Credential = &syscall.Credential{Uid: spec.User.UID, Gid: spec.User.GID}
+	}
+	err = start(attributes, func() error {
 		var err error
 		started.pid, _, err = syscall.StartProcess(path, argv, &syscall.ProcAttr{
 			Dir:   spec.Workspace,
 			Env:   spec.Environment,
-			Files: []uintptr{stdin.Fd(), stdout.Fd(), stderr.Fd()},
+			Files: standard,
 			Sys:   attributes,
 		})
 		return err
@@ -99,21 +129,45 @@ type ending struct {
 	time   time.Time
 }
 
-// reap waits for every child, the job's orphans included, until none is left,
-// and tells of the root process.
-func reap(root int, ended chan<- ending, empty chan<- struct{}) {
+// await waits for every process, and tells of the root process' end; empty is closed when
+// there is none left.
+func (c child) await(ended chan<- ending, empty chan<- struct{}) {
+	reported := make(chan struct{})
+	if c.reports == nil {
+		close(reported)
+	} else {
+		go func() {
+			defer close(reported)
+			// Whoever wanted to look at the command has done so. An init that does not hear
+			// it has gone, and that is the end of the reports.
+			_, _ = c.reports.Write([]byte{0})
+			ended <- c.awaitReport()
+		}()
+	}
+	told := false
+	reap(func(pid int, e ending) {
+		// An orphan may have the pid later.
+		if pid == c.pid && !told {
+			told = true
+			ended <- e
+		}
+	})
+	<-reported
+	close(empty)
+}
+
+// reap waits for every child, the job's orphans included, until none is left.
+func reap(tell func(pid int, e ending)) {
 	for {
-		var status unix.WaitStatus
-		var usage unix.Rusage
-		pid, err := unix.Wait4(-1, &status, 0, &usage)
+		var e ending
+		pid, err := unix.Wait4(-1, &e.status, 0, &e.usage)
 		switch {
 		case err == unix.EINTR:
 			continue
 		case err != nil:
-			close(empty)
 			return
-		case pid == root:
-			ended <- ending{status: status, usage: usage, time: time.Now()}
 		}
+		e.time = time.Now()
+		tell(pid, e)
 	}
 }

@@ -11,9 +11,17 @@ import (
 // saveAgain is the pause before a result that the disk did not take is written again.
 const saveAgain = 500 * time.Millisecond
 
-// finish writes the result of a job of which nothing is left.
+// finish measures a job of which no process is left, and has kept what is to be.
 func (s *supervisor) finish() {
 	s.gone = nil
+	s.measureEnd(killPatience)
+	s.takeDisk(s.diskLast)
+	s.flush()
+}
+
+// measureEnd measures a job whose processes have ended, as far as they do. Its groups may be
+// busy for a moment still.
+func (s *supervisor) measureEnd(patience time.Duration) {
 	if s.root == nil {
 		select {
 		case e := <-s.rootEnded:
@@ -22,11 +30,12 @@ func (s *supervisor) finish() {
 			s.root = &ending{time: time.Now()}
 		}
 	}
+	s.stopDisk()
+	s.diskTold = nil
 	s.finishMeasuring()
-	if err := s.inside.remove(); err != nil {
+	if err := s.inside.remove(patience); err != nil {
 		complain(err)
 	}
-	s.conclude(s.root.status)
 }
 
 // conclude makes the result, writes it, and tells it.
@@ -35,6 +44,7 @@ func (s *supervisor) conclude(status unix.WaitStatus) {
 		timer.Stop()
 	}
 	s.stopWatch()
+	complainIf(s.volumes.unmount())
 	end := time.Now()
 	if s.root != nil {
 		end = s.root.time
@@ -49,26 +59,44 @@ func (s *supervisor) conclude(status unix.WaitStatus) {
 	}
 	s.verdict.apply(result, status)
 	result.Interrupted = s.interruption != nil
-	result.OutputLost = lost(s.stdout, s.stderr)
+	result.OutputLost = clip(lost(s.stdout, s.stderr), mostText)
+	result.Hang = s.hang
+	result.Input, result.Output = s.remains.input, s.remains.output
 	if s.child.pid == 0 {
 		result.ExitCode = -1
 	}
 	s.result = result
 	// An agent that listens has the result in its journal before anybody else hears of
 	// it; for one that comes later, it has to be on disk here.
+	s.watchEnd("write its result into " + s.folder)
 	if s.agent.listens() {
 		s.save(writeWhole)
 	} else {
 		s.save(writeDurably)
 	}
-	s.agent.send(proxyproto.Message{Exited: result})
 }
 
-// save writes the result. A disk that does not take it is tried again: the job may have
-// filled it.
+// save has the result written in the background.
 func (s *supervisor) save(write func(folder, name string, value any) error) {
-	if err := write(s.folder, proxyproto.ResultFile, s.result); err != nil {
+	folder, result := s.folder, s.result
+	go func() { s.saved <- write(folder, proxyproto.ResultFile, result) }()
+}
+
+// takeSaved tells the result when it has been written. A disk that does not take it is tried
+// again: the job may have filled it.
+func (s *supervisor) takeSaved(err error) {
+	if err != nil {
 		complain(err)
 		s.unsaved.Reset(saveAgain)
+	}
+	s.tell()
+}
+
+// tell tells the result, once.
+func (s *supervisor) tell() {
+	s.stall.Stop()
+	if !s.told {
+		s.told = true
+		s.agent.send(proxyproto.Message{Exited: s.result})
 	}
 }

@@ -11,8 +11,15 @@
 // when the agent says so, when a limit is met, or when the agent has not been
 // heard from for the lease. The result is on disk before it is told.
 //
+// A job can be kept apart from its node (isolation). For that the agent starts the
+// proxy in a mount namespace, in which it mounts the job's tmpfs; the strictest
+// jobs also get an init, which is this program again (init.go), that makes what
+// they see of the machine (rootfs.go) and gives up their rights (seccomp.go).
+//
+// What a job reads and writes, and what becomes of it, are streams (streams.go).
+//
 // One proxy runs beside each job, so it has to stay small: it needs the
-// standard library and golang.org/x/sys only and limits its own heap.
+// standard library, golang.org/x/sys and cespare/xxhash only and limits its own heap.
 //
 // One goroutine, supervisor.run, owns all that changes. The others only wait
 // for something (the child, the socket, the pipes) and tell it.

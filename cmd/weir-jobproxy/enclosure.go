@@ -29,24 +29,49 @@ type enclosure interface {
 	processes() ([]proctree.Process, error)
 	// memoryEvents says whether the kernel has killed for lack of memory.
 	memoryEvents() (cgroup.MemoryEvents, error)
+	// refusedForks counts the processes that the limit has kept from being.
+	refusedForks() (int64, error)
 	// watchMemory calls notify when the limit is met, if the kernel can tell.
 	watchMemory(notify func()) (stop func(), err error)
 	// kill ends all processes and returns when none is left.
 	kill(patience time.Duration) error
-	remove() error
+	// remove removes what create has made, of which no process is left.
+	remove(patience time.Duration) error
 }
 
-// newEnclosure returns control groups where the spec places some.
-func newEnclosure(spec *proxyproto.Spec) enclosure {
+// newEnclosure returns control groups where the spec places some. volumes count as memory
+// of the job.
+func newEnclosure(spec *proxyproto.Spec, volumes *volumes) enclosure {
 	if spec.Cgroups.None() {
-		return &tree{}
+		return &tree{volumes: volumes}
 	}
-	return &group{group: cgroup.Open(spec.Cgroups), limits: cgroup.Limits{
-		CPU:       spec.CPULimit,
-		CPUWeight: spec.CPUWeight,
-		Memory:    spec.MemoryLimit,
-		Pids:      spec.PidsLimit,
-	}}
+	return &group{group: cgroup.Open(spec.Cgroups), limits: limitsOf(spec)}
+}
+
+// usualWeight is what one core weighs: who may use two gets twice as much of a full
+// machine.
+const usualWeight = 100
+
+func limitsOf(spec *proxyproto.Spec) cgroup.Limits {
+	limits := cgroup.Limits{CPU: spec.CPULimit, CPUWeight: spec.CPUWeight, Memory: spec.MemoryLimit, Pids: pidsLimit(spec)}
+	if spec.CPUEnforcement == proxyproto.EnforceWeight && spec.CPULimit > 0 {
+		limits.CPU = 0
+		if limits.CPUWeight == 0 {
+			limits.CPUWeight = int(min(cgroup.MaxWeight, max(1, spec.CPULimit*usualWeight)))
+		}
+	}
+	return limits
+}
+
+// initThreads is what an init adds to what the job may have of processes and threads.
+const initThreads = 8
+
+// pidsLimit is the limit of processes and threads, with those of the job's init.
+func pidsLimit(spec *proxyproto.Spec) int {
+	if spec.PidsLimit > 0 && spec.Isolation == proxyproto.IsolationStrict {
+		return spec.PidsLimit + initThreads
+	}
+	return spec.PidsLimit
 }
 
 // group is an enclosure of control groups.
@@ -85,16 +110,18 @@ func (g *group) processes() ([]proctree.Process, error) {
 
 func (g *group) memoryEvents() (cgroup.MemoryEvents, error) { return g.group.MemoryEvents() }
 
+func (g *group) refusedForks() (int64, error) { return g.group.RefusedForks() }
+
 func (g *group) watchMemory(notify func()) (func(), error) { return g.group.WatchMemory(notify) }
 
 func (g *group) kill(patience time.Duration) error { return g.group.Kill(patience) }
 
-func (g *group) remove() error { return g.group.Remove(time.Second) }
+func (g *group) remove(patience time.Duration) error { return g.group.Remove(patience) }
 
 // tree is an enclosure of whatever descends from the proxy, which is the foster
-// parent of orphans. Nothing but the memory limit can be enforced, and that by
-// measuring.
-type tree struct{}
+// parent of orphans. The limits of memory and of processes are enforced by measuring, that
+// of cpu is not.
+type tree struct{ volumes *volumes }
 
 func (t *tree) create() error { return nil }
 
@@ -117,23 +144,31 @@ func (t *tree) usage() (cgroup.Usage, error) {
 	if err != nil {
 		return cgroup.Usage{}, err
 	}
+	var allShared int64
 	for _, process := range processes {
 		usage.CPUUser += process.CPUUser
 		usage.CPUSystem += process.CPUSystem
-		if memory, err := proctree.Memory(process.Pid); err == nil {
+		usage.PeakPids += int64(process.Threads)
+		if memory, shared, err := proctree.Memory(process.Pid); err == nil {
 			usage.Memory += memory
+			allShared += shared
 		}
 	}
+	// What processes have mapped of the volumes has been counted with them.
+	inVolumes := t.volumes.used()
+	usage.Memory += inVolumes - min(inVolumes, allShared)
 	return usage, nil
 }
 
 func (t *tree) memoryEvents() (cgroup.MemoryEvents, error) { return cgroup.MemoryEvents{}, nil }
 
+func (t *tree) refusedForks() (int64, error) { return 0, nil }
+
 func (t *tree) watchMemory(func()) (func(), error) { return func() {}, nil }
 
 func (t *tree) kill(patience time.Duration) error { return proctree.Kill(t.processes, patience) }
 
-func (t *tree) remove() error { return nil }
+func (t *tree) remove(time.Duration) error { return nil }
 
 // signalAll sends a signal to every process of the job.
 func signalAll(inside enclosure, number unix.Signal) error {
@@ -148,14 +183,17 @@ func signalAll(inside enclosure, number unix.Signal) error {
 	return errors.Join(errs...)
 }
 
-// biggestProcesses lists those with the most memory.
-func biggestProcesses(inside enclosure) []proxyproto.ProcessMemory {
+// biggestProcesses lists those with the most memory, but for the job's init.
+func biggestProcesses(inside enclosure, init int) []proxyproto.ProcessMemory {
 	processes, err := inside.processes()
 	if err != nil {
 		return nil
 	}
 	var list []proxyproto.ProcessMemory
 	for _, process := range processes {
+		if process.Pid == init {
+			continue
+		}
 		if memory, err := proctree.Resident(process.Pid); err == nil && memory > 0 {
 			list = append(list, proxyproto.ProcessMemory{Pid: process.Pid, Name: process.Name, Bytes: memory})
 		}

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -25,11 +28,20 @@ func main() {
 	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(25)
 	debug.SetMemoryLimit(heapLimit)
-	if len(os.Args) != 2 {
+	var err error
+	switch {
+	case len(os.Args) == 2:
+		err = run(os.Args[1])
+	case len(os.Args) == 3 && os.Args[1] == initArgument:
+		err = runInit(os.Args[2])
+	case len(os.Args) == 4 && os.Args[1] == proxyproto.CheckArgument:
+		err = check(os.Args[2], os.Args[3])
+	default:
 		fmt.Fprintln(os.Stderr, "usage: weir-jobproxy FOLDER\n\nRuns the job whose spec.json is in FOLDER. A node agent starts it; it is of no use by hand.")
 		os.Exit(2)
 	}
-	if err := run(os.Args[1]); err != nil {
+	log().flush()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "weir-jobproxy:", err)
 		os.Exit(1)
 	}
@@ -48,14 +60,20 @@ func run(folder string) error {
 	if err != nil {
 		return err
 	}
+	if err := keepDescriptors(); err != nil {
+		return err
+	}
+	if err := ownMounts(spec); err != nil {
+		return err
+	}
 	// From here on a later life of the agent can find this process. After a
 	// power failure there is none to find, so nothing needs to be synced.
 	self, err := proctree.Read(os.Getpid())
 	if err != nil {
 		return err
 	}
-	if err := writeWhole(folder, proxyproto.IdentityFile, self.Identity); err != nil {
-		return err
+	if _, err := os.Stderr.Write(self.Identity.LogLine()); err != nil {
+		return fmt.Errorf("say who this is: %w", err)
 	}
 	// Orphans of the job become children of the proxy, not of init.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
@@ -83,4 +101,25 @@ func inheritedListener() (net.Listener, error) {
 		return nil, fmt.Errorf("listen on descriptor %d: %w", proxyproto.ListenerDescriptor, err)
 	}
 	return listener, nil
+}
+
+// keepDescriptors keeps jobs from getting what the agent itself was started with and left
+// open, such as a pipe of the shell that it was started from.
+func keepDescriptors() error {
+	const first = 3
+	err := unix.CloseRange(first, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
+	if err == nil || !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EINVAL) {
+		return err
+	}
+	// The system is older than that call with that flag.
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return fmt.Errorf("list open descriptors: %w", err)
+	}
+	for _, entry := range open {
+		if number, err := strconv.Atoi(entry.Name()); err == nil && number >= first {
+			unix.CloseOnExec(number)
+		}
+	}
+	return nil
 }

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
+	"weir/actors/agent/runner/cgroup"
 	"weir/actors/agent/runner/proxyproto"
 )
 
@@ -18,18 +20,23 @@ func (s *supervisor) measure(now time.Time) {
 		complain(err)
 		return
 	}
-	s.meter.observe(now, usage)
+	s.meter.observe(now, usage, s.volumes.used())
+	s.scorer.score(s.inside, usage.Memory)
 	limit := s.spec.MemoryLimit
 	if limit > 0 && float64(usage.Memory) >= nearLimit*float64(limit) {
 		s.noteSuspects()
 	}
-	if limit > 0 && s.spec.Cgroups.None() && usage.Memory > limit {
+	switch pids := pidsLimit(s.spec); {
+	case limit > 0 && s.spec.Cgroups.None() && usage.Memory > limit:
 		s.end(s.memoryVerdict(usage.Memory))
-	} else {
+	case pids > 0 && s.spec.Cgroups.None() && usage.PeakPids > int64(pids):
+		s.end(verdict{outcome: proxyproto.OutcomePidsLimitExceeded,
+			err: fmt.Sprintf("Process limit exceeded: %d processes and threads, the limit is %d", usage.PeakPids, s.spec.PidsLimit)})
+	default:
 		s.checkMemory()
 	}
 	if s.schedule.due(now) {
-		s.agent.send(proxyproto.Message{Sample: &proxyproto.Sample{MemoryBytes: usage.Memory, Statistics: s.statistics()}})
+		s.agent.send(proxyproto.Message{Sample: &proxyproto.Sample{MemoryBytes: usage.Memory, ProxyMemoryBytes: s.ownMemory(), Statistics: s.statistics()}})
 	}
 }
 
@@ -55,12 +62,17 @@ func (s *supervisor) recheckMemory() {
 
 // checkMemory ends the job when the kernel has killed a process of it at its
 // memory limit, and says whether it did. On v1 the others would live on.
-func (s *supervisor) checkMemory() bool {
+func (s *supervisor) checkMemory() bool { return s.judgeMemory(s.memoryEvents()) }
+
+// memoryEvents are what the kernel tells of the job's memory limit; nothing, if it does not.
+func (s *supervisor) memoryEvents() cgroup.MemoryEvents {
 	events, err := s.inside.memoryEvents()
-	if err != nil {
-		complain(err)
-		return false
-	}
+	complainIf(err)
+	return events
+}
+
+// judgeMemory is checkMemory of what the kernel has told.
+func (s *supervisor) judgeMemory(events cgroup.MemoryEvents) bool {
 	if !events.Killed || !events.LimitHit {
 		return false
 	}
@@ -76,14 +88,14 @@ func (s *supervisor) checkMemory() bool {
 }
 
 func (s *supervisor) memoryVerdict(usage int64) verdict {
-	excess := &proxyproto.MemoryExcess{Usage: usage, Limit: s.spec.MemoryLimit, Biggest: s.suspects}
+	excess := &proxyproto.MemoryExcess{Usage: usage, Limit: s.spec.MemoryLimit, Tmpfs: s.volumes.used(), Biggest: s.suspects}
 	return verdict{outcome: proxyproto.OutcomeMemoryLimitExceeded, err: excess.String(), memory: excess}
 }
 
 // noteSuspects remembers the biggest processes. The kernel's victim may have
 // gone meanwhile: a list that adds up to less than before is no better.
 func (s *supervisor) noteSuspects() {
-	list := biggestProcesses(s.inside)
+	list := biggestProcesses(s.inside, s.child.init)
 	if total(list) >= total(s.suspects)/2 {
 		s.suspects = list
 	}
@@ -105,32 +117,40 @@ func (s *supervisor) finishMeasuring() {
 		complain(err)
 	} else {
 		usage.Memory = 0
-		s.meter.observe(s.root.time, usage)
+		tmpfs := s.volumes.used()
+		s.meter.observeGap(usage, tmpfs)
+		s.meter.observe(s.root.time, usage, tmpfs)
 	}
-	peak := processPeak(s.root.usage)
-	s.meter.observeEnd(s.root.time, usage.Peak, peak)
+	peak, least := processPeak(s.root.usage, s.child.init == 0, s.ownPeak)
+	s.meter.observeEnd(s.root.time, peak, least)
 	if excess := s.verdict.memory; excess != nil {
 		s.meter.statistics.MaxMemory = max(s.meter.statistics.MaxMemory, excess.Usage)
 		s.nameVictims(excess)
-		if total(excess.Biggest) < peak {
-			// The kernel was faster than the look at the processes.
-			excess.Biggest = []proxyproto.ProcessMemory{{Pid: s.child.pid, Name: s.rootName, Bytes: peak}}
-			s.verdict.err = excess.String()
-		}
 	}
 }
 
-// nameVictims adds whom the kernel killed to those who were seen.
+// nameVictims names whom the kernel killed beside those who were seen.
 func (s *supervisor) nameVictims(excess *proxyproto.MemoryExcess) {
-	if s.spec.Cgroups.None() {
-		return
-	}
 	killed := newVictims(s.spec.Cgroups)
-	if err := killed.read(); err != nil {
-		complain(err)
+	if !s.spec.Cgroups.None() {
+		complainIf(killed.read())
 	}
-	excess.Biggest = merge(excess.Biggest, killed.list)
+	root := proxyproto.ProcessMemory{Pid: s.child.pid, Name: s.rootName, Bytes: s.root.usage.Maxrss << 10}
+	if root.Bytes <= s.ownPeak {
+		root.Bytes = 0
+	}
+	excess.Biggest = culprits(excess.Biggest, killed.list, root)
 	s.verdict.err = excess.String()
+}
+
+// culprits are those who were seen and those whom the kernel killed, or, where it does not
+// tell, the root process, if that has held more than all who were seen: the kernel was faster
+// than the look at them. What a process has waited for counts as held by it here.
+func culprits(seen, killed []proxyproto.ProcessMemory, root proxyproto.ProcessMemory) []proxyproto.ProcessMemory {
+	if len(killed) == 0 && total(seen) < root.Bytes {
+		return []proxyproto.ProcessMemory{root}
+	}
+	return merge(seen, killed)
 }
 
 // merge joins two lists of processes, each process with the most that is known of it.
@@ -145,16 +165,4 @@ func merge(seen, more []proxyproto.ProcessMemory) []proxyproto.ProcessMemory {
 		list = append(list, process)
 	}
 	return mostMemory(list)
-}
-
-// statistics are the meter's, with the output's.
-func (s *supervisor) statistics() proxyproto.Statistics {
-	statistics := s.meter.statistics
-	if s.stdout != nil {
-		statistics.StdoutBytes, statistics.StdoutDroppedBytes = s.stdout.written.Load(), s.stdout.dropped.Load()
-	}
-	if s.stderr != nil {
-		statistics.StderrBytes, statistics.StderrDroppedBytes = s.stderr.written.Load(), s.stderr.dropped.Load()
-	}
-	return statistics
 }

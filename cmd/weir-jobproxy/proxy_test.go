@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -18,7 +19,10 @@ import (
 )
 
 // patience is the deadline of every wait.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
+
+// programVariable names another program than that of the tests that is to be the proxy.
+const programVariable = "WEIR_TEST_PROXY_PROGRAM"
 
 // TestMain is the proxy itself when a test has started it as one.
 func TestMain(m *testing.M) {
@@ -36,8 +40,9 @@ type proxy struct {
 	ended  chan struct{}
 }
 
-// startProxy starts a proxy for a job that runs a shell command.
-func startProxy(t *testing.T, shell string, lease time.Duration) *proxy {
+// startProxy starts a proxy for a job that runs a shell command. change, where it is
+// given, may change the spec.
+func startProxy(t testing.TB, shell string, lease time.Duration, change ...func(*proxyproto.Spec)) *proxy {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "weir-proxy")
 	if err != nil {
@@ -46,6 +51,9 @@ func startProxy(t *testing.T, shell string, lease time.Duration) *proxy {
 	t.Cleanup(func() { _ = os.RemoveAll(folder) })
 	spec := proxyproto.Spec{Version: proxyproto.Version, JobID: "job", Shell: shell, Workspace: folder, OutputFolder: folder,
 		Environment: []string{"PATH=" + os.Getenv("PATH")}, LeaseMillis: lease.Milliseconds(), SamplePeriodMillis: 1000, StdoutLimit: 1000, StderrLimit: 1000}
+	for _, change := range change {
+		change(&spec)
+	}
 	data, err := json.Marshal(spec)
 	if err != nil {
 		t.Fatal(err)
@@ -65,6 +73,9 @@ func startProxy(t *testing.T, shell string, lease time.Duration) *proxy {
 	executable, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
+	}
+	if program := os.Getenv(programVariable); program != "" {
+		executable = program
 	}
 	p := &proxy{Cmd: exec.Command(executable, folder), folder: folder, ended: make(chan struct{})}
 	p.Env = []string{"WEIR_TEST_PROXY=1"}
@@ -99,7 +110,7 @@ type agent struct {
 	*proxyproto.Reader
 }
 
-func (p *proxy) connect(t *testing.T) agent {
+func (p *proxy) connect(t testing.TB) agent {
 	t.Helper()
 	conn, err := net.Dial("unix", filepath.Join(p.folder, proxyproto.SocketFile))
 	if err != nil {
@@ -112,7 +123,7 @@ func (p *proxy) connect(t *testing.T) agent {
 	return agent{Conn: conn, Reader: proxyproto.NewReader(conn)}
 }
 
-func (a agent) say(t *testing.T, line string) {
+func (a agent) say(t testing.TB, line string) {
 	t.Helper()
 	if _, err := a.Write([]byte(line + "\n")); err != nil {
 		t.Fatal(err)
@@ -120,7 +131,7 @@ func (a agent) say(t *testing.T, line string) {
 }
 
 // hear waits for a message of that name, skipping samples and others.
-func (a agent) hear(t *testing.T, name string) proxyproto.Message {
+func (a agent) hear(t testing.TB, name string) proxyproto.Message {
 	t.Helper()
 	for {
 		message, err := a.Reader.Read()
@@ -202,6 +213,25 @@ func TestResultIsToldAgain(t *testing.T) {
 	}
 }
 
+// TestJobsGetNoDescriptorsOfTheAgent that whoever started the agent has left open.
+func TestJobsGetNoDescriptorsOfTheAgent(t *testing.T) {
+	const left = 211
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(unix.Dup2(int(null.Fd()), left), null.Close()); err != nil {
+		t.Fatal(err)
+	}
+	p := startProxy(t, fmt.Sprintf("test ! -e /proc/$$/fd/%d", left), time.Hour)
+	if err := unix.Close(left); err != nil {
+		t.Fatal(err)
+	}
+	if told := p.connect(t).hear(t, "exited").Exited; told.ExitCode != 0 {
+		t.Errorf("%+v: the job has descriptor %d", told, left)
+	}
+}
+
 func TestGoesByItselfWhenNobodyComes(t *testing.T) {
 	p := startProxy(t, "sleep 1000", 100*time.Millisecond)
 	select {
@@ -212,24 +242,6 @@ func TestGoesByItselfWhenNobodyComes(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(p.folder, proxyproto.ResultFile))
 	if err != nil || !strings.Contains(string(data), string(proxyproto.OutcomeLeaseExpired)) {
 		t.Errorf("result %s, %v, want the lease expired", data, err)
-	}
-}
-
-func TestMeter(t *testing.T) {
-	start := time.Unix(1000, 0)
-	var m meter
-	m.begin(start)
-	m.observe(start.Add(time.Second), cgroup.Usage{Memory: 100, CPUUser: 5 * time.Microsecond})
-	m.observe(start.Add(3*time.Second), cgroup.Usage{Memory: 50, CPUUser: 4 * time.Microsecond})
-	m.observeEnd(start.Add(4*time.Second), 300, 400)
-	want := proxyproto.Statistics{
-		MaxMemory: 300,
-		// Nothing for 1 s, 100 for 2 s, and the peak for the last second.
-		CumulativeMaxMemory: 2*100 + 300,
-		CPUUserMicros:       5,
-	}
-	if m.statistics != want {
-		t.Errorf("statistics %+v, want %+v", m.statistics, want)
 	}
 }
 
@@ -267,9 +279,9 @@ func TestVerdict(t *testing.T) {
 		wantCode    int
 		wantSignal  string
 	}{
-		"exit code 3": {causes: []verdict{causeOfExit(exited, cgroup.MemoryEvents{})}, status: exited, wantOutcome: proxyproto.OutcomeExited, wantCode: 3},
+		"exit code 3": {causes: []verdict{causeOfExit(exited, cgroup.MemoryEvents{}, 0, 0)}, status: exited, wantOutcome: proxyproto.OutcomeExited, wantCode: 3},
 		"stopped, then exit code 3": {
-			causes: []verdict{{outcome: proxyproto.OutcomeStopped}, causeOfExit(exited, cgroup.MemoryEvents{})},
+			causes: []verdict{{outcome: proxyproto.OutcomeStopped}, causeOfExit(exited, cgroup.MemoryEvents{}, 0, 0)},
 			status: exited, wantOutcome: proxyproto.OutcomeStopped, wantCode: 3,
 		},
 		"the time limit, then the lease": {
@@ -277,7 +289,7 @@ func TestVerdict(t *testing.T) {
 			status: killed, wantOutcome: proxyproto.OutcomeTimeLimitExceeded, wantCode: -1, wantSignal: "SIGKILL",
 		},
 		"killed as the machine is out of memory": {
-			causes: []verdict{causeOfExit(killed, cgroup.MemoryEvents{Killed: true})},
+			causes: []verdict{causeOfExit(killed, cgroup.MemoryEvents{Killed: true}, 0, 0)},
 			status: killed, wantOutcome: proxyproto.OutcomeSignaled, wantCode: -1, wantSignal: "SIGKILL",
 		},
 	}
@@ -294,7 +306,7 @@ func TestVerdict(t *testing.T) {
 			}
 		})
 	}
-	if cause := causeOfExit(killed, cgroup.MemoryEvents{Killed: true}); !strings.Contains(cause.err, "machine") {
+	if cause := causeOfExit(killed, cgroup.MemoryEvents{Killed: true}, 0, 0); !strings.Contains(cause.err, "machine") {
 		t.Errorf("cause %+v, want it to name the machine", cause)
 	}
 }

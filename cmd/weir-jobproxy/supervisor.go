@@ -9,20 +9,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/actors/agent/runner/proctree"
 	"weir/actors/agent/runner/proxyproto"
 )
 
 const (
-	// killPatience is how long one attempt to end all processes may take
-	// before it is complained about and repeated.
-	killPatience = 10 * time.Second
-	// escapePeriod is how long after the end of its groups a process is taken
-	// to be one that left them.
-	escapePeriod = 200 * time.Millisecond
-	// reapTime is how long waiting for the last children may take when there
-	// are no others.
-	reapTime = 5 * time.Millisecond
 	// memoryChecks is how often, memoryCheckPeriod apart, the kernel is asked
 	// whether it has killed after it told that memory ran out.
 	memoryChecks      = 100
@@ -34,29 +24,51 @@ const (
 
 // supervisor runs the job. Its fields belong to the goroutine of run.
 type supervisor struct {
-	folder string
-	spec   *proxyproto.Spec
-	self   proxyproto.Identity
-	server *server
-	agent  *connection
-	told   <-chan os.Signal
+	folder  string
+	spec    *proxyproto.Spec
+	self    proxyproto.Identity
+	server  *server
+	agent   *connection
+	signals <-chan os.Signal
 
-	inside         enclosure
-	child          child
-	started        *proxyproto.Started
-	rootName       string
+	inside   enclosure
+	child    child
+	streams  streams
+	volumes  *volumes
+	disk     disk
+	scorer   scorer
+	started  *proxyproto.Started
+	rootName string
+	// ownPeak is the most memory that the proxy had held when it started the command.
+	ownPeak        int64
 	startTime      time.Time
 	stdout, stderr *capture
 
 	// rootEnded and reaped are told by reap, gone by endTree, memoryLow by the
-	// kernel.
+	// kernel, failed and flushed by the streams.
 	rootEnded chan ending
 	reaped    chan struct{}
 	gone      chan struct{}
 	memoryLow chan struct{}
+	failed    chan verdict
+	flushed   chan remains
+	// diskTold has what the workspace takes; diskLast is what it took in the end, set
+	// before gone is told.
+	diskTold  chan diskUse
+	diskLast  diskUse
+	stopDisk  func()
 	stopWatch func()
+	// ending is how far the end of the job has come, checkDue when that is looked at next, and
+	// hang what of it hangs; saved is told when the result has been written.
+	ending   *progress
+	checkDue time.Time
+	hang     *proxyproto.Hang
+	saved    chan error
+	// cancelFlush is set while the streams finish, abandoned when they were told not to.
+	cancelFlush func()
+	abandoned   verdict
 
-	lease, timeLimit, grace, sample, memoryCheck, unsaved *time.Timer
+	lease, timeLimit, grace, sample, memoryCheck, unsaved, stall *time.Timer
 	// graceEnd is when the job is ended; interruption is what asked it to end by itself.
 	graceEnd         time.Time
 	interruption     *proxyproto.Interrupt
@@ -68,22 +80,37 @@ type supervisor struct {
 	meter     meter
 	schedule  schedule
 	suspects  []proxyproto.ProcessMemory
-	result    *proxyproto.Result
-	leave     bool
+	maxDisk   int64
+	remains   remains
+	// result is the end of the job; told: the agent may have it.
+	result *proxyproto.Result
+	told   bool
+	leave  bool
 }
 
 func newSupervisor(folder string, spec *proxyproto.Spec, self proxyproto.Identity, server *server, told <-chan os.Signal) *supervisor {
+	pace := new(progress)
+	volumes := new(volumes)
+	inside := newEnclosure(spec, volumes)
 	return &supervisor{
 		folder:      folder,
 		spec:        spec,
 		self:        self,
 		server:      server,
-		told:        told,
-		inside:      newEnclosure(spec),
+		signals:     told,
+		inside:      inside,
+		streams:     newStreams(spec, folder, pace),
+		volumes:     volumes,
+		disk:        newDisk(spec, folder, inside.processes),
+		scorer:      newScorer(spec.MemoryReserve),
 		rootEnded:   make(chan ending, 1),
 		reaped:      make(chan struct{}),
 		gone:        make(chan struct{}),
 		memoryLow:   make(chan struct{}, 1),
+		failed:      make(chan verdict, 1),
+		flushed:     make(chan remains, 1),
+		diskTold:    make(chan diskUse),
+		stopDisk:    func() {},
 		stopWatch:   func() {},
 		lease:       time.NewTimer(spec.Lease()),
 		timeLimit:   stoppedTimer(),
@@ -91,6 +118,9 @@ func newSupervisor(folder string, spec *proxyproto.Spec, self proxyproto.Identit
 		sample:      stoppedTimer(),
 		memoryCheck: stoppedTimer(),
 		unsaved:     stoppedTimer(),
+		stall:       stoppedTimer(),
+		ending:      pace,
+		saved:       make(chan error, 1),
 		schedule:    newSchedule(spec),
 	}
 }
@@ -109,7 +139,7 @@ func (s *supervisor) run() {
 		select {
 		case r := <-s.server.requests:
 			s.serve(r)
-		case <-s.told:
+		case <-s.signals:
 			s.stop(proxyproto.Stop{Reason: "weir-jobproxy was told to end by SIGTERM"})
 		case <-s.lease.C:
 			s.expire()
@@ -125,71 +155,26 @@ func (s *supervisor) run() {
 			s.recheckMemory()
 		case <-s.unsaved.C:
 			s.save(writeDurably)
+		case err := <-s.saved:
+			s.takeSaved(err)
+		case <-s.stall.C:
+			s.checkStall()
 		case e := <-s.rootEnded:
 			s.exit(e)
+		case cause := <-s.failed:
+			s.end(cause)
+		case use := <-s.diskTold:
+			s.takeDisk(use)
 		case <-s.gone:
 			s.finish()
+		case r := <-s.flushed:
+			s.takeRemains(r)
 		}
 	}
 	s.agent.close()
 	if err := os.Remove(filepath.Join(s.folder, proxyproto.SocketFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		complain(err)
 	}
-}
-
-// start starts the command; a failure is the job's result.
-func (s *supervisor) start() {
-	s.startTime = time.Now()
-	s.meter.begin(s.startTime)
-	err := s.inside.create()
-	if err == nil {
-		if err = s.launch(); err != nil {
-			err = errors.Join(err, s.inside.remove())
-		}
-	}
-	if err != nil {
-		s.verdict.decide(verdict{outcome: proxyproto.OutcomeStartFailed, err: err.Error()})
-		s.conclude(0)
-		return
-	}
-	if root, err := proctree.Read(s.child.pid); err == nil {
-		s.started = &proxyproto.Started{Identity: root.Identity, Time: s.startTime}
-		s.rootName = root.Name
-	}
-	go reap(s.child.pid, s.rootEnded, s.reaped)
-	s.sample.Reset(s.schedule.next())
-	if limit := s.spec.TimeLimit(); limit > 0 {
-		s.timeLimit.Reset(limit)
-	}
-	s.agent.send(proxyproto.Message{Started: s.started})
-}
-
-// launch opens the pipes and starts the root process.
-func (s *supervisor) launch() error {
-	stop, err := s.inside.watchMemory(func() {
-		select {
-		case s.memoryLow <- struct{}{}:
-		default:
-		}
-	})
-	if err != nil {
-		return err
-	}
-	s.stopWatch = stop
-	stdout, stdoutEnd, err := startCapture(s.spec.OutputFolder, "stdout", s.spec.StdoutLimit)
-	if err != nil {
-		return fmt.Errorf("capture output: %w", err)
-	}
-	s.stdout = stdout
-	defer stdoutEnd.Close()
-	stderr, stderrEnd, err := startCapture(s.spec.OutputFolder, "stderr", s.spec.StderrLimit)
-	if err != nil {
-		return fmt.Errorf("capture output: %w", err)
-	}
-	s.stderr = stderr
-	defer stderrEnd.Close()
-	s.child, err = startChild(s.spec, s.inside, stdoutEnd, stderrEnd)
-	return err
 }
 
 // serve carries out what a connection says.
@@ -204,7 +189,7 @@ func (s *supervisor) serve(r request) {
 		r.from.send(proxyproto.Message{Error: &proxyproto.Error{Error: r.err.Error()}})
 		return
 	}
-	err := checkCommand(r.message, s.result != nil)
+	err := checkCommand(r.message, s.told)
 	if err == nil {
 		err = s.obey(r.message)
 	}
@@ -219,7 +204,7 @@ func (s *supervisor) greet() {
 	if s.started != nil {
 		s.agent.send(proxyproto.Message{Started: s.started})
 	}
-	if s.result != nil {
+	if s.told {
 		s.agent.send(proxyproto.Message{Exited: s.result})
 	}
 }
@@ -247,7 +232,7 @@ func (s *supervisor) obey(m proxyproto.Message) error {
 
 // stop asks the job to go, and sees to it that it does.
 func (s *supervisor) stop(stop proxyproto.Stop) {
-	if s.over() {
+	if s.abandonFlush(verdict{outcome: proxyproto.OutcomeStopped, reason: stop.Reason}) || s.over() {
 		return
 	}
 	s.verdict.decide(verdict{outcome: proxyproto.OutcomeStopped, reason: stop.Reason})
@@ -275,6 +260,7 @@ func (s *supervisor) interrupt(m proxyproto.Interrupt) {
 		} else {
 			complainIf(signalAll(s.inside, number))
 		}
+		s.streams.interrupt()
 	}
 	s.endIn(m.GraceMillis)
 }
@@ -302,11 +288,14 @@ func (s *supervisor) graceOver() {
 
 // expire ends a job, or leaves behind the result of one, that no agent wants.
 func (s *supervisor) expire() {
-	if s.result != nil {
+	if s.told {
 		s.leave = true
 		return
 	}
-	s.end(verdict{outcome: proxyproto.OutcomeLeaseExpired, err: "the agent was not heard from in time"})
+	expired := verdict{outcome: proxyproto.OutcomeLeaseExpired, err: "the agent was not heard from in time"}
+	if !s.abandonFlush(expired) {
+		s.end(expired)
+	}
 	// The result waits this long for an agent to come back.
 	s.lease.Reset(s.spec.Lease())
 }
@@ -322,73 +311,20 @@ func (s *supervisor) end(cause verdict) {
 // exit takes the end of the root process. Whoever it left behind goes too.
 func (s *supervisor) exit(e ending) {
 	s.root = &e
-	if !s.verdict.decided() && !s.checkMemory() {
-		events, err := s.inside.memoryEvents()
-		if err != nil {
-			complain(err)
+	if !s.verdict.decided() {
+		if events := s.memoryEvents(); !s.judgeMemory(events) {
+			s.verdict.decide(causeOfExit(e.status, events, s.refusedForks(e.status), s.spec.PidsLimit))
 		}
-		s.verdict.decide(causeOfExit(e.status, events))
 	}
 	s.endTree()
 }
 
-// endTree ends every process of the job, in the background; gone is told when
-// all have been waited for and their output is complete.
-func (s *supervisor) endTree() {
-	if s.endingAll {
-		return
+// refusedForks counts what may have led to an end that is not a good one.
+func (s *supervisor) refusedForks(status unix.WaitStatus) int64 {
+	if status == 0 {
+		return 0
 	}
-	s.endingAll = true
-	alone := s.root != nil && s.spec.Cgroups.None()
-	go func() {
-		for !alone || !s.childless() {
-			err := s.inside.kill(killPatience)
-			if err == nil {
-				break
-			}
-			complain(err)
-		}
-		s.awaitReaped()
-		s.stdout.finish()
-		s.stderr.finish()
-		close(s.gone)
-	}()
-}
-
-// childless says whether all descendants have been waited for, and spares a
-// tree that has ended by itself the reading of all processes.
-func (s *supervisor) childless() bool {
-	select {
-	case <-s.reaped:
-		return true
-	case <-time.After(reapTime):
-		return false
-	}
-}
-
-// awaitReaped waits until every child has been waited for. A job of root may
-// have moved a process out of its groups, but not away from its foster parent.
-func (s *supervisor) awaitReaped() {
-	for {
-		select {
-		case <-s.reaped:
-			return
-		case <-time.After(escapePeriod):
-			if err := (&tree{}).kill(killPatience); err != nil {
-				complain(err)
-			}
-		}
-	}
-}
-
-// complainIf complains about an error, if there is one.
-func complainIf(err error) {
-	if err != nil {
-		complain(err)
-	}
-}
-
-// complain writes to the proxy's log.
-func complain(err error) {
-	fmt.Fprintf(os.Stderr, "%s %v\n", time.Now().UTC().Format(time.RFC3339Nano), err)
+	refused, err := s.inside.refusedForks()
+	complainIf(err)
+	return refused
 }

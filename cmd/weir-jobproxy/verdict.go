@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -16,6 +17,8 @@ type verdict struct {
 	reason  string
 	err     string
 	memory  *proxyproto.MemoryExcess
+	disk    *proxyproto.DiskExcess
+	fault   *proxyproto.InputFault
 }
 
 // decided says whether a cause is known.
@@ -28,21 +31,54 @@ func (v *verdict) decide(cause verdict) {
 	}
 }
 
-// causeOfExit judges a root process that ended by itself.
-func causeOfExit(status unix.WaitStatus, events cgroup.MemoryEvents) verdict {
-	switch {
-	case !status.Signaled():
-		return verdict{outcome: proxyproto.OutcomeExited}
-	case events.Killed && status.Signal() == unix.SIGKILL:
-		return verdict{outcome: proxyproto.OutcomeSignaled, err: "the machine, not the job, ran out of memory"}
-	default:
-		return verdict{outcome: proxyproto.OutcomeSignaled}
+const (
+	// mostError and mostText are how long texts for people may be, in bytes: all of a result
+	// must fit into one line of the protocol, also when each byte is written as six.
+	mostError = 4 << 10
+	mostText  = 1 << 10
+)
+
+// clip shortens a text.
+func clip(text string, most int) string {
+	if len(text) <= most {
+		return text
 	}
+	return strings.ToValidUTF8(text[:most], "") + "..."
+}
+
+// causeOfExit judges a root process that ended by itself, and says what happened that may
+// have led to it.
+func causeOfExit(status unix.WaitStatus, events cgroup.MemoryEvents, refusedForks int64, pidsLimit int) verdict {
+	cause := verdict{outcome: proxyproto.OutcomeExited}
+	if status.Signaled() {
+		cause.outcome = proxyproto.OutcomeSignaled
+	}
+	switch {
+	case status.Signaled() && status.Signal() == unix.SIGKILL && events.Killed:
+		cause.err = "the machine, not the job, ran out of memory"
+	case status != 0 && refusedForks > 0:
+		cause.err = fmt.Sprintf("Process limit exceeded: %s a process or thread could not be started, the limit is %d", times(refusedForks), pidsLimit)
+	}
+	return cause
+}
+
+// times says how often something was.
+func times(n int64) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
 }
 
 // apply fills in the result of a job whose root process ended so.
 func (v *verdict) apply(result *proxyproto.Result, status unix.WaitStatus) {
-	result.Outcome, result.Reason, result.Error, result.Memory = v.outcome, v.reason, v.err, v.memory
+	result.Outcome, result.Reason, result.Error = v.outcome, clip(v.reason, mostText), clip(v.err, mostError)
+	result.Memory, result.Disk = v.memory, v.disk
+	if v.fault != nil {
+		fault := *v.fault
+		fault.Name, fault.Text = clip(fault.Name, mostText), clip(fault.Text, mostText)
+		result.InputFault = &fault
+	}
 	result.ExitCode = -1
 	switch {
 	case status.Exited():

@@ -89,6 +89,24 @@ func TestKernelLog(t *testing.T) {
 	}
 }
 
+// TestCulprits: a root process has the memory of a child that it has waited for, and is not
+// taken for who was killed where the kernel tells who that was.
+func TestCulprits(t *testing.T) {
+	p := func(pid int, bytes int64) []proxyproto.ProcessMemory {
+		return []proxyproto.ProcessMemory{{Pid: pid, Bytes: bytes}}
+	}
+	tests := map[string]struct{ seen, killed, want []proxyproto.ProcessMemory }{
+		"its child was killed, and nobody seen": {killed: p(2, 99), want: p(2, 99)},
+		"nobody tells, and it held the most":    {seen: p(2, 5), want: p(1, 100)},
+		"nobody tells, and another held more":   {seen: p(2, 100), want: p(2, 100)},
+	}
+	for name, test := range tests {
+		if got := culprits(test.seen, test.killed, p(1, 100)[0]); !slices.Equal(got, test.want) {
+			t.Errorf("%s: got %+v, want %+v", name, got, test.want)
+		}
+	}
+}
+
 func TestMerge(t *testing.T) {
 	p := func(pid int, bytes int64) proxyproto.ProcessMemory {
 		return proxyproto.ProcessMemory{Pid: pid, Bytes: bytes}

@@ -14,6 +14,7 @@ import (
 
 	"weir/actors"
 	"weir/actors/agent"
+	"weir/actors/agent/filecache"
 	"weir/actors/agent/journal"
 	"weir/actors/agent/runner"
 	"weir/cluster"
@@ -41,6 +42,15 @@ type agentFlags struct {
 	ports     string
 	maxOutput string
 	minFree   string
+	// watermark and overdraft are of the node's memory.
+	watermark string
+	overdraft time.Duration
+	// fileCache and fileSpace are for files that jobs find in their workspaces.
+	fileCache string
+	fileSpace string
+	jobUser   string
+	// jobEnd is how long the end of a job may hang.
+	jobEnd time.Duration
 	// metricsListen is where metrics are shown; metricsInsecure: in plaintext.
 	metricsListen   string
 	metricsInsecure bool
@@ -101,6 +111,12 @@ func (f *agentFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.ports, "ports", "", "TCP ports of this machine that are for jobs alone, such as 21000-21999 (default: none)")
 	flags.StringVar(&f.maxOutput, "max-output", "5MiB", "how much is kept of each of a job's stdout and stderr")
 	flags.StringVar(&f.minFree, "min-free", "64MiB", "how much space the disk of --data must have left for new jobs to be taken; 0: any")
+	flags.StringVar(&f.watermark, "memory-watermark", "", "how much of --memory is to stay free: with less, the job that is farthest above the memory reserved for it is stopped, and runs again (default: 32MiB, a sixteenth of --memory at most)")
+	flags.DurationVar(&f.overdraft, "memory-overdraft-timeout", 5*time.Minute, "how long jobs that keep within what is reserved for them may use more than --memory, before the youngest is stopped")
+	flags.StringVar(&f.fileCache, "file-cache", "", "folder of the files that jobs find in their workspaces, fetched once (default: in --data)")
+	flags.StringVar(&f.fileSpace, "file-cache-size", "10GiB", "how much these may take; a larger file is an error of the job")
+	flags.StringVar(&f.jobUser, "job-user", "", "who the processes of jobs are, as user or user:group, unless their task says so; if not root, no job is (default: who the agent is; only root can choose)")
+	flags.DurationVar(&f.jobEnd, "job-end-timeout", 5*time.Minute, "how long the start or the end of a job may stand still, as when a file system hangs on which its output is kept: then the job is aborted, and runs again")
 	flags.StringVar(&f.onStop, "on-stop", keepJobs, "what becomes of jobs on SIGTERM and Ctrl-C: keep lets them go on for as long as the node's lease, for an agent that is started by then; end ends them")
 	flags.StringVar(&f.metricsListen, "metrics-listen", "", "host:port that shows metrics and health to clients, operators and replicas; the certificate has to be issued with --hosts")
 	flags.BoolVar(&f.metricsInsecure, "metrics-insecure", false, "show them in plaintext, to this machine alone")
@@ -177,7 +193,7 @@ func runAgent(ctx context.Context, f *agentFlags, log *slog.Logger, say func(str
 // has for a replica.
 func codedJournal(err error) error {
 	switch {
-	case errors.Is(err, journal.ErrForeign), errors.Is(err, runner.ErrInUse):
+	case errors.Is(err, journal.ErrForeign), errors.Is(err, runner.ErrInUse), errors.Is(err, filecache.ErrInUse):
 		return &exitError{exitForeignData, err}
 	case errors.Is(err, journal.ErrDamaged):
 		return &exitError{exitDamaged, err}
@@ -206,14 +222,24 @@ func (f *agentFlags) agentConfig(log *slog.Logger) (agent.Config, error) {
 	if cfg.Ports, err = agent.ParsePorts(f.ports); err != nil {
 		return agent.Config{}, &exitError{exitUsage, fmt.Errorf("--ports: %w", err)}
 	}
-	if cfg.MaxOutput, err = resource.ParseSize(f.maxOutput); err != nil {
-		return agent.Config{}, &exitError{exitUsage, fmt.Errorf("--max-output %q: %w", f.maxOutput, err)}
+	if cfg.MaxOutput, err = sizeFlag("max-output", f.maxOutput, 0); err != nil {
+		return agent.Config{}, err
 	}
-	if cfg.MinFree, err = resource.ParseSize(f.minFree); err != nil {
-		return agent.Config{}, &exitError{exitUsage, fmt.Errorf("--min-free %q: %w", f.minFree, err)}
+	if cfg.MinFree, err = sizeFlag("min-free", f.minFree, 0); err != nil {
+		return agent.Config{}, err
 	}
+	if cfg.FileCacheSize, err = sizeFlag("file-cache-size", f.fileSpace, 1); err != nil {
+		return agent.Config{}, err
+	}
+	cfg.MemoryOverdraftTimeout, cfg.FileCache, cfg.JobUser, cfg.JobEndTimeout = f.overdraft, f.fileCache, f.jobUser, f.jobEnd
 	if cfg.Resources, err = f.resources(); err != nil {
 		return agent.Config{}, err
+	}
+	cfg.MemoryWatermark = min(cfg.MemoryWatermark, cfg.Resources.Memory/16)
+	if f.watermark != "" {
+		if cfg.MemoryWatermark, err = sizeFlag("memory-watermark", f.watermark, 0); err != nil {
+			return agent.Config{}, err
+		}
 	}
 	if err := cfg.Validate(); err != nil {
 		return agent.Config{}, &exitError{exitUsage, err}
@@ -238,8 +264,8 @@ func (f *agentFlags) resources() (resource.Amounts, error) {
 		has.UserSlots = f.userSlots
 	}
 	if f.memory != "" {
-		if has.Memory, err = resource.ParseSize(f.memory); err != nil {
-			return has, &exitError{exitUsage, fmt.Errorf("--memory %q: %w", f.memory, err)}
+		if has.Memory, err = sizeFlag("memory", f.memory, 1<<20); err != nil {
+			return has, err
 		}
 	}
 	has.GPU, has.Network = f.gpu, f.network

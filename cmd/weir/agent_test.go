@@ -10,28 +10,41 @@ import (
 	"github.com/spf13/pflag"
 
 	"weir/actors/agent"
+	"weir/actors/agent/filecache"
 	"weir/actors/agent/journal"
 	"weir/actors/agent/runner"
 )
 
 func TestAgentConfig(t *testing.T) {
 	tests := map[string]struct {
-		args      []string
-		wantFree  int64
-		wantPorts agent.Ports
-		wantHost  string
-		wantError string
+		args     []string
+		wantFree int64
+		// wantWatermark is 0 where it does not matter.
+		wantWatermark int64
+		wantPorts     agent.Ports
+		wantHost      string
+		wantError     string
 	}{
-		"what is usual":         {wantFree: 64 << 20},
-		"ports at an address":   {args: []string{"--ports", "21000-21999", "--host", "10.0.0.7"}, wantFree: 64 << 20, wantPorts: agent.Ports{First: 21000, Count: 1000}, wantHost: "10.0.0.7"},
-		"ports of the system":   {args: []string{"--ports", "1-2"}, wantError: "--ports: ports 1-2"},
-		"ports of no form":      {args: []string{"--ports", "some"}, wantError: `--ports: ports "some"`},
-		"a disk that may fill":  {args: []string{"--min-free", "0"}},
-		"a lot of space":        {args: []string{"--min-free", "2GiB"}, wantFree: 2 << 30},
-		"a size of no form":     {args: []string{"--min-free", "much"}, wantError: `--min-free "much"`},
-		"less than nothing":     {args: []string{"--min-free", "-1"}, wantError: "least free space -1"},
-		"output of no size":     {args: []string{"--max-output", "much"}, wantError: `--max-output "much"`},
-		"a share of a core < 0": {args: []string{"--cpu", "-1"}, wantError: "--cpu"},
+		"what is usual":          {wantFree: 64 << 20},
+		"ports at an address":    {args: []string{"--ports", "21000-21999", "--host", "10.0.0.7"}, wantFree: 64 << 20, wantPorts: agent.Ports{First: 21000, Count: 1000}, wantHost: "10.0.0.7"},
+		"ports of the system":    {args: []string{"--ports", "1-2"}, wantError: "--ports: ports 1-2"},
+		"ports of no form":       {args: []string{"--ports", "some"}, wantError: `--ports: ports "some"`},
+		"a disk that may fill":   {args: []string{"--min-free", "0"}},
+		"a lot of space":         {args: []string{"--min-free", "2GiB"}, wantFree: 2 << 30},
+		"a size of no form":      {args: []string{"--min-free", "much"}, wantError: `--min-free "much"`},
+		"less than nothing":      {args: []string{"--min-free", "-1"}, wantError: `--min-free "-1" is too little: 0B is the least`},
+		"output of no size":      {args: []string{"--max-output", "much"}, wantError: `--max-output "much"`},
+		"a cache of no size":     {args: []string{"--file-cache-size", "some"}, wantError: `--file-cache-size "some"`},
+		"a cache of nothing":     {args: []string{"--file-cache-size", "0"}, wantError: `--file-cache-size "0" is too little: 1B is the least`},
+		"a user nobody knows":    {args: []string{"--job-user", "no-such-user"}, wantError: `job user "no-such-user"`},
+		"a large node":           {args: []string{"--memory", "100GiB"}, wantFree: 64 << 20, wantWatermark: 32 << 20},
+		"a small node":           {args: []string{"--memory", "160MiB"}, wantFree: 64 << 20, wantWatermark: 10 << 20},
+		"a watermark":            {args: []string{"--memory-watermark", "7MiB"}, wantFree: 64 << 20, wantWatermark: 7 << 20},
+		"a watermark of no size": {args: []string{"--memory-watermark", "some"}, wantError: `--memory-watermark "some"`},
+		"a watermark above all":  {args: []string{"--memory", "1GiB", "--memory-watermark", "1GiB"}, wantError: "memory watermark 1073741824"},
+		"a timeout < 0":          {args: []string{"--memory-overdraft-timeout", "-1s"}, wantError: "memory overdraft timeout -1s"},
+		"no time to end":         {args: []string{"--job-end-timeout", "0"}, wantError: "job end timeout 0s"},
+		"a share of a core < 0":  {args: []string{"--cpu", "-1"}, wantError: "--cpu"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -49,6 +62,8 @@ func TestAgentConfig(t *testing.T) {
 				}
 			case err != nil || cfg.MinFree != test.wantFree:
 				t.Errorf("least free space %d, %v; want %d", cfg.MinFree, err, test.wantFree)
+			case test.wantWatermark != 0 && cfg.MemoryWatermark != test.wantWatermark:
+				t.Errorf("watermark %d, want %d", cfg.MemoryWatermark, test.wantWatermark)
 			case cfg.Ports != test.wantPorts || cfg.Host == "" || test.wantHost != "" && cfg.Host != test.wantHost:
 				t.Errorf("ports %v, host %q; want %v, %q", cfg.Ports, cfg.Host, test.wantPorts, test.wantHost)
 			}
@@ -66,6 +81,7 @@ func TestAgentExitCodes(t *testing.T) {
 		"a damaged journal":          {journal.ErrDamaged, exitDamaged},
 		"the journal of another one": {journal.ErrForeign, exitForeignData},
 		"a folder that is in use":    {runner.ErrInUse, exitForeignData},
+		"a cache that is in use":     {filecache.ErrInUse, exitForeignData},
 		"anything else":              {errors.New("no"), 0},
 	}
 	for name, test := range tests {

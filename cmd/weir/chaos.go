@@ -90,9 +90,13 @@ printed.`,
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
 			defer stop()
 			screen := newScreen(cmd.OutOrStdout())
-			end := context.AfterFunc(ctx, func() { screen.Say(chaosEnding) })
-			defer end()
-			return runChaos(ctx, &f, screen)
+			said := make(chan struct{})
+			end := context.AfterFunc(ctx, func() { defer close(said); screen.Say(chaosEnding) })
+			err = runChaos(ctx, &f, screen)
+			if !end() {
+				<-said
+			}
+			return err
 		},
 	}
 	flags := cmd.Flags()
@@ -384,19 +388,4 @@ func (f *chaosFlags) cluster(dir string) (devcluster.Config, error) {
 		"--lease", chaosLease.String(), "--heartbeat", (chaosLease / 6).String(), "--snapshot-threshold", "500", "--disk-stall", chaosStall.String(),
 	}
 	return config, nil
-}
-
-// newWitnessCommand is what jobs of a run are.
-func newWitnessCommand() *cobra.Command {
-	var dir string
-	var length time.Duration
-	cmd := &cobra.Command{
-		Use: witness.Verb, Short: "Be a job of a run", Hidden: true, Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return witness.Run(cmd.Context(), dir, length, os.Getenv)
-		},
-	}
-	cmd.Flags().StringVar(&dir, "dir", "", "folder that takes what it sees")
-	cmd.Flags().DurationVar(&length, "for", time.Second, "how long it lasts")
-	return cmd
 }

@@ -68,12 +68,16 @@ func canHangDisks() error {
 const (
 	// hangs is longer than any fault.
 	hangs = time.Hour
-	// tracerPatience bounds the wait for a tracer to begin, or to end.
-	tracerPatience = 5 * time.Second
+	// tracerPatience bounds the wait for a tracer to begin, or to end: it waits for a
+	// processor as all others do.
+	tracerPatience = 30 * time.Second
 )
 
 // hang has the disk of a member hang, whose process is pid.
 func (d *hungDisks) hang(ctx context.Context, member string, pid int) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	calls := "fsync,fdatasync"
 	cmd := exec.Command(tracing, "--follow-forks", "--quiet=all", "--output=/dev/null", "--trace="+calls,
 		fmt.Sprintf("--inject=%s:delay_enter=%d", calls, hangs.Microseconds()), "--attach="+strconv.Itoa(pid))

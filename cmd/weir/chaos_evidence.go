@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/actors/agent/runner/proctree"
 	"weir/chaos/history"
 	"weir/chaos/witness"
 	"weir/cmd/weir/internal/devcluster"
@@ -115,23 +115,23 @@ func (e *evidence) gone(ctx context.Context, when string, look func() ([]string,
 // processesWith returns the processes, but this one, that have all words in their
 // command line or environment.
 func processesWith(words ...string) ([]string, error) {
-	entries, err := os.ReadDir("/proc")
+	all, err := proctree.All()
 	if err != nil {
 		return nil, fmt.Errorf("look for processes: %w", err)
 	}
 	var found []string
-	for _, entry := range entries {
-		pid, err := strconv.Atoi(entry.Name())
-		if err != nil || pid == os.Getpid() {
+	for _, process := range all {
+		if process.Pid == os.Getpid() {
 			continue
 		}
-		// A process that ends meanwhile is none.
-		command, _ := os.ReadFile(filepath.Join("/proc", entry.Name(), "cmdline"))
-		environment, _ := os.ReadFile(filepath.Join("/proc", entry.Name(), "environ"))
-		text := slices.Concat(command, environment)
-		missing := func(word string) bool { return !bytes.Contains(text, []byte(word)) }
-		if len(text) > 0 && !slices.ContainsFunc(words, missing) {
-			found = append(found, fmt.Sprintf("process %d: %s", pid, bytes.TrimRight(bytes.ReplaceAll(command, []byte{0}, []byte{' '}), " ")))
+		// First: this waits for a process that is between two programs, and shows nothing.
+		arguments := proctree.Arguments(process)
+		// A process that ends meanwhile has none.
+		environment, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(process.Pid), "environ"))
+		text := strings.Join(arguments, "\x00") + "\x00" + string(environment)
+		missing := func(word string) bool { return !strings.Contains(text, word) }
+		if !slices.ContainsFunc(words, missing) {
+			found = append(found, fmt.Sprintf("process %d: %s", process.Pid, strings.Join(arguments, " ")))
 		}
 	}
 	return found, nil

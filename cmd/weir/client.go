@@ -29,7 +29,7 @@ const exitInterrupted = 130
 func newClientCommands() []*cobra.Command {
 	var commands []*cobra.Command
 	for _, build := range []func(*clientFlags) *cobra.Command{
-		newStatusCommand, newOpCommand, newJobCommand, newPoolCommand, newTreeCommand, newWhatifCommand, newGetCommand, newExplainCommand, newEventsCommand, newNodeCommand, newClusterCommand,
+		newStatusCommand, newOpCommand, newJobCommand, newMemoryCommand, newPoolCommand, newTreeCommand, newWhatifCommand, newGetCommand, newExplainCommand, newEventsCommand, newNodeCommand, newClusterCommand,
 	} {
 		f := &clientFlags{format: formatTable}
 		cmd := build(f)
@@ -55,6 +55,8 @@ func (f *clientFlags) register(cmd *cobra.Command) {
 	flags.DurationVar(&f.timeout, "timeout", 0, fmt.Sprintf("how long the whole command may take (default: until the cluster has not answered for %.0fs, or for %.0fm while an operation is waited for)", callPatience.Seconds(), waitPatience.Minutes()))
 	flags.VarP(&f.format, "output", "o", "form of what is printed: table, json or yaml")
 	mustComplete(cmd, "output", fixed(formats...))
+	mustComplete(cmd, "addresses", fixed())
+	areFolders(flags, "credentials")
 }
 
 // session is a verb at work: the cluster, and where to print.

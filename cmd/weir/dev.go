@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
 	"weir/actors/agent"
@@ -20,6 +19,9 @@ import (
 	"weir/api/client"
 	"weir/cmd/weir/internal/devcluster"
 )
+
+// devFolder is where the cluster is kept, if nothing else is said.
+const devFolder = ".weir"
 
 func newDevCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -44,6 +46,7 @@ type devFlags struct {
 	replicas, agents int
 	timing           string
 	nodePrefix       string
+	nodeMemory       string
 	insecure, detach bool
 	timeout          time.Duration
 }
@@ -75,6 +78,7 @@ cores and 4 user slots, more than a small machine has: its jobs take turns then.
 	flags.IntVar(&f.agents, "agents", defaults.Agents, "how many agents, each a node")
 	flags.StringVar(&f.timing, "timing", defaults.Timing, "default, or fast: a dead leader is replaced within a second, on a machine that is not busy")
 	flags.StringVar(&f.nodePrefix, "node-prefix", defaults.NodePrefix, "how the names of nodes begin: clusters that run at once on a machine need different ones")
+	flags.StringVar(&f.nodeMemory, "node-memory", "", "memory of each node for jobs, such as 1GiB: small nodes fill up, and show who has to leave (default: an even share of the machine's)")
 	flags.BoolVar(&f.insecure, "insecure-plaintext", false, "no encryption, no certificates: every user of this machine is an operator")
 	flags.BoolVar(&f.detach, "detach", false, "return when the cluster is ready; weir dev down stops it")
 	flags.DurationVar(&f.timeout, "timeout", defaults.ReadyTimeout, "how long the cluster may take to be ready")
@@ -82,7 +86,7 @@ cores and 4 user slots, more than a small machine has: its jobs take turns then.
 }
 
 func registerDevDir(cmd *cobra.Command, dir *string) {
-	cmd.Flags().StringVar(dir, "dir", ".weir", "folder of the cluster")
+	cmd.Flags().StringVar(dir, "dir", devFolder, "folder of the cluster")
 }
 
 // config completes the flags.
@@ -107,6 +111,11 @@ func (f *devFlags) config() (devcluster.Config, error) {
 	}
 	c.Program, c.JobProxy = program, proxy
 	c.Share = devcluster.ShareOut(machine.CPU, machine.Memory, f.agents)
+	if f.nodeMemory != "" {
+		if c.Share.Memory, err = sizeFlag("node-memory", f.nodeMemory, 1<<20); err != nil {
+			return devcluster.Config{}, err
+		}
+	}
 	c.Sweep, c.Final = sweepAgent, finally
 	c.Settings = func(file string, access devcluster.Access) error {
 		return client.SaveSettings(file, devSettings(access))
@@ -159,25 +168,43 @@ func runDevUp(ctx context.Context, f *devFlags, screen *screen) (err error) {
 	if err != nil {
 		return interrupted(ctx, err)
 	}
-	if err := showMembers(screen.out, config.Dir); err != nil {
+	record, err := devcluster.Load(config.Dir)
+	if err != nil {
 		return err
 	}
-	screen.Say(findHint(config.Dir))
+	fmt.Fprintln(screen.out, membersTable(seeMembers(record.Members, devcluster.Process.Alive, (*devcluster.Member).Ready)))
+	screen.Say(findHint(record, config.Dir))
 	if f.detach {
-		screen.Say("ready, and left to itself: weir dev down stops it")
+		screen.Say("ready, and left to itself: " + downCommand(config.Dir) + " stops it")
 		return up.Detach()
 	}
-	screen.Say("ready until Ctrl-C or weir dev down")
+	screen.Say("ready until Ctrl-C or " + downCommand(config.Dir))
 	return up.Run(ctx)
 }
 
 // findHint says how other commands find the cluster.
-func findHint(dir string) string {
+func findHint(record *devcluster.Record, dir string) string {
 	file := devcluster.SettingsFile(dir)
-	if filepath.Base(dir) == filepath.Dir(client.SettingsFile) {
+	if filepath.Base(dir) == devFolder {
 		return "weir commands in the folder of .weir, or below, need no flags: settings are in " + relative(file)
 	}
-	return "settings for other weir commands are in " + relative(file) + "; they look for " + client.SettingsFile
+	access := record.Access
+	set := client.EnvAddresses + "=" + strings.Join(access.Addresses, ",")
+	if access.Credentials != "" {
+		set += " " + client.EnvCredentials + "=" + access.Credentials
+	} else {
+		set += " " + client.EnvInsecure + "=true"
+	}
+	return "other weir commands look for " + client.SettingsFile + ", not for " + relative(file) + "; they find the cluster after: export " + set
+}
+
+// downCommand stops the cluster of a folder.
+func downCommand(dir string) string {
+	const down = "weir dev down"
+	if filepath.Clean(dir) == devFolder {
+		return down
+	}
+	return down + " --dir " + dir
 }
 
 // startDevCluster starts a cluster and waits until it is ready. A cluster that is
@@ -214,159 +241,4 @@ func interrupted(ctx context.Context, err error) error {
 		return &exitError{code: exitFailure, err: errors.New("interrupted")}
 	}
 	return err
-}
-
-func newDevDownCommand() *cobra.Command {
-	var dir string
-	cmd := &cobra.Command{
-		Use:     "down",
-		Short:   "Stop the cluster of this folder and remove what it kept",
-		Example: `  weir dev down`,
-		Args:    takes(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			found, err := devcluster.Down(cmd.Context(), dir, devcluster.Ending{StopTimeout: devcluster.DefaultStopTimeout, Sweep: sweepAgent})
-			if errors.Is(err, devcluster.ErrNone) {
-				fmt.Fprintf(cmd.OutOrStdout(), "no cluster runs here: nothing to stop in %s\n", dir)
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "stopped %s\n", found)
-			return nil
-		},
-	}
-	registerDevDir(cmd, &dir)
-	return cmd
-}
-
-func newDevStatusCommand() *cobra.Command {
-	var dir string
-	cmd := &cobra.Command{
-		Use:     "status",
-		Short:   "Show the processes of the cluster of this folder",
-		Example: `  weir dev status`,
-		Args:    takes(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := showMembers(cmd.OutOrStdout(), dir); err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Second)
-			defer cancel()
-			reach, err := reachDev(dir)
-			if err != nil {
-				return err
-			}
-			defer reach.close()
-			leader, err := reach.leaderNow(ctx)
-			if err != nil {
-				return &exitError{exitNotReached, fmt.Errorf("no replica says who leads: %w", err)}
-			}
-			if leader == "" {
-				leader = "none now"
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "leader: %s\n", leader)
-			return nil
-		},
-	}
-	registerDevDir(cmd, &dir)
-	return cmd
-}
-
-func newDevKillCommand() *cobra.Command {
-	var dir string
-	cmd := &cobra.Command{
-		Use:   "kill MEMBER|leader",
-		Short: "End one process of the cluster with kill -9",
-		Example: `  weir dev kill leader
-  weir dev kill n2`,
-		Args: takes("MEMBER"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			name := args[0]
-			if name == "leader" {
-				ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Second)
-				defer cancel()
-				reach, err := reachDev(dir)
-				if err != nil {
-					return err
-				}
-				defer reach.close()
-				if name, err = reach.Leader(ctx); err != nil {
-					return &exitError{exitNotReached, fmt.Errorf("no replica says who leads: %w", err)}
-				}
-			}
-			if err := devcluster.Kill(dir, name); err != nil {
-				return err
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "killed %s\n", name)
-			return nil
-		},
-	}
-	registerDevDir(cmd, &dir)
-	return cmd
-}
-
-func newDevStartCommand() *cobra.Command {
-	var dir string
-	cmd := &cobra.Command{
-		Use:     "start MEMBER",
-		Short:   "Start one process of the cluster anew that was killed",
-		Example: `  weir dev start r1`,
-		Args:    takes("MEMBER"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			process, err := devcluster.StartMember(cmd.Context(), dir, args[0], devcluster.Default().ReadyTimeout)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "started %s (pid %d)\n", args[0], process.Pid)
-			return nil
-		},
-	}
-	registerDevDir(cmd, &dir)
-	return cmd
-}
-
-// showMembers prints the processes of a cluster.
-func showMembers(out io.Writer, dir string) error {
-	record, err := devcluster.Load(dir)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintln(out, membersTable(record.Members, devcluster.Process.Alive, (*devcluster.Member).Ready))
-	return nil
-}
-
-// membersTable draws the processes of a cluster, given who lives and who is up.
-func membersTable(members []devcluster.Member, alive func(devcluster.Process) bool, ready func(*devcluster.Member) bool) string {
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.AppendHeader(table.Row{"name", "address", "pid", "state", "log"})
-	for i := range members {
-		m := &members[i]
-		state, pid := "down", "-"
-		if alive(m.Process) {
-			state, pid = "starting", fmt.Sprint(m.Process.Pid)
-			if ready(m) {
-				state = "up"
-			}
-		}
-		address := m.Address
-		if address == "" {
-			address = "-"
-		}
-		t.AppendRow(table.Row{m.Name, address, pid, state, relative(m.Log)})
-	}
-	return t.Render()
-}
-
-// relative shortens a path for people.
-func relative(path string) string {
-	here, err := os.Getwd()
-	if err != nil {
-		return path
-	}
-	if short, err := filepath.Rel(here, path); err == nil && len(short) < len(path) {
-		return short
-	}
-	return path
 }

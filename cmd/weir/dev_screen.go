@@ -26,7 +26,7 @@ func newScreen(out io.Writer) *screen {
 	return &screen{out: out, live: ok && term.IsTerminal(int(file.Fd()))}
 }
 
-// Say prints a line, above the bar if there is one.
+// Say prints a line, above the bar if there is one. No line is lost, whenever it is said.
 func (s *screen) Say(line string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -44,7 +44,7 @@ type bar struct {
 	writer  progress.Writer
 	tracker *progress.Tracker
 	drawn   chan struct{}
-	// total is of steps; done is how many the last plain line showed, and shown when.
+	// total is of steps; done is how many were shown last, and shown when, in a plain line.
 	total, done int64
 	shown       time.Time
 }
@@ -88,7 +88,9 @@ func (s *screen) bar(title string, total int64) *bar {
 func (b *bar) update(done int64, words string) {
 	if b.writer != nil {
 		b.tracker.UpdateMessage(b.title + ": " + words)
-		b.tracker.SetValue(done)
+		// A bar that is full is drawn no more, nor what is said: close fills it.
+		b.done = done
+		b.tracker.SetValue(min(done, max(b.total-1, 0)))
 		return
 	}
 	if b.done == done && !b.shown.IsZero() {
@@ -102,15 +104,25 @@ func (b *bar) update(done int64, words string) {
 
 // close ends the bar and leaves its last state on the screen.
 func (b *bar) close() {
-	if b.writer != nil {
-		if !b.tracker.IsDone() {
-			b.tracker.MarkAsErrored()
-		}
-		// The bar is drawn once more when it stops.
-		b.writer.Stop()
-		<-b.drawn
-	}
+	// What is said from now on is said below the bar.
 	b.screen.mu.Lock()
 	defer b.screen.mu.Unlock()
 	b.screen.now = nil
+	if b.writer == nil {
+		return
+	}
+	b.tracker.SetValue(b.done)
+	if !b.tracker.IsDone() {
+		b.tracker.MarkAsErrored()
+	}
+	// The bar is drawn once more when it stops. One that has not begun yet hears of no stop.
+	for again := time.NewTicker(barFrames); ; {
+		b.writer.Stop()
+		select {
+		case <-b.drawn:
+			again.Stop()
+			return
+		case <-again.C:
+		}
+	}
 }

@@ -1,7 +1,11 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"weir/cmd/weir/internal/devcluster"
@@ -30,6 +34,45 @@ func TestBarInPlainLines(t *testing.T) {
 	}
 }
 
+// TestNothingSaidIsLost while a bar is drawn, is full, and ends, however soon.
+func TestNothingSaidIsLost(t *testing.T) {
+	for name, test := range map[string]struct {
+		done int64
+		want string
+	}{
+		"a bar that gets full":   {3, "done"},
+		"a bar that is not over": {1, "not over"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 20 {
+				var out strings.Builder
+				s := &screen{out: &out, live: true}
+				b := s.bar("work", 3)
+				var saying sync.WaitGroup
+				saying.Go(func() {
+					for i := range 100 {
+						s.Say(fmt.Sprintf("line %d.", i))
+						runtime.Gosched()
+					}
+				})
+				b.update(test.done, "on it")
+				s.Say("line before the end.")
+				b.close()
+				saying.Wait()
+				shown := out.String()
+				for i := range 100 {
+					if line := fmt.Sprintf("line %d.\n", i); strings.Count(shown, line) != 1 {
+						t.Fatalf("%q is not shown once:\n%q", line, shown)
+					}
+				}
+				if !strings.Contains(shown, "line before the end.\n") || !strings.Contains(shown, "work: on it") || !strings.Contains(shown, test.want) {
+					t.Fatalf("want the line before the end and %q:\n%q", test.want, shown)
+				}
+			}
+		})
+	}
+}
+
 func TestMembersTable(t *testing.T) {
 	process := func(pid int) (p devcluster.Process) {
 		p.Pid = pid
@@ -40,9 +83,10 @@ func TestMembersTable(t *testing.T) {
 		{Name: "r2", Address: "127.0.0.1:7702", Process: process(2), Log: "/weir/r2/log"},
 		{Name: "n1", Process: process(3), Log: "/weir/n1/log"},
 	}
-	drawn := membersTable(members,
+	seen := seeMembers(members,
 		func(p devcluster.Process) bool { return p.Pid != 2 },
 		func(m *devcluster.Member) bool { return m.Name == "r1" })
+	drawn := membersTable(seen)
 	var rows []string
 	for line := range strings.Lines(drawn) {
 		if fields := strings.Fields(strings.NewReplacer("│", " ").Replace(line)); len(fields) == 5 {
@@ -57,5 +101,51 @@ func TestMembersTable(t *testing.T) {
 	}
 	if got := strings.Join(rows, "\n"); got != strings.Join(want, "\n") {
 		t.Errorf("it shows\n%s\nwant\n%s", got, strings.Join(want, "\n"))
+	}
+	message, err := devStatusMessage(seen, "r1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := encode(message, formatJSON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told struct {
+		Leader  string
+		Members []struct {
+			Name, State string
+			Pid         int
+		}
+	}
+	if err := json.Unmarshal(data, &told); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(told); got != "{r1 [{r1 up 1} {r2 down 0} {n1 starting 3}]}" {
+		t.Errorf("programs are told %s", got)
+	}
+}
+
+// TestHintsOfOtherFolders can be typed as they are.
+func TestHintsOfOtherFolders(t *testing.T) {
+	secure := &devcluster.Record{Access: devcluster.Access{Addresses: []string{"127.0.0.1:1", "127.0.0.1:2"}, Credentials: "/other/dev/operator"}}
+	plain := &devcluster.Record{Access: devcluster.Access{Addresses: []string{"127.0.0.1:1"}}}
+	for name, test := range map[string]struct {
+		record         *devcluster.Record
+		dir            string
+		want, wantDown string
+	}{
+		"the usual one": {secure, ".weir", "need no flags", "weir dev down"},
+		"another":       {secure, "/other", "export WEIR_ADDRESSES=127.0.0.1:1,127.0.0.1:2 WEIR_CREDENTIALS=/other/dev/operator", "weir dev down --dir /other"},
+		"in plaintext":  {plain, "/other", "export WEIR_ADDRESSES=127.0.0.1:1 WEIR_INSECURE_PLAINTEXT=true", "weir dev down --dir /other"},
+		"elsewhere":     {secure, "/other/.weir", "need no flags", "weir dev down --dir /other/.weir"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if hint := findHint(test.record, test.dir); !strings.HasSuffix(hint, test.want) && !strings.Contains(hint, test.want+":") {
+				t.Errorf("it says %q, want %q", hint, test.want)
+			}
+			if down := downCommand(test.dir); down != test.wantDown {
+				t.Errorf("it is stopped by %q, want %q", down, test.wantDown)
+			}
+		})
 	}
 }

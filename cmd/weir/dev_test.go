@@ -89,7 +89,9 @@ func testDetached(t *testing.T, weir string) {
 		}
 		return output
 	}
-	must("dev", "up", "--agents", "2", "--detach")
+	if output := must("dev", "up", "--agents", "2", "--detach"); !strings.Contains(output, "left to itself: weir dev down stops it") {
+		t.Errorf("what stops it is not said:\n%s", output)
+	}
 	record, err := devcluster.Load(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -127,7 +129,12 @@ func runOperation(t *testing.T, folder string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.Open(settings, nil)
+	config, err := settings.Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Deadline = devPatience
+	c, err := client.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +200,7 @@ func testWordcount(t *testing.T, weir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	output, err := devRun(t, weir, t.TempDir(), "dev", "wordcount", "--source", filepath.Join(source, "net"), "--jobs", "48", "--agents", "2")
+	output, err := devRun(t, weir, t.TempDir(), "dev", "wordcount", "--source", filepath.Join(source, "net"), "--jobs", "96", "--agents", "2")
 	if err != nil || !strings.Contains(output, "jobs lost: 0") || !strings.Contains(output, "time without a leader") {
 		t.Errorf("wordcount: %v\n%s", err, output)
 	}
@@ -226,5 +233,33 @@ func TestRemovedMemberIsNotToBeStartedOnly(t *testing.T) {
 	}
 	if got := finally(m, exitFailure); got != "" {
 		t.Errorf("failed: %q, want nothing", got)
+	}
+}
+
+func TestDevNodesHaveTheMemoryThatTheyAreGiven(t *testing.T) {
+	proxy := filepath.Join(filepath.Dir(os.Args[0]), "weir-jobproxy")
+	if err := os.WriteFile(proxy, nil, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Remove(proxy) })
+	for text, test := range map[string]struct {
+		want      int64
+		wantError string
+	}{
+		"":       {},
+		"700MiB": {want: 700 << 20},
+		"much":   {wantError: `--node-memory "much"`},
+		"1000":   {wantError: `--node-memory "1000" is too little: 1MiB is the least`},
+	} {
+		f := devFlags{dir: t.TempDir(), replicas: 1, agents: 2, timing: "default", timeout: time.Minute, nodeMemory: text}
+		c, err := f.config()
+		switch {
+		case test.wantError != "":
+			if err == nil || !strings.Contains(err.Error(), test.wantError) {
+				t.Errorf("%q: got %v, want %q", text, err, test.wantError)
+			}
+		case err != nil || c.Share.Memory <= 0 || test.want != 0 && c.Share.Memory != test.want:
+			t.Errorf("%q: memory of a node %d, %v", text, c.Share.Memory, err)
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
@@ -58,6 +59,10 @@ processes for each of its files: work enough to be running when the leader dies.
 // most jobs have yet to run when half have completed, on large machines too.
 const wordcountSlots = 4
 
+// wordcountLease is that of the run's agents: the jobs that run when the leader dies outlive
+// an election on a busy machine.
+const wordcountLease = 30 * time.Second
+
 func runDevWordcount(ctx context.Context, f *devFlags, counting wordcount.Config, screen *screen) (err error) {
 	switch {
 	case counting.Jobs < 2:
@@ -81,6 +86,7 @@ func runDevWordcount(ctx context.Context, f *devFlags, counting wordcount.Config
 		return err
 	}
 	config.Share.Slots = wordcountSlots
+	config.ReplicaArguments = []string{"--lease", wordcountLease.String()}
 	result, err := countOnCluster(ctx, config, counting, screen)
 	if err != nil {
 		return interrupted(ctx, err)

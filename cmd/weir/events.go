@@ -64,6 +64,7 @@ With -o json each event is an object on a line of its own.`,
 	flags.StringVar(&request.Tree, "tree", "", "only events of this pool tree")
 	flags.StringVar(&request.Node, "node", "", "only events of this node, and of the jobs on it")
 	flags.StringSliceVar(&request.Kinds, "kind", nil, "only events of these kinds; job_* is all that begin so")
+	mustComplete(cmd, "since", fixed())
 	mustComplete(cmd, "operation", f.suggest(false, operationNames(false)))
 	mustComplete(cmd, "pool", f.suggest(false, poolNames))
 	mustComplete(cmd, "tree", f.suggest(false, treeNames))

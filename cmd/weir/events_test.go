@@ -81,12 +81,12 @@ func TestEventsOfJobsAsText(t *testing.T) {
 			"preempted" + of + ": preemption for operation poor, may stay until 12:00:15.000",
 		},
 		"interrupted, and why": {
-			&eventpb.Event{Kind: events.JobInterrupted, Interruption: "user_request", Message: "interrupted by user ann", Deadline: soon},
+			&eventpb.Event{Kind: events.JobInterrupted, Interruption: "user_request", User: "ann", Message: "interrupted by user ann", Deadline: soon},
 			"interrupted" + of + ": user_request (interrupted by user ann), may stay until 12:00:15.000",
 		},
 		"interrupted by a user": {
 			&eventpb.Event{Kind: events.JobInterrupted, Interruption: "node_drain", User: "ann", Message: "a disk", Deadline: soon},
-			"interrupted" + of + ": node_drain by ann, may stay until 12:00:15.000",
+			"interrupted" + of + ": node_drain by ann (a disk), may stay until 12:00:15.000",
 		},
 		"failed":                {&eventpb.Event{Kind: events.JobFailed, ExitCode: 7, RunSeconds: 3, Message: "exited with code 7"}, "failed with exit code 7 after 3.0s" + of},
 		"failed in its own way": {&eventpb.Event{Kind: events.JobFailed, ExitCode: -1, RunSeconds: 3, Message: "killed by SIGKILL"}, "failed after 3.0s" + of + ": killed by SIGKILL"},
@@ -112,8 +112,8 @@ func TestEventLogFlags(t *testing.T) {
 	}{
 		"what is usual":     {},
 		"more":              {args: []string{"--event-log-size", "2GiB", "--event-log-age", "1000h"}},
-		"a size of no form": {args: []string{"--event-log-size", "much"}, want: `--event-log-size "much": `},
-		"too little":        {args: []string{"--event-log-size", "100KiB"}, want: `--event-log-size "100KiB": must be at least 1MiB`},
+		"a size of no form": {args: []string{"--event-log-size", "much"}, want: `--event-log-size "much" is not a size: `},
+		"too little":        {args: []string{"--event-log-size", "100KiB"}, want: `--event-log-size "100KiB" is too little: 1MiB is the least`},
 		"too short":         {args: []string{"--event-log-age", "1s"}, want: "--event-log-age 1s: must be at least 1m"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"weir/messages/apipb"
 	"weir/messages/eventpb"
+	"weir/messages/statepb"
 	"weir/raftstore/events"
 )
 
@@ -19,6 +20,9 @@ func eventText(e *eventpb.Event, where *time.Location) string {
 
 // happened says what happened.
 func happened(e *eventpb.Event, where *time.Location) string {
+	if said, ok := workHappened(e); ok {
+		return said
+	}
 	switch {
 	case e.GetKind() == events.LeaderChanged:
 		return fmt.Sprintf("replica %s leads in term %d", e.GetReplica(), e.GetTerm())
@@ -66,7 +70,11 @@ func jobHappened(e *eventpb.Event, where *time.Location) string {
 	case events.JobPreempted:
 		return phrase(subject, "preempted", on+":", e.GetPreemption(), put("for operation ", e.GetPreemptedFor().GetOperation(), "")) + until
 	case events.JobInterrupted:
-		return phrase(subject, "interrupted", on+":", e.GetInterruption(), cmp.Or(put("by ", e.GetUser(), ""), put("(", e.GetMessage(), ")"))) + until
+		by := put("by ", e.GetUser(), "")
+		if e.GetInterruption() == statepb.InterruptedByUser {
+			by = "" // The message says it.
+		}
+		return phrase(subject, "interrupted", on+":", e.GetInterruption(), by, put("(", e.GetMessage(), ")")) + until
 	case events.JobStopping:
 		return phrase(subject, "told to end", on+":", e.GetReason(), put("(", e.GetMessage(), ")"))
 	case events.JobFailed:

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -11,7 +10,6 @@ import (
 
 	"weir/api/client"
 	"weir/messages/apipb"
-	"weir/messages/explainpb"
 	"weir/raftstore/state"
 )
 
@@ -29,7 +27,7 @@ yaml each fact has a stable code and its numbers.`,
 	},
 		newExplainVerb(f, &tree, "op OPERATION", "Say why the jobs of an operation wait, and why its share is what it is", operationNames(false),
 			func(name string) *apipb.ExplainRequest { return &apipb.ExplainRequest{Operation: name} }),
-		newExplainVerb(f, &tree, "job JOB", "Say whether a job is safe, and why it had to leave", nil,
+		newExplainVerb(f, &tree, "job JOB", "Say whether a job is safe, and why it had to leave", jobNames(false),
 			func(name string) *apipb.ExplainRequest { return &apipb.ExplainRequest{Job: name} }),
 		newExplainVerb(f, &tree, "pool POOL", "Say why the share of a pool is what it is, and which of its limits are reached", poolNames,
 			func(name string) *apipb.ExplainRequest { return &apipb.ExplainRequest{Pool: name} }))
@@ -42,10 +40,11 @@ func newExplainVerb(f *clientFlags, tree *string, use, short string, names func(
 	var watch bool
 	verb, what, _ := strings.Cut(use, " ")
 	cmd := &cobra.Command{
-		Use:     use,
-		Short:   short,
-		Example: fmt.Sprintf("  weir explain %s %s --watch", verb, what),
-		Args:    takes(what),
+		Use:               use,
+		Short:             short,
+		Example:           fmt.Sprintf("  weir explain %s %s --watch", verb, what),
+		Args:              takes(what),
+		ValidArgsFunction: f.suggest(true, names),
 		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
 			return s.repeat(ctx, watch, func(ctx context.Context) (view, error) {
 				m := request(args[0])
@@ -60,9 +59,6 @@ func newExplainVerb(f *clientFlags, tree *string, use, short string, names func(
 				}, nil
 			})
 		}),
-	}
-	if names != nil {
-		cmd.ValidArgsFunction = f.suggest(true, names)
 	}
 	cmd.Flags().BoolVar(&watch, "watch", false, watchUsage)
 	return cmd
@@ -81,54 +77,4 @@ func explainedElsewhere(ctx context.Context, s *session, id string, err error) e
 		}
 	}
 	return err
-}
-
-func explanationsText(all []*explainpb.Explanation, now time.Time) string {
-	parts := make([]string, len(all))
-	for i, x := range all {
-		parts[i] = explanationText(x, now)
-	}
-	return strings.Join(parts, "\n")
-}
-
-// explanationText is an explanation for people: the answer, and the facts below it.
-func explanationText(x *explainpb.Explanation, now time.Time) string {
-	var b strings.Builder
-	title := x.GetSubject() + " " + x.GetId()
-	if x.GetState() != "" {
-		title += ", " + x.GetState()
-	}
-	if x.GetSubject() != "pool" && x.GetPool() != "" {
-		title += ", in pool " + x.GetPool()
-	}
-	if x.GetTree() != "" {
-		title += " of tree " + x.GetTree()
-	}
-	fmt.Fprintf(&b, "%s\n", printable(title))
-	fmt.Fprintf(&b, "%s\n", printable(sentence(cmp.Or(x.GetText(), "there is nothing to explain"))))
-	for i, fact := range x.GetFacts() {
-		if i > 0 {
-			fmt.Fprintf(&b, "  - %s\n", printable(fact.GetText()))
-		}
-	}
-	if start := x.GetEstimatedStart(); start != nil {
-		fmt.Fprintf(&b, "expected start: in about %s\n", span(start.AsTime().Sub(now)))
-	}
-	if victims := x.GetLikelyVictims(); len(victims) > 0 {
-		b.WriteString("\nwho would have to leave:\n")
-		g := newGrid("job", "operation", "node", "started")
-		for _, v := range victims {
-			g.row(v.GetJob(), v.GetOperation(), v.GetNode(), age(v.GetStartTime(), now))
-		}
-		b.WriteString(g.String())
-	}
-	return b.String()
-}
-
-// sentence begins with a capital.
-func sentence(text string) string {
-	if text == "" {
-		return ""
-	}
-	return strings.ToUpper(text[:1]) + text[1:]
 }

@@ -27,7 +27,8 @@ completed and runs again, anything else has failed. Jobs of a task without an
 interruption_signal are ended by weir job abort.`,
 		Example: `  weir job interrupt 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b
   weir job interrupt 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b --timeout 5m --reason "new version"`,
-		Args: takes("JOB"),
+		Args:              takes("JOB"),
+		ValidArgsFunction: f.suggest(true, jobNames(true)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := leave.check(cmd); err != nil {
 				return err
@@ -47,6 +48,7 @@ interruption_signal are ended by weir job abort.`,
 		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for those who look at the job later")
+	mustComplete(cmd, "reason", fixed())
 	leave.register(cmd, "timeout", "how long the job has to leave (default: its allocation_preemption_timeout)")
 	return cmd
 }

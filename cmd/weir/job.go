@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -16,7 +17,7 @@ func newJobCommand(f *clientFlags) *cobra.Command {
 		Use:     "job",
 		Short:   "Show jobs and their output, and end them",
 		Example: "  weir job list OPERATION\n  weir job stderr JOB --follow",
-	}, newJobListCommand(f), newJobGetCommand(f), newJobOutputCommand(f, "stdout"), newJobOutputCommand(f, "stderr"),
+	}, newJobListCommand(f), newJobGetCommand(f), newJobStatisticsCommand(f), newJobOutputCommand(f, "stdout"), newJobOutputCommand(f, "stderr"),
 		newJobInterruptCommand(f), newJobAbortCommand(f))
 }
 
@@ -39,9 +40,9 @@ latest that have.`,
 				if err != nil {
 					return view{}, err
 				}
-				v := view{message: page, text: func(now time.Time) string { return jobsText(page, &req, now) }}
+				v := view{message: page, rows: true, text: func(now time.Time) string { return jobsText(page, &req, now) }}
 				if len(page.GetJobs()) == 0 {
-					v.empty = fmt.Sprintf("no job of operation %s to show", args[0])
+					v.empty = fmt.Sprintf("no job of operation %s is like that: those that are pending are listed when they have a node", args[0])
 				}
 				return v, nil
 			})
@@ -54,6 +55,7 @@ latest that have.`,
 	flags.Int32Var(&req.Limit, "limit", 100, "how many at most, to 1000")
 	flags.Int32Var(&req.Offset, "offset", 0, "how many to leave out first")
 	flags.BoolVar(&watch, "watch", false, watchUsage)
+	mustComplete(cmd, "task", f.suggestBy(taskNames))
 	mustComplete(cmd, "state", fixed("waiting", "running", "aborting", "completed", "failed", "aborted"))
 	mustComplete(cmd, "node", f.suggest(false, nodeNames))
 	return cmd
@@ -61,10 +63,11 @@ latest that have.`,
 
 func newJobGetCommand(f *clientFlags) *cobra.Command {
 	return &cobra.Command{
-		Use:     "get JOB",
-		Short:   "Show one job",
-		Example: "  weir job get 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b",
-		Args:    takes("JOB"),
+		Use:               "get JOB",
+		Short:             "Show one job",
+		Example:           "  weir job get 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b",
+		Args:              takes("JOB"),
+		ValidArgsFunction: f.suggest(true, jobNames(false)),
 		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
 			job, err := s.GetJob(ctx, args[0])
 			if err != nil {
@@ -81,11 +84,14 @@ func newJobOutputCommand(f *clientFlags, stream string) *cobra.Command {
 		Use:   stream + " JOB",
 		Short: "Print what a job has written to its " + stream,
 		Long: fmt.Sprintf(`Print what a job has written to its %s, byte by byte. Its node keeps the beginning
-and the end of what is very long.`, stream),
-		Example: fmt.Sprintf("  weir job %[1]s 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b\n  weir job %[1]s --follow 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b", stream),
-		Args:    takes("JOB"),
+and the end of what is very long. Why there is nothing is told on stderr.`, stream),
+		Example:           fmt.Sprintf("  weir job %[1]s 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b\n  weir job %[1]s --follow 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b", stream),
+		Args:              takes("JOB"),
+		ValidArgsFunction: f.suggest(true, jobNames(false)),
 		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
-			_, err := s.CopyOutput(ctx, s.out, client.Output{JobID: args[0], Stream: stream, Follow: follow})
+			_, err := s.CopyOutput(ctx, s.out, client.Output{
+				JobID: args[0], Stream: stream, Follow: follow, Note: func(why string) { s.note("%s", why) },
+			})
 			return unknownJob(ctx, s, args[0], err)
 		}),
 	}
@@ -107,10 +113,11 @@ func unknownJob(ctx context.Context, s *session, id string, err error) error {
 func newJobAbortCommand(f *clientFlags) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
-		Use:     "abort JOB",
-		Short:   "End a job; another one does its work",
-		Example: `  weir job abort 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b --reason "it hangs"`,
-		Args:    takes("JOB"),
+		Use:               "abort JOB",
+		Short:             "End a job; another one does its work",
+		Example:           `  weir job abort 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b --reason "it hangs"`,
+		Args:              takes("JOB"),
+		ValidArgsFunction: f.suggest(true, jobNames(true)),
 		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
 			if err := s.AbortJob(ctx, args[0], reason); err != nil {
 				return err
@@ -119,6 +126,7 @@ func newJobAbortCommand(f *clientFlags) *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for those who look at the job later")
+	mustComplete(cmd, "reason", fixed())
 	return cmd
 }
 
@@ -156,10 +164,10 @@ func jobsText(page *apipb.ListJobsResponse, req *apipb.ListJobsRequest, now time
 	return g.String() + fmt.Sprintf("\njobs %d to %d of %d: more with --offset and --limit\n", req.GetOffset()+1, shown, page.GetTotal())
 }
 
-// jobMemory returns the most memory that a job had, and of how much if that is
+// jobMemory returns the most memory that a job had, and of what reserve if that is
 // known.
 func jobMemory(j *apipb.Job) string {
-	had, held := j.GetStatistics().GetMaxMemory(), j.GetResources().GetMemory()
+	had, held := j.GetStatistics().GetMaxMemory(), cmp.Or(j.GetReserve().GetUser(), j.GetResources().GetMemory())
 	switch {
 	case had == 0:
 		return none
@@ -189,6 +197,12 @@ func jobText(j *apipb.Job, now time.Time) string {
 	}
 	page.add("resources", amounts(j.GetResources()))
 	page.add("memory", jobMemory(j))
+	page.add("memory reserve", reserveText(j.GetReserve(), j.GetMemoryLimit()))
+	if j.GetReserve().GetPredecessor() != "" {
+		page.add("reserved after", "the overdraft of job "+j.GetReserve().GetPredecessor())
+	}
+	page.add("rank", rankText(j))
+	inputFacts(page, j)
 	if st := j.GetStatistics(); j.GetFinishTime() != nil && st != nil {
 		page.add("cpu time", fmt.Sprintf("%ss user, %ss system", number(st.GetCpuUserSeconds(), 2), number(st.GetCpuSystemSeconds(), 2)))
 		page.add("stdout", kept(st.GetStdoutBytes(), st.GetStdoutDroppedBytes()))

@@ -11,8 +11,9 @@ import (
 	"syscall"
 )
 
-// version is what replicas, agents and clients say that they are.
-const version = "0.1.0"
+// version is what replicas, agents and clients say that they are. A build may set it:
+// -ldflags "-X main.version=…".
+var version = "0.1.0"
 
 func main() {
 	// The first signal asks for an orderly end; a second one kills as usual.

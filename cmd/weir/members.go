@@ -30,8 +30,8 @@ func newMembersCommand(f *clientFlags) *cobra.Command {
 				return err
 			}
 			return s.show(view{
-				message: &apipb.MembersResponse{Members: members},
-				text:    func(time.Time) string { return membersText(members) },
+				message: &apipb.MembersResponse{Members: members}, rows: true,
+				text: func(time.Time) string { return membersText(members) },
 			})
 		}),
 	}

@@ -16,9 +16,9 @@ import (
 func newNodeCommand(f *clientFlags) *cobra.Command {
 	return group(&cobra.Command{
 		Use:     "node",
-		Short:   "Show nodes, and keep jobs away from them",
+		Short:   "Show nodes, keep jobs away from them, and forget them",
 		Example: "  weir node list\n  weir node get n1\n  weir node drain n1 --reason 'new kernel' --wait",
-	}, newNodeListCommand(f), newNodeGetCommand(f), newNodeDrainCommand(f), newNodeUndrainCommand(f))
+	}, newNodeListCommand(f), newNodeGetCommand(f), newNodeDrainCommand(f), newNodeUndrainCommand(f), newNodeRemoveCommand(f))
 }
 
 func newNodeListCommand(f *clientFlags) *cobra.Command {
@@ -69,7 +69,7 @@ func nodesView(nodes []*apipb.Node, state string) view {
 	for _, n := range calm.GetNodes() {
 		n.LastHeartbeat, n.MemoryUsed = nil, 0
 	}
-	v := view{message: all, calm: calm, text: func(now time.Time) string { return nodesText(nodes, now) }}
+	v := view{message: all, calm: calm, rows: true, text: func(now time.Time) string { return nodesText(nodes, now) }}
 	switch {
 	case len(nodes) > 0:
 	case state != "":
@@ -91,6 +91,24 @@ func nodesText(nodes []*apipb.Node, now time.Time) string {
 	return g.String()
 }
 
+// nodeMemory says how the memory of a node is given away, and how much of it is in use.
+func nodeMemory(n *apipb.Node) string {
+	var parts []string
+	has := n.GetResources().GetMemory()
+	if n.GetMemoryUsed() > 0 {
+		parts = append(parts, fmt.Sprintf("%s used", size(n.GetMemoryUsed())))
+	}
+	if n.GetMemoryLimits() > 0 {
+		parts = append(parts, fmt.Sprintf("%s reserved", size(n.GetUsage().GetMemory())))
+		limits := size(n.GetMemoryLimits()) + " if its jobs went to their limits"
+		if n.GetMemoryLimits() > has && has > 0 {
+			limits += fmt.Sprintf(", %s times what it has", number(float64(n.GetMemoryLimits())/float64(has), 1))
+		}
+		parts = append(parts, limits)
+	}
+	return strings.Join(parts, "; ")
+}
+
 func nodeText(answer *apipb.GetNodeResponse, now time.Time) string {
 	n := answer.GetNode()
 	page := newFacts()
@@ -106,8 +124,9 @@ func nodeText(answer *apipb.GetNodeResponse, now time.Time) string {
 	page.add("tags", strings.Join(n.GetTags(), ", "))
 	page.add("resources", amounts(n.GetResources()))
 	page.add("held by jobs", amounts(n.GetUsage()))
-	if n.GetMemoryUsed() > 0 {
-		page.add("memory used", size(n.GetMemoryUsed()))
+	page.add("memory", nodeMemory(n))
+	if files := n.GetFileCache(); files != nil {
+		page.add("file cache", fmt.Sprintf("%s used of %s", size(files.GetBytes()), size(files.GetLimit())))
 	}
 	page.add("registered", moment(n.GetRegisteredTime(), now))
 	page.add("heartbeat", moment(n.GetLastHeartbeat(), now))

@@ -16,5 +16,6 @@ one.`,
   weir op list --in-progress`,
 	},
 		newOpStartCommand(f), newOpListCommand(f), newOpGetCommand(f), newOpWaitCommand(f), newOpEventsCommand(f), newOpInstancesCommand(f),
+		newOpStatisticsCommand(f),
 		newOpAbortCommand(f), newOpSuspendCommand(f), newOpResumeCommand(f), newOpCompleteCommand(f), newOpUpdateCommand(f))
 }

@@ -23,8 +23,8 @@ func newOpEventsCommand(f *clientFlags) *cobra.Command {
 				return err
 			}
 			v := view{
-				message: &apipb.OperationEventsResponse{Events: events},
-				text:    func(now time.Time) string { return eventsText(events, now.Location()) },
+				message: &apipb.OperationEventsResponse{Events: events}, rows: true,
+				text: func(now time.Time) string { return eventsText(events, now.Location()) },
 			}
 			if len(events) == 0 {
 				v.empty = fmt.Sprintf("operation %s has no events", args[0])

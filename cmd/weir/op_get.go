@@ -75,7 +75,7 @@ func watched[T any](ctx context.Context, s *session, watch func(context.Context,
 			case ctx.Err() != nil:
 				return frames.end(ctx)
 			case !ok:
-				return nil
+				return frames.finish()
 			case change.err != nil:
 				return change.err
 			}
@@ -120,6 +120,13 @@ func operationText(op *apipb.Operation, now time.Time) string {
 		}
 	}
 	page.add("lost work", wasteText(op.GetWaste()))
+	page.add("input", inputText(op))
+	page.add("output", outputText(op))
+	for _, t := range op.GetTasks() {
+		if t.GetGang() != nil {
+			page.add("gang "+t.GetName(), gangText(t.GetGang()))
+		}
+	}
 	annotations := op.GetAnnotations().AsMap()
 	for _, name := range slices.Sorted(maps.Keys(annotations)) {
 		page.add("annotation "+name, fmt.Sprint(annotations[name]))
@@ -129,6 +136,7 @@ func operationText(op *apipb.Operation, now time.Time) string {
 	if len(op.GetTasks()) > 0 {
 		b.WriteString("\n" + tasksText(op))
 	}
+	b.WriteString(learnedText(op) + skippedText(op) + alertsText(op.GetAlerts()))
 	if len(op.GetPreempted()) > 0 {
 		b.WriteString("\n" + preemptedText(op))
 	}

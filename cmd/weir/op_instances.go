@@ -43,7 +43,7 @@ are told to leave, so that its answer may be ahead of what is committed.`,
 }
 
 func instancesView(seen *apipb.WatchInstancesResponse) view {
-	v := view{message: seen, text: func(now time.Time) string { return instancesText(seen, now) }}
+	v := view{message: seen, rows: true, text: func(now time.Time) string { return instancesText(seen, now) }}
 	if len(seen.GetInstances()) == 0 {
 		v.empty = fmt.Sprintf("operation %s has no jobs that could be reached", seen.GetOperationId())
 	}

@@ -41,13 +41,16 @@ func newOpListCommand(f *clientFlags) *cobra.Command {
 	flags.Int32Var(&req.Limit, "limit", 100, "how many at most, to 1000")
 	flags.StringVar(&req.After, "after", "", "id of the operation after which the list goes on")
 	flags.BoolVar(&watch, "watch", false, watchUsage)
+	mustComplete(cmd, "user", f.suggest(false, userNames))
+	mustComplete(cmd, "filter", fixed())
+	mustComplete(cmd, "after", fixed())
 	mustComplete(cmd, "state", fixed(operationStates()...))
 	mustComplete(cmd, "pool", f.suggest(false, poolNames))
 	return cmd
 }
 
 func operationsView(page *apipb.ListOperationsResponse, req *apipb.ListOperationsRequest) view {
-	v := view{message: page, text: func(now time.Time) string { return operationsText(page, now) }}
+	v := view{message: page, rows: true, text: func(now time.Time) string { return operationsText(page, now) }}
 	switch {
 	case len(page.GetOperations()) > 0:
 	case proto.Equal(req, &apipb.ListOperationsRequest{Limit: req.GetLimit()}):

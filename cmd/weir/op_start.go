@@ -19,6 +19,7 @@ type startFlags struct {
 	file        string
 	set         []string
 	wait, quiet bool
+	noProfile   bool
 }
 
 func newOpStartCommand(f *clientFlags) *cobra.Command {
@@ -56,6 +57,8 @@ operation can have a mutation_id.`,
 	flags := cmd.Flags()
 	flags.StringVarP(&start.file, "file", "f", "", "file with the operation's spec, - for standard input")
 	flags.StringArrayVar(&start.set, "set", nil, "path=value in place of what the file says, such as tasks.sort.job_count=5; can be repeated")
+	mustComplete(cmd, "set", fixed())
+	flags.BoolVar(&start.noProfile, "no-memory-profile", false, "neither begin with the memory that earlier operations needed, nor leave what this one learns")
 	flags.BoolVar(&start.wait, "wait", false, "wait until the operation has ended, and show how it goes")
 	flags.BoolVarP(&start.quiet, "quiet", "q", false, "with --wait, do not show how it goes")
 	return cmd
@@ -81,6 +84,11 @@ func (f *startFlags) description(stdin io.Reader) (*structpb.Struct, error) {
 	for _, assignment := range f.set {
 		if err := document.Set(assignment); err != nil {
 			return nil, fmt.Errorf("--set: %w", err)
+		}
+	}
+	if f.noProfile {
+		if err := document.Set("no_memory_profile=true"); err != nil {
+			return nil, fmt.Errorf("--no-memory-profile: %w", err)
 		}
 	}
 	if _, _, err := document.Check(); err != nil {

@@ -37,6 +37,7 @@ so long to leave; those of tasks without an interruption_signal are killed at on
 		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for those who look at the operation later")
+	mustComplete(cmd, "reason", fixed())
 	leave.register(cmd, "interrupt-timeout", "ask its jobs to leave, which have so long (default: they are killed at once)")
 	return cmd
 }

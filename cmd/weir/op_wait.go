@@ -92,7 +92,11 @@ func summary(op *apipb.Operation, now time.Time) string {
 		return line
 	}
 	reruns := p.GetFailed() + p.GetAborted() + p.GetRestarted() - p.GetAbortedByReason()[lifecycle.AbortOperationCompleted.String()]
-	return fmt.Sprintf("%s, %d reruns", line, reruns)
+	line = fmt.Sprintf("%s, %d reruns", line, reruns)
+	if out := op.GetOutput(); out != nil {
+		line += fmt.Sprintf("; %s read, %s written to %s", several(p.GetInput().GetRows(), "row"), several(out.GetRows(), "row"), out.GetPath())
+	}
+	return line
 }
 
 // meter shows how an operation goes: a bar once it is known of how many jobs, and a

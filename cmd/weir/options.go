@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	"weir/api/poolfile"
 	"weir/api/spec"
 	"weir/scheduling/option"
+	"weir/scheduling/resource"
 )
 
 // assigned is a name=value argument, or a name that goes back to its default. The
@@ -198,9 +200,14 @@ func atLeast(name string) cobra.PositionalArgs {
 // treeNames suggests the names of pool trees.
 func treeNames(ctx context.Context, s *session) ([]cobra.Completion, error) {
 	all, err := s.ListTrees(ctx)
-	var out []cobra.Completion
-	for _, tree := range all.GetTrees() {
-		out = append(out, tree.GetName())
+	return treesOf(all), err
+}
+
+// sizeFlag reads the size that a flag was given, of which low is the least.
+func sizeFlag(flag, text string, low int64) (int64, error) {
+	size, err := resource.ParseSizeWithin(text, low, math.MaxInt64)
+	if err != nil {
+		return 0, &exitError{exitUsage, fmt.Errorf("--%s %q is %w", flag, text, err)}
 	}
-	return out, err
+	return size, nil
 }

@@ -49,6 +49,8 @@ type view struct {
 	message proto.Message
 	// text is the answer for people, who see it at the time now.
 	text func(now time.Time) string
+	// rows: text is a list, of which each row stays on one line of a terminal.
+	rows bool
 	// empty is told instead of a text when there is nothing to show.
 	empty string
 	// calm is message without what changes all the time, nil if nothing does.
@@ -102,7 +104,12 @@ func (p *printer) show(v view) error {
 		return nil
 	}
 	p.printed = true
-	return p.write(v.text(time.Now()))
+	text := v.text(time.Now())
+	if p.live && v.rows {
+		width, _ := screenSize(p.out)
+		text = clipRows(text, width)
+	}
+	return p.write(text)
 }
 
 // said prints the line of a change that was made, or the answer for programs.

@@ -30,7 +30,9 @@ func TestEncode(t *testing.T) {
       "last_heartbeat": null,
       "memory_used": "0",
       "drain": null,
-      "tree": ""
+      "tree": "",
+      "memory_limits": "0",
+      "file_cache": null
     }
   ]
 }
@@ -51,6 +53,8 @@ func TestEncode(t *testing.T) {
   memory_used: "0"
   drain: null
   tree: ""
+  memory_limits: "0"
+  file_cache: null
 `,
 	}
 	for f, want := range tests {
@@ -58,6 +62,27 @@ func TestEncode(t *testing.T) {
 			got, err := encode(message, f)
 			if err != nil || string(got) != want {
 				t.Errorf("got %s and %v, want %s", got, err, want)
+			}
+		})
+	}
+}
+
+// TestErrorTextIsForPeople says sizes as people read them, and nothing twice.
+func TestErrorTextIsForPeople(t *testing.T) {
+	for name, test := range map[string]struct {
+		of   *apipb.Error
+		want string
+	}{
+		"bytes have a unit": {
+			&apipb.Error{Message: "Memory limit exceeded", Attributes: map[string]string{"limit": "67108864", "usage": "67112960", "biggest_processes": "tail (pid 7, 67207168 bytes)"}},
+			"Memory limit exceeded\n  biggest_processes: tail (pid 7, 67207168 bytes)\n  limit: 67108864 (64 MiB)\n  usage: 67112960 (64 MiB)\n",
+		},
+		"a limit that is no number is left alone": {&apipb.Error{Message: "late", Attributes: map[string]string{"limit": "10m"}}, "late\n  limit: 10m\n"},
+		"an attribute that repeats the message":   {&apipb.Error{Message: "full", Attributes: map[string]string{"output_fault": "full", "node": "n1"}}, "full\n  node: n1\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := errorText(test.of, ""); got != test.want {
+				t.Errorf("it says\n%s\nwant\n%s", got, test.want)
 			}
 		})
 	}

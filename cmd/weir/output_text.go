@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/messages/apipb"
+	"weir/scheduling/resource"
 )
 
 // none stands where there is nothing to say.
@@ -93,6 +94,20 @@ func clip(line string, width int) string {
 	return text.Trim(line, width-1) + "…"
 }
 
+// clipRows returns a list whose rows are at most width wide; what is below the list, after an
+// empty line, stays as it is.
+func clipRows(list string, width int) string {
+	rows, rest, more := strings.Cut(list, "\n\n")
+	var b strings.Builder
+	for row := range strings.SplitSeq(strings.TrimSuffix(rows, "\n"), "\n") {
+		b.WriteString(clip(row, width) + "\n")
+	}
+	if more {
+		b.WriteString("\n" + rest)
+	}
+	return b.String()
+}
+
 // age says how long ago t was: "12s ago".
 func age(t *timestamppb.Timestamp, now time.Time) string {
 	if t == nil {
@@ -140,18 +155,8 @@ func span(d time.Duration) string {
 	}
 }
 
-// size returns bytes in the largest unit that leaves a number of at least one:
-// "64 MiB".
-func size(bytes int64) string {
-	value, unit := float64(bytes), "B"
-	for _, next := range []string{"KiB", "MiB", "GiB", "TiB", "PiB"} {
-		if value < 1024 {
-			break
-		}
-		value, unit = value/1024, next
-	}
-	return number(value, 1) + " " + unit
-}
+// size returns bytes for people: "64 MiB".
+func size(bytes int64) string { return resource.ShowSize(bytes) }
 
 // number returns a value with at most so many digits after the point.
 func number(value float64, digits int) string {
@@ -172,6 +177,14 @@ func share(part *float64) string {
 
 // limited returns a count with its limit: "3/8".
 func limited[C, L int32 | int64](count C, limit L) string { return fmt.Sprintf("%d/%d", count, limit) }
+
+// several counts things in words: "1 row", "2 rows".
+func several(n int64, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}
 
 // amounts returns resources in words, those that there are none of left out.
 func amounts(r *apipb.Resources) string {
@@ -210,6 +223,17 @@ func attributes(of map[string]string) string {
 	return strings.Join(parts, " ")
 }
 
+// withUnit adds to an attribute of an error that is a number of bytes what people read.
+func withUnit(name, value string) string {
+	switch name {
+	case "usage", "limit", "tmpfs_usage", "reserve", "node_usage", "node_memory":
+		if bytes, err := strconv.ParseInt(value, 10, 64); err == nil && bytes >= 1<<10 {
+			return value + " (" + size(bytes) + ")"
+		}
+	}
+	return value
+}
+
 // progressText returns how far jobs are: "57/200, 4 running, 1 failed".
 func progressText(p *apipb.TaskProgress) string {
 	s := limited(p.GetCompleted(), p.GetTotal())
@@ -220,6 +244,12 @@ func progressText(p *apipb.TaskProgress) string {
 		if part.count > 0 {
 			s += fmt.Sprintf(", %d %s", part.count, part.name)
 		}
+	}
+	if read := p.GetInput(); read.GetBytesTotal() > 0 {
+		s += fmt.Sprintf(", %s of %s read", share(readPart(read)), size(read.GetBytesTotal()))
+	}
+	if skipped := p.GetInput().GetSkippedRecords(); skipped > 0 {
+		s += ", " + several(skipped, "record") + " skipped"
 	}
 	return s
 }
@@ -246,9 +276,9 @@ func causeText(e *apipb.Error, told map[string]string, indent string) string {
 	for _, name := range slices.Sorted(maps.Keys(e.GetAttributes())) {
 		value := strings.TrimRight(e.GetAttributes()[name], "\n")
 		switch {
-		case told[name] == value:
+		case told[name] == value || e.GetMessage() == value:
 		case name != stderrTail && !strings.Contains(value, "\n"):
-			fmt.Fprintf(&b, "%s  %s: %s\n", indent, printable(name), printable(value))
+			fmt.Fprintf(&b, "%s  %s: %s\n", indent, printable(name), printable(withUnit(name, value)))
 		default:
 			fmt.Fprintf(&b, "%s  %s:\n", indent, printable(name))
 			for line := range strings.SplitSeq(value, "\n") {

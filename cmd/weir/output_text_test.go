@@ -2,6 +2,7 @@ package main
 
 import (
 	"flag"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -37,6 +38,10 @@ var texts = map[string]func(t *testing.T, answer []byte) string{
 		return b.String()
 	}),
 	"explanation": drawn(func(m *apipb.ExplainResponse) string { return explanationsText(m.GetExplanations(), textTime) }),
+	"statistics":  drawn(statisticsText),
+	"measured":    drawn(jobStatisticsText),
+	"profiles":    drawn(func(m *apipb.MemoryProfilesResponse) string { return profilesText(m, textTime) }),
+	"profile":     drawn(func(m *apipb.MemoryProfile) string { return profileText(m, textTime) }),
 	"ledger":      drawn(func(m *apipb.LedgerResponse) string { return ledgerText(m.GetWaste()) }),
 	"jobs":        drawn(func(m *apipb.ListJobsResponse) string { return jobsText(m, &apipb.ListJobsRequest{}, textTime) }),
 	"job":         drawn(func(m *apipb.Job) string { return jobText(m, textTime) }),
@@ -179,5 +184,58 @@ func TestAgeOfNothing(t *testing.T) {
 	}
 	if got := lasted(timestamppb.New(textTime.Add(-time.Hour)), nil, textTime); got != "1h0m" {
 		t.Errorf("what has not ended lasts until now: got %q", got)
+	}
+}
+
+func TestClipRows(t *testing.T) {
+	const list = "name  what it is\nn1    a long tale\nn2    short\n"
+	for name, test := range map[string]struct{ list, want string }{
+		"a list":                    {list, "name  wha…\nn1    a l…\nn2    sho…\n"},
+		"what is below it is whole": {list + "\nthere are more: --after n2 goes on\n", "name  wha…\nn1    a l…\nn2    sho…\n\nthere are more: --after n2 goes on\n"},
+		"a narrow list":             {"n1  up\n", "n1  up\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := clipRows(test.list, 10); got != test.want {
+				t.Errorf("it is %q, want %q", got, test.want)
+			}
+			if got := clipRows(test.list, 0); got != test.list {
+				t.Errorf("where the width is not known it is %q", got)
+			}
+		})
+	}
+}
+
+// TestListsAreClippedOnTerminals alone, and pages never are.
+func TestListsAreClippedOnTerminals(t *testing.T) {
+	long := strings.Repeat("x", 300)
+	for name, test := range map[string]struct {
+		terminal, rows bool
+		want           string
+	}{
+		"a list on a terminal": {true, true, strings.Repeat("x", 199) + "…\r\n"},
+		"a page on a terminal": {true, false, long + "\r\n"},
+		"a list in a file":     {false, true, long + "\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var front, out *os.File
+			if test.terminal {
+				front, out = openTerminal(t)
+			} else {
+				var err error
+				if front, out, err = os.Pipe(); err != nil {
+					t.Fatal(err)
+				}
+				defer front.Close()
+			}
+			defer out.Close()
+			p := newPrinter(out, io.Discard, formatTable)
+			if err := p.show(view{text: func(time.Time) string { return long + "\n" }, rows: test.rows}); err != nil {
+				t.Fatal(err)
+			}
+			got := make([]byte, len(test.want))
+			if _, err := io.ReadFull(front, got); err != nil || string(got) != test.want {
+				t.Errorf("it shows %q, %v, want %q", got, err, test.want)
+			}
+		})
 	}
 }

@@ -105,6 +105,15 @@ func (f *frames) text(v view) string {
 	return v.text(time.Now())
 }
 
+// finish leaves the last answer on a terminal as a whole: nothing will be drawn over it,
+// so it may be longer and wider than the screen.
+func (f *frames) finish() error {
+	if !f.begun || !f.live || f.format != formatTable {
+		return nil
+	}
+	return f.write(frame(f.text(f.last), 0, 0, true))
+}
+
 // end returns how a watch ends that nothing has ended but the user, or the time
 // that was given.
 func (f *frames) end(ctx context.Context) error {

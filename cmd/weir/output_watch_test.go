@@ -103,6 +103,36 @@ func TestRepeatTimeout(t *testing.T) {
 	}
 }
 
+// TestFinish leaves all of the last answer on a terminal, and prints nothing twice elsewhere.
+func TestFinish(t *testing.T) {
+	for name, test := range map[string]struct {
+		live   bool
+		format format
+		want   string
+	}{
+		"on a terminal":         {true, formatTable, cursorHome + "r1 leads" + clearLine + "\n" + clearBelow},
+		"documents on a screen": {true, formatYAML, ""},
+		"elsewhere":             {false, formatTable, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out, errs strings.Builder
+			p := newPrinter(&out, &errs, test.format)
+			p.live = test.live
+			f := p.frames()
+			if err := f.finish(); err != nil || out.String() != "" {
+				t.Fatalf("nothing was drawn: printed %q, %v", out.String(), err)
+			}
+			if err := f.draw(leads("r1"), nil); err != nil {
+				t.Fatal(err)
+			}
+			out.Reset()
+			if err := f.finish(); err != nil || out.String() != test.want {
+				t.Errorf("printed %q, %v, want %q", out.String(), err, test.want)
+			}
+		})
+	}
+}
+
 func TestRepeatBrokenPipe(t *testing.T) {
 	p := newPrinter(brokenPipe{}, brokenPipe{}, formatTable)
 	err := p.repeat(t.Context(), true, func(context.Context) (view, error) { return leads("r1"), nil })

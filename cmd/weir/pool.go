@@ -67,7 +67,7 @@ and what would be used if there were enough.`,
 				if err != nil {
 					return view{}, err
 				}
-				return view{message: all, text: func(time.Time) string { return poolsText(all.GetPools()) }}, nil
+				return view{message: all, rows: true, text: func(time.Time) string { return poolsText(all.GetPools()) }}, nil
 			})
 		}),
 	}
@@ -83,7 +83,7 @@ func newPoolGetCommand(f *poolFlags) *cobra.Command {
 
 In json and yaml it has the settings that hold for it too, with those of the pools
 above and the defaults of the tree.`,
-		Example:           "  weir pool get ads\n  weir pool get ads --tree gpu -o yaml",
+		Example:           "  weir pool get ads\n  weir pool get ads --tree gpu -o yaml\n  weir pool get '<Root>'",
 		Args:              takes("POOL"),
 		ValidArgsFunction: f.suggest(true, f.names),
 		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
@@ -144,9 +144,11 @@ func poolText(answer *apipb.GetPoolResponse) string {
 	page := newFacts()
 	page.add("pool", p.GetName())
 	page.add("tree", p.GetTree())
-	page.add("parent", cmp.Or(p.GetParent(), string(scheduling.RootPool)))
-	page.add("made for", p.GetEphemeralUser())
-	page.add("weight", defaulted(p, "weight", number(p.GetEffectiveWeight(), 3)))
+	if p.GetName() != string(scheduling.RootPool) {
+		page.add("parent", cmp.Or(p.GetParent(), string(scheduling.RootPool)))
+		page.add("made for", p.GetEphemeralUser())
+		page.add("weight", defaulted(p, "weight", number(p.GetEffectiveWeight(), 3)))
+	}
 	page.add("guarantee", share(p.StrongGuaranteeShare))
 	page.add("fair share", share(p.FairShare))
 	page.add("usage share", share(p.UsageShare))
@@ -164,10 +166,14 @@ func poolText(answer *apipb.GetPoolResponse) string {
 	return page.String() + optionsText(p.GetOptions())
 }
 
-// defaulted says of a setting that nobody has set it.
+// defaulted says of a setting that nobody has set it, or that it is one of the tree.
 func defaulted(p *apipb.Pool, name, value string) string {
-	if _, set := p.GetOptions().GetFields()[name]; !set {
-		value += " (default)"
+	_, set := p.GetOptions().GetFields()[name]
+	switch {
+	case p.GetName() == string(scheduling.RootPool):
+		return value + " (of the tree)"
+	case !set:
+		return value + " (default)"
 	}
 	return value
 }

@@ -30,7 +30,7 @@ to the one above.`,
 				if err != nil {
 					return view{}, err
 				}
-				v := view{message: ledger, text: func(time.Time) string { return ledgerText(ledger.GetWaste()) }}
+				v := view{message: ledger, rows: true, text: func(time.Time) string { return ledgerText(ledger.GetWaste()) }}
 				if len(ledger.GetWaste()) == 0 {
 					v.empty = "no work was lost"
 				}
@@ -73,7 +73,7 @@ func wasteText(all []*apipb.Waste) string {
 			said = append(said, fmt.Sprintf("jobs %d, cpu hours %s", w.GetJobs(), hours(w.GetCpuSeconds())))
 		}
 		if w.GetSavedJobs() > 0 {
-			said = append(said, fmt.Sprintf("saved %d", w.GetSavedJobs()))
+			said = append(said, several(w.GetSavedJobs(), "job")+" left in time")
 		}
 		parts = append(parts, w.GetCause()+": "+strings.Join(said, ", "))
 	}

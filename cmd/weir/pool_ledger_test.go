@@ -14,10 +14,10 @@ func TestWasteText(t *testing.T) {
 	}{
 		"nothing": {},
 		"lost":    {[]*apipb.Waste{{Cause: "preemption", Jobs: 1, CpuSeconds: 1800}}, "preemption: jobs 1, cpu hours 0.5"},
-		"saved":   {[]*apipb.Waste{{Cause: "preemption", SavedJobs: 7}}, "preemption: saved 7"},
+		"saved":   {[]*apipb.Waste{{Cause: "preemption", SavedJobs: 7}}, "preemption: 7 jobs left in time"},
 		"lost and saved, by cause": {
 			[]*apipb.Waste{{Cause: "node_drain", Jobs: 2, CpuSeconds: 3600, SavedJobs: 3}, {Cause: "preemption", SavedJobs: 1}},
-			"node_drain: jobs 2, cpu hours 1, saved 3; preemption: saved 1",
+			"node_drain: jobs 2, cpu hours 1, 3 jobs left in time; preemption: 1 job left in time",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

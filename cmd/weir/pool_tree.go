@@ -30,7 +30,7 @@ they may save. Warnings below it tell of guarantees that cannot be kept.`,
 				if err != nil {
 					return view{}, err
 				}
-				return view{message: all, text: func(time.Time) string { return poolTreeText(all) }}, nil
+				return view{message: all, rows: true, text: func(time.Time) string { return poolTreeText(all) }}, nil
 			})
 		}),
 	}

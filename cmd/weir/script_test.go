@@ -3,11 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os/exec"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
 )
 
 // TestMain makes of the test binary the program weir, for scripts.
@@ -16,24 +16,45 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs testdata/script: what the command line says without a cluster.
-// $UNUSED is an address where nobody listens.
+// $UNUSED is an address where nobody listens, nor can.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
-			unused, err := net.Listen("tcp", "127.0.0.1:0")
+			unused, release, err := boundAddress()
 			if err != nil {
 				return err
 			}
-			env.Setenv("UNUSED", unused.Addr().String())
+			env.Defer(release)
+			env.Setenv("UNUSED", unused)
 			// With a race detector, a program waits for a second before it ends.
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
-			return unused.Close()
+			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits},
 	})
+}
+
+// boundAddress returns a loopback address at which connections are refused, and nobody else
+// can listen until it is released.
+func boundAddress() (address string, release func(), err error) {
+	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return "", nil, fmt.Errorf("bind an address: %w", err)
+	}
+	release = func() { _ = unix.Close(socket) }
+	if err := unix.Bind(socket, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		release()
+		return "", nil, fmt.Errorf("bind an address: %w", err)
+	}
+	bound, err := unix.Getsockname(socket)
+	if err != nil {
+		release()
+		return "", nil, fmt.Errorf("bind an address: %w", err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", bound.(*unix.SockaddrInet4).Port), release, nil
 }
 
 // exits runs a program and checks its exit code: exits 2 weir op get. What it

@@ -12,7 +12,6 @@ import (
 	"weir/actors"
 	"weir/cluster"
 	"weir/raftstore/events"
-	"weir/scheduling/resource"
 )
 
 // serverFlags is what weir server can be told.
@@ -25,6 +24,7 @@ type serverFlags struct {
 	peers, join       []string
 	nonVoter          bool
 	data              string
+	dataRoots         []string
 	timing            string
 	lease, heartbeat  time.Duration
 	reassignAfter     time.Duration
@@ -81,6 +81,7 @@ or of a newer version, or another process is this replica already.`,
 	flags.StringSliceVar(&f.join, "join", nil, "instead of --peers, for a new replica of a running cluster: id=host:port of some of its replicas")
 	flags.BoolVar(&f.nonVoter, "non-voter", false, "do not ask for a vote: be a copy of the state that answers clients")
 	flags.StringVar(&f.data, "data", "", "folder of this replica's log, snapshots and events")
+	flags.StringSliceVar(&f.dataRoots, "data-root", nil, "folder whose files operations may read and write, with the rights of this process and of nodes; / for all, any number of them (default: no local files, but object stores)")
 	flags.StringVar(&f.timing, "timing", "default", "default, or fast: a dead leader is replaced within a second, for machines where replicas get a processor when they need it")
 	flags.DurationVar(&f.heartbeat, "heartbeat", time.Second, "period of agents' heartbeats")
 	flags.DurationVar(&f.lease, "lease", 5*time.Second, "how long an agent goes on without hearing from a leader, at least twice --heartbeat")
@@ -127,6 +128,11 @@ func (f *serverFlags) validate() error {
 	case len(f.peers) > 0 && len(f.peers) != 1 && len(f.peers) != 3 && len(f.peers) != 5:
 		return fmt.Errorf("--peers names %d replicas: a cluster begins with 1, 3 or 5", len(f.peers))
 	}
+	for _, root := range f.dataRoots {
+		if !filepath.IsAbs(root) {
+			return fmt.Errorf("--data-root %q: must be an absolute path", root)
+		}
+	}
 	if _, err := f.eventLog(nil); err != nil {
 		return err
 	}
@@ -136,25 +142,27 @@ func (f *serverFlags) validate() error {
 // eventLog is where this replica keeps events, and how many.
 func (f *serverFlags) eventLog(log *slog.Logger) (events.Config, error) {
 	cfg := events.Default()
-	size, err := resource.ParseSize(f.eventSize)
+	size, err := sizeFlag("event-log-size", f.eventSize, 1<<20)
 	if err != nil {
-		return cfg, fmt.Errorf("--event-log-size %q: %w", f.eventSize, err)
+		return cfg, err
 	}
-	const leastSize = 1 << 20
-	switch {
-	case size < leastSize:
-		return cfg, fmt.Errorf("--event-log-size %q: must be at least 1MiB", f.eventSize)
-	case f.eventAge < time.Minute:
+	if f.eventAge < time.Minute {
 		return cfg, fmt.Errorf("--event-log-age %v: must be at least 1m", f.eventAge)
 	}
 	cfg.Dir, cfg.MaxBytes, cfg.MaxAge, cfg.Logger = filepath.Join(f.data, "events"), size, f.eventAge, log
 	return cfg, nil
 }
 
+// killPart of the lease is how long a node may take to end its jobs after it, and no less
+// than by default: their processes wait for a processor that others have.
+const killPart = 10
+
 // actorTiming is how long the actors take for things.
 func (f *serverFlags) actorTiming() actors.Timing {
 	timing := actors.DefaultTiming()
 	timing.Node.Heartbeat, timing.Node.Lease = f.heartbeat, f.lease
+	// Whoever wants a longer lease has slower machines, and they end jobs more slowly too.
+	timing.Node.Kill = max(timing.Node.Kill, f.lease/killPart)
 	timing.ReassignAfter = f.reassignAfter
 	return timing
 }

@@ -5,7 +5,25 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
+
+	"weir/actors"
 )
+
+// TestTimeToEndJobs grows with the lease.
+func TestTimeToEndJobs(t *testing.T) {
+	for lease, want := range map[time.Duration]time.Duration{
+		2 * time.Second:  actors.DefaultTiming().Node.Kill,
+		5 * time.Second:  500 * time.Millisecond,
+		20 * time.Second: 2 * time.Second,
+	} {
+		f := serverFlags{heartbeat: time.Second, lease: lease, reassignAfter: time.Second}
+		timing := f.actorTiming()
+		if err := timing.Validate(); err != nil || timing.Node.Kill != want || timing.Node.Lease != lease {
+			t.Errorf("lease %v: %v to end jobs after a lease of %v, %v; want %v", lease, timing.Node.Kill, timing.Node.Lease, err, want)
+		}
+	}
+}
 
 // TestStepsOfTheStart ends the start where it fails, and where what runs already does.
 func TestStepsOfTheStart(t *testing.T) {

@@ -66,6 +66,19 @@ func summaryText(r *simulate.Result) string {
 	for _, kind := range keysOf(r, func(r *simulate.Result) map[string]int64 { return r.Preempted }) {
 		line("told to go: "+kind, func(r *simulate.Result) string { return strconv.FormatInt(r.Preempted[kind], 10) })
 	}
+	if r.Memory != nil {
+		memory := func(of func(*simulate.Memory) float64) func(*simulate.Result) string {
+			return func(r *simulate.Result) string {
+				if r.Memory == nil {
+					return none
+				}
+				return size(int64(of(r.Memory)))
+			}
+		}
+		line("memory that jobs may use", memory(func(m *simulate.Memory) float64 { return m.Limit }))
+		line("memory reserved", memory(func(m *simulate.Memory) float64 { return m.Reserved }))
+		line("memory used", memory(func(m *simulate.Memory) float64 { return m.Used }))
+	}
 	line("wait of jobs p50", func(r *simulate.Result) string { return waitText(r.JobWaits.P50) })
 	line("wait of jobs p95", func(r *simulate.Result) string { return waitText(r.JobWaits.P95) })
 	line("wait of jobs max", func(r *simulate.Result) string { return waitText(r.JobWaits.Max) })
@@ -203,7 +216,7 @@ func simulationMap(r *simulate.Result) map[string]any {
 	for name, part := range r.Utilization {
 		utilization[name] = part
 	}
-	return map[string]any{
+	document := map[string]any{
 		"title": r.Title, "name": r.Name, "seed": r.Seed, "duration_seconds": r.Duration.Seconds(), "nodes": r.Nodes, "resources": total, "utilization": utilization,
 		"operations": map[string]any{
 			"submitted": r.Operations.Submitted, "refused": r.Operations.Refused, "ended": r.Operations.Ended, "in_progress": r.Operations.InProgress,
@@ -218,6 +231,10 @@ func simulationMap(r *simulate.Result) map[string]any {
 		"pools":                  pools,
 		"days":                   days,
 	}
+	if m := r.Memory; m != nil {
+		document["memory"] = map[string]any{"limit": m.Limit, "reserved": m.Reserved, "used": m.Used, "jobs": m.Jobs, "overdrafts": m.Overdrafts}
+	}
+	return document
 }
 
 func simulatedPool(p simulate.Pool) map[string]any {

@@ -37,7 +37,7 @@ func newTreeListCommand(f *clientFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return s.show(view{message: all, text: func(time.Time) string { return treesText(all.GetTrees()) }})
+			return s.show(view{message: all, rows: true, text: func(time.Time) string { return treesText(all.GetTrees()) }})
 		}),
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"weir/api/poolfile"
 	"weir/api/spec"
 	"weir/scheduling"
+	"weir/scheduling/option"
 	"weir/scheduling/pooltree"
 	"weir/scheduling/resource"
 	"weir/scheduling/whatif"
@@ -91,6 +92,12 @@ what an operation could run at once, job is what each of them needs.`,
 	flags.BoolVar(&w.poolsOnly, "pools", false, "show pools only")
 	flags.BoolVar(&w.changedOnly, "changed", false, "show only what changes")
 	mustComplete(cmd, "tree", f.suggest(false, treeNames))
+	mustComplete(cmd, "remove-pool", f.suggest(false, poolNames))
+	mustComplete(cmd, "remove-operation", f.suggest(false, operationNames(true)))
+	mustComplete(cmd, "set-tree", f.completeOptions(nil, option.Fields(pooltree.TreeOptions{})))
+	for _, own := range []string{"set", "add-pool", "add-operation", "nodes"} {
+		mustComplete(cmd, own, fixed())
+	}
 	return cmd
 }
 

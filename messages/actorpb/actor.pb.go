@@ -598,7 +598,8 @@ type Heartbeat struct {
 	Resources *statepb.Resources `protobuf:"bytes,5,opt,name=resources,proto3" json:"resources,omitempty"`
 	Jobs      []*HeldJob         `protobuf:"bytes,6,rep,name=jobs,proto3" json:"jobs,omitempty"`
 	// As in the registration.
-	Session       uint64 `protobuf:"varint,7,opt,name=session,proto3" json:"session,omitempty"`
+	Session       uint64     `protobuf:"varint,7,opt,name=session,proto3" json:"session,omitempty"`
+	Files         *FileCache `protobuf:"bytes,8,opt,name=files,proto3" json:"files,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -682,6 +683,75 @@ func (x *Heartbeat) GetSession() uint64 {
 	return 0
 }
 
+func (x *Heartbeat) GetFiles() *FileCache {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+// FileCache is what a node keeps of the files that jobs find in their workspaces.
+type FileCache struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Files int64                  `protobuf:"varint,1,opt,name=files,proto3" json:"files,omitempty"`
+	// Their size, and what they may take.
+	Bytes         int64 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Limit         int64 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FileCache) Reset() {
+	*x = FileCache{}
+	mi := &file_actorpb_actor_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FileCache) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FileCache) ProtoMessage() {}
+
+func (x *FileCache) ProtoReflect() protoreflect.Message {
+	mi := &file_actorpb_actor_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FileCache.ProtoReflect.Descriptor instead.
+func (*FileCache) Descriptor() ([]byte, []int) {
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *FileCache) GetFiles() int64 {
+	if x != nil {
+		return x.Files
+	}
+	return 0
+}
+
+func (x *FileCache) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *FileCache) GetLimit() int64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
 // HeartbeatAck renews the lease of the heartbeat with the same sequence.
 type HeartbeatAck struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -694,7 +764,7 @@ type HeartbeatAck struct {
 
 func (x *HeartbeatAck) Reset() {
 	*x = HeartbeatAck{}
-	mi := &file_actorpb_actor_proto_msgTypes[8]
+	mi := &file_actorpb_actor_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -706,7 +776,7 @@ func (x *HeartbeatAck) String() string {
 func (*HeartbeatAck) ProtoMessage() {}
 
 func (x *HeartbeatAck) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[8]
+	mi := &file_actorpb_actor_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -719,7 +789,7 @@ func (x *HeartbeatAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatAck.ProtoReflect.Descriptor instead.
 func (*HeartbeatAck) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{8}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *HeartbeatAck) GetSequence() uint64 {
@@ -755,7 +825,7 @@ type NodePlan struct {
 
 func (x *NodePlan) Reset() {
 	*x = NodePlan{}
-	mi := &file_actorpb_actor_proto_msgTypes[9]
+	mi := &file_actorpb_actor_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -767,7 +837,7 @@ func (x *NodePlan) String() string {
 func (*NodePlan) ProtoMessage() {}
 
 func (x *NodePlan) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[9]
+	mi := &file_actorpb_actor_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -780,7 +850,7 @@ func (x *NodePlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodePlan.ProtoReflect.Descriptor instead.
 func (*NodePlan) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{9}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *NodePlan) GetToken() *Token {
@@ -826,7 +896,7 @@ type StartJob struct {
 
 func (x *StartJob) Reset() {
 	*x = StartJob{}
-	mi := &file_actorpb_actor_proto_msgTypes[10]
+	mi := &file_actorpb_actor_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -838,7 +908,7 @@ func (x *StartJob) String() string {
 func (*StartJob) ProtoMessage() {}
 
 func (x *StartJob) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[10]
+	mi := &file_actorpb_actor_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -851,7 +921,7 @@ func (x *StartJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartJob.ProtoReflect.Descriptor instead.
 func (*StartJob) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{10}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *StartJob) GetJobId() string {
@@ -945,7 +1015,7 @@ type AbortJob struct {
 
 func (x *AbortJob) Reset() {
 	*x = AbortJob{}
-	mi := &file_actorpb_actor_proto_msgTypes[11]
+	mi := &file_actorpb_actor_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -957,7 +1027,7 @@ func (x *AbortJob) String() string {
 func (*AbortJob) ProtoMessage() {}
 
 func (x *AbortJob) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[11]
+	mi := &file_actorpb_actor_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -970,7 +1040,7 @@ func (x *AbortJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortJob.ProtoReflect.Descriptor instead.
 func (*AbortJob) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{11}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *AbortJob) GetJobId() string {
@@ -1036,7 +1106,7 @@ type JobSpecRequest struct {
 
 func (x *JobSpecRequest) Reset() {
 	*x = JobSpecRequest{}
-	mi := &file_actorpb_actor_proto_msgTypes[12]
+	mi := &file_actorpb_actor_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1048,7 +1118,7 @@ func (x *JobSpecRequest) String() string {
 func (*JobSpecRequest) ProtoMessage() {}
 
 func (x *JobSpecRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[12]
+	mi := &file_actorpb_actor_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1061,7 +1131,7 @@ func (x *JobSpecRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpecRequest.ProtoReflect.Descriptor instead.
 func (*JobSpecRequest) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{12}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *JobSpecRequest) GetNode() string {
@@ -1110,13 +1180,30 @@ type JobSpec struct {
 	InterruptionSignal    string `protobuf:"bytes,12,opt,name=interruption_signal,json=interruptionSignal,proto3" json:"interruption_signal,omitempty"`
 	SignalRootProcessOnly bool   `protobuf:"varint,13,opt,name=signal_root_process_only,json=signalRootProcessOnly,proto3" json:"signal_root_process_only,omitempty"`
 	RestartExitCode       *int32 `protobuf:"varint,14,opt,name=restart_exit_code,json=restartExitCode,proto3,oneof" json:"restart_exit_code,omitempty"`
-	unknownFields         protoimpl.UnknownFields
-	sizeCache             protoimpl.SizeCache
+	// Bytes that are reserved for the job's processes, and for its proxy.
+	MemoryReserve         int64 `protobuf:"varint,15,opt,name=memory_reserve,json=memoryReserve,proto3" json:"memory_reserve,omitempty"`
+	JobProxyMemoryReserve int64 `protobuf:"varint,16,opt,name=job_proxy_memory_reserve,json=jobProxyMemoryReserve,proto3" json:"job_proxy_memory_reserve,omitempty"`
+	// As in weir.state.v1.TaskSpec.
+	Tmpfs          []*statepb.Tmpfs `protobuf:"bytes,17,rep,name=tmpfs,proto3" json:"tmpfs,omitempty"`
+	DiskLimit      int64            `protobuf:"varint,18,opt,name=disk_limit,json=diskLimit,proto3" json:"disk_limit,omitempty"`
+	Isolation      string           `protobuf:"bytes,19,opt,name=isolation,proto3" json:"isolation,omitempty"`
+	CpuEnforcement string           `protobuf:"bytes,20,opt,name=cpu_enforcement,json=cpuEnforcement,proto3" json:"cpu_enforcement,omitempty"`
+	PidsLimit      int32            `protobuf:"varint,21,opt,name=pids_limit,json=pidsLimit,proto3" json:"pids_limit,omitempty"`
+	User           string           `protobuf:"bytes,22,opt,name=user,proto3" json:"user,omitempty"`
+	Group          string           `protobuf:"bytes,23,opt,name=group,proto3" json:"group,omitempty"`
+	Files          []*JobFile       `protobuf:"bytes,24,rep,name=files,proto3" json:"files,omitempty"`
+	// With the braces of destinations replaced.
+	Outputs []*statepb.KeptFile `protobuf:"bytes,25,rep,name=outputs,proto3" json:"outputs,omitempty"`
+	// Set with jobs of a map operation.
+	Feed          *JobFeed `protobuf:"bytes,26,opt,name=feed,proto3" json:"feed,omitempty"`
+	GpuLimit      int64    `protobuf:"varint,27,opt,name=gpu_limit,json=gpuLimit,proto3" json:"gpu_limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JobSpec) Reset() {
 	*x = JobSpec{}
-	mi := &file_actorpb_actor_proto_msgTypes[13]
+	mi := &file_actorpb_actor_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1128,7 +1215,7 @@ func (x *JobSpec) String() string {
 func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[13]
+	mi := &file_actorpb_actor_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1141,7 +1228,7 @@ func (x *JobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{13}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *JobSpec) GetJobId() string {
@@ -1242,6 +1329,304 @@ func (x *JobSpec) GetRestartExitCode() int32 {
 	return 0
 }
 
+func (x *JobSpec) GetMemoryReserve() int64 {
+	if x != nil {
+		return x.MemoryReserve
+	}
+	return 0
+}
+
+func (x *JobSpec) GetJobProxyMemoryReserve() int64 {
+	if x != nil {
+		return x.JobProxyMemoryReserve
+	}
+	return 0
+}
+
+func (x *JobSpec) GetTmpfs() []*statepb.Tmpfs {
+	if x != nil {
+		return x.Tmpfs
+	}
+	return nil
+}
+
+func (x *JobSpec) GetDiskLimit() int64 {
+	if x != nil {
+		return x.DiskLimit
+	}
+	return 0
+}
+
+func (x *JobSpec) GetIsolation() string {
+	if x != nil {
+		return x.Isolation
+	}
+	return ""
+}
+
+func (x *JobSpec) GetCpuEnforcement() string {
+	if x != nil {
+		return x.CpuEnforcement
+	}
+	return ""
+}
+
+func (x *JobSpec) GetPidsLimit() int32 {
+	if x != nil {
+		return x.PidsLimit
+	}
+	return 0
+}
+
+func (x *JobSpec) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *JobSpec) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *JobSpec) GetFiles() []*JobFile {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+func (x *JobSpec) GetOutputs() []*statepb.KeptFile {
+	if x != nil {
+		return x.Outputs
+	}
+	return nil
+}
+
+func (x *JobSpec) GetFeed() *JobFeed {
+	if x != nil {
+		return x.Feed
+	}
+	return nil
+}
+
+func (x *JobSpec) GetGpuLimit() int64 {
+	if x != nil {
+		return x.GpuLimit
+	}
+	return 0
+}
+
+// JobFile is a file that is in the workspace when the job begins.
+type JobFile struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A path that the node sees, or a URL that can be read as it is.
+	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	// Within the workspace.
+	Path          string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	Executable    bool   `protobuf:"varint,3,opt,name=executable,proto3" json:"executable,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobFile) Reset() {
+	*x = JobFile{}
+	mi := &file_actorpb_actor_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobFile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobFile) ProtoMessage() {}
+
+func (x *JobFile) ProtoReflect() protoreflect.Message {
+	mi := &file_actorpb_actor_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobFile.ProtoReflect.Descriptor instead.
+func (*JobFile) Descriptor() ([]byte, []int) {
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *JobFile) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *JobFile) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *JobFile) GetExecutable() bool {
+	if x != nil {
+		return x.Executable
+	}
+	return false
+}
+
+// JobFeed is what a job of a map operation gets on its standard input, and what becomes
+// of its standard output.
+type JobFeed struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// lines, json or bytes.
+	Format         string      `protobuf:"bytes,1,opt,name=format,proto3" json:"format,omitempty"`
+	Parts          []*FeedPart `protobuf:"bytes,2,rep,name=parts,proto3" json:"parts,omitempty"`
+	MaxRecordBytes int64       `protobuf:"varint,3,opt,name=max_record_bytes,json=maxRecordBytes,proto3" json:"max_record_bytes,omitempty"`
+	// Where the output goes: a path that the node sees, or a URL to put it to. Nothing is
+	// there before the job has completed.
+	Output string `protobuf:"bytes,4,opt,name=output,proto3" json:"output,omitempty"`
+	// The name by which the operation knows it.
+	OutputPart    string `protobuf:"bytes,5,opt,name=output_part,json=outputPart,proto3" json:"output_part,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobFeed) Reset() {
+	*x = JobFeed{}
+	mi := &file_actorpb_actor_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobFeed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobFeed) ProtoMessage() {}
+
+func (x *JobFeed) ProtoReflect() protoreflect.Message {
+	mi := &file_actorpb_actor_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobFeed.ProtoReflect.Descriptor instead.
+func (*JobFeed) Descriptor() ([]byte, []int) {
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *JobFeed) GetFormat() string {
+	if x != nil {
+		return x.Format
+	}
+	return ""
+}
+
+func (x *JobFeed) GetParts() []*FeedPart {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+func (x *JobFeed) GetMaxRecordBytes() int64 {
+	if x != nil {
+		return x.MaxRecordBytes
+	}
+	return 0
+}
+
+func (x *JobFeed) GetOutput() string {
+	if x != nil {
+		return x.Output
+	}
+	return ""
+}
+
+func (x *JobFeed) GetOutputPart() string {
+	if x != nil {
+		return x.OutputPart
+	}
+	return ""
+}
+
+// FeedPart is a slice, and where its file is found.
+type FeedPart struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Slice *statepb.Slice         `protobuf:"bytes,1,opt,name=slice,proto3" json:"slice,omitempty"`
+	File  *statepb.InputFile     `protobuf:"bytes,2,opt,name=file,proto3" json:"file,omitempty"`
+	// A path that the node sees, or a URL that can be read as it is.
+	Source        string `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FeedPart) Reset() {
+	*x = FeedPart{}
+	mi := &file_actorpb_actor_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FeedPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FeedPart) ProtoMessage() {}
+
+func (x *FeedPart) ProtoReflect() protoreflect.Message {
+	mi := &file_actorpb_actor_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FeedPart.ProtoReflect.Descriptor instead.
+func (*FeedPart) Descriptor() ([]byte, []int) {
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *FeedPart) GetSlice() *statepb.Slice {
+	if x != nil {
+		return x.Slice
+	}
+	return nil
+}
+
+func (x *FeedPart) GetFile() *statepb.InputFile {
+	if x != nil {
+		return x.File
+	}
+	return nil
+}
+
+func (x *FeedPart) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
 // JobEnded brings the result of an attempt to the operation's controller. The
 // agent keeps it, and says it again, until it is acknowledged.
 type JobEnded struct {
@@ -1260,7 +1645,7 @@ type JobEnded struct {
 
 func (x *JobEnded) Reset() {
 	*x = JobEnded{}
-	mi := &file_actorpb_actor_proto_msgTypes[14]
+	mi := &file_actorpb_actor_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1272,7 +1657,7 @@ func (x *JobEnded) String() string {
 func (*JobEnded) ProtoMessage() {}
 
 func (x *JobEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[14]
+	mi := &file_actorpb_actor_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1285,7 +1670,7 @@ func (x *JobEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobEnded.ProtoReflect.Descriptor instead.
 func (*JobEnded) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{14}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *JobEnded) GetNode() string {
@@ -1343,7 +1728,7 @@ type JobEndedAck struct {
 
 func (x *JobEndedAck) Reset() {
 	*x = JobEndedAck{}
-	mi := &file_actorpb_actor_proto_msgTypes[15]
+	mi := &file_actorpb_actor_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1355,7 +1740,7 @@ func (x *JobEndedAck) String() string {
 func (*JobEndedAck) ProtoMessage() {}
 
 func (x *JobEndedAck) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[15]
+	mi := &file_actorpb_actor_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1368,7 +1753,7 @@ func (x *JobEndedAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobEndedAck.ProtoReflect.Descriptor instead.
 func (*JobEndedAck) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{15}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *JobEndedAck) GetJobId() string {
@@ -1398,7 +1783,7 @@ type FindController struct {
 
 func (x *FindController) Reset() {
 	*x = FindController{}
-	mi := &file_actorpb_actor_proto_msgTypes[16]
+	mi := &file_actorpb_actor_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1410,7 +1795,7 @@ func (x *FindController) String() string {
 func (*FindController) ProtoMessage() {}
 
 func (x *FindController) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[16]
+	mi := &file_actorpb_actor_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1423,7 +1808,7 @@ func (x *FindController) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindController.ProtoReflect.Descriptor instead.
 func (*FindController) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{16}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *FindController) GetOperationId() string {
@@ -1451,7 +1836,7 @@ type ControllerFound struct {
 
 func (x *ControllerFound) Reset() {
 	*x = ControllerFound{}
-	mi := &file_actorpb_actor_proto_msgTypes[17]
+	mi := &file_actorpb_actor_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1463,7 +1848,7 @@ func (x *ControllerFound) String() string {
 func (*ControllerFound) ProtoMessage() {}
 
 func (x *ControllerFound) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[17]
+	mi := &file_actorpb_actor_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1476,7 +1861,7 @@ func (x *ControllerFound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControllerFound.ProtoReflect.Descriptor instead.
 func (*ControllerFound) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{17}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ControllerFound) GetOperationId() string {
@@ -1503,14 +1888,16 @@ type InstancesRequest struct {
 	Version    string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	WaitMillis int64  `protobuf:"varint,3,opt,name=wait_millis,json=waitMillis,proto3" json:"wait_millis,omitempty"`
 	// The replica answers from a state that has this index.
-	Index         uint64 `protobuf:"varint,4,opt,name=index,proto3" json:"index,omitempty"`
+	Index uint64 `protobuf:"varint,4,opt,name=index,proto3" json:"index,omitempty"`
+	// The asker has the instances of version, and takes changes of them.
+	Changes       bool `protobuf:"varint,5,opt,name=changes,proto3" json:"changes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *InstancesRequest) Reset() {
 	*x = InstancesRequest{}
-	mi := &file_actorpb_actor_proto_msgTypes[18]
+	mi := &file_actorpb_actor_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1522,7 +1909,7 @@ func (x *InstancesRequest) String() string {
 func (*InstancesRequest) ProtoMessage() {}
 
 func (x *InstancesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[18]
+	mi := &file_actorpb_actor_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1535,7 +1922,7 @@ func (x *InstancesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstancesRequest.ProtoReflect.Descriptor instead.
 func (*InstancesRequest) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{18}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *InstancesRequest) GetOperationId() string {
@@ -1566,6 +1953,13 @@ func (x *InstancesRequest) GetIndex() uint64 {
 	return 0
 }
 
+func (x *InstancesRequest) GetChanges() bool {
+	if x != nil {
+		return x.Changes
+	}
+	return false
+}
+
 // Instances are the jobs of an operation by task and cookie: those that run, those
 // that have been told to go, and for a while those that have gone.
 type Instances struct {
@@ -1574,14 +1968,18 @@ type Instances struct {
 	Version     string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	Instances   []*Instance            `protobuf:"bytes,3,rep,name=instances,proto3" json:"instances,omitempty"`
 	// The operation has ended, or is not known: nothing will change any more.
-	Over          bool `protobuf:"varint,4,opt,name=over,proto3" json:"over,omitempty"`
+	Over bool `protobuf:"varint,4,opt,name=over,proto3" json:"over,omitempty"`
+	// Not empty: instances are only those that are new, or other than they were in this
+	// version, and forgotten are the jobs of those that are not listed any more.
+	Since         string   `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
+	Forgotten     []string `protobuf:"bytes,6,rep,name=forgotten,proto3" json:"forgotten,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Instances) Reset() {
 	*x = Instances{}
-	mi := &file_actorpb_actor_proto_msgTypes[19]
+	mi := &file_actorpb_actor_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1593,7 +1991,7 @@ func (x *Instances) String() string {
 func (*Instances) ProtoMessage() {}
 
 func (x *Instances) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[19]
+	mi := &file_actorpb_actor_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1606,7 +2004,7 @@ func (x *Instances) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Instances.ProtoReflect.Descriptor instead.
 func (*Instances) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{19}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Instances) GetOperationId() string {
@@ -1637,6 +2035,20 @@ func (x *Instances) GetOver() bool {
 	return false
 }
 
+func (x *Instances) GetSince() string {
+	if x != nil {
+		return x.Since
+	}
+	return ""
+}
+
+func (x *Instances) GetForgotten() []string {
+	if x != nil {
+		return x.Forgotten
+	}
+	return nil
+}
+
 // Instance is a job that others may want to reach.
 type Instance struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -1658,7 +2070,7 @@ type Instance struct {
 
 func (x *Instance) Reset() {
 	*x = Instance{}
-	mi := &file_actorpb_actor_proto_msgTypes[20]
+	mi := &file_actorpb_actor_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1670,7 +2082,7 @@ func (x *Instance) String() string {
 func (*Instance) ProtoMessage() {}
 
 func (x *Instance) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[20]
+	mi := &file_actorpb_actor_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1683,7 +2095,7 @@ func (x *Instance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Instance.ProtoReflect.Descriptor instead.
 func (*Instance) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{20}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Instance) GetJobId() string {
@@ -1771,7 +2183,7 @@ type ReadOutput struct {
 
 func (x *ReadOutput) Reset() {
 	*x = ReadOutput{}
-	mi := &file_actorpb_actor_proto_msgTypes[21]
+	mi := &file_actorpb_actor_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1783,7 +2195,7 @@ func (x *ReadOutput) String() string {
 func (*ReadOutput) ProtoMessage() {}
 
 func (x *ReadOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[21]
+	mi := &file_actorpb_actor_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1796,7 +2208,7 @@ func (x *ReadOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadOutput.ProtoReflect.Descriptor instead.
 func (*ReadOutput) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{21}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ReadOutput) GetJobId() string {
@@ -1848,7 +2260,7 @@ type OutputPart struct {
 
 func (x *OutputPart) Reset() {
 	*x = OutputPart{}
-	mi := &file_actorpb_actor_proto_msgTypes[22]
+	mi := &file_actorpb_actor_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1860,7 +2272,7 @@ func (x *OutputPart) String() string {
 func (*OutputPart) ProtoMessage() {}
 
 func (x *OutputPart) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[22]
+	mi := &file_actorpb_actor_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1873,7 +2285,7 @@ func (x *OutputPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputPart.ProtoReflect.Descriptor instead.
 func (*OutputPart) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{22}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *OutputPart) GetData() []byte {
@@ -1914,7 +2326,7 @@ type Propose struct {
 
 func (x *Propose) Reset() {
 	*x = Propose{}
-	mi := &file_actorpb_actor_proto_msgTypes[23]
+	mi := &file_actorpb_actor_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1926,7 +2338,7 @@ func (x *Propose) String() string {
 func (*Propose) ProtoMessage() {}
 
 func (x *Propose) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[23]
+	mi := &file_actorpb_actor_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1939,7 +2351,7 @@ func (x *Propose) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Propose.ProtoReflect.Descriptor instead.
 func (*Propose) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{23}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Propose) GetCommands() []*commandpb.Command {
@@ -1958,7 +2370,7 @@ type Proposed struct {
 
 func (x *Proposed) Reset() {
 	*x = Proposed{}
-	mi := &file_actorpb_actor_proto_msgTypes[24]
+	mi := &file_actorpb_actor_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1970,7 +2382,7 @@ func (x *Proposed) String() string {
 func (*Proposed) ProtoMessage() {}
 
 func (x *Proposed) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[24]
+	mi := &file_actorpb_actor_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1983,7 +2395,7 @@ func (x *Proposed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proposed.ProtoReflect.Descriptor instead.
 func (*Proposed) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{24}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Proposed) GetResults() []*commandpb.Result {
@@ -2002,7 +2414,7 @@ type ReadIndexRequest struct {
 
 func (x *ReadIndexRequest) Reset() {
 	*x = ReadIndexRequest{}
-	mi := &file_actorpb_actor_proto_msgTypes[25]
+	mi := &file_actorpb_actor_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2014,7 +2426,7 @@ func (x *ReadIndexRequest) String() string {
 func (*ReadIndexRequest) ProtoMessage() {}
 
 func (x *ReadIndexRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[25]
+	mi := &file_actorpb_actor_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2027,7 +2439,7 @@ func (x *ReadIndexRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadIndexRequest.ProtoReflect.Descriptor instead.
 func (*ReadIndexRequest) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{25}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{29}
 }
 
 type ReadIndex struct {
@@ -2040,7 +2452,7 @@ type ReadIndex struct {
 
 func (x *ReadIndex) Reset() {
 	*x = ReadIndex{}
-	mi := &file_actorpb_actor_proto_msgTypes[26]
+	mi := &file_actorpb_actor_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2052,7 +2464,7 @@ func (x *ReadIndex) String() string {
 func (*ReadIndex) ProtoMessage() {}
 
 func (x *ReadIndex) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[26]
+	mi := &file_actorpb_actor_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2065,7 +2477,7 @@ func (x *ReadIndex) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadIndex.ProtoReflect.Descriptor instead.
 func (*ReadIndex) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{26}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ReadIndex) GetIndex() uint64 {
@@ -2099,7 +2511,7 @@ type SchedulerViewRequest struct {
 
 func (x *SchedulerViewRequest) Reset() {
 	*x = SchedulerViewRequest{}
-	mi := &file_actorpb_actor_proto_msgTypes[27]
+	mi := &file_actorpb_actor_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2111,7 +2523,7 @@ func (x *SchedulerViewRequest) String() string {
 func (*SchedulerViewRequest) ProtoMessage() {}
 
 func (x *SchedulerViewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[27]
+	mi := &file_actorpb_actor_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2124,7 +2536,7 @@ func (x *SchedulerViewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerViewRequest.ProtoReflect.Descriptor instead.
 func (*SchedulerViewRequest) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{27}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SchedulerViewRequest) GetTree() string {
@@ -2180,7 +2592,7 @@ type SchedulerView struct {
 
 func (x *SchedulerView) Reset() {
 	*x = SchedulerView{}
-	mi := &file_actorpb_actor_proto_msgTypes[28]
+	mi := &file_actorpb_actor_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2192,7 +2604,7 @@ func (x *SchedulerView) String() string {
 func (*SchedulerView) ProtoMessage() {}
 
 func (x *SchedulerView) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[28]
+	mi := &file_actorpb_actor_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2205,7 +2617,7 @@ func (x *SchedulerView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerView.ProtoReflect.Descriptor instead.
 func (*SchedulerView) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{28}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SchedulerView) GetTime() *timestamppb.Timestamp {
@@ -2293,7 +2705,7 @@ type ElementView struct {
 
 func (x *ElementView) Reset() {
 	*x = ElementView{}
-	mi := &file_actorpb_actor_proto_msgTypes[29]
+	mi := &file_actorpb_actor_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2305,7 +2717,7 @@ func (x *ElementView) String() string {
 func (*ElementView) ProtoMessage() {}
 
 func (x *ElementView) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[29]
+	mi := &file_actorpb_actor_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2318,7 +2730,7 @@ func (x *ElementView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ElementView.ProtoReflect.Descriptor instead.
 func (*ElementView) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{29}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ElementView) GetTree() string {
@@ -2478,13 +2890,14 @@ type NodeView struct {
 	LastHeartbeat   *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=last_heartbeat,json=lastHeartbeat,proto3" json:"last_heartbeat,omitempty"`
 	LeaseLeftMillis int64                  `protobuf:"varint,6,opt,name=lease_left_millis,json=leaseLeftMillis,proto3" json:"lease_left_millis,omitempty"`
 	MemoryUsed      int64                  `protobuf:"varint,7,opt,name=memory_used,json=memoryUsed,proto3" json:"memory_used,omitempty"`
+	Files           *FileCache             `protobuf:"bytes,8,opt,name=files,proto3" json:"files,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
 func (x *NodeView) Reset() {
 	*x = NodeView{}
-	mi := &file_actorpb_actor_proto_msgTypes[30]
+	mi := &file_actorpb_actor_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2496,7 +2909,7 @@ func (x *NodeView) String() string {
 func (*NodeView) ProtoMessage() {}
 
 func (x *NodeView) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[30]
+	mi := &file_actorpb_actor_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2509,7 +2922,7 @@ func (x *NodeView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeView.ProtoReflect.Descriptor instead.
 func (*NodeView) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{30}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *NodeView) GetId() string {
@@ -2561,6 +2974,13 @@ func (x *NodeView) GetMemoryUsed() int64 {
 	return 0
 }
 
+func (x *NodeView) GetFiles() *FileCache {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
 // PoolHistoryRequest asks the leader for what it has recorded of pools.
 type PoolHistoryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2576,7 +2996,7 @@ type PoolHistoryRequest struct {
 
 func (x *PoolHistoryRequest) Reset() {
 	*x = PoolHistoryRequest{}
-	mi := &file_actorpb_actor_proto_msgTypes[31]
+	mi := &file_actorpb_actor_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2588,7 +3008,7 @@ func (x *PoolHistoryRequest) String() string {
 func (*PoolHistoryRequest) ProtoMessage() {}
 
 func (x *PoolHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[31]
+	mi := &file_actorpb_actor_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2601,7 +3021,7 @@ func (x *PoolHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolHistoryRequest.ProtoReflect.Descriptor instead.
 func (*PoolHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{31}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PoolHistoryRequest) GetTree() string {
@@ -2648,7 +3068,7 @@ type PoolHistory struct {
 
 func (x *PoolHistory) Reset() {
 	*x = PoolHistory{}
-	mi := &file_actorpb_actor_proto_msgTypes[32]
+	mi := &file_actorpb_actor_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2660,7 +3080,7 @@ func (x *PoolHistory) String() string {
 func (*PoolHistory) ProtoMessage() {}
 
 func (x *PoolHistory) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[32]
+	mi := &file_actorpb_actor_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2673,7 +3093,7 @@ func (x *PoolHistory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolHistory.ProtoReflect.Descriptor instead.
 func (*PoolHistory) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{32}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *PoolHistory) GetSecondsUntil() int64 {
@@ -2724,7 +3144,7 @@ type PoolPoints struct {
 
 func (x *PoolPoints) Reset() {
 	*x = PoolPoints{}
-	mi := &file_actorpb_actor_proto_msgTypes[33]
+	mi := &file_actorpb_actor_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2736,7 +3156,7 @@ func (x *PoolPoints) String() string {
 func (*PoolPoints) ProtoMessage() {}
 
 func (x *PoolPoints) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[33]
+	mi := &file_actorpb_actor_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2749,7 +3169,7 @@ func (x *PoolPoints) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolPoints.ProtoReflect.Descriptor instead.
 func (*PoolPoints) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{33}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *PoolPoints) GetPool() string {
@@ -2795,7 +3215,7 @@ type Points struct {
 
 func (x *Points) Reset() {
 	*x = Points{}
-	mi := &file_actorpb_actor_proto_msgTypes[34]
+	mi := &file_actorpb_actor_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2807,7 +3227,7 @@ func (x *Points) String() string {
 func (*Points) ProtoMessage() {}
 
 func (x *Points) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[34]
+	mi := &file_actorpb_actor_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2820,7 +3240,7 @@ func (x *Points) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Points.ProtoReflect.Descriptor instead.
 func (*Points) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{34}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Points) GetAt() []int64 {
@@ -2868,7 +3288,7 @@ type JobLiveRequest struct {
 
 func (x *JobLiveRequest) Reset() {
 	*x = JobLiveRequest{}
-	mi := &file_actorpb_actor_proto_msgTypes[35]
+	mi := &file_actorpb_actor_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2880,7 +3300,7 @@ func (x *JobLiveRequest) String() string {
 func (*JobLiveRequest) ProtoMessage() {}
 
 func (x *JobLiveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[35]
+	mi := &file_actorpb_actor_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2893,7 +3313,7 @@ func (x *JobLiveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobLiveRequest.ProtoReflect.Descriptor instead.
 func (*JobLiveRequest) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{35}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *JobLiveRequest) GetJobIds() []string {
@@ -2912,7 +3332,7 @@ type JobLive struct {
 
 func (x *JobLive) Reset() {
 	*x = JobLive{}
-	mi := &file_actorpb_actor_proto_msgTypes[36]
+	mi := &file_actorpb_actor_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2924,7 +3344,7 @@ func (x *JobLive) String() string {
 func (*JobLive) ProtoMessage() {}
 
 func (x *JobLive) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[36]
+	mi := &file_actorpb_actor_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2937,7 +3357,7 @@ func (x *JobLive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobLive.ProtoReflect.Descriptor instead.
 func (*JobLive) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{36}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *JobLive) GetJobs() []*HeldJob {
@@ -2973,7 +3393,7 @@ type InterruptionSignal struct {
 
 func (x *InterruptionSignal) Reset() {
 	*x = InterruptionSignal{}
-	mi := &file_actorpb_actor_proto_msgTypes[37]
+	mi := &file_actorpb_actor_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2985,7 +3405,7 @@ func (x *InterruptionSignal) String() string {
 func (*InterruptionSignal) ProtoMessage() {}
 
 func (x *InterruptionSignal) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[37]
+	mi := &file_actorpb_actor_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2998,7 +3418,7 @@ func (x *InterruptionSignal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptionSignal.ProtoReflect.Descriptor instead.
 func (*InterruptionSignal) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{37}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *InterruptionSignal) GetOperationId() string {
@@ -3108,7 +3528,7 @@ type InterruptionSignals struct {
 
 func (x *InterruptionSignals) Reset() {
 	*x = InterruptionSignals{}
-	mi := &file_actorpb_actor_proto_msgTypes[38]
+	mi := &file_actorpb_actor_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3120,7 +3540,7 @@ func (x *InterruptionSignals) String() string {
 func (*InterruptionSignals) ProtoMessage() {}
 
 func (x *InterruptionSignals) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[38]
+	mi := &file_actorpb_actor_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3133,12 +3553,176 @@ func (x *InterruptionSignals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptionSignals.ProtoReflect.Descriptor instead.
 func (*InterruptionSignals) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{38}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *InterruptionSignals) GetSignals() []*InterruptionSignal {
 	if x != nil {
 		return x.Signals
+	}
+	return nil
+}
+
+// MemoryPrior is what an operation in progress has learned for a memory profile so far.
+// It is advice.
+type MemoryPrior struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Profile     string                 `protobuf:"bytes,1,opt,name=profile,proto3" json:"profile,omitempty"`
+	UserDigest  []byte                 `protobuf:"bytes,2,opt,name=user_digest,json=userDigest,proto3" json:"user_digest,omitempty"`
+	ProxyDigest []byte                 `protobuf:"bytes,3,opt,name=proxy_digest,json=proxyDigest,proto3" json:"proxy_digest,omitempty"`
+	SampleCount int64                  `protobuf:"varint,4,opt,name=sample_count,json=sampleCount,proto3" json:"sample_count,omitempty"`
+	Time        *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=time,proto3" json:"time,omitempty"`
+	// Replica that sent it, its life, and a number that grows within it.
+	Origin      string `protobuf:"bytes,6,opt,name=origin,proto3" json:"origin,omitempty"`
+	Incarnation uint64 `protobuf:"varint,7,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Sequence    uint64 `protobuf:"varint,8,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	OperationId string `protobuf:"bytes,9,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
+	// Of its tasks: shares are those of this.
+	MemoryLimit   int64 `protobuf:"varint,10,opt,name=memory_limit,json=memoryLimit,proto3" json:"memory_limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MemoryPrior) Reset() {
+	*x = MemoryPrior{}
+	mi := &file_actorpb_actor_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MemoryPrior) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MemoryPrior) ProtoMessage() {}
+
+func (x *MemoryPrior) ProtoReflect() protoreflect.Message {
+	mi := &file_actorpb_actor_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MemoryPrior.ProtoReflect.Descriptor instead.
+func (*MemoryPrior) Descriptor() ([]byte, []int) {
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *MemoryPrior) GetProfile() string {
+	if x != nil {
+		return x.Profile
+	}
+	return ""
+}
+
+func (x *MemoryPrior) GetUserDigest() []byte {
+	if x != nil {
+		return x.UserDigest
+	}
+	return nil
+}
+
+func (x *MemoryPrior) GetProxyDigest() []byte {
+	if x != nil {
+		return x.ProxyDigest
+	}
+	return nil
+}
+
+func (x *MemoryPrior) GetSampleCount() int64 {
+	if x != nil {
+		return x.SampleCount
+	}
+	return 0
+}
+
+func (x *MemoryPrior) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *MemoryPrior) GetOrigin() string {
+	if x != nil {
+		return x.Origin
+	}
+	return ""
+}
+
+func (x *MemoryPrior) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *MemoryPrior) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *MemoryPrior) GetOperationId() string {
+	if x != nil {
+		return x.OperationId
+	}
+	return ""
+}
+
+func (x *MemoryPrior) GetMemoryLimit() int64 {
+	if x != nil {
+		return x.MemoryLimit
+	}
+	return 0
+}
+
+type MemoryPriors struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Priors        []*MemoryPrior         `protobuf:"bytes,1,rep,name=priors,proto3" json:"priors,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MemoryPriors) Reset() {
+	*x = MemoryPriors{}
+	mi := &file_actorpb_actor_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MemoryPriors) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MemoryPriors) ProtoMessage() {}
+
+func (x *MemoryPriors) ProtoReflect() protoreflect.Message {
+	mi := &file_actorpb_actor_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MemoryPriors.ProtoReflect.Descriptor instead.
+func (*MemoryPriors) Descriptor() ([]byte, []int) {
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *MemoryPriors) GetPriors() []*MemoryPrior {
+	if x != nil {
+		return x.Priors
 	}
 	return nil
 }
@@ -3194,7 +3778,7 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\aRefused\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12!\n" +
-	"\fretry_millis\x18\x03 \x01(\x03R\vretryMillis\"\xef\x01\n" +
+	"\fretry_millis\x18\x03 \x01(\x03R\vretryMillis\"\x9f\x02\n" +
 	"\tHeartbeat\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x1a\n" +
@@ -3202,7 +3786,12 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x04term\x18\x04 \x01(\x04R\x04term\x126\n" +
 	"\tresources\x18\x05 \x01(\v2\x18.weir.state.v1.ResourcesR\tresources\x12*\n" +
 	"\x04jobs\x18\x06 \x03(\v2\x16.weir.actor.v1.HeldJobR\x04jobs\x12\x18\n" +
-	"\asession\x18\a \x01(\x04R\asession\"r\n" +
+	"\asession\x18\a \x01(\x04R\asession\x12.\n" +
+	"\x05files\x18\b \x01(\v2\x18.weir.actor.v1.FileCacheR\x05files\"M\n" +
+	"\tFileCache\x12\x14\n" +
+	"\x05files\x18\x01 \x01(\x03R\x05files\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\x03R\x05limit\"r\n" +
 	"\fHeartbeatAck\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x122\n" +
@@ -3240,7 +3829,7 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x15\n" +
 	"\x06job_id\x18\x03 \x01(\tR\x05jobId\x12\x1f\n" +
 	"\vgrant_index\x18\x04 \x01(\x04R\n" +
-	"grantIndex\"\xfa\x04\n" +
+	"grantIndex\"\xdf\b\n" +
 	"\aJobSpec\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12!\n" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x12\n" +
@@ -3256,11 +3845,43 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x15job_time_limit_millis\x18\v \x01(\x03R\x12jobTimeLimitMillis\x12/\n" +
 	"\x13interruption_signal\x18\f \x01(\tR\x12interruptionSignal\x127\n" +
 	"\x18signal_root_process_only\x18\r \x01(\bR\x15signalRootProcessOnly\x12/\n" +
-	"\x11restart_exit_code\x18\x0e \x01(\x05H\x00R\x0frestartExitCode\x88\x01\x01\x1a>\n" +
+	"\x11restart_exit_code\x18\x0e \x01(\x05H\x00R\x0frestartExitCode\x88\x01\x01\x12%\n" +
+	"\x0ememory_reserve\x18\x0f \x01(\x03R\rmemoryReserve\x127\n" +
+	"\x18job_proxy_memory_reserve\x18\x10 \x01(\x03R\x15jobProxyMemoryReserve\x12*\n" +
+	"\x05tmpfs\x18\x11 \x03(\v2\x14.weir.state.v1.TmpfsR\x05tmpfs\x12\x1d\n" +
+	"\n" +
+	"disk_limit\x18\x12 \x01(\x03R\tdiskLimit\x12\x1c\n" +
+	"\tisolation\x18\x13 \x01(\tR\tisolation\x12'\n" +
+	"\x0fcpu_enforcement\x18\x14 \x01(\tR\x0ecpuEnforcement\x12\x1d\n" +
+	"\n" +
+	"pids_limit\x18\x15 \x01(\x05R\tpidsLimit\x12\x12\n" +
+	"\x04user\x18\x16 \x01(\tR\x04user\x12\x14\n" +
+	"\x05group\x18\x17 \x01(\tR\x05group\x12,\n" +
+	"\x05files\x18\x18 \x03(\v2\x16.weir.actor.v1.JobFileR\x05files\x121\n" +
+	"\aoutputs\x18\x19 \x03(\v2\x17.weir.state.v1.KeptFileR\aoutputs\x12*\n" +
+	"\x04feed\x18\x1a \x01(\v2\x16.weir.actor.v1.JobFeedR\x04feed\x12\x1b\n" +
+	"\tgpu_limit\x18\x1b \x01(\x03R\bgpuLimit\x1a>\n" +
 	"\x10EnvironmentEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x14\n" +
-	"\x12_restart_exit_code\"\xd3\x01\n" +
+	"\x12_restart_exit_code\"U\n" +
+	"\aJobFile\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\tR\x06source\x12\x12\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\x12\x1e\n" +
+	"\n" +
+	"executable\x18\x03 \x01(\bR\n" +
+	"executable\"\xb3\x01\n" +
+	"\aJobFeed\x12\x16\n" +
+	"\x06format\x18\x01 \x01(\tR\x06format\x12-\n" +
+	"\x05parts\x18\x02 \x03(\v2\x17.weir.actor.v1.FeedPartR\x05parts\x12(\n" +
+	"\x10max_record_bytes\x18\x03 \x01(\x03R\x0emaxRecordBytes\x12\x16\n" +
+	"\x06output\x18\x04 \x01(\tR\x06output\x12\x1f\n" +
+	"\voutput_part\x18\x05 \x01(\tR\n" +
+	"outputPart\"|\n" +
+	"\bFeedPart\x12*\n" +
+	"\x05slice\x18\x01 \x01(\v2\x14.weir.state.v1.SliceR\x05slice\x12,\n" +
+	"\x04file\x18\x02 \x01(\v2\x18.weir.state.v1.InputFileR\x04file\x12\x16\n" +
+	"\x06source\x18\x03 \x01(\tR\x06source\"\xd3\x01\n" +
 	"\bJobEnded\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12!\n" +
@@ -3281,18 +3902,21 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x126\n" +
 	"\n" +
 	"controller\x18\x02 \x01(\v2\x16.weir.actor.v1.ReplicaR\n" +
-	"controller\"\x86\x01\n" +
+	"controller\"\xa0\x01\n" +
 	"\x10InstancesRequest\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x1f\n" +
 	"\vwait_millis\x18\x03 \x01(\x03R\n" +
 	"waitMillis\x12\x14\n" +
-	"\x05index\x18\x04 \x01(\x04R\x05index\"\x93\x01\n" +
+	"\x05index\x18\x04 \x01(\x04R\x05index\x12\x18\n" +
+	"\achanges\x18\x05 \x01(\bR\achanges\"\xc7\x01\n" +
 	"\tInstances\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x125\n" +
 	"\tinstances\x18\x03 \x03(\v2\x17.weir.actor.v1.InstanceR\tinstances\x12\x12\n" +
-	"\x04over\x18\x04 \x01(\bR\x04over\"\xac\x02\n" +
+	"\x04over\x18\x04 \x01(\bR\x04over\x12\x14\n" +
+	"\x05since\x18\x05 \x01(\tR\x05since\x12\x1c\n" +
+	"\tforgotten\x18\x06 \x03(\tR\tforgotten\"\xac\x02\n" +
 	"\bInstance\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\tR\x04task\x12\x16\n" +
@@ -3368,7 +3992,7 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x06volume\x18\x12 \x01(\v2\x19.weir.state.v1.PoolVolumeR\x06volume\x12!\n" +
 	"\fvolume_ratio\x18\x13 \x01(\x01R\vvolumeRatio\x122\n" +
 	"\x15volume_capacity_ratio\x18\x14 \x01(\x01R\x13volumeCapacityRatio\x12\x16\n" +
-	"\x06alerts\x18\x15 \x03(\tR\x06alerts\"\xa0\x02\n" +
+	"\x06alerts\x18\x15 \x03(\tR\x06alerts\"\xd0\x02\n" +
 	"\bNodeView\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12.\n" +
 	"\x05usage\x18\x02 \x01(\v2\x18.weir.state.v1.ResourcesR\x05usage\x120\n" +
@@ -3377,7 +4001,8 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x0elast_heartbeat\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\rlastHeartbeat\x12*\n" +
 	"\x11lease_left_millis\x18\x06 \x01(\x03R\x0fleaseLeftMillis\x12\x1f\n" +
 	"\vmemory_used\x18\a \x01(\x03R\n" +
-	"memoryUsed\"\x86\x01\n" +
+	"memoryUsed\x12.\n" +
+	"\x05files\x18\b \x01(\v2\x18.weir.actor.v1.FileCacheR\x05files\"\x86\x01\n" +
 	"\x12PoolHistoryRequest\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12#\n" +
@@ -3425,7 +4050,22 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\n" +
 	"start_time\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\"R\n" +
 	"\x13InterruptionSignals\x12;\n" +
-	"\asignals\x18\x01 \x03(\v2!.weir.actor.v1.InterruptionSignalR\asignalsB\x17Z\x15weir/messages/actorpbb\x06proto3"
+	"\asignals\x18\x01 \x03(\v2!.weir.actor.v1.InterruptionSignalR\asignals\"\xda\x02\n" +
+	"\vMemoryPrior\x12\x18\n" +
+	"\aprofile\x18\x01 \x01(\tR\aprofile\x12\x1f\n" +
+	"\vuser_digest\x18\x02 \x01(\fR\n" +
+	"userDigest\x12!\n" +
+	"\fproxy_digest\x18\x03 \x01(\fR\vproxyDigest\x12!\n" +
+	"\fsample_count\x18\x04 \x01(\x03R\vsampleCount\x12.\n" +
+	"\x04time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +
+	"\x06origin\x18\x06 \x01(\tR\x06origin\x12 \n" +
+	"\vincarnation\x18\a \x01(\x04R\vincarnation\x12\x1a\n" +
+	"\bsequence\x18\b \x01(\x04R\bsequence\x12!\n" +
+	"\foperation_id\x18\t \x01(\tR\voperationId\x12!\n" +
+	"\fmemory_limit\x18\n" +
+	" \x01(\x03R\vmemoryLimit\"B\n" +
+	"\fMemoryPriors\x122\n" +
+	"\x06priors\x18\x01 \x03(\v2\x1a.weir.actor.v1.MemoryPriorR\x06priorsB\x17Z\x15weir/messages/actorpbb\x06proto3"
 
 var (
 	file_actorpb_actor_proto_rawDescOnce sync.Once
@@ -3439,7 +4079,7 @@ func file_actorpb_actor_proto_rawDescGZIP() []byte {
 	return file_actorpb_actor_proto_rawDescData
 }
 
-var file_actorpb_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_actorpb_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
 var file_actorpb_actor_proto_goTypes = []any{
 	(*Token)(nil),                 // 0: weir.actor.v1.Token
 	(*Replica)(nil),               // 1: weir.actor.v1.Replica
@@ -3449,101 +4089,122 @@ var file_actorpb_actor_proto_goTypes = []any{
 	(*Redirect)(nil),              // 5: weir.actor.v1.Redirect
 	(*Refused)(nil),               // 6: weir.actor.v1.Refused
 	(*Heartbeat)(nil),             // 7: weir.actor.v1.Heartbeat
-	(*HeartbeatAck)(nil),          // 8: weir.actor.v1.HeartbeatAck
-	(*NodePlan)(nil),              // 9: weir.actor.v1.NodePlan
-	(*StartJob)(nil),              // 10: weir.actor.v1.StartJob
-	(*AbortJob)(nil),              // 11: weir.actor.v1.AbortJob
-	(*JobSpecRequest)(nil),        // 12: weir.actor.v1.JobSpecRequest
-	(*JobSpec)(nil),               // 13: weir.actor.v1.JobSpec
-	(*JobEnded)(nil),              // 14: weir.actor.v1.JobEnded
-	(*JobEndedAck)(nil),           // 15: weir.actor.v1.JobEndedAck
-	(*FindController)(nil),        // 16: weir.actor.v1.FindController
-	(*ControllerFound)(nil),       // 17: weir.actor.v1.ControllerFound
-	(*InstancesRequest)(nil),      // 18: weir.actor.v1.InstancesRequest
-	(*Instances)(nil),             // 19: weir.actor.v1.Instances
-	(*Instance)(nil),              // 20: weir.actor.v1.Instance
-	(*ReadOutput)(nil),            // 21: weir.actor.v1.ReadOutput
-	(*OutputPart)(nil),            // 22: weir.actor.v1.OutputPart
-	(*Propose)(nil),               // 23: weir.actor.v1.Propose
-	(*Proposed)(nil),              // 24: weir.actor.v1.Proposed
-	(*ReadIndexRequest)(nil),      // 25: weir.actor.v1.ReadIndexRequest
-	(*ReadIndex)(nil),             // 26: weir.actor.v1.ReadIndex
-	(*SchedulerViewRequest)(nil),  // 27: weir.actor.v1.SchedulerViewRequest
-	(*SchedulerView)(nil),         // 28: weir.actor.v1.SchedulerView
-	(*ElementView)(nil),           // 29: weir.actor.v1.ElementView
-	(*NodeView)(nil),              // 30: weir.actor.v1.NodeView
-	(*PoolHistoryRequest)(nil),    // 31: weir.actor.v1.PoolHistoryRequest
-	(*PoolHistory)(nil),           // 32: weir.actor.v1.PoolHistory
-	(*PoolPoints)(nil),            // 33: weir.actor.v1.PoolPoints
-	(*Points)(nil),                // 34: weir.actor.v1.Points
-	(*JobLiveRequest)(nil),        // 35: weir.actor.v1.JobLiveRequest
-	(*JobLive)(nil),               // 36: weir.actor.v1.JobLive
-	(*InterruptionSignal)(nil),    // 37: weir.actor.v1.InterruptionSignal
-	(*InterruptionSignals)(nil),   // 38: weir.actor.v1.InterruptionSignals
-	nil,                           // 39: weir.actor.v1.JobSpec.EnvironmentEntry
-	(*statepb.Resources)(nil),     // 40: weir.state.v1.Resources
-	(*timestamppb.Timestamp)(nil), // 41: google.protobuf.Timestamp
-	(*statepb.Beneficiary)(nil),   // 42: weir.state.v1.Beneficiary
-	(*statepb.FinishedJob)(nil),   // 43: weir.state.v1.FinishedJob
-	(*commandpb.Command)(nil),     // 44: weir.command.v1.Command
-	(*commandpb.Result)(nil),      // 45: weir.command.v1.Result
-	(*explainpb.Explanation)(nil), // 46: weir.explain.v1.Explanation
-	(*structpb.Struct)(nil),       // 47: google.protobuf.Struct
-	(*statepb.PoolVolume)(nil),    // 48: weir.state.v1.PoolVolume
+	(*FileCache)(nil),             // 8: weir.actor.v1.FileCache
+	(*HeartbeatAck)(nil),          // 9: weir.actor.v1.HeartbeatAck
+	(*NodePlan)(nil),              // 10: weir.actor.v1.NodePlan
+	(*StartJob)(nil),              // 11: weir.actor.v1.StartJob
+	(*AbortJob)(nil),              // 12: weir.actor.v1.AbortJob
+	(*JobSpecRequest)(nil),        // 13: weir.actor.v1.JobSpecRequest
+	(*JobSpec)(nil),               // 14: weir.actor.v1.JobSpec
+	(*JobFile)(nil),               // 15: weir.actor.v1.JobFile
+	(*JobFeed)(nil),               // 16: weir.actor.v1.JobFeed
+	(*FeedPart)(nil),              // 17: weir.actor.v1.FeedPart
+	(*JobEnded)(nil),              // 18: weir.actor.v1.JobEnded
+	(*JobEndedAck)(nil),           // 19: weir.actor.v1.JobEndedAck
+	(*FindController)(nil),        // 20: weir.actor.v1.FindController
+	(*ControllerFound)(nil),       // 21: weir.actor.v1.ControllerFound
+	(*InstancesRequest)(nil),      // 22: weir.actor.v1.InstancesRequest
+	(*Instances)(nil),             // 23: weir.actor.v1.Instances
+	(*Instance)(nil),              // 24: weir.actor.v1.Instance
+	(*ReadOutput)(nil),            // 25: weir.actor.v1.ReadOutput
+	(*OutputPart)(nil),            // 26: weir.actor.v1.OutputPart
+	(*Propose)(nil),               // 27: weir.actor.v1.Propose
+	(*Proposed)(nil),              // 28: weir.actor.v1.Proposed
+	(*ReadIndexRequest)(nil),      // 29: weir.actor.v1.ReadIndexRequest
+	(*ReadIndex)(nil),             // 30: weir.actor.v1.ReadIndex
+	(*SchedulerViewRequest)(nil),  // 31: weir.actor.v1.SchedulerViewRequest
+	(*SchedulerView)(nil),         // 32: weir.actor.v1.SchedulerView
+	(*ElementView)(nil),           // 33: weir.actor.v1.ElementView
+	(*NodeView)(nil),              // 34: weir.actor.v1.NodeView
+	(*PoolHistoryRequest)(nil),    // 35: weir.actor.v1.PoolHistoryRequest
+	(*PoolHistory)(nil),           // 36: weir.actor.v1.PoolHistory
+	(*PoolPoints)(nil),            // 37: weir.actor.v1.PoolPoints
+	(*Points)(nil),                // 38: weir.actor.v1.Points
+	(*JobLiveRequest)(nil),        // 39: weir.actor.v1.JobLiveRequest
+	(*JobLive)(nil),               // 40: weir.actor.v1.JobLive
+	(*InterruptionSignal)(nil),    // 41: weir.actor.v1.InterruptionSignal
+	(*InterruptionSignals)(nil),   // 42: weir.actor.v1.InterruptionSignals
+	(*MemoryPrior)(nil),           // 43: weir.actor.v1.MemoryPrior
+	(*MemoryPriors)(nil),          // 44: weir.actor.v1.MemoryPriors
+	nil,                           // 45: weir.actor.v1.JobSpec.EnvironmentEntry
+	(*statepb.Resources)(nil),     // 46: weir.state.v1.Resources
+	(*timestamppb.Timestamp)(nil), // 47: google.protobuf.Timestamp
+	(*statepb.Beneficiary)(nil),   // 48: weir.state.v1.Beneficiary
+	(*statepb.Tmpfs)(nil),         // 49: weir.state.v1.Tmpfs
+	(*statepb.KeptFile)(nil),      // 50: weir.state.v1.KeptFile
+	(*statepb.Slice)(nil),         // 51: weir.state.v1.Slice
+	(*statepb.InputFile)(nil),     // 52: weir.state.v1.InputFile
+	(*statepb.FinishedJob)(nil),   // 53: weir.state.v1.FinishedJob
+	(*commandpb.Command)(nil),     // 54: weir.command.v1.Command
+	(*commandpb.Result)(nil),      // 55: weir.command.v1.Result
+	(*explainpb.Explanation)(nil), // 56: weir.explain.v1.Explanation
+	(*structpb.Struct)(nil),       // 57: google.protobuf.Struct
+	(*statepb.PoolVolume)(nil),    // 58: weir.state.v1.PoolVolume
 }
 var file_actorpb_actor_proto_depIdxs = []int32{
-	40, // 0: weir.actor.v1.RegisterAgent.resources:type_name -> weir.state.v1.Resources
+	46, // 0: weir.actor.v1.RegisterAgent.resources:type_name -> weir.state.v1.Resources
 	0,  // 1: weir.actor.v1.RegisterAgent.token:type_name -> weir.actor.v1.Token
 	3,  // 2: weir.actor.v1.RegisterAgent.jobs:type_name -> weir.actor.v1.HeldJob
-	41, // 3: weir.actor.v1.HeldJob.start_time:type_name -> google.protobuf.Timestamp
-	41, // 4: weir.actor.v1.HeldJob.deadline:type_name -> google.protobuf.Timestamp
+	47, // 3: weir.actor.v1.HeldJob.start_time:type_name -> google.protobuf.Timestamp
+	47, // 4: weir.actor.v1.HeldJob.deadline:type_name -> google.protobuf.Timestamp
 	1,  // 5: weir.actor.v1.AgentRegistered.replicas:type_name -> weir.actor.v1.Replica
 	1,  // 6: weir.actor.v1.Redirect.leader:type_name -> weir.actor.v1.Replica
 	1,  // 7: weir.actor.v1.Redirect.replicas:type_name -> weir.actor.v1.Replica
-	40, // 8: weir.actor.v1.Heartbeat.resources:type_name -> weir.state.v1.Resources
+	46, // 8: weir.actor.v1.Heartbeat.resources:type_name -> weir.state.v1.Resources
 	3,  // 9: weir.actor.v1.Heartbeat.jobs:type_name -> weir.actor.v1.HeldJob
-	1,  // 10: weir.actor.v1.HeartbeatAck.replicas:type_name -> weir.actor.v1.Replica
-	0,  // 11: weir.actor.v1.NodePlan.token:type_name -> weir.actor.v1.Token
-	10, // 12: weir.actor.v1.NodePlan.start:type_name -> weir.actor.v1.StartJob
-	11, // 13: weir.actor.v1.NodePlan.abort:type_name -> weir.actor.v1.AbortJob
-	0,  // 14: weir.actor.v1.StartJob.token:type_name -> weir.actor.v1.Token
-	40, // 15: weir.actor.v1.StartJob.resources:type_name -> weir.state.v1.Resources
-	1,  // 16: weir.actor.v1.StartJob.controller:type_name -> weir.actor.v1.Replica
-	42, // 17: weir.actor.v1.AbortJob.preempted_for:type_name -> weir.state.v1.Beneficiary
-	39, // 18: weir.actor.v1.JobSpec.environment:type_name -> weir.actor.v1.JobSpec.EnvironmentEntry
-	43, // 19: weir.actor.v1.JobEnded.job:type_name -> weir.state.v1.FinishedJob
-	1,  // 20: weir.actor.v1.ControllerFound.controller:type_name -> weir.actor.v1.Replica
-	20, // 21: weir.actor.v1.Instances.instances:type_name -> weir.actor.v1.Instance
-	41, // 22: weir.actor.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
-	41, // 23: weir.actor.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
-	44, // 24: weir.actor.v1.Propose.commands:type_name -> weir.command.v1.Command
-	45, // 25: weir.actor.v1.Proposed.results:type_name -> weir.command.v1.Result
-	41, // 26: weir.actor.v1.SchedulerView.time:type_name -> google.protobuf.Timestamp
-	29, // 27: weir.actor.v1.SchedulerView.elements:type_name -> weir.actor.v1.ElementView
-	30, // 28: weir.actor.v1.SchedulerView.nodes:type_name -> weir.actor.v1.NodeView
-	40, // 29: weir.actor.v1.SchedulerView.total:type_name -> weir.state.v1.Resources
-	41, // 30: weir.actor.v1.SchedulerView.updated:type_name -> google.protobuf.Timestamp
-	46, // 31: weir.actor.v1.SchedulerView.explanations:type_name -> weir.explain.v1.Explanation
-	40, // 32: weir.actor.v1.ElementView.usage:type_name -> weir.state.v1.Resources
-	40, // 33: weir.actor.v1.ElementView.demand:type_name -> weir.state.v1.Resources
-	47, // 34: weir.actor.v1.ElementView.attributes:type_name -> google.protobuf.Struct
-	48, // 35: weir.actor.v1.ElementView.volume:type_name -> weir.state.v1.PoolVolume
-	40, // 36: weir.actor.v1.NodeView.usage:type_name -> weir.state.v1.Resources
-	40, // 37: weir.actor.v1.NodeView.limits:type_name -> weir.state.v1.Resources
-	41, // 38: weir.actor.v1.NodeView.last_heartbeat:type_name -> google.protobuf.Timestamp
-	33, // 39: weir.actor.v1.PoolHistory.pools:type_name -> weir.actor.v1.PoolPoints
-	34, // 40: weir.actor.v1.PoolPoints.seconds:type_name -> weir.actor.v1.Points
-	34, // 41: weir.actor.v1.PoolPoints.minutes:type_name -> weir.actor.v1.Points
-	3,  // 42: weir.actor.v1.JobLive.jobs:type_name -> weir.actor.v1.HeldJob
-	41, // 43: weir.actor.v1.InterruptionSignal.deadline:type_name -> google.protobuf.Timestamp
-	41, // 44: weir.actor.v1.InterruptionSignal.time:type_name -> google.protobuf.Timestamp
-	41, // 45: weir.actor.v1.InterruptionSignal.start_time:type_name -> google.protobuf.Timestamp
-	37, // 46: weir.actor.v1.InterruptionSignals.signals:type_name -> weir.actor.v1.InterruptionSignal
-	47, // [47:47] is the sub-list for method output_type
-	47, // [47:47] is the sub-list for method input_type
-	47, // [47:47] is the sub-list for extension type_name
-	47, // [47:47] is the sub-list for extension extendee
-	0,  // [0:47] is the sub-list for field type_name
+	8,  // 10: weir.actor.v1.Heartbeat.files:type_name -> weir.actor.v1.FileCache
+	1,  // 11: weir.actor.v1.HeartbeatAck.replicas:type_name -> weir.actor.v1.Replica
+	0,  // 12: weir.actor.v1.NodePlan.token:type_name -> weir.actor.v1.Token
+	11, // 13: weir.actor.v1.NodePlan.start:type_name -> weir.actor.v1.StartJob
+	12, // 14: weir.actor.v1.NodePlan.abort:type_name -> weir.actor.v1.AbortJob
+	0,  // 15: weir.actor.v1.StartJob.token:type_name -> weir.actor.v1.Token
+	46, // 16: weir.actor.v1.StartJob.resources:type_name -> weir.state.v1.Resources
+	1,  // 17: weir.actor.v1.StartJob.controller:type_name -> weir.actor.v1.Replica
+	48, // 18: weir.actor.v1.AbortJob.preempted_for:type_name -> weir.state.v1.Beneficiary
+	45, // 19: weir.actor.v1.JobSpec.environment:type_name -> weir.actor.v1.JobSpec.EnvironmentEntry
+	49, // 20: weir.actor.v1.JobSpec.tmpfs:type_name -> weir.state.v1.Tmpfs
+	15, // 21: weir.actor.v1.JobSpec.files:type_name -> weir.actor.v1.JobFile
+	50, // 22: weir.actor.v1.JobSpec.outputs:type_name -> weir.state.v1.KeptFile
+	16, // 23: weir.actor.v1.JobSpec.feed:type_name -> weir.actor.v1.JobFeed
+	17, // 24: weir.actor.v1.JobFeed.parts:type_name -> weir.actor.v1.FeedPart
+	51, // 25: weir.actor.v1.FeedPart.slice:type_name -> weir.state.v1.Slice
+	52, // 26: weir.actor.v1.FeedPart.file:type_name -> weir.state.v1.InputFile
+	53, // 27: weir.actor.v1.JobEnded.job:type_name -> weir.state.v1.FinishedJob
+	1,  // 28: weir.actor.v1.ControllerFound.controller:type_name -> weir.actor.v1.Replica
+	24, // 29: weir.actor.v1.Instances.instances:type_name -> weir.actor.v1.Instance
+	47, // 30: weir.actor.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	47, // 31: weir.actor.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
+	54, // 32: weir.actor.v1.Propose.commands:type_name -> weir.command.v1.Command
+	55, // 33: weir.actor.v1.Proposed.results:type_name -> weir.command.v1.Result
+	47, // 34: weir.actor.v1.SchedulerView.time:type_name -> google.protobuf.Timestamp
+	33, // 35: weir.actor.v1.SchedulerView.elements:type_name -> weir.actor.v1.ElementView
+	34, // 36: weir.actor.v1.SchedulerView.nodes:type_name -> weir.actor.v1.NodeView
+	46, // 37: weir.actor.v1.SchedulerView.total:type_name -> weir.state.v1.Resources
+	47, // 38: weir.actor.v1.SchedulerView.updated:type_name -> google.protobuf.Timestamp
+	56, // 39: weir.actor.v1.SchedulerView.explanations:type_name -> weir.explain.v1.Explanation
+	46, // 40: weir.actor.v1.ElementView.usage:type_name -> weir.state.v1.Resources
+	46, // 41: weir.actor.v1.ElementView.demand:type_name -> weir.state.v1.Resources
+	57, // 42: weir.actor.v1.ElementView.attributes:type_name -> google.protobuf.Struct
+	58, // 43: weir.actor.v1.ElementView.volume:type_name -> weir.state.v1.PoolVolume
+	46, // 44: weir.actor.v1.NodeView.usage:type_name -> weir.state.v1.Resources
+	46, // 45: weir.actor.v1.NodeView.limits:type_name -> weir.state.v1.Resources
+	47, // 46: weir.actor.v1.NodeView.last_heartbeat:type_name -> google.protobuf.Timestamp
+	8,  // 47: weir.actor.v1.NodeView.files:type_name -> weir.actor.v1.FileCache
+	37, // 48: weir.actor.v1.PoolHistory.pools:type_name -> weir.actor.v1.PoolPoints
+	38, // 49: weir.actor.v1.PoolPoints.seconds:type_name -> weir.actor.v1.Points
+	38, // 50: weir.actor.v1.PoolPoints.minutes:type_name -> weir.actor.v1.Points
+	3,  // 51: weir.actor.v1.JobLive.jobs:type_name -> weir.actor.v1.HeldJob
+	47, // 52: weir.actor.v1.InterruptionSignal.deadline:type_name -> google.protobuf.Timestamp
+	47, // 53: weir.actor.v1.InterruptionSignal.time:type_name -> google.protobuf.Timestamp
+	47, // 54: weir.actor.v1.InterruptionSignal.start_time:type_name -> google.protobuf.Timestamp
+	41, // 55: weir.actor.v1.InterruptionSignals.signals:type_name -> weir.actor.v1.InterruptionSignal
+	47, // 56: weir.actor.v1.MemoryPrior.time:type_name -> google.protobuf.Timestamp
+	43, // 57: weir.actor.v1.MemoryPriors.priors:type_name -> weir.actor.v1.MemoryPrior
+	58, // [58:58] is the sub-list for method output_type
+	58, // [58:58] is the sub-list for method input_type
+	58, // [58:58] is the sub-list for extension type_name
+	58, // [58:58] is the sub-list for extension extendee
+	0,  // [0:58] is the sub-list for field type_name
 }
 
 func init() { file_actorpb_actor_proto_init() }
@@ -3551,14 +4212,14 @@ func file_actorpb_actor_proto_init() {
 	if File_actorpb_actor_proto != nil {
 		return
 	}
-	file_actorpb_actor_proto_msgTypes[13].OneofWrappers = []any{}
+	file_actorpb_actor_proto_msgTypes[14].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_actorpb_actor_proto_rawDesc), len(file_actorpb_actor_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   40,
+			NumMessages:   46,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -174,6 +174,408 @@ func (x *Error) GetInner() []*Error {
 	return nil
 }
 
+type OperationStatisticsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// An id or an alias.
+	Operation string `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
+	// Empty: each task; and where there are several, all of them together.
+	Task string `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
+	// completed, failed or aborted; empty: each, and all of them together.
+	State         string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OperationStatisticsRequest) Reset() {
+	*x = OperationStatisticsRequest{}
+	mi := &file_apipb_api_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OperationStatisticsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OperationStatisticsRequest) ProtoMessage() {}
+
+func (x *OperationStatisticsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OperationStatisticsRequest.ProtoReflect.Descriptor instead.
+func (*OperationStatisticsRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *OperationStatisticsRequest) GetOperation() string {
+	if x != nil {
+		return x.Operation
+	}
+	return ""
+}
+
+func (x *OperationStatisticsRequest) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *OperationStatisticsRequest) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+type OperationStatisticsResponse struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	OperationId string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
+	// By task, state and name.
+	Statistics []*Statistic `protobuf:"bytes,2,rep,name=statistics,proto3" json:"statistics,omitempty"`
+	// By task, for those that were asked for.
+	Advice        []*MemoryAdvice `protobuf:"bytes,3,rep,name=advice,proto3" json:"advice,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OperationStatisticsResponse) Reset() {
+	*x = OperationStatisticsResponse{}
+	mi := &file_apipb_api_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OperationStatisticsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OperationStatisticsResponse) ProtoMessage() {}
+
+func (x *OperationStatisticsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OperationStatisticsResponse.ProtoReflect.Descriptor instead.
+func (*OperationStatisticsResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *OperationStatisticsResponse) GetOperationId() string {
+	if x != nil {
+		return x.OperationId
+	}
+	return ""
+}
+
+func (x *OperationStatisticsResponse) GetStatistics() []*Statistic {
+	if x != nil {
+		return x.Statistics
+	}
+	return nil
+}
+
+func (x *OperationStatisticsResponse) GetAdvice() []*MemoryAdvice {
+	if x != nil {
+		return x.Advice
+	}
+	return nil
+}
+
+// Statistic is what was measured of jobs, under one name.
+type Statistic struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty: all tasks.
+	Task string `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	// Empty: all states.
+	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	// Such as user_job/max_memory.
+	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// bytes, milliseconds, …
+	Unit        string `protobuf:"bytes,4,opt,name=unit,proto3" json:"unit,omitempty"`
+	Description string `protobuf:"bytes,5,opt,name=description,proto3" json:"description,omitempty"`
+	// How many jobs.
+	Count int64 `protobuf:"varint,6,opt,name=count,proto3" json:"count,omitempty"`
+	Sum   int64 `protobuf:"varint,7,opt,name=sum,proto3" json:"sum,omitempty"`
+	Min   int64 `protobuf:"varint,8,opt,name=min,proto3" json:"min,omitempty"`
+	Max   int64 `protobuf:"varint,9,opt,name=max,proto3" json:"max,omitempty"`
+	// Quantiles, within 1/32. They are forgotten of operations that ended long ago.
+	P50           *int64 `protobuf:"varint,10,opt,name=p50,proto3,oneof" json:"p50,omitempty"`
+	P95           *int64 `protobuf:"varint,11,opt,name=p95,proto3,oneof" json:"p95,omitempty"`
+	P99           *int64 `protobuf:"varint,12,opt,name=p99,proto3,oneof" json:"p99,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Statistic) Reset() {
+	*x = Statistic{}
+	mi := &file_apipb_api_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Statistic) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Statistic) ProtoMessage() {}
+
+func (x *Statistic) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Statistic.ProtoReflect.Descriptor instead.
+func (*Statistic) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Statistic) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *Statistic) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Statistic) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Statistic) GetUnit() string {
+	if x != nil {
+		return x.Unit
+	}
+	return ""
+}
+
+func (x *Statistic) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+func (x *Statistic) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Statistic) GetSum() int64 {
+	if x != nil {
+		return x.Sum
+	}
+	return 0
+}
+
+func (x *Statistic) GetMin() int64 {
+	if x != nil {
+		return x.Min
+	}
+	return 0
+}
+
+func (x *Statistic) GetMax() int64 {
+	if x != nil {
+		return x.Max
+	}
+	return 0
+}
+
+func (x *Statistic) GetP50() int64 {
+	if x != nil && x.P50 != nil {
+		return *x.P50
+	}
+	return 0
+}
+
+func (x *Statistic) GetP95() int64 {
+	if x != nil && x.P95 != nil {
+		return *x.P95
+	}
+	return 0
+}
+
+func (x *Statistic) GetP99() int64 {
+	if x != nil && x.P99 != nil {
+		return *x.P99
+	}
+	return 0
+}
+
+// MemoryAdvice says what the jobs of a task asked for, got and needed, in bytes.
+type MemoryAdvice struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Task  string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	Limit int64                  `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	// What the next job's processes get.
+	Reserve int64 `protobuf:"varint,3,opt,name=reserve,proto3" json:"reserve,omitempty"`
+	// How many jobs have completed; what follows is of these.
+	Jobs int64 `protobuf:"varint,4,opt,name=jobs,proto3" json:"jobs,omitempty"`
+	P50  int64 `protobuf:"varint,5,opt,name=p50,proto3" json:"p50,omitempty"`
+	P95  int64 `protobuf:"varint,6,opt,name=p95,proto3" json:"p95,omitempty"`
+	Max  int64 `protobuf:"varint,7,opt,name=max,proto3" json:"max,omitempty"`
+	// Bytes times seconds: what was reserved, the most that was used, and the difference.
+	ReservedByteSeconds int64 `protobuf:"varint,8,opt,name=reserved_byte_seconds,json=reservedByteSeconds,proto3" json:"reserved_byte_seconds,omitempty"`
+	UsedByteSeconds     int64 `protobuf:"varint,9,opt,name=used_byte_seconds,json=usedByteSeconds,proto3" json:"used_byte_seconds,omitempty"`
+	WastedByteSeconds   int64 `protobuf:"varint,10,opt,name=wasted_byte_seconds,json=wastedByteSeconds,proto3" json:"wasted_byte_seconds,omitempty"`
+	// A memory_limit that would do; 0: the present one, or not enough is known.
+	SetLimit int64 `protobuf:"varint,11,opt,name=set_limit,json=setLimit,proto3" json:"set_limit,omitempty"`
+	// What to change; empty: nothing.
+	Text          string `protobuf:"bytes,12,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MemoryAdvice) Reset() {
+	*x = MemoryAdvice{}
+	mi := &file_apipb_api_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MemoryAdvice) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MemoryAdvice) ProtoMessage() {}
+
+func (x *MemoryAdvice) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MemoryAdvice.ProtoReflect.Descriptor instead.
+func (*MemoryAdvice) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *MemoryAdvice) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *MemoryAdvice) GetLimit() int64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *MemoryAdvice) GetReserve() int64 {
+	if x != nil {
+		return x.Reserve
+	}
+	return 0
+}
+
+func (x *MemoryAdvice) GetJobs() int64 {
+	if x != nil {
+		return x.Jobs
+	}
+	return 0
+}
+
+func (x *MemoryAdvice) GetP50() int64 {
+	if x != nil {
+		return x.P50
+	}
+	return 0
+}
+
+func (x *MemoryAdvice) GetP95() int64 {
+	if x != nil {
+		return x.P95
+	}
+	return 0
+}
+
+func (x *MemoryAdvice) GetMax() int64 {
+	if x != nil {
+		return x.Max
+	}
+	return 0
+}
+
+func (x *MemoryAdvice) GetReservedByteSeconds() int64 {
+	if x != nil {
+		return x.ReservedByteSeconds
+	}
+	return 0
+}
+
+func (x *MemoryAdvice) GetUsedByteSeconds() int64 {
+	if x != nil {
+		return x.UsedByteSeconds
+	}
+	return 0
+}
+
+func (x *MemoryAdvice) GetWastedByteSeconds() int64 {
+	if x != nil {
+		return x.WastedByteSeconds
+	}
+	return 0
+}
+
+func (x *MemoryAdvice) GetSetLimit() int64 {
+	if x != nil {
+		return x.SetLimit
+	}
+	return 0
+}
+
+func (x *MemoryAdvice) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
 type StartRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The operation's description as a JSON object; unknown fields are refused.
@@ -187,7 +589,7 @@ type StartRequest struct {
 
 func (x *StartRequest) Reset() {
 	*x = StartRequest{}
-	mi := &file_apipb_api_proto_msgTypes[2]
+	mi := &file_apipb_api_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -199,7 +601,7 @@ func (x *StartRequest) String() string {
 func (*StartRequest) ProtoMessage() {}
 
 func (x *StartRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[2]
+	mi := &file_apipb_api_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -212,7 +614,7 @@ func (x *StartRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRequest.ProtoReflect.Descriptor instead.
 func (*StartRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{2}
+	return file_apipb_api_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *StartRequest) GetSpec() *structpb.Struct {
@@ -240,7 +642,7 @@ type StartResponse struct {
 
 func (x *StartResponse) Reset() {
 	*x = StartResponse{}
-	mi := &file_apipb_api_proto_msgTypes[3]
+	mi := &file_apipb_api_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -252,7 +654,7 @@ func (x *StartResponse) String() string {
 func (*StartResponse) ProtoMessage() {}
 
 func (x *StartResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[3]
+	mi := &file_apipb_api_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -265,7 +667,7 @@ func (x *StartResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartResponse.ProtoReflect.Descriptor instead.
 func (*StartResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{3}
+	return file_apipb_api_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *StartResponse) GetOperationId() string {
@@ -317,13 +719,19 @@ type Operation struct {
 	Waste []*Waste `protobuf:"bytes,25,rep,name=waste,proto3" json:"waste,omitempty"`
 	// Jobs of others that were told to go to make room for it, by kind. Only in Get.
 	PreemptedOthers map[string]int64 `protobuf:"bytes,26,rep,name=preempted_others,json=preemptedOthers,proto3" json:"preempted_others,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// What its owner should change, and why. Only in Get.
+	Alerts []*Alert `protobuf:"bytes,27,rep,name=alerts,proto3" json:"alerts,omitempty"`
+	// Of a map operation: what it reads, once it is known. Only in Get.
+	Input *OperationInput `protobuf:"bytes,28,opt,name=input,proto3" json:"input,omitempty"`
+	// Of a map operation: what it has written, once it is published.
+	Output        *OperationOutput `protobuf:"bytes,29,opt,name=output,proto3" json:"output,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Operation) Reset() {
 	*x = Operation{}
-	mi := &file_apipb_api_proto_msgTypes[4]
+	mi := &file_apipb_api_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -335,7 +743,7 @@ func (x *Operation) String() string {
 func (*Operation) ProtoMessage() {}
 
 func (x *Operation) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[4]
+	mi := &file_apipb_api_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -348,7 +756,7 @@ func (x *Operation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Operation.ProtoReflect.Descriptor instead.
 func (*Operation) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{4}
+	return file_apipb_api_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Operation) GetId() string {
@@ -533,6 +941,222 @@ func (x *Operation) GetPreemptedOthers() map[string]int64 {
 	return nil
 }
 
+func (x *Operation) GetAlerts() []*Alert {
+	if x != nil {
+		return x.Alerts
+	}
+	return nil
+}
+
+func (x *Operation) GetInput() *OperationInput {
+	if x != nil {
+		return x.Input
+	}
+	return nil
+}
+
+func (x *Operation) GetOutput() *OperationOutput {
+	if x != nil {
+		return x.Output
+	}
+	return nil
+}
+
+// Alert is something about an operation that its owner can do better.
+type Alert struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Such as unused_memory; see docs/operations.md.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Empty: it is about the whole operation.
+	Task string `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
+	// What was seen.
+	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	// What to change.
+	Advice        string `protobuf:"bytes,4,opt,name=advice,proto3" json:"advice,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Alert) Reset() {
+	*x = Alert{}
+	mi := &file_apipb_api_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Alert) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Alert) ProtoMessage() {}
+
+func (x *Alert) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Alert.ProtoReflect.Descriptor instead.
+func (*Alert) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Alert) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Alert) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *Alert) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *Alert) GetAdvice() string {
+	if x != nil {
+		return x.Advice
+	}
+	return ""
+}
+
+// OperationInput is what a map operation reads.
+type OperationInput struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Files         int64                  `protobuf:"varint,1,opt,name=files,proto3" json:"files,omitempty"`
+	Bytes         int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OperationInput) Reset() {
+	*x = OperationInput{}
+	mi := &file_apipb_api_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OperationInput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OperationInput) ProtoMessage() {}
+
+func (x *OperationInput) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OperationInput.ProtoReflect.Descriptor instead.
+func (*OperationInput) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *OperationInput) GetFiles() int64 {
+	if x != nil {
+		return x.Files
+	}
+	return 0
+}
+
+func (x *OperationInput) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+// OperationOutput is what a map operation has written.
+type OperationOutput struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	Rows          int64                  `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`
+	Bytes         int64                  `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OperationOutput) Reset() {
+	*x = OperationOutput{}
+	mi := &file_apipb_api_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OperationOutput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OperationOutput) ProtoMessage() {}
+
+func (x *OperationOutput) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OperationOutput.ProtoReflect.Descriptor instead.
+func (*OperationOutput) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *OperationOutput) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *OperationOutput) GetRows() int64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *OperationOutput) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *OperationOutput) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
 // Preempted counts jobs of an operation that had to leave for others: those of which
 // the cluster keeps a record.
 type Preempted struct {
@@ -552,7 +1176,7 @@ type Preempted struct {
 
 func (x *Preempted) Reset() {
 	*x = Preempted{}
-	mi := &file_apipb_api_proto_msgTypes[5]
+	mi := &file_apipb_api_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -564,7 +1188,7 @@ func (x *Preempted) String() string {
 func (*Preempted) ProtoMessage() {}
 
 func (x *Preempted) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[5]
+	mi := &file_apipb_api_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -577,7 +1201,7 @@ func (x *Preempted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Preempted.ProtoReflect.Descriptor instead.
 func (*Preempted) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{5}
+	return file_apipb_api_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Preempted) GetKind() string {
@@ -628,7 +1252,7 @@ type OperationTree struct {
 
 func (x *OperationTree) Reset() {
 	*x = OperationTree{}
-	mi := &file_apipb_api_proto_msgTypes[6]
+	mi := &file_apipb_api_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -640,7 +1264,7 @@ func (x *OperationTree) String() string {
 func (*OperationTree) ProtoMessage() {}
 
 func (x *OperationTree) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[6]
+	mi := &file_apipb_api_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -653,7 +1277,7 @@ func (x *OperationTree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationTree.ProtoReflect.Descriptor instead.
 func (*OperationTree) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{6}
+	return file_apipb_api_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *OperationTree) GetTree() string {
@@ -727,13 +1351,17 @@ type TaskProgress struct {
 	MaxMemory       int64                  `protobuf:"varint,11,opt,name=max_memory,json=maxMemory,proto3" json:"max_memory,omitempty"`
 	CpuSeconds      float64                `protobuf:"fixed64,12,opt,name=cpu_seconds,json=cpuSeconds,proto3" json:"cpu_seconds,omitempty"`
 	RunSeconds      float64                `protobuf:"fixed64,13,opt,name=run_seconds,json=runSeconds,proto3" json:"run_seconds,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	Memory          *TaskMemory            `protobuf:"bytes,14,opt,name=memory,proto3" json:"memory,omitempty"`
+	// Of a map operation: how much of the input jobs that completed have read.
+	Input         *InputProgress `protobuf:"bytes,15,opt,name=input,proto3" json:"input,omitempty"`
+	Gang          *GangProgress  `protobuf:"bytes,16,opt,name=gang,proto3" json:"gang,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TaskProgress) Reset() {
 	*x = TaskProgress{}
-	mi := &file_apipb_api_proto_msgTypes[7]
+	mi := &file_apipb_api_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -745,7 +1373,7 @@ func (x *TaskProgress) String() string {
 func (*TaskProgress) ProtoMessage() {}
 
 func (x *TaskProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[7]
+	mi := &file_apipb_api_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -758,7 +1386,7 @@ func (x *TaskProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskProgress.ProtoReflect.Descriptor instead.
 func (*TaskProgress) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{7}
+	return file_apipb_api_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *TaskProgress) GetName() string {
@@ -852,6 +1480,454 @@ func (x *TaskProgress) GetRunSeconds() float64 {
 	return 0
 }
 
+func (x *TaskProgress) GetMemory() *TaskMemory {
+	if x != nil {
+		return x.Memory
+	}
+	return nil
+}
+
+func (x *TaskProgress) GetInput() *InputProgress {
+	if x != nil {
+		return x.Input
+	}
+	return nil
+}
+
+func (x *TaskProgress) GetGang() *GangProgress {
+	if x != nil {
+		return x.Gang
+	}
+	return nil
+}
+
+// TaskMemory is what a task has learned of its jobs' memory.
+type TaskMemory struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What a job never exceeds, in bytes.
+	Limit int64 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	// What the next job gets.
+	Reserve *JobReserve `protobuf:"bytes,2,opt,name=reserve,proto3" json:"reserve,omitempty"`
+	// How many jobs it was learned from in this operation.
+	Samples int64 `protobuf:"varint,3,opt,name=samples,proto3" json:"samples,omitempty"`
+	// By which other operations know it; empty: none.
+	Profile string `protobuf:"bytes,4,opt,name=profile,proto3" json:"profile,omitempty"`
+	// It began with what earlier operations needed.
+	FromProfile bool `protobuf:"varint,5,opt,name=from_profile,json=fromProfile,proto3" json:"from_profile,omitempty"`
+	// Jobs that wait or run with a reserve of their own, for they were aborted for
+	// overdraft.
+	Dedicated     int64 `protobuf:"varint,6,opt,name=dedicated,proto3" json:"dedicated,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TaskMemory) Reset() {
+	*x = TaskMemory{}
+	mi := &file_apipb_api_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskMemory) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskMemory) ProtoMessage() {}
+
+func (x *TaskMemory) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskMemory.ProtoReflect.Descriptor instead.
+func (*TaskMemory) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *TaskMemory) GetLimit() int64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *TaskMemory) GetReserve() *JobReserve {
+	if x != nil {
+		return x.Reserve
+	}
+	return nil
+}
+
+func (x *TaskMemory) GetSamples() int64 {
+	if x != nil {
+		return x.Samples
+	}
+	return 0
+}
+
+func (x *TaskMemory) GetProfile() string {
+	if x != nil {
+		return x.Profile
+	}
+	return ""
+}
+
+func (x *TaskMemory) GetFromProfile() bool {
+	if x != nil {
+		return x.FromProfile
+	}
+	return false
+}
+
+func (x *TaskMemory) GetDedicated() int64 {
+	if x != nil {
+		return x.Dedicated
+	}
+	return 0
+}
+
+// JobReserve is the memory that is held for a job, in bytes: user + proxy + footprint.
+type JobReserve struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Total int64                  `protobuf:"varint,1,opt,name=total,proto3" json:"total,omitempty"`
+	// For the job's processes, and the part of memory_limit that it is.
+	User       int64   `protobuf:"varint,2,opt,name=user,proto3" json:"user,omitempty"`
+	UserFactor float64 `protobuf:"fixed64,3,opt,name=user_factor,json=userFactor,proto3" json:"user_factor,omitempty"`
+	// For the job's supervisor: what its buffers take, and by what the estimate of them
+	// was multiplied.
+	Proxy         int64   `protobuf:"varint,4,opt,name=proxy,proto3" json:"proxy,omitempty"`
+	ProxyFactor   float64 `protobuf:"fixed64,5,opt,name=proxy_factor,json=proxyFactor,proto3" json:"proxy_factor,omitempty"`
+	ProxyEstimate int64   `protobuf:"varint,6,opt,name=proxy_estimate,json=proxyEstimate,proto3" json:"proxy_estimate,omitempty"`
+	// What the supervisor needs beside that.
+	Footprint int64 `protobuf:"varint,7,opt,name=footprint,proto3" json:"footprint,omitempty"`
+	// The job whose overdraft led to this reserve; empty: it was learned.
+	Predecessor   string `protobuf:"bytes,8,opt,name=predecessor,proto3" json:"predecessor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobReserve) Reset() {
+	*x = JobReserve{}
+	mi := &file_apipb_api_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobReserve) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobReserve) ProtoMessage() {}
+
+func (x *JobReserve) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobReserve.ProtoReflect.Descriptor instead.
+func (*JobReserve) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *JobReserve) GetTotal() int64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *JobReserve) GetUser() int64 {
+	if x != nil {
+		return x.User
+	}
+	return 0
+}
+
+func (x *JobReserve) GetUserFactor() float64 {
+	if x != nil {
+		return x.UserFactor
+	}
+	return 0
+}
+
+func (x *JobReserve) GetProxy() int64 {
+	if x != nil {
+		return x.Proxy
+	}
+	return 0
+}
+
+func (x *JobReserve) GetProxyFactor() float64 {
+	if x != nil {
+		return x.ProxyFactor
+	}
+	return 0
+}
+
+func (x *JobReserve) GetProxyEstimate() int64 {
+	if x != nil {
+		return x.ProxyEstimate
+	}
+	return 0
+}
+
+func (x *JobReserve) GetFootprint() int64 {
+	if x != nil {
+		return x.Footprint
+	}
+	return 0
+}
+
+func (x *JobReserve) GetPredecessor() string {
+	if x != nil {
+		return x.Predecessor
+	}
+	return ""
+}
+
+type InputProgress struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	BytesTotal int64                  `protobuf:"varint,1,opt,name=bytes_total,json=bytesTotal,proto3" json:"bytes_total,omitempty"`
+	Bytes      int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Rows       int64                  `protobuf:"varint,3,opt,name=rows,proto3" json:"rows,omitempty"`
+	// Sum of the 64 bit hashes (XXH64) of the records that were read, modulo 2^64.
+	Hash           uint64 `protobuf:"fixed64,4,opt,name=hash,proto3" json:"hash,omitempty"`
+	SkippedRecords int64  `protobuf:"varint,5,opt,name=skipped_records,json=skippedRecords,proto3" json:"skipped_records,omitempty"`
+	// The first of the records that no job survived.
+	Skipped       []*SkippedRecord `protobuf:"bytes,6,rep,name=skipped,proto3" json:"skipped,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InputProgress) Reset() {
+	*x = InputProgress{}
+	mi := &file_apipb_api_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InputProgress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InputProgress) ProtoMessage() {}
+
+func (x *InputProgress) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InputProgress.ProtoReflect.Descriptor instead.
+func (*InputProgress) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *InputProgress) GetBytesTotal() int64 {
+	if x != nil {
+		return x.BytesTotal
+	}
+	return 0
+}
+
+func (x *InputProgress) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *InputProgress) GetRows() int64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *InputProgress) GetHash() uint64 {
+	if x != nil {
+		return x.Hash
+	}
+	return 0
+}
+
+func (x *InputProgress) GetSkippedRecords() int64 {
+	if x != nil {
+		return x.SkippedRecords
+	}
+	return 0
+}
+
+func (x *InputProgress) GetSkipped() []*SkippedRecord {
+	if x != nil {
+		return x.Skipped
+	}
+	return nil
+}
+
+// SkippedRecord is a record that no job survived.
+type SkippedRecord struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	File  string                 `protobuf:"bytes,1,opt,name=file,proto3" json:"file,omitempty"`
+	// Where in the file it is, in bytes.
+	Begin int64 `protobuf:"varint,2,opt,name=begin,proto3" json:"begin,omitempty"`
+	End   int64 `protobuf:"varint,3,opt,name=end,proto3" json:"end,omitempty"`
+	// How it begins.
+	Head          string `protobuf:"bytes,4,opt,name=head,proto3" json:"head,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SkippedRecord) Reset() {
+	*x = SkippedRecord{}
+	mi := &file_apipb_api_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SkippedRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SkippedRecord) ProtoMessage() {}
+
+func (x *SkippedRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SkippedRecord.ProtoReflect.Descriptor instead.
+func (*SkippedRecord) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *SkippedRecord) GetFile() string {
+	if x != nil {
+		return x.File
+	}
+	return ""
+}
+
+func (x *SkippedRecord) GetBegin() int64 {
+	if x != nil {
+		return x.Begin
+	}
+	return 0
+}
+
+func (x *SkippedRecord) GetEnd() int64 {
+	if x != nil {
+		return x.End
+	}
+	return 0
+}
+
+func (x *SkippedRecord) GetHead() string {
+	if x != nil {
+		return x.Head
+	}
+	return ""
+}
+
+// GangProgress is the present incarnation of a task whose jobs are of use only
+// together.
+type GangProgress struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Incarnation int64                  `protobuf:"varint,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Size        int32                  `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
+	// How many ranks have completed.
+	CompletedRanks int64 `protobuf:"varint,3,opt,name=completed_ranks,json=completedRanks,proto3" json:"completed_ranks,omitempty"`
+	// Why the incarnation before ended.
+	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GangProgress) Reset() {
+	*x = GangProgress{}
+	mi := &file_apipb_api_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GangProgress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GangProgress) ProtoMessage() {}
+
+func (x *GangProgress) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GangProgress.ProtoReflect.Descriptor instead.
+func (*GangProgress) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *GangProgress) GetIncarnation() int64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *GangProgress) GetSize() int32 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *GangProgress) GetCompletedRanks() int64 {
+	if x != nil {
+		return x.CompletedRanks
+	}
+	return 0
+}
+
+func (x *GangProgress) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 type ListOperationsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty: any.
@@ -872,7 +1948,7 @@ type ListOperationsRequest struct {
 
 func (x *ListOperationsRequest) Reset() {
 	*x = ListOperationsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[8]
+	mi := &file_apipb_api_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -884,7 +1960,7 @@ func (x *ListOperationsRequest) String() string {
 func (*ListOperationsRequest) ProtoMessage() {}
 
 func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[8]
+	mi := &file_apipb_api_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -897,7 +1973,7 @@ func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsRequest.ProtoReflect.Descriptor instead.
 func (*ListOperationsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{8}
+	return file_apipb_api_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListOperationsRequest) GetState() string {
@@ -961,7 +2037,7 @@ type ListOperationsResponse struct {
 
 func (x *ListOperationsResponse) Reset() {
 	*x = ListOperationsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[9]
+	mi := &file_apipb_api_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -973,7 +2049,7 @@ func (x *ListOperationsResponse) String() string {
 func (*ListOperationsResponse) ProtoMessage() {}
 
 func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[9]
+	mi := &file_apipb_api_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -986,7 +2062,7 @@ func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsResponse.ProtoReflect.Descriptor instead.
 func (*ListOperationsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{9}
+	return file_apipb_api_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListOperationsResponse) GetOperations() []*Operation {
@@ -1013,7 +2089,7 @@ type GetOperationRequest struct {
 
 func (x *GetOperationRequest) Reset() {
 	*x = GetOperationRequest{}
-	mi := &file_apipb_api_proto_msgTypes[10]
+	mi := &file_apipb_api_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1025,7 +2101,7 @@ func (x *GetOperationRequest) String() string {
 func (*GetOperationRequest) ProtoMessage() {}
 
 func (x *GetOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[10]
+	mi := &file_apipb_api_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1038,7 +2114,7 @@ func (x *GetOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOperationRequest.ProtoReflect.Descriptor instead.
 func (*GetOperationRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{10}
+	return file_apipb_api_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetOperationRequest) GetOperation() string {
@@ -1057,7 +2133,7 @@ type GetOperationResponse struct {
 
 func (x *GetOperationResponse) Reset() {
 	*x = GetOperationResponse{}
-	mi := &file_apipb_api_proto_msgTypes[11]
+	mi := &file_apipb_api_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1069,7 +2145,7 @@ func (x *GetOperationResponse) String() string {
 func (*GetOperationResponse) ProtoMessage() {}
 
 func (x *GetOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[11]
+	mi := &file_apipb_api_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1082,7 +2158,7 @@ func (x *GetOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOperationResponse.ProtoReflect.Descriptor instead.
 func (*GetOperationResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{11}
+	return file_apipb_api_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GetOperationResponse) GetOperation() *Operation {
@@ -1103,7 +2179,7 @@ type WaitOperationRequest struct {
 
 func (x *WaitOperationRequest) Reset() {
 	*x = WaitOperationRequest{}
-	mi := &file_apipb_api_proto_msgTypes[12]
+	mi := &file_apipb_api_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1115,7 +2191,7 @@ func (x *WaitOperationRequest) String() string {
 func (*WaitOperationRequest) ProtoMessage() {}
 
 func (x *WaitOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[12]
+	mi := &file_apipb_api_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1128,7 +2204,7 @@ func (x *WaitOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitOperationRequest.ProtoReflect.Descriptor instead.
 func (*WaitOperationRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{12}
+	return file_apipb_api_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *WaitOperationRequest) GetOperation() string {
@@ -1155,7 +2231,7 @@ type WaitOperationResponse struct {
 
 func (x *WaitOperationResponse) Reset() {
 	*x = WaitOperationResponse{}
-	mi := &file_apipb_api_proto_msgTypes[13]
+	mi := &file_apipb_api_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1167,7 +2243,7 @@ func (x *WaitOperationResponse) String() string {
 func (*WaitOperationResponse) ProtoMessage() {}
 
 func (x *WaitOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[13]
+	mi := &file_apipb_api_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1180,7 +2256,7 @@ func (x *WaitOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitOperationResponse.ProtoReflect.Descriptor instead.
 func (*WaitOperationResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{13}
+	return file_apipb_api_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *WaitOperationResponse) GetDone() bool {
@@ -1206,7 +2282,7 @@ type WatchOperationRequest struct {
 
 func (x *WatchOperationRequest) Reset() {
 	*x = WatchOperationRequest{}
-	mi := &file_apipb_api_proto_msgTypes[14]
+	mi := &file_apipb_api_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1218,7 +2294,7 @@ func (x *WatchOperationRequest) String() string {
 func (*WatchOperationRequest) ProtoMessage() {}
 
 func (x *WatchOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[14]
+	mi := &file_apipb_api_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1231,7 +2307,7 @@ func (x *WatchOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchOperationRequest.ProtoReflect.Descriptor instead.
 func (*WatchOperationRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{14}
+	return file_apipb_api_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *WatchOperationRequest) GetOperation() string {
@@ -1250,7 +2326,7 @@ type WatchOperationResponse struct {
 
 func (x *WatchOperationResponse) Reset() {
 	*x = WatchOperationResponse{}
-	mi := &file_apipb_api_proto_msgTypes[15]
+	mi := &file_apipb_api_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1262,7 +2338,7 @@ func (x *WatchOperationResponse) String() string {
 func (*WatchOperationResponse) ProtoMessage() {}
 
 func (x *WatchOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[15]
+	mi := &file_apipb_api_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1275,7 +2351,7 @@ func (x *WatchOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchOperationResponse.ProtoReflect.Descriptor instead.
 func (*WatchOperationResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{15}
+	return file_apipb_api_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *WatchOperationResponse) GetOperation() *Operation {
@@ -1298,7 +2374,7 @@ type AbortOperationRequest struct {
 
 func (x *AbortOperationRequest) Reset() {
 	*x = AbortOperationRequest{}
-	mi := &file_apipb_api_proto_msgTypes[16]
+	mi := &file_apipb_api_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1310,7 +2386,7 @@ func (x *AbortOperationRequest) String() string {
 func (*AbortOperationRequest) ProtoMessage() {}
 
 func (x *AbortOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[16]
+	mi := &file_apipb_api_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1323,7 +2399,7 @@ func (x *AbortOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortOperationRequest.ProtoReflect.Descriptor instead.
 func (*AbortOperationRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{16}
+	return file_apipb_api_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *AbortOperationRequest) GetOperation() string {
@@ -1355,7 +2431,7 @@ type AbortOperationResponse struct {
 
 func (x *AbortOperationResponse) Reset() {
 	*x = AbortOperationResponse{}
-	mi := &file_apipb_api_proto_msgTypes[17]
+	mi := &file_apipb_api_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1367,7 +2443,7 @@ func (x *AbortOperationResponse) String() string {
 func (*AbortOperationResponse) ProtoMessage() {}
 
 func (x *AbortOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[17]
+	mi := &file_apipb_api_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1380,7 +2456,7 @@ func (x *AbortOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortOperationResponse.ProtoReflect.Descriptor instead.
 func (*AbortOperationResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{17}
+	return file_apipb_api_proto_rawDescGZIP(), []int{29}
 }
 
 type InstancesRequest struct {
@@ -1393,7 +2469,7 @@ type InstancesRequest struct {
 
 func (x *InstancesRequest) Reset() {
 	*x = InstancesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[18]
+	mi := &file_apipb_api_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1405,7 +2481,7 @@ func (x *InstancesRequest) String() string {
 func (*InstancesRequest) ProtoMessage() {}
 
 func (x *InstancesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[18]
+	mi := &file_apipb_api_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1418,7 +2494,7 @@ func (x *InstancesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstancesRequest.ProtoReflect.Descriptor instead.
 func (*InstancesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{18}
+	return file_apipb_api_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *InstancesRequest) GetOperation() string {
@@ -1441,7 +2517,7 @@ type InstancesResponse struct {
 
 func (x *InstancesResponse) Reset() {
 	*x = InstancesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[19]
+	mi := &file_apipb_api_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1453,7 +2529,7 @@ func (x *InstancesResponse) String() string {
 func (*InstancesResponse) ProtoMessage() {}
 
 func (x *InstancesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[19]
+	mi := &file_apipb_api_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1466,7 +2542,7 @@ func (x *InstancesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstancesResponse.ProtoReflect.Descriptor instead.
 func (*InstancesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{19}
+	return file_apipb_api_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *InstancesResponse) GetOperationId() string {
@@ -1493,14 +2569,17 @@ func (x *InstancesResponse) GetOver() bool {
 type WatchInstancesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// An id or an alias.
-	Operation     string `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
+	Operation string `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
+	// After all instances, which come first, come those that have changed alone. Each
+	// message then has a version, and changes say since which.
+	Changes       bool `protobuf:"varint,2,opt,name=changes,proto3" json:"changes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WatchInstancesRequest) Reset() {
 	*x = WatchInstancesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[20]
+	mi := &file_apipb_api_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1512,7 +2591,7 @@ func (x *WatchInstancesRequest) String() string {
 func (*WatchInstancesRequest) ProtoMessage() {}
 
 func (x *WatchInstancesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[20]
+	mi := &file_apipb_api_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1525,7 +2604,7 @@ func (x *WatchInstancesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchInstancesRequest.ProtoReflect.Descriptor instead.
 func (*WatchInstancesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{20}
+	return file_apipb_api_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *WatchInstancesRequest) GetOperation() string {
@@ -1535,18 +2614,32 @@ func (x *WatchInstancesRequest) GetOperation() string {
 	return ""
 }
 
+func (x *WatchInstancesRequest) GetChanges() bool {
+	if x != nil {
+		return x.Changes
+	}
+	return false
+}
+
 type WatchInstancesResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	OperationId   string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
-	Instances     []*Instance            `protobuf:"bytes,2,rep,name=instances,proto3" json:"instances,omitempty"`
-	Over          bool                   `protobuf:"varint,3,opt,name=over,proto3" json:"over,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	OperationId string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
+	// By task and cookie.
+	Instances []*Instance `protobuf:"bytes,2,rep,name=instances,proto3" json:"instances,omitempty"`
+	Over      bool        `protobuf:"varint,3,opt,name=over,proto3" json:"over,omitempty"`
+	Version   string      `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
+	// Not empty: instances are only those that are new, or other than they were in this
+	// version, and forgotten are the jobs of those that are not listed any more. Who does
+	// not have this version asks anew.
+	Since         string   `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
+	Forgotten     []string `protobuf:"bytes,6,rep,name=forgotten,proto3" json:"forgotten,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WatchInstancesResponse) Reset() {
 	*x = WatchInstancesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[21]
+	mi := &file_apipb_api_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1558,7 +2651,7 @@ func (x *WatchInstancesResponse) String() string {
 func (*WatchInstancesResponse) ProtoMessage() {}
 
 func (x *WatchInstancesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[21]
+	mi := &file_apipb_api_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1571,7 +2664,7 @@ func (x *WatchInstancesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchInstancesResponse.ProtoReflect.Descriptor instead.
 func (*WatchInstancesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{21}
+	return file_apipb_api_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *WatchInstancesResponse) GetOperationId() string {
@@ -1595,6 +2688,27 @@ func (x *WatchInstancesResponse) GetOver() bool {
 	return false
 }
 
+func (x *WatchInstancesResponse) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *WatchInstancesResponse) GetSince() string {
+	if x != nil {
+		return x.Since
+	}
+	return ""
+}
+
+func (x *WatchInstancesResponse) GetForgotten() []string {
+	if x != nil {
+		return x.Forgotten
+	}
+	return nil
+}
+
 // Instance is a job that others may want to reach.
 type Instance struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -1616,7 +2730,7 @@ type Instance struct {
 
 func (x *Instance) Reset() {
 	*x = Instance{}
-	mi := &file_apipb_api_proto_msgTypes[22]
+	mi := &file_apipb_api_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1628,7 +2742,7 @@ func (x *Instance) String() string {
 func (*Instance) ProtoMessage() {}
 
 func (x *Instance) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[22]
+	mi := &file_apipb_api_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1641,7 +2755,7 @@ func (x *Instance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Instance.ProtoReflect.Descriptor instead.
 func (*Instance) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{22}
+	return file_apipb_api_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Instance) GetJobId() string {
@@ -1724,7 +2838,7 @@ type SuspendOperationRequest struct {
 
 func (x *SuspendOperationRequest) Reset() {
 	*x = SuspendOperationRequest{}
-	mi := &file_apipb_api_proto_msgTypes[23]
+	mi := &file_apipb_api_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1736,7 +2850,7 @@ func (x *SuspendOperationRequest) String() string {
 func (*SuspendOperationRequest) ProtoMessage() {}
 
 func (x *SuspendOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[23]
+	mi := &file_apipb_api_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1749,7 +2863,7 @@ func (x *SuspendOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendOperationRequest.ProtoReflect.Descriptor instead.
 func (*SuspendOperationRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{23}
+	return file_apipb_api_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *SuspendOperationRequest) GetOperation() string {
@@ -1774,7 +2888,7 @@ type SuspendOperationResponse struct {
 
 func (x *SuspendOperationResponse) Reset() {
 	*x = SuspendOperationResponse{}
-	mi := &file_apipb_api_proto_msgTypes[24]
+	mi := &file_apipb_api_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1786,7 +2900,7 @@ func (x *SuspendOperationResponse) String() string {
 func (*SuspendOperationResponse) ProtoMessage() {}
 
 func (x *SuspendOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[24]
+	mi := &file_apipb_api_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1799,7 +2913,7 @@ func (x *SuspendOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendOperationResponse.ProtoReflect.Descriptor instead.
 func (*SuspendOperationResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{24}
+	return file_apipb_api_proto_rawDescGZIP(), []int{36}
 }
 
 type ResumeOperationRequest struct {
@@ -1811,7 +2925,7 @@ type ResumeOperationRequest struct {
 
 func (x *ResumeOperationRequest) Reset() {
 	*x = ResumeOperationRequest{}
-	mi := &file_apipb_api_proto_msgTypes[25]
+	mi := &file_apipb_api_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1823,7 +2937,7 @@ func (x *ResumeOperationRequest) String() string {
 func (*ResumeOperationRequest) ProtoMessage() {}
 
 func (x *ResumeOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[25]
+	mi := &file_apipb_api_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1836,7 +2950,7 @@ func (x *ResumeOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeOperationRequest.ProtoReflect.Descriptor instead.
 func (*ResumeOperationRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{25}
+	return file_apipb_api_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ResumeOperationRequest) GetOperation() string {
@@ -1854,7 +2968,7 @@ type ResumeOperationResponse struct {
 
 func (x *ResumeOperationResponse) Reset() {
 	*x = ResumeOperationResponse{}
-	mi := &file_apipb_api_proto_msgTypes[26]
+	mi := &file_apipb_api_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1866,7 +2980,7 @@ func (x *ResumeOperationResponse) String() string {
 func (*ResumeOperationResponse) ProtoMessage() {}
 
 func (x *ResumeOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[26]
+	mi := &file_apipb_api_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1879,7 +2993,7 @@ func (x *ResumeOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeOperationResponse.ProtoReflect.Descriptor instead.
 func (*ResumeOperationResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{26}
+	return file_apipb_api_proto_rawDescGZIP(), []int{38}
 }
 
 type CompleteOperationRequest struct {
@@ -1891,7 +3005,7 @@ type CompleteOperationRequest struct {
 
 func (x *CompleteOperationRequest) Reset() {
 	*x = CompleteOperationRequest{}
-	mi := &file_apipb_api_proto_msgTypes[27]
+	mi := &file_apipb_api_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1903,7 +3017,7 @@ func (x *CompleteOperationRequest) String() string {
 func (*CompleteOperationRequest) ProtoMessage() {}
 
 func (x *CompleteOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[27]
+	mi := &file_apipb_api_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1916,7 +3030,7 @@ func (x *CompleteOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteOperationRequest.ProtoReflect.Descriptor instead.
 func (*CompleteOperationRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{27}
+	return file_apipb_api_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *CompleteOperationRequest) GetOperation() string {
@@ -1934,7 +3048,7 @@ type CompleteOperationResponse struct {
 
 func (x *CompleteOperationResponse) Reset() {
 	*x = CompleteOperationResponse{}
-	mi := &file_apipb_api_proto_msgTypes[28]
+	mi := &file_apipb_api_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1946,7 +3060,7 @@ func (x *CompleteOperationResponse) String() string {
 func (*CompleteOperationResponse) ProtoMessage() {}
 
 func (x *CompleteOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[28]
+	mi := &file_apipb_api_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1959,7 +3073,7 @@ func (x *CompleteOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteOperationResponse.ProtoReflect.Descriptor instead.
 func (*CompleteOperationResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{28}
+	return file_apipb_api_proto_rawDescGZIP(), []int{40}
 }
 
 type UpdateOperationRequest struct {
@@ -1974,7 +3088,7 @@ type UpdateOperationRequest struct {
 
 func (x *UpdateOperationRequest) Reset() {
 	*x = UpdateOperationRequest{}
-	mi := &file_apipb_api_proto_msgTypes[29]
+	mi := &file_apipb_api_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1986,7 +3100,7 @@ func (x *UpdateOperationRequest) String() string {
 func (*UpdateOperationRequest) ProtoMessage() {}
 
 func (x *UpdateOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[29]
+	mi := &file_apipb_api_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1999,7 +3113,7 @@ func (x *UpdateOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateOperationRequest.ProtoReflect.Descriptor instead.
 func (*UpdateOperationRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{29}
+	return file_apipb_api_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *UpdateOperationRequest) GetOperation() string {
@@ -2031,7 +3145,7 @@ type OperationChange struct {
 
 func (x *OperationChange) Reset() {
 	*x = OperationChange{}
-	mi := &file_apipb_api_proto_msgTypes[30]
+	mi := &file_apipb_api_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2043,7 +3157,7 @@ func (x *OperationChange) String() string {
 func (*OperationChange) ProtoMessage() {}
 
 func (x *OperationChange) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[30]
+	mi := &file_apipb_api_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2056,7 +3170,7 @@ func (x *OperationChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationChange.ProtoReflect.Descriptor instead.
 func (*OperationChange) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{30}
+	return file_apipb_api_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *OperationChange) GetTree() string {
@@ -2088,7 +3202,7 @@ type UpdateOperationResponse struct {
 
 func (x *UpdateOperationResponse) Reset() {
 	*x = UpdateOperationResponse{}
-	mi := &file_apipb_api_proto_msgTypes[31]
+	mi := &file_apipb_api_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2100,7 +3214,7 @@ func (x *UpdateOperationResponse) String() string {
 func (*UpdateOperationResponse) ProtoMessage() {}
 
 func (x *UpdateOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[31]
+	mi := &file_apipb_api_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2113,7 +3227,7 @@ func (x *UpdateOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateOperationResponse.ProtoReflect.Descriptor instead.
 func (*UpdateOperationResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{31}
+	return file_apipb_api_proto_rawDescGZIP(), []int{43}
 }
 
 type OperationEventsRequest struct {
@@ -2125,7 +3239,7 @@ type OperationEventsRequest struct {
 
 func (x *OperationEventsRequest) Reset() {
 	*x = OperationEventsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[32]
+	mi := &file_apipb_api_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2137,7 +3251,7 @@ func (x *OperationEventsRequest) String() string {
 func (*OperationEventsRequest) ProtoMessage() {}
 
 func (x *OperationEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[32]
+	mi := &file_apipb_api_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2150,7 +3264,7 @@ func (x *OperationEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationEventsRequest.ProtoReflect.Descriptor instead.
 func (*OperationEventsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{32}
+	return file_apipb_api_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *OperationEventsRequest) GetOperation() string {
@@ -2173,7 +3287,7 @@ type OperationEvent struct {
 
 func (x *OperationEvent) Reset() {
 	*x = OperationEvent{}
-	mi := &file_apipb_api_proto_msgTypes[33]
+	mi := &file_apipb_api_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2185,7 +3299,7 @@ func (x *OperationEvent) String() string {
 func (*OperationEvent) ProtoMessage() {}
 
 func (x *OperationEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[33]
+	mi := &file_apipb_api_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2198,7 +3312,7 @@ func (x *OperationEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationEvent.ProtoReflect.Descriptor instead.
 func (*OperationEvent) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{33}
+	return file_apipb_api_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *OperationEvent) GetTime() *timestamppb.Timestamp {
@@ -2245,7 +3359,7 @@ type OperationEventsResponse struct {
 
 func (x *OperationEventsResponse) Reset() {
 	*x = OperationEventsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[34]
+	mi := &file_apipb_api_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2257,7 +3371,7 @@ func (x *OperationEventsResponse) String() string {
 func (*OperationEventsResponse) ProtoMessage() {}
 
 func (x *OperationEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[34]
+	mi := &file_apipb_api_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2270,7 +3384,7 @@ func (x *OperationEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationEventsResponse.ProtoReflect.Descriptor instead.
 func (*OperationEventsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{34}
+	return file_apipb_api_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *OperationEventsResponse) GetEvents() []*OperationEvent {
@@ -2278,6 +3392,179 @@ func (x *OperationEventsResponse) GetEvents() []*OperationEvent {
 		return x.Events
 	}
 	return nil
+}
+
+type JobStatisticsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobStatisticsRequest) Reset() {
+	*x = JobStatisticsRequest{}
+	mi := &file_apipb_api_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobStatisticsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobStatisticsRequest) ProtoMessage() {}
+
+func (x *JobStatisticsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobStatisticsRequest.ProtoReflect.Descriptor instead.
+func (*JobStatisticsRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *JobStatisticsRequest) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+type JobStatisticsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	State string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	// By name.
+	Statistics    []*JobStatistic `protobuf:"bytes,3,rep,name=statistics,proto3" json:"statistics,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobStatisticsResponse) Reset() {
+	*x = JobStatisticsResponse{}
+	mi := &file_apipb_api_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobStatisticsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobStatisticsResponse) ProtoMessage() {}
+
+func (x *JobStatisticsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobStatisticsResponse.ProtoReflect.Descriptor instead.
+func (*JobStatisticsResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *JobStatisticsResponse) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *JobStatisticsResponse) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *JobStatisticsResponse) GetStatistics() []*JobStatistic {
+	if x != nil {
+		return x.Statistics
+	}
+	return nil
+}
+
+type JobStatistic struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Unit          string                 `protobuf:"bytes,2,opt,name=unit,proto3" json:"unit,omitempty"`
+	Description   string                 `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
+	Value         int64                  `protobuf:"varint,4,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobStatistic) Reset() {
+	*x = JobStatistic{}
+	mi := &file_apipb_api_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobStatistic) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobStatistic) ProtoMessage() {}
+
+func (x *JobStatistic) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobStatistic.ProtoReflect.Descriptor instead.
+func (*JobStatistic) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *JobStatistic) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *JobStatistic) GetUnit() string {
+	if x != nil {
+		return x.Unit
+	}
+	return ""
+}
+
+func (x *JobStatistic) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+func (x *JobStatistic) GetValue() int64 {
+	if x != nil {
+		return x.Value
+	}
+	return 0
 }
 
 type Job struct {
@@ -2309,14 +3596,25 @@ type Job struct {
 	// It said that its state is saved, and was ended before its deadline.
 	Acknowledged bool `protobuf:"varint,20,opt,name=acknowledged,proto3" json:"acknowledged,omitempty"`
 	// TCP ports of its node that are the job's alone.
-	Ports         []int32 `protobuf:"varint,21,rep,packed,name=ports,proto3" json:"ports,omitempty"`
+	Ports []int32 `protobuf:"varint,21,rep,packed,name=ports,proto3" json:"ports,omitempty"`
+	// The memory that was held for it.
+	Reserve *JobReserve `protobuf:"bytes,22,opt,name=reserve,proto3" json:"reserve,omitempty"`
+	// What it may never exceed.
+	MemoryLimit int64 `protobuf:"varint,23,opt,name=memory_limit,json=memoryLimit,proto3" json:"memory_limit,omitempty"`
+	// Of a gang: which of its lives, and the job's rank; no rank: it stands in reserve.
+	GangIncarnation int64  `protobuf:"varint,24,opt,name=gang_incarnation,json=gangIncarnation,proto3" json:"gang_incarnation,omitempty"`
+	GangRank        *int32 `protobuf:"varint,25,opt,name=gang_rank,json=gangRank,proto3,oneof" json:"gang_rank,omitempty"`
+	// Of a map operation: what it reads or has read.
+	Input *JobInput `protobuf:"bytes,26,opt,name=input,proto3" json:"input,omitempty"`
+	// Of a map operation: what it has written.
+	Output        *JobOutput `protobuf:"bytes,27,opt,name=output,proto3" json:"output,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_apipb_api_proto_msgTypes[35]
+	mi := &file_apipb_api_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2328,7 +3626,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[35]
+	mi := &file_apipb_api_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2341,7 +3639,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{35}
+	return file_apipb_api_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Job) GetId() string {
@@ -2491,6 +3789,233 @@ func (x *Job) GetPorts() []int32 {
 	return nil
 }
 
+func (x *Job) GetReserve() *JobReserve {
+	if x != nil {
+		return x.Reserve
+	}
+	return nil
+}
+
+func (x *Job) GetMemoryLimit() int64 {
+	if x != nil {
+		return x.MemoryLimit
+	}
+	return 0
+}
+
+func (x *Job) GetGangIncarnation() int64 {
+	if x != nil {
+		return x.GangIncarnation
+	}
+	return 0
+}
+
+func (x *Job) GetGangRank() int32 {
+	if x != nil && x.GangRank != nil {
+		return *x.GangRank
+	}
+	return 0
+}
+
+func (x *Job) GetInput() *JobInput {
+	if x != nil {
+		return x.Input
+	}
+	return nil
+}
+
+func (x *Job) GetOutput() *JobOutput {
+	if x != nil {
+		return x.Output
+	}
+	return nil
+}
+
+// JobInput is what a job of a map operation reads.
+type JobInput struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What it was given, in order; of a job that has ended what it has read to its end.
+	Slices []*InputSlice `protobuf:"bytes,1,rep,name=slices,proto3" json:"slices,omitempty"`
+	Rows   int64         `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`
+	Bytes  int64         `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// Bytes that it was given, and that were left to another job.
+	RestBytes     int64 `protobuf:"varint,4,opt,name=rest_bytes,json=restBytes,proto3" json:"rest_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobInput) Reset() {
+	*x = JobInput{}
+	mi := &file_apipb_api_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobInput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobInput) ProtoMessage() {}
+
+func (x *JobInput) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobInput.ProtoReflect.Descriptor instead.
+func (*JobInput) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *JobInput) GetSlices() []*InputSlice {
+	if x != nil {
+		return x.Slices
+	}
+	return nil
+}
+
+func (x *JobInput) GetRows() int64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *JobInput) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *JobInput) GetRestBytes() int64 {
+	if x != nil {
+		return x.RestBytes
+	}
+	return 0
+}
+
+// InputSlice is the records of a file that begin in [begin, end), bytes.
+type InputSlice struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	File          string                 `protobuf:"bytes,1,opt,name=file,proto3" json:"file,omitempty"`
+	Begin         int64                  `protobuf:"varint,2,opt,name=begin,proto3" json:"begin,omitempty"`
+	End           int64                  `protobuf:"varint,3,opt,name=end,proto3" json:"end,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InputSlice) Reset() {
+	*x = InputSlice{}
+	mi := &file_apipb_api_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InputSlice) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InputSlice) ProtoMessage() {}
+
+func (x *InputSlice) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InputSlice.ProtoReflect.Descriptor instead.
+func (*InputSlice) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *InputSlice) GetFile() string {
+	if x != nil {
+		return x.File
+	}
+	return ""
+}
+
+func (x *InputSlice) GetBegin() int64 {
+	if x != nil {
+		return x.Begin
+	}
+	return 0
+}
+
+func (x *InputSlice) GetEnd() int64 {
+	if x != nil {
+		return x.End
+	}
+	return 0
+}
+
+// JobOutput is what a job of a map operation has written.
+type JobOutput struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rows          int64                  `protobuf:"varint,1,opt,name=rows,proto3" json:"rows,omitempty"`
+	Bytes         int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobOutput) Reset() {
+	*x = JobOutput{}
+	mi := &file_apipb_api_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobOutput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobOutput) ProtoMessage() {}
+
+func (x *JobOutput) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobOutput.ProtoReflect.Descriptor instead.
+func (*JobOutput) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *JobOutput) GetRows() int64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *JobOutput) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
 // Interruption says why a job has to leave, and until when.
 type Interruption struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2514,7 +4039,7 @@ type Interruption struct {
 
 func (x *Interruption) Reset() {
 	*x = Interruption{}
-	mi := &file_apipb_api_proto_msgTypes[36]
+	mi := &file_apipb_api_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2526,7 +4051,7 @@ func (x *Interruption) String() string {
 func (*Interruption) ProtoMessage() {}
 
 func (x *Interruption) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[36]
+	mi := &file_apipb_api_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2539,7 +4064,7 @@ func (x *Interruption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Interruption.ProtoReflect.Descriptor instead.
 func (*Interruption) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{36}
+	return file_apipb_api_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Interruption) GetReason() string {
@@ -2616,13 +4141,16 @@ type JobStatistics struct {
 	StdoutDroppedBytes int64                  `protobuf:"varint,7,opt,name=stdout_dropped_bytes,json=stdoutDroppedBytes,proto3" json:"stdout_dropped_bytes,omitempty"`
 	StderrBytes        int64                  `protobuf:"varint,8,opt,name=stderr_bytes,json=stderrBytes,proto3" json:"stderr_bytes,omitempty"`
 	StderrDroppedBytes int64                  `protobuf:"varint,9,opt,name=stderr_dropped_bytes,json=stderrDroppedBytes,proto3" json:"stderr_dropped_bytes,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// All that was measured, by name; JobService/Statistics says what it is. Of jobs that
+	// have ended.
+	Values        map[string]int64 `protobuf:"bytes,10,rep,name=values,proto3" json:"values,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JobStatistics) Reset() {
 	*x = JobStatistics{}
-	mi := &file_apipb_api_proto_msgTypes[37]
+	mi := &file_apipb_api_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2634,7 +4162,7 @@ func (x *JobStatistics) String() string {
 func (*JobStatistics) ProtoMessage() {}
 
 func (x *JobStatistics) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[37]
+	mi := &file_apipb_api_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2647,7 +4175,7 @@ func (x *JobStatistics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatistics.ProtoReflect.Descriptor instead.
 func (*JobStatistics) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{37}
+	return file_apipb_api_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *JobStatistics) GetMaxMemory() int64 {
@@ -2713,6 +4241,13 @@ func (x *JobStatistics) GetStderrDroppedBytes() int64 {
 	return 0
 }
 
+func (x *JobStatistics) GetValues() map[string]int64 {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
 type ListJobsRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Operation string                 `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
@@ -2728,7 +4263,7 @@ type ListJobsRequest struct {
 
 func (x *ListJobsRequest) Reset() {
 	*x = ListJobsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[38]
+	mi := &file_apipb_api_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2740,7 +4275,7 @@ func (x *ListJobsRequest) String() string {
 func (*ListJobsRequest) ProtoMessage() {}
 
 func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[38]
+	mi := &file_apipb_api_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2753,7 +4288,7 @@ func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{38}
+	return file_apipb_api_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ListJobsRequest) GetOperation() string {
@@ -2808,7 +4343,7 @@ type ListJobsResponse struct {
 
 func (x *ListJobsResponse) Reset() {
 	*x = ListJobsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[39]
+	mi := &file_apipb_api_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2820,7 +4355,7 @@ func (x *ListJobsResponse) String() string {
 func (*ListJobsResponse) ProtoMessage() {}
 
 func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[39]
+	mi := &file_apipb_api_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2833,7 +4368,7 @@ func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{39}
+	return file_apipb_api_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ListJobsResponse) GetJobs() []*Job {
@@ -2859,7 +4394,7 @@ type GetJobRequest struct {
 
 func (x *GetJobRequest) Reset() {
 	*x = GetJobRequest{}
-	mi := &file_apipb_api_proto_msgTypes[40]
+	mi := &file_apipb_api_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2871,7 +4406,7 @@ func (x *GetJobRequest) String() string {
 func (*GetJobRequest) ProtoMessage() {}
 
 func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[40]
+	mi := &file_apipb_api_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2884,7 +4419,7 @@ func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobRequest.ProtoReflect.Descriptor instead.
 func (*GetJobRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{40}
+	return file_apipb_api_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *GetJobRequest) GetJobId() string {
@@ -2903,7 +4438,7 @@ type GetJobResponse struct {
 
 func (x *GetJobResponse) Reset() {
 	*x = GetJobResponse{}
-	mi := &file_apipb_api_proto_msgTypes[41]
+	mi := &file_apipb_api_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2915,7 +4450,7 @@ func (x *GetJobResponse) String() string {
 func (*GetJobResponse) ProtoMessage() {}
 
 func (x *GetJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[41]
+	mi := &file_apipb_api_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2928,7 +4463,7 @@ func (x *GetJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobResponse.ProtoReflect.Descriptor instead.
 func (*GetJobResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{41}
+	return file_apipb_api_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *GetJobResponse) GetJob() *Job {
@@ -2952,7 +4487,7 @@ type JobOutputRequest struct {
 
 func (x *JobOutputRequest) Reset() {
 	*x = JobOutputRequest{}
-	mi := &file_apipb_api_proto_msgTypes[42]
+	mi := &file_apipb_api_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2964,7 +4499,7 @@ func (x *JobOutputRequest) String() string {
 func (*JobOutputRequest) ProtoMessage() {}
 
 func (x *JobOutputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[42]
+	mi := &file_apipb_api_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2977,7 +4512,7 @@ func (x *JobOutputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobOutputRequest.ProtoReflect.Descriptor instead.
 func (*JobOutputRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{42}
+	return file_apipb_api_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *JobOutputRequest) GetJobId() string {
@@ -3014,14 +4549,17 @@ type JobOutputResponse struct {
 	NextOffset int64                  `protobuf:"varint,2,opt,name=next_offset,json=nextOffset,proto3" json:"next_offset,omitempty"`
 	End        bool                   `protobuf:"varint,3,opt,name=end,proto3" json:"end,omitempty"`
 	// The same as data, when it is text.
-	Text          string `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
+	Text string `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
+	// Why there is no output up to here, for people: the job has not started, or never
+	// did, or has written nothing; empty: there is some.
+	Note          string `protobuf:"bytes,5,opt,name=note,proto3" json:"note,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JobOutputResponse) Reset() {
 	*x = JobOutputResponse{}
-	mi := &file_apipb_api_proto_msgTypes[43]
+	mi := &file_apipb_api_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3033,7 +4571,7 @@ func (x *JobOutputResponse) String() string {
 func (*JobOutputResponse) ProtoMessage() {}
 
 func (x *JobOutputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[43]
+	mi := &file_apipb_api_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3046,7 +4584,7 @@ func (x *JobOutputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobOutputResponse.ProtoReflect.Descriptor instead.
 func (*JobOutputResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{43}
+	return file_apipb_api_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *JobOutputResponse) GetData() []byte {
@@ -3077,6 +4615,13 @@ func (x *JobOutputResponse) GetText() string {
 	return ""
 }
 
+func (x *JobOutputResponse) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
 type AbortJobRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
@@ -3087,7 +4632,7 @@ type AbortJobRequest struct {
 
 func (x *AbortJobRequest) Reset() {
 	*x = AbortJobRequest{}
-	mi := &file_apipb_api_proto_msgTypes[44]
+	mi := &file_apipb_api_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3099,7 +4644,7 @@ func (x *AbortJobRequest) String() string {
 func (*AbortJobRequest) ProtoMessage() {}
 
 func (x *AbortJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[44]
+	mi := &file_apipb_api_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3112,7 +4657,7 @@ func (x *AbortJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortJobRequest.ProtoReflect.Descriptor instead.
 func (*AbortJobRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{44}
+	return file_apipb_api_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *AbortJobRequest) GetJobId() string {
@@ -3137,7 +4682,7 @@ type AbortJobResponse struct {
 
 func (x *AbortJobResponse) Reset() {
 	*x = AbortJobResponse{}
-	mi := &file_apipb_api_proto_msgTypes[45]
+	mi := &file_apipb_api_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3149,7 +4694,7 @@ func (x *AbortJobResponse) String() string {
 func (*AbortJobResponse) ProtoMessage() {}
 
 func (x *AbortJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[45]
+	mi := &file_apipb_api_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3162,7 +4707,7 @@ func (x *AbortJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortJobResponse.ProtoReflect.Descriptor instead.
 func (*AbortJobResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{45}
+	return file_apipb_api_proto_rawDescGZIP(), []int{63}
 }
 
 type InterruptJobRequest struct {
@@ -3177,7 +4722,7 @@ type InterruptJobRequest struct {
 
 func (x *InterruptJobRequest) Reset() {
 	*x = InterruptJobRequest{}
-	mi := &file_apipb_api_proto_msgTypes[46]
+	mi := &file_apipb_api_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3189,7 +4734,7 @@ func (x *InterruptJobRequest) String() string {
 func (*InterruptJobRequest) ProtoMessage() {}
 
 func (x *InterruptJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[46]
+	mi := &file_apipb_api_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3202,7 +4747,7 @@ func (x *InterruptJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptJobRequest.ProtoReflect.Descriptor instead.
 func (*InterruptJobRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{46}
+	return file_apipb_api_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *InterruptJobRequest) GetJobId() string {
@@ -3236,7 +4781,7 @@ type InterruptJobResponse struct {
 
 func (x *InterruptJobResponse) Reset() {
 	*x = InterruptJobResponse{}
-	mi := &file_apipb_api_proto_msgTypes[47]
+	mi := &file_apipb_api_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3248,7 +4793,7 @@ func (x *InterruptJobResponse) String() string {
 func (*InterruptJobResponse) ProtoMessage() {}
 
 func (x *InterruptJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[47]
+	mi := &file_apipb_api_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3261,7 +4806,7 @@ func (x *InterruptJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptJobResponse.ProtoReflect.Descriptor instead.
 func (*InterruptJobResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{47}
+	return file_apipb_api_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *InterruptJobResponse) GetDeadline() *timestamppb.Timestamp {
@@ -3269,6 +4814,339 @@ func (x *InterruptJobResponse) GetDeadline() *timestamppb.Timestamp {
 		return x.Deadline
 	}
 	return nil
+}
+
+type MemoryProfilesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty: all.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// Not set: 100. At most 1000.
+	Limit         int32 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MemoryProfilesRequest) Reset() {
+	*x = MemoryProfilesRequest{}
+	mi := &file_apipb_api_proto_msgTypes[66]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MemoryProfilesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MemoryProfilesRequest) ProtoMessage() {}
+
+func (x *MemoryProfilesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[66]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MemoryProfilesRequest.ProtoReflect.Descriptor instead.
+func (*MemoryProfilesRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{66}
+}
+
+func (x *MemoryProfilesRequest) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *MemoryProfilesRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type MemoryProfilesResponse struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Profiles []*MemoryProfile       `protobuf:"bytes,1,rep,name=profiles,proto3" json:"profiles,omitempty"`
+	// How many there are.
+	Total         int32 `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MemoryProfilesResponse) Reset() {
+	*x = MemoryProfilesResponse{}
+	mi := &file_apipb_api_proto_msgTypes[67]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MemoryProfilesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MemoryProfilesResponse) ProtoMessage() {}
+
+func (x *MemoryProfilesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[67]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MemoryProfilesResponse.ProtoReflect.Descriptor instead.
+func (*MemoryProfilesResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{67}
+}
+
+func (x *MemoryProfilesResponse) GetProfiles() []*MemoryProfile {
+	if x != nil {
+		return x.Profiles
+	}
+	return nil
+}
+
+func (x *MemoryProfilesResponse) GetTotal() int32 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+// MemoryProfile is what jobs of alike tasks of finished operations have needed.
+type MemoryProfile struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Key   string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// Of the last operation.
+	Task       string `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
+	Command    string `protobuf:"bytes,3,opt,name=command,proto3" json:"command,omitempty"`
+	Samples    int64  `protobuf:"varint,4,opt,name=samples,proto3" json:"samples,omitempty"`
+	Operations int64  `protobuf:"varint,5,opt,name=operations,proto3" json:"operations,omitempty"`
+	// The limit of the last of them, and what it reserved for a job's processes in the
+	// end, in bytes.
+	MemoryLimit int64 `protobuf:"varint,6,opt,name=memory_limit,json=memoryLimit,proto3" json:"memory_limit,omitempty"`
+	Reserve     int64 `protobuf:"varint,7,opt,name=reserve,proto3" json:"reserve,omitempty"`
+	// What jobs have used, as parts of their limits.
+	P50           float64                `protobuf:"fixed64,8,opt,name=p50,proto3" json:"p50,omitempty"`
+	P95           float64                `protobuf:"fixed64,9,opt,name=p95,proto3" json:"p95,omitempty"`
+	UpdatedTime   *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=updated_time,json=updatedTime,proto3" json:"updated_time,omitempty"`
+	LastOperation string                 `protobuf:"bytes,11,opt,name=last_operation,json=lastOperation,proto3" json:"last_operation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MemoryProfile) Reset() {
+	*x = MemoryProfile{}
+	mi := &file_apipb_api_proto_msgTypes[68]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MemoryProfile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MemoryProfile) ProtoMessage() {}
+
+func (x *MemoryProfile) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[68]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MemoryProfile.ProtoReflect.Descriptor instead.
+func (*MemoryProfile) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{68}
+}
+
+func (x *MemoryProfile) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *MemoryProfile) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *MemoryProfile) GetCommand() string {
+	if x != nil {
+		return x.Command
+	}
+	return ""
+}
+
+func (x *MemoryProfile) GetSamples() int64 {
+	if x != nil {
+		return x.Samples
+	}
+	return 0
+}
+
+func (x *MemoryProfile) GetOperations() int64 {
+	if x != nil {
+		return x.Operations
+	}
+	return 0
+}
+
+func (x *MemoryProfile) GetMemoryLimit() int64 {
+	if x != nil {
+		return x.MemoryLimit
+	}
+	return 0
+}
+
+func (x *MemoryProfile) GetReserve() int64 {
+	if x != nil {
+		return x.Reserve
+	}
+	return 0
+}
+
+func (x *MemoryProfile) GetP50() float64 {
+	if x != nil {
+		return x.P50
+	}
+	return 0
+}
+
+func (x *MemoryProfile) GetP95() float64 {
+	if x != nil {
+		return x.P95
+	}
+	return 0
+}
+
+func (x *MemoryProfile) GetUpdatedTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UpdatedTime
+	}
+	return nil
+}
+
+func (x *MemoryProfile) GetLastOperation() string {
+	if x != nil {
+		return x.LastOperation
+	}
+	return ""
+}
+
+type ForgetMemoryProfilesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Keys  []string               `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
+	// All there are; keys must be empty.
+	All           bool `protobuf:"varint,2,opt,name=all,proto3" json:"all,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForgetMemoryProfilesRequest) Reset() {
+	*x = ForgetMemoryProfilesRequest{}
+	mi := &file_apipb_api_proto_msgTypes[69]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgetMemoryProfilesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgetMemoryProfilesRequest) ProtoMessage() {}
+
+func (x *ForgetMemoryProfilesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[69]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgetMemoryProfilesRequest.ProtoReflect.Descriptor instead.
+func (*ForgetMemoryProfilesRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{69}
+}
+
+func (x *ForgetMemoryProfilesRequest) GetKeys() []string {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *ForgetMemoryProfilesRequest) GetAll() bool {
+	if x != nil {
+		return x.All
+	}
+	return false
+}
+
+type ForgetMemoryProfilesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Forgotten     int32                  `protobuf:"varint,1,opt,name=forgotten,proto3" json:"forgotten,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForgetMemoryProfilesResponse) Reset() {
+	*x = ForgetMemoryProfilesResponse{}
+	mi := &file_apipb_api_proto_msgTypes[70]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgetMemoryProfilesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgetMemoryProfilesResponse) ProtoMessage() {}
+
+func (x *ForgetMemoryProfilesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[70]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgetMemoryProfilesResponse.ProtoReflect.Descriptor instead.
+func (*ForgetMemoryProfilesResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{70}
+}
+
+func (x *ForgetMemoryProfilesResponse) GetForgotten() int32 {
+	if x != nil {
+		return x.Forgotten
+	}
+	return 0
 }
 
 type LedgerRequest struct {
@@ -3282,7 +5160,7 @@ type LedgerRequest struct {
 
 func (x *LedgerRequest) Reset() {
 	*x = LedgerRequest{}
-	mi := &file_apipb_api_proto_msgTypes[48]
+	mi := &file_apipb_api_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3294,7 +5172,7 @@ func (x *LedgerRequest) String() string {
 func (*LedgerRequest) ProtoMessage() {}
 
 func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[48]
+	mi := &file_apipb_api_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3307,7 +5185,7 @@ func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRequest.ProtoReflect.Descriptor instead.
 func (*LedgerRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{48}
+	return file_apipb_api_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *LedgerRequest) GetTree() string {
@@ -3335,7 +5213,7 @@ type LedgerResponse struct {
 
 func (x *LedgerResponse) Reset() {
 	*x = LedgerResponse{}
-	mi := &file_apipb_api_proto_msgTypes[49]
+	mi := &file_apipb_api_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3347,7 +5225,7 @@ func (x *LedgerResponse) String() string {
 func (*LedgerResponse) ProtoMessage() {}
 
 func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[49]
+	mi := &file_apipb_api_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3360,7 +5238,7 @@ func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerResponse.ProtoReflect.Descriptor instead.
 func (*LedgerResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{49}
+	return file_apipb_api_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *LedgerResponse) GetTree() string {
@@ -3400,7 +5278,7 @@ type Waste struct {
 
 func (x *Waste) Reset() {
 	*x = Waste{}
-	mi := &file_apipb_api_proto_msgTypes[50]
+	mi := &file_apipb_api_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3412,7 +5290,7 @@ func (x *Waste) String() string {
 func (*Waste) ProtoMessage() {}
 
 func (x *Waste) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[50]
+	mi := &file_apipb_api_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3425,7 +5303,7 @@ func (x *Waste) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waste.ProtoReflect.Descriptor instead.
 func (*Waste) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{50}
+	return file_apipb_api_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *Waste) GetPool() string {
@@ -3508,7 +5386,7 @@ type PoolHistoryRequest struct {
 
 func (x *PoolHistoryRequest) Reset() {
 	*x = PoolHistoryRequest{}
-	mi := &file_apipb_api_proto_msgTypes[51]
+	mi := &file_apipb_api_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3520,7 +5398,7 @@ func (x *PoolHistoryRequest) String() string {
 func (*PoolHistoryRequest) ProtoMessage() {}
 
 func (x *PoolHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[51]
+	mi := &file_apipb_api_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3533,7 +5411,7 @@ func (x *PoolHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolHistoryRequest.ProtoReflect.Descriptor instead.
 func (*PoolHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{51}
+	return file_apipb_api_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *PoolHistoryRequest) GetTree() string {
@@ -3584,7 +5462,7 @@ type PoolHistoryResponse struct {
 
 func (x *PoolHistoryResponse) Reset() {
 	*x = PoolHistoryResponse{}
-	mi := &file_apipb_api_proto_msgTypes[52]
+	mi := &file_apipb_api_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3596,7 +5474,7 @@ func (x *PoolHistoryResponse) String() string {
 func (*PoolHistoryResponse) ProtoMessage() {}
 
 func (x *PoolHistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[52]
+	mi := &file_apipb_api_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3609,7 +5487,7 @@ func (x *PoolHistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolHistoryResponse.ProtoReflect.Descriptor instead.
 func (*PoolHistoryResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{52}
+	return file_apipb_api_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *PoolHistoryResponse) GetTree() string {
@@ -3655,7 +5533,7 @@ type PoolPoint struct {
 
 func (x *PoolPoint) Reset() {
 	*x = PoolPoint{}
-	mi := &file_apipb_api_proto_msgTypes[53]
+	mi := &file_apipb_api_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3667,7 +5545,7 @@ func (x *PoolPoint) String() string {
 func (*PoolPoint) ProtoMessage() {}
 
 func (x *PoolPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[53]
+	mi := &file_apipb_api_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3680,7 +5558,7 @@ func (x *PoolPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolPoint.ProtoReflect.Descriptor instead.
 func (*PoolPoint) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{53}
+	return file_apipb_api_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *PoolPoint) GetTime() *timestamppb.Timestamp {
@@ -3761,7 +5639,7 @@ type Pool struct {
 
 func (x *Pool) Reset() {
 	*x = Pool{}
-	mi := &file_apipb_api_proto_msgTypes[54]
+	mi := &file_apipb_api_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3773,7 +5651,7 @@ func (x *Pool) String() string {
 func (*Pool) ProtoMessage() {}
 
 func (x *Pool) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[54]
+	mi := &file_apipb_api_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3786,7 +5664,7 @@ func (x *Pool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pool.ProtoReflect.Descriptor instead.
 func (*Pool) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{54}
+	return file_apipb_api_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *Pool) GetName() string {
@@ -3952,7 +5830,7 @@ type ListPoolsRequest struct {
 
 func (x *ListPoolsRequest) Reset() {
 	*x = ListPoolsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[55]
+	mi := &file_apipb_api_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3964,7 +5842,7 @@ func (x *ListPoolsRequest) String() string {
 func (*ListPoolsRequest) ProtoMessage() {}
 
 func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[55]
+	mi := &file_apipb_api_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3977,7 +5855,7 @@ func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsRequest.ProtoReflect.Descriptor instead.
 func (*ListPoolsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{55}
+	return file_apipb_api_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ListPoolsRequest) GetTree() string {
@@ -4003,7 +5881,7 @@ type ListPoolsResponse struct {
 
 func (x *ListPoolsResponse) Reset() {
 	*x = ListPoolsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[56]
+	mi := &file_apipb_api_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4015,7 +5893,7 @@ func (x *ListPoolsResponse) String() string {
 func (*ListPoolsResponse) ProtoMessage() {}
 
 func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[56]
+	mi := &file_apipb_api_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4028,7 +5906,7 @@ func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsResponse.ProtoReflect.Descriptor instead.
 func (*ListPoolsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{56}
+	return file_apipb_api_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *ListPoolsResponse) GetPools() []*Pool {
@@ -4076,7 +5954,7 @@ type GetPoolRequest struct {
 
 func (x *GetPoolRequest) Reset() {
 	*x = GetPoolRequest{}
-	mi := &file_apipb_api_proto_msgTypes[57]
+	mi := &file_apipb_api_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4088,7 +5966,7 @@ func (x *GetPoolRequest) String() string {
 func (*GetPoolRequest) ProtoMessage() {}
 
 func (x *GetPoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[57]
+	mi := &file_apipb_api_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4101,7 +5979,7 @@ func (x *GetPoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPoolRequest.ProtoReflect.Descriptor instead.
 func (*GetPoolRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{57}
+	return file_apipb_api_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *GetPoolRequest) GetName() string {
@@ -4128,7 +6006,7 @@ type GetPoolResponse struct {
 
 func (x *GetPoolResponse) Reset() {
 	*x = GetPoolResponse{}
-	mi := &file_apipb_api_proto_msgTypes[58]
+	mi := &file_apipb_api_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4140,7 +6018,7 @@ func (x *GetPoolResponse) String() string {
 func (*GetPoolResponse) ProtoMessage() {}
 
 func (x *GetPoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[58]
+	mi := &file_apipb_api_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4153,7 +6031,7 @@ func (x *GetPoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPoolResponse.ProtoReflect.Descriptor instead.
 func (*GetPoolResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{58}
+	return file_apipb_api_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *GetPoolResponse) GetPool() *Pool {
@@ -4182,7 +6060,7 @@ type EditTreeRequest struct {
 
 func (x *EditTreeRequest) Reset() {
 	*x = EditTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[59]
+	mi := &file_apipb_api_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4194,7 +6072,7 @@ func (x *EditTreeRequest) String() string {
 func (*EditTreeRequest) ProtoMessage() {}
 
 func (x *EditTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[59]
+	mi := &file_apipb_api_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4207,7 +6085,7 @@ func (x *EditTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditTreeRequest.ProtoReflect.Descriptor instead.
 func (*EditTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{59}
+	return file_apipb_api_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *EditTreeRequest) GetTree() string {
@@ -4247,7 +6125,7 @@ type TreeEdit struct {
 
 func (x *TreeEdit) Reset() {
 	*x = TreeEdit{}
-	mi := &file_apipb_api_proto_msgTypes[60]
+	mi := &file_apipb_api_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4259,7 +6137,7 @@ func (x *TreeEdit) String() string {
 func (*TreeEdit) ProtoMessage() {}
 
 func (x *TreeEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[60]
+	mi := &file_apipb_api_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4272,7 +6150,7 @@ func (x *TreeEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeEdit.ProtoReflect.Descriptor instead.
 func (*TreeEdit) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{60}
+	return file_apipb_api_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *TreeEdit) GetEdit() isTreeEdit_Edit {
@@ -4379,7 +6257,7 @@ type PoolChange struct {
 
 func (x *PoolChange) Reset() {
 	*x = PoolChange{}
-	mi := &file_apipb_api_proto_msgTypes[61]
+	mi := &file_apipb_api_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4391,7 +6269,7 @@ func (x *PoolChange) String() string {
 func (*PoolChange) ProtoMessage() {}
 
 func (x *PoolChange) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[61]
+	mi := &file_apipb_api_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4404,7 +6282,7 @@ func (x *PoolChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolChange.ProtoReflect.Descriptor instead.
 func (*PoolChange) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{61}
+	return file_apipb_api_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *PoolChange) GetName() string {
@@ -4438,7 +6316,7 @@ type RenamePool struct {
 
 func (x *RenamePool) Reset() {
 	*x = RenamePool{}
-	mi := &file_apipb_api_proto_msgTypes[62]
+	mi := &file_apipb_api_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4450,7 +6328,7 @@ func (x *RenamePool) String() string {
 func (*RenamePool) ProtoMessage() {}
 
 func (x *RenamePool) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[62]
+	mi := &file_apipb_api_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4463,7 +6341,7 @@ func (x *RenamePool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenamePool.ProtoReflect.Descriptor instead.
 func (*RenamePool) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{62}
+	return file_apipb_api_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *RenamePool) GetFrom() string {
@@ -4490,7 +6368,7 @@ type EditTreeResponse struct {
 
 func (x *EditTreeResponse) Reset() {
 	*x = EditTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[63]
+	mi := &file_apipb_api_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4502,7 +6380,7 @@ func (x *EditTreeResponse) String() string {
 func (*EditTreeResponse) ProtoMessage() {}
 
 func (x *EditTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[63]
+	mi := &file_apipb_api_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4515,7 +6393,7 @@ func (x *EditTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditTreeResponse.ProtoReflect.Descriptor instead.
 func (*EditTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{63}
+	return file_apipb_api_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *EditTreeResponse) GetRevision() uint64 {
@@ -4556,7 +6434,7 @@ type Tree struct {
 
 func (x *Tree) Reset() {
 	*x = Tree{}
-	mi := &file_apipb_api_proto_msgTypes[64]
+	mi := &file_apipb_api_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4568,7 +6446,7 @@ func (x *Tree) String() string {
 func (*Tree) ProtoMessage() {}
 
 func (x *Tree) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[64]
+	mi := &file_apipb_api_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4581,7 +6459,7 @@ func (x *Tree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tree.ProtoReflect.Descriptor instead.
 func (*Tree) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{64}
+	return file_apipb_api_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *Tree) GetName() string {
@@ -4676,7 +6554,7 @@ type ListTreesRequest struct {
 
 func (x *ListTreesRequest) Reset() {
 	*x = ListTreesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[65]
+	mi := &file_apipb_api_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4688,7 +6566,7 @@ func (x *ListTreesRequest) String() string {
 func (*ListTreesRequest) ProtoMessage() {}
 
 func (x *ListTreesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[65]
+	mi := &file_apipb_api_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4701,7 +6579,7 @@ func (x *ListTreesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTreesRequest.ProtoReflect.Descriptor instead.
 func (*ListTreesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{65}
+	return file_apipb_api_proto_rawDescGZIP(), []int{88}
 }
 
 type ListTreesResponse struct {
@@ -4714,7 +6592,7 @@ type ListTreesResponse struct {
 
 func (x *ListTreesResponse) Reset() {
 	*x = ListTreesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[66]
+	mi := &file_apipb_api_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4726,7 +6604,7 @@ func (x *ListTreesResponse) String() string {
 func (*ListTreesResponse) ProtoMessage() {}
 
 func (x *ListTreesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[66]
+	mi := &file_apipb_api_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4739,7 +6617,7 @@ func (x *ListTreesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTreesResponse.ProtoReflect.Descriptor instead.
 func (*ListTreesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{66}
+	return file_apipb_api_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *ListTreesResponse) GetTrees() []*Tree {
@@ -4758,7 +6636,7 @@ type GetTreeRequest struct {
 
 func (x *GetTreeRequest) Reset() {
 	*x = GetTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[67]
+	mi := &file_apipb_api_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4770,7 +6648,7 @@ func (x *GetTreeRequest) String() string {
 func (*GetTreeRequest) ProtoMessage() {}
 
 func (x *GetTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[67]
+	mi := &file_apipb_api_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4783,7 +6661,7 @@ func (x *GetTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTreeRequest.ProtoReflect.Descriptor instead.
 func (*GetTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{67}
+	return file_apipb_api_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *GetTreeRequest) GetTree() string {
@@ -4802,7 +6680,7 @@ type GetTreeResponse struct {
 
 func (x *GetTreeResponse) Reset() {
 	*x = GetTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[68]
+	mi := &file_apipb_api_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4814,7 +6692,7 @@ func (x *GetTreeResponse) String() string {
 func (*GetTreeResponse) ProtoMessage() {}
 
 func (x *GetTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[68]
+	mi := &file_apipb_api_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4827,7 +6705,7 @@ func (x *GetTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTreeResponse.ProtoReflect.Descriptor instead.
 func (*GetTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{68}
+	return file_apipb_api_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *GetTreeResponse) GetTree() *Tree {
@@ -4847,7 +6725,7 @@ type CreateTreeRequest struct {
 
 func (x *CreateTreeRequest) Reset() {
 	*x = CreateTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[69]
+	mi := &file_apipb_api_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4859,7 +6737,7 @@ func (x *CreateTreeRequest) String() string {
 func (*CreateTreeRequest) ProtoMessage() {}
 
 func (x *CreateTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[69]
+	mi := &file_apipb_api_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4872,7 +6750,7 @@ func (x *CreateTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTreeRequest.ProtoReflect.Descriptor instead.
 func (*CreateTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{69}
+	return file_apipb_api_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *CreateTreeRequest) GetTree() string {
@@ -4898,7 +6776,7 @@ type CreateTreeResponse struct {
 
 func (x *CreateTreeResponse) Reset() {
 	*x = CreateTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[70]
+	mi := &file_apipb_api_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4910,7 +6788,7 @@ func (x *CreateTreeResponse) String() string {
 func (*CreateTreeResponse) ProtoMessage() {}
 
 func (x *CreateTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[70]
+	mi := &file_apipb_api_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4923,7 +6801,7 @@ func (x *CreateTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTreeResponse.ProtoReflect.Descriptor instead.
 func (*CreateTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{70}
+	return file_apipb_api_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *CreateTreeResponse) GetRevision() uint64 {
@@ -4945,7 +6823,7 @@ type SetTreeRequest struct {
 
 func (x *SetTreeRequest) Reset() {
 	*x = SetTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[71]
+	mi := &file_apipb_api_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4957,7 +6835,7 @@ func (x *SetTreeRequest) String() string {
 func (*SetTreeRequest) ProtoMessage() {}
 
 func (x *SetTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[71]
+	mi := &file_apipb_api_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4970,7 +6848,7 @@ func (x *SetTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTreeRequest.ProtoReflect.Descriptor instead.
 func (*SetTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{71}
+	return file_apipb_api_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *SetTreeRequest) GetTree() string {
@@ -5003,7 +6881,7 @@ type SetTreeResponse struct {
 
 func (x *SetTreeResponse) Reset() {
 	*x = SetTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[72]
+	mi := &file_apipb_api_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5015,7 +6893,7 @@ func (x *SetTreeResponse) String() string {
 func (*SetTreeResponse) ProtoMessage() {}
 
 func (x *SetTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[72]
+	mi := &file_apipb_api_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5028,7 +6906,7 @@ func (x *SetTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTreeResponse.ProtoReflect.Descriptor instead.
 func (*SetTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{72}
+	return file_apipb_api_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *SetTreeResponse) GetRevision() uint64 {
@@ -5047,7 +6925,7 @@ type RemoveTreeRequest struct {
 
 func (x *RemoveTreeRequest) Reset() {
 	*x = RemoveTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[73]
+	mi := &file_apipb_api_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5059,7 +6937,7 @@ func (x *RemoveTreeRequest) String() string {
 func (*RemoveTreeRequest) ProtoMessage() {}
 
 func (x *RemoveTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[73]
+	mi := &file_apipb_api_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5072,7 +6950,7 @@ func (x *RemoveTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveTreeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{73}
+	return file_apipb_api_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *RemoveTreeRequest) GetTree() string {
@@ -5090,7 +6968,7 @@ type RemoveTreeResponse struct {
 
 func (x *RemoveTreeResponse) Reset() {
 	*x = RemoveTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[74]
+	mi := &file_apipb_api_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5102,7 +6980,7 @@ func (x *RemoveTreeResponse) String() string {
 func (*RemoveTreeResponse) ProtoMessage() {}
 
 func (x *RemoveTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[74]
+	mi := &file_apipb_api_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5115,7 +6993,7 @@ func (x *RemoveTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveTreeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{74}
+	return file_apipb_api_proto_rawDescGZIP(), []int{97}
 }
 
 type SetDefaultTreeRequest struct {
@@ -5127,7 +7005,7 @@ type SetDefaultTreeRequest struct {
 
 func (x *SetDefaultTreeRequest) Reset() {
 	*x = SetDefaultTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[75]
+	mi := &file_apipb_api_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5139,7 +7017,7 @@ func (x *SetDefaultTreeRequest) String() string {
 func (*SetDefaultTreeRequest) ProtoMessage() {}
 
 func (x *SetDefaultTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[75]
+	mi := &file_apipb_api_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5152,7 +7030,7 @@ func (x *SetDefaultTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDefaultTreeRequest.ProtoReflect.Descriptor instead.
 func (*SetDefaultTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{75}
+	return file_apipb_api_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *SetDefaultTreeRequest) GetTree() string {
@@ -5170,7 +7048,7 @@ type SetDefaultTreeResponse struct {
 
 func (x *SetDefaultTreeResponse) Reset() {
 	*x = SetDefaultTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[76]
+	mi := &file_apipb_api_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5182,7 +7060,7 @@ func (x *SetDefaultTreeResponse) String() string {
 func (*SetDefaultTreeResponse) ProtoMessage() {}
 
 func (x *SetDefaultTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[76]
+	mi := &file_apipb_api_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5195,7 +7073,7 @@ func (x *SetDefaultTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDefaultTreeResponse.ProtoReflect.Descriptor instead.
 func (*SetDefaultTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{76}
+	return file_apipb_api_proto_rawDescGZIP(), []int{99}
 }
 
 type SnapshotRequest struct {
@@ -5207,7 +7085,7 @@ type SnapshotRequest struct {
 
 func (x *SnapshotRequest) Reset() {
 	*x = SnapshotRequest{}
-	mi := &file_apipb_api_proto_msgTypes[77]
+	mi := &file_apipb_api_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5219,7 +7097,7 @@ func (x *SnapshotRequest) String() string {
 func (*SnapshotRequest) ProtoMessage() {}
 
 func (x *SnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[77]
+	mi := &file_apipb_api_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5232,7 +7110,7 @@ func (x *SnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotRequest.ProtoReflect.Descriptor instead.
 func (*SnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{77}
+	return file_apipb_api_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *SnapshotRequest) GetTree() string {
@@ -5259,7 +7137,7 @@ type SnapshotResponse struct {
 
 func (x *SnapshotResponse) Reset() {
 	*x = SnapshotResponse{}
-	mi := &file_apipb_api_proto_msgTypes[78]
+	mi := &file_apipb_api_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5271,7 +7149,7 @@ func (x *SnapshotResponse) String() string {
 func (*SnapshotResponse) ProtoMessage() {}
 
 func (x *SnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[78]
+	mi := &file_apipb_api_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5284,7 +7162,7 @@ func (x *SnapshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotResponse.ProtoReflect.Descriptor instead.
 func (*SnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{78}
+	return file_apipb_api_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *SnapshotResponse) GetTree() string {
@@ -5350,7 +7228,7 @@ type SnapshotPool struct {
 
 func (x *SnapshotPool) Reset() {
 	*x = SnapshotPool{}
-	mi := &file_apipb_api_proto_msgTypes[79]
+	mi := &file_apipb_api_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5362,7 +7240,7 @@ func (x *SnapshotPool) String() string {
 func (*SnapshotPool) ProtoMessage() {}
 
 func (x *SnapshotPool) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[79]
+	mi := &file_apipb_api_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5375,7 +7253,7 @@ func (x *SnapshotPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotPool.ProtoReflect.Descriptor instead.
 func (*SnapshotPool) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{79}
+	return file_apipb_api_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *SnapshotPool) GetName() string {
@@ -5430,7 +7308,7 @@ type Volume struct {
 
 func (x *Volume) Reset() {
 	*x = Volume{}
-	mi := &file_apipb_api_proto_msgTypes[80]
+	mi := &file_apipb_api_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5442,7 +7320,7 @@ func (x *Volume) String() string {
 func (*Volume) ProtoMessage() {}
 
 func (x *Volume) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[80]
+	mi := &file_apipb_api_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5455,7 +7333,7 @@ func (x *Volume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Volume.ProtoReflect.Descriptor instead.
 func (*Volume) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{80}
+	return file_apipb_api_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *Volume) GetUserSlots() float64 {
@@ -5521,7 +7399,7 @@ type SnapshotOperation struct {
 
 func (x *SnapshotOperation) Reset() {
 	*x = SnapshotOperation{}
-	mi := &file_apipb_api_proto_msgTypes[81]
+	mi := &file_apipb_api_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5533,7 +7411,7 @@ func (x *SnapshotOperation) String() string {
 func (*SnapshotOperation) ProtoMessage() {}
 
 func (x *SnapshotOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[81]
+	mi := &file_apipb_api_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5546,7 +7424,7 @@ func (x *SnapshotOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotOperation.ProtoReflect.Descriptor instead.
 func (*SnapshotOperation) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{81}
+	return file_apipb_api_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *SnapshotOperation) GetId() string {
@@ -5624,7 +7502,7 @@ type SnapshotTask struct {
 
 func (x *SnapshotTask) Reset() {
 	*x = SnapshotTask{}
-	mi := &file_apipb_api_proto_msgTypes[82]
+	mi := &file_apipb_api_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5636,7 +7514,7 @@ func (x *SnapshotTask) String() string {
 func (*SnapshotTask) ProtoMessage() {}
 
 func (x *SnapshotTask) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[82]
+	mi := &file_apipb_api_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5649,7 +7527,7 @@ func (x *SnapshotTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotTask.ProtoReflect.Descriptor instead.
 func (*SnapshotTask) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{82}
+	return file_apipb_api_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *SnapshotTask) GetName() string {
@@ -5684,7 +7562,7 @@ type SnapshotNode struct {
 
 func (x *SnapshotNode) Reset() {
 	*x = SnapshotNode{}
-	mi := &file_apipb_api_proto_msgTypes[83]
+	mi := &file_apipb_api_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5696,7 +7574,7 @@ func (x *SnapshotNode) String() string {
 func (*SnapshotNode) ProtoMessage() {}
 
 func (x *SnapshotNode) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[83]
+	mi := &file_apipb_api_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5709,7 +7587,7 @@ func (x *SnapshotNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotNode.ProtoReflect.Descriptor instead.
 func (*SnapshotNode) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{83}
+	return file_apipb_api_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *SnapshotNode) GetId() string {
@@ -5742,7 +7620,7 @@ type GetAttributeRequest struct {
 
 func (x *GetAttributeRequest) Reset() {
 	*x = GetAttributeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[84]
+	mi := &file_apipb_api_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5754,7 +7632,7 @@ func (x *GetAttributeRequest) String() string {
 func (*GetAttributeRequest) ProtoMessage() {}
 
 func (x *GetAttributeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[84]
+	mi := &file_apipb_api_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5767,7 +7645,7 @@ func (x *GetAttributeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAttributeRequest.ProtoReflect.Descriptor instead.
 func (*GetAttributeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{84}
+	return file_apipb_api_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *GetAttributeRequest) GetPath() string {
@@ -5786,7 +7664,7 @@ type GetAttributeResponse struct {
 
 func (x *GetAttributeResponse) Reset() {
 	*x = GetAttributeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[85]
+	mi := &file_apipb_api_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5798,7 +7676,7 @@ func (x *GetAttributeResponse) String() string {
 func (*GetAttributeResponse) ProtoMessage() {}
 
 func (x *GetAttributeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[85]
+	mi := &file_apipb_api_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5811,7 +7689,7 @@ func (x *GetAttributeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAttributeResponse.ProtoReflect.Descriptor instead.
 func (*GetAttributeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{85}
+	return file_apipb_api_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *GetAttributeResponse) GetValue() *structpb.Value {
@@ -5833,7 +7711,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_apipb_api_proto_msgTypes[86]
+	mi := &file_apipb_api_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5845,7 +7723,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[86]
+	mi := &file_apipb_api_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5858,7 +7736,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{86}
+	return file_apipb_api_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *Drain) GetUser() string {
@@ -5900,14 +7778,18 @@ type Node struct {
 	// Set: the node is given no more jobs.
 	Drain *Drain `protobuf:"bytes,13,opt,name=drain,proto3" json:"drain,omitempty"`
 	// The pool tree that schedules it; empty: none, and it gets no jobs.
-	Tree          string `protobuf:"bytes,14,opt,name=tree,proto3" json:"tree,omitempty"`
+	Tree string `protobuf:"bytes,14,opt,name=tree,proto3" json:"tree,omitempty"`
+	// What its jobs may use together, by their memory_limit; what is reserved for them is
+	// in usage. Only in Get.
+	MemoryLimits  int64      `protobuf:"varint,15,opt,name=memory_limits,json=memoryLimits,proto3" json:"memory_limits,omitempty"`
+	FileCache     *FileCache `protobuf:"bytes,16,opt,name=file_cache,json=fileCache,proto3" json:"file_cache,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_apipb_api_proto_msgTypes[87]
+	mi := &file_apipb_api_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5919,7 +7801,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[87]
+	mi := &file_apipb_api_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5932,7 +7814,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{87}
+	return file_apipb_api_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *Node) GetId() string {
@@ -6033,6 +7915,82 @@ func (x *Node) GetTree() string {
 	return ""
 }
 
+func (x *Node) GetMemoryLimits() int64 {
+	if x != nil {
+		return x.MemoryLimits
+	}
+	return 0
+}
+
+func (x *Node) GetFileCache() *FileCache {
+	if x != nil {
+		return x.FileCache
+	}
+	return nil
+}
+
+// FileCache is what a node keeps of the files that jobs find in their workspaces: how
+// many, their size and what they may take, in bytes.
+type FileCache struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Files         int64                  `protobuf:"varint,1,opt,name=files,proto3" json:"files,omitempty"`
+	Bytes         int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Limit         int64                  `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FileCache) Reset() {
+	*x = FileCache{}
+	mi := &file_apipb_api_proto_msgTypes[111]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FileCache) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FileCache) ProtoMessage() {}
+
+func (x *FileCache) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[111]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FileCache.ProtoReflect.Descriptor instead.
+func (*FileCache) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{111}
+}
+
+func (x *FileCache) GetFiles() int64 {
+	if x != nil {
+		return x.Files
+	}
+	return 0
+}
+
+func (x *FileCache) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *FileCache) GetLimit() int64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
 type ListNodesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty: any.
@@ -6043,7 +8001,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[88]
+	mi := &file_apipb_api_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6055,7 +8013,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[88]
+	mi := &file_apipb_api_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6068,7 +8026,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{88}
+	return file_apipb_api_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *ListNodesRequest) GetState() string {
@@ -6087,7 +8045,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[89]
+	mi := &file_apipb_api_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6099,7 +8057,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[89]
+	mi := &file_apipb_api_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6112,7 +8070,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{89}
+	return file_apipb_api_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -6131,7 +8089,7 @@ type GetNodeRequest struct {
 
 func (x *GetNodeRequest) Reset() {
 	*x = GetNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[90]
+	mi := &file_apipb_api_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6143,7 +8101,7 @@ func (x *GetNodeRequest) String() string {
 func (*GetNodeRequest) ProtoMessage() {}
 
 func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[90]
+	mi := &file_apipb_api_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6156,7 +8114,7 @@ func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{90}
+	return file_apipb_api_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *GetNodeRequest) GetNode() string {
@@ -6176,7 +8134,7 @@ type GetNodeResponse struct {
 
 func (x *GetNodeResponse) Reset() {
 	*x = GetNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[91]
+	mi := &file_apipb_api_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6188,7 +8146,7 @@ func (x *GetNodeResponse) String() string {
 func (*GetNodeResponse) ProtoMessage() {}
 
 func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[91]
+	mi := &file_apipb_api_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6201,7 +8159,7 @@ func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{91}
+	return file_apipb_api_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *GetNodeResponse) GetNode() *Node {
@@ -6231,7 +8189,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[92]
+	mi := &file_apipb_api_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6243,7 +8201,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[92]
+	mi := &file_apipb_api_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6256,7 +8214,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{92}
+	return file_apipb_api_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *DrainNodeRequest) GetNode() string {
@@ -6288,7 +8246,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[93]
+	mi := &file_apipb_api_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6300,7 +8258,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[93]
+	mi := &file_apipb_api_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6313,7 +8271,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{93}
+	return file_apipb_api_proto_rawDescGZIP(), []int{117}
 }
 
 type UndrainNodeRequest struct {
@@ -6325,7 +8283,7 @@ type UndrainNodeRequest struct {
 
 func (x *UndrainNodeRequest) Reset() {
 	*x = UndrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[94]
+	mi := &file_apipb_api_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6337,7 +8295,7 @@ func (x *UndrainNodeRequest) String() string {
 func (*UndrainNodeRequest) ProtoMessage() {}
 
 func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[94]
+	mi := &file_apipb_api_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6350,7 +8308,7 @@ func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*UndrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{94}
+	return file_apipb_api_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *UndrainNodeRequest) GetNode() string {
@@ -6368,7 +8326,7 @@ type UndrainNodeResponse struct {
 
 func (x *UndrainNodeResponse) Reset() {
 	*x = UndrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[95]
+	mi := &file_apipb_api_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6380,7 +8338,7 @@ func (x *UndrainNodeResponse) String() string {
 func (*UndrainNodeResponse) ProtoMessage() {}
 
 func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[95]
+	mi := &file_apipb_api_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6393,7 +8351,95 @@ func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*UndrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{95}
+	return file_apipb_api_proto_rawDescGZIP(), []int{119}
+}
+
+type RemoveNodeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Force         bool                   `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveNodeRequest) Reset() {
+	*x = RemoveNodeRequest{}
+	mi := &file_apipb_api_proto_msgTypes[120]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveNodeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveNodeRequest) ProtoMessage() {}
+
+func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[120]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
+func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{120}
+}
+
+func (x *RemoveNodeRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *RemoveNodeRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
+type RemoveNodeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveNodeResponse) Reset() {
+	*x = RemoveNodeResponse{}
+	mi := &file_apipb_api_proto_msgTypes[121]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveNodeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveNodeResponse) ProtoMessage() {}
+
+func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[121]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
+func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{121}
 }
 
 type Member struct {
@@ -6413,7 +8459,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_apipb_api_proto_msgTypes[96]
+	mi := &file_apipb_api_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6425,7 +8471,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[96]
+	mi := &file_apipb_api_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6438,7 +8484,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{96}
+	return file_apipb_api_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *Member) GetId() string {
@@ -6505,7 +8551,7 @@ type MembersRequest struct {
 
 func (x *MembersRequest) Reset() {
 	*x = MembersRequest{}
-	mi := &file_apipb_api_proto_msgTypes[97]
+	mi := &file_apipb_api_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6517,7 +8563,7 @@ func (x *MembersRequest) String() string {
 func (*MembersRequest) ProtoMessage() {}
 
 func (x *MembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[97]
+	mi := &file_apipb_api_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6530,7 +8576,7 @@ func (x *MembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersRequest.ProtoReflect.Descriptor instead.
 func (*MembersRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{97}
+	return file_apipb_api_proto_rawDescGZIP(), []int{123}
 }
 
 type MembersResponse struct {
@@ -6542,7 +8588,7 @@ type MembersResponse struct {
 
 func (x *MembersResponse) Reset() {
 	*x = MembersResponse{}
-	mi := &file_apipb_api_proto_msgTypes[98]
+	mi := &file_apipb_api_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6554,7 +8600,7 @@ func (x *MembersResponse) String() string {
 func (*MembersResponse) ProtoMessage() {}
 
 func (x *MembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[98]
+	mi := &file_apipb_api_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6567,7 +8613,7 @@ func (x *MembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersResponse.ProtoReflect.Descriptor instead.
 func (*MembersResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{98}
+	return file_apipb_api_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *MembersResponse) GetMembers() []*Member {
@@ -6585,7 +8631,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_apipb_api_proto_msgTypes[99]
+	mi := &file_apipb_api_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6597,7 +8643,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[99]
+	mi := &file_apipb_api_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6610,7 +8656,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{99}
+	return file_apipb_api_proto_rawDescGZIP(), []int{125}
 }
 
 type StatusResponse struct {
@@ -6642,7 +8688,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_apipb_api_proto_msgTypes[100]
+	mi := &file_apipb_api_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6654,7 +8700,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[100]
+	mi := &file_apipb_api_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6667,7 +8713,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{100}
+	return file_apipb_api_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *StatusResponse) GetClusterId() string {
@@ -6813,7 +8859,7 @@ type TransferRequest struct {
 
 func (x *TransferRequest) Reset() {
 	*x = TransferRequest{}
-	mi := &file_apipb_api_proto_msgTypes[101]
+	mi := &file_apipb_api_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6825,7 +8871,7 @@ func (x *TransferRequest) String() string {
 func (*TransferRequest) ProtoMessage() {}
 
 func (x *TransferRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[101]
+	mi := &file_apipb_api_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6838,7 +8884,7 @@ func (x *TransferRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferRequest.ProtoReflect.Descriptor instead.
 func (*TransferRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{101}
+	return file_apipb_api_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *TransferRequest) GetTo() string {
@@ -6857,7 +8903,7 @@ type TransferResponse struct {
 
 func (x *TransferResponse) Reset() {
 	*x = TransferResponse{}
-	mi := &file_apipb_api_proto_msgTypes[102]
+	mi := &file_apipb_api_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6869,7 +8915,7 @@ func (x *TransferResponse) String() string {
 func (*TransferResponse) ProtoMessage() {}
 
 func (x *TransferResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[102]
+	mi := &file_apipb_api_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6882,7 +8928,7 @@ func (x *TransferResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferResponse.ProtoReflect.Descriptor instead.
 func (*TransferResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{102}
+	return file_apipb_api_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *TransferResponse) GetLeader() string {
@@ -6903,7 +8949,7 @@ type AddReplicaRequest struct {
 
 func (x *AddReplicaRequest) Reset() {
 	*x = AddReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[103]
+	mi := &file_apipb_api_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6915,7 +8961,7 @@ func (x *AddReplicaRequest) String() string {
 func (*AddReplicaRequest) ProtoMessage() {}
 
 func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[103]
+	mi := &file_apipb_api_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6928,7 +8974,7 @@ func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaRequest.ProtoReflect.Descriptor instead.
 func (*AddReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{103}
+	return file_apipb_api_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *AddReplicaRequest) GetId() string {
@@ -6953,7 +8999,7 @@ type AddReplicaResponse struct {
 
 func (x *AddReplicaResponse) Reset() {
 	*x = AddReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[104]
+	mi := &file_apipb_api_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6965,7 +9011,7 @@ func (x *AddReplicaResponse) String() string {
 func (*AddReplicaResponse) ProtoMessage() {}
 
 func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[104]
+	mi := &file_apipb_api_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6978,7 +9024,7 @@ func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaResponse.ProtoReflect.Descriptor instead.
 func (*AddReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{104}
+	return file_apipb_api_proto_rawDescGZIP(), []int{130}
 }
 
 type RemoveReplicaRequest struct {
@@ -6992,7 +9038,7 @@ type RemoveReplicaRequest struct {
 
 func (x *RemoveReplicaRequest) Reset() {
 	*x = RemoveReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[105]
+	mi := &file_apipb_api_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7004,7 +9050,7 @@ func (x *RemoveReplicaRequest) String() string {
 func (*RemoveReplicaRequest) ProtoMessage() {}
 
 func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[105]
+	mi := &file_apipb_api_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7017,7 +9063,7 @@ func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaRequest.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{105}
+	return file_apipb_api_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *RemoveReplicaRequest) GetId() string {
@@ -7042,7 +9088,7 @@ type RemoveReplicaResponse struct {
 
 func (x *RemoveReplicaResponse) Reset() {
 	*x = RemoveReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[106]
+	mi := &file_apipb_api_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7054,7 +9100,7 @@ func (x *RemoveReplicaResponse) String() string {
 func (*RemoveReplicaResponse) ProtoMessage() {}
 
 func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[106]
+	mi := &file_apipb_api_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7067,7 +9113,7 @@ func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaResponse.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{106}
+	return file_apipb_api_proto_rawDescGZIP(), []int{132}
 }
 
 type PromoteReplicaRequest struct {
@@ -7079,7 +9125,7 @@ type PromoteReplicaRequest struct {
 
 func (x *PromoteReplicaRequest) Reset() {
 	*x = PromoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[107]
+	mi := &file_apipb_api_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7091,7 +9137,7 @@ func (x *PromoteReplicaRequest) String() string {
 func (*PromoteReplicaRequest) ProtoMessage() {}
 
 func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[107]
+	mi := &file_apipb_api_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7104,7 +9150,7 @@ func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{107}
+	return file_apipb_api_proto_rawDescGZIP(), []int{133}
 }
 
 func (x *PromoteReplicaRequest) GetId() string {
@@ -7122,7 +9168,7 @@ type PromoteReplicaResponse struct {
 
 func (x *PromoteReplicaResponse) Reset() {
 	*x = PromoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[108]
+	mi := &file_apipb_api_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7134,7 +9180,7 @@ func (x *PromoteReplicaResponse) String() string {
 func (*PromoteReplicaResponse) ProtoMessage() {}
 
 func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[108]
+	mi := &file_apipb_api_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7147,7 +9193,7 @@ func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{108}
+	return file_apipb_api_proto_rawDescGZIP(), []int{134}
 }
 
 type DemoteReplicaRequest struct {
@@ -7161,7 +9207,7 @@ type DemoteReplicaRequest struct {
 
 func (x *DemoteReplicaRequest) Reset() {
 	*x = DemoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[109]
+	mi := &file_apipb_api_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7173,7 +9219,7 @@ func (x *DemoteReplicaRequest) String() string {
 func (*DemoteReplicaRequest) ProtoMessage() {}
 
 func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[109]
+	mi := &file_apipb_api_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7186,7 +9232,7 @@ func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{109}
+	return file_apipb_api_proto_rawDescGZIP(), []int{135}
 }
 
 func (x *DemoteReplicaRequest) GetId() string {
@@ -7211,7 +9257,7 @@ type DemoteReplicaResponse struct {
 
 func (x *DemoteReplicaResponse) Reset() {
 	*x = DemoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[110]
+	mi := &file_apipb_api_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7223,7 +9269,7 @@ func (x *DemoteReplicaResponse) String() string {
 func (*DemoteReplicaResponse) ProtoMessage() {}
 
 func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[110]
+	mi := &file_apipb_api_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7236,7 +9282,7 @@ func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{110}
+	return file_apipb_api_proto_rawDescGZIP(), []int{136}
 }
 
 type BackupRequest struct {
@@ -7247,7 +9293,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_apipb_api_proto_msgTypes[111]
+	mi := &file_apipb_api_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7259,7 +9305,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[111]
+	mi := &file_apipb_api_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7272,7 +9318,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{111}
+	return file_apipb_api_proto_rawDescGZIP(), []int{137}
 }
 
 // BackupPart is the next bytes of a backup: records with their lengths, and a
@@ -7286,7 +9332,7 @@ type BackupPart struct {
 
 func (x *BackupPart) Reset() {
 	*x = BackupPart{}
-	mi := &file_apipb_api_proto_msgTypes[112]
+	mi := &file_apipb_api_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7298,7 +9344,7 @@ func (x *BackupPart) String() string {
 func (*BackupPart) ProtoMessage() {}
 
 func (x *BackupPart) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[112]
+	mi := &file_apipb_api_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7311,7 +9357,7 @@ func (x *BackupPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupPart.ProtoReflect.Descriptor instead.
 func (*BackupPart) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{112}
+	return file_apipb_api_proto_rawDescGZIP(), []int{138}
 }
 
 func (x *BackupPart) GetData() []byte {
@@ -7335,7 +9381,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_apipb_api_proto_msgTypes[113]
+	mi := &file_apipb_api_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7347,7 +9393,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[113]
+	mi := &file_apipb_api_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7360,7 +9406,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{113}
+	return file_apipb_api_proto_rawDescGZIP(), []int{139}
 }
 
 func (x *JoinRequest) GetId() string {
@@ -7404,7 +9450,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_apipb_api_proto_msgTypes[114]
+	mi := &file_apipb_api_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7416,7 +9462,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[114]
+	mi := &file_apipb_api_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7429,7 +9475,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{114}
+	return file_apipb_api_proto_rawDescGZIP(), []int{140}
 }
 
 func (x *JoinResponse) GetSuffrage() string {
@@ -7474,14 +9520,56 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x05inner\x18\x04 \x03(\v2\x12.weir.api.v1.ErrorR\x05inner\x1a=\n" +
 	"\x0fAttributesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\\\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"d\n" +
+	"\x1aOperationStatisticsRequest\x12\x1c\n" +
+	"\toperation\x18\x01 \x01(\tR\toperation\x12\x12\n" +
+	"\x04task\x18\x02 \x01(\tR\x04task\x12\x14\n" +
+	"\x05state\x18\x03 \x01(\tR\x05state\"\xab\x01\n" +
+	"\x1bOperationStatisticsResponse\x12!\n" +
+	"\foperation_id\x18\x01 \x01(\tR\voperationId\x126\n" +
+	"\n" +
+	"statistics\x18\x02 \x03(\v2\x16.weir.api.v1.StatisticR\n" +
+	"statistics\x121\n" +
+	"\x06advice\x18\x03 \x03(\v2\x19.weir.api.v1.MemoryAdviceR\x06advice\"\xa8\x02\n" +
+	"\tStatistic\x12\x12\n" +
+	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x12\n" +
+	"\x04unit\x18\x04 \x01(\tR\x04unit\x12 \n" +
+	"\vdescription\x18\x05 \x01(\tR\vdescription\x12\x14\n" +
+	"\x05count\x18\x06 \x01(\x03R\x05count\x12\x10\n" +
+	"\x03sum\x18\a \x01(\x03R\x03sum\x12\x10\n" +
+	"\x03min\x18\b \x01(\x03R\x03min\x12\x10\n" +
+	"\x03max\x18\t \x01(\x03R\x03max\x12\x15\n" +
+	"\x03p50\x18\n" +
+	" \x01(\x03H\x00R\x03p50\x88\x01\x01\x12\x15\n" +
+	"\x03p95\x18\v \x01(\x03H\x01R\x03p95\x88\x01\x01\x12\x15\n" +
+	"\x03p99\x18\f \x01(\x03H\x02R\x03p99\x88\x01\x01B\x06\n" +
+	"\x04_p50B\x06\n" +
+	"\x04_p95B\x06\n" +
+	"\x04_p99\"\xdd\x02\n" +
+	"\fMemoryAdvice\x12\x12\n" +
+	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\x03R\x05limit\x12\x18\n" +
+	"\areserve\x18\x03 \x01(\x03R\areserve\x12\x12\n" +
+	"\x04jobs\x18\x04 \x01(\x03R\x04jobs\x12\x10\n" +
+	"\x03p50\x18\x05 \x01(\x03R\x03p50\x12\x10\n" +
+	"\x03p95\x18\x06 \x01(\x03R\x03p95\x12\x10\n" +
+	"\x03max\x18\a \x01(\x03R\x03max\x122\n" +
+	"\x15reserved_byte_seconds\x18\b \x01(\x03R\x13reservedByteSeconds\x12*\n" +
+	"\x11used_byte_seconds\x18\t \x01(\x03R\x0fusedByteSeconds\x12.\n" +
+	"\x13wasted_byte_seconds\x18\n" +
+	" \x01(\x03R\x11wastedByteSeconds\x12\x1b\n" +
+	"\tset_limit\x18\v \x01(\x03R\bsetLimit\x12\x12\n" +
+	"\x04text\x18\f \x01(\tR\x04text\"\\\n" +
 	"\fStartRequest\x12+\n" +
 	"\x04spec\x18\x01 \x01(\v2\x17.google.protobuf.StructR\x04spec\x12\x1f\n" +
 	"\vmutation_id\x18\x02 \x01(\tR\n" +
 	"mutationId\"N\n" +
 	"\rStartResponse\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x1a\n" +
-	"\brepeated\x18\x02 \x01(\bR\brepeated\"\x85\t\n" +
+	"\brepeated\x18\x02 \x01(\bR\brepeated\"\x9a\n" +
+	"\n" +
 	"\tOperation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +
@@ -7515,13 +9603,29 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x05trees\x18\x17 \x03(\v2\x1a.weir.api.v1.OperationTreeR\x05trees\x124\n" +
 	"\tpreempted\x18\x18 \x03(\v2\x16.weir.api.v1.PreemptedR\tpreempted\x12(\n" +
 	"\x05waste\x18\x19 \x03(\v2\x12.weir.api.v1.WasteR\x05waste\x12V\n" +
-	"\x10preempted_others\x18\x1a \x03(\v2+.weir.api.v1.Operation.PreemptedOthersEntryR\x0fpreemptedOthers\x1aB\n" +
+	"\x10preempted_others\x18\x1a \x03(\v2+.weir.api.v1.Operation.PreemptedOthersEntryR\x0fpreemptedOthers\x12*\n" +
+	"\x06alerts\x18\x1b \x03(\v2\x12.weir.api.v1.AlertR\x06alerts\x121\n" +
+	"\x05input\x18\x1c \x01(\v2\x1b.weir.api.v1.OperationInputR\x05input\x124\n" +
+	"\x06output\x18\x1d \x01(\v2\x1c.weir.api.v1.OperationOutputR\x06output\x1aB\n" +
 	"\x14PreemptedOthersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01B\r\n" +
 	"\v_fair_shareB\x0e\n" +
 	"\f_usage_shareB\x0f\n" +
-	"\r_demand_share\"r\n" +
+	"\r_demand_share\"a\n" +
+	"\x05Alert\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04task\x18\x02 \x01(\tR\x04task\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\x12\x16\n" +
+	"\x06advice\x18\x04 \x01(\tR\x06advice\"<\n" +
+	"\x0eOperationInput\x12\x14\n" +
+	"\x05files\x18\x01 \x01(\x03R\x05files\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\"\x7f\n" +
+	"\x0fOperationOutput\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
+	"\x04rows\x18\x02 \x01(\x03R\x04rows\x12\x14\n" +
+	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\x12.\n" +
+	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"r\n" +
 	"\tPreempted\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12#\n" +
 	"\rfor_operation\x18\x02 \x01(\tR\fforOperation\x12\x18\n" +
@@ -7540,7 +9644,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\fdemand_share\x18\b \x01(\x01H\x02R\vdemandShare\x88\x01\x01B\r\n" +
 	"\v_fair_shareB\x0e\n" +
 	"\f_usage_shareB\x0f\n" +
-	"\r_demand_share\"\x98\x04\n" +
+	"\r_demand_share\"\xaa\x05\n" +
 	"\fTaskProgress\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05total\x18\x02 \x01(\x03R\x05total\x12\x18\n" +
@@ -7558,10 +9662,50 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\vcpu_seconds\x18\f \x01(\x01R\n" +
 	"cpuSeconds\x12\x1f\n" +
 	"\vrun_seconds\x18\r \x01(\x01R\n" +
-	"runSeconds\x1aB\n" +
+	"runSeconds\x12/\n" +
+	"\x06memory\x18\x0e \x01(\v2\x17.weir.api.v1.TaskMemoryR\x06memory\x120\n" +
+	"\x05input\x18\x0f \x01(\v2\x1a.weir.api.v1.InputProgressR\x05input\x12-\n" +
+	"\x04gang\x18\x10 \x01(\v2\x19.weir.api.v1.GangProgressR\x04gang\x1aB\n" +
 	"\x14AbortedByReasonEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xba\x01\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xca\x01\n" +
+	"\n" +
+	"TaskMemory\x12\x14\n" +
+	"\x05limit\x18\x01 \x01(\x03R\x05limit\x121\n" +
+	"\areserve\x18\x02 \x01(\v2\x17.weir.api.v1.JobReserveR\areserve\x12\x18\n" +
+	"\asamples\x18\x03 \x01(\x03R\asamples\x12\x18\n" +
+	"\aprofile\x18\x04 \x01(\tR\aprofile\x12!\n" +
+	"\ffrom_profile\x18\x05 \x01(\bR\vfromProfile\x12\x1c\n" +
+	"\tdedicated\x18\x06 \x01(\x03R\tdedicated\"\xf7\x01\n" +
+	"\n" +
+	"JobReserve\x12\x14\n" +
+	"\x05total\x18\x01 \x01(\x03R\x05total\x12\x12\n" +
+	"\x04user\x18\x02 \x01(\x03R\x04user\x12\x1f\n" +
+	"\vuser_factor\x18\x03 \x01(\x01R\n" +
+	"userFactor\x12\x14\n" +
+	"\x05proxy\x18\x04 \x01(\x03R\x05proxy\x12!\n" +
+	"\fproxy_factor\x18\x05 \x01(\x01R\vproxyFactor\x12%\n" +
+	"\x0eproxy_estimate\x18\x06 \x01(\x03R\rproxyEstimate\x12\x1c\n" +
+	"\tfootprint\x18\a \x01(\x03R\tfootprint\x12 \n" +
+	"\vpredecessor\x18\b \x01(\tR\vpredecessor\"\xcd\x01\n" +
+	"\rInputProgress\x12\x1f\n" +
+	"\vbytes_total\x18\x01 \x01(\x03R\n" +
+	"bytesTotal\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12\x12\n" +
+	"\x04rows\x18\x03 \x01(\x03R\x04rows\x12\x12\n" +
+	"\x04hash\x18\x04 \x01(\x06R\x04hash\x12'\n" +
+	"\x0fskipped_records\x18\x05 \x01(\x03R\x0eskippedRecords\x124\n" +
+	"\askipped\x18\x06 \x03(\v2\x1a.weir.api.v1.SkippedRecordR\askipped\"_\n" +
+	"\rSkippedRecord\x12\x12\n" +
+	"\x04file\x18\x01 \x01(\tR\x04file\x12\x14\n" +
+	"\x05begin\x18\x02 \x01(\x03R\x05begin\x12\x10\n" +
+	"\x03end\x18\x03 \x01(\x03R\x03end\x12\x12\n" +
+	"\x04head\x18\x04 \x01(\tR\x04head\"\x85\x01\n" +
+	"\fGangProgress\x12 \n" +
+	"\vincarnation\x18\x01 \x01(\x03R\vincarnation\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\x05R\x04size\x12'\n" +
+	"\x0fcompleted_ranks\x18\x03 \x01(\x03R\x0ecompletedRanks\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"\xba\x01\n" +
 	"\x15ListOperationsRequest\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x12\n" +
@@ -7602,13 +9746,17 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x11InstancesResponse\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x123\n" +
 	"\tinstances\x18\x02 \x03(\v2\x15.weir.api.v1.InstanceR\tinstances\x12\x12\n" +
-	"\x04over\x18\x03 \x01(\bR\x04over\"5\n" +
+	"\x04over\x18\x03 \x01(\bR\x04over\"O\n" +
 	"\x15WatchInstancesRequest\x12\x1c\n" +
-	"\toperation\x18\x01 \x01(\tR\toperation\"\x84\x01\n" +
+	"\toperation\x18\x01 \x01(\tR\toperation\x12\x18\n" +
+	"\achanges\x18\x02 \x01(\bR\achanges\"\xd2\x01\n" +
 	"\x16WatchInstancesResponse\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x123\n" +
 	"\tinstances\x18\x02 \x03(\v2\x15.weir.api.v1.InstanceR\tinstances\x12\x12\n" +
-	"\x04over\x18\x03 \x01(\bR\x04over\"\xac\x02\n" +
+	"\x04over\x18\x03 \x01(\bR\x04over\x12\x18\n" +
+	"\aversion\x18\x04 \x01(\tR\aversion\x12\x14\n" +
+	"\x05since\x18\x05 \x01(\tR\x05since\x12\x1c\n" +
+	"\tforgotten\x18\x06 \x03(\tR\tforgotten\"\xac\x02\n" +
 	"\bInstance\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\tR\x04task\x12\x16\n" +
@@ -7655,7 +9803,20 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"N\n" +
 	"\x17OperationEventsResponse\x123\n" +
-	"\x06events\x18\x01 \x03(\v2\x1b.weir.api.v1.OperationEventR\x06events\"\xcf\x05\n" +
+	"\x06events\x18\x01 \x03(\v2\x1b.weir.api.v1.OperationEventR\x06events\"-\n" +
+	"\x14JobStatisticsRequest\x12\x15\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\"\x7f\n" +
+	"\x15JobStatisticsResponse\x12\x15\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state\x129\n" +
+	"\n" +
+	"statistics\x18\x03 \x03(\v2\x19.weir.api.v1.JobStatisticR\n" +
+	"statistics\"n\n" +
+	"\fJobStatistic\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04unit\x18\x02 \x01(\tR\x04unit\x12 \n" +
+	"\vdescription\x18\x03 \x01(\tR\vdescription\x12\x14\n" +
+	"\x05value\x18\x04 \x01(\x03R\x05value\"\xdd\a\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x12\n" +
@@ -7682,7 +9843,29 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\finterruption\x18\x12 \x01(\v2\x19.weir.api.v1.InterruptionR\finterruption\x12\x14\n" +
 	"\x05rerun\x18\x13 \x01(\bR\x05rerun\x12\"\n" +
 	"\facknowledged\x18\x14 \x01(\bR\facknowledged\x12\x14\n" +
-	"\x05ports\x18\x15 \x03(\x05R\x05ports\"\xf8\x02\n" +
+	"\x05ports\x18\x15 \x03(\x05R\x05ports\x121\n" +
+	"\areserve\x18\x16 \x01(\v2\x17.weir.api.v1.JobReserveR\areserve\x12!\n" +
+	"\fmemory_limit\x18\x17 \x01(\x03R\vmemoryLimit\x12)\n" +
+	"\x10gang_incarnation\x18\x18 \x01(\x03R\x0fgangIncarnation\x12 \n" +
+	"\tgang_rank\x18\x19 \x01(\x05H\x00R\bgangRank\x88\x01\x01\x12+\n" +
+	"\x05input\x18\x1a \x01(\v2\x15.weir.api.v1.JobInputR\x05input\x12.\n" +
+	"\x06output\x18\x1b \x01(\v2\x16.weir.api.v1.JobOutputR\x06outputB\f\n" +
+	"\n" +
+	"_gang_rank\"\x84\x01\n" +
+	"\bJobInput\x12/\n" +
+	"\x06slices\x18\x01 \x03(\v2\x17.weir.api.v1.InputSliceR\x06slices\x12\x12\n" +
+	"\x04rows\x18\x02 \x01(\x03R\x04rows\x12\x14\n" +
+	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\x12\x1d\n" +
+	"\n" +
+	"rest_bytes\x18\x04 \x01(\x03R\trestBytes\"H\n" +
+	"\n" +
+	"InputSlice\x12\x12\n" +
+	"\x04file\x18\x01 \x01(\tR\x04file\x12\x14\n" +
+	"\x05begin\x18\x02 \x01(\x03R\x05begin\x12\x10\n" +
+	"\x03end\x18\x03 \x01(\x03R\x03end\"5\n" +
+	"\tJobOutput\x12\x12\n" +
+	"\x04rows\x18\x01 \x01(\x03R\x04rows\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\"\xf8\x02\n" +
 	"\fInterruption\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x126\n" +
@@ -7694,7 +9877,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"preemption\x18\a \x01(\tR\n" +
 	"preemption\x126\n" +
 	"\x17preempted_for_operation\x18\b \x01(\tR\x15preemptedForOperation\x12,\n" +
-	"\x12preempted_for_task\x18\t \x01(\tR\x10preemptedForTask\"\xfa\x02\n" +
+	"\x12preempted_for_task\x18\t \x01(\tR\x10preemptedForTask\"\xf5\x03\n" +
 	"\rJobStatistics\x12\x1d\n" +
 	"\n" +
 	"max_memory\x18\x01 \x01(\x03R\tmaxMemory\x12(\n" +
@@ -7706,7 +9889,12 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\fstdout_bytes\x18\x06 \x01(\x03R\vstdoutBytes\x120\n" +
 	"\x14stdout_dropped_bytes\x18\a \x01(\x03R\x12stdoutDroppedBytes\x12!\n" +
 	"\fstderr_bytes\x18\b \x01(\x03R\vstderrBytes\x120\n" +
-	"\x14stderr_dropped_bytes\x18\t \x01(\x03R\x12stderrDroppedBytes\"\x9b\x01\n" +
+	"\x14stderr_dropped_bytes\x18\t \x01(\x03R\x12stderrDroppedBytes\x12>\n" +
+	"\x06values\x18\n" +
+	" \x03(\v2&.weir.api.v1.JobStatistics.ValuesEntryR\x06values\x1a9\n" +
+	"\vValuesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x9b\x01\n" +
 	"\x0fListJobsRequest\x12\x1c\n" +
 	"\toperation\x18\x01 \x01(\tR\toperation\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x12\n" +
@@ -7725,13 +9913,14 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x16\n" +
 	"\x06stream\x18\x02 \x01(\tR\x06stream\x12\x16\n" +
 	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12\x14\n" +
-	"\x05limit\x18\x04 \x01(\x03R\x05limit\"n\n" +
+	"\x05limit\x18\x04 \x01(\x03R\x05limit\"\x82\x01\n" +
 	"\x11JobOutputResponse\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x1f\n" +
 	"\vnext_offset\x18\x02 \x01(\x03R\n" +
 	"nextOffset\x12\x10\n" +
 	"\x03end\x18\x03 \x01(\bR\x03end\x12\x12\n" +
-	"\x04text\x18\x04 \x01(\tR\x04text\"@\n" +
+	"\x04text\x18\x04 \x01(\tR\x04text\x12\x12\n" +
+	"\x04note\x18\x05 \x01(\tR\x04note\"@\n" +
 	"\x0fAbortJobRequest\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x12\n" +
@@ -7741,7 +9930,33 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12%\n" +
 	"\x0etimeout_millis\x18\x03 \x01(\x03R\rtimeoutMillis\"N\n" +
 	"\x14InterruptJobResponse\x126\n" +
-	"\bdeadline\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"7\n" +
+	"\bdeadline\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"?\n" +
+	"\x15MemoryProfilesRequest\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\x05R\x05limit\"f\n" +
+	"\x16MemoryProfilesResponse\x126\n" +
+	"\bprofiles\x18\x01 \x03(\v2\x1a.weir.api.v1.MemoryProfileR\bprofiles\x12\x14\n" +
+	"\x05total\x18\x02 \x01(\x05R\x05total\"\xd0\x02\n" +
+	"\rMemoryProfile\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
+	"\x04task\x18\x02 \x01(\tR\x04task\x12\x18\n" +
+	"\acommand\x18\x03 \x01(\tR\acommand\x12\x18\n" +
+	"\asamples\x18\x04 \x01(\x03R\asamples\x12\x1e\n" +
+	"\n" +
+	"operations\x18\x05 \x01(\x03R\n" +
+	"operations\x12!\n" +
+	"\fmemory_limit\x18\x06 \x01(\x03R\vmemoryLimit\x12\x18\n" +
+	"\areserve\x18\a \x01(\x03R\areserve\x12\x10\n" +
+	"\x03p50\x18\b \x01(\x01R\x03p50\x12\x10\n" +
+	"\x03p95\x18\t \x01(\x01R\x03p95\x12=\n" +
+	"\fupdated_time\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\vupdatedTime\x12%\n" +
+	"\x0elast_operation\x18\v \x01(\tR\rlastOperation\"C\n" +
+	"\x1bForgetMemoryProfilesRequest\x12\x12\n" +
+	"\x04keys\x18\x01 \x03(\tR\x04keys\x12\x10\n" +
+	"\x03all\x18\x02 \x01(\bR\x03all\"<\n" +
+	"\x1cForgetMemoryProfilesResponse\x12\x1c\n" +
+	"\tforgotten\x18\x01 \x01(\x05R\tforgotten\"7\n" +
 	"\rLedgerRequest\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\"N\n" +
@@ -7940,7 +10155,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x05Drain\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xe5\x03\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xc1\x04\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x124\n" +
@@ -7957,7 +10172,14 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\vmemory_used\x18\f \x01(\x03R\n" +
 	"memoryUsed\x12(\n" +
 	"\x05drain\x18\r \x01(\v2\x12.weir.api.v1.DrainR\x05drain\x12\x12\n" +
-	"\x04tree\x18\x0e \x01(\tR\x04tree\"(\n" +
+	"\x04tree\x18\x0e \x01(\tR\x04tree\x12#\n" +
+	"\rmemory_limits\x18\x0f \x01(\x03R\fmemoryLimits\x125\n" +
+	"\n" +
+	"file_cache\x18\x10 \x01(\v2\x16.weir.api.v1.FileCacheR\tfileCache\"M\n" +
+	"\tFileCache\x12\x14\n" +
+	"\x05files\x18\x01 \x01(\x03R\x05files\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\x03R\x05limit\"(\n" +
 	"\x10ListNodesRequest\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\"<\n" +
 	"\x11ListNodesResponse\x12'\n" +
@@ -7974,7 +10196,11 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x11DrainNodeResponse\"(\n" +
 	"\x12UndrainNodeRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\"\x15\n" +
-	"\x13UndrainNodeResponse\"\xf0\x01\n" +
+	"\x13UndrainNodeResponse\"=\n" +
+	"\x11RemoveNodeRequest\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
+	"\x05force\x18\x02 \x01(\bR\x05force\"\x14\n" +
+	"\x12RemoveNodeResponse\"\xf0\x01\n" +
 	"\x06Member\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x16\n" +
@@ -8041,7 +10267,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\fJoinResponse\x12\x1a\n" +
 	"\bsuffrage\x18\x01 \x01(\tR\bsuffrage\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\tR\x06leader\x12-\n" +
-	"\amembers\x18\x03 \x03(\v2\x13.weir.api.v1.MemberR\amembers2\xbf\b\n" +
+	"\amembers\x18\x03 \x03(\v2\x13.weir.api.v1.MemberR\amembers2\xa0\t\n" +
 	"\x10OperationService\x12>\n" +
 	"\x05Start\x12\x19.weir.api.v1.StartRequest\x1a\x1a.weir.api.v1.StartResponse\x12O\n" +
 	"\x04List\x12\".weir.api.v1.ListOperationsRequest\x1a#.weir.api.v1.ListOperationsResponse\x12J\n" +
@@ -8055,14 +10281,21 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x06Events\x12#.weir.api.v1.OperationEventsRequest\x1a$.weir.api.v1.OperationEventsResponse\x12S\n" +
 	"\x06Update\x12#.weir.api.v1.UpdateOperationRequest\x1a$.weir.api.v1.UpdateOperationResponse\x12J\n" +
 	"\tInstances\x12\x1d.weir.api.v1.InstancesRequest\x1a\x1e.weir.api.v1.InstancesResponse\x12[\n" +
-	"\x0eWatchInstances\x12\".weir.api.v1.WatchInstancesRequest\x1a#.weir.api.v1.WatchInstancesResponse0\x012\xf2\x02\n" +
+	"\x0eWatchInstances\x12\".weir.api.v1.WatchInstancesRequest\x1a#.weir.api.v1.WatchInstancesResponse0\x01\x12_\n" +
+	"\n" +
+	"Statistics\x12'.weir.api.v1.OperationStatisticsRequest\x1a(.weir.api.v1.OperationStatisticsResponse2\xc7\x03\n" +
 	"\n" +
 	"JobService\x12C\n" +
 	"\x04List\x12\x1c.weir.api.v1.ListJobsRequest\x1a\x1d.weir.api.v1.ListJobsResponse\x12>\n" +
 	"\x03Get\x12\x1a.weir.api.v1.GetJobRequest\x1a\x1b.weir.api.v1.GetJobResponse\x12G\n" +
 	"\x06Output\x12\x1d.weir.api.v1.JobOutputRequest\x1a\x1e.weir.api.v1.JobOutputResponse\x12D\n" +
 	"\x05Abort\x12\x1c.weir.api.v1.AbortJobRequest\x1a\x1d.weir.api.v1.AbortJobResponse\x12P\n" +
-	"\tInterrupt\x12 .weir.api.v1.InterruptJobRequest\x1a!.weir.api.v1.InterruptJobResponse2\xec\x02\n" +
+	"\tInterrupt\x12 .weir.api.v1.InterruptJobRequest\x1a!.weir.api.v1.InterruptJobResponse\x12S\n" +
+	"\n" +
+	"Statistics\x12!.weir.api.v1.JobStatisticsRequest\x1a\".weir.api.v1.JobStatisticsResponse2\xc3\x01\n" +
+	"\rMemoryService\x12S\n" +
+	"\bProfiles\x12\".weir.api.v1.MemoryProfilesRequest\x1a#.weir.api.v1.MemoryProfilesResponse\x12]\n" +
+	"\x06Forget\x12(.weir.api.v1.ForgetMemoryProfilesRequest\x1a).weir.api.v1.ForgetMemoryProfilesResponse2\xec\x02\n" +
 	"\vPoolService\x12E\n" +
 	"\x04List\x12\x1d.weir.api.v1.ListPoolsRequest\x1a\x1e.weir.api.v1.ListPoolsResponse\x12@\n" +
 	"\x03Get\x12\x1b.weir.api.v1.GetPoolRequest\x1a\x1c.weir.api.v1.GetPoolResponse\x12C\n" +
@@ -8079,12 +10312,13 @@ const file_apipb_api_proto_rawDesc = "" +
 	"SetDefault\x12\".weir.api.v1.SetDefaultTreeRequest\x1a#.weir.api.v1.SetDefaultTreeResponse\x12G\n" +
 	"\bSnapshot\x12\x1c.weir.api.v1.SnapshotRequest\x1a\x1d.weir.api.v1.SnapshotResponse2^\n" +
 	"\x10AttributeService\x12J\n" +
-	"\x03Get\x12 .weir.api.v1.GetAttributeRequest\x1a!.weir.api.v1.GetAttributeResponse2\xac\x02\n" +
+	"\x03Get\x12 .weir.api.v1.GetAttributeRequest\x1a!.weir.api.v1.GetAttributeResponse2\xf7\x02\n" +
 	"\vNodeService\x12E\n" +
 	"\x04List\x12\x1d.weir.api.v1.ListNodesRequest\x1a\x1e.weir.api.v1.ListNodesResponse\x12@\n" +
 	"\x03Get\x12\x1b.weir.api.v1.GetNodeRequest\x1a\x1c.weir.api.v1.GetNodeResponse\x12F\n" +
 	"\x05Drain\x12\x1d.weir.api.v1.DrainNodeRequest\x1a\x1e.weir.api.v1.DrainNodeResponse\x12L\n" +
-	"\aUndrain\x12\x1f.weir.api.v1.UndrainNodeRequest\x1a .weir.api.v1.UndrainNodeResponse2\x9e\x05\n" +
+	"\aUndrain\x12\x1f.weir.api.v1.UndrainNodeRequest\x1a .weir.api.v1.UndrainNodeResponse\x12I\n" +
+	"\x06Remove\x12\x1e.weir.api.v1.RemoveNodeRequest\x1a\x1f.weir.api.v1.RemoveNodeResponse2\x9e\x05\n" +
 	"\x0eClusterService\x12D\n" +
 	"\aMembers\x12\x1b.weir.api.v1.MembersRequest\x1a\x1c.weir.api.v1.MembersResponse\x12A\n" +
 	"\x06Status\x12\x1a.weir.api.v1.StatusRequest\x1a\x1b.weir.api.v1.StatusResponse\x12G\n" +
@@ -8108,321 +10342,378 @@ func file_apipb_api_proto_rawDescGZIP() []byte {
 	return file_apipb_api_proto_rawDescData
 }
 
-var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 119)
+var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 146)
 var file_apipb_api_proto_goTypes = []any{
-	(*Resources)(nil),                 // 0: weir.api.v1.Resources
-	(*Error)(nil),                     // 1: weir.api.v1.Error
-	(*StartRequest)(nil),              // 2: weir.api.v1.StartRequest
-	(*StartResponse)(nil),             // 3: weir.api.v1.StartResponse
-	(*Operation)(nil),                 // 4: weir.api.v1.Operation
-	(*Preempted)(nil),                 // 5: weir.api.v1.Preempted
-	(*OperationTree)(nil),             // 6: weir.api.v1.OperationTree
-	(*TaskProgress)(nil),              // 7: weir.api.v1.TaskProgress
-	(*ListOperationsRequest)(nil),     // 8: weir.api.v1.ListOperationsRequest
-	(*ListOperationsResponse)(nil),    // 9: weir.api.v1.ListOperationsResponse
-	(*GetOperationRequest)(nil),       // 10: weir.api.v1.GetOperationRequest
-	(*GetOperationResponse)(nil),      // 11: weir.api.v1.GetOperationResponse
-	(*WaitOperationRequest)(nil),      // 12: weir.api.v1.WaitOperationRequest
-	(*WaitOperationResponse)(nil),     // 13: weir.api.v1.WaitOperationResponse
-	(*WatchOperationRequest)(nil),     // 14: weir.api.v1.WatchOperationRequest
-	(*WatchOperationResponse)(nil),    // 15: weir.api.v1.WatchOperationResponse
-	(*AbortOperationRequest)(nil),     // 16: weir.api.v1.AbortOperationRequest
-	(*AbortOperationResponse)(nil),    // 17: weir.api.v1.AbortOperationResponse
-	(*InstancesRequest)(nil),          // 18: weir.api.v1.InstancesRequest
-	(*InstancesResponse)(nil),         // 19: weir.api.v1.InstancesResponse
-	(*WatchInstancesRequest)(nil),     // 20: weir.api.v1.WatchInstancesRequest
-	(*WatchInstancesResponse)(nil),    // 21: weir.api.v1.WatchInstancesResponse
-	(*Instance)(nil),                  // 22: weir.api.v1.Instance
-	(*SuspendOperationRequest)(nil),   // 23: weir.api.v1.SuspendOperationRequest
-	(*SuspendOperationResponse)(nil),  // 24: weir.api.v1.SuspendOperationResponse
-	(*ResumeOperationRequest)(nil),    // 25: weir.api.v1.ResumeOperationRequest
-	(*ResumeOperationResponse)(nil),   // 26: weir.api.v1.ResumeOperationResponse
-	(*CompleteOperationRequest)(nil),  // 27: weir.api.v1.CompleteOperationRequest
-	(*CompleteOperationResponse)(nil), // 28: weir.api.v1.CompleteOperationResponse
-	(*UpdateOperationRequest)(nil),    // 29: weir.api.v1.UpdateOperationRequest
-	(*OperationChange)(nil),           // 30: weir.api.v1.OperationChange
-	(*UpdateOperationResponse)(nil),   // 31: weir.api.v1.UpdateOperationResponse
-	(*OperationEventsRequest)(nil),    // 32: weir.api.v1.OperationEventsRequest
-	(*OperationEvent)(nil),            // 33: weir.api.v1.OperationEvent
-	(*OperationEventsResponse)(nil),   // 34: weir.api.v1.OperationEventsResponse
-	(*Job)(nil),                       // 35: weir.api.v1.Job
-	(*Interruption)(nil),              // 36: weir.api.v1.Interruption
-	(*JobStatistics)(nil),             // 37: weir.api.v1.JobStatistics
-	(*ListJobsRequest)(nil),           // 38: weir.api.v1.ListJobsRequest
-	(*ListJobsResponse)(nil),          // 39: weir.api.v1.ListJobsResponse
-	(*GetJobRequest)(nil),             // 40: weir.api.v1.GetJobRequest
-	(*GetJobResponse)(nil),            // 41: weir.api.v1.GetJobResponse
-	(*JobOutputRequest)(nil),          // 42: weir.api.v1.JobOutputRequest
-	(*JobOutputResponse)(nil),         // 43: weir.api.v1.JobOutputResponse
-	(*AbortJobRequest)(nil),           // 44: weir.api.v1.AbortJobRequest
-	(*AbortJobResponse)(nil),          // 45: weir.api.v1.AbortJobResponse
-	(*InterruptJobRequest)(nil),       // 46: weir.api.v1.InterruptJobRequest
-	(*InterruptJobResponse)(nil),      // 47: weir.api.v1.InterruptJobResponse
-	(*LedgerRequest)(nil),             // 48: weir.api.v1.LedgerRequest
-	(*LedgerResponse)(nil),            // 49: weir.api.v1.LedgerResponse
-	(*Waste)(nil),                     // 50: weir.api.v1.Waste
-	(*PoolHistoryRequest)(nil),        // 51: weir.api.v1.PoolHistoryRequest
-	(*PoolHistoryResponse)(nil),       // 52: weir.api.v1.PoolHistoryResponse
-	(*PoolPoint)(nil),                 // 53: weir.api.v1.PoolPoint
-	(*Pool)(nil),                      // 54: weir.api.v1.Pool
-	(*ListPoolsRequest)(nil),          // 55: weir.api.v1.ListPoolsRequest
-	(*ListPoolsResponse)(nil),         // 56: weir.api.v1.ListPoolsResponse
-	(*GetPoolRequest)(nil),            // 57: weir.api.v1.GetPoolRequest
-	(*GetPoolResponse)(nil),           // 58: weir.api.v1.GetPoolResponse
-	(*EditTreeRequest)(nil),           // 59: weir.api.v1.EditTreeRequest
-	(*TreeEdit)(nil),                  // 60: weir.api.v1.TreeEdit
-	(*PoolChange)(nil),                // 61: weir.api.v1.PoolChange
-	(*RenamePool)(nil),                // 62: weir.api.v1.RenamePool
-	(*EditTreeResponse)(nil),          // 63: weir.api.v1.EditTreeResponse
-	(*Tree)(nil),                      // 64: weir.api.v1.Tree
-	(*ListTreesRequest)(nil),          // 65: weir.api.v1.ListTreesRequest
-	(*ListTreesResponse)(nil),         // 66: weir.api.v1.ListTreesResponse
-	(*GetTreeRequest)(nil),            // 67: weir.api.v1.GetTreeRequest
-	(*GetTreeResponse)(nil),           // 68: weir.api.v1.GetTreeResponse
-	(*CreateTreeRequest)(nil),         // 69: weir.api.v1.CreateTreeRequest
-	(*CreateTreeResponse)(nil),        // 70: weir.api.v1.CreateTreeResponse
-	(*SetTreeRequest)(nil),            // 71: weir.api.v1.SetTreeRequest
-	(*SetTreeResponse)(nil),           // 72: weir.api.v1.SetTreeResponse
-	(*RemoveTreeRequest)(nil),         // 73: weir.api.v1.RemoveTreeRequest
-	(*RemoveTreeResponse)(nil),        // 74: weir.api.v1.RemoveTreeResponse
-	(*SetDefaultTreeRequest)(nil),     // 75: weir.api.v1.SetDefaultTreeRequest
-	(*SetDefaultTreeResponse)(nil),    // 76: weir.api.v1.SetDefaultTreeResponse
-	(*SnapshotRequest)(nil),           // 77: weir.api.v1.SnapshotRequest
-	(*SnapshotResponse)(nil),          // 78: weir.api.v1.SnapshotResponse
-	(*SnapshotPool)(nil),              // 79: weir.api.v1.SnapshotPool
-	(*Volume)(nil),                    // 80: weir.api.v1.Volume
-	(*SnapshotOperation)(nil),         // 81: weir.api.v1.SnapshotOperation
-	(*SnapshotTask)(nil),              // 82: weir.api.v1.SnapshotTask
-	(*SnapshotNode)(nil),              // 83: weir.api.v1.SnapshotNode
-	(*GetAttributeRequest)(nil),       // 84: weir.api.v1.GetAttributeRequest
-	(*GetAttributeResponse)(nil),      // 85: weir.api.v1.GetAttributeResponse
-	(*Drain)(nil),                     // 86: weir.api.v1.Drain
-	(*Node)(nil),                      // 87: weir.api.v1.Node
-	(*ListNodesRequest)(nil),          // 88: weir.api.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),         // 89: weir.api.v1.ListNodesResponse
-	(*GetNodeRequest)(nil),            // 90: weir.api.v1.GetNodeRequest
-	(*GetNodeResponse)(nil),           // 91: weir.api.v1.GetNodeResponse
-	(*DrainNodeRequest)(nil),          // 92: weir.api.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),         // 93: weir.api.v1.DrainNodeResponse
-	(*UndrainNodeRequest)(nil),        // 94: weir.api.v1.UndrainNodeRequest
-	(*UndrainNodeResponse)(nil),       // 95: weir.api.v1.UndrainNodeResponse
-	(*Member)(nil),                    // 96: weir.api.v1.Member
-	(*MembersRequest)(nil),            // 97: weir.api.v1.MembersRequest
-	(*MembersResponse)(nil),           // 98: weir.api.v1.MembersResponse
-	(*StatusRequest)(nil),             // 99: weir.api.v1.StatusRequest
-	(*StatusResponse)(nil),            // 100: weir.api.v1.StatusResponse
-	(*TransferRequest)(nil),           // 101: weir.api.v1.TransferRequest
-	(*TransferResponse)(nil),          // 102: weir.api.v1.TransferResponse
-	(*AddReplicaRequest)(nil),         // 103: weir.api.v1.AddReplicaRequest
-	(*AddReplicaResponse)(nil),        // 104: weir.api.v1.AddReplicaResponse
-	(*RemoveReplicaRequest)(nil),      // 105: weir.api.v1.RemoveReplicaRequest
-	(*RemoveReplicaResponse)(nil),     // 106: weir.api.v1.RemoveReplicaResponse
-	(*PromoteReplicaRequest)(nil),     // 107: weir.api.v1.PromoteReplicaRequest
-	(*PromoteReplicaResponse)(nil),    // 108: weir.api.v1.PromoteReplicaResponse
-	(*DemoteReplicaRequest)(nil),      // 109: weir.api.v1.DemoteReplicaRequest
-	(*DemoteReplicaResponse)(nil),     // 110: weir.api.v1.DemoteReplicaResponse
-	(*BackupRequest)(nil),             // 111: weir.api.v1.BackupRequest
-	(*BackupPart)(nil),                // 112: weir.api.v1.BackupPart
-	(*JoinRequest)(nil),               // 113: weir.api.v1.JoinRequest
-	(*JoinResponse)(nil),              // 114: weir.api.v1.JoinResponse
-	nil,                               // 115: weir.api.v1.Error.AttributesEntry
-	nil,                               // 116: weir.api.v1.Operation.PreemptedOthersEntry
-	nil,                               // 117: weir.api.v1.TaskProgress.AbortedByReasonEntry
-	nil,                               // 118: weir.api.v1.OperationEvent.AttributesEntry
-	(*structpb.Struct)(nil),           // 119: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),     // 120: google.protobuf.Timestamp
-	(*structpb.Value)(nil),            // 121: google.protobuf.Value
+	(*Resources)(nil),                    // 0: weir.api.v1.Resources
+	(*Error)(nil),                        // 1: weir.api.v1.Error
+	(*OperationStatisticsRequest)(nil),   // 2: weir.api.v1.OperationStatisticsRequest
+	(*OperationStatisticsResponse)(nil),  // 3: weir.api.v1.OperationStatisticsResponse
+	(*Statistic)(nil),                    // 4: weir.api.v1.Statistic
+	(*MemoryAdvice)(nil),                 // 5: weir.api.v1.MemoryAdvice
+	(*StartRequest)(nil),                 // 6: weir.api.v1.StartRequest
+	(*StartResponse)(nil),                // 7: weir.api.v1.StartResponse
+	(*Operation)(nil),                    // 8: weir.api.v1.Operation
+	(*Alert)(nil),                        // 9: weir.api.v1.Alert
+	(*OperationInput)(nil),               // 10: weir.api.v1.OperationInput
+	(*OperationOutput)(nil),              // 11: weir.api.v1.OperationOutput
+	(*Preempted)(nil),                    // 12: weir.api.v1.Preempted
+	(*OperationTree)(nil),                // 13: weir.api.v1.OperationTree
+	(*TaskProgress)(nil),                 // 14: weir.api.v1.TaskProgress
+	(*TaskMemory)(nil),                   // 15: weir.api.v1.TaskMemory
+	(*JobReserve)(nil),                   // 16: weir.api.v1.JobReserve
+	(*InputProgress)(nil),                // 17: weir.api.v1.InputProgress
+	(*SkippedRecord)(nil),                // 18: weir.api.v1.SkippedRecord
+	(*GangProgress)(nil),                 // 19: weir.api.v1.GangProgress
+	(*ListOperationsRequest)(nil),        // 20: weir.api.v1.ListOperationsRequest
+	(*ListOperationsResponse)(nil),       // 21: weir.api.v1.ListOperationsResponse
+	(*GetOperationRequest)(nil),          // 22: weir.api.v1.GetOperationRequest
+	(*GetOperationResponse)(nil),         // 23: weir.api.v1.GetOperationResponse
+	(*WaitOperationRequest)(nil),         // 24: weir.api.v1.WaitOperationRequest
+	(*WaitOperationResponse)(nil),        // 25: weir.api.v1.WaitOperationResponse
+	(*WatchOperationRequest)(nil),        // 26: weir.api.v1.WatchOperationRequest
+	(*WatchOperationResponse)(nil),       // 27: weir.api.v1.WatchOperationResponse
+	(*AbortOperationRequest)(nil),        // 28: weir.api.v1.AbortOperationRequest
+	(*AbortOperationResponse)(nil),       // 29: weir.api.v1.AbortOperationResponse
+	(*InstancesRequest)(nil),             // 30: weir.api.v1.InstancesRequest
+	(*InstancesResponse)(nil),            // 31: weir.api.v1.InstancesResponse
+	(*WatchInstancesRequest)(nil),        // 32: weir.api.v1.WatchInstancesRequest
+	(*WatchInstancesResponse)(nil),       // 33: weir.api.v1.WatchInstancesResponse
+	(*Instance)(nil),                     // 34: weir.api.v1.Instance
+	(*SuspendOperationRequest)(nil),      // 35: weir.api.v1.SuspendOperationRequest
+	(*SuspendOperationResponse)(nil),     // 36: weir.api.v1.SuspendOperationResponse
+	(*ResumeOperationRequest)(nil),       // 37: weir.api.v1.ResumeOperationRequest
+	(*ResumeOperationResponse)(nil),      // 38: weir.api.v1.ResumeOperationResponse
+	(*CompleteOperationRequest)(nil),     // 39: weir.api.v1.CompleteOperationRequest
+	(*CompleteOperationResponse)(nil),    // 40: weir.api.v1.CompleteOperationResponse
+	(*UpdateOperationRequest)(nil),       // 41: weir.api.v1.UpdateOperationRequest
+	(*OperationChange)(nil),              // 42: weir.api.v1.OperationChange
+	(*UpdateOperationResponse)(nil),      // 43: weir.api.v1.UpdateOperationResponse
+	(*OperationEventsRequest)(nil),       // 44: weir.api.v1.OperationEventsRequest
+	(*OperationEvent)(nil),               // 45: weir.api.v1.OperationEvent
+	(*OperationEventsResponse)(nil),      // 46: weir.api.v1.OperationEventsResponse
+	(*JobStatisticsRequest)(nil),         // 47: weir.api.v1.JobStatisticsRequest
+	(*JobStatisticsResponse)(nil),        // 48: weir.api.v1.JobStatisticsResponse
+	(*JobStatistic)(nil),                 // 49: weir.api.v1.JobStatistic
+	(*Job)(nil),                          // 50: weir.api.v1.Job
+	(*JobInput)(nil),                     // 51: weir.api.v1.JobInput
+	(*InputSlice)(nil),                   // 52: weir.api.v1.InputSlice
+	(*JobOutput)(nil),                    // 53: weir.api.v1.JobOutput
+	(*Interruption)(nil),                 // 54: weir.api.v1.Interruption
+	(*JobStatistics)(nil),                // 55: weir.api.v1.JobStatistics
+	(*ListJobsRequest)(nil),              // 56: weir.api.v1.ListJobsRequest
+	(*ListJobsResponse)(nil),             // 57: weir.api.v1.ListJobsResponse
+	(*GetJobRequest)(nil),                // 58: weir.api.v1.GetJobRequest
+	(*GetJobResponse)(nil),               // 59: weir.api.v1.GetJobResponse
+	(*JobOutputRequest)(nil),             // 60: weir.api.v1.JobOutputRequest
+	(*JobOutputResponse)(nil),            // 61: weir.api.v1.JobOutputResponse
+	(*AbortJobRequest)(nil),              // 62: weir.api.v1.AbortJobRequest
+	(*AbortJobResponse)(nil),             // 63: weir.api.v1.AbortJobResponse
+	(*InterruptJobRequest)(nil),          // 64: weir.api.v1.InterruptJobRequest
+	(*InterruptJobResponse)(nil),         // 65: weir.api.v1.InterruptJobResponse
+	(*MemoryProfilesRequest)(nil),        // 66: weir.api.v1.MemoryProfilesRequest
+	(*MemoryProfilesResponse)(nil),       // 67: weir.api.v1.MemoryProfilesResponse
+	(*MemoryProfile)(nil),                // 68: weir.api.v1.MemoryProfile
+	(*ForgetMemoryProfilesRequest)(nil),  // 69: weir.api.v1.ForgetMemoryProfilesRequest
+	(*ForgetMemoryProfilesResponse)(nil), // 70: weir.api.v1.ForgetMemoryProfilesResponse
+	(*LedgerRequest)(nil),                // 71: weir.api.v1.LedgerRequest
+	(*LedgerResponse)(nil),               // 72: weir.api.v1.LedgerResponse
+	(*Waste)(nil),                        // 73: weir.api.v1.Waste
+	(*PoolHistoryRequest)(nil),           // 74: weir.api.v1.PoolHistoryRequest
+	(*PoolHistoryResponse)(nil),          // 75: weir.api.v1.PoolHistoryResponse
+	(*PoolPoint)(nil),                    // 76: weir.api.v1.PoolPoint
+	(*Pool)(nil),                         // 77: weir.api.v1.Pool
+	(*ListPoolsRequest)(nil),             // 78: weir.api.v1.ListPoolsRequest
+	(*ListPoolsResponse)(nil),            // 79: weir.api.v1.ListPoolsResponse
+	(*GetPoolRequest)(nil),               // 80: weir.api.v1.GetPoolRequest
+	(*GetPoolResponse)(nil),              // 81: weir.api.v1.GetPoolResponse
+	(*EditTreeRequest)(nil),              // 82: weir.api.v1.EditTreeRequest
+	(*TreeEdit)(nil),                     // 83: weir.api.v1.TreeEdit
+	(*PoolChange)(nil),                   // 84: weir.api.v1.PoolChange
+	(*RenamePool)(nil),                   // 85: weir.api.v1.RenamePool
+	(*EditTreeResponse)(nil),             // 86: weir.api.v1.EditTreeResponse
+	(*Tree)(nil),                         // 87: weir.api.v1.Tree
+	(*ListTreesRequest)(nil),             // 88: weir.api.v1.ListTreesRequest
+	(*ListTreesResponse)(nil),            // 89: weir.api.v1.ListTreesResponse
+	(*GetTreeRequest)(nil),               // 90: weir.api.v1.GetTreeRequest
+	(*GetTreeResponse)(nil),              // 91: weir.api.v1.GetTreeResponse
+	(*CreateTreeRequest)(nil),            // 92: weir.api.v1.CreateTreeRequest
+	(*CreateTreeResponse)(nil),           // 93: weir.api.v1.CreateTreeResponse
+	(*SetTreeRequest)(nil),               // 94: weir.api.v1.SetTreeRequest
+	(*SetTreeResponse)(nil),              // 95: weir.api.v1.SetTreeResponse
+	(*RemoveTreeRequest)(nil),            // 96: weir.api.v1.RemoveTreeRequest
+	(*RemoveTreeResponse)(nil),           // 97: weir.api.v1.RemoveTreeResponse
+	(*SetDefaultTreeRequest)(nil),        // 98: weir.api.v1.SetDefaultTreeRequest
+	(*SetDefaultTreeResponse)(nil),       // 99: weir.api.v1.SetDefaultTreeResponse
+	(*SnapshotRequest)(nil),              // 100: weir.api.v1.SnapshotRequest
+	(*SnapshotResponse)(nil),             // 101: weir.api.v1.SnapshotResponse
+	(*SnapshotPool)(nil),                 // 102: weir.api.v1.SnapshotPool
+	(*Volume)(nil),                       // 103: weir.api.v1.Volume
+	(*SnapshotOperation)(nil),            // 104: weir.api.v1.SnapshotOperation
+	(*SnapshotTask)(nil),                 // 105: weir.api.v1.SnapshotTask
+	(*SnapshotNode)(nil),                 // 106: weir.api.v1.SnapshotNode
+	(*GetAttributeRequest)(nil),          // 107: weir.api.v1.GetAttributeRequest
+	(*GetAttributeResponse)(nil),         // 108: weir.api.v1.GetAttributeResponse
+	(*Drain)(nil),                        // 109: weir.api.v1.Drain
+	(*Node)(nil),                         // 110: weir.api.v1.Node
+	(*FileCache)(nil),                    // 111: weir.api.v1.FileCache
+	(*ListNodesRequest)(nil),             // 112: weir.api.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),            // 113: weir.api.v1.ListNodesResponse
+	(*GetNodeRequest)(nil),               // 114: weir.api.v1.GetNodeRequest
+	(*GetNodeResponse)(nil),              // 115: weir.api.v1.GetNodeResponse
+	(*DrainNodeRequest)(nil),             // 116: weir.api.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),            // 117: weir.api.v1.DrainNodeResponse
+	(*UndrainNodeRequest)(nil),           // 118: weir.api.v1.UndrainNodeRequest
+	(*UndrainNodeResponse)(nil),          // 119: weir.api.v1.UndrainNodeResponse
+	(*RemoveNodeRequest)(nil),            // 120: weir.api.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),           // 121: weir.api.v1.RemoveNodeResponse
+	(*Member)(nil),                       // 122: weir.api.v1.Member
+	(*MembersRequest)(nil),               // 123: weir.api.v1.MembersRequest
+	(*MembersResponse)(nil),              // 124: weir.api.v1.MembersResponse
+	(*StatusRequest)(nil),                // 125: weir.api.v1.StatusRequest
+	(*StatusResponse)(nil),               // 126: weir.api.v1.StatusResponse
+	(*TransferRequest)(nil),              // 127: weir.api.v1.TransferRequest
+	(*TransferResponse)(nil),             // 128: weir.api.v1.TransferResponse
+	(*AddReplicaRequest)(nil),            // 129: weir.api.v1.AddReplicaRequest
+	(*AddReplicaResponse)(nil),           // 130: weir.api.v1.AddReplicaResponse
+	(*RemoveReplicaRequest)(nil),         // 131: weir.api.v1.RemoveReplicaRequest
+	(*RemoveReplicaResponse)(nil),        // 132: weir.api.v1.RemoveReplicaResponse
+	(*PromoteReplicaRequest)(nil),        // 133: weir.api.v1.PromoteReplicaRequest
+	(*PromoteReplicaResponse)(nil),       // 134: weir.api.v1.PromoteReplicaResponse
+	(*DemoteReplicaRequest)(nil),         // 135: weir.api.v1.DemoteReplicaRequest
+	(*DemoteReplicaResponse)(nil),        // 136: weir.api.v1.DemoteReplicaResponse
+	(*BackupRequest)(nil),                // 137: weir.api.v1.BackupRequest
+	(*BackupPart)(nil),                   // 138: weir.api.v1.BackupPart
+	(*JoinRequest)(nil),                  // 139: weir.api.v1.JoinRequest
+	(*JoinResponse)(nil),                 // 140: weir.api.v1.JoinResponse
+	nil,                                  // 141: weir.api.v1.Error.AttributesEntry
+	nil,                                  // 142: weir.api.v1.Operation.PreemptedOthersEntry
+	nil,                                  // 143: weir.api.v1.TaskProgress.AbortedByReasonEntry
+	nil,                                  // 144: weir.api.v1.OperationEvent.AttributesEntry
+	nil,                                  // 145: weir.api.v1.JobStatistics.ValuesEntry
+	(*structpb.Struct)(nil),              // 146: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),        // 147: google.protobuf.Timestamp
+	(*structpb.Value)(nil),               // 148: google.protobuf.Value
 }
 var file_apipb_api_proto_depIdxs = []int32{
-	115, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
+	141, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
 	1,   // 1: weir.api.v1.Error.inner:type_name -> weir.api.v1.Error
-	119, // 2: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
-	120, // 3: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	120, // 4: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
-	7,   // 5: weir.api.v1.Operation.tasks:type_name -> weir.api.v1.TaskProgress
-	7,   // 6: weir.api.v1.Operation.progress:type_name -> weir.api.v1.TaskProgress
-	1,   // 7: weir.api.v1.Operation.result:type_name -> weir.api.v1.Error
-	119, // 8: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
-	119, // 9: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
-	6,   // 10: weir.api.v1.Operation.trees:type_name -> weir.api.v1.OperationTree
-	5,   // 11: weir.api.v1.Operation.preempted:type_name -> weir.api.v1.Preempted
-	50,  // 12: weir.api.v1.Operation.waste:type_name -> weir.api.v1.Waste
-	116, // 13: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
-	119, // 14: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	117, // 15: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
-	0,   // 16: weir.api.v1.TaskProgress.job_resources:type_name -> weir.api.v1.Resources
-	4,   // 17: weir.api.v1.ListOperationsResponse.operations:type_name -> weir.api.v1.Operation
-	4,   // 18: weir.api.v1.GetOperationResponse.operation:type_name -> weir.api.v1.Operation
-	4,   // 19: weir.api.v1.WaitOperationResponse.operation:type_name -> weir.api.v1.Operation
-	4,   // 20: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
-	22,  // 21: weir.api.v1.InstancesResponse.instances:type_name -> weir.api.v1.Instance
-	22,  // 22: weir.api.v1.WatchInstancesResponse.instances:type_name -> weir.api.v1.Instance
-	120, // 23: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
-	120, // 24: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
-	30,  // 25: weir.api.v1.UpdateOperationRequest.changes:type_name -> weir.api.v1.OperationChange
-	119, // 26: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
-	120, // 27: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	118, // 28: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
-	33,  // 29: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
-	1,   // 30: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
-	120, // 31: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
-	120, // 32: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
-	0,   // 33: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
-	37,  // 34: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
-	36,  // 35: weir.api.v1.Job.interruption:type_name -> weir.api.v1.Interruption
-	120, // 36: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
-	120, // 37: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
-	35,  // 38: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
-	35,  // 39: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
-	120, // 40: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
-	50,  // 41: weir.api.v1.LedgerResponse.waste:type_name -> weir.api.v1.Waste
-	120, // 42: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
-	120, // 43: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
-	53,  // 44: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
-	120, // 45: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
-	0,   // 46: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
-	0,   // 47: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
-	119, // 48: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
-	119, // 49: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
-	54,  // 50: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
-	119, // 51: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
-	54,  // 52: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
-	60,  // 53: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
-	119, // 54: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
-	54,  // 55: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
-	61,  // 56: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
-	62,  // 57: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
-	119, // 58: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
-	119, // 59: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
-	119, // 60: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
-	0,   // 61: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
-	120, // 62: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
-	64,  // 63: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
-	64,  // 64: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
-	119, // 65: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
-	119, // 66: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
-	120, // 67: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
-	119, // 68: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
-	79,  // 69: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
-	81,  // 70: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
-	83,  // 71: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
-	119, // 72: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
-	80,  // 73: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
-	119, // 74: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
-	0,   // 75: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
-	82,  // 76: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
-	120, // 77: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
-	0,   // 78: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
-	0,   // 79: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
-	121, // 80: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
-	120, // 81: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	0,   // 82: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
-	0,   // 83: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
-	120, // 84: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	120, // 85: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
-	86,  // 86: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
-	87,  // 87: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
-	87,  // 88: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
-	35,  // 89: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
-	96,  // 90: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
-	96,  // 91: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
-	0,   // 92: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
-	0,   // 93: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
-	87,  // 94: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
-	96,  // 95: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
-	2,   // 96: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
-	8,   // 97: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
-	10,  // 98: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
-	12,  // 99: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
-	14,  // 100: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
-	16,  // 101: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
-	23,  // 102: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
-	25,  // 103: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
-	27,  // 104: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
-	32,  // 105: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
-	29,  // 106: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
-	18,  // 107: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
-	20,  // 108: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
-	38,  // 109: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
-	40,  // 110: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
-	42,  // 111: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
-	44,  // 112: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
-	46,  // 113: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
-	55,  // 114: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
-	57,  // 115: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
-	59,  // 116: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
-	51,  // 117: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
-	48,  // 118: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
-	65,  // 119: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
-	67,  // 120: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
-	69,  // 121: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
-	71,  // 122: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
-	73,  // 123: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
-	75,  // 124: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
-	77,  // 125: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
-	84,  // 126: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
-	88,  // 127: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
-	90,  // 128: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
-	92,  // 129: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
-	94,  // 130: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
-	97,  // 131: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
-	99,  // 132: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
-	101, // 133: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	103, // 134: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
-	105, // 135: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
-	107, // 136: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
-	109, // 137: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
-	111, // 138: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
-	113, // 139: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
-	3,   // 140: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	9,   // 141: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	11,  // 142: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	13,  // 143: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	15,  // 144: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	17,  // 145: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	24,  // 146: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	26,  // 147: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	28,  // 148: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	34,  // 149: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	31,  // 150: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
-	19,  // 151: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
-	21,  // 152: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
-	39,  // 153: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	41,  // 154: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	43,  // 155: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	45,  // 156: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	47,  // 157: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
-	56,  // 158: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	58,  // 159: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	63,  // 160: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
-	52,  // 161: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
-	49,  // 162: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
-	66,  // 163: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
-	68,  // 164: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
-	70,  // 165: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
-	72,  // 166: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
-	74,  // 167: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
-	76,  // 168: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
-	78,  // 169: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
-	85,  // 170: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
-	89,  // 171: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	91,  // 172: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	93,  // 173: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
-	95,  // 174: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
-	98,  // 175: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	100, // 176: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	102, // 177: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	104, // 178: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
-	106, // 179: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
-	108, // 180: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
-	110, // 181: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
-	112, // 182: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
-	114, // 183: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
-	140, // [140:184] is the sub-list for method output_type
-	96,  // [96:140] is the sub-list for method input_type
-	96,  // [96:96] is the sub-list for extension type_name
-	96,  // [96:96] is the sub-list for extension extendee
-	0,   // [0:96] is the sub-list for field type_name
+	4,   // 2: weir.api.v1.OperationStatisticsResponse.statistics:type_name -> weir.api.v1.Statistic
+	5,   // 3: weir.api.v1.OperationStatisticsResponse.advice:type_name -> weir.api.v1.MemoryAdvice
+	146, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
+	147, // 5: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	147, // 6: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	14,  // 7: weir.api.v1.Operation.tasks:type_name -> weir.api.v1.TaskProgress
+	14,  // 8: weir.api.v1.Operation.progress:type_name -> weir.api.v1.TaskProgress
+	1,   // 9: weir.api.v1.Operation.result:type_name -> weir.api.v1.Error
+	146, // 10: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
+	146, // 11: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
+	13,  // 12: weir.api.v1.Operation.trees:type_name -> weir.api.v1.OperationTree
+	12,  // 13: weir.api.v1.Operation.preempted:type_name -> weir.api.v1.Preempted
+	73,  // 14: weir.api.v1.Operation.waste:type_name -> weir.api.v1.Waste
+	142, // 15: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
+	9,   // 16: weir.api.v1.Operation.alerts:type_name -> weir.api.v1.Alert
+	10,  // 17: weir.api.v1.Operation.input:type_name -> weir.api.v1.OperationInput
+	11,  // 18: weir.api.v1.Operation.output:type_name -> weir.api.v1.OperationOutput
+	147, // 19: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
+	146, // 20: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	143, // 21: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
+	0,   // 22: weir.api.v1.TaskProgress.job_resources:type_name -> weir.api.v1.Resources
+	15,  // 23: weir.api.v1.TaskProgress.memory:type_name -> weir.api.v1.TaskMemory
+	17,  // 24: weir.api.v1.TaskProgress.input:type_name -> weir.api.v1.InputProgress
+	19,  // 25: weir.api.v1.TaskProgress.gang:type_name -> weir.api.v1.GangProgress
+	16,  // 26: weir.api.v1.TaskMemory.reserve:type_name -> weir.api.v1.JobReserve
+	18,  // 27: weir.api.v1.InputProgress.skipped:type_name -> weir.api.v1.SkippedRecord
+	8,   // 28: weir.api.v1.ListOperationsResponse.operations:type_name -> weir.api.v1.Operation
+	8,   // 29: weir.api.v1.GetOperationResponse.operation:type_name -> weir.api.v1.Operation
+	8,   // 30: weir.api.v1.WaitOperationResponse.operation:type_name -> weir.api.v1.Operation
+	8,   // 31: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
+	34,  // 32: weir.api.v1.InstancesResponse.instances:type_name -> weir.api.v1.Instance
+	34,  // 33: weir.api.v1.WatchInstancesResponse.instances:type_name -> weir.api.v1.Instance
+	147, // 34: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	147, // 35: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
+	42,  // 36: weir.api.v1.UpdateOperationRequest.changes:type_name -> weir.api.v1.OperationChange
+	146, // 37: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
+	147, // 38: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	144, // 39: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
+	45,  // 40: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
+	49,  // 41: weir.api.v1.JobStatisticsResponse.statistics:type_name -> weir.api.v1.JobStatistic
+	1,   // 42: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
+	147, // 43: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
+	147, // 44: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
+	0,   // 45: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
+	55,  // 46: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
+	54,  // 47: weir.api.v1.Job.interruption:type_name -> weir.api.v1.Interruption
+	16,  // 48: weir.api.v1.Job.reserve:type_name -> weir.api.v1.JobReserve
+	51,  // 49: weir.api.v1.Job.input:type_name -> weir.api.v1.JobInput
+	53,  // 50: weir.api.v1.Job.output:type_name -> weir.api.v1.JobOutput
+	52,  // 51: weir.api.v1.JobInput.slices:type_name -> weir.api.v1.InputSlice
+	147, // 52: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
+	147, // 53: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
+	145, // 54: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
+	50,  // 55: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
+	50,  // 56: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
+	147, // 57: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
+	68,  // 58: weir.api.v1.MemoryProfilesResponse.profiles:type_name -> weir.api.v1.MemoryProfile
+	147, // 59: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	73,  // 60: weir.api.v1.LedgerResponse.waste:type_name -> weir.api.v1.Waste
+	147, // 61: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
+	147, // 62: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
+	76,  // 63: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
+	147, // 64: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
+	0,   // 65: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
+	0,   // 66: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
+	146, // 67: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
+	146, // 68: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
+	77,  // 69: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
+	146, // 70: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
+	77,  // 71: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
+	83,  // 72: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
+	146, // 73: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
+	77,  // 74: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
+	84,  // 75: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
+	85,  // 76: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
+	146, // 77: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
+	146, // 78: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
+	146, // 79: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
+	0,   // 80: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
+	147, // 81: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
+	87,  // 82: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
+	87,  // 83: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
+	146, // 84: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
+	146, // 85: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
+	147, // 86: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
+	146, // 87: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
+	102, // 88: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
+	104, // 89: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
+	106, // 90: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
+	146, // 91: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
+	103, // 92: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
+	146, // 93: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
+	0,   // 94: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
+	105, // 95: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
+	147, // 96: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
+	0,   // 97: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
+	0,   // 98: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
+	148, // 99: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
+	147, // 100: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	0,   // 101: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
+	0,   // 102: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
+	147, // 103: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	147, // 104: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
+	109, // 105: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
+	111, // 106: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
+	110, // 107: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
+	110, // 108: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
+	50,  // 109: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
+	122, // 110: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
+	122, // 111: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
+	0,   // 112: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
+	0,   // 113: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
+	110, // 114: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
+	122, // 115: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
+	6,   // 116: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
+	20,  // 117: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
+	22,  // 118: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
+	24,  // 119: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
+	26,  // 120: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
+	28,  // 121: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
+	35,  // 122: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
+	37,  // 123: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
+	39,  // 124: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
+	44,  // 125: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
+	41,  // 126: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
+	30,  // 127: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
+	32,  // 128: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
+	2,   // 129: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
+	56,  // 130: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
+	58,  // 131: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
+	60,  // 132: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
+	62,  // 133: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
+	64,  // 134: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
+	47,  // 135: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
+	66,  // 136: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
+	69,  // 137: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
+	78,  // 138: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
+	80,  // 139: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
+	82,  // 140: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
+	74,  // 141: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
+	71,  // 142: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
+	88,  // 143: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
+	90,  // 144: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
+	92,  // 145: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
+	94,  // 146: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
+	96,  // 147: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
+	98,  // 148: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
+	100, // 149: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
+	107, // 150: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
+	112, // 151: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
+	114, // 152: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
+	116, // 153: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
+	118, // 154: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
+	120, // 155: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
+	123, // 156: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
+	125, // 157: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
+	127, // 158: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
+	129, // 159: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	131, // 160: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	133, // 161: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	135, // 162: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	137, // 163: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	139, // 164: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	7,   // 165: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	21,  // 166: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	23,  // 167: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	25,  // 168: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	27,  // 169: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	29,  // 170: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	36,  // 171: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	38,  // 172: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	40,  // 173: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	46,  // 174: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	43,  // 175: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
+	31,  // 176: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
+	33,  // 177: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
+	3,   // 178: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
+	57,  // 179: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	59,  // 180: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	61,  // 181: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	63,  // 182: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	65,  // 183: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
+	48,  // 184: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
+	67,  // 185: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
+	70,  // 186: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
+	79,  // 187: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	81,  // 188: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	86,  // 189: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
+	75,  // 190: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
+	72,  // 191: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
+	89,  // 192: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
+	91,  // 193: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
+	93,  // 194: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
+	95,  // 195: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
+	97,  // 196: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
+	99,  // 197: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
+	101, // 198: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
+	108, // 199: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
+	113, // 200: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	115, // 201: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	117, // 202: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
+	119, // 203: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
+	121, // 204: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
+	124, // 205: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	126, // 206: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	128, // 207: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	130, // 208: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	132, // 209: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	134, // 210: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	136, // 211: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	138, // 212: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	140, // 213: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	165, // [165:214] is the sub-list for method output_type
+	116, // [116:165] is the sub-list for method input_type
+	116, // [116:116] is the sub-list for extension type_name
+	116, // [116:116] is the sub-list for extension extendee
+	0,   // [0:116] is the sub-list for field type_name
 }
 
 func init() { file_apipb_api_proto_init() }
@@ -8431,26 +10722,28 @@ func file_apipb_api_proto_init() {
 		return
 	}
 	file_apipb_api_proto_msgTypes[4].OneofWrappers = []any{}
-	file_apipb_api_proto_msgTypes[6].OneofWrappers = []any{}
-	file_apipb_api_proto_msgTypes[30].OneofWrappers = []any{}
-	file_apipb_api_proto_msgTypes[54].OneofWrappers = []any{}
-	file_apipb_api_proto_msgTypes[60].OneofWrappers = []any{
+	file_apipb_api_proto_msgTypes[8].OneofWrappers = []any{}
+	file_apipb_api_proto_msgTypes[13].OneofWrappers = []any{}
+	file_apipb_api_proto_msgTypes[42].OneofWrappers = []any{}
+	file_apipb_api_proto_msgTypes[50].OneofWrappers = []any{}
+	file_apipb_api_proto_msgTypes[77].OneofWrappers = []any{}
+	file_apipb_api_proto_msgTypes[83].OneofWrappers = []any{
 		(*TreeEdit_TreeOptions)(nil),
 		(*TreeEdit_Create)(nil),
 		(*TreeEdit_Change)(nil),
 		(*TreeEdit_Rename)(nil),
 		(*TreeEdit_Remove)(nil),
 	}
-	file_apipb_api_proto_msgTypes[61].OneofWrappers = []any{}
+	file_apipb_api_proto_msgTypes[84].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_apipb_api_proto_rawDesc), len(file_apipb_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   119,
+			NumMessages:   146,
 			NumExtensions: 0,
-			NumServices:   7,
+			NumServices:   8,
 		},
 		GoTypes:           file_apipb_api_proto_goTypes,
 		DependencyIndexes: file_apipb_api_proto_depIdxs,

@@ -31,6 +31,8 @@ const (
 	CodeNotInterruptible = "not_interruptible"
 	// CodeOutputGone: the job's output is not kept any more.
 	CodeOutputGone = "output_gone"
+	// CodeNeverStarted: the job ended before it had a process, so it has no output.
+	CodeNeverStarted = "never_started"
 	// CodeUnknownReplica: no replica has the id.
 	CodeUnknownReplica = "unknown_replica"
 	// CodeNotTransferred: leadership stayed where it was.

@@ -626,12 +626,16 @@ func (x *AdvanceOperation) GetTrees() []string {
 	return nil
 }
 
-// SetPendingReason records why an operation may not run, by tree.
+// SetPendingReason records why an operation may not run, by tree; or, with an epoch, what
+// its controller waits for before it can define its tasks.
 type SetPendingReason struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	OperationId   string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
-	Term          uint64                 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`
-	Reasons       map[string]string      `protobuf:"bytes,4,rep,name=reasons,proto3" json:"reasons,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	OperationId string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
+	Term        uint64                 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`
+	Reasons     map[string]string      `protobuf:"bytes,4,rep,name=reasons,proto3" json:"reasons,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Instead of the term.
+	Epoch         uint64 `protobuf:"varint,5,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	HeldBack      string `protobuf:"bytes,6,opt,name=held_back,json=heldBack,proto3" json:"held_back,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -685,6 +689,20 @@ func (x *SetPendingReason) GetReasons() map[string]string {
 		return x.Reasons
 	}
 	return nil
+}
+
+func (x *SetPendingReason) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *SetPendingReason) GetHeldBack() string {
+	if x != nil {
+		return x.HeldBack
+	}
+	return ""
 }
 
 // AssignController gives operations to replicas, each with a higher epoch. It is
@@ -817,7 +835,9 @@ type PrepareOperation struct {
 	Epoch       uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	Time        *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
 	// Set when the operation cannot be prepared: it fails.
-	Error         *statepb.Error `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	Error *statepb.Error `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	// With a map operation: what it reads.
+	Input         *statepb.Input `protobuf:"bytes,5,opt,name=input,proto3" json:"input,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -876,6 +896,13 @@ func (x *PrepareOperation) GetTime() *timestamppb.Timestamp {
 func (x *PrepareOperation) GetError() *statepb.Error {
 	if x != nil {
 		return x.Error
+	}
+	return nil
+}
+
+func (x *PrepareOperation) GetInput() *statepb.Input {
+	if x != nil {
+		return x.Input
 	}
 	return nil
 }
@@ -951,10 +978,14 @@ func (x *DefineTasks) GetTasks() []*TaskDefinition {
 }
 
 type TaskDefinition struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	JobCount      int32                  `protobuf:"varint,2,opt,name=job_count,json=jobCount,proto3" json:"job_count,omitempty"`
-	JobResources  *statepb.Resources     `protobuf:"bytes,3,opt,name=job_resources,json=jobResources,proto3" json:"job_resources,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Name         string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	JobCount     int32                  `protobuf:"varint,2,opt,name=job_count,json=jobCount,proto3" json:"job_count,omitempty"`
+	JobResources *statepb.Resources     `protobuf:"bytes,3,opt,name=job_resources,json=jobResources,proto3" json:"job_resources,omitempty"`
+	// What is known of the memory of the task's jobs; job_resources has its reserve.
+	Memory *statepb.TaskMemory `protobuf:"bytes,4,opt,name=memory,proto3" json:"memory,omitempty"`
+	// With a map operation: what each cookie reads, in order.
+	Slices        []*statepb.Slices `protobuf:"bytes,5,rep,name=slices,proto3" json:"slices,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1006,6 +1037,20 @@ func (x *TaskDefinition) GetJobCount() int32 {
 func (x *TaskDefinition) GetJobResources() *statepb.Resources {
 	if x != nil {
 		return x.JobResources
+	}
+	return nil
+}
+
+func (x *TaskDefinition) GetMemory() *statepb.TaskMemory {
+	if x != nil {
+		return x.Memory
+	}
+	return nil
+}
+
+func (x *TaskDefinition) GetSlices() []*statepb.Slices {
+	if x != nil {
+		return x.Slices
 	}
 	return nil
 }
@@ -1080,7 +1125,15 @@ type Grant struct {
 	NodeIncarnation uint64                 `protobuf:"varint,5,opt,name=node_incarnation,json=nodeIncarnation,proto3" json:"node_incarnation,omitempty"`
 	Resources       *statepb.Resources     `protobuf:"bytes,6,opt,name=resources,proto3" json:"resources,omitempty"`
 	// The pool tree that plans it; empty: that of the node, whichever it is.
-	Tree          string `protobuf:"bytes,7,opt,name=tree,proto3" json:"tree,omitempty"`
+	Tree string `protobuf:"bytes,7,opt,name=tree,proto3" json:"tree,omitempty"`
+	// Memory of the reserve that a job aborted for overdraft gets, in bytes; 0: the job is
+	// one of those that get what was learned.
+	DedicatedMemory int64 `protobuf:"varint,8,opt,name=dedicated_memory,json=dedicatedMemory,proto3" json:"dedicated_memory,omitempty"`
+	// All grants of the command for this operation and task are granted, or none.
+	AllOrNone bool `protobuf:"varint,9,opt,name=all_or_none,json=allOrNone,proto3" json:"all_or_none,omitempty"`
+	// With a job that starts in what was held for it: the planned_time of its claim, which
+	// ends with the grant.
+	ClaimTime     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=claim_time,json=claimTime,proto3" json:"claim_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1162,6 +1215,27 @@ func (x *Grant) GetTree() string {
 		return x.Tree
 	}
 	return ""
+}
+
+func (x *Grant) GetDedicatedMemory() int64 {
+	if x != nil {
+		return x.DedicatedMemory
+	}
+	return 0
+}
+
+func (x *Grant) GetAllOrNone() bool {
+	if x != nil {
+		return x.AllOrNone
+	}
+	return false
+}
+
+func (x *Grant) GetClaimTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ClaimTime
+	}
+	return nil
 }
 
 // StartAllocationsResult has an answer for each grant, in order.
@@ -2273,6 +2347,7 @@ type CreateTree struct {
 	Tree          string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
 	Options       *structpb.Struct       `protobuf:"bytes,2,opt,name=options,proto3" json:"options,omitempty"`
 	Time          *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
+	User          string                 `protobuf:"bytes,4,opt,name=user,proto3" json:"user,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2328,11 +2403,19 @@ func (x *CreateTree) GetTime() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *CreateTree) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
 // RemoveTree removes a tree without operations and nodes.
 type RemoveTree struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tree          string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
 	Time          *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	User          string                 `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2381,11 +2464,19 @@ func (x *RemoveTree) GetTime() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *RemoveTree) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
 // SetDefaultTree names the tree of operations that name none.
 type SetDefaultTree struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tree          string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
 	Time          *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	User          string                 `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2432,6 +2523,13 @@ func (x *SetDefaultTree) GetTime() *timestamppb.Timestamp {
 		return x.Time
 	}
 	return nil
+}
+
+func (x *SetDefaultTree) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
 }
 
 // UpdateOperation changes what holds for an operation while it is in progress.
@@ -2925,19 +3023,91 @@ func (x *DrainNode) GetInterruptMillis() int64 {
 	return 0
 }
 
+// RemoveNode forgets a node that is offline, and what was counted as running there is
+// aborted. With force one that is online is forgotten too, if it is drained and has no
+// jobs. An agent of it that is heard again registers the node as a new one.
+type RemoveNode struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	Force         bool                   `protobuf:"varint,3,opt,name=force,proto3" json:"force,omitempty"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveNode) Reset() {
+	*x = RemoveNode{}
+	mi := &file_commandpb_command_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveNode) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveNode) ProtoMessage() {}
+
+func (x *RemoveNode) ProtoReflect() protoreflect.Message {
+	mi := &file_commandpb_command_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveNode.ProtoReflect.Descriptor instead.
+func (*RemoveNode) Descriptor() ([]byte, []int) {
+	return file_commandpb_command_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *RemoveNode) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *RemoveNode) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *RemoveNode) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
+func (x *RemoveNode) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
 // UndrainNode lets a node have jobs again. A node that is not drained stays as it
 // is.
 type UndrainNode struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
 	Time          *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	User          string                 `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UndrainNode) Reset() {
 	*x = UndrainNode{}
-	mi := &file_commandpb_command_proto_msgTypes[42]
+	mi := &file_commandpb_command_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2949,7 +3119,7 @@ func (x *UndrainNode) String() string {
 func (*UndrainNode) ProtoMessage() {}
 
 func (x *UndrainNode) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[42]
+	mi := &file_commandpb_command_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2962,7 +3132,7 @@ func (x *UndrainNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNode.ProtoReflect.Descriptor instead.
 func (*UndrainNode) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{42}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *UndrainNode) GetNode() string {
@@ -2979,20 +3149,29 @@ func (x *UndrainNode) GetTime() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *UndrainNode) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
 // StopJobs orders allocations to be ended, each by its node. Of two orders for a
 // job the one with the earlier deadline counts.
 type StopJobs struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	OperationId   string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
-	JobIds        []string               `protobuf:"bytes,2,rep,name=job_ids,json=jobIds,proto3" json:"job_ids,omitempty"`
-	Order         *statepb.StopOrder     `protobuf:"bytes,3,opt,name=order,proto3" json:"order,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	OperationId string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
+	JobIds      []string               `protobuf:"bytes,2,rep,name=job_ids,json=jobIds,proto3" json:"job_ids,omitempty"`
+	Order       *statepb.StopOrder     `protobuf:"bytes,3,opt,name=order,proto3" json:"order,omitempty"`
+	// Who asked for it; empty: the system did.
+	User          string `protobuf:"bytes,4,opt,name=user,proto3" json:"user,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StopJobs) Reset() {
 	*x = StopJobs{}
-	mi := &file_commandpb_command_proto_msgTypes[43]
+	mi := &file_commandpb_command_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3004,7 +3183,7 @@ func (x *StopJobs) String() string {
 func (*StopJobs) ProtoMessage() {}
 
 func (x *StopJobs) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[43]
+	mi := &file_commandpb_command_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3017,7 +3196,7 @@ func (x *StopJobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopJobs.ProtoReflect.Descriptor instead.
 func (*StopJobs) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{43}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *StopJobs) GetOperationId() string {
@@ -3041,6 +3220,13 @@ func (x *StopJobs) GetOrder() *statepb.StopOrder {
 	return nil
 }
 
+func (x *StopJobs) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
 // PreemptAllocations tells jobs to go that run beyond what their operations may
 // have. It is the leader's. Each preemption is by itself; FinishJobsResult has an
 // answer for each, in order.
@@ -3056,7 +3242,7 @@ type PreemptAllocations struct {
 
 func (x *PreemptAllocations) Reset() {
 	*x = PreemptAllocations{}
-	mi := &file_commandpb_command_proto_msgTypes[44]
+	mi := &file_commandpb_command_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3068,7 +3254,7 @@ func (x *PreemptAllocations) String() string {
 func (*PreemptAllocations) ProtoMessage() {}
 
 func (x *PreemptAllocations) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[44]
+	mi := &file_commandpb_command_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3081,7 +3267,7 @@ func (x *PreemptAllocations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptAllocations.ProtoReflect.Descriptor instead.
 func (*PreemptAllocations) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{44}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *PreemptAllocations) GetTerm() uint64 {
@@ -3113,16 +3299,18 @@ func (x *PreemptAllocations) GetPreemptions() []*Preemption {
 }
 
 type Preemption struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
-	Order         *statepb.StopOrder     `protobuf:"bytes,2,opt,name=order,proto3" json:"order,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	Order *statepb.StopOrder     `protobuf:"bytes,2,opt,name=order,proto3" json:"order,omitempty"`
+	// Ids of the pools in whose rates it counts.
+	RatedPools    []uint64 `protobuf:"varint,3,rep,packed,name=rated_pools,json=ratedPools,proto3" json:"rated_pools,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Preemption) Reset() {
 	*x = Preemption{}
-	mi := &file_commandpb_command_proto_msgTypes[45]
+	mi := &file_commandpb_command_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3134,7 +3322,7 @@ func (x *Preemption) String() string {
 func (*Preemption) ProtoMessage() {}
 
 func (x *Preemption) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[45]
+	mi := &file_commandpb_command_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3147,7 +3335,7 @@ func (x *Preemption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Preemption.ProtoReflect.Descriptor instead.
 func (*Preemption) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{45}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Preemption) GetJobId() string {
@@ -3160,6 +3348,432 @@ func (x *Preemption) GetJobId() string {
 func (x *Preemption) GetOrder() *statepb.StopOrder {
 	if x != nil {
 		return x.Order
+	}
+	return nil
+}
+
+func (x *Preemption) GetRatedPools() []uint64 {
+	if x != nil {
+		return x.RatedPools
+	}
+	return nil
+}
+
+// UpdateReserves is the controller's word of what the next jobs of tasks need.
+type UpdateReserves struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	OperationId   string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
+	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
+	Tasks         []*TaskReserve         `protobuf:"bytes,4,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateReserves) Reset() {
+	*x = UpdateReserves{}
+	mi := &file_commandpb_command_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateReserves) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateReserves) ProtoMessage() {}
+
+func (x *UpdateReserves) ProtoReflect() protoreflect.Message {
+	mi := &file_commandpb_command_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateReserves.ProtoReflect.Descriptor instead.
+func (*UpdateReserves) Descriptor() ([]byte, []int) {
+	return file_commandpb_command_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *UpdateReserves) GetOperationId() string {
+	if x != nil {
+		return x.OperationId
+	}
+	return ""
+}
+
+func (x *UpdateReserves) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *UpdateReserves) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *UpdateReserves) GetTasks() []*TaskReserve {
+	if x != nil {
+		return x.Tasks
+	}
+	return nil
+}
+
+type TaskReserve struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Task  string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	// How many of the task's samples the digests have.
+	Samples       int64               `protobuf:"varint,2,opt,name=samples,proto3" json:"samples,omitempty"`
+	UserDigest    []byte              `protobuf:"bytes,3,opt,name=user_digest,json=userDigest,proto3" json:"user_digest,omitempty"`
+	ProxyDigest   []byte              `protobuf:"bytes,4,opt,name=proxy_digest,json=proxyDigest,proto3" json:"proxy_digest,omitempty"`
+	Reserve       *statepb.JobReserve `protobuf:"bytes,5,opt,name=reserve,proto3" json:"reserve,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TaskReserve) Reset() {
+	*x = TaskReserve{}
+	mi := &file_commandpb_command_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskReserve) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskReserve) ProtoMessage() {}
+
+func (x *TaskReserve) ProtoReflect() protoreflect.Message {
+	mi := &file_commandpb_command_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskReserve.ProtoReflect.Descriptor instead.
+func (*TaskReserve) Descriptor() ([]byte, []int) {
+	return file_commandpb_command_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *TaskReserve) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *TaskReserve) GetSamples() int64 {
+	if x != nil {
+		return x.Samples
+	}
+	return 0
+}
+
+func (x *TaskReserve) GetUserDigest() []byte {
+	if x != nil {
+		return x.UserDigest
+	}
+	return nil
+}
+
+func (x *TaskReserve) GetProxyDigest() []byte {
+	if x != nil {
+		return x.ProxyDigest
+	}
+	return nil
+}
+
+func (x *TaskReserve) GetReserve() *statepb.JobReserve {
+	if x != nil {
+		return x.Reserve
+	}
+	return nil
+}
+
+// SaveMemoryProfiles leaves what tasks of an operation have learned, once for each. It
+// is the controller's.
+type SaveMemoryProfiles struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	OperationId   string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
+	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
+	Profiles      []*SavedProfile        `protobuf:"bytes,4,rep,name=profiles,proto3" json:"profiles,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SaveMemoryProfiles) Reset() {
+	*x = SaveMemoryProfiles{}
+	mi := &file_commandpb_command_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SaveMemoryProfiles) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SaveMemoryProfiles) ProtoMessage() {}
+
+func (x *SaveMemoryProfiles) ProtoReflect() protoreflect.Message {
+	mi := &file_commandpb_command_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SaveMemoryProfiles.ProtoReflect.Descriptor instead.
+func (*SaveMemoryProfiles) Descriptor() ([]byte, []int) {
+	return file_commandpb_command_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *SaveMemoryProfiles) GetOperationId() string {
+	if x != nil {
+		return x.OperationId
+	}
+	return ""
+}
+
+func (x *SaveMemoryProfiles) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *SaveMemoryProfiles) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *SaveMemoryProfiles) GetProfiles() []*SavedProfile {
+	if x != nil {
+		return x.Profiles
+	}
+	return nil
+}
+
+type SavedProfile struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Task  string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	// As it is to be from now on.
+	Profile *statepb.MemoryProfile `protobuf:"bytes,2,opt,name=profile,proto3" json:"profile,omitempty"`
+	// How many samples the profile had when it was read: refused when others have been
+	// added since.
+	ExpectedSampleCount int64 `protobuf:"varint,3,opt,name=expected_sample_count,json=expectedSampleCount,proto3" json:"expected_sample_count,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *SavedProfile) Reset() {
+	*x = SavedProfile{}
+	mi := &file_commandpb_command_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SavedProfile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SavedProfile) ProtoMessage() {}
+
+func (x *SavedProfile) ProtoReflect() protoreflect.Message {
+	mi := &file_commandpb_command_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SavedProfile.ProtoReflect.Descriptor instead.
+func (*SavedProfile) Descriptor() ([]byte, []int) {
+	return file_commandpb_command_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *SavedProfile) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *SavedProfile) GetProfile() *statepb.MemoryProfile {
+	if x != nil {
+		return x.Profile
+	}
+	return nil
+}
+
+func (x *SavedProfile) GetExpectedSampleCount() int64 {
+	if x != nil {
+		return x.ExpectedSampleCount
+	}
+	return 0
+}
+
+// RemoveMemoryProfiles forgets profiles; no keys: all.
+type RemoveMemoryProfiles struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Keys          []string               `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
+	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveMemoryProfiles) Reset() {
+	*x = RemoveMemoryProfiles{}
+	mi := &file_commandpb_command_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveMemoryProfiles) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveMemoryProfiles) ProtoMessage() {}
+
+func (x *RemoveMemoryProfiles) ProtoReflect() protoreflect.Message {
+	mi := &file_commandpb_command_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveMemoryProfiles.ProtoReflect.Descriptor instead.
+func (*RemoveMemoryProfiles) Descriptor() ([]byte, []int) {
+	return file_commandpb_command_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *RemoveMemoryProfiles) GetKeys() []string {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *RemoveMemoryProfiles) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *RemoveMemoryProfiles) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+// PublishOutput is the controller's word that the output of a completing map operation
+// is where it is to be, or cannot be.
+type PublishOutput struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	OperationId string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
+	Epoch       uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Time        *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
+	Output      *statepb.Output        `protobuf:"bytes,4,opt,name=output,proto3" json:"output,omitempty"`
+	// Set when it cannot: the operation fails.
+	Error         *statepb.Error `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PublishOutput) Reset() {
+	*x = PublishOutput{}
+	mi := &file_commandpb_command_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PublishOutput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PublishOutput) ProtoMessage() {}
+
+func (x *PublishOutput) ProtoReflect() protoreflect.Message {
+	mi := &file_commandpb_command_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PublishOutput.ProtoReflect.Descriptor instead.
+func (*PublishOutput) Descriptor() ([]byte, []int) {
+	return file_commandpb_command_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *PublishOutput) GetOperationId() string {
+	if x != nil {
+		return x.OperationId
+	}
+	return ""
+}
+
+func (x *PublishOutput) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *PublishOutput) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *PublishOutput) GetOutput() *statepb.Output {
+	if x != nil {
+		return x.Output
+	}
+	return nil
+}
+
+func (x *PublishOutput) GetError() *statepb.Error {
+	if x != nil {
+		return x.Error
 	}
 	return nil
 }
@@ -3211,11 +3825,13 @@ const file_commandpb_command_proto_rawDesc = "" +
 	"\x04time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12,\n" +
 	"\x06result\x18\x06 \x01(\v2\x14.weir.state.v1.ErrorR\x06result\x12\x12\n" +
 	"\x04note\x18\a \x01(\tR\x04note\x12\x14\n" +
-	"\x05trees\x18\b \x03(\tR\x05trees\"\xd5\x01\n" +
+	"\x05trees\x18\b \x03(\tR\x05trees\"\x88\x02\n" +
 	"\x10SetPendingReason\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12H\n" +
-	"\areasons\x18\x04 \x03(\v2..weir.command.v1.SetPendingReason.ReasonsEntryR\areasons\x1a:\n" +
+	"\areasons\x18\x04 \x03(\v2..weir.command.v1.SetPendingReason.ReasonsEntryR\areasons\x12\x14\n" +
+	"\x05epoch\x18\x05 \x01(\x04R\x05epoch\x12\x1b\n" +
+	"\theld_back\x18\x06 \x01(\tR\bheldBack\x1a:\n" +
 	"\fReasonsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b\x03\x10\x04\"\x9f\x01\n" +
@@ -3226,25 +3842,28 @@ const file_commandpb_command_proto_rawDesc = "" +
 	"\x14ControllerAssignment\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x18\n" +
 	"\areplica\x18\x02 \x01(\tR\areplica\x12\x14\n" +
-	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\"\xa7\x01\n" +
+	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\"\xd3\x01\n" +
 	"\x10PrepareOperation\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12.\n" +
 	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12*\n" +
-	"\x05error\x18\x04 \x01(\v2\x14.weir.state.v1.ErrorR\x05error\"\xad\x01\n" +
+	"\x05error\x18\x04 \x01(\v2\x14.weir.state.v1.ErrorR\x05error\x12*\n" +
+	"\x05input\x18\x05 \x01(\v2\x14.weir.state.v1.InputR\x05input\"\xad\x01\n" +
 	"\vDefineTasks\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12.\n" +
 	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x125\n" +
-	"\x05tasks\x18\x04 \x03(\v2\x1f.weir.command.v1.TaskDefinitionR\x05tasks\"\x80\x01\n" +
+	"\x05tasks\x18\x04 \x03(\v2\x1f.weir.command.v1.TaskDefinitionR\x05tasks\"\xe2\x01\n" +
 	"\x0eTaskDefinition\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\tjob_count\x18\x02 \x01(\x05R\bjobCount\x12=\n" +
-	"\rjob_resources\x18\x03 \x01(\v2\x18.weir.state.v1.ResourcesR\fjobResources\"\x86\x01\n" +
+	"\rjob_resources\x18\x03 \x01(\v2\x18.weir.state.v1.ResourcesR\fjobResources\x121\n" +
+	"\x06memory\x18\x04 \x01(\v2\x19.weir.state.v1.TaskMemoryR\x06memory\x12-\n" +
+	"\x06slices\x18\x05 \x03(\v2\x15.weir.state.v1.SlicesR\x06slices\"\x86\x01\n" +
 	"\x10StartAllocations\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12.\n" +
-	"\x06grants\x18\x03 \x03(\v2\x16.weir.command.v1.GrantR\x06grants\"\xe0\x01\n" +
+	"\x06grants\x18\x03 \x03(\v2\x16.weir.command.v1.GrantR\x06grants\"\xe6\x02\n" +
 	"\x05Grant\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12!\n" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x12\n" +
@@ -3252,7 +3871,12 @@ const file_commandpb_command_proto_rawDesc = "" +
 	"\x04node\x18\x04 \x01(\tR\x04node\x12)\n" +
 	"\x10node_incarnation\x18\x05 \x01(\x04R\x0fnodeIncarnation\x126\n" +
 	"\tresources\x18\x06 \x01(\v2\x18.weir.state.v1.ResourcesR\tresources\x12\x12\n" +
-	"\x04tree\x18\a \x01(\tR\x04tree\"N\n" +
+	"\x04tree\x18\a \x01(\tR\x04tree\x12)\n" +
+	"\x10dedicated_memory\x18\b \x01(\x03R\x0fdedicatedMemory\x12\x1e\n" +
+	"\vall_or_none\x18\t \x01(\bR\tallOrNone\x129\n" +
+	"\n" +
+	"claim_time\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\tclaimTime\"N\n" +
 	"\x16StartAllocationsResult\x124\n" +
 	"\x06grants\x18\x01 \x03(\v2\x1c.weir.command.v1.GrantResultR\x06grants\"\xa0\x01\n" +
 	"\vGrantResult\x12\x15\n" +
@@ -3332,19 +3956,22 @@ const file_commandpb_command_proto_rawDesc = "" +
 	"\x02to\x18\x02 \x01(\tR\x02to\"(\n" +
 	"\n" +
 	"TreeResult\x12\x1a\n" +
-	"\brevision\x18\x01 \x01(\x04R\brevision\"\x83\x01\n" +
+	"\brevision\x18\x01 \x01(\x04R\brevision\"\x97\x01\n" +
 	"\n" +
 	"CreateTree\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x121\n" +
 	"\aoptions\x18\x02 \x01(\v2\x17.google.protobuf.StructR\aoptions\x12.\n" +
-	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"P\n" +
+	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
+	"\x04user\x18\x04 \x01(\tR\x04user\"d\n" +
 	"\n" +
 	"RemoveTree\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12.\n" +
-	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"T\n" +
+	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
+	"\x04user\x18\x03 \x01(\tR\x04user\"h\n" +
 	"\x0eSetDefaultTree\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12.\n" +
-	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xb4\x01\n" +
+	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
+	"\x04user\x18\x03 \x01(\tR\x04user\"\xb4\x01\n" +
 	"\x0fUpdateOperation\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12.\n" +
@@ -3380,23 +4007,64 @@ const file_commandpb_command_proto_rawDesc = "" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12.\n" +
 	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12)\n" +
-	"\x10interrupt_millis\x18\x05 \x01(\x03R\x0finterruptMillis\"Q\n" +
+	"\x10interrupt_millis\x18\x05 \x01(\x03R\x0finterruptMillis\"z\n" +
+	"\n" +
+	"RemoveNode\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\x12\x14\n" +
+	"\x05force\x18\x03 \x01(\bR\x05force\x12.\n" +
+	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"e\n" +
 	"\vUndrainNode\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12.\n" +
-	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"v\n" +
+	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
+	"\x04user\x18\x03 \x01(\tR\x04user\"\x8a\x01\n" +
 	"\bStopJobs\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x17\n" +
 	"\ajob_ids\x18\x02 \x03(\tR\x06jobIds\x12.\n" +
-	"\x05order\x18\x03 \x01(\v2\x18.weir.state.v1.StopOrderR\x05order\"\xab\x01\n" +
+	"\x05order\x18\x03 \x01(\v2\x18.weir.state.v1.StopOrderR\x05order\x12\x12\n" +
+	"\x04user\x18\x04 \x01(\tR\x04user\"\xab\x01\n" +
 	"\x12PreemptAllocations\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
 	"\x04tree\x18\x03 \x01(\tR\x04tree\x12=\n" +
-	"\vpreemptions\x18\x04 \x03(\v2\x1b.weir.command.v1.PreemptionR\vpreemptions\"S\n" +
+	"\vpreemptions\x18\x04 \x03(\v2\x1b.weir.command.v1.PreemptionR\vpreemptions\"t\n" +
 	"\n" +
 	"Preemption\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12.\n" +
-	"\x05order\x18\x02 \x01(\v2\x18.weir.state.v1.StopOrderR\x05orderB\x19Z\x17weir/messages/commandpbb\x06proto3"
+	"\x05order\x18\x02 \x01(\v2\x18.weir.state.v1.StopOrderR\x05order\x12\x1f\n" +
+	"\vrated_pools\x18\x03 \x03(\x04R\n" +
+	"ratedPools\"\xad\x01\n" +
+	"\x0eUpdateReserves\x12!\n" +
+	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12.\n" +
+	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x122\n" +
+	"\x05tasks\x18\x04 \x03(\v2\x1c.weir.command.v1.TaskReserveR\x05tasks\"\xb4\x01\n" +
+	"\vTaskReserve\x12\x12\n" +
+	"\x04task\x18\x01 \x01(\tR\x04task\x12\x18\n" +
+	"\asamples\x18\x02 \x01(\x03R\asamples\x12\x1f\n" +
+	"\vuser_digest\x18\x03 \x01(\fR\n" +
+	"userDigest\x12!\n" +
+	"\fproxy_digest\x18\x04 \x01(\fR\vproxyDigest\x123\n" +
+	"\areserve\x18\x05 \x01(\v2\x19.weir.state.v1.JobReserveR\areserve\"\xb8\x01\n" +
+	"\x12SaveMemoryProfiles\x12!\n" +
+	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12.\n" +
+	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x129\n" +
+	"\bprofiles\x18\x04 \x03(\v2\x1d.weir.command.v1.SavedProfileR\bprofiles\"\x8e\x01\n" +
+	"\fSavedProfile\x12\x12\n" +
+	"\x04task\x18\x01 \x01(\tR\x04task\x126\n" +
+	"\aprofile\x18\x02 \x01(\v2\x1c.weir.state.v1.MemoryProfileR\aprofile\x122\n" +
+	"\x15expected_sample_count\x18\x03 \x01(\x03R\x13expectedSampleCount\"n\n" +
+	"\x14RemoveMemoryProfiles\x12\x12\n" +
+	"\x04keys\x18\x01 \x03(\tR\x04keys\x12\x12\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\x12.\n" +
+	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xd3\x01\n" +
+	"\rPublishOutput\x12!\n" +
+	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12.\n" +
+	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12-\n" +
+	"\x06output\x18\x04 \x01(\v2\x15.weir.state.v1.OutputR\x06output\x12*\n" +
+	"\x05error\x18\x05 \x01(\v2\x14.weir.state.v1.ErrorR\x05errorB\x19Z\x17weir/messages/commandpbb\x06proto3"
 
 var (
 	file_commandpb_command_proto_rawDescOnce sync.Once
@@ -3410,7 +4078,7 @@ func file_commandpb_command_proto_rawDescGZIP() []byte {
 	return file_commandpb_command_proto_rawDescData
 }
 
-var file_commandpb_command_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
+var file_commandpb_command_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
 var file_commandpb_command_proto_goTypes = []any{
 	(*Entry)(nil),                  // 0: weir.command.v1.Entry
 	(*Command)(nil),                // 1: weir.command.v1.Command
@@ -3454,24 +4122,37 @@ var file_commandpb_command_proto_goTypes = []any{
 	(*RegisterNode)(nil),           // 39: weir.command.v1.RegisterNode
 	(*SetNodeOffline)(nil),         // 40: weir.command.v1.SetNodeOffline
 	(*DrainNode)(nil),              // 41: weir.command.v1.DrainNode
-	(*UndrainNode)(nil),            // 42: weir.command.v1.UndrainNode
-	(*StopJobs)(nil),               // 43: weir.command.v1.StopJobs
-	(*PreemptAllocations)(nil),     // 44: weir.command.v1.PreemptAllocations
-	(*Preemption)(nil),             // 45: weir.command.v1.Preemption
-	nil,                            // 46: weir.command.v1.SetPendingReason.ReasonsEntry
-	nil,                            // 47: weir.command.v1.Changes.ValuesEntry
-	(*timestamppb.Timestamp)(nil),  // 48: google.protobuf.Timestamp
-	(*statepb.Limits)(nil),         // 49: weir.state.v1.Limits
-	(*statepb.OperationSpec)(nil),  // 50: weir.state.v1.OperationSpec
-	(*statepb.Error)(nil),          // 51: weir.state.v1.Error
-	(*statepb.Resources)(nil),      // 52: weir.state.v1.Resources
-	(*statepb.FinishedJob)(nil),    // 53: weir.state.v1.FinishedJob
-	(*structpb.Struct)(nil),        // 54: google.protobuf.Struct
-	(*statepb.Pool)(nil),           // 55: weir.state.v1.Pool
-	(*statepb.PoolVolume)(nil),     // 56: weir.state.v1.PoolVolume
-	(*statepb.Node)(nil),           // 57: weir.state.v1.Node
-	(*statepb.StopOrder)(nil),      // 58: weir.state.v1.StopOrder
-	(*structpb.Value)(nil),         // 59: google.protobuf.Value
+	(*RemoveNode)(nil),             // 42: weir.command.v1.RemoveNode
+	(*UndrainNode)(nil),            // 43: weir.command.v1.UndrainNode
+	(*StopJobs)(nil),               // 44: weir.command.v1.StopJobs
+	(*PreemptAllocations)(nil),     // 45: weir.command.v1.PreemptAllocations
+	(*Preemption)(nil),             // 46: weir.command.v1.Preemption
+	(*UpdateReserves)(nil),         // 47: weir.command.v1.UpdateReserves
+	(*TaskReserve)(nil),            // 48: weir.command.v1.TaskReserve
+	(*SaveMemoryProfiles)(nil),     // 49: weir.command.v1.SaveMemoryProfiles
+	(*SavedProfile)(nil),           // 50: weir.command.v1.SavedProfile
+	(*RemoveMemoryProfiles)(nil),   // 51: weir.command.v1.RemoveMemoryProfiles
+	(*PublishOutput)(nil),          // 52: weir.command.v1.PublishOutput
+	nil,                            // 53: weir.command.v1.SetPendingReason.ReasonsEntry
+	nil,                            // 54: weir.command.v1.Changes.ValuesEntry
+	(*timestamppb.Timestamp)(nil),  // 55: google.protobuf.Timestamp
+	(*statepb.Limits)(nil),         // 56: weir.state.v1.Limits
+	(*statepb.OperationSpec)(nil),  // 57: weir.state.v1.OperationSpec
+	(*statepb.Error)(nil),          // 58: weir.state.v1.Error
+	(*statepb.Input)(nil),          // 59: weir.state.v1.Input
+	(*statepb.Resources)(nil),      // 60: weir.state.v1.Resources
+	(*statepb.TaskMemory)(nil),     // 61: weir.state.v1.TaskMemory
+	(*statepb.Slices)(nil),         // 62: weir.state.v1.Slices
+	(*statepb.FinishedJob)(nil),    // 63: weir.state.v1.FinishedJob
+	(*structpb.Struct)(nil),        // 64: google.protobuf.Struct
+	(*statepb.Pool)(nil),           // 65: weir.state.v1.Pool
+	(*statepb.PoolVolume)(nil),     // 66: weir.state.v1.PoolVolume
+	(*statepb.Node)(nil),           // 67: weir.state.v1.Node
+	(*statepb.StopOrder)(nil),      // 68: weir.state.v1.StopOrder
+	(*statepb.JobReserve)(nil),     // 69: weir.state.v1.JobReserve
+	(*statepb.MemoryProfile)(nil),  // 70: weir.state.v1.MemoryProfile
+	(*statepb.Output)(nil),         // 71: weir.state.v1.Output
+	(*structpb.Value)(nil),         // 72: google.protobuf.Value
 }
 var file_commandpb_command_proto_depIdxs = []int32{
 	1,  // 0: weir.command.v1.Entry.commands:type_name -> weir.command.v1.Command
@@ -3480,67 +4161,82 @@ var file_commandpb_command_proto_depIdxs = []int32{
 	16, // 3: weir.command.v1.Result.start_allocations:type_name -> weir.command.v1.StartAllocationsResult
 	19, // 4: weir.command.v1.Result.finish_jobs:type_name -> weir.command.v1.FinishJobsResult
 	31, // 5: weir.command.v1.Result.tree:type_name -> weir.command.v1.TreeResult
-	48, // 6: weir.command.v1.BeginTerm.time:type_name -> google.protobuf.Timestamp
-	49, // 7: weir.command.v1.BeginTerm.limits:type_name -> weir.state.v1.Limits
-	50, // 8: weir.command.v1.StartOperation.spec:type_name -> weir.state.v1.OperationSpec
-	48, // 9: weir.command.v1.StartOperation.time:type_name -> google.protobuf.Timestamp
-	48, // 10: weir.command.v1.AdvanceOperation.time:type_name -> google.protobuf.Timestamp
-	51, // 11: weir.command.v1.AdvanceOperation.result:type_name -> weir.state.v1.Error
-	46, // 12: weir.command.v1.SetPendingReason.reasons:type_name -> weir.command.v1.SetPendingReason.ReasonsEntry
-	48, // 13: weir.command.v1.AssignController.time:type_name -> google.protobuf.Timestamp
+	55, // 6: weir.command.v1.BeginTerm.time:type_name -> google.protobuf.Timestamp
+	56, // 7: weir.command.v1.BeginTerm.limits:type_name -> weir.state.v1.Limits
+	57, // 8: weir.command.v1.StartOperation.spec:type_name -> weir.state.v1.OperationSpec
+	55, // 9: weir.command.v1.StartOperation.time:type_name -> google.protobuf.Timestamp
+	55, // 10: weir.command.v1.AdvanceOperation.time:type_name -> google.protobuf.Timestamp
+	58, // 11: weir.command.v1.AdvanceOperation.result:type_name -> weir.state.v1.Error
+	53, // 12: weir.command.v1.SetPendingReason.reasons:type_name -> weir.command.v1.SetPendingReason.ReasonsEntry
+	55, // 13: weir.command.v1.AssignController.time:type_name -> google.protobuf.Timestamp
 	10, // 14: weir.command.v1.AssignController.assignments:type_name -> weir.command.v1.ControllerAssignment
-	48, // 15: weir.command.v1.PrepareOperation.time:type_name -> google.protobuf.Timestamp
-	51, // 16: weir.command.v1.PrepareOperation.error:type_name -> weir.state.v1.Error
-	48, // 17: weir.command.v1.DefineTasks.time:type_name -> google.protobuf.Timestamp
-	13, // 18: weir.command.v1.DefineTasks.tasks:type_name -> weir.command.v1.TaskDefinition
-	52, // 19: weir.command.v1.TaskDefinition.job_resources:type_name -> weir.state.v1.Resources
-	48, // 20: weir.command.v1.StartAllocations.time:type_name -> google.protobuf.Timestamp
-	15, // 21: weir.command.v1.StartAllocations.grants:type_name -> weir.command.v1.Grant
-	52, // 22: weir.command.v1.Grant.resources:type_name -> weir.state.v1.Resources
-	17, // 23: weir.command.v1.StartAllocationsResult.grants:type_name -> weir.command.v1.GrantResult
-	48, // 24: weir.command.v1.FinishJobs.time:type_name -> google.protobuf.Timestamp
-	53, // 25: weir.command.v1.FinishJobs.jobs:type_name -> weir.state.v1.FinishedJob
-	20, // 26: weir.command.v1.FinishJobsResult.jobs:type_name -> weir.command.v1.FinishJobResult
-	48, // 27: weir.command.v1.AbortAllocations.time:type_name -> google.protobuf.Timestamp
-	48, // 28: weir.command.v1.SuspendOperation.time:type_name -> google.protobuf.Timestamp
-	48, // 29: weir.command.v1.ResumeOperation.time:type_name -> google.protobuf.Timestamp
-	48, // 30: weir.command.v1.AbortOperation.time:type_name -> google.protobuf.Timestamp
-	48, // 31: weir.command.v1.CompleteOperation.time:type_name -> google.protobuf.Timestamp
-	27, // 32: weir.command.v1.EditTree.edits:type_name -> weir.command.v1.TreeEdit
-	48, // 33: weir.command.v1.EditTree.time:type_name -> google.protobuf.Timestamp
-	54, // 34: weir.command.v1.TreeEdit.options:type_name -> google.protobuf.Struct
-	28, // 35: weir.command.v1.TreeEdit.change:type_name -> weir.command.v1.Changes
-	55, // 36: weir.command.v1.TreeEdit.create:type_name -> weir.state.v1.Pool
-	55, // 37: weir.command.v1.TreeEdit.set:type_name -> weir.state.v1.Pool
-	29, // 38: weir.command.v1.TreeEdit.change_pool:type_name -> weir.command.v1.PoolChange
-	30, // 39: weir.command.v1.TreeEdit.rename:type_name -> weir.command.v1.RenamePool
-	47, // 40: weir.command.v1.Changes.values:type_name -> weir.command.v1.Changes.ValuesEntry
-	28, // 41: weir.command.v1.PoolChange.options:type_name -> weir.command.v1.Changes
-	54, // 42: weir.command.v1.CreateTree.options:type_name -> google.protobuf.Struct
-	48, // 43: weir.command.v1.CreateTree.time:type_name -> google.protobuf.Timestamp
-	48, // 44: weir.command.v1.RemoveTree.time:type_name -> google.protobuf.Timestamp
-	48, // 45: weir.command.v1.SetDefaultTree.time:type_name -> google.protobuf.Timestamp
-	48, // 46: weir.command.v1.UpdateOperation.time:type_name -> google.protobuf.Timestamp
-	36, // 47: weir.command.v1.UpdateOperation.changes:type_name -> weir.command.v1.OperationChange
-	28, // 48: weir.command.v1.OperationChange.options:type_name -> weir.command.v1.Changes
-	48, // 49: weir.command.v1.AdmitOperation.time:type_name -> google.protobuf.Timestamp
-	48, // 50: weir.command.v1.CheckpointVolumes.time:type_name -> google.protobuf.Timestamp
-	56, // 51: weir.command.v1.CheckpointVolumes.volumes:type_name -> weir.state.v1.PoolVolume
-	48, // 52: weir.command.v1.RegisterNode.time:type_name -> google.protobuf.Timestamp
-	57, // 53: weir.command.v1.RegisterNode.node:type_name -> weir.state.v1.Node
-	48, // 54: weir.command.v1.SetNodeOffline.time:type_name -> google.protobuf.Timestamp
-	48, // 55: weir.command.v1.DrainNode.time:type_name -> google.protobuf.Timestamp
-	48, // 56: weir.command.v1.UndrainNode.time:type_name -> google.protobuf.Timestamp
-	58, // 57: weir.command.v1.StopJobs.order:type_name -> weir.state.v1.StopOrder
-	48, // 58: weir.command.v1.PreemptAllocations.time:type_name -> google.protobuf.Timestamp
-	45, // 59: weir.command.v1.PreemptAllocations.preemptions:type_name -> weir.command.v1.Preemption
-	58, // 60: weir.command.v1.Preemption.order:type_name -> weir.state.v1.StopOrder
-	59, // 61: weir.command.v1.Changes.ValuesEntry.value:type_name -> google.protobuf.Value
-	62, // [62:62] is the sub-list for method output_type
-	62, // [62:62] is the sub-list for method input_type
-	62, // [62:62] is the sub-list for extension type_name
-	62, // [62:62] is the sub-list for extension extendee
-	0,  // [0:62] is the sub-list for field type_name
+	55, // 15: weir.command.v1.PrepareOperation.time:type_name -> google.protobuf.Timestamp
+	58, // 16: weir.command.v1.PrepareOperation.error:type_name -> weir.state.v1.Error
+	59, // 17: weir.command.v1.PrepareOperation.input:type_name -> weir.state.v1.Input
+	55, // 18: weir.command.v1.DefineTasks.time:type_name -> google.protobuf.Timestamp
+	13, // 19: weir.command.v1.DefineTasks.tasks:type_name -> weir.command.v1.TaskDefinition
+	60, // 20: weir.command.v1.TaskDefinition.job_resources:type_name -> weir.state.v1.Resources
+	61, // 21: weir.command.v1.TaskDefinition.memory:type_name -> weir.state.v1.TaskMemory
+	62, // 22: weir.command.v1.TaskDefinition.slices:type_name -> weir.state.v1.Slices
+	55, // 23: weir.command.v1.StartAllocations.time:type_name -> google.protobuf.Timestamp
+	15, // 24: weir.command.v1.StartAllocations.grants:type_name -> weir.command.v1.Grant
+	60, // 25: weir.command.v1.Grant.resources:type_name -> weir.state.v1.Resources
+	55, // 26: weir.command.v1.Grant.claim_time:type_name -> google.protobuf.Timestamp
+	17, // 27: weir.command.v1.StartAllocationsResult.grants:type_name -> weir.command.v1.GrantResult
+	55, // 28: weir.command.v1.FinishJobs.time:type_name -> google.protobuf.Timestamp
+	63, // 29: weir.command.v1.FinishJobs.jobs:type_name -> weir.state.v1.FinishedJob
+	20, // 30: weir.command.v1.FinishJobsResult.jobs:type_name -> weir.command.v1.FinishJobResult
+	55, // 31: weir.command.v1.AbortAllocations.time:type_name -> google.protobuf.Timestamp
+	55, // 32: weir.command.v1.SuspendOperation.time:type_name -> google.protobuf.Timestamp
+	55, // 33: weir.command.v1.ResumeOperation.time:type_name -> google.protobuf.Timestamp
+	55, // 34: weir.command.v1.AbortOperation.time:type_name -> google.protobuf.Timestamp
+	55, // 35: weir.command.v1.CompleteOperation.time:type_name -> google.protobuf.Timestamp
+	27, // 36: weir.command.v1.EditTree.edits:type_name -> weir.command.v1.TreeEdit
+	55, // 37: weir.command.v1.EditTree.time:type_name -> google.protobuf.Timestamp
+	64, // 38: weir.command.v1.TreeEdit.options:type_name -> google.protobuf.Struct
+	28, // 39: weir.command.v1.TreeEdit.change:type_name -> weir.command.v1.Changes
+	65, // 40: weir.command.v1.TreeEdit.create:type_name -> weir.state.v1.Pool
+	65, // 41: weir.command.v1.TreeEdit.set:type_name -> weir.state.v1.Pool
+	29, // 42: weir.command.v1.TreeEdit.change_pool:type_name -> weir.command.v1.PoolChange
+	30, // 43: weir.command.v1.TreeEdit.rename:type_name -> weir.command.v1.RenamePool
+	54, // 44: weir.command.v1.Changes.values:type_name -> weir.command.v1.Changes.ValuesEntry
+	28, // 45: weir.command.v1.PoolChange.options:type_name -> weir.command.v1.Changes
+	64, // 46: weir.command.v1.CreateTree.options:type_name -> google.protobuf.Struct
+	55, // 47: weir.command.v1.CreateTree.time:type_name -> google.protobuf.Timestamp
+	55, // 48: weir.command.v1.RemoveTree.time:type_name -> google.protobuf.Timestamp
+	55, // 49: weir.command.v1.SetDefaultTree.time:type_name -> google.protobuf.Timestamp
+	55, // 50: weir.command.v1.UpdateOperation.time:type_name -> google.protobuf.Timestamp
+	36, // 51: weir.command.v1.UpdateOperation.changes:type_name -> weir.command.v1.OperationChange
+	28, // 52: weir.command.v1.OperationChange.options:type_name -> weir.command.v1.Changes
+	55, // 53: weir.command.v1.AdmitOperation.time:type_name -> google.protobuf.Timestamp
+	55, // 54: weir.command.v1.CheckpointVolumes.time:type_name -> google.protobuf.Timestamp
+	66, // 55: weir.command.v1.CheckpointVolumes.volumes:type_name -> weir.state.v1.PoolVolume
+	55, // 56: weir.command.v1.RegisterNode.time:type_name -> google.protobuf.Timestamp
+	67, // 57: weir.command.v1.RegisterNode.node:type_name -> weir.state.v1.Node
+	55, // 58: weir.command.v1.SetNodeOffline.time:type_name -> google.protobuf.Timestamp
+	55, // 59: weir.command.v1.DrainNode.time:type_name -> google.protobuf.Timestamp
+	55, // 60: weir.command.v1.RemoveNode.time:type_name -> google.protobuf.Timestamp
+	55, // 61: weir.command.v1.UndrainNode.time:type_name -> google.protobuf.Timestamp
+	68, // 62: weir.command.v1.StopJobs.order:type_name -> weir.state.v1.StopOrder
+	55, // 63: weir.command.v1.PreemptAllocations.time:type_name -> google.protobuf.Timestamp
+	46, // 64: weir.command.v1.PreemptAllocations.preemptions:type_name -> weir.command.v1.Preemption
+	68, // 65: weir.command.v1.Preemption.order:type_name -> weir.state.v1.StopOrder
+	55, // 66: weir.command.v1.UpdateReserves.time:type_name -> google.protobuf.Timestamp
+	48, // 67: weir.command.v1.UpdateReserves.tasks:type_name -> weir.command.v1.TaskReserve
+	69, // 68: weir.command.v1.TaskReserve.reserve:type_name -> weir.state.v1.JobReserve
+	55, // 69: weir.command.v1.SaveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
+	50, // 70: weir.command.v1.SaveMemoryProfiles.profiles:type_name -> weir.command.v1.SavedProfile
+	70, // 71: weir.command.v1.SavedProfile.profile:type_name -> weir.state.v1.MemoryProfile
+	55, // 72: weir.command.v1.RemoveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
+	55, // 73: weir.command.v1.PublishOutput.time:type_name -> google.protobuf.Timestamp
+	71, // 74: weir.command.v1.PublishOutput.output:type_name -> weir.state.v1.Output
+	58, // 75: weir.command.v1.PublishOutput.error:type_name -> weir.state.v1.Error
+	72, // 76: weir.command.v1.Changes.ValuesEntry.value:type_name -> google.protobuf.Value
+	77, // [77:77] is the sub-list for method output_type
+	77, // [77:77] is the sub-list for method input_type
+	77, // [77:77] is the sub-list for extension type_name
+	77, // [77:77] is the sub-list for extension extendee
+	0,  // [0:77] is the sub-list for field type_name
 }
 
 func init() { file_commandpb_command_proto_init() }
@@ -3571,7 +4267,7 @@ func file_commandpb_command_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commandpb_command_proto_rawDesc), len(file_commandpb_command_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   48,
+			NumMessages:   55,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -6,9 +6,12 @@
 package discoveryjson
 
 import (
+	"cmp"
 	"net"
 	"strconv"
 	"time"
+
+	"weir/messages/changes"
 )
 
 // Bounds of messages, in bytes with the newline.
@@ -23,6 +26,9 @@ const (
 type Request struct {
 	Ask string `json:"ask,omitempty"`
 	Do  string `json:"do,omitempty"`
+	// Changes, with AskWatch, says that the job takes Changes. An agent that does not know
+	// of them refuses that.
+	Changes bool `json:"changes,omitempty"`
 }
 
 // What can be asked and done.
@@ -30,7 +36,8 @@ const (
 	// AskPeers wants the Peers as they are now.
 	AskPeers = "peers"
 	// AskWatch wants the Peers and the Notice now and after each change, until the
-	// connection ends or the operation is over.
+	// connection ends or the operation is over; with Changes, after the first Peers, only
+	// what has changed of them.
 	AskWatch = "watch"
 	// AskNotice wants the Notice as it is now.
 	AskNotice = "notice"
@@ -40,9 +47,10 @@ const (
 
 // Answer is what the agent says: one of its fields is set.
 type Answer struct {
-	Peers        *Peers  `json:"peers,omitempty"`
-	Notice       *Notice `json:"notice,omitempty"`
-	Acknowledged bool    `json:"acknowledged,omitempty"`
+	Peers        *Peers   `json:"peers,omitempty"`
+	Changes      *Changes `json:"changes,omitempty"`
+	Notice       *Notice  `json:"notice,omitempty"`
+	Acknowledged bool     `json:"acknowledged,omitempty"`
 	// Error says what is wrong with a request, or why it cannot be answered now.
 	Error string `json:"error,omitempty"`
 }
@@ -57,6 +65,41 @@ type Peers struct {
 	Omitted int `json:"omitted,omitempty"`
 	// Over: the operation has ended, nothing will change any more.
 	Over bool `json:"over,omitempty"`
+	// Revision is what Changes count on from; 0: there will be none.
+	Revision uint64 `json:"revision,omitempty"`
+}
+
+// Changes are what is different from the Peers that were told before, on one connection.
+type Changes struct {
+	// Revision is that of the Peers with the changes: one more than before. Who has not
+	// heard of the one before asks anew.
+	Revision uint64    `json:"revision"`
+	AsOf     time.Time `json:"as_of"`
+	// Instances are new, or other than before.
+	Instances []Instance `json:"instances,omitempty"`
+	// Forgotten are the jobs of those that are not listed any more.
+	Forgotten []string `json:"forgotten,omitempty"`
+	Omitted   int      `json:"omitted,omitempty"`
+	Over      bool     `json:"over,omitempty"`
+}
+
+// instanceChanges are those of instances, by task, cookie and job. Here they are only applied.
+var instanceChanges = changes.Kind[Instance]{
+	ID: func(i Instance) string { return i.Job },
+	Compare: func(a, b Instance) int {
+		return cmp.Or(cmp.Compare(a.Task, b.Task), cmp.Compare(a.Cookie, b.Cookie), cmp.Compare(a.Job, b.Job))
+	},
+}
+
+// After returns the peers with the changes. ok is false if they are changes of others.
+func (c *Changes) After(before *Peers) (now *Peers, ok bool) {
+	if before == nil || before.Revision == 0 || c.Revision != before.Revision+1 {
+		return nil, false
+	}
+	return &Peers{
+		Operation: before.Operation, AsOf: c.AsOf, Omitted: c.Omitted, Over: c.Over, Revision: c.Revision,
+		Instances: instanceChanges.Apply(before.Instances, c.Instances, c.Forgotten),
+	}, true
 }
 
 // Instance is a job that others may want to reach.

@@ -48,10 +48,14 @@ type Explanation struct {
 	Waiting  int32 `protobuf:"varint,12,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	// When a job is expected to start; not set: nobody knows.
 	EstimatedStart *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=estimated_start,json=estimatedStart,proto3" json:"estimated_start,omitempty"`
-	// The jobs that would have to leave if somebody had to now.
+	// The jobs that are likely to have to leave for it.
 	LikelyVictims []*Victim `protobuf:"bytes,14,rep,name=likely_victims,json=likelyVictims,proto3" json:"likely_victims,omitempty"`
 	// Of an operation that runs, or a pool.
-	Share         *Share `protobuf:"bytes,15,opt,name=share,proto3" json:"share,omitempty"`
+	Share *Share `protobuf:"bytes,15,opt,name=share,proto3" json:"share,omitempty"`
+	// How a job is expected to get its room: jobs_that_end, preemption or held_room.
+	EstimatedBy string `protobuf:"bytes,16,opt,name=estimated_by,json=estimatedBy,proto3" json:"estimated_by,omitempty"`
+	// Of a pool: what the operations below it wait for, what most of them do first.
+	Waits         []*Wait `protobuf:"bytes,17,rep,name=waits,proto3" json:"waits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -191,6 +195,100 @@ func (x *Explanation) GetShare() *Share {
 	return nil
 }
 
+func (x *Explanation) GetEstimatedBy() string {
+	if x != nil {
+		return x.EstimatedBy
+	}
+	return ""
+}
+
+func (x *Explanation) GetWaits() []*Wait {
+	if x != nil {
+		return x.Waits
+	}
+	return nil
+}
+
+// Wait counts operations that wait for the same.
+type Wait struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// That of each of them: the code of a fact.
+	Verdict    string `protobuf:"bytes,1,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	Operations int32  `protobuf:"varint,2,opt,name=operations,proto3" json:"operations,omitempty"`
+	// How many jobs of theirs are to start.
+	Jobs int64 `protobuf:"varint,3,opt,name=jobs,proto3" json:"jobs,omitempty"`
+	// The one that was started first, and what it waits for, for people.
+	First         string `protobuf:"bytes,4,opt,name=first,proto3" json:"first,omitempty"`
+	Text          string `protobuf:"bytes,5,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Wait) Reset() {
+	*x = Wait{}
+	mi := &file_explainpb_explain_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Wait) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Wait) ProtoMessage() {}
+
+func (x *Wait) ProtoReflect() protoreflect.Message {
+	mi := &file_explainpb_explain_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Wait.ProtoReflect.Descriptor instead.
+func (*Wait) Descriptor() ([]byte, []int) {
+	return file_explainpb_explain_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Wait) GetVerdict() string {
+	if x != nil {
+		return x.Verdict
+	}
+	return ""
+}
+
+func (x *Wait) GetOperations() int32 {
+	if x != nil {
+		return x.Operations
+	}
+	return 0
+}
+
+func (x *Wait) GetJobs() int64 {
+	if x != nil {
+		return x.Jobs
+	}
+	return 0
+}
+
+func (x *Wait) GetFirst() string {
+	if x != nil {
+		return x.First
+	}
+	return ""
+}
+
+func (x *Wait) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
 // Fact is one thing that explains. Which fields are set follows from its code.
 type Fact struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -219,7 +317,7 @@ type Fact struct {
 
 func (x *Fact) Reset() {
 	*x = Fact{}
-	mi := &file_explainpb_explain_proto_msgTypes[1]
+	mi := &file_explainpb_explain_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -231,7 +329,7 @@ func (x *Fact) String() string {
 func (*Fact) ProtoMessage() {}
 
 func (x *Fact) ProtoReflect() protoreflect.Message {
-	mi := &file_explainpb_explain_proto_msgTypes[1]
+	mi := &file_explainpb_explain_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -244,7 +342,7 @@ func (x *Fact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fact.ProtoReflect.Descriptor instead.
 func (*Fact) Descriptor() ([]byte, []int) {
-	return file_explainpb_explain_proto_rawDescGZIP(), []int{1}
+	return file_explainpb_explain_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Fact) GetCode() string {
@@ -354,19 +452,24 @@ func (x *Fact) GetUntil() *timestamppb.Timestamp {
 
 // Task says what the pending jobs of a task wait for.
 type Task struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Verdict       string                 `protobuf:"bytes,2,opt,name=verdict,proto3" json:"verdict,omitempty"`
-	Pending       int64                  `protobuf:"varint,3,opt,name=pending,proto3" json:"pending,omitempty"`
-	JobResources  *Resources             `protobuf:"bytes,4,opt,name=job_resources,json=jobResources,proto3" json:"job_resources,omitempty"`
-	Nodes         *Nodes                 `protobuf:"bytes,5,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Name         string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Verdict      string                 `protobuf:"bytes,2,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	Pending      int64                  `protobuf:"varint,3,opt,name=pending,proto3" json:"pending,omitempty"`
+	JobResources *Resources             `protobuf:"bytes,4,opt,name=job_resources,json=jobResources,proto3" json:"job_resources,omitempty"`
+	Nodes        *Nodes                 `protobuf:"bytes,5,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	// Memory that is reserved for these jobs alone, for they were aborted for overdraft; 0:
+	// they are those that get what their task has learned to need.
+	DedicatedMemory int64 `protobuf:"varint,6,opt,name=dedicated_memory,json=dedicatedMemory,proto3" json:"dedicated_memory,omitempty"`
+	// Of a task whose jobs start only together.
+	Gang          *Gang `protobuf:"bytes,7,opt,name=gang,proto3" json:"gang,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_explainpb_explain_proto_msgTypes[2]
+	mi := &file_explainpb_explain_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -378,7 +481,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_explainpb_explain_proto_msgTypes[2]
+	mi := &file_explainpb_explain_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -391,7 +494,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_explainpb_explain_proto_rawDescGZIP(), []int{2}
+	return file_explainpb_explain_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Task) GetName() string {
@@ -429,6 +532,91 @@ func (x *Task) GetNodes() *Nodes {
 	return nil
 }
 
+func (x *Task) GetDedicatedMemory() int64 {
+	if x != nil {
+		return x.DedicatedMemory
+	}
+	return 0
+}
+
+func (x *Task) GetGang() *Gang {
+	if x != nil {
+		return x.Gang
+	}
+	return nil
+}
+
+// Gang says how far a task is whose jobs start only together.
+type Gang struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many jobs, and how many of them have to start at once now.
+	Size     int64 `protobuf:"varint,1,opt,name=size,proto3" json:"size,omitempty"`
+	Together int64 `protobuf:"varint,2,opt,name=together,proto3" json:"together,omitempty"`
+	// For how many of these room is held, and until when at most; not set: none is held.
+	Held          int64                  `protobuf:"varint,3,opt,name=held,proto3" json:"held,omitempty"`
+	Until         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3" json:"until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Gang) Reset() {
+	*x = Gang{}
+	mi := &file_explainpb_explain_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Gang) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Gang) ProtoMessage() {}
+
+func (x *Gang) ProtoReflect() protoreflect.Message {
+	mi := &file_explainpb_explain_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Gang.ProtoReflect.Descriptor instead.
+func (*Gang) Descriptor() ([]byte, []int) {
+	return file_explainpb_explain_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Gang) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *Gang) GetTogether() int64 {
+	if x != nil {
+		return x.Together
+	}
+	return 0
+}
+
+func (x *Gang) GetHeld() int64 {
+	if x != nil {
+		return x.Held
+	}
+	return 0
+}
+
+func (x *Gang) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
 // Resources in the words that people use.
 type Resources struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -445,7 +633,7 @@ type Resources struct {
 
 func (x *Resources) Reset() {
 	*x = Resources{}
-	mi := &file_explainpb_explain_proto_msgTypes[3]
+	mi := &file_explainpb_explain_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -457,7 +645,7 @@ func (x *Resources) String() string {
 func (*Resources) ProtoMessage() {}
 
 func (x *Resources) ProtoReflect() protoreflect.Message {
-	mi := &file_explainpb_explain_proto_msgTypes[3]
+	mi := &file_explainpb_explain_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -470,7 +658,7 @@ func (x *Resources) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resources.ProtoReflect.Descriptor instead.
 func (*Resources) Descriptor() ([]byte, []int) {
-	return file_explainpb_explain_proto_rawDescGZIP(), []int{3}
+	return file_explainpb_explain_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Resources) GetUserSlots() int64 {
@@ -533,7 +721,7 @@ type Nodes struct {
 
 func (x *Nodes) Reset() {
 	*x = Nodes{}
-	mi := &file_explainpb_explain_proto_msgTypes[4]
+	mi := &file_explainpb_explain_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -545,7 +733,7 @@ func (x *Nodes) String() string {
 func (*Nodes) ProtoMessage() {}
 
 func (x *Nodes) ProtoReflect() protoreflect.Message {
-	mi := &file_explainpb_explain_proto_msgTypes[4]
+	mi := &file_explainpb_explain_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -558,7 +746,7 @@ func (x *Nodes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Nodes.ProtoReflect.Descriptor instead.
 func (*Nodes) Descriptor() ([]byte, []int) {
-	return file_explainpb_explain_proto_rawDescGZIP(), []int{4}
+	return file_explainpb_explain_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Nodes) GetAll() int32 {
@@ -644,7 +832,7 @@ type Filter struct {
 
 func (x *Filter) Reset() {
 	*x = Filter{}
-	mi := &file_explainpb_explain_proto_msgTypes[5]
+	mi := &file_explainpb_explain_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -656,7 +844,7 @@ func (x *Filter) String() string {
 func (*Filter) ProtoMessage() {}
 
 func (x *Filter) ProtoReflect() protoreflect.Message {
-	mi := &file_explainpb_explain_proto_msgTypes[5]
+	mi := &file_explainpb_explain_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -669,7 +857,7 @@ func (x *Filter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Filter.ProtoReflect.Descriptor instead.
 func (*Filter) Descriptor() ([]byte, []int) {
-	return file_explainpb_explain_proto_rawDescGZIP(), []int{5}
+	return file_explainpb_explain_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Filter) GetPool() string {
@@ -706,7 +894,7 @@ type Victim struct {
 
 func (x *Victim) Reset() {
 	*x = Victim{}
-	mi := &file_explainpb_explain_proto_msgTypes[6]
+	mi := &file_explainpb_explain_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -718,7 +906,7 @@ func (x *Victim) String() string {
 func (*Victim) ProtoMessage() {}
 
 func (x *Victim) ProtoReflect() protoreflect.Message {
-	mi := &file_explainpb_explain_proto_msgTypes[6]
+	mi := &file_explainpb_explain_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -731,7 +919,7 @@ func (x *Victim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Victim.ProtoReflect.Descriptor instead.
 func (*Victim) Descriptor() ([]byte, []int) {
-	return file_explainpb_explain_proto_rawDescGZIP(), []int{6}
+	return file_explainpb_explain_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Victim) GetJob() string {
@@ -786,7 +974,7 @@ type Share struct {
 
 func (x *Share) Reset() {
 	*x = Share{}
-	mi := &file_explainpb_explain_proto_msgTypes[7]
+	mi := &file_explainpb_explain_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -798,7 +986,7 @@ func (x *Share) String() string {
 func (*Share) ProtoMessage() {}
 
 func (x *Share) ProtoReflect() protoreflect.Message {
-	mi := &file_explainpb_explain_proto_msgTypes[7]
+	mi := &file_explainpb_explain_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -811,7 +999,7 @@ func (x *Share) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Share.ProtoReflect.Descriptor instead.
 func (*Share) Descriptor() ([]byte, []int) {
-	return file_explainpb_explain_proto_rawDescGZIP(), []int{7}
+	return file_explainpb_explain_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Share) GetResource() string {
@@ -895,7 +1083,7 @@ var File_explainpb_explain_proto protoreflect.FileDescriptor
 
 const file_explainpb_explain_proto_rawDesc = "" +
 	"\n" +
-	"\x17explainpb/explain.proto\x12\x0fweir.explain.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x96\x04\n" +
+	"\x17explainpb/explain.proto\x12\x0fweir.explain.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe6\x04\n" +
 	"\vExplanation\x12\x18\n" +
 	"\asubject\x18\x01 \x01(\tR\asubject\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
@@ -912,7 +1100,17 @@ const file_explainpb_explain_proto_rawDesc = "" +
 	"\awaiting\x18\f \x01(\x05R\awaiting\x12C\n" +
 	"\x0festimated_start\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\x0eestimatedStart\x12>\n" +
 	"\x0elikely_victims\x18\x0e \x03(\v2\x17.weir.explain.v1.VictimR\rlikelyVictims\x12,\n" +
-	"\x05share\x18\x0f \x01(\v2\x16.weir.explain.v1.ShareR\x05share\"\x84\x03\n" +
+	"\x05share\x18\x0f \x01(\v2\x16.weir.explain.v1.ShareR\x05share\x12!\n" +
+	"\festimated_by\x18\x10 \x01(\tR\vestimatedBy\x12+\n" +
+	"\x05waits\x18\x11 \x03(\v2\x15.weir.explain.v1.WaitR\x05waits\"~\n" +
+	"\x04Wait\x12\x18\n" +
+	"\averdict\x18\x01 \x01(\tR\averdict\x12\x1e\n" +
+	"\n" +
+	"operations\x18\x02 \x01(\x05R\n" +
+	"operations\x12\x12\n" +
+	"\x04jobs\x18\x03 \x01(\x03R\x04jobs\x12\x14\n" +
+	"\x05first\x18\x04 \x01(\tR\x05first\x12\x12\n" +
+	"\x04text\x18\x05 \x01(\tR\x04text\"\x84\x03\n" +
 	"\x04Fact\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12\x12\n" +
@@ -929,13 +1127,20 @@ const file_explainpb_explain_proto_rawDesc = "" +
 	"\x05count\x18\f \x01(\x03R\x05count\x12\x0e\n" +
 	"\x02of\x18\r \x01(\x03R\x02of\x12.\n" +
 	"\x04time\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x120\n" +
-	"\x05until\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\xbd\x01\n" +
+	"\x05until\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\x93\x02\n" +
 	"\x04Task\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\averdict\x18\x02 \x01(\tR\averdict\x12\x18\n" +
 	"\apending\x18\x03 \x01(\x03R\apending\x12?\n" +
 	"\rjob_resources\x18\x04 \x01(\v2\x1a.weir.explain.v1.ResourcesR\fjobResources\x12,\n" +
-	"\x05nodes\x18\x05 \x01(\v2\x16.weir.explain.v1.NodesR\x05nodes\"\x80\x01\n" +
+	"\x05nodes\x18\x05 \x01(\v2\x16.weir.explain.v1.NodesR\x05nodes\x12)\n" +
+	"\x10dedicated_memory\x18\x06 \x01(\x03R\x0fdedicatedMemory\x12)\n" +
+	"\x04gang\x18\a \x01(\v2\x15.weir.explain.v1.GangR\x04gang\"|\n" +
+	"\x04Gang\x12\x12\n" +
+	"\x04size\x18\x01 \x01(\x03R\x04size\x12\x1a\n" +
+	"\btogether\x18\x02 \x01(\x03R\btogether\x12\x12\n" +
+	"\x04held\x18\x03 \x01(\x03R\x04held\x120\n" +
+	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\x80\x01\n" +
 	"\tResources\x12\x1d\n" +
 	"\n" +
 	"user_slots\x18\x01 \x01(\x03R\tuserSlots\x12\x10\n" +
@@ -999,40 +1204,45 @@ func file_explainpb_explain_proto_rawDescGZIP() []byte {
 	return file_explainpb_explain_proto_rawDescData
 }
 
-var file_explainpb_explain_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_explainpb_explain_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_explainpb_explain_proto_goTypes = []any{
 	(*Explanation)(nil),           // 0: weir.explain.v1.Explanation
-	(*Fact)(nil),                  // 1: weir.explain.v1.Fact
-	(*Task)(nil),                  // 2: weir.explain.v1.Task
-	(*Resources)(nil),             // 3: weir.explain.v1.Resources
-	(*Nodes)(nil),                 // 4: weir.explain.v1.Nodes
-	(*Filter)(nil),                // 5: weir.explain.v1.Filter
-	(*Victim)(nil),                // 6: weir.explain.v1.Victim
-	(*Share)(nil),                 // 7: weir.explain.v1.Share
-	nil,                           // 8: weir.explain.v1.Nodes.TooSmallByEntry
-	nil,                           // 9: weir.explain.v1.Nodes.LackingByEntry
-	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
+	(*Wait)(nil),                  // 1: weir.explain.v1.Wait
+	(*Fact)(nil),                  // 2: weir.explain.v1.Fact
+	(*Task)(nil),                  // 3: weir.explain.v1.Task
+	(*Gang)(nil),                  // 4: weir.explain.v1.Gang
+	(*Resources)(nil),             // 5: weir.explain.v1.Resources
+	(*Nodes)(nil),                 // 6: weir.explain.v1.Nodes
+	(*Filter)(nil),                // 7: weir.explain.v1.Filter
+	(*Victim)(nil),                // 8: weir.explain.v1.Victim
+	(*Share)(nil),                 // 9: weir.explain.v1.Share
+	nil,                           // 10: weir.explain.v1.Nodes.TooSmallByEntry
+	nil,                           // 11: weir.explain.v1.Nodes.LackingByEntry
+	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
 }
 var file_explainpb_explain_proto_depIdxs = []int32{
-	10, // 0: weir.explain.v1.Explanation.time:type_name -> google.protobuf.Timestamp
-	1,  // 1: weir.explain.v1.Explanation.facts:type_name -> weir.explain.v1.Fact
-	2,  // 2: weir.explain.v1.Explanation.tasks:type_name -> weir.explain.v1.Task
-	10, // 3: weir.explain.v1.Explanation.estimated_start:type_name -> google.protobuf.Timestamp
-	6,  // 4: weir.explain.v1.Explanation.likely_victims:type_name -> weir.explain.v1.Victim
-	7,  // 5: weir.explain.v1.Explanation.share:type_name -> weir.explain.v1.Share
-	10, // 6: weir.explain.v1.Fact.time:type_name -> google.protobuf.Timestamp
-	10, // 7: weir.explain.v1.Fact.until:type_name -> google.protobuf.Timestamp
-	3,  // 8: weir.explain.v1.Task.job_resources:type_name -> weir.explain.v1.Resources
-	4,  // 9: weir.explain.v1.Task.nodes:type_name -> weir.explain.v1.Nodes
-	8,  // 10: weir.explain.v1.Nodes.too_small_by:type_name -> weir.explain.v1.Nodes.TooSmallByEntry
-	9,  // 11: weir.explain.v1.Nodes.lacking_by:type_name -> weir.explain.v1.Nodes.LackingByEntry
-	5,  // 12: weir.explain.v1.Nodes.unmatched_by:type_name -> weir.explain.v1.Filter
-	10, // 13: weir.explain.v1.Victim.start_time:type_name -> google.protobuf.Timestamp
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	12, // 0: weir.explain.v1.Explanation.time:type_name -> google.protobuf.Timestamp
+	2,  // 1: weir.explain.v1.Explanation.facts:type_name -> weir.explain.v1.Fact
+	3,  // 2: weir.explain.v1.Explanation.tasks:type_name -> weir.explain.v1.Task
+	12, // 3: weir.explain.v1.Explanation.estimated_start:type_name -> google.protobuf.Timestamp
+	8,  // 4: weir.explain.v1.Explanation.likely_victims:type_name -> weir.explain.v1.Victim
+	9,  // 5: weir.explain.v1.Explanation.share:type_name -> weir.explain.v1.Share
+	1,  // 6: weir.explain.v1.Explanation.waits:type_name -> weir.explain.v1.Wait
+	12, // 7: weir.explain.v1.Fact.time:type_name -> google.protobuf.Timestamp
+	12, // 8: weir.explain.v1.Fact.until:type_name -> google.protobuf.Timestamp
+	5,  // 9: weir.explain.v1.Task.job_resources:type_name -> weir.explain.v1.Resources
+	6,  // 10: weir.explain.v1.Task.nodes:type_name -> weir.explain.v1.Nodes
+	4,  // 11: weir.explain.v1.Task.gang:type_name -> weir.explain.v1.Gang
+	12, // 12: weir.explain.v1.Gang.until:type_name -> google.protobuf.Timestamp
+	10, // 13: weir.explain.v1.Nodes.too_small_by:type_name -> weir.explain.v1.Nodes.TooSmallByEntry
+	11, // 14: weir.explain.v1.Nodes.lacking_by:type_name -> weir.explain.v1.Nodes.LackingByEntry
+	7,  // 15: weir.explain.v1.Nodes.unmatched_by:type_name -> weir.explain.v1.Filter
+	12, // 16: weir.explain.v1.Victim.start_time:type_name -> google.protobuf.Timestamp
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_explainpb_explain_proto_init() }
@@ -1046,7 +1256,7 @@ func file_explainpb_explain_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_explainpb_explain_proto_rawDesc), len(file_explainpb_explain_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

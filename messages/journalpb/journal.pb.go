@@ -381,7 +381,11 @@ type Starting struct {
 	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
 	Spec  *actorpb.JobSpec       `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
 	// The boot of the machine in which that is.
-	Boot          string `protobuf:"bytes,3,opt,name=boot,proto3" json:"boot,omitempty"`
+	Boot string `protobuf:"bytes,3,opt,name=boot,proto3" json:"boot,omitempty"`
+	// Numbers of the node's GPUs that are the job's.
+	Gpus []int32 `protobuf:"varint,4,rep,packed,name=gpus,proto3" json:"gpus,omitempty"`
+	// How long it took to fetch its files.
+	FetchMillis   int64 `protobuf:"varint,5,opt,name=fetch_millis,json=fetchMillis,proto3" json:"fetch_millis,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -435,6 +439,20 @@ func (x *Starting) GetBoot() string {
 		return x.Boot
 	}
 	return ""
+}
+
+func (x *Starting) GetGpus() []int32 {
+	if x != nil {
+		return x.Gpus
+	}
+	return nil
+}
+
+func (x *Starting) GetFetchMillis() int64 {
+	if x != nil {
+		return x.FetchMillis
+	}
+	return 0
 }
 
 // Started says that a job's command runs.
@@ -783,11 +801,13 @@ const file_journalpb_journal_proto_rawDesc = "" +
 	"\x04life\x18\x03 \x01(\x04R\x04life\":\n" +
 	"\x04Woke\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x04R\asession\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\tR\aversion\"a\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\"\x98\x01\n" +
 	"\bStarting\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12*\n" +
 	"\x04spec\x18\x02 \x01(\v2\x16.weir.actor.v1.JobSpecR\x04spec\x12\x12\n" +
-	"\x04boot\x18\x03 \x01(\tR\x04boot\"\x85\x01\n" +
+	"\x04boot\x18\x03 \x01(\tR\x04boot\x12\x12\n" +
+	"\x04gpus\x18\x04 \x03(\x05R\x04gpus\x12!\n" +
+	"\ffetch_millis\x18\x05 \x01(\x03R\vfetchMillis\"\x85\x01\n" +
 	"\aStarted\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x10\n" +
 	"\x03pid\x18\x02 \x01(\x03R\x03pid\x129\n" +

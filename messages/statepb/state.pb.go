@@ -110,7 +110,7 @@ func (x *Resources) GetNetwork() int64 {
 // defaults.
 type OperationSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The one type of this version is "vanilla".
+	// "vanilla" or "map".
 	Type string `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
 	// Empty: the default pool of each tree.
 	Pool  string `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
@@ -130,9 +130,14 @@ type OperationSpec struct {
 	// Options and pools that differ in a tree, by its name.
 	OptionsPerTree map[string]*structpb.Struct `protobuf:"bytes,12,rep,name=options_per_tree,json=optionsPerTree,proto3" json:"options_per_tree,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// All jobs are needed at once.
-	IsGang        bool `protobuf:"varint,13,opt,name=is_gang,json=isGang,proto3" json:"is_gang,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	IsGang bool `protobuf:"varint,13,opt,name=is_gang,json=isGang,proto3" json:"is_gang,omitempty"`
+	// With type "map": what goes in and comes out. The one task is the mapper.
+	Map *MapSpec `protobuf:"bytes,14,opt,name=map,proto3" json:"map,omitempty"`
+	// The operation neither starts from what earlier ones of the same memory profiles
+	// needed, nor leaves what it learned.
+	NoMemoryProfile bool `protobuf:"varint,15,opt,name=no_memory_profile,json=noMemoryProfile,proto3" json:"no_memory_profile,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *OperationSpec) Reset() {
@@ -249,6 +254,20 @@ func (x *OperationSpec) GetIsGang() bool {
 	return false
 }
 
+func (x *OperationSpec) GetMap() *MapSpec {
+	if x != nil {
+		return x.Map
+	}
+	return nil
+}
+
+func (x *OperationSpec) GetNoMemoryProfile() bool {
+	if x != nil {
+		return x.NoMemoryProfile
+	}
+	return false
+}
+
 // TaskSpec describes the jobs of one task.
 type TaskSpec struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -276,7 +295,28 @@ type TaskSpec struct {
 	// A job that was interrupted and exits with this code is to run again.
 	RestartExitCode *int32 `protobuf:"varint,15,opt,name=restart_exit_code,json=restartExitCode,proto3,oneof" json:"restart_exit_code,omitempty"`
 	// How many TCP ports of its node each job gets.
-	PortCount     int32 `protobuf:"varint,16,opt,name=port_count,json=portCount,proto3" json:"port_count,omitempty"`
+	PortCount int32       `protobuf:"varint,16,opt,name=port_count,json=portCount,proto3" json:"port_count,omitempty"`
+	Memory    *MemorySpec `protobuf:"bytes,17,opt,name=memory,proto3" json:"memory,omitempty"`
+	// File systems in memory, mounted in the workspace while the job lives. What is in
+	// them counts as the job's memory.
+	Tmpfs []*Tmpfs `protobuf:"bytes,18,rep,name=tmpfs,proto3" json:"tmpfs,omitempty"`
+	// Bytes that the workspace may take on disk; 0: no limit.
+	DiskLimit int64 `protobuf:"varint,19,opt,name=disk_limit,json=diskLimit,proto3" json:"disk_limit,omitempty"`
+	// How far a job is kept apart from its node: none, default or strict.
+	Isolation string `protobuf:"bytes,20,opt,name=isolation,proto3" json:"isolation,omitempty"`
+	// What cpu_limit means to the kernel: quota or weight.
+	CpuEnforcement string `protobuf:"bytes,21,opt,name=cpu_enforcement,json=cpuEnforcement,proto3" json:"cpu_enforcement,omitempty"`
+	// Processes and threads of a job; 0: the node's limit.
+	PidsLimit int32 `protobuf:"varint,22,opt,name=pids_limit,json=pidsLimit,proto3" json:"pids_limit,omitempty"`
+	// Who the job's processes are on the node, by name or number; empty: the node says.
+	User  string `protobuf:"bytes,23,opt,name=user,proto3" json:"user,omitempty"`
+	Group string `protobuf:"bytes,24,opt,name=group,proto3" json:"group,omitempty"`
+	// Files that are in the workspace when the job begins.
+	Files []*FileSpec `protobuf:"bytes,25,rep,name=files,proto3" json:"files,omitempty"`
+	// Files of the workspace that are kept when the job has completed.
+	Outputs []*KeptFile `protobuf:"bytes,26,rep,name=outputs,proto3" json:"outputs,omitempty"`
+	// Set: the task runs as a gang.
+	Gang          *GangSpec `protobuf:"bytes,27,opt,name=gang,proto3" json:"gang,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -423,6 +463,1655 @@ func (x *TaskSpec) GetPortCount() int32 {
 	return 0
 }
 
+func (x *TaskSpec) GetMemory() *MemorySpec {
+	if x != nil {
+		return x.Memory
+	}
+	return nil
+}
+
+func (x *TaskSpec) GetTmpfs() []*Tmpfs {
+	if x != nil {
+		return x.Tmpfs
+	}
+	return nil
+}
+
+func (x *TaskSpec) GetDiskLimit() int64 {
+	if x != nil {
+		return x.DiskLimit
+	}
+	return 0
+}
+
+func (x *TaskSpec) GetIsolation() string {
+	if x != nil {
+		return x.Isolation
+	}
+	return ""
+}
+
+func (x *TaskSpec) GetCpuEnforcement() string {
+	if x != nil {
+		return x.CpuEnforcement
+	}
+	return ""
+}
+
+func (x *TaskSpec) GetPidsLimit() int32 {
+	if x != nil {
+		return x.PidsLimit
+	}
+	return 0
+}
+
+func (x *TaskSpec) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *TaskSpec) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *TaskSpec) GetFiles() []*FileSpec {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+func (x *TaskSpec) GetOutputs() []*KeptFile {
+	if x != nil {
+		return x.Outputs
+	}
+	return nil
+}
+
+func (x *TaskSpec) GetGang() *GangSpec {
+	if x != nil {
+		return x.Gang
+	}
+	return nil
+}
+
+// MapSpec is the input and the output of a map operation.
+type MapSpec struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Files, globs, folders (with all that is below them) or s3:// URLs, read in this
+	// order; what a glob or a folder stands for is read by name.
+	InputPaths []string `protobuf:"bytes,1,rep,name=input_paths,json=inputPaths,proto3" json:"input_paths,omitempty"`
+	// lines, json (one value a line) or bytes.
+	Format string `protobuf:"bytes,2,opt,name=format,proto3" json:"format,omitempty"`
+	// How much a job reads; 0: by job_count.
+	DataSizePerJob int64 `protobuf:"varint,3,opt,name=data_size_per_job,json=dataSizePerJob,proto3" json:"data_size_per_job,omitempty"`
+	// Into how many jobs the input is cut; 0: by data_size_per_job.
+	JobCount int32 `protobuf:"varint,4,opt,name=job_count,json=jobCount,proto3" json:"job_count,omitempty"`
+	// A file; with a slash at its end a folder with a file for each job; or either as
+	// an s3:// URL.
+	OutputPath string `protobuf:"bytes,5,opt,name=output_path,json=outputPath,proto3" json:"output_path,omitempty"`
+	// A longer record is an error.
+	MaxRecordBytes int64 `protobuf:"varint,6,opt,name=max_record_bytes,json=maxRecordBytes,proto3" json:"max_record_bytes,omitempty"`
+	// How many records that no job survives may be left out; 0: the operation fails.
+	MaxSkippedRecords int64 `protobuf:"varint,7,opt,name=max_skipped_records,json=maxSkippedRecords,proto3" json:"max_skipped_records,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *MapSpec) Reset() {
+	*x = MapSpec{}
+	mi := &file_statepb_state_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MapSpec) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MapSpec) ProtoMessage() {}
+
+func (x *MapSpec) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MapSpec.ProtoReflect.Descriptor instead.
+func (*MapSpec) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *MapSpec) GetInputPaths() []string {
+	if x != nil {
+		return x.InputPaths
+	}
+	return nil
+}
+
+func (x *MapSpec) GetFormat() string {
+	if x != nil {
+		return x.Format
+	}
+	return ""
+}
+
+func (x *MapSpec) GetDataSizePerJob() int64 {
+	if x != nil {
+		return x.DataSizePerJob
+	}
+	return 0
+}
+
+func (x *MapSpec) GetJobCount() int32 {
+	if x != nil {
+		return x.JobCount
+	}
+	return 0
+}
+
+func (x *MapSpec) GetOutputPath() string {
+	if x != nil {
+		return x.OutputPath
+	}
+	return ""
+}
+
+func (x *MapSpec) GetMaxRecordBytes() int64 {
+	if x != nil {
+		return x.MaxRecordBytes
+	}
+	return 0
+}
+
+func (x *MapSpec) GetMaxSkippedRecords() int64 {
+	if x != nil {
+		return x.MaxSkippedRecords
+	}
+	return 0
+}
+
+// MemorySpec is how much memory is reserved for the jobs of a task (J.1).
+type MemorySpec struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Part of memory_limit that is reserved before anything is known, and the least.
+	DigestDefaultValue float64 `protobuf:"fixed64,1,opt,name=digest_default_value,json=digestDefaultValue,proto3" json:"digest_default_value,omitempty"`
+	DigestLowerBound   float64 `protobuf:"fixed64,2,opt,name=digest_lower_bound,json=digestLowerBound,proto3" json:"digest_lower_bound,omitempty"`
+	// The job proxy's factor: its bounds, and before anything is known.
+	ProxyLowerBound   float64 `protobuf:"fixed64,3,opt,name=proxy_lower_bound,json=proxyLowerBound,proto3" json:"proxy_lower_bound,omitempty"`
+	ProxyUpperBound   float64 `protobuf:"fixed64,4,opt,name=proxy_upper_bound,json=proxyUpperBound,proto3" json:"proxy_upper_bound,omitempty"`
+	ProxyDefaultValue float64 `protobuf:"fixed64,5,opt,name=proxy_default_value,json=proxyDefaultValue,proto3" json:"proxy_default_value,omitempty"`
+	// What the factor of a job that was aborted for overdraft is multiplied by when it
+	// runs again; 0: it gets the upper bound.
+	UserOverdraftMultiplier  float64 `protobuf:"fixed64,6,opt,name=user_overdraft_multiplier,json=userOverdraftMultiplier,proto3" json:"user_overdraft_multiplier,omitempty"`
+	ProxyOverdraftMultiplier float64 `protobuf:"fixed64,7,opt,name=proxy_overdraft_multiplier,json=proxyOverdraftMultiplier,proto3" json:"proxy_overdraft_multiplier,omitempty"`
+	// Tasks of one profile learn from each other's operations. Empty: made of the task's
+	// name and command.
+	Profile       string `protobuf:"bytes,8,opt,name=profile,proto3" json:"profile,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MemorySpec) Reset() {
+	*x = MemorySpec{}
+	mi := &file_statepb_state_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MemorySpec) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MemorySpec) ProtoMessage() {}
+
+func (x *MemorySpec) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MemorySpec.ProtoReflect.Descriptor instead.
+func (*MemorySpec) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *MemorySpec) GetDigestDefaultValue() float64 {
+	if x != nil {
+		return x.DigestDefaultValue
+	}
+	return 0
+}
+
+func (x *MemorySpec) GetDigestLowerBound() float64 {
+	if x != nil {
+		return x.DigestLowerBound
+	}
+	return 0
+}
+
+func (x *MemorySpec) GetProxyLowerBound() float64 {
+	if x != nil {
+		return x.ProxyLowerBound
+	}
+	return 0
+}
+
+func (x *MemorySpec) GetProxyUpperBound() float64 {
+	if x != nil {
+		return x.ProxyUpperBound
+	}
+	return 0
+}
+
+func (x *MemorySpec) GetProxyDefaultValue() float64 {
+	if x != nil {
+		return x.ProxyDefaultValue
+	}
+	return 0
+}
+
+func (x *MemorySpec) GetUserOverdraftMultiplier() float64 {
+	if x != nil {
+		return x.UserOverdraftMultiplier
+	}
+	return 0
+}
+
+func (x *MemorySpec) GetProxyOverdraftMultiplier() float64 {
+	if x != nil {
+		return x.ProxyOverdraftMultiplier
+	}
+	return 0
+}
+
+func (x *MemorySpec) GetProfile() string {
+	if x != nil {
+		return x.Profile
+	}
+	return ""
+}
+
+// Tmpfs is a file system in memory. Its path is within the workspace; its size is in
+// bytes.
+type Tmpfs struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	Size          int64                  `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Tmpfs) Reset() {
+	*x = Tmpfs{}
+	mi := &file_statepb_state_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Tmpfs) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Tmpfs) ProtoMessage() {}
+
+func (x *Tmpfs) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Tmpfs.ProtoReflect.Descriptor instead.
+func (*Tmpfs) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Tmpfs) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *Tmpfs) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+// FileSpec is a file that a job finds in its workspace.
+type FileSpec struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A path that the node sees, or an s3:// URL.
+	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	// Within the workspace.
+	Path          string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	Executable    bool   `protobuf:"varint,3,opt,name=executable,proto3" json:"executable,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FileSpec) Reset() {
+	*x = FileSpec{}
+	mi := &file_statepb_state_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FileSpec) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FileSpec) ProtoMessage() {}
+
+func (x *FileSpec) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FileSpec.ProtoReflect.Descriptor instead.
+func (*FileSpec) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *FileSpec) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *FileSpec) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *FileSpec) GetExecutable() bool {
+	if x != nil {
+		return x.Executable
+	}
+	return false
+}
+
+// KeptFile is a file, or a folder, of the workspace that is copied when the job has
+// completed.
+type KeptFile struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Within the workspace.
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// Where it goes: a path that the node sees or an s3:// URL, in which {operation_id},
+	// {task}, {cookie} and {job_id} are replaced.
+	Destination   string `protobuf:"bytes,2,opt,name=destination,proto3" json:"destination,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeptFile) Reset() {
+	*x = KeptFile{}
+	mi := &file_statepb_state_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeptFile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeptFile) ProtoMessage() {}
+
+func (x *KeptFile) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeptFile.ProtoReflect.Descriptor instead.
+func (*KeptFile) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *KeptFile) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *KeptFile) GetDestination() string {
+	if x != nil {
+		return x.Destination
+	}
+	return ""
+}
+
+// GangSpec is a task whose jobs are of use only together (J.5).
+type GangSpec struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many jobs have a rank; the others of the task are in reserve.
+	Size          int32 `protobuf:"varint,1,opt,name=size,proto3" json:"size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GangSpec) Reset() {
+	*x = GangSpec{}
+	mi := &file_statepb_state_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GangSpec) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GangSpec) ProtoMessage() {}
+
+func (x *GangSpec) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GangSpec.ProtoReflect.Descriptor instead.
+func (*GangSpec) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *GangSpec) GetSize() int32 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+// Slices is what one job reads, in order.
+type Slices struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Slices        []*Slice               `protobuf:"bytes,1,rep,name=slices,proto3" json:"slices,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Slices) Reset() {
+	*x = Slices{}
+	mi := &file_statepb_state_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Slices) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Slices) ProtoMessage() {}
+
+func (x *Slices) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Slices.ProtoReflect.Descriptor instead.
+func (*Slices) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Slices) GetSlices() []*Slice {
+	if x != nil {
+		return x.Slices
+	}
+	return nil
+}
+
+// Slice is a part of an input file: the records that begin in [begin, end), bytes.
+type Slice struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number of the file in the operation's input.
+	File          int32 `protobuf:"varint,1,opt,name=file,proto3" json:"file,omitempty"`
+	Begin         int64 `protobuf:"varint,2,opt,name=begin,proto3" json:"begin,omitempty"`
+	End           int64 `protobuf:"varint,3,opt,name=end,proto3" json:"end,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Slice) Reset() {
+	*x = Slice{}
+	mi := &file_statepb_state_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Slice) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Slice) ProtoMessage() {}
+
+func (x *Slice) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Slice.ProtoReflect.Descriptor instead.
+func (*Slice) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Slice) GetFile() int32 {
+	if x != nil {
+		return x.File
+	}
+	return 0
+}
+
+func (x *Slice) GetBegin() int64 {
+	if x != nil {
+		return x.Begin
+	}
+	return 0
+}
+
+func (x *Slice) GetEnd() int64 {
+	if x != nil {
+		return x.End
+	}
+	return 0
+}
+
+// InputFile is a file of a map operation's input as it was when it was listed. A file
+// that is not like this any more is not read.
+type InputFile struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Path         string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	Size         int64                  `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
+	ModifiedTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=modified_time,json=modifiedTime,proto3" json:"modified_time,omitempty"`
+	// What the store calls this content; empty: it does not say.
+	Version       string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InputFile) Reset() {
+	*x = InputFile{}
+	mi := &file_statepb_state_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InputFile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InputFile) ProtoMessage() {}
+
+func (x *InputFile) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InputFile.ProtoReflect.Descriptor instead.
+func (*InputFile) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *InputFile) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *InputFile) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *InputFile) GetModifiedTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ModifiedTime
+	}
+	return nil
+}
+
+func (x *InputFile) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+// Input is all that a map operation reads.
+type Input struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Files         []*InputFile           `protobuf:"bytes,1,rep,name=files,proto3" json:"files,omitempty"`
+	Bytes         int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Input) Reset() {
+	*x = Input{}
+	mi := &file_statepb_state_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Input) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Input) ProtoMessage() {}
+
+func (x *Input) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Input.ProtoReflect.Descriptor instead.
+func (*Input) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Input) GetFiles() []*InputFile {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+func (x *Input) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+// Output is what a map operation has written.
+type Output struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	Rows          int64                  `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`
+	Bytes         int64                  `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Output) Reset() {
+	*x = Output{}
+	mi := &file_statepb_state_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Output) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Output) ProtoMessage() {}
+
+func (x *Output) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Output.ProtoReflect.Descriptor instead.
+func (*Output) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Output) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *Output) GetRows() int64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *Output) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *Output) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+// JobInput is what a job did with its slices.
+type JobInput struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What it has read to its end and answers for; the rest is given to another job.
+	Processed []*Slice `protobuf:"bytes,1,rep,name=processed,proto3" json:"processed,omitempty"`
+	Rest      []*Slice `protobuf:"bytes,2,rep,name=rest,proto3" json:"rest,omitempty"`
+	Rows      int64    `protobuf:"varint,3,opt,name=rows,proto3" json:"rows,omitempty"`
+	Bytes     int64    `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// Sum of the 64 bit hashes (XXH64) of the records, without their ends of line,
+	// modulo 2^64: the same in whatever order and cut they are read.
+	Hash          uint64 `protobuf:"fixed64,5,opt,name=hash,proto3" json:"hash,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobInput) Reset() {
+	*x = JobInput{}
+	mi := &file_statepb_state_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobInput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobInput) ProtoMessage() {}
+
+func (x *JobInput) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobInput.ProtoReflect.Descriptor instead.
+func (*JobInput) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *JobInput) GetProcessed() []*Slice {
+	if x != nil {
+		return x.Processed
+	}
+	return nil
+}
+
+func (x *JobInput) GetRest() []*Slice {
+	if x != nil {
+		return x.Rest
+	}
+	return nil
+}
+
+func (x *JobInput) GetRows() int64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *JobInput) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *JobInput) GetHash() uint64 {
+	if x != nil {
+		return x.Hash
+	}
+	return 0
+}
+
+// JobOutput is what a job has written, kept under this name until the operation
+// publishes it.
+type JobOutput struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Part          string                 `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	Rows          int64                  `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`
+	Bytes         int64                  `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobOutput) Reset() {
+	*x = JobOutput{}
+	mi := &file_statepb_state_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobOutput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobOutput) ProtoMessage() {}
+
+func (x *JobOutput) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobOutput.ProtoReflect.Descriptor instead.
+func (*JobOutput) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *JobOutput) GetPart() string {
+	if x != nil {
+		return x.Part
+	}
+	return ""
+}
+
+func (x *JobOutput) GetRows() int64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *JobOutput) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+// SkippedRecord is a record that no job survived.
+type SkippedRecord struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	File  int32                  `protobuf:"varint,1,opt,name=file,proto3" json:"file,omitempty"`
+	Begin int64                  `protobuf:"varint,2,opt,name=begin,proto3" json:"begin,omitempty"`
+	End   int64                  `protobuf:"varint,3,opt,name=end,proto3" json:"end,omitempty"`
+	// How it begins, for people.
+	Head []byte `protobuf:"bytes,4,opt,name=head,proto3" json:"head,omitempty"`
+	// Path of the file. The state sets it, for it outlives the list of the input's files.
+	Path          string `protobuf:"bytes,5,opt,name=path,proto3" json:"path,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SkippedRecord) Reset() {
+	*x = SkippedRecord{}
+	mi := &file_statepb_state_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SkippedRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SkippedRecord) ProtoMessage() {}
+
+func (x *SkippedRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SkippedRecord.ProtoReflect.Descriptor instead.
+func (*SkippedRecord) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *SkippedRecord) GetFile() int32 {
+	if x != nil {
+		return x.File
+	}
+	return 0
+}
+
+func (x *SkippedRecord) GetBegin() int64 {
+	if x != nil {
+		return x.Begin
+	}
+	return 0
+}
+
+func (x *SkippedRecord) GetEnd() int64 {
+	if x != nil {
+		return x.End
+	}
+	return 0
+}
+
+func (x *SkippedRecord) GetHead() []byte {
+	if x != nil {
+		return x.Head
+	}
+	return nil
+}
+
+func (x *SkippedRecord) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+// JobReserve is the memory that is held for a job, in bytes, and how it was found:
+// user + proxy + footprint is what the allocation holds.
+type JobReserve struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	User        int64                  `protobuf:"varint,1,opt,name=user,proto3" json:"user,omitempty"`
+	Proxy       int64                  `protobuf:"varint,2,opt,name=proxy,proto3" json:"proxy,omitempty"`
+	Footprint   int64                  `protobuf:"varint,3,opt,name=footprint,proto3" json:"footprint,omitempty"`
+	UserFactor  float64                `protobuf:"fixed64,4,opt,name=user_factor,json=userFactor,proto3" json:"user_factor,omitempty"`
+	ProxyFactor float64                `protobuf:"fixed64,5,opt,name=proxy_factor,json=proxyFactor,proto3" json:"proxy_factor,omitempty"`
+	// What the job proxy was thought to need before its factor.
+	ProxyEstimate int64 `protobuf:"varint,6,opt,name=proxy_estimate,json=proxyEstimate,proto3" json:"proxy_estimate,omitempty"`
+	// The job whose overdraft led to this reserve; empty: it was learned.
+	Predecessor   string `protobuf:"bytes,7,opt,name=predecessor,proto3" json:"predecessor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobReserve) Reset() {
+	*x = JobReserve{}
+	mi := &file_statepb_state_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobReserve) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobReserve) ProtoMessage() {}
+
+func (x *JobReserve) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobReserve.ProtoReflect.Descriptor instead.
+func (*JobReserve) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *JobReserve) GetUser() int64 {
+	if x != nil {
+		return x.User
+	}
+	return 0
+}
+
+func (x *JobReserve) GetProxy() int64 {
+	if x != nil {
+		return x.Proxy
+	}
+	return 0
+}
+
+func (x *JobReserve) GetFootprint() int64 {
+	if x != nil {
+		return x.Footprint
+	}
+	return 0
+}
+
+func (x *JobReserve) GetUserFactor() float64 {
+	if x != nil {
+		return x.UserFactor
+	}
+	return 0
+}
+
+func (x *JobReserve) GetProxyFactor() float64 {
+	if x != nil {
+		return x.ProxyFactor
+	}
+	return 0
+}
+
+func (x *JobReserve) GetProxyEstimate() int64 {
+	if x != nil {
+		return x.ProxyEstimate
+	}
+	return 0
+}
+
+func (x *JobReserve) GetPredecessor() string {
+	if x != nil {
+		return x.Predecessor
+	}
+	return ""
+}
+
+// MemorySample is what a job teaches: shares of memory_limit, and of the job proxy's
+// estimate and footprint.
+type MemorySample struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	User          float64                `protobuf:"fixed64,1,opt,name=user,proto3" json:"user,omitempty"`
+	Proxy         float64                `protobuf:"fixed64,2,opt,name=proxy,proto3" json:"proxy,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MemorySample) Reset() {
+	*x = MemorySample{}
+	mi := &file_statepb_state_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MemorySample) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MemorySample) ProtoMessage() {}
+
+func (x *MemorySample) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MemorySample.ProtoReflect.Descriptor instead.
+func (*MemorySample) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *MemorySample) GetUser() float64 {
+	if x != nil {
+		return x.User
+	}
+	return 0
+}
+
+func (x *MemorySample) GetProxy() float64 {
+	if x != nil {
+		return x.Proxy
+	}
+	return 0
+}
+
+// TaskMemory is what has been learned of a task's memory. A digest is what its controller
+// made of all samples but those that are here still; no replica looks into it.
+type TaskMemory struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	UserDigest  []byte                 `protobuf:"bytes,1,opt,name=user_digest,json=userDigest,proto3" json:"user_digest,omitempty"`
+	ProxyDigest []byte                 `protobuf:"bytes,2,opt,name=proxy_digest,json=proxyDigest,proto3" json:"proxy_digest,omitempty"`
+	// Samples that the digests do not have yet, oldest first.
+	Samples []*MemorySample `protobuf:"bytes,3,rep,name=samples,proto3" json:"samples,omitempty"`
+	// How many samples there have been.
+	SampleCount int64 `protobuf:"varint,4,opt,name=sample_count,json=sampleCount,proto3" json:"sample_count,omitempty"`
+	// What the next job gets.
+	Reserve *JobReserve `protobuf:"bytes,5,opt,name=reserve,proto3" json:"reserve,omitempty"`
+	// The profile that the task learns for; empty: none.
+	Profile string `protobuf:"bytes,6,opt,name=profile,proto3" json:"profile,omitempty"`
+	// The reserve started from what earlier operations needed.
+	FromProfile bool `protobuf:"varint,7,opt,name=from_profile,json=fromProfile,proto3" json:"from_profile,omitempty"`
+	// What was learned has been left in the profile.
+	Saved         bool `protobuf:"varint,8,opt,name=saved,proto3" json:"saved,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TaskMemory) Reset() {
+	*x = TaskMemory{}
+	mi := &file_statepb_state_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskMemory) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskMemory) ProtoMessage() {}
+
+func (x *TaskMemory) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskMemory.ProtoReflect.Descriptor instead.
+func (*TaskMemory) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *TaskMemory) GetUserDigest() []byte {
+	if x != nil {
+		return x.UserDigest
+	}
+	return nil
+}
+
+func (x *TaskMemory) GetProxyDigest() []byte {
+	if x != nil {
+		return x.ProxyDigest
+	}
+	return nil
+}
+
+func (x *TaskMemory) GetSamples() []*MemorySample {
+	if x != nil {
+		return x.Samples
+	}
+	return nil
+}
+
+func (x *TaskMemory) GetSampleCount() int64 {
+	if x != nil {
+		return x.SampleCount
+	}
+	return 0
+}
+
+func (x *TaskMemory) GetReserve() *JobReserve {
+	if x != nil {
+		return x.Reserve
+	}
+	return nil
+}
+
+func (x *TaskMemory) GetProfile() string {
+	if x != nil {
+		return x.Profile
+	}
+	return ""
+}
+
+func (x *TaskMemory) GetFromProfile() bool {
+	if x != nil {
+		return x.FromProfile
+	}
+	return false
+}
+
+func (x *TaskMemory) GetSaved() bool {
+	if x != nil {
+		return x.Saved
+	}
+	return false
+}
+
+// CookieReserve is the reserve of a job that was aborted for overdraft, for the next
+// time that it runs.
+type CookieReserve struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Reserve *JobReserve            `protobuf:"bytes,1,opt,name=reserve,proto3" json:"reserve,omitempty"`
+	// How often each of the two was found guilty.
+	UserOverdrafts  int32 `protobuf:"varint,2,opt,name=user_overdrafts,json=userOverdrafts,proto3" json:"user_overdrafts,omitempty"`
+	ProxyOverdrafts int32 `protobuf:"varint,3,opt,name=proxy_overdrafts,json=proxyOverdrafts,proto3" json:"proxy_overdrafts,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *CookieReserve) Reset() {
+	*x = CookieReserve{}
+	mi := &file_statepb_state_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CookieReserve) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CookieReserve) ProtoMessage() {}
+
+func (x *CookieReserve) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CookieReserve.ProtoReflect.Descriptor instead.
+func (*CookieReserve) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *CookieReserve) GetReserve() *JobReserve {
+	if x != nil {
+		return x.Reserve
+	}
+	return nil
+}
+
+func (x *CookieReserve) GetUserOverdrafts() int32 {
+	if x != nil {
+		return x.UserOverdrafts
+	}
+	return 0
+}
+
+func (x *CookieReserve) GetProxyOverdrafts() int32 {
+	if x != nil {
+		return x.ProxyOverdrafts
+	}
+	return 0
+}
+
+// MemoryProfile is what operations of one profile have needed.
+type MemoryProfile struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Key   string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// What it is made of, for people.
+	Task           string `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
+	Command        string `protobuf:"bytes,3,opt,name=command,proto3" json:"command,omitempty"`
+	UserDigest     []byte `protobuf:"bytes,4,opt,name=user_digest,json=userDigest,proto3" json:"user_digest,omitempty"`
+	ProxyDigest    []byte `protobuf:"bytes,5,opt,name=proxy_digest,json=proxyDigest,proto3" json:"proxy_digest,omitempty"`
+	SampleCount    int64  `protobuf:"varint,6,opt,name=sample_count,json=sampleCount,proto3" json:"sample_count,omitempty"`
+	OperationCount int64  `protobuf:"varint,7,opt,name=operation_count,json=operationCount,proto3" json:"operation_count,omitempty"`
+	// The limit of the last of them, and what it reserved in the end.
+	MemoryLimit   int64                  `protobuf:"varint,8,opt,name=memory_limit,json=memoryLimit,proto3" json:"memory_limit,omitempty"`
+	Reserve       int64                  `protobuf:"varint,9,opt,name=reserve,proto3" json:"reserve,omitempty"`
+	UpdatedTime   *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=updated_time,json=updatedTime,proto3" json:"updated_time,omitempty"`
+	LastOperation string                 `protobuf:"bytes,11,opt,name=last_operation,json=lastOperation,proto3" json:"last_operation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MemoryProfile) Reset() {
+	*x = MemoryProfile{}
+	mi := &file_statepb_state_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MemoryProfile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MemoryProfile) ProtoMessage() {}
+
+func (x *MemoryProfile) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MemoryProfile.ProtoReflect.Descriptor instead.
+func (*MemoryProfile) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *MemoryProfile) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *MemoryProfile) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *MemoryProfile) GetCommand() string {
+	if x != nil {
+		return x.Command
+	}
+	return ""
+}
+
+func (x *MemoryProfile) GetUserDigest() []byte {
+	if x != nil {
+		return x.UserDigest
+	}
+	return nil
+}
+
+func (x *MemoryProfile) GetProxyDigest() []byte {
+	if x != nil {
+		return x.ProxyDigest
+	}
+	return nil
+}
+
+func (x *MemoryProfile) GetSampleCount() int64 {
+	if x != nil {
+		return x.SampleCount
+	}
+	return 0
+}
+
+func (x *MemoryProfile) GetOperationCount() int64 {
+	if x != nil {
+		return x.OperationCount
+	}
+	return 0
+}
+
+func (x *MemoryProfile) GetMemoryLimit() int64 {
+	if x != nil {
+		return x.MemoryLimit
+	}
+	return 0
+}
+
+func (x *MemoryProfile) GetReserve() int64 {
+	if x != nil {
+		return x.Reserve
+	}
+	return 0
+}
+
+func (x *MemoryProfile) GetUpdatedTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UpdatedTime
+	}
+	return nil
+}
+
+func (x *MemoryProfile) GetLastOperation() string {
+	if x != nil {
+		return x.LastOperation
+	}
+	return ""
+}
+
+// Aggregate is one statistic over the jobs of a task that ended in one state.
+type Aggregate struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// See package statistics.
+	Name  string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	Count int64  `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	Sum   int64  `protobuf:"varint,4,opt,name=sum,proto3" json:"sum,omitempty"`
+	Min   int64  `protobuf:"varint,5,opt,name=min,proto3" json:"min,omitempty"`
+	Max   int64  `protobuf:"varint,6,opt,name=max,proto3" json:"max,omitempty"`
+	// How many values were in each bucket of package statistics, by growing number.
+	Buckets       []int32 `protobuf:"zigzag32,7,rep,packed,name=buckets,proto3" json:"buckets,omitempty"`
+	Counts        []int64 `protobuf:"varint,8,rep,packed,name=counts,proto3" json:"counts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Aggregate) Reset() {
+	*x = Aggregate{}
+	mi := &file_statepb_state_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Aggregate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Aggregate) ProtoMessage() {}
+
+func (x *Aggregate) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Aggregate.ProtoReflect.Descriptor instead.
+func (*Aggregate) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *Aggregate) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Aggregate) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Aggregate) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Aggregate) GetSum() int64 {
+	if x != nil {
+		return x.Sum
+	}
+	return 0
+}
+
+func (x *Aggregate) GetMin() int64 {
+	if x != nil {
+		return x.Min
+	}
+	return 0
+}
+
+func (x *Aggregate) GetMax() int64 {
+	if x != nil {
+		return x.Max
+	}
+	return 0
+}
+
+func (x *Aggregate) GetBuckets() []int32 {
+	if x != nil {
+		return x.Buckets
+	}
+	return nil
+}
+
+func (x *Aggregate) GetCounts() []int64 {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+// Gang is the present incarnation of a task that runs as a gang.
+type Gang struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Incarnation int64                  `protobuf:"varint,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Size        int32                  `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
+	// Ranks that have completed.
+	Completed []*Interval `protobuf:"bytes,3,rep,name=completed,proto3" json:"completed,omitempty"`
+	// Why the incarnation before ended, for people.
+	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Gang) Reset() {
+	*x = Gang{}
+	mi := &file_statepb_state_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Gang) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Gang) ProtoMessage() {}
+
+func (x *Gang) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Gang.ProtoReflect.Descriptor instead.
+func (*Gang) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *Gang) GetIncarnation() int64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *Gang) GetSize() int32 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *Gang) GetCompleted() []*Interval {
+	if x != nil {
+		return x.Completed
+	}
+	return nil
+}
+
+func (x *Gang) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // OperationTree is an operation in one of its pool trees.
 type OperationTree struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -440,7 +2129,7 @@ type OperationTree struct {
 
 func (x *OperationTree) Reset() {
 	*x = OperationTree{}
-	mi := &file_statepb_state_proto_msgTypes[3]
+	mi := &file_statepb_state_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -452,7 +2141,7 @@ func (x *OperationTree) String() string {
 func (*OperationTree) ProtoMessage() {}
 
 func (x *OperationTree) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[3]
+	mi := &file_statepb_state_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -465,7 +2154,7 @@ func (x *OperationTree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationTree.ProtoReflect.Descriptor instead.
 func (*OperationTree) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{3}
+	return file_statepb_state_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *OperationTree) GetTree() string {
@@ -514,7 +2203,7 @@ type Interval struct {
 
 func (x *Interval) Reset() {
 	*x = Interval{}
-	mi := &file_statepb_state_proto_msgTypes[4]
+	mi := &file_statepb_state_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -526,7 +2215,7 @@ func (x *Interval) String() string {
 func (*Interval) ProtoMessage() {}
 
 func (x *Interval) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[4]
+	mi := &file_statepb_state_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -539,7 +2228,7 @@ func (x *Interval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Interval.ProtoReflect.Descriptor instead.
 func (*Interval) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{4}
+	return file_statepb_state_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Interval) GetBegin() int32 {
@@ -569,7 +2258,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_statepb_state_proto_msgTypes[5]
+	mi := &file_statepb_state_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -581,7 +2270,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[5]
+	mi := &file_statepb_state_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -594,7 +2283,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{5}
+	return file_statepb_state_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Error) GetCode() int32 {
@@ -641,7 +2330,7 @@ type OperationEvent struct {
 
 func (x *OperationEvent) Reset() {
 	*x = OperationEvent{}
-	mi := &file_statepb_state_proto_msgTypes[6]
+	mi := &file_statepb_state_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -653,7 +2342,7 @@ func (x *OperationEvent) String() string {
 func (*OperationEvent) ProtoMessage() {}
 
 func (x *OperationEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[6]
+	mi := &file_statepb_state_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -666,7 +2355,7 @@ func (x *OperationEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationEvent.ProtoReflect.Descriptor instead.
 func (*OperationEvent) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{6}
+	return file_statepb_state_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *OperationEvent) GetTime() *timestamppb.Timestamp {
@@ -716,7 +2405,7 @@ type Assignment struct {
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_statepb_state_proto_msgTypes[7]
+	mi := &file_statepb_state_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -728,7 +2417,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[7]
+	mi := &file_statepb_state_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -741,7 +2430,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{7}
+	return file_statepb_state_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Assignment) GetReplica() string {
@@ -795,13 +2484,21 @@ type Operation struct {
 	Waste []*Waste `protobuf:"bytes,23,rep,name=waste,proto3" json:"waste,omitempty"`
 	// How many jobs of others were told to go to make room for it, by kind of preemption.
 	PreemptedOthers map[string]int64 `protobuf:"bytes,24,rep,name=preempted_others,json=preemptedOthers,proto3" json:"preempted_others,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Set when a map operation is prepared. It is in snapshots only; who reads the state
+	// asks it for it.
+	Input *Input `protobuf:"bytes,25,opt,name=input,proto3" json:"input,omitempty"`
+	// Set when a map operation has published what it wrote.
+	Output *Output `protobuf:"bytes,26,opt,name=output,proto3" json:"output,omitempty"`
+	// What its controller waits for before it can say what its jobs are; part of
+	// pending_reason.
+	HeldBack      string `protobuf:"bytes,27,opt,name=held_back,json=heldBack,proto3" json:"held_back,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Operation) Reset() {
 	*x = Operation{}
-	mi := &file_statepb_state_proto_msgTypes[8]
+	mi := &file_statepb_state_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -813,7 +2510,7 @@ func (x *Operation) String() string {
 func (*Operation) ProtoMessage() {}
 
 func (x *Operation) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[8]
+	mi := &file_statepb_state_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -826,7 +2523,7 @@ func (x *Operation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Operation.ProtoReflect.Descriptor instead.
 func (*Operation) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{8}
+	return file_statepb_state_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Operation) GetId() string {
@@ -983,6 +2680,27 @@ func (x *Operation) GetPreemptedOthers() map[string]int64 {
 	return nil
 }
 
+func (x *Operation) GetInput() *Input {
+	if x != nil {
+		return x.Input
+	}
+	return nil
+}
+
+func (x *Operation) GetOutput() *Output {
+	if x != nil {
+		return x.Output
+	}
+	return nil
+}
+
+func (x *Operation) GetHeldBack() string {
+	if x != nil {
+		return x.HeldBack
+	}
+	return ""
+}
+
 // Task is the progress of one task. The two sets of cookies are in snapshots
 // only; who reads the state asks it for them.
 type Task struct {
@@ -997,14 +2715,27 @@ type Task struct {
 	Totals       *JobTotals   `protobuf:"bytes,6,opt,name=totals,proto3" json:"totals,omitempty"`
 	// Attempts that have ended, of cookies that are to run again or run again
 	// now. A cookie that is not here has had none.
-	Attempts      map[int32]int32 `protobuf:"bytes,7,rep,name=attempts,proto3" json:"attempts,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	Attempts map[int32]int32 `protobuf:"bytes,7,rep,name=attempts,proto3" json:"attempts,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	Memory   *TaskMemory     `protobuf:"bytes,8,opt,name=memory,proto3" json:"memory,omitempty"`
+	// Reserves of cookies that are pending or run and have been aborted for overdraft.
+	Reserves map[int32]*CookieReserve `protobuf:"bytes,9,rep,name=reserves,proto3" json:"reserves,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// By name and state. These and the next two are in snapshots only.
+	Statistics []*Aggregate `protobuf:"bytes,10,rep,name=statistics,proto3" json:"statistics,omitempty"`
+	// What each cookie that is not completed reads.
+	Slices map[int32]*Slices `protobuf:"bytes,11,rep,name=slices,proto3" json:"slices,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// What completed cookies have read and written.
+	Parts []*CompletedPart `protobuf:"bytes,12,rep,name=parts,proto3" json:"parts,omitempty"`
+	Gang  *Gang            `protobuf:"bytes,13,opt,name=gang,proto3" json:"gang,omitempty"`
+	Input *InputProgress   `protobuf:"bytes,14,opt,name=input,proto3" json:"input,omitempty"`
+	// Records that no job survived; the first of them.
+	Skipped       []*SkippedRecord `protobuf:"bytes,15,rep,name=skipped,proto3" json:"skipped,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_statepb_state_proto_msgTypes[9]
+	mi := &file_statepb_state_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1016,7 +2747,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[9]
+	mi := &file_statepb_state_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1029,7 +2760,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{9}
+	return file_statepb_state_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Task) GetName() string {
@@ -1081,6 +2812,200 @@ func (x *Task) GetAttempts() map[int32]int32 {
 	return nil
 }
 
+func (x *Task) GetMemory() *TaskMemory {
+	if x != nil {
+		return x.Memory
+	}
+	return nil
+}
+
+func (x *Task) GetReserves() map[int32]*CookieReserve {
+	if x != nil {
+		return x.Reserves
+	}
+	return nil
+}
+
+func (x *Task) GetStatistics() []*Aggregate {
+	if x != nil {
+		return x.Statistics
+	}
+	return nil
+}
+
+func (x *Task) GetSlices() map[int32]*Slices {
+	if x != nil {
+		return x.Slices
+	}
+	return nil
+}
+
+func (x *Task) GetParts() []*CompletedPart {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+func (x *Task) GetGang() *Gang {
+	if x != nil {
+		return x.Gang
+	}
+	return nil
+}
+
+func (x *Task) GetInput() *InputProgress {
+	if x != nil {
+		return x.Input
+	}
+	return nil
+}
+
+func (x *Task) GetSkipped() []*SkippedRecord {
+	if x != nil {
+		return x.Skipped
+	}
+	return nil
+}
+
+// CompletedPart is a completed job of a map operation.
+type CompletedPart struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Cookie        int32                  `protobuf:"varint,1,opt,name=cookie,proto3" json:"cookie,omitempty"`
+	Slices        []*Slice               `protobuf:"bytes,2,rep,name=slices,proto3" json:"slices,omitempty"`
+	Output        *JobOutput             `protobuf:"bytes,3,opt,name=output,proto3" json:"output,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CompletedPart) Reset() {
+	*x = CompletedPart{}
+	mi := &file_statepb_state_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CompletedPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CompletedPart) ProtoMessage() {}
+
+func (x *CompletedPart) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CompletedPart.ProtoReflect.Descriptor instead.
+func (*CompletedPart) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *CompletedPart) GetCookie() int32 {
+	if x != nil {
+		return x.Cookie
+	}
+	return 0
+}
+
+func (x *CompletedPart) GetSlices() []*Slice {
+	if x != nil {
+		return x.Slices
+	}
+	return nil
+}
+
+func (x *CompletedPart) GetOutput() *JobOutput {
+	if x != nil {
+		return x.Output
+	}
+	return nil
+}
+
+// InputProgress is how much of the input jobs that completed have read.
+type InputProgress struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	BytesTotal     int64                  `protobuf:"varint,1,opt,name=bytes_total,json=bytesTotal,proto3" json:"bytes_total,omitempty"`
+	Bytes          int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Rows           int64                  `protobuf:"varint,3,opt,name=rows,proto3" json:"rows,omitempty"`
+	Hash           uint64                 `protobuf:"fixed64,4,opt,name=hash,proto3" json:"hash,omitempty"`
+	SkippedRecords int64                  `protobuf:"varint,5,opt,name=skipped_records,json=skippedRecords,proto3" json:"skipped_records,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *InputProgress) Reset() {
+	*x = InputProgress{}
+	mi := &file_statepb_state_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InputProgress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InputProgress) ProtoMessage() {}
+
+func (x *InputProgress) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InputProgress.ProtoReflect.Descriptor instead.
+func (*InputProgress) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *InputProgress) GetBytesTotal() int64 {
+	if x != nil {
+		return x.BytesTotal
+	}
+	return 0
+}
+
+func (x *InputProgress) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *InputProgress) GetRows() int64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *InputProgress) GetHash() uint64 {
+	if x != nil {
+		return x.Hash
+	}
+	return 0
+}
+
+func (x *InputProgress) GetSkippedRecords() int64 {
+	if x != nil {
+		return x.SkippedRecords
+	}
+	return 0
+}
+
 // JobCounters add up: total = pending + running + completed at every log index.
 type JobCounters struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -1101,7 +3026,7 @@ type JobCounters struct {
 
 func (x *JobCounters) Reset() {
 	*x = JobCounters{}
-	mi := &file_statepb_state_proto_msgTypes[10]
+	mi := &file_statepb_state_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1113,7 +3038,7 @@ func (x *JobCounters) String() string {
 func (*JobCounters) ProtoMessage() {}
 
 func (x *JobCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[10]
+	mi := &file_statepb_state_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1126,7 +3051,7 @@ func (x *JobCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobCounters.ProtoReflect.Descriptor instead.
 func (*JobCounters) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{10}
+	return file_statepb_state_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *JobCounters) GetTotal() int64 {
@@ -1197,7 +3122,7 @@ type JobTotals struct {
 
 func (x *JobTotals) Reset() {
 	*x = JobTotals{}
-	mi := &file_statepb_state_proto_msgTypes[11]
+	mi := &file_statepb_state_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1209,7 +3134,7 @@ func (x *JobTotals) String() string {
 func (*JobTotals) ProtoMessage() {}
 
 func (x *JobTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[11]
+	mi := &file_statepb_state_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1222,7 +3147,7 @@ func (x *JobTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobTotals.ProtoReflect.Descriptor instead.
 func (*JobTotals) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{11}
+	return file_statepb_state_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *JobTotals) GetMaxMemory() int64 {
@@ -1269,15 +3194,20 @@ type Allocation struct {
 	Ports []int32 `protobuf:"varint,13,rep,packed,name=ports,proto3" json:"ports,omitempty"`
 	// The pool in which the operation was when the job was granted, by its name then and
 	// by its id.
-	Pool          string `protobuf:"bytes,14,opt,name=pool,proto3" json:"pool,omitempty"`
-	PoolId        uint64 `protobuf:"varint,15,opt,name=pool_id,json=poolId,proto3" json:"pool_id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Pool   string `protobuf:"bytes,14,opt,name=pool,proto3" json:"pool,omitempty"`
+	PoolId uint64 `protobuf:"varint,15,opt,name=pool_id,json=poolId,proto3" json:"pool_id,omitempty"`
+	// What of the memory is for whom.
+	Reserve *JobReserve `protobuf:"bytes,16,opt,name=reserve,proto3" json:"reserve,omitempty"`
+	// Of a gang: the incarnation, and the rank; -1: in reserve.
+	GangIncarnation int64  `protobuf:"varint,17,opt,name=gang_incarnation,json=gangIncarnation,proto3" json:"gang_incarnation,omitempty"`
+	GangRank        *int32 `protobuf:"varint,18,opt,name=gang_rank,json=gangRank,proto3,oneof" json:"gang_rank,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Allocation) Reset() {
 	*x = Allocation{}
-	mi := &file_statepb_state_proto_msgTypes[12]
+	mi := &file_statepb_state_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1289,7 +3219,7 @@ func (x *Allocation) String() string {
 func (*Allocation) ProtoMessage() {}
 
 func (x *Allocation) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[12]
+	mi := &file_statepb_state_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1302,7 +3232,7 @@ func (x *Allocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Allocation.ProtoReflect.Descriptor instead.
 func (*Allocation) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{12}
+	return file_statepb_state_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Allocation) GetJobId() string {
@@ -1410,6 +3340,27 @@ func (x *Allocation) GetPoolId() uint64 {
 	return 0
 }
 
+func (x *Allocation) GetReserve() *JobReserve {
+	if x != nil {
+		return x.Reserve
+	}
+	return nil
+}
+
+func (x *Allocation) GetGangIncarnation() int64 {
+	if x != nil {
+		return x.GangIncarnation
+	}
+	return 0
+}
+
+func (x *Allocation) GetGangRank() int32 {
+	if x != nil && x.GangRank != nil {
+		return *x.GangRank
+	}
+	return 0
+}
+
 // StopOrder tells a node to end a job: by interruption, where the job can be
 // interrupted and has time, or at once.
 type StopOrder struct {
@@ -1427,14 +3378,17 @@ type StopOrder struct {
 	// With a preemption: its kind, one of those of package lifecycle.
 	Preemption string `protobuf:"bytes,6,opt,name=preemption,proto3" json:"preemption,omitempty"`
 	// With a preemption that makes room for someone: for whom.
-	PreemptedFor  *Beneficiary `protobuf:"bytes,7,opt,name=preempted_for,json=preemptedFor,proto3" json:"preempted_for,omitempty"`
+	PreemptedFor *Beneficiary `protobuf:"bytes,7,opt,name=preempted_for,json=preemptedFor,proto3" json:"preempted_for,omitempty"`
+	// With a preemption: when the leader chose the job. Together with node and task it names
+	// the claim of the beneficiary. Not set in orders of old.
+	PlannedTime   *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=planned_time,json=plannedTime,proto3" json:"planned_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StopOrder) Reset() {
 	*x = StopOrder{}
-	mi := &file_statepb_state_proto_msgTypes[13]
+	mi := &file_statepb_state_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1446,7 +3400,7 @@ func (x *StopOrder) String() string {
 func (*StopOrder) ProtoMessage() {}
 
 func (x *StopOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[13]
+	mi := &file_statepb_state_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1459,7 +3413,7 @@ func (x *StopOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopOrder.ProtoReflect.Descriptor instead.
 func (*StopOrder) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{13}
+	return file_statepb_state_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *StopOrder) GetReason() string {
@@ -1511,20 +3465,31 @@ func (x *StopOrder) GetPreemptedFor() *Beneficiary {
 	return nil
 }
 
+func (x *StopOrder) GetPlannedTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.PlannedTime
+	}
+	return nil
+}
+
 // Beneficiary is who gets what a preempted job leaves.
 type Beneficiary struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	OperationId string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
 	Task        string                 `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
 	// What is held for it on the node.
-	Resources     *Resources `protobuf:"bytes,3,opt,name=resources,proto3" json:"resources,omitempty"`
+	Resources *Resources `protobuf:"bytes,3,opt,name=resources,proto3" json:"resources,omitempty"`
+	// With a job that gets a reserve of its own: its memory; 0: what was learned.
+	DedicatedMemory int64 `protobuf:"varint,4,opt,name=dedicated_memory,json=dedicatedMemory,proto3" json:"dedicated_memory,omitempty"`
+	// For how long it is held after the deadline of the last of those who go.
+	HoldMillis    int64 `protobuf:"varint,5,opt,name=hold_millis,json=holdMillis,proto3" json:"hold_millis,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Beneficiary) Reset() {
 	*x = Beneficiary{}
-	mi := &file_statepb_state_proto_msgTypes[14]
+	mi := &file_statepb_state_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1536,7 +3501,7 @@ func (x *Beneficiary) String() string {
 func (*Beneficiary) ProtoMessage() {}
 
 func (x *Beneficiary) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[14]
+	mi := &file_statepb_state_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1549,7 +3514,7 @@ func (x *Beneficiary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Beneficiary.ProtoReflect.Descriptor instead.
 func (*Beneficiary) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{14}
+	return file_statepb_state_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Beneficiary) GetOperationId() string {
@@ -1569,6 +3534,170 @@ func (x *Beneficiary) GetTask() string {
 func (x *Beneficiary) GetResources() *Resources {
 	if x != nil {
 		return x.Resources
+	}
+	return nil
+}
+
+func (x *Beneficiary) GetDedicatedMemory() int64 {
+	if x != nil {
+		return x.DedicatedMemory
+	}
+	return 0
+}
+
+func (x *Beneficiary) GetHoldMillis() int64 {
+	if x != nil {
+		return x.HoldMillis
+	}
+	return 0
+}
+
+// Claim is what is held on a node for a job for which others were told to go there, until
+// it starts. It is there from the first of these orders on, so that each leader holds it.
+type Claim struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Tree            string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
+	Node            string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	NodeIncarnation uint64                 `protobuf:"varint,3,opt,name=node_incarnation,json=nodeIncarnation,proto3" json:"node_incarnation,omitempty"`
+	Beneficiary     *Beneficiary           `protobuf:"bytes,4,opt,name=beneficiary,proto3" json:"beneficiary,omitempty"`
+	PlannedTime     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=planned_time,json=plannedTime,proto3" json:"planned_time,omitempty"`
+	// When it ends in any case.
+	Expires       *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expires,proto3" json:"expires,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Claim) Reset() {
+	*x = Claim{}
+	mi := &file_statepb_state_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Claim) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Claim) ProtoMessage() {}
+
+func (x *Claim) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Claim.ProtoReflect.Descriptor instead.
+func (*Claim) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *Claim) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
+}
+
+func (x *Claim) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *Claim) GetNodeIncarnation() uint64 {
+	if x != nil {
+		return x.NodeIncarnation
+	}
+	return 0
+}
+
+func (x *Claim) GetBeneficiary() *Beneficiary {
+	if x != nil {
+		return x.Beneficiary
+	}
+	return nil
+}
+
+func (x *Claim) GetPlannedTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.PlannedTime
+	}
+	return nil
+}
+
+func (x *Claim) GetExpires() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Expires
+	}
+	return nil
+}
+
+// PreemptionRate is when jobs of a pool, and of those below it, were told to go within the
+// last minute, where that is limited.
+type PreemptionRate struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Tree   string                 `protobuf:"bytes,1,opt,name=tree,proto3" json:"tree,omitempty"`
+	PoolId uint64                 `protobuf:"varint,2,opt,name=pool_id,json=poolId,proto3" json:"pool_id,omitempty"`
+	// Ascending; nanoseconds since 1970.
+	Times         []int64 `protobuf:"fixed64,3,rep,packed,name=times,proto3" json:"times,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreemptionRate) Reset() {
+	*x = PreemptionRate{}
+	mi := &file_statepb_state_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreemptionRate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreemptionRate) ProtoMessage() {}
+
+func (x *PreemptionRate) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreemptionRate.ProtoReflect.Descriptor instead.
+func (*PreemptionRate) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *PreemptionRate) GetTree() string {
+	if x != nil {
+		return x.Tree
+	}
+	return ""
+}
+
+func (x *PreemptionRate) GetPoolId() uint64 {
+	if x != nil {
+		return x.PoolId
+	}
+	return 0
+}
+
+func (x *PreemptionRate) GetTimes() []int64 {
+	if x != nil {
+		return x.Times
 	}
 	return nil
 }
@@ -1595,7 +3724,7 @@ type Waste struct {
 
 func (x *Waste) Reset() {
 	*x = Waste{}
-	mi := &file_statepb_state_proto_msgTypes[15]
+	mi := &file_statepb_state_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1607,7 +3736,7 @@ func (x *Waste) String() string {
 func (*Waste) ProtoMessage() {}
 
 func (x *Waste) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[15]
+	mi := &file_statepb_state_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1620,7 +3749,7 @@ func (x *Waste) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waste.ProtoReflect.Descriptor instead.
 func (*Waste) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{15}
+	return file_statepb_state_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Waste) GetPool() string {
@@ -1715,14 +3844,31 @@ type FinishedJob struct {
 	// It was interrupted, ended in time, and is to run again.
 	Rerun bool `protobuf:"varint,18,opt,name=rerun,proto3" json:"rerun,omitempty"`
 	// It said that its state is saved and was ended before its deadline.
-	Acknowledged  bool `protobuf:"varint,19,opt,name=acknowledged,proto3" json:"acknowledged,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Acknowledged bool `protobuf:"varint,19,opt,name=acknowledged,proto3" json:"acknowledged,omitempty"`
+	// What the job teaches about memory; not set: nothing.
+	Sample *MemorySample `protobuf:"bytes,20,opt,name=sample,proto3" json:"sample,omitempty"`
+	// With an overdraft: what is reserved when the job runs again.
+	NextReserve *CookieReserve `protobuf:"bytes,21,opt,name=next_reserve,json=nextReserve,proto3" json:"next_reserve,omitempty"`
+	Input       *JobInput      `protobuf:"bytes,22,opt,name=input,proto3" json:"input,omitempty"`
+	Output      *JobOutput     `protobuf:"bytes,23,opt,name=output,proto3" json:"output,omitempty"`
+	// With a failed job of a map operation: the parts in which its slices are to be read
+	// from now on, each by a job of its own; the first of them by this one.
+	Split []*Slices `protobuf:"bytes,24,rep,name=split,proto3" json:"split,omitempty"`
+	// With a failed job of a map operation: the record that it cannot survive is left out,
+	// and the job is not run again.
+	Skipped *SkippedRecord `protobuf:"bytes,25,opt,name=skipped,proto3" json:"skipped,omitempty"`
+	// The operation fails with the job's error.
+	Fatal           bool        `protobuf:"varint,26,opt,name=fatal,proto3" json:"fatal,omitempty"`
+	Reserve         *JobReserve `protobuf:"bytes,27,opt,name=reserve,proto3" json:"reserve,omitempty"`
+	GangIncarnation int64       `protobuf:"varint,28,opt,name=gang_incarnation,json=gangIncarnation,proto3" json:"gang_incarnation,omitempty"`
+	GangRank        *int32      `protobuf:"varint,29,opt,name=gang_rank,json=gangRank,proto3,oneof" json:"gang_rank,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *FinishedJob) Reset() {
 	*x = FinishedJob{}
-	mi := &file_statepb_state_proto_msgTypes[16]
+	mi := &file_statepb_state_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1734,7 +3880,7 @@ func (x *FinishedJob) String() string {
 func (*FinishedJob) ProtoMessage() {}
 
 func (x *FinishedJob) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[16]
+	mi := &file_statepb_state_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1747,7 +3893,7 @@ func (x *FinishedJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishedJob.ProtoReflect.Descriptor instead.
 func (*FinishedJob) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{16}
+	return file_statepb_state_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *FinishedJob) GetJobId() string {
@@ -1883,6 +4029,76 @@ func (x *FinishedJob) GetAcknowledged() bool {
 	return false
 }
 
+func (x *FinishedJob) GetSample() *MemorySample {
+	if x != nil {
+		return x.Sample
+	}
+	return nil
+}
+
+func (x *FinishedJob) GetNextReserve() *CookieReserve {
+	if x != nil {
+		return x.NextReserve
+	}
+	return nil
+}
+
+func (x *FinishedJob) GetInput() *JobInput {
+	if x != nil {
+		return x.Input
+	}
+	return nil
+}
+
+func (x *FinishedJob) GetOutput() *JobOutput {
+	if x != nil {
+		return x.Output
+	}
+	return nil
+}
+
+func (x *FinishedJob) GetSplit() []*Slices {
+	if x != nil {
+		return x.Split
+	}
+	return nil
+}
+
+func (x *FinishedJob) GetSkipped() *SkippedRecord {
+	if x != nil {
+		return x.Skipped
+	}
+	return nil
+}
+
+func (x *FinishedJob) GetFatal() bool {
+	if x != nil {
+		return x.Fatal
+	}
+	return false
+}
+
+func (x *FinishedJob) GetReserve() *JobReserve {
+	if x != nil {
+		return x.Reserve
+	}
+	return nil
+}
+
+func (x *FinishedJob) GetGangIncarnation() int64 {
+	if x != nil {
+		return x.GangIncarnation
+	}
+	return 0
+}
+
+func (x *FinishedJob) GetGangRank() int32 {
+	if x != nil && x.GangRank != nil {
+		return *x.GangRank
+	}
+	return 0
+}
+
 // JobStatistics are measured on the node. Bytes, microseconds, milliseconds.
 type JobStatistics struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
@@ -1897,13 +4113,18 @@ type JobStatistics struct {
 	StderrDroppedBytes int64                  `protobuf:"varint,9,opt,name=stderr_dropped_bytes,json=stderrDroppedBytes,proto3" json:"stderr_dropped_bytes,omitempty"`
 	// Bytes x seconds.
 	CumulativeMaxMemory float64 `protobuf:"fixed64,10,opt,name=cumulative_max_memory,json=cumulativeMaxMemory,proto3" json:"cumulative_max_memory,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// By the names of package statistics: what agents say; and what was committed of names
+	// without a number, in records of old of all.
+	Values map[string]int64 `protobuf:"bytes,11,rep,name=values,proto3" json:"values,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// As package statistics packs them.
+	Packed        []byte `protobuf:"bytes,12,opt,name=packed,proto3" json:"packed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JobStatistics) Reset() {
 	*x = JobStatistics{}
-	mi := &file_statepb_state_proto_msgTypes[17]
+	mi := &file_statepb_state_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1915,7 +4136,7 @@ func (x *JobStatistics) String() string {
 func (*JobStatistics) ProtoMessage() {}
 
 func (x *JobStatistics) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[17]
+	mi := &file_statepb_state_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1928,7 +4149,7 @@ func (x *JobStatistics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatistics.ProtoReflect.Descriptor instead.
 func (*JobStatistics) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{17}
+	return file_statepb_state_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *JobStatistics) GetMaxMemory() int64 {
@@ -2001,6 +4222,20 @@ func (x *JobStatistics) GetCumulativeMaxMemory() float64 {
 	return 0
 }
 
+func (x *JobStatistics) GetValues() map[string]int64 {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+func (x *JobStatistics) GetPacked() []byte {
+	if x != nil {
+		return x.Packed
+	}
+	return nil
+}
+
 // Node is the last known state of a node.
 type Node struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
@@ -2024,14 +4259,17 @@ type Node struct {
 	FirstPort int32 `protobuf:"varint,13,opt,name=first_port,json=firstPort,proto3" json:"first_port,omitempty"`
 	PortCount int32 `protobuf:"varint,14,opt,name=port_count,json=portCount,proto3" json:"port_count,omitempty"`
 	// The port after the one that was given last; the state's own.
-	NextPort      int32 `protobuf:"varint,15,opt,name=next_port,json=nextPort,proto3" json:"next_port,omitempty"`
+	NextPort int32 `protobuf:"varint,15,opt,name=next_port,json=nextPort,proto3" json:"next_port,omitempty"`
+	// When jobs of the node were chosen last to go for others, or because of limits; the
+	// state's own.
+	PreemptedTime *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=preempted_time,json=preemptedTime,proto3" json:"preempted_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_statepb_state_proto_msgTypes[18]
+	mi := &file_statepb_state_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2043,7 +4281,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[18]
+	mi := &file_statepb_state_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2056,7 +4294,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{18}
+	return file_statepb_state_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Node) GetId() string {
@@ -2164,6 +4402,13 @@ func (x *Node) GetNextPort() int32 {
 	return 0
 }
 
+func (x *Node) GetPreemptedTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.PreemptedTime
+	}
+	return nil
+}
+
 // Drain says who keeps jobs away from a node, since when and why.
 type Drain struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2176,7 +4421,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_statepb_state_proto_msgTypes[19]
+	mi := &file_statepb_state_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2188,7 +4433,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[19]
+	mi := &file_statepb_state_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2201,7 +4446,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{19}
+	return file_statepb_state_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Drain) GetUser() string {
@@ -2247,7 +4492,7 @@ type Pool struct {
 
 func (x *Pool) Reset() {
 	*x = Pool{}
-	mi := &file_statepb_state_proto_msgTypes[20]
+	mi := &file_statepb_state_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2259,7 +4504,7 @@ func (x *Pool) String() string {
 func (*Pool) ProtoMessage() {}
 
 func (x *Pool) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[20]
+	mi := &file_statepb_state_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2272,7 +4517,7 @@ func (x *Pool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pool.ProtoReflect.Descriptor instead.
 func (*Pool) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{20}
+	return file_statepb_state_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Pool) GetName() string {
@@ -2347,7 +4592,7 @@ type PoolTree struct {
 
 func (x *PoolTree) Reset() {
 	*x = PoolTree{}
-	mi := &file_statepb_state_proto_msgTypes[21]
+	mi := &file_statepb_state_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2359,7 +4604,7 @@ func (x *PoolTree) String() string {
 func (*PoolTree) ProtoMessage() {}
 
 func (x *PoolTree) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[21]
+	mi := &file_statepb_state_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2372,7 +4617,7 @@ func (x *PoolTree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolTree.ProtoReflect.Descriptor instead.
 func (*PoolTree) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{21}
+	return file_statepb_state_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PoolTree) GetName() string {
@@ -2460,7 +4705,7 @@ type PoolVolume struct {
 
 func (x *PoolVolume) Reset() {
 	*x = PoolVolume{}
-	mi := &file_statepb_state_proto_msgTypes[22]
+	mi := &file_statepb_state_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2472,7 +4717,7 @@ func (x *PoolVolume) String() string {
 func (*PoolVolume) ProtoMessage() {}
 
 func (x *PoolVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[22]
+	mi := &file_statepb_state_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2485,7 +4730,7 @@ func (x *PoolVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolVolume.ProtoReflect.Descriptor instead.
 func (*PoolVolume) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{22}
+	return file_statepb_state_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *PoolVolume) GetPool() string {
@@ -2563,7 +4808,7 @@ type Term struct {
 
 func (x *Term) Reset() {
 	*x = Term{}
-	mi := &file_statepb_state_proto_msgTypes[23]
+	mi := &file_statepb_state_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2575,7 +4820,7 @@ func (x *Term) String() string {
 func (*Term) ProtoMessage() {}
 
 func (x *Term) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[23]
+	mi := &file_statepb_state_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2588,7 +4833,7 @@ func (x *Term) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Term.ProtoReflect.Descriptor instead.
 func (*Term) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{23}
+	return file_statepb_state_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Term) GetTerm() uint64 {
@@ -2633,7 +4878,7 @@ type SnapshotHeader struct {
 
 func (x *SnapshotHeader) Reset() {
 	*x = SnapshotHeader{}
-	mi := &file_statepb_state_proto_msgTypes[24]
+	mi := &file_statepb_state_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2645,7 +4890,7 @@ func (x *SnapshotHeader) String() string {
 func (*SnapshotHeader) ProtoMessage() {}
 
 func (x *SnapshotHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[24]
+	mi := &file_statepb_state_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2658,7 +4903,7 @@ func (x *SnapshotHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotHeader.ProtoReflect.Descriptor instead.
 func (*SnapshotHeader) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{24}
+	return file_statepb_state_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *SnapshotHeader) GetFormat() uint32 {
@@ -2727,13 +4972,14 @@ type Limits struct {
 	Operations               int32                  `protobuf:"varint,4,opt,name=operations,proto3" json:"operations,omitempty"`
 	JobsPerOperation         int32                  `protobuf:"varint,5,opt,name=jobs_per_operation,json=jobsPerOperation,proto3" json:"jobs_per_operation,omitempty"`
 	PoolsPerTree             int32                  `protobuf:"varint,6,opt,name=pools_per_tree,json=poolsPerTree,proto3" json:"pools_per_tree,omitempty"`
+	MemoryProfiles           int32                  `protobuf:"varint,7,opt,name=memory_profiles,json=memoryProfiles,proto3" json:"memory_profiles,omitempty"`
 	unknownFields            protoimpl.UnknownFields
 	sizeCache                protoimpl.SizeCache
 }
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_statepb_state_proto_msgTypes[25]
+	mi := &file_statepb_state_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2745,7 +4991,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[25]
+	mi := &file_statepb_state_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2758,7 +5004,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{25}
+	return file_statepb_state_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Limits) GetArchivedOperations() int32 {
@@ -2803,6 +5049,13 @@ func (x *Limits) GetPoolsPerTree() int32 {
 	return 0
 }
 
+func (x *Limits) GetMemoryProfiles() int32 {
+	if x != nil {
+		return x.MemoryProfiles
+	}
+	return 0
+}
+
 // Record is one entry of a snapshot.
 type Record struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2815,6 +5068,9 @@ type Record struct {
 	//	*Record_Node
 	//	*Record_Archive
 	//	*Record_Footer
+	//	*Record_Profile
+	//	*Record_Claim
+	//	*Record_Rate
 	Record        isRecord_Record `protobuf_oneof:"record"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2822,7 +5078,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_statepb_state_proto_msgTypes[26]
+	mi := &file_statepb_state_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2834,7 +5090,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[26]
+	mi := &file_statepb_state_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2847,7 +5103,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{26}
+	return file_statepb_state_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Record) GetRecord() isRecord_Record {
@@ -2920,6 +5176,33 @@ func (x *Record) GetFooter() *SnapshotFooter {
 	return nil
 }
 
+func (x *Record) GetProfile() *MemoryProfile {
+	if x != nil {
+		if x, ok := x.Record.(*Record_Profile); ok {
+			return x.Profile
+		}
+	}
+	return nil
+}
+
+func (x *Record) GetClaim() *Claim {
+	if x != nil {
+		if x, ok := x.Record.(*Record_Claim); ok {
+			return x.Claim
+		}
+	}
+	return nil
+}
+
+func (x *Record) GetRate() *PreemptionRate {
+	if x != nil {
+		if x, ok := x.Record.(*Record_Rate); ok {
+			return x.Rate
+		}
+	}
+	return nil
+}
+
 type isRecord_Record interface {
 	isRecord_Record()
 }
@@ -2953,6 +5236,18 @@ type Record_Footer struct {
 	Footer *SnapshotFooter `protobuf:"bytes,7,opt,name=footer,proto3,oneof"`
 }
 
+type Record_Profile struct {
+	Profile *MemoryProfile `protobuf:"bytes,8,opt,name=profile,proto3,oneof"`
+}
+
+type Record_Claim struct {
+	Claim *Claim `protobuf:"bytes,9,opt,name=claim,proto3,oneof"`
+}
+
+type Record_Rate struct {
+	Rate *PreemptionRate `protobuf:"bytes,10,opt,name=rate,proto3,oneof"`
+}
+
 func (*Record_Header) isRecord_Record() {}
 
 func (*Record_Tree) isRecord_Record() {}
@@ -2967,6 +5262,12 @@ func (*Record_Archive) isRecord_Record() {}
 
 func (*Record_Footer) isRecord_Record() {}
 
+func (*Record_Profile) isRecord_Record() {}
+
+func (*Record_Claim) isRecord_Record() {}
+
+func (*Record_Rate) isRecord_Record() {}
+
 type Archive struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	OperationIds  []string               `protobuf:"bytes,1,rep,name=operation_ids,json=operationIds,proto3" json:"operation_ids,omitempty"`
@@ -2976,7 +5277,7 @@ type Archive struct {
 
 func (x *Archive) Reset() {
 	*x = Archive{}
-	mi := &file_statepb_state_proto_msgTypes[27]
+	mi := &file_statepb_state_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2988,7 +5289,7 @@ func (x *Archive) String() string {
 func (*Archive) ProtoMessage() {}
 
 func (x *Archive) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[27]
+	mi := &file_statepb_state_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3001,7 +5302,7 @@ func (x *Archive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Archive.ProtoReflect.Descriptor instead.
 func (*Archive) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{27}
+	return file_statepb_state_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Archive) GetOperationIds() []string {
@@ -3023,7 +5324,7 @@ type SnapshotFooter struct {
 
 func (x *SnapshotFooter) Reset() {
 	*x = SnapshotFooter{}
-	mi := &file_statepb_state_proto_msgTypes[28]
+	mi := &file_statepb_state_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3035,7 +5336,7 @@ func (x *SnapshotFooter) String() string {
 func (*SnapshotFooter) ProtoMessage() {}
 
 func (x *SnapshotFooter) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[28]
+	mi := &file_statepb_state_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3048,7 +5349,7 @@ func (x *SnapshotFooter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotFooter.ProtoReflect.Descriptor instead.
 func (*SnapshotFooter) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{28}
+	return file_statepb_state_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *SnapshotFooter) GetRecords() uint64 {
@@ -3076,7 +5377,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x0ecpu_hundredths\x18\x02 \x01(\x03R\rcpuHundredths\x12\x10\n" +
 	"\x03gpu\x18\x03 \x01(\x03R\x03gpu\x12\x16\n" +
 	"\x06memory\x18\x04 \x01(\x03R\x06memory\x12\x18\n" +
-	"\anetwork\x18\x05 \x01(\x03R\anetwork\"\xd1\x04\n" +
+	"\anetwork\x18\x05 \x01(\x03R\anetwork\"\xa7\x05\n" +
 	"\rOperationSpec\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x14\n" +
@@ -3092,10 +5393,12 @@ const file_statepb_state_proto_rawDesc = "" +
 	" \x03(\tR\tpoolTrees\x121\n" +
 	"\aoptions\x18\v \x01(\v2\x17.google.protobuf.StructR\aoptions\x12Z\n" +
 	"\x10options_per_tree\x18\f \x03(\v20.weir.state.v1.OperationSpec.OptionsPerTreeEntryR\x0eoptionsPerTree\x12\x17\n" +
-	"\ais_gang\x18\r \x01(\bR\x06isGang\x1aZ\n" +
+	"\ais_gang\x18\r \x01(\bR\x06isGang\x12(\n" +
+	"\x03map\x18\x0e \x01(\v2\x16.weir.state.v1.MapSpecR\x03map\x12*\n" +
+	"\x11no_memory_profile\x18\x0f \x01(\bR\x0fnoMemoryProfile\x1aZ\n" +
 	"\x13OptionsPerTreeEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
-	"\x05value\x18\x02 \x01(\v2\x17.google.protobuf.StructR\x05value:\x028\x01J\x04\b\x03\x10\x04\"\x80\x06\n" +
+	"\x05value\x18\x02 \x01(\v2\x17.google.protobuf.StructR\x05value:\x028\x01J\x04\b\x03\x10\x04\"\x9d\t\n" +
 	"\bTaskSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\tjob_count\x18\x02 \x01(\x05R\bjobCount\x12\x12\n" +
@@ -3114,11 +5417,149 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x18signal_root_process_only\x18\x0e \x01(\bR\x15signalRootProcessOnly\x12/\n" +
 	"\x11restart_exit_code\x18\x0f \x01(\x05H\x00R\x0frestartExitCode\x88\x01\x01\x12\x1d\n" +
 	"\n" +
-	"port_count\x18\x10 \x01(\x05R\tportCount\x1a>\n" +
+	"port_count\x18\x10 \x01(\x05R\tportCount\x121\n" +
+	"\x06memory\x18\x11 \x01(\v2\x19.weir.state.v1.MemorySpecR\x06memory\x12*\n" +
+	"\x05tmpfs\x18\x12 \x03(\v2\x14.weir.state.v1.TmpfsR\x05tmpfs\x12\x1d\n" +
+	"\n" +
+	"disk_limit\x18\x13 \x01(\x03R\tdiskLimit\x12\x1c\n" +
+	"\tisolation\x18\x14 \x01(\tR\tisolation\x12'\n" +
+	"\x0fcpu_enforcement\x18\x15 \x01(\tR\x0ecpuEnforcement\x12\x1d\n" +
+	"\n" +
+	"pids_limit\x18\x16 \x01(\x05R\tpidsLimit\x12\x12\n" +
+	"\x04user\x18\x17 \x01(\tR\x04user\x12\x14\n" +
+	"\x05group\x18\x18 \x01(\tR\x05group\x12-\n" +
+	"\x05files\x18\x19 \x03(\v2\x17.weir.state.v1.FileSpecR\x05files\x121\n" +
+	"\aoutputs\x18\x1a \x03(\v2\x17.weir.state.v1.KeptFileR\aoutputs\x12+\n" +
+	"\x04gang\x18\x1b \x01(\v2\x17.weir.state.v1.GangSpecR\x04gang\x1a>\n" +
 	"\x10EnvironmentEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x14\n" +
-	"\x12_restart_exit_code\"\xad\x01\n" +
+	"\x12_restart_exit_code\"\x85\x02\n" +
+	"\aMapSpec\x12\x1f\n" +
+	"\vinput_paths\x18\x01 \x03(\tR\n" +
+	"inputPaths\x12\x16\n" +
+	"\x06format\x18\x02 \x01(\tR\x06format\x12)\n" +
+	"\x11data_size_per_job\x18\x03 \x01(\x03R\x0edataSizePerJob\x12\x1b\n" +
+	"\tjob_count\x18\x04 \x01(\x05R\bjobCount\x12\x1f\n" +
+	"\voutput_path\x18\x05 \x01(\tR\n" +
+	"outputPath\x12(\n" +
+	"\x10max_record_bytes\x18\x06 \x01(\x03R\x0emaxRecordBytes\x12.\n" +
+	"\x13max_skipped_records\x18\a \x01(\x03R\x11maxSkippedRecords\"\x88\x03\n" +
+	"\n" +
+	"MemorySpec\x120\n" +
+	"\x14digest_default_value\x18\x01 \x01(\x01R\x12digestDefaultValue\x12,\n" +
+	"\x12digest_lower_bound\x18\x02 \x01(\x01R\x10digestLowerBound\x12*\n" +
+	"\x11proxy_lower_bound\x18\x03 \x01(\x01R\x0fproxyLowerBound\x12*\n" +
+	"\x11proxy_upper_bound\x18\x04 \x01(\x01R\x0fproxyUpperBound\x12.\n" +
+	"\x13proxy_default_value\x18\x05 \x01(\x01R\x11proxyDefaultValue\x12:\n" +
+	"\x19user_overdraft_multiplier\x18\x06 \x01(\x01R\x17userOverdraftMultiplier\x12<\n" +
+	"\x1aproxy_overdraft_multiplier\x18\a \x01(\x01R\x18proxyOverdraftMultiplier\x12\x18\n" +
+	"\aprofile\x18\b \x01(\tR\aprofile\"/\n" +
+	"\x05Tmpfs\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\x03R\x04size\"V\n" +
+	"\bFileSpec\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\tR\x06source\x12\x12\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\x12\x1e\n" +
+	"\n" +
+	"executable\x18\x03 \x01(\bR\n" +
+	"executable\"@\n" +
+	"\bKeptFile\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12 \n" +
+	"\vdestination\x18\x02 \x01(\tR\vdestination\"\x1e\n" +
+	"\bGangSpec\x12\x12\n" +
+	"\x04size\x18\x01 \x01(\x05R\x04size\"6\n" +
+	"\x06Slices\x12,\n" +
+	"\x06slices\x18\x01 \x03(\v2\x14.weir.state.v1.SliceR\x06slices\"C\n" +
+	"\x05Slice\x12\x12\n" +
+	"\x04file\x18\x01 \x01(\x05R\x04file\x12\x14\n" +
+	"\x05begin\x18\x02 \x01(\x03R\x05begin\x12\x10\n" +
+	"\x03end\x18\x03 \x01(\x03R\x03end\"\x8e\x01\n" +
+	"\tInputFile\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\x03R\x04size\x12?\n" +
+	"\rmodified_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTime\x12\x18\n" +
+	"\aversion\x18\x04 \x01(\tR\aversion\"M\n" +
+	"\x05Input\x12.\n" +
+	"\x05files\x18\x01 \x03(\v2\x18.weir.state.v1.InputFileR\x05files\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\"v\n" +
+	"\x06Output\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
+	"\x04rows\x18\x02 \x01(\x03R\x04rows\x12\x14\n" +
+	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\x12.\n" +
+	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xa6\x01\n" +
+	"\bJobInput\x122\n" +
+	"\tprocessed\x18\x01 \x03(\v2\x14.weir.state.v1.SliceR\tprocessed\x12(\n" +
+	"\x04rest\x18\x02 \x03(\v2\x14.weir.state.v1.SliceR\x04rest\x12\x12\n" +
+	"\x04rows\x18\x03 \x01(\x03R\x04rows\x12\x14\n" +
+	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\x12\x12\n" +
+	"\x04hash\x18\x05 \x01(\x06R\x04hash\"I\n" +
+	"\tJobOutput\x12\x12\n" +
+	"\x04part\x18\x01 \x01(\tR\x04part\x12\x12\n" +
+	"\x04rows\x18\x02 \x01(\x03R\x04rows\x12\x14\n" +
+	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\"s\n" +
+	"\rSkippedRecord\x12\x12\n" +
+	"\x04file\x18\x01 \x01(\x05R\x04file\x12\x14\n" +
+	"\x05begin\x18\x02 \x01(\x03R\x05begin\x12\x10\n" +
+	"\x03end\x18\x03 \x01(\x03R\x03end\x12\x12\n" +
+	"\x04head\x18\x04 \x01(\fR\x04head\x12\x12\n" +
+	"\x04path\x18\x05 \x01(\tR\x04path\"\xe1\x01\n" +
+	"\n" +
+	"JobReserve\x12\x12\n" +
+	"\x04user\x18\x01 \x01(\x03R\x04user\x12\x14\n" +
+	"\x05proxy\x18\x02 \x01(\x03R\x05proxy\x12\x1c\n" +
+	"\tfootprint\x18\x03 \x01(\x03R\tfootprint\x12\x1f\n" +
+	"\vuser_factor\x18\x04 \x01(\x01R\n" +
+	"userFactor\x12!\n" +
+	"\fproxy_factor\x18\x05 \x01(\x01R\vproxyFactor\x12%\n" +
+	"\x0eproxy_estimate\x18\x06 \x01(\x03R\rproxyEstimate\x12 \n" +
+	"\vpredecessor\x18\a \x01(\tR\vpredecessor\"8\n" +
+	"\fMemorySample\x12\x12\n" +
+	"\x04user\x18\x01 \x01(\x01R\x04user\x12\x14\n" +
+	"\x05proxy\x18\x02 \x01(\x01R\x05proxy\"\xb2\x02\n" +
+	"\n" +
+	"TaskMemory\x12\x1f\n" +
+	"\vuser_digest\x18\x01 \x01(\fR\n" +
+	"userDigest\x12!\n" +
+	"\fproxy_digest\x18\x02 \x01(\fR\vproxyDigest\x125\n" +
+	"\asamples\x18\x03 \x03(\v2\x1b.weir.state.v1.MemorySampleR\asamples\x12!\n" +
+	"\fsample_count\x18\x04 \x01(\x03R\vsampleCount\x123\n" +
+	"\areserve\x18\x05 \x01(\v2\x19.weir.state.v1.JobReserveR\areserve\x12\x18\n" +
+	"\aprofile\x18\x06 \x01(\tR\aprofile\x12!\n" +
+	"\ffrom_profile\x18\a \x01(\bR\vfromProfile\x12\x14\n" +
+	"\x05saved\x18\b \x01(\bR\x05saved\"\x98\x01\n" +
+	"\rCookieReserve\x123\n" +
+	"\areserve\x18\x01 \x01(\v2\x19.weir.state.v1.JobReserveR\areserve\x12'\n" +
+	"\x0fuser_overdrafts\x18\x02 \x01(\x05R\x0euserOverdrafts\x12)\n" +
+	"\x10proxy_overdrafts\x18\x03 \x01(\x05R\x0fproxyOverdrafts\"\x82\x03\n" +
+	"\rMemoryProfile\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
+	"\x04task\x18\x02 \x01(\tR\x04task\x12\x18\n" +
+	"\acommand\x18\x03 \x01(\tR\acommand\x12\x1f\n" +
+	"\vuser_digest\x18\x04 \x01(\fR\n" +
+	"userDigest\x12!\n" +
+	"\fproxy_digest\x18\x05 \x01(\fR\vproxyDigest\x12!\n" +
+	"\fsample_count\x18\x06 \x01(\x03R\vsampleCount\x12'\n" +
+	"\x0foperation_count\x18\a \x01(\x03R\x0eoperationCount\x12!\n" +
+	"\fmemory_limit\x18\b \x01(\x03R\vmemoryLimit\x12\x18\n" +
+	"\areserve\x18\t \x01(\x03R\areserve\x12=\n" +
+	"\fupdated_time\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\vupdatedTime\x12%\n" +
+	"\x0elast_operation\x18\v \x01(\tR\rlastOperation\"\xb3\x01\n" +
+	"\tAggregate\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state\x12\x14\n" +
+	"\x05count\x18\x03 \x01(\x03R\x05count\x12\x10\n" +
+	"\x03sum\x18\x04 \x01(\x03R\x03sum\x12\x10\n" +
+	"\x03min\x18\x05 \x01(\x03R\x03min\x12\x10\n" +
+	"\x03max\x18\x06 \x01(\x03R\x03max\x12\x18\n" +
+	"\abuckets\x18\a \x03(\x11R\abuckets\x12\x16\n" +
+	"\x06counts\x18\b \x03(\x03R\x06counts\"\x8b\x01\n" +
+	"\x04Gang\x12 \n" +
+	"\vincarnation\x18\x01 \x01(\x03R\vincarnation\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\x05R\x04size\x125\n" +
+	"\tcompleted\x18\x03 \x03(\v2\x17.weir.state.v1.IntervalR\tcompleted\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"\xad\x01\n" +
 	"\rOperationTree\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x121\n" +
@@ -3152,7 +5593,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\n" +
 	"Assignment\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12\x14\n" +
-	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"\xbe\b\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"\xb6\t\n" +
 	"\tOperation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x120\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1c.weir.state.v1.OperationSpecR\x04spec\x12\x14\n" +
@@ -3182,10 +5623,13 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x05trees\x18\x15 \x03(\v2\x1c.weir.state.v1.OperationTreeR\x05trees\x12,\n" +
 	"\x04stop\x18\x16 \x01(\v2\x18.weir.state.v1.StopOrderR\x04stop\x12*\n" +
 	"\x05waste\x18\x17 \x03(\v2\x14.weir.state.v1.WasteR\x05waste\x12X\n" +
-	"\x10preempted_others\x18\x18 \x03(\v2-.weir.state.v1.Operation.PreemptedOthersEntryR\x0fpreemptedOthers\x1aB\n" +
+	"\x10preempted_others\x18\x18 \x03(\v2-.weir.state.v1.Operation.PreemptedOthersEntryR\x0fpreemptedOthers\x12*\n" +
+	"\x05input\x18\x19 \x01(\v2\x14.weir.state.v1.InputR\x05input\x12-\n" +
+	"\x06output\x18\x1a \x01(\v2\x15.weir.state.v1.OutputR\x06output\x12\x1b\n" +
+	"\theld_back\x18\x1b \x01(\tR\bheldBack\x1aB\n" +
 	"\x14PreemptedOthersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01J\x04\b\a\x10\bJ\x04\b\b\x10\t\"\xa9\x03\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01J\x04\b\a\x10\bJ\x04\b\b\x10\t\"\x84\b\n" +
 	"\x04Task\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x121\n" +
 	"\apending\x18\x02 \x03(\v2\x17.weir.state.v1.IntervalR\apending\x125\n" +
@@ -3193,10 +5637,38 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\rjob_resources\x18\x04 \x01(\v2\x18.weir.state.v1.ResourcesR\fjobResources\x126\n" +
 	"\bcounters\x18\x05 \x01(\v2\x1a.weir.state.v1.JobCountersR\bcounters\x120\n" +
 	"\x06totals\x18\x06 \x01(\v2\x18.weir.state.v1.JobTotalsR\x06totals\x12=\n" +
-	"\battempts\x18\a \x03(\v2!.weir.state.v1.Task.AttemptsEntryR\battempts\x1a;\n" +
+	"\battempts\x18\a \x03(\v2!.weir.state.v1.Task.AttemptsEntryR\battempts\x121\n" +
+	"\x06memory\x18\b \x01(\v2\x19.weir.state.v1.TaskMemoryR\x06memory\x12=\n" +
+	"\breserves\x18\t \x03(\v2!.weir.state.v1.Task.ReservesEntryR\breserves\x128\n" +
+	"\n" +
+	"statistics\x18\n" +
+	" \x03(\v2\x18.weir.state.v1.AggregateR\n" +
+	"statistics\x127\n" +
+	"\x06slices\x18\v \x03(\v2\x1f.weir.state.v1.Task.SlicesEntryR\x06slices\x122\n" +
+	"\x05parts\x18\f \x03(\v2\x1c.weir.state.v1.CompletedPartR\x05parts\x12'\n" +
+	"\x04gang\x18\r \x01(\v2\x13.weir.state.v1.GangR\x04gang\x122\n" +
+	"\x05input\x18\x0e \x01(\v2\x1c.weir.state.v1.InputProgressR\x05input\x126\n" +
+	"\askipped\x18\x0f \x03(\v2\x1c.weir.state.v1.SkippedRecordR\askipped\x1a;\n" +
 	"\rAttemptsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x05R\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\xe6\x02\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\x1aY\n" +
+	"\rReservesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\x05R\x03key\x122\n" +
+	"\x05value\x18\x02 \x01(\v2\x1c.weir.state.v1.CookieReserveR\x05value:\x028\x01\x1aP\n" +
+	"\vSlicesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\x05R\x03key\x12+\n" +
+	"\x05value\x18\x02 \x01(\v2\x15.weir.state.v1.SlicesR\x05value:\x028\x01\"\x87\x01\n" +
+	"\rCompletedPart\x12\x16\n" +
+	"\x06cookie\x18\x01 \x01(\x05R\x06cookie\x12,\n" +
+	"\x06slices\x18\x02 \x03(\v2\x14.weir.state.v1.SliceR\x06slices\x120\n" +
+	"\x06output\x18\x03 \x01(\v2\x18.weir.state.v1.JobOutputR\x06output\"\x97\x01\n" +
+	"\rInputProgress\x12\x1f\n" +
+	"\vbytes_total\x18\x01 \x01(\x03R\n" +
+	"bytesTotal\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12\x12\n" +
+	"\x04rows\x18\x03 \x01(\x03R\x04rows\x12\x12\n" +
+	"\x04hash\x18\x04 \x01(\x06R\x04hash\x12'\n" +
+	"\x0fskipped_records\x18\x05 \x01(\x03R\x0eskippedRecords\"\xe6\x02\n" +
 	"\vJobCounters\x12\x14\n" +
 	"\x05total\x18\x01 \x01(\x03R\x05total\x12\x18\n" +
 	"\apending\x18\x02 \x01(\x03R\apending\x12\x18\n" +
@@ -3215,7 +5687,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\n" +
 	"cpu_micros\x18\x02 \x01(\x03R\tcpuMicros\x12\x1d\n" +
 	"\n" +
-	"run_millis\x18\x03 \x01(\x03R\trunMillis\"\xef\x03\n" +
+	"run_millis\x18\x03 \x01(\x03R\trunMillis\"\xff\x04\n" +
 	"\n" +
 	"Allocation\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12!\n" +
@@ -3236,7 +5708,12 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x04stop\x18\f \x01(\v2\x18.weir.state.v1.StopOrderR\x04stop\x12\x14\n" +
 	"\x05ports\x18\r \x03(\x05R\x05ports\x12\x12\n" +
 	"\x04pool\x18\x0e \x01(\tR\x04pool\x12\x17\n" +
-	"\apool_id\x18\x0f \x01(\x04R\x06poolId\"\x95\x02\n" +
+	"\apool_id\x18\x0f \x01(\x04R\x06poolId\x123\n" +
+	"\areserve\x18\x10 \x01(\v2\x19.weir.state.v1.JobReserveR\areserve\x12)\n" +
+	"\x10gang_incarnation\x18\x11 \x01(\x03R\x0fgangIncarnation\x12 \n" +
+	"\tgang_rank\x18\x12 \x01(\x05H\x00R\bgangRank\x88\x01\x01B\f\n" +
+	"\n" +
+	"_gang_rank\"\xd4\x02\n" +
 	"\tStopOrder\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12!\n" +
@@ -3246,11 +5723,26 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\n" +
 	"preemption\x18\x06 \x01(\tR\n" +
 	"preemption\x12?\n" +
-	"\rpreempted_for\x18\a \x01(\v2\x1a.weir.state.v1.BeneficiaryR\fpreemptedFor\"|\n" +
+	"\rpreempted_for\x18\a \x01(\v2\x1a.weir.state.v1.BeneficiaryR\fpreemptedFor\x12=\n" +
+	"\fplanned_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\vplannedTime\"\xc8\x01\n" +
 	"\vBeneficiary\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\tR\x04task\x126\n" +
-	"\tresources\x18\x03 \x01(\v2\x18.weir.state.v1.ResourcesR\tresources\"\xb4\x02\n" +
+	"\tresources\x18\x03 \x01(\v2\x18.weir.state.v1.ResourcesR\tresources\x12)\n" +
+	"\x10dedicated_memory\x18\x04 \x01(\x03R\x0fdedicatedMemory\x12\x1f\n" +
+	"\vhold_millis\x18\x05 \x01(\x03R\n" +
+	"holdMillis\"\x8d\x02\n" +
+	"\x05Claim\x12\x12\n" +
+	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x12)\n" +
+	"\x10node_incarnation\x18\x03 \x01(\x04R\x0fnodeIncarnation\x12<\n" +
+	"\vbeneficiary\x18\x04 \x01(\v2\x1a.weir.state.v1.BeneficiaryR\vbeneficiary\x12=\n" +
+	"\fplanned_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\vplannedTime\x124\n" +
+	"\aexpires\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\"S\n" +
+	"\x0ePreemptionRate\x12\x12\n" +
+	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x17\n" +
+	"\apool_id\x18\x02 \x01(\x04R\x06poolId\x12\x14\n" +
+	"\x05times\x18\x03 \x03(\x10R\x05times\"\xb4\x02\n" +
 	"\x05Waste\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x14\n" +
 	"\x05cause\x18\x02 \x01(\tR\x05cause\x12\x12\n" +
@@ -3262,7 +5754,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x13memory_byte_seconds\x18\a \x01(\x01R\x11memoryByteSeconds\x12'\n" +
 	"\x0fnetwork_seconds\x18\b \x01(\x01R\x0enetworkSeconds\x12\x1d\n" +
 	"\n" +
-	"saved_jobs\x18\t \x01(\x03R\tsavedJobs\"\x86\x05\n" +
+	"saved_jobs\x18\t \x01(\x03R\tsavedJobs\"\xe8\b\n" +
 	"\vFinishedJob\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\tR\x04task\x12\x16\n" +
@@ -3289,7 +5781,19 @@ const file_statepb_state_proto_rawDesc = "" +
 	"grantIndex\x12,\n" +
 	"\x04stop\x18\x11 \x01(\v2\x18.weir.state.v1.StopOrderR\x04stop\x12\x14\n" +
 	"\x05rerun\x18\x12 \x01(\bR\x05rerun\x12\"\n" +
-	"\facknowledged\x18\x13 \x01(\bR\facknowledged\"\xa6\x03\n" +
+	"\facknowledged\x18\x13 \x01(\bR\facknowledged\x123\n" +
+	"\x06sample\x18\x14 \x01(\v2\x1b.weir.state.v1.MemorySampleR\x06sample\x12?\n" +
+	"\fnext_reserve\x18\x15 \x01(\v2\x1c.weir.state.v1.CookieReserveR\vnextReserve\x12-\n" +
+	"\x05input\x18\x16 \x01(\v2\x17.weir.state.v1.JobInputR\x05input\x120\n" +
+	"\x06output\x18\x17 \x01(\v2\x18.weir.state.v1.JobOutputR\x06output\x12+\n" +
+	"\x05split\x18\x18 \x03(\v2\x15.weir.state.v1.SlicesR\x05split\x126\n" +
+	"\askipped\x18\x19 \x01(\v2\x1c.weir.state.v1.SkippedRecordR\askipped\x12\x14\n" +
+	"\x05fatal\x18\x1a \x01(\bR\x05fatal\x123\n" +
+	"\areserve\x18\x1b \x01(\v2\x19.weir.state.v1.JobReserveR\areserve\x12)\n" +
+	"\x10gang_incarnation\x18\x1c \x01(\x03R\x0fgangIncarnation\x12 \n" +
+	"\tgang_rank\x18\x1d \x01(\x05H\x00R\bgangRank\x88\x01\x01B\f\n" +
+	"\n" +
+	"_gang_rank\"\xbb\x04\n" +
 	"\rJobStatistics\x12\x1d\n" +
 	"\n" +
 	"max_memory\x18\x01 \x01(\x03R\tmaxMemory\x12&\n" +
@@ -3303,7 +5807,12 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\fstderr_bytes\x18\b \x01(\x03R\vstderrBytes\x120\n" +
 	"\x14stderr_dropped_bytes\x18\t \x01(\x03R\x12stderrDroppedBytes\x122\n" +
 	"\x15cumulative_max_memory\x18\n" +
-	" \x01(\x01R\x13cumulativeMaxMemory\"\xff\x03\n" +
+	" \x01(\x01R\x13cumulativeMaxMemory\x12@\n" +
+	"\x06values\x18\v \x03(\v2(.weir.state.v1.JobStatistics.ValuesEntryR\x06values\x12\x16\n" +
+	"\x06packed\x18\f \x01(\fR\x06packed\x1a9\n" +
+	"\vValuesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xc2\x04\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x126\n" +
@@ -3322,7 +5831,8 @@ const file_statepb_state_proto_rawDesc = "" +
 	"first_port\x18\r \x01(\x05R\tfirstPort\x12\x1d\n" +
 	"\n" +
 	"port_count\x18\x0e \x01(\x05R\tportCount\x12\x1b\n" +
-	"\tnext_port\x18\x0f \x01(\x05R\bnextPort\"c\n" +
+	"\tnext_port\x18\x0f \x01(\x05R\bnextPort\x12A\n" +
+	"\x0epreempted_time\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\rpreemptedTime\"c\n" +
 	"\x05Drain\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +
@@ -3372,7 +5882,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"cluster_id\x18\x06 \x01(\tR\tclusterId\x12!\n" +
 	"\fdefault_tree\x18\a \x01(\tR\vdefaultTree\x12 \n" +
 	"\flast_pool_id\x18\b \x01(\x04R\n" +
-	"lastPoolId\"\x9e\x02\n" +
+	"lastPoolId\"\xc7\x02\n" +
 	"\x06Limits\x12/\n" +
 	"\x13archived_operations\x18\x01 \x01(\x05R\x12archivedOperations\x12=\n" +
 	"\x1bfinished_jobs_per_operation\x18\x02 \x01(\x05R\x18finishedJobsPerOperation\x120\n" +
@@ -3381,7 +5891,8 @@ const file_statepb_state_proto_rawDesc = "" +
 	"operations\x18\x04 \x01(\x05R\n" +
 	"operations\x12,\n" +
 	"\x12jobs_per_operation\x18\x05 \x01(\x05R\x10jobsPerOperation\x12$\n" +
-	"\x0epools_per_tree\x18\x06 \x01(\x05R\fpoolsPerTree\"\x89\x03\n" +
+	"\x0epools_per_tree\x18\x06 \x01(\x05R\fpoolsPerTree\x12'\n" +
+	"\x0fmemory_profiles\x18\a \x01(\x05R\x0ememoryProfiles\"\xa6\x04\n" +
 	"\x06Record\x127\n" +
 	"\x06header\x18\x01 \x01(\v2\x1d.weir.state.v1.SnapshotHeaderH\x00R\x06header\x12-\n" +
 	"\x04tree\x18\x02 \x01(\v2\x17.weir.state.v1.PoolTreeH\x00R\x04tree\x128\n" +
@@ -3391,7 +5902,11 @@ const file_statepb_state_proto_rawDesc = "" +
 	"allocation\x12)\n" +
 	"\x04node\x18\x05 \x01(\v2\x13.weir.state.v1.NodeH\x00R\x04node\x122\n" +
 	"\aarchive\x18\x06 \x01(\v2\x16.weir.state.v1.ArchiveH\x00R\aarchive\x127\n" +
-	"\x06footer\x18\a \x01(\v2\x1d.weir.state.v1.SnapshotFooterH\x00R\x06footerB\b\n" +
+	"\x06footer\x18\a \x01(\v2\x1d.weir.state.v1.SnapshotFooterH\x00R\x06footer\x128\n" +
+	"\aprofile\x18\b \x01(\v2\x1c.weir.state.v1.MemoryProfileH\x00R\aprofile\x12,\n" +
+	"\x05claim\x18\t \x01(\v2\x14.weir.state.v1.ClaimH\x00R\x05claim\x123\n" +
+	"\x04rate\x18\n" +
+	" \x01(\v2\x1d.weir.state.v1.PreemptionRateH\x00R\x04rateB\b\n" +
 	"\x06record\".\n" +
 	"\aArchive\x12#\n" +
 	"\roperation_ids\x18\x01 \x03(\tR\foperationIds\"F\n" +
@@ -3411,122 +5926,198 @@ func file_statepb_state_proto_rawDescGZIP() []byte {
 	return file_statepb_state_proto_rawDescData
 }
 
-var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 64)
 var file_statepb_state_proto_goTypes = []any{
 	(*Resources)(nil),             // 0: weir.state.v1.Resources
 	(*OperationSpec)(nil),         // 1: weir.state.v1.OperationSpec
 	(*TaskSpec)(nil),              // 2: weir.state.v1.TaskSpec
-	(*OperationTree)(nil),         // 3: weir.state.v1.OperationTree
-	(*Interval)(nil),              // 4: weir.state.v1.Interval
-	(*Error)(nil),                 // 5: weir.state.v1.Error
-	(*OperationEvent)(nil),        // 6: weir.state.v1.OperationEvent
-	(*Assignment)(nil),            // 7: weir.state.v1.Assignment
-	(*Operation)(nil),             // 8: weir.state.v1.Operation
-	(*Task)(nil),                  // 9: weir.state.v1.Task
-	(*JobCounters)(nil),           // 10: weir.state.v1.JobCounters
-	(*JobTotals)(nil),             // 11: weir.state.v1.JobTotals
-	(*Allocation)(nil),            // 12: weir.state.v1.Allocation
-	(*StopOrder)(nil),             // 13: weir.state.v1.StopOrder
-	(*Beneficiary)(nil),           // 14: weir.state.v1.Beneficiary
-	(*Waste)(nil),                 // 15: weir.state.v1.Waste
-	(*FinishedJob)(nil),           // 16: weir.state.v1.FinishedJob
-	(*JobStatistics)(nil),         // 17: weir.state.v1.JobStatistics
-	(*Node)(nil),                  // 18: weir.state.v1.Node
-	(*Drain)(nil),                 // 19: weir.state.v1.Drain
-	(*Pool)(nil),                  // 20: weir.state.v1.Pool
-	(*PoolTree)(nil),              // 21: weir.state.v1.PoolTree
-	(*PoolVolume)(nil),            // 22: weir.state.v1.PoolVolume
-	(*Term)(nil),                  // 23: weir.state.v1.Term
-	(*SnapshotHeader)(nil),        // 24: weir.state.v1.SnapshotHeader
-	(*Limits)(nil),                // 25: weir.state.v1.Limits
-	(*Record)(nil),                // 26: weir.state.v1.Record
-	(*Archive)(nil),               // 27: weir.state.v1.Archive
-	(*SnapshotFooter)(nil),        // 28: weir.state.v1.SnapshotFooter
-	nil,                           // 29: weir.state.v1.OperationSpec.OptionsPerTreeEntry
-	nil,                           // 30: weir.state.v1.TaskSpec.EnvironmentEntry
-	nil,                           // 31: weir.state.v1.Error.AttributesEntry
-	nil,                           // 32: weir.state.v1.OperationEvent.AttributesEntry
-	nil,                           // 33: weir.state.v1.Operation.PreemptedOthersEntry
-	nil,                           // 34: weir.state.v1.Task.AttemptsEntry
-	nil,                           // 35: weir.state.v1.JobCounters.AbortedByReasonEntry
-	(*durationpb.Duration)(nil),   // 36: google.protobuf.Duration
-	(*structpb.Struct)(nil),       // 37: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil), // 38: google.protobuf.Timestamp
+	(*MapSpec)(nil),               // 3: weir.state.v1.MapSpec
+	(*MemorySpec)(nil),            // 4: weir.state.v1.MemorySpec
+	(*Tmpfs)(nil),                 // 5: weir.state.v1.Tmpfs
+	(*FileSpec)(nil),              // 6: weir.state.v1.FileSpec
+	(*KeptFile)(nil),              // 7: weir.state.v1.KeptFile
+	(*GangSpec)(nil),              // 8: weir.state.v1.GangSpec
+	(*Slices)(nil),                // 9: weir.state.v1.Slices
+	(*Slice)(nil),                 // 10: weir.state.v1.Slice
+	(*InputFile)(nil),             // 11: weir.state.v1.InputFile
+	(*Input)(nil),                 // 12: weir.state.v1.Input
+	(*Output)(nil),                // 13: weir.state.v1.Output
+	(*JobInput)(nil),              // 14: weir.state.v1.JobInput
+	(*JobOutput)(nil),             // 15: weir.state.v1.JobOutput
+	(*SkippedRecord)(nil),         // 16: weir.state.v1.SkippedRecord
+	(*JobReserve)(nil),            // 17: weir.state.v1.JobReserve
+	(*MemorySample)(nil),          // 18: weir.state.v1.MemorySample
+	(*TaskMemory)(nil),            // 19: weir.state.v1.TaskMemory
+	(*CookieReserve)(nil),         // 20: weir.state.v1.CookieReserve
+	(*MemoryProfile)(nil),         // 21: weir.state.v1.MemoryProfile
+	(*Aggregate)(nil),             // 22: weir.state.v1.Aggregate
+	(*Gang)(nil),                  // 23: weir.state.v1.Gang
+	(*OperationTree)(nil),         // 24: weir.state.v1.OperationTree
+	(*Interval)(nil),              // 25: weir.state.v1.Interval
+	(*Error)(nil),                 // 26: weir.state.v1.Error
+	(*OperationEvent)(nil),        // 27: weir.state.v1.OperationEvent
+	(*Assignment)(nil),            // 28: weir.state.v1.Assignment
+	(*Operation)(nil),             // 29: weir.state.v1.Operation
+	(*Task)(nil),                  // 30: weir.state.v1.Task
+	(*CompletedPart)(nil),         // 31: weir.state.v1.CompletedPart
+	(*InputProgress)(nil),         // 32: weir.state.v1.InputProgress
+	(*JobCounters)(nil),           // 33: weir.state.v1.JobCounters
+	(*JobTotals)(nil),             // 34: weir.state.v1.JobTotals
+	(*Allocation)(nil),            // 35: weir.state.v1.Allocation
+	(*StopOrder)(nil),             // 36: weir.state.v1.StopOrder
+	(*Beneficiary)(nil),           // 37: weir.state.v1.Beneficiary
+	(*Claim)(nil),                 // 38: weir.state.v1.Claim
+	(*PreemptionRate)(nil),        // 39: weir.state.v1.PreemptionRate
+	(*Waste)(nil),                 // 40: weir.state.v1.Waste
+	(*FinishedJob)(nil),           // 41: weir.state.v1.FinishedJob
+	(*JobStatistics)(nil),         // 42: weir.state.v1.JobStatistics
+	(*Node)(nil),                  // 43: weir.state.v1.Node
+	(*Drain)(nil),                 // 44: weir.state.v1.Drain
+	(*Pool)(nil),                  // 45: weir.state.v1.Pool
+	(*PoolTree)(nil),              // 46: weir.state.v1.PoolTree
+	(*PoolVolume)(nil),            // 47: weir.state.v1.PoolVolume
+	(*Term)(nil),                  // 48: weir.state.v1.Term
+	(*SnapshotHeader)(nil),        // 49: weir.state.v1.SnapshotHeader
+	(*Limits)(nil),                // 50: weir.state.v1.Limits
+	(*Record)(nil),                // 51: weir.state.v1.Record
+	(*Archive)(nil),               // 52: weir.state.v1.Archive
+	(*SnapshotFooter)(nil),        // 53: weir.state.v1.SnapshotFooter
+	nil,                           // 54: weir.state.v1.OperationSpec.OptionsPerTreeEntry
+	nil,                           // 55: weir.state.v1.TaskSpec.EnvironmentEntry
+	nil,                           // 56: weir.state.v1.Error.AttributesEntry
+	nil,                           // 57: weir.state.v1.OperationEvent.AttributesEntry
+	nil,                           // 58: weir.state.v1.Operation.PreemptedOthersEntry
+	nil,                           // 59: weir.state.v1.Task.AttemptsEntry
+	nil,                           // 60: weir.state.v1.Task.ReservesEntry
+	nil,                           // 61: weir.state.v1.Task.SlicesEntry
+	nil,                           // 62: weir.state.v1.JobCounters.AbortedByReasonEntry
+	nil,                           // 63: weir.state.v1.JobStatistics.ValuesEntry
+	(*durationpb.Duration)(nil),   // 64: google.protobuf.Duration
+	(*structpb.Struct)(nil),       // 65: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil), // 66: google.protobuf.Timestamp
 }
 var file_statepb_state_proto_depIdxs = []int32{
-	36, // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
-	2,  // 1: weir.state.v1.OperationSpec.tasks:type_name -> weir.state.v1.TaskSpec
-	37, // 2: weir.state.v1.OperationSpec.options:type_name -> google.protobuf.Struct
-	29, // 3: weir.state.v1.OperationSpec.options_per_tree:type_name -> weir.state.v1.OperationSpec.OptionsPerTreeEntry
-	30, // 4: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
-	36, // 5: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
-	37, // 6: weir.state.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	31, // 7: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
-	5,  // 8: weir.state.v1.Error.inner:type_name -> weir.state.v1.Error
-	38, // 9: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	32, // 10: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
-	1,  // 11: weir.state.v1.Operation.spec:type_name -> weir.state.v1.OperationSpec
-	38, // 12: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	38, // 13: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
-	6,  // 14: weir.state.v1.Operation.events:type_name -> weir.state.v1.OperationEvent
-	7,  // 15: weir.state.v1.Operation.assignment:type_name -> weir.state.v1.Assignment
-	9,  // 16: weir.state.v1.Operation.tasks:type_name -> weir.state.v1.Task
-	5,  // 17: weir.state.v1.Operation.result:type_name -> weir.state.v1.Error
-	16, // 18: weir.state.v1.Operation.finished_jobs:type_name -> weir.state.v1.FinishedJob
-	3,  // 19: weir.state.v1.Operation.trees:type_name -> weir.state.v1.OperationTree
-	13, // 20: weir.state.v1.Operation.stop:type_name -> weir.state.v1.StopOrder
-	15, // 21: weir.state.v1.Operation.waste:type_name -> weir.state.v1.Waste
-	33, // 22: weir.state.v1.Operation.preempted_others:type_name -> weir.state.v1.Operation.PreemptedOthersEntry
-	4,  // 23: weir.state.v1.Task.pending:type_name -> weir.state.v1.Interval
-	4,  // 24: weir.state.v1.Task.completed:type_name -> weir.state.v1.Interval
-	0,  // 25: weir.state.v1.Task.job_resources:type_name -> weir.state.v1.Resources
-	10, // 26: weir.state.v1.Task.counters:type_name -> weir.state.v1.JobCounters
-	11, // 27: weir.state.v1.Task.totals:type_name -> weir.state.v1.JobTotals
-	34, // 28: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
-	35, // 29: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
-	0,  // 30: weir.state.v1.Allocation.resources:type_name -> weir.state.v1.Resources
-	38, // 31: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
-	13, // 32: weir.state.v1.Allocation.stop:type_name -> weir.state.v1.StopOrder
-	38, // 33: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
-	14, // 34: weir.state.v1.StopOrder.preempted_for:type_name -> weir.state.v1.Beneficiary
-	0,  // 35: weir.state.v1.Beneficiary.resources:type_name -> weir.state.v1.Resources
-	5,  // 36: weir.state.v1.FinishedJob.error:type_name -> weir.state.v1.Error
-	38, // 37: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
-	38, // 38: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
-	17, // 39: weir.state.v1.FinishedJob.statistics:type_name -> weir.state.v1.JobStatistics
-	13, // 40: weir.state.v1.FinishedJob.stop:type_name -> weir.state.v1.StopOrder
-	0,  // 41: weir.state.v1.Node.resources:type_name -> weir.state.v1.Resources
-	38, // 42: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	38, // 43: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
-	19, // 44: weir.state.v1.Node.drain:type_name -> weir.state.v1.Drain
-	38, // 45: weir.state.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	38, // 46: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
-	38, // 47: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
-	37, // 48: weir.state.v1.Pool.options:type_name -> google.protobuf.Struct
-	20, // 49: weir.state.v1.PoolTree.pools:type_name -> weir.state.v1.Pool
-	37, // 50: weir.state.v1.PoolTree.options:type_name -> google.protobuf.Struct
-	38, // 51: weir.state.v1.PoolTree.created_time:type_name -> google.protobuf.Timestamp
-	38, // 52: weir.state.v1.PoolTree.modified_time:type_name -> google.protobuf.Timestamp
-	22, // 53: weir.state.v1.PoolTree.volumes:type_name -> weir.state.v1.PoolVolume
-	38, // 54: weir.state.v1.PoolTree.volumes_time:type_name -> google.protobuf.Timestamp
-	15, // 55: weir.state.v1.PoolTree.waste:type_name -> weir.state.v1.Waste
-	38, // 56: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
-	23, // 57: weir.state.v1.SnapshotHeader.term:type_name -> weir.state.v1.Term
-	38, // 58: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
-	25, // 59: weir.state.v1.SnapshotHeader.limits:type_name -> weir.state.v1.Limits
-	24, // 60: weir.state.v1.Record.header:type_name -> weir.state.v1.SnapshotHeader
-	21, // 61: weir.state.v1.Record.tree:type_name -> weir.state.v1.PoolTree
-	8,  // 62: weir.state.v1.Record.operation:type_name -> weir.state.v1.Operation
-	12, // 63: weir.state.v1.Record.allocation:type_name -> weir.state.v1.Allocation
-	18, // 64: weir.state.v1.Record.node:type_name -> weir.state.v1.Node
-	27, // 65: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
-	28, // 66: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
-	37, // 67: weir.state.v1.OperationSpec.OptionsPerTreeEntry.value:type_name -> google.protobuf.Struct
-	68, // [68:68] is the sub-list for method output_type
-	68, // [68:68] is the sub-list for method input_type
-	68, // [68:68] is the sub-list for extension type_name
-	68, // [68:68] is the sub-list for extension extendee
-	0,  // [0:68] is the sub-list for field type_name
+	64,  // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
+	2,   // 1: weir.state.v1.OperationSpec.tasks:type_name -> weir.state.v1.TaskSpec
+	65,  // 2: weir.state.v1.OperationSpec.options:type_name -> google.protobuf.Struct
+	54,  // 3: weir.state.v1.OperationSpec.options_per_tree:type_name -> weir.state.v1.OperationSpec.OptionsPerTreeEntry
+	3,   // 4: weir.state.v1.OperationSpec.map:type_name -> weir.state.v1.MapSpec
+	55,  // 5: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
+	64,  // 6: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
+	4,   // 7: weir.state.v1.TaskSpec.memory:type_name -> weir.state.v1.MemorySpec
+	5,   // 8: weir.state.v1.TaskSpec.tmpfs:type_name -> weir.state.v1.Tmpfs
+	6,   // 9: weir.state.v1.TaskSpec.files:type_name -> weir.state.v1.FileSpec
+	7,   // 10: weir.state.v1.TaskSpec.outputs:type_name -> weir.state.v1.KeptFile
+	8,   // 11: weir.state.v1.TaskSpec.gang:type_name -> weir.state.v1.GangSpec
+	10,  // 12: weir.state.v1.Slices.slices:type_name -> weir.state.v1.Slice
+	66,  // 13: weir.state.v1.InputFile.modified_time:type_name -> google.protobuf.Timestamp
+	11,  // 14: weir.state.v1.Input.files:type_name -> weir.state.v1.InputFile
+	66,  // 15: weir.state.v1.Output.time:type_name -> google.protobuf.Timestamp
+	10,  // 16: weir.state.v1.JobInput.processed:type_name -> weir.state.v1.Slice
+	10,  // 17: weir.state.v1.JobInput.rest:type_name -> weir.state.v1.Slice
+	18,  // 18: weir.state.v1.TaskMemory.samples:type_name -> weir.state.v1.MemorySample
+	17,  // 19: weir.state.v1.TaskMemory.reserve:type_name -> weir.state.v1.JobReserve
+	17,  // 20: weir.state.v1.CookieReserve.reserve:type_name -> weir.state.v1.JobReserve
+	66,  // 21: weir.state.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	25,  // 22: weir.state.v1.Gang.completed:type_name -> weir.state.v1.Interval
+	65,  // 23: weir.state.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	56,  // 24: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
+	26,  // 25: weir.state.v1.Error.inner:type_name -> weir.state.v1.Error
+	66,  // 26: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	57,  // 27: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
+	1,   // 28: weir.state.v1.Operation.spec:type_name -> weir.state.v1.OperationSpec
+	66,  // 29: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	66,  // 30: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	27,  // 31: weir.state.v1.Operation.events:type_name -> weir.state.v1.OperationEvent
+	28,  // 32: weir.state.v1.Operation.assignment:type_name -> weir.state.v1.Assignment
+	30,  // 33: weir.state.v1.Operation.tasks:type_name -> weir.state.v1.Task
+	26,  // 34: weir.state.v1.Operation.result:type_name -> weir.state.v1.Error
+	41,  // 35: weir.state.v1.Operation.finished_jobs:type_name -> weir.state.v1.FinishedJob
+	24,  // 36: weir.state.v1.Operation.trees:type_name -> weir.state.v1.OperationTree
+	36,  // 37: weir.state.v1.Operation.stop:type_name -> weir.state.v1.StopOrder
+	40,  // 38: weir.state.v1.Operation.waste:type_name -> weir.state.v1.Waste
+	58,  // 39: weir.state.v1.Operation.preempted_others:type_name -> weir.state.v1.Operation.PreemptedOthersEntry
+	12,  // 40: weir.state.v1.Operation.input:type_name -> weir.state.v1.Input
+	13,  // 41: weir.state.v1.Operation.output:type_name -> weir.state.v1.Output
+	25,  // 42: weir.state.v1.Task.pending:type_name -> weir.state.v1.Interval
+	25,  // 43: weir.state.v1.Task.completed:type_name -> weir.state.v1.Interval
+	0,   // 44: weir.state.v1.Task.job_resources:type_name -> weir.state.v1.Resources
+	33,  // 45: weir.state.v1.Task.counters:type_name -> weir.state.v1.JobCounters
+	34,  // 46: weir.state.v1.Task.totals:type_name -> weir.state.v1.JobTotals
+	59,  // 47: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
+	19,  // 48: weir.state.v1.Task.memory:type_name -> weir.state.v1.TaskMemory
+	60,  // 49: weir.state.v1.Task.reserves:type_name -> weir.state.v1.Task.ReservesEntry
+	22,  // 50: weir.state.v1.Task.statistics:type_name -> weir.state.v1.Aggregate
+	61,  // 51: weir.state.v1.Task.slices:type_name -> weir.state.v1.Task.SlicesEntry
+	31,  // 52: weir.state.v1.Task.parts:type_name -> weir.state.v1.CompletedPart
+	23,  // 53: weir.state.v1.Task.gang:type_name -> weir.state.v1.Gang
+	32,  // 54: weir.state.v1.Task.input:type_name -> weir.state.v1.InputProgress
+	16,  // 55: weir.state.v1.Task.skipped:type_name -> weir.state.v1.SkippedRecord
+	10,  // 56: weir.state.v1.CompletedPart.slices:type_name -> weir.state.v1.Slice
+	15,  // 57: weir.state.v1.CompletedPart.output:type_name -> weir.state.v1.JobOutput
+	62,  // 58: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
+	0,   // 59: weir.state.v1.Allocation.resources:type_name -> weir.state.v1.Resources
+	66,  // 60: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
+	36,  // 61: weir.state.v1.Allocation.stop:type_name -> weir.state.v1.StopOrder
+	17,  // 62: weir.state.v1.Allocation.reserve:type_name -> weir.state.v1.JobReserve
+	66,  // 63: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
+	37,  // 64: weir.state.v1.StopOrder.preempted_for:type_name -> weir.state.v1.Beneficiary
+	66,  // 65: weir.state.v1.StopOrder.planned_time:type_name -> google.protobuf.Timestamp
+	0,   // 66: weir.state.v1.Beneficiary.resources:type_name -> weir.state.v1.Resources
+	37,  // 67: weir.state.v1.Claim.beneficiary:type_name -> weir.state.v1.Beneficiary
+	66,  // 68: weir.state.v1.Claim.planned_time:type_name -> google.protobuf.Timestamp
+	66,  // 69: weir.state.v1.Claim.expires:type_name -> google.protobuf.Timestamp
+	26,  // 70: weir.state.v1.FinishedJob.error:type_name -> weir.state.v1.Error
+	66,  // 71: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
+	66,  // 72: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
+	42,  // 73: weir.state.v1.FinishedJob.statistics:type_name -> weir.state.v1.JobStatistics
+	36,  // 74: weir.state.v1.FinishedJob.stop:type_name -> weir.state.v1.StopOrder
+	18,  // 75: weir.state.v1.FinishedJob.sample:type_name -> weir.state.v1.MemorySample
+	20,  // 76: weir.state.v1.FinishedJob.next_reserve:type_name -> weir.state.v1.CookieReserve
+	14,  // 77: weir.state.v1.FinishedJob.input:type_name -> weir.state.v1.JobInput
+	15,  // 78: weir.state.v1.FinishedJob.output:type_name -> weir.state.v1.JobOutput
+	9,   // 79: weir.state.v1.FinishedJob.split:type_name -> weir.state.v1.Slices
+	16,  // 80: weir.state.v1.FinishedJob.skipped:type_name -> weir.state.v1.SkippedRecord
+	17,  // 81: weir.state.v1.FinishedJob.reserve:type_name -> weir.state.v1.JobReserve
+	63,  // 82: weir.state.v1.JobStatistics.values:type_name -> weir.state.v1.JobStatistics.ValuesEntry
+	0,   // 83: weir.state.v1.Node.resources:type_name -> weir.state.v1.Resources
+	66,  // 84: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	66,  // 85: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
+	44,  // 86: weir.state.v1.Node.drain:type_name -> weir.state.v1.Drain
+	66,  // 87: weir.state.v1.Node.preempted_time:type_name -> google.protobuf.Timestamp
+	66,  // 88: weir.state.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	66,  // 89: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
+	66,  // 90: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
+	65,  // 91: weir.state.v1.Pool.options:type_name -> google.protobuf.Struct
+	45,  // 92: weir.state.v1.PoolTree.pools:type_name -> weir.state.v1.Pool
+	65,  // 93: weir.state.v1.PoolTree.options:type_name -> google.protobuf.Struct
+	66,  // 94: weir.state.v1.PoolTree.created_time:type_name -> google.protobuf.Timestamp
+	66,  // 95: weir.state.v1.PoolTree.modified_time:type_name -> google.protobuf.Timestamp
+	47,  // 96: weir.state.v1.PoolTree.volumes:type_name -> weir.state.v1.PoolVolume
+	66,  // 97: weir.state.v1.PoolTree.volumes_time:type_name -> google.protobuf.Timestamp
+	40,  // 98: weir.state.v1.PoolTree.waste:type_name -> weir.state.v1.Waste
+	66,  // 99: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
+	48,  // 100: weir.state.v1.SnapshotHeader.term:type_name -> weir.state.v1.Term
+	66,  // 101: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
+	50,  // 102: weir.state.v1.SnapshotHeader.limits:type_name -> weir.state.v1.Limits
+	49,  // 103: weir.state.v1.Record.header:type_name -> weir.state.v1.SnapshotHeader
+	46,  // 104: weir.state.v1.Record.tree:type_name -> weir.state.v1.PoolTree
+	29,  // 105: weir.state.v1.Record.operation:type_name -> weir.state.v1.Operation
+	35,  // 106: weir.state.v1.Record.allocation:type_name -> weir.state.v1.Allocation
+	43,  // 107: weir.state.v1.Record.node:type_name -> weir.state.v1.Node
+	52,  // 108: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
+	53,  // 109: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
+	21,  // 110: weir.state.v1.Record.profile:type_name -> weir.state.v1.MemoryProfile
+	38,  // 111: weir.state.v1.Record.claim:type_name -> weir.state.v1.Claim
+	39,  // 112: weir.state.v1.Record.rate:type_name -> weir.state.v1.PreemptionRate
+	65,  // 113: weir.state.v1.OperationSpec.OptionsPerTreeEntry.value:type_name -> google.protobuf.Struct
+	20,  // 114: weir.state.v1.Task.ReservesEntry.value:type_name -> weir.state.v1.CookieReserve
+	9,   // 115: weir.state.v1.Task.SlicesEntry.value:type_name -> weir.state.v1.Slices
+	116, // [116:116] is the sub-list for method output_type
+	116, // [116:116] is the sub-list for method input_type
+	116, // [116:116] is the sub-list for extension type_name
+	116, // [116:116] is the sub-list for extension extendee
+	0,   // [0:116] is the sub-list for field type_name
 }
 
 func init() { file_statepb_state_proto_init() }
@@ -3535,7 +6126,9 @@ func file_statepb_state_proto_init() {
 		return
 	}
 	file_statepb_state_proto_msgTypes[2].OneofWrappers = []any{}
-	file_statepb_state_proto_msgTypes[26].OneofWrappers = []any{
+	file_statepb_state_proto_msgTypes[35].OneofWrappers = []any{}
+	file_statepb_state_proto_msgTypes[41].OneofWrappers = []any{}
+	file_statepb_state_proto_msgTypes[51].OneofWrappers = []any{
 		(*Record_Header)(nil),
 		(*Record_Tree)(nil),
 		(*Record_Operation)(nil),
@@ -3543,6 +6136,9 @@ func file_statepb_state_proto_init() {
 		(*Record_Node)(nil),
 		(*Record_Archive)(nil),
 		(*Record_Footer)(nil),
+		(*Record_Profile)(nil),
+		(*Record_Claim)(nil),
+		(*Record_Rate)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3550,7 +6146,7 @@ func file_statepb_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_statepb_state_proto_rawDesc), len(file_statepb_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   36,
+			NumMessages:   64,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

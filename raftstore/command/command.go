@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"weir/messages/commandpb"
+	"weir/scheduling/statistics"
 )
 
 // Kind is the first field of every command. Values are on disk: append new ones
@@ -38,19 +39,24 @@ const (
 	AbortOperation    Kind = 13
 	CompleteOperation Kind = 14
 	// 15 to 17 changed one pool each. They are retired: EditTree does what they did.
-	RegisterNode       Kind = 18
-	SetNodeOffline     Kind = 19
-	StopJobs           Kind = 20
-	DrainNode          Kind = 21
-	UndrainNode        Kind = 22
-	EditTree           Kind = 23
-	CreateTree         Kind = 24
-	RemoveTree         Kind = 25
-	SetDefaultTree     Kind = 26
-	UpdateOperation    Kind = 27
-	AdmitOperation     Kind = 28
-	CheckpointVolumes  Kind = 29
-	PreemptAllocations Kind = 30
+	RegisterNode         Kind = 18
+	SetNodeOffline       Kind = 19
+	StopJobs             Kind = 20
+	DrainNode            Kind = 21
+	UndrainNode          Kind = 22
+	EditTree             Kind = 23
+	CreateTree           Kind = 24
+	RemoveTree           Kind = 25
+	SetDefaultTree       Kind = 26
+	UpdateOperation      Kind = 27
+	AdmitOperation       Kind = 28
+	CheckpointVolumes    Kind = 29
+	PreemptAllocations   Kind = 30
+	UpdateReserves       Kind = 31
+	SaveMemoryProfiles   Kind = 32
+	RemoveMemoryProfiles Kind = 33
+	PublishOutput        Kind = 34
+	RemoveNode           Kind = 35
 )
 
 // kinds lists every command: its number, its name in logs, and its message. One
@@ -90,6 +96,11 @@ var kinds = []struct {
 	{AdmitOperation, "admit_operation", func() proto.Message { return new(commandpb.AdmitOperation) }},
 	{CheckpointVolumes, "checkpoint_volumes", func() proto.Message { return new(commandpb.CheckpointVolumes) }},
 	{PreemptAllocations, "preempt_allocations", func() proto.Message { return new(commandpb.PreemptAllocations) }},
+	{UpdateReserves, "update_reserves", func() proto.Message { return new(commandpb.UpdateReserves) }},
+	{SaveMemoryProfiles, "save_memory_profiles", func() proto.Message { return new(commandpb.SaveMemoryProfiles) }},
+	{RemoveMemoryProfiles, "remove_memory_profiles", func() proto.Message { return new(commandpb.RemoveMemoryProfiles) }},
+	{PublishOutput, "publish_output", func() proto.Message { return new(commandpb.PublishOutput) }},
+	{RemoveNode, "remove_node", func() proto.Message { return new(commandpb.RemoveNode) }},
 }
 
 // ErrUnknownKind is returned for a command whose number this version does not
@@ -144,7 +155,23 @@ func Decode(cmd *commandpb.Command) (proto.Message, error) {
 	if err := proto.Unmarshal(cmd.GetPayload(), msg); err != nil {
 		return nil, fmt.Errorf("decode %s: %w", kinds[i].name, err)
 	}
+	if m, ok := msg.(*commandpb.FinishJobs); ok {
+		if err := checkStatistics(m); err != nil {
+			return nil, fmt.Errorf("decode %s: %w", kinds[i].name, err)
+		}
+	}
 	return msg, nil
+}
+
+// checkStatistics returns an error when a replica cannot read what was measured of a job:
+// as with a command that it does not know, its state would differ from those that can.
+func checkStatistics(m *commandpb.FinishJobs) error {
+	for _, job := range m.GetJobs() {
+		if err := statistics.Check(job.GetStatistics().GetPacked()); err != nil {
+			return fmt.Errorf("job %q: %w", job.GetJobId(), err)
+		}
+	}
+	return nil
 }
 
 // EncodeEntry returns the bytes of a log entry with commands in this order.

@@ -8,6 +8,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/scheduling/statistics"
 )
 
 // TestNumbersAreForEver pins each number to its message: both are on disk.
@@ -22,7 +24,8 @@ func TestNumbersAreForEver(t *testing.T) {
 		22: "weir.command.v1.UndrainNode", 23: "weir.command.v1.EditTree", 24: "weir.command.v1.CreateTree",
 		25: "weir.command.v1.RemoveTree", 26: "weir.command.v1.SetDefaultTree", 27: "weir.command.v1.UpdateOperation",
 		28: "weir.command.v1.AdmitOperation", 29: "weir.command.v1.CheckpointVolumes",
-		30: "weir.command.v1.PreemptAllocations",
+		30: "weir.command.v1.PreemptAllocations", 31: "weir.command.v1.UpdateReserves",
+		32: "weir.command.v1.SaveMemoryProfiles", 33: "weir.command.v1.RemoveMemoryProfiles", 34: "weir.command.v1.PublishOutput", 35: "weir.command.v1.RemoveNode",
 	}
 	if len(kinds) != len(want) {
 		t.Fatalf("%d kinds, want %d: a new kind gets its line here", len(kinds), len(want))
@@ -99,8 +102,31 @@ func TestWhatDoesNotDecode(t *testing.T) {
 	}
 }
 
+func TestStatisticsThatDoNotDecode(t *testing.T) {
+	for story, test := range map[string]struct {
+		packed  []byte
+		want    string
+		unknown bool
+	}{
+		"what this version knows": {[]byte{1, 0}, "", false},
+		"what is damaged":         {[]byte{1}, `decode finish_jobs: job "b": read packed statistics`, false},
+		"what a newer one knows":  {[]byte{100, 0}, `decode finish_jobs: job "b": read packed statistics`, true},
+	} {
+		t.Run(story, func(t *testing.T) {
+			cmd, err := New(&commandpb.FinishJobs{Jobs: []*statepb.FinishedJob{{JobId: "a"}, {JobId: "b", Statistics: &statepb.JobStatistics{Packed: test.packed}}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = Decode(cmd)
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) || errors.Is(err, statistics.ErrUnknownNumber) != test.unknown {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
 func FuzzDecodeEntry(f *testing.F) {
-	cmd, err := New(&commandpb.FinishJobs{OperationId: "op", Epoch: 3})
+	cmd, err := New(&commandpb.FinishJobs{OperationId: "op", Epoch: 3, Jobs: []*statepb.FinishedJob{{Statistics: &statepb.JobStatistics{Packed: []byte{1, 10, 2, 1}}}}})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -15,6 +15,13 @@ const (
 	OperationController = "operation_controller"
 	OperationArchived   = "operation_archived"
 
+	ReserveMoved    = "reserve_moved"
+	GangIncarnation = "gang_incarnation"
+	RecordSkipped   = "record_skipped"
+	OutputPublished = "output_published"
+	ProfileSaved    = "memory_profile_saved"
+	ProfileRemoved  = "memory_profile_removed"
+
 	JobStarted     = "job_started"
 	JobPreempted   = "job_preempted"
 	JobInterrupted = "job_interrupted"
@@ -36,6 +43,7 @@ const (
 	NodeOffline   = "node_offline"
 	NodeDrained   = "node_drained"
 	NodeUndrained = "node_undrained"
+	NodeRemoved   = "node_removed"
 	NodeMoved     = "node_moved"
 )
 
@@ -43,9 +51,10 @@ const (
 var kinds = []string{
 	LeaderChanged,
 	OperationAccepted, OperationState, OperationSuspended, OperationResumed, OperationUpdated, OperationAdmitted, OperationController, OperationArchived,
+	ReserveMoved, GangIncarnation, RecordSkipped, OutputPublished, ProfileSaved, ProfileRemoved,
 	JobStarted, JobPreempted, JobInterrupted, JobStopping, JobCompleted, JobFailed, JobAborted,
 	TreeCreated, TreeChanged, TreeRemoved, TreeDefault, PoolCreated, PoolChanged, PoolRenamed, PoolRemoved,
-	NodeOnline, NodeOffline, NodeDrained, NodeUndrained, NodeMoved,
+	NodeOnline, NodeOffline, NodeDrained, NodeUndrained, NodeRemoved, NodeMoved,
 }
 
 // Kinds returns all kinds of events.

@@ -45,7 +45,7 @@ func (t *Teller) Tell(told []*eventpb.Event, index uint64, msg proto.Message, ca
 		c.tell(event)
 	}
 	if m, ok := msg.(*commandpb.SetDefaultTree); ok && string(s.DefaultTree()) != t.defaultTree {
-		c.add(&eventpb.Event{Kind: TreeDefault, Tree: m.GetTree(), From: t.defaultTree, To: m.GetTree()})
+		c.add(&eventpb.Event{Kind: TreeDefault, Tree: m.GetTree(), User: m.GetUser(), From: t.defaultTree, To: m.GetTree()})
 	}
 	t.defaultTree = string(s.DefaultTree())
 	return c.events
@@ -98,6 +98,10 @@ func (c *telling) tell(event state.Event) {
 		c.treeChanged(e)
 	case state.NodeChanged:
 		c.nodeChanged(e)
+	case state.NodeRemoved:
+		c.nodeRemoved(e)
+	default:
+		c.tellWork(event)
 	}
 }
 

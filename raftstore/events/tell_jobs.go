@@ -31,6 +31,7 @@ func (c *telling) ofJob(kind string, a *statepb.Allocation) *eventpb.Event {
 func (c *telling) started(a *statepb.Allocation) {
 	e := c.ofJob(JobStarted, a)
 	e.Resources = resourcesOf(a.GetResources())
+	e.Attributes = rankOf(a)
 	c.add(e)
 }
 
@@ -51,6 +52,8 @@ func (c *telling) stopping(a *statepb.Allocation) {
 		e.Deadline = timestamppb.New(order.Deadline())
 	}
 	switch m := c.command.(type) {
+	case *commandpb.StopJobs:
+		e.User = m.GetUser()
 	case *commandpb.AbortOperation:
 		e.User = m.GetUser()
 	case *commandpb.DrainNode:

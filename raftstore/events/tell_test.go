@@ -59,19 +59,24 @@ func structOf(t *testing.T, of map[string]any) *structpb.Struct {
 
 var size = &statepb.Resources{UserSlots: 1, CpuHundredths: 150, Memory: 1 << 20}
 
-// life is the life of a cluster, a step each, and what is told of it.
-func life(t *testing.T) []struct {
+// start starts an operation of ann in the default pool.
+func start(id string, spec *statepb.OperationSpec) proto.Message {
+	return &commandpb.StartOperation{OperationId: id, User: "ann", Spec: spec}
+}
+
+// step is a command, and what is told of it.
+type step struct {
 	msg  proto.Message
 	want string
-} {
+}
+
+// life is the life of a cluster, a step each, and what is told of it.
+func life(t *testing.T) []step {
 	order := func(o *statepb.StopOrder) *statepb.StopOrder {
 		o.Time = timestamppb.New(epoch)
 		return o
 	}
-	return []struct {
-		msg  proto.Message
-		want string
-	}{
+	return []step{
 		{&commandpb.BeginTerm{Term: 1, Replica: "r1", ClusterId: "c"}, "leader_changed replica=r1 term=1"},
 		{&commandpb.RegisterNode{Term: 1, Node: &statepb.Node{Id: "n1", Incarnation: 1, Resources: &statepb.Resources{UserSlots: 10, CpuHundredths: 1000, Memory: 1 << 30}}},
 			"node_online node=n1 tree=default"},
@@ -105,8 +110,8 @@ func life(t *testing.T) []struct {
 			Reason: "preemption", Message: "why", GraceMillis: 15000, Interruption: "preemption", Preemption: "aggressive_preemption",
 			PreemptedFor: &statepb.Beneficiary{OperationId: "op", Task: "t", Resources: size}})}}},
 			"job_preempted op=op pool=shop tree=default node=n1 job=a reason=preemption preemption=aggressive_preemption for=op interruption=preemption grace=15s"},
-		{&commandpb.StopJobs{OperationId: "op", JobIds: []string{"b"}, Order: order(&statepb.StopOrder{Reason: "user_request", Message: "enough", GraceMillis: 1000, Interruption: "user_request"})},
-			"job_interrupted op=op pool=shop tree=default node=n1 job=b reason=user_request interruption=user_request grace=1s"},
+		{&commandpb.StopJobs{OperationId: "op", JobIds: []string{"b"}, User: "ann", Order: order(&statepb.StopOrder{Reason: "user_request", Message: "enough", GraceMillis: 1000, Interruption: "user_request"})},
+			"job_interrupted op=op pool=shop tree=default node=n1 job=b user=ann reason=user_request interruption=user_request grace=1s"},
 		{&commandpb.FinishJobs{OperationId: "op", Epoch: 1, Jobs: []*statepb.FinishedJob{
 			{JobId: "a", State: "aborted", AbortReason: "preemption"}, {JobId: "b", State: "failed", ExitCode: 7},
 		}}, "job_aborted op=op pool=shop tree=default node=n1 job=a reason=preemption preemption=aggressive_preemption for=op interruption=preemption; " +
@@ -117,14 +122,56 @@ func life(t *testing.T) []struct {
 		{&commandpb.UndrainNode{Node: "n1"}, "node_undrained node=n1 tree=default"},
 		{&commandpb.AbortOperation{OperationId: "op", User: "ann"}, "operation_state op=op pool=shop tree=default user=ann from=running to=aborting reason=aborted_by_user"},
 		{&commandpb.AdvanceOperation{OperationId: "op", Term: 1, From: "aborting", To: "aborted"}, "operation_state op=op pool=shop tree=default from=aborting to=aborted"},
+		{start("gang", &statepb.OperationSpec{Type: "vanilla", MaxFailedJobCount: 3, Tasks: []*statepb.TaskSpec{{Name: "g", JobCount: 1, Gang: &statepb.GangSpec{Size: 1}}}}),
+			"operation_accepted op=gang pool=default tree=default user=ann to=starting"},
+		{&commandpb.AdvanceOperation{OperationId: "gang", Term: 1, From: "starting", To: "waiting_for_agent"}, "operation_state op=gang pool=default tree=default from=starting to=waiting_for_agent"},
+		{&commandpb.AssignController{Term: 1, Assignments: []*commandpb.ControllerAssignment{{OperationId: "gang", Replica: "r1", Epoch: 1}}},
+			"operation_controller op=gang pool=default tree=default replica=r1 epoch=1; " +
+				"operation_state op=gang pool=default tree=default from=waiting_for_agent to=initializing reason=controller_assigned {epoch:1 replica:r1}"},
+		{&commandpb.PrepareOperation{OperationId: "gang", Epoch: 1}, "operation_state op=gang pool=default tree=default from=initializing to=preparing; " +
+			"operation_state op=gang pool=default tree=default from=preparing to=pending"},
+		{&commandpb.AdvanceOperation{OperationId: "gang", Term: 1, From: "pending", To: "materializing"}, "operation_state op=gang pool=default tree=default from=pending to=materializing"},
+		{&commandpb.DefineTasks{OperationId: "gang", Epoch: 1, Tasks: []*commandpb.TaskDefinition{{Name: "g", JobCount: 1, JobResources: size, Memory: &statepb.TaskMemory{Profile: "p"}}}},
+			"operation_state op=gang pool=default tree=default from=materializing to=running"},
+		{&commandpb.StartAllocations{Term: 1, Grants: []*commandpb.Grant{{JobId: "g1", OperationId: "gang", Task: "g", Node: "n1", NodeIncarnation: 1, Resources: size, AllOrNone: true}}},
+			"job_started op=gang pool=default tree=default node=n1 job=g1 {gang_incarnation:1 gang_rank:0}"},
+		{&commandpb.UpdateReserves{OperationId: "gang", Epoch: 1, Tasks: []*commandpb.TaskReserve{{Task: "g", Reserve: &statepb.JobReserve{User: 5 << 20}}}},
+			"reserve_moved op=gang pool=default tree=default {memory:5242880 memory_before:1048576 samples:0}"},
+		{&commandpb.FinishJobs{OperationId: "gang", Epoch: 1, Jobs: []*statepb.FinishedJob{{JobId: "g1", State: "failed", ExitCode: 1}}},
+			"job_failed op=gang pool=default tree=default node=n1 job=g1 exit=1; gang_incarnation op=gang pool=default tree=default job=g1 {incarnation:2}"},
+		{&commandpb.AbortOperation{OperationId: "gang", User: "ann"}, "operation_state op=gang pool=default tree=default user=ann from=running to=aborting reason=aborted_by_user"},
+		{&commandpb.SaveMemoryProfiles{OperationId: "gang", Epoch: 1, Profiles: []*commandpb.SavedProfile{{Task: "g", Profile: &statepb.MemoryProfile{Key: "p", SampleCount: 7, OperationCount: 1}}}},
+			"memory_profile_saved op=gang pool=default tree=default {operations:1 profile:p samples:7}"},
+		{&commandpb.RemoveMemoryProfiles{User: "oda"}, "memory_profile_removed user=oda {profile:p}"},
+		{&commandpb.AdvanceOperation{OperationId: "gang", Term: 1, From: "aborting", To: "aborted"}, "operation_state op=gang pool=default tree=default from=aborting to=aborted"},
+		{start("map", &statepb.OperationSpec{Type: "map", Map: &statepb.MapSpec{MaxSkippedRecords: 1}, MaxFailedJobCount: 3, Tasks: []*statepb.TaskSpec{{Name: "m"}}}),
+			"operation_accepted op=map pool=default tree=default user=ann to=starting"},
+		{&commandpb.AdvanceOperation{OperationId: "map", Term: 1, From: "starting", To: "waiting_for_agent"}, "operation_state op=map pool=default tree=default from=starting to=waiting_for_agent"},
+		{&commandpb.AssignController{Term: 1, Assignments: []*commandpb.ControllerAssignment{{OperationId: "map", Replica: "r1", Epoch: 1}}},
+			"operation_controller op=map pool=default tree=default replica=r1 epoch=1; " +
+				"operation_state op=map pool=default tree=default from=waiting_for_agent to=initializing reason=controller_assigned {epoch:1 replica:r1}"},
+		{&commandpb.PrepareOperation{OperationId: "map", Epoch: 1, Input: &statepb.Input{Bytes: 9, Files: []*statepb.InputFile{{Path: "in", Size: 9}}}},
+			"operation_state op=map pool=default tree=default from=initializing to=preparing; operation_state op=map pool=default tree=default from=preparing to=pending"},
+		{&commandpb.AdvanceOperation{OperationId: "map", Term: 1, From: "pending", To: "materializing"}, "operation_state op=map pool=default tree=default from=pending to=materializing"},
+		{&commandpb.DefineTasks{OperationId: "map", Epoch: 1, Tasks: []*commandpb.TaskDefinition{{Name: "m", JobCount: 1, JobResources: size, Slices: []*statepb.Slices{{Slices: []*statepb.Slice{{End: 9}}}}}}},
+			"operation_state op=map pool=default tree=default from=materializing to=running"},
+		{&commandpb.StartAllocations{Term: 1, Grants: []*commandpb.Grant{{JobId: "m1", OperationId: "map", Task: "m", Node: "n1", NodeIncarnation: 1, Resources: size}}},
+			"job_started op=map pool=default tree=default node=n1 job=m1"},
+		{&commandpb.FinishJobs{OperationId: "map", Epoch: 1, Jobs: []*statepb.FinishedJob{{JobId: "m1", State: "failed", ExitCode: 1, Skipped: &statepb.SkippedRecord{End: 9, Head: []byte{0xff, 'x'}}}}},
+			`job_failed op=map pool=default tree=default node=n1 job=m1 exit=1; record_skipped op=map pool=default tree=default {begin:0 end:9 head:"\xffx" path:in}; ` +
+				"operation_state op=map pool=default tree=default from=running to=completing reason=all_jobs_completed"},
+		{&commandpb.PublishOutput{OperationId: "map", Epoch: 1, Output: &statepb.Output{Path: "out", Rows: 3, Bytes: 4}},
+			"output_published op=map pool=default tree=default {bytes:4 path:out rows:3}"},
+		{&commandpb.AdvanceOperation{OperationId: "map", Term: 1, From: "completing", To: "completed"}, "operation_state op=map pool=default tree=default from=completing to=completed"},
 		{&commandpb.SetNodeOffline{Term: 1, Node: "n1", Incarnation: 1, Reason: "silent"}, "node_offline node=n1 tree=default"},
-		{&commandpb.EditTree{Edits: []*commandpb.TreeEdit{{Edit: &commandpb.TreeEdit_Remove{Remove: "shop"}}}}, "pool_removed pool=shop tree=default"},
+		{&commandpb.EditTree{Edits: []*commandpb.TreeEdit{{Edit: &commandpb.TreeEdit_Remove{Remove: "shop"}}}}, "pool_removed pool=shop tree=default to=<Root>"},
 		{&commandpb.EditTree{User: "oda", Edits: []*commandpb.TreeEdit{{Edit: &commandpb.TreeEdit_Options{Options: structOf(t, map[string]any{"nodes_filter": "cpu"})}}}},
 			"node_moved node=n1 from=default; tree_changed tree=default user=oda {nodes_filter:cpu}"},
 		{&commandpb.CreateTree{Tree: "gpu", Options: structOf(t, map[string]any{"nodes_filter": "!cpu"})},
 			"node_moved node=n1 tree=gpu to=gpu; tree_created tree=gpu {nodes_filter:!cpu}; pool_created pool=default tree=gpu to=<Root>"},
 		{&commandpb.SetDefaultTree{Tree: "gpu"}, "tree_default tree=gpu from=default to=gpu"},
-		{&commandpb.RemoveTree{Tree: "default"}, "tree_removed tree=default"},
+		{&commandpb.RemoveTree{Tree: "default", User: "oda"}, "tree_removed tree=default user=oda"},
+		{&commandpb.RemoveNode{Node: "n1", User: "oda"}, "node_removed node=n1 tree=gpu user=oda"},
 		{&commandpb.BeginTerm{Term: 2, Replica: "r2", ClusterId: "c"}, "leader_changed replica=r2 term=2"},
 	}
 }

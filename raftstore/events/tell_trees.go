@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -19,18 +20,23 @@ func (c *telling) treeChanged(e state.TreeChanged) {
 	name := string(e.Tree)
 	was := c.trees[name]
 	now, ok := c.state.Tree(e.Tree)
+	user := ""
+	switch m := c.command.(type) {
+	case *commandpb.EditTree:
+		user = m.GetUser()
+	case *commandpb.CreateTree:
+		user = m.GetUser()
+	case *commandpb.RemoveTree:
+		user = m.GetUser()
+	}
 	if !ok {
 		delete(c.trees, name)
 		if was != nil {
-			c.add(&eventpb.Event{Kind: TreeRemoved, Tree: name})
+			c.add(&eventpb.Event{Kind: TreeRemoved, Tree: name, User: user})
 		}
 		return
 	}
 	c.trees[name] = now
-	user := ""
-	if m, ok := c.command.(*commandpb.EditTree); ok {
-		user = m.GetUser()
-	}
 	if was == nil {
 		c.add(&eventpb.Event{Kind: TreeCreated, Tree: name, User: user, Attributes: changes(nil, now.GetOptions().AsMap())})
 		was = &statepb.PoolTree{}
@@ -38,10 +44,7 @@ func (c *telling) treeChanged(e state.TreeChanged) {
 		c.add(&eventpb.Event{Kind: TreeChanged, Tree: name, User: user, Attributes: differ})
 	}
 	for _, pool := range poolChanges(was.GetPools(), now.GetPools(), c.renames()) {
-		pool.Tree, pool.User = name, user
-		if pool.GetUser() == "" {
-			pool.User = c.starter(pool.GetPool(), now)
-		}
+		pool.Tree, pool.User = name, cmp.Or(user, pool.GetUser(), c.starter(pool.GetPool(), now))
 		c.add(pool)
 	}
 }
@@ -109,7 +112,7 @@ func poolChanges(was, now []*statepb.Pool, former map[string]string) (out []*eve
 	}
 	for _, p := range was {
 		if before[p.GetName()] != nil {
-			removed := &eventpb.Event{Kind: PoolRemoved, Pool: p.GetName()}
+			removed := &eventpb.Event{Kind: PoolRemoved, Pool: p.GetName(), To: p.GetParent()}
 			if p.GetEphemeralUser() != "" {
 				removed.Reason, removed.User = "ephemeral", p.GetEphemeralUser()
 			}
@@ -205,12 +208,22 @@ func (c *telling) nodeChanged(e state.NodeChanged) {
 	case *commandpb.DrainNode:
 		out.Kind, out.User, out.Message = NodeDrained, m.GetUser(), m.GetReason()
 	case *commandpb.UndrainNode:
-		out.Kind = NodeUndrained
+		out.Kind, out.User = NodeUndrained, m.GetUser()
 	default:
 		out.Kind = NodeMoved
 		if known && was != node.GetTree() {
 			out.From, out.To = was, node.GetTree()
 		}
+	}
+	c.add(out)
+}
+
+// nodeRemoved tells who had a node forgotten.
+func (c *telling) nodeRemoved(e state.NodeRemoved) {
+	out := &eventpb.Event{Kind: NodeRemoved, Node: string(e.ID), Tree: c.nodes[string(e.ID)]}
+	delete(c.nodes, string(e.ID))
+	if m, ok := c.command.(*commandpb.RemoveNode); ok {
+		out.User = m.GetUser()
 	}
 	c.add(out)
 }

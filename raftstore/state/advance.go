@@ -44,6 +44,8 @@ func (c *change) advanceOperation(m *commandpb.AdvanceOperation) *refusal {
 		return refuse(CodeInvalidCommand, "%s: another command goes there: the one that says what happened", what)
 	case to == lifecycle.Failing && m.GetResult() == nil:
 		return refuse(CodeInvalidCommand, "%s: no result says why", what)
+	case to == lifecycle.Completed && o.reads() && o.record.GetOutput() == nil:
+		return refuse(CodeOutputNotPublished, "%s: its controller has not published the output yet", what)
 	case to.Terminal() && len(o.allocations) > 0:
 		return refuse(CodeAllocationsLeft, "%s: it has %d allocations: end them first", what, len(o.allocations))
 	}

@@ -8,6 +8,8 @@ import (
 
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
+	"weir/scheduling"
+	"weir/scheduling/statistics"
 )
 
 // crowd is a state of nodes and operations with a number of allocations.
@@ -104,6 +106,36 @@ func BenchmarkApply(b *testing.B) {
 			b.ReportMetric(0, "ns/op")
 		})
 	}
+}
+
+// BenchmarkMeasured starts and finishes jobs of which all is measured, and which teach.
+func BenchmarkMeasured(b *testing.B) {
+	c := newCrowd(b, 1000)
+	b.ReportAllocs()
+	jobs := 0
+	for b.Loop() {
+		first := c.jobs
+		c.start(b, crowdOperations)
+		for operation := range crowdOperations {
+			id := fmt.Sprint("op", (first+operation)%crowdOperations)
+			var values statistics.Values
+			for i, d := range statistics.All() {
+				values.Put(d.Name, int64(1000*i+jobs%97))
+			}
+			packed, _ := values.Pack()
+			c.do(b, &commandpb.FinishJobs{OperationId: id, Epoch: 1, Jobs: []*statepb.FinishedJob{{
+				JobId: fmt.Sprint("j", first+operation), State: "completed", Sample: &statepb.MemorySample{User: 0.2, Proxy: 1},
+				Statistics: &statepb.JobStatistics{Packed: packed},
+			}}})
+			o, _ := c.state.Operation(scheduling.OperationID(id))
+			c.do(b, &commandpb.UpdateReserves{OperationId: id, Epoch: 1, Tasks: []*commandpb.TaskReserve{{
+				Task: "t", Samples: o.GetTasks()[0].GetMemory().GetSampleCount(), Reserve: &statepb.JobReserve{User: 1000},
+			}}})
+		}
+		jobs += crowdOperations
+	}
+	b.ReportMetric(float64(jobs)/b.Elapsed().Seconds(), "jobs/s")
+	b.ReportMetric(0, "ns/op")
 }
 
 // BenchmarkFreeze shows how long commands wait for a snapshot of many

@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"slices"
 
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
@@ -38,6 +39,11 @@ func (c *change) prepareOperation(m *commandpb.PrepareOperation) *refusal {
 		c.fail(o, m.GetError(), NotePreparationFailed)
 		return nil
 	}
+	if refused := checkInput(what, o.record.GetSpec(), m.GetInput()); refused != nil {
+		return refused
+	}
+	c.edit(o)
+	o.input = m.GetInput()
 	c.advance(o, lifecycle.Preparing, "", nil)
 	c.advance(o, lifecycle.Pending, "", nil)
 	return nil
@@ -54,54 +60,107 @@ func (c *change) defineTasks(m *commandpb.DefineTasks) *refusal {
 	if o.state != lifecycle.Materializing {
 		return refuse(CodeInvalidOperationState, "%s: it is %s, not materializing", what, o.state)
 	}
-	defined, refused := c.checkTasks(what, o.record.GetSpec(), m.GetTasks())
+	defined, refused := c.checkTasks(what, o, m.GetTasks())
 	if refused != nil {
 		return refused
 	}
 	c.edit(o)
-	o.tasks = make([]taskCookies, len(defined))
+	o.tasks = make([]work, len(defined))
 	o.taskIndex = make(map[scheduling.TaskName]int, len(defined))
 	o.record.Tasks = make([]*statepb.Task, len(defined))
 	for i, d := range defined {
-		o.tasks[i].pending = cookies.Range(0, scheduling.Cookie(d.GetJobCount()))
 		o.taskIndex[scheduling.TaskName(d.GetName())] = i
-		o.record.Tasks[i] = &statepb.Task{
-			Name:         d.GetName(),
-			JobResources: d.GetJobResources(),
-			Counters:     &statepb.JobCounters{Total: int64(d.GetJobCount()), Pending: int64(d.GetJobCount())},
-			Totals:       &statepb.JobTotals{},
-		}
-		c.touch(o, i)
+		o.record.Tasks[i], o.tasks[i] = o.define(o.record.GetSpec().GetTasks()[i], d)
+		c.touch(o, i, 0)
 	}
+	c.setHeldBack(o, "")
 	c.emit(TasksDefined{ID: o.id()})
 	c.advance(o, lifecycle.Running, "", nil)
 	c.tellDemand()
+	if allCompleted(o) {
+		// There is nothing to read.
+		c.advance(o, lifecycle.Completing, NoteAllJobsCompleted, nil)
+	}
 	return nil
+}
+
+// define returns a task of which nothing is done.
+func (o *operation) define(spec *statepb.TaskSpec, d *commandpb.TaskDefinition) (*statepb.Task, work) {
+	t := &statepb.Task{
+		Name:         d.GetName(),
+		JobResources: d.GetJobResources(),
+		Counters:     &statepb.JobCounters{Total: int64(d.GetJobCount()), Pending: int64(d.GetJobCount())},
+		Totals:       &statepb.JobTotals{},
+	}
+	if d.GetMemory() != nil {
+		t.Memory = shallow(d.GetMemory())
+	}
+	w := work{gang: gang{size: gangSize(spec, d.GetJobCount())}}
+	w.pending.learned = cookies.Range(0, scheduling.Cookie(d.GetJobCount()))
+	if w.gang.exists() {
+		w.gang.begin()
+		t.Gang = &statepb.Gang{Incarnation: 1, Size: w.gang.size}
+	}
+	if o.reads() {
+		t.Input = &statepb.InputProgress{BytesTotal: o.input.GetBytes()}
+		w.slices = slices.Clone(d.GetSlices())
+	}
+	return t, w
+}
+
+// checkTask returns an error unless a task can be defined so.
+func (o *operation) checkTask(d *commandpb.TaskDefinition) error {
+	if err := checkResources(d.GetJobResources()); err != nil {
+		return err
+	}
+	if err := checkMemory(d.GetMemory()); err != nil {
+		return err
+	}
+	if !o.reads() {
+		switch {
+		case d.GetJobCount() < 1:
+			return fmt.Errorf("job_count is %d, it must be at least 1", d.GetJobCount())
+		case len(d.GetSlices()) > 0:
+			return fmt.Errorf("%d jobs have slices of an operation that reads nothing", len(d.GetSlices()))
+		}
+		return nil
+	}
+	if int(d.GetJobCount()) != len(d.GetSlices()) {
+		return fmt.Errorf("job_count is %d, and %d jobs have slices", d.GetJobCount(), len(d.GetSlices()))
+	}
+	var all []*statepb.Slice
+	for cookie, s := range d.GetSlices() {
+		if len(s.GetSlices()) == 0 {
+			return fmt.Errorf("cookie %d has nothing to read", cookie)
+		}
+		all = append(all, s.GetSlices()...)
+	}
+	return checkCover(o.input, all)
 }
 
 // checkTasks returns the definitions in the order of the specification, which
 // they must cover.
-func (c *change) checkTasks(what string, spec *statepb.OperationSpec, tasks []*commandpb.TaskDefinition) ([]*commandpb.TaskDefinition, *refusal) {
+func (c *change) checkTasks(what string, o *operation, tasks []*commandpb.TaskDefinition) ([]*commandpb.TaskDefinition, *refusal) {
 	byName := make(map[string]*commandpb.TaskDefinition, len(tasks))
 	var jobs int64
 	for _, d := range tasks {
 		if byName[d.GetName()] != nil {
 			return nil, refuse(CodeInvalidCommand, "%s: task %q is defined twice", what, d.GetName())
 		}
-		if d.GetJobCount() < 1 {
-			return nil, refuse(CodeInvalidCommand, "%s: task %q: job_count is %d, it must be at least 1", what, d.GetName(), d.GetJobCount())
-		}
-		if err := checkResources(d.GetJobResources()); err != nil {
+		if err := o.checkTask(d); err != nil {
 			return nil, refuse(CodeInvalidCommand, "%s: task %q: %v", what, d.GetName(), err)
 		}
 		byName[d.GetName()] = d
 		jobs += int64(d.GetJobCount())
 	}
 	ordered := make([]*commandpb.TaskDefinition, 0, len(tasks))
-	for _, t := range spec.GetTasks() {
+	for _, t := range o.record.GetSpec().GetTasks() {
 		d := byName[t.GetName()]
 		if d == nil {
 			return nil, refuse(CodeInvalidCommand, "%s: task %q of the specification is not defined", what, t.GetName())
+		}
+		if size := gangSize(t, d.GetJobCount()); size > d.GetJobCount() {
+			return nil, refuse(CodeInvalidCommand, "%s: task %q: a gang of %d of %d jobs", what, t.GetName(), size, d.GetJobCount())
 		}
 		ordered = append(ordered, d)
 	}

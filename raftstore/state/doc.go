@@ -17,6 +17,24 @@
 // chief of it: each cookie of a task is pending, running or completed, in one of
 // them and once; so a job that ends is counted exactly once.
 //
+// # Work
+//
+// What there is to do of a task is kept beside the record of its operation: its
+// cookies, what each of them reads and has read, and what was measured of its jobs.
+// Cookies wait in groups by the memory that is reserved for them: most get what the
+// task's controller has learned (UpdateReserves), one that was aborted for overdraft
+// gets a reserve of its own. A replica computes no quantile: it keeps samples until
+// a controller says which of them are in its digests.
+//
+// Of a map operation every byte of the input is at any moment to be read by one
+// cookie, has been read by one that is completed, or is left out. What a job that
+// was asked to leave has not read, or the halves of what a job could not survive,
+// become cookies of their own by the same command.
+//
+// The jobs of a gang have ranks, by the order of their grants. When one ends without
+// completing its rank a new incarnation begins: all others have to go, what ranks
+// have completed is to be done again, and nothing is granted until all have gone.
+//
 // # Sharing
 //
 // Records that readers see belong to the state: they must not be changed, and an

@@ -1,11 +1,15 @@
 package state
 
 import (
+	"time"
+
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 	"pgregory.net/rapid"
 
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
+	"weir/scheduling"
 	"weir/scheduling/lifecycle"
 )
 
@@ -25,6 +29,26 @@ func (g generator) stop() proto.Message {
 	return m
 }
 
+// now is the time of the state, or some time when it has none.
+func (g generator) now() time.Time { return later(g.state.LastTime(), epochStart) }
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// claim draws whether a grant is of a job for which room is held on its node.
+func (g generator) claim(grant *commandpb.Grant) {
+	for _, claim := range g.state.claims.of[scheduling.OperationID(grant.GetOperationId())] {
+		if claim.GetNode() == grant.GetNode() && claim.GetBeneficiary().GetTask() == grant.GetTask() && g.mostly() {
+			grant.ClaimTime = claim.GetPlannedTime()
+			return
+		}
+	}
+}
+
 func (g generator) preempt() proto.Message {
 	m := &commandpb.PreemptAllocations{Term: g.term(), Tree: g.one([]string{"", "", "default", "gpu"}, "tree")}
 	for _, a := range g.state.Allocations() {
@@ -34,9 +58,16 @@ func (g generator) preempt() proto.Message {
 		kind := lifecycle.PreemptionKind(g.pick(6, "kind of preemption"))
 		order := &statepb.StopOrder{Preemption: kind.String(), GraceMillis: g.grace()}
 		if g.pick(2, "for somebody") == 0 {
-			order.PreemptedFor = &statepb.Beneficiary{OperationId: g.operation().GetId(), Task: g.one([]string{"s", "s", "t"}, "task"), Resources: jobSize()}
+			order.PreemptedFor = &statepb.Beneficiary{
+				OperationId: g.operation().GetId(), Task: g.one([]string{"s", "s", "t"}, "task"), Resources: jobSize(), HoldMillis: g.grace(),
+			}
 		}
-		m.Preemptions = append(m.Preemptions, &commandpb.Preemption{JobId: a.GetJobId(), Order: order})
+		p := &commandpb.Preemption{JobId: a.GetJobId(), Order: order}
+		if g.mostly() {
+			order.PlannedTime = timestamppb.New(g.now().Add(-time.Duration(g.pick(100, "seconds ago")) * time.Second))
+			p.RatedPools = rapid.SliceOfN(rapid.Uint64Range(0, 4), 0, 3).Draw(g.T, "rated pools")
+		}
+		m.Preemptions = append(m.Preemptions, p)
 		if g.pick(6, "twice") == 0 {
 			m.Preemptions = append(m.Preemptions, m.Preemptions[0])
 		}

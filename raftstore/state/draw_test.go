@@ -27,6 +27,7 @@ func drawCommand(t *rapid.T, s *State, step int) proto.Message {
 			g.live, g.live, g.live, g.live, g.live, g.live, g.live, g.live, g.start, g.start,
 			g.grant, g.grant, g.grant, g.grant, g.grant, g.grant, g.finish, g.finish, g.finish, g.finish, g.abortJobs, g.registerNode, g.offline, g.drain, g.beginTerm, g.advance, g.assign, g.prepare, g.define, g.pendingReason,
 			g.suspend, g.resume, g.abort, g.complete, g.editTree, g.editTree, g.editTree, g.createTree, g.removeTree, g.defaultTree, g.volumes, g.update, g.update, g.admit, g.stop, g.stop, g.preempt, g.preempt, g.preempt,
+			g.allOrNone, g.allOrNone, g.updateReserves, g.updateReserves, g.saveProfiles, g.removeProfiles, g.publish,
 		}
 		msg = rapid.SampledFrom(kinds).Draw(t, "kind")()
 	}
@@ -109,7 +110,7 @@ func (g generator) live() proto.Message {
 		return &commandpb.AssignController{Term: g.state.Term().GetTerm(), Assignments: []*commandpb.ControllerAssignment{
 			{OperationId: o.GetId(), Replica: "r1", Epoch: o.GetAssignment().GetEpoch() + 1}}}
 	case lifecycle.Initializing:
-		return &commandpb.PrepareOperation{OperationId: o.GetId(), Epoch: o.GetAssignment().GetEpoch()}
+		return &commandpb.PrepareOperation{OperationId: o.GetId(), Epoch: o.GetAssignment().GetEpoch(), Input: inputOf(o)}
 	case lifecycle.Pending:
 		m := step(lifecycle.Materializing).(*commandpb.AdvanceOperation)
 		if g.pick(2, "in one tree") == 0 {
@@ -121,6 +122,12 @@ func (g generator) live() proto.Message {
 	case lifecycle.Completing, lifecycle.Aborting, lifecycle.Failing:
 		if jobs := g.state.AllocationsOfOperation(scheduling.OperationID(o.GetId())); len(jobs) > 0 {
 			return g.finishOf(o, jobs)
+		}
+		switch {
+		case o.GetTasks() != nil && g.pick(4, "saves") == 0:
+			return g.saveProfiles()
+		case state == lifecycle.Completing && o.GetSpec().GetType() == lifecycle.Map && o.GetOutput() == nil && g.mostly():
+			return g.publishOf(o)
 		}
 		return step(state + 1)
 	}
@@ -140,6 +147,7 @@ func (g generator) beginTerm() proto.Message {
 		m.Limits = &statepb.Limits{
 			ArchivedOperations: int32(1 + g.pick(3, "archived")), FinishedJobsPerOperation: int32(1 + g.pick(4, "finished")),
 			EventsPerOperation: int32(2 + g.pick(20, "events")), Operations: int32(2 + g.pick(4, "operations")), JobsPerOperation: 9,
+			MemoryProfiles: int32(g.pick(3, "profiles")),
 		}
 	}
 	return m
@@ -165,6 +173,7 @@ func (g generator) start() proto.Message {
 			InterruptionSignal: g.one([]string{"", "SIGTERM", "SIGTERM"}, "signal"), PortCount: int32(g.pick(3, "ports")),
 		})
 	}
+	g.kindOfWork(spec)
 	return &commandpb.StartOperation{
 		OperationId: fmt.Sprint("op", g.pick(12, "id")), User: g.one([]string{"ann", "bob"}, "user"),
 		MutationId: g.one([]string{"", "", "m1", "m2", "m3"}, "mutation"), Spec: spec,
@@ -201,6 +210,9 @@ func (g generator) assign() proto.Message {
 func (g generator) prepare() proto.Message {
 	o := g.operation()
 	m := &commandpb.PrepareOperation{OperationId: o.GetId(), Epoch: g.epoch(o)}
+	if g.mostly() {
+		m.Input = inputOf(o)
+	}
 	if g.pick(3, "fails") == 0 {
 		m.Error = &statepb.Error{Code: 216, Message: "no input"}
 	}
@@ -213,7 +225,11 @@ func (g generator) defineFor(o *statepb.Operation) proto.Message {
 	m := &commandpb.DefineTasks{OperationId: o.GetId(), Epoch: g.epoch(o)}
 	for _, t := range o.GetSpec().GetTasks() {
 		if g.pick(20, "left out") != 0 {
-			m.Tasks = append(m.Tasks, &commandpb.TaskDefinition{Name: t.GetName(), JobCount: t.GetJobCount(), JobResources: jobSize()})
+			d := &commandpb.TaskDefinition{Name: t.GetName(), JobCount: t.GetJobCount(), JobResources: jobSize(), Memory: g.memory()}
+			if o.GetSpec().GetType() == lifecycle.Map && g.mostly() {
+				g.defineInput(d)
+			}
+			m.Tasks = append(m.Tasks, d)
 		}
 	}
 	return m
@@ -243,6 +259,8 @@ func (g generator) grant() proto.Message {
 			JobId: fmt.Sprintf("j%d-%d", g.step, i), OperationId: o.GetId(), Task: g.one([]string{"s", "s", "s", "t"}, "task"),
 			Node: node, NodeIncarnation: known.GetIncarnation(), Resources: jobSize(),
 		}
+		g.dedicate(grant)
+		g.claim(grant)
 		if !g.mostly() {
 			grant.JobId = "j"
 			grant.Resources = &statepb.Resources{UserSlots: 1, Memory: int64(g.pick(5000, "memory"))}
@@ -275,6 +293,7 @@ func (g generator) finishOf(o *statepb.Operation, jobs []*statepb.Allocation) pr
 		if j.GetState() == "aborted" {
 			j.AbortReason = g.one([]string{"", "preemption", "user_request", "mood"}, "why")
 		}
+		g.result(a, j)
 		j.Rerun, j.Acknowledged = g.pick(4, "rerun") == 0, g.pick(4, "acknowledged") == 0
 		if !g.mostly() {
 			j.StartTime = timestamppb.New(epochStart.Add(time.Duration(g.pick(300, "began")) * time.Second))
@@ -328,6 +347,9 @@ func (g generator) offline() proto.Message {
 
 func (g generator) drain() proto.Message {
 	id := g.one([]string{"n1", "n2", "n3"}, "node")
+	if g.pick(3, "remove") == 0 {
+		return &commandpb.RemoveNode{Node: id, User: "ann", Force: g.pick(2, "force") == 0}
+	}
 	if g.pick(3, "undrain") > 0 {
 		return &commandpb.UndrainNode{Node: id}
 	}

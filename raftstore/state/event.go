@@ -46,10 +46,14 @@ type TasksDefined struct {
 	ID scheduling.OperationID
 }
 
-// DemandChanged tells how many jobs of a task wait for an allocation now.
+// DemandChanged tells how many jobs of a group of a task wait for an allocation now, or
+// that they need something else.
 type DemandChanged struct {
-	ID      scheduling.OperationID
-	Task    scheduling.TaskName
+	ID   scheduling.OperationID
+	Task scheduling.TaskName
+	// Group is the memory, in bytes, of each of those jobs that get a reserve of their own,
+	// for they were aborted for overdraft; 0: those that get what the task has learned.
+	Group   int64
 	Pending int64
 }
 
@@ -98,6 +102,64 @@ type NodeChanged struct {
 	Incarnation uint64
 }
 
+// NodeRemoved tells that a node is forgotten. It may register again, as a new one.
+type NodeRemoved struct {
+	ID scheduling.NodeID
+}
+
+// ReserveMoved tells that the next jobs of a task get another memory reserve.
+type ReserveMoved struct {
+	ID   scheduling.OperationID
+	Task scheduling.TaskName
+	// From and To are bytes in all; Samples is of how many jobs it was learned.
+	From, To, Samples int64
+}
+
+// ProfileSaved tells that an operation has left what a task of it learned.
+type ProfileSaved struct {
+	ID      scheduling.OperationID
+	Task    scheduling.TaskName
+	Profile *statepb.MemoryProfile
+}
+
+// ProfileRemoved tells that a memory profile is forgotten.
+type ProfileRemoved struct {
+	Key string
+}
+
+// GangRestarted tells that a gang begins anew because of a job.
+type GangRestarted struct {
+	ID   scheduling.OperationID
+	Task scheduling.TaskName
+	// Incarnation is the one that begins.
+	Incarnation int64
+	Job         scheduling.JobID
+	// Reason is for people.
+	Reason string
+}
+
+// RecordSkipped tells that a map operation leaves out a record that no job survived.
+type RecordSkipped struct {
+	ID     scheduling.OperationID
+	Task   scheduling.TaskName
+	Cookie scheduling.Cookie
+	// Path is that of the input.
+	Path   string
+	Record *statepb.SkippedRecord
+}
+
+// OutputPublished tells that the output of a map operation is where it is to be.
+type OutputPublished struct {
+	ID     scheduling.OperationID
+	Output *statepb.Output
+}
+
+func (ReserveMoved) event()       {}
+func (ProfileSaved) event()       {}
+func (ProfileRemoved) event()     {}
+func (GangRestarted) event()      {}
+func (RecordSkipped) event()      {}
+func (OutputPublished) event()    {}
 func (TermBegan) event()          {}
 func (OperationAccepted) event()  {}
 func (OperationChanged) event()   {}
@@ -110,3 +172,4 @@ func (AllocationsEnded) event()   {}
 func (OperationArchived) event()  {}
 func (TreeChanged) event()        {}
 func (NodeChanged) event()        {}
+func (NodeRemoved) event()        {}

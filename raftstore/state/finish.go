@@ -2,12 +2,15 @@ package state
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/scheduling"
 	"weir/scheduling/lifecycle"
+	"weir/scheduling/statistics"
 )
 
 // finishJobs takes over how jobs ended, each once: a job that has been counted
@@ -20,7 +23,7 @@ func (c *change) finishJobs(m *commandpb.FinishJobs) *refusal {
 	}
 	results := make([]*commandpb.FinishJobResult, len(m.GetJobs()))
 	ended := AllocationsEnded{Operation: o.id()}
-	var fatal *statepb.Error
+	var failure failure
 	for i, j := range m.GetJobs() {
 		results[i] = &commandpb.FinishJobResult{JobId: j.GetJobId()}
 		e, refused := c.finishJob(o, j)
@@ -30,22 +33,24 @@ func (c *change) finishJobs(m *commandpb.FinishJobs) *refusal {
 		}
 		ended.Ended = append(ended.Ended, e)
 		c.countAgain(o, e)
-		if fatal == nil {
-			fatal = failureLimit(o, e.Finished)
+		if failure.why == nil {
+			failure = failureOf(o, e.Finished)
 		}
 	}
 	c.answerJobs(results)
 	if len(ended.Ended) > 0 {
 		c.emit(ended)
 	}
+	c.tellConsequences()
 	if o.state == lifecycle.Running {
 		switch {
-		case fatal != nil:
-			c.fail(o, fatal, NoteFailedJobsLimit)
+		case failure.why != nil:
+			c.fail(o, failure.why, failure.note)
 		case allCompleted(o):
 			c.advance(o, lifecycle.Completing, NoteAllJobsCompleted, nil)
 		}
 	}
+	c.settleGangs()
 	c.tellDemand()
 	return nil
 }
@@ -75,6 +80,15 @@ func (c *change) finishJob(o *operation, j *statepb.FinishedJob) (Ended, *refusa
 	if j.GetRerun() && state != lifecycle.JobCompleted || j.GetAcknowledged() && state != lifecycle.JobAborted {
 		return Ended{}, refuse(CodeInvalidCommand, "finish job %q: rerun %t, acknowledged %t of a job that is %s: "+
 			"only a completed one can ask to run again, only an aborted one can have acknowledged", j.GetJobId(), j.GetRerun(), j.GetAcknowledged(), state)
+	}
+	if refused := checkLessons(j, state); refused != nil {
+		return Ended{}, refused
+	}
+	if err := statistics.Check(j.GetStatistics().GetPacked()); err != nil {
+		return Ended{}, refuse(CodeInvalidCommand, "finish job %q: %v", j.GetJobId(), err)
+	}
+	if refused := o.checkWork(o.taskIndex[scheduling.TaskName(a.GetTask())], a, j, state); refused != nil {
+		return Ended{}, refused
 	}
 	finished := shallow(j)
 	if state != lifecycle.JobAborted {
@@ -125,19 +139,20 @@ func (c *change) endJob(o *operation, a *statepb.Allocation, finished *statepb.F
 	c.release(o, a)
 	i := o.taskIndex[scheduling.TaskName(a.GetTask())]
 	t, cookie := o.record.GetTasks()[i], scheduling.Cookie(a.GetCookie())
-	restarts := o.record.GetSpec().GetTasks()[i].GetRestartCompletedJobs() || finished.GetRerun()
+	stale := o.tasks[i].isStale(t, a)
+	if stale && state == lifecycle.JobFailed {
+		// It failed because its gang is gone.
+		state, finished.AbortReason, finished.Fatal = lifecycle.JobAborted, lifecycle.AbortOperationIncarnationChanged.String(), false
+	}
+	learn(t, a.GetCookie(), finished)
 	switch {
-	case state == lifecycle.JobCompleted && !restarts:
-		move(t, "complete job", (*lifecycle.Counters).Complete)
-		o.tasks[i].completed.Add(cookie)
-		delete(t.GetAttempts(), a.GetCookie())
-	case state == lifecycle.JobCompleted:
+	case state == lifecycle.JobCompleted && (stale || finished.GetRerun() || o.record.GetSpec().GetTasks()[i].GetRestartCompletedJobs()):
 		move(t, "restart job", (*lifecycle.Counters).Restart)
 		c.requeue(o, i, cookie)
+	case state == lifecycle.JobCompleted:
+		c.complete(o, i, cookie, finished)
 	case state == lifecycle.JobFailed:
-		move(t, "fail job", (*lifecycle.Counters).Fail)
-		o.record.FailedJobCount++
-		c.requeue(o, i, cookie)
+		c.failJob(o, i, cookie, finished)
 	default:
 		move(t, "abort job", (*lifecycle.Counters).Abort)
 		if t.Counters.AbortedByReason == nil {
@@ -146,16 +161,59 @@ func (c *change) endJob(o *operation, a *statepb.Allocation, finished *statepb.F
 		t.Counters.AbortedByReason[finished.GetAbortReason()]++
 		c.requeue(o, i, cookie)
 	}
-	finished.Task, finished.Cookie, finished.Node, finished.Attempt = a.GetTask(), a.GetCookie(), a.GetNode(), a.GetAttempt()
-	finished.State, finished.Index = state.String(), c.index
-	finished.GrantTerm, finished.GrantIndex = a.GetGrantTerm(), a.GetGrantIndex()
-	finished.Stop = a.GetStop()
+	describe(finished, a, state, c.index)
 	c.account(o, a, finished)
 	addTotals(t.GetTotals(), finished.GetStatistics())
-	o.record.FinishedJobs = append(o.record.GetFinishedJobs(), finished)
-	c.trimHistory(o)
+	o.tasks[i].addMeasured(finished)
+	c.leaveGang(o, i, a, finished)
+	told(finished)
+	c.keep(o, finished)
 	o.record.LastIndex = c.index
 	return Ended{Allocation: a, Finished: finished}
+}
+
+// describe completes the record of a job that has ended with what the state knows.
+func describe(j *statepb.FinishedJob, a *statepb.Allocation, state lifecycle.JobState, index uint64) {
+	j.Task, j.Cookie, j.Node, j.Attempt = a.GetTask(), a.GetCookie(), a.GetNode(), a.GetAttempt()
+	j.State, j.Index = state.String(), index
+	j.GrantTerm, j.GrantIndex = a.GetGrantTerm(), a.GetGrantIndex()
+	j.Stop, j.Reserve = a.GetStop(), a.GetReserve()
+	j.GangIncarnation, j.GangRank = a.GetGangIncarnation(), a.GangRank
+}
+
+// complete counts a cookie as done. edit has been called.
+func (c *change) complete(o *operation, task int, cookie scheduling.Cookie, j *statepb.FinishedJob) {
+	t, w := o.record.GetTasks()[task], &o.tasks[task]
+	move(t, "complete job", (*lifecycle.Counters).Complete)
+	w.completed.Add(cookie)
+	if o.reads() {
+		c.take(o, task, cookie, j)
+	}
+	if !w.gang.exists() {
+		// A gang may have to do it again.
+		delete(t.GetAttempts(), int32(cookie))
+		delete(t.GetReserves(), int32(cookie))
+	}
+}
+
+// failJob counts a failed attempt. What the job was given is tried again, in parts where
+// its controller wants so, unless it is left out. edit has been called.
+func (c *change) failJob(o *operation, task int, cookie scheduling.Cookie, j *statepb.FinishedJob) {
+	t := o.record.GetTasks()[task]
+	o.record.FailedJobCount++
+	if j.GetSkipped() != nil {
+		move(t, "skip job", (*lifecycle.Counters).Skip)
+		o.tasks[task].completed.Add(cookie)
+		delete(t.GetAttempts(), int32(cookie))
+		delete(t.GetReserves(), int32(cookie))
+		c.skip(o, task, cookie, j.GetSkipped())
+		return
+	}
+	move(t, "fail job", (*lifecycle.Counters).Fail)
+	if len(j.GetSplit()) > 0 {
+		c.split(o, task, cookie, j.GetSplit())
+	}
+	c.requeue(o, task, cookie)
 }
 
 // requeue makes a cookie pending again after an attempt.
@@ -167,8 +225,9 @@ func (c *change) requeue(o *operation, task int, cookie scheduling.Cookie) {
 	if n := t.Attempts[int32(cookie)]; n < math.MaxInt32 {
 		t.Attempts[int32(cookie)] = n + 1
 	}
-	o.tasks[task].pending.Add(cookie)
-	c.touch(o, task)
+	group := groupOf(t, cookie)
+	o.tasks[task].pending.add(group, cookie)
+	c.touch(o, task, group)
 }
 
 // release takes an allocation out of everything that holds it.
@@ -195,6 +254,34 @@ func sum(total, more int64) int64 {
 	return total + more
 }
 
+// failure is why an operation fails with a job; none when why is not set.
+type failure struct {
+	why  *statepb.Error
+	note string
+}
+
+// failureOf returns why the operation fails with this end of a job, if it does.
+func failureOf(o *operation, j *statepb.FinishedJob) failure {
+	if j.GetFatal() {
+		why := shallow(errorOf(j))
+		why.Attributes = maps.Clone(why.GetAttributes())
+		if why.Attributes == nil {
+			why.Attributes = make(map[string]string)
+		}
+		maps.Copy(why.Attributes, map[string]string{"job_id": j.GetJobId(), "task": j.GetTask(), "node": j.GetNode()})
+		return failure{why, NoteFatalJob}
+	}
+	return failure{failureLimit(o, j), NoteFailedJobsLimit}
+}
+
+// errorOf returns why a job failed.
+func errorOf(j *statepb.FinishedJob) *statepb.Error {
+	if j.GetError() != nil {
+		return j.GetError()
+	}
+	return &statepb.Error{Code: int32(lifecycle.CodeJobFailed), Message: fmt.Sprintf("job failed with exit code %d", j.GetExitCode())}
+}
+
 // failureLimit returns why the operation fails, if the job is one failed job too
 // many for the operation or its task (J.4).
 func failureLimit(o *operation, j *statepb.FinishedJob) *statepb.Error {
@@ -217,22 +304,19 @@ func failureLimit(o *operation, j *statepb.FinishedJob) *statepb.Error {
 	}
 	attributes["failed_job_count"] = fmt.Sprint(failed)
 	attributes["max_failed_job_count"] = fmt.Sprint(limit)
-	inner := j.GetError()
-	if inner == nil {
-		inner = &statepb.Error{Code: int32(lifecycle.CodeJobFailed), Message: fmt.Sprintf("job failed with exit code %d", j.GetExitCode())}
-	}
 	return &statepb.Error{
 		Code:       int32(lifecycle.CodeMaxFailedJobs),
 		Message:    "Failed jobs limit exceeded",
 		Attributes: attributes,
-		Inner:      []*statepb.Error{inner},
+		Inner:      []*statepb.Error{errorOf(j)},
 	}
 }
 
-// allCompleted reports whether every cookie of every task is completed.
+// allCompleted reports whether every cookie of every task is completed, or every rank of
+// its gang.
 func allCompleted(o *operation) bool {
-	for _, t := range o.record.GetTasks() {
-		if t.GetCounters().GetCompleted() != t.GetCounters().GetTotal() {
+	for i, t := range o.record.GetTasks() {
+		if !o.tasks[i].gang.done() && t.GetCounters().GetCompleted() != t.GetCounters().GetTotal() {
 			return false
 		}
 	}
@@ -250,8 +334,7 @@ func (c *change) abortAllocations(m *commandpb.AbortAllocations) *refusal {
 		return refuse(refused.code, "abort allocations: %s", refused.message)
 	}
 	results := make([]*commandpb.FinishJobResult, len(m.GetJobIds()))
-	var ended []*AllocationsEnded
-	byOperation := make(map[*operation]*AllocationsEnded)
+	var lost losses
 	for i, job := range m.GetJobIds() {
 		results[i] = &commandpb.FinishJobResult{JobId: job}
 		a, refused := c.held(job, "", scheduling.NodeID(m.GetNode()))
@@ -259,20 +342,37 @@ func (c *change) abortAllocations(m *commandpb.AbortAllocations) *refusal {
 			results[i].Refusal, results[i].Message = refused.code, refused.message
 			continue
 		}
-		o := c.operations[scheduling.OperationID(a.GetOperationId())]
-		e := c.endJob(o, a, &statepb.FinishedJob{
-			JobId: job, AbortReason: reason, StartTime: a.GetStartTime(), FinishTime: c.timestamp(),
-		}, lifecycle.JobAborted)
-		if byOperation[o] == nil {
-			byOperation[o] = &AllocationsEnded{Operation: o.id()}
-			ended = append(ended, byOperation[o])
-		}
-		byOperation[o].Ended = append(byOperation[o].Ended, e)
+		c.lose(&lost, a, reason)
 	}
 	c.answerJobs(results)
-	for _, e := range ended {
-		c.emit(*e)
-	}
-	c.tellDemand()
+	c.tellLosses(lost)
 	return nil
+}
+
+// losses are jobs that a command ends without their node's word, by operation: those of
+// the first one that lost a job come first.
+type losses []AllocationsEnded
+
+// lose ends a job without its node's word.
+func (c *change) lose(lost *losses, a *statepb.Allocation, reason string) {
+	o := c.operations[scheduling.OperationID(a.GetOperationId())]
+	e := c.endJob(o, a, &statepb.FinishedJob{
+		JobId: a.GetJobId(), AbortReason: reason, StartTime: a.GetStartTime(), FinishTime: c.timestamp(),
+	}, lifecycle.JobAborted)
+	i := slices.IndexFunc(*lost, func(of AllocationsEnded) bool { return of.Operation == o.id() })
+	if i < 0 {
+		i = len(*lost)
+		*lost = append(*lost, AllocationsEnded{Operation: o.id()})
+	}
+	(*lost)[i].Ended = append((*lost)[i].Ended, e)
+}
+
+// tellLosses tells of the jobs that a command has ended, and of what follows.
+func (c *change) tellLosses(lost losses) {
+	for _, e := range lost {
+		c.emit(e)
+	}
+	c.tellConsequences()
+	c.settleGangs()
+	c.tellDemand()
 }

@@ -3,7 +3,6 @@ package state
 import (
 	"bytes"
 	"encoding/binary"
-	"testing"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -29,13 +28,13 @@ type tester interface {
 
 // journal is a state and the log that led to it.
 type journal struct {
-	t       testing.TB
+	t       tester
 	state   *State
 	entries []proto.Message
 }
 
 // newJournal returns a state in term 1 of replica r1 of cluster c1.
-func newJournal(t testing.TB) *journal {
+func newJournal(t tester) *journal {
 	j := &journal{t: t, state: New()}
 	j.must(&commandpb.BeginTerm{Term: 1, Replica: "r1", ClusterId: "c1"})
 	return j

@@ -19,6 +19,9 @@ type Frozen struct {
 	operations  []*version
 	allocations []*statepb.Allocation
 	archive     []string
+	profiles    []*statepb.MemoryProfile
+	claims      []*statepb.Claim
+	rates       []*statepb.PreemptionRate
 }
 
 // Freeze returns the state as it is. It copies a pointer per record; records are
@@ -39,6 +42,9 @@ func (s *State) Freeze() *Frozen {
 		operations:  make([]*version, len(s.order)),
 		allocations: slices.AppendSeq(make([]*statepb.Allocation, 0, len(s.allocations)), maps.Values(s.allocations)),
 		archive:     s.archive,
+		profiles:    slices.AppendSeq(make([]*statepb.MemoryProfile, 0, len(s.profiles)), maps.Values(s.profiles)),
+		claims:      s.claims.all(),
+		rates:       s.rates.records(),
 	}
 	if !s.lastTime.IsZero() {
 		f.header.LastTime = timestamppb.New(s.lastTime)
@@ -54,9 +60,9 @@ func (s *State) Freeze() *Frozen {
 }
 
 // Records yields everything in the state: the header, pool trees by name, nodes
-// by id, operations by acceptance, allocations by grant, and the archive. Equal
-// states yield equal records. It stops at the first error and returns it.
-// Records must not be changed.
+// by id, operations by acceptance, allocations by grant, memory profiles by key, claims by
+// operation, rates of preemption by pool, and the archive. Equal states yield equal
+// records. It stops at the first error and returns it. Records must not be changed.
 func (f *Frozen) Records(yield func(*statepb.Record) error) error {
 	if err := yield(&statepb.Record{Record: &statepb.Record_Header{Header: f.header}}); err != nil {
 		return err
@@ -81,8 +87,25 @@ func (f *Frozen) Records(yield func(*statepb.Record) error) error {
 			return err
 		}
 	}
+	for _, p := range slices.SortedFunc(slices.Values(f.profiles), compareProfiles) {
+		if err := yield(&statepb.Record{Record: &statepb.Record_Profile{Profile: p}}); err != nil {
+			return err
+		}
+	}
+	for _, claim := range f.claims {
+		if err := yield(&statepb.Record{Record: &statepb.Record_Claim{Claim: claim}}); err != nil {
+			return err
+		}
+	}
+	for _, rate := range f.rates {
+		if err := yield(&statepb.Record{Record: &statepb.Record_Rate{Rate: rate}}); err != nil {
+			return err
+		}
+	}
 	archive := &statepb.Archive{OperationIds: f.archive}
 	return yield(&statepb.Record{Record: &statepb.Record_Archive{Archive: archive}})
 }
+
+func compareProfiles(a, b *statepb.MemoryProfile) int { return cmp.Compare(a.GetKey(), b.GetKey()) }
 
 func compareNodes(a, b *statepb.Node) int { return cmp.Compare(a.GetId(), b.GetId()) }

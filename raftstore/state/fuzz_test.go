@@ -2,6 +2,7 @@ package state
 
 import (
 	"encoding/binary"
+	"slices"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -15,7 +16,7 @@ import (
 // FuzzApply applies whatever decodes to a state that has a bit of everything.
 // Nothing that decodes may break it.
 func FuzzApply(f *testing.F) {
-	for _, msg := range append(busy(f).entries, leaving(f).entries...) {
+	for _, msg := range slices.Concat(busy(f).entries, leaving(f).entries, working(f).entries) {
 		f.Add(encode(f, msg))
 	}
 	for _, msg := range leavingSeeds() {
@@ -25,7 +26,7 @@ func FuzzApply(f *testing.F) {
 		{JobId: "ann-0", State: "completed"}, {JobId: "ann-1", State: "failed", Error: &statepb.Error{Code: 1}}}}))
 	f.Add(encode(f, &commandpb.AbortAllocations{Term: 1, Reason: "node_offline", JobIds: []string{"ann-0", "ending-0"}}))
 	f.Add(encode(f, &commandpb.StopJobs{OperationId: "ann", JobIds: []string{"ann-0"}, Order: &statepb.StopOrder{Reason: "preemption"}}))
-	for _, msg := range treeSeeds() {
+	for _, msg := range append(treeSeeds(), workSeeds()...) {
 		f.Add(encode(f, msg))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -33,7 +34,7 @@ func FuzzApply(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, made := range []func(testing.TB) *journal{busy, leaving} {
+		for _, made := range []func(testing.TB) *journal{busy, leaving, working} {
 			j := made(t)
 			index := j.state.LastIndex() + 1
 			for _, msg := range messages {
@@ -47,10 +48,28 @@ func FuzzApply(f *testing.F) {
 	})
 }
 
+// workSeeds are what jobs learn, read and lose.
+func workSeeds() []proto.Message {
+	end := func(operation string, j *statepb.FinishedJob) *commandpb.FinishJobs {
+		return &commandpb.FinishJobs{OperationId: operation, Epoch: 1, Jobs: []*statepb.FinishedJob{j}}
+	}
+	return []proto.Message{
+		end("map", &statepb.FinishedJob{JobId: "map-0", State: "completed", Input: &statepb.JobInput{Processed: []*statepb.Slice{slice(0, 0, 9)}, Rest: []*statepb.Slice{slice(0, 9, 30)}}}),
+		end("map", &statepb.FinishedJob{JobId: "map-0", State: "failed", Split: []*statepb.Slices{slicesOf(slice(0, 0, 9)), slicesOf(slice(0, 9, 30))}}),
+		end("map", &statepb.FinishedJob{JobId: "map-0", State: "failed", Skipped: &statepb.SkippedRecord{End: 30}, Fatal: true}),
+		end("gang", &statepb.FinishedJob{JobId: "gang-0", State: "failed"}), end("gang", &statepb.FinishedJob{JobId: "gang-1", State: "completed"}),
+		&commandpb.StartAllocations{Term: 1, Grants: []*commandpb.Grant{
+			{JobId: "o", OperationId: "over", Task: "t", Node: "n1", NodeIncarnation: 1, Resources: jobSize(), DedicatedMemory: 2000, AllOrNone: true},
+			{JobId: "p", OperationId: "over", Task: "t", Node: "n1", NodeIncarnation: 1, Resources: jobSize(), DedicatedMemory: 2000, AllOrNone: true}}},
+		&commandpb.UpdateReserves{OperationId: "over", Epoch: 1, Tasks: []*commandpb.TaskReserve{{Task: "t", Samples: 1, Reserve: &statepb.JobReserve{User: 1}}}},
+		&commandpb.PublishOutput{OperationId: "written", Epoch: 1, Output: &statepb.Output{}}, &commandpb.RemoveMemoryProfiles{}, reading("cut"),
+	}
+}
+
 // leavingSeeds are orders to leave, and what becomes of them.
 func leavingSeeds() []proto.Message {
 	return []proto.Message{
-		preemption("stays", beneficiary("poor")), preemption("ann-0", nil),
+		orderFor("stays", beneficiary("poor")), orderFor("ann-0", nil),
 		&commandpb.StopJobs{OperationId: "svc", JobIds: []string{"stays", "asked"}, Order: &statepb.StopOrder{Interruption: statepb.InterruptedByUser, GraceMillis: 100}},
 		&commandpb.DrainNode{Node: "n1", User: "bob", InterruptMillis: 5000},
 		&commandpb.AbortOperation{OperationId: "going", InterruptMillis: 1}, &commandpb.AbortOperation{OperationId: "ann", InterruptMillis: 1},

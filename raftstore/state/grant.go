@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -21,14 +22,21 @@ func (c *change) startAllocations(m *commandpb.StartAllocations) *refusal {
 	var started []*statepb.Allocation
 	time := c.timestamp()
 	for i, g := range m.GetGrants() {
-		results[i] = &commandpb.GrantResult{JobId: g.GetJobId()}
-		a, refused := c.grant(g, time)
-		if refused != nil {
-			results[i].Refusal, results[i].Message = refused.code, refused.message
-			continue
+		switch {
+		case g.GetAllOrNone() && results[i] == nil:
+			started = append(started, c.grantAll(m.GetGrants(), i, results, time)...)
+		case !g.GetAllOrNone():
+			a, refused := c.grant(g, time)
+			results[i] = grantResult(g, a, refused)
+			if refused == nil {
+				started = append(started, a)
+			}
 		}
-		results[i].Cookie, results[i].Attempt, results[i].Ports = a.GetCookie(), a.GetAttempt(), a.GetPorts()
-		started = append(started, a)
+	}
+	for i, g := range m.GetGrants() {
+		if results[i].GetRefusal() == "" {
+			c.meet(g)
+		}
 	}
 	c.result.Value = &commandpb.Result_StartAllocations{StartAllocations: &commandpb.StartAllocationsResult{Grants: results}}
 	if len(started) > 0 {
@@ -36,6 +44,55 @@ func (c *change) startAllocations(m *commandpb.StartAllocations) *refusal {
 	}
 	c.tellDemand()
 	return nil
+}
+
+func grantResult(g *commandpb.Grant, a *statepb.Allocation, refused *refusal) *commandpb.GrantResult {
+	if refused != nil {
+		return &commandpb.GrantResult{JobId: g.GetJobId(), Refusal: refused.code, Message: refused.message}
+	}
+	return &commandpb.GrantResult{JobId: g.GetJobId(), Cookie: a.GetCookie(), Attempt: a.GetAttempt(), Ports: a.GetPorts()}
+}
+
+// grantAll carries out the grants from first on that are all or none with it: those of
+// its operation and task. When one is refused, those before it are taken back.
+func (c *change) grantAll(grants []*commandpb.Grant, first int, results []*commandpb.GrantResult, time *timestamppb.Timestamp) []*statepb.Allocation {
+	var together []int
+	for i := first; i < len(grants); i++ {
+		if g := grants[i]; g.GetAllOrNone() && g.GetOperationId() == grants[first].GetOperationId() && g.GetTask() == grants[first].GetTask() {
+			together = append(together, i)
+		}
+	}
+	started := make([]*statepb.Allocation, 0, len(together))
+	for n, i := range together {
+		a, refused := c.grant(grants[i], time)
+		results[i] = grantResult(grants[i], a, refused)
+		if refused == nil {
+			started = append(started, a)
+			continue
+		}
+		for _, other := range slices.Concat(together[:n], together[n+1:]) {
+			results[other] = grantResult(grants[other], nil, refuse(CodeAllOrNone,
+				"%s: job %q, which is granted with it or not at all, was refused: %s", grantSubject{grants[other]}, grants[i].GetJobId(), refused.message))
+		}
+		for _, a := range slices.Backward(started) {
+			c.takeBack(a)
+		}
+		return nil
+	}
+	return started
+}
+
+// takeBack undoes a grant of this command, the last that has not been taken back.
+func (c *change) takeBack(a *statepb.Allocation) {
+	o := c.operations[scheduling.OperationID(a.GetOperationId())]
+	i := o.taskIndex[scheduling.TaskName(a.GetTask())]
+	t, w, cookie := o.record.GetTasks()[i], &o.tasks[i], scheduling.Cookie(a.GetCookie())
+	c.release(o, a)
+	move(t, "take job back", (*lifecycle.Counters).TakeBack)
+	w.pending.add(groupOf(t, cookie), cookie)
+	if w.gang.exists() && a.GetGangRank() >= 0 {
+		w.gang.free.Add(scheduling.Cookie(a.GetGangRank()))
+	}
 }
 
 // grant gives the least pending cookie of a task to a node.
@@ -56,15 +113,15 @@ func (c *change) grant(g *commandpb.Grant, time *timestamppb.Timestamp) (*statep
 	if i < 0 || !o.record.GetTrees()[i].GetAdmitted() {
 		return nil, refuse(CodeNotAdmitted, "%s: the node is of pool tree %q, in which the operation may not run", what, n.record.GetTree())
 	}
-	if o.tasks[task].pending.Len() == 0 {
-		return nil, refuse(CodeNoPendingJob, "%s: all jobs of task %q have an allocation or are completed", what, g.GetTask())
+	if o.offered(task, g.GetDedicatedMemory()) == 0 {
+		return nil, o.refuseNoPending(what, task, g)
 	}
 	ports, refused := n.grantPorts(what, int(o.record.GetSpec().GetTasks()[task].GetPortCount()))
 	if refused != nil {
 		return nil, refused
 	}
 	c.edit(o)
-	cookie, _ := o.tasks[task].pending.PopFirst()
+	cookie, _ := o.tasks[task].pending.pop(g.GetDedicatedMemory())
 	record := o.record.GetTasks()[task]
 	pool, _ := c.trees[scheduling.TreeName(n.record.GetTree())].pools.Pool(scheduling.PoolName(o.record.GetTrees()[i].GetPool()))
 	move(record, "start job", (*lifecycle.Counters).Start)
@@ -83,12 +140,28 @@ func (c *change) grant(g *commandpb.Grant, time *timestamppb.Timestamp) (*statep
 		Ports:           ports,
 		Pool:            string(pool.Name),
 		PoolId:          uint64(pool.ID),
+		Reserve:         reserveOf(record, cookie).Holding(g.GetResources().GetMemory()),
 	}
+	o.tasks[task].giveRank(record, a)
 	c.allocations[scheduling.JobID(a.GetJobId())] = a
 	o.allocations[scheduling.JobID(a.GetJobId())] = a
 	n.hold(a)
-	c.touch(o, task)
+	c.touch(o, task, g.GetDedicatedMemory())
 	return a, nil
+}
+
+// refuseNoPending refuses a grant for which no job waits.
+func (o *operation) refuseNoPending(what grantSubject, task int, g *commandpb.Grant) *refusal {
+	switch gang := &o.tasks[task].gang; {
+	case gang.stale > 0:
+		return refuse(CodeGangRestarting, "%s: the gang begins anew when the jobs of its incarnation before have ended: %d are left", what, gang.stale)
+	case gang.done():
+		return refuse(CodeNoPendingJob, "%s: all %d ranks of the gang have completed", what, gang.size)
+	}
+	if m := g.GetDedicatedMemory(); m != 0 {
+		return refuse(CodeNoPendingJob, "%s: no job of task %q waits that has a reserve of %d bytes of its own", what, g.GetTask(), m)
+	}
+	return refuse(CodeNoPendingJob, "%s: all jobs of task %q have an allocation or are completed", what, g.GetTask())
 }
 
 // grantSubject names a grant in errors. It is a value, so that grants that are
@@ -156,7 +229,7 @@ func move(t *statepb.Task, what string, step func(*lifecycle.Counters) error) {
 		panic(fmt.Sprintf("%s of task %q: the state does not add up: %v", what, t.GetName(), err))
 	}
 	r := t.GetCounters()
-	r.Pending, r.Running, r.Completed = counters.Pending, counters.Running, counters.Completed
+	r.Total, r.Pending, r.Running, r.Completed = counters.Total, counters.Pending, counters.Running, counters.Completed
 	r.Failed, r.Aborted, r.Restarted = counters.Failed, counters.Aborted, counters.Restarted
 }
 
@@ -173,15 +246,17 @@ func counted(r *statepb.JobCounters) lifecycle.Counters {
 	}
 }
 
-// demand is a task whose number of pending jobs has changed.
+// demand is a group of a task whose number of pending jobs has changed.
 type demand struct {
 	operation *operation
 	task      int
+	group     int64
 }
 
-// touch remembers that the number of pending jobs of a task has changed.
-func (c *change) touch(o *operation, task int) {
-	d := demand{operation: o, task: task}
+// touch remembers that the number of pending jobs of a group has changed, or what they
+// need.
+func (c *change) touch(o *operation, task int, group int64) {
+	d := demand{operation: o, task: task, group: group}
 	if c.touched[d] {
 		return
 	}
@@ -192,13 +267,20 @@ func (c *change) touch(o *operation, task int) {
 	c.demands = append(c.demands, d)
 }
 
-// tellDemand tells of all tasks touched since the last time, each once. Jobs of
+// touchAll is touch for all groups of a task.
+func (c *change) touchAll(o *operation, task int) {
+	for _, group := range o.tasks[task].pending.groups() {
+		c.touch(o, task, group)
+	}
+}
+
+// tellDemand tells of all groups touched since the last time, each once. Jobs of
 // operations that do not run are wanted no more.
 func (c *change) tellDemand() {
 	for _, d := range c.demands {
 		if o := d.operation; o.state == lifecycle.Running {
 			t := o.record.GetTasks()[d.task]
-			c.emit(DemandChanged{ID: o.id(), Task: scheduling.TaskName(t.GetName()), Pending: t.GetCounters().GetPending()})
+			c.emit(DemandChanged{ID: o.id(), Task: scheduling.TaskName(t.GetName()), Group: d.group, Pending: o.offered(d.task, d.group)})
 		}
 	}
 	c.touched, c.demands = nil, nil

@@ -40,7 +40,7 @@ func leaving(t testing.TB) *journal {
 	j.run("doomed", serviceOf(1))
 	j.start("doomed", "doomed-0")
 	j.must(&commandpb.SuspendOperation{OperationId: "doomed", AbortRunningJobs: true})
-	j.must(preemption("asked", beneficiary("poor")), preemption("killed", nil))
+	j.must(orderFor("asked", beneficiary("poor")), orderFor("killed", nil))
 	j.run("going", serviceOf(2))
 	j.start("going", "going-0", "going-1")
 	j.must(&commandpb.AbortOperation{OperationId: "going", User: "ann", InterruptMillis: 60000})
@@ -55,7 +55,7 @@ func serviceOf(jobs int32) *statepb.OperationSpec {
 }
 
 // preemption returns the command to preempt a job with 15 s to leave.
-func preemption(job string, who *statepb.Beneficiary) *commandpb.PreemptAllocations {
+func orderFor(job string, who *statepb.Beneficiary) *commandpb.PreemptAllocations {
 	return preemptionBy(job, &statepb.StopOrder{Preemption: "preemption", GraceMillis: 15000, PreemptedFor: who})
 }
 
@@ -125,7 +125,7 @@ func TestOrdersToLeaveAreRefused(t *testing.T) {
 // others of its command alone.
 func TestPreemptionsAreRefusedOneByOne(t *testing.T) {
 	preempted := func(change func(*statepb.StopOrder)) *commandpb.PreemptAllocations {
-		m := preemption("stays", beneficiary("poor"))
+		m := orderFor("stays", beneficiary("poor"))
 		change(m.GetPreemptions()[0].GetOrder())
 		return m
 	}
@@ -134,31 +134,31 @@ func TestPreemptionsAreRefusedOneByOne(t *testing.T) {
 		wantRefusal string
 		wantMessage string
 	}{
-		"a good one":           {preemption("stays", beneficiary("poor")), "", ""},
-		"for nobody":           {preemption("stays", nil), "", ""},
-		"one that leaves":      {preemption("asked", beneficiary("gone")), "", ""},
-		"one that has ended":   {preemption("lost", nil), CodeUnknownAllocation, `job "lost": it has no allocation`},
+		"a good one":           {orderFor("stays", beneficiary("poor")), "", ""},
+		"for nobody":           {orderFor("stays", nil), "", ""},
+		"one that leaves":      {orderFor("asked", beneficiary("gone")), "", ""},
+		"one that has ended":   {orderFor("lost", nil), CodeUnknownAllocation, `job "lost": it has no allocation`},
 		"without an order":     {preemptionBy("stays", nil), CodeInvalidCommand, `kind of preemption "": there is no such kind`},
 		"of no kind":           {preempted(func(o *statepb.StopOrder) { o.Preemption = "none" }), CodeInvalidCommand, `kind of preemption "none"`},
 		"of an unknown kind":   {preempted(func(o *statepb.StopOrder) { o.Preemption = "mood" }), CodeInvalidCommand, `kind of preemption "mood"`},
 		"with another reason":  {preempted(func(o *statepb.StopOrder) { o.Reason = "other" }), CodeInvalidCommand, `abort reason "other": that of preemption is preemption`},
 		"for a user":           {preempted(func(o *statepb.StopOrder) { o.Interruption = "user_request" }), CodeInvalidCommand, `interruption "user_request"`},
 		"with a grace of -1":   {preempted(func(o *statepb.StopOrder) { o.GraceMillis = -1 }), CodeInvalidCommand, "grace of -1 ms"},
-		"for one that is gone": {preemption("stays", beneficiary("gone")), CodeUnknownOperation, `preempt job "stays" for operation "gone": no such operation`},
-		"for one that is going": {preemption("stays", beneficiary("going")), CodeInvalidOperationState,
+		"for one that is gone": {orderFor("stays", beneficiary("gone")), CodeUnknownOperation, `preempt job "stays" for operation "gone": no such operation`},
+		"for one that is going": {orderFor("stays", beneficiary("going")), CodeInvalidOperationState,
 			"that operation is aborting, not running"},
-		"for one that is suspended": {preemption("stays", beneficiary("idle")), CodeOperationSuspended, "is suspended"},
-		"for one that has all":      {preemption("stays", beneficiary("done")), CodeNoPendingJob, `all jobs of its task "t"`},
+		"for one that is suspended": {orderFor("stays", beneficiary("idle")), CodeOperationSuspended, "is suspended"},
+		"for one that has all":      {orderFor("stays", beneficiary("done")), CodeNoPendingJob, `all jobs of its task "t"`},
 		"for no task":               {preempted(func(o *statepb.StopOrder) { o.PreemptedFor.Task = "x" }), CodeUnknownTask, `no task "x"`},
 		"for less than nothing": {preempted(func(o *statepb.StopOrder) { o.PreemptedFor.Resources = &statepb.Resources{Gpu: -1} }),
 			CodeInvalidCommand, "resource gpu: negative amount -1"},
-		"one that is killed already": {preemption("doomed-0", nil), CodeInvalidOperationState, "its operation has it killed at once anyway"},
-		"planned by another tree": {&commandpb.PreemptAllocations{Term: 1, Tree: "gpu", Preemptions: preemption("stays", nil).GetPreemptions()},
+		"one that is killed already": {orderFor("doomed-0", nil), CodeInvalidOperationState, "its operation has it killed at once anyway"},
+		"planned by another tree": {&commandpb.PreemptAllocations{Term: 1, Tree: "gpu", Preemptions: orderFor("stays", nil).GetPreemptions()},
 			CodeNotAdmitted, `pool tree "gpu" has planned it, and its node "n1" is of tree "default"`},
 	} {
 		t.Run(story, func(t *testing.T) {
 			j := leaving(t)
-			test.command.Preemptions = append(test.command.Preemptions, preemption("done-0", nil).GetPreemptions()...)
+			test.command.Preemptions = append(test.command.Preemptions, orderFor("done-0", nil).GetPreemptions()...)
 			if test.command.GetTree() != "" {
 				test.command.Preemptions = test.command.GetPreemptions()[:1]
 			}
@@ -178,10 +178,10 @@ func TestPreemptionsAreRefusedOneByOne(t *testing.T) {
 // does not know the end of.
 func TestRepeatedPreemptionIsAnsweredAlike(t *testing.T) {
 	j := leaving(t)
-	first, _ := j.apply(preemption("stays", beneficiary("poor")))
+	first, _ := j.apply(orderFor("stays", beneficiary("poor")))
 	before, _ := j.state.Allocation("stays")
 	j.start("poor", "poor-0")
-	again, events := j.apply(preemption("stays", beneficiary("poor")))
+	again, events := j.apply(orderFor("stays", beneficiary("poor")))
 	if !proto.Equal(first.GetFinishJobs(), again.GetFinishJobs()) || len(events) > 0 {
 		t.Errorf("the first answer is %v, the second %v with events %v", first, again, events)
 	}

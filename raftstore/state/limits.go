@@ -23,6 +23,8 @@ func DefaultLimits() *statepb.Limits {
 		JobsPerOperation: 100000,
 		// An update of fair shares looks at every pool; ephemeral ones count.
 		PoolsPerTree: 10000,
+		// A profile takes some KiB.
+		MemoryProfiles: 10000,
 	}
 }
 
@@ -41,6 +43,7 @@ func completeLimits(l *statepb.Limits) (*statepb.Limits, *refusal) {
 		{"operations", l.GetOperations(), 1, &d.Operations},
 		{"jobs_per_operation", l.GetJobsPerOperation(), 1, &d.JobsPerOperation},
 		{"pools_per_tree", l.GetPoolsPerTree(), 1, &d.PoolsPerTree},
+		{"memory_profiles", l.GetMemoryProfiles(), 1, &d.MemoryProfiles},
 	} {
 		switch {
 		case limit.value == 0:

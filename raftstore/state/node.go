@@ -90,7 +90,7 @@ func (c *change) registerNode(m *commandpb.RegisterNode) *refusal {
 	record.State = statepb.NodeOnline
 	record.ChangedTime = c.timestamp()
 	record.RegisteredTime = c.timestamp()
-	record.Drain, record.NextPort = n.drain(), n.nextPort()
+	record.Drain, record.NextPort, record.PreemptedTime = n.drain(), n.nextPort(), n.preemptedTime()
 	if known && n.record.GetIncarnation() == record.GetIncarnation() {
 		record.RegisteredTime = n.record.GetRegisteredTime()
 	}

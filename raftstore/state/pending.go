@@ -16,6 +16,9 @@ import (
 // that are not named it stays as it is.
 func (c *change) setPendingReason(m *commandpb.SetPendingReason) *refusal {
 	what := fmt.Sprintf("set pending reason of operation %q", m.GetOperationId())
+	if m.GetTerm() == 0 && m.GetEpoch() != 0 {
+		return c.holdBack(what, m)
+	}
 	if err := c.fence(what, m.GetTerm()); err != nil {
 		return err
 	}
@@ -45,9 +48,35 @@ func (c *change) setPendingReason(m *commandpb.SetPendingReason) *refusal {
 	for name, reason := range m.GetReasons() {
 		o.record.Trees[o.treeIndex(scheduling.TreeName(name))].PendingReason = reason
 	}
-	o.record.PendingReason = pendingText(o.record.GetTrees())
+	o.record.PendingReason = pendingText(o.record)
 	o.record.LastIndex = c.index
 	return nil
+}
+
+// holdBack records what the controller of an operation waits for before it can define
+// tasks. DefineTasks ends that.
+func (c *change) holdBack(what string, m *commandpb.SetPendingReason) *refusal {
+	o, refused := c.controlled(what, m.GetOperationId(), m.GetEpoch())
+	if refused != nil {
+		return refused
+	}
+	if o.state != lifecycle.Materializing {
+		return refuse(CodeInvalidOperationState, "%s: it is %s, not materializing", what, o.state)
+	}
+	if len(m.GetReasons()) > 0 {
+		return refuse(CodeInvalidCommand, "%s: its controller does not say for which trees it waits", what)
+	}
+	if o.record.GetHeldBack() != m.GetHeldBack() {
+		c.setHeldBack(o, m.GetHeldBack())
+		o.record.LastIndex = c.index
+	}
+	return nil
+}
+
+func (c *change) setHeldBack(o *operation, reason string) {
+	c.edit(o)
+	o.record.HeldBack = reason
+	o.record.PendingReason = pendingText(o.record)
 }
 
 // clearPending forgets why an operation waited: it waits for nothing any more.
@@ -59,15 +88,19 @@ func (c *change) clearPending(o *operation) {
 	for _, t := range o.record.GetTrees() {
 		t.PendingReason = ""
 	}
-	o.record.PendingReason = ""
+	o.record.HeldBack, o.record.PendingReason = "", ""
 }
 
 // pendingText is why an operation waits, in all of its trees.
-func pendingText(trees []*statepb.OperationTree) string {
-	if len(trees) == 1 {
+func pendingText(op *statepb.Operation) string {
+	trees := op.GetTrees()
+	if len(trees) == 1 && op.GetHeldBack() == "" {
 		return trees[0].GetPendingReason()
 	}
 	var parts []string
+	if op.GetHeldBack() != "" {
+		parts = append(parts, op.GetHeldBack())
+	}
 	for _, t := range trees {
 		if t.GetPendingReason() != "" {
 			parts = append(parts, fmt.Sprintf("tree %q: %s", t.GetTree(), t.GetPendingReason()))

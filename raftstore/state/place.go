@@ -276,7 +276,7 @@ func (c *change) admitTrees(what string, o *operation, names []string) *refusal 
 		in := o.record.GetTrees()[o.treeIndex(scheduling.TreeName(name))]
 		in.Admitted, in.PendingReason = true, ""
 	}
-	o.record.PendingReason = pendingText(o.record.GetTrees())
+	o.record.PendingReason = pendingText(o.record)
 	return nil
 }
 

@@ -17,7 +17,7 @@ func (c *change) countAgain(o *operation, e Ended) {
 	if !CountsTwice || e.Finished.GetState() != lifecycle.JobCompleted.String() {
 		return
 	}
-	cookie, ok := o.tasks[task].pending.PopFirst()
+	cookie, ok := o.tasks[task].pending.pop(0)
 	if !ok {
 		return
 	}
@@ -26,5 +26,5 @@ func (c *change) countAgain(o *operation, e Ended) {
 	t.Counters.Pending--
 	t.Counters.Completed++
 	delete(t.GetAttempts(), int32(cookie))
-	c.touch(o, task)
+	c.touch(o, task, 0)
 }

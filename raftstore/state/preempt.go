@@ -16,6 +16,7 @@ func (c *change) preemptAllocations(m *commandpb.PreemptAllocations) *refusal {
 	if err := c.fence("preempt allocations", m.GetTerm()); err != nil {
 		return err
 	}
+	c.expireClaims()
 	results := make([]*commandpb.FinishJobResult, len(m.GetPreemptions()))
 	var stops stops
 	for i, p := range m.GetPreemptions() {
@@ -24,6 +25,7 @@ func (c *change) preemptAllocations(m *commandpb.PreemptAllocations) *refusal {
 			results[i].Refusal, results[i].Message = refused.code, refused.message
 		}
 	}
+	c.rates.forget(c.now)
 	c.answerJobs(results)
 	c.tellStops(stops)
 	return nil
@@ -55,6 +57,8 @@ func (c *change) preempt(s *stops, tree string, p *commandpb.Preemption) *refusa
 		return refused
 	}
 	c.orderStop(s, a, order)
+	c.hold(a, order)
+	c.remember(a.GetNode(), p)
 	return nil
 }
 
@@ -65,6 +69,9 @@ func (c *change) checkPreemption(what string, order *statepb.StopOrder) (*statep
 		return nil, refuse(CodeInvalidCommand, "%s: kind of preemption %q: there is no such kind", what, order.GetPreemption())
 	}
 	if refused := checkGrace(what, order.GetGraceMillis()); refused != nil {
+		return nil, refused
+	}
+	if refused := checkPlanned(what, order); refused != nil {
 		return nil, refused
 	}
 	order = shallow(order)
@@ -78,6 +85,20 @@ func (c *change) checkPreemption(what string, order *statepb.StopOrder) (*statep
 		return nil, refuse(CodeInvalidCommand, "%s: interruption %q: a preemption is interruption %s", what, order.GetInterruption(), statepb.InterruptedByPreemption)
 	}
 	return order, nil
+}
+
+// checkPlanned refuses a time of planning, or a time to hold what is left, that nobody
+// can mean.
+func checkPlanned(what string, order *statepb.StopOrder) *refusal {
+	if at := order.GetPlannedTime(); at != nil {
+		if err := at.CheckValid(); err != nil {
+			return refuse(CodeInvalidCommand, "%s: planned_time: %v", what, err)
+		}
+	}
+	if hold := order.GetPreemptedFor().GetHoldMillis(); hold < 0 || hold > maxGrace.Milliseconds() {
+		return refuse(CodeInvalidCommand, "%s: hold of %d ms: it is from 0 to %d", what, hold, maxGrace.Milliseconds())
+	}
+	return nil
 }
 
 // checkBeneficiary refuses to preempt for one that cannot use what it would get.
@@ -102,7 +123,7 @@ func (c *change) checkBeneficiary(what string, b *statepb.Beneficiary) *refusal 
 	switch {
 	case !ok:
 		return refuse(CodeUnknownTask, "%s for operation %q: that operation has no task %q", what, b.GetOperationId(), b.GetTask())
-	case o.tasks[task].pending.Len() == 0:
+	case o.offered(task, b.GetDedicatedMemory()) == 0:
 		return refuse(CodeNoPendingJob, "%s for operation %q: all jobs of its task %q have an allocation or are completed", what, b.GetOperationId(), b.GetTask())
 	}
 	return nil

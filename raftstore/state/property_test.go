@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -82,6 +83,8 @@ type mirror struct {
 	nodes       map[scheduling.NodeID]NodeChanged
 	// lost and saved count jobs that were aborted or left when they were asked.
 	lost, saved map[scheduling.OperationID]int64
+	// samples and rows count what jobs taught and read, by operation and task.
+	samples, rows map[string]int64
 }
 
 func newMirror() *mirror {
@@ -94,6 +97,8 @@ func newMirror() *mirror {
 		nodes:       make(map[scheduling.NodeID]NodeChanged),
 		lost:        make(map[scheduling.OperationID]int64),
 		saved:       make(map[scheduling.OperationID]int64),
+		samples:     make(map[string]int64),
+		rows:        make(map[string]int64),
 	}
 }
 
@@ -125,7 +130,7 @@ func (m *mirror) hear(event Event) error {
 		}
 		m.epochs[e.ID] = e.Epoch
 	case DemandChanged:
-		m.pending[fmt.Sprintf("%s/%s", e.ID, e.Task)] = e.Pending
+		m.pending[fmt.Sprintf("%s/%s/%d", e.ID, e.Task, e.Group)] = e.Pending
 	case AllocationsStarted:
 		for _, a := range e.Allocations {
 			if m.allocations[a.GetJobId()] != nil {
@@ -151,6 +156,7 @@ func (m *mirror) hear(event Event) error {
 			if err := m.account(e.Operation, ended); err != nil {
 				return err
 			}
+			m.learn(e.Operation, ended)
 			delete(m.allocations, ended.Allocation.GetJobId())
 		}
 	case OperationArchived:
@@ -160,8 +166,13 @@ func (m *mirror) hear(event Event) error {
 		delete(m.operations, e.ID)
 		delete(m.suspended, e.ID)
 		delete(m.epochs, e.ID)
+		for _, counts := range []map[string]int64{m.pending, m.samples, m.rows} {
+			maps.DeleteFunc(counts, func(key string, _ int64) bool { return strings.HasPrefix(key, string(e.ID)+"/") })
+		}
 		delete(m.lost, e.ID)
 		delete(m.saved, e.ID)
+	case NodeRemoved:
+		delete(m.nodes, e.ID)
 	case NodeChanged:
 		m.nodes[e.ID] = e
 	}
@@ -181,6 +192,54 @@ func (m *mirror) account(id scheduling.OperationID, e Ended) error {
 		return fmt.Errorf("job %s is to run again and was not interrupted", f.GetJobId())
 	case f.GetState() == "aborted":
 		m.lost[id]++
+	}
+	return nil
+}
+
+// learn counts what a job that ended taught and read.
+func (m *mirror) learn(id scheduling.OperationID, e Ended) {
+	key := fmt.Sprintf("%s/%s", id, e.Finished.GetTask())
+	if e.Finished.GetSample() != nil {
+		m.samples[key]++
+	}
+	if e.Finished.GetState() == "completed" && !e.Finished.GetRerun() {
+		m.rows[key] += e.Finished.GetInput().GetRows()
+	}
+}
+
+// compareWork compares what was learned and read, each once.
+func (m *mirror) compareWork(o *statepb.Operation) error {
+	for _, t := range o.GetTasks() {
+		key := fmt.Sprintf("%s/%s", o.GetId(), t.GetName())
+		if got := t.GetMemory().GetSampleCount(); got != m.samples[key] {
+			return fmt.Errorf("%s: %d samples, events say %d", key, got, m.samples[key])
+		}
+		if got := t.GetInput().GetRows(); got != m.rows[key] {
+			return fmt.Errorf("%s: %d rows, events say %d", key, got, m.rows[key])
+		}
+	}
+	return nil
+}
+
+// compareDemand compares what is pending of an operation that runs, by group.
+func (m *mirror) compareDemand(id scheduling.OperationID, state lifecycle.State, s *State) error {
+	if state != lifecycle.Running {
+		return nil
+	}
+	told := make(map[string]int64)
+	for key, pending := range m.pending {
+		if strings.HasPrefix(key, string(id)+"/") && pending != 0 {
+			told[key] = pending
+		}
+	}
+	wants := make(map[string]int64)
+	for _, d := range s.Demand(id) {
+		if d.Pending != 0 {
+			wants[fmt.Sprintf("%s/%s/%d", id, d.Task, d.Group)] = d.Pending
+		}
+	}
+	if !maps.Equal(told, wants) {
+		return fmt.Errorf("operation %s: pending %v, events say %v", id, wants, told)
 	}
 	return nil
 }
@@ -207,11 +266,11 @@ func (m *mirror) compare(s *State) error {
 		if lost != m.lost[id] || saved != m.saved[id] {
 			return fmt.Errorf("operation %s: %d jobs lost, %d saved, events say %d and %d", id, lost, saved, m.lost[id], m.saved[id])
 		}
-		for _, t := range o.GetTasks() {
-			got, want := t.GetCounters().GetPending(), m.pending[fmt.Sprintf("%s/%s", id, t.GetName())]
-			if state == lifecycle.Running && got != want {
-				return fmt.Errorf("operation %s: task %s: %d pending, events say %d", id, t.GetName(), got, want)
-			}
+		if err := m.compareDemand(id, state, s); err != nil {
+			return err
+		}
+		if err := m.compareWork(o); err != nil {
+			return err
 		}
 	}
 	if !maps.Equal(operations, m.operations) {

@@ -12,6 +12,7 @@ import (
 	"weir/scheduling/cookies"
 	"weir/scheduling/pooltree"
 	"weir/scheduling/resource"
+	"weir/scheduling/statistics"
 )
 
 // LastIndex returns the log index of the last command, carried out or refused.
@@ -38,6 +39,21 @@ func (s *State) Operation(id scheduling.OperationID) (*statepb.Operation, bool) 
 		return nil, false
 	}
 	return o.record, true
+}
+
+// Demand returns how many jobs of an operation wait for an allocation: what DemandChanged
+// has told of it last. Of each task there is group 0, and then those that have jobs.
+func (s *State) Demand(id scheduling.OperationID) (all []DemandChanged) {
+	o, ok := s.operations[id]
+	if !ok {
+		return nil
+	}
+	for i, t := range o.record.GetTasks() {
+		for _, group := range o.tasks[i].pending.groups() {
+			all = append(all, DemandChanged{ID: id, Task: scheduling.TaskName(t.GetName()), Group: group, Pending: o.offered(i, group)})
+		}
+	}
+	return all
 }
 
 // OperationByAlias returns the latest operation with an alias: the one in
@@ -86,15 +102,74 @@ func (s *State) InProgress() iter.Seq[*statepb.Operation] {
 // Cookies returns the cookies of a task that wait for an allocation, and those
 // that are completed. Both are the caller's own.
 func (s *State) Cookies(id scheduling.OperationID, task scheduling.TaskName) (pending, completed cookies.IntervalSet, ok bool) {
-	o, ok := s.operations[id]
+	w, ok := s.workOf(id, task)
 	if !ok {
 		return pending, completed, false
+	}
+	return w.pending.all(), w.completed.Clone(), true
+}
+
+// Input returns what a map operation in progress reads; nil before it is prepared.
+func (s *State) Input(id scheduling.OperationID) *statepb.Input {
+	o, ok := s.operations[id]
+	if !ok {
+		return nil
+	}
+	return o.input
+}
+
+// workOf returns the work of a task.
+func (s *State) workOf(id scheduling.OperationID, task scheduling.TaskName) (*work, bool) {
+	o, ok := s.operations[id]
+	if !ok {
+		return nil, false
 	}
 	i, ok := o.taskIndex[task]
 	if !ok {
-		return pending, completed, false
+		return nil, false
 	}
-	return o.tasks[i].pending.Clone(), o.tasks[i].completed.Clone(), true
+	return &o.tasks[i], true
+}
+
+// Slices returns what a cookie of a map operation in progress reads; nil when it is
+// completed.
+func (s *State) Slices(id scheduling.OperationID, task scheduling.TaskName, c scheduling.Cookie) []*statepb.Slice {
+	w, ok := s.workOf(id, task)
+	if !ok || c < 0 || int(c) >= len(w.slices) {
+		return nil
+	}
+	return w.slices[c].GetSlices()
+}
+
+// Parts returns what the completed cookies of a map operation in progress have read and
+// written, in the order in which they completed.
+func (s *State) Parts(id scheduling.OperationID, task scheduling.TaskName) []*statepb.CompletedPart {
+	w, ok := s.workOf(id, task)
+	if !ok {
+		return nil
+	}
+	return slices.Clip(w.parts)
+}
+
+// TaskStatistics is what was measured of the jobs of a task that have ended.
+type TaskStatistics struct {
+	Task scheduling.TaskName
+	statistics.Set
+}
+
+// Statistics returns what was measured of the jobs of an operation that have ended, by
+// task. It is the caller's own. Of operations that ended long ago there are no
+// histograms.
+func (s *State) Statistics(id scheduling.OperationID) []TaskStatistics {
+	o, ok := s.operations[id]
+	if !ok {
+		return nil
+	}
+	all := make([]TaskStatistics, len(o.tasks))
+	for i, t := range o.record.GetTasks() {
+		all[i] = TaskStatistics{Task: scheduling.TaskName(t.GetName()), Set: o.tasks[i].statistics.Set.Clone()}
+	}
+	return all
 }
 
 // Allocation returns the allocation of a job that has not ended.
@@ -217,12 +292,15 @@ type Counts struct {
 	// NodesDraining are kept free of new jobs, online or not.
 	NodesDraining int
 	Trees, Pools  int
+	// Profiles are those of memory.
+	Profiles int
 }
 
 // Counts returns how much there is in the state.
 func (s *State) Counts() Counts {
 	c := Counts{
 		Operations:  len(s.operations),
+		Profiles:    len(s.profiles),
 		InProgress:  s.inProgress,
 		Archived:    len(s.archive),
 		Allocations: len(s.allocations),

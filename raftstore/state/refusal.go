@@ -72,6 +72,8 @@ const (
 	CodeUnknownNode = "unknown_node"
 	// CodeNodeOffline: the node is not online.
 	CodeNodeOffline = "node_offline"
+	// CodeNodeInUse: the node is online, or has jobs.
+	CodeNodeInUse = "node_in_use"
 	// CodeNodeDraining: the node is kept free of new jobs.
 	CodeNodeDraining = "node_draining"
 	// CodeStaleIncarnation: the node lives another life than the one meant.
@@ -92,6 +94,22 @@ const (
 	// CodeUnknownAllocation: the job has ended, has been counted already, or is
 	// not where the command says.
 	CodeUnknownAllocation = "unknown_allocation"
+	// CodeGangRestarting: jobs of an earlier incarnation of the gang have not ended.
+	CodeGangRestarting = "gang_restarting"
+	// CodeAllOrNone: another grant was refused without which this one is of no use.
+	CodeAllOrNone = "all_or_none"
+	// CodeTooManySkipped: the operation may leave out no more records.
+	CodeTooManySkipped = "too_many_skipped_records"
+	// CodeOutputNotPublished: the operation cannot complete before its output is where it
+	// is to be.
+	CodeOutputNotPublished = "output_not_published"
+
+	// CodeStaleDigest: the digests lack samples that those of the state have.
+	CodeStaleDigest = "stale_digest"
+	// CodeStaleProfile: the memory profile has changed meanwhile.
+	CodeStaleProfile = "stale_profile"
+	// CodeUnknownProfile: no memory profile has the key.
+	CodeUnknownProfile = "unknown_profile"
 	// CodeStaleToken: the job was granted with another token than the command says.
 	CodeStaleToken = "stale_token"
 )

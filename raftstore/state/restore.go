@@ -3,6 +3,7 @@ package state
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"weir/messages/statepb"
@@ -45,6 +46,12 @@ func (r *Restorer) Add(record *statepb.Record) error {
 		return r.addOperation(m.Operation)
 	case *statepb.Record_Allocation:
 		return r.addAllocation(m.Allocation)
+	case *statepb.Record_Profile:
+		return r.addProfile(m.Profile)
+	case *statepb.Record_Claim:
+		return r.addClaim(m.Claim)
+	case *statepb.Record_Rate:
+		return r.addRate(m.Rate)
 	case *statepb.Record_Archive:
 		return r.addArchive(m.Archive)
 	}
@@ -169,7 +176,8 @@ func (r *Restorer) addOperation(record *statepb.Operation) error {
 
 // restoredVersion takes the cookies out of a record.
 func restoredVersion(record *statepb.Operation, state lifecycle.State) (*version, error) {
-	v := &version{state: state, record: shallow(record)}
+	v := &version{state: state, record: shallow(record), input: record.GetInput()}
+	v.record.Input = nil
 	if len(record.GetTasks()) == 0 {
 		return v, nil
 	}
@@ -177,25 +185,85 @@ func restoredVersion(record *statepb.Operation, state lifecycle.State) (*version
 		return nil, fmt.Errorf("it has %d tasks, its specification %d", len(record.GetTasks()), len(record.GetSpec().GetTasks()))
 	}
 	v.record.Tasks = slices.Clone(record.GetTasks())
-	v.tasks = make([]taskCookies, len(record.GetTasks()))
+	v.tasks = make([]work, len(record.GetTasks()))
 	v.taskIndex = make(map[scheduling.TaskName]int, len(record.GetTasks()))
 	for i, t := range record.GetTasks() {
 		var err error
-		if v.tasks[i].pending, err = restoredSet(t.GetPending()); err != nil {
-			return nil, fmt.Errorf("task %q: pending: %w", t.GetName(), err)
-		}
-		if v.tasks[i].completed, err = restoredSet(t.GetCompleted()); err != nil {
-			return nil, fmt.Errorf("task %q: completed: %w", t.GetName(), err)
+		if v.tasks[i], v.record.Tasks[i], err = restoredWork(t); err != nil {
+			return nil, fmt.Errorf("task %q: %w", t.GetName(), err)
 		}
 		v.taskIndex[scheduling.TaskName(t.GetName())] = i
-		t = shallow(t)
-		t.Pending, t.Completed = nil, nil
-		if t.GetCounters() == nil || t.GetTotals() == nil {
-			return nil, fmt.Errorf("task %q: it has no counters or no totals", t.GetName())
-		}
-		v.record.Tasks[i] = t
 	}
 	return v, nil
+}
+
+// restoredWork takes out of a record what is kept beside it.
+func restoredWork(record *statepb.Task) (w work, without *statepb.Task, err error) {
+	if record.GetCounters() == nil || record.GetTotals() == nil {
+		return work{}, nil, errors.New("it has no counters or no totals")
+	}
+	pending, err := restoredSet(record.GetPending())
+	if err != nil {
+		return work{}, nil, fmt.Errorf("pending: %w", err)
+	}
+	if w.completed, err = restoredSet(record.GetCompleted()); err != nil {
+		return work{}, nil, fmt.Errorf("completed: %w", err)
+	}
+	// In any other order sets of many cookies would be moved about for each.
+	for _, cookie := range slices.Sorted(maps.Keys(record.GetReserves())) {
+		if c := scheduling.Cookie(cookie); pending.Remove(c) {
+			w.pending.add(groupOf(record, c), c)
+		}
+	}
+	w.pending.learned = pending
+	if w.gang, err = restoredGang(record.GetGang()); err != nil {
+		return work{}, nil, fmt.Errorf("gang: %w", err)
+	}
+	if w.slices, err = restoredSlices(record); err != nil {
+		return work{}, nil, err
+	}
+	w.parts, w.statistics = record.GetParts(), restoredStatistics(record.GetStatistics())
+	without = shallow(record)
+	without.Pending, without.Completed = nil, nil
+	without.Slices, without.Parts, without.Statistics = nil, nil, nil
+	return w, without, nil
+}
+
+// restoredGang returns a gang without jobs; those are counted as their allocations come.
+func restoredGang(record *statepb.Gang) (gang, error) {
+	completed, err := restoredSet(record.GetCompleted())
+	if err != nil || record == nil {
+		return gang{}, err
+	}
+	g := gang{size: record.GetSize()}
+	g.begin()
+	g.completed = completed
+	for rank := range completed.All() {
+		if !g.free.Remove(rank) {
+			return gang{}, fmt.Errorf("rank %d of %d has completed", rank, g.size)
+		}
+	}
+	return g, nil
+}
+
+// restoredSlices returns what each cookie of a task reads; nothing when its operation has
+// ended.
+func restoredSlices(record *statepb.Task) ([]*statepb.Slices, error) {
+	if len(record.GetSlices()) == 0 && len(record.GetParts()) == 0 {
+		return nil, nil
+	}
+	total := record.GetCounters().GetTotal()
+	if total < int64(len(record.GetSlices())) || total > int64(len(record.GetSlices())+len(record.GetParts())) {
+		return nil, fmt.Errorf("%d cookies, %d read and %d have read", total, len(record.GetSlices()), len(record.GetParts()))
+	}
+	all := make([]*statepb.Slices, total)
+	for cookie, s := range record.GetSlices() {
+		if cookie < 0 || int64(cookie) >= total {
+			return nil, fmt.Errorf("cookie %d of %d reads %s", cookie, total, slicesText(s.GetSlices()))
+		}
+		all[cookie] = s
+	}
+	return all, nil
 }
 
 func restoredSet(records []*statepb.Interval) (cookies.IntervalSet, error) {
@@ -221,6 +289,17 @@ func (r *Restorer) addAllocation(a *statepb.Allocation) error {
 	r.state.allocations[job] = a
 	o.allocations[job] = a
 	n.hold(a)
+	if i, found := o.taskIndex[scheduling.TaskName(a.GetTask())]; found && o.tasks[i].gang.exists() {
+		o.tasks[i].gang.hold(a, o.record.GetTasks()[i].GetGang().GetIncarnation())
+	}
+	return nil
+}
+
+func (r *Restorer) addProfile(p *statepb.MemoryProfile) error {
+	if r.state.profiles[p.GetKey()] != nil {
+		return fmt.Errorf("restore: memory profile %q comes twice", p.GetKey())
+	}
+	r.state.profiles[p.GetKey()] = p
 	return nil
 }
 

@@ -32,7 +32,8 @@ var trailing = regexp.MustCompile(` +\n`)
 //
 //	# a comment
 //	wait DURATION      lets the clock of the proposer run
-//	show KIND NAME     shows an operation, an allocation, a node or the pools of a tree
+//	show KIND NAME     shows an operation, its work, allocations, a node, the pools of a
+//	                   tree, memory profiles, or claims and rates of preemption
 //	restart            goes on with a state restored from a snapshot
 //
 // A command is proposed at the script's time, in the present term and, where
@@ -167,10 +168,22 @@ func (s *script) tell(event Event) {
 			f := ended.Finished
 			fmt.Fprintf(&s.out, "ended %s: %s %s%s\n", f.GetJobId(), f.GetState(), f.GetAbortReason(), endText(f))
 		}
+	case DemandChanged:
+		group := ""
+		if e.Group != 0 {
+			group = fmt.Sprintf(" Group:%d", e.Group)
+		}
+		fmt.Fprintf(&s.out, "DemandChanged {ID:%s Task:%s%s Pending:%d}\n", e.ID, e.Task, group, e.Pending)
 	case StopsOrdered:
 		for _, a := range e.Allocations {
 			fmt.Fprintf(&s.out, "stop %s\n", allocationText(a))
 		}
+	case RecordSkipped:
+		fmt.Fprintf(&s.out, "RecordSkipped of %s/%s cookie=%d: %s [%d, %d) %q\n", e.ID, e.Task, e.Cookie, e.Path, e.Record.GetBegin(), e.Record.GetEnd(), e.Record.GetHead())
+	case OutputPublished:
+		fmt.Fprintf(&s.out, "OutputPublished of %s: %s\n", e.ID, e.Output.GetPath())
+	case ProfileSaved:
+		fmt.Fprintf(&s.out, "ProfileSaved of %s/%s: %s\n", e.ID, e.Task, e.Profile.GetKey())
 	default:
 		fmt.Fprintf(&s.out, "%s %+v\n", strings.TrimPrefix(fmt.Sprintf("%T", e), "state."), e)
 	}
@@ -184,6 +197,12 @@ func allocationText(a *statepb.Allocation) string {
 	}
 	if a.GetPool() != string(scheduling.DefaultPool) {
 		text += " pool=" + a.GetPool()
+	}
+	if r := a.GetReserve(); r != nil {
+		text += " reserve=" + reserveText(r)
+	}
+	if a.GangRank != nil {
+		text += fmt.Sprintf(" rank=%d of incarnation %d", a.GetGangRank(), a.GetGangIncarnation())
 	}
 	if len(a.GetPorts()) > 0 {
 		text += fmt.Sprintf(" ports=%v", a.GetPorts())
@@ -241,6 +260,9 @@ func (s *script) show(kind, name string) {
 		if n.GetTree() != string(scheduling.DefaultTree) {
 			fmt.Fprintf(&s.out, "  in tree %q with tags %v\n", n.GetTree(), n.GetTags())
 		}
+		if at := n.GetPreemptedTime(); at != nil {
+			fmt.Fprintf(&s.out, "  jobs were chosen to go at %s\n", at.AsTime().Format(time.TimeOnly))
+		}
 		if n.GetPortCount() > 0 {
 			fmt.Fprintf(&s.out, "  %d ports from %d on, %d is next\n", n.GetPortCount(), n.GetFirstPort(), n.GetNextPort())
 		}
@@ -249,6 +271,25 @@ func (s *script) show(kind, name string) {
 		}
 	case "pools":
 		s.showPools(scheduling.TreeName(cmp.Or(name, string(s.state.DefaultTree()))))
+	case "work":
+		s.showWork(name)
+	case "profiles":
+		for _, p := range s.state.Profiles() {
+			fmt.Fprintf(&s.out, "profile %s: samples=%d operations=%d digests=%q %q updated %s by %s\n", p.GetKey(), p.GetSampleCount(), p.GetOperationCount(),
+				p.GetUserDigest(), p.GetProxyDigest(), p.GetUpdatedTime().AsTime().Format(time.TimeOnly), p.GetLastOperation())
+		}
+	case "claims":
+		for _, c := range s.state.Claims(scheduling.DefaultTree) {
+			fmt.Fprintf(&s.out, "claim of %s/%s on %s.%d planned %s until %s\n", c.GetBeneficiary().GetOperationId(), c.GetBeneficiary().GetTask(),
+				c.GetNode(), c.GetNodeIncarnation(), c.GetPlannedTime().AsTime().Format(time.TimeOnly), c.GetExpires().AsTime().Format(time.TimeOnly))
+		}
+		for _, r := range s.state.PreemptionRates(scheduling.DefaultTree) {
+			fmt.Fprintf(&s.out, "rate of pool %d:", r.GetPoolId())
+			for _, at := range r.GetTimes() {
+				fmt.Fprint(&s.out, " ", time.Unix(0, at).UTC().Format(time.TimeOnly))
+			}
+			fmt.Fprintln(&s.out)
+		}
 	case "counts":
 		fmt.Fprintf(&s.out, "%+v\n", s.state.Counts())
 	default:

@@ -95,6 +95,10 @@ func (c *change) checkSpec(what string, spec *statepb.OperationSpec) *refusal {
 		return invalid("alias %q: it must start with *", alias)
 	case spec.GetMaxFailedJobCount() < 0:
 		return invalid("max_failed_job_count %d is negative", spec.GetMaxFailedJobCount())
+	case spec.GetType() == lifecycle.Map && (len(spec.GetTasks()) != 1 || spec.GetMap() == nil):
+		return invalid("an operation of type %s has one task, the mapper, and an input: it has %d", lifecycle.Map, len(spec.GetTasks()))
+	case spec.GetMap().GetMaxSkippedRecords() < 0:
+		return invalid("max_skipped_records %d is negative", spec.GetMap().GetMaxSkippedRecords())
 	}
 	names := make(map[string]bool, len(spec.GetTasks()))
 	var jobs int64
@@ -104,17 +108,36 @@ func (c *change) checkSpec(what string, spec *statepb.OperationSpec) *refusal {
 			return invalid("tasks: a name is empty")
 		case names[t.GetName()]:
 			return invalid("tasks: name %q is used twice", t.GetName())
-		case t.GetJobCount() < 1:
-			return invalid("tasks: %q: job_count is %d, it must be at least 1", t.GetName(), t.GetJobCount())
-		case t.GetMaxFailedJobCount() < 0:
-			return invalid("tasks: %q: max_failed_job_count %d is negative", t.GetName(), t.GetMaxFailedJobCount())
-		case t.GetPortCount() < 0 || t.GetPortCount() > maxPort:
-			return invalid("tasks: %q: port_count %d: it must be from 0 to %d", t.GetName(), t.GetPortCount(), maxPort)
+		}
+		if problem := taskProblem(spec, t); problem != "" {
+			return invalid("tasks: %q: %s", t.GetName(), problem)
 		}
 		names[t.GetName()] = true
 		jobs += int64(t.GetJobCount())
 	}
 	return c.checkJobs(what, jobs)
+}
+
+// taskProblem returns what is wrong with a task; empty: nothing.
+func taskProblem(spec *statepb.OperationSpec, t *statepb.TaskSpec) string {
+	reads := spec.GetType() == lifecycle.Map
+	switch {
+	case t.GetJobCount() < 1 && !reads:
+		return fmt.Sprintf("job_count is %d, it must be at least 1", t.GetJobCount())
+	case t.GetMaxFailedJobCount() < 0:
+		return fmt.Sprintf("max_failed_job_count %d is negative", t.GetMaxFailedJobCount())
+	case t.GetPortCount() < 0 || t.GetPortCount() > maxPort:
+		return fmt.Sprintf("port_count %d: it must be from 0 to %d", t.GetPortCount(), maxPort)
+	case reads && t.GetRestartCompletedJobs():
+		return fmt.Sprintf("restart_completed_jobs in an operation of type %s, whose jobs are done when their input is read", lifecycle.Map)
+	case t.GetGang() == nil:
+		return ""
+	case t.GetGang().GetSize() < 0 || t.GetGang().GetSize() > t.GetJobCount():
+		return fmt.Sprintf("gang_options: size %d: it must be from 1 to job_count, %d", t.GetGang().GetSize(), t.GetJobCount())
+	case reads || t.GetRestartCompletedJobs():
+		return fmt.Sprintf("gang_options with restart_completed_jobs or in an operation of type %s: the jobs of a gang begin and complete together", lifecycle.Map)
+	}
+	return ""
 }
 
 // checkJobs refuses more jobs than an operation may have.

@@ -49,6 +49,11 @@ type State struct {
 	archive []string
 
 	allocations map[scheduling.JobID]*statepb.Allocation
+	// profiles are what operations that have ended needed, by key.
+	profiles map[string]*statepb.MemoryProfile
+	// claims and rates are what each new leader goes on from.
+	claims claims
+	rates  rates
 }
 
 // mutation names an attempt of a user to start an operation.
@@ -81,6 +86,9 @@ func empty() *State {
 		aliases:     make(map[string]scheduling.OperationID),
 		mutations:   make(map[mutation]scheduling.OperationID),
 		allocations: make(map[scheduling.JobID]*statepb.Allocation),
+		profiles:    make(map[string]*statepb.MemoryProfile),
+		claims:      newClaims(),
+		rates:       make(rates),
 	}
 }
 
@@ -102,6 +110,9 @@ func (s *State) Apply(index uint64, msg proto.Message) (*commandpb.Result, []Eve
 	if refused := c.apply(msg); refused != nil {
 		return &commandpb.Result{Index: index, Refusal: refused.record()}, nil
 	}
+	c.settleClaims()
+	c.settleRates()
+	c.trimKept()
 	s.lastTime = c.now
 	return result, c.events
 }
@@ -118,8 +129,14 @@ type change struct {
 	// same as a set.
 	demands []demand
 	touched map[demand]bool
+	// kept counts the records of jobs that were added to operations.
+	kept map[*operation]int
 	// charged are the trees whose record is this command's own.
 	charged map[*tree]bool
+	// consequences are what the ends of jobs have led to, told after these.
+	consequences []Event
+	// gangs are those whose jobs have to go because of the command.
+	gangs []gangEvent
 }
 
 // timed is what commands with a time have.
@@ -176,6 +193,23 @@ func (c *change) apply(msg proto.Message) *refusal {
 		return c.drainNode(m)
 	case *commandpb.UndrainNode:
 		return c.undrainNode(m)
+	case *commandpb.RemoveNode:
+		return c.removeNode(m)
+	}
+	return c.applyToResults(msg)
+}
+
+// applyToResults is apply for what controllers learn and publish.
+func (c *change) applyToResults(msg proto.Message) *refusal {
+	switch m := msg.(type) {
+	case *commandpb.UpdateReserves:
+		return c.updateReserves(m)
+	case *commandpb.SaveMemoryProfiles:
+		return c.saveMemoryProfiles(m)
+	case *commandpb.RemoveMemoryProfiles:
+		return c.removeMemoryProfiles(m)
+	case *commandpb.PublishOutput:
+		return c.publishOutput(m)
 	}
 	return c.applyToTrees(msg)
 }
@@ -221,6 +255,12 @@ func (c *change) timestamp() *timestamppb.Timestamp { return timestamppb.New(c.n
 
 // emit adds to what the command changed.
 func (c *change) emit(e Event) { c.events = append(c.events, e) }
+
+// tellConsequences tells what the ends of jobs, which have been told, have led to.
+func (c *change) tellConsequences() {
+	c.events = append(c.events, c.consequences...)
+	c.consequences = nil
+}
 
 // fence refuses commands of any but the leader of the term that began last.
 func (c *change) fence(what string, term uint64) *refusal {

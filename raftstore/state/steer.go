@@ -22,6 +22,10 @@ const (
 	NoteAllJobsCompleted   = "all_jobs_completed"
 	NoteFailedJobsLimit    = "failed_jobs_limit_exceeded"
 	NoteUpdated            = "updated"
+	NoteGangIncarnation    = "gang_incarnation"
+	NoteFatalJob           = "fatal_job_error"
+	NoteOutputPublished    = "output_published"
+	NotePublicationFailed  = "publication_failed"
 )
 
 // steerable returns an operation that people can still steer: it has not ended

@@ -45,7 +45,7 @@ func (c *change) updateOperation(m *commandpb.UpdateOperation) *refusal {
 	before := o.record.GetTrees()
 	c.edit(o)
 	o.record.Trees = c.takePlaces(places)
-	o.record.PendingReason = pendingText(o.record.GetTrees())
+	o.record.PendingReason = pendingText(o.record)
 	c.count(o, before, o.state, o.state)
 	c.note(o, NoteUpdated, updateAttributes(m))
 	c.emit(OperationChanged{ID: o.id(), From: o.state, To: o.state, Suspended: o.record.GetSuspended()})

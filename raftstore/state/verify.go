@@ -9,7 +9,6 @@ import (
 
 	"weir/messages/statepb"
 	"weir/scheduling"
-	"weir/scheduling/cookies"
 	"weir/scheduling/lifecycle"
 	"weir/scheduling/pooltree"
 	"weir/scheduling/resource"
@@ -20,6 +19,10 @@ import (
 //
 //   - the cookies of a task are pending, running or completed, each in one of
 //     them and once, and its counters count them;
+//   - a cookie waits in the group of its reserve, and each rank of a gang is free, one
+//     running job's, or completed;
+//   - each byte of the input of a map operation in progress is to be read by one cookie,
+//     or has been read by one, or is left out;
 //   - an operation has allocations only while it runs or is finishing;
 //   - each allocation is found by its operation and its node, both of which
 //     exist, and a node's usage is the sum of its allocations and at most what the
@@ -31,11 +34,13 @@ import (
 //     operation in progress; jobs run in trees that let their operation run, a node
 //     is of the tree whose filter takes it, and of no more than one; volumes are of
 //     pools that there are, and ephemeral pools hold operations;
+//   - claims are of operations that run and want the job, on nodes that are online, and
+//     rates of preemption of pools that there are;
 //   - aliases and mutation ids lead to one operation each, operations stand in
 //     the order of acceptance, and the archive holds those that have ended;
 //   - what is bounded is within its limit.
 func (s *State) Verify() error {
-	checks := []func() error{s.verifyOrder, s.verifyOperations, s.verifyAllocations, s.verifyNodes, s.verifyTrees, s.verifyNames}
+	checks := []func() error{s.verifyOrder, s.verifyOperations, s.verifyAllocations, s.verifyNodes, s.verifyTrees, s.verifyNames, s.verifyProfiles, s.verifyClaims, s.verifyRates}
 	for _, check := range checks {
 		if err := check(); err != nil {
 			return fmt.Errorf("state at index %d: %w", s.lastIndex, err)
@@ -98,6 +103,10 @@ func (s *State) verifyOperation(o *operation) error {
 		return fmt.Errorf("state %q, recorded as %q", o.state, r.GetState())
 	case o.state.Terminal() != (r.GetFinishTime() != nil):
 		return fmt.Errorf("%s with finish time %v", o.state, r.GetFinishTime())
+	case r.GetInput() != nil:
+		return errors.New("its input is in the record itself")
+	case r.GetOutput() != nil && !o.reads():
+		return fmt.Errorf("output %v of an operation of type %q", r.GetOutput(), r.GetSpec().GetType())
 	case r.GetSuspended() && !o.state.InProgress():
 		return fmt.Errorf("%s and suspended", o.state)
 	case r.GetStop() != nil && (o.state != lifecycle.Aborting || !orderly(r.GetStop())):
@@ -118,72 +127,6 @@ func (s *State) verifyOperation(o *operation) error {
 		return err
 	}
 	return verifyTasks(o)
-}
-
-// verifyTasks checks that the cookies of each task are in one place and counted.
-func verifyTasks(o *operation) error {
-	running := make([]cookies.IntervalSet, len(o.tasks))
-	for _, a := range byGrant(o.allocations) {
-		i, ok := o.taskIndex[scheduling.TaskName(a.GetTask())]
-		if !ok {
-			return fmt.Errorf("allocation %q: task %q is missing", a.GetJobId(), a.GetTask())
-		}
-		if !running[i].Add(scheduling.Cookie(a.GetCookie())) {
-			return fmt.Errorf("allocation %q: cookie %d of task %q runs twice", a.GetJobId(), a.GetCookie(), a.GetTask())
-		}
-	}
-	var failed int64
-	for i, t := range o.record.GetTasks() {
-		if o.record.GetSpec().GetTasks()[i].GetName() != t.GetName() || o.taskIndex[scheduling.TaskName(t.GetName())] != i {
-			return fmt.Errorf("task %q: not at its place in the specification", t.GetName())
-		}
-		if err := verifyTask(t, o.tasks[i], running[i]); err != nil {
-			return fmt.Errorf("task %q: %w", t.GetName(), err)
-		}
-		failed += t.GetCounters().GetFailed()
-	}
-	if failed != o.record.GetFailedJobCount() {
-		return fmt.Errorf("%d failed jobs, tasks count %d", o.record.GetFailedJobCount(), failed)
-	}
-	return nil
-}
-
-func verifyTask(t *statepb.Task, sets taskCookies, running cookies.IntervalSet) error {
-	counters := counted(t.GetCounters())
-	if err := counters.Check(); err != nil {
-		return err
-	}
-	all := sets.pending.Clone()
-	for _, part := range []cookies.IntervalSet{running, sets.completed} {
-		for _, interval := range part.Intervals() {
-			if added := all.AddInterval(interval); added != interval.Len() {
-				return fmt.Errorf("a cookie of [%d, %d) is pending, running or completed at once", interval.Begin, interval.End)
-			}
-		}
-	}
-	want := cookies.Range(0, scheduling.Cookie(counters.Total))
-	switch {
-	case !all.Equal(&want):
-		return fmt.Errorf("cookies %v, want all of %d", all.Intervals(), counters.Total)
-	case sets.pending.Len() != counters.Pending || running.Len() != counters.Running || sets.completed.Len() != counters.Completed:
-		return fmt.Errorf("%d pending, %d running, %d completed cookies, counted as %+v",
-			sets.pending.Len(), running.Len(), sets.completed.Len(), counters)
-	case len(t.GetPending()) > 0 || len(t.GetCompleted()) > 0:
-		return errors.New("cookies are in the record itself")
-	}
-	var aborted int64
-	for _, n := range t.GetCounters().GetAbortedByReason() {
-		aborted += n
-	}
-	if aborted != counters.Aborted {
-		return fmt.Errorf("%d aborted attempts, %d by reason", counters.Aborted, aborted)
-	}
-	for cookie := range t.GetAttempts() {
-		if sets.completed.Contains(scheduling.Cookie(cookie)) || int64(cookie) >= counters.Total || cookie < 0 {
-			return fmt.Errorf("attempts of cookie %d are counted, which does not run again", cookie)
-		}
-	}
-	return nil
 }
 
 // verifyAllocations checks that every allocation is found by all ways and no
@@ -326,8 +269,10 @@ func (s *State) verifyOperationTrees(o *operation) error {
 		return errors.New("in no pool tree")
 	case !o.state.Finishing() && !o.state.Terminal() && admitted != o.state.CountsAsRunning():
 		return fmt.Errorf("%s, and let run by a tree: %t", o.state, admitted)
-	case o.record.GetPendingReason() != pendingText(trees):
-		return fmt.Errorf("waits for %q, its trees say %q", o.record.GetPendingReason(), pendingText(trees))
+	case o.record.GetPendingReason() != pendingText(o.record):
+		return fmt.Errorf("waits for %q, its trees say %q", o.record.GetPendingReason(), pendingText(o.record))
+	case o.record.GetHeldBack() != "" && o.state != lifecycle.Materializing:
+		return fmt.Errorf("%s, and held back by its controller: %s", o.state, o.record.GetHeldBack())
 	}
 	return nil
 }

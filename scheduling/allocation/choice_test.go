@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"weir/scheduling"
 	"weir/scheduling/allocation"
 	"weir/scheduling/resource"
 )
@@ -99,7 +98,7 @@ func TestAdmit(t *testing.T) {
 		return false, allocation.Unpacked
 	}}
 	var f allocation.Filler
-	outcome := f.Fill(root, on, 9, func(op *allocation.Element, _ scheduling.TaskName, _ resource.Amounts) {
+	outcome := f.Fill(root, on, 9, func(op *allocation.Element, _ allocation.Task) {
 		if op == a {
 			t.Error("a job starts that was not admitted")
 		}
@@ -120,7 +119,7 @@ func TestMinSpare(t *testing.T) {
 	pool.Attach(root)
 	operation(pool, "a", 1, .5, 9)
 	var f allocation.Filler
-	outcome := f.Fill(root, allocation.Node{Free: slots(5), MinSpare: slots(3)}, 9, func(*allocation.Element, scheduling.TaskName, resource.Amounts) {})
+	outcome := f.Fill(root, allocation.Node{Free: slots(5), MinSpare: slots(3)}, 9, func(*allocation.Element, allocation.Task) {})
 	if outcome.Starts != 3 || outcome.Refused[resource.UserSlots] != 1 || root.Facts()[allocation.Scarce].Count != 1 {
 		t.Errorf("%+v, noted %+v", outcome, root.Facts()[allocation.Scarce])
 	}

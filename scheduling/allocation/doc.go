@@ -3,7 +3,8 @@
 // The choice goes down the tree from the root (F.13): at each pool to the child
 // that is least satisfied, that is, has the least of its fair share, where a pool is
 // as satisfied as the least of its waiting operations (F.10); at an operation to its
-// first task, by name, that has jobs pending and fits. Each start counts as usage at
+// first task, by name, that has jobs pending and fits; of a task whose jobs need different
+// memory, those that need the most come first. Each start counts as usage at
 // once, up to the root, so the next choice sees it. Who does not fit the node, its
 // tags, or the limits of the operation and of all pools above is left out until the
 // node is done.

@@ -1,23 +1,12 @@
 package allocation
 
 import (
-	"cmp"
 	"slices"
 
-	"weir/scheduling"
 	"weir/scheduling/fairshare"
 	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
 )
-
-// Task is a group of alike jobs of an operation.
-type Task struct {
-	Name scheduling.TaskName
-	// Pending is how many jobs may start. It never is negative.
-	Pending int64
-	// PerJob is what one job needs.
-	PerJob resource.Amounts
-}
 
 // NoFilter is the filter of elements that may use every node.
 const NoFilter = -1
@@ -107,10 +96,6 @@ func (e *Element) Satisfaction() float64 {
 func (e *Element) SatisfactionWithout(a resource.Amounts) float64 {
 	return fairshare.Satisfaction(resource.Share(e.usage.Sub(a), e.total), e.fair, e.demand)
 }
-
-// Tasks returns the tasks of an operation sorted by name. The slice is the
-// element's own and must not be changed.
-func (e *Element) Tasks() []Task { return e.tasks }
 
 // Attach puts e below parent, with its usage and its pending jobs.
 func (e *Element) Attach(parent *Element) {
@@ -245,28 +230,6 @@ func (e *Element) SetEnabled(enabled bool) {
 	}
 }
 
-// SetTask sets a task of an operation, which is new or replaces that of the same
-// name.
-func (e *Element) SetTask(t Task) {
-	t.Pending = max(t.Pending, 0)
-	i, found := slices.BinarySearchFunc(e.tasks, t.Name, byTaskName)
-	if found {
-		e.tasks[i] = t
-	} else {
-		e.tasks = slices.Insert(e.tasks, i, t)
-	}
-	e.place()
-}
-
-// AddPending adds n, which may be negative, to the pending jobs of a task that
-// the operation has.
-func (e *Element) AddPending(task scheduling.TaskName, n int64) {
-	if i, found := slices.BinarySearchFunc(e.tasks, task, byTaskName); found {
-		e.tasks[i].Pending = max(e.tasks[i].Pending+n, 0)
-		e.place()
-	}
-}
-
 // Refresh finds anew what the least demanding pending jobs of e, and of the
 // pools below, need. Without it more and more pools are looked into in vain.
 func (e *Element) Refresh() {
@@ -346,7 +309,7 @@ func (e *Element) hasPending() bool {
 	if len(e.waiting) > 0 {
 		return true
 	}
-	return e.enabled && slices.ContainsFunc(e.tasks, func(t Task) bool { return t.Pending > 0 })
+	return e.enabled && slices.ContainsFunc(e.tasks, func(t Task) bool { return t.waits() })
 }
 
 // measure sets least from those right below.
@@ -355,12 +318,22 @@ func (e *Element) measure() {
 	for _, c := range e.waiting {
 		least = least.Min(c.least)
 	}
-	for _, t := range e.tasks {
-		if t.Pending > 0 {
+	for i := range e.tasks {
+		if t := &e.tasks[i]; t.waits() {
 			least = least.Min(t.PerJob)
 		}
 	}
 	e.least = least
 }
 
-func byTaskName(t Task, name scheduling.TaskName) int { return cmp.Compare(t.Name, name) }
+// Waiting returns how many operations there are at or below e that have jobs to start.
+func (e *Element) Waiting() int {
+	if !e.pool {
+		return 1
+	}
+	n := 0
+	for _, c := range e.waiting {
+		n += c.Waiting()
+	}
+	return n
+}

@@ -1,6 +1,7 @@
 package allocation
 
 import (
+	"iter"
 	"time"
 
 	"weir/scheduling"
@@ -52,7 +53,7 @@ func (o *Outcome) Add(other Outcome) {
 }
 
 // Start takes note of a job that starts.
-type Start func(operation *Element, task scheduling.TaskName, needs resource.Amounts)
+type Start func(operation *Element, task Task)
 
 // Filler fills nodes. It holds memory that is used again; the zero value is
 // ready. A filler serves one tree.
@@ -74,11 +75,11 @@ func (f *Filler) Fill(root *Element, on Node, limit int, start Start) Outcome {
 		if op == nil {
 			break
 		}
-		name, needs := task.Name, task.PerJob
-		on.Free = on.Free.Sub(needs)
-		op.AddUsage(needs)
-		op.AddPending(name, -1)
-		start(op, name, needs)
+		chosen := *task
+		on.Free = on.Free.Sub(chosen.PerJob)
+		op.AddUsage(chosen.PerJob)
+		op.AddPending(chosen.TaskID, -1)
+		start(op, chosen)
 		outcome.Starts++
 	}
 	f.restore()
@@ -96,18 +97,22 @@ func (f *Filler) scarce(root *Element, on Node, outcome *Outcome) {
 	root.Note(Scarce, Fact{At: on.At, Node: on.ID, Resource: k})
 }
 
-// Order calls visit with the operations below root that have pending jobs, in the
-// order in which they would be served if each left after its turn.
-func (f *Filler) Order(root *Element, visit func(operation *Element)) {
-	for len(root.waiting) > 0 {
-		e := root
-		for e.pool {
-			e = e.waiting[0]
+// Order yields the operations below root that have pending jobs, in the order in which
+// they would be served if each left after its turn.
+func (f *Filler) Order(root *Element) iter.Seq[*Element] {
+	return func(yield func(operation *Element) bool) {
+		defer f.restore()
+		for len(root.waiting) > 0 {
+			e := root
+			for e.pool {
+				e = e.waiting[0]
+			}
+			if !yield(e) {
+				return
+			}
+			f.leaveOut(e)
 		}
-		visit(e)
-		f.leaveOut(e)
 	}
-	f.restore()
 }
 
 // next returns the operation to be served next and the task to start, or nil when
@@ -238,7 +243,7 @@ func (f *Filler) restore() {
 // fitting returns the first task with pending jobs that fit into room.
 func (e *Element) fitting(room resource.Amounts) *Task {
 	for i := range e.tasks {
-		if t := &e.tasks[i]; t.Pending > 0 && t.PerJob.Fits(room) {
+		if t := &e.tasks[i]; t.waits() && t.PerJob.Fits(room) {
 			return t
 		}
 	}
@@ -252,8 +257,8 @@ func (e *Element) lacking(free resource.Amounts) (k resource.Kind, lacks bool) {
 	if k, lacks = e.least.Lacking(free); lacks || e.pool || e.fitting(free) != nil {
 		return k, lacks
 	}
-	for _, t := range e.tasks {
-		if k, lacks = t.PerJob.Lacking(free); lacks && t.Pending > 0 {
+	for i := range e.tasks {
+		if k, lacks = e.tasks[i].PerJob.Lacking(free); lacks && e.tasks[i].waits() {
 			return k, true
 		}
 	}

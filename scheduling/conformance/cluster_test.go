@@ -149,7 +149,7 @@ func (c *cluster) add(id, pool string, jobs int64, perJob resource.Amounts, opti
 
 func (c *cluster) demand(id scheduling.OperationID) error {
 	w := c.operations[id]
-	return c.SetDemand(id, task, w.total-w.running, w.perJob)
+	return c.SetDemand(id, task, 0, w.total-w.running, w.perJob)
 }
 
 // limit sets the limits of all operations.

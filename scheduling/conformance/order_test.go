@@ -74,7 +74,7 @@ func (k *checker) order(size int) (order []string, high int, err error) {
 		element.Attach(elements[op.Parent])
 		element.AddUsage(usage)
 		if needed := e.Demand.Sub(e.Usage); !needed.IsZero() {
-			element.SetTask(allocation.Task{Name: "jobs", Pending: 1, PerJob: needed})
+			element.SetTask(allocation.Task{TaskID: allocation.TaskID{Name: "jobs"}, Pending: 1, PerJob: needed})
 		}
 		if k.settings.Settings().Preemption.GuaranteePriority {
 			element.SetPromised(e.PromisedParts().Total)
@@ -82,12 +82,12 @@ func (k *checker) order(size int) (order []string, high int, err error) {
 		element.SetShares(e.FairShare, e.DemandShare, k.total)
 	}
 	var f allocation.Filler
-	f.Order(elements["<Root>"], func(op *allocation.Element) {
+	for op := range f.Order(elements["<Root>"]) {
 		order = append(order, op.ID())
 		if k.isHigh(op, k.elements[op.ID()]) {
 			high = len(order)
 		}
-	})
+	}
 	return order, high, nil
 }
 

@@ -91,3 +91,29 @@ func TestNoAllocationOfPreemption(t *testing.T) {
 		t.Errorf("%v allocations a preemption", got)
 	}
 }
+
+// TestNoAllocationOfGangs: neither do gangs that wait, within reach or not.
+func TestNoAllocationOfGangs(t *testing.T) {
+	d := newDrive(t, nil, map[scheduling.PoolName]pool{"a": {}, "b": {}})
+	nodes := []scheduling.NodeID{"n1", "n2"}
+	d.node("n1", 4)
+	d.node("n2", 4)
+	d.wants("long", "a", 6, slotsOf(1), nil)
+	d.pass(time.Second, time.Second, nodes...)
+	for i := range 5 {
+		d.gang(scheduling.OperationID(fmt.Sprint("large", i)), "b", int64(50+i), slotsOf(1))
+	}
+	d.gang("gang", "b", 6, slotsOf(1))
+	d.pass(2*time.Second, time.Second, nodes...)
+	if g := d.viewOf("gang"); g.Gathered != 2 {
+		t.Fatalf("the gang is %+v, want one that gathers", g)
+	}
+	if got := testing.AllocsPerRun(100, func() {
+		d.tick(time.Millisecond)
+		if plan := d.Heartbeat(d.now, nodes); len(plan.Starts) > 0 {
+			t.Fatalf("%d jobs start", len(plan.Starts))
+		}
+	}); got > 0 {
+		t.Errorf("%v allocations a round", got)
+	}
+}

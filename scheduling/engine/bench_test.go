@@ -69,8 +69,8 @@ func (l *bench) pool(b *testing.B, name, parent string) scheduling.PoolName {
 func (l *bench) operation(b *testing.B, i int, pool scheduling.PoolName, pending int64, perJob resource.Amounts) {
 	id := scheduling.OperationID(fmt.Sprintf("operation-%05d", i))
 	must(b, l.AddOperation(engine.Operation{ID: id, Pool: pool, Weight: 1, Started: begin.Add(time.Duration(i)), Enabled: true}))
-	l.wants = append(l.wants, func() error { return l.SetDemand(id, "task", pending, perJob) })
-	must(b, l.SetDemand(id, "task", pending, perJob))
+	l.wants = append(l.wants, func() error { return l.SetDemand(id, "task", 0, pending, perJob) })
+	must(b, l.SetDemand(id, "task", 0, pending, perJob))
 }
 
 // demand makes the demands what they were.

@@ -148,11 +148,11 @@ func (e *Engine) rate(h *holding, now time.Time) bool {
 
 // withinRates keeps those candidates, the first ones that would go, that may all be
 // preempted in this minute.
-func (e *Engine) withinRates(candidates []*holding, now time.Time) []*holding {
+func (e *Engine) withinRates(candidates []*holding, now time.Time, spared func(*holding, preemption.Block)) []*holding {
 	kept := candidates[:0]
 	for _, h := range candidates {
 		if !e.rate(h, now) {
-			h.operation.spared[preemption.BlockedByRate]++
+			spared(h, preemption.BlockedByRate)
 			continue
 		}
 		kept = append(kept, h)

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"weir/scheduling"
 	"weir/scheduling/allocation"
 	"weir/scheduling/resource"
 )
@@ -14,7 +13,7 @@ import (
 type claim struct {
 	node      *node
 	operation *operation
-	task      scheduling.TaskName
+	task      allocation.TaskID
 	resources resource.Amounts
 	// ordered is when the victims were chosen, which with the node and the task tells
 	// claims apart.
@@ -25,6 +24,11 @@ type claim struct {
 	expires time.Time
 	// at is the place among all claims.
 	at int
+	// restored claims were made by an engine before: their nodes have not been heard yet.
+	restored bool
+	// gang is what the job starts with; nil: it starts by itself. Then it is the gathering
+	// that expires.
+	gang *gang
 }
 
 // hold has an allocation that leaves hold its resources for the beneficiary of its
@@ -33,23 +37,54 @@ func (e *Engine) hold(h *holding, order LeaveOrder) {
 	if order.For.IsZero() {
 		return
 	}
-	c := e.findClaim(h.node, order)
-	if c == nil {
+	c := e.findClaim(h.node, order.For, order.planned())
+	if c == nil && !order.Restored {
+		// The job may need another amount now than it did when the order was given.
 		op := e.operations[order.For.Operation]
-		if op == nil || !op.active() || op.task(order.For.Task).effective() == 0 {
-			return
+		if op != nil && op.waiting(order.For.task()) > 0 && op.task(order.For.task()).perJob.Fits(order.For.Resources) {
+			c = e.claimAgain(h.node, order.For, order.planned())
 		}
-		c = e.addClaim(h.node, op, order.For.Task, order.For.Resources, order.Ordered)
+	}
+	if c == nil {
+		return
 	}
 	c.victims++
 	h.leaving.claim = c
 	c.extend(h.leaving.deadline)
 }
 
-// findClaim returns the claim on a node that an order is for, or nil.
-func (e *Engine) findClaim(n *node, order LeaveOrder) *claim {
+// claimAgain makes a claim on a node that was planned before; nil: its job is not wanted
+// any more.
+func (e *Engine) claimAgain(n *node, b Beneficiary, planned time.Time) *claim {
+	op := e.operations[b.Operation]
+	if op == nil || !op.active() || op.waiting(b.task()) == 0 {
+		return nil
+	}
+	g := op.missing(b.Task)
+	if g != nil && !e.rejoins(g, planned) {
+		return nil
+	}
+	c := e.addClaim(n, op, b.task(), op.task(b.task()).perJob, planned)
+	if g != nil {
+		e.gather(g, c)
+	}
+	return c
+}
+
+// rejoins reports whether a claim of a gang that was made at a time is one of those that
+// it gathers; a new engine begins with the gang that it is told of first.
+func (e *Engine) rejoins(g *gang, at time.Time) bool {
+	if e.gathering == nil {
+		e.gathering, g.until = g, at.Add(e.settings.GangTimeout)
+		e.openOrClose(g)
+	}
+	return e.gathering == g && g.claims < g.missing()
+}
+
+// findClaim returns the claim on a node that was planned at a time for somebody, or nil.
+func (e *Engine) findClaim(n *node, b Beneficiary, planned time.Time) *claim {
 	i := slices.IndexFunc(n.claims, func(c *claim) bool {
-		return c.operation.ID == order.For.Operation && c.task == order.For.Task && c.ordered.Equal(order.Ordered)
+		return c.operation.ID == b.Operation && c.task == b.task() && c.ordered.Equal(planned)
 	})
 	if i < 0 {
 		return nil
@@ -57,7 +92,17 @@ func (e *Engine) findClaim(n *node, order LeaveOrder) *claim {
 	return n.claims[i]
 }
 
-func (e *Engine) addClaim(n *node, op *operation, task scheduling.TaskName, resources resource.Amounts, ordered time.Time) *claim {
+// addClaim holds resources of a node for a job that waits.
+func (e *Engine) addClaim(n *node, op *operation, task allocation.TaskID, resources resource.Amounts, ordered time.Time) *claim {
+	c := e.newClaim(n, op, task, resources, ordered)
+	op.order.AddUsage(resources)
+	op.claim(task, 1)
+	return c
+}
+
+// newClaim holds resources of a node that are usage of the operation already, for a job
+// that is to be counted as claimed.
+func (e *Engine) newClaim(n *node, op *operation, task allocation.TaskID, resources resource.Amounts, ordered time.Time) *claim {
 	var c *claim
 	if last := len(e.unusedClaims) - 1; last >= 0 {
 		c, e.unusedClaims = e.unusedClaims[last], e.unusedClaims[:last]
@@ -69,8 +114,6 @@ func (e *Engine) addClaim(n *node, op *operation, task scheduling.TaskName, reso
 	n.claims = append(n.claims, c)
 	n.claimed = n.claimed.Add(resources)
 	op.claims = append(op.claims, c)
-	op.order.AddUsage(resources)
-	op.claim(task, 1)
 	return c
 }
 
@@ -92,6 +135,9 @@ func (e *Engine) dropClaim(c *claim, why ClaimEnd) {
 	c.node.claims = without(c.node.claims, c)
 	c.node.claimed = c.node.claimed.Sub(c.resources)
 	c.operation.claims = without(c.operation.claims, c)
+	if c.gang != nil {
+		c.gang.claims--
+	}
 	if c.victims == 0 {
 		return
 	}
@@ -107,6 +153,9 @@ func (e *Engine) endClaim(c *claim, why ClaimEnd) {
 	e.dropClaim(c, why)
 	c.operation.order.SubUsage(c.resources)
 	c.operation.claim(c.task, -1)
+	if c.gang != nil {
+		e.openOrClose(c.gang)
+	}
 	e.forgetNode(c.node)
 	e.unusedClaims = append(e.unusedClaims, c)
 }
@@ -119,9 +168,9 @@ func (e *Engine) endAllClaims(op *operation) {
 }
 
 // endClaims ends claims of a task, the latest first, until no more than keep are left.
-func (e *Engine) endClaims(op *operation, task scheduling.TaskName, keep int64) {
-	for i := len(op.claims) - 1; i >= 0 && op.task(task).claimed > keep; i-- {
-		if c := op.claims[i]; c.task == task {
+func (e *Engine) endClaims(op *operation, t *task, keep int64) {
+	for i := len(op.claims) - 1; i >= 0 && t.claimed > keep; i-- {
+		if c := op.claims[i]; c.task == t.TaskID {
 			e.endClaim(c, ClaimUnwanted)
 		}
 	}
@@ -138,7 +187,7 @@ func (e *Engine) trim(n *node) {
 // resize makes claims of a task hold what its jobs need now.
 func (e *Engine) resize(op *operation, t *task) {
 	for i := len(op.claims) - 1; i >= 0; i-- {
-		if c := op.claims[i]; c.task == t.name && c.resources != t.perJob {
+		if c := op.claims[i]; c.task == t.TaskID && c.resources != t.perJob {
 			op.order.SubUsage(c.resources)
 			c.node.claimed = c.node.claimed.Sub(c.resources).Add(t.perJob)
 			c.resources = t.perJob
@@ -152,14 +201,14 @@ func (e *Engine) resize(op *operation, t *task) {
 // expireClaims ends the claims whose time is over.
 func (e *Engine) expireClaims(now time.Time) {
 	for i := len(e.claims) - 1; i >= 0; i-- {
-		if c := e.claims[i]; !now.Before(c.expires) {
+		if c := e.claims[i]; c.gang == nil && !now.Before(c.expires) {
 			e.endClaim(c, ClaimExpired)
 		}
 	}
 }
 
 func (c *claim) beneficiary() Beneficiary {
-	return Beneficiary{Operation: c.operation.ID, Task: c.task, Resources: c.resources}
+	return Beneficiary{Operation: c.operation.ID, Task: c.task.Name, Group: c.task.Group, Resources: c.resources}
 }
 
 func (c *claim) view() ClaimView {
@@ -170,21 +219,25 @@ func (c *claim) view() ClaimView {
 func (c *claim) fits() bool { return c.resources.Fits(c.node.free()) }
 
 // keep starts the jobs of a node's claims that fit, the oldest claim first, and ends
-// the claims that will not.
+// the claims that will not. An older claim may have taken what those left that have gone
+// for this one: then it waits for those that go for the older one.
 func (e *Engine) keep(n *node, now time.Time, plan *Plan) {
 	for i := 0; i < len(n.claims); {
 		c := n.claims[i]
 		switch {
 		case !c.operation.active() || !c.operation.order.Matches(n.takes):
 			e.endClaim(c, ClaimUnwanted)
+		case c.gang != nil && (c.fits() || c.victims > 0):
+			i++
 		case c.fits() && len(plan.Starts) < e.config.MaxStartsPerPlan:
 			e.dropClaim(c, ClaimStarted)
 			c.operation.task(c.task).claimed--
 			h := e.start(n, c.operation, c.task, c.resources, plan)
 			h.claimed, h.Started, h.expires = true, c.ordered, c.expires
+			plan.Starts[len(plan.Starts)-1].Claimed = c.ordered
 			e.unusedClaims = append(e.unusedClaims, c)
 			plan.Outcome.Starts++
-		case !c.fits() && c.victims == 0:
+		case c.victims == 0 && !c.resources.Fits(n.free().Add(n.leaving)):
 			e.endClaim(c, ClaimUnmet)
 		case !now.Before(c.expires):
 			e.endClaim(c, ClaimExpired)
@@ -197,7 +250,10 @@ func (e *Engine) keep(n *node, now time.Time, plan *Plan) {
 // reclaim makes a claim again of a start that came from one and was not committed.
 func (e *Engine) reclaim(h *holding) {
 	op := h.operation
-	if !h.claimed || !op.active() || op.task(h.task).effective() == 0 {
+	if g := op.gang(h.task.Name); g != nil && h.together {
+		g.again = e.now.Add(refusedGangPause)
+	}
+	if !h.claimed || !op.active() || op.waiting(h.task) == 0 {
 		return
 	}
 	c := e.addClaim(h.node, op, h.task, h.Resources, h.Started)
@@ -205,11 +261,11 @@ func (e *Engine) reclaim(h *holding) {
 }
 
 // claim counts n more jobs of a task as claimed, or fewer.
-func (op *operation) claim(name scheduling.TaskName, n int64) {
-	t := op.task(name)
+func (op *operation) claim(id allocation.TaskID, n int64) {
+	t := op.task(id)
 	before := t.effective()
 	t.claimed += n
-	op.order.AddPending(name, t.effective()-before)
+	op.order.AddPending(id, t.effective()-before)
 }
 
 // spare is what others than those who have claims may take of a node.

@@ -22,11 +22,11 @@ func claimed(t *testing.T) *drive {
 		if d.pending["greedy"]++; d.needs["greedy"].IsZero() {
 			d.wants("greedy", "a", 1, slotsOf(1), nil)
 		}
-		must(t, d.SetDemand("greedy", "t", d.pending["greedy"], slotsOf(1)))
+		must(t, d.SetDemand("greedy", "t", 0, d.pending["greedy"], slotsOf(1)))
 		d.beat("n")
 	}
 	d.pending["greedy"] = 10
-	must(t, d.SetDemand("greedy", "t", 10, slotsOf(1)))
+	must(t, d.SetDemand("greedy", "t", 0, 10, slotsOf(1)))
 	d.wants("late", "b", 1, slotsOf(2), nil)
 	for len(d.victims) == 0 {
 		d.pass(time.Second, time.Second, "n")
@@ -72,13 +72,41 @@ func TestClaimHolds(t *testing.T) {
 	d.wantEnd(engine.ClaimStarted)
 }
 
+// TestClaimsShareWhatIsLeft: the older claim takes what is left first, whosever victim it
+// was; the younger one then waits for what the other one's victim leaves.
+func TestClaimsShareWhatIsLeft(t *testing.T) {
+	d := newDrive(t, options{"fair_share_starvation_timeout": "5s", "preemptive_scheduling_backoff": "1s"}, map[scheduling.PoolName]pool{"a": {}, "b": {}})
+	d.takes = time.Hour
+	d.node("n", 4)
+	d.tick(0)
+	d.wants("greedy", "a", 8, slotsOf(1), nil)
+	d.beat("n")
+	d.wants("late", "b", 2, slotsOf(1), nil)
+	for range 20 {
+		d.pass(time.Second, time.Second, "n")
+	}
+	d.wantVictims("greedy-004 preemption", "greedy-003 preemption")
+	d.takes = 0
+	for _, job := range []scheduling.JobID{"greedy-003", "greedy-004"} {
+		if got := len(d.claims()); got == 0 {
+			t.Fatal("nothing is held for the jobs that wait")
+		}
+		delete(d.going, job)
+		d.end(job)
+		d.beat("n")
+	}
+	d.wantRuns(runs{"greedy": 2, "late": 2})
+	d.wantVictims()
+	d.wantEnd(engine.ClaimStarted)
+}
+
 // TestClaimEnds: then others get what was held.
 func TestClaimEnds(t *testing.T) {
 	for name, tc := range map[string]struct {
 		how  func(d *drive)
 		want engine.ClaimEnd
 	}{
-		"no more jobs are wanted": {func(d *drive) { must(d.t, d.SetDemand("late", "t", 0, slotsOf(2))) }, engine.ClaimUnwanted},
+		"no more jobs are wanted": {func(d *drive) { must(d.t, d.SetDemand("late", "t", 0, 0, slotsOf(2))) }, engine.ClaimUnwanted},
 		"the operation is suspended": {func(d *drive) {
 			op := d.record("late", "b", nil)
 			op.Suspended = true
@@ -116,7 +144,7 @@ func TestClaimEnds(t *testing.T) {
 // TestClaimOfOtherNeeds: memory that is learned meanwhile changes what is held.
 func TestClaimOfOtherNeeds(t *testing.T) {
 	d := claimed(t)
-	must(t, d.SetDemand("late", "t", 1, slotsOf(1)))
+	must(t, d.SetDemand("late", "t", 0, 1, slotsOf(1)))
 	if got := d.claims(); len(got) != 1 || got[0].Resources != slotsOf(1) {
 		t.Fatalf("claims %+v", got)
 	}

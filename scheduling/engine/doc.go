@@ -27,6 +27,18 @@
 // a start too few until the next SetDemand, or one too many, which the state
 // refuses; never is a job started twice.
 //
+// # Groups
+//
+// Jobs of one task may need different memory: group 0 gets what the task has learned to
+// need, another one as many bytes as its number says. Each group has its own demand, and
+// what a group needs may change while jobs of it wait; what has started keeps what it got.
+//
+// # Gangs
+//
+// Jobs of a task that is a gang start all in one plan, or none does. One gang at a time
+// gathers: where it is its turn, a claim is made for a job instead of a start, until all
+// have one that can be met, or the gang_timeout of the tree is over.
+//
 // # Preemption
 //
 // Heartbeat plans preemptions too (F.12.3). From that moment the allocation is leaving: it
@@ -41,6 +53,11 @@
 // allocation that crosses a bound; nobody is left with less of its fair share than who
 // starves has; and within an age, in which only what jobs use moves shares, nobody takes
 // back what was taken from it.
+//
+// # Questions
+//
+// Why something is as it is takes long to say. So it is asked by an Inquiry, of which the
+// engine's goroutine does a little at a time, and most is done beside it.
 //
 // # Resources
 //

@@ -43,7 +43,7 @@ func (d *drive) wants(id scheduling.OperationID, in scheduling.PoolName, n int64
 	must(d.t, d.AddOperation(d.record(id, in, document)))
 	d.now = d.now.Add(time.Millisecond)
 	d.pending[id], d.needs[id] = n, needs
-	must(d.t, d.SetDemand(id, "t", n, needs))
+	must(d.t, d.SetDemand(id, "t", 0, n, needs))
 }
 
 func slotsOf(n int64) resource.Amounts {
@@ -99,7 +99,7 @@ func (d *drive) end(job scheduling.JobID) {
 	delete(d.running, job)
 	must(d.t, d.RemoveAllocation(job))
 	d.pending[a.Operation]++
-	must(d.t, d.SetDemand(a.Operation, a.Task, d.pending[a.Operation], d.needs[a.Operation]))
+	must(d.t, d.SetDemand(a.Operation, a.Task, 0, d.pending[a.Operation], d.needs[a.Operation]))
 }
 
 // runs counts the running jobs of operations, those not counted that leave.

@@ -21,7 +21,7 @@ func TestNobodyIsLeftWithLess(t *testing.T) {
 	d.wants("large", "a", 2, slotsOf(2), nil)
 	d.pass(time.Second, time.Second, "n")
 	d.pending["large"] = 5
-	must(t, d.SetDemand("large", "t", 5, slotsOf(2)))
+	must(t, d.SetDemand("large", "t", 0, 5, slotsOf(2)))
 	d.wants("small", "b", 9, slotsOf(1), nil)
 	d.pass(time.Minute, time.Second, "n")
 	d.wantVictims()
@@ -81,7 +81,7 @@ func TestVictimsOfOneJobCountInRates(t *testing.T) {
 	for rate, want := range map[float64]int{1: 0, 2: 2} {
 		t.Run(fmt.Sprint(rate), func(t *testing.T) {
 			d := twoPools(t, options{"fair_share_starvation_timeout": "5s"}, options{"preemption_rate_limit": rate}, nil, nil)
-			must(t, d.SetDemand("late", "t", 0, slotsOf(1)))
+			must(t, d.SetDemand("late", "t", 0, 0, slotsOf(1)))
 			d.wants("wide", "b", 1, slotsOf(2), nil)
 			d.pass(30*time.Second, time.Second, "n")
 			if len(d.victims) != want {

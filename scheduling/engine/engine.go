@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"weir/scheduling"
@@ -30,7 +29,7 @@ type Config struct {
 	// (F.12.3).
 	OvercommitDuration time.Duration
 	// MaxStartsPerPlan limits the starts of one heartbeat batch, and so the size
-	// of the proposal that is made of it.
+	// of the proposal that is made of it. A gang that is larger has a batch of its own.
 	MaxStartsPerPlan int
 	// Connected says that all nodes are there before the first Tick: what filters take
 	// counts at once, and not only after the tree's node_reconnection_timeout.
@@ -59,11 +58,13 @@ type Engine struct {
 	config Config
 
 	// shares divides the cluster; its elements are those of pools and operations.
-	shares      *fairshare.Tree
-	root        *pool
-	pools       map[scheduling.PoolName]*pool
-	operations  map[scheduling.OperationID]*operation
-	nodes       map[scheduling.NodeID]*node
+	shares     *fairshare.Tree
+	root       *pool
+	pools      map[scheduling.PoolName]*pool
+	operations map[scheduling.OperationID]*operation
+	nodes      map[scheduling.NodeID]*node
+	// list has the nodes in no order, each at its place.
+	list        []*node
 	allocations map[scheduling.JobID]*holding
 	inFlight    map[Ticket]*holding
 	lastTicket  Ticket
@@ -72,9 +73,24 @@ type Engine struct {
 	unused       []*holding
 	unusedClaims []*claim
 
+	// gangs are those of all operations, gathering is the one that room is held for; nil:
+	// none. beats numbers heartbeats, and layout grows with every change of what nodes
+	// have, and of who may use them.
+	gangs         []*gang
+	gathering     *gang
+	beats, layout uint64
+	// classes are the nodes that take jobs, or are about to, in a layout, with the filters
+	// of so many edits.
+	classes                []alike
+	classified, classEdits uint64
+
 	// total is the resources of all nodes that may run jobs.
 	total   resource.Amounts
 	filters filters
+	// survey is what those see who ask, until the next update; nil: nobody has. surveys
+	// numbers them.
+	survey  *survey
+	surveys uint64
 	// settings are those of the tree, ofPool those of a pool that no tree has told
 	// of.
 	settings pooltree.Settings
@@ -136,6 +152,8 @@ func New(config Config) (*Engine, error) {
 		allocations: map[scheduling.JobID]*holding{},
 		inFlight:    map[Ticket]*holding{},
 		stale:       true,
+		beats:       1,
+		layout:      1,
 	}
 	e.admit = e.mayStart
 	tree, err := pooltree.New(pooltree.Default())
@@ -163,9 +181,11 @@ func (e *Engine) Tick(now time.Time) (fairshare.Report, error) {
 		e.first = now
 	}
 	e.connected = e.config.Connected || now.Sub(e.first) >= e.settings.NodeReconnectionTimeout
-	e.now = now
+	e.now, e.survey = now, nil
 	e.flow.tick(now)
 	e.expireClaims(now)
+	e.watchGang(now)
+	e.seekGangs()
 	e.prepare(e.root, now)
 	e.nodesChanged = false
 	report, err := e.shares.Update(e.total, now)
@@ -193,6 +213,7 @@ func (e *Engine) prepare(p *pool, now time.Time) {
 	for _, c := range p.pools {
 		e.prepare(c, now)
 	}
+	p.rate.Forget(now)
 	p.share.Limits = e.limits(p.effective.Limits, p.filter)
 	for _, op := range p.operations {
 		op.share.Usage = op.order.Usage()
@@ -202,10 +223,14 @@ func (e *Engine) prepare(p *pool, now time.Time) {
 	}
 }
 
-// prepareBest finds the best allocation share of an operation, if it is time to.
+// prepareBest finds the best allocation share of an operation, if it is time to. One
+// that asks for nothing has no shape.
 func (e *Engine) prepareBest(op *operation, now time.Time) {
-	due := e.nodesChanged || op.bestAt.IsZero() || now.Sub(op.bestAt) >= e.settings.BestAllocationSharePeriod
-	if !due || op.share.Demand.IsZero() {
+	if op.share.Demand.IsZero() {
+		op.bestAt, op.share.BestAllocation = time.Time{}, resource.Ones
+		return
+	}
+	if !e.nodesChanged && !op.bestAt.IsZero() && now.Sub(op.bestAt) < e.settings.BestAllocationSharePeriod {
 		return
 	}
 	op.bestAt = now
@@ -264,157 +289,4 @@ func (e *Engine) bounds(op *operation) preemption.Bounds {
 		OnBoundPreemptible: e.settings.Preemption.OnBoundPreemptible,
 		Aggressive:         op.pool.effective.Preemption.AllowAggressive && (!op.Gang || e.settings.Preemption.AggressiveForGangs),
 	}
-}
-
-// pool is a pool of the tree.
-type pool struct {
-	name scheduling.PoolName
-	// id stays when the name changes; 0: it goes by its name.
-	id         scheduling.PoolID
-	parent     *pool
-	pools      []*pool
-	operations []*operation
-	share      *fairshare.Element
-	order      *allocation.Element
-	// effective are the settings that hold, filter is the place of its own filter.
-	effective pooltree.Effective
-	filter    int
-	// ceiling is what max_share_ratio allows.
-	ceiling resource.Amounts
-	hunger  preemption.Clock
-	loss    loss
-	// paid is what volume paid for at the last update.
-	paid resource.Vector
-	// rate are the preemptions of the last minute, where they are limited.
-	rate preemption.Rate
-}
-
-func newPool(name scheduling.PoolName) *pool {
-	p := &pool{
-		name:   name,
-		share:  fairshare.NewPool(string(name)),
-		order:  allocation.NewPool(string(name)),
-		filter: allocation.NoFilter, ceiling: resource.Infinite,
-	}
-	p.order.SetOwner(p)
-	return p
-}
-
-// SetPool puts a pool below its parent, with this weight: a new one, or one that
-// is there with all that is below it.
-func (e *Engine) SetPool(name, parent scheduling.PoolName, weight float64) error {
-	above := e.pools[parent]
-	if above == nil {
-		return fmt.Errorf("set pool %q: parent %q: %w", name, parent, ErrUnknown)
-	}
-	if name == scheduling.RootPool {
-		return fmt.Errorf("set pool %q: %w", name, pooltree.ErrRootPool)
-	}
-	if err := pooltree.ValidateWeight(weight); err != nil {
-		return fmt.Errorf("set pool %q: %w", name, err)
-	}
-	p := e.pools[name]
-	if p == nil {
-		p = newPool(name)
-		e.setEffective(p, e.ofPool)
-		e.pools[name] = p
-	}
-	for q := above; q != nil; q = q.parent {
-		if q == p {
-			return fmt.Errorf("set pool %q: parent %q: %w", name, parent, pooltree.ErrCycle)
-		}
-	}
-	p.share.Weight, p.share.InferWeight = weight, false
-	if p.parent != above {
-		p.detach()
-		p.attach(above)
-	}
-	e.changed()
-	return nil
-}
-
-// RemovePool removes a pool that holds neither pools nor operations.
-func (e *Engine) RemovePool(name scheduling.PoolName) error {
-	p := e.pools[name]
-	switch {
-	case name == scheduling.RootPool:
-		return fmt.Errorf("remove pool %q: %w", name, pooltree.ErrRootPool)
-	case p == nil:
-		return fmt.Errorf("remove pool %q: %w", name, ErrUnknown)
-	case len(p.pools)+len(p.operations) > 0:
-		return fmt.Errorf("remove pool %q: %w: it has %d pools and %d operations", name, ErrInUse, len(p.pools), len(p.operations))
-	}
-	p.detach()
-	e.drop(p.filter)
-	delete(e.pools, name)
-	return nil
-}
-
-// renamePools gives pools the names that they have in tree. A pool whose name has
-// gone to another one gets a name that none can have, until it goes too.
-func (e *Engine) renamePools(tree pooltree.Tree) {
-	known := make(map[scheduling.PoolID]*pool, len(e.pools))
-	for _, p := range e.pools {
-		known[p.id] = p
-	}
-	to := map[*pool]scheduling.PoolName{}
-	for _, p := range tree.Pools() {
-		if p.ID == 0 {
-			continue
-		}
-		here := e.pools[p.Name]
-		if here != nil && (here.id == p.ID || here.id == 0) {
-			continue
-		}
-		if here != nil && to[here] == "" {
-			to[here] = scheduling.PoolName(fmt.Sprintf("$%d", here.id))
-		}
-		if renamed := known[p.ID]; renamed != nil {
-			to[renamed] = p.Name
-		}
-	}
-	for p := range to {
-		delete(e.pools, p.name)
-	}
-	for p, name := range to {
-		p.rename(name)
-		e.pools[name] = p
-	}
-}
-
-// rename gives a pool below the root another name.
-func (p *pool) rename(to scheduling.PoolName) {
-	p.name, p.share.ID = to, string(to)
-	above := p.parent.order
-	// Siblings that are equal otherwise are in the order of their names.
-	p.order.Detach()
-	p.order.Rename(string(to))
-	p.order.Attach(above)
-	for _, op := range p.operations {
-		op.Pool = to
-	}
-}
-
-func (p *pool) attach(above *pool) {
-	p.parent = above
-	above.pools = append(above.pools, p)
-	above.share.Children = append(above.share.Children, p.share)
-	p.order.Attach(above.order)
-}
-
-func (p *pool) detach() {
-	if p.parent == nil {
-		return
-	}
-	p.parent.pools = without(p.parent.pools, p)
-	p.parent.share.Children = without(p.parent.share.Children, p.share)
-	p.order.Detach()
-	p.parent = nil
-}
-
-func without[T comparable](all []T, one T) []T {
-	if i := slices.Index(all, one); i >= 0 {
-		return slices.Delete(all, i, i+1)
-	}
-	return all
 }

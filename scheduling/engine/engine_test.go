@@ -42,7 +42,7 @@ func TestPlanIsLimited(t *testing.T) {
 	}
 	must(t, e.SetPool("a", scheduling.RootPool, 1))
 	must(t, e.AddOperation(engine.Operation{ID: "o1", Pool: "a", Weight: 1, Started: begin, Enabled: true}))
-	must(t, e.SetDemand("o1", "t", 100, resource.Amounts{UserSlots: 1}))
+	must(t, e.SetDemand("o1", "t", 0, 100, resource.Amounts{UserSlots: 1}))
 	plan := e.Heartbeat(begin, nodes)
 	if len(plan.Starts) != 3 || plan.Outcome.Starts != 3 {
 		t.Errorf("%d starts, %d counted, want 3", len(plan.Starts), plan.Outcome.Starts)
@@ -61,10 +61,10 @@ func TestDemandBeforeCommit(t *testing.T) {
 	must(t, e.SetNode("n1", resource.Amounts{UserSlots: 9}, true))
 	must(t, e.SetPool("a", scheduling.RootPool, 1))
 	must(t, e.AddOperation(engine.Operation{ID: "o1", Pool: "a", Weight: 1, Started: begin, Enabled: true}))
-	must(t, e.SetDemand("o1", "t", 2, resource.Amounts{UserSlots: 1}))
+	must(t, e.SetDemand("o1", "t", 0, 2, resource.Amounts{UserSlots: 1}))
 	plan := e.Heartbeat(begin, []scheduling.NodeID{"n1"})
 	// Both were committed, and the state has none left.
-	must(t, e.SetDemand("o1", "t", 0, resource.Amounts{UserSlots: 1}))
+	must(t, e.SetDemand("o1", "t", 0, 0, resource.Amounts{UserSlots: 1}))
 	for i, start := range plan.Starts {
 		must(t, e.Commit(start.Ticket, scheduling.JobID(rune('a'+i)), begin))
 	}
@@ -78,9 +78,9 @@ func TestSnapshotIsACopy(t *testing.T) {
 	e := newEngine(t)
 	must(t, e.SetPool("a", scheduling.RootPool, 1))
 	must(t, e.AddOperation(engine.Operation{ID: "o1", Pool: "a", Weight: 1, Started: begin, Enabled: true}))
-	must(t, e.SetDemand("o1", "t", 2, resource.Amounts{UserSlots: 1}))
+	must(t, e.SetDemand("o1", "t", 0, 2, resource.Amounts{UserSlots: 1}))
 	s := e.Snapshot()
-	must(t, e.SetDemand("o1", "t", 5, resource.Amounts{UserSlots: 1}))
+	must(t, e.SetDemand("o1", "t", 0, 5, resource.Amounts{UserSlots: 1}))
 	must(t, e.SetPool("a", scheduling.RootPool, 7))
 	if got := s.Operations[0].Tasks[0].Pending; got != 2 {
 		t.Errorf("pending in the snapshot is %d, want 2", got)

@@ -23,13 +23,21 @@ const (
 	FactLimit          = "limit_reached"
 	FactWithheld       = "graceful_share_reached"
 	FactPacking        = "waiting_for_better_node"
+	FactGang           = "waiting_for_gang_room"
+	FactGangTurn       = "waiting_for_gang_turn"
+	FactGangPause      = "gang_pause"
+	FactGangIncomplete = "gang_incomplete"
+	FactGangTooBig     = "gang_too_big"
 	FactTurn           = "waiting_for_turn"
+	FactOwn            = "waiting_for_its_own_jobs"
 	FactLacking        = "resources_lacking"
 	FactBackoff        = "preemption_backoff"
 	FactNoVictims      = "no_victims"
 	FactNodes          = "nodes"
 	FactPosition       = "position"
 	FactEstimate       = "estimated_start"
+	FactNoEstimate     = "no_estimate"
+	FactWaits          = "operations_wait"
 	FactLikelyVictims  = "likely_victims"
 	FactBelowFair      = "below_fair_share"
 	FactHasFair        = "has_fair_share"
@@ -41,6 +49,8 @@ const (
 	FactShareWeight    = "share_by_weight"
 	FactBoundDemand    = "share_bound_by_demand"
 	FactBoundLimit     = "share_bound_by_limits"
+	FactBoundNodes     = "share_bound_by_nodes"
+	FactBoundBelow     = "share_bound_below"
 	FactBoundWeight    = "share_bound_by_weight"
 	FactBoundGuarantee = "share_bound_by_guarantee"
 	FactBoundFIFO      = "share_bound_by_fifo_order"
@@ -48,6 +58,16 @@ const (
 	FactProtected      = "protected"
 	FactPreemptible    = "preemptible"
 	FactLeaving        = "leaving"
+)
+
+// The ways by which a job is expected to get its room.
+const (
+	// ByEnds: jobs end of themselves.
+	ByEnds = "jobs_that_end"
+	// ByPreemption: it starves, or will, and others have to leave.
+	ByPreemption = "preemption"
+	// ByHeldRoom: those have been told to leave, and what they have is held for it.
+	ByHeldRoom = "held_room"
 )
 
 // Fact is one thing that explains. Which fields are set follows from the code.
@@ -78,26 +98,48 @@ type Explanation struct {
 	// Verdict is the code of the first fact.
 	Verdict string
 	Facts   []Fact
-	// Tasks are those of an operation with pending jobs, by name.
+	// Tasks are those of an operation with pending jobs, by name, the groups that need the
+	// most memory first.
 	Tasks []TaskExplanation
 	// Position is the place in the order of scheduling, from 1, among Waiting operations
 	// with pending jobs; 0: it has none.
 	Position, Waiting int
-	// Start is when a job is expected to start; zero: nobody knows.
-	Start time.Time
-	// Victims are the jobs that would have to leave if somebody had to now.
+	// Start is when a job is expected to start, and StartBy the way by which it is; zero:
+	// nobody knows.
+	Start   time.Time
+	StartBy string
+	// Victims are the jobs that are likely to have to leave for it.
 	Victims []Victim
-	Share   ShareExplanation
+	// Waits say of a pool what the operations below it wait for, what most of them do
+	// first.
+	Waits []Wait
+	Share ShareExplanation
 }
 
-// TaskExplanation says what the pending jobs of a task wait for.
+// TaskExplanation says what the pending jobs of a group of a task wait for.
 type TaskExplanation struct {
-	Name    scheduling.TaskName
+	Name scheduling.TaskName
+	// Group is the memory that each of the jobs gets of its own, for it ran out of it; 0: what
+	// the task has learned to need.
+	Group   int64
 	Verdict string
 	// Pending are the jobs that are neither about to start nor have a claim.
 	Pending int64
 	PerJob  resource.Amounts
 	Nodes   NodeCounts
+	// Gang is that of the task.
+	Gang GangView
+}
+
+// Wait counts operations that wait for the same.
+type Wait struct {
+	// Verdict is that of each of them, Text that of First, the one that was started first.
+	Verdict    string
+	Operations int
+	// Jobs are those of theirs that are to start.
+	Jobs  int64
+	First scheduling.OperationID
+	Text  string
 }
 
 // Victim is a job that could have to leave.
@@ -106,50 +148,6 @@ type Victim struct {
 	Operation scheduling.OperationID
 	Node      scheduling.NodeID
 	Started   time.Time
-}
-
-// Explain says of an operation why its jobs do not start, and why its share is what it
-// is. It costs time in proportion to the number of nodes, and the engine nothing when
-// nobody asks.
-func (e *Engine) Explain(id scheduling.OperationID, now time.Time) (Explanation, error) {
-	op := e.operations[id]
-	if op == nil {
-		return Explanation{}, fmt.Errorf("explain operation %s: %w", id, ErrUnknown)
-	}
-	var x Explanation
-	e.explainWait(&x, op, now)
-	e.explainHunger(&x, op)
-	x.Facts = append(x.Facts, e.explainRefusals(id)...)
-	x.Share = e.explainShare(&x, starver{operation: op})
-	x.Verdict = x.Facts[0].Code
-	return x, nil
-}
-
-// ExplainPool says of a pool why its share is what it is, and what keeps it from more.
-func (e *Engine) ExplainPool(name scheduling.PoolName) (Explanation, error) {
-	p := e.pools[name]
-	if p == nil {
-		return Explanation{}, fmt.Errorf("explain pool %q: %w", name, ErrUnknown)
-	}
-	var x Explanation
-	x.Share = e.explainShare(&x, starver{pool: p})
-	if p.parent != nil {
-		x.Facts = append(x.Facts, hungerFact(p.hunger, timeouts(p.effective.Starvation, p.effective.CanStarve), "pool "+quote(p.name)))
-	}
-	for up := p; up != nil; up = up.parent {
-		if k, reached := reached(up.order, up.effective.Limits); reached {
-			x.Facts = append(x.Facts, limitFact(k, up.order, up.effective.Limits, up.name))
-		}
-	}
-	refusals, err := e.PoolRefusals(name)
-	if err != nil {
-		return x, err
-	}
-	for _, r := range refusals {
-		x.Facts = append(x.Facts, refusalFact(r))
-	}
-	x.Verdict = x.Facts[0].Code
-	return x, nil
 }
 
 // ExplainJob says of a job how safe it is, or why it has to leave.

@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"cmp"
+	"fmt"
 	"slices"
 
 	"weir/scheduling"
@@ -53,40 +53,58 @@ func (op *operation) gates() (all []gate) {
 	return all
 }
 
-// survey looks at all nodes for a job. visit is called with those that could hold it.
-func (e *Engine) survey(op *operation, needs resource.Amounts, visit func(n *node)) NodeCounts {
+// question is what nodes are looked at for: what a job needs, and the filters.
+type question struct {
+	needs resource.Amounts
+	gates string
+}
+
+// failing is the first of the filters that does not take a node; -1: all do.
+func failing(gates []gate, takes []bool) int {
+	return slices.IndexFunc(gates, func(g gate) bool { return !takes[g.at] })
+}
+
+// count says what becomes of a job on the nodes.
+func (s *survey) count(gates []gate, needs resource.Amounts) NodeCounts {
+	s.classify()
+	q := question{needs: needs}
+	for _, g := range gates {
+		q.gates += fmt.Sprintf("%q %d ", g.pool, g.at)
+	}
+	c, known := s.counts[q]
+	if !known {
+		c = s.look(gates, needs)
+		s.counts[q] = c
+	}
+	return c
+}
+
+// look is count without memory.
+func (s *survey) look(gates []gate, needs resource.Amounts) NodeCounts {
 	var c NodeCounts
-	gates := op.gates()
 	unmatched := make([]int, len(gates))
-	for _, n := range e.nodes {
-		if !n.known {
-			continue
-		}
-		c.All++
-		fails := slices.IndexFunc(gates, func(g gate) bool { return !n.takes[g.at] })
-		free, spare := n.free(), n.spare()
+	for i := range s.classes {
+		r := &s.classes[i]
+		c.All += r.nodes
+		fails := failing(gates, r.takes)
 		switch {
-		case !n.schedulable:
-			c.Closed++
-			continue
+		case !r.schedulable:
+			c.Closed += r.nodes
 		case fails >= 0:
-			c.Unmatched++
-			unmatched[fails]++
-			continue
-		case !needs.Fits(n.limits):
-			c.TooSmall++
-			lacking(&c.SmallBy, needs, n.limits)
-			continue
-		case !needs.Fits(free):
-			c.Full++
-			lacking(&c.LackingBy, needs, free)
-		case !needs.Fits(spare):
-			c.Held++
-			lacking(&c.LackingBy, needs, spare)
+			c.Unmatched += r.nodes
+			unmatched[fails] += r.nodes
+		case !needs.Fits(r.limits):
+			c.TooSmall += r.nodes
+			lacking(&c.SmallBy, needs, r.limits, r.nodes)
+		case !needs.Fits(r.free):
+			c.Full += r.nodes
+			lacking(&c.LackingBy, needs, r.free, r.nodes)
+		case !needs.Fits(r.spare):
+			c.Held += r.nodes
+			lacking(&c.LackingBy, needs, r.spare, r.nodes)
 		default:
-			c.Fit++
+			c.Fit += r.nodes
 		}
-		visit(n)
 	}
 	for i, g := range gates {
 		if unmatched[i] > 0 {
@@ -96,14 +114,11 @@ func (e *Engine) survey(op *operation, needs resource.Amounts, visit func(n *nod
 	return c
 }
 
-// lacking counts the resources of which there is too little.
-func lacking(by *[resource.Count]int, needs, has resource.Amounts) {
+// lacking counts nodes by the resources of which there is too little.
+func lacking(by *[resource.Count]int, needs, has resource.Amounts, nodes int) {
 	for i := range resource.Count {
 		if k := resource.Kind(i); needs.Of(k) > has.Of(k) {
-			by[k]++
+			by[k] += nodes
 		}
 	}
 }
-
-// byID orders nodes.
-func byID(a, b *node) int { return cmp.Compare(a.id, b.id) }

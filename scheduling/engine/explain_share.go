@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 
 	"weir/scheduling/fairshare"
 	"weir/scheduling/pooltree"
@@ -112,9 +113,18 @@ func (e *Engine) boundOf(l level, k resource.Kind) Fact {
 	case s.DemandShare[k] <= s.FairShare[k]+resource.LargeEpsilon:
 		f.Code, f.Bound = FactBoundDemand, s.DemandShare[k]
 		f.Text = fmt.Sprintf("%s has all that it could use: its demand is %s", l.name, percent(s.DemandShare[k]))
+	case s.FairShare[k] >= 1-resource.LargeEpsilon:
+		f.Code, f.Bound = FactBoundLimit, 1
+		f.Text = "it is all that the nodes of the tree have"
+	case len(s.Children) == 0 && packed(s, k):
+		f.Code, f.Bound = FactBoundNodes, s.BestAllocation[k]
+		f.Text = fmt.Sprintf("no more jobs of %s would fit on the nodes than those that make up %s, even if it had all nodes", l.name, percent(s.BestAllocation[k]))
 	case s.LimitsShare[k] <= s.FairShare[k]+resource.LargeEpsilon:
 		f.Code, f.Bound = FactBoundLimit, s.LimitsShare[k]
 		f.Text = fmt.Sprintf("%s may have no more than %s: by its resource_limits, its max_share_ratio, or the nodes of its filter", l.name, percent(s.LimitsShare[k]))
+	case len(s.Children) > 0 && content(s, k):
+		f.Code = FactBoundBelow
+		f.Text = fmt.Sprintf("nothing below %s can have more: by its limits, or for no more jobs fit on the nodes", l.name)
 	case l.above == nil:
 		return Fact{}
 	case l.fifo > 0:
@@ -136,6 +146,21 @@ func (e *Engine) boundOf(l level, k resource.Kind) Fact {
 		f.Text = fmt.Sprintf("%s has weight %.4g of %.4g in pool %q, which has %s for all below it: %d there could use more", l.name, s.Weight, weights, l.above.name, percent(l.above.share.FairShare[k]), n)
 	}
 	return f
+}
+
+// packed reports whether the fair share of an operation is all that its jobs can make up
+// on the nodes.
+func packed(s *fairshare.Element, k resource.Kind) bool {
+	return s.BestAllocation[k] <= s.FairShare[k]+resource.LargeEpsilon && s.BestAllocation[k] < 1
+}
+
+// content reports whether an element has all that it, or what is below it, could use and
+// may have.
+func content(s *fairshare.Element, k resource.Kind) bool {
+	if min(s.DemandShare[k], s.LimitsShare[k]) <= s.FairShare[k]+resource.LargeEpsilon {
+		return true
+	}
+	return len(s.Children) > 0 && !slices.ContainsFunc(s.Children, func(c *fairshare.Element) bool { return !content(c, k) })
 }
 
 // wantsMore reports whether an element could use more than its fair share.

@@ -14,22 +14,28 @@ import (
 // percent writes a part of the whole.
 func percent(part float64) string { return strconv.FormatFloat(100*part, 'f', 1, 64) + "%" }
 
-// clock writes a time: facts are about today.
-func clock(t time.Time) string { return t.UTC().Format("15:04:05Z") }
+// clock writes a time for people and programs: who shows it puts it into local time.
+func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 func quote(name scheduling.PoolName) string { return strconv.Quote(string(name)) }
 
-// quantity writes an amount of a resource as people have it.
+// quantity writes an amount of a resource, and of which, as people have it.
 func quantity(k resource.Kind, n int64) string {
+	if k == resource.UserSlots {
+		return counted(n, "slot")
+	}
+	return amount(k, n) + " " + k.String()
+}
+
+// amount writes how much of a resource there is as people have it.
+func amount(k resource.Kind, n int64) string {
 	switch k {
 	case resource.CPU:
-		return resource.Hundredths(n).String() + " cpu"
+		return resource.Hundredths(n).String()
 	case resource.Memory:
-		return resource.FormatSize(n) + " memory"
-	case resource.UserSlots:
-		return counted(n, "slot")
+		return resource.ShowSize(n)
 	default:
-		return fmt.Sprintf("%d %s", n, k)
+		return strconv.FormatInt(n, 10)
 	}
 }
 
@@ -70,6 +76,14 @@ func have(n int, thing string) string {
 		return counted(n, thing) + " has"
 	}
 	return counted(n, thing) + " have"
+}
+
+// titleOf names a task, and its jobs that get memory of their own.
+func titleOf(t allocation.TaskID) string {
+	if t.Group == 0 {
+		return fmt.Sprintf("task %s", t.Name)
+	}
+	return fmt.Sprintf("task %s that ran out of memory before, and gets %s", t.Name, resource.FormatSize(t.Group))
 }
 
 // blockName is the name of a block by its number.

@@ -13,62 +13,106 @@ import (
 	"weir/scheduling/resource"
 )
 
-// explainWait says why jobs of an operation do not start: of several tasks, of the one
-// that is nearest to it.
-func (e *Engine) explainWait(x *Explanation, op *operation, now time.Time) {
-	x.Facts = append(x.Facts, claimFacts(op)...)
-	pending, flying := int64(0), int64(0)
-	for i := range op.tasks {
-		pending += op.tasks[i].effective()
-		flying += op.tasks[i].inFlight
+// verdict is what the jobs of an operation wait for, of several tasks that of the one that
+// is nearest to a start.
+type verdict struct {
+	// cause is what binds, near the place of its task among the tasks; -1: there is none
+	// with jobs to start.
+	cause Fact
+	near  int
+	tasks []TaskExplanation
+	// held says that room is held for some of its jobs, which start before those do that
+	// cause is about.
+	held bool
+}
+
+// answer is the verdict itself.
+func (v verdict) answer(a *ask) Fact {
+	if v.held {
+		return a.held[0]
 	}
+	return v.cause
+}
+
+// judge finds what an operation waits for.
+func (q *Inquiry) judge(a *ask) verdict {
+	if a.state.Code != "" {
+		return verdict{cause: a.state, near: -1}
+	}
+	v, best := verdict{near: -1}, -1
+	for i := range a.tasks {
+		t := &a.tasks[i]
+		nodes := q.survey.count(a.gates, t.perJob)
+		cause := q.cause(a, t, nodes)
+		cause.Task = t.Name
+		v.tasks = append(v.tasks, TaskExplanation{
+			Name: t.Name, Group: t.Group, Verdict: cause.Code, Pending: t.pending, PerJob: t.perJob, Nodes: nodes, Gang: t.view,
+		})
+		if nearness := slices.Index(farToNear, cause.Code); nearness > best {
+			v.cause, v.near, best = cause, i, nearness
+		}
+	}
+	v.held = v.cause.Code == FactBackoff && len(a.held) > 0
+	return v
+}
+
+// explainOperation writes down what has been found.
+func (q *Inquiry) explainOperation(a *ask, v verdict) {
+	x := &q.x
+	x.Tasks = v.tasks
+	x.Facts = []Fact{v.cause}
+	var spared []Fact
+	if q.search != nil && (v.cause.Code == FactBackoff || v.cause.Code == FactNoVictims) {
+		spared = q.search.sparedFacts()
+		if len(spared) > 0 && v.cause.Code == FactNoVictims {
+			x.Facts[0].letStay(spared[0])
+		}
+	}
+	if v.near >= 0 {
+		x.Facts = slices.Concat(x.Facts, nodeFacts(&a.tasks[v.near], v.tasks[v.near].Nodes), spared)
+	}
+	held := a.held
+	if v.held {
+		x.Facts, held = slices.Insert(x.Facts, 0, v.answer(a)), held[1:]
+	}
+	x.Facts = append(x.Facts, held...)
+	q.explainPosition(a, v)
+	q.explainStart(a, v)
+	x.Facts = append(x.Facts, q.tail...)
+	x.Verdict = x.Facts[0].Code
+}
+
+// explainPosition says whose turn it is before the operation's.
+func (q *Inquiry) explainPosition(a *ask, v verdict) {
+	if v.near < 0 {
+		return
+	}
+	x := &q.x
+	x.Position, _ = q.survey.position(a.op)
+	x.Waiting = q.survey.waiting
+	f := Fact{Code: FactPosition, Count: int64(x.Position), Of: int64(x.Waiting), At: q.now}
 	switch {
-	case op.Suspended:
-		x.first(Fact{Code: FactSuspended, Text: "the operation is suspended: its jobs do not start until it is resumed"})
-		return
-	case !op.active():
-		x.first(Fact{Code: FactNotRunning, Text: "the operation may not start jobs in this tree: it does not run here"})
-		return
-	case pending == 0 && flying > 0:
-		x.first(Fact{Code: FactStarting, Count: flying, Text: "being started: " + counted(flying, "job")})
-		return
-	case pending == 0 && len(op.claims) > 0:
-		return
-	case pending == 0:
-		x.first(Fact{Code: FactNoJobs, Text: "none of its jobs waits: all run or have ended"})
+	case x.Position > 0:
+		f.Text = fmt.Sprintf("of %s with jobs to start it is the %s in the order of scheduling: the least satisfied pools and operations first", counted(x.Waiting, "operation"), ordinal(x.Position))
+	case x.Waiting > maxPlaces:
+		f.Text = fmt.Sprintf("%d or more of the %s that have jobs to start come before it, in the order of scheduling: the least satisfied pools and operations first", maxPlaces, counted(x.Waiting, "operation"))
+	default:
+		// A gang whose turn it is not has no place.
 		return
 	}
-	e.explainPosition(x, op, now)
-	at, best := -1, -1
-	var facts [][]Fact
-	for i := range op.tasks {
-		t := &op.tasks[i]
-		if t.effective() == 0 {
-			continue
-		}
-		task, why := e.explainTask(op, t, now, x)
-		x.Tasks = append(x.Tasks, task)
-		facts = append(facts, why)
-		if nearness := slices.Index(farToNear, task.Verdict); nearness > best {
-			at, best = len(facts)-1, nearness
-		}
-	}
-	x.first(facts[at]...)
-	if near := x.Tasks[at]; near.Verdict != FactLimit && near.Nodes.Full+near.Nodes.Held+near.Nodes.Fit > 0 {
-		e.explainStart(x, op, near, now)
-	}
+	x.Facts = append(x.Facts, f)
 }
 
 // farToNear are the verdicts about tasks, from those that are farthest from a start.
-var farToNear = []string{FactNoNodes, FactNoMatch, FactTooSmall, FactLimit, FactWithheld, FactTurn, FactLacking, FactNoVictims, FactBackoff, FactPacking, FactStartsSoon}
-
-// first puts facts before the others.
-func (x *Explanation) first(facts ...Fact) { x.Facts = slices.Concat(facts, x.Facts) }
+var farToNear = []string{FactNoNodes, FactNoMatch, FactTooSmall, FactGangTooBig, FactLimit, FactGangIncomplete, FactWithheld, FactOwn, FactTurn, FactLacking, FactNoVictims, FactBackoff, FactGangPause, FactGangTurn, FactGang, FactPacking, FactStartsSoon}
 
 // claimFacts tell of what is held for jobs of the operation.
 func claimFacts(op *operation) (all []Fact) {
 	for _, c := range op.claims {
-		f := Fact{Code: FactVictims, Task: c.task, Node: c.node.id, Count: int64(c.victims), At: c.ordered, Until: c.expires}
+		if c.gang != nil {
+			continue
+		}
+		f := Fact{Code: FactVictims, Task: c.task.Name, Node: c.node.id, Count: int64(c.victims), At: c.ordered, Until: c.expires}
 		var who []string
 		var deadline time.Time
 		for _, h := range c.node.held {
@@ -84,117 +128,130 @@ func claimFacts(op *operation) (all []Fact) {
 		if !deadline.IsZero() {
 			f.Until = deadline
 		}
-		f.Text = fmt.Sprintf("a job of task %s is to start on node %s, where room is held for it since %s; it waits for %s to leave: %s",
-			c.task, c.node.id, clock(c.ordered), counted(c.victims, "job"), strings.Join(who, ", "))
+		f.Text = fmt.Sprintf("a job of %s is to start on node %s, where room is held for it since %s; it waits for %s to leave: %s",
+			titleOf(c.task), c.node.id, clock(c.ordered), counted(c.victims, "job"), strings.Join(who, ", "))
 		if c.victims == 0 {
-			f.Text = fmt.Sprintf("a job of task %s is to start on node %s at its next heartbeat: those that had to leave have gone", c.task, c.node.id)
+			f.Text = fmt.Sprintf("a job of %s is to start on node %s at its next heartbeat: those that had to leave have gone", titleOf(c.task), c.node.id)
 		}
 		all = append(all, f)
 	}
 	return all
 }
 
-// explainTask says what keeps the jobs of a task from starting, the cause first.
-func (e *Engine) explainTask(op *operation, t *task, now time.Time, x *Explanation) (TaskExplanation, []Fact) {
-	var could []*node
-	nodes := e.survey(op, t.perJob, func(n *node) { could = append(could, n) })
-	slices.SortFunc(could, byID)
-	out := TaskExplanation{Name: t.name, Pending: t.effective(), PerJob: t.perJob, Nodes: nodes}
-	cause := e.cause(op, t, nodes, could, now, x)
-	cause.Task = t.name
-	out.Verdict = cause.Code
-	facts := append([]Fact{cause}, nodeFacts(t, nodes)...)
-	switch cause.Code {
-	case FactBackoff, FactNoVictims:
-		facts = append(facts, e.sparedFacts(op, could, now)...)
-		fallthrough
-	case FactLacking:
-		facts = append(facts, e.likelyVictims(x, op, t, could, now)...)
-	}
-	return out, facts
-}
-
-// cause is the fact that binds.
-func (e *Engine) cause(op *operation, t *task, nodes NodeCounts, could []*node, now time.Time, x *Explanation) Fact {
+// cause is the fact that binds a task.
+func (q *Inquiry) cause(a *ask, t *taskAsk, nodes NodeCounts) Fact {
 	open := nodes.All - nodes.Closed
-	needs := amountsText(t.perJob)
 	switch {
+	case nodes.All == 0:
+		return Fact{Code: FactNoNodes, Text: "the tree has no nodes: none has come that its nodes_filter takes"}
 	case open == 0:
 		return Fact{Code: FactNoNodes, Count: int64(nodes.Closed), Of: int64(nodes.All), Text: fmt.Sprintf("no node of the tree takes jobs: there are %s, %d of them drained or offline", counted(nodes.All, "node"), nodes.Closed)}
 	case nodes.Unmatched == open:
 		f := nodes.UnmatchedBy[0]
 		return Fact{Code: FactNoMatch, Pool: f.Pool, Setting: "scheduling_tag_filter", Count: int64(nodes.Unmatched), Of: int64(open), Text: fmt.Sprintf("no node matches: %s", filtersText(nodes))}
-	case len(could) == 0:
+	case nodes.Full+nodes.Held+nodes.Fit == 0:
 		k := most(nodes.SmallBy)
 		return Fact{Code: FactTooSmall, Resource: k.String(), Value: inUnits(k, t.perJob.Of(k)), Count: int64(nodes.TooSmall), Of: int64(open),
-			Text: fmt.Sprintf("no node is big enough: a job of task %s needs %s, and %s less %s even when empty", t.name, needs, have(nodes.TooSmall, "node"), kindsText(nodes.SmallBy))}
-	}
-	if f, limited := limitOf(op, t.perJob); limited {
-		return f
-	}
-	switch {
-	case e.withheld(op, t.perJob):
+			Text: fmt.Sprintf("no node is big enough: a job of %s needs %s, and %s less %s even when empty", titleOf(t.TaskID), amountsText(t.perJob), have(nodes.TooSmall, "node"), kindsText(nodes.SmallBy))}
+	case t.gang != nil:
+		return *t.gang
+	case t.limit != nil:
+		return *t.limit
+	case t.withheld:
 		return Fact{Code: FactWithheld, Text: "it has its fair share, and leaves what is beyond it by itself (preemption_mode graceful): no job starts that would have to leave again"}
-	case nodes.Fit > 0 && op.effective.Packing.Enable && op.order.Facts()[allocation.Unpacked].Count > 0:
+	case nodes.Fit > 0 && a.unpacked:
 		return Fact{Code: FactPacking, Count: int64(nodes.Fit), Text: fmt.Sprintf("its jobs would fit on %s, and wait for one that they fit better (packing)", counted(nodes.Fit, "node"))}
 	case nodes.Fit > 0:
-		return Fact{Code: FactStartsSoon, Count: int64(nodes.Fit), Text: fmt.Sprintf("a job fits on %s: it starts when one of them is looked at and it is its turn, the %s of %d", counted(nodes.Fit, "node"), ordinal(x.Position), x.Waiting)}
-	case op.starver != starver{}:
-		return e.starvingCause(op, could, now)
-	case op.hunger.Status == preemption.BelowFairShare:
-		k := most(nodes.LackingBy)
-		return Fact{Code: FactLacking, Resource: k.String(), Count: int64(nodes.Full + nodes.Held), Of: int64(open),
-			Text: fmt.Sprintf("there is too little %s free on %d of %s: a job of task %s needs %s", kindsText(nodes.LackingBy), nodes.Full+nodes.Held, counted(open, "node"), t.name, needs)}
+		return Fact{Code: FactStartsSoon, Count: int64(nodes.Fit), Text: fmt.Sprintf("a job fits on %s: it starts when one of them is looked at and it is its turn%s", counted(nodes.Fit, "node"), q.turnText(a))}
+	case a.starves != "":
+		return q.starvingCause(a, t, nodes)
+	case a.status == preemption.BelowFairShare:
+		return tooLittle(t, nodes)
 	}
-	k := greatest(op.share)
-	usage := resource.Share(op.order.Usage(), e.total)[k]
-	return Fact{Code: FactTurn, Resource: k.String(), Value: usage, Bound: op.share.FairShare[k], Count: int64(x.Position), Of: int64(x.Waiting),
-		Text: fmt.Sprintf("its fair share is used up (it uses %s of all %s, its fair share is %s): it waits for others to end, the %s of %d in the order of scheduling", percent(usage), k, percent(op.share.FairShare[k]), ordinal(x.Position), x.Waiting)}
+	if a.packed {
+		return Fact{Code: FactOwn, Resource: a.resource.String(), Value: a.usage, Bound: a.share, Count: int64(nodes.Full + nodes.Held), Of: int64(open),
+			Text: fmt.Sprintf("as many of its jobs run as fit on the nodes (it uses %s of all %s): it waits for its own to end", percent(a.usage), a.resource)}
+	}
+	at, _ := q.survey.position(a.op)
+	return Fact{Code: FactTurn, Resource: a.resource.String(), Value: a.usage, Bound: a.share, Count: int64(at), Of: int64(q.survey.waiting),
+		Text: fmt.Sprintf("its fair share is used up (it uses %s of all %s, its fair share is %s): it waits for others to end%s", percent(a.usage), a.resource, percent(a.share), q.turnText(a))}
+}
+
+// tooLittle says what lacks for a task that is owed it.
+func tooLittle(t *taskAsk, nodes NodeCounts) Fact {
+	k, open := most(nodes.LackingBy), nodes.All-nodes.Closed
+	return Fact{Code: FactLacking, Resource: k.String(), Count: int64(nodes.Full + nodes.Held), Of: int64(open),
+		Text: fmt.Sprintf("there is too little %s free on %d of %s: a job of %s needs %s", kindsText(nodes.LackingBy), nodes.Full+nodes.Held, counted(open, "node"), titleOf(t.TaskID), amountsText(t.perJob))}
+}
+
+// turnText is the place of an operation in the order, at the end of a sentence.
+func (q *Inquiry) turnText(a *ask) string {
+	if at, _ := q.survey.position(a.op); at > 0 {
+		return fmt.Sprintf(", the %s of %d in the order of scheduling", ordinal(at), q.survey.waiting)
+	}
+	return ""
 }
 
 // starvingCause is the cause of one that may preempt others.
-func (e *Engine) starvingCause(op *operation, could []*node, now time.Time) Fact {
-	who, pool := "it", op.starver.pool
-	if pool != nil {
-		who = "pool " + quote(pool.name)
-	}
+func (q *Inquiry) starvingCause(a *ask, t *taskAsk, nodes NodeCounts) Fact {
 	var next time.Time
-	waiting := 0
-	for _, n := range could {
-		again := n.attempted.Add(e.settings.Starvation.Backoff)
-		if n.attempted.IsZero() || !again.After(now) {
-			continue
+	waiting, could := 0, 0
+	q.survey.reach(a.gates, t.perJob, func(r *row) {
+		could++
+		again := r.attempted.Add(a.backoff)
+		if r.attempted.IsZero() || !again.After(q.now) {
+			return
 		}
 		waiting++
 		if next.IsZero() || again.Before(next) {
 			next = again
 		}
+	})
+	if waiting == could {
+		return Fact{Code: FactBackoff, Until: next, Count: int64(waiting), Setting: "preemptive_scheduling_backoff", At: a.since,
+			Text: fmt.Sprintf("%s starves, and on each of %s others were asked to leave, or looked for in vain, within the last %v: the next look is at %s (preemptive_scheduling_backoff)", a.starves, counted(waiting, "node"), a.backoff, clock(next))}
 	}
-	if waiting == len(could) {
-		return Fact{Code: FactBackoff, Until: next, Count: int64(waiting), Setting: "preemptive_scheduling_backoff", At: op.hunger.Since,
-			Text: fmt.Sprintf("%s starves, and on each of %s others were asked to leave, or looked for in vain, within the last %v: the next look is at %s (preemptive_scheduling_backoff)", who, counted(waiting, "node"), e.settings.Starvation.Backoff, clock(next))}
+	if a.vain.Count == 0 || a.vain.Last.At.Before(a.since) {
+		// Nobody has been looked for yet.
+		return tooLittle(t, nodes)
 	}
-	none := op.order.Facts()[allocation.NoVictims]
-	why, setting := "jobs within the fair share of their operations are let stay", ""
-	if spared := e.sparedFacts(op, could, now); len(spared) > 0 {
-		setting = spared[0].Setting
-		why += fmt.Sprintf(", and so are %s in pool %q (%s)", counted(spared[0].Count, "job"), spared[0].Pool, setting)
-	}
-	return Fact{Code: FactNoVictims, Count: int64(none.Count), At: none.Last.At, Node: none.Last.Node, Setting: setting,
-		Text: fmt.Sprintf("%s starves, and finds not enough that may be preempted for a job (stage %s): %s", who, op.stage, why)}
+	return Fact{Code: FactNoVictims, Count: int64(a.vain.Count), At: a.vain.Last.At, Node: a.vain.Last.Node,
+		Text: fmt.Sprintf("%s starves, and finds not enough that may be preempted for a job (stage %s): jobs within the fair share of their operations are let stay", a.starves, a.stage)}
+}
+
+// letStay says which jobs could leave, but for a setting.
+func (f *Fact) letStay(spared Fact) {
+	f.Setting = spared.Setting
+	f.Text += fmt.Sprintf(", and so are %s in pool %q (%s)", counted(spared.Count, "job"), spared.Pool, spared.Setting)
 }
 
 // limitOf finds the nearest limit, upwards, that leaves too little for a job.
 func limitOf(op *operation, needs resource.Amounts) (Fact, bool) {
-	if k, lacks := needs.Lacking(leftOf(op.order, op.effective.Limits)); lacks {
-		return limitFact(k, op.order, op.effective.Limits, ""), true
+	if f, lacks := binding(needs, op.order, op.effective.Limits, op.ceiling, ""); lacks {
+		return f, true
 	}
 	for p := op.pool; p != nil; p = p.parent {
-		if k, lacks := needs.Lacking(leftOf(p.order, p.effective.Limits)); lacks {
-			return limitFact(k, p.order, p.effective.Limits, p.name), true
+		if f, lacks := binding(needs, p.order, p.effective.Limits, p.ceiling, p.name); lacks {
+			return f, true
 		}
 	}
 	return Fact{}, false
+}
+
+// binding finds the limit of an element that leaves too little: what was set, or what
+// max_share_ratio allows.
+func binding(needs resource.Amounts, of *allocation.Element, set, ceiling resource.Amounts, pool scheduling.PoolName) (Fact, bool) {
+	if k, lacks := needs.Lacking(leftOf(of, set)); lacks {
+		return limitFact(k, of, needs, set, pool), true
+	}
+	k, lacks := needs.Lacking(leftOf(of, ceiling))
+	if !lacks {
+		return Fact{}, false
+	}
+	f := limitFact(k, of, needs, ceiling, pool)
+	f.Setting = "max_share_ratio"
+	f.Text = strings.Replace(f.Text, "resource_limits are reached", "max_share_ratio is reached", 1)
+	return f, true
 }
 
 // leftOf is what limits leave for more jobs.
@@ -216,18 +273,22 @@ func reached(of *allocation.Element, limits resource.Amounts) (resource.Kind, bo
 	return 0, false
 }
 
-func limitFact(k resource.Kind, of *allocation.Element, limits resource.Amounts, pool scheduling.PoolName) Fact {
+func limitFact(k resource.Kind, of *allocation.Element, needs, limits resource.Amounts, pool scheduling.PoolName) Fact {
 	used := of.Usage().Add(of.Leaving()).Of(k)
 	who := "the operation's"
 	if pool != "" {
 		who = fmt.Sprintf("pool %q's", pool)
 	}
-	return Fact{Code: FactLimit, Pool: pool, Resource: k.String(), Setting: "resource_limits", Value: inUnits(k, used), Bound: inUnits(k, limits.Of(k)),
+	f := Fact{Code: FactLimit, Pool: pool, Resource: k.String(), Setting: "resource_limits", Value: inUnits(k, used), Bound: inUnits(k, limits.Of(k)),
 		Text: fmt.Sprintf("%s resource_limits are reached: it uses %s of at most %s", who, quantity(k, used), quantity(k, limits.Of(k)))}
+	if needs.Of(k) > limits.Of(k) {
+		f.Text += fmt.Sprintf(", and a single job needs %s", quantity(k, needs.Of(k)))
+	}
+	return f
 }
 
 // nodeFacts say what the nodes are to a job, all in one and each filter and resource.
-func nodeFacts(t *task, c NodeCounts) []Fact {
+func nodeFacts(t *taskAsk, c NodeCounts) []Fact {
 	var parts []string
 	for _, part := range []struct {
 		n    int
@@ -239,20 +300,23 @@ func nodeFacts(t *task, c NodeCounts) []Fact {
 			parts = append(parts, fmt.Sprintf(part.text, part.n))
 		}
 	}
-	facts := []Fact{{Code: FactNodes, Task: t.name, Count: int64(c.Fit), Of: int64(c.All),
-		Text: fmt.Sprintf("%s for a job of task %s, which needs %s: %s", counted(c.All, "node"), t.name, amountsText(t.perJob), strings.Join(parts, ", "))}}
+	if c.All == 0 {
+		return nil
+	}
+	facts := []Fact{{Code: FactNodes, Task: t.Name, Count: int64(c.Fit), Of: int64(c.All),
+		Text: fmt.Sprintf("%s for a job of %s, which needs %s: %s", counted(c.All, "node"), titleOf(t.TaskID), amountsText(t.perJob), strings.Join(parts, ", "))}}
 	for _, u := range c.UnmatchedBy {
-		facts = append(facts, Fact{Code: FactNodes, Task: t.name, Pool: u.Pool, Setting: "scheduling_tag_filter", Count: int64(u.Nodes), Of: int64(c.All),
+		facts = append(facts, Fact{Code: FactNodes, Task: t.Name, Pool: u.Pool, Setting: "scheduling_tag_filter", Count: int64(u.Nodes), Of: int64(c.All),
 			Text: fmt.Sprintf("the filter %q of %s leaves out %s", u.Filter, ownerText(u.Pool), counted(u.Nodes, "node"))})
 	}
 	for i := range resource.Count {
 		k := resource.Kind(i)
 		if n := c.LackingBy[k]; n > 0 {
-			facts = append(facts, Fact{Code: FactNodes, Task: t.name, Resource: k.String(), Value: inUnits(k, t.perJob.Of(k)), Count: int64(n), Of: int64(c.All),
+			facts = append(facts, Fact{Code: FactNodes, Task: t.Name, Resource: k.String(), Value: inUnits(k, t.perJob.Of(k)), Count: int64(n), Of: int64(c.All),
 				Text: fmt.Sprintf("%s less than %s free", have(n, "node"), quantity(k, t.perJob.Of(k)))})
 		}
 		if n := c.SmallBy[k]; n > 0 {
-			facts = append(facts, Fact{Code: FactNodes, Task: t.name, Resource: k.String(), Setting: "limits", Value: inUnits(k, t.perJob.Of(k)), Count: int64(n), Of: int64(c.All),
+			facts = append(facts, Fact{Code: FactNodes, Task: t.Name, Resource: k.String(), Setting: "limits", Value: inUnits(k, t.perJob.Of(k)), Count: int64(n), Of: int64(c.All),
 				Text: fmt.Sprintf("%s less than %s in all", have(n, "node"), quantity(k, t.perJob.Of(k)))})
 		}
 	}

@@ -14,6 +14,8 @@ type filters struct {
 	all []filter
 	// free are the places that nobody has.
 	free []int
+	// edits grows when a place gets another filter.
+	edits uint64
 }
 
 type filter struct {
@@ -41,6 +43,7 @@ func (e *Engine) use(f pooltree.Filter) int {
 		e.filters.all = append(e.filters.all, filter{})
 	}
 	e.filters.all[at] = filter{Filter: f, users: 1}
+	e.filters.edits++
 	for _, n := range e.nodes {
 		if n.matchOne(e.filters.all, at); n.takes[at] {
 			e.filters.all[at].total = e.filters.all[at].total.Add(n.offer())
@@ -70,15 +73,21 @@ func (e *Engine) change(at int, to pooltree.Filter) int {
 
 // matchOne finds whether the filter at a place, which may be a new one, takes the node.
 func (n *node) matchOne(all []filter, at int) {
-	if more := len(all) - len(n.takes); more > 0 {
+	takes := all[at].Match(n.tags)
+	switch more := len(all) - len(n.takes); {
+	case more > 0:
 		n.takes = append(n.takes, make([]bool, more)...)
+	case n.takes[at] != takes:
+		n.takes = slices.Clone(n.takes)
+	default:
+		return
 	}
-	n.takes[at] = all[at].Match(n.tags)
+	n.takes[at] = takes
 }
 
 // match finds which filters take the node.
 func (n *node) match(all []filter) {
-	n.takes = slices.Grow(n.takes[:0], len(all))[:len(all)]
+	n.takes = make([]bool, len(all))
 	for i := range all {
 		n.takes[i] = all[i].users > 0 && all[i].Match(n.tags)
 	}

@@ -21,7 +21,7 @@ func service(t *testing.T, tree, of options) *drive {
 	d.pass(2*time.Second, time.Second, "n")
 	d.wantRuns(runs{"service": 8})
 	d.pending["service"] = 4
-	must(t, d.SetDemand("service", "t", 4, slotsOf(1)))
+	must(t, d.SetDemand("service", "t", 0, 4, slotsOf(1)))
 	d.wants("batch", "b", 8, slotsOf(1), nil)
 	return d
 }
@@ -105,7 +105,7 @@ func TestGracefulDoesNotOscillate(t *testing.T) {
 			}
 			d.wantRuns(runs{"service": 4, "batch": 4})
 			// All that there is, is its own again.
-			must(t, d.SetDemand("batch", "t", 0, slotsOf(1)))
+			must(t, d.SetDemand("batch", "t", 0, 0, slotsOf(1)))
 			must(t, d.RemoveOperation("batch"))
 			for job, a := range d.running {
 				if a.Operation == "batch" {

@@ -18,7 +18,10 @@ import (
 // preemption of others. What is above limits, or above what the node has, goes last.
 func (e *Engine) Heartbeat(now time.Time, nodes []scheduling.NodeID) Plan {
 	e.now = now
+	e.beats++
 	plan := Plan{Starts: e.starts[:0], Preempts: e.preempts[:0]}
+	plan.Gathers = e.tendGangs(now)
+	e.startGang(&plan)
 	for i, id := range nodes {
 		n := e.nodes[id]
 		if n == nil || !n.known {
@@ -29,7 +32,9 @@ func (e *Engine) Heartbeat(now time.Time, nodes []scheduling.NodeID) Plan {
 			break
 		}
 		e.look(n, now, &plan)
+		e.startGang(&plan)
 	}
+	plan.Gathers = e.chooseGang(now) || plan.Gathers
 	e.starts, e.preempts = plan.Starts, plan.Preempts
 	return plan
 }
@@ -55,8 +60,16 @@ func (e *Engine) fill(n *node, now time.Time, plan *Plan) {
 	on := n.offered(now)
 	on.MinSpare, on.Admit = e.settings.Preemption.MinSpare, e.admit
 	room := e.config.MaxStartsPerPlan - len(plan.Starts)
-	start := func(chosen *allocation.Element, name scheduling.TaskName, needs resource.Amounts) {
-		e.start(n, chosen.Owner().(*operation), name, needs, plan)
+	gathered := 0
+	start := func(chosen *allocation.Element, task allocation.Task) {
+		op := chosen.Owner().(*operation)
+		if g := op.missing(task.Name); g != nil {
+			op.task(task.TaskID).claimed++
+			e.gather(g, e.newClaim(n, op, task.TaskID, task.PerJob, now))
+			gathered++
+			return
+		}
+		e.start(n, op, task.TaskID, task.PerJob, plan)
 	}
 	outcome := e.filler.Fill(e.root.order, on, room, start)
 	if outcome.Starts == 0 && outcome.Unpacked > 0 {
@@ -64,7 +77,8 @@ func (e *Engine) fill(n *node, now time.Time, plan *Plan) {
 		outcome.Starts = e.filler.Fill(e.root.order, on, 1, start).Starts
 		e.unpacked = false
 	}
-	if outcome.Starts == 0 && on.Free != n.free() {
+	outcome.Starts -= gathered
+	if outcome.Starts+gathered == 0 && on.Free != n.free() {
 		e.root.order.Note(allocation.Reserved, allocation.Fact{At: now, Node: n.id})
 	}
 	plan.Outcome.Add(outcome)
@@ -88,16 +102,16 @@ func (e *Engine) mayStart(chosen *allocation.Element, needs, free resource.Amoun
 
 // start has a job start on a node. It is usage of its operation already, and no longer
 // pending.
-func (e *Engine) start(n *node, op *operation, name scheduling.TaskName, needs resource.Amounts, plan *Plan) *holding {
+func (e *Engine) start(n *node, op *operation, task allocation.TaskID, needs resource.Amounts, plan *Plan) *holding {
 	e.lastTicket++
-	h := e.newHolding(op, name, n, needs)
+	h := e.newHolding(op, task, n, needs)
 	h.ticket = e.lastTicket
 	e.inFlight[h.ticket] = h
 	n.hold(h)
 	op.held++
-	op.task(name).inFlight++
+	op.task(task).inFlight++
 	op.lastStart = e.now
-	plan.Starts = append(plan.Starts, Start{Ticket: h.ticket, Node: n.id, Operation: op.ID, Task: name, Resources: needs})
+	plan.Starts = append(plan.Starts, Start{Ticket: h.ticket, Node: n.id, Operation: op.ID, Task: task.Name, Group: task.Group, Resources: needs})
 	return h
 }
 
@@ -139,9 +153,13 @@ func (e *Engine) preempt(h *holding, now time.Time, kind lifecycle.PreemptionKin
 	}
 	p := Preempt{Job: h.Job, Node: h.node.id, Operation: h.operation.ID, Kind: kind, Timeout: timeout, Reason: reason}
 	e.beginLeaving(h, kind, now)
+	if rated(kind) {
+		h.operation.pool.taken(now, true)
+		p.Rated = h.operation.pool.limited(e.rated)
+	}
 	h.leaving.deadline, h.leaving.reason = now.Add(timeout), reason
 	if c != nil {
-		p.For = c.beneficiary()
+		p.For, p.Hold = c.beneficiary(), c.operation.effective.Starvation.WaitingTimeout
 		c.victims++
 		h.leaving.claim = c
 		c.extend(h.leaving.deadline)

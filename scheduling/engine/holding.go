@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"weir/scheduling"
+	"weir/scheduling/allocation"
 	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
 )
@@ -17,6 +18,9 @@ type Allocation struct {
 	Job       scheduling.JobID
 	Operation scheduling.OperationID
 	Task      scheduling.TaskName
+	// Group is the memory that the job has got of its own, in bytes; 0: it has what its
+	// task had learned to need.
+	Group     int64
 	Node      scheduling.NodeID
 	Resources resource.Amounts
 	// Started is when the start was proposed.
@@ -30,7 +34,7 @@ type holding struct {
 	preemption.Member
 	ticket    Ticket
 	operation *operation
-	task      scheduling.TaskName
+	task      allocation.TaskID
 	node      *node
 	// at is the place among those that the node holds.
 	at int
@@ -39,6 +43,8 @@ type holding struct {
 	// claimed starts come from a claim, whose time was to be over at expires.
 	claimed bool
 	expires time.Time
+	// together starts are those of a gang.
+	together bool
 }
 
 // AddAllocation adds an allocation that was committed before the engine was
@@ -56,7 +62,7 @@ func (e *Engine) AddAllocation(a Allocation) error {
 	if err != nil {
 		return fmt.Errorf("add allocation %s of operation %s: %w", a.Job, a.Operation, err)
 	}
-	h := e.newHolding(op, a.Task, e.node(a.Node), a.Resources)
+	h := e.newHolding(op, allocation.TaskID{Name: a.Task, Group: a.Group}, e.node(a.Node), a.Resources)
 	h.Job, h.Started = a.Job, a.Started
 	e.allocations[a.Job] = h
 	op.groups.Add(&h.Member)
@@ -75,10 +81,10 @@ func (e *Engine) RemoveAllocation(job scheduling.JobID) error {
 		return fmt.Errorf("remove allocation %s: %w", job, ErrUnknown)
 	}
 	delete(e.allocations, job)
-	e.flow.end(h.Resources)
 	if h.leaving.is {
 		e.endLeaving(h)
 	} else {
+		e.flow.end(h.Resources)
 		h.operation.groups.Remove(&h.Member)
 		h.operation.order.SubUsage(h.Resources)
 	}
@@ -97,11 +103,12 @@ func (e *Engine) Commit(ticket Ticket, job scheduling.JobID, started time.Time) 
 		return fmt.Errorf("commit start %d as job %s: %w", ticket, job, ErrExists)
 	}
 	delete(e.inFlight, ticket)
-	h.Job, h.ticket, h.Started, h.claimed = job, 0, started, false
+	h.Job, h.ticket, h.Started, h.claimed, h.together = job, 0, started, false, false
 	e.allocations[job] = h
 	t := h.operation.task(h.task)
 	t.inFlight--
 	t.pending = max(t.pending-1, 0)
+	h.operation.forgetTask(t)
 	h.operation.groups.Add(&h.Member)
 	return nil
 }
@@ -119,6 +126,7 @@ func (e *Engine) Reject(ticket Ticket) error {
 	t.inFlight--
 	op.order.SubUsage(h.Resources)
 	op.order.AddPending(h.task, t.effective()-before)
+	op.forgetTask(t)
 	h.node.release(h)
 	e.reclaim(h)
 	e.forgetHolding(h)
@@ -126,7 +134,7 @@ func (e *Engine) Reject(ticket Ticket) error {
 }
 
 // newHolding returns a holding of a node, used again if one has ended.
-func (e *Engine) newHolding(op *operation, task scheduling.TaskName, n *node, resources resource.Amounts) *holding {
+func (e *Engine) newHolding(op *operation, task allocation.TaskID, n *node, resources resource.Amounts) *holding {
 	var h *holding
 	if last := len(e.unused) - 1; last >= 0 {
 		h, e.unused = e.unused[last], e.unused[:last]
@@ -134,6 +142,7 @@ func (e *Engine) newHolding(op *operation, task scheduling.TaskName, n *node, re
 		h = &holding{}
 	}
 	h.operation, h.task, h.node, h.Resources = op, task, n, resources
+	e.holds(op, task.Name, 1)
 	return h
 }
 
@@ -147,6 +156,7 @@ func (e *Engine) release(h *holding) {
 // that.
 func (e *Engine) forgetHolding(h *holding) {
 	h.operation.held--
+	e.holds(h.operation, h.task.Name, -1)
 	e.forget(h.operation)
 	e.forgetNode(h.node)
 	*h = holding{}

@@ -11,8 +11,9 @@ import (
 
 // LeaveOrder is a committed order to a job to go.
 type LeaveOrder struct {
-	// Ordered is when the order was given: the time of the heartbeat that planned it.
-	Ordered time.Time
+	// Ordered is when the order was given, Planned the time of the heartbeat that planned
+	// it, zero: the same.
+	Ordered, Planned time.Time
 	// Deadline is when the job is ended if it has not left by itself.
 	Deadline time.Time
 	// Kind is lifecycle.NotPreempted when the job goes for another cause: a user or a
@@ -20,6 +21,17 @@ type LeaveOrder struct {
 	Kind lifecycle.PreemptionKind
 	// For is whom the resources are held for; the zero value: nobody.
 	For Beneficiary
+	// Restored orders were given before the engine was made, and what they led to has been
+	// told: claims by AddClaim, rates by SetRate.
+	Restored bool
+}
+
+// planned is the time of the heartbeat that planned an order.
+func (o LeaveOrder) planned() time.Time {
+	if o.Planned.IsZero() {
+		return o.Ordered
+	}
+	return o.Planned
 }
 
 // leaving is what is known of an allocation that has been told to go, or is about to
@@ -46,7 +58,10 @@ func (e *Engine) Leave(job scheduling.JobID, order LeaveOrder) error {
 	}
 	l := &h.leaving
 	if !l.is {
-		e.beginLeaving(h, order.Kind, order.Ordered)
+		e.beginLeaving(h, order.Kind, order.planned())
+		if rated(order.Kind) && !order.Restored {
+			h.operation.pool.taken(order.planned(), true)
+		}
 		l.deadline = order.Deadline
 		e.hold(h, order)
 	}
@@ -90,9 +105,6 @@ func (e *Engine) beginLeaving(h *holding, kind lifecycle.PreemptionKind, at time
 	op.order.AddLeaving(h.Resources)
 	h.node.leaving = h.node.leaving.Add(h.Resources)
 	op.leavers++
-	if rated(kind) {
-		op.pool.taken(at, true)
-	}
 }
 
 // endLeaving is for an allocation that has gone, or stays.

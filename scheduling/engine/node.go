@@ -15,11 +15,17 @@ type node struct {
 	limits resource.Amounts
 	usage  resource.Amounts
 	tags   []string
-	// takes says which filters take the node, by their places.
+	// takes says which filters take the node, by their places. Surveys have it too: what
+	// they have seen of it does not change.
 	takes []bool
+	// place is that in the list of the engine; surveyed is the last survey that has it.
+	place    int
+	surveyed uint64
 	// known nodes have registered and were not removed.
 	known       bool
 	schedulable bool
+	// awaited nodes take no jobs, and are about to.
+	awaited bool
 	// overcommitted says that usage came to exceed limits by other than a start:
 	// the limits fell, or allocations were found there.
 	overcommitted bool
@@ -43,6 +49,7 @@ func (e *Engine) SetNode(id scheduling.NodeID, limits resource.Amounts, schedula
 	n := e.node(id)
 	if !n.known || n.limits != limits || n.schedulable != schedulable || !slices.Equal(n.tags, tags) {
 		e.age++
+		e.layout++
 	}
 	e.count(n, resource.Amounts.Sub)
 	n.limits, n.known, n.schedulable = limits, true, schedulable
@@ -60,13 +67,14 @@ func (e *Engine) SetNode(id scheduling.NodeID, limits resource.Amounts, schedula
 // RemoveNode takes a node out of the cluster. What its allocations hold stays
 // used until each is removed.
 func (e *Engine) RemoveNode(id scheduling.NodeID) error {
-	n := e.nodes[id]
-	if n == nil || !n.known {
-		return fmt.Errorf("remove node %s: %w", id, ErrUnknown)
+	n, err := e.knownNode(id)
+	if err != nil {
+		return fmt.Errorf("remove node %s: %w", id, err)
 	}
 	e.count(n, resource.Amounts.Sub)
 	e.age++
-	n.limits, n.known, n.schedulable = resource.Amounts{}, false, false
+	e.layout++
+	n.limits, n.known, n.schedulable, n.awaited = resource.Amounts{}, false, false, false
 	e.nodesChanged = true
 	for len(n.claims) > 0 {
 		e.endClaim(n.claims[0], ClaimNodeLost)
@@ -82,16 +90,31 @@ func (e *Engine) node(id scheduling.NodeID) *node {
 	if n == nil {
 		n = &node{id: id}
 		n.match(e.filters.all)
+		n.place = len(e.list)
+		e.list = append(e.list, n)
 		e.nodes[id] = n
 	}
 	return n
 }
 
+// knownNode returns a node that has registered and was not removed.
+func (e *Engine) knownNode(id scheduling.NodeID) (*node, error) {
+	if n := e.nodes[id]; n != nil && n.known {
+		return n, nil
+	}
+	return nil, ErrUnknown
+}
+
 // forgetNode drops a node that is not known and holds nothing.
 func (e *Engine) forgetNode(n *node) {
-	if !n.known && len(n.held)+len(n.claims) == 0 {
-		delete(e.nodes, n.id)
+	if n.known || len(n.held)+len(n.claims) > 0 || e.nodes[n.id] != n {
+		return
 	}
+	last := e.list[len(e.list)-1]
+	e.list[n.place], last.place = last, n.place
+	e.list[len(e.list)-1] = nil
+	e.list = e.list[:len(e.list)-1]
+	delete(e.nodes, n.id)
 }
 
 // offer is the part of the node in the resources of the cluster.

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -34,6 +33,9 @@ type Operation struct {
 	Suspended bool
 	// Gang operations are of use only as a whole.
 	Gang bool
+	// Abrupt are the tasks whose jobs cannot be asked to leave: those end at once that have
+	// to. Only estimates go by it.
+	Abrupt []scheduling.TaskName
 }
 
 // With returns the operation with these options, and the weight that they say.
@@ -48,12 +50,14 @@ type operation struct {
 	pool  *pool
 	share *fairshare.Element
 	order *allocation.Element
-	// tasks is sorted by name, as order's are.
+	// tasks are sorted as order's are.
 	tasks []task
 	// held is the number of allocations and starts in flight, leavers that of those of
 	// them that have been told to go.
 	held, leavers int
 	claims        []*claim
+	// gangs are those of its tasks whose jobs start only together.
+	gangs []*gang
 	// ended is the last claim that has, lastStart when a job was started last.
 	ended     EndedClaim
 	lastStart time.Time
@@ -97,7 +101,7 @@ type operation struct {
 // task is the committed side of an allocation.Task, whose pending jobs are the
 // effective ones.
 type task struct {
-	name scheduling.TaskName
+	allocation.TaskID
 	// pending is the number of pending jobs in the replicated state.
 	pending int64
 	// inFlight of them are about to start, claimed are those for which resources are held.
@@ -177,21 +181,25 @@ func (e *Engine) RemoveOperation(id scheduling.OperationID) error {
 	}
 	op.removed = true
 	op.order.SetEnabled(false)
+	e.dropGangs(op)
 	e.endAllClaims(op)
 	e.changed()
 	e.forget(op)
 	return nil
 }
 
-// SetDemand tells how many jobs of a task are pending in the replicated state,
-// those in flight included, and what each of them needs; see the package
-// comment for who subtracts.
-func (e *Engine) SetDemand(id scheduling.OperationID, name scheduling.TaskName, pending int64, perJob resource.Amounts) error {
+// SetDemand tells how many jobs of a group of a task are pending in the replicated
+// state, those in flight included, and what each of them needs; see the package
+// comment for who subtracts. Group 0 are the jobs that get what their task has learned to
+// need, others those that get so much memory each, in bytes.
+func (e *Engine) SetDemand(id scheduling.OperationID, name scheduling.TaskName, group, pending int64, perJob resource.Amounts) error {
 	op, err := e.operation(id)
 	switch {
 	case err != nil:
 	case pending < 0:
 		err = fmt.Errorf("negative number %d of pending jobs", pending)
+	case group != 0 && group != perJob.Memory:
+		err = fmt.Errorf("jobs that get %d bytes of memory each are said to need %d", group, perJob.Memory)
 	case perJob.IsZero():
 		err = errors.New("a job that needs no resources has no place")
 	default:
@@ -200,11 +208,15 @@ func (e *Engine) SetDemand(id scheduling.OperationID, name scheduling.TaskName, 
 	if err != nil {
 		return fmt.Errorf("set demand of task %q of operation %s: %w", name, id, err)
 	}
-	t := op.task(name)
+	t := op.task(allocation.TaskID{Name: name, Group: group})
 	t.pending, t.perJob = pending, perJob
-	e.endClaims(op, name, max(pending-t.inFlight, 0))
+	e.endClaims(op, t, max(pending-t.inFlight, 0))
 	e.resize(op, t)
-	op.order.SetTask(allocation.Task{Name: name, Pending: t.effective(), PerJob: perJob})
+	if g := op.gang(name); g != nil {
+		g.layout = 0
+	}
+	op.order.SetTask(allocation.Task{TaskID: t.TaskID, Pending: t.effective(), PerJob: perJob, Closed: e.closed(op, name)})
+	op.forgetTask(t)
 	return nil
 }
 
@@ -246,6 +258,9 @@ func (op *operation) active() bool { return op.Enabled && !op.Suspended && !op.r
 
 // settle gives an operation in its pool the settings that hold.
 func (e *Engine) settle(op *operation) {
+	for _, g := range op.gangs {
+		g.layout = 0
+	}
 	op.effective = op.Options.Effective(op.pool.effective)
 	op.filter = e.change(op.filter, op.effective.TagFilter)
 	op.order.SetFilter(op.filter)
@@ -271,7 +286,8 @@ func (op *operation) rank() int64 {
 
 // demand is what the operation uses and could use: no more than it uses unless
 // it may start jobs (F.2), and no more than its limits where these bound it. It
-// counts those jobs too. What leaves will be asked for again.
+// counts those jobs too. What leaves will be asked for again. A gang that is out of reach
+// asks for nothing.
 func (op *operation) demand() (demand resource.Amounts, pending int64) {
 	usage := op.order.Usage()
 	if !op.active() {
@@ -279,6 +295,9 @@ func (op *operation) demand() (demand resource.Amounts, pending int64) {
 	}
 	demand = usage.Add(op.order.Leaving())
 	for _, t := range op.order.Tasks() {
+		if op.out(t.Name) {
+			continue
+		}
 		demand = demand.Add(t.PerJob.Times(t.Pending))
 		pending += t.Pending
 	}
@@ -288,15 +307,32 @@ func (op *operation) demand() (demand resource.Amounts, pending int64) {
 	return demand, pending
 }
 
-// task returns the task of this name; a new one when there is none.
-func (op *operation) task(name scheduling.TaskName) *task {
-	i, found := slices.BinarySearchFunc(op.tasks, name, func(t task, name scheduling.TaskName) int {
-		return cmp.Compare(t.name, name)
-	})
+// task returns the task of this id; a new one when there is none. It holds until tasks
+// come or go.
+func (op *operation) task(id allocation.TaskID) *task {
+	i, found := slices.BinarySearchFunc(op.tasks, id, func(t task, id allocation.TaskID) int { return t.Compare(id) })
 	if !found {
-		op.tasks = slices.Insert(op.tasks, i, task{name: name})
+		op.tasks = slices.Insert(op.tasks, i, task{TaskID: id})
 	}
 	return &op.tasks[i]
+}
+
+// forgetTask drops a group of a task of which no job is to start: there may be as many
+// as there are jobs.
+func (op *operation) forgetTask(t *task) {
+	if id := t.TaskID; id.Group != 0 && t.pending == 0 && t.inFlight == 0 && t.claimed == 0 {
+		op.tasks = slices.DeleteFunc(op.tasks, func(t task) bool { return t.TaskID == id })
+		op.order.DropTask(id)
+	}
+}
+
+// waiting is how many jobs of a task may start.
+func (op *operation) waiting(id allocation.TaskID) int64 {
+	i, found := slices.BinarySearchFunc(op.tasks, id, func(t task, id allocation.TaskID) int { return t.Compare(id) })
+	if !found {
+		return 0
+	}
+	return op.tasks[i].effective()
 }
 
 func (t *task) effective() int64 { return max(t.pending-t.inFlight-t.claimed, 0) }

@@ -55,7 +55,7 @@ func (w *world) operation(id scheduling.OperationID, pool scheduling.PoolName, n
 	w.t.Helper()
 	must(w.t, w.AddOperation(w.record(id, pool, document)))
 	w.now = w.now.Add(time.Millisecond)
-	must(w.t, w.SetDemand(id, "t", n, resource.Amounts{UserSlots: 1, CPU: 100}))
+	must(w.t, w.SetDemand(id, "t", 0, n, resource.Amounts{UserSlots: 1, CPU: 100}))
 }
 
 func (w *world) record(id scheduling.OperationID, pool scheduling.PoolName, document options) engine.Operation {
@@ -180,7 +180,7 @@ func TestFiltersOfAllAbove(t *testing.T) {
 	// Tags, filters and pools change.
 	w.node("old", 4, "gpu", "fast")
 	w.wantStarts(starts{"o": 1}, "old")
-	must(t, w.SetDemand("o", "t", 15, resource.Amounts{UserSlots: 1}))
+	must(t, w.SetDemand("o", "t", 0, 15, resource.Amounts{UserSlots: 1}))
 	must(t, w.SetOperation(w.record("o", "b", nil)))
 	w.wantStarts(starts{"o": 1}, "gpu")
 	w.wantStarts(starts{}, "plain")

@@ -16,7 +16,15 @@ type Start struct {
 	Node      scheduling.NodeID
 	Operation scheduling.OperationID
 	Task      scheduling.TaskName
+	// Group is the memory that the job gets of its own; 0: what its task has learned to
+	// need.
+	Group     int64
 	Resources resource.Amounts
+	// Claimed is when the claim was planned that the job starts in; zero: none was.
+	Claimed time.Time
+	// AllOrNone starts of one task, in one plan, are those of a gang: they are to be
+	// committed together, or none of them.
+	AllOrNone bool
 }
 
 // Preempt is an allocation that has to give back its resources. From the moment it is
@@ -29,18 +37,27 @@ type Preempt struct {
 	Kind      lifecycle.PreemptionKind
 	// Timeout is how long the job has to end by itself.
 	Timeout time.Duration
-	// For is who gets what the job leaves; the zero value: nobody in particular.
-	For Beneficiary
+	// For is who gets what the job leaves; the zero value: nobody in particular. Hold is
+	// for how long after the job's time it is held.
+	For  Beneficiary
+	Hold time.Duration
+	// Rated are the pools in whose rates the preemption counts.
+	Rated []scheduling.PoolID
 	// Reason are the facts of the decision.
 	Reason Reason
 }
 
-// Beneficiary is who gets what preempted jobs leave: a job of a task that is to start
+// Beneficiary is who gets what preempted jobs leave: a job of a group of a task that is to start
 // on their node, with these resources. The zero value is nobody.
 type Beneficiary struct {
 	Operation scheduling.OperationID
 	Task      scheduling.TaskName
+	Group     int64
 	Resources resource.Amounts
+}
+
+func (b Beneficiary) task() allocation.TaskID {
+	return allocation.TaskID{Name: b.Task, Group: b.Group}
 }
 
 // IsZero reports whether b is nobody.
@@ -95,14 +112,6 @@ func (r Reason) beyond(id scheduling.OperationID) string {
 		id, percent(r.Usage), r.Resource, percent(r.Fair), percent(r.Kept), r.Threshold)
 }
 
-// amount writes an amount of a resource as people have it.
-func amount(k resource.Kind, n int64) string {
-	if k == resource.CPU {
-		return resource.Hundredths(n).String()
-	}
-	return fmt.Sprint(n)
-}
-
 // Plan is what follows from a batch of heartbeats. Its slices are the engine's own, and
 // hold until the next Heartbeat.
 type Plan struct {
@@ -115,4 +124,7 @@ type Plan struct {
 	// Unserved are the nodes that got no look because the plan was full. Give
 	// them first the next time.
 	Unserved []scheduling.NodeID
+	// Gathers says that a gang has begun to gather: nodes that were looked at before may
+	// have room for it.
+	Gathers bool
 }

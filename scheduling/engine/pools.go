@@ -1,14 +1,180 @@
 package engine
 
+import (
+	"fmt"
+	"slices"
+
+	"weir/scheduling"
+	"weir/scheduling/allocation"
+	"weir/scheduling/fairshare"
+	"weir/scheduling/pooltree"
+	"weir/scheduling/preemption"
+	"weir/scheduling/resource"
+)
+
+// pool is a pool of the tree.
+type pool struct {
+	name scheduling.PoolName
+	// id stays when the name changes; 0: it goes by its name.
+	id         scheduling.PoolID
+	parent     *pool
+	pools      []*pool
+	operations []*operation
+	share      *fairshare.Element
+	order      *allocation.Element
+	// effective are the settings that hold, filter is the place of its own filter.
+	effective pooltree.Effective
+	filter    int
+	// ceiling is what max_share_ratio allows.
+	ceiling resource.Amounts
+	hunger  preemption.Clock
+	loss    loss
+	// paid is what volume paid for at the last update.
+	paid resource.Vector
+	// rate are the preemptions of the last minute, where they are limited.
+	rate preemption.Rate
+}
+
+func newPool(name scheduling.PoolName) *pool {
+	p := &pool{
+		name:   name,
+		share:  fairshare.NewPool(string(name)),
+		order:  allocation.NewPool(string(name)),
+		filter: allocation.NoFilter, ceiling: resource.Infinite,
+	}
+	p.order.SetOwner(p)
+	return p
+}
+
+// SetPool puts a pool below its parent, with this weight: a new one, or one that
+// is there with all that is below it.
+func (e *Engine) SetPool(name, parent scheduling.PoolName, weight float64) error {
+	above := e.pools[parent]
+	if above == nil {
+		return fmt.Errorf("set pool %q: parent %q: %w", name, parent, ErrUnknown)
+	}
+	if name == scheduling.RootPool {
+		return fmt.Errorf("set pool %q: %w", name, pooltree.ErrRootPool)
+	}
+	if err := pooltree.ValidateWeight(weight); err != nil {
+		return fmt.Errorf("set pool %q: %w", name, err)
+	}
+	p := e.pools[name]
+	if p == nil {
+		p = newPool(name)
+		e.setEffective(p, e.ofPool)
+		e.pools[name] = p
+	}
+	for q := above; q != nil; q = q.parent {
+		if q == p {
+			return fmt.Errorf("set pool %q: parent %q: %w", name, parent, pooltree.ErrCycle)
+		}
+	}
+	p.share.Weight, p.share.InferWeight = weight, false
+	if p.parent != above {
+		p.detach()
+		p.attach(above)
+		e.layout++
+	}
+	e.changed()
+	return nil
+}
+
+// RemovePool removes a pool that holds neither pools nor operations.
+func (e *Engine) RemovePool(name scheduling.PoolName) error {
+	p := e.pools[name]
+	switch {
+	case name == scheduling.RootPool:
+		return fmt.Errorf("remove pool %q: %w", name, pooltree.ErrRootPool)
+	case p == nil:
+		return fmt.Errorf("remove pool %q: %w", name, ErrUnknown)
+	case len(p.pools)+len(p.operations) > 0:
+		return fmt.Errorf("remove pool %q: %w: it has %d pools and %d operations", name, ErrInUse, len(p.pools), len(p.operations))
+	}
+	p.detach()
+	e.drop(p.filter)
+	delete(e.pools, name)
+	return nil
+}
+
+// renamePools gives pools the names that they have in tree. A pool whose name has
+// gone to another one gets a name that none can have, until it goes too.
+func (e *Engine) renamePools(tree pooltree.Tree) {
+	known := make(map[scheduling.PoolID]*pool, len(e.pools))
+	for _, p := range e.pools {
+		known[p.id] = p
+	}
+	to := map[*pool]scheduling.PoolName{}
+	for _, p := range tree.Pools() {
+		if p.ID == 0 {
+			continue
+		}
+		here := e.pools[p.Name]
+		if here != nil && (here.id == p.ID || here.id == 0) {
+			continue
+		}
+		if here != nil && to[here] == "" {
+			to[here] = scheduling.PoolName(fmt.Sprintf("$%d", here.id))
+		}
+		if renamed := known[p.ID]; renamed != nil {
+			to[renamed] = p.Name
+		}
+	}
+	for p := range to {
+		delete(e.pools, p.name)
+	}
+	for p, name := range to {
+		p.rename(name)
+		e.pools[name] = p
+	}
+}
+
+// rename gives a pool below the root another name.
+func (p *pool) rename(to scheduling.PoolName) {
+	p.name, p.share.ID = to, string(to)
+	above := p.parent.order
+	// Siblings that are equal otherwise are in the order of their names.
+	p.order.Detach()
+	p.order.Rename(string(to))
+	p.order.Attach(above)
+	for _, op := range p.operations {
+		op.Pool = to
+	}
+}
+
+func (p *pool) attach(above *pool) {
+	p.parent = above
+	above.pools = append(above.pools, p)
+	above.share.Children = append(above.share.Children, p.share)
+	p.order.Attach(above.order)
+}
+
+func (p *pool) detach() {
+	if p.parent == nil {
+		return
+	}
+	p.parent.pools = without(p.parent.pools, p)
+	p.parent.share.Children = without(p.parent.share.Children, p.share)
+	p.order.Detach()
+	p.parent = nil
+}
+
+func without[T comparable](all []T, one T) []T {
+	if i := slices.Index(all, one); i >= 0 {
+		return slices.Delete(all, i, i+1)
+	}
+	return all
+}
+
 // Pools returns every pool before those below it, the root first, by name. It costs
 // time in proportion to their number.
 func (e *Engine) Pools() []PoolView { return e.root.view(make([]PoolView, 0, len(e.pools)), e.total) }
 
 // Pressing reports whether, as of the last Tick, a heartbeat of a node on which nothing
-// has ended may preempt somebody: because others starve or limits are exceeded, or
-// because operations are preempted ahead of need.
+// has ended may come to something: because some starve or limits are exceeded, because a
+// gang waits for room, or because operations are preempted ahead of need.
 func (e *Engine) Pressing() (now, gracefully bool) {
-	now = e.exceeded
+	now = e.exceeded || slices.ContainsFunc(e.gangs, func(g *gang) bool { return g.missing() > 0 && g.waiting() > 0 && !g.out })
 	for _, starving := range e.starving {
 		now = now || len(starving) > 0
 	}

@@ -24,11 +24,11 @@ func twoPools(t *testing.T, tree, greedy, other options, of options) *drive {
 	for range 4 {
 		d.tick(time.Second)
 		d.pending["greedy"]++
-		must(t, d.SetDemand("greedy", "t", d.pending["greedy"], slotsOf(1)))
+		must(t, d.SetDemand("greedy", "t", 0, d.pending["greedy"], slotsOf(1)))
 		d.beat("n")
 	}
 	d.pending["greedy"] = 10
-	must(t, d.SetDemand("greedy", "t", 10, slotsOf(1)))
+	must(t, d.SetDemand("greedy", "t", 0, 10, slotsOf(1)))
 	d.wantRuns(runs{"greedy": 4})
 	d.wants("late", "b", 10, slotsOf(1), nil)
 	return d
@@ -148,7 +148,7 @@ func TestHalfOfANode(t *testing.T) {
 					d.end(job)
 				}
 			}
-			must(t, d.SetDemand("filler", "t", 0, slotsOf(1)))
+			must(t, d.SetDemand("filler", "t", 0, 0, slotsOf(1)))
 			must(t, d.SetOperation(func() engine.Operation { op := d.record("small", "small", nil); op.Suspended = true; return op }()))
 			d.wants("half", "large", 1, slotsOf(2), nil)
 			if d.runs()["small"] != 12 {
@@ -193,7 +193,7 @@ func TestViolatedLimits(t *testing.T) {
 			d.wants("o", "low", 0, slotsOf(1), options{"min_run_time": "1h"})
 			for range 4 {
 				d.pending["o"]++
-				must(t, d.SetDemand("o", "t", d.pending["o"], slotsOf(1)))
+				must(t, d.SetDemand("o", "t", 0, d.pending["o"], slotsOf(1)))
 				d.pass(time.Second, time.Second, "n")
 			}
 			d.wantRuns(runs{"o": 4})
@@ -209,6 +209,26 @@ func TestViolatedLimits(t *testing.T) {
 	}
 }
 
+// TestReasonsHaveUnits: amounts in the reason of a preemption are as people have them.
+func TestReasonsHaveUnits(t *testing.T) {
+	for name, tc := range map[string]struct {
+		kind        resource.Kind
+		used, limit int64
+		want        string
+	}{
+		"memory": {resource.Memory, 3 << 30, 20132660, "operation o uses 3 GiB of memory, its limit is 19.2 MiB"},
+		"cores":  {resource.CPU, 250, 100, "operation o uses 2.5 of cpu, its limit is 1"},
+		"GPUs":   {resource.GPU, 2, 1, "operation o uses 2 of gpu, its limit is 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := engine.Preempt{Operation: "o", Kind: lifecycle.ResourceLimitsViolated, Reason: engine.Reason{Resource: tc.kind, Used: tc.used, Limit: tc.limit}}
+			if got := p.Message(); got != tc.want {
+				t.Errorf("%q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
 // TestShrunkNode keeps those that are least preemptible.
 func TestShrunkNode(t *testing.T) {
 	d := newDrive(t, nil, map[scheduling.PoolName]pool{"a": {}, "b": {}})
@@ -217,7 +237,7 @@ func TestShrunkNode(t *testing.T) {
 	d.tick(time.Second)
 	d.beat("n")
 	d.pending["beyond"] = 5
-	must(t, d.SetDemand("beyond", "t", 5, slotsOf(1)))
+	must(t, d.SetDemand("beyond", "t", 0, 5, slotsOf(1)))
 	d.tick(time.Second)
 	d.wants("fair", "b", 5, slotsOf(1), nil)
 	d.tick(time.Second)

@@ -111,7 +111,7 @@ func record(t *testing.T) *stream {
 		id := scheduling.OperationID(fmt.Sprint("o", i))
 		d.pending[id] = int64(chance.IntN(40))
 		n, needs := d.pending[id], d.needs[id]
-		tell(2, func(e *engine.Engine) error { return e.SetDemand(id, "t", n, needs) })
+		tell(2, func(e *engine.Engine) error { return e.SetDemand(id, "t", 0, n, needs) })
 	}
 	s.live(t, d, nodes, chance)
 	return s
@@ -129,7 +129,7 @@ func (s *stream) live(t *testing.T, d *drive, nodes []scheduling.NodeID, chance 
 		d.pending[a.Operation]++
 		n, needs := d.pending[a.Operation], d.needs[a.Operation]
 		tell(func(e *engine.Engine) error { return e.RemoveAllocation(job) })
-		tell(func(e *engine.Engine) error { return e.SetDemand(a.Operation, "t", n, needs) })
+		tell(func(e *engine.Engine) error { return e.SetDemand(a.Operation, "t", 0, n, needs) })
 	}
 	var going []scheduling.JobID
 	for second := range 60 {

@@ -103,7 +103,7 @@ func (p *player) event(out *strings.Builder, words []string) error {
 	case "remove-operation":
 		return e.RemoveOperation(scheduling.OperationID(args.name(0)))
 	case "demand":
-		return e.SetDemand(scheduling.OperationID(args.name(0)), scheduling.TaskName(args.name(1)), args.number(2), args.amounts)
+		return e.SetDemand(scheduling.OperationID(args.name(0)), scheduling.TaskName(args.name(1)), 0, args.number(2), args.amounts)
 	case "found":
 		return e.AddAllocation(engine.Allocation{
 			Job: scheduling.JobID(args.name(0)), Operation: scheduling.OperationID(args.name(1)), Task: scheduling.TaskName(args.name(2)),

@@ -44,6 +44,7 @@ func (e *Engine) SetTree(tree pooltree.Tree) error {
 // setEffective gives a pool, and the operations in it, the settings that hold.
 func (e *Engine) setEffective(p *pool, to pooltree.Effective) {
 	p.effective = to
+	e.layout++
 	p.filter = e.change(p.filter, to.TagFilter)
 	p.bound(keptCeiling(p.share, p.ceiling))
 	p.order.SetTolerance(to.Preemption.LimitTolerance)

@@ -41,7 +41,7 @@ func sharing(t *testing.T, treeOptions, a, b options, set ...func(*engine.Operat
 			}
 		}
 		must(t, e.AddOperation(op))
-		must(t, e.SetDemand(op.ID, "t", 1000/int64(1+9*i%2), resource.Amounts{UserSlots: 1, CPU: resource.Cores(1), Memory: 1}))
+		must(t, e.SetDemand(op.ID, "t", 0, 1000/int64(1+9*i%2), resource.Amounts{UserSlots: 1, CPU: resource.Cores(1), Memory: 1}))
 	}
 	for _, now := range []time.Time{begin, begin.Add(10 * time.Second)} {
 		_, err = e.Tick(now)
@@ -135,7 +135,7 @@ func TestVolumesMoveOn(t *testing.T) {
 		must(t, e.SetTree(tree))
 		must(t, e.SetNode("n", resource.Amounts{CPU: resource.Cores(100)}, true))
 		must(t, e.AddOperation(engine.Operation{ID: "o", Pool: "a", Weight: 1, Started: begin, Enabled: true}))
-		must(t, e.SetDemand("o", "t", 5, resource.Amounts{CPU: resource.Cores(1)}))
+		must(t, e.SetDemand("o", "t", 0, 5, resource.Amounts{CPU: resource.Cores(1)}))
 		return e
 	}
 	tick := func(e *engine.Engine, now time.Time) engine.PoolView {
@@ -182,7 +182,7 @@ func TestMemoryThatNoJobCanUse(t *testing.T) {
 	e := newEngine(t)
 	must(t, e.SetPool("a", scheduling.RootPool, 1))
 	must(t, e.AddOperation(engine.Operation{ID: "o", Pool: "a", Weight: 1, Started: begin, Enabled: true}))
-	must(t, e.SetDemand("o", "t", 10, resource.Amounts{UserSlots: 1, Memory: 600}))
+	must(t, e.SetDemand("o", "t", 0, 10, resource.Amounts{UserSlots: 1, Memory: 600}))
 	share := func(now time.Time) float64 {
 		_, err := e.Tick(now)
 		must(t, err)
@@ -195,7 +195,7 @@ func TestMemoryThatNoJobCanUse(t *testing.T) {
 	if got := share(begin.Add(time.Second)); got != 0.6 {
 		t.Errorf("one job fits into the node, got %v", got)
 	}
-	must(t, e.SetDemand("o", "t", 10, resource.Amounts{UserSlots: 1, Memory: 500}))
+	must(t, e.SetDemand("o", "t", 0, 10, resource.Amounts{UserSlots: 1, Memory: 500}))
 	if got := share(begin.Add(2 * time.Second)); got != 0.6 {
 		t.Errorf("a minute has not passed, got %v", got)
 	}

@@ -34,6 +34,7 @@ func TestSimulationOfPreemption(t *testing.T) {
 			"round": s.round, "another round": s.round, "a third round": s.round, "set tree": s.rarely(s.setTree),
 			"set node": s.rarely(s.setNode), "set operation": s.rarely(s.setOperation), "remove operation": s.rarely(s.removeOperation),
 			"remove node": s.rarely(s.removeNode), "demand": s.rarely(s.demand), "reject": s.rarely(s.reject),
+			"gang": s.rarely(s.setGang),
 		})
 	})
 }

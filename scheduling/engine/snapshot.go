@@ -126,7 +126,7 @@ type OperationView struct {
 	// SchedulingIndex is the place in the order in which operations would be served if
 	// each had one turn; -1 for one that has no jobs to start.
 	SchedulingIndex int
-	// Tasks is sorted by name.
+	// Tasks is sorted by name, and groups of one task by memory, the largest first.
 	Tasks []TaskView
 	// Allocations is how many jobs hold resources, without those in flight; Leaving of
 	// them have been told to go.
@@ -137,9 +137,12 @@ type OperationView struct {
 	Removed bool
 }
 
-// TaskView is a task in a Snapshot.
+// TaskView is a group of a task in a Snapshot.
 type TaskView struct {
 	Name scheduling.TaskName
+	// Group is the memory that each of the jobs gets of its own, in bytes; 0: what the task
+	// has learned to need.
+	Group int64
 	// Pending is the number of pending jobs in the replicated state.
 	Pending int64
 	// InFlight is the number of those that are about to start.
@@ -150,6 +153,18 @@ type TaskView struct {
 	Effective int64
 	// PerJob is what each of them needs.
 	PerJob resource.Amounts
+	// Gang is that of the task, the same for all groups.
+	Gang GangView
+}
+
+// GangView is a task in a Snapshot whose jobs start only together. It is zero for others.
+type GangView struct {
+	Gang
+	// Held is how many jobs of the task hold resources, or are about to start, Missing how
+	// many have to start at once, and Gathered for how many of these room is held.
+	Held, Missing, Gathered int64
+	// Until is how long room is held for more of them; zero: it is not its turn.
+	Until time.Time
 }
 
 // NodeView is a node in a Snapshot.
@@ -212,7 +227,7 @@ func (e *Engine) Snapshot() Snapshot {
 	}
 	s.Operations = make([]OperationView, 0, len(e.operations))
 	for _, op := range e.operations {
-		s.Operations = append(s.Operations, op.view(e.total))
+		s.Operations = append(s.Operations, e.viewOperation(op))
 	}
 	slices.SortFunc(s.Operations, func(a, b OperationView) int { return cmp.Compare(a.ID, b.ID) })
 	e.number(s.Operations)
@@ -233,13 +248,13 @@ func (e *Engine) Snapshot() Snapshot {
 // number sets the scheduling indices of operations that are sorted by id.
 func (e *Engine) number(operations []OperationView) {
 	next := 0
-	e.filler.Order(e.root.order, func(waits *allocation.Element) {
+	for waits := range e.filler.Order(e.root.order) {
 		i, _ := slices.BinarySearchFunc(operations, scheduling.OperationID(waits.ID()), func(op OperationView, id scheduling.OperationID) int {
 			return cmp.Compare(op.ID, id)
 		})
 		operations[i].SchedulingIndex = next
 		next++
-	})
+	}
 }
 
 // Holdings returns all allocations, sorted by job, and then all starts in
@@ -320,11 +335,11 @@ func viewIntegral(p *fairshare.Pool, total resource.Amounts) Integral {
 	return v
 }
 
-func (op *operation) view(total resource.Amounts) OperationView {
+func (e *Engine) viewOperation(op *operation) OperationView {
 	v := OperationView{
 		Operation:       op.Operation,
 		Removed:         op.removed,
-		Shares:          viewShares(op.share, op.order, total),
+		Shares:          viewShares(op.share, op.order, e.total),
 		Effective:       op.effective,
 		SchedulingIndex: -1,
 		Tasks:           make([]TaskView, 0, len(op.tasks)),
@@ -335,14 +350,14 @@ func (op *operation) view(total resource.Amounts) OperationView {
 	v.Shares.Limits, v.Shares.Hunger = op.effective.Limits, op.hunger
 	for _, t := range op.tasks {
 		v.Allocations -= int(t.inFlight)
-		v.Tasks = append(v.Tasks, TaskView{Name: t.name, Pending: t.pending, InFlight: t.inFlight, Claimed: t.claimed, Effective: t.effective(), PerJob: t.perJob})
+		v.Tasks = append(v.Tasks, TaskView{Name: t.Name, Group: t.Group, Pending: t.pending, InFlight: t.inFlight, Claimed: t.claimed, Effective: t.effective(), PerJob: t.perJob, Gang: e.gangView(op, t.Name)})
 	}
 	return v
 }
 
 func (h *holding) view() Holding {
 	v := Holding{Ticket: h.ticket, Allocation: Allocation{
-		Job: h.Job, Operation: h.operation.ID, Task: h.task, Node: h.node.id, Resources: h.Resources, Started: h.Started,
+		Job: h.Job, Operation: h.operation.ID, Task: h.task.Name, Group: h.task.Group, Node: h.node.id, Resources: h.Resources, Started: h.Started,
 	}, Leaving: h.leaving.is, Deadline: h.leaving.deadline, Kind: h.leaving.kind, Reason: h.leaving.reason, Level: h.Level()}
 	if c := h.leaving.claim; c != nil {
 		v.For = c.beneficiary()

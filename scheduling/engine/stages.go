@@ -79,11 +79,15 @@ func (p *pool) starves(s preemption.Starvation, own starver, by *[stageCount]sta
 
 // below reports whether who starves has less than its fair share still: what has been
 // started or claimed since the update counts.
-func (s starver) below(total resource.Amounts) bool {
+func (s starver) below(total resource.Amounts) bool { return s.belowWith(resource.Amounts{}, total) }
+
+// belowWith reports whether who starves would have less than its fair share with so much
+// more.
+func (s starver) belowWith(more, total resource.Amounts) bool {
 	if s.pool != nil {
-		return preemption.PoolStatus(s.pool.shares(total), s.pool.effective.Starvation.Tolerance) == preemption.BelowFairShare
+		return preemption.PoolStatus(s.pool.shares(more, total), s.pool.effective.Starvation.Tolerance) == preemption.BelowFairShare
 	}
-	return preemption.OperationStatus(s.operation.shares(total), s.operation.effective.Starvation.Tolerance, true, nil) == preemption.BelowFairShare
+	return preemption.OperationStatus(s.operation.shares(more, total), s.operation.effective.Starvation.Tolerance, true, nil) == preemption.BelowFairShare
 }
 
 // element is that of who starves.
@@ -130,12 +134,12 @@ func (e *Engine) spares(of *allocation.Element, l *loss, h *holding, need float6
 	return of.SatisfactionWithout(l.amount.Add(h.Resources)) > need+resource.Epsilon
 }
 
-func (p *pool) shares(total resource.Amounts) preemption.Shares {
-	return preemption.Shares{Usage: resource.Share(p.order.Usage(), total), Fair: p.share.FairShare, Demand: p.share.DemandShare}
+func (p *pool) shares(more, total resource.Amounts) preemption.Shares {
+	return preemption.Shares{Usage: resource.Share(p.order.Usage().Add(more), total), Fair: p.share.FairShare, Demand: p.share.DemandShare}
 }
 
-func (op *operation) shares(total resource.Amounts) preemption.Shares {
-	return preemption.Shares{Usage: resource.Share(op.order.Usage(), total), Fair: op.share.FairShare, Demand: op.share.DemandShare}
+func (op *operation) shares(more, total resource.Amounts) preemption.Shares {
+	return preemption.Shares{Usage: resource.Share(op.order.Usage().Add(more), total), Fair: op.share.FairShare, Demand: op.share.DemandShare}
 }
 
 // stages preempts jobs of a node for one that starves: in the aggressive stage, and in
@@ -212,63 +216,62 @@ func (e *Engine) neediest(stage preemption.Stage, n *node, discount resource.Amo
 	return best, task
 }
 
-// displace has a job of an operation take the place of the victims that it needs. Where
-// a pool would be above its limits by it, though within their tolerance, the victims are
-// of this pool. None of those who lose is left with less of its fair share than who starves
-// has: who takes does not starve those that it takes from, who would take it back.
+// displace has a job of an operation take the place of the victims that it needs.
 func (e *Engine) displace(stage preemption.Stage, n *node, op *operation, task allocation.Task, candidates []*holding, now time.Time, plan *Plan) bool {
-	room, limited := op.order.Room(n.spare(), task.PerJob)
-	by := op.starver.element()
-	need := by.Satisfaction()
-	e.trial++
-	others := e.others[:0]
-	for _, h := range candidates {
-		if h.operation != op && (limited == nil || h.operation.order.Below(limited)) &&
-			!e.barred(op, h) && e.losable(h, by, need) {
-			others = append(others, h)
-		}
-	}
-	e.others = others
-	victims, ok := preemption.Victims(task.PerJob, room, others)
+	victims, room, ok := e.victims(n, op, task.PerJob, op.starver, candidates)
+	g := op.missing(task.Name)
 	switch {
 	case !ok:
 		return false
 	case len(victims) > 0:
-		c := e.addClaim(n, op, task.Name, task.PerJob, now)
+		c := e.addClaim(n, op, task.TaskID, task.PerJob, now)
+		if g != nil {
+			e.gather(g, c)
+		}
 		for _, h := range victims {
 			e.preempt(h, now, kinds[stage], c, e.beyond(h, stage, op.starver), plan)
 			e.took(op, h.operation)
 		}
 	case !e.settings.Preemption.MinSpare.Fits(room):
 		return false
+	case g != nil:
+		e.gather(g, e.addClaim(n, op, task.TaskID, task.PerJob, now))
 	default:
 		// It fits as it is, and has waited for a better node long enough (F.14).
 		op.order.AddUsage(task.PerJob)
-		op.order.AddPending(task.Name, -1)
-		e.start(n, op, task.Name, task.PerJob, plan)
+		op.order.AddPending(task.TaskID, -1)
+		e.start(n, op, task.TaskID, task.PerJob, plan)
 		plan.Outcome.Starts++
 	}
 	return true
 }
 
+// victims chooses those of the candidates on a node that have to leave for a job of an
+// operation, by the starvation of by; room is what is free for it without. Where a pool
+// would be above its limits by the job, though within their tolerance, the victims are of
+// this pool. None of those who lose is left with less of its fair share than who starves
+// has: who takes does not starve those that it takes from, who would take it back.
+func (e *Engine) victims(n *node, op *operation, perJob resource.Amounts, by starver, candidates []*holding) (victims []*holding, room resource.Amounts, ok bool) {
+	room, limited := op.order.Room(n.spare(), perJob)
+	above := by.element()
+	need := above.Satisfaction()
+	e.trial++
+	others := e.others[:0]
+	for _, h := range candidates {
+		if h.operation != op && (limited == nil || h.operation.order.Below(limited)) &&
+			!e.barred(op, h) && e.losable(h, above, need) {
+			others = append(others, h)
+		}
+	}
+	e.others = others
+	victims, ok = preemption.Victims(perJob, room, others)
+	return victims, room, ok
+}
+
 // candidates returns the allocations of a node that may be victims in a stage, the one
 // that has to go first is first, and what they hold together. The part of each operation in that is its discount.
 func (e *Engine) candidates(stage preemption.Stage, n *node, now time.Time) (all []*holding, discount resource.Amounts) {
-	all = e.scratch[:0]
-	for _, h := range n.held {
-		if !h.Grouped() || !stage.Takes(h.Level()) {
-			continue
-		}
-		if block := h.operation.owner().Blocks(stage, now, h.Started); block != preemption.NotBlocked {
-			h.operation.spared[block]++
-			continue
-		}
-		all = append(all, h)
-	}
-	slices.SortFunc(all, easiestFirst)
-	if e.rated {
-		all = e.withinRates(all, now)
-	}
+	all = e.mayLeave(stage, n, now, spare)
 	for _, h := range all {
 		op := h.operation
 		if op.round != e.round {
@@ -277,9 +280,33 @@ func (e *Engine) candidates(stage preemption.Stage, n *node, now time.Time) (all
 		op.discount = op.discount.Add(h.Resources)
 		discount = discount.Add(h.Resources)
 	}
-	e.scratch = all
 	return all, discount
 }
+
+// mayLeave returns the allocations of a node that may be victims in a stage, the one that
+// has to go first is first. spared is told of those that could be but for a block.
+func (e *Engine) mayLeave(stage preemption.Stage, n *node, at time.Time, spared func(*holding, preemption.Block)) []*holding {
+	all := e.scratch[:0]
+	for _, h := range n.held {
+		if !h.Grouped() || !stage.Takes(h.Level()) {
+			continue
+		}
+		if block := h.operation.owner().Blocks(stage, at, h.Started); block != preemption.NotBlocked {
+			spared(h, block)
+			continue
+		}
+		all = append(all, h)
+	}
+	slices.SortFunc(all, easiestFirst)
+	if e.rated {
+		all = e.withinRates(all, at, spared)
+	}
+	e.scratch = all
+	return all
+}
+
+// spare counts an allocation that is let stay.
+func spare(h *holding, block preemption.Block) { h.operation.spared[block]++ }
 
 // owner is what decides whether jobs of the operation may be preempted.
 func (op *operation) owner() preemption.Owner {

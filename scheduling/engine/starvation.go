@@ -15,7 +15,7 @@ func (e *Engine) starve(p *pool, now time.Time) {
 	}
 	for _, op := range p.operations {
 		s, limits := sharesOf(op.share), op.effective.Starvation
-		t := timeouts(limits, true).Shortened(op.share.PendingJobs, e.settings.Preemption.CountCoefficient)
+		t := e.timeoutsOf(op)
 		// Who only waits for what leaves has no jobs to start.
 		waits := op.share.Schedulable() && op.share.PendingJobs > 0
 		op.hunger.Judge(now, preemption.OperationStatus(s, limits.Tolerance, waits, nil), belowMin(op.share), t)
@@ -36,6 +36,11 @@ func sharesOf(e *fairshare.Element) preemption.Shares {
 func belowMin(e *fairshare.Element) bool {
 	s := preemption.Shares{Usage: e.UsageShare, Fair: e.MinShare, Demand: e.DemandShare}
 	return preemption.PoolStatus(s, 1) == preemption.BelowFairShare
+}
+
+// timeoutsOf are those of an operation, for as many jobs as it has to start.
+func (e *Engine) timeoutsOf(op *operation) preemption.Timeouts {
+	return timeouts(op.effective.Starvation, true).Shortened(op.share.PendingJobs, e.settings.Preemption.CountCoefficient)
 }
 
 func timeouts(s pooltree.EffectiveStarvation, canStarve bool) preemption.Timeouts {

@@ -58,6 +58,7 @@ func Check(v View) error {
 type taskKey struct {
 	operation scheduling.OperationID
 	task      scheduling.TaskName
+	group     int64
 }
 
 // checker holds what was counted again.
@@ -90,7 +91,7 @@ func (c *checker) count(holdings []engine.Holding) error {
 		}
 		if h.Ticket != 0 {
 			inFlight++
-			c.ofTask[taskKey{h.Operation, h.Task}]++
+			c.ofTask[taskKey{h.Operation, h.Task, h.Group}]++
 			continue
 		}
 		if jobs[h.Job] {
@@ -110,7 +111,7 @@ func (c *checker) count(holdings []engine.Holding) error {
 func (c *checker) claims() error {
 	for _, claim := range c.snapshot.Claims {
 		c.claimed[claim.Node] = c.claimed[claim.Node].Add(claim.Resources)
-		c.claimsOf[taskKey{claim.Operation, claim.Task}]++
+		c.claimsOf[taskKey{claim.Operation, claim.Task, claim.Group}]++
 		c.usageOf[claim.Operation] = c.usageOf[claim.Operation].Add(claim.Resources)
 	}
 	return nil
@@ -157,10 +158,10 @@ func (c *checker) operations() error {
 			return fmt.Errorf("operation %s: %d allocations are counted, it has %d", op.ID, op.Allocations, c.jobsOf[op.ID])
 		}
 		for _, t := range op.Tasks {
-			if held := c.ofTask[taskKey{op.ID, t.Name}]; held != t.InFlight {
+			if held := c.ofTask[taskKey{op.ID, t.Name, t.Group}]; held != t.InFlight {
 				return fmt.Errorf("operation %s: task %q: %d starts in flight are counted, it has %d", op.ID, t.Name, t.InFlight, held)
 			}
-			if claims := c.claimsOf[taskKey{op.ID, t.Name}]; claims != t.Claimed {
+			if claims := c.claimsOf[taskKey{op.ID, t.Name, t.Group}]; claims != t.Claimed {
 				return fmt.Errorf("operation %s: task %q: %d claims are counted, it has %d", op.ID, t.Name, t.Claimed, claims)
 			}
 			if t.Pending < 0 || t.Effective != max(t.Pending-t.InFlight-t.Claimed, 0) || t.Claimed > max(t.Pending-t.InFlight, 0) {

@@ -42,7 +42,7 @@ func sound(t *testing.T) *view {
 	must(e.SetPool("a", scheduling.RootPool, 1))
 	must(e.SetPool("b", "a", 1))
 	must(e.AddOperation(engine.Operation{ID: "o1", Pool: "b", Weight: 1, Started: at, Enabled: true}))
-	must(e.SetDemand("o1", "t", 2, slots(1)))
+	must(e.SetDemand("o1", "t", 0, 2, slots(1)))
 	_, err = e.Tick(at)
 	must(err)
 	plan := e.Heartbeat(at, []scheduling.NodeID{"n1"})

@@ -10,7 +10,8 @@ import (
 
 // CheckPlan returns an error that names the first breach by a plan, made between two
 // snapshots and nothing else with it: who uses more than before is within the limits,
-// and the tags of the node are right for the operation and for all pools above.
+// the tags of the node are right for the operation and for all pools above, and gangs
+// start whole.
 func CheckPlan(before engine.Snapshot, plan engine.Plan, after engine.Snapshot) error {
 	c := planChecker{pools: map[scheduling.PoolName]engine.PoolView{}, tags: map[scheduling.NodeID][]string{}}
 	was := map[scheduling.PoolName]resource.Amounts{}
@@ -38,9 +39,34 @@ func CheckPlan(before engine.Snapshot, plan engine.Plan, after engine.Snapshot) 
 			return fmt.Errorf("%w: operation %s: usage grew from %v to %v, its limits are %v", ErrBreach, op.ID, wasOf[op.ID], held, op.Shares.Limits)
 		}
 	}
+	if err := gangs(before, plan); err != nil {
+		return fmt.Errorf("%w: %w", ErrBreach, err)
+	}
 	for _, start := range plan.Starts {
 		if err := c.matches(operations[start.Operation], start.Node); err != nil {
 			return fmt.Errorf("%w: %w", ErrBreach, err)
+		}
+	}
+	return nil
+}
+
+// gangs returns an error when some jobs of a gang start without the others.
+func gangs(before engine.Snapshot, plan engine.Plan) error {
+	starts, together := map[taskKey]int64{}, map[taskKey]int64{}
+	for _, s := range plan.Starts {
+		key := taskKey{operation: s.Operation, task: s.Task}
+		starts[key]++
+		if s.AllOrNone {
+			together[key]++
+		}
+	}
+	for _, op := range before.Operations {
+		for _, t := range op.Tasks {
+			key := taskKey{operation: op.ID, task: t.Name}
+			if n := starts[key]; n > 0 && (together[key] != t.Gang.Missing || t.Gang.Missing > 0 && n != t.Gang.Missing) {
+				return fmt.Errorf("operation %s: %d jobs of task %q start, %d of them all or none, and %d of a gang of %d are missing",
+					op.ID, n, t.Name, together[key], t.Gang.Missing, t.Gang.Size)
+			}
 		}
 	}
 	return nil

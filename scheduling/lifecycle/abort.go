@@ -48,6 +48,9 @@ const (
 	AbortOperationAborted AbortReason = 45
 	// AbortInterruptionUnsupported: the job was to be interrupted and cannot be.
 	AbortInterruptionUnsupported AbortReason = 48
+	// AbortOperationIncarnationChanged: the gang of the job lost another of its jobs and
+	// begins anew.
+	AbortOperationIncarnationChanged AbortReason = 55
 )
 
 // abortReasons is sorted by number.
@@ -74,6 +77,7 @@ var abortReasons = []struct {
 	{AbortOperationCompleted, "operation_completed"},
 	{AbortOperationAborted, "operation_aborted"},
 	{AbortInterruptionUnsupported, "interruption_unsupported"},
+	{AbortOperationIncarnationChanged, "operation_incarnation_changed"},
 }
 
 // String returns the name of the reason in the API, such as "node_offline".

@@ -16,8 +16,8 @@ var ErrNoSuchJob = errors.New("no job in this state")
 //
 //	Total == Pending + Running + Completed
 //
-// Failed, Aborted and Restarted count attempts; they grow and put the
-// cookie back to Pending.
+// Failed, Aborted and Restarted count attempts; they grow and, but for those that are
+// skipped, put the cookie back to Pending.
 type Counters struct {
 	// Total is the number of cookies.
 	Total int64
@@ -51,6 +51,23 @@ func (c *Counters) Abort() error { return c.move("abort job", &c.Running, &c.Pen
 // jobs, and moves its cookie from running to pending.
 func (c *Counters) Restart() error {
 	return c.move("restart job", &c.Running, &c.Pending, &c.Restarted)
+}
+
+// Skip counts a failed attempt and moves its cookie from running to completed: what it
+// could not do is left out.
+func (c *Counters) Skip() error { return c.move("skip job", &c.Running, &c.Completed, &c.Failed) }
+
+// TakeBack moves a cookie from running to pending: its job was never started.
+func (c *Counters) TakeBack() error { return c.move("take job back", &c.Running, &c.Pending, nil) }
+
+// Reopen moves a cookie from completed to pending: what it did is of no use any more.
+func (c *Counters) Reopen() error { return c.move("reopen job", &c.Completed, &c.Pending, nil) }
+
+// Grow adds a cookie, which waits.
+func (c *Counters) Grow() error {
+	c.Total++
+	c.Pending++
+	return nil
 }
 
 // Check returns an error that shows the counters when a count is negative or a

@@ -103,6 +103,7 @@ func TestNumbersOnDisk(t *testing.T) {
 		"get_spec_failed": 10, "revival_confirmation_timeout": 12, "operation_failed": 25, "disappeared_from_node": 28,
 		"unconfirmed": 29, "operation_suspended": 30, "job_proxy_failed": 34, "interruption_timeout": 35,
 		"node_resource_overcommit": 36, "operation_completed": 44, "operation_aborted": 45, "interruption_unsupported": 48,
+		"operation_incarnation_changed": 55,
 	}
 	for name, n := range reasons {
 		if r, err := lifecycle.ParseAbortReason(name); err != nil || r != n || r.String() != name {
@@ -151,7 +152,7 @@ func TestCounters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		total := rapid.Int64Range(0, 5).Draw(t, "total")
 		c := lifecycle.Counters{Total: total, Pending: total}
-		attempts := int64(0)
+		attempts, skipped, reopened := int64(0), int64(0), int64(0)
 		step := func(move func() error, from *int64) func(*rapid.T) {
 			return func(t *rapid.T) {
 				before, possible := c, *from > 0
@@ -176,11 +177,35 @@ func TestCounters(t *testing.T) {
 			"fail":     step(c.Fail, &c.Running),
 			"abort":    step(c.Abort, &c.Running),
 			"restart":  step(c.Restart, &c.Running),
+			"take back": func(t *rapid.T) {
+				if c.Running > 0 {
+					attempts--
+				}
+				step(c.TakeBack, &c.Running)(t)
+			},
+			"skip": func(t *rapid.T) {
+				if c.Running > 0 {
+					skipped++
+				}
+				step(c.Skip, &c.Running)(t)
+			},
+			"reopen": func(t *rapid.T) {
+				if c.Completed > 0 {
+					reopened++
+				}
+				step(c.Reopen, &c.Completed)(t)
+			},
+			"grow": func(t *rapid.T) {
+				total++
+				if err := c.Grow(); err != nil {
+					t.Fatal(err)
+				}
+			},
 			"": func(t *rapid.T) {
 				if err := c.Check(); err != nil || c.Total != total {
 					t.Fatalf("%+v: %v", c, err)
 				}
-				if ended := c.Completed + c.Failed + c.Aborted + c.Restarted; attempts != c.Running+ended {
+				if ended := c.Completed + reopened + c.Failed - skipped + c.Aborted + c.Restarted; attempts != c.Running+ended {
 					t.Fatalf("%d attempts, and %+v", attempts, c)
 				}
 			},

@@ -5,8 +5,13 @@ import (
 	"strings"
 )
 
-// Vanilla is the type of operations that run commands of their tasks.
-const Vanilla = "vanilla"
+// The types of operations.
+const (
+	// Vanilla is the type of operations that run commands of their tasks.
+	Vanilla = "vanilla"
+	// Map is the type of operations whose jobs read an input, each a part of it.
+	Map = "map"
+)
 
 // State is where an operation stands. Values are on disk: append new ones at the
 // end, never reorder or reuse one.

@@ -49,6 +49,12 @@ func ParsePreemptionKind(name string) (PreemptionKind, error) {
 	return NotPreempted, fmt.Errorf("unknown kind of preemption %q", name)
 }
 
+// Paced reports whether jobs of a node are preempted like this at most every
+// preemptive_scheduling_backoff.
+func (k PreemptionKind) Paced() bool {
+	return k == Preemption || k == AggressivePreemption || k == ResourceLimitsViolated
+}
+
 // AbortReason is why a job is aborted that was preempted like this and has not ended
 // by itself.
 func (k PreemptionKind) AbortReason() AbortReason {

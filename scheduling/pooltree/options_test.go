@@ -76,6 +76,8 @@ func TestTreeOptions(t *testing.T) {
 		"aggressive threshold above the other": {object{"preemption_satisfaction_threshold": 0.1},
 			"aggressive_preemption_satisfaction_threshold: 0.2 is not a number from 0 to preemption_satisfaction_threshold 0.1"},
 		"capacity of no time":    {object{"integral_guarantees": object{"pool_capacity_saturation_period": "0s"}}, "a time above 0 is needed"},
+		"room for no time":       {object{"gang_timeout": "10ms"}, "gang_timeout: 10ms is not a time from 1s to 1h"},
+		"room for ever":          {object{"gang_timeout": "2h"}, "gang_timeout: 2h0m0s is not a time from 1s to 1h"},
 		"multiplier below 1":     {object{"infer_weight_from_guarantees_share_multiplier": 0.5}, "0.5 is not a number from 1 to"},
 		"more run than there be": {object{"max_operation_count": 5.0}, "max_operation_count: 5 is less than max_running_operation_count 2000"},
 	}

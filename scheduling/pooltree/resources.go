@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -77,14 +78,17 @@ func (r *Resources) ReadOption(value any) error {
 		case nil:
 			continue
 		case float64:
+			if name == resource.Memory.String() && amount != math.Trunc(amount) {
+				return fmt.Errorf("resource %s: %v is not a whole number of bytes: write one, or a number with a unit, such as 4GiB", name, amount)
+			}
 			numbers[name] = amount
 		case string:
 			if name != resource.Memory.String() {
 				return fmt.Errorf("resource %s: %q is not a number", name, amount)
 			}
-			bytes, err := resource.ParseSize(amount)
+			bytes, err := resource.ParseSizeWithin(amount, 0, math.MaxInt64)
 			if err != nil {
-				return fmt.Errorf("resource %s: %q: %w", name, amount, err)
+				return fmt.Errorf("resource %s: %q is %w", name, amount, err)
 			}
 			numbers[name] = float64(bytes)
 		default:

@@ -37,6 +37,8 @@ type TreeOptions struct {
 	SingleJobVanillaIsGang           *bool         `option:"consider_single_allocation_vanilla_operations_as_gang" help:"an operation of one job is a gang"`
 	GangsOnlyInFIFO                  *bool         `option:"allow_gang_operations_only_in_fifo_pools" help:"gangs are refused in fair-share pools"`
 
+	GangTimeout *time.Duration `option:"gang_timeout" help:"room is held so long for a gang that does not fit; then others come first, for as long at least"`
+
 	BestAllocationSharePeriod *time.Duration `option:"best_allocation_share_update_period" help:"how often memory that no job can use is looked for"`
 	NodeReconnectionTimeout   *time.Duration `option:"node_reconnection_timeout" help:"after a change of leader, limits by node filter do not hold for that long"`
 }
@@ -75,8 +77,11 @@ type Settings struct {
 	FIFOReordering                   bool
 	SingleJobVanillaIsGang           bool
 	GangsOnlyInFIFO                  bool
-	BestAllocationSharePeriod        time.Duration
-	NodeReconnectionTimeout          time.Duration
+	// GangTimeout is for how long room is held for a gang that does not fit yet. After
+	// that others come first, for as long at least.
+	GangTimeout               time.Duration
+	BestAllocationSharePeriod time.Duration
+	NodeReconnectionTimeout   time.Duration
 }
 
 // Default returns the options of a tree that sets nothing.
@@ -113,6 +118,7 @@ func (o TreeOptions) Settings() Settings {
 		FIFOReordering:                   or(o.FIFOReordering, false),
 		SingleJobVanillaIsGang:           or(o.SingleJobVanillaIsGang, true),
 		GangsOnlyInFIFO:                  or(o.GangsOnlyInFIFO, false),
+		GangTimeout:                      or(o.GangTimeout, time.Minute),
 		BestAllocationSharePeriod:        or(o.BestAllocationSharePeriod, time.Minute),
 		NodeReconnectionTimeout:          or(o.NodeReconnectionTimeout, 5*time.Minute),
 	}
@@ -143,6 +149,9 @@ func (o TreeOptions) Validate() error {
 		c.positive("integral_guarantees/pool_capacity_saturation_period", g.PoolCapacitySaturation)
 	}
 	c.positive("best_allocation_share_update_period", o.BestAllocationSharePeriod)
+	if o.GangTimeout != nil && (*o.GangTimeout < time.Second || *o.GangTimeout > time.Hour) {
+		c.fault("gang_timeout", "%v is not a time from 1s to 1h", *o.GangTimeout)
+	}
 	return c.err()
 }
 

@@ -2,6 +2,7 @@ package preemption
 
 import (
 	"slices"
+	"sort"
 	"time"
 )
 
@@ -16,14 +17,15 @@ type Rate struct {
 	from  int
 }
 
-// Left returns how many more may be preempted now, when limit may be in any minute. A
-// limit below 0 is none: then it is limit.
-func (r *Rate) Left(now time.Time, limit int64) int64 {
+// Left returns how many more may be preempted at a time, when limit may be in any minute
+// and none is until then. A limit below 0 is none: then it is limit.
+func (r *Rate) Left(at time.Time, limit int64) int64 {
 	if limit < 0 {
 		return limit
 	}
-	r.forget(now)
-	return max(limit-int64(len(r.times)-r.from), 0)
+	known := r.times[r.from:]
+	past := sort.Search(len(known), func(i int) bool { return at.Sub(known[i]) < RatePeriod })
+	return max(limit-int64(len(known)-past), 0)
 }
 
 // Take remembers a preemption at a time. Times that come ascend, but for those of
@@ -50,7 +52,8 @@ func (r *Rate) Undo(at time.Time) {
 	}
 }
 
-func (r *Rate) forget(now time.Time) {
+// Forget drops the preemptions that do not count from now on.
+func (r *Rate) Forget(now time.Time) {
 	for r.from < len(r.times) && now.Sub(r.times[r.from]) >= RatePeriod {
 		r.from++
 	}

@@ -81,6 +81,36 @@ func (c *Clock) Judge(now time.Time, status Status, belowMin bool, t Timeouts) {
 	}
 }
 
+// Starves returns from when on the element starves, and from when on aggressively, if it
+// goes on to be below its share: times of the past where it does already, zero for never.
+// It is what Judge will find, to which an update has to come after these times.
+func (c *Clock) Starves(t Timeouts) (starving, aggressively time.Time) {
+	switch {
+	case c.Status == Normal:
+		return starving, aggressively
+	case c.Starvation == AggressivelyStarving:
+		return c.Since, c.Since
+	case c.Starvation == Starving:
+		starving = c.Since
+	}
+	if !t.CanStarve {
+		return time.Time{}, time.Time{}
+	}
+	if starving.IsZero() {
+		starving = c.Since.Add(t.FairShare)
+		if least := c.MinSince.Add(t.MinShare); t.MinShare > 0 && !c.MinSince.IsZero() && least.Before(starving) {
+			starving = least
+		}
+	}
+	if t.CanStarveAggressively {
+		aggressively = c.Since.Add(t.Aggressive)
+	}
+	if !aggressively.IsZero() && aggressively.Before(starving) {
+		starving = aggressively
+	}
+	return starving, aggressively
+}
+
 // passed is the time since a state began, which it keeps; less than any timeout where
 // it has just begun or does not hold.
 func passed(since *time.Time, now time.Time, holds bool) time.Duration {

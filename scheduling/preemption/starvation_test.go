@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"weir/scheduling/preemption"
 )
 
@@ -65,4 +67,35 @@ func TestClock(t *testing.T) {
 			t.Errorf("%d is %s, want %s", s, s, want)
 		}
 	}
+}
+
+// TestStarves: what is said of when an element starves is what Judge finds then.
+func TestStarves(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		seconds := func(name string) time.Duration {
+			return time.Duration(rapid.IntRange(0, 20).Draw(t, name)) * time.Second
+		}
+		timeouts := preemption.Timeouts{
+			CanStarve: rapid.Bool().Draw(t, "can starve"), FairShare: seconds("fair share"), MinShare: seconds("min share"),
+			CanStarveAggressively: rapid.Bool().Draw(t, "can starve aggressively"), Aggressive: seconds("aggressive"),
+		}
+		var c preemption.Clock
+		now, belowMin := begin, rapid.Bool().Draw(t, "below min")
+		c.Judge(now, preemption.BelowFairShare, belowMin, timeouts)
+		starving, aggressively := c.Starves(timeouts)
+		for range 30 {
+			now = now.Add(time.Second)
+			c.Judge(now, preemption.BelowFairShare, belowMin, timeouts)
+			if want := !starving.IsZero() && now.After(starving); want != (c.Starvation != preemption.NonStarving) {
+				t.Fatalf("at %v it is %v, and it was to starve at %v", now, c.Starvation, starving)
+			}
+			if want := !aggressively.IsZero() && now.After(aggressively); want != (c.Starvation == preemption.AggressivelyStarving) {
+				t.Fatalf("at %v it is %v, and it was to starve aggressively at %v", now, c.Starvation, aggressively)
+			}
+		}
+		c.Judge(now, preemption.Normal, false, timeouts)
+		if starving, aggressively = c.Starves(timeouts); !starving.IsZero() || !aggressively.IsZero() {
+			t.Fatalf("one that is well is to starve at %v, aggressively at %v", starving, aggressively)
+		}
+	})
 }

@@ -65,6 +65,9 @@ func parseAmount(k Kind, x float64) (int64, error) {
 	if k == CPU {
 		x = math.Round(x * 100)
 	}
+	if x > float64(Infinite.Of(k)) && k == Memory {
+		return 0, fmt.Errorf("resource %s: amount %v is %w", k, x, tooMuch(Infinite.Memory))
+	}
 	if x > float64(Infinite.Of(k)) {
 		return 0, fmt.Errorf("resource %s: amount %v is beyond the greatest one, %d", k, x, Infinite.Of(k))
 	}

@@ -150,7 +150,7 @@ func TestFromMap(t *testing.T) {
 		"negative":                         {map[string]float64{"memory": -1}, resource.Amounts{}, "resource memory: negative amount -1"},
 		"not a number":                     {map[string]float64{"cpu": math.NaN()}, resource.Amounts{}, "resource cpu: amount NaN is not a finite number"},
 		"infinite":                         {map[string]float64{"gpu": math.Inf(1)}, resource.Amounts{}, "resource gpu: amount +Inf is not a finite number"},
-		"absurd":                           {map[string]float64{"memory": 1e30}, resource.Amounts{}, "resource memory: amount 1e+30 is beyond the greatest one, 2305843009213693951"},
+		"absurd":                           {map[string]float64{"memory": 1e30}, resource.Amounts{}, "resource memory: amount 1e+30 is too much: less than 2048PiB is possible"},
 		"of two errors the first by name":  {map[string]float64{"zinc": 1, "memory": -1}, resource.Amounts{}, "resource memory: negative amount -1"},
 		"absurd only after the hundredths": {map[string]float64{"cpu": 2e17}, resource.Amounts{}, "resource cpu: amount 2e+19 is beyond the greatest one, 2305843009213693951"},
 	}

@@ -3,7 +3,9 @@ package resource
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/big"
+	"strconv"
 	"strings"
 )
 
@@ -12,12 +14,12 @@ var units = []struct {
 	name  string
 	bytes int64
 }{
-	{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10},
+	{"PiB", 1 << 50}, {"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10},
 	{"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"KB", 1e3}, {"B", 1},
 }
 
 var (
-	errSize      = errors.New("not a size: write bytes, or a number with a unit of KiB, MiB, GiB, TiB, KB, MB, GB or TB, such as 512MiB")
+	errSize      = errors.New("not a size: write bytes, or a number with a unit of KiB, MiB, GiB, TiB, PiB, KB, MB, GB or TB, such as 512MiB")
 	errSizeWhole = errors.New("not a whole number of bytes")
 )
 
@@ -52,6 +54,43 @@ func ParseSize(s string) (int64, error) {
 	return amount.Num().Int64(), nil
 }
 
+// ParseSizeWithin is ParseSize for sizes from low to high. The error says what is
+// possible.
+func ParseSizeWithin(s string, low, high int64) (int64, error) {
+	n, err := ParseSize(s)
+	switch {
+	case errors.Is(err, ErrSizeRange) && strings.HasPrefix(strings.TrimSpace(s), "-"):
+		n, err = math.MinInt64, nil
+	case errors.Is(err, ErrSizeRange):
+		return 0, tooMuch(high)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return n, CheckSize(n, low, high)
+}
+
+// CheckSize returns an error for a size that is not from low to high: what is possible.
+func CheckSize(n, low, high int64) error {
+	switch {
+	case n < low:
+		return fmt.Errorf("too little: %s is the least", FormatSize(low))
+	case n > high:
+		return tooMuch(high)
+	}
+	return nil
+}
+
+func tooMuch(high int64) error {
+	switch {
+	case high == math.MaxInt64:
+		return errors.New("too much: less than 8192PiB is possible")
+	case (high+1)%(1<<50) == 0:
+		return fmt.Errorf("too much: less than %s is possible", FormatSize(high+1))
+	}
+	return fmt.Errorf("too much: %s is the most", FormatSize(high))
+}
+
 // FormatSize returns a size with the largest unit that says it exactly.
 func FormatSize(n int64) string {
 	for _, u := range units {
@@ -60,4 +99,31 @@ func FormatSize(n int64) string {
 		}
 	}
 	return fmt.Sprintf("%dB", n)
+}
+
+// ShowSize returns a size for people to read, in the largest unit that leaves at least
+// one of it, with digits enough to compare: "1.02 GiB". ParseSize reads it too.
+func ShowSize(n int64) string {
+	value, unit := float64(n), "B"
+	for _, next := range []string{"KiB", "MiB", "GiB", "TiB", "PiB"} {
+		if math.Abs(value) < 1024 {
+			break
+		}
+		value, unit = value/1024, next
+	}
+	digits := 1
+	if math.Abs(value) < 10 {
+		digits = 2
+	}
+	text := strconv.FormatFloat(value, 'f', digits, 64)
+	return strings.TrimRight(strings.TrimRight(text, "0"), ".") + " " + unit
+}
+
+// FormatRoughly returns a size that is to be written into a spec, rounded up to whole MiB.
+func FormatRoughly(n int64) string {
+	const mebi = 1 << 20
+	if rest := n % mebi; rest > 0 && n <= math.MaxInt64-mebi {
+		n += mebi - rest
+	}
+	return FormatSize(n)
 }

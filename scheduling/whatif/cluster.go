@@ -124,7 +124,7 @@ func addOperation(e *engine.Engine, op Operation, index int) error {
 		return err
 	}
 	for i, task := range op.Tasks {
-		if err := e.SetDemand(op.ID, scheduling.TaskName(fmt.Sprint(i)), task.Pending, task.PerJob); err != nil {
+		if err := e.SetDemand(op.ID, scheduling.TaskName(fmt.Sprint(i)), 0, task.Pending, task.PerJob); err != nil {
 			return err
 		}
 	}

@@ -34,6 +34,7 @@ func parse(line []byte) (discoveryjson.Request, error) {
 	}
 	switch request {
 	case discoveryjson.Request{Ask: discoveryjson.AskPeers}, discoveryjson.Request{Ask: discoveryjson.AskWatch},
+		discoveryjson.Request{Ask: discoveryjson.AskWatch, Changes: true},
 		discoveryjson.Request{Ask: discoveryjson.AskNotice}, discoveryjson.Request{Do: discoveryjson.DoAcknowledge}:
 		return request, nil
 	}
@@ -57,19 +58,26 @@ func failure(err error) discoveryjson.Answer { return discoveryjson.Answer{Error
 
 // peers is a view as a job sees it.
 func peers(view View, self string) *discoveryjson.Peers {
-	all := view.Instances.GetInstances()
-	p := &discoveryjson.Peers{
+	shown, omitted := cut(view)
+	return &discoveryjson.Peers{
 		Operation: view.Instances.GetOperationId(), AsOf: view.AsOf.UTC(), Over: view.Instances.GetOver(),
-		Instances: make([]discoveryjson.Instance, 0, min(len(all), maxInstances)),
+		Instances: instances(shown, self), Omitted: omitted,
 	}
+}
+
+// cut returns the instances that an answer has place for, and how many it has none for.
+func cut(view View) (shown []*actorpb.Instance, omitted int) {
+	all := view.Instances.GetInstances()
+	shown = all[:min(len(all), maxInstances)]
+	return shown, len(all) - len(shown)
+}
+
+func instances(all []*actorpb.Instance, self string) []discoveryjson.Instance {
+	out := make([]discoveryjson.Instance, 0, len(all))
 	for _, one := range all {
-		if len(p.Instances) == maxInstances {
-			p.Omitted++
-			continue
-		}
-		p.Instances = append(p.Instances, instance(one, self))
+		out = append(out, instance(one, self))
 	}
-	return p
+	return out
 }
 
 func instance(one *actorpb.Instance, self string) discoveryjson.Instance {

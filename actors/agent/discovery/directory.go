@@ -25,6 +25,9 @@ const (
 // ErrBusy is returned when as many operations are followed as may be.
 var ErrBusy = errors.New("too many operations are asked about on this node")
 
+// errMissed is why changes came to nothing.
+var errMissed = errors.New("the replica has told of changes since something that was not heard here")
+
 // Source asks replicas. It is used by one goroutine.
 type Source interface {
 	// Ask returns the answer of a replica: of the same one as long as there are no
@@ -149,12 +152,12 @@ func (d *Directory) run(ctx context.Context, f *feed) {
 		index := f.index
 		d.mu.Unlock()
 		answer, err := source.Ask(ctx, &actorpb.InstancesRequest{
-			OperationId: f.operation, Version: version, WaitMillis: pollWait.Milliseconds(), Index: index,
+			OperationId: f.operation, Version: version, WaitMillis: pollWait.Milliseconds(), Index: index, Changes: version != "",
 		})
 		if ctx.Err() != nil {
 			return
 		}
-		d.take(f, answer, err, version)
+		err = d.take(f, answer, err, version)
 		switch {
 		case err != nil:
 			version = ""
@@ -170,22 +173,29 @@ func (d *Directory) run(ctx context.Context, f *feed) {
 	}
 }
 
-// take takes an answer to a question that had a version.
-func (d *Directory) take(f *feed, answer *actorpb.Instances, err error, version string) {
+// take takes an answer to a question that had a version, and returns err, or why the answer
+// is of no use.
+func (d *Directory) take(f *feed, answer *actorpb.Instances, err error, version string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err != nil {
-		f.view.Err = err
-	} else {
-		same := version != "" && version == answer.GetVersion()
-		f.view.AsOf, f.view.Err = time.Now(), nil
-		if same {
-			return
+	var all *actorpb.Instances
+	if err == nil {
+		var ok bool
+		if all, ok = answer.After(f.view.Instances); !ok {
+			err = errMissed
 		}
-		f.view.Instances = answer
+	}
+	f.view.Err = err
+	if err == nil {
+		f.view.AsOf = time.Now()
+		if version != "" && version == all.GetVersion() {
+			return nil
+		}
+		f.view.Instances = all
 	}
 	close(f.changed)
 	f.changed = make(chan struct{})
+	return err
 }
 
 func stop(timer *time.Timer) {

@@ -11,8 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"weir/cluster/leaktest"
 	"weir/messages/actorpb"
 )
 
@@ -22,7 +21,7 @@ func TestMain(m *testing.M) {
 		intrude(path)
 		return
 	}
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 // replica knows what the jobs of operations are, and answers like a real one.
@@ -226,6 +225,51 @@ func TestOverIsTheEnd(t *testing.T) {
 		pass(time.Hour)
 		if view, _ := d.View("op"); !view.Instances.GetOver() || len(r.versions()) != 1 {
 			t.Errorf("view %+v after %d questions", view, len(r.versions()))
+		}
+	})
+}
+
+// TestDirectoryTakesChanges of what it has heard, and asks for all after others.
+func TestDirectoryTakesChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReplica()
+		d := NewDirectory(r.source)
+		defer d.Close()
+		if err := d.Follow("op", 7); err != nil {
+			t.Fatal(err)
+		}
+		defer d.Release("op")
+		r.say("op", "v1", false, job("a", "live"), job("b", "live"))
+		synctest.Wait()
+		before, _ := d.View("op")
+		tell := func(since, version string, put *actorpb.Instance, forgotten ...string) View {
+			r.mu.Lock()
+			r.answers["op"] = &actorpb.Instances{OperationId: "op", Version: version, Since: since, Instances: []*actorpb.Instance{put}, Forgotten: forgotten}
+			r.change()
+			r.mu.Unlock()
+			synctest.Wait()
+			view, _ := d.View("op")
+			return view
+		}
+		view := tell("v1", "v2", job("c", "live"), "a")
+		if all := view.Instances.GetInstances(); view.Err != nil || len(all) != 2 || all[0] != before.Instances.GetInstances()[1] || all[1].GetJobId() != "c" {
+			t.Errorf("after changes: %v", view)
+		}
+		view = tell("v7", "v8", job("d", "live"))
+		if view.Err == nil || view.Instances.GetVersion() != "v2" {
+			t.Errorf("after changes of something else: %v, want what was known, and an error", view)
+		}
+		r.say("op", "v8", false, job("d", "live"))
+		pass(r.Pause())
+		if view, _ := d.View("op"); view.Err != nil || len(view.Instances.GetInstances()) != 1 {
+			t.Errorf("asked again it knows %v", view)
+		}
+		changes := []bool{}
+		for _, request := range r.asked {
+			changes = append(changes, request.GetChanges())
+		}
+		if want := []bool{false, true, true, false, true}; !slices.Equal(changes, want) {
+			t.Errorf("asked for changes %v, want %v: of what it knows alone", changes, want)
 		}
 	})
 }

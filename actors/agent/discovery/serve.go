@@ -187,7 +187,7 @@ func (c *connection) answer(ctx context.Context, line []byte, watch *watch) []di
 	case discoveryjson.AskPeers:
 		return []discoveryjson.Answer{c.peers(ctx)}
 	case discoveryjson.AskWatch:
-		return watch.begin()
+		return watch.begin(request.Changes)
 	case discoveryjson.AskNotice:
 		notice, _ := c.desk.told()
 		return []discoveryjson.Answer{{Notice: &notice}}

@@ -1,6 +1,9 @@
 package discovery
 
-import "weir/messages/discoveryjson"
+import (
+	"weir/messages/actorpb"
+	"weir/messages/discoveryjson"
+)
 
 // watch is a job that wants to hear of changes. The zero one hears of none.
 type watch struct {
@@ -8,19 +11,26 @@ type watch struct {
 	// Nil: not watched, or nothing will change any more.
 	peersChanged, noticeChanged <-chan struct{}
 	following                   bool
+
+	// changes: the job takes changes of what it has been told, which is told with the
+	// number revision; 0: nothing has been told yet.
+	changes  bool
+	revision uint64
+	told     []*actorpb.Instance
 }
 
 // begin returns what is known now. It may be called again.
-func (w *watch) begin() []discoveryjson.Answer {
+func (w *watch) begin(changes bool) []discoveryjson.Answer {
 	if !w.following {
 		if err := w.desk.directory.Follow(w.desk.asker.Operation, w.desk.asker.Index); err != nil {
 			return []discoveryjson.Answer{failure(err)}
 		}
 		w.following = true
 	}
+	w.changes, w.revision, w.told = changes, 0, nil
 	answers := []discoveryjson.Answer{w.notice()}
 	if view := w.look(); view.Instances != nil {
-		answers = append(answers, discoveryjson.Answer{Peers: peers(view, w.desk.asker.Job)})
+		answers = append(answers, w.tell(view))
 	}
 	return answers
 }
@@ -38,7 +48,30 @@ func (w *watch) peers() []discoveryjson.Answer {
 	if view.Err != nil {
 		return nil
 	}
-	return []discoveryjson.Answer{{Peers: peers(view, w.desk.asker.Job)}}
+	return []discoveryjson.Answer{w.tell(view)}
+}
+
+// tell returns the peers, or what has changed of them where the job takes that and it says
+// less.
+func (w *watch) tell(view View) discoveryjson.Answer {
+	self := w.desk.asker.Job
+	if !w.changes {
+		return discoveryjson.Answer{Peers: peers(view, self)}
+	}
+	before, known := w.told, w.revision > 0
+	now, omitted := cut(view)
+	w.told = now
+	w.revision++
+	put, gone := actorpb.InstanceChanges.Between(before, now)
+	if !known || len(put)+len(gone) >= max(len(now), 1) {
+		whole := peers(view, self)
+		whole.Revision = w.revision
+		return discoveryjson.Answer{Peers: whole}
+	}
+	return discoveryjson.Answer{Changes: &discoveryjson.Changes{
+		Revision: w.revision, AsOf: view.AsOf.UTC(), Over: view.Instances.GetOver(), Omitted: omitted,
+		Instances: instances(put, self), Forgotten: gone,
+	}}
 }
 
 // look returns what is known, and waits for the next change.

@@ -11,18 +11,18 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"pgregory.net/rapid"
 
+	"weir/cluster/leaktest"
 	"weir/messages/actorpb"
 	"weir/messages/journalpb"
 	"weir/messages/statepb"
 	"weir/scheduling"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func grant(job string, term, index uint64) *actorpb.StartJob {
 	return &actorpb.StartJob{JobId: job, OperationId: "op", Task: "sort", Cookie: 3, Attempt: 2, NodeIncarnation: 9,

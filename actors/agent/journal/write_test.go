@@ -20,7 +20,7 @@ import (
 )
 
 // patience is the deadline of every wait.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // brokenFile fails when it is written to, synced or given space. It writes the first
 // half all the same.

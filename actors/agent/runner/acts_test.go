@@ -1,6 +1,7 @@
 package runner_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"weir/actors/agent/runner"
+	"weir/actors/agent/runner/proxyproto"
 )
 
 // play is the job that this test binary becomes when it is started with
@@ -25,6 +27,8 @@ func play(act string) int {
 		return hogChild()
 	case "agent":
 		return agent()
+	case "plain-agent":
+		return plainAgent()
 	}
 	fmt.Fprintln(os.Stderr, "no such act:", act)
 	return 99
@@ -157,9 +161,50 @@ func agent() int {
 			fmt.Printf("%s", part.Data)
 			break
 		}
+		pause()
 	}
 	for range job.Events() {
 	}
 	<-wait()
+	return 0
+}
+
+// plainAgent runs jobs and prints what becomes of them. Arguments: root, proxy.
+func plainAgent() int {
+	config := runner.DefaultConfig()
+	config.Root, config.ProxyPath, config.NodeName = os.Args[1], os.Args[2], "plain"
+	config.Logger = slog.New(slog.DiscardHandler)
+	opened, err := runner.Open(config)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 94
+	}
+	fmt.Println("shortfall:", opened.Shortfall())
+	for _, spec := range []runner.JobSpec{
+		{ID: "none", Isolation: proxyproto.IsolationNone},
+		{ID: "default", Isolation: proxyproto.IsolationDefault},
+		{ID: "strict", Isolation: proxyproto.IsolationStrict},
+		{ID: "tmpfs", Tmpfs: []proxyproto.Tmpfs{{Path: "ram", Size: 1 << 20}}},
+		{ID: "itself", User: strconv.Itoa(os.Getuid()), Group: strconv.Itoa(os.Getgid())},
+		{ID: "root", User: "root"},
+	} {
+		spec.Shell, spec.Lease = "grep -c 'NoNewPrivs:.1' /proc/self/status; exit 4", time.Minute
+		job, err := opened.Start(context.Background(), spec)
+		if err != nil {
+			fmt.Println(err)
+			continue
+		}
+		for range job.Events() {
+		}
+		part, err := opened.ReadOutput(spec.ID, "stdout", 0, 100)
+		if err != nil {
+			fmt.Println(err)
+		}
+		fmt.Printf("%s: %s with %d, no new rights: %s\n", spec.ID, job.Result().Outcome, job.Result().ExitCode, bytes.TrimSpace(part.Data))
+	}
+	if err := opened.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 93
+	}
 	return 0
 }

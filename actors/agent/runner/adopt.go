@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,7 +40,8 @@ func (r *Runner) adopt() error {
 			continue
 		}
 		if err := endJob(cgroup.Job(r.config.Cgroups.Node, id), r.paths.job(id), noProxy); err != nil {
-			return fmt.Errorf("remove leftover group %s: %w", id, err)
+			// It hangs, and keeps nobody else from running.
+			r.config.Logger.Error("processes of a job are left", "job", id, "error", err)
 		}
 	}
 	return nil
@@ -93,12 +93,16 @@ func (j *Job) readSpec() {
 	if info, err := os.Stat(path); err == nil {
 		j.begun = info.ModTime()
 	}
+	// What a spec of another build has beside these is nothing to the agent.
 	var spec struct {
-		Version int                  `json:"version"`
-		Cgroups proxyproto.Placement `json:"cgroups"`
+		Version     int                  `json:"version"`
+		Cgroups     proxyproto.Placement `json:"cgroups"`
+		User        *proxyproto.User     `json:"user"`
+		Environment []string             `json:"environment"`
 	}
 	if data, err := os.ReadFile(path); err == nil && json.Unmarshal(data, &spec) == nil {
-		j.place, j.version = spec.Cgroups, spec.Version
+		j.place, j.version, j.user = spec.Cgroups, spec.Version, spec.User
+		j.asksInFolder = j.runner.paths.asksInFolder(j.id, spec.Environment)
 	}
 }
 
@@ -119,14 +123,18 @@ func (r *Runner) findProxy(folder string) (identity proxyproto.Identity, trace b
 	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR):
 		return noProxy, false, err
 	}
+	if log, err := os.ReadFile(filepath.Join(folder, proxyproto.LogFile)); err == nil {
+		if identity, _, found := proxyproto.CutIdentity(log); found {
+			return identity, true, nil
+		}
+	}
 	// It may have been started and not have come so far.
 	all, err := proctree.All()
 	if err != nil {
 		return noProxy, false, err
 	}
 	for _, process := range all {
-		command, err := os.ReadFile(filepath.Join("/proc", fmt.Sprint(process.Pid), "cmdline"))
-		if arguments := bytes.Split(command, []byte{0}); err == nil && len(arguments) > 1 && string(arguments[1]) == folder {
+		if arguments := proctree.Arguments(process); len(arguments) > 1 && arguments[1] == folder {
 			return process.Identity, true, nil
 		}
 	}
@@ -139,6 +147,7 @@ func (r *Runner) Discard(id string) error {
 	if job == nil {
 		return nil
 	}
+	<-job.tried
 	if err := endJob(job.place, r.paths.job(id), job.identity); err != nil {
 		return fmt.Errorf("discard job %s: %w", id, err)
 	}

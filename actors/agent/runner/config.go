@@ -29,6 +29,9 @@ type Config struct {
 	// SamplePeriod is the time between two samples of a job. 1 s: one sample
 	// reads three small files.
 	SamplePeriod time.Duration
+	// EndTimeout is how long the end of a job may stand still, when its processes are to go and
+	// what is to be kept is kept: what hangs so long is given up.
+	EndTimeout time.Duration
 	// Logger takes what an operator cares about.
 	Logger *slog.Logger
 }
@@ -55,6 +58,7 @@ func DefaultConfig() Config {
 		Output:       OutputLimits{Stdout: 5 << 20, Stderr: 5 << 20},
 		Retain:       Retain{Bytes: 1 << 30, Jobs: 1000},
 		SamplePeriod: time.Second,
+		EndTimeout:   proxyproto.DefaultEndTimeout,
 	}
 }
 
@@ -71,6 +75,8 @@ func (c *Config) Validate() error {
 		return errors.New("config.Retain: a limit is negative")
 	case c.SamplePeriod < time.Millisecond:
 		return fmt.Errorf("config.SamplePeriod: %v, must be 1ms or more", c.SamplePeriod)
+	case c.EndTimeout < time.Millisecond || c.EndTimeout.Milliseconds() > proxyproto.MaxMillis:
+		return fmt.Errorf("config.EndTimeout: %v, must be 1ms or more", c.EndTimeout)
 	case c.Logger == nil:
 		return errors.New("config.Logger: is nil")
 	}

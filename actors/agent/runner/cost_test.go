@@ -9,8 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"weir/actors/agent/runner"
 	"weir/actors/agent/runner/proctree"
+	"weir/actors/agent/runner/proxyproto"
 )
 
 // proxyOf finds the proxy of a job.
@@ -21,8 +24,8 @@ func (f *fixture) proxyOf(t testing.TB, job *runner.Job) proctree.Process {
 		t.Fatal(err)
 	}
 	for _, process := range tree {
-		command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", process.Pid))
-		if strings.HasPrefix(string(command), proxyPath) && strings.Contains(string(command), "/jobs/"+job.ID()) {
+		command := proctree.Arguments(process)
+		if len(command) == 2 && command[0] == proxyPath && strings.HasSuffix(command[1], "/jobs/"+job.ID()) {
 			return process
 		}
 	}
@@ -169,4 +172,51 @@ func BenchmarkStart(b *testing.B) {
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n)/float64(plain.Nanoseconds()), "x-fork-exec")
 		})
 	}
+}
+
+// BenchmarkJobProxyStart tells how long a job takes from the order to start it until its
+// command runs, and until its end is told, however far it is kept apart from its node.
+func BenchmarkJobProxyStart(b *testing.B) {
+	for _, isolation := range proxyproto.Isolations {
+		b.Run(isolation, func(b *testing.B) {
+			if isolation == proxyproto.IsolationStrict && os.Geteuid() != 0 {
+				b.Skip("who is not root cannot keep jobs apart")
+			}
+			f := newFixture(b, backends["with cgroups"])
+			var begun, ended time.Duration
+			n, used := 0, cpuUsed(b)
+			for b.Loop() {
+				n++
+				before := time.Now()
+				job := f.start(b, runner.JobSpec{ID: "job-" + strconv.Itoa(n), Argv: []string{"/bin/true"}, Isolation: isolation})
+				if _, is := (<-job.Events()).(runner.Started); !is {
+					b.Fatal("the job did not begin")
+				}
+				begun += time.Since(before)
+				finished(b, job)
+				ended += time.Since(before)
+				if err := job.Release(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(begun.Microseconds())/1000/float64(n), "ms-to-command")
+			b.ReportMetric(float64(ended.Microseconds())/1000/float64(n), "ms-to-result")
+			b.ReportMetric(float64((cpuUsed(b)-used).Microseconds())/1000/float64(n), "ms-of-cpu")
+		})
+	}
+}
+
+// cpuUsed is the time of this process and of all that it has waited for, which does not
+// depend on what else the machine does.
+func cpuUsed(b *testing.B) time.Duration {
+	b.Helper()
+	var sum time.Duration
+	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} {
+		var usage unix.Rusage
+		if err := unix.Getrusage(who, &usage); err != nil {
+			b.Fatal(err)
+		}
+		sum += time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+	}
+	return sum
 }

@@ -9,8 +9,11 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"weir/actors/agent/runner/proxyproto"
 )
 
 const (
@@ -23,8 +26,11 @@ const (
 )
 
 const (
-	// discoveryFile is the name of the socket in the job's folder.
-	discoveryFile = "discovery.sock"
+	// discoveryFolder is the folder of the socket in the job's folder, and discoveryFile its
+	// name in there. A job that sees nothing but a few folders needs it; others have the
+	// socket in the job's folder itself.
+	discoveryFolder = "ask"
+	discoveryFile   = "discovery.sock"
 	// longestAddress is that of a socket: 108 bytes, the last one a zero.
 	longestAddress = 107
 	// shortFolder is where sockets are whose path would be longer, each in a folder of its
@@ -44,13 +50,30 @@ func (j *Job) Discovery() net.Listener {
 	return j.discovery
 }
 
-// discovery is the path by which the job reaches its socket.
+// socketOf is the path by which the job of a spec reaches its socket.
+func (l layout) socketOf(spec *proxyproto.Spec) string {
+	path := l.file(spec.JobID, discoveryFile)
+	if spec.Isolation == proxyproto.IsolationStrict || len(path) > longestAddress {
+		return l.discovery(spec.JobID)
+	}
+	return path
+}
+
+// asksInFolder says whether a job with this environment has its socket in its folder.
+func (l layout) asksInFolder(id string, environment []string) bool {
+	return slices.Contains(environment, DiscoveryVariable+"="+l.file(id, discoveryFile))
+}
+
+// discovery is the path of a job's socket that has a folder of its own.
 func (l layout) discovery(id string) string {
-	if path := l.file(id, discoveryFile); len(path) <= longestAddress {
+	if path := l.file(id, filepath.Join(discoveryFolder, discoveryFile)); len(path) <= longestAddress {
 		return path
 	}
 	return filepath.Join(l.short(id), discoveryFile)
 }
+
+// isShort says whether the job's socket is outside its folder.
+func (l layout) isShort(id string) bool { return filepath.Dir(l.discovery(id)) == l.short(id) }
 
 // short is a folder with a short path, of one job.
 func (l layout) short(id string) string {
@@ -61,7 +84,7 @@ func (l layout) short(id string) string {
 // removeJob removes what a job has but its output, its own folder last, without which
 // nobody would know of the rest.
 func (l layout) removeJob(id string) error {
-	if l.discovery(id) == l.file(id, discoveryFile) {
+	if !l.isShort(id) {
 		return removeTree(l.job(id))
 	}
 	if err := os.RemoveAll(l.short(id)); err != nil {
@@ -96,11 +119,17 @@ func (r *Runner) removeOrphans() {
 // openDiscovery opens the socket, again for an adopted job.
 func (j *Job) openDiscovery() error {
 	paths := j.runner.paths
-	if paths.discovery(j.id) == paths.file(j.id, discoveryFile) {
+	if j.asksInFolder {
 		return j.withPath(discoveryFile, j.listenDiscovery)
 	}
+	if !paths.isShort(j.id) {
+		if err := os.Mkdir(paths.file(j.id, discoveryFolder), 0o711); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		return j.withPath(filepath.Join(discoveryFolder, discoveryFile), j.listenDiscovery)
+	}
 	folder := paths.short(j.id)
-	err := os.Mkdir(folder, 0o700)
+	err := os.Mkdir(folder, 0o711)
 	switch {
 	case err == nil:
 		err = os.WriteFile(filepath.Join(folder, ownerFile), []byte(paths.job(j.id)), 0o600)
@@ -119,14 +148,14 @@ func isOurs(folder string) error {
 	if err := unix.Lstat(folder, &stat); err != nil {
 		return fmt.Errorf("folder %s: %w", folder, err)
 	}
-	if stat.Mode&unix.S_IFMT != unix.S_IFDIR || stat.Mode&0o077 != 0 || int(stat.Uid) != os.Geteuid() {
+	if stat.Mode&unix.S_IFMT != unix.S_IFDIR || stat.Mode&0o066 != 0 || int(stat.Uid) != os.Geteuid() {
 		return fmt.Errorf("folder %s: belongs to somebody else: %w", folder, unix.EPERM)
 	}
 	return nil
 }
 
 // listenDiscovery listens at path, where an earlier life may have left a socket. Nobody
-// but the user of the agent and its jobs can connect.
+// but the user that the job is can connect.
 func (j *Job) listenDiscovery(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -136,7 +165,7 @@ func (j *Job) listenDiscovery(path string) error {
 		return err
 	}
 	listener.SetUnlinkOnClose(false)
-	if err := os.Chmod(path, 0o600); err != nil {
+	if err := errors.Join(os.Chmod(path, 0o600), own(path, j.user)); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	j.discovery = listener

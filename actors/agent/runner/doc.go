@@ -12,9 +12,13 @@
 // back before, Open finds the jobs of its earlier life: their proxies go on under
 // the new one, and what ended meanwhile left its result in the job's folder.
 //
+// How far a job is kept apart from the node is decided when it is started (confine.go), and
+// done by its proxy. What the machine does not let the agent do is found out by Open.
+//
 // Below Config.Root:
 //
 //	lock               held while a Runner is open
-//	jobs/<job>/        spec, sockets, result, proxy's log; work/ is the workspace
+//	jobs/<job>/        spec, control socket, result, proxy's log; work/ is the workspace,
+//	                   of a job of isolation strict, ask/ has the discovery socket, and tmp/ is its /tmp
 //	output/<job>/      what the job wrote, see package output
 package runner

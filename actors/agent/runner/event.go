@@ -29,9 +29,9 @@ type Started struct {
 // Sample is a measurement. Samples are dropped when nobody takes them.
 type Sample struct {
 	JobID string
-	// Memory is in use now, in bytes.
-	Memory     int64
-	Statistics Statistics
+	// Memory is what the job uses now, ProxyMemory what its proxy does, in bytes.
+	Memory, ProxyMemory int64
+	Statistics          Statistics
 }
 
 // Exited says that no process of the job is left. It comes exactly once, last,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,6 +62,9 @@ func (j *Job) follow() *Result {
 		case <-j.proxy.gone:
 			timer.Stop()
 			return j.inquest()
+		case <-j.hung:
+			timer.Stop()
+			return j.inquest()
 		case <-timer.C:
 		}
 		wait = min(2*wait, maxRedial)
@@ -70,10 +74,10 @@ func (j *Job) follow() *Result {
 }
 
 func (j *Job) reconnect() {
-	j.disconnect()
-	// A failure shows when the job is listened to.
 	conn, err := j.dial()
+	j.disconnect()
 	if err != nil {
+		// That shows when the job is listened to.
 		return
 	}
 	j.mu.Lock()
@@ -164,7 +168,7 @@ func (j *Job) tellSample(sample *proxyproto.Sample) {
 	j.last = sample.Statistics
 	j.mu.Unlock()
 	if len(j.events) < cap(j.events)-eventKept {
-		j.events <- Sample{JobID: j.id, Memory: sample.MemoryBytes, Statistics: sample.Statistics}
+		j.events <- Sample{JobID: j.id, Memory: sample.MemoryBytes, ProxyMemory: sample.ProxyMemoryBytes, Statistics: sample.Statistics}
 	}
 }
 
@@ -175,18 +179,24 @@ func (j *Job) inquest() *Result {
 	if err != nil {
 		result = j.proxyFailed(err)
 	}
-	for {
+	for deadline := time.Now().Add(j.runner.config.EndTimeout); ; {
 		err := j.endProcesses()
 		if err == nil {
 			return result
 		}
 		j.runner.config.Logger.Error("processes of a job are left", "job", j.id, "error", err)
+		if time.Now().After(deadline) {
+			return j.givenUp(result, err)
+		}
 	}
 }
 
-// endProcesses ends the processes of a job whose proxy has gone.
+// endProcesses ends the processes of a job whose proxy has gone, or hangs.
 func (j *Job) endProcesses() error {
-	return endJob(j.place, j.runner.paths.job(j.id), noProxy)
+	if err := endInside(j.place, j.runner.paths.job(j.id), j.identity); err != nil {
+		return err
+	}
+	return removeGroup(j.place)
 }
 
 // readResult reads what the proxy wrote before it went.
@@ -207,7 +217,12 @@ func (j *Job) readResult() (*Result, error) {
 
 // proxyFailed is the result of a job whose proxy left none.
 func (j *Job) proxyFailed(cause error) *Result {
-	text := "weir-jobproxy ended: " + j.proxy.end()
+	text := "weir-jobproxy was killed and hangs"
+	select {
+	case <-j.proxy.gone:
+		text = "weir-jobproxy ended: " + j.proxy.end()
+	default:
+	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.fault != nil {
@@ -216,7 +231,8 @@ func (j *Job) proxyFailed(cause error) *Result {
 	if !errors.Is(cause, fs.ErrNotExist) {
 		text += ": " + cause.Error()
 	}
-	if log, err := os.ReadFile(j.runner.paths.file(j.id, proxyproto.LogFile)); err == nil && len(log) > 0 {
+	log, err := os.ReadFile(j.runner.paths.file(j.id, proxyproto.LogFile))
+	if _, log, _ = proxyproto.CutIdentity(log); err == nil && len(log) > 0 {
 		text += ": " + strings.TrimSpace(string(log[max(0, len(log)-logTail):]))
 	}
 	now := time.Now()
@@ -242,28 +258,14 @@ var noProxy = proxyproto.Identity{Pid: -1}
 // endJob ends all processes of a job, its proxy too, and removes its group, which is
 // at place. folder is the job's folder, by which its processes can be known.
 func endJob(place proxyproto.Placement, folder string, proxy proxyproto.Identity) error {
-	alive := proctree.Alive(proxy)
-	if alive {
+	if proctree.Alive(proxy) {
 		// Stopped, it keeps its foster children and starts no more.
 		if err := proctree.Signal(proxy, stopSignal); err != nil {
 			return err
 		}
-	} else {
-		proxy = noProxy
-	}
-	group := cgroup.Open(place)
-	if !place.None() {
-		if err := group.Kill(killPatience); err != nil {
+		if err := endInside(place, folder, proxy); err != nil {
 			return err
 		}
-	}
-	if place.None() || alive {
-		err := proctree.Kill(func() ([]proctree.Process, error) { return proctree.Tree(proxy.Pid, folder) }, killPatience)
-		if err != nil {
-			return err
-		}
-	}
-	if alive {
 		err := proctree.Kill(func() ([]proctree.Process, error) {
 			if !proctree.Alive(proxy) {
 				return nil, nil
@@ -274,8 +276,36 @@ func endJob(place proxyproto.Placement, folder string, proxy proxyproto.Identity
 			return err
 		}
 	}
+	// It may have been about to start one when it was stopped.
+	if err := endInside(place, folder, proxy); err != nil {
+		return err
+	}
+	return removeGroup(place)
+}
+
+// endInside ends all processes of a job but its proxy.
+func endInside(place proxyproto.Placement, folder string, proxy proxyproto.Identity) error {
+	if !place.None() {
+		if err := cgroup.Open(place).Kill(killPatience); err != nil {
+			return err
+		}
+	}
+	root := noProxy.Pid
+	if proctree.Alive(proxy) {
+		root = proxy.Pid
+	} else if !place.None() {
+		return nil
+	}
+	return proctree.Kill(func() ([]proctree.Process, error) {
+		all, err := proctree.Tree(root, folder)
+		return slices.DeleteFunc(all, func(p proctree.Process) bool { return p.Identity == proxy }), err
+	}, killPatience)
+}
+
+// removeGroup removes the group of a job, of which no process is left.
+func removeGroup(place proxyproto.Placement) error {
 	if place.None() {
 		return nil
 	}
-	return group.Remove(killPatience)
+	return cgroup.Open(place).Remove(killPatience)
 }

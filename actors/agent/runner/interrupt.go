@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -55,23 +56,39 @@ func (j *Job) Interrupt(i Interruption) error {
 const firstInterrupting = 2
 
 // writeNotice replaces the job's notice file, so that nobody sees a part of it. The job can
-// write to its folder too, so the new file is one that was not there: whatever the job has
-// put in the way cannot block.
+// write to its folder too: it is not followed out of its workspace, and the new file is one
+// that was not there, so whatever the job has put in the way cannot block.
 func (j *Job) writeNotice(notice []byte) error {
-	path := j.runner.paths.notice(j.id)
-	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	workspace, err := os.OpenRoot(j.runner.paths.workspace(j.id))
+	if err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), "notice-*.new")
+	defer workspace.Close()
+	path, err := filepath.Rel(workspace.Name(), j.runner.paths.notice(j.id))
+	if err != nil {
+		return err
+	}
+	err = workspace.Mkdir(filepath.Dir(path), 0o700)
+	if err == nil && j.user != nil {
+		err = workspace.Lchown(filepath.Dir(path), int(j.user.UID), int(j.user.GID))
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	fresh := path + "." + rand.Text()
+	file, err := workspace.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = file.Write(notice)
+	if err == nil && j.user != nil {
+		err = file.Chown(int(j.user.UID), int(j.user.GID))
+	}
 	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Rename(file.Name(), path)
+		err = workspace.Rename(fresh, path)
 	}
 	if err != nil {
-		return errors.Join(err, os.Remove(file.Name()))
+		return errors.Join(err, workspace.Remove(fresh))
 	}
 	return nil
 }

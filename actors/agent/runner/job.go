@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,9 +21,6 @@ import (
 )
 
 const (
-	// tellTimeout limits how long a message to a proxy may take. It fits the
-	// socket's buffer unless the proxy has been stopped for long.
-	tellTimeout = 100 * time.Millisecond
 	// stopMargin is how long after its grace a job may take to end before its
 	// proxy is taken to be broken.
 	stopMargin = 30 * time.Second
@@ -42,6 +40,10 @@ type Job struct {
 	left, followed chan struct{}
 	// place is where its control group is.
 	place proxyproto.Placement
+	// user is who its processes are; nil: who the agent is.
+	user *proxyproto.User
+	// asksInFolder: its discovery socket is in its folder, not in one of its own.
+	asksInFolder bool
 	// tried is closed when start has returned; proxy, identity and begun are set.
 	tried    chan struct{}
 	proxy    *proxyProcess
@@ -52,12 +54,15 @@ type Job struct {
 	discovery *net.UnixListener
 
 	mu   sync.Mutex
-	conn net.Conn
+	conn *net.UnixConn
 	// version is what the proxy speaks.
 	version int
 	started *proxyproto.Started
 	last    Statistics
 	result  *Result
+	// hung is closed by hangs when a proxy that was killed is there still.
+	hung  chan struct{}
+	hangs func()
 	// fault is why the proxy is of no use.
 	fault error
 	// overdue kills the proxy at due, should the job not have ended as it was told.
@@ -66,7 +71,10 @@ type Job struct {
 }
 
 func newJob(r *Runner, id string) *Job {
+	hung := make(chan struct{})
 	return &Job{
+		hung:     hung,
+		hangs:    sync.OnceFunc(func() { close(hung) }),
 		runner:   r,
 		id:       id,
 		place:    cgroup.Job(r.config.Cgroups.Node, id),
@@ -167,11 +175,7 @@ func (j *Job) tell(message proxyproto.Message) error {
 	if j.conn == nil {
 		return fmt.Errorf("tell job %s to %s: %w", j.id, message.Name(), ErrUnreachable)
 	}
-	err = j.conn.SetWriteDeadline(time.Now().Add(tellTimeout))
-	if err == nil {
-		_, err = j.conn.Write(line)
-	}
-	if err != nil {
+	if err := send(j.conn, line); err != nil {
 		return fmt.Errorf("tell job %s to %s: %w: %w", j.id, message.Name(), ErrUnreachable, err)
 	}
 	return nil
@@ -179,13 +183,20 @@ func (j *Job) tell(message proxyproto.Message) error {
 
 // start makes the job's folders and starts its proxy. The connection is there
 // before the proxy is, so from now on the job can be told anything.
-func (j *Job) start(spec *proxyproto.Spec) error {
+func (j *Job) start(ctx context.Context, spec *proxyproto.Spec, furnish func(workspace string) error) error {
 	defer close(j.tried)
 	paths := j.runner.paths
-	for _, folder := range []string{paths.job(j.id), spec.Workspace, spec.OutputFolder} {
-		if err := os.Mkdir(folder, 0o700); err != nil {
+	j.user, j.asksInFolder = spec.User, paths.asksInFolder(j.id, spec.Environment)
+	if err := j.makeFolders(spec); err != nil {
+		return err
+	}
+	if furnish != nil {
+		if err := furnish(spec.Workspace); err != nil {
 			return err
 		}
+	}
+	if err := ownFolders(spec.Workspace, spec.User); err != nil {
+		return err
 	}
 	if err := j.openDiscovery(); err != nil {
 		return err
@@ -206,10 +217,35 @@ func (j *Job) start(spec *proxyproto.Spec) error {
 	if err != nil {
 		return err
 	}
-	if err := j.startProxy(socket, conn); err != nil {
+	if err := j.startProxy(ctx, spec, socket, conn); err != nil {
 		return errors.Join(err, conn.Close())
 	}
 	return nil
+}
+
+// makeFolders makes the job's folders. A job that is another user can go through those
+// above its own, and sees nothing of them.
+func (j *Job) makeFolders(spec *proxyproto.Spec) error {
+	paths := j.runner.paths
+	above := os.FileMode(0o700)
+	if spec.User != nil {
+		above = 0o711
+		for _, folder := range []string{paths.root, paths.jobs()} {
+			if err := os.Chmod(folder, above); err != nil {
+				return err
+			}
+		}
+	}
+	if err := os.Mkdir(paths.job(j.id), above); err != nil {
+		return err
+	}
+	for _, folder := range []string{spec.Workspace, spec.OutputFolder} {
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			return err
+		}
+	}
+	// Whatever the umask is.
+	return os.Chmod(paths.job(j.id), above)
 }
 
 // listen opens the socket for the proxy.
@@ -222,15 +258,15 @@ func (j *Job) listen() (*os.File, error) {
 		}
 		listener.SetUnlinkOnClose(false)
 		file, err = listener.File()
-		return errors.Join(err, listener.Close())
+		return errors.Join(err, listener.Close(), os.Chmod(path, 0o600))
 	})
 	return file, err
 }
 
-func (j *Job) dial() (net.Conn, error) {
-	var conn net.Conn
+func (j *Job) dial() (*net.UnixConn, error) {
+	var conn *net.UnixConn
 	err := j.withPath(proxyproto.SocketFile, func(path string) (err error) {
-		conn, err = net.Dial("unix", path)
+		conn, err = net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
 		return err
 	})
 	return conn, err
@@ -248,8 +284,9 @@ func (j *Job) withPath(name string, use func(path string) error) error {
 }
 
 // startProxy starts the proxy in a session of its own, so that it outlives the
-// agent and its terminal.
-func (j *Job) startProxy(socket *os.File, conn net.Conn) error {
+// agent and its terminal. What it mounts in a namespace of its own goes when it and the
+// job have gone.
+func (j *Job) startProxy(ctx context.Context, spec *proxyproto.Spec, socket *os.File, conn *net.UnixConn) error {
 	log, err := os.OpenFile(j.runner.paths.file(j.id, proxyproto.LogFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
@@ -258,11 +295,18 @@ func (j *Job) startProxy(socket *os.File, conn net.Conn) error {
 	j.begun = time.Now()
 	cmd := exec.Command(j.runner.config.ProxyPath, j.runner.paths.job(j.id))
 	cmd.Dir = "/"
-	cmd.Env = []string{}
+	cmd.Env = append(proxyEnvironment(), proxyproto.ProxyVariable+"="+j.runner.paths.job(j.id))
 	cmd.Stderr = log
 	cmd.ExtraFiles = []*os.File{socket}
 	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
+	if spec.AgentMounts != "" {
+		cmd.SysProcAttr.Cloneflags = unix.CLONE_NEWNS
+	}
+	// What came before may have waited for a disk for long.
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := startCalm(cmd); err != nil {
 		return err
 	}
 	j.identity = noProxy
@@ -276,26 +320,17 @@ func (j *Job) startProxy(socket *os.File, conn net.Conn) error {
 	return nil
 }
 
-// killProxy kills the proxy; run then ends the job.
-func (j *Job) killProxy() {
-	<-j.tried
-	if j.proxy == nil {
-		return
-	}
-	if err := j.proxy.kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		j.runner.config.Logger.Error("proxy not killed", "job", j.id, "error", err)
-	}
-}
-
 // Release says that the result is safe elsewhere: the proxy goes, the workspace
 // is removed, and the output is kept as long as Config.Retain allows. The job
-// must have ended. It takes some milliseconds, and may be called twice.
+// must have ended. It takes some milliseconds, and may be called twice. As long as a
+// process of the job, or its proxy, hangs so that nothing can end it, it fails and names it.
 func (j *Job) Release() error {
+	if j.runner.Job(j.id) != j {
+		// It has been released, or was never started.
+		return nil
+	}
 	if j.Result() == nil {
 		return fmt.Errorf("release job %s: it runs, stop it first", j.id)
-	}
-	if j.runner.Job(j.id) != j {
-		return nil
 	}
 	// A proxy that is not there, or not to be reached, needs no telling.
 	_ = j.tell(proxyproto.Message{Release: &proxyproto.Release{}})
@@ -305,9 +340,14 @@ func (j *Job) Release() error {
 	case <-j.proxy.gone:
 	case <-timer.C:
 		j.killProxy()
-		<-j.proxy.gone
+		if err := j.awaitProxy(leaveTimeout); err != nil {
+			return fmt.Errorf("release job %s: %w", j.id, err)
+		}
 	}
 	j.disconnect()
+	if err := j.endHung(); err != nil {
+		return fmt.Errorf("release job %s: %w", j.id, err)
+	}
 	if err := j.removeFiles(); err != nil {
 		return fmt.Errorf("release job %s: %w", j.id, err)
 	}

@@ -46,3 +46,14 @@ func Machine(root string) (Resources, error) {
 	}
 	return found, nil
 }
+
+// PressureFile is where the kernel tells how long this process and its jobs wait for memory, of
+// their control group. An error says why it does not. root is "/" but in tests.
+func PressureFile(root string) (string, error) { return cgroup.PressureFile(root) }
+
+// MemoryRoom is how much memory the control group of this process may use, or one above it that
+// has less left of it, and how much is left, in bytes. 0, 0: there is no limit.
+func MemoryRoom(root string) (limit, left int64, err error) {
+	room, err := cgroup.MemoryRoom(root)
+	return room.Limit, room.Left, err
+}

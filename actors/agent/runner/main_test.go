@@ -22,7 +22,7 @@ import (
 )
 
 // patience is the deadline of every wait; nothing takes nearly as long.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // proxyPath is the weir-jobproxy that all tests use.
 var proxyPath string
@@ -68,9 +68,14 @@ var backends = map[string]func(t testing.TB, node string) runner.Cgroups{
 
 // onEachBackend runs a test with each backend.
 func onEachBackend(t *testing.T, test func(t *testing.T, f *fixture)) {
+	onEachBackendWith(t, func(*runner.Config) {}, test)
+}
+
+// onEachBackendWith has a runner of another configuration.
+func onEachBackendWith(t *testing.T, change func(*runner.Config), test func(t *testing.T, f *fixture)) {
 	for name, detect := range backends {
 		t.Run(name, func(t *testing.T) {
-			test(t, newFixture(t, detect))
+			test(t, newFixture(t, detect, change))
 		})
 	}
 }
@@ -99,6 +104,9 @@ func newFixture(t testing.TB, detect func(testing.TB, string) runner.Cgroups, ch
 	t.Cleanup(func() {
 		f.checkNothingLeft(t)
 		if !t.Failed() {
+			for end := time.Now().Add(patience); goleak.Find(leaks) != nil && time.Now().Before(end); pause() {
+				continue
+			}
 			goleak.VerifyNone(t, leaks)
 		}
 	})
@@ -212,10 +220,12 @@ func (f *fixture) awaitOutput(t testing.TB, job *runner.Job, lines int) []string
 	t.Helper()
 	deadline := time.Now().Add(patience)
 	for {
+		// Asked before its output is read, which is then all.
+		result := job.Result()
 		if text := f.output(t, job.ID(), "stdout"); strings.Count(text, "\n") >= lines {
 			return strings.Split(strings.TrimSpace(text), "\n")
 		}
-		if result := job.Result(); result != nil {
+		if result != nil {
 			t.Fatalf("job ended before it printed %d lines: %+v", lines, result)
 		}
 		if time.Now().After(deadline) {

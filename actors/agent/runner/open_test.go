@@ -131,6 +131,7 @@ func TestOpenRefusesBadConfig(t *testing.T) {
 		"a proxy that is not": {change: func(c *runner.Config) { c.ProxyPath = "/etc/passwd" }, wantError: "not a program"},
 		"a node with a slash": {change: func(c *runner.Config) { c.NodeName = "a/b" }, wantError: "NodeName"},
 		"no sample period":    {change: func(c *runner.Config) { c.SamplePeriod = 0 }, wantError: "SamplePeriod"},
+		"no time to end":      {change: func(c *runner.Config) { c.EndTimeout = 0 }, wantError: "EndTimeout"},
 		"a negative limit":    {change: func(c *runner.Config) { c.Output.Stderr = -1 }, wantError: "Output"},
 	}
 	f := newFixture(t, backends["as a process tree"])

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"sync"
 	"time"
 
@@ -24,6 +25,18 @@ type proxyProcess struct {
 	end  func() string
 	// leave stops waiting for it.
 	leave func()
+}
+
+// startCalm starts a proxy whose timers may be late by proxyproto.TimerSlack.
+func startCalm(cmd *exec.Cmd) error {
+	// The thread's slack becomes that of the process which it starts.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	usual, err := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
+	if err == nil && unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(proxyproto.TimerSlack), 0, 0, 0) == nil {
+		defer func() { _ = unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(usual), 0, 0, 0) }()
+	}
+	return cmd.Start()
 }
 
 // startedProxy waits for a child.
@@ -96,4 +109,25 @@ func awaitEnd(handle *os.File, id proxyproto.Identity, quit <-chan struct{}) (en
 		}
 	}
 	return true
+}
+
+// storeVariables say how object stores are reached, and whose certificates they have. No
+// job sees them.
+var storeVariables = []string{
+	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR",
+}
+
+// oneProcessor keeps the runtime of a proxy from starting with more, which it would only
+// give back. No job sees it.
+const oneProcessor = "GOMAXPROCS=1"
+
+// proxyEnvironment is what a proxy gets, of the agent's environment the stores' variables.
+func proxyEnvironment() []string {
+	found := []string{oneProcessor}
+	for _, name := range storeVariables {
+		if value, set := os.LookupEnv(name); set {
+			found = append(found, name+"="+value)
+		}
+	}
+	return found
 }

@@ -87,7 +87,9 @@ func TestLimitsReachTheKernel(t *testing.T) {
 		return strings.TrimSpace(string(content))
 	}
 	// Who puts the job into its group is in it for a moment, and has a place of its own.
-	eventually(t, "the job is alone in its group", func() bool { return read(filepath.Join(place.Pids, "job", "pids.max")) == "7" })
+	eventually(t, "the job is alone in its group", func() bool {
+		return read(filepath.Join(place.Pids, "job", "pids.max")) == "7" && read(filepath.Join(place.Pids, "job", "pids.current")) == "2"
+	})
 	for path, want := range map[string]string{
 		filepath.Join(place.CPU, "job", "cpu.cfs_quota_us"):              "50000",
 		filepath.Join(place.CPU, "job", "cpu.shares"):                    "512",
@@ -146,4 +148,16 @@ func TestStatistics(t *testing.T) {
 			t.Errorf("cpu times are %d and %d", statistics.CPUUserMicros, statistics.CPUSystemMicros)
 		}
 	})
+}
+
+// TestTimersOfJobs are as punctual as those of other processes, if not those of the proxy.
+func TestTimersOfJobs(t *testing.T) {
+	needsRoot(t) // to see those of another process
+	f := newFixture(t, backends["as a process tree"])
+	job := f.start(t, runner.JobSpec{Shell: "cat /proc/self/timerslack_ns /proc/$PPID/timerslack_ns"})
+	finished(t, job)
+	want := fmt.Sprintf("%d\n%d\n", proxyproto.UsualTimerSlack.Nanoseconds(), proxyproto.TimerSlack.Nanoseconds())
+	if text := f.output(t, job.ID(), "stdout"); text != want {
+		t.Errorf("slack of the job and of its proxy %q, want %q", text, want)
+	}
 }

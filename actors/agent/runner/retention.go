@@ -82,22 +82,28 @@ func (r *Runner) finish(job *Job) error {
 	if err != nil && !lost {
 		return err
 	}
+	return r.drop(r.keep(job, size, lost))
+}
+
+// keep takes a released job from those that there are, and its output to what is kept, and
+// returns the jobs whose output is beyond the limits.
+func (r *Runner) keep(job *Job, size int64, lost bool) (excess []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.jobs[job.id] != job {
 		return nil
 	}
 	delete(r.jobs, job.id)
-	if lost {
-		return nil
+	if !lost {
+		r.retained.add(job.id, size)
 	}
-	r.retained.add(job.id, size)
-	return r.retain()
+	return r.retained.excess(r.config.Retain)
 }
 
-// retain removes the output that is beyond the limits.
-func (r *Runner) retain() error {
-	for _, id := range r.retained.excess(r.config.Retain) {
+// drop removes output that is not kept any more. It must be called without the lock: the disk
+// may hang, and the leases of other jobs go on.
+func (r *Runner) drop(ids []string) error {
+	for _, id := range ids {
 		if err := os.RemoveAll(r.paths.output(id)); err != nil {
 			return fmt.Errorf("drop output of job %s: %w", id, err)
 		}

@@ -41,7 +41,8 @@ type Runner struct {
 	paths  layout
 	locks  []func() error
 	// alone: the node's groups are this runner's.
-	alone bool
+	alone       bool
+	confinement confinement
 
 	mu       sync.Mutex
 	jobs     map[string]*Job
@@ -61,7 +62,7 @@ func Open(config Config) (*Runner, error) {
 		return nil, fmt.Errorf("open runner: %w", err)
 	}
 	config.Root = root
-	r := &Runner{config: config, paths: layout{root: root}, jobs: make(map[string]*Job)}
+	r := &Runner{config: config, paths: layout{root: root}, confinement: findConfinement(config.ProxyPath), jobs: make(map[string]*Job)}
 	if err := r.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open runner: %w", err), r.Leave())
 	}
@@ -86,7 +87,7 @@ func (r *Runner) open() error {
 	if err != nil {
 		return err
 	}
-	return r.retain()
+	return r.drop(r.retained.excess(r.config.Retain))
 }
 
 // lock keeps other agents away from the root and from the node's groups.
@@ -127,9 +128,10 @@ func (r *Runner) unlock() error {
 
 // Start starts a job. It returns as soon as the job's proxy has been started;
 // what becomes of the command is told by Job.Events. An error means that
-// nothing was started and nothing is left.
+// nothing was started and nothing is left. Nothing is started when ctx has ended, which
+// is for jobs that are given up while their disk does not answer.
 func (r *Runner) Start(ctx context.Context, spec JobSpec) (*Job, error) {
-	proxySpec, err := spec.forProxy(&r.config, r.paths)
+	proxySpec, err := r.forProxy(&spec)
 	if err != nil {
 		return nil, fmt.Errorf("start job %.60q: %w", spec.ID, err)
 	}
@@ -140,7 +142,7 @@ func (r *Runner) Start(ctx context.Context, spec JobSpec) (*Job, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start job %s: %w", spec.ID, err)
 	}
-	if err := job.start(proxySpec); err != nil {
+	if err := job.start(ctx, proxySpec, spec.Furnish); err != nil {
 		r.forget(job)
 		job.closeDiscovery()
 		close(job.events)
@@ -154,6 +156,8 @@ func (r *Runner) Start(ctx context.Context, spec JobSpec) (*Job, error) {
 
 // reserve takes the id.
 func (r *Runner) reserve(id string) (*Job, error) {
+	// Before the lock is held: the disk may hang, and the leases of other jobs go on.
+	_, missing := os.Lstat(r.paths.output(id))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -162,7 +166,7 @@ func (r *Runner) reserve(id string) (*Job, error) {
 	if _, exists := r.jobs[id]; exists {
 		return nil, ErrJobExists
 	}
-	if _, err := os.Lstat(r.paths.output(id)); err == nil {
+	if missing == nil {
 		return nil, fmt.Errorf("%w: its output is kept", ErrJobExists)
 	}
 	job := newJob(r, id)

@@ -26,13 +26,34 @@ type JobSpec struct {
 	// Nothing is taken from the agent's environment. DiscoveryVariable and
 	// NoticeVariable are added.
 	Environment map[string]string
-	// CPULimit is in cores and enforced as a quota; 0 is none. CPUWeight, 1 to
-	// 10000 where 100 is usual, says who yields on a full machine; 0 is usual.
-	CPULimit  float64
-	CPUWeight int
+	// Furnish puts into the workspace what the job finds there; nil: nothing. It is called
+	// once, before anything of the job runs, and its error is one of Start.
+	Furnish func(workspace string) error
+	// Isolation is one of proxyproto.Isolations; empty: default.
+	Isolation string
+	// User and Group are who the job's processes are, by name or number; empty: who the
+	// agent is, and with isolation strict a user of the job's own.
+	User, Group string
+	// CPULimit is in cores; 0 is none. CPUEnforcement is proxyproto.EnforceQuota, or
+	// EnforceWeight; empty: quota. CPUWeight, 1 to 10000 where 100 is usual, says who yields
+	// on a full machine; 0 is usual, or as CPULimit says if it is enforced by weight.
+	CPULimit       float64
+	CPUEnforcement string
+	CPUWeight      int
 	// MemoryLimit is in bytes, PidsLimit in processes and threads; 0 is none.
 	MemoryLimit int64
 	PidsLimit   int
+	// MemoryReserve is what is reserved for the job's processes, and ProxyMemoryReserve what
+	// for its proxy, in bytes; 0: not known.
+	MemoryReserve, ProxyMemoryReserve int64
+	// Tmpfs are mounted in the workspace while the job lives, and count as its memory.
+	Tmpfs []proxyproto.Tmpfs
+	// DiskLimit is what the workspace may take on disk, in bytes; 0 is no limit.
+	DiskLimit int64
+	// Feed says what the job gets on standard input; nil: nothing. Outputs are kept when it
+	// has completed.
+	Feed    *proxyproto.Feed
+	Outputs []proxyproto.KeptFile
 	// TimeLimit ends the job so long after its start; 0 is none.
 	TimeLimit time.Duration
 	// Lease ends the job unless it is renewed: see Runner.RenewAll.
@@ -44,7 +65,8 @@ type JobSpec struct {
 const maxArguments = 1 << 20
 
 // forProxy makes the proxy's spec of s.
-func (s *JobSpec) forProxy(c *Config, paths layout) (*proxyproto.Spec, error) {
+func (r *Runner) forProxy(s *JobSpec) (*proxyproto.Spec, error) {
+	c, paths := &r.config, r.paths
 	if err := checkName("job", s.ID); err != nil {
 		return nil, err
 	}
@@ -52,7 +74,6 @@ func (s *JobSpec) forProxy(c *Config, paths layout) (*proxyproto.Spec, error) {
 	variables := map[string]string{"PATH": defaultPath, "HOME": workspace, "TMPDIR": workspace}
 	maps.Copy(variables, s.Environment)
 	variables[proxyproto.TreeVariable] = paths.job(s.ID)
-	variables[DiscoveryVariable] = paths.discovery(s.ID)
 	variables[NoticeVariable] = paths.notice(s.ID)
 	spec := &proxyproto.Spec{
 		Version:            proxyproto.Version,
@@ -61,17 +82,30 @@ func (s *JobSpec) forProxy(c *Config, paths layout) (*proxyproto.Spec, error) {
 		Shell:              s.Shell,
 		Workspace:          workspace,
 		CPULimit:           s.CPULimit,
+		CPUEnforcement:     s.CPUEnforcement,
 		CPUWeight:          s.CPUWeight,
 		MemoryLimit:        s.MemoryLimit,
 		PidsLimit:          s.PidsLimit,
+		MemoryReserve:      s.MemoryReserve,
+		ProxyMemoryReserve: s.ProxyMemoryReserve,
+		DiskLimit:          s.DiskLimit,
 		TimeLimitMillis:    millis(s.TimeLimit),
 		LeaseMillis:        millis(s.Lease),
 		SamplePeriodMillis: millis(c.SamplePeriod),
 		OutputFolder:       paths.output(s.ID),
 		StdoutLimit:        c.Output.Stdout,
 		StderrLimit:        c.Output.Stderr,
+		Feed:               s.Feed,
+		Outputs:            s.Outputs,
 		Cgroups:            cgroup.Job(c.Cgroups.Node, s.ID),
 	}
+	if c.EndTimeout != proxyproto.DefaultEndTimeout {
+		spec.EndTimeoutMillis = millis(c.EndTimeout)
+	}
+	if err := r.confine(spec, s); err != nil {
+		return nil, err
+	}
+	variables[DiscoveryVariable] = paths.socketOf(spec)
 	size := len(s.Shell)
 	for _, argument := range s.Argv {
 		size += len(argument)

@@ -2,26 +2,30 @@ package service_test
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"weir/examples/clique/service"
 )
 
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // served is an instance under test.
 type served struct {
-	url   string
-	told  chan os.Signal
-	ended chan error
+	url    string
+	client *http.Client
+	told   chan os.Signal
+	ended  chan error
 }
 
 func serve(t *testing.T, notice time.Duration) *served {
@@ -30,7 +34,7 @@ func serve(t *testing.T, notice time.Duration) *served {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &served{url: "http://" + listener.Addr().String(), told: make(chan os.Signal, 2), ended: make(chan error, 1)}
+	s := &served{url: "http://" + listener.Addr().String(), client: http.DefaultClient, told: make(chan os.Signal, 2), ended: make(chan error, 1)}
 	go func() { s.ended <- service.Serve(listener, s.told, service.Config{Name: "job", Notice: notice}) }()
 	return s
 }
@@ -53,7 +57,7 @@ func (s *served) work(length string) (code int, body string, err error) {
 		return 0, "", err
 	}
 	r.Close = true
-	answer, err := http.DefaultClient.Do(r)
+	answer, err := s.client.Do(r)
 	if err != nil {
 		return 0, "", err
 	}
@@ -62,65 +66,114 @@ func (s *served) work(length string) (code int, body string, err error) {
 	return answer.StatusCode, string(text), err
 }
 
-// until waits until a request is answered with a code.
-func (s *served) until(t *testing.T, want int) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); ; {
-		code, _, err := s.work("0s")
-		if code == want {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("requests are answered with %d, %v; want %d", code, err, want)
-		}
+// wire is a network in this process, which a bubble has to itself.
+type wire struct {
+	calls  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newWire() *wire { return &wire{calls: make(chan net.Conn), closed: make(chan struct{})} }
+
+// Accept implements net.Listener.
+func (w *wire) Accept() (net.Conn, error) {
+	select {
+	case conn := <-w.calls:
+		return conn, nil
+	case <-w.closed:
+		return nil, net.ErrClosed
 	}
 }
 
-func TestLeavingFinishesWhatRuns(t *testing.T) {
-	s := serve(t, 100*time.Millisecond)
-	answers := make(chan error, 1)
-	go func() {
-		code, body, err := s.work("2s")
-		if err == nil && (code != http.StatusOK || body != "worked 2s\n") {
-			err = errors.New(body)
-		}
-		answers <- err
-	}()
-	s.until(t, http.StatusOK)
-	s.told <- syscall.SIGTERM
-	s.until(t, http.StatusServiceUnavailable)
+// Close implements net.Listener.
+func (w *wire) Close() error {
+	w.once.Do(func() { close(w.closed) })
+	return nil
+}
+
+// Addr implements net.Listener.
+func (w *wire) Addr() net.Addr { return &net.UnixAddr{Name: "wire"} }
+
+// dial connects with who accepts.
+func (w *wire) dial() (net.Conn, error) {
+	near, far := net.Pipe()
 	select {
-	case err := <-s.ended:
-		t.Fatalf("the instance has ended with a request unfinished: %v", err)
-	default:
+	case w.calls <- far:
+		return near, nil
+	case <-w.closed:
+		return nil, net.ErrClosed
 	}
-	if err := <-answers; err != nil {
-		t.Errorf("the request that ran: %v", err)
-	}
-	if err := s.end(t); err != nil {
-		t.Error(err)
-	}
+}
+
+// serveInBubble starts an instance on a network of its own.
+func serveInBubble(notice time.Duration) (*served, *wire) {
+	w := newWire()
+	transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return w.dial() }}
+	s := &served{url: "http://instance", client: &http.Client{Transport: transport}, told: make(chan os.Signal, 2), ended: make(chan error, 1)}
+	go func() { s.ended <- service.Serve(w, s.told, service.Config{Name: "job", Notice: notice}) }()
+	return s, w
+}
+
+func TestLeavingFinishesWhatRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const notice = 100 * time.Millisecond
+		s, _ := serveInBubble(notice)
+		answers := make(chan error, 1)
+		go func() {
+			code, body, err := s.work("2s")
+			if err == nil && (code != http.StatusOK || body != "worked 2s\n") {
+				err = errors.New(body)
+			}
+			answers <- err
+		}()
+		synctest.Wait()
+		s.told <- syscall.SIGTERM
+		synctest.Wait()
+		if code, _, err := s.work("0s"); code != http.StatusOK {
+			t.Errorf("within the notice: %d, %v", code, err)
+		}
+		<-time.After(notice)
+		synctest.Wait()
+		if code, _, err := s.work("0s"); code != http.StatusServiceUnavailable {
+			t.Errorf("after the notice: %d, %v", code, err)
+		}
+		select {
+		case err := <-s.ended:
+			t.Fatalf("the instance has ended with a request unfinished: %v", err)
+		default:
+		}
+		if err := <-answers; err != nil {
+			t.Errorf("the request that ran: %v", err)
+		}
+		if err := s.end(t); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestLeavingDoesNotWaitForSilentConnections ends with a connection open on which
 // nothing was asked.
 func TestLeavingDoesNotWaitForSilentConnections(t *testing.T) {
-	s := serve(t, 0)
-	silent, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer silent.Close()
-	s.until(t, http.StatusOK)
-	began := time.Now()
-	s.told <- syscall.SIGTERM
-	if err := s.end(t); err != nil {
-		t.Error(err)
-	}
-	// The server's own patience with such a connection is 5 s.
-	if took := time.Since(began); took > 4*time.Second {
-		t.Errorf("it took %v", took)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s, w := serveInBubble(0)
+		silent, err := w.dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer silent.Close()
+		if code, _, err := s.work("0s"); code != http.StatusOK {
+			t.Fatalf("answered with %d, %v", code, err)
+		}
+		began := time.Now()
+		s.told <- syscall.SIGTERM
+		if err := s.end(t); err != nil {
+			t.Error(err)
+		}
+		// The server's own patience with such a connection is 5 s.
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
 }
 
 // TestNoticeTakesRequests sends one within the notice, on a connection that was idle when

@@ -21,7 +21,7 @@ import (
 const (
 	// readyWithin is how long a cluster may take to be ready, on a busy machine too;
 	// stoppedWithin how long it may take to end its jobs and processes.
-	readyWithin, stoppedWithin = time.Minute, time.Minute
+	readyWithin, stoppedWithin = 3 * time.Minute, 3 * time.Minute
 	glance                     = 100 * time.Millisecond
 )
 

@@ -14,7 +14,7 @@ import (
 
 // patience is how long a change may take before the run is given up: much longer than
 // it takes on a machine that has other work.
-const patience = 45 * time.Second
+const patience = 3 * time.Minute
 
 // sharePeriod is how often fair shares are asked for.
 const sharePeriod = 100 * time.Millisecond

@@ -28,6 +28,8 @@ const (
 	OperationServiceName = "weir.api.v1.OperationService"
 	// JobServiceName is the fully-qualified name of the JobService service.
 	JobServiceName = "weir.api.v1.JobService"
+	// MemoryServiceName is the fully-qualified name of the MemoryService service.
+	MemoryServiceName = "weir.api.v1.MemoryService"
 	// PoolServiceName is the fully-qualified name of the PoolService service.
 	PoolServiceName = "weir.api.v1.PoolService"
 	// TreeServiceName is the fully-qualified name of the TreeService service.
@@ -78,6 +80,9 @@ const (
 	// OperationServiceWatchInstancesProcedure is the fully-qualified name of the OperationService's
 	// WatchInstances RPC.
 	OperationServiceWatchInstancesProcedure = "/weir.api.v1.OperationService/WatchInstances"
+	// OperationServiceStatisticsProcedure is the fully-qualified name of the OperationService's
+	// Statistics RPC.
+	OperationServiceStatisticsProcedure = "/weir.api.v1.OperationService/Statistics"
 	// JobServiceListProcedure is the fully-qualified name of the JobService's List RPC.
 	JobServiceListProcedure = "/weir.api.v1.JobService/List"
 	// JobServiceGetProcedure is the fully-qualified name of the JobService's Get RPC.
@@ -88,6 +93,12 @@ const (
 	JobServiceAbortProcedure = "/weir.api.v1.JobService/Abort"
 	// JobServiceInterruptProcedure is the fully-qualified name of the JobService's Interrupt RPC.
 	JobServiceInterruptProcedure = "/weir.api.v1.JobService/Interrupt"
+	// JobServiceStatisticsProcedure is the fully-qualified name of the JobService's Statistics RPC.
+	JobServiceStatisticsProcedure = "/weir.api.v1.JobService/Statistics"
+	// MemoryServiceProfilesProcedure is the fully-qualified name of the MemoryService's Profiles RPC.
+	MemoryServiceProfilesProcedure = "/weir.api.v1.MemoryService/Profiles"
+	// MemoryServiceForgetProcedure is the fully-qualified name of the MemoryService's Forget RPC.
+	MemoryServiceForgetProcedure = "/weir.api.v1.MemoryService/Forget"
 	// PoolServiceListProcedure is the fully-qualified name of the PoolService's List RPC.
 	PoolServiceListProcedure = "/weir.api.v1.PoolService/List"
 	// PoolServiceGetProcedure is the fully-qualified name of the PoolService's Get RPC.
@@ -122,6 +133,8 @@ const (
 	NodeServiceDrainProcedure = "/weir.api.v1.NodeService/Drain"
 	// NodeServiceUndrainProcedure is the fully-qualified name of the NodeService's Undrain RPC.
 	NodeServiceUndrainProcedure = "/weir.api.v1.NodeService/Undrain"
+	// NodeServiceRemoveProcedure is the fully-qualified name of the NodeService's Remove RPC.
+	NodeServiceRemoveProcedure = "/weir.api.v1.NodeService/Remove"
 	// ClusterServiceMembersProcedure is the fully-qualified name of the ClusterService's Members RPC.
 	ClusterServiceMembersProcedure = "/weir.api.v1.ClusterService/Members"
 	// ClusterServiceStatusProcedure is the fully-qualified name of the ClusterService's Status RPC.
@@ -170,6 +183,9 @@ type OperationServiceClient interface {
 	// WatchInstances streams the instances whenever they change, until the operation
 	// has ended.
 	WatchInstances(context.Context, *connect.Request[apipb.WatchInstancesRequest]) (*connect.ServerStreamForClient[apipb.WatchInstancesResponse], error)
+	// Statistics answers what was measured of the jobs of an operation that have ended,
+	// added up by task and state, and what to ask for.
+	Statistics(context.Context, *connect.Request[apipb.OperationStatisticsRequest]) (*connect.Response[apipb.OperationStatisticsResponse], error)
 }
 
 // NewOperationServiceClient constructs a client for the weir.api.v1.OperationService service. By
@@ -261,6 +277,12 @@ func NewOperationServiceClient(httpClient connect.HTTPClient, baseURL string, op
 			connect.WithSchema(operationServiceMethods.ByName("WatchInstances")),
 			connect.WithClientOptions(opts...),
 		),
+		statistics: connect.NewClient[apipb.OperationStatisticsRequest, apipb.OperationStatisticsResponse](
+			httpClient,
+			baseURL+OperationServiceStatisticsProcedure,
+			connect.WithSchema(operationServiceMethods.ByName("Statistics")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -279,6 +301,7 @@ type operationServiceClient struct {
 	update         *connect.Client[apipb.UpdateOperationRequest, apipb.UpdateOperationResponse]
 	instances      *connect.Client[apipb.InstancesRequest, apipb.InstancesResponse]
 	watchInstances *connect.Client[apipb.WatchInstancesRequest, apipb.WatchInstancesResponse]
+	statistics     *connect.Client[apipb.OperationStatisticsRequest, apipb.OperationStatisticsResponse]
 }
 
 // Start calls weir.api.v1.OperationService.Start.
@@ -346,6 +369,11 @@ func (c *operationServiceClient) WatchInstances(ctx context.Context, req *connec
 	return c.watchInstances.CallServerStream(ctx, req)
 }
 
+// Statistics calls weir.api.v1.OperationService.Statistics.
+func (c *operationServiceClient) Statistics(ctx context.Context, req *connect.Request[apipb.OperationStatisticsRequest]) (*connect.Response[apipb.OperationStatisticsResponse], error) {
+	return c.statistics.CallUnary(ctx, req)
+}
+
 // OperationServiceHandler is an implementation of the weir.api.v1.OperationService service.
 type OperationServiceHandler interface {
 	// Start submits an operation. A retry with the same mutation_id answers with
@@ -374,6 +402,9 @@ type OperationServiceHandler interface {
 	// WatchInstances streams the instances whenever they change, until the operation
 	// has ended.
 	WatchInstances(context.Context, *connect.Request[apipb.WatchInstancesRequest], *connect.ServerStream[apipb.WatchInstancesResponse]) error
+	// Statistics answers what was measured of the jobs of an operation that have ended,
+	// added up by task and state, and what to ask for.
+	Statistics(context.Context, *connect.Request[apipb.OperationStatisticsRequest]) (*connect.Response[apipb.OperationStatisticsResponse], error)
 }
 
 // NewOperationServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -461,6 +492,12 @@ func NewOperationServiceHandler(svc OperationServiceHandler, opts ...connect.Han
 		connect.WithSchema(operationServiceMethods.ByName("WatchInstances")),
 		connect.WithHandlerOptions(opts...),
 	)
+	operationServiceStatisticsHandler := connect.NewUnaryHandler(
+		OperationServiceStatisticsProcedure,
+		svc.Statistics,
+		connect.WithSchema(operationServiceMethods.ByName("Statistics")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/weir.api.v1.OperationService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case OperationServiceStartProcedure:
@@ -489,6 +526,8 @@ func NewOperationServiceHandler(svc OperationServiceHandler, opts ...connect.Han
 			operationServiceInstancesHandler.ServeHTTP(w, r)
 		case OperationServiceWatchInstancesProcedure:
 			operationServiceWatchInstancesHandler.ServeHTTP(w, r)
+		case OperationServiceStatisticsProcedure:
+			operationServiceStatisticsHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -550,6 +589,10 @@ func (UnimplementedOperationServiceHandler) WatchInstances(context.Context, *con
 	return connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.OperationService.WatchInstances is not implemented"))
 }
 
+func (UnimplementedOperationServiceHandler) Statistics(context.Context, *connect.Request[apipb.OperationStatisticsRequest]) (*connect.Response[apipb.OperationStatisticsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.OperationService.Statistics is not implemented"))
+}
+
 // JobServiceClient is a client for the weir.api.v1.JobService service.
 type JobServiceClient interface {
 	List(context.Context, *connect.Request[apipb.ListJobsRequest]) (*connect.Response[apipb.ListJobsResponse], error)
@@ -561,6 +604,9 @@ type JobServiceClient interface {
 	// that is there when its time is over is killed. Of several interruptions the one
 	// whose deadline is earliest holds.
 	Interrupt(context.Context, *connect.Request[apipb.InterruptJobRequest]) (*connect.Response[apipb.InterruptJobResponse], error)
+	// Statistics answers what was measured of a job: all of one that has ended, and what
+	// its node last said of another.
+	Statistics(context.Context, *connect.Request[apipb.JobStatisticsRequest]) (*connect.Response[apipb.JobStatisticsResponse], error)
 }
 
 // NewJobServiceClient constructs a client for the weir.api.v1.JobService service. By default, it
@@ -604,16 +650,23 @@ func NewJobServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...
 			connect.WithSchema(jobServiceMethods.ByName("Interrupt")),
 			connect.WithClientOptions(opts...),
 		),
+		statistics: connect.NewClient[apipb.JobStatisticsRequest, apipb.JobStatisticsResponse](
+			httpClient,
+			baseURL+JobServiceStatisticsProcedure,
+			connect.WithSchema(jobServiceMethods.ByName("Statistics")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // jobServiceClient implements JobServiceClient.
 type jobServiceClient struct {
-	list      *connect.Client[apipb.ListJobsRequest, apipb.ListJobsResponse]
-	get       *connect.Client[apipb.GetJobRequest, apipb.GetJobResponse]
-	output    *connect.Client[apipb.JobOutputRequest, apipb.JobOutputResponse]
-	abort     *connect.Client[apipb.AbortJobRequest, apipb.AbortJobResponse]
-	interrupt *connect.Client[apipb.InterruptJobRequest, apipb.InterruptJobResponse]
+	list       *connect.Client[apipb.ListJobsRequest, apipb.ListJobsResponse]
+	get        *connect.Client[apipb.GetJobRequest, apipb.GetJobResponse]
+	output     *connect.Client[apipb.JobOutputRequest, apipb.JobOutputResponse]
+	abort      *connect.Client[apipb.AbortJobRequest, apipb.AbortJobResponse]
+	interrupt  *connect.Client[apipb.InterruptJobRequest, apipb.InterruptJobResponse]
+	statistics *connect.Client[apipb.JobStatisticsRequest, apipb.JobStatisticsResponse]
 }
 
 // List calls weir.api.v1.JobService.List.
@@ -641,6 +694,11 @@ func (c *jobServiceClient) Interrupt(ctx context.Context, req *connect.Request[a
 	return c.interrupt.CallUnary(ctx, req)
 }
 
+// Statistics calls weir.api.v1.JobService.Statistics.
+func (c *jobServiceClient) Statistics(ctx context.Context, req *connect.Request[apipb.JobStatisticsRequest]) (*connect.Response[apipb.JobStatisticsResponse], error) {
+	return c.statistics.CallUnary(ctx, req)
+}
+
 // JobServiceHandler is an implementation of the weir.api.v1.JobService service.
 type JobServiceHandler interface {
 	List(context.Context, *connect.Request[apipb.ListJobsRequest]) (*connect.Response[apipb.ListJobsResponse], error)
@@ -652,6 +710,9 @@ type JobServiceHandler interface {
 	// that is there when its time is over is killed. Of several interruptions the one
 	// whose deadline is earliest holds.
 	Interrupt(context.Context, *connect.Request[apipb.InterruptJobRequest]) (*connect.Response[apipb.InterruptJobResponse], error)
+	// Statistics answers what was measured of a job: all of one that has ended, and what
+	// its node last said of another.
+	Statistics(context.Context, *connect.Request[apipb.JobStatisticsRequest]) (*connect.Response[apipb.JobStatisticsResponse], error)
 }
 
 // NewJobServiceHandler builds an HTTP handler from the service implementation. It returns the path
@@ -691,6 +752,12 @@ func NewJobServiceHandler(svc JobServiceHandler, opts ...connect.HandlerOption) 
 		connect.WithSchema(jobServiceMethods.ByName("Interrupt")),
 		connect.WithHandlerOptions(opts...),
 	)
+	jobServiceStatisticsHandler := connect.NewUnaryHandler(
+		JobServiceStatisticsProcedure,
+		svc.Statistics,
+		connect.WithSchema(jobServiceMethods.ByName("Statistics")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/weir.api.v1.JobService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case JobServiceListProcedure:
@@ -703,6 +770,8 @@ func NewJobServiceHandler(svc JobServiceHandler, opts ...connect.HandlerOption) 
 			jobServiceAbortHandler.ServeHTTP(w, r)
 		case JobServiceInterruptProcedure:
 			jobServiceInterruptHandler.ServeHTTP(w, r)
+		case JobServiceStatisticsProcedure:
+			jobServiceStatisticsHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -730,6 +799,110 @@ func (UnimplementedJobServiceHandler) Abort(context.Context, *connect.Request[ap
 
 func (UnimplementedJobServiceHandler) Interrupt(context.Context, *connect.Request[apipb.InterruptJobRequest]) (*connect.Response[apipb.InterruptJobResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.JobService.Interrupt is not implemented"))
+}
+
+func (UnimplementedJobServiceHandler) Statistics(context.Context, *connect.Request[apipb.JobStatisticsRequest]) (*connect.Response[apipb.JobStatisticsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.JobService.Statistics is not implemented"))
+}
+
+// MemoryServiceClient is a client for the weir.api.v1.MemoryService service.
+type MemoryServiceClient interface {
+	// Profiles lists profiles, the latest first.
+	Profiles(context.Context, *connect.Request[apipb.MemoryProfilesRequest]) (*connect.Response[apipb.MemoryProfilesResponse], error)
+	// Forget removes profiles: operations begin without them. For operators.
+	Forget(context.Context, *connect.Request[apipb.ForgetMemoryProfilesRequest]) (*connect.Response[apipb.ForgetMemoryProfilesResponse], error)
+}
+
+// NewMemoryServiceClient constructs a client for the weir.api.v1.MemoryService service. By default,
+// it uses the Connect protocol with the binary Protobuf Codec, asks for gzipped responses, and
+// sends uncompressed requests. To use the gRPC or gRPC-Web protocols, supply the connect.WithGRPC()
+// or connect.WithGRPCWeb() options.
+//
+// The URL supplied here should be the base URL for the Connect or gRPC server (for example,
+// http://api.acme.com or https://acme.com/grpc).
+func NewMemoryServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...connect.ClientOption) MemoryServiceClient {
+	baseURL = strings.TrimRight(baseURL, "/")
+	memoryServiceMethods := apipb.File_apipb_api_proto.Services().ByName("MemoryService").Methods()
+	return &memoryServiceClient{
+		profiles: connect.NewClient[apipb.MemoryProfilesRequest, apipb.MemoryProfilesResponse](
+			httpClient,
+			baseURL+MemoryServiceProfilesProcedure,
+			connect.WithSchema(memoryServiceMethods.ByName("Profiles")),
+			connect.WithClientOptions(opts...),
+		),
+		forget: connect.NewClient[apipb.ForgetMemoryProfilesRequest, apipb.ForgetMemoryProfilesResponse](
+			httpClient,
+			baseURL+MemoryServiceForgetProcedure,
+			connect.WithSchema(memoryServiceMethods.ByName("Forget")),
+			connect.WithClientOptions(opts...),
+		),
+	}
+}
+
+// memoryServiceClient implements MemoryServiceClient.
+type memoryServiceClient struct {
+	profiles *connect.Client[apipb.MemoryProfilesRequest, apipb.MemoryProfilesResponse]
+	forget   *connect.Client[apipb.ForgetMemoryProfilesRequest, apipb.ForgetMemoryProfilesResponse]
+}
+
+// Profiles calls weir.api.v1.MemoryService.Profiles.
+func (c *memoryServiceClient) Profiles(ctx context.Context, req *connect.Request[apipb.MemoryProfilesRequest]) (*connect.Response[apipb.MemoryProfilesResponse], error) {
+	return c.profiles.CallUnary(ctx, req)
+}
+
+// Forget calls weir.api.v1.MemoryService.Forget.
+func (c *memoryServiceClient) Forget(ctx context.Context, req *connect.Request[apipb.ForgetMemoryProfilesRequest]) (*connect.Response[apipb.ForgetMemoryProfilesResponse], error) {
+	return c.forget.CallUnary(ctx, req)
+}
+
+// MemoryServiceHandler is an implementation of the weir.api.v1.MemoryService service.
+type MemoryServiceHandler interface {
+	// Profiles lists profiles, the latest first.
+	Profiles(context.Context, *connect.Request[apipb.MemoryProfilesRequest]) (*connect.Response[apipb.MemoryProfilesResponse], error)
+	// Forget removes profiles: operations begin without them. For operators.
+	Forget(context.Context, *connect.Request[apipb.ForgetMemoryProfilesRequest]) (*connect.Response[apipb.ForgetMemoryProfilesResponse], error)
+}
+
+// NewMemoryServiceHandler builds an HTTP handler from the service implementation. It returns the
+// path on which to mount the handler and the handler itself.
+//
+// By default, handlers support the Connect, gRPC, and gRPC-Web protocols with the binary Protobuf
+// and JSON codecs. They also support gzip compression.
+func NewMemoryServiceHandler(svc MemoryServiceHandler, opts ...connect.HandlerOption) (string, http.Handler) {
+	memoryServiceMethods := apipb.File_apipb_api_proto.Services().ByName("MemoryService").Methods()
+	memoryServiceProfilesHandler := connect.NewUnaryHandler(
+		MemoryServiceProfilesProcedure,
+		svc.Profiles,
+		connect.WithSchema(memoryServiceMethods.ByName("Profiles")),
+		connect.WithHandlerOptions(opts...),
+	)
+	memoryServiceForgetHandler := connect.NewUnaryHandler(
+		MemoryServiceForgetProcedure,
+		svc.Forget,
+		connect.WithSchema(memoryServiceMethods.ByName("Forget")),
+		connect.WithHandlerOptions(opts...),
+	)
+	return "/weir.api.v1.MemoryService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case MemoryServiceProfilesProcedure:
+			memoryServiceProfilesHandler.ServeHTTP(w, r)
+		case MemoryServiceForgetProcedure:
+			memoryServiceForgetHandler.ServeHTTP(w, r)
+		default:
+			http.NotFound(w, r)
+		}
+	})
+}
+
+// UnimplementedMemoryServiceHandler returns CodeUnimplemented from all methods.
+type UnimplementedMemoryServiceHandler struct{}
+
+func (UnimplementedMemoryServiceHandler) Profiles(context.Context, *connect.Request[apipb.MemoryProfilesRequest]) (*connect.Response[apipb.MemoryProfilesResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.MemoryService.Profiles is not implemented"))
+}
+
+func (UnimplementedMemoryServiceHandler) Forget(context.Context, *connect.Request[apipb.ForgetMemoryProfilesRequest]) (*connect.Response[apipb.ForgetMemoryProfilesResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.MemoryService.Forget is not implemented"))
 }
 
 // PoolServiceClient is a client for the weir.api.v1.PoolService service.
@@ -1231,6 +1404,9 @@ type NodeServiceClient interface {
 	Drain(context.Context, *connect.Request[apipb.DrainNodeRequest]) (*connect.Response[apipb.DrainNodeResponse], error)
 	// Undrain lets a node have jobs again. For operators.
 	Undrain(context.Context, *connect.Request[apipb.UndrainNodeRequest]) (*connect.Response[apipb.UndrainNodeResponse], error)
+	// Remove forgets a node that is offline; with force also one that is online, drained and
+	// has no jobs. It registers as a new node when its agent is heard again. For operators.
+	Remove(context.Context, *connect.Request[apipb.RemoveNodeRequest]) (*connect.Response[apipb.RemoveNodeResponse], error)
 }
 
 // NewNodeServiceClient constructs a client for the weir.api.v1.NodeService service. By default, it
@@ -1268,6 +1444,12 @@ func NewNodeServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithSchema(nodeServiceMethods.ByName("Undrain")),
 			connect.WithClientOptions(opts...),
 		),
+		remove: connect.NewClient[apipb.RemoveNodeRequest, apipb.RemoveNodeResponse](
+			httpClient,
+			baseURL+NodeServiceRemoveProcedure,
+			connect.WithSchema(nodeServiceMethods.ByName("Remove")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -1277,6 +1459,7 @@ type nodeServiceClient struct {
 	get     *connect.Client[apipb.GetNodeRequest, apipb.GetNodeResponse]
 	drain   *connect.Client[apipb.DrainNodeRequest, apipb.DrainNodeResponse]
 	undrain *connect.Client[apipb.UndrainNodeRequest, apipb.UndrainNodeResponse]
+	remove  *connect.Client[apipb.RemoveNodeRequest, apipb.RemoveNodeResponse]
 }
 
 // List calls weir.api.v1.NodeService.List.
@@ -1299,6 +1482,11 @@ func (c *nodeServiceClient) Undrain(ctx context.Context, req *connect.Request[ap
 	return c.undrain.CallUnary(ctx, req)
 }
 
+// Remove calls weir.api.v1.NodeService.Remove.
+func (c *nodeServiceClient) Remove(ctx context.Context, req *connect.Request[apipb.RemoveNodeRequest]) (*connect.Response[apipb.RemoveNodeResponse], error) {
+	return c.remove.CallUnary(ctx, req)
+}
+
 // NodeServiceHandler is an implementation of the weir.api.v1.NodeService service.
 type NodeServiceHandler interface {
 	List(context.Context, *connect.Request[apipb.ListNodesRequest]) (*connect.Response[apipb.ListNodesResponse], error)
@@ -1308,6 +1496,9 @@ type NodeServiceHandler interface {
 	Drain(context.Context, *connect.Request[apipb.DrainNodeRequest]) (*connect.Response[apipb.DrainNodeResponse], error)
 	// Undrain lets a node have jobs again. For operators.
 	Undrain(context.Context, *connect.Request[apipb.UndrainNodeRequest]) (*connect.Response[apipb.UndrainNodeResponse], error)
+	// Remove forgets a node that is offline; with force also one that is online, drained and
+	// has no jobs. It registers as a new node when its agent is heard again. For operators.
+	Remove(context.Context, *connect.Request[apipb.RemoveNodeRequest]) (*connect.Response[apipb.RemoveNodeResponse], error)
 }
 
 // NewNodeServiceHandler builds an HTTP handler from the service implementation. It returns the path
@@ -1341,6 +1532,12 @@ func NewNodeServiceHandler(svc NodeServiceHandler, opts ...connect.HandlerOption
 		connect.WithSchema(nodeServiceMethods.ByName("Undrain")),
 		connect.WithHandlerOptions(opts...),
 	)
+	nodeServiceRemoveHandler := connect.NewUnaryHandler(
+		NodeServiceRemoveProcedure,
+		svc.Remove,
+		connect.WithSchema(nodeServiceMethods.ByName("Remove")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/weir.api.v1.NodeService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case NodeServiceListProcedure:
@@ -1351,6 +1548,8 @@ func NewNodeServiceHandler(svc NodeServiceHandler, opts ...connect.HandlerOption
 			nodeServiceDrainHandler.ServeHTTP(w, r)
 		case NodeServiceUndrainProcedure:
 			nodeServiceUndrainHandler.ServeHTTP(w, r)
+		case NodeServiceRemoveProcedure:
+			nodeServiceRemoveHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -1374,6 +1573,10 @@ func (UnimplementedNodeServiceHandler) Drain(context.Context, *connect.Request[a
 
 func (UnimplementedNodeServiceHandler) Undrain(context.Context, *connect.Request[apipb.UndrainNodeRequest]) (*connect.Response[apipb.UndrainNodeResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.NodeService.Undrain is not implemented"))
+}
+
+func (UnimplementedNodeServiceHandler) Remove(context.Context, *connect.Request[apipb.RemoveNodeRequest]) (*connect.Response[apipb.RemoveNodeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.NodeService.Remove is not implemented"))
 }
 
 // ClusterServiceClient is a client for the weir.api.v1.ClusterService service.

@@ -182,11 +182,16 @@ func TestDetectHandsControllersDown(t *testing.T) {
 	}
 }
 
+// pressure is what a kernel with pressure information says.
+const pressure = "some avg10=0.00 avg60=0.00 avg300=0.00 total=40\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=1\n"
+
 // jobV2 and jobHybrid are the files of a job's group.
 func jobV2() map[string]string {
 	return map[string]string{
 		"u/memory.max": "", "u/memory.swap.max": "", "u/memory.oom.group": "", "u/cpu.max": "", "u/cpu.weight": "", "u/pids.max": "",
-		"u/cpu.stat":       "usage_usec 300\nuser_usec 100\nsystem_usec 200\n",
+		"u/cpu.stat":     "usage_usec 300\nuser_usec 100\nsystem_usec 200\nnr_throttled 1\nthrottled_usec 30\n",
+		"u/cpu.pressure": pressure,
+		"u/pids.events":  "max 4\n", "u/pids.peak": "9\n",
 		"u/memory.current": "10000\n", "u/memory.peak": "20000\n",
 		"u/memory.stat":   "anon 5000\nfile 4000\nshmem 1000\n",
 		"u/memory.events": "low 0\nhigh 0\nmax 9\noom 1\noom_kill 2\noom_group_kill 1\n",
@@ -198,10 +203,13 @@ func jobV2() map[string]string {
 func jobHybrid() map[string]string {
 	return map[string]string{
 		"u/cpu.stat": "usage_usec 300\nuser_usec 100\nsystem_usec 200\n", "u/cgroup.kill": "", "u/cgroup.events": "populated 0\n", "u/cgroup.procs": "12\n345\n",
+		"u/cpu.pressure": pressure,
+		"c/cpu.stat":     "nr_periods 0\nnr_throttled 1\nthrottled_time 30000\n",
+		"p/pids.events":  "max 4\n", "p/pids.peak": "9\n",
 		"m/memory.limit_in_bytes": "536870912", "m/memory.memsw.limit_in_bytes": "", "m/memory.usage_in_bytes": "10000\n",
 		"m/memory.max_usage_in_bytes": "20000\n", "m/memory.stat": "cache 1\ntotal_cache 4000\ntotal_shmem 1000\n",
 		"m/memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n",
-		"c/cpu.cfs_quota_us":   "", "c/cpu.cfs_period_us": "", "c/cpu.shares": "", "p/pids.max": "",
+		"c/cpu.cfs_quota_us":   "", "c/cpu.shares": "", "p/pids.max": "",
 	}
 }
 
@@ -222,11 +230,9 @@ func TestGroup(t *testing.T) {
 		},
 		"hybrid": {
 			files: jobHybrid(),
-			place: func(root string) proxyproto.Placement {
-				return proxyproto.Placement{Unified: root + "/u", Memory: root + "/m", CPU: root + "/c", Pids: root + "/p"}
-			},
+			place: hybridPlace,
 			want: map[string]string{"m/memory.limit_in_bytes": "536870912", "m/memory.memsw.limit_in_bytes": "536870912",
-				"c/cpu.cfs_quota_us": "150000", "c/cpu.cfs_period_us": "100000", "c/cpu.shares": "2048", "p/pids.max": "11"},
+				"c/cpu.cfs_quota_us": "150000", "c/cpu.shares": "2048", "p/pids.max": "11"},
 			// The group's peak is far from its limit: another's shortage killed.
 			wantEvents: MemoryEvents{Killed: true},
 		},
@@ -244,12 +250,16 @@ func TestGroup(t *testing.T) {
 				}
 			}
 			usage, err := group.Usage()
-			want := Usage{Memory: 7000, Peak: 20000, CPUUser: 100 * time.Microsecond, CPUSystem: 200 * time.Microsecond}
+			want := Usage{Memory: 7000, Cache: 3000, Peak: 20000, CPUUser: 100 * time.Microsecond, CPUSystem: 200 * time.Microsecond,
+				CPUThrottled: 30 * time.Microsecond, CPUWait: 40 * time.Microsecond, PeakPids: 9}
 			if err != nil || usage != want {
 				t.Errorf("Usage: %+v, %v, want %+v", usage, err, want)
 			}
 			if events, err := group.MemoryEvents(); err != nil || events != test.wantEvents {
 				t.Errorf("MemoryEvents: %+v, %v, want %+v", events, err, test.wantEvents)
+			}
+			if refused, err := group.RefusedForks(); err != nil || refused != 4 {
+				t.Errorf("RefusedForks: %d, %v, want 4", refused, err)
 			}
 			if pids, err := group.Processes(); err != nil || !cmp.Equal(pids, []int{12, 345}) {
 				t.Errorf("Processes: %v, %v, want 12 and 345", pids, err)
@@ -257,19 +267,62 @@ func TestGroup(t *testing.T) {
 			if err := group.Kill(time.Second); err != nil {
 				t.Errorf("Kill: %v", err)
 			}
-			if got := read(t, root, "u/cgroup.kill"); got != "1" {
-				t.Errorf("cgroup.kill is %q, want 1", got)
+			if got := read(t, root, "u/cgroup.kill"); got != "" {
+				t.Errorf("cgroup.kill is %q of a group without processes", got)
 			}
 		})
+	}
+}
+
+// TestOldKernels do not tell all.
+func TestOldKernels(t *testing.T) {
+	tests := map[string]struct {
+		files map[string]string
+		place func(root string) proxyproto.Placement
+	}{
+		"v2":     {jobV2(), func(root string) proxyproto.Placement { return proxyproto.Placement{Unified: root + "/u"} }},
+		"hybrid": {jobHybrid(), hybridPlace},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			for _, file := range []string{"u/cpu.pressure", "u/memory.peak", "u/pids.peak", "p/pids.peak"} {
+				delete(test.files, file)
+			}
+			usage, err := Open(test.place(fakeTree(t, test.files))).Usage()
+			if err != nil || usage.CPUWait != 0 || usage.PeakPids != 0 || usage.Memory != 7000 || usage.CPUThrottled == 0 {
+				t.Errorf("Usage: %+v, %v, want what is told", usage, err)
+			}
+		})
+	}
+}
+
+func hybridPlace(root string) proxyproto.Placement {
+	return proxyproto.Placement{Unified: root + "/u", Memory: root + "/m", CPU: root + "/c", Pids: root + "/p"}
+}
+
+// TestKillsInInnerGroups that the job has made.
+func TestKillsInInnerGroups(t *testing.T) {
+	files := jobHybrid()
+	files["m/memory.oom_control"] = "oom_kill 0\n"
+	files["m/memory.max_usage_in_bytes"] = "536870912\n"
+	files["m/inner/memory.oom_control"] = "oom_kill 0\n"
+	files["m/inner/most/memory.oom_control"] = "oom_kill 1\n"
+	group := Open(hybridPlace(fakeTree(t, files)))
+	if events, err := group.MemoryEvents(); err != nil || !events.Killed || !events.LimitHit {
+		t.Errorf("MemoryEvents: %+v, %v, want a kill at the limit", events, err)
 	}
 }
 
 func TestKillSaysWhenProcessesAreLeft(t *testing.T) {
 	files := jobV2()
 	files["u/cgroup.events"] = "populated 1\n"
-	group := Open(proxyproto.Placement{Unified: fakeTree(t, files) + "/u"})
+	root := fakeTree(t, files)
+	group := Open(proxyproto.Placement{Unified: root + "/u"})
 	if err := group.Kill(time.Millisecond); err == nil || !strings.Contains(err.Error(), "processes are left") {
 		t.Errorf("Kill: %v, want an error that says who is left", err)
+	}
+	if got := read(t, root, "u/cgroup.kill"); got != "1" {
+		t.Errorf("cgroup.kill is %q, want 1", got)
 	}
 }
 
@@ -286,7 +339,7 @@ func TestWatchMemoryV2(t *testing.T) {
 	}
 	select {
 	case <-told:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("WatchMemory did not notice the change")
 	}
 }

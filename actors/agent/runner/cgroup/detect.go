@@ -34,6 +34,13 @@ type layout struct {
 // the group above them cannot take a process in.
 const Leaf = "weir-agent"
 
+// nodePrefix begins the names of nodes' groups. With leafSuffix behind it, it is the leaf into
+// which an agent goes to make room for that of its node.
+const (
+	nodePrefix = "weir-"
+	leafSuffix = "-agent"
+)
+
 // Detect finds out how the machine does control groups and makes the node's
 // group, in which each job will have its own. root is "/" but in tests. An
 // error says why there is none to use; nothing is left behind then.
@@ -45,7 +52,7 @@ func Detect(root, node string) (proxyproto.Placement, error) {
 	if found.unified == nil {
 		return proxyproto.Placement{}, errors.New("detect cgroups: no v2 hierarchy is mounted")
 	}
-	name := "weir-" + node
+	name := nodePrefix + node
 	if filepath.Base(found.unified.own) == Leaf {
 		found.unified.own = filepath.Dir(found.unified.own)
 	}
@@ -86,7 +93,7 @@ func makeRoom(own, name string) error {
 		return err
 	}
 	// The group holds processes. If this one is all, it can make room.
-	leaf := filepath.Join(own, name+"-agent")
+	leaf := filepath.Join(own, name+leafSuffix)
 	if err := makeFolder(leaf); err != nil {
 		return err
 	}

@@ -6,8 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"weir/actors/agent/runner/proxyproto"
 )
@@ -45,31 +48,85 @@ func removeFolders(place proxyproto.Placement) error {
 }
 
 func removeFolder(folder string) error {
-	if err := os.Remove(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	_, err := again(func() (int, error) { return 0, unix.Rmdir(folder) })
+	if err != nil && !errors.Is(err, unix.ENOENT) {
+		return &fs.PathError{Op: "rmdir", Path: folder, Err: err}
 	}
 	return nil
 }
 
+// open opens a control file without what an *os.File does to wait for it: control files
+// never block, and there are some thirty to open a job.
+func open(path string, flags int) (int, error) {
+	for {
+		fd, err := unix.Open(path, flags|unix.O_CLOEXEC, 0)
+		if err == nil {
+			return fd, nil
+		}
+		if !errors.Is(err, unix.EINTR) {
+			return -1, &fs.PathError{Op: "open", Path: path, Err: err}
+		}
+	}
+}
+
+// shut closes what was only read.
+func shut(fd int) { _ = unix.Close(fd) }
+
 // writeFile sets a control file. It never makes one.
 func writeFile(folder, name, value string) error {
-	file, err := os.OpenFile(filepath.Join(folder, name), os.O_WRONLY|os.O_TRUNC, 0)
+	path := filepath.Join(folder, name)
+	fd, err := open(path, unix.O_WRONLY|unix.O_TRUNC)
 	if err != nil {
 		return err
 	}
-	_, err = file.WriteString(value)
-	if closeErr := file.Close(); err == nil {
+	_, err = again(func() (int, error) { return unix.Write(fd, []byte(value)) })
+	if closeErr := unix.Close(fd); err == nil {
 		err = closeErr
 	}
 	if err != nil {
-		return fmt.Errorf("%w (value %q)", err, value)
+		return fmt.Errorf("%w (value %q)", &fs.PathError{Op: "write", Path: path, Err: err}, value)
 	}
 	return nil
+}
+
+// again repeats a system call that a signal has cut off.
+func again(call func() (int, error)) (int, error) {
+	for {
+		n, err := call()
+		if !errors.Is(err, unix.EINTR) {
+			return n, err
+		}
+	}
+}
+
+// usualFile is more than most control files have, in bytes.
+const usualFile = 2 << 10
+
+// readFile reads a control file.
+func readFile(path string) ([]byte, error) {
+	fd, err := open(path, unix.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer shut(fd)
+	data := make([]byte, 0, usualFile)
+	for {
+		n, err := again(func() (int, error) { return unix.Read(fd, data[len(data):cap(data)]) })
+		if err != nil {
+			return nil, &fs.PathError{Op: "read", Path: path, Err: err}
+		}
+		if n == 0 {
+			return data, nil
+		}
+		if data = data[:len(data)+n]; len(data) == cap(data) {
+			data = slices.Grow(data, cap(data))
+		}
+	}
 }
 
 // readInt reads a control file with one number; "max" is the largest.
 func readInt(folder, name string) (int64, error) {
-	data, err := os.ReadFile(filepath.Join(folder, name))
+	data, err := readFile(filepath.Join(folder, name))
 	if err != nil {
 		return 0, err
 	}
@@ -85,7 +142,7 @@ func readInt(folder, name string) (int64, error) {
 }
 
 func readWords(path string) ([]string, error) {
-	data, err := os.ReadFile(path)
+	data, err := readFile(path)
 	if err != nil {
 		return nil, err
 	}
@@ -110,4 +167,20 @@ func readKeyed(folder, name string) (map[string]int64, error) {
 		values[words[i]] = value
 	}
 	return values, nil
+}
+
+// readPressure reads for how many microseconds in all some of a group had to wait for a
+// resource.
+func readPressure(folder, name string) (int64, error) {
+	words, err := readWords(filepath.Join(folder, name))
+	if err != nil {
+		return 0, err
+	}
+	// "some avg10=0.00 avg60=0.00 avg300=0.00 total=0 full ..."
+	for _, word := range words {
+		if total, is := strings.CutPrefix(word, "total="); is {
+			return strconv.ParseInt(total, 10, 64)
+		}
+	}
+	return 0, fmt.Errorf("%s: no total", filepath.Join(folder, name))
 }

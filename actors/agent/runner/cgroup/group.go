@@ -19,6 +19,9 @@ import (
 // kernel's default.
 const period = 100_000
 
+// MaxWeight is the largest weight of a group.
+const MaxWeight = 10000
+
 // Limits of a group; 0 is none.
 type Limits struct {
 	// CPU is in cores, CPUWeight 1 to 10000 with 100 as usual.
@@ -28,17 +31,6 @@ type Limits struct {
 	Memory int64
 	// Pids counts processes and threads.
 	Pids int
-}
-
-// Usage is what a group uses.
-type Usage struct {
-	// Memory is in bytes, without what the kernel can take back at once
-	// (file pages other than shared memory).
-	Memory int64
-	// Peak is the most that was ever charged, file pages included.
-	Peak int64
-	// CPUUser and CPUSystem count from the group's beginning.
-	CPUUser, CPUSystem time.Duration
 }
 
 // Group is the group of one job. Its methods may be called by several
@@ -157,9 +149,7 @@ func (g *Group) limitHybrid(limits Limits) error {
 		}
 	}
 	if limits.CPU > 0 {
-		if err := writeFile(g.place.CPU, "cpu.cfs_period_us", strconv.Itoa(period)); err != nil {
-			return err
-		}
+		// A new group has the kernel's period.
 		if err := writeFile(g.place.CPU, "cpu.cfs_quota_us", strconv.FormatInt(quota(limits.CPU), 10)); err != nil {
 			return err
 		}
@@ -190,39 +180,6 @@ func writeIfThere(folder, name, value string) error {
 // minimum of 1 ms.
 func quota(cores float64) int64 { return max(1000, int64(cores*period)) }
 
-// Usage measures the group.
-func (g *Group) Usage() (Usage, error) {
-	var usage Usage
-	cpu, err := readKeyed(g.place.Unified, "cpu.stat")
-	if err != nil {
-		return Usage{}, fmt.Errorf("measure cgroup: %w", err)
-	}
-	usage.CPUUser = time.Duration(cpu["user_usec"]) * time.Microsecond
-	usage.CPUSystem = time.Duration(cpu["system_usec"]) * time.Microsecond
-
-	folder, current, peak, file, shared := g.place.Unified, "memory.current", "memory.peak", "file", "shmem"
-	if g.place.Hybrid() {
-		folder, current, peak, file, shared = g.place.Memory, "memory.usage_in_bytes", "memory.max_usage_in_bytes", "total_cache", "total_shmem"
-	}
-	charged, err := readInt(folder, current)
-	if err != nil {
-		return Usage{}, fmt.Errorf("measure cgroup: %w", err)
-	}
-	detail, err := readKeyed(folder, "memory.stat")
-	if err != nil {
-		return Usage{}, fmt.Errorf("measure cgroup: %w", err)
-	}
-	usage.Memory = max(0, charged-detail[file]+detail[shared])
-	// memory.peak is younger than the rest of v2.
-	if usage.Peak, err = readInt(folder, peak); err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
-			return Usage{}, fmt.Errorf("measure cgroup: %w", err)
-		}
-		usage.Peak = charged
-	}
-	return usage, nil
-}
-
 // Processes lists the processes of the group.
 func (g *Group) Processes() ([]int, error) {
 	words, err := readWords(filepath.Join(g.place.Unified, "cgroup.procs"))
@@ -242,46 +199,52 @@ func (g *Group) Processes() ([]int, error) {
 
 // Kill ends every process of the group and waits until none is left.
 func (g *Group) Kill(patience time.Duration) error {
-	err := writeFile(g.place.Unified, "cgroup.kill", "1")
+	events, err := open(filepath.Join(g.place.Unified, "cgroup.events"), unix.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("kill cgroup: %w", err)
 	}
-	if err := g.waitEmpty(patience); err != nil {
+	defer shut(events)
+	// Most jobs end by themselves. Where nobody is, nobody can come from.
+	if left, err := populated(events); err == nil && !left {
+		return nil
+	}
+	if err := writeFile(g.place.Unified, "cgroup.kill", "1"); err != nil {
+		return fmt.Errorf("kill cgroup: %w", err)
+	}
+	if err := waitEmpty(events, patience); err != nil {
 		return fmt.Errorf("kill cgroup: %w", err)
 	}
 	return nil
 }
 
-// waitEmpty waits for cgroup.events to say that nobody is left.
-func (g *Group) waitEmpty(patience time.Duration) error {
-	events, err := os.Open(filepath.Join(g.place.Unified, "cgroup.events"))
-	if err != nil {
-		return err
-	}
-	defer events.Close()
+// waitEmpty waits for cgroup.events, which is open, to say that nobody is left.
+func waitEmpty(events int, patience time.Duration) error {
 	deadline := time.Now().Add(patience)
-	buffer := make([]byte, 256)
 	for {
-		n, err := events.ReadAt(buffer, 0)
-		if n == 0 && err != nil {
+		left, err := populated(events)
+		if err != nil || !left {
 			return err
 		}
-		if !strings.Contains(string(buffer[:n]), "populated 1") {
-			return nil
-		}
-		left := time.Until(deadline)
-		if left <= 0 {
+		wait := time.Until(deadline)
+		if wait <= 0 {
 			return fmt.Errorf("processes are left after %v", patience)
 		}
 		// The kernel announces a change of the file as an exceptional event.
-		poll := []unix.PollFd{{Fd: int32(events.Fd()), Events: unix.POLLPRI}}
-		if _, err := unix.Poll(poll, int(min(left, time.Second).Milliseconds())+1); err != nil && !errors.Is(err, unix.EINTR) {
+		poll := []unix.PollFd{{Fd: int32(events), Events: unix.POLLPRI}}
+		if _, err := unix.Poll(poll, int(min(wait, time.Second).Milliseconds())+1); err != nil && !errors.Is(err, unix.EINTR) {
 			return err
 		}
 	}
+}
+
+// populated reads from cgroup.events whether there is a process in the group, or below.
+func populated(events int) (bool, error) {
+	buffer := make([]byte, 256)
+	n, err := again(func() (int, error) { return unix.Pread(events, buffer, 0) })
+	return strings.Contains(string(buffer[:max(n, 0)]), "populated 1"), err
 }
 
 // Remove removes the group, which must be empty; a missing one is fine. A group
@@ -304,17 +267,25 @@ func (g *Group) Remove(patience time.Duration) error {
 func (g *Group) removeAll() error {
 	var errs []error
 	for _, folder := range folders(g.place) {
-		var inside []string
-		err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
-			if err == nil && entry.IsDir() {
-				inside = append(inside, path)
-			}
-			return nil
-		})
-		for i := len(inside) - 1; i >= 0 && err == nil; i-- {
-			err = removeFolder(inside[i])
+		// Few jobs make groups of their own.
+		if removeFolder(folder) != nil {
+			errs = append(errs, removeTree(folder))
 		}
-		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// removeTree removes a group with those inside.
+func removeTree(folder string) error {
+	var inside []string
+	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() {
+			inside = append(inside, path)
+		}
+		return nil
+	})
+	for i := len(inside) - 1; i >= 0 && err == nil; i-- {
+		err = removeFolder(inside[i])
+	}
+	return err
 }

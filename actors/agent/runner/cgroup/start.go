@@ -3,9 +3,9 @@ package cgroup
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"syscall"
 	"time"
@@ -17,15 +17,16 @@ import (
 
 // Start calls start with attributes that put the process which it starts into
 // the group, from its first instruction on. start must start it in the calling
-// goroutine.
+// goroutine, which must be locked to its thread and end with it soon: on v1 the thread
+// may stay in the group until then.
 func (g *Group) Start(attributes *syscall.SysProcAttr, start func() error) error {
-	folder, err := os.Open(g.place.Unified)
+	folder, err := open(g.place.Unified, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return fmt.Errorf("enter cgroup: %w", err)
 	}
-	defer folder.Close()
+	defer shut(folder)
 	attributes.UseCgroupFD = true
-	attributes.CgroupFD = int(folder.Fd())
+	attributes.CgroupFD = folder
 	if !g.place.Hybrid() {
 		return start()
 	}
@@ -40,26 +41,33 @@ func (g *Group) Start(attributes *syscall.SysProcAttr, start func() error) error
 	return nil
 }
 
-// startInside calls start in a thread that is in the v1 groups meanwhile.
+// itself names the thread that writes it. By its number, the kernel would have it wait until
+// every processor of the machine has been through its scheduler (some 10 ms), and all
+// others that move meanwhile.
+const itself = "0"
+
+// startInside calls start in a thread that joins the v1 groups, and leaves them as it ends.
 func (g *Group) startInside(start func() error) error {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	thread := strconv.Itoa(unix.Gettid())
 	var joined []string
 	for _, folder := range folders(proxyproto.Placement{Memory: g.place.Memory, CPU: g.place.CPU, Pids: g.place.Pids}) {
-		if err := writeFile(folder, "tasks", thread); err != nil {
-			return errors.Join(fmt.Errorf("enter cgroup: %w", err), leave(joined, thread))
+		if err := writeFile(folder, "tasks", itself); err != nil {
+			return errors.Join(fmt.Errorf("enter cgroup: %w", err), leave(joined))
 		}
 		joined = append(joined, folder)
 	}
-	return errors.Join(start(), leave(joined, thread))
+	err := start()
+	if unix.Gettid() == unix.Getpid() {
+		// The first thread of a process never ends before it.
+		err = errors.Join(err, leave(joined))
+	}
+	return err
 }
 
-// leave takes the thread back to the group of its process: that in which the
+// leave takes the calling thread back to the group of its process: that in which the
 // node's group lies.
-func leave(joined []string, thread string) error {
+func leave(joined []string) error {
 	for _, folder := range joined {
-		if err := writeFile(filepath.Dir(filepath.Dir(folder)), "tasks", thread); err != nil {
+		if err := writeFile(filepath.Dir(filepath.Dir(folder)), "tasks", itself); err != nil {
 			return fmt.Errorf("leave cgroup: %w", err)
 		}
 	}
@@ -68,9 +76,9 @@ func leave(joined []string, thread string) error {
 
 // MemoryEvents counts what happened at a group's memory limit.
 type MemoryEvents struct {
-	// LimitHit says that the group's own limit was met, Killed that the kernel
-	// killed a process of the group for lack of memory.
-	LimitHit, Killed bool
+	// Killed says that the kernel killed a process of the group for lack of memory,
+	// LimitHit that the group's own limit was met when it did.
+	Killed, LimitHit bool
 }
 
 // chargeBatch is how far below its limit a v1 group may be refused memory, in
@@ -84,11 +92,15 @@ func (g *Group) MemoryEvents() (MemoryEvents, error) {
 		if err != nil {
 			return MemoryEvents{}, fmt.Errorf("read memory events: %w", err)
 		}
-		return MemoryEvents{LimitHit: counts["oom"] > 0, Killed: counts["oom_kill"] > 0}, nil
+		killed := counts["oom_kill"] > 0
+		return MemoryEvents{Killed: killed, LimitHit: killed && counts["oom"] > 0}, nil
 	}
-	counts, err := readKeyed(g.place.Memory, "memory.oom_control")
+	kills, err := countKills(g.place.Memory)
 	if err != nil {
 		return MemoryEvents{}, fmt.Errorf("read memory events: %w", err)
+	}
+	if kills == 0 {
+		return MemoryEvents{}, nil
 	}
 	// memory.failcnt would say it, but recent kernels no longer count there.
 	limit, err := readInt(g.place.Memory, "memory.limit_in_bytes")
@@ -99,7 +111,37 @@ func (g *Group) MemoryEvents() (MemoryEvents, error) {
 	if err != nil {
 		return MemoryEvents{}, fmt.Errorf("read memory events: %w", err)
 	}
-	return MemoryEvents{LimitHit: peak > limit-chargeBatch, Killed: counts["oom_kill"] > 0}, nil
+	return MemoryEvents{Killed: true, LimitHit: peak > limit-chargeBatch}, nil
+}
+
+// countKills counts the kernel's kills in a v1 group, and in those that the job may have
+// made in it: v1 does not add them up.
+func countKills(folder string) (int64, error) {
+	counts, err := readKeyed(folder, "memory.oom_control")
+	if err != nil {
+		return 0, err
+	}
+	kills := counts["oom_kill"]
+	// A folder without folders has two names.
+	var stat unix.Stat_t
+	if err := unix.Lstat(folder, &stat); err != nil || stat.Nlink <= 2 {
+		return kills, err
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return 0, err
+	}
+	for _, entry := range entries {
+		if entry.IsDir() {
+			// It may have gone meanwhile.
+			inside, err := countKills(filepath.Join(folder, entry.Name()))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return 0, err
+			}
+			kills += inside
+		}
+	}
+	return kills, nil
 }
 
 // WatchMemory calls notify each time the group runs out of memory, until stop

@@ -2,8 +2,8 @@
 // child, who carries a mark, what they use. It is what is left where there are
 // no cgroups.
 //
-// A process that forks faster than /proc is read, or that drops the mark from
-// its environment after losing its parents, can get away.
+// A process that forks and ends again and again, faster than /proc is read, or that drops
+// the mark from its environment after losing its parents, can get away.
 package proctree
 
 import (
@@ -22,16 +22,30 @@ import (
 	"weir/actors/agent/runner/proxyproto"
 )
 
-// ticksPerSecond is the unit of times in /proc, the same on every Linux.
-const ticksPerSecond = 100
+const (
+	// ticksPerSecond is the unit of times in /proc, the same on every Linux.
+	ticksPerSecond = 100
+	// ending and kernelThread are flags of processes in /proc, the same on every Linux.
+	ending       = 0x00000004
+	kernelThread = 0x00200000
+)
 
 // Process is a process as /proc shows it.
 type Process struct {
 	proxyproto.Identity
-	Parent int
-	Name   string
-	// Gone says that it has ended and waits for its parent to notice.
+	Parent  int
+	Threads int
+	Name    string
+	// Gone says that it has ended, with all its threads, and waits for its parent to notice.
 	Gone bool
+	// Headless says that its first thread has ended, and others live on.
+	Headless bool
+	// Ending says that its first thread is about to end.
+	Ending bool
+	// Stuck says that it waits in the kernel, and no signal wakes it.
+	Stuck bool
+	// Kernel says that it is a thread of the kernel, which has no program.
+	Kernel bool
 	// CPUUser and CPUSystem include the children that it has waited for.
 	CPUUser, CPUSystem time.Duration
 }
@@ -44,6 +58,15 @@ func Read(pid int) (Process, error) {
 			err = fs.ErrNotExist
 		}
 		return Process{}, fmt.Errorf("read process %d: %w", pid, err)
+	}
+	return parseStat(data)
+}
+
+// ReadTask reads a thread by its folder, /proc/PID/task/TID.
+func ReadTask(folder string) (Process, error) {
+	data, err := os.ReadFile(filepath.Join(folder, "stat"))
+	if err != nil {
+		return Process{}, fmt.Errorf("read thread: %w", err)
 	}
 	return parseStat(data)
 }
@@ -65,17 +88,25 @@ func parseStat(data []byte) (Process, error) {
 		return Process{}, fmt.Errorf("read process: %w", err)
 	}
 	var numbers [20]uint64
-	for _, i := range []int{1, 11, 12, 13, 14, 19} {
+	for _, i := range []int{1, 6, 11, 12, 13, 14, 17, 19} {
 		if numbers[i], err = strconv.ParseUint(fields[i], 10, 64); err != nil {
 			return Process{}, fmt.Errorf("read process %d: field %d: %w", pid, i+3, err)
 		}
 	}
+	ended := fields[0] == "Z" || fields[0] == "X"
+	// One that has ended counts as its own last thread.
+	headless := ended && numbers[17] > 1
 	ticks := func(n uint64) time.Duration { return time.Duration(n) * (time.Second / ticksPerSecond) }
 	return Process{
 		Identity:  proxyproto.Identity{Pid: pid, StartTicks: numbers[19]},
 		Parent:    int(numbers[1]),
+		Threads:   int(numbers[17]),
 		Name:      string(data[open+1 : end]),
-		Gone:      fields[0] == "Z" || fields[0] == "X",
+		Gone:      ended && !headless,
+		Headless:  headless,
+		Ending:    numbers[6]&ending != 0,
+		Stuck:     fields[0] == "D",
+		Kernel:    numbers[6]&kernelThread != 0,
 		CPUUser:   ticks(numbers[11]) + ticks(numbers[13]),
 		CPUSystem: ticks(numbers[12]) + ticks(numbers[14]),
 	}, nil
@@ -119,6 +150,8 @@ func Tree(root int, mark string) ([]Process, error) {
 	if err != nil {
 		return nil, err
 	}
+	readParents(all)
+	deadline := time.Now().Add(execPatience)
 	children := make(map[int][]int)
 	for i, process := range all {
 		children[process.Parent] = append(children[process.Parent], i)
@@ -138,7 +171,7 @@ func Tree(root int, mark string) ([]Process, error) {
 		if process.Pid == root {
 			continue
 		}
-		if process.Parent == root || mark != "" && marked(process.Pid, mark) {
+		if process.Parent == root || mark != "" && marked(process, mark, deadline) {
 			enter(i)
 		}
 	}
@@ -151,27 +184,36 @@ func Tree(root int, mark string) ([]Process, error) {
 	return tree, nil
 }
 
-// marked says whether the process was started with proxyproto.TreeVariable set
-// to mark.
-func marked(pid int, mark string) bool {
-	data, err := os.ReadFile(procPath(pid, "environ"))
-	if err != nil {
-		return false
+// readParents reads those again whose parent ended before it was read itself: they have
+// another by now.
+func readParents(all []Process) {
+	read := make(map[int]bool, len(all))
+	for _, process := range all {
+		read[process.Pid] = true
 	}
-	wanted := []byte(proxyproto.TreeVariable + "=" + mark)
-	for variable := range bytes.SplitSeq(data, []byte{0}) {
-		if bytes.Equal(variable, wanted) {
-			return true
+	for i := range all {
+		for lost := all[i].Parent; lost != 0 && !read[lost]; {
+			now, err := Read(all[i].Pid)
+			if err != nil || now.Identity != all[i].Identity {
+				all[i].Gone = true
+				break
+			}
+			all[i] = now
+			if now.Parent == lost {
+				// It is hidden from this process.
+				break
+			}
+			lost = now.Parent
 		}
 	}
-	return false
 }
 
 // Signal sends a signal to the process, unless it has gone and its pid belongs
 // to another.
 func Signal(id proxyproto.Identity, signal unix.Signal) error {
 	handle, err := unix.PidfdOpen(id.Pid, 0)
-	if errors.Is(err, unix.ESRCH) {
+	if err != nil && !Alive(id) {
+		// The pid may be that of another's thread by now.
 		return nil
 	}
 	if err != nil {
@@ -188,18 +230,34 @@ func Signal(id proxyproto.Identity, signal unix.Signal) error {
 	return nil
 }
 
-// Kill kills every process that list returns, again and again until it returns
-// none: a process may have forked while it was listed. The first round stops
-// them, so that they cannot.
+// Kill kills every process that list returns, again and again until it returns none twice:
+// one may have forked, and ended, while they were listed, so that neither it nor its child is
+// in the list. The first round stops them, so that they cannot. Who was killed is waited for,
+// also when nothing is seen of it any more but that it is there: it loses its mark before.
 func Kill(list func() ([]Process, error), patience time.Duration) error {
 	deadline := time.Now().Add(patience)
-	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
+	killed := make(map[proxyproto.Identity]Process)
+	none := false
+	for wait := time.Millisecond; ; {
 		processes, err := list()
-		if err != nil {
-			return err
+		for _, process := range processes {
+			delete(killed, process.Identity)
 		}
-		if len(processes) == 0 {
+		for id, process := range killed {
+			if Alive(id) {
+				processes = append(processes, process)
+			}
+		}
+		switch {
+		case err != nil:
+			return err
+		case len(processes) > 0:
+			none = false
+		case none:
 			return nil
+		default:
+			none = true
+			continue
 		}
 		var errs []error
 		for _, signal := range []unix.Signal{unix.SIGSTOP, unix.SIGKILL} {
@@ -207,29 +265,42 @@ func Kill(list func() ([]Process, error), patience time.Duration) error {
 				errs = append(errs, Signal(process.Identity, signal))
 			}
 		}
+		for _, process := range processes {
+			killed[process.Identity] = process
+		}
 		if time.Now().After(deadline) {
 			return errors.Join(append(errs, fmt.Errorf("kill processes: %d are left after %v", len(processes), patience))...)
 		}
 		time.Sleep(wait)
+		wait = min(2*wait, 50*time.Millisecond)
 	}
 }
 
 // Memory is the memory of a process in bytes: its proportional share where the
-// kernel tells it, otherwise all that is resident.
-func Memory(pid int) (int64, error) {
+// kernel tells it, otherwise all that is resident. shared is the part that is shared memory,
+// files in memory included, as far as that is known.
+func Memory(pid int) (total, shared int64, err error) {
 	data, err := os.ReadFile(procPath(pid, "smaps_rollup"))
-	if err == nil {
-		for line := range strings.Lines(string(data)) {
-			if fields := strings.Fields(line); len(fields) >= 2 && fields[0] == "Pss:" {
-				kilobytes, err := strconv.ParseInt(fields[1], 10, 64)
-				if err != nil {
-					return 0, fmt.Errorf("measure process %d: %w", pid, err)
-				}
-				return kilobytes << 10, nil
-			}
+	if err != nil {
+		total, err = Resident(pid)
+		return total, 0, err
+	}
+	for line := range strings.Lines(string(data)) {
+		name, text, _ := strings.Cut(line, ":")
+		if name != "Pss" && name != "Pss_Shmem" {
+			continue
+		}
+		kilobytes, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(text), "kB")), 10, 64)
+		if err != nil {
+			return 0, 0, fmt.Errorf("measure process %d: %w", pid, err)
+		}
+		if name == "Pss" {
+			total = kilobytes << 10
+		} else {
+			shared = kilobytes << 10
 		}
 	}
-	return Resident(pid)
+	return total, shared, nil
 }
 
 // Resident is the resident memory of a process in bytes.
@@ -247,6 +318,27 @@ func Resident(pid int) (int64, error) {
 		return 0, fmt.Errorf("measure process %d: %w", pid, err)
 	}
 	return pages * int64(os.Getpagesize()), nil
+}
+
+// Peak is the most resident memory that a process has had in bytes, since it was given
+// its program: what getrusage tells counts from the fork on, with the memory of the parent.
+func Peak(pid int) (int64, error) {
+	data, err := os.ReadFile(procPath(pid, "status"))
+	if err != nil {
+		return 0, fmt.Errorf("measure process %d: %w", pid, err)
+	}
+	for line := range strings.Lines(string(data)) {
+		fields := strings.Fields(line)
+		if len(fields) != 3 || fields[0] != "VmHWM:" || fields[2] != "kB" {
+			continue
+		}
+		kilobytes, err := strconv.ParseInt(fields[1], 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("measure process %d: %w", pid, err)
+		}
+		return kilobytes << 10, nil
+	}
+	return 0, fmt.Errorf("measure process %d: status says no VmHWM: it has no memory of its own", pid)
 }
 
 func procPath(pid int, name string) string {

@@ -1,6 +1,7 @@
 package proctree
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -23,12 +24,17 @@ func TestParseStat(t *testing.T) {
 	}{
 		"a usual one": {
 			line: "42 (sleep) S 7 42 42 0 -1 4194304 95 0 0 0 1 2 3 4 20 0 1 0 98765 5672960 214",
-			want: Process{Identity: proxyproto.Identity{Pid: 42, StartTicks: 98765}, Parent: 7, Name: "sleep",
+			want: Process{Identity: proxyproto.Identity{Pid: 42, StartTicks: 98765}, Parent: 7, Threads: 1, Name: "sleep",
 				CPUUser: 40 * time.Millisecond, CPUSystem: 60 * time.Millisecond},
 		},
 		"a name that looks like the rest": {
 			line: "42 (a) R 1 (b) Z 7 42 42 0 -1 4194304 95 0 0 0 0 0 0 0 20 0 1 0 5 5672960 214",
-			want: Process{Identity: proxyproto.Identity{Pid: 42, StartTicks: 5}, Parent: 7, Name: "a) R 1 (b", Gone: true},
+			want: Process{Identity: proxyproto.Identity{Pid: 42, StartTicks: 5}, Parent: 7, Threads: 1, Name: "a) R 1 (b", Gone: true},
+		},
+		"its first thread has ended": {
+			line: "42 (sleep) Z 7 42 42 0 -1 4194308 95 0 0 0 1 2 3 4 20 0 2 0 98765 5672960 214",
+			want: Process{Identity: proxyproto.Identity{Pid: 42, StartTicks: 98765}, Parent: 7, Threads: 2, Name: "sleep", Headless: true, Ending: true,
+				CPUUser: 40 * time.Millisecond, CPUSystem: 60 * time.Millisecond},
 		},
 		"cut off":        {line: "42 (sleep) S 7 42", wantError: "has 3 fields"},
 		"without a name": {line: "42 sleep S 7", wantError: "no name"},
@@ -70,7 +76,7 @@ func TestTreeAndKill(t *testing.T) {
 		_ = unix.Kill(-command.Process.Pid, unix.SIGKILL)
 		_ = command.Wait()
 	})
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		descendants, err := Tree(command.Process.Pid, "")
 		if err != nil {
@@ -96,7 +102,7 @@ func TestTreeAndKill(t *testing.T) {
 	if Alive(proxyproto.Identity{Pid: root.Pid, StartTicks: root.StartTicks + 1}) {
 		t.Error("Alive: a process that started at another time is taken for this one")
 	}
-	if err := Kill(func() ([]Process, error) { return Tree(-1, "/mark") }, 20*time.Second); err != nil {
+	if err := Kill(func() ([]Process, error) { return Tree(-1, "/mark") }, time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	if Alive(root.Identity) {
@@ -111,12 +117,50 @@ func TestReadOfNobody(t *testing.T) {
 }
 
 func TestMemory(t *testing.T) {
-	share, err := Memory(os.Getpid())
-	if err != nil || share < 1<<20 {
-		t.Errorf("Memory: %d, %v, want some MiB", share, err)
+	share, shared, err := Memory(os.Getpid())
+	if err != nil || share < 1<<20 || shared > share {
+		t.Errorf("Memory: %d, %d of it shared memory, %v, want some MiB", share, shared, err)
 	}
 	resident, err := Resident(os.Getpid())
 	if err != nil || resident < share/2 {
 		t.Errorf("Resident: %d, %v, want about %d", resident, err, share)
+	}
+}
+
+// TestPeakIsTheProgramsOwn has a small program started by a large one, whose memory it
+// shares until it is one of its own.
+func TestPeakIsTheProgramsOwn(t *testing.T) {
+	const large = 256 << 20
+	held := bytes.Repeat([]byte{1}, large)
+	cmd := exec.Command("cat")
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = input.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+	// What comes back has been through the program.
+	if _, err := input.Write(held[:1]); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := output.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if peak, err := Peak(cmd.Process.Pid); err != nil || peak == 0 || peak > large/2 {
+		t.Errorf("Peak: %d, %v, want some MiB, not the %d of its parent", peak, err, large)
+	}
+	if peak, err := Peak(os.Getpid()); err != nil || peak < large {
+		t.Errorf("Peak of the test: %d, %v, want more than %d", peak, err, large)
 	}
 }

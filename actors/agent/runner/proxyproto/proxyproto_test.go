@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 func TestParse(t *testing.T) {
@@ -93,25 +95,105 @@ func validSpec() Spec {
 		LeaseMillis: 1, SamplePeriodMillis: 1}
 }
 
+func volumes(paths ...string) func(*Spec) {
+	return func(s *Spec) {
+		s.AgentMounts, s.Tmpfs = "mnt:[1]", nil
+		for _, path := range paths {
+			s.Tmpfs = append(s.Tmpfs, Tmpfs{Path: path, Size: 1})
+		}
+	}
+}
+
+func parts(list ...FeedPart) func(*Spec) {
+	return func(s *Spec) {
+		s.Feed = &Feed{Format: "lines", MaxRecordBytes: 1, Output: "/o", Parts: list}
+	}
+}
+
+// FuzzParseSpec: what is read is valid, and is read again as it is written.
+func FuzzParseSpec(f *testing.F) {
+	spec := validSpec()
+	volumes("a", "b/c")(&spec)
+	parts(FeedPart{Path: "/i", Size: 5, Begin: 2, End: 5})(&spec)
+	spec.Isolation, spec.User = IsolationStrict, &User{UID: 7, GID: 8}
+	data, err := json.Marshal(spec)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Add([]byte(`{"version":3,"job_id":"j","shell":"true","workspace":"/w","output_folder":"/o","lease_millis":1,"sample_period_millis":1,"tmpfs":[],"environment":[]}`))
+	f.Add([]byte(`{"version":3,"job_id":"j","shell":"true","workspace":"/w","output_folder":"/o","lease_millis":1,"sample_period_millis":1,"tmpfs":[{"path":"../x","size":1}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		spec, err := ParseSpec(data)
+		if err != nil {
+			return
+		}
+		for _, volume := range spec.Tmpfs {
+			if path := filepath.Join("/w", volume.Path); !strings.HasPrefix(path, "/w/") {
+				t.Errorf("tmpfs %q leads to %s", volume.Path, path)
+			}
+		}
+		again, err := json.Marshal(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := ParseSpec(again)
+		if err != nil {
+			t.Fatalf("ParseSpec(%s): %v", again, err)
+		}
+		if diff := cmp.Diff(spec, back, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("after a round trip (-was +is):\n%s", diff)
+		}
+	})
+}
+
 func TestParseSpec(t *testing.T) {
 	tests := map[string]struct {
 		change    func(*Spec)
 		wantError string
 	}{
-		"the smallest one":               {change: func(*Spec) {}},
-		"another version":                {change: func(s *Spec) { s.Version = 9 }, wantError: "version: 9"},
-		"no command":                     {change: func(s *Spec) { s.Argv = nil }, wantError: "argv: is empty"},
-		"a program without a name":       {change: func(s *Spec) { s.Argv = []string{"", "x"} }, wantError: "name is empty"},
-		"argv and shell":                 {change: func(s *Spec) { s.Shell = "true" }, wantError: "shell: set beside argv"},
-		"a zero byte in an argument":     {change: func(s *Spec) { s.Argv = []string{"a\x00b"} }, wantError: "zero byte"},
-		"a variable without a value":     {change: func(s *Spec) { s.Environment = []string{"PATH"} }, wantError: "NAME=value"},
-		"a variable without a name":      {change: func(s *Spec) { s.Environment = []string{"=x"} }, wantError: "NAME=value"},
-		"a negative memory limit":        {change: func(s *Spec) { s.MemoryLimit = -1 }, wantError: "negative"},
-		"a negative cpu limit":           {change: func(s *Spec) { s.CPULimit = -0.5 }, wantError: "cpu_limit: -0.5"},
-		"a weight beyond the kernel's":   {change: func(s *Spec) { s.CPUWeight = 10001 }, wantError: "cpu_weight: 10001"},
-		"no lease":                       {change: func(s *Spec) { s.LeaseMillis = 0 }, wantError: "lease_millis"},
-		"half of the v1 groups":          {change: func(s *Spec) { s.Cgroups = Placement{Unified: "/u", Memory: "/m"} }, wantError: "set together"},
-		"v1 groups without the v2 group": {change: func(s *Spec) { s.Cgroups = Placement{Memory: "/m", CPU: "/c", Pids: "/p"} }, wantError: "unified"},
+		"the smallest one":                 {change: func(*Spec) {}},
+		"another version":                  {change: func(s *Spec) { s.Version = 9 }, wantError: "version: 9"},
+		"no command":                       {change: func(s *Spec) { s.Argv = nil }, wantError: "argv: is empty"},
+		"a program without a name":         {change: func(s *Spec) { s.Argv = []string{"", "x"} }, wantError: "name is empty"},
+		"argv and shell":                   {change: func(s *Spec) { s.Shell = "true" }, wantError: "shell: set beside argv"},
+		"a zero byte in an argument":       {change: func(s *Spec) { s.Argv = []string{"a\x00b"} }, wantError: "zero byte"},
+		"a variable without a value":       {change: func(s *Spec) { s.Environment = []string{"PATH"} }, wantError: "NAME=value"},
+		"a variable without a name":        {change: func(s *Spec) { s.Environment = []string{"=x"} }, wantError: "NAME=value"},
+		"a negative memory limit":          {change: func(s *Spec) { s.MemoryLimit = -1 }, wantError: "negative"},
+		"a negative end timeout":           {change: func(s *Spec) { s.EndTimeoutMillis = -1 }, wantError: "end_timeout_millis: -1"},
+		"a negative cpu limit":             {change: func(s *Spec) { s.CPULimit = -0.5 }, wantError: "cpu_limit: -0.5"},
+		"a weight beyond the kernel's":     {change: func(s *Spec) { s.CPUWeight = 10001 }, wantError: "cpu_weight: 10001"},
+		"no lease":                         {change: func(s *Spec) { s.LeaseMillis = 0 }, wantError: "lease_millis"},
+		"an unknown isolation":             {change: func(s *Spec) { s.Isolation = "paranoid" }, wantError: "none, default, strict"},
+		"strict, as root":                  {change: func(s *Spec) { s.Isolation, s.User = IsolationStrict, &User{} }, wantError: "other than root"},
+		"strict, as nobody in particular":  {change: func(s *Spec) { s.Isolation = IsolationStrict }, wantError: "other than root"},
+		"strict, among the agent's mounts": {change: func(s *Spec) { s.Isolation, s.User = IsolationStrict, &User{UID: 1} }, wantError: "agent_mounts: is empty"},
+		"strict":                           {change: func(s *Spec) { s.Isolation, s.User, s.AgentMounts = IsolationStrict, &User{UID: 1}, "mnt:[1]" }},
+		"tmpfs among the agent's mounts":   {change: func(s *Spec) { s.Tmpfs = []Tmpfs{{Path: "a", Size: 1}} }, wantError: "agent_mounts: is empty"},
+		"tmpfs":                            {change: volumes("a/b", "a/c", "ab")},
+		"tmpfs without a size":             {change: func(s *Spec) { volumes("a")(s); s.Tmpfs[0].Size = 0 }, wantError: "size: 0 bytes"},
+		"tmpfs beyond the memory limit":    {change: func(s *Spec) { volumes("a", "b")(s); s.MemoryLimit = 1 }, wantError: "2 bytes in all"},
+		"tmpfs outside the workspace":      {change: volumes("../a"), wantError: "in the workspace"},
+		"tmpfs at an absolute path":        {change: volumes("/a"), wantError: "in the workspace"},
+		"tmpfs as the workspace":           {change: volumes("."), wantError: "in the workspace"},
+		"tmpfs at a folder of weir's":      {change: volumes(".weir/x"), wantError: "is not the job's"},
+		"tmpfs within another":             {change: volumes("a", "a/b"), wantError: `holds the one of "a"`},
+		"tmpfs twice":                      {change: volumes("a", "a/"), wantError: `holds the one of "a"`},
+		"another enforcement":              {change: func(s *Spec) { s.CPUEnforcement = "kindness" }, wantError: "quota or weight"},
+		"a negative disk limit":            {change: func(s *Spec) { s.DiskLimit = -1 }, wantError: "one is negative"},
+		"an output outside":                {change: func(s *Spec) { s.Outputs = []KeptFile{{Path: "../x", Destination: "/d"}} }, wantError: `"../x"`},
+		"an output to nowhere":             {change: func(s *Spec) { s.Outputs = []KeptFile{{Path: "x"}} }, wantError: "outputs"},
+		"an unknown format":                {change: func(s *Spec) { s.Feed = &Feed{Format: "xml", MaxRecordBytes: 1, Output: "/o"} }, wantError: "lines, json, bytes"},
+		"a feed without a record limit":    {change: func(s *Spec) { s.Feed = &Feed{Format: "lines", Output: "/o"} }, wantError: "max_record_bytes"},
+		"a feed without an output":         {change: func(s *Spec) { s.Feed = &Feed{Format: "lines", MaxRecordBytes: 1} }, wantError: "output: is empty"},
+		"a part beyond its file":           {change: parts(FeedPart{Path: "/i", Size: 5, End: 6}), wantError: "[0, 6) is not within 5"},
+		"a part that ends before":          {change: parts(FeedPart{Path: "/i", Size: 5, Begin: 3, End: 2}), wantError: "[3, 2)"},
+		"a part of two files":              {change: parts(FeedPart{Path: "/i", URL: "http://i", Size: 5, End: 5}), wantError: "exactly one"},
+		"a part of no file":                {change: parts(FeedPart{Size: 5, End: 5}), wantError: "exactly one"},
+		"a feed":                           {change: parts(FeedPart{Path: "/i", Size: 5, Begin: 2, End: 5}, FeedPart{URL: "http://i"})},
+		"half of the v1 groups":            {change: func(s *Spec) { s.Cgroups = Placement{Unified: "/u", Memory: "/m"} }, wantError: "set together"},
+		"v1 groups without the v2 group":   {change: func(s *Spec) { s.Cgroups = Placement{Memory: "/m", CPU: "/c", Pids: "/p"} }, wantError: "unified"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -21,6 +21,20 @@ const (
 	OutcomeStartFailed Outcome = "start_failed"
 	// OutcomeMemoryLimitExceeded: the job wanted more than its memory limit.
 	OutcomeMemoryLimitExceeded Outcome = "memory_limit_exceeded"
+	// OutcomeDiskLimitExceeded: the workspace took more than its limit: Result.Disk.
+	OutcomeDiskLimitExceeded Outcome = "disk_limit_exceeded"
+	// OutcomePidsLimitExceeded: the job had more processes than its limit, and only
+	// measuring could tell. Where the kernel holds the limit it refuses to fork, and the
+	// job ends by itself.
+	OutcomePidsLimitExceeded Outcome = "pids_limit_exceeded"
+	// OutcomeInputFailed: what the job was to be fed is not as it should be:
+	// Result.InputFault.
+	OutcomeInputFailed Outcome = "input_failed"
+	// OutcomeOutputFailed: what the job wrote could not be kept.
+	OutcomeOutputFailed Outcome = "output_failed"
+	// OutcomeEndHung: the command ended well, and what was to be done then, such as to keep its
+	// output, hangs: Result.Hang.
+	OutcomeEndHung Outcome = "end_hung"
 	// OutcomeTimeLimitExceeded: the job ran longer than its time limit.
 	OutcomeTimeLimitExceeded Outcome = "time_limit_exceeded"
 	// OutcomeStopped: the agent stopped it, for Result.Reason; or it was there still when
@@ -60,9 +74,17 @@ type Result struct {
 	// OutputLost says why output was dropped that is within its limit: the disk did not
 	// take it.
 	OutputLost string `json:"output_lost,omitempty"`
-	// Memory is set with OutcomeMemoryLimitExceeded.
-	Memory     *MemoryExcess `json:"memory,omitempty"`
-	Statistics Statistics    `json:"statistics"`
+	// Memory is set with OutcomeMemoryLimitExceeded, Disk with OutcomeDiskLimitExceeded.
+	Memory *MemoryExcess `json:"memory,omitempty"`
+	Disk   *DiskExcess   `json:"disk,omitempty"`
+	// Hang is set with a job whose end was not waited for, whatever the outcome.
+	Hang *Hang `json:"hang,omitempty"`
+	// Input and Output are set with a job that was fed, Output only if it has completed;
+	// InputFault with OutcomeInputFailed.
+	Input      *InputCount  `json:"input,omitempty"`
+	Output     *OutputCount `json:"output,omitempty"`
+	InputFault *InputFault  `json:"input_fault,omitempty"`
+	Statistics Statistics   `json:"statistics"`
 }
 
 // Duration is DurationMicros as a duration.
@@ -74,15 +96,20 @@ func (r *Result) Duration() time.Duration {
 type MemoryExcess struct {
 	Usage int64 `json:"usage"`
 	Limit int64 `json:"limit"`
+	// Tmpfs is the part of Usage that was in the job's tmpfs.
+	Tmpfs int64 `json:"tmpfs,omitempty"`
 	// Biggest are the biggest processes last seen, by the kernel too when it killed them;
 	// biggest first.
 	Biggest []ProcessMemory `json:"biggest,omitempty"`
 }
 
-// String names usage, limit and the biggest processes.
+// String names usage, limit, the part in tmpfs and the biggest processes.
 func (m *MemoryExcess) String() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "used %d of %d bytes", m.Usage, m.Limit)
+	if m.Tmpfs > 0 {
+		fmt.Fprintf(&text, ", %d of them in tmpfs", m.Tmpfs)
+	}
 	for i, process := range m.Biggest {
 		separator := ", "
 		if i == 0 {
@@ -100,9 +127,75 @@ type ProcessMemory struct {
 	Bytes int64  `json:"bytes"`
 }
 
+// DiskExcess says what a workspace took when it met its disk limit, in bytes.
+type DiskExcess struct {
+	Usage int64 `json:"usage"`
+	Limit int64 `json:"limit"`
+	// Biggest are the biggest files, biggest first.
+	Biggest []FileSize `json:"biggest,omitempty"`
+}
+
+// Hang says what at the end of a job does not go on.
+type Hang struct {
+	// Step is what was being done, IdleMillis for how long it had not moved.
+	Step       string `json:"step"`
+	IdleMillis int64  `json:"idle_millis"`
+	// Processes are those of the job that no signal ends, and the proxy if it hangs itself.
+	Processes []HungProcess `json:"processes,omitempty"`
+}
+
+// HungProcess is a process that hangs. Wait says where in the kernel, as far as that is known.
+type HungProcess struct {
+	Identity
+	Name string `json:"name"`
+	Wait string `json:"wait,omitempty"`
+}
+
+// String names the process, and where it hangs.
+func (p HungProcess) String() string {
+	if p.Wait == "" {
+		return fmt.Sprintf("%s (pid %d)", p.Name, p.Pid)
+	}
+	return fmt.Sprintf("%s (pid %d, in %s)", p.Name, p.Pid, p.Wait)
+}
+
+// String names the step, how long it hangs, and the processes.
+func (h *Hang) String() string {
+	text := fmt.Sprintf("the end of the job hangs: nothing has moved for %v, which was to %s",
+		time.Duration(h.IdleMillis)*time.Millisecond, h.Step)
+	for i, process := range h.Processes {
+		separator := ", "
+		if i == 0 {
+			separator = "; hanging: "
+		}
+		text += separator + process.String()
+	}
+	return text
+}
+
+// FileSize is what a file takes on disk, in bytes. Path is within the workspace.
+type FileSize struct {
+	Path  string `json:"path"`
+	Bytes int64  `json:"bytes"`
+}
+
+// String names usage, limit and the biggest files.
+func (d *DiskExcess) String() string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "took %d of %d bytes", d.Usage, d.Limit)
+	for i, file := range d.Biggest {
+		separator := ", "
+		if i == 0 {
+			separator = "; biggest: "
+		}
+		fmt.Fprintf(&text, "%s%q (%d bytes)", separator, file.Path, file.Bytes)
+	}
+	return text.String()
+}
+
 // Statistics are the measures of a job.
 type Statistics struct {
-	// MaxMemory is the most memory seen in use, in bytes, without what the
+	// MaxMemory is the most memory seen in use, tmpfs included, in bytes, without what the
 	// kernel can take back (clean file pages).
 	MaxMemory int64 `json:"max_memory"`
 	// CumulativeMaxMemory is the integral of MaxMemory so far over time, in
@@ -116,4 +209,6 @@ type Statistics struct {
 	StdoutDroppedBytes int64 `json:"stdout_dropped_bytes"`
 	StderrBytes        int64 `json:"stderr_bytes"`
 	StderrDroppedBytes int64 `json:"stderr_dropped_bytes"`
+	// Values are by the names of package statistics, and have what of it was measured.
+	Values map[string]int64 `json:"values,omitempty"`
 }

@@ -13,6 +13,10 @@ import (
 // time.Duration can hold.
 const MaxMillis = 10 * 365 * 24 * 3600 * 1000
 
+// DefaultEndTimeout is how long the end of a job may stand still where nothing else is said:
+// longer than a store is asked again and again that does not answer.
+const DefaultEndTimeout = 5 * time.Minute
+
 // Spec is a job as its proxy runs it. The agent has filled in every default.
 type Spec struct {
 	Version int    `json:"version"`
@@ -27,17 +31,43 @@ type Spec struct {
 	// Workspace is the working directory.
 	Workspace string `json:"workspace"`
 
-	// CPULimit is in cores and enforced as a quota; CPUWeight, 1 to 10000
-	// where 100 is usual, says who yields when the machine is full. 0: none.
-	CPULimit  float64 `json:"cpu_limit,omitempty"`
-	CPUWeight int     `json:"cpu_weight,omitempty"`
+	// Isolation is one of Isolations; empty: none.
+	Isolation string `json:"isolation,omitempty"`
+	// User is who the job's processes are; nil: who the proxy is.
+	User *User `json:"user,omitempty"`
+	// AgentMounts names the mount namespace of the agent, where the proxy has been started
+	// in another; empty: it has not, and mounts nothing.
+	AgentMounts string `json:"agent_mounts,omitempty"`
+	// Hidden is a folder that a strictly isolated job does not see, but for what of its
+	// own is in there.
+	Hidden string `json:"hidden,omitempty"`
+	// Visible are folders and sockets that it sees nevertheless, as they are.
+	Visible []string `json:"visible,omitempty"`
+
+	// CPULimit is in cores, 0: none. CPUEnforcement says what it means; empty: quota.
+	// CPUWeight, 1 to 10000 where 100 is usual, says who yields when the machine is full;
+	// 0: made of the limit where that is enforced by weight, otherwise the usual.
+	CPULimit       float64 `json:"cpu_limit,omitempty"`
+	CPUEnforcement string  `json:"cpu_enforcement,omitempty"`
+	CPUWeight      int     `json:"cpu_weight,omitempty"`
 	// MemoryLimit is in bytes, PidsLimit in processes and threads. 0: none.
 	MemoryLimit int64 `json:"memory_limit,omitempty"`
 	PidsLimit   int   `json:"pids_limit,omitempty"`
+	// MemoryReserve is what is reserved for the job's processes, ProxyMemoryReserve what
+	// for the proxy, in bytes. 0: not known.
+	MemoryReserve      int64 `json:"memory_reserve,omitempty"`
+	ProxyMemoryReserve int64 `json:"proxy_memory_reserve,omitempty"`
+	// Tmpfs are mounted for the job, and count as its memory.
+	Tmpfs []Tmpfs `json:"tmpfs,omitempty"`
+	// DiskLimit is what the workspace may take on disk, in bytes. 0: no limit.
+	DiskLimit int64 `json:"disk_limit,omitempty"`
 	// TimeLimitMillis ends the job so long after its start. 0: none.
 	TimeLimitMillis int64 `json:"time_limit_millis,omitempty"`
 	// LeaseMillis ends the job unless it is renewed.
 	LeaseMillis int64 `json:"lease_millis"`
+	// EndTimeoutMillis is how long the end of the job, when its processes are to go and what is
+	// to be kept is kept, may stand still. 0: DefaultEndTimeout.
+	EndTimeoutMillis int64 `json:"end_timeout_millis,omitempty"`
 	// SamplePeriodMillis is the time between two samples.
 	SamplePeriodMillis int64 `json:"sample_period_millis"`
 
@@ -45,6 +75,11 @@ type Spec struct {
 	OutputFolder string `json:"output_folder"`
 	StdoutLimit  int64  `json:"stdout_limit"`
 	StderrLimit  int64  `json:"stderr_limit"`
+
+	// Feed is set with a job that is fed; others have no standard input.
+	Feed *Feed `json:"feed,omitempty"`
+	// Outputs are kept when the job has completed.
+	Outputs []KeptFile `json:"outputs,omitempty"`
 
 	Cgroups Placement `json:"cgroups"`
 }
@@ -82,6 +117,8 @@ func (s *Spec) Validate() error {
 		return fmt.Errorf("lease_millis: %d, must be between 1 and %d", s.LeaseMillis, int64(MaxMillis))
 	case s.SamplePeriodMillis <= 0 || s.SamplePeriodMillis > MaxMillis:
 		return fmt.Errorf("sample_period_millis: %d, must be between 1 and %d", s.SamplePeriodMillis, int64(MaxMillis))
+	case s.EndTimeoutMillis < 0 || s.EndTimeoutMillis > MaxMillis:
+		return fmt.Errorf("end_timeout_millis: %d, must be between 0 (the usual) and %d", s.EndTimeoutMillis, int64(MaxMillis))
 	case s.TimeLimitMillis > MaxMillis:
 		return fmt.Errorf("time_limit_millis: %d, must be at most %d", s.TimeLimitMillis, int64(MaxMillis))
 	case !(s.CPULimit >= 0) || s.CPULimit > 1e6:
@@ -101,7 +138,7 @@ func (s *Spec) Validate() error {
 			return fmt.Errorf("environment: %.40q is not NAME=value", variable)
 		}
 	}
-	return s.Cgroups.validate()
+	return errors.Join(s.validateConfinement(), s.validateFeed(), s.Cgroups.validate())
 }
 
 func (p Placement) validate() error {
@@ -149,6 +186,14 @@ func (s *Spec) Lease() time.Duration { return time.Duration(s.LeaseMillis) * tim
 // TimeLimit is TimeLimitMillis as a duration.
 func (s *Spec) TimeLimit() time.Duration {
 	return time.Duration(s.TimeLimitMillis) * time.Millisecond
+}
+
+// EndTimeout is EndTimeoutMillis as a duration.
+func (s *Spec) EndTimeout() time.Duration {
+	if s.EndTimeoutMillis == 0 {
+		return DefaultEndTimeout
+	}
+	return time.Duration(s.EndTimeoutMillis) * time.Millisecond
 }
 
 // SamplePeriod is SamplePeriodMillis as a duration.

@@ -47,6 +47,8 @@ func startClusterOf(b *testing.B, timing string, replicas, agents int) *cluster 
 	c := &cluster{dir: b.TempDir(), done: make(chan error, 1)}
 	config := devcluster.Default()
 	config.Dir, config.Timing, config.Replicas, config.Agents, config.LogLevel = c.dir, timing, replicas, agents, "warn"
+	// It logs where they are.
+	config.AgentArguments = []string{"--metrics-listen", "127.0.0.1:0", "--metrics-insecure", "--log-level", "info"}
 	config.NodePrefix = fmt.Sprintf("bench-%d-", time.Now().UnixNano())
 	config.Program, config.JobProxy = program("weir"), program("weir-jobproxy")
 	// Enough for 64 jobs at once, so that nothing waits for room.
@@ -132,9 +134,15 @@ func (c *cluster) whole(b *testing.B) string {
 // submit starts an operation of so many jobs that do nothing.
 func (c *cluster) submit(b *testing.B, jobs int) (operation string) {
 	b.Helper()
-	spec, err := structpb.NewStruct(map[string]any{"tasks": map[string]any{"nothing": map[string]any{
+	return c.start(b, map[string]any{"tasks": map[string]any{"nothing": map[string]any{
 		"job_count": jobs, "command": []any{"/bin/true"}, "cpu_limit": 0.1, "memory_limit": "64MiB",
 	}}})
+}
+
+// start starts an operation.
+func (c *cluster) start(b *testing.B, document map[string]any) (operation string) {
+	b.Helper()
+	spec, err := structpb.NewStruct(document)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -78,15 +78,21 @@ func BenchmarkSimulatedJobs(b *testing.B) {
 	c.complete(b, c.ask(b, "", crowd/10), crowd/10)
 	for b.Loop() {
 		var took times
+		before := c.spent(b)
 		for range rounds {
 			began := time.Now()
 			c.complete(b, c.ask(b, "", crowd), crowd)
 			took = append(took, time.Since(began))
 		}
+		spent := c.spent(b).since(before)
 		rate := crowd / took.percentile(50).Seconds()
+		perJob := func(d time.Duration) float64 { return float64(d.Microseconds()) / (crowd * rounds) }
 		b.ReportMetric(rate, "jobs/s")
 		b.ReportMetric(goalRate, "goal-jobs/s")
-		tell("N3: %d jobs that start no process, on %d simulated nodes: %.0f jobs/s; goal %d jobs/s", crowd, hosts, rate, goalRate)
+		b.ReportMetric(perJob(spent.replicas), "replicas-cpu-µs/job")
+		b.ReportMetric(perJob(spent.nodes), "nodes-cpu-µs/job")
+		tell("N3: %d jobs that start no process, on %d simulated nodes: %.0f jobs/s; goal %d jobs/s; a job takes %.0f µs of processors in all replicas, %.0f µs in its node",
+			crowd, hosts, rate, goalRate, perJob(spent.replicas), perJob(spent.nodes))
 	}
 }
 
@@ -132,7 +138,7 @@ func (c *cluster) startFleet(b *testing.B, nodes int, complete bool) *fleettest.
 	}
 	credentials := b.TempDir()
 	config := fleettest.Config{
-		Resources: resource.Amounts{UserSlots: 100, CPU: resource.Cores(100), Memory: 1000 << 20},
+		Resources: resource.Amounts{UserSlots: 100, CPU: resource.Cores(100), Memory: 2600 << 20},
 		Cluster:   authority.Cluster(), Replicas: c.leaderFirst(b), Complete: complete,
 		Dialer: func(name string) (remote.Dialer, error) {
 			loaded, err := identity.LoadCredentials(filepath.Join(credentials, name))

@@ -27,6 +27,10 @@ type Cluster struct {
 	children map[string]*child
 }
 
+// passable is the mode of the folders above what agents keep: jobs may be other users,
+// who have to reach their workspaces. What is secret is in folders of its own below.
+const passable = 0o711
+
 // Start starts every process of a cluster and returns at once; AwaitReady waits for
 // it. What an earlier owner left behind is cleaned up first. say is told what a
 // user wants to know. After an error nothing is left.
@@ -40,7 +44,7 @@ func Start(config Config, say func(string)) (*Cluster, error) {
 	}
 	config.Dir = root
 	c := &Cluster{config: config, paths: layout{root}, say: say, children: make(map[string]*child)}
-	if err := os.MkdirAll(root, 0o700); err != nil {
+	if err := os.MkdirAll(root, passable); err != nil {
 		return nil, fmt.Errorf("start cluster: %w", err)
 	}
 	if err := locked(root, c.claim); err != nil {
@@ -96,7 +100,7 @@ func (c *Cluster) takeOver() error {
 
 // furnish makes all that the processes need, and the record.
 func (c *Cluster) furnish() error {
-	if err := os.Mkdir(c.paths.dev(), 0o700); err != nil {
+	if err := os.Mkdir(c.paths.dev(), passable); err != nil {
 		return err
 	}
 	self, err := Self()
@@ -113,6 +117,11 @@ func (c *Cluster) furnish() error {
 	}
 	record := &Record{Owner: self, Program: c.config.Program, Cluster: "dev-" + uuid.NewString()[:8]}
 	record.Members = plan(&c.config, ports, ranges)
+	for _, m := range record.Members {
+		if err := os.Mkdir(filepath.Dir(m.Log), passable); err != nil {
+			return err
+		}
+	}
 	if record.Access, err = c.certify(record); err != nil {
 		return err
 	}

@@ -27,8 +27,9 @@ type Config struct {
 	Timing string
 	// LogLevel is that of all processes. Default: info.
 	LogLevel string
-	// ReplicaArguments are further ones of each replica.
-	ReplicaArguments []string
+	// ReplicaArguments are further ones of each replica, AgentArguments of each agent,
+	// where they count more than what else it is given.
+	ReplicaArguments, AgentArguments []string
 	// NodePrefix begins the names of nodes, which a number ends. Default: n.
 	NodePrefix string
 	// Network has a place for each member; nil: all are at 127.0.0.1.

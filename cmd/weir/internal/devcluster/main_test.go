@@ -8,7 +8,6 @@ import (
 	"os/signal"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // What the test binary does instead of tests, by this variable: be a member of a
@@ -28,6 +27,8 @@ func TestMain(m *testing.M) {
 	case ownerPart:
 		os.Exit(playOwner())
 	}
+	// What is passable for other users is looked at.
+	syscall.Umask(0o022)
 	// Every child of a test plays a member. One with a race detector would wait for a
 	// second before it ends.
 	for name, value := range map[string]string{partVariable: memberPart, "GORACE": "atexit_sleep_ms=0"} {
@@ -91,7 +92,7 @@ func complete(c *Config) {
 	c.Replicas, c.Agents = 3, 2
 	c.Insecure = true
 	c.Share = ShareOut(2, 1<<30, 2)
-	c.ReadyTimeout = 20 * time.Second
+	c.ReadyTimeout = patience
 	c.Sweep = func(Member) error { return nil }
 	c.Settings = func(file string, access Access) error {
 		return os.WriteFile(file, fmt.Appendln(nil, access.Addresses), 0o600)

@@ -54,7 +54,7 @@ func plan(c *Config, ports, ranges []int) []Member {
 	for i := range c.Replicas {
 		name := names[i]
 		arguments := []string{
-			"server", "--id", name, "--listen", addresses[i], "--advertise", addresses[i],
+			"server", "--id", name, "--data-root", "/", "--listen", addresses[i], "--advertise", addresses[i],
 			"--peers", strings.Join(peers, ","), "--timing", c.Timing,
 			// All of them share a disk with everything else on this machine.
 			"--disk-stall", "10s",
@@ -81,6 +81,9 @@ func plan(c *Config, ports, ranges []int) []Member {
 			m.Arguments = append(m.Arguments, "--insecure-plaintext")
 		} else {
 			m.Arguments = append(m.Arguments, "--credentials", paths.identity(m.Name))
+		}
+		if m.Kind == Agent {
+			m.Arguments = append(m.Arguments, c.AgentArguments...)
 		}
 	}
 	return members

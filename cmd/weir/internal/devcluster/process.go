@@ -38,7 +38,7 @@ func (c *child) over() bool {
 // launch starts the member's program. With attach, the child dies with the thread
 // that called launch.
 func launch(program string, m *Member, attach bool) (*child, error) {
-	if err := os.MkdirAll(filepath.Dir(m.Log), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(m.Log), passable); err != nil {
 		return nil, err
 	}
 	log, err := os.OpenFile(m.Log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)

@@ -31,7 +31,7 @@ func TestBurst(t *testing.T) {
 	if testing.Short() {
 		t.Skip("ten thousand submissions")
 	}
-	c := newCluster(t, "127.0.0.1")
+	c := newCluster(t, here)
 	c.stopReplicas(t)
 	for _, name := range replicaNames {
 		c.launch(name, c.launcher, append(c.replicaFlags(name), "--max-operations", fmt.Sprint(2*burst))...)
@@ -68,10 +68,14 @@ func TestBurst(t *testing.T) {
 	c.allThere(t, users, acknowledged)
 	refused := 0.0
 	for _, name := range replicaNames {
-		figures, err := c.figures(t, "operator-admin", c.replicaURL(name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		var figures map[string]float64
+		until(t, name+" shows its metrics", func() string {
+			var err error
+			if figures, err = c.figures(t, "operator-admin", c.replicaURL(name)); err != nil {
+				return err.Error()
+			}
+			return ""
+		})
 		for call, count := range figures {
 			if strings.HasPrefix(call, `weir_api_calls_total{code="resource_exhausted"`) {
 				refused += count

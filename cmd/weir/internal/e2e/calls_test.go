@@ -11,7 +11,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -46,7 +45,7 @@ func options(t *testing.T, of map[string]any) *structpb.Struct {
 }
 
 // answerTime is kept back of a deadline for the answer to arrive in.
-const answerTime = 10 * time.Second
+const answerTime = 20 * time.Second
 
 // refusal is the answer to a call that was not carried out.
 type refusal struct {
@@ -119,11 +118,7 @@ func (c *cluster) call(ctx context.Context, replica, method string, request obje
 	if err != nil {
 		return err
 	}
-	return c.callRaw(ctx, "operator-admin", replica, method, string(body), answer)
-}
-
-func (c *cluster) callRaw(ctx context.Context, folder, replica, method, body string, answer proto.Message) error {
-	status, data, err := c.post(ctx, folder, replica, method, body)
+	status, data, err := c.post(ctx, "operator-admin", replica, method, string(body))
 	if err != nil {
 		return err
 	}
@@ -152,31 +147,13 @@ func (c *cluster) ask(t testing.TB, method string, request object, answer proto.
 			if err == nil {
 				return ""
 			}
-			if refused := refusalOf(err); refused.Status != 0 && refused.Code != "unavailable" {
+			if refused := refusalOf(err); refused.Status != 0 && !notNow(refused.Status) {
 				t.Fatalf("%s %v: %v", method, request, err)
 			}
 			errs += fmt.Sprintf("%s: %v; ", replica, err)
 		}
 		return errs
 	})
-}
-
-// refusedBy makes a call that a replica must refuse.
-func (c *cluster) refusedBy(t testing.TB, replica, method, body string) *refusal {
-	t.Helper()
-	var answer *refusal
-	until(t, method+" is refused", func() string {
-		status, data, err := c.post(t.Context(), "operator-admin", replica, method, body)
-		if err != nil || status == http.StatusServiceUnavailable {
-			return fmt.Sprintf("%d %s %v", status, data, err)
-		}
-		answer = &refusal{Status: status}
-		if err := json.Unmarshal(data, answer); err != nil {
-			t.Errorf("%s answers %d with no JSON: %s", method, status, data)
-		}
-		return ""
-	})
-	return answer
 }
 
 // anonymous is a TLS configuration without a certificate.
@@ -236,8 +213,14 @@ func (c *cluster) get(t testing.TB, operation string) *apipb.Operation {
 // ends waits until the operation has ended, in the state that is wanted.
 func (c *cluster) ends(t testing.TB, operation, wantState string) *apipb.Operation {
 	t.Helper()
+	return c.endsWithin(t, 2*patience, operation, wantState)
+}
+
+// endsWithin is ends for an operation that takes long.
+func (c *cluster) endsWithin(t testing.TB, length time.Duration, operation, wantState string) *apipb.Operation {
+	t.Helper()
 	var answer apipb.WaitOperationResponse
-	for end := time.Now().Add(2 * patience); !answer.GetDone(); {
+	for end := time.Now().Add(length); !answer.GetDone(); {
 		if time.Now().After(end) {
 			t.Fatalf("operation has not ended: %s\n%s", protojson.Format(answer.GetOperation()), c.describe(t, operation))
 		}
@@ -352,45 +335,4 @@ func (c *cluster) leader(t testing.TB) (leader string) {
 		return said
 	})
 	return leader
-}
-
-// witnessed are the lines that jobs wrote, by the file of their cookie.
-func witnessed(t testing.TB, dir string) map[string][]line {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "*.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := map[string][]line{}
-	for _, file := range files {
-		name := filepath.Base(file)
-		lines[name[:len(name)-len(".log")]] = readLines(t, file)
-	}
-	if broken, err := os.ReadFile(filepath.Join(dir, "violations")); err == nil {
-		t.Errorf("two attempts of a cookie ran at once:\n%s", broken)
-	}
-	return lines
-}
-
-// line is what a witness wrote.
-type line struct {
-	job  string
-	pid  int
-	what string
-}
-
-func readLines(t testing.TB, file string) (lines []line) {
-	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil && !os.IsNotExist(err) {
-		t.Fatal(err)
-	}
-	for text := range bytes.Lines(data) {
-		var l line
-		if _, err := fmt.Sscan(string(text), &l.job, &l.pid, &l.what); err != nil {
-			t.Fatalf("%s: %q: %v", file, text, err)
-		}
-		lines = append(lines, l)
-	}
-	return lines
 }

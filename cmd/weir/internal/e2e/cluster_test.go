@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // cluster is replicas and agents that a test started.
@@ -56,6 +57,10 @@ func prepareCluster(t *testing.T, host string, agents ...string) *cluster {
 		clients: map[string]*http.Client{}, addresses: map[string]string{}, processes: map[string]*process{},
 	}
 	t.Cleanup(c.close)
+	// Whoever comes first would make it for itself; jobs of other users have to pass.
+	if err := os.Mkdir(c.data(""), 0o711); err != nil {
+		t.Fatal(err)
+	}
 	for i, port := range freePorts(t, host, len(replicaNames)) {
 		c.addresses[replicaNames[i]] = net.JoinHostPort(host, strconv.Itoa(port))
 	}
@@ -91,22 +96,31 @@ func (c *cluster) peers() string {
 	return strings.Join(list, ",")
 }
 
-// replicaFlags are those of weir server. The replicas of a test share a disk with all
-// that the machine does besides, so a write may take long; see TestHungDisk for one
-// that takes too long.
-func (c *cluster) replicaFlags(name string) []string {
-	return append([]string{
-		"server", "--id", name, "--listen", c.addresses[name], "--peers", c.peers(), "--data", c.data(name), "--credentials", c.certs("replica-" + name),
-		"--disk-stall", patience.String(),
-	}, c.more...)
+// lease is that of agents, unless a test says otherwise: processes of a test wait for a
+// processor and a disk as long as others want them, and that may be longer than by default.
+const lease = 20 * time.Second
+
+// unhurried are flags of replicas that share a machine with all that it does besides: a
+// write may take long there, and so may an answer. See TestHungDisk for a disk that takes
+// too long, and agentDies for an agent that does.
+func unhurried() []string {
+	return []string{"--disk-stall", patience.String(), "--lease", lease.String()}
 }
 
-// agentFlags are those of weir agent, by default with plenty for small jobs.
+// replicaFlags are those of weir server.
+func (c *cluster) replicaFlags(name string) []string {
+	return slices.Concat([]string{
+		"server", "--id", name, "--data-root", "/", "--listen", c.addresses[name], "--peers", c.peers(), "--data", c.data(name), "--credentials", c.certs("replica-" + name),
+	}, unhurried(), c.more)
+}
+
+// agentFlags are those of weir agent, by default with plenty for small jobs, which end
+// with it.
 func (c *cluster) agentFlags(agent string, more ...string) []string {
 	name := c.node(agent)
 	return append([]string{
 		"agent", "--name", name, "--replicas", c.peers(), "--data", c.data(agent), "--credentials", c.certs("agent-" + name),
-		"--cpu", "16", "--memory", "8GiB", "--user-slots", "32", "--max-output", "1MiB",
+		"--cpu", "16", "--memory", "8GiB", "--user-slots", "32", "--max-output", "1MiB", "--on-stop", "end",
 	}, more...)
 }
 
@@ -233,17 +247,44 @@ func (c *cluster) folder(t testing.TB) string {
 	return dir
 }
 
-// freePorts returns ports of host that are free now, for TCP and UDP. They are below
-// those that the system gives to outgoing connections: such a one could be taken
-// while its replica is down.
+// here is an address of this machine that no other process of tests uses: a port of it
+// stays free while its replica is down.
+var here = ownAddress(os.Getpid())
+
+// ownAddress returns a loopback address for a process, 127.0.0.1 where there are no others.
+func ownAddress(pid int) string {
+	address := fmt.Sprintf("127.%d.%d.%d", 1+pid>>16&0x7f, pid>>8&0xff, pid&0xff)
+	listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
+	if err != nil {
+		return "127.0.0.1"
+	}
+	_ = listener.Close()
+	return address
+}
+
+// given are the ports that freePorts has returned.
+var given struct {
+	sync.Mutex
+	ports map[int]bool
+}
+
+// freePorts returns ports of host that are free now, for TCP and UDP, and returns none of
+// them again. They are below those that the system gives to outgoing connections: such a
+// one could be taken while its replica is down.
 func freePorts(t testing.TB, host string, count int) []int {
 	t.Helper()
 	const first, end = 10000, 32768
+	given.Lock()
+	defer given.Unlock()
+	if given.ports == nil {
+		given.ports = map[int]bool{}
+	}
 	var ports []int
 	for range 1000 {
 		port := first + rand.IntN(end-first)
-		if !slices.Contains(ports, port) && isFree(host, port) {
+		if !given.ports[port] && isFree(host, port) {
 			ports = append(ports, port)
+			given.ports[port] = true
 		}
 		if len(ports) == count {
 			return ports

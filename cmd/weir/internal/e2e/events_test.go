@@ -81,6 +81,7 @@ func (c *cluster) at(t *testing.T, replica string) *client.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
+	cfg.Deadline = patience
 	made, err := client.New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +118,7 @@ func (c *cluster) explained(t testing.TB, what, name, want string) (x *explainpb
 // TestEvents follows what happens while every replica is killed in turn: nothing is
 // left out and nothing comes twice, and all replicas tell the same.
 func TestEvents(t *testing.T) {
-	c := prepareCluster(t, "127.0.0.1", "n1")
+	c := prepareCluster(t, here, "n1")
 	c.more = []string{"--snapshot-threshold", "50"}
 	for _, name := range replicaNames {
 		c.startReplica(name)
@@ -186,7 +187,7 @@ func TestEvents(t *testing.T) {
 // TestWhy has one operation take the place of another: the event log, the explanations
 // and the ledger say who left for whom.
 func TestWhy(t *testing.T) {
-	c := newCluster(t, "127.0.0.1", "n1")
+	c := newCluster(t, here, "n1")
 	c.startAgent("n1")
 	c.ready(t, 1)
 	f := c.follow(t)
@@ -195,7 +196,7 @@ func TestWhy(t *testing.T) {
 	c.pool(t, "default", "poor", object{"max_running_operation_count": 1})
 	greedy := c.hungry(t, "default", "greedy", "1h")
 	c.runs(t, greedy, slots)
-	if x := c.explained(t, "op", greedy, "waiting_for_turn"); x.GetPosition() != 1 || x.GetShare().GetFair() == 0 {
+	if x := c.explained(t, "op", greedy, "waiting_for_its_own_jobs"); x.GetPosition() != 1 || x.GetShare().GetFair() == 0 {
 		t.Errorf("explained by %v", x)
 	}
 	large := c.start(t, one(small(1, "run", c.folder(t), "1s").with("cpu_limit", slots+1), object{"pool": "greedy"}))
@@ -203,12 +204,18 @@ func TestWhy(t *testing.T) {
 		t.Errorf("explained by %v", x)
 	}
 	poor := c.start(t, one(small(2, "run", c.folder(t), "1h").with("cpu_limit", 1), object{"pool": "poor"}))
+	// Of two operations the pool admits the one that is prepared first.
+	c.becomes(t, poor, "runs", func(op *apipb.Operation) bool { return op.GetState() == "running" })
 	waits := c.start(t, one(small(1, "run", c.folder(t), "1s"), object{"pool": "poor"}))
 	if x := c.explained(t, "op", waits, "running_limit_reached"); x.GetFacts()[0].GetPool() != "poor" {
 		t.Errorf("explained by %v", x)
 	}
 	c.runs(t, poor, 2)
-	victims := f.kind(t, "job_preempted")
+	var victims []*eventpb.Event
+	until(t, "the jobs are told to have been preempted", func() string {
+		victims = f.kind(t, "job_preempted")
+		return fewer(len(victims), 2)
+	})
 	if len(victims) != 2 {
 		t.Fatalf("%d jobs are told to have been preempted: %v", len(victims), placesOf(victims))
 	}

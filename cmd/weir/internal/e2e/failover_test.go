@@ -12,7 +12,7 @@ import (
 // TestFailover kills the leader three times while jobs run, and starts it again each
 // time. The jobs do not notice.
 func TestFailover(t *testing.T) {
-	c := newCluster(t, "127.0.0.1", "n1", "n2", "n3", "n4")
+	c := newCluster(t, here, "n1", "n2", "n3", "n4")
 	agents := []string{"n1", "n2", "n3", "n4"}
 	for _, agent := range agents {
 		c.startAgent(agent, "--cpu", "4")

@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -59,13 +60,13 @@ func (c *cluster) replicaURL(name string) string { return "https://" + c.address
 
 // TestFigures looks at the metrics and the health of a cluster before and after jobs.
 func TestFigures(t *testing.T) {
-	c := newCluster(t, "127.0.0.1", "n1")
-	ports := freePorts(t, "127.0.0.1", 2)
+	c := newCluster(t, here, "n1")
+	ports := freePorts(t, here, 2)
 	// n1 shows its metrics in plaintext, n2 with a certificate that is fit for it.
-	if printed, code := weir(t, "tls", "issue", "--dir", c.certs(), "--role", "agent", "--name", c.node("n2"), "--hosts", "127.0.0.1"); code != 0 {
+	if printed, code := weir(t, "tls", "issue", "--dir", c.certs(), "--role", "agent", "--name", c.node("n2"), "--hosts", here); code != 0 {
 		t.Fatalf("tls issue: exit code %d\n%s", code, printed)
 	}
-	plain, guarded := fmt.Sprintf("127.0.0.1:%d", ports[0]), fmt.Sprintf("127.0.0.1:%d", ports[1])
+	plain, guarded := net.JoinHostPort(here, strconv.Itoa(ports[0])), net.JoinHostPort(here, strconv.Itoa(ports[1]))
 	c.startAgent("n1", "--metrics-listen", plain, "--metrics-insecure")
 	c.startAgent("n2", "--metrics-listen", guarded)
 	c.ready(t, 2)
@@ -83,9 +84,13 @@ func TestFigures(t *testing.T) {
 			}
 			return fmt.Sprintf("%d %v %s", status, err, text)
 		})
-		if status, text, err := c.look(t, page.folder, page.base+"/healthz"); err != nil || status != http.StatusOK {
-			t.Errorf("%s: healthz: %d %v %s", name, status, err, text)
-		}
+		until(t, name+" is alive", func() string {
+			status, text, err := c.look(t, page.folder, page.base+"/healthz")
+			if err != nil || status != http.StatusOK {
+				return fmt.Sprintf("%d %v %s", status, err, text)
+			}
+			return ""
+		})
 	}
 
 	dir := c.folder(t)
@@ -97,10 +102,25 @@ func TestFigures(t *testing.T) {
 			`weir_operations_archived`: 1, `weir_remote_peers{role="replica"}`: 2,
 		})
 	}
-	leader := c.leader(t)
-	c.shows(t, "operator-admin", c.replicaURL(leader), map[string]float64{
-		`weir_raft_leader`: 1, `weir_leader_active`: 1, `weir_raft_last_contact_seconds`: 0, `weir_scheduler_starts_total`: 5,
-		`weir_pool_usage_share_ratio{pool="<Root>",tree="default"}`: 0, `weir_scheduler_starts_in_flight`: 0,
+	until(t, "the leader shows its figures", func() string {
+		return c.differ(t, "operator-admin", c.replicaURL(c.leader(t)), map[string]float64{
+			`weir_raft_leader`: 1, `weir_leader_active`: 1, `weir_raft_last_contact_seconds`: 0,
+			`weir_pool_usage_share_ratio{pool="<Root>",tree="default"}`: 0, `weir_scheduler_starts_in_flight`: 0,
+		})
+	})
+	until(t, "whoever led has counted every start", func() string {
+		sum := 0.0
+		for _, name := range replicaNames {
+			figures, err := c.figures(t, pages[name].folder, pages[name].base)
+			if err != nil {
+				return err.Error()
+			}
+			sum += figures["weir_scheduler_starts_total"]
+		}
+		if sum != 5 {
+			return fmt.Sprintf("they have counted %v of 5", sum)
+		}
+		return ""
 	})
 	until(t, "agents have counted every job", func() string {
 		sum := 0.0
@@ -110,7 +130,7 @@ func TestFigures(t *testing.T) {
 				return err.Error()
 			}
 			if figures["weir_agent_registered"] != 1 || figures["weir_agent_lease_left_seconds"] <= 0 || figures["weir_agent_heartbeats_acknowledged_total"] == 0 {
-				t.Errorf("%s: registered %v, lease %v", agent, figures["weir_agent_registered"], figures["weir_agent_lease_left_seconds"])
+				return fmt.Sprintf("%s: registered %v, lease %v", agent, figures["weir_agent_registered"], figures["weir_agent_lease_left_seconds"])
 			}
 			sum += figures[`weir_agent_jobs_ended_total{reason="",state="completed"}`]
 		}
@@ -125,28 +145,35 @@ func TestFigures(t *testing.T) {
 // shows waits until the metrics of a process have the values that are wanted.
 func (c *cluster) shows(t testing.TB, folder, base string, want map[string]float64) {
 	t.Helper()
-	until(t, base+" shows its figures", func() string {
-		figures, err := c.figures(t, folder, base)
-		if err != nil {
-			return err.Error()
+	until(t, base+" shows its figures", func() string { return c.differ(t, folder, base, want) })
+}
+
+// differ says which metrics of a process have not the values that are wanted.
+func (c *cluster) differ(t testing.TB, folder, base string, want map[string]float64) (differences string) {
+	t.Helper()
+	figures, err := c.figures(t, folder, base)
+	if err != nil {
+		return err.Error()
+	}
+	for name, value := range want {
+		if got, ok := figures[name]; !ok || got != value {
+			differences += fmt.Sprintf("%s is %v (there: %v), want %v; ", name, got, ok, value)
 		}
-		var missing string
-		for name, value := range want {
-			if got, ok := figures[name]; !ok || got != value {
-				missing += fmt.Sprintf("%s is %v (there: %v), want %v; ", name, got, ok, value)
-			}
-		}
-		return missing
-	})
+	}
+	return differences
 }
 
 // unseen checks that metrics are not for everybody.
 func (c *cluster) unseen(t testing.TB, guarded string) {
 	t.Helper()
 	agent := "agent-" + c.node("n1")
-	if status, page, err := c.look(t, agent, c.replicaURL("r1")+"/metrics"); err != nil || status != http.StatusForbidden {
-		t.Errorf("an agent looks at a replica: %d %v %.100s, want 403", status, err, page)
-	}
+	until(t, "an agent that looks at a replica is told that it may not", func() string {
+		status, page, err := c.look(t, agent, c.replicaURL("r1")+"/metrics")
+		if err != nil || status != http.StatusForbidden {
+			return fmt.Sprintf("%d %v %.100s, want 403", status, err, page)
+		}
+		return ""
+	})
 	if status, _, err := c.look(t, agent, "https://"+guarded+"/metrics"); err == nil {
 		t.Errorf("an agent looks at another one: %d, want no connection", status)
 	}

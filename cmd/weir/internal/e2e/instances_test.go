@@ -25,14 +25,24 @@ func states(instances []*apipb.Instance) map[string]int {
 	return counts
 }
 
-// cli runs a verb as the operator, which must end well.
-func (c *cluster) cli(t testing.TB, arguments ...string) (printed string) {
+// verb runs a verb as the operator, which may take as long as a test waits.
+func (c *cluster) verb(t testing.TB, arguments ...string) (printed string, code int) {
 	t.Helper()
 	var addresses []string
 	for _, name := range replicaNames {
 		addresses = append(addresses, c.addresses[name])
 	}
-	printed, code := weir(t, append(arguments, "--addresses", strings.Join(addresses, ","), "--credentials", c.certs("operator-admin"))...)
+	arguments = append(arguments, "--addresses", strings.Join(addresses, ","), "--credentials", c.certs("operator-admin"))
+	if !slices.Contains(arguments, "--timeout") {
+		arguments = append(arguments, "--timeout", (patience - answerTime).String())
+	}
+	return weir(t, arguments...)
+}
+
+// cli runs a verb as the operator, which must end well.
+func (c *cluster) cli(t testing.TB, arguments ...string) (printed string) {
+	t.Helper()
+	printed, code := c.verb(t, arguments...)
 	if code != 0 {
 		t.Fatalf("weir %v: exit code %d\n%s", arguments, code, printed)
 	}

@@ -111,6 +111,10 @@ func floodingJob(t *testing.T, c *cluster) {
 	}
 }
 
+// timeLimit is that of an operation that comes to it: longer than its processes take to
+// begin.
+const timeLimit = "30s"
+
 // stubbornJobs do not end when asked to, and have children in sessions of their own.
 func stubbornJobs(t *testing.T, c *cluster) {
 	for name, test := range map[string]struct {
@@ -151,7 +155,7 @@ func stubbornJobs(t *testing.T, c *cluster) {
 			pids := filepath.Join(c.folder(t), "pids")
 			spec := one(small(1, test.part, pids))
 			if test.end == nil {
-				spec["time_limit"] = "12s"
+				spec["time_limit"] = timeLimit
 			}
 			operation := c.start(t, spec)
 			job := c.runs(t, operation, 1)[0].GetId()
@@ -165,7 +169,7 @@ func stubbornJobs(t *testing.T, c *cluster) {
 				test.end(t, operation, job)
 			} else {
 				op := c.ends(t, operation, "failed")
-				wantIn(t, "result", protojson.Format(op.GetResult()), []string{"time_limit of 12s"})
+				wantIn(t, "result", protojson.Format(op.GetResult()), []string{"time_limit of " + timeLimit})
 			}
 			if left := processesWith(pids); len(left) > 0 {
 				t.Errorf("processes %v are left of %v", left, readLines(t, pids))

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 )
 
@@ -17,6 +18,8 @@ func program(name string) string { return filepath.Join(programs, name) }
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	// Jobs of other users pass folders and read files that tests make.
+	syscall.Umask(0o022)
 	// Tests wait for processes: many at once cost little.
 	if err := flag.Set("test.parallel", "32"); err != nil {
 		panic(err)

@@ -31,6 +31,7 @@ func (c *cluster) operator(t *testing.T) *client.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
+	cfg.Deadline = patience
 	made, err := client.New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -50,8 +51,10 @@ func (c *cluster) newReplica(t *testing.T, name string) *process {
 }
 
 func (c *cluster) restartNew(name string) *process {
-	return c.launch(name, c.launcher, "server", "--id", name, "--listen", c.addresses[name], "--advertise", c.addresses[name],
-		"--join", c.peers(), "--data", c.data(name), "--credentials", c.certs("replica-"+name), "--disk-stall", patience.String())
+	return c.launch(name, c.launcher, append([]string{
+		"server", "--id", name, "--listen", c.addresses[name], "--advertise", c.addresses[name],
+		"--join", c.peers(), "--data", c.data(name), "--credentials", c.certs("replica-" + name),
+	}, unhurried()...)...)
 }
 
 // role waits until a replica has a role.
@@ -74,12 +77,35 @@ func (c *cluster) role(t *testing.T, operator *client.Client, name, want string)
 	})
 }
 
+// add makes a replica a member, once others can be reached that are needed for it.
+func (c *cluster) add(t *testing.T, operator *client.Client, name string) {
+	t.Helper()
+	until(t, name+" is added", func() string {
+		if err := operator.AddReplica(t.Context(), name, c.addresses[name]); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+}
+
+// remove ends a replica's membership, once enough others live: one that waits for a
+// processor is taken for dead for a moment.
+func (c *cluster) remove(t *testing.T, operator *client.Client, name string) {
+	t.Helper()
+	until(t, name+" is removed", func() string {
+		if err := operator.RemoveReplica(t.Context(), name, false); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+}
+
 // TestMembersComeAndGo makes five replicas of three and three of five while clients
 // start operations and agents run them: no request fails, nothing is lost, no job is
 // aborted.
 func TestMembersComeAndGo(t *testing.T) {
 	agents := []string{"n1", "n2", "n3"}
-	c := newCluster(t, "127.0.0.1", agents...)
+	c := newCluster(t, here, agents...)
 	for _, name := range replicaNames {
 		c.process(name).says(t, "ready")
 	}
@@ -100,9 +126,7 @@ func TestMembersComeAndGo(t *testing.T) {
 	for _, name := range []string{"r4", "r5"} {
 		p := c.newReplica(t, name)
 		p.says(t, "waits to be added: weir cluster add "+name)
-		if err := operator.AddReplica(t.Context(), name, c.addresses[name]); err != nil {
-			t.Fatal(err)
-		}
+		c.add(t, operator, name)
 		c.role(t, operator, name, "voter")
 		p.says(t, "ready")
 	}
@@ -114,9 +138,7 @@ func TestMembersComeAndGo(t *testing.T) {
 		c.role(t, operator, name, "voter")
 	}
 	for _, name := range []string{"r5", "r4"} {
-		if err := operator.RemoveReplica(t.Context(), name, false); err != nil {
-			t.Fatal(err)
-		}
+		c.remove(t, operator, name)
 		if code := c.process(name).exit(t); code != 12 {
 			t.Errorf("%s ended with exit code %d after it was removed, want 12", name, code)
 		}
@@ -213,7 +235,7 @@ func (c *cluster) hasBegun(t *testing.T, name string) {
 
 // TestFoldersOfReplicas wipes one, damages one, and makes a new cluster of a backup.
 func TestFoldersOfReplicas(t *testing.T) {
-	c := newCluster(t, "127.0.0.1")
+	c := newCluster(t, here)
 	operator := c.operator(t)
 	c.leader(t)
 	for _, name := range replicaNames {
@@ -265,8 +287,9 @@ func TestFoldersOfReplicas(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("restore: exit code %d\n%s", code, printed)
 	}
-	c.launch("r1", c.launcher, "server", "--id", "r1", "--listen", c.addresses["r1"], "--peers", "r1="+c.addresses["r1"],
-		"--data", c.data("r1"), "--credentials", c.certs("replica-r1"), "--disk-stall", patience.String()).says(t, "ready")
+	c.launch("r1", c.launcher, append([]string{
+		"server", "--id", "r1", "--listen", c.addresses["r1"], "--peers", "r1=" + c.addresses["r1"], "--data", c.data("r1"), "--credentials", c.certs("replica-r1"),
+	}, unhurried()...)...).says(t, "ready")
 	if op, err := operator.GetOperation(t.Context(), held); err != nil || op.GetId() != held {
 		t.Errorf("the operation of the backup: %v, %v", op, err)
 	}

@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"encoding/binary"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,11 +16,17 @@ import (
 )
 
 // The ends of the cable between this machine's network and the namespace: addresses
-// kept for tests of networks.
-const (
-	hereAddress  = "198.18.73.1"
-	thereAddress = "198.18.73.2"
+// kept for tests of networks, which no other process of tests uses.
+var (
+	hereAddress  = cableEnd(os.Getpid(), 1)
+	thereAddress = cableEnd(os.Getpid(), 2)
 )
+
+// cableEnd returns an address of the network of four addresses that a process has.
+func cableEnd(pid, end int) string {
+	const first, networks = 198<<24 | 18<<16, 1 << 15
+	return netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, uint32(first+pid%networks*4+end)))).String()
+}
 
 // namespace is a network of its own, with a cable to this one. It lives as long as
 // its launcher's thread and the processes that it started, so nothing stays behind.

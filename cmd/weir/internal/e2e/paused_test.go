@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"weir/actors/agent/journal"
@@ -21,7 +22,7 @@ import (
 // its way to the agent, and arrives when the agent has heard the next leader.
 func TestPausedLeader(t *testing.T) {
 	agents := []string{"n1", "n2", "n3", "n4", "n5"}
-	c := prepareCluster(t, "127.0.0.1", agents...)
+	c := prepareCluster(t, here, agents...)
 	c.more = []string{"--timing", "fast"}
 	for _, name := range replicaNames {
 		c.startReplica(name)
@@ -29,7 +30,10 @@ func TestPausedLeader(t *testing.T) {
 	dir := c.folder(t)
 	for round, agent := range agents {
 		old, next := c.pauseLeader(t, agent, dir)
-		late := c.lateOrder(t, agent, old)
+		var late *journalpb.Rejected
+		if next != "" {
+			late = c.lateOrder(t, agent, old)
+		}
 		if late != nil {
 			if late.GetToken().GetTerm() >= late.GetSeen().GetTerm() {
 				t.Errorf("refused was %v, want an order of %s of an earlier term than %s's", late, old, next)
@@ -38,7 +42,7 @@ func TestPausedLeader(t *testing.T) {
 				old, round+1, late.GetSeen().GetTerm(), late.GetSeen().GetIndex(), next)
 			break
 		}
-		// Nobody had led for so long that the agent had hung up.
+		// Another replica led before, or nobody for so long that the agent had hung up.
 		if round == len(agents)-1 {
 			t.Errorf("no order came late in %d rounds", len(agents))
 		}
@@ -54,7 +58,8 @@ func TestPausedLeader(t *testing.T) {
 
 // pauseLeader has the leader order a job of the one agent that runs, holds the order
 // up, pauses the leader until the agent has heard the next one, and lets both go on.
-// The job is started once, and ends well.
+// The job is started once, and ends well. There is no next leader if the lead had moved on
+// by itself, as it does on a busy machine, before the order was under way.
 func (c *cluster) pauseLeader(t *testing.T, agent, dir string) (old, next string) {
 	t.Helper()
 	old = c.leader(t)
@@ -67,19 +72,31 @@ func (c *cluster) pauseLeader(t *testing.T, agent, dir string) (old, next string
 	release := filepath.Join(dir, "release-"+agent)
 	way.hold()
 	operation := c.start(t, object{"tasks": object{agent: small(1, "run", dir, release)}})
+	leads := true
 	until(t, "the order is under way", func() string {
+		if leads = c.leader(t) == old; !leads {
+			return ""
+		}
 		if jobs := c.jobs(t, operation); len(jobs) != 1 || way.waiting() == 0 {
 			return fmt.Sprintf("%d bytes are held up; jobs %v", way.waiting(), jobs)
 		}
 		return ""
 	})
-	c.process(old).pause(t)
-	next = c.leader(t)
-	node.says(t, "leader="+next)
-	way.let()
-	c.process(old).resume(t)
-	until(t, old+" follows", func() string {
-		if st, err := c.status(t.Context(), old); err != nil || st.GetLeader() == old || st.GetLeader() == "" {
+	if leads {
+		c.process(old).pause(t)
+		until(t, agent+" has heard the next leader", func() string {
+			if next = c.leader(t); !strings.Contains(node.printed(), "leader="+next) {
+				return next + " leads"
+			}
+			return ""
+		})
+		way.let()
+		c.process(old).resume(t)
+	} else {
+		way.let()
+	}
+	until(t, old+" knows who leads", func() string {
+		if st, err := c.status(t.Context(), old); err != nil || st.GetLeader() != c.leader(t) {
 			return fmt.Sprint(st, err)
 		}
 		return ""

@@ -15,17 +15,13 @@ import (
 
 // TestPoolVerbs drives the verbs about pools, as an operator does.
 func TestPoolVerbs(t *testing.T) {
-	c := newCluster(t, "127.0.0.1", "n1", "n2")
+	c := newCluster(t, here, "n1", "n2")
 	c.startAgent("n1", "--tags", "ssd")
 	c.startAgent("n2")
 	c.ready(t, 2)
 	verb := func(t *testing.T, arguments ...string) string {
 		t.Helper()
-		printed, code := weir(t, append(arguments, "--addresses", c.addresses["r1"], "--credentials", c.certs("operator-admin"))...)
-		if code != 0 {
-			t.Fatalf("weir %s: exit code %d\n%s", strings.Join(arguments, " "), code, printed)
-		}
-		return printed
+		return c.cli(t, arguments...)
 	}
 	file := filepath.Join(c.folder(t), "pools.yaml")
 	text := "tree: default\noptions: {node_reconnection_timeout: 1ms}\npools:\n  ads: {weight: 2}\n  batch: {pools: {night: {mode: fifo}}}\n  default: {}\n"

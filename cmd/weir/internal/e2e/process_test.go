@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -17,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"weir/actors/agent/runner/proctree"
 )
 
 // patience is how long a test waits for what takes seconds at most on a machine that
@@ -57,6 +61,8 @@ func settle(timeout time.Duration, check func() string) string {
 // when the thread that started them does, so that thread does nothing else.
 type launcher struct {
 	work chan func()
+	// program is what it starts; empty: the weir that was built for the tests.
+	program string
 }
 
 func newLauncher() *launcher {
@@ -108,7 +114,7 @@ func (l *launcher) launch(name, log string, arguments ...string) (*process, erro
 	if p.start, err = file.Seek(0, io.SeekEnd); err != nil {
 		return nil, err
 	}
-	p.cmd = exec.Command(program("weir"), arguments...)
+	p.cmd = exec.Command(cmp.Or(l.program, program("weir")), arguments...)
 	p.cmd.Dir = filepath.Dir(log)
 	p.cmd.Stdout, p.cmd.Stderr = file, file
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL}
@@ -243,20 +249,21 @@ func weir(t testing.TB, arguments ...string) (printed string, code int) {
 // processesWith returns the ids of the processes whose command line or environment
 // has a text.
 func processesWith(text string) (pids []string) {
-	folders, err := filepath.Glob("/proc/[0-9]*")
+	all, err := proctree.All()
 	if err != nil {
 		panic(err)
 	}
-	for _, folder := range folders {
-		if filepath.Base(folder) == fmt.Sprint(os.Getpid()) {
+	has := func(word string) bool { return strings.Contains(word, text) }
+	for _, process := range all {
+		if process.Pid == os.Getpid() {
 			continue
 		}
-		for _, file := range []string{"cmdline", "environ"} {
-			// A process that has ended meanwhile has none.
-			if data, err := os.ReadFile(filepath.Join(folder, file)); err == nil && bytes.Contains(data, []byte(text)) {
-				pids = append(pids, filepath.Base(folder))
-				break
-			}
+		// First: this waits for a process that is between two programs, and shows nothing.
+		found := slices.ContainsFunc(proctree.Arguments(process), has)
+		// A process that has ended meanwhile has none.
+		environment, _ := os.ReadFile(filepath.Join("/proc", fmt.Sprint(process.Pid), "environ"))
+		if found || bytes.Contains(environment, []byte(text)) {
+			pids = append(pids, fmt.Sprint(process.Pid))
 		}
 	}
 	return pids

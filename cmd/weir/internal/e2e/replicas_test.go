@@ -19,9 +19,9 @@ import (
 // TestReplicas is what happens to replicas: its parts follow each other in the life of
 // one cluster.
 func TestReplicas(t *testing.T) {
-	c := prepareCluster(t, "127.0.0.1", "n1")
+	c := prepareCluster(t, here, "n1")
 	// Jobs outlive the time that replicas need to start, also on a busy machine.
-	c.more = []string{"--lease", "30s"}
+	c.more = []string{"--lease", "1m"}
 	for _, part := range []struct {
 		name string
 		run  func(*testing.T, *cluster)
@@ -45,7 +45,7 @@ func startOneByOne(t *testing.T, c *cluster) {
 	c.startAgent("n1")
 	c.startReplica("r3").says(t, "bootstrap waits")
 	c.startReplica("r2")
-	leader := c.leader(t)
+	c.leader(t)
 	c.startReplica("r1").says(t, "ready: replica r1")
 	until(t, "all are members", func() string {
 		st, err := c.status(t.Context(), "r1")
@@ -57,7 +57,7 @@ func startOneByOne(t *testing.T, c *cluster) {
 				return protojson.Format(st)
 			}
 		}
-		if len(st.GetMembers()) != 3 || st.GetLeader() != leader || !st.GetQuorum() {
+		if len(st.GetMembers()) != 3 || st.GetLeader() != c.leader(t) || !st.GetQuorum() {
 			return protojson.Format(st)
 		}
 		return ""
@@ -120,14 +120,12 @@ func transfer(t *testing.T, c *cluster) {
 			if err := c.call(t.Context(), c.leader(t), "ClusterService/Transfer", object{"to": to}, &moved); err != nil {
 				return err.Error()
 			}
-			if moved.GetLeader() != to {
-				t.Errorf("leader is %s, want %s", moved.GetLeader(), to)
+			// On a busy machine it may move on by itself.
+			if leader := c.leader(t); moved.GetLeader() != to || leader != to {
+				return fmt.Sprintf("it is said to be with %s, and %s leads", moved.GetLeader(), leader)
 			}
 			return ""
 		})
-		if leader := c.leader(t); leader != to {
-			t.Errorf("%s leads, want %s", leader, to)
-		}
 	}
 	if after := c.runs(t, operation, 1)[0]; after.GetPid() != before.GetPid() || after.GetId() != before.GetId() {
 		t.Errorf("the job was %v, is %v", before, after)

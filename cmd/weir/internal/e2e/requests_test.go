@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -16,9 +15,9 @@ import (
 func startAndRead(t *testing.T, c *cluster) {
 	post := func(method, body string) map[string]any {
 		t.Helper()
-		status, data, err := c.post(t.Context(), "client-ann", "r3", method, body)
-		if err != nil || status != http.StatusOK {
-			t.Fatalf("%s %s: %d %s %v", method, body, status, data, err)
+		status, data := c.answered(t, "client-ann", "r3", method, body)
+		if status != http.StatusOK {
+			t.Fatalf("%s %s: %d %s", method, body, status, data)
 		}
 		var answer map[string]any
 		if err := json.Unmarshal(data, &answer); err != nil {
@@ -29,9 +28,12 @@ func startAndRead(t *testing.T, c *cluster) {
 	started := post("OperationService/Start",
 		`{"spec": {"tasks": {"hi": {"job_count": 1, "shell": true, "command": "echo hello >&2; echo $WEIR_TASK_NAME $WEIR_JOB_COOKIE of $WEIR_TASK_JOB_COUNT", "memory_limit": "64MiB"}}}}`)
 	operation := started["operation_id"]
-	if waited := post("OperationService/Wait", fmt.Sprintf(`{"operation": %q, "timeout_millis": 60000}`, operation)); waited["done"] != true {
-		t.Fatalf("waited for a minute: %v", waited)
-	}
+	until(t, "it has ended", func() string {
+		if waited := post("OperationService/Wait", fmt.Sprintf(`{"operation": %q, "timeout_millis": 10000}`, operation)); waited["done"] != true {
+			return fmt.Sprint(waited)
+		}
+		return ""
+	})
 	jobs := post("JobService/List", fmt.Sprintf(`{"operation": %q}`, operation))["jobs"].([]any)
 	if len(jobs) != 1 {
 		t.Fatalf("jobs: %v", jobs)
@@ -71,11 +73,11 @@ func badRequests(t *testing.T, c *cluster) {
 		"unknown field of the spec": {"OperationService/Start", `{"spec": {"tasks": {"sort": {"job_count": 1, "command": ["true"]}}, "titel": "x"}}`,
 			"invalid_argument", []string{"titel: unknown field", `"title"`}},
 		"unknown field of a task": {"OperationService/Start", task(`"memory": 5`), "invalid_argument", []string{"tasks.sort.memory: unknown field", "memory_limit"}},
-		"unknown type":            {"OperationService/Start", `{"spec": {"type": "map", "tasks": {"sort": {"job_count": 1, "command": ["true"]}}}}`, "invalid_argument", []string{"type:", "vanilla"}},
+		"unknown type":            {"OperationService/Start", `{"spec": {"type": "reduce", "tasks": {"sort": {"job_count": 1, "command": ["true"]}}}}`, "invalid_argument", []string{"type:", "vanilla"}},
 		"text for a number":       {"OperationService/Start", `{"spec": {"tasks": {"sort": {"job_count": "five", "command": ["true"]}}}}`, "invalid_argument", []string{"tasks.sort.job_count", "number is needed"}},
 		"number for a text":       {"OperationService/Start", `{"spec": {"tasks": {"sort": {"job_count": 1, "command": ["sleep", 5]}}}}`, "invalid_argument", []string{"tasks.sort.command[1]", "quotes"}},
 		"list for tasks":          {"OperationService/Start", `{"spec": {"tasks": []}}`, "invalid_argument", []string{"tasks:", "object is needed"}},
-		"negative memory":         {"OperationService/Start", task(`"memory_limit": -1`), "invalid_argument", []string{"tasks.sort.memory_limit", "too small"}},
+		"negative memory":         {"OperationService/Start", task(`"memory_limit": -1`), "invalid_argument", []string{"tasks.sort.memory_limit", "too little"}},
 		"absurd memory":           {"OperationService/Start", task(`"memory_limit": "9000PiB"`), "invalid_argument", []string{"tasks.sort.memory_limit"}},
 		"too much memory":         {"OperationService/Start", task(`"memory_limit": "900000TiB"`), "invalid_argument", []string{"tasks.sort.memory_limit", "too much"}},
 		"negative cores":          {"OperationService/Start", task(`"cpu_limit": -0.5`), "invalid_argument", []string{"tasks.sort.cpu_limit", "too little"}},
@@ -143,7 +145,6 @@ func badRequests(t *testing.T, c *cluster) {
 
 // wrongCallers get no further than the door.
 func wrongCallers(t *testing.T, c *cluster) {
-	ctx := context.Background()
 	for name, test := range map[string]struct{ folder, method, want string }{
 		"an agent at the API":     {"agent-" + c.node("n1"), "OperationService/List", "role agent"},
 		"a replica at the API":    {"replica-r1", "OperationService/List", "role replica"},
@@ -151,9 +152,9 @@ func wrongCallers(t *testing.T, c *cluster) {
 		"a client moves the lead": {"client-ann", "ClusterService/Transfer", "for operators"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := c.callRaw(ctx, test.folder, "r1", test.method, "{}", nil)
-			if refused := refusalOf(err); refused.Code != "permission_denied" || !strings.Contains(refused.Message, test.want) {
-				t.Errorf("%v, want permission_denied with %q", err, test.want)
+			refused := c.refusedTo(t, test.folder, "r1", test.method, "{}")
+			if refused.Code != "permission_denied" || !strings.Contains(refused.Message, test.want) {
+				t.Errorf("%v, want permission_denied with %q", refused, test.want)
 			}
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 )
@@ -11,7 +12,7 @@ import (
 // TestReplicasThatDoNotFit starts processes that are a replica of the cluster already,
 // or have another list of peers than it: they say so and stop, and the cluster goes on.
 func TestReplicasThatDoNotFit(t *testing.T) {
-	c := newCluster(t, "127.0.0.1")
+	c := newCluster(t, here)
 	for _, name := range replicaNames {
 		c.process(name).says(t, "ready")
 	}
@@ -32,7 +33,9 @@ func TestReplicasThatDoNotFit(t *testing.T) {
 	t.Run("another list", func(t *testing.T) {
 		for name, data := range map[string]string{"with a log": c.data("r3"), "without one": filepath.Join(c.dir, "empty")} {
 			t.Run(name, func(t *testing.T) {
-				printed, code := weir(t, "server", "--id", "r3", "--listen", c.addresses["r3"], "--peers", five, "--data", data, "--credentials", c.certs("replica-r3"))
+				flags := append(c.replicaFlags("r3"), "--data", data)
+				flags[slices.Index(flags, "--peers")+1] = five
+				printed, code := weir(t, flags...)
 				if code != 1 {
 					t.Errorf("exit code %d, want 1", code)
 				}

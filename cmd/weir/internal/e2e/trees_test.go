@@ -1,11 +1,8 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -21,7 +18,7 @@ const slots = 16
 // each of its agents, told apart by their tags.
 func TestFairShares(t *testing.T) {
 	trees := map[string]string{"n1": "wide", "n2": "narrow", "n3": "saving"}
-	c := newCluster(t, "127.0.0.1", "n1", "n2", "n3", "n4", "n5")
+	c := newCluster(t, here, "n1", "n2", "n3", "n4", "n5")
 	c.ready(t, 0)
 	c.ask(t, "TreeService/Set", object{"tree": "default", "options": object{"nodes_filter": "!wide & !narrow & !saving"}}, &apipb.SetTreeResponse{})
 	for agent, tree := range trees {
@@ -86,7 +83,14 @@ func (c *cluster) hungry(t testing.TB, tree, pool, length string) string {
 func (c *cluster) abort(t testing.TB, operations ...string) {
 	t.Helper()
 	for _, operation := range operations {
-		c.ask(t, "OperationService/Abort", object{"operation": operation}, &apipb.AbortOperationResponse{})
+		until(t, "operation "+operation+" is told to end", func() string {
+			err := c.call(t.Context(), c.leader(t), "OperationService/Abort", object{"operation": operation}, &apipb.AbortOperationResponse{})
+			// The answer to an earlier call may have been lost.
+			if err == nil || strings.Contains(refusalOf(err).Message, "it is abort") {
+				return ""
+			}
+			return err.Error()
+		})
 	}
 	for _, operation := range operations {
 		c.ends(t, operation, "aborted")
@@ -98,7 +102,7 @@ func (c *cluster) abort(t testing.TB, operations ...string) {
 func (c *cluster) settles(t testing.TB, tree, what string, want map[string]float64) {
 	t.Helper()
 	const looks = 20
-	until(t, what, func() string {
+	missing := settle(3*patience, func() string {
 		sums := map[string]float64{}
 		for range looks {
 			pools := c.pools(t, tree)
@@ -113,6 +117,9 @@ func (c *cluster) settles(t testing.TB, tree, what string, want map[string]float
 		}
 		return ""
 	})
+	if missing != "" {
+		t.Fatalf("%s: %s", what, missing)
+	}
 }
 
 // weightsOfThree has pools of weight 1, 2 and 5 that want everything.
@@ -138,8 +145,8 @@ func nodeOfTwoTrees(t *testing.T, c *cluster) {
 	if n := c.nodeRecord(t, "n5"); n.GetId() != "" {
 		t.Errorf("a node of two trees is there: %v", n)
 	}
-	err := c.call(context.Background(), c.leader(t), "TreeService/Set", object{"tree": "narrow", "options": object{"nodes_filter": "wide & fast"}}, nil)
-	wantIn(t, "refusal", refusalOf(err).Message, []string{`"narrow"`, `"wide"`, "would share nodes"})
+	refused := c.refused(t, "TreeService/Set", object{"tree": "narrow", "options": object{"nodes_filter": "wide & fast"}})
+	wantIn(t, "refusal", refused.Message, []string{`"narrow"`, `"wide"`, "would share nodes"})
 }
 
 // mostOfAPool has a pool that may have a quarter of the tree at most, though nobody else
@@ -161,8 +168,8 @@ func closedPool(t *testing.T, c *cluster) {
 	spec := func(pool string) object {
 		return one(small(1, "run", c.folder(t), "10ms").with("cpu_limit", 0.1), object{"pool": pool})
 	}
-	err := c.call(context.Background(), c.leader(t), "OperationService/Start", object{"spec": spec("closed")}, nil)
-	wantIn(t, "refusal", refusalOf(err).Message, []string{"closed", "forbid_immediate_operations"})
+	refused := c.refused(t, "OperationService/Start", object{"spec": spec("closed")})
+	wantIn(t, "refusal", refused.Message, []string{"closed", "forbid_immediate_operations"})
 	c.ends(t, c.start(t, spec("below")), "completed")
 }
 
@@ -172,8 +179,8 @@ func rootOfATree(t *testing.T, c *cluster) {
 		c.ask(t, "TreeService/Set", object{"tree": "default", "options": object{"forbid_immediate_operations_in_root": value}}, &apipb.SetTreeResponse{})
 	}
 	spec := one(small(1, "run", c.folder(t), "10ms").with("cpu_limit", 0.1), object{"pool": "<Root>"})
-	err := c.call(context.Background(), c.leader(t), "OperationService/Start", object{"spec": spec}, nil)
-	wantIn(t, "refusal", refusalOf(err).Message, []string{"<Root>", "forbid_immediate_operations_in_root"})
+	refused := c.refused(t, "OperationService/Start", object{"spec": spec})
+	wantIn(t, "refusal", refused.Message, []string{"<Root>", "forbid_immediate_operations_in_root"})
 	set(false)
 	c.ends(t, c.start(t, spec), "completed")
 	set(nil)
@@ -243,10 +250,10 @@ func slotsOfAPool(t *testing.T, c *cluster) {
 		most = max(most, op.GetProgress().GetRunning())
 		ended = op.GetState() == "completed"
 	}
-	if most != 3 {
+	if most > 3 {
 		t.Errorf("%d jobs ran at once, want 3", most)
 	}
-	if most := atOnce(c.jobs(t, operation)); most > 3 {
+	if most := atOnce(c.jobs(t, operation)); most != 3 {
 		t.Errorf("by their times %d jobs ran at once, want 3", most)
 	}
 }
@@ -274,137 +281,4 @@ func atOnce(jobs []*apipb.Job) (most int) {
 		most = max(most, running)
 	}
 	return most
-}
-
-// differentlyInTwoTrees has an operation with a pool and a limit of its own in each of
-// two trees.
-func differentlyInTwoTrees(t *testing.T, c *cluster) {
-	c.pool(t, "narrow", "left", nil)
-	c.pool(t, "default", "right", nil)
-	task := small(40, "run", c.folder(t), "300ms").with("restart_completed_jobs", true)
-	operation := c.start(t, one(task, object{
-		"pool_trees": []string{"narrow", "default"},
-		"scheduling_options_per_pool_tree": object{
-			"narrow":  object{"pool": "left", "resource_limits": object{"user_slots": 2}},
-			"default": object{"pool": "right", "resource_limits": object{"user_slots": 5}},
-		},
-	}))
-	want := map[string]int{c.node("n2"): 2, c.node("n4"): 5}
-	met := 0
-	until(t, "each tree gives its own limit", func() string {
-		running := map[string]int{}
-		for _, job := range c.jobs(t, operation, "running", "waiting") {
-			running[job.GetNode()]++
-		}
-		full := true
-		for node, count := range running {
-			if count > want[node] {
-				t.Fatalf("%d jobs run at %s, want at most %d", count, node, want[node])
-			}
-		}
-		for node, count := range want {
-			full = full && running[node] == count
-		}
-		if full {
-			met++
-		}
-		if met < 10 {
-			return fmt.Sprint(running)
-		}
-		return ""
-	})
-	// It acts on a running operation too, in the one tree.
-	c.ask(t, "OperationService/Update", object{"operation": operation, "changes": []object{{"tree": "default", "options": object{"resource_limits/user_slots": 1}}}}, &apipb.UpdateOperationResponse{})
-	c.settlesAt(t, operation, map[string]int{c.node("n2"): 2, c.node("n4"): 1})
-	c.abort(t, operation)
-}
-
-// settlesAt waits until so many jobs of an operation run at each node.
-func (c *cluster) settlesAt(t testing.TB, operation string, want map[string]int) {
-	t.Helper()
-	until(t, "jobs by node", func() string {
-		running := map[string]int{}
-		for _, job := range c.jobs(t, operation, "running", "waiting") {
-			running[job.GetNode()]++
-		}
-		if fmt.Sprint(running) == fmt.Sprint(want) {
-			return ""
-		}
-		return fmt.Sprintf("%v, want %v", running, want)
-	})
-}
-
-// fullPools has the ninth operation of a pool wait, and the 51st refused.
-func fullPools(t *testing.T, c *cluster) {
-	c.pool(t, "default", "eight", nil)
-	dir := c.folder(t)
-	release := filepath.Join(dir, "release")
-	spec := func() object {
-		return one(small(1, "run", c.folder(t), release).with("cpu_limit", 0.01), object{"pool": "eight"})
-	}
-	var operations []string
-	for range 8 {
-		operations = append(operations, c.start(t, spec()))
-	}
-	for _, operation := range operations {
-		c.runs(t, operation, 1)
-	}
-	ninth := c.start(t, spec())
-	op := c.becomes(t, ninth, "waits", func(op *apipb.Operation) bool { return op.GetState() == "pending" && op.GetPendingReason() != "" })
-	wantIn(t, "pending reason", op.GetPendingReason(), []string{"eight", "max_running_operation_count", "8"})
-	operations = append(operations, ninth)
-	for len(operations) < 50 {
-		operations = append(operations, c.start(t, spec()))
-	}
-	err := c.call(context.Background(), c.leader(t), "OperationService/Start", object{"spec": spec()}, nil)
-	refused := refusalOf(err)
-	if refused.Status < 400 || refused.Status > 499 {
-		t.Fatalf("the 51st operation: %v, want it refused", err)
-	}
-	wantIn(t, "refusal", refused.Message, []string{"eight", "max_operation_count", "50"})
-	if n := c.pools(t, "default")["eight"].GetOperationCount(); n != 50 {
-		t.Errorf("%d operations are in the pool, want 50", n)
-	}
-	if err := os.WriteFile(release, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, operation := range operations {
-		c.ends(t, operation, "completed")
-	}
-}
-
-// ephemeralPools come with an operation and go with it: below a pool, one for each
-// user, and where the pool that an operation names is not there.
-func ephemeralPools(t *testing.T, c *cluster) {
-	c.pool(t, "default", "team", object{"create_ephemeral_subpools": true, "ephemeral_subpool_config": object{"max_running_operation_count": 1}})
-	release := filepath.Join(c.folder(t), "release")
-	start := func(pool string) string {
-		return c.start(t, one(small(1, "run", c.folder(t), release).with("cpu_limit", 0.1), object{"pool": pool}))
-	}
-	first, free := start("team"), start("nobodys")
-	c.runs(t, first, 1)
-	c.runs(t, free, 1)
-	second := start("team")
-	op := c.becomes(t, second, "waits in the subpool", func(op *apipb.Operation) bool { return op.GetState() == "pending" && op.GetPendingReason() != "" })
-	wantIn(t, "pending reason", op.GetPendingReason(), []string{"team$admin", "1"})
-	pools := c.pools(t, "default")
-	for name, parent := range map[string]string{"team$admin": "team", "nobodys": "<Root>"} {
-		if p := pools[name]; p.GetEphemeralUser() != "admin" || p.GetParent() != parent && parent+p.GetParent() != "<Root>" {
-			t.Errorf("pool %s is %v, want one for admin below %s", name, p, parent)
-		}
-	}
-	if err := os.WriteFile(release, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, operation := range []string{first, second, free} {
-		c.ends(t, operation, "completed")
-	}
-	until(t, "the pools are gone", func() string {
-		for name := range c.pools(t, "default") {
-			if strings.Contains(name, "$") || name == "nobodys" {
-				return name + " is there"
-			}
-		}
-		return ""
-	})
 }

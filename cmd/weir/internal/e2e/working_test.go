@@ -5,7 +5,13 @@ import "testing"
 // TestWorkingCluster is all that users do with a cluster that is well. Its parts share
 // the cluster and run at once.
 func TestWorkingCluster(t *testing.T) {
-	c := newCluster(t, "127.0.0.1", "n1", "n2", "n3", "n4", "n5", "n6")
+	c := prepareCluster(t, here, "n1", "n2", "n3", "n4", "n5", "n6")
+	// No replica goes. One that waits for a processor keeps its operations, whose steps
+	// are looked at.
+	c.more = []string{"--reassign-after", "1m"}
+	for _, name := range replicaNames {
+		c.startReplica(name)
+	}
 	// Shares of GPUs are looked at by one part, which has them alone.
 	for _, agent := range []string{"n1", "n2", "n3"} {
 		c.startAgent(agent, "--gpu", "8", "--tags", "steady")

@@ -15,6 +15,7 @@ import (
 func (w *world) started(a *statepb.Allocation) {
 	op := w.operations[a.GetOperationId()]
 	w.meter.started(w.now, op, a)
+	w.occupy(op, a)
 	if w.dead[a.GetNode()] || op.Shape.Endless {
 		return
 	}
@@ -62,10 +63,22 @@ func (e jobEnd) happen(w *world) error {
 	default:
 		finished.State, finished.AbortReason, finished.Stop = lifecycle.JobAborted.String(), reason(e.order), a.GetStop()
 	}
+	return w.finish(a, finished)
+}
+
+// finish ends a job.
+func (w *world) finish(a *statepb.Allocation, finished *statepb.FinishedJob) error {
+	known := w.operations[a.GetOperationId()]
+	w.teach(known, a, finished)
 	op, _ := w.state.Operation(scheduling.OperationID(a.GetOperationId()))
 	msg := &commandpb.FinishJobs{OperationId: op.GetId(), Epoch: op.GetAssignment().GetEpoch(), Time: w.timestamp(), Jobs: []*statepb.FinishedJob{finished}}
 	if _, err := w.apply(msg); err != nil {
 		return err
+	}
+	if known.lessons != nil {
+		if err := w.learn(known, finished.GetSample()); err != nil {
+			return err
+		}
 	}
 	if op, _ := w.state.Operation(scheduling.OperationID(a.GetOperationId())); op.GetState() != lifecycle.Running.String() {
 		return w.advance(op.GetId())

@@ -24,6 +24,7 @@ type meter struct {
 
 	submitted, completed int
 	starts               int64
+	memory               memoryMeter
 	ends                 map[string]int64
 	// preempted counts jobs that were told to go, by why.
 	preempted map[string]int64
@@ -139,7 +140,8 @@ func (m *meter) started(now time.Duration, op *operation, a *statepb.Allocation)
 	op.running++
 	m.running++
 	m.starts++
-	m.change(now, op.pool, op.perJob, op.perJob)
+	holds := a.GetResources().Amounts()
+	m.change(now, op.pool, holds, holds)
 	since, again := op.waits[a.GetCookie()]
 	if again {
 		delete(op.waits, a.GetCookie())
@@ -157,7 +159,7 @@ func (m *meter) started(now time.Duration, op *operation, a *statepb.Allocation)
 func (m *meter) ended(now time.Duration, op *operation, e state.Ended) {
 	op.running--
 	m.running--
-	less := resource.Amounts{}.Sub(op.perJob)
+	less := resource.Amounts{}.Sub(e.Allocation.GetResources().Amounts())
 	m.change(now, op.pool, less, less)
 	why := cmp.Or(e.Finished.GetAbortReason(), e.Finished.GetState())
 	m.ends[why]++
@@ -166,14 +168,40 @@ func (m *meter) ended(now time.Duration, op *operation, e state.Ended) {
 	}
 }
 
-// wants takes how many jobs of an operation wait.
-func (m *meter) wants(now time.Duration, op *operation, pending int64) {
-	if op == nil || pending == op.pending {
+// wants takes how many jobs of a group of an operation wait.
+func (m *meter) wants(now time.Duration, op *operation, group, pending int64) {
+	if op == nil {
 		return
 	}
-	m.change(now, op.pool, resource.Amounts{}, op.perJob.Times(pending-op.pending))
-	m.pending += pending - op.pending
-	op.pending = pending
+	i := slices.IndexFunc(op.demand, func(d demand) bool { return d.group == group })
+	if i < 0 {
+		i = len(op.demand)
+		op.demand = append(op.demand, demand{group: group})
+	}
+	was, perJob := op.demand[i], op.perJob
+	if group != 0 {
+		perJob.Memory = group
+	}
+	is := demand{group, pending, perJob.Times(pending)}
+	if is == was {
+		return
+	}
+	m.change(now, op.pool, resource.Amounts{}, is.amounts.Sub(was.amounts))
+	m.pending += is.pending - was.pending
+	op.demand[i] = is
+	if group != 0 && pending == 0 {
+		op.demand = slices.Delete(op.demand, i, i+1)
+	}
+}
+
+// wantsNothing takes it that jobs of an operation that wait are wanted no more.
+func (m *meter) wantsNothing(now time.Duration, op *operation) {
+	if op == nil {
+		return
+	}
+	for _, d := range slices.Clone(op.demand) {
+		m.wants(now, op, d.group, 0)
+	}
 }
 
 // stopped counts an order to go.

@@ -20,15 +20,17 @@ import (
 type operation struct {
 	Submission
 	key uint64
-	// perJob is what each of its jobs takes.
+	// perJob is what each of its jobs takes that starts now.
 	perJob resource.Amounts
+	// lessons is nil unless its jobs learn how much memory to reserve.
+	lessons *lessons
 	// accepted is when it was; runs is since when it may start jobs, begun whether it
 	// has started one.
 	accepted, runs time.Duration
 	begun          bool
-	// running jobs hold resources, pending ones wait.
+	// running jobs hold resources; demand is of those that wait.
 	running int
-	pending int64
+	demand  []demand
 	// waits are since when jobs wait that have run before, by cookie.
 	waits map[int32]time.Duration
 	pool  *account
@@ -77,12 +79,19 @@ func (w *world) start(s Submission) error {
 	chance := rand.New(rand.NewPCG(w.file.Seed, key))
 	op := &operation{Submission: s, key: key, accepted: w.now, waits: map[int32]time.Duration{}, pool: w.meter.accounts[s.Pool]}
 	op.perJob = s.Shape.perJob(chance)
+	limit := op.perJob.Memory
+	if op.lessons = s.Shape.lesson(limit); op.lessons != nil {
+		op.perJob.Memory = op.lessons.told.Total()
+	}
 	spec := &statepb.OperationSpec{
 		Type: lifecycle.Vanilla, Pool: string(s.Pool), MaxFailedJobCount: 1, IsGang: s.Shape.Gang, Options: structOf(s.Shape.Options),
 		Tasks: []*statepb.TaskSpec{{
 			Name: task, JobCount: s.Shape.jobs(chance), RestartCompletedJobs: s.Shape.Restart, Argv: []string{"simulated"},
-			CpuLimitHundredths: int64(op.perJob.CPU), MemoryLimit: op.perJob.Memory, GpuLimit: op.perJob.GPU, NetworkLimit: op.perJob.Network,
+			CpuLimitHundredths: int64(op.perJob.CPU), MemoryLimit: limit, GpuLimit: op.perJob.GPU, NetworkLimit: op.perJob.Network,
 		}},
+	}
+	if s.Shape.Together {
+		spec.Tasks[0].Gang = &statepb.GangSpec{Size: int32(min(s.Shape.TogetherSize, int64(spec.GetTasks()[0].GetJobCount())))}
 	}
 	if s.Shape.Interruptible {
 		spec.Tasks[0].InterruptionSignal = "SIGTERM"
@@ -158,9 +167,11 @@ func (w *world) step(op *statepb.Operation, now lifecycle.State) proto.Message {
 	case lifecycle.Materializing:
 		known := w.operations[id]
 		known.runs = w.now
-		return &commandpb.DefineTasks{OperationId: id, Epoch: epoch, Time: w.timestamp(), Tasks: []*commandpb.TaskDefinition{{
-			Name: task, JobCount: op.GetSpec().GetTasks()[0].GetJobCount(), JobResources: statepb.NewResources(known.perJob),
-		}}}
+		defined := &commandpb.TaskDefinition{Name: task, JobCount: op.GetSpec().GetTasks()[0].GetJobCount(), JobResources: statepb.NewResources(known.perJob)}
+		if known.lessons != nil {
+			defined.Memory = &statepb.TaskMemory{Reserve: statepb.NewJobReserve(known.lessons.told)}
+		}
+		return &commandpb.DefineTasks{OperationId: id, Epoch: epoch, Time: w.timestamp(), Tasks: []*commandpb.TaskDefinition{defined}}
 	case lifecycle.Completing:
 		return to(lifecycle.Completed)
 	case lifecycle.Failing:

@@ -45,6 +45,7 @@ func TestFaultsHaveTheirPlaces(t *testing.T) {
 		"unknown pool":           {strings.Replace(small, "{jobs", "{pool: adds, jobs", 1), `workloads.ads.pool: there is no pool "adds"`},
 		"no unit":                {strings.Replace(small, "5m", "5", 1), "is the number 5: a time with a unit is needed, such as 30s, 12h or 7d, or an object with one of uniform"},
 		"negative":               {strings.Replace(small, "5m", "-5m", 1), "a time with a unit is needed"},
+		"memory used of nothing": {strings.Replace(small, "memory: 1GiB", "memory_used: 1GiB", 1), "workloads.ads.job: memory_limit and memory_used go together, in place of memory"},
 		"no size":                {strings.Replace(small, "memory: 1GiB", "memory: much", 1), `workloads.ads.job.memory: is "much": a size is needed`},
 		"two shapes":             {strings.Replace(small, "5m", "{uniform: [1m, 2m], exponential: 1m}", 1), "exactly one of uniform, exponential, lognormal, empirical is needed"},
 		"bounds the wrong way":   {strings.Replace(small, "5m", "{uniform: [2m, 1m]}", 1), "the first bound is more than the second"},

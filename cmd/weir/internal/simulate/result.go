@@ -29,6 +29,8 @@ type Result struct {
 	JobWaits, OperationWaits Waits
 	// Preempted counts jobs that were told to go, by kind or reason.
 	Preempted map[string]int64
+	// Memory is that of jobs that learn what to reserve; nil: there were none.
+	Memory *Memory
 	// FairnessError is the part of the cluster that was in other hands than fair shares
 	// say, on average over time.
 	FairnessError float64
@@ -116,6 +118,7 @@ func (r *run) result(took time.Duration) *Result {
 		},
 		Jobs:     Jobs{Started: m.starts, Running: m.running, Pending: m.pending, Ended: maps.Clone(m.ends)},
 		JobWaits: waitsOf(m.jobWaits), OperationWaits: waitsOf(m.firstWaits), Preempted: maps.Clone(m.preempted),
+		Memory:        m.memory.result(d),
 		FairnessError: m.unfair / max(m.measured, 1e-9), Events: int64(r.events), Took: took,
 		series: r.series, leaves: map[scheduling.PoolName]bool{}, marks: marksOf(r.file),
 	}

@@ -218,7 +218,7 @@ func TestFailuresAreSurvived(t *testing.T) {
 	}
 	running, pending := int64(0), int64(0)
 	for _, op := range w.operations {
-		running, pending = running+int64(op.running), pending+op.pending
+		running, pending = running+int64(op.running), pending+waiting(op)
 	}
 	if running != got.Jobs.Running || int(running) != len(w.state.Allocations()) || pending != got.Jobs.Pending {
 		t.Errorf("%d jobs run and %d wait, the meter says %+v, the state %d", running, pending, got.Jobs, len(w.state.Allocations()))
@@ -328,4 +328,11 @@ func TestRunsCanBeGivenUp(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || told < 0 {
 		t.Errorf("error %v after progress was told at %v, want that it was given up", err, told)
 	}
+}
+
+func waiting(op *operation) (n int64) {
+	for _, d := range op.demand {
+		n += d.pending
+	}
+	return n
 }

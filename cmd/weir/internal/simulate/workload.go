@@ -30,6 +30,10 @@ type Shape struct {
 	// Resources are what each job takes; CPU and Memory are drawn for each operation.
 	Resources   resource.Amounts
 	CPU, Memory Distribution
+	// MemoryUsed is what a job uses of Memory, which then is its memory_limit, where Learns:
+	// what is reserved for a job follows from what those before it have used.
+	MemoryUsed Distribution
+	Learns     bool
 	// Length is how long a job runs, in seconds. Endless jobs run until the operation
 	// ends.
 	Length  Distribution
@@ -40,7 +44,10 @@ type Shape struct {
 	// For says that it is at all.
 	Lasts Distribution
 	For   bool
-	Gang  bool
+	// Gang operations are of use only as a whole; jobs of those that start together do so,
+	// TogetherSize of them, 0: all.
+	Gang, Together bool
+	TogetherSize   int64
 	// Leaves is how long an interrupted job takes to leave by itself, in seconds;
 	// Interruptible says that it does.
 	Leaves        Distribution
@@ -120,6 +127,13 @@ func (f *fields) shape() Shape {
 	job, _ := f.object(f.at.to("job"), value)
 	job.job(&s)
 	job.end()
+	value, s.Together = f.get("gang_options")
+	together, _ := f.object(f.at.to("gang_options"), value)
+	s.TogetherSize = together.count("size", 0)
+	together.end()
+	if s.Together && s.Restart {
+		f.fault(f.at.to("gang_options"), "jobs that run again when they complete are of use by themselves: take away job.restart, or this")
+	}
 	value, s.Interruptible = f.get("interruption")
 	interruption, _ := f.object(f.at.to("interruption"), value)
 	s.Leaves = interruption.distribution("leaves_after", always(0), inSeconds)
@@ -133,7 +147,14 @@ func (f *fields) shape() Shape {
 // job reads what the jobs of an operation are like.
 func (f *fields) job(s *Shape) {
 	s.CPU = f.distribution(resource.CPU.String(), always(1), inNumbers)
-	s.Memory = f.distribution(resource.Memory.String(), always(0), inBytes)
+	s.Learns = f.values["memory_used"] != nil
+	if s.Learns != (f.values["memory_limit"] != nil) || s.Learns && f.values[resource.Memory.String()] != nil {
+		f.fault(f.at, "memory_limit and memory_used go together, in place of memory")
+	}
+	s.Memory, s.MemoryUsed = f.distribution("memory_limit", always(0), inBytes), f.distribution("memory_used", always(0), inBytes)
+	if exact := f.distribution(resource.Memory.String(), always(0), inBytes); !s.Learns {
+		s.Memory = exact
+	}
 	var named [resource.Count]bool
 	s.Resources, named = f.amounts(resource.UserSlots, resource.GPU, resource.Network)
 	if !named[resource.UserSlots] {

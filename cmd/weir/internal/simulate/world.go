@@ -49,7 +49,11 @@ type world struct {
 	online  []string
 	chance  *rand.Rand
 	lengths *rand.PCG
-	meter   *meter
+	// learns says that there are jobs that learn how much memory to reserve; then occupied
+	// is the memory that jobs use, by node.
+	learns   bool
+	occupied map[string]int64
+	meter    *meter
 	// stale: something has changed since fair shares were found.
 	stale bool
 	// events counts what happened, planned the commands that the scheduler proposed.
@@ -64,6 +68,7 @@ func newWorld(f *File) (*world, error) {
 	w := &world{
 		file: f, state: state.New(), operations: map[string]*operation{}, pending: map[scheduling.PoolName][]string{}, dead: map[string]bool{},
 		chance: rand.New(rand.NewPCG(f.Seed, hash("failures"))), lengths: rand.NewPCG(0, 0), stale: true,
+		learns: f.learns(), occupied: map[string]int64{},
 	}
 	w.meter = newMeter(f)
 	if err := w.beginTerm(); err != nil {
@@ -184,17 +189,19 @@ func (w *world) observe(e state.Event) {
 		}
 	case state.AllocationsEnded:
 		for _, ended := range e.Ended {
-			w.meter.ended(w.now, w.operations[ended.Allocation.GetOperationId()], ended)
+			op := w.operations[ended.Allocation.GetOperationId()]
+			w.meter.ended(w.now, op, ended)
+			w.vacate(op, ended.Allocation)
 		}
 	case state.StopsOrdered:
 		for _, a := range e.Allocations {
 			w.ordered(a)
 		}
 	case state.DemandChanged:
-		w.meter.wants(w.now, w.operations[string(e.ID)], e.Pending)
+		w.meter.wants(w.now, w.operations[string(e.ID)], e.Group, e.Pending)
 	case state.OperationChanged:
 		if e.To.Finishing() {
-			w.meter.wants(w.now, w.operations[string(e.ID)], 0)
+			w.meter.wantsNothing(w.now, w.operations[string(e.ID)])
 		}
 	}
 }
@@ -206,6 +213,7 @@ func (w *world) elect() error {
 	record, _ := w.state.Tree(scheduling.DefaultTree)
 	seed := scheduler.Seed{
 		Tree: scheduling.DefaultTree, Index: w.index, Pools: pools, Allocations: w.state.Allocations(),
+		Claims: w.state.Claims(scheduling.DefaultTree), Rates: w.state.PreemptionRates(scheduling.DefaultTree),
 		Volumes: record.GetVolumes(), VolumesTime: record.GetVolumesTime().AsTime(),
 	}
 	for _, node := range w.state.Nodes() {
@@ -215,6 +223,7 @@ func (w *world) elect() error {
 	}
 	for op := range w.state.InProgress() {
 		seed.Operations = append(seed.Operations, op)
+		seed.Demand = append(seed.Demand, w.state.Demand(scheduling.OperationID(op.GetId()))...)
 	}
 	var err error
 	if w.tree, err = scheduler.NewTree(engine.Default(), seed); err != nil {

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"syscall"
 	"time"
@@ -27,7 +28,9 @@ var parts = map[string]func(args []string) error{
 	"flood": flood,
 	"hog":   hog,
 	"leave": leave,
+	"pace":  pace,
 	"serve": serve,
+	"use":   use,
 }
 
 func main() {
@@ -140,7 +143,7 @@ func flood(args []string) error {
 	return nil
 }
 
-// hog takes memory, 4 MiB at a time, until as many MiB as told are full.
+// hog takes memory, 4 MiB at a time, until as many MiB as told are full, and keeps it.
 func hog(args []string) error {
 	limit, err := strconv.Atoi(args[0])
 	if err != nil {
@@ -152,5 +155,7 @@ func hog(args []string) error {
 		time.Sleep(time.Millisecond)
 	}
 	fmt.Println("held", len(held)*4, "MiB")
+	time.Sleep(patience)
+	runtime.KeepAlive(held)
 	return nil
 }

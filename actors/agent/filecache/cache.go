@@ -1,0 +1,348 @@
+package filecache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// ErrSource is returned, wrapped, for a file that cannot be had: it is not there, it may
+// not be read, it is larger than the cache, it changes, or its server fails for too long.
+// Another node would not fare better.
+var ErrSource = errors.New("file cannot be had")
+
+// ErrInUse is returned by Open for the folder of another cache that is open.
+var ErrInUse = errors.New("in use by another agent")
+
+// Config is what a Cache needs.
+type Config struct {
+	// Dir is the folder of the cache, which has it to itself. It is made if missing.
+	Dir string
+	// Limit is how much the files of the cache may take, in bytes.
+	Limit int64
+	// Retry is how servers are asked again. Default: DefaultRetry.
+	Retry Retry
+	// Logger takes what an operator cares about.
+	Logger *slog.Logger
+}
+
+// Retry is how a server that fails is asked again.
+type Retry struct {
+	// Tries is how often it is asked in all. The pause before the second time is Pause,
+	// and twice as long each time after it.
+	Tries int
+	Pause time.Duration
+	// Silence is how long it may say nothing.
+	Silence time.Duration
+}
+
+// DefaultRetry returns six tries in about six seconds: object stores that shed load are
+// back by then, and one that has failed for longer should not fill the node with jobs
+// that wait.
+func DefaultRetry() Retry {
+	return Retry{Tries: 6, Pause: 200 * time.Millisecond, Silence: 30 * time.Second}
+}
+
+// Cache is an open cache. Its methods may be called by several goroutines.
+type Cache struct {
+	cfg    Config
+	client *http.Client
+	lock   *os.File
+
+	mu    sync.Mutex
+	index *index
+	// freed is closed, and replaced, when something is given back.
+	freed   chan struct{}
+	flights map[string]*flight
+	stats   Stats
+	// growing is held by the one that takes a file of unknown size.
+	growing chan struct{}
+	tasks   sync.WaitGroup
+	stop    context.CancelFunc
+	life    context.Context
+}
+
+// Stats is what a cache has, and has done since it was opened.
+type Stats struct {
+	// Files are how many it has, Bytes their size, of Limit at most.
+	Files        int
+	Bytes, Limit int64
+	// Hits and Misses count files that were placed: those that were here, and those that
+	// were fetched, or waited for while another job's fetched them.
+	Hits, Misses uint64
+	// Evicted and Damaged count files that went, for want of room and because they were
+	// not what they had been.
+	Evicted, Damaged uint64
+}
+
+// flight is the reading of a source that several jobs wait for.
+type flight struct {
+	name   string
+	done   chan struct{}
+	cancel context.CancelFunc
+	// waiting is how many do. hash and err are set when done is closed.
+	waiting int
+	hash    string
+	err     error
+}
+
+// Open opens the cache of a folder, with what is there.
+func Open(cfg Config) (*Cache, error) {
+	if cfg.Limit <= 0 {
+		return nil, fmt.Errorf("open file cache: size %d: must be positive", cfg.Limit)
+	}
+	if cfg.Retry == (Retry{}) {
+		cfg.Retry = DefaultRetry()
+	}
+	c := &Cache{
+		cfg: cfg, index: newIndex(cfg.Limit), freed: make(chan struct{}), flights: map[string]*flight{}, growing: make(chan struct{}, 1),
+		client: &http.Client{Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, ResponseHeaderTimeout: cfg.Retry.Silence, IdleConnTimeout: time.Minute, MaxIdleConnsPerHost: 4,
+			TLSHandshakeTimeout: 10 * time.Second, DisableCompression: true,
+		}},
+	}
+	c.life, c.stop = context.WithCancel(context.Background())
+	if err := c.load(); err != nil {
+		c.stop()
+		if c.lock != nil {
+			err = errors.Join(err, c.lock.Close())
+		}
+		return nil, fmt.Errorf("open file cache %s: %w", cfg.Dir, err)
+	}
+	return c, nil
+}
+
+// Close ends what is being fetched and closes the cache. It may be called again.
+func (c *Cache) Close() {
+	c.stop()
+	c.tasks.Wait()
+	c.client.CloseIdleConnections()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lock == nil {
+		return
+	}
+	c.save()
+	if err := c.lock.Close(); err != nil {
+		c.cfg.Logger.Warn("lock of the file cache not given back", "dir", c.cfg.Dir, "error", err)
+	}
+	c.lock = nil
+}
+
+// Stats returns a snapshot.
+func (c *Cache) Stats() Stats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	stats := c.stats
+	stats.Files, stats.Bytes, stats.Limit = len(c.index.contents), c.index.bytes, c.index.limit
+	return stats
+}
+
+func (c *Cache) contents() string             { return filepath.Join(c.cfg.Dir, "content") }
+func (c *Cache) content(hash string) string   { return filepath.Join(c.contents(), hash) }
+func (c *Cache) indexFile() string            { return filepath.Join(c.cfg.Dir, "sources.json") }
+func (c *Cache) scratch() string              { return filepath.Join(c.cfg.Dir, "new") }
+func (c *Cache) temporary() (*os.File, error) { return os.CreateTemp(c.scratch(), "*") }
+
+// Trim throws away what was not used for longest, until the disk has so many bytes more
+// or nothing is left that is not in use. It returns how many it has.
+func (c *Cache) Trim(bytes int64) (freed int64, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.index.bytes
+	evicted := c.index.trim(bytes)
+	c.stats.Evicted += uint64(len(evicted))
+	return before - c.index.bytes, c.remove(evicted)
+}
+
+// acquire returns the hash of a source's content, which stays until release is called.
+func (c *Cache) acquire(ctx context.Context, s source) (hash string, release func(), err error) {
+	hit, patient := true, true
+	for {
+		c.mu.Lock()
+		if hash, found := c.index.find(s.name(), s.version()); found && c.index.pin(hash) {
+			c.count(hit)
+			c.mu.Unlock()
+			return hash, func() { c.release(hash) }, nil
+		}
+		hit = false
+		if other := c.ahead(s); other != nil && patient {
+			// What it brings may be the same: then the server has to say no more than that.
+			patient = false
+			c.mu.Unlock()
+			select {
+			case <-other.done:
+				continue
+			case <-ctx.Done():
+				return "", nil, ctx.Err()
+			}
+		}
+		f := c.join(s)
+		c.mu.Unlock()
+		if err := c.wait(ctx, f); err != nil {
+			return "", nil, err
+		}
+		c.mu.Lock()
+		pinned := c.index.pin(f.hash)
+		if pinned {
+			c.count(hit)
+		}
+		c.mu.Unlock()
+		if pinned {
+			return f.hash, func() { c.release(f.hash) }, nil
+		}
+		// It had to make room already.
+	}
+}
+
+func (c *Cache) count(hit bool) {
+	if hit {
+		c.stats.Hits++
+	} else {
+		c.stats.Misses++
+	}
+}
+
+// ahead returns a reading of the same source by somebody else, with rights of its own.
+func (c *Cache) ahead(s source) *flight {
+	for key, f := range c.flights {
+		if f.name == s.name() && key != s.flight() {
+			return f
+		}
+	}
+	return nil
+}
+
+// join returns the reading of a source, which it begins unless it is going on.
+func (c *Cache) join(s source) *flight {
+	key := s.flight()
+	f := c.flights[key]
+	if f == nil {
+		ctx, cancel := context.WithCancel(c.life)
+		f = &flight{name: s.name(), done: make(chan struct{}), cancel: cancel}
+		c.flights[key] = f
+		fetch := s.fetch(c)
+		c.tasks.Go(func() {
+			defer cancel()
+			hash, err := fetch(ctx)
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if c.flights[key] == f {
+				delete(c.flights, key)
+			}
+			f.hash, f.err = hash, err
+			close(f.done)
+		})
+	}
+	f.waiting++
+	return f
+}
+
+// wait waits for the reading of a source, which ends when nobody waits for it.
+func (c *Cache) wait(ctx context.Context, f *flight) error {
+	select {
+	case <-f.done:
+		return f.err
+	case <-ctx.Done():
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f.waiting--; f.waiting == 0 {
+		f.cancel()
+		// Whoever comes now begins anew.
+		maps.DeleteFunc(c.flights, func(_ string, other *flight) bool { return other == f })
+	}
+	return ctx.Err()
+}
+
+func (c *Cache) release(hash string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.index.unpin(hash)
+	c.free()
+}
+
+// free wakes those that wait for room.
+func (c *Cache) free() {
+	close(c.freed)
+	c.freed = make(chan struct{})
+}
+
+// reserve waits until there is room for so many bytes.
+func (c *Cache) reserve(ctx context.Context, size int64) error {
+	for {
+		c.mu.Lock()
+		evicted, ok := c.index.reserve(size)
+		freed := c.freed
+		if ok {
+			c.stats.Evicted += uint64(len(evicted))
+			err := c.remove(evicted)
+			c.mu.Unlock()
+			return err
+		}
+		c.mu.Unlock()
+		select {
+		case <-freed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// remove removes contents that the index has dropped.
+func (c *Cache) remove(hashes []string) error {
+	var errs []error
+	for _, hash := range hashes {
+		if err := os.Remove(c.content(hash)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// cancel gives back what was reserved.
+func (c *Cache) cancel(size int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.index.cancel(size)
+	c.free()
+}
+
+// keep takes a file into the cache that has been read in full, and for which there is
+// room.
+func (c *Cache) keep(file string, size int64, hash, name, version string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer c.free()
+	if err := os.Rename(file, c.content(hash)); err != nil {
+		c.index.cancel(size)
+		return err
+	}
+	c.index.add(hash, size)
+	c.index.learn(name, version, hash)
+	c.save()
+	return nil
+}
+
+// drop throws a damaged content away.
+func (c *Cache) drop(hash string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer c.free()
+	if c.index.contents[hash] == nil {
+		return
+	}
+	c.stats.Damaged++
+	c.index.drop(hash)
+	if err := c.remove([]string{hash}); err != nil {
+		c.cfg.Logger.Warn("damaged file of the cache not removed", "file", c.content(hash), "error", err)
+	}
+}

@@ -1,0 +1,237 @@
+package filecache
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// source is where a file is from.
+type source interface {
+	// name is how the source is remembered, version what it says of its content before it
+	// is read; empty: nothing.
+	name() string
+	version() string
+	// flight names what jobs share that want the same at once.
+	flight() string
+	// fetch returns what takes the file into the cache, if it is not there, and returns
+	// the hash of its content. It must be called.
+	fetch(c *Cache) func(ctx context.Context) (string, error)
+	close()
+}
+
+// User is who has to be allowed to read a file; nil: who the agent is.
+type User struct{ UID, GID uint32 }
+
+// open opens a source, as a user of the machine.
+func open(from string, as *User) (source, error) {
+	if strings.Contains(from, "://") {
+		at, err := url.Parse(from)
+		if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" {
+			return nil, fmt.Errorf("%.100q: %w: a URL must begin with http:// or https://", from, ErrSource)
+		}
+		return &remote{at: at}, nil
+	}
+	if !filepath.IsAbs(from) {
+		return nil, fmt.Errorf("%.100q: %w: must be an absolute path or a URL", from, ErrSource)
+	}
+	file, err := openAs(from, as)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", from, ErrSource, reason(err))
+	}
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("is not a regular file")
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w: %w", from, ErrSource, err), file.Close())
+	}
+	return &local{path: filepath.Clean(from), file: file, info: info}, nil
+}
+
+// reason is what the system says, without the path.
+func reason(err error) error {
+	var system unix.Errno
+	if errors.As(err, &system) {
+		return system
+	}
+	return err
+}
+
+// local is a file that the node sees.
+type local struct {
+	path string
+	file *os.File
+	info fs.FileInfo
+}
+
+func (l *local) name() string   { return l.path }
+func (l *local) flight() string { return l.path + "\x00" + l.version() }
+func (l *local) close()         { _ = l.file.Close() }
+
+// version implements source. Another file may have been given the same time of change.
+func (l *local) version() string {
+	text := versionOf(l.info)
+	if of, ok := l.info.Sys().(*syscall.Stat_t); ok {
+		text += fmt.Sprintf(", file %d, touched %d.%09d", of.Ino, of.Ctim.Sec, of.Ctim.Nsec)
+	}
+	return text
+}
+
+func versionOf(info fs.FileInfo) string {
+	return fmt.Sprintf("%d bytes of %s", info.Size(), info.ModTime().UTC().Format("2006-01-02T15:04:05.999999999Z"))
+}
+
+// fetch implements source. The file outlives the job that came first.
+func (l *local) fetch(c *Cache) func(context.Context) (string, error) {
+	number, err := unix.FcntlInt(l.file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	return func(ctx context.Context) (string, error) {
+		if err != nil {
+			return "", fmt.Errorf("read %s: %w", l.path, err)
+		}
+		file := os.NewFile(uintptr(number), l.path)
+		hash, err := l.read(ctx, c, file)
+		return hash, errors.Join(err, file.Close())
+	}
+}
+
+func (l *local) read(ctx context.Context, c *Cache, file *os.File) (string, error) {
+	t := taking{cache: c, name: l.path, known: l.info.Size()}
+	defer t.discard()
+	if err := t.take(ctx, file); err != nil {
+		return "", err
+	}
+	after, err := file.Stat()
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", l.path, err)
+	}
+	if versionOf(after) != versionOf(l.info) || t.size != l.info.Size() {
+		return "", fmt.Errorf("%s: %w: it changed while it was read: from %s to %s", l.path, ErrSource, versionOf(l.info), versionOf(after))
+	}
+	return t.keep(l.path, l.version())
+}
+
+// taking is a file on its way into the cache.
+type taking struct {
+	cache *Cache
+	// name is for people; known is the size, -1: it is not known before the end.
+	name  string
+	known int64
+
+	file     *os.File
+	size     int64
+	reserved int64
+	grows    bool
+	hash     string
+}
+
+// step is for how much more room is asked at a time for a file of unknown size.
+const step = 16 << 20
+
+// take reads a file to its end.
+func (t *taking) take(ctx context.Context, from io.Reader) error {
+	if err := t.room(ctx, t.known); err != nil {
+		return err
+	}
+	var err error
+	if t.file, err = t.cache.temporary(); err != nil {
+		return err
+	}
+	sum, buffer := sha256.New(), make([]byte, 256<<10)
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n, err := from.Read(buffer)
+		if err := t.room(ctx, t.size+int64(n)); err != nil {
+			return err
+		}
+		t.size += int64(n)
+		sum.Write(buffer[:n])
+		if _, err := t.file.Write(buffer[:n]); err != nil {
+			return fmt.Errorf("keep %s: %w", t.name, err)
+		}
+		if errors.Is(err, io.EOF) {
+			t.hash = hex.EncodeToString(sum.Sum(nil))
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read %s: %w", t.name, err)
+		}
+	}
+}
+
+// room waits until there is room for so many bytes of the file.
+func (t *taking) room(ctx context.Context, size int64) error {
+	switch {
+	case size > t.cache.cfg.Limit:
+		length := fmt.Sprintf("has %d bytes", size)
+		if t.known < 0 {
+			length = fmt.Sprintf("has more than %d bytes", t.cache.cfg.Limit)
+		}
+		return fmt.Errorf("%s: %w: it %s, and the file cache of the node holds %d (--file-cache-size)", t.name, ErrSource, length, t.cache.cfg.Limit)
+	case size <= t.reserved:
+		return nil
+	case t.known >= 0 && size > t.known:
+		return fmt.Errorf("%s: %w: it changed while it was read: it was to have %d bytes, and has more", t.name, ErrSource, t.known)
+	}
+	if t.known < 0 && !t.grows {
+		// Two that wait for more while they hold some would wait for each other.
+		select {
+		case t.cache.growing <- struct{}{}:
+			t.grows = true
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	more := size - t.reserved
+	if t.known < 0 {
+		more = min(max(more, step), t.cache.cfg.Limit-t.reserved)
+	}
+	if err := t.cache.reserve(ctx, more); err != nil {
+		return err
+	}
+	t.reserved += more
+	return nil
+}
+
+// keep takes the file into the cache.
+func (t *taking) keep(name, version string) (string, error) {
+	if err := t.file.Chmod(0o400); err != nil {
+		return "", fmt.Errorf("keep %s: %w", t.name, err)
+	}
+	if surplus := t.reserved - t.size; surplus > 0 {
+		t.cache.cancel(surplus)
+	}
+	t.reserved = 0
+	if err := t.cache.keep(t.file.Name(), t.size, t.hash, name, version); err != nil {
+		return "", fmt.Errorf("keep %s: %w", t.name, err)
+	}
+	return t.hash, nil
+}
+
+// discard gives back what has not been kept.
+func (t *taking) discard() {
+	if t.file != nil {
+		_ = t.file.Close()
+		_ = os.Remove(t.file.Name())
+	}
+	if t.reserved > 0 {
+		t.cache.cancel(t.reserved)
+		t.reserved = 0
+	}
+	if t.grows {
+		<-t.cache.growing
+	}
+}

@@ -1,0 +1,155 @@
+package filecache
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// index is what a cache has, and what it may throw away.
+type index struct {
+	limit int64
+	// bytes is the size of all contents, reserved what others are about to take.
+	bytes, reserved int64
+	contents        map[string]*content
+	sources         map[string]seen
+	// clock grows with each use.
+	clock int64
+}
+
+// content is a file that the cache has.
+type content struct {
+	size int64
+	// used is when it was last used, by the index's clock; pins is how often it is in use.
+	used int64
+	pins int
+}
+
+// seen is a source as it was when it was last read.
+type seen struct {
+	// Version is what the source says of its content: another one may be another content.
+	Version string `json:"version"`
+	Hash    string `json:"hash"`
+}
+
+func newIndex(limit int64) *index {
+	return &index{limit: limit, contents: map[string]*content{}, sources: map[string]seen{}}
+}
+
+// find returns the content that a source had in this version, if it is here.
+func (x *index) find(source, version string) (hash string, found bool) {
+	known := x.sources[source]
+	if known.Version != version || version == "" || x.contents[known.Hash] == nil {
+		return "", false
+	}
+	return known.Hash, true
+}
+
+// maxSources bounds how many sources are remembered. One that is forgotten is read again.
+const maxSources = 10_000
+
+// learn says which content a source has.
+func (x *index) learn(source, version, hash string) {
+	if version == "" || x.contents[hash] == nil {
+		return
+	}
+	if _, known := x.sources[source]; !known && len(x.sources) >= maxSources {
+		for other := range x.sources {
+			delete(x.sources, other)
+			break
+		}
+	}
+	x.sources[source] = seen{Version: version, Hash: hash}
+}
+
+// add takes a content, for which room was reserved. It reports false if it is here
+// already.
+func (x *index) add(hash string, size int64) bool {
+	x.reserved -= size
+	if x.contents[hash] != nil {
+		return false
+	}
+	x.clock++
+	x.contents[hash] = &content{size: size, used: x.clock}
+	x.bytes += size
+	return true
+}
+
+// pin keeps a content from being thrown away until it is unpinned as often. It reports
+// false if there is no such content.
+func (x *index) pin(hash string) bool {
+	c := x.contents[hash]
+	if c == nil {
+		return false
+	}
+	x.clock++
+	c.used = x.clock
+	c.pins++
+	return true
+}
+
+func (x *index) unpin(hash string) {
+	if c := x.contents[hash]; c != nil {
+		c.pins--
+	}
+}
+
+// reserve takes room for a content. It returns what has to be thrown away for it, in that
+// order; false: there is no room before something is given back.
+func (x *index) reserve(size int64) (evicted []string, ok bool) {
+	need := x.bytes + x.reserved + size - x.limit
+	for _, hash := range x.byUse() {
+		if need <= 0 {
+			break
+		}
+		if c := x.contents[hash]; c.pins == 0 {
+			evicted = append(evicted, hash)
+			need -= c.size
+		}
+	}
+	if need > 0 {
+		return nil, false
+	}
+	for _, hash := range evicted {
+		x.drop(hash)
+	}
+	x.reserved += size
+	return evicted, true
+}
+
+// trim returns what has to be thrown away to give back so many bytes, as far as it is not
+// in use, and forgets it.
+func (x *index) trim(bytes int64) (evicted []string) {
+	for _, hash := range x.byUse() {
+		if bytes <= 0 {
+			break
+		}
+		if c := x.contents[hash]; c.pins == 0 {
+			evicted = append(evicted, hash)
+			bytes -= c.size
+			x.drop(hash)
+		}
+	}
+	return evicted
+}
+
+// byUse returns the contents, the one that was not used for longest first.
+func (x *index) byUse() []string {
+	return slices.SortedFunc(maps.Keys(x.contents), func(a, b string) int {
+		return cmp.Compare(x.contents[a].used, x.contents[b].used)
+	})
+}
+
+// cancel gives back what was reserved.
+func (x *index) cancel(size int64) { x.reserved -= size }
+
+// drop forgets a content, and which sources had it.
+func (x *index) drop(hash string) {
+	c := x.contents[hash]
+	if c == nil {
+		return
+	}
+	x.bytes -= c.size
+	delete(x.contents, hash)
+	maps.DeleteFunc(x.sources, func(_ string, s seen) bool { return s.Hash == hash })
+}

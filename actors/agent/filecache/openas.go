@@ -1,0 +1,24 @@
+package filecache
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"weir/actors/agent/runner/rights"
+)
+
+// openAs opens a file for reading with the rights of a user: an agent that is root must
+// not read for jobs what they may not.
+func openAs(path string, as *User) (file *os.File, err error) {
+	open := func() (err error) {
+		file, err = os.OpenFile(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+		return err
+	}
+	if as == nil {
+		err = open()
+		return file, err
+	}
+	err = rights.As(as.UID, as.GID, open)
+	return file, err
+}

@@ -1,0 +1,109 @@
+package filecache
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// File is a file that a job finds in its workspace.
+type File struct {
+	// Source is an absolute path, or an http or https URL.
+	Source string
+	// Path is within the workspace.
+	Path       string
+	Executable bool
+}
+
+// errDamaged is returned for a content that has not its hash any more.
+var errDamaged = errors.New("is damaged")
+
+// Place puts files into a folder that nothing else writes to, one after the other. Who
+// reads files of the node for it is as; nil: who the agent is. What was placed when it
+// fails stays there.
+func (c *Cache) Place(ctx context.Context, folder string, as *User, files []File) error {
+	for _, file := range files {
+		if err := c.place(ctx, folder, as, file); err != nil {
+			return fmt.Errorf("place file %q: %w", file.Path, err)
+		}
+	}
+	return nil
+}
+
+func (c *Cache) place(ctx context.Context, folder string, as *User, file File) error {
+	if !filepath.IsLocal(file.Path) || filepath.Clean(file.Path) == "." {
+		return fmt.Errorf("%w: the path must be within the workspace", ErrSource)
+	}
+	path := filepath.Join(folder, file.Path)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	mode := os.FileMode(0o444)
+	if file.Executable {
+		mode = 0o555
+	}
+	from, err := open(file.Source, as)
+	if err != nil {
+		return err
+	}
+	defer from.close()
+	for {
+		hash, release, err := c.acquire(ctx, from)
+		if err != nil {
+			return err
+		}
+		err = c.copyTo(ctx, hash, path, mode)
+		release()
+		if !errors.Is(err, errDamaged) {
+			return err
+		}
+		c.cfg.Logger.Warn("a file of the cache is damaged; it is fetched again", "file", c.content(hash), "error", err)
+		c.drop(hash)
+	}
+}
+
+// copyTo gives a job a copy of a content, and checks it on the way.
+func (c *Cache) copyTo(ctx context.Context, hash, path string, mode os.FileMode) error {
+	content, err := os.Open(c.content(hash))
+	if err != nil {
+		return fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	defer content.Close()
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+	if err != nil {
+		return err
+	}
+	sum := sha256.New()
+	_, err = io.Copy(io.MultiWriter(file, sum), &cancelled{ctx, content})
+	if err == nil {
+		// Whatever the umask is.
+		err = file.Chmod(mode)
+	}
+	err = errors.Join(err, file.Close())
+	if got := hex.EncodeToString(sum.Sum(nil)); err == nil && got != hash {
+		err = fmt.Errorf("%w: its content has the hash %s", errDamaged, got)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	return nil
+}
+
+// cancelled reads until a context is done.
+type cancelled struct {
+	ctx  context.Context
+	from io.Reader
+}
+
+// Read implements io.Reader.
+func (r *cancelled) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.from.Read(p)
+}

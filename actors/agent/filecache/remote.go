@@ -1,0 +1,161 @@
+package filecache
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// remote is a file that a server has.
+type remote struct{ at *url.URL }
+
+// signing begins the names of the parameters with which an object store makes a URL valid
+// for a while.
+const signing = "x-amz-"
+
+// name implements source. What makes a URL valid for a while is no part of it. Other
+// parameters may say what is asked for, and may be secrets.
+func (r *remote) name() string {
+	text := r.at.RawQuery
+	if parameters, err := url.ParseQuery(text); err == nil {
+		maps.DeleteFunc(parameters, func(name string, _ []string) bool { return strings.HasPrefix(strings.ToLower(name), signing) })
+		text = parameters.Encode()
+	}
+	if text == "" {
+		return r.shown()
+	}
+	sum := sha256.Sum256([]byte(text))
+	return r.shown() + "?" + hex.EncodeToString(sum[:])
+}
+
+// shown is the URL for the eyes of people.
+func (r *remote) shown() string {
+	bare := *r.at
+	bare.RawQuery, bare.Fragment, bare.User = "", "", nil
+	return bare.String()
+}
+
+func (r *remote) version() string { return "" }
+
+// flight implements source. Only who has the same rights to a file shares the reading of it.
+func (r *remote) flight() string { return r.at.String() }
+func (r *remote) close()         {}
+
+// fetch implements source.
+func (r *remote) fetch(c *Cache) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		pause := c.cfg.Retry.Pause
+		for try := 1; ; try++ {
+			hash, err := r.get(ctx, c)
+			var again *unsteady
+			if !errors.As(err, &again) {
+				return hash, err
+			}
+			if ctx.Err() != nil {
+				return "", ctx.Err()
+			}
+			if try >= c.cfg.Retry.Tries {
+				return "", fmt.Errorf("%s: %w: tried %d times: %w", r.shown(), ErrSource, try, again.cause)
+			}
+			c.cfg.Logger.Debug("file is asked for again", "file", r.shown(), "try", try, "pause", pause, "cause", again.cause)
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+				return "", ctx.Err()
+			}
+			pause *= 2
+		}
+	}
+}
+
+// unsteady is a failure that may pass.
+type unsteady struct{ cause error }
+
+func (u *unsteady) Error() string { return u.cause.Error() }
+
+// get asks the server once.
+func (r *remote) get(ctx context.Context, c *Cache) (string, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.at.String(), nil)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w: %w", r.shown(), ErrSource, err)
+	}
+	c.mu.Lock()
+	known := c.index.sources[r.name()]
+	c.mu.Unlock()
+	if known.Version != "" {
+		request.Header.Set("If-None-Match", known.Version)
+	}
+	response, err := c.client.Do(request)
+	if err != nil {
+		return "", &unsteady{withoutURL(err)}
+	}
+	defer response.Body.Close()
+	switch code := response.StatusCode; {
+	case code == http.StatusNotModified && known.Version != "":
+		return known.Hash, nil
+	case code >= 500, code == http.StatusTooManyRequests, code == http.StatusRequestTimeout:
+		return "", &unsteady{fmt.Errorf("the server answers %s", response.Status)}
+	case code != http.StatusOK:
+		return "", fmt.Errorf("%s: %w: the server answers %s", r.shown(), ErrSource, response.Status)
+	}
+	t := taking{cache: c, name: r.shown(), known: response.ContentLength}
+	defer t.discard()
+	body := &watched{from: response.Body, silence: c.cfg.Retry.Silence, cancel: cancel}
+	err = t.take(ctx, body)
+	if cause := context.Cause(ctx); err != nil && errors.Is(cause, errSilent) {
+		// Also when some bytes came in the very moment.
+		return "", &unsteady{cause}
+	}
+	if body.err != nil {
+		return "", &unsteady{body.err}
+	}
+	if err == nil && t.known >= 0 && t.size != t.known {
+		return "", &unsteady{fmt.Errorf("%d of %d bytes came", t.size, t.known)}
+	}
+	if err != nil {
+		return "", err
+	}
+	return t.keep(r.name(), response.Header.Get("ETag"))
+}
+
+// withoutURL is what went wrong with a request: its URL is a secret for a while.
+func withoutURL(err error) error {
+	var request *url.Error
+	if errors.As(err, &request) {
+		return request.Err
+	}
+	return err
+}
+
+// errSilent is why a transfer is given up.
+var errSilent = errors.New("the server has said nothing for too long")
+
+// watched reads from a server that must not be silent.
+type watched struct {
+	from    io.Reader
+	silence time.Duration
+	cancel  context.CancelCauseFunc
+	// err is what the server failed with.
+	err error
+}
+
+// Read implements io.Reader.
+func (w *watched) Read(p []byte) (int, error) {
+	alarm := time.AfterFunc(w.silence, func() { w.cancel(errSilent) })
+	defer alarm.Stop()
+	n, err := w.from.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		w.err = err
+	}
+	return n, err
+}

@@ -1,0 +1,110 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"weir/actors/agent/filecache"
+	"weir/actors/agent/runner/proxyproto"
+)
+
+// nobody reads files for jobs that are users without a name: what all may read.
+const nobody = 65534
+
+// fetched brings the outcome of fetching a job's files.
+type fetched struct {
+	took time.Duration
+	err  error
+}
+
+// fetch has the job's files put into a folder beside those of the jobs, which costs no
+// copy when its workspace is made.
+func (a *jobActor) fetch(ctx actor.Context) {
+	life, stop := context.WithCancel(a.life)
+	a.stopFetch = stop
+	dir, cache := a.folder.placing(a.job.start.GetJobId()), a.files
+	files, user, group := a.job.Files(&a.cfg)
+	strict := a.job.spec.GetIsolation() == proxyproto.IsolationStrict
+	a.aside(ctx, func() any {
+		begin := time.Now()
+		as, err := readerOf(&a.cfg, user, group, strict)
+		if err == nil {
+			err = os.RemoveAll(dir)
+		}
+		if err == nil {
+			err = os.MkdirAll(dir, 0o700)
+		}
+		if err == nil {
+			err = cache.Place(life, dir, as, files)
+		}
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(dir))
+		}
+		return fetched{time.Since(begin), err}
+	})
+}
+
+// readerOf returns with whose rights files are read for a job; nil: with the agent's.
+func readerOf(cfg *Config, user, group string, strict bool) (*filecache.User, error) {
+	found, err := cfg.findUser(user, group)
+	switch {
+	case err != nil:
+		return nil, err
+	case found != nil:
+		return &filecache.User{UID: found.UID, GID: found.GID}, nil
+	case strict && os.Geteuid() == 0:
+		return &filecache.User{UID: nobody, GID: nobody}, nil
+	}
+	return nil, nil
+}
+
+// fetched takes the outcome of fetching. The job may have been ended meanwhile.
+func (a *jobActor) fetched(ctx actor.Context, m fetched) {
+	if m.err != nil && a.life.Err() != nil {
+		// It was given up because this process ends, and is for the next one to do.
+		return
+	}
+	a.placed = m.err == nil
+	if m.err != nil && a.job.Phase() < Ended {
+		a.cfg.Logger.Warn("files of a job not fetched", "job", a.job.start.GetJobId(), "took", m.took, "error", m.err)
+	}
+	a.job.Fetched(time.Now(), m.took, m.err)
+	a.act(ctx)
+}
+
+// dropFiles ends the fetching of files for a job that has ended, and removes them.
+func (a *jobActor) dropFiles() {
+	if a.stopFetch != nil {
+		a.stopFetch()
+	}
+	if a.placed {
+		a.placed = false
+		go a.removePlaced(a.folder.placing(a.job.start.GetJobId()))
+	}
+}
+
+// removePlaced removes the files of a job that did not start. It may be called by any goroutine.
+func (e *jobEnvironment) removePlaced(dir string) {
+	if err := os.RemoveAll(dir); err != nil {
+		e.cfg.Logger.Warn("files of a job that did not start are not removed", "dir", dir, "error", err)
+	}
+}
+
+// moveInto moves what was placed in a folder into a workspace, and removes the folder.
+func moveInto(workspace, dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if err := os.Rename(filepath.Join(dir, entry.Name()), filepath.Join(workspace, entry.Name())); err != nil {
+			return err
+		}
+	}
+	return os.Remove(dir)
+}

@@ -1,0 +1,50 @@
+package agent
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"weir/scheduling/lifecycle"
+)
+
+// expire ends all jobs when the lease has run out.
+func (a *agentActor) expire(ctx actor.Context) {
+	now := time.Now()
+	if !a.lease.Lapse(now) {
+		return
+	}
+	a.cfg.Logger.Error("the lease ran out: no leader was heard; ending all jobs", "node", a.cfg.Node, "jobs", len(a.jobs))
+	a.abortAll(ctx, Order{Reason: lifecycle.AbortNodeOffline, Message: "the node's lease ran out", Deadline: now})
+}
+
+func (a *agentActor) abortAll(ctx actor.Context, o Order) {
+	for _, id := range slices.Sorted(maps.Keys(a.jobs)) {
+		ctx.Send(a.jobs[id].pid, order{o})
+	}
+}
+
+// renew tells job proxies how long the lease lasts, one telling at a time.
+func (a *agentActor) renew(ctx actor.Context) {
+	if a.renewing {
+		a.renewAgain = true
+		return
+	}
+	a.renewing, a.renewAgain = true, false
+	self, root, until := ctx.Self(), ctx.ActorSystem().Root, a.lease.Until()
+	go func() {
+		if left := time.Until(until); left > 0 {
+			a.processes.RenewAll(left)
+		}
+		root.Send(self, renewed{})
+	}()
+}
+
+func (a *agentActor) renewed(ctx actor.Context) {
+	a.renewing = false
+	if a.renewAgain {
+		a.renew(ctx)
+	}
+}

@@ -1,0 +1,183 @@
+package agent
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"weir/scheduling/lifecycle"
+)
+
+const (
+	// leavingSoon is how long before its kill a job counts as gone: others need not leave
+	// for what it is about to give back.
+	leavingSoon = time.Second
+	// leavingLate is how long after its kill a job counts as gone. One that is there still
+	// hangs in the kernel, and what it holds is not given back.
+	leavingLate = 10 * time.Second
+	// pressurePause is the time from one job that is stopped for the machine's pressure to
+	// the next: what the kernel tells of pressure is a mean of ten seconds.
+	pressurePause = 2 * time.Second
+)
+
+// MemoryUse is what a job uses, in bytes, and what its node holds for it.
+type MemoryUse struct {
+	Job           string
+	Used, Reserve int64
+	Start         time.Time
+	// Deadline is when its processes are killed; zero: it has not been told to go.
+	Deadline time.Time
+}
+
+func (u *MemoryUse) excess() int64 { return u.Used - u.Reserve }
+
+// NodeMemory is how much memory a node has.
+type NodeMemory struct {
+	// Limit is what it has for jobs, in bytes.
+	Limit int64
+	// Pressure says why the machine is short of memory, whatever its jobs use; empty: it
+	// is not.
+	Pressure string
+}
+
+// Eviction is a job that has to leave, for a lack of memory.
+type Eviction struct {
+	Job        string
+	Reason     lifecycle.AbortReason
+	Message    string
+	Attributes map[string]string
+}
+
+// MemoryGuard decides which jobs leave when a node's memory is full. A job may use more
+// than its reserve for as long as there is room. When there is none, the job that is
+// farthest above its reserve goes at once, and then the next, until the rest has room.
+// A node that is full of jobs which keep within their reserves was promised too much to:
+// after a time the youngest goes.
+type MemoryGuard struct {
+	watermark int64
+	timeout   time.Duration
+	// since is when the node was first seen to be full of jobs within their reserves;
+	// zero: it is not.
+	since time.Time
+	// relieved is when a job was last stopped.
+	relieved time.Time
+}
+
+// NewMemoryGuard returns the guard of a node. Jobs above their reserves leave when fewer
+// than watermark bytes are left; others when the node has been full for timeout.
+func NewMemoryGuard(watermark int64, timeout time.Duration) *MemoryGuard {
+	return &MemoryGuard{watermark: watermark, timeout: timeout}
+}
+
+// Decide returns the jobs that have to leave now. They are to have a deadline when it is
+// asked next.
+func (g *MemoryGuard) Decide(now time.Time, node NodeMemory, jobs []MemoryUse) []Eviction {
+	s := takeStock(now, node, jobs)
+	s.relief = s.relief || now.Sub(g.relieved) < pressurePause
+	s.evictOverdrafts(g.watermark)
+	g.evictOvercommitted(now, &s)
+	if len(s.evictions) > 0 {
+		g.relieved = now
+	}
+	return s.evictions
+}
+
+// evictOvercommitted stops jobs that keep within their reserves, youngest first, once
+// they have filled the node for long enough.
+func (g *MemoryGuard) evictOvercommitted(now time.Time, s *shortage) {
+	switch {
+	case !s.full(0) && s.node.Pressure == "":
+		g.since = time.Time{}
+	case g.since.IsZero():
+		g.since = now
+	case now.Sub(g.since) >= g.timeout:
+		slices.SortFunc(s.jobs, younger)
+		for len(s.jobs) > 0 && (s.full(0) || s.pressed()) {
+			g.since = time.Time{}
+			s.evict(0, lifecycle.AbortNodeResourceOvercommit, fmt.Sprintf("node overcommit: for %v %s, and no job is above its reserve; this is the youngest",
+				g.timeout, s.why(0)))
+		}
+	}
+}
+
+// shortage is a node while it is decided who leaves it.
+type shortage struct {
+	node NodeMemory
+	// total is what all jobs use, rest what they will when those have gone that are about
+	// to. jobs may be stopped.
+	total, rest int64
+	jobs        []MemoryUse
+	evictions   []Eviction
+	// relief: somebody leaves, or has just left, so that the machine's pressure may pass.
+	relief bool
+}
+
+func takeStock(now time.Time, node NodeMemory, jobs []MemoryUse) shortage {
+	s := shortage{node: node}
+	for _, job := range jobs {
+		s.total += job.Used
+		until := job.Deadline.Sub(now)
+		switch {
+		case job.Deadline.IsZero(), until > leavingSoon:
+			s.jobs = append(s.jobs, job)
+			s.rest += job.Used
+		case until < -leavingLate:
+			s.rest += job.Used
+		default:
+			s.relief = true
+		}
+	}
+	return s
+}
+
+// full: fewer than watermark bytes are left for jobs.
+func (s *shortage) full(watermark int64) bool { return s.rest > s.node.Limit-watermark }
+
+// pressed: the machine is short of memory, and one more has to leave for that.
+func (s *shortage) pressed() bool { return s.node.Pressure != "" && !s.relief }
+
+func (s *shortage) why(watermark int64) string {
+	if !s.full(watermark) {
+		return s.node.Pressure
+	}
+	return fmt.Sprintf("the jobs of the node use %s of its %s", mebibytes(s.total), mebibytes(s.node.Limit))
+}
+
+// evictOverdrafts stops jobs above their reserves, those farthest above first, until the
+// rest has room.
+func (s *shortage) evictOverdrafts(watermark int64) {
+	slices.SortFunc(s.jobs, func(a, b MemoryUse) int {
+		return cmp.Or(cmp.Compare(b.excess(), a.excess()), younger(a, b))
+	})
+	for len(s.jobs) > 0 && s.jobs[0].excess() > 0 && (s.full(watermark) || s.pressed()) {
+		job := s.jobs[0]
+		s.evict(0, lifecycle.AbortResourceOverdraft, fmt.Sprintf("memory overdraft: the job uses %s, %s are reserved for it, and %s",
+			mebibytes(job.Used), mebibytes(job.Reserve), s.why(watermark)))
+	}
+}
+
+// evict stops a job.
+func (s *shortage) evict(i int, reason lifecycle.AbortReason, message string) {
+	job := s.jobs[i]
+	s.jobs = slices.Delete(s.jobs, i, i+1)
+	s.rest -= job.Used
+	s.relief = true
+	attributes := map[string]string{
+		"resource": "memory", "reserve": strconv.FormatInt(job.Reserve, 10), "usage": strconv.FormatInt(job.Used, 10),
+		"node_usage": strconv.FormatInt(s.total, 10), "node_memory": strconv.FormatInt(s.node.Limit, 10),
+	}
+	if s.node.Pressure != "" {
+		attributes["pressure"] = s.node.Pressure
+	}
+	s.evictions = append(s.evictions, Eviction{Job: job.Job, Reason: reason, Message: message, Attributes: attributes})
+}
+
+// younger orders jobs by their start, the latest first.
+func younger(a, b MemoryUse) int {
+	return cmp.Or(b.Start.Compare(a.Start), cmp.Compare(a.Job, b.Job))
+}
+
+// mebibytes writes bytes for people; the attributes of an error have them exactly.
+func mebibytes(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20)) }

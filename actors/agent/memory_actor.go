@@ -1,0 +1,96 @@
+package agent
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"weir/actors/agent/runner"
+)
+
+const (
+	// memoryPeriod is the time between two looks at who uses the node's memory. Job
+	// proxies measure as often.
+	memoryPeriod = 250 * time.Millisecond
+	// limitPeriod is the time between two looks at what the machine, or the control group
+	// of this process, has in all.
+	limitPeriod = 5 * time.Second
+)
+
+// gauge measures the machine's memory.
+type gauge struct {
+	// source is found at the first look.
+	source  *pressureSource
+	limit   int64
+	limited time.Time
+	failed  bool
+}
+
+type (
+	// lookAtMemory asks for a look at the machine's memory, sawMemory brings what was
+	// seen.
+	lookAtMemory struct{}
+	sawMemory    struct {
+		machine Machine
+		limit   int64
+		err     error
+	}
+)
+
+// lookAtMemory looks at the machine. That may take as long as it likes: the next look
+// comes after it.
+func (a *agentActor) lookAtMemory(ctx actor.Context) {
+	self, root, limit := ctx.Self(), ctx.ActorSystem().Root, a.gauge.limit
+	again := time.Since(a.gauge.limited) >= limitPeriod
+	if again {
+		a.gauge.limited = time.Now()
+	}
+	measure := a.cfg.machine
+	if measure == nil {
+		if a.gauge.source == nil {
+			found := findPressure("/")
+			found.tell(a.cfg.Logger, a.cfg.Node)
+			a.gauge.source = &found
+		}
+		measure = a.gauge.source.measure
+	}
+	go func() {
+		seen := sawMemory{limit: limit}
+		seen.machine, seen.err = measure()
+		if seen.err == nil && again {
+			var whole runner.Resources
+			whole, seen.err = runner.Machine("/")
+			seen.limit = whole.Memory
+		}
+		root.Send(self, seen)
+	}()
+}
+
+// sawMemory ends the jobs that have to leave.
+func (a *agentActor) sawMemory(ctx actor.Context, m sawMemory) {
+	a.watch = after(ctx, a.watch, memoryPeriod, lookAtMemory{})
+	if failed := m.err != nil; failed != a.gauge.failed {
+		a.gauge.failed = failed
+		if failed {
+			a.cfg.Logger.Warn("the memory of the machine cannot be measured; the limits of the node and its jobs count alone", "node", a.cfg.Node, "error", m.err)
+		}
+	}
+	a.gauge.limit = m.limit
+	node := NodeMemory{Limit: a.cfg.Resources.Memory, Pressure: m.machine.Pressure()}
+	if m.limit > 0 {
+		// The machine may have been made smaller since the agent was started.
+		node.Limit = min(node.Limit, m.limit)
+	}
+	now := time.Now()
+	uses := make([]MemoryUse, 0, len(a.jobs))
+	for _, job := range a.jobs {
+		uses = append(uses, job.use)
+	}
+	a.shared.figures.memory(node.Limit, uses)
+	for _, eviction := range a.guard.Decide(now, node, uses) {
+		a.cfg.Logger.Warn("job stopped for lack of memory", "node", a.cfg.Node, "job", eviction.Job, "code", eviction.Reason.String(), "reason", eviction.Message)
+		job := a.jobs[eviction.Job]
+		job.use.Deadline = now
+		ctx.Send(job.pid, order{Order{Reason: eviction.Reason, Message: eviction.Message, Attributes: eviction.Attributes, Deadline: now}})
+	}
+}

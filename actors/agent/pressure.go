@@ -1,0 +1,172 @@
+package agent
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"weir/actors/agent/runner"
+)
+
+const (
+	// scarce is the part of a machine's memory that has to be available, one in so many:
+	// with less the kernel is about to kill processes, whose ever they are.
+	scarce = 50
+	// tight is the part below which it counts how long processes wait for memory, and
+	// stalled the share of time, in percent, in which all of them may do so. A machine
+	// with more memory than that waits for a job that is near its own limit.
+	tight   = 10
+	stalled = 10.0
+)
+
+// Machine is how much memory a machine has, and how hard it is to come by.
+type Machine struct {
+	// Total and Available are in bytes; a Total of 0 is not known.
+	Total, Available int64
+	// Stalled is the share of the last ten seconds in which no process could go on for
+	// want of memory, in percent; 0 where the kernel does not say. Of is whose processes.
+	Stalled float64
+	Of      string
+	// Group says that Total and Available are the control group's of agent and jobs, which
+	// waits for memory, and has less of it left.
+	Group bool
+}
+
+// Pressure says why the machine is short of memory; empty: it is not.
+func (m Machine) Pressure() string {
+	who := ofMachine
+	if m.Group {
+		who = ofGroup
+	}
+	switch {
+	case m.Total <= 0:
+		return ""
+	case m.Available < m.Total/scarce:
+		return fmt.Sprintf("%s has %s of memory left of %s", who, mebibytes(m.Available), mebibytes(m.Total))
+	case m.Stalled >= stalled && m.Available < m.Total/tight:
+		return fmt.Sprintf("the processes of %s waited for memory %.0f %% of the last 10 seconds, and %s are left of %s",
+			m.Of, m.Stalled, mebibytes(m.Available), mebibytes(m.Total))
+	}
+	return ""
+}
+
+const (
+	ofMachine = "the machine"
+	ofGroup   = "the node's control group"
+)
+
+// pressureSource is where it is read how long processes wait for memory.
+type pressureSource struct {
+	// root is "/" but in tests. file is empty where the kernel does not say.
+	root, file string
+	// of is whose processes wait. why says why not those of the node's group alone.
+	of  string
+	why error
+}
+
+// findPressure finds the control group's own pressure, or else that of the whole machine.
+func findPressure(root string) pressureSource {
+	s := pressureSource{root: root, of: ofGroup}
+	if s.file, s.why = runner.PressureFile(root); s.why == nil {
+		return s
+	}
+	s.file, s.of = filepath.Join(root, "proc/pressure/memory"), ofMachine
+	// Kernels without pressure stall information, or with it switched off.
+	if _, err := os.ReadFile(s.file); errors.Is(err, fs.ErrNotExist) || errors.Is(err, errors.ErrUnsupported) {
+		s.file = ""
+	}
+	return s
+}
+
+// tell says once what is used.
+func (s *pressureSource) tell(log *slog.Logger, node string) {
+	switch {
+	case s.file == "":
+		log.Info("the kernel does not tell how long processes wait for memory; what is left of it counts alone", "node", node, "cause", s.why)
+	case s.of == ofMachine:
+		log.Info("how long processes wait for memory is known of the whole machine", "node", node, "file", s.file, "cause", s.why)
+	default:
+		log.Info("how long processes wait for memory is known of the node's control group", "node", node, "file", s.file)
+	}
+}
+
+// measure asks the kernel.
+func (s *pressureSource) measure() (Machine, error) {
+	var m Machine
+	data, err := os.ReadFile(filepath.Join(s.root, "proc/meminfo"))
+	if err == nil {
+		m, err = parseMeminfo(data)
+	}
+	if err != nil {
+		return Machine{}, fmt.Errorf("measure memory of the machine: %w", err)
+	}
+	if s.file == "" {
+		return m, nil
+	}
+	if data, err = os.ReadFile(s.file); err == nil {
+		m.Of = s.of
+		m.Stalled, err = parsePressure(data)
+	}
+	if err != nil {
+		return Machine{}, fmt.Errorf("measure pressure of %s: %w", s.of, err)
+	}
+	if s.of == ofMachine || m.Stalled < stalled {
+		return m, nil
+	}
+	// It may be the group that has nothing left, and not the machine.
+	limit, left, err := runner.MemoryRoom(s.root)
+	if err != nil {
+		return Machine{}, fmt.Errorf("measure pressure of %s: %w", s.of, err)
+	}
+	if limit > 0 && float64(left)/float64(limit) < float64(m.Available)/float64(m.Total) {
+		m.Total, m.Available, m.Group = limit, left, true
+	}
+	return m, nil
+}
+
+// parseMeminfo reads /proc/meminfo.
+func parseMeminfo(data []byte) (Machine, error) {
+	figures := map[string]int64{"MemTotal:": -1, "MemAvailable:": -1}
+	for line := range bytes.Lines(data) {
+		fields := bytes.Fields(line)
+		if len(fields) < 2 {
+			continue
+		}
+		if _, wanted := figures[string(fields[0])]; !wanted {
+			continue
+		}
+		kibibytes, err := strconv.ParseInt(string(fields[1]), 10, 64)
+		if err != nil || kibibytes < 0 || kibibytes > 1<<50 {
+			return Machine{}, fmt.Errorf("%.60q is no figure of memory", line)
+		}
+		figures[string(fields[0])] = kibibytes << 10
+	}
+	for name, figure := range figures {
+		if figure < 0 {
+			return Machine{}, fmt.Errorf("there is no line %s", name)
+		}
+	}
+	return Machine{Total: figures["MemTotal:"], Available: figures["MemAvailable:"]}, nil
+}
+
+// parsePressure returns the ten seconds' mean of the line "full" of a pressure file.
+func parsePressure(data []byte) (float64, error) {
+	for line := range bytes.Lines(data) {
+		fields := bytes.Fields(line)
+		if len(fields) < 2 || string(fields[0]) != "full" {
+			continue
+		}
+		text, found := bytes.CutPrefix(fields[1], []byte("avg10="))
+		share, err := strconv.ParseFloat(string(text), 64)
+		if !found || err != nil || !(share >= 0 && share <= 100) {
+			return 0, fmt.Errorf("%.60q is no pressure", line)
+		}
+		return share, nil
+	}
+	return 0, errors.New("there is no line full")
+}

@@ -1,0 +1,110 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+)
+
+// Usage is what a group uses. What the kernel does not tell is 0.
+type Usage struct {
+	// Memory is in bytes, without what the kernel can take back at once
+	// (file pages other than shared memory).
+	Memory int64
+	// Cache is what the kernel can take back at once. Peak is the most that was ever charged,
+	// Cache included.
+	Cache, Peak int64
+	// CPUUser and CPUSystem count from the group's beginning.
+	CPUUser, CPUSystem time.Duration
+	// CPUThrottled is the time in which the group had used up its quota, CPUWait that in
+	// which one of its threads could run and did not.
+	CPUThrottled, CPUWait time.Duration
+	// PeakPids is the most processes and threads at a time.
+	PeakPids int64
+}
+
+// Usage measures the group.
+func (g *Group) Usage() (Usage, error) {
+	var usage Usage
+	for _, measure := range []func(*Usage) error{g.measureMemory, g.measureCPU, g.measurePids} {
+		if err := measure(&usage); err != nil {
+			return Usage{}, fmt.Errorf("measure cgroup: %w", err)
+		}
+	}
+	return usage, nil
+}
+
+func (g *Group) measureMemory(usage *Usage) error {
+	folder, current, peak, file, shared := g.place.Unified, "memory.current", "memory.peak", "file", "shmem"
+	if g.place.Hybrid() {
+		folder, current, peak, file, shared = g.place.Memory, "memory.usage_in_bytes", "memory.max_usage_in_bytes", "total_cache", "total_shmem"
+	}
+	charged, err := readInt(folder, current)
+	if err != nil {
+		return err
+	}
+	detail, err := readKeyed(folder, "memory.stat")
+	if err != nil {
+		return err
+	}
+	usage.Cache = max(0, detail[file]-detail[shared])
+	usage.Memory = max(0, charged-usage.Cache)
+	// memory.peak is younger than the rest of v2.
+	if usage.Peak, err = readInt(folder, peak); err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		usage.Peak = charged
+	}
+	return nil
+}
+
+func (g *Group) measureCPU(usage *Usage) error {
+	cpu, err := readKeyed(g.place.Unified, "cpu.stat")
+	if err != nil {
+		return err
+	}
+	micros := func(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+	usage.CPUUser, usage.CPUSystem = micros(cpu["user_usec"]), micros(cpu["system_usec"])
+	usage.CPUThrottled = micros(cpu["throttled_usec"])
+	if g.place.Hybrid() {
+		limited, err := readKeyed(g.place.CPU, "cpu.stat")
+		if err != nil {
+			return err
+		}
+		usage.CPUThrottled = time.Duration(limited["throttled_time"])
+	}
+	// Kernels may be built or started without pressure.
+	if wait, err := readPressure(g.place.Unified, "cpu.pressure"); err == nil {
+		usage.CPUWait = micros(wait)
+	}
+	return nil
+}
+
+// pidsFolder is where the pids controller is.
+func (g *Group) pidsFolder() string {
+	if g.place.Hybrid() {
+		return g.place.Pids
+	}
+	return g.place.Unified
+}
+
+func (g *Group) measurePids(usage *Usage) (err error) {
+	// pids.peak is younger than the rest.
+	usage.PeakPids, err = readInt(g.pidsFolder(), "pids.peak")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// RefusedForks counts the processes and threads that could not be started for the limit
+// of the group, or, where the kernel counts so, of one above it.
+func (g *Group) RefusedForks() (int64, error) {
+	counts, err := readKeyed(g.pidsFolder(), "pids.events")
+	if err != nil {
+		return 0, fmt.Errorf("read pids events: %w", err)
+	}
+	return counts["max"], nil
+}

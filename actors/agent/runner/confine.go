@@ -1,0 +1,135 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/actors/agent/runner/proxyproto"
+)
+
+const (
+	// strictFlags are the namespaces of a strictly isolated job.
+	strictFlags = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+	// checkTimeout limits the look at what the machine lets the agent do. What it has not done
+	// by then it cannot do as long as the agent lives.
+	checkTimeout = 2 * time.Minute
+)
+
+// confinement is what this process may do to keep jobs apart from the node.
+type confinement struct {
+	// mounts names its mount namespace; empty: it cannot give jobs one of their own.
+	mounts string
+	// noMounts says why it cannot, noStrict why not all that isolation strict needs; empty:
+	// it can.
+	noMounts, noStrict string
+}
+
+// findConfinement tries what jobs may ask for.
+func findConfinement(proxyPath string) confinement {
+	if os.Geteuid() != 0 {
+		const why = "the agent is not root"
+		return confinement{noMounts: why, noStrict: why}
+	}
+	name, err := os.Readlink("/proc/self/ns/mnt")
+	if err != nil {
+		return confinement{noMounts: err.Error(), noStrict: err.Error()}
+	}
+	found := confinement{mounts: name}
+	if found.noMounts = try(proxyPath, proxyproto.IsolationDefault, name, unix.CLONE_NEWNS); found.noMounts != "" {
+		return confinement{noMounts: found.noMounts, noStrict: found.noMounts}
+	}
+	found.noStrict = try(proxyPath, proxyproto.IsolationStrict, name, strictFlags)
+	return found
+}
+
+// try has the proxy try what an isolation needs. It returns why that cannot be had.
+func try(proxyPath, isolation, mounts string, namespaces uintptr) (why string) {
+	ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, proxyPath, proxyproto.CheckArgument, isolation, mounts)
+	cmd.Dir = "/"
+	cmd.Env = []string{}
+	cmd.SysProcAttr = &unix.SysProcAttr{Cloneflags: namespaces}
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Sprintf("the system refused it: %v %s", err, strings.TrimSpace(string(text)))
+	}
+	return ""
+}
+
+// shortfall says what cannot be promised; empty: all can.
+func (c confinement) shortfall() string {
+	switch {
+	case c.noMounts != "":
+		return "jobs cannot have mounts of their own (" + c.noMounts + "): jobs with tmpfs, isolation strict or another user are refused"
+	case c.noStrict != "":
+		return "jobs of isolation strict are refused (" + c.noStrict + ")"
+	}
+	return ""
+}
+
+// Shortfall says what this machine cannot promise to jobs; it is empty where all can be
+// promised.
+func (r *Runner) Shortfall() string {
+	var parts []string
+	for _, part := range []string{r.config.Cgroups.Shortfall(), r.confinement.shortfall()} {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// confine says how a job is kept apart from the node. What the node cannot do is an error.
+func (r *Runner) confine(spec *proxyproto.Spec, job *JobSpec) error {
+	spec.Isolation, spec.Tmpfs = job.Isolation, job.Tmpfs
+	spec.AgentMounts = r.confinement.mounts
+	if spec.Isolation == "" {
+		spec.Isolation = proxyproto.IsolationDefault
+	}
+	strict := spec.Isolation == proxyproto.IsolationStrict
+	switch {
+	case strict && r.confinement.noStrict != "":
+		return fmt.Errorf("isolation strict: this node cannot do it: %s", r.confinement.noStrict)
+	case len(job.Tmpfs) > 0 && r.confinement.noMounts != "":
+		return fmt.Errorf("tmpfs: this node cannot do it: %s", r.confinement.noMounts)
+	}
+	if spec.Isolation == proxyproto.IsolationNone && len(job.Tmpfs) == 0 {
+		spec.AgentMounts = ""
+	}
+	var err error
+	if spec.User, err = FindUser(job.User, job.Group); err != nil {
+		return err
+	}
+	switch {
+	case strict && spec.User == nil:
+		spec.User = r.ownUser(job.ID)
+	case spec.User != nil && !strict:
+		if err := checkReach(r.config.Root, spec.User); err != nil {
+			return fmt.Errorf("user %q: %w", job.User, err)
+		}
+	}
+	if strict {
+		if spec.Hidden, err = hiddenFolder(r.config.Root, spec.User); err != nil {
+			return err
+		}
+		spec.Visible = []string{spec.Workspace, filepath.Dir(r.paths.discovery(job.ID))}
+	}
+	return nil
+}
+
+// ownUser is a user that no other job of this machine is, as far as chance allows. It has
+// no name.
+func (r *Runner) ownUser(id string) *proxyproto.User {
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(r.config.Root + "\x00" + id)) // it never fails
+	number := proxyproto.FirstOwnUser + sum.Sum32()%proxyproto.OwnUsers
+	return &proxyproto.User{UID: number, GID: number}
+}

@@ -1,0 +1,74 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"weir/actors/agent/runner/proctree"
+	"weir/actors/agent/runner/proxyproto"
+)
+
+// ErrHung is returned, wrapped, for a job of which something is left that no signal ends: it
+// waits in the kernel for a disk that does not answer.
+var ErrHung = errors.New("hangs and cannot be ended")
+
+// killProxy kills the proxy; run then ends the job.
+func (j *Job) killProxy() {
+	<-j.tried
+	if j.proxy == nil {
+		return
+	}
+	if err := j.proxy.kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		j.runner.config.Logger.Error("proxy not killed", "job", j.id, "error", err)
+	}
+	time.AfterFunc(j.runner.config.EndTimeout, func() {
+		select {
+		case <-j.proxy.gone:
+		default:
+			j.hangs()
+		}
+	})
+}
+
+// awaitProxy waits until a proxy that was killed has gone.
+func (j *Job) awaitProxy(patience time.Duration) error {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-j.proxy.gone:
+		return nil
+	case <-timer.C:
+		return fmt.Errorf("weir-jobproxy (pid %d) %w", j.identity.Pid, ErrHung)
+	}
+}
+
+// endHung says who is left of the processes that hung when the job ended, and ends them if it
+// can.
+func (j *Job) endHung() error {
+	hang := j.Result().Hang
+	if hang == nil {
+		return nil
+	}
+	for _, process := range hang.Processes {
+		if proctree.Alive(process.Identity) {
+			return fmt.Errorf("%v %w", process, ErrHung)
+		}
+	}
+	// The list has the first of them.
+	if err := j.endProcesses(); err != nil {
+		return fmt.Errorf("%w: %w", ErrHung, err)
+	}
+	return nil
+}
+
+// givenUp is the end of a job whose processes could not be ended.
+func (j *Job) givenUp(result *Result, cause error) *Result {
+	if result.Hang == nil {
+		result.Hang = &proxyproto.Hang{Step: "end its processes", IdleMillis: millis(j.runner.config.EndTimeout)}
+	}
+	result.Error = strings.TrimPrefix(result.Error+": "+cause.Error(), ": ")
+	return result
+}

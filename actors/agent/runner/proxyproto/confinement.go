@@ -1,0 +1,111 @@
+package proxyproto
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// How far a job is kept apart from its node.
+const (
+	// IsolationNone: the job is held together and limited, and otherwise a process like
+	// any other of the node.
+	IsolationNone = "none"
+	// IsolationDefault: it cannot get more rights than it has, and where those would let it
+	// mount something, nobody else sees that.
+	IsolationDefault = "default"
+	// IsolationStrict: it also has process ids, a host name and shared memory of its own,
+	// cannot write but to its workspace and its own /tmp, has no capabilities, and does
+	// not see the agent's folder.
+	IsolationStrict = "strict"
+)
+
+// Isolations are the names of the three, the weakest first.
+var Isolations = []string{IsolationNone, IsolationDefault, IsolationStrict}
+
+// What a cpu limit means to the kernel.
+const (
+	// EnforceQuota: the job never gets more.
+	EnforceQuota = "quota"
+	// EnforceWeight: it gets more when nobody else wants it.
+	EnforceWeight = "weight"
+)
+
+// Tmpfs is a file system in memory, mounted while the job lives.
+type Tmpfs struct {
+	// Path is within the workspace.
+	Path string `json:"path"`
+	// Size is in bytes.
+	Size int64 `json:"size"`
+}
+
+// User is who the job's processes are.
+type User struct {
+	UID uint32 `json:"uid"`
+	GID uint32 `json:"gid"`
+}
+
+// FirstOwnUser is the first of the numbers of users that strictly isolated jobs are of which
+// nobody has said who they are, each one of its own, and OwnUsers how many there are.
+const (
+	FirstOwnUser = 1_900_000_000
+	OwnUsers     = 100_000_000
+)
+
+// OfOneJob says whether the user is one job's alone, and nobody when that has gone.
+func (u User) OfOneJob() bool { return u.UID-FirstOwnUser < OwnUsers }
+
+// ownFolder is the folder in the workspace that is Weir's.
+const ownFolder = ".weir"
+
+// validateConfinement checks what keeps the job apart from its node.
+func (s *Spec) validateConfinement() error {
+	switch {
+	case s.Isolation != "" && !slices.Contains(Isolations, s.Isolation):
+		return fmt.Errorf("isolation: %.40q, must be one of %s", s.Isolation, strings.Join(Isolations, ", "))
+	case s.Isolation == IsolationStrict && (s.User == nil || s.User.UID == 0):
+		return errors.New("user: isolation strict needs one other than root")
+	case s.AgentMounts == "" && (s.Isolation == IsolationStrict || len(s.Tmpfs) > 0):
+		return errors.New("agent_mounts: is empty, but isolation strict and tmpfs need mounts of the job's own")
+	case s.CPUEnforcement != "" && s.CPUEnforcement != EnforceQuota && s.CPUEnforcement != EnforceWeight:
+		return fmt.Errorf("cpu_enforcement: %.40q, must be %s or %s", s.CPUEnforcement, EnforceQuota, EnforceWeight)
+	case s.DiskLimit < 0, s.MemoryReserve < 0, s.ProxyMemoryReserve < 0:
+		return errors.New("disk_limit, memory_reserve, proxy_memory_reserve: one is negative")
+	}
+	var sum int64
+	for i, volume := range s.Tmpfs {
+		if err := checkVolume(volume, s.Tmpfs[:i]); err != nil {
+			return fmt.Errorf("tmpfs %.60q: %w", volume.Path, err)
+		}
+		sum += volume.Size
+	}
+	if s.MemoryLimit > 0 && sum > s.MemoryLimit {
+		return fmt.Errorf("tmpfs: %d bytes in all, more than memory_limit %d, which counts them", sum, s.MemoryLimit)
+	}
+	return nil
+}
+
+// maxTmpfs limits one file system in memory, in bytes, far below where sums overflow.
+const maxTmpfs = 1 << 50
+
+func checkVolume(volume Tmpfs, others []Tmpfs) error {
+	path := filepath.Clean(volume.Path)
+	first, _, _ := strings.Cut(path, "/")
+	switch {
+	case volume.Size <= 0 || volume.Size > maxTmpfs:
+		return fmt.Errorf("size: %d bytes, must be between 1 and %d", volume.Size, int64(maxTmpfs))
+	case volume.Path == "" || path == "." || !filepath.IsLocal(path):
+		return errors.New("path: must be of a folder in the workspace")
+	case first == ownFolder:
+		return fmt.Errorf("path: %s is not the job's", ownFolder)
+	}
+	for _, other := range others {
+		a, b := path+"/", filepath.Clean(other.Path)+"/"
+		if strings.HasPrefix(a, b) || strings.HasPrefix(b, a) {
+			return fmt.Errorf("path: is, or is within, or holds the one of %.60q", other.Path)
+		}
+	}
+	return nil
+}

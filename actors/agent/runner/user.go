@@ -1,0 +1,152 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"weir/actors/agent/runner/proxyproto"
+)
+
+// FindUser finds who a job is to be, by name or number; nil: who the agent is. Only root
+// can be another.
+func FindUser(name, group string) (*proxyproto.User, error) {
+	self := proxyproto.User{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
+	found := self
+	if name != "" {
+		var err error
+		if found, err = lookUser(name); err != nil {
+			return nil, err
+		}
+	}
+	if group != "" {
+		var err error
+		if found.GID, err = lookGroup(group); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case found == self:
+		return nil, nil
+	case self.UID != 0:
+		return nil, fmt.Errorf("user %q, group %q: the agent is not root, its jobs can only be who it is", name, group)
+	}
+	return &found, nil
+}
+
+// lookUser returns a user with its first group. A number that has no name has the group of
+// the same number.
+func lookUser(name string) (proxyproto.User, error) {
+	number, numberErr := strconv.ParseUint(name, 10, 32)
+	look := user.Lookup
+	if numberErr == nil {
+		look = user.LookupId
+	}
+	account, err := look(name)
+	var unknown user.UnknownUserIdError
+	switch {
+	case numberErr == nil && errors.As(err, &unknown):
+		return proxyproto.User{UID: uint32(number), GID: uint32(number)}, nil
+	case err != nil:
+		return proxyproto.User{}, fmt.Errorf("user %q: this node does not know it: %w", name, err)
+	}
+	uid, err := strconv.ParseUint(account.Uid, 10, 32)
+	if err != nil {
+		return proxyproto.User{}, fmt.Errorf("user %q: %w", name, err)
+	}
+	gid, err := strconv.ParseUint(account.Gid, 10, 32)
+	if err != nil {
+		return proxyproto.User{}, fmt.Errorf("user %q: %w", name, err)
+	}
+	return proxyproto.User{UID: uint32(uid), GID: uint32(gid)}, nil
+}
+
+func lookGroup(name string) (uint32, error) {
+	if number, err := strconv.ParseUint(name, 10, 32); err == nil {
+		return uint32(number), nil
+	}
+	group, err := user.LookupGroup(name)
+	if err != nil {
+		return 0, fmt.Errorf("group %q: this node does not know it: %w", name, err)
+	}
+	number, err := strconv.ParseUint(group.Gid, 10, 32)
+	if err != nil {
+		return 0, fmt.Errorf("group %q: %w", name, err)
+	}
+	return uint32(number), nil
+}
+
+// closedFolder returns the uppermost folder on the way to path, which is not counted,
+// through which the user cannot go; empty: there is none.
+func closedFolder(path string, who *proxyproto.User) (string, error) {
+	closed := ""
+	for folder := filepath.Dir(path); ; folder = filepath.Dir(folder) {
+		var stat unix.Stat_t
+		if err := unix.Stat(folder, &stat); err != nil {
+			return "", &os.PathError{Op: "stat", Path: folder, Err: err}
+		}
+		bit := uint32(0o001)
+		switch {
+		case stat.Uid == who.UID:
+			bit = 0o100
+		case stat.Gid == who.GID:
+			bit = 0o010
+		}
+		if who.UID != 0 && stat.Mode&bit == 0 {
+			closed = folder
+		}
+		if folder == filepath.Dir(folder) {
+			return closed, nil
+		}
+	}
+}
+
+// checkReach says why a user cannot get to what is in a folder that is open to it.
+func checkReach(folder string, who *proxyproto.User) error {
+	closed, err := closedFolder(folder, who)
+	if err != nil {
+		return err
+	}
+	if closed != "" {
+		return fmt.Errorf("cannot reach the workspace: %s is closed to users other than its own; let the agent keep its state elsewhere, or open it with chmod a+x", closed)
+	}
+	return nil
+}
+
+// own gives what the agent has made for a job to the user that the job is. path is not
+// followed if it is a link.
+func own(path string, who *proxyproto.User) error {
+	if who == nil {
+		return nil
+	}
+	return os.Lchown(path, int(who.UID), int(who.GID))
+}
+
+// ownFolders gives the folders of a workspace to the user that the job is. Files stay what
+// they are: the job is to read them, and may be linked to from elsewhere.
+func ownFolders(workspace string, who *proxyproto.User) error {
+	if who == nil {
+		return nil
+	}
+	return filepath.WalkDir(workspace, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return err
+		}
+		return own(path, who)
+	})
+}
+
+// hiddenFolder is what a strictly isolated job does not see, so that it sees nothing of the
+// agent's folder: that, or the one above it through which it could not go anyway.
+func hiddenFolder(root string, who *proxyproto.User) (string, error) {
+	closed, err := closedFolder(root, who)
+	if err != nil || closed != "" {
+		return closed, err
+	}
+	return root, nil
+}

@@ -1,0 +1,98 @@
+package agent
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	"weir/messages/actorpb"
+)
+
+// TestSessionTriesSoonAgain refuses the agent for as long as one may be cut off, in any
+// words that pass by themselves, and then no more: it is registered within SeekMax of the
+// last answer.
+func TestSessionTriesSoonAgain(t *testing.T) {
+	const answered = time.Millisecond
+	rapid.Check(t, func(t *rapid.T) {
+		s, _, _ := newTestSession("r1", "r2", "r3")
+		s.pause.chance = func() float64 { return rapid.Float64Range(0, 0.999).Draw(t, "chance") }
+		now := epoch
+		for healed := epoch.Add(time.Minute); ; {
+			ask, wake := s.Next(now)
+			if ask == nil {
+				now = wake
+				continue
+			}
+			if now.After(healed) {
+				if late := now.Sub(healed); late > s.timing.SeekMax+answered {
+					t.Fatalf("asked again %v after the heal, want no later than %v", late, s.timing.SeekMax+answered)
+				}
+				return
+			}
+			code := rapid.SampledFrom([]string{actorpb.CodeUnavailable, actorpb.CodeOverloaded, actorpb.CodeNameInUse, actorpb.CodeStale, "bad_request"}).Draw(t, "code")
+			retry := rapid.Int64Range(1, 100_000).Draw(t, "retry")
+			now = now.Add(answered)
+			s.Answer(now, ask.Number, &actorpb.Refused{Code: code, RetryMillis: retry}, nil)
+		}
+	})
+}
+
+// TestSessionFindsTheLeader lets replicas answer at random, and then behave: the
+// agent is registered within a round and a pause.
+func TestSessionFindsTheLeader(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, _, fence := newTestSession("r1", "r2", "r3")
+		now, term := epoch, uint64(1)
+		answer := func(ask *Ask) (proto.Message, error) {
+			switch rapid.IntRange(0, 8).Draw(t, "answer") {
+			case 0:
+				return nil, errors.New("gone")
+			case 1:
+				return &actorpb.Redirect{}, nil
+			case 2:
+				return &actorpb.Redirect{Leader: &actorpb.Replica{Id: rapid.SampledFrom([]string{"r1", "r2", "r3", "r4"}).Draw(t, "leader")}}, nil
+			case 3:
+				code := rapid.SampledFrom([]string{"overloaded", "unavailable", "stale", "not_registered", "name_in_use", "bad_request", "?"}).Draw(t, "code")
+				return &actorpb.Refused{Code: code, RetryMillis: rapid.Int64Range(0, 500).Draw(t, "retry")}, nil
+			case 4:
+				term = rapid.Uint64Range(1, 5).Draw(t, "term")
+				return registered(term), nil
+			default:
+				return &actorpb.HeartbeatAck{Sequence: ask.Sequence, Term: ask.Term}, nil
+			}
+		}
+		for range rapid.IntRange(0, 40).Draw(t, "questions") {
+			ask, wake := s.Next(now)
+			if ask == nil {
+				if !wake.After(now) {
+					t.Fatalf("neither a question nor a time for one")
+				}
+				now = wake
+				continue
+			}
+			now = now.Add(time.Duration(rapid.IntRange(0, 100).Draw(t, "delay")) * time.Millisecond)
+			reply, err := answer(ask)
+			s.Answer(now, ask.Number, reply, err)
+		}
+		lead := fence.Seen().Term + 1
+		for range 20 {
+			ask, wake := s.Next(now)
+			switch {
+			case ask == nil:
+				now = wake
+			case ask.To.ID != "r2":
+				s.Answer(now, ask.Number, &actorpb.Redirect{Leader: &actorpb.Replica{Id: "r2"}}, nil)
+			case ask.Register:
+				s.Answer(now, ask.Number, registered(lead), nil)
+			case ask.Term != lead:
+				s.Answer(now, ask.Number, &actorpb.Refused{Code: "not_registered"}, nil)
+			default:
+				return
+			}
+		}
+		t.Fatal("the leader was not found in 20 steps")
+	})
+}

@@ -1,0 +1,82 @@
+package agent
+
+import (
+	"time"
+
+	"weir/actors/agent/filecache"
+	"weir/actors/agent/journal"
+	"weir/actors/agent/runner"
+	"weir/actors/agent/runner/proxyproto"
+	"weir/messages/actorpb"
+	"weir/messages/journalpb"
+)
+
+// Files returns what the job finds in its workspace, and with whose rights it is read.
+func (j *Job) Files(cfg *Config) (files []filecache.File, user, group string) {
+	for _, f := range j.spec.GetFiles() {
+		files = append(files, filecache.File{Source: f.GetSource(), Path: f.GetPath(), Executable: f.GetExecutable()})
+	}
+	user, group = j.user(cfg)
+	return files, user, group
+}
+
+// user is who the job's processes are to be, as the task or else the node says.
+func (j *Job) user(cfg *Config) (user, group string) {
+	user, group = cfg.jobUser()
+	switch {
+	case j.spec.GetUser() != "":
+		return j.spec.GetUser(), j.spec.GetGroup()
+	case j.spec.GetGroup() != "":
+		return user, j.spec.GetGroup()
+	}
+	return user, group
+}
+
+// starting is the record of its start for the journal, in a boot of the machine.
+func (j *Job) starting(boot string) *journalpb.Record {
+	record := journal.Starting(j.spec, boot)
+	record.GetStarting().FetchMillis = j.fetching.Milliseconds()
+	for _, number := range j.gpus {
+		record.GetStarting().Gpus = append(record.GetStarting().Gpus, int32(number))
+	}
+	return record
+}
+
+// Spec returns what to start on a node, under a lease that has so long to run.
+func (j *Job) Spec(lease time.Duration, cfg *Config) runner.JobSpec {
+	pids := cfg.MaxPids
+	if own := int(j.spec.GetPidsLimit()); own > 0 {
+		pids = min(pids, own)
+	}
+	environment := withPorts(j.spec.GetEnvironment(), cfg.Host, j.start.GetPorts())
+	environment["WEIR_GPUS"] = gpuList(j.gpus)
+	spec := runner.JobSpec{
+		ID:                 j.start.GetJobId(),
+		Argv:               j.spec.GetArgv(),
+		Shell:              j.spec.GetShell(),
+		Environment:        environment,
+		Isolation:          j.spec.GetIsolation(),
+		CPULimit:           float64(j.spec.GetCpuLimitHundredths()) / 100,
+		CPUEnforcement:     j.spec.GetCpuEnforcement(),
+		MemoryLimit:        j.spec.GetMemoryLimit(),
+		MemoryReserve:      j.spec.GetMemoryReserve(),
+		ProxyMemoryReserve: j.spec.GetJobProxyMemoryReserve(),
+		PidsLimit:          pids,
+		DiskLimit:          j.spec.GetDiskLimit(),
+		Feed:               feedOf(j.spec.GetFeed()),
+		TimeLimit:          timeLimit(j.spec),
+		Lease:              lease,
+	}
+	spec.User, spec.Group = j.user(cfg)
+	for _, volume := range j.spec.GetTmpfs() {
+		spec.Tmpfs = append(spec.Tmpfs, proxyproto.Tmpfs{Path: volume.GetPath(), Size: volume.GetSize()})
+	}
+	for _, kept := range j.spec.GetOutputs() {
+		spec.Outputs = append(spec.Outputs, proxyproto.KeptFile{Path: kept.GetPath(), Destination: kept.GetDestination()})
+	}
+	return spec
+}
+
+func timeLimit(spec *actorpb.JobSpec) time.Duration {
+	return time.Duration(spec.GetJobTimeLimitMillis()) * time.Millisecond
+}

@@ -1,0 +1,104 @@
+package agent
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+)
+
+// awaiting are orders that wait for the journal. overtaken: they wait no more, as the disk hangs.
+type awaiting struct {
+	orders    Orders
+	since     time.Time
+	overtaken bool
+}
+
+// takeOldest takes the oldest orders from those that wait, and reports whether they were not waited
+// for. The journal knows them now, in the order in which they came.
+func (a *agentActor) takeOldest() (overtaken bool) {
+	oldest := a.awaiting[0]
+	a.awaiting = a.awaiting[1:]
+	return oldest.overtaken
+}
+
+// overtake follows orders without the journal that have waited for it for too long, as far as
+// that is safe: jobs are ended, and what was to be started is declined, so that it runs
+// elsewhere. Should the journal have it that one was granted, the next process of the agent
+// finds that nothing is left of it.
+func (a *agentActor) overtake(ctx actor.Context) {
+	now := time.Now()
+	if a.journal.Full() != nil {
+		return
+	}
+	for _, each := range a.awaiting {
+		if each.overtaken || now.Sub(each.since) < a.cfg.JobEndTimeout {
+			continue
+		}
+		each.overtaken = true
+		a.intake.Followed()
+		why := a.cfg.stuck("note the orders of the leader")
+		a.lose(ctx, now, each.orders.Gone)
+		for _, start := range slices.Concat(each.orders.Start, each.orders.Declined) {
+			a.cfg.Logger.Error("a job is declined without the disk", "job", start.GetJobId(), "reason", why)
+			a.spawn(ctx, NewDeclinedJob(now, start, why), nil)
+		}
+		a.abort(ctx, now, each.orders.Abort)
+	}
+}
+
+// stuck says that the disk has not done something for as long as it is waited for.
+func (c *Config) stuck(what string) string {
+	return fmt.Sprintf("the disk of %s does not answer: to %s takes more than %v (--job-end-timeout)", c.StateDir, what, c.JobEndTimeout)
+}
+
+// watch sets the limit of a duty that waits for the disk.
+func (a *jobActor) watch(ctx actor.Context, duty Duty) {
+	stopTimers(a.stall)
+	a.watching++
+	if diskDuties[duty] != "" {
+		a.stall = after(ctx, a.stall, a.cfg.JobEndTimeout, impatient{duty, a.watching})
+	}
+}
+
+// stalled has the job go on without what the disk has not done. A journal that waits for
+// space says so itself.
+func (a *jobActor) stalled(ctx actor.Context, m impatient) {
+	if m.number != a.watching || !a.job.Underway(m.duty) {
+		return
+	}
+	if (m.duty == NoteStart || m.duty == NoteEnd) && a.journal.Full() != nil {
+		a.watch(ctx, m.duty)
+		return
+	}
+	why := a.cfg.stuck(diskDuties[m.duty])
+	a.cfg.Logger.Error("a job goes on without the disk", "job", a.job.start.GetJobId(), "reason", why)
+	if a.stopStart != nil {
+		a.stopStart()
+	}
+	a.job.Stalled(time.Now(), m.duty, why)
+	a.act(ctx)
+}
+
+// beganLate ends the processes of a job that was given up while it was started.
+func (a *jobActor) beganLate(ctx actor.Context, m began) {
+	a.job.StartedLate(m.err)
+	if m.err == nil {
+		a.run = m.run
+		a.cfg.Logger.Warn("a job that was given up has been started by a disk that answers again, and is ended", "job", a.job.start.GetJobId())
+		a.endLate()
+	}
+	a.act(ctx)
+}
+
+// endLate ends what runs of a job whose end has been told. It is tried once: the runner sees
+// to it that what it was told in vain ends too.
+func (a *jobActor) endLate() {
+	run, log, job := a.run, a.cfg.Logger, a.job.start.GetJobId()
+	go func() {
+		if err := run.Stop("given up while it was started", 0); err != nil {
+			log.Warn("job cannot be told", "job", job, "error", err)
+		}
+	}()
+}

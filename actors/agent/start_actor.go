@@ -1,0 +1,75 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+)
+
+// startRun starts the job's processes under what is left of the lease.
+func (a *jobActor) startRun(ctx actor.Context) {
+	stopTimers(a.overdue)
+	left := time.Until(*a.shared.until.Load())
+	if left <= 0 {
+		a.began(ctx, began{err: ErrNoLease})
+		return
+	}
+	spec, ports := another(a.job.Spec(left, &a.cfg)), a.job.start.GetPorts()
+	placed := a.placed
+	dir := a.folder.placing(spec.ID)
+	if placed {
+		a.placed = false
+		spec.Furnish = func(workspace string) error { return moveInto(workspace, dir) }
+	}
+	self, root := ctx.Self(), ctx.ActorSystem().Root
+	life, stop := context.WithCancel(a.life)
+	a.stopStart = stop
+	end := a.shared.waits.begin("start job " + spec.ID)
+	go func() {
+		defer stop()
+		var run Run
+		_, err := a.cfg.findUser(spec.User, spec.Group)
+		if err == nil {
+			err = checkPorts(ports)
+		}
+		if err == nil {
+			run, err = a.processes.Start(life, spec)
+		}
+		if err != nil && placed {
+			a.removePlaced(dir)
+		}
+		end()
+		root.Send(self, began{run, err})
+		if err == nil {
+			pass(run, self, root)
+		}
+	}()
+}
+
+// pass sends the job's actor what happens to its processes.
+func pass(run Run, self *actor.PID, root *actor.RootContext) {
+	for event := range run.Events() {
+		root.Send(self, event)
+	}
+}
+
+func (a *jobActor) began(ctx actor.Context, m began) {
+	if a.job.Phase() >= Ended {
+		a.beganLate(ctx, m)
+		return
+	}
+	if m.err != nil && a.life.Err() != nil {
+		// It was given up because this process ends. The next one finds nothing of it.
+		return
+	}
+	a.run = m.run
+	a.job.Started(time.Now(), m.err)
+	a.shared.figures.started(m.err)
+	if m.err == nil {
+		a.openDesk()
+	} else {
+		a.cfg.Logger.Warn("job not started", "job", a.job.start.GetJobId(), "error", m.err)
+	}
+	a.act(ctx)
+}

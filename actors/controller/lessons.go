@@ -1,0 +1,190 @@
+package controller
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/messages/actorpb"
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/scheduling/memory"
+)
+
+// errBehind is returned where the digests of the state have samples that were never seen
+// here: they have to be read again.
+var errBehind = errors.New("the digests of the state have samples that those here do not")
+
+// Lessons is what the tasks of an operation have taught about memory: the digests of the
+// replicated state, and all samples that came after them, in their order.
+type Lessons struct {
+	spec  *statepb.OperationSpec
+	tasks map[string]*lesson
+}
+
+type lesson struct {
+	learner *memory.Learner
+	// state is what the replicated state says, without the digests.
+	state *statepb.TaskMemory
+}
+
+// NewLessons returns what nothing is known of yet.
+func NewLessons(spec *statepb.OperationSpec) *Lessons {
+	return &Lessons{spec: spec, tasks: map[string]*lesson{}}
+}
+
+// Take takes in what the replicated state has of the operation's tasks: the digests of
+// those that are not known here, and samples. It returns errBehind when samples are missing;
+// then what it is given next has to have digests.
+func (l *Lessons) Take(tasks []*statepb.Task) error {
+	for _, task := range tasks {
+		if err := l.take(task); err != nil {
+			return fmt.Errorf("memory of task %q: %w", task.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// Complete reports whether digests of all tasks are known.
+func (l *Lessons) Complete() bool { return len(l.tasks) == len(l.spec.GetTasks()) }
+
+func (l *Lessons) take(task *statepb.Task) error {
+	m := task.GetMemory()
+	digested := m.GetSampleCount() - int64(len(m.GetSamples()))
+	held := l.tasks[task.GetName()]
+	if held == nil {
+		learner, err := memory.NewLearner(l.task(task.GetName()), m.GetUserDigest(), m.GetProxyDigest(), digested)
+		if err != nil {
+			// What cannot be read is begun anew.
+			learner = l.begin(task.GetName(), digested)
+		}
+		held = &lesson{learner: learner, state: m}
+		l.tasks[task.GetName()] = held
+		if err != nil {
+			return err
+		}
+	}
+	if held.learner.Absorbed < digested {
+		delete(l.tasks, task.GetName())
+		return errBehind
+	}
+	// A state that is older than what was taken before teaches nothing.
+	known := min(held.learner.Absorbed-digested, int64(len(m.GetSamples())))
+	for _, s := range m.GetSamples()[known:] {
+		if err := held.learner.Absorb(memory.Sample{User: s.GetUser(), Proxy: s.GetProxy()}); err != nil {
+			return err
+		}
+	}
+	held.state = m
+	return nil
+}
+
+// task returns what is known of a task without any sample.
+func (l *Lessons) task(name string) memory.Task {
+	for _, task := range l.spec.GetTasks() {
+		if task.GetName() == name {
+			return l.spec.MemoryTask(task)
+		}
+	}
+	return memory.Task{Options: memory.Default()}
+}
+
+// Of returns what has been learned of a task; it is not to be changed.
+func (l *Lessons) Of(task string) *memory.Learner {
+	if held := l.tasks[task]; held != nil {
+		return held.learner
+	}
+	return l.begin(task, 0)
+}
+
+// begin returns what knows nothing of a task, or of its first samples.
+func (l *Lessons) begin(task string, absorbed int64) *memory.Learner {
+	return &memory.Learner{Task: l.task(task), User: new(memory.Digest), Proxy: new(memory.Digest), Absorbed: absorbed}
+}
+
+// Learn returns the reserves that the next jobs of tasks are to have from now on; none: they
+// are as they were, or were told a moment ago. after is how long to wait until asking again;
+// 0: until there are more samples.
+func (l *Lessons) Learn(now time.Time) (reserves []*commandpb.TaskReserve, after time.Duration) {
+	for _, task := range l.spec.GetTasks() {
+		held := l.tasks[task.GetName()]
+		if held == nil {
+			continue
+		}
+		digested := held.state.GetSampleCount() - int64(len(held.state.GetSamples()))
+		reserve, tell, wait := held.learner.Learn(now, held.state.GetReserve().Reserve(), held.learner.Absorbed-digested)
+		if wait > 0 && (after == 0 || wait < after) {
+			after = wait
+		}
+		if tell {
+			reserves = append(reserves, &commandpb.TaskReserve{
+				Task: task.GetName(), Samples: held.learner.Absorbed, Reserve: statepb.NewJobReserve(reserve),
+				UserDigest: held.learner.User.Encode(), ProxyDigest: held.learner.Proxy.Encode(),
+			})
+		}
+	}
+	return reserves, after
+}
+
+// Priors returns what other operations may learn from the tasks of these reserves.
+func (l *Lessons) Priors(operation string, now time.Time, reserves []*commandpb.TaskReserve) (priors []*actorpb.MemoryPrior) {
+	for _, r := range reserves {
+		held := l.tasks[r.GetTask()]
+		if held == nil || held.state.GetProfile() == "" || held.learner.User.Count() < profileSamples {
+			continue
+		}
+		priors = append(priors, &actorpb.MemoryPrior{
+			Profile: held.state.GetProfile(), OperationId: operation, Time: timestamppb.New(now),
+			UserDigest: held.learner.User.Summary(memory.PriorSamples).Encode(), ProxyDigest: held.learner.Proxy.Summary(memory.PriorSamples).Encode(),
+			SampleCount: held.learner.User.Count(), MemoryLimit: held.learner.Task.Limit,
+		})
+	}
+	return priors
+}
+
+// Leave returns what the operation leaves to those that come after it: the profiles of its
+// tasks that have learned enough and have not left it yet. present returns the profile of a
+// key as it is; nil: there is none. A profile that cannot be read is begun anew.
+func (l *Lessons) Leave(operation string, now time.Time, present func(key string) *statepb.MemoryProfile) []*commandpb.SavedProfile {
+	var saved []*commandpb.SavedProfile
+	latest := map[string]*statepb.MemoryProfile{}
+	for _, task := range l.spec.GetTasks() {
+		held := l.tasks[task.GetName()]
+		if held == nil || held.state.GetProfile() == "" || held.state.GetSaved() || held.learner.User.Count() < profileSamples {
+			continue
+		}
+		key := held.state.GetProfile()
+		before, earlier := latest[key]
+		if !earlier {
+			before = present(key)
+		}
+		learner := held.learner
+		user, proxy, err := scaled(before, learner.Task.Limit)
+		if err != nil {
+			user, proxy = new(memory.Digest), new(memory.Digest)
+		}
+		profile := &statepb.MemoryProfile{
+			Key: key, Task: task.GetName(), Command: commandOf(task),
+			UserDigest: memory.Blend(user, learner.User).Encode(), ProxyDigest: memory.Blend(proxy, learner.Proxy).Encode(),
+			SampleCount: before.GetSampleCount() + learner.User.Count(), OperationCount: before.GetOperationCount() + 1,
+			MemoryLimit: learner.Task.Limit, Reserve: learner.Reserve().User,
+			UpdatedTime: timestamppb.New(now), LastOperation: operation,
+		}
+		latest[key] = profile
+		saved = append(saved, &commandpb.SavedProfile{Task: task.GetName(), Profile: profile, ExpectedSampleCount: before.GetSampleCount()})
+	}
+	return saved
+}
+
+// maxCommand bounds what is told of a profile's command, in bytes.
+const maxCommand = 200
+
+// commandOf returns what a task runs, for people.
+func commandOf(task *statepb.TaskSpec) string {
+	command := cmp.Or(task.GetShell(), strings.Join(task.GetArgv(), " "))
+	return strings.ToValidUTF8(command[:min(len(command), maxCommand)], "")
+}

@@ -1,0 +1,50 @@
+package controller
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"weir/cluster/storage"
+	"weir/messages/statepb"
+)
+
+// inOrder returns what jobs have written in the order of the input, whichever jobs read
+// it: each has read from one place of the input on, to another.
+//
+// It fails when two have read the same, or when not all of the input has been read:
+// someone has completed the operation by hand.
+func inOrder(parts []*statepb.CompletedPart, progress *statepb.InputProgress) ([]storage.Part, error) {
+	if read, total := progress.GetBytes(), progress.GetBytesTotal(); read != total {
+		return nil, fmt.Errorf("%d of %d bytes of the input have been read: an output of a part of it is not published", read, total)
+	}
+	parts = slices.Clone(parts)
+	slices.SortFunc(parts, func(a, b *statepb.CompletedPart) int { return comparePlaces(first(a), first(b)) })
+	var out []storage.Part
+	var last *statepb.Slice
+	for _, part := range parts {
+		if last != nil && len(part.GetSlices()) > 0 && comparePlaces(first(part), &statepb.Slice{File: last.GetFile(), Begin: last.GetEnd()}) < 0 {
+			return nil, fmt.Errorf("byte %d of input %d has been read by two jobs, the second of them cookie %d", first(part).GetBegin(), first(part).GetFile(), part.GetCookie())
+		}
+		if n := len(part.GetSlices()); n > 0 {
+			last = part.GetSlices()[n-1]
+		}
+		// Of a record that was left out there is none.
+		if part.GetOutput() != nil {
+			out = append(out, storage.Part{Name: part.GetOutput().GetPart(), Bytes: part.GetOutput().GetBytes()})
+		}
+	}
+	return out, nil
+}
+
+// first returns the slice in which a part begins; nil when it has none.
+func first(part *statepb.CompletedPart) *statepb.Slice {
+	if len(part.GetSlices()) == 0 {
+		return nil
+	}
+	return part.GetSlices()[0]
+}
+
+func comparePlaces(a, b *statepb.Slice) int {
+	return cmp.Or(cmp.Compare(a.GetFile(), b.GetFile()), cmp.Compare(a.GetBegin(), b.GetBegin()))
+}

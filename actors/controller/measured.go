@@ -1,0 +1,94 @@
+package controller
+
+import (
+	"weir/messages/statepb"
+	"weir/scheduling/memory"
+	"weir/scheduling/statistics"
+)
+
+// measured completes the statistics of a finished job, and packs them: what its node has
+// measured, where that has a name; what is known here of limits and reserves; and what is
+// bytes x seconds (J.1.7). The record has its reserve.
+func measured(job *statepb.FinishedJob, task memory.Task, spec *statepb.TaskSpec) {
+	if job.GetStatistics() == nil {
+		job.Statistics = &statepb.JobStatistics{}
+	}
+	s := job.GetStatistics()
+	var values statistics.Values
+	putFields(&values, s)
+	for name, value := range s.GetValues() {
+		if _, known := statistics.Describe(name); known && value >= 0 {
+			values.Put(name, value)
+		}
+	}
+	if job.GetRerun() {
+		// It has completed, and what it has read is read again.
+		for _, name := range []string{statistics.DataInputRows, statistics.DataInputBytes, statistics.DataOutputRows, statistics.DataOutputBytes} {
+			values.Delete(name)
+		}
+	}
+	putReserve(&values, job.GetReserve(), task)
+	if spec.GetDiskLimit() > 0 {
+		values.Put(statistics.UserDiskLimit, spec.GetDiskLimit())
+	}
+	if in := job.GetInput(); in != nil {
+		values.Put(statistics.DataInputRows, in.GetRows())
+		values.Put(statistics.DataInputBytes, in.GetBytes())
+	}
+	if out := job.GetOutput(); out != nil {
+		values.Put(statistics.DataOutputRows, out.GetRows())
+		values.Put(statistics.DataOutputBytes, out.GetBytes())
+	}
+	var millis int64
+	if job.GetStartTime() != nil && job.GetFinishTime() != nil {
+		millis = job.GetFinishTime().AsTime().Sub(job.GetStartTime().AsTime()).Milliseconds()
+		values.Put(statistics.TimeTotal, max(millis, 0))
+	}
+	for _, over := range overTime {
+		if held, known := values.Get(over.amount); known {
+			values.Put(over.total, statistics.Cumulative(held, millis))
+		}
+	}
+	s.Packed, s.Values = values.Pack()
+}
+
+// overTime has which statistics are the amount of another times how long the job took.
+var overTime = []struct{ total, amount string }{
+	{statistics.UserCumulativeMaxMemory, statistics.UserMaxMemory},
+	{statistics.UserCumulativeReserve, statistics.UserMemoryReserve},
+	{statistics.UserCumulativeMemoryLimit, statistics.UserMemoryLimit},
+	{statistics.ProxyCumulativeMaxMemory, statistics.ProxyMaxMemory},
+	{statistics.ProxyCumulativeEstimate, statistics.ProxyEstimatedMemory},
+	{statistics.ProxyCumulativeReserve, statistics.ProxyMemoryReserve},
+}
+
+// putReserve puts what a job was given of memory, and what it may use.
+func putReserve(values *statistics.Values, r *statepb.JobReserve, task memory.Task) {
+	values.Put(statistics.UserMemoryLimit, task.Limit)
+	values.Put(statistics.UserMemoryReserve, r.GetUser())
+	values.Put(statistics.ProxyEstimatedMemory, r.GetProxyEstimate())
+	values.Put(statistics.ProxyMemoryReserve, r.GetProxy()+r.GetFootprint())
+	values.Put(statistics.ProxyReserveFactor, int64(1e4*r.GetProxyFactor()))
+	if task.Limit > 0 {
+		values.Put(statistics.UserReserveFactor, int64(1e4*float64(r.GetUser())/float64(task.Limit)))
+	}
+	if task.Tmpfs > 0 {
+		values.Put(statistics.UserTmpfsLimit, task.Tmpfs)
+	}
+}
+
+// putFields puts under their names what statistics have in fields of their own.
+func putFields(values *statistics.Values, s *statepb.JobStatistics) {
+	values.Put(statistics.UserCPUUser, s.GetCpuUserMicros())
+	values.Put(statistics.UserCPUSystem, s.GetCpuSystemMicros())
+	values.Put(statistics.UserPipesStdout, s.GetStdoutBytes())
+	values.Put(statistics.UserPipesStdoutDropped, s.GetStdoutDroppedBytes())
+	values.Put(statistics.UserPipesStderr, s.GetStderrBytes())
+	values.Put(statistics.UserPipesStderrDropped, s.GetStderrDroppedBytes())
+	values.Put(statistics.TimeExec, s.GetRunMillis())
+	values.Put(statistics.TimePrepare, s.GetPrepareMillis())
+	values.Put(statistics.UserMemoryIntegral, int64(min(max(s.GetCumulativeMaxMemory(), 0), 1<<62)))
+	if s.GetMaxMemory() > 0 {
+		values.Put(statistics.UserMaxMemory, s.GetMaxMemory())
+	}
+}

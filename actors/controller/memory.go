@@ -1,0 +1,109 @@
+package controller
+
+import (
+	"fmt"
+	"math"
+
+	"weir/messages/actorpb"
+	"weir/messages/statepb"
+	"weir/scheduling/lifecycle"
+	"weir/scheduling/memory"
+	"weir/scheduling/statistics"
+)
+
+// profileSamples is how many samples an operation has to have before others learn from it.
+const profileSamples = 10
+
+// Expect returns what is known of the memory of a task before its first job, and the reserve
+// that follows: from the memory profile that earlier operations have left, and from what was
+// heard last of one in progress. Either may be nil. What cannot be read is an error, and the
+// task begins as if there were none.
+func Expect(spec *statepb.OperationSpec, task *statepb.TaskSpec, profile *statepb.MemoryProfile, heard *actorpb.MemoryPrior) (*statepb.TaskMemory, error) {
+	user, proxy, err := expected(task, profile, heard)
+	if err != nil {
+		err = fmt.Errorf("memory profile %s: %w", spec.MemoryProfileKey(task), err)
+		user, proxy = new(memory.Digest), new(memory.Digest)
+	}
+	m := &statepb.TaskMemory{Profile: spec.MemoryProfileKey(task), FromProfile: !user.Empty()}
+	if m.GetFromProfile() {
+		m.UserDigest, m.ProxyDigest = user.Encode(), proxy.Encode()
+	}
+	m.Reserve = statepb.NewJobReserve(spec.MemoryTask(task).Reserve(user, proxy))
+	return m, err
+}
+
+// expected returns digests that begin with what a profile has, and with what was heard since
+// its last operation.
+func expected(task *statepb.TaskSpec, profile *statepb.MemoryProfile, heard *actorpb.MemoryPrior) (user, proxy *memory.Digest, err error) {
+	user, proxy, err = scaled(profile, task.GetMemoryLimit())
+	if err != nil {
+		return nil, nil, err
+	}
+	news := heard.GetSampleCount() >= profileSamples && heard.GetOperationId() != profile.GetLastOperation() &&
+		heard.GetTime().AsTime().After(profile.GetUpdatedTime().AsTime())
+	if news {
+		newUser, newProxy, err := scaled(heard, task.GetMemoryLimit())
+		if err != nil {
+			return nil, nil, err
+		}
+		user, proxy = memory.Blend(user, newUser), memory.Blend(proxy, newProxy)
+	}
+	return memory.FromPrior(user), memory.FromPrior(proxy), nil
+}
+
+// learned is a memory profile, or what was told of one.
+type learned interface {
+	GetUserDigest() []byte
+	GetProxyDigest() []byte
+	GetMemoryLimit() int64
+}
+
+// scaled returns the digests of a profile for a task of this memory_limit. The profile's
+// shares may be of another one: what tasks of one profile have in common is the bytes.
+func scaled(from learned, limit int64) (user, proxy *memory.Digest, err error) {
+	if user, err = memory.Decode(from.GetUserDigest()); err != nil {
+		return nil, nil, err
+	}
+	if proxy, err = memory.Decode(from.GetProxyDigest()); err != nil {
+		return nil, nil, err
+	}
+	scale := 1.0
+	if from.GetMemoryLimit() > 0 && limit > 0 {
+		scale = float64(from.GetMemoryLimit()) / float64(limit)
+	}
+	return user.Scaled(scale, memory.UserUpperBound), proxy.Scaled(1, math.MaxFloat64), nil
+}
+
+// usage returns the most memory that a job and its proxy have used.
+func usage(job *statepb.FinishedJob) memory.Usage {
+	s := job.GetStatistics()
+	return memory.Usage{User: s.Value(statistics.UserMaxMemory), Proxy: s.Value(statistics.ProxyMaxMemory)}
+}
+
+// teach adds to the record of a job what it teaches about memory, and with an overdraft the
+// reserve with which it runs again. Only jobs that completed teach, and those that were
+// aborted for overdraft. before is the reserve of its own that the job's cookie had; learner
+// knows what has been learned of the task. The record has its statistics.
+func teach(job *statepb.FinishedJob, learner *memory.Learner, before *statepb.CookieReserve) {
+	job.Sample, job.NextReserve = nil, nil
+	overdraft := job.GetState() == lifecycle.JobAborted.String() && job.GetAbortReason() == lifecycle.AbortResourceOverdraft.String()
+	if !overdraft && job.GetState() != lifecycle.JobCompleted.String() {
+		return
+	}
+	used := usage(job)
+	var over *memory.Reserve
+	if overdraft {
+		had := job.GetReserve().Reserve()
+		over = &had
+		next, count := learner.Task.Rerun(learner.User, learner.Proxy, used, had,
+			memory.Overdrafts{User: before.GetUserOverdrafts(), Proxy: before.GetProxyOverdrafts()})
+		job.NextReserve = &statepb.CookieReserve{Reserve: statepb.NewJobReserve(next), UserOverdrafts: count.User, ProxyOverdrafts: count.Proxy}
+		job.NextReserve.Reserve.Predecessor = job.GetJobId()
+	}
+	// A job that was never measured teaches nothing.
+	if used.User <= 0 && over == nil {
+		return
+	}
+	sample := learner.Task.Sample(used, over)
+	job.Sample = &statepb.MemorySample{User: sample.User, Proxy: sample.Proxy}
+}

@@ -1,0 +1,109 @@
+package controller
+
+import (
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+
+	"weir/messages/actorpb"
+	"weir/messages/statepb"
+)
+
+// Spec returns what a granted job runs. addresses are where the job finds the
+// cluster. It fails when the allocation names a task that the operation does not
+// have.
+func Spec(op *statepb.Operation, allocation *statepb.Allocation, addresses []string) (*actorpb.JobSpec, error) {
+	task := taskOf(op, allocation)
+	if task == nil {
+		return nil, fmt.Errorf("spec of job %s: operation %s has no task %q", allocation.GetJobId(), op.GetId(), allocation.GetTask())
+	}
+	reserve := reserveOf(op, task, allocation)
+	return &actorpb.JobSpec{
+		JobId:              allocation.GetJobId(),
+		OperationId:        op.GetId(),
+		Task:               task.GetName(),
+		Cookie:             allocation.GetCookie(),
+		JobCount:           task.GetJobCount(),
+		Argv:               task.GetArgv(),
+		Shell:              task.GetShell(),
+		Environment:        environment(op, task, allocation, addresses),
+		CpuLimitHundredths: task.GetCpuLimitHundredths(),
+		MemoryLimit:        task.GetMemoryLimit(),
+		GpuLimit:           task.GetGpuLimit(),
+		JobTimeLimitMillis: task.GetJobTimeLimit().AsDuration().Milliseconds(),
+
+		InterruptionSignal:    task.GetInterruptionSignal(),
+		SignalRootProcessOnly: task.GetSignalRootProcessOnly(),
+		RestartExitCode:       task.RestartExitCode,
+
+		MemoryReserve:         reserve.GetUser(),
+		JobProxyMemoryReserve: reserve.GetProxy() + reserve.GetFootprint(),
+
+		Tmpfs:          task.GetTmpfs(),
+		DiskLimit:      task.GetDiskLimit(),
+		Isolation:      task.GetIsolation(),
+		CpuEnforcement: task.GetCpuEnforcement(),
+		PidsLimit:      task.GetPidsLimit(),
+		User:           task.GetUser(),
+		Group:          task.GetGroup(),
+		Files:          jobFiles(task),
+		Outputs:        keptFiles(task, allocation),
+	}, nil
+}
+
+// reserveOf returns how what a job holds is for whom. A job of before there were reserves
+// holds its limit, and whatever its proxy needs besides.
+func reserveOf(op *statepb.Operation, task *statepb.TaskSpec, allocation *statepb.Allocation) *statepb.JobReserve {
+	if allocation.GetReserve() != nil {
+		return allocation.GetReserve()
+	}
+	t := op.GetSpec().MemoryTask(task)
+	held := allocation.GetResources().GetMemory()
+	reserve := &statepb.JobReserve{User: held, ProxyEstimate: t.ProxyEstimate}
+	if t.Limit > 0 {
+		reserve.UserFactor = min(1, float64(held)/float64(t.Limit))
+	}
+	return reserve
+}
+
+func jobFiles(task *statepb.TaskSpec) (files []*actorpb.JobFile) {
+	for _, file := range task.GetFiles() {
+		files = append(files, &actorpb.JobFile{Source: file.GetSource(), Path: file.GetPath(), Executable: file.GetExecutable()})
+	}
+	return files
+}
+
+// keptFiles returns what is kept of a job's workspace, each with a destination of its own.
+func keptFiles(task *statepb.TaskSpec, allocation *statepb.Allocation) (kept []*statepb.KeptFile) {
+	names := strings.NewReplacer(
+		"{operation_id}", allocation.GetOperationId(), "{task}", task.GetName(),
+		"{cookie}", strconv.Itoa(int(allocation.GetCookie())), "{job_id}", allocation.GetJobId())
+	for _, file := range task.GetOutputs() {
+		kept = append(kept, &statepb.KeptFile{Path: file.GetPath(), Destination: names.Replace(file.GetDestination())})
+	}
+	return kept
+}
+
+// environment returns the task's environment and what every job is told.
+func environment(op *statepb.Operation, task *statepb.TaskSpec, allocation *statepb.Allocation, addresses []string) map[string]string {
+	env := make(map[string]string, len(task.GetEnvironment())+9)
+	maps.Copy(env, task.GetEnvironment())
+	maps.Copy(env, map[string]string{
+		"WEIR_OPERATION_ID":   op.GetId(),
+		"WEIR_JOB_ID":         allocation.GetJobId(),
+		"WEIR_JOB_COOKIE":     strconv.Itoa(int(allocation.GetCookie())),
+		"WEIR_TASK_NAME":      task.GetName(),
+		"WEIR_TASK_JOB_COUNT": strconv.Itoa(int(task.GetJobCount())),
+		"WEIR_ADDRESSES":      strings.Join(addresses, ","),
+	})
+	if gang := task.GetGang(); gang != nil {
+		env["WEIR_GANG_SIZE"] = strconv.Itoa(int(gang.GetSize()))
+		env["WEIR_OPERATION_INCARNATION"] = strconv.FormatInt(allocation.GetGangIncarnation(), 10)
+		// One in reserve has no rank.
+		if allocation.GangRank != nil && allocation.GetGangRank() >= 0 {
+			env["WEIR_GANG_RANK"] = strconv.Itoa(int(allocation.GetGangRank()))
+		}
+	}
+	return env
+}

@@ -1,0 +1,128 @@
+package hearsay
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+)
+
+// Gossip tells all other replicas, most of the time. A newer message of the same key replaces
+// one that has not been sent yet.
+type Gossip interface {
+	Broadcast(key string, payload []byte) error
+}
+
+// Config is what the actor of a subject works with.
+type Config[M proto.Message] struct {
+	Self   Speaker
+	Gossip Gossip
+	// News is told of what is new, on the actor's goroutine; nil: nobody is.
+	News func(M)
+	// Expire, when there is one, is called every ExpireEvery to forget what is over.
+	Expire      func()
+	ExpireEvery time.Duration
+	Logger      *slog.Logger
+}
+
+// Say tells something of this replica to all.
+type Say[M proto.Message] struct{ Said M }
+
+// Learn adds what every replica comes to know by itself: nobody is told.
+type Learn[M proto.Message] struct{ All []M }
+
+// Heard brings what another replica has said.
+type Heard struct {
+	Payload []byte
+	// Full: the payload is all that the other one knows.
+	Full bool
+}
+
+// String tells what is in it for logs: of messages that came too late, say.
+func (h Heard) String() string { return fmt.Sprintf("hearsay, %d bytes", len(h.Payload)) }
+
+// New returns the producer of the actor that alone adds to what is known.
+func New[M proto.Message, T Table[M]](cfg Config[M], known *Known[M, T]) actor.Producer {
+	return func() actor.Actor { return &speaker[M, T]{cfg: cfg, known: known} }
+}
+
+type speaker[M proto.Message, T Table[M]] struct {
+	cfg      Config[M]
+	known    *Known[M, T]
+	sequence uint64
+	timer    *time.Timer
+}
+
+type tick struct{}
+
+// Receive implements actor.Actor.
+func (s *speaker[M, T]) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		s.arm(ctx)
+	case Say[M]:
+		s.say(m.Said)
+	case Learn[M]:
+		for _, learned := range m.All {
+			s.add(learned)
+		}
+	case Heard:
+		s.heard(m)
+	case tick:
+		s.cfg.Expire()
+		s.arm(ctx)
+	case *actor.Stopping, *actor.Restarting:
+		if s.timer != nil {
+			s.timer.Stop()
+		}
+	case actor.SystemMessage, actor.AutoReceiveMessage:
+		// The rest of the life cycle needs no work here.
+	default:
+		s.cfg.Logger.Warn("unexpected message", "type", fmt.Sprintf("%T", m))
+	}
+}
+
+func (s *speaker[M, T]) say(said M) {
+	s.sequence++
+	said = proto.CloneOf(said)
+	s.known.subject.Sign(said, s.cfg.Self, s.sequence)
+	if !s.add(said) {
+		return
+	}
+	payload, err := proto.Marshal(said)
+	if err == nil {
+		err = s.cfg.Gossip.Broadcast(s.known.subject.Key(said), payload)
+	}
+	if err != nil {
+		s.cfg.Logger.Warn("hearsay was not sent", "topic", s.known.subject.Topic, "error", err)
+	}
+}
+
+func (s *speaker[M, T]) heard(m Heard) {
+	all, err := s.known.decode(m.Payload, m.Full)
+	if err != nil {
+		s.cfg.Logger.Warn("hearsay was not understood", "topic", s.known.subject.Topic, "error", err)
+		return
+	}
+	for _, said := range all {
+		s.add(said)
+	}
+}
+
+func (s *speaker[M, T]) add(said M) bool {
+	news := s.known.add(said)
+	if news && s.cfg.News != nil {
+		s.cfg.News(said)
+	}
+	return news
+}
+
+func (s *speaker[M, T]) arm(ctx actor.Context) {
+	if s.cfg.Expire == nil {
+		return
+	}
+	self, root := ctx.Self(), ctx.ActorSystem().Root
+	s.timer = time.AfterFunc(s.cfg.ExpireEvery, func() { root.Send(self, tick{}) })
+}

@@ -1,0 +1,130 @@
+package hearsay
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// words keeps each word that is said once, in order.
+type words struct{ all []string }
+
+// Add implements Table.
+func (w *words) Add(_ time.Time, said *wrapperspb.StringValue) bool {
+	for _, word := range w.all {
+		if word == said.GetValue() {
+			return false
+		}
+	}
+	w.all = append(w.all, said.GetValue())
+	return true
+}
+
+func newWords() *Known[*wrapperspb.StringValue, *words] {
+	return NewKnown(Subject[*wrapperspb.StringValue, *words]{
+		Topic: "words",
+		Key:   (*wrapperspb.StringValue).GetValue,
+		Sign: func(said *wrapperspb.StringValue, by Speaker, _ uint64) {
+			said.Value += " by " + by.Replica
+		},
+		All: func(table *words, _ time.Time) proto.Message {
+			list := &structpb.ListValue{}
+			for _, word := range table.all {
+				list.Values = append(list.Values, structpb.NewStringValue(word))
+			}
+			return list
+		},
+		Each: func(all []byte) (each []*wrapperspb.StringValue, err error) {
+			var list structpb.ListValue
+			err = proto.Unmarshal(all, &list)
+			for _, value := range list.GetValues() {
+				each = append(each, wrapperspb.String(value.GetStringValue()))
+			}
+			return each, err
+		},
+	}, &words{}, time.Now)
+}
+
+// wire keeps what is told, or fails.
+type wire struct {
+	keys []string
+	err  error
+}
+
+// Broadcast implements Gossip.
+func (w *wire) Broadcast(key string, _ []byte) error {
+	w.keys = append(w.keys, key)
+	return w.err
+}
+
+// TestSpeaker says, hears and learns words, and tells of those that are new alone.
+func TestSpeaker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
+		defer system.Shutdown()
+		var log bytes.Buffer
+		var news []string
+		expired := 0
+		link, known, others := &wire{}, newWords(), newWords()
+		pid := system.Root.Spawn(actor.PropsFromProducer(New(Config[*wrapperspb.StringValue]{
+			Self: Speaker{Replica: "r1"}, Gossip: link, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			News:   func(said *wrapperspb.StringValue) { news = append(news, said.GetValue()) },
+			Expire: func() { expired++ }, ExpireEvery: time.Minute,
+		}, known)))
+		said := wrapperspb.String("rain")
+		system.Root.Send(pid, Say[*wrapperspb.StringValue]{said})
+		system.Root.Send(pid, Say[*wrapperspb.StringValue]{said})
+		others.add(wrapperspb.String("rain by r1"))
+		others.add(wrapperspb.String("snow by r2"))
+		system.Root.Send(pid, Heard{Payload: others.LocalState(), Full: true})
+		hail, err := proto.Marshal(wrapperspb.String("hail by r3"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		system.Root.Send(pid, Heard{Payload: hail})
+		system.Root.Send(pid, Learn[*wrapperspb.StringValue]{All: []*wrapperspb.StringValue{wrapperspb.String("rain by r1"), wrapperspb.String("dew")}})
+		synctest.Wait()
+		if got, want := strings.Join(news, ", "), "rain by r1, snow by r2, hail by r3, dew"; got != want {
+			t.Errorf("news %q, want %q", got, want)
+		}
+		known.Read(func(table *words, _ time.Time) {
+			if len(table.all) != 4 {
+				t.Errorf("known %q, want what is news", table.all)
+			}
+		})
+		if len(link.keys) != 1 || link.keys[0] != "rain by r1" || said.GetValue() != "rain" {
+			t.Errorf("told the others %q, and %q was changed; want what was said here, once, and it unchanged", link.keys, said.GetValue())
+		}
+		if log.Len() != 0 {
+			t.Errorf("logged %s", log.String())
+		}
+		link.err = errors.New("too large")
+		system.Root.Send(pid, Say[*wrapperspb.StringValue]{wrapperspb.String("fog")})
+		system.Root.Send(pid, Heard{Payload: []byte{0xff}})
+		system.Root.Send(pid, Heard{Payload: []byte{0xff}, Full: true})
+		<-time.After(150 * time.Second)
+		synctest.Wait()
+		if got := strings.Count(log.String(), "topic=words"); got != 3 || !strings.Contains(log.String(), "too large") {
+			t.Errorf("logged %s, want what was not sent, and twice what was not understood", log.String())
+		}
+		if expired != 2 {
+			t.Errorf("after two and a half periods forgot %d times, want 2", expired)
+		}
+		if err := system.Root.StopFuture(pid).Wait(); err != nil {
+			t.Error(err)
+		}
+		<-time.After(time.Hour)
+		if expired != 2 {
+			t.Error("it forgets on after its end")
+		}
+	})
+}

@@ -1,0 +1,67 @@
+package actors
+
+import (
+	"google.golang.org/protobuf/proto"
+
+	"weir/messages/statepb"
+	"weir/raftstore/state"
+	"weir/scheduling"
+	"weir/scheduling/lifecycle"
+)
+
+// What map operations read and write is the state's own: it adds to it, and never changes
+// what is there.
+
+// Input implements the InputState of controllers.
+func (r *records) Input(operation string) (input *statepb.Input) {
+	r.store.View(func(s *state.State) { input = s.Input(scheduling.OperationID(operation)) })
+	return input
+}
+
+// Slices implements the InputState of controllers.
+func (r *records) Slices(operation, task string, cookie int32) (slices []*statepb.Slice) {
+	r.store.View(func(s *state.State) {
+		slices = s.Slices(scheduling.OperationID(operation), scheduling.TaskName(task), scheduling.Cookie(cookie))
+	})
+	return slices
+}
+
+// Parts implements the InputState of controllers.
+func (r *records) Parts(operation, task string) (parts []*statepb.CompletedPart) {
+	r.store.View(func(s *state.State) {
+		parts = s.Parts(scheduling.OperationID(operation), scheduling.TaskName(task))
+	})
+	return parts
+}
+
+// Progress implements the InputState of controllers.
+func (r *records) Progress(operation, task string) (progress *statepb.InputProgress) {
+	r.store.View(func(s *state.State) {
+		op, _ := s.Operation(scheduling.OperationID(operation))
+		for _, t := range op.GetTasks() {
+			if t.GetName() == task {
+				progress = proto.CloneOf(t.GetInput())
+			}
+		}
+	})
+	return progress
+}
+
+// Failed implements the InputState of controllers.
+func (r *records) Failed(operation, task string) (failed []*statepb.FinishedJob) {
+	r.store.View(func(s *state.State) {
+		op, _ := s.Operation(scheduling.OperationID(operation))
+		for _, job := range op.GetFinishedJobs() {
+			if job.GetTask() == task && job.GetState() == lifecycle.JobFailed.String() {
+				failed = append(failed, job)
+			}
+		}
+	})
+	return failed
+}
+
+// maxJobs is how many jobs an operation may have.
+func (r *records) maxJobs() (most int) {
+	r.store.View(func(s *state.State) { most = int(s.Limits().GetJobsPerOperation()) })
+	return most
+}

@@ -1,0 +1,71 @@
+package actors
+
+import (
+	"slices"
+	"time"
+
+	"weir/messages/statepb"
+	"weir/raftstore/state"
+	"weir/scheduling"
+	"weir/scheduling/lifecycle"
+)
+
+// taughtFor is how long after its end an operation may still leave what it has learned.
+const taughtFor = time.Hour
+
+// taughtBefore returns the operations of this replica that have ended of late and have not
+// left what they learned: it has gone in the middle of it.
+func taughtBefore(s *state.State, replica string, now time.Time) (ended []*statepb.Operation) {
+	for op := range s.Operations() {
+		at, err := lifecycle.ParseState(op.GetState())
+		if err != nil || !at.Terminal() || op.GetAssignment().GetReplica() != replica || now.Sub(op.GetFinishTime().AsTime()) > taughtFor {
+			continue
+		}
+		if slices.ContainsFunc(op.GetTasks(), func(t *statepb.Task) bool {
+			m := t.GetMemory()
+			return m.GetProfile() != "" && m.GetSampleCount() > 0 && !m.GetSaved()
+		}) {
+			ended = append(ended, head(op))
+		}
+	}
+	return ended
+}
+
+// Memory implements the MemoryState of controllers. Samples and reserves are the state's own:
+// it replaces them, and never changes one.
+func (r *records) Memory(operation string, digests bool) (tasks []*statepb.Task) {
+	r.store.View(func(s *state.State) {
+		op, _ := s.Operation(scheduling.OperationID(operation))
+		for _, task := range op.GetTasks() {
+			m := task.GetMemory()
+			known := &statepb.TaskMemory{
+				Samples: slices.Clone(m.GetSamples()), SampleCount: m.GetSampleCount(), Reserve: m.GetReserve(),
+				Profile: m.GetProfile(), FromProfile: m.GetFromProfile(), Saved: m.GetSaved(),
+			}
+			if digests {
+				known.UserDigest, known.ProxyDigest = m.GetUserDigest(), m.GetProxyDigest()
+			}
+			tasks = append(tasks, &statepb.Task{Name: task.GetName(), Memory: known})
+		}
+	})
+	return tasks
+}
+
+// Reserve implements the MemoryState of controllers.
+func (r *records) Reserve(operation, task string, cookie int32) (reserve *statepb.CookieReserve) {
+	r.store.View(func(s *state.State) {
+		op, _ := s.Operation(scheduling.OperationID(operation))
+		for _, t := range op.GetTasks() {
+			if t.GetName() == task {
+				reserve = t.GetReserves()[cookie]
+			}
+		}
+	})
+	return reserve
+}
+
+// Profile implements the MemoryState of controllers.
+func (r *records) Profile(key string) (profile *statepb.MemoryProfile) {
+	r.store.View(func(s *state.State) { profile, _ = s.Profile(key) })
+	return profile
+}

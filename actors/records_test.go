@@ -1,0 +1,21 @@
+package actors
+
+import (
+	"testing"
+
+	"weir/messages/statepb"
+)
+
+func TestHeadsTellOfGangsAndNotOfThePast(t *testing.T) {
+	gang := &statepb.Gang{Incarnation: 3, Size: 2, Completed: []*statepb.Interval{{Begin: 0, End: 1}}}
+	h := head(&statepb.Operation{
+		Id: "op", FinishedJobs: []*statepb.FinishedJob{{JobId: "a"}},
+		Tasks: []*statepb.Task{{Name: "t", Gang: gang, Attempts: map[int32]int32{7: 1}}},
+	})
+	if got := h.GetTasks()[0]; got.GetGang() != gang || got.GetName() != "t" {
+		t.Errorf("the scheduler is told of %v, and not of the ranks that have completed", got)
+	}
+	if len(h.GetFinishedJobs()) > 0 || len(h.GetTasks()[0].GetAttempts()) > 0 {
+		t.Errorf("it is told of the past: %v", h)
+	}
+}

@@ -1,0 +1,136 @@
+package scheduler
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"weir/messages/statepb"
+	"weir/raftstore/state"
+	"weir/scheduling"
+	"weir/scheduling/allocation"
+	"weir/scheduling/engine"
+	"weir/scheduling/lifecycle"
+	"weir/scheduling/resource"
+)
+
+// demand is what was told last of jobs that wait: how many, and what each needs.
+type demand struct {
+	pending int64
+	perJob  resource.Amounts
+}
+
+// eases reports whether nodes that had no place for these jobs may have one since the
+// demand was another: there are more of them, or each needs less.
+func (d demand) eases(was demand) bool {
+	return d.pending > was.pending || d.pending > 0 && !was.perJob.Fits(d.perJob)
+}
+
+// seedDemand takes the demand that a tree begins with. Jobs of finishing operations are
+// wanted no more.
+func (t *Tree) seedDemand(seed Seed) error {
+	of := map[scheduling.OperationID]*statepb.Operation{}
+	for _, op := range seed.Operations {
+		of[scheduling.OperationID(op.GetId())] = op
+	}
+	for _, d := range seed.Demand {
+		now, err := lifecycle.ParseState(of[d.ID].GetState())
+		if now.Finishing() {
+			d.Pending = 0
+		}
+		if err == nil {
+			err = t.SetDemand(of[d.ID], d)
+		}
+		if err != nil {
+			return fmt.Errorf("rebuild demand of operation %s: %w", d.ID, err)
+		}
+	}
+	return nil
+}
+
+// SetDemand takes how many jobs of a group of a task wait. What each of them needs is
+// in the record of the operation, and may be newer.
+func (t *Tree) SetDemand(op *statepb.Operation, d state.DemandChanged) error {
+	for _, task := range op.GetTasks() {
+		if task.GetName() != string(d.Task) {
+			continue
+		}
+		perJob := task.GetJobResources().Amounts()
+		if d.Group != 0 {
+			perJob.Memory = d.Group
+		}
+		if err := t.setGang(op, task); err != nil {
+			return err
+		}
+		return t.setDemand(op.GetId(), allocation.TaskID{Name: d.Task, Group: d.Group}, demand{d.Pending, perJob})
+	}
+	return nil
+}
+
+// setGang tells the engine of a task whose jobs are of use only together.
+func (t *Tree) setGang(op *statepb.Operation, task *statepb.Task) error {
+	if _, known := t.known[op.GetId()]; !known {
+		return nil
+	}
+	for _, spec := range op.GetSpec().GetTasks() {
+		if spec.GetName() != task.GetName() || spec.GetGang() == nil {
+			continue
+		}
+		gang := engine.Gang{Size: int64(cmp.Or(spec.GetGang().GetSize(), spec.GetJobCount()))}
+		for _, ranks := range task.GetGang().GetCompleted() {
+			gang.Completed += int64(ranks.GetEnd() - ranks.GetBegin())
+		}
+		return t.engine.SetTaskGang(scheduling.OperationID(op.GetId()), scheduling.TaskName(task.GetName()), gang)
+	}
+	return nil
+}
+
+// rankEnded takes it that a job of a gang has ended, and perhaps completed.
+func (t *Tree) rankEnded(a *statepb.Allocation, records Records) error {
+	op, _ := records.Operation(a.GetOperationId())
+	for _, task := range op.GetTasks() {
+		if task.GetName() == a.GetTask() {
+			return t.setGang(op, task)
+		}
+	}
+	return nil
+}
+
+func (t *Tree) setDemand(operation string, id allocation.TaskID, d demand) error {
+	told, known := t.known[operation]
+	if !known {
+		return nil
+	}
+	if d.eases(told[id]) {
+		t.OfferAll()
+	}
+	told[id] = d
+	if id.Group != 0 && d.pending == 0 {
+		delete(told, id)
+	}
+	return t.engine.SetDemand(scheduling.OperationID(operation), id.Name, id.Group, d.pending, d.perJob)
+}
+
+// wantNoMore takes it that jobs of an operation that wait are wanted no more, for it
+// finishes: no event says so.
+func (t *Tree) wantNoMore(operation string) error {
+	told := t.known[operation]
+	for _, id := range slices.SortedFunc(maps.Keys(told), allocation.TaskID.Compare) {
+		d := told[id]
+		d.pending = 0
+		if err := t.setDemand(operation, id, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// groupOf returns the memory that a job has got of its own, for it ran out of what was
+// learned; 0: it has that.
+func groupOf(a *statepb.Allocation) int64 {
+	if a.GetReserve().GetPredecessor() == "" {
+		return 0
+	}
+	return a.GetResources().GetMemory()
+}

@@ -1,0 +1,30 @@
+package api
+
+import (
+	"weir/messages/apipb"
+	"weir/messages/statepb"
+	"weir/raftstore/state"
+	"weir/scheduling"
+	"weir/scheduling/alert"
+	"weir/scheduling/lifecycle"
+	"weir/scheduling/resource"
+)
+
+// alertsOf returns what the owner of an operation can do better.
+func alertsOf(st *state.State, op *statepb.Operation) (shown []*apipb.Alert) {
+	measured := st.Statistics(scheduling.OperationID(op.GetId()))
+	tasks := make([]alert.Task, 0, len(measured))
+	for i, of := range measured {
+		record := op.GetTasks()[i]
+		described := describedTask(op, record.GetName())
+		memory := op.GetSpec().MemoryTask(described)
+		tasks = append(tasks, alert.Task{
+			Name: record.GetName(), Limit: memory.Limit, Tmpfs: memory.Tmpfs, CPU: resource.Hundredths(described.GetCpuLimitHundredths()),
+			Overdrafts: record.GetCounters().GetAbortedByReason()[lifecycle.AbortResourceOverdraft.String()], Statistics: of.Set,
+		})
+	}
+	for _, a := range alert.Of(tasks) {
+		shown = append(shown, &apipb.Alert{Name: a.Name, Task: a.Task, Message: a.Message, Advice: a.Advice})
+	}
+	return shown
+}

@@ -1,0 +1,54 @@
+package api
+
+import (
+	"fmt"
+
+	"weir/messages/explainpb"
+	"weir/messages/statepb"
+	"weir/scheduling/resource"
+)
+
+// reserveFacts say, by task, what the memory is that a job needs to start: a part of its
+// memory_limit, and what its job proxy takes.
+func reserveFacts(op *statepb.Operation) map[string]*explainpb.Fact {
+	limits := map[string]int64{}
+	for _, task := range op.GetSpec().GetTasks() {
+		limits[task.GetName()] = task.GetMemoryLimit()
+	}
+	facts := map[string]*explainpb.Fact{}
+	for _, task := range op.GetTasks() {
+		reserve, limit := task.GetMemory().GetReserve(), limits[task.GetName()]
+		if reserve == nil || limit == 0 {
+			continue
+		}
+		from := "by its settings, for nothing is learned yet"
+		switch n := task.GetMemory().GetSampleCount(); {
+		case n == 1:
+			from = "learned from 1 job"
+		case n > 1:
+			from = fmt.Sprintf("learned from %d jobs", n)
+		case task.GetMemory().GetFromProfile():
+			from = "learned from earlier operations like it"
+		}
+		facts[task.GetName()] = &explainpb.Fact{
+			Code: factMemoryReserve, Task: task.GetName(), Resource: resource.Memory.String(), Setting: "memory_limit", Value: float64(reserve.GetUser()), Bound: float64(limit),
+			Text: fmt.Sprintf("what a job of task %s needs of memory to start is its reserve: %s for its processes, %.0f%% of its memory_limit of %s (%s), and %s for its job proxy",
+				task.GetName(), resource.FormatSize(reserve.GetUser()), 100*float64(reserve.GetUser())/float64(limit), resource.FormatSize(limit), from,
+				resource.FormatSize(reserve.GetProxy()+reserve.GetFootprint())),
+		}
+	}
+	return facts
+}
+
+// addReserves explains what is needed of memory where there is too little of that.
+func addReserves(x *explainpb.Explanation, reserves map[string]*explainpb.Fact) {
+	told := map[string]bool{}
+	memory := resource.Memory.String()
+	for _, t := range x.GetTasks() {
+		nodes, f := t.GetNodes(), reserves[t.GetName()]
+		if f != nil && !told[t.GetName()] && t.GetDedicatedMemory() == 0 && nodes.GetLackingBy()[memory]+nodes.GetTooSmallBy()[memory] > 0 {
+			told[t.GetName()] = true
+			tell(x, f)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/messages/actorpb"
+	"weir/messages/apipb"
+	"weir/messages/explainpb"
+	"weir/messages/statepb"
+	"weir/raftstore/state"
+	"weir/scheduling"
+	"weir/scheduling/lifecycle"
+	"weir/scheduling/pooltree"
+)
+
+// pool explains a pool: its limits and what its operations wait for before they run, by
+// the state, and its share and what those that run wait for, by the scheduler.
+func (s explanations) pool(ctx context.Context, m *apipb.ExplainRequest) ([]*explainpb.Explanation, error) {
+	x := &explainpb.Explanation{Subject: "pool", Id: m.GetPool(), Pool: m.GetPool(), Time: timestamppb.New(s.cfg.Now())}
+	err := s.read(ctx, "explain pool", func(st *state.State) error {
+		t, err := findTree(st, "explain pool", m.GetTree())
+		if err != nil {
+			return err
+		}
+		name := scheduling.PoolName(m.GetPool())
+		if name != scheduling.RootPool && !t.pools.Has(name) {
+			return fail(connect.CodeNotFound, state.CodeUnknownPool, fmt.Sprintf("explain pool: there is no pool %q in tree %q%s", name, t.name, elsewhere(st, name)))
+		}
+		x.Tree = string(t.name)
+		var limit *pooltree.LimitError
+		if errors.As(t.pools.AdmitStart(name, "", t.counts), &limit) {
+			tell(x, limitFact(factOperationLimit, limit, m.GetPool(), "start"))
+		}
+		if errors.As(t.pools.AdmitRun(name, "", t.counts), &limit) {
+			tell(x, limitFact(factRunningLimit, limit, m.GetPool(), "run"))
+		}
+		x.Waits = waitsBelow(st, t, name)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := []*explainpb.Explanation{x}
+	if err := s.addScheduler(ctx, all, &actorpb.SchedulerViewRequest{Tree: x.GetTree(), Pool: x.GetPool()}); err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(x.GetWaits(), func(a, b *explainpb.Wait) int { return cmp.Compare(b.GetOperations(), a.GetOperations()) })
+	return all, nil
+}
+
+// elsewhere names the other trees that have a pool of this name.
+func elsewhere(st *state.State, name scheduling.PoolName) string {
+	for _, other := range st.Trees() {
+		if pools, _, ok := st.Pools(scheduling.TreeName(other.GetName())); ok && pools.Has(name) {
+			return fmt.Sprintf("; tree %q has one: --tree %s", other.GetName(), other.GetName())
+		}
+	}
+	return ""
+}
+
+// waitsBelow counts the operations below a pool that do not run yet, by what they wait
+// for. Those that run are the scheduler's.
+func waitsBelow(st *state.State, t treeIn, name scheduling.PoolName) (all []*explainpb.Wait) {
+	for op := range st.InProgress() {
+		in := op.In(string(t.name))
+		if in == nil || !below(t.pools, in.GetPool(), string(name)) {
+			continue
+		}
+		code, text := waitOf(t, op, in)
+		if code == "" {
+			continue
+		}
+		at := slices.IndexFunc(all, func(w *explainpb.Wait) bool { return w.GetVerdict() == code })
+		if at < 0 {
+			at = len(all)
+			all = append(all, &explainpb.Wait{Verdict: code, First: op.GetId(), Text: text})
+		}
+		all[at].Operations++
+	}
+	return all
+}
+
+// waitOf says what an operation waits for before it runs in a tree; empty: it does.
+func waitOf(t treeIn, op *statepb.Operation, in *statepb.OperationTree) (code, text string) {
+	now, err := lifecycle.ParseState(op.GetState())
+	var limit *pooltree.LimitError
+	switch {
+	case err != nil || now.Terminal():
+		return "", ""
+	case now.Finishing():
+		return factFinishing, fmt.Sprintf("it is %s, and waits for its last jobs", op.GetState())
+	case now == lifecycle.Starting || now == lifecycle.WaitingForAgent:
+		return factNoController, fmt.Sprintf("it is %s: no replica controls it yet; the leader chooses one that lives", op.GetState())
+	case now != lifecycle.Pending && now != lifecycle.Running:
+		return factPreparing, preparingText(op)
+	case in.GetAdmitted():
+		return "", ""
+	case errors.As(t.pools.AdmitRun(scheduling.PoolName(in.GetPool()), "", t.counts), &limit):
+		return factRunningLimit, limitFact(factRunningLimit, limit, in.GetPool(), "run").GetText()
+	default:
+		return factAdmission, cmp.Or(in.GetPendingReason(), "its pools have room: the leader is about to let it run")
+	}
+}

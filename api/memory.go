@@ -1,0 +1,146 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/messages/apipb"
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/raftstore/state"
+	"weir/scheduling/memory"
+)
+
+// memories implements MemoryService.
+type memories struct{ *server }
+
+// Profiles shows what finished operations have needed, the latest first.
+func (s memories) Profiles(ctx context.Context, req *connect.Request[apipb.MemoryProfilesRequest]) (*connect.Response[apipb.MemoryProfilesResponse], error) {
+	const what = "list memory profiles"
+	limit, err := page(req.Msg.GetLimit(), what)
+	if err != nil {
+		return nil, err
+	}
+	var all []*statepb.MemoryProfile
+	err = s.read(ctx, what, func(st *state.State) error {
+		if key := req.Msg.GetKey(); key != "" {
+			p, ok := st.Profile(key)
+			if !ok {
+				return fail(connect.CodeNotFound, state.CodeUnknownProfile,
+					fmt.Sprintf("%s: there is no profile %q: no operation of it has finished, or it was forgotten", what, key))
+			}
+			all = []*statepb.MemoryProfile{p}
+			return nil
+		}
+		all = st.Profiles()
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(all, func(a, b *statepb.MemoryProfile) int {
+		return cmp.Or(b.GetUpdatedTime().AsTime().Compare(a.GetUpdatedTime().AsTime()), cmp.Compare(a.GetKey(), b.GetKey()))
+	})
+	out := &apipb.MemoryProfilesResponse{Total: int32(len(all))}
+	for _, p := range all[:min(limit, len(all))] {
+		shown, err := profileOf(p)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", what, err)
+		}
+		out.Profiles = append(out.Profiles, shown)
+	}
+	return connect.NewResponse(out), nil
+}
+
+// profileOf shows a profile. A profile in the state is replaced and never changed, so it
+// may be read after the state.
+func profileOf(p *statepb.MemoryProfile) (*apipb.MemoryProfile, error) {
+	used, err := memory.Decode(p.GetUserDigest())
+	if err != nil {
+		return nil, fmt.Errorf("memory profile %q: %w", p.GetKey(), err)
+	}
+	out := &apipb.MemoryProfile{
+		Key: p.GetKey(), Task: p.GetTask(), Command: p.GetCommand(), Samples: p.GetSampleCount(), Operations: p.GetOperationCount(),
+		MemoryLimit: p.GetMemoryLimit(), Reserve: p.GetReserve(), UpdatedTime: p.GetUpdatedTime(), LastOperation: p.GetLastOperation(),
+	}
+	out.P50, _ = used.Quantile(0.5)
+	out.P95, _ = used.Quantile(memory.Quantile)
+	return out, nil
+}
+
+// Forget removes profiles.
+func (s memories) Forget(ctx context.Context, req *connect.Request[apipb.ForgetMemoryProfilesRequest]) (*connect.Response[apipb.ForgetMemoryProfilesResponse], error) {
+	const what = "forget memory profiles"
+	keys := slices.Compact(slices.Sorted(slices.Values(req.Msg.GetKeys())))
+	switch {
+	case req.Msg.GetAll() && len(keys) > 0:
+		return nil, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument, what+": all, and some by their keys: choose one")
+	case !req.Msg.GetAll() && len(keys) == 0:
+		return nil, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument, what+": keys are needed, or all")
+	}
+	forgotten := len(keys)
+	if req.Msg.GetAll() {
+		err := s.read(ctx, what, func(st *state.State) error {
+			forgotten = len(st.Profiles())
+			return nil
+		})
+		if err != nil || forgotten == 0 {
+			return answer(&apipb.ForgetMemoryProfilesResponse{}, err)
+		}
+	}
+	_, err := s.propose(ctx, what, &commandpb.RemoveMemoryProfiles{Keys: keys, User: caller(ctx).Name, Time: timestamppb.New(s.cfg.Now())})
+	return answer(&apipb.ForgetMemoryProfilesResponse{Forgotten: int32(forgotten)}, err)
+}
+
+// memoryOf shows what a task has learned of its jobs' memory; nil before its first job.
+func memoryOf(task *statepb.Task, described *statepb.TaskSpec) *apipb.TaskMemory {
+	m := task.GetMemory()
+	if m == nil {
+		return nil
+	}
+	return &apipb.TaskMemory{
+		Limit: described.GetMemoryLimit(), Reserve: reserveOf(m.GetReserve()), Samples: m.GetSampleCount(), Profile: m.GetProfile(),
+		FromProfile: m.GetFromProfile(), Dedicated: int64(len(task.GetReserves())),
+	}
+}
+
+// reserveOf shows what is held for a job; nil where nothing is known of it.
+func reserveOf(r *statepb.JobReserve) *apipb.JobReserve {
+	if r == nil {
+		return nil
+	}
+	return &apipb.JobReserve{
+		Total: r.GetUser() + r.GetProxy() + r.GetFootprint(), User: r.GetUser(), UserFactor: r.GetUserFactor(), Proxy: r.GetProxy(),
+		ProxyFactor: r.GetProxyFactor(), ProxyEstimate: r.GetProxyEstimate(), Footprint: r.GetFootprint(), Predecessor: r.GetPredecessor(),
+	}
+}
+
+// checkTask returns an error for the name of a task that an operation has not; none is
+// all tasks.
+func checkTask(what string, op *statepb.Operation, name string) error {
+	if name == "" || describedTask(op, name) != nil {
+		return nil
+	}
+	var names []string
+	for _, task := range op.GetSpec().GetTasks() {
+		names = append(names, task.GetName())
+	}
+	return fail(connect.CodeNotFound, state.CodeUnknownTask, fmt.Sprintf("%s: operation %s has no task %q: it has %s", what, op.GetId(), name, strings.Join(names, ", ")))
+}
+
+// describedTask returns what was asked for of a task; nil when the operation has none of
+// this name.
+func describedTask(op *statepb.Operation, name string) *statepb.TaskSpec {
+	for _, task := range op.GetSpec().GetTasks() {
+		if task.GetName() == name {
+			return task
+		}
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"connectrpc.com/connect"
+
+	"weir/messages/actorpb"
+	"weir/messages/apipb"
+	"weir/messages/statepb"
+	"weir/raftstore/state"
+	"weir/scheduling"
+	"weir/scheduling/lifecycle"
+)
+
+// The sizes of a part of a job's output.
+const (
+	defaultOutputBytes = 256 << 10
+	maxOutputBytes     = 1 << 20
+)
+
+// Output reads a part of a job's stdout or stderr from its node.
+func (s jobs) Output(ctx context.Context, req *connect.Request[apipb.JobOutputRequest]) (*connect.Response[apipb.JobOutputResponse], error) {
+	m := req.Msg
+	limit := m.GetLimit()
+	if limit == 0 {
+		limit = defaultOutputBytes
+	}
+	switch {
+	case m.GetStream() != "stdout" && m.GetStream() != "stderr":
+		return nil, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument, fmt.Sprintf("job output: stream %q: must be stdout or stderr", m.GetStream()))
+	case m.GetOffset() < 0 || limit < 0 || limit > maxOutputBytes:
+		return nil, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument,
+			fmt.Sprintf("job output: offset %d, limit %d: offset must not be negative, limit 1 to %d", m.GetOffset(), limit, maxOutputBytes))
+	}
+	job, err := s.locate(ctx, "job output", m.GetJobId())
+	if err != nil {
+		return nil, err
+	}
+	part, err := s.cfg.Leader.ReadOutput(ctx, &actorpb.ReadOutput{
+		JobId: job.GetId(), Node: job.GetNode(), Stream: m.GetStream(), Offset: m.GetOffset(), Limit: limit,
+	})
+	var absent *actorpb.Refused
+	switch {
+	case errors.As(err, &absent) && absent.GetCode() == actorpb.CodeNotFound && job.GetFinishTime() == nil:
+		// The job has not begun, or its node has just told its end.
+		part = &actorpb.OutputPart{NextOffset: m.GetOffset()}
+	case errors.As(err, &absent) && absent.GetCode() == actorpb.CodeNotFound:
+		return nil, gone(job)
+	case err != nil:
+		return nil, s.noOutput(job, err)
+	}
+	out := &apipb.JobOutputResponse{Data: part.GetData(), NextOffset: part.GetNextOffset(), End: part.GetEnd()}
+	if utf8.Valid(part.GetData()) {
+		out.Text = string(part.GetData())
+	}
+	if part.GetNextOffset() == 0 {
+		s.addLive(ctx, []*apipb.Job{job})
+		out.Note = silence(job, m.GetStream())
+	}
+	return connect.NewResponse(out), nil
+}
+
+// neverStarted reports whether a job has ended without a process, by the word of its
+// node. Of a job that ended without its node nobody knows.
+func neverStarted(job *apipb.Job) bool {
+	return job.GetFinishTime() != nil && job.GetPid() == 0 && job.GetStatistics() != nil
+}
+
+// ending says in which state a job is, and why.
+func ending(job *apipb.Job) string {
+	text := job.GetState()
+	if job.GetState() == lifecycle.JobAborted.String() {
+		text += " for " + job.GetAbortReason()
+	}
+	if job.GetError().GetMessage() != "" {
+		text += ": " + job.GetError().GetMessage()
+	}
+	return text
+}
+
+// silence says why nothing has been read of a job's output so far.
+func silence(job *apipb.Job, stream string) string {
+	switch {
+	case neverStarted(job):
+		return fmt.Sprintf("job %s never started: it is %s", job.GetId(), ending(job))
+	case job.GetState() == lifecycle.JobWaiting.String():
+		return fmt.Sprintf("job %s has not started yet: it is prepared on node %q", job.GetId(), job.GetNode())
+	case job.GetFinishTime() == nil:
+		return fmt.Sprintf("job %s, which is %s on node %q, has written nothing to its %s so far", job.GetId(), job.GetState(), job.GetNode(), stream)
+	default:
+		return fmt.Sprintf("job %s, which is %s, has written nothing to its %s", job.GetId(), job.GetState(), stream)
+	}
+}
+
+// gone returns the error for a job that has ended and of which its node has no output.
+func gone(job *apipb.Job) error {
+	code, why := apipb.CodeOutputGone, fmt.Sprintf("node %q does not keep the output of job %s any more, which is %s", job.GetNode(), job.GetId(), job.GetState())
+	switch {
+	case neverStarted(job):
+		code, why = apipb.CodeNeverStarted, fmt.Sprintf("job %s has none, it never started: it is %s", job.GetId(), ending(job))
+	case job.GetStatistics() == nil:
+		why = fmt.Sprintf("node %q has none of job %s, which ended without the node's word on whether it started: it is %s", job.GetNode(), job.GetId(), ending(job))
+	}
+	return fail(connect.CodeNotFound, code, "job output: "+why)
+}
+
+// noOutput tells why output could not be read. A node that is online is worth
+// another try: it may be on its way to a new leader.
+func (s jobs) noOutput(job *apipb.Job, err error) error {
+	var node *statepb.Node
+	s.cfg.Store.View(func(st *state.State) { node, _ = st.Node(scheduling.NodeID(job.GetNode())) })
+	switch {
+	case neverStarted(job):
+		return gone(job)
+	case node == nil:
+		return fail(connect.CodeNotFound, apipb.CodeOutputGone, fmt.Sprintf(
+			"job output: node %q, which had what there is of job %s, was removed (weir node remove): it can be read again only if the node's agent comes back with its folder (the job is %s)", job.GetNode(), job.GetId(), ending(job)))
+	case node.GetState() == statepb.NodeOnline:
+		return s.unavailable("job output", err)
+	}
+	return fail(connect.CodeFailedPrecondition, state.CodeNodeOffline,
+		fmt.Sprintf("job output: node %q, which may have output of job %s, is offline: try again when it is back (the job is %s)", job.GetNode(), job.GetId(), ending(job)))
+}

@@ -1,0 +1,102 @@
+package api
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"weir/messages/actorpb"
+	"weir/messages/apipb"
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+)
+
+// TestWhyThereIsNoOutput asks for the stdout of jobs in every state that have none.
+func TestWhyThereIsNoOutput(t *testing.T) {
+	absent := func(*actorpb.ReadOutput) (*actorpb.OutputPart, error) {
+		return nil, &actorpb.Refused{Code: actorpb.CodeNotFound}
+	}
+	silent := func(*actorpb.ReadOutput) (*actorpb.OutputPart, error) { return &actorpb.OutputPart{End: true}, nil }
+	unreachable := func(*actorpb.ReadOutput) (*actorpb.OutputPart, error) { return nil, errors.New("not connected") }
+	finish := func(job *statepb.FinishedJob) func(string) []proto.Message {
+		return func(operation string) []proto.Message {
+			job.JobId = "j1"
+			return []proto.Message{&commandpb.FinishJobs{OperationId: operation, Epoch: 1, Jobs: []*statepb.FinishedJob{job}}}
+		}
+	}
+	// These two are made anew for each test: what is applied belongs to the state.
+	unstarted := func() func(string) []proto.Message {
+		return finish(&statepb.FinishedJob{
+			State: "aborted", AbortReason: "get_spec_failed", Error: &statepb.Error{Message: "no file a"}, Statistics: &statepb.JobStatistics{},
+		})
+	}
+	completed := func() func(string) []proto.Message {
+		return finish(&statepb.FinishedJob{State: "completed", Pid: 42, Statistics: &statepb.JobStatistics{}})
+	}
+	lost := func(string) []proto.Message {
+		return []proto.Message{
+			&commandpb.AbortAllocations{Term: 1, Node: "n1", JobIds: []string{"j1"}, Reason: "node_offline"},
+			&commandpb.SetNodeOffline{Term: 1, Node: "n1", Incarnation: 1},
+		}
+	}
+	offline := func(string) []proto.Message {
+		return []proto.Message{&commandpb.SetNodeOffline{Term: 1, Node: "n1", Incarnation: 1}}
+	}
+	tests := map[string]struct {
+		become func(operation string) []proto.Message
+		output func(*actorpb.ReadOutput) (*actorpb.OutputPart, error)
+		phase  string
+		// wantCode is that of an error; empty: wantText is the note of an answer.
+		wantCode, wantText string
+	}{
+		"it is prepared":             {nil, absent, "", "", `job j1 has not started yet: it is prepared on node "n1"`},
+		"it has begun, and is quiet": {nil, silent, "running", "", `job j1, which is running on node "n1", has written nothing to its stdout so far`},
+		"it wrote nothing":           {completed(), silent, "", "", "job j1, which is completed, has written nothing to its stdout"},
+		"its output was removed":     {completed(), absent, "", "output_gone", `node "n1" does not keep the output of job j1 any more, which is completed`},
+		"it never started":           {unstarted(), absent, "", "never_started", "job j1 has none, it never started: it is aborted for get_spec_failed: no file a"},
+		"it never started, of a node that is away": {
+			func(op string) []proto.Message { return append(unstarted()(op), offline(op)...) }, unreachable, "",
+			"never_started", "job j1 has none, it never started: it is aborted for get_spec_failed: no file a",
+		},
+		"its command could not be started": {
+			finish(&statepb.FinishedJob{State: "failed", Error: &statepb.Error{Message: "no such program"}, Statistics: &statepb.JobStatistics{}}), silent, "",
+			"", "job j1 never started: it is failed: no such program",
+		},
+		"its node was lost and is back": {
+			func(op string) []proto.Message { return lost(op)[:1] }, absent, "",
+			"output_gone", `node "n1" has none of job j1, which ended without the node's word on whether it started: it is aborted for node_offline`,
+		},
+		"its node was lost": {lost, unreachable, "", "node_offline", `node "n1", which may have output of job j1, is offline: try again when it is back (the job is aborted for node_offline)`},
+		"its node was removed": {
+			func(op string) []proto.Message { return append(lost(op), &commandpb.RemoveNode{Node: "n1"}) }, unreachable, "",
+			"output_gone", `node "n1", which had what there is of job j1, was removed`,
+		},
+		"its node is offline":  {offline, unreachable, "", "node_offline", "try again when it is back (the job is waiting)"},
+		"its node reconnects":  {completed(), unreachable, "", "unavailable", "not connected"},
+		"its node has no word": {nil, unreachable, "", "unavailable", "not connected"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			operation := s.run(1, "j1")
+			if test.become != nil {
+				s.must(test.become(operation)...)
+			}
+			if test.phase != "" {
+				s.live.Store(&actorpb.JobLive{Jobs: []*actorpb.HeldJob{{JobId: "j1", Phase: test.phase}}})
+			}
+			s.output = test.output
+			body := `{"job_id": "j1", "stream": "stdout"}`
+			if test.wantCode == "" {
+				want(t, s.get("JobService/Output", body), test.wantText, "note")
+				return
+			}
+			got := s.post("JobService/Output", body)
+			if got.header.Get(apipb.HeaderCode) != test.wantCode || !strings.Contains(strings.ReplaceAll(got.raw, `\"`, `"`), test.wantText) {
+				t.Errorf("got %s %s, want %s with %q", got.header.Get(apipb.HeaderCode), got.raw, test.wantCode, test.wantText)
+			}
+		})
+	}
+}

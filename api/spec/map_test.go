@@ -1,0 +1,106 @@
+package spec
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	"weir/messages/statepb"
+	"weir/scheduling/lifecycle"
+)
+
+// mapped returns a spec of type map in YAML, with these lines too.
+func mapped(lines ...string) string {
+	return "type: map\nmapper: {command: [cat]}\n" + strings.Join(lines, "\n") + "\n"
+}
+
+const inAndOut = "input_paths: [/data/]\noutput_path: /out"
+
+func TestParseMap(t *testing.T) {
+	for name, test := range map[string]struct {
+		spec string
+		want *statepb.MapSpec
+	}{
+		"as little as possible": {mapped("input_paths: /data/x", "output_path: /out/"), &statepb.MapSpec{
+			InputPaths: []string{"/data/x"}, OutputPath: "/out/", Format: FormatLines, DataSizePerJob: 256 << 20, MaxRecordBytes: 16 << 20,
+		}},
+		"all of it": {
+			mapped("input_paths: ['/data/*.json', s3://logs/2026/]", "output-path: s3://data/out", "format: json", "job_count: 7", "max_record_size: 1MB", "max-skipped-records: 3"),
+			&statepb.MapSpec{
+				InputPaths: []string{"/data/*.json", "s3://logs/2026/"}, OutputPath: "s3://data/out", Format: FormatJSON, JobCount: 7,
+				MaxRecordBytes: 1e6, MaxSkippedRecords: 3,
+			},
+		},
+		"by size": {mapped(inAndOut, "format: bytes", "data_size_per_job: 1.5KiB"), &statepb.MapSpec{
+			InputPaths: []string{"/data/"}, OutputPath: "/out", Format: FormatBytes, DataSizePerJob: 1536, MaxRecordBytes: 16 << 20,
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := Parse([]byte(test.spec))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got.Spec.GetMap(), protocmp.Transform()); diff != "" {
+				t.Error(diff)
+			}
+			tasks := got.Spec.GetTasks()
+			if got.Spec.GetType() != lifecycle.Map || len(tasks) != 1 || tasks[0].GetName() != MapperTask || tasks[0].GetJobCount() != 0 {
+				t.Errorf("type %q with tasks %v", got.Spec.GetType(), tasks)
+			}
+		})
+	}
+}
+
+func TestMapFaults(t *testing.T) {
+	mapper := func(lines string) string {
+		return "type: map\n" + inAndOut + "\nmapper: {command: [cat], " + lines + "}\n"
+	}
+	checkFaults(t, map[string]faultCase{
+		"nothing said": {"type: map\n", []string{
+			`line 1, column 1: input_paths: it is missing: what is to be read? Write files, globs, folders or s3://bucket/key`,
+			`line 1, column 1: mapper: it is missing: what is to run? Write an object with a command and its limits`,
+			`line 1, column 1: output_path: it is missing: where is what the jobs write to be?`,
+		}},
+		"tasks": {mapped(inAndOut, "tasks: {t: {command: [x], job_count: 1}}"),
+			[]string{`line 5, column 8: tasks: an operation of type: map has one task, the mapper: write it under that name`}},
+		"inputs that are none": {mapped("input_paths: [data, '/x[', 5, /y, /y, '']", "output_path: /out"), []string{
+			`line 3, column 15: input_paths[0]: "data" does not begin with /: write the whole path, as every node sees it, or s3://bucket/key`,
+			`line 3, column 21: input_paths[1]: "/x[" is no pattern: a [ has to be closed; write \[ for the sign itself`,
+			`line 3, column 28: input_paths[2]: it is a number: a path is needed`,
+			`line 3, column 35: input_paths[4]: "/y" is there twice: it would be read twice`,
+			`line 3, column 39: input_paths[5]: it is empty: write a path that begins with /, or s3://bucket/key`,
+		}},
+		"no inputs": {mapped("input_paths: []", "output_path: /out"), []string{`line 3, column 14: input_paths: it is empty: what is to be read?`}},
+		"an output that is read": {mapped("input_paths: [/data]", "output_path: /data/"),
+			[]string{`line 4, column 14: output_path: "/data/" is read too: write to another place`}},
+		"an output that is a pattern": {mapped("input_paths: [/data]", "output_path: /out/*"),
+			[]string{`line 4, column 14: output_path: "/out/*" has signs of a pattern: write where the output itself goes`}},
+		"numbers": {mapped(inAndOut, "format: csv", "data_size_per_job: 0", "max_record_size: 2GiB", "max_skipped_records: -1"), []string{
+			`line 5, column 9: format: "csv" is not known: write one of lines, json, bytes`,
+			`line 6, column 20: data_size_per_job: 0 is too little: 1B is the least`,
+			`line 7, column 18: max_record_size: "2GiB" is too much: 1GiB is the most`,
+			`line 8, column 22: max_skipped_records: -1 is too small: from 0 to 1000000 is possible`,
+		}},
+		"jobs in two ways": {mapped(inAndOut, "data_size_per_job: 1MiB", "job_count: 5"),
+			[]string{`line 6, column 12: job_count: it is there beside data_size_per_job, which says it too: keep one`}},
+		"records of bytes": {mapped(inAndOut, "format: bytes", "max_record_size: 1", "max_skipped_records: 1"), []string{
+			`line 6, column 18: max_record_size: with format: bytes there are no records: leave it out`,
+			`line 7, column 22: max_skipped_records: with format: bytes there are no records: leave it out`,
+		}},
+		"what a mapper has not": {mapper("job_count: 1, restart_completed_jobs: true, interruption_signal: INT, restart_exit_code: 3, output_paths: [], gang_options: {}"), []string{
+			`line 4, column 37: mapper.job_count: how many jobs there are follows from the input: write job_count or data_size_per_job beside mapper`,
+			`line 4, column 64: mapper.restart_completed_jobs: a part of the input is read once: leave it out`,
+			`line 4, column 115: mapper.restart_exit_code: what an interrupted job has not read goes to another one by itself: let it exit with 0`,
+			`line 4, column 132: mapper.output_paths: what is kept of a mapper is its standard output, at output_path: write there`,
+			`line 4, column 150: mapper.gang_options: each job of a mapper is of use alone: leave it out`,
+		}},
+		"a mapper that is a command": {"type: map\n" + inAndOut + "\nmapper: cat\n", []string{`line 4, column 9: mapper: it is text: an object is needed`}},
+		"a field of maps elsewhere": {root("input_paths: [/x]", "job_count: 5"), []string{
+			`line 1, column 14: input_paths: only an operation of type: map has it: write that, or leave it out`,
+			`line 2, column 12: job_count: it stands beside each task: tasks.NAME.job_count; or is type: map meant?`,
+		}},
+		"a map that does not say so": {"mapper: {command: [x]}\n", []string{`line 1, column 9: mapper: only an operation of type: map has it: write that, or leave it out`}},
+	})
+}

@@ -1,0 +1,78 @@
+package storage
+
+import "fmt"
+
+// Bounds of S3 on an object that is made of parts.
+const (
+	// leastPiece is what each piece but the last has at least, mostPiece what it may have.
+	leastPiece = 5 << 20
+	mostPiece  = 5 << 30
+	mostPieces = 10000
+	mostBytes  = 5 << 40
+)
+
+// extent is a part of a part: bytes [begin, end) of the one with this number.
+type extent struct {
+	part       int
+	begin, end int64
+}
+
+// piece is a piece of the object to be: one extent that the store copies by itself, or
+// many small ones that are read and uploaded.
+type piece struct {
+	extents []extent
+}
+
+// copied reports whether the store can make the piece by itself.
+func (p piece) copied() bool { return len(p.extents) == 1 }
+
+func (p piece) bytes() (n int64) {
+	for _, e := range p.extents {
+		n += e.end - e.begin
+	}
+	return n
+}
+
+// compose cuts parts of these sizes, one after the other, into pieces that a store
+// accepts: as few bytes as can be pass through who composes. All parts together have at
+// least one byte.
+func compose(sizes []int64) ([]piece, error) {
+	var total int64
+	for _, size := range sizes {
+		total += size
+	}
+	if total > mostBytes {
+		return nil, fmt.Errorf("%d bytes are more than an object may have: write a folder, with a slash at the end of the path", total)
+	}
+	// Pieces that are joined have at least this, so that there are not too many.
+	least := max(leastPiece, total/(mostPieces-1)+1)
+	var pieces []piece
+	var open piece
+	for i, size := range sizes {
+		begin := int64(0)
+		if have := open.bytes(); have > 0 && size > 0 {
+			begin = min(size, least-have)
+			open.extents = append(open.extents, extent{i, 0, begin})
+			if open.bytes() >= least {
+				pieces, open = append(pieces, open), piece{}
+			}
+		}
+		for begin < size {
+			end := min(size, begin+mostPiece)
+			if rest := size - end; rest > 0 && rest < least {
+				end -= least
+			}
+			next := piece{extents: []extent{{i, begin, end}}}
+			if next.bytes() < least {
+				open = next
+			} else {
+				pieces = append(pieces, next)
+			}
+			begin = end
+		}
+	}
+	if open.bytes() > 0 {
+		pieces = append(pieces, open)
+	}
+	return pieces, nil
+}

@@ -1,0 +1,58 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+
+	"weir/messages/statepb"
+)
+
+// FileSource returns where a node reads a file that a job finds in its workspace: its path,
+// or a URL. ErrForbidden is returned for a path outside of the folders that may be used.
+func (s *Storage) FileSource(ctx context.Context, path string) (source string, err error) {
+	place, err := s.of(path)
+	if err == nil && place == &s.local {
+		err = s.local.allowed(path)
+	}
+	if err == nil {
+		source, err = place.source(ctx, &statepb.InputFile{Path: path})
+	}
+	if err != nil {
+		return "", fmt.Errorf("file %s: %w", path, err)
+	}
+	return source, nil
+}
+
+// FileDestination returns where a node puts a file of a job's workspace that is kept: its
+// path, or a URL to put it to. ErrForbidden is returned for a path outside of the folders
+// that may be used.
+func (s *Storage) FileDestination(ctx context.Context, path string) (destination string, err error) {
+	place, err := s.of(path)
+	if err == nil {
+		destination, err = place.keep(ctx, path)
+	}
+	if err != nil {
+		return "", fmt.Errorf("output %s: %w", path, err)
+	}
+	return destination, nil
+}
+
+// keep implements backend.
+func (l *local) keep(_ context.Context, path string) (string, error) { return path, l.allowed(path) }
+
+// keep implements backend.
+func (s *s3) keep(ctx context.Context, path string) (string, error) {
+	client, err := s.client()
+	if err != nil {
+		return "", err
+	}
+	o, err := parseObject(path)
+	if err != nil {
+		return "", err
+	}
+	u, err := client.PresignedPutObject(ctx, o.bucket, o.key, s3Expiry)
+	if err != nil {
+		return "", s.explain(err)
+	}
+	return u.String(), nil
+}

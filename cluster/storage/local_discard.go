@@ -1,0 +1,111 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// discard implements backend.
+func (l *local) discard(_ context.Context, out target, completed bool) error {
+	parent, err := l.open(filepath.Dir(out.path))
+	if isAbsent(err) || errors.Is(err, ErrForbidden) {
+		// Nothing was made there; what was before the folders that may be used were others is
+		// who changed them to remove.
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer parent.close()
+	staging, err := stage(parent, out)
+	if isAbsent(err) || errors.Is(err, errNotOurs) {
+		// So nothing can be told to be of this operation.
+		return nil
+	}
+	if err != nil {
+		return plain(err)
+	}
+	defer staging.close()
+	if !completed {
+		if err := retract(parent, staging, out); err != nil {
+			return plain(err)
+		}
+	}
+	if err := staging.clear(); err != nil {
+		return plain(err)
+	}
+	return plain(parent.removeFolder(filepath.Base(out.staging())))
+}
+
+// retract removes an output that is made of what is staged.
+func retract(parent, staging *folder, out target) error {
+	name := filepath.Base(out.path)
+	if !out.folder {
+		if same(staging, whole, parent, name) {
+			return parent.remove(name)
+		}
+		return nil
+	}
+	there, err := parent.into(name)
+	if isAbsent(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer there.close()
+	staged, err := staging.inodes()
+	if err != nil {
+		return err
+	}
+	published, err := there.inodes()
+	if err != nil {
+		return err
+	}
+	ours := map[inode]bool{}
+	for _, file := range staged {
+		ours[file] = true
+	}
+	for _, file := range published {
+		if !ours[file] {
+			return nil
+		}
+	}
+	if len(published) == 0 {
+		return nil
+	}
+	for part := range published {
+		if err := there.remove(part); err != nil {
+			return err
+		}
+	}
+	err = parent.removeFolder(name)
+	if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.ENOTDIR) {
+		// Somebody has put something there meanwhile.
+		return nil
+	}
+	return err
+}
+
+// inodes returns which files have which names in a folder; none when somebody has removed it.
+func (d *folder) inodes() (map[string]inode, error) {
+	names, err := d.names()
+	if gone(err) != nil {
+		return nil, err
+	}
+	found := map[string]inode{}
+	for _, name := range names {
+		is, err := d.stat(name)
+		if isAbsent(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		found[name] = inodeOf(is)
+	}
+	return found, nil
+}

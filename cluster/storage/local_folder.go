@@ -1,0 +1,229 @@
+package storage
+
+import (
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// folder is a folder that is held open: what is done in it is done there, whatever becomes of
+// the names that led to it. Its methods take names of what is in it, and follow no links:
+// this process may have more rights than who can change the names.
+type folder struct {
+	// file is open for nothing but to begin at.
+	file *os.File
+	// path is how it is told to users.
+	path string
+	// step is called before each step, in tests.
+	step func()
+}
+
+// again repeats what a signal has broken off.
+func again[T any](call func() (T, error)) (T, error) {
+	for {
+		if value, err := call(); !errors.Is(err, unix.EINTR) {
+			return value, err
+		}
+	}
+}
+
+// act is again for calls that return an error alone.
+func act(call func() error) error {
+	_, err := again(func() (struct{}, error) { return struct{}{}, call() })
+	return err
+}
+
+// hold opens the folder of this name, which is no link: in the one with this descriptor, or
+// AT_FDCWD.
+func hold(in int, name, path string, step func()) (*folder, error) {
+	fd, err := again(func() (int, error) {
+		return unix.Openat(in, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &folder{file: os.NewFile(uintptr(fd), path), path: path, step: step}, nil
+}
+
+func (d *folder) close() {
+	// Nothing was written by this descriptor.
+	_ = d.file.Close()
+}
+
+// fd is good for one call.
+func (d *folder) fd() int {
+	if d.step != nil {
+		d.step()
+	}
+	return int(d.file.Fd())
+}
+
+// into opens a folder in this one.
+func (d *folder) into(name string) (*folder, error) {
+	return hold(d.fd(), name, filepath.Join(d.path, name), d.step)
+}
+
+// walk opens what is below this folder by these names; "." is the folder itself.
+func (d *folder) walk(below string) (*folder, error) {
+	at, err := d.into(".")
+	for segment := range strings.SplitSeq(below, "/") {
+		if err != nil {
+			break
+		}
+		if segment == "." || segment == "" {
+			continue
+		}
+		above := at
+		at, err = above.into(segment)
+		above.close()
+	}
+	return at, err
+}
+
+// open opens a file, and waits for nobody, should it be a pipe.
+func (d *folder) open(name string, flags int, mode uint32) (*os.File, error) {
+	fd, err := again(func() (int, error) {
+		return unix.Openat(d.fd(), name, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, mode)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), filepath.Join(d.path, name)), nil
+}
+
+// stat returns what has a name; of a link, the link.
+func (d *folder) stat(name string) (is unix.Stat_t, err error) {
+	err = act(func() error { return unix.Fstatat(d.fd(), name, &is, unix.AT_SYMLINK_NOFOLLOW) })
+	return is, err
+}
+
+// names returns all names, sorted.
+func (d *folder) names() ([]string, error) {
+	f, err := d.open(".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	names, err := f.Readdirnames(-1)
+	slices.Sort(names)
+	return names, errors.Join(err, f.Close())
+}
+
+// sync makes the names durable.
+func (d *folder) sync() error {
+	f, err := d.open(".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return err
+	}
+	return plain(errors.Join(f.Sync(), f.Close()))
+}
+
+// make makes a folder for this process alone.
+func (d *folder) make(name string) error {
+	return act(func() error { return unix.Mkdirat(d.fd(), name, 0o700) })
+}
+
+// build makes a folder under a name that nothing has.
+func (d *folder) build() (*folder, error) {
+	name := buildingName()
+	if err := d.make(name); err != nil {
+		return nil, err
+	}
+	return d.into(name)
+}
+
+func buildingName() string { return building + rand.Text() }
+
+// link gives a file one more name, in a folder of the same file system.
+func (d *folder) link(name string, to *folder, as string) error {
+	return act(func() error { return unix.Linkat(d.fd(), name, to.fd(), as, 0) })
+}
+
+// remove removes a file, or a link; it is no error when there is none.
+func (d *folder) remove(name string) error {
+	return gone(act(func() error { return unix.Unlinkat(d.fd(), name, 0) }))
+}
+
+// removeFolder removes a folder with nothing in it.
+func (d *folder) removeFolder(name string) error {
+	return gone(act(func() error { return unix.Unlinkat(d.fd(), name, unix.AT_REMOVEDIR) }))
+}
+
+// removeAll removes whatever has a name, with all that is in it.
+func (d *folder) removeAll(name string) error {
+	err := d.remove(name)
+	if !errors.Is(err, unix.EISDIR) && !errors.Is(err, unix.EPERM) {
+		return err
+	}
+	within, intoErr := d.into(name)
+	if errors.Is(intoErr, unix.ENOTDIR) {
+		return err
+	}
+	if intoErr != nil {
+		return gone(intoErr)
+	}
+	defer within.close()
+	if err := within.clear(); err != nil {
+		return err
+	}
+	return d.removeFolder(name)
+}
+
+// clear removes all that is in a folder. Somebody else may do so too, and remove it.
+func (d *folder) clear() error {
+	names, err := d.names()
+	err = gone(err)
+	for _, name := range names {
+		err = errors.Join(err, d.removeAll(name))
+	}
+	return err
+}
+
+// gone takes it that what is to be removed is not there.
+func gone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// inode tells files apart.
+type inode struct{ device, number uint64 }
+
+func inodeOf(is unix.Stat_t) inode { return inode{is.Dev, is.Ino} }
+
+// same reports whether two names are one file.
+func same(a *folder, name string, b *folder, other string) bool {
+	one, err := a.stat(name)
+	if err != nil {
+		return false
+	}
+	two, err := b.stat(other)
+	return err == nil && inodeOf(one) == inodeOf(two)
+}
+
+// isKind reports whether something is of a kind, one of S_IFREG and its like.
+func isKind(is unix.Stat_t, kind uint32) bool { return is.Mode&unix.S_IFMT == kind }
+
+// kind names what is no regular file.
+func kind(is unix.Stat_t) string {
+	switch is.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		return "folder"
+	case unix.S_IFLNK:
+		return "link"
+	case unix.S_IFIFO:
+		return "pipe"
+	case unix.S_IFSOCK:
+		return "socket"
+	case unix.S_IFBLK, unix.S_IFCHR:
+		return "device"
+	default:
+		return "special file"
+	}
+}

@@ -1,0 +1,155 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+	"gopkg.in/ini.v1"
+)
+
+const (
+	s3Attempts = 8
+	s3Timeout  = 30 * time.Second
+	// s3Expiry is how long a URL is good for: as long as S3 lets it be.
+	s3Expiry = 7 * 24 * time.Hour
+)
+
+// s3 is an object store.
+type s3 struct {
+	cfg  S3Config
+	once sync.Once
+	core *minio.Core
+	err  error
+}
+
+// client returns what speaks to the store, made at its first use.
+func (s *s3) client() (*minio.Core, error) {
+	s.once.Do(func() {
+		cfg := s.cfg
+		cfg.complete()
+		s.core, s.err = connect(cfg)
+		if s.err != nil {
+			s.err = fmt.Errorf("object store: %w", s.err)
+		}
+	})
+	return s.core, s.err
+}
+
+// complete sets what is empty from the environment and the files of the AWS tools.
+func (c *S3Config) complete() {
+	profile := profileSection()
+	c.Endpoint = first(c.Endpoint, os.Getenv("AWS_ENDPOINT_URL_S3"), os.Getenv("AWS_ENDPOINT_URL"), profile["endpoint_url"], "https://s3.amazonaws.com")
+	c.Region = first(c.Region, os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"), profile["region"], "us-east-1")
+	if c.Attempts == 0 {
+		c.Attempts = s3Attempts
+	}
+	if c.Timeout == 0 {
+		c.Timeout = s3Timeout
+	}
+}
+
+// profileSection is what the configuration file of the AWS tools has for the profile in use.
+// A file that is not there, or cannot be read, has nothing.
+func profileSection() map[string]string {
+	name := os.Getenv("AWS_CONFIG_FILE")
+	if home, err := os.UserHomeDir(); name == "" && err == nil {
+		name = filepath.Join(home, ".aws", "config")
+	}
+	file, err := ini.Load(name)
+	if err != nil {
+		return nil
+	}
+	section := "default"
+	if profile := os.Getenv("AWS_PROFILE"); profile != "" && profile != section {
+		section = "profile " + profile
+	}
+	return file.Section(section).KeysHash()
+}
+
+func first(values ...string) string {
+	for _, value := range values {
+		if value != "" {
+			return value
+		}
+	}
+	return ""
+}
+
+func connect(cfg S3Config) (*minio.Core, error) {
+	endpoint, err := url.Parse(cfg.Endpoint)
+	if err != nil || endpoint.Host == "" || endpoint.Scheme != "http" && endpoint.Scheme != "https" {
+		return nil, fmt.Errorf("endpoint %q is no URL that begins with http:// or https://: see AWS_ENDPOINT_URL", cfg.Endpoint)
+	}
+	transport, err := minio.DefaultTransport(endpoint.Scheme == "https")
+	if err != nil {
+		return nil, err
+	}
+	transport.DialContext = (&net.Dialer{Timeout: cfg.Timeout}).DialContext
+	transport.ResponseHeaderTimeout = cfg.Timeout
+	creds := credentials.NewStaticV4(cfg.AccessKey, cfg.SecretKey, "")
+	if cfg.AccessKey == "" {
+		creds = credentials.NewChainCredentials([]credentials.Provider{
+			&credentials.EnvAWS{},
+			&credentials.FileAWSCredentials{},
+			&credentials.IAM{Client: &http.Client{Transport: transport}},
+		})
+	}
+	return minio.NewCore(endpoint.Host, &minio.Options{
+		Creds: creds, Secure: endpoint.Scheme == "https", Transport: transport, Region: cfg.Region, MaxRetries: cfg.Attempts,
+	})
+}
+
+// object is a bucket and a key.
+type object struct{ bucket, key string }
+
+func (o object) String() string { return "s3://" + o.bucket + "/" + o.key }
+
+// parseObject reads s3://bucket/key.
+func parseObject(name string) (object, error) {
+	bucket, key, _ := strings.Cut(strings.TrimPrefix(name, "s3://"), "/")
+	if bucket == "" {
+		return object{}, errors.New("no bucket: write s3://bucket/key")
+	}
+	return object{bucket, key}, nil
+}
+
+// explain says what an answer of the store means to who wrote the path.
+func (s *s3) explain(err error) error {
+	var answer minio.ErrorResponse
+	var silence *url.Error
+	switch {
+	case err == nil || errors.Is(err, context.Canceled):
+		return err
+	case errors.As(err, &silence), errors.As(err, &answer) && answer.StatusCode >= http.StatusInternalServerError:
+		attempts := s.cfg.Attempts
+		if attempts == 0 {
+			attempts = s3Attempts
+		}
+		return fmt.Errorf("%w, asked %d times: %w", ErrUnavailable, attempts, err)
+	case answer.Code == minio.NoSuchBucket:
+		return fmt.Errorf("there is no bucket %q", answer.BucketName)
+	case answer.StatusCode == http.StatusNotFound:
+		return errors.New("there is no such object")
+	case answer.StatusCode == http.StatusForbidden:
+		return fmt.Errorf("access denied by the object store: replicas need credentials that may do it, as in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: %w", err)
+	default:
+		return err
+	}
+}
+
+// isMissing reports whether an object is not there; a bucket that is not there is worse.
+func isMissing(err error) bool {
+	var answer minio.ErrorResponse
+	return errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound && answer.Code != minio.NoSuchBucket
+}

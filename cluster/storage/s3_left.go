@@ -1,0 +1,58 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+)
+
+// lookTime bounds how long a store that has just failed is asked what is there.
+const lookTime = 5 * time.Second
+
+// left says what a publication that has failed has left where the output was to be, who
+// removes it, and what is left to the user.
+func (p place) left(ctx context.Context, parts int) string {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	found, err := p.found(ctx, parts)
+	switch {
+	case err != nil && p.folder:
+		found = fmt.Sprintf("what is at %s/ cannot be seen now, and is not whole without %s", p.at, success)
+	case err != nil:
+		found = fmt.Sprintf("whether %s is there cannot be seen now", p.at)
+	case found == "":
+		found = fmt.Sprintf("nothing of it is at %s", p.at)
+	}
+	return fmt.Sprintf("%s: what this operation has there and in %s is removed when the operation ends; should the store not let replicas do so for a day, remove it by hand", found, p.staging())
+}
+
+// found says what this operation has made where its output was to be; nothing: "".
+func (p place) found(ctx context.Context, parts int) (string, error) {
+	if !p.folder {
+		owner, there, err := p.owner(ctx, p.at.key)
+		if err != nil || !there || owner != p.operation {
+			return "", err
+		}
+		return fmt.Sprintf("all of it is at %s", p.at), nil
+	}
+	made, last := 0, "no "+success
+	for info := range p.client.ListObjectsIter(ctx, p.at.bucket, minio.ListObjectsOptions{Prefix: p.at.key + "/"}) {
+		if info.Err != nil {
+			return "", info.Err
+		}
+		switch name := path.Base(info.Key); {
+		case name == success:
+			last = success
+		case strings.HasPrefix(name, partPrefix):
+			made++
+		}
+	}
+	if made == 0 {
+		return "", nil
+	}
+	return fmt.Sprintf("%d of %d files are at %s/, and %s", made, parts, p.at, last), nil
+}

@@ -1,0 +1,107 @@
+package storage
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/minio/minio-go/v7"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/messages/statepb"
+)
+
+// list implements backend. An object of exactly this name comes first; else a name with a
+// slash at its end is all that begins with it, and a pattern what it stands for.
+func (s *s3) list(ctx context.Context, name string) ([]*statepb.InputFile, error) {
+	client, err := s.client()
+	if err != nil {
+		return nil, err
+	}
+	o, err := parseObject(name)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case o.key == "" || strings.HasSuffix(o.key, "/"):
+		files, err := s.below(ctx, client, o, func([]string) bool { return true })
+		if err == nil && len(files) == 0 {
+			err = errors.New("no object begins with this name")
+		}
+		return files, err
+	case isGlob(o.key):
+		return s.glob(ctx, client, o)
+	}
+	info, err := client.StatObject(ctx, o.bucket, o.key, minio.StatObjectOptions{})
+	if isMissing(err) {
+		// The answer has no room for what is missing.
+		if there, err := client.BucketExists(ctx, o.bucket); err == nil && !there {
+			return nil, fmt.Errorf("there is no bucket %q", o.bucket)
+		}
+		return nil, errors.New("there is no such object: a slash at the end of the name stands for all that is below it")
+	}
+	if err != nil {
+		return nil, s.explain(err)
+	}
+	return []*statepb.InputFile{inputFile(o, info)}, nil
+}
+
+func (s *s3) glob(ctx context.Context, client *minio.Core, o object) ([]*statepb.InputFile, error) {
+	if err := checkGlob(o.key); err != nil {
+		return nil, fmt.Errorf("%w: a [ is not closed, or a \\ stands at the end", err)
+	}
+	base, rest := literal(o.key)
+	if base != "" {
+		base += "/"
+	}
+	files, err := s.below(ctx, client, object{o.bucket, base}, func(key []string) bool { return matches(rest, key) })
+	if err == nil && len(files) == 0 {
+		err = errors.New("no object matches")
+	}
+	return files, err
+}
+
+// below returns the wanted objects whose key begins with that of o; want is told the rest
+// of the key, in segments.
+func (s *s3) below(ctx context.Context, client *minio.Core, o object, want func([]string) bool) ([]*statepb.InputFile, error) {
+	var files []*statepb.InputFile
+	for info := range client.ListObjectsIter(ctx, o.bucket, minio.ListObjectsOptions{Prefix: o.key, Recursive: true}) {
+		if info.Err != nil {
+			return nil, s.explain(info.Err)
+		}
+		key := strings.Split(strings.TrimPrefix(info.Key, o.key), "/")
+		// What ends with a slash is how some tools write that there is a folder.
+		if strings.HasSuffix(info.Key, "/") || slices.ContainsFunc(key[:len(key)-1], staged.MatchString) || !want(key) {
+			continue
+		}
+		files = append(files, inputFile(object{o.bucket, info.Key}, info))
+	}
+	slices.SortFunc(files, func(a, b *statepb.InputFile) int { return cmp.Compare(a.GetPath(), b.GetPath()) })
+	return files, ctx.Err()
+}
+
+func inputFile(o object, info minio.ObjectInfo) *statepb.InputFile {
+	return &statepb.InputFile{
+		Path: o.String(), Size: info.Size, ModifiedTime: timestamppb.New(info.LastModified), Version: strings.Trim(info.ETag, `"`),
+	}
+}
+
+// source implements backend.
+func (s *s3) source(ctx context.Context, file *statepb.InputFile) (string, error) {
+	client, err := s.client()
+	if err != nil {
+		return "", err
+	}
+	o, err := parseObject(file.GetPath())
+	if err != nil {
+		return "", err
+	}
+	u, err := client.PresignedGetObject(ctx, o.bucket, o.key, s3Expiry, nil)
+	if err != nil {
+		return "", s.explain(err)
+	}
+	return u.String(), nil
+}

@@ -1,0 +1,266 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"weir/actors/agent/runner/proxyproto"
+	"weir/scheduling/records"
+)
+
+const (
+	// feedBlock is how much is read at once, and feedOverhang how much of it may be behind
+	// the end of a part, where its last record ends.
+	feedBlock    = 256 << 10
+	feedOverhang = 64 << 10
+)
+
+// feeder gives a job the records of its parts on its standard input, and knows which of
+// them the job has taken: what it has not can be taken back out of the pipe.
+type feeder struct {
+	feed *proxyproto.Feed
+	pipe *inputPipe
+	open func(part *proxyproto.FeedPart) source
+	// feeding ends when the job is interrupted, lasting when it is gone. done is closed
+	// when run has ended.
+	feeding, lasting context.Context
+	interrupt, end   context.CancelFunc
+	done             chan struct{}
+	// rowsSoFar and bytesSoFar are what was fed, for those who watch.
+	rowsSoFar, bytesSoFar atomic.Int64
+
+	// The rest is run's, and whoever's has waited for it.
+
+	// scanner and the last of marks are of the present part; counts has those before.
+	// uncounted are records of all parts that were scanned and that the job did not get.
+	scanner           *records.Scanner
+	marks             []mark
+	counts, uncounted records.Counts
+	// block is what was read last. unfed was scanned, and not written when the write was
+	// woken; head is how the first record begins.
+	block, unfed, head []byte
+	// fed is how many bytes the job has got, or will find in the pipe.
+	fed int64
+	// stopped: the interruption has been seen. closing: the job gets the end of the record
+	// that it is in, which is still to be read. over: it gets nothing more.
+	stopped, closing, over bool
+	fault                  *proxyproto.InputFault
+}
+
+// mark is where a part is in what is fed.
+type mark struct {
+	// begin and end are offsets in what is fed; end is -1 until all of the part is scanned.
+	begin, end int64
+	// first is where the part's first record begins in its file; -1: none was found.
+	first int64
+	// unended: the file's last record lacks its end of line, and is fed with one.
+	unended bool
+}
+
+// headLength is how much of a record is told.
+const headLength = 200
+
+// newFeeder returns a feeder that takes over the pipe. Files of the machine are read with
+// the rights of a user; nil: with the proxy's.
+func newFeeder(feed *proxyproto.Feed, user *proxyproto.User, pipe *inputPipe) *feeder {
+	f := &feeder{feed: feed, pipe: pipe, done: make(chan struct{}), block: make([]byte, feedBlock)}
+	f.open = func(part *proxyproto.FeedPart) source { return openSource(part, user) }
+	f.lasting, f.end = context.WithCancel(context.Background())
+	f.feeding, f.interrupt = context.WithCancel(f.lasting)
+	return f
+}
+
+// stop lets the job take the record that it is in, and no more.
+func (f *feeder) stop() {
+	f.pipe.wake(f.interrupt)
+}
+
+// finish waits, when nothing is left of the job, until it is known what it took.
+func (f *feeder) finish() {
+	f.pipe.wake(f.end)
+	<-f.done
+}
+
+// run feeds, calls fail when it comes upon a fault, and waits for the end of the job.
+func (f *feeder) run(fail func(*proxyproto.InputFault)) {
+	defer close(f.done)
+	if err := f.feedParts(); err != nil {
+		f.fault = asFault(err, f.feed, len(f.marks)-1)
+		fail(f.fault)
+		// The job must not see an end of its input before it is ended for the fault.
+		<-f.lasting.Done()
+	}
+	f.pipe.closeWriter()
+	<-f.feeding.Done()
+	if f.lasting.Err() == nil && !f.stopped {
+		complainIf(f.pipe.openWriter())
+		f.settle()
+		f.pipe.closeWriter()
+	}
+	<-f.lasting.Done()
+	f.account()
+	count := f.count(false)
+	f.rowsSoFar.Store(count.Rows)
+	f.bytesSoFar.Store(count.Bytes)
+	complainIf(f.pipe.close())
+}
+
+// feedParts feeds until all is fed, the job is interrupted, or gone.
+func (f *feeder) feedParts() error {
+	for i := range f.feed.Parts {
+		if f.feeding.Err() != nil && !f.stopped {
+			f.settle()
+		}
+		if f.over || f.lasting.Err() != nil {
+			return nil
+		}
+		if err := f.feedPart(&f.feed.Parts[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// feedPart feeds one part.
+func (f *feeder) feedPart(part *proxyproto.FeedPart) error {
+	from := f.open(part)
+	f.scanner = records.NewScanner(records.Format(f.feed.Format), part.Begin, part.End, f.feed.MaxRecordBytes)
+	f.marks = append(f.marks, mark{begin: f.fed, end: -1, first: -1})
+	if f.scanner.Done() {
+		f.mark().end = f.fed
+	}
+	err := f.feedFrom(from, part)
+	f.counts = f.counts.Plus(f.scanner.Counts())
+	if after := from.close(); err == nil {
+		return after
+	}
+	return err
+}
+
+// feedFrom feeds what a source has of a part.
+func (f *feeder) feedFrom(from source, part *proxyproto.FeedPart) error {
+	for !f.scanner.Done() && !f.over && f.lasting.Err() == nil {
+		if f.feeding.Err() != nil && !f.stopped {
+			f.settle()
+			continue
+		}
+		offset := f.scanner.Offset()
+		if offset >= part.Size {
+			return f.endOfFile()
+		}
+		ctx := f.feeding
+		if f.stopped {
+			ctx = f.lasting
+		}
+		wanted := min(int64(len(f.block)), part.Size-offset, max(part.End-offset, 0)+feedOverhang)
+		length, err := from.read(ctx, f.block[:wanted], offset)
+		if err != nil && ctx.Err() != nil {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		data, err := f.scanner.Scan(f.block[:length])
+		if err != nil {
+			return err
+		}
+		if m := f.mark(); m.first < 0 && len(data) > 0 {
+			m.first = f.scanner.Offset() - int64(len(data))
+		}
+		if f.scanner.Done() {
+			f.mark().end = f.fed + int64(len(data))
+		}
+		f.pass(data)
+		f.rowsSoFar.Store(f.counts.Rows + f.scanner.Counts().Rows)
+		f.bytesSoFar.Store(f.counts.Bytes + f.scanner.Counts().Bytes)
+	}
+	return nil
+}
+
+// endOfFile ends a part that goes to the end of its file.
+func (f *feeder) endOfFile() error {
+	unended, err := f.scanner.EndOfFile()
+	if err != nil {
+		return err
+	}
+	f.mark().end = f.fed
+	if unended {
+		f.mark().unended = true
+		f.mark().end++
+		f.pass([]byte("\n"))
+	}
+	return nil
+}
+
+// mark is that of the present part.
+func (f *feeder) mark() *mark { return &f.marks[len(f.marks)-1] }
+
+// pass gives the job what was scanned. A job that is interrupted gets the end of its
+// record.
+func (f *feeder) pass(data []byte) {
+	if len(f.head) < headLength {
+		f.head = append(f.head, data[:min(len(data), headLength-len(f.head))]...)
+	}
+	if f.closing {
+		length := bytes.IndexByte(data, '\n') + 1
+		f.over = length > 0
+		if !f.over {
+			length = len(data)
+		}
+		f.write(data[:length])
+		f.uncount(data[length:])
+		return
+	}
+	if f.write(data); len(f.unfed) > 0 {
+		f.settle()
+	}
+}
+
+// write writes until it is woken.
+func (f *feeder) write(data []byte) {
+	n := f.pipe.write(data)
+	f.fed += int64(n)
+	f.unfed = data[n:]
+}
+
+// asFault is an error of a part as it is told.
+func asFault(err error, feed *proxyproto.Feed, part int) *proxyproto.InputFault {
+	from := &feed.Parts[part]
+	fault := &proxyproto.InputFault{Kind: proxyproto.InputUnreadable, Name: from.Name, Part: part, Text: err.Error()}
+	if fault.Name == "" {
+		fault.Name = from.Path
+	}
+	var bad *records.Fault
+	var changed changedError
+	switch {
+	case errors.As(err, &bad):
+		fault.Kind, fault.Begin, fault.End = string(bad.Kind), bad.Begin, bad.Offset+1
+	case errors.As(err, &changed):
+		fault.Kind = proxyproto.InputChanged
+	}
+	return fault
+}
+
+// source is a file of a part.
+type source interface {
+	// read fills p, or a part of it, with what is at offset, and returns how much; 0 only
+	// with an error. A changedError says that the file is not what it was.
+	read(ctx context.Context, p []byte, offset int64) (int, error)
+	// close returns a changedError when the file has been changed while it was read.
+	close() error
+}
+
+// changedError says how a file differs from what it was when it was listed.
+type changedError struct{ text string }
+
+func (e changedError) Error() string { return "the file has changed since it was listed: " + e.text }
+
+// openSource returns where a part is read.
+func openSource(part *proxyproto.FeedPart, user *proxyproto.User) source {
+	if part.Path != "" {
+		return &localSource{part: part, user: user}
+	}
+	return newRemoteSource(part)
+}

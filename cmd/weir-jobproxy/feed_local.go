@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/actors/agent/runner/proxyproto"
+)
+
+// localSource is a file of this machine.
+type localSource struct {
+	part *proxyproto.FeedPart
+	// user is whose rights it is read with; nil: the proxy's.
+	user *proxyproto.User
+	file *os.File
+}
+
+// read implements source. It looks at the file each time, so that a job does not work
+// for long on what will be refused in the end.
+func (l *localSource) read(_ context.Context, p []byte, offset int64) (int, error) {
+	if err := l.open(); err != nil {
+		return 0, err
+	}
+	n, err := l.file.ReadAt(p, offset)
+	switch {
+	case n > 0:
+		return n, l.check()
+	case errors.Is(err, io.EOF):
+		return 0, changedError{fmt.Sprintf("it ends at byte %d, and had %d bytes", offset, l.part.Size)}
+	}
+	return 0, fmt.Errorf("at byte %d: %w", offset, bare(err))
+}
+
+// open opens the file, once, if it is what it was.
+func (l *localSource) open() error {
+	if l.file != nil {
+		return nil
+	}
+	var file *os.File
+	err := withRights(l.user, func() (err error) {
+		// What is no file, by now, does not keep the proxy waiting.
+		file, err = os.OpenFile(l.part.Path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+		return err
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return changedError{"it is not there any more"}
+	}
+	if err != nil {
+		return inTheName(l.user, bare(err))
+	}
+	l.file = file
+	// This is advice.
+	_ = unix.Fadvise(int(file.Fd()), l.part.Begin, l.part.End-l.part.Begin, unix.FADV_SEQUENTIAL)
+	return l.check()
+}
+
+// check compares the file with what it was when it was listed.
+func (l *localSource) check() error {
+	info, err := l.file.Stat()
+	switch {
+	case err != nil:
+		return bare(err)
+	case !info.Mode().IsRegular():
+		return changedError{"it is no regular file any more"}
+	case info.Size() != l.part.Size:
+		return changedError{fmt.Sprintf("it has %d bytes, and had %d", info.Size(), l.part.Size)}
+	case !l.part.ModTime.IsZero() && !info.ModTime().Equal(l.part.ModTime):
+		return changedError{fmt.Sprintf("it was written at %s, and then at %s", stamp(l.part.ModTime), stamp(info.ModTime()))}
+	}
+	return nil
+}
+
+// stamp is a time of a file, for people.
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// close implements source.
+func (l *localSource) close() error {
+	if l.file == nil {
+		return nil
+	}
+	return errors.Join(l.check(), l.file.Close())
+}
+
+// bare is an error of the file system without the path, which whoever tells it names.
+func bare(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err
+	}
+	return err
+}

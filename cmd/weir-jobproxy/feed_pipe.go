@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// pipeSize is how much may be on its way to a job, or from it, in bytes.
+const pipeSize = 256 << 10
+
+// inputPipe is a job's standard input. What the job has not read can be taken back, as
+// the pipe's end for the job is open here too: so a write never fails, even if the job
+// has closed its input, but waits until it is woken.
+type inputPipe struct {
+	// job is the end for the job, which whoever gives it to the job closes. It blocks;
+	// taking does not.
+	job    *os.File
+	taking int
+	size   int
+
+	mutex  sync.Mutex
+	writer *os.File
+}
+
+// newInputPipe returns a pipe that holds so much, or as much as the system lets it.
+func newInputPipe(size int) (*inputPipe, error) {
+	var ends [2]int
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+		return nil, fmt.Errorf("open the job's input: %w", err)
+	}
+	p := &inputPipe{job: os.NewFile(uintptr(ends[0]), "input"), taking: -1}
+	p.size = enlarge(ends[1], size)
+	// An end that is opened anew has flags of its own.
+	taking, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", ends[0]), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err == nil {
+		p.taking = taking
+		err = p.openWriter()
+	}
+	if err = errors.Join(err, unix.Close(ends[1])); err != nil {
+		return nil, errors.Join(fmt.Errorf("open the job's input: %w", err), p.job.Close(), p.close())
+	}
+	return p, nil
+}
+
+// enlarge makes a pipe hold so much, where the system lets it, and returns how much it
+// does.
+func enlarge(end, size int) int {
+	// It is refused to users with many pipes.
+	_, _ = unix.FcntlInt(uintptr(end), unix.F_SETPIPE_SZ, size)
+	holds, err := unix.FcntlInt(uintptr(end), unix.F_GETPIPE_SZ, 0)
+	if err != nil {
+		return size
+	}
+	return holds
+}
+
+// end is what writes are made to; nil: it is closed.
+func (p *inputPipe) end() *os.File {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	return p.writer
+}
+
+// write returns how much was written before it was woken.
+func (p *inputPipe) write(data []byte) int {
+	writer := p.end()
+	if writer == nil || len(data) == 0 {
+		return 0
+	}
+	n, err := writer.Write(data)
+	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		complain(err)
+	}
+	return n
+}
+
+// wake ends a context, and with it the present write and all others until sleep.
+func (p *inputPipe) wake(end context.CancelFunc) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	end()
+	if p.writer != nil {
+		complainIf(p.writer.SetWriteDeadline(time.Unix(1, 0)))
+	}
+}
+
+// sleep lets writes wait again, until ctx ends.
+func (p *inputPipe) sleep(ctx context.Context) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if p.writer != nil && ctx.Err() == nil {
+		complainIf(p.writer.SetWriteDeadline(time.Time{}))
+	}
+}
+
+// takeBack takes out all that the job has not read. It is one read, during which the job
+// gets nothing: what is written back afterwards is in its place.
+func (p *inputPipe) takeBack() []byte {
+	buffer := make([]byte, p.size)
+	for {
+		n, err := unix.Read(p.taking, buffer)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil && err != unix.EAGAIN:
+			complain(fmt.Errorf("take back input: %w", err))
+		}
+		return buffer[:max(n, 0)]
+	}
+}
+
+// closeWriter lets the job see the end of its input.
+func (p *inputPipe) closeWriter() {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if p.writer != nil {
+		complainIf(p.writer.Close())
+		p.writer = nil
+	}
+}
+
+// openWriter takes the end of the input away from a job that has not seen it yet.
+func (p *inputPipe) openWriter() error {
+	writer, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", p.taking), os.O_WRONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.writer = writer
+	return nil
+}
+
+// close closes all ends but that for the job.
+func (p *inputPipe) close() error {
+	p.closeWriter()
+	if p.taking >= 0 {
+		return unix.Close(p.taking)
+	}
+	return nil
+}

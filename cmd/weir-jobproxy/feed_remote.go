@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"weir/actors/agent/runner/proxyproto"
+)
+
+// remoteSource is an object of a store that is read by HTTP.
+type remoteSource struct {
+	part   *proxyproto.FeedPart
+	client *storeClient
+	// version is what the store calls the object's content; empty: not known yet.
+	version string
+
+	// body is read from offset on, until end.
+	body        io.ReadCloser
+	offset, end int64
+	cancel      context.CancelFunc
+}
+
+func newRemoteSource(part *proxyproto.FeedPart) *remoteSource {
+	return &remoteSource{part: part, client: stores, version: entityTag(part.Version)}
+}
+
+// entityTag is a version as HTTP writes it.
+func entityTag(version string) string {
+	if version == "" || strings.HasSuffix(version, `"`) {
+		return version
+	}
+	return strconv.Quote(version)
+}
+
+// read implements source. It tries again until the client's patience is over.
+func (r *remoteSource) read(ctx context.Context, p []byte, offset int64) (int, error) {
+	var n int
+	err := r.client.persist(ctx, func(ctx context.Context) error {
+		var err error
+		n, err = r.try(ctx, p, offset)
+		return err
+	})
+	if err == nil {
+		return n, nil
+	}
+	r.drop()
+	var changed changedError
+	if errors.As(err, &changed) {
+		return 0, err
+	}
+	return 0, fmt.Errorf("at byte %d: %w", offset, err)
+}
+
+// try reads on, or asks for more, once.
+func (r *remoteSource) try(ctx context.Context, p []byte, offset int64) (int, error) {
+	if r.body != nil && (r.offset != offset || r.offset >= r.end) {
+		r.drop()
+	}
+	if r.body == nil {
+		if err := r.request(ctx, offset, max(r.part.End, offset)+feedOverhang); err != nil {
+			return 0, err
+		}
+	}
+	n, err := r.client.readSome(ctx, r.cancel, r.body, p)
+	r.offset += int64(n)
+	if n > 0 {
+		return n, nil
+	}
+	r.drop()
+	if err == nil || errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return 0, passing(err)
+}
+
+// request asks for [begin, end) of the object.
+func (r *remoteSource) request(ctx context.Context, begin, end int64) error {
+	end = min(end, r.part.Size)
+	// The body lives longer than the attempt.
+	reading, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	request, err := http.NewRequestWithContext(reading, http.MethodGet, r.part.URL, nil)
+	if err != nil {
+		cancel()
+		return errors.New("not a URL that can be read")
+	}
+	request.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", begin, end-1))
+	if r.version != "" {
+		request.Header.Set("If-Match", r.version)
+	}
+	response, err := r.client.do(ctx, cancel, request)
+	if err == nil {
+		if err = r.check(response, begin); err != nil {
+			err = errors.Join(err, response.Body.Close())
+		}
+	}
+	if err != nil {
+		cancel()
+		return err
+	}
+	r.body, r.offset, r.end, r.cancel = response.Body, begin, end, cancel
+	return nil
+}
+
+// check says what is wrong with an answer.
+func (r *remoteSource) check(response *http.Response, begin int64) error {
+	switch response.StatusCode {
+	case http.StatusPartialContent, http.StatusOK:
+	case http.StatusPreconditionFailed:
+		return changedError{"it is not version " + r.version + " any more"}
+	case http.StatusNotFound, http.StatusGone:
+		return changedError{"it is not there any more"}
+	case http.StatusRequestedRangeNotSatisfiable:
+		return changedError{fmt.Sprintf("it has no byte %d, and had %d bytes", begin, r.part.Size)}
+	default:
+		return refused(response)
+	}
+	version := response.Header.Get("ETag")
+	if r.version != "" && version != "" && version != r.version {
+		return changedError{fmt.Sprintf("it is version %s, and was %s", version, r.version)}
+	}
+	r.version = version
+	if response.StatusCode == http.StatusOK && begin > 0 {
+		return errors.New("the server cannot give a part of it")
+	}
+	size := response.ContentLength
+	if response.StatusCode == http.StatusPartialContent {
+		var err error
+		if size, err = rangeSize(response.Header.Get("Content-Range"), begin); err != nil {
+			return err
+		}
+	}
+	if size >= 0 && size != r.part.Size {
+		return changedError{fmt.Sprintf("it has %d bytes, and had %d", size, r.part.Size)}
+	}
+	return nil
+}
+
+// rangeSize reads "bytes 5-9/100": the size is 100, or -1 when it is not told.
+func rangeSize(text string, begin int64) (int64, error) {
+	rest, ok := strings.CutPrefix(text, "bytes ")
+	place, total, slash := strings.Cut(rest, "/")
+	first, _, dash := strings.Cut(place, "-")
+	from, err := strconv.ParseInt(first, 10, 64)
+	if !ok || !slash || !dash || err != nil || from != begin {
+		return 0, fmt.Errorf("the server was asked for bytes from %d on, and gives %.60q", begin, text)
+	}
+	if total == "*" {
+		return -1, nil
+	}
+	size, err := strconv.ParseInt(total, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("the server gives %.60q", text)
+	}
+	return size, nil
+}
+
+// drop ends the present answer.
+func (r *remoteSource) drop() {
+	if r.body != nil {
+		r.cancel()
+		_ = r.body.Close() // all that is needed was read
+		r.body = nil
+	}
+}
+
+// close implements source. Each answer was of the version that was asked for.
+func (r *remoteSource) close() error {
+	r.drop()
+	return nil
+}

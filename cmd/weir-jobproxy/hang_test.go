@@ -1,0 +1,312 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/actors/agent/disktest"
+	"weir/actors/agent/runner/proctree"
+	"weir/actors/agent/runner/proxyproto"
+	"weir/scheduling/records"
+)
+
+// goOn lets a job go on that waits for the file.
+func goOn(t *testing.T, path string) {
+	t.Helper()
+	write(t, path, "")
+}
+
+// untilStuck has a shell wait until touch, which it has started last, waits for the disk, and
+// not for a moment alone, as for its own program.
+const untilStuck = "n=0; while [ $n -lt 20 ]; do grep -q '(touch) D ' /proc/$!/stat && n=$((n+1)) || n=0; sleep 0.01; done; "
+
+// TestEndHangs has the disk hang on which something of a job is to be kept when the job ends:
+// the end comes nevertheless, says what hangs, and nothing is kept later.
+func TestEndHangs(t *testing.T) {
+	tests := map[string]struct {
+		// shell runs when the disk hangs, and change has the spec use it.
+		shell       string
+		change      func(t *testing.T, disk string) func(*proxyproto.Spec)
+		wantOutcome proxyproto.Outcome
+		wantStep    string
+		wantName    string
+	}{
+		"a file that is kept": {
+			shell: "echo mine > result",
+			change: func(_ *testing.T, disk string) func(*proxyproto.Spec) {
+				return func(spec *proxyproto.Spec) {
+					spec.Outputs = []proxyproto.KeptFile{{Path: "result", Destination: filepath.Join(disk, "kept")}}
+				}
+			},
+			wantOutcome: proxyproto.OutcomeEndHung, wantStep: "keep result as", wantName: "weir-jobproxy",
+		},
+		"the output": {
+			shell: "cat",
+			change: func(t *testing.T, disk string) func(*proxyproto.Spec) {
+				return fed(filepath.Join(disk, "kept"), records.Lines, input(t, "a\n"))
+			},
+			wantOutcome: proxyproto.OutcomeEndHung, wantStep: "take stock of what it has read and written", wantName: "weir-jobproxy",
+		},
+		"standard error": {
+			shell: "echo words >&2",
+			change: func(_ *testing.T, disk string) func(*proxyproto.Spec) {
+				return func(spec *proxyproto.Spec) { spec.OutputFolder = disk }
+			},
+			wantOutcome: proxyproto.OutcomeEndHung, wantStep: "keep standard error", wantName: "weir-jobproxy",
+		},
+		"standard error of a job that fails": {
+			shell: "echo words >&2; exit 3",
+			change: func(_ *testing.T, disk string) func(*proxyproto.Spec) {
+				return func(spec *proxyproto.Spec) { spec.OutputFolder = disk }
+			},
+			wantOutcome: proxyproto.OutcomeExited, wantStep: "keep standard error", wantName: "weir-jobproxy",
+		},
+		"a process that it leaves behind": {
+			shell: "touch $DISK/file & " + untilStuck + "exit 0",
+			change: func(_ *testing.T, disk string) func(*proxyproto.Spec) {
+				return func(spec *proxyproto.Spec) { spec.Environment = append(spec.Environment, "DISK="+disk) }
+			},
+			wantOutcome: proxyproto.OutcomeEndHung, wantStep: "end its processes", wantName: "touch",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			disk, signal := disktest.Hanging(t, 8), filepath.Join(t.TempDir(), "go")
+			p := startProxy(t, "while [ ! -e "+signal+" ]; do sleep 0.01; done; "+test.shell, time.Hour,
+				test.change(t, disk), func(spec *proxyproto.Spec) { spec.EndTimeoutMillis = 1500 })
+			agent := p.connect(t)
+			agent.hear(t, "started")
+			thaw := disktest.Freeze(t, disk)
+			goOn(t, signal)
+			result := agent.hear(t, "exited").Exited
+			if result.Outcome != test.wantOutcome || result.Output != nil || result.Hang == nil || !strings.Contains(result.Hang.Step, test.wantStep) {
+				t.Fatalf("result %+v, hang %v, want %s in %q", result, result.Hang, test.wantOutcome, test.wantStep)
+			}
+			processes := result.Hang.Processes
+			if len(processes) != 1 || processes[0].Name != test.wantName || processes[0].Wait == "" || !strings.Contains(result.Error, processes[0].String()) {
+				t.Errorf("processes %v, error %q, want %s named, and where it waits", processes, result.Error, test.wantName)
+			}
+			agent.say(t, `{"release":{}}`)
+			thaw()
+			select {
+			case <-p.ended:
+			case <-time.After(patience):
+				t.Fatal("the proxy is there still when the disk answers again")
+			}
+			if _, err := os.Stat(filepath.Join(disk, "kept")); err == nil {
+				t.Error("it was kept when the job had ended")
+			}
+		})
+	}
+}
+
+// TestResultCannotBeWritten has the disk of the job's own folder hang: an agent that listens
+// is told the result.
+func TestResultCannotBeWritten(t *testing.T) {
+	disk, signal := disktest.Hanging(t, 8), filepath.Join(t.TempDir(), "go")
+	t.Setenv("TMPDIR", disk)
+	p := startProxy(t, "while [ ! -e "+signal+" ]; do sleep 0.01; done; exit 3", time.Hour, func(spec *proxyproto.Spec) { spec.EndTimeoutMillis = 500 })
+	agent := p.connect(t)
+	agent.hear(t, "started")
+	thaw := disktest.Freeze(t, disk)
+	defer thaw()
+	goOn(t, signal)
+	if result := agent.hear(t, "exited").Exited; result.Outcome != proxyproto.OutcomeExited || result.ExitCode != 3 {
+		t.Errorf("result %+v, want the command's own end", result)
+	}
+	thaw()
+	for deadline := time.Now().Add(patience); ; <-time.After(time.Millisecond) {
+		if _, err := os.Stat(filepath.Join(p.folder, proxyproto.ResultFile)); err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the result is not written when the disk answers again")
+		}
+	}
+}
+
+// TestSlowEndIsNoHang: what moves is waited for.
+func TestSlowEndIsNoHang(t *testing.T) {
+	p := new(progress)
+	p.begin("keep a as b")
+	first := p.moved
+	p.moved = first.Add(-time.Hour)
+	if step, idle := p.idle(first); step != "keep a as b" || idle != time.Hour {
+		t.Errorf("%q for %v, want an hour", step, idle)
+	}
+	p.move()
+	if _, idle := p.idle(time.Now()); idle > time.Minute {
+		t.Errorf("for %v after it has moved", idle)
+	}
+}
+
+// TestPausedEndIsNoHang: the end of a job does not hang because its proxy did not run.
+func TestPausedEndIsNoHang(t *testing.T) {
+	const timeout = 80 * time.Second
+	tests := map[string]struct {
+		// moved and due are how long ago something moved last, and a look at it was due.
+		moved, due time.Duration
+		want       bool
+	}{
+		"nothing moved": {moved: timeout, due: 0, want: true},
+		"nothing moved, and the look is a bit late": {moved: timeout, due: timeout / stallChecks / 2, want: true},
+		"the proxy stood still":                     {moved: timeout, due: timeout / 2},
+		"it stood still, and nothing moved before":  {moved: 3 * timeout, due: timeout, want: true},
+		"something moved, and it stood still then":  {moved: timeout, due: 2 * timeout},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			spec := &proxyproto.Spec{JobID: "job", Shell: "true", Workspace: t.TempDir(), EndTimeoutMillis: timeout.Milliseconds()}
+			s := newSupervisor(t.TempDir(), spec, proxyproto.Identity{Pid: os.Getpid()}, nil, nil)
+			s.gone, s.root = nil, &ending{time: time.Now()}
+			s.verdict.decide(verdict{outcome: proxyproto.OutcomeExited})
+			s.watchEnd("keep a as b")
+			s.ending.moved, s.checkDue = time.Now().Add(-test.moved), time.Now().Add(-test.due)
+			if s.checkStall(); (s.result != nil) != test.want {
+				t.Errorf("given up: %t, want %t", s.result != nil, test.want)
+			}
+			if s.result != nil {
+				s.takeSaved(<-s.saved)
+			} else if !s.stall.Stop() {
+				t.Error("it is not looked at again")
+			}
+		})
+	}
+}
+
+// TestLogThatHangs holds nobody up, and has what was said before the end.
+func TestLogThatHangs(t *testing.T) {
+	var pipe [2]int
+	must(t, unix.Pipe2(pipe[:], unix.O_CLOEXEC))
+	reader, writer := os.NewFile(uintptr(pipe[0]), "reader"), os.NewFile(uintptr(pipe[1]), "writer")
+	defer reader.Close()
+	defer writer.Close()
+	l := newProxyLog(writer, patience)
+	line := strings.Repeat("x", 1<<10) + "\n"
+	for range 10 * logLines {
+		l.add(line)
+	}
+	read := make(chan int)
+	go func() {
+		n, buffer := 0, make([]byte, 1<<20)
+		for {
+			m, err := reader.Read(buffer)
+			if n += m; err != nil {
+				read <- n
+				return
+			}
+		}
+	}()
+	l.flush()
+	must(t, writer.Close())
+	if n := <-read; n < logLines*len(line) || n%len(line) != 0 {
+		t.Errorf("%d bytes were written, want whole lines, %d at least", n, logLines)
+	}
+}
+
+// stuckStreams keep something until they are let go, whoever wants them to stop.
+type stuckStreams struct {
+	plainStreams
+	letGo chan struct{}
+}
+
+func (s stuckStreams) finish(context.Context, bool) remains {
+	<-s.letGo
+	return remains{output: &proxyproto.OutputCount{Part: "part-7", Rows: 1}}
+}
+
+// TestHangIsGivenUp whatever it is, such as the last read of an input: the first end counts,
+// and what comes later is not kept.
+func TestHangIsGivenUp(t *testing.T) {
+	tests := map[string]struct {
+		status      unix.WaitStatus
+		abandoned   verdict
+		wantOutcome proxyproto.Outcome
+	}{
+		"of a completed job":            {0, verdict{}, proxyproto.OutcomeEndHung},
+		"of a failed job":               {1 << 8, verdict{}, proxyproto.OutcomeExited},
+		"of one that is stopped for it": {0, verdict{outcome: proxyproto.OutcomeStopped, reason: "preemption"}, proxyproto.OutcomeStopped},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			spec := &proxyproto.Spec{JobID: "job", Shell: "true", Workspace: t.TempDir(), EndTimeoutMillis: 80}
+			s := newSupervisor(t.TempDir(), spec, proxyproto.Identity{Pid: os.Getpid()}, nil, nil)
+			stuck := stuckStreams{letGo: make(chan struct{})}
+			s.streams, s.gone = stuck, nil
+			s.root = &ending{status: test.status, time: time.Now()}
+			s.verdict.decide(verdict{outcome: proxyproto.OutcomeExited})
+			s.watchEnd("end its processes")
+			s.flush()
+			if test.abandoned.decided() && !s.abandonFlush(test.abandoned) {
+				t.Fatal("not abandoned")
+			}
+			for deadline := time.After(patience); s.result == nil; {
+				select {
+				case <-s.stall.C:
+					s.checkStall()
+				case <-deadline:
+					t.Fatal("it is waited for still")
+				}
+			}
+			s.takeSaved(<-s.saved)
+			close(stuck.letGo)
+			s.takeRemains(<-s.flushed)
+			r := s.result
+			if r.Outcome != test.wantOutcome || r.Reason != test.abandoned.reason || r.Output != nil || r.Hang == nil || !strings.Contains(r.Error, "take stock") {
+				t.Errorf("result %+v, hang %v, want %s, and nothing kept", r, r.Hang, test.wantOutcome)
+			}
+		})
+	}
+}
+
+// stuckProcesses cannot be ended until they are let go.
+type stuckProcesses struct {
+	tree
+	letGo chan struct{}
+}
+
+func (s *stuckProcesses) processes() ([]proctree.Process, error) { return nil, nil }
+func (s *stuckProcesses) kill(time.Duration) error               { <-s.letGo; return nil }
+
+// TestProcessesGoAfterTheyWereGivenUp, which nobody waits for any more: the proxy lives on, as
+// the agent may still have to hear of the result.
+func TestProcessesGoAfterTheyWereGivenUp(t *testing.T) {
+	spec := &proxyproto.Spec{JobID: "job", Shell: "true", Workspace: t.TempDir(), EndTimeoutMillis: 80}
+	s := newSupervisor(t.TempDir(), spec, proxyproto.Identity{Pid: os.Getpid()}, nil, nil)
+	stuck := &stuckProcesses{tree: tree{volumes: s.volumes}, letGo: make(chan struct{})}
+	s.inside = stuck
+	var writer *os.File
+	var err error
+	s.stderr, writer, err = startCapture(t.TempDir(), "stderr", 1<<10)
+	must(t, err)
+	must(t, writer.Close())
+	s.root = &ending{time: time.Now()}
+	s.verdict.decide(verdict{outcome: proxyproto.OutcomeExited})
+	gone := s.gone
+	s.endTree()
+	for deadline := time.After(patience); s.result == nil; {
+		select {
+		case <-s.stall.C:
+			s.checkStall()
+		case <-deadline:
+			t.Fatal("it is waited for still")
+		}
+	}
+	s.takeSaved(<-s.saved)
+	close(s.reaped)
+	close(stuck.letGo)
+	select {
+	case <-gone:
+	case <-time.After(patience):
+		t.Fatal("the end of the processes is waited for still")
+	}
+	if s.result.Outcome != proxyproto.OutcomeEndHung || s.result.Hang == nil {
+		t.Errorf("result %+v, want its end to hang", s.result)
+	}
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+
+	"weir/actors/agent/runner/proxyproto"
+)
+
+const (
+	// initArgument, given in place of a job's folder and followed by it, makes
+	// weir-jobproxy the init of a strictly isolated job.
+	initArgument = "--init"
+	// reportDescriptor is the socket on which the init reports to the proxy.
+	reportDescriptor = 3
+	// maxReport limits one report, in bytes.
+	maxReport = 8 << 10
+)
+
+// report is what the init says: first how the start went, with a descriptor of the root
+// process beside it, then how that ended.
+type report struct {
+	Error  string          `json:"error,omitempty"`
+	Status unix.WaitStatus `json:"status"`
+	Usage  unix.Rusage     `json:"usage"`
+}
+
+// runInit is process 1 of a strictly isolated job: it makes what the job sees, starts the
+// command, waits for orphans, and ends with the command, whereupon the kernel ends the rest.
+func runInit(folder string) error {
+	// Caught, not ignored: what is ignored stays so in the command.
+	signal.Notify(make(chan os.Signal, 1))
+	// What the thread gives up, its children never had.
+	runtime.LockOSThread()
+	unix.CloseOnExec(reportDescriptor)
+	pid, handle, err := startInside(folder)
+	if err != nil {
+		return send(report{Error: clip(err.Error(), mostText)}, -1)
+	}
+	if err := errors.Join(send(report{}, handle), unix.Close(handle), letGo()); err != nil {
+		return err
+	}
+	// The proxy looks at the command first, which may have ended: until it is waited for, it
+	// is there. Should the proxy be gone, so is who could look.
+	_, _ = unix.Read(reportDescriptor, make([]byte, 1))
+	for {
+		var end report
+		switch waited, err := unix.Wait4(-1, &end.Status, 0, &end.Usage); {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return err
+		case waited == pid:
+			return send(end, -1)
+		}
+	}
+}
+
+// startInside makes what the job sees and starts its command.
+func startInside(folder string) (pid, handle int, err error) {
+	data, err := os.ReadFile(filepath.Join(folder, proxyproto.SpecFile))
+	if err != nil {
+		return 0, -1, err
+	}
+	spec, err := proxyproto.ParseSpec(data)
+	if err != nil {
+		return 0, -1, err
+	}
+	root := rootfs{spec: spec, folder: folder}
+	if err := root.build(); err != nil {
+		return 0, -1, fmt.Errorf("isolate: %w", err)
+	}
+	if err := dropRights(); err != nil {
+		return 0, -1, fmt.Errorf("isolate: %w", err)
+	}
+	started, err := startCommand(spec, (&tree{}).start, []uintptr{0, 1, 2})
+	return started.pid, started.handle, err
+}
+
+// send sends a report, with a descriptor unless that is -1.
+func send(r report, descriptor int) error {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	var rights []byte
+	if descriptor >= 0 {
+		rights = unix.UnixRights(descriptor)
+	}
+	if err := unix.Sendmsg(reportDescriptor, data, rights, nil, 0); err != nil {
+		return fmt.Errorf("report to the proxy: %w", err)
+	}
+	return nil
+}
+
+// letGo closes what is the command's alone, so that who reads or writes its other end
+// notices when the command is done with it.
+func letGo() error {
+	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	for descriptor := range 3 {
+		if err := unix.Dup3(null, descriptor, 0); err != nil {
+			return err
+		}
+	}
+	return unix.Close(null)
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"weir/actors/agent/runner/cgroup"
+	"weir/actors/agent/runner/proxyproto"
+	"weir/scheduling/statistics"
+)
+
+func TestMeter(t *testing.T) {
+	start := time.Unix(1000, 0)
+	var m meter
+	m.begin(start)
+	m.observe(start.Add(time.Second), cgroup.Usage{Memory: 100, CPUUser: 5 * time.Microsecond}, 0)
+	last := cgroup.Usage{Memory: 50, Peak: 300, CPUUser: 4 * time.Microsecond}
+	m.observeGap(last, 0)
+	m.observe(start.Add(3*time.Second), last, 0)
+	m.observeEnd(start.Add(4*time.Second), 400, 400)
+	want := proxyproto.Statistics{
+		MaxMemory: 300,
+		// Nothing for 1 s, then the kernel's peak.
+		CumulativeMaxMemory: 3 * 300,
+		CPUUserMicros:       5,
+	}
+	if diff := cmp.Diff(want, m.statistics); diff != "" {
+		t.Errorf("statistics (-want +got):\n%s", diff)
+	}
+}
+
+// TestPeaksBetweenSamples are the kernel's, without what it can take back.
+func TestPeaksBetweenSamples(t *testing.T) {
+	type sample struct{ memory, cache, peak, tmpfs int64 }
+	tests := map[string]struct {
+		samples            []sample
+		processPeak, least int64
+		want, wantNet      int64
+	}{
+		"never seen alive":                             {samples: []sample{{peak: 70, cache: 20}}, want: 50, wantNet: 50},
+		"never seen alive, tmpfs left":                 {samples: []sample{{peak: 70, cache: 20, tmpfs: 15}}, want: 50, wantNet: 35},
+		"a peak after the last sample":                 {samples: []sample{{memory: 10, cache: 5, peak: 15}, {memory: 10, cache: 5, peak: 80}}, want: 75, wantNet: 75},
+		"a peak before the first sample":               {samples: []sample{{memory: 10, cache: 5, peak: 80}, {cache: 5, peak: 80}}, want: 75, wantNet: 75},
+		"files that came and went between two samples": {samples: []sample{{memory: 10, peak: 10}, {memory: 12, peak: 500}, {peak: 500}}, want: 12, wantNet: 12},
+		"a peak that a sample has seen":                {samples: []sample{{memory: 60, cache: 5, peak: 65}, {cache: 5, peak: 65}}, want: 60, wantNet: 60},
+		"files that were written and removed":          {samples: []sample{{memory: 10, cache: 500, peak: 510}, {peak: 512}}, want: 12, wantNet: 12},
+		"files that were written since":                {samples: []sample{{memory: 10, peak: 10}, {cache: 500, peak: 510}}, want: 10, wantNet: 10},
+		"more files left than there was charged":       {samples: []sample{{memory: 10, cache: 5, peak: 15}, {cache: 90, peak: 80}}, want: 10, wantNet: 10},
+		"no peak is known, a process":                  {samples: []sample{{}}, processPeak: 40, least: 40, want: 40, wantNet: 40},
+		"a process with what it shares":                {samples: []sample{{peak: 30, cache: 10}}, processPeak: 40, least: 40, want: 30, wantNet: 30},
+		"nothing but a process too small":              {samples: []sample{{}}, least: 7, want: 7, wantNet: 7},
+		"a process too small, and more is known":       {samples: []sample{{peak: 3}}, least: 7, want: 3, wantNet: 3},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			var m meter
+			now := time.Unix(1000, 0)
+			m.begin(now)
+			for i, s := range test.samples {
+				usage := cgroup.Usage{Memory: s.memory, Cache: s.cache, Peak: s.peak}
+				if i == len(test.samples)-1 {
+					m.observeGap(usage, s.tmpfs)
+				}
+				m.observe(now, usage, s.tmpfs)
+			}
+			m.observeEnd(now, test.processPeak, test.least)
+			if m.statistics.MaxMemory != test.want || m.netPeak != test.wantNet {
+				t.Errorf("most %d, without tmpfs %d; want %d, %d", m.statistics.MaxMemory, m.netPeak, test.want, test.wantNet)
+			}
+		})
+	}
+}
+
+// TestTinyJobIsMeasured though it ends before anybody looks at it.
+func TestTinyJobIsMeasured(t *testing.T) {
+	result := runJob(t, "exec true", func(spec *proxyproto.Spec) { spec.SamplePeriodMillis = time.Hour.Milliseconds() })
+	if used := result.Statistics.Values[statistics.UserMaxMemory]; used <= 0 || used > 128<<20 {
+		t.Errorf("max memory %d, want a little", used)
+	}
+}

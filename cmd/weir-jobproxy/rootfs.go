@@ -1,0 +1,208 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"weir/actors/agent/runner/proxyproto"
+)
+
+const (
+	// temporaryFolder is the folder in the job's folder that a strictly isolated job has in
+	// the place of temporaryPlaces.
+	temporaryFolder = "tmp"
+	// hiddenSize and devicesSize are of file systems in memory that hold little but names.
+	hiddenSize, devicesSize = "256k", "64k"
+)
+
+// temporaryPlaces are writable for everybody, and so not shared.
+var temporaryPlaces = []string{"/tmp", "/var/tmp"}
+
+// devices are those that a strictly isolated job has. Patterns are of hardware that jobs
+// compute on.
+var devices = []string{
+	"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty",
+	"/dev/nvidia*", "/dev/dri/*", "/dev/kfd",
+}
+
+// deviceLinks are names that programs expect beside the devices.
+var deviceLinks = map[string]string{
+	"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx",
+}
+
+// rootfs is what a strictly isolated job sees of the machine's files: all, unchangeable, but
+// for its own and what is hidden. It is made in a mount namespace that is there for it.
+type rootfs struct {
+	spec   *proxyproto.Spec
+	folder string
+	// visible, temporary and devices are what is put back.
+	visible, temporary, devices []keptMount
+}
+
+// keptMount is a part of the old tree, and the path at which the job finds it.
+type keptMount struct {
+	path string
+	tree int
+}
+
+// build changes the present namespace.
+func (r *rootfs) build() error {
+	steps := []struct {
+		name string
+		do   func() error
+	}{
+		{"part mounts", func() error { return unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") }},
+		{"keep what is the job's", r.keep},
+		{"make all read-only", func() error { return readOnly("/", true) }},
+		{"give it its own /tmp", r.replaceTemporary},
+		{"give it its own /dev", r.replaceDevices},
+		{"give it its own /proc", func() error {
+			return unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+		}},
+		{"hide " + r.spec.Hidden, r.hide},
+	}
+	for _, step := range steps {
+		if err := step.do(); err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
+	}
+	return nil
+}
+
+// keep takes hold of what is put back later, while it can be written to.
+func (r *rootfs) keep() error {
+	for _, path := range r.spec.Visible {
+		if err := keepTree(&r.visible, path, path); err != nil {
+			return err
+		}
+	}
+	for _, place := range temporaryPlaces {
+		if info, err := os.Lstat(place); err != nil || !info.IsDir() {
+			continue
+		}
+		if err := keepTree(&r.temporary, filepath.Join(r.folder, temporaryFolder), place); err != nil {
+			return err
+		}
+	}
+	for _, pattern := range devices {
+		// The patterns are good ones, and that is all that can be wrong.
+		paths, _ := filepath.Glob(pattern)
+		for _, path := range paths {
+			if err := keepTree(&r.devices, path, path); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// keepTree clones the mounts at and below path.
+func keepTree(kept *[]keptMount, path, place string) error {
+	tree, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	if err != nil {
+		return &os.PathError{Op: "clone mount of", Path: path, Err: err}
+	}
+	*kept = append(*kept, keptMount{path: place, tree: tree})
+	return nil
+}
+
+// putBack mounts a tree at its place.
+func (k keptMount) putBack() error {
+	if err := unix.MoveMount(k.tree, "", unix.AT_FDCWD, k.path, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return &os.PathError{Op: "mount at", Path: k.path, Err: err}
+	}
+	return unix.Close(k.tree)
+}
+
+// replaceTemporary puts the job's own folder in the place of those that all share.
+func (r *rootfs) replaceTemporary() error {
+	for _, kept := range r.temporary {
+		if err := kept.putBack(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replaceDevices makes a /dev of harmless devices, with shared memory and terminals of the
+// job's own.
+func (r *rootfs) replaceDevices() error {
+	if err := unix.Mount("weir", "/dev", "tmpfs", unix.MS_NOSUID|unix.MS_NOEXEC, "mode=0755,size="+devicesSize); err != nil {
+		return err
+	}
+	for _, kept := range r.devices {
+		err := os.MkdirAll(filepath.Dir(kept.path), 0o755)
+		if err == nil {
+			err = os.WriteFile(kept.path, nil, 0o666)
+		}
+		if err == nil {
+			err = kept.putBack()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for name, target := range deviceLinks {
+		if err := os.Symlink(target, filepath.Join("/dev", name)); err != nil {
+			return err
+		}
+	}
+	shared := "mode=1777"
+	if r.spec.MemoryLimit > 0 {
+		shared += fmt.Sprintf(",size=%d", r.spec.MemoryLimit)
+	}
+	for folder, kind := range map[string][2]string{"/dev/shm": {"tmpfs", shared}, "/dev/pts": {"devpts", "newinstance,ptmxmode=0666,mode=0620"}} {
+		if err := os.Mkdir(folder, 0o755); err != nil {
+			return err
+		}
+		if err := unix.Mount("weir", folder, kind[0], unix.MS_NOSUID|unix.MS_NOEXEC, kind[1]); err != nil {
+			return fmt.Errorf("%s: %w", folder, err)
+		}
+	}
+	return readOnly("/dev", false)
+}
+
+// hide covers the hidden folder and puts back what the job is to see of it. A folder that is
+// gone with the old /tmp need not be covered.
+func (r *rootfs) hide() error {
+	covered := !underTemporary(r.spec.Hidden)
+	if covered {
+		if err := unix.Mount("weir", r.spec.Hidden, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0711,size="+hiddenSize); err != nil {
+			return err
+		}
+	}
+	for _, kept := range r.visible {
+		if err := os.MkdirAll(kept.path, 0o711); err != nil {
+			return err
+		}
+		if err := kept.putBack(); err != nil {
+			return err
+		}
+	}
+	if covered {
+		return readOnly(r.spec.Hidden, false)
+	}
+	return nil
+}
+
+func underTemporary(path string) bool {
+	for _, place := range temporaryPlaces {
+		if strings.HasPrefix(path+"/", place+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// readOnly forbids to write to the mount at path, and to those below it.
+func readOnly(path string, recursive bool) error {
+	flags := uint(0)
+	if recursive {
+		flags = unix.AT_RECURSIVE
+	}
+	return unix.MountSetattr(unix.AT_FDCWD, path, flags, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+}

@@ -1,0 +1,266 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"weir/actors/agent/runner/proxyproto"
+	"weir/actors/agent/runner/rights"
+)
+
+// copyBlock is how much of a file is copied between two looks at whether it is still
+// wanted, in bytes.
+const copyBlock = 16 << 20
+
+// withRights does work on files with the rights of a user; nil: with the proxy's.
+func withRights(user *proxyproto.User, work func() error) error {
+	if user == nil {
+		return work()
+	}
+	return rights.As(user.UID, user.GID, work)
+}
+
+// inTheName says who may not do something.
+func inTheName(user *proxyproto.User, err error) error {
+	if user == nil || !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return fmt.Errorf("%w to user %d of group %d, who the job is", err, user.UID, user.GID)
+}
+
+// keepFiles copies what a completed job leaves in its workspace to where it goes, with the
+// rights of its user.
+func keepFiles(ctx context.Context, spec *proxyproto.Spec, ending *progress) error {
+	if len(spec.Outputs) == 0 {
+		return nil
+	}
+	// The way to the workspace may be closed to the user.
+	root, err := os.OpenRoot(spec.Workspace)
+	if err != nil {
+		return fmt.Errorf("keep files: %w", err)
+	}
+	err = withRights(spec.User, func() error { return keepAll(ctx, root, spec, ending) })
+	return errors.Join(inTheName(spec.User, err), root.Close())
+}
+
+// keepAll copies files first all under other names and gives stores theirs, then puts
+// the copies in place of what is there, so that nobody sees a part of one. What is in its
+// place when a later one fails is taken back.
+func keepAll(ctx context.Context, root *os.Root, spec *proxyproto.Spec, ending *progress) error {
+	outputs := spec.Outputs
+	p := placing{aside: make([]string, len(outputs))}
+	defer func() {
+		for _, path := range p.aside {
+			complainIf(os.RemoveAll(path))
+		}
+	}()
+	each := func(stored bool, do func(i int, kept proxyproto.KeptFile) error) error {
+		for i, kept := range outputs {
+			if isURL(kept.Destination) != stored {
+				continue
+			}
+			err := ctx.Err()
+			ending.begin(fmt.Sprintf("keep %s as %s", kept.Path, withoutQuery(kept.Destination)))
+			if err == nil {
+				err = do(i, kept)
+			}
+			if err != nil {
+				return fmt.Errorf("keep %s as %s: %w", kept.Path, withoutQuery(kept.Destination), err)
+			}
+		}
+		return nil
+	}
+	err := each(false, func(i int, kept proxyproto.KeptFile) error {
+		// Another job may keep a file of the same name.
+		p.aside[i] = partial(kept.Destination + "." + spec.JobID)
+		return copyAside(ctx, root, kept.Path, p.aside[i], ending.move)
+	})
+	if err == nil {
+		err = each(true, func(_ int, kept proxyproto.KeptFile) error {
+			err := putKept(ctx, root, kept, ending.move)
+			if err == nil {
+				p.stays = append(p.stays, withoutQuery(kept.Destination))
+			}
+			return err
+		})
+	}
+	if err == nil {
+		err = each(false, func(i int, kept proxyproto.KeptFile) error { return p.place(p.aside[i], kept.Destination) })
+	}
+	if err != nil {
+		err = p.takeBack(err)
+	}
+	return err
+}
+
+// copyAside copies a file or a folder of the workspace, and calls move whenever it has come on.
+func copyAside(ctx context.Context, root *os.Root, from, aside string, move func()) error {
+	info, err := root.Lstat(from)
+	if err != nil {
+		return missing(err)
+	}
+	err = os.RemoveAll(aside)
+	if err == nil {
+		err = makeParents(filepath.Dir(aside))
+	}
+	if err != nil {
+		return explainSpace(aside, bare(err))
+	}
+	if !info.IsDir() {
+		return copyEntry(ctx, root, from, aside, move)
+	}
+	var folders []string
+	err = fs.WalkDir(root.FS(), filepath.Clean(from), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		move()
+		within, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(aside, within)
+		if entry.IsDir() {
+			folders = append(folders, target)
+			return explainSpace(aside, bare(os.Mkdir(target, 0o755)))
+		}
+		if err := copyEntry(ctx, root, path, target, move); err != nil {
+			return fmt.Errorf("%s: %w", within, err)
+		}
+		return nil
+	})
+	for _, folder := range folders {
+		if err == nil {
+			move()
+			err = bare(syncFolder(folder))
+		}
+	}
+	return err
+}
+
+// makeParents makes a folder and those above it that are missing, which are there after a
+// power failure too.
+func makeParents(folder string) error {
+	err := os.Mkdir(folder, 0o755)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = makeParents(filepath.Dir(folder)); err == nil {
+			err = os.Mkdir(folder, 0o755)
+		}
+	}
+	switch {
+	case err == nil:
+		return syncFolder(filepath.Dir(folder))
+	case isFolder(folder):
+		return nil
+	}
+	return err
+}
+
+// isFolder follows links.
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// missing says what it means that a file is not there.
+func missing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return errors.New("the job has not made it")
+	}
+	return bare(err)
+}
+
+// copyEntry copies a file, or a symbolic link as it is.
+func copyEntry(ctx context.Context, root *os.Root, path, target string, move func()) error {
+	info, err := root.Lstat(path)
+	if err != nil {
+		return missing(err)
+	}
+	if info.Mode()&fs.ModeSymlink != 0 {
+		to, err := root.Readlink(path)
+		if err != nil {
+			return bare(err)
+		}
+		return bare(os.Symlink(to, target))
+	}
+	from, err := openRegular(root, path)
+	if err != nil {
+		return err
+	}
+	err = copyTo(ctx, from, target, info.Mode().Perm(), move)
+	return errors.Join(err, from.Close())
+}
+
+// openRegular opens a file in the workspace. A pipe does not keep the proxy waiting.
+func openRegular(root *os.Root, path string) (*os.File, error) {
+	file, err := root.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, missing(err)
+	}
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("it is no file, folder or link, but %v", info.Mode().Type())
+	}
+	if err != nil {
+		return nil, errors.Join(bare(err), file.Close())
+	}
+	return file, nil
+}
+
+// copyTo copies a file so that it is on disk.
+func copyTo(ctx context.Context, from *os.File, target string, mode fs.FileMode, move func()) error {
+	to, err := os.OpenFile(target, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode|0o200)
+	if err != nil {
+		return bare(err)
+	}
+	for at := int64(0); err == nil; at += copyBlock {
+		if err = ctx.Err(); err == nil {
+			_, err = io.CopyN(to, from, copyBlock)
+			writeBehind(to, at)
+			move()
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		err = to.Sync()
+	}
+	if err = errors.Join(bare(err), to.Close()); err != nil {
+		return explainSpace(target, err)
+	}
+	return nil
+}
+
+// writeBehind has the disk begin with a block, and waits for the one before: at the end of a
+// big file on a slow disk little is left to wait for, in which nothing is seen to move.
+func writeBehind(to *os.File, at int64) {
+	// It is advice: the end brings to disk what is not.
+	_ = unix.SyncFileRange(int(to.Fd()), at, copyBlock, unix.SYNC_FILE_RANGE_WRITE)
+	if at > 0 {
+		const wait = unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WRITE | unix.SYNC_FILE_RANGE_WAIT_AFTER
+		_ = unix.SyncFileRange(int(to.Fd()), at-copyBlock, copyBlock, wait)
+	}
+}
+
+// putKept gives a file to a store.
+func putKept(ctx context.Context, root *os.Root, kept proxyproto.KeptFile, move func()) error {
+	info, err := root.Lstat(kept.Path)
+	if err != nil {
+		return missing(err)
+	}
+	if info.IsDir() {
+		return errors.New("it is a folder, and one URL takes one file")
+	}
+	file, err := openRegular(root, kept.Path)
+	if err != nil {
+		return err
+	}
+	err = stores.put(ctx, kept.Destination, file, move)
+	return errors.Join(err, file.Close())
+}

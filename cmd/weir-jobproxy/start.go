@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"weir/actors/agent/runner/proctree"
+	"weir/actors/agent/runner/proxyproto"
+)
+
+// start starts the command; a failure is the job's result.
+func (s *supervisor) start() {
+	s.startTime = time.Now()
+	s.meter.begin(s.startTime)
+	err := s.inside.create()
+	if err == nil {
+		if err = s.volumes.mount(s.spec); err == nil {
+			err = s.launch()
+		}
+		if err != nil {
+			err = errors.Join(err, s.inside.remove(killPatience))
+		}
+	}
+	if err != nil {
+		s.startFailed(err)
+		return
+	}
+	s.ownPeak = ownPeak()
+	if root, err := proctree.Read(s.child.pid); err == nil {
+		s.started = &proxyproto.Started{Identity: root.Identity, Time: s.startTime}
+		s.rootName = root.Name
+	}
+	go s.child.await(s.rootEnded, s.reaped)
+	s.sample.Reset(s.schedule.next())
+	s.watchDisk()
+	if limit := s.spec.TimeLimit(); limit > 0 {
+		s.timeLimit.Reset(limit)
+	}
+	s.agent.send(proxyproto.Message{Started: s.started})
+	s.streams.begin(func(cause verdict) {
+		select {
+		case s.failed <- cause:
+		default:
+		}
+	})
+}
+
+// startFailed ends a job of which no process has begun.
+func (s *supervisor) startFailed(err error) {
+	cause := verdict{outcome: proxyproto.OutcomeStartFailed, err: err.Error()}
+	var ofStream *streamError
+	if errors.As(err, &ofStream) {
+		cause = ofStream.verdict
+	}
+	s.verdict.decide(cause)
+	s.remains = s.streams.finish(context.Background(), false)
+	s.conclude(0)
+}
+
+// launch opens the pipes and starts the root process.
+func (s *supervisor) launch() error {
+	stop, err := s.inside.watchMemory(func() {
+		select {
+		case s.memoryLow <- struct{}{}:
+		default:
+		}
+	})
+	if err != nil {
+		return err
+	}
+	s.stopWatch = stop
+	stdin, stdoutEnd, err := s.streams.open()
+	if err != nil {
+		return err
+	}
+	if stdin == nil {
+		if stdin, err = os.Open(os.DevNull); err != nil {
+			return err
+		}
+	}
+	defer stdin.Close()
+	if stdoutEnd == nil {
+		if s.stdout, stdoutEnd, err = startCapture(s.spec.OutputFolder, "stdout", s.spec.StdoutLimit); err != nil {
+			return fmt.Errorf("capture output: %w", err)
+		}
+	}
+	defer stdoutEnd.Close()
+	stderr, stderrEnd, err := startCapture(s.spec.OutputFolder, "stderr", s.spec.StderrLimit)
+	if err != nil {
+		return fmt.Errorf("capture output: %w", err)
+	}
+	s.stderr = stderr
+	defer stderrEnd.Close()
+	s.child, err = startChild(s.spec, s.folder, s.inside, []uintptr{stdin.Fd(), stdoutEnd.Fd(), stderrEnd.Fd()})
+	return err
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"weir/actors/agent/runner/proctree"
+	"weir/actors/agent/runner/proxyproto"
+	"weir/scheduling/statistics"
+)
+
+// kernelBlock is the unit of what processes read and write, in bytes.
+const kernelBlock = 512
+
+// statistics are all measures by now.
+func (s *supervisor) statistics() proxyproto.Statistics {
+	all := s.meter.statistics
+	if s.stdout != nil {
+		all.StdoutBytes, all.StdoutDroppedBytes = s.stdout.written.Load(), s.stdout.dropped.Load()
+	}
+	if s.stderr != nil {
+		all.StderrBytes, all.StderrDroppedBytes = s.stderr.written.Load(), s.stderr.dropped.Load()
+	}
+	values := map[string]int64{
+		statistics.UserMaxMemory:          s.meter.netPeak,
+		statistics.UserCurrentMemory:      max(0, s.meter.current-s.meter.tmpfs),
+		statistics.UserMemoryIntegral:     int64(all.CumulativeMaxMemory),
+		statistics.UserCPUUser:            all.CPUUserMicros,
+		statistics.UserCPUSystem:          all.CPUSystemMicros,
+		statistics.UserPipesStdout:        all.StdoutBytes,
+		statistics.UserPipesStdoutDropped: all.StdoutDroppedBytes,
+		statistics.UserPipesStderr:        all.StderrBytes,
+		statistics.UserPipesStderrDropped: all.StderrDroppedBytes,
+	}
+	if s.meter.peakPids > 0 {
+		values[statistics.UserPeakProcesses] = s.meter.peakPids
+	}
+	if !s.spec.Cgroups.None() {
+		values[statistics.UserCPUWait] = s.meter.wait.Microseconds()
+		values[statistics.UserCPUThrottled] = s.meter.throttled.Microseconds()
+	}
+	if s.volumes.size > 0 {
+		values[statistics.UserTmpfsLimit] = s.volumes.size
+		values[statistics.UserTmpfsSize] = s.meter.tmpfs
+		values[statistics.UserMaxTmpfsSize] = s.meter.tmpfsPeak
+	}
+	if s.spec.DiskLimit > 0 {
+		values[statistics.UserDiskLimit] = s.spec.DiskLimit
+		values[statistics.UserDiskMaxUsage] = s.maxDisk
+	}
+	if s.root != nil {
+		addEnded(values)
+	}
+	addProxy(values)
+	s.streams.measure(values)
+	all.Values = values
+	return all
+}
+
+// addEnded adds what is known of processes that were waited for, which at a job's end are
+// all that it had.
+func addEnded(values map[string]int64) {
+	var usage unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_CHILDREN, &usage); err != nil {
+		complain(err)
+		return
+	}
+	values[statistics.UserBlockRead] = usage.Inblock * kernelBlock
+	values[statistics.UserBlockWritten] = usage.Oublock * kernelBlock
+	values[statistics.UserMajorFaults] = usage.Majflt
+	values[statistics.UserContextSwitches] = usage.Nvcsw + usage.Nivcsw
+}
+
+// addProxy adds what the proxy itself has used.
+func addProxy(values map[string]int64) {
+	peak, err := proctree.Peak(os.Getpid())
+	if err != nil {
+		complain(err)
+		return
+	}
+	var usage unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
+		complain(err)
+		return
+	}
+	values[statistics.ProxyMaxMemory] = peak
+	values[statistics.ProxyCPUUser] = usage.Utime.Nano() / 1000
+	values[statistics.ProxyCPUSystem] = usage.Stime.Nano() / 1000
+}
+
+// ownMemory is what the proxy holds now, in bytes; 0: it is not known.
+func (s *supervisor) ownMemory() int64 {
+	memory, err := proctree.Resident(s.self.Pid)
+	if err != nil {
+		complain(err)
+		return 0
+	}
+	return memory
+}

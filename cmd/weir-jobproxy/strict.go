@@ -1,0 +1,159 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/actors/agent/runner/proxyproto"
+)
+
+const (
+	// initTimeout is how long the init may take to start the command.
+	initTimeout = 2 * time.Minute
+	// strictFlags are the namespaces of a strictly isolated job, beside its proxy's.
+	strictFlags = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+)
+
+// startWithInit starts an init in namespaces of its own, which starts the command.
+func startWithInit(spec *proxyproto.Spec, folder string, inside enclosure, standard []uintptr) (child, error) {
+	if err := makeTemporary(spec, folder); err != nil {
+		return child{}, err
+	}
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return child{}, fmt.Errorf("start init: %w", err)
+	}
+	far := os.NewFile(uintptr(ends[1]), "reports of init")
+	defer far.Close()
+	started := child{handle: -1}
+	if started.reports, err = reportsFrom(ends[0]); err != nil {
+		return child{}, fmt.Errorf("start init: %w", err)
+	}
+	attributes := &syscall.SysProcAttr{Setsid: true, Cloneflags: strictFlags}
+	err = inside.start(attributes, func() error {
+		var err error
+		started.init, _, err = syscall.StartProcess("/proc/self/exe", []string{"weir-jobproxy", initArgument, folder}, &syscall.ProcAttr{
+			Dir: "/",
+			// As what is the job's.
+			Env:   []string{proxyproto.TreeVariable + "=" + folder},
+			Files: append(standard[:3:3], far.Fd()),
+			Sys:   attributes,
+		})
+		return err
+	})
+	if err != nil {
+		return child{}, errors.Join(fmt.Errorf("start init: %w", err), started.reports.Close())
+	}
+	if err := errors.Join(far.Close(), started.meet()); err != nil {
+		return child{}, errors.Join(err, started.abandon(inside))
+	}
+	return started, nil
+}
+
+// makeTemporary makes what the job finds as /tmp.
+func makeTemporary(spec *proxyproto.Spec, folder string) error {
+	path := filepath.Join(folder, temporaryFolder)
+	if err := os.Mkdir(path, 0o700); err != nil {
+		return err
+	}
+	return os.Lchown(path, int(spec.User.UID), int(spec.User.GID))
+}
+
+// reportsFrom returns the connection on which reports are read.
+func reportsFrom(descriptor int) (*net.UnixConn, error) {
+	file := os.NewFile(uintptr(descriptor), "reports of init")
+	conn, err := net.FileConn(file)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, err
+	}
+	return conn.(*net.UnixConn), nil
+}
+
+// meet hears how the start went, and learns who the root process is out here.
+func (c *child) meet() error {
+	if err := c.reports.SetReadDeadline(time.Now().Add(initTimeout)); err != nil {
+		return err
+	}
+	first, handle, err := c.receive()
+	switch {
+	case err != nil:
+		return fmt.Errorf("start init: %w", err)
+	case first.Error != "":
+		return errors.New(first.Error)
+	case handle < 0:
+		return errors.New("start init: it did not say what it has started")
+	}
+	c.handle = handle
+	if c.pid, err = pidOf(handle); err != nil {
+		return fmt.Errorf("start init: %w", err)
+	}
+	return c.reports.SetReadDeadline(time.Time{})
+}
+
+// receive reads a report, and the descriptor beside it; -1: there is none.
+func (c *child) receive() (report, int, error) {
+	data, rights := make([]byte, maxReport), make([]byte, unix.CmsgSpace(4))
+	n, rightsN, _, _, err := c.reports.ReadMsgUnix(data, rights)
+	if err != nil {
+		return report{}, -1, err
+	}
+	handle := -1
+	if messages, err := unix.ParseSocketControlMessage(rights[:rightsN]); err == nil && len(messages) == 1 {
+		if descriptors, err := unix.ParseUnixRights(&messages[0]); err == nil && len(descriptors) == 1 {
+			handle = descriptors[0]
+			unix.CloseOnExec(handle)
+		}
+	}
+	var r report
+	if n == 0 {
+		return report{}, handle, errors.New("it ended before it said anything")
+	}
+	if err := json.Unmarshal(data[:n], &r); err != nil {
+		return report{}, handle, err
+	}
+	return r, handle, nil
+}
+
+// pidOf returns the number of a process as this one sees it.
+func pidOf(handle int) (int, error) {
+	info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", handle))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(info)) {
+		if text, is := strings.CutPrefix(line, "Pid:"); is {
+			return strconv.Atoi(strings.TrimSpace(text))
+		}
+	}
+	return 0, errors.New("a process descriptor names no process")
+}
+
+// awaitReport waits for the end of the root process. An init that says nothing of it was
+// killed, and everything in its namespace with it.
+func (c *child) awaitReport() ending {
+	last, _, err := c.receive()
+	e := ending{status: last.Status, usage: last.Usage, time: time.Now()}
+	if err != nil {
+		e.status = unix.WaitStatus(unix.SIGKILL)
+	}
+	_ = c.reports.Close() // nothing more is said
+	return e
+}
+
+// abandon ends an init of which nothing came.
+func (c *child) abandon(inside enclosure) error {
+	err := inside.kill(killPatience)
+	_ = c.reports.Close() // nothing more is said
+	reap(func(int, ending) {})
+	return err
+}

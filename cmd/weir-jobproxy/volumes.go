@@ -1,0 +1,140 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"weir/actors/agent/runner/proxyproto"
+)
+
+// volumes are the job's file systems in memory. They are mounted in a namespace of the
+// proxy's, so that none is left when it and the job have gone, however they went.
+type volumes struct {
+	list []volume
+	size int64
+}
+
+type volume struct {
+	path string
+	// root holds the file system, whatever the job does to the mount.
+	root int
+}
+
+// ownMounts makes sure that what is mounted from now on is not seen outside. What is
+// mounted outside later is seen here.
+func ownMounts(spec *proxyproto.Spec) error {
+	if spec.AgentMounts == "" {
+		return nil
+	}
+	name, err := os.Readlink("/proc/self/ns/mnt")
+	if err != nil {
+		return fmt.Errorf("find mount namespace: %w", err)
+	}
+	if name == spec.AgentMounts {
+		return fmt.Errorf("part mounts from those of the node: the proxy is in the namespace of its agent, %s", name)
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+		return fmt.Errorf("part mounts from those of the node: %w", err)
+	}
+	return nil
+}
+
+// mount mounts what the spec asks for. Its folders are made where they are missing; they
+// must be empty, as what is in them would not be seen.
+func (v *volumes) mount(spec *proxyproto.Spec) error {
+	if len(spec.Tmpfs) == 0 {
+		return nil
+	}
+	workspace, err := os.OpenRoot(spec.Workspace)
+	if err != nil {
+		return fmt.Errorf("mount tmpfs: %w", err)
+	}
+	defer workspace.Close()
+	for _, wanted := range spec.Tmpfs {
+		if err := v.mountOne(workspace, spec, wanted); err != nil {
+			return errors.Join(fmt.Errorf("mount tmpfs %q: %w", wanted.Path, err), v.unmount())
+		}
+	}
+	return nil
+}
+
+func (v *volumes) mountOne(workspace *os.Root, spec *proxyproto.Spec, wanted proxyproto.Tmpfs) error {
+	if err := makeFolders(workspace, wanted.Path, spec.User); err != nil {
+		return err
+	}
+	folder, err := workspace.Open(wanted.Path)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	if names, _ := folder.Readdirnames(1); len(names) > 0 {
+		return fmt.Errorf("the folder holds %q, which would not be seen any more", names[0])
+	}
+	options := fmt.Sprintf("size=%d,mode=0755", wanted.Size)
+	if spec.User != nil {
+		options += fmt.Sprintf(",uid=%d,gid=%d", spec.User.UID, spec.User.GID)
+	}
+	// By the descriptor, as the path may lead through links.
+	target := fmt.Sprintf("/proc/self/fd/%d", folder.Fd())
+	if err := unix.Mount("weir", target, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
+		return err
+	}
+	mounted := volume{path: filepath.Join(workspace.Name(), wanted.Path)}
+	if mounted.root, err = unix.Open(mounted.path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+		return errors.Join(err, unix.Unmount(mounted.path, unix.MNT_DETACH))
+	}
+	v.list = append(v.list, mounted)
+	v.size += wanted.Size
+	return nil
+}
+
+// makeFolders makes a folder and those above it that are missing, the job's own.
+func makeFolders(workspace *os.Root, path string, user *proxyproto.User) error {
+	if path == "." {
+		return nil
+	}
+	if err := makeFolders(workspace, filepath.Dir(path), user); err != nil {
+		return err
+	}
+	if err := workspace.Mkdir(path, 0o755); err != nil {
+		if errors.Is(err, os.ErrExist) {
+			return nil
+		}
+		return err
+	}
+	if user == nil {
+		return nil
+	}
+	return workspace.Chown(path, int(user.UID), int(user.GID))
+}
+
+// used is what is in them, in bytes.
+func (v *volumes) used() int64 {
+	var sum int64
+	for _, mounted := range v.list {
+		var stat unix.Statfs_t
+		if err := unix.Fstatfs(mounted.root, &stat); err == nil {
+			sum += int64(stat.Blocks-stat.Bfree) * stat.Bsize
+		}
+	}
+	return sum
+}
+
+// unmount gives the memory back when nothing of the job is left.
+func (v *volumes) unmount() error {
+	var errs []error
+	for _, mounted := range v.list {
+		err := unix.Unmount(mounted.path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+		// A job of root may have unmounted it.
+		if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+			errs = append(errs, fmt.Errorf("unmount tmpfs %s: %w", mounted.path, err))
+		}
+		errs = append(errs, unix.Close(mounted.root))
+	}
+	v.list = nil
+	return errors.Join(errs...)
+}

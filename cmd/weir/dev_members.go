@@ -1,0 +1,228 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"weir/cmd/weir/internal/devcluster"
+)
+
+func newDevDownCommand() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:     "down",
+		Short:   "Stop the cluster of this folder and remove what it kept",
+		Example: `  weir dev down`,
+		Args:    takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			found, err := devcluster.Down(cmd.Context(), dir, devcluster.Ending{StopTimeout: devcluster.DefaultStopTimeout, Sweep: sweepAgent})
+			if errors.Is(err, devcluster.ErrNone) {
+				fmt.Fprintf(cmd.OutOrStdout(), "no cluster runs here: nothing to stop in %s\n", dir)
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "stopped %s\n", found)
+			return nil
+		},
+	}
+	registerDevDir(cmd, &dir)
+	return cmd
+}
+
+func newDevStatusCommand() *cobra.Command {
+	var dir string
+	output := formatTable
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show the processes of the cluster of this folder",
+		Example: `  weir dev status
+  weir dev status -o json | jq -r '.members[] | select(.state != "up").name'`,
+		Args: takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			record, err := devcluster.Load(dir)
+			if err != nil {
+				return err
+			}
+			seen := seeMembers(record.Members, devcluster.Process.Alive, (*devcluster.Member).Ready)
+			p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), output)
+			if output == formatTable {
+				// Who leads may have to be waited for.
+				fmt.Fprintln(p.out, membersTable(seen))
+			}
+			leader, leaderErr := devLeader(cmd.Context(), dir)
+			message, err := devStatusMessage(seen, leader)
+			if err != nil {
+				return err
+			}
+			if output != formatTable {
+				err = p.show(view{message: message})
+			} else if leaderErr == nil {
+				fmt.Fprintf(p.out, "leader: %s\n", cmp.Or(leader, "none now"))
+			}
+			return errors.Join(err, leaderErr)
+		},
+	}
+	registerDevDir(cmd, &dir)
+	cmd.Flags().VarP(&output, "output", "o", "form of what is printed: table, json or yaml")
+	mustComplete(cmd, "output", fixed(formats...))
+	return cmd
+}
+
+// devLeader returns the replica that leads; none: "".
+func devLeader(ctx context.Context, dir string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	reach, err := reachDev(dir)
+	if err != nil {
+		return "", err
+	}
+	defer reach.close()
+	leader, err := reach.leaderNow(ctx)
+	if err != nil {
+		return "", &exitError{exitNotReached, fmt.Errorf("no replica says who leads: %w", err)}
+	}
+	return leader, nil
+}
+
+func newDevKillCommand() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "kill MEMBER|leader",
+		Short: "End one process of the cluster with kill -9",
+		Example: `  weir dev kill leader
+  weir dev kill n2`,
+		Args: takes("MEMBER"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name := args[0]
+			if name == "leader" {
+				ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Second)
+				defer cancel()
+				reach, err := reachDev(dir)
+				if err != nil {
+					return err
+				}
+				defer reach.close()
+				if name, err = reach.Leader(ctx); err != nil {
+					return &exitError{exitNotReached, fmt.Errorf("no replica says who leads: %w", err)}
+				}
+			}
+			if err := devcluster.Kill(dir, name); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "killed %s\n", name)
+			return nil
+		},
+	}
+	registerDevDir(cmd, &dir)
+	return cmd
+}
+
+func newDevStartCommand() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:     "start MEMBER",
+		Short:   "Start one process of the cluster anew that was killed",
+		Example: `  weir dev start r1`,
+		Args:    takes("MEMBER"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			process, err := devcluster.StartMember(cmd.Context(), dir, args[0], devcluster.Default().ReadyTimeout)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "started %s (pid %d)\n", args[0], process.Pid)
+			return nil
+		},
+	}
+	registerDevDir(cmd, &dir)
+	return cmd
+}
+
+// showMembers prints the processes of a cluster.
+func showMembers(out io.Writer, dir string) error {
+	record, err := devcluster.Load(dir)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, membersTable(seeMembers(record.Members, devcluster.Process.Alive, (*devcluster.Member).Ready)))
+	return nil
+}
+
+// seenMember is a process of a cluster, as it is now.
+type seenMember struct {
+	*devcluster.Member
+	// pid is 0 when it is down; state is down, starting or up.
+	pid   int
+	state string
+}
+
+// seeMembers looks at the processes of a cluster, given who lives and who is up.
+func seeMembers(members []devcluster.Member, alive func(devcluster.Process) bool, ready func(*devcluster.Member) bool) []seenMember {
+	seen := make([]seenMember, len(members))
+	for i := range members {
+		m := &members[i]
+		seen[i] = seenMember{m, 0, "down"}
+		if alive(m.Process) {
+			seen[i].pid, seen[i].state = m.Process.Pid, "starting"
+			if ready(m) {
+				seen[i].state = "up"
+			}
+		}
+	}
+	return seen
+}
+
+// membersTable draws the processes of a cluster.
+func membersTable(seen []seenMember) string {
+	t := table.NewWriter()
+	t.SetStyle(table.StyleLight)
+	t.AppendHeader(table.Row{"name", "address", "pid", "state", "log"})
+	for _, m := range seen {
+		pid := none
+		if m.pid != 0 {
+			pid = fmt.Sprint(m.pid)
+		}
+		t.AppendRow(table.Row{m.Name, cmp.Or(m.Address, none), pid, m.state, relative(m.Log)})
+	}
+	return t.Render()
+}
+
+// devStatusMessage is the same for programs. Paths are whole.
+func devStatusMessage(seen []seenMember, leader string) (proto.Message, error) {
+	members := make([]any, len(seen))
+	for i, m := range seen {
+		members[i] = map[string]any{
+			"name": m.Name, "kind": string(m.Kind), "address": m.Address, "pid": m.pid, "state": m.state,
+			"data": m.Data, "log": m.Log, "starts": m.Started,
+		}
+	}
+	message, err := structpb.NewStruct(map[string]any{"leader": leader, "members": members})
+	if err != nil {
+		return nil, fmt.Errorf("status of the cluster: %w", err)
+	}
+	return message, nil
+}
+
+// relative shortens a path for people.
+func relative(path string) string {
+	here, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	if short, err := filepath.Rel(here, path); err == nil && len(short) < len(path) {
+		return short
+	}
+	return path
+}

@@ -1,0 +1,56 @@
+package bench
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"weir/actors/agent/runner/proctree"
+	"weir/cmd/weir/internal/devcluster"
+)
+
+// cost is processor time, in the kernel and outside.
+type cost struct {
+	// replicas is that of all replicas, agents that of all agents, and jobs that of the
+	// supervisors and jobs that have ended; nodes that of this process: of the nodes that it
+	// simulates, and of the client.
+	replicas, agents, jobs, nodes time.Duration
+}
+
+// since returns what was spent after before.
+func (c cost) since(before cost) cost {
+	return cost{c.replicas - before.replicas, c.agents - before.agents, c.jobs - before.jobs, c.nodes - before.nodes}
+}
+
+// plus adds two costs.
+func (c cost) plus(more cost) cost {
+	return cost{c.replicas + more.replicas, c.agents + more.agents, c.jobs + more.jobs, c.nodes + more.nodes}
+}
+
+// spent returns the processor time that replicas, agents and this process have taken so far.
+func (c *cluster) spent(b *testing.B) (sum cost) {
+	b.Helper()
+	members, err := c.started.Members()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, m := range members {
+		if m.Kind == devcluster.Replica {
+			sum.replicas += processorTime(b, m.Process.Pid)
+		} else {
+			own, all := c.figures(b, m).processor, processorTime(b, m.Process.Pid)
+			sum.agents, sum.jobs = sum.agents+own, sum.jobs+max(0, all-own)
+		}
+	}
+	sum.nodes = processorTime(b, os.Getpid())
+	return sum
+}
+
+func processorTime(b *testing.B, pid int) time.Duration {
+	b.Helper()
+	process, err := proctree.Read(pid)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return process.CPUUser + process.CPUSystem
+}

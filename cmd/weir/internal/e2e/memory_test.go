@@ -1,0 +1,184 @@
+package e2e
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"weir/messages/apipb"
+)
+
+// limit is the memory_limit of the jobs of these tests.
+const limit = 128 << 20
+
+// using is a task of jobs that use a fifth of their memory_limit, or of every so many one
+// nine tenths, for a while.
+func using(count int, dir, while string, every int) object {
+	return object{
+		"job_count": count, "cpu_limit": 0.1, "memory_limit": limit,
+		"command": []string{program("witness"), "use", dir, strconv.Itoa(limit), "0.2", while, strconv.Itoa(every)},
+	}
+}
+
+// memoryOf returns what the one task of an operation has learned.
+func (c *cluster) memoryOf(t *testing.T, operation string) *apipb.TaskMemory {
+	t.Helper()
+	return c.get(t, operation).GetTasks()[0].GetMemory()
+}
+
+// part is how much of the memory_limit is reserved for a job's processes.
+func part(reserve *apipb.JobReserve) float64 { return float64(reserve.GetUser()) / limit }
+
+// finishes follows an operation to its end, and returns all of its jobs: replicas keep the
+// latest of them.
+func (c *cluster) finishes(t *testing.T, operation string) (*apipb.Operation, []*apipb.Job) {
+	t.Helper()
+	ended := map[string]*apipb.Job{}
+	var answer apipb.WaitOperationResponse
+	for end := time.Now().Add(4 * patience); !answer.GetDone() && time.Now().Before(end); {
+		c.ask(t, "OperationService/Wait", object{"operation": operation, "timeout_millis": 1000}, &answer)
+		for _, job := range c.jobs(t, operation) {
+			if job.GetFinishTime() != nil {
+				ended[job.GetId()] = job
+			}
+		}
+	}
+	return c.ends(t, operation, "completed"), slices.Collect(maps.Values(ended))
+}
+
+// byReserve returns how many jobs ran at once at most, by their times: of those with the
+// reserve of the beginning, and of those with less than a third of the limit.
+func byReserve(jobs []*apipb.Job) (before, after int) {
+	var first, learned []*apipb.Job
+	for _, job := range jobs {
+		switch reserve := part(job.GetReserve()); {
+		case reserve == 0.5:
+			first = append(first, job)
+		case reserve < 1./3:
+			learned = append(learned, job)
+		}
+	}
+	return atOnce(first), atOnce(learned)
+}
+
+// TestReservesAreLearned runs an operation whose jobs use a fifth of what they may, again,
+// and again after all replicas have been down.
+func TestReservesAreLearned(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, here, "n1", "n2")
+	for _, agent := range []string{"n1", "n2"} {
+		c.startAgent(agent, "--memory", "640MiB")
+	}
+	c.ready(t, 2)
+	spec := func(count int) object { return one(using(count, c.dir, "2s", 0)) }
+	operation := c.start(t, spec(300))
+	op, ended := c.finishes(t, operation)
+	before, after := byReserve(ended)
+	memory := c.memoryOf(t, operation)
+	if f := op.GetProgress().GetFailed(); f != 0 || op.GetProgress().GetAborted() != 0 {
+		t.Errorf("%d jobs failed: %v", f, op.GetProgress())
+	}
+	if got := part(memory.GetReserve()); got < 0.19 || got > 0.25 || memory.GetFromProfile() {
+		t.Errorf("%.3f of the limit is reserved in the end (from a profile: %v), want about 0.22", got, memory.GetFromProfile())
+	}
+	t.Logf("300 jobs that use 0.18 to 0.22 of their memory_limit: reserved 0.50 at first, %.3f in the end; %d jobs at once before, %d after; %v",
+		part(memory.GetReserve()), before, after, memory)
+	if before == 0 || after < before*3/2 {
+		t.Errorf("%d jobs ran at once before, %d after", before, after)
+	}
+	c.beginsLearned(t, spec(30))
+	for _, name := range replicaNames {
+		c.process(name).kill()
+	}
+	for _, name := range replicaNames {
+		c.startReplica(name)
+	}
+	c.ready(t, 2)
+	c.beginsLearned(t, spec(30))
+
+	fresh := c.start(t, one(using(1, c.dir, "0s", 0), object{"no_memory_profile": true}))
+	if got := c.jobs(t, c.ends(t, fresh, "completed").GetId())[0].GetReserve(); part(got) != 0.5 {
+		t.Errorf("an operation without profile begins with %v", got)
+	}
+}
+
+// beginsLearned runs the operation again: its first job gets what was learned.
+func (c *cluster) beginsLearned(t *testing.T, spec object) {
+	t.Helper()
+	// What an operation has learned is left when it has ended.
+	until(t, "there is a memory profile", func() string {
+		var answer apipb.MemoryProfilesResponse
+		c.ask(t, "MemoryService/Profiles", object{}, &answer)
+		if len(answer.GetProfiles()) == 1 {
+			return ""
+		}
+		return protojson.Format(&answer)
+	})
+	operation := c.start(t, spec)
+	c.ends(t, operation, "completed")
+	if memory := c.memoryOf(t, operation); !memory.GetFromProfile() {
+		t.Errorf("the operation has begun without its profile: %v", memory)
+	}
+	for _, job := range c.jobs(t, operation) {
+		if got := part(job.GetReserve()); got < 0.19 || got > 0.25 {
+			t.Errorf("job %d had %.3f of its limit reserved, want what was learned", job.GetCookie(), got)
+		}
+	}
+	t.Logf("the same again: its first jobs have %.3f of the limit reserved", part(c.jobs(t, operation)[0].GetReserve()))
+}
+
+// TestOverdrafts has one of eighty jobs use nine tenths of its memory_limit on nodes that are
+// full. Those jobs are aborted, and no others, and run again with all of the limit.
+func TestOverdrafts(t *testing.T) {
+	t.Parallel()
+	// Before the first one that is above its reserve, several rounds of others teach what is
+	// used. After the last one come enough of them to fill the nodes again and again, until
+	// that is noticed.
+	const jobs, every = 400, 80
+	c := newCluster(t, here, "n1", "n2", "n3")
+	for _, agent := range []string{"n1", "n2", "n3"} {
+		c.startAgent(agent, "--memory", "200MiB")
+	}
+	c.ready(t, 3)
+	operation := c.start(t, one(using(jobs, c.folder(t), "1s", every)))
+	op, ended := c.finishes(t, operation)
+	by := op.GetProgress().GetAbortedByReason()
+	if op.GetProgress().GetFailed() != 0 || op.GetProgress().GetAborted() != jobs/every || by["resource_overdraft"] != jobs/every {
+		t.Errorf("%v, want %d overdrafts and nothing else\n%s", op.GetProgress(), jobs/every, c.describe(t, operation))
+	}
+	again := 0
+	for _, job := range ended {
+		switch {
+		case job.GetState() == "completed" && job.GetCookie()%every == every/4:
+			again++
+			if part(job.GetReserve()) != 1 || job.GetReserve().GetPredecessor() == "" {
+				t.Errorf("cookie %d ran again with %v, want all of its limit", job.GetCookie(), job.GetReserve())
+			}
+			continue
+		case job.GetState() != "aborted":
+			continue
+		}
+		attributes := job.GetError().GetAttributes()
+		for _, name := range []string{"resource", "reserve", "usage", "node_usage", "node_memory"} {
+			if attributes[name] == "" {
+				t.Errorf("the error of %s does not say its %s: %v", job.GetId(), name, job.GetError())
+			}
+		}
+		if job.GetCookie()%every != every/4 || part(job.GetReserve()) > 1./3 {
+			t.Errorf("cookie %d was aborted, with %.3f of its limit reserved", job.GetCookie(), part(job.GetReserve()))
+		}
+	}
+	if again != jobs/every {
+		t.Errorf("%d jobs ran again, want %d", again, jobs/every)
+	}
+	memory := c.memoryOf(t, operation)
+	if got := part(memory.GetReserve()); got > 0.25 || memory.GetDedicated() != 0 {
+		t.Errorf("%.3f of the limit is reserved in the end, want as much as for most: %v", got, memory)
+	}
+	t.Logf("of %d jobs %d were above their reserve on a full node: aborted, run again and completed; %.3f of the limit is reserved in the end",
+		jobs, by["resource_overdraft"], part(memory.GetReserve()))
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// use holds memory for a while: a share of a limit in bytes that differs by a tenth of it from
+// cookie to cookie. Of every so many cookies the one after a quarter of them holds nine tenths
+// of the limit, and the first time that it runs, it does not leave by itself: enough others
+// come after it to fill its node.
+//
+//	use folder limit share time every
+func use(args []string) error {
+	limit, err := strconv.ParseFloat(args[1], 64)
+	if err != nil {
+		return err
+	}
+	share, err := strconv.ParseFloat(args[2], 64)
+	if err != nil {
+		return err
+	}
+	length, err := time.ParseDuration(args[3])
+	if err != nil {
+		return err
+	}
+	every, err := strconv.Atoi(args[4])
+	if err != nil {
+		return err
+	}
+	cookie, err := strconv.Atoi(os.Getenv("WEIR_JOB_COOKIE"))
+	if err != nil {
+		return err
+	}
+	// From 0.9 to 1.1, without any order among cookies.
+	share *= 0.9 + 0.2*float64(uint32(cookie)*2654435761>>16&0xff)/0xff
+	if every > 0 && cookie%every == every/4 {
+		share = 0.9
+		first, err := begin(filepath.Join(args[0], strconv.Itoa(cookie)))
+		if err != nil {
+			return err
+		}
+		if first {
+			length = patience
+		}
+	}
+	held, err := fill(int64(share * limit))
+	if err != nil {
+		return err
+	}
+	time.Sleep(length)
+	return syscall.Munmap(held)
+}
+
+// begin reports whether nobody has begun this before.
+func begin(file string) (first bool, err error) {
+	mark, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, mark.Close()
+}
+
+// fill makes this process hold so many bytes, with all that it holds besides.
+func fill(bytes int64) ([]byte, error) {
+	debug.SetGCPercent(-1)
+	resident, err := resident()
+	if err != nil {
+		return nil, err
+	}
+	held, err := syscall.Mmap(-1, 0, int(max(bytes-resident, 1)), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANONYMOUS)
+	for i := 0; i < len(held); i += os.Getpagesize() {
+		held[i] = 1
+	}
+	return held, err
+}
+
+// resident returns how many bytes this process holds that are no file's.
+func resident() (int64, error) {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(status)) {
+		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == "RssAnon:" {
+			kibi, err := strconv.ParseInt(fields[1], 10, 64)
+			return kibi << 10, err
+		}
+	}
+	return 0, fmt.Errorf("/proc/self/status has no RssAnon")
+}

@@ -1,0 +1,246 @@
+package simulate
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/scheduling"
+	"weir/scheduling/lifecycle"
+	"weir/scheduling/memory"
+	"weir/scheduling/resource"
+)
+
+// lessons is what is learned of the memory of an operation's jobs, as its controller
+// does.
+type lessons struct {
+	*memory.Learner
+	// told is the reserve that the state has.
+	told memory.Reserve
+	// due says that it is time to tell again at a time that has been set.
+	due bool
+}
+
+// lesson returns what is known of an operation's memory before its first job; nil: its
+// jobs are given what they ask for.
+func (s Shape) lesson(limit int64) *lessons {
+	if !s.Learns {
+		return nil
+	}
+	l := &lessons{Learner: &memory.Learner{
+		Task: memory.Task{Limit: limit, Options: memory.Default()}, User: new(memory.Digest), Proxy: new(memory.Digest),
+	}}
+	l.told = l.Reserve()
+	return l
+}
+
+// uses is the memory that a job takes on its node, in bytes: all that it holds, unless
+// its operation says something else. The same cookie uses the same in each attempt.
+func (w *world) uses(op *operation, a *statepb.Allocation) int64 {
+	if op.lessons == nil {
+		return a.GetResources().GetMemory()
+	}
+	w.lengths.Seed(w.file.Seed^op.key^hash("memory"), uint64(a.GetCookie()))
+	w.lengths.Uint64()
+	return min(int64(op.Shape.MemoryUsed.Draw(rand.New(w.lengths))), op.lessons.Task.Limit)
+}
+
+// occupy counts the memory of a job that begins on its node.
+func (w *world) occupy(op *operation, a *statepb.Allocation) {
+	if !w.learns {
+		return
+	}
+	used := w.uses(op, a)
+	w.occupied[a.GetNode()] += used
+	if op.lessons != nil {
+		w.meter.memory.add(w.now, op.lessons.Task.Limit, a.GetResources().GetMemory(), used)
+	}
+	if w.overfull(a.GetNode()) {
+		w.queue.add(w.now, overdraft{a.GetNode()})
+	}
+}
+
+// vacate is occupy of a job that has gone.
+func (w *world) vacate(op *operation, a *statepb.Allocation) {
+	if !w.learns {
+		return
+	}
+	used := w.uses(op, a)
+	w.occupied[a.GetNode()] -= used
+	if op.lessons != nil {
+		w.meter.memory.add(w.now, -op.lessons.Task.Limit, -a.GetResources().GetMemory(), -used)
+	}
+}
+
+func (w *world) overfull(node string) bool {
+	record, _ := w.state.Node(scheduling.NodeID(node))
+	return w.occupied[node] > record.GetResources().GetMemory()
+}
+
+// overdraft is a node whose jobs use more memory than it has: those that use more than
+// their reserve are aborted, the largest excess first, then the latest started (J.2).
+type overdraft struct{ node string }
+
+func (o overdraft) happen(w *world) error {
+	for !w.dead[o.node] && w.overfull(o.node) {
+		a := w.guilty(o.node)
+		if a == nil {
+			return nil
+		}
+		finished := &statepb.FinishedJob{JobId: a.GetJobId(), Node: o.node, State: lifecycle.JobAborted.String(), AbortReason: lifecycle.AbortResourceOverdraft.String()}
+		if err := w.finish(a, finished); err != nil {
+			return err
+		}
+		w.meter.memory.overdrafts++
+	}
+	return nil
+}
+
+// guilty returns the job of a node that is to go first; nil: none uses more than its
+// reserve.
+func (w *world) guilty(node string) *statepb.Allocation {
+	var first *statepb.Allocation
+	most := int64(0)
+	for _, a := range w.state.AllocationsOfNode(scheduling.NodeID(node)) {
+		op := w.operations[a.GetOperationId()]
+		if op.lessons == nil {
+			continue
+		}
+		excess := w.uses(op, a) - a.GetReserve().GetUser()
+		later := func() bool {
+			return cmp.Or(a.GetStartTime().AsTime().Compare(first.GetStartTime().AsTime()), cmp.Compare(a.GetJobId(), first.GetJobId())) > 0
+		}
+		if excess > most || excess > 0 && excess == most && later() {
+			first, most = a, excess
+		}
+	}
+	return first
+}
+
+// teach adds to the end of a job what it teaches, and with an overdraft the reserve with
+// which it runs again.
+func (w *world) teach(op *operation, a *statepb.Allocation, finished *statepb.FinishedJob) {
+	overdrawn := finished.GetAbortReason() == lifecycle.AbortResourceOverdraft.String()
+	if op.lessons == nil || finished.GetState() != lifecycle.JobCompleted.String() && !overdrawn {
+		return
+	}
+	used := memory.Usage{User: w.uses(op, a)}
+	var over *memory.Reserve
+	if overdrawn {
+		had := a.GetReserve().Reserve()
+		over = &had
+		record, _ := w.state.Operation(scheduling.OperationID(a.GetOperationId()))
+		before := record.GetTasks()[0].GetReserves()[a.GetCookie()]
+		next, count := op.lessons.Task.Rerun(op.lessons.User, op.lessons.Proxy, used, had, memory.Overdrafts{User: before.GetUserOverdrafts(), Proxy: before.GetProxyOverdrafts()})
+		finished.NextReserve = &statepb.CookieReserve{Reserve: statepb.NewJobReserve(next), UserOverdrafts: count.User, ProxyOverdrafts: count.Proxy}
+		finished.NextReserve.Reserve.Predecessor = a.GetJobId()
+	}
+	sample := op.lessons.Task.Sample(used, over)
+	finished.Sample = &statepb.MemorySample{User: sample.User, Proxy: sample.Proxy}
+}
+
+// learn takes in the sample of a job that has ended, and tells what follows from it.
+func (w *world) learn(op *operation, sample *statepb.MemorySample) error {
+	record, _ := w.state.Operation(scheduling.OperationID(op.ID))
+	known := record.GetTasks()[0].GetMemory()
+	if sample == nil || known.GetSampleCount() == op.lessons.Absorbed {
+		return nil
+	}
+	if err := op.lessons.Absorb(memory.Sample{User: sample.GetUser(), Proxy: sample.GetProxy()}); err != nil {
+		return err
+	}
+	return w.tell(op)
+}
+
+// tell proposes the reserve of an operation's next jobs, when it is time to.
+func (w *world) tell(op *operation) error {
+	record, _ := w.state.Operation(scheduling.OperationID(op.ID))
+	if record.GetState() != lifecycle.Running.String() {
+		return nil
+	}
+	l := op.lessons
+	reserve, tell, after := l.Learn(w.time(), l.told, int64(len(record.GetTasks()[0].GetMemory().GetSamples())))
+	if !tell {
+		if after > 0 && !l.due {
+			l.due = true
+			w.queue.add(w.now+max(after, time.Millisecond), telling{op.ID})
+		}
+		return nil
+	}
+	l.told, op.perJob.Memory = reserve, reserve.Total()
+	_, err := w.apply(&commandpb.UpdateReserves{OperationId: op.ID, Epoch: record.GetAssignment().GetEpoch(), Time: w.timestamp(), Tasks: []*commandpb.TaskReserve{{
+		Task: task, Samples: l.Absorbed, UserDigest: l.User.Encode(), ProxyDigest: l.Proxy.Encode(), Reserve: statepb.NewJobReserve(reserve),
+	}}})
+	return err
+}
+
+// telling is the time to tell what has been learned.
+type telling struct{ id string }
+
+func (t telling) happen(w *world) error {
+	op := w.operations[t.id]
+	if op == nil {
+		return nil
+	}
+	op.lessons.due = false
+	return w.tell(op)
+}
+
+// memoryMeter adds up the memory of running jobs that learn, over time, in bytes x
+// seconds.
+type memoryMeter struct {
+	at                    time.Duration
+	limit, reserved, used int64
+	sums                  [3]float64
+	jobs, overdrafts      int64
+}
+
+func (m *memoryMeter) settle(now time.Duration) {
+	seconds := (now - m.at).Seconds()
+	for i, n := range []int64{m.limit, m.reserved, m.used} {
+		m.sums[i] += float64(n) * seconds
+	}
+	m.at = now
+}
+
+func (m *memoryMeter) add(now time.Duration, limit, reserved, used int64) {
+	m.settle(now)
+	if limit > 0 {
+		m.jobs++
+	}
+	m.limit, m.reserved, m.used = m.limit+limit, m.reserved+reserved, m.used+used
+}
+
+// Memory is that of jobs that learn what to reserve, in bytes on average over the time of
+// the simulation.
+type Memory struct {
+	// Limit is what they may use, Reserved what was held for them, and Used what they used.
+	Limit, Reserved, Used float64
+	// Jobs is how many there were, Overdrafts how many of them were aborted because they
+	// used more than their reserve on a node that had no more.
+	Jobs, Overdrafts int64
+}
+
+func (m *memoryMeter) result(now time.Duration) *Memory {
+	if m.jobs == 0 {
+		return nil
+	}
+	m.settle(now)
+	d := max(now.Seconds(), 1e-9)
+	return &Memory{Limit: m.sums[0] / d, Reserved: m.sums[1] / d, Used: m.sums[2] / d, Jobs: m.jobs, Overdrafts: m.overdrafts}
+}
+
+// learns reports whether there are jobs in a file that learn what to reserve.
+func (f *File) learns() bool {
+	return slices.ContainsFunc(f.Workloads, func(w Workload) bool { return w.Shape.Learns }) ||
+		slices.ContainsFunc(f.Trace, func(s Submission) bool { return s.Shape.Learns })
+}
+
+// demand is what was told last of jobs of a group that wait.
+type demand struct {
+	group, pending int64
+	amounts        resource.Amounts
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/messages/apipb"
+)
+
+func newMemoryCommand(f *clientFlags) *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "memory",
+		Short: "Show what memory finished operations have needed",
+		Long: `Show what memory finished operations have needed. The next operation of the same
+profile begins with that.`,
+		Example: "  weir memory profiles\n  weir memory profiles ads/nightly",
+	}, newMemoryProfilesCommand(f))
+}
+
+// profileFlags is what weir memory profiles can be told.
+type profileFlags struct {
+	forget []string
+	all    bool
+	limit  int32
+}
+
+func newMemoryProfilesCommand(f *clientFlags) *cobra.Command {
+	var flags profileFlags
+	cmd := &cobra.Command{
+		Use:   "profiles [KEY]",
+		Short: "List memory profiles, the latest first, or forget some",
+		Long: `List memory profiles, the latest first: what jobs of finished operations have used, as
+parts of their memory_limit. Tasks are of one profile by the memory_profile that they
+name, or else by their name, command and isolation.
+
+--forget and --forget-all make the next operations begin without what was learned. They
+are for operators.`,
+		Example: `  weir memory profiles
+  weir memory profiles ads/nightly
+  weir memory profiles --forget ads/nightly
+  weir memory profiles --forget-all`,
+		Args:              takes("[KEY]"),
+		ValidArgsFunction: f.suggest(true, profileKeys),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := flags.check(args); err != nil {
+			return &exitError{exitUsage, err}
+		}
+		return f.verb(func(ctx context.Context, s *session, args []string) error {
+			if flags.all || len(flags.forget) > 0 {
+				return flags.run(ctx, s)
+			}
+			return showProfiles(ctx, s, strings.Join(args, ""), flags.limit)
+		})(cmd, args)
+	}
+	cmd.Flags().StringArrayVar(&flags.forget, "forget", nil, "forget the profile of this key; can be repeated")
+	cmd.Flags().BoolVar(&flags.all, "forget-all", false, "forget all profiles")
+	cmd.Flags().Int32Var(&flags.limit, "limit", 100, "how many at most, to 1000")
+	mustComplete(cmd, "forget", f.suggest(false, profileKeys))
+	return cmd
+}
+
+func (f *profileFlags) check(args []string) error {
+	switch {
+	case f.all && len(f.forget) > 0:
+		return errors.New("--forget-all and --forget: give one of them")
+	case len(args) > 0 && (f.all || len(f.forget) > 0):
+		return fmt.Errorf("KEY %q is shown, --forget forgets: give one of them", args[0])
+	}
+	for _, key := range f.forget {
+		if key == "" {
+			return errors.New("--forget: the key is empty (weir memory profiles lists them)")
+		}
+	}
+	return nil
+}
+
+// run forgets profiles.
+func (f *profileFlags) run(ctx context.Context, s *session) error {
+	var forgotten int
+	var err error
+	if f.all {
+		forgotten, err = s.ForgetAllMemoryProfiles(ctx)
+	} else {
+		forgotten, err = s.ForgetMemoryProfiles(ctx, f.forget...)
+	}
+	if err != nil {
+		return err
+	}
+	return s.said(&apipb.ForgetMemoryProfilesResponse{Forgotten: int32(forgotten)}, "%s forgotten", several(int64(forgotten), "memory profile"))
+}
+
+func showProfiles(ctx context.Context, s *session, key string, limit int32) error {
+	page, err := s.MemoryProfiles(ctx, &apipb.MemoryProfilesRequest{Key: key, Limit: limit})
+	if err != nil {
+		return err
+	}
+	v := view{message: page, rows: key == "", text: func(now time.Time) string {
+		if key != "" {
+			return profileText(page.GetProfiles()[0], now)
+		}
+		return profilesText(page, now)
+	}}
+	if len(page.GetProfiles()) == 0 {
+		v.empty = "there is no memory profile yet: a finished operation of ten jobs or more leaves one"
+	}
+	return s.show(v)
+}
+
+func profilesText(page *apipb.MemoryProfilesResponse, now time.Time) string {
+	g := newGrid("key", "task", "jobs>", "operations>", "limit>", "process reserve>", "p50>", "p95>", "updated", "command")
+	for _, p := range page.GetProfiles() {
+		g.row(p.GetKey(), p.GetTask(), p.GetSamples(), p.GetOperations(), size(p.GetMemoryLimit()), size(p.GetReserve()),
+			share(&p.P50), share(&p.P95), age(p.GetUpdatedTime(), now), clip(printable(p.GetCommand()), 40))
+	}
+	if shown := len(page.GetProfiles()); shown < int(page.GetTotal()) {
+		return g.String() + fmt.Sprintf("\nthe latest %d of %d: more with --limit\n", shown, page.GetTotal())
+	}
+	return g.String()
+}
+
+func profileText(p *apipb.MemoryProfile, now time.Time) string {
+	page := newFacts()
+	page.add("profile", p.GetKey())
+	page.add("task", p.GetTask())
+	page.add("command", p.GetCommand())
+	page.add("learned from", several(p.GetSamples(), "job")+" of "+several(p.GetOperations(), "operation"))
+	page.add("last operation", p.GetLastOperation())
+	page.add("updated", moment(p.GetUpdatedTime(), now))
+	page.add("memory limit", size(p.GetMemoryLimit()))
+	page.add("process reserve", size(p.GetReserve()))
+	page.add("jobs use", fmt.Sprintf("half of them up to %s of the limit, 95 of 100 up to %s", share(&p.P50), share(&p.P95)))
+	return page.String()
+}
+
+func profileKeys(ctx context.Context, s *session) ([]cobra.Completion, error) {
+	page, err := s.MemoryProfiles(ctx, &apipb.MemoryProfilesRequest{Limit: 1000})
+	var out []cobra.Completion
+	for _, p := range page.GetProfiles() {
+		out = append(out, cobra.CompletionWithDesc(p.GetKey(), printable(p.GetTask())))
+	}
+	return out, err
+}

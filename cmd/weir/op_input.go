@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"weir/messages/apipb"
+	"weir/scheduling/lifecycle"
+)
+
+// readPart is the part of the input that has been read.
+func readPart(p *apipb.InputProgress) *float64 {
+	part := float64(p.GetBytes()) / float64(max(p.GetBytesTotal(), 1))
+	return &part
+}
+
+// inputText says what a map operation reads, and how far it is; empty of another.
+func inputText(op *apipb.Operation) string {
+	var parts []string
+	if in := op.GetInput(); in != nil {
+		parts = append(parts, fmt.Sprintf("%s in %s", size(in.GetBytes()), several(in.GetFiles(), "file")))
+	}
+	if p := op.GetProgress().GetInput(); p != nil {
+		parts = append(parts, fmt.Sprintf("%s (%s) and %s read", size(p.GetBytes()), share(readPart(p)), several(p.GetRows(), "row")))
+		if p.GetSkippedRecords() > 0 {
+			parts = append(parts, several(p.GetSkippedRecords(), "record")+" skipped")
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// outputText says where what a map operation has written is; empty of another.
+func outputText(op *apipb.Operation) string {
+	switch out := op.GetOutput(); {
+	case out != nil:
+		return fmt.Sprintf("%s: %s, %s", out.GetPath(), several(out.GetRows(), "row"), size(out.GetBytes()))
+	case op.GetType() == lifecycle.Map && !terminal(op):
+		return "not there before it completes"
+	case op.GetType() == lifecycle.Map:
+		return "none: it did not complete"
+	}
+	return ""
+}
+
+// skippedText lists records that no job survived.
+func skippedText(op *apipb.Operation) string {
+	g := newGrid("skipped record of", "from byte>", "to>", "it begins with")
+	rows := 0
+	for _, t := range op.GetTasks() {
+		for _, r := range t.GetInput().GetSkipped() {
+			g.row(r.GetFile(), r.GetBegin(), r.GetEnd(), clip(printable(r.GetHead()), 60))
+			rows++
+		}
+	}
+	if rows == 0 {
+		return ""
+	}
+	return "\n" + g.String()
+}
+
+// sliceText says what a job reads. Files have names as long as their operation goes on.
+func sliceText(s *apipb.InputSlice) string {
+	if s.GetFile() == "" {
+		return fmt.Sprintf("bytes %d to %d of a file that is not named any more, for the operation has ended", s.GetBegin(), s.GetEnd())
+	}
+	return fmt.Sprintf("%s, bytes %d to %d", s.GetFile(), s.GetBegin(), s.GetEnd())
+}
+
+// inputFacts adds what a job of a map operation reads and has written.
+func inputFacts(page facts, j *apipb.Job) {
+	in := j.GetInput()
+	const most = 10
+	for i, s := range in.GetSlices() {
+		if i == most {
+			page.add("and", fmt.Sprintf("%d slices more", len(in.GetSlices())-most))
+			break
+		}
+		page.add("reads", sliceText(s))
+	}
+	if in != nil && j.GetFinishTime() != nil {
+		read := fmt.Sprintf("%s, %s", several(in.GetRows(), "row"), size(in.GetBytes()))
+		if in.GetRestBytes() > 0 {
+			read += fmt.Sprintf("; %s were left to another job", size(in.GetRestBytes()))
+		}
+		page.add("has read", read)
+	}
+	if out := j.GetOutput(); out != nil {
+		page.add("has written", fmt.Sprintf("%s, %s", several(out.GetRows(), "row"), size(out.GetBytes())))
+	}
+}
+
+// gangText says where a gang is.
+func gangText(g *apipb.GangProgress) string {
+	text := fmt.Sprintf("incarnation %d, %d of %d ranks have completed", g.GetIncarnation(), g.GetCompletedRanks(), g.GetSize())
+	if g.GetReason() != "" {
+		text += "; the one before ended: " + g.GetReason()
+	}
+	return text
+}
+
+// rankText says what a job is in its gang; empty of another.
+func rankText(j *apipb.Job) string {
+	switch {
+	case j.GangRank != nil:
+		return fmt.Sprintf("%d of incarnation %d", j.GetGangRank(), j.GetGangIncarnation())
+	case j.GetGangIncarnation() > 0:
+		return fmt.Sprintf("none: it stands in reserve for incarnation %d", j.GetGangIncarnation())
+	}
+	return ""
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/messages/apipb"
+	"weir/scheduling/lifecycle"
+	"weir/scheduling/statistics"
+)
+
+func newOpStatisticsCommand(f *clientFlags) *cobra.Command {
+	var req apipb.OperationStatisticsRequest
+	cmd := &cobra.Command{
+		Use:     "statistics OPERATION",
+		Aliases: []string{"stats"},
+		Short:   "Show what was measured of the jobs of an operation, and what memory to ask for",
+		Long: `Show what was measured of the jobs of an operation that have ended, added up by the
+state in which they ended, and what memory to ask for. p50, p95 and p99 are quantiles:
+half of the jobs, 95 and 99 of 100 had no more; they are right within three percent.
+
+Of an operation with several tasks it is all of them together; --task shows one. What is
+0 for all jobs is left out. In json and yaml all of it is there, in the unit that stands
+beside each number.`,
+		Example: `  weir op statistics '*nightly'
+  weir op statistics 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4a --task sort --state completed
+  weir op statistics '*nightly' -o json | jq '.advice[].set_limit'`,
+		Args:              takes("OPERATION"),
+		ValidArgsFunction: f.suggest(true, operationNames(false)),
+		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+			req.Operation = args[0]
+			all, err := s.OperationStatistics(ctx, &req)
+			if err != nil {
+				return err
+			}
+			v := view{message: all, text: func(time.Time) string { return statisticsText(all) }}
+			if len(all.GetStatistics()) == 0 {
+				v.empty = "no job has ended yet that is like that"
+			}
+			return s.show(v)
+		}),
+	}
+	cmd.Flags().StringVar(&req.Task, "task", "", "only jobs of this task")
+	cmd.Flags().StringVar(&req.State, "state", "", "only jobs that ended in this state: completed, failed or aborted")
+	mustComplete(cmd, "task", f.suggestBy(taskNames))
+	mustComplete(cmd, "state", fixed(lifecycle.JobCompleted.String(), lifecycle.JobFailed.String(), lifecycle.JobAborted.String()))
+	return cmd
+}
+
+// statisticsText draws statistics, a table for each state, and advice below them.
+func statisticsText(all *apipb.OperationStatisticsResponse) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "operation %s\n", all.GetOperationId())
+	for _, section := range sections(slices.DeleteFunc(slices.Clone(all.GetStatistics()), isNothing)) {
+		task, ended := "all tasks", "all jobs"
+		if section[0].GetTask() != "" {
+			task = "task " + section[0].GetTask()
+		}
+		if section[0].GetState() != "" {
+			ended = section[0].GetState() + " jobs"
+		}
+		fmt.Fprintf(&b, "\n%s, %s:\n", printable(task), printable(ended))
+		g := newGrid("statistic", "jobs>", "sum>", "min>", "p50>", "p95>", "p99>", "max>")
+		for _, s := range section {
+			measured := func(v *int64) string {
+				if v == nil {
+					return none
+				}
+				return measure(*v, s.GetUnit())
+			}
+			sum := measured(&s.Sum)
+			if s.GetUnit() == string(statistics.PerTenMille) {
+				// Parts of something are not added up.
+				sum = none
+			}
+			g.row(s.GetName(), s.GetCount(), sum, measured(&s.Min), measured(s.P50), measured(s.P95), measured(s.P99), measured(&s.Max))
+		}
+		b.WriteString(g.String())
+	}
+	if advice := adviceText(all.GetAdvice()); advice != "" {
+		b.WriteString("\n" + advice)
+	}
+	return b.String()
+}
+
+// isNothing tells a statistic that is 0 for all jobs, which tables leave out.
+func isNothing(s *apipb.Statistic) bool { return s.GetMin() == 0 && s.GetMax() == 0 }
+
+// sections returns the statistics to draw, by task and state: those of all tasks alone
+// where there are some, and of all states only where there are several.
+func sections(all []*apipb.Statistic) [][]*apipb.Statistic {
+	var out [][]*apipb.Statistic
+	if len(all) == 0 {
+		return nil
+	}
+	task, states := all[0].GetTask(), map[string]bool{}
+	for _, s := range all {
+		if s.GetTask() == task {
+			states[s.GetState()] = true
+		}
+	}
+	for _, s := range all {
+		switch last := len(out) - 1; {
+		case s.GetTask() != task || s.GetState() == "" && len(states) == 2:
+		case last >= 0 && out[last][0].GetState() == s.GetState():
+			out[last] = append(out[last], s)
+		default:
+			out = append(out, []*apipb.Statistic{s})
+		}
+	}
+	return out
+}
+
+// adviceText draws what tasks asked for, got and needed, and what to change.
+func adviceText(all []*apipb.MemoryAdvice) string {
+	g := newGrid("memory of", "jobs>", "limit>", "process reserve>", "p50>", "p95>", "max>", "reserved>", "of it used>")
+	var change []string
+	rows := 0
+	for _, a := range all {
+		if a.GetJobs() == 0 {
+			continue
+		}
+		used := none
+		if a.GetReservedByteSeconds() > 0 {
+			used = number(100*float64(a.GetUsedByteSeconds())/float64(a.GetReservedByteSeconds()), 0) + "%"
+		}
+		g.row(a.GetTask(), a.GetJobs(), size(a.GetLimit()), size(a.GetReserve()), size(a.GetP50()), size(a.GetP95()), size(a.GetMax()),
+			measure(a.GetReservedByteSeconds(), string(statistics.ByteSeconds)), used)
+		rows++
+		if a.GetText() != "" {
+			change = append(change, fmt.Sprintf("%s: %s\n", printable(a.GetTask()), printable(a.GetText())))
+		}
+	}
+	if rows == 0 {
+		return ""
+	}
+	return g.String() + strings.Join(change, "")
+}
+
+// measure writes a value of a statistic for people.
+func measure(v int64, unit string) string {
+	switch statistics.Unit(unit) {
+	case statistics.Bytes:
+		return size(v)
+	case statistics.ByteSeconds:
+		return size(v) + " s"
+	case statistics.Milliseconds:
+		return span(time.Duration(v) * time.Millisecond)
+	case statistics.Microseconds:
+		return span(time.Duration(v) * time.Microsecond)
+	case statistics.PerTenMille:
+		return number(float64(v)/100, 2) + "%"
+	}
+	return fmt.Sprint(v)
+}
+
+func newJobStatisticsCommand(f *clientFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:     "statistics JOB",
+		Aliases: []string{"stats"},
+		Short:   "Show what was measured of a job",
+		Long: `Show what was measured of a job, with what each number is. Of a job that has not ended
+it is what its node last said. What is 0 is left out, but in json and yaml.`,
+		Example:           "  weir job statistics 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b\n  weir job statistics 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b -o json",
+		Args:              takes("JOB"),
+		ValidArgsFunction: f.suggest(true, jobNames(false)),
+		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+			measured, err := s.JobStatistics(ctx, args[0])
+			if err != nil {
+				return unknownJob(ctx, s, args[0], err)
+			}
+			v := view{message: measured, text: func(time.Time) string { return jobStatisticsText(measured) }}
+			if len(measured.GetStatistics()) == 0 {
+				v.empty = fmt.Sprintf("nothing was measured of job %s, which is %s", measured.GetJobId(), measured.GetState())
+			}
+			return s.show(v)
+		}),
+	}
+}
+
+func jobStatisticsText(measured *apipb.JobStatisticsResponse) string {
+	g := newGrid("statistic", "value>", "what it is")
+	for _, s := range measured.GetStatistics() {
+		if s.GetValue() == 0 {
+			continue
+		}
+		g.row(s.GetName(), measure(s.GetValue(), s.GetUnit()), s.GetDescription())
+	}
+	return fmt.Sprintf("job %s, %s\n\n", measured.GetJobId(), measured.GetState()) + g.String()
+}

@@ -1,0 +1,258 @@
+package state
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/scheduling"
+	"weir/scheduling/lifecycle"
+)
+
+// maxClaims bounds the claims of a cluster: those beyond are the leader's alone.
+const maxClaims = 10000
+
+// claims are what is held for jobs for which others have been told to go, by operation
+// and in the order in which they were made. A claim is there until its job is granted,
+// the operation wants no more such jobs or may start none there, the node is lost, or its
+// time is over.
+type claims struct {
+	of    map[scheduling.OperationID][]*statepb.Claim
+	count int
+	// next is no later than the first of them expires.
+	next time.Time
+}
+
+func newClaims() claims { return claims{of: make(map[scheduling.OperationID][]*statepb.Claim)} }
+
+// all returns the claims by operation.
+func (s *claims) all() []*statepb.Claim {
+	all := make([]*statepb.Claim, 0, s.count)
+	for _, id := range slices.Sorted(maps.Keys(s.of)) {
+		all = append(all, s.of[id]...)
+	}
+	return all
+}
+
+// add adds a claim as the latest of its operation.
+func (s *claims) add(c *statepb.Claim) {
+	id := scheduling.OperationID(c.GetBeneficiary().GetOperationId())
+	if at := c.GetExpires().AsTime(); s.count == 0 || at.Before(s.next) {
+		s.next = at
+	}
+	s.of[id] = append(slices.Clip(s.of[id]), c)
+	s.count++
+}
+
+// keep drops the claims of an operation of which stays says so.
+func (s *claims) keep(id scheduling.OperationID, stays func(*statepb.Claim) bool) {
+	var left []*statepb.Claim
+	for _, c := range s.of[id] {
+		if stays(c) {
+			left = append(left, c)
+		}
+	}
+	s.count -= len(s.of[id]) - len(left)
+	s.of[id] = left
+	if len(left) == 0 {
+		delete(s.of, id)
+	}
+}
+
+// keepAll is keep for all operations.
+func (s *claims) keepAll(stays func(*statepb.Claim) bool) {
+	for id := range s.of {
+		s.keep(id, stays)
+	}
+}
+
+// hold makes the claim of who gets what a job leaves that was told to go, or has that
+// one last as long as this job may take. Orders of old name no claim.
+func (c *change) hold(a *statepb.Allocation, order *statepb.StopOrder) {
+	b := order.GetPreemptedFor()
+	if b == nil || order.GetPlannedTime() == nil {
+		return
+	}
+	o := c.operations[scheduling.OperationID(b.GetOperationId())]
+	node := c.nodes[scheduling.NodeID(a.GetNode())].record
+	claim := &statepb.Claim{
+		Tree: node.GetTree(), Node: node.GetId(), NodeIncarnation: node.GetIncarnation(), Beneficiary: b, PlannedTime: order.GetPlannedTime(),
+		Expires: timestamppb.New(order.Deadline().Add(time.Duration(b.GetHoldMillis()) * time.Millisecond)),
+	}
+	mine := c.claims.of[o.id()]
+	if i := slices.IndexFunc(mine, func(other *statepb.Claim) bool { return sameClaim(claim, other) }); i >= 0 {
+		if claim.GetExpires().AsTime().After(mine[i].GetExpires().AsTime()) {
+			mine = slices.Clone(mine)
+			mine[i] = claim
+			c.claims.of[o.id()] = mine
+		}
+		return
+	}
+	if !o.mayUse(claim, node) || o.wanted(b) == 0 {
+		return
+	}
+	if o.claimed(mine, b.GetTask(), b.GetDedicatedMemory()) >= o.wanted(b) {
+		// The leader holds no more than is wanted, so it has given up another one.
+		c.dropOldest(b)
+	}
+	if c.claims.count < maxClaims {
+		c.claims.add(claim)
+	}
+}
+
+// dropOldest ends the claim that was made first for jobs like that of a beneficiary.
+func (c *change) dropOldest(b *statepb.Beneficiary) {
+	dropped := false
+	c.claims.keep(scheduling.OperationID(b.GetOperationId()), func(claim *statepb.Claim) bool {
+		other := claim.GetBeneficiary()
+		if dropped || other.GetTask() != b.GetTask() || other.GetDedicatedMemory() != b.GetDedicatedMemory() {
+			return true
+		}
+		dropped = true
+		return false
+	})
+}
+
+// sameClaim reports whether two claims of an operation are one.
+func sameClaim(a, b *statepb.Claim) bool {
+	return a.GetNode() == b.GetNode() && a.GetBeneficiary().GetTask() == b.GetBeneficiary().GetTask() &&
+		a.GetBeneficiary().GetDedicatedMemory() == b.GetBeneficiary().GetDedicatedMemory() &&
+		a.GetPlannedTime().AsTime().Equal(b.GetPlannedTime().AsTime())
+}
+
+// meet ends the claim that a grant was carried out for.
+func (c *change) meet(g *commandpb.Grant) {
+	if g.GetClaimTime() == nil || c.claims.count == 0 {
+		return
+	}
+	met := &statepb.Claim{Node: g.GetNode(), PlannedTime: g.GetClaimTime(), Beneficiary: &statepb.Beneficiary{Task: g.GetTask(), DedicatedMemory: g.GetDedicatedMemory()}}
+	c.claims.keep(scheduling.OperationID(g.GetOperationId()), func(claim *statepb.Claim) bool { return !sameClaim(claim, met) })
+}
+
+// mayUse reports whether the operation may start the job of a claim on its node, which
+// has this record now.
+func (o *operation) mayUse(claim *statepb.Claim, node *statepb.Node) bool {
+	in := o.treeIndex(scheduling.TreeName(claim.GetTree()))
+	return o.state == lifecycle.Running && !o.record.GetSuspended() && in >= 0 && o.record.GetTrees()[in].GetAdmitted() &&
+		node.GetState() == statepb.NodeOnline && node.GetIncarnation() == claim.GetNodeIncarnation() && node.GetTree() == claim.GetTree()
+}
+
+// wanted is how many jobs like that of a beneficiary wait.
+func (o *operation) wanted(b *statepb.Beneficiary) int {
+	task, ok := o.taskIndex[scheduling.TaskName(b.GetTask())]
+	if !ok {
+		return 0
+	}
+	return int(o.offered(task, b.GetDedicatedMemory()))
+}
+
+// claimed counts those of the claims of an operation that are for a group of a task.
+func (o *operation) claimed(mine []*statepb.Claim, task string, group int64) (n int) {
+	for _, claim := range mine {
+		if b := claim.GetBeneficiary(); b.GetTask() == task && b.GetDedicatedMemory() == group {
+			n++
+		}
+	}
+	return n
+}
+
+// settleClaims ends the claims whose time is over, and then those to which the command has
+// left no purpose: what is over must not have another one end.
+func (c *change) settleClaims() {
+	c.expireClaims()
+	if c.claims.count == 0 {
+		return
+	}
+	useful := func(claim *statepb.Claim) bool {
+		o, n := c.operations[scheduling.OperationID(claim.GetBeneficiary().GetOperationId())], c.nodes[scheduling.NodeID(claim.GetNode())]
+		return o != nil && n != nil && o.mayUse(claim, n.record)
+	}
+	for _, e := range c.events {
+		switch e := e.(type) {
+		case OperationChanged:
+			c.claims.keep(e.ID, useful)
+		case DemandChanged:
+			c.trimClaims(e)
+		case NodeChanged, NodeRemoved:
+			c.claims.keepAll(useful)
+		}
+	}
+}
+
+// expireClaims ends the claims whose time is over.
+func (c *change) expireClaims() {
+	if c.claims.count == 0 || c.now.Before(c.claims.next) {
+		return
+	}
+	next := time.Time{}
+	c.claims.keepAll(func(claim *statepb.Claim) bool {
+		at := claim.GetExpires().AsTime()
+		if c.now.Before(at) && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+		return c.now.Before(at)
+	})
+	c.claims.next = next
+}
+
+// trimClaims ends claims of a group of a task, the latest first, until there are no more
+// of them than jobs that wait.
+func (c *change) trimClaims(e DemandChanged) {
+	mine := c.claims.of[e.ID]
+	if len(mine) == 0 {
+		return
+	}
+	left := c.operations[e.ID].wanted(&statepb.Beneficiary{Task: string(e.Task), DedicatedMemory: e.Group})
+	c.claims.keep(e.ID, func(claim *statepb.Claim) bool {
+		if b := claim.GetBeneficiary(); b.GetTask() != string(e.Task) || b.GetDedicatedMemory() != e.Group {
+			return true
+		}
+		left--
+		return left >= 0
+	})
+}
+
+// Claims returns what is held in a pool tree, the claim that was made first is first: it
+// is served first.
+func (s *State) Claims(tree scheduling.TreeName) []*statepb.Claim {
+	all := slices.DeleteFunc(s.claims.all(), func(c *statepb.Claim) bool { return c.GetTree() != string(tree) })
+	slices.SortStableFunc(all, func(a, b *statepb.Claim) int {
+		return cmp.Or(a.GetPlannedTime().AsTime().Compare(b.GetPlannedTime().AsTime()), cmp.Compare(a.GetNode(), b.GetNode()))
+	})
+	return all
+}
+
+// verifyClaims checks that every claim has a purpose.
+func (s *State) verifyClaims() error {
+	count := 0
+	for id, mine := range s.claims.of {
+		count += len(mine)
+		o := s.operations[id]
+		if o == nil {
+			return fmt.Errorf("claims of operation %q: there is no such operation", id)
+		}
+		for i, claim := range mine {
+			b, n := claim.GetBeneficiary(), s.nodes[scheduling.NodeID(claim.GetNode())]
+			switch {
+			case b.GetOperationId() != string(id) || n == nil || !o.mayUse(claim, n.record):
+				return fmt.Errorf("claim of operation %q on node %q: it may not start a job there", id, claim.GetNode())
+			case claim.GetPlannedTime().CheckValid() != nil || claim.GetExpires().CheckValid() != nil || claim.GetExpires().AsTime().Before(s.claims.next):
+				return fmt.Errorf("claim of operation %q on node %q: planned at %v, expires at %v", id, claim.GetNode(), claim.GetPlannedTime(), claim.GetExpires())
+			case slices.ContainsFunc(mine[:i], func(other *statepb.Claim) bool { return sameClaim(claim, other) }):
+				return fmt.Errorf("claim of operation %q on node %q: it is there twice", id, claim.GetNode())
+			case o.claimed(mine, b.GetTask(), b.GetDedicatedMemory()) > o.wanted(b):
+				return fmt.Errorf("operation %q has more claims for task %q than jobs that wait", id, b.GetTask())
+			}
+		}
+	}
+	if count != s.claims.count || count > maxClaims {
+		return fmt.Errorf("%d claims, counted %d, at most %d are kept", count, s.claims.count, maxClaims)
+	}
+	return nil
+}

@@ -1,0 +1,299 @@
+package state
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"weir/messages/statepb"
+	"weir/scheduling"
+	"weir/scheduling/lifecycle"
+	"weir/scheduling/slicing"
+)
+
+const (
+	// toldSlices bounds the slices in the record of a finished job. Which cookie has read
+	// what is known without it.
+	toldSlices = 16
+	// maxSkippedTold bounds the records that a task names of those that no job survived.
+	maxSkippedTold = 100
+	// maxHead bounds, in bytes, how much is told of such a record.
+	maxHead = 256
+)
+
+// reads reports whether an operation reads an input.
+func (v *version) reads() bool { return v.record.GetSpec().GetType() == lifecycle.Map }
+
+// checkInput refuses an input that cannot be.
+func checkInput(what string, spec *statepb.OperationSpec, in *statepb.Input) *refusal {
+	switch {
+	case spec.GetType() != lifecycle.Map && in != nil:
+		return refuse(CodeInvalidCommand, "%s: an input of an operation of type %q, which reads none", what, spec.GetType())
+	case spec.GetType() == lifecycle.Map && in == nil:
+		return refuse(CodeInvalidCommand, "%s: no input of an operation of type %s", what, lifecycle.Map)
+	}
+	var total int64
+	for _, f := range in.GetFiles() {
+		if f.GetSize() < 0 {
+			return refuse(CodeInvalidCommand, "%s: input %q: a size of %d bytes", what, f.GetPath(), f.GetSize())
+		}
+		total = sum(total, f.GetSize())
+	}
+	if total != in.GetBytes() || total == math.MaxInt64 {
+		return refuse(CodeInvalidCommand, "%s: an input of %d bytes, its files have %d", what, in.GetBytes(), total)
+	}
+	return nil
+}
+
+// checkCover returns an error unless slices are all of an input, each byte once.
+func checkCover(in *statepb.Input, all []*statepb.Slice) error {
+	all = slices.Clone(all)
+	slices.SortFunc(all, func(a, b *statepb.Slice) int {
+		return cmp.Or(cmp.Compare(a.GetFile(), b.GetFile()), cmp.Compare(a.GetBegin(), b.GetBegin()))
+	})
+	i := 0
+	for number, f := range in.GetFiles() {
+		for end := int64(0); end < f.GetSize(); i++ {
+			if i == len(all) || all[i].GetFile() != int32(number) || all[i].GetBegin() != end || all[i].GetEnd() <= end {
+				return fmt.Errorf("input %d, %q: slice %s, want one from %d on", number, f.GetPath(), slicesText(all[i:min(i+1, len(all))]), end)
+			}
+			end = all[i].GetEnd()
+			if end > f.GetSize() {
+				return fmt.Errorf("input %d, %q: slice %s, and it has %d bytes", number, f.GetPath(), slicesText(all[i:i+1]), f.GetSize())
+			}
+		}
+	}
+	if i < len(all) {
+		return fmt.Errorf("input of %d files: slice %s is in none, or twice", len(in.GetFiles()), slicesText(all[i:i+1]))
+	}
+	return nil
+}
+
+// checkWork refuses an end of a job that does not say what became of each byte that it
+// was given.
+func (o *operation) checkWork(task int, a *statepb.Allocation, j *statepb.FinishedJob, state lifecycle.JobState) *refusal {
+	wrong := func(format string, args ...any) *refusal {
+		return refuse(CodeInvalidCommand, "finish job %q: %s", j.GetJobId(), fmt.Sprintf(format, args...))
+	}
+	switch {
+	case j.GetFatal() && state == lifecycle.JobCompleted:
+		return wrong("it is %s, so the operation does not fail with it", state)
+	case !o.reads():
+		if j.GetInput() != nil || j.GetOutput() != nil || len(j.GetSplit()) > 0 || j.GetSkipped() != nil {
+			return wrong("an input or an output, but its operation has none")
+		}
+		return nil
+	case state != lifecycle.JobFailed && (len(j.GetSplit()) > 0 || j.GetSkipped() != nil):
+		return wrong("it is %s: only the input of failed jobs is split or left out", state)
+	case len(j.GetSplit()) > 0 && j.GetSkipped() != nil:
+		return wrong("its input is split and left out at once")
+	}
+	given := o.tasks[task].slices[a.GetCookie()].GetSlices()
+	if in := j.GetInput(); in != nil && state == lifecycle.JobCompleted && !j.GetRerun() {
+		if !sameBytes(given, in.GetProcessed(), in.GetRest()) {
+			return wrong("it has read %s and leaves %s, but was given %s", slicesText(in.GetProcessed()), slicesText(in.GetRest()), slicesText(given))
+		}
+	}
+	if len(j.GetSplit()) > 0 {
+		parts := make([][]*statepb.Slice, len(j.GetSplit()))
+		for i, part := range j.GetSplit() {
+			if parts[i] = part.GetSlices(); len(filled(parts[i])) == 0 {
+				return wrong("its input is split, and part %d has nothing", i)
+			}
+		}
+		if !sameBytes(given, parts...) {
+			return wrong("its input is split into %s, but it was given %s", slicesText(slices.Concat(parts...)), slicesText(given))
+		}
+	}
+	if r := j.GetSkipped(); r != nil {
+		return o.checkSkipped(task, a, r, wrong)
+	}
+	return nil
+}
+
+// checkSkipped refuses to leave out a record that is not in what the job was given, or
+// one more than the operation may leave out.
+func (o *operation) checkSkipped(task int, a *statepb.Allocation, r *statepb.SkippedRecord, wrong func(string, ...any) *refusal) *refusal {
+	if most := o.record.GetSpec().GetMap().GetMaxSkippedRecords(); o.record.GetTasks()[task].GetInput().GetSkippedRecords() >= most {
+		return refuse(CodeTooManySkipped, "a record more to leave out: max_skipped_records is %d", most)
+	}
+	given := o.tasks[task].slices[a.GetCookie()].GetSlices()
+	if len(given) != 1 || given[0].GetFile() != r.GetFile() || r.GetBegin() < given[0].GetBegin() || r.GetBegin() >= given[0].GetEnd() || r.GetEnd() <= r.GetBegin() {
+		return wrong("record [%d, %d) of input %d is left out, but it was given %s: split that first", r.GetBegin(), r.GetEnd(), r.GetFile(), slicesText(given))
+	}
+	return nil
+}
+
+// sameBytes reports whether slices are those of parts, one after the other, however they
+// are cut.
+func sameBytes(given []*statepb.Slice, parts ...[]*statepb.Slice) bool {
+	var all []slicing.Slice
+	for _, part := range parts {
+		for _, s := range part {
+			if s.GetBegin() > s.GetEnd() {
+				return false
+			}
+		}
+		all = append(all, listed(part)...)
+	}
+	return slicing.Covers(listed(given), nil, all)
+}
+
+// listed returns slices as package slicing knows them, without empty ones.
+func listed(records []*statepb.Slice) []slicing.Slice {
+	all := make([]slicing.Slice, 0, len(records))
+	for _, s := range filled(records) {
+		all = append(all, slicing.Slice{File: s.GetFile(), Begin: s.GetBegin(), End: s.GetEnd()})
+	}
+	return all
+}
+
+// filled returns slices without empty ones.
+func filled(records []*statepb.Slice) []*statepb.Slice {
+	empty := func(s *statepb.Slice) bool { return s.GetBegin() == s.GetEnd() }
+	if !slices.ContainsFunc(records, empty) {
+		return records
+	}
+	return slices.DeleteFunc(slices.Clone(records), empty)
+}
+
+// slicesText writes slices as people read them: the number of the file, and the bytes.
+func slicesText(all []*statepb.Slice) string {
+	parts := make([]string, len(all))
+	for i, s := range all {
+		parts[i] = fmt.Sprintf("%d[%d, %d)", s.GetFile(), s.GetBegin(), s.GetEnd())
+	}
+	return "{" + strings.Join(parts, " ") + "}"
+}
+
+// lengthOf returns how many bytes slices are.
+func lengthOf(all []*statepb.Slice) (bytes int64) {
+	for _, s := range all {
+		bytes += s.GetEnd() - s.GetBegin()
+	}
+	return bytes
+}
+
+// take takes over what a job that completed for good has read and written. What it
+// leaves is given to a job of its own. edit has been called.
+func (c *change) take(o *operation, task int, cookie scheduling.Cookie, j *statepb.FinishedJob) {
+	w, progress := &o.tasks[task], o.record.GetTasks()[task].GetInput()
+	read := w.slices[cookie].GetSlices()
+	if in := j.GetInput(); in != nil {
+		read = filled(in.GetProcessed())
+		progress.Rows, progress.Hash = sum(progress.GetRows(), in.GetRows()), progress.GetHash()+in.GetHash()
+	}
+	progress.Bytes += lengthOf(read)
+	w.parts = append(w.parts, &statepb.CompletedPart{Cookie: int32(cookie), Slices: read, Output: j.GetOutput()})
+	w.slices[cookie] = nil
+	if rest := filled(j.GetInput().GetRest()); len(rest) > 0 {
+		c.grow(o, task, cookie, &statepb.Slices{Slices: rest})
+	}
+}
+
+// split cuts what a failed job was given into parts: the first is its own, the others
+// go to new jobs. edit has been called.
+func (c *change) split(o *operation, task int, cookie scheduling.Cookie, parts []*statepb.Slices) {
+	o.tasks[task].slices[cookie] = &statepb.Slices{Slices: filled(parts[0].GetSlices())}
+	for _, part := range parts[1:] {
+		c.grow(o, task, cookie, &statepb.Slices{Slices: filled(part.GetSlices())})
+	}
+}
+
+// skip leaves out the record that a failed job was given. edit has been called.
+func (c *change) skip(o *operation, task int, cookie scheduling.Cookie, r *statepb.SkippedRecord) {
+	t, w := o.record.GetTasks()[task], &o.tasks[task]
+	read := w.slices[cookie].GetSlices()
+	w.slices[cookie] = nil
+	w.parts = append(w.parts, &statepb.CompletedPart{Cookie: int32(cookie), Slices: read})
+	t.Input.Bytes += lengthOf(read)
+	t.Input.SkippedRecords++
+	told := shallow(r)
+	told.Head = told.GetHead()[:min(len(told.GetHead()), maxHead)]
+	told.Path = o.input.GetFiles()[r.GetFile()].GetPath()
+	if len(t.GetSkipped()) < maxSkippedTold {
+		t.Skipped = append(t.GetSkipped(), told)
+	}
+	c.consequences = append(c.consequences, RecordSkipped{
+		ID: o.id(), Task: scheduling.TaskName(t.GetName()), Cookie: cookie, Path: told.GetPath(), Record: told,
+	})
+}
+
+// grow adds a cookie to a task, which reads part of what another was given, and gets the
+// reserve that the other has.
+func (c *change) grow(o *operation, task int, from scheduling.Cookie, reads *statepb.Slices) {
+	t, w := o.record.GetTasks()[task], &o.tasks[task]
+	cookie := scheduling.Cookie(len(w.slices))
+	w.slices = append(w.slices, reads)
+	move(t, "add job", (*lifecycle.Counters).Grow)
+	if own := t.GetReserves()[int32(from)]; own != nil {
+		t.Reserves[int32(cookie)] = own
+	}
+	group := groupOf(t, cookie)
+	w.pending.add(group, cookie)
+	c.touch(o, task, group)
+}
+
+// told returns the record of a finished job without what would make it long.
+func told(j *statepb.FinishedJob) {
+	j.Split = nil
+	if in := j.GetInput(); len(in.GetProcessed())+len(in.GetRest()) > toldSlices {
+		in = shallow(in)
+		in.Processed, in.Rest = nil, nil
+		j.Input = in
+	}
+}
+
+// verifyInput checks that each byte of the input of an operation in progress is to be
+// read by one cookie, or has been read by one, and that what has been read is counted.
+func verifyInput(o *operation) error {
+	for i, t := range o.record.GetTasks() {
+		w := &o.tasks[i]
+		if (t.GetInput() != nil) != o.reads() {
+			return fmt.Errorf("task %q: progress of its input: %t, in an operation of type %q", t.GetName(), t.GetInput() != nil, o.record.GetSpec().GetType())
+		}
+		if !o.reads() || !o.state.InProgress() {
+			if len(w.slices) > 0 || len(w.parts) > 0 {
+				return fmt.Errorf("task %q: %d slices and %d parts of an operation that reads nothing", t.GetName(), len(w.slices), len(w.parts))
+			}
+			continue
+		}
+		if err := w.verifyInput(t, o.input); err != nil {
+			return fmt.Errorf("task %q: %w", t.GetName(), err)
+		}
+	}
+	return nil
+}
+
+func (w *work) verifyInput(t *statepb.Task, in *statepb.Input) error {
+	if int64(len(w.slices)) != t.GetCounters().GetTotal() {
+		return fmt.Errorf("%d cookies have slices of %d", len(w.slices), t.GetCounters().GetTotal())
+	}
+	var all []*statepb.Slice
+	for cookie, s := range w.slices {
+		if done := w.completed.Contains(scheduling.Cookie(cookie)); done != (s == nil) {
+			return fmt.Errorf("cookie %d: completed: %t, reads %s", cookie, done, slicesText(s.GetSlices()))
+		}
+		all = append(all, s.GetSlices()...)
+	}
+	var read int64
+	for _, part := range w.parts {
+		if !w.completed.Contains(scheduling.Cookie(part.GetCookie())) {
+			return fmt.Errorf("cookie %d has read a part and is not completed", part.GetCookie())
+		}
+		all = append(all, part.GetSlices()...)
+		read += lengthOf(part.GetSlices())
+	}
+	progress := t.GetInput()
+	switch {
+	case int64(len(w.parts)) != w.completed.Len():
+		return fmt.Errorf("%d parts of %d completed cookies", len(w.parts), w.completed.Len())
+	case read != progress.GetBytes() || progress.GetBytesTotal() != in.GetBytes():
+		return fmt.Errorf("%d bytes of %d are read, counted %d of %d", read, in.GetBytes(), progress.GetBytes(), progress.GetBytesTotal())
+	case int64(len(t.GetSkipped())) > min(progress.GetSkippedRecords(), maxSkippedTold):
+		return fmt.Errorf("%d skipped records are told of %d", len(t.GetSkipped()), progress.GetSkippedRecords())
+	}
+	return checkCover(in, all)
+}

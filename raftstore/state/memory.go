@@ -1,0 +1,237 @@
+package state
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/scheduling"
+	"weir/scheduling/lifecycle"
+	"weir/scheduling/resource"
+)
+
+const (
+	// maxSamples bounds the samples of a task that are in no digest yet. What jobs teach
+	// beyond that, while the task's controller is slow, is lost.
+	maxSamples = 10000
+	// maxDigest bounds an encoded digest, in bytes.
+	maxDigest = 1 << 20
+)
+
+// checkReserve returns an error unless a reserve is one that a job can have.
+func checkReserve(r *statepb.JobReserve) error {
+	total := int64(0)
+	for _, part := range []int64{r.GetUser(), r.GetProxy(), r.GetFootprint()} {
+		if part < 0 {
+			return fmt.Errorf("memory reserve: a part of %d bytes is negative", part)
+		}
+		total = sum(total, part)
+	}
+	if total <= 0 || total > resource.Infinite.Memory {
+		return fmt.Errorf("memory reserve: %d bytes in all: use 1 to %d", total, resource.Infinite.Memory)
+	}
+	for _, factor := range []float64{r.GetUserFactor(), r.GetProxyFactor()} {
+		if !amount(factor) {
+			return fmt.Errorf("memory reserve: %v is no factor", factor)
+		}
+	}
+	return nil
+}
+
+// amount reports whether a number is finite and not below nothing.
+func amount(f float64) bool { return f >= 0 && !math.IsInf(f, 0) }
+
+func checkDigests(digests ...[]byte) error {
+	for _, d := range digests {
+		if len(d) > maxDigest {
+			return fmt.Errorf("a digest of %d bytes: %d are the most", len(d), maxDigest)
+		}
+	}
+	return nil
+}
+
+// checkMemory returns an error unless it can be what is known of a task's memory before
+// its first job.
+func checkMemory(m *statepb.TaskMemory) error {
+	switch {
+	case m == nil:
+		return nil
+	case len(m.GetSamples()) > 0 || m.GetSampleCount() != 0:
+		return fmt.Errorf("memory: %d samples, %d waiting: no job has run yet", m.GetSampleCount(), len(m.GetSamples()))
+	case m.GetSaved():
+		return fmt.Errorf("memory: saved in profile %q: nothing has been learned yet", m.GetProfile())
+	case m.GetReserve() == nil:
+		return checkDigests(m.GetUserDigest(), m.GetProxyDigest())
+	}
+	if err := checkReserve(m.GetReserve()); err != nil {
+		return err
+	}
+	return checkDigests(m.GetUserDigest(), m.GetProxyDigest())
+}
+
+// checkLessons refuses what a job cannot teach: completed jobs and those that were
+// aborted for overdraft have samples, and only the latter need another reserve.
+func checkLessons(j *statepb.FinishedJob, state lifecycle.JobState) *refusal {
+	overdraft := state == lifecycle.JobAborted && j.GetAbortReason() == lifecycle.AbortResourceOverdraft.String()
+	if sample := j.GetSample(); sample != nil {
+		switch {
+		case state != lifecycle.JobCompleted && !overdraft:
+			return refuse(CodeInvalidCommand, "finish job %q: a memory sample of a job that is %s: only completed ones and those aborted for %s teach",
+				j.GetJobId(), state, lifecycle.AbortResourceOverdraft)
+		case !amount(sample.GetUser()) || !amount(sample.GetProxy()):
+			return refuse(CodeInvalidCommand, "finish job %q: memory sample %v, %v: shares are finite and not negative", j.GetJobId(), sample.GetUser(), sample.GetProxy())
+		}
+	}
+	if next := j.GetNextReserve(); next != nil {
+		if !overdraft {
+			return refuse(CodeInvalidCommand, "finish job %q: a reserve of its own for a job that was not aborted for %s", j.GetJobId(), lifecycle.AbortResourceOverdraft)
+		}
+		if err := checkReserve(next.GetReserve()); err != nil {
+			return refuse(CodeInvalidCommand, "finish job %q: %v", j.GetJobId(), err)
+		}
+	}
+	return nil
+}
+
+// learn takes over what a job that ends teaches about the memory of its task. edit has
+// been called.
+func learn(t *statepb.Task, cookie int32, j *statepb.FinishedJob) {
+	if j.GetNextReserve() != nil {
+		if t.Reserves == nil {
+			t.Reserves = make(map[int32]*statepb.CookieReserve)
+		}
+		t.Reserves[cookie] = j.GetNextReserve()
+	}
+	if j.GetSample() == nil {
+		return
+	}
+	if t.Memory == nil {
+		t.Memory = &statepb.TaskMemory{}
+	}
+	if len(t.Memory.GetSamples()) < maxSamples {
+		t.Memory.Samples = append(t.Memory.GetSamples(), j.GetSample())
+		t.Memory.SampleCount++
+	}
+}
+
+// updateReserves takes over what a controller made of the samples of tasks: the digests
+// have them from now on, and the next jobs get another reserve.
+func (c *change) updateReserves(m *commandpb.UpdateReserves) *refusal {
+	what := fmt.Sprintf("update reserves of operation %q", m.GetOperationId())
+	o, refused := c.controlled(what, m.GetOperationId(), m.GetEpoch())
+	if refused != nil {
+		return refused
+	}
+	named := make(map[string]bool, len(m.GetTasks()))
+	for _, r := range m.GetTasks() {
+		if named[r.GetTask()] {
+			return refuse(CodeInvalidCommand, "%s: task %q comes twice", what, r.GetTask())
+		}
+		named[r.GetTask()] = true
+		if refused := checkTaskReserve(what, o, r); refused != nil {
+			return refused
+		}
+	}
+	c.edit(o)
+	for _, r := range m.GetTasks() {
+		c.updateReserve(o, o.taskIndex[scheduling.TaskName(r.GetTask())], r)
+	}
+	o.record.LastIndex = c.index
+	c.tellDemand()
+	return nil
+}
+
+func checkTaskReserve(what string, o *operation, r *commandpb.TaskReserve) *refusal {
+	i, ok := o.taskIndex[scheduling.TaskName(r.GetTask())]
+	if !ok {
+		return refuse(CodeUnknownTask, "%s: the operation has no task %q", what, r.GetTask())
+	}
+	m := o.record.GetTasks()[i].GetMemory()
+	absorbed := m.GetSampleCount() - int64(len(m.GetSamples()))
+	switch {
+	case r.GetSamples() < absorbed:
+		return refuse(CodeStaleDigest, "%s: task %q: its digests have %d samples, those of the state %d: begin with these", what, r.GetTask(), r.GetSamples(), absorbed)
+	case r.GetSamples() > m.GetSampleCount():
+		return refuse(CodeInvalidCommand, "%s: task %q: its digests have %d samples, and there have been %d", what, r.GetTask(), r.GetSamples(), m.GetSampleCount())
+	}
+	if err := checkDigests(r.GetUserDigest(), r.GetProxyDigest()); err != nil {
+		return refuse(CodeInvalidCommand, "%s: task %q: %v", what, r.GetTask(), err)
+	}
+	if r.GetReserve() != nil {
+		if err := checkReserve(r.GetReserve()); err != nil {
+			return refuse(CodeInvalidCommand, "%s: task %q: %v", what, r.GetTask(), err)
+		}
+	}
+	return nil
+}
+
+// updateReserve carries out for one task what has been checked.
+func (c *change) updateReserve(o *operation, task int, r *commandpb.TaskReserve) {
+	t := o.record.GetTasks()[task]
+	if t.Memory == nil {
+		t.Memory = &statepb.TaskMemory{}
+	}
+	m := t.Memory
+	m.UserDigest, m.ProxyDigest = r.GetUserDigest(), r.GetProxyDigest()
+	m.Samples = slices.Clone(m.GetSamples()[int64(len(m.GetSamples()))-(m.GetSampleCount()-r.GetSamples()):])
+	if r.GetReserve() == nil || proto.Equal(r.GetReserve(), m.GetReserve()) {
+		return
+	}
+	before := t.GetJobResources().GetMemory()
+	m.Reserve = r.GetReserve()
+	t.JobResources = t.ResourcesOf(r.GetReserve().Total())
+	c.touch(o, task, 0)
+	c.emit(ReserveMoved{
+		ID: o.id(), Task: scheduling.TaskName(t.GetName()), From: before, To: r.GetReserve().Total(), Samples: r.GetSamples(),
+	})
+}
+
+// verifyMemory checks what is known of a task's memory, and that the cookies with a
+// reserve of their own wait in its group.
+func verifyMemory(t *statepb.Task, w *work) error {
+	m := t.GetMemory()
+	if waiting := int64(len(m.GetSamples())); waiting > m.GetSampleCount() || waiting > maxSamples {
+		return fmt.Errorf("%d memory samples wait of %d", waiting, m.GetSampleCount())
+	}
+	if r := m.GetReserve(); r != nil {
+		if err := checkReserve(r); err != nil {
+			return err
+		}
+	}
+	for cookie, own := range t.GetReserves() {
+		again := w.gang.exists() || !w.completed.Contains(scheduling.Cookie(cookie))
+		if cookie < 0 || int64(cookie) >= t.GetCounters().GetTotal() || !again {
+			return fmt.Errorf("cookie %d has a reserve of its own and does not run again", cookie)
+		}
+		if err := checkReserve(own.GetReserve()); err != nil {
+			return fmt.Errorf("cookie %d: %w", cookie, err)
+		}
+	}
+	for _, group := range w.pending.groups() {
+		set := w.pending.learned
+		if i, found := w.pending.find(group); found {
+			set = w.pending.dedicated[i].cookies
+			if group <= 0 || set.Len() == 0 {
+				return fmt.Errorf("group %d of pending cookies: %d", group, set.Len())
+			}
+		}
+		for cookie := range t.GetReserves() {
+			if set.Contains(scheduling.Cookie(cookie)) && groupOf(t, scheduling.Cookie(cookie)) != group {
+				return fmt.Errorf("cookie %d waits in group %d, its reserve is %d", cookie, group, groupOf(t, scheduling.Cookie(cookie)))
+			}
+		}
+		if group == 0 {
+			continue
+		}
+		for cookie := range set.All() {
+			if t.GetReserves()[int32(cookie)] == nil {
+				return fmt.Errorf("cookie %d waits in group %d without a reserve of its own", cookie, group)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+package state
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/scheduling"
+)
+
+// saveMemoryProfiles leaves what tasks of an operation have learned to those that come
+// after it: all that the command names, or none. A task that has left it already is
+// passed over, so that a repeated command does nothing.
+func (c *change) saveMemoryProfiles(m *commandpb.SaveMemoryProfiles) *refusal {
+	what := fmt.Sprintf("save memory profiles of operation %q", m.GetOperationId())
+	o, refused := c.controlled(what, m.GetOperationId(), m.GetEpoch())
+	if refused != nil {
+		return refused
+	}
+	if !o.state.Finishing() && !o.state.Terminal() {
+		return refuse(CodeInvalidOperationState, "%s: it is %s: what it learns is complete when it ends", what, o.state)
+	}
+	counts := make(map[string]int64)
+	named := make(map[string]bool)
+	for _, saved := range m.GetProfiles() {
+		if named[saved.GetTask()] {
+			return refuse(CodeInvalidCommand, "%s: task %q comes twice", what, saved.GetTask())
+		}
+		named[saved.GetTask()] = true
+		if refused := c.checkProfile(what, o, saved, counts); refused != nil {
+			return refused
+		}
+	}
+	c.edit(o)
+	for _, saved := range m.GetProfiles() {
+		t := o.record.GetTasks()[o.taskIndex[scheduling.TaskName(saved.GetTask())]]
+		if t.GetMemory().GetSaved() {
+			continue
+		}
+		t.Memory.Saved = true
+		p := shallow(saved.GetProfile())
+		p.UpdatedTime, p.LastOperation = c.timestamp(), string(o.id())
+		c.profiles[p.GetKey()] = p
+		c.emit(ProfileSaved{ID: o.id(), Task: scheduling.TaskName(t.GetName()), Profile: p})
+	}
+	o.record.LastIndex = c.index
+	c.trimProfiles()
+	return nil
+}
+
+// checkProfile refuses a profile that is not the task's, or was made of an older one
+// than there is; counts are the samples of those that come earlier in the command.
+func (c *change) checkProfile(what string, o *operation, saved *commandpb.SavedProfile, counts map[string]int64) *refusal {
+	p := saved.GetProfile()
+	i, ok := o.taskIndex[scheduling.TaskName(saved.GetTask())]
+	if !ok {
+		return refuse(CodeUnknownTask, "%s: the operation has no task %q", what, saved.GetTask())
+	}
+	memory := o.record.GetTasks()[i].GetMemory()
+	present, later := counts[p.GetKey()]
+	if !later {
+		present = c.profiles[p.GetKey()].GetSampleCount()
+	}
+	switch {
+	case memory.GetSaved():
+		return nil
+	case p.GetKey() == "" || p.GetKey() != memory.GetProfile():
+		return refuse(CodeInvalidCommand, "%s: task %q: it learns for profile %q, not for %q", what, saved.GetTask(), memory.GetProfile(), p.GetKey())
+	case saved.GetExpectedSampleCount() != present:
+		return refuse(CodeStaleProfile, "%s: task %q: profile %q has %d samples, not %d: read it again", what, saved.GetTask(), p.GetKey(), present, saved.GetExpectedSampleCount())
+	case p.GetSampleCount() < present:
+		return refuse(CodeInvalidCommand, "%s: task %q: profile %q would have %d samples and has %d", what, saved.GetTask(), p.GetKey(), p.GetSampleCount(), present)
+	}
+	if err := checkDigests(p.GetUserDigest(), p.GetProxyDigest()); err != nil {
+		return refuse(CodeInvalidCommand, "%s: task %q: %v", what, saved.GetTask(), err)
+	}
+	counts[p.GetKey()] = p.GetSampleCount()
+	return nil
+}
+
+// removeMemoryProfiles forgets profiles: all that the command names, or none.
+func (c *change) removeMemoryProfiles(m *commandpb.RemoveMemoryProfiles) *refusal {
+	keys := slices.Compact(slices.Sorted(slices.Values(m.GetKeys())))
+	if len(keys) == 0 {
+		keys = slices.Sorted(maps.Keys(c.profiles))
+	}
+	for _, key := range keys {
+		if c.profiles[key] == nil {
+			return refuse(CodeUnknownProfile, "there is no profile %q", key)
+		}
+	}
+	for _, key := range keys {
+		delete(c.profiles, key)
+		c.emit(ProfileRemoved{Key: key})
+	}
+	return nil
+}
+
+// trimProfiles forgets the profiles that were updated first while there are more than
+// may be.
+func (c *change) trimProfiles() {
+	for len(c.profiles) > int(c.limits.GetMemoryProfiles()) {
+		var oldest *statepb.MemoryProfile
+		for _, p := range c.profiles {
+			if oldest == nil || olderProfile(p, oldest) {
+				oldest = p
+			}
+		}
+		delete(c.profiles, oldest.GetKey())
+		c.emit(ProfileRemoved{Key: oldest.GetKey()})
+	}
+}
+
+func olderProfile(a, b *statepb.MemoryProfile) bool {
+	return cmp.Or(a.GetUpdatedTime().AsTime().Compare(b.GetUpdatedTime().AsTime()), cmp.Compare(a.GetKey(), b.GetKey())) < 0
+}
+
+// Profile returns what operations of a memory profile have needed.
+func (s *State) Profile(key string) (*statepb.MemoryProfile, bool) {
+	p, ok := s.profiles[key]
+	return p, ok
+}
+
+// Profiles returns all memory profiles by key.
+func (s *State) Profiles() []*statepb.MemoryProfile {
+	all := make([]*statepb.MemoryProfile, 0, len(s.profiles))
+	for _, key := range slices.Sorted(maps.Keys(s.profiles)) {
+		all = append(all, s.profiles[key])
+	}
+	return all
+}
+
+// verifyProfiles checks the memory profiles.
+func (s *State) verifyProfiles() error {
+	if n, limit := len(s.profiles), int(s.limits.GetMemoryProfiles()); n > limit {
+		return fmt.Errorf("%d memory profiles, %d may be kept", n, limit)
+	}
+	for key, p := range s.profiles {
+		if key == "" || p.GetKey() != key || p.GetSampleCount() < 0 {
+			return fmt.Errorf("memory profile %q: recorded as %q with %d samples", key, p.GetKey(), p.GetSampleCount())
+		}
+	}
+	return nil
+}

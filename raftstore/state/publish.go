@@ -1,0 +1,42 @@
+package state
+
+import (
+	"fmt"
+
+	"weir/messages/commandpb"
+	"weir/scheduling/lifecycle"
+)
+
+// publishOutput takes over that the output of a map operation is where it is to be, or
+// why it cannot be. Only after that the operation is completed.
+func (c *change) publishOutput(m *commandpb.PublishOutput) *refusal {
+	what := fmt.Sprintf("publish output of operation %q", m.GetOperationId())
+	o, refused := c.controlled(what, m.GetOperationId(), m.GetEpoch())
+	if refused != nil {
+		return refused
+	}
+	switch {
+	case !o.reads():
+		return refuse(CodeInvalidCommand, "%s: an operation of type %q has none", what, o.record.GetSpec().GetType())
+	case o.state != lifecycle.Completing:
+		return refuse(CodeInvalidOperationState, "%s: it is %s, not completing", what, o.state)
+	case o.record.GetOutput() != nil:
+		return refuse(CodeInvalidOperationState, "%s: it has been published already", what)
+	case len(o.allocations) > 0:
+		return refuse(CodeAllocationsLeft, "%s: it has %d allocations, which may have output too: end them first", what, len(o.allocations))
+	case m.GetError() != nil:
+		c.fail(o, m.GetError(), NotePublicationFailed)
+		return nil
+	case m.GetOutput() == nil:
+		return refuse(CodeInvalidCommand, "%s: neither an output nor an error", what)
+	}
+	c.edit(o)
+	out := shallow(m.GetOutput())
+	if out.GetTime() == nil {
+		out.Time = c.timestamp()
+	}
+	o.record.Output = out
+	c.note(o, NoteOutputPublished, map[string]string{"path": out.GetPath(), "rows": fmt.Sprint(out.GetRows()), "bytes": fmt.Sprint(out.GetBytes())})
+	c.emit(OutputPublished{ID: o.id(), Output: out})
+	return nil
+}

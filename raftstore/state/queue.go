@@ -1,0 +1,94 @@
+package state
+
+import (
+	"cmp"
+	"slices"
+
+	"weir/scheduling"
+	"weir/scheduling/cookies"
+)
+
+// queue is the cookies of a task that wait for an allocation, in groups by the memory
+// that is reserved for them. Group 0 gets what was learned; the others are of jobs that
+// were aborted for overdraft, and have the number of bytes that they get.
+type queue struct {
+	learned cookies.IntervalSet
+	// dedicated is sorted by memory; no group is empty.
+	dedicated []dedicatedGroup
+}
+
+type dedicatedGroup struct {
+	memory  int64
+	cookies cookies.IntervalSet
+}
+
+func (q *queue) find(group int64) (int, bool) {
+	return slices.BinarySearchFunc(q.dedicated, group, func(g dedicatedGroup, memory int64) int { return cmp.Compare(g.memory, memory) })
+}
+
+func (q *queue) add(group int64, c scheduling.Cookie) {
+	if group == 0 {
+		q.learned.Add(c)
+		return
+	}
+	i, found := q.find(group)
+	if !found {
+		q.dedicated = slices.Insert(q.dedicated, i, dedicatedGroup{memory: group})
+	}
+	q.dedicated[i].cookies.Add(c)
+}
+
+// pop takes out the least cookie of a group; ok is false when there is none.
+func (q *queue) pop(group int64) (c scheduling.Cookie, ok bool) {
+	if group == 0 {
+		return q.learned.PopFirst()
+	}
+	i, found := q.find(group)
+	if !found {
+		return 0, false
+	}
+	c, ok = q.dedicated[i].cookies.PopFirst()
+	if q.dedicated[i].cookies.Len() == 0 {
+		q.dedicated = slices.Delete(q.dedicated, i, i+1)
+	}
+	return c, ok
+}
+
+// len returns how many cookies of a group wait.
+func (q *queue) len(group int64) int64 {
+	if group == 0 {
+		return q.learned.Len()
+	}
+	if i, found := q.find(group); found {
+		return q.dedicated[i].cookies.Len()
+	}
+	return 0
+}
+
+// groups returns the groups in ascending order; 0 is always one of them.
+func (q *queue) groups() []int64 {
+	groups := make([]int64, 1, 1+len(q.dedicated))
+	for _, g := range q.dedicated {
+		groups = append(groups, g.memory)
+	}
+	return groups
+}
+
+// all returns the cookies of all groups, the caller's own.
+func (q *queue) all() cookies.IntervalSet {
+	all := q.learned.Clone()
+	for _, g := range q.dedicated {
+		for _, interval := range g.cookies.Intervals() {
+			all.AddInterval(interval)
+		}
+	}
+	return all
+}
+
+func (q *queue) clone() queue {
+	c := queue{learned: q.learned.Clone(), dedicated: slices.Clone(q.dedicated)}
+	for i := range c.dedicated {
+		c.dedicated[i].cookies = c.dedicated[i].cookies.Clone()
+	}
+	return c
+}

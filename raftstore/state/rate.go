@@ -1,0 +1,138 @@
+package state
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/scheduling"
+	"weir/scheduling/lifecycle"
+	"weir/scheduling/preemption"
+)
+
+// maxRateTimes bounds what is remembered of a pool; the latest stay.
+const maxRateTimes = 10000
+
+// ratedPool is a pool of a tree, under whatever name.
+type ratedPool struct {
+	tree scheduling.TreeName
+	id   scheduling.PoolID
+}
+
+// rates are when jobs of pools were told to go, within the last minute before a job of
+// such a pool was: nanoseconds since 1970, ascending. What is there is never changed.
+type rates map[ratedPool][]int64
+
+// take remembers one more.
+func (r rates) take(of ratedPool, at time.Time) {
+	times := r[of]
+	i, _ := slices.BinarySearch(times, at.UnixNano()+1)
+	times = slices.Insert(slices.Clip(times), i, at.UnixNano())
+	r[of] = times[max(len(times)-maxRateTimes, 0):]
+}
+
+// forget drops what is older than a minute.
+func (r rates) forget(now time.Time) {
+	for of, times := range r {
+		i, _ := slices.BinarySearch(times, now.Add(-preemption.RatePeriod).UnixNano()+1)
+		if r[of] = times[i:]; i == len(times) {
+			delete(r, of)
+		}
+	}
+}
+
+// records returns what is remembered, by tree and pool.
+func (r rates) records() []*statepb.PreemptionRate {
+	all := make([]*statepb.PreemptionRate, 0, len(r))
+	for _, of := range slices.SortedFunc(maps.Keys(r), func(a, b ratedPool) int {
+		return cmp.Or(cmp.Compare(a.tree, b.tree), cmp.Compare(a.id, b.id))
+	}) {
+		all = append(all, &statepb.PreemptionRate{Tree: string(of.tree), PoolId: uint64(of.id), Times: r[of]})
+	}
+	return all
+}
+
+// remember keeps what the next leader has to know of a preemption that was ordered:
+// that it counts in rates, and when jobs of the node were chosen. Orders of old do not
+// say when that was.
+func (c *change) remember(node string, p *commandpb.Preemption) {
+	if p.GetOrder().GetPlannedTime() == nil {
+		return
+	}
+	n, at := c.nodes[scheduling.NodeID(node)], p.GetOrder().GetPlannedTime().AsTime()
+	t := c.trees[scheduling.TreeName(n.record.GetTree())]
+	for _, id := range p.GetRatedPools() {
+		if t.hasPool(id) {
+			c.rates.take(ratedPool{scheduling.TreeName(n.record.GetTree()), scheduling.PoolID(id)}, at)
+		}
+	}
+	kind, err := lifecycle.ParsePreemptionKind(p.GetOrder().GetPreemption())
+	if err == nil && kind.Paced() && (n.record.GetPreemptedTime() == nil || n.record.GetPreemptedTime().AsTime().Before(at)) {
+		n.record = shallow(n.record)
+		n.record.PreemptedTime = p.GetOrder().GetPlannedTime()
+	}
+}
+
+// preemptedTime is when jobs of a node were chosen last; nil: never, or there is no node.
+func (n *node) preemptedTime() *timestamppb.Timestamp {
+	if n == nil {
+		return nil
+	}
+	return n.record.GetPreemptedTime()
+}
+
+// hasPool reports whether there is a pool of this id in a tree, if there is one.
+func (t *tree) hasPool(id uint64) bool {
+	return t != nil && id != 0 && slices.ContainsFunc(t.record.GetPools(), func(p *statepb.Pool) bool { return p.GetId() == id })
+}
+
+// settleRates forgets pools that the command has removed.
+func (c *change) settleRates() {
+	if len(c.rates) == 0 || !slices.ContainsFunc(c.events, func(e Event) bool { _, changed := e.(TreeChanged); return changed }) {
+		return
+	}
+	maps.DeleteFunc(c.rates, func(of ratedPool, _ []int64) bool { return !c.trees[of.tree].hasPool(uint64(of.id)) })
+}
+
+// PreemptionRates returns when jobs of the pools of a tree were told to go within the
+// last minute, where that is limited.
+func (s *State) PreemptionRates(tree scheduling.TreeName) []*statepb.PreemptionRate {
+	return slices.DeleteFunc(s.rates.records(), func(r *statepb.PreemptionRate) bool { return r.GetTree() != string(tree) })
+}
+
+// verifyRates checks that rates are of pools that there are.
+func (s *State) verifyRates() error {
+	for of, times := range s.rates {
+		switch {
+		case !s.trees[of.tree].hasPool(uint64(of.id)):
+			return fmt.Errorf("rate of preemptions of pool %d of tree %q: there is no such pool", of.id, of.tree)
+		case len(times) == 0 || len(times) > maxRateTimes || !slices.IsSorted(times):
+			return fmt.Errorf("rate of preemptions of pool %d of tree %q: %d times, out of order or too many", of.id, of.tree, len(times))
+		}
+	}
+	return nil
+}
+
+func (r *Restorer) addClaim(claim *statepb.Claim) error {
+	if claim.GetBeneficiary() == nil {
+		return errors.New("restore: claim for nobody")
+	}
+	r.state.claims.add(claim)
+	return nil
+}
+
+func (r *Restorer) addRate(rate *statepb.PreemptionRate) error {
+	of := ratedPool{scheduling.TreeName(rate.GetTree()), scheduling.PoolID(rate.GetPoolId())}
+	if r.state.rates[of] != nil {
+		return fmt.Errorf("restore: rate of preemptions of pool %d of tree %q comes twice", of.id, of.tree)
+	}
+	r.state.rates[of] = rate.GetTimes()
+	return nil
+}

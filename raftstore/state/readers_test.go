@@ -1,0 +1,103 @@
+package state
+
+import (
+	"slices"
+	"testing"
+
+	"weir/messages/statepb"
+	"weir/scheduling"
+)
+
+// TestReaders shows what readers are given for what is not there.
+func TestReaders(t *testing.T) {
+	j := busy(t)
+	s := j.state
+	if _, ok := s.Operation("gone"); ok {
+		t.Error("found an operation that is not there")
+	}
+	if _, ok := s.OperationByMutation("ann", ""); ok {
+		t.Error("found an operation by no mutation id")
+	}
+	if _, ok := s.OperationByAlias("*bob"); ok {
+		t.Error("found an operation by an alias that none has")
+	}
+	if _, ok := s.Node("gone"); ok || !s.NodeUsage("gone").IsZero() {
+		t.Error("found a node that is not there")
+	}
+	if o, ok := s.OperationByAlias("*ann"); !ok || o.GetId() != "ann" {
+		t.Errorf("alias *ann leads to %v", o)
+	}
+	if _, _, ok := s.Cookies("gone", "t"); ok {
+		t.Error("found the cookies of an operation that is not there")
+	}
+	if _, _, ok := s.Cookies("ann", "gone"); ok {
+		t.Error("found the cookies of a task that is not there")
+	}
+	pending, completed, ok := s.Cookies("ann", "t")
+	if !ok || pending.Len() != 2 || completed.Len() != 0 {
+		t.Errorf("cookies of ann: %v pending, %v completed", pending.Intervals(), completed.Intervals())
+	}
+	if got := jobsOf(s.AllocationsOfOperation("ann")); !slices.Equal(got, []string{"ann-0", "ann-1"}) {
+		t.Errorf("allocations of ann: %v", got)
+	}
+	if got := jobsOf(s.AllocationsOfNode("n1")); !slices.Equal(got, []string{"ann-0", "ann-1", "ending-0"}) {
+		t.Errorf("allocations of n1: %v", got)
+	}
+	if got := len(s.AllocationsOfNode("gone")) + len(s.AllocationsOfOperation("gone")); got != 0 {
+		t.Errorf("%d allocations of what is not there", got)
+	}
+	var order, inProgress []string
+	for o := range s.Operations() {
+		order = append(order, o.GetId())
+	}
+	for o := range s.InProgress() {
+		inProgress = append(inProgress, o.GetId())
+	}
+	want := []string{"new", "waiting", "made", "ann", "held", "ending", "done"}
+	if !slices.Equal(order, want) || !slices.Equal(inProgress, want[:6]) {
+		t.Errorf("operations %v, in progress %v, want %v and all but the last", order, inProgress, want)
+	}
+	for range s.Operations() {
+		break
+	}
+	_, counts, ok := s.Pools(scheduling.DefaultTree)
+	if !ok || counts["small"].Running != 1 {
+		t.Errorf("pools count %v", counts)
+	}
+	if _, ok := s.Tree("gone"); ok || len(s.Trees()) != 1 || len(s.Nodes()) != 2 {
+		t.Errorf("%d trees, %d nodes", len(s.Trees()), len(s.Nodes()))
+	}
+	if want := (Counts{Operations: 7, InProgress: 6, Archived: 1, Allocations: 3, Nodes: 2, NodesOnline: 1, Trees: 1, Pools: 3}); s.Counts() != want {
+		t.Errorf("counts %+v, want %+v", s.Counts(), want)
+	}
+}
+
+func jobsOf(allocations []*statepb.Allocation) []string {
+	jobs := make([]string, len(allocations))
+	for i, a := range allocations {
+		jobs[i] = a.GetJobId()
+	}
+	return jobs
+}
+
+// TestIndexesOnlyGrow shows that a log that is applied twice stops the process.
+func TestIndexesOnlyGrow(t *testing.T) {
+	j := newJournal(t)
+	j.must(nodeOf("n1", 1))
+	defer func() {
+		if r := recover(); r == nil {
+			t.Error("an index below the last one was applied")
+		}
+	}()
+	j.state.Apply(1, nodeOf("n2", 1))
+}
+
+// TestNoCommand shows that what is no command stops the process.
+func TestNoCommand(t *testing.T) {
+	defer func() {
+		if r := recover(); r == nil {
+			t.Error("a message that is no command was applied")
+		}
+	}()
+	New().Apply(1, &statepb.Node{})
+}

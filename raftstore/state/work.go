@@ -1,0 +1,109 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+
+	"weir/messages/statepb"
+	"weir/scheduling"
+	"weir/scheduling/cookies"
+	"weir/scheduling/statistics"
+)
+
+// work is what there is to do of a task, and what has come of what is done. Who reads
+// the record of an operation rarely needs it, so it is kept beside the record. Cookies
+// that are in neither set run.
+type work struct {
+	pending   queue
+	completed cookies.IntervalSet
+	gang      gang
+	// slices says what each cookie reads; nil: it is completed.
+	slices []*statepb.Slices
+	// parts are what completed cookies have read and written. It grows at the end, so
+	// clones share it.
+	parts      []*statepb.CompletedPart
+	statistics statistics.Sums
+}
+
+func (w *work) clone() work {
+	return work{
+		pending: w.pending.clone(), completed: w.completed.Clone(), gang: w.gang.clone(),
+		slices: slices.Clone(w.slices), parts: w.parts, statistics: w.statistics.Clone(),
+	}
+}
+
+// full returns the record of a task with what is kept beside it, as it is in a snapshot.
+func (w *work) full(t *statepb.Task) *statepb.Task {
+	t = shallow(t)
+	pending := w.pending.all()
+	t.Pending, t.Completed = intervalRecords(&pending), intervalRecords(&w.completed)
+	t.Parts, t.Statistics = w.parts, aggregateRecords(w.statistics.Set)
+	for cookie, s := range w.slices {
+		if s == nil {
+			continue
+		}
+		if t.Slices == nil {
+			t.Slices = make(map[int32]*statepb.Slices)
+		}
+		t.Slices[int32(cookie)] = s
+	}
+	return t
+}
+
+// forget drops what nobody needs of a task whose operation has ended.
+func (w *work) forget() {
+	w.pending = queue{learned: w.pending.all()}
+	w.slices, w.parts = nil, nil
+}
+
+// offered returns how many jobs of a group of a task may be granted. A gang has to be
+// gone before it begins anew.
+func (v *version) offered(task int, group int64) int64 {
+	w := &v.tasks[task]
+	if w.gang.stale > 0 || w.gang.done() {
+		return 0
+	}
+	return w.pending.len(group)
+}
+
+// reserveOf returns what is reserved for the next attempt of a cookie; nil: nobody has
+// said how its memory is made up.
+func reserveOf(t *statepb.Task, c scheduling.Cookie) *statepb.JobReserve {
+	if own := t.GetReserves()[int32(c)]; own != nil {
+		return own.GetReserve()
+	}
+	return t.GetMemory().GetReserve()
+}
+
+// groupOf returns the group of a cookie when it is pending.
+func groupOf(t *statepb.Task, c scheduling.Cookie) int64 {
+	return t.GetReserves()[int32(c)].GetReserve().Total()
+}
+
+// addMeasured adds up what was measured of a job whose end has been checked.
+func (w *work) addMeasured(j *statepb.FinishedJob) {
+	measured := j.GetStatistics()
+	if err := w.statistics.Add(j.GetState(), measured.GetPacked(), measured.GetValues()); err != nil {
+		panic(fmt.Sprintf("add statistics of job %q: %v", j.GetJobId(), err))
+	}
+}
+
+func aggregateRecords(set statistics.Set) []*statepb.Aggregate {
+	records := make([]*statepb.Aggregate, len(set))
+	for i, e := range set {
+		records[i] = &statepb.Aggregate{
+			Name: e.Name, State: e.State, Count: e.Count, Sum: e.Sum, Min: e.Min, Max: e.Max, Buckets: e.Buckets, Counts: e.Counts,
+		}
+	}
+	return records
+}
+
+func restoredStatistics(records []*statepb.Aggregate) statistics.Sums {
+	var set statistics.Set
+	for _, r := range records {
+		set = append(set, statistics.Entry{Name: r.GetName(), State: r.GetState(), Aggregate: statistics.Aggregate{
+			Count: r.GetCount(), Sum: r.GetSum(), Min: r.GetMin(), Max: r.GetMax(), Buckets: r.GetBuckets(), Counts: r.GetCounts(),
+		}})
+	}
+	return statistics.Sums{Set: set}
+}

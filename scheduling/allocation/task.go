@@ -1,0 +1,86 @@
+package allocation
+
+import (
+	"cmp"
+	"slices"
+
+	"weir/scheduling"
+	"weir/scheduling/resource"
+)
+
+// TaskID names alike jobs of an operation.
+type TaskID struct {
+	Name scheduling.TaskName
+	// Group tells those apart that get memory of their own, so many bytes each, from those
+	// that get what their task has learned to need: 0.
+	Group int64
+}
+
+// Compare orders tasks by name, and those of one name by group, the largest first.
+func (t TaskID) Compare(other TaskID) int {
+	return cmp.Or(cmp.Compare(t.Name, other.Name), cmp.Compare(other.Group, t.Group))
+}
+
+// Task is alike jobs of an operation.
+type Task struct {
+	TaskID
+	// Pending is how many jobs may start. It never is negative.
+	Pending int64
+	// PerJob is what one job needs.
+	PerJob resource.Amounts
+	// Closed tasks start no jobs, whatever is pending.
+	Closed bool
+}
+
+// waits reports whether there are jobs that may start.
+func (t *Task) waits() bool { return t.Pending > 0 && !t.Closed }
+
+// Tasks returns the tasks of an operation sorted by name, and those of one name by
+// group, the largest first: jobs that ran out of memory have waited before. The slice is
+// the element's own and must not be changed.
+func (e *Element) Tasks() []Task { return e.tasks }
+
+// SetTask sets a task of an operation, which is new or replaces that of the same
+// name and group.
+func (e *Element) SetTask(t Task) {
+	t.Pending = max(t.Pending, 0)
+	i, found := slices.BinarySearchFunc(e.tasks, t.TaskID, byTaskID)
+	if found {
+		e.tasks[i] = t
+	} else {
+		e.tasks = slices.Insert(e.tasks, i, t)
+	}
+	e.place()
+}
+
+// AddPending adds n, which may be negative, to the pending jobs of a task that
+// the operation has.
+func (e *Element) AddPending(task TaskID, n int64) {
+	if i, found := slices.BinarySearchFunc(e.tasks, task, byTaskID); found {
+		e.tasks[i].Pending = max(e.tasks[i].Pending+n, 0)
+		e.place()
+	}
+}
+
+// DropTask forgets a task of an operation.
+func (e *Element) DropTask(task TaskID) {
+	if i, found := slices.BinarySearchFunc(e.tasks, task, byTaskID); found {
+		e.tasks = slices.Delete(e.tasks, i, i+1)
+		e.place()
+	}
+}
+
+// SetClosed says of all groups of a task whether its jobs may not start.
+func (e *Element) SetClosed(name scheduling.TaskName, closed bool) {
+	changed := false
+	for i := range e.tasks {
+		if t := &e.tasks[i]; t.Name == name && t.Closed != closed {
+			t.Closed, changed = closed, true
+		}
+	}
+	if changed {
+		e.place()
+	}
+}
+
+func byTaskID(t Task, id TaskID) int { return t.Compare(id) }

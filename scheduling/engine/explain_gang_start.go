@@ -1,0 +1,204 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"weir/scheduling/allocation"
+	"weir/scheduling/fairshare"
+	"weir/scheduling/preemption"
+	"weir/scheduling/resource"
+)
+
+// gathering is what only the engine knows of when a gang may have room for all its jobs.
+type gathering struct {
+	// missing jobs have to start together; for held of them there is room. Those that were
+	// told to leave for them have gone by leaves; zero: they have.
+	missing, held int64
+	leaves        time.Time
+	// rest is what those need that have no room, each what the largest of them does.
+	rest, each resource.Amounts
+	// from is when it is its turn to gather, at the latest, zero: it is now; until is when
+	// that is over.
+	from, until time.Time
+	// starves says that others leave for it until all have room, if they do at all; behind,
+	// that it has its fair share before: then it is the turn of others that wait.
+	starves, behind bool
+}
+
+// gatheringOf takes note of a gang that gathers, or is to.
+func (e *Engine) gatheringOf(g *gang, now time.Time) *gathering {
+	a := &gathering{missing: g.missing(), held: g.claims}
+	left := a.missing - g.claims
+	for i := range g.operation.tasks {
+		t := &g.operation.tasks[i]
+		if n := min(t.effective(), left); t.Name == g.task && n > 0 {
+			left -= n
+			a.rest, a.each = a.rest.Add(t.perJob.Times(n)), a.each.Max(t.perJob)
+		}
+	}
+	a.from = e.turnOf(g, now)
+	a.until = later(now, a.from).Add(e.settings.GangTimeout)
+	if e.gathering == g {
+		a.until = g.end()
+		for _, c := range g.operation.claims {
+			if c.gang == g && c.victims > 0 {
+				a.leaves = later(a.leaves, c.leaves())
+			}
+		}
+	}
+	butOne := a.rest.Sub(a.each)
+	if by := e.hopes(g.operation)[preemption.NormalStage].by; by != (starver{}) {
+		a.starves = by.belowWith(butOne, e.total)
+	}
+	s := g.operation.shares(butOne, e.total)
+	a.behind = fairshare.Satisfaction(s.Usage, s.Fair, s.Demand) >= 1-resource.Epsilon
+	return a
+}
+
+// turnOf is when a gang may gather at the latest; zero: it does, or does at once.
+func (e *Engine) turnOf(g *gang, now time.Time) (from time.Time) {
+	if e.gathering == g {
+		return from
+	}
+	if now.Before(g.again) {
+		from = g.again
+	}
+	if e.gathering == nil {
+		return from
+	}
+	turn := e.gathering.end()
+	for _, other := range e.gangs {
+		if other != g && other != e.gathering && e.mayGather(other, now) && other.operation.order.Before(g.operation.order) {
+			turn = turn.Add(e.settings.GangTimeout)
+		}
+	}
+	return later(from, turn)
+}
+
+// leaves is when all have gone that leave for a claim.
+func (c *claim) leaves() (at time.Time) {
+	for _, h := range c.node.held {
+		if h.leaving.claim == c {
+			at = later(at, h.leaving.deadline)
+		}
+	}
+	return at
+}
+
+// gatheringOf is that of the gang which a verdict is about; nil: it is about no gang, or
+// about one that more keeps from starting than room.
+func (a *ask) gatheringOf(v verdict) *gathering {
+	if v.near >= 0 {
+		return a.tasks[v.near].gathering
+	}
+	return a.gathering
+}
+
+// seeks reports whether victims for a gang are worth a search.
+func (a *gathering) seeks() bool { return a != nil && a.starves && a.missing > a.held }
+
+// free is how many of the jobs without room find some: now, or, when it is its turn later,
+// in what is held for others until then.
+func (q *Inquiry) free(a *ask, g *gathering) (n int64) {
+	if g.each.IsZero() {
+		return 0
+	}
+	for i := range q.survey.rows {
+		r := &q.survey.rows[i]
+		if r.schedulable && failing(a.gates, r.takes) < 0 {
+			room := r.spare
+			if !g.from.IsZero() {
+				room = r.free
+			}
+			n += allocation.Holds(room, g.each)
+		}
+	}
+	return min(n, g.missing-g.held)
+}
+
+// byGathering is when a gang has room for all its jobs, by the soonest of the ways that
+// there are; or why nobody can tell.
+func (q *Inquiry) byGathering(a *ask, v verdict, g *gathering) (soonest estimate, why string) {
+	left := g.missing - g.held
+	if left > 0 {
+		left -= q.free(a, g)
+	}
+	if left == 0 {
+		return q.inHeldRoom(g), ""
+	}
+	share := float64(left) / float64(g.missing-g.held)
+	byEnds, why := q.gatheredByEnds(a, g, g.rest.Scale(share), left)
+	byPreemption, others := q.gatheredByPreemption(a, v, g, left)
+	return byEnds.orSooner(byPreemption), why + "; " + others
+}
+
+// inHeldRoom is the estimate of a gang that has, or finds, room for all of its jobs.
+func (q *Inquiry) inHeldRoom(g *gathering) estimate {
+	if at := later(g.from, g.leaves); at.After(q.now) {
+		return estimate{at, ByHeldRoom, fmt.Sprintf("all %s may start together by %s: there is room for them on nodes, and those have gone by then that were told to leave it", counted(g.missing, "job"), clock(at))}
+	}
+	return estimate{q.now, ByHeldRoom, fmt.Sprintf("all %s may start together with the next heartbeats: there is room for them", counted(g.missing, "job"))}
+}
+
+// gatheredByEnds is when jobs that end have made room for those that have none.
+func (q *Inquiry) gatheredByEnds(a *ask, g *gathering, needs resource.Amounts, left int64) (estimate, string) {
+	_, before := q.survey.position(a.op)
+	wait, why := q.flow.until(needs.Add(before))
+	if why != "" {
+		return estimate{}, why
+	}
+	if g.behind && slices.ContainsFunc(q.survey.order, func(t turn) bool { return t.operation != a.op }) {
+		return estimate{}, "once it has its fair share it is the turn of others that wait for what jobs give back when they end"
+	}
+	at := later(later(q.now, g.from).Add(wait), g.leaves)
+	if at.After(g.until) {
+		return estimate{}, fmt.Sprintf("as jobs have ended in the last minutes room for %s comes together by about %s, and what is held until then is given back at %s (gang_timeout)", missingJobs(left, g.missing), clock(at), clock(g.until))
+	}
+	return estimate{at, ByEnds, fmt.Sprintf("all %s may start together at about %s, if jobs go on to end as in the last minutes and make room for %s%s", counted(g.missing, "job"), clock(at), missingJobs(left, g.missing), g.turn())}, ""
+}
+
+// gatheredByPreemption is when others have left for the last of those that have no room: on
+// each node for one in each backoff.
+func (q *Inquiry) gatheredByPreemption(a *ask, v verdict, g *gathering, left int64) (estimate, string) {
+	s := q.search
+	switch {
+	case a.hopes[preemption.NormalStage].at.IsZero():
+		return estimate{}, "it does not starve, nor will it, so nobody has to leave for it"
+	case !g.starves:
+		return estimate{}, "its fair share is less than all of its jobs need, so not enough others have to leave for it"
+	case s == nil:
+		return estimate{}, "nobody has to leave for it"
+	}
+	first, found := s.likely(a.rivals)
+	last, enough := s.last(a.rivals + int(left))
+	if found {
+		q.addVictims(a, v, first)
+	}
+	if !enough {
+		return estimate{}, "there are not enough jobs on the nodes that could be told to leave for all of its"
+	}
+	at := later(last.at, g.from)
+	if at.After(g.until) {
+		return estimate{}, fmt.Sprintf("others are told to leave for the last of its jobs at about %s, and what is held until then is given back at %s (gang_timeout)", clock(at), clock(g.until))
+	}
+	at = later(at.Add(last.timeout), g.leaves)
+	return estimate{at, ByPreemption, fmt.Sprintf("all %s may start together by %s, by preemption: others have to leave for %s, for the last of them node %s%s", counted(g.missing, "job"), clock(at), missingJobs(left, g.missing), last.node, g.turn())}, ""
+}
+
+// missingJobs names those jobs of a gang that have no room.
+func missingJobs(n, of int64) string {
+	if n == of {
+		return "all of them"
+	}
+	return fmt.Sprintf("the %d of them that have none", n)
+}
+
+// turn says when it is the gang's turn, at the end of a sentence.
+func (a *gathering) turn() string {
+	if a.from.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("; room is held for it from %s on", clock(a.from))
+}

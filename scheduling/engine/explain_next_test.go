@@ -1,0 +1,98 @@
+package engine_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/scheduling"
+	"weir/scheduling/engine"
+)
+
+// TestExplainWhatIsNext has operations of which some jobs are better off than others, or
+// that are about to be.
+func TestExplainWhatIsNext(t *testing.T) {
+	two := map[scheduling.PoolName]pool{"a": {}, "b": {}}
+	explainAll(t, map[string]situation{
+		"some wait for victims, and the others for the next look": {
+			tree:  options{"fair_share_starvation_timeout": "2s"},
+			pools: two,
+			setup: func(d *drive) {
+				d.takes = time.Hour
+				d.node("n1", 4)
+				d.wants("greedy", "a", 9, slotsOf(1), nil)
+				d.pass(2*time.Second, time.Second, "n1")
+				d.wants("op", "b", 2, slotsOf(1), nil)
+				for len(d.victims) == 0 {
+					d.pass(time.Second, time.Second, "n1")
+				}
+			},
+			want: engine.FactVictims,
+			check: func(t *testing.T, d *drive, x engine.Explanation) {
+				if len(x.Facts) < 2 || x.Facts[1].Code != engine.FactBackoff || x.Tasks[0].Verdict != engine.FactBackoff {
+					t.Errorf("what the second job waits for: %+v", x.Facts)
+				}
+				if n := len(x.Victims); n != 1 {
+					t.Errorf("%d are likely to have to leave for the second job", n)
+				}
+				p, err := d.ExplainPool("b", d.now)
+				must(t, err)
+				if len(p.Waits) != 1 || p.Waits[0].Verdict != engine.FactVictims || p.Waits[0].Jobs != 1 {
+					t.Errorf("the pool: %+v", p.Waits)
+				}
+			},
+		},
+		"all that there is, is its own": {
+			pools: two,
+			setup: func(d *drive) {
+				d.node("n1", 4)
+				d.wants("op", "a", 9, slotsOf(1), nil)
+				d.pass(2*time.Second, time.Second, "n1")
+			},
+			want: engine.FactOwn,
+			check: func(t *testing.T, _ *drive, x engine.Explanation) {
+				if f := x.Facts[0]; f.Value != 1 || f.Bound != 1 {
+					t.Errorf("fact %+v", f)
+				}
+				if !slices.ContainsFunc(x.Facts, func(f engine.Fact) bool { return f.Text == "it is all that the nodes of the tree have" }) {
+					t.Errorf("share %+v of %+v", x.Share, x.Facts)
+				}
+			},
+		},
+		"a single job is beyond a limit": {
+			pools: map[scheduling.PoolName]pool{"a": {options: options{"resource_limits": options{"cpu": 0.5}}}},
+			setup: func(d *drive) {
+				d.node("n1", 8)
+				d.wants("op", "a", 5, slotsOf(1), nil)
+				d.pass(2*time.Second, time.Second, "n1")
+			},
+			want: engine.FactLimit,
+			check: func(t *testing.T, _ *drive, x engine.Explanation) {
+				if f := x.Facts[0]; !strings.HasSuffix(f.Text, "at most 0.5 cpu, and a single job needs 1 cpu") {
+					t.Errorf("fact %+v", f)
+				}
+			},
+		},
+		"it starves, and nobody has been looked for yet": {
+			tree:  options{"fair_share_starvation_timeout": "2s"},
+			pools: two,
+			setup: func(d *drive) {
+				d.node("n1", 4)
+				d.wants("greedy", "a", 9, slotsOf(1), nil)
+				d.pass(2*time.Second, time.Second, "n1")
+				d.wants("op", "b", 2, slotsOf(1), nil)
+				for range 4 {
+					d.tick(time.Second)
+				}
+			},
+			want: engine.FactLacking,
+			check: func(t *testing.T, _ *drive, x engine.Explanation) {
+				fact(t, x, engine.FactStarving)
+				if len(x.Victims) == 0 {
+					t.Error("nobody is likely to have to leave")
+				}
+			},
+		},
+	})
+}

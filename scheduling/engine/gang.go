@@ -1,0 +1,390 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"weir/scheduling"
+	"weir/scheduling/allocation"
+	"weir/scheduling/resource"
+)
+
+// Gang says of a task that its jobs are of use only together (J.5).
+type Gang struct {
+	// Size is how many of them have to run at once; 0: each is of use by itself.
+	Size int64
+	// Completed of these have, and are needed no more.
+	Completed int64
+}
+
+// gang is a task whose jobs start only together. While some are missing, the task is
+// closed, and none of its jobs starts by itself. One gang at a time, in the order of
+// scheduling, gathers: its task is open, and wherever it is its turn, on a node that has
+// room or could have it by preemption, a claim is made for a job instead of a start. Once
+// there is a claim that can be met for each job that is missing, all start in one plan.
+// If that does not come about in time, the claims end, and other gangs come first.
+//
+// So no two gangs can ever hold what the other one needs.
+type gang struct {
+	Gang
+	operation *operation
+	task      scheduling.TaskName
+	// held is how many allocations and starts in flight the task has.
+	held int64
+	// claims is for how many jobs room is held, until when at most: then it ends, but for
+	// a wait for jobs that leave for it.
+	claims int64
+	until  time.Time
+	// misses is how often, since the gang started last, the time was over; again is when
+	// it may gather next.
+	misses int
+	again  time.Time
+	// started is the heartbeat in which all jobs were started last.
+	started uint64
+	// fit is how many of the missing jobs fit on all nodes that take jobs when these are
+	// empty, hope with those that are about to, in a layout; 0: it is to be found anew. out
+	// says that, as of the last update, it could not start if the tree was empty.
+	fit, hope allocation.Fit
+	layout    uint64
+	out       bool
+}
+
+const (
+	// maxGangPause bounds how often longer a gang waits that could not gather: as many
+	// times as what it was given to gather.
+	maxGangPause = 8
+	// refusedGangPause is how long a gang waits of which a start was refused.
+	refusedGangPause = time.Second
+)
+
+// SetTaskGang says whether the jobs of a task start only together. It is told before the
+// demand that it goes with.
+func (e *Engine) SetTaskGang(id scheduling.OperationID, task scheduling.TaskName, of Gang) error {
+	op, err := e.operation(id)
+	if err == nil && (of.Size < 0 || of.Completed < 0) {
+		err = fmt.Errorf("a gang of %d jobs, of which %d have completed", of.Size, of.Completed)
+	}
+	if err != nil {
+		return fmt.Errorf("set gang of task %q of operation %s: %w", task, id, err)
+	}
+	g := op.gang(task)
+	switch {
+	case g == nil && of.Size == 0:
+		return nil
+	case g == nil:
+		g = &gang{operation: op, task: task, held: e.heldBy(op, task)}
+		op.gangs = append(op.gangs, g)
+		e.gangs = append(e.gangs, g)
+	}
+	if g.Gang != of {
+		g.Gang, g.layout = of, 0
+	}
+	e.openOrClose(g)
+	e.gatherAgain(g)
+	return nil
+}
+
+// heldBy counts the allocations and starts in flight of a task that no gang counts yet.
+func (e *Engine) heldBy(op *operation, task scheduling.TaskName) (n int64) {
+	if op.held == 0 {
+		return 0
+	}
+	for _, node := range e.nodes {
+		for _, h := range node.held {
+			if h.operation == op && h.task.Name == task {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// gang returns that of a task, or nil.
+func (op *operation) gang(task scheduling.TaskName) *gang {
+	for _, g := range op.gangs {
+		if g.task == task {
+			return g
+		}
+	}
+	return nil
+}
+
+// missing returns the gang of a task if some of its jobs have to start at once, else nil.
+func (op *operation) missing(task scheduling.TaskName) *gang {
+	if g := op.gang(task); g != nil && g.missing() > 0 {
+		return g
+	}
+	return nil
+}
+
+// missing is how many jobs have to start at once.
+func (g *gang) missing() int64 { return max(g.Size-g.Completed-g.held, 0) }
+
+// waiting is how many jobs there are to start, those included for which room is held.
+func (g *gang) waiting() (n int64) {
+	for i := range g.operation.tasks {
+		if t := &g.operation.tasks[i]; t.Name == g.task {
+			n += t.effective() + t.claimed
+		}
+	}
+	return n
+}
+
+// needs calls with what each of the missing jobs needs, by group in the order of choice,
+// and how many of each there are.
+func (g *gang) needs(with func(perJob resource.Amounts, n int64)) {
+	missing := g.missing()
+	for i := range g.operation.tasks {
+		t := &g.operation.tasks[i]
+		if n := min(t.effective()+t.claimed, missing); t.Name == g.task && n > 0 {
+			missing -= n
+			with(t.perJob, n)
+		}
+	}
+}
+
+// together is what all missing jobs need.
+func (g *gang) together() (sum resource.Amounts) {
+	g.needs(func(perJob resource.Amounts, n int64) { sum = sum.Add(perJob.Times(n)) })
+	return sum
+}
+
+// holds counts n more allocations or starts in flight of a task, or fewer.
+func (e *Engine) holds(op *operation, task scheduling.TaskName, n int64) {
+	if g := op.gang(task); g != nil {
+		g.held += n
+		g.layout = 0
+		e.openOrClose(g)
+		e.gatherAgain(g)
+	}
+}
+
+// closed reports whether no job of a task may start now.
+func (e *Engine) closed(op *operation, task scheduling.TaskName) bool {
+	g := op.gang(task)
+	switch {
+	case g == nil:
+		return false
+	case g.missing() == 0:
+		// What starts beside the gang is not of the same proposal.
+		return g.started == e.beats
+	default:
+		return g != e.gathering || g.claims >= g.missing() || !e.now.Before(g.until)
+	}
+}
+
+// openOrClose lets jobs of a gang's task start, or not.
+func (e *Engine) openOrClose(g *gang) {
+	g.operation.order.SetClosed(g.task, e.closed(g.operation, g.task))
+}
+
+// dropGangs forgets the gangs of an operation.
+func (e *Engine) dropGangs(op *operation) {
+	for _, g := range op.gangs {
+		e.endGathering(g, ClaimUnwanted)
+		e.gangs = without(e.gangs, g)
+	}
+	op.gangs = nil
+}
+
+// tendGangs ends a gathering whose time is over, or that has no purpose any more, and
+// lets another gang gather; it reports whether one has begun to.
+func (e *Engine) tendGangs(now time.Time) (begun bool) {
+	if len(e.gangs) == 0 {
+		return false
+	}
+	e.watchGang(now)
+	for _, g := range e.gangs {
+		e.openOrClose(g)
+	}
+	return e.chooseGang(now)
+}
+
+// watchGang ends a gathering whose time is over, or that has no purpose any more, and
+// claims on nodes that are of no use.
+func (e *Engine) watchGang(now time.Time) {
+	g := e.gathering
+	if g == nil {
+		return
+	}
+	if missing := g.missing(); missing == 0 || g.waiting() < missing || !g.operation.active() || e.outOfReach(g) {
+		e.endGathering(g, ClaimUnwanted)
+		return
+	}
+	for i := len(g.operation.claims) - 1; i >= 0; i-- {
+		c := g.operation.claims[i]
+		if c.gang == g && !c.usable() && (!c.restored || c.node.schedulable || e.connected) {
+			e.endClaim(c, ClaimUnwanted)
+		}
+	}
+	if now.Before(g.end()) || g.ready() {
+		return
+	}
+	e.endGathering(g, ClaimExpired)
+	g.again = now.Add(e.settings.GangTimeout * time.Duration(min(1<<g.misses, maxGangPause)))
+	g.misses = min(g.misses+1, maxGangPause)
+}
+
+// end is when room that is held for a gang is given back: when its time is over, and the
+// wait for those that leave for it.
+func (g *gang) end() time.Time {
+	end := g.until
+	for _, c := range g.operation.claims {
+		if c.gang == g && c.victims > 0 {
+			end = later(end, c.expires)
+		}
+	}
+	return end
+}
+
+// endGathering gives back the room that is held for a gang.
+func (e *Engine) endGathering(g *gang, why ClaimEnd) {
+	if e.gathering != g {
+		return
+	}
+	e.gathering = nil
+	for i := len(g.operation.claims) - 1; i >= 0; i-- {
+		if c := g.operation.claims[i]; c.gang == g {
+			e.endClaim(c, why)
+		}
+	}
+	e.openOrClose(g)
+}
+
+// chooseGang lets the first gang, in the order of scheduling, gather that may.
+func (e *Engine) chooseGang(now time.Time) bool {
+	if e.gathering != nil {
+		return false
+	}
+	var only *gang
+	several := false
+	for _, g := range e.gangs {
+		if e.mayGather(g, now) {
+			several = several || only != nil
+			only = g
+		}
+	}
+	if only == nil {
+		return false
+	}
+	if several {
+		only = e.firstGang(now)
+	}
+	e.gathering, only.until = only, now.Add(e.settings.GangTimeout)
+	e.openOrClose(only)
+	return true
+}
+
+// firstGang finds the first of the gangs that may gather.
+func (e *Engine) firstGang(now time.Time) (first *gang) {
+	may := slices.DeleteFunc(slices.Clone(e.gangs), func(g *gang) bool { return !e.mayGather(g, now) })
+	for _, g := range may {
+		g.operation.order.SetClosed(g.task, false)
+	}
+	for waits := range e.filler.Order(e.root.order) {
+		op := waits.Owner().(*operation)
+		for _, g := range may {
+			if g.operation == op && (first == nil || g.task < first.task) {
+				first = g
+			}
+		}
+		if first != nil {
+			break
+		}
+	}
+	for _, g := range may {
+		e.openOrClose(g)
+	}
+	return first
+}
+
+// mayGather reports whether it makes sense to hold room for a gang.
+func (e *Engine) mayGather(g *gang, now time.Time) bool {
+	missing := g.missing()
+	if missing == 0 || !g.operation.active() || now.Before(g.again) || g.waiting() < missing || !e.hopeFor(g).All() {
+		return false
+	}
+	_, limited := g.operation.order.Room(resource.Infinite, g.together())
+	return limited == nil
+}
+
+// gather makes a claim one of a gang.
+func (e *Engine) gather(g *gang, c *claim) {
+	c.gang = g
+	g.claims++
+	e.openOrClose(g)
+}
+
+// gatherAgain has claims for jobs that would have started by themselves, and are missing by
+// now, be for the gang, if that may gather: as if they had been made since. Others end.
+func (e *Engine) gatherAgain(g *gang) {
+	for i := 0; g.missing() > 0 && i < len(g.operation.claims); {
+		switch c := g.operation.claims[i]; {
+		case c.task.Name != g.task || c.gang != nil:
+			i++
+		case e.rejoins(g, later(c.ordered, e.now)):
+			e.gather(g, c)
+			i++
+		default:
+			e.endClaim(c, ClaimUnwanted)
+		}
+	}
+}
+
+// startGang starts the gang that gathers, if there is room for all of it.
+func (e *Engine) startGang(plan *Plan) {
+	g := e.gathering
+	if g == nil || !g.ready() {
+		return
+	}
+	if len(plan.Starts) > 0 && int64(len(plan.Starts))+g.claims > int64(e.config.MaxStartsPerPlan) {
+		return
+	}
+	op := g.operation
+	g.started, g.misses = e.beats, 0
+	e.gathering = nil
+	for i := 0; i < len(op.claims); {
+		c := op.claims[i]
+		if c.gang != g {
+			i++
+			continue
+		}
+		e.dropClaim(c, ClaimStarted)
+		op.task(c.task).claimed--
+		e.start(c.node, op, c.task, c.resources, plan).together = true
+		s := &plan.Starts[len(plan.Starts)-1]
+		s.AllOrNone, s.Claimed = true, c.ordered
+		plan.Outcome.Starts++
+		e.unusedClaims = append(e.unusedClaims, c)
+	}
+}
+
+// usable reports whether the job of a claim may start on its node, once there is room.
+func (c *claim) usable() bool {
+	return c.node.schedulable && !c.node.overcommitted && c.operation.order.Matches(c.node.takes)
+}
+
+// ready reports whether a gang can start now: whoever had to leave for it may have taken until
+// its time is over.
+func (g *gang) ready() bool { return g.claims > 0 && g.claims >= g.missing() && g.complete() }
+
+// complete reports whether all claims of a gang can be met now.
+func (g *gang) complete() bool {
+	for _, c := range g.operation.claims {
+		if c.gang == g && (!c.usable() || !c.node.gathered(g).Fits(c.node.free())) {
+			return false
+		}
+	}
+	return true
+}
+
+// gathered is what is held for a gang on a node.
+func (n *node) gathered(g *gang) (sum resource.Amounts) {
+	for _, c := range n.claims {
+		if c.gang == g {
+			sum = sum.Add(c.resources)
+		}
+	}
+	return sum
+}

@@ -1,0 +1,180 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	"weir/scheduling"
+	"weir/scheduling/resource"
+)
+
+// Inquiry is a question of somebody why an operation or a pool is as it is. It is answered
+// in turns: what only the engine knows it notes in short steps, so that who asks does not
+// hold up decisions, however many nodes, tasks and operations there are; what follows from
+// that is found beside the engine.
+//
+//	q, err := e.Inquire(id, now)
+//	for done := false; !done; done = q.Reason() {
+//		for q.Wants() {
+//			e.Attend(q)
+//		}
+//	}
+//
+// Inquire and Attend are for the goroutine of the engine. Reason is for any, but while it
+// runs no other Inquiry of this engine may be attended to, or reason.
+type Inquiry struct {
+	now    time.Time
+	survey *survey
+	flow   flow
+	// asks are what is known of the operations in question: of the one, or of those below
+	// a pool, as long as rest is not empty only some of these.
+	asks []ask
+	rest []*operation
+	// unasked are those of a pool with too many of them.
+	unasked int
+	pool    scheduling.PoolName
+	// search looks for those who could have to leave; nil: nobody asks for that.
+	search *search
+	// tail are facts that come last.
+	tail []Fact
+	x    Explanation
+}
+
+const (
+	// asksPerStep bounds for how many operations of a pool the engine is held up at once,
+	// maxAsks how many are looked at in all.
+	asksPerStep, maxAsks = 128, 1000
+)
+
+// Inquire begins to ask why the jobs of an operation do not start, and why its share is
+// what it is.
+func (e *Engine) Inquire(id scheduling.OperationID, now time.Time) (*Inquiry, error) {
+	op := e.operations[id]
+	if op == nil {
+		return nil, fmt.Errorf("explain operation %s: %w", id, ErrUnknown)
+	}
+	q := &Inquiry{now: now, flow: e.flow, asks: []ask{e.ask(op, now)}, survey: e.beginSurvey()}
+	tail := &Explanation{Facts: e.explainHunger(op)}
+	tail.Facts = append(tail.Facts, e.explainRefusals(id)...)
+	q.x.Share = e.explainShare(tail, starver{operation: op})
+	q.tail = tail.Facts
+	return q, nil
+}
+
+// InquirePool begins to ask why the share of a pool is what it is, what keeps it from
+// more, and what the operations below it wait for.
+func (e *Engine) InquirePool(name scheduling.PoolName, now time.Time) (*Inquiry, error) {
+	p := e.pools[name]
+	if p == nil {
+		return nil, fmt.Errorf("explain pool %q: %w", name, ErrUnknown)
+	}
+	q := &Inquiry{now: now, flow: e.flow, pool: name, survey: e.beginSurvey(), rest: p.below(nil)}
+	q.x.Share = e.explainShare(&q.x, starver{pool: p})
+	if p.parent != nil {
+		q.x.Facts = append(q.x.Facts, hungerFact(p.hunger, timeouts(p.effective.Starvation, p.effective.CanStarve), "pool "+quote(p.name)))
+	}
+	for up := p; up != nil; up = up.parent {
+		if k, reached := reached(up.order, up.effective.Limits); reached {
+			q.x.Facts = append(q.x.Facts, limitFact(k, up.order, resource.Amounts{}, up.effective.Limits, up.name))
+		}
+	}
+	refusals, err := e.PoolRefusals(name)
+	for _, r := range refusals {
+		q.tail = append(q.tail, refusalFact(r))
+	}
+	return q, err
+}
+
+// below appends the operations of a pool and of those below it.
+func (p *pool) below(all []*operation) []*operation {
+	all = append(all, p.operations...)
+	for _, c := range p.pools {
+		all = c.below(all)
+	}
+	return all
+}
+
+// Wants reports whether there is something that the engine has to say first.
+func (q *Inquiry) Wants() bool {
+	return !q.survey.taken() || len(q.rest) > 0 || q.search != nil && !q.search.over
+}
+
+// Attend takes one step of what an inquiry wants from the engine.
+func (e *Engine) Attend(q *Inquiry) {
+	switch {
+	case !q.survey.taken():
+		e.proceed(q.survey)
+	case len(q.rest) > 0:
+		e.askMore(q)
+	case q.search != nil && !q.search.over:
+		e.searchMore(q.search)
+	}
+}
+
+// askMore takes note of some more of the operations of a pool. They may go by filters that
+// have come since the nodes were looked at: then that begins anew.
+func (e *Engine) askMore(q *Inquiry) {
+	if q.survey.edits != e.filters.edits {
+		q.survey = e.beginSurvey()
+	}
+	for range asksPerStep {
+		if len(q.rest) == 0 || len(q.asks) == maxAsks {
+			q.unasked, q.rest = len(q.rest), nil
+			return
+		}
+		op := q.rest[0]
+		q.rest = q.rest[1:]
+		if e.operations[op.ID] == op && op.pool != nil {
+			q.asks = append(q.asks, e.ask(op, q.now))
+		}
+	}
+}
+
+// Reason finds what follows from what the engine has said. It reports whether that is all;
+// if not, the engine is wanted again.
+func (q *Inquiry) Reason() (done bool) {
+	q.survey.classify()
+	if q.pool != "" {
+		q.explainPool()
+		return true
+	}
+	a := &q.asks[0]
+	v := q.judge(a)
+	if q.search == nil && v.worthSearch(a) {
+		if q.search = q.newSearch(a, v); q.search != nil {
+			return false
+		}
+	}
+	q.explainOperation(a, v)
+	return true
+}
+
+// Explanation is the answer, once Reason has said that it is done.
+func (q *Inquiry) Explanation() Explanation { return q.x }
+
+// answer goes on with an inquiry to its end, of this moment.
+func (e *Engine) answer(q *Inquiry, err error) (Explanation, error) {
+	if err != nil {
+		return Explanation{}, err
+	}
+	e.survey = nil
+	q.survey = e.beginSurvey()
+	for done := false; !done; done = q.Reason() {
+		for q.Wants() {
+			e.Attend(q)
+		}
+	}
+	return q.x, nil
+}
+
+// Explain says of an operation why its jobs do not start, and why its share is what it
+// is: all of an Inquiry at once.
+func (e *Engine) Explain(id scheduling.OperationID, now time.Time) (Explanation, error) {
+	return e.answer(e.Inquire(id, now))
+}
+
+// ExplainPool says of a pool why its share is what it is, what keeps it from more, and
+// what its operations wait for: all of an Inquiry at once.
+func (e *Engine) ExplainPool(name scheduling.PoolName, now time.Time) (Explanation, error) {
+	return e.answer(e.InquirePool(name, now))
+}

@@ -1,0 +1,164 @@
+package engine
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+
+	"weir/scheduling"
+	"weir/scheduling/allocation"
+	"weir/scheduling/resource"
+)
+
+// Await says whether a node that takes no jobs is about to be heard again: it was there
+// when the engine was made. Until the tree's node_reconnection_timeout is over, what would
+// fit there is not said never to fit.
+func (e *Engine) Await(id scheduling.NodeID, awaited bool) error {
+	n, err := e.knownNode(id)
+	if err != nil {
+		return fmt.Errorf("await node %s: %w", id, err)
+	}
+	if n.awaited != awaited {
+		n.awaited = awaited
+		e.layout++
+	}
+	return nil
+}
+
+// alike are nodes that have the same, and are the same to all filters.
+type alike struct {
+	allocation.Hosts
+	takes []bool
+	// awaited nodes take no jobs yet.
+	awaited bool
+}
+
+// likeness is by what alike nodes are found.
+type likeness struct {
+	limits  resource.Amounts
+	takes   string
+	awaited bool
+}
+
+// classify puts alike nodes together that take jobs, or are about to.
+func (e *Engine) classify() {
+	if e.classified == e.layout && e.classEdits == e.filters.edits {
+		return
+	}
+	e.classified, e.classEdits = e.layout, e.filters.edits
+	clear(e.classes)
+	e.classes = e.classes[:0]
+	at := make(map[likeness]int)
+	var takes []byte
+	for _, n := range e.list {
+		if !n.known || !n.schedulable && !n.awaited {
+			continue
+		}
+		takes = taken(takes[:0], n.takes)
+		l := likeness{n.limits, string(takes), !n.schedulable}
+		i, known := at[l]
+		if !known {
+			i = len(e.classes)
+			at[l] = i
+			e.classes = append(e.classes, alike{allocation.Hosts{Limits: n.limits}, n.takes, !n.schedulable})
+		}
+		e.classes[i].Nodes++
+	}
+}
+
+// taken appends which filters take a node, as letters.
+func taken(to []byte, takes []bool) []byte {
+	for _, yes := range takes {
+		b := byte('n')
+		if yes {
+			b = 'y'
+		}
+		to = append(to, b)
+	}
+	return to
+}
+
+// findRoom finds what fits on the nodes for a gang, if anything that matters has changed.
+func (e *Engine) findRoom(g *gang) {
+	if g.layout == e.layout {
+		return
+	}
+	e.classify()
+	g.layout = e.layout
+	var jobs []allocation.Task
+	g.needs(func(perJob resource.Amounts, n int64) {
+		jobs = append(jobs, allocation.Task{Pending: n, PerJob: perJob})
+	})
+	g.fit = allocation.Together(jobs, e.hostsOf(g, false))
+	g.hope = g.fit
+	if !g.fit.All() && slices.ContainsFunc(e.classes, func(c alike) bool { return c.awaited }) {
+		g.hope = allocation.Together(jobs, e.hostsOf(g, true))
+	}
+}
+
+// hostsOf yields the nodes that take jobs of a gang, and those too, perhaps, that are about to.
+func (e *Engine) hostsOf(g *gang, awaited bool) iter.Seq[allocation.Hosts] {
+	return func(yield func(allocation.Hosts) bool) {
+		for i := range e.classes {
+			c := &e.classes[i]
+			if (awaited || !c.awaited) && g.operation.order.Matches(c.takes) && !yield(c.Hosts) {
+				return
+			}
+		}
+	}
+}
+
+// outOfReach reports whether a gang that is complete could not start if the tree was
+// empty: until nodes come, limits are raised or it needs less it asks for nothing, has no
+// fair share and no turn.
+func (e *Engine) outOfReach(g *gang) bool {
+	missing := g.missing()
+	if missing == 0 || g.waiting() < missing {
+		return false
+	}
+	return !e.hopeFor(g).All() || g.beyondLimits()
+}
+
+// hopeFor is how many of the jobs of a gang that have to start together fit on the nodes that
+// take jobs when these are empty; to a new engine, nodes count that are about to.
+func (e *Engine) hopeFor(g *gang) allocation.Fit {
+	e.findRoom(g)
+	if e.connected {
+		return g.fit
+	}
+	return g.hope
+}
+
+// beyondLimits reports whether limits that were set are less than a gang needs, whatever
+// else counts in them.
+func (g *gang) beyondLimits() bool {
+	all := g.together()
+	if !all.Fits(g.operation.effective.Limits) {
+		return true
+	}
+	for p := g.operation.pool; p != nil; p = p.parent {
+		if !all.Fits(p.effective.Limits) {
+			return true
+		}
+	}
+	return false
+}
+
+// seekGangs finds, for an update, which gangs are out of reach.
+func (e *Engine) seekGangs() {
+	for _, g := range e.gangs {
+		if out := e.outOfReach(g); out != g.out {
+			g.out = out
+			e.age++
+		}
+	}
+}
+
+// out reports whether jobs of a task count for nothing as yet.
+func (op *operation) out(task scheduling.TaskName) bool {
+	if len(op.gangs) == 0 {
+		return false
+	}
+	g := op.gang(task)
+	return g != nil && g.out
+}

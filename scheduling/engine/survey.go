@@ -1,0 +1,158 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"weir/scheduling/allocation"
+	"weir/scheduling/resource"
+)
+
+const (
+	// nodesPerStep bounds for how many nodes the engine is held up at once by a survey.
+	nodesPerStep = 2048
+	// maxPlaces bounds how far the order of scheduling is followed for those who ask.
+	maxPlaces = 1000
+)
+
+// survey is the nodes of the tree, each as it was when it was looked at, and the order of
+// scheduling: for all who ask why until the next update. The engine takes it in short
+// steps. Once it is taken the engine has done with it, and one at a time may read it
+// beside the engine's work.
+type survey struct {
+	number uint64
+	// edits is that of the filters when it was begun.
+	edits uint64
+	// left are the first nodes of the engine's list that are still to be looked at.
+	left int
+	rows []row
+	// order are the operations with jobs to start whose turn is next, no more than
+	// maxPlaces of waiting.
+	ordered bool
+	order   []turn
+	waiting int
+	// classes are the rows by what they have in common; counts remembers what came of a
+	// look at them.
+	classes []class
+	counts  map[question]NodeCounts
+}
+
+// row is a node in a survey.
+type row struct {
+	// node is for the engine alone, but for its id.
+	node                *node
+	limits, free, spare resource.Amounts
+	takes               []bool
+	attempted           time.Time
+	schedulable         bool
+}
+
+// class is alike nodes.
+type class struct {
+	row
+	nodes int
+}
+
+// turn is an operation in the order of scheduling, and what its next job needs.
+type turn struct {
+	operation *operation
+	perJob    resource.Amounts
+}
+
+// beginSurvey returns the survey for one who asks now: that of the last one who did, if
+// it still says what is so.
+func (e *Engine) beginSurvey() *survey {
+	if s := e.survey; s != nil && s.edits == e.filters.edits {
+		return s
+	}
+	e.surveys++
+	e.survey = &survey{number: e.surveys, edits: e.filters.edits, left: len(e.list), rows: make([]row, 0, len(e.list))}
+	return e.survey
+}
+
+// taken reports whether the engine has done with it.
+func (s *survey) taken() bool { return s.ordered && s.left == 0 }
+
+// proceed takes one step. Nodes come from the end of the list: one that takes the place of
+// one that has gone has been looked at.
+func (e *Engine) proceed(s *survey) {
+	if !s.ordered {
+		e.surveyOrder(s)
+		return
+	}
+	end := min(s.left, len(e.list))
+	for s.left = max(end-nodesPerStep, 0); end > s.left; end-- {
+		n := e.list[end-1]
+		if !n.known || n.surveyed == s.number {
+			continue
+		}
+		n.surveyed = s.number
+		s.rows = append(s.rows, row{
+			node: n, limits: n.limits, free: n.free(), spare: n.spare(), takes: n.takes, attempted: n.attempted, schedulable: n.schedulable,
+		})
+	}
+}
+
+func (e *Engine) surveyOrder(s *survey) {
+	s.ordered = true
+	s.waiting = e.root.order.Waiting()
+	s.order = make([]turn, 0, min(s.waiting, maxPlaces))
+	for waits := range e.filler.Order(e.root.order) {
+		if len(s.order) == maxPlaces {
+			return
+		}
+		t := turn{operation: waits.Owner().(*operation)}
+		if i := slices.IndexFunc(waits.Tasks(), func(t allocation.Task) bool { return t.Pending > 0 && !t.Closed }); i >= 0 {
+			t.perJob = waits.Tasks()[i].PerJob
+		}
+		s.order = append(s.order, t)
+	}
+}
+
+// position is the place of an operation in the order, from 1, and what those before it
+// need for a job each; 0: it has none, or it is too far behind.
+func (s *survey) position(op *operation) (at int, before resource.Amounts) {
+	for i, t := range s.order {
+		if t.operation == op {
+			return i + 1, before
+		}
+		before = before.Add(t.perJob)
+	}
+	return 0, before
+}
+
+// classify sorts the rows, and puts alike ones together.
+func (s *survey) classify() {
+	if s.counts != nil {
+		return
+	}
+	s.counts = map[question]NodeCounts{}
+	slices.SortFunc(s.rows, func(a, b row) int { return cmp.Compare(a.node.id, b.node.id) })
+	type state struct {
+		limits, free, spare resource.Amounts
+		takes               string
+		schedulable         bool
+	}
+	found := map[state]int{}
+	for _, r := range s.rows {
+		l := state{r.limits, r.free, r.spare, string(taken(nil, r.takes)), r.schedulable}
+		i, known := found[l]
+		if !known {
+			i = len(s.classes)
+			found[l] = i
+			s.classes = append(s.classes, class{row: r})
+		}
+		s.classes[i].nodes++
+	}
+}
+
+// reach calls with the nodes that could hold a job if they were empty.
+func (s *survey) reach(gates []gate, needs resource.Amounts, with func(r *row)) {
+	for i := range s.rows {
+		r := &s.rows[i]
+		if r.schedulable && failing(gates, r.takes) < 0 && needs.Fits(r.limits) {
+			with(r)
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package memory
+
+import (
+	"fmt"
+	"math"
+
+	"weir/scheduling/resource"
+	"weir/scheduling/statistics"
+)
+
+// adviceJobs is how many jobs have to have ended well before advice is given.
+const adviceJobs = 10
+
+// Advice is what the jobs of a task asked for, got and needed, in bytes.
+type Advice struct {
+	Limit, Reserve int64
+	// Jobs is how many have ended well; what follows is of these.
+	Jobs          int64
+	P50, P95, Max int64
+	// Reserved and Used are bytes x seconds: what was held for the job's processes, and
+	// the most that each used for as long as it took. Wasted is their difference.
+	Reserved, Used, Wasted int64
+	// SetLimit is a memory_limit that leaves a quarter above what was needed; 0: the
+	// present one will do, or too little is known.
+	SetLimit int64
+	// Text says what to change; empty: nothing.
+	Text string
+}
+
+// Advise returns advice for a task. reserve is what its next job would get for its
+// processes. finished are statistics of its jobs that ended in one state: well.
+func Advise(t Task, reserve Reserve, stats statistics.Set, state string) Advice {
+	used := stats.Of(statistics.UserMaxMemory, state)
+	held, needed := stats.Of(statistics.UserCumulativeReserve, state), stats.Of(statistics.UserCumulativeMaxMemory, state)
+	a := Advice{
+		Limit: t.Limit, Reserve: reserve.User, Jobs: used.Count,
+		P50: used.Quantile(.5), P95: used.Quantile(Quantile), Max: used.Max,
+		Reserved: held.Sum, Used: needed.Sum, Wasted: max(held.Sum-needed.Sum, 0),
+	}
+	if a.Jobs < adviceJobs || a.Max <= 0 {
+		return a
+	}
+	enough := roundUp(a.Max + a.Max/4 + t.Tmpfs)
+	switch {
+	case enough < t.Limit-t.Limit/4:
+		a.SetLimit = enough
+		a.Text = fmt.Sprintf("no job used more than %s of its memory_limit of %s: set memory_limit to %s, which leaves a quarter above that",
+			resource.FormatRoughly(a.Max), resource.FormatRoughly(t.Limit), resource.FormatRoughly(enough))
+	case a.Max+t.Tmpfs > t.Limit-t.Limit/20:
+		a.SetLimit = enough
+		a.Text = fmt.Sprintf("a job used %s of its memory_limit of %s, and would have failed with a little more: set memory_limit to %s",
+			resource.FormatRoughly(a.Max), resource.FormatRoughly(t.Limit), resource.FormatRoughly(enough))
+	}
+	if lower := t.options().UserLower; a.Text == "" && float64(a.P95)/float64(t.Limit) < lower/2 {
+		a.Text = fmt.Sprintf("95 of 100 jobs used at most %s, and %s are reserved at least: lower user_job_memory_digest_lower_bound (or memory_reserve_factor) of %v",
+			resource.FormatRoughly(a.P95), resource.FormatRoughly(int64(lower*float64(t.Limit))), lower)
+	}
+	return a
+}
+
+// roundUp returns the next whole MiB.
+func roundUp(bytes int64) int64 {
+	const mebi = 1 << 20
+	if bytes > math.MaxInt64-mebi {
+		return bytes
+	}
+	return (bytes + mebi - 1) / mebi * mebi
+}

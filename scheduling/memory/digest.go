@@ -1,0 +1,169 @@
+package memory
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	tdigest "github.com/caio/go-tdigest/v5"
+)
+
+const (
+	// Quantile is the part of a task's jobs for which the reserve is enough (J.1.4).
+	Quantile = 0.95
+
+	// exactSamples is up to how many samples a digest keeps all of them. A t-digest
+	// interpolates, which is off by far where few samples leave gaps.
+	exactSamples = 500
+
+	// compression of the t-digest: at most 20 times as many centroids, p95 within 1 %.
+	compression  = 50
+	maxCentroids = 20 * compression
+
+	// PriorSamples is what a prior weighs at most, in samples.
+	PriorSamples = 20
+
+	// outgrown is how many samples of its own make a digest forget its prior. Until then
+	// the prior's weight falls with each of them.
+	outgrown = 40
+)
+
+// ErrNotFinite is returned for samples that are not numbers, or infinite.
+var ErrNotFinite = errors.New("a sample has to be a finite number")
+
+// Digest summarizes samples so that their quantiles can be told. It is exact for few
+// samples, and a t-digest (Dunning and Ertl) for many. The zero value is empty.
+type Digest struct {
+	// samples are all of them, ascending, while sketch is nil.
+	samples []float64
+	// prior are samples of others, ascending, that count for less and less.
+	prior  []float64
+	sketch *tdigest.TDigest
+	count  int64
+	// least, greatest of all samples, when sketch is set.
+	least, greatest float64
+}
+
+// Count returns how many samples were added; those of a prior are not counted.
+func (d *Digest) Count() int64 { return d.count }
+
+// Empty reports whether nothing is known, not even from a prior.
+func (d *Digest) Empty() bool { return d.count == 0 && len(d.prior) == 0 }
+
+// Add takes in a sample. It returns ErrNotFinite, and takes in nothing, when the sample is
+// not a number or infinite.
+func (d *Digest) Add(v float64) error {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return fmt.Errorf("add %v to a memory digest: %w", v, ErrNotFinite)
+	}
+	d.count++
+	if d.sketch == nil && d.count <= exactSamples {
+		i, _ := slices.BinarySearch(d.samples, v)
+		d.samples = slices.Insert(d.samples, i, v)
+		if d.count >= outgrown {
+			d.prior = nil
+		}
+		return nil
+	}
+	if d.sketch == nil {
+		d.least, d.greatest = d.samples[0], d.samples[len(d.samples)-1]
+		d.sketch = newSketch(d.samples, nil)
+		d.samples = nil
+	}
+	d.least, d.greatest = min(d.least, v), max(d.greatest, v)
+	if err := d.sketch.Add(v); err != nil {
+		// Invariant: it refuses what is not a number only.
+		panic(fmt.Sprintf("add %v to a t-digest: %v", v, err))
+	}
+	return nil
+}
+
+// Quantile returns the sample that a part q of all samples, in [0, 1], does not exceed, and
+// whether anything is known at all.
+func (d *Digest) Quantile(q float64) (value float64, known bool) {
+	if d.Empty() {
+		return 0, false
+	}
+	if d.sketch != nil {
+		return min(max(d.sketch.Quantile(q), d.least), d.greatest), true
+	}
+	return d.rank(q), true
+}
+
+// rank walks up the samples and the prior together until it has seen a part q of their
+// weight.
+func (d *Digest) rank(q float64) float64 {
+	weight := d.priorWeight()
+	// Without a little less, rounding of q x n would make it one sample more.
+	target := q*(float64(len(d.samples))+weight*float64(len(d.prior))) - 1e-9
+	var seen, value float64
+	for i, j := 0, 0; i < len(d.samples) || j < len(d.prior); {
+		if j == len(d.prior) || i < len(d.samples) && d.samples[i] <= d.prior[j] {
+			value = d.samples[i]
+			seen++
+			i++
+		} else {
+			value = d.prior[j]
+			seen += weight
+			j++
+		}
+		if seen >= target {
+			break
+		}
+	}
+	return value
+}
+
+// priorWeight is what a sample of the prior counts for, in own samples.
+func (d *Digest) priorWeight() float64 {
+	return max(0, 1-float64(d.count)/outgrown)
+}
+
+// newSketch returns a t-digest of these centroids, each as it is: nothing is merged. No
+// counts: each stands for one sample. They are ascending, and not more than a t-digest holds.
+func newSketch(means []float64, counts []uint64) *tdigest.TDigest {
+	chance := &source{loading: true}
+	sketch, err := tdigest.New(tdigest.Compression(compression), tdigest.RandomNumberGenerator(chance))
+	for i := 0; err == nil && i < len(means); i++ {
+		count := uint64(1)
+		if counts != nil {
+			count = counts[i]
+		}
+		err = sketch.AddWeighted(means[i], count)
+	}
+	if err != nil {
+		// Invariant: means are finite and counts are not 0.
+		panic(fmt.Sprintf("make a t-digest of %d centroids: %v", len(means), err))
+	}
+	chance.loading = false
+	return sketch
+}
+
+// source is the chance of a t-digest, of which nothing has to be kept: the same digest does
+// the same with the same sample.
+type source struct {
+	// loading: centroids are put in as they were. No sample is merged with another.
+	loading bool
+}
+
+// Float32 implements tdigest.RNG. The n-th of the centroids to which a sample may go is
+// taken if it is below 1/n: the first.
+func (s *source) Float32() float32 {
+	if s.loading {
+		return 1
+	}
+	return 0.5
+}
+
+// Intn implements tdigest.RNG. It mixes n (a step of splitmix64), so that a shuffle that asks
+// with ever smaller n leaves no order.
+func (s *source) Intn(n int) int {
+	x := uint64(n) * 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return int((x ^ x>>31) % uint64(n))
+}
+
+// Clone implements tdigest.RNG.
+func (s *source) Clone() tdigest.RNG { return &source{} }

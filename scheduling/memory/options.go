@@ -1,0 +1,94 @@
+package memory
+
+import (
+	"fmt"
+	"math"
+)
+
+// Footprint is what is held for a job proxy beside its buffers, in bytes. A proxy without
+// any has been measured at about 5 MiB; where more is needed, that is learned.
+const Footprint = 16 << 20
+
+// UserUpperBound is the greatest part of memory_limit that is reserved.
+const UserUpperBound = 1.0
+
+// overdraftFactor is by how much more than it had a job counts that was aborted for
+// overdraft (J.1.3).
+const overdraftFactor = 1.1
+
+// Options say how the memory of a task's jobs is reserved.
+type Options struct {
+	// UserDefault is the part of memory_limit that is reserved before anything is known;
+	// UserLower is the least, whatever is known. Both in (0, 1].
+	UserDefault, UserLower float64
+	// ProxyDefault, ProxyLower and ProxyUpper are the same of the job proxy's estimate,
+	// and the most. Above 0.
+	ProxyDefault, ProxyLower, ProxyUpper float64
+	// UserMultiplier and ProxyMultiplier are what the factor of a job that was aborted for
+	// overdraft is multiplied by, the first time; 0: it gets the most at once. 0, or at
+	// least 1.
+	UserMultiplier, ProxyMultiplier float64
+}
+
+// Default returns what holds where nothing is said (J.1.2).
+func Default() Options {
+	return Options{UserDefault: 0.5, UserLower: 0.05, ProxyDefault: 1, ProxyLower: 0.5, ProxyUpper: 2}
+}
+
+// WithReserveFactor returns options that reserve this part of memory_limit before anything
+// is known, and never less.
+func (o Options) WithReserveFactor(factor float64) Options {
+	o.UserDefault, o.UserLower = factor, factor
+	return o
+}
+
+// WithTmpfs returns options by which at least what tmpfs may take is reserved: that is
+// memory of the job too. limit is memory_limit.
+func (o Options) WithTmpfs(tmpfs, limit int64) Options {
+	floor := 0.0
+	if limit > 0 {
+		floor = float64(tmpfs) / float64(limit)
+	}
+	o.UserLower = min(1, max(o.UserLower, floor))
+	o.UserDefault = max(o.UserLower, min(1, max(o.UserDefault, floor)))
+	return o
+}
+
+// A Fault is an option that cannot be. Name is that of a task's setting.
+type Fault struct{ Name, Cause string }
+
+// Error implements error.
+func (f *Fault) Error() string { return f.Name + ": " + f.Cause }
+
+// Validate returns the first option that cannot be, as a *Fault.
+func (o Options) Validate() error {
+	for _, share := range []struct {
+		name  string
+		value float64
+	}{
+		{"user_job_memory_digest_default_value", o.UserDefault},
+		{"user_job_memory_digest_lower_bound", o.UserLower},
+	} {
+		if !(share.value > 0 && share.value <= 1) {
+			return &Fault{share.name, fmt.Sprintf("%v is not a part of memory_limit: use a number above 0 and up to 1", share.value)}
+		}
+	}
+	if o.UserDefault < o.UserLower {
+		return &Fault{"user_job_memory_digest_default_value", fmt.Sprintf("%v is below user_job_memory_digest_lower_bound, %v: raise the one or lower the other", o.UserDefault, o.UserLower)}
+	}
+	if !(o.ProxyLower > 0) || math.IsInf(o.ProxyUpper, 0) || !(o.ProxyLower <= o.ProxyDefault && o.ProxyDefault <= o.ProxyUpper) {
+		return &Fault{"job_proxy_memory_digest", fmt.Sprintf("lower_bound %v, default_value %v and upper_bound %v have to be above 0 and in this order", o.ProxyLower, o.ProxyDefault, o.ProxyUpper)}
+	}
+	for _, multiplier := range []struct {
+		name  string
+		value float64
+	}{
+		{"user_job_resource_overdraft_memory_multiplier", o.UserMultiplier},
+		{"job_proxy_resource_overdraft_memory_multiplier", o.ProxyMultiplier},
+	} {
+		if multiplier.value != 0 && !(multiplier.value >= 1 && multiplier.value <= 10) {
+			return &Fault{multiplier.name, fmt.Sprintf("%v: use a number from 1 to 10, or leave it out to reserve the most at once", multiplier.value)}
+		}
+	}
+	return nil
+}

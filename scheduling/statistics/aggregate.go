@@ -1,0 +1,201 @@
+package statistics
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Aggregate is one statistic over many jobs. Its sum stays at the end of its range when it
+// would pass it.
+type Aggregate struct {
+	Count, Sum, Min, Max int64
+	// Buckets are the numbers of the histogram's buckets that hold values, ascending;
+	// Counts says how many values each has.
+	Buckets []int32
+	Counts  []int64
+}
+
+// Add takes a value in.
+func (a *Aggregate) Add(v int64) {
+	if a.Count == 0 {
+		a.Min, a.Max = v, v
+	}
+	a.Min, a.Max = min(a.Min, v), max(a.Max, v)
+	a.Count++
+	a.Sum = saturatingSum(a.Sum, v)
+	a.count(Bucket(v), 1)
+}
+
+// Merge takes in all values of another aggregate, in whatever order they are merged with
+// the same result while the sum is in its range.
+func (a *Aggregate) Merge(b Aggregate) {
+	if b.Count == 0 {
+		return
+	}
+	if a.Count == 0 {
+		a.Min, a.Max = b.Min, b.Max
+	}
+	a.Min, a.Max = min(a.Min, b.Min), max(a.Max, b.Max)
+	a.Count += b.Count
+	a.Sum = saturatingSum(a.Sum, b.Sum)
+	for i, bucket := range b.Buckets {
+		a.count(bucket, b.Counts[i])
+	}
+}
+
+func (a *Aggregate) count(bucket int32, n int64) {
+	i, found := slices.BinarySearch(a.Buckets, bucket)
+	if !found {
+		a.Buckets = slices.Insert(a.Buckets, i, bucket)
+		a.Counts = slices.Insert(a.Counts, i, 0)
+	}
+	a.Counts[i] += n
+}
+
+// Quantile returns the value that a part q of all values, in [0, 1], does not exceed. It
+// is off by at most 1/32, and exact where q is 0 or 1, where all values are the same, and
+// below 64. An empty aggregate answers 0.
+func (a *Aggregate) Quantile(q float64) int64 {
+	if a.Count == 0 {
+		return 0
+	}
+	rank := int64(math.Ceil(q * float64(a.Count)))
+	if rank <= 1 {
+		return a.Min
+	}
+	if rank >= a.Count {
+		return a.Max
+	}
+	var seen int64
+	for i, bucket := range a.Buckets {
+		if seen += a.Counts[i]; seen >= rank {
+			least, greatest := Bounds(bucket)
+			return min(max(least+(greatest-least)/2, a.Min), a.Max)
+		}
+	}
+	return a.Max
+}
+
+// Mean returns the average, rounded towards zero; 0 of nothing.
+func (a *Aggregate) Mean() int64 {
+	if a.Count == 0 {
+		return 0
+	}
+	return a.Sum / a.Count
+}
+
+// Clone returns a copy that shares nothing.
+func (a *Aggregate) Clone() Aggregate {
+	b := *a
+	b.Buckets, b.Counts = slices.Clone(a.Buckets), slices.Clone(a.Counts)
+	return b
+}
+
+// Entry is the aggregate of one name in one state of jobs.
+type Entry struct {
+	Name, State string
+	Aggregate
+}
+
+// Set is aggregates by name and state, sorted by both.
+type Set []Entry
+
+// MaxNames bounds the names of a set.
+const MaxNames = 128
+
+// Add takes in the values of a job that ended in state. A name that would be more than
+// MaxNames is left out; of many, the last by name are.
+func (s *Set) Add(state string, values map[string]int64) {
+	names := make([]string, 0, len(values))
+	for name := range values {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	room := MaxNames - s.names()
+	for _, name := range names {
+		if !s.has(name) {
+			if room <= 0 {
+				continue
+			}
+			room--
+		}
+		s.at(name, state).Add(values[name])
+	}
+}
+
+// Merge takes in all values of another set, however many names it has.
+func (s *Set) Merge(other Set) {
+	for i := range other {
+		s.at(other[i].Name, other[i].State).Merge(other[i].Aggregate)
+	}
+}
+
+// Clone returns a copy that shares nothing.
+func (s Set) Clone() Set {
+	s = slices.Clone(s)
+	for i := range s {
+		s[i].Aggregate = s[i].Aggregate.Clone()
+	}
+	return s
+}
+
+// Of returns the aggregate of a name in a state; empty when there is none. It shares the
+// histogram with the set.
+func (s Set) Of(name, state string) Aggregate {
+	if i, found := s.find(name, state); found {
+		return s[i].Aggregate
+	}
+	return Aggregate{}
+}
+
+// Total returns the aggregate of a name in all states.
+func (s Set) Total(name string) Aggregate {
+	var total Aggregate
+	i, _ := s.find(name, "")
+	for ; i < len(s) && s[i].Name == name; i++ {
+		total.Merge(s[i].Aggregate)
+	}
+	return total
+}
+
+func (s Set) find(name, state string) (int, bool) {
+	return slices.BinarySearchFunc(s, Entry{Name: name, State: state}, func(a, b Entry) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.State, b.State))
+	})
+}
+
+func (s Set) has(name string) bool {
+	i, _ := s.find(name, "")
+	return i < len(s) && s[i].Name == name
+}
+
+func (s Set) names() int {
+	n := 0
+	for i := range s {
+		if i == 0 || s[i].Name != s[i-1].Name {
+			n++
+		}
+	}
+	return n
+}
+
+// at returns the aggregate of a name in a state, made when there is none.
+func (s *Set) at(name, state string) *Aggregate {
+	i, found := s.find(name, state)
+	if !found {
+		*s = slices.Insert(*s, i, Entry{Name: name, State: state})
+	}
+	return &(*s)[i].Aggregate
+}
+
+func saturatingSum(a, b int64) int64 {
+	switch {
+	case b > 0 && a > math.MaxInt64-b:
+		return math.MaxInt64
+	case b < 0 && a < math.MinInt64-b:
+		return math.MinInt64
+	default:
+		return a + b
+	}
+}

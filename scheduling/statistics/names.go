@@ -1,0 +1,155 @@
+package statistics
+
+import (
+	"math"
+	"math/bits"
+	"slices"
+	"strings"
+)
+
+// Unit is what the values of a statistic count.
+type Unit string
+
+// The units.
+const (
+	Bytes        Unit = "bytes"
+	ByteSeconds  Unit = "bytes*seconds"
+	Milliseconds Unit = "milliseconds"
+	Microseconds Unit = "microseconds"
+	Rows         Unit = "rows"
+	Processes    Unit = "processes"
+	Times        Unit = "times"
+	PerTenMille  Unit = "1/10000"
+)
+
+// The statistics of jobs. A slash parts the words of a name.
+const (
+	UserMaxMemory             = "user_job/max_memory"
+	UserCurrentMemory         = "user_job/current_memory"
+	UserMemoryLimit           = "user_job/memory_limit"
+	UserMemoryReserve         = "user_job/memory_reserve"
+	UserReserveFactor         = "user_job/memory_reserve_factor_x10000"
+	UserCumulativeMaxMemory   = "user_job/cumulative_max_memory"
+	UserCumulativeReserve     = "user_job/cumulative_memory_reserve"
+	UserCumulativeMemoryLimit = "user_job/cumulative_memory_limit"
+	UserMemoryIntegral        = "user_job/cumulative_memory"
+	UserTmpfsSize             = "user_job/tmpfs_size"
+	UserMaxTmpfsSize          = "user_job/max_tmpfs_size"
+	UserTmpfsLimit            = "user_job/tmpfs_limit"
+	UserCPUUser               = "user_job/cpu/user"
+	UserCPUSystem             = "user_job/cpu/system"
+	UserCPUWait               = "user_job/cpu/wait"
+	UserCPUThrottled          = "user_job/cpu/throttled"
+	UserContextSwitches       = "user_job/cpu/context_switches"
+	UserBlockRead             = "user_job/block_io/bytes_read"
+	UserBlockWritten          = "user_job/block_io/bytes_written"
+	UserMajorFaults           = "user_job/major_page_faults"
+	UserPeakProcesses         = "user_job/peak_processes"
+	UserDiskMaxUsage          = "user_job/disk/max_usage"
+	UserDiskLimit             = "user_job/disk/limit"
+	UserPipesInput            = "user_job/pipes/input/bytes"
+	UserPipesStdout           = "user_job/pipes/stdout/bytes"
+	UserPipesStdoutDropped    = "user_job/pipes/stdout/dropped_bytes"
+	UserPipesStderr           = "user_job/pipes/stderr/bytes"
+	UserPipesStderrDropped    = "user_job/pipes/stderr/dropped_bytes"
+	ProxyMaxMemory            = "job_proxy/max_memory"
+	ProxyEstimatedMemory      = "job_proxy/estimated_memory"
+	ProxyMemoryReserve        = "job_proxy/memory_reserve"
+	ProxyReserveFactor        = "job_proxy/memory_reserve_factor_x10000"
+	ProxyCumulativeMaxMemory  = "job_proxy/cumulative_max_memory"
+	ProxyCumulativeEstimate   = "job_proxy/cumulative_estimated_memory"
+	ProxyCumulativeReserve    = "job_proxy/cumulative_memory_reserve"
+	ProxyCPUUser              = "job_proxy/cpu/user"
+	ProxyCPUSystem            = "job_proxy/cpu/system"
+	TimeTotal                 = "time/total"
+	TimePrepare               = "time/prepare"
+	TimeArtifactsDownload     = "time/artifacts_download"
+	TimeExec                  = "time/exec"
+	DataInputRows             = "data/input/rows"
+	DataInputBytes            = "data/input/bytes"
+	DataOutputRows            = "data/output/rows"
+	DataOutputBytes           = "data/output/bytes"
+)
+
+// Description says what a statistic is.
+type Description struct {
+	Name string
+	Unit Unit
+	Text string
+}
+
+// descriptions are sorted by name.
+var descriptions = []Description{
+	{DataInputBytes, Bytes, "input that the job has read to its end"},
+	{DataInputRows, Rows, "records of the input that the job has read to its end"},
+	{DataOutputBytes, Bytes, "output that the job has written"},
+	{DataOutputRows, Rows, "records of the output"},
+	{ProxyCPUSystem, Microseconds, "time of the job proxy in the kernel"},
+	{ProxyCPUUser, Microseconds, "time of the job proxy outside the kernel"},
+	{ProxyCumulativeEstimate, ByteSeconds, "what the job proxy was thought to need, times how long the job took"},
+	{ProxyCumulativeMaxMemory, ByteSeconds, "the most memory of the job proxy, times how long the job took"},
+	{ProxyCumulativeReserve, ByteSeconds, "memory reserved for the job proxy, times how long the job took"},
+	{ProxyEstimatedMemory, Bytes, "memory that the job proxy was thought to need for what it reads and writes"},
+	{ProxyMaxMemory, Bytes, "the most memory that the job proxy held"},
+	{ProxyMemoryReserve, Bytes, "memory reserved for the job proxy, with its footprint"},
+	{ProxyReserveFactor, PerTenMille, "part of the estimate that is reserved for the job proxy"},
+	{TimeArtifactsDownload, Milliseconds, "fetching the files that the job finds in its workspace"},
+	{TimeExec, Milliseconds, "from the start of the job's first process to its end"},
+	{TimePrepare, Milliseconds, "from the order to start the job to its first process"},
+	{TimeTotal, Milliseconds, "from the order to start the job to its result"},
+	{UserBlockRead, Bytes, "what the job's processes had read from disks"},
+	{UserBlockWritten, Bytes, "what the job's processes gave to be written to disks"},
+	{UserContextSwitches, Times, "how often a thread of the job gave its processor away, or lost it"},
+	{UserCPUSystem, Microseconds, "time of the job's processes in the kernel"},
+	{UserCPUThrottled, Microseconds, "time in which the job was kept waiting by its own cpu limit"},
+	{UserCPUUser, Microseconds, "time of the job's processes outside the kernel"},
+	{UserCPUWait, Microseconds, "time in which the job could run and had no processor"},
+	{UserCumulativeMaxMemory, ByteSeconds, "the most memory of the job, times how long it took"},
+	{UserMemoryIntegral, ByteSeconds, "the most memory so far, summed up over the job's time"},
+	{UserCumulativeMemoryLimit, ByteSeconds, "memory_limit, times how long the job took"},
+	{UserCumulativeReserve, ByteSeconds, "memory reserved for the job, times how long it took"},
+	{UserCurrentMemory, Bytes, "memory of the job's processes at the last measurement"},
+	{UserDiskLimit, Bytes, "disk_limit of the task"},
+	{UserDiskMaxUsage, Bytes, "the most that the job's workspace took on disk"},
+	{UserMajorFaults, Times, "how often a process of the job had to wait for memory to be read from disk"},
+	{UserMaxMemory, Bytes, "the most memory that the job's processes held, without tmpfs"},
+	{UserMaxTmpfsSize, Bytes, "the most that was in the job's tmpfs"},
+	{UserMemoryLimit, Bytes, "memory_limit of the task"},
+	{UserMemoryReserve, Bytes, "memory reserved for the job's processes"},
+	{UserReserveFactor, PerTenMille, "part of memory_limit that is reserved"},
+	{UserPeakProcesses, Processes, "the most processes and threads at a time"},
+	{UserPipesInput, Bytes, "what the job took from its standard input"},
+	{UserPipesStderr, Bytes, "what the job wrote to its standard error"},
+	{UserPipesStderrDropped, Bytes, "standard error that was not kept"},
+	{UserPipesStdout, Bytes, "what the job wrote to its standard output"},
+	{UserPipesStdoutDropped, Bytes, "standard output that was not kept"},
+	{UserTmpfsLimit, Bytes, "size of the job's tmpfs"},
+	{UserTmpfsSize, Bytes, "what was in the job's tmpfs at the last measurement"},
+}
+
+// All returns what is known of every statistic, by name.
+func All() []Description { return slices.Clone(descriptions) }
+
+// Describe returns what is known of a statistic, and whether anything is.
+func Describe(name string) (Description, bool) {
+	i, found := slices.BinarySearchFunc(descriptions, name, func(d Description, name string) int { return strings.Compare(d.Name, name) })
+	if !found {
+		return Description{}, false
+	}
+	return descriptions[i], true
+}
+
+// Cumulative returns what was held, in bytes, times how long, in bytes x seconds,
+// truncated (J.1.7). What does not fit stays at the end of the range; a negative
+// duration is none.
+func Cumulative(amount, durationMillis int64) int64 {
+	if amount <= 0 || durationMillis <= 0 {
+		return 0
+	}
+	high, low := bits.Mul64(uint64(amount), uint64(durationMillis))
+	if high >= 1000 {
+		return math.MaxInt64
+	}
+	seconds, _ := bits.Div64(high, low, 1000)
+	return int64(min(seconds, math.MaxInt64))
+}

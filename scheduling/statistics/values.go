@@ -1,0 +1,142 @@
+package statistics
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// ErrUnknownNumber is returned for packed values with a number that this version does not
+// know: a newer one packed them.
+var ErrUnknownNumber = errors.New("unknown number of a statistic")
+
+// Values are what was measured of one job. The zero value has none.
+type Values struct {
+	known   [len(byNumber)]bool
+	amounts [len(byNumber)]int64
+	// others are those whose names have no number.
+	others map[string]int64
+}
+
+// Put sets the value of a name.
+func (v *Values) Put(name string, amount int64) {
+	number, ok := numbers[name]
+	if ok {
+		v.known[number], v.amounts[number] = true, amount
+		return
+	}
+	if v.others == nil {
+		v.others = make(map[string]int64)
+	}
+	v.others[name] = amount
+}
+
+// Get returns the value of a name, and whether there is one.
+func (v *Values) Get(name string) (amount int64, ok bool) {
+	if number, ok := numbers[name]; ok {
+		return v.amounts[number], v.known[number]
+	}
+	amount, ok = v.others[name]
+	return amount, ok
+}
+
+// Delete takes the value of a name out.
+func (v *Values) Delete(name string) {
+	if number, ok := numbers[name]; ok {
+		v.known[number], v.amounts[number] = false, 0
+	}
+	delete(v.others, name)
+}
+
+// Pack returns the values: those whose names have numbers as bytes, the others by name.
+// The bytes are pairs of varints in the order of the numbers: how much greater the number
+// is than the one before (the first: than -1), and the value, zigzag.
+func (v *Values) Pack() (packed []byte, others map[string]int64) {
+	const usual = 128
+	packed = make([]byte, 0, usual)
+	last := -1
+	for number, known := range v.known {
+		if known {
+			packed = binary.AppendUvarint(packed, uint64(number-last))
+			packed = binary.AppendVarint(packed, v.amounts[number])
+			last = number
+		}
+	}
+	return packed, v.others
+}
+
+// Check returns what is wrong with packed values; nil: nothing.
+func Check(packed []byte) error {
+	for r := newReader(packed); r.more(); {
+		if _, _, err := r.next(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Unpack returns by name what was packed, and the others.
+func Unpack(packed []byte, others map[string]int64) (map[string]int64, error) {
+	if len(packed) == 0 && len(others) == 0 {
+		return nil, nil
+	}
+	// A pair takes two bytes and more.
+	values := make(map[string]int64, len(packed)/2+len(others))
+	for r := newReader(packed); r.more(); {
+		number, amount, err := r.next()
+		if err != nil {
+			return nil, err
+		}
+		values[byNumber[number]] = amount
+	}
+	for name, amount := range others {
+		values[name] = amount
+	}
+	return values, nil
+}
+
+// Find returns one value of those that were packed, and whether it is there. What cannot
+// be read is not.
+func Find(packed []byte, name string) (amount int64, ok bool) {
+	want, ok := numbers[name]
+	if !ok {
+		return 0, false
+	}
+	for r := newReader(packed); r.more(); {
+		number, amount, err := r.next()
+		if err != nil || number > want {
+			return 0, false
+		}
+		if number == want {
+			return amount, true
+		}
+	}
+	return 0, false
+}
+
+// reader reads packed values, pair by pair.
+type reader struct {
+	rest   []byte
+	number int
+}
+
+func newReader(packed []byte) reader { return reader{rest: packed, number: -1} }
+
+func (r *reader) more() bool { return len(r.rest) > 0 }
+
+func (r *reader) next() (number int, amount int64, err error) {
+	gap, n := binary.Uvarint(r.rest)
+	if n <= 0 || gap == 0 {
+		return 0, 0, fmt.Errorf("read packed statistics: no number after %d", r.number)
+	}
+	if gap >= uint64(len(byNumber)-r.number) {
+		return 0, 0, fmt.Errorf("read packed statistics: %w: %d more than %d, the greatest is %d", ErrUnknownNumber, gap, r.number, len(byNumber)-1)
+	}
+	r.number += int(gap)
+	amount, m := binary.Varint(r.rest[n:])
+	if m <= 0 {
+		return 0, 0, fmt.Errorf("read packed statistics: no value of %s", byNumber[r.number])
+	}
+	r.rest = r.rest[n+m:]
+	return r.number, amount, nil
+}
