@@ -44,37 +44,40 @@ func (s *server) accept() {
 		if err != nil {
 			return
 		}
-		c := &connection{conn: conn, out: make(chan []byte, outbox), closed: make(chan struct{})}
+		c := newConnection(conn.(*net.UnixConn))
 		s.requests <- request{from: c, opened: true}
 		go c.write()
 		go s.read(c)
 	}
 }
 
+// read passes on all that the agent has written before either side went away: an order
+// that it has given counts.
 func (s *server) read(c *connection) {
 	reader := proxyproto.NewReader(c.conn)
 	for {
 		message, err := reader.Read()
 		if err != nil && !errors.Is(err, proxyproto.ErrBadMessage) {
 			c.lost.Store(true)
+			_ = c.conn.Close()
 			return
 		}
-		select {
-		case s.requests <- request{from: c, message: message, err: err}:
-		case <-c.closed:
-			return
-		}
+		s.requests <- request{from: c, message: message, err: err}
 	}
 }
 
 // connection is an agent that listens. send and close are the supervisor's.
 type connection struct {
-	conn     net.Conn
+	conn     *net.UnixConn
 	out      chan []byte
 	closed   chan struct{}
 	isClosed bool
 	// lost: the agent has gone, or does not take what it is told.
 	lost atomic.Bool
+}
+
+func newConnection(conn *net.UnixConn) *connection {
+	return &connection{conn: conn, out: make(chan []byte, outbox), closed: make(chan struct{})}
 }
 
 // send queues a message; it never waits.
@@ -101,8 +104,15 @@ func (c *connection) close() {
 	if c != nil && !c.isClosed {
 		c.isClosed = true
 		close(c.closed)
-		_ = c.conn.Close()
+		c.hangUp()
 	}
+}
+
+// hangUp lets neither side write any more. What was written can be read still, and read
+// closes the connection after it.
+func (c *connection) hangUp() {
+	_ = c.conn.CloseWrite()
+	_ = c.conn.CloseRead()
 }
 
 func (c *connection) write() {
@@ -113,10 +123,9 @@ func (c *connection) write() {
 		case line := <-c.out:
 			_ = c.conn.SetWriteDeadline(time.Now().Add(writeTimeout))
 			if _, err := c.conn.Write(line); err != nil {
-				// The reader of this connection sees the end too; the next
-				// connection is told everything again.
+				// The next connection is told everything again.
 				c.lost.Store(true)
-				_ = c.conn.Close()
+				c.hangUp()
 				return
 			}
 		}
