@@ -162,7 +162,7 @@ func (g *Group) limitHybrid(limits Limits) error {
 		}
 	}
 	if limits.Pids > 0 {
-		// The thread that starts the job counts until Start has returned.
+		// The thread that starts the job counts until Start has started it.
 		return writeFile(g.place.Pids, "pids.max", strconv.Itoa(limits.Pids+1))
 	}
 	return nil

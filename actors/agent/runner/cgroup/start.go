@@ -18,7 +18,7 @@ import (
 // Start calls start with attributes that put the process which it starts into
 // the group, from its first instruction on. start must start it in the calling
 // goroutine, which must be locked to its thread and end with it soon: on v1 the thread
-// may stay in the group until then.
+// may stay in the groups until then, but for that which limits pids.
 func (g *Group) Start(attributes *syscall.SysProcAttr, start func() error) error {
 	folder, err := open(g.place.Unified, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
@@ -33,10 +33,23 @@ func (g *Group) Start(attributes *syscall.SysProcAttr, start func() error) error
 	if err := g.startInside(start); err != nil {
 		return errors.Join(err, g.Kill(time.Second))
 	}
-	if g.limits.Pids > 0 {
-		if err := writeFile(g.place.Pids, "pids.max", strconv.Itoa(g.limits.Pids)); err != nil {
-			return errors.Join(fmt.Errorf("limit cgroup: %w", err), g.Kill(time.Second))
-		}
+	if err := g.limitPids(); err != nil {
+		return errors.Join(err, g.Kill(time.Second))
+	}
+	return nil
+}
+
+// limitPids takes back what the calling thread had of the v1 limit. The thread leaves first:
+// until it has ended it would take a place that is the job's.
+func (g *Group) limitPids() error {
+	if g.limits.Pids == 0 {
+		return nil
+	}
+	if err := leave([]string{g.place.Pids}); err != nil {
+		return err
+	}
+	if err := writeFile(g.place.Pids, "pids.max", strconv.Itoa(g.limits.Pids)); err != nil {
+		return fmt.Errorf("limit cgroup: %w", err)
 	}
 	return nil
 }

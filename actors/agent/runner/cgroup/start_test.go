@@ -2,10 +2,16 @@ package cgroup
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
+	"syscall"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestThreadMovesItself into the groups of version 1: a thread that is moved by its number
@@ -48,4 +54,61 @@ func TestThreadThatCannotMoveGoesBack(t *testing.T) {
 	if got := read(t, root, "n/p/tasks"); got != "" {
 		t.Errorf("a group after the one that failed has %q", got)
 	}
+}
+
+// TestThreadTakesNoPlaceOfTheJob: a job may have as many processes as its limit says from the
+// moment at which that is set, though the thread that has started it is there still.
+func TestThreadTakesNoPlaceOfTheJob(t *testing.T) {
+	node, err := Detect("/", fmt.Sprint("test-", os.Getpid()))
+	if err != nil {
+		t.Skip(err)
+	}
+	group := Open(Job(node, "job"))
+	t.Cleanup(func() {
+		if err := errors.Join(group.Kill(time.Minute), group.Remove(time.Minute), RemoveNode(node)); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := group.Create(Limits{Pids: 1}); err != nil {
+		t.Fatal(err)
+	}
+	onLaterThread(func() {
+		attributes := &syscall.SysProcAttr{}
+		pid := 0
+		err := group.Start(attributes, func() (err error) {
+			pid, _, err = syscall.StartProcess("/bin/sleep", []string{"sleep", "1000"}, &syscall.ProcAttr{Sys: attributes})
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		limit, limitErr := readInt(group.pidsFolder(), "pids.max")
+		current, currentErr := readInt(group.pidsFolder(), "pids.current")
+		if limit != 1 || current != 1 {
+			t.Errorf("%d are in the group of one process, the limit is %d: %v", current, limit, errors.Join(limitErr, currentErr))
+		}
+		if err := group.Kill(time.Minute); err != nil {
+			t.Error(err)
+		}
+		if _, err := syscall.Wait4(pid, nil, 0, nil); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// onLaterThread does work on a thread that is not the first of the process, and ends it.
+func onLaterThread(work func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		if unix.Gettid() != unix.Getpid() {
+			work()
+			return
+		}
+		onLaterThread(work)
+		runtime.UnlockOSThread()
+	}()
+	<-done
 }
