@@ -269,13 +269,14 @@ func (n *nemesis) pairs(i *injected) [][2]string {
 	return pairs
 }
 
-// heal undoes a fault, once, and gives the cluster time to recover.
+// heal undoes a fault, once, and gives the cluster time to recover. When ctx is done
+// meanwhile, it is undone all the same.
 func (n *nemesis) heal(ctx context.Context, i *injected) {
 	i.once.Do(func() {
 		errs := make([]error, len(i.undo))
 		var all sync.WaitGroup
 		for k, undo := range i.undo {
-			all.Go(func() { errs[k] = undo(ctx) })
+			all.Go(func() { errs[k] = undo(context.WithoutCancel(ctx)) })
 		}
 		all.Wait()
 		err := errors.Join(errs...)

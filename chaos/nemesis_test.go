@@ -24,6 +24,8 @@ type paper struct {
 	// broken are what lasts; failing is an act that fails.
 	broken  map[string]int
 	failing string
+	// starting is how long a start takes.
+	starting time.Duration
 }
 
 func (p *paper) act(what, breaks string, by int) error {
@@ -37,14 +39,19 @@ func (p *paper) act(what, breaks string, by int) error {
 	return nil
 }
 
-func (p *paper) Kill(name string) error                     { return p.act("kill "+name, name, 1) }
-func (p *paper) Start(_ context.Context, name string) error { return p.act("start "+name, name, -1) }
-func (p *paper) Pause(name string) error                    { return p.act("pause "+name, name, 1) }
-func (p *paper) Resume(name string) error                   { return p.act("resume "+name, name, -1) }
-func (p *paper) Hang(_ context.Context, name string) error  { return p.act("hang "+name, name, 1) }
-func (p *paper) Unhang(name string) error                   { return p.act("unhang "+name, name, -1) }
-func (p *paper) Cut(a, b string) error                      { return p.act("cut "+a+"-"+b, a+"-"+b, 1) }
-func (p *paper) Mend(a, b string) error                     { return p.act("mend "+a+"-"+b, a+"-"+b, -1) }
+func (p *paper) Kill(name string) error { return p.act("kill "+name, name, 1) }
+func (p *paper) Start(ctx context.Context, name string) error {
+	if err := pause(ctx, p.starting); err != nil {
+		return err
+	}
+	return p.act("start "+name, name, -1)
+}
+func (p *paper) Pause(name string) error                   { return p.act("pause "+name, name, 1) }
+func (p *paper) Resume(name string) error                  { return p.act("resume "+name, name, -1) }
+func (p *paper) Hang(_ context.Context, name string) error { return p.act("hang "+name, name, 1) }
+func (p *paper) Unhang(name string) error                  { return p.act("unhang "+name, name, -1) }
+func (p *paper) Cut(a, b string) error                     { return p.act("cut "+a+"-"+b, a+"-"+b, 1) }
+func (p *paper) Mend(a, b string) error                    { return p.act("mend "+a+"-"+b, a+"-"+b, -1) }
 func (p *paper) Leader(context.Context) (string, uint64, error) {
 	return p.leader, 7, nil
 }
@@ -143,10 +150,11 @@ func TestNemesisHeals(t *testing.T) {
 	}
 	for name, longest := range map[string]time.Duration{
 		"in the first": time.Second / 2, "while a leader may still speak": 1500 * time.Millisecond, "while it is paused": 3 * time.Second, "while one waits for its turn": 30 * time.Second,
+		"while one is healed": 62 * time.Second,
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				cluster := &paper{leader: "r2", broken: make(map[string]int)}
+				cluster := &paper{leader: "r2", broken: make(map[string]int), starting: 5 * time.Second}
 				if _, err := press(t, cluster, schedule, longest); !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("run: %v", err)
 				}
