@@ -151,11 +151,11 @@ func TestAbandonedFlush(t *testing.T) {
 			s := newSupervisor(t.TempDir(), spec, proxyproto.Identity{}, nil, nil)
 			slow := slowStreams{began: make(chan bool, 1), done: test.done}
 			s.streams = slow
+			if s.abandonFlush(test.cause) {
+				t.Error("abandoned before the command has ended")
+			}
 			s.root = &ending{status: test.status, time: time.Now()}
 			s.verdict.decide(verdict{outcome: test.outcome})
-			if s.abandonFlush(test.cause) {
-				t.Error("abandoned before it began")
-			}
 			s.flush()
 			if whole := <-slow.began; whole != test.wantWhole {
 				t.Errorf("kept as completed: %t, want %t", whole, test.wantWhole)
@@ -170,6 +170,51 @@ func TestAbandonedFlush(t *testing.T) {
 			}
 			if s.abandonFlush(test.cause) {
 				t.Error("abandoned after its end")
+			}
+		})
+	}
+}
+
+// TestFlushOfAnAbandonedJob is over before it begins: what the job is ended for came when its
+// command had ended, and processes that it has left had not.
+func TestFlushOfAnAbandonedJob(t *testing.T) {
+	late := func(s *supervisor) {
+		s.lease.Reset(0)
+		<-s.lease.C
+		s.expire()
+	}
+	stopped := func(s *supervisor) { s.stop(proxyproto.Stop{Reason: "preemption"}) }
+	tests := map[string]struct {
+		status      unix.WaitStatus
+		come        func(*supervisor)
+		wantOutcome proxyproto.Outcome
+	}{
+		"it is stopped":             {0, stopped, proxyproto.OutcomeStopped},
+		"its lease runs out":        {0, late, proxyproto.OutcomeLeaseExpired},
+		"one that has failed":       {1 << 8, stopped, proxyproto.OutcomeExited},
+		"one that has failed, late": {1 << 8, late, proxyproto.OutcomeExited},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := newSupervisor(t.TempDir(), &proxyproto.Spec{JobID: "job", LeaseMillis: 3_600_000}, proxyproto.Identity{}, nil, nil)
+			slow := slowStreams{began: make(chan bool, 1)}
+			s.streams, s.endingAll = slow, true
+			s.root = &ending{status: test.status, time: time.Now()}
+			s.verdict.decide(verdict{outcome: proxyproto.OutcomeExited})
+			test.come(s)
+			s.flush()
+			if test.status != 0 {
+				s.cancelFlush()
+			}
+			select {
+			case r := <-s.flushed:
+				s.takeRemains(r)
+			case <-time.After(patience):
+				t.Fatal("what it wrote is kept")
+			}
+			s.takeSaved(<-s.saved)
+			if s.result.Outcome != test.wantOutcome {
+				t.Errorf("result %+v, want %s", s.result, test.wantOutcome)
 			}
 		})
 	}

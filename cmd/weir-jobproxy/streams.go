@@ -66,6 +66,9 @@ func (plainStreams) measure(map[string]int64)                       {}
 func (s *supervisor) flush() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancelFlush = cancel
+	if s.abandoned.decided() {
+		cancel()
+	}
 	completed := s.completed()
 	s.ending.begin("take stock of what it has read and written")
 	go func() { s.flushed <- s.streams.finish(ctx, completed) }()
@@ -77,13 +80,16 @@ func (s *supervisor) completed() bool {
 }
 
 // abandonFlush has no more kept of a job, for a cause, which is its end unless all has been
-// kept already. It says whether there was anything to abandon.
+// kept already. It says whether there was anything to abandon: that is so from when the
+// command has ended well, though processes that it has left may have to end first.
 func (s *supervisor) abandonFlush(cause verdict) bool {
-	if s.cancelFlush == nil || s.result != nil {
+	if s.result != nil || s.cancelFlush == nil && !s.completed() {
 		return false
 	}
 	s.abandoned.decide(cause)
-	s.cancelFlush()
+	if s.cancelFlush != nil {
+		s.cancelFlush()
+	}
 	return true
 }
 

@@ -64,7 +64,7 @@ type supervisor struct {
 	checkDue time.Time
 	hang     *proxyproto.Hang
 	saved    chan error
-	// cancelFlush is set while the streams finish, abandoned when they were told not to.
+	// cancelFlush is set from when the streams finish, abandoned when they are not to.
 	cancelFlush func()
 	abandoned   verdict
 
