@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -45,7 +44,7 @@ func (c *chaosCluster) Kill(name string) error {
 
 // Start implements chaos.Cluster.
 func (c *chaosCluster) Start(ctx context.Context, name string) error {
-	if alive, err := c.alive(name); err != nil || alive {
+	if latest, err := c.process(name); err != nil || latest.Alive() {
 		// It ended by itself before it could be killed, and has been started since.
 		c.planned(name, false)
 		return err
@@ -141,14 +140,18 @@ func (c *chaosCluster) Settled(ctx context.Context, name string) bool {
 // guardPeriod is how often processes are looked at.
 const guardPeriod = 200 * time.Millisecond
 
-// alive says whether a member's process lives.
-func (c *chaosCluster) alive(name string) (bool, error) {
+// process returns a member's latest process.
+func (c *chaosCluster) process(name string) (devcluster.Process, error) {
 	record, err := devcluster.Load(c.reach.dir)
 	if err != nil {
-		return false, err
+		return devcluster.Process{}, err
 	}
-	i := slices.IndexFunc(record.Members, func(m devcluster.Member) bool { return m.Name == name })
-	return i >= 0 && record.Members[i].Process.Alive(), nil
+	for i := range record.Members {
+		if record.Members[i].Name == name {
+			return record.Members[i].Process, nil
+		}
+	}
+	return devcluster.Process{}, nil
 }
 
 // stalled is in the last words of a replica whose disk hung: it has to stop then, and is
@@ -170,7 +173,14 @@ func (c *chaosCluster) guard(ctx context.Context) error {
 		}
 		for i := range record.Members {
 			m := &record.Members[i]
-			if m.Process.Alive() || told[m.Process] || c.isDown(m.Name) {
+			if m.Process.Alive() || told[m.Process] {
+				continue
+			}
+			unasked, err := c.unasked(m)
+			if err != nil {
+				return err
+			}
+			if !unasked {
 				continue
 			}
 			told[m.Process] = true
@@ -179,6 +189,16 @@ func (c *chaosCluster) guard(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// unasked says whether the process that a member was seen with, and that has ended, did so
+// by itself. The run may have killed it, and started the next one since.
+func (c *chaosCluster) unasked(m *devcluster.Member) (bool, error) {
+	if c.isDown(m.Name) {
+		return false, nil
+	}
+	latest, err := c.process(m.Name)
+	return latest == m.Process, err
 }
 
 // ended takes note of a member that has ended by itself.
