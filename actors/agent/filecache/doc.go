@@ -8,7 +8,8 @@
 // there is no room, but nothing that is being placed.
 //
 // A job gets a copy of its own, without a right to write, and nothing that it does to it
-// changes what the cache has. The copy is checked on its way: what does not have its hash
+// changes what the cache has. A program among them can be run when it has been placed. The
+// copy is checked on its way: what does not have its hash
 // any more is dropped and fetched again, also after the agent was started anew.
 //
 // The deciding half is index.go.
