@@ -147,10 +147,11 @@ func (a *gatewayActor) answer(ctx actor.Context, m *remote.Inbound) func(proto.M
 	var once sync.Once
 	reply := func(answer proto.Message) {
 		once.Do(func() {
+			// Who has its answer and asks again finds the place free.
+			root.Send(self, answered{door, m.From, m.Message})
 			if sender != nil {
 				root.Send(sender, answer)
 			}
-			root.Send(self, answered{door, m.From, m.Message})
 		})
 	}
 	late := time.AfterFunc(a.patience(m), func() {
