@@ -212,8 +212,10 @@ func (b *batcher) receive() {
 	}
 }
 
-// wait waits for the outcome of a call that was queued, for ctx or for stopped.
+// wait waits for the outcome of a call that was queued, for ctx or for stopped. An outcome
+// that is there counts, whatever else has come.
 func (b *batcher) wait(ctx context.Context, c *call, stopped <-chan struct{}) ([]*commandpb.Result, error) {
+	var unknown error
 	select {
 	case o := <-c.outcome:
 		return o.results, o.err
@@ -221,9 +223,15 @@ func (b *batcher) wait(ctx context.Context, c *call, stopped <-chan struct{}) ([
 		if b.queue.withdraw(c) {
 			return nil, fmt.Errorf("still in the queue: %w", context.Cause(ctx))
 		}
-		return nil, fmt.Errorf("%w: %w", ErrOutcomeUnknown, context.Cause(ctx))
+		unknown = fmt.Errorf("%w: %w", ErrOutcomeUnknown, context.Cause(ctx))
 	case <-stopped:
-		return nil, fmt.Errorf("%w: store: %w", ErrOutcomeUnknown, ErrClosed)
+		unknown = fmt.Errorf("%w: store: %w", ErrOutcomeUnknown, ErrClosed)
+	}
+	select {
+	case o := <-c.outcome:
+		return o.results, o.err
+	default:
+		return nil, unknown
 	}
 }
 

@@ -229,6 +229,31 @@ func TestWhoStopsWaitingLearnsWhatIsKnown(t *testing.T) {
 	}
 }
 
+// TestKnownOutcomeCounts: who looks late, when the time is over and the store has stopped
+// too, learns what became of the call all the same.
+func TestKnownOutcomeCounts(t *testing.T) {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	stopped := make(chan struct{})
+	close(stopped)
+	b := &batcher{queue: newCallQueue(10, 1000)}
+	for range 100 {
+		committed := &call{outcome: make(chan outcome, 1)}
+		committed.outcome <- outcome{results: []*commandpb.Result{{Index: 7}}}
+		if results, err := b.wait(ended, committed, stopped); err != nil || len(results) != 1 {
+			t.Fatalf("what was committed: got %v, %v", results, err)
+		}
+	}
+	refused := &call{commands: 1, outcome: make(chan outcome, 1)}
+	if err := b.queue.push(refused); err != nil {
+		t.Fatal(err)
+	}
+	b.queue.close()
+	if _, err := b.wait(ended, refused, nil); !errors.Is(err, ErrClosed) || errors.Is(err, ErrOutcomeUnknown) {
+		t.Errorf("what the queue has refused: got %v, want ErrClosed and nothing unknown", err)
+	}
+}
+
 func TestErrorsOfTheLogReachEveryCall(t *testing.T) {
 	b, log := testBatcher(t, nil)
 	a, c := enqueue(t, b, "a"), enqueue(t, b, "b")
