@@ -76,6 +76,19 @@ func TestDiskFails(t *testing.T) {
 	}
 }
 
+// TestQuietWhileASyncFails has a log entry without events come while a sync fails: nobody
+// waits for it until the next one.
+func TestQuietWhileASyncFails(t *testing.T) {
+	l := newLog(configOf(t.TempDir()))
+	l.syncs = append(l.syncs, make(chan error, 1))
+	entries, through, _, _ := l.take()
+	l.Append(1, nil)
+	l.settle(entries, through, errors.New("the disk is full"))
+	if got := l.Covered(); got != 1 {
+		t.Errorf("covered up to %d, want 1", got)
+	}
+}
+
 // TestSegmentMadeAgain has a reader wait at the end of a segment to which the first write
 // fails, so that another one gets its name.
 func TestSegmentMadeAgain(t *testing.T) {

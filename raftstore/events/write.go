@@ -80,6 +80,8 @@ func (l *Log) settle(entries []*eventpb.Entry, through uint64, err error) {
 		return
 	}
 	if len(entries) == 0 {
+		// None of it waits for the disk again.
+		l.coverIdle()
 		return
 	}
 	// They are missing now, with all that has come since.
