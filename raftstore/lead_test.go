@@ -91,6 +91,8 @@ func TestLastWordsOfALeaderThatCloses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := startCluster(t, replicas, nil)
 			leader := c.leader()
+			// However slow the disks are, the words have time.
+			leader.patience = patience
 			words := make(chan error, 1)
 			leader.BeforeTransfer(func(ctx context.Context) {
 				_, err := leader.Propose(ctx, createPool(t, testPool))

@@ -11,11 +11,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-const (
-	// closePatience bounds each of Close's steps: handing over the lead, and
-	// waiting for what is under way.
-	closePatience = 5 * time.Second
-)
+// closePatience is how long each of Close's steps may take: handing over the lead, and
+// waiting for what is under way.
+const closePatience = 5 * time.Second
 
 // Store is one replica of the replicated state.
 type Store struct {
@@ -32,6 +30,8 @@ type Store struct {
 	calls *gate
 	// readableTerm is the latest term led here in which an entry was committed.
 	readableTerm atomic.Uint64
+	// patience bounds each of Close's steps.
+	patience time.Duration
 	// beforeTransfer is called before each transfer of leadership, if it is set.
 	beforeTransfer atomic.Pointer[func(context.Context)]
 
@@ -77,6 +77,7 @@ func start(cfg Config, d *disk, t *transport, logger *raftLogger) (*Store, error
 		machine:    newMachine(cfg),
 		leadership: newLeadershipSignal(),
 		calls:      newGate(),
+		patience:   closePatience,
 		closing:    make(chan struct{}),
 		down:       make(chan struct{}),
 		watching:   make(chan struct{}),
@@ -140,13 +141,13 @@ func (s *Store) Close() error {
 }
 
 func (s *Store) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
+	ctx, cancel := context.WithTimeout(context.Background(), s.patience)
 	defer cancel()
 	s.resign(ctx)
 	close(s.closing)
 	// Raft forgets at shutdown what it has not answered.
 	if !s.settle() {
-		s.cfg.Logger.Warn("closed with calls under way", "took", closePatience)
+		s.cfg.Logger.Warn("closed with calls under way", "took", s.patience)
 	}
 	down := s.raft.Shutdown()
 	// Connections first: raft's goroutines wait for answers on them.
@@ -182,7 +183,7 @@ func (s *Store) resign(ctx context.Context) {
 
 // settle waits until raft has answered every call and reports whether it has.
 func (s *Store) settle() bool {
-	patience := time.NewTimer(closePatience)
+	patience := time.NewTimer(s.patience)
 	defer patience.Stop()
 	for _, done := range []<-chan struct{}{s.batcher.done, s.calls.shut()} {
 		select {
