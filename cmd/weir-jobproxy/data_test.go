@@ -184,20 +184,23 @@ func TestInterruptedJobsLeaveTheRest(t *testing.T) {
 	text := lines(200000)
 	// Some is read before the interruption. The job waits for $GO to read what is left then.
 	const some = "for i in 1 2 3; do read -r line && echo \"$line\"; done; "
+	few := lines(3)
 	const wait = "until [ -e \"$GO\" ]; do sleep 0.01; done; "
 	const rest = "while read -r line; do echo \"$line\"; done"
 	tests := map[string]struct {
 		text  string
 		shell string
+		// first is what it writes before it is interrupted: it has then read no more.
+		first string
 		// wantFew: it must not get more than it has read by itself.
 		wantFew bool
 	}{
-		"a command that reads byte by byte":                  {text: text, shell: "trap '' INT; " + some + wait + rest, wantFew: true},
-		"all of the input is on its way already":             {text: lines(100), shell: "trap '' INT; " + some + wait + rest, wantFew: true},
-		"a command that reads only when it is interrupted":   {text: text, shell: "trap 'cat; exit 0' INT; echo; while :; do sleep 0.1; done"},
-		"a command that ends without reading on":             {text: text, shell: "trap 'exit 0' INT; " + some + "while :; do sleep 0.01; done", wantFew: true},
-		"a record that is longer than the pipe":              {text: strings.Repeat("x", 900000) + "\n" + lines(10), shell: "trap '' INT; head -c 5; " + wait + "cat"},
-		"the input has been read, and nothing is taken back": {text: lines(10), shell: "trap 'exit 0' INT; cat; while :; do sleep 0.1; done"},
+		"a command that reads byte by byte":                  {text: text, shell: "trap '' INT; " + some + wait + rest, first: few, wantFew: true},
+		"all of the input is on its way already":             {text: lines(100), shell: "trap '' INT; " + some + wait + rest, first: few, wantFew: true},
+		"a command that reads only when it is interrupted":   {text: text, shell: "trap 'cat; exit 0' INT; echo; while :; do sleep 0.1; done", first: "\n"},
+		"a command that ends without reading on":             {text: text, shell: "trap 'exit 0' INT; " + some + "while :; do sleep 0.01; done", first: few, wantFew: true},
+		"a record that is longer than the pipe":              {text: strings.Repeat("x", 900000) + "\n" + lines(10), shell: "trap '' INT; head -c 5; " + wait + "cat", first: "xxxxx"},
+		"the input has been read, and nothing is taken back": {text: lines(10), shell: "trap 'exit 0' INT; cat; while :; do sleep 0.1; done", first: lines(10)},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -210,7 +213,7 @@ func TestInterruptedJobsLeaveTheRest(t *testing.T) {
 			})
 			a := p.connect(t)
 			job := a.hear(t, "started").Started.Pid
-			awaitSome(t, partial(output))
+			awaitBytes(t, partial(output), len(test.first))
 			a.say(t, `{"interrupt":{"signal":"SIGINT","reason":"preemption","grace_millis":600000}}`)
 			a.settled(t)
 			if test.wantFew {
@@ -270,12 +273,18 @@ func awaitTakenBack(t *testing.T, pid int) {
 // awaitSome waits until there is something in a file.
 func awaitSome(t *testing.T, path string) {
 	t.Helper()
+	awaitBytes(t, path, 1)
+}
+
+// awaitBytes waits until there are so many bytes in a file.
+func awaitBytes(t *testing.T, path string, count int) {
+	t.Helper()
 	for deadline := time.Now().Add(patience); ; {
-		if info, err := os.Stat(path); err == nil && info.Size() > 0 {
+		if info, err := os.Stat(path); err == nil && info.Size() >= int64(count) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("nothing in %s", path)
+			t.Fatalf("not %d bytes in %s", count, path)
 		}
 		<-time.After(time.Millisecond)
 	}

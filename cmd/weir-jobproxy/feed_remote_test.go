@@ -259,7 +259,8 @@ func TestInterruptedJobsFedFromAStore(t *testing.T) {
 	text := lines(100000)
 	s := newStore(t, text)
 	output := filepath.Join(t.TempDir(), "part")
-	a := startProxy(t, "trap 'exit 0' INT; while read -r line; do echo \"$line\"; sleep 0.01; done", time.Hour, fed(output, records.Lines, s.part())).connect(t)
+	// Whenever the signal comes, a line that was read is written.
+	a := startProxy(t, "trap 'over=1' INT; while [ -z \"$over\" ] && read -r line; do echo \"$line\"; sleep 0.01; done; exit 0", time.Hour, fed(output, records.Lines, s.part())).connect(t)
 	awaitSome(t, partial(output))
 	a.say(t, `{"interrupt":{"signal":"SIGINT","reason":"preemption","grace_millis":600000}}`)
 	result := a.hear(t, "exited").Exited
