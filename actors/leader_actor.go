@@ -119,24 +119,34 @@ func (a *leaderActor) begin(ctx actor.Context) {
 	self, root := ctx.Self(), ctx.ActorSystem().Root
 	send := func(m any) { root.Send(self, owned{a.life, m}) }
 	go func() {
-		for {
-			index, err := a.beginTerm(reading)
-			switch {
-			case reading.Err() != nil, errors.Is(err, raftstore.ErrNotLeader), errors.Is(err, raftstore.ErrClosed):
-				// The term is over; whoever started this actor stops it.
-				return
-			case err == nil:
-				send(ready{index})
-				follow(reading, a.replica.store, index+1, send)
-				return
-			}
-			a.log.Warn("the term has not begun yet", "error", err)
-			select {
-			case <-reading.Done():
-			case <-time.After(a.replica.cfg.Timing.Retry):
-			}
+		index, begun := untilBegun(reading, a.replica.cfg.Timing.Retry, a.log, a.beginTerm)
+		if !begun {
+			// The term is over; whoever started this actor stops it.
+			return
 		}
+		send(ready{index})
+		follow(reading, a.replica.store, index+1, send)
 	}()
+}
+
+// untilBegun has a term begun, and returns the index from which on; false: it was over
+// before. That ctx alone says: a leader that is about to hand over takes no commands, and
+// leads on when nobody takes over.
+func untilBegun(ctx context.Context, retry time.Duration, log *slog.Logger, begin func(context.Context) (uint64, error)) (index uint64, begun bool) {
+	for {
+		index, err := begin(ctx)
+		switch {
+		case ctx.Err() != nil, errors.Is(err, raftstore.ErrClosed):
+			return 0, false
+		case err == nil:
+			return index, true
+		}
+		log.Warn("the term has not begun yet", "error", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(retry):
+		}
+	}
 }
 
 func (a *leaderActor) beginTerm(ctx context.Context) (index uint64, err error) {
@@ -203,7 +213,10 @@ func (a *leaderActor) batch(ctx actor.Context, m batch) {
 	for _, event := range m.Events {
 		switch e := event.(type) {
 		case state.OperationAccepted:
-			a.spawnOperation(ctx, e.ID)
+			// One that was there when the actors were spawned has its own.
+			if a.operations[e.ID] == nil {
+				a.spawnOperation(ctx, e.ID)
+			}
 		case state.OperationChanged:
 			admit = a.operationChanged(ctx, e, touched) || admit
 		case state.ControllerAssigned:
