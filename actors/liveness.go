@@ -33,6 +33,12 @@ func (l *liveness) observe(now time.Time, view *cluster.View) (changed bool) {
 	defer l.mu.Unlock()
 	before := l.ready
 	l.ready = view.Ready()
+	for _, id := range before {
+		// Views are missed by who is slow: one that was removed may not have been shown as dead.
+		if _, known := view.Replica(id); !known {
+			l.gone[string(id)] = now
+		}
+	}
 	for _, replica := range view.Replicas {
 		id := string(replica.ID)
 		_, gone := l.gone[id]
@@ -67,7 +73,7 @@ func (l *liveness) Choose(operationID string) (replica string, ok bool) {
 	return string(chosen), chosen != ""
 }
 
-// GoneSince implements the Replicas of operations. A replica that nobody knows
+// GoneSince implements the Replicas of operations. A replica that was never known
 // counts as alive: it may not have been seen yet.
 func (l *liveness) GoneSince(replica string) time.Time {
 	l.mu.RLock()

@@ -2,10 +2,14 @@ package actors
 
 import (
 	"fmt"
+	"log/slog"
 	"maps"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
 
 	"weir/cluster"
 	"weir/scheduling"
@@ -37,13 +41,16 @@ func TestLiveness(t *testing.T) {
 		{"one dies", 3 * time.Second, map[string]string{"r1": "ready", "r2": "dead", "r3": "ready"}, true, map[string]time.Duration{"r2": 3 * time.Second}},
 		{"it is back and catches up", 4 * time.Second, map[string]string{"r1": "ready", "r2": "live", "r3": "ready"}, false, map[string]time.Duration{"r2": 3 * time.Second}},
 		{"it is ready again", 5 * time.Second, map[string]string{"r1": "ready", "r2": "ready", "r3": "ready"}, true, nil},
+		{"it is removed, and nobody saw it die", 6 * time.Second, map[string]string{"r1": "ready", "r3": "ready"}, true, map[string]time.Duration{"r2": 6 * time.Second}},
+		{"nothing changes again", 7 * time.Second, map[string]string{"r1": "ready", "r3": "ready"}, false, map[string]time.Duration{"r2": 6 * time.Second}},
+		{"it joins again", 8 * time.Second, map[string]string{"r1": "ready", "r2": "ready", "r3": "ready"}, true, nil},
 	}
 	for _, step := range steps {
 		if got := l.observe(noon.Add(step.at), view(step.states)); got != step.wantChanged {
 			t.Errorf("%s: changed %t, want %t", step.story, got, step.wantChanged)
 		}
 		ready := 0
-		for id, state := range step.states {
+		for _, id := range []string{"r1", "r2", "r3"} {
 			want := time.Time{}
 			if since, gone := step.wantGone[id]; gone {
 				want = noon.Add(since)
@@ -51,7 +58,7 @@ func TestLiveness(t *testing.T) {
 			if got := l.GoneSince(id); !got.Equal(want) {
 				t.Errorf("%s: %s gone since %v, want %v", step.story, id, got, want)
 			}
-			if state == "ready" {
+			if step.states[id] == "ready" {
 				ready++
 			}
 		}
@@ -99,4 +106,32 @@ func TestChooseWhoCanBeReached(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWhoBeginsToLeadHearsOfReplicas that come or go just then.
+func TestWhoBeginsToLeadHearsOfReplicas(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return log }))
+	told := make(chan any, 1)
+	pid := system.Root.Spawn(actor.PropsFromFunc(func(ctx actor.Context) {
+		if m, ok := ctx.Message().(replicasChanged); ok {
+			told <- m
+		}
+	}))
+	defer system.Root.Poison(pid)
+	r := &Replica{system: system, liveness: newLiveness("r1", func(string) bool { return true })}
+	// The view is taken in when there is a leader already.
+	r.liveness.mu.Lock()
+	begun := make(chan struct{})
+	go func() {
+		close(begun)
+		r.observe(&cluster.View{Replicas: []cluster.Replica{{ID: "r1", Live: true, Ready: true}}})
+	}()
+	<-begun
+	for range 1000 {
+		runtime.Gosched()
+	}
+	r.leader.Store(pid)
+	r.liveness.mu.Unlock()
+	next(t, told)
 }

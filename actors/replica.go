@@ -313,10 +313,19 @@ func (r *Replica) followReplicas() {
 				return
 			}
 			others.observe(view)
-			if leader := r.leader.Load(); r.liveness.observe(time.Now(), view) && leader != nil {
-				r.system.Root.Send(leader, replicasChanged{})
-			}
+			r.observe(view)
 		}
+	}
+}
+
+// observe takes a view of the cluster, and tells the leader's operations when a replica
+// came or went. Who begins to lead meanwhile has seen the view, or is told.
+func (r *Replica) observe(view *cluster.View) {
+	if !r.liveness.observe(time.Now(), view) {
+		return
+	}
+	if leader := r.leader.Load(); leader != nil {
+		r.system.Root.Send(leader, replicasChanged{})
 	}
 }
 
