@@ -232,6 +232,7 @@ func (s *supervisor) obey(m proxyproto.Message) error {
 
 // stop asks the job to go, and sees to it that it does.
 func (s *supervisor) stop(stop proxyproto.Stop) {
+	s.hearEnd()
 	if s.abandonFlush(verdict{outcome: proxyproto.OutcomeStopped, reason: stop.Reason}) || s.over() {
 		return
 	}
@@ -249,7 +250,7 @@ func (s *supervisor) stop(stop proxyproto.Stop) {
 // interrupt asks the job to end by itself, once, and holds the deadline, whatever
 // becomes of the agent. A job that is being stopped is not asked.
 func (s *supervisor) interrupt(m proxyproto.Interrupt) {
-	if s.over() {
+	if s.hearEnd(); s.over() {
 		return
 	}
 	if s.graceEnd.IsZero() {
@@ -293,6 +294,7 @@ func (s *supervisor) expire() {
 		return
 	}
 	expired := verdict{outcome: proxyproto.OutcomeLeaseExpired, err: "the agent was not heard from in time"}
+	s.hearEnd()
 	if !s.abandonFlush(expired) {
 		s.end(expired)
 	}
@@ -302,9 +304,19 @@ func (s *supervisor) expire() {
 
 // end ends the job at once, for a cause.
 func (s *supervisor) end(cause verdict) {
-	if s.root == nil && s.result == nil {
+	if s.hearEnd(); s.root == nil && s.result == nil {
 		s.verdict.decide(cause)
 		s.endTree()
+	}
+}
+
+// hearEnd takes the end of the root process if it has come: what is to end the job came later,
+// or at the same moment, and the job's own end counts.
+func (s *supervisor) hearEnd() {
+	select {
+	case e := <-s.rootEnded:
+		s.exit(e)
+	default:
 	}
 }
 

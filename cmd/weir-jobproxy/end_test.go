@@ -1,0 +1,43 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"weir/actors/agent/runner/proxyproto"
+)
+
+// TestEndThatHasComeCounts though nobody has looked at it when something else is to end the job:
+// which of the two is looked at first is chance.
+func TestEndThatHasComeCounts(t *testing.T) {
+	limit := verdict{outcome: proxyproto.OutcomeTimeLimitExceeded}
+	tests := map[string]struct {
+		come func(*supervisor)
+		// wantKept: what it has written is kept still.
+		wantKept bool
+	}{
+		"a limit":         {func(s *supervisor) { s.end(limit) }, true},
+		"an order":        {func(s *supervisor) { s.stop(proxyproto.Stop{GraceMillis: 1}) }, false},
+		"the lease":       {func(s *supervisor) { s.expire() }, false},
+		"its deadline":    {func(s *supervisor) { s.interruption = &proxyproto.Interrupt{}; s.graceOver() }, true},
+		"an interruption": {func(s *supervisor) { s.interrupt(proxyproto.Interrupt{Signal: "SIGINT", GraceMillis: 1}) }, true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := newSupervisor(t.TempDir(), &proxyproto.Spec{JobID: "job", LeaseMillis: 3_600_000}, proxyproto.Identity{}, nil, nil)
+			// Nothing has to be ended.
+			s.endingAll = true
+			s.rootEnded <- ending{time: time.Now()}
+			test.come(s)
+			if s.verdict.outcome != proxyproto.OutcomeExited || s.root == nil {
+				t.Errorf("verdict %+v, want its own end", s.verdict)
+			}
+			if s.abandoned.decided() == test.wantKept {
+				t.Errorf("what it has written is kept: %t, want %t", !s.abandoned.decided(), test.wantKept)
+			}
+			if s.grace.Stop() {
+				t.Error("it has a deadline")
+			}
+		})
+	}
+}
