@@ -67,6 +67,7 @@ func TestNextLeaderHoldsWhatWasHeld(t *testing.T) {
 // thought to run, one that lives only when it is drained and empty. Who is heard again under
 // the name registers a new node, which gets jobs.
 func TestRemovedNode(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 1, nodesAreLost)
 	r := c.leader()
 	remove := func(force bool) string {

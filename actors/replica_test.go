@@ -202,14 +202,16 @@ func withoutQuorum(t *testing.T, c *testCluster) {
 	}
 }
 
-// nodesAreLost gives nodes as little time as those may need that live.
+// nodesAreLost gives nodes as little time as those may need that live, on a machine that
+// stands still for ten seconds.
 func nodesAreLost(cfg *Config) {
-	cfg.Timing.Node.Lease, cfg.Timing.Node.Kill = 6*time.Second, 100*time.Millisecond
+	cfg.Timing.Node.Lease, cfg.Timing.Node.Kill = 15*time.Second, 100*time.Millisecond
 }
 
 // TestLostNode stops an agent: after its lease, its jobs run elsewhere. When it
 // comes back in a new life, it is given nothing of its old one.
 func TestLostNode(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 1, nodesAreLost)
 	r := c.leader()
 	lost := startAgent(t, c, "n1")
