@@ -102,6 +102,7 @@ func (c *cable) sever() {
 	}
 }
 
+// testTiming is fast where a test waits, and slow where a busy machine must not
 // look like a dead one.
 func testTiming() Timing {
 	timing := DefaultTiming()
@@ -263,13 +264,20 @@ func (c *testCluster) leader() *testReplica {
 	eventually(c.t, "a leader of replicas that are ready", func() bool {
 		for _, r := range c.replicas {
 			current, _ := r.store.Leadership()
-			if current.Leader && r.leader.Load() != nil && len(r.peers.View().Ready()) == len(c.replicas) && c.reaches(r) {
+			if current.Leader && r.leader.Load() != nil && r.liveness.readyCount() == len(c.replicas) && c.reaches(r) {
 				leader = r
 			}
 		}
 		return leader != nil
 	})
 	return leader
+}
+
+// readyCount is how many replicas may be given operations.
+func (l *liveness) readyCount() int {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return len(l.ready)
 }
 
 // reaches reports whether a replica reaches all others.

@@ -51,5 +51,3 @@ func (r *roll) show() {
 	}
 	r.tell(alive)
 }
-
-// testTiming is fast where a test waits, and slow where a busy machine must not
