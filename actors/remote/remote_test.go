@@ -94,6 +94,15 @@ type node struct {
 	addr    string
 }
 
+// patient are limits for which a process that stands still for some seconds is not gone, and
+// one that is back is found soon.
+func patient() remote.Limits {
+	limits := remote.DefaultLimits()
+	limits.RedialMin, limits.RedialMax = 10*time.Millisecond, 50*time.Millisecond
+	limits.KeepAliveTimeout, limits.ConnectTimeout, limits.FarewellTimeout = patience, patience, patience
+	return limits
+}
+
 // curt is for processes that end behind a link that is frozen: nobody hears their farewell.
 func curt(c *remote.Config) { c.Limits.FarewellTimeout = 100 * time.Millisecond }
 
@@ -113,13 +122,9 @@ func start(t testing.TB, where *directory, id identity.Identity, change func(*re
 		Dialer:     plainDialer{id},
 		IdentityOf: statedIdentity,
 		OnPeer:     func(c remote.PeerChange) { n.changes <- c },
-		Limits:     remote.DefaultLimits(),
+		Limits:     patient(),
 		Logger:     quiet,
 	}
-	config.Limits.RedialMin = 10 * time.Millisecond
-	config.Limits.RedialMax = 50 * time.Millisecond
-	// A process that stands still for some seconds is not gone.
-	config.Limits.KeepAliveTimeout, config.Limits.ConnectTimeout, config.Limits.FarewellTimeout = patience, patience, patience
 	if change != nil {
 		change(&config)
 	}

@@ -35,6 +35,7 @@ func startOnWire(t *testing.T, where *directory, id identity.Identity, security 
 		Dialer:     dialer,
 		IdentityOf: wire.IdentityOfRequest,
 		OnPeer:     func(c remote.PeerChange) { n.changes <- c },
+		Limits:     patient(),
 		Logger:     logger,
 	})
 	if err != nil {
