@@ -42,9 +42,10 @@ func TestMarkStaysFromProgramToProgram(t *testing.T) {
 	if err := os.WriteFile(script, []byte("#!/bin/sh\nexec \"$0\"\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	process := begin(t, []string{proxyproto.TreeVariable + "=/mark"}, script)
+	mark := ownMark("again")
+	process := begin(t, []string{proxyproto.TreeVariable + "=" + mark}, script)
 	for i := range 5000 {
-		if !marked(process, "/mark", soon()) || !slices.Contains(Arguments(process), script) {
+		if !marked(process, mark, soon()) || !slices.Contains(Arguments(process), script) {
 			now, err := Read(process.Pid)
 			t.Fatalf("look %d: %+v, %v does not carry its mark, or has arguments %q", i+1, now, err, Arguments(process))
 		}

@@ -3,6 +3,7 @@ package proctree
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -65,9 +66,13 @@ func FuzzParseStat(f *testing.F) {
 	})
 }
 
+// ownMark is a mark that no process has but those of this test binary.
+func ownMark(name string) string { return fmt.Sprintf("/%s-%d", name, os.Getpid()) }
+
 func TestTreeAndKill(t *testing.T) {
+	mark := ownMark("tree")
 	command := exec.Command("/bin/sh", "-c", "sleep 1000 & sleep 1000 & wait")
-	command.Env = []string{proxyproto.TreeVariable + "=/mark", "PATH=" + os.Getenv("PATH")}
+	command.Env = []string{proxyproto.TreeVariable + "=" + mark, "PATH=" + os.Getenv("PATH")}
 	command.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
@@ -82,7 +87,7 @@ func TestTreeAndKill(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		marked, err := Tree(-1, "/mark")
+		marked, err := Tree(-1, mark)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +107,7 @@ func TestTreeAndKill(t *testing.T) {
 	if Alive(proxyproto.Identity{Pid: root.Pid, StartTicks: root.StartTicks + 1}) {
 		t.Error("Alive: a process that started at another time is taken for this one")
 	}
-	if err := Kill(func() ([]Process, error) { return Tree(-1, "/mark") }, time.Minute); err != nil {
+	if err := Kill(func() ([]Process, error) { return Tree(-1, mark) }, time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	if Alive(root.Identity) {

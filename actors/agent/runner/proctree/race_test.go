@@ -36,7 +36,7 @@ func init() {
 // TestKillWithoutAFirstThread: a process lives as long as any of its threads, and shows the
 // mark.
 func TestKillWithoutAFirstThread(t *testing.T) {
-	const mark = "/headless"
+	mark := ownMark("headless")
 	command := exec.Command("/proc/self/exe")
 	command.Env = []string{headlessVariable + "=1", proxyproto.TreeVariable + "=" + mark}
 	input, err := command.StdinPipe()
