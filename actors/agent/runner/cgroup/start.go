@@ -158,7 +158,8 @@ func countKills(folder string) (int64, error) {
 }
 
 // WatchMemory calls notify each time the group runs out of memory, until stop
-// is called. On v1 that is just before the kernel kills a process.
+// is called. On v1 that is just before the kernel kills a process. On v2 a system may have too
+// few watches for all jobs of a node; then notify is not called, and MemoryEvents tell still.
 func (g *Group) WatchMemory(notify func()) (stop func(), err error) {
 	if g.place.Hybrid() {
 		return g.watchV1(notify)
@@ -197,6 +198,10 @@ func (g *Group) watchV1(notify func()) (func(), error) {
 // it; unlike the file itself it can be waited for without a thread.
 func (g *Group) watchV2(notify func()) (func(), error) {
 	watcher, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if errors.Is(err, unix.EMFILE) {
+		// A user has 128 unless the system says otherwise (fs.inotify.max_user_instances).
+		return func() {}, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("watch memory: %w", err)
 	}

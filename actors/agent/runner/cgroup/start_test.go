@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"weir/actors/agent/runner/proxyproto"
 )
 
 // TestThreadMovesItself into the groups of version 1: a thread that is moved by its number
@@ -111,4 +113,25 @@ func onLaterThread(work func()) {
 		runtime.UnlockOSThread()
 	}()
 	<-done
+}
+
+// TestTooManyWatches is no reason not to start a job.
+func TestTooManyWatches(t *testing.T) {
+	group := Open(proxyproto.Placement{Unified: fakeTree(t, jobV2()) + "/u"})
+	// The kernel says the same of too many watches of a user.
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Max: limit.Max}); err != nil {
+		t.Fatal(err)
+	}
+	stop, err := group.WatchMemory(func() { t.Error("it is told of something") })
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop()
 }
