@@ -225,11 +225,11 @@ func TestOrderDoesNotMatter(t *testing.T) {
 		want := map[string]fairshare.Parts{}
 		now := begin.Add(time.Minute)
 		volumes := map[string]resource.Volume{}
-		ratios := map[string]float64{}
+		rests, ratios := map[string]float64{}, map[string]float64{}
 		updated := tree.Updated
 		visit(tree.Root, func(e *fairshare.Element) {
 			if e.Pool != nil {
-				volumes[e.ID], ratios[e.ID] = e.Pool.Volume, e.Pool.LastShareRatio
+				volumes[e.ID], rests[e.ID], ratios[e.ID] = e.Pool.Volume, e.Pool.Rest, e.Pool.LastShareRatio
 			}
 		})
 		update(t, tree, total, now)
@@ -242,7 +242,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 				e.Children = rapid.Permutation(e.Children).Draw(t, "order in "+e.ID)
 			}
 			if e.Pool != nil {
-				e.Pool.Volume, e.Pool.LastShareRatio = volumes[e.ID], ratios[e.ID]
+				e.Pool.Volume, e.Pool.Rest, e.Pool.LastShareRatio = volumes[e.ID], rests[e.ID], ratios[e.ID]
 			}
 		})
 		update(t, again, total, now)
