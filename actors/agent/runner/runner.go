@@ -197,8 +197,14 @@ func (r *Runner) Jobs() []*Job {
 // RenewAll lets all jobs live so much longer. Call it each time the agent knows
 // that its own lease goes on, well within the time of the last one.
 func (r *Runner) RenewAll(lease time.Duration) {
+	until := time.Now().Add(lease)
 	for _, job := range r.Jobs() {
-		err := job.renew(lease)
+		// What it takes to tell one that hangs is not added to the lease of the next.
+		left := time.Until(until)
+		if left <= 0 {
+			return
+		}
+		err := job.renew(left)
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			r.config.Logger.Warn("lease of job not renewed: its proxy hangs", "job", job.id, "error", err)
