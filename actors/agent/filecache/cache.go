@@ -163,15 +163,16 @@ func (c *Cache) Trim(bytes int64) (freed int64, err error) {
 	return before - c.index.bytes, c.remove(evicted)
 }
 
-// acquire returns the hash of a source's content, which stays until release is called.
-func (c *Cache) acquire(ctx context.Context, s source) (hash string, release func(), err error) {
+// acquire returns a source's content and its hash. It stays until it is released.
+func (c *Cache) acquire(ctx context.Context, s source) (hash string, held *content, err error) {
 	hit, patient := true, true
 	for {
 		c.mu.Lock()
-		if hash, found := c.index.find(s.name(), s.version()); found && c.index.pin(hash) {
+		if hash, found := c.index.find(s.name(), s.version()); found {
+			held := c.index.pin(hash)
 			c.count(hit)
 			c.mu.Unlock()
-			return hash, func() { c.release(hash) }, nil
+			return hash, held, nil
 		}
 		hit = false
 		if other := c.ahead(s); other != nil && patient {
@@ -191,13 +192,13 @@ func (c *Cache) acquire(ctx context.Context, s source) (hash string, release fun
 			return "", nil, err
 		}
 		c.mu.Lock()
-		pinned := c.index.pin(f.hash)
-		if pinned {
+		held := c.index.pin(f.hash)
+		if held != nil {
 			c.count(hit)
 		}
 		c.mu.Unlock()
-		if pinned {
-			return f.hash, func() { c.release(f.hash) }, nil
+		if held != nil {
+			return f.hash, held, nil
 		}
 		// It had to make room already.
 	}
@@ -263,10 +264,10 @@ func (c *Cache) wait(ctx context.Context, f *flight) error {
 	return ctx.Err()
 }
 
-func (c *Cache) release(hash string) {
+func (c *Cache) release(held *content) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.index.unpin(hash)
+	c.index.unpin(held)
 	c.free()
 }
 
@@ -332,12 +333,12 @@ func (c *Cache) keep(file string, size int64, hash, name, version string) error 
 	return nil
 }
 
-// drop throws a damaged content away.
-func (c *Cache) drop(hash string) {
+// drop throws a damaged content away, unless that has been done already.
+func (c *Cache) drop(hash string, damaged *content) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer c.free()
-	if c.index.contents[hash] == nil {
+	if c.index.contents[hash] != damaged {
 		return
 	}
 	c.stats.Damaged++

@@ -202,7 +202,7 @@ func TestWhatIsInUseIsNotThrownAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer from.close()
-	_, release, err := c.acquire(t.Context(), from)
+	_, held, err := c.acquire(t.Context(), from)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func TestWhatIsInUseIsNotThrownAway(t *testing.T) {
 	placed := make(chan error, 1)
 	to := t.TempDir()
 	go func() { placed <- c.Place(context.Background(), to, nil, []File{{Source: waits, Path: "f"}}) }()
-	release()
+	c.release(held)
 	if err := <-placed; err != nil {
 		t.Error(err)
 	}
@@ -303,6 +303,29 @@ func TestDamageIsFound(t *testing.T) {
 				t.Errorf("%+v", s)
 			}
 		})
+	}
+}
+
+// TestDamageIsThrownAwayOnce, by the first of those who find it: what has been fetched since is
+// another content.
+func TestDamageIsThrownAwayOnce(t *testing.T) {
+	c := opened(t, t.TempDir(), 100)
+	path := written(t, filepath.Join(t.TempDir(), "a"), 40, 'a')
+	from, err := open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.close()
+	hash, held, err := c.acquire(t.Context(), from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.release(held)
+	c.drop(hash, held)
+	place(t, c, path)
+	c.drop(hash, held)
+	if s := c.Stats(); s.Damaged != 1 || s.Files != 1 {
+		t.Errorf("%+v, want what was fetched again to stay", s)
 	}
 }
 

@@ -75,24 +75,21 @@ func (x *index) add(hash string, size int64) bool {
 	return true
 }
 
-// pin keeps a content from being thrown away until it is unpinned as often. It reports
-// false if there is no such content.
-func (x *index) pin(hash string) bool {
+// pin keeps a content from being thrown away until it is unpinned as often. It returns nil
+// if there is no such content.
+func (x *index) pin(hash string) *content {
 	c := x.contents[hash]
 	if c == nil {
-		return false
+		return nil
 	}
 	x.clock++
 	c.used = x.clock
 	c.pins++
-	return true
+	return c
 }
 
-func (x *index) unpin(hash string) {
-	if c := x.contents[hash]; c != nil {
-		c.pins--
-	}
-}
+// unpin takes what pin has returned: there may be another content with the hash by now.
+func (x *index) unpin(c *content) { c.pins-- }
 
 // reserve takes room for a content. It returns what has to be thrown away for it, in that
 // order; false: there is no room before something is given back.

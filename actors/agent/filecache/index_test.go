@@ -2,7 +2,6 @@ package filecache
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -39,11 +38,11 @@ func TestIndexThrowsAwayWhatWasNotUsedForLongest(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			x := indexWith(100, 30, 30, 30)
-			for _, hash := range slices.Concat(test.use, test.pin) {
-				x.pin(hash)
-			}
 			for _, hash := range test.use {
-				x.unpin(hash)
+				x.unpin(x.pin(hash))
+			}
+			for _, hash := range test.pin {
+				x.pin(hash)
 			}
 			got, ok := x.reserve(test.size)
 			if diff := cmp.Diff(test.want, got); diff != "" || ok == test.wantNone {
@@ -76,7 +75,7 @@ func TestIndexForgetsTheSourcesOfWhatItThrowsAway(t *testing.T) {
 func TestIndexKeepsItsBound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := newIndex(rapid.Int64Range(1, 200).Draw(t, "limit"))
-		pins, open := map[string]int{}, []int64(nil)
+		pins, open := map[string][]*content{}, []int64(nil)
 		name := rapid.SampledFrom([]string{"a", "b", "c", "d", "e"})
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			switch rapid.IntRange(0, 4).Draw(t, "step") {
@@ -96,13 +95,14 @@ func TestIndexKeepsItsBound(t *testing.T) {
 					open = open[1:]
 				}
 			case 3:
-				if hash := name.Draw(t, "content"); x.pin(hash) {
-					pins[hash]++
+				hash := name.Draw(t, "content")
+				if held := x.pin(hash); held != nil {
+					pins[hash] = append(pins[hash], held)
 				}
 			case 4:
-				if hash := name.Draw(t, "content"); pins[hash] > 0 {
-					x.unpin(hash)
-					pins[hash]--
+				if hash := name.Draw(t, "content"); len(pins[hash]) > 0 {
+					x.unpin(pins[hash][0])
+					pins[hash] = pins[hash][1:]
 				}
 			}
 			bytes, reserved := int64(0), int64(0)
@@ -115,11 +115,31 @@ func TestIndexKeepsItsBound(t *testing.T) {
 			if bytes != x.bytes || reserved != x.reserved || bytes+reserved > x.limit {
 				t.Fatalf("%d bytes of %d and %d reserved of %d, at most %d", x.bytes, bytes, x.reserved, reserved, x.limit)
 			}
-			for hash, n := range pins {
-				if n > 0 && x.contents[hash] == nil {
+			for hash, held := range pins {
+				if len(held) > 0 && x.contents[hash] == nil {
 					t.Fatalf("%s is in use and gone", hash)
 				}
 			}
 		}
 	})
+}
+
+// TestIndexTellsContentsOfOneHashApart: who still uses a content that was damaged, and has been
+// dropped, has nothing to do with the one that took its place.
+func TestIndexTellsContentsOfOneHashApart(t *testing.T) {
+	x := indexWith(100, 60)
+	damaged := x.pin("c0")
+	x.drop("c0")
+	if _, ok := x.reserve(60); !ok || !x.add("c0", 60) {
+		t.Fatal("it has no place")
+	}
+	held := x.pin("c0")
+	x.unpin(damaged)
+	if evicted, ok := x.reserve(50); ok {
+		t.Errorf("%v was thrown away, and is in use", evicted)
+	}
+	x.unpin(held)
+	if evicted, ok := x.reserve(50); !ok || len(evicted) != 1 {
+		t.Errorf("%v was thrown away, and nobody uses it: %t", evicted, ok)
+	}
 }

@@ -56,12 +56,12 @@ func (c *Cache) place(ctx context.Context, folder string, as *User, file File) e
 	}
 	defer from.close()
 	for {
-		hash, release, err := c.acquire(ctx, from)
+		hash, held, err := c.acquire(ctx, from)
 		if err != nil {
 			return err
 		}
 		err = c.copyTo(ctx, hash, path, mode)
-		release()
+		c.release(held)
 		if err == nil && file.Executable {
 			return awaitWriters(ctx, path, execPatience)
 		}
@@ -69,7 +69,7 @@ func (c *Cache) place(ctx context.Context, folder string, as *User, file File) e
 			return err
 		}
 		c.cfg.Logger.Warn("a file of the cache is damaged; it is fetched again", "file", c.content(hash), "error", err)
-		c.drop(hash)
+		c.drop(hash, held)
 	}
 }
 
