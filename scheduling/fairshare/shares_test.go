@@ -45,6 +45,11 @@ func TestShares(t *testing.T) {
 			children: []*fairshare.Element{hungry("a", weight(2)), operation("m", 0, 1000)},
 			want:     shares{"a": {1, 0}, "m": {0, 0.5}},
 		},
+		"one resource that is gone stops all, also where rounding leaves a trace of it": {
+			children: []*fairshare.Element{
+				pool("p", weight(7), holding(operation("s", 1, 0), hungry("a", weight(2)), hungry("b"))), operation("m", 0, 1000)},
+			want: shares{"p": {1, 0}, "s": {0.01}, "a": {0.66}, "b": {0.33}, "m": {0, 1. / 7}},
+		},
 		"weight 0 has its guarantee alone": {
 			children: []*fairshare.Element{hungry("a", weight(0)), operation("b", 40, 0), pool("p", weight(0), guaranteed(20), holding(hungry("c")))},
 			want:     shares{"a": {0}, "b": {0.4}, "p": {0.2}, "c": {0.2}},

@@ -197,8 +197,8 @@ func (w *rise) corner(fit float64, share *resource.Vector) {
 	n := len(w.out)
 	last := &w.out[n-1]
 	switch {
-	case last.x >= 1:
-		// The end is reached: a jump there is trimmed.
+	case last.x >= 1-rounding:
+		// The end is reached, but for rounding: a jump there is trimmed.
 		return
 	case last.x == x:
 		if n-1 > w.from && w.out[n-2].x != x {
