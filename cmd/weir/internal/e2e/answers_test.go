@@ -16,6 +16,19 @@ func notNow(status int) bool {
 	return status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout
 }
 
+// doneAlready are the codes, by method, with which a call is refused that was carried out
+// before: the answer to an earlier try may have been lost.
+var doneAlready = map[string][]string{
+	"PoolService/Edit":          {"already_exists", "not_found"},
+	"TreeService/Create":        {"already_exists"},
+	"OperationService/Abort":    {"failed_precondition"},
+	"OperationService/Complete": {"failed_precondition"},
+	"OperationService/Suspend":  {"failed_precondition"},
+	"OperationService/Resume":   {"failed_precondition"},
+	"JobService/Abort":          {"failed_precondition"},
+	"JobService/Interrupt":      {"failed_precondition"},
+}
+
 // answered makes a call at one replica until that has something to say to it: connections
 // break, and leaders change, where processes wait for a processor.
 func (c *cluster) answered(t testing.TB, folder, replica, method, body string) (status int, answer []byte) {

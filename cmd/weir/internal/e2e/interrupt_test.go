@@ -93,6 +93,10 @@ func (c *cluster) interrupt(t testing.TB, job string, timeout time.Duration) (de
 	t.Helper()
 	var answer apipb.InterruptJobResponse
 	c.ask(t, "JobService/Interrupt", object{"job_id": job, "timeout_millis": fmt.Sprint(timeout.Milliseconds()), "reason": "a test"}, &answer)
+	if answer.GetDeadline() == nil {
+		// An earlier try was answered in vain, and the job has left.
+		return c.job(t, job).GetInterruption().GetDeadline().AsTime()
+	}
 	return answer.GetDeadline().AsTime()
 }
 
