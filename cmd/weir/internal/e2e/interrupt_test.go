@@ -114,6 +114,16 @@ func (c *cluster) begun(t testing.TB, operation, log string) *apipb.Job {
 	return job
 }
 
+// hears says whether a job has written to a folder that it runs, so that it hears signals.
+func hears(t testing.TB, dir, job string) bool {
+	for _, lines := range witnessed(t, dir) {
+		if slices.ContainsFunc(lines, func(l line) bool { return l.job == job }) {
+			return true
+		}
+	}
+	return false
+}
+
 // endsOfInterruptedJobs has a real process for each line of J.3.
 func endsOfInterruptedJobs(t *testing.T, c *cluster) {
 	for name, test := range map[string]struct {
@@ -233,13 +243,15 @@ func (c *cluster) staying(t testing.TB, operation string) []*apipb.Job {
 func rivals(t *testing.T, c *cluster) {
 	c.pool(t, "rivals", "greedy", object{})
 	c.pool(t, "rivals", "hungry", object{})
+	dir := c.folder(t)
 	member := func(count int, pool string) string {
-		task := leaving(count, "leave", c.folder(t), "0").with("cpu_limit", 1).with("restart_completed_jobs", true)
+		task := leaving(count, "leave", dir, "0").with("cpu_limit", 1).with("restart_completed_jobs", true)
 		return c.start(t, one(task, in("rivals"), object{"pool": pool}))
 	}
 	greedy := member(40, "greedy")
 	first := c.runs(t, greedy, slots)
-	// Two of its jobs are replaced, so that it is known which are the latest.
+	// Two of its jobs are replaced, so that it is known which are the latest. They hear
+	// signals before anybody is preempted.
 	for _, job := range first[:2] {
 		c.ask(t, "JobService/Abort", object{"job_id": job.GetId()}, &apipb.AbortJobResponse{})
 	}
@@ -247,7 +259,7 @@ func rivals(t *testing.T, c *cluster) {
 	until(t, "two jobs are replaced", func() string {
 		latest = nil
 		for _, job := range c.staying(t, greedy) {
-			if !slices.ContainsFunc(first, func(old *apipb.Job) bool { return old.GetId() == job.GetId() }) {
+			if !slices.ContainsFunc(first, func(old *apipb.Job) bool { return old.GetId() == job.GetId() }) && hears(t, dir, job.GetId()) {
 				latest = append(latest, job.GetId())
 			}
 		}
