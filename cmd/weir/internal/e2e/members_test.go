@@ -273,7 +273,9 @@ func TestFoldersOfReplicas(t *testing.T) {
 	damaged.says(t, "move the folder away")
 
 	file := filepath.Join(c.dir, "backup")
-	printed, code := weir(t, "cluster", "backup", "-f", file, "--addresses", c.addresses["r2"], "--credentials", c.certs("operator-admin"))
+	// Two replicas are left: while one waits for a processor, none leads.
+	printed, code := weir(t, "cluster", "backup", "-f", file, "--addresses", c.addresses["r2"], "--credentials", c.certs("operator-admin"),
+		"--timeout", (patience - answerTime).String())
 	if code != 0 {
 		t.Fatalf("backup: exit code %d\n%s", code, printed)
 	}
