@@ -49,6 +49,8 @@ type devFlags struct {
 	nodeMemory       string
 	insecure, detach bool
 	timeout          time.Duration
+	// lease is that of the nodes; 0: as long as the replicas have by default.
+	lease time.Duration
 }
 
 func newDevUpCommand() *cobra.Command {
@@ -79,6 +81,7 @@ cores and 4 user slots, more than a small machine has: its jobs take turns then.
 	flags.StringVar(&f.timing, "timing", defaults.Timing, "default, or fast: a dead leader is replaced within a second, on a machine that is not busy")
 	flags.StringVar(&f.nodePrefix, "node-prefix", defaults.NodePrefix, "how the names of nodes begin: clusters that run at once on a machine need different ones")
 	flags.StringVar(&f.nodeMemory, "node-memory", "", "memory of each node for jobs, such as 1GiB: small nodes fill up, and show who has to leave (default: an even share of the machine's)")
+	flags.DurationVar(&f.lease, "lease", 0, "how long an agent goes on without hearing from a leader: more on a machine where processes wait long for a processor (default: that of weir server)")
 	flags.BoolVar(&f.insecure, "insecure-plaintext", false, "no encryption, no certificates: every user of this machine is an operator")
 	flags.BoolVar(&f.detach, "detach", false, "return when the cluster is ready; weir dev down stops it")
 	flags.DurationVar(&f.timeout, "timeout", defaults.ReadyTimeout, "how long the cluster may take to be ready")
@@ -108,6 +111,9 @@ func (f *devFlags) config() (devcluster.Config, error) {
 	c.Insecure, c.Detached, c.ReadyTimeout = f.insecure, f.detach, f.timeout
 	if f.nodePrefix != "" {
 		c.NodePrefix = f.nodePrefix
+	}
+	if f.lease != 0 {
+		c.ReplicaArguments = []string{"--lease", f.lease.String()}
 	}
 	c.Program, c.JobProxy = program, proxy
 	c.Share = devcluster.ShareOut(machine.CPU, machine.Memory, f.agents)

@@ -236,12 +236,28 @@ func TestRemovedMemberIsNotToBeStartedOnly(t *testing.T) {
 	}
 }
 
-func TestDevNodesHaveTheMemoryThatTheyAreGiven(t *testing.T) {
+// makeProxy has a job proxy be there for clusters that are not started.
+func makeProxy(t *testing.T) {
+	t.Helper()
 	proxy := filepath.Join(filepath.Dir(os.Args[0]), "weir-jobproxy")
 	if err := os.WriteFile(proxy, nil, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.Remove(proxy) })
+}
+
+func TestDevReplicasHaveTheLeaseThatTheyAreGiven(t *testing.T) {
+	makeProxy(t)
+	for lease, want := range map[time.Duration]string{0: "", time.Minute: "--lease 1m0s"} {
+		f := devFlags{dir: t.TempDir(), replicas: 1, agents: 2, timing: "default", timeout: time.Minute, lease: lease}
+		if c, err := f.config(); err != nil || strings.Join(c.ReplicaArguments, " ") != want {
+			t.Errorf("%v: arguments of replicas %q, %v, want %q", lease, c.ReplicaArguments, err, want)
+		}
+	}
+}
+
+func TestDevNodesHaveTheMemoryThatTheyAreGiven(t *testing.T) {
+	makeProxy(t)
 	for text, test := range map[string]struct {
 		want      int64
 		wantError string

@@ -80,13 +80,12 @@ func runDevWordcount(ctx context.Context, f *devFlags, counting wordcount.Config
 		return fmt.Errorf("make a folder for the cluster: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	f.dir = dir
+	f.dir, f.lease = dir, wordcountLease
 	config, err := f.config()
 	if err != nil {
 		return err
 	}
 	config.Share.Slots = wordcountSlots
-	config.ReplicaArguments = []string{"--lease", wordcountLease.String()}
 	result, err := countOnCluster(ctx, config, counting, screen)
 	if err != nil {
 		return interrupted(ctx, err)

@@ -23,6 +23,8 @@ const (
 	// stoppedWithin how long it may take to end its jobs and processes.
 	readyWithin, stoppedWithin = 3 * time.Minute, 3 * time.Minute
 	glance                     = 100 * time.Millisecond
+	// lease is that of the nodes: no instance ends because an agent waits for a processor.
+	lease = 30 * time.Second
 )
 
 // cluster is one of this machine, in a folder of its own.
@@ -49,7 +51,8 @@ func startCluster(ctx context.Context, weir string, agents int) (*cluster, error
 		return c, fmt.Errorf("start cluster: %w", err)
 	}
 	started := make(chan error, 1)
-	go c.run(exec.Command(weir, "dev", "up", "--dir", dir, "--agents", fmt.Sprint(agents), "--node-prefix", fmt.Sprintf("clique-%d-n", os.Getpid())), started)
+	go c.run(exec.Command(weir, "dev", "up", "--dir", dir, "--agents", fmt.Sprint(agents), "--lease", lease.String(),
+		"--node-prefix", fmt.Sprintf("clique-%d-n", os.Getpid())), started)
 	if err := <-started; err != nil {
 		return c, fmt.Errorf("start cluster: %w", err)
 	}
