@@ -21,7 +21,7 @@ func TestPlantedBugs(t *testing.T) {
 	}
 	programs := t.TempDir()
 	for _, name := range []string{"weir", "weir-jobproxy"} {
-		build := exec.Command("go", "build", "-tags", "plantedbugs", "-o", filepath.Join(programs, name), "../"+name)
+		build := exec.Command("go", "build", "-buildvcs=false", "-tags", "plantedbugs", "-o", filepath.Join(programs, name), "../"+name)
 		if output, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("build %s: %v\n%s", name, err, output)
 		}

@@ -26,7 +26,7 @@ const devPatience = 2 * time.Minute
 func TestDev(t *testing.T) {
 	programs := t.TempDir()
 	for _, name := range []string{"weir", "weir-jobproxy"} {
-		build := exec.Command("go", "build", "-o", filepath.Join(programs, name), "../"+name)
+		build := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(programs, name), "../"+name)
 		if output, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("build %s: %v\n%s", name, err, output)
 		}

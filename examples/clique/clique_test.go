@@ -43,7 +43,7 @@ func buildAndRun(m *testing.M) (code int, err error) {
 	}
 	defer os.RemoveAll(programs)
 	for name, folder := range map[string]string{"weir": "weir/cmd/weir", "weir-jobproxy": "weir/cmd/weir-jobproxy", "clique": "weir/examples/clique"} {
-		cmd := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(programs, name), folder)
+		cmd := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-o", filepath.Join(programs, name), folder)
 		if name == "weir-jobproxy" {
 			cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		}

@@ -41,8 +41,8 @@ func buildAndRun(m *testing.M) (code int, err error) {
 	defer os.RemoveAll(programs)
 	// As make build does.
 	for name, cmd := range map[string]*exec.Cmd{
-		"weir":          exec.Command("go", "build", "-trimpath", "-o", program("weir"), "weir/cmd/weir"),
-		"weir-jobproxy": exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program("weir-jobproxy"), "weir/cmd/weir-jobproxy"),
+		"weir":          exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-o", program("weir"), "weir/cmd/weir"),
+		"weir-jobproxy": exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-ldflags", "-s -w", "-o", program("weir-jobproxy"), "weir/cmd/weir-jobproxy"),
 	} {
 		cmd.Env = os.Environ()
 		if name == "weir-jobproxy" {

@@ -40,7 +40,7 @@ func buildAndRun(m *testing.M) (code int, err error) {
 	for name, folder := range map[string]string{
 		"weir": "weir/cmd/weir", "weir-jobproxy": "weir/cmd/weir-jobproxy", "witness": "weir/cmd/weir/internal/e2e/witness",
 	} {
-		cmd := exec.Command("go", "build", "-trimpath", "-o", program(name), folder)
+		cmd := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-o", program(name), folder)
 		if name != "weir" {
 			cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		}

@@ -21,8 +21,8 @@ func newerBuild(t *testing.T) (folder string) {
 	t.Helper()
 	folder = t.TempDir()
 	for _, build := range []*exec.Cmd{
-		exec.Command("go", "build", "-trimpath", "-ldflags", "-X main.version="+nextVersion, "-o", filepath.Join(folder, "weir"), "weir/cmd/weir"),
-		exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(folder, "weir-jobproxy"), "weir/cmd/weir-jobproxy"),
+		exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-ldflags", "-X main.version="+nextVersion, "-o", filepath.Join(folder, "weir"), "weir/cmd/weir"),
+		exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(folder, "weir-jobproxy"), "weir/cmd/weir-jobproxy"),
 	} {
 		if filepath.Base(build.Args[len(build.Args)-1]) == "weir-jobproxy" {
 			build.Env = append(os.Environ(), "CGO_ENABLED=0")
