@@ -90,9 +90,11 @@ func (ref reference) maxFit(e, parent *fairshare.Element, s float64) float64 {
 		bound[r] = min(limit, min(max(guarantee[r], first[r]), limit)+s)
 	}
 	for r := range bound {
-		// What cannot be had at all lets an operation go nowhere: it must not creep on by
-		// what is added up, for its other resources are many times as many.
-		if e.Pool != nil || bound[r] > 0 {
+		if e.Pool == nil {
+			// In proportion: an operation must not creep on by more of its other resources,
+			// which are many times as many, than its pool takes for rounding.
+			bound[r] += slack * bound[r]
+		} else {
 			bound[r] += slack
 		}
 	}
