@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/hashicorp/raft"
-	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 )
 
 // makeLog makes an empty log where none is, so that a crash leaves a whole one or
@@ -107,11 +106,7 @@ func (d *disk) bootstrap(peers []Peer) (bool, error) {
 	}
 	// A term is there already when a replica died right here, or voted before it
 	// knew its peers.
-	term, err := d.GetUint64(keyTerm)
-	if err != nil && !errors.Is(err, raftboltdb.ErrKeyNotFound) {
-		return false, fmt.Errorf("bootstrap: read term: %w", err)
-	}
-	if term == 0 {
+	if d.term.value.Load() == 0 {
 		if err := d.SetUint64(keyTerm, 1); err != nil {
 			return false, fmt.Errorf("bootstrap: %w", err)
 		}

@@ -1,6 +1,7 @@
 package raftstore
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 )
 
 const (
@@ -51,6 +53,9 @@ type disk struct {
 	// doubt hears of log entries whose write has taken half of stall already: they
 	// alone keep a leader from its work, and no other write is of any use to followers.
 	doubt doubt
+
+	// term is the one that is on the disk.
+	term currentTerm
 
 	// remembering is held while the identity changes.
 	remembering sync.Mutex
@@ -103,13 +108,23 @@ func openDisk(cfg Config, log *raftLogger) (*disk, error) {
 		cfg.Logger.Warn("a write to the log takes long: if this replica leads, it lets go of its followers until the write ends",
 			"dir", cfg.Dir, "took", cfg.DiskStall/2, "limit", cfg.DiskStall)
 	}
-	if err = errors.Join(sweepLogs(cfg.Dir), d.check(log)); err == nil {
+	if err = errors.Join(sweepLogs(cfg.Dir), d.check(log), d.readTerm()); err == nil {
 		d.bootstrapped, err = d.bootstrap(cfg.InitialPeers)
 	}
 	if err != nil {
 		return nil, errors.Join(err, bolt.Close())
 	}
 	return d, nil
+}
+
+// readTerm learns which term is there, if there is one.
+func (d *disk) readTerm() error {
+	term, err := d.GetUint64(keyTerm)
+	if err != nil && !errors.Is(err, raftboltdb.ErrKeyNotFound) {
+		return fmt.Errorf("read term: %w", err)
+	}
+	d.term.value.Store(term)
+	return nil
 }
 
 func (d *disk) check(log *raftLogger) error {
@@ -188,7 +203,11 @@ func (d *disk) Set(key, value []byte) error {
 
 // SetUint64 implements raft.StableStore.
 func (d *disk) SetUint64(key []byte, value uint64) error {
-	return d.Set(key, binary.BigEndian.AppendUint64(nil, value))
+	write := func() error { return d.Set(key, binary.BigEndian.AppendUint64(nil, value)) }
+	if bytes.Equal(key, keyTerm) {
+		return d.term.set(value, write)
+	}
+	return write()
 }
 
 // write makes a change to the files within stall; doubt hears when half of that is

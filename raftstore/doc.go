@@ -34,7 +34,8 @@
 // This is the one package that imports hashicorp/raft. Its traps are handled
 // here: the transport does not pipeline; every connection is closed by Close;
 // futures that raft forgets at shutdown are waited for before it; a confirmation
-// of leadership counts only answers to what was sent after the question; and
-// indexes that callers see are those of entries that changed the state, since
-// raft does not tell the state machine about the others.
+// of leadership counts only answers to what was sent after the question; a
+// heartbeat passes raft's main loop only if it is of the term that is on disk, and
+// holds that term meanwhile; and indexes that callers see are those of entries that
+// changed the state, since raft does not tell the state machine about the others.
 package raftstore

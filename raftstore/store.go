@@ -55,7 +55,7 @@ func Open(cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open store: %w", err), cfg.Transport.Listener.Close())
 	}
-	t := newTransport(cfg, d.doubtful, logger)
+	t := newTransport(cfg, d, logger)
 	s, err := start(cfg, d, t, logger)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open store %s: %w", cfg.Dir, err), t.Close(), d.Close())
@@ -149,6 +149,8 @@ func (s *Store) close() error {
 	if !s.settle() {
 		s.cfg.Logger.Warn("closed with calls under way", "took", s.patience)
 	}
+	// One that is handled after raft's main loop has ended would find the disk closed.
+	s.transport.beats.end()
 	down := s.raft.Shutdown()
 	// Connections first: raft's goroutines wait for answers on them.
 	closed := s.transport.closeConns()

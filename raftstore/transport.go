@@ -20,6 +20,8 @@ type transport struct {
 	*raft.NetworkTransport
 	stream *streamLayer
 	book   *addressBook
+	// beats are the heartbeats that this replica gets.
+	beats *heartbeats
 	// announcer hears what followers have; it is set once raft runs.
 	announcer atomic.Pointer[announcer]
 	// doubtful reports whether this replica's disk may hang.
@@ -43,17 +45,18 @@ type ack struct {
 // them in one request.
 const nearEntries = 64
 
-func newTransport(cfg Config, doubtful func() bool, log *raftLogger) *transport {
+func newTransport(cfg Config, d *disk, log *raftLogger) *transport {
 	stream := &streamLayer{Transport: cfg.Transport, address: replicaAddr(cfg.Address), open: make(map[*trackedConn]struct{})}
 	stream.ctx, stream.cancel = context.WithCancel(context.Background())
 	book := &addressBook{locate: cfg.Locate, configured: map[raft.ServerID]raft.ServerAddress{raft.ServerID(cfg.ReplicaID): raft.ServerAddress(cfg.Address)}}
 	for _, p := range cfg.InitialPeers {
 		book.configured[raft.ServerID(p.ID)] = raft.ServerAddress(p.Address)
 	}
-	return &transport{
+	t := &transport{
 		stream:   stream,
 		book:     book,
-		doubtful: doubtful,
+		beats:    newHeartbeats(&d.term),
+		doubtful: d.doubtful,
 		acks:     make(map[raft.ServerID]ack),
 		near:     make(map[raft.ServerID]time.Time),
 		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
@@ -67,6 +70,23 @@ func newTransport(cfg Config, doubtful func() bool, log *raftLogger) *transport 
 			Logger:          log,
 		}),
 	}
+	go t.beats.passAll(t.NetworkTransport.Consumer())
+	return t
+}
+
+// Consumer implements raft.Transport.
+func (t *transport) Consumer() <-chan raft.RPC { return t.beats.calls }
+
+// SetHeartbeatHandler implements raft.Transport.
+func (t *transport) SetHeartbeatHandler(handle func(raft.RPC)) {
+	t.beats.handle = handle
+	t.NetworkTransport.SetHeartbeatHandler(t.beats.take)
+}
+
+// Close implements raft.WithClose.
+func (t *transport) Close() error {
+	t.beats.close()
+	return t.NetworkTransport.Close()
 }
 
 // errDoubtful is returned instead of sending what keeps followers in line.

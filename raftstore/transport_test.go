@@ -22,8 +22,8 @@ func TestDoubtfulDiskLetsFollowersGo(t *testing.T) {
 	cfg.ReplicaID, cfg.Address = "r1", listener.Addr().String()
 	cfg.Transport = Transport{Listener: listener, Dial: func(context.Context, string) (net.Conn, error) { return nil, errDialed }}
 	cfg.InitialPeers = []Peer{{ID: "r2", Address: "127.0.0.1:1"}}
-	doubtful := false
-	transport := newTransport(cfg, func() bool { return doubtful }, newRaftLogger(slog.New(slog.DiscardHandler)))
+	d := new(disk)
+	transport := newTransport(cfg, d, newRaftLogger(slog.New(slog.DiscardHandler)))
 	defer func() {
 		if err := transport.Close(); err != nil {
 			t.Error(err)
@@ -32,13 +32,14 @@ func TestDoubtfulDiskLetsFollowersGo(t *testing.T) {
 	heartbeat := func() error {
 		return transport.AppendEntries("r2", "127.0.0.1:1", &raft.AppendEntriesRequest{}, &raft.AppendEntriesResponse{})
 	}
-	for _, doubtful = range []bool{false, true, false} {
+	for _, doubts := range []int32{0, 1, 0} {
+		d.doubt.now.Store(doubts)
 		want := errDialed
-		if doubtful {
+		if doubts > 0 {
 			want = errDoubtful
 		}
 		if err := heartbeat(); !errors.Is(err, want) {
-			t.Errorf("doubtful %t: %v, want %v", doubtful, err, want)
+			t.Errorf("%d writes may hang: %v, want %v", doubts, err, want)
 		}
 	}
 }
