@@ -55,7 +55,8 @@ type speaker[M proto.Message, T Table[M]] struct {
 	timer    *time.Timer
 }
 
-type tick struct{}
+// tick is for one life of the actor: the next one has its own timer.
+type tick struct{ of any }
 
 // Receive implements actor.Actor.
 func (s *speaker[M, T]) Receive(ctx actor.Context) {
@@ -71,8 +72,10 @@ func (s *speaker[M, T]) Receive(ctx actor.Context) {
 	case Heard:
 		s.heard(m)
 	case tick:
-		s.cfg.Expire()
-		s.arm(ctx)
+		if m.of == s {
+			s.cfg.Expire()
+			s.arm(ctx)
+		}
 	case *actor.Stopping, *actor.Restarting:
 		if s.timer != nil {
 			s.timer.Stop()
@@ -124,5 +127,5 @@ func (s *speaker[M, T]) arm(ctx actor.Context) {
 		return
 	}
 	self, root := ctx.Self(), ctx.ActorSystem().Root
-	s.timer = time.AfterFunc(s.cfg.ExpireEvery, func() { root.Send(self, tick{}) })
+	s.timer = time.AfterFunc(s.cfg.ExpireEvery, func() { root.Send(self, tick{s}) })
 }

@@ -128,3 +128,28 @@ func TestSpeaker(t *testing.T) {
 		}
 	})
 }
+
+// TestTicksOfAFormerLifeAreNotHeard: what is over is forgotten once a period, also after the
+// actor has failed.
+func TestTicksOfAFormerLifeAreNotHeard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		quiet := slog.New(slog.DiscardHandler)
+		system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }))
+		defer system.Shutdown()
+		expired := 0
+		pid := system.Root.Spawn(actor.PropsFromProducer(New(Config[*wrapperspb.StringValue]{
+			Gossip: &wire{}, Logger: quiet, Expire: func() { expired++ }, ExpireEvery: time.Minute,
+		}, newWords())))
+		process, _ := system.ProcessRegistry.Get(pid)
+		process.SendSystemMessage(pid, &actor.Restart{})
+		system.Root.Send(pid, tick{new(speaker[*wrapperspb.StringValue, *words])})
+		<-time.After(150 * time.Second)
+		synctest.Wait()
+		if expired != 2 {
+			t.Errorf("after two and a half periods forgot %d times, want 2", expired)
+		}
+		if err := system.Root.StopFuture(pid).Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+}
