@@ -1,11 +1,16 @@
 package main
 
 import (
+	"math"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
+	"weir/actors/agent/disktest"
 	"weir/actors/agent/runner/cgroup"
 	"weir/actors/agent/runner/proxyproto"
 	"weir/scheduling/statistics"
@@ -78,5 +83,23 @@ func TestTinyJobIsMeasured(t *testing.T) {
 	result := runJob(t, "exec true", func(spec *proxyproto.Spec) { spec.SamplePeriodMillis = time.Hour.Milliseconds() })
 	if used := result.Statistics.Values[statistics.UserMaxMemory]; used <= 0 || used > 128<<20 {
 		t.Errorf("max memory %d, want a little", used)
+	}
+}
+
+// TestTmpfsOfAShortJobIsMemory though nobody has looked while the job ran.
+func TestTmpfsOfAShortJobIsMemory(t *testing.T) {
+	dir := disktest.Small(t, 8<<20)
+	write(t, filepath.Join(dir, "file"), strings.Repeat("x", 2<<20))
+	root, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	must(t, err)
+	defer func() { must(t, unix.Close(root)) }()
+	s := newSupervisor(t.TempDir(), &proxyproto.Spec{JobID: "job"}, proxyproto.Identity{}, nil, nil)
+	s.volumes.list = []volume{{path: dir, root: root}}
+	// What the tests have waited for is no process of the job.
+	s.child.init, s.ownPeak = 1, math.MaxInt64
+	s.root = &ending{time: time.Now()}
+	s.finishMeasuring()
+	if m := s.meter; m.statistics.MaxMemory != 2<<20 || m.tmpfsPeak != 2<<20 || m.netPeak != 0 || m.current != 0 {
+		t.Errorf("%d bytes at most, %d of them in tmpfs, without it %d, in the end %d; want 2 MiB of tmpfs", m.statistics.MaxMemory, m.tmpfsPeak, m.netPeak, m.current)
 	}
 }

@@ -116,8 +116,9 @@ func (s *supervisor) finishMeasuring() {
 	if err != nil {
 		complain(err)
 	} else {
-		usage.Memory = 0
+		// What is in volumes is all that is left.
 		tmpfs := s.volumes.used()
+		usage.Memory = tmpfs
 		s.meter.observeGap(usage, tmpfs)
 		s.meter.observe(s.root.time, usage, tmpfs)
 	}
