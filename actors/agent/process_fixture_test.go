@@ -300,7 +300,7 @@ func (a *agentProcess) process(job string) proctree.Process {
 func buildProxy(t *testing.T, dir string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "weir-jobproxy")
-	build := exec.Command("go", "build", "-o", path, "weir/cmd/weir-jobproxy")
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", path, "weir/cmd/weir-jobproxy")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build weir-jobproxy: %v\n%s", err, text)

@@ -75,7 +75,7 @@ func BenchmarkMap(b *testing.B) {
 // with and without a feed: in all, and of its own, which is not the program's file.
 func BenchmarkResidentSize(b *testing.B) {
 	program := filepath.Join(b.TempDir(), "weir-jobproxy")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, ".")
+	build := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-ldflags", "-s -w", "-o", program, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		b.Fatalf("%v: %s", err, out)

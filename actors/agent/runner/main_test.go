@@ -43,7 +43,7 @@ func buildAndRun(m *testing.M) int {
 	}
 	defer os.RemoveAll(folder)
 	proxyPath = filepath.Join(folder, "weir-jobproxy")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", proxyPath, "weir/cmd/weir-jobproxy")
+	build := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-ldflags", "-s -w", "-o", proxyPath, "weir/cmd/weir-jobproxy")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "go build weir-jobproxy: %v\n%s", err, text)
