@@ -32,7 +32,8 @@ completed, and compare every file's count with one made directly. Exit 0 only if
 all is as it must be.
 
 A word is a run of letters. Each job is a short shell script, which starts two
-processes for each of its files: work enough to be running when the leader dies.`,
+processes for each of its files: work enough to be running when the leader dies. The
+last job does not begin before.`,
 		Example: `  weir dev wordcount
   weir dev wordcount --source /usr/share/doc --jobs 100`,
 		Args: takes(),
@@ -81,6 +82,9 @@ func runDevWordcount(ctx context.Context, f *devFlags, counting wordcount.Config
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	f.dir, f.lease = dir, wordcountLease
+	if counting.KillLeader {
+		counting.Gate = filepath.Join(dir, "killed")
+	}
 	config, err := f.config()
 	if err != nil {
 		return err

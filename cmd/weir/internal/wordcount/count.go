@@ -22,17 +22,26 @@ var script string
 // task is the name of the operation's one task.
 const task = "count"
 
+// held has the last job wait until the file $GATE is there.
+const held = `[ "$WEIR_JOB_COOKIE" -lt $((WEIR_TASK_JOB_COUNT - 1)) ] || until [ -e "$GATE" ]; do sleep 0.05; done
+`
+
 // Spec returns the description of an operation that counts the words of source, a
-// folder, with so many jobs.
-func Spec(source string, jobs int) (*structpb.Struct, error) {
+// folder, with so many jobs. The last one waits until there is a file gate, if that is
+// not empty.
+func Spec(source string, jobs int, gate string) (*structpb.Struct, error) {
+	command, environment := script, map[string]any{"SOURCE": source}
+	if gate != "" {
+		command, environment["GATE"] = held+script, gate
+	}
 	return structpb.NewStruct(map[string]any{
 		"type":  "vanilla",
 		"title": "count words in " + source,
 		"tasks": map[string]any{task: map[string]any{
 			"job_count":      jobs,
 			"shell":          true,
-			"command":        script,
-			"environment":    map[string]any{"SOURCE": source},
+			"command":        command,
+			"environment":    environment,
 			"cpu_limit":      1,
 			"memory_limit":   "128MiB",
 			"job_time_limit": "10m",

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -53,14 +54,25 @@ func tree(t interface {
 	}
 }
 
-// runJob runs the job's script as an agent would.
-func runJob(t *testing.T, source string, cookie, jobs int) string {
+// jobCommand is a job as an agent would run it.
+func jobCommand(t *testing.T, source string, cookie, jobs int, gate string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command("/bin/sh", "-c", script)
-	cmd.Env = []string{
-		"PATH=" + os.Getenv("PATH"), "SOURCE=" + source,
-		fmt.Sprintf("WEIR_JOB_COOKIE=%d", cookie), fmt.Sprintf("WEIR_TASK_JOB_COUNT=%d", jobs),
+	spec, err := Spec(source, jobs, gate)
+	if err != nil {
+		t.Fatal(err)
 	}
+	fields := spec.AsMap()["tasks"].(map[string]any)[task].(map[string]any)
+	cmd := exec.Command("/bin/sh", "-c", fields["command"].(string))
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), fmt.Sprintf("WEIR_JOB_COOKIE=%d", cookie), fmt.Sprintf("WEIR_TASK_JOB_COUNT=%d", jobs)}
+	for name, value := range fields["environment"].(map[string]any) {
+		cmd.Env = append(cmd.Env, fmt.Sprintf("%s=%v", name, value))
+	}
+	return cmd
+}
+
+func runJob(t *testing.T, source string, cookie, jobs int, gate string) string {
+	t.Helper()
+	cmd := jobCommand(t, source, cookie, jobs, gate)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	output, err := cmd.Output()
@@ -84,7 +96,7 @@ func TestJobsCountWhatIsCountedDirectly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			outputs := make(map[int]string)
 			for cookie := range jobs {
-				outputs[cookie] = runJob(t, source, cookie, jobs)
+				outputs[cookie] = runJob(t, source, cookie, jobs, "")
 			}
 			counted, wrong := merge(outputs)
 			wrong = append(wrong, compare(direct, counted)...)
@@ -95,6 +107,36 @@ func TestJobsCountWhatIsCountedDirectly(t *testing.T) {
 				t.Errorf("%d files, %d words: %v", len(direct), direct.Words(), direct)
 			}
 		})
+	}
+}
+
+// TestLastJobWaits starts every job of three before the gate is there: the last one ends
+// only once it is.
+func TestLastJobWaits(t *testing.T) {
+	source, gate := t.TempDir(), filepath.Join(t.TempDir(), "gate")
+	tree(t, source, map[string][]byte{"a": []byte("x"), "b": []byte("x y"), "c": []byte("x y z")})
+	var output bytes.Buffer
+	last, ended := jobCommand(t, source, 2, 3, gate), make(chan error, 1)
+	last.Stdout = &output
+	if err := last.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { ended <- last.Wait() }()
+	for cookie, want := range []string{"1 ./a\n", "2 ./b\n"} {
+		if got := runJob(t, source, cookie, 3, gate); got != want {
+			t.Errorf("job %d wrote %q, want %q", cookie, got, want)
+		}
+	}
+	select {
+	case err := <-ended:
+		t.Fatalf("the last job ended without the gate: %v", err)
+	case <-time.After(200 * time.Millisecond):
+	}
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil || output.String() != "3 ./c\n" {
+		t.Errorf("the last job wrote %q, %v", &output, err)
 	}
 }
 
@@ -150,7 +192,7 @@ func TestShorten(t *testing.T) {
 }
 
 func TestSpecNamesWhatJobsNeed(t *testing.T) {
-	spec, err := Spec("/src", 64)
+	spec, err := Spec("/src", 64, "")
 	if err != nil {
 		t.Fatal(err)
 	}

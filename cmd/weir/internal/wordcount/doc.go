@@ -2,6 +2,7 @@
 // cluster, kills the cluster's leader when half of the jobs have completed, and
 // compares every file's count with one that was made without the cluster.
 //
-// Nothing in the jobs waits: each starts two processes for each of its files, which
-// is work enough to be running when the leader dies.
+// Each job starts two processes for each of its files, which is work enough to be
+// running when the leader dies. Only the last one may have to wait, until that was killed:
+// nothing can keep the operation from being there then.
 package wordcount

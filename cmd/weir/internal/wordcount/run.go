@@ -3,6 +3,7 @@ package wordcount
 import (
 	"context"
 	"fmt"
+	"os"
 	"time"
 
 	"google.golang.org/protobuf/types/known/structpb"
@@ -43,6 +44,10 @@ type Config struct {
 	Jobs int
 	// KillLeader makes a failover part of the run.
 	KillLeader bool
+	// Gate is the path of a file that is not there, and that every agent sees once it is:
+	// it is made when the leader has been killed. The last job waits for it, so that the
+	// operation cannot end before. Empty, as it has to be without KillLeader: no job waits.
+	Gate string
 	// Patience is how long the run goes on while no job completes. Default 2 min: far
 	// longer than a job and a failover.
 	Patience time.Duration
@@ -100,7 +105,7 @@ type run struct {
 }
 
 func (r *run) start(ctx context.Context) error {
-	spec, err := Spec(r.config.Source, r.config.Jobs)
+	spec, err := Spec(r.config.Source, r.config.Jobs, r.config.Gate)
 	if err != nil {
 		return fmt.Errorf("count words: %w", err)
 	}
@@ -169,6 +174,11 @@ func (r *run) kill(ctx context.Context) error {
 	r.killed = time.Now()
 	if err := r.cluster.Kill(leader); err != nil {
 		return fmt.Errorf("kill leader: %w", err)
+	}
+	if r.config.Gate != "" {
+		if err := os.WriteFile(r.config.Gate, nil, 0o600); err != nil {
+			return fmt.Errorf("let the last job go: %w", err)
+		}
 	}
 	r.result.Leader, r.result.RunningAtKill = leader, len(r.atKill)
 	r.watcher.Say(fmt.Sprintf("killed the leader %s (-9) with %d jobs completed and %d running", leader, r.result.CompletedAtKill, len(r.atKill)))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -131,6 +132,44 @@ func TestRun(t *testing.T) {
 				t.Errorf("at the kill: %+v", result)
 			}
 		})
+	}
+}
+
+// fastCluster has run all jobs that do not wait when it is first asked.
+type fastCluster struct {
+	fakeCluster
+	gate string
+}
+
+func (f *fastCluster) Start(_ context.Context, spec *structpb.Struct) (string, error) {
+	fields := spec.AsMap()["tasks"].(map[string]any)[task].(map[string]any)
+	f.gate, _ = fields["environment"].(map[string]any)["GATE"].(string)
+	return "op", nil
+}
+
+func (f *fastCluster) Operation(ctx context.Context, id string) (*apipb.Operation, error) {
+	f.mu.Lock()
+	f.completed = len(f.outputs) - 1
+	if _, err := os.Stat(f.gate); f.gate != "" && err != nil {
+		f.completed--
+	}
+	f.mu.Unlock()
+	return f.fakeCluster.Operation(ctx, id)
+}
+
+// TestLeaderIsKilledHoweverFastJobsAre: who looks may come late.
+func TestLeaderIsKilledHoweverFastJobsAre(t *testing.T) {
+	source := t.TempDir()
+	tree(t, source, map[string][]byte{"a": []byte("x"), "b": []byte("x y")})
+	direct, err := CountDirectly(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster := &fastCluster{fakeCluster: fakeCluster{outputs: []string{"1 ./a\n", "2 ./b\n"}, leader: "r2"}}
+	config := Config{Source: source, Direct: direct, Jobs: 2, KillLeader: true, Gate: filepath.Join(t.TempDir(), "killed"), Patience: DefaultPatience}
+	result, err := Run(t.Context(), cluster, config, &lines{})
+	if err != nil || len(result.Differences) > 0 || cluster.killed != "r2" || result.RunningAtKill != 1 {
+		t.Errorf("%+v, %v; killed %q", result, err, cluster.killed)
 	}
 }
 
