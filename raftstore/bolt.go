@@ -7,11 +7,16 @@ import (
 	"hash/fnv"
 	"os"
 	"path/filepath"
+	"syscall"
+	"time"
 
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 )
+
+// lockPause is how long to wait before a log file that is locked is tried again.
+const lockPause = 50 * time.Millisecond
 
 // openBolt opens a log file, or makes it, and refuses a damaged one. bbolt itself
 // walks over the file in a goroutine of its own, where nobody catches it when it falls,
@@ -58,7 +63,8 @@ func explainBolt(path string, err error) error {
 // checkRoots refuses a log file one of whose two roots is damaged: the other one
 // is that of the write before, and going back to it would forget what this replica
 // has acknowledged. A root fits one sector of a disk, so that a crash does not
-// leave half of one. And it refuses one that is shorter than its roots say.
+// leave half of one. And it refuses one that is shorter than its roots say. Nobody writes to
+// it meanwhile.
 func checkRoots(path string) error {
 	// A root begins behind the head of its page; its checksum is behind the rest.
 	const rootAt, rootSize, pageSizeAt, pagesAt = 16, 56, 8, 40
@@ -69,6 +75,9 @@ func checkRoots(path string) error {
 		return fmt.Errorf("%w: %w", ErrDisk, err)
 	}
 	defer file.Close()
+	if err := share(file); err != nil {
+		return explainBolt(path, err)
+	}
 	info, err := file.Stat()
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrDisk, err)
@@ -89,6 +98,21 @@ func checkRoots(path string) error {
 		}
 	}
 	return nil
+}
+
+// share keeps others from writing to a log file until it is closed, once those that do have
+// closed it.
+func share(file *os.File) error {
+	for given := time.Now().Add(openTimeout); ; {
+		err := syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return err
+		}
+		if time.Now().After(given) {
+			return bolterrors.ErrTimeout
+		}
+		time.Sleep(lockPause)
+	}
 }
 
 // checkTree looks at every page and every entry of a log file that is there.

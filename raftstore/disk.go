@@ -108,7 +108,7 @@ func openDisk(cfg Config, log *raftLogger) (*disk, error) {
 		cfg.Logger.Warn("a write to the log takes long: if this replica leads, it lets go of its followers until the write ends",
 			"dir", cfg.Dir, "took", cfg.DiskStall/2, "limit", cfg.DiskStall)
 	}
-	if err = errors.Join(sweepLogs(cfg.Dir), d.check(log), d.readTerm()); err == nil {
+	if err = errors.Join(sweepLogs(cfg.Dir), d.check(log)); err == nil {
 		d.bootstrapped, err = d.bootstrap(cfg.InitialPeers)
 	}
 	if err != nil {
@@ -141,7 +141,10 @@ func (d *disk) check(log *raftLogger) error {
 	if first > d.snapshots.newest+1 {
 		return damaged(d.dir, fmt.Errorf("the log starts at index %d but the snapshot ends at %d", first, d.snapshots.newest))
 	}
-	return d.checkLog(first)
+	if err := d.checkLog(first); err != nil {
+		return err
+	}
+	return d.readTerm()
 }
 
 // checksum returns what goes with a log entry of data, on its way and on disk.

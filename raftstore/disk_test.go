@@ -3,11 +3,13 @@ package raftstore
 import (
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -178,6 +180,38 @@ func TestEntryThatDoesNotDecodeStopsTheReplica(t *testing.T) {
 	}
 	data[3] = 99 // the kind
 	newMachine(Config{WatchBuffer: 10}).apply([]*raft.Log{{Index: 17, Term: 4, Type: raft.LogCommand, Data: data}})
+}
+
+// TestLogThatIsBeingWritten by another process may be in any state, and is not damaged.
+func TestLogThatIsBeingWritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), logFile)
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openBolt(path); errors.Is(err, ErrDamaged) || !errors.Is(err, ErrDisk) || !strings.Contains(err.Error(), "another process has it open") {
+		t.Errorf("got %v, want that another process has it open", err)
+	}
+}
+
+// unreadable files make whoever reads them fall.
+type unreadable struct{ files }
+
+func (unreadable) FirstIndex() (uint64, error) { panic("page 7 is no leaf") }
+
+func (unreadable) Get([]byte) ([]byte, error) { panic("page 7 is no leaf") }
+
+func TestDiskThatCannotBeReadIsRefused(t *testing.T) {
+	cfg := Default()
+	cfg.Dir, cfg.ClusterID, cfg.ReplicaID, cfg.Fatal = t.TempDir(), "test", "r1", func(err error) { t.Error(err) }
+	cfg.spoil = func(f files) files { return unreadable{f} }
+	if _, err := openDisk(cfg, newRaftLogger(slog.New(slog.DiscardHandler))); !errors.Is(err, ErrDamaged) {
+		t.Errorf("got %v, want ErrDamaged", err)
+	}
 }
 
 func TestFoldersThatAreRefused(t *testing.T) {
