@@ -32,7 +32,8 @@ func (t *currentTerm) set(value uint64, write func() error) error {
 // heartbeats takes those of the current term past raft's main loop, which may be waiting for
 // the disk, and all others to it. Raft itself takes each past its main loop: one that was
 // looked at in time and is carried out late could bring back a term that is over, and with
-// it a leader that has been replaced.
+// it a leader that has been replaced, or find the disk closed. One of the current term has
+// nothing to write.
 type heartbeats struct {
 	term *currentTerm
 	// handle is raft's own way with them.
@@ -41,8 +42,6 @@ type heartbeats struct {
 	calls chan raft.RPC
 	stop  chan struct{}
 	once  sync.Once
-	// over: the disk is about to be closed. It is term.mu's.
-	over bool
 }
 
 func newHeartbeats(term *currentTerm) *heartbeats {
@@ -60,7 +59,7 @@ func (h *heartbeats) take(rpc raft.RPC) {
 func (h *heartbeats) handled(rpc raft.RPC, term uint64) bool {
 	h.term.mu.Lock()
 	defer h.term.mu.Unlock()
-	if h.over || term != h.term.value.Load() {
+	if term != h.term.value.Load() {
 		return false
 	}
 	h.handle(rpc)
@@ -86,13 +85,6 @@ func (h *heartbeats) passAll(calls <-chan raft.RPC) {
 			return
 		}
 	}
-}
-
-// end waits for the heartbeat that is handled, and lets no more past the main loop.
-func (h *heartbeats) end() {
-	h.term.mu.Lock()
-	defer h.term.mu.Unlock()
-	h.over = true
 }
 
 // close ends all waiting for the main loop.

@@ -149,8 +149,6 @@ func (s *Store) close() error {
 	if !s.settle() {
 		s.cfg.Logger.Warn("closed with calls under way", "took", s.patience)
 	}
-	// One that is handled after raft's main loop has ended would find the disk closed.
-	s.transport.beats.end()
 	down := s.raft.Shutdown()
 	// Connections first: raft's goroutines wait for answers on them.
 	closed := s.transport.closeConns()

@@ -3,6 +3,7 @@ package raftstore
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"testing"
@@ -10,25 +11,32 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// TestDoubtfulDiskLetsFollowersGo sends heartbeats while a write to the log is in
-// time, and none while it may hang.
-func TestDoubtfulDiskLetsFollowersGo(t *testing.T) {
+// transportOf returns a transport of replica r1 with a disk, which dials nobody.
+func transportOf(t *testing.T, d *disk, errDialed error) *transport {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	errDialed := errors.New("dialed")
 	cfg := Default()
 	cfg.ReplicaID, cfg.Address = "r1", listener.Addr().String()
 	cfg.Transport = Transport{Listener: listener, Dial: func(context.Context, string) (net.Conn, error) { return nil, errDialed }}
 	cfg.InitialPeers = []Peer{{ID: "r2", Address: "127.0.0.1:1"}}
-	d := new(disk)
 	transport := newTransport(cfg, d, newRaftLogger(slog.New(slog.DiscardHandler)))
-	defer func() {
+	t.Cleanup(func() {
 		if err := transport.Close(); err != nil {
 			t.Error(err)
 		}
-	}()
+	})
+	return transport
+}
+
+// TestDoubtfulDiskLetsFollowersGo sends heartbeats while a write to the log is in
+// time, and none while it may hang.
+func TestDoubtfulDiskLetsFollowersGo(t *testing.T) {
+	errDialed := errors.New("dialed")
+	d := new(disk)
+	transport := transportOf(t, d, errDialed)
 	heartbeat := func() error {
 		return transport.AppendEntries("r2", "127.0.0.1:1", &raft.AppendEntriesRequest{}, &raft.AppendEntriesResponse{})
 	}
@@ -40,6 +48,40 @@ func TestDoubtfulDiskLetsFollowersGo(t *testing.T) {
 		}
 		if err := heartbeat(); !errors.Is(err, want) {
 			t.Errorf("%d writes may hang: %v, want %v", doubts, err, want)
+		}
+	}
+}
+
+// TestHeartbeatsOverTheWire has a peer send them: those of the term on disk are answered beside
+// raft's main loop, and all others by it.
+func TestHeartbeatsOverTheWire(t *testing.T) {
+	d := new(disk)
+	d.term.value.Store(7)
+	transport := transportOf(t, d, nil)
+	beside := &raft.AppendEntriesResponse{Term: 7, Success: true}
+	transport.SetHeartbeatHandler(func(rpc raft.RPC) { rpc.Respond(beside, nil) })
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() {
+		for {
+			select {
+			case rpc := <-transport.Consumer():
+				rpc.Respond(&raft.AppendEntriesResponse{Term: 7}, nil)
+			case <-ended:
+				return
+			}
+		}
+	}()
+	peer, err := raft.NewTCPTransport("127.0.0.1:0", nil, 1, patience, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer peer.Close()
+	for term, want := range map[uint64]bool{6: false, 7: true, 8: false} {
+		request := &raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{Addr: []byte("r2")}, Term: term}
+		var answer raft.AppendEntriesResponse
+		if err := peer.AppendEntries("r1", transport.LocalAddr(), request, &answer); err != nil || answer.Success != want {
+			t.Errorf("a heartbeat of term %d was answered beside the main loop: %t, %v; want %t", term, answer.Success, err, want)
 		}
 	}
 }
