@@ -115,6 +115,31 @@ func TestSegmentMadeAgain(t *testing.T) {
 	}
 }
 
+// TestFirstWriteToTheOnlySegmentFails when all before it has just expired: that is kept no
+// longer all the same.
+func TestFirstWriteToTheOnlySegmentFails(t *testing.T) {
+	cfg := configOf(t.TempDir())
+	cfg.MaxBytes, cfg.SegmentBytes = 1, 1
+	l := newLog(cfg)
+	defer l.endOutput()
+	if err := l.put([]*eventpb.Entry{entryRecord(1)}, 1, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.open(entryRecord(2)); err != nil {
+		t.Fatal(err)
+	}
+	failed := errors.New("the disk is full")
+	if err := l.abandon(failed); !errors.Is(err, failed) {
+		t.Fatal(err)
+	}
+	if got := l.Oldest(); got != 2 {
+		t.Errorf("the oldest kept are of index %d, want 2", got)
+	}
+	if err := l.put([]*eventpb.Entry{entryRecord(2)}, 2, false); err != nil || l.Oldest() != 2 {
+		t.Errorf("the oldest kept are of index %d after the next write, %v; want 2", l.Oldest(), err)
+	}
+}
+
 func TestDamageIsTold(t *testing.T) {
 	cfg := configOf(t.TempDir())
 	cfg.SegmentBytes = 1

@@ -155,7 +155,10 @@ func (l *Log) abandon(err error) error {
 		return err
 	}
 	l.mu.Lock()
-	l.segments = l.segments[:len(l.segments)-1]
+	if l.segments = l.segments[:len(l.segments)-1]; len(l.segments) == 0 {
+		// What was before it has expired.
+		l.first = out.from
+	}
 	l.mu.Unlock()
 	return errors.Join(err, out.remove())
 }
