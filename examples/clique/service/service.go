@@ -9,9 +9,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -67,10 +69,10 @@ func Serve(listener net.Listener, told <-chan os.Signal, c Config) error {
 	return hangUp(server)
 }
 
-// flushTime is how long the last answers may take to be on their way.
+// flushTime is how long the last refusals may take to be on their way.
 const flushTime = 500 * time.Millisecond
 
-// hangUp ends a server that works on no request. The last answers may not be written
+// hangUp ends a server that works on no request. The last refusals may not be written
 // yet, so that it waits for connections that are in use. It does not wait for those on
 // which nothing was ever asked: clients open some in reserve, and Shutdown by itself
 // would give them 5 s more.
@@ -134,7 +136,12 @@ func (i *instance) work(w http.ResponseWriter, r *http.Request) {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		fmt.Fprintf(w, "worked %v\n", length)
+		// All of it is written while the request counts, if the client is still there: the
+		// instance may end then.
+		answer := fmt.Sprintf("worked %v\n", length)
+		w.Header().Set("Content-Length", strconv.Itoa(len(answer)))
+		_, _ = io.WriteString(w, answer)
+		_ = http.NewResponseController(w).Flush()
 	case <-r.Context().Done():
 		// Nobody waits for the answer any more.
 	}

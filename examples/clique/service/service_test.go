@@ -151,6 +151,39 @@ func TestLeavingFinishesWhatRuns(t *testing.T) {
 	})
 }
 
+// TestLastAnswerIsWrittenBeforeTheEnd has a client that takes its answer long after it was
+// worked out.
+func TestLastAnswerIsWrittenBeforeTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, w := serveInBubble(0)
+		slow, err := w.dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer slow.Close()
+		request, err := http.NewRequest(http.MethodPost, s.url+"/work?for=1s", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := request.Write(slow); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		s.told <- syscall.SIGTERM
+		<-time.After(time.Minute)
+		answer, err := http.ReadResponse(bufio.NewReader(slow), request)
+		if err != nil {
+			t.Fatalf("the answer: %v", err)
+		}
+		if text, err := io.ReadAll(answer.Body); err != nil || string(text) != "worked 1s\n" {
+			t.Errorf("the answer is %q, %v", text, err)
+		}
+		if err := s.end(t); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestLeavingDoesNotWaitForSilentConnections ends with a connection open on which
 // nothing was asked.
 func TestLeavingDoesNotWaitForSilentConnections(t *testing.T) {
