@@ -214,32 +214,31 @@ func (r *Remote) begin() bool {
 }
 
 // enter makes a session of a stream whose hello was good, once roster and
-// Admit have agreed to it.
+// Admit have agreed to it: Admit to the rival, too, that has come while it was asked.
 func (r *Remote) enter(peer counterpart, ours bool, tr transport) (*session, error) {
 	c := claim{peer: peer.name, incarnation: peer.incarnation, ours: ours}
+	candidate := Candidate{Peer: peer.name, Identity: peer.id, Incarnation: peer.incarnation, Version: peer.version}
 	r.mu.Lock()
 	r.last++
 	c.stream = r.last
 	v := r.roster.judge(c)
-	r.mu.Unlock()
-	if v.refused != nil {
-		return nil, v.refused
+	for asked := false; v.refused == nil && (!asked || v.rival != 0 && v.rival != candidate.Rival); v = r.roster.judge(c) {
+		asked, candidate.Rival = true, v.rival
+		r.mu.Unlock()
+		if err := r.config.Admit(candidate); err != nil {
+			return nil, &ErrRefused{Reason: err.Error()}
+		}
+		r.mu.Lock()
 	}
-	candidate := Candidate{Peer: peer.name, Identity: peer.id, Incarnation: peer.incarnation, Version: peer.version, Rival: v.rival}
-	if err := r.config.Admit(candidate); err != nil {
-		return nil, &ErrRefused{Reason: err.Error()}
+	if v.refused == nil && r.closed {
+		v.refused = refusef("%s is closing", r.self)
+	}
+	if v.refused != nil {
+		r.mu.Unlock()
+		return nil, v.refused
 	}
 	s := newSession(r, c, peer, tr)
-	r.mu.Lock()
-	if r.closed {
-		r.mu.Unlock()
-		return nil, refusef("%s is closing", r.self)
-	}
-	v = r.roster.enter(c)
-	if v.refused != nil {
-		r.mu.Unlock()
-		return nil, v.refused
-	}
+	r.roster.enter(c)
 	old := r.numbers[v.replaces]
 	reason := fmt.Sprintf("incarnation %x of %s has connected since", peer.incarnation, peer.name)
 	if old != nil {

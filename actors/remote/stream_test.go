@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -173,13 +174,16 @@ func TestSecondProcessOfOneNameTakesOverForGood(t *testing.T) {
 
 func TestApplicationCanKeepTheFirstProcessOfOneName(t *testing.T) {
 	where := new(directory)
-	rivals := make(chan remote.Candidate, 100)
+	rivals := make(chan remote.Candidate, 1)
 	r1 := start(t, where, replica("r1"), func(c *remote.Config) {
 		c.Admit = func(candidate remote.Candidate) error {
 			if candidate.Rival == 0 {
 				return nil
 			}
-			rivals <- candidate
+			select {
+			case rivals <- candidate:
+			default: // It has been here before.
+			}
 			return errors.New("this node is taken")
 		}
 	})
@@ -196,6 +200,37 @@ func TestApplicationCanKeepTheFirstProcessOfOneName(t *testing.T) {
 	awaitLine(t, lines, "this node is taken")
 	if !first.Connected(r1.Self()) || len(first.changes) > 0 {
 		t.Error("the first was cut off")
+	}
+}
+
+// TestApplicationHearsOfRivalsThatComeTogether has two processes of one name come at the same
+// moment: neither is there when the other one's turn comes.
+func TestApplicationHearsOfRivalsThatComeTogether(t *testing.T) {
+	where := new(directory)
+	var asked atomic.Int64
+	both := make(chan struct{})
+	r1 := start(t, where, replica("r1"), func(c *remote.Config) {
+		c.Admit = func(candidate remote.Candidate) error {
+			if candidate.Rival != 0 {
+				return errors.New("this node is taken")
+			}
+			if asked.Add(1) == 2 {
+				close(both)
+			}
+			<-both
+			return nil
+		}
+	})
+	logger, lines := logLines()
+	for range 2 {
+		if err := start(t, where, agent("n7"), func(c *remote.Config) { c.Logger = logger }).Connect(r1.Self()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r1.await(t, "agent/n7", true)
+	awaitLine(t, lines, "this node is taken")
+	if len(r1.changes) > 0 {
+		t.Errorf("the first was cut off: %+v", <-r1.changes)
 	}
 }
 
