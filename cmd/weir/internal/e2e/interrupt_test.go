@@ -195,19 +195,28 @@ func endsOfInterruptedJobs(t *testing.T, c *cluster) {
 
 // interruptedBeforeItsProcess asks a job to leave that its agent has not heard of.
 func interruptedBeforeItsProcess(t *testing.T, c *cluster) {
-	agent, dir := c.process("n4"), c.folder(t)
-	// The node has had its first heartbeats, and is given jobs. It is frozen for less than
-	// its lease.
-	c.ends(t, c.start(t, one(small(1, "run", c.folder(t), "0s"), in("late"))), "completed")
-	agent.pause(t)
-	operation := c.start(t, one(leaving(1, "leave", dir, "0"), in("late")))
+	agent := c.process("n4")
+	var dir, operation string
 	var job *apipb.Job
-	until(t, "a job is granted", func() string {
-		if jobs := c.jobs(t, operation); len(jobs) > 0 {
-			job = jobs[0]
-			return ""
+	until(t, "a job is granted to a frozen agent", func() string {
+		// The node has had its first heartbeats, and is given jobs. It is frozen for less than
+		// its lease. A leader that comes meanwhile gives it none before it has heard of it.
+		c.ends(t, c.start(t, one(small(1, "run", c.folder(t), "0s"), in("late"))), "completed")
+		agent.pause(t)
+		dir = c.folder(t)
+		operation = c.start(t, one(leaving(1, "leave", dir, "0"), in("late")))
+		missing := settle(5*time.Second, func() string {
+			if jobs := c.jobs(t, operation); len(jobs) > 0 {
+				job = jobs[0]
+				return ""
+			}
+			return "none is"
+		})
+		if missing != "" {
+			agent.resume(t)
+			c.abort(t, operation)
 		}
-		return "none is"
+		return missing
 	})
 	c.interrupt(t, job.GetId(), time.Minute)
 	agent.resume(t)
