@@ -321,6 +321,21 @@ func (c *cluster) ready(t testing.TB, nodes int) {
 	})
 }
 
+// term is that of the replica that leads: while it stays the same, none other has led.
+func (c *cluster) term(t testing.TB) (term uint64) {
+	t.Helper()
+	until(t, "the term is known", func() string {
+		leader := c.leader(t)
+		st, err := c.status(t.Context(), leader)
+		if err != nil || st.GetLeader() != leader {
+			return fmt.Sprint(st, err)
+		}
+		term = st.GetTerm()
+		return ""
+	})
+	return term
+}
+
 // leader waits until a replica leads, and a majority follows it.
 func (c *cluster) leader(t testing.TB) (leader string) {
 	t.Helper()
