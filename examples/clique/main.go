@@ -97,6 +97,7 @@ func configure(args []string) (show.Config, error) {
 	flags.DurationVar(&c.LongTimeout, "long", c.LongTimeout, "how long in the graceful run")
 	flags.DurationVar(&c.Starvation, "starvation", c.Starvation, "how long an operation is below its fair share before it starves")
 	flags.DurationVar(&c.Notice, "notice", c.Notice, "how long an instance takes requests after its signal")
+	flags.DurationVar(&c.LongNotice, "long-notice", c.LongNotice, "how long in the graceful run (default: the same)")
 	flags.IntVar(&c.Load.Workers, "workers", c.Load.Workers, "requests under way in the closed loop")
 	flags.Float64Var(&c.Load.Rate, "rate", c.Load.Rate, "requests a second of the open loop")
 	flags.IntVar(&c.Load.Bound, "bound", c.Load.Bound, "requests under way in the open loop, at most")

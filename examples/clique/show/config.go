@@ -31,8 +31,17 @@ type Config struct {
 	// Starvation is how long an operation is below its fair share before others are
 	// preempted for it.
 	Starvation time.Duration
-	// Notice is how long an instance takes requests after its signal.
-	Notice time.Duration
+	// Notice is how long an instance takes requests after its signal: ordinarily, and
+	// gracefully, when there is time for more. Default of the second: the first.
+	Notice, LongNotice time.Duration
+}
+
+// notice is that of a mode of preemption.
+func (c Config) notice(mode string) time.Duration {
+	if mode == graceful && c.LongNotice > 0 {
+		return c.LongNotice
+	}
+	return c.Notice
 }
 
 // DefaultConfig returns what takes about 70 s.
@@ -51,7 +60,7 @@ func (c Config) Validate() error {
 		return errors.New("show: a program, the folder of pictures or the place to print to is missing")
 	case c.Agents < 1:
 		return fmt.Errorf("show: %d agents: must be at least 1", c.Agents)
-	case c.Alone < 0 || c.Together < 0 || c.After < 0 || c.Requests < 0 || c.Notice < 0:
+	case c.Alone < 0 || c.Together < 0 || c.After < 0 || c.Requests < 0 || c.Notice < 0 || c.LongNotice < 0:
 		return errors.New("show: times and numbers of requests must not be negative")
 	case c.ShortTimeout <= 0 || c.Starvation <= 0:
 		return fmt.Errorf("show: timeouts of %v and %v: must be positive", c.ShortTimeout, c.Starvation)
@@ -59,8 +68,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("show: a notice of %v is not less than the short timeout of %v: nothing could be finished", c.Notice, c.ShortTimeout)
 	case c.Load.Lengths.Longest <= c.ShortTimeout:
 		return fmt.Errorf("show: the longest request takes %v, not more than the short timeout of %v: nothing would fail", c.Load.Lengths.Longest, c.ShortTimeout)
-	case c.LongTimeout <= c.Notice+c.Load.Lengths.Longest:
-		return fmt.Errorf("show: the long timeout of %v is not more than the notice of %v and the longest request of %v", c.LongTimeout, c.Notice, c.Load.Lengths.Longest)
+	case c.LongTimeout <= c.notice(graceful)+c.Load.Lengths.Longest:
+		return fmt.Errorf("show: the long timeout of %v is not more than the notice of %v and the longest request of %v", c.LongTimeout, c.notice(graceful), c.Load.Lengths.Longest)
 	}
 	return c.Load.Validate()
 }

@@ -73,7 +73,7 @@ func (s *stage) serviceSpec(mode string) map[string]any {
 	return map[string]any{
 		"title": "service, preempted " + mode, "pool": pool, "preemption_mode": mode,
 		"tasks": map[string]any{"serve": map[string]any{
-			"job_count": s.jobs, "command": []any{s.Self, "serve", "--notice", s.Notice.String()},
+			"job_count": s.jobs, "command": []any{s.Self, "serve", "--notice", s.notice(mode).String()},
 			"cpu_limit": s.cpu, "memory_limit": memoryLimit,
 			"port_count": 1, "interruption_signal": "SIGTERM", "restart_completed_jobs": true,
 		}},

@@ -125,6 +125,28 @@ func TestWhatIsShown(t *testing.T) {
 	}
 }
 
+func TestNoticeOfEachMode(t *testing.T) {
+	for name, tc := range map[string]struct {
+		long       time.Duration
+		wantNotice map[string]string
+	}{
+		"the same":        {0, map[string]string{normal: "1s", graceful: "1s"}},
+		"more gracefully": {20 * s, map[string]string{normal: "1s", graceful: "20s"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := DefaultConfig()
+			c.LongNotice = tc.long
+			for mode, want := range tc.wantNotice {
+				spec := (&stage{Config: c}).serviceSpec(mode)
+				command := spec["tasks"].(map[string]any)["serve"].(map[string]any)["command"].([]any)
+				if got := command[len(command)-1]; got != want {
+					t.Errorf("%s: a notice of %v, want %s", mode, got, want)
+				}
+			}
+		})
+	}
+}
+
 func TestValidate(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*Config)
@@ -135,9 +157,11 @@ func TestValidate(t *testing.T) {
 		"no nodes":                 {func(c *Config) { c.Agents = 0 }, "must be at least 1"},
 		"a negative time":          {func(c *Config) { c.After = -1 }, "must not be negative"},
 		"no starvation":            {func(c *Config) { c.Starvation = 0 }, "must be positive"},
+		"a negative notice":        {func(c *Config) { c.LongNotice = -1 }, "must not be negative"},
 		"a notice that is all":     {func(c *Config) { c.Notice = c.ShortTimeout }, "nothing could be finished"},
 		"a timeout for all":        {func(c *Config) { c.ShortTimeout = 10 * s }, "nothing would fail"},
 		"a timeout that cuts":      {func(c *Config) { c.LongTimeout = 8 * s }, "is not more than the notice"},
+		"a notice that cuts":       {func(c *Config) { c.LongNotice = c.LongTimeout - 8*s }, "is not more than the notice of 22s"},
 		"a load that sends nought": {func(c *Config) { c.Load.Workers, c.Load.Rate = 0, 0 }, "something must be sent"},
 	} {
 		t.Run(name, func(t *testing.T) {
