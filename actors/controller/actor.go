@@ -96,7 +96,8 @@ type flush struct{}
 
 // New returns the producer of a controller.
 func New(cfg Config) actor.Producer {
-	return func() actor.Actor { return &controllerActor{cfg: cfg} }
+	over := new(bool)
+	return func() actor.Actor { return &controllerActor{cfg: cfg, learning: learning{over: over}} }
 }
 
 type controllerActor struct {
@@ -123,7 +124,11 @@ func (a *controllerActor) Receive(ctx actor.Context) {
 		a.ends = NewEnds(a.cfg.MaxEnds)
 		a.signalled = map[string]*actorpb.InterruptionSignal{}
 		a.reading = newReading()
-		a.look(ctx)
+		if *a.learning.over {
+			a.end(ctx)
+		} else {
+			a.look(ctx)
+		}
 	case Look:
 		a.look(ctx)
 	case FromAgent:

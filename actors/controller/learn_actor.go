@@ -49,8 +49,8 @@ type learning struct {
 	// left: what was learned has been left, or cannot be.
 	left     bool
 	attempts int
-	// over: the operation has ended.
-	over bool
+	// over: the operation has ended. All lives of the actor know, for they are told once.
+	over *bool
 	// tellTimer and leaveTimer tell and leave again what was not committed, or not due.
 	tellTimer, leaveTimer *time.Timer
 }
@@ -63,7 +63,7 @@ type later struct {
 
 // end leaves what was learned, and stops. Nobody asks this controller any more.
 func (a *controllerActor) end(ctx actor.Context) {
-	a.learning.over = true
+	*a.learning.over = true
 	a.ends.Drop(&actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: "the operation has ended", RetryMillis: 50})
 	a.learn(ctx)
 }
@@ -82,7 +82,7 @@ func (a *controllerActor) learn(ctx actor.Context) {
 			a.leaveProfiles(ctx)
 		}
 	}
-	if a.learning.over && !a.learning.leaving && (!ending || a.learning.left) {
+	if *a.learning.over && !a.learning.leaving && (!ending || a.learning.left) {
 		ctx.Stop(ctx.Self())
 	}
 }

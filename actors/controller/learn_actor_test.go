@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
+
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 )
@@ -79,6 +81,30 @@ func TestWhatWasLearnedIsLeft(t *testing.T) {
 		s.system.Root.Send(s.pid, Over{})
 		s.gone()
 	})
+}
+
+// TestWhoFailsInTheEndStopsAllTheSame: the next life of the actor leaves what was learned, if
+// that is its own still, and stops, though it is not told again that the operation has ended.
+func TestWhoFailsInTheEndStopsAllTheSame(t *testing.T) {
+	for _, epoch := range []uint64{2, 3} {
+		onStage(t, "running", func(s *stage) {
+			s.operation.Spec = sorting()
+			s.teach(.2, .2, .2, .2, .2, .2, .2, .2, .2, .2)
+			s.operation.State = "completed"
+			s.system.Root.Send(s.pid, Over{})
+			s.wait(0)
+			s.want("propose SaveMemoryProfiles")
+			s.operation.Assignment.Epoch = epoch
+			process, _ := s.system.ProcessRegistry.Get(s.pid)
+			process.SendSystemMessage(s.pid, &actor.Restart{})
+			s.wait(0)
+			if epoch == 2 {
+				s.want("propose SaveMemoryProfiles")
+				s.answerLast(&commandpb.Result{}, nil)
+			}
+			s.gone()
+		})
+	}
 }
 
 func TestWhatIsToldLastDoesNotKeepTheRestFromBeingLeft(t *testing.T) {
