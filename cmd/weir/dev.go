@@ -16,6 +16,7 @@ import (
 
 	"weir/actors/agent"
 	"weir/actors/agent/runner"
+	"weir/actors/node"
 	"weir/api/client"
 	"weir/cmd/weir/internal/devcluster"
 )
@@ -81,7 +82,7 @@ cores and 4 user slots, more than a small machine has: its jobs take turns then.
 	flags.StringVar(&f.timing, "timing", defaults.Timing, "default, or fast: a dead leader is replaced within a second, on a machine that is not busy")
 	flags.StringVar(&f.nodePrefix, "node-prefix", defaults.NodePrefix, "how the names of nodes begin: clusters that run at once on a machine need different ones")
 	flags.StringVar(&f.nodeMemory, "node-memory", "", "memory of each node for jobs, such as 1GiB: small nodes fill up, and show who has to leave (default: an even share of the machine's)")
-	flags.DurationVar(&f.lease, "lease", 0, "how long an agent goes on without hearing from a leader: more on a machine where processes wait long for a processor (default: that of weir server)")
+	flags.DurationVar(&f.lease, "lease", 0, "how long an agent goes on without hearing from a leader, at least 2s: more on a machine where processes wait long for a processor (default: that of weir server)")
 	flags.BoolVar(&f.insecure, "insecure-plaintext", false, "no encryption, no certificates: every user of this machine is an operator")
 	flags.BoolVar(&f.detach, "detach", false, "return when the cluster is ready; weir dev down stops it")
 	flags.DurationVar(&f.timeout, "timeout", defaults.ReadyTimeout, "how long the cluster may take to be ready")
@@ -113,6 +114,11 @@ func (f *devFlags) config() (devcluster.Config, error) {
 		c.NodePrefix = f.nodePrefix
 	}
 	if f.lease != 0 {
+		timing := node.DefaultTiming()
+		timing.Lease = f.lease
+		if err := timing.Validate(); err != nil {
+			return devcluster.Config{}, &exitError{exitUsage, fmt.Errorf("--lease: %w", err)}
+		}
 		c.ReplicaArguments = []string{"--lease", f.lease.String()}
 	}
 	c.Program, c.JobProxy = program, proxy

@@ -248,10 +248,17 @@ func makeProxy(t *testing.T) {
 
 func TestDevReplicasHaveTheLeaseThatTheyAreGiven(t *testing.T) {
 	makeProxy(t)
-	for lease, want := range map[time.Duration]string{0: "", time.Minute: "--lease 1m0s"} {
+	for lease, test := range map[time.Duration]struct{ want, wantError string }{
+		0:                {},
+		time.Minute:      {want: "--lease 1m0s"},
+		2 * time.Second:  {want: "--lease 2s"},
+		time.Second:      {wantError: "--lease: lease 1s: must be at least twice the heartbeat period of 1s"},
+		-5 * time.Second: {wantError: "--lease: lease -5s: must be at least twice"},
+	} {
 		f := devFlags{dir: t.TempDir(), replicas: 1, agents: 2, timing: "default", timeout: time.Minute, lease: lease}
-		if c, err := f.config(); err != nil || strings.Join(c.ReplicaArguments, " ") != want {
-			t.Errorf("%v: arguments of replicas %q, %v, want %q", lease, c.ReplicaArguments, err, want)
+		c, err := f.config()
+		if (err == nil) != (test.wantError == "") || err != nil && !strings.Contains(err.Error(), test.wantError) || strings.Join(c.ReplicaArguments, " ") != test.want {
+			t.Errorf("%v: arguments of replicas %q, %v, want %q, %q", lease, c.ReplicaArguments, err, test.want, test.wantError)
 		}
 	}
 }
