@@ -180,7 +180,9 @@ func (a *leaderActor) rebuild(ctx actor.Context, m ready) {
 	var nodes []string
 	var trees []scheduling.TreeName
 	var operations []scheduling.OperationID
+	var ended []*statepb.Operation
 	a.replica.store.View(func(s *state.State) {
+		ended = stagedBefore(s, time.Now())
 		for _, n := range s.Nodes() {
 			nodes = append(nodes, n.GetId())
 		}
@@ -201,6 +203,9 @@ func (a *leaderActor) rebuild(ctx actor.Context, m ready) {
 	}
 	for _, id := range operations {
 		a.spawnOperation(ctx, id)
+	}
+	for _, op := range ended {
+		a.replica.discard(a.ctx, op)
 	}
 	a.log.Info("leading", "index", m.index, "operations", len(operations), "nodes", len(nodes), "trees", len(trees), "pools", len(a.trees.pools))
 }

@@ -85,9 +85,7 @@ func TestWhatWasLearnedIsLeftLater(t *testing.T) {
 	const jobs, slots = 12, 4
 	r.submit(t, "op", jobs)
 	eventually(t, "jobs run", func() bool { return len(r.jobsOf("op")) == slots })
-	if err := r.system.Root.StopFuture(r.controllersPID).Wait(); err != nil {
-		t.Fatal(err)
-	}
+	r.stop(t, r.controllersPID)
 	for done := 0; done < jobs; {
 		for _, job := range r.jobsOf("op") {
 			result := r.propose(t, &commandpb.FinishJobs{OperationId: "op", Epoch: 1, Time: timestamppb.New(time.Now()), Jobs: []*statepb.FinishedJob{

@@ -24,7 +24,7 @@ const (
 )
 
 // stagedBefore returns the map operations that have ended of late. Who controlled one
-// may have gone before it removed what was staged.
+// may have gone before it removed what was staged, and nobody have led just then.
 func stagedBefore(s *state.State, now time.Time) (ended []*statepb.Operation) {
 	for op := range s.Operations() {
 		if op.GetSpec().GetMap() == nil || now.Sub(op.GetFinishTime().AsTime()) > stagedFor {
