@@ -93,7 +93,9 @@ func (r *replicaFake) lead(id string) {
 	r.leadership.Store(next)
 }
 
-var begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+// begin is when the log of a test begins: a full hour of yesterday, for the server has the
+// clock of the machine.
+var begin = time.Now().UTC().Add(-24 * time.Hour).Truncate(time.Hour)
 
 func (r *replicaFake) apply(msg proto.Message) *commandpb.Result {
 	r.mu.Lock()
