@@ -35,9 +35,7 @@ func (a *agentActor) renew(ctx actor.Context) {
 	a.renewing, a.renewAgain = true, false
 	self, root, until := ctx.Self(), ctx.ActorSystem().Root, a.lease.Until()
 	go func() {
-		if left := time.Until(until); left > 0 {
-			a.processes.RenewAll(left)
-		}
+		a.processes.RenewAll(until)
 		root.Send(self, renewed{})
 	}()
 }

@@ -105,10 +105,12 @@ func (m *machine) Discard(job string) error {
 }
 
 // RenewAll implements Processes.
-func (m *machine) RenewAll(lease time.Duration) {
+func (m *machine) RenewAll(until time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.renewals = append(m.renewals, lease)
+	if left := time.Until(until); left > 0 {
+		m.renewals = append(m.renewals, left)
+	}
 }
 
 // ReadOutput implements Processes.

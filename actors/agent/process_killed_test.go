@@ -20,16 +20,16 @@ type playProcesses struct {
 }
 
 // RenewAll implements Processes.
-func (p *playProcesses) RenewAll(lease time.Duration) {
+func (p *playProcesses) RenewAll(until time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.Processes.RenewAll(lease)
+	p.Processes.RenewAll(until)
 }
 
 // renewAndDie gives all jobs a lease for the last time.
 func (p *playProcesses) renewAndDie(lease time.Duration) {
 	p.mu.Lock()
-	p.Processes.RenewAll(lease)
+	p.Processes.RenewAll(time.Now().Add(lease))
 	_ = unix.Kill(os.Getpid(), unix.SIGKILL)
 }
 

@@ -30,8 +30,8 @@ type Processes interface {
 	Leftovers() []string
 	Adopt(job string) Run
 	Discard(job string) error
-	// RenewAll lets all jobs live so much longer.
-	RenewAll(lease time.Duration)
+	// RenewAll lets all jobs live until then.
+	RenewAll(until time.Time)
 	// ReadOutput returns a part of "stdout" or "stderr" of a job.
 	ReadOutput(job, stream string, offset, limit int64) (runner.OutputPart, error)
 }

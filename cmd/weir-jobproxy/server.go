@@ -2,9 +2,12 @@ package main
 
 import (
 	"errors"
+	"io"
 	"net"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"weir/actors/agent/runner/proxyproto"
 )
@@ -54,7 +57,8 @@ func (s *server) accept() {
 // read passes on all that the agent has written before either side went away: an order
 // that it has given counts.
 func (s *server) read(c *connection) {
-	reader := proxyproto.NewReader(c.conn)
+	reader := proxyproto.NewReader(c)
+	defer c.idle.Store(true)
 	for {
 		message, err := reader.Read()
 		if err != nil && !errors.Is(err, proxyproto.ErrBadMessage) {
@@ -74,6 +78,8 @@ type connection struct {
 	isClosed bool
 	// lost: the agent has gone, or does not take what it is told.
 	lost atomic.Bool
+	// idle: all that could be read has been passed on.
+	idle atomic.Bool
 }
 
 func newConnection(conn *net.UnixConn) *connection {
@@ -106,6 +112,51 @@ func (c *connection) close() {
 		close(c.closed)
 		c.hangUp()
 	}
+}
+
+// Read implements io.Reader for the server.
+func (c *connection) Read(p []byte) (n int, err error) {
+	raw, err := c.conn.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var failed error
+	err = raw.Read(func(fd uintptr) bool {
+		// Before anything is taken out of the socket, so that unread misses nothing.
+		c.idle.Store(false)
+		for n, failed = unix.Read(int(fd), p); failed == unix.EINTR; {
+			n, failed = unix.Read(int(fd), p)
+		}
+		if failed == unix.EAGAIN {
+			c.idle.Store(true)
+			return false
+		}
+		return true
+	})
+	switch {
+	case err != nil:
+		return 0, err
+	case failed != nil:
+		return 0, failed
+	case n == 0:
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// unread says whether the agent has written something that has not been passed on.
+func (c *connection) unread() bool {
+	if c == nil || c.isClosed {
+		return false
+	}
+	raw, err := c.conn.SyscallConn()
+	if err != nil {
+		return false
+	}
+	waiting := 0
+	err = raw.Control(func(fd uintptr) { waiting, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
+	// In this order: what was read before the first look is passed on before idle is set.
+	return err == nil && (waiting > 0 || !c.idle.Load())
 }
 
 // hangUp lets neither side write any more. What was written can be read still, and read

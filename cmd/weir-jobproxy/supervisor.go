@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weir/actors/agent/runner/proctree"
 	"weir/actors/agent/runner/proxyproto"
 )
 
@@ -68,6 +69,8 @@ type supervisor struct {
 	cancelFlush func()
 	abandoned   verdict
 
+	// leaseEnd is when lease is over, on the clock of proctree.Uptime.
+	leaseEnd                                                     time.Duration
 	lease, timeLimit, grace, sample, memoryCheck, unsaved, stall *time.Timer
 	// graceEnd is when the job is ended; interruption is what asked it to end by itself.
 	graceEnd         time.Time
@@ -92,6 +95,7 @@ func newSupervisor(folder string, spec *proxyproto.Spec, self proxyproto.Identit
 	pace := new(progress)
 	volumes := new(volumes)
 	inside := newEnclosure(spec, volumes)
+	leaseEnd := proctree.Uptime() + spec.Lease()
 	return &supervisor{
 		folder:      folder,
 		spec:        spec,
@@ -112,6 +116,7 @@ func newSupervisor(folder string, spec *proxyproto.Spec, self proxyproto.Identit
 		diskTold:    make(chan diskUse),
 		stopDisk:    func() {},
 		stopWatch:   func() {},
+		leaseEnd:    leaseEnd,
 		lease:       time.NewTimer(spec.Lease()),
 		timeLimit:   stoppedTimer(),
 		grace:       stoppedTimer(),
@@ -142,7 +147,7 @@ func (s *supervisor) run() {
 		case <-s.signals:
 			s.stop(proxyproto.Stop{Reason: "weir-jobproxy was told to end by SIGTERM"})
 		case <-s.lease.C:
-			s.expire()
+			s.leaseOver()
 		case <-s.timeLimit.C:
 			s.end(verdict{outcome: proxyproto.OutcomeTimeLimitExceeded, err: fmt.Sprintf("ran for its time limit of %v", s.spec.TimeLimit())})
 		case <-s.grace.C:
@@ -200,7 +205,7 @@ func (s *supervisor) serve(r request) {
 
 // greet tells a new connection what has happened so far.
 func (s *supervisor) greet() {
-	s.agent.send(proxyproto.Message{Hello: &proxyproto.Hello{Version: proxyproto.Version, JobID: s.spec.JobID, Identity: s.self}})
+	s.agent.send(proxyproto.Message{Hello: &proxyproto.Hello{Version: proxyproto.Version, JobID: s.spec.JobID, Identity: s.self, RenewsUntil: true}})
 	if s.started != nil {
 		s.agent.send(proxyproto.Message{Started: s.started})
 	}
@@ -213,7 +218,7 @@ func (s *supervisor) greet() {
 func (s *supervisor) obey(m proxyproto.Message) error {
 	switch {
 	case m.Renew != nil:
-		s.lease.Reset(time.Duration(m.Renew.LeaseMillis) * time.Millisecond)
+		s.renew(*m.Renew)
 	case m.Signal != nil:
 		number := unix.SignalNum(m.Signal.Name)
 		if m.Signal.RootOnly {
@@ -285,21 +290,6 @@ func (s *supervisor) graceOver() {
 		return
 	}
 	s.endTree()
-}
-
-// expire ends a job, or leaves behind the result of one, that no agent wants.
-func (s *supervisor) expire() {
-	if s.told {
-		s.leave = true
-		return
-	}
-	expired := verdict{outcome: proxyproto.OutcomeLeaseExpired, err: "the agent was not heard from in time"}
-	s.hearEnd()
-	if !s.abandonFlush(expired) {
-		s.end(expired)
-	}
-	// The result waits this long for an agent to come back.
-	s.lease.Reset(s.spec.Lease())
 }
 
 // end ends the job at once, for a cause.

@@ -95,6 +95,9 @@ func checkCommand(message proxyproto.Message, ended bool) error {
 		if lease := message.Renew.LeaseMillis; lease <= 0 || lease > proxyproto.MaxMillis {
 			return fmt.Errorf("lease_millis: %d, must be between 1 and %d", lease, int64(proxyproto.MaxMillis))
 		}
+		if end := message.Renew.EndMillis; end < 0 || end > 2*proxyproto.MaxMillis {
+			return fmt.Errorf("end_millis: %d, must be between 0 and %d", end, int64(2*proxyproto.MaxMillis))
+		}
 	case message.Signal != nil:
 		if unix.SignalNum(message.Signal.Name) == 0 {
 			return fmt.Errorf("name: no signal is called %.40q, want one like SIGINT", message.Signal.Name)

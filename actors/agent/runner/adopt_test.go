@@ -131,7 +131,7 @@ func TestJobsAreAdopted(t *testing.T) {
 						t.Errorf("process %d of the job: %v, want it to go on", pid, err)
 					}
 				}
-				f.RenewAll(time.Hour)
+				f.RenewAll(time.Now().Add(time.Hour))
 				if test.wantOutcome == proxyproto.OutcomeProxyFailed && test.before == nil {
 					killProxy(t, f, pid)
 				}

@@ -140,7 +140,7 @@ func (j *Job) checkHello(hello *proxyproto.Hello) error {
 		err = fmt.Errorf("it is the proxy of job %.60q", hello.JobID)
 	default:
 		j.mu.Lock()
-		j.version = hello.Version
+		j.version, j.renewsUntil = hello.Version, hello.RenewsUntil
 		j.mu.Unlock()
 		return nil
 	}

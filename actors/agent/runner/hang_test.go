@@ -111,7 +111,7 @@ func TestLeasesGoOnWhileOutputIsDropped(t *testing.T) {
 		for f.Job("job") != nil {
 			pause()
 		}
-		f.RenewAll(time.Minute)
+		f.RenewAll(time.Now().Add(time.Minute))
 	}()
 	select {
 	case <-went:

@@ -55,11 +55,12 @@ type Job struct {
 
 	mu   sync.Mutex
 	conn *net.UnixConn
-	// version is what the proxy speaks.
-	version int
-	started *proxyproto.Started
-	last    Statistics
-	result  *Result
+	// version is what the proxy speaks; renewsUntil: it understands until when it is renewed.
+	version     int
+	renewsUntil bool
+	started     *proxyproto.Started
+	last        Statistics
+	result      *Result
 	// hung is closed by hangs when a proxy that was killed is there still.
 	hung  chan struct{}
 	hangs func()
@@ -160,8 +161,16 @@ func (j *Job) expectNothing() {
 	}
 }
 
-func (j *Job) renew(lease time.Duration) error {
-	return j.tell(proxyproto.Message{Renew: &proxyproto.Renew{LeaseMillis: millis(lease)}})
+// renew tells the proxy of a lease which ends at that time since the boot of the machine, so
+// much from now.
+func (j *Job) renew(end, lease time.Duration) error {
+	renew := &proxyproto.Renew{LeaseMillis: millis(lease)}
+	j.mu.Lock()
+	if j.renewsUntil {
+		renew.EndMillis = end.Milliseconds()
+	}
+	j.mu.Unlock()
+	return j.tell(proxyproto.Message{Renew: renew})
 }
 
 // tell sends a message to the proxy.

@@ -17,6 +17,7 @@ import (
 
 	"weir/actors/agent/runner/cgroup"
 	"weir/actors/agent/runner/output"
+	"weir/actors/agent/runner/proctree"
 )
 
 var (
@@ -194,17 +195,18 @@ func (r *Runner) Jobs() []*Job {
 	return slices.SortedFunc(maps.Values(r.jobs), func(a, b *Job) int { return strings.Compare(a.id, b.id) })
 }
 
-// RenewAll lets all jobs live so much longer. Call it each time the agent knows
+// RenewAll lets all jobs live until then. Call it each time the agent knows
 // that its own lease goes on, well within the time of the last one.
-func (r *Runner) RenewAll(lease time.Duration) {
-	until := time.Now().Add(lease)
+func (r *Runner) RenewAll(until time.Time) {
 	for _, job := range r.Jobs() {
-		// What it takes to tell one that hangs is not added to the lease of the next.
+		// What it takes to tell one that hangs is not added to the lease of the next, and a
+		// pause between these two lines makes a lease shorter, not longer.
+		now := proctree.Uptime()
 		left := time.Until(until)
 		if left <= 0 {
 			return
 		}
-		err := job.renew(left)
+		err := job.renew(now+left, left)
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			r.config.Logger.Warn("lease of job not renewed: its proxy hangs", "job", job.id, "error", err)

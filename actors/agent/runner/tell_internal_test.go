@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/actors/agent/runner/proctree"
 	"weir/actors/agent/runner/proxyproto"
 )
 
@@ -76,9 +77,14 @@ func TestLeaseEndsForAllAtOnce(t *testing.T) {
 		err = send(r.jobs["hangs"].conn, []byte("\n"))
 	}
 	const lease = time.Hour
-	r.RenewAll(lease)
+	r.jobs["listens"].renewsUntil = true
+	until, most := time.Now().Add(lease), (proctree.Uptime() + lease).Milliseconds()
+	r.RenewAll(until)
 	message, err := proxyproto.NewReader(proxies[1]).Read()
 	if err != nil || message.Renew == nil || message.Renew.LeaseMillis > (lease-tellTimeout).Milliseconds()+1 {
 		t.Errorf("told %+v, %v, want less by what it took to tell the other", message.Renew, err)
+	}
+	if end := message.Renew.EndMillis; end <= 0 || end > most {
+		t.Errorf("told that it ends at %d, want %d at most", end, most)
 	}
 }

@@ -118,6 +118,17 @@ func Alive(id proxyproto.Identity) bool {
 	return err == nil && process.StartTicks == id.StartTicks && !process.Gone
 }
 
+// Uptime is how long the machine runs since its boot, the time in which it was suspended
+// included: one clock for all processes.
+func Uptime() time.Duration {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+		// Every Linux that runs Go programs has it.
+		panic(fmt.Sprintf("read the time since the boot: %v", err))
+	}
+	return time.Duration(now.Nano())
+}
+
 // All reads every process.
 func All() ([]Process, error) {
 	folder, err := os.Open("/proc")

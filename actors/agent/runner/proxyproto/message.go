@@ -28,9 +28,14 @@ type Message struct {
 	Error   *Error   `json:"error,omitempty"`
 }
 
-// Renew lets the job live so much longer, counted from when the proxy reads it.
+// Renew lets the job live so much longer, counted from when the proxy reads it, and no longer
+// than until its end.
 type Renew struct {
 	LeaseMillis int64 `json:"lease_millis"`
+	// EndMillis is the end, in milliseconds since the boot of the machine, the time in which
+	// it was suspended included. However long a message waits to be read, that stays as it is.
+	// 0: it is not said. A proxy whose Hello says RenewsUntil understands it.
+	EndMillis int64 `json:"end_millis,omitempty"`
 }
 
 // Signal sends the named signal ("SIGINT") to every process of the job, or to
@@ -69,6 +74,8 @@ type Hello struct {
 	Version int    `json:"version"`
 	JobID   string `json:"job_id"`
 	Identity
+	// RenewsUntil says that the proxy understands Renew.EndMillis.
+	RenewsUntil bool `json:"renews_until,omitempty"`
 }
 
 // Identity tells a process from any other of this boot of the machine.

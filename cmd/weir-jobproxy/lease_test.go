@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"weir/actors/agent/runner/proctree"
+	"weir/actors/agent/runner/proxyproto"
+)
+
+// TestRenewal says how long a lease is when something is read about it.
+func TestRenewal(t *testing.T) {
+	now := proctree.Uptime().Milliseconds()
+	const hour, minute = int64(3_600_000), int64(60_000)
+	tests := map[string]struct {
+		over  bool
+		renew proxyproto.Renew
+		// want is what is left, in milliseconds.
+		want int64
+	}{
+		"the end is said":                            {renew: proxyproto.Renew{LeaseMillis: hour, EndMillis: now + minute}, want: minute},
+		"the end is later than so much from now":     {renew: proxyproto.Renew{LeaseMillis: minute, EndMillis: now + hour}, want: minute},
+		"it has waited beyond its end":               {renew: proxyproto.Renew{LeaseMillis: hour, EndMillis: now - minute}, want: -minute},
+		"an older agent says no end":                 {renew: proxyproto.Renew{LeaseMillis: minute}, want: minute},
+		"no end is said of a lease that is over":     {over: true, renew: proxyproto.Renew{LeaseMillis: hour}, want: -hour},
+		"a lease that is over goes on to a said end": {over: true, renew: proxyproto.Renew{LeaseMillis: hour, EndMillis: now + minute}, want: minute},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := newSupervisor(t.TempDir(), &proxyproto.Spec{JobID: "job", LeaseMillis: 2 * hour}, proxyproto.Identity{}, nil, nil)
+			if test.over {
+				s.setLease(proctree.Uptime(), -time.Hour)
+			}
+			before := proctree.Uptime()
+			s.renew(test.renew)
+			want := before + time.Duration(test.want)*time.Millisecond
+			if late := s.leaseEnd - want; late < -patience/4 || late > patience/4 {
+				t.Errorf("it ends %v from now, want %v", s.leaseEnd-before, time.Duration(test.want)*time.Millisecond)
+			}
+			over := false
+			select {
+			case <-s.lease.C:
+				over = true
+			default:
+			}
+			if over != (test.want < 0) {
+				t.Errorf("the lease is over: %t", over)
+			}
+		})
+	}
+}
+
+// TestRenewedLeaseGoesOn though one that is over was read before: which of the two the proxy
+// looks at first is chance.
+func TestRenewedLeaseGoesOn(t *testing.T) {
+	a := startProxy(t, "sleep 1000", time.Hour).connect(t)
+	a.hear(t, "started")
+	for range 100 {
+		a.say(t, `{"renew":{"lease_millis":3600000,"end_millis":1}}`+"\n"+
+			fmt.Sprintf(`{"renew":{"lease_millis":3600000,"end_millis":%d}}`, (proctree.Uptime()+time.Hour).Milliseconds()))
+	}
+	a.settled(t)
+	a.say(t, `{"stop":{"reason":"enough","grace_millis":0}}`)
+	if result := a.hear(t, "exited").Exited; result.Outcome != proxyproto.OutcomeStopped {
+		t.Errorf("result %+v, want it to run until it is stopped", result)
+	}
+}
+
+// TestLeaseThatIsOver ends the job, whatever it is told that says no end.
+func TestLeaseThatIsOver(t *testing.T) {
+	const over, endless = `{"renew":{"lease_millis":3600000,"end_millis":1}}`, `{"renew":{"lease_millis":3600000}}`
+	for name, said := range map[string]string{"read late": over, "an older agent renews it": over + "\n" + endless} {
+		t.Run(name, func(t *testing.T) {
+			a := startProxy(t, "sleep 1000", time.Hour).connect(t)
+			a.hear(t, "started")
+			a.say(t, said)
+			if result := a.hear(t, "exited").Exited; result.Outcome != proxyproto.OutcomeLeaseExpired {
+				t.Errorf("result %+v, want the lease expired", result)
+			}
+		})
+	}
+}
