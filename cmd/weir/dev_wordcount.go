@@ -83,7 +83,10 @@ func runDevWordcount(ctx context.Context, f *devFlags, counting wordcount.Config
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	f.dir, f.lease = dir, wordcountLease
 	if counting.KillLeader {
-		counting.Gate = filepath.Join(dir, "killed")
+		// The jobs have working folders of their own.
+		if counting.Gate, err = filepath.Abs(filepath.Join(dir, "killed")); err != nil {
+			return fmt.Errorf("make a gate for the last job: %w", err)
+		}
 	}
 	config, err := f.config()
 	if err != nil {
