@@ -18,9 +18,12 @@ type liveness struct {
 	// cannot at once, long before the others agree that it is gone. Self always can.
 	reached func(replica string) bool
 
-	mu    sync.RWMutex
+	mu sync.RWMutex
+	// began is when the first view came.
+	began time.Time
 	ready []scheduling.ReplicaID
-	gone  map[string]time.Time
+	// gone has those that are in the view and not ready, and those that were in it.
+	gone map[string]time.Time
 }
 
 func newLiveness(self string, reached func(replica string) bool) *liveness {
@@ -31,6 +34,9 @@ func newLiveness(self string, reached func(replica string) bool) *liveness {
 func (l *liveness) observe(now time.Time, view *cluster.View) (changed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.began.IsZero() {
+		l.began = now
+	}
 	before := l.ready
 	l.ready = view.Ready()
 	for _, id := range before {
@@ -73,10 +79,13 @@ func (l *liveness) Choose(operationID string) (replica string, ok bool) {
 	return string(chosen), chosen != ""
 }
 
-// GoneSince implements the Replicas of operations. A replica that was never known
-// counts as alive: it may not have been seen yet.
+// GoneSince implements the Replicas of operations. One of which nobody has heard here was
+// removed before this replica started, or is seen soon.
 func (l *liveness) GoneSince(replica string) time.Time {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	return l.gone[replica]
+	if since, gone := l.gone[replica]; gone || slices.Contains(l.ready, scheduling.ReplicaID(replica)) {
+		return since
+	}
+	return l.began
 }

@@ -67,8 +67,11 @@ func TestLiveness(t *testing.T) {
 			t.Errorf("%s: chose %q, %t", step.story, chosen, ok)
 		}
 	}
-	if !l.GoneSince("r9").IsZero() {
-		t.Error("a replica that nobody has seen is gone")
+	if got := l.GoneSince("r9"); !got.Equal(noon) {
+		t.Errorf("one of which nobody has heard is gone since %v, want since the first view", got)
+	}
+	if got := newLiveness("r1", nil).GoneSince("r1"); !got.IsZero() {
+		t.Errorf("before the first view r1 is gone since %v", got)
 	}
 }
 
