@@ -60,6 +60,8 @@ func (g given) of(process Process, deadline time.Time) []string {
 		return nil
 	}
 	for ; ; time.Sleep(execWait) {
+		// The last look begins after the deadline, however long the one before took.
+		last := time.Now().After(deadline)
 		data, err := process.readGiven(g.file)
 		if err != nil {
 			return nil
@@ -67,7 +69,7 @@ func (g given) of(process Process, deadline time.Time) []string {
 		if len(data) > 0 {
 			return strings.Split(strings.TrimSuffix(string(data), "\x00"), "\x00")
 		}
-		if !process.waitsForProgram(g) || time.Now().After(deadline) {
+		if !process.waitsForProgram(g) || last {
 			return nil
 		}
 	}
