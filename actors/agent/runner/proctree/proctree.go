@@ -112,10 +112,20 @@ func parseStat(data []byte) (Process, error) {
 	}, nil
 }
 
-// Alive says whether the process lives, and is not another with its pid.
+// Alive says whether the process lives, and is not another with its pid. One that cannot be
+// looked at now is not taken to have gone.
 func Alive(id proxyproto.Identity) bool {
+	alive, err := look(id)
+	return alive || err != nil
+}
+
+// look is Alive. The error is of a system that has no room for a look.
+func look(id proxyproto.Identity) (alive bool, err error) {
 	process, err := Read(id.Pid)
-	return err == nil && process.StartTicks == id.StartTicks && !process.Gone
+	if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM) {
+		return false, err
+	}
+	return err == nil && process.StartTicks == id.StartTicks && !process.Gone, nil
 }
 
 // Uptime is how long the machine runs since its boot, the time in which it was suspended
@@ -232,7 +242,11 @@ func Signal(id proxyproto.Identity, signal unix.Signal) error {
 	}
 	defer unix.Close(handle) //nolint:errcheck // nothing was written to it
 	// The handle is of the process that has the pid now: is it the one meant?
-	if !Alive(id) {
+	alive, err := look(id)
+	if err != nil {
+		return fmt.Errorf("signal process %d: %w", id.Pid, err)
+	}
+	if !alive {
 		return nil
 	}
 	if err := unix.PidfdSendSignal(handle, signal, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {

@@ -2,6 +2,7 @@ package proctree
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -31,6 +32,28 @@ func init() {
 		os.Exit(0)
 	}()
 	_, _, _ = unix.Syscall(unix.SYS_EXIT, 0, 0, 0)
+}
+
+// TestNoRoomForALook is no sign of an end.
+func TestNoRoomForALook(t *testing.T) {
+	self, err := Read(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Max: limit.Max}); err != nil {
+		t.Fatal(err)
+	}
+	alive, signalled := Alive(self.Identity), Signal(self.Identity, 0)
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if !alive || !errors.Is(signalled, unix.EMFILE) {
+		t.Errorf("alive: %t, Signal: %v", alive, signalled)
+	}
 }
 
 // TestKillWithoutAFirstThread: a process lives as long as any of its threads, and shows the
