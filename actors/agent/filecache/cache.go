@@ -122,7 +122,9 @@ func Open(cfg Config) (*Cache, error) {
 
 // Close ends what is being fetched and closes the cache. It may be called again.
 func (c *Cache) Close() {
+	c.mu.Lock()
 	c.stop()
+	c.mu.Unlock()
 	c.tasks.Wait()
 	c.client.CloseIdleConnections()
 	c.mu.Lock()
@@ -229,6 +231,12 @@ func (c *Cache) join(s source) *flight {
 	if f == nil {
 		ctx, cancel := context.WithCancel(c.life)
 		f = &flight{name: s.name(), done: make(chan struct{}), cancel: cancel}
+		if err := ctx.Err(); err != nil {
+			// The cache is closed, and whoever closes it may have waited for the last task.
+			f.err = err
+			close(f.done)
+			return f
+		}
 		c.flights[key] = f
 		fetch := s.fetch(c)
 		c.tasks.Go(func() {

@@ -329,6 +329,33 @@ func TestDamageIsThrownAwayOnce(t *testing.T) {
 	}
 }
 
+// unread is a source that nobody may begin to read.
+type unread struct {
+	source
+	t *testing.T
+}
+
+func (u unread) fetch(*Cache) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) {
+		u.t.Error("it is read")
+		return "", errors.New("it is read")
+	}
+}
+
+// TestClosedCacheReadsNothing: who closes it has waited for all that it did.
+func TestClosedCacheReadsNothing(t *testing.T) {
+	c := opened(t, t.TempDir(), 100)
+	from, err := open(written(t, filepath.Join(t.TempDir(), "a"), 40, 'a'), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.close()
+	c.Close()
+	if _, _, err := c.acquire(t.Context(), unread{from, t}); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want that it is closed", err)
+	}
+}
+
 func TestOpenRefuses(t *testing.T) {
 	taken := t.TempDir()
 	opened(t, taken, 1)
