@@ -167,8 +167,9 @@ func TestPausedEndIsNoHang(t *testing.T) {
 			s.gone, s.root = nil, &ending{time: time.Now()}
 			s.verdict.decide(verdict{outcome: proxyproto.OutcomeExited})
 			s.watchEnd("keep a as b")
-			s.ending.moved, s.checkDue = time.Now().Add(-test.moved), time.Now().Add(-test.due)
-			if s.checkStall(); (s.result != nil) != test.want {
+			now := time.Now()
+			s.ending.moved, s.checkDue = now.Add(-test.moved), now.Add(-test.due)
+			if s.checkStall(now); (s.result != nil) != test.want {
 				t.Errorf("given up: %t, want %t", s.result != nil, test.want)
 			}
 			if s.result != nil {
@@ -249,7 +250,7 @@ func TestHangIsGivenUp(t *testing.T) {
 			for deadline := time.After(patience); s.result == nil; {
 				select {
 				case <-s.stall.C:
-					s.checkStall()
+					s.checkStall(time.Now())
 				case <-deadline:
 					t.Fatal("it is waited for still")
 				}
@@ -293,7 +294,7 @@ func TestProcessesGoAfterTheyWereGivenUp(t *testing.T) {
 	for deadline := time.After(patience); s.result == nil; {
 		select {
 		case <-s.stall.C:
-			s.checkStall()
+			s.checkStall(time.Now())
 		case <-deadline:
 			t.Fatal("it is waited for still")
 		}

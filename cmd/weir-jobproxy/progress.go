@@ -68,8 +68,7 @@ func (s *supervisor) nextCheck() {
 }
 
 // checkStall ends the job without what does not go on.
-func (s *supervisor) checkStall() {
-	now := time.Now()
+func (s *supervisor) checkStall(now time.Time) {
 	// A proxy that does not run cannot go on either.
 	if late := now.Sub(s.checkDue); late > s.spec.EndTimeout()/stallChecks {
 		s.ending.forgive(late, now)

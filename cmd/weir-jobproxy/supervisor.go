@@ -163,7 +163,7 @@ func (s *supervisor) run() {
 		case err := <-s.saved:
 			s.takeSaved(err)
 		case <-s.stall.C:
-			s.checkStall()
+			s.checkStall(time.Now())
 		case e := <-s.rootEnded:
 			s.exit(e)
 		case cause := <-s.failed:
