@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -263,6 +264,29 @@ func TestHangIsGivenUp(t *testing.T) {
 				t.Errorf("result %+v, hang %v, want %s, and nothing kept", r, r.Hang, test.wantOutcome)
 			}
 		})
+	}
+}
+
+// TestHangOfAJobThatNeverBegan holds nobody up: orders are heard, and its end is told.
+func TestHangOfAJobThatNeverBegan(t *testing.T) {
+	spec := &proxyproto.Spec{JobID: "job", Shell: "true", Workspace: t.TempDir(), EndTimeoutMillis: 80}
+	s := newSupervisor(t.TempDir(), spec, proxyproto.Identity{Pid: os.Getpid()}, nil, nil)
+	stuck := stuckStreams{letGo: make(chan struct{})}
+	s.streams = stuck
+	s.startFailed(errors.New("no such program"))
+	for deadline := time.After(patience); s.result == nil; {
+		select {
+		case <-s.stall.C:
+			s.checkStall(time.Now())
+		case <-deadline:
+			t.Fatal("it is waited for still")
+		}
+	}
+	s.takeSaved(<-s.saved)
+	close(stuck.letGo)
+	s.takeRemains(<-s.flushed)
+	if r := s.result; r.Outcome != proxyproto.OutcomeStartFailed || r.ExitCode != -1 || r.Hang == nil || !strings.Contains(r.Error, "no such program") {
+		t.Errorf("result %+v, hang %v, want that it has not begun", r, r.Hang)
 	}
 }
 

@@ -108,7 +108,7 @@ func (s *supervisor) giveUp(hang *proxyproto.Hang) {
 		s.verdict = verdict{outcome: proxyproto.OutcomeEndHung}
 	}
 	s.verdict.err = strings.TrimPrefix(s.verdict.err+"; "+hang.String(), "; ")
-	s.conclude(s.root.status)
+	s.conclude(s.rootStatus())
 }
 
 // hanging are the processes of the job that are left, and the proxy itself if it hangs in

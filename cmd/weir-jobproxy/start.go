@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -56,8 +55,10 @@ func (s *supervisor) startFailed(err error) {
 		cause = ofStream.verdict
 	}
 	s.verdict.decide(cause)
-	s.remains = s.streams.finish(context.Background(), false)
-	s.conclude(0)
+	// There are no processes to end.
+	s.endingAll, s.gone = true, nil
+	s.watchEnd("take stock of what it has read and written")
+	s.flush()
 }
 
 // launch opens the pipes and starts the root process.

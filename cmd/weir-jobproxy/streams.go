@@ -107,5 +107,13 @@ func (s *supervisor) takeRemains(r remains) {
 			s.verdict = s.abandoned
 		}
 	}
-	s.conclude(s.root.status)
+	s.conclude(s.rootStatus())
+}
+
+// rootStatus is how the command ended; 0 also if it never began.
+func (s *supervisor) rootStatus() unix.WaitStatus {
+	if s.root == nil {
+		return 0
+	}
+	return s.root.status
 }
