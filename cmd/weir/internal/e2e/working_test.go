@@ -1,6 +1,13 @@
 package e2e
 
-import "testing"
+import (
+	"testing"
+
+	"weir/messages/apipb"
+)
+
+// passing is the tree, and the tag, of agents that come and go.
+const passing = "passing"
 
 // TestWorkingCluster is all that users do with a cluster that is well. Its parts share
 // the cluster and run at once.
@@ -17,6 +24,9 @@ func TestWorkingCluster(t *testing.T) {
 		c.startAgent(agent, "--gpu", "8", "--tags", "steady")
 	}
 	c.ready(t, 3)
+	// Agents that are killed and stopped have no jobs but those of the parts that do so.
+	c.ask(t, "TreeService/Set", object{"tree": "default", "options": object{"nodes_filter": "!" + passing}}, &apipb.SetTreeResponse{})
+	c.ask(t, "TreeService/Create", object{"tree": passing, "options": object{"nodes_filter": passing}}, &apipb.CreateTreeResponse{})
 	for name, part := range map[string]func(*testing.T, *cluster){
 		"start and read": startAndRead,
 		"bad requests":   badRequests,
