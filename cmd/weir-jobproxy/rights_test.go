@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"weir/actors/agent/disktest"
 	"weir/actors/agent/runner/proxyproto"
 	"weir/scheduling/records"
 )
@@ -35,21 +36,10 @@ func passable(t *testing.T, folder string) {
 	}
 }
 
-// reachable makes the folders of a test where every user of the machine can come to them.
-func reachable(t *testing.T) {
-	t.Helper()
-	for path := os.TempDir(); path != filepath.Dir(path); path = filepath.Dir(path) {
-		if info, err := os.Stat(path); err != nil || info.Mode()&0o001 == 0 {
-			t.Setenv("TMPDIR", "/tmp")
-			return
-		}
-	}
-}
-
 // TestFedUsers: a job that is another user may open its standard input and output by
 // name.
 func TestFedUsers(t *testing.T) {
-	reachable(t)
+	t.Setenv("TMPDIR", disktest.Reachable(t))
 	output, part := filepath.Join(t.TempDir(), "part"), input(t, "a\n")
 	passable(t, filepath.Dir(part.Path))
 	result := runJob(t, "cat /dev/stdin > /dev/stdout", fed(output, records.Lines, part), as(t, nobody))
@@ -61,7 +51,7 @@ func TestFedUsers(t *testing.T) {
 // TestUsersGetNoMoreRights: what a job may not read it is not fed, and what it may not write
 // is not written for it, whatever links it makes.
 func TestUsersGetNoMoreRights(t *testing.T) {
-	reachable(t)
+	t.Setenv("TMPDIR", disktest.Reachable(t))
 	const denied = "permission denied to user 65534 of group 65534, who the job is"
 	t.Run("input", func(t *testing.T) {
 		part := input(t, "secret\n")
@@ -181,7 +171,7 @@ func TestUsersGetNoMoreRights(t *testing.T) {
 
 // TestOutputIsTheUsers: an output belongs to who the job was, unless that is nobody afterwards.
 func TestOutputIsTheUsers(t *testing.T) {
-	reachable(t)
+	t.Setenv("TMPDIR", disktest.Reachable(t))
 	ownUser := &proxyproto.User{UID: proxyproto.FirstOwnUser + 7, GID: proxyproto.FirstOwnUser + 7}
 	for name, test := range map[string]struct {
 		user    *proxyproto.User

@@ -1,4 +1,5 @@
-// Package disktest gives tests small disks of their own, also ones that hang.
+// Package disktest gives tests small disks of their own, also ones that hang, and folders that
+// other users can reach.
 package disktest
 
 import (
@@ -33,6 +34,32 @@ func Small(t testing.TB, bytes int64) string {
 		}
 	})
 	return dir
+}
+
+// Reachable is OpenFolder for a test, which is skipped where there is none.
+func Reachable(t testing.TB) string {
+	t.Helper()
+	folder, found := OpenFolder()
+	if !found {
+		t.Skip("every folder for temporary files is closed to other users than its own: name another in TMPDIR")
+	}
+	return folder
+}
+
+// OpenFolder finds a folder for temporary files in which every user of the machine can come to
+// what is open to all: the usual one, if it is such a folder.
+func OpenFolder() (folder string, found bool) {
+	for _, folder := range []string{os.TempDir(), "/tmp", "/var/tmp"} {
+		open := true
+		for path := folder; open && path != filepath.Dir(path); path = filepath.Dir(path) {
+			info, err := os.Stat(path)
+			open = err == nil && info.Mode()&0o001 != 0
+		}
+		if open {
+			return folder, true
+		}
+	}
+	return "", false
 }
 
 // Fill takes what space a disk has, but for so many bytes, and returns the file that

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/actors/agent/disktest"
 	"weir/cluster/leaktest"
 )
 
@@ -382,22 +383,11 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// reachable makes the folders of a test where every user of the machine can come to them.
-func reachable(t *testing.T) {
-	t.Helper()
-	for path := os.TempDir(); path != filepath.Dir(path); path = filepath.Dir(path) {
-		if info, err := os.Stat(path); err != nil || info.Mode()&0o001 == 0 {
-			t.Setenv("TMPDIR", "/tmp")
-			return
-		}
-	}
-}
-
 func TestFilesAreReadWithTheRightsOfTheJob(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can be somebody else")
 	}
-	reachable(t)
+	t.Setenv("TMPDIR", disktest.Reachable(t))
 	dir, nobody := t.TempDir(), &User{UID: 65534, GID: 65534}
 	for path := dir; len(path) > len(os.TempDir()); path = filepath.Dir(path) {
 		if err := os.Chmod(path, 0o755); err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weir/actors/agent/disktest"
 	"weir/actors/agent/runner"
 	"weir/actors/agent/runner/proxyproto"
 )
@@ -41,23 +42,6 @@ func inFolder(t *testing.T, parent string) func(*runner.Config) {
 		t.Fatal(err)
 	}
 	return func(c *runner.Config) { c.Root = filepath.Join(folder, "agent") }
-}
-
-// forAll is a folder for temporary files that every user of the machine can reach.
-func forAll(t *testing.T) string {
-	t.Helper()
-	for _, folder := range []string{os.TempDir(), "/tmp", "/var/tmp"} {
-		open := true
-		for path := folder; open && path != filepath.Dir(path); path = filepath.Dir(path) {
-			info, err := os.Stat(path)
-			open = err == nil && info.Mode()&0o001 != 0
-		}
-		if open {
-			return folder
-		}
-	}
-	t.Skip("every folder for temporary files is closed to users other than its own")
-	return ""
 }
 
 // probes are what a strictly isolated job tries. Each is to fail; a shell runs it.
@@ -183,7 +167,7 @@ func TestIsolation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for backend, detect := range backends {
 				t.Run(backend, func(t *testing.T) {
-					f := newFixture(t, detect, inFolder(t, forAll(t)))
+					f := newFixture(t, detect, inFolder(t, disktest.Reachable(t)))
 					test.spec.Shell = look
 					job := f.start(t, test.spec)
 					result := finished(t, job)
@@ -321,7 +305,7 @@ func TestRefusedUsers(t *testing.T) {
 // TestNotices reach a job that is another user, and are not led elsewhere by it.
 func TestNotices(t *testing.T) {
 	needsRoot(t)
-	f := newFixture(t, backends["as a process tree"], inFolder(t, forAll(t)))
+	f := newFixture(t, backends["as a process tree"], inFolder(t, disktest.Reachable(t)))
 	elsewhere := t.TempDir()
 	job := f.start(t, runner.JobSpec{User: "65534", Shell: `trap 'cat "$WEIR_NOTICE"; echo; rm -r .weir; ln -s ` + elsewhere + ` .weir; echo led' USR1; echo ready; while :; do sleep 0.01; done`})
 	f.awaitOutput(t, job, 1)

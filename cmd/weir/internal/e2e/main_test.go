@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"weir/actors/agent/disktest"
 )
 
 // programs is the folder of the built programs.
@@ -33,6 +35,12 @@ func TestMain(m *testing.M) {
 }
 
 func buildAndRun(m *testing.M) (code int, err error) {
+	// Some jobs are another user.
+	if folder, found := disktest.OpenFolder(); found {
+		if err := os.Setenv("TMPDIR", folder); err != nil {
+			return 0, err
+		}
+	}
 	if programs, err = os.MkdirTemp("", "weir-e2e-"); err != nil {
 		return 0, err
 	}
