@@ -27,7 +27,8 @@ import "time"
 // them what they understand, and ends the others. Within a version messages and fields
 // may be added to what a proxy says, and an agent does without those that a proxy does
 // not have. A field may be added to what an agent says, which does not say it before a
-// proxy's Hello has said that it is understood. Nothing else changes. A proxy takes specs of its own version alone.
+// proxy's Hello has said that it is understood. Nothing else changes. A proxy takes specs
+// of its own version alone.
 //
 // Version 2 has the message Interrupt. Version 3 has no message more; its specs say how a
 // job is kept apart from its node, what it is fed and what of it is kept, and its results
