@@ -26,8 +26,9 @@ func effectivePool(e pooltree.Effective) map[string]any {
 		"enable_lightweight_operations":            e.Lightweight,
 		"enable_step_function_for_gang_operations": e.GangStepFunction,
 		"enable_fifo_children_reordering_for_guarantee_utilization": e.FIFOReordering,
-		"allow_gang_operations":  e.AllowGangs,
-		"enable_pool_starvation": e.CanStarve,
+		"allow_gang_operations":                e.AllowGangs,
+		"enable_pool_starvation":               e.CanStarve,
+		"use_pool_satisfaction_for_scheduling": e.PoolSatisfaction,
 	}
 	maps.Copy(out, e.Starvation.Document())
 	maps.Copy(out, e.Preemption.Document())
@@ -72,6 +73,7 @@ func effectiveTree(s pooltree.Settings) map[string]any {
 		"forbid_immediate_operations_in_root":  s.ForbidImmediateInRoot,
 		"max_ephemeral_pools_per_user":         float64(s.MaxEphemeralPoolsPerUser),
 		"enable_pool_starvation":               s.EnablePoolStarvation,
+		"use_pool_satisfaction_for_scheduling": s.PoolSatisfaction,
 		"integral_guarantees": map[string]any{
 			"smooth_period":                   option.FormatDuration(s.SmoothPeriod),
 			"pool_capacity_saturation_period": option.FormatDuration(s.PoolCapacitySaturation),

@@ -24,10 +24,12 @@ type Element struct {
 	// leaving is what is no longer usage and not free yet: it counts in limits.
 	leaving resource.Amounts
 	total   resource.Amounts
-	// satisfaction is what the element goes by: its own, that of a pool that of the first
-	// of its waiting children. Those that are high come before all others.
+	// satisfaction is what the element goes by: its own, or in a pool that goes by its
+	// operations that of the first waiting child. Those that are high come before all others.
 	satisfaction float64
 	high         bool
+	// served is the turn in which a job below was started last, turn, of the root, the last one.
+	served, turn uint64
 	// promised is what guarantees alone would give.
 	promised resource.Vector
 
@@ -47,6 +49,7 @@ type Element struct {
 	owner any
 	facts Facts
 
+	order Order
 	// waiting is the heap of the children of a pool that have pending jobs.
 	waiting []*Element
 	// at is the place in the heap of the parent, or -1.
@@ -67,6 +70,29 @@ func NewPool(id string) *Element {
 func NewOperation(id string, rank int64) *Element {
 	return &Element{
 		id: id, rank: rank, at: -1, filter: NoFilter, enabled: true, satisfaction: resource.MaxSatisfaction, least: resource.Infinite,
+	}
+}
+
+// Order is how the children of a pool follow each other, and the pool its siblings.
+type Order struct {
+	// FIFO serves the children of the pool strictly by rank.
+	FIFO bool
+	// ByOperations has the pool be as satisfied as the first of its waiting children, and
+	// not as it is itself (F.13).
+	ByOperations bool
+}
+
+// SetOrder sets the order of a pool.
+func (e *Element) SetOrder(order Order) {
+	if e.order == order {
+		return
+	}
+	e.order = order
+	for i := len(e.waiting)/2 - 1; i >= 0; i-- {
+		e.down(i)
+	}
+	for up := e; up != nil; up = up.parent {
+		up.judge()
 	}
 }
 
@@ -100,6 +126,7 @@ func (e *Element) SatisfactionWithout(a resource.Amounts) float64 {
 // Attach puts e below parent, with its usage and its pending jobs.
 func (e *Element) Attach(parent *Element) {
 	e.parent = parent
+	e.judge()
 	parent.AddUsage(e.usage)
 	parent.AddLeaving(e.leaving)
 	e.place()
@@ -134,7 +161,7 @@ func (e *Element) SetPromised(promised resource.Vector) {
 // High reports whether e comes before others because it has less than it was promised.
 func (e *Element) High() bool { return e.high }
 
-// SetRank changes the rank of an operation: the place in a FIFO pool, for one.
+// SetRank changes the rank of an element: the place in a FIFO pool, for one.
 func (e *Element) SetRank(rank int64) {
 	if e.rank == rank {
 		return
@@ -142,6 +169,7 @@ func (e *Element) SetRank(rank int64) {
 	e.rank = rank
 	if e.at >= 0 {
 		e.parent.fix(e.at)
+		e.parent.follow()
 	}
 }
 
@@ -171,26 +199,33 @@ func (e *Element) room(free resource.Amounts, tolerant bool) resource.Amounts {
 	return free.Min(left)
 }
 
+// Serve counts what a job is given as used by e and all above it: their turn is over.
+func (e *Element) Serve(needs resource.Amounts) {
+	root := e
+	for root.parent != nil {
+		root = root.parent
+	}
+	root.turn++
+	for up := e; up != nil; up = up.parent {
+		up.served = root.turn
+	}
+	e.AddUsage(needs)
+}
+
 // AddUsage counts resources as used by e and all above it.
 func (e *Element) AddUsage(a resource.Amounts) {
-	if a.IsZero() {
-		return
-	}
 	for up := e; up != nil; up = up.parent {
 		up.usage = up.usage.Add(a)
+		up.judge()
 	}
-	e.judge()
 }
 
 // SubUsage takes back what AddUsage counted.
 func (e *Element) SubUsage(a resource.Amounts) {
-	if a.IsZero() {
-		return
-	}
 	for up := e; up != nil; up = up.parent {
 		up.usage = up.usage.Sub(a)
+		up.judge()
 	}
-	e.judge()
 }
 
 // Leaving returns what allocations hold that have been told to go: it is no usage, and
@@ -239,26 +274,39 @@ func (e *Element) Refresh() {
 	e.measure()
 }
 
-// judge finds the satisfaction of an operation anew and moves it in its pool's heap,
-// and the pools above in theirs.
+// judge finds the satisfaction of e anew and moves it in its pool's heap.
 func (e *Element) judge() {
-	if e.pool {
+	if e.parent == nil && e.pool {
 		return
 	}
 	usage := resource.Share(e.usage, e.total)
-	e.satisfaction = fairshare.Satisfaction(usage, e.fair, e.demand)
-	e.high = !e.promised.IsZero() && preemption.Shares{Usage: usage, Fair: e.fair, Demand: e.demand}.NonBlockedDominates(e.promised, usage)
+	switch {
+	case !e.pool:
+		e.satisfaction = fairshare.Satisfaction(usage, e.fair, e.demand)
+		e.high = !e.promised.IsZero() && preemption.Shares{Usage: usage, Fair: e.fair, Demand: e.demand}.NonBlockedDominates(e.promised, usage)
+	case e.order.ByOperations && len(e.waiting) > 0:
+		e.satisfaction, e.high = e.waiting[0].satisfaction, e.waiting[0].high
+	default:
+		e.satisfaction = fairshare.Satisfaction(usage, e.fair, e.demand)
+		e.high = len(e.waiting) > 0 && e.waiting[0].high
+	}
 	if e.at >= 0 {
 		e.parent.fix(e.at)
-		e.parent.follow()
 	}
 }
 
-// follow makes a pool as satisfied as the first of its waiting children is (F.10), and
-// as high, and moves it, and those above, to where that puts them.
+// follow takes over from the first waiting child of a pool what the pool goes by, and
+// moves it, and those above, to where that puts them.
 func (e *Element) follow() {
-	for len(e.waiting) > 0 && (e.satisfaction != e.waiting[0].satisfaction || e.high != e.waiting[0].high) {
-		e.satisfaction, e.high = e.waiting[0].satisfaction, e.waiting[0].high
+	for len(e.waiting) > 0 {
+		first := e.waiting[0]
+		if e.high == first.high && (!e.order.ByOperations || e.satisfaction == first.satisfaction) {
+			return
+		}
+		e.high = first.high
+		if e.order.ByOperations {
+			e.satisfaction = first.satisfaction
+		}
 		if e.at < 0 {
 			return
 		}

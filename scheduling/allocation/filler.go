@@ -77,7 +77,7 @@ func (f *Filler) Fill(root *Element, on Node, limit int, start Start) Outcome {
 		}
 		chosen := *task
 		on.Free = on.Free.Sub(chosen.PerJob)
-		op.AddUsage(chosen.PerJob)
+		op.Serve(chosen.PerJob)
 		op.AddPending(chosen.TaskID, -1)
 		start(op, chosen)
 		outcome.Starts++
@@ -98,10 +98,15 @@ func (f *Filler) scarce(root *Element, on Node, outcome *Outcome) {
 }
 
 // Order yields the operations below root that have pending jobs, in the order in which
-// they would be served if each left after its turn.
+// they would be served if each started one job and left.
 func (f *Filler) Order(root *Element) iter.Seq[*Element] {
 	return func(yield func(operation *Element) bool) {
-		defer f.restore()
+		defer func() {
+			for _, e := range f.aside {
+				e.SubUsage(e.turnOf())
+			}
+			f.restore()
+		}()
 		for len(root.waiting) > 0 {
 			e := root
 			for e.pool {
@@ -111,8 +116,19 @@ func (f *Filler) Order(root *Element) iter.Seq[*Element] {
 				return
 			}
 			f.leaveOut(e)
+			e.AddUsage(e.turnOf())
 		}
 	}
+}
+
+// turnOf is what the first job needs that an operation may start.
+func (e *Element) turnOf() resource.Amounts {
+	for i := range e.tasks {
+		if t := &e.tasks[i]; t.waits() {
+			return t.PerJob
+		}
+	}
+	return resource.Amounts{}
 }
 
 // next returns the operation to be served next and the task to start, or nil when
@@ -219,8 +235,30 @@ func (e *Element) Below(above *Element) bool {
 	return false
 }
 
-// Before reports whether e, of any two operations, is to be served before other.
-func (e *Element) Before(other *Element) bool { return e.before(other) }
+// Before reports whether e, of any two operations, is to be served before other: those
+// decide that are siblings on their ways from the root.
+func (e *Element) Before(other *Element) bool {
+	a, b := e, other
+	for d := e.depth() - other.depth(); d != 0; {
+		if d > 0 {
+			a, d = a.parent, d-1
+		} else {
+			b, d = b.parent, d+1
+		}
+	}
+	for a != b && a.parent != b.parent {
+		a, b = a.parent, b.parent
+	}
+	return a.before(b)
+}
+
+// depth is how many pools there are above e.
+func (e *Element) depth() (n int) {
+	for up := e.parent; up != nil; up = up.parent {
+		n++
+	}
+	return n
+}
 
 func (f *Filler) leaveOut(e *Element) {
 	if e.at >= 0 {

@@ -1,21 +1,48 @@
 package allocation
 
+import "weir/scheduling/resource"
+
 // The waiting children of a pool are a binary heap, the next one to be served on
 // top. Every child knows its place in it.
 
-// before is the total order of siblings: those that are high first, then the least
-// satisfied, then the longest waiting, then by id.
+// before is the total order of siblings. Those of a FIFO pool go by rank. Elsewhere those
+// that are high are first, then the least satisfied, then who uses less of its fair share,
+// then who was served least recently, and then the longest waiting.
 func (e *Element) before(other *Element) bool {
+	if e.parent != nil && e.parent.order.FIFO {
+		return e.earlier(other)
+	}
 	if e.high != other.high {
 		return e.high
 	}
 	if e.satisfaction != other.satisfaction {
 		return e.satisfaction < other.satisfaction
 	}
+	if x, y := e.part(), other.part(); x != y {
+		return x < y
+	}
+	if e.served != other.served {
+		return e.served < other.served
+	}
+	return e.earlier(other)
+}
+
+// earlier is the order by rank, and of the same rank by id.
+func (e *Element) earlier(other *Element) bool {
 	if e.rank != other.rank {
 		return e.rank < other.rank
 	}
 	return e.id < other.id
+}
+
+// part is the usage as a part of the fair share; of an element that has no fair share, as
+// a part of the cluster. It tells apart those that are equally satisfied.
+func (e *Element) part() float64 {
+	usage := resource.Share(e.usage, e.total).MaxComponent()
+	if fair := e.fair.MaxComponent(); fair > resource.Epsilon {
+		return usage / fair
+	}
+	return usage
 }
 
 func (e *Element) push(c *Element) {

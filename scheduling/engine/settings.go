@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"weir/scheduling"
+	"weir/scheduling/allocation"
 	"weir/scheduling/fairshare"
 	"weir/scheduling/pooltree"
 	"weir/scheduling/resource"
@@ -50,6 +51,7 @@ func (e *Engine) setEffective(p *pool, to pooltree.Effective) {
 	p.order.SetTolerance(to.Preemption.LimitTolerance)
 	e.rated = e.rated || to.Preemption.RateLimit != pooltree.NoRateLimit
 	p.order.SetFilter(p.filter)
+	p.order.SetOrder(allocation.Order{FIFO: to.Mode == pooltree.FIFO, ByOperations: !to.PoolSatisfaction})
 	for _, op := range p.operations {
 		e.settle(op)
 	}

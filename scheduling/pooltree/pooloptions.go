@@ -55,6 +55,8 @@ type PoolOptions struct {
 	CreateEphemeralSubpools  *bool  `option:"create_ephemeral_subpools" help:"operations go to a subpool of their user, pool$user"`
 	LightweightOperations    *bool  `option:"enable_lightweight_operations" help:"vanilla operations of a FIFO pool do not count as running"`
 
+	PoolSatisfaction *bool `option:"use_pool_satisfaction_for_scheduling" help:"the pool is served by its own satisfaction; off: by that of its least satisfied operation"`
+
 	Starvation
 	PoolPreemption
 
@@ -185,7 +187,9 @@ type Effective struct {
 	ForbidImmediate bool
 	// Lightweight vanilla operations do not count as running.
 	Lightweight bool
-	Starvation  EffectiveStarvation
+	// PoolSatisfaction is whether the pool is served by its own satisfaction (F.13).
+	PoolSatisfaction bool
+	Starvation       EffectiveStarvation
 	Preemption  EffectivePoolPreemption
 	// CanStarve is whether the pool itself starves.
 	CanStarve        bool
@@ -207,6 +211,7 @@ func (o PoolOptions) effective(s Settings, parent Effective) Effective {
 		Limits:                   o.ResourceLimits.Or(resource.Infinite),
 		TagFilter:                or(o.TagFilter, Filter{}),
 		ForbidImmediate:          or(o.ForbidImmediate, false),
+		PoolSatisfaction:         or(o.PoolSatisfaction, s.PoolSatisfaction),
 		Starvation:               o.Starvation.over(parent.Starvation),
 		Preemption:               o.PoolPreemption.over(parent.Preemption),
 		CanStarve:                s.EnablePoolStarvation,

@@ -25,6 +25,7 @@ type TreeOptions struct {
 
 	Starvation
 	EnablePoolStarvation *bool `option:"enable_pool_starvation" help:"pools starve as operations do"`
+	PoolSatisfaction     *bool `option:"use_pool_satisfaction_for_scheduling" help:"pools are served by their own satisfaction; off: by that of their least satisfied operation"`
 	TreePreemption
 
 	IntegralGuarantees               *TreeIntegral `option:"integral_guarantees"`
@@ -62,6 +63,7 @@ type Settings struct {
 	ForbidImmediateInRoot           bool
 	MaxEphemeralPoolsPerUser        int64
 	EnablePoolStarvation            bool
+	PoolSatisfaction                bool
 	Starvation                      EffectiveStarvation
 	Preemption                      EffectivePreemption
 
@@ -105,6 +107,7 @@ func (o TreeOptions) Settings() Settings {
 		ForbidImmediateInRoot:            or(o.ForbidImmediateInRoot, true),
 		MaxEphemeralPoolsPerUser:         or(o.MaxEphemeralPoolsPerUser, 1),
 		EnablePoolStarvation:             or(o.EnablePoolStarvation, true),
+		PoolSatisfaction:                 or(o.PoolSatisfaction, true),
 		Starvation:                       o.Starvation.over(defaultStarvation),
 		Preemption:                       o.TreePreemption.effective(),
 		SmoothPeriod:                     or(integral.SmoothPeriod, time.Minute),
