@@ -118,6 +118,20 @@ func (e *Element) Satisfaction() float64 {
 	return fairshare.Satisfaction(resource.Share(e.usage, e.total), e.fair, e.demand)
 }
 
+// Owed reports whether a job that needs so much brings e nearer to its fair share: e has
+// no more than that with half of the job.
+func (e *Element) Owed(needs resource.Amounts) bool {
+	with := resource.Share(e.usage, e.total).Add(resource.Share(needs, e.total).Scale(.5))
+	return fairshare.Satisfaction(with, e.fair, e.demand) <= 1+resource.Epsilon
+}
+
+// Exceeds reports whether, after lost has gone, e comes nearer to a part of its fair share
+// without a job that holds so much: e has more than that without half of the job.
+func (e *Element) Exceeds(part float64, lost, holds resource.Amounts) bool {
+	without := resource.Share(e.usage.Sub(lost), e.total).Sub(resource.Share(holds, e.total).Scale(.5))
+	return fairshare.Satisfaction(without, e.fair, e.demand) > part+resource.Epsilon
+}
+
 // SatisfactionWithout is Satisfaction with so much less usage.
 func (e *Element) SatisfactionWithout(a resource.Amounts) float64 {
 	return fairshare.Satisfaction(resource.Share(e.usage.Sub(a), e.total), e.fair, e.demand)

@@ -18,6 +18,10 @@ type Node struct {
 	MinSpare resource.Amounts
 	// At is the time of the look, for what is noted of it.
 	At time.Time
+	// Reserve is asked of an operation that is passed over because too little is free for
+	// its job, and not for those of others: true keeps what is free for it, and nothing else
+	// starts. Nil never does.
+	Reserve func(operation *Element) bool
 	// Admit says of guarded operations whether a job of theirs may start here, and why
 	// not.
 	Admit func(operation *Element, needs, free resource.Amounts) (bool, Cause)
@@ -158,8 +162,8 @@ func (f *Filler) next(root *Element, on Node, outcome *Outcome) (*Element, *Task
 				}
 			}
 		}
-		f.refuse(e, on, cause, outcome)
-		if e == root {
+		cause = f.refuse(e, on, cause, outcome)
+		if e == root || cause == Lacking && on.Reserve != nil && on.Reserve(e.first()) {
 			return nil, nil
 		}
 		e, room = root, on.Free
@@ -167,8 +171,16 @@ func (f *Filler) next(root *Element, on Node, outcome *Outcome) (*Element, *Task
 	return nil, nil
 }
 
+// first returns the operation at or below e that is to be served first.
+func (e *Element) first() *Element {
+	for e.pool {
+		e = e.waiting[0]
+	}
+	return e
+}
+
 // refuse leaves e out until restore, counts it, and notes why.
-func (f *Filler) refuse(e *Element, on Node, cause Cause, outcome *Outcome) {
+func (f *Filler) refuse(e *Element, on Node, cause Cause, outcome *Outcome) Cause {
 	fact := Fact{At: on.At, Node: on.ID}
 	switch cause {
 	case Unmatched:
@@ -190,6 +202,7 @@ func (f *Filler) refuse(e *Element, on Node, cause Cause, outcome *Outcome) {
 	}
 	e.Note(cause, fact)
 	f.leaveOut(e)
+	return cause
 }
 
 // Fitting returns the first task of which a job may start on the node once others have

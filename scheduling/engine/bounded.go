@@ -28,7 +28,7 @@ func (e *Engine) dismiss(n *node, now time.Time, plan *Plan) {
 	slices.SortFunc(all, laterFirst)
 	for _, h := range all {
 		if h.Gracefully() && e.rate(h, now) {
-			e.preempt(h, now, lifecycle.GracefulPreemption, nil, e.beyond(h, preemption.NormalStage, starver{}), plan)
+			e.preempt(h, now, lifecycle.GracefulPreemption, nil, e.beyond(h, preemption.NormalStage, nil), plan)
 			h.operation.settled, h.operation.settledIn = h.operation.order.Usage(), e.age
 		}
 	}

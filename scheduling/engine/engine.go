@@ -111,8 +111,11 @@ type Engine struct {
 
 	filler allocation.Filler
 	// flow is what jobs that end give back, for estimates.
-	flow  flow
-	admit func(chosen *allocation.Element, needs, free resource.Amounts) (bool, allocation.Cause)
+	flow flow
+	// at is the node that is looked at.
+	at      *node
+	keepFor func(chosen *allocation.Element) bool
+	admit   func(chosen *allocation.Element, needs, free resource.Amounts) (bool, allocation.Cause)
 	// now is the time of the last heartbeat or update; unpacked lets jobs start on nodes that fit them
 	// badly.
 	now      time.Time
@@ -120,18 +123,21 @@ type Engine struct {
 
 	// starving are the operations that may preempt others, by stage, as of the last
 	// update; gracefully says that there are operations that are preempted gracefully,
-	// exceeded that limits are, rated that pools have preemption_rate_limit.
-	starving                    [stageCount][]*operation
-	gracefully, exceeded, rated bool
+	// exceeded that limits are, reserved that room is kept, rated that pools have
+	// preemption_rate_limit.
+	starving                              [stageCount][]*operation
+	gracefully, exceeded, reserved, rated bool
 	// round numbers the looks for victims, trial those for one job, walk those for who
 	// took from whom.
 	round, trial, walk uint64
 	// age grows with every change that moves shares other than what jobs use.
 	age uint64
+	// updates numbers the updates.
+	updates uint64
 	// memory that is used again
-	scratch, others []*holding
-	starts          []Start
-	preempts        []Preempt
+	scratch, others, late []*holding
+	starts                []Start
+	preempts              []Preempt
 }
 
 // New returns an engine whose tree has the root alone.
@@ -155,7 +161,7 @@ func New(config Config) (*Engine, error) {
 		beats:       1,
 		layout:      1,
 	}
-	e.admit = e.mayStart
+	e.admit, e.keepFor = e.mayStart, e.reserve
 	tree, err := pooltree.New(pooltree.Default())
 	if err != nil {
 		return nil, fmt.Errorf("new engine: %w", err)
@@ -199,6 +205,7 @@ func (e *Engine) Tick(now time.Time) (fairshare.Report, error) {
 	e.hungry()
 	e.root.order.Refresh()
 	e.ticked, e.stale = now, false
+	e.updates++
 	return report, nil
 }
 

@@ -57,8 +57,12 @@ func (e *Engine) look(n *node, now time.Time, plan *Plan) {
 // does, and some wait for a node that fits them better, one of those starts all the same
 // (F.14).
 func (e *Engine) fill(n *node, now time.Time, plan *Plan) {
+	if e.meet(n, now, plan) {
+		return
+	}
 	on := n.offered(now)
-	on.MinSpare, on.Admit = e.settings.Preemption.MinSpare, e.admit
+	on.MinSpare, on.Admit, on.Reserve = e.settings.Preemption.MinSpare, e.admit, e.keepFor
+	e.at = n
 	room := e.config.MaxStartsPerPlan - len(plan.Starts)
 	gathered := 0
 	start := func(chosen *allocation.Element, task allocation.Task) {

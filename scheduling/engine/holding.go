@@ -43,6 +43,9 @@ type holding struct {
 	// claimed starts come from a claim, whose time was to be over at expires.
 	claimed bool
 	expires time.Time
+	// surplus is the update as of which it is one of the latest of what its pool has beyond
+	// its fair share.
+	surplus uint64
 	// together starts are those of a gang.
 	together bool
 }

@@ -36,6 +36,8 @@ type node struct {
 	leaving resource.Amounts
 	claims  []*claim
 	claimed resource.Amounts
+	// reserved keeps what is free for a job that needs more; nil: nothing does.
+	reserved *reservation
 	// attempted is when preemption was tried last; zero: never.
 	attempted time.Time
 }
@@ -78,6 +80,9 @@ func (e *Engine) RemoveNode(id scheduling.NodeID) error {
 	e.nodesChanged = true
 	for len(n.claims) > 0 {
 		e.endClaim(n.claims[0], ClaimNodeLost)
+	}
+	if n.reserved != nil {
+		n.reserved.end()
 	}
 	n.judge()
 	e.forgetNode(n)

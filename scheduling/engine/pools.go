@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"weir/scheduling"
 	"weir/scheduling/allocation"
@@ -29,6 +30,14 @@ type pool struct {
 	ceiling resource.Amounts
 	hunger  preemption.Clock
 	loss    loss
+	// way is the trial in which an operation below may gain, branch leads to it.
+	way    uint64
+	branch *allocation.Element
+	// reserved is where room is kept for a job, reservesAgain when that may be so next.
+	reserved      reservation
+	reservesAgain time.Time
+	// surplus is the update for which the latest of what it has beyond its fair share were found.
+	surplus uint64
 	// paid is what volume paid for at the last update.
 	paid resource.Vector
 	// rate are the preemptions of the last minute, where they are limited.
@@ -174,7 +183,7 @@ func (e *Engine) Pools() []PoolView { return e.root.view(make([]PoolView, 0, len
 // has ended may come to something: because some starve or limits are exceeded, because a
 // gang waits for room, or because operations are preempted ahead of need.
 func (e *Engine) Pressing() (now, gracefully bool) {
-	now = e.exceeded || slices.ContainsFunc(e.gangs, func(g *gang) bool { return g.missing() > 0 && g.waiting() > 0 && !g.out })
+	now = e.exceeded || e.reserved || slices.ContainsFunc(e.gangs, func(g *gang) bool { return g.missing() > 0 && g.waiting() > 0 && !g.out })
 	for _, starving := range e.starving {
 		now = now || len(starving) > 0
 	}

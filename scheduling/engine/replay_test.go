@@ -67,7 +67,7 @@ func TestReplay(t *testing.T) {
 
 // record plays a cluster by chance and keeps what it was told.
 func record(t *testing.T) *stream {
-	s, chance := &stream{}, rand.New(rand.NewPCG(5, 6))
+	s, chance := &stream{}, rand.New(rand.NewPCG(5, 8))
 	d := newDrive(t, nil, nil)
 	tree := func(e *engine.Engine) {
 		w := &world{Engine: e, t: t, now: begin}

@@ -125,7 +125,7 @@ func (e *Engine) searchNode(s *search, n *node) {
 			s.spared[stay{block, h.operation.pool.name}]++
 		}
 	})
-	victims, room, ok := e.victims(n, s.op, s.needs, h.by, candidates)
+	victims, room, ok := e.victims(s.stage, n, s.op, s.needs, h.by, candidates)
 	if !ok || len(victims) == 0 {
 		return
 	}

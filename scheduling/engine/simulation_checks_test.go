@@ -37,7 +37,7 @@ func (s *simulation) checkNothingIsLeft(t *rapid.T, ids []scheduling.NodeID) {
 		served[id] = true
 	}
 	for _, n := range snapshot.Nodes {
-		if !served[n.ID] || !n.Known || !n.Schedulable || n.Overcommitted {
+		if !served[n.ID] || !n.Known || !n.Schedulable || n.Overcommitted || n.Reserved != "" {
 			continue
 		}
 		for _, op := range snapshot.Operations {

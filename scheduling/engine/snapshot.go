@@ -180,6 +180,8 @@ type NodeView struct {
 	Schedulable bool
 	// Attempted is when preemption was tried there last, zero: never.
 	Attempted time.Time
+	// Reserved is the operation for a job of which what is free is kept; empty: for none.
+	Reserved scheduling.OperationID
 	// Overcommitted nodes have less than is held, not for the engine's fault.
 	Overcommitted bool
 }
@@ -235,6 +237,11 @@ func (e *Engine) Snapshot() Snapshot {
 	for _, n := range e.nodes {
 		s.Nodes = append(s.Nodes, NodeView{ID: n.id, Tags: slices.Clone(n.tags), Limits: n.limits, Usage: n.usage,
 			Leaving: n.leaving, Claimed: n.claimed, Known: n.known, Schedulable: n.schedulable, Attempted: n.attempted, Overcommitted: n.overcommitted})
+	}
+	for i := range s.Nodes {
+		if r := e.nodes[s.Nodes[i].ID].reserved; r != nil {
+			s.Nodes[i].Reserved = r.operation.ID
+		}
 	}
 	slices.SortFunc(s.Nodes, func(a, b NodeView) int { return cmp.Compare(a.ID, b.ID) })
 	for i := range s.Nodes {

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"slices"
 	"time"
 
 	"weir/scheduling/allocation"
@@ -33,13 +32,17 @@ func (e *Engine) hungry() {
 		clear(e.starving[s])
 		e.starving[s] = e.starving[s][:0]
 	}
-	e.gracefully, e.exceeded = false, false
+	e.gracefully, e.exceeded, e.reserved = false, false, false
 	e.collect(e.root, [stageCount]starver{})
 }
 
 // collect does so below a pool; above are the starving ones above it, by what they may.
 func (e *Engine) collect(p *pool, above [stageCount]starver) {
 	p.starves(p.hunger.Starvation, starver{pool: p}, &above)
+	if r := &p.reserved; r.node != nil && !r.holds(e.now) {
+		r.end()
+	}
+	e.reserved = e.reserved || p.reserved.node != nil
 	e.exceeded = e.exceeded || !p.order.Usage().Fits(p.effective.Limits)
 	for _, c := range p.pools {
 		e.collect(c, above)
@@ -77,9 +80,16 @@ func (p *pool) starves(s preemption.Starvation, own starver, by *[stageCount]sta
 	}
 }
 
-// below reports whether who starves has less than its fair share still: what has been
-// started or claimed since the update counts.
-func (s starver) below(total resource.Amounts) bool { return s.belowWith(resource.Amounts{}, total) }
+// owed reports whether a job that needs so much is owed to who starves: what has been
+// started or claimed since the update counts. An operation is owed while it is below its
+// fair share; a pool that starves until it has its fair share to the nearest job, and its
+// first job in any case.
+func (s starver) owed(needs, total resource.Amounts) bool {
+	if s.pool == nil || s.pool.order.Usage().IsZero() {
+		return s.belowWith(resource.Amounts{}, total)
+	}
+	return s.pool.order.Owed(needs)
+}
 
 // belowWith reports whether who starves would have less than its fair share with so much
 // more.
@@ -90,48 +100,12 @@ func (s starver) belowWith(more, total resource.Amounts) bool {
 	return preemption.OperationStatus(s.operation.shares(more, total), s.operation.effective.Starvation.Tolerance, true, nil) == preemption.BelowFairShare
 }
 
-// element is that of who starves.
-func (s starver) element() *allocation.Element {
+// satisfaction is that of who starves.
+func (s starver) satisfaction() float64 {
 	if s.pool != nil {
-		return s.pool.order
+		return s.pool.order.Satisfaction()
 	}
-	return s.operation.order
-}
-
-// loss is what would be taken from an element for a job, in a trial.
-type loss struct {
-	trial  uint64
-	amount resource.Amounts
-}
-
-// losable reports whether, without h and all that was found to be losable before in this
-// trial, the operation of h, and each pool above it that is not above who starves too, is
-// more satisfied than need.
-func (e *Engine) losable(h *holding, by *allocation.Element, need float64) bool {
-	op := h.operation
-	if !e.spares(op.order, &op.loss, h, need) {
-		return false
-	}
-	p := op.pool
-	for ; p != nil && !by.Below(p.order); p = p.parent {
-		if !e.spares(p.order, &p.loss, h, need) {
-			return false
-		}
-	}
-	above := p
-	op.loss.amount = op.loss.amount.Add(h.Resources)
-	for p = op.pool; p != above; p = p.parent {
-		p.loss.amount = p.loss.amount.Add(h.Resources)
-	}
-	return true
-}
-
-// spares reports whether an element would be clearly more satisfied than need still.
-func (e *Engine) spares(of *allocation.Element, l *loss, h *holding, need float64) bool {
-	if l.trial != e.trial {
-		*l = loss{trial: e.trial}
-	}
-	return of.SatisfactionWithout(l.amount.Add(h.Resources)) > need+resource.Epsilon
+	return s.operation.order.Satisfaction()
 }
 
 func (p *pool) shares(more, total resource.Amounts) preemption.Shares {
@@ -183,6 +157,7 @@ func (e *Engine) serve(stage preemption.Stage, n *node, now time.Time, plan *Pla
 			return true
 		}
 		op.tried = e.round
+		op.order.Note(allocation.NoVictims, allocation.Fact{At: now, Node: n.id})
 	}
 }
 
@@ -209,7 +184,7 @@ func (e *Engine) neediest(stage preemption.Stage, n *node, discount resource.Amo
 			op.order.Note(allocation.NoVictims, allocation.Fact{At: now, Node: n.id})
 		case e.withheld(op, t.PerJob):
 			op.order.Note(allocation.Withheld, allocation.Fact{At: now, Node: n.id})
-		case op.starver.below(e.total):
+		case op.starver.owed(t.PerJob, e.total):
 			best, task = op, t
 		}
 	}
@@ -218,7 +193,7 @@ func (e *Engine) neediest(stage preemption.Stage, n *node, discount resource.Amo
 
 // displace has a job of an operation take the place of the victims that it needs.
 func (e *Engine) displace(stage preemption.Stage, n *node, op *operation, task allocation.Task, candidates []*holding, now time.Time, plan *Plan) bool {
-	victims, room, ok := e.victims(n, op, task.PerJob, op.starver, candidates)
+	victims, room, ok := e.victims(stage, n, op, task.PerJob, op.starver, candidates)
 	g := op.missing(task.Name)
 	switch {
 	case !ok:
@@ -229,7 +204,8 @@ func (e *Engine) displace(stage preemption.Stage, n *node, op *operation, task a
 			e.gather(g, c)
 		}
 		for _, h := range victims {
-			e.preempt(h, now, kinds[stage], c, e.beyond(h, stage, op.starver), plan)
+			reason := e.beyond(h, stage, op)
+			e.preempt(h, now, kinds[stage], c, reason, plan)
 			e.took(op, h.operation)
 		}
 	case !e.settings.Preemption.MinSpare.Fits(room):
@@ -238,98 +214,10 @@ func (e *Engine) displace(stage preemption.Stage, n *node, op *operation, task a
 		e.gather(g, e.addClaim(n, op, task.TaskID, task.PerJob, now))
 	default:
 		// It fits as it is, and has waited for a better node long enough (F.14).
-		op.order.AddUsage(task.PerJob)
+		op.order.Serve(task.PerJob)
 		op.order.AddPending(task.TaskID, -1)
 		e.start(n, op, task.TaskID, task.PerJob, plan)
 		plan.Outcome.Starts++
 	}
 	return true
-}
-
-// victims chooses those of the candidates on a node that have to leave for a job of an
-// operation, by the starvation of by; room is what is free for it without. Where a pool
-// would be above its limits by the job, though within their tolerance, the victims are of
-// this pool. None of those who lose is left with less of its fair share than who starves
-// has: who takes does not starve those that it takes from, who would take it back.
-func (e *Engine) victims(n *node, op *operation, perJob resource.Amounts, by starver, candidates []*holding) (victims []*holding, room resource.Amounts, ok bool) {
-	room, limited := op.order.Room(n.spare(), perJob)
-	above := by.element()
-	need := above.Satisfaction()
-	e.trial++
-	others := e.others[:0]
-	for _, h := range candidates {
-		if h.operation != op && (limited == nil || h.operation.order.Below(limited)) &&
-			!e.barred(op, h) && e.losable(h, above, need) {
-			others = append(others, h)
-		}
-	}
-	e.others = others
-	victims, ok = preemption.Victims(perJob, room, others)
-	return victims, room, ok
-}
-
-// candidates returns the allocations of a node that may be victims in a stage, the one
-// that has to go first is first, and what they hold together. The part of each operation in that is its discount.
-func (e *Engine) candidates(stage preemption.Stage, n *node, now time.Time) (all []*holding, discount resource.Amounts) {
-	all = e.mayLeave(stage, n, now, spare)
-	for _, h := range all {
-		op := h.operation
-		if op.round != e.round {
-			op.round, op.discount = e.round, resource.Amounts{}
-		}
-		op.discount = op.discount.Add(h.Resources)
-		discount = discount.Add(h.Resources)
-	}
-	return all, discount
-}
-
-// mayLeave returns the allocations of a node that may be victims in a stage, the one that
-// has to go first is first. spared is told of those that could be but for a block.
-func (e *Engine) mayLeave(stage preemption.Stage, n *node, at time.Time, spared func(*holding, preemption.Block)) []*holding {
-	all := e.scratch[:0]
-	for _, h := range n.held {
-		if !h.Grouped() || !stage.Takes(h.Level()) {
-			continue
-		}
-		if block := h.operation.owner().Blocks(stage, at, h.Started); block != preemption.NotBlocked {
-			spared(h, block)
-			continue
-		}
-		all = append(all, h)
-	}
-	slices.SortFunc(all, easiestFirst)
-	if e.rated {
-		all = e.withinRates(all, at, spared)
-	}
-	e.scratch = all
-	return all
-}
-
-// spare counts an allocation that is let stay.
-func spare(h *holding, block preemption.Block) { h.operation.spared[block]++ }
-
-// owner is what decides whether jobs of the operation may be preempted.
-func (op *operation) owner() preemption.Owner {
-	return preemption.Owner{
-		Graceful: op.effective.Graceful, AllowNormal: op.pool.effective.Preemption.AllowNormal,
-		Starvation: op.hunger.Starvation, FromStarving: op.fromStarving, MinRunTime: op.effective.Starvation.MinRunTime,
-	}
-}
-
-// beyond are the facts about a victim that is beyond the fair share of its operation.
-func (e *Engine) beyond(h *holding, stage preemption.Stage, by starver) Reason {
-	b := h.operation.groups.Bounds()
-	k := resource.Dominant(h.operation.order.Usage(), e.total)
-	always, normally := h.operation.groups.Protected()
-	r := Reason{Resource: k, Kept: resource.Share(normally, e.total)[k], Usage: resource.Share(h.operation.order.Usage(), e.total)[k], Fair: b.Fair[k], Threshold: b.Threshold}
-	if stage == preemption.AggressiveStage {
-		r.Threshold, r.Kept = b.AggressiveThreshold, resource.Share(always, e.total)[k]
-	}
-	switch {
-	case by.pool != nil:
-		r.Pool, r.Since = by.pool.name, by.pool.hunger.Since
-	case by.operation != nil:
-		r.Since = by.operation.hunger.Since
-	}
-	return r
 }

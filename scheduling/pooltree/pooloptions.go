@@ -190,7 +190,7 @@ type Effective struct {
 	// PoolSatisfaction is whether the pool is served by its own satisfaction (F.13).
 	PoolSatisfaction bool
 	Starvation       EffectiveStarvation
-	Preemption  EffectivePoolPreemption
+	Preemption       EffectivePoolPreemption
 	// CanStarve is whether the pool itself starves.
 	CanStarve        bool
 	GangStepFunction bool

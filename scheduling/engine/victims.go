@@ -1,0 +1,295 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"weir/scheduling/allocation"
+	"weir/scheduling/preemption"
+	"weir/scheduling/resource"
+)
+
+// loss is what would be taken from an element for a job, in a trial.
+type loss struct {
+	trial  uint64
+	amount resource.Amounts
+}
+
+// add counts more as taken in this trial.
+func (l *loss) add(trial uint64, a resource.Amounts) {
+	amount := l.of(trial)
+	*amount = amount.Add(a)
+}
+
+// of is what would be taken in this trial.
+func (l *loss) of(trial uint64) *resource.Amounts {
+	if l.trial != trial {
+		*l = loss{trial: trial}
+	}
+	return &l.amount
+}
+
+// victims chooses those of the candidates on a node that have to leave for a job of an
+// operation, by the starvation of by; room is what is free for it without. Where a pool
+// would be above its limits by the job, though within their tolerance, the victims are of
+// this pool.
+func (e *Engine) victims(stage preemption.Stage, n *node, op *operation, perJob resource.Amounts, by starver, candidates []*holding) (victims []*holding, room resource.Amounts, ok bool) {
+	room, limited := op.order.Room(n.spare(), perJob)
+	e.trial++
+	t := trial{engine: e, stage: stage, op: op, by: by, needs: perJob, satisfaction: by.satisfaction()}
+	t.mark()
+	others := e.others[:0]
+	for _, h := range candidates {
+		if h.operation != op && (limited == nil || h.operation.order.Below(limited)) && !e.barred(op, h) && t.takes(h) {
+			others = append(others, h)
+		}
+	}
+	e.others = others
+	victims, ok = preemption.Victims(perJob, room, others)
+	return victims, room, ok
+}
+
+// trial is a search for victims for one job of an operation, by the starvation of by.
+type trial struct {
+	engine       *Engine
+	stage        preemption.Stage
+	op           *operation
+	by           starver
+	needs        resource.Amounts
+	satisfaction float64
+}
+
+// mark notes at the pools above the operation which child leads to it.
+func (t *trial) mark() {
+	branch := t.op.order
+	for p := t.op.pool; p != nil; p = p.parent {
+		p.way, p.branch = t.engine.trial, branch
+		branch = p.order
+	}
+}
+
+// takes reports whether h may have to go, after all that were taken before in this trial,
+// and counts it as lost (F.12.3): because it is beyond the fair share of its operation, or
+// because its pools are beyond theirs.
+func (t *trial) takes(h *holding) bool {
+	from, common := h.operation, t.common(h)
+	if t.by.pool != nil && common.order.Below(t.by.pool.order) {
+		// Who starves has nothing of what is its own already.
+		return false
+	}
+	byOperation := t.stage.Takes(h.Level()) && t.spared(h, common)
+	if !byOperation && (t.engine.secured(h) || !t.beyondPools(h, common) && !t.crowded(h, common)) {
+		return false
+	}
+	from.loss.add(t.engine.trial, h.Resources)
+	for p := from.pool; ; p = p.parent {
+		p.loss.add(t.engine.trial, h.Resources)
+		if p == common {
+			return true
+		}
+	}
+}
+
+// common is the lowest pool above h and above the operation.
+func (t *trial) common(h *holding) *pool {
+	p := h.operation.pool
+	for p.way != t.engine.trial {
+		p = p.parent
+	}
+	return p
+}
+
+// spared reports whether nobody who loses by h would be left with less of its fair share
+// than who starves has: who takes does not starve those that it takes from, who would take
+// it back.
+func (t *trial) spared(h *holding, common *pool) bool {
+	if !t.spares(h.operation.order, &h.operation.loss, h, t.satisfaction) {
+		return false
+	}
+	for p := h.operation.pool; p != common; p = p.parent {
+		need := t.satisfaction
+		if p.parent == common {
+			need = max(need, common.branch.Satisfaction())
+		}
+		if !t.spares(p.order, &p.loss, h, need) {
+			return false
+		}
+	}
+	return true
+}
+
+// spares reports whether an element would be clearly more satisfied than need still.
+func (t *trial) spares(of *allocation.Element, l *loss, h *holding, need float64) bool {
+	return of.SatisfactionWithout(l.of(t.engine.trial).Add(h.Resources)) > need+resource.Epsilon
+}
+
+// beyondPools reports whether h may go however its operation is protected by itself: all
+// pools up to the one that who starves is in have more than their fair share, to the nearest
+// job, and so has the operation, if only by a part of a job. Of jobs no smaller than the
+// one that starts it has to be one of the latest.
+func (t *trial) beyondPools(h *holding, common *pool) bool {
+	e, from := t.engine, h.operation
+	if from.pool == common || !common.branch.Owed(t.needs) || !t.smaller(h, 1) && !e.latest(h) ||
+		from.order.SatisfactionWithout(*from.loss.of(e.trial)) <= from.kept()+resource.Epsilon {
+		return false
+	}
+	for p := from.pool; p != common; p = p.parent {
+		if !p.order.Exceeds(p.kept(), *p.loss.of(e.trial), h.Resources) {
+			return false
+		}
+	}
+	return true
+}
+
+// kept is the part of its fair share that a pool keeps in any case; it is that of an
+// operation where its pool has more.
+func (p *pool) kept() float64       { return max(p.effective.Starvation.Satisfaction, 1) }
+func (op *operation) kept() float64 { return max(op.effective.Starvation.Satisfaction, 1) }
+
+// smaller reports whether so many jobs like h take less than the one that starts, or one of
+// several just as much.
+func (t *trial) smaller(h *holding, times float64) bool {
+	total := t.engine.total
+	each, all := resource.Share(h.Resources, total).MaxComponent(), resource.Share(t.needs, total).MaxComponent()
+	return each < all-resource.Epsilon && times*each <= all+resource.Epsilon
+}
+
+// crowded reports whether h may go for a job that is at least twice as large: in the
+// aggressive stage, as long as the others in the pool that who starves is in keep the part
+// of the fair share that no one can preempt. So there is room for large jobs among many
+// small operations (P6). What takes the place is larger than all that leaves, so this comes
+// to an end.
+func (t *trial) crowded(h *holding, common *pool) bool {
+	if t.stage != preemption.AggressiveStage || !h.operation.crowds() || !t.smaller(h, 2) {
+		return false
+	}
+	total := t.engine.total
+	rest := common.order.Usage().Sub(common.branch.Usage()).Sub(*common.loss.of(t.engine.trial)).Sub(h.Resources)
+	kept := common.share.FairShare.Scale(common.effective.Starvation.AggressiveThreshold)
+	return common.shares(resource.Amounts{}, total).NonBlockedDominates(resource.Share(rest, total), kept)
+}
+
+// crowds reports whether jobs of an operation may go for larger ones.
+func (op *operation) crowds() bool {
+	return op.groups.Bounds().Aggressive && op.order.Satisfaction() > op.effective.Starvation.AggressiveThreshold
+}
+
+// secured reports whether an operation keeps h whatever its pools have: it has set that so
+// much is never preempted, or that nothing is aggressively.
+func (e *Engine) secured(h *holding) bool {
+	from := h.operation
+	left := from.groups.Usage().Sub(*from.loss.of(e.trial)).Sub(h.Resources)
+	return from.groups.Bounds().Protected.StrictlyDominates(left)
+}
+
+// candidates returns the allocations of a node that may be victims in a stage, the one
+// that has to go first is first, and what they hold together. The part of each operation in that is its discount.
+func (e *Engine) candidates(stage preemption.Stage, n *node, now time.Time) (all []*holding, discount resource.Amounts) {
+	all = e.mayLeave(stage, n, now, spare)
+	for _, h := range all {
+		op := h.operation
+		if op.round != e.round {
+			op.round, op.discount = e.round, resource.Amounts{}
+		}
+		op.discount = op.discount.Add(h.Resources)
+		discount = discount.Add(h.Resources)
+	}
+	return all, discount
+}
+
+// mayLeave returns the allocations of a node that may be victims in a stage, the one that
+// has to go first is first. spared is told of those that could be but for a block.
+func (e *Engine) mayLeave(stage preemption.Stage, n *node, at time.Time, spared func(*holding, preemption.Block)) []*holding {
+	all := e.scratch[:0]
+	count := func(h *holding, block preemption.Block) {
+		if stage.Takes(h.Level()) || e.latest(h) {
+			spared(h, block)
+		}
+	}
+	for _, h := range n.held {
+		op := h.operation
+		if !h.Grouped() || !stage.Takes(h.Level()) && !op.pool.exceeds(h) && (stage != preemption.AggressiveStage || !op.crowds()) {
+			continue
+		}
+		if block := op.owner().Blocks(stage, at, h.Started); block != preemption.NotBlocked {
+			count(h, block)
+			continue
+		}
+		all = append(all, h)
+	}
+	slices.SortFunc(all, easiestFirst)
+	if e.rated {
+		all = e.withinRates(all, at, count)
+	}
+	e.scratch = all
+	return all
+}
+
+// exceeds reports whether the pool has more than its fair share, to the nearest job, so that
+// h may go for others though its operation is protected.
+func (p *pool) exceeds(h *holding) bool {
+	return p.order.Exceeds(p.kept(), resource.Amounts{}, h.Resources)
+}
+
+// latest reports whether h is one of those that started last of what its pool has beyond
+// its fair share, as of the last update.
+func (e *Engine) latest(h *holding) bool {
+	if p := h.operation.pool; p.surplus != e.updates {
+		p.surplus = e.updates
+		e.findLatest(p)
+	}
+	return h.surplus == e.updates
+}
+
+// findLatest marks them, of operations that have more than their fair share.
+func (e *Engine) findLatest(p *pool) {
+	all := e.late[:0]
+	for _, op := range p.operations {
+		var lost resource.Amounts
+		for m := op.groups.Last(); m != nil && op.order.SatisfactionWithout(lost) > op.kept()+resource.Epsilon; m = m.Prev() {
+			lost = lost.Add(m.Resources)
+			all = append(all, e.allocations[m.Job])
+		}
+	}
+	e.late = all
+	slices.SortFunc(all, laterFirst)
+	var lost resource.Amounts
+	for _, h := range all {
+		if !p.order.Exceeds(p.kept(), lost, h.Resources) {
+			break
+		}
+		lost = lost.Add(h.Resources)
+		h.surplus = e.updates
+	}
+}
+
+// spare counts an allocation that is let stay.
+func spare(h *holding, block preemption.Block) { h.operation.spared[block]++ }
+
+// owner is what decides whether jobs of the operation may be preempted.
+func (op *operation) owner() preemption.Owner {
+	return preemption.Owner{
+		Graceful: op.effective.Graceful, AllowNormal: op.pool.effective.Preemption.AllowNormal,
+		Starvation: op.hunger.Starvation, FromStarving: op.fromStarving, MinRunTime: op.effective.Starvation.MinRunTime,
+	}
+}
+
+// beyond are the facts about a victim that is beyond the fair share of its operation, or
+// of the pool that is beside the one of the operation that it goes for.
+func (e *Engine) beyond(h *holding, stage preemption.Stage, op *operation) Reason {
+	b := h.operation.groups.Bounds()
+	k := resource.Dominant(h.operation.order.Usage(), e.total)
+	always, normally := h.operation.groups.Protected()
+	r := Reason{Resource: k, Kept: resource.Share(normally, e.total)[k], Usage: resource.Share(h.operation.order.Usage(), e.total)[k], Fair: b.Fair[k], Threshold: b.Threshold}
+	if stage == preemption.AggressiveStage {
+		r.Threshold, r.Kept = b.AggressiveThreshold, resource.Share(always, e.total)[k]
+	}
+	switch {
+	case op == nil:
+	case op.starver.pool != nil:
+		r.Pool, r.Since = op.starver.pool.name, op.starver.pool.hunger.Since
+	case op.starver.operation != nil:
+		r.Since = op.hunger.Since
+	}
+	return r
+}
