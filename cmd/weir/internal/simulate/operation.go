@@ -27,7 +27,9 @@ type operation struct {
 	// accepted is when it was; runs is since when it may start jobs, begun whether it
 	// has started one.
 	accepted, runs time.Duration
-	begun          bool
+	// order is its place among those that were started.
+	order int
+	begun bool
 	// running jobs hold resources; demand is of those that wait.
 	running int
 	demand  []demand
@@ -98,6 +100,7 @@ func (w *world) start(s Submission) error {
 		spec.Tasks[0].RestartExitCode = proto.Int32(restartCode)
 	}
 	w.operations[s.ID] = op
+	op.order = w.meter.submitted
 	w.meter.submitted++
 	_, err := w.apply(&commandpb.StartOperation{OperationId: s.ID, User: "simulation", Spec: spec, Time: w.timestamp()})
 	var refused *refusedError
@@ -167,6 +170,9 @@ func (w *world) step(op *statepb.Operation, now lifecycle.State) proto.Message {
 	case lifecycle.Materializing:
 		known := w.operations[id]
 		known.runs = w.now
+		for a := known.pool; a != nil; a = a.parent {
+			a.outcome.LargestJob = max(a.outcome.LargestJob, resource.MaxRatio(known.perJob, w.meter.total))
+		}
 		defined := &commandpb.TaskDefinition{Name: task, JobCount: op.GetSpec().GetTasks()[0].GetJobCount(), JobResources: statepb.NewResources(known.perJob)}
 		if known.lessons != nil {
 			defined.Memory = &statepb.TaskMemory{Reserve: statepb.NewJobReserve(known.lessons.told)}
