@@ -89,7 +89,7 @@ func (g *generator) document() map[string]any {
 	g.nodes, g.cpu = g.between(2, 8), oneOf(g, 4, 8)
 	g.tree()
 	d := map[string]any{
-		"title": fmt.Sprintf("%s, scenario %d", g.kind, g.seed), "seed": g.seed, "duration": text(g.duration),
+		"title": fmt.Sprintf("%s, scenario %d", g.kind, g.seed), "seed": g.seed, "duration": text(g.duration), "heartbeat": "1s",
 		"nodes":   []any{map[string]any{"name": "n", "count": g.nodes, "cpu": g.cpu, "memory": fmt.Sprintf("%dGiB", 4*g.cpu)}},
 		"options": g.treeOptions(), "pools": g.pools,
 	}

@@ -27,9 +27,7 @@ type operation struct {
 	// accepted is when it was; runs is since when it may start jobs, begun whether it
 	// has started one.
 	accepted, runs time.Duration
-	// order is its place among those that were started.
-	order int
-	begun bool
+	begun          bool
 	// running jobs hold resources; demand is of those that wait.
 	running int
 	demand  []demand
@@ -100,7 +98,6 @@ func (w *world) start(s Submission) error {
 		spec.Tasks[0].RestartExitCode = proto.Int32(restartCode)
 	}
 	w.operations[s.ID] = op
-	op.order = w.meter.submitted
 	w.meter.submitted++
 	_, err := w.apply(&commandpb.StartOperation{OperationId: s.ID, User: "simulation", Spec: spec, Time: w.timestamp()})
 	var refused *refusedError

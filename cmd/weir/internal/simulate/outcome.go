@@ -1,9 +1,11 @@
 package simulate
 
 import (
+	"cmp"
 	"time"
 
 	"weir/raftstore/state"
+	"weir/scheduling/pooltree"
 	"weir/scheduling/resource"
 )
 
@@ -220,7 +222,7 @@ type fifoStart struct {
 func (w *world) inOrder() {
 	for _, s := range w.fifoStarts {
 		for _, other := range w.operations {
-			if other.pool == s.op.pool && other.before(s.op) && other.waitsFor(s.holds) {
+			if other.pool == s.op.pool && !other.graceful() && other.before(s.op) && other.waitsFor(s.holds) {
 				s.op.pool.outcome.OutOfOrder++
 				break
 			}
@@ -229,12 +231,17 @@ func (w *world) inOrder() {
 	w.fifoStarts = w.fifoStarts[:0]
 }
 
-// before reports whether a FIFO pool serves op first.
+// before reports whether a FIFO pool serves op first: by weight, start and id.
 func (op *operation) before(other *operation) bool {
 	if op.weight() != other.weight() {
 		return op.weight() > other.weight()
 	}
-	return op.order < other.order
+	return cmp.Or(cmp.Compare(op.accepted, other.accepted), cmp.Compare(op.ID, other.ID)) < 0
+}
+
+// graceful operations start no more jobs than they may keep.
+func (op *operation) graceful() bool {
+	return op.Shape.Options["preemption_mode"] == pooltree.PreemptGracefully
 }
 
 func (op *operation) weight() float64 {
