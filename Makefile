@@ -14,7 +14,7 @@ GOLANGCI := $(TOOLS)/golangci-lint-v2.15.0
 BUF      := $(TOOLS)/buf-v1.65.0
 
 .DEFAULT_GOAL := help
-.PHONY: help run up down example-clique build test planted race lint proto verify bench fuzz clean
+.PHONY: help run up down example-clique build test fairness planted race lint proto verify bench fuzz clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ build: ## Build bin/weir and bin/weir-jobproxy
 
 test: ## Run every test
 	$(GO) test $(TESTFLAGS) $(PACKAGES)
+
+fairness: build ## Judge what pools get in RUNS (300) clusters that SEED (1) makes up
+	./bin/weir dev fairness --seed $(or $(SEED),1) --runs $(or $(RUNS),300)
 
 planted: ## Find out whether weir chaos catches bugs that are planted for it
 	WEIR_TEST_PLANTED=1 $(GO) test $(TESTFLAGS) -run TestPlantedBugs ./cmd/weir

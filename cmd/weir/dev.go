@@ -38,7 +38,7 @@ weir commands in the same folder find it without flags. Nothing is left behind.`
   weir dev kill leader
   weir dev down`,
 	}
-	return group(cmd, newDevUpCommand(), newDevDownCommand(), newDevStatusCommand(), newDevKillCommand(), newDevStartCommand(), newDevWordcountCommand())
+	return group(cmd, newDevUpCommand(), newDevDownCommand(), newDevStatusCommand(), newDevKillCommand(), newDevStartCommand(), newDevWordcountCommand(), newDevFairnessCommand())
 }
 
 // devFlags is what starting a cluster can be told.

@@ -16,6 +16,9 @@ func (w *world) started(a *statepb.Allocation) {
 	op := w.operations[a.GetOperationId()]
 	w.meter.started(w.now, op, a)
 	w.occupy(op, a)
+	if op.pool.fifo {
+		w.fifoStarts = append(w.fifoStarts, fifoStart{op, a.GetResources().Amounts()})
+	}
 	if w.dead[a.GetNode()] || op.Shape.Endless {
 		return
 	}
@@ -98,7 +101,7 @@ func reason(order *statepb.StopOrder) string {
 // others leave when they have finished, or are killed at their deadline.
 func (w *world) ordered(a *statepb.Allocation) {
 	order, op := a.GetStop(), w.operations[a.GetOperationId()]
-	w.meter.stopped(order)
+	w.meter.stopped(op, order)
 	deadline := max(order.GetTime().AsTime().Sub(epoch)+time.Duration(order.GetGraceMillis())*time.Millisecond, w.now)
 	if order.GetGraceMillis() > 0 && op.Shape.Interruptible {
 		w.lengths.Seed(w.file.Seed^hash(a.GetJobId()), 1)

@@ -45,6 +45,7 @@ func (r *run) succeed() error {
 		return err
 	}
 	r.due = r.now
+	r.meter.calmed(r.now)
 	return r.elect()
 }
 
@@ -75,6 +76,7 @@ func (w *world) lose(f Failure) error {
 type silence struct{ nodes []string }
 
 func (s silence) happen(w *world) error {
+	w.meter.calmed(w.now)
 	for _, id := range s.nodes {
 		record := w.NodeRecord(id)
 		if err := w.tree.Withdraw(id, record.GetResources().Amounts()); err != nil {
@@ -83,6 +85,7 @@ func (s silence) happen(w *world) error {
 		if _, err := w.apply(&commandpb.SetNodeOffline{Term: w.term, Time: w.timestamp(), Node: id, Incarnation: record.GetIncarnation(), Reason: "lost"}); err != nil {
 			return err
 		}
+		w.meter.present = w.meter.present.Sub(record.GetResources().Amounts())
 		msg := &commandpb.AbortAllocations{Term: w.term, Time: w.timestamp(), Node: id, Reason: lifecycle.AbortNodeOffline.String()}
 		for _, a := range w.state.AllocationsOfNode(scheduling.NodeID(id)) {
 			msg.JobIds = append(msg.JobIds, a.GetJobId())
@@ -127,6 +130,7 @@ func (c comeback) happen(w *world) error {
 		if _, err := w.apply(&commandpb.RegisterNode{Term: w.term, Time: w.timestamp(), Node: back}); err != nil {
 			return err
 		}
+		w.meter.present = w.meter.present.Add(back.GetResources().Amounts())
 		if err := w.tree.Offer(id, back.GetResources().Amounts()); err != nil {
 			return err
 		}

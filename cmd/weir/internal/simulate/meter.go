@@ -10,6 +10,7 @@ import (
 	"weir/scheduling"
 	"weir/scheduling/engine"
 	"weir/scheduling/fairshare"
+	"weir/scheduling/pooltree"
 	"weir/scheduling/resource"
 )
 
@@ -17,6 +18,8 @@ import (
 // over time exactly, from event to event.
 type meter struct {
 	total resource.Amounts
+	// present is what the leader knows to be there: total without nodes that are lost.
+	present resource.Amounts
 	// root and the accounts of all pools; ordered has parents first, the root first.
 	root     *account
 	accounts map[scheduling.PoolName]*account
@@ -43,6 +46,7 @@ type account struct {
 	name   scheduling.PoolName
 	parent *account
 	leaf   bool
+	fifo   bool
 	usage  resource.Amounts
 	demand resource.Amounts
 	// at is until when the sums are.
@@ -67,6 +71,7 @@ type account struct {
 	// waits and times are seconds: of jobs until they start, of operations until they
 	// have ended.
 	waits, times []float32
+	outcome      outcome
 }
 
 // grant is a share that an integral guarantee gave for some time.
@@ -108,10 +113,14 @@ func newMeter(f *File) *meter {
 	for _, group := range f.Nodes {
 		m.total = m.total.Add(group.Resources.Times(group.Count))
 	}
-	m.root = &account{name: scheduling.RootPool}
+	m.present = m.total
+	m.root = &account{name: scheduling.RootPool, outcome: outcome{wanted: -1, over: -1, limits: resource.Infinite}}
 	m.accounts[scheduling.RootPool], m.ordered = m.root, []*account{m.root}
 	for _, p := range f.Pools.ParentsFirst() {
 		a := &account{name: p.Name, parent: m.accounts[p.Parent], leaf: len(f.Pools.Children(p.Name)) == 0}
+		effective := f.effective(p.Name)
+		a.fifo = effective.Mode == pooltree.FIFO
+		a.outcome = outcome{Outcome: Outcome{Leaf: a.leaf, Patience: f.patienceOf(p.Name)}, wanted: -1, over: -1, limits: effective.Limits}
 		m.accounts[p.Name] = a
 		m.ordered = append(m.ordered, a)
 	}
@@ -133,6 +142,8 @@ func (m *meter) change(now time.Duration, a *account, usage, demand resource.Amo
 	for ; a != nil; a = a.parent {
 		m.settle(a, now)
 		a.usage, a.demand = a.usage.Add(usage), a.demand.Add(demand)
+		a.outcome.wants(now, a.demand)
+		a.outcome.uses(now, a.usage)
 	}
 }
 
@@ -152,6 +163,9 @@ func (m *meter) started(now time.Duration, op *operation, a *statepb.Allocation)
 	op.pool.waits = append(op.pool.waits, float32((now - since).Seconds()))
 	if !op.begun {
 		op.begun = true
+		for a := op.pool; a != nil; a = a.parent {
+			a.outcome.begins(now)
+		}
 		m.firstWaits = append(m.firstWaits, float32((now - op.accepted).Seconds()))
 	}
 }
@@ -161,6 +175,9 @@ func (m *meter) ended(now time.Duration, op *operation, e state.Ended) {
 	m.running--
 	less := resource.Amounts{}.Sub(e.Allocation.GetResources().Amounts())
 	m.change(now, op.pool, less, less)
+	for a := op.pool; a != nil; a = a.parent {
+		a.outcome.lose(now, e)
+	}
 	why := cmp.Or(e.Finished.GetAbortReason(), e.Finished.GetState())
 	m.ends[why]++
 	if rerun(e, op.Shape.Restart) {
@@ -205,7 +222,12 @@ func (m *meter) wantsNothing(now time.Duration, op *operation) {
 }
 
 // stopped counts an order to go.
-func (m *meter) stopped(order *statepb.StopOrder) {
+func (m *meter) stopped(op *operation, order *statepb.StopOrder) {
+	if order.GetPreemption() != "" {
+		for a := op.pool; a != nil; a = a.parent {
+			a.outcome.Preempted++
+		}
+	}
 	m.preempted[cmp.Or(order.GetPreemption(), order.GetReason())]++
 }
 
@@ -219,6 +241,7 @@ func (m *meter) judge(now, since time.Duration) {
 	for _, a := range m.ordered {
 		m.settle(a, now)
 		mean := a.meanShare(m.total, d)
+		a.outcome.interval(since, now, a.meanShares(m.present, d), a.promised)
 		a.before = a.used
 		if a.leaf {
 			wrong += abs(mean - a.fair)
@@ -266,6 +289,16 @@ func (a *account) meanShare(total resource.Amounts, d time.Duration) float64 {
 	return most
 }
 
+// meanShares is what was used in the last time d, of what there is.
+func (a *account) meanShares(total resource.Amounts, d time.Duration) (shares resource.Vector) {
+	for k := range resource.Kind(resource.Count) {
+		if t := float64(total.Of(k)); t > 0 {
+			shares[k] = (a.used[k] - a.before[k]) / d.Seconds() / t
+		}
+	}
+	return shares
+}
+
 func abs(x float64) float64 { return max(x, -x) }
 
 // found takes what a fair share update has found.
@@ -279,6 +312,7 @@ func (m *meter) found(pools []engine.PoolView) {
 		a.fair = p.Shares.FairShare.MaxComponent()
 		a.promised = parts.Strong.Add(parts.Integral).MaxComponent()
 		a.bonus = parts.Integral.MaxComponent()
+		a.outcome.fair, a.outcome.demand = p.Shares.FairShare, p.Shares.DemandShare
 		a.demandShare = p.Shares.DemandShare.MaxComponent()
 		a.volume = p.Integral.RatioVolume
 		a.flow = p.Integral.SpecifiedFlowRatio

@@ -82,6 +82,7 @@ type Pool struct {
 	// have ended.
 	JobWaits, OperationTimes Waits
 	Integral                 *Integral
+	Outcome                  Outcome
 }
 
 // Integral is what an integral guarantee gave. Seconds are of the whole cluster, but for
@@ -161,6 +162,7 @@ func waitsOf(seconds []float32) Waits {
 // result is what became of a pool.
 func (a *account) result(total resource.Amounts, d time.Duration) Pool {
 	p := Pool{Name: a.name, DemandCPUSeconds: a.wanted.of(resource.CPU), UsageCPUSeconds: a.used.of(resource.CPU), Jobs: int64(len(a.waits)), JobWaits: waitsOf(a.waits), OperationTimes: waitsOf(a.times)}
+	p.Outcome = a.outcome.close(d, a.used, total)
 	if a.parent != nil {
 		p.Parent = a.parent.name
 	}

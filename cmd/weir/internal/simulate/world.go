@@ -54,6 +54,8 @@ type world struct {
 	learns   bool
 	occupied map[string]int64
 	meter    *meter
+	// fifoStarts are jobs of FIFO pools that the plan on its way has started.
+	fifoStarts []fifoStart
 	// stale: something has changed since fair shares were found.
 	stale bool
 	// events counts what happened, planned the commands that the scheduler proposed.
@@ -267,6 +269,7 @@ func (w *world) plan() error {
 			}
 			results = append(results, result)
 		}
+		w.inOrder()
 		answers := scheduler.AnswersOf(results)
 		if err := refusalOf(answers); err != nil {
 			return err

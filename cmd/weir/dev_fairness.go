@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"weir/cmd/weir/internal/fairness"
+)
+
+// fairnessFlags is what weir dev fairness can be told.
+type fairnessFlags struct {
+	seed, scenario uint64
+	runs           int
+	save           string
+}
+
+func newDevFairnessCommand() *cobra.Command {
+	var f fairnessFlags
+	cmd := &cobra.Command{
+		Use:   "fairness",
+		Short: "Simulate clusters made up by chance, and judge what pools had of what they were promised",
+		Long: `Simulate clusters made up by chance, and judge what pools had of what they were
+promised: fair shares, guarantees, first jobs in time, limits, the order of FIFO pools,
+and how much work preemption loses. Exit 0 only if all promises were kept.
+
+Each breach is printed with the number of its scenario, which --scenario runs again.`,
+		Example: `  weir dev fairness --seed 1 --runs 300
+  weir dev fairness --scenario 100017 --save scenario.yaml
+  weir simulate scenario.yaml`,
+		Args: takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	flags := cmd.Flags()
+	flags.Uint64Var(&f.seed, "seed", 1, "decides all scenarios")
+	flags.IntVar(&f.runs, "runs", 300, "how many scenarios")
+	flags.Uint64Var(&f.scenario, "scenario", 0, "the one scenario to run")
+	flags.StringVar(&f.save, "save", "", "with --scenario: file to write it to, for weir simulate")
+	return cmd
+}
+
+func (f *fairnessFlags) run(cmd *cobra.Command) error {
+	one := cmd.Flags().Changed("scenario")
+	if f.save != "" && !one {
+		return &exitError{exitUsage, fmt.Errorf("--save %s: name the scenario with --scenario", f.save)}
+	}
+	if f.runs < 1 {
+		return &exitError{exitUsage, fmt.Errorf("--runs %d: must be at least 1", f.runs)}
+	}
+	seeds := fairness.Seeds(f.seed, f.runs)
+	if one {
+		seeds = []uint64{f.scenario}
+	}
+	if f.save != "" {
+		s, err := fairness.New(f.scenario)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(f.save, s.Text, 0o644); err != nil {
+			return fmt.Errorf("save scenario %d: %w", f.scenario, err)
+		}
+	}
+	outcomes, err := runFairness(cmd.Context(), cmd.ErrOrStderr(), seeds)
+	if err != nil {
+		return err
+	}
+	return f.show(cmd.OutOrStdout(), outcomes)
+}
+
+func runFairness(ctx context.Context, to io.Writer, seeds []uint64) ([]fairness.Outcome, error) {
+	progress := newScreen(to).bar("fairness", int64(len(seeds)))
+	defer progress.close()
+	return fairness.RunAll(ctx, seeds, func(n int) { progress.update(int64(n), fmt.Sprintf("%d of %d scenarios", n, len(seeds))) })
+}
+
+func (f *fairnessFlags) show(to io.Writer, outcomes []fairness.Outcome) error {
+	breaches := fairness.Breaches(outcomes)
+	for _, b := range breaches {
+		pool := string(b.Pool)
+		if pool == "" {
+			pool = "all pools"
+		}
+		fmt.Fprintf(to, "scenario %d (%s): %s: %s\n", b.Seed, b.Kind, pool, b.Problem)
+	}
+	if len(breaches) > 0 {
+		fmt.Fprintf(to, "\nRun one again: weir dev fairness --scenario %d --save scenario.yaml; weir simulate scenario.yaml\n\n", breaches[0].Seed)
+	}
+	fmt.Fprint(to, fairnessTable(fairness.Table(outcomes)))
+	if len(breaches) > 0 {
+		return fmt.Errorf("%d promises were not kept", len(breaches))
+	}
+	return nil
+}
+
+func fairnessTable(rows []fairness.Row) string {
+	g := newGrid("kind", "scenarios>", "breaches>", "hungry>", "below 0.9>", "worst>", "guarantees>", "below 0.97>", "worst>", "late>", "worst first wait>", "of at most>",
+		"lost>", "worst pool>", "preempted an hour>", "out of order>")
+	for _, r := range rows {
+		g.row(r.Kind, r.Scenarios, r.Breaches, r.Hungry, r.Below, ratioText(r.WorstShare), r.Guarantees, r.Short, ratioText(r.WorstGuarantee), r.Late, longTime(r.Wait), longTime(r.Patience),
+			percent(r.Lost), percent(r.PoolLost), number(r.Preempted, 1), r.OutOfOrder)
+	}
+	return g.String()
+}
+
+func ratioText(ratio float64) string {
+	if math.IsNaN(ratio) {
+		return none
+	}
+	return fmt.Sprintf("%.3f", ratio)
+}

@@ -1,0 +1,92 @@
+package fairness
+
+import (
+	"fmt"
+	"time"
+
+	"weir/cmd/weir/internal/simulate"
+	"weir/scheduling"
+)
+
+// The promises.
+const (
+	// LeastShare is the part of its fair share that an always hungry pool has at least.
+	LeastShare = 0.9
+	// LeastGuarantee is the part of what is asked of a guarantee that is had at least.
+	LeastGuarantee = 0.97
+	// MostLost is the part of all that the pools used that may be lost by preemption.
+	MostLost = 0.2
+)
+
+// Breach is a promise that was not kept.
+type Breach struct {
+	Seed    uint64
+	Kind    string
+	Pool    scheduling.PoolName
+	Problem string
+}
+
+// Judge compares what came of a scenario with what is promised.
+func Judge(s Scenario, pools []simulate.Pool) []Breach {
+	var out []Breach
+	var lost, used float64
+	for _, p := range pools {
+		fault := func(format string, args ...any) {
+			out = append(out, Breach{s.Seed, s.Kind, p.Name, fmt.Sprintf(format, args...)})
+		}
+		o := p.Outcome
+		if ratio, ok := shareRatio(o); ok && ratio < LeastShare {
+			fault("got %.2f of its fair share: %.4f of the cluster for %.4f, its largest job %.4f", o.Got/o.Fair, o.Got, o.Fair, o.LargestJob)
+		}
+		if ratio, ok := guaranteeRatio(o); ok && ratio < LeastGuarantee {
+			fault("had %.3f of what its guarantees were asked for", ratio)
+		}
+		if waits(o) && o.FirstWait > o.Patience {
+			fault("waited %v for its first job: %v is the most; its fair share was %.4f, its largest job %.4f", o.FirstWait, o.Patience, o.FairMeanwhile, o.LargestJob)
+		}
+		if most := repair(s.File, p); o.OverLimits > most {
+			fault("used more than its limits for %v: %v is the most", o.OverLimits, most)
+		}
+		if o.OutOfOrder > 0 {
+			fault("started %d jobs while earlier operations had such jobs pending", o.OutOfOrder)
+		}
+		if o.Leaf {
+			lost, used = lost+o.LostSeconds, used+o.UsedSeconds
+		}
+	}
+	if used > 0 && lost/used > MostLost {
+		out = append(out, Breach{s.Seed, s.Kind, "", fmt.Sprintf("%.2f of all that was used was lost by preemption", lost/used)})
+	}
+	return out
+}
+
+// shareRatio is what an always hungry pool got of its fair share, with half a job; false: it is
+// none, or its fair share is less than half a job.
+func shareRatio(o simulate.Outcome) (float64, bool) {
+	if !o.Leaf || !o.Hungry || o.Window <= 0 || o.Fair < o.LargestJob/2 || o.Fair == 0 {
+		return 0, false
+	}
+	return (o.Got + o.LargestJob/2) / o.Fair, true
+}
+
+// guaranteeRatio is what was had of what was asked; false: nothing was.
+func guaranteeRatio(o simulate.Outcome) (float64, bool) {
+	if o.Asked == 0 {
+		return 0, false
+	}
+	return o.Had / o.Asked, true
+}
+
+// waits reports whether a pool had so much fair share that it was owed a first job.
+func waits(o simulate.Outcome) bool {
+	return o.Leaf && o.FirstWait > 0 && o.FairMeanwhile >= o.LargestJob/2
+}
+
+// repair is how long a pool may exceed its limits.
+func repair(f *simulate.File, p simulate.Pool) time.Duration {
+	e, err := f.Pools.Effective(p.Name)
+	if err != nil {
+		return 0
+	}
+	return p.Outcome.Patience - e.Starvation.FairShareTimeout
+}

@@ -1,0 +1,127 @@
+package fairness
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"weir/cmd/weir/internal/simulate"
+)
+
+// Row is the worst of the scenarios of a kind.
+type Row struct {
+	Kind      string
+	Scenarios int
+	// Breaches is how many there are, Hungry how many always hungry pools were judged, Below
+	// how many of them have less than LeastShare.
+	Breaches, Hungry, Below int
+	// WorstShare and WorstGuarantee are the least ratios, NaN: there was none.
+	WorstShare float64
+	// Guarantees is how many pools were judged, Short how many had less than LeastGuarantee.
+	Guarantees, Short int
+	WorstGuarantee    float64
+	// Late counts pools that waited longer than their patience; Wait is the one with the
+	// worst part of its patience, which is Patience.
+	Late           int
+	Wait, Patience time.Duration
+	// Lost is the part of all that was used that was lost by preemption, PoolLost that of the
+	// worst pool.
+	Lost, PoolLost float64
+	// Preempted is jobs an hour that were told to leave for others, of all scenarios.
+	Preempted  float64
+	OutOfOrder int64
+
+	lost, used, jobs, hours float64
+}
+
+// Table has a row for each kind, and one for all.
+func Table(outcomes []Outcome) []Row {
+	all := newRow("all")
+	byKind := map[string]*Row{}
+	for _, o := range outcomes {
+		if o.Result == nil {
+			continue
+		}
+		row := byKind[o.Kind]
+		if row == nil {
+			row = newRow(o.Kind)
+			byKind[o.Kind] = row
+		}
+		for _, r := range []*Row{row, all} {
+			r.add(o)
+		}
+	}
+	var rows []Row
+	for _, kind := range Kinds {
+		if row := byKind[kind]; row != nil {
+			rows = append(rows, row.close())
+		}
+	}
+	return append(rows, all.close())
+}
+
+func newRow(kind string) *Row {
+	return &Row{Kind: kind, WorstShare: math.NaN(), WorstGuarantee: math.NaN()}
+}
+
+func (r *Row) add(o Outcome) {
+	r.Scenarios++
+	r.Breaches += len(o.Breaches)
+	r.hours += o.Result.Duration.Hours()
+	for _, p := range o.Result.Pools {
+		r.pool(p.Outcome)
+	}
+}
+
+func (r *Row) pool(o simulate.Outcome) {
+	if ratio, ok := shareRatio(o); ok {
+		r.Hungry++
+		if ratio < LeastShare {
+			r.Below++
+		}
+		if real, _ := o.Ratio(); !(real >= r.WorstShare) {
+			r.WorstShare = real
+		}
+	}
+	if ratio, ok := guaranteeRatio(o); ok {
+		r.Guarantees++
+		if ratio < LeastGuarantee {
+			r.Short++
+		}
+		if !(ratio >= r.WorstGuarantee) {
+			r.WorstGuarantee = ratio
+		}
+	}
+	if waits(o) {
+		if o.FirstWait > o.Patience {
+			r.Late++
+		}
+		if r.Patience == 0 || float64(o.FirstWait)/float64(o.Patience) > float64(r.Wait)/float64(r.Patience) {
+			r.Wait, r.Patience = o.FirstWait, o.Patience
+		}
+	}
+	r.OutOfOrder += o.OutOfOrder
+	if o.Leaf {
+		r.PoolLost = max(r.PoolLost, o.Lost)
+		r.lost, r.used, r.jobs = r.lost+o.LostSeconds, r.used+o.UsedSeconds, r.jobs+float64(o.Preempted)
+	}
+}
+
+func (r *Row) close() Row {
+	if r.used > 0 {
+		r.Lost = r.lost / r.used
+	}
+	if r.hours > 0 {
+		r.Preempted = r.jobs / r.hours
+	}
+	return *r
+}
+
+// Breaches are those of all scenarios.
+func Breaches(outcomes []Outcome) []Breach {
+	var all []Breach
+	for _, o := range outcomes {
+		all = slices.Concat(all, o.Breaches)
+	}
+	return all
+}

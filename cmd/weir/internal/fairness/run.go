@@ -1,0 +1,79 @@
+package fairness
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+
+	"weir/cmd/weir/internal/simulate"
+)
+
+// Outcome is what came of a scenario.
+type Outcome struct {
+	Scenario
+	Result   *simulate.Result
+	Breaches []Breach
+}
+
+// seedsApart is the distance between the first scenarios of two seeds.
+const seedsApart = 100_000
+
+// Seeds returns the seeds of the scenarios of a seed.
+func Seeds(seed uint64, runs int) []uint64 {
+	all := make([]uint64, runs)
+	for i := range all {
+		all[i] = seed*seedsApart + uint64(i)
+	}
+	return all
+}
+
+// Run runs a scenario.
+func Run(ctx context.Context, seed uint64) (Outcome, error) {
+	s, err := New(seed)
+	if err != nil {
+		return Outcome{}, err
+	}
+	result, err := simulate.Run(ctx, s.File, nil)
+	if err != nil {
+		return Outcome{Scenario: s}, fmt.Errorf("scenario %d: %w", seed, err)
+	}
+	return Outcome{s, result, Judge(s, result.Pools)}, nil
+}
+
+// RunAll runs scenarios, as many at once as there are processors, and returns what came of them in
+// their order. done, if there is one, is told how many are.
+func RunAll(ctx context.Context, seeds []uint64, done func(n int)) ([]Outcome, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	out := make([]Outcome, len(seeds))
+	var mu sync.Mutex
+	next, finished := 0, 0
+	take := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		next++
+		return next - 1
+	}
+	var all sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		all.Go(func() {
+			for i := take(); i < len(seeds) && ctx.Err() == nil; i = take() {
+				o, err := Run(ctx, seeds[i])
+				if err != nil {
+					cancel(err)
+					return
+				}
+				mu.Lock()
+				out[i] = o
+				finished++
+				if done != nil {
+					done(finished)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	return out, context.Cause(ctx)
+}

@@ -1,0 +1,82 @@
+package fairness
+
+import (
+	"fmt"
+	"time"
+)
+
+// workload draws the operations of a pool: most want more than their fair share all the time.
+func (g *generator) workload(l *leaf) map[string]any {
+	if g.is("fifo") && g.percent(70) {
+		l.options["mode"] = "fifo"
+	}
+	l.job = oneOf(g, 1, 1, 2)
+	if g.is("large jobs") {
+		l.job = oneOf(g, 1, 1, 2, g.cpu/2, g.cpu)
+	}
+	least, most := g.lengths(l)
+	w := map[string]any{"job": map[string]any{"cpu": l.job, "memory": oneOf(g, "64MiB", "1GiB"), "length": map[string]any{"uniform": []any{text(least), text(most)}}}}
+	if options := g.operationOptions(w); len(options) > 0 {
+		w["options"] = options
+	}
+	// capacity is how many of its jobs the whole cluster does until the end.
+	mean := (least + most) / 2
+	capacity := float64(g.total()/l.job) * (1 + g.duration.Seconds()/mean.Seconds())
+	if g.is("one-job operations") && mean >= 2*time.Minute {
+		// Somewhat more than its part.
+		every := g.duration.Seconds() / (capacity*min(1, 1.5*l.part+0.1) + 1)
+		w["arrivals"] = map[string]any{"every": fmt.Sprintf("%dms", int(every*1000)), "from": text(g.begin())}
+		return w
+	}
+	operations := g.between(1, oneOf(g, 1, 8, 30))
+	if g.percent(20) {
+		// Not hungry all the time.
+		capacity *= l.part * oneOf(g, 0.2, 0.5, 0.8)
+	}
+	w["jobs"] = int(capacity/float64(operations)) + 1
+	at := make([]any, operations)
+	begin, step := g.begin(), time.Duration(oneOf(g, 0, 1, 1, 10, 60))*time.Second
+	for i := range at {
+		at[i] = text(begin + time.Duration(i)*step)
+	}
+	w["arrivals"] = map[string]any{"at": at}
+	return w
+}
+
+// begin is when the first operation of a pool comes: half of them at once.
+func (g *generator) begin() time.Duration {
+	if g.percent(50) {
+		return 0
+	}
+	return time.Duration(g.between(1, 40)) * time.Minute / 2
+}
+
+// maxJobs is about how many jobs a scenario may start: more take too long.
+const maxJobs = 20000
+
+// lengths draws how long jobs are, from seconds to hours.
+func (g *generator) lengths(l *leaf) (least, most time.Duration) {
+	least = oneOf(g, 8*time.Second, 8*time.Second, 30*time.Second, time.Minute, 5*time.Minute, 20*time.Minute, time.Hour)
+	if g.kind == "one-job operations" {
+		least = max(least, 2*time.Minute)
+	}
+	floor := time.Duration(float64(g.duration) * float64(g.total()) / float64(l.job) / maxJobs)
+	least = max(least, floor).Round(time.Second)
+	return least, least * time.Duration(oneOf(g, 1, 2, 3))
+}
+
+// operationOptions draws how jobs leave.
+func (g *generator) operationOptions(w map[string]any) map[string]any {
+	o := map[string]any{}
+	graceful := g.percent(15)
+	if graceful || g.percent(30) {
+		w["interruption"] = map[string]any{"leaves_after": map[string]any{"uniform": []any{"1s", oneOf(g, "5s", "20s", "2m")}}}
+	}
+	if graceful {
+		o["preemption_mode"] = "graceful"
+	}
+	if g.percent(10) {
+		o["min_run_time"] = oneOf(g, "10s", "1m")
+	}
+	return o
+}

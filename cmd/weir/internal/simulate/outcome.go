@@ -1,0 +1,280 @@
+package simulate
+
+import (
+	"cmp"
+	"time"
+
+	"weir/raftstore/state"
+	"weir/scheduling/pooltree"
+	"weir/scheduling/resource"
+)
+
+// Settle is how long after its first demand what a pool has is compared with its fair
+// share for the first time.
+const Settle = 15 * time.Minute
+
+// Outcome is what became of what a pool was promised. Shares are parts of the cluster as
+// the leader knows it at the time, of the pool's dominant resource.
+type Outcome struct {
+	// Leaf pools have no pools below them.
+	Leaf bool
+	// Window is the time from Settle after the first demand to the end. Fair is the fair
+	// share in it on average, Got what the jobs held, those told to leave included.
+	Window    time.Duration
+	Fair, Got float64
+	// Hungry says that demand exceeded the fair share at every update of the window.
+	Hungry bool
+	// LargestJob is the share of its largest job.
+	LargestJob float64
+	// Asked is the part of its guarantees, in whole largest jobs, that the pool wanted without
+	// a break for as long as Patience; Had is how much of that it had. Both are shares x seconds.
+	Asked, Had float64
+	// Patience is how long the pool may wait for what preemption has to make room for.
+	Patience time.Duration
+	// FirstWait is from the first demand, or the last failure of a node or leader since, to the
+	// first job, or to the end; FairMeanwhile is the fair share in that time on average.
+	FirstWait     time.Duration
+	FairMeanwhile float64
+	// Preempted counts jobs that were told to leave for others. Lost is the part of all that the
+	// pool used that was lost with those which did not leave by themselves; LostSeconds is
+	// the same in shares x seconds, and UsedSeconds is all it used.
+	Preempted                int64
+	Lost                     float64
+	LostSeconds, UsedSeconds float64
+	// OverLimits is the longest time for which usage exceeded resource_limits without a break.
+	OverLimits time.Duration
+	// OutOfOrder counts jobs of a FIFO pool that started while an earlier operation had one
+	// pending that needs no more of any resource.
+	OutOfOrder int64
+}
+
+// Ratio is what the pool got of its fair share; false: it had none.
+func (o Outcome) Ratio() (float64, bool) {
+	if o.Fair <= resource.Epsilon {
+		return 0, false
+	}
+	return o.Got / o.Fair, true
+}
+
+// outcome is an Outcome on its way.
+type outcome struct {
+	Outcome
+	// wanted is since when there was demand, or -1; calm is the later of that and the last failure.
+	wanted, calm time.Duration
+	started      bool
+	// fair and demand are of the last update.
+	fair, demand resource.Vector
+	// fairSum and gotSum are shares x seconds in the window, fairMeanwhile before the first job.
+	fairSum, gotSum resource.Vector
+	fairMeanwhile   float64
+	asked           lowest
+	lost            sums
+	limits          resource.Amounts
+	// over is since when usage exceeds limits, or -1.
+	over time.Duration
+}
+
+// interval takes what was so since the last update: the mean share that was used.
+func (o *outcome) interval(since, now time.Duration, used resource.Vector, promised float64) {
+	d := (now - since).Seconds()
+	if o.wanted < 0 {
+		return
+	}
+	if !o.started {
+		o.fairMeanwhile += o.fair.MaxComponent() * d
+	}
+	if since >= o.wanted+Settle {
+		if o.Window == 0 {
+			o.Hungry = true
+		}
+		o.Window += now - since
+		o.fairSum, o.gotSum = o.fairSum.Add(o.fair.Scale(d)), o.gotSum.Add(used.Scale(d))
+		k := dominant(o.fair)
+		o.Hungry = o.Hungry && o.demand[k] > o.fair[k]+resource.LargeEpsilon
+	}
+	if owed := wholeJobs(o.asked.since(since, now, promised, o.Patience), o.LargestJob); owed > 0 {
+		o.Asked += owed * d
+		o.Had += min(used.MaxComponent(), owed) * d
+	}
+}
+
+// wholeJobs is how much of a share jobs of this size can use.
+func wholeJobs(share, job float64) float64 {
+	if job <= 0 {
+		return share
+	}
+	return float64(int(share/job+resource.LargeEpsilon)) * job
+}
+
+// wants takes the demand of a moment.
+func (o *outcome) wants(now time.Duration, demand resource.Amounts) {
+	if o.wanted < 0 && !demand.IsZero() {
+		o.wanted, o.calm = now, now
+	}
+}
+
+// begins takes the first start of a job, and the others.
+func (o *outcome) begins(now time.Duration) {
+	if !o.started {
+		o.started = true
+		o.waited(now)
+	}
+}
+
+// waited ends the wait for the first job.
+func (o *outcome) waited(now time.Duration) {
+	if o.wanted < 0 {
+		return
+	}
+	o.FirstWait = now - o.calm
+	if d := (now - o.wanted).Seconds(); d > 0 {
+		o.FairMeanwhile = o.fairMeanwhile / d
+	}
+}
+
+// uses takes the usage of a moment.
+func (o *outcome) uses(now time.Duration, usage resource.Amounts) {
+	switch within := usage.Fits(o.limits); {
+	case within && o.over >= 0:
+		o.OverLimits = max(o.OverLimits, now-o.over)
+		o.over = -1
+	case !within && o.over < 0:
+		o.over = now
+	}
+}
+
+// dominant is the resource of which a share is greatest; cpu if it is nothing.
+func dominant(v resource.Vector) resource.Kind {
+	best := resource.CPU
+	for k := range resource.Kind(resource.Count) {
+		if v[k] > v[best] {
+			best = k
+		}
+	}
+	return best
+}
+
+// close returns the outcome at the end.
+func (o *outcome) close(now time.Duration, used sums, total resource.Amounts) Outcome {
+	if !o.started {
+		o.waited(now)
+	}
+	if o.over >= 0 {
+		o.OverLimits = max(o.OverLimits, now-o.over)
+	}
+	if o.Window > 0 {
+		k := dominant(o.fairSum)
+		o.Fair, o.Got = o.fairSum[k]/o.Window.Seconds(), o.gotSum[k]/o.Window.Seconds()
+	}
+	for k := range resource.Kind(resource.Count) {
+		t := float64(total.Of(k))
+		if t == 0 {
+			continue
+		}
+		o.LostSeconds, o.UsedSeconds = max(o.LostSeconds, o.lost[k]/t), max(o.UsedSeconds, used[k]/t)
+		if used[k] > 0 {
+			o.Lost = max(o.Lost, o.lost[k]/used[k])
+		}
+	}
+	return o.Outcome
+}
+
+// lowest finds the least of a number over a time that has passed.
+type lowest struct {
+	begun time.Duration
+	kept  []promise
+	any   bool
+}
+
+// promise is a share until a time; those kept grow with time.
+type promise struct {
+	until time.Duration
+	share float64
+}
+
+// since takes the share of an interval and returns the least in the time d before its end,
+// 0 when there was none for so long.
+func (l *lowest) since(since, now time.Duration, share float64, d time.Duration) float64 {
+	if !l.any {
+		l.any, l.begun = true, since
+	}
+	for len(l.kept) > 0 && l.kept[len(l.kept)-1].share >= share {
+		l.kept = l.kept[:len(l.kept)-1]
+	}
+	l.kept = append(l.kept, promise{now, share})
+	for l.kept[0].until <= since-d {
+		l.kept = l.kept[1:]
+	}
+	if l.begun > since-d {
+		return 0
+	}
+	return l.kept[0].share
+}
+
+// fifoStart is a job of a FIFO pool that has just started.
+type fifoStart struct {
+	op    *operation
+	holds resource.Amounts
+}
+
+// inOrder looks whether the jobs that a plan has started in FIFO pools passed over those of earlier
+// operations, which are told apart by weight and start.
+func (w *world) inOrder() {
+	for _, s := range w.fifoStarts {
+		for _, other := range w.operations {
+			if other.pool == s.op.pool && !other.graceful() && other.before(s.op) && other.waitsFor(s.holds) {
+				s.op.pool.outcome.OutOfOrder++
+				break
+			}
+		}
+	}
+	w.fifoStarts = w.fifoStarts[:0]
+}
+
+// before reports whether a FIFO pool serves op first: by weight, start and id.
+func (op *operation) before(other *operation) bool {
+	if op.weight() != other.weight() {
+		return op.weight() > other.weight()
+	}
+	return cmp.Or(cmp.Compare(op.accepted, other.accepted), cmp.Compare(op.ID, other.ID)) < 0
+}
+
+// graceful operations start no more jobs than they may keep.
+func (op *operation) graceful() bool {
+	return op.Shape.Options["preemption_mode"] == pooltree.PreemptGracefully
+}
+
+func (op *operation) weight() float64 {
+	if weight, ok := op.Shape.Options["weight"].(float64); ok {
+		return weight
+	}
+	return 1
+}
+
+// waitsFor reports whether a pending job of op needs no more than this.
+func (op *operation) waitsFor(room resource.Amounts) bool {
+	for _, d := range op.demand {
+		if d.pending > 0 && op.perJob.Fits(room) {
+			return true
+		}
+	}
+	return false
+}
+
+// lose notes what is lost with a job that was preempted and did not leave by itself.
+func (o *outcome) lose(now time.Duration, e state.Ended) {
+	order := e.Allocation.GetStop()
+	if order.GetPreemption() == "" || e.Finished.GetAbortReason() == "" {
+		return
+	}
+	o.lost.add(e.Allocation.GetResources().Amounts(), now.Seconds()-e.Allocation.GetStartTime().AsTime().Sub(epoch).Seconds())
+}
+
+// calmed says that a node or the leader has failed: what waits for its first job begins anew.
+func (m *meter) calmed(now time.Duration) {
+	for _, a := range m.ordered {
+		if a.outcome.wanted >= 0 && !a.outcome.started {
+			a.outcome.calm = now
+		}
+	}
+}

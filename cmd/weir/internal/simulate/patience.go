@@ -1,0 +1,46 @@
+package simulate
+
+import (
+	"time"
+
+	"weir/scheduling"
+	"weir/scheduling/pooltree"
+)
+
+// patienceOf is how long a pool may wait for what is its own: until it starves, a node may be
+// chosen again and is looked at, and the job that takes its time the longest has left.
+func (f *File) patienceOf(name scheduling.PoolName) time.Duration {
+	starvation := f.effective(name).Starvation
+	return starvation.FairShareTimeout + starvation.Backoff + f.longestNotice() + f.Pace.Update + idleRounds*f.Heartbeat
+}
+
+// longestNotice is how long a job may hold what others preempt it for: as long as it must have
+// run before, and until it has left.
+func (f *File) longestNotice() time.Duration {
+	longest := time.Duration(0)
+	of := func(name scheduling.PoolName, s Shape) {
+		options, _ := pooltree.ReadOperationOptions(s.Options)
+		op := options.Effective(f.effective(name))
+		notice := op.Starvation.MinRunTime
+		switch {
+		case s.Interruptible && op.Graceful:
+			notice += op.Starvation.GracefulTimeout
+		case s.Interruptible:
+			notice += op.Starvation.PreemptionTimeout
+		}
+		longest = max(longest, notice)
+	}
+	for _, w := range f.Workloads {
+		of(w.Pool, w.Shape)
+	}
+	for _, s := range f.Trace {
+		of(s.Pool, s.Shape)
+	}
+	return longest
+}
+
+// effective are the settings of a pool that the file has: reading it has checked that.
+func (f *File) effective(name scheduling.PoolName) pooltree.Effective {
+	e, _ := f.Pools.Effective(name)
+	return e
+}
