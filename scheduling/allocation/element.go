@@ -30,6 +30,10 @@ type Element struct {
 	high         bool
 	// served is the turn in which a job below was started last, turn, of the root, the last one.
 	served, turn uint64
+	// ahead is the part of the next job that counts as used where it is decided whose turn is
+	// next, rounding that part.
+	ahead    resource.Vector
+	rounding float64
 	// promised is what guarantees alone would give.
 	promised resource.Vector
 
@@ -121,7 +125,12 @@ func (e *Element) Satisfaction() float64 {
 // Owed reports whether a job that needs so much brings e nearer to its fair share: e has
 // no more than that with half of the job.
 func (e *Element) Owed(needs resource.Amounts) bool {
-	with := resource.Share(e.usage, e.total).Add(resource.Share(needs, e.total).Scale(.5))
+	return e.within(needs, .5)
+}
+
+// within reports whether e has no more than its fair share with a part of a job.
+func (e *Element) within(needs resource.Amounts, part float64) bool {
+	with := resource.Share(e.usage, e.total).Add(resource.Share(needs, e.total).Scale(part))
 	return fairshare.Satisfaction(with, e.fair, e.demand) <= 1+resource.Epsilon
 }
 
@@ -162,6 +171,24 @@ func (e *Element) SetShares(fair, demand resource.Vector, total resource.Amounts
 	e.fair, e.demand, e.total = fair, demand, total
 	e.judge()
 }
+
+// SetRounding tells e which part of its next job counts as used where it is decided whose
+// turn is next, from 0 to 1: jobs are whole, and fair shares are not. 0, the one that e has
+// first, favours those whose fair share is small, a half nobody, and 1 the others.
+func (e *Element) SetRounding(part float64) {
+	e.rounding, e.ahead = part, resource.Vector{}
+	if e.least != resource.Infinite {
+		e.ahead = resource.Share(e.least, e.total).Scale(part)
+	}
+	e.judge()
+}
+
+// Next is what the least demanding pending job of e needs; resource.Infinite without one.
+func (e *Element) Next() resource.Amounts { return e.least }
+
+// Due reports whether it is the turn of e to have one more job that needs so much: with the
+// part of it that counts as used e has no more than its fair share.
+func (e *Element) Due(needs resource.Amounts) bool { return e.within(needs, e.rounding) }
 
 // SetPromised tells an operation what guarantees alone would give it, as a part of the
 // cluster. While it uses less, it comes before those of which this is not so (F.12.2).
@@ -296,12 +323,12 @@ func (e *Element) judge() {
 	usage := resource.Share(e.usage, e.total)
 	switch {
 	case !e.pool:
-		e.satisfaction = fairshare.Satisfaction(usage, e.fair, e.demand)
+		e.satisfaction = fairshare.Satisfaction(usage.Add(e.ahead), e.fair, e.demand)
 		e.high = !e.promised.IsZero() && preemption.Shares{Usage: usage, Fair: e.fair, Demand: e.demand}.NonBlockedDominates(e.promised, usage)
 	case e.order.ByOperations && len(e.waiting) > 0:
 		e.satisfaction, e.high = e.waiting[0].satisfaction, e.waiting[0].high
 	default:
-		e.satisfaction = fairshare.Satisfaction(usage, e.fair, e.demand)
+		e.satisfaction = fairshare.Satisfaction(usage.Add(e.ahead), e.fair, e.demand)
 		e.high = len(e.waiting) > 0 && e.waiting[0].high
 	}
 	if e.at >= 0 {

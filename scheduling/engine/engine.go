@@ -200,10 +200,10 @@ func (e *Engine) Tick(now time.Time) (fairshare.Report, error) {
 	}
 	e.alerts = append(e.alerts[:0], report.Alerts...)
 	e.grow(e.root)
-	e.publish(e.root)
+	e.root.order.Refresh()
+	e.publish(e.root, now.Sub(e.ticked))
 	e.starve(e.root, now)
 	e.hungry()
-	e.root.order.Refresh()
 	e.ticked, e.stale = now, false
 	e.updates++
 	return report, nil
@@ -258,10 +258,11 @@ func (e *Engine) countMemory() {
 
 // publish gives the result of the update to the order of scheduling, and to the groups
 // of allocations.
-func (e *Engine) publish(p *pool) {
+func (e *Engine) publish(p *pool, passed time.Duration) {
 	for _, c := range p.pools {
 		c.bound(ceiling(c.share, p.share.LimitsShare, e.total))
-		e.publish(c)
+		e.publish(c, passed)
+		c.debt.round(c.share, c.order, passed, e.total, c.effective.PoolSatisfaction)
 	}
 	for _, op := range p.operations {
 		s := op.share
@@ -273,6 +274,7 @@ func (e *Engine) publish(p *pool) {
 			promised = s.PromisedParts().Total
 		}
 		op.order.SetPromised(promised)
+		op.debt.round(s, op.order, passed, e.total, p.effective.PoolSatisfaction)
 		op.order.SetEnabled(op.active() && !e.surplus(p, op))
 		op.groups.SetBounds(e.bounds(op))
 	}

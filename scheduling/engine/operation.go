@@ -71,6 +71,7 @@ type operation struct {
 	// ceiling is what max_share_ratio allows.
 	ceiling resource.Amounts
 	hunger  preemption.Clock
+	debt    debt
 	// fromStarving is that its jobs may be preempted while it starves, starver by whose
 	// starvation it may preempt others.
 	fromStarving bool

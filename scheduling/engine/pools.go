@@ -33,6 +33,7 @@ type pool struct {
 	// way is the trial in which an operation below may gain, branch leads to it.
 	way    uint64
 	branch *allocation.Element
+	debt   debt
 	// reserved is where room is kept for a job, reservesAgain when that may be so next.
 	reserved      reservation
 	reservesAgain time.Time

@@ -10,8 +10,8 @@ import (
 // reservation keeps what is free on a node for a job that needs more, so that smaller jobs
 // do not take it bit by bit for ever. It is made where it is the turn of an operation whose
 // job does not fit, and that brings it, or a pool above it, nearer to its fair share; a node
-// has one at most, and so has a pool, for as long as a job waits for those that leave for
-// it. Then others have a turn, for as long.
+// has one at most, and so has a pool, for as long as room is held for a gang (gang_timeout).
+// Then others have a turn, for as long.
 //
 // Reservations are the engine's own: a new one makes its own.
 type reservation struct {
@@ -40,13 +40,13 @@ func (e *Engine) reserve(order *allocation.Element) bool {
 		if t.Pending == 0 || t.Closed || !t.PerJob.Fits(room) || op.gang(t.Name) != nil {
 			continue
 		}
-		r := reservation{node: n, pool: p, operation: op, task: t.TaskID, needs: t.PerJob, until: e.now.Add(op.effective.Starvation.WaitingTimeout)}
+		r := reservation{node: n, pool: p, operation: op, task: t.TaskID, needs: t.PerJob, until: e.now.Add(e.settings.GangTimeout)}
 		if !r.holds(e.now) {
 			continue
 		}
 		p.reserved = r
 		n.reserved = &p.reserved
-		p.reservesAgain = r.until.Add(op.effective.Starvation.WaitingTimeout)
+		p.reservesAgain = r.until.Add(e.settings.GangTimeout)
 		return true
 	}
 	return false
@@ -61,11 +61,11 @@ func (r *reservation) holds(now time.Time) bool {
 	if _, limited := op.order.Room(r.node.limits, r.needs); limited != nil {
 		return false
 	}
-	owed := op.order.Owed(r.needs)
-	for p := op.pool; p.parent != nil && !owed; p = p.parent {
-		owed = p.order.Owed(r.needs)
+	due := op.order.Due(r.needs)
+	for p := op.pool; p.parent != nil && !due; p = p.parent {
+		due = p.order.Due(r.needs)
 	}
-	return owed
+	return due
 }
 
 // meet starts the job for which what is free on a node is kept, if it fits; it reports
