@@ -124,13 +124,16 @@ func (e *Element) Satisfaction() float64 {
 
 // Owed reports whether a job that needs so much brings e nearer to its fair share: e has
 // no more than that with half of the job.
-func (e *Element) Owed(needs resource.Amounts) bool {
-	return e.within(needs, .5)
+func (e *Element) Owed(needs resource.Amounts) bool { return e.within(e.usage, needs, .5) }
+
+// OwedBesides is Owed where what is leaving counts as used.
+func (e *Element) OwedBesides(needs resource.Amounts) bool {
+	return e.within(e.usage.Add(e.leaving), needs, .5)
 }
 
-// within reports whether e has no more than its fair share with a part of a job.
-func (e *Element) within(needs resource.Amounts, part float64) bool {
-	with := resource.Share(e.usage, e.total).Add(resource.Share(needs, e.total).Scale(part))
+// within reports whether usage is no more than the fair share of e with a part of a job.
+func (e *Element) within(usage, needs resource.Amounts, part float64) bool {
+	with := resource.Share(usage, e.total).Add(resource.Share(needs, e.total).Scale(part))
 	return fairshare.Satisfaction(with, e.fair, e.demand) <= 1+resource.Epsilon
 }
 
@@ -186,9 +189,12 @@ func (e *Element) SetRounding(part float64) {
 // Next is what the least demanding pending job of e needs; resource.Infinite without one.
 func (e *Element) Next() resource.Amounts { return e.least }
 
-// Due reports whether it is the turn of e to have one more job that needs so much: with the
-// part of it that counts as used e has no more than its fair share.
-func (e *Element) Due(needs resource.Amounts) bool { return e.within(needs, e.rounding) }
+// Due reports whether it is the turn of e to have one more job that needs so much, besides
+// what is kept for it: with the part of it that counts as used e has no more than its fair
+// share.
+func (e *Element) Due(kept, needs resource.Amounts) bool {
+	return e.within(e.usage.Add(kept), needs, e.rounding)
+}
 
 // SetPromised tells an operation what guarantees alone would give it, as a part of the
 // cluster. While it uses less, it comes before those of which this is not so (F.12.2).

@@ -12,7 +12,8 @@ import (
 )
 
 // dismiss has those allocations of a node go that their operations want to go as soon as
-// they are beyond the fair share, the latest started first (J.3.1).
+// they are beyond the fair share, the latest started first (J.3.1): that of the operation,
+// or, to the nearest job, those of the operation and of its pool.
 func (e *Engine) dismiss(n *node, now time.Time, plan *Plan) {
 	if !e.gracefully {
 		return
@@ -20,47 +21,40 @@ func (e *Engine) dismiss(n *node, now time.Time, plan *Plan) {
 	all := e.scratch[:0]
 	for _, h := range n.held {
 		op := h.operation
-		if op.effective.Graceful && h.Grouped() && h.Level() == preemption.Preemptible && now.Sub(h.Started) >= op.effective.Starvation.MinRunTime {
+		if op.effective.Graceful && h.Grouped() && now.Sub(h.Started) >= op.effective.Starvation.MinRunTime &&
+			(h.Level() == preemption.Preemptible || op.pool.exceeds(h)) {
 			all = append(all, h)
 		}
 	}
 	e.scratch = all
 	slices.SortFunc(all, laterFirst)
+	e.trial++
 	for _, h := range all {
-		if h.Gracefully() && e.rate(h, now) {
+		op := h.operation
+		beyond := h.Gracefully() || op.pool.parent != nil && op.pool.exceeds(h) && op.order.Exceeds(op.kept(), resource.Amounts{}, h.Resources) && e.latest(h)
+		if beyond && !e.secured(h) && e.rate(h, now) {
 			e.preempt(h, now, lifecycle.GracefulPreemption, nil, e.beyond(h, preemption.NormalStage, nil), plan)
-			h.operation.settled, h.operation.settledIn = h.operation.order.Usage(), e.age
+			op.settled, op.settledIn = op.order.Usage(), e.age
 		}
 	}
 }
 
 // withheld reports whether an operation that is preempted gracefully has its part: a job
 // that starts would be told to go at once, or take the place of one that has been told and
-// has not gone. Once some were told, only jobs that fit into the bound whole bring it above
-// what it was left with: a share that moves by less than a job moves nothing back and forth.
-// In the same age, in which only what it uses itself moves its share, none does.
+// has not gone. It starts one that brings it, or its pool, nearer to the fair share; but in
+// the age in which some were told to go, in which only what it uses itself moves its share,
+// none that brings it above what it was left with.
 func (e *Engine) withheld(op *operation, needs resource.Amounts) bool {
 	if !op.effective.Graceful {
 		return false
 	}
 	held := op.order.Usage().Add(op.order.Leaving())
-	b := op.groups.Bounds()
-	if !b.Below(held) {
+	switch {
+	case !op.groups.Bounds().Below(held), op.settledIn == e.age && !held.Add(needs).Fits(op.settled):
 		return true
+	default:
+		return !op.order.OwedBesides(needs) && (op.pool.parent == nil || !op.pool.order.OwedBesides(needs))
 	}
-	with := held.Add(needs)
-	return op.settledIn != 0 && !with.Fits(op.settled) && (op.settledIn == e.age || !within(b, resource.Share(with, b.Total)))
-}
-
-// within reports whether usage is within the fair share times the threshold where that is
-// less than the demand.
-func within(b *preemption.Bounds, usage resource.Vector) bool {
-	for r, fair := range b.Fair {
-		if fair < b.Demand[r]-resource.Epsilon && usage[r] > fair*b.Threshold+resource.Epsilon {
-			return false
-		}
-	}
-	return true
 }
 
 // enforce has those allocations of a node go that could be victims in a stage, and of

@@ -123,10 +123,11 @@ type Engine struct {
 
 	// starving are the operations that may preempt others, by stage, as of the last
 	// update; gracefully says that there are operations that are preempted gracefully,
-	// exceeded that limits are, reserved that room is kept, rated that pools have
-	// preemption_rate_limit.
-	starving                              [stageCount][]*operation
-	gracefully, exceeded, reserved, rated bool
+	// exceeded that limits are, rated that pools have preemption_rate_limit.
+	starving                    [stageCount][]*operation
+	gracefully, exceeded, rated bool
+	// reserved are the nodes on which something is kept for a job that needs more.
+	reserved []*node
 	// round numbers the looks for victims, trial those for one job, walk those for who
 	// took from whom.
 	round, trial, walk uint64
@@ -204,6 +205,7 @@ func (e *Engine) Tick(now time.Time) (fairshare.Report, error) {
 	e.publish(e.root, now.Sub(e.ticked))
 	e.starve(e.root, now)
 	e.hungry()
+	e.reviewReserved()
 	e.ticked, e.stale = now, false
 	e.updates++
 	return report, nil

@@ -57,9 +57,7 @@ func (e *Engine) look(n *node, now time.Time, plan *Plan) {
 // does, and some wait for a node that fits them better, one of those starts all the same
 // (F.14).
 func (e *Engine) fill(n *node, now time.Time, plan *Plan) {
-	if e.meet(n, now, plan) {
-		return
-	}
+	n.review(now)
 	on := n.offered(now)
 	on.MinSpare, on.Admit, on.Reserve = e.settings.Preemption.MinSpare, e.admit, e.keepFor
 	e.at = n
@@ -67,6 +65,7 @@ func (e *Engine) fill(n *node, now time.Time, plan *Plan) {
 	gathered := 0
 	start := func(chosen *allocation.Element, task allocation.Task) {
 		op := chosen.Owner().(*operation)
+		n.met(op.pool)
 		if g := op.missing(task.Name); g != nil {
 			op.task(task.TaskID).claimed++
 			e.gather(g, e.newClaim(n, op, task.TaskID, task.PerJob, now))
@@ -82,7 +81,7 @@ func (e *Engine) fill(n *node, now time.Time, plan *Plan) {
 		e.unpacked = false
 	}
 	outcome.Starts -= gathered
-	if outcome.Starts+gathered == 0 && on.Free != n.free() {
+	if outcome.Starts+gathered == 0 && (on.Free != n.free() || n.reserved.pool != nil) {
 		e.root.order.Note(allocation.Reserved, allocation.Fact{At: now, Node: n.id})
 	}
 	plan.Outcome.Add(outcome)

@@ -36,8 +36,8 @@ type node struct {
 	leaving resource.Amounts
 	claims  []*claim
 	claimed resource.Amounts
-	// reserved keeps what is free for a job that needs more; nil: nothing does.
-	reserved *reservation
+	// reserved keeps what is free for a job that needs more.
+	reserved reservation
 	// attempted is when preemption was tried last; zero: never.
 	attempted time.Time
 }
@@ -81,7 +81,7 @@ func (e *Engine) RemoveNode(id scheduling.NodeID) error {
 	for len(n.claims) > 0 {
 		e.endClaim(n.claims[0], ClaimNodeLost)
 	}
-	if n.reserved != nil {
+	if n.reserved.pool != nil {
 		n.reserved.end()
 	}
 	n.judge()

@@ -346,9 +346,6 @@ func (op *operation) attach(p *pool) {
 }
 
 func (op *operation) detach() {
-	if r := &op.pool.reserved; r.node != nil && r.operation == op {
-		r.end()
-	}
 	op.pool.operations = without(op.pool.operations, op)
 	op.pool.share.Children = without(op.pool.share.Children, op.share)
 	op.order.Detach()

@@ -3,7 +3,6 @@ package engine
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"weir/scheduling"
 	"weir/scheduling/allocation"
@@ -34,9 +33,8 @@ type pool struct {
 	way    uint64
 	branch *allocation.Element
 	debt   debt
-	// reserved is where room is kept for a job, reservesAgain when that may be so next.
-	reserved      reservation
-	reservesAgain time.Time
+	// reserves is on how many nodes something is kept for a job of it.
+	reserves int64
 	// surplus is the update for which the latest of what it has beyond its fair share were found.
 	surplus uint64
 	// paid is what volume paid for at the last update.
@@ -184,7 +182,7 @@ func (e *Engine) Pools() []PoolView { return e.root.view(make([]PoolView, 0, len
 // has ended may come to something: because some starve or limits are exceeded, because a
 // gang waits for room, or because operations are preempted ahead of need.
 func (e *Engine) Pressing() (now, gracefully bool) {
-	now = e.exceeded || e.reserved || slices.ContainsFunc(e.gangs, func(g *gang) bool { return g.missing() > 0 && g.waiting() > 0 && !g.out })
+	now = e.exceeded || len(e.reserved) > 0 || slices.ContainsFunc(e.gangs, func(g *gang) bool { return g.missing() > 0 && g.waiting() > 0 && !g.out })
 	for _, starving := range e.starving {
 		now = now || len(starving) > 0
 	}

@@ -9,84 +9,111 @@ import (
 
 // reservation keeps what is free on a node for a job that needs more, so that smaller jobs
 // do not take it bit by bit for ever. It is made where it is the turn of an operation whose
-// job does not fit, and that brings it, or a pool above it, nearer to its fair share; a node
-// has one at most, and so has a pool, for as long as room is held for a gang (gang_timeout).
-// Then others have a turn, for as long.
+// job does not fit there, as long as that job is due to it or to a pool above it. It ends
+// when a job of the pool starts on the node, and after the time for which room is held for a
+// gang (gang_timeout); then the others have as long.
 //
 // Reservations are the engine's own: a new one makes its own.
 type reservation struct {
-	// node is nil where nothing is kept.
-	node      *node
+	// pool is nil where nothing is kept.
 	pool      *pool
 	operation *operation
 	task      allocation.TaskID
 	needs     resource.Amounts
 	until     time.Time
+	// again is when a further one may be made.
+	again time.Time
+	// listed says that the node is in the engine's list of those that keep something.
+	listed bool
 }
 
-// end gives back what is kept.
-func (r *reservation) end() { r.node.reserved, r.node = nil, nil }
-
 // reserve keeps what is free on the node that is looked at for the first job of an
-// operation that is passed over there, if that is owed to it.
+// operation that is passed over there, if that is due. What is kept for a pool is kept from
+// those that come after it.
 func (e *Engine) reserve(order *allocation.Element) bool {
 	n, op := e.at, order.Owner().(*operation)
-	p := op.pool
-	if p.reserved.node != nil || e.now.Before(p.reservesAgain) || op.effective.Graceful || op.effective.Packing.Enable || !order.Matches(n.takes) {
+	r := &n.reserved
+	if r.pool != nil {
+		return r.pool == op.pool
+	}
+	if e.now.Before(r.again) || op.effective.Packing.Enable || !order.Matches(n.takes) {
 		return false
 	}
 	room := n.limits.Sub(n.claimed)
 	for _, t := range order.Tasks() {
-		if t.Pending == 0 || t.Closed || !t.PerJob.Fits(room) || op.gang(t.Name) != nil {
+		if t.Pending == 0 || t.Closed || !t.PerJob.Fits(room) || op.gang(t.Name) != nil || e.withheld(op, t.PerJob) || !op.due(t.PerJob, op.pool.reserves) {
 			continue
 		}
-		r := reservation{node: n, pool: p, operation: op, task: t.TaskID, needs: t.PerJob, until: e.now.Add(e.settings.GangTimeout)}
-		if !r.holds(e.now) {
+		if _, limited := order.Room(n.limits, t.PerJob); limited != nil {
 			continue
 		}
-		p.reserved = r
-		n.reserved = &p.reserved
-		p.reservesAgain = r.until.Add(e.settings.GangTimeout)
+		op.pool.reserves++
+		*r = reservation{
+			pool: op.pool, operation: op, task: t.TaskID, needs: t.PerJob, listed: r.listed,
+			until: e.now.Add(e.settings.GangTimeout), again: e.now.Add(2 * e.settings.GangTimeout),
+		}
+		if !r.listed {
+			r.listed = true
+			e.reserved = append(e.reserved, n)
+		}
 		return true
 	}
 	return false
 }
 
-// holds reports whether a job waits still for what is kept, and is owed to its operation.
-func (r *reservation) holds(now time.Time) bool {
-	op := r.operation
-	if !now.Before(r.until) || !r.node.schedulable || !op.active() || op.pool != r.pool || op.waiting(r.task) == 0 || op.task(r.task).perJob != r.needs {
-		return false
+// due reports whether one more job is due to an operation, or to a pool above it, besides
+// those for which something is kept.
+func (op *operation) due(needs resource.Amounts, besides int64) bool {
+	kept := needs.Times(besides)
+	if op.order.Due(kept, needs) {
+		return true
 	}
-	if _, limited := op.order.Room(r.node.limits, r.needs); limited != nil {
-		return false
+	for p := op.pool; p.parent != nil; p = p.parent {
+		if p.order.Due(kept, needs) {
+			return true
+		}
 	}
-	due := op.order.Due(r.needs)
-	for p := op.pool; p.parent != nil && !due; p = p.parent {
-		due = p.order.Due(r.needs)
-	}
-	return due
+	return false
 }
 
-// meet starts the job for which what is free on a node is kept, if it fits; it reports
-// whether others have to wait.
-func (e *Engine) meet(n *node, now time.Time, plan *Plan) (others bool) {
-	r := n.reserved
-	switch {
-	case r == nil:
-		return false
-	case !r.holds(now):
-		r.end()
-		return false
-	case !r.needs.Fits(n.spare()):
-		e.root.order.Note(allocation.Reserved, allocation.Fact{At: now, Node: n.id})
-		return true
+// review ends what is kept on a node for a job that waits for it no longer, or for too long.
+func (n *node) review(now time.Time) {
+	r := &n.reserved
+	if r.pool == nil {
+		return
+	}
+	op := r.operation
+	if now.Before(r.until) && n.schedulable && op.active() && op.pool == r.pool && op.waiting(r.task) > 0 && op.task(r.task).perJob == r.needs {
+		if _, limited := op.order.Room(n.limits, r.needs); limited == nil && op.due(r.needs, r.pool.reserves-1) {
+			return
+		}
 	}
 	r.end()
-	r.pool.reservesAgain = time.Time{}
-	r.operation.order.Serve(r.needs)
-	r.operation.order.AddPending(r.task, -1)
-	e.start(n, r.operation, r.task, r.needs, plan)
-	plan.Outcome.Starts++
-	return false
+}
+
+// end gives back what is kept.
+func (r *reservation) end() {
+	r.pool.reserves--
+	r.pool, r.operation = nil, nil
+}
+
+// met ends what is kept on a node for the pool of a job that starts there.
+func (n *node) met(p *pool) {
+	if r := &n.reserved; r.pool == p {
+		r.end()
+		r.again = time.Time{}
+	}
+}
+
+// reviewReserved does so on all nodes, after an update.
+func (e *Engine) reviewReserved() {
+	kept := e.reserved[:0]
+	for _, n := range e.reserved {
+		n.review(e.now)
+		if n.reserved.listed = n.reserved.pool != nil; n.reserved.listed {
+			kept = append(kept, n)
+		}
+	}
+	clear(e.reserved[len(kept):])
+	e.reserved = kept
 }

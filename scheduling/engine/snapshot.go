@@ -239,7 +239,7 @@ func (e *Engine) Snapshot() Snapshot {
 			Leaving: n.leaving, Claimed: n.claimed, Known: n.known, Schedulable: n.schedulable, Attempted: n.attempted, Overcommitted: n.overcommitted})
 	}
 	for i := range s.Nodes {
-		if r := e.nodes[s.Nodes[i].ID].reserved; r != nil {
+		if r := e.nodes[s.Nodes[i].ID].reserved; r.pool != nil {
 			s.Nodes[i].Reserved = r.operation.ID
 		}
 	}

@@ -32,17 +32,13 @@ func (e *Engine) hungry() {
 		clear(e.starving[s])
 		e.starving[s] = e.starving[s][:0]
 	}
-	e.gracefully, e.exceeded, e.reserved = false, false, false
+	e.gracefully, e.exceeded = false, false
 	e.collect(e.root, [stageCount]starver{})
 }
 
 // collect does so below a pool; above are the starving ones above it, by what they may.
 func (e *Engine) collect(p *pool, above [stageCount]starver) {
 	p.starves(p.hunger.Starvation, starver{pool: p}, &above)
-	if r := &p.reserved; r.node != nil && !r.holds(e.now) {
-		r.end()
-	}
-	e.reserved = e.reserved || p.reserved.node != nil
 	e.exceeded = e.exceeded || !p.order.Usage().Fits(p.effective.Limits)
 	for _, c := range p.pools {
 		e.collect(c, above)

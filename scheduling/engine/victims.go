@@ -160,7 +160,7 @@ func (t *trial) smaller(h *holding, times float64) bool {
 // small operations (P6). What takes the place is larger than all that leaves, so this comes
 // to an end.
 func (t *trial) crowded(h *holding, common *pool) bool {
-	if t.stage != preemption.AggressiveStage || !h.operation.crowds() || !t.smaller(h, 2) || !common.branch.Due(t.needs) {
+	if t.stage != preemption.AggressiveStage || !h.operation.crowds() || !t.smaller(h, 2) || !common.branch.Due(resource.Amounts{}, t.needs) {
 		return false
 	}
 	total := t.engine.total
