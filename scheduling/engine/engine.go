@@ -120,9 +120,11 @@ type Engine struct {
 
 	// starving are the operations that may preempt others, by stage, as of the last
 	// update; gracefully says that there are operations that are preempted gracefully,
-	// exceeded that limits are, rated that pools have preemption_rate_limit.
+	// exceeded that limits are, rated that pools have preemption_rate_limit. repairs numbers
+	// the choices of jobs that have to go for limits.
 	starving                    [stageCount][]*operation
 	gracefully, exceeded, rated bool
+	repairs                     uint64
 	// round numbers the looks for victims, trial those for one job, walk those for who
 	// took from whom.
 	round, trial, walk uint64
@@ -197,6 +199,7 @@ func (e *Engine) Tick(now time.Time) (fairshare.Report, error) {
 	e.publish(e.root)
 	e.starve(e.root, now)
 	e.hungry()
+	e.findExcess(now)
 	e.root.order.Refresh()
 	e.ticked, e.stale = now, false
 	return report, nil

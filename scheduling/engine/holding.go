@@ -43,6 +43,8 @@ type holding struct {
 	// claimed starts come from a claim, whose time was to be over at expires.
 	claimed bool
 	expires time.Time
+	// repair is the choice of jobs that have to go for limits that it is in.
+	repair uint64
 	// together starts are those of a gang.
 	together bool
 }
