@@ -57,55 +57,6 @@ func (e *Engine) withheld(op *operation, needs resource.Amounts) bool {
 	}
 }
 
-// enforce has those allocations of a node go that could be victims in a stage, and of
-// which the operation or a pool above uses more than its limits: the most preemptible
-// and latest started first, while this is so.
-func (e *Engine) enforce(stage preemption.Stage, n *node, now time.Time, plan *Plan) {
-	all := e.scratch[:0]
-	for _, h := range n.held {
-		if h.Grouped() && stage.Takes(h.Level()) && !h.operation.effective.Graceful {
-			all = append(all, h)
-		}
-	}
-	e.scratch = all
-	slices.SortFunc(all, easiestFirst)
-	for _, h := range all {
-		if reason, exceeds := h.exceeds(); exceeds {
-			e.preempt(h, now, lifecycle.ResourceLimitsViolated, nil, reason, plan)
-		}
-	}
-}
-
-// exceeds reports whether the operation of h, or a pool above it, the nearest first, uses
-// more than its limits of something that h holds.
-func (h *holding) exceeds() (Reason, bool) {
-	op := h.operation
-	if r, exceeds := violation(op.order.Usage(), op.effective.Limits, h.Resources); exceeds {
-		return r, true
-	}
-	for p := op.pool; p != nil; p = p.parent {
-		if r, exceeds := violation(p.order.Usage(), p.effective.Limits, h.Resources); exceeds {
-			r.Pool = p.name
-			return r, true
-		}
-	}
-	return Reason{}, false
-}
-
-// violation is the first resource of which more is used than the limit, and of which one
-// holds something.
-func violation(usage, limits, holds resource.Amounts) (Reason, bool) {
-	if usage.Fits(limits) {
-		return Reason{}, false
-	}
-	for k := range resource.Kind(resource.Count) {
-		if usage.Of(k) > limits.Of(k) && holds.Of(k) > 0 {
-			return Reason{Resource: k, Used: usage.Of(k), Limit: limits.Of(k)}, true
-		}
-	}
-	return Reason{}, false
-}
-
 func laterFirst(a, b *holding) int {
 	return cmp.Or(b.Started.Compare(a.Started), cmp.Compare(b.Job, a.Job))
 }

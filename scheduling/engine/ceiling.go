@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"time"
+
 	"weir/scheduling/fairshare"
 	"weir/scheduling/resource"
 )
@@ -31,12 +33,18 @@ func keptCeiling(e *fairshare.Element, was resource.Amounts) resource.Amounts {
 
 // bound tells the order of scheduling what p may use.
 func (p *pool) bound(ceiling resource.Amounts) {
+	if ceiling == resource.Infinite {
+		p.beyond = time.Time{}
+	}
 	p.ceiling = ceiling
 	p.order.SetLimits(p.effective.Limits.Min(ceiling))
 }
 
 // bound tells the order of scheduling what op may use.
 func (op *operation) bound(ceiling resource.Amounts) {
+	if ceiling == resource.Infinite {
+		op.beyond = time.Time{}
+	}
 	op.ceiling = ceiling
 	op.order.SetLimits(op.effective.Limits.Min(ceiling))
 }

@@ -123,9 +123,11 @@ type Engine struct {
 
 	// starving are the operations that may preempt others, by stage, as of the last
 	// update; gracefully says that there are operations that are preempted gracefully,
-	// exceeded that limits are, rated that pools have preemption_rate_limit.
+	// exceeded that limits are, rated that pools have preemption_rate_limit. repairs numbers
+	// the choices of jobs that have to go for limits.
 	starving                    [stageCount][]*operation
 	gracefully, exceeded, rated bool
+	repairs                     uint64
 	// reserved are the nodes on which something is kept for a job that needs more.
 	reserved []*node
 	// round numbers the looks for victims, trial those for one job, walk those for who
@@ -206,6 +208,7 @@ func (e *Engine) Tick(now time.Time) (fairshare.Report, error) {
 	e.starve(e.root, now)
 	e.hungry()
 	e.reviewReserved()
+	e.findExcess(now)
 	e.ticked, e.stale = now, false
 	e.updates++
 	return report, nil

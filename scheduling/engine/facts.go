@@ -72,11 +72,13 @@ const (
 	ClaimNodeLost
 	// ClaimRefused: the order to the victims was not committed.
 	ClaimRefused
+	// ClaimOverLimits: with it the operation, or a pool above, used more than its limits.
+	ClaimOverLimits
 )
 
 // String returns the name of the end, such as "expired".
 func (c ClaimEnd) String() string {
-	return [...]string{"none", "started", "unwanted", "unmet", "expired", "node_lost", "refused"}[c]
+	return [...]string{"none", "started", "unwanted", "unmet", "expired", "node_lost", "refused", "over_limits"}[c]
 }
 
 // EndedClaim is a claim that has ended.

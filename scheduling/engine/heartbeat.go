@@ -48,8 +48,9 @@ func (e *Engine) look(n *node, now time.Time, plan *Plan) {
 	e.dismiss(n, now, plan)
 	if open {
 		e.fill(n, now, plan)
+		e.stages(n, now, plan)
 	}
-	e.stages(n, now, open, plan)
+	e.repair(n, now, plan)
 	e.relieve(n, now, plan)
 }
 
@@ -151,7 +152,7 @@ func (e *Engine) relieve(n *node, now time.Time, plan *Plan) {
 // preempt has an allocation leave, for the job of a claim or for nobody.
 func (e *Engine) preempt(h *holding, now time.Time, kind lifecycle.PreemptionKind, c *claim, reason Reason, plan *Plan) {
 	timeout := h.operation.effective.Starvation.PreemptionTimeout
-	if kind == lifecycle.GracefulPreemption {
+	if kind == lifecycle.GracefulPreemption || kind == lifecycle.ResourceLimitsViolated && h.operation.effective.Graceful {
 		timeout = h.operation.effective.Starvation.GracefulTimeout
 	}
 	p := Preempt{Job: h.Job, Node: h.node.id, Operation: h.operation.ID, Kind: kind, Timeout: timeout, Reason: reason}

@@ -68,8 +68,9 @@ type operation struct {
 	// effective are the settings that hold, filter is the place of its own filter.
 	effective pooltree.EffectiveOperation
 	filter    int
-	// ceiling is what max_share_ratio allows.
+	// ceiling is what max_share_ratio allows; it has used more since beyond.
 	ceiling resource.Amounts
+	beyond  time.Time
 	hunger  preemption.Clock
 	debt    debt
 	// fromStarving is that its jobs may be preempted while it starves, starver by whose

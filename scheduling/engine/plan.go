@@ -79,6 +79,8 @@ type Reason struct {
 	// Kept is the share that those of its allocations use that cannot go like this: they
 	// started before all that can.
 	Kept float64
+	// Ceiling says that Limit is what max_share_ratio allows.
+	Ceiling bool
 	// Used and Limit are the amounts of a violated limit, or what a node's jobs hold
 	// and what it has.
 	Used, Limit int64
@@ -101,7 +103,11 @@ func (p Preempt) Message() string {
 		if r.Pool != "" {
 			of = fmt.Sprintf("pool %s", r.Pool)
 		}
-		return fmt.Sprintf("%s uses %s of %s, its limit is %s", of, amount(r.Resource, r.Used), r.Resource, amount(r.Resource, r.Limit))
+		allows := "limit is"
+		if r.Ceiling {
+			allows = "max_share_ratio allows"
+		}
+		return fmt.Sprintf("%s uses %s of %s, its %s %s", of, amount(r.Resource, r.Used), r.Resource, allows, amount(r.Resource, r.Limit))
 	default:
 		return fmt.Sprintf("node %s has %s of %s, less than the %s that its jobs hold", p.Node, amount(r.Resource, r.Limit), r.Resource, amount(r.Resource, r.Used))
 	}

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"weir/scheduling"
 	"weir/scheduling/allocation"
@@ -25,8 +26,9 @@ type pool struct {
 	// effective are the settings that hold, filter is the place of its own filter.
 	effective pooltree.Effective
 	filter    int
-	// ceiling is what max_share_ratio allows.
+	// ceiling is what max_share_ratio allows; it has used more since beyond.
 	ceiling resource.Amounts
+	beyond  time.Time
 	hunger  preemption.Clock
 	loss    loss
 	// way is the trial in which an operation below may gain, branch leads to it.

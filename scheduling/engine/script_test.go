@@ -81,6 +81,8 @@ func play(t *testing.T, script string) string {
 // player gives the events of a script to an engine.
 type player struct {
 	engine *engine.Engine
+	// pools are those of the last tree.
+	pools []pooltree.Pool
 }
 
 func (p *player) event(out *strings.Builder, words []string) error {
@@ -95,7 +97,10 @@ func (p *player) event(out *strings.Builder, words []string) error {
 	case "remove-pool":
 		return e.RemovePool(scheduling.PoolName(args.name(0)))
 	case "tree":
-		return p.tree(args)
+		p.pools = args.pools()
+		return p.tree()
+	case "limit":
+		return p.limit(scheduling.PoolName(args.name(0)), args.amounts)
 	case "operation":
 		return e.AddOperation(args.operation())
 	case "set-operation":
@@ -129,20 +134,26 @@ func (p *player) event(out *strings.Builder, words []string) error {
 	}
 }
 
-func (p *player) tree(args arguments) error {
-	var pools []pooltree.Pool
-	for _, word := range args.names {
-		name, parent, _ := strings.Cut(word, "<")
-		if parent == "" {
-			parent = string(scheduling.RootPool)
-		}
-		pools = append(pools, pooltree.Pool{Name: scheduling.PoolName(name), Parent: scheduling.PoolName(parent)})
-	}
-	tree, err := pooltree.FromPools(pooltree.Default(), pools)
+func (p *player) tree() error {
+	tree, err := pooltree.FromPools(pooltree.Default(), p.pools)
 	if err != nil {
 		return err
 	}
 	return p.engine.SetTree(tree)
+}
+
+// limit sets the limits of a pool of the tree: those that are not 0.
+func (p *player) limit(pool scheduling.PoolName, to resource.Amounts) error {
+	limits := pooltree.Resources{Amounts: to}
+	for k := range resource.Kind(resource.Count) {
+		limits.Named[k] = to.Of(k) > 0
+	}
+	for i := range p.pools {
+		if p.pools[i].Name == pool {
+			p.pools[i].Options.ResourceLimits = &limits
+		}
+	}
+	return p.tree()
 }
 
 func (p *player) heartbeat(out *strings.Builder, args arguments) {
@@ -244,6 +255,18 @@ func (a arguments) operation() engine.Operation {
 		ID: scheduling.OperationID(a.name(0)), Pool: scheduling.PoolName(a.name(1)), Weight: a.weight,
 		Started: a.at, Enabled: !a.flags["disabled"], Suspended: a.flags["suspended"],
 	}
+}
+
+// pools are those that the words name, as "name<parent".
+func (a arguments) pools() (pools []pooltree.Pool) {
+	for _, word := range a.names {
+		name, parent, _ := strings.Cut(word, "<")
+		if parent == "" {
+			parent = string(scheduling.RootPool)
+		}
+		pools = append(pools, pooltree.Pool{Name: scheduling.PoolName(name), Parent: scheduling.PoolName(parent)})
+	}
+	return pools
 }
 
 func (a arguments) name(i int) string {

@@ -25,27 +25,24 @@ type starver struct {
 	pool      *pool
 }
 
-// hungry finds who may preempt others, by stage, after an update, and whether there are
-// limits that are exceeded.
+// hungry finds who may preempt others, by stage, after an update.
 func (e *Engine) hungry() {
 	for s := range e.starving {
 		clear(e.starving[s])
 		e.starving[s] = e.starving[s][:0]
 	}
-	e.gracefully, e.exceeded = false, false
+	e.gracefully = false
 	e.collect(e.root, [stageCount]starver{})
 }
 
 // collect does so below a pool; above are the starving ones above it, by what they may.
 func (e *Engine) collect(p *pool, above [stageCount]starver) {
 	p.starves(p.hunger.Starvation, starver{pool: p}, &above)
-	e.exceeded = e.exceeded || !p.order.Usage().Fits(p.effective.Limits)
 	for _, c := range p.pools {
 		e.collect(c, above)
 	}
 	for _, op := range p.operations {
 		e.gracefully = e.gracefully || op.effective.Graceful
-		e.exceeded = e.exceeded || !op.order.Usage().Fits(op.effective.Limits)
 		by := above
 		if e.settings.Preemption.PriorityScope == pooltree.OperationOnly {
 			by = [stageCount]starver{}
@@ -113,24 +110,15 @@ func (op *operation) shares(more, total resource.Amounts) preemption.Shares {
 }
 
 // stages preempts jobs of a node for one that starves: in the aggressive stage, and in
-// the normal one unless that has served someone. open nodes may be given jobs. In each
-// stage that is looked at those go that are above limits.
-func (e *Engine) stages(n *node, now time.Time, open bool, plan *Plan) {
-	hungry := open && len(e.starving[preemption.AggressiveStage])+len(e.starving[preemption.NormalStage]) > 0
-	if !hungry && !e.exceeded || !n.attempted.IsZero() && now.Sub(n.attempted) < e.settings.Starvation.Backoff {
+// the normal one unless that has served someone.
+func (e *Engine) stages(n *node, now time.Time, plan *Plan) {
+	hungry := len(e.starving[preemption.AggressiveStage])+len(e.starving[preemption.NormalStage]) > 0
+	if !hungry || !n.attempted.IsZero() && now.Sub(n.attempted) < e.settings.Starvation.Backoff {
 		return
 	}
 	n.attempted = now
 	for stage := range stageCount {
-		starving := e.starving[stage]
-		if len(starving) == 0 && stage != preemption.NormalStage {
-			continue
-		}
-		served := open && len(starving) > 0 && e.serve(stage, n, now, plan)
-		if e.exceeded {
-			e.enforce(stage, n, now, plan)
-		}
-		if served {
+		if len(e.starving[stage]) > 0 && e.serve(stage, n, now, plan) {
 			return
 		}
 	}

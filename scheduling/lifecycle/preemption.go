@@ -22,7 +22,7 @@ const (
 	// wants such jobs to leave by themselves.
 	GracefulPreemption
 	// ResourceLimitsViolated: the operation or a pool above it uses more than its
-	// resource_limits.
+	// resource_limits, or max_share_ratio, allow.
 	ResourceLimitsViolated
 	// ResourceOvercommit: the node has less than its jobs hold.
 	ResourceOvercommit
@@ -49,8 +49,8 @@ func ParsePreemptionKind(name string) (PreemptionKind, error) {
 	return NotPreempted, fmt.Errorf("unknown kind of preemption %q", name)
 }
 
-// Paced reports whether jobs of a node are preempted like this at most every
-// preemptive_scheduling_backoff.
+// Paced reports whether, after a job of a node was preempted like this, others are
+// preempted there for those who starve only when preemptive_scheduling_backoff is over.
 func (k PreemptionKind) Paced() bool {
 	return k == Preemption || k == AggressivePreemption || k == ResourceLimitsViolated
 }

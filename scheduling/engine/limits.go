@@ -1,0 +1,162 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"weir/scheduling/allocation"
+	"weir/scheduling/lifecycle"
+	"weir/scheduling/preemption"
+	"weir/scheduling/resource"
+)
+
+// excess is what is found of operations and pools that use more than they may.
+type excess struct {
+	engine *Engine
+	// all have those below before those above; operations are those at or below them, of
+	// has their nearest ones.
+	all        []*preemption.Excess
+	operations []preemption.ExcessiveOperation
+	of         map[*operation]*preemption.Excess
+}
+
+// findExcess finds, as of an update, whether limits are exceeded, gives back the claims
+// that exceed them, and chooses the jobs that have to go for them, of all nodes. What is
+// about to start is chosen when it is a job.
+func (e *Engine) findExcess(now time.Time) {
+	e.repairs++
+	x := excess{engine: e}
+	x.find(e.root, nil, now)
+	if e.exceeded = len(x.all) > 0; !e.exceeded {
+		return
+	}
+	for _, h := range e.inFlight {
+		x.of[h.operation].Sub(h.Resources)
+	}
+	e.giveBack(x.of)
+	for _, m := range preemption.Repair(x.all, x.operations) {
+		e.allocations[m.Job].repair = e.repairs
+	}
+}
+
+// find does so at p and below; above is that of the nearest pool above.
+func (x *excess) find(p *pool, above *preemption.Excess, now time.Time) {
+	own := x.judge(p.order, p.effective.Limits, p.ceiling, &p.beyond, above, now)
+	for _, c := range p.pools {
+		x.find(c, own, now)
+	}
+	for _, op := range p.operations {
+		nearest := x.judge(op.order, op.effective.Limits, op.ceiling, &op.beyond, own, now)
+		if nearest == nil {
+			continue
+		}
+		if x.of == nil {
+			x.of = map[*operation]*preemption.Excess{}
+		}
+		x.of[op] = nearest
+		x.operations = append(x.operations, preemption.ExcessiveOperation{Groups: &op.groups, Excess: nearest})
+		if nearest != own {
+			x.all = append(x.all, nearest)
+		}
+	}
+	if own != above {
+		x.all = append(x.all, own)
+	}
+}
+
+// judge returns the excess of an element, or the nearest one above, and notes since when
+// it is beyond its ceiling.
+func (x *excess) judge(of *allocation.Element, limits, ceiling resource.Amounts, beyond *time.Time, above *preemption.Excess, now time.Time) *preemption.Excess {
+	switch {
+	case of.Usage().Fits(ceiling):
+		*beyond = time.Time{}
+	case beyond.IsZero():
+		*beyond = now
+	}
+	allowed := x.engine.allowed(limits, ceiling, *beyond, now)
+	if of.Usage().Fits(allowed) {
+		return above
+	}
+	return &preemption.Excess{Amounts: of.Usage().Sub(allowed), Above: above}
+}
+
+// allowed is what an element may use that has been beyond its ceiling since a time. A
+// ceiling moves with the nodes that there are: as with the jobs of a node that has shrunk,
+// nothing has to go before that has lasted.
+func (e *Engine) allowed(limits, ceiling resource.Amounts, beyond, now time.Time) resource.Amounts {
+	if beyond.IsZero() || now.Sub(beyond) < e.config.OvercommitDuration {
+		return limits
+	}
+	return limits.Min(ceiling)
+}
+
+// giveBack ends claims of operations that use more than they may, the latest first.
+func (e *Engine) giveBack(of map[*operation]*preemption.Excess) {
+	var claims []*claim
+	for _, c := range e.claims {
+		if of[c.operation] != nil {
+			claims = append(claims, c)
+		}
+	}
+	slices.SortFunc(claims, func(a, b *claim) int {
+		return cmp.Or(b.ordered.Compare(a.ordered), cmp.Compare(b.operation.ID, a.operation.ID), a.task.Compare(b.task), cmp.Compare(b.node.id, a.node.id))
+	})
+	for _, c := range claims {
+		if x := of[c.operation]; x.RelievedBy(c.resources) {
+			x.Sub(c.resources)
+			e.endClaim(c, ClaimOverLimits)
+		}
+	}
+}
+
+// repair has those jobs of a node go that were chosen, while limits are exceeded.
+func (e *Engine) repair(n *node, now time.Time, plan *Plan) {
+	if !e.exceeded {
+		return
+	}
+	all := e.scratch[:0]
+	for _, h := range n.held {
+		if h.repair == e.repairs && h.Grouped() {
+			all = append(all, h)
+		}
+	}
+	e.scratch = all
+	slices.SortFunc(all, easiestFirst)
+	for _, h := range all {
+		if reason, exceeds := e.exceeds(h, now); exceeds {
+			e.preempt(h, now, lifecycle.ResourceLimitsViolated, nil, reason, plan)
+			n.attempted = now
+		}
+	}
+}
+
+// exceeds reports whether the operation of h, or a pool above it, the nearest first, uses
+// more than it may of something that h holds.
+func (e *Engine) exceeds(h *holding, now time.Time) (Reason, bool) {
+	op := h.operation
+	if r, exceeds := violation(op.order.Usage(), op.effective.Limits, e.allowed(op.effective.Limits, op.ceiling, op.beyond, now), h.Resources); exceeds {
+		return r, true
+	}
+	for p := op.pool; p != nil; p = p.parent {
+		if r, exceeds := violation(p.order.Usage(), p.effective.Limits, e.allowed(p.effective.Limits, p.ceiling, p.beyond, now), h.Resources); exceeds {
+			r.Pool = p.name
+			return r, true
+		}
+	}
+	return Reason{}, false
+}
+
+// violation is the first resource of which more is used than is allowed, by limits that
+// were set or by less, and of which one holds something.
+func violation(usage, limits, allowed, holds resource.Amounts) (Reason, bool) {
+	if usage.Fits(allowed) {
+		return Reason{}, false
+	}
+	for k := range resource.Kind(resource.Count) {
+		if usage.Of(k) > allowed.Of(k) && holds.Of(k) > 0 {
+			return Reason{Resource: k, Used: usage.Of(k), Limit: allowed.Of(k), Ceiling: allowed.Of(k) < limits.Of(k)}, true
+		}
+	}
+	return Reason{}, false
+}
