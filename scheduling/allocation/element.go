@@ -144,6 +144,21 @@ func (e *Element) Exceeds(part float64, lost, holds resource.Amounts) bool {
 	return fairshare.Satisfaction(without, e.fair, e.demand) > part+resource.Epsilon
 }
 
+// Lack is what e lacks of its fair share, in the resource of which that is the most, once it
+// has half of a job: less than nothing where it comes nearer to its fair share without.
+func (e *Element) Lack(needs resource.Amounts) float64 {
+	k := e.fair.Largest()
+	return e.fair[k] - resource.Share(e.usage, e.total)[k] - resource.Share(needs, e.total)[k]/2
+}
+
+// Surplus is what e has beyond its fair share, in the resource of which that is the most,
+// once lost has gone and half of a job: less than nothing where it comes nearer to its fair
+// share with it.
+func (e *Element) Surplus(lost, holds resource.Amounts) float64 {
+	k := e.fair.Largest()
+	return resource.Share(e.usage.Sub(lost), e.total)[k] - resource.Share(holds, e.total)[k]/2 - e.fair[k]
+}
+
 // SatisfactionWithout is Satisfaction with so much less usage.
 func (e *Element) SatisfactionWithout(a resource.Amounts) float64 {
 	return fairshare.Satisfaction(resource.Share(e.usage.Sub(a), e.total), e.fair, e.demand)
@@ -196,8 +211,19 @@ func (e *Element) Due(kept, needs resource.Amounts) bool {
 	return e.within(e.usage.Add(kept), needs, e.rounding)
 }
 
-// SetPromised tells an operation what guarantees alone would give it, as a part of the
-// cluster. While it uses less, it comes before those of which this is not so (F.12.2).
+// Promised reports whether a job that needs so much is within what guarantees alone would
+// give e.
+func (e *Element) Promised(needs resource.Amounts) bool {
+	if e.promised.IsZero() || needs == resource.Infinite {
+		return false
+	}
+	k := e.promised.Largest()
+	return resource.Share(e.usage.Add(needs), e.total)[k] <= e.promised[k]+resource.LargeEpsilon
+}
+
+// SetPromised tells e what guarantees alone would give it, as a part of the cluster. While
+// an operation uses less, and a pool so much less that a job fits, it comes before those of
+// which this is not so (F.12.2).
 func (e *Element) SetPromised(promised resource.Vector) {
 	if e.promised != promised {
 		e.promised = promised
@@ -335,7 +361,7 @@ func (e *Element) judge() {
 		e.satisfaction, e.high = e.waiting[0].satisfaction, e.waiting[0].high
 	default:
 		e.satisfaction = fairshare.Satisfaction(usage.Add(e.ahead), e.fair, e.demand)
-		e.high = len(e.waiting) > 0 && e.waiting[0].high
+		e.high = len(e.waiting) > 0 && (e.waiting[0].high || e.Promised(e.least))
 	}
 	if e.at >= 0 {
 		e.parent.fix(e.at)
@@ -347,10 +373,11 @@ func (e *Element) judge() {
 func (e *Element) follow() {
 	for len(e.waiting) > 0 {
 		first := e.waiting[0]
-		if e.high == first.high && (!e.order.ByOperations || e.satisfaction == first.satisfaction) {
+		high := first.high || !e.order.ByOperations && e.Promised(e.least)
+		if e.high == high && (!e.order.ByOperations || e.satisfaction == first.satisfaction) {
 			return
 		}
-		e.high = first.high
+		e.high = high
 		if e.order.ByOperations {
 			e.satisfaction = first.satisfaction
 		}

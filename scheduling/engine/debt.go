@@ -22,6 +22,12 @@ const (
 // rounded up next, so that over time each has its own.
 type debt float64
 
+// pay counts work that is lost as what the element has had: who crowds others out in the
+// end loses no more for them than its own fair share.
+func (d *debt) pay(e *fairshare.Element, lost resource.Amounts, ran time.Duration, total resource.Amounts) {
+	*d -= debt(resource.Share(lost, total)[e.FairShare.Largest()] * ran.Seconds())
+}
+
 // round lets time pass, and tells the order of scheduling how to round.
 func (d *debt) round(e *fairshare.Element, order *allocation.Element, passed time.Duration, total resource.Amounts, rounds bool) {
 	least := order.Next()
@@ -30,12 +36,7 @@ func (d *debt) round(e *fairshare.Element, order *allocation.Element, passed tim
 		order.SetRounding(0)
 		return
 	}
-	k := resource.Kind(0)
-	for i := range resource.Kind(resource.Count) {
-		if e.FairShare[i] > e.FairShare[k] {
-			k = i
-		}
-	}
+	k := e.FairShare.Largest()
 	job := resource.Share(least, total)[k]
 	if job == 0 || passed < 0 || passed > debtHorizon {
 		order.SetRounding(0)

@@ -267,6 +267,11 @@ func (e *Engine) publish(p *pool, passed time.Duration) {
 	for _, c := range p.pools {
 		c.bound(ceiling(c.share, p.share.LimitsShare, e.total))
 		e.publish(c, passed)
+		if parts := c.share.Parts(); e.settings.Preemption.GuaranteePriority {
+			c.order.SetPromised(parts.Strong.Add(parts.Integral))
+		} else {
+			c.order.SetPromised(resource.Vector{})
+		}
 		c.debt.round(c.share, c.order, passed, e.total, c.effective.PoolSatisfaction)
 	}
 	for _, op := range p.operations {

@@ -73,15 +73,14 @@ func (p *pool) starves(s preemption.Starvation, own starver, by *[stageCount]sta
 	}
 }
 
-// owed reports whether a job that needs so much is owed to who starves: what has been
+// owed reports whether a job is owed to who starves: what has been
 // started or claimed since the update counts. An operation is owed while it is below its
-// fair share; a pool that starves until it has its fair share to the nearest job, and its
-// first job in any case.
-func (s starver) owed(needs, total resource.Amounts) bool {
-	if s.pool == nil || s.pool.order.Usage().IsZero() {
+// fair share, with the tolerance; a pool that starves until it has its fair share.
+func (s starver) owed(total resource.Amounts) bool {
+	if s.pool == nil {
 		return s.belowWith(resource.Amounts{}, total)
 	}
-	return s.pool.order.Owed(needs)
+	return s.pool.order.Satisfaction() < 1-resource.Epsilon
 }
 
 // belowWith reports whether who starves would have less than its fair share with so much
@@ -168,7 +167,7 @@ func (e *Engine) neediest(stage preemption.Stage, n *node, discount resource.Amo
 			op.order.Note(allocation.NoVictims, allocation.Fact{At: now, Node: n.id})
 		case e.withheld(op, t.PerJob):
 			op.order.Note(allocation.Withheld, allocation.Fact{At: now, Node: n.id})
-		case op.starver.owed(t.PerJob, e.total):
+		case op.starver.owed(e.total):
 			best, task = op, t
 		}
 	}
@@ -188,6 +187,7 @@ func (e *Engine) displace(stage preemption.Stage, n *node, op *operation, task a
 			e.gather(g, c)
 		}
 		for _, h := range victims {
+			e.pay(op, h, now)
 			reason := e.beyond(h, stage, op)
 			e.preempt(h, now, kinds[stage], c, reason, plan)
 			e.took(op, h.operation)

@@ -77,6 +77,11 @@ func (t *trial) takes(h *holding) bool {
 		// Who starves has nothing of what is its own already.
 		return false
 	}
+	for p := from.pool; t.stage == preemption.AggressiveStage && p != common; p = p.parent {
+		if !t.guaranteed(p, h) {
+			return false
+		}
+	}
 	byOperation := t.stage.Takes(h.Level()) && t.spared(h, common)
 	if !byOperation && (t.engine.secured(h) || !t.beyondPools(h, common) && !t.crowded(h, common)) {
 		return false
@@ -124,21 +129,42 @@ func (t *trial) spares(of *allocation.Element, l *loss, h *holding, need float64
 }
 
 // beyondPools reports whether h may go however its operation is protected by itself: all
-// pools up to the one that who starves is in have more than their fair share, to the nearest
-// job, and so has the operation, if only by a part of a job. Of jobs no smaller than the
-// one that starts it has to be one of the latest.
+// pools up to the one that who starves is in have more than their fair share, and so has
+// the operation, if only by a part of a job. Of jobs no smaller than the one that starts it
+// has to be one of the latest.
+//
+// All are nearer to their fair shares then, taken together, and nobody has less of it than
+// who starves had: so this comes to an end.
 func (t *trial) beyondPools(h *holding, common *pool) bool {
 	e, from := t.engine, h.operation
-	if from.pool == common || !common.branch.Owed(t.needs) || !t.smaller(h, 1) && !e.latest(h) ||
+	if from.pool == common || !t.smaller(h, 1) && !e.latest(h) ||
 		from.order.SatisfactionWithout(*from.loss.of(e.trial)) <= from.kept()+resource.Epsilon {
 		return false
 	}
 	for p := from.pool; p != common; p = p.parent {
-		if !p.order.Exceeds(p.kept(), *p.loss.of(e.trial), h.Resources) {
+		need, gain := t.satisfaction, 0.
+		if p.parent == common {
+			need, gain = max(need, common.branch.Satisfaction()), common.branch.Lack(t.needs)
+		}
+		lost := *p.loss.of(e.trial)
+		if p.parent == common && common.branch.Promised(t.needs) {
+			// What others have beyond their fair share gives way to guarantees.
+			need, gain = -1, 1
+		}
+		if p.order.SatisfactionWithout(lost) <= p.kept()+resource.Epsilon || p.order.Surplus(lost, h.Resources)+gain <= resource.Epsilon ||
+			!t.spares(p.order, &p.loss, h, need) || !t.guaranteed(p, h) ||
+			p.kept() > 1 && p.order.SatisfactionWithout(lost.Add(h.Resources)) < p.kept()-resource.Epsilon {
 			return false
 		}
 	}
 	return true
+}
+
+// guaranteed reports whether a pool without h has what guarantees give it still.
+func (t *trial) guaranteed(p *pool, h *holding) bool {
+	parts := p.share.Parts()
+	left := p.order.Usage().Sub(*p.loss.of(t.engine.trial)).Sub(h.Resources)
+	return parts.Strong.Add(parts.Integral).Within(resource.Share(left, t.engine.total), resource.LargeEpsilon)
 }
 
 // kept is the part of its fair share that a pool keeps in any case; it is that of an
@@ -154,11 +180,11 @@ func (t *trial) smaller(h *holding, times float64) bool {
 	return each < all-resource.Epsilon && times*each <= all+resource.Epsilon
 }
 
-// crowded reports whether h may go for a job that is at least twice as large: in the
-// aggressive stage, as long as the others in the pool that who starves is in keep the part
-// of the fair share that no one can preempt. So there is room for large jobs among many
+// crowded reports whether h may go for a job that is at least twice as large and due: in
+// the aggressive stage, as long as the others in the pool that who starves is in keep the
+// part of the fair share that no one can preempt. So there is room for large jobs among many
 // small operations (P6). What takes the place is larger than all that leaves, so this comes
-// to an end.
+// to an end; and what they lose is a debt of who starves.
 func (t *trial) crowded(h *holding, common *pool) bool {
 	if t.stage != preemption.AggressiveStage || !h.operation.crowds() || !t.smaller(h, 2) || !common.branch.Due(resource.Amounts{}, t.needs) {
 		return false
@@ -166,7 +192,31 @@ func (t *trial) crowded(h *holding, common *pool) bool {
 	total := t.engine.total
 	rest := common.order.Usage().Sub(common.branch.Usage()).Sub(*common.loss.of(t.engine.trial)).Sub(h.Resources)
 	kept := common.share.FairShare.Scale(common.effective.Starvation.AggressiveThreshold)
-	return common.shares(resource.Amounts{}, total).NonBlockedDominates(resource.Share(rest, total), kept)
+	if !common.shares(resource.Amounts{}, total).NonBlockedDominates(resource.Share(rest, total), kept) {
+		return false
+	}
+	h.crowded = t.engine.trial
+	return true
+}
+
+// pay has the child of a pool by which an operation gains pay for what victims lose that it
+// crowds out.
+func (e *Engine) pay(op *operation, h *holding, now time.Time) {
+	if h.crowded != e.trial {
+		return
+	}
+	p, common := op.pool, h.operation.pool
+	for common.way != e.trial {
+		common = common.parent
+	}
+	if p == common {
+		op.debt.pay(op.share, h.Resources, now.Sub(h.Started), e.total)
+		return
+	}
+	for p.parent != common {
+		p = p.parent
+	}
+	p.debt.pay(p.share, h.Resources, now.Sub(h.Started), e.total)
 }
 
 // crowds reports whether jobs of an operation may go for larger ones.
@@ -208,7 +258,7 @@ func (e *Engine) mayLeave(stage preemption.Stage, n *node, at time.Time, spared 
 	}
 	for _, h := range n.held {
 		op := h.operation
-		if !h.Grouped() || !stage.Takes(h.Level()) && !op.pool.exceeds(h) && (stage != preemption.AggressiveStage || !op.crowds()) {
+		if !h.Grouped() || !stage.Takes(h.Level()) && op.pool.order.Satisfaction() <= op.pool.kept()+resource.Epsilon && (stage != preemption.AggressiveStage || !op.crowds()) {
 			continue
 		}
 		if block := op.owner().Blocks(stage, at, h.Started); block != preemption.NotBlocked {
@@ -225,8 +275,7 @@ func (e *Engine) mayLeave(stage preemption.Stage, n *node, at time.Time, spared 
 	return all
 }
 
-// exceeds reports whether the pool has more than its fair share, to the nearest job, so that
-// h may go for others though its operation is protected.
+// exceeds reports whether the pool comes nearer to its fair share without h.
 func (p *pool) exceeds(h *holding) bool {
 	return p.order.Exceeds(p.kept(), resource.Amounts{}, h.Resources)
 }
@@ -255,7 +304,7 @@ func (e *Engine) findLatest(p *pool) {
 	slices.SortFunc(all, laterFirst)
 	var lost resource.Amounts
 	for _, h := range all {
-		if !p.order.Exceeds(p.kept(), lost, h.Resources) {
+		if p.order.SatisfactionWithout(lost) <= p.kept()+resource.Epsilon {
 			break
 		}
 		lost = lost.Add(h.Resources)

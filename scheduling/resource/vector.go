@@ -87,6 +87,16 @@ func (v Vector) Amounts(total Amounts) Amounts {
 // Uniform returns the same share of every resource.
 func Uniform(share float64) Vector { return Vector{share, share, share, share, share} }
 
+// Largest is the resource of which v has most, the first of equals.
+func (v Vector) Largest() (k Kind) {
+	for i := range v {
+		if v[i] > v[k] {
+			k = Kind(i)
+		}
+	}
+	return k
+}
+
 // MaxComponent returns the greatest share.
 func (v Vector) MaxComponent() float64 {
 	return max(v[0], v[1], v[2], v[3], v[4])
