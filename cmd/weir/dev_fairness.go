@@ -97,10 +97,10 @@ func (f *fairnessFlags) show(to io.Writer, outcomes []fairness.Outcome) error {
 }
 
 func fairnessTable(rows []fairness.Row) string {
-	g := newGrid("kind", "scenarios>", "breaches>", "hungry>", "below 0.9>", "worst>", "guarantees>", "below 0.97>", "worst>", "late>", "worst first wait>", "of at most>",
+	g := newGrid("kind", "scenarios>", "breaches>", "hungry>", "below 0.9>", "worst>", "with half a job>", "guarantees>", "below 0.97>", "worst>", "late>", "worst first wait>", "of at most>",
 		"lost>", "worst pool>", "preempted an hour>", "out of order>")
 	for _, r := range rows {
-		g.row(r.Kind, r.Scenarios, r.Breaches, r.Hungry, r.Below, ratioText(r.WorstShare), r.Guarantees, r.Short, ratioText(r.WorstGuarantee), r.Late, longTime(r.Wait), longTime(r.Patience),
+		g.row(r.Kind, r.Scenarios, r.Breaches, r.Hungry, r.Below, ratioText(r.WorstShare), ratioText(r.Judged), r.Guarantees, r.Short, ratioText(r.WorstGuarantee), r.Late, longTime(r.Wait), longTime(r.Patience),
 			percent(r.Lost), percent(r.PoolLost), number(r.Preempted, 1), r.OutOfOrder)
 	}
 	return g.String()
