@@ -2,7 +2,6 @@ package fairness
 
 import (
 	"math"
-	"slices"
 	"time"
 
 	"weir/cmd/weir/internal/simulate"
@@ -120,13 +119,4 @@ func (r *Row) close() Row {
 		r.Preempted = r.jobs / r.hours
 	}
 	return *r
-}
-
-// Breaches are those of all scenarios.
-func Breaches(outcomes []Outcome) []Breach {
-	var all []Breach
-	for _, o := range outcomes {
-		all = slices.Concat(all, o.Breaches)
-	}
-	return all
 }
