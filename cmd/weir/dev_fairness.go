@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -28,7 +29,9 @@ func newDevFairnessCommand() *cobra.Command {
 promised: fair shares, guarantees, first jobs in time, limits, the order of FIFO pools,
 and how much work preemption loses. Exit 0 only if all promises were kept.
 
-Each breach is printed with the number of its scenario, which --scenario runs again.`,
+What was not kept is printed with its scenario and the command that runs it again and
+saves it as a file for weir simulate. Worst is what a pool got of its fair share; judged
+is that with half of its largest job.`,
 		Example: `  weir dev fairness --seed 1 --runs 300
   weir dev fairness --scenario 100017 --save scenario.yaml
   weir simulate scenario.yaml`,
@@ -68,7 +71,7 @@ func (f *fairnessFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	return f.show(cmd.OutOrStdout(), outcomes)
+	return showFairness(cmd.OutOrStdout(), outcomes)
 }
 
 func runFairness(ctx context.Context, to io.Writer, seeds []uint64) ([]fairness.Outcome, error) {
@@ -77,30 +80,30 @@ func runFairness(ctx context.Context, to io.Writer, seeds []uint64) ([]fairness.
 	return fairness.RunAll(ctx, seeds, func(n int) { progress.update(int64(n), fmt.Sprintf("%d of %d scenarios", n, len(seeds))) })
 }
 
-func (f *fairnessFlags) show(to io.Writer, outcomes []fairness.Outcome) error {
-	breaches := fairness.Breaches(outcomes)
-	for _, b := range breaches {
-		pool := string(b.Pool)
-		if pool == "" {
-			pool = "all pools"
+func showFairness(to io.Writer, outcomes []fairness.Outcome) error {
+	breaches := 0
+	for _, o := range outcomes {
+		if len(o.Breaches) == 0 {
+			continue
 		}
-		fmt.Fprintf(to, "scenario %d (%s): %s: %s\n", b.Seed, b.Kind, pool, b.Problem)
+		fmt.Fprintf(to, "scenario %d, %s: weir dev fairness --scenario %d --save scenario.yaml\n", o.Seed, o.Kind, o.Seed)
+		for _, b := range o.Breaches {
+			fmt.Fprintf(to, "  %s: %s\n", cmp.Or(string(b.Pool), "all pools"), b.Problem)
+		}
+		breaches += len(o.Breaches)
 	}
-	if len(breaches) > 0 {
-		fmt.Fprintf(to, "\nRun one again: weir dev fairness --scenario %d --save scenario.yaml; weir simulate scenario.yaml\n\n", breaches[0].Seed)
-	}
-	fmt.Fprint(to, fairnessTable(fairness.Table(outcomes)))
-	if len(breaches) > 0 {
-		return fmt.Errorf("%d promises were not kept", len(breaches))
+	fmt.Fprintf(to, "\n%s", fairnessTable(fairness.Table(outcomes)))
+	if breaches > 0 {
+		return fmt.Errorf("%d promises were not kept", breaches)
 	}
 	return nil
 }
 
 func fairnessTable(rows []fairness.Row) string {
-	g := newGrid("kind", "scenarios>", "breaches>", "hungry>", "below 0.9>", "worst>", "guarantees>", "below 0.97>", "worst>", "late>", "worst first wait>", "of at most>",
+	g := newGrid("kind", "scenarios>", "breaches>", "hungry>", "below 0.9>", "worst>", "judged>", "guarantees>", "below 0.97>", "worst>", "late>", "worst first wait>", "of at most>",
 		"lost>", "worst pool>", "preempted an hour>", "out of order>")
 	for _, r := range rows {
-		g.row(r.Kind, r.Scenarios, r.Breaches, r.Hungry, r.Below, ratioText(r.WorstShare), r.Guarantees, r.Short, ratioText(r.WorstGuarantee), r.Late, longTime(r.Wait), longTime(r.Patience),
+		g.row(r.Kind, r.Scenarios, r.Breaches, r.Hungry, r.Below, ratioText(r.WorstShare), ratioText(r.Judged), r.Guarantees, r.Short, ratioText(r.WorstGuarantee), r.Late, longTime(r.Wait), longTime(r.Patience),
 			percent(r.Lost), percent(r.PoolLost), number(r.Preempted, 1), r.OutOfOrder)
 	}
 	return g.String()

@@ -99,24 +99,27 @@ func keysOf(r *simulate.Result, of func(*simulate.Result) map[string]int64) []st
 }
 
 func simulatedPools(r *simulate.Result) string {
-	columns := []string{"pool", "usage>", "of demand>", "guarantee kept>", "wait p50>", "wait p95>", "wait max>", "operation p50>", "volume lasted>"}
+	columns := []string{"pool", "usage>", "of demand>", "fair share>", "got>", "of it>", "guarantee kept>", "wait p50>", "wait p95>", "wait max>", "operation p50>", "volume lasted>"}
 	if r.Control != nil {
 		columns = append(columns, r.Control.Name+": usage>", "of demand>")
 	}
 	g := newGrid(columns...)
 	for i, p := range r.Pools {
-		row := []any{p.Name, percent(p.UsageShare), partText(p.UsageCPUSeconds, p.DemandCPUSeconds), none, none, none, none, none, none}
+		row := []any{p.Name, percent(p.UsageShare), partText(p.UsageCPUSeconds, p.DemandCPUSeconds), none, none, none, none, none, none, none, none, none}
+		if p.Outcome.Window > 0 {
+			row[3], row[4], row[5] = percent(p.Outcome.Fair), percent(p.Outcome.Got), partText(p.Outcome.Got, p.Outcome.Fair)
+		}
 		if p.Jobs > 0 {
-			row[4], row[5], row[6] = waitText(p.JobWaits.P50), waitText(p.JobWaits.P95), waitText(p.JobWaits.Max)
+			row[7], row[8], row[9] = waitText(p.JobWaits.P50), waitText(p.JobWaits.P95), waitText(p.JobWaits.Max)
 		}
 		if p.Fulfilment != nil {
-			row[3] = percent(*p.Fulfilment)
+			row[6] = percent(*p.Fulfilment)
 		}
 		if p.OperationTimes.Max > 0 {
-			row[7] = waitText(p.OperationTimes.P50)
+			row[10] = waitText(p.OperationTimes.P50)
 		}
 		if p.Integral != nil && p.Integral.Most > 0 {
-			row[8] = waitText(p.Integral.LastedSeconds)
+			row[11] = waitText(p.Integral.LastedSeconds)
 		}
 		if r.Control != nil && i < len(r.Control.Pools) {
 			other := r.Control.Pools[i]
@@ -240,7 +243,7 @@ func simulationMap(r *simulate.Result) map[string]any {
 func simulatedPool(p simulate.Pool) map[string]any {
 	of := map[string]any{
 		"parent": string(p.Parent), "demand_cpu_seconds": p.DemandCPUSeconds, "usage_cpu_seconds": p.UsageCPUSeconds, "usage_share": p.UsageShare,
-		"guarantee_fulfilment": nil, "jobs_started": p.Jobs, "job_wait_seconds": waitsMap(p.JobWaits), "operation_seconds": waitsMap(p.OperationTimes), "integral": nil,
+		"guarantee_fulfilment": nil, "outcome": outcomeMap(p.Outcome), "jobs_started": p.Jobs, "job_wait_seconds": waitsMap(p.JobWaits), "operation_seconds": waitsMap(p.OperationTimes), "integral": nil,
 	}
 	if p.Fulfilment != nil {
 		of["guarantee_fulfilment"] = *p.Fulfilment
@@ -249,6 +252,18 @@ func simulatedPool(p simulate.Pool) map[string]any {
 		of["integral"] = map[string]any{
 			"granted_share_seconds": g.GrantedSeconds, "volume_share_seconds": g.VolumeSeconds, "greatest_share": g.Most, "lasted_seconds": g.LastedSeconds,
 		}
+	}
+	return of
+}
+
+func outcomeMap(o simulate.Outcome) map[string]any {
+	of := map[string]any{
+		"settled_seconds": o.Window.Seconds(), "fair_share": o.Fair, "got_share": o.Got, "ratio": nil, "always_hungry": o.Hungry, "largest_job_share": o.LargestJob,
+		"guarantee_asked_share_seconds": o.Asked, "guarantee_had_share_seconds": o.Had, "first_wait_seconds": o.FirstWait.Seconds(), "patience_seconds": o.Patience.Seconds(),
+		"preempted_jobs": o.Preempted, "used_share_seconds": o.UsedSeconds, "lost_share_seconds": o.LostSeconds, "over_limits_seconds": o.OverLimits.Seconds(), "out_of_order_jobs": o.OutOfOrder,
+	}
+	if ratio, ok := o.Ratio(); ok {
+		of["ratio"] = ratio
 	}
 	return of
 }

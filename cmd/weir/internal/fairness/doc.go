@@ -4,16 +4,18 @@
 //
 //   - An always hungry pool, a leaf whose demand exceeds its fair share at every update, gets at
 //     least 0.9 of its fair share on average, less half of its largest job, from 15 minutes after
-//     its first demand to the end.
+//     its first demand to the end. A fair share of less than half a job is no promise.
 //   - Of what a guarantee gives, in whole jobs, and the pool has wanted for as long as its
 //     patience, it has at least 0.97. Patience is the starvation timeout, the backoff of
 //     preemption, the longest notice of any job with its min_run_time, one update of fair
-//     shares and one heartbeat.
+//     shares, and the longest time between two looks at a node.
 //   - No pool whose fair share is at least half a job waits for its first job for longer than its
 //     patience. A lost node, and a change of leader, begins that time anew.
 //   - Usage exceeds resource_limits for no longer than patience less the starvation timeout.
 //   - In a FIFO pool no job starts while an earlier operation has a job pending that needs no more.
-//   - What is lost with jobs that are aborted for others is at most a part of what the pools used.
+//     Graceful operations may be passed over: they start no more jobs than they may keep.
+//   - At most a fifth of all work is lost with jobs that are aborted for others.
 //
-// Usage is what jobs hold, those included that have been told to leave.
+// Usage is what jobs hold, those included that have been told to leave. Shares are of the nodes
+// that are there, of the dominant resource.
 package fairness

@@ -14,25 +14,24 @@ const (
 	LeastShare = 0.9
 	// LeastGuarantee is the part of what is asked of a guarantee that is had at least.
 	LeastGuarantee = 0.97
-	// MostLost is the part of all that the pools used that may be lost by preemption.
+	// MostLost is the part of all work that may be lost by preemption.
 	MostLost = 0.2
 )
 
 // Breach is a promise that was not kept.
 type Breach struct {
-	Seed    uint64
-	Kind    string
+	// Pool is empty where it is of all of them.
 	Pool    scheduling.PoolName
 	Problem string
 }
 
 // Judge compares what came of a scenario with what is promised.
-func Judge(s Scenario, pools []simulate.Pool) []Breach {
+func Judge(f *simulate.File, pools []simulate.Pool) []Breach {
 	var out []Breach
 	var lost, used float64
 	for _, p := range pools {
 		fault := func(format string, args ...any) {
-			out = append(out, Breach{s.Seed, s.Kind, p.Name, fmt.Sprintf(format, args...)})
+			out = append(out, Breach{p.Name, fmt.Sprintf(format, args...)})
 		}
 		o := p.Outcome
 		if ratio, ok := shareRatio(o); ok && ratio < LeastShare {
@@ -44,7 +43,7 @@ func Judge(s Scenario, pools []simulate.Pool) []Breach {
 		if waits(o) && o.FirstWait > o.Patience {
 			fault("waited %v for its first job: %v is the most; its fair share was %.4f, its largest job %.4f", o.FirstWait, o.Patience, o.FairMeanwhile, o.LargestJob)
 		}
-		if most := repair(s.File, p); o.OverLimits > most {
+		if most := repair(f, p); o.OverLimits > most {
 			fault("used more than its limits for %v: %v is the most", o.OverLimits, most)
 		}
 		if o.OutOfOrder > 0 {
@@ -55,7 +54,7 @@ func Judge(s Scenario, pools []simulate.Pool) []Breach {
 		}
 	}
 	if used > 0 && lost/used > MostLost {
-		out = append(out, Breach{s.Seed, s.Kind, "", fmt.Sprintf("%.2f of all that was used was lost by preemption", lost/used)})
+		out = append(out, Breach{"", fmt.Sprintf("%.2f of all that was used was lost by preemption", lost/used)})
 	}
 	return out
 }

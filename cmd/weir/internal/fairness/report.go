@@ -2,7 +2,6 @@ package fairness
 
 import (
 	"math"
-	"slices"
 	"time"
 
 	"weir/cmd/weir/internal/simulate"
@@ -15,8 +14,9 @@ type Row struct {
 	// Breaches is how many there are, Hungry how many always hungry pools were judged, Below
 	// how many of them have less than LeastShare.
 	Breaches, Hungry, Below int
-	// WorstShare and WorstGuarantee are the least ratios, NaN: there was none.
-	WorstShare float64
+	// WorstShare is the least part of its fair share that one of them got, Judged the least that
+	// is judged: with half of its largest job. NaN: there was none.
+	WorstShare, Judged float64
 	// Guarantees is how many pools were judged, Short how many had less than LeastGuarantee.
 	Guarantees, Short int
 	WorstGuarantee    float64
@@ -61,7 +61,15 @@ func Table(outcomes []Outcome) []Row {
 }
 
 func newRow(kind string) *Row {
-	return &Row{Kind: kind, WorstShare: math.NaN(), WorstGuarantee: math.NaN()}
+	return &Row{Kind: kind, WorstShare: math.NaN(), Judged: math.NaN(), WorstGuarantee: math.NaN()}
+}
+
+// least is the lesser of a least number so far and another one.
+func least(so, x float64) float64 {
+	if x < so || math.IsNaN(so) {
+		return x
+	}
+	return so
 }
 
 func (r *Row) add(o Outcome) {
@@ -79,18 +87,14 @@ func (r *Row) pool(o simulate.Outcome) {
 		if ratio < LeastShare {
 			r.Below++
 		}
-		if real, _ := o.Ratio(); !(real >= r.WorstShare) {
-			r.WorstShare = real
-		}
+		r.WorstShare, r.Judged = least(r.WorstShare, o.Got/o.Fair), least(r.Judged, ratio)
 	}
 	if ratio, ok := guaranteeRatio(o); ok {
 		r.Guarantees++
 		if ratio < LeastGuarantee {
 			r.Short++
 		}
-		if !(ratio >= r.WorstGuarantee) {
-			r.WorstGuarantee = ratio
-		}
+		r.WorstGuarantee = least(r.WorstGuarantee, ratio)
 	}
 	if waits(o) {
 		if o.FirstWait > o.Patience {
@@ -115,13 +119,4 @@ func (r *Row) close() Row {
 		r.Preempted = r.jobs / r.hours
 	}
 	return *r
-}
-
-// Breaches are those of all scenarios.
-func Breaches(outcomes []Outcome) []Breach {
-	var all []Breach
-	for _, o := range outcomes {
-		all = slices.Concat(all, o.Breaches)
-	}
-	return all
 }

@@ -38,7 +38,7 @@ func Run(ctx context.Context, seed uint64) (Outcome, error) {
 	if err != nil {
 		return Outcome{Scenario: s}, fmt.Errorf("scenario %d: %w", seed, err)
 	}
-	return Outcome{s, result, Judge(s, result.Pools)}, nil
+	return Outcome{s, result, Judge(s.File, result.Pools)}, nil
 }
 
 // RunAll runs scenarios, as many at once as there are processors, and returns what came of them in

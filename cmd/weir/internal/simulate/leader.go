@@ -10,6 +10,7 @@ import (
 	"weir/messages/statepb"
 	"weir/scheduling"
 	"weir/scheduling/lifecycle"
+	"weir/scheduling/resource"
 )
 
 // checkpointEvery is how often a leader keeps volumes.
@@ -85,7 +86,7 @@ func (s silence) happen(w *world) error {
 		if _, err := w.apply(&commandpb.SetNodeOffline{Term: w.term, Time: w.timestamp(), Node: id, Incarnation: record.GetIncarnation(), Reason: "lost"}); err != nil {
 			return err
 		}
-		w.meter.present = w.meter.present.Sub(record.GetResources().Amounts())
+		w.meter.appears(w.now, resource.Amounts{}.Sub(record.GetResources().Amounts()))
 		msg := &commandpb.AbortAllocations{Term: w.term, Time: w.timestamp(), Node: id, Reason: lifecycle.AbortNodeOffline.String()}
 		for _, a := range w.state.AllocationsOfNode(scheduling.NodeID(id)) {
 			msg.JobIds = append(msg.JobIds, a.GetJobId())
@@ -130,7 +131,7 @@ func (c comeback) happen(w *world) error {
 		if _, err := w.apply(&commandpb.RegisterNode{Term: w.term, Time: w.timestamp(), Node: back}); err != nil {
 			return err
 		}
-		w.meter.present = w.meter.present.Add(back.GetResources().Amounts())
+		w.meter.appears(w.now, back.GetResources().Amounts())
 		if err := w.tree.Offer(id, back.GetResources().Amounts()); err != nil {
 			return err
 		}

@@ -54,6 +54,8 @@ type account struct {
 	// used, wanted are resource x seconds since the beginning; wanted is no more than
 	// the cluster has.
 	used, wanted sums
+	// parts are shares of what was present x seconds, partsBefore as of the last update.
+	parts, partsBefore resource.Vector
 	// before are those sums as of the last fair share update, and day as of midnight.
 	before                sums
 	dayUsed, dayWanted    sums
@@ -133,8 +135,17 @@ func (m *meter) settle(a *account, now time.Duration) {
 		seconds := (now - a.at).Seconds()
 		a.used.add(a.usage, seconds)
 		a.wanted.add(a.demand.Min(m.total).Max(a.usage), seconds)
+		a.parts = a.parts.Add(resource.Share(a.usage, m.present).Scale(seconds))
 		a.at = now
 	}
+}
+
+// appears says that resources have come, or gone where they are less than nothing.
+func (m *meter) appears(now time.Duration, resources resource.Amounts) {
+	for _, a := range m.ordered {
+		m.settle(a, now)
+	}
+	m.present = m.present.Add(resources)
 }
 
 // change adds to usage and demand of a pool and of all above it.
@@ -241,8 +252,8 @@ func (m *meter) judge(now, since time.Duration) {
 	for _, a := range m.ordered {
 		m.settle(a, now)
 		mean := a.meanShare(m.total, d)
-		a.outcome.interval(since, now, a.meanShares(m.present, d), a.promised)
-		a.before = a.used
+		a.outcome.interval(since, now, a.parts.Sub(a.partsBefore).Scale(1/d.Seconds()), a.promised)
+		a.before, a.partsBefore = a.used, a.parts
 		if a.leaf {
 			wrong += abs(mean - a.fair)
 		}
@@ -287,16 +298,6 @@ func (a *account) meanShare(total resource.Amounts, d time.Duration) float64 {
 		}
 	}
 	return most
-}
-
-// meanShares is what was used in the last time d, of what there is.
-func (a *account) meanShares(total resource.Amounts, d time.Duration) (shares resource.Vector) {
-	for k := range resource.Kind(resource.Count) {
-		if t := float64(total.Of(k)); t > 0 {
-			shares[k] = (a.used[k] - a.before[k]) / d.Seconds() / t
-		}
-	}
-	return shares
 }
 
 func abs(x float64) float64 { return max(x, -x) }

@@ -83,12 +83,12 @@ func (o *outcome) interval(since, now time.Duration, used resource.Vector, promi
 	if !o.started {
 		o.fairMeanwhile += o.fair.MaxComponent() * d
 	}
-	if since >= o.wanted+Settle {
+	if settled := now - max(since, o.wanted+Settle); settled > 0 {
 		if o.Window == 0 {
 			o.Hungry = true
 		}
-		o.Window += now - since
-		o.fairSum, o.gotSum = o.fairSum.Add(o.fair.Scale(d)), o.gotSum.Add(used.Scale(d))
+		o.Window += settled
+		o.fairSum, o.gotSum = o.fairSum.Add(o.fair.Scale(settled.Seconds())), o.gotSum.Add(used.Scale(settled.Seconds()))
 		k := dominant(o.fair)
 		o.Hungry = o.Hungry && o.demand[k] > o.fair[k]+resource.LargeEpsilon
 	}

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/cmd/weir/internal/fairness"
+	"weir/cmd/weir/internal/simulate"
+)
+
+// TestBrokenPromisesAreShown, with how to run their scenarios again, and are an error.
+func TestBrokenPromisesAreShown(t *testing.T) {
+	poor := simulate.Outcome{Leaf: true, Hungry: true, Window: time.Hour, Fair: 0.5, Got: 0.1, LargestJob: 0.1, UsedSeconds: 100}
+	outcomes := []fairness.Outcome{
+		{Scenario: fairness.Scenario{Seed: 11, Kind: "plain"}, Result: &simulate.Result{Duration: time.Hour}},
+		{
+			Scenario: fairness.Scenario{Seed: 12, Kind: "burst"}, Result: &simulate.Result{Duration: time.Hour, Pools: []simulate.Pool{{Name: "ads", Outcome: poor}}},
+			Breaches: []fairness.Breach{{Pool: "ads", Problem: "got too little"}, {Problem: "too much was lost"}},
+		},
+	}
+	var out bytes.Buffer
+	if err := showFairness(&out, outcomes); err == nil || err.Error() != "2 promises were not kept" {
+		t.Errorf("error %v", err)
+	}
+	want := "scenario 12, burst: weir dev fairness --scenario 12 --save scenario.yaml\n  ads: got too little\n  all pools: too much was lost\n\nKIND "
+	if got := out.String(); !strings.HasPrefix(got, want) || !strings.Contains(got, "\nburst          1         2       1          1  0.200   0.300 ") {
+		t.Errorf("got\n%s\nwant that it begins with\n%s", got, want)
+	}
+	out.Reset()
+	if err := showFairness(&out, outcomes[:1]); err != nil {
+		t.Errorf("nothing was broken, error %v", err)
+	}
+}

@@ -1,0 +1,242 @@
+package simulate
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"weir/messages/statepb"
+	"weir/raftstore/state"
+	"weir/scheduling/resource"
+)
+
+// near fails unless two numbers are the same but for rounding.
+func near(t *testing.T, what string, got, want float64) {
+	t.Helper()
+	if math.Abs(got-want) > 1e-9 {
+		t.Errorf("%s is %v, want %v", what, got, want)
+	}
+}
+
+// step is what was so from one update to the next.
+type step struct {
+	minutes          float64
+	fair, used, want float64
+	promised         float64
+}
+
+// played is the outcome of such steps of a pool that has had demand since a minute.
+func played(o outcome, steps ...step) Outcome {
+	o.over, o.limits = -1, resource.Infinite
+	now := time.Minute
+	for _, s := range steps {
+		o.wants(now, resource.Amounts{CPU: 100})
+		since := now
+		now += time.Duration(s.minutes * float64(time.Minute))
+		o.fair, o.demand = resource.Vector{resource.CPU: s.fair}, resource.Vector{resource.CPU: s.want}
+		o.interval(since, now, resource.Vector{resource.CPU: s.used}, s.promised)
+	}
+	return o.close(now, sums{}, resource.Amounts{})
+}
+
+// TestSharesAreOfTheSettledTime: the first 15 minutes with demand do not count, and a pool is
+// hungry if it always wants more than its fair share from then on.
+func TestSharesAreOfTheSettledTime(t *testing.T) {
+	first := step{minutes: 15, fair: 0.5, used: 0.1, want: 0.2}
+	for name, c := range map[string]struct {
+		steps      []step
+		wantFair   float64
+		wantGot    float64
+		wantHungry bool
+	}{
+		"always hungry":       {[]step{first, {minutes: 10, fair: 0.5, used: 0.25, want: 1}, {minutes: 30, fair: 0.3, used: 0.25, want: 0.4}}, 0.35, 0.25, true},
+		"satisfied for once":  {[]step{first, {minutes: 10, fair: 0.5, used: 0.25, want: 1}, {minutes: 10, fair: 0.3, used: 0.3, want: 0.3}}, 0.4, 0.275, false},
+		"over before settled": {[]step{{minutes: 14, fair: 0.5, used: 0.1, want: 1}}, 0, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := played(outcome{wanted: -1}, c.steps...)
+			near(t, "fair share", got.Fair, c.wantFair)
+			near(t, "got", got.Got, c.wantGot)
+			if got.Hungry != c.wantHungry {
+				t.Errorf("hungry: %v, want %v", got.Hungry, c.wantHungry)
+			}
+		})
+	}
+}
+
+// TestGuaranteesCountOnceTheyCanBeKept: what was promised and wanted throughout the patience of
+// the pool is asked, in whole jobs.
+func TestGuaranteesCountOnceTheyCanBeKept(t *testing.T) {
+	patient := outcome{wanted: -1, Outcome: Outcome{Patience: 2 * time.Minute, LargestJob: 0.1}}
+	got := played(patient,
+		// Asked for nothing yet, then for the 0.2 of the last two minutes.
+		step{minutes: 1, promised: 0.2}, step{minutes: 1, promised: 0.2}, step{minutes: 1, promised: 0.2, used: 0.1},
+		// For 0.2 still, and more than that does no good.
+		step{minutes: 1, promised: 0.45, used: 0.3}, step{minutes: 1, promised: 0.45, used: 0.2},
+		// For 4 whole jobs.
+		step{minutes: 1, promised: 0.45, used: 0.3},
+		// For nothing after a minute without a promise.
+		step{minutes: 1, promised: 0}, step{minutes: 1, promised: 0.45}, step{minutes: 1, promised: 0.45},
+	)
+	near(t, "asked", got.Asked, 60*(0.2+0.2+0.2+0.4))
+	near(t, "had", got.Had, 60*(0.1+0.2+0.2+0.3))
+}
+
+// TestLimitsAreExceeded measures the longest time, also when it is not over.
+func TestLimitsAreExceeded(t *testing.T) {
+	o := outcome{wanted: -1, over: -1, limits: resource.Infinite.With(resource.CPU, 200)}
+	for _, use := range []struct {
+		at  time.Duration
+		cpu resource.Hundredths
+	}{{0, 200}, {10, 300}, {20, 400}, {25, 200}, {30, 300}, {31, 100}} {
+		o.uses(use.at*time.Second, resource.Amounts{CPU: use.cpu})
+	}
+	over := o
+	over.uses(40*time.Second, resource.Amounts{CPU: 201})
+	if got := o.close(100*time.Second, sums{}, resource.Amounts{}).OverLimits; got != 15*time.Second {
+		t.Errorf("limits were exceeded for %v, want 15s", got)
+	}
+	if got := over.close(100*time.Second, sums{}, resource.Amounts{}).OverLimits; got != time.Minute {
+		t.Errorf("limits were exceeded for %v up to the end, want 1m", got)
+	}
+}
+
+// TestOrderOfFIFOPools: a job passes over those of earlier operations of its pool that need no
+// more than it has got.
+func TestOrderOfFIFOPools(t *testing.T) {
+	fifo, other := &account{fifo: true}, &account{fifo: true}
+	op := func(id string, accepted time.Duration, cpu resource.Hundredths, pending int64, options map[string]any) *operation {
+		return &operation{
+			Submission: Submission{ID: id, Shape: Shape{Options: options}}, accepted: accepted, pool: fifo,
+			perJob: resource.Amounts{CPU: cpu}, demand: []demand{{pending: pending}},
+		}
+	}
+	elsewhere := op("a", 0, 100, 1, nil)
+	elsewhere.pool = other
+	for name, c := range map[string]struct {
+		also *operation
+		want int64
+	}{
+		"earlier and pending":            {op("a", 1, 100, 1, nil), 1},
+		"as early, with a lesser id":     {op("a", 5, 100, 1, nil), 1},
+		"as early, with a greater id":    {op("c", 5, 100, 1, nil), 0},
+		"of greater weight":              {op("c", 9, 100, 1, map[string]any{"weight": 2.0}), 1},
+		"earlier, of less weight":        {op("a", 1, 100, 1, map[string]any{"weight": 0.5}), 0},
+		"with nothing pending":           {op("a", 1, 100, 0, nil), 0},
+		"whose jobs need more":           {op("a", 1, 101, 1, nil), 0},
+		"graceful, with what it may run": {op("a", 1, 100, 1, map[string]any{"preemption_mode": "graceful"}), 0},
+		"of another pool":                {elsewhere, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fifo.outcome.OutOfOrder = 0
+			started := op("b", 5, 100, 1, nil)
+			w := &world{operations: map[string]*operation{"b": started, c.also.ID: c.also}, fifoStarts: []fifoStart{{started, started.perJob}}}
+			w.inOrder()
+			if fifo.outcome.OutOfOrder != c.want || len(w.fifoStarts) != 0 {
+				t.Errorf("%d jobs out of order, want %d", fifo.outcome.OutOfOrder, c.want)
+			}
+		})
+	}
+}
+
+// TestWhatIsLost: the work of a job that is aborted for others, and of no other one.
+func TestWhatIsLost(t *testing.T) {
+	job := func(preemption, aborted string) state.Ended {
+		a := &statepb.Allocation{Resources: statepb.NewResources(resource.Amounts{CPU: 200}), Stop: &statepb.StopOrder{Preemption: preemption}}
+		w := world{now: time.Minute}
+		a.StartTime = w.timestamp()
+		return state.Ended{Allocation: a, Finished: &statepb.FinishedJob{AbortReason: aborted}}
+	}
+	for name, c := range map[string]struct {
+		ended state.Ended
+		want  float64
+	}{
+		"aborted for another":         {job("preemption", "preemption"), 2 * 240},
+		"left by itself":              {job("preemption", ""), 0},
+		"aborted for another cause":   {job("", "user_request"), 0},
+		"aborted after its deadline":  {job("graceful_preemption", "interruption_timeout"), 2 * 240},
+		"completed, never told to go": {job("", ""), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var o outcome
+			o.lose(5*time.Minute, c.ended)
+			near(t, "lost", o.lost.of(resource.CPU), c.want)
+		})
+	}
+}
+
+// late has a pool that comes when the other has all: jobs make room for it, which leave late.
+const late = `duration: 1h
+nodes: [{name: n, count: 2, cpu: 2, memory: 8GiB}]
+pools: {early: {}, late: {}}
+options: {fair_share_starvation_timeout: 1m}
+workloads:
+  early: {jobs: 100, job: {cpu: 1, length: 2h}}
+  late: {arrivals: {at: [10m]}, jobs: 100, job: {cpu: 1, length: 2h}}
+`
+
+// TestOutcomeOfALatePool: it waits for its timeout, gets its part, and what others lose is theirs.
+func TestOutcomeOfALatePool(t *testing.T) {
+	r := mustRun(t, mustRead(t, late, Changes{}))
+	early, late := r.pool(t, "early").Outcome, r.pool(t, "late").Outcome
+	if !late.Hungry || !late.Leaf || late.Window != 35*time.Minute {
+		t.Errorf("late is hungry: %v, a leaf: %v, measured for %v; want that it is, for 35 minutes", late.Hungry, late.Leaf, late.Window)
+	}
+	near(t, "fair share", late.Fair, 0.5)
+	near(t, "got", late.Got, 0.5)
+	near(t, "largest job", late.LargestJob, 0.25)
+	near(t, "fair share while it waited", late.FairMeanwhile, 0.5)
+	if late.FirstWait < time.Minute || late.FirstWait > late.Patience {
+		t.Errorf("late waited %v for its first job, want 1m to %v", late.FirstWait, late.Patience)
+	}
+	// Two jobs of a quarter each, after eleven minutes and some.
+	if early.Preempted != 2 || early.LostSeconds < 2*0.25*11*60 || early.LostSeconds > 2*0.25*13*60 || late.LostSeconds != 0 || late.Preempted != 0 {
+		t.Errorf("early lost %v s of the cluster with %d jobs, late %v with %d", early.LostSeconds, early.Preempted, late.LostSeconds, late.Preempted)
+	}
+	near(t, "part that was lost", early.Lost, early.LostSeconds/early.UsedSeconds)
+}
+
+// TestFailuresAreNoFault: the wait for a first job begins anew with the next leader, and shares are
+// of the nodes that are left.
+func TestFailuresAreNoFault(t *testing.T) {
+	calm := mustRun(t, mustRead(t, late, Changes{})).pool(t, "late").Outcome.FirstWait
+	f := mustRead(t, late+"failures: [{at: 10m50s, leader: true, gap: 5s}]\n", Changes{})
+	if got := mustRun(t, f).pool(t, "late").Outcome.FirstWait; got > calm+30*time.Second {
+		t.Errorf("with a change of leader late waited %v, without one %v", got, calm)
+	}
+	r := mustRun(t, mustRead(t, late+"failures: [{at: 20m, nodes: 1}]\n", Changes{}))
+	near(t, "got of the node that is left", r.pool(t, "late").Outcome.Got, 0.5)
+}
+
+func TestPatience(t *testing.T) {
+	const base = `duration: 1h
+nodes: [{cpu: 4}]
+options: {fair_share_starvation_timeout: 20s, preemptive_scheduling_backoff: 3s, allocation_preemption_timeout: 7s, allocation_graceful_preemption_timeout: 2m}
+pools: {a: {}, b: {fair_share_starvation_timeout: 1m}}
+heartbeat: 1s
+workloads:
+  a: {job: {length: 1m}}
+`
+	const looks = 12*time.Second + time.Second
+	for name, c := range map[string]struct {
+		more  string
+		wantA time.Duration
+	}{
+		"jobs that are aborted at once":  {"", 23*time.Second + looks},
+		"jobs that are interrupted":      {"  b: {job: {length: 1m}, interruption: {}}\n", 30*time.Second + looks},
+		"graceful ones":                  {"  b: {job: {length: 1m}, interruption: {}, options: {preemption_mode: graceful}}\n", 143*time.Second + looks},
+		"jobs that run for some time":    {"  b: {job: {length: 1m}, options: {min_run_time: 30s}}\n", 53*time.Second + looks},
+		"both, and a notice of its own":  {"  b: {job: {length: 1m}, interruption: {}, options: {min_run_time: 30s, allocation_preemption_timeout: 20s}}\n", 73*time.Second + looks},
+		"graceful ones that never leave": {"  b: {job: {length: 1m}, options: {preemption_mode: graceful}}\n", 23*time.Second + looks},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := mustRead(t, base+c.more, Changes{})
+			if got := f.patienceOf("a"); got != c.wantA {
+				t.Errorf("a waits %v, want %v", got, c.wantA)
+			}
+			if got := f.patienceOf("b"); got != c.wantA+40*time.Second {
+				t.Errorf("b waits %v, want %v", got, c.wantA+40*time.Second)
+			}
+		})
+	}
+}
