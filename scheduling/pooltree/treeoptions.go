@@ -94,13 +94,15 @@ func (o TreeOptions) Settings() Settings {
 	if err != nil {
 		main = resource.CPU
 	}
+	all, running := counts(o.MaxOperationCount, o.MaxRunningOperationCount, 50000, 2000)
+	allPerPool, runningPerPool := counts(o.MaxOperationCountPerPool, o.MaxRunningOperationCountPerPool, 50, 8)
 	return Settings{
 		NodesFilter:                      or(o.NodesFilter, Filter{}),
 		MainResource:                     main,
-		MaxOperationCount:                or(o.MaxOperationCount, 50000),
-		MaxRunningOperationCount:         or(o.MaxRunningOperationCount, 2000),
-		MaxOperationCountPerPool:         or(o.MaxOperationCountPerPool, 50),
-		MaxRunningOperationCountPerPool:  or(o.MaxRunningOperationCountPerPool, 8),
+		MaxOperationCount:                all,
+		MaxRunningOperationCount:         running,
+		MaxOperationCountPerPool:         allPerPool,
+		MaxRunningOperationCountPerPool:  runningPerPool,
 		DefaultParentPool:                scheduling.PoolName(or(o.DefaultParentPool, string(scheduling.RootPool))),
 		ForbidImmediateInRoot:            or(o.ForbidImmediateInRoot, true),
 		MaxEphemeralPoolsPerUser:         or(o.MaxEphemeralPoolsPerUser, 1),
@@ -124,22 +126,23 @@ func (o TreeOptions) Settings() Settings {
 	}
 }
 
+// counts fills in the defaults of two limits, one on all operations and one on those that
+// run. Where one is set, the default of the other is bounded by it.
+func counts(all, running *int64, defaultAll, defaultRunning int64) (allowed, allowedRunning int64) {
+	return or(all, max(defaultAll, or(running, 0))), or(running, min(defaultRunning, or(all, defaultAll)))
+}
+
 // Validate returns an error that names each option that cannot be.
 func (o TreeOptions) Validate() error {
 	s := o.Settings()
 	c := checks{}
-	c.count("max_operation_count", s.MaxOperationCount)
-	c.count("max_running_operation_count", s.MaxRunningOperationCount)
-	c.count("max_operation_count_per_pool", s.MaxOperationCountPerPool)
-	c.count("max_running_operation_count_per_pool", s.MaxRunningOperationCountPerPool)
+	c.count("max_operation_count", or(o.MaxOperationCount, 0))
+	c.count("max_running_operation_count", or(o.MaxRunningOperationCount, 0))
+	c.count("max_operation_count_per_pool", or(o.MaxOperationCountPerPool, 0))
+	c.count("max_running_operation_count_per_pool", or(o.MaxRunningOperationCountPerPool, 0))
 	c.count("max_ephemeral_pools_per_user", s.MaxEphemeralPoolsPerUser)
-	if s.MaxOperationCount < s.MaxRunningOperationCount {
-		c.fault("max_operation_count", "%d is less than max_running_operation_count %d", s.MaxOperationCount, s.MaxRunningOperationCount)
-	}
-	if s.MaxOperationCountPerPool < s.MaxRunningOperationCountPerPool {
-		c.fault("max_operation_count_per_pool", "%d is less than max_running_operation_count_per_pool %d",
-			s.MaxOperationCountPerPool, s.MaxRunningOperationCountPerPool)
-	}
+	c.runs("max_operation_count", "max_running_operation_count", o.MaxOperationCount, o.MaxRunningOperationCount)
+	c.runs("max_operation_count_per_pool", "max_running_operation_count_per_pool", o.MaxOperationCountPerPool, o.MaxRunningOperationCountPerPool)
 	c.starvation(s.Starvation)
 	c.preemption(o.TreePreemption)
 	c.between("infer_weight_from_guarantees_share_multiplier", o.InferWeightMultiplier, 1, MaxWeight)
@@ -167,6 +170,13 @@ func (c *checks) fault(path, format string, args ...any) {
 func (c *checks) count(path string, limit int64) {
 	if limit < 0 {
 		c.fault(path, "negative limit %d", limit)
+	}
+}
+
+// runs takes a limit on all operations only if it is not below the one on those that run.
+func (c *checks) runs(path, pathRunning string, all, running *int64) {
+	if all != nil && running != nil && *all < *running {
+		c.fault(path, "%d is less than %s %d", *all, pathRunning, *running)
 	}
 }
 
