@@ -19,9 +19,9 @@ type TreeOptions struct {
 	MaxRunningOperationCount        *int64  `option:"max_running_operation_count" help:"operations of the tree that run"`
 	MaxOperationCountPerPool        *int64  `option:"max_operation_count_per_pool" help:"max_operation_count of pools that set none"`
 	MaxRunningOperationCountPerPool *int64  `option:"max_running_operation_count_per_pool" help:"max_running_operation_count of pools that set none"`
-	DefaultParentPool               *string `option:"default_parent_pool" help:"where ephemeral pools are made"`
+	DefaultParentPool               *string `option:"default_parent_pool" help:"where ephemeral pools are made; when set, operations that name no pool go to one of their user's name there"`
 	ForbidImmediateInRoot           *bool   `option:"forbid_immediate_operations_in_root" help:"no operation directly in the root"`
-	MaxEphemeralPoolsPerUser        *int64  `option:"max_ephemeral_pools_per_user" alias:"max_ephemeral_pool_per_user" help:"ephemeral pools of one user at a time"`
+	MaxEphemeralPoolsPerUser        *int64  `option:"max_ephemeral_pools_per_user" alias:"max_ephemeral_pool_per_user" help:"ephemeral pools of one user at a time, besides the one of the user's name"`
 
 	Starvation
 	EnablePoolStarvation *bool `option:"enable_pool_starvation" help:"pools starve as operations do"`
