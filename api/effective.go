@@ -72,6 +72,7 @@ func effectiveTree(s pooltree.Settings) map[string]any {
 		"forbid_immediate_operations_in_root":  s.ForbidImmediateInRoot,
 		"max_ephemeral_pools_per_user":         float64(s.MaxEphemeralPoolsPerUser),
 		"enable_pool_starvation":               s.EnablePoolStarvation,
+		"preemptive_scheduling_backoff":        option.FormatDuration(s.Backoff),
 		"integral_guarantees": map[string]any{
 			"smooth_period":                   option.FormatDuration(s.SmoothPeriod),
 			"pool_capacity_saturation_period": option.FormatDuration(s.PoolCapacitySaturation),

@@ -103,6 +103,22 @@ func TestUpdateOperation(t *testing.T) {
 	}
 }
 
+// TestOptionsOfTrees cannot be set for pools, which are told so.
+func TestOptionsOfTrees(t *testing.T) {
+	s := newSite(t)
+	for _, edit := range []string{
+		`{"create": {"name": "ads", "options": {"preemptive_scheduling_backoff": "1s"}}}`,
+		`{"change": {"name": "default", "options": {"preemptive-scheduling-backoff": "1s"}}}`,
+	} {
+		refused := s.post("PoolService/Edit", `{"edits": [`+edit+`]}`)
+		if refused.header.Get(apipb.HeaderCode) != "invalid_pool" || !strings.Contains(refused.raw, "backoff: is of nodes, which are no pool's: set it for the whole tree (weir tree set)") {
+			t.Errorf("%s: %d %s", edit, refused.status, refused.raw)
+		}
+	}
+	s.get("TreeService/Set", `{"options": {"preemptive_scheduling_backoff": "1s"}}`)
+	want(t, s.get("TreeService/Get", `{}`), "1s", "tree", "effective", "preemptive_scheduling_backoff")
+}
+
 func TestAttributes(t *testing.T) {
 	s := newSite(t)
 	id := s.run(2, "j1")

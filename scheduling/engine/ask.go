@@ -76,7 +76,7 @@ type hope struct {
 
 // ask takes note of an operation.
 func (e *Engine) ask(op *operation, now time.Time) ask {
-	a := ask{op: op, id: op.ID, started: op.Started, status: op.hunger.Status, backoff: e.settings.Starvation.Backoff, held: claimFacts(op)}
+	a := ask{op: op, id: op.ID, started: op.Started, status: op.hunger.Status, backoff: e.settings.Backoff, held: claimFacts(op)}
 	flying := int64(0)
 	for i := range op.tasks {
 		a.pending += op.tasks[i].effective()

@@ -147,7 +147,7 @@ func (op *operation) shares(more, total resource.Amounts) preemption.Shares {
 // stage that is looked at those go that are above limits.
 func (e *Engine) stages(n *node, now time.Time, open bool, plan *Plan) {
 	hungry := open && len(e.starving[preemption.AggressiveStage])+len(e.starving[preemption.NormalStage]) > 0
-	if !hungry && !e.exceeded || !n.attempted.IsZero() && now.Sub(n.attempted) < e.settings.Starvation.Backoff {
+	if !hungry && !e.exceeded || !n.attempted.IsZero() && now.Sub(n.attempted) < e.settings.Backoff {
 		return
 	}
 	n.attempted = now

@@ -18,7 +18,6 @@ func (s EffectiveStarvation) Document() map[string]any {
 		"enable_aggressive_starvation":                 s.EnableAggressive,
 		"preemption_satisfaction_threshold":            s.Satisfaction,
 		"aggressive_preemption_satisfaction_threshold": s.AggressiveThreshold,
-		"preemptive_scheduling_backoff":                option.FormatDuration(s.Backoff),
 		"waiting_for_resources_on_node_timeout":        option.FormatDuration(s.WaitingTimeout),
 		"allocation_preemption_timeout":                option.FormatDuration(s.PreemptionTimeout),
 		"allocation_graceful_preemption_timeout":       option.FormatDuration(s.GracefulTimeout),

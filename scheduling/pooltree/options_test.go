@@ -42,6 +42,7 @@ func TestPoolOptions(t *testing.T) {
 		"subpools of a FIFO pool":         {object{"mode": "fifo", "create_ephemeral_subpools": true}, "a FIFO pool has no subpools"},
 		"tolerance above 1":               {object{"fair_share_starvation_tolerance": 2.0}, "fair_share_starvation_tolerance: 2 is not a number from 0 to 1"},
 		"unknown setting":                 {object{"wait": 1.0}, "wait: unknown option"},
+		"a setting of nodes":              {object{"preemptive-scheduling-backoff": "1s"}, "preemptive-scheduling-backoff: is of nodes, which are no pool's: set it for the whole tree (weir tree set)"},
 		"resource by two spellings":       {object{"resource_limits": object{"user-slots": 5.0, "user_slots": 3.0}}, "resource_limits: resource user_slots is there twice"},
 		"faults of two resources":         {object{"resource_limits": object{"cpu": -1.0, "memory": "x"}}, "resource memory"},
 	}

@@ -20,7 +20,6 @@ type Starvation struct {
 	AggressiveThreshold   *float64       `option:"aggressive_preemption_satisfaction_threshold" help:"jobs beyond this part can be preempted aggressively"`
 	NonPreemptible        *Resources     `option:"non_preemptible_resource_usage_threshold" kind:"resources" help:"operations that use no more are not preempted"`
 	MaxUnpreemptableCount *int64         `option:"max_unpreemptable_running_job_count" alias:"max_unpreemptible_running_job_count,max_unpreemptible_running_allocation_count,max_unpreemptable_running_allocation_count" help:"operations that run no more jobs are not preempted"`
-	Backoff               *time.Duration `option:"preemptive_scheduling_backoff" help:"least time between two preemptions on a node"`
 	WaitingTimeout        *time.Duration `option:"waiting_for_resources_on_node_timeout" help:"after its victims had to be gone, a job waits so long for their resources"`
 	Notice
 }
@@ -46,8 +45,6 @@ type EffectiveStarvation struct {
 	// NonPreemptible is nil when there is no threshold. What it does not name is
 	// unbounded; one that names nothing is none.
 	NonPreemptible *Resources
-	// Backoff is that of the tree: nodes are no pool's.
-	Backoff time.Duration
 	// WaitingTimeout is how long, after the deadline of its victims, a job waits for
 	// what they leave.
 	WaitingTimeout time.Duration
@@ -80,7 +77,6 @@ var defaultStarvation = EffectiveStarvation{
 	Tolerance:           0.8,
 	Satisfaction:        1,
 	AggressiveThreshold: 0.2,
-	Backoff:             5 * time.Second,
 	WaitingTimeout:      30 * time.Second,
 	EffectiveNotice:     EffectiveNotice{PreemptionTimeout: 15 * time.Second, GracefulTimeout: 10 * time.Minute},
 }
@@ -96,7 +92,6 @@ func (s Starvation) over(inherited EffectiveStarvation) EffectiveStarvation {
 		Satisfaction:        or(s.Satisfaction, inherited.Satisfaction),
 		AggressiveThreshold: or(s.AggressiveThreshold, inherited.AggressiveThreshold),
 		NonPreemptible:      inherited.NonPreemptible,
-		Backoff:             or(s.Backoff, inherited.Backoff),
 		WaitingTimeout:      or(s.WaitingTimeout, inherited.WaitingTimeout),
 		EffectiveNotice:     s.Notice.over(inherited.EffectiveNotice),
 	}

@@ -24,7 +24,8 @@ type TreeOptions struct {
 	MaxEphemeralPoolsPerUser        *int64  `option:"max_ephemeral_pools_per_user" alias:"max_ephemeral_pool_per_user" help:"ephemeral pools of one user at a time"`
 
 	Starvation
-	EnablePoolStarvation *bool `option:"enable_pool_starvation" help:"pools starve as operations do"`
+	Backoff              *time.Duration `option:"preemptive_scheduling_backoff" help:"least time between two preemptions on a node"`
+	EnablePoolStarvation *bool          `option:"enable_pool_starvation" help:"pools starve as operations do"`
 	TreePreemption
 
 	IntegralGuarantees               *TreeIntegral `option:"integral_guarantees"`
@@ -63,7 +64,9 @@ type Settings struct {
 	MaxEphemeralPoolsPerUser        int64
 	EnablePoolStarvation            bool
 	Starvation                      EffectiveStarvation
-	Preemption                      EffectivePreemption
+	// Backoff is the least time between two looks for victims on a node.
+	Backoff    time.Duration
+	Preemption EffectivePreemption
 
 	SmoothPeriod                time.Duration
 	PoolCapacitySaturation      time.Duration
@@ -106,6 +109,7 @@ func (o TreeOptions) Settings() Settings {
 		MaxEphemeralPoolsPerUser:         or(o.MaxEphemeralPoolsPerUser, 1),
 		EnablePoolStarvation:             or(o.EnablePoolStarvation, true),
 		Starvation:                       o.Starvation.over(defaultStarvation),
+		Backoff:                          or(o.Backoff, 5*time.Second),
 		Preemption:                       o.TreePreemption.effective(),
 		SmoothPeriod:                     or(integral.SmoothPeriod, time.Minute),
 		PoolCapacitySaturation:           or(integral.PoolCapacitySaturation, 24*time.Hour),
