@@ -44,6 +44,16 @@ func effectiveIn(pools pooltree.Tree, in *statepb.OperationTree) (pooltree.Effec
 	return options.Effective(pool), err
 }
 
+// boundedIn returns which settings of an operation do not hold as they are in a tree.
+func boundedIn(pools pooltree.Tree, in *statepb.OperationTree) ([]string, error) {
+	options, err := pooltree.ReadOperationOptions(in.GetOptions().AsMap())
+	if err != nil {
+		return nil, err
+	}
+	pool, err := pools.Effective(scheduling.PoolName(in.GetPool()))
+	return options.Bounded(scheduling.PoolName(in.GetPool()), pool), err
+}
+
 // effectiveOperation returns the settings that hold for an operation in a tree.
 func effectiveOperation(e pooltree.EffectiveOperation) map[string]any {
 	out := map[string]any{
