@@ -123,6 +123,8 @@ type Engine struct {
 	// exceeded that limits are, rated that pools have preemption_rate_limit.
 	starving                    [stageCount][]*operation
 	gracefully, exceeded, rated bool
+	// below says that somebody was below its fair share or its min share at the last update.
+	below bool
 	// round numbers the looks for victims, trial those for one job, walk those for who
 	// took from whom.
 	round, trial, walk uint64
@@ -195,6 +197,7 @@ func (e *Engine) Tick(now time.Time) (fairshare.Report, error) {
 	e.alerts = append(e.alerts[:0], report.Alerts...)
 	e.grow(e.root)
 	e.publish(e.root)
+	e.below = false
 	e.starve(e.root, now)
 	e.hungry()
 	e.root.order.Refresh()

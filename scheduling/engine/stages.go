@@ -77,17 +77,18 @@ func (p *pool) starves(s preemption.Starvation, own starver, by *[stageCount]sta
 	}
 }
 
-// below reports whether who starves has less than its fair share still: what has been
-// started or claimed since the update counts.
+// below reports whether who starves has less than its fair share, or its min share, still:
+// what has been started or claimed since the update counts.
 func (s starver) below(total resource.Amounts) bool { return s.belowWith(resource.Amounts{}, total) }
 
-// belowWith reports whether who starves would have less than its fair share with so much
-// more.
+// belowWith reports whether who starves would have less than that with so much more.
 func (s starver) belowWith(more, total resource.Amounts) bool {
 	if s.pool != nil {
-		return preemption.PoolStatus(s.pool.shares(more, total), s.pool.effective.Starvation.Tolerance) == preemption.BelowFairShare
+		shares := s.pool.shares(more, total)
+		return preemption.BelowMinShare(shares) || preemption.PoolStatus(shares, s.pool.effective.Starvation.Tolerance) == preemption.BelowFairShare
 	}
-	return preemption.OperationStatus(s.operation.shares(more, total), s.operation.effective.Starvation.Tolerance, true, nil) == preemption.BelowFairShare
+	shares := s.operation.shares(more, total)
+	return preemption.BelowMinShare(shares) || preemption.OperationStatus(shares, s.operation.effective.Starvation.Tolerance, true, nil) == preemption.BelowFairShare
 }
 
 // element is that of who starves.
@@ -135,11 +136,11 @@ func (e *Engine) spares(of *allocation.Element, l *loss, h *holding, need float6
 }
 
 func (p *pool) shares(more, total resource.Amounts) preemption.Shares {
-	return preemption.Shares{Usage: resource.Share(p.order.Usage().Add(more), total), Fair: p.share.FairShare, Demand: p.share.DemandShare}
+	return preemption.Shares{Usage: resource.Share(p.order.Usage().Add(more), total), Fair: p.share.FairShare, Min: p.share.MinShare, Demand: p.share.DemandShare}
 }
 
 func (op *operation) shares(more, total resource.Amounts) preemption.Shares {
-	return preemption.Shares{Usage: resource.Share(op.order.Usage().Add(more), total), Fair: op.share.FairShare, Demand: op.share.DemandShare}
+	return preemption.Shares{Usage: resource.Share(op.order.Usage().Add(more), total), Fair: op.share.FairShare, Min: op.share.MinShare, Demand: op.share.DemandShare}
 }
 
 // stages preempts jobs of a node for one that starves: in the aggressive stage, and in
@@ -327,9 +328,9 @@ func (e *Engine) beyond(h *holding, stage preemption.Stage, by starver) Reason {
 	}
 	switch {
 	case by.pool != nil:
-		r.Pool, r.Since = by.pool.name, by.pool.hunger.Since
+		r.Pool, r.Since = by.pool.name, by.pool.hunger.From()
 	case by.operation != nil:
-		r.Since = by.operation.hunger.Since
+		r.Since = by.operation.hunger.From()
 	}
 	return r
 }
