@@ -109,6 +109,10 @@ func operationAttributes(t treeIn, op *statepb.Operation) (map[string]any, error
 	if err != nil {
 		return nil, err
 	}
+	bounded, err := boundedIn(t.pools, in)
+	if err != nil {
+		return nil, err
+	}
 	of := effectiveOperation(effective)
 	addEffective(of, effective.Starvation)
 	maps.Copy(of, map[string]any{
@@ -126,6 +130,8 @@ func operationAttributes(t treeIn, op *statepb.Operation) (map[string]any, error
 		"pending_reason": in.GetPendingReason(),
 		"is_gang":        op.GetSpec().Gang(t.pools.Settings()),
 		"start_time":     timeOf(op.GetStartTime()),
+
+		"bounded_settings": list(bounded),
 	})
 	return of, nil
 }

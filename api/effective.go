@@ -45,6 +45,16 @@ func effectiveIn(pools pooltree.Tree, in *statepb.OperationTree) (pooltree.Effec
 	return options.Effective(pool), err
 }
 
+// boundedIn returns which settings of an operation do not hold as they are in a tree.
+func boundedIn(pools pooltree.Tree, in *statepb.OperationTree) ([]string, error) {
+	options, err := pooltree.ReadOperationOptions(in.GetOptions().AsMap())
+	if err != nil {
+		return nil, err
+	}
+	pool, err := pools.Effective(scheduling.PoolName(in.GetPool()))
+	return options.Bounded(scheduling.PoolName(in.GetPool()), pool), err
+}
+
 // effectiveOperation returns the settings that hold for an operation in a tree.
 func effectiveOperation(e pooltree.EffectiveOperation) map[string]any {
 	out := map[string]any{
@@ -74,6 +84,7 @@ func effectiveTree(s pooltree.Settings) map[string]any {
 		"max_ephemeral_pools_per_user":         float64(s.MaxEphemeralPoolsPerUser),
 		"enable_pool_starvation":               s.EnablePoolStarvation,
 		"use_pool_satisfaction_for_scheduling": s.PoolSatisfaction,
+		"preemptive_scheduling_backoff":        option.FormatDuration(s.Backoff),
 		"integral_guarantees": map[string]any{
 			"smooth_period":                   option.FormatDuration(s.SmoothPeriod),
 			"pool_capacity_saturation_period": option.FormatDuration(s.PoolCapacitySaturation),

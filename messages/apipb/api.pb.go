@@ -635,7 +635,9 @@ type StartResponse struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	OperationId string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
 	// It had been started before with this mutation_id.
-	Repeated      bool `protobuf:"varint,2,opt,name=repeated,proto3" json:"repeated,omitempty"`
+	Repeated bool `protobuf:"varint,2,opt,name=repeated,proto3" json:"repeated,omitempty"`
+	// Settings that its pools do not let hold as they are, with what holds.
+	Warnings      []string `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -682,6 +684,13 @@ func (x *StartResponse) GetRepeated() bool {
 		return x.Repeated
 	}
 	return false
+}
+
+func (x *StartResponse) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
 }
 
 type Operation struct {
@@ -3195,7 +3204,9 @@ func (x *OperationChange) GetOptions() *structpb.Struct {
 }
 
 type UpdateOperationResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Settings that the pools do not let hold as they are, with what holds.
+	Warnings      []string `protobuf:"bytes,1,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3228,6 +3239,13 @@ func (x *UpdateOperationResponse) ProtoReflect() protoreflect.Message {
 // Deprecated: Use UpdateOperationResponse.ProtoReflect.Descriptor instead.
 func (*UpdateOperationResponse) Descriptor() ([]byte, []int) {
 	return file_apipb_api_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *UpdateOperationResponse) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
 }
 
 type OperationEventsRequest struct {
@@ -9565,10 +9583,11 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\fStartRequest\x12+\n" +
 	"\x04spec\x18\x01 \x01(\v2\x17.google.protobuf.StructR\x04spec\x12\x1f\n" +
 	"\vmutation_id\x18\x02 \x01(\tR\n" +
-	"mutationId\"N\n" +
+	"mutationId\"j\n" +
 	"\rStartResponse\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x1a\n" +
-	"\brepeated\x18\x02 \x01(\bR\brepeated\"\x9a\n" +
+	"\brepeated\x18\x02 \x01(\bR\brepeated\x12\x1a\n" +
+	"\bwarnings\x18\x03 \x03(\tR\bwarnings\"\x9a\n" +
 	"\n" +
 	"\tOperation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
@@ -9787,8 +9806,9 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x17\n" +
 	"\x04pool\x18\x02 \x01(\tH\x00R\x04pool\x88\x01\x01\x121\n" +
 	"\aoptions\x18\x03 \x01(\v2\x17.google.protobuf.StructR\aoptionsB\a\n" +
-	"\x05_pool\"\x19\n" +
-	"\x17UpdateOperationResponse\"6\n" +
+	"\x05_pool\"5\n" +
+	"\x17UpdateOperationResponse\x12\x1a\n" +
+	"\bwarnings\x18\x01 \x03(\tR\bwarnings\"6\n" +
 	"\x16OperationEventsRequest\x12\x1c\n" +
 	"\toperation\x18\x01 \x01(\tR\toperation\"\x8c\x02\n" +
 	"\x0eOperationEvent\x12.\n" +

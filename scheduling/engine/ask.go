@@ -27,9 +27,10 @@ type ask struct {
 	gates   []gate
 	// unpacked says that nodes were passed over for others that fit better.
 	unpacked bool
-	status   preemption.Status
+	// below says that it is below its fair share, or its min share.
+	below bool
 	// starves is the name of who starves, so that others leave for the operation; empty:
-	// nobody. since is when that began to be below its fair share, stage the one in which
+	// nobody. since is when that began to be below its share, stage the one in which
 	// victims are looked for, vain what was found there in vain.
 	starves string
 	since   time.Time
@@ -76,7 +77,7 @@ type hope struct {
 
 // ask takes note of an operation.
 func (e *Engine) ask(op *operation, now time.Time) ask {
-	a := ask{op: op, id: op.ID, started: op.Started, status: op.hunger.Status, backoff: e.settings.Starvation.Backoff, held: claimFacts(op)}
+	a := ask{op: op, id: op.ID, started: op.Started, below: !op.hunger.From().IsZero(), backoff: e.settings.Backoff, held: claimFacts(op)}
 	flying := int64(0)
 	for i := range op.tasks {
 		a.pending += op.tasks[i].effective()
@@ -114,9 +115,9 @@ func (e *Engine) askTasks(a *ask, now time.Time) {
 	a.usage, a.share = resource.Share(op.order.Usage(), e.total)[a.resource], op.share.FairShare[a.resource]
 	a.packed = (packed(op.share, a.resource) || a.share >= 1-resource.LargeEpsilon) && a.usage >= a.share-resource.LargeEpsilon
 	if op.starver != (starver{}) {
-		a.starves, a.since, a.stage, a.vain = "it", op.hunger.Since, op.stage, op.order.Facts()[allocation.NoVictims]
+		a.starves, a.since, a.stage, a.vain = "it", op.hunger.From(), op.stage, op.order.Facts()[allocation.NoVictims]
 		if p := op.starver.pool; p != nil {
-			a.starves = "pool " + quote(p.name)
+			a.starves, a.since = "pool "+quote(p.name), p.hunger.From()
 		}
 	}
 	a.hopes = e.hopes(op)

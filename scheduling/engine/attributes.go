@@ -98,10 +98,12 @@ func shareAttributes(s Shares, total resource.Amounts) map[string]any {
 		"scheduling_status":             s.Hunger.Status.String(),
 		"starvation_status":             s.Hunger.Starvation.String(),
 		"starving":                      s.Hunger.Starvation != preemption.NonStarving,
-		"below_fair_share_since":        nil,
 	}
-	if since := s.Hunger.Since; !since.IsZero() {
-		of["below_fair_share_since"] = since.UTC().Format(time.RFC3339Nano)
+	for name, since := range map[string]time.Time{"below_fair_share_since": s.Hunger.Since, "below_min_share_since": s.Hunger.MinSince} {
+		of[name] = nil
+		if !since.IsZero() {
+			of[name] = since.UTC().Format(time.RFC3339Nano)
+		}
 	}
 	return of
 }

@@ -16,7 +16,7 @@ func TestAttributes(t *testing.T) {
 		"weight", "fair_share", "fair_share_ratio", "fair_resources", "detailed_fair_share", "detailed_dominant_fair_share", "usage_share", "usage_share_ratio",
 		"usage_ratio", "demand_share", "demand_ratio", "limits_share", "guaranteed_ratio", "min_share", "min_share_ratio", "strong_guarantee_share",
 		"estimated_guarantee_resources", "estimated_guarantee_share", "promised_guarantee_fair_share", "limited_resource_demand", "satisfaction_ratio",
-		"local_satisfaction_ratio", "scheduling_status", "starvation_status", "starving", "below_fair_share_since", "dominant_resource", "resource_usage",
+		"local_satisfaction_ratio", "scheduling_status", "starvation_status", "starving", "below_fair_share_since", "below_min_share_since", "dominant_resource", "resource_usage",
 		"resource_demand", "resource_limits_exceeded",
 	}
 	ofPools := []string{

@@ -130,6 +130,8 @@ type Engine struct {
 	repairs                     uint64
 	// reserved are the nodes on which something is kept for a job that needs more.
 	reserved []*node
+	// below says that somebody was below its fair share or its min share at the last update.
+	below bool
 	// round numbers the looks for victims, trial those for one job, walk those for who
 	// took from whom.
 	round, trial, walk uint64
@@ -205,6 +207,7 @@ func (e *Engine) Tick(now time.Time) (fairshare.Report, error) {
 	e.grow(e.root)
 	e.root.order.Refresh()
 	e.publish(e.root, now.Sub(e.ticked))
+	e.below = false
 	e.starve(e.root, now)
 	e.hungry()
 	e.reviewReserved()

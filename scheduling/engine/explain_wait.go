@@ -9,7 +9,6 @@ import (
 
 	"weir/scheduling"
 	"weir/scheduling/allocation"
-	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
 )
 
@@ -165,7 +164,7 @@ func (q *Inquiry) cause(a *ask, t *taskAsk, nodes NodeCounts) Fact {
 		return Fact{Code: FactStartsSoon, Count: int64(nodes.Fit), Text: fmt.Sprintf("a job fits on %s: it starts when one of them is looked at and it is its turn%s", counted(nodes.Fit, "node"), q.turnText(a))}
 	case a.starves != "":
 		return q.starvingCause(a, t, nodes)
-	case a.status == preemption.BelowFairShare:
+	case a.below:
 		return tooLittle(t, nodes)
 	}
 	if a.packed {

@@ -180,6 +180,10 @@ func without[T comparable](all []T, one T) []T {
 // time in proportion to their number.
 func (e *Engine) Pools() []PoolView { return e.root.view(make([]PoolView, 0, len(e.pools)), e.total) }
 
+// Below reports whether, as of the last Tick, somebody is below its fair share, or its min
+// share, and so may come to starve.
+func (e *Engine) Below() bool { return e.below }
+
 // Pressing reports whether, as of the last Tick, a heartbeat of a node on which nothing
 // has ended may come to something: because some starve or limits are exceeded, because a
 // gang waits for room, or because operations are preempted ahead of need.

@@ -24,8 +24,9 @@ type TreeOptions struct {
 	MaxEphemeralPoolsPerUser        *int64  `option:"max_ephemeral_pools_per_user" alias:"max_ephemeral_pool_per_user" help:"ephemeral pools of one user at a time, besides the one of the user's name"`
 
 	Starvation
-	EnablePoolStarvation *bool `option:"enable_pool_starvation" help:"pools starve as operations do"`
-	PoolSatisfaction     *bool `option:"use_pool_satisfaction_for_scheduling" help:"pools are served by their own satisfaction; off: by that of their least satisfied operation"`
+	EnablePoolStarvation *bool          `option:"enable_pool_starvation" help:"pools starve as operations do"`
+	PoolSatisfaction     *bool          `option:"use_pool_satisfaction_for_scheduling" help:"pools are served by their own satisfaction; off: by that of their least satisfied operation"`
+	Backoff              *time.Duration `option:"preemptive_scheduling_backoff" help:"least time between two preemptions on a node"`
 	TreePreemption
 
 	IntegralGuarantees               *TreeIntegral `option:"integral_guarantees"`
@@ -65,7 +66,9 @@ type Settings struct {
 	EnablePoolStarvation            bool
 	PoolSatisfaction                bool
 	Starvation                      EffectiveStarvation
-	Preemption                      EffectivePreemption
+	// Backoff is the least time between two looks for victims on a node.
+	Backoff    time.Duration
+	Preemption EffectivePreemption
 
 	SmoothPeriod                time.Duration
 	PoolCapacitySaturation      time.Duration
@@ -111,6 +114,7 @@ func (o TreeOptions) Settings() Settings {
 		EnablePoolStarvation:             or(o.EnablePoolStarvation, true),
 		PoolSatisfaction:                 or(o.PoolSatisfaction, true),
 		Starvation:                       o.Starvation.over(defaultStarvation),
+		Backoff:                          or(o.Backoff, 5*time.Second),
 		Preemption:                       o.TreePreemption.effective(),
 		SmoothPeriod:                     or(integral.SmoothPeriod, time.Minute),
 		PoolCapacitySaturation:           or(integral.PoolCapacitySaturation, 24*time.Hour),
