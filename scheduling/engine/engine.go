@@ -110,9 +110,7 @@ type Engine struct {
 	stale bool
 
 	filler allocation.Filler
-	// flow is what jobs that end give back, for estimates.
-	flow  flow
-	admit func(chosen *allocation.Element, needs, free resource.Amounts) (bool, allocation.Cause)
+	admit  func(chosen *allocation.Element, needs, free resource.Amounts) (bool, allocation.Cause)
 	// now is the time of the last heartbeat or update; unpacked lets jobs start on nodes that fit them
 	// badly.
 	now      time.Time
@@ -182,7 +180,6 @@ func (e *Engine) Tick(now time.Time) (fairshare.Report, error) {
 	}
 	e.connected = e.config.Connected || now.Sub(e.first) >= e.settings.NodeReconnectionTimeout
 	e.now, e.survey = now, nil
-	e.flow.tick(now)
 	e.expireClaims(now)
 	e.watchGang(now)
 	e.seekGangs()

@@ -128,8 +128,7 @@ func (q *Inquiry) byGathering(a *ask, v verdict, g *gathering) (soonest estimate
 	if left == 0 {
 		return q.inHeldRoom(g), ""
 	}
-	share := float64(left) / float64(g.missing-g.held)
-	byEnds, why := q.gatheredByEnds(a, g, g.rest.Scale(share), left)
+	byEnds, why := q.gatheredByEnds(a, v, g, left)
 	byPreemption, others := q.gatheredByPreemption(a, v, g, left)
 	return byEnds.orSooner(byPreemption), why + "; " + others
 }
@@ -137,26 +136,30 @@ func (q *Inquiry) byGathering(a *ask, v verdict, g *gathering) (soonest estimate
 // inHeldRoom is the estimate of a gang that has, or finds, room for all of its jobs.
 func (q *Inquiry) inHeldRoom(g *gathering) estimate {
 	if at := later(g.from, g.leaves); at.After(q.now) {
-		return estimate{at, ByHeldRoom, fmt.Sprintf("all %s may start together by %s: there is room for them on nodes, and those have gone by then that were told to leave it", counted(g.missing, "job"), clock(at))}
+		return estimate{at: at, earliest: at, latest: at.Add(startDelay), by: ByHeldRoom, text: fmt.Sprintf("all %s may start together by %s: there is room for them on nodes, and those have gone by then that were told to leave it", counted(g.missing, "job"), clock(at))}
 	}
-	return estimate{q.now, ByHeldRoom, fmt.Sprintf("all %s may start together with the next heartbeats: there is room for them", counted(g.missing, "job"))}
+	return estimate{at: q.now, earliest: q.now, latest: q.now.Add(startDelay), by: ByHeldRoom, text: fmt.Sprintf("all %s may start together with the next heartbeats: there is room for them", counted(g.missing, "job"))}
 }
 
 // gatheredByEnds is when jobs that end have made room for those that have none.
-func (q *Inquiry) gatheredByEnds(a *ask, g *gathering, needs resource.Amounts, left int64) (estimate, string) {
-	_, before := q.survey.position(a.op)
-	wait, why := q.flow.until(needs.Add(before))
+func (q *Inquiry) gatheredByEnds(a *ask, v verdict, g *gathering, left int64) (estimate, string) {
+	var nodes NodeCounts
+	if v.near >= 0 {
+		nodes = v.tasks[v.near].Nodes
+	}
+	e, why := q.foresee(a, nodes, left, g.each)
 	if why != "" {
 		return estimate{}, why
 	}
 	if g.behind && slices.ContainsFunc(q.survey.order, func(t turn) bool { return t.operation != a.op }) {
 		return estimate{}, "once it has its fair share it is the turn of others that wait for what jobs give back when they end"
 	}
-	at := later(later(q.now, g.from).Add(wait), g.leaves)
+	wait := later(q.now, g.from).Sub(q.now)
+	at := later(e.at.Add(wait), g.leaves)
 	if at.After(g.until) {
 		return estimate{}, fmt.Sprintf("as jobs have ended in the last minutes room for %s comes together by about %s, and what is held until then is given back at %s (gang_timeout)", missingJobs(left, g.missing), clock(at), clock(g.until))
 	}
-	return estimate{at, ByEnds, fmt.Sprintf("all %s may start together at about %s, if jobs go on to end as in the last minutes and make room for %s%s", counted(g.missing, "job"), clock(at), missingJobs(left, g.missing), g.turn())}, ""
+	return estimate{at: at, earliest: later(e.earliest.Add(wait), g.leaves), latest: later(e.latest.Add(wait), g.leaves), by: ByEnds, text: fmt.Sprintf("all %s may start together at about %s, from %s to %s, by jobs that end and make room for %s%s", counted(g.missing, "job"), clock(at), clock(later(e.earliest.Add(wait), g.leaves)), clock(later(e.latest.Add(wait), g.leaves)), missingJobs(left, g.missing), g.turn())}, ""
 }
 
 // gatheredByPreemption is when others have left for the last of those that have no room: on
@@ -183,8 +186,9 @@ func (q *Inquiry) gatheredByPreemption(a *ask, v verdict, g *gathering, left int
 	if at.After(g.until) {
 		return estimate{}, fmt.Sprintf("others are told to leave for the last of its jobs at about %s, and what is held until then is given back at %s (gang_timeout)", clock(at), clock(g.until))
 	}
+	early := later(at, g.leaves)
 	at = later(at.Add(last.timeout), g.leaves)
-	return estimate{at, ByPreemption, fmt.Sprintf("all %s may start together by %s, by preemption: others have to leave for %s, for the last of them node %s%s", counted(g.missing, "job"), clock(at), missingJobs(left, g.missing), last.node, g.turn())}, ""
+	return estimate{at: at, earliest: early, latest: at.Add(startDelay), by: ByPreemption, text: fmt.Sprintf("all %s may start together by %s, by preemption: others have to leave for %s, for the last of them node %s%s", counted(g.missing, "job"), clock(at), missingJobs(left, g.missing), last.node, g.turn())}, ""
 }
 
 // missingJobs names those jobs of a gang that have no room.

@@ -36,6 +36,7 @@ type survey struct {
 	// look at them.
 	classes []class
 	counts  map[question]NodeCounts
+	contest contest
 }
 
 // row is a node in a survey.
@@ -155,4 +156,32 @@ func (s *survey) reach(gates []gate, needs resource.Amounts, with func(r *row)) 
 			with(r)
 		}
 	}
+}
+
+// scarce is the resource that keeps a job from starting: the one that most nodes have too
+// little of, or else that of which it needs the greatest part.
+func (s *survey) scarce(nodes NodeCounts, needs resource.Amounts) resource.Kind {
+	if k := most(nodes.LackingBy); nodes.LackingBy[k] > 0 {
+		return k
+	}
+	return resource.Dominant(needs, s.contest.total)
+}
+
+// reachOf is the part of the nodes that filters take.
+func (s *survey) reachOf(gates []gate) float64 {
+	all, taken := 0, 0
+	for i := range s.classes {
+		if r := &s.classes[i]; r.schedulable {
+			all += r.nodes
+			if failing(gates, r.takes) < 0 {
+				taken += r.nodes
+			}
+		}
+	}
+	return float64(taken) / float64(max(all, 1))
+}
+
+// holds reports whether some node could hold a job if it were empty.
+func (s *survey) holds(needs resource.Amounts) bool {
+	return slices.ContainsFunc(s.classes, func(c class) bool { return c.schedulable && needs.Fits(c.limits) })
 }

@@ -2,57 +2,9 @@ package engine
 
 import (
 	"fmt"
-	"math"
-	"time"
 
 	"weir/scheduling/preemption"
-	"weir/scheduling/resource"
 )
-
-// flowMemory is how long, about, ends of jobs count for the estimate of starts.
-const flowMemory = time.Minute
-
-// flow is how much jobs that end of themselves have given back of late, for estimates: what
-// was given back some time ago counts less and less. What was told to leave says nothing of
-// what will.
-type flow struct {
-	at time.Time
-	// ended and freed are since at; weight is the time that passed, and jobs and given are
-	// what came in it, all of them faded.
-	ended        int
-	freed        resource.Amounts
-	weight, jobs float64
-	given        [resource.Count]float64
-	// silent is for how many seconds no job has ended.
-	silent float64
-}
-
-// end counts a job that has ended.
-func (f *flow) end(held resource.Amounts) {
-	f.ended++
-	f.freed = f.freed.Add(held)
-}
-
-// tick lets time pass.
-func (f *flow) tick(now time.Time) {
-	if f.at.IsZero() || !now.After(f.at) {
-		if f.at.IsZero() {
-			f.at = now
-		}
-		return
-	}
-	passed := now.Sub(f.at).Seconds()
-	fade := math.Exp(-passed / flowMemory.Seconds())
-	f.weight = f.weight*fade + passed
-	f.jobs = f.jobs*fade + float64(f.ended)
-	for i := range f.given {
-		f.given[i] = f.given[i]*fade + float64(f.freed.Of(resource.Kind(i)))
-	}
-	if f.silent += passed; f.ended > 0 {
-		f.silent = 0
-	}
-	f.at, f.ended, f.freed = now, 0, resource.Amounts{}
-}
 
 // explainHunger says how an operation fares, and from when on others leave for it.
 func (e *Engine) explainHunger(op *operation) []Fact {
