@@ -29,6 +29,8 @@ const (
 	FactGangIncomplete = "gang_incomplete"
 	FactGangTooBig     = "gang_too_big"
 	FactTurn           = "waiting_for_turn"
+	FactFIFO           = "waiting_in_fifo_order"
+	FactNoShare        = "no_fair_share"
 	FactOwn            = "waiting_for_its_own_jobs"
 	FactLacking        = "resources_lacking"
 	FactBackoff        = "preemption_backoff"

@@ -49,7 +49,8 @@ func (e *Engine) gatheringOf(g *gang, now time.Time) *gathering {
 		}
 	}
 	butOne := a.rest.Sub(a.each)
-	if by := e.hopes(g.operation)[preemption.NormalStage].by; by != (starver{}) {
+	hopes, _ := e.hopes(g.operation)
+	if by := hopes[preemption.NormalStage].by; by != (starver{}) {
 		a.starves = by.belowWith(butOne, e.total)
 	}
 	s := g.operation.shares(butOne, e.total)
@@ -128,9 +129,9 @@ func (q *Inquiry) byGathering(a *ask, v verdict, g *gathering) (soonest estimate
 	if left == 0 {
 		return q.inHeldRoom(g), ""
 	}
-	byEnds, why := q.gatheredByEnds(a, v, g, left)
-	byPreemption, others := q.gatheredByPreemption(a, v, g, left)
-	return byEnds.orSooner(byPreemption), why + "; " + others
+	return q.eitherWay(a, v,
+		func(a *ask, v verdict) (estimate, string) { return q.gatheredByEnds(a, v, g, left) },
+		func(a *ask, _ verdict) (estimate, string) { return q.gatheredByPreemption(a, g, left) })
 }
 
 // inHeldRoom is the estimate of a gang that has, or finds, room for all of its jobs.
@@ -164,21 +165,15 @@ func (q *Inquiry) gatheredByEnds(a *ask, v verdict, g *gathering, left int64) (e
 
 // gatheredByPreemption is when others have left for the last of those that have no room: on
 // each node for one in each backoff.
-func (q *Inquiry) gatheredByPreemption(a *ask, v verdict, g *gathering, left int64) (estimate, string) {
-	s := q.search
-	switch {
-	case a.hopes[preemption.NormalStage].at.IsZero():
-		return estimate{}, "it does not starve, nor will it, so nobody has to leave for it"
-	case !g.starves:
+func (q *Inquiry) gatheredByPreemption(a *ask, g *gathering, left int64) (estimate, string) {
+	if a.hopes != [stageCount]hope{} && !g.starves {
 		return estimate{}, "its fair share is less than all of its jobs need, so not enough others have to leave for it"
-	case s == nil:
-		return estimate{}, "nobody has to leave for it"
 	}
-	first, found := s.likely(a.rivals)
-	last, enough := s.last(a.rivals + int(left))
-	if found {
-		q.addVictims(a, v, first)
+	first, why := q.likely(a)
+	if why != "" {
+		return estimate{}, why
 	}
+	last, enough := q.search.last(q.search.hopes[q.search.stage].rivals + int(left))
 	if !enough {
 		return estimate{}, "there are not enough jobs on the nodes that could be told to leave for all of its"
 	}
@@ -188,7 +183,7 @@ func (q *Inquiry) gatheredByPreemption(a *ask, v verdict, g *gathering, left int
 	}
 	early := later(at, g.leaves)
 	at = later(at.Add(last.timeout), g.leaves)
-	return estimate{at: at, earliest: early, latest: at.Add(startDelay), by: ByPreemption, text: fmt.Sprintf("all %s may start together by %s, by preemption: others have to leave for %s, for the last of them node %s%s", counted(g.missing, "job"), clock(at), missingJobs(left, g.missing), last.node, g.turn())}, ""
+	return estimate{at: at, earliest: early, latest: at.Add(startDelay), by: ByPreemption, victims: &first, text: fmt.Sprintf("all %s may start together by %s, by preemption: others have to leave for %s, for the last of them node %s%s", counted(g.missing, "job"), clock(at), missingJobs(left, g.missing), last.node, g.turn())}, ""
 }
 
 // missingJobs names those jobs of a gang that have no room.

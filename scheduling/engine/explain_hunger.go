@@ -7,10 +7,17 @@ import (
 )
 
 // explainHunger says how an operation fares, and from when on others leave for it.
-func (e *Engine) explainHunger(op *operation) []Fact {
-	facts := []Fact{hungerFact(op.hunger, e.timeoutsOf(op), "it")}
-	if by := op.starver.pool; by != nil {
-		facts = append(facts, hungerFact(by.hunger, timeouts(by.effective.Starvation, by.effective.CanStarve), "pool "+quote(by.name)))
+func (e *Engine) explainHunger(op *operation, hopes [stageCount]hope) []Fact {
+	by := hopes[preemption.NormalStage].by
+	if by == (starver{}) {
+		by = hopes[preemption.AggressiveStage].by
+	}
+	var facts []Fact
+	if by.pool == nil || op.hunger.Status != preemption.Normal {
+		facts = append(facts, hungerFact(op.hunger, e.timeoutsOf(op), "it"))
+	}
+	if by.pool != nil {
+		facts = append(facts, hungerFact(by.pool.hunger, timeouts(by.pool.effective.Starvation, by.pool.effective.CanStarve), "pool "+quote(by.pool.name)))
 	}
 	return facts
 }
@@ -19,7 +26,7 @@ func (e *Engine) explainHunger(op *operation) []Fact {
 func hungerFact(c preemption.Clock, t preemption.Timeouts, who string) Fact {
 	switch {
 	case c.Status == preemption.Normal:
-		return Fact{Code: FactHasFair, Text: who + " has its fair share, or nothing to start: nobody has to leave for it"}
+		return Fact{Code: FactHasFair, Text: who + " has its fair share: nobody has to leave for it"}
 	case c.Starvation != preemption.NonStarving:
 		return Fact{Code: FactStarving, At: c.Since, Setting: c.Starvation.String(),
 			Text: fmt.Sprintf("%s is below its fair share since %s and is %s: jobs beyond the fair share of others may have to leave for it", who, clock(c.Since), c.Starvation)}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
 )
 
@@ -12,6 +11,8 @@ import (
 type estimate struct {
 	at, earliest, latest time.Time
 	by, text             string
+	// victims are those that leave by then; nil: nobody has to.
+	victims *find
 }
 
 // explainStart estimates when a job starts, by the soonest of the ways that there are, or
@@ -24,11 +25,9 @@ func (q *Inquiry) explainStart(a *ask, v verdict) {
 		soonest = soonest.orSooner(together)
 	} else if v.near >= 0 && v.cause.Code != FactStartsSoon {
 		if why = unforeseen[v.cause.Code]; why == "" {
-			var byEnds, byPreemption estimate
-			byEnds, why = q.byEnds(a, v)
-			byPreemption, others := q.byPreemption(a, v)
-			why += "; " + others
-			soonest = soonest.orSooner(byEnds).orSooner(byPreemption)
+			var either estimate
+			either, why = q.eitherWay(a, v, q.byEnds, q.byPreemption)
+			soonest = soonest.orSooner(either)
 		}
 	}
 	x := &q.x
@@ -53,6 +52,17 @@ func (e estimate) orSooner(other estimate) estimate {
 	}
 	e.earliest, e.latest = sooner(e.earliest, other.earliest), sooner(e.latest, other.latest)
 	return e
+}
+
+// eitherWay is the sooner one of jobs that end and of jobs that have to leave; who has to is
+// named if it may come to that.
+func (q *Inquiry) eitherWay(a *ask, v verdict, ends, leaves func(*ask, verdict) (estimate, string)) (estimate, string) {
+	byEnds, why := ends(a, v)
+	byPreemption, others := leaves(a, v)
+	if f := byPreemption.victims; f != nil && (byEnds.at.IsZero() || f.at.Before(byEnds.latest)) {
+		q.addVictims(a, v, *f)
+	}
+	return byEnds.orSooner(byPreemption), why + "; " + others
 }
 
 func sooner(a, b time.Time) time.Time {
@@ -106,27 +116,36 @@ func (q *Inquiry) foresee(a *ask, nodes NodeCounts, jobs int64, needs resource.A
 	return e, ""
 }
 
-// byPreemption is when others have left that have to once it starves; without an estimate,
-// why there is none. It names them in any case.
-func (q *Inquiry) byPreemption(a *ask, v verdict) (estimate, string) {
-	s := q.search
+// likely is the node on which jobs have to leave for the operation; or why none has.
+func (q *Inquiry) likely(a *ask) (f find, why string) {
 	switch {
-	case s == nil && a.hopes[preemption.NormalStage].at.IsZero():
-		return estimate{}, "it does not starve, nor will it, so nobody has to leave for it"
-	case s == nil:
-		return estimate{}, "nobody has to leave for it"
+	case a.hopes == [stageCount]hope{} && a.outrun != "":
+		return f, a.outrun
+	case a.hopes == [stageCount]hope{}:
+		return f, "it does not starve, nor will it, so nobody has to leave for it"
+	case q.search == nil:
+		return f, "nobody has to leave for it"
 	}
-	f, found := s.likely(a.rivals)
+	f, found := q.search.likely()
 	if !found {
-		return estimate{}, "there is no node on which enough jobs could be told to leave for it"
+		return f, "there is no node on which enough jobs could be told to leave for it"
 	}
-	q.addVictims(a, v, f)
+	return f, ""
+}
+
+// byPreemption is when others have left that have to once it starves; without an estimate,
+// why there is none.
+func (q *Inquiry) byPreemption(a *ask, _ verdict) (estimate, string) {
+	f, why := q.likely(a)
+	if why != "" {
+		return estimate{}, why
+	}
 	start := f.at.Add(f.timeout)
 	text := fmt.Sprintf("a job may start by %s, by preemption: %s may be told to leave node %s at about %s, and may take up to %v", clock(start), counted(f.all, "job"), f.node, clock(f.at), f.timeout)
 	if f.timeout == 0 {
 		text = fmt.Sprintf("a job may start at about %s, by preemption: %s on node %s may have to end then, at once", clock(start), counted(f.all, "job"), f.node)
 	}
-	return estimate{at: start, earliest: f.at, latest: start.Add(startDelay), by: ByPreemption, text: text}, ""
+	return estimate{at: start, earliest: f.at, latest: start.Add(startDelay), by: ByPreemption, text: text, victims: &f}, ""
 }
 
 // addVictims names those who are likely to have to leave on a node.

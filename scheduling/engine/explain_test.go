@@ -120,8 +120,8 @@ func TestExplain(t *testing.T) {
 				if len(x.Victims) == 0 || x.Victims[0].Operation != "greedy" {
 					t.Errorf("likely victims are %+v", x.Victims)
 				}
-				if refused := fact(t, x, engine.FactRefused); refused.Count == 0 || refused.Setting != "lacking" {
-					t.Errorf("noted was %+v", refused)
+				if f := fact(t, x, engine.FactNodes); !strings.Contains(f.Text, "2 with too little free (user_slots on 2, cpu on 2), 1 too small") {
+					t.Errorf("the nodes: %+v", f)
 				}
 			},
 		},

@@ -34,9 +34,9 @@ type Inquiry struct {
 	pool    scheduling.PoolName
 	// search looks for those who could have to leave; nil: nobody asks for that.
 	search *search
-	// tail are facts that come last.
-	tail []Fact
-	x    Explanation
+	// hunger is how the operation fares, tail are facts that come last.
+	hunger, tail []Fact
+	x            Explanation
 }
 
 const (
@@ -53,10 +53,10 @@ func (e *Engine) Inquire(id scheduling.OperationID, now time.Time) (*Inquiry, er
 		return nil, fmt.Errorf("explain operation %s: %w", id, ErrUnknown)
 	}
 	q := &Inquiry{now: now, asks: []ask{e.ask(op, now)}, survey: e.beginSurvey()}
-	tail := &Explanation{Facts: e.explainHunger(op)}
-	tail.Facts = append(tail.Facts, e.explainRefusals(id)...)
+	q.hunger = e.explainHunger(op, q.asks[0].hopes)
+	tail := &Explanation{}
 	q.x.Share = e.explainShare(tail, starver{operation: op})
-	q.tail = tail.Facts
+	q.tail = append(tail.Facts, e.explainRefusals(id)...)
 	return q, nil
 }
 
