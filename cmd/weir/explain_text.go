@@ -71,7 +71,10 @@ func explanationText(x *explainpb.Explanation, now time.Time) string {
 
 // startText is when a job is expected to start, from when to when, and how it gets its room.
 func startText(x *explainpb.Explanation, now time.Time) string {
-	text := "in about " + span(x.GetEstimatedStart().AsTime().Sub(now))
+	start, text := x.GetEstimatedStart().AsTime().Sub(now), "at any moment"
+	if start >= time.Second {
+		text = "in about " + span(start)
+	}
 	if latest := x.GetEstimatedLatest(); latest != nil {
 		earliest := x.GetEstimatedEarliest().AsTime().Sub(now)
 		from := fmt.Sprintf("between %s and ", span(earliest))

@@ -115,7 +115,7 @@ func (e *Engine) boundOf(l level, k resource.Kind) Fact {
 		f.Text = fmt.Sprintf("%s has all that it could use: its demand is %s", l.name, percent(s.DemandShare[k]))
 	case s.FairShare[k] >= 1-resource.LargeEpsilon:
 		f.Code, f.Bound = FactBoundLimit, 1
-		f.Text = "it is all that the nodes of the tree have"
+		f.Text = fmt.Sprintf("%s has all %s of the tree as its fair share", l.name, k)
 	case len(s.Children) == 0 && packed(s, k):
 		f.Code, f.Bound = FactBoundNodes, s.BestAllocation[k]
 		f.Text = fmt.Sprintf("no more jobs of %s would fit on the nodes than those that make up %s, even if it had all nodes", l.name, percent(s.BestAllocation[k]))
@@ -144,6 +144,10 @@ func (e *Engine) boundOf(l level, k resource.Kind) Fact {
 				weights += sibling.Weight
 				n++
 			}
+		}
+		if n == 1 && s.Weight > 0 {
+			// Nobody shares with it: what binds the pool binds it.
+			return Fact{Code: FactBoundWeight}
 		}
 		f.Code, f.Pool, f.Bound, f.Count = FactBoundWeight, l.above.name, l.above.share.FairShare[k], int64(n)
 		f.Text = fmt.Sprintf("%s has weight %.4g of %.4g in pool %q, which has %s for all below it: %d there could use more", l.name, s.Weight, weights, l.above.name, percent(l.above.share.FairShare[k]), n)

@@ -77,8 +77,10 @@ func (q *Inquiry) explainOperation(a *ask, v verdict) {
 	q.explainStart(a, v)
 	x.Facts = append(x.Facts, spared...)
 	if v.near >= 0 {
-		if v.cause.Code != FactFIFO && v.cause.Code != FactNoShare {
-			x.Facts = append(x.Facts, q.hunger...)
+		for _, f := range q.hunger {
+			if f.Code != FactHasFair || v.cause.Code == FactTurn || v.cause.Code == FactLacking {
+				x.Facts = append(x.Facts, f)
+			}
 		}
 		q.explainPosition(a, v)
 		x.Facts = append(x.Facts, nodeFacts(&a.tasks[v.near], v.tasks[v.near].Nodes)...)
@@ -103,17 +105,17 @@ func (q *Inquiry) explainPosition(a *ask, v verdict) {
 	x.Waiting = q.survey.waiting
 	f := Fact{Code: FactPosition, Count: int64(x.Position), Of: int64(x.Waiting), At: q.now}
 	switch {
-	case v.cause.Code == FactFIFO || v.cause.Code == FactNoShare || v.cause.Code == FactTurn || v.cause.Code == FactStartsSoon:
-		// The verdict says it.
+	case unforeseen[v.cause.Code] != "" || slices.Contains([]string{FactFIFO, FactNoShare, FactTurn, FactStartsSoon}, v.cause.Code):
+		// The verdict says it, or it does not matter.
 		return
 	case x.Position == 1 && x.Waiting == 1:
 		f.Text = "no other operation has jobs to start"
 	case x.Position == 1:
 		f.Text = fmt.Sprintf("of %s with jobs to start it is the next in the order of scheduling", counted(x.Waiting, "operation"))
 	case x.Position > 0:
-		f.Text = fmt.Sprintf("of %s with jobs to start it is the %s in the order of scheduling: the least satisfied pools and operations first", counted(x.Waiting, "operation"), ordinal(x.Position))
+		f.Text = fmt.Sprintf("of %s with jobs to start it is the %s in the order of scheduling", counted(x.Waiting, "operation"), ordinal(x.Position))
 	case x.Waiting > maxPlaces:
-		f.Text = fmt.Sprintf("%d or more of the %s that have jobs to start come before it, in the order of scheduling: the least satisfied pools and operations first", maxPlaces, counted(x.Waiting, "operation"))
+		f.Text = fmt.Sprintf("%d or more of the %s that have jobs to start come before it in the order of scheduling", maxPlaces, counted(x.Waiting, "operation"))
 	default:
 		// A gang whose turn it is not has no place.
 		return

@@ -267,6 +267,21 @@ func (n *contender) ages(now time.Time) ages {
 	return a
 }
 
+// pace draws by how much longer, or shorter, jobs run than known ones that are not their
+// own: it is no pace at which those that run should have ended by now.
+func (f *forecast) pace(known *lengths, ran *ages) (pace float64) {
+	longest, oldest := float64(slices.Max(known.last)), 0.0
+	if ran.running > 0 {
+		oldest = ran.of(0)
+	}
+	for range 10 {
+		if pace = math.Exp(unlikeness * f.chance.NormFloat64()); pace*longest > oldest {
+			break
+		}
+	}
+	return pace
+}
+
 // lasts draws for how long a job of an operation runs that has run for this long.
 func (f *forecast) lasts(i int, age float64) float64 {
 	op := &f.ops[i]
@@ -276,9 +291,9 @@ func (f *forecast) lasts(i int, age float64) float64 {
 		if known == nil {
 			known = &f.contest.pools[0].lengths
 		}
-		ran, pace := &ages{}, math.Exp(unlikeness*f.chance.NormFloat64())
-		if own {
-			ran, pace = &f.ages[i], 1
+		ran, pace := &f.ages[i], 1.0
+		if !own {
+			pace, ran = f.pace(known, ran), &ages{}
 		}
 		op.lasts, op.pace, op.drawn = survivalOf(*known, ran, f.chance), pace, true
 	}

@@ -109,13 +109,17 @@ func survivalOf(known lengths, running *ages, chance *rand.Rand) survival {
 		s.after[i] = left
 		total += each * length
 	}
-	s.rest = (total + running.sum()) / float64(known.ended)
+	// Jobs of about the same length run hardly longer than those before, jobs of any length
+	// longer by the mean: which of these they are is not known.
+	mean := (total + running.sum()) / float64(known.ended)
+	least := min(max((s.lengths[n-1]-s.lengths[0])/float64(n), mean/100), mean)
+	s.rest = least * math.Pow(mean/max(least, 1e-9), chance.Float64())
 	return s
 }
 
 // draw returns how long a job runs that has run for this long, in seconds. One that has run
 // for longer than all that have ended goes on for late times as much longer as it has by
-// now.
+// now, and for longer if many have run for so long.
 func (s *survival) draw(age, late float64, chance *rand.Rand) float64 {
 	from, _ := slices.BinarySearch(s.lengths, age)
 	for from < len(s.lengths) && s.lengths[from] <= age {
@@ -123,8 +127,12 @@ func (s *survival) draw(age, late float64, chance *rand.Rand) float64 {
 	}
 	longest := s.lengths[len(s.lengths)-1]
 	if from == len(s.lengths) {
-		spread := (longest - s.lengths[0]) / float64(len(s.lengths)+1)
-		return age + max(age-longest, spread)*late
+		n := float64(from + 1)
+		more := max(age-longest, (longest-s.lengths[0])/n) * late
+		if s.after[from-1]*n > 1 {
+			more = max(more, s.drawRest(chance))
+		}
+		return age + more
 	}
 	reaches := 1.0
 	if from > 0 {
@@ -140,5 +148,9 @@ func (s *survival) draw(age, late float64, chance *rand.Rand) float64 {
 	if from += at; from < len(s.lengths) {
 		return s.lengths[from]
 	}
-	return longest - s.rest*math.Log(1-chance.Float64())
+	return longest + s.drawRest(chance)
+}
+
+func (s *survival) drawRest(chance *rand.Rand) float64 {
+	return -s.rest * math.Log(1-chance.Float64())
 }
