@@ -124,7 +124,6 @@ func (e *Engine) askTasks(a *ask, now time.Time) {
 		}
 	}
 	a.behind = e.behind(op, a.resource)
-	a.hopes, a.outrun = e.hopes(op)
 	for i := range op.tasks {
 		t := &op.tasks[i]
 		if t.effective() == 0 {

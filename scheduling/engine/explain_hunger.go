@@ -29,13 +29,13 @@ func hungerFact(c preemption.Clock, t preemption.Timeouts, who string) Fact {
 		return Fact{Code: FactHasFair, Text: who + " has its fair share: nobody has to leave for it"}
 	case c.Starvation != preemption.NonStarving:
 		return Fact{Code: FactStarving, At: c.Since, Setting: c.Starvation.String(),
-			Text: fmt.Sprintf("%s is below its fair share since %s and is %s: jobs beyond the fair share of others may have to leave for it", who, clock(c.Since), c.Starvation)}
+			Text: fmt.Sprintf("%s has been below its fair share since %s and is %s: jobs beyond the fair share of others may have to leave for it", who, clock(c.Since), c.Starvation)}
 	case !t.CanStarve:
-		return Fact{Code: FactBelowFair, At: c.Since, Text: fmt.Sprintf("%s is below its fair share since %s, and may not starve (enable_pool_starvation)", who, clock(c.Since))}
+		return Fact{Code: FactBelowFair, At: c.Since, Text: fmt.Sprintf("%s has been below its fair share since %s, and may not starve (enable_pool_starvation)", who, clock(c.Since))}
 	}
 	starves := c.Since.Add(t.FairShare)
 	return Fact{Code: FactBelowFair, At: c.Since, Until: starves, Setting: "fair_share_starvation_timeout",
-		Text: fmt.Sprintf("%s is below its fair share since %s: if that lasts until %s it starves, and others may have to leave for it", who, clock(c.Since), clock(starves))}
+		Text: fmt.Sprintf("%s has been below its fair share since %s: if that lasts until %s it starves, and others may have to leave for it", who, clock(c.Since), clock(starves))}
 }
 
 // standing says whether a job is safe.

@@ -65,7 +65,11 @@ func (q *Inquiry) explainOperation(a *ask, v verdict) {
 	var spared []Fact
 	if q.search != nil && (v.cause.Code == FactBackoff || v.cause.Code == FactNoVictims) {
 		spared = q.search.sparedFacts()
-		if len(spared) > 0 && v.cause.Code == FactNoVictims {
+		if len(q.search.found) == 0 {
+			x.Facts[0] = a.noVictims()
+			x.Facts[0].Task = v.cause.Task
+		}
+		if len(spared) > 0 && x.Facts[0].Code == FactNoVictims {
 			x.Facts[0].letStay(spared[0])
 		}
 	}
@@ -95,6 +99,9 @@ func (q *Inquiry) explainOperation(a *ask, v verdict) {
 
 // says reports whether the verdict, or what is said of nodes, has said a fact.
 func (v verdict) says(f Fact) bool {
+	if f.Code == FactRefused && f.Setting == allocation.NoVictims.String() {
+		return v.cause.Code == FactBackoff || v.cause.Code == FactNoVictims || v.cause.Code == FactFIFO
+	}
 	return f.Code == FactRefused && f.Setting == allocation.Lacking.String() && v.near >= 0 || f.Code == FactBoundFIFO && v.cause.Code == FactFIFO && f.Operation != ""
 }
 
@@ -241,6 +248,11 @@ func (q *Inquiry) starvingCause(a *ask, t *taskAsk, nodes NodeCounts) Fact {
 		// Nobody has been looked for yet.
 		return tooLittle(t, nodes)
 	}
+	return a.noVictims()
+}
+
+// noVictims says that nobody has to leave for an operation though it starves.
+func (a *ask) noVictims() Fact {
 	return Fact{Code: FactNoVictims, Count: int64(a.vain.Count), At: a.vain.Last.At, Node: a.vain.Last.Node,
 		Text: fmt.Sprintf("%s starves, and finds not enough that may be preempted for a job (stage %s): jobs within the fair share of their operations are let stay", a.starves, a.stage)}
 }

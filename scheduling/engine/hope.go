@@ -36,7 +36,7 @@ func (e *Engine) hopes(op *operation) (all [stageCount]hope, outrun string) {
 			continue
 		}
 		var taken resource.Amounts
-		if h.rivals, taken = e.rivals(op, h.by); !h.by.belowWith(taken, e.total) {
+		if h.rivals, taken = e.rivals(op, *h); !h.by.belowWith(taken, e.total) {
 			outrun = "others have been told to leave for all that it is owed"
 			if h.by.pool != nil {
 				outrun = fmt.Sprintf("others leave for pool %q until it has its fair share, and operations that come before this one take all of that", h.by.pool.name)
@@ -48,8 +48,9 @@ func (e *Engine) hopes(op *operation) (all [stageCount]hope, outrun string) {
 }
 
 // rivals counts the jobs of others for which jobs have to leave before it is the turn of an
-// operation, by the starvation of by, and what those of them take that by lacks.
-func (e *Engine) rivals(op *operation, by starver) (jobs int, taken resource.Amounts) {
+// operation, of those that starve by then, and what they take of that who starves for it
+// lacks.
+func (e *Engine) rivals(op *operation, h hope) (jobs int, taken resource.Amounts) {
 	counted := map[*operation]bool{op: true}
 	count := func(other *operation, lacks bool) {
 		if counted[other] || !other.active() || !other.order.Before(op.order) {
@@ -62,9 +63,14 @@ func (e *Engine) rivals(op *operation, by starver) (jobs int, taken resource.Amo
 			taken = taken.Add(needs.Times(int64(n)))
 		}
 	}
-	if by.pool != nil {
-		for _, other := range by.pool.below(nil) {
+	if h.by.pool != nil {
+		for _, other := range h.by.pool.below(nil) {
 			count(other, true)
+		}
+	}
+	for _, other := range op.pool.operations {
+		if starves, _ := other.hunger.Starves(e.timeoutsOf(other)); !starves.IsZero() && !starves.After(h.at) {
+			count(other, false)
 		}
 	}
 	for stage := range e.starving {

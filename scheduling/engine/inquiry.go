@@ -53,7 +53,11 @@ func (e *Engine) Inquire(id scheduling.OperationID, now time.Time) (*Inquiry, er
 		return nil, fmt.Errorf("explain operation %s: %w", id, ErrUnknown)
 	}
 	q := &Inquiry{now: now, asks: []ask{e.ask(op, now)}, survey: e.beginSurvey()}
-	q.hunger = e.explainHunger(op, q.asks[0].hopes)
+	a := &q.asks[0]
+	if len(a.tasks) > 0 {
+		a.hopes, a.outrun = e.hopes(op)
+	}
+	q.hunger = e.explainHunger(op, a.hopes)
 	tail := &Explanation{}
 	q.x.Share = e.explainShare(tail, starver{operation: op})
 	q.tail = append(tail.Facts, e.explainRefusals(id)...)
