@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// trials is how often what is to come is played through for an estimate: the first and
-	// the last outcome are the ends of the range that is told.
+	// trials is how often what is to come is played through for an estimate: the second of
+	// the outcomes, and the last but one, make the range that is told.
 	trials = 21
 	// groupsAtOnce is about how many groups of jobs run at once in a trial: in a large
 	// cluster jobs start and end together.
@@ -30,7 +30,7 @@ const (
 	unlikeness = .5
 	// margin is by how much the range that is told is wider, on each side, than what was
 	// foreseen: nobody knows all.
-	margin = .25
+	margin = .5
 )
 
 // wish is what an operation waits for: so many of its jobs are to start, of so much each.
@@ -77,8 +77,10 @@ func (c *contest) foresee(w wish) (foresight, string) {
 	if waits[len(waits)/2] > maxWait.Seconds() {
 		return foresight{}, f.never()
 	}
-	first, in, last := waits[0], waits[len(waits)/2], min(waits[len(waits)-1], maxWait.Seconds())
-	return foresight{in: seconds(in), earliest: max(seconds(first-margin*(in-first))-startDelay, 0), latest: seconds(last+margin*(last-in)) + startDelay}, ""
+	first, in, last := waits[1], waits[len(waits)/2], waits[len(waits)-2]
+	return foresight{
+		in: seconds(in), earliest: max(seconds(first-margin*(in-first))-startDelay, 0), latest: seconds(min(last+margin*(last-in), maxWait.Seconds())) + startDelay,
+	}, ""
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
