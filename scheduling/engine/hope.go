@@ -98,16 +98,15 @@ func (e *Engine) before(other, op *operation) (jobs int, needs resource.Amounts)
 	if other.pool == op.pool && op.pool.effective.Mode == pooltree.FIFO {
 		return int(min(waiting, math.MaxInt32)), needs
 	}
-	mine, its := starver{operation: op}, starver{operation: other}
+	mine, its, share := op.order, other.order, other.share
 	for p := other.pool; p != nil && !op.order.Below(p.order); p = p.parent {
-		its = starver{pool: p}
+		its, share = p.order, p.share
 	}
 	for p := op.pool; p != nil && !other.order.Below(p.order); p = p.parent {
-		mine = starver{pool: p}
+		mine = p.order
 	}
-	share := its.level().share
 	k := greatest(share)
-	lacks := min(mine.element().Satisfaction(), 1)*share.FairShare[k]*float64(e.total.Of(k)) - float64(its.element().Usage().Of(k))
+	lacks := min(mine.Satisfaction(), 1)*share.FairShare[k]*float64(e.total.Of(k)) - float64(its.Usage().Of(k))
 	n := int64(1)
 	if needs.Of(k) > 0 {
 		n = max(1, int64(math.Ceil(lacks/float64(needs.Of(k)))))
