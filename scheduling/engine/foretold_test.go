@@ -152,6 +152,14 @@ func TestStartsAreAsForetold(t *testing.T) {
 			c.during(25 * time.Minute)
 			c.comes("op", "p", 50, exponential(time.Minute))
 		}, 2 * time.Second, false},
+		"a third pool comes to two of many operations": {map[scheduling.PoolName]pool{"x": {}, "y": {}, "z": {}}, func(c *clockwork) {
+			for i := range 8 {
+				c.comes(scheduling.OperationID(fmt.Sprint("x", i)), "x", 3000, uniform(8*time.Second, 15*time.Second))
+				c.comes(scheduling.OperationID(fmt.Sprint("y", i)), "y", 3000, uniform(8*time.Second, 15*time.Second))
+			}
+			c.during(time.Minute)
+			c.comes("op", "z", 100, uniform(8*time.Second, 15*time.Second))
+		}, beatEvery, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var all []foretelling
@@ -161,6 +169,9 @@ func TestStartsAreAsForetold(t *testing.T) {
 				story.begin(c)
 				var asked []foretelling
 				for c.step(); c.began["op"].IsZero(); c.during(story.every) {
+					if c.now.Sub(begin) > time.Hour {
+						t.Fatal("no job has started")
+					}
 					x := c.foretold()
 					if x.Start.IsZero() {
 						silent++
