@@ -60,10 +60,8 @@ type taskAsk struct {
 	pending int64
 	perJob  resource.Amounts
 	view    GangView
-	// gang is what keeps jobs from starting that have to start together, together what
-	// they all need.
-	gang     *Fact
-	together resource.Amounts
+	// gang is what keeps jobs from starting that have to start together.
+	gang *Fact
 	// gathering is that of the gang, if only room keeps it from starting.
 	gathering *gathering
 	limit     *Fact
@@ -132,7 +130,7 @@ func (e *Engine) askTasks(a *ask, now time.Time) {
 		out := taskAsk{TaskID: t.TaskID, pending: t.effective(), perJob: t.perJob, view: e.gangView(op, t.Name), withheld: e.withheld(op, t.perJob)}
 		if g := op.missing(t.Name); g != nil {
 			f := e.gangCause(g, now)
-			out.gang, out.together = &f, g.together()
+			out.gang = &f
 			if f.Code == FactGang || f.Code == FactGangTurn || f.Code == FactGangPause {
 				out.gathering = e.gatheringOf(g, now)
 			}

@@ -68,8 +68,8 @@ func (e *Engine) compete(s *survey) {
 	if !c.begun {
 		c.begun, c.total, c.left = true, e.total, e.root.below(nil)
 		c.at, c.place = map[*pool]int{}, make(map[*operation]int, len(s.order))
-		for i, t := range s.order {
-			c.place[t.operation] = i
+		for i, op := range s.order {
+			c.place[op] = i
 		}
 		return
 	}

@@ -152,7 +152,7 @@ func (q *Inquiry) gatheredByEnds(a *ask, v verdict, g *gathering, left int64) (e
 	if why != "" {
 		return estimate{}, why
 	}
-	if g.behind && slices.ContainsFunc(q.survey.order, func(t turn) bool { return t.operation != a.op }) {
+	if g.behind && slices.ContainsFunc(q.survey.order, func(other *operation) bool { return other != a.op }) {
 		return estimate{}, "once it has its fair share it is the turn of others that wait for what jobs give back when they end"
 	}
 	wait := later(q.now, g.from).Sub(q.now)

@@ -108,7 +108,7 @@ func (v verdict) says(f Fact) bool {
 // explainPosition says whose turn it is before the operation's.
 func (q *Inquiry) explainPosition(a *ask, v verdict) {
 	x := &q.x
-	x.Position, _ = q.survey.position(a.op)
+	x.Position = q.survey.position(a.op)
 	x.Waiting = q.survey.waiting
 	f := Fact{Code: FactPosition, Count: int64(x.Position), Of: int64(x.Waiting), At: q.now}
 	switch {
@@ -201,7 +201,7 @@ func (q *Inquiry) cause(a *ask, t *taskAsk, nodes NodeCounts) Fact {
 		return Fact{Code: FactOwn, Resource: a.resource.String(), Value: a.usage, Bound: a.share, Count: int64(nodes.Full + nodes.Held), Of: int64(open),
 			Text: fmt.Sprintf("as many of its jobs run as fit on the nodes (it uses %s of all %s): it waits for its own to end", percent(a.usage), a.resource)}
 	}
-	at, _ := q.survey.position(a.op)
+	at := q.survey.position(a.op)
 	return Fact{Code: FactTurn, Resource: a.resource.String(), Value: a.usage, Bound: a.share, Count: int64(at), Of: int64(q.survey.waiting),
 		Text: fmt.Sprintf("its fair share is used up (it uses %s of all %s, its fair share is %s): it waits for jobs to end%s", percent(a.usage), a.resource, percent(a.share), q.turnText(a))}
 }
@@ -215,7 +215,7 @@ func tooLittle(t *taskAsk, nodes NodeCounts) Fact {
 
 // turnText is the place of an operation in the order, at the end of a sentence.
 func (q *Inquiry) turnText(a *ask) string {
-	at, _ := q.survey.position(a.op)
+	at := q.survey.position(a.op)
 	switch {
 	case at == 1:
 		return ", the next in the order of scheduling"
@@ -261,68 +261,6 @@ func (a *ask) noVictims() Fact {
 func (f *Fact) letStay(spared Fact) {
 	f.Setting = spared.Setting
 	f.Text += fmt.Sprintf(", and so are %s in pool %q (%s)", counted(spared.Count, "job"), spared.Pool, spared.Setting)
-}
-
-// limitOf finds the nearest limit, upwards, that leaves too little for a job.
-func limitOf(op *operation, needs resource.Amounts) (Fact, bool) {
-	if f, lacks := binding(needs, op.order, op.effective.Limits, op.ceiling, ""); lacks {
-		return f, true
-	}
-	for p := op.pool; p != nil; p = p.parent {
-		if f, lacks := binding(needs, p.order, p.effective.Limits, p.ceiling, p.name); lacks {
-			return f, true
-		}
-	}
-	return Fact{}, false
-}
-
-// binding finds the limit of an element that leaves too little: what was set, or what
-// max_share_ratio allows.
-func binding(needs resource.Amounts, of *allocation.Element, set, ceiling resource.Amounts, pool scheduling.PoolName) (Fact, bool) {
-	if k, lacks := needs.Lacking(leftOf(of, set)); lacks {
-		return limitFact(k, of, needs, set, pool), true
-	}
-	k, lacks := needs.Lacking(leftOf(of, ceiling))
-	if !lacks {
-		return Fact{}, false
-	}
-	f := limitFact(k, of, needs, ceiling, pool)
-	f.Setting = "max_share_ratio"
-	f.Text = strings.Replace(f.Text, "resource_limits are reached", "max_share_ratio is reached", 1)
-	return f, true
-}
-
-// leftOf is what limits leave for more jobs.
-func leftOf(of *allocation.Element, limits resource.Amounts) resource.Amounts {
-	if limits == resource.Infinite {
-		return limits
-	}
-	return limits.Sub(of.Usage()).Sub(of.Leaving())
-}
-
-// reached finds a resource of which nothing is left.
-func reached(of *allocation.Element, limits resource.Amounts) (resource.Kind, bool) {
-	for i := range resource.Count {
-		k := resource.Kind(i)
-		if limits.Of(k) < resource.Infinite.Of(k) && leftOf(of, limits).Of(k) <= 0 {
-			return k, true
-		}
-	}
-	return 0, false
-}
-
-func limitFact(k resource.Kind, of *allocation.Element, needs, limits resource.Amounts, pool scheduling.PoolName) Fact {
-	used := of.Usage().Add(of.Leaving()).Of(k)
-	who := "the operation's"
-	if pool != "" {
-		who = fmt.Sprintf("pool %q's", pool)
-	}
-	f := Fact{Code: FactLimit, Pool: pool, Resource: k.String(), Setting: "resource_limits", Value: inUnits(k, used), Bound: inUnits(k, limits.Of(k)),
-		Text: fmt.Sprintf("%s resource_limits are reached: it uses %s of at most %s", who, quantity(k, used), quantity(k, limits.Of(k)))}
-	if needs.Of(k) > limits.Of(k) {
-		f.Text += fmt.Sprintf(", and a single job needs %s", quantity(k, needs.Of(k)))
-	}
-	return f
 }
 
 // by lists resources and on how many nodes they lack, in brackets.

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"weir/scheduling/allocation"
 	"weir/scheduling/resource"
 )
 
@@ -30,7 +29,7 @@ type survey struct {
 	// order are the operations with jobs to start whose turn is next, no more than
 	// maxPlaces of waiting.
 	ordered bool
-	order   []turn
+	order   []*operation
 	waiting int
 	// classes are the rows by what they have in common; counts remembers what came of a
 	// look at them.
@@ -53,12 +52,6 @@ type row struct {
 type class struct {
 	row
 	nodes int
-}
-
-// turn is an operation in the order of scheduling, and what its next job needs.
-type turn struct {
-	operation *operation
-	perJob    resource.Amounts
 }
 
 // beginSurvey returns the survey for one who asks now: that of the last one who did, if
@@ -98,30 +91,18 @@ func (e *Engine) proceed(s *survey) {
 func (e *Engine) surveyOrder(s *survey) {
 	s.ordered = true
 	s.waiting = e.root.order.Waiting()
-	s.order = make([]turn, 0, min(s.waiting, maxPlaces))
+	s.order = make([]*operation, 0, min(s.waiting, maxPlaces))
 	for waits := range e.filler.Order(e.root.order) {
 		if len(s.order) == maxPlaces {
 			return
 		}
-		t := turn{operation: waits.Owner().(*operation)}
-		if i := slices.IndexFunc(waits.Tasks(), func(t allocation.Task) bool { return t.Pending > 0 && !t.Closed }); i >= 0 {
-			t.perJob = waits.Tasks()[i].PerJob
-		}
-		s.order = append(s.order, t)
+		s.order = append(s.order, waits.Owner().(*operation))
 	}
 }
 
-// position is the place of an operation in the order, from 1, and what those before it
-// need for a job each; 0: it has none, or it is too far behind.
-func (s *survey) position(op *operation) (at int, before resource.Amounts) {
-	for i, t := range s.order {
-		if t.operation == op {
-			return i + 1, before
-		}
-		before = before.Add(t.perJob)
-	}
-	return 0, before
-}
+// position is the place of an operation in the order, from 1; 0: it has none, or it is too
+// far behind.
+func (s *survey) position(op *operation) int { return slices.Index(s.order, op) + 1 }
 
 // classify sorts the rows, and puts alike ones together.
 func (s *survey) classify() {
