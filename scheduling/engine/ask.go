@@ -5,7 +5,6 @@ import (
 
 	"weir/scheduling"
 	"weir/scheduling/allocation"
-	"weir/scheduling/pooltree"
 	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
 )
@@ -45,12 +44,15 @@ type ask struct {
 	usage, share float64
 	// packed says that as many of its jobs run as fit on the nodes.
 	packed bool
-	// hopes are when others leave for it at the soonest, by stage.
-	hopes [stageCount]hope
+	// behind is why what is freed is not for it: those before it in a FIFO pool, or nothing
+	// that it has a share in; nil: neither.
+	behind *Fact
+	// hopes are when others leave for it at the soonest, by stage; outrun is why nobody will
+	// though its pool starves.
+	hopes  [stageCount]hope
+	outrun string
 	// gathering is that of the gang whose jobs all have room.
 	gathering *gathering
-	// rivals are those that have their turn before it where others have to leave.
-	rivals int
 }
 
 // taskAsk is a group of a task with jobs to start.
@@ -59,20 +61,20 @@ type taskAsk struct {
 	pending int64
 	perJob  resource.Amounts
 	view    GangView
-	// gang is what keeps jobs from starting that have to start together, together what
-	// they all need.
-	gang     *Fact
-	together resource.Amounts
+	// gang is what keeps jobs from starting that have to start together.
+	gang *Fact
 	// gathering is that of the gang, if only room keeps it from starting.
 	gathering *gathering
 	limit     *Fact
 	withheld  bool
 }
 
-// hope is the prospect of others leaving for an operation: by whose starvation, and when.
+// hope is the prospect of others leaving for an operation: by whose starvation, when, and
+// for how many jobs of others that come before it others leave first.
 type hope struct {
-	by starver
-	at time.Time
+	by     starver
+	at     time.Time
+	rivals int
 }
 
 // ask takes note of an operation.
@@ -120,14 +122,7 @@ func (e *Engine) askTasks(a *ask, now time.Time) {
 			a.starves, a.since = "pool "+quote(p.name), p.hunger.From()
 		}
 	}
-	a.hopes = e.hopes(op)
-	for stage := range e.starving {
-		for _, other := range e.starving[stage] {
-			if other != op && other.active() && other.order.Before(op.order) {
-				a.rivals++
-			}
-		}
-	}
+	a.behind = e.behind(op, a.resource)
 	for i := range op.tasks {
 		t := &op.tasks[i]
 		if t.effective() == 0 {
@@ -136,7 +131,7 @@ func (e *Engine) askTasks(a *ask, now time.Time) {
 		out := taskAsk{TaskID: t.TaskID, pending: t.effective(), perJob: t.perJob, view: e.gangView(op, t.Name), withheld: e.withheld(op, t.perJob)}
 		if g := op.missing(t.Name); g != nil {
 			f := e.gangCause(g, now)
-			out.gang, out.together = &f, g.together()
+			out.gang = &f
 			if f.Code == FactGang || f.Code == FactGangTurn || f.Code == FactGangPause {
 				out.gathering = e.gatheringOf(g, now)
 			}
@@ -146,26 +141,4 @@ func (e *Engine) askTasks(a *ask, now time.Time) {
 		}
 		a.tasks = append(a.tasks, out)
 	}
-}
-
-// hopes are when an operation starves, or a pool above it, by which it may preempt others.
-func (e *Engine) hopes(op *operation) (all [stageCount]hope) {
-	sooner := func(stage preemption.Stage, by starver, at time.Time) {
-		if known := all[stage].at; !at.IsZero() && (known.IsZero() || at.Before(known)) {
-			all[stage] = hope{by, at}
-		}
-	}
-	from := func(by starver, c preemption.Clock, t preemption.Timeouts) {
-		starving, aggressively := c.Starves(t)
-		sooner(preemption.NormalStage, by, starving)
-		sooner(preemption.AggressiveStage, by, aggressively)
-	}
-	from(starver{operation: op}, op.hunger, e.timeoutsOf(op))
-	if e.settings.Preemption.PriorityScope == pooltree.OperationOnly {
-		return all
-	}
-	for p := op.pool; p.parent != nil; p = p.parent {
-		from(starver{pool: p}, p.hunger, timeouts(p.effective.Starvation, p.effective.CanStarve))
-	}
-	return all
 }

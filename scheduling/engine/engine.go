@@ -110,8 +110,6 @@ type Engine struct {
 	stale bool
 
 	filler allocation.Filler
-	// flow is what jobs that end give back, for estimates.
-	flow flow
 	// at is the node that is looked at.
 	at      *node
 	keepFor func(chosen *allocation.Element) bool
@@ -193,7 +191,6 @@ func (e *Engine) Tick(now time.Time) (fairshare.Report, error) {
 	}
 	e.connected = e.config.Connected || now.Sub(e.first) >= e.settings.NodeReconnectionTimeout
 	e.now, e.survey = now, nil
-	e.flow.tick(now)
 	e.expireClaims(now)
 	e.watchGang(now)
 	e.seekGangs()

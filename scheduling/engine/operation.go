@@ -96,6 +96,8 @@ type operation struct {
 	spared [preemption.BlockedByRate + 1]uint64
 	// packing remembers nodes that fit its jobs.
 	packing allocation.Packing
+	// lengths is how long its jobs ran.
+	lengths lengths
 	// bestAt is when the best allocation share was found last.
 	bestAt time.Time
 }

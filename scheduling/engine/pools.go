@@ -43,6 +43,8 @@ type pool struct {
 	paid resource.Vector
 	// rate are the preemptions of the last minute, where they are limited.
 	rate preemption.Rate
+	// lengths is how long jobs below it ran.
+	lengths lengths
 }
 
 func newPool(name scheduling.PoolName) *pool {
