@@ -30,9 +30,10 @@ type Tree struct {
 	// vector mode.
 	points, fits []point
 	summer       summer
-	// takers is scratch of distribute, shares of tierFactor.
-	takers []*Element
-	shares []resource.Vector
+	// takers is scratch of distribute, shares of tierFactor, claimants of guarantee.
+	takers    []*Element
+	shares    []resource.Vector
+	claimants []claimant
 }
 
 // Report says what an update found.
@@ -66,6 +67,7 @@ func (t *Tree) Update(total resource.Amounts, now time.Time) (Report, error) {
 	t.updateVolumes(now)
 	t.adjustGuarantees()
 	t.reorderFIFO()
+	t.guarantee()
 	t.grantBurst()
 	t.grantRelaxed()
 	t.prepare(t.Root)
@@ -168,7 +170,7 @@ func (e *Element) addUp(total resource.Amounts, capacityPeriod time.Duration) {
 	}
 	p.BurstRatio = p.SpecifiedBurstRatio
 	p.TotalBurstRatio, p.TotalFlowRatio = p.SpecifiedBurstRatio, p.SpecifiedFlowRatio
-	p.Capacity = resource.VolumeOf(total.Scale(p.SpecifiedFlowRatio), capacityPeriod)
+	p.Capacity = resource.VolumeOf(total, capacityPeriod).Scale(p.SpecifiedFlowRatio)
 	for _, c := range e.subpools() {
 		p.TotalBurstRatio += c.Pool.TotalBurstRatio
 		p.TotalFlowRatio += c.Pool.TotalFlowRatio
