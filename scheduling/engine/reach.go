@@ -19,7 +19,9 @@ func (e *Engine) Await(id scheduling.NodeID, awaited bool) error {
 		return fmt.Errorf("await node %s: %w", id, err)
 	}
 	if n.awaited != awaited {
+		e.count(n, resource.Amounts.Sub)
 		n.awaited = awaited
+		e.count(n, resource.Amounts.Add)
 		e.layout++
 	}
 	return nil
