@@ -183,7 +183,7 @@ func (e *Engine) Tick(now time.Time) (fairshare.Report, error) {
 	e.flow.tick(now)
 	e.expireClaims(now)
 	e.watchGang(now)
-	e.seekGangs()
+	e.seekReach()
 	e.prepare(e.root, now)
 	e.nodesChanged = false
 	report, err := e.shares.Update(e.total, now)
