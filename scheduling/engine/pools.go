@@ -167,7 +167,7 @@ func without[T comparable](all []T, one T) []T {
 }
 
 // Pools returns every pool before those below it, the root first, by name. It costs
-// time in proportion to their number.
+// time in proportion to their number. What is guaranteed is that of the last Snapshot.
 func (e *Engine) Pools() []PoolView { return e.viewPool(e.root, make([]PoolView, 0, len(e.pools))) }
 
 // Pressing reports whether, as of the last Tick, a heartbeat of a node on which nothing

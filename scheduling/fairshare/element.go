@@ -52,7 +52,7 @@ type Element struct {
 	// everything (F.5.5).
 	EstimatedGuaranteeShare resource.Vector
 	// GuaranteedShare is what the element would get of each resource if all demanded it
-	// without end (F.5.7).
+	// without end (F.5.7). FindGuaranteed writes it.
 	GuaranteedShare resource.Vector
 	// SpecifiedMinShare is what follows from settings: of a pool its strong guarantee, of
 	// an operation its part of that of its pool, by weight. MinShare is what of it the

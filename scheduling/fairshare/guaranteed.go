@@ -2,15 +2,29 @@ package fairshare
 
 import "weir/scheduling/resource"
 
-// guarantee finds what every element is sure of when all ask for each resource without
-// end (F.5.7): guarantees first, then the rest by weight, up to limits.
-func (t *Tree) guarantee() {
+// FindGuaranteed finds what every element is sure of when all ask for each resource without
+// end (F.5.7), as of the last update: guarantees first, then the rest by weight, up to limits.
+// Nothing else depends on it, so it is found when somebody wants to know, once an update.
+func (t *Tree) FindGuaranteed() {
+	if t.guaranteed {
+		return
+	}
+	t.guaranteed = true
 	t.Root.GuaranteedShare = t.Root.LimitsShare
-	for _, e := range t.pools {
-		if e.Pool.Mode == FIFO {
-			e.guaranteeInTurn()
-		} else {
-			t.guaranteeByWeight(e)
+	t.guaranteeBelow(t.Root)
+}
+
+// guaranteeBelow divides what a pool is sure of. Elements may have come and gone since the
+// update.
+func (t *Tree) guaranteeBelow(e *Element) {
+	if e.Pool.Mode == FIFO {
+		e.guaranteeInTurn()
+		return
+	}
+	t.guaranteeByWeight(e)
+	for _, c := range e.Children {
+		if c.Pool != nil {
+			t.guaranteeBelow(c)
 		}
 	}
 }
@@ -47,7 +61,10 @@ func (t *Tree) guaranteeByWeight(e *Element) {
 	}
 	t.claimants = all
 	left := e.GuaranteedShare.Sub(strong).Max(resource.Vector{})
-	for i, c := range e.subpools() {
+	for i, c := range e.Children {
+		if c.Pool == nil {
+			continue
+		}
 		flow := all[i].flow(c.Pool)
 		for r := range flow {
 			if flows[r] > left[r] {
