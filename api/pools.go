@@ -127,10 +127,11 @@ func (s pools) list(ctx context.Context, what, tree string, pick func(scheduling
 func addPoolView(shown *apipb.Pool, e *actorpb.ElementView) {
 	shown.FairShare, shown.UsageShare, shown.DemandShare = &e.FairShare, &e.UsageShare, &e.DemandShare
 	shown.Usage, shown.Demand = resourcesOf(e.GetUsage().Amounts()), resourcesOf(e.GetDemand().Amounts())
+	shown.ClaimedShare, shown.Claimed = &e.ClaimedShare, resourcesOf(e.GetClaimed().Amounts())
 	shown.DominantResource, shown.StrongGuaranteeShare = e.GetDominantResource(), &e.StrongGuaranteeShare
 	shown.SchedulingStatus, shown.StarvationStatus = e.GetSchedulingStatus(), e.GetStarvationStatus()
 	if e.GetVolume() != nil {
-		shown.AccumulatedResourceRatioVolume, shown.IntegralPoolCapacityRatio = &e.VolumeRatio, &e.VolumeCapacityRatio
+		shown.AccumulatedResourceRatioVolume, shown.IntegralPoolCapacity = &e.VolumeRatio, &e.VolumeCapacityRatio
 	}
 }
 

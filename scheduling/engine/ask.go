@@ -67,6 +67,8 @@ type taskAsk struct {
 	gathering *gathering
 	limit     *Fact
 	withheld  bool
+	// awaits says that all nodes that hold a job are about to be heard again.
+	awaits bool
 }
 
 // hope is the prospect of others leaving for an operation: by whose starvation, when, and
@@ -128,7 +130,7 @@ func (e *Engine) askTasks(a *ask, now time.Time) {
 		if t.effective() == 0 {
 			continue
 		}
-		out := taskAsk{TaskID: t.TaskID, pending: t.effective(), perJob: t.perJob, view: e.gangView(op, t.Name), withheld: e.withheld(op, t.perJob)}
+		out := taskAsk{TaskID: t.TaskID, pending: t.effective(), perJob: t.perJob, view: e.gangView(op, t.Name), withheld: e.withheld(op, t.perJob), awaits: e.waitsForNodes(op, t)}
 		if g := op.missing(t.Name); g != nil {
 			f := e.gangCause(g, now)
 			out.gang = &f

@@ -168,17 +168,19 @@ func claimFacts(op *operation) (all []Fact) {
 func (q *Inquiry) cause(a *ask, t *taskAsk, nodes NodeCounts) Fact {
 	open := nodes.All - nodes.Closed
 	switch {
+	case t.awaits:
+		return Fact{Code: FactNoNodes, Count: int64(nodes.Closed), Of: int64(nodes.All), Text: "no node that could hold a job takes jobs yet: the leader is new, and some that could are about to be heard again"}
 	case nodes.All == 0:
 		return Fact{Code: FactNoNodes, Text: "the tree has no nodes: none has come that its nodes_filter takes"}
 	case open == 0:
 		return Fact{Code: FactNoNodes, Count: int64(nodes.Closed), Of: int64(nodes.All), Text: fmt.Sprintf("no node of the tree takes jobs: there are %s, %d of them drained or offline", counted(nodes.All, "node"), nodes.Closed)}
 	case nodes.Unmatched == open:
 		f := nodes.UnmatchedBy[0]
-		return Fact{Code: FactNoMatch, Pool: f.Pool, Setting: "scheduling_tag_filter", Count: int64(nodes.Unmatched), Of: int64(open), Text: fmt.Sprintf("no node matches: %s", filtersText(nodes))}
+		return Fact{Code: FactNoMatch, Pool: f.Pool, Setting: "scheduling_tag_filter", Count: int64(nodes.Unmatched), Of: int64(open), Text: fmt.Sprintf("no node matches: %s%s", filtersText(nodes), noDemand)}
 	case nodes.Full+nodes.Held+nodes.Fit == 0:
 		k := most(nodes.SmallBy)
 		return Fact{Code: FactTooSmall, Resource: k.String(), Value: inUnits(k, t.perJob.Of(k)), Count: int64(nodes.TooSmall), Of: int64(open),
-			Text: fmt.Sprintf("no node is big enough: a job of %s needs %s, and %s less %s even when empty", titleOf(t.TaskID), amountsText(t.perJob), have(nodes.TooSmall, "node"), kindsText(nodes.SmallBy))}
+			Text: fmt.Sprintf("no node is big enough: a job of %s needs %s, and %s less %s even when empty%s", titleOf(t.TaskID), amountsText(t.perJob), have(nodes.TooSmall, "node"), kindsText(nodes.SmallBy), noDemand)}
 	case t.gang != nil:
 		return *t.gang
 	case t.limit != nil:
@@ -204,6 +206,9 @@ func (q *Inquiry) cause(a *ask, t *taskAsk, nodes NodeCounts) Fact {
 	return Fact{Code: FactTurn, Resource: a.resource.String(), Value: a.usage, Bound: a.share, Count: int64(at), Of: int64(q.survey.waiting),
 		Text: fmt.Sprintf("its fair share is used up (it uses %s of all %s, its fair share is %s): it waits for jobs to end%s", percent(a.usage), a.resource, percent(a.share), q.turnText(a))}
 }
+
+// noDemand ends what is said of jobs that no node holds.
+const noDemand = "; until that changes such jobs are no demand, and nobody has to leave for them"
 
 // tooLittle says what lacks for a task that is owed it.
 func tooLittle(t *taskAsk, nodes NodeCounts) Fact {

@@ -179,8 +179,8 @@ func without[T comparable](all []T, one T) []T {
 }
 
 // Pools returns every pool before those below it, the root first, by name. It costs
-// time in proportion to their number.
-func (e *Engine) Pools() []PoolView { return e.root.view(make([]PoolView, 0, len(e.pools)), e.total) }
+// time in proportion to their number. What is guaranteed is that of the last Snapshot.
+func (e *Engine) Pools() []PoolView { return e.viewPool(e.root, make([]PoolView, 0, len(e.pools))) }
 
 // Below reports whether, as of the last Tick, somebody is below its fair share, or its min
 // share, and so may come to starve.

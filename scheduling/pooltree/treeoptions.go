@@ -42,7 +42,7 @@ type TreeOptions struct {
 	GangTimeout *time.Duration `option:"gang_timeout" help:"room is held so long for a gang that does not fit; then others come first, for as long at least"`
 
 	BestAllocationSharePeriod *time.Duration `option:"best_allocation_share_update_period" help:"how often memory that no job can use is looked for"`
-	NodeReconnectionTimeout   *time.Duration `option:"node_reconnection_timeout" help:"after a change of leader, limits by node filter do not hold for that long"`
+	NodeReconnectionTimeout   *time.Duration `option:"node_reconnection_timeout" help:"after a change of leader, nodes that were online count as about to come back for that long"`
 }
 
 // TreeIntegral are the options of integral guarantees that hold for a whole tree.
