@@ -66,6 +66,18 @@ func TestOrderOfSiblings(t *testing.T) {
 			operation(root, "a", 1, 0, 9).AddUsage(slots(2))
 			operation(root, "b", 2, 0, 9).AddUsage(slots(1))
 		}, []string{"b/t", "a/t", "b/t", "a/t"}},
+		"a pool comes first while a job is within its promise": {func(root *allocation.Element) {
+			p, q := pool(root, "p", .5), pool(root, "q", .5)
+			operation(p, "a", 1, .5, 9).AddUsage(slots(1))
+			operation(q, "b", 2, .5, 9)
+			p.SetPromised(resource.Vector{.3})
+		}, []string{"a/t", "a/t", "b/t", "b/t"}},
+		"and not for a part of one": {func(root *allocation.Element) {
+			p, q := pool(root, "p", .5), pool(root, "q", .5)
+			operation(p, "a", 1, .5, 9).AddUsage(slots(1))
+			operation(q, "b", 2, .5, 9)
+			p.SetPromised(resource.Vector{.19})
+		}, []string{"b/t", "a/t", "b/t", "a/t"}},
 		"of equals the one that was served least recently": {func(root *allocation.Element) {
 			a, b := operation(root, "a", 1, .5, 9), operation(root, "b", 2, .5, 9)
 			a.Serve(slots(1))
