@@ -60,9 +60,6 @@ func (s operations) described(m *apipb.StartRequest) (described *statepb.Operati
 	default:
 		mutation = m.GetMutationId()
 	}
-	if described.GetPool() == "" {
-		described.Pool = string(scheduling.DefaultPool)
-	}
 	return described, mutation, nil
 }
 

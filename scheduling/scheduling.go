@@ -45,8 +45,9 @@ const (
 	// name, for it holds characters that a pool name must not.
 	RootPool PoolName = "<Root>"
 
-	// DefaultPool is the pool of operations that name none. A new tree has it,
-	// right below RootPool, which takes operations only where its tree says so.
+	// DefaultPool is the pool of operations that name none, unless the tree sets
+	// default_parent_pool. A new tree has it, right below RootPool, which takes
+	// operations only where its tree says so.
 	DefaultPool PoolName = "default"
 
 	// DefaultTree is the pool tree of operations and nodes that name none.

@@ -179,7 +179,7 @@ func TestParseFaults(t *testing.T) {
 			[]string{`line 5, column 18: tasks.t.environment: it has 204806 bytes: 131072 (128 KiB) is the most: put data into files`}},
 		"type":               {root("type: reduce"), []string{`line 1, column 7: type: "reduce" is not known: write one of vanilla, map`}},
 		"type of wrong type": {root("type: 3"), []string{`line 1, column 7: type: it is a number: text is needed`}},
-		"empty pool":         {root(`pool: ""`), []string{`line 1, column 7: pool: it is empty: leave it out for pool "default"`}},
+		"empty pool":         {root(`pool: ""`), []string{`line 1, column 7: pool: it is empty: leave it out for the tree's pool of operations that name none`}},
 		"title too long":     {root("title: " + strings.Repeat("x", 257)), []string{`line 1, column 8: title: it has 257 bytes: 256 is the most`}},
 		"trees that are none": {root("pool_trees: [gpu, 3, gpu, a/b]"), []string{
 			`line 1, column 19: pool_trees[1]: it is a number: the name of a pool tree is needed`,

@@ -57,7 +57,7 @@ func (o options) checkPool(name string) {
 			o.fault(fieldPool, "%v", err)
 		}
 	case o.set[fieldPool] != nil && o.set[fieldPool].kind == text:
-		o.fault(fieldPool, "it is empty: leave it out for pool %q", scheduling.DefaultPool)
+		o.fault(fieldPool, "it is empty: leave it out for the tree's pool of operations that name none")
 	}
 }
 

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -96,13 +95,12 @@ func operationDocument(options pooltree.OperationOptions) *structpb.Struct {
 	return document(options)
 }
 
-// enter finds the pool that an operation goes to when it names one, and writes it
-// into the record, which has the pool that it comes from, or none. pools are those
+// enter finds the pool that an operation goes to when it names one, or none, and writes
+// it into the record, which has the pool that it comes from, or none. pools are those
 // of the tree when it has left that one.
 func (c *change) enter(p *place, what string, pools pooltree.Tree, pool string, spec *statepb.OperationSpec, user scheduling.User) *refusal {
 	t := p.tree
 	p.pools = t.pools
-	pool = cmp.Or(pool, string(scheduling.DefaultPool))
 	placed, err := pools.Place(scheduling.PoolName(pool), user, spec.Gang(t.pools.Settings()))
 	switch {
 	case errors.Is(err, pooltree.ErrUnknownPool):

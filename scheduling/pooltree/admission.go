@@ -82,7 +82,7 @@ func (t Tree) AdmitStart(pool, from scheduling.PoolName, counts Counts) error {
 	return t.admit(pool, from, func(name scheduling.PoolName, o *PoolOptions) *LimitError {
 		limit, now := t.settings.MaxOperationCount, counts[name].Operations
 		if o != nil {
-			limit = or(o.MaxOperationCount, t.settings.MaxOperationCountPerPool)
+			limit, _ = o.operationCounts(t.settings)
 		}
 		if now < limit {
 			return nil
@@ -100,7 +100,7 @@ func (t Tree) AdmitRun(pool, from scheduling.PoolName, counts Counts) error {
 	return t.admit(pool, from, func(name scheduling.PoolName, o *PoolOptions) *LimitError {
 		limit, now := t.settings.MaxRunningOperationCount, counts[name].Running
 		if o != nil {
-			limit = or(o.MaxRunningOperationCount, t.settings.MaxRunningOperationCountPerPool)
+			_, limit = o.operationCounts(t.settings)
 		}
 		if now < limit {
 			return nil

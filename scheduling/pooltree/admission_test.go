@@ -107,3 +107,77 @@ func errorText(err error) string {
 	}
 	return err.Error()
 }
+
+// TestDefaultsOfOperationCounts: where one of the two limits is set, the default of the
+// other is bounded by it. The limits that hold are those that are shown.
+func TestDefaultsOfOperationCounts(t *testing.T) {
+	cases := map[string]struct {
+		tree, pool                    object
+		wantOperations, wantRunning   int64
+		wantInTree, wantRunningInTree int64
+	}{
+		"nothing set":                       {nil, nil, 50, 8, 50000, 2000},
+		"few operations":                    {nil, object{"max_operation_count": 2.0}, 2, 2, 50000, 2000},
+		"no operations":                     {nil, object{"max_operation_count": 0.0}, 0, 0, 50000, 2000},
+		"more operations than run":          {nil, object{"max_operation_count": 9.0}, 9, 8, 50000, 2000},
+		"many running operations":           {nil, object{"max_running_operation_count": 60.0}, 60, 60, 50000, 2000},
+		"few running operations":            {nil, object{"max_running_operation_count": 3.0}, 50, 3, 50000, 2000},
+		"both":                              {nil, object{"max_operation_count": 5.0, "max_running_operation_count": 4.0}, 5, 4, 50000, 2000},
+		"few operations in pools":           {object{"max_operation_count_per_pool": 2.0}, nil, 2, 2, 50000, 2000},
+		"many running operations in pools":  {object{"max_running_operation_count_per_pool": 70.0}, nil, 70, 70, 50000, 2000},
+		"a pool with more than others have": {object{"max_operation_count_per_pool": 2.0}, object{"max_running_operation_count": 4.0}, 4, 4, 50000, 2000},
+		"a pool with less than others have": {object{"max_running_operation_count_per_pool": 20.0}, object{"max_operation_count": 4.0}, 4, 4, 50000, 2000},
+		"few operations in the tree":        {object{"max_operation_count": 2.0}, nil, 50, 8, 2, 2},
+		"many running ones in the tree":     {object{"max_running_operation_count": 60000.0}, nil, 50, 8, 60000, 60000},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			tree, err := tryBuild(t, tc.tree, node{"a", scheduling.RootPool, tc.pool})
+			if err != nil {
+				t.Fatal(err)
+			}
+			holdsTo(t, tree, "a", tc.wantOperations, tc.wantRunning)
+			holdsTo(t, tree, scheduling.RootPool, tc.wantInTree, tc.wantRunningInTree)
+		})
+	}
+}
+
+// TestSubpoolsTakeTheirLimits makes subpools of users where one limit is set for them.
+func TestSubpoolsTakeTheirLimits(t *testing.T) {
+	cases := map[string]struct {
+		config                      object
+		wantOperations, wantRunning int64
+	}{
+		"few operations":          {object{"max_operation_count": 2.0}, 2, 2},
+		"many running operations": {object{"max_running_operation_count": 60.0}, 60, 60},
+		"a FIFO pool of few":      {object{"max_operation_count": 2.0, "mode": "fifo"}, 2, 2},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			placed, err := build(t, nil, node{"hub", scheduling.RootPool, object{"create_ephemeral_subpools": true, "ephemeral_subpool_config": tc.config}}).Place("hub", "bob", false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			holdsTo(t, placed.Tree, "hub$bob", tc.wantOperations, tc.wantRunning)
+		})
+	}
+}
+
+// holdsTo checks that a pool starts and runs so many operations and no more, and says so.
+func holdsTo(t *testing.T, tree pooltree.Tree, pool scheduling.PoolName, operations, running int64) {
+	t.Helper()
+	e, err := tree.Effective(pool)
+	if err != nil || e.MaxOperationCount != operations || e.MaxRunningOperationCount != running {
+		t.Errorf("pool %q: %d operations, %d run, %v, want %d, %d", pool, e.MaxOperationCount, e.MaxRunningOperationCount, err, operations, running)
+	}
+	for now, free := range map[int64]bool{operations: false, operations - 1: true} {
+		if err := tree.AdmitStart(pool, "", pooltree.Counts{pool: {Operations: now}}); (err == nil) != free {
+			t.Errorf("pool %q starts one more than %d: %v", pool, now, err)
+		}
+	}
+	for now, free := range map[int64]bool{running: false, running - 1: true} {
+		if err := tree.AdmitRun(pool, "", pooltree.Counts{pool: {Running: now}}); (err == nil) != free {
+			t.Errorf("pool %q runs one more than %d: %v", pool, now, err)
+		}
+	}
+}

@@ -68,7 +68,7 @@ func (t *Tree) create(p Pool) error {
 		return fmt.Errorf("create pool %q: %w", p.Name, t.Taken(p.Name))
 	}
 	t.pools = slices.Insert(t.pools, i, p)
-	return nil
+	return p.checkSubpools()
 }
 
 // Taken returns the ErrPoolExists of a name that a pool has: where that is, and what
@@ -87,7 +87,7 @@ func (t *Tree) set(p Pool) error {
 		return err
 	}
 	t.pools[i] = p
-	return nil
+	return p.checkSubpools()
 }
 
 func (t *Tree) rename(from, to scheduling.PoolName, was map[scheduling.PoolName]scheduling.PoolName) error {

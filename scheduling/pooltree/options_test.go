@@ -75,11 +75,15 @@ func TestTreeOptions(t *testing.T) {
 			"fair_share_aggressive_starvation_timeout: 2m is less than fair_share_starvation_timeout 3m"},
 		"aggressive threshold above the other": {object{"preemption_satisfaction_threshold": 0.1},
 			"aggressive_preemption_satisfaction_threshold: 0.2 is not a number from 0 to preemption_satisfaction_threshold 0.1"},
-		"capacity of no time":    {object{"integral_guarantees": object{"pool_capacity_saturation_period": "0s"}}, "a time above 0 is needed"},
-		"room for no time":       {object{"gang_timeout": "10ms"}, "gang_timeout: 10ms is not a time from 1s to 1h"},
-		"room for ever":          {object{"gang_timeout": "2h"}, "gang_timeout: 2h0m0s is not a time from 1s to 1h"},
-		"multiplier below 1":     {object{"infer_weight_from_guarantees_share_multiplier": 0.5}, "0.5 is not a number from 1 to"},
-		"more run than there be": {object{"max_operation_count": 5.0}, "max_operation_count: 5 is less than max_running_operation_count 2000"},
+		"capacity of no time": {object{"integral_guarantees": object{"pool_capacity_saturation_period": "0s"}}, "a time above 0 is needed"},
+		"room for no time":    {object{"gang_timeout": "10ms"}, "gang_timeout: 10ms is not a time from 1s to 1h"},
+		"room for ever":       {object{"gang_timeout": "2h"}, "gang_timeout: 2h0m0s is not a time from 1s to 1h"},
+		"multiplier below 1":  {object{"infer_weight_from_guarantees_share_multiplier": 0.5}, "0.5 is not a number from 1 to"},
+		"more run than there be": {object{"max_operation_count": 5.0, "max_running_operation_count": 6.0},
+			"max_operation_count: 5 is less than max_running_operation_count 6"},
+		"more run in a pool than there be": {object{"max_operation_count_per_pool": 2.0, "max_running_operation_count_per_pool": 3.0},
+			"max_operation_count_per_pool: 2 is less than max_running_operation_count_per_pool 3"},
+		"fewer operations than run by default": {object{"max_operation_count": 5.0, "max_operation_count_per_pool": 2.0}, ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

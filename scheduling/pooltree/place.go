@@ -1,6 +1,7 @@
 package pooltree
 
 import (
+	"errors"
 	"fmt"
 
 	"weir/scheduling"
@@ -18,9 +19,15 @@ type Placement struct {
 
 // Place returns where an operation of the user goes that names this pool: to the
 // pool; to pool$user below it, when it makes subpools for its users (L6); or, when
-// there is no such pool, to an ephemeral one of that name (R6). gang tells whether
-// its jobs run all or none.
+// there is no such pool, to an ephemeral one of that name (R6). An empty pool is that
+// of operations that name none, see unnamed. gang tells whether its jobs run all or none.
 func (t Tree) Place(pool scheduling.PoolName, user scheduling.User, gang bool) (Placement, error) {
+	if pool == "" {
+		var err error
+		if pool, err = t.unnamed(user); err != nil {
+			return Placement{}, err
+		}
+	}
 	placed, err := t.place(pool, user)
 	if err != nil {
 		return Placement{}, err
@@ -46,6 +53,21 @@ func (t Tree) Place(pool scheduling.PoolName, user scheduling.User, gang bool) (
 	return placed, nil
 }
 
+// unnamed is the pool of operations that name none: that of the user's name where
+// default_parent_pool is set, else scheduling.DefaultPool, if the tree has it.
+func (t Tree) unnamed(user scheduling.User) (scheduling.PoolName, error) {
+	if t.options.DefaultParentPool == nil && t.Has(scheduling.DefaultPool) {
+		return scheduling.DefaultPool, nil
+	}
+	if user == "" {
+		return "", errors.New("no pool is named, and a user without a name has none: name one")
+	}
+	if err := ValidateName(scheduling.PoolName(user)); err != nil {
+		return "", fmt.Errorf("no pool is named, and user %q cannot have one: %w: name one", user, err)
+	}
+	return scheduling.PoolName(user), nil
+}
+
 func (t Tree) place(name scheduling.PoolName, user scheduling.User) (Placement, error) {
 	if name == scheduling.RootPool {
 		return Placement{Pool: name}, nil
@@ -67,18 +89,19 @@ func (t Tree) place(name scheduling.PoolName, user scheduling.User) (Placement, 
 	return Placement{Pool: name}, nil
 }
 
-// ephemeral is the pool that is made for a name that no pool has.
+// ephemeral is the pool that is made for a name that no pool has. The one of the user's
+// own name is always there for operations that name none, and does not count.
 func (t Tree) ephemeral(name scheduling.PoolName, user scheduling.User) (*Pool, error) {
 	if err := ValidateName(name); err != nil {
 		return nil, err
 	}
-	have := int64(0)
+	own, have := scheduling.PoolName(user), int64(0)
 	for i := range t.pools {
-		if p := &t.pools[i]; p.Ephemeral == user && p.Parent == t.settings.DefaultParentPool {
+		if p := &t.pools[i]; p.Ephemeral == user && p.Parent == t.settings.DefaultParentPool && p.Name != own {
 			have++
 		}
 	}
-	if most := t.settings.MaxEphemeralPoolsPerUser; have >= most {
+	if most := t.settings.MaxEphemeralPoolsPerUser; have >= most && name != own {
 		return nil, fmt.Errorf("pool %q: %w, and no ephemeral one can be made: user %q has %d: %w (option max_ephemeral_pools_per_user %d of the tree)",
 			name, ErrUnknownPool, user, have, ErrTooManyEphemeral, most)
 	}

@@ -21,18 +21,30 @@ func TestPlace(t *testing.T) {
 		wantParent scheduling.PoolName
 		wantErr    error
 	}{
-		"a pool that is there":            {pools: []node{{"a", scheduling.RootPool, nil}}, pool: "a", want: "a"},
-		"a pool that is not":              {pool: "new", want: "new", wantParent: scheduling.RootPool},
-		"below the default parent":        {options: object{"default_parent_pool": "a"}, pools: []node{{"a", scheduling.RootPool, nil}}, pool: "new", want: "new", wantParent: "a"},
-		"where none may be made":          {options: object{"max_ephemeral_pools_per_user": 0.0}, pool: "new", wantErr: pooltree.ErrTooManyEphemeral},
-		"a subpool of the user":           {pools: []node{{"hub", scheduling.RootPool, object{"create_ephemeral_subpools": true}}}, pool: "hub", want: "hub$bob", wantParent: "hub"},
-		"the root":                        {pool: scheduling.RootPool, wantErr: pooltree.ErrNoImmediate},
-		"the root, where it is allowed":   {options: object{"forbid_immediate_operations_in_root": false}, pool: scheduling.RootPool, want: scheduling.RootPool},
-		"a pool for subpools only":        {pools: []node{{"a", scheduling.RootPool, object{"forbid_immediate_operations": true}}}, pool: "a", wantErr: pooltree.ErrNoImmediate},
-		"a subpool of a pool for them":    {pools: []node{{"a", scheduling.RootPool, object{"forbid_immediate_operations": true}}, {"b", "a", nil}}, pool: "b", want: "b"},
-		"a gang in a fair-share pool":     {options: object{"allow_gang_operations_only_in_fifo_pools": true}, pools: []node{{"a", scheduling.RootPool, nil}}, pool: "a", gang: true, wantErr: pooltree.ErrGang},
-		"a gang in a FIFO pool":           {options: object{"allow_gang_operations_only_in_fifo_pools": true}, pools: []node{{"a", scheduling.RootPool, object{"mode": "fifo"}}}, pool: "a", gang: true, want: "a"},
-		"a gang where it is always taken": {options: object{"allow_gang_operations_only_in_fifo_pools": true}, pools: []node{{"a", scheduling.RootPool, object{"always_allow_gang_operations": true}}}, pool: "a", gang: true, want: "a"},
+		"a pool that is there":           {pools: []node{{"a", scheduling.RootPool, nil}}, pool: "a", want: "a"},
+		"a pool that is not":             {pool: "new", want: "new", wantParent: scheduling.RootPool},
+		"below the default parent":       {options: object{"default_parent_pool": "a"}, pools: []node{{"a", scheduling.RootPool, nil}}, pool: "new", want: "new", wantParent: "a"},
+		"none named":                     {pools: []node{{"default", scheduling.RootPool, nil}}, want: "default"},
+		"none named, no default pool":    {want: "bob", wantParent: scheduling.RootPool},
+		"none named, a default parent":   {options: object{"default_parent_pool": "a"}, pools: []node{{"default", scheduling.RootPool, nil}, {"a", scheduling.RootPool, nil}}, want: "bob", wantParent: "a"},
+		"none named, the root as parent": {options: object{"default_parent_pool": "<Root>"}, pools: []node{{"default", scheduling.RootPool, nil}}, want: "bob", wantParent: scheduling.RootPool},
+		"none named, the user has one":   {options: object{"default_parent_pool": "a"}, pools: []node{{"a", scheduling.RootPool, nil}, {"bob", scheduling.RootPool, nil}}, want: "bob"},
+		"none named, the user has a hub": {options: object{"default_parent_pool": "a"}, pools: []node{{"a", scheduling.RootPool, nil}, {"bob", "a", object{"create_ephemeral_subpools": true}}},
+			want: "bob$bob", wantParent: "bob"},
+		"none named, a parent for pools only": {options: object{"default_parent_pool": "a"}, pools: []node{{"a", scheduling.RootPool, object{"forbid_immediate_operations": true}}}, want: "bob", wantParent: "a"},
+		"none named, none may be made":        {options: object{"default_parent_pool": "<Root>", "max_ephemeral_pools_per_user": 0.0}, want: "bob", wantParent: scheduling.RootPool},
+		"none named, a pool that takes none": {options: object{"default_parent_pool": "a"}, pools: []node{{"a", scheduling.RootPool, nil}, {"bob", "a", object{"forbid_immediate_operations": true}}},
+			wantErr: pooltree.ErrNoImmediate},
+		"none named, a default pool that takes none": {pools: []node{{"default", scheduling.RootPool, object{"forbid_immediate_operations": true}}}, wantErr: pooltree.ErrNoImmediate},
+		"where none may be made":                     {options: object{"max_ephemeral_pools_per_user": 0.0}, pool: "new", wantErr: pooltree.ErrTooManyEphemeral},
+		"a subpool of the user":                      {pools: []node{{"hub", scheduling.RootPool, object{"create_ephemeral_subpools": true}}}, pool: "hub", want: "hub$bob", wantParent: "hub"},
+		"the root":                                   {pool: scheduling.RootPool, wantErr: pooltree.ErrNoImmediate},
+		"the root, where it is allowed":              {options: object{"forbid_immediate_operations_in_root": false}, pool: scheduling.RootPool, want: scheduling.RootPool},
+		"a pool for subpools only":                   {pools: []node{{"a", scheduling.RootPool, object{"forbid_immediate_operations": true}}}, pool: "a", wantErr: pooltree.ErrNoImmediate},
+		"a subpool of a pool for them":               {pools: []node{{"a", scheduling.RootPool, object{"forbid_immediate_operations": true}}, {"b", "a", nil}}, pool: "b", want: "b"},
+		"a gang in a fair-share pool":                {options: object{"allow_gang_operations_only_in_fifo_pools": true}, pools: []node{{"a", scheduling.RootPool, nil}}, pool: "a", gang: true, wantErr: pooltree.ErrGang},
+		"a gang in a FIFO pool":                      {options: object{"allow_gang_operations_only_in_fifo_pools": true}, pools: []node{{"a", scheduling.RootPool, object{"mode": "fifo"}}}, pool: "a", gang: true, want: "a"},
+		"a gang where it is always taken":            {options: object{"allow_gang_operations_only_in_fifo_pools": true}, pools: []node{{"a", scheduling.RootPool, object{"always_allow_gang_operations": true}}}, pool: "a", gang: true, want: "a"},
 		"a gang in a FIFO subpool": {options: object{"allow_gang_operations_only_in_fifo_pools": true},
 			pools: []node{{"hub", scheduling.RootPool, object{"create_ephemeral_subpools": true, "ephemeral_subpool_config": object{"mode": "fifo"}}}}, pool: "hub", gang: true, want: "hub$bob", wantParent: "hub"},
 	}
@@ -90,6 +102,27 @@ func TestEphemeralPoolsOfAUser(t *testing.T) {
 	}
 	if _, err := tree.Place("two", "eve", false); err != nil {
 		t.Errorf("a pool of eve: %v", err)
+	}
+	placed, err = tree.Place("bob", "bob", false)
+	if err != nil || placed.Pool != "bob" {
+		t.Fatalf("the pool of bob, who has another: %+v, %v", placed, err)
+	}
+	if tree, err = tree.Remove("one", 0); err != nil {
+		t.Fatal(err)
+	}
+	if tree, err = tree.Create(*placed.Create); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tree.Place("two", "bob", false); err != nil {
+		t.Errorf("another pool of bob, who has his own: %v", err)
+	}
+	for user, want := range map[scheduling.User]string{
+		"":     "no pool is named, and a user without a name has none: name one",
+		"eve/": `no pool is named, and user "eve/" cannot have one: pool name "eve/" holds '/': these are not allowed: / $ < > * spaces and control characters: name one`,
+	} {
+		if _, err := tree.Place("", user, false); errorText(err) != want {
+			t.Errorf("no pool named by user %q: %v\nwant %s", user, err, want)
+		}
 	}
 	if _, err := tree.Place("$x", "eve", false); err == nil {
 		t.Error("a name with $ is taken")

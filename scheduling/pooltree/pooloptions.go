@@ -113,6 +113,11 @@ func (o PoolOptions) lightweight() bool {
 	return o.mode() == FIFO && or(o.LightweightOperations, false)
 }
 
+// operationCounts are how many operations the pool may hold and run.
+func (o PoolOptions) operationCounts(s Settings) (all, running int64) {
+	return counts(o.MaxOperationCount, o.MaxRunningOperationCount, s.MaxOperationCountPerPool, s.MaxRunningOperationCountPerPool)
+}
+
 // validate checks the options without the tree.
 func (o PoolOptions) validate() error {
 	c := checks{}
@@ -122,6 +127,7 @@ func (o PoolOptions) validate() error {
 	c.between("max_share_ratio", o.MaxShareRatio, 0, 1)
 	c.count("max_operation_count", or(o.MaxOperationCount, 0))
 	c.count("max_running_operation_count", or(o.MaxRunningOperationCount, 0))
+	c.runs("max_operation_count", "max_running_operation_count", o.MaxOperationCount, o.MaxRunningOperationCount)
 	c.between("fair_share_starvation_tolerance", o.Tolerance, 0, 1)
 	c.count("preemption_rate_limit", or(o.RateLimit, 0))
 	if o.MaxUnpreemptableCount != nil {
@@ -201,24 +207,23 @@ type Effective struct {
 // effective fills in the defaults of a pool below one with the parent's settings.
 func (o PoolOptions) effective(s Settings, parent Effective) Effective {
 	e := Effective{
-		Weight:                   or(o.Weight, DefaultWeight),
-		Weighted:                 o.Weight != nil,
-		MaxShareRatio:            or(o.MaxShareRatio, 1),
-		Mode:                     o.mode(),
-		FIFOSort:                 o.FIFOSortParameters,
-		MaxOperationCount:        or(o.MaxOperationCount, s.MaxOperationCountPerPool),
-		MaxRunningOperationCount: or(o.MaxRunningOperationCount, s.MaxRunningOperationCountPerPool),
-		Limits:                   o.ResourceLimits.Or(resource.Infinite),
-		TagFilter:                or(o.TagFilter, Filter{}),
-		ForbidImmediate:          or(o.ForbidImmediate, false),
-		PoolSatisfaction:         or(o.PoolSatisfaction, s.PoolSatisfaction),
-		Starvation:               o.Starvation.over(parent.Starvation),
-		Preemption:               o.PoolPreemption.over(parent.Preemption),
-		CanStarve:                s.EnablePoolStarvation,
-		GangStepFunction:         s.GangStepFunction && or(o.GangStepFunction, true),
-		FIFOReordering:           or(o.FIFOReordering, parent.FIFOReordering),
-		AllowGangs:               !s.GangsOnlyInFIFO || o.mode() == FIFO || or(o.AlwaysAllowGangs, false),
+		Weight:           or(o.Weight, DefaultWeight),
+		Weighted:         o.Weight != nil,
+		MaxShareRatio:    or(o.MaxShareRatio, 1),
+		Mode:             o.mode(),
+		FIFOSort:         o.FIFOSortParameters,
+		Limits:           o.ResourceLimits.Or(resource.Infinite),
+		TagFilter:        or(o.TagFilter, Filter{}),
+		ForbidImmediate:  or(o.ForbidImmediate, false),
+		PoolSatisfaction: or(o.PoolSatisfaction, s.PoolSatisfaction),
+		Starvation:       o.Starvation.over(parent.Starvation),
+		Preemption:       o.PoolPreemption.over(parent.Preemption),
+		CanStarve:        s.EnablePoolStarvation,
+		GangStepFunction: s.GangStepFunction && or(o.GangStepFunction, true),
+		FIFOReordering:   or(o.FIFOReordering, parent.FIFOReordering),
+		AllowGangs:       !s.GangsOnlyInFIFO || o.mode() == FIFO || or(o.AlwaysAllowGangs, false),
 	}
+	e.MaxOperationCount, e.MaxRunningOperationCount = o.operationCounts(s)
 	if e.FIFOSort == nil {
 		e.FIFOSort = defaultFIFOSort
 	}

@@ -75,22 +75,14 @@ func TestEdits(t *testing.T) {
 			edit: set(pooltree.Pool{Name: "d", Parent: "a", Options: pooltree.PoolOptions{MaxOperationCount: ptr[int64](0), MaxRunningOperationCount: ptr[int64](0)}})},
 		"more run than there are": {
 			set(pooltree.Pool{Name: "d", Parent: "a", Options: pooltree.PoolOptions{MaxOperationCount: ptr[int64](3), MaxRunningOperationCount: ptr[int64](4)}}), nil,
-			"max_operation_count 3 is less than max_running_operation_count 4"},
-		"more run than the default allows": {
-			set(pooltree.Pool{Name: "d", Parent: "a", Options: pooltree.PoolOptions{MaxRunningOperationCount: ptr[int64](51)}}), nil,
-			"max_operation_count 50 (the tree's default) is less than max_running_operation_count 51"},
+			"max_operation_count: 3 is less than max_running_operation_count 4"},
+		"more run in subpools than there are": {
+			set(pooltree.Pool{Name: "d", Parent: "a", Options: pooltree.PoolOptions{Ephemeral: &pooltree.EphemeralOptions{
+				MaxOperationCount: ptr[int64](2), MaxRunningOperationCount: ptr[int64](3)}}}), nil,
+			`pool "d": ephemeral_subpool_config/max_operation_count: 2 is less than max_running_operation_count 3`},
 		"negative limit": {
 			set(pooltree.Pool{Name: "d", Parent: "a", Options: pooltree.PoolOptions{MaxRunningOperationCount: ptr[int64](-1)}}), nil,
 			"max_running_operation_count: negative limit -1"},
-
-		"defaults that a pool contradicts": {
-			func(t pooltree.Tree) (pooltree.Tree, error) {
-				t, err := t.Set(pooltree.Pool{Name: "d", Parent: "a", Options: pooltree.PoolOptions{MaxRunningOperationCount: ptr[int64](40)}})
-				if err != nil {
-					return t, err
-				}
-				return t.SetOptions(pooltree.TreeOptions{MaxOperationCountPerPool: ptr[int64](39)})
-			}, nil, `pool "d": max_operation_count 39 (the tree's default) is less than max_running_operation_count 40`},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

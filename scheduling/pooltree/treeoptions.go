@@ -19,9 +19,9 @@ type TreeOptions struct {
 	MaxRunningOperationCount        *int64  `option:"max_running_operation_count" help:"operations of the tree that run"`
 	MaxOperationCountPerPool        *int64  `option:"max_operation_count_per_pool" help:"max_operation_count of pools that set none"`
 	MaxRunningOperationCountPerPool *int64  `option:"max_running_operation_count_per_pool" help:"max_running_operation_count of pools that set none"`
-	DefaultParentPool               *string `option:"default_parent_pool" help:"where ephemeral pools are made"`
+	DefaultParentPool               *string `option:"default_parent_pool" help:"where ephemeral pools are made; when set, operations that name no pool go to one of their user's name there"`
 	ForbidImmediateInRoot           *bool   `option:"forbid_immediate_operations_in_root" help:"no operation directly in the root"`
-	MaxEphemeralPoolsPerUser        *int64  `option:"max_ephemeral_pools_per_user" alias:"max_ephemeral_pool_per_user" help:"ephemeral pools of one user at a time"`
+	MaxEphemeralPoolsPerUser        *int64  `option:"max_ephemeral_pools_per_user" alias:"max_ephemeral_pool_per_user" help:"ephemeral pools of one user at a time, besides the one of the user's name"`
 
 	Starvation
 	EnablePoolStarvation *bool `option:"enable_pool_starvation" help:"pools starve as operations do"`
@@ -96,13 +96,15 @@ func (o TreeOptions) Settings() Settings {
 	if err != nil {
 		main = resource.CPU
 	}
+	all, running := counts(o.MaxOperationCount, o.MaxRunningOperationCount, 50000, 2000)
+	allPerPool, runningPerPool := counts(o.MaxOperationCountPerPool, o.MaxRunningOperationCountPerPool, 50, 8)
 	return Settings{
 		NodesFilter:                      or(o.NodesFilter, Filter{}),
 		MainResource:                     main,
-		MaxOperationCount:                or(o.MaxOperationCount, 50000),
-		MaxRunningOperationCount:         or(o.MaxRunningOperationCount, 2000),
-		MaxOperationCountPerPool:         or(o.MaxOperationCountPerPool, 50),
-		MaxRunningOperationCountPerPool:  or(o.MaxRunningOperationCountPerPool, 8),
+		MaxOperationCount:                all,
+		MaxRunningOperationCount:         running,
+		MaxOperationCountPerPool:         allPerPool,
+		MaxRunningOperationCountPerPool:  runningPerPool,
 		DefaultParentPool:                scheduling.PoolName(or(o.DefaultParentPool, string(scheduling.RootPool))),
 		ForbidImmediateInRoot:            or(o.ForbidImmediateInRoot, true),
 		MaxEphemeralPoolsPerUser:         or(o.MaxEphemeralPoolsPerUser, 1),
@@ -127,22 +129,23 @@ func (o TreeOptions) Settings() Settings {
 	}
 }
 
+// counts fills in the defaults of two limits, one on all operations and one on those that
+// run. Where one is set, the default of the other is bounded by it.
+func counts(all, running *int64, defaultAll, defaultRunning int64) (allowed, allowedRunning int64) {
+	return or(all, max(defaultAll, or(running, 0))), or(running, min(defaultRunning, or(all, defaultAll)))
+}
+
 // Validate returns an error that names each option that cannot be.
 func (o TreeOptions) Validate() error {
 	s := o.Settings()
 	c := checks{}
-	c.count("max_operation_count", s.MaxOperationCount)
-	c.count("max_running_operation_count", s.MaxRunningOperationCount)
-	c.count("max_operation_count_per_pool", s.MaxOperationCountPerPool)
-	c.count("max_running_operation_count_per_pool", s.MaxRunningOperationCountPerPool)
+	c.count("max_operation_count", or(o.MaxOperationCount, 0))
+	c.count("max_running_operation_count", or(o.MaxRunningOperationCount, 0))
+	c.count("max_operation_count_per_pool", or(o.MaxOperationCountPerPool, 0))
+	c.count("max_running_operation_count_per_pool", or(o.MaxRunningOperationCountPerPool, 0))
 	c.count("max_ephemeral_pools_per_user", s.MaxEphemeralPoolsPerUser)
-	if s.MaxOperationCount < s.MaxRunningOperationCount {
-		c.fault("max_operation_count", "%d is less than max_running_operation_count %d", s.MaxOperationCount, s.MaxRunningOperationCount)
-	}
-	if s.MaxOperationCountPerPool < s.MaxRunningOperationCountPerPool {
-		c.fault("max_operation_count_per_pool", "%d is less than max_running_operation_count_per_pool %d",
-			s.MaxOperationCountPerPool, s.MaxRunningOperationCountPerPool)
-	}
+	c.runs("max_operation_count", "max_running_operation_count", o.MaxOperationCount, o.MaxRunningOperationCount)
+	c.runs("max_operation_count_per_pool", "max_running_operation_count_per_pool", o.MaxOperationCountPerPool, o.MaxRunningOperationCountPerPool)
 	c.starvation(s.Starvation)
 	c.preemption(o.TreePreemption)
 	c.between("infer_weight_from_guarantees_share_multiplier", o.InferWeightMultiplier, 1, MaxWeight)
@@ -170,6 +173,13 @@ func (c *checks) fault(path, format string, args ...any) {
 func (c *checks) count(path string, limit int64) {
 	if limit < 0 {
 		c.fault(path, "negative limit %d", limit)
+	}
+}
+
+// runs takes a limit on all operations only if it is not below the one on those that run.
+func (c *checks) runs(path, pathRunning string, all, running *int64) {
+	if all != nil && running != nil && *all < *running {
+		c.fault(path, "%d is less than %s %d", *all, pathRunning, *running)
 	}
 }
 

@@ -46,21 +46,24 @@ func (t Tree) check(p *Pool) error {
 	if err != nil {
 		return err
 	}
-	if e.MaxOperationCount < e.MaxRunningOperationCount {
-		return fmt.Errorf("max_operation_count %d%s is less than max_running_operation_count %d%s",
-			e.MaxOperationCount, orDefault(p.Options.MaxOperationCount),
-			e.MaxRunningOperationCount, orDefault(p.Options.MaxRunningOperationCount))
-	}
 	c := checks{}
 	c.starvation(e.Starvation)
 	return c.err()
 }
 
-func orDefault(option *int64) string {
-	if option == nil {
-		return " (the tree's default)"
+// checkSubpools returns an error when no subpool could be made with the options that are
+// set for them. It is for edits: a tree that is there already has to be read.
+func (p Pool) checkSubpools() error {
+	e := p.Options.Ephemeral
+	if e == nil {
+		return nil
 	}
-	return ""
+	c := checks{}
+	c.runs("ephemeral_subpool_config/max_operation_count", "max_running_operation_count", e.MaxOperationCount, e.MaxRunningOperationCount)
+	if err := c.err(); err != nil {
+		return fmt.Errorf("pool %q: %w", p.Name, err)
+	}
+	return nil
 }
 
 // checkPath holds the way to the root to: it ends there, is not too long, and has

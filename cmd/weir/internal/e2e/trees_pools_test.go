@@ -141,3 +141,41 @@ func ephemeralPools(t *testing.T, c *cluster) {
 		return ""
 	})
 }
+
+// unnamedPools has operations that name no pool run in that of their user, below the
+// default parent of the tree.
+func unnamedPools(t *testing.T, c *cluster) {
+	c.pool(t, "default", "crew", nil)
+	setParent := func(to any) {
+		c.ask(t, "PoolService/Edit", object{"tree": "default", "edits": []object{{"tree_options": object{"default_parent_pool": to}}}}, &apipb.EditTreeResponse{})
+	}
+	release := filepath.Join(c.folder(t), "release")
+	start := func() string {
+		return c.start(t, one(small(1, "run", c.folder(t), release).with("cpu_limit", 0.1)))
+	}
+	before := start()
+	setParent("crew")
+	first, second := start(), start()
+	for operation, want := range map[string]string{before: "default", first: "admin", second: "admin"} {
+		c.runs(t, operation, 1)
+		if got := c.get(t, operation).GetPool(); got != want {
+			t.Errorf("operation %s is in pool %s, want %s", operation, got, want)
+		}
+	}
+	if p := c.pools(t, "default")["admin"]; p.GetEphemeralUser() != "admin" || p.GetParent() != "crew" || p.GetOperationCount() != 2 {
+		t.Errorf("the pool of admin is %v, want one with two operations below crew", p)
+	}
+	setParent(nil)
+	if err := os.WriteFile(release, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, operation := range []string{before, first, second} {
+		c.ends(t, operation, "completed")
+	}
+	until(t, "the pool is gone", func() string {
+		if p := c.pools(t, "default")["admin"]; p != nil {
+			return fmt.Sprintf("%v is there", p)
+		}
+		return ""
+	})
+}

@@ -32,7 +32,7 @@ func TestFairShares(t *testing.T) {
 	for tree, parts := range map[string][]func(*testing.T, *cluster){
 		"wide":    {weightsOfThree, mostOfAPool, guarantee},
 		"narrow":  {fifo, slotsOfAPool, differentlyInTwoTrees},
-		"default": {closedPool, rootOfATree, fullPools, ephemeralPools},
+		"default": {closedPool, rootOfATree, fullPools, ephemeralPools, unnamedPools},
 		"saving":  {burstPool},
 	} {
 		t.Run(tree, func(t *testing.T) {
