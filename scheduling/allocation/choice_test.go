@@ -16,6 +16,8 @@ func TestHighFirst(t *testing.T) {
 	p, q := allocation.NewPool("p"), allocation.NewPool("q")
 	p.Attach(root)
 	q.Attach(root)
+	share(p, .3)
+	share(q, .3)
 	a := operation(p, "a", 1, .3, 9)
 	b := operation(q, "b", 2, .3, 9)
 	a.AddUsage(slots(2))

@@ -187,7 +187,7 @@ func (e *Element) Detach() {
 // SetShares tells e its fair share and demand, as parts of total.
 func (e *Element) SetShares(fair, demand resource.Vector, total resource.Amounts) {
 	e.fair, e.demand, e.total = fair, demand, total
-	e.judge()
+	e.move()
 }
 
 // SetRounding tells e which part of its next job counts as used where it is decided whose
@@ -198,7 +198,7 @@ func (e *Element) SetRounding(part float64) {
 	if e.least != resource.Infinite {
 		e.ahead = resource.Share(e.least, e.total).Scale(part)
 	}
-	e.judge()
+	e.move()
 }
 
 // Next is what the least demanding pending job of e needs; resource.Infinite without one.
@@ -227,7 +227,7 @@ func (e *Element) Promised(needs resource.Amounts) bool {
 func (e *Element) SetPromised(promised resource.Vector) {
 	if e.promised != promised {
 		e.promised = promised
-		e.judge()
+		e.move()
 	}
 }
 
@@ -240,10 +240,7 @@ func (e *Element) SetRank(rank int64) {
 		return
 	}
 	e.rank = rank
-	if e.at >= 0 {
-		e.parent.fix(e.at)
-		e.parent.follow()
-	}
+	e.move()
 }
 
 // SetLimits sets what no start may make e exceed, resource.Infinite for nothing.
@@ -345,6 +342,13 @@ func (e *Element) Refresh() {
 		c.Refresh()
 	}
 	e.measure()
+}
+
+// move puts e, and the pools above that go by it, to where they belong now.
+func (e *Element) move() {
+	if e.judge(); e.at >= 0 {
+		e.parent.follow()
+	}
 }
 
 // judge finds the satisfaction of e anew and moves it in its pool's heap.

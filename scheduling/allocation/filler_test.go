@@ -59,28 +59,11 @@ func TestFill(t *testing.T) {
 			operation(root, "a", 1, .2, 9)
 			operation(root, "b", 2, .4, 9)
 		}, slots(6), 9, []string{"a/t", "b/t", "b/t", "a/t", "b/t", "b/t"}, [5]int{1}},
-		"a pool is as satisfied as the least of its operations": {func(root *allocation.Element) {
-			p, q := allocation.NewPool("p"), allocation.NewPool("q")
-			p.Attach(root)
-			q.Attach(root)
-			share(p, .5)
-			share(q, .5)
-			operation(p, "a", 1, .25, 9)
-			operation(p, "b", 2, .25, 9)
-			operation(q, "c", 3, .5, 9)
-		}, slots(4), 9, []string{"a/t", "b/t", "c/t", "c/t"}, [5]int{1}},
-		"a pool may be above its share with an operation that has nothing": {func(root *allocation.Element) {
-			p := allocation.NewPool("p")
-			p.Attach(root)
-			share(p, .2)
-			operation(p, "a", 1, .1, 0).AddUsage(slots(9))
-			operation(p, "b", 2, .1, 1)
-			operation(root, "c", 3, .5, 9).AddUsage(slots(1))
-		}, slots(2), 9, []string{"b/t", "c/t"}, [5]int{1}},
 		"a pool with operations is put below another": {func(root *allocation.Element) {
 			p := allocation.NewPool("p")
 			operation(p, "a", 1, .5, 9)
 			p.Attach(root)
+			share(p, .5)
 			operation(root, "b", 2, .5, 9).AddUsage(slots(1))
 		}, slots(1), 9, []string{"a/t"}, [5]int{1}},
 		"the limit of starts": {func(root *allocation.Element) { operation(root, "a", 1, .5, 9) },
@@ -208,12 +191,6 @@ func TestLimits(t *testing.T) {
 // TestFilters: an operation uses nodes that have the tags for it and for all pools
 // above.
 func TestFilters(t *testing.T) {
-	root, p := allocation.NewPool("root"), allocation.NewPool("p")
-	p.Attach(root)
-	a := operation(p, "a", 1, .5, 9)
-	operation(root, "b", 2, .5, 9)
-	p.SetFilter(0)
-	a.SetFilter(1)
 	for name, tc := range map[string]struct {
 		takes         []bool
 		want          []string
@@ -224,50 +201,21 @@ func TestFilters(t *testing.T) {
 		"not for the operation": {[]bool{true, false}, []string{"b/t", "b/t"}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
+			root, p := allocation.NewPool("root"), allocation.NewPool("p")
+			p.Attach(root)
+			share(p, .5)
+			a := operation(p, "a", 1, .5, 9)
+			operation(root, "b", 2, .5, 9)
+			p.SetFilter(0)
+			a.SetFilter(1)
 			var f allocation.Filler
 			var got []string
-			undo := func() {}
 			outcome := f.Fill(root, allocation.Node{Free: slots(2), Takes: tc.takes}, 2, func(op *allocation.Element, task allocation.Task) {
 				got = append(got, op.ID()+"/"+string(task.Name))
-				before := undo
-				undo = func() { op.SubUsage(task.PerJob); op.AddPending(task.TaskID, 1); before() }
 			})
-			undo()
 			if !slices.Equal(got, tc.want) || outcome.Unmatched != tc.wantUnmatched {
 				t.Errorf("starts %v, %d unmatched; want %v, %d", got, outcome.Unmatched, tc.want, tc.wantUnmatched)
 			}
 		})
-	}
-}
-
-// TestOrder: it is that of the satisfaction, and changes nothing.
-func TestOrder(t *testing.T) {
-	root, p := allocation.NewPool("root"), allocation.NewPool("p")
-	p.Attach(root)
-	operation(p, "a", 1, .5, 1).AddUsage(slots(2))
-	operation(p, "b", 2, .5, 1).AddUsage(slots(1))
-	operation(root, "c", 3, .1, 1)
-	operation(root, "d", 4, .1, 0)
-	last := operation(root, "e", 5, .1, 1)
-	last.AddUsage(slots(1))
-	var f allocation.Filler
-	for range 2 {
-		var got []string
-		for op := range f.Order(root) {
-			got = append(got, op.ID())
-		}
-		if want := []string{"c", "b", "a", "e"}; !slices.Equal(got, want) {
-			t.Errorf("order %v, want %v", got, want)
-		}
-	}
-	last.SubUsage(slots(1))
-	last.SetRank(-1)
-	var first string
-	for op := range f.Order(root) {
-		first = op.ID()
-		break
-	}
-	if first != "e" {
-		t.Errorf("first is %s, want the one of the lowest rank", first)
 	}
 }
