@@ -29,7 +29,7 @@ func (r recorder) Record(tree scheduling.TreeName, now time.Time, pools []engine
 	samples := make(map[scheduling.PoolName]pool.Sample, len(pools))
 	for _, p := range pools {
 		samples[p.Name] = pool.Sample{ID: p.ID, Point: pool.Point{
-			FairShare: float32(p.Shares.FairShare.MaxComponent()), UsageShare: float32(p.Shares.UsageShare.MaxComponent()),
+			FairShare: float32(p.Shares.FairShare.MaxComponent()), UsageShare: float32(p.Shares.RunningShare.MaxComponent()),
 			DemandShare: float32(p.Shares.DemandShare.MaxComponent()), Volume: float32(p.Integral.RatioVolume),
 		}}
 	}

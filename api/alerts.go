@@ -10,6 +10,9 @@ import (
 	"weir/scheduling/resource"
 )
 
+// boundedSetting is the alert of an operation whose pool bounds what it has set.
+const boundedSetting = "bounded_setting"
+
 // alertsOf returns what the owner of an operation can do better.
 func alertsOf(st *state.State, op *statepb.Operation) (shown []*apipb.Alert) {
 	measured := st.Statistics(scheduling.OperationID(op.GetId()))
@@ -25,6 +28,9 @@ func alertsOf(st *state.State, op *statepb.Operation) (shown []*apipb.Alert) {
 	}
 	for _, a := range alert.Of(tasks) {
 		shown = append(shown, &apipb.Alert{Name: a.Name, Task: a.Task, Message: a.Message, Advice: a.Advice})
+	}
+	for _, line := range st.Bounded(op) {
+		shown = append(shown, &apipb.Alert{Name: boundedSetting, Message: line, Advice: "set it within the bound, or ask who manages the pool for another one"})
 	}
 	return shown
 }

@@ -184,11 +184,21 @@ func (p *path) descend(at int, value any) (any, error) {
 		if !ok {
 			return nil, p.missing(at, nil)
 		}
-		if value, ok = object[p.names[at]]; !ok {
+		if value, ok = attribute(object, p.names[at]); !ok {
 			return nil, p.missing(at, slices.Sorted(maps.Keys(object)))
 		}
 	}
 	return value, nil
+}
+
+// attribute returns what has a name. Options go by their aliases too, and with '-' for '_'.
+func attribute(object map[string]any, name string) (any, bool) {
+	if value, ok := object[name]; ok {
+		return value, true
+	}
+	name = strings.ReplaceAll(name, "-", "_")
+	value, ok := object[cmp.Or(optionNames()[name], name)]
+	return value, ok
 }
 
 // maxNamesShown bounds how many names an error tells.

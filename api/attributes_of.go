@@ -51,6 +51,7 @@ func treeAttributes(st *state.State, t treeIn) (map[string]any, error) {
 		usage = usage.Add(st.NodeUsage(scheduling.NodeID(id)))
 	}
 	of := effectiveTree(t.pools.Settings())
+	addOptions(of, t.pools.Options())
 	maps.Copy(of, map[string]any{
 		"name":                    string(t.name),
 		"revision":                float64(t.record.GetRevision()),
@@ -77,6 +78,8 @@ func poolAttributes(t treeIn, name scheduling.PoolName) (map[string]any, error) 
 	}
 	p, _ := t.pools.Pool(name)
 	of := effectivePool(effective)
+	maps.Copy(of, unsetPool(t.pools.Settings()))
+	addOptions(of, p.Options)
 	addEffective(of, effective.Starvation)
 	maps.Copy(of, map[string]any{
 		"name":                    string(name),
@@ -109,7 +112,16 @@ func operationAttributes(t treeIn, op *statepb.Operation) (map[string]any, error
 	if err != nil {
 		return nil, err
 	}
+	bounded, err := boundedIn(t.pools, in)
+	if err != nil {
+		return nil, err
+	}
+	set, err := pooltree.ReadOperationOptions(in.GetOptions().AsMap())
+	if err != nil {
+		return nil, err
+	}
 	of := effectiveOperation(effective)
+	addOptions(of, set)
 	addEffective(of, effective.Starvation)
 	maps.Copy(of, map[string]any{
 		"id":             op.GetId(),
@@ -126,6 +138,8 @@ func operationAttributes(t treeIn, op *statepb.Operation) (map[string]any, error
 		"pending_reason": in.GetPendingReason(),
 		"is_gang":        op.GetSpec().Gang(t.pools.Settings()),
 		"start_time":     timeOf(op.GetStartTime()),
+
+		"bounded_settings": list(bounded),
 	})
 	return of, nil
 }

@@ -2,6 +2,8 @@ package api
 
 import (
 	"maps"
+	"strings"
+	"sync"
 
 	"weir/messages/statepb"
 	"weir/scheduling"
@@ -35,6 +37,60 @@ func effectivePool(e pooltree.Effective) map[string]any {
 	return out
 }
 
+// unsetPool returns what holds for a pool where it does not say, of those options that
+// effectivePool does not have.
+func unsetPool(s pooltree.Settings) map[string]any {
+	return map[string]any{
+		"strong_guarantee_resources":                            map[string]any{},
+		"create_ephemeral_subpools":                             false,
+		"compute_promised_guarantee_fair_share":                 false,
+		"enable_priority_strong_guarantee_adjustment":           false,
+		"enable_priority_strong_guarantee_adjustment_donorship": false,
+		"always_allow_gang_operations":                          false,
+		"allow_children_guarantees":                             true,
+		"integral_guarantees": map[string]any{
+			"guarantee_type": pooltree.NoIntegral, "resource_flow": map[string]any{}, "burst_guarantee_resources": map[string]any{},
+			"relaxed_share_multiplier_limit": s.RelaxedShareMultiplierLimit, "can_accept_free_volume": true,
+			"should_distribute_free_volume_among_children": s.DistributeFreeVolume,
+		},
+	}
+}
+
+// addOptions adds to what holds the options that were set, as they were, and null for those of
+// which neither is known.
+func addOptions(holds map[string]any, options any) {
+	written := option.Write(options)
+	for _, f := range option.Fields(options) {
+		in, set := holds, written
+		names := strings.Split(f.Path, "/")
+		name := names[len(names)-1]
+		for _, group := range names[:len(names)-1] {
+			if _, known := in[group].(map[string]any); !known {
+				in[group] = map[string]any{}
+			}
+			in = in[group].(map[string]any)
+			set, _ = set[group].(map[string]any)
+		}
+		value, isSet := set[name]
+		if _, known := in[name]; isSet || !known {
+			in[name] = value
+		}
+	}
+}
+
+// optionNames are the names of options by their aliases.
+var optionNames = sync.OnceValue(func() map[string]string {
+	names := map[string]string{}
+	for _, options := range []any{pooltree.TreeOptions{}, pooltree.PoolOptions{}, pooltree.OperationOptions{}} {
+		for _, f := range option.Fields(options) {
+			for _, alias := range f.Aliases {
+				names[alias] = f.Path[strings.LastIndex(f.Path, "/")+1:]
+			}
+		}
+	}
+	return names
+})
+
 // effectiveIn returns what holds for an operation in a tree with these pools.
 func effectiveIn(pools pooltree.Tree, in *statepb.OperationTree) (pooltree.EffectiveOperation, error) {
 	options, err := pooltree.ReadOperationOptions(in.GetOptions().AsMap())
@@ -43,6 +99,16 @@ func effectiveIn(pools pooltree.Tree, in *statepb.OperationTree) (pooltree.Effec
 	}
 	pool, err := pools.Effective(scheduling.PoolName(in.GetPool()))
 	return options.Effective(pool), err
+}
+
+// boundedIn returns which settings of an operation do not hold as they are in a tree.
+func boundedIn(pools pooltree.Tree, in *statepb.OperationTree) ([]string, error) {
+	options, err := pooltree.ReadOperationOptions(in.GetOptions().AsMap())
+	if err != nil {
+		return nil, err
+	}
+	pool, err := pools.Effective(scheduling.PoolName(in.GetPool()))
+	return options.Bounded(scheduling.PoolName(in.GetPool()), pool), err
 }
 
 // effectiveOperation returns the settings that hold for an operation in a tree.
@@ -74,6 +140,7 @@ func effectiveTree(s pooltree.Settings) map[string]any {
 		"max_ephemeral_pools_per_user":         float64(s.MaxEphemeralPoolsPerUser),
 		"enable_pool_starvation":               s.EnablePoolStarvation,
 		"use_pool_satisfaction_for_scheduling": s.PoolSatisfaction,
+		"preemptive_scheduling_backoff":        option.FormatDuration(s.Backoff),
 		"integral_guarantees": map[string]any{
 			"smooth_period":                   option.FormatDuration(s.SmoothPeriod),
 			"pool_capacity_saturation_period": option.FormatDuration(s.PoolCapacitySaturation),

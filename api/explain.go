@@ -104,7 +104,8 @@ func under(x, said *explainpb.Explanation) {
 		}
 	}
 	x.Tasks, x.Position, x.Waiting, x.EstimatedStart = said.GetTasks(), said.GetPosition(), said.GetWaiting(), said.GetEstimatedStart()
-	x.LikelyVictims, x.Share, x.EstimatedBy = said.GetLikelyVictims(), said.GetShare(), said.GetEstimatedBy()
+	x.EstimatedEarliest, x.EstimatedLatest, x.EstimatedBy = said.GetEstimatedEarliest(), said.GetEstimatedLatest(), said.GetEstimatedBy()
+	x.LikelyVictims, x.Share = said.GetLikelyVictims(), said.GetShare()
 	x.Waits = append(x.Waits, said.GetWaits()...)
 }
 

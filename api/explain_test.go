@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -122,6 +123,7 @@ func TestExplainOperationsThatWait(t *testing.T) {
 
 func TestExplainByTheScheduler(t *testing.T) {
 	s := newSite(t)
+	at := func(seconds int64) *timestamppb.Timestamp { return &timestamppb.Timestamp{Seconds: seconds} }
 	id := s.run(3, "j1")
 	if x := s.explain(&apipb.ExplainRequest{Operation: id}); x.GetVerdict() != factNoScheduler {
 		t.Errorf("without a leader: %v", x)
@@ -132,10 +134,14 @@ func TestExplainByTheScheduler(t *testing.T) {
 	}
 	s.view.Store(&actorpb.SchedulerView{Explanations: []*explainpb.Explanation{{
 		Tree: "default", Facts: []*explainpb.Fact{{Code: "waiting_for_turn", Text: "later"}, {Code: "nodes", Text: "many"}}, Position: 3, Waiting: 7, Verdict: "waiting_for_turn",
+		EstimatedStart: at(60), EstimatedEarliest: at(50), EstimatedLatest: at(70), EstimatedBy: "jobs_that_end",
 	}}})
 	x := s.explain(&apipb.ExplainRequest{Operation: id})
 	if x.GetVerdict() != "waiting_for_turn" || x.GetText() != "later" || x.GetPosition() != 3 || x.GetWaiting() != 7 {
 		t.Errorf("got %v", x)
+	}
+	if !proto.Equal(x.GetEstimatedStart(), at(60)) || !proto.Equal(x.GetEstimatedEarliest(), at(50)) || !proto.Equal(x.GetEstimatedLatest(), at(70)) || x.GetEstimatedBy() != "jobs_that_end" {
+		t.Errorf("it starts %v, from %v to %v, by %s", x.GetEstimatedStart(), x.GetEstimatedEarliest(), x.GetEstimatedLatest(), x.GetEstimatedBy())
 	}
 	factOf(t, x, factLastMoved)
 	s.must(&commandpb.SuspendOperation{OperationId: id, User: "ann"})

@@ -9,6 +9,7 @@ import (
 
 	"weir/messages/statepb"
 	"weir/raftstore/state"
+	"weir/scheduling"
 	"weir/scheduling/allocation"
 	"weir/scheduling/lifecycle"
 	"weir/scheduling/pooltree"
@@ -18,32 +19,46 @@ import (
 // hosts are nodes that are online, for the question what they could ever hold.
 type hosts []*statepb.Node
 
-// forest has the hosts of each pool tree by its name.
-type forest map[string]hosts
+// forest has the hosts and the pools of each pool tree by its name.
+type forest struct {
+	hosts map[string]hosts
+	pools map[string]pooltree.Tree
+}
 
 func onlineHosts(st *state.State) forest {
-	online := make(forest)
+	online := forest{hosts: make(map[string]hosts), pools: make(map[string]pooltree.Tree)}
 	for _, n := range st.Nodes() {
 		if n.GetState() == statepb.NodeOnline {
-			online[n.GetTree()] = append(online[n.GetTree()], n)
+			online.hosts[n.GetTree()] = append(online.hosts[n.GetTree()], n)
 		}
+	}
+	for _, t := range st.Trees() {
+		online.pools[t.GetName()], _, _ = st.Pools(scheduling.TreeName(t.GetName()))
 	}
 	return online
 }
 
-// of returns the hosts of the trees that an operation is in, but for those that its own
-// scheduling_tag_filter leaves out, and of those filters the first that does.
+// of returns the hosts of the trees that an operation is in, but for those that a
+// scheduling_tag_filter of its own, or of a pool above it, leaves out, and the first filter
+// that does, in words.
 func (f forest) of(op *statepb.Operation) (all hosts, filter string) {
 	for _, in := range op.GetTrees() {
-		here := f[in.GetTree()]
-		if text := in.GetOptions().GetFields()["scheduling_tag_filter"].GetStringValue(); text != "" {
-			// What cannot be read is told where it is given.
-			if tags, err := pooltree.ParseFilter(text); err == nil {
-				match := slices.DeleteFunc(slices.Clone(here), func(n *statepb.Node) bool { return !tags.Match(n.GetTags()) })
-				if len(match) < len(here) {
-					filter = cmp.Or(filter, text)
-				}
-				here = match
+		here := f.hosts[in.GetTree()]
+		pass := func(tags pooltree.Filter, of string) {
+			match := slices.DeleteFunc(slices.Clone(here), func(n *statepb.Node) bool { return !tags.Match(n.GetTags()) })
+			if len(match) < len(here) {
+				filter = cmp.Or(filter, fmt.Sprintf("the scheduling_tag_filter %q of %s", tags, of))
+			}
+			here = match
+		}
+		// What cannot be read is told where it is given.
+		if tags, err := pooltree.ParseFilter(in.GetOptions().GetFields()["scheduling_tag_filter"].GetStringValue()); err == nil && !tags.Empty() {
+			pass(tags, "the operation")
+		}
+		p, known := f.pools[in.GetTree()].Pool(scheduling.PoolName(in.GetPool()))
+		for ; known; p, known = f.pools[in.GetTree()].Pool(p.Parent) {
+			if tags := p.Options.TagFilter; tags != nil && !tags.Empty() {
+				pass(*tags, fmt.Sprintf("pool %q", p.Name))
 			}
 		}
 		all = append(slices.Clip(all), here...)
@@ -61,17 +76,17 @@ func (f forest) misfit(op *statepb.Operation, demand []state.DemandChanged) stri
 		return ""
 	}
 	for _, task := range op.GetTasks() {
-		if task.GetCounters().GetPending() == 0 || task.GetCounters().GetRunning() > 0 {
+		if task.GetCounters().GetPending() == 0 {
 			continue
 		}
 		if len(h) == 0 {
-			return fmt.Sprintf("no online node of its pool trees has the tags that its scheduling_tag_filter %q asks for", filter)
+			return fmt.Sprintf("no online node of its pool trees has the tags that %s asks for", filter)
 		}
 		asked := task.GetJobResources().Amounts()
 		if !h.fit(asked) {
 			return fmt.Sprintf("a job of task %q asks for %s", task.GetName(), h.largest(asked, reserveOfLimit(op, task)))
 		}
-		if task.GetGang() != nil {
+		if task.GetGang() != nil && task.GetCounters().GetRunning() == 0 {
 			if why := h.misfitOfGang(task.GetName(), togetherOf(op, task, demand)); why != "" {
 				return why
 			}

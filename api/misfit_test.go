@@ -10,18 +10,20 @@ import (
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/raftstore/state"
+	"weir/scheduling"
+	"weir/scheduling/pooltree"
 )
 
 func TestMisfit(t *testing.T) {
 	node := func(id, tree string, cpu, memory int64) *statepb.Node {
 		return &statepb.Node{Id: id, Tree: tree, State: statepb.NodeOnline, Resources: &statepb.Resources{UserSlots: 8, CpuHundredths: cpu * 100, Memory: memory << 30}}
 	}
-	both := forest{"default": hosts{node("n1", "default", 4, 64), node("n2", "default", 16, 8)}}
-	two := forest{"default": hosts{node("n1", "default", 4, 64)}, "gpu": hosts{node("n2", "gpu", 16, 8)}, "": hosts{node("n3", "", 500, 500)}}
+	both := map[string]hosts{"default": hosts{node("n1", "default", 4, 64), node("n2", "default", 16, 8)}}
+	two := map[string]hosts{"default": hosts{node("n1", "default", 4, 64)}, "gpu": hosts{node("n2", "gpu", 16, 8)}, "": hosts{node("n3", "", 500, 500)}}
 	tests := map[string]struct {
 		cpu, memory, running int64
 		state                string
-		nodes                forest
+		nodes                map[string]hosts
 		trees                []string
 		want                 string
 	}{
@@ -30,7 +32,7 @@ func TestMisfit(t *testing.T) {
 		"too much memory":             {1, 65, 0, "running", both, []string{"default"}, `a job of task "t" asks for 65 GiB memory, more than any online node of its pool trees has: the largest, n1, has 64 GiB memory`},
 		"never both at once":          {16, 64, 0, "running", both, []string{"default"}, `a job of task "t" asks for 1 user_slots, 16 cpu, 64 GiB memory, and no online node of its pool trees has all of that at once`},
 		"no node: status tells of it": {500, 1, 0, "running", nil, []string{"default"}, ""},
-		"others of it run":            {500, 1, 1, "running", both, []string{"default"}, ""},
+		"others of it run":            {500, 1, 1, "running", both, []string{"default"}, `a job of task "t" asks for 500 cpu, more than any online node of its pool trees has: the largest, n2, has 16 cpu`},
 		"too much for its tree":       {16, 8, 0, "running", two, []string{"default"}, `a job of task "t" asks for 16 cpu, more than any online node of its pool trees has: the largest, n1, has 4 cpu`},
 		"enough in its other tree":    {16, 8, 0, "running", two, []string{"default", "gpu"}, ""},
 		"it waits for something else": {500, 1, 0, "pending", both, []string{"default"}, ""},
@@ -44,38 +46,53 @@ func TestMisfit(t *testing.T) {
 			for _, tree := range test.trees {
 				op.Trees = append(op.Trees, &statepb.OperationTree{Tree: tree})
 			}
-			if got := test.nodes.misfit(op, nil); got != test.want {
+			if got := (forest{hosts: test.nodes}).misfit(op, nil); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
 	}
 }
 
-// TestMisfitOfFilters has an operation that may use tagged nodes alone.
+// TestMisfitOfFilters has an operation that may use tagged nodes alone, by itself or by
+// the pools above it.
 func TestMisfitOfFilters(t *testing.T) {
 	node := func(cpu int64, tags ...string) *statepb.Node {
 		return &statepb.Node{Id: "n1", Tags: tags, Resources: &statepb.Resources{UserSlots: 4, CpuHundredths: cpu * 100, Memory: 8 << 30}}
+	}
+	tags, err := pooltree.ParseFilter("ssd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pools, err := pooltree.FromPools(pooltree.TreeOptions{}, []pooltree.Pool{
+		{Name: "fast", Parent: scheduling.RootPool, Options: pooltree.PoolOptions{TagFilter: &tags}}, {Name: "below", Parent: "fast"}, {Name: "any", Parent: scheduling.RootPool},
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	for name, test := range map[string]struct {
 		filter string
 		nodes  hosts
 		want   string
+		pool   string
 	}{
-		"a node has the tag":            {"ssd", hosts{node(1), node(8, "ssd")}, ""},
-		"no node has it":                {"ssd & !slow", hosts{node(8), node(8, "ssd", "slow")}, `no online node of its pool trees has the tags that its scheduling_tag_filter "ssd & !slow" asks for`},
-		"those that have it are small":  {"ssd", hosts{node(8), node(1, "ssd")}, `a job of task "t" asks for 4 cpu, more than any online node of its pool trees has: the largest, n1, has 1 cpu`},
-		"there is no node of any sort":  {"ssd", nil, ""},
-		"a filter that cannot be meant": {"ssd &", hosts{node(8)}, ""},
+		"its pool's is met":             {"", hosts{node(8), node(8, "ssd")}, "", "fast"},
+		"no node passes its pool's":     {"", hosts{node(8)}, `no online node of its pool trees has the tags that the scheduling_tag_filter "ssd" of pool "fast" asks for`, "below"},
+		"those that pass it are small":  {"", hosts{node(8), node(1, "ssd")}, `a job of task "t" asks for 4 cpu, more than any online node of its pool trees has: the largest, n1, has 1 cpu`, "below"},
+		"a node has the tag":            {"ssd", hosts{node(1), node(8, "ssd")}, "", "any"},
+		"no node has it":                {"ssd & !slow", hosts{node(8), node(8, "ssd", "slow")}, `no online node of its pool trees has the tags that the scheduling_tag_filter "ssd & !slow" of the operation asks for`, "any"},
+		"those that have it are small":  {"ssd", hosts{node(8), node(1, "ssd")}, `a job of task "t" asks for 4 cpu, more than any online node of its pool trees has: the largest, n1, has 1 cpu`, "any"},
+		"there is no node of any sort":  {"ssd", nil, "", "any"},
+		"a filter that cannot be meant": {"ssd &", hosts{node(8)}, "", "any"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			options, err := structpb.NewStruct(map[string]any{"scheduling_tag_filter": test.filter})
 			if err != nil {
 				t.Fatal(err)
 			}
-			op := &statepb.Operation{State: "running", Trees: []*statepb.OperationTree{{Tree: "default", Options: options}}, Tasks: []*statepb.Task{{
+			op := &statepb.Operation{State: "running", Trees: []*statepb.OperationTree{{Tree: "default", Pool: test.pool, Options: options}}, Tasks: []*statepb.Task{{
 				Name: "t", Counters: &statepb.JobCounters{Total: 2, Pending: 1}, JobResources: &statepb.Resources{UserSlots: 1, CpuHundredths: 400},
 			}}}
-			if got := (forest{"default": test.nodes}).misfit(op, nil); got != test.want {
+			if got := (forest{hosts: map[string]hosts{"default": test.nodes}, pools: map[string]pooltree.Tree{"default": pools}}).misfit(op, nil); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
@@ -87,11 +104,11 @@ func TestMisfitOfGangs(t *testing.T) {
 	node := func(tree string, cpu, memory int64) *statepb.Node {
 		return &statepb.Node{Tree: tree, State: statepb.NodeOnline, Resources: &statepb.Resources{UserSlots: 4, CpuHundredths: cpu * 100, Memory: memory << 30}}
 	}
-	two := forest{"default": hosts{node("default", 2, 8), node("default", 16, 8)}}
+	two := map[string]hosts{"default": hosts{node("default", 2, 8), node("default", 16, 8)}}
 	drained := node("default", 16, 8)
 	drained.Drain = &statepb.Drain{}
 	for name, test := range map[string]struct {
-		nodes                  forest
+		nodes                  map[string]hosts
 		pending, running, size int64
 		gang                   *statepb.Gang
 		demand                 []state.DemandChanged
@@ -102,9 +119,9 @@ func TestMisfitOfGangs(t *testing.T) {
 			wantText: `7 jobs of task "t" are a gang, which starts all at once, and the nodes of its pool tree that take jobs hold 6 of them at most, even when empty: in all these have enough, in pieces that are too small; most of them run out of user_slots first, and each job needs 1 user_slots`},
 		"those in reserve need not":        {nodes: two, pending: 7, size: 6, gang: &statepb.Gang{}},
 		"nor do those that have completed": {nodes: two, pending: 7, size: 7, gang: &statepb.Gang{Completed: []*statepb.Interval{{Begin: 3, End: 4}}}},
-		"a node is drained": {nodes: forest{"default": hosts{node("default", 2, 8), drained}}, pending: 4, gang: &statepb.Gang{},
+		"a node is drained": {nodes: map[string]hosts{"default": hosts{node("default", 2, 8), drained}}, pending: 4, gang: &statepb.Gang{},
 			wantText: `4 jobs of task "t" are a gang, which starts all at once, and the nodes of its pool tree that take jobs hold 2 of them at most, even when empty: together they need 4 cpu, and these have 2 cpu`},
-		"no tree has room for all": {nodes: forest{"default": two["default"], "gpu": hosts{node("gpu", 16, 8)}}, pending: 7, gang: &statepb.Gang{},
+		"no tree has room for all": {nodes: map[string]hosts{"default": two["default"], "gpu": hosts{node("gpu", 16, 8)}}, pending: 7, gang: &statepb.Gang{},
 			wantText: `7 jobs of task "t" are a gang, which starts all at once, and the nodes of its pool tree that take jobs hold 6 of them at most, even when empty: in all these have enough, in pieces that are too small; most of them run out of user_slots first, and each job needs 1 user_slots`},
 		"some need more memory": {nodes: two, pending: 6, gang: &statepb.Gang{}, demand: []state.DemandChanged{{Task: "t", Pending: 3}, {Task: "t", Group: 8 << 30, Pending: 3}},
 			wantText: `6 jobs of task "t" are a gang, which starts all at once, and the nodes of its pool tree that take jobs hold 5 of them at most, even when empty: together they need 24 GiB memory, and these have 16 GiB memory`},
@@ -118,7 +135,7 @@ func TestMisfitOfGangs(t *testing.T) {
 					Name: "t", Counters: &statepb.JobCounters{Total: 8, Pending: test.pending, Running: test.running}, Gang: test.gang,
 					JobResources: &statepb.Resources{UserSlots: 1, CpuHundredths: 100, Memory: 48 << 20},
 				}}}
-			if got := test.nodes.misfit(op, test.demand); got != test.wantText {
+			if got := (forest{hosts: test.nodes}).misfit(op, test.demand); got != test.wantText {
 				t.Errorf("got %q, want %q", got, test.wantText)
 			}
 		})
@@ -128,7 +145,7 @@ func TestMisfitOfGangs(t *testing.T) {
 // TestMisfitOfReserves asks for the memory that is reserved, not for what a job may use at
 // most; jobs that were aborted for overdraft ask for more than others.
 func TestMisfitOfReserves(t *testing.T) {
-	node := forest{"default": hosts{{Id: "n1", State: statepb.NodeOnline, Resources: &statepb.Resources{UserSlots: 8, CpuHundredths: 800, Memory: 8 << 30}}}}
+	node := map[string]hosts{"default": hosts{{Id: "n1", State: statepb.NodeOnline, Resources: &statepb.Resources{UserSlots: 8, CpuHundredths: 800, Memory: 8 << 30}}}}
 	tests := map[string]struct {
 		reserved, running int64
 		demand            []state.DemandChanged
@@ -157,7 +174,7 @@ func TestMisfitOfReserves(t *testing.T) {
 					Memory:       &statepb.TaskMemory{Reserve: &statepb.JobReserve{User: test.reserved}},
 				}},
 			}
-			if got := node.misfit(op, test.demand); got != test.want {
+			if got := (forest{hosts: node}).misfit(op, test.demand); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})

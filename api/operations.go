@@ -36,7 +36,7 @@ func (s operations) Start(ctx context.Context, req *connect.Request[apipb.StartR
 		return nil, err
 	}
 	started := result.GetStartOperation()
-	return connect.NewResponse(&apipb.StartResponse{OperationId: started.GetOperationId(), Repeated: started.GetRepeated()}), nil
+	return connect.NewResponse(&apipb.StartResponse{OperationId: started.GetOperationId(), Repeated: started.GetRepeated(), Warnings: started.GetWarnings()}), nil
 }
 
 // described returns the checked spec of a request, and its mutation id.

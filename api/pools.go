@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -18,6 +19,7 @@ import (
 	"weir/messages/statepb"
 	"weir/raftstore/state"
 	"weir/scheduling"
+	"weir/scheduling/option"
 	"weir/scheduling/pooltree"
 )
 
@@ -125,10 +127,11 @@ func (s pools) list(ctx context.Context, what, tree string, pick func(scheduling
 func addPoolView(shown *apipb.Pool, e *actorpb.ElementView) {
 	shown.FairShare, shown.UsageShare, shown.DemandShare = &e.FairShare, &e.UsageShare, &e.DemandShare
 	shown.Usage, shown.Demand = resourcesOf(e.GetUsage().Amounts()), resourcesOf(e.GetDemand().Amounts())
+	shown.ClaimedShare, shown.Claimed = &e.ClaimedShare, resourcesOf(e.GetClaimed().Amounts())
 	shown.DominantResource, shown.StrongGuaranteeShare = e.GetDominantResource(), &e.StrongGuaranteeShare
 	shown.SchedulingStatus, shown.StarvationStatus = e.GetSchedulingStatus(), e.GetStarvationStatus()
 	if e.GetVolume() != nil {
-		shown.AccumulatedResourceRatioVolume, shown.IntegralPoolCapacityRatio = &e.VolumeRatio, &e.VolumeCapacityRatio
+		shown.AccumulatedResourceRatioVolume, shown.IntegralPoolCapacity = &e.VolumeRatio, &e.VolumeCapacityRatio
 	}
 }
 
@@ -157,6 +160,9 @@ func (s pools) Edit(ctx context.Context, req *connect.Request[apipb.EditTreeRequ
 		Tree: m.GetTree(), ExpectedRevision: m.GetExpectedRevision(), User: caller(ctx).Name, Time: timestamppb.New(s.cfg.Now()),
 	}
 	for _, e := range m.GetEdits() {
+		if err := checkEdit(e); err != nil {
+			return nil, fail(connect.CodeInvalidArgument, state.CodeInvalidPool, err.Error())
+		}
 		command.Edits = append(command.Edits, editOf(e))
 	}
 	result, err := s.propose(ctx, "edit pool tree", command)
@@ -168,6 +174,23 @@ func (s pools) Edit(ctx context.Context, req *connect.Request[apipb.EditTreeRequ
 		s.cfg.Store.View(func(st *state.State) { tree = string(st.DefaultTree()) })
 	}
 	return connect.NewResponse(&apipb.EditTreeResponse{Revision: result.GetTree().GetRevision(), Tree: tree}), nil
+}
+
+// checkEdit refuses what pools have no option for. The log takes what was one once.
+func checkEdit(e *apipb.TreeEdit) error {
+	switch e := e.GetEdit().(type) {
+	case *apipb.TreeEdit_Create:
+		if _, err := pooltree.ReadPoolOptions(e.Create.GetOptions().AsMap()); err != nil {
+			return fmt.Errorf("create pool %q: %w", e.Create.GetName(), err)
+		}
+	case *apipb.TreeEdit_Change:
+		for _, path := range slices.Sorted(maps.Keys(e.Change.GetOptions().GetFields())) {
+			if err := option.Put(map[string]any{}, pooltree.PoolOptions{}, path, nil); err != nil {
+				return fmt.Errorf("set pool %q: %w", e.Change.GetName(), err)
+			}
+		}
+	}
+	return nil
 }
 
 // editOf turns an edit into that of a command. One that says nothing stays so, and

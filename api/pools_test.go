@@ -103,6 +103,50 @@ func TestUpdateOperation(t *testing.T) {
 	}
 }
 
+// TestBoundedSettings: who sets more than a pool allows is told so at once, and whoever
+// looks at the operation.
+func TestBoundedSettings(t *testing.T) {
+	s := newSite(t)
+	s.get("PoolService/Edit", `{"edits": [{"create": {"name": "ads", "options": {"fair_share_starvation_timeout_lower_bound": "10s"}}}]}`)
+	const warning = `fair_share_starvation_timeout 2s: pool "ads" allows no less than 10s; 10s holds`
+	started := s.get("OperationService/Start", `{"spec": {"pool": "ads", "fair_share_starvation_timeout": "2s", "tasks": {"t": {"job_count": 1, "command": ["true"]}}}}`)
+	want(t, started, warning, "warnings", 0)
+	id := at(t, started, "operation_id").(string)
+	op := at(t, s.get("OperationService/Get", `{"operation": "`+id+`"}`), "operation")
+	want(t, op, "bounded_setting", "alerts", 0, "name")
+	want(t, op, warning, "alerts", 0, "message")
+	attribute := func(name string) any {
+		return at(t, s.get("AttributeService/Get", `{"path": "scheduler/pool_trees/default/operations/`+id+`/`+name+`"}`), "value")
+	}
+	want(t, attribute("bounded_settings"), warning, 0)
+	if got := attribute("effective_fair_share_starvation_timeout"); got != "10s" {
+		t.Errorf("%v holds, want 10s", got)
+	}
+	update := func(timeout string) map[string]any {
+		return s.get("OperationService/Update", `{"operation": "`+id+`", "changes": [{"options": {"fair_share_starvation_timeout": "`+timeout+`"}}]}`)
+	}
+	want(t, update("3s"), `fair_share_starvation_timeout 3s: pool "ads" allows no less than 10s; 10s holds`, "warnings", 0)
+	if answer := update("11s"); len(answer["warnings"].([]any)) > 0 || attribute("effective_fair_share_starvation_timeout") != "11s" {
+		t.Errorf("11s is told %v, and %v holds", answer, attribute("effective_fair_share_starvation_timeout"))
+	}
+}
+
+// TestOptionsOfTrees cannot be set for pools, which are told so.
+func TestOptionsOfTrees(t *testing.T) {
+	s := newSite(t)
+	for _, edit := range []string{
+		`{"create": {"name": "ads", "options": {"preemptive_scheduling_backoff": "1s"}}}`,
+		`{"change": {"name": "default", "options": {"preemptive-scheduling-backoff": "1s"}}}`,
+	} {
+		refused := s.post("PoolService/Edit", `{"edits": [`+edit+`]}`)
+		if refused.header.Get(apipb.HeaderCode) != "invalid_pool" || !strings.Contains(refused.raw, "backoff: is of nodes, which are no pool's: set it for the whole tree (weir tree set)") {
+			t.Errorf("%s: %d %s", edit, refused.status, refused.raw)
+		}
+	}
+	s.get("TreeService/Set", `{"options": {"preemptive_scheduling_backoff": "1s"}}`)
+	want(t, s.get("TreeService/Get", `{}`), "1s", "tree", "effective", "preemptive_scheduling_backoff")
+}
+
 func TestAttributes(t *testing.T) {
 	s := newSite(t)
 	id := s.run(2, "j1")

@@ -57,7 +57,7 @@ func (s operations) addShares(ctx context.Context, shown ...*apipb.Operation) {
 			if !ok {
 				continue
 			}
-			in.FairShare, in.UsageShare, in.DemandShare = &e.FairShare, &e.UsageShare, &e.DemandShare
+			in.FairShare, in.UsageShare, in.DemandShare, in.ClaimedShare = &e.FairShare, &e.UsageShare, &e.DemandShare, &e.ClaimedShare
 			if i == 0 {
 				op.FairShare, op.UsageShare, op.DemandShare = in.FairShare, in.UsageShare, in.DemandShare
 			}

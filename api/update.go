@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/messages/apipb"
@@ -17,7 +16,11 @@ func (s operations) Update(ctx context.Context, req *connect.Request[apipb.Updat
 	for _, c := range req.Msg.GetChanges() {
 		wanted = append(wanted, &commandpb.OperationChange{Tree: c.GetTree(), Pool: c.Pool, Options: changesOf(c.GetOptions())})
 	}
-	return answer(&apipb.UpdateOperationResponse{}, s.steer(ctx, "update operation", req.Msg.GetOperation(), func(id string) proto.Message {
-		return &commandpb.UpdateOperation{OperationId: id, User: caller(ctx).Name, Changes: wanted, Time: timestamppb.New(s.cfg.Now())}
-	}))
+	const what = "update operation"
+	id, err := s.resolve(ctx, what, req.Msg.GetOperation())
+	if err != nil {
+		return nil, err
+	}
+	result, err := s.propose(ctx, what, &commandpb.UpdateOperation{OperationId: id, User: caller(ctx).Name, Changes: wanted, Time: timestamppb.New(s.cfg.Now())})
+	return answer(&apipb.UpdateOperationResponse{Warnings: result.GetUpdateOperation().GetWarnings()}, err)
 }

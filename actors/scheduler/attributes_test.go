@@ -43,7 +43,7 @@ func TestAttributes(t *testing.T) {
 		"fair_share_ratio", "guaranteed_ratio", "min_share_ratio", "usage_ratio", "demand_ratio", "dominant_resource", "scheduling_status",
 		"detailed_fair_share", "detailed_dominant_fair_share", "fair_resources", "usage_share", "demand_share", "limits_share", "strong_guarantee_share",
 		"estimated_guarantee_resources", "estimated_guarantee_share", "promised_guarantee_fair_share", "limited_resource_demand", "satisfaction_ratio",
-		"local_satisfaction_ratio", "starvation_status", "starving", "below_fair_share_since", "resource_limits_exceeded",
+		"local_satisfaction_ratio", "starvation_status", "starving", "below_fair_share_since", "below_min_share_since", "resource_limits_exceeded",
 	}
 	for name, test := range map[string]struct {
 		of   *actorpb.SchedulerViewRequest

@@ -53,7 +53,7 @@ func explanation(cfg Config, of *actorpb.SchedulerViewRequest, found engine.Expl
 // explained writes down what the engine says.
 func explained(out *explainpb.Explanation, x engine.Explanation) {
 	out.Verdict, out.Position, out.Waiting, out.EstimatedStart = x.Verdict, int32(x.Position), int32(x.Waiting), moment(x.Start)
-	out.EstimatedBy = x.StartBy
+	out.EstimatedBy, out.EstimatedEarliest, out.EstimatedLatest = x.StartBy, moment(x.Earliest), moment(x.Latest)
 	for _, f := range x.Facts {
 		out.Facts = append(out.Facts, &explainpb.Fact{
 			Code: f.Code, Text: f.Text, Pool: string(f.Pool), Operation: string(f.Operation), Task: string(f.Task), Job: string(f.Job), Node: string(f.Node),

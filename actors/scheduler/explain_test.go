@@ -24,13 +24,14 @@ func TestExplained(t *testing.T) {
 			Code: "waiting_for_turn", Text: "later", Pool: "p", Operation: "o", Task: "t", Job: "j", Node: "n", Resource: "cpu", Setting: "s", Value: 1, Bound: 2, Count: 3, Of: 4, At: at, Until: at.Add(time.Second),
 		}},
 		Tasks:    []engine.TaskExplanation{{Name: "t", Verdict: "waiting_for_turn", Pending: 7, PerJob: resource.Amounts{UserSlots: 1, CPU: 150}, Nodes: nodes}},
-		Position: 3, Waiting: 9, Start: at.Add(time.Minute),
+		Position: 3, Waiting: 9, Start: at.Add(time.Minute), Earliest: at.Add(50 * time.Second), Latest: at.Add(70 * time.Second), StartBy: "preemption",
 		Victims: []engine.Victim{{Job: "v", Operation: "o2", Node: "n", Started: at}},
 		Share:   engine.ShareExplanation{Resource: "cpu", Fair: .1, Usage: .2, Demand: .3, Limits: .4, Strong: .5, Integral: .6, Proportional: .7, Bound: "b", Weight: 8, Weights: 9},
 	})
 	want := &explainpb.Explanation{}
 	if err := protojson.Unmarshal([]byte(`{
 		"verdict": "waiting_for_turn", "text": "later", "position": 3, "waiting": 9, "estimated_start": "2026-01-01T00:01:00Z",
+		"estimated_earliest": "2026-01-01T00:00:50Z", "estimated_latest": "2026-01-01T00:01:10Z", "estimated_by": "preemption",
 		"facts": [{"code": "waiting_for_turn", "text": "later", "pool": "p", "operation": "o", "task": "t", "job": "j", "node": "n", "resource": "cpu", "setting": "s",
 			"value": 1, "bound": 2, "count": "3", "of": "4", "time": "2026-01-01T00:00:00Z", "until": "2026-01-01T00:00:01Z"}],
 		"tasks": [{"name": "t", "verdict": "waiting_for_turn", "pending": "7", "job_resources": {"user_slots": "1", "cpu": 1.5}, "nodes": {

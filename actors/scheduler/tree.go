@@ -311,5 +311,8 @@ func (t *Tree) Pools() []engine.PoolView { return t.engine.Pools() }
 // Pressing reports whether heartbeats are worth something though nothing has ended.
 func (t *Tree) Pressing() (now, gracefully bool) { return t.engine.Pressing() }
 
+// Below reports whether somebody may come to starve.
+func (t *Tree) Below() bool { return t.engine.Below() }
+
 // Snapshot returns the engine at this moment.
 func (t *Tree) Snapshot() engine.Snapshot { return t.engine.Snapshot() }

@@ -60,7 +60,7 @@ func (t *Tree) poolView(cfg Config, p engine.PoolView, s engine.Snapshot) *actor
 	element.StrongGuaranteeShare = p.Shares.Attributes.StrongGuaranteeShare.MaxComponent()
 	element.Alerts = p.Alerts
 	if element.Volume = volumeView(p); element.Volume != nil {
-		element.VolumeRatio, element.VolumeCapacityRatio = p.Integral.RatioVolume, p.Integral.Capacity.MinRatio(s.Total)
+		element.VolumeRatio, element.VolumeCapacityRatio = p.Integral.RatioVolume, p.Integral.RatioCapacity
 	}
 	return element
 }
@@ -69,7 +69,7 @@ func (t *Tree) operationView(cfg Config, op engine.OperationView, s engine.Snaps
 	element := elementView(cfg, op.Shares, s.Total)
 	element.Id, element.Parent = string(op.ID), string(op.Pool)
 	element.RunningJobs, element.PendingJobs = int64(op.Allocations), pendingJobs(op)
-	demand := op.Shares.Usage
+	demand := op.Shares.Held()
 	for _, task := range op.Tasks {
 		demand = demand.Add(task.PerJob.Times(task.Effective))
 	}
@@ -78,15 +78,18 @@ func (t *Tree) operationView(cfg Config, op engine.OperationView, s engine.Snaps
 }
 
 func elementView(cfg Config, shares engine.Shares, total resource.Amounts) *actorpb.ElementView {
-	dominant := resource.Dominant(shares.Usage, total)
+	running := shares.Running()
+	dominant := resource.Dominant(running, total)
 	return &actorpb.ElementView{
 		Tree:             string(cfg.Tree),
 		Weight:           shares.Weight,
 		FairShare:        shares.FairShare.MaxComponent(),
-		UsageShare:       shares.UsageShare.MaxComponent(),
+		UsageShare:       shares.RunningShare.MaxComponent(),
 		DemandShare:      shares.DemandShare.MaxComponent(),
 		DominantResource: dominant.String(),
-		Usage:            statepb.NewResources(shares.Usage),
+		Usage:            statepb.NewResources(running),
+		ClaimedShare:     shares.ClaimedShare.MaxComponent(),
+		Claimed:          statepb.NewResources(shares.Claimed),
 		SchedulingStatus: shares.Hunger.Status.String(),
 		StarvationStatus: shares.Hunger.Starvation.String(),
 	}

@@ -84,12 +84,11 @@ func (c *Client) Attribute(ctx context.Context, path string) (*structpb.Value, e
 }
 
 // UpdateOperation changes what holds for an operation while it is in progress.
-func (c *Client) UpdateOperation(ctx context.Context, req *apipb.UpdateOperationRequest) error {
+func (c *Client) UpdateOperation(ctx context.Context, req *apipb.UpdateOperationRequest) (*apipb.UpdateOperationResponse, error) {
 	t := c.steer("update operation", req.GetOperation(), func(op *apipb.Operation) bool { return updated(op, req.GetChanges()) })
-	_, err := call(ctx, t, func(r *replica) method[apipb.UpdateOperationRequest, apipb.UpdateOperationResponse] {
+	return call(ctx, t, func(r *replica) method[apipb.UpdateOperationRequest, apipb.UpdateOperationResponse] {
 		return r.operations.Update
 	}, req)
-	return err
 }
 
 // updated reports whether an operation is as changes leave it.

@@ -33,17 +33,14 @@ func explanationText(x *explainpb.Explanation, now time.Time) string {
 	}
 	fmt.Fprintf(&b, "%s\n", printable(title))
 	fmt.Fprintf(&b, "%s\n", printable(sentence(here(cmp.Or(x.GetText(), "there is nothing to explain"), now))))
+	if x.GetEstimatedStart() != nil {
+		fmt.Fprintf(&b, "expected start: %s\n", printable(startText(x, now)))
+	}
 	for i, fact := range x.GetFacts() {
-		if i > 0 {
+		// The line above says when it starts.
+		if i > 0 && fact.GetCode() != "estimated_start" {
 			fmt.Fprintf(&b, "  - %s\n", printable(here(fact.GetText(), now)))
 		}
-	}
-	if start := x.GetEstimatedStart(); start != nil {
-		by := ""
-		if x.GetEstimatedBy() != "" {
-			by = " (" + strings.ReplaceAll(x.GetEstimatedBy(), "_", " ") + ")"
-		}
-		fmt.Fprintf(&b, "expected start: in about %s%s\n", span(start.AsTime().Sub(now)), printable(by))
 	}
 	if victims := x.GetLikelyVictims(); len(victims) > 0 {
 		b.WriteString("\nwho would have to leave:\n")
@@ -70,6 +67,26 @@ func explanationText(x *explainpb.Explanation, now time.Time) string {
 		b.WriteString(g.String())
 	}
 	return b.String()
+}
+
+// startText is when a job is expected to start, from when to when, and how it gets its room.
+func startText(x *explainpb.Explanation, now time.Time) string {
+	start, text := x.GetEstimatedStart().AsTime().Sub(now), "at any moment"
+	if start >= time.Second {
+		text = "in about " + span(start)
+	}
+	if latest := x.GetEstimatedLatest(); latest != nil {
+		earliest := x.GetEstimatedEarliest().AsTime().Sub(now)
+		from := fmt.Sprintf("between %s and ", span(earliest))
+		if earliest < time.Second {
+			from = "at most "
+		}
+		text += ", " + from + span(latest.AsTime().Sub(now))
+	}
+	if by := x.GetEstimatedBy(); by != "" {
+		text += " (" + strings.ReplaceAll(by, "_", " ") + ")"
+	}
+	return text
 }
 
 // differ reports whether tasks do not all wait for the same.

@@ -112,7 +112,12 @@ func operationText(op *apipb.Operation, now time.Time) string {
 		page.add("controller", fmt.Sprintf("replica %s, epoch %d", op.GetController(), op.GetControllerEpoch()))
 	}
 	if op.FairShare != nil {
-		page.add("shares", fmt.Sprintf("fair %s, usage %s, demand %s", share(op.FairShare), share(op.UsageShare), share(op.DemandShare)))
+		var claimed *float64
+		if trees := op.GetTrees(); len(trees) > 0 {
+			// All of these are of the first tree.
+			claimed = trees[0].ClaimedShare
+		}
+		page.add("shares", sharesText(op.FairShare, op.UsageShare, op.DemandShare, claimed))
 	}
 	if len(op.GetTrees()) > 1 {
 		for _, in := range op.GetTrees() {
@@ -151,9 +156,18 @@ func operationText(op *apipb.Operation, now time.Time) string {
 
 // placeText says how an operation stands in one of its trees.
 func placeText(in *apipb.OperationTree) string {
-	text := fmt.Sprintf("pool %s, fair %s, usage %s, demand %s", in.GetPool(), share(in.FairShare), share(in.UsageShare), share(in.DemandShare))
+	text := fmt.Sprintf("pool %s, %s", in.GetPool(), sharesText(in.FairShare, in.UsageShare, in.DemandShare, in.ClaimedShare))
 	if in.GetPendingReason() != "" {
 		text += ", waits: " + in.GetPendingReason()
+	}
+	return text
+}
+
+// sharesText says what an operation ought to have, has and wants, and what is held for it.
+func sharesText(fair, usage, demand, claimed *float64) string {
+	text := fmt.Sprintf("fair %s, usage %s, demand %s", share(fair), share(usage), share(demand))
+	if claimed != nil && *claimed > 0 {
+		text += fmt.Sprintf(", claimed %s", share(claimed))
 	}
 	return text
 }

@@ -109,6 +109,9 @@ func startOperation(ctx context.Context, s *session, description *structpb.Struc
 	if started.GetRepeated() {
 		s.note("operation %s had been started with this mutation_id before", started.GetOperationId())
 	}
+	for _, warning := range started.GetWarnings() {
+		s.note("%s", warning)
+	}
 	if !f.wait {
 		return s.said(started, "%s", started.GetOperationId())
 	}

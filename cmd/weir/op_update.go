@@ -38,10 +38,14 @@ Options are name=value; nothing behind the = is the default, and pool=POOL moves
 		}
 		change.Tree = tree
 		return f.verb(func(ctx context.Context, s *session, _ []string) error {
-			if err := s.UpdateOperation(ctx, &apipb.UpdateOperationRequest{Operation: args[0], Changes: []*apipb.OperationChange{change}}); err != nil {
+			updated, err := s.UpdateOperation(ctx, &apipb.UpdateOperationRequest{Operation: args[0], Changes: []*apipb.OperationChange{change}})
+			if err != nil {
 				return err
 			}
-			return s.said(&apipb.UpdateOperationResponse{}, "changed operation %s: %s", args[0], done)
+			for _, warning := range updated.GetWarnings() {
+				s.note("%s", warning)
+			}
+			return s.said(updated, "changed operation %s: %s", args[0], done)
 		})(cmd, args)
 	}
 	cmd.Flags().StringVar(&tree, "tree", "", "the one tree in which it is changed (default: all of its trees)")

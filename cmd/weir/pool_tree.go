@@ -97,5 +97,5 @@ func volumeText(p *apipb.Pool) string {
 	if p.AccumulatedResourceRatioVolume == nil {
 		return none
 	}
-	return fmt.Sprintf("%s of %s s", number(p.GetAccumulatedResourceRatioVolume(), 1), number(p.GetIntegralPoolCapacityRatio(), 0))
+	return fmt.Sprintf("%s of %s s", number(p.GetAccumulatedResourceRatioVolume(), 1), number(p.GetIntegralPoolCapacity(), 0))
 }

@@ -129,7 +129,7 @@ func shareMap(s *whatif.Share) any {
 		return nil
 	}
 	return map[string]any{
-		"fair_share_ratio": s.Fair.MaxComponent(), "fair_share": vectorMap(s.Fair), "strong_guarantee_share": vectorMap(s.Guarantee),
+		"fair_share_ratio": s.FairRatio, "fair_share": vectorMap(s.Fair), "strong_guarantee_share": vectorMap(s.Guarantee),
 		"usage_share": vectorMap(s.Usage), "demand_share": vectorMap(s.Demand), "dominant_resource": s.Dominant().String(),
 		"accumulated_resource_ratio_volume": s.Volume,
 	}

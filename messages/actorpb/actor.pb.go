@@ -2698,7 +2698,10 @@ type ElementView struct {
 	VolumeRatio         float64             `protobuf:"fixed64,19,opt,name=volume_ratio,json=volumeRatio,proto3" json:"volume_ratio,omitempty"`
 	VolumeCapacityRatio float64             `protobuf:"fixed64,20,opt,name=volume_capacity_ratio,json=volumeCapacityRatio,proto3" json:"volume_capacity_ratio,omitempty"`
 	// Of pools: what is wrong with their settings, though it is taken.
-	Alerts        []string `protobuf:"bytes,21,rep,name=alerts,proto3" json:"alerts,omitempty"`
+	Alerts []string `protobuf:"bytes,21,rep,name=alerts,proto3" json:"alerts,omitempty"`
+	// What is held for jobs that have not started; usage is without it.
+	ClaimedShare  float64            `protobuf:"fixed64,22,opt,name=claimed_share,json=claimedShare,proto3" json:"claimed_share,omitempty"`
+	Claimed       *statepb.Resources `protobuf:"bytes,23,opt,name=claimed,proto3" json:"claimed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2876,6 +2879,20 @@ func (x *ElementView) GetVolumeCapacityRatio() float64 {
 func (x *ElementView) GetAlerts() []string {
 	if x != nil {
 		return x.Alerts
+	}
+	return nil
+}
+
+func (x *ElementView) GetClaimedShare() float64 {
+	if x != nil {
+		return x.ClaimedShare
+	}
+	return 0
+}
+
+func (x *ElementView) GetClaimed() *statepb.Resources {
+	if x != nil {
+		return x.Claimed
 	}
 	return nil
 }
@@ -3974,7 +3991,7 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x05nodes\x18\x04 \x03(\v2\x17.weir.actor.v1.NodeViewR\x05nodes\x12.\n" +
 	"\x05total\x18\x05 \x01(\v2\x18.weir.state.v1.ResourcesR\x05total\x124\n" +
 	"\aupdated\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\aupdated\x12@\n" +
-	"\fexplanations\x18\a \x03(\v2\x1c.weir.explain.v1.ExplanationR\fexplanations\"\x98\x06\n" +
+	"\fexplanations\x18\a \x03(\v2\x1c.weir.explain.v1.ExplanationR\fexplanations\"\xf1\x06\n" +
 	"\vElementView\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
@@ -4001,7 +4018,9 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x06volume\x18\x12 \x01(\v2\x19.weir.state.v1.PoolVolumeR\x06volume\x12!\n" +
 	"\fvolume_ratio\x18\x13 \x01(\x01R\vvolumeRatio\x122\n" +
 	"\x15volume_capacity_ratio\x18\x14 \x01(\x01R\x13volumeCapacityRatio\x12\x16\n" +
-	"\x06alerts\x18\x15 \x03(\tR\x06alerts\"\xd0\x02\n" +
+	"\x06alerts\x18\x15 \x03(\tR\x06alerts\x12#\n" +
+	"\rclaimed_share\x18\x16 \x01(\x01R\fclaimedShare\x122\n" +
+	"\aclaimed\x18\x17 \x01(\v2\x18.weir.state.v1.ResourcesR\aclaimed\"\xd0\x02\n" +
 	"\bNodeView\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12.\n" +
 	"\x05usage\x18\x02 \x01(\v2\x18.weir.state.v1.ResourcesR\x05usage\x120\n" +
@@ -4197,25 +4216,26 @@ var file_actorpb_actor_proto_depIdxs = []int32{
 	46, // 41: weir.actor.v1.ElementView.demand:type_name -> weir.state.v1.Resources
 	57, // 42: weir.actor.v1.ElementView.attributes:type_name -> google.protobuf.Struct
 	58, // 43: weir.actor.v1.ElementView.volume:type_name -> weir.state.v1.PoolVolume
-	46, // 44: weir.actor.v1.NodeView.usage:type_name -> weir.state.v1.Resources
-	46, // 45: weir.actor.v1.NodeView.limits:type_name -> weir.state.v1.Resources
-	47, // 46: weir.actor.v1.NodeView.last_heartbeat:type_name -> google.protobuf.Timestamp
-	8,  // 47: weir.actor.v1.NodeView.files:type_name -> weir.actor.v1.FileCache
-	37, // 48: weir.actor.v1.PoolHistory.pools:type_name -> weir.actor.v1.PoolPoints
-	38, // 49: weir.actor.v1.PoolPoints.seconds:type_name -> weir.actor.v1.Points
-	38, // 50: weir.actor.v1.PoolPoints.minutes:type_name -> weir.actor.v1.Points
-	3,  // 51: weir.actor.v1.JobLive.jobs:type_name -> weir.actor.v1.HeldJob
-	47, // 52: weir.actor.v1.InterruptionSignal.deadline:type_name -> google.protobuf.Timestamp
-	47, // 53: weir.actor.v1.InterruptionSignal.time:type_name -> google.protobuf.Timestamp
-	47, // 54: weir.actor.v1.InterruptionSignal.start_time:type_name -> google.protobuf.Timestamp
-	41, // 55: weir.actor.v1.InterruptionSignals.signals:type_name -> weir.actor.v1.InterruptionSignal
-	47, // 56: weir.actor.v1.MemoryPrior.time:type_name -> google.protobuf.Timestamp
-	43, // 57: weir.actor.v1.MemoryPriors.priors:type_name -> weir.actor.v1.MemoryPrior
-	58, // [58:58] is the sub-list for method output_type
-	58, // [58:58] is the sub-list for method input_type
-	58, // [58:58] is the sub-list for extension type_name
-	58, // [58:58] is the sub-list for extension extendee
-	0,  // [0:58] is the sub-list for field type_name
+	46, // 44: weir.actor.v1.ElementView.claimed:type_name -> weir.state.v1.Resources
+	46, // 45: weir.actor.v1.NodeView.usage:type_name -> weir.state.v1.Resources
+	46, // 46: weir.actor.v1.NodeView.limits:type_name -> weir.state.v1.Resources
+	47, // 47: weir.actor.v1.NodeView.last_heartbeat:type_name -> google.protobuf.Timestamp
+	8,  // 48: weir.actor.v1.NodeView.files:type_name -> weir.actor.v1.FileCache
+	37, // 49: weir.actor.v1.PoolHistory.pools:type_name -> weir.actor.v1.PoolPoints
+	38, // 50: weir.actor.v1.PoolPoints.seconds:type_name -> weir.actor.v1.Points
+	38, // 51: weir.actor.v1.PoolPoints.minutes:type_name -> weir.actor.v1.Points
+	3,  // 52: weir.actor.v1.JobLive.jobs:type_name -> weir.actor.v1.HeldJob
+	47, // 53: weir.actor.v1.InterruptionSignal.deadline:type_name -> google.protobuf.Timestamp
+	47, // 54: weir.actor.v1.InterruptionSignal.time:type_name -> google.protobuf.Timestamp
+	47, // 55: weir.actor.v1.InterruptionSignal.start_time:type_name -> google.protobuf.Timestamp
+	41, // 56: weir.actor.v1.InterruptionSignals.signals:type_name -> weir.actor.v1.InterruptionSignal
+	47, // 57: weir.actor.v1.MemoryPrior.time:type_name -> google.protobuf.Timestamp
+	43, // 58: weir.actor.v1.MemoryPriors.priors:type_name -> weir.actor.v1.MemoryPrior
+	59, // [59:59] is the sub-list for method output_type
+	59, // [59:59] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_actorpb_actor_proto_init() }

@@ -635,7 +635,9 @@ type StartResponse struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	OperationId string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
 	// It had been started before with this mutation_id.
-	Repeated      bool `protobuf:"varint,2,opt,name=repeated,proto3" json:"repeated,omitempty"`
+	Repeated bool `protobuf:"varint,2,opt,name=repeated,proto3" json:"repeated,omitempty"`
+	// Settings that its pools do not let hold as they are, with what holds.
+	Warnings      []string `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -682,6 +684,13 @@ func (x *StartResponse) GetRepeated() bool {
 		return x.Repeated
 	}
 	return false
+}
+
+func (x *StartResponse) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
 }
 
 type Operation struct {
@@ -1243,9 +1252,12 @@ type OperationTree struct {
 	Admitted      bool   `protobuf:"varint,4,opt,name=admitted,proto3" json:"admitted,omitempty"`
 	PendingReason string `protobuf:"bytes,5,opt,name=pending_reason,json=pendingReason,proto3" json:"pending_reason,omitempty"`
 	// By dominant resource, when the leader's scheduler was reached.
-	FairShare     *float64 `protobuf:"fixed64,6,opt,name=fair_share,json=fairShare,proto3,oneof" json:"fair_share,omitempty"`
-	UsageShare    *float64 `protobuf:"fixed64,7,opt,name=usage_share,json=usageShare,proto3,oneof" json:"usage_share,omitempty"`
-	DemandShare   *float64 `protobuf:"fixed64,8,opt,name=demand_share,json=demandShare,proto3,oneof" json:"demand_share,omitempty"`
+	FairShare   *float64 `protobuf:"fixed64,6,opt,name=fair_share,json=fairShare,proto3,oneof" json:"fair_share,omitempty"`
+	UsageShare  *float64 `protobuf:"fixed64,7,opt,name=usage_share,json=usageShare,proto3,oneof" json:"usage_share,omitempty"`
+	DemandShare *float64 `protobuf:"fixed64,8,opt,name=demand_share,json=demandShare,proto3,oneof" json:"demand_share,omitempty"`
+	// What is held for jobs that wait for others to leave; usage is what jobs have, also those
+	// that are about to leave.
+	ClaimedShare  *float64 `protobuf:"fixed64,9,opt,name=claimed_share,json=claimedShare,proto3,oneof" json:"claimed_share,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1332,6 +1344,13 @@ func (x *OperationTree) GetUsageShare() float64 {
 func (x *OperationTree) GetDemandShare() float64 {
 	if x != nil && x.DemandShare != nil {
 		return *x.DemandShare
+	}
+	return 0
+}
+
+func (x *OperationTree) GetClaimedShare() float64 {
+	if x != nil && x.ClaimedShare != nil {
+		return *x.ClaimedShare
 	}
 	return 0
 }
@@ -3195,7 +3214,9 @@ func (x *OperationChange) GetOptions() *structpb.Struct {
 }
 
 type UpdateOperationResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Settings that the pools do not let hold as they are, with what holds.
+	Warnings      []string `protobuf:"bytes,1,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3228,6 +3249,13 @@ func (x *UpdateOperationResponse) ProtoReflect() protoreflect.Message {
 // Deprecated: Use UpdateOperationResponse.ProtoReflect.Descriptor instead.
 func (*UpdateOperationResponse) Descriptor() ([]byte, []int) {
 	return file_apipb_api_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *UpdateOperationResponse) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
 }
 
 type OperationEventsRequest struct {
@@ -5632,9 +5660,13 @@ type Pool struct {
 	// Of pools with integral guarantees: cluster share times seconds, and how much
 	// of it there may be.
 	AccumulatedResourceRatioVolume *float64 `protobuf:"fixed64,24,opt,name=accumulated_resource_ratio_volume,json=accumulatedResourceRatioVolume,proto3,oneof" json:"accumulated_resource_ratio_volume,omitempty"`
-	IntegralPoolCapacityRatio      *float64 `protobuf:"fixed64,25,opt,name=integral_pool_capacity_ratio,json=integralPoolCapacityRatio,proto3,oneof" json:"integral_pool_capacity_ratio,omitempty"`
-	unknownFields                  protoimpl.UnknownFields
-	sizeCache                      protoimpl.SizeCache
+	IntegralPoolCapacity           *float64 `protobuf:"fixed64,25,opt,name=integral_pool_capacity,json=integralPoolCapacity,proto3,oneof" json:"integral_pool_capacity,omitempty"`
+	// What is held for jobs that wait for others to leave; usage is what jobs have, also those
+	// that are about to leave.
+	ClaimedShare  *float64   `protobuf:"fixed64,26,opt,name=claimed_share,json=claimedShare,proto3,oneof" json:"claimed_share,omitempty"`
+	Claimed       *Resources `protobuf:"bytes,27,opt,name=claimed,proto3" json:"claimed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Pool) Reset() {
@@ -5814,11 +5846,25 @@ func (x *Pool) GetAccumulatedResourceRatioVolume() float64 {
 	return 0
 }
 
-func (x *Pool) GetIntegralPoolCapacityRatio() float64 {
-	if x != nil && x.IntegralPoolCapacityRatio != nil {
-		return *x.IntegralPoolCapacityRatio
+func (x *Pool) GetIntegralPoolCapacity() float64 {
+	if x != nil && x.IntegralPoolCapacity != nil {
+		return *x.IntegralPoolCapacity
 	}
 	return 0
+}
+
+func (x *Pool) GetClaimedShare() float64 {
+	if x != nil && x.ClaimedShare != nil {
+		return *x.ClaimedShare
+	}
+	return 0
+}
+
+func (x *Pool) GetClaimed() *Resources {
+	if x != nil {
+		return x.Claimed
+	}
+	return nil
 }
 
 type ListPoolsRequest struct {
@@ -9565,10 +9611,11 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\fStartRequest\x12+\n" +
 	"\x04spec\x18\x01 \x01(\v2\x17.google.protobuf.StructR\x04spec\x12\x1f\n" +
 	"\vmutation_id\x18\x02 \x01(\tR\n" +
-	"mutationId\"N\n" +
+	"mutationId\"j\n" +
 	"\rStartResponse\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x1a\n" +
-	"\brepeated\x18\x02 \x01(\bR\brepeated\"\x9a\n" +
+	"\brepeated\x18\x02 \x01(\bR\brepeated\x12\x1a\n" +
+	"\bwarnings\x18\x03 \x03(\tR\bwarnings\"\x9a\n" +
 	"\n" +
 	"\tOperation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
@@ -9630,7 +9677,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12#\n" +
 	"\rfor_operation\x18\x02 \x01(\tR\fforOperation\x12\x18\n" +
 	"\aleaving\x18\x03 \x01(\x03R\aleaving\x12\x12\n" +
-	"\x04gone\x18\x04 \x01(\x03R\x04gone\"\xcf\x02\n" +
+	"\x04gone\x18\x04 \x01(\x03R\x04gone\"\x8b\x03\n" +
 	"\rOperationTree\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x121\n" +
@@ -9641,10 +9688,12 @@ const file_apipb_api_proto_rawDesc = "" +
 	"fair_share\x18\x06 \x01(\x01H\x00R\tfairShare\x88\x01\x01\x12$\n" +
 	"\vusage_share\x18\a \x01(\x01H\x01R\n" +
 	"usageShare\x88\x01\x01\x12&\n" +
-	"\fdemand_share\x18\b \x01(\x01H\x02R\vdemandShare\x88\x01\x01B\r\n" +
+	"\fdemand_share\x18\b \x01(\x01H\x02R\vdemandShare\x88\x01\x01\x12(\n" +
+	"\rclaimed_share\x18\t \x01(\x01H\x03R\fclaimedShare\x88\x01\x01B\r\n" +
 	"\v_fair_shareB\x0e\n" +
 	"\f_usage_shareB\x0f\n" +
-	"\r_demand_share\"\xaa\x05\n" +
+	"\r_demand_shareB\x10\n" +
+	"\x0e_claimed_share\"\xaa\x05\n" +
 	"\fTaskProgress\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05total\x18\x02 \x01(\x03R\x05total\x12\x18\n" +
@@ -9787,8 +9836,9 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x17\n" +
 	"\x04pool\x18\x02 \x01(\tH\x00R\x04pool\x88\x01\x01\x121\n" +
 	"\aoptions\x18\x03 \x01(\v2\x17.google.protobuf.StructR\aoptionsB\a\n" +
-	"\x05_pool\"\x19\n" +
-	"\x17UpdateOperationResponse\"6\n" +
+	"\x05_pool\"5\n" +
+	"\x17UpdateOperationResponse\x12\x1a\n" +
+	"\bwarnings\x18\x01 \x03(\tR\bwarnings\"6\n" +
 	"\x16OperationEventsRequest\x12\x1c\n" +
 	"\toperation\x18\x01 \x01(\tR\toperation\"\x8c\x02\n" +
 	"\x0eOperationEvent\x12.\n" +
@@ -9994,7 +10044,8 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\vusage_share\x18\x03 \x01(\x01R\n" +
 	"usageShare\x12!\n" +
 	"\fdemand_share\x18\x04 \x01(\x01R\vdemandShare\x12\x16\n" +
-	"\x06volume\x18\x05 \x01(\x01R\x06volume\"\xb8\t\n" +
+	"\x06volume\x18\x05 \x01(\x01R\x06volume\"\x95\n" +
+	"\n" +
 	"\x04Pool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06parent\x18\x02 \x01(\tR\x06parent\x126\n" +
@@ -10019,14 +10070,17 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x16strong_guarantee_share\x18\x15 \x01(\x01H\x03R\x14strongGuaranteeShare\x88\x01\x01\x12+\n" +
 	"\x11scheduling_status\x18\x16 \x01(\tR\x10schedulingStatus\x12+\n" +
 	"\x11starvation_status\x18\x17 \x01(\tR\x10starvationStatus\x12N\n" +
-	"!accumulated_resource_ratio_volume\x18\x18 \x01(\x01H\x04R\x1eaccumulatedResourceRatioVolume\x88\x01\x01\x12D\n" +
-	"\x1cintegral_pool_capacity_ratio\x18\x19 \x01(\x01H\x05R\x19integralPoolCapacityRatio\x88\x01\x01B\r\n" +
+	"!accumulated_resource_ratio_volume\x18\x18 \x01(\x01H\x04R\x1eaccumulatedResourceRatioVolume\x88\x01\x01\x129\n" +
+	"\x16integral_pool_capacity\x18\x19 \x01(\x01H\x05R\x14integralPoolCapacity\x88\x01\x01\x12(\n" +
+	"\rclaimed_share\x18\x1a \x01(\x01H\x06R\fclaimedShare\x88\x01\x01\x120\n" +
+	"\aclaimed\x18\x1b \x01(\v2\x16.weir.api.v1.ResourcesR\aclaimedB\r\n" +
 	"\v_fair_shareB\x0e\n" +
 	"\f_usage_shareB\x0f\n" +
 	"\r_demand_shareB\x19\n" +
 	"\x17_strong_guarantee_shareB$\n" +
-	"\"_accumulated_resource_ratio_volumeB\x1f\n" +
-	"\x1d_integral_pool_capacity_ratioJ\x04\b\x03\x10\x06\"&\n" +
+	"\"_accumulated_resource_ratio_volumeB\x19\n" +
+	"\x17_integral_pool_capacityB\x10\n" +
+	"\x0e_claimed_shareJ\x04\b\x03\x10\x06\"&\n" +
 	"\x10ListPoolsRequest\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\"\xc0\x01\n" +
 	"\x11ListPoolsResponse\x12'\n" +
@@ -10564,156 +10618,157 @@ var file_apipb_api_proto_depIdxs = []int32{
 	0,   // 66: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
 	146, // 67: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
 	146, // 68: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
-	77,  // 69: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
-	146, // 70: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
-	77,  // 71: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
-	83,  // 72: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
-	146, // 73: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
-	77,  // 74: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
-	84,  // 75: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
-	85,  // 76: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
-	146, // 77: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
-	146, // 78: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
-	146, // 79: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
-	0,   // 80: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
-	147, // 81: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
-	87,  // 82: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
-	87,  // 83: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
-	146, // 84: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
-	146, // 85: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
-	147, // 86: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
-	146, // 87: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
-	102, // 88: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
-	104, // 89: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
-	106, // 90: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
-	146, // 91: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
-	103, // 92: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
-	146, // 93: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
-	0,   // 94: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
-	105, // 95: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
-	147, // 96: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
-	0,   // 97: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
-	0,   // 98: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
-	148, // 99: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
-	147, // 100: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	0,   // 101: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
-	0,   // 102: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
-	147, // 103: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	147, // 104: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
-	109, // 105: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
-	111, // 106: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
-	110, // 107: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
-	110, // 108: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
-	50,  // 109: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
-	122, // 110: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
-	122, // 111: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
-	0,   // 112: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
-	0,   // 113: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
-	110, // 114: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
-	122, // 115: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
-	6,   // 116: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
-	20,  // 117: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
-	22,  // 118: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
-	24,  // 119: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
-	26,  // 120: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
-	28,  // 121: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
-	35,  // 122: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
-	37,  // 123: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
-	39,  // 124: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
-	44,  // 125: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
-	41,  // 126: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
-	30,  // 127: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
-	32,  // 128: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
-	2,   // 129: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
-	56,  // 130: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
-	58,  // 131: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
-	60,  // 132: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
-	62,  // 133: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
-	64,  // 134: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
-	47,  // 135: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
-	66,  // 136: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
-	69,  // 137: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
-	78,  // 138: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
-	80,  // 139: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
-	82,  // 140: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
-	74,  // 141: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
-	71,  // 142: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
-	88,  // 143: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
-	90,  // 144: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
-	92,  // 145: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
-	94,  // 146: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
-	96,  // 147: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
-	98,  // 148: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
-	100, // 149: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
-	107, // 150: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
-	112, // 151: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
-	114, // 152: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
-	116, // 153: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
-	118, // 154: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
-	120, // 155: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
-	123, // 156: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
-	125, // 157: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
-	127, // 158: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	129, // 159: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
-	131, // 160: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
-	133, // 161: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
-	135, // 162: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
-	137, // 163: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
-	139, // 164: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
-	7,   // 165: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	21,  // 166: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	23,  // 167: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	25,  // 168: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	27,  // 169: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	29,  // 170: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	36,  // 171: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	38,  // 172: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	40,  // 173: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	46,  // 174: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	43,  // 175: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
-	31,  // 176: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
-	33,  // 177: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
-	3,   // 178: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
-	57,  // 179: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	59,  // 180: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	61,  // 181: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	63,  // 182: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	65,  // 183: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
-	48,  // 184: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
-	67,  // 185: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
-	70,  // 186: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
-	79,  // 187: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	81,  // 188: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	86,  // 189: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
-	75,  // 190: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
-	72,  // 191: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
-	89,  // 192: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
-	91,  // 193: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
-	93,  // 194: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
-	95,  // 195: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
-	97,  // 196: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
-	99,  // 197: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
-	101, // 198: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
-	108, // 199: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
-	113, // 200: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	115, // 201: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	117, // 202: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
-	119, // 203: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
-	121, // 204: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
-	124, // 205: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	126, // 206: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	128, // 207: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	130, // 208: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
-	132, // 209: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
-	134, // 210: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
-	136, // 211: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
-	138, // 212: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
-	140, // 213: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
-	165, // [165:214] is the sub-list for method output_type
-	116, // [116:165] is the sub-list for method input_type
-	116, // [116:116] is the sub-list for extension type_name
-	116, // [116:116] is the sub-list for extension extendee
-	0,   // [0:116] is the sub-list for field type_name
+	0,   // 69: weir.api.v1.Pool.claimed:type_name -> weir.api.v1.Resources
+	77,  // 70: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
+	146, // 71: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
+	77,  // 72: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
+	83,  // 73: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
+	146, // 74: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
+	77,  // 75: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
+	84,  // 76: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
+	85,  // 77: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
+	146, // 78: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
+	146, // 79: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
+	146, // 80: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
+	0,   // 81: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
+	147, // 82: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
+	87,  // 83: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
+	87,  // 84: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
+	146, // 85: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
+	146, // 86: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
+	147, // 87: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
+	146, // 88: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
+	102, // 89: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
+	104, // 90: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
+	106, // 91: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
+	146, // 92: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
+	103, // 93: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
+	146, // 94: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
+	0,   // 95: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
+	105, // 96: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
+	147, // 97: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
+	0,   // 98: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
+	0,   // 99: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
+	148, // 100: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
+	147, // 101: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	0,   // 102: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
+	0,   // 103: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
+	147, // 104: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	147, // 105: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
+	109, // 106: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
+	111, // 107: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
+	110, // 108: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
+	110, // 109: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
+	50,  // 110: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
+	122, // 111: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
+	122, // 112: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
+	0,   // 113: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
+	0,   // 114: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
+	110, // 115: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
+	122, // 116: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
+	6,   // 117: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
+	20,  // 118: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
+	22,  // 119: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
+	24,  // 120: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
+	26,  // 121: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
+	28,  // 122: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
+	35,  // 123: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
+	37,  // 124: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
+	39,  // 125: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
+	44,  // 126: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
+	41,  // 127: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
+	30,  // 128: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
+	32,  // 129: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
+	2,   // 130: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
+	56,  // 131: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
+	58,  // 132: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
+	60,  // 133: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
+	62,  // 134: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
+	64,  // 135: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
+	47,  // 136: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
+	66,  // 137: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
+	69,  // 138: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
+	78,  // 139: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
+	80,  // 140: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
+	82,  // 141: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
+	74,  // 142: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
+	71,  // 143: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
+	88,  // 144: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
+	90,  // 145: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
+	92,  // 146: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
+	94,  // 147: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
+	96,  // 148: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
+	98,  // 149: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
+	100, // 150: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
+	107, // 151: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
+	112, // 152: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
+	114, // 153: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
+	116, // 154: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
+	118, // 155: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
+	120, // 156: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
+	123, // 157: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
+	125, // 158: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
+	127, // 159: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
+	129, // 160: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	131, // 161: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	133, // 162: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	135, // 163: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	137, // 164: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	139, // 165: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	7,   // 166: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	21,  // 167: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	23,  // 168: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	25,  // 169: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	27,  // 170: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	29,  // 171: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	36,  // 172: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	38,  // 173: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	40,  // 174: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	46,  // 175: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	43,  // 176: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
+	31,  // 177: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
+	33,  // 178: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
+	3,   // 179: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
+	57,  // 180: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	59,  // 181: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	61,  // 182: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	63,  // 183: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	65,  // 184: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
+	48,  // 185: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
+	67,  // 186: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
+	70,  // 187: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
+	79,  // 188: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	81,  // 189: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	86,  // 190: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
+	75,  // 191: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
+	72,  // 192: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
+	89,  // 193: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
+	91,  // 194: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
+	93,  // 195: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
+	95,  // 196: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
+	97,  // 197: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
+	99,  // 198: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
+	101, // 199: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
+	108, // 200: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
+	113, // 201: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	115, // 202: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	117, // 203: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
+	119, // 204: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
+	121, // 205: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
+	124, // 206: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	126, // 207: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	128, // 208: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	130, // 209: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	132, // 210: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	134, // 211: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	136, // 212: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	138, // 213: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	140, // 214: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	166, // [166:215] is the sub-list for method output_type
+	117, // [117:166] is the sub-list for method input_type
+	117, // [117:117] is the sub-list for extension type_name
+	117, // [117:117] is the sub-list for extension extendee
+	0,   // [0:117] is the sub-list for field type_name
 }
 
 func init() { file_apipb_api_proto_init() }

@@ -140,6 +140,7 @@ type Result struct {
 	//	*Result_StartAllocations
 	//	*Result_FinishJobs
 	//	*Result_Tree
+	//	*Result_UpdateOperation
 	Value         isResult_Value `protobuf_oneof:"value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -232,6 +233,15 @@ func (x *Result) GetTree() *TreeResult {
 	return nil
 }
 
+func (x *Result) GetUpdateOperation() *UpdateOperationResult {
+	if x != nil {
+		if x, ok := x.Value.(*Result_UpdateOperation); ok {
+			return x.UpdateOperation
+		}
+	}
+	return nil
+}
+
 type isResult_Value interface {
 	isResult_Value()
 }
@@ -252,6 +262,10 @@ type Result_Tree struct {
 	Tree *TreeResult `protobuf:"bytes,6,opt,name=tree,proto3,oneof"`
 }
 
+type Result_UpdateOperation struct {
+	UpdateOperation *UpdateOperationResult `protobuf:"bytes,7,opt,name=update_operation,json=updateOperation,proto3,oneof"`
+}
+
 func (*Result_StartOperation) isResult_Value() {}
 
 func (*Result_StartAllocations) isResult_Value() {}
@@ -259,6 +273,8 @@ func (*Result_StartAllocations) isResult_Value() {}
 func (*Result_FinishJobs) isResult_Value() {}
 
 func (*Result_Tree) isResult_Value() {}
+
+func (*Result_UpdateOperation) isResult_Value() {}
 
 // Refusal says why a command was refused.
 type Refusal struct {
@@ -474,7 +490,9 @@ type StartOperationResult struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	OperationId string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
 	// The operation had been started before with this mutation id.
-	Repeated      bool `protobuf:"varint,2,opt,name=repeated,proto3" json:"repeated,omitempty"`
+	Repeated bool `protobuf:"varint,2,opt,name=repeated,proto3" json:"repeated,omitempty"`
+	// Settings of the operation that its pools do not let hold as they are, for people.
+	Warnings      []string `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -521,6 +539,13 @@ func (x *StartOperationResult) GetRepeated() bool {
 		return x.Repeated
 	}
 	return false
+}
+
+func (x *StartOperationResult) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
 }
 
 // AdvanceOperation moves an operation along its life. It is the leader's.
@@ -2602,6 +2627,51 @@ func (x *UpdateOperation) GetChanges() []*OperationChange {
 	return nil
 }
 
+type UpdateOperationResult struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As those of a start.
+	Warnings      []string `protobuf:"bytes,1,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateOperationResult) Reset() {
+	*x = UpdateOperationResult{}
+	mi := &file_commandpb_command_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateOperationResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateOperationResult) ProtoMessage() {}
+
+func (x *UpdateOperationResult) ProtoReflect() protoreflect.Message {
+	mi := &file_commandpb_command_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateOperationResult.ProtoReflect.Descriptor instead.
+func (*UpdateOperationResult) Descriptor() ([]byte, []int) {
+	return file_commandpb_command_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *UpdateOperationResult) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
+}
+
 type OperationChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty: in each tree of the operation.
@@ -2615,7 +2685,7 @@ type OperationChange struct {
 
 func (x *OperationChange) Reset() {
 	*x = OperationChange{}
-	mi := &file_commandpb_command_proto_msgTypes[36]
+	mi := &file_commandpb_command_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2627,7 +2697,7 @@ func (x *OperationChange) String() string {
 func (*OperationChange) ProtoMessage() {}
 
 func (x *OperationChange) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[36]
+	mi := &file_commandpb_command_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2640,7 +2710,7 @@ func (x *OperationChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationChange.ProtoReflect.Descriptor instead.
 func (*OperationChange) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{36}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *OperationChange) GetTree() string {
@@ -2678,7 +2748,7 @@ type AdmitOperation struct {
 
 func (x *AdmitOperation) Reset() {
 	*x = AdmitOperation{}
-	mi := &file_commandpb_command_proto_msgTypes[37]
+	mi := &file_commandpb_command_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2690,7 +2760,7 @@ func (x *AdmitOperation) String() string {
 func (*AdmitOperation) ProtoMessage() {}
 
 func (x *AdmitOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[37]
+	mi := &file_commandpb_command_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2703,7 +2773,7 @@ func (x *AdmitOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdmitOperation.ProtoReflect.Descriptor instead.
 func (*AdmitOperation) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{37}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *AdmitOperation) GetOperationId() string {
@@ -2734,23 +2804,28 @@ func (x *AdmitOperation) GetTrees() []string {
 	return nil
 }
 
-// CheckpointVolumes records the integral volumes of a tree. It is the leader's. Each
-// goes to the pool of its id, which may have been renamed meanwhile; those of pools
-// that are gone are left out.
+// CheckpointVolumes records what the next leader of a tree goes on from: integral volumes,
+// and what has changed of who starves and who has taken from whom. It is the leader's.
+// Volumes and clocks go to the pool of their id, which may have been renamed meanwhile;
+// those of pools and operations that are gone are left out.
 type CheckpointVolumes struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Term  uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
 	// The moment of which the volumes are.
-	Time          *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
-	Tree          string                 `protobuf:"bytes,3,opt,name=tree,proto3" json:"tree,omitempty"`
-	Volumes       []*statepb.PoolVolume  `protobuf:"bytes,4,rep,name=volumes,proto3" json:"volumes,omitempty"`
+	Time    *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	Tree    string                 `protobuf:"bytes,3,opt,name=tree,proto3" json:"tree,omitempty"`
+	Volumes []*statepb.PoolVolume  `protobuf:"bytes,4,rep,name=volumes,proto3" json:"volumes,omitempty"`
+	// Those that began, changed or stopped since the last time; the others go on.
+	Clocks []*statepb.StarvationClock `protobuf:"bytes,5,rep,name=clocks,proto3" json:"clocks,omitempty"`
+	// Not set: as it was.
+	Age           *statepb.PreemptionAge `protobuf:"bytes,6,opt,name=age,proto3" json:"age,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CheckpointVolumes) Reset() {
 	*x = CheckpointVolumes{}
-	mi := &file_commandpb_command_proto_msgTypes[38]
+	mi := &file_commandpb_command_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2762,7 +2837,7 @@ func (x *CheckpointVolumes) String() string {
 func (*CheckpointVolumes) ProtoMessage() {}
 
 func (x *CheckpointVolumes) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[38]
+	mi := &file_commandpb_command_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2775,7 +2850,7 @@ func (x *CheckpointVolumes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointVolumes.ProtoReflect.Descriptor instead.
 func (*CheckpointVolumes) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{38}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *CheckpointVolumes) GetTerm() uint64 {
@@ -2806,6 +2881,20 @@ func (x *CheckpointVolumes) GetVolumes() []*statepb.PoolVolume {
 	return nil
 }
 
+func (x *CheckpointVolumes) GetClocks() []*statepb.StarvationClock {
+	if x != nil {
+		return x.Clocks
+	}
+	return nil
+}
+
+func (x *CheckpointVolumes) GetAge() *statepb.PreemptionAge {
+	if x != nil {
+		return x.Age
+	}
+	return nil
+}
+
 // RegisterNode makes a node known and online in its present life.
 type RegisterNode struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2818,7 +2907,7 @@ type RegisterNode struct {
 
 func (x *RegisterNode) Reset() {
 	*x = RegisterNode{}
-	mi := &file_commandpb_command_proto_msgTypes[39]
+	mi := &file_commandpb_command_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2830,7 +2919,7 @@ func (x *RegisterNode) String() string {
 func (*RegisterNode) ProtoMessage() {}
 
 func (x *RegisterNode) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[39]
+	mi := &file_commandpb_command_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2843,7 +2932,7 @@ func (x *RegisterNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterNode.ProtoReflect.Descriptor instead.
 func (*RegisterNode) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{39}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *RegisterNode) GetTerm() uint64 {
@@ -2881,7 +2970,7 @@ type SetNodeOffline struct {
 
 func (x *SetNodeOffline) Reset() {
 	*x = SetNodeOffline{}
-	mi := &file_commandpb_command_proto_msgTypes[40]
+	mi := &file_commandpb_command_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2893,7 +2982,7 @@ func (x *SetNodeOffline) String() string {
 func (*SetNodeOffline) ProtoMessage() {}
 
 func (x *SetNodeOffline) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[40]
+	mi := &file_commandpb_command_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2906,7 +2995,7 @@ func (x *SetNodeOffline) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetNodeOffline.ProtoReflect.Descriptor instead.
 func (*SetNodeOffline) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{40}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *SetNodeOffline) GetTerm() uint64 {
@@ -2960,7 +3049,7 @@ type DrainNode struct {
 
 func (x *DrainNode) Reset() {
 	*x = DrainNode{}
-	mi := &file_commandpb_command_proto_msgTypes[41]
+	mi := &file_commandpb_command_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2972,7 +3061,7 @@ func (x *DrainNode) String() string {
 func (*DrainNode) ProtoMessage() {}
 
 func (x *DrainNode) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[41]
+	mi := &file_commandpb_command_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2985,7 +3074,7 @@ func (x *DrainNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNode.ProtoReflect.Descriptor instead.
 func (*DrainNode) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{41}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *DrainNode) GetNode() string {
@@ -3038,7 +3127,7 @@ type RemoveNode struct {
 
 func (x *RemoveNode) Reset() {
 	*x = RemoveNode{}
-	mi := &file_commandpb_command_proto_msgTypes[42]
+	mi := &file_commandpb_command_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3050,7 +3139,7 @@ func (x *RemoveNode) String() string {
 func (*RemoveNode) ProtoMessage() {}
 
 func (x *RemoveNode) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[42]
+	mi := &file_commandpb_command_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3063,7 +3152,7 @@ func (x *RemoveNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNode.ProtoReflect.Descriptor instead.
 func (*RemoveNode) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{42}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *RemoveNode) GetNode() string {
@@ -3107,7 +3196,7 @@ type UndrainNode struct {
 
 func (x *UndrainNode) Reset() {
 	*x = UndrainNode{}
-	mi := &file_commandpb_command_proto_msgTypes[43]
+	mi := &file_commandpb_command_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3119,7 +3208,7 @@ func (x *UndrainNode) String() string {
 func (*UndrainNode) ProtoMessage() {}
 
 func (x *UndrainNode) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[43]
+	mi := &file_commandpb_command_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3132,7 +3221,7 @@ func (x *UndrainNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNode.ProtoReflect.Descriptor instead.
 func (*UndrainNode) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{43}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *UndrainNode) GetNode() string {
@@ -3171,7 +3260,7 @@ type StopJobs struct {
 
 func (x *StopJobs) Reset() {
 	*x = StopJobs{}
-	mi := &file_commandpb_command_proto_msgTypes[44]
+	mi := &file_commandpb_command_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3183,7 +3272,7 @@ func (x *StopJobs) String() string {
 func (*StopJobs) ProtoMessage() {}
 
 func (x *StopJobs) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[44]
+	mi := &file_commandpb_command_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3196,7 +3285,7 @@ func (x *StopJobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopJobs.ProtoReflect.Descriptor instead.
 func (*StopJobs) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{44}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *StopJobs) GetOperationId() string {
@@ -3242,7 +3331,7 @@ type PreemptAllocations struct {
 
 func (x *PreemptAllocations) Reset() {
 	*x = PreemptAllocations{}
-	mi := &file_commandpb_command_proto_msgTypes[45]
+	mi := &file_commandpb_command_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3254,7 +3343,7 @@ func (x *PreemptAllocations) String() string {
 func (*PreemptAllocations) ProtoMessage() {}
 
 func (x *PreemptAllocations) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[45]
+	mi := &file_commandpb_command_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3267,7 +3356,7 @@ func (x *PreemptAllocations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptAllocations.ProtoReflect.Descriptor instead.
 func (*PreemptAllocations) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{45}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PreemptAllocations) GetTerm() uint64 {
@@ -3310,7 +3399,7 @@ type Preemption struct {
 
 func (x *Preemption) Reset() {
 	*x = Preemption{}
-	mi := &file_commandpb_command_proto_msgTypes[46]
+	mi := &file_commandpb_command_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3322,7 +3411,7 @@ func (x *Preemption) String() string {
 func (*Preemption) ProtoMessage() {}
 
 func (x *Preemption) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[46]
+	mi := &file_commandpb_command_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3335,7 +3424,7 @@ func (x *Preemption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Preemption.ProtoReflect.Descriptor instead.
 func (*Preemption) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{46}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Preemption) GetJobId() string {
@@ -3372,7 +3461,7 @@ type UpdateReserves struct {
 
 func (x *UpdateReserves) Reset() {
 	*x = UpdateReserves{}
-	mi := &file_commandpb_command_proto_msgTypes[47]
+	mi := &file_commandpb_command_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3384,7 +3473,7 @@ func (x *UpdateReserves) String() string {
 func (*UpdateReserves) ProtoMessage() {}
 
 func (x *UpdateReserves) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[47]
+	mi := &file_commandpb_command_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3397,7 +3486,7 @@ func (x *UpdateReserves) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateReserves.ProtoReflect.Descriptor instead.
 func (*UpdateReserves) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{47}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *UpdateReserves) GetOperationId() string {
@@ -3442,7 +3531,7 @@ type TaskReserve struct {
 
 func (x *TaskReserve) Reset() {
 	*x = TaskReserve{}
-	mi := &file_commandpb_command_proto_msgTypes[48]
+	mi := &file_commandpb_command_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3454,7 +3543,7 @@ func (x *TaskReserve) String() string {
 func (*TaskReserve) ProtoMessage() {}
 
 func (x *TaskReserve) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[48]
+	mi := &file_commandpb_command_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3467,7 +3556,7 @@ func (x *TaskReserve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskReserve.ProtoReflect.Descriptor instead.
 func (*TaskReserve) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{48}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *TaskReserve) GetTask() string {
@@ -3519,7 +3608,7 @@ type SaveMemoryProfiles struct {
 
 func (x *SaveMemoryProfiles) Reset() {
 	*x = SaveMemoryProfiles{}
-	mi := &file_commandpb_command_proto_msgTypes[49]
+	mi := &file_commandpb_command_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3531,7 +3620,7 @@ func (x *SaveMemoryProfiles) String() string {
 func (*SaveMemoryProfiles) ProtoMessage() {}
 
 func (x *SaveMemoryProfiles) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[49]
+	mi := &file_commandpb_command_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3544,7 +3633,7 @@ func (x *SaveMemoryProfiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveMemoryProfiles.ProtoReflect.Descriptor instead.
 func (*SaveMemoryProfiles) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{49}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *SaveMemoryProfiles) GetOperationId() string {
@@ -3589,7 +3678,7 @@ type SavedProfile struct {
 
 func (x *SavedProfile) Reset() {
 	*x = SavedProfile{}
-	mi := &file_commandpb_command_proto_msgTypes[50]
+	mi := &file_commandpb_command_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3601,7 +3690,7 @@ func (x *SavedProfile) String() string {
 func (*SavedProfile) ProtoMessage() {}
 
 func (x *SavedProfile) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[50]
+	mi := &file_commandpb_command_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3614,7 +3703,7 @@ func (x *SavedProfile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SavedProfile.ProtoReflect.Descriptor instead.
 func (*SavedProfile) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{50}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *SavedProfile) GetTask() string {
@@ -3650,7 +3739,7 @@ type RemoveMemoryProfiles struct {
 
 func (x *RemoveMemoryProfiles) Reset() {
 	*x = RemoveMemoryProfiles{}
-	mi := &file_commandpb_command_proto_msgTypes[51]
+	mi := &file_commandpb_command_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3662,7 +3751,7 @@ func (x *RemoveMemoryProfiles) String() string {
 func (*RemoveMemoryProfiles) ProtoMessage() {}
 
 func (x *RemoveMemoryProfiles) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[51]
+	mi := &file_commandpb_command_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3675,7 +3764,7 @@ func (x *RemoveMemoryProfiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveMemoryProfiles.ProtoReflect.Descriptor instead.
 func (*RemoveMemoryProfiles) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{51}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *RemoveMemoryProfiles) GetKeys() []string {
@@ -3715,7 +3804,7 @@ type PublishOutput struct {
 
 func (x *PublishOutput) Reset() {
 	*x = PublishOutput{}
-	mi := &file_commandpb_command_proto_msgTypes[52]
+	mi := &file_commandpb_command_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3727,7 +3816,7 @@ func (x *PublishOutput) String() string {
 func (*PublishOutput) ProtoMessage() {}
 
 func (x *PublishOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[52]
+	mi := &file_commandpb_command_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3740,7 +3829,7 @@ func (x *PublishOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublishOutput.ProtoReflect.Descriptor instead.
 func (*PublishOutput) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{52}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *PublishOutput) GetOperationId() string {
@@ -3787,7 +3876,7 @@ const file_commandpb_command_proto_rawDesc = "" +
 	"\bcommands\x18\x01 \x03(\v2\x18.weir.command.v1.CommandR\bcommands\"7\n" +
 	"\aCommand\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\rR\x04kind\x12\x18\n" +
-	"\apayload\x18\x02 \x01(\fR\apayload\"\xfe\x02\n" +
+	"\apayload\x18\x02 \x01(\fR\apayload\"\xd3\x03\n" +
 	"\x06Result\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x122\n" +
 	"\arefusal\x18\x02 \x01(\v2\x18.weir.command.v1.RefusalR\arefusal\x12P\n" +
@@ -3795,7 +3884,8 @@ const file_commandpb_command_proto_rawDesc = "" +
 	"\x11start_allocations\x18\x04 \x01(\v2'.weir.command.v1.StartAllocationsResultH\x00R\x10startAllocations\x12D\n" +
 	"\vfinish_jobs\x18\x05 \x01(\v2!.weir.command.v1.FinishJobsResultH\x00R\n" +
 	"finishJobs\x121\n" +
-	"\x04tree\x18\x06 \x01(\v2\x1b.weir.command.v1.TreeResultH\x00R\x04treeB\a\n" +
+	"\x04tree\x18\x06 \x01(\v2\x1b.weir.command.v1.TreeResultH\x00R\x04tree\x12S\n" +
+	"\x10update_operation\x18\a \x01(\v2&.weir.command.v1.UpdateOperationResultH\x00R\x0fupdateOperationB\a\n" +
 	"\x05value\"7\n" +
 	"\aRefusal\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
@@ -3813,10 +3903,11 @@ const file_commandpb_command_proto_rawDesc = "" +
 	"\vmutation_id\x18\x03 \x01(\tR\n" +
 	"mutationId\x120\n" +
 	"\x04spec\x18\x04 \x01(\v2\x1c.weir.state.v1.OperationSpecR\x04spec\x12.\n" +
-	"\x04time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"U\n" +
+	"\x04time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"q\n" +
 	"\x14StartOperationResult\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x1a\n" +
-	"\brepeated\x18\x02 \x01(\bR\brepeated\"\xf5\x01\n" +
+	"\brepeated\x18\x02 \x01(\bR\brepeated\x12\x1a\n" +
+	"\bwarnings\x18\x03 \x03(\tR\bwarnings\"\xf5\x01\n" +
 	"\x10AdvanceOperation\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x12\n" +
@@ -3976,7 +4067,9 @@ const file_commandpb_command_proto_rawDesc = "" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12.\n" +
 	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12:\n" +
-	"\achanges\x18\x04 \x03(\v2 .weir.command.v1.OperationChangeR\achanges\"{\n" +
+	"\achanges\x18\x04 \x03(\v2 .weir.command.v1.OperationChangeR\achanges\"3\n" +
+	"\x15UpdateOperationResult\x12\x1a\n" +
+	"\bwarnings\x18\x01 \x03(\tR\bwarnings\"{\n" +
 	"\x0fOperationChange\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x17\n" +
 	"\x04pool\x18\x02 \x01(\tH\x00R\x04pool\x88\x01\x01\x122\n" +
@@ -3986,12 +4079,14 @@ const file_commandpb_command_proto_rawDesc = "" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12.\n" +
 	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x14\n" +
-	"\x05trees\x18\x04 \x03(\tR\x05trees\"\xa0\x01\n" +
+	"\x05trees\x18\x04 \x03(\tR\x05trees\"\x88\x02\n" +
 	"\x11CheckpointVolumes\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
 	"\x04tree\x18\x03 \x01(\tR\x04tree\x123\n" +
-	"\avolumes\x18\x04 \x03(\v2\x19.weir.state.v1.PoolVolumeR\avolumes\"{\n" +
+	"\avolumes\x18\x04 \x03(\v2\x19.weir.state.v1.PoolVolumeR\avolumes\x126\n" +
+	"\x06clocks\x18\x05 \x03(\v2\x1e.weir.state.v1.StarvationClockR\x06clocks\x12.\n" +
+	"\x03age\x18\x06 \x01(\v2\x1c.weir.state.v1.PreemptionAgeR\x03age\"{\n" +
 	"\fRegisterNode\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12'\n" +
@@ -4078,81 +4173,84 @@ func file_commandpb_command_proto_rawDescGZIP() []byte {
 	return file_commandpb_command_proto_rawDescData
 }
 
-var file_commandpb_command_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
+var file_commandpb_command_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
 var file_commandpb_command_proto_goTypes = []any{
-	(*Entry)(nil),                  // 0: weir.command.v1.Entry
-	(*Command)(nil),                // 1: weir.command.v1.Command
-	(*Result)(nil),                 // 2: weir.command.v1.Result
-	(*Refusal)(nil),                // 3: weir.command.v1.Refusal
-	(*BeginTerm)(nil),              // 4: weir.command.v1.BeginTerm
-	(*StartOperation)(nil),         // 5: weir.command.v1.StartOperation
-	(*StartOperationResult)(nil),   // 6: weir.command.v1.StartOperationResult
-	(*AdvanceOperation)(nil),       // 7: weir.command.v1.AdvanceOperation
-	(*SetPendingReason)(nil),       // 8: weir.command.v1.SetPendingReason
-	(*AssignController)(nil),       // 9: weir.command.v1.AssignController
-	(*ControllerAssignment)(nil),   // 10: weir.command.v1.ControllerAssignment
-	(*PrepareOperation)(nil),       // 11: weir.command.v1.PrepareOperation
-	(*DefineTasks)(nil),            // 12: weir.command.v1.DefineTasks
-	(*TaskDefinition)(nil),         // 13: weir.command.v1.TaskDefinition
-	(*StartAllocations)(nil),       // 14: weir.command.v1.StartAllocations
-	(*Grant)(nil),                  // 15: weir.command.v1.Grant
-	(*StartAllocationsResult)(nil), // 16: weir.command.v1.StartAllocationsResult
-	(*GrantResult)(nil),            // 17: weir.command.v1.GrantResult
-	(*FinishJobs)(nil),             // 18: weir.command.v1.FinishJobs
-	(*FinishJobsResult)(nil),       // 19: weir.command.v1.FinishJobsResult
-	(*FinishJobResult)(nil),        // 20: weir.command.v1.FinishJobResult
-	(*AbortAllocations)(nil),       // 21: weir.command.v1.AbortAllocations
-	(*SuspendOperation)(nil),       // 22: weir.command.v1.SuspendOperation
-	(*ResumeOperation)(nil),        // 23: weir.command.v1.ResumeOperation
-	(*AbortOperation)(nil),         // 24: weir.command.v1.AbortOperation
-	(*CompleteOperation)(nil),      // 25: weir.command.v1.CompleteOperation
-	(*EditTree)(nil),               // 26: weir.command.v1.EditTree
-	(*TreeEdit)(nil),               // 27: weir.command.v1.TreeEdit
-	(*Changes)(nil),                // 28: weir.command.v1.Changes
-	(*PoolChange)(nil),             // 29: weir.command.v1.PoolChange
-	(*RenamePool)(nil),             // 30: weir.command.v1.RenamePool
-	(*TreeResult)(nil),             // 31: weir.command.v1.TreeResult
-	(*CreateTree)(nil),             // 32: weir.command.v1.CreateTree
-	(*RemoveTree)(nil),             // 33: weir.command.v1.RemoveTree
-	(*SetDefaultTree)(nil),         // 34: weir.command.v1.SetDefaultTree
-	(*UpdateOperation)(nil),        // 35: weir.command.v1.UpdateOperation
-	(*OperationChange)(nil),        // 36: weir.command.v1.OperationChange
-	(*AdmitOperation)(nil),         // 37: weir.command.v1.AdmitOperation
-	(*CheckpointVolumes)(nil),      // 38: weir.command.v1.CheckpointVolumes
-	(*RegisterNode)(nil),           // 39: weir.command.v1.RegisterNode
-	(*SetNodeOffline)(nil),         // 40: weir.command.v1.SetNodeOffline
-	(*DrainNode)(nil),              // 41: weir.command.v1.DrainNode
-	(*RemoveNode)(nil),             // 42: weir.command.v1.RemoveNode
-	(*UndrainNode)(nil),            // 43: weir.command.v1.UndrainNode
-	(*StopJobs)(nil),               // 44: weir.command.v1.StopJobs
-	(*PreemptAllocations)(nil),     // 45: weir.command.v1.PreemptAllocations
-	(*Preemption)(nil),             // 46: weir.command.v1.Preemption
-	(*UpdateReserves)(nil),         // 47: weir.command.v1.UpdateReserves
-	(*TaskReserve)(nil),            // 48: weir.command.v1.TaskReserve
-	(*SaveMemoryProfiles)(nil),     // 49: weir.command.v1.SaveMemoryProfiles
-	(*SavedProfile)(nil),           // 50: weir.command.v1.SavedProfile
-	(*RemoveMemoryProfiles)(nil),   // 51: weir.command.v1.RemoveMemoryProfiles
-	(*PublishOutput)(nil),          // 52: weir.command.v1.PublishOutput
-	nil,                            // 53: weir.command.v1.SetPendingReason.ReasonsEntry
-	nil,                            // 54: weir.command.v1.Changes.ValuesEntry
-	(*timestamppb.Timestamp)(nil),  // 55: google.protobuf.Timestamp
-	(*statepb.Limits)(nil),         // 56: weir.state.v1.Limits
-	(*statepb.OperationSpec)(nil),  // 57: weir.state.v1.OperationSpec
-	(*statepb.Error)(nil),          // 58: weir.state.v1.Error
-	(*statepb.Input)(nil),          // 59: weir.state.v1.Input
-	(*statepb.Resources)(nil),      // 60: weir.state.v1.Resources
-	(*statepb.TaskMemory)(nil),     // 61: weir.state.v1.TaskMemory
-	(*statepb.Slices)(nil),         // 62: weir.state.v1.Slices
-	(*statepb.FinishedJob)(nil),    // 63: weir.state.v1.FinishedJob
-	(*structpb.Struct)(nil),        // 64: google.protobuf.Struct
-	(*statepb.Pool)(nil),           // 65: weir.state.v1.Pool
-	(*statepb.PoolVolume)(nil),     // 66: weir.state.v1.PoolVolume
-	(*statepb.Node)(nil),           // 67: weir.state.v1.Node
-	(*statepb.StopOrder)(nil),      // 68: weir.state.v1.StopOrder
-	(*statepb.JobReserve)(nil),     // 69: weir.state.v1.JobReserve
-	(*statepb.MemoryProfile)(nil),  // 70: weir.state.v1.MemoryProfile
-	(*statepb.Output)(nil),         // 71: weir.state.v1.Output
-	(*structpb.Value)(nil),         // 72: google.protobuf.Value
+	(*Entry)(nil),                   // 0: weir.command.v1.Entry
+	(*Command)(nil),                 // 1: weir.command.v1.Command
+	(*Result)(nil),                  // 2: weir.command.v1.Result
+	(*Refusal)(nil),                 // 3: weir.command.v1.Refusal
+	(*BeginTerm)(nil),               // 4: weir.command.v1.BeginTerm
+	(*StartOperation)(nil),          // 5: weir.command.v1.StartOperation
+	(*StartOperationResult)(nil),    // 6: weir.command.v1.StartOperationResult
+	(*AdvanceOperation)(nil),        // 7: weir.command.v1.AdvanceOperation
+	(*SetPendingReason)(nil),        // 8: weir.command.v1.SetPendingReason
+	(*AssignController)(nil),        // 9: weir.command.v1.AssignController
+	(*ControllerAssignment)(nil),    // 10: weir.command.v1.ControllerAssignment
+	(*PrepareOperation)(nil),        // 11: weir.command.v1.PrepareOperation
+	(*DefineTasks)(nil),             // 12: weir.command.v1.DefineTasks
+	(*TaskDefinition)(nil),          // 13: weir.command.v1.TaskDefinition
+	(*StartAllocations)(nil),        // 14: weir.command.v1.StartAllocations
+	(*Grant)(nil),                   // 15: weir.command.v1.Grant
+	(*StartAllocationsResult)(nil),  // 16: weir.command.v1.StartAllocationsResult
+	(*GrantResult)(nil),             // 17: weir.command.v1.GrantResult
+	(*FinishJobs)(nil),              // 18: weir.command.v1.FinishJobs
+	(*FinishJobsResult)(nil),        // 19: weir.command.v1.FinishJobsResult
+	(*FinishJobResult)(nil),         // 20: weir.command.v1.FinishJobResult
+	(*AbortAllocations)(nil),        // 21: weir.command.v1.AbortAllocations
+	(*SuspendOperation)(nil),        // 22: weir.command.v1.SuspendOperation
+	(*ResumeOperation)(nil),         // 23: weir.command.v1.ResumeOperation
+	(*AbortOperation)(nil),          // 24: weir.command.v1.AbortOperation
+	(*CompleteOperation)(nil),       // 25: weir.command.v1.CompleteOperation
+	(*EditTree)(nil),                // 26: weir.command.v1.EditTree
+	(*TreeEdit)(nil),                // 27: weir.command.v1.TreeEdit
+	(*Changes)(nil),                 // 28: weir.command.v1.Changes
+	(*PoolChange)(nil),              // 29: weir.command.v1.PoolChange
+	(*RenamePool)(nil),              // 30: weir.command.v1.RenamePool
+	(*TreeResult)(nil),              // 31: weir.command.v1.TreeResult
+	(*CreateTree)(nil),              // 32: weir.command.v1.CreateTree
+	(*RemoveTree)(nil),              // 33: weir.command.v1.RemoveTree
+	(*SetDefaultTree)(nil),          // 34: weir.command.v1.SetDefaultTree
+	(*UpdateOperation)(nil),         // 35: weir.command.v1.UpdateOperation
+	(*UpdateOperationResult)(nil),   // 36: weir.command.v1.UpdateOperationResult
+	(*OperationChange)(nil),         // 37: weir.command.v1.OperationChange
+	(*AdmitOperation)(nil),          // 38: weir.command.v1.AdmitOperation
+	(*CheckpointVolumes)(nil),       // 39: weir.command.v1.CheckpointVolumes
+	(*RegisterNode)(nil),            // 40: weir.command.v1.RegisterNode
+	(*SetNodeOffline)(nil),          // 41: weir.command.v1.SetNodeOffline
+	(*DrainNode)(nil),               // 42: weir.command.v1.DrainNode
+	(*RemoveNode)(nil),              // 43: weir.command.v1.RemoveNode
+	(*UndrainNode)(nil),             // 44: weir.command.v1.UndrainNode
+	(*StopJobs)(nil),                // 45: weir.command.v1.StopJobs
+	(*PreemptAllocations)(nil),      // 46: weir.command.v1.PreemptAllocations
+	(*Preemption)(nil),              // 47: weir.command.v1.Preemption
+	(*UpdateReserves)(nil),          // 48: weir.command.v1.UpdateReserves
+	(*TaskReserve)(nil),             // 49: weir.command.v1.TaskReserve
+	(*SaveMemoryProfiles)(nil),      // 50: weir.command.v1.SaveMemoryProfiles
+	(*SavedProfile)(nil),            // 51: weir.command.v1.SavedProfile
+	(*RemoveMemoryProfiles)(nil),    // 52: weir.command.v1.RemoveMemoryProfiles
+	(*PublishOutput)(nil),           // 53: weir.command.v1.PublishOutput
+	nil,                             // 54: weir.command.v1.SetPendingReason.ReasonsEntry
+	nil,                             // 55: weir.command.v1.Changes.ValuesEntry
+	(*timestamppb.Timestamp)(nil),   // 56: google.protobuf.Timestamp
+	(*statepb.Limits)(nil),          // 57: weir.state.v1.Limits
+	(*statepb.OperationSpec)(nil),   // 58: weir.state.v1.OperationSpec
+	(*statepb.Error)(nil),           // 59: weir.state.v1.Error
+	(*statepb.Input)(nil),           // 60: weir.state.v1.Input
+	(*statepb.Resources)(nil),       // 61: weir.state.v1.Resources
+	(*statepb.TaskMemory)(nil),      // 62: weir.state.v1.TaskMemory
+	(*statepb.Slices)(nil),          // 63: weir.state.v1.Slices
+	(*statepb.FinishedJob)(nil),     // 64: weir.state.v1.FinishedJob
+	(*structpb.Struct)(nil),         // 65: google.protobuf.Struct
+	(*statepb.Pool)(nil),            // 66: weir.state.v1.Pool
+	(*statepb.PoolVolume)(nil),      // 67: weir.state.v1.PoolVolume
+	(*statepb.StarvationClock)(nil), // 68: weir.state.v1.StarvationClock
+	(*statepb.PreemptionAge)(nil),   // 69: weir.state.v1.PreemptionAge
+	(*statepb.Node)(nil),            // 70: weir.state.v1.Node
+	(*statepb.StopOrder)(nil),       // 71: weir.state.v1.StopOrder
+	(*statepb.JobReserve)(nil),      // 72: weir.state.v1.JobReserve
+	(*statepb.MemoryProfile)(nil),   // 73: weir.state.v1.MemoryProfile
+	(*statepb.Output)(nil),          // 74: weir.state.v1.Output
+	(*structpb.Value)(nil),          // 75: google.protobuf.Value
 }
 var file_commandpb_command_proto_depIdxs = []int32{
 	1,  // 0: weir.command.v1.Entry.commands:type_name -> weir.command.v1.Command
@@ -4161,82 +4259,85 @@ var file_commandpb_command_proto_depIdxs = []int32{
 	16, // 3: weir.command.v1.Result.start_allocations:type_name -> weir.command.v1.StartAllocationsResult
 	19, // 4: weir.command.v1.Result.finish_jobs:type_name -> weir.command.v1.FinishJobsResult
 	31, // 5: weir.command.v1.Result.tree:type_name -> weir.command.v1.TreeResult
-	55, // 6: weir.command.v1.BeginTerm.time:type_name -> google.protobuf.Timestamp
-	56, // 7: weir.command.v1.BeginTerm.limits:type_name -> weir.state.v1.Limits
-	57, // 8: weir.command.v1.StartOperation.spec:type_name -> weir.state.v1.OperationSpec
-	55, // 9: weir.command.v1.StartOperation.time:type_name -> google.protobuf.Timestamp
-	55, // 10: weir.command.v1.AdvanceOperation.time:type_name -> google.protobuf.Timestamp
-	58, // 11: weir.command.v1.AdvanceOperation.result:type_name -> weir.state.v1.Error
-	53, // 12: weir.command.v1.SetPendingReason.reasons:type_name -> weir.command.v1.SetPendingReason.ReasonsEntry
-	55, // 13: weir.command.v1.AssignController.time:type_name -> google.protobuf.Timestamp
-	10, // 14: weir.command.v1.AssignController.assignments:type_name -> weir.command.v1.ControllerAssignment
-	55, // 15: weir.command.v1.PrepareOperation.time:type_name -> google.protobuf.Timestamp
-	58, // 16: weir.command.v1.PrepareOperation.error:type_name -> weir.state.v1.Error
-	59, // 17: weir.command.v1.PrepareOperation.input:type_name -> weir.state.v1.Input
-	55, // 18: weir.command.v1.DefineTasks.time:type_name -> google.protobuf.Timestamp
-	13, // 19: weir.command.v1.DefineTasks.tasks:type_name -> weir.command.v1.TaskDefinition
-	60, // 20: weir.command.v1.TaskDefinition.job_resources:type_name -> weir.state.v1.Resources
-	61, // 21: weir.command.v1.TaskDefinition.memory:type_name -> weir.state.v1.TaskMemory
-	62, // 22: weir.command.v1.TaskDefinition.slices:type_name -> weir.state.v1.Slices
-	55, // 23: weir.command.v1.StartAllocations.time:type_name -> google.protobuf.Timestamp
-	15, // 24: weir.command.v1.StartAllocations.grants:type_name -> weir.command.v1.Grant
-	60, // 25: weir.command.v1.Grant.resources:type_name -> weir.state.v1.Resources
-	55, // 26: weir.command.v1.Grant.claim_time:type_name -> google.protobuf.Timestamp
-	17, // 27: weir.command.v1.StartAllocationsResult.grants:type_name -> weir.command.v1.GrantResult
-	55, // 28: weir.command.v1.FinishJobs.time:type_name -> google.protobuf.Timestamp
-	63, // 29: weir.command.v1.FinishJobs.jobs:type_name -> weir.state.v1.FinishedJob
-	20, // 30: weir.command.v1.FinishJobsResult.jobs:type_name -> weir.command.v1.FinishJobResult
-	55, // 31: weir.command.v1.AbortAllocations.time:type_name -> google.protobuf.Timestamp
-	55, // 32: weir.command.v1.SuspendOperation.time:type_name -> google.protobuf.Timestamp
-	55, // 33: weir.command.v1.ResumeOperation.time:type_name -> google.protobuf.Timestamp
-	55, // 34: weir.command.v1.AbortOperation.time:type_name -> google.protobuf.Timestamp
-	55, // 35: weir.command.v1.CompleteOperation.time:type_name -> google.protobuf.Timestamp
-	27, // 36: weir.command.v1.EditTree.edits:type_name -> weir.command.v1.TreeEdit
-	55, // 37: weir.command.v1.EditTree.time:type_name -> google.protobuf.Timestamp
-	64, // 38: weir.command.v1.TreeEdit.options:type_name -> google.protobuf.Struct
-	28, // 39: weir.command.v1.TreeEdit.change:type_name -> weir.command.v1.Changes
-	65, // 40: weir.command.v1.TreeEdit.create:type_name -> weir.state.v1.Pool
-	65, // 41: weir.command.v1.TreeEdit.set:type_name -> weir.state.v1.Pool
-	29, // 42: weir.command.v1.TreeEdit.change_pool:type_name -> weir.command.v1.PoolChange
-	30, // 43: weir.command.v1.TreeEdit.rename:type_name -> weir.command.v1.RenamePool
-	54, // 44: weir.command.v1.Changes.values:type_name -> weir.command.v1.Changes.ValuesEntry
-	28, // 45: weir.command.v1.PoolChange.options:type_name -> weir.command.v1.Changes
-	64, // 46: weir.command.v1.CreateTree.options:type_name -> google.protobuf.Struct
-	55, // 47: weir.command.v1.CreateTree.time:type_name -> google.protobuf.Timestamp
-	55, // 48: weir.command.v1.RemoveTree.time:type_name -> google.protobuf.Timestamp
-	55, // 49: weir.command.v1.SetDefaultTree.time:type_name -> google.protobuf.Timestamp
-	55, // 50: weir.command.v1.UpdateOperation.time:type_name -> google.protobuf.Timestamp
-	36, // 51: weir.command.v1.UpdateOperation.changes:type_name -> weir.command.v1.OperationChange
-	28, // 52: weir.command.v1.OperationChange.options:type_name -> weir.command.v1.Changes
-	55, // 53: weir.command.v1.AdmitOperation.time:type_name -> google.protobuf.Timestamp
-	55, // 54: weir.command.v1.CheckpointVolumes.time:type_name -> google.protobuf.Timestamp
-	66, // 55: weir.command.v1.CheckpointVolumes.volumes:type_name -> weir.state.v1.PoolVolume
-	55, // 56: weir.command.v1.RegisterNode.time:type_name -> google.protobuf.Timestamp
-	67, // 57: weir.command.v1.RegisterNode.node:type_name -> weir.state.v1.Node
-	55, // 58: weir.command.v1.SetNodeOffline.time:type_name -> google.protobuf.Timestamp
-	55, // 59: weir.command.v1.DrainNode.time:type_name -> google.protobuf.Timestamp
-	55, // 60: weir.command.v1.RemoveNode.time:type_name -> google.protobuf.Timestamp
-	55, // 61: weir.command.v1.UndrainNode.time:type_name -> google.protobuf.Timestamp
-	68, // 62: weir.command.v1.StopJobs.order:type_name -> weir.state.v1.StopOrder
-	55, // 63: weir.command.v1.PreemptAllocations.time:type_name -> google.protobuf.Timestamp
-	46, // 64: weir.command.v1.PreemptAllocations.preemptions:type_name -> weir.command.v1.Preemption
-	68, // 65: weir.command.v1.Preemption.order:type_name -> weir.state.v1.StopOrder
-	55, // 66: weir.command.v1.UpdateReserves.time:type_name -> google.protobuf.Timestamp
-	48, // 67: weir.command.v1.UpdateReserves.tasks:type_name -> weir.command.v1.TaskReserve
-	69, // 68: weir.command.v1.TaskReserve.reserve:type_name -> weir.state.v1.JobReserve
-	55, // 69: weir.command.v1.SaveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
-	50, // 70: weir.command.v1.SaveMemoryProfiles.profiles:type_name -> weir.command.v1.SavedProfile
-	70, // 71: weir.command.v1.SavedProfile.profile:type_name -> weir.state.v1.MemoryProfile
-	55, // 72: weir.command.v1.RemoveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
-	55, // 73: weir.command.v1.PublishOutput.time:type_name -> google.protobuf.Timestamp
-	71, // 74: weir.command.v1.PublishOutput.output:type_name -> weir.state.v1.Output
-	58, // 75: weir.command.v1.PublishOutput.error:type_name -> weir.state.v1.Error
-	72, // 76: weir.command.v1.Changes.ValuesEntry.value:type_name -> google.protobuf.Value
-	77, // [77:77] is the sub-list for method output_type
-	77, // [77:77] is the sub-list for method input_type
-	77, // [77:77] is the sub-list for extension type_name
-	77, // [77:77] is the sub-list for extension extendee
-	0,  // [0:77] is the sub-list for field type_name
+	36, // 6: weir.command.v1.Result.update_operation:type_name -> weir.command.v1.UpdateOperationResult
+	56, // 7: weir.command.v1.BeginTerm.time:type_name -> google.protobuf.Timestamp
+	57, // 8: weir.command.v1.BeginTerm.limits:type_name -> weir.state.v1.Limits
+	58, // 9: weir.command.v1.StartOperation.spec:type_name -> weir.state.v1.OperationSpec
+	56, // 10: weir.command.v1.StartOperation.time:type_name -> google.protobuf.Timestamp
+	56, // 11: weir.command.v1.AdvanceOperation.time:type_name -> google.protobuf.Timestamp
+	59, // 12: weir.command.v1.AdvanceOperation.result:type_name -> weir.state.v1.Error
+	54, // 13: weir.command.v1.SetPendingReason.reasons:type_name -> weir.command.v1.SetPendingReason.ReasonsEntry
+	56, // 14: weir.command.v1.AssignController.time:type_name -> google.protobuf.Timestamp
+	10, // 15: weir.command.v1.AssignController.assignments:type_name -> weir.command.v1.ControllerAssignment
+	56, // 16: weir.command.v1.PrepareOperation.time:type_name -> google.protobuf.Timestamp
+	59, // 17: weir.command.v1.PrepareOperation.error:type_name -> weir.state.v1.Error
+	60, // 18: weir.command.v1.PrepareOperation.input:type_name -> weir.state.v1.Input
+	56, // 19: weir.command.v1.DefineTasks.time:type_name -> google.protobuf.Timestamp
+	13, // 20: weir.command.v1.DefineTasks.tasks:type_name -> weir.command.v1.TaskDefinition
+	61, // 21: weir.command.v1.TaskDefinition.job_resources:type_name -> weir.state.v1.Resources
+	62, // 22: weir.command.v1.TaskDefinition.memory:type_name -> weir.state.v1.TaskMemory
+	63, // 23: weir.command.v1.TaskDefinition.slices:type_name -> weir.state.v1.Slices
+	56, // 24: weir.command.v1.StartAllocations.time:type_name -> google.protobuf.Timestamp
+	15, // 25: weir.command.v1.StartAllocations.grants:type_name -> weir.command.v1.Grant
+	61, // 26: weir.command.v1.Grant.resources:type_name -> weir.state.v1.Resources
+	56, // 27: weir.command.v1.Grant.claim_time:type_name -> google.protobuf.Timestamp
+	17, // 28: weir.command.v1.StartAllocationsResult.grants:type_name -> weir.command.v1.GrantResult
+	56, // 29: weir.command.v1.FinishJobs.time:type_name -> google.protobuf.Timestamp
+	64, // 30: weir.command.v1.FinishJobs.jobs:type_name -> weir.state.v1.FinishedJob
+	20, // 31: weir.command.v1.FinishJobsResult.jobs:type_name -> weir.command.v1.FinishJobResult
+	56, // 32: weir.command.v1.AbortAllocations.time:type_name -> google.protobuf.Timestamp
+	56, // 33: weir.command.v1.SuspendOperation.time:type_name -> google.protobuf.Timestamp
+	56, // 34: weir.command.v1.ResumeOperation.time:type_name -> google.protobuf.Timestamp
+	56, // 35: weir.command.v1.AbortOperation.time:type_name -> google.protobuf.Timestamp
+	56, // 36: weir.command.v1.CompleteOperation.time:type_name -> google.protobuf.Timestamp
+	27, // 37: weir.command.v1.EditTree.edits:type_name -> weir.command.v1.TreeEdit
+	56, // 38: weir.command.v1.EditTree.time:type_name -> google.protobuf.Timestamp
+	65, // 39: weir.command.v1.TreeEdit.options:type_name -> google.protobuf.Struct
+	28, // 40: weir.command.v1.TreeEdit.change:type_name -> weir.command.v1.Changes
+	66, // 41: weir.command.v1.TreeEdit.create:type_name -> weir.state.v1.Pool
+	66, // 42: weir.command.v1.TreeEdit.set:type_name -> weir.state.v1.Pool
+	29, // 43: weir.command.v1.TreeEdit.change_pool:type_name -> weir.command.v1.PoolChange
+	30, // 44: weir.command.v1.TreeEdit.rename:type_name -> weir.command.v1.RenamePool
+	55, // 45: weir.command.v1.Changes.values:type_name -> weir.command.v1.Changes.ValuesEntry
+	28, // 46: weir.command.v1.PoolChange.options:type_name -> weir.command.v1.Changes
+	65, // 47: weir.command.v1.CreateTree.options:type_name -> google.protobuf.Struct
+	56, // 48: weir.command.v1.CreateTree.time:type_name -> google.protobuf.Timestamp
+	56, // 49: weir.command.v1.RemoveTree.time:type_name -> google.protobuf.Timestamp
+	56, // 50: weir.command.v1.SetDefaultTree.time:type_name -> google.protobuf.Timestamp
+	56, // 51: weir.command.v1.UpdateOperation.time:type_name -> google.protobuf.Timestamp
+	37, // 52: weir.command.v1.UpdateOperation.changes:type_name -> weir.command.v1.OperationChange
+	28, // 53: weir.command.v1.OperationChange.options:type_name -> weir.command.v1.Changes
+	56, // 54: weir.command.v1.AdmitOperation.time:type_name -> google.protobuf.Timestamp
+	56, // 55: weir.command.v1.CheckpointVolumes.time:type_name -> google.protobuf.Timestamp
+	67, // 56: weir.command.v1.CheckpointVolumes.volumes:type_name -> weir.state.v1.PoolVolume
+	68, // 57: weir.command.v1.CheckpointVolumes.clocks:type_name -> weir.state.v1.StarvationClock
+	69, // 58: weir.command.v1.CheckpointVolumes.age:type_name -> weir.state.v1.PreemptionAge
+	56, // 59: weir.command.v1.RegisterNode.time:type_name -> google.protobuf.Timestamp
+	70, // 60: weir.command.v1.RegisterNode.node:type_name -> weir.state.v1.Node
+	56, // 61: weir.command.v1.SetNodeOffline.time:type_name -> google.protobuf.Timestamp
+	56, // 62: weir.command.v1.DrainNode.time:type_name -> google.protobuf.Timestamp
+	56, // 63: weir.command.v1.RemoveNode.time:type_name -> google.protobuf.Timestamp
+	56, // 64: weir.command.v1.UndrainNode.time:type_name -> google.protobuf.Timestamp
+	71, // 65: weir.command.v1.StopJobs.order:type_name -> weir.state.v1.StopOrder
+	56, // 66: weir.command.v1.PreemptAllocations.time:type_name -> google.protobuf.Timestamp
+	47, // 67: weir.command.v1.PreemptAllocations.preemptions:type_name -> weir.command.v1.Preemption
+	71, // 68: weir.command.v1.Preemption.order:type_name -> weir.state.v1.StopOrder
+	56, // 69: weir.command.v1.UpdateReserves.time:type_name -> google.protobuf.Timestamp
+	49, // 70: weir.command.v1.UpdateReserves.tasks:type_name -> weir.command.v1.TaskReserve
+	72, // 71: weir.command.v1.TaskReserve.reserve:type_name -> weir.state.v1.JobReserve
+	56, // 72: weir.command.v1.SaveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
+	51, // 73: weir.command.v1.SaveMemoryProfiles.profiles:type_name -> weir.command.v1.SavedProfile
+	73, // 74: weir.command.v1.SavedProfile.profile:type_name -> weir.state.v1.MemoryProfile
+	56, // 75: weir.command.v1.RemoveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
+	56, // 76: weir.command.v1.PublishOutput.time:type_name -> google.protobuf.Timestamp
+	74, // 77: weir.command.v1.PublishOutput.output:type_name -> weir.state.v1.Output
+	59, // 78: weir.command.v1.PublishOutput.error:type_name -> weir.state.v1.Error
+	75, // 79: weir.command.v1.Changes.ValuesEntry.value:type_name -> google.protobuf.Value
+	80, // [80:80] is the sub-list for method output_type
+	80, // [80:80] is the sub-list for method input_type
+	80, // [80:80] is the sub-list for extension type_name
+	80, // [80:80] is the sub-list for extension extendee
+	0,  // [0:80] is the sub-list for field type_name
 }
 
 func init() { file_commandpb_command_proto_init() }
@@ -4249,6 +4350,7 @@ func file_commandpb_command_proto_init() {
 		(*Result_StartAllocations)(nil),
 		(*Result_FinishJobs)(nil),
 		(*Result_Tree)(nil),
+		(*Result_UpdateOperation)(nil),
 	}
 	file_commandpb_command_proto_msgTypes[27].OneofWrappers = []any{
 		(*TreeEdit_Options)(nil),
@@ -4260,14 +4362,14 @@ func file_commandpb_command_proto_init() {
 		(*TreeEdit_Remove)(nil),
 	}
 	file_commandpb_command_proto_msgTypes[29].OneofWrappers = []any{}
-	file_commandpb_command_proto_msgTypes[36].OneofWrappers = []any{}
+	file_commandpb_command_proto_msgTypes[37].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commandpb_command_proto_rawDesc), len(file_commandpb_command_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   55,
+			NumMessages:   56,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -4585,7 +4585,11 @@ type PoolTree struct {
 	Volumes     []*PoolVolume          `protobuf:"bytes,7,rep,name=volumes,proto3" json:"volumes,omitempty"`
 	VolumesTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=volumes_time,json=volumesTime,proto3" json:"volumes_time,omitempty"`
 	// What work was lost in each pool, by pool and cause.
-	Waste         []*Waste `protobuf:"bytes,9,rep,name=waste,proto3" json:"waste,omitempty"`
+	Waste []*Waste `protobuf:"bytes,9,rep,name=waste,proto3" json:"waste,omitempty"`
+	// Who was below its share at the last checkpoint: pools first, by id.
+	Clocks []*StarvationClock `protobuf:"bytes,10,rep,name=clocks,proto3" json:"clocks,omitempty"`
+	// Not set: nobody took anything in the age of the last checkpoint.
+	Age           *PreemptionAge `protobuf:"bytes,11,opt,name=age,proto3" json:"age,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4683,6 +4687,218 @@ func (x *PoolTree) GetWaste() []*Waste {
 	return nil
 }
 
+func (x *PoolTree) GetClocks() []*StarvationClock {
+	if x != nil {
+		return x.Clocks
+	}
+	return nil
+}
+
+func (x *PoolTree) GetAge() *PreemptionAge {
+	if x != nil {
+		return x.Age
+	}
+	return nil
+}
+
+// StarvationClock is since when a pool, or an operation, has been below its shares.
+type StarvationClock struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Not 0: the pool, whatever it is called by now.
+	PoolId      uint64 `protobuf:"varint,1,opt,name=pool_id,json=poolId,proto3" json:"pool_id,omitempty"`
+	OperationId string `protobuf:"bytes,2,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
+	// Neither is set: the clock has stopped.
+	BelowSince         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=below_since,json=belowSince,proto3" json:"below_since,omitempty"`
+	BelowMinShareSince *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=below_min_share_since,json=belowMinShareSince,proto3" json:"below_min_share_since,omitempty"`
+	// Such as starving; empty: it does not starve.
+	Starvation    string `protobuf:"bytes,5,opt,name=starvation,proto3" json:"starvation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StarvationClock) Reset() {
+	*x = StarvationClock{}
+	mi := &file_statepb_state_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StarvationClock) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StarvationClock) ProtoMessage() {}
+
+func (x *StarvationClock) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StarvationClock.ProtoReflect.Descriptor instead.
+func (*StarvationClock) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *StarvationClock) GetPoolId() uint64 {
+	if x != nil {
+		return x.PoolId
+	}
+	return 0
+}
+
+func (x *StarvationClock) GetOperationId() string {
+	if x != nil {
+		return x.OperationId
+	}
+	return ""
+}
+
+func (x *StarvationClock) GetBelowSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.BelowSince
+	}
+	return nil
+}
+
+func (x *StarvationClock) GetBelowMinShareSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.BelowMinShareSince
+	}
+	return nil
+}
+
+func (x *StarvationClock) GetStarvation() string {
+	if x != nil {
+		return x.Starvation
+	}
+	return ""
+}
+
+// PreemptionAge is a time in which nobody takes back what was taken from it.
+type PreemptionAge struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of all that ends an age when it changes.
+	Digest uint64 `protobuf:"fixed64,1,opt,name=digest,proto3" json:"digest,omitempty"`
+	// By operation, then by whom it was taken from.
+	Takings       []*Taking `protobuf:"bytes,2,rep,name=takings,proto3" json:"takings,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreemptionAge) Reset() {
+	*x = PreemptionAge{}
+	mi := &file_statepb_state_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreemptionAge) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreemptionAge) ProtoMessage() {}
+
+func (x *PreemptionAge) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreemptionAge.ProtoReflect.Descriptor instead.
+func (*PreemptionAge) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *PreemptionAge) GetDigest() uint64 {
+	if x != nil {
+		return x.Digest
+	}
+	return 0
+}
+
+func (x *PreemptionAge) GetTakings() []*Taking {
+	if x != nil {
+		return x.Takings
+	}
+	return nil
+}
+
+// Taking is that an operation took from another one in an age.
+type Taking struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	OperationId string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
+	// Empty: it gave up gracefully what it had beyond usage.
+	FromOperationId string `protobuf:"bytes,2,opt,name=from_operation_id,json=fromOperationId,proto3" json:"from_operation_id,omitempty"`
+	// What the operation had then.
+	Usage         *Resources `protobuf:"bytes,3,opt,name=usage,proto3" json:"usage,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Taking) Reset() {
+	*x = Taking{}
+	mi := &file_statepb_state_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Taking) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Taking) ProtoMessage() {}
+
+func (x *Taking) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Taking.ProtoReflect.Descriptor instead.
+func (*Taking) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *Taking) GetOperationId() string {
+	if x != nil {
+		return x.OperationId
+	}
+	return ""
+}
+
+func (x *Taking) GetFromOperationId() string {
+	if x != nil {
+		return x.FromOperationId
+	}
+	return ""
+}
+
+func (x *Taking) GetUsage() *Resources {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
 // PoolVolume is what a pool with integral guarantees has accumulated: resources
 // times seconds.
 type PoolVolume struct {
@@ -4705,7 +4921,7 @@ type PoolVolume struct {
 
 func (x *PoolVolume) Reset() {
 	*x = PoolVolume{}
-	mi := &file_statepb_state_proto_msgTypes[47]
+	mi := &file_statepb_state_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4717,7 +4933,7 @@ func (x *PoolVolume) String() string {
 func (*PoolVolume) ProtoMessage() {}
 
 func (x *PoolVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[47]
+	mi := &file_statepb_state_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4730,7 +4946,7 @@ func (x *PoolVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolVolume.ProtoReflect.Descriptor instead.
 func (*PoolVolume) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{47}
+	return file_statepb_state_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PoolVolume) GetPool() string {
@@ -4808,7 +5024,7 @@ type Term struct {
 
 func (x *Term) Reset() {
 	*x = Term{}
-	mi := &file_statepb_state_proto_msgTypes[48]
+	mi := &file_statepb_state_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4820,7 +5036,7 @@ func (x *Term) String() string {
 func (*Term) ProtoMessage() {}
 
 func (x *Term) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[48]
+	mi := &file_statepb_state_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4833,7 +5049,7 @@ func (x *Term) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Term.ProtoReflect.Descriptor instead.
 func (*Term) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{48}
+	return file_statepb_state_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Term) GetTerm() uint64 {
@@ -4878,7 +5094,7 @@ type SnapshotHeader struct {
 
 func (x *SnapshotHeader) Reset() {
 	*x = SnapshotHeader{}
-	mi := &file_statepb_state_proto_msgTypes[49]
+	mi := &file_statepb_state_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4890,7 +5106,7 @@ func (x *SnapshotHeader) String() string {
 func (*SnapshotHeader) ProtoMessage() {}
 
 func (x *SnapshotHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[49]
+	mi := &file_statepb_state_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4903,7 +5119,7 @@ func (x *SnapshotHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotHeader.ProtoReflect.Descriptor instead.
 func (*SnapshotHeader) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{49}
+	return file_statepb_state_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *SnapshotHeader) GetFormat() uint32 {
@@ -4979,7 +5195,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_statepb_state_proto_msgTypes[50]
+	mi := &file_statepb_state_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4991,7 +5207,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[50]
+	mi := &file_statepb_state_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5004,7 +5220,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{50}
+	return file_statepb_state_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Limits) GetArchivedOperations() int32 {
@@ -5078,7 +5294,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_statepb_state_proto_msgTypes[51]
+	mi := &file_statepb_state_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5090,7 +5306,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[51]
+	mi := &file_statepb_state_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5103,7 +5319,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{51}
+	return file_statepb_state_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Record) GetRecord() isRecord_Record {
@@ -5277,7 +5493,7 @@ type Archive struct {
 
 func (x *Archive) Reset() {
 	*x = Archive{}
-	mi := &file_statepb_state_proto_msgTypes[52]
+	mi := &file_statepb_state_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5289,7 +5505,7 @@ func (x *Archive) String() string {
 func (*Archive) ProtoMessage() {}
 
 func (x *Archive) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[52]
+	mi := &file_statepb_state_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5302,7 +5518,7 @@ func (x *Archive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Archive.ProtoReflect.Descriptor instead.
 func (*Archive) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{52}
+	return file_statepb_state_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Archive) GetOperationIds() []string {
@@ -5324,7 +5540,7 @@ type SnapshotFooter struct {
 
 func (x *SnapshotFooter) Reset() {
 	*x = SnapshotFooter{}
-	mi := &file_statepb_state_proto_msgTypes[53]
+	mi := &file_statepb_state_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5336,7 +5552,7 @@ func (x *SnapshotFooter) String() string {
 func (*SnapshotFooter) ProtoMessage() {}
 
 func (x *SnapshotFooter) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[53]
+	mi := &file_statepb_state_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5349,7 +5565,7 @@ func (x *SnapshotFooter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotFooter.ProtoReflect.Descriptor instead.
 func (*SnapshotFooter) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{53}
+	return file_statepb_state_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *SnapshotFooter) GetRecords() uint64 {
@@ -5845,7 +6061,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\aoptions\x18\b \x01(\v2\x17.google.protobuf.StructR\aoptions\x12%\n" +
 	"\x0eephemeral_user\x18\t \x01(\tR\rephemeralUser\x12\x0e\n" +
 	"\x02id\x18\n" +
-	" \x01(\x04R\x02idJ\x04\b\x03\x10\x06\"\xb8\x03\n" +
+	" \x01(\x04R\x02idJ\x04\b\x03\x10\x06\"\xa0\x04\n" +
 	"\bPoolTree\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x12)\n" +
@@ -5855,7 +6071,26 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\rmodified_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTime\x123\n" +
 	"\avolumes\x18\a \x03(\v2\x19.weir.state.v1.PoolVolumeR\avolumes\x12=\n" +
 	"\fvolumes_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\vvolumesTime\x12*\n" +
-	"\x05waste\x18\t \x03(\v2\x14.weir.state.v1.WasteR\x05waste\"\x88\x02\n" +
+	"\x05waste\x18\t \x03(\v2\x14.weir.state.v1.WasteR\x05waste\x126\n" +
+	"\x06clocks\x18\n" +
+	" \x03(\v2\x1e.weir.state.v1.StarvationClockR\x06clocks\x12.\n" +
+	"\x03age\x18\v \x01(\v2\x1c.weir.state.v1.PreemptionAgeR\x03age\"\xf9\x01\n" +
+	"\x0fStarvationClock\x12\x17\n" +
+	"\apool_id\x18\x01 \x01(\x04R\x06poolId\x12!\n" +
+	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12;\n" +
+	"\vbelow_since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"belowSince\x12M\n" +
+	"\x15below_min_share_since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x12belowMinShareSince\x12\x1e\n" +
+	"\n" +
+	"starvation\x18\x05 \x01(\tR\n" +
+	"starvation\"X\n" +
+	"\rPreemptionAge\x12\x16\n" +
+	"\x06digest\x18\x01 \x01(\x06R\x06digest\x12/\n" +
+	"\atakings\x18\x02 \x03(\v2\x15.weir.state.v1.TakingR\atakings\"\x87\x01\n" +
+	"\x06Taking\x12!\n" +
+	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12*\n" +
+	"\x11from_operation_id\x18\x02 \x01(\tR\x0ffromOperationId\x12.\n" +
+	"\x05usage\x18\x03 \x01(\v2\x18.weir.state.v1.ResourcesR\x05usage\"\x88\x02\n" +
 	"\n" +
 	"PoolVolume\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x1d\n" +
@@ -5926,7 +6161,7 @@ func file_statepb_state_proto_rawDescGZIP() []byte {
 	return file_statepb_state_proto_rawDescData
 }
 
-var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 64)
+var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 67)
 var file_statepb_state_proto_goTypes = []any{
 	(*Resources)(nil),             // 0: weir.state.v1.Resources
 	(*OperationSpec)(nil),         // 1: weir.state.v1.OperationSpec
@@ -5975,59 +6210,62 @@ var file_statepb_state_proto_goTypes = []any{
 	(*Drain)(nil),                 // 44: weir.state.v1.Drain
 	(*Pool)(nil),                  // 45: weir.state.v1.Pool
 	(*PoolTree)(nil),              // 46: weir.state.v1.PoolTree
-	(*PoolVolume)(nil),            // 47: weir.state.v1.PoolVolume
-	(*Term)(nil),                  // 48: weir.state.v1.Term
-	(*SnapshotHeader)(nil),        // 49: weir.state.v1.SnapshotHeader
-	(*Limits)(nil),                // 50: weir.state.v1.Limits
-	(*Record)(nil),                // 51: weir.state.v1.Record
-	(*Archive)(nil),               // 52: weir.state.v1.Archive
-	(*SnapshotFooter)(nil),        // 53: weir.state.v1.SnapshotFooter
-	nil,                           // 54: weir.state.v1.OperationSpec.OptionsPerTreeEntry
-	nil,                           // 55: weir.state.v1.TaskSpec.EnvironmentEntry
-	nil,                           // 56: weir.state.v1.Error.AttributesEntry
-	nil,                           // 57: weir.state.v1.OperationEvent.AttributesEntry
-	nil,                           // 58: weir.state.v1.Operation.PreemptedOthersEntry
-	nil,                           // 59: weir.state.v1.Task.AttemptsEntry
-	nil,                           // 60: weir.state.v1.Task.ReservesEntry
-	nil,                           // 61: weir.state.v1.Task.SlicesEntry
-	nil,                           // 62: weir.state.v1.JobCounters.AbortedByReasonEntry
-	nil,                           // 63: weir.state.v1.JobStatistics.ValuesEntry
-	(*durationpb.Duration)(nil),   // 64: google.protobuf.Duration
-	(*structpb.Struct)(nil),       // 65: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil), // 66: google.protobuf.Timestamp
+	(*StarvationClock)(nil),       // 47: weir.state.v1.StarvationClock
+	(*PreemptionAge)(nil),         // 48: weir.state.v1.PreemptionAge
+	(*Taking)(nil),                // 49: weir.state.v1.Taking
+	(*PoolVolume)(nil),            // 50: weir.state.v1.PoolVolume
+	(*Term)(nil),                  // 51: weir.state.v1.Term
+	(*SnapshotHeader)(nil),        // 52: weir.state.v1.SnapshotHeader
+	(*Limits)(nil),                // 53: weir.state.v1.Limits
+	(*Record)(nil),                // 54: weir.state.v1.Record
+	(*Archive)(nil),               // 55: weir.state.v1.Archive
+	(*SnapshotFooter)(nil),        // 56: weir.state.v1.SnapshotFooter
+	nil,                           // 57: weir.state.v1.OperationSpec.OptionsPerTreeEntry
+	nil,                           // 58: weir.state.v1.TaskSpec.EnvironmentEntry
+	nil,                           // 59: weir.state.v1.Error.AttributesEntry
+	nil,                           // 60: weir.state.v1.OperationEvent.AttributesEntry
+	nil,                           // 61: weir.state.v1.Operation.PreemptedOthersEntry
+	nil,                           // 62: weir.state.v1.Task.AttemptsEntry
+	nil,                           // 63: weir.state.v1.Task.ReservesEntry
+	nil,                           // 64: weir.state.v1.Task.SlicesEntry
+	nil,                           // 65: weir.state.v1.JobCounters.AbortedByReasonEntry
+	nil,                           // 66: weir.state.v1.JobStatistics.ValuesEntry
+	(*durationpb.Duration)(nil),   // 67: google.protobuf.Duration
+	(*structpb.Struct)(nil),       // 68: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil), // 69: google.protobuf.Timestamp
 }
 var file_statepb_state_proto_depIdxs = []int32{
-	64,  // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
+	67,  // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
 	2,   // 1: weir.state.v1.OperationSpec.tasks:type_name -> weir.state.v1.TaskSpec
-	65,  // 2: weir.state.v1.OperationSpec.options:type_name -> google.protobuf.Struct
-	54,  // 3: weir.state.v1.OperationSpec.options_per_tree:type_name -> weir.state.v1.OperationSpec.OptionsPerTreeEntry
+	68,  // 2: weir.state.v1.OperationSpec.options:type_name -> google.protobuf.Struct
+	57,  // 3: weir.state.v1.OperationSpec.options_per_tree:type_name -> weir.state.v1.OperationSpec.OptionsPerTreeEntry
 	3,   // 4: weir.state.v1.OperationSpec.map:type_name -> weir.state.v1.MapSpec
-	55,  // 5: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
-	64,  // 6: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
+	58,  // 5: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
+	67,  // 6: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
 	4,   // 7: weir.state.v1.TaskSpec.memory:type_name -> weir.state.v1.MemorySpec
 	5,   // 8: weir.state.v1.TaskSpec.tmpfs:type_name -> weir.state.v1.Tmpfs
 	6,   // 9: weir.state.v1.TaskSpec.files:type_name -> weir.state.v1.FileSpec
 	7,   // 10: weir.state.v1.TaskSpec.outputs:type_name -> weir.state.v1.KeptFile
 	8,   // 11: weir.state.v1.TaskSpec.gang:type_name -> weir.state.v1.GangSpec
 	10,  // 12: weir.state.v1.Slices.slices:type_name -> weir.state.v1.Slice
-	66,  // 13: weir.state.v1.InputFile.modified_time:type_name -> google.protobuf.Timestamp
+	69,  // 13: weir.state.v1.InputFile.modified_time:type_name -> google.protobuf.Timestamp
 	11,  // 14: weir.state.v1.Input.files:type_name -> weir.state.v1.InputFile
-	66,  // 15: weir.state.v1.Output.time:type_name -> google.protobuf.Timestamp
+	69,  // 15: weir.state.v1.Output.time:type_name -> google.protobuf.Timestamp
 	10,  // 16: weir.state.v1.JobInput.processed:type_name -> weir.state.v1.Slice
 	10,  // 17: weir.state.v1.JobInput.rest:type_name -> weir.state.v1.Slice
 	18,  // 18: weir.state.v1.TaskMemory.samples:type_name -> weir.state.v1.MemorySample
 	17,  // 19: weir.state.v1.TaskMemory.reserve:type_name -> weir.state.v1.JobReserve
 	17,  // 20: weir.state.v1.CookieReserve.reserve:type_name -> weir.state.v1.JobReserve
-	66,  // 21: weir.state.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	69,  // 21: weir.state.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
 	25,  // 22: weir.state.v1.Gang.completed:type_name -> weir.state.v1.Interval
-	65,  // 23: weir.state.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	56,  // 24: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
+	68,  // 23: weir.state.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	59,  // 24: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
 	26,  // 25: weir.state.v1.Error.inner:type_name -> weir.state.v1.Error
-	66,  // 26: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	57,  // 27: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
+	69,  // 26: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	60,  // 27: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
 	1,   // 28: weir.state.v1.Operation.spec:type_name -> weir.state.v1.OperationSpec
-	66,  // 29: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	66,  // 30: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	69,  // 29: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	69,  // 30: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
 	27,  // 31: weir.state.v1.Operation.events:type_name -> weir.state.v1.OperationEvent
 	28,  // 32: weir.state.v1.Operation.assignment:type_name -> weir.state.v1.Assignment
 	30,  // 33: weir.state.v1.Operation.tasks:type_name -> weir.state.v1.Task
@@ -6036,7 +6274,7 @@ var file_statepb_state_proto_depIdxs = []int32{
 	24,  // 36: weir.state.v1.Operation.trees:type_name -> weir.state.v1.OperationTree
 	36,  // 37: weir.state.v1.Operation.stop:type_name -> weir.state.v1.StopOrder
 	40,  // 38: weir.state.v1.Operation.waste:type_name -> weir.state.v1.Waste
-	58,  // 39: weir.state.v1.Operation.preempted_others:type_name -> weir.state.v1.Operation.PreemptedOthersEntry
+	61,  // 39: weir.state.v1.Operation.preempted_others:type_name -> weir.state.v1.Operation.PreemptedOthersEntry
 	12,  // 40: weir.state.v1.Operation.input:type_name -> weir.state.v1.Input
 	13,  // 41: weir.state.v1.Operation.output:type_name -> weir.state.v1.Output
 	25,  // 42: weir.state.v1.Task.pending:type_name -> weir.state.v1.Interval
@@ -6044,32 +6282,32 @@ var file_statepb_state_proto_depIdxs = []int32{
 	0,   // 44: weir.state.v1.Task.job_resources:type_name -> weir.state.v1.Resources
 	33,  // 45: weir.state.v1.Task.counters:type_name -> weir.state.v1.JobCounters
 	34,  // 46: weir.state.v1.Task.totals:type_name -> weir.state.v1.JobTotals
-	59,  // 47: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
+	62,  // 47: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
 	19,  // 48: weir.state.v1.Task.memory:type_name -> weir.state.v1.TaskMemory
-	60,  // 49: weir.state.v1.Task.reserves:type_name -> weir.state.v1.Task.ReservesEntry
+	63,  // 49: weir.state.v1.Task.reserves:type_name -> weir.state.v1.Task.ReservesEntry
 	22,  // 50: weir.state.v1.Task.statistics:type_name -> weir.state.v1.Aggregate
-	61,  // 51: weir.state.v1.Task.slices:type_name -> weir.state.v1.Task.SlicesEntry
+	64,  // 51: weir.state.v1.Task.slices:type_name -> weir.state.v1.Task.SlicesEntry
 	31,  // 52: weir.state.v1.Task.parts:type_name -> weir.state.v1.CompletedPart
 	23,  // 53: weir.state.v1.Task.gang:type_name -> weir.state.v1.Gang
 	32,  // 54: weir.state.v1.Task.input:type_name -> weir.state.v1.InputProgress
 	16,  // 55: weir.state.v1.Task.skipped:type_name -> weir.state.v1.SkippedRecord
 	10,  // 56: weir.state.v1.CompletedPart.slices:type_name -> weir.state.v1.Slice
 	15,  // 57: weir.state.v1.CompletedPart.output:type_name -> weir.state.v1.JobOutput
-	62,  // 58: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
+	65,  // 58: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
 	0,   // 59: weir.state.v1.Allocation.resources:type_name -> weir.state.v1.Resources
-	66,  // 60: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
+	69,  // 60: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
 	36,  // 61: weir.state.v1.Allocation.stop:type_name -> weir.state.v1.StopOrder
 	17,  // 62: weir.state.v1.Allocation.reserve:type_name -> weir.state.v1.JobReserve
-	66,  // 63: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
+	69,  // 63: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
 	37,  // 64: weir.state.v1.StopOrder.preempted_for:type_name -> weir.state.v1.Beneficiary
-	66,  // 65: weir.state.v1.StopOrder.planned_time:type_name -> google.protobuf.Timestamp
+	69,  // 65: weir.state.v1.StopOrder.planned_time:type_name -> google.protobuf.Timestamp
 	0,   // 66: weir.state.v1.Beneficiary.resources:type_name -> weir.state.v1.Resources
 	37,  // 67: weir.state.v1.Claim.beneficiary:type_name -> weir.state.v1.Beneficiary
-	66,  // 68: weir.state.v1.Claim.planned_time:type_name -> google.protobuf.Timestamp
-	66,  // 69: weir.state.v1.Claim.expires:type_name -> google.protobuf.Timestamp
+	69,  // 68: weir.state.v1.Claim.planned_time:type_name -> google.protobuf.Timestamp
+	69,  // 69: weir.state.v1.Claim.expires:type_name -> google.protobuf.Timestamp
 	26,  // 70: weir.state.v1.FinishedJob.error:type_name -> weir.state.v1.Error
-	66,  // 71: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
-	66,  // 72: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
+	69,  // 71: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
+	69,  // 72: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
 	42,  // 73: weir.state.v1.FinishedJob.statistics:type_name -> weir.state.v1.JobStatistics
 	36,  // 74: weir.state.v1.FinishedJob.stop:type_name -> weir.state.v1.StopOrder
 	18,  // 75: weir.state.v1.FinishedJob.sample:type_name -> weir.state.v1.MemorySample
@@ -6079,45 +6317,51 @@ var file_statepb_state_proto_depIdxs = []int32{
 	9,   // 79: weir.state.v1.FinishedJob.split:type_name -> weir.state.v1.Slices
 	16,  // 80: weir.state.v1.FinishedJob.skipped:type_name -> weir.state.v1.SkippedRecord
 	17,  // 81: weir.state.v1.FinishedJob.reserve:type_name -> weir.state.v1.JobReserve
-	63,  // 82: weir.state.v1.JobStatistics.values:type_name -> weir.state.v1.JobStatistics.ValuesEntry
+	66,  // 82: weir.state.v1.JobStatistics.values:type_name -> weir.state.v1.JobStatistics.ValuesEntry
 	0,   // 83: weir.state.v1.Node.resources:type_name -> weir.state.v1.Resources
-	66,  // 84: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	66,  // 85: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
+	69,  // 84: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	69,  // 85: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
 	44,  // 86: weir.state.v1.Node.drain:type_name -> weir.state.v1.Drain
-	66,  // 87: weir.state.v1.Node.preempted_time:type_name -> google.protobuf.Timestamp
-	66,  // 88: weir.state.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	66,  // 89: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
-	66,  // 90: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
-	65,  // 91: weir.state.v1.Pool.options:type_name -> google.protobuf.Struct
+	69,  // 87: weir.state.v1.Node.preempted_time:type_name -> google.protobuf.Timestamp
+	69,  // 88: weir.state.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	69,  // 89: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
+	69,  // 90: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
+	68,  // 91: weir.state.v1.Pool.options:type_name -> google.protobuf.Struct
 	45,  // 92: weir.state.v1.PoolTree.pools:type_name -> weir.state.v1.Pool
-	65,  // 93: weir.state.v1.PoolTree.options:type_name -> google.protobuf.Struct
-	66,  // 94: weir.state.v1.PoolTree.created_time:type_name -> google.protobuf.Timestamp
-	66,  // 95: weir.state.v1.PoolTree.modified_time:type_name -> google.protobuf.Timestamp
-	47,  // 96: weir.state.v1.PoolTree.volumes:type_name -> weir.state.v1.PoolVolume
-	66,  // 97: weir.state.v1.PoolTree.volumes_time:type_name -> google.protobuf.Timestamp
+	68,  // 93: weir.state.v1.PoolTree.options:type_name -> google.protobuf.Struct
+	69,  // 94: weir.state.v1.PoolTree.created_time:type_name -> google.protobuf.Timestamp
+	69,  // 95: weir.state.v1.PoolTree.modified_time:type_name -> google.protobuf.Timestamp
+	50,  // 96: weir.state.v1.PoolTree.volumes:type_name -> weir.state.v1.PoolVolume
+	69,  // 97: weir.state.v1.PoolTree.volumes_time:type_name -> google.protobuf.Timestamp
 	40,  // 98: weir.state.v1.PoolTree.waste:type_name -> weir.state.v1.Waste
-	66,  // 99: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
-	48,  // 100: weir.state.v1.SnapshotHeader.term:type_name -> weir.state.v1.Term
-	66,  // 101: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
-	50,  // 102: weir.state.v1.SnapshotHeader.limits:type_name -> weir.state.v1.Limits
-	49,  // 103: weir.state.v1.Record.header:type_name -> weir.state.v1.SnapshotHeader
-	46,  // 104: weir.state.v1.Record.tree:type_name -> weir.state.v1.PoolTree
-	29,  // 105: weir.state.v1.Record.operation:type_name -> weir.state.v1.Operation
-	35,  // 106: weir.state.v1.Record.allocation:type_name -> weir.state.v1.Allocation
-	43,  // 107: weir.state.v1.Record.node:type_name -> weir.state.v1.Node
-	52,  // 108: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
-	53,  // 109: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
-	21,  // 110: weir.state.v1.Record.profile:type_name -> weir.state.v1.MemoryProfile
-	38,  // 111: weir.state.v1.Record.claim:type_name -> weir.state.v1.Claim
-	39,  // 112: weir.state.v1.Record.rate:type_name -> weir.state.v1.PreemptionRate
-	65,  // 113: weir.state.v1.OperationSpec.OptionsPerTreeEntry.value:type_name -> google.protobuf.Struct
-	20,  // 114: weir.state.v1.Task.ReservesEntry.value:type_name -> weir.state.v1.CookieReserve
-	9,   // 115: weir.state.v1.Task.SlicesEntry.value:type_name -> weir.state.v1.Slices
-	116, // [116:116] is the sub-list for method output_type
-	116, // [116:116] is the sub-list for method input_type
-	116, // [116:116] is the sub-list for extension type_name
-	116, // [116:116] is the sub-list for extension extendee
-	0,   // [0:116] is the sub-list for field type_name
+	47,  // 99: weir.state.v1.PoolTree.clocks:type_name -> weir.state.v1.StarvationClock
+	48,  // 100: weir.state.v1.PoolTree.age:type_name -> weir.state.v1.PreemptionAge
+	69,  // 101: weir.state.v1.StarvationClock.below_since:type_name -> google.protobuf.Timestamp
+	69,  // 102: weir.state.v1.StarvationClock.below_min_share_since:type_name -> google.protobuf.Timestamp
+	49,  // 103: weir.state.v1.PreemptionAge.takings:type_name -> weir.state.v1.Taking
+	0,   // 104: weir.state.v1.Taking.usage:type_name -> weir.state.v1.Resources
+	69,  // 105: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
+	51,  // 106: weir.state.v1.SnapshotHeader.term:type_name -> weir.state.v1.Term
+	69,  // 107: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
+	53,  // 108: weir.state.v1.SnapshotHeader.limits:type_name -> weir.state.v1.Limits
+	52,  // 109: weir.state.v1.Record.header:type_name -> weir.state.v1.SnapshotHeader
+	46,  // 110: weir.state.v1.Record.tree:type_name -> weir.state.v1.PoolTree
+	29,  // 111: weir.state.v1.Record.operation:type_name -> weir.state.v1.Operation
+	35,  // 112: weir.state.v1.Record.allocation:type_name -> weir.state.v1.Allocation
+	43,  // 113: weir.state.v1.Record.node:type_name -> weir.state.v1.Node
+	55,  // 114: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
+	56,  // 115: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
+	21,  // 116: weir.state.v1.Record.profile:type_name -> weir.state.v1.MemoryProfile
+	38,  // 117: weir.state.v1.Record.claim:type_name -> weir.state.v1.Claim
+	39,  // 118: weir.state.v1.Record.rate:type_name -> weir.state.v1.PreemptionRate
+	68,  // 119: weir.state.v1.OperationSpec.OptionsPerTreeEntry.value:type_name -> google.protobuf.Struct
+	20,  // 120: weir.state.v1.Task.ReservesEntry.value:type_name -> weir.state.v1.CookieReserve
+	9,   // 121: weir.state.v1.Task.SlicesEntry.value:type_name -> weir.state.v1.Slices
+	122, // [122:122] is the sub-list for method output_type
+	122, // [122:122] is the sub-list for method input_type
+	122, // [122:122] is the sub-list for extension type_name
+	122, // [122:122] is the sub-list for extension extendee
+	0,   // [0:122] is the sub-list for field type_name
 }
 
 func init() { file_statepb_state_proto_init() }
@@ -6128,7 +6372,7 @@ func file_statepb_state_proto_init() {
 	file_statepb_state_proto_msgTypes[2].OneofWrappers = []any{}
 	file_statepb_state_proto_msgTypes[35].OneofWrappers = []any{}
 	file_statepb_state_proto_msgTypes[41].OneofWrappers = []any{}
-	file_statepb_state_proto_msgTypes[51].OneofWrappers = []any{
+	file_statepb_state_proto_msgTypes[54].OneofWrappers = []any{
 		(*Record_Header)(nil),
 		(*Record_Tree)(nil),
 		(*Record_Operation)(nil),
@@ -6146,7 +6390,7 @@ func file_statepb_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_statepb_state_proto_rawDesc), len(file_statepb_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   64,
+			NumMessages:   67,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

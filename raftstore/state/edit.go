@@ -169,7 +169,7 @@ func (d *draft) edit(e *commandpb.TreeEdit) *refusal {
 	case *commandpb.TreeEdit_Options:
 		return d.setOptions(e.Options.AsMap())
 	case *commandpb.TreeEdit_Change:
-		options, err := changed(d.record.GetOptions(), pooltree.TreeOptions{}, e.Change)
+		options, err := changed(d.record.GetOptions(), pooltree.TreeOptions{}, e.Change.GetValues())
 		if err != nil {
 			return refuse(CodeInvalidTree, "set pool tree %q: %v", d.record.GetName(), err)
 		}
@@ -254,7 +254,7 @@ func (d *draft) changePool(m *commandpb.PoolChange) *refusal {
 		return d.unknown("set", m.GetName())
 	}
 	p := d.record.GetPools()[i]
-	options, err := changed(p.GetOptions(), pooltree.PoolOptions{}, m.GetOptions())
+	options, err := changed(p.GetOptions(), pooltree.PoolOptions{}, withoutFormer(m.GetOptions().GetValues()))
 	if err != nil {
 		return refuse(CodeInvalidPool, "set pool %q: %v", m.GetName(), err)
 	}
@@ -321,10 +321,10 @@ func (d *draft) unknown(verb, name string) *refusal {
 }
 
 // changed returns the document of options with other values at some paths.
-func changed(options *structpb.Struct, schema any, changes *commandpb.Changes) (map[string]any, error) {
+func changed(options *structpb.Struct, schema any, changes map[string]*structpb.Value) (map[string]any, error) {
 	document := options.AsMap()
-	for _, path := range slices.Sorted(maps.Keys(changes.GetValues())) {
-		if err := option.Put(document, schema, path, changes.GetValues()[path].AsInterface()); err != nil {
+	for _, path := range slices.Sorted(maps.Keys(changes)) {
+		if err := option.Put(document, schema, path, changes[path].AsInterface()); err != nil {
 			return nil, err
 		}
 	}

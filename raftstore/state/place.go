@@ -87,6 +87,31 @@ func (c *change) placeIn(what string, t *tree, spec *statepb.OperationSpec, user
 	return p, c.enter(&p, what, t.pools, pool, spec, user)
 }
 
+// Bounded says which settings of an operation do not hold as they are, and what holds: its
+// pools bound them.
+func (s *State) Bounded(op *statepb.Operation) (all []string) {
+	for _, in := range op.GetTrees() {
+		t := s.trees[scheduling.TreeName(in.GetTree())]
+		if len(in.GetOptions().GetFields()) == 0 || t == nil {
+			continue
+		}
+		pool := scheduling.PoolName(in.GetPool())
+		options, err := pooltree.ReadOperationOptions(in.GetOptions().AsMap())
+		effective, unknown := t.pools.Effective(pool)
+		if err != nil || unknown != nil {
+			// An operation that has ended may have outlived its pool.
+			continue
+		}
+		for _, line := range options.Bounded(pool, effective) {
+			if len(op.GetTrees()) > 1 {
+				line = fmt.Sprintf("tree %q: %s", in.GetTree(), line)
+			}
+			all = append(all, line)
+		}
+	}
+	return all
+}
+
 // operationDocument is document of options that most operations have none of.
 func operationDocument(options pooltree.OperationOptions) *structpb.Struct {
 	if options == (pooltree.OperationOptions{}) {

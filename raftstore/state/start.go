@@ -14,7 +14,7 @@ import (
 func (c *change) startOperation(m *commandpb.StartOperation) *refusal {
 	if m.GetMutationId() != "" {
 		if o, ok := c.OperationByMutation(scheduling.User(m.GetUser()), m.GetMutationId()); ok {
-			c.answerStart(o.GetId(), true)
+			c.answerStart(o, true)
 			return nil
 		}
 	}
@@ -41,14 +41,14 @@ func (c *change) startOperation(m *commandpb.StartOperation) *refusal {
 	})
 	c.count(o, o.record.GetTrees(), lifecycle.None, lifecycle.Starting)
 	c.note(o, "", nil)
-	c.answerStart(m.GetOperationId(), false)
+	c.answerStart(o.record, false)
 	c.emit(OperationAccepted{ID: o.id()})
 	return nil
 }
 
-func (c *change) answerStart(id string, repeated bool) {
+func (c *change) answerStart(op *statepb.Operation, repeated bool) {
 	c.result.Value = &commandpb.Result_StartOperation{
-		StartOperation: &commandpb.StartOperationResult{OperationId: id, Repeated: repeated},
+		StartOperation: &commandpb.StartOperationResult{OperationId: op.GetId(), Repeated: repeated, Warnings: c.Bounded(op)},
 	}
 }
 

@@ -3,6 +3,7 @@ package state
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -57,6 +58,7 @@ func readTree(record *statepb.PoolTree) (pooltree.Tree, error) {
 	}
 	pools := make([]pooltree.Pool, len(record.GetPools()))
 	for i, p := range record.GetPools() {
+		delete(p.GetOptions().GetFields(), formerPoolOption)
 		if pools[i], err = readPool(p); err != nil {
 			return pooltree.Tree{}, err
 		}
@@ -64,9 +66,21 @@ func readTree(record *statepb.PoolTree) (pooltree.Tree, error) {
 	return pooltree.FromPools(options, pools)
 }
 
+// formerPoolOption could be set for pools, without effect. Log entries and records that
+// have it stay good, as if they had not.
+const formerPoolOption = "preemptive_scheduling_backoff"
+
+// withoutFormer returns options, by any spelling of their names, without what is no option
+// any more.
+func withoutFormer[T any](options map[string]T) map[string]T {
+	left := maps.Clone(options)
+	maps.DeleteFunc(left, func(name string, _ T) bool { return strings.ReplaceAll(name, "-", "_") == formerPoolOption })
+	return left
+}
+
 // readPool returns a pool as package pooltree knows it.
 func readPool(p *statepb.Pool) (pooltree.Pool, error) {
-	options, err := pooltree.ReadPoolOptions(p.GetOptions().AsMap())
+	options, err := pooltree.ReadPoolOptions(withoutFormer(p.GetOptions().AsMap()))
 	if err != nil {
 		return pooltree.Pool{}, fmt.Errorf("pool %q: %w", p.GetName(), err)
 	}

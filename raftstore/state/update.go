@@ -49,6 +49,7 @@ func (c *change) updateOperation(m *commandpb.UpdateOperation) *refusal {
 	c.count(o, before, o.state, o.state)
 	c.note(o, NoteUpdated, updateAttributes(m))
 	c.emit(OperationChanged{ID: o.id(), From: o.state, To: o.state, Suspended: o.record.GetSuspended()})
+	c.result.Value = &commandpb.Result_UpdateOperation{UpdateOperation: &commandpb.UpdateOperationResult{Warnings: c.Bounded(o.record)}}
 	return nil
 }
 

@@ -46,9 +46,9 @@ func TestRunner(t *testing.T) {
 		"a setting of a pool": {
 			give: `{"category": "effective_settings", "name": "e", "pools": [{"id": "p", "parent": "<Root>", "mode": "fair_share", "fair_share_starvation_timeout": 500, "enable_aggressive_starvation": true},
 				{"id": "q", "parent": "p", "mode": "fair_share", "allow_aggressive_preemption": false}], "operations": [{"id": "o", "parent": "q", "fair_share_starvation_timeout_seconds": 400, "preemption_mode": "graceful"}],
-				"expect": {"effective_fair_share_starvation_timeout": {"o": 500, "<Root>": 30}, "effective_enable_aggressive_starvation": {"p": true, "o": false},
+				"expect": {"effective_fair_share_starvation_timeout": {"o": 400, "q": 500, "<Root>": 30}, "effective_enable_aggressive_starvation": {"p": true, "o": false},
 				"effective_allow_aggressive_preemption": {"p": true, "q": false}, "effective_preemption_mode": {"o": "graceful"}, "effective_non_preemptible_resource_usage_threshold": {"o": null}}}`,
-			want: result{checks: 8}, wantMismatches: []string{"case e map[]: element o: effective_enable_aggressive_starvation: got true, want false"}},
+			want: result{checks: 9}, wantMismatches: []string{"case e map[]: element o: effective_enable_aggressive_starvation: got true, want false"}},
 		"jobs that are not used": {
 			give: `{"category": "starvation", "running_allocations": {"o": [{"count": 1, "resources": {"cpu": 1}}]}, ` + simple + `}`, wantErr: "and it uses"},
 		"conditional preemption": {give: `{"category": "conditional_preemption"}`, wantErr: "version must be legacy"},

@@ -35,11 +35,11 @@ func (w *world) judge(e *fairshare.Element) error {
 	} else {
 		timeouts.CanStarve = w.settings.Settings().EnablePoolStarvation
 	}
-	least := preemption.Shares{Usage: e.UsageShare, Fair: e.MinShare, Demand: e.DemandShare}
+	shares := preemption.Shares{Usage: e.UsageShare, Fair: e.FairShare, Min: e.MinShare, Demand: e.DemandShare}
 	if w.clocks[e.ID] == nil {
 		w.clocks[e.ID] = &preemption.Clock{}
 	}
-	w.clocks[e.ID].Judge(w.now, status, preemption.PoolStatus(least, 1) == preemption.BelowFairShare, timeouts)
+	w.clocks[e.ID].Judge(w.now, status, preemption.BelowMinShare(shares), timeouts)
 	return nil
 }
 

@@ -5,7 +5,6 @@ import (
 
 	"weir/scheduling"
 	"weir/scheduling/allocation"
-	"weir/scheduling/pooltree"
 	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
 )
@@ -27,9 +26,10 @@ type ask struct {
 	gates   []gate
 	// unpacked says that nodes were passed over for others that fit better.
 	unpacked bool
-	status   preemption.Status
+	// below says that it is below its fair share, or its min share.
+	below bool
 	// starves is the name of who starves, so that others leave for the operation; empty:
-	// nobody. since is when that began to be below its fair share, stage the one in which
+	// nobody. since is when that began to be below its share, stage the one in which
 	// victims are looked for, vain what was found there in vain.
 	starves string
 	since   time.Time
@@ -44,12 +44,15 @@ type ask struct {
 	usage, share float64
 	// packed says that as many of its jobs run as fit on the nodes.
 	packed bool
-	// hopes are when others leave for it at the soonest, by stage.
-	hopes [stageCount]hope
+	// behind is why what is freed is not for it: those before it in a FIFO pool, or nothing
+	// that it has a share in; nil: neither.
+	behind *Fact
+	// hopes are when others leave for it at the soonest, by stage; outrun is why nobody will
+	// though its pool starves.
+	hopes  [stageCount]hope
+	outrun string
 	// gathering is that of the gang whose jobs all have room.
 	gathering *gathering
-	// rivals are those that have their turn before it where others have to leave.
-	rivals int
 }
 
 // taskAsk is a group of a task with jobs to start.
@@ -58,25 +61,27 @@ type taskAsk struct {
 	pending int64
 	perJob  resource.Amounts
 	view    GangView
-	// gang is what keeps jobs from starting that have to start together, together what
-	// they all need.
-	gang     *Fact
-	together resource.Amounts
+	// gang is what keeps jobs from starting that have to start together.
+	gang *Fact
 	// gathering is that of the gang, if only room keeps it from starting.
 	gathering *gathering
 	limit     *Fact
 	withheld  bool
+	// awaits says that all nodes that hold a job are about to be heard again.
+	awaits bool
 }
 
-// hope is the prospect of others leaving for an operation: by whose starvation, and when.
+// hope is the prospect of others leaving for an operation: by whose starvation, when, and
+// for how many jobs of others that come before it others leave first.
 type hope struct {
-	by starver
-	at time.Time
+	by     starver
+	at     time.Time
+	rivals int
 }
 
 // ask takes note of an operation.
 func (e *Engine) ask(op *operation, now time.Time) ask {
-	a := ask{op: op, id: op.ID, started: op.Started, status: op.hunger.Status, backoff: e.settings.Starvation.Backoff, held: claimFacts(op)}
+	a := ask{op: op, id: op.ID, started: op.Started, below: !op.hunger.From().IsZero(), backoff: e.settings.Backoff, held: claimFacts(op)}
 	flying := int64(0)
 	for i := range op.tasks {
 		a.pending += op.tasks[i].effective()
@@ -114,28 +119,21 @@ func (e *Engine) askTasks(a *ask, now time.Time) {
 	a.usage, a.share = resource.Share(op.order.Usage(), e.total)[a.resource], op.share.FairShare[a.resource]
 	a.packed = (packed(op.share, a.resource) || a.share >= 1-resource.LargeEpsilon) && a.usage >= a.share-resource.LargeEpsilon
 	if op.starver != (starver{}) {
-		a.starves, a.since, a.stage, a.vain = "it", op.hunger.Since, op.stage, op.order.Facts()[allocation.NoVictims]
+		a.starves, a.since, a.stage, a.vain = "it", op.hunger.From(), op.stage, op.order.Facts()[allocation.NoVictims]
 		if p := op.starver.pool; p != nil {
-			a.starves = "pool " + quote(p.name)
+			a.starves, a.since = "pool "+quote(p.name), p.hunger.From()
 		}
 	}
-	a.hopes = e.hopes(op)
-	for stage := range e.starving {
-		for _, other := range e.starving[stage] {
-			if other != op && other.active() && other.order.Before(op.order) {
-				a.rivals++
-			}
-		}
-	}
+	a.behind = e.behind(op, a.resource)
 	for i := range op.tasks {
 		t := &op.tasks[i]
 		if t.effective() == 0 {
 			continue
 		}
-		out := taskAsk{TaskID: t.TaskID, pending: t.effective(), perJob: t.perJob, view: e.gangView(op, t.Name), withheld: e.withheld(op, t.perJob)}
+		out := taskAsk{TaskID: t.TaskID, pending: t.effective(), perJob: t.perJob, view: e.gangView(op, t.Name), withheld: e.withheld(op, t.perJob), awaits: e.waitsForNodes(op, t)}
 		if g := op.missing(t.Name); g != nil {
 			f := e.gangCause(g, now)
-			out.gang, out.together = &f, g.together()
+			out.gang = &f
 			if f.Code == FactGang || f.Code == FactGangTurn || f.Code == FactGangPause {
 				out.gathering = e.gatheringOf(g, now)
 			}
@@ -145,26 +143,4 @@ func (e *Engine) askTasks(a *ask, now time.Time) {
 		}
 		a.tasks = append(a.tasks, out)
 	}
-}
-
-// hopes are when an operation starves, or a pool above it, by which it may preempt others.
-func (e *Engine) hopes(op *operation) (all [stageCount]hope) {
-	sooner := func(stage preemption.Stage, by starver, at time.Time) {
-		if known := all[stage].at; !at.IsZero() && (known.IsZero() || at.Before(known)) {
-			all[stage] = hope{by, at}
-		}
-	}
-	from := func(by starver, c preemption.Clock, t preemption.Timeouts) {
-		starving, aggressively := c.Starves(t)
-		sooner(preemption.NormalStage, by, starving)
-		sooner(preemption.AggressiveStage, by, aggressively)
-	}
-	from(starver{operation: op}, op.hunger, e.timeoutsOf(op))
-	if e.settings.Preemption.PriorityScope == pooltree.OperationOnly {
-		return all
-	}
-	for p := op.pool; p.parent != nil; p = p.parent {
-		from(starver{pool: p}, p.hunger, timeouts(p.effective.Starvation, p.effective.CanStarve))
-	}
-	return all
 }

@@ -24,22 +24,24 @@ func (p PoolView) Attributes(total resource.Amounts) map[string]any {
 	}
 	g := p.Integral
 	maps.Copy(of, map[string]any{
-		"alerts":                                 alerts,
-		"satisfaction_ratio":                     p.Shares.Attributes.PoolSatisfaction,
-		"strong_guarantee_share_by_tier":         tiers,
-		"inferred_strong_guarantee_resources":    amounts(p.InferredGuarantee),
-		"accumulated_resource_ratio_volume":      g.RatioVolume,
-		"accumulated_resource_volume":            volume(g.Volume),
-		"integral_pool_capacity":                 volume(g.Capacity),
-		"integral_pool_capacity_ratio":           g.Capacity.MinRatio(total),
-		"specified_burst_ratio":                  g.SpecifiedBurstRatio,
-		"specified_resource_flow_ratio":          g.SpecifiedFlowRatio,
-		"total_burst_ratio":                      g.TotalBurstRatio,
-		"total_resource_flow_ratio":              g.TotalFlowRatio,
-		"estimated_burst_usage_duration_seconds": nil,
+		"alerts":                              alerts,
+		"satisfaction_ratio":                  p.Shares.Attributes.PoolSatisfaction,
+		"strong_guarantee_share_by_tier":      tiers,
+		"inferred_strong_guarantee_resources": amounts(p.InferredGuarantee),
+		"accumulated_resource_ratio_volume":   g.RatioVolume,
+		"accumulated_resource_volume":         volume(g.Volume),
+		"integral_pool_capacity":              g.RatioCapacity,
+		"integral_pool_capacity_volume":       volume(g.Capacity),
+		"specified_burst_ratio":               g.SpecifiedBurstRatio,
+		"specified_resource_flow_ratio":       g.SpecifiedFlowRatio,
+		"total_burst_ratio":                   g.TotalBurstRatio,
+		"total_resource_flow_ratio":           g.TotalFlowRatio,
 	})
-	if g.Type == fairshare.Burst && g.Lasts {
-		of["estimated_burst_usage_duration_seconds"] = g.BurstDuration.Seconds()
+	if g.Type == fairshare.Burst {
+		of["estimated_burst_usage_duration_seconds"] = nil
+		if g.Lasts {
+			of["estimated_burst_usage_duration_seconds"] = g.BurstDuration.Seconds()
+		}
 	}
 	return of
 }
@@ -64,26 +66,30 @@ func (op OperationView) Attributes(total resource.Amounts) map[string]any {
 
 // shareAttributes are those that pools and operations have alike (S1, F.17.5).
 func shareAttributes(s Shares, total resource.Amounts) map[string]any {
-	a := s.Attributes
-	dominant := resource.Dominant(s.Usage, total)
-	if s.Usage.IsZero() {
+	a, running := s.Attributes, s.Running()
+	dominant := resource.Dominant(running, total)
+	if running.IsZero() {
 		dominant = resource.Dominant(s.DemandShare.Amounts(total), total)
 	}
 	of := map[string]any{
 		"weight":                        s.Weight,
-		"fair_share_ratio":              s.FairShare.MaxComponent(),
-		"guaranteed_ratio":              a.EstimatedGuaranteeShare.MaxComponent(),
-		"min_share_ratio":               a.MinShare.MaxComponent(),
-		"min_share":                     vector(a.MinShare),
-		"usage_ratio":                   s.UsageShare.MaxComponent(),
-		"usage_share_ratio":             s.UsageShare.MaxComponent(),
+		"fair_share_ratio":              a.FairShareRatio,
+		"guaranteed_ratio":              a.GuaranteedRatio,
+		"guaranteed_share":              vector(a.GuaranteedShare),
+		"min_share_ratio":               a.SpecifiedMinShare.MaxComponent(),
+		"min_share":                     vector(a.SpecifiedMinShare),
+		"demanded_min_share":            vector(a.MinShare),
+		"usage_ratio":                   s.RunningShare.MaxComponent(),
+		"usage_share_ratio":             s.RunningShare.MaxComponent(),
+		"claimed_ratio":                 s.ClaimedShare.MaxComponent(),
+		"claimed_resources":             amounts(s.Claimed),
 		"demand_ratio":                  s.DemandShare.MaxComponent(),
 		"dominant_resource":             dominant.String(),
 		"detailed_fair_share":           parts(a.Parts),
 		"detailed_dominant_fair_share":  dominantParts(a.Parts),
 		"fair_share":                    vector(s.FairShare),
 		"fair_resources":                amounts(s.FairShare.Amounts(total)),
-		"usage_share":                   vector(s.UsageShare),
+		"usage_share":                   vector(s.RunningShare),
 		"demand_share":                  vector(s.DemandShare),
 		"limits_share":                  vector(a.LimitsShare),
 		"strong_guarantee_share":        vector(a.StrongGuaranteeShare),
@@ -91,20 +97,25 @@ func shareAttributes(s Shares, total resource.Amounts) map[string]any {
 		"estimated_guarantee_resources": amounts(a.EstimatedGuaranteeShare.Amounts(total)),
 		"promised_guarantee_fair_share": parts(a.Promised),
 		"limited_resource_demand":       amounts(a.LimitedDemand),
-		"resource_usage":                amounts(s.Usage),
+		"resource_usage":                amounts(running),
 		"resource_demand":               amounts(s.DemandShare.Amounts(total)),
 		"local_satisfaction_ratio":      a.LocalSatisfaction,
 		"resource_limits_exceeded":      s.Exceeding(),
 		"scheduling_status":             s.Hunger.Status.String(),
 		"starvation_status":             s.Hunger.Starvation.String(),
 		"starving":                      s.Hunger.Starvation != preemption.NonStarving,
-		"below_fair_share_since":        nil,
 	}
-	if since := s.Hunger.Since; !since.IsZero() {
-		of["below_fair_share_since"] = since.UTC().Format(time.RFC3339Nano)
+	for name, since := range map[string]time.Time{"below_fair_share_since": s.Hunger.Since, "below_min_share_since": s.Hunger.MinSince} {
+		of[name] = nil
+		if !since.IsZero() {
+			of[name] = since.UTC().Format(time.RFC3339Nano)
+		}
 	}
 	return of
 }
+
+// Running is what the jobs hold that run, those told to go and those about to start too.
+func (s Shares) Running() resource.Amounts { return s.Held().Sub(s.Claimed) }
 
 // Held is what is used and what is leaving: limits hold for both together when a job is
 // to start.

@@ -14,15 +14,16 @@ import (
 func TestAttributes(t *testing.T) {
 	shared := []string{
 		"weight", "fair_share", "fair_share_ratio", "fair_resources", "detailed_fair_share", "detailed_dominant_fair_share", "usage_share", "usage_share_ratio",
-		"usage_ratio", "demand_share", "demand_ratio", "limits_share", "guaranteed_ratio", "min_share", "min_share_ratio", "strong_guarantee_share",
+		"usage_ratio", "claimed_ratio", "claimed_resources", "demand_share", "demand_ratio", "limits_share", "guaranteed_ratio", "guaranteed_share", "min_share", "min_share_ratio",
+		"demanded_min_share", "strong_guarantee_share",
 		"estimated_guarantee_resources", "estimated_guarantee_share", "promised_guarantee_fair_share", "limited_resource_demand", "satisfaction_ratio",
-		"local_satisfaction_ratio", "scheduling_status", "starvation_status", "starving", "below_fair_share_since", "dominant_resource", "resource_usage",
+		"local_satisfaction_ratio", "scheduling_status", "starvation_status", "starving", "below_fair_share_since", "below_min_share_since", "dominant_resource", "resource_usage",
 		"resource_demand", "resource_limits_exceeded",
 	}
 	ofPools := []string{
 		"strong_guarantee_share_by_tier", "inferred_strong_guarantee_resources", "accumulated_resource_ratio_volume",
-		"alerts", "accumulated_resource_volume", "integral_pool_capacity", "integral_pool_capacity_ratio", "specified_burst_ratio", "total_burst_ratio",
-		"specified_resource_flow_ratio", "total_resource_flow_ratio", "estimated_burst_usage_duration_seconds",
+		"alerts", "accumulated_resource_volume", "integral_pool_capacity", "integral_pool_capacity_volume", "specified_burst_ratio", "total_burst_ratio",
+		"specified_resource_flow_ratio", "total_resource_flow_ratio",
 	}
 	ofOperations := []string{"scheduling_index", "fifo_index", "effective_fifo_index", "running_job_count", "pending_job_count"}
 
@@ -42,7 +43,8 @@ func TestAttributes(t *testing.T) {
 		"a": s.Pools[1].Attributes(s.Total), "b": s.Pools[2].Attributes(s.Total),
 		"o": s.Operations[0].Attributes(s.Total), "p": s.Operations[1].Attributes(s.Total),
 	}
-	for id, names := range map[string][]string{"a": slices.Concat(shared, ofPools), "o": slices.Concat(shared, ofOperations)} {
+	const ofBurstPools = "estimated_burst_usage_duration_seconds"
+	for id, names := range map[string][]string{"a": slices.Concat(shared, ofPools), "b": slices.Concat(shared, ofPools, []string{ofBurstPools}), "o": slices.Concat(shared, ofOperations)} {
 		if got := slices.Sorted(maps.Keys(attributes[id])); !slices.Equal(got, slices.Sorted(slices.Values(names))) {
 			t.Errorf("%s has %v,\nwant %v", id, got, slices.Sorted(slices.Values(names)))
 		}
@@ -64,7 +66,8 @@ func TestAttributes(t *testing.T) {
 		{"b", "detailed_dominant_fair_share", map[string]any{"total": 0.625, "strong_guarantee": 0.0, "integral_guarantee": 0.5, "weight_proportional": 0.125}},
 		{"a", "min_share_ratio", 0.25}, {"o", "min_share_ratio", 0.25}, {"b", "min_share_ratio", 0.0},
 		{"a", "demand_ratio", 0.75},
-		{"b", "specified_resource_flow_ratio", 0.25}, {"b", "total_burst_ratio", 0.5}, {"b", "accumulated_resource_ratio_volume", 2.5},
+		{"b", "specified_resource_flow_ratio", 0.25}, {"b", "total_burst_ratio", 0.5}, {"b", "accumulated_resource_ratio_volume", 2.5}, {"b", "integral_pool_capacity", 86400 * 0.25},
+		{"b", ofBurstPools, 10.0},
 		{"a", "starvation_status", "starving"}, {"b", "starvation_status", "non_starving"}, {"a", "starving", true},
 		{"a", "below_fair_share_since", since.Format(time.RFC3339Nano)}, {"a", "dominant_resource", "user_slots"},
 		{"p", "fifo_index", nil},

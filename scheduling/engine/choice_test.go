@@ -75,6 +75,7 @@ func TestMaxSchedulableInFIFO(t *testing.T) {
 	w.operation("second", "a", 10, nil)
 	w.operation("third", "a", 10, nil)
 	must(t, w.SetOperation(w.record("second", "a", options{"scheduling_tag_filter": "elsewhere"})))
+	w.awaited("far", 8, "elsewhere")
 	w.tick(0)
 	w.wantStarts(starts{"first": 2}, "n")
 	w.tree(options{"max_schedulable_element_count_in_fifo_pool": 3.0}, map[scheduling.PoolName]pool{"a": {options: options{"mode": "fifo", "max_share_ratio": 0.5}}})

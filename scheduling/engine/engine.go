@@ -31,9 +31,6 @@ type Config struct {
 	// MaxStartsPerPlan limits the starts of one heartbeat batch, and so the size
 	// of the proposal that is made of it. A gang that is larger has a batch of its own.
 	MaxStartsPerPlan int
-	// Connected says that all nodes are there before the first Tick: what filters take
-	// counts at once, and not only after the tree's node_reconnection_timeout.
-	Connected bool
 }
 
 // Default returns the settings of an engine that sets nothing.
@@ -84,9 +81,10 @@ type Engine struct {
 	classes                []alike
 	classified, classEdits uint64
 
-	// total is the resources of all nodes that may run jobs.
-	total   resource.Amounts
-	filters filters
+	// total is the resources of all nodes that may run jobs, awaited that of those that are
+	// about to be heard again.
+	total, awaited resource.Amounts
+	filters        filters
 	// survey is what those see who ask, until the next update; nil: nobody has. surveys
 	// numbers them.
 	survey  *survey
@@ -96,7 +94,7 @@ type Engine struct {
 	settings pooltree.Settings
 	ofPool   pooltree.Effective
 	// first is the time of the first Tick; connected says that nodes have had the
-	// time to come back since.
+	// time to come back since, and those count no more that are awaited still.
 	first     time.Time
 	connected bool
 	// memory is the nodes by what they have of it, out of which best allocation
@@ -110,8 +108,6 @@ type Engine struct {
 	stale bool
 
 	filler allocation.Filler
-	// flow is what jobs that end give back, for estimates.
-	flow flow
 	// at is the node that is looked at.
 	at      *node
 	keepFor func(chosen *allocation.Element) bool
@@ -130,6 +126,8 @@ type Engine struct {
 	repairs                     uint64
 	// reserved are the nodes on which something is kept for a job that needs more.
 	reserved []*node
+	// below says that somebody was below its fair share or its min share at the last update.
+	below bool
 	// round numbers the looks for victims, trial those for one job, walk those for who
 	// took from whom.
 	round, trial, walk uint64
@@ -189,12 +187,11 @@ func (e *Engine) Tick(now time.Time) (fairshare.Report, error) {
 	if e.first.IsZero() {
 		e.first = now
 	}
-	e.connected = e.config.Connected || now.Sub(e.first) >= e.settings.NodeReconnectionTimeout
+	e.connected = now.Sub(e.first) >= e.settings.NodeReconnectionTimeout
 	e.now, e.survey = now, nil
-	e.flow.tick(now)
 	e.expireClaims(now)
 	e.watchGang(now)
-	e.seekGangs()
+	e.seekReach()
 	e.prepare(e.root, now)
 	e.nodesChanged = false
 	report, err := e.shares.Update(e.total, now)
@@ -205,6 +202,7 @@ func (e *Engine) Tick(now time.Time) (fairshare.Report, error) {
 	e.grow(e.root)
 	e.root.order.Refresh()
 	e.publish(e.root, now.Sub(e.ticked))
+	e.below = false
 	e.starve(e.root, now)
 	e.hungry()
 	e.reviewReserved()

@@ -29,6 +29,8 @@ const (
 	FactGangIncomplete = "gang_incomplete"
 	FactGangTooBig     = "gang_too_big"
 	FactTurn           = "waiting_for_turn"
+	FactFIFO           = "waiting_in_fifo_order"
+	FactNoShare        = "no_fair_share"
 	FactOwn            = "waiting_for_its_own_jobs"
 	FactLacking        = "resources_lacking"
 	FactBackoff        = "preemption_backoff"
@@ -105,9 +107,10 @@ type Explanation struct {
 	// with pending jobs; 0: it has none.
 	Position, Waiting int
 	// Start is when a job is expected to start, and StartBy the way by which it is; zero:
-	// nobody knows.
-	Start   time.Time
-	StartBy string
+	// nobody knows. In 9 of 10 cases it is from Earliest to Latest, unless something else
+	// changes.
+	Start, Earliest, Latest time.Time
+	StartBy                 string
 	// Victims are the jobs that are likely to have to leave for it.
 	Victims []Victim
 	// Waits say of a pool what the operations below it wait for, what most of them do

@@ -49,7 +49,8 @@ func (e *Engine) gatheringOf(g *gang, now time.Time) *gathering {
 		}
 	}
 	butOne := a.rest.Sub(a.each)
-	if by := e.hopes(g.operation)[preemption.NormalStage].by; by != (starver{}) {
+	hopes, _ := e.hopes(g.operation)
+	if by := hopes[preemption.NormalStage].by; by != (starver{}) {
 		a.starves = by.belowWith(butOne, e.total)
 	}
 	s := g.operation.shares(butOne, e.total)
@@ -128,54 +129,51 @@ func (q *Inquiry) byGathering(a *ask, v verdict, g *gathering) (soonest estimate
 	if left == 0 {
 		return q.inHeldRoom(g), ""
 	}
-	share := float64(left) / float64(g.missing-g.held)
-	byEnds, why := q.gatheredByEnds(a, g, g.rest.Scale(share), left)
-	byPreemption, others := q.gatheredByPreemption(a, v, g, left)
-	return byEnds.orSooner(byPreemption), why + "; " + others
+	return q.eitherWay(a, v,
+		func(a *ask, v verdict) (estimate, string) { return q.gatheredByEnds(a, v, g, left) },
+		func(a *ask, _ verdict) (estimate, string) { return q.gatheredByPreemption(a, g, left) })
 }
 
 // inHeldRoom is the estimate of a gang that has, or finds, room for all of its jobs.
 func (q *Inquiry) inHeldRoom(g *gathering) estimate {
 	if at := later(g.from, g.leaves); at.After(q.now) {
-		return estimate{at, ByHeldRoom, fmt.Sprintf("all %s may start together by %s: there is room for them on nodes, and those have gone by then that were told to leave it", counted(g.missing, "job"), clock(at))}
+		return estimate{at: at, earliest: at, latest: at.Add(startDelay), by: ByHeldRoom, text: fmt.Sprintf("all %s may start together by %s: there is room for them on nodes, and those have gone by then that were told to leave it", counted(g.missing, "job"), clock(at))}
 	}
-	return estimate{q.now, ByHeldRoom, fmt.Sprintf("all %s may start together with the next heartbeats: there is room for them", counted(g.missing, "job"))}
+	return estimate{at: q.now, earliest: q.now, latest: q.now.Add(startDelay), by: ByHeldRoom, text: fmt.Sprintf("all %s may start together with the next heartbeats: there is room for them", counted(g.missing, "job"))}
 }
 
 // gatheredByEnds is when jobs that end have made room for those that have none.
-func (q *Inquiry) gatheredByEnds(a *ask, g *gathering, needs resource.Amounts, left int64) (estimate, string) {
-	_, before := q.survey.position(a.op)
-	wait, why := q.flow.until(needs.Add(before))
+func (q *Inquiry) gatheredByEnds(a *ask, v verdict, g *gathering, left int64) (estimate, string) {
+	var nodes NodeCounts
+	if v.near >= 0 {
+		nodes = v.tasks[v.near].Nodes
+	}
+	e, why := q.foresee(a, nodes, left, g.each)
 	if why != "" {
 		return estimate{}, why
 	}
-	if g.behind && slices.ContainsFunc(q.survey.order, func(t turn) bool { return t.operation != a.op }) {
+	if g.behind && slices.ContainsFunc(q.survey.order, func(other *operation) bool { return other != a.op }) {
 		return estimate{}, "once it has its fair share it is the turn of others that wait for what jobs give back when they end"
 	}
-	at := later(later(q.now, g.from).Add(wait), g.leaves)
+	wait := later(q.now, g.from).Sub(q.now)
+	at := later(e.at.Add(wait), g.leaves)
 	if at.After(g.until) {
 		return estimate{}, fmt.Sprintf("as jobs have ended in the last minutes room for %s comes together by about %s, and what is held until then is given back at %s (gang_timeout)", missingJobs(left, g.missing), clock(at), clock(g.until))
 	}
-	return estimate{at, ByEnds, fmt.Sprintf("all %s may start together at about %s, if jobs go on to end as in the last minutes and make room for %s%s", counted(g.missing, "job"), clock(at), missingJobs(left, g.missing), g.turn())}, ""
+	return estimate{at: at, earliest: later(e.earliest.Add(wait), g.leaves), latest: later(e.latest.Add(wait), g.leaves), by: ByEnds, text: fmt.Sprintf("all %s may start together at about %s, from %s to %s, by jobs that end and make room for %s%s", counted(g.missing, "job"), clock(at), clock(later(e.earliest.Add(wait), g.leaves)), clock(later(e.latest.Add(wait), g.leaves)), missingJobs(left, g.missing), g.turn())}, ""
 }
 
 // gatheredByPreemption is when others have left for the last of those that have no room: on
 // each node for one in each backoff.
-func (q *Inquiry) gatheredByPreemption(a *ask, v verdict, g *gathering, left int64) (estimate, string) {
-	s := q.search
-	switch {
-	case a.hopes[preemption.NormalStage].at.IsZero():
-		return estimate{}, "it does not starve, nor will it, so nobody has to leave for it"
-	case !g.starves:
+func (q *Inquiry) gatheredByPreemption(a *ask, g *gathering, left int64) (estimate, string) {
+	if a.hopes != [stageCount]hope{} && !g.starves {
 		return estimate{}, "its fair share is less than all of its jobs need, so not enough others have to leave for it"
-	case s == nil:
-		return estimate{}, "nobody has to leave for it"
 	}
-	first, found := s.likely(a.rivals)
-	last, enough := s.last(a.rivals + int(left))
-	if found {
-		q.addVictims(a, v, first)
+	first, why := q.likely(a)
+	if why != "" {
+		return estimate{}, why
 	}
+	last, enough := q.search.last(q.search.hopes[q.search.stage].rivals + int(left))
 	if !enough {
 		return estimate{}, "there are not enough jobs on the nodes that could be told to leave for all of its"
 	}
@@ -183,8 +181,9 @@ func (q *Inquiry) gatheredByPreemption(a *ask, v verdict, g *gathering, left int
 	if at.After(g.until) {
 		return estimate{}, fmt.Sprintf("others are told to leave for the last of its jobs at about %s, and what is held until then is given back at %s (gang_timeout)", clock(at), clock(g.until))
 	}
+	early := later(at, g.leaves)
 	at = later(at.Add(last.timeout), g.leaves)
-	return estimate{at, ByPreemption, fmt.Sprintf("all %s may start together by %s, by preemption: others have to leave for %s, for the last of them node %s%s", counted(g.missing, "job"), clock(at), missingJobs(left, g.missing), last.node, g.turn())}, ""
+	return estimate{at: at, earliest: early, latest: at.Add(startDelay), by: ByPreemption, victims: &first, text: fmt.Sprintf("all %s may start together by %s, by preemption: others have to leave for %s, for the last of them node %s%s", counted(g.missing, "job"), clock(at), missingJobs(left, g.missing), last.node, g.turn())}, ""
 }
 
 // missingJobs names those jobs of a gang that have no room.

@@ -55,7 +55,7 @@ func TestExplainWhatIsNext(t *testing.T) {
 				if f := x.Facts[0]; f.Value != 1 || f.Bound != 1 {
 					t.Errorf("fact %+v", f)
 				}
-				if !slices.ContainsFunc(x.Facts, func(f engine.Fact) bool { return f.Text == "it is all that the nodes of the tree have" }) {
+				if !slices.ContainsFunc(x.Facts, func(f engine.Fact) bool { return f.Text == "the operation has all cpu of the tree as its fair share" }) {
 					t.Errorf("share %+v of %+v", x.Share, x.Facts)
 				}
 			},

@@ -74,7 +74,7 @@ func (e *Engine) explainShare(x *Explanation, of starver) ShareExplanation {
 		{FactShareIntegral, out.Integral, "%s of it comes from its integral guarantee"},
 		{FactShareWeight, out.Proportional, "%s of it comes by weight, out of what guarantees leave"},
 	} {
-		if part.of > resource.Epsilon {
+		if part.of > resource.Epsilon && out.Strong+out.Integral > resource.Epsilon {
 			f := l.fact
 			f.Code, f.Resource, f.Value = part.code, k.String(), part.of
 			f.Text = fmt.Sprintf(part.text, percent(part.of))
@@ -84,10 +84,10 @@ func (e *Engine) explainShare(x *Explanation, of starver) ShareExplanation {
 	// What binds one that gets its part of the pool above is what binds that.
 	for {
 		bound := e.boundOf(l, k)
-		if out.Bound == "" {
-			out.Bound = bound.Code
-		}
-		if bound.Code != "" {
+		if bound.Text != "" {
+			if out.Bound == "" {
+				out.Bound = bound.Code
+			}
 			x.Facts = append(x.Facts, bound)
 		}
 		if l.above == nil || l.above.parent == nil || bound.Code != FactBoundWeight && bound.Code != FactBoundFIFO {
@@ -115,7 +115,7 @@ func (e *Engine) boundOf(l level, k resource.Kind) Fact {
 		f.Text = fmt.Sprintf("%s has all that it could use: its demand is %s", l.name, percent(s.DemandShare[k]))
 	case s.FairShare[k] >= 1-resource.LargeEpsilon:
 		f.Code, f.Bound = FactBoundLimit, 1
-		f.Text = "it is all that the nodes of the tree have"
+		f.Text = fmt.Sprintf("%s has all %s of the tree as its fair share", l.name, k)
 	case len(s.Children) == 0 && packed(s, k):
 		f.Code, f.Bound = FactBoundNodes, s.BestAllocation[k]
 		f.Text = fmt.Sprintf("no more jobs of %s would fit on the nodes than those that make up %s, even if it had all nodes", l.name, percent(s.BestAllocation[k]))
@@ -127,7 +127,10 @@ func (e *Engine) boundOf(l level, k resource.Kind) Fact {
 		f.Text = fmt.Sprintf("nothing below %s can have more: by its limits, or for no more jobs fit on the nodes", l.name)
 	case l.above == nil:
 		return Fact{}
-	case l.fifo > 0:
+	case l.fifo == 1:
+		// It is first: what binds the pool binds it.
+		return Fact{Code: FactBoundFIFO}
+	case l.fifo > 1:
 		f.Code, f.Count, f.Pool = FactBoundFIFO, int64(l.fifo), l.above.name
 		f.Text = fmt.Sprintf("%s is the %s in FIFO pool %q: those before it get all that they can use first", l.name, ordinal(l.fifo), l.above.name)
 	case s.Parts().Proportional[k] <= resource.Epsilon && s.FairShare[k] > resource.Epsilon:
@@ -141,6 +144,10 @@ func (e *Engine) boundOf(l level, k resource.Kind) Fact {
 				weights += sibling.Weight
 				n++
 			}
+		}
+		if n == 1 && s.Weight > 0 {
+			// Nobody shares with it: what binds the pool binds it.
+			return Fact{Code: FactBoundWeight}
 		}
 		f.Code, f.Pool, f.Bound, f.Count = FactBoundWeight, l.above.name, l.above.share.FairShare[k], int64(n)
 		f.Text = fmt.Sprintf("%s has weight %.4g of %.4g in pool %q, which has %s for all below it: %d there could use more", l.name, s.Weight, weights, l.above.name, percent(l.above.share.FairShare[k]), n)

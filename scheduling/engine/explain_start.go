@@ -4,15 +4,15 @@ import (
 	"fmt"
 	"time"
 
-	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
 )
 
 // estimate is when a job may start, by which way, and in which words.
 type estimate struct {
-	at   time.Time
-	by   string
-	text string
+	at, earliest, latest time.Time
+	by, text             string
+	// victims are those that leave by then; nil: nobody has to.
+	victims *find
 }
 
 // explainStart estimates when a job starts, by the soonest of the ways that there are, or
@@ -25,28 +25,51 @@ func (q *Inquiry) explainStart(a *ask, v verdict) {
 		soonest = soonest.orSooner(together)
 	} else if v.near >= 0 && v.cause.Code != FactStartsSoon {
 		if why = unforeseen[v.cause.Code]; why == "" {
-			var byEnds, byPreemption estimate
-			byEnds, why = q.byEnds(a, v)
-			byPreemption, others := q.byPreemption(a, v)
-			why += "; " + others
-			soonest = soonest.orSooner(byEnds).orSooner(byPreemption)
+			var either estimate
+			either, why = q.eitherWay(a, v, q.byEnds, q.byPreemption)
+			soonest = soonest.orSooner(either)
 		}
 	}
 	x := &q.x
 	switch {
 	case !soonest.at.IsZero():
-		x.Start, x.StartBy = soonest.at, soonest.by
-		x.Facts = append(x.Facts, Fact{Code: FactEstimate, Setting: soonest.by, At: soonest.at, Text: soonest.text})
+		x.Start, x.Earliest, x.Latest, x.StartBy = soonest.at, soonest.earliest, soonest.latest, soonest.by
+		x.Facts = append(x.Facts, Fact{Code: FactEstimate, Setting: soonest.by, At: soonest.at, Until: soonest.latest, Text: soonest.text})
 	case why != "":
 		x.Facts = append(x.Facts, Fact{Code: FactNoEstimate, Setting: v.cause.Code, Text: "when a job starts cannot be told: " + why})
 	}
 }
 
+// orSooner is the sooner one of two ways, whichever of them it will be.
 func (e estimate) orSooner(other estimate) estimate {
-	if e.at.IsZero() || !other.at.IsZero() && other.at.Before(e.at) {
+	switch {
+	case other.at.IsZero():
+		return e
+	case e.at.IsZero():
 		return other
+	case other.at.Before(e.at):
+		e, other = other, e
 	}
+	e.earliest, e.latest = sooner(e.earliest, other.earliest), sooner(e.latest, other.latest)
 	return e
+}
+
+// eitherWay is the sooner one of jobs that end and of jobs that have to leave; who has to is
+// named if it may come to that.
+func (q *Inquiry) eitherWay(a *ask, v verdict, ends, leaves func(*ask, verdict) (estimate, string)) (estimate, string) {
+	byEnds, why := ends(a, v)
+	byPreemption, others := leaves(a, v)
+	if f := byPreemption.victims; f != nil && (byEnds.at.IsZero() || f.at.Before(byEnds.latest)) {
+		q.addVictims(a, v, *f)
+	}
+	return byEnds.orSooner(byPreemption), why + "; " + others
+}
+
+func sooner(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // unforeseen are the verdicts after which nobody can tell, and why.
@@ -70,48 +93,59 @@ func (q *Inquiry) byHeldRoom(a *ask) (e estimate) {
 		if f.Count == 0 {
 			at, text = q.now, fmt.Sprintf("a job may start with the next heartbeat of node %s", f.Node)
 		}
-		e = e.orSooner(estimate{at, ByHeldRoom, text})
+		e = e.orSooner(estimate{at: at, earliest: q.now, latest: at.Add(startDelay), by: ByHeldRoom, text: text})
 	}
 	return e
 }
 
-// byEnds is when jobs that end have given back what the operations before this one, and
-// itself, need for a job each; without an estimate, why there is none.
+// byEnds is when jobs that end have made room for one of the operation's, once it is its
+// turn; without an estimate, why there is none.
 func (q *Inquiry) byEnds(a *ask, v verdict) (estimate, string) {
-	at, needs := q.survey.position(a.op)
-	if at == 0 {
-		return estimate{}, "it has no near place in the order of scheduling"
-	}
-	needs = needs.Add(a.tasks[v.near].perJob)
-	wait, why := q.flow.until(needs)
+	return q.foresee(a, v.tasks[v.near].Nodes, 1, a.tasks[v.near].perJob)
+}
+
+// foresee is when jobs that end have made room for so many of the operation's.
+func (q *Inquiry) foresee(a *ask, nodes NodeCounts, jobs int64, needs resource.Amounts) (estimate, string) {
+	s := q.survey
+	seen, why := s.contest.foresee(wish{op: a.op, jobs: jobs, needs: needs, k: s.scarce(nodes, needs), reach: s.reachOf(a.gates), fits: s.holds, now: q.now})
 	if why != "" {
 		return estimate{}, why
 	}
-	start := q.now.Add(wait)
-	return estimate{start, ByEnds, fmt.Sprintf("a job may start at about %s, if jobs go on to end as in the last minutes and each makes room for the next in the order", clock(start))}, ""
+	e := estimate{at: q.now.Add(seen.in), earliest: q.now.Add(seen.earliest), latest: q.now.Add(seen.latest), by: ByEnds}
+	e.text = fmt.Sprintf("a job may start at about %s, from %s to %s, by jobs that end: if they run as long as those before, and nothing else changes", clock(e.at), clock(e.earliest), clock(e.latest))
+	return e, ""
+}
+
+// likely is the node on which jobs have to leave for the operation; or why none has.
+func (q *Inquiry) likely(a *ask) (f find, why string) {
+	switch {
+	case a.hopes == [stageCount]hope{} && a.outrun != "":
+		return f, a.outrun
+	case a.hopes == [stageCount]hope{}:
+		return f, "it does not starve, nor will it, so nobody has to leave for it"
+	case q.search == nil:
+		return f, "nobody has to leave for it"
+	}
+	f, found := q.search.likely()
+	if !found {
+		return f, "there is no node on which enough jobs could be told to leave for it"
+	}
+	return f, ""
 }
 
 // byPreemption is when others have left that have to once it starves; without an estimate,
-// why there is none. It names them in any case.
-func (q *Inquiry) byPreemption(a *ask, v verdict) (estimate, string) {
-	s := q.search
-	switch {
-	case s == nil && a.hopes[preemption.NormalStage].at.IsZero():
-		return estimate{}, "it does not starve, nor will it, so nobody has to leave for it"
-	case s == nil:
-		return estimate{}, "nobody has to leave for it"
+// why there is none.
+func (q *Inquiry) byPreemption(a *ask, _ verdict) (estimate, string) {
+	f, why := q.likely(a)
+	if why != "" {
+		return estimate{}, why
 	}
-	f, found := s.likely(a.rivals)
-	if !found {
-		return estimate{}, "there is no node on which enough jobs could be told to leave for it"
-	}
-	q.addVictims(a, v, f)
 	start := f.at.Add(f.timeout)
 	text := fmt.Sprintf("a job may start by %s, by preemption: %s may be told to leave node %s at about %s, and may take up to %v", clock(start), counted(f.all, "job"), f.node, clock(f.at), f.timeout)
 	if f.timeout == 0 {
 		text = fmt.Sprintf("a job may start at about %s, by preemption: %s on node %s may have to end then, at once", clock(start), counted(f.all, "job"), f.node)
 	}
-	return estimate{start, ByPreemption, text}, ""
+	return estimate{at: start, earliest: f.at, latest: start.Add(startDelay), by: ByPreemption, text: text, victims: &f}, ""
 }
 
 // addVictims names those who are likely to have to leave on a node.
@@ -122,30 +156,3 @@ func (q *Inquiry) addVictims(a *ask, v verdict, f find) {
 	x.Facts = append(x.Facts, Fact{Code: FactLikelyVictims, Task: a.tasks[v.near].Name, Node: f.node, Job: first.Job, Operation: first.Operation, Count: int64(f.all), At: f.at, Until: f.at.Add(f.timeout),
 		Text: fmt.Sprintf("likely to have to leave for it at about %s: %s on node %s, job %s of operation %s first", clock(f.at), counted(f.all, "job"), f.node, first.Job, first.Operation)})
 }
-
-// until returns how long it takes until so much has been given back; or why nobody can
-// tell. When no job has ended for a while, it is taken to be as long until one does.
-func (f *flow) until(needs resource.Amounts) (wait time.Duration, why string) {
-	if f.jobs < 2 || f.weight <= 0 {
-		return 0, "too few jobs have ended in the last minutes to tell when there is room"
-	}
-	longest := f.silent
-	for i := range resource.Count {
-		k := resource.Kind(i)
-		need := float64(needs.Of(k))
-		if need <= 0 {
-			continue
-		}
-		if f.given[i] <= 0 {
-			return 0, fmt.Sprintf("no job that ended in the last minutes has given back any %s", k)
-		}
-		longest = max(longest, need*f.weight/f.given[i])
-	}
-	if longest > maxWait.Seconds() {
-		return 0, fmt.Sprintf("as jobs have ended in the last minutes it takes more than %v", maxWait)
-	}
-	return time.Duration(longest * float64(time.Second)), ""
-}
-
-// maxWait is how far ahead starts are estimated.
-const maxWait = 24 * time.Hour

@@ -9,7 +9,6 @@ import (
 
 	"weir/scheduling"
 	"weir/scheduling/allocation"
-	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
 )
 
@@ -56,7 +55,8 @@ func (q *Inquiry) judge(a *ask) verdict {
 	return v
 }
 
-// explainOperation writes down what has been found.
+// explainOperation writes down what has been found, first what binds most: what it waits
+// for, when a job starts, how it fares, then what the nodes are to it, and its share.
 func (q *Inquiry) explainOperation(a *ask, v verdict) {
 	x := &q.x
 	x.Tasks = v.tasks
@@ -64,38 +64,64 @@ func (q *Inquiry) explainOperation(a *ask, v verdict) {
 	var spared []Fact
 	if q.search != nil && (v.cause.Code == FactBackoff || v.cause.Code == FactNoVictims) {
 		spared = q.search.sparedFacts()
-		if len(spared) > 0 && v.cause.Code == FactNoVictims {
+		if len(q.search.found) == 0 {
+			x.Facts[0] = a.noVictims()
+			x.Facts[0].Task = v.cause.Task
+		}
+		if len(spared) > 0 && x.Facts[0].Code == FactNoVictims {
 			x.Facts[0].letStay(spared[0])
 		}
-	}
-	if v.near >= 0 {
-		x.Facts = slices.Concat(x.Facts, nodeFacts(&a.tasks[v.near], v.tasks[v.near].Nodes), spared)
 	}
 	held := a.held
 	if v.held {
 		x.Facts, held = slices.Insert(x.Facts, 0, v.answer(a)), held[1:]
 	}
 	x.Facts = append(x.Facts, held...)
-	q.explainPosition(a, v)
 	q.explainStart(a, v)
-	x.Facts = append(x.Facts, q.tail...)
+	x.Facts = append(x.Facts, spared...)
+	if v.near >= 0 {
+		for _, f := range q.hunger {
+			if f.Code != FactHasFair || v.cause.Code == FactTurn || v.cause.Code == FactLacking {
+				x.Facts = append(x.Facts, f)
+			}
+		}
+		q.explainPosition(a, v)
+		x.Facts = append(x.Facts, nodeFacts(&a.tasks[v.near], v.tasks[v.near].Nodes)...)
+	}
+	for _, f := range q.tail {
+		if !v.says(f) {
+			x.Facts = append(x.Facts, f)
+		}
+	}
 	x.Verdict = x.Facts[0].Code
+}
+
+// says reports whether the verdict, or what is said of nodes, has said a fact.
+func (v verdict) says(f Fact) bool {
+	if f.Code == FactRefused && f.Setting == allocation.NoVictims.String() {
+		return v.cause.Code == FactBackoff || v.cause.Code == FactNoVictims || v.cause.Code == FactFIFO
+	}
+	return f.Code == FactRefused && f.Setting == allocation.Lacking.String() && v.near >= 0 || f.Code == FactBoundFIFO && v.cause.Code == FactFIFO && f.Operation != ""
 }
 
 // explainPosition says whose turn it is before the operation's.
 func (q *Inquiry) explainPosition(a *ask, v verdict) {
-	if v.near < 0 {
-		return
-	}
 	x := &q.x
-	x.Position, _ = q.survey.position(a.op)
+	x.Position = q.survey.position(a.op)
 	x.Waiting = q.survey.waiting
 	f := Fact{Code: FactPosition, Count: int64(x.Position), Of: int64(x.Waiting), At: q.now}
 	switch {
+	case unforeseen[v.cause.Code] != "" || slices.Contains([]string{FactFIFO, FactNoShare, FactTurn, FactStartsSoon}, v.cause.Code):
+		// The verdict says it, or it does not matter.
+		return
+	case x.Position == 1 && x.Waiting == 1:
+		f.Text = "no other operation has jobs to start"
+	case x.Position == 1:
+		f.Text = fmt.Sprintf("of %s with jobs to start it is the next in the order of scheduling", counted(x.Waiting, "operation"))
 	case x.Position > 0:
-		f.Text = fmt.Sprintf("of %s with jobs to start it is the %s in the order of scheduling: the least satisfied pools and operations first", counted(x.Waiting, "operation"), ordinal(x.Position))
+		f.Text = fmt.Sprintf("of %s with jobs to start it is the %s in the order of scheduling", counted(x.Waiting, "operation"), ordinal(x.Position))
 	case x.Waiting > maxPlaces:
-		f.Text = fmt.Sprintf("%d or more of the %s that have jobs to start come before it, in the order of scheduling: the least satisfied pools and operations first", maxPlaces, counted(x.Waiting, "operation"))
+		f.Text = fmt.Sprintf("%d or more of the %s that have jobs to start come before it in the order of scheduling", maxPlaces, counted(x.Waiting, "operation"))
 	default:
 		// A gang whose turn it is not has no place.
 		return
@@ -104,7 +130,7 @@ func (q *Inquiry) explainPosition(a *ask, v verdict) {
 }
 
 // farToNear are the verdicts about tasks, from those that are farthest from a start.
-var farToNear = []string{FactNoNodes, FactNoMatch, FactTooSmall, FactGangTooBig, FactLimit, FactGangIncomplete, FactWithheld, FactOwn, FactTurn, FactLacking, FactNoVictims, FactBackoff, FactGangPause, FactGangTurn, FactGang, FactPacking, FactStartsSoon}
+var farToNear = []string{FactNoNodes, FactNoMatch, FactTooSmall, FactGangTooBig, FactLimit, FactGangIncomplete, FactWithheld, FactNoShare, FactFIFO, FactOwn, FactTurn, FactLacking, FactNoVictims, FactBackoff, FactGangPause, FactGangTurn, FactGang, FactPacking, FactStartsSoon}
 
 // claimFacts tell of what is held for jobs of the operation.
 func claimFacts(op *operation) (all []Fact) {
@@ -142,17 +168,19 @@ func claimFacts(op *operation) (all []Fact) {
 func (q *Inquiry) cause(a *ask, t *taskAsk, nodes NodeCounts) Fact {
 	open := nodes.All - nodes.Closed
 	switch {
+	case t.awaits:
+		return Fact{Code: FactNoNodes, Count: int64(nodes.Closed), Of: int64(nodes.All), Text: "no node that could hold a job takes jobs yet: the leader is new, and some that could are about to be heard again"}
 	case nodes.All == 0:
 		return Fact{Code: FactNoNodes, Text: "the tree has no nodes: none has come that its nodes_filter takes"}
 	case open == 0:
 		return Fact{Code: FactNoNodes, Count: int64(nodes.Closed), Of: int64(nodes.All), Text: fmt.Sprintf("no node of the tree takes jobs: there are %s, %d of them drained or offline", counted(nodes.All, "node"), nodes.Closed)}
 	case nodes.Unmatched == open:
 		f := nodes.UnmatchedBy[0]
-		return Fact{Code: FactNoMatch, Pool: f.Pool, Setting: "scheduling_tag_filter", Count: int64(nodes.Unmatched), Of: int64(open), Text: fmt.Sprintf("no node matches: %s", filtersText(nodes))}
+		return Fact{Code: FactNoMatch, Pool: f.Pool, Setting: "scheduling_tag_filter", Count: int64(nodes.Unmatched), Of: int64(open), Text: fmt.Sprintf("no node matches: %s%s", filtersText(nodes), noDemand)}
 	case nodes.Full+nodes.Held+nodes.Fit == 0:
 		k := most(nodes.SmallBy)
 		return Fact{Code: FactTooSmall, Resource: k.String(), Value: inUnits(k, t.perJob.Of(k)), Count: int64(nodes.TooSmall), Of: int64(open),
-			Text: fmt.Sprintf("no node is big enough: a job of %s needs %s, and %s less %s even when empty", titleOf(t.TaskID), amountsText(t.perJob), have(nodes.TooSmall, "node"), kindsText(nodes.SmallBy))}
+			Text: fmt.Sprintf("no node is big enough: a job of %s needs %s, and %s less %s even when empty%s", titleOf(t.TaskID), amountsText(t.perJob), have(nodes.TooSmall, "node"), kindsText(nodes.SmallBy), noDemand)}
 	case t.gang != nil:
 		return *t.gang
 	case t.limit != nil:
@@ -163,19 +191,24 @@ func (q *Inquiry) cause(a *ask, t *taskAsk, nodes NodeCounts) Fact {
 		return Fact{Code: FactPacking, Count: int64(nodes.Fit), Text: fmt.Sprintf("its jobs would fit on %s, and wait for one that they fit better (packing)", counted(nodes.Fit, "node"))}
 	case nodes.Fit > 0:
 		return Fact{Code: FactStartsSoon, Count: int64(nodes.Fit), Text: fmt.Sprintf("a job fits on %s: it starts when one of them is looked at and it is its turn%s", counted(nodes.Fit, "node"), q.turnText(a))}
+	case a.behind != nil:
+		return *a.behind
 	case a.starves != "":
 		return q.starvingCause(a, t, nodes)
-	case a.status == preemption.BelowFairShare:
+	case a.below:
 		return tooLittle(t, nodes)
 	}
 	if a.packed {
 		return Fact{Code: FactOwn, Resource: a.resource.String(), Value: a.usage, Bound: a.share, Count: int64(nodes.Full + nodes.Held), Of: int64(open),
 			Text: fmt.Sprintf("as many of its jobs run as fit on the nodes (it uses %s of all %s): it waits for its own to end", percent(a.usage), a.resource)}
 	}
-	at, _ := q.survey.position(a.op)
+	at := q.survey.position(a.op)
 	return Fact{Code: FactTurn, Resource: a.resource.String(), Value: a.usage, Bound: a.share, Count: int64(at), Of: int64(q.survey.waiting),
-		Text: fmt.Sprintf("its fair share is used up (it uses %s of all %s, its fair share is %s): it waits for others to end%s", percent(a.usage), a.resource, percent(a.share), q.turnText(a))}
+		Text: fmt.Sprintf("its fair share is used up (it uses %s of all %s, its fair share is %s): it waits for jobs to end%s", percent(a.usage), a.resource, percent(a.share), q.turnText(a))}
 }
+
+// noDemand ends what is said of jobs that no node holds.
+const noDemand = "; until that changes such jobs are no demand, and nobody has to leave for them"
 
 // tooLittle says what lacks for a task that is owed it.
 func tooLittle(t *taskAsk, nodes NodeCounts) Fact {
@@ -186,7 +219,11 @@ func tooLittle(t *taskAsk, nodes NodeCounts) Fact {
 
 // turnText is the place of an operation in the order, at the end of a sentence.
 func (q *Inquiry) turnText(a *ask) string {
-	if at, _ := q.survey.position(a.op); at > 0 {
+	at := q.survey.position(a.op)
+	switch {
+	case at == 1:
+		return ", the next in the order of scheduling"
+	case at > 1:
 		return fmt.Sprintf(", the %s of %d in the order of scheduling", ordinal(at), q.survey.waiting)
 	}
 	return ""
@@ -215,6 +252,11 @@ func (q *Inquiry) starvingCause(a *ask, t *taskAsk, nodes NodeCounts) Fact {
 		// Nobody has been looked for yet.
 		return tooLittle(t, nodes)
 	}
+	return a.noVictims()
+}
+
+// noVictims says that nobody has to leave for an operation though it starves.
+func (a *ask) noVictims() Fact {
 	return Fact{Code: FactNoVictims, Count: int64(a.vain.Count), At: a.vain.Last.At, Node: a.vain.Last.Node,
 		Text: fmt.Sprintf("%s starves, and finds not enough that may be preempted for a job (stage %s): jobs within the fair share of their operations are let stay", a.starves, a.stage)}
 }
@@ -225,76 +267,25 @@ func (f *Fact) letStay(spared Fact) {
 	f.Text += fmt.Sprintf(", and so are %s in pool %q (%s)", counted(spared.Count, "job"), spared.Pool, spared.Setting)
 }
 
-// limitOf finds the nearest limit, upwards, that leaves too little for a job.
-func limitOf(op *operation, needs resource.Amounts) (Fact, bool) {
-	if f, lacks := binding(needs, op.order, op.effective.Limits, op.ceiling, ""); lacks {
-		return f, true
-	}
-	for p := op.pool; p != nil; p = p.parent {
-		if f, lacks := binding(needs, p.order, p.effective.Limits, p.ceiling, p.name); lacks {
-			return f, true
+// by lists resources and on how many nodes they lack, in brackets.
+func by(lacking [resource.Count]int) string {
+	var parts []string
+	for i, n := range lacking {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%s on %d", resource.Kind(i), n))
 		}
 	}
-	return Fact{}, false
+	return " (" + strings.Join(parts, ", ") + ")"
 }
 
-// binding finds the limit of an element that leaves too little: what was set, or what
-// max_share_ratio allows.
-func binding(needs resource.Amounts, of *allocation.Element, set, ceiling resource.Amounts, pool scheduling.PoolName) (Fact, bool) {
-	if k, lacks := needs.Lacking(leftOf(of, set)); lacks {
-		return limitFact(k, of, needs, set, pool), true
-	}
-	k, lacks := needs.Lacking(leftOf(of, ceiling))
-	if !lacks {
-		return Fact{}, false
-	}
-	f := limitFact(k, of, needs, ceiling, pool)
-	f.Setting = "max_share_ratio"
-	f.Text = strings.Replace(f.Text, "resource_limits are reached", "max_share_ratio is reached", 1)
-	return f, true
-}
-
-// leftOf is what limits leave for more jobs.
-func leftOf(of *allocation.Element, limits resource.Amounts) resource.Amounts {
-	if limits == resource.Infinite {
-		return limits
-	}
-	return limits.Sub(of.Usage()).Sub(of.Leaving())
-}
-
-// reached finds a resource of which nothing is left.
-func reached(of *allocation.Element, limits resource.Amounts) (resource.Kind, bool) {
-	for i := range resource.Count {
-		k := resource.Kind(i)
-		if limits.Of(k) < resource.Infinite.Of(k) && leftOf(of, limits).Of(k) <= 0 {
-			return k, true
-		}
-	}
-	return 0, false
-}
-
-func limitFact(k resource.Kind, of *allocation.Element, needs, limits resource.Amounts, pool scheduling.PoolName) Fact {
-	used := of.Usage().Add(of.Leaving()).Of(k)
-	who := "the operation's"
-	if pool != "" {
-		who = fmt.Sprintf("pool %q's", pool)
-	}
-	f := Fact{Code: FactLimit, Pool: pool, Resource: k.String(), Setting: "resource_limits", Value: inUnits(k, used), Bound: inUnits(k, limits.Of(k)),
-		Text: fmt.Sprintf("%s resource_limits are reached: it uses %s of at most %s", who, quantity(k, used), quantity(k, limits.Of(k)))}
-	if needs.Of(k) > limits.Of(k) {
-		f.Text += fmt.Sprintf(", and a single job needs %s", quantity(k, needs.Of(k)))
-	}
-	return f
-}
-
-// nodeFacts say what the nodes are to a job, all in one and each filter and resource.
+// nodeFacts say what the nodes are to a job, all in one and each filter.
 func nodeFacts(t *taskAsk, c NodeCounts) []Fact {
 	var parts []string
 	for _, part := range []struct {
 		n    int
 		text string
 	}{
-		{c.Fit, "%d fit"}, {c.Full, "%d with too little free"}, {c.Held, "%d held for others"}, {c.TooSmall, "%d too small"}, {c.Unmatched, "%d not matching"}, {c.Closed, "%d drained or offline"},
+		{c.Fit, "%d fit"}, {c.Full, "%d with too little free" + by(c.LackingBy)}, {c.Held, "%d held for others"}, {c.TooSmall, "%d too small" + by(c.SmallBy)}, {c.Unmatched, "%d not matching"}, {c.Closed, "%d drained or offline"},
 	} {
 		if part.n > 0 {
 			parts = append(parts, fmt.Sprintf(part.text, part.n))
@@ -308,17 +299,6 @@ func nodeFacts(t *taskAsk, c NodeCounts) []Fact {
 	for _, u := range c.UnmatchedBy {
 		facts = append(facts, Fact{Code: FactNodes, Task: t.Name, Pool: u.Pool, Setting: "scheduling_tag_filter", Count: int64(u.Nodes), Of: int64(c.All),
 			Text: fmt.Sprintf("the filter %q of %s leaves out %s", u.Filter, ownerText(u.Pool), counted(u.Nodes, "node"))})
-	}
-	for i := range resource.Count {
-		k := resource.Kind(i)
-		if n := c.LackingBy[k]; n > 0 {
-			facts = append(facts, Fact{Code: FactNodes, Task: t.Name, Resource: k.String(), Value: inUnits(k, t.perJob.Of(k)), Count: int64(n), Of: int64(c.All),
-				Text: fmt.Sprintf("%s less than %s free", have(n, "node"), quantity(k, t.perJob.Of(k)))})
-		}
-		if n := c.SmallBy[k]; n > 0 {
-			facts = append(facts, Fact{Code: FactNodes, Task: t.Name, Resource: k.String(), Setting: "limits", Value: inUnits(k, t.perJob.Of(k)), Count: int64(n), Of: int64(c.All),
-				Text: fmt.Sprintf("%s less than %s in all", have(n, "node"), quantity(k, t.perJob.Of(k)))})
-		}
 	}
 	return facts
 }

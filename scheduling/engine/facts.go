@@ -102,9 +102,9 @@ func (e *Engine) Facts(id scheduling.OperationID) (Facts, error) {
 	f.Stage, f.Preempting = op.stage, op.starver != starver{}
 	switch {
 	case op.starver.pool != nil:
-		f.Starving, f.Since = op.starver.pool.name, op.starver.pool.hunger.Since
+		f.Starving, f.Since = op.starver.pool.name, op.starver.pool.hunger.From()
 	case op.starver.operation != nil:
-		f.Since = op.hunger.Since
+		f.Since = op.hunger.From()
 	}
 	for block, n := range op.spared {
 		if n > 0 {

@@ -21,8 +21,9 @@ type filters struct {
 type filter struct {
 	pooltree.Filter
 	users int
-	// total is the resources of the nodes that it takes and that may run jobs.
-	total resource.Amounts
+	// total is the resources of the nodes that it takes and that may run jobs, awaited that
+	// of those that are about to be heard again.
+	total, awaited resource.Amounts
 }
 
 // use returns the place of a filter, which one more element has now.
@@ -46,7 +47,7 @@ func (e *Engine) use(f pooltree.Filter) int {
 	e.filters.edits++
 	for _, n := range e.nodes {
 		if n.matchOne(e.filters.all, at); n.takes[at] {
-			e.filters.all[at].total = e.filters.all[at].total.Add(n.offer())
+			e.filters.all[at].count(n, resource.Amounts.Add)
 		}
 	}
 	return at
@@ -93,24 +94,33 @@ func (n *node) match(all []filter) {
 	}
 }
 
-// count adds what a node offers to the cluster and to the filters that take it, or
-// takes it away.
+// count adds what a node offers, or is about to, to the cluster and to the filters that
+// take it, or takes it away.
 func (e *Engine) count(n *node, add func(resource.Amounts, resource.Amounts) resource.Amounts) {
-	offer := n.offer()
-	e.total = add(e.total, offer)
+	e.total, e.awaited = add(e.total, n.offer()), add(e.awaited, n.expected())
 	for i := range e.filters.all {
 		if f := &e.filters.all[i]; f.users > 0 && n.takes[i] {
-			f.total = add(f.total, offer)
+			f.count(n, add)
 		}
 	}
 }
 
+func (f *filter) count(n *node, add func(resource.Amounts, resource.Amounts) resource.Amounts) {
+	f.total, f.awaited = add(f.total, n.offer()), add(f.awaited, n.expected())
+}
+
 // limits is what fair shares take for the limits of an element: what was set, and
-// what the nodes have that its own filter takes (F.2). Until nodes have had the time
-// to come back to a new leader, filters count for nothing here.
+// what the nodes have that its own filter takes (F.2). While nodes have the time to come
+// back to a new leader, it is no less than that part of the nodes that are there which
+// the filter takes of all that are, or will be.
 func (e *Engine) limits(set resource.Amounts, at int) resource.Amounts {
-	if at == allocation.NoFilter || !e.connected {
+	if at == allocation.NoFilter {
 		return set
 	}
-	return set.Min(e.filters.all[at].total)
+	f := &e.filters.all[at]
+	if e.connected || e.awaited.IsZero() {
+		return set.Min(f.total)
+	}
+	part := resource.Share(f.total.Add(f.awaited), e.total.Add(e.awaited))
+	return set.Min(f.total.Max(part.Amounts(e.total)))
 }

@@ -60,8 +60,9 @@ func TestGracefulIsBounded(t *testing.T) {
 func TestGracefulStartsNoJobThatWouldGo(t *testing.T) {
 	d := service(t, nil, graceful)
 	d.takes = time.Hour
-	// The others use nothing of their part. Filters do not count in shares yet.
+	// The others use nothing of their part: their nodes are about to be heard again.
 	must(t, d.SetNode("n", slotsOf(12), true))
+	d.awaited("far", 12, "elsewhere")
 	must(t, d.SetOperation(d.record("batch", "b", options{"scheduling_tag_filter": "elsewhere"})))
 	d.pass(3*time.Second, time.Second, "n")
 	d.wantRuns(runs{"service": 6})

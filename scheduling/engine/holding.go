@@ -91,7 +91,7 @@ func (e *Engine) RemoveAllocation(job scheduling.JobID) error {
 	if h.leaving.is {
 		e.endLeaving(h)
 	} else {
-		e.flow.end(h.Resources)
+		h.operation.ran(e.now.Sub(h.Started))
 		h.operation.groups.Remove(&h.Member)
 		h.operation.order.SubUsage(h.Resources)
 	}

@@ -25,7 +25,6 @@ import (
 type Inquiry struct {
 	now    time.Time
 	survey *survey
-	flow   flow
 	// asks are what is known of the operations in question: of the one, or of those below
 	// a pool, as long as rest is not empty only some of these.
 	asks []ask
@@ -35,9 +34,9 @@ type Inquiry struct {
 	pool    scheduling.PoolName
 	// search looks for those who could have to leave; nil: nobody asks for that.
 	search *search
-	// tail are facts that come last.
-	tail []Fact
-	x    Explanation
+	// hunger is how the operation fares, tail are facts that come last.
+	hunger, tail []Fact
+	x            Explanation
 }
 
 const (
@@ -53,11 +52,15 @@ func (e *Engine) Inquire(id scheduling.OperationID, now time.Time) (*Inquiry, er
 	if op == nil {
 		return nil, fmt.Errorf("explain operation %s: %w", id, ErrUnknown)
 	}
-	q := &Inquiry{now: now, flow: e.flow, asks: []ask{e.ask(op, now)}, survey: e.beginSurvey()}
-	tail := &Explanation{Facts: e.explainHunger(op)}
-	tail.Facts = append(tail.Facts, e.explainRefusals(id)...)
+	q := &Inquiry{now: now, asks: []ask{e.ask(op, now)}, survey: e.beginSurvey()}
+	a := &q.asks[0]
+	if len(a.tasks) > 0 {
+		a.hopes, a.outrun = e.hopes(op)
+	}
+	q.hunger = e.explainHunger(op, a.hopes)
+	tail := &Explanation{}
 	q.x.Share = e.explainShare(tail, starver{operation: op})
-	q.tail = tail.Facts
+	q.tail = append(tail.Facts, e.explainRefusals(id)...)
 	return q, nil
 }
 
@@ -68,7 +71,7 @@ func (e *Engine) InquirePool(name scheduling.PoolName, now time.Time) (*Inquiry,
 	if p == nil {
 		return nil, fmt.Errorf("explain pool %q: %w", name, ErrUnknown)
 	}
-	q := &Inquiry{now: now, flow: e.flow, pool: name, survey: e.beginSurvey(), rest: p.below(nil)}
+	q := &Inquiry{now: now, pool: name, survey: e.beginSurvey(), rest: p.below(nil)}
 	q.x.Share = e.explainShare(&q.x, starver{pool: p})
 	if p.parent != nil {
 		q.x.Facts = append(q.x.Facts, hungerFact(p.hunger, timeouts(p.effective.Starvation, p.effective.CanStarve), "pool "+quote(p.name)))
@@ -96,7 +99,7 @@ func (p *pool) below(all []*operation) []*operation {
 
 // Wants reports whether there is something that the engine has to say first.
 func (q *Inquiry) Wants() bool {
-	return !q.survey.taken() || len(q.rest) > 0 || q.search != nil && !q.search.over
+	return !q.survey.taken() || q.pool == "" && !q.survey.contest.known() || len(q.rest) > 0 || q.search != nil && !q.search.over
 }
 
 // Attend takes one step of what an inquiry wants from the engine.
@@ -104,6 +107,8 @@ func (e *Engine) Attend(q *Inquiry) {
 	switch {
 	case !q.survey.taken():
 		e.proceed(q.survey)
+	case q.pool == "" && !q.survey.contest.known():
+		e.compete(q.survey)
 	case len(q.rest) > 0:
 		e.askMore(q)
 	case q.search != nil && !q.search.over:

@@ -130,6 +130,14 @@ func (n *node) offer() resource.Amounts {
 	return n.limits
 }
 
+// expected is what a node that is about to be heard again will offer.
+func (n *node) expected() resource.Amounts {
+	if !n.known || n.schedulable || !n.awaited {
+		return resource.Amounts{}
+	}
+	return n.limits
+}
+
 func (n *node) free() resource.Amounts { return n.limits.Sub(n.usage) }
 
 // judge marks a node whose allocations hold more than it has. Of an unknown node

@@ -96,6 +96,8 @@ type operation struct {
 	spared [preemption.BlockedByRate + 1]uint64
 	// packing remembers nodes that fit its jobs.
 	packing allocation.Packing
+	// lengths is how long its jobs ran.
+	lengths lengths
 	// bestAt is when the best allocation share was found last.
 	bestAt time.Time
 }
@@ -109,6 +111,12 @@ type task struct {
 	// inFlight of them are about to start, claimed are those for which resources are held.
 	inFlight, claimed int64
 	perJob            resource.Amounts
+	// fits says that some node which takes jobs of the task holds one when it is empty, hopes
+	// that one does that is about to, in a layout; 0: it is to be found anew. out says that,
+	// as of the last update, none does: its jobs are no demand.
+	fits, hopes bool
+	layout      uint64
+	out         bool
 }
 
 // AddOperation adds an operation without demand.
@@ -211,7 +219,7 @@ func (e *Engine) SetDemand(id scheduling.OperationID, name scheduling.TaskName, 
 		return fmt.Errorf("set demand of task %q of operation %s: %w", name, id, err)
 	}
 	t := op.task(allocation.TaskID{Name: name, Group: group})
-	t.pending, t.perJob = pending, perJob
+	t.pending, t.perJob, t.layout = pending, perJob, 0
 	e.endClaims(op, t, max(pending-t.inFlight, 0))
 	e.resize(op, t)
 	if g := op.gang(name); g != nil {
@@ -263,6 +271,9 @@ func (e *Engine) settle(op *operation) {
 	for _, g := range op.gangs {
 		g.layout = 0
 	}
+	for i := range op.tasks {
+		op.tasks[i].layout = 0
+	}
 	op.effective = op.Options.Effective(op.pool.effective)
 	op.filter = e.change(op.filter, op.effective.TagFilter)
 	op.order.SetFilter(op.filter)
@@ -288,20 +299,22 @@ func (op *operation) rank() int64 {
 
 // demand is what the operation uses and could use: no more than it uses unless
 // it may start jobs (F.2), and no more than its limits where these bound it. It
-// counts those jobs too. What leaves will be asked for again. A gang that is out of reach
-// asks for nothing.
+// counts those jobs too. What leaves will be asked for again. A gang that is out of reach,
+// and jobs that no node holds, ask for nothing.
 func (op *operation) demand() (demand resource.Amounts, pending int64) {
 	usage := op.order.Usage()
 	if !op.active() {
 		return usage, 0
 	}
 	demand = usage.Add(op.order.Leaving())
-	for _, t := range op.order.Tasks() {
-		if op.out(t.Name) {
+	for i := range op.tasks {
+		t := &op.tasks[i]
+		if t.out || op.out(t.Name) {
 			continue
 		}
-		demand = demand.Add(t.PerJob.Times(t.Pending))
-		pending += t.Pending
+		n := t.effective()
+		demand = demand.Add(t.perJob.Times(n))
+		pending += n
 	}
 	if op.effective.LimitsBoundDemand {
 		demand = demand.Min(op.effective.Limits).Max(usage)

@@ -213,10 +213,9 @@ func TestFiltersThatNobodyHas(t *testing.T) {
 	want(0)
 }
 
-// TestFiltersInLimits: an element's own filter lowers its limits share, once nodes have
-// had the time to come back to a new leader.
+// TestFiltersInLimits: an element's own filter lowers its limits share.
 func TestFiltersInLimits(t *testing.T) {
-	w := newWorld(t, options{"node_reconnection_timeout": "1m"}, map[scheduling.PoolName]pool{
+	w := newWorld(t, nil, map[scheduling.PoolName]pool{
 		"a": {options: options{"scheduling_tag_filter": "gpu"}}, "b": {parent: "a"}})
 	w.node("plain", 6)
 	w.node("gpu", 2, "gpu")
@@ -230,14 +229,58 @@ func TestFiltersInLimits(t *testing.T) {
 			t.Fatalf("limits shares %v, want %v", got, want)
 		}
 	}
-	limits(0, 1, 1, .875)
-	limits(59*time.Second, 1, 1, .875)
-	limits(time.Second, .25, 1, .75)
+	limits(0, .25, 1, .75)
 	w.node("gpu", 4)
 	limits(time.Second, 0, 1, .7)
 	w.node("gpu", 4, "gpu")
 	must(t, w.RemoveNode("plain"))
 	limits(time.Second, 1, 1, 0)
+}
+
+// TestFilterBoundsSharesAtOnce: what a filter takes bounds the share at a leader's first
+// update, nodes included that are about to be heard again.
+func TestFilterBoundsSharesAtOnce(t *testing.T) {
+	filtered := map[scheduling.PoolName]pool{"a": {options: options{"scheduling_tag_filter": "ssd"}}, "b": {}}
+	for name, tc := range map[string]struct {
+		nodes func(d *drive)
+		want  float64
+	}{
+		"the only such node is there":     {func(d *drive) { must(d.t, d.SetNode("ssd", slotsOf(2), true, "ssd")) }, 2. / 8},
+		"it is awaited":                   {func(d *drive) { d.awaited("ssd", 2, "ssd") }, 2. / 8},
+		"it is neither there nor awaited": {func(*drive) {}, 0},
+		"another one is awaited, too": {func(d *drive) {
+			must(d.t, d.SetNode("ssd", slotsOf(2), true, "ssd"))
+			d.awaited("late", 2, "ssd")
+			d.awaited("other", 6)
+		}, 4. / 16},
+		"most of those that are there are such nodes": {func(d *drive) {
+			must(d.t, d.SetNode("ssd", slotsOf(6), true, "ssd"))
+			d.awaited("other", 12)
+		}, 6. / 12},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDrive(t, nil, filtered)
+			d.node("n", 6)
+			tc.nodes(d)
+			d.wants("o", "a", 100, slotsOf(1), nil)
+			d.tick(0)
+			wantFigure(t, "the fair share", d.seen("o").Shares.FairShare[resource.CPU], tc.want)
+		})
+	}
+	d := newDrive(t, options{"node_reconnection_timeout": "20s"}, filtered)
+	d.node("n", 6)
+	d.awaited("ssd", 2, "ssd")
+	d.wants("o", "a", 100, slotsOf(1), nil)
+	d.tick(0)
+	d.tick(21 * time.Second)
+	wantFigure(t, "the fair share when it has not come", d.seen("o").Shares.FairShare[resource.CPU], 0)
+}
+
+// awaited adds a node that is about to be heard again.
+func (w *world) awaited(id scheduling.NodeID, slots int64, tags ...string) {
+	w.t.Helper()
+	must(w.t, w.SetNode(id, slotsOf(slots), false, tags...))
+	must(w.t, w.Await(id, true))
 }
 
 // TestFIFOOrder: of those that have nothing the first one in the pool's order is

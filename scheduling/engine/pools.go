@@ -43,6 +43,8 @@ type pool struct {
 	paid resource.Vector
 	// rate are the preemptions of the last minute, where they are limited.
 	rate preemption.Rate
+	// lengths is how long jobs below it ran.
+	lengths lengths
 }
 
 func newPool(name scheduling.PoolName) *pool {
@@ -177,8 +179,12 @@ func without[T comparable](all []T, one T) []T {
 }
 
 // Pools returns every pool before those below it, the root first, by name. It costs
-// time in proportion to their number.
-func (e *Engine) Pools() []PoolView { return e.root.view(make([]PoolView, 0, len(e.pools)), e.total) }
+// time in proportion to their number. What is guaranteed is that of the last Snapshot.
+func (e *Engine) Pools() []PoolView { return e.viewPool(e.root, make([]PoolView, 0, len(e.pools))) }
+
+// Below reports whether, as of the last Tick, somebody is below its fair share, or its min
+// share, and so may come to starve.
+func (e *Engine) Below() bool { return e.below }
 
 // Pressing reports whether, as of the last Tick, a heartbeat of a node on which nothing
 // has ended may come to something: because some starve or limits are exceeded, because a

@@ -19,7 +19,9 @@ func (e *Engine) Await(id scheduling.NodeID, awaited bool) error {
 		return fmt.Errorf("await node %s: %w", id, err)
 	}
 	if n.awaited != awaited {
+		e.count(n, resource.Amounts.Sub)
 		n.awaited = awaited
+		e.count(n, resource.Amounts.Add)
 		e.layout++
 	}
 	return nil
@@ -144,8 +146,40 @@ func (g *gang) beyondLimits() bool {
 	return false
 }
 
-// seekGangs finds, for an update, which gangs are out of reach.
-func (e *Engine) seekGangs() {
+// reach finds whether some empty node holds a job of a task, if anything that matters has
+// changed.
+func (e *Engine) reach(op *operation, t *task) {
+	if t.layout == e.layout {
+		return
+	}
+	e.classify()
+	t.layout, t.fits, t.hopes = e.layout, false, false
+	for i := range e.classes {
+		if c := &e.classes[i]; t.perJob.Fits(c.Limits) && op.order.Matches(c.takes) {
+			t.fits, t.hopes = t.fits || !c.awaited, t.hopes || c.awaited
+		}
+	}
+}
+
+// waitsForNodes reports whether the nodes that hold a job of a task are all about to be heard
+// again by a new engine.
+func (e *Engine) waitsForNodes(op *operation, t *task) bool {
+	e.reach(op, t)
+	return !t.fits && t.hopes && !e.connected
+}
+
+// seekReach finds, for an update, which gangs and which jobs are out of reach.
+func (e *Engine) seekReach() {
+	for _, op := range e.operations {
+		for i := range op.tasks {
+			t := &op.tasks[i]
+			waits := e.waitsForNodes(op, t)
+			if out := !t.fits && !waits; out != t.out {
+				t.out = out
+				e.age++
+			}
+		}
+	}
 	for _, g := range e.gangs {
 		if out := e.outOfReach(g); out != g.out {
 			g.out = out

@@ -168,9 +168,9 @@ func TestGangOfNodesThatComeBack(t *testing.T) {
 	}
 }
 
-// TestGangOutOfReachChangesNothing: whatever happens, a tree with a gang that no nodes could
-// hold plans for all others what it would without.
-func TestGangOutOfReachChangesNothing(t *testing.T) {
+// TestOutOfReachChangesNothing: whatever happens, a tree with a gang that no nodes could
+// hold, or with jobs that none could, plans for all others what it would without.
+func TestOutOfReachChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		begin := func() *drive {
 			d := newDrive(t, options{"fair_share_starvation_timeout": "2s", "preemptive_scheduling_backoff": "1s"}, map[scheduling.PoolName]pool{"a": {}, "b": {}})
@@ -178,7 +178,11 @@ func TestGangOutOfReachChangesNothing(t *testing.T) {
 			return d
 		}
 		with, without := begin(), begin()
-		with.gang("gang", rapid.SampledFrom([]scheduling.PoolName{"a", "b"}).Draw(t, "pool of the gang"), 50, slotsOf(1))
+		if in := rapid.SampledFrom([]scheduling.PoolName{"a", "b"}).Draw(t, "pool of those"); rapid.Bool().Draw(t, "a gang") {
+			with.gang("out", in, 50, slotsOf(1))
+		} else {
+			with.wants("out", in, 5, slotsOf(7), nil)
+		}
 		var nodes []scheduling.NodeID
 		each := func(do func(d *drive)) { do(with); do(without) }
 		for i := range rapid.IntRange(1, 3).Draw(t, "nodes") {
@@ -198,7 +202,7 @@ func TestGangOutOfReachChangesNothing(t *testing.T) {
 			}
 			each(func(d *drive) { d.pass(2*time.Second, time.Second, nodes...) })
 			if got, want := with.runs(), without.runs(); !maps.Equal(got, want) || len(with.victims) != len(without.victims) {
-				t.Fatalf("with a gang that fits nowhere %v run and %d were preempted, without %v and %d", got, len(with.victims), want, len(without.victims))
+				t.Fatalf("with what fits nowhere %v run and %d were preempted, without %v and %d", got, len(with.victims), want, len(without.victims))
 			}
 		}
 	})
@@ -213,4 +217,124 @@ func (d *drive) seen(id scheduling.OperationID) engine.OperationView {
 	}
 	d.t.Fatalf("no operation %s", id)
 	return engine.OperationView{}
+}
+
+// TestJobsNoNodeHolds: demand for jobs that no node could hold if it was empty takes nobody's
+// share, does not starve, and is told; once one could, it is demand as any other.
+func TestJobsNoNodeHolds(t *testing.T) {
+	big := func(d *drive, document options) { d.wants("big", "b", 10, slotsOf(8), document) }
+	for name, tc := range map[string]struct {
+		out, within func(d *drive)
+		want, text  string
+	}{
+		"it is larger than all nodes": {
+			func(d *drive) { big(d, nil) }, func(d *drive) { d.node("n3", 8) }, engine.FactTooSmall,
+			"no node is big enough: a job of task t needs 8 slots, 8 cpu, and 2 nodes have less user_slots, cpu even when empty; until that changes such jobs are no demand, and nobody has to leave for them"},
+		"its filter leaves the large node out": {
+			func(d *drive) {
+				big(d, options{"scheduling_tag_filter": "!large"})
+				must(d.t, d.SetNode("n3", slotsOf(8), true, "large"))
+			},
+			func(d *drive) { must(d.t, d.SetOperation(d.record("big", "b", nil))) }, engine.FactTooSmall, "no node is big enough"},
+		"the filter of its pool does": {
+			func(d *drive) {
+				big(d, nil)
+				must(d.t, d.SetNode("n3", slotsOf(8), true, "large"))
+				d.tree(quick, map[scheduling.PoolName]pool{"a": {}, "b": {options: options{"scheduling_tag_filter": "!large"}}})
+			},
+			func(d *drive) { d.tree(quick, map[scheduling.PoolName]pool{"a": {}, "b": {}}) }, engine.FactTooSmall, "no node is big enough"},
+		"the large node is drained": {
+			func(d *drive) { big(d, nil); must(d.t, d.SetNode("n3", slotsOf(8), false)) },
+			func(d *drive) { d.node("n3", 8) }, engine.FactTooSmall, "no node is big enough"},
+		"no node has its tags": {
+			func(d *drive) { big(d, options{"scheduling_tag_filter": "gpu"}) },
+			func(d *drive) { must(d.t, d.SetNode("n3", slotsOf(8), true, "gpu")) }, engine.FactNoMatch, "such jobs are no demand"},
+		"its jobs need less": {
+			func(d *drive) { big(d, nil) }, func(d *drive) { must(d.t, d.SetDemand("big", "t", 0, 10, slotsOf(4))) }, engine.FactTooSmall, "no node is big enough"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDrive(t, quick, map[scheduling.PoolName]pool{"a": {}, "b": {}})
+			nodes := []scheduling.NodeID{"n1", "n2", "n3"}
+			d.node("n1", 4)
+			d.node("n2", 4)
+			d.wants("greedy", "a", 100, slotsOf(1), nil)
+			tc.out(d)
+			d.pass(20*time.Second, time.Second, nodes...)
+			d.wantVictims()
+			v, greedy := d.seen("big"), d.seen("greedy")
+			if v.Shares.DemandShare != (resource.Vector{}) || v.Shares.Hunger.Status != preemption.Normal {
+				t.Errorf("it demands %v and is %+v", v.Shares.DemandShare, v.Shares.Hunger)
+			}
+			if got := greedy.Shares.FairShare[resource.CPU]; got < 1-1e-9 {
+				t.Errorf("it leaves %v of the cluster to others", got)
+			}
+			if pressed, _ := d.Pressing(); pressed {
+				t.Error("it has nodes looked at in vain")
+			}
+			x, err := d.Explain("big", d.now)
+			must(t, err)
+			if x.Verdict != tc.want || !strings.Contains(x.Facts[0].Text, tc.text) || !x.Start.IsZero() {
+				t.Errorf("verdict %s: %s\nwant %s: %s", x.Verdict, x.Facts[0].Text, tc.want, tc.text)
+			}
+			tc.within(d)
+			d.pass(10*time.Second, time.Second, nodes...)
+			if got := d.seen("big").Shares; got.DemandShare == (resource.Vector{}) || got.FairShare[resource.CPU] < 0.49 {
+				t.Errorf("within reach it asks for %v and ought to have %v", got.DemandShare, got.FairShare)
+			}
+			if got := d.runs()["big"]; got == 0 {
+				t.Errorf("within reach none of its jobs runs: %v", d.runs())
+			}
+		})
+	}
+}
+
+var quick = options{"fair_share_starvation_timeout": "2s", "preemptive_scheduling_backoff": "1s", "allocation_preemption_timeout": "1s"}
+
+// TestJobsOfOneTaskNoNodeHolds: the other tasks of the operation have its share.
+func TestJobsOfOneTaskNoNodeHolds(t *testing.T) {
+	d := newDrive(t, quick, map[scheduling.PoolName]pool{"a": {}, "b": {}})
+	d.node("n1", 4)
+	d.wants("greedy", "a", 100, slotsOf(1), nil)
+	d.wants("mixed", "b", 1, slotsOf(1), nil)
+	must(t, d.SetDemand("mixed", "wide", 0, 10, slotsOf(8)))
+	d.pass(10*time.Second, time.Second, "n1")
+	if got := d.seen("mixed").Shares; got.FairShare[resource.CPU] != 0.25 || got.DemandShare[resource.CPU] != 0.25 {
+		t.Errorf("it ought to have %v and asks for %v, want the share of the job that fits", got.FairShare, got.DemandShare)
+	}
+	d.wantRuns(map[scheduling.OperationID]int{"greedy": 3, "mixed": 1})
+}
+
+// TestJobsOfNodesThatComeBack: to a new leader nothing never fits that fits a node which is
+// about to be heard again.
+func TestJobsOfNodesThatComeBack(t *testing.T) {
+	for name, tc := range map[string]struct {
+		slots   int64
+		awaited bool
+		after   time.Duration
+		want    bool
+	}{
+		"it fits on one of those":        {slots: 8, awaited: true, want: true},
+		"it does not":                    {slots: 9, awaited: true},
+		"they are not awaited":           {slots: 8},
+		"they have had the time to come": {slots: 8, awaited: true, after: 21 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDrive(t, options{"node_reconnection_timeout": "20s"}, map[scheduling.PoolName]pool{"a": {}})
+			d.node("n1", 4)
+			must(t, d.SetNode("n2", slotsOf(8), false))
+			must(t, d.Await("n2", tc.awaited))
+			d.wants("big", "a", 3, slotsOf(tc.slots), nil)
+			d.tick(0)
+			d.tick(tc.after)
+			if got := d.seen("big").Shares.DemandShare != (resource.Vector{}); got != tc.want {
+				t.Errorf("it counts %t, want %t", got, tc.want)
+			}
+			x, err := d.Explain("big", d.now)
+			must(t, err)
+			text := x.Facts[0].Text
+			if never := x.Verdict == engine.FactTooSmall; never == tc.want || tc.want && !strings.Contains(text, "about to be heard again") {
+				t.Errorf("verdict %s: %s", x.Verdict, text)
+			}
+		})
+	}
 }

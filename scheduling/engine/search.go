@@ -63,7 +63,7 @@ type stay struct {
 
 // worthSearch reports whether others could leave for what has been judged.
 func (v verdict) worthSearch(a *ask) bool {
-	return a.gatheringOf(v).seeks() || slices.Contains([]string{FactLacking, FactBackoff, FactNoVictims, FactTurn}, v.cause.Code)
+	return a.gatheringOf(v).seeks() || slices.Contains([]string{FactLacking, FactBackoff, FactNoVictims, FactTurn, FactFIFO}, v.cause.Code)
 }
 
 // newSearch returns the search for the victims of an operation's task that is nearest to a
@@ -72,10 +72,13 @@ func (q *Inquiry) newSearch(a *ask, v verdict) *search {
 	t := &a.tasks[v.near]
 	s := &search{
 		op: a.op, id: a.id, task: t.TaskID, needs: t.perJob, hopes: a.hopes, backoff: a.backoff, now: q.now, stage: preemption.NormalStage,
-		thorough: v.cause.Code != FactLacking && v.cause.Code != FactTurn, spared: map[stay]int64{},
+		thorough: v.cause.Code == FactBackoff || v.cause.Code == FactNoVictims || a.gatheringOf(v) != nil, spared: map[stay]int64{},
 	}
-	if s.hopes[preemption.NormalStage].at.IsZero() {
+	if a.hopes == [stageCount]hope{} {
 		return nil
+	}
+	if s.hopes[s.stage] == (hope{}) {
+		s.stage = preemption.AggressiveStage
 	}
 	q.survey.reach(a.gates, t.perJob, func(r *row) { s.nodes = append(s.nodes, r.node) })
 	return s
@@ -150,7 +153,8 @@ const maxVictims = 10
 // likely is the node on which victims have to leave for the operation, if so many others
 // have their turn before it, one on a node in each backoff: the one that is looked at
 // first, and of several the one with the fewest.
-func (s *search) likely(rivals int) (find, bool) {
+func (s *search) likely() (find, bool) {
+	rivals := s.hopes[s.stage].rivals
 	if len(s.found) == 0 {
 		return find{}, false
 	}

@@ -20,7 +20,7 @@ func (s *simulation) checkLimitsShares(t *rapid.T) {
 				total = total.Add(n.Limits)
 			}
 		}
-		if !p.Effective.TagFilter.Empty() && s.now.Sub(s.firstTick) >= s.reconnection {
+		if !p.Effective.TagFilter.Empty() {
 			limits = limits.Min(total)
 		}
 		if want := resource.Share(limits.Min(snapshot.Total), snapshot.Total); p.Shares.Attributes.LimitsShare != want {

@@ -64,7 +64,6 @@ func (s *simulation) setTree(t *rapid.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.reconnection = timeout
 	_ = s.both(t, func(e *engine.Engine) error { return e.SetTree(tree) })
 }
 
@@ -181,9 +180,6 @@ func (s *simulation) tick(t *rapid.T) {
 		_, err := e.Tick(s.now)
 		return err
 	})
-	if s.firstTick.IsZero() {
-		s.firstTick = s.now
-	}
 	s.checkLimitsShares(t)
 }
 

@@ -34,9 +34,6 @@ type simulation struct {
 	jobs    int
 	// pressed draws things that are all in need of the same.
 	pressed bool
-	// firstTick and reconnection say from when on filters count in limits.
-	firstTick    time.Time
-	reconnection time.Duration
 }
 
 type taskKey struct {
@@ -97,7 +94,7 @@ func (s *simulation) drawAmounts(t *rapid.T, most int64) resource.Amounts {
 
 func newSimulation(t *rapid.T) *simulation {
 	return &simulation{
-		engine: newEngine(t), twin: newEngine(t), now: begin, reconnection: 5 * time.Minute,
+		engine: newEngine(t), twin: newEngine(t), now: begin,
 		nodes:      map[scheduling.NodeID]bool{},
 		operations: map[scheduling.OperationID]bool{},
 		pending:    map[taskKey]int64{},

@@ -39,12 +39,16 @@ type Snapshot struct {
 // Shares is what a pool or an operation has and ought to have.
 type Shares struct {
 	Weight float64
-	// Usage is what it uses now, starts in flight and claims included.
+	// Usage is what counts for decisions: what it uses now, starts in flight and claims
+	// included.
 	Usage resource.Amounts
 	// Leaving is what allocations hold besides that have been told to go.
 	Leaving resource.Amounts
-	// UsageShare is the part of Usage in the resources of the cluster.
-	UsageShare resource.Vector
+	// Claimed is the part of Usage that is held for jobs that have not started.
+	Claimed resource.Amounts
+	// UsageShare is the part of Usage in the resources of the cluster, RunningShare that
+	// of Running, and ClaimedShare that of Claimed.
+	UsageShare, RunningShare, ClaimedShare resource.Vector
 	// DemandShare and FairShare are those of the last Tick.
 	DemandShare, FairShare resource.Vector
 	// Satisfaction is how near UsageShare is to FairShare (F.10).
@@ -64,11 +68,18 @@ type Attributes struct {
 	// Parts are the fair share, and Promised what guarantees alone would give, by
 	// right.
 	Parts, Promised fairshare.Parts
+	// FairShareRatio is one number for the fair share (F.4.1).
+	FairShareRatio float64
 	// LimitsShare is never exceeded, StrongGuaranteeShare always given when it is
-	// demanded, EstimatedGuaranteeShare what full demand of all would leave.
+	// demanded, EstimatedGuaranteeShare what of the guarantees full demand would leave.
 	LimitsShare, StrongGuaranteeShare, EstimatedGuaranteeShare resource.Vector
-	// MinShare is what the element can insist on.
-	MinShare resource.Vector
+	// GuaranteedShare is what is had of each resource when all demand it without end, and
+	// GuaranteedRatio that of the resource that counts for the element (F.5.7).
+	GuaranteedShare resource.Vector
+	GuaranteedRatio float64
+	// SpecifiedMinShare follows from settings, MinShare is what of it the element can
+	// insist on now.
+	SpecifiedMinShare, MinShare resource.Vector
 	// LimitedDemand is what there would be use for if siblings took nothing.
 	LimitedDemand resource.Amounts
 	// LocalSatisfaction is that of the element, PoolSatisfaction of a pool the least
@@ -82,11 +93,10 @@ type Attributes struct {
 // Integral are the integral guarantees of a pool at the last Tick (G5).
 type Integral struct {
 	Type fairshare.GuaranteeType
-	// Volume has accumulated, RatioVolume is the seconds of the whole cluster that
-	// it is worth.
-	Volume      resource.Volume
-	RatioVolume float64
-	Capacity    resource.Volume
+	// Volume has accumulated, and Capacity is how much of it there may be; RatioVolume and
+	// RatioCapacity are the seconds of the whole cluster that these are worth.
+	Volume, Capacity           resource.Volume
+	RatioVolume, RatioCapacity float64
 	// SpecifiedBurstRatio and SpecifiedFlowRatio are the pool's own, the total ones
 	// with those below.
 	SpecifiedBurstRatio, SpecifiedFlowRatio float64
@@ -220,8 +230,9 @@ type Holding struct {
 // Snapshot returns the engine at this moment. It costs time in proportion to the
 // number of pools, operations and nodes.
 func (e *Engine) Snapshot() Snapshot {
+	e.shares.FindGuaranteed()
 	s := Snapshot{At: e.ticked, Stale: e.stale, Total: e.total, InFlight: len(e.inFlight)}
-	s.Pools = e.root.view(make([]PoolView, 0, len(e.pools)), e.total)
+	s.Pools = e.Pools()
 	for _, alert := range e.alerts {
 		if i := slices.IndexFunc(s.Pools, func(p PoolView) bool { return string(p.Name) == alert.Pool }); i >= 0 {
 			s.Pools[i].Alerts = append(s.Pools[i].Alerts, alert.String())
@@ -280,15 +291,15 @@ func (e *Engine) Holdings() []Holding {
 	return all
 }
 
-func (p *pool) view(into []PoolView, total resource.Amounts) []PoolView {
+func (e *Engine) viewPool(p *pool, into []PoolView) []PoolView {
 	v := PoolView{
 		Name:              p.name,
 		ID:                p.id,
-		Shares:            viewShares(p.share, p.order, total),
+		Shares:            e.viewShares(p.share, p.order, p.claimed()),
 		Effective:         p.effective,
 		InferredGuarantee: p.share.Pool.InferredGuarantee,
 		Tiers:             p.share.Pool.Tiers,
-		Integral:          viewIntegral(p.share.Pool, total),
+		Integral:          viewIntegral(p.share.Pool, e.total),
 	}
 	v.Shares.Limits, v.Shares.Hunger = p.effective.Limits, p.hunger
 	if p.parent != nil {
@@ -297,34 +308,61 @@ func (p *pool) view(into []PoolView, total resource.Amounts) []PoolView {
 	into = append(into, v)
 	below := slices.SortedFunc(slices.Values(p.pools), func(a, b *pool) int { return cmp.Compare(a.name, b.name) })
 	for _, c := range below {
-		into = c.view(into, total)
+		into = e.viewPool(c, into)
 	}
 	return into
 }
 
-func viewShares(e *fairshare.Element, order *allocation.Element, total resource.Amounts) Shares {
-	return Shares{
-		Weight:       e.Weight,
+func (e *Engine) viewShares(s *fairshare.Element, order *allocation.Element, claimed resource.Amounts) Shares {
+	v := Shares{
+		Weight:       s.Weight,
 		Usage:        order.Usage(),
 		Leaving:      order.Leaving(),
-		UsageShare:   resource.Share(order.Usage(), total),
-		DemandShare:  e.DemandShare,
-		FairShare:    e.FairShare,
+		Claimed:      claimed,
+		UsageShare:   resource.Share(order.Usage(), e.total),
+		ClaimedShare: resource.Share(claimed, e.total),
+		DemandShare:  s.DemandShare,
+		FairShare:    s.FairShare,
 		Satisfaction: order.Satisfaction(),
 		Attributes: Attributes{
-			Parts:                   e.Parts(),
-			Promised:                e.PromisedParts(),
-			LimitsShare:             e.LimitsShare,
-			StrongGuaranteeShare:    e.StrongGuaranteeShare,
-			EstimatedGuaranteeShare: e.EstimatedGuaranteeShare,
-			MinShare:                e.MinShare,
-			LimitedDemand:           e.LimitedDemandShare.Amounts(total),
-			LocalSatisfaction:       e.LocalSatisfaction,
-			PoolSatisfaction:        e.PoolSatisfaction,
-			FIFOIndex:               int(e.FIFOIndex),
-			EffectiveFIFOIndex:      int(e.EffectiveFIFOIndex),
+			Parts:                   s.Parts(),
+			Promised:                s.PromisedParts(),
+			FairShareRatio:          s.FairShareRatio,
+			LimitsShare:             s.LimitsShare,
+			StrongGuaranteeShare:    s.StrongGuaranteeShare,
+			EstimatedGuaranteeShare: s.EstimatedGuaranteeShare,
+			GuaranteedShare:         s.GuaranteedShare,
+			GuaranteedRatio:         e.shares.GuaranteedRatio(s),
+			SpecifiedMinShare:       s.SpecifiedMinShare,
+			MinShare:                s.MinShare,
+			LimitedDemand:           s.LimitedDemandShare.Amounts(e.total),
+			LocalSatisfaction:       s.LocalSatisfaction,
+			PoolSatisfaction:        s.PoolSatisfaction,
+			FIFOIndex:               int(s.FIFOIndex),
+			EffectiveFIFOIndex:      int(s.EffectiveFIFOIndex),
 		},
 	}
+	v.RunningShare = resource.Share(v.Running(), e.total)
+	return v
+}
+
+// claimed is what is held for jobs of the operation that have not started.
+func (op *operation) claimed() (sum resource.Amounts) {
+	for _, c := range op.claims {
+		sum = sum.Add(c.resources)
+	}
+	return sum
+}
+
+// claimed is that of all operations in the pool and below.
+func (p *pool) claimed() (sum resource.Amounts) {
+	for _, op := range p.operations {
+		sum = sum.Add(op.claimed())
+	}
+	for _, c := range p.pools {
+		sum = sum.Add(c.claimed())
+	}
+	return sum
 }
 
 func viewIntegral(p *fairshare.Pool, total resource.Amounts) Integral {
@@ -333,6 +371,7 @@ func viewIntegral(p *fairshare.Pool, total resource.Amounts) Integral {
 		Volume:              p.Volume,
 		RatioVolume:         p.Volume.MinRatio(total),
 		Capacity:            p.Capacity,
+		RatioCapacity:       p.Capacity.MinRatio(total),
 		SpecifiedBurstRatio: p.SpecifiedBurstRatio,
 		SpecifiedFlowRatio:  p.SpecifiedFlowRatio,
 		TotalBurstRatio:     p.TotalBurstRatio,
@@ -346,7 +385,7 @@ func (e *Engine) viewOperation(op *operation) OperationView {
 	v := OperationView{
 		Operation:       op.Operation,
 		Removed:         op.removed,
-		Shares:          viewShares(op.share, op.order, e.total),
+		Shares:          e.viewShares(op.share, op.order, op.claimed()),
 		Effective:       op.effective,
 		SchedulingIndex: -1,
 		Tasks:           make([]TaskView, 0, len(op.tasks)),

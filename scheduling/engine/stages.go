@@ -83,13 +83,14 @@ func (s starver) owed(total resource.Amounts) bool {
 	return s.pool.order.Satisfaction() < 1-resource.Epsilon
 }
 
-// belowWith reports whether who starves would have less than its fair share with so much
-// more.
+// belowWith reports whether who starves would have less than that with so much more.
 func (s starver) belowWith(more, total resource.Amounts) bool {
 	if s.pool != nil {
-		return preemption.PoolStatus(s.pool.shares(more, total), s.pool.effective.Starvation.Tolerance) == preemption.BelowFairShare
+		shares := s.pool.shares(more, total)
+		return preemption.BelowMinShare(shares) || preemption.PoolStatus(shares, s.pool.effective.Starvation.Tolerance) == preemption.BelowFairShare
 	}
-	return preemption.OperationStatus(s.operation.shares(more, total), s.operation.effective.Starvation.Tolerance, true, nil) == preemption.BelowFairShare
+	shares := s.operation.shares(more, total)
+	return preemption.BelowMinShare(shares) || preemption.OperationStatus(shares, s.operation.effective.Starvation.Tolerance, true, nil) == preemption.BelowFairShare
 }
 
 // satisfaction is that of who starves.
@@ -101,18 +102,18 @@ func (s starver) satisfaction() float64 {
 }
 
 func (p *pool) shares(more, total resource.Amounts) preemption.Shares {
-	return preemption.Shares{Usage: resource.Share(p.order.Usage().Add(more), total), Fair: p.share.FairShare, Demand: p.share.DemandShare}
+	return preemption.Shares{Usage: resource.Share(p.order.Usage().Add(more), total), Fair: p.share.FairShare, Min: p.share.MinShare, Demand: p.share.DemandShare}
 }
 
 func (op *operation) shares(more, total resource.Amounts) preemption.Shares {
-	return preemption.Shares{Usage: resource.Share(op.order.Usage().Add(more), total), Fair: op.share.FairShare, Demand: op.share.DemandShare}
+	return preemption.Shares{Usage: resource.Share(op.order.Usage().Add(more), total), Fair: op.share.FairShare, Min: op.share.MinShare, Demand: op.share.DemandShare}
 }
 
 // stages preempts jobs of a node for one that starves: in the aggressive stage, and in
 // the normal one unless that has served someone.
 func (e *Engine) stages(n *node, now time.Time, plan *Plan) {
 	hungry := len(e.starving[preemption.AggressiveStage])+len(e.starving[preemption.NormalStage]) > 0
-	if !hungry || !n.attempted.IsZero() && now.Sub(n.attempted) < e.settings.Starvation.Backoff {
+	if !hungry || !n.attempted.IsZero() && now.Sub(n.attempted) < e.settings.Backoff {
 		return
 	}
 	n.attempted = now

@@ -18,24 +18,21 @@ func (e *Engine) starve(p *pool, now time.Time) {
 		t := e.timeoutsOf(op)
 		// Who only waits for what leaves has no jobs to start.
 		waits := op.share.Schedulable() && op.share.PendingJobs > 0
-		op.hunger.Judge(now, preemption.OperationStatus(s, limits.Tolerance, waits, nil), belowMin(op.share), t)
+		op.hunger.Judge(now, preemption.OperationStatus(s, limits.Tolerance, waits, nil), waits && preemption.BelowMinShare(s), t)
+		e.below = e.below || !op.hunger.From().IsZero()
 		op.fromStarving = e.settings.Preemption.FromStarving
 	}
-	status := preemption.Normal
-	if p.parent != nil {
-		status = preemption.PoolStatus(sharesOf(p.share), p.effective.Starvation.Tolerance)
+	if p.parent == nil {
+		return
 	}
-	p.hunger.Judge(now, status, belowMin(p.share), timeouts(p.effective.Starvation, p.effective.CanStarve))
+	s := sharesOf(p.share)
+	status := preemption.PoolStatus(s, p.effective.Starvation.Tolerance)
+	p.hunger.Judge(now, status, preemption.BelowMinShare(s), timeouts(p.effective.Starvation, p.effective.CanStarve))
+	e.below = e.below || !p.hunger.From().IsZero()
 }
 
 func sharesOf(e *fairshare.Element) preemption.Shares {
-	return preemption.Shares{Usage: e.UsageShare, Fair: e.FairShare, Demand: e.DemandShare}
-}
-
-// belowMin reports whether an element uses less than it can insist on (R5b).
-func belowMin(e *fairshare.Element) bool {
-	s := preemption.Shares{Usage: e.UsageShare, Fair: e.MinShare, Demand: e.DemandShare}
-	return preemption.PoolStatus(s, 1) == preemption.BelowFairShare
+	return preemption.Shares{Usage: e.UsageShare, Fair: e.FairShare, Min: e.MinShare, Demand: e.DemandShare}
 }
 
 // timeoutsOf are those of an operation, for as many jobs as it has to start.

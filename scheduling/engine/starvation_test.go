@@ -2,10 +2,12 @@ package engine_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"weir/scheduling"
+	"weir/scheduling/engine"
 	"weir/scheduling/preemption"
 )
 
@@ -31,10 +33,12 @@ func TestStarvation(t *testing.T) {
 		"pools do not starve":            {options{"enable_pool_starvation": false}, nil, nil, 9, time.Hour, seen{below, non}, seen{below, starving}},
 		"the pool's own timeout":         {nil, options{"fair_share_starvation_timeout": "10s"}, nil, 9, 11 * time.Second, seen{below, starving}, seen{below, starving}},
 		"a longer one of the operation":  {nil, nil, options{"fair_share_starvation_timeout": "1m"}, 9, 31 * time.Second, seen{below, starving}, seen{below, non}},
-		"a shorter one of the operation": {nil, nil, options{"fair_share_starvation_timeout": "1s"}, 9, 20 * time.Second, seen{below, non}, seen{below, non}},
-		"aggressively":                   {options{"enable_aggressive_starvation": true}, nil, nil, 9, 121 * time.Second, seen{below, aggressive}, seen{below, aggressive}},
-		"the min share's timeout":        {nil, guaranteed, nil, 9, 6 * time.Second, seen{below, starving}, seen{below, starving}},
-		"no tolerance":                   {nil, options{"fair_share_starvation_tolerance": 0.0}, nil, 9, time.Hour, seen{normal, non}, seen{normal, non}},
+		"a shorter one of the operation": {nil, nil, options{"fair_share_starvation_timeout": "2s"}, 9, 3 * time.Second, seen{below, non}, seen{below, starving}},
+		"one beyond the aggressive": {options{"enable_aggressive_starvation": true}, nil, options{"fair_share_starvation_timeout": "5m"}, 9, 4 * time.Minute,
+			seen{below, aggressive}, seen{below, non}},
+		"aggressively":            {options{"enable_aggressive_starvation": true}, nil, nil, 9, 121 * time.Second, seen{below, aggressive}, seen{below, aggressive}},
+		"the min share's timeout": {nil, guaranteed, nil, 9, 6 * time.Second, seen{below, starving}, seen{below, starving}},
+		"no tolerance":            {nil, options{"fair_share_starvation_tolerance": 0.0}, nil, 9, time.Hour, seen{normal, non}, seen{normal, non}},
 		"no tolerance, but all it demands is its share": {nil, options{"fair_share_starvation_tolerance": 0.0}, nil, 1, time.Hour,
 			seen{normal, non}, seen{below, starving}},
 	}
@@ -101,4 +105,99 @@ func TestWithItsMinShare(t *testing.T) {
 	want(0, preemption.BelowFairShare, preemption.Starving)
 	w.tree(nil, map[scheduling.PoolName]pool{"a": {options: options{"fair_share_starvation_tolerance": 0.5}}})
 	want(0, preemption.Normal, preemption.NonStarving)
+}
+
+// TestGuaranteeIsHad: a pool that has 85% of its strong guarantee is within the tolerance
+// of its fair share, and starves all the same, until it has all of it.
+func TestGuaranteeIsHad(t *testing.T) {
+	half := options{"strong_guarantee_resources": options{"user_slots": 20.0, "cpu": 20.0}}
+	d := newDrive(t, options{"preemptive_scheduling_backoff": "1s"}, map[scheduling.PoolName]pool{"sure": {options: half}, "greedy": {options: half}})
+	d.node("n", 40)
+	d.wants("sure", "sure", 17, slotsOf(1), nil)
+	d.pass(time.Second, time.Second, "n")
+	d.wants("greedy", "greedy", 40, slotsOf(1), nil)
+	d.pass(time.Second, time.Second, "n")
+	d.wantRuns(runs{"sure": 17, "greedy": 23})
+	d.pending["sure"] = 10
+	must(t, d.SetDemand("sure", "t", 0, 10, slotsOf(1)))
+	d.pass(15*time.Second, time.Second, "n")
+	clocks := func() (p, op preemption.Clock) {
+		s := d.Snapshot()
+		for _, v := range s.Pools {
+			if v.Name == "sure" {
+				p = v.Shares.Hunger
+			}
+		}
+		for _, v := range s.Operations {
+			if v.ID == "sure" {
+				op = v.Shares.Hunger
+			}
+		}
+		return p, op
+	}
+	want := func(starvation preemption.Starvation, min bool) {
+		t.Helper()
+		p, op := clocks()
+		for name, c := range map[string]preemption.Clock{"pool": p, "operation": op} {
+			if c.Status != preemption.Normal || c.Starvation != starvation || c.MinSince.IsZero() == min || !c.Since.IsZero() {
+				t.Errorf("the %s is %+v, want normal, %s", name, c, starvation)
+			}
+		}
+	}
+	want(preemption.NonStarving, true)
+	d.wantVictims()
+	x, err := d.Explain("sure", d.now)
+	must(t, err)
+	if f := fact(t, x, engine.FactBelowFair); f.Setting != "min_share_preemption_timeout" || !strings.Contains(f.Text, "it is below its min share since") {
+		t.Errorf("explained as %+v", f)
+	}
+	d.pass(2*time.Second, time.Second, "n")
+	want(preemption.Starving, true)
+	d.pass(time.Minute, time.Second, "n")
+	want(preemption.NonStarving, false)
+	if since := d.victims[0].Reason.Since; since.IsZero() {
+		t.Errorf("the first victim goes for who has been below its share since %v", since)
+	}
+	d.wantRuns(runs{"sure": 20, "greedy": 20})
+	d.wantVictims("greedy-040 preemption", "greedy-039 preemption", "greedy-038 preemption")
+}
+
+// TestMinShareIsWithinTheFairShare: who cannot have its part of the guarantee does not
+// starve for it.
+func TestMinShareIsWithinTheFairShare(t *testing.T) {
+	sure := options{"strong_guarantee_resources": options{"user_slots": 6.0, "cpu": 6.0}}
+	for name, tc := range map[string]struct{ pool, of options }{
+		"an operation at its limits":            {sure, options{"resource_limits": options{"user_slots": 2.0}}},
+		"a pool at its own":                     {options{"strong_guarantee_resources": sure["strong_guarantee_resources"], "resource_limits": options{"user_slots": 2.0}}, nil},
+		"an operation that has all it asks for": {options{"strong_guarantee_resources": sure["strong_guarantee_resources"]}, options{"resource_limits": options{"user_slots": 2.0, "cpu": 2.0}, "apply_specified_resource_limits_to_demand": true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDrive(t, nil, map[scheduling.PoolName]pool{"sure": {options: tc.pool}, "greedy": {}})
+			d.node("n", 8)
+			d.wants("sure", "sure", 10, slotsOf(1), tc.of)
+			d.wants("greedy", "greedy", 10, slotsOf(1), nil)
+			d.pass(time.Minute, time.Second, "n")
+			d.wantRuns(runs{"sure": 2, "greedy": 6})
+			for _, v := range d.Snapshot().Pools {
+				if v.Shares.Hunger != (preemption.Clock{}) {
+					t.Errorf("pool %s is %+v", v.Name, v.Shares.Hunger)
+				}
+			}
+			d.wantVictims()
+		})
+	}
+	t.Run("behind others in a FIFO pool", func(t *testing.T) {
+		d := newDrive(t, nil, map[scheduling.PoolName]pool{"sure": {options: options{"mode": "fifo", "strong_guarantee_resources": sure["strong_guarantee_resources"]}}, "greedy": {}})
+		d.node("n", 8)
+		d.wants("first", "sure", 10, slotsOf(1), nil)
+		d.wants("second", "sure", 10, slotsOf(1), nil)
+		d.wants("greedy", "greedy", 2, slotsOf(1), nil)
+		d.pass(time.Minute, time.Second, "n")
+		for _, v := range d.Snapshot().Operations {
+			if v.Shares.Hunger != (preemption.Clock{}) {
+				t.Errorf("%s is %+v", v.ID, v.Shares.Hunger)
+			}
+		}
+		d.wantVictims()
+	})
 }

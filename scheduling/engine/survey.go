@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"weir/scheduling/allocation"
 	"weir/scheduling/resource"
 )
 
@@ -30,12 +29,13 @@ type survey struct {
 	// order are the operations with jobs to start whose turn is next, no more than
 	// maxPlaces of waiting.
 	ordered bool
-	order   []turn
+	order   []*operation
 	waiting int
 	// classes are the rows by what they have in common; counts remembers what came of a
 	// look at them.
 	classes []class
 	counts  map[question]NodeCounts
+	contest contest
 }
 
 // row is a node in a survey.
@@ -52,12 +52,6 @@ type row struct {
 type class struct {
 	row
 	nodes int
-}
-
-// turn is an operation in the order of scheduling, and what its next job needs.
-type turn struct {
-	operation *operation
-	perJob    resource.Amounts
 }
 
 // beginSurvey returns the survey for one who asks now: that of the last one who did, if
@@ -97,30 +91,18 @@ func (e *Engine) proceed(s *survey) {
 func (e *Engine) surveyOrder(s *survey) {
 	s.ordered = true
 	s.waiting = e.root.order.Waiting()
-	s.order = make([]turn, 0, min(s.waiting, maxPlaces))
+	s.order = make([]*operation, 0, min(s.waiting, maxPlaces))
 	for waits := range e.filler.Order(e.root.order) {
 		if len(s.order) == maxPlaces {
 			return
 		}
-		t := turn{operation: waits.Owner().(*operation)}
-		if i := slices.IndexFunc(waits.Tasks(), func(t allocation.Task) bool { return t.Pending > 0 && !t.Closed }); i >= 0 {
-			t.perJob = waits.Tasks()[i].PerJob
-		}
-		s.order = append(s.order, t)
+		s.order = append(s.order, waits.Owner().(*operation))
 	}
 }
 
-// position is the place of an operation in the order, from 1, and what those before it
-// need for a job each; 0: it has none, or it is too far behind.
-func (s *survey) position(op *operation) (at int, before resource.Amounts) {
-	for i, t := range s.order {
-		if t.operation == op {
-			return i + 1, before
-		}
-		before = before.Add(t.perJob)
-	}
-	return 0, before
-}
+// position is the place of an operation in the order, from 1; 0: it has none, or it is too
+// far behind.
+func (s *survey) position(op *operation) int { return slices.Index(s.order, op) + 1 }
 
 // classify sorts the rows, and puts alike ones together.
 func (s *survey) classify() {
@@ -155,4 +137,32 @@ func (s *survey) reach(gates []gate, needs resource.Amounts, with func(r *row)) 
 			with(r)
 		}
 	}
+}
+
+// scarce is the resource that keeps a job from starting: the one that most nodes have too
+// little of, or else that of which it needs the greatest part.
+func (s *survey) scarce(nodes NodeCounts, needs resource.Amounts) resource.Kind {
+	if k := most(nodes.LackingBy); nodes.LackingBy[k] > 0 {
+		return k
+	}
+	return resource.Dominant(needs, s.contest.total)
+}
+
+// reachOf is the part of the nodes that filters take.
+func (s *survey) reachOf(gates []gate) float64 {
+	all, taken := 0, 0
+	for i := range s.classes {
+		if r := &s.classes[i]; r.schedulable {
+			all += r.nodes
+			if failing(gates, r.takes) < 0 {
+				taken += r.nodes
+			}
+		}
+	}
+	return float64(taken) / float64(max(all, 1))
+}
+
+// holds reports whether some node could hold a job if it were empty.
+func (s *survey) holds(needs resource.Amounts) bool {
+	return slices.ContainsFunc(s.classes, func(c class) bool { return c.schedulable && needs.Fits(c.limits) })
 }

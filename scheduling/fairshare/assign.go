@@ -8,6 +8,7 @@ func (t *Tree) assignAll() {
 	f := t.Root.bySuggestion.of(t.points)
 	last := &f[len(f)-1]
 	t.assign(t.Root, last.share, last.fit, fairShare)
+	t.Root.scaleRatios(1 / max(1, t.Root.sumDominant()))
 	for _, e := range t.pools {
 		if e.Pool.ComputePromised && !e.promiserAbove() {
 			first := &e.bySuggestion.of(t.points)[0]
@@ -39,7 +40,9 @@ func (t *Tree) assign(e *Element, share resource.Vector, fit float64, to attribu
 	case e.Pool == nil:
 		w := t.weight(e)
 		e.EstimatedGuaranteeShare = e.parent.Pool.rest.Scale(w)
-		e.MinShare = e.parent.Pool.minShare.Scale(w).Min(e.DemandShare)
+		part := w * e.parent.Pool.perWeight
+		e.SpecifiedMinShare = e.parent.StrongGuaranteeShare.Scale(part)
+		e.MinShare = e.parent.MinShare.Scale(part).Min(e.DemandShare)
 	}
 	e.judge()
 }
@@ -139,4 +142,32 @@ func (e *Element) sumChildren() {
 		e.FairShare = e.FairShare.Add(c.FairShare)
 		e.usedStrong = e.usedStrong.Add(c.FairShare.Min(c.StrongGuaranteeShare))
 	}
+}
+
+// sumDominant is what the operations below have of their dominant resources together.
+func (e *Element) sumDominant() (sum float64) {
+	if e.Pool == nil {
+		return e.FairShare.MaxComponent()
+	}
+	for _, c := range e.Children {
+		sum += c.sumDominant()
+	}
+	return sum
+}
+
+// scaleRatios makes the ratio of operations the share of their dominant resource times
+// factor, and of pools what those below have, but no more than the share of their own
+// dominant resource (F.4.1).
+func (e *Element) scaleRatios(factor float64) {
+	most := e.FairShare.MaxComponent()
+	if e.Pool == nil {
+		e.FairShareRatio = most * factor
+		return
+	}
+	e.FairShareRatio = 0
+	for _, c := range e.Children {
+		c.scaleRatios(factor)
+		e.FairShareRatio += c.FairShareRatio
+	}
+	e.FairShareRatio = min(e.FairShareRatio, most)
 }

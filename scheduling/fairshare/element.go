@@ -51,12 +51,18 @@ type Element struct {
 	// EstimatedGuaranteeShare is what the element would get if all demanded
 	// everything (F.5.5).
 	EstimatedGuaranteeShare resource.Vector
-	// MinShare is what the element can insist on: of a pool its strong guarantee, of
-	// an operation its part of that of its pool, by weight; no more than it demands
-	// (R5b).
-	MinShare resource.Vector
+	// GuaranteedShare is what the element would get of each resource if all demanded it
+	// without end (F.5.7). FindGuaranteed writes it.
+	GuaranteedShare resource.Vector
+	// SpecifiedMinShare is what follows from settings: of a pool its strong guarantee, of
+	// an operation its part of that of its pool, by weight. MinShare is what of it the
+	// element can insist on: no more than it demands (R5b).
+	SpecifiedMinShare, MinShare resource.Vector
 	// FairShare is what the element ought to have; see Parts.
 	FairShare resource.Vector
+	// FairShareRatio is one number for FairShare; those of all operations of a tree are
+	// no more than 1 together (F.4.1).
+	FairShareRatio float64
 	// PromisedFairShare is what the guarantee alone gives, below pools that compute
 	// it (F.5.6).
 	PromisedFairShare resource.Vector

@@ -153,8 +153,8 @@ func (t *Tree) tierFactor(e *Element, tier int, sum, available resource.Vector) 
 	})
 }
 
-// estimateChildren says what the children of e would get if all demanded
-// everything: their guarantees, and the rest by weight (F.5.5). Operations get it
+// estimateChildren estimates what the children of e would get if the cluster had no more
+// than is guaranteed: their guarantees, and the rest by weight (F.5.5). Operations get it
 // together with their fair share, as their part of the pool's min share.
 func (t *Tree) estimateChildren(e *Element) {
 	p := e.Pool
@@ -172,9 +172,10 @@ func (t *Tree) estimateChildren(e *Element) {
 			ofOperations += p.branches[i].weight
 		}
 	}
-	e.MinShare, p.minShare = e.StrongGuaranteeShare.Min(e.DemandShare), resource.Vector{}
+	e.SpecifiedMinShare, p.perWeight = e.StrongGuaranteeShare, 0
+	e.MinShare = e.StrongGuaranteeShare.Min(e.DemandShare)
 	if ofOperations > resource.Epsilon {
-		p.minShare = e.MinShare.Scale(1 / ofOperations)
+		p.perWeight = 1 / ofOperations
 	}
 	if weights <= resource.Epsilon {
 		p.rest = resource.Vector{}

@@ -137,9 +137,10 @@ type Pool struct {
 	subpools int
 	branches []branch
 	// rest is what the guarantees of the children leave of the estimated one, divided
-	// by their weights; minShare is that of the pool divided by the weights of its
-	// operations.
-	rest, minShare resource.Vector
+	// by their weights; perWeight is the part of an operation of weight 1 in what the
+	// operations of the pool divide.
+	rest      resource.Vector
+	perWeight float64
 	// reordering is FIFOReordering as it holds, reorders says that effective is the
 	// order of this update; deferred is scratch.
 	reordering, reorders bool

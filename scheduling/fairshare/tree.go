@@ -25,14 +25,17 @@ type Tree struct {
 	pools, burst, relaxed []*Element
 	alerts                []Alert
 	operations            int
+	// guaranteed says that GuaranteedShare is that of this update.
+	guaranteed bool
 
 	// points holds all functions by suggestion, fits those by fit factor of pools in
 	// vector mode.
 	points, fits []point
 	summer       summer
-	// takers is scratch of distribute, shares of tierFactor.
-	takers []*Element
-	shares []resource.Vector
+	// takers is scratch of distribute, shares of tierFactor, claimants of FindGuaranteed.
+	takers    []*Element
+	shares    []resource.Vector
+	claimants []claimant
 }
 
 // Report says what an update found.
@@ -56,7 +59,7 @@ func NewTree(o Options) *Tree {
 // An error names an element whose weight cannot be; shares mean nothing then, and
 // volumes are as they were.
 func (t *Tree) Update(total resource.Amounts, now time.Time) (Report, error) {
-	t.total = total
+	t.total, t.guaranteed = total, false
 	t.points, t.fits, t.alerts = t.points[:0], t.fits[:0], t.alerts[:0]
 	t.pools, t.burst, t.relaxed, t.operations = t.pools[:0], t.burst[:0], t.relaxed[:0], 0
 	if err := t.read(t.Root, nil); err != nil {
@@ -168,7 +171,7 @@ func (e *Element) addUp(total resource.Amounts, capacityPeriod time.Duration) {
 	}
 	p.BurstRatio = p.SpecifiedBurstRatio
 	p.TotalBurstRatio, p.TotalFlowRatio = p.SpecifiedBurstRatio, p.SpecifiedFlowRatio
-	p.Capacity = resource.VolumeOf(total.Scale(p.SpecifiedFlowRatio), capacityPeriod)
+	p.Capacity = resource.VolumeOf(total, capacityPeriod).Scale(p.SpecifiedFlowRatio)
 	for _, c := range e.subpools() {
 		p.TotalBurstRatio += c.Pool.TotalBurstRatio
 		p.TotalFlowRatio += c.Pool.TotalFlowRatio

@@ -198,3 +198,11 @@ func TestTransfer(t *testing.T) {
 		}
 	}
 }
+
+// TestCapacityIsNotRounded to whole slots where a cluster has few.
+func TestCapacityIsNotRounded(t *testing.T) {
+	total := resource.Amounts{UserSlots: 10, CPU: resource.Cores(100)}
+	p := pool("p", integral(fairshare.Integral{Type: fairshare.Relaxed, Flow: cores(24)}))
+	update(t, tree(p), total, begin)
+	near(t, "capacity", p.Pool.Capacity.MinRatio(total), 0.24*86400)
+}

@@ -3,6 +3,7 @@ package option
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 )
@@ -12,6 +13,10 @@ type Reader interface{ ReadOption(value any) error }
 
 // Writer is a setting that writes itself as a value of a document.
 type Writer interface{ WriteOption() any }
+
+// Elsewhere is the type of a field for a name that people look for here and that is
+// another's: its tag `elsewhere` says whose, to who gives it. It is no setting.
+type Elsewhere struct{}
 
 // Field describes a setting.
 type Field struct {
@@ -37,7 +42,7 @@ func Fields(of any) []Field {
 		t = t.Elem()
 	}
 	var out []Field
-	for _, s := range settingsOf(t) {
+	for _, s := range ownSettings(t) {
 		if s.group() {
 			for _, f := range Fields(reflect.Zero(s.typ.Elem()).Interface()) {
 				f.Path = s.name + "/" + f.Path
@@ -57,6 +62,8 @@ type setting struct {
 	values  []string
 	help    string
 	named   string
+	// elsewhere is where the setting is, if not here.
+	elsewhere string
 	// index is the way to the field, through embedded structs.
 	index []int
 	typ   reflect.Type
@@ -83,10 +90,15 @@ func settingsOf(t reflect.Type) []setting {
 		}
 		out = append(out, setting{
 			name: name, aliases: list(f.Tag.Get("alias")), values: list(f.Tag.Get("values")),
-			help: f.Tag.Get("help"), named: f.Tag.Get("kind"), index: []int{i}, typ: f.Type,
+			help: f.Tag.Get("help"), named: f.Tag.Get("kind"), elsewhere: f.Tag.Get("elsewhere"), index: []int{i}, typ: f.Type,
 		})
 	}
 	return out
+}
+
+// ownSettings leaves out what is elsewhere.
+func ownSettings(t reflect.Type) []setting {
+	return slices.DeleteFunc(settingsOf(t), func(s setting) bool { return s.elsewhere != "" })
 }
 
 // find returns the setting with a name or an alias.

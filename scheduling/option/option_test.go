@@ -40,6 +40,8 @@ type settings struct {
 	Sort    []string       `option:"sort" values:"start_time,weight"`
 	Flow    *flow          `option:"flow"`
 	Even    *even          `option:"even" kind:"even number"`
+
+	_ option.Elsewhere `option:"speed" elsewhere:"is of wheels: set it there"`
 }
 
 func ptr[T any](v T) *T { return &v }
@@ -77,6 +79,7 @@ func TestReadFaults(t *testing.T) {
 		want     string
 	}{
 		"unknown and like one":    {map[string]any{"wieght": 1.0}, "wieght: unknown option; did you mean weight?"},
+		"of something else":       {map[string]any{"speed": 1.0}, "speed: is of wheels: set it there"},
 		"unknown":                 {map[string]any{"zzzzzzzz": 1.0}, "zzzzzzzz: unknown option: use one of weight, limit, enable_it"},
 		"unknown in a group":      {map[string]any{"flow": map[string]any{"rat": 1.0}}, "flow/rat: unknown option; did you mean rate?"},
 		"twice":                   {map[string]any{"limit": 1.0, "max_limit": 1.0}, "max_limit: is the same option as limit, which is given too"},
@@ -124,6 +127,7 @@ func TestPut(t *testing.T) {
 		"with - in what reads itself": {path: "even/deep-one", value: 1.0,
 			want: map[string]any{"weight": 1.0, "flow": map[string]any{"rate": 2.0}, "even": map[string]any{"deep_one": 1.0}}},
 		"unknown":        {path: "flow/rat", value: 1.0, wantErr: "flow/rat: unknown option; did you mean rate?"},
+		"of another":     {path: "speed", wantErr: "speed: is of wheels: set it there"},
 		"below a number": {path: "weight/x", value: 1.0, wantErr: "weight: is not an object, and x cannot be set in it"},
 		"nothing":        {path: "/", value: 1.0, wantErr: "no option is named"},
 	}

@@ -29,15 +29,11 @@ func (r *reader) object(dst reflect.Value, document map[string]any, path string)
 	if len(document) == 0 {
 		return
 	}
-	settings := settingsOf(dst.Type())
 	given := make(map[string]string, len(document))
 	for _, name := range slices.Sorted(maps.Keys(document)) {
-		s, ok := find(settings, name)
-		if !ok {
-			r.fault(join(path, name), "%s", unknown(settings))
-			if closest := Closest(canonical(name), names(settings)); closest != "" {
-				r.faults[len(r.faults)-1].Problem = fmt.Sprintf("unknown option; did you mean %s?", closest)
-			}
+		s, problem := known(dst.Type(), name)
+		if problem != "" {
+			r.fault(join(path, name), "%s", problem)
 			continue
 		}
 		if other, twice := given[s.name]; twice {
@@ -49,8 +45,17 @@ func (r *reader) object(dst reflect.Value, document map[string]any, path string)
 	}
 }
 
-func unknown(settings []setting) string {
-	return "unknown option: use one of " + strings.Join(names(settings), ", ")
+// known returns the setting of a struct that has a name, or what to do instead.
+func known(t reflect.Type, name string) (s setting, problem string) {
+	s, ok := find(settingsOf(t), name)
+	if ok {
+		return s, s.elsewhere
+	}
+	all := names(ownSettings(t))
+	if closest := Closest(canonical(name), all); closest != "" {
+		return s, fmt.Sprintf("unknown option; did you mean %s?", closest)
+	}
+	return s, "unknown option: use one of " + strings.Join(all, ", ")
 }
 
 func names(settings []setting) []string {

@@ -15,7 +15,7 @@ func Write(of any) map[string]any {
 		v = v.Elem()
 	}
 	document := make(map[string]any)
-	for _, s := range settingsOf(v.Type()) {
+	for _, s := range ownSettings(v.Type()) {
 		if f := v.FieldByIndex(s.index); !f.IsNil() {
 			document[s.name] = written(s, f)
 		}
@@ -80,13 +80,8 @@ func put(document map[string]any, t reflect.Type, rest []string, path string, va
 	name := rest[0]
 	var below reflect.Type
 	if t != nil {
-		settings := settingsOf(t)
-		s, ok := find(settings, name)
-		if !ok {
-			problem := unknown(settings)
-			if closest := Closest(canonical(name), names(settings)); closest != "" {
-				problem = fmt.Sprintf("unknown option; did you mean %s?", closest)
-			}
+		s, problem := known(t, name)
+		if problem != "" {
 			return NewError([]Fault{{Path: join(path, name), Problem: problem}})
 		}
 		name = s.name

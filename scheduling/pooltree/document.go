@@ -12,21 +12,20 @@ import (
 func (s EffectiveStarvation) Document() map[string]any {
 	out := map[string]any{
 		"fair_share_starvation_timeout":                option.FormatDuration(s.FairShareTimeout),
-		"min_share_preemption_timeout":                 nil,
+		"min_share_preemption_timeout":                 option.FormatDuration(s.MinShareTimeout),
 		"fair_share_aggressive_starvation_timeout":     option.FormatDuration(s.AggressiveTimeout),
 		"fair_share_starvation_tolerance":              s.Tolerance,
+		"fair_share_starvation_timeout_lower_bound":    option.FormatDuration(s.FairShareTimeoutBound),
+		"min_share_preemption_timeout_lower_bound":     option.FormatDuration(s.MinShareTimeoutBound),
+		"fair_share_starvation_tolerance_upper_bound":  s.ToleranceBound,
 		"enable_aggressive_starvation":                 s.EnableAggressive,
 		"preemption_satisfaction_threshold":            s.Satisfaction,
 		"aggressive_preemption_satisfaction_threshold": s.AggressiveThreshold,
-		"preemptive_scheduling_backoff":                option.FormatDuration(s.Backoff),
 		"waiting_for_resources_on_node_timeout":        option.FormatDuration(s.WaitingTimeout),
 		"allocation_preemption_timeout":                option.FormatDuration(s.PreemptionTimeout),
 		"allocation_graceful_preemption_timeout":       option.FormatDuration(s.GracefulTimeout),
 		"min_run_time":                                 option.FormatDuration(s.MinRunTime),
 		"non_preemptible_resource_usage_threshold":     nil,
-	}
-	if s.MinShareTimeout > 0 {
-		out["min_share_preemption_timeout"] = option.FormatDuration(s.MinShareTimeout)
 	}
 	if s.NonPreemptible != nil {
 		out["non_preemptible_resource_usage_threshold"] = s.NonPreemptible.WriteOption()

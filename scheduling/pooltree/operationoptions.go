@@ -1,8 +1,10 @@
 package pooltree
 
 import (
+	"fmt"
 	"time"
 
+	"weir/scheduling"
 	"weir/scheduling/option"
 	"weir/scheduling/resource"
 )
@@ -63,17 +65,19 @@ type EffectiveOperation struct {
 	Packing  EffectivePacking
 }
 
-// Effective fills in the defaults of an operation in a pool with these settings.
-// What both have is the longer timeout to starve, the lesser tolerance, and of each
-// resource the lesser threshold (F.11); how its jobs are told is up to it.
+// Effective fills in the defaults of an operation in a pool with these settings. Its own
+// timeouts and tolerance hold within the bounds of the pool, and the aggressive timeout is
+// not less than the other; of each resource it has the lesser threshold (F.11). How its
+// jobs are told is up to it.
 func (o OperationOptions) Effective(pool Effective) EffectiveOperation {
 	own := Starvation{
 		FairShareTimeout: o.FairShareTimeout, MinShareTimeout: o.MinShareTimeout, Tolerance: o.Tolerance,
 		NonPreemptible: o.NonPreemptible, MaxUnpreemptableCount: o.MaxUnpreemptableCount, Notice: o.Notice,
 	}.over(pool.Starvation)
-	own.FairShareTimeout = max(own.FairShareTimeout, pool.Starvation.FairShareTimeout)
-	own.MinShareTimeout = max(own.MinShareTimeout, pool.Starvation.MinShareTimeout)
-	own.Tolerance = min(own.Tolerance, pool.Starvation.Tolerance)
+	own.FairShareTimeout = max(own.FairShareTimeout, own.FairShareTimeoutBound)
+	own.MinShareTimeout = max(own.MinShareTimeout, own.MinShareTimeoutBound)
+	own.AggressiveTimeout = max(own.AggressiveTimeout, own.FairShareTimeout)
+	own.Tolerance = min(own.Tolerance, own.ToleranceBound)
 	own.NonPreemptible = own.NonPreemptible.lesser(pool.Starvation.NonPreemptible)
 	return EffectiveOperation{
 		Weight:            or(o.Weight, DefaultWeight),
@@ -85,4 +89,25 @@ func (o OperationOptions) Effective(pool Effective) EffectiveOperation {
 		Graceful:          or(o.PreemptionMode, PreemptNormally) == PreemptGracefully,
 		Packing:           o.Packing.effective(),
 	}
+}
+
+// Bounded says which of the options of an operation its pool does not let hold as they
+// are, and what holds.
+func (o OperationOptions) Bounded(name scheduling.PoolName, pool Effective) (all []string) {
+	s := pool.Starvation
+	timeout := func(path string, own *time.Duration, bound time.Duration) {
+		if own != nil && *own < bound {
+			all = append(all, bounded(path, name, "less", option.FormatDuration(*own), option.FormatDuration(bound)))
+		}
+	}
+	timeout("fair_share_starvation_timeout", o.FairShareTimeout, s.FairShareTimeoutBound)
+	timeout("min_share_preemption_timeout", o.MinShareTimeout, s.MinShareTimeoutBound)
+	if o.Tolerance != nil && *o.Tolerance > s.ToleranceBound {
+		all = append(all, bounded("fair_share_starvation_tolerance", name, "more", fmt.Sprint(*o.Tolerance), fmt.Sprint(s.ToleranceBound)))
+	}
+	return all
+}
+
+func bounded(path string, pool scheduling.PoolName, than, own, bound string) string {
+	return fmt.Sprintf("%s %s: pool %q allows no %s than %s; %s holds", path, own, pool, than, bound, bound)
 }

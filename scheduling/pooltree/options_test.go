@@ -2,6 +2,7 @@ package pooltree_test
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,6 +43,7 @@ func TestPoolOptions(t *testing.T) {
 		"subpools of a FIFO pool":         {object{"mode": "fifo", "create_ephemeral_subpools": true}, "a FIFO pool has no subpools"},
 		"tolerance above 1":               {object{"fair_share_starvation_tolerance": 2.0}, "fair_share_starvation_tolerance: 2 is not a number from 0 to 1"},
 		"unknown setting":                 {object{"wait": 1.0}, "wait: unknown option"},
+		"a setting of nodes":              {object{"preemptive-scheduling-backoff": "1s"}, "preemptive-scheduling-backoff: is of nodes, which are no pool's: set it for the whole tree (weir tree set)"},
 		"resource by two spellings":       {object{"resource_limits": object{"user-slots": 5.0, "user_slots": 3.0}}, "resource_limits: resource user_slots is there twice"},
 		"faults of two resources":         {object{"resource_limits": object{"cpu": -1.0, "memory": "x"}}, "resource memory"},
 	}
@@ -133,6 +135,7 @@ func TestInheritance(t *testing.T) {
 // TestEffectiveOfOperations compares what an operation says with what its pool does
 // (F.11).
 func TestEffectiveOfOperations(t *testing.T) {
+	bounds := object{"fair_share_starvation_timeout_lower_bound": "10s", "min_share_preemption_timeout_lower_bound": "5s", "fair_share_starvation_tolerance_upper_bound": 0.9}
 	cases := map[string]struct {
 		pool, operation object
 		want            func(pooltree.EffectiveStarvation) bool
@@ -147,10 +150,22 @@ func TestEffectiveOfOperations(t *testing.T) {
 			}},
 		"shorter ones": {object{"min_share_preemption_timeout": "4s"}, object{"fair_share_starvation_timeout": "1s", "min_share_preemption_timeout": "3s"},
 			func(s pooltree.EffectiveStarvation) bool {
-				return s.FairShareTimeout == 30*time.Second && s.MinShareTimeout == 4*time.Second
+				return s.FairShareTimeout == time.Second && s.MinShareTimeout == 3*time.Second && s.AggressiveTimeout == 2*time.Minute
+			}},
+		"longer than the aggressive timeout": {nil, object{"fair_share_starvation_timeout": "5m"},
+			func(s pooltree.EffectiveStarvation) bool {
+				return s.FairShareTimeout == 5*time.Minute && s.AggressiveTimeout == 5*time.Minute
 			}},
 		"a lesser tolerance":  {nil, object{"fair_share_starvation_tolerance": 0.5}, func(s pooltree.EffectiveStarvation) bool { return s.Tolerance == 0.5 }},
-		"a greater tolerance": {nil, object{"fair_share_starvation_tolerance": 0.9}, func(s pooltree.EffectiveStarvation) bool { return s.Tolerance == 0.8 }},
+		"a greater tolerance": {nil, object{"fair_share_starvation_tolerance": 0.9}, func(s pooltree.EffectiveStarvation) bool { return s.Tolerance == 0.9 }},
+		"beyond the bounds of the pool": {bounds, object{"fair_share_starvation_timeout": "2s", "min_share_preemption_timeout": "1s", "fair_share_starvation_tolerance": 1.0},
+			func(s pooltree.EffectiveStarvation) bool {
+				return s.FairShareTimeout == 10*time.Second && s.MinShareTimeout == 5*time.Second && s.Tolerance == 0.9
+			}},
+		"within them": {bounds, object{"fair_share_starvation_timeout": "10s", "min_share_preemption_timeout": "6s", "fair_share_starvation_tolerance": 0.85},
+			func(s pooltree.EffectiveStarvation) bool {
+				return s.FairShareTimeout == 10*time.Second && s.MinShareTimeout == 6*time.Second && s.Tolerance == 0.85
+			}},
 		"the lesser threshold of each resource": {
 			object{"non_preemptible_resource_usage_threshold": object{"cpu": 4.0, "memory": 10.0}},
 			object{"non_preemptible_resource_usage_threshold": object{"cpu": 5.0, "memory": 9.0, "gpu": 1.0}},
@@ -173,6 +188,48 @@ func TestEffectiveOfOperations(t *testing.T) {
 				t.Errorf("got %+v with threshold %+v", s, s.NonPreemptible)
 			}
 		})
+	}
+}
+
+// TestBounded: who sets what the pool above does not allow is told, and what holds.
+func TestBounded(t *testing.T) {
+	tree := build(t, nil,
+		node{"a", scheduling.RootPool, object{"fair_share_starvation_timeout_lower_bound": "10s", "fair_share_starvation_tolerance_upper_bound": 0.9}},
+		node{"b", "a", object{"min_share_preemption_timeout_lower_bound": "5s", "fair_share_starvation_timeout_lower_bound": "0s"}}, node{"c", "a", nil})
+	hasty := object{"fair_share_starvation_timeout": "2s", "min_share_preemption_timeout": "1s", "fair_share_starvation_tolerance": 1.0}
+	for pool, want := range map[scheduling.PoolName][]string{
+		"a":                 {`fair_share_starvation_timeout 2s: pool "a" allows no less than 10s; 10s holds`, `fair_share_starvation_tolerance 1: pool "a" allows no more than 0.9; 0.9 holds`},
+		"b":                 {`min_share_preemption_timeout 1s: pool "b" allows no less than 5s; 5s holds`, `fair_share_starvation_tolerance 1: pool "b" allows no more than 0.9; 0.9 holds`},
+		"c":                 {`fair_share_starvation_timeout 2s: pool "c" allows no less than 10s; 10s holds`, `fair_share_starvation_tolerance 1: pool "c" allows no more than 0.9; 0.9 holds`},
+		scheduling.RootPool: nil,
+	} {
+		effective, err := tree.Effective(pool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for document, want := range map[*object][]string{&hasty: want, {"fair_share_starvation_timeout": "10s", "fair_share_starvation_tolerance": 0.5}: nil, {}: nil} {
+			o, err := pooltree.ReadOperationOptions(*document)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := o.Bounded(pool, effective); !slices.Equal(got, want) {
+				t.Errorf("%v in pool %s: %q, want %q", *document, pool, got, want)
+			}
+		}
+	}
+	for wantErr, options := range map[string]object{
+		"fair_share_starvation_timeout: 5s is less than fair_share_starvation_timeout_lower_bound 10s":       {"fair_share_starvation_timeout": "5s"},
+		"min_share_preemption_timeout: 15s is less than min_share_preemption_timeout_lower_bound 20s":        {"min_share_preemption_timeout_lower_bound": "20s"},
+		"fair_share_starvation_tolerance: 0.95 is more than fair_share_starvation_tolerance_upper_bound 0.9": {"fair_share_starvation_tolerance": 0.95},
+		"fair_share_starvation_tolerance_upper_bound: 2 is not a number from 0 to 1":                         {"fair_share_starvation_tolerance_upper_bound": 2.0},
+	} {
+		o, err := pooltree.ReadPoolOptions(options)
+		if err == nil {
+			_, err = tree.Create(pooltree.Pool{Name: "d", Parent: "a", Options: o})
+		}
+		if err == nil || !strings.Contains(err.Error(), wantErr) {
+			t.Errorf("pool with %v: error %v, want %q", options, err, wantErr)
+		}
 	}
 }
 

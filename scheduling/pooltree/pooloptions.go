@@ -59,6 +59,7 @@ type PoolOptions struct {
 
 	Starvation
 	PoolPreemption
+	_ option.Elsewhere `option:"preemptive_scheduling_backoff" elsewhere:"is of nodes, which are no pool's: set it for the whole tree (weir tree set)"`
 
 	GangStepFunction           *bool `option:"enable_step_function_for_gang_operations" help:"gangs get all of their demand or nothing, where the tree wants it"`
 	FIFOReordering             *bool `option:"enable_fifo_children_reordering_for_guarantee_utilization" help:"gangs that do not fit the guarantee step aside"`

@@ -15,12 +15,14 @@ type Starvation struct {
 	MinShareTimeout       *time.Duration `option:"min_share_preemption_timeout" help:"below its min share for so long, an element starves"`
 	AggressiveTimeout     *time.Duration `option:"fair_share_aggressive_starvation_timeout" help:"below its fair share for so long, an element starves aggressively"`
 	Tolerance             *float64       `option:"fair_share_starvation_tolerance" help:"satisfaction below which an element is below its fair share"`
+	FairShareTimeoutBound *time.Duration `option:"fair_share_starvation_timeout_lower_bound" help:"the least fair_share_starvation_timeout that an operation may have"`
+	MinShareTimeoutBound  *time.Duration `option:"min_share_preemption_timeout_lower_bound" help:"the least min_share_preemption_timeout that an operation may have"`
+	ToleranceBound        *float64       `option:"fair_share_starvation_tolerance_upper_bound" help:"the greatest fair_share_starvation_tolerance that an operation may have"`
 	EnableAggressive      *bool          `option:"enable_aggressive_starvation" help:"elements can starve aggressively"`
 	Satisfaction          *float64       `option:"preemption_satisfaction_threshold" help:"jobs beyond this part of the fair share can be preempted"`
 	AggressiveThreshold   *float64       `option:"aggressive_preemption_satisfaction_threshold" help:"jobs beyond this part can be preempted aggressively"`
 	NonPreemptible        *Resources     `option:"non_preemptible_resource_usage_threshold" kind:"resources" help:"operations that use no more are not preempted"`
 	MaxUnpreemptableCount *int64         `option:"max_unpreemptable_running_job_count" alias:"max_unpreemptible_running_job_count,max_unpreemptible_running_allocation_count,max_unpreemptable_running_allocation_count" help:"operations that run no more jobs are not preempted"`
-	Backoff               *time.Duration `option:"preemptive_scheduling_backoff" help:"least time between two preemptions on a node"`
 	WaitingTimeout        *time.Duration `option:"waiting_for_resources_on_node_timeout" help:"after its victims had to be gone, a job waits so long for their resources"`
 	Notice
 }
@@ -35,19 +37,21 @@ type Notice struct {
 
 // EffectiveStarvation are the starvation options that hold for an element.
 type EffectiveStarvation struct {
-	FairShareTimeout time.Duration
-	// MinShareTimeout is 0 when only the fair share counts.
-	MinShareTimeout     time.Duration
-	AggressiveTimeout   time.Duration
-	Tolerance           float64
+	FairShareTimeout  time.Duration
+	MinShareTimeout   time.Duration
+	AggressiveTimeout time.Duration
+	Tolerance         float64
+	// FairShareTimeoutBound and MinShareTimeoutBound are the least timeouts that an
+	// operation may have, ToleranceBound is the greatest tolerance.
+	FairShareTimeoutBound, MinShareTimeoutBound time.Duration
+	ToleranceBound                              float64
+
 	EnableAggressive    bool
 	Satisfaction        float64
 	AggressiveThreshold float64
 	// NonPreemptible is nil when there is no threshold. What it does not name is
 	// unbounded; one that names nothing is none.
 	NonPreemptible *Resources
-	// Backoff is that of the tree: nodes are no pool's.
-	Backoff time.Duration
 	// WaitingTimeout is how long, after the deadline of its victims, a job waits for
 	// what they leave.
 	WaitingTimeout time.Duration
@@ -76,11 +80,12 @@ type EffectiveNotice struct {
 // defaultStarvation is what holds in a tree that sets nothing (I5, I6, F.17.1).
 var defaultStarvation = EffectiveStarvation{
 	FairShareTimeout:    30 * time.Second,
+	MinShareTimeout:     15 * time.Second,
 	AggressiveTimeout:   2 * time.Minute,
 	Tolerance:           0.8,
+	ToleranceBound:      1,
 	Satisfaction:        1,
 	AggressiveThreshold: 0.2,
-	Backoff:             5 * time.Second,
 	WaitingTimeout:      30 * time.Second,
 	EffectiveNotice:     EffectiveNotice{PreemptionTimeout: 15 * time.Second, GracefulTimeout: 10 * time.Minute},
 }
@@ -88,17 +93,19 @@ var defaultStarvation = EffectiveStarvation{
 // over returns the options that hold where these were set over inherited ones.
 func (s Starvation) over(inherited EffectiveStarvation) EffectiveStarvation {
 	e := EffectiveStarvation{
-		FairShareTimeout:    or(s.FairShareTimeout, inherited.FairShareTimeout),
-		MinShareTimeout:     or(s.MinShareTimeout, inherited.MinShareTimeout),
-		AggressiveTimeout:   or(s.AggressiveTimeout, inherited.AggressiveTimeout),
-		Tolerance:           or(s.Tolerance, inherited.Tolerance),
-		EnableAggressive:    or(s.EnableAggressive, inherited.EnableAggressive),
-		Satisfaction:        or(s.Satisfaction, inherited.Satisfaction),
-		AggressiveThreshold: or(s.AggressiveThreshold, inherited.AggressiveThreshold),
-		NonPreemptible:      inherited.NonPreemptible,
-		Backoff:             or(s.Backoff, inherited.Backoff),
-		WaitingTimeout:      or(s.WaitingTimeout, inherited.WaitingTimeout),
-		EffectiveNotice:     s.Notice.over(inherited.EffectiveNotice),
+		FairShareTimeout:      or(s.FairShareTimeout, inherited.FairShareTimeout),
+		MinShareTimeout:       or(s.MinShareTimeout, inherited.MinShareTimeout),
+		AggressiveTimeout:     or(s.AggressiveTimeout, inherited.AggressiveTimeout),
+		Tolerance:             or(s.Tolerance, inherited.Tolerance),
+		FairShareTimeoutBound: or(s.FairShareTimeoutBound, inherited.FairShareTimeoutBound),
+		MinShareTimeoutBound:  or(s.MinShareTimeoutBound, inherited.MinShareTimeoutBound),
+		ToleranceBound:        or(s.ToleranceBound, inherited.ToleranceBound),
+		EnableAggressive:      or(s.EnableAggressive, inherited.EnableAggressive),
+		Satisfaction:          or(s.Satisfaction, inherited.Satisfaction),
+		AggressiveThreshold:   or(s.AggressiveThreshold, inherited.AggressiveThreshold),
+		NonPreemptible:        inherited.NonPreemptible,
+		WaitingTimeout:        or(s.WaitingTimeout, inherited.WaitingTimeout),
+		EffectiveNotice:       s.Notice.over(inherited.EffectiveNotice),
 	}
 	if s.NonPreemptible != nil {
 		e.NonPreemptible = s.NonPreemptible
@@ -111,6 +118,22 @@ func (s Starvation) over(inherited EffectiveStarvation) EffectiveStarvation {
 	return e
 }
 
+// bounds holds what an element has itself to what it lets operations have.
+func (c *checks) bounds(s EffectiveStarvation) {
+	c.between("fair_share_starvation_tolerance_upper_bound", &s.ToleranceBound, 0, 1)
+	if s.Tolerance > s.ToleranceBound {
+		c.fault("fair_share_starvation_tolerance", "%v is more than fair_share_starvation_tolerance_upper_bound %v", s.Tolerance, s.ToleranceBound)
+	}
+	c.atLeast("fair_share_starvation_timeout", s.FairShareTimeout, s.FairShareTimeoutBound)
+	c.atLeast("min_share_preemption_timeout", s.MinShareTimeout, s.MinShareTimeoutBound)
+}
+
+func (c *checks) atLeast(path string, timeout, bound time.Duration) {
+	if timeout < bound {
+		c.fault(path, "%s is less than %s_lower_bound %s", option.FormatDuration(timeout), path, option.FormatDuration(bound))
+	}
+}
+
 func (n Notice) over(inherited EffectiveNotice) EffectiveNotice {
 	return EffectiveNotice{
 		PreemptionTimeout: or(n.PreemptionTimeout, inherited.PreemptionTimeout),
@@ -121,6 +144,7 @@ func (n Notice) over(inherited EffectiveNotice) EffectiveNotice {
 
 func (c *checks) starvation(s EffectiveStarvation) {
 	c.between("fair_share_starvation_tolerance", &s.Tolerance, 0, 1)
+	c.bounds(s)
 	if !(s.Satisfaction > 0) || math.IsInf(s.Satisfaction, 0) {
 		c.fault("preemption_satisfaction_threshold", "%v is not a number above 0", s.Satisfaction)
 	}

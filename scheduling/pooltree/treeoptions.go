@@ -24,8 +24,9 @@ type TreeOptions struct {
 	MaxEphemeralPoolsPerUser        *int64  `option:"max_ephemeral_pools_per_user" alias:"max_ephemeral_pool_per_user" help:"ephemeral pools of one user at a time, besides the one of the user's name"`
 
 	Starvation
-	EnablePoolStarvation *bool `option:"enable_pool_starvation" help:"pools starve as operations do"`
-	PoolSatisfaction     *bool `option:"use_pool_satisfaction_for_scheduling" help:"pools are served by their own satisfaction; off: by that of their least satisfied operation"`
+	EnablePoolStarvation *bool          `option:"enable_pool_starvation" help:"pools starve as operations do"`
+	PoolSatisfaction     *bool          `option:"use_pool_satisfaction_for_scheduling" help:"pools are served by their own satisfaction; off: by that of their least satisfied operation"`
+	Backoff              *time.Duration `option:"preemptive_scheduling_backoff" help:"least time between two preemptions on a node"`
 	TreePreemption
 
 	IntegralGuarantees               *TreeIntegral `option:"integral_guarantees"`
@@ -41,7 +42,7 @@ type TreeOptions struct {
 	GangTimeout *time.Duration `option:"gang_timeout" help:"room is held so long for a gang that does not fit; then others come first, for as long at least"`
 
 	BestAllocationSharePeriod *time.Duration `option:"best_allocation_share_update_period" help:"how often memory that no job can use is looked for"`
-	NodeReconnectionTimeout   *time.Duration `option:"node_reconnection_timeout" help:"after a change of leader, limits by node filter do not hold for that long"`
+	NodeReconnectionTimeout   *time.Duration `option:"node_reconnection_timeout" help:"after a change of leader, nodes that were online count as about to come back for that long"`
 }
 
 // TreeIntegral are the options of integral guarantees that hold for a whole tree.
@@ -65,7 +66,9 @@ type Settings struct {
 	EnablePoolStarvation            bool
 	PoolSatisfaction                bool
 	Starvation                      EffectiveStarvation
-	Preemption                      EffectivePreemption
+	// Backoff is the least time between two looks for victims on a node.
+	Backoff    time.Duration
+	Preemption EffectivePreemption
 
 	SmoothPeriod                time.Duration
 	PoolCapacitySaturation      time.Duration
@@ -111,6 +114,7 @@ func (o TreeOptions) Settings() Settings {
 		EnablePoolStarvation:             or(o.EnablePoolStarvation, true),
 		PoolSatisfaction:                 or(o.PoolSatisfaction, true),
 		Starvation:                       o.Starvation.over(defaultStarvation),
+		Backoff:                          or(o.Backoff, 5*time.Second),
 		Preemption:                       o.TreePreemption.effective(),
 		SmoothPeriod:                     or(integral.SmoothPeriod, time.Minute),
 		PoolCapacitySaturation:           or(integral.PoolCapacitySaturation, 24*time.Hour),

@@ -2,8 +2,8 @@ package preemption
 
 import "time"
 
-// Starvation says whether an element has been below its fair share for so long that
-// others have to give way (F.11).
+// Starvation says whether an element has been below its fair share, or its min share, for
+// so long that others have to give way (F.11).
 type Starvation uint8
 
 const (
@@ -27,12 +27,12 @@ func (s Starvation) String() string {
 	}
 }
 
-// Timeouts say how long an element is below its fair share before it starves.
+// Timeouts say how long an element is below its shares before it starves.
 type Timeouts struct {
 	// CanStarve is false for pools of trees where only operations starve.
 	CanStarve bool
 	FairShare time.Duration
-	// MinShare is for elements that are below what they can insist on; 0 without.
+	// MinShare is for elements that are below what they can insist on.
 	MinShare time.Duration
 	// CanStarveAggressively lets them do so after Aggressive.
 	CanStarveAggressively bool
@@ -55,58 +55,64 @@ func (t Timeouts) Shortened(pending int64, count float64) Timeouts {
 type Clock struct {
 	Status     Status
 	Starvation Starvation
-	// Since is when the element came to be below its fair share, and MinSince below
-	// its min share as well; zero while it is not.
+	// Since is when the element came to be below its fair share, and MinSince below its
+	// min share, whatever is tolerated of the fair share; zero while it is not.
 	Since, MinSince time.Time
 }
 
 // Judge takes the status of this moment, and whether the element is below its min
 // share. A clock that starts does not end in the same moment, and who starves goes on
-// to until its status is normal.
+// to while it is below its fair share.
 func (c *Clock) Judge(now time.Time, status Status, belowMin bool, t Timeouts) {
-	if status == Normal {
-		*c = Clock{}
-		return
+	if status == Normal || c.Since.IsZero() {
+		c.Starvation = NonStarving
 	}
 	c.Status = status
-	fair := passed(&c.Since, now, true)
+	fair := passed(&c.Since, now, status == BelowFairShare)
 	least := passed(&c.MinSince, now, belowMin)
 	switch {
 	case !t.CanStarve:
 		c.Starvation = NonStarving
 	case t.CanStarveAggressively && fair > t.Aggressive:
 		c.Starvation = AggressivelyStarving
-	case fair > t.FairShare, t.MinShare > 0 && least > t.MinShare:
+	case fair > t.FairShare, least > t.MinShare:
 		c.Starvation = Starving
 	}
+}
+
+// From is since when the element has been below what it starves for, or may come to; zero
+// when it is well.
+func (c *Clock) From() time.Time {
+	if c.Since.IsZero() {
+		return c.MinSince
+	}
+	return c.Since
 }
 
 // Starves returns from when on the element starves, and from when on aggressively, if it
 // goes on to be below its share: times of the past where it does already, zero for never.
 // It is what Judge will find, to which an update has to come after these times.
 func (c *Clock) Starves(t Timeouts) (starving, aggressively time.Time) {
-	switch {
-	case c.Status == Normal:
-		return starving, aggressively
-	case c.Starvation == AggressivelyStarving:
-		return c.Since, c.Since
-	case c.Starvation == Starving:
-		starving = c.Since
-	}
 	if !t.CanStarve {
-		return time.Time{}, time.Time{}
+		return starving, aggressively
 	}
-	if starving.IsZero() {
+	if !c.Since.IsZero() {
 		starving = c.Since.Add(t.FairShare)
-		if least := c.MinSince.Add(t.MinShare); t.MinShare > 0 && !c.MinSince.IsZero() && least.Before(starving) {
-			starving = least
+		if t.CanStarveAggressively {
+			aggressively = c.Since.Add(t.Aggressive)
 		}
 	}
-	if t.CanStarveAggressively {
-		aggressively = c.Since.Add(t.Aggressive)
+	if least := c.MinSince.Add(t.MinShare); !c.MinSince.IsZero() && (starving.IsZero() || least.Before(starving)) {
+		starving = least
 	}
 	if !aggressively.IsZero() && aggressively.Before(starving) {
 		starving = aggressively
+	}
+	if c.Starvation != NonStarving {
+		starving = c.From()
+	}
+	if c.Starvation == AggressivelyStarving {
+		aggressively = c.Since
 	}
 	return starving, aggressively
 }

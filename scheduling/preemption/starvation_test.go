@@ -27,6 +27,8 @@ func TestClock(t *testing.T) {
 	below := func(want preemption.Starvation) moment { return moment{true, false, want} }
 	least := func(want preemption.Starvation) moment { return moment{true, true, want} }
 	well := moment{want: non}
+	// Within the tolerance of the fair share, but below the min share.
+	short := func(want preemption.Starvation) moment { return moment{false, true, want} }
 	cases := map[string]struct {
 		timeouts preemption.Timeouts
 		moments  []moment
@@ -38,12 +40,17 @@ func TestClock(t *testing.T) {
 		"the min share is a later need": {all, []moment{below(non), least(non), least(starving)}},
 		"its clock is put back":         {all, []moment{least(non), below(non), least(non), below(starving)}},
 		"who starves goes on to":        {all, []moment{least(non), least(starving), below(starving)}},
-		"no min share timeout":          {with(func(t *preemption.Timeouts) { t.MinShare = 0 }), []moment{least(non), least(non), least(non), least(starving)}},
+		"a long min share timeout":      {with(func(t *preemption.Timeouts) { t.MinShare = time.Hour }), []moment{least(non), least(non), least(non), least(starving)}},
+		"no min share timeout at all":   {with(func(t *preemption.Timeouts) { t.MinShare = 0 }), []moment{short(non), short(starving)}},
 		"never aggressively": {with(func(t *preemption.Timeouts) { t.CanStarveAggressively = false }),
 			[]moment{below(non), below(non), below(non), below(starving), below(starving), below(starving)}},
-		"no timeout at all":      {with(func(t *preemption.Timeouts) { t.FairShare = 0 }), []moment{below(non), below(starving)}},
-		"who may not starve":     {with(func(t *preemption.Timeouts) { t.CanStarve = false }), []moment{least(non), least(non), below(non), below(non), below(non), below(non)}},
-		"normal below min share": {all, []moment{{false, true, non}, {false, true, non}}},
+		"no timeout at all":                                   {with(func(t *preemption.Timeouts) { t.FairShare = 0 }), []moment{below(non), below(starving)}},
+		"who may not starve":                                  {with(func(t *preemption.Timeouts) { t.CanStarve = false }), []moment{least(non), least(non), below(non), below(non), below(non), below(non)}},
+		"normal below min share":                              {all, []moment{short(non), short(starving), short(starving), well, short(non)}},
+		"normal, and who may not starve":                      {with(func(t *preemption.Timeouts) { t.CanStarve = false }), []moment{short(non), short(non), short(non)}},
+		"the fair share's clock is put back when that is had": {all, []moment{least(non), short(starving), below(non), below(non), below(non), below(starving)}},
+		"normal is not aggressive":                            {all, []moment{least(non), least(starving), least(starving), least(starving), least(starving), least(aggressive), short(starving), well}},
+		"the min share's clock goes on from before":           {all, []moment{least(non), below(non), short(non), short(starving)}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -72,6 +79,7 @@ func TestClock(t *testing.T) {
 // TestStarves: what is said of when an element starves is what Judge finds then.
 func TestStarves(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
+		status := preemption.Status(rapid.IntRange(0, 1).Draw(t, "status"))
 		seconds := func(name string) time.Duration {
 			return time.Duration(rapid.IntRange(0, 20).Draw(t, name)) * time.Second
 		}
@@ -81,11 +89,11 @@ func TestStarves(t *testing.T) {
 		}
 		var c preemption.Clock
 		now, belowMin := begin, rapid.Bool().Draw(t, "below min")
-		c.Judge(now, preemption.BelowFairShare, belowMin, timeouts)
+		c.Judge(now, status, belowMin, timeouts)
 		starving, aggressively := c.Starves(timeouts)
 		for range 30 {
 			now = now.Add(time.Second)
-			c.Judge(now, preemption.BelowFairShare, belowMin, timeouts)
+			c.Judge(now, status, belowMin, timeouts)
 			if want := !starving.IsZero() && now.After(starving); want != (c.Starvation != preemption.NonStarving) {
 				t.Fatalf("at %v it is %v, and it was to starve at %v", now, c.Starvation, starving)
 			}

@@ -20,10 +20,10 @@ func (s Status) String() string {
 	return "normal"
 }
 
-// Shares is what an element uses, ought to have and demands, as parts of the
-// cluster.
+// Shares is what an element uses, ought to have, can insist on and demands, as parts of
+// the cluster.
 type Shares struct {
-	Usage, Fair, Demand resource.Vector
+	Usage, Fair, Min, Demand resource.Vector
 }
 
 // OperationStatus returns the status of an operation. Below the part tolerance of
@@ -52,6 +52,17 @@ func PoolStatus(s Shares, tolerance float64) Status {
 		return BelowFairShare
 	}
 	return Normal
+}
+
+// BelowMinShare reports whether an element has less than its min share, by any amount:
+// what it can insist on is not tolerated to be missing (R5b). It counts as far as the fair
+// share has it, which limits, or the order of a FIFO pool, may keep from more.
+func BelowMinShare(s Shares) bool {
+	s.Fair = s.Min.Min(s.Fair)
+	for r := range s.Usage {
+		s.Usage[r] += resource.Epsilon
+	}
+	return PoolStatus(s, 1) == BelowFairShare
 }
 
 // NonBlockedDominates reports whether a exceeds b in every resource that is not

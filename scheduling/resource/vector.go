@@ -102,6 +102,18 @@ func (v Vector) MaxComponent() float64 {
 	return max(v[0], v[1], v[2], v[3], v[4])
 }
 
+// MaxKind returns the kind of which the share is greatest: of equals the first, but before
+// it the one that is preferred.
+func (v Vector) MaxKind(preferred Kind) Kind {
+	best := preferred
+	for i := range v {
+		if v[i] > v[best] {
+			best = Kind(i)
+		}
+	}
+	return best
+}
+
 // MinComponent returns the least share.
 func (v Vector) MinComponent() float64 {
 	return min(v[0], v[1], v[2], v[3], v[4])

@@ -80,9 +80,7 @@ const maxNodes = 1_000_000
 
 // engine returns an engine that knows the cluster.
 func (c Cluster) engine() (*engine.Engine, error) {
-	config := engine.Default()
-	config.Connected = true
-	e, err := engine.New(config)
+	e, err := engine.New(engine.Default())
 	if err != nil {
 		return nil, err
 	}

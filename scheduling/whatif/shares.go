@@ -23,6 +23,8 @@ type Share struct {
 	Parent scheduling.PoolName
 	// Fair is its fair share, Guarantee the strong one.
 	Fair, Guarantee, Usage, Demand resource.Vector
+	// FairRatio is one number for Fair (F.4.1).
+	FairRatio float64
 	// Volume is what a pool with integral guarantees has, in seconds of the whole
 	// cluster.
 	Volume float64
@@ -140,7 +142,7 @@ func ordered(s engine.Snapshot) []Share {
 }
 
 func shareOf(s engine.Shares) Share {
-	return Share{Fair: s.FairShare, Guarantee: s.Attributes.StrongGuaranteeShare, Usage: s.UsageShare, Demand: s.DemandShare}
+	return Share{Fair: s.FairShare, FairRatio: s.Attributes.FairShareRatio, Guarantee: s.Attributes.StrongGuaranteeShare, Usage: s.UsageShare, Demand: s.DemandShare}
 }
 
 // overcommitted finds what is guaranteed twice.

@@ -10,8 +10,8 @@ import (
 // patienceOf is how long a pool may wait for what is its own: until it starves, a node may be
 // chosen again and is looked at, and the job that takes its time the longest has left.
 func (f *File) patienceOf(name scheduling.PoolName) time.Duration {
-	starvation := f.effective(name).Starvation
-	return starvation.FairShareTimeout + starvation.Backoff + f.longestNotice() + f.Pace.Update + idleRounds*f.Heartbeat
+	timeout := f.effective(name).Starvation.FairShareTimeout
+	return timeout + f.Pools.Settings().Backoff + f.longestNotice() + f.Pace.Update + idleRounds*f.Heartbeat
 }
 
 // longestNotice is how long a job may hold what others preempt it for: as long as it must have

@@ -3,6 +3,7 @@ package simulate
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"weir/scheduling/engine"
@@ -173,30 +174,23 @@ func (r *run) update() error {
 		}
 		r.stale = false
 	}
-	hungry, displeased := hungers(pools)
 	starving, gracefully := r.tree.Pressing()
-	pressing := starving || gracefully && displeased
+	pressing := starving || gracefully && displeased(pools)
 	if pressing && !r.pressing {
 		r.beatEvery = r.file.Heartbeat
 		r.beatDue = min(max(r.beatDue, r.now), r.now+r.beatEvery)
 	}
-	r.hungry, r.pressing = hungry, pressing
+	r.hungry, r.pressing = r.tree.Below(), pressing
 	r.due = r.now + r.step(pools)
 	return nil
 }
 
-// hungers reports whether somebody is below its fair share by so much that it may come
-// to starve, and whether anybody has less or more than its fair share at all.
-func hungers(pools []engine.PoolView) (hungry, displeased bool) {
-	for _, p := range pools {
-		if p.Shares.DemandShare.MaxComponent() == 0 {
-			continue
-		}
-		satisfaction := p.Shares.Attributes.PoolSatisfaction
-		hungry = hungry || satisfaction < p.Effective.Starvation.Tolerance
-		displeased = displeased || satisfaction < 1-surplus || p.Parent != "" && !p.Shares.UsageShare.Within(p.Shares.FairShare, surplus)
-	}
-	return hungry, hungry || displeased
+// displeased reports whether anybody has less or more than its fair share.
+func displeased(pools []engine.PoolView) bool {
+	return slices.ContainsFunc(pools, func(p engine.PoolView) bool {
+		return p.Shares.DemandShare.MaxComponent() > 0 &&
+			(p.Shares.Attributes.PoolSatisfaction < 1-surplus || p.Parent != "" && !p.Shares.UsageShare.Within(p.Shares.FairShare, surplus))
+	})
 }
 
 // surplus is what nobody minds: the part of a fair share that lacks, or the part of the

@@ -1,0 +1,41 @@
+package state
+
+import (
+	"slices"
+	"testing"
+
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+)
+
+// TestBoundedSettings starts and changes operations that set more than their pools let
+// hold: who does so is told, again when the start is repeated.
+func TestBoundedSettings(t *testing.T) {
+	j := newJournal(t)
+	j.must(createPool("ads", "", map[string]any{"fair_share_starvation_timeout_lower_bound": "10s", "fair_share_starvation_tolerance_upper_bound": 0.9}), createPool("free", "", nil))
+	start := startWith(func(s *statepb.OperationSpec) {
+		s.Pool, s.Options = "ads", structOf(map[string]any{"fair_share_starvation_timeout": "2s", "min_share_preemption_timeout": "1s"})
+	})
+	start.MutationId = "once"
+	const hasty, tolerant = `fair_share_starvation_timeout 2s: pool "ads" allows no less than 10s; 10s holds`,
+		`fair_share_starvation_tolerance 1: pool "ads" allows no more than 0.9; 0.9 holds`
+	for range 2 {
+		result, _ := j.apply(start)
+		if got := result.GetStartOperation().GetWarnings(); !slices.Equal(got, []string{hasty}) {
+			t.Errorf("a start is told %q", got)
+		}
+	}
+	for _, step := range []struct {
+		update *commandpb.UpdateOperation
+		want   []string
+	}{
+		{updateOf(start.GetOperationId(), "", nil, map[string]any{"fair_share_starvation_tolerance": 1.0}), []string{hasty, tolerant}},
+		{updateOf(start.GetOperationId(), "", to("free"), nil), nil},
+		{updateOf(start.GetOperationId(), "", to("ads"), map[string]any{"fair_share_starvation_timeout": "10s"}), []string{tolerant}},
+	} {
+		result, _ := j.apply(step.update)
+		if got := result.GetUpdateOperation().GetWarnings(); !slices.Equal(got, step.want) {
+			t.Errorf("an update is told %q, want %q; refused: %v", got, step.want, result.GetRefusal())
+		}
+	}
+}

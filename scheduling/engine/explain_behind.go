@@ -1,0 +1,110 @@
+package engine
+
+import (
+	"fmt"
+
+	"weir/scheduling/preemption"
+	"weir/scheduling/resource"
+)
+
+// behind says why what is freed is not for an operation that is not below its fair share,
+// whatever lacks: it comes after others in a FIFO pool, or has no fair share.
+func (e *Engine) behind(op *operation, k resource.Kind) *Fact {
+	if op.hunger.Status == preemption.BelowFairShare {
+		return nil
+	}
+	l := starver{operation: op}.level()
+	if l.fifo > 1 && e.boundOf(l, k).Code == FactBoundFIFO {
+		return e.behindOthers(op, l.fifo)
+	}
+	if op.share.FairShare.MaxComponent() > resource.Epsilon {
+		return nil
+	}
+	return e.shareless(op, k)
+}
+
+// behindOthers says what those have to start that come before an operation in its FIFO
+// pool.
+func (e *Engine) behindOthers(op *operation, place int) *Fact {
+	f := Fact{Code: FactFIFO, Pool: op.pool.name, Of: int64(place - 1)}
+	var first *operation
+	waiting, running := 0, 0
+	for _, other := range op.pool.operations {
+		if other == op || !other.active() || other.rank() >= op.rank() {
+			continue
+		}
+		running += other.held
+		jobs := int64(0)
+		for i := range other.tasks {
+			jobs += other.tasks[i].effective()
+		}
+		if jobs == 0 {
+			continue
+		}
+		waiting++
+		f.Count += jobs
+		if first == nil || other.rank() < first.rank() {
+			first = other
+		}
+	}
+	f.Text = fmt.Sprintf("%s in FIFO order of pool %q", ordinal(place), op.pool.name)
+	switch {
+	case first == nil:
+		f.Text += fmt.Sprintf(": those before it have no more jobs to start, and %s %s", grouped(int64(running)), plural(running, "job that runs", "jobs that run"))
+	case waiting == 1:
+		f.Operation = first.ID
+		f.Text += fmt.Sprintf(": %s %s of operation %s %s before it", grouped(f.Count), plural(f.Count, "job", "jobs"), first.ID, isOrAre(f.Count))
+	default:
+		f.Operation = first.ID
+		f.Text += fmt.Sprintf(": %s jobs of %d operations are before it, first those of operation %s", grouped(f.Count), waiting, first.ID)
+	}
+	return &f
+}
+
+// shareless says why an operation has no fair share.
+func (e *Engine) shareless(op *operation, k resource.Kind) *Fact {
+	f := &Fact{Code: FactNoShare}
+	if op.share.DemandShare.IsZero() {
+		f.Text = "it has no fair share yet: that follows from its jobs with the next update"
+		return f
+	}
+	const leftovers = "it gets only what all others leave"
+	for at := (starver{operation: op}); ; at = (starver{pool: at.level().above}) {
+		l := at.level()
+		if l.above == nil {
+			break
+		}
+		f.Pool = l.fact.Pool
+		switch s := l.share; {
+		case s.Weight == 0:
+			f.Setting, f.Text = "weight", fmt.Sprintf("it has no fair share: %s has weight 0, so %s", l.name, leftovers)
+			return f
+		case s.LimitsShare[k] <= resource.Epsilon:
+			f.Setting, f.Text = "resource_limits", fmt.Sprintf("it has no fair share: the resource_limits, the max_share_ratio or the nodes of the filter of %s leave it no %s", l.name, k)
+			return f
+		case l.above.share.FairShare.MaxComponent() > resource.Epsilon:
+			f.Text = fmt.Sprintf("it has no fair share: guarantees of others take all that pool %q has", l.above.name)
+			if s.Gang {
+				f.Text = fmt.Sprintf("it has no fair share: as a gang it has all or nothing, and what pool %q has for it is not enough for all of its jobs", l.above.name)
+			}
+			return f
+		}
+	}
+	f.Pool, f.Text = "", "it has no fair share: the tree has none to give"
+	return f
+}
+
+// grouped writes a large number for people.
+func grouped(n int64) string {
+	if n < 1000 {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%s,%03d", grouped(n/1000), n%1000)
+}
+
+func plural[N int | int64](n N, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}

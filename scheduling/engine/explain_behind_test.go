@@ -1,0 +1,133 @@
+package engine_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"weir/scheduling"
+	"weir/scheduling/engine"
+)
+
+// TestExplainWhoIsBehind has operations for which nothing is freed, whatever ends.
+func TestExplainWhoIsBehind(t *testing.T) {
+	fifo := options{"mode": "fifo", "fair_share_starvation_timeout": "2s"}
+	full := func(d *drive, more ...string) {
+		d.takes = time.Hour
+		d.node("n1", 4)
+		d.wants("greedy", "a", 9, slotsOf(1), nil)
+		d.pass(2*time.Second, time.Second, "n1")
+		for _, id := range more {
+			d.wants(scheduling.OperationID(id), "b", 1200, slotsOf(1), nil)
+		}
+		d.wants("op", "b", 5, slotsOf(1), nil)
+		d.pass(2*time.Second, time.Second, "n1")
+	}
+	says := func(text string) func(t *testing.T, d *drive, x engine.Explanation) {
+		return func(t *testing.T, _ *drive, x engine.Explanation) {
+			if !strings.Contains(x.Facts[0].Text, text) {
+				t.Errorf("got %q, want %q in it", x.Facts[0].Text, text)
+			}
+			if strings.Contains(x.Facts[0].Text, "0.0%") {
+				t.Errorf("got %q", x.Facts[0].Text)
+			}
+		}
+	}
+	explainAll(t, map[string]situation{
+		"second in a FIFO pool that starves": {
+			pools: map[scheduling.PoolName]pool{"a": {}, "b": {options: fifo}},
+			setup: func(d *drive) { full(d, "first") },
+			want:  engine.FactFIFO,
+			check: func(t *testing.T, d *drive, x engine.Explanation) {
+				says("2nd in FIFO order of pool \"b\": 1,200 jobs of operation first are before it")(t, d, x)
+				if f := x.Facts[0]; f.Count != 1200 || f.Of != 1 || f.Operation != "first" || f.Pool != "b" {
+					t.Errorf("fact %+v", f)
+				}
+				// Jobs leave for the pool, and those before it take all that it lacks.
+				if f := fact(t, x, engine.FactNoEstimate); !strings.Contains(f.Text, "operations that come before this one take all of that") || len(x.Victims) > 0 || !x.Start.IsZero() {
+					t.Errorf("victims %v, start %v; %s", x.Victims, x.Start, textOf(x))
+				}
+				if x.Share.Bound != engine.FactBoundFIFO {
+					t.Errorf("share %+v", x.Share)
+				}
+			},
+		},
+		"third in a FIFO pool": {
+			pools: map[scheduling.PoolName]pool{"a": {}, "b": {options: fifo}},
+			setup: func(d *drive) { full(d, "first", "second") },
+			want:  engine.FactFIFO,
+			check: says("3rd in FIFO order of pool \"b\": 2,400 jobs of 2 operations are before it, first those of operation first"),
+		},
+		"second in a FIFO pool, and the first has no more to start": {
+			pools: map[scheduling.PoolName]pool{"a": {}, "b": {options: fifo}},
+			setup: func(d *drive) {
+				d.node("n1", 4)
+				d.wants("first", "b", 4, slotsOf(1), nil)
+				d.pass(2*time.Second, time.Second, "n1")
+				d.wants("op", "b", 5, slotsOf(1), nil)
+				d.pass(2*time.Second, time.Second, "n1")
+			},
+			want:  engine.FactFIFO,
+			check: says("2nd in FIFO order of pool \"b\": those before it have no more jobs to start, and 4 jobs that run"),
+		},
+		"second in a FIFO pool, and the first has little to start": {
+			tree:  options{"allocation_preemption_timeout": "15s"},
+			pools: map[scheduling.PoolName]pool{"a": {}, "b": {options: fifo}},
+			setup: func(d *drive) {
+				d.takes = time.Hour
+				d.node("n1", 8)
+				d.wants("greedy", "a", 9, slotsOf(1), nil)
+				d.pass(2*time.Second, time.Second, "n1")
+				d.wants("first", "b", 1, slotsOf(1), nil)
+				d.wants("op", "b", 5, slotsOf(1), nil)
+				d.tick(time.Second)
+			},
+			// Both are owed something, one after the other.
+			want: engine.FactLacking,
+			check: func(t *testing.T, d *drive, x engine.Explanation) {
+				if x.StartBy != engine.ByPreemption || len(x.Victims) != 1 {
+					t.Fatalf("it starts %s; %s", x.StartBy, textOf(x))
+				}
+				// The pool starves after 2 s, and the one before it has the first turn on the node.
+				if in := x.Start.Sub(d.now); in != 22*time.Second {
+					t.Errorf("it starts in %v, want the timeout, one backoff, and the time to leave: 22 s; %s", in, textOf(x))
+				}
+				if late := d.started("n1").Sub(x.Start); late < -time.Second || late > 4*time.Second {
+					t.Errorf("a job started %v after the time that was foretold", late)
+				}
+			},
+		},
+		"a pool of weight 0": {
+			pools: map[scheduling.PoolName]pool{"a": {}, "b": {options: options{"weight": 0.0}}},
+			setup: func(d *drive) { full(d) },
+			want:  engine.FactNoShare,
+			check: says("pool \"b\" has weight 0, so it gets only what all others leave"),
+		},
+		"guarantees take all": {
+			pools: map[scheduling.PoolName]pool{"a": {options: options{"strong_guarantee_resources": options{"cpu": 4.0, "user_slots": 4.0}}}, "b": {}},
+			setup: func(d *drive) { full(d) },
+			want:  engine.FactNoShare,
+			check: says("guarantees of others take all that pool \"<Root>\" has"),
+		},
+		"a job is larger than all that end": {
+			tree:  options{"fair_share_starvation_timeout": "1h", "fair_share_aggressive_starvation_timeout": "2h"},
+			pools: map[scheduling.PoolName]pool{"a": {}, "b": {}},
+			setup: func(d *drive) {
+				d.node("n1", 8)
+				d.wants("small", "a", 100, slotsOf(1), nil)
+				for range 20 {
+					d.pass(time.Second, time.Second, "n1")
+					d.kill("small", 1)
+				}
+				d.wants("op", "b", 2, slotsOf(4), nil)
+				d.tick(time.Second)
+			},
+			want: engine.FactLacking,
+			check: func(t *testing.T, _ *drive, x engine.Explanation) {
+				if x.StartBy == engine.ByEnds || x.Position != 1 {
+					t.Errorf("it starts %s, at place %d; %s", x.StartBy, x.Position, textOf(x))
+				}
+			},
+		},
+	})
+}

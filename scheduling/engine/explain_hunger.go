@@ -1,0 +1,64 @@
+package engine
+
+import (
+	"fmt"
+
+	"weir/scheduling/preemption"
+)
+
+// explainHunger says how an operation fares, and from when on others leave for it.
+func (e *Engine) explainHunger(op *operation, hopes [stageCount]hope) []Fact {
+	by := hopes[preemption.NormalStage].by
+	if by == (starver{}) {
+		by = hopes[preemption.AggressiveStage].by
+	}
+	var facts []Fact
+	if by.pool == nil || op.hunger.Status != preemption.Normal {
+		facts = append(facts, hungerFact(op.hunger, e.timeoutsOf(op), "it"))
+	}
+	if by.pool != nil {
+		facts = append(facts, hungerFact(by.pool.hunger, timeouts(by.pool.effective.Starvation, by.pool.effective.CanStarve), "pool "+quote(by.pool.name)))
+	}
+	return facts
+}
+
+// hungerFact says how an element fares.
+func hungerFact(c preemption.Clock, t preemption.Timeouts, who string) Fact {
+	switch {
+	case c.Status == preemption.Normal:
+		return Fact{Code: FactHasFair, Text: who + " has its fair share: nobody has to leave for it"}
+	case c.Starvation != preemption.NonStarving:
+		return Fact{Code: FactStarving, At: c.Since, Setting: c.Starvation.String(),
+			Text: fmt.Sprintf("%s has been below its fair share since %s and is %s: jobs beyond the fair share of others may have to leave for it", who, clock(c.Since), c.Starvation)}
+	case !t.CanStarve:
+		return Fact{Code: FactBelowFair, At: c.Since, Text: fmt.Sprintf("%s has been below its fair share since %s, and may not starve (enable_pool_starvation)", who, clock(c.Since))}
+	}
+	starves := c.Since.Add(t.FairShare)
+	return Fact{Code: FactBelowFair, At: c.Since, Until: starves, Setting: "fair_share_starvation_timeout",
+		Text: fmt.Sprintf("%s has been below its fair share since %s: if that lasts until %s it starves, and others may have to leave for it", who, clock(c.Since), clock(starves))}
+}
+
+// standing says whether a job is safe.
+func (e *Engine) standing(h *holding) Fact {
+	f := Fact{Job: h.Job, Operation: h.operation.ID, Node: h.node.id, At: h.Started}
+	l := h.leaving
+	switch {
+	case l.is:
+		f.Code, f.At, f.Until, f.Setting = FactLeaving, l.ordered, l.deadline, l.kind.String()
+		f.Text = "it has been told to end at once"
+		if l.deadline.After(l.ordered) {
+			f.Text = fmt.Sprintf("it has been told to leave at %s, and may stay until %s", clock(l.ordered), clock(l.deadline))
+		}
+		if l.claim != nil {
+			f.Operation = l.claim.operation.ID
+			f.Text += fmt.Sprintf("; what it leaves is held for a job of operation %s", l.claim.operation.ID)
+		}
+	case h.Level() == preemption.NonPreemptible:
+		f.Code = FactProtected
+		f.Text = "it is within the fair share of its operation: it does not have to leave for others"
+	default:
+		f.Code, f.Setting = FactPreemptible, h.Level().String()
+		f.Text = fmt.Sprintf("it is beyond the part of the fair share of its operation that is protected (%s): it leaves when one that starves needs its place", h.Level())
+	}
+	return f
+}

@@ -1,0 +1,303 @@
+package engine
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"weir/scheduling/resource"
+)
+
+const (
+	// trials is how often what is to come is played through for an estimate: the second of
+	// the outcomes, and the last but one, make the range that is told.
+	trials = 21
+	// groupsAtOnce is about how many groups of jobs run at once in a trial: in a large
+	// cluster jobs start and end together.
+	groupsAtOnce = 400
+	// maxEnds and maxChoices bound an estimate: how many groups of jobs end in a trial, and
+	// how many elements are looked at in all of them.
+	maxEnds, maxChoices = 5000, 20_000_000
+	// maxWait is how far ahead starts are estimated.
+	maxWait = 24 * time.Hour
+	// startDelay is how much later than its room is free a job may start: by the reports of
+	// agents, updates and heartbeats.
+	startDelay = time.Second
+	// unlikeness is how much longer, or shorter, jobs of an operation run than those of its
+	// pool: the deviation of the logarithm.
+	unlikeness = .5
+	// margin is by how much the range that is told is wider, on each side, than what was
+	// foreseen: nobody knows all.
+	margin = .5
+)
+
+// wish is what an operation waits for: so many of its jobs are to start, of so much each.
+type wish struct {
+	op    *operation
+	jobs  int64
+	needs resource.Amounts
+	// k is the resource that lacks.
+	k resource.Kind
+	// reach is the part of the tree that its jobs may use.
+	reach float64
+	// fits reports whether a job could be held by any node.
+	fits func(resource.Amounts) bool
+	now  time.Time
+}
+
+// foresight is when something is expected to come, and from when to when.
+type foresight struct {
+	in, earliest, latest time.Duration
+}
+
+// foresee says when a wish is met by jobs that end; or why nobody can tell. Equal contests
+// give equal answers.
+func (c *contest) foresee(w wish) (foresight, string) {
+	target := slices.IndexFunc(c.contenders, func(n contender) bool { return n.op == w.op })
+	if target < 0 || c.contenders[target].place == math.MaxInt && !c.contenders[target].gang {
+		return foresight{}, fmt.Sprintf("%d or more operations come before it in the order of scheduling", maxPlaces)
+	}
+	if why := c.unforeseeable(w); why != "" {
+		return foresight{}, why
+	}
+	f := newForecast(c, w, target)
+	waits := make([]float64, 0, trials)
+	for i := range trials {
+		// The longer nothing has come, the longer nothing may come: as long again as not.
+		f.late = (float64(i) + .5) / (trials - float64(i) - .5)
+		f.reset()
+		waits = append(waits, f.play())
+		if len(waits) == trials/4 && slices.Min(waits) > maxWait.Seconds() {
+			break
+		}
+	}
+	slices.Sort(waits)
+	if waits[len(waits)/2] > maxWait.Seconds() {
+		return foresight{}, f.never()
+	}
+	first, in, last := waits[1], waits[len(waits)/2], waits[len(waits)-2]
+	return foresight{
+		in: seconds(in), earliest: max(seconds(first-margin*(in-first))-startDelay, 0), latest: seconds(min(last+margin*(last-in), maxWait.Seconds())) + startDelay,
+	}, ""
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// unforeseeable says why nobody can tell when jobs that end make room for a wish; empty:
+// it can be told.
+func (c *contest) unforeseeable(w wish) string {
+	most, running, known := int64(0), false, false
+	for i := range c.contenders {
+		n := &c.contenders[i]
+		if n.running > 0 && n.holds.Of(w.k) > 0 {
+			_, _, knows := c.lengthsOf(n)
+			most, running, known = max(most, n.holds.Of(w.k)), true, known || knows
+		}
+	}
+	switch {
+	case !running:
+		return fmt.Sprintf("no job runs that could give back any %s", w.k)
+	case !known:
+		return "too few jobs have ended to tell how long they run"
+	case most < w.needs.Of(w.k):
+		return fmt.Sprintf("a job needs %s on one node, and no job that runs holds more than %s: several have to end on the same node, and smaller jobs may take what each of them gives back",
+			quantity(w.k, w.needs.Of(w.k)), quantity(w.k, most))
+	}
+	return ""
+}
+
+// never says why the turn of a wish does not come.
+func (f *forecast) never() string {
+	if f.ops[f.target].fair <= resource.Epsilon && !f.pools[f.ops[f.target].pool].fifo {
+		return "it has no fair share: it gets only what all others leave, and they have jobs to start"
+	}
+	if f.overran {
+		return "its turn does not come within the next thousands of jobs: others go on to take what jobs give back"
+	}
+	return fmt.Sprintf("as jobs end now it takes more than %v", maxWait)
+}
+
+// forecast plays through what is to come: jobs end, and what they give back goes to those
+// whose turn it is, by the order of scheduling (F.13) and within limits. Fair shares stay
+// as they are, all nodes are one, and of resources only the one counts that lacks.
+type forecast struct {
+	contest *contest
+	wish    wish
+	target  int
+	chance  *rand.Rand
+	// late is how much longer those jobs run, in proportion, that run longer than all that
+	// have ended: it is the same for all, for what holds one up holds up others.
+	late float64
+	// beginPools and beginOps are what each trial begins with.
+	beginPools, pools []fieldPool
+	beginOps, ops     []fieldOp
+	// ages are those of the jobs of each.
+	ages []ages
+	// group is how many jobs start and end together at most.
+	group int64
+	// maxEnds bounds a trial.
+	maxEnds int
+	ends    []ending
+	free    float64
+	// least is the least that any job needs.
+	least float64
+	// met is how many jobs of the wish have started.
+	met int64
+	// round numbers the ends, turn the starts.
+	round, turn int
+	// overran says that a trial has come to its bound.
+	overran bool
+}
+
+// contested is what a pool and an operation have in common in a trial.
+type contested struct {
+	fair, usage, most float64
+	// passed is the round in which it was passed over, served the turn in which it was
+	// served last.
+	passed, served int
+}
+
+// fieldPool is an arena in a trial.
+type fieldPool struct {
+	contested
+	above      int
+	fifo       bool
+	pools, ops []int
+	// waiting is how many operations below have jobs to start.
+	waiting int
+}
+
+// fieldOp is a contender in a trial.
+type fieldOp struct {
+	contested
+	pool, place int
+	rank, jobs  int64
+	needs       float64
+	// lasts is how long its jobs run, pace times as long where that is what those of others
+	// do.
+	lasts survival
+	pace  float64
+	drawn bool
+}
+
+// ending is a group of jobs that end together.
+type ending struct {
+	at    float64
+	op    int
+	jobs  int64
+	holds float64
+}
+
+func newForecast(c *contest, w wish, target int) *forecast {
+	f := &forecast{contest: c, wish: w, target: target, chance: rand.New(rand.NewPCG(1, 2)), least: math.Inf(1)}
+	total := float64(c.total.Of(w.k))
+	common := func(fair resource.Vector, usage, limits, like resource.Amounts) contested {
+		return contested{fair: fair[w.k] * total, usage: float64(usage.Of(w.k)), most: mostOf(w.k, limits, like)}
+	}
+	for i := range c.pools {
+		a := &c.pools[i]
+		f.beginPools = append(f.beginPools, fieldPool{contested: common(a.fair, a.usage, a.limits, a.usage), above: a.above, fifo: a.fifo})
+		if a.above >= 0 {
+			f.beginPools[a.above].pools = append(f.beginPools[a.above].pools, i)
+		}
+	}
+	running := int64(0)
+	for i := range c.contenders {
+		n := &c.contenders[i]
+		op := fieldOp{contested: common(n.fair, n.usage, n.limits, n.needs), pool: n.pool, place: n.place, rank: n.rank, jobs: n.jobs, needs: float64(n.needs.Of(w.k))}
+		running += n.running
+		switch {
+		case i == target:
+			op.jobs, op.needs = w.jobs, float64(w.needs.Of(w.k))
+		case op.needs <= 0 || !w.fits(n.needs):
+			op.jobs = 0
+		}
+		f.beginPools[n.pool].ops = append(f.beginPools[n.pool].ops, i)
+		if op.jobs > 0 {
+			f.least = min(f.least, op.needs)
+			for p := n.pool; p >= 0; p = f.beginPools[p].above {
+				f.beginPools[p].waiting++
+			}
+		}
+		f.beginOps, f.ages = append(f.beginOps, op), append(f.ages, n.ages(w.now))
+	}
+	f.group = max(1, running/groupsAtOnce)
+	f.maxEnds = max(maxEnds/10, min(maxEnds, maxChoices/trials/(len(f.beginOps)+len(f.beginPools))))
+	return f
+}
+
+// mostOf is how much of a resource limits leave to one who takes all resources in the
+// proportion of like.
+func mostOf(k resource.Kind, limits, like resource.Amounts) float64 {
+	most := float64(limits.Of(k))
+	for i := range resource.Count {
+		if r := resource.Kind(i); like.Of(r) > 0 && like.Of(k) > 0 {
+			most = min(most, float64(limits.Of(r))*float64(like.Of(k))/float64(like.Of(r)))
+		}
+	}
+	return most
+}
+
+// reset begins a trial, with the jobs that run now.
+func (f *forecast) reset() {
+	f.pools, f.ops = append(f.pools[:0], f.beginPools...), append(f.ops[:0], f.beginOps...)
+	f.ends, f.free, f.met, f.round, f.turn = f.ends[:0], 0, 0, 0, 0
+	for i := range f.contest.contenders {
+		n := &f.contest.contenders[i]
+		holds := float64(n.holds.Of(f.wish.k))
+		if n.running == 0 || holds <= 0 {
+			continue
+		}
+		ran := &f.ages[i]
+		groups := (n.running + f.group - 1) / f.group
+		for j := range groups {
+			from, to := j*n.running/groups, (j+1)*n.running/groups
+			age := ran.of((from + to) / 2)
+			f.push(ending{at: f.lasts(i, age) - age, op: i, jobs: to - from, holds: holds})
+		}
+	}
+}
+
+// ages is for how long the jobs of a contender have run.
+func (n *contender) ages(now time.Time) ages {
+	a := ages{running: n.running, newest: max(now.Sub(n.newest), 0).Seconds()}
+	for _, started := range n.first {
+		a.first = append(a.first, max(now.Sub(started), 0).Seconds())
+	}
+	return a
+}
+
+// pace draws by how much longer, or shorter, jobs run than known ones that are not their
+// own: it is no pace at which those that run should have ended by now.
+func (f *forecast) pace(known *lengths, ran *ages) (pace float64) {
+	longest, oldest := float64(slices.Max(known.last)), 0.0
+	if ran.running > 0 {
+		oldest = ran.of(0)
+	}
+	for range 10 {
+		if pace = math.Exp(unlikeness * f.chance.NormFloat64()); pace*longest > oldest {
+			break
+		}
+	}
+	return pace
+}
+
+// lasts draws for how long a job of an operation runs that has run for this long.
+func (f *forecast) lasts(i int, age float64) float64 {
+	op := &f.ops[i]
+	if !op.drawn {
+		n := &f.contest.contenders[i]
+		known, own, _ := f.contest.lengthsOf(n)
+		if known == nil {
+			known = &f.contest.pools[0].lengths
+		}
+		ran, pace := &f.ages[i], 1.0
+		if !own {
+			pace, ran = f.pace(known, ran), &ages{}
+		}
+		op.lasts, op.pace, op.drawn = survivalOf(*known, ran, f.chance), pace, true
+	}
+	return op.pace * op.lasts.draw(age/op.pace, f.late, f.chance)
+}

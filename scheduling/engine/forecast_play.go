@@ -1,0 +1,193 @@
+package engine
+
+import (
+	"container/heap"
+	"math"
+
+	"weir/scheduling/resource"
+)
+
+// play returns after how many seconds the wish is met.
+func (f *forecast) play() float64 {
+	for len(f.ends) > 0 {
+		e := heap.Pop(f).(ending)
+		if e.at > maxWait.Seconds() {
+			break
+		}
+		f.release(e)
+		if f.serve(e) {
+			return e.at
+		}
+		if f.round == f.maxEnds {
+			f.overran = true
+			return f.extrapolate(e.at)
+		}
+	}
+	return math.Inf(1)
+}
+
+// release gives back what jobs held.
+func (f *forecast) release(e ending) {
+	f.use(e.op, -float64(e.jobs)*e.holds)
+	f.free += float64(e.jobs) * e.holds
+}
+
+// use counts so much as used by an operation and all above it.
+func (f *forecast) use(op int, amount float64) {
+	f.ops[op].usage += amount
+	for p := f.ops[op].pool; p >= 0; p = f.pools[p].above {
+		f.pools[p].usage += amount
+	}
+}
+
+// serve starts jobs in what is free after an end; it reports whether the wish is met.
+func (f *forecast) serve(e ending) bool {
+	f.round++
+	out := f.wish.reach < 1 && f.chance.Float64() >= f.wish.reach
+	for f.free >= f.least {
+		i := f.next()
+		if i < 0 {
+			return false
+		}
+		op := &f.ops[i]
+		n := min(op.jobs, f.group, int64(f.free/op.needs), f.room(i))
+		if i == f.target && (out || op.needs > e.holds) {
+			// The end was on a node that is not for it, or has given back too little there.
+			n = 0
+		}
+		if n <= 0 {
+			op.passed = f.round
+			continue
+		}
+		f.start(i, n, e.at)
+		if i == f.target {
+			if f.met += n; f.met >= f.wish.jobs {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// room is how many more jobs of an operation limits let run.
+func (f *forecast) room(i int) int64 {
+	op := &f.ops[i]
+	left := op.most - op.usage
+	for p := op.pool; p >= 0; p = f.pools[p].above {
+		left = min(left, f.pools[p].most-f.pools[p].usage)
+	}
+	return int64(min(left/op.needs, math.MaxInt32))
+}
+
+// start has jobs of an operation run.
+func (f *forecast) start(i int, n int64, now float64) {
+	op := &f.ops[i]
+	f.free -= float64(n) * op.needs
+	f.use(i, float64(n)*op.needs)
+	f.turn++
+	op.jobs, op.served = op.jobs-n, f.turn
+	for p := op.pool; p >= 0; p = f.pools[p].above {
+		f.pools[p].served = f.turn
+		if op.jobs == 0 {
+			f.pools[p].waiting--
+		}
+	}
+	f.push(ending{at: now + f.lasts(i, 0), op: i, jobs: n, holds: op.needs})
+}
+
+// next is the operation whose turn it is; -1: none is left in this round.
+func (f *forecast) next() int {
+	for at := 0; ; {
+		p := &f.pools[at]
+		pool, op := -1, -1
+		for _, c := range p.pools {
+			if child := &f.pools[c]; child.waiting > 0 && child.passed != f.round && (pool < 0 || child.before(&f.pools[pool].contested)) {
+				pool = c
+			}
+		}
+		for _, c := range p.ops {
+			if child := &f.ops[c]; child.jobs > 0 && child.passed != f.round && (op < 0 || child.first(&f.ops[op], p.fifo)) {
+				op = c
+			}
+		}
+		switch {
+		case op >= 0 && (pool < 0 || f.ops[op].before(&f.pools[pool].contested)):
+			return op
+		case pool >= 0:
+			at = pool
+		case at == 0:
+			return -1
+		default:
+			p.passed = f.round
+			at = 0
+		}
+	}
+}
+
+// before is the order of those in a pool: who has the least of its fair share, and of
+// equals who was served least recently.
+func (c *contested) before(other *contested) bool {
+	if a, b := c.satisfaction(), other.satisfaction(); a != b {
+		return a < b
+	}
+	return c.served < other.served
+}
+
+func (c *contested) satisfaction() float64 {
+	if c.fair <= 0 {
+		return resource.MaxSatisfaction + c.usage
+	}
+	return c.usage / c.fair
+}
+
+// first is the order of the operations of a pool.
+func (op *fieldOp) first(other *fieldOp, fifo bool) bool {
+	if fifo {
+		return op.rank < other.rank
+	}
+	if op.before(&other.contested) || other.before(&op.contested) {
+		return op.before(&other.contested)
+	}
+	return op.place < other.place
+}
+
+// extrapolate is when a trial that has come to its bound would have met the wish: in a FIFO
+// pool those before the target go on to start at the same pace.
+func (f *forecast) extrapolate(now float64) float64 {
+	target := &f.ops[f.target]
+	if !f.pools[target.pool].fifo {
+		return math.Inf(1)
+	}
+	before, left := 0.0, 0.0
+	for _, i := range f.pools[target.pool].ops {
+		op := &f.ops[i]
+		if op.jobs == 0 && f.beginOps[i].jobs == 0 || op.rank >= target.rank || op.most-op.usage < op.needs {
+			continue
+		}
+		before += float64(f.beginOps[i].jobs) * op.needs
+		left += float64(op.jobs) * op.needs
+	}
+	if before <= left {
+		return math.Inf(1)
+	}
+	return now * before / (before - left)
+}
+
+func (f *forecast) push(e ending) { heap.Push(f, e) }
+
+// Len, Less, Swap, Push and Pop make the ends a heap, the next one first.
+func (f *forecast) Len() int { return len(f.ends) }
+
+func (f *forecast) Less(i, j int) bool { return f.ends[i].at < f.ends[j].at }
+
+func (f *forecast) Swap(i, j int) { f.ends[i], f.ends[j] = f.ends[j], f.ends[i] }
+
+// Push implements heap.Interface.
+func (f *forecast) Push(e any) { f.ends = append(f.ends, e.(ending)) }
+
+// Pop implements heap.Interface.
+func (f *forecast) Pop() any {
+	last := f.ends[len(f.ends)-1]
+	f.ends = f.ends[:len(f.ends)-1]
+	return last
+}

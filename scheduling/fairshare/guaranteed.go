@@ -1,0 +1,148 @@
+package fairshare
+
+import "weir/scheduling/resource"
+
+// FindGuaranteed finds what every element is sure of when all ask for each resource without
+// end (F.5.7), as of the last update: guarantees first, then the rest by weight, up to limits.
+// Nothing else depends on it, so it is found when somebody wants to know, once an update.
+func (t *Tree) FindGuaranteed() {
+	if t.guaranteed {
+		return
+	}
+	t.guaranteed = true
+	t.Root.GuaranteedShare = t.Root.LimitsShare
+	t.guaranteeBelow(t.Root)
+}
+
+// guaranteeBelow divides what a pool is sure of. Elements may have come and gone since the
+// update.
+func (t *Tree) guaranteeBelow(e *Element) {
+	if e.Pool.Mode == FIFO {
+		e.guaranteeInTurn()
+		return
+	}
+	t.guaranteeByWeight(e)
+	for _, c := range e.Children {
+		if c.Pool != nil {
+			t.guaranteeBelow(c)
+		}
+	}
+}
+
+// guaranteeInTurn serves the children of a FIFO pool one after the other.
+func (e *Element) guaranteeInTurn() {
+	rest := e.GuaranteedShare
+	for _, c := range e.order() {
+		c.GuaranteedShare = c.reachable().Min(rest)
+		rest = rest.Sub(c.GuaranteedShare)
+	}
+}
+
+// claimant is what the division of a pool needs of a child.
+type claimant struct {
+	weight float64
+	// most is what the child can have, base what it has before weights count.
+	most, base resource.Vector
+}
+
+// guaranteeByWeight divides what a fair-share pool is sure of. Strong guarantees come
+// before flows, which are what volumes can pay for in the long run.
+func (t *Tree) guaranteeByWeight(e *Element) {
+	all := t.claimants[:0]
+	var strong, flows resource.Vector
+	for _, c := range e.Children {
+		one := claimant{weight: t.weight(c), most: c.reachable()}
+		if c.Pool != nil {
+			one.base = c.StrongGuaranteeShare.Min(one.most)
+			strong = strong.Add(one.base)
+			flows = flows.Add(one.flow(c.Pool))
+		}
+		all = append(all, one)
+	}
+	t.claimants = all
+	left := e.GuaranteedShare.Sub(strong).Max(resource.Vector{})
+	for i, c := range e.Children {
+		if c.Pool == nil {
+			continue
+		}
+		flow := all[i].flow(c.Pool)
+		for r := range flow {
+			if flows[r] > left[r] {
+				flow[r] *= left[r] / flows[r]
+			}
+		}
+		all[i].base = all[i].base.Add(flow)
+	}
+	levels := levelsOf(all, e.GuaranteedShare)
+	for i, c := range e.Children {
+		c.GuaranteedShare = all[i].at(levels)
+	}
+}
+
+// flow is what of the flows of a pool, and of those below it, it can have.
+func (c *claimant) flow(p *Pool) resource.Vector {
+	return resource.Uniform(p.TotalFlowRatio).Min(c.most.Sub(c.base))
+}
+
+// at is what a child has at these levels.
+func (c *claimant) at(levels resource.Vector) resource.Vector {
+	return c.base.Add(levels.Scale(c.weight)).Min(c.most)
+}
+
+// levelsOf returns for each resource how much a weight of 1 is worth when a share is
+// divided. What all have together grows with the level ever more slowly, so steps along
+// its slope come nearer to the level and never beyond it.
+func levelsOf(all []claimant, share resource.Vector) (levels resource.Vector) {
+	for range len(all) + 1 {
+		var sum, slopes resource.Vector
+		for i := range all {
+			has := all[i].at(levels)
+			sum = sum.Add(has)
+			for r := range has {
+				if has[r] < all[i].most[r] {
+					slopes[r] += all[i].weight
+				}
+			}
+		}
+		grown := false
+		for r := range levels {
+			if left := share[r] - sum[r]; left > rounding && slopes[r] > resource.Epsilon {
+				levels[r] += left / slopes[r]
+				grown = true
+			}
+		}
+		if !grown {
+			break
+		}
+	}
+	return levels
+}
+
+// reachable is the greatest share that the element could have. One that asks for resources
+// gets them in the proportion in which it does, so the limit of one bounds all of them.
+func (e *Element) reachable() resource.Vector {
+	most, fits := e.LimitsShare, -1.0
+	for r, demand := range e.DemandShare {
+		if demand > 0 && (fits < 0 || most[r] < fits*demand) {
+			fits = most[r] / demand
+		}
+	}
+	for r, demand := range e.DemandShare {
+		if demand > 0 {
+			most[r] = min(most[r], fits*demand)
+		}
+	}
+	return most
+}
+
+// GuaranteedRatio is the guaranteed share of the resource that the element asks for most;
+// of one that asks for nothing, of that of which it has the greatest guarantee; and else of
+// the tree's main resource.
+func (t *Tree) GuaranteedRatio(e *Element) float64 {
+	for _, v := range []resource.Vector{e.DemandShare, e.StrongGuaranteeShare} {
+		if k := v.MaxKind(t.Options.MainResource); v[k] > 0 {
+			return e.GuaranteedShare[k]
+		}
+	}
+	return e.GuaranteedShare[t.Options.MainResource]
+}
