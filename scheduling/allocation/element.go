@@ -122,13 +122,10 @@ func (e *Element) Satisfaction() float64 {
 	return fairshare.Satisfaction(resource.Share(e.usage, e.total), e.fair, e.demand)
 }
 
-// Owed reports whether a job that needs so much brings e nearer to its fair share: e has
-// no more than that with half of the job.
-func (e *Element) Owed(needs resource.Amounts) bool { return e.within(e.usage, needs, .5) }
-
-// OwedBesides is Owed where what is leaving counts as used.
-func (e *Element) OwedBesides(needs resource.Amounts) bool {
-	return e.within(e.usage.Add(e.leaving), needs, .5)
+// Owed reports whether e has no more than its fair share with such a part of a job,
+// where what is leaving counts as used.
+func (e *Element) Owed(needs resource.Amounts, part float64) bool {
+	return e.within(e.usage.Add(e.leaving), needs, part)
 }
 
 // within reports whether usage is no more than the fair share of e with a part of a job.

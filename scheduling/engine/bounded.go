@@ -13,7 +13,7 @@ import (
 
 // dismiss has those allocations of a node go that their operations want to go as soon as
 // they are beyond the fair share, the latest started first (J.3.1): that of the operation,
-// or, to the nearest job, those of the operation and of its pool.
+// or that of its pool to the nearest job, of operations that have more than their own.
 func (e *Engine) dismiss(n *node, now time.Time, plan *Plan) {
 	if !e.gracefully {
 		return
@@ -31,18 +31,29 @@ func (e *Engine) dismiss(n *node, now time.Time, plan *Plan) {
 	e.trial++
 	for _, h := range all {
 		op := h.operation
-		beyond := h.Gracefully() || op.pool.parent != nil && op.pool.exceeds(h) && op.order.Exceeds(op.kept(), resource.Amounts{}, h.Resources) && e.latest(h)
-		if beyond && !e.secured(h) && e.rate(h, now) {
+		if (h.Gracefully() || e.beyondPool(h, now)) && !e.secured(h) && e.rate(h, now) {
 			e.preempt(h, now, lifecycle.GracefulPreemption, nil, e.beyond(h, preemption.NormalStage, nil), plan)
 			op.settled, op.settledIn = op.order.Usage(), e.age
 		}
 	}
 }
 
+// beyondPool reports whether h is one of the latest of what its pool has beyond its fair
+// share, and does not have to go for limits.
+func (e *Engine) beyondPool(h *holding, now time.Time) bool {
+	op := h.operation
+	if op.pool.parent == nil || !op.pool.exceeds(h) || op.order.Satisfaction() <= op.kept()+resource.Epsilon || !e.latest(h) {
+		return false
+	}
+	_, violates := e.exceeds(h, now)
+	return !violates
+}
+
 // withheld reports whether an operation that is preempted gracefully has its part: a job
 // that starts would be told to go at once, or take the place of one that has been told and
-// has not gone. It starts one that brings it, or its pool, nearer to the fair share; but in
-// the age in which some were told to go, in which only what it uses itself moves its share,
+// has not gone. It starts one that brings its pool nearer to the fair share, or that is all
+// within its own; below the root, one that brings it nearer to its own. But in the age in
+// which some were told to go, in which only what it uses itself moves its share, it starts
 // none that brings it above what it was left with.
 func (e *Engine) withheld(op *operation, needs resource.Amounts) bool {
 	if !op.effective.Graceful {
@@ -52,8 +63,10 @@ func (e *Engine) withheld(op *operation, needs resource.Amounts) bool {
 	switch {
 	case !op.groups.Bounds().Below(held), op.settledIn == e.age && !held.Add(needs).Fits(op.settled):
 		return true
+	case op.pool.parent == nil:
+		return !op.order.Owed(needs, .5)
 	default:
-		return !op.order.OwedBesides(needs) && (op.pool.parent == nil || !op.pool.order.OwedBesides(needs))
+		return !op.order.Owed(needs, 1) && !op.pool.order.Owed(needs, .5)
 	}
 }
 

@@ -155,3 +155,12 @@ func TestFIFOPoolHasNoDebts(t *testing.T) {
 	d.work(10*time.Minute, 5*time.Second, time.Minute, "n")
 	d.wantRuns(runs{"first": 2})
 }
+
+// inPools counts the running jobs of pools.
+func (d *drive) inPools() map[scheduling.PoolName]int {
+	got, running := map[scheduling.PoolName]int{}, d.runs()
+	for _, op := range d.Snapshot().Operations {
+		got[op.Pool] += running[op.ID]
+	}
+	return got
+}

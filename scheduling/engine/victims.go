@@ -353,7 +353,7 @@ func (e *Engine) beyond(h *holding, stage preemption.Stage, op *operation) Reaso
 		r.Threshold, r.Kept = b.AggressiveThreshold, resource.Share(always, e.total)[k]
 	}
 	if op != nil && h.rule != byOperation {
-		e.beyondPool(h, op, &r)
+		e.poolReason(h, op, &r)
 	}
 	switch {
 	case op == nil:
@@ -365,9 +365,9 @@ func (e *Engine) beyond(h *holding, stage preemption.Stage, op *operation) Reaso
 	return r
 }
 
-// beyondPool are the facts about a victim that goes because of its pools: about the one that
+// poolReason are the facts about a victim that goes because of its pools: about the one that
 // is beside the one of the operation that it goes for, or that holds both.
-func (e *Engine) beyondPool(h *holding, op *operation, r *Reason) {
+func (e *Engine) poolReason(h *holding, op *operation, r *Reason) {
 	p := h.operation.pool
 	for h.rule == byPools && !op.order.Below(p.parent.order) {
 		p = p.parent
