@@ -11,6 +11,9 @@ import (
 func (g *generator) work(l *leaf, workloads map[string]any) {
 	if g.is("fifo") && g.percent(70) {
 		l.options["mode"] = "fifo"
+		if g.percent(30) {
+			l.options["fifo_sort_parameters"] = []any{"start_time"}
+		}
 	}
 	l.job = oneOf(g, 1, 1, 2)
 	if g.is("large jobs") {
@@ -18,9 +21,7 @@ func (g *generator) work(l *leaf, workloads map[string]any) {
 	}
 	least, most := g.lengths(l)
 	w := map[string]any{"job": map[string]any{"cpu": l.job, "memory": oneOf(g, "64MiB", "1GiB"), "length": map[string]any{"uniform": []any{text(least), text(most)}}}}
-	if options := g.operationOptions(w); len(options) > 0 {
-		w["options"] = options
-	}
+	w["options"] = g.operationOptions(w)
 	// capacity is how many of its jobs the whole cluster does until the end.
 	mean := (least + most) / 2
 	capacity := float64(g.total()/l.job) * (1 + g.duration.Seconds()/mean.Seconds())
@@ -39,6 +40,14 @@ func (g *generator) work(l *leaf, workloads map[string]any) {
 	begin, step := g.begin(), time.Duration(oneOf(g, 0, 1, 1, 10, 60))*time.Second
 	for i := range at {
 		at[i] = text(begin + time.Duration(i)*step)
+	}
+	if operations > 1 && g.percent(30) {
+		// The later half of them weighs otherwise.
+		later, options := maps.Clone(w), g.operationOptions(w)
+		options["weight"] = oneOf(g, 0.5, 2, 3)
+		later["pool"], later["options"], later["arrivals"] = l.name, options, map[string]any{"at": at[operations/2:]}
+		workloads[l.name+"-later"] = later
+		at = at[:operations/2]
 	}
 	w["arrivals"] = map[string]any{"at": at}
 }

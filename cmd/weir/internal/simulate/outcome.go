@@ -44,7 +44,7 @@ type Outcome struct {
 	// OverLimits is the longest time for which usage exceeded resource_limits without a break.
 	OverLimits time.Duration
 	// OutOfOrder counts jobs of a FIFO pool that started while an earlier operation had one
-	// pending that needs no more of any resource.
+	// pending that needs no more of any resource. Pools with an order that changes are left out.
 	OutOfOrder int64
 }
 
@@ -218,7 +218,7 @@ type fifoStart struct {
 }
 
 // inOrder looks whether the jobs that a plan has started in FIFO pools passed over those of earlier
-// operations, which are told apart by weight and start.
+// operations.
 func (w *world) inOrder() {
 	for _, s := range w.fifoStarts {
 		for _, other := range w.operations {
@@ -231,10 +231,15 @@ func (w *world) inOrder() {
 	w.fifoStarts = w.fifoStarts[:0]
 }
 
-// before reports whether a FIFO pool serves op first: by weight, start and id.
+// before reports whether a FIFO pool serves op first: by what it sorts, and then by start and id.
 func (op *operation) before(other *operation) bool {
-	if op.weight() != other.weight() {
-		return op.weight() > other.weight()
+	for _, key := range op.pool.fifo {
+		if key == pooltree.SortByStartTime && op.accepted != other.accepted {
+			break
+		}
+		if key == pooltree.SortByWeight && op.weight() != other.weight() {
+			return op.weight() > other.weight()
+		}
 	}
 	return cmp.Or(cmp.Compare(op.accepted, other.accepted), cmp.Compare(op.ID, other.ID)) < 0
 }
