@@ -275,7 +275,7 @@ func (o *outcome) lose(now time.Duration, e state.Ended) {
 	o.lost.add(e.Allocation.GetResources().Amounts(), now.Seconds()-e.Allocation.GetStartTime().AsTime().Sub(epoch).Seconds())
 }
 
-// calmed says that a node or the leader has failed: what waits for its first job begins anew.
+// calmed says that a node or the leader has failed: waits for a first job are counted from now.
 func (m *meter) calmed(now time.Duration) {
 	for _, a := range m.ordered {
 		if a.outcome.wanted >= 0 && !a.outcome.started {

@@ -204,7 +204,7 @@ func TestOutcomeOfALatePool(t *testing.T) {
 	near(t, "part that was lost", early.Lost, early.LostSeconds/early.UsedSeconds)
 }
 
-// TestFailuresAreNoFault: the wait for a first job begins anew with the next leader, and shares are
+// TestFailuresAreNoFault: the wait for a first job is counted from the next leader on, and shares are
 // of the nodes that are left.
 func TestFailuresAreNoFault(t *testing.T) {
 	calm := mustRun(t, mustRead(t, late, Changes{})).pool(t, "late").Outcome.FirstWait
