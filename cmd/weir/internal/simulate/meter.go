@@ -150,6 +150,9 @@ func (m *meter) appears(now time.Duration, resources resource.Amounts) {
 		m.settle(a, now)
 	}
 	m.present = m.present.Add(resources)
+	for _, a := range m.ordered {
+		a.outcome.sized(resource.Amounts{}, m.present)
+	}
 }
 
 // change adds to usage and demand of a pool and of all above it.

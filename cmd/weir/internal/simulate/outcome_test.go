@@ -214,6 +214,18 @@ func TestFailuresAreNoFault(t *testing.T) {
 	}
 	r := mustRun(t, mustRead(t, late+"failures: [{at: 20m, nodes: 1}]\n", Changes{}))
 	near(t, "got of the node that is left", r.pool(t, "late").Outcome.Got, 0.5)
+	near(t, "largest job, of the node that is left", r.pool(t, "late").Outcome.LargestJob, 0.5)
+
+	m := newMeter(mustRead(t, late, Changes{}))
+	o := &m.accounts["late"].outcome
+	o.Patience = time.Minute
+	if got := o.asked.since(0, 2*time.Minute, 0.5, time.Minute) + o.asked.since(2*time.Minute, 3*time.Minute, 0.5, time.Minute); got != 0.5 {
+		t.Errorf("a guarantee of two minutes is asked for %v, want 0.5 from the second on", got)
+	}
+	m.calmed(3 * time.Minute)
+	if got := o.asked.since(3*time.Minute, 4*time.Minute, 0.5, time.Minute); got != 0 {
+		t.Errorf("right after a failure a guarantee is asked for %v, want nothing", got)
+	}
 }
 
 // TestPoolsWithAnOrder: what others sort by, and orders that change, are not judged.
