@@ -33,6 +33,8 @@ type pool struct {
 	paid resource.Vector
 	// rate are the preemptions of the last minute, where they are limited.
 	rate preemption.Rate
+	// surplus: none of its operations is scheduled, see Engine.surplus.
+	surplus bool
 }
 
 func newPool(name scheduling.PoolName) *pool {
