@@ -302,8 +302,8 @@ func (p *pool) exceeds(h *holding) bool {
 // latest reports whether h is one of those that started last of what its pool has beyond
 // its fair share, as of the last update.
 func (e *Engine) latest(h *holding) bool {
-	if p := h.operation.pool; p.surplus != e.updates {
-		p.surplus = e.updates
+	if p := h.operation.pool; p.latest != e.updates {
+		p.latest = e.updates
 		e.findLatest(p)
 	}
 	return h.surplus == e.updates

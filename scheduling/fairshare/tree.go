@@ -103,13 +103,14 @@ func (t *Tree) readChildren(e *Element) error {
 	e.Demand, e.Usage = resource.Amounts{}, resource.Amounts{}
 	e.schedulable = false
 	e.sortChildren()
-	p.subpools, p.branches = 0, p.branches[:0]
+	p.subpools, p.branches = p.subpools[:0], p.branches[:0]
 	for i, c := range e.Children {
 		if err := t.read(c, e); err != nil {
 			return err
 		}
 		if c.Pool != nil {
-			p.subpools++
+			c.Pool.place = i
+			p.subpools = append(p.subpools, c)
 		}
 		if p.Mode == FIFO {
 			c.FIFOIndex = int32(i)
@@ -231,10 +232,11 @@ func (t *Tree) prepare(e *Element) {
 	if e.ready {
 		return
 	}
-	for i, c := range e.subpools() {
+	for _, c := range e.subpools() {
 		t.prepare(c)
-		e.Pool.branches[i] = c.branch()
-		e.Pool.branches[i].weight = t.weight(c)
+		b := &e.Pool.branches[c.Pool.place]
+		*b = c.branch()
+		b.weight = t.weight(c)
 	}
 	var f []point
 	if e.Pool.Mode == FIFO {

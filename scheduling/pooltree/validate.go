@@ -66,8 +66,7 @@ func (p Pool) checkSubpools() error {
 	return nil
 }
 
-// checkPath holds the way to the root to: it ends there, is not too long, and has
-// no FIFO pool on it.
+// checkPath holds the way to the root to: it ends there, and is not too long.
 func (t Tree) checkPath(p *Pool) error {
 	depth := 1
 	for parent := p.Parent; parent != scheduling.RootPool; depth++ {
@@ -77,9 +76,6 @@ func (t Tree) checkPath(p *Pool) error {
 		i, found := t.find(parent)
 		if !found {
 			return fmt.Errorf("parent %q: %w: create it first, or use %q", parent, ErrUnknownPool, scheduling.RootPool)
-		}
-		if depth == 1 && t.pools[i].Options.mode() == FIFO {
-			return fmt.Errorf("parent %q is a FIFO pool, and these have no subpools", parent)
 		}
 		parent = t.pools[i].Parent
 	}
@@ -121,8 +117,6 @@ func (t Tree) checkDefaultParent() error {
 	switch {
 	case !found:
 		return fmt.Errorf("default_parent_pool: %q: %w", name, ErrUnknownPool)
-	case t.pools[i].Options.mode() == FIFO:
-		return fmt.Errorf("default_parent_pool: %q is a FIFO pool, and these have no subpools", name)
 	case t.pools[i].Ephemeral != "":
 		return fmt.Errorf("default_parent_pool: %q goes with its last operation", name)
 	}
