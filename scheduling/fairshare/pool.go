@@ -158,6 +158,10 @@ type Pool struct {
 	// configuredLimits keeps LimitsShare while a relaxed pool has less.
 	configuredLimits resource.Vector
 	relaxedWeight    float64
+	// granted is what the pool's own volume pays for. round is how many relaxed pools are
+	// below it, one below the other.
+	granted resource.Vector
+	round   int
 }
 
 // branch is what a pool needs of a child to make its own function: side by side,

@@ -129,9 +129,6 @@ func (t Tree) checkDefaultParent() error {
 func (t Tree) checkGuarantees() error {
 	below := make(map[scheduling.PoolName]*guaranteed)
 	for i := range t.pools {
-		if err := t.checkIntegral(&t.pools[i]); err != nil {
-			return fmt.Errorf("pool %q: %w", t.pools[i].Name, err)
-		}
 		if g := t.pools[i].Options.StrongGuarantee; g != nil {
 			sum := below[t.pools[i].Parent]
 			if sum == nil {
@@ -183,25 +180,6 @@ func (t Tree) checkStrong(o *PoolOptions, sum *guaranteed) error {
 		if have := own.Or(resource.Amounts{}).Of(k); sum.Amounts.Of(k) > have {
 			return fmt.Errorf("strong_guarantee_resources/%s: the pools below it are guaranteed %s, it has only %s: raise it or lower theirs",
 				k, amount(k, sum.Amounts.Of(k)), amount(k, have))
-		}
-	}
-	return nil
-}
-
-// checkIntegral forbids integral guarantees below integral guarantees: the volume
-// of a pool is spent by what runs in all of it.
-func (t Tree) checkIntegral(p *Pool) error {
-	if p.Options.Guarantee() == NoIntegral {
-		return nil
-	}
-	path, err := t.Path(p.Parent)
-	if err != nil {
-		return err
-	}
-	for _, above := range path[:len(path)-1] {
-		i, _ := t.find(above)
-		if t.pools[i].Options.Guarantee() != NoIntegral {
-			return fmt.Errorf("integral_guarantees: pool %q above it has some, and a volume is spent by all below: set guarantee_type of one of them to none", above)
 		}
 	}
 	return nil
