@@ -112,6 +112,12 @@ func (r *records) Pools(tree scheduling.TreeName) (pools pooltree.Tree, ok bool)
 	return pools, ok
 }
 
+// Kept implements the State of schedulers.
+func (r *records) Kept(tree scheduling.TreeName) (record *statepb.PoolTree) {
+	r.store.View(func(s *state.State) { record, _ = s.Tree(tree) })
+	return record
+}
+
 // Placed implements the State of schedulers.
 func (r *records) Placed(tree scheduling.TreeName, id string) (op *statepb.Operation, pools pooltree.Tree) {
 	r.store.View(func(s *state.State) {
@@ -132,7 +138,7 @@ func (r *records) Seed(tree scheduling.TreeName) (seed scheduler.Seed, ok bool) 
 		}
 		record, _ := s.Tree(tree)
 		seed = scheduler.Seed{
-			Tree: tree, Index: s.LastIndex(), Pools: pools, Claims: s.Claims(tree), Rates: s.PreemptionRates(tree), Volumes: record.GetVolumes(), VolumesTime: record.GetVolumesTime().AsTime(),
+			Tree: tree, Index: s.LastIndex(), Pools: pools, Claims: s.Claims(tree), Rates: s.PreemptionRates(tree), Kept: record,
 		}
 		for _, n := range s.Nodes() {
 			if n.GetTree() != string(tree) {

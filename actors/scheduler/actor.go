@@ -49,8 +49,8 @@ type Config struct {
 	// due are followed by an update at once, but no sooner than TickGap after the
 	// last.
 	TickEvery, TickGap time.Duration
-	// CheckpointEvery is the period in which integral volumes are proposed: as much as
-	// a new leader does not know of.
+	// CheckpointEvery is the period in which integral volumes, and what has changed of who
+	// starves, are proposed: as much as a new leader does not know of.
 	CheckpointEvery time.Duration
 	// NodesPerPlan bounds how many nodes one plan looks at, and so how long the
 	// actor is busy with it.
@@ -332,7 +332,7 @@ func (a *treeActor) tick(ctx actor.Context) {
 // keepVolumes proposes the volumes of the last update. done is called when the outcome
 // is known.
 func (a *treeActor) keepVolumes(ctx actor.Context, done func()) {
-	msg := a.tree.Checkpoint(a.cfg.Term)
+	msg := a.tree.Checkpoint(a.cfg.Term, a.cfg.State.Kept(a.cfg.Tree))
 	a.checkpoint = checkpoint{last: a.cfg.Now(), inFlight: msg != nil}
 	if msg == nil {
 		done()
@@ -353,7 +353,7 @@ func (a *treeActor) keepVolumes(ctx actor.Context, done func()) {
 func (a *treeActor) checkpointed(m checkpointed) {
 	a.checkpoint.inFlight = false
 	if m.err != nil {
-		a.cfg.Logger.Warn("volumes were not kept; they are proposed again", "tree", a.cfg.Tree, "error", m.err)
+		a.cfg.Logger.Warn("checkpoint not committed; it is proposed again", "tree", a.cfg.Tree, "error", m.err)
 	}
 }
 

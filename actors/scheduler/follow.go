@@ -24,6 +24,8 @@ type Records interface {
 	Placed(tree scheduling.TreeName, id string) (op *statepb.Operation, pools pooltree.Tree)
 	// NodeRecord returns nil when there is no such node.
 	NodeRecord(id string) *statepb.Node
+	// Kept returns the record of a tree, nil when there is none.
+	Kept(tree scheduling.TreeName) *statepb.PoolTree
 }
 
 // Follow takes the events of a log entry. Entries that the tree has seen are left

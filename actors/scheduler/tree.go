@@ -36,9 +36,8 @@ type Seed struct {
 	// which they are served, Rates when jobs of pools were, where that is limited.
 	Claims []*statepb.Claim
 	Rates  []*statepb.PreemptionRate
-	// Volumes are the integral volumes as of VolumesTime.
-	Volumes     []*statepb.PoolVolume
-	VolumesTime time.Time
+	// Kept is the record of the tree: what a leader before has left at its last checkpoint.
+	Kept *statepb.PoolTree
 }
 
 // Tree is the deciding half: an engine, what is in flight, and which nodes are to
@@ -77,7 +76,7 @@ type Tree struct {
 	jobsOf map[string]map[string]bool
 	// outcome is what came of the nodes of the last plan.
 	outcome allocation.Outcome
-	// resume is the volumes to go on from; nil: the engine has.
+	// resume is what a leader before has left, to go on from; nil: the engine has.
 	resume *resumption
 }
 
@@ -96,7 +95,7 @@ func NewTree(cfg engine.Config, seed Seed) (*Tree, error) {
 	if err := e.SetTree(seed.Pools); err != nil {
 		return nil, fmt.Errorf("rebuild pool tree: %w", err)
 	}
-	if err := t.setVolumes(seed); err != nil {
+	if err := t.setKept(seed.Kept); err != nil {
 		return nil, err
 	}
 	for _, op := range seed.Operations {
@@ -299,8 +298,11 @@ func (t *Tree) Ended(job, node string) error {
 
 // Tick finds the fair shares anew.
 func (t *Tree) Tick(now time.Time) error {
-	t.resumeVolumes()
+	left := t.resumeKept()
 	_, err := t.engine.Tick(now)
+	if left != nil && err == nil {
+		t.engine.SetAge(left.age, len(t.awaited) > 0)
+	}
 	return err
 }
 

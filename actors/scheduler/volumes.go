@@ -13,56 +13,78 @@ import (
 	"weir/scheduling/engine"
 )
 
-// resumption is volumes that a leader before has left, until all nodes that it had are
-// back. Before that the cluster seems smaller, or empty, than what was granted and
-// flowed in is worth.
+// resumption is what a leader before has left, until all nodes that it had are back.
+// Before that the cluster seems smaller, or empty, than what was granted, and flowed in, is
+// worth, and nobody can say who is below its share.
 type resumption struct {
 	at      time.Time
 	volumes []engine.PoolVolume
+	clocks  []engine.ElementClock
+	age     engine.Age
 }
 
-// setVolumes goes on from the volumes that a leader before has left: the time since
-// then flows in and is paid (G7).
-func (t *Tree) setVolumes(seed Seed) error {
-	if len(seed.Volumes) == 0 {
-		return nil
-	}
-	t.resume = &resumption{at: seed.VolumesTime}
-	for _, v := range seed.Volumes {
+// setKept takes what a leader before has left, and goes on from its volumes: the time
+// since then flows in and is paid (G7).
+func (t *Tree) setKept(kept *statepb.PoolTree) error {
+	t.resume = &resumption{at: kept.GetVolumesTime().AsTime(), clocks: clocksOf(kept.GetClocks()), age: ageOf(kept.GetAge())}
+	for _, v := range kept.GetVolumes() {
 		t.resume.volumes = append(t.resume.volumes, engine.PoolVolume{
 			Pool: scheduling.PoolName(v.GetPool()), ID: scheduling.PoolID(v.GetPoolId()), Volume: v.Volume(), Rest: v.GetCpuRest(), LastShareRatio: v.GetLastShareRatio(),
 		})
 	}
-	if err := t.engine.SetVolumes(t.resume.at, t.resume.volumes); err != nil {
+	if len(t.resume.volumes)+len(t.resume.clocks)+len(t.resume.age.Takings) == 0 {
+		t.resume = nil
+		return nil
+	}
+	if err := t.resumeVolumes(); err != nil {
 		return fmt.Errorf("rebuild pool tree: %w", err)
 	}
 	return nil
 }
 
-// resumeVolumes has the next update begin with the volumes that were left, and so all
-// the time since then, as long as nodes are awaited and once more.
-func (t *Tree) resumeVolumes() {
-	if t.resume == nil {
-		return
+// resumeVolumes has the next update begin with the volumes that were left.
+func (t *Tree) resumeVolumes() error {
+	if len(t.resume.volumes) == 0 {
+		return nil
 	}
-	// It fails when a pool has been removed: the others go on from the last update.
-	if err := t.engine.SetVolumes(t.resume.at, t.resume.volumes); err != nil || len(t.awaited) == 0 {
-		t.resume = nil
-	}
+	return t.engine.SetVolumes(t.resume.at, t.resume.volumes)
 }
 
-// Checkpoint returns what to propose, so that the next leader goes on from the
-// volumes of this moment; nil: no pool has any, or what was left is still to be gone
-// on from.
-func (t *Tree) Checkpoint(term uint64) proto.Message {
+// resumeKept has the next update begin with the volumes that were left, and so all the
+// time since then, as long as nodes are awaited and once more; then it begins with the
+// clocks as well. It returns what was left until then.
+func (t *Tree) resumeKept() (left *resumption) {
+	if left = t.resume; left == nil {
+		return nil
+	}
+	if t.resumeVolumes() != nil {
+		// A pool has been removed: the others go on from the last update.
+		left.volumes = nil
+	}
+	if len(t.awaited) == 0 {
+		t.engine.SetClocks(left.clocks)
+		t.resume = nil
+	}
+	return left
+}
+
+// Checkpoint returns what to propose, so that the next leader goes on from this moment,
+// when the record of the tree is kept; nil: there is nothing that it does not have, or what
+// was left is still to be gone on from.
+func (t *Tree) Checkpoint(term uint64, kept *statepb.PoolTree) proto.Message {
 	if t.resume != nil {
 		return nil
 	}
 	at, volumes := t.engine.Volumes()
-	if len(volumes) == 0 {
+	m := &commandpb.CheckpointVolumes{
+		Term: term, Tree: string(t.name), Time: timestamppb.New(at), Clocks: clocksSince(kept.GetClocks(), t.engine.Clocks()), Age: ageRecord(t.engine.Age()),
+	}
+	if proto.Equal(m.GetAge(), kept.GetAge()) || len(m.GetAge().GetTakings()) == 0 && kept.GetAge() == nil {
+		m.Age = nil
+	}
+	if len(volumes)+len(m.GetClocks()) == 0 && m.GetAge() == nil {
 		return nil
 	}
-	m := &commandpb.CheckpointVolumes{Term: term, Tree: string(t.name), Time: timestamppb.New(at)}
 	for _, v := range volumes {
 		m.Volumes = append(m.Volumes, statepb.NewPoolVolume(v.Pool, v.ID, v.Volume, v.Rest, v.LastShareRatio))
 	}

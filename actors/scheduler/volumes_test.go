@@ -28,7 +28,7 @@ func saver() *commandpb.EditTree {
 }
 
 // TestVolumesAreKept expects a checkpoint every five seconds while a pool has volume,
-// one at a time, and none before.
+// one at a time. Before that there are only clocks to keep, until they are.
 func TestVolumesAreKept(t *testing.T) {
 	onStage(t, func(s *stage) {
 		wait := func(d time.Duration) {
@@ -39,9 +39,23 @@ func TestVolumesAreKept(t *testing.T) {
 		s.lose()
 		s.lose()
 		s.proposals = nil
+		for range 2 {
+			wait(6 * time.Second)
+			m, ok := s.proposals[0].(*commandpb.CheckpointVolumes)
+			if !ok || len(s.proposals) != 1 || len(m.GetVolumes()) > 0 || len(m.GetClocks()) != 2 {
+				t.Fatalf("%v were proposed of a tree without volumes, and two that are below their share", s.proposals)
+			}
+			s.lose()
+			s.proposals = nil
+		}
+		wait(6 * time.Second)
+		// It is committed, though the answer is lost.
+		s.must(s.proposals[0])
+		s.lose()
+		s.proposals = nil
 		wait(12 * time.Second)
 		if len(s.proposals) > 0 {
-			t.Fatalf("%v were proposed of a tree without volumes", s.proposals)
+			t.Fatalf("%v were proposed when all is kept", s.proposals)
 		}
 		s.must(saver())
 		s.send(Committed{Index: s.index, Events: s.world.log[len(s.world.log)-1].events, Done: func() {}})
@@ -85,7 +99,7 @@ func TestANewLeaderGoesOnFromTheVolumes(t *testing.T) {
 	}
 	tick(w.tree, 0)
 	before := tick(w.tree, 10*time.Second)
-	w.must(w.tree.Checkpoint(1))
+	w.must(w.checkpoint(w.tree))
 	next, err := NewTree(engine.Default(), w.seed())
 	if err != nil {
 		t.Fatal(err)
@@ -183,7 +197,7 @@ func TestVolumesFollowARename(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := tick(w.tree)["saver"]
-			inFlight := w.tree.Checkpoint(1)
+			inFlight := w.checkpoint(w.tree)
 			edit := rename("saver", "moved")
 			edit.Edits = append(edit.Edits, &commandpb.TreeEdit{Edit: &commandpb.TreeEdit_Change{Change: &commandpb.Changes{Values: map[string]*structpb.Value{
 				"consider_single_allocation_vanilla_operations_as_gang": structpb.NewBoolValue(false)}}}})
@@ -279,7 +293,7 @@ func TestVolumesOverAnyTransfers(t *testing.T) {
 				at += d
 				tick()
 			}
-			w.must(leader.Checkpoint(1))
+			w.must(w.checkpoint(leader))
 			// For a while nobody leads, and then nodes come back one by one: all of that
 			// time flows in and is paid too.
 			flow := flowLessUse(leader)
@@ -292,7 +306,7 @@ func TestVolumesOverAnyTransfers(t *testing.T) {
 				want += flow * d.Seconds()
 				at += d
 				tick()
-				if leader.Checkpoint(1) != nil {
+				if w.checkpoint(leader) != nil {
 					t.Fatalf("volumes are to be kept before %s is back", node)
 				}
 				offer(node)

@@ -153,8 +153,7 @@ func (w *world) rebuild() *Tree {
 func (w *world) seed() Seed {
 	pools, _, _ := w.state.Pools(scheduling.DefaultTree)
 	seed := Seed{Tree: scheduling.DefaultTree, Index: w.state.LastIndex(), Pools: pools, Nodes: w.nodes()}
-	record, _ := w.state.Tree(scheduling.DefaultTree)
-	seed.Volumes, seed.VolumesTime = record.GetVolumes(), record.GetVolumesTime().AsTime()
+	seed.Kept = w.Kept(scheduling.DefaultTree)
 	seed.Claims, seed.Rates = w.state.Claims(scheduling.DefaultTree), w.state.PreemptionRates(scheduling.DefaultTree)
 	for _, node := range seed.Nodes {
 		seed.Allocations = append(seed.Allocations, w.state.AllocationsOfNode(scheduling.NodeID(node.GetId()))...)
@@ -191,6 +190,17 @@ func (w *world) operations() iter.Seq[*statepb.Operation] {
 func (w *world) Pools(name scheduling.TreeName) (pooltree.Tree, bool) {
 	pools, _, ok := w.state.Pools(name)
 	return pools, ok
+}
+
+// checkpoint is what a tree would leave to the next leader.
+func (w *world) checkpoint(tree *Tree) proto.Message {
+	return tree.Checkpoint(w.state.Term().GetTerm(), w.Kept(scheduling.DefaultTree))
+}
+
+// Kept implements Records.
+func (w *world) Kept(name scheduling.TreeName) *statepb.PoolTree {
+	record, _ := w.state.Tree(name)
+	return record
 }
 
 // Placed implements Records.

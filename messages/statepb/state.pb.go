@@ -4588,7 +4588,7 @@ type PoolTree struct {
 	Waste []*Waste `protobuf:"bytes,9,rep,name=waste,proto3" json:"waste,omitempty"`
 	// Who was below its share at the last checkpoint: pools first, by id.
 	Clocks []*StarvationClock `protobuf:"bytes,10,rep,name=clocks,proto3" json:"clocks,omitempty"`
-	// Not set: nobody took anything in the age of the last checkpoint.
+	// Not set: nobody took anything.
 	Age           *PreemptionAge `protobuf:"bytes,11,opt,name=age,proto3" json:"age,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4784,7 +4784,7 @@ func (x *StarvationClock) GetStarvation() string {
 // PreemptionAge is a time in which nobody takes back what was taken from it.
 type PreemptionAge struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of all that ends an age when it changes.
+	// Of all that ends an age when it changes; 0: nothing was taken in this one.
 	Digest uint64 `protobuf:"fixed64,1,opt,name=digest,proto3" json:"digest,omitempty"`
 	// By operation, then by whom it was taken from.
 	Takings       []*Taking `protobuf:"bytes,2,rep,name=takings,proto3" json:"takings,omitempty"`
@@ -4843,7 +4843,9 @@ type Taking struct {
 	// Empty: it gave up gracefully what it had beyond usage.
 	FromOperationId string `protobuf:"bytes,2,opt,name=from_operation_id,json=fromOperationId,proto3" json:"from_operation_id,omitempty"`
 	// What the operation had then.
-	Usage         *Resources `protobuf:"bytes,3,opt,name=usage,proto3" json:"usage,omitempty"`
+	Usage *Resources `protobuf:"bytes,3,opt,name=usage,proto3" json:"usage,omitempty"`
+	// It was in an age before: that counts for who gave up gracefully alone.
+	Former        bool `protobuf:"varint,4,opt,name=former,proto3" json:"former,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4897,6 +4899,13 @@ func (x *Taking) GetUsage() *Resources {
 		return x.Usage
 	}
 	return nil
+}
+
+func (x *Taking) GetFormer() bool {
+	if x != nil {
+		return x.Former
+	}
+	return false
 }
 
 // PoolVolume is what a pool with integral guarantees has accumulated: resources
@@ -6086,11 +6095,12 @@ const file_statepb_state_proto_rawDesc = "" +
 	"starvation\"X\n" +
 	"\rPreemptionAge\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\x06R\x06digest\x12/\n" +
-	"\atakings\x18\x02 \x03(\v2\x15.weir.state.v1.TakingR\atakings\"\x87\x01\n" +
+	"\atakings\x18\x02 \x03(\v2\x15.weir.state.v1.TakingR\atakings\"\x9f\x01\n" +
 	"\x06Taking\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12*\n" +
 	"\x11from_operation_id\x18\x02 \x01(\tR\x0ffromOperationId\x12.\n" +
-	"\x05usage\x18\x03 \x01(\v2\x18.weir.state.v1.ResourcesR\x05usage\"\x88\x02\n" +
+	"\x05usage\x18\x03 \x01(\v2\x18.weir.state.v1.ResourcesR\x05usage\x12\x16\n" +
+	"\x06former\x18\x04 \x01(\bR\x06former\"\x88\x02\n" +
 	"\n" +
 	"PoolVolume\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x1d\n" +

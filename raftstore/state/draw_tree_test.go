@@ -2,6 +2,7 @@ package state
 
 import (
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 	"pgregory.net/rapid"
 
 	"weir/messages/commandpb"
@@ -85,9 +86,18 @@ func (g generator) removeTree() proto.Message { return &commandpb.RemoveTree{Tre
 func (g generator) defaultTree() proto.Message { return &commandpb.SetDefaultTree{Tree: g.tree()} }
 
 func (g generator) volumes() proto.Message {
-	return &commandpb.CheckpointVolumes{Term: g.term(), Tree: g.tree(), Volumes: []*statepb.PoolVolume{
+	m := &commandpb.CheckpointVolumes{Term: g.term(), Tree: g.tree(), Volumes: []*statepb.PoolVolume{
 		{Pool: g.poolName(), CpuHundredths: int64(g.pick(9, "volume")), LastShareRatio: float64(g.pick(5, "ratio")-1) / 4},
 	}}
+	m.Clocks = append(m.Clocks, &statepb.StarvationClock{PoolId: uint64(1 + g.pick(5, "pool id")), BelowSince: timestamppb.New(epochStart)})
+	if clock := (&statepb.StarvationClock{OperationId: g.operation().GetId()}); clock.GetOperationId() != "" {
+		if g.pick(2, "below") == 0 {
+			clock.BelowMinShareSince = timestamppb.New(epochStart)
+		}
+		m.Clocks = append(m.Clocks, clock)
+		m.Age = &statepb.PreemptionAge{Digest: 1, Takings: []*statepb.Taking{{OperationId: clock.GetOperationId()}}[:g.pick(2, "takings")]}
+	}
+	return m
 }
 
 func (g generator) update() proto.Message {

@@ -65,7 +65,7 @@ func (c *change) takeEdit(t *tree, name scheduling.TreeName, d *draft, pools poo
 	for now, was := range d.renamed {
 		moved[was] = now
 	}
-	t.record.Waste = foldedWaste(t.record.GetWaste(), was, pools)
+	t.record.Waste, t.record.Age = foldedWaste(t.record.GetWaste(), was, pools), nil
 	c.beginVolumes(t)
 	var renamed []*operation
 	for _, o := range c.order {

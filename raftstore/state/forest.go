@@ -168,7 +168,7 @@ func (c *change) sortNodes() {
 	}
 }
 
-// checkpointVolumes records the integral volumes of a tree.
+// checkpointVolumes records what the next leader of a tree goes on from.
 func (c *change) checkpointVolumes(m *commandpb.CheckpointVolumes) *refusal {
 	what := fmt.Sprintf("checkpoint volumes of tree %q", m.GetTree())
 	if refused := c.fence(what, m.GetTerm()); refused != nil {
@@ -191,13 +191,19 @@ func (c *change) checkpointVolumes(m *commandpb.CheckpointVolumes) *refusal {
 			return refuse(CodeInvalidCommand, "%s: pool %q: last share ratio %v is more than the cluster", what, v.GetPool(), ratio)
 		}
 	}
+	if problem := checkSuccession(m.GetClocks(), m.GetAge()); problem != "" {
+		return refuse(CodeInvalidCommand, "%s: %s", what, problem)
+	}
 	record := shallow(t.record)
 	// The volumes are of the moment that the leader says, whatever the clocks of those
-	// whose commands came before.
-	record.Volumes, record.VolumesTime = volumesNow(m.GetVolumes(), t.pools), m.GetTime()
-	if m.GetTime() == nil {
-		record.VolumesTime = c.timestamp()
+	// whose commands came before. Trees without tell none.
+	if len(m.GetVolumes()) > 0 {
+		record.Volumes, record.VolumesTime = volumesNow(m.GetVolumes(), t.pools), m.GetTime()
+		if m.GetTime() == nil {
+			record.VolumesTime = c.timestamp()
+		}
 	}
+	record.Clocks, record.Age = c.clocksNow(t, m.GetClocks()), ageNow(record.GetAge(), m.GetAge())
 	t.record = record
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
@@ -95,7 +96,9 @@ func treeSeeds() []proto.Message {
 		&commandpb.UpdateOperation{OperationId: "ann", Changes: []*commandpb.OperationChange{
 			{Tree: "default", Pool: &pool, Options: changesOf(map[string]any{"resource_limits/cpu": 2, "weight": nil})}}},
 		&commandpb.AdmitOperation{OperationId: "ann", Term: 1, Trees: []string{"default"}},
-		&commandpb.CheckpointVolumes{Term: 1, Volumes: []*statepb.PoolVolume{{Pool: "small", UserSlots: 2}, {Pool: "gone"}}},
+		&commandpb.CheckpointVolumes{Term: 1, Volumes: []*statepb.PoolVolume{{Pool: "small", UserSlots: 2}, {Pool: "gone"}},
+			Clocks: []*statepb.StarvationClock{{OperationId: "ann", BelowSince: timestamppb.New(epochStart)}, {PoolId: 1, Starvation: "starving"}},
+			Age:    &statepb.PreemptionAge{Digest: 1, Takings: []*statepb.Taking{{OperationId: "ann", FromOperationId: "bob"}}}},
 		startWith(func(s *statepb.OperationSpec) {
 			s.Pool, s.PoolTrees, s.IsGang = pool, []string{"default"}, true
 			s.OptionsPerTree = map[string]*structpb.Struct{"default": optionsOf(map[string]any{"pool": "slow", "weight": 2})}

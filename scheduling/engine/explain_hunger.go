@@ -13,7 +13,7 @@ func (e *Engine) explainHunger(op *operation, hopes [stageCount]hope) []Fact {
 		by = hopes[preemption.AggressiveStage].by
 	}
 	var facts []Fact
-	if by.pool == nil || op.hunger.Status != preemption.Normal {
+	if by.pool == nil || !op.hunger.From().IsZero() {
 		facts = append(facts, hungerFact(op.hunger, e.timeoutsOf(op), "it"))
 	}
 	if by.pool != nil {
@@ -24,18 +24,22 @@ func (e *Engine) explainHunger(op *operation, hopes [stageCount]hope) []Fact {
 
 // hungerFact says how an element fares.
 func hungerFact(c preemption.Clock, t preemption.Timeouts, who string) Fact {
+	starves, _ := c.Starves(t)
+	share, since, setting := "fair share", c.From(), "fair_share_starvation_timeout"
+	if c.Since.IsZero() || !c.MinSince.IsZero() && starves.Equal(c.MinSince.Add(t.MinShare)) {
+		share, since, setting = "min share", c.MinSince, "min_share_preemption_timeout"
+	}
 	switch {
-	case c.Status == preemption.Normal:
+	case since.IsZero():
 		return Fact{Code: FactHasFair, Text: who + " has its fair share: nobody has to leave for it"}
 	case c.Starvation != preemption.NonStarving:
-		return Fact{Code: FactStarving, At: c.Since, Setting: c.Starvation.String(),
-			Text: fmt.Sprintf("%s has been below its fair share since %s and is %s: jobs beyond the fair share of others may have to leave for it", who, clock(c.Since), c.Starvation)}
+		return Fact{Code: FactStarving, At: since, Setting: c.Starvation.String(),
+			Text: fmt.Sprintf("%s has been below its %s since %s and is %s: jobs beyond the fair share of others may have to leave for it", who, share, clock(since), c.Starvation)}
 	case !t.CanStarve:
-		return Fact{Code: FactBelowFair, At: c.Since, Text: fmt.Sprintf("%s has been below its fair share since %s, and may not starve (enable_pool_starvation)", who, clock(c.Since))}
+		return Fact{Code: FactBelowFair, At: since, Text: fmt.Sprintf("%s has been below its %s since %s, and may not starve (enable_pool_starvation)", who, share, clock(since))}
 	}
-	starves := c.Since.Add(t.FairShare)
-	return Fact{Code: FactBelowFair, At: c.Since, Until: starves, Setting: "fair_share_starvation_timeout",
-		Text: fmt.Sprintf("%s has been below its fair share since %s: if that lasts until %s it starves, and others may have to leave for it", who, clock(c.Since), clock(starves))}
+	return Fact{Code: FactBelowFair, At: since, Until: starves, Setting: setting,
+		Text: fmt.Sprintf("%s has been below its %s since %s: if that lasts until %s it starves, and others may have to leave for it", who, share, clock(since), clock(starves))}
 }
 
 // standing says whether a job is safe.

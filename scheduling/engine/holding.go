@@ -46,8 +46,8 @@ type holding struct {
 	// surplus is the update as of which it is one of the latest of what its pool has beyond
 	// its fair share.
 	surplus uint64
-	// crowded is the trial in which it may go for a larger job.
-	crowded uint64
+	// rule is why it may go, as found in the last trial.
+	rule rule
 	// repair is the choice of jobs that have to go for limits that it is in.
 	repair uint64
 	// together starts are those of a gang.

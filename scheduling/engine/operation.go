@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -153,6 +154,7 @@ func (e *Engine) SetOperation(op Operation) error {
 		return fmt.Errorf("set operation %s: %w", op.ID, err)
 	}
 	op.Started = known.Started
+	same := reflect.DeepEqual(known.Operation, op)
 	if !known.active() {
 		// What began to be below its share before does not count.
 		known.hunger = preemption.Clock{}
@@ -167,7 +169,9 @@ func (e *Engine) SetOperation(op Operation) error {
 		known.attach(to)
 	}
 	e.settle(known)
-	e.changed()
+	if !same {
+		e.changed()
+	}
 	return nil
 }
 

@@ -70,6 +70,11 @@ type Reason struct {
 	Pool scheduling.PoolName
 	// Since is when who starves came to be below its fair share.
 	Since time.Time
+	// Of is the pool that has more than its fair share, where the job goes for that; empty:
+	// it is its operation. Usage, Fair and Kept are those of the pool then. Larger says that
+	// it goes for a job that is larger, and that Of keeps the rest of its fair share.
+	Of     scheduling.PoolName
+	Larger bool
 	// Resource is the one that the numbers are of: the one that the operation that loses
 	// the job uses most of, or the first of which more is used than the limit.
 	Resource resource.Kind
@@ -114,6 +119,12 @@ func (p Preempt) Message() string {
 }
 
 func (r Reason) beyond(id scheduling.OperationID) string {
+	switch {
+	case r.Larger:
+		return fmt.Sprintf("its job is larger than those that have to make room for it; pool %s keeps %s of all %s (threshold %.4g)", r.Of, percent(r.Kept), r.Resource, r.Threshold)
+	case r.Of != "":
+		return fmt.Sprintf("pool %s uses %s of all %s, its fair share is %s, and its latest jobs may have to go", r.Of, percent(r.Usage), r.Resource, percent(r.Fair))
+	}
 	return fmt.Sprintf("operation %s uses %s of all %s, its fair share is %s, and its latest jobs may have to go, down to %s (threshold %.4g)",
 		id, percent(r.Usage), r.Resource, percent(r.Fair), percent(r.Kept), r.Threshold)
 }

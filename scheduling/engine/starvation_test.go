@@ -148,7 +148,7 @@ func TestGuaranteeIsHad(t *testing.T) {
 	d.wantVictims()
 	x, err := d.Explain("sure", d.now)
 	must(t, err)
-	if f := fact(t, x, engine.FactBelowFair); f.Setting != "min_share_preemption_timeout" || !strings.Contains(f.Text, "it is below its min share since") {
+	if f := fact(t, x, engine.FactBelowFair); f.Setting != "min_share_preemption_timeout" || !strings.Contains(f.Text, "it has been below its min share since") {
 		t.Errorf("explained as %+v", f)
 	}
 	d.pass(2*time.Second, time.Second, "n")

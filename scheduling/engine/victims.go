@@ -49,6 +49,18 @@ func (e *Engine) victims(stage preemption.Stage, n *node, op *operation, perJob 
 	return victims, room, ok
 }
 
+// rule says why an allocation may go for others.
+type rule uint8
+
+const (
+	// byOperation: it is beyond the fair share of its operation.
+	byOperation rule = iota
+	// byPools: its pools are beyond theirs.
+	byPools
+	// byRoom: there has to be room for a larger job.
+	byRoom
+)
+
 // trial is a search for victims for one job of an operation, by the starvation of by.
 type trial struct {
 	engine       *Engine
@@ -82,8 +94,16 @@ func (t *trial) takes(h *holding) bool {
 			return false
 		}
 	}
-	byOperation := t.stage.Takes(h.Level()) && t.spared(h, common)
-	if !byOperation && (t.engine.secured(h) || !t.beyondPools(h, common) && !t.crowded(h, common)) {
+	switch {
+	case t.stage.Takes(h.Level()) && t.spared(h, common):
+		h.rule = byOperation
+	case t.engine.secured(h):
+		return false
+	case t.beyondPools(h, common):
+		h.rule = byPools
+	case t.crowded(h, common):
+		h.rule = byRoom
+	default:
 		return false
 	}
 	from.loss.add(t.engine.trial, h.Resources)
@@ -195,14 +215,13 @@ func (t *trial) crowded(h *holding, common *pool) bool {
 	if !common.shares(resource.Amounts{}, total).NonBlockedDominates(resource.Share(rest, total), kept) {
 		return false
 	}
-	h.crowded = t.engine.trial
 	return true
 }
 
 // pay has the child of a pool by which an operation gains pay for what victims lose that it
 // crowds out.
 func (e *Engine) pay(op *operation, h *holding, now time.Time) {
-	if h.crowded != e.trial {
+	if h.rule != byRoom {
 		return
 	}
 	p, common := op.pool, h.operation.pool
@@ -333,6 +352,9 @@ func (e *Engine) beyond(h *holding, stage preemption.Stage, op *operation) Reaso
 	if stage == preemption.AggressiveStage {
 		r.Threshold, r.Kept = b.AggressiveThreshold, resource.Share(always, e.total)[k]
 	}
+	if op != nil && h.rule != byOperation {
+		e.beyondPool(h, op, &r)
+	}
 	switch {
 	case op == nil:
 	case op.starver.pool != nil:
@@ -341,4 +363,23 @@ func (e *Engine) beyond(h *holding, stage preemption.Stage, op *operation) Reaso
 		r.Since = op.hunger.Since
 	}
 	return r
+}
+
+// beyondPool are the facts about a victim that goes because of its pools: about the one that
+// is beside the one of the operation that it goes for, or that holds both.
+func (e *Engine) beyondPool(h *holding, op *operation, r *Reason) {
+	p := h.operation.pool
+	for h.rule == byPools && !op.order.Below(p.parent.order) {
+		p = p.parent
+	}
+	for h.rule == byRoom && !op.order.Below(p.order) {
+		p = p.parent
+	}
+	k := p.share.FairShare.Largest()
+	r.Of, r.Larger, r.Resource, r.Fair = p.name, h.rule == byRoom, k, p.share.FairShare[k]
+	r.Usage, r.Threshold = resource.Share(p.order.Usage(), e.total)[k], p.kept()
+	if r.Larger {
+		r.Threshold = p.effective.Starvation.AggressiveThreshold
+	}
+	r.Kept = r.Fair * r.Threshold
 }

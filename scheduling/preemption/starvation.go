@@ -1,6 +1,9 @@
 package preemption
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Starvation says whether an element has been below its fair share, or its min share, for
 // so long that others have to give way (F.11).
@@ -25,6 +28,16 @@ func (s Starvation) String() string {
 	default:
 		return "non_starving"
 	}
+}
+
+// ParseStarvation returns the status of a name that String has returned.
+func ParseStarvation(name string) (Starvation, error) {
+	for s := NonStarving; s <= AggressivelyStarving; s++ {
+		if s.String() == name {
+			return s, nil
+		}
+	}
+	return NonStarving, fmt.Errorf("starvation status %q: there is none of this name", name)
 }
 
 // Timeouts say how long an element is below its shares before it starves.
@@ -118,12 +131,13 @@ func (c *Clock) Starves(t Timeouts) (starving, aggressively time.Time) {
 }
 
 // passed is the time since a state began, which it keeps; less than any timeout where
-// it has just begun or does not hold.
+// it has just begun or does not hold. Nothing begins later than now, whatever another
+// leader's clock has said.
 func passed(since *time.Time, now time.Time, holds bool) time.Duration {
 	switch {
 	case !holds:
 		*since = time.Time{}
-	case since.IsZero():
+	case since.IsZero(), since.After(now):
 		*since = now
 	default:
 		return now.Sub(*since)

@@ -21,10 +21,10 @@ func (f *File) losesLeaders() bool {
 	return slices.ContainsFunc(f.Failures, func(failure Failure) bool { return failure.Leader })
 }
 
-// keep proposes the volumes of this moment, for the next leader.
+// keep proposes what the next leader goes on from.
 func (r *run) keep() error {
 	r.keptAt = r.now
-	msg := r.tree.Checkpoint(r.term)
+	msg := r.tree.Checkpoint(r.term, r.Kept(scheduling.DefaultTree))
 	if msg == nil {
 		return nil
 	}

@@ -212,11 +212,10 @@ func (w *world) observe(e state.Event) {
 // are heard.
 func (w *world) elect() error {
 	pools, _, _ := w.state.Pools(scheduling.DefaultTree)
-	record, _ := w.state.Tree(scheduling.DefaultTree)
 	seed := scheduler.Seed{
 		Tree: scheduling.DefaultTree, Index: w.index, Pools: pools, Allocations: w.state.Allocations(),
 		Claims: w.state.Claims(scheduling.DefaultTree), Rates: w.state.PreemptionRates(scheduling.DefaultTree),
-		Volumes: record.GetVolumes(), VolumesTime: record.GetVolumesTime().AsTime(),
+		Kept: w.Kept(scheduling.DefaultTree),
 	}
 	for _, node := range w.state.Nodes() {
 		if node.GetTree() == string(scheduling.DefaultTree) {
@@ -327,6 +326,12 @@ func (w *world) Operation(id string) (*statepb.Operation, int) {
 		return op, known.running
 	}
 	return op, 0
+}
+
+// Kept implements scheduler.Records.
+func (w *world) Kept(tree scheduling.TreeName) *statepb.PoolTree {
+	record, _ := w.state.Tree(tree)
+	return record
 }
 
 // NodeRecord implements scheduler.Records.

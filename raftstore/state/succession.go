@@ -1,0 +1,68 @@
+package state
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"weir/messages/statepb"
+	"weir/scheduling"
+	"weir/scheduling/preemption"
+)
+
+// maxTakings bounds what is kept of an age.
+const maxTakings = 10000
+
+// checkSuccession returns what is wrong with clocks and an age; empty: nothing.
+func checkSuccession(clocks []*statepb.StarvationClock, age *statepb.PreemptionAge) string {
+	for _, k := range clocks {
+		if (k.GetPoolId() == 0) == (k.GetOperationId() == "") {
+			return fmt.Sprintf("a clock is of pool %d and of operation %q: name one of them", k.GetPoolId(), k.GetOperationId())
+		}
+		if _, err := preemption.ParseStarvation(k.GetStarvation()); k.GetStarvation() != "" && err != nil {
+			return err.Error()
+		}
+	}
+	if n := len(age.GetTakings()); n > maxTakings {
+		return fmt.Sprintf("%d takings are more than %d", n, maxTakings)
+	}
+	return ""
+}
+
+// clocksNow returns the clocks of a tree with those that have changed: of pools and
+// operations that there are, and that run, pools first, by id.
+func (c *change) clocksNow(t *tree, changed []*statepb.StarvationClock) []*statepb.StarvationClock {
+	was := t.record.GetClocks()
+	if len(was)+len(changed) == 0 {
+		return nil
+	}
+	all := append(slices.Clone(changed), was...)
+	slices.SortStableFunc(all, func(a, b *statepb.StarvationClock) int {
+		return cmp.Or(cmp.Compare(a.GetOperationId(), b.GetOperationId()), cmp.Compare(a.GetPoolId(), b.GetPoolId()))
+	})
+	all = slices.CompactFunc(all, func(a, b *statepb.StarvationClock) bool {
+		return a.GetOperationId() == b.GetOperationId() && a.GetPoolId() == b.GetPoolId()
+	})
+	return slices.DeleteFunc(all, func(k *statepb.StarvationClock) bool {
+		stopped := k.GetBelowSince() == nil && k.GetBelowMinShareSince() == nil
+		return stopped || !t.hasPool(k.GetPoolId()) && !c.runsIn(k.GetOperationId(), scheduling.TreeName(t.record.GetName()))
+	})
+}
+
+// runsIn reports whether an operation is in progress, and in a tree.
+func (c *change) runsIn(id string, tree scheduling.TreeName) bool {
+	o := c.operations[scheduling.OperationID(id)]
+	return o != nil && o.state.InProgress() && o.treeIndex(tree) >= 0
+}
+
+// ageNow returns the age that a command tells of, else that of before; nil when nobody has
+// taken anything.
+func ageNow(was, told *statepb.PreemptionAge) *statepb.PreemptionAge {
+	switch {
+	case told == nil:
+		return was
+	case len(told.GetTakings()) == 0:
+		return nil
+	}
+	return told
+}
