@@ -358,9 +358,9 @@ func (e *Engine) beyond(h *holding, stage preemption.Stage, op *operation) Reaso
 	switch {
 	case op == nil:
 	case op.starver.pool != nil:
-		r.Pool, r.Since = op.starver.pool.name, op.starver.pool.hunger.Since
+		r.Pool, r.Since = op.starver.pool.name, op.starver.pool.hunger.From()
 	case op.starver.operation != nil:
-		r.Since = op.hunger.Since
+		r.Since = op.hunger.From()
 	}
 	return r
 }
