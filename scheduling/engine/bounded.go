@@ -31,16 +31,16 @@ func (e *Engine) dismiss(n *node, now time.Time, plan *Plan) {
 	e.trial++
 	for _, h := range all {
 		op := h.operation
-		if (h.Gracefully() || e.beyondPool(h, now)) && !e.secured(h) && e.rate(h, now) {
+		if (h.Gracefully() || e.goesForPool(h, now)) && !e.secured(h) && e.rate(h, now) {
 			e.preempt(h, now, lifecycle.GracefulPreemption, nil, e.beyond(h, preemption.NormalStage, nil), plan)
 			op.settled, op.settledIn = op.order.Usage(), e.age
 		}
 	}
 }
 
-// beyondPool reports whether h is one of the latest of what its pool has beyond its fair
+// goesForPool reports whether h is one of the latest of what its pool has beyond its fair
 // share, and does not have to go for limits.
-func (e *Engine) beyondPool(h *holding, now time.Time) bool {
+func (e *Engine) goesForPool(h *holding, now time.Time) bool {
 	op := h.operation
 	if op.pool.parent == nil || !op.pool.exceeds(h) || op.order.Satisfaction() <= op.kept()+resource.Epsilon || !e.latest(h) {
 		return false

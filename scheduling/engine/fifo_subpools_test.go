@@ -81,16 +81,16 @@ func TestMaxSchedulableSubpoolsInFIFO(t *testing.T) {
 		most float64
 		want starts
 	}{
-		"two":   {2, starts{"a1": 1}},
-		"three": {3, starts{"a1": 1, "b1": 3}},
+		"two":   {2, starts{"a1": 1, "o": 1}},
+		"three": {3, starts{"a1": 1, "o": 1, "b1": 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, options{"max_schedulable_element_count_in_fifo_pool": tc.most}, queues)
 			w.node("n", 4)
 			w.operation("a1", "a", 1, nil)
-			w.operation("o", "queue", 9, options{"scheduling_tag_filter": "elsewhere"})
+			w.operation("o", "queue", 9, nil)
 			w.operation("b1", "b", 3, nil)
-			must(t, w.SetOperation(w.record("o", "queue", options{"scheduling_tag_filter": "elsewhere"})))
+			must(t, w.SetDemand("o", "t", 0, 9, slotsOf(2)))
 			w.tick(0)
 			w.wantStarts(tc.want, "n")
 		})
