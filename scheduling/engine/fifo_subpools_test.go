@@ -88,7 +88,7 @@ func TestMaxSchedulableSubpoolsInFIFO(t *testing.T) {
 			w := newWorld(t, options{"max_schedulable_element_count_in_fifo_pool": tc.most}, queues)
 			w.node("n", 4)
 			w.operation("a1", "a", 1, nil)
-			w.operation("o", "queue", 9, nil)
+			w.operation("o", "queue", 9, options{"packing": options{"enable": true}})
 			w.operation("b1", "b", 3, nil)
 			must(t, w.SetDemand("o", "t", 0, 9, slotsOf(2)))
 			w.tick(0)

@@ -39,7 +39,7 @@ func TestGuaranteedShareIsHadUnderFullLoad(t *testing.T) {
 			ask(resource.Amounts{}.With(k, 10*total.Of(k)))
 			update(t, tree, total, begin)
 			for id, e := range byID(tree) {
-				if d := e.FairShare[k] - want[id][k]; d > 1e-5 || d < -1e-5 {
+				if d := e.FairShare[k] - want[id][k]; d > 1e-8 || d < -1e-8 {
 					t.Fatalf("%s: guaranteed %v of %s, and has %v when all ask for that", id, want[id][k], k, e.FairShare[k])
 				}
 			}
