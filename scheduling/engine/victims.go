@@ -212,10 +212,7 @@ func (t *trial) crowded(h *holding, common *pool) bool {
 	total := t.engine.total
 	rest := common.order.Usage().Sub(common.branch.Usage()).Sub(*common.loss.of(t.engine.trial)).Sub(h.Resources)
 	kept := common.share.FairShare.Scale(common.effective.Starvation.AggressiveThreshold)
-	if !common.shares(resource.Amounts{}, total).NonBlockedDominates(resource.Share(rest, total), kept) {
-		return false
-	}
-	return true
+	return common.shares(resource.Amounts{}, total).NonBlockedDominates(resource.Share(rest, total), kept)
 }
 
 // pay has the child of a pool by which an operation gains pay for what victims lose that it
