@@ -20,19 +20,23 @@ const (
 // dominant resource: share x seconds. Jobs are whole and fair shares are not, so somebody
 // always has a part of a job too much or too little. The debt decides whose fair share is
 // rounded up next, so that over time each has its own.
-type debt float64
+type debt struct {
+	lack float64
+	// rate is what it lacks since the last update.
+	rate float64
+}
 
 // pay counts work that is lost as what the element has had: who crowds others out in the
 // end loses no more for them than its own fair share.
 func (d *debt) pay(e *fairshare.Element, lost resource.Amounts, ran time.Duration, total resource.Amounts) {
-	*d -= debt(resource.Share(lost, total)[e.FairShare.Largest()] * ran.Seconds())
+	d.lack -= resource.Share(lost, total)[e.FairShare.Largest()] * ran.Seconds()
 }
 
 // round lets time pass, and tells the order of scheduling how to round.
 func (d *debt) round(e *fairshare.Element, order *allocation.Element, passed time.Duration, total resource.Amounts, rounds bool) {
 	least := order.Next()
 	if !rounds || least == resource.Infinite {
-		*d = 0
+		*d = debt{}
 		order.SetRounding(0)
 		return
 	}
@@ -46,9 +50,9 @@ func (d *debt) round(e *fairshare.Element, order *allocation.Element, passed tim
 		// It is the first update.
 		passed = 0
 	}
-	most := debt(job * debtHorizon.Seconds())
-	*d += debt((e.FairShare[k] - e.UsageShare[k]) * passed.Seconds())
-	*d = min(max(*d, -most), most)
-	part := .5 - float64(*d)/(job*debtPeriod.Seconds())
+	most := job * debtHorizon.Seconds()
+	d.lack = min(max(d.lack+d.rate*passed.Seconds(), -most), most)
+	d.rate = e.FairShare[k] - e.UsageShare[k]
+	part := .5 - d.lack/(job*debtPeriod.Seconds())
 	order.SetRounding(min(max(part, 0), 1))
 }

@@ -334,8 +334,8 @@ func rivals(t *testing.T, c *cluster) {
 }
 
 // halfANode has small jobs everywhere, and a job of half a node come. On no node are
-// enough of the small ones beyond their share, so it gets its place only once it may
-// starve aggressively.
+// enough of the small ones the latest beyond the share of their pool; once it starves it
+// gets the place of earlier ones, all on one node, and no more than it needs.
 func halfANode(t *testing.T, c *cluster) {
 	c.pool(t, "packed", "small", object{"weight": 3})
 	c.pool(t, "packed", "big", object{})
@@ -355,20 +355,8 @@ func halfANode(t *testing.T, c *cluster) {
 	}
 	until(t, "four jobs are replaced", func() string { return fewer(len(c.staying(t, small))+len(c.jobs(t, small, "aborted")), 20) })
 	big := member(1, 4, "big")
-	began := time.Now()
-	until(t, "the big one has starved for long enough to starve aggressively", func() string {
-		if status := c.pools(t, "packed")["big"].GetStarvationStatus(); status != "starving" {
-			began = time.Now()
-			return status
-		}
-		return fewer(int(time.Since(began).Seconds()), 4)
-	})
-	if jobs := c.get(t, small).GetPreempted(); len(jobs) != 0 || len(c.jobs(t, big)) != 0 {
-		t.Errorf("%v were preempted though aggressive starvation is off", jobs)
-	}
-	c.ask(t, "TreeService/Set", object{"tree": "packed", "options": object{"enable_aggressive_starvation": true}}, &apipb.SetTreeResponse{})
 	where := c.runs(t, big, 1)[0].GetNode()
-	victims := c.preempted(t, small, "aggressive_preemption")
+	victims := c.preempted(t, small, "preemption")
 	if len(victims) != 4 {
 		t.Errorf("%d jobs went, want 4: no more than it needs", len(victims))
 	}
