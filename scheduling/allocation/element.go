@@ -192,14 +192,19 @@ func (e *Element) SetShares(fair, demand resource.Vector, total resource.Amounts
 // first, favours those whose fair share is small, a half nobody, and 1 the others.
 func (e *Element) SetRounding(part float64) {
 	e.rounding, e.ahead = part, resource.Vector{}
-	if e.least != resource.Infinite {
-		e.ahead = resource.Share(e.least, e.total).Scale(part)
+	if next := e.Next(); next != resource.Infinite {
+		e.ahead = resource.Share(next, e.total).Scale(part)
 	}
 	e.move()
 }
 
 // Next is what the least demanding pending job of e needs; resource.Infinite without one.
-func (e *Element) Next() resource.Amounts { return e.least }
+func (e *Element) Next() resource.Amounts {
+	if !e.hasPending() {
+		return resource.Infinite
+	}
+	return e.least
+}
 
 // Due reports whether it is the turn of e to have one more job that needs so much, besides
 // what is kept for it: with the part of it that counts as used e has no more than its fair

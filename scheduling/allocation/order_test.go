@@ -162,7 +162,8 @@ func TestRoundingIsNoUsage(t *testing.T) {
 	if got := a.Satisfaction(); got != before || a.Usage() != slots(1) {
 		t.Errorf("satisfaction %v, was %v; usage %v", got, before, a.Usage())
 	}
-	none := operation(root, "b", 2, .2, 0)
+	none := operation(root, "b", 2, .2, 1)
+	none.AddPending(allocation.TaskID{Name: "t"}, -1)
 	if none.SetRounding(1); none.Next() != resource.Infinite || none.Satisfaction() != 0 {
 		t.Errorf("without jobs: satisfaction %v", none.Satisfaction())
 	}
