@@ -18,8 +18,8 @@ func TestMisfit(t *testing.T) {
 	node := func(id, tree string, cpu, memory int64) *statepb.Node {
 		return &statepb.Node{Id: id, Tree: tree, State: statepb.NodeOnline, Resources: &statepb.Resources{UserSlots: 8, CpuHundredths: cpu * 100, Memory: memory << 30}}
 	}
-	both := map[string]hosts{"default": hosts{node("n1", "default", 4, 64), node("n2", "default", 16, 8)}}
-	two := map[string]hosts{"default": hosts{node("n1", "default", 4, 64)}, "gpu": hosts{node("n2", "gpu", 16, 8)}, "": hosts{node("n3", "", 500, 500)}}
+	both := map[string]hosts{"default": {node("n1", "default", 4, 64), node("n2", "default", 16, 8)}}
+	two := map[string]hosts{"default": {node("n1", "default", 4, 64)}, "gpu": {node("n2", "gpu", 16, 8)}, "": {node("n3", "", 500, 500)}}
 	tests := map[string]struct {
 		cpu, memory, running int64
 		state                string
@@ -104,7 +104,7 @@ func TestMisfitOfGangs(t *testing.T) {
 	node := func(tree string, cpu, memory int64) *statepb.Node {
 		return &statepb.Node{Tree: tree, State: statepb.NodeOnline, Resources: &statepb.Resources{UserSlots: 4, CpuHundredths: cpu * 100, Memory: memory << 30}}
 	}
-	two := map[string]hosts{"default": hosts{node("default", 2, 8), node("default", 16, 8)}}
+	two := map[string]hosts{"default": {node("default", 2, 8), node("default", 16, 8)}}
 	drained := node("default", 16, 8)
 	drained.Drain = &statepb.Drain{}
 	for name, test := range map[string]struct {
@@ -119,9 +119,9 @@ func TestMisfitOfGangs(t *testing.T) {
 			wantText: `7 jobs of task "t" are a gang, which starts all at once, and the nodes of its pool tree that take jobs hold 6 of them at most, even when empty: in all these have enough, in pieces that are too small; most of them run out of user_slots first, and each job needs 1 user_slots`},
 		"those in reserve need not":        {nodes: two, pending: 7, size: 6, gang: &statepb.Gang{}},
 		"nor do those that have completed": {nodes: two, pending: 7, size: 7, gang: &statepb.Gang{Completed: []*statepb.Interval{{Begin: 3, End: 4}}}},
-		"a node is drained": {nodes: map[string]hosts{"default": hosts{node("default", 2, 8), drained}}, pending: 4, gang: &statepb.Gang{},
+		"a node is drained": {nodes: map[string]hosts{"default": {node("default", 2, 8), drained}}, pending: 4, gang: &statepb.Gang{},
 			wantText: `4 jobs of task "t" are a gang, which starts all at once, and the nodes of its pool tree that take jobs hold 2 of them at most, even when empty: together they need 4 cpu, and these have 2 cpu`},
-		"no tree has room for all": {nodes: map[string]hosts{"default": two["default"], "gpu": hosts{node("gpu", 16, 8)}}, pending: 7, gang: &statepb.Gang{},
+		"no tree has room for all": {nodes: map[string]hosts{"default": two["default"], "gpu": {node("gpu", 16, 8)}}, pending: 7, gang: &statepb.Gang{},
 			wantText: `7 jobs of task "t" are a gang, which starts all at once, and the nodes of its pool tree that take jobs hold 6 of them at most, even when empty: in all these have enough, in pieces that are too small; most of them run out of user_slots first, and each job needs 1 user_slots`},
 		"some need more memory": {nodes: two, pending: 6, gang: &statepb.Gang{}, demand: []state.DemandChanged{{Task: "t", Pending: 3}, {Task: "t", Group: 8 << 30, Pending: 3}},
 			wantText: `6 jobs of task "t" are a gang, which starts all at once, and the nodes of its pool tree that take jobs hold 5 of them at most, even when empty: together they need 24 GiB memory, and these have 16 GiB memory`},
@@ -145,7 +145,7 @@ func TestMisfitOfGangs(t *testing.T) {
 // TestMisfitOfReserves asks for the memory that is reserved, not for what a job may use at
 // most; jobs that were aborted for overdraft ask for more than others.
 func TestMisfitOfReserves(t *testing.T) {
-	node := map[string]hosts{"default": hosts{{Id: "n1", State: statepb.NodeOnline, Resources: &statepb.Resources{UserSlots: 8, CpuHundredths: 800, Memory: 8 << 30}}}}
+	node := map[string]hosts{"default": {{Id: "n1", State: statepb.NodeOnline, Resources: &statepb.Resources{UserSlots: 8, CpuHundredths: 800, Memory: 8 << 30}}}}
 	tests := map[string]struct {
 		reserved, running int64
 		demand            []state.DemandChanged

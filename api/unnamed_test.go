@@ -134,6 +134,12 @@ func TestParentsOfUnnamedPools(t *testing.T) {
 		t.Errorf("a full parent: %d %s", full.status, full.raw)
 	}
 	s.abort(una)
+	s.get("PoolService/Edit", `{"edits": [{"tree_options": {"default_parent_pool": "queue"}}]}`)
+	una = s.start(asUna, "")
+	if got := s.listed("default"); got != "default, people, queue, una of una below queue" {
+		t.Errorf("pools below a FIFO pool: %s", got)
+	}
+	s.abort(una)
 	if got := s.listed("default"); got != "default, people, queue" {
 		t.Errorf("pools %s", got)
 	}

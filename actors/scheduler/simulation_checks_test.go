@@ -59,7 +59,7 @@ func checkQuiet(w *world) {
 }
 
 // withoutMemory forgets for how long elements have been below their fair share, and
-// when preemption was tried, and for how long room is held: a new leader counts anew. When
+// when preemption was tried, and where and for how long room is held: a new leader counts anew. When
 // a plan was made and when it was committed differ, too.
 func withoutMemory(s engine.Snapshot) engine.Snapshot {
 	for i := range s.Pools {
@@ -74,7 +74,7 @@ func withoutMemory(s engine.Snapshot) engine.Snapshot {
 		}
 	}
 	for i := range s.Nodes {
-		s.Nodes[i].Attempted = time.Time{}
+		s.Nodes[i].Attempted, s.Nodes[i].Reserved = time.Time{}, ""
 	}
 	for i := range s.Claims {
 		s.Claims[i].Ordered, s.Claims[i].Expires = time.Time{}, time.Time{}

@@ -8,6 +8,7 @@ package scheduler
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"weir/messages/statepb"
@@ -113,7 +114,7 @@ func NewTree(cfg engine.Config, seed Seed) (*Tree, error) {
 	for _, node := range seed.Nodes {
 		t.incarnations[node.GetId()] = node.GetIncarnation()
 	}
-	for _, a := range seed.Allocations {
+	for _, a := range slices.SortedStableFunc(slices.Values(seed.Allocations), byStart) {
 		if err := t.started(a); err != nil {
 			return nil, err
 		}
@@ -138,6 +139,10 @@ func NewTree(cfg engine.Config, seed Seed) (*Tree, error) {
 	}
 	t.restorePace(seed)
 	return t, nil
+}
+
+func byStart(a, b *statepb.Allocation) int {
+	return a.GetStartTime().AsTime().Compare(b.GetStartTime().AsTime())
 }
 
 // Seen reports whether the tree has seen the log entry already.

@@ -74,7 +74,7 @@ func TestTree(t *testing.T) {
 			w.must(remove("p"))
 		}, 0},
 		"a removed pool stays while starts of it are in flight": {func(w *world) {
-			w.must(create("p", "", 100))
+			w.must(create("p", "", 1))
 			w.run("b", "p", 5)
 			w.deliver(len(w.log))
 			w.plan(1)

@@ -87,7 +87,6 @@ func TestReadRefuses(t *testing.T) {
 		"a tree option that is bad": {"options: {nodes_filter: 'a &'}", "options.nodes_filter: "},
 		"a key twice":               {"pools:\n  ads: {}\n  ads: {}", "line 3"},
 		"a name twice":              {"pools: {a: {pools: {c: }}, b: {pools: {c: }}}", "pools.b.pools.c: there is a pool of this name at pools.a.pools.c"},
-		"a pool below a FIFO pool":  {"pools: {a: {mode: fifo, pools: {b: }}}", `"a" is a FIFO pool`},
 		"too much guaranteed":       {"pools: {a: {strong_guarantee_resources: {cpu: 1}, pools: {b: {strong_guarantee_resources: {cpu: 2}}}}}", "pools.a: strong_guarantee_resources/cpu"},
 		"a name that cannot be":     {"pools: {a$b: }", "pools.a$b: pool name"},
 		"pools that are a number":   {"pools: 3", "pools: an object is needed"},
@@ -164,8 +163,7 @@ func drawTree(t *rapid.T) pooltree.Tree {
 		if rapid.Bool().Draw(t, "timed") {
 			document["fair_share_starvation_timeout"] = rapid.SampledFrom([]string{"30s", "1m", "1m30s"}).Draw(t, "timeout")
 		}
-		fifo := rapid.Bool().Draw(t, "fifo")
-		if fifo {
+		if rapid.Bool().Draw(t, "fifo") {
 			document["mode"] = "fifo"
 			document["fifo_sort_parameters"] = []any{"start_time", "weight"}
 		}
@@ -174,9 +172,7 @@ func drawTree(t *rapid.T) pooltree.Tree {
 			t.Fatal(err)
 		}
 		pools = append(pools, pooltree.Pool{Name: name, Parent: rapid.SampledFrom(parents).Draw(t, "parent"), Options: options})
-		if !fifo {
-			parents = append(parents, name)
-		}
+		parents = append(parents, name)
 	}
 	options := pooltree.TreeOptions{}
 	if rapid.Bool().Draw(t, "options") {

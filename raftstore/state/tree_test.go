@@ -91,8 +91,6 @@ func TestEditsAreRefused(t *testing.T) {
 		"a parent guaranteed less than its children": {changePool("team", map[string]any{"strong_guarantee_resources": nil}), CodeInvalidPool, "it has only 0"},
 		"a burst on a relaxed pool": {changePool("slow", map[string]any{"integral_guarantees/burst_guarantee_resources/cpu": 2}), CodeInvalidPool,
 			"integral_guarantees/burst_guarantee_resources: a relaxed pool has no burst"},
-		"a fifo pool with a pool":                  {createPool("x", "fifo", nil), CodeInvalidPool, `parent "fifo" is a FIFO pool`},
-		"a pool with pools turns fifo":             {changePool("team", map[string]any{"mode": "fifo"}), CodeInvalidPool, `parent "team" is a FIFO pool`},
 		"a cycle":                                  {movePool("team", "ads"), CodeInvalidPool, "below itself"},
 		"a name that is taken":                     {createPool("ads", "", nil), CodePoolExists, `create pool "ads"`},
 		"a new name that is taken":                 {edit(renaming("ads", "slow")), CodePoolExists, `rename pool "ads" to "slow"`},
@@ -114,7 +112,7 @@ func TestEditsAreRefused(t *testing.T) {
 		"a filter that takes the nodes of another": {treeChange("", map[string]any{"nodes_filter": nil}), CodeTreesOverlap, `trees "default" and "gpu"`},
 		"a parent of ephemeral pools that is none": {treeChange("", map[string]any{"default_parent_pool": "gone"}), CodeUnknownPool, "default_parent_pool"},
 		"an old revision":                          {&commandpb.EditTree{ExpectedRevision: 1, Edits: []*commandpb.TreeEdit{removal("ads")}}, CodeRevisionMismatch, `tree "default" is at revision 4, not 1`},
-		"one of many that cannot be":               {edit(removal("ads"), creation("good", "", nil), creation("x", "fifo", nil)), CodeInvalidPool, "FIFO"},
+		"one of many that cannot be":               {edit(removal("ads"), creation("good", "", nil), creation("x", "fifo", map[string]any{"weight": -1})), CodeInvalidPool, "weight"},
 	})
 }
 

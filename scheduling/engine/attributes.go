@@ -54,12 +54,10 @@ func (op OperationView) Attributes(total resource.Amounts) map[string]any {
 		pending += t.Effective
 	}
 	maps.Copy(of, map[string]any{
-		"satisfaction_ratio":   op.Shares.Attributes.LocalSatisfaction,
-		"running_job_count":    float64(op.Allocations),
-		"pending_job_count":    float64(pending),
-		"scheduling_index":     index(op.SchedulingIndex),
-		"fifo_index":           index(op.Shares.Attributes.FIFOIndex),
-		"effective_fifo_index": index(op.Shares.Attributes.EffectiveFIFOIndex),
+		"satisfaction_ratio": op.Shares.Attributes.LocalSatisfaction,
+		"running_job_count":  float64(op.Allocations),
+		"pending_job_count":  float64(pending),
+		"scheduling_index":   index(op.SchedulingIndex),
 	})
 	return of
 }
@@ -73,6 +71,8 @@ func shareAttributes(s Shares, total resource.Amounts) map[string]any {
 	}
 	of := map[string]any{
 		"weight":                        s.Weight,
+		"fifo_index":                    index(a.FIFOIndex),
+		"effective_fifo_index":          index(a.EffectiveFIFOIndex),
 		"fair_share_ratio":              a.FairShareRatio,
 		"guaranteed_ratio":              a.GuaranteedRatio,
 		"guaranteed_share":              vector(a.GuaranteedShare),

@@ -18,14 +18,14 @@ func TestAttributes(t *testing.T) {
 		"demanded_min_share", "strong_guarantee_share",
 		"estimated_guarantee_resources", "estimated_guarantee_share", "promised_guarantee_fair_share", "limited_resource_demand", "satisfaction_ratio",
 		"local_satisfaction_ratio", "scheduling_status", "starvation_status", "starving", "below_fair_share_since", "below_min_share_since", "dominant_resource", "resource_usage",
-		"resource_demand", "resource_limits_exceeded",
+		"resource_demand", "resource_limits_exceeded", "fifo_index", "effective_fifo_index",
 	}
 	ofPools := []string{
 		"strong_guarantee_share_by_tier", "inferred_strong_guarantee_resources", "accumulated_resource_ratio_volume",
 		"alerts", "accumulated_resource_volume", "integral_pool_capacity", "integral_pool_capacity_volume", "specified_burst_ratio", "total_burst_ratio",
 		"specified_resource_flow_ratio", "total_resource_flow_ratio",
 	}
-	ofOperations := []string{"scheduling_index", "fifo_index", "effective_fifo_index", "running_job_count", "pending_job_count"}
+	ofOperations := []string{"scheduling_index", "running_job_count", "pending_job_count"}
 
 	w := newWorld(t, options{"integral_guarantees": options{"smooth_period": "1s"}}, map[scheduling.PoolName]pool{
 		"a": {options: options{"strong_guarantee_resources": options{"cpu": 1.0}, "min_share_preemption_timeout": "5s", "max_unpreemptable_running_job_count": 2.0}},

@@ -89,7 +89,7 @@ func (c *contest) known() bool { return c.begun && len(c.left) == 0 }
 func (c *contest) add(op *operation) int {
 	usage := op.order.Usage()
 	n := contender{
-		op: op, rank: op.rank(), place: math.MaxInt, running: int64(op.held), fair: op.share.FairShare, usage: usage,
+		op: op, rank: rank(op.share), place: math.MaxInt, running: int64(op.held), fair: op.share.FairShare, usage: usage,
 		limits: op.effective.Limits.Min(op.ceiling), gang: len(op.gangs) > 0,
 	}
 	if at, waits := c.place[op]; waits {

@@ -38,9 +38,13 @@ func (d *debt) round(e *fairshare.Element, order *allocation.Element, passed tim
 	}
 	k := e.FairShare.Largest()
 	job := resource.Share(least, total)[k]
-	if job == 0 || passed < 0 || passed > debtHorizon {
+	if job == 0 {
 		order.SetRounding(0)
 		return
+	}
+	if passed < 0 || passed > debtHorizon {
+		// It is the first update.
+		passed = 0
 	}
 	most := debt(job * debtHorizon.Seconds())
 	*d += debt((e.FairShare[k] - e.UsageShare[k]) * passed.Seconds())

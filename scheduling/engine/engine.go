@@ -264,6 +264,8 @@ func (e *Engine) countMemory() {
 func (e *Engine) publish(p *pool, passed time.Duration) {
 	for _, c := range p.pools {
 		c.bound(ceiling(c.share, p.share.LimitsShare, e.total))
+		c.order.SetRank(rank(c.share))
+		c.surplus = p.surplus || e.surplus(p, c.share)
 		e.publish(c, passed)
 		if parts := c.share.Parts(); e.settings.Preemption.GuaranteePriority {
 			c.order.SetPromised(parts.Strong.Add(parts.Integral))
@@ -275,7 +277,7 @@ func (e *Engine) publish(p *pool, passed time.Duration) {
 	for _, op := range p.operations {
 		s := op.share
 		op.bound(ceiling(s, p.share.LimitsShare, e.total))
-		op.order.SetRank(op.rank())
+		op.order.SetRank(rank(s))
 		op.order.SetShares(s.FairShare, s.DemandShare, e.total)
 		promised := resource.Vector{}
 		if e.settings.Preemption.GuaranteePriority {
@@ -283,18 +285,17 @@ func (e *Engine) publish(p *pool, passed time.Duration) {
 		}
 		op.order.SetPromised(promised)
 		op.debt.round(s, op.order, passed, e.total, p.effective.PoolSatisfaction)
-		op.order.SetEnabled(op.active() && !e.surplus(p, op))
+		op.order.SetEnabled(op.active() && !p.surplus && !e.surplus(p, s))
 		op.groups.SetBounds(e.bounds(op))
 	}
 	p.order.SetShares(p.share.FairShare, p.share.DemandShare, e.total)
 }
 
-// surplus operations are those of a FIFO pool that have no fair share and come after as
+// surplus elements are those of a FIFO pool that have no fair share and come after as
 // many as may be scheduled (F.13).
-func (e *Engine) surplus(p *pool, op *operation) bool {
+func (e *Engine) surplus(p *pool, s *fairshare.Element) bool {
 	most := e.settings.Preemption.MaxSchedulableInFIFO
-	return p.effective.Mode == pooltree.FIFO && int64(len(p.operations)) > most &&
-		op.share.FairShare.MaxComponent() <= resource.Epsilon && op.rank() >= most
+	return p.effective.Mode == pooltree.FIFO && s.FairShare.MaxComponent() <= resource.Epsilon && rank(s) >= most
 }
 
 // bounds are what the groups of an operation are cut by (F.12.1).

@@ -14,8 +14,8 @@ func (e *Engine) behind(op *operation, k resource.Kind) *Fact {
 		return nil
 	}
 	l := starver{operation: op}.level()
-	if l.fifo > 1 && e.boundOf(l, k).Code == FactBoundFIFO {
-		return e.behindOthers(op, l.fifo)
+	if l.fifo() > 1 && e.boundOf(l, k).Code == FactBoundFIFO {
+		return e.behindOthers(op, l.fifo())
 	}
 	if op.share.FairShare.MaxComponent() > resource.Epsilon {
 		return nil
@@ -30,7 +30,7 @@ func (e *Engine) behindOthers(op *operation, place int) *Fact {
 	var first *operation
 	waiting, running := 0, 0
 	for _, other := range op.pool.operations {
-		if other == op || !other.active() || other.rank() >= op.rank() {
+		if other == op || !other.active() || rank(other.share) >= rank(op.share) {
 			continue
 		}
 		running += other.held
@@ -43,7 +43,7 @@ func (e *Engine) behindOthers(op *operation, place int) *Fact {
 		}
 		waiting++
 		f.Count += jobs
-		if first == nil || other.rank() < first.rank() {
+		if first == nil || rank(other.share) < rank(first.share) {
 			first = other
 		}
 	}

@@ -28,8 +28,6 @@ type level struct {
 	share *fairshare.Element
 	name  string
 	fact  Fact
-	// fifo is the place in a FIFO pool, from 1; 0: the pool above is none.
-	fifo  int
 	above *pool
 }
 
@@ -38,11 +36,15 @@ func (s starver) level() level {
 		return level{share: s.pool.share, name: "pool " + quote(s.pool.name), above: s.pool.parent, fact: Fact{Pool: s.pool.name}}
 	}
 	op := s.operation
-	l := level{share: op.share, name: "the operation", above: op.pool, fact: Fact{Operation: op.ID}}
-	if op.pool.effective.Mode == pooltree.FIFO {
-		l.fifo = int(max(op.share.FIFOIndex, op.share.EffectiveFIFOIndex)) + 1
+	return level{share: op.share, name: "the operation", above: op.pool, fact: Fact{Operation: op.ID}}
+}
+
+// fifo is the place in a FIFO pool, from 1; 0: the pool above is none.
+func (l level) fifo() int {
+	if l.above == nil || l.above.effective.Mode != pooltree.FIFO {
+		return 0
 	}
-	return l
+	return int(rank(l.share)) + 1
 }
 
 // explainShare adds the facts that a fair share follows from, and those of the pools
@@ -127,12 +129,12 @@ func (e *Engine) boundOf(l level, k resource.Kind) Fact {
 		f.Text = fmt.Sprintf("nothing below %s can have more: by its limits, or for no more jobs fit on the nodes", l.name)
 	case l.above == nil:
 		return Fact{}
-	case l.fifo == 1:
+	case l.fifo() == 1:
 		// It is first: what binds the pool binds it.
 		return Fact{Code: FactBoundFIFO}
-	case l.fifo > 1:
-		f.Code, f.Count, f.Pool = FactBoundFIFO, int64(l.fifo), l.above.name
-		f.Text = fmt.Sprintf("%s is the %s in FIFO pool %q: those before it get all that they can use first", l.name, ordinal(l.fifo), l.above.name)
+	case l.fifo() > 1:
+		f.Code, f.Count, f.Pool = FactBoundFIFO, int64(l.fifo()), l.above.name
+		f.Text = fmt.Sprintf("%s is the %s in FIFO pool %q: those before it get all that they can use first", l.name, ordinal(l.fifo()), l.above.name)
 	case s.Parts().Proportional[k] <= resource.Epsilon && s.FairShare[k] > resource.Epsilon:
 		f.Code, f.Bound, f.Pool = FactBoundGuarantee, s.StrongGuaranteeShare[k], l.above.name
 		f.Text = fmt.Sprintf("%s has what it is guaranteed and no more: guarantees leave nothing in pool %q to be shared by weight", l.name, l.above.name)

@@ -56,7 +56,8 @@ type holding struct {
 
 // AddAllocation adds an allocation that was committed before the engine was
 // made. Its job is not among the pending ones of any SetDemand. The node may
-// still be unknown: it comes back, or is declared lost, with its allocations.
+// still be unknown: it comes back, or is declared lost, with its allocations. The order in
+// which allocations are added is that of turns: those that started last come last.
 func (e *Engine) AddAllocation(a Allocation) error {
 	op, err := e.operation(a.Operation)
 	switch {
@@ -76,7 +77,7 @@ func (e *Engine) AddAllocation(a Allocation) error {
 	h.node.hold(h)
 	h.node.judge()
 	op.held++
-	op.order.AddUsage(a.Resources)
+	op.order.Serve(a.Resources)
 	e.trim(h.node)
 	return nil
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"weir/scheduling"
@@ -60,7 +61,7 @@ func (e *Engine) Inquire(id scheduling.OperationID, now time.Time) (*Inquiry, er
 	q.hunger = e.explainHunger(op, a.hopes)
 	tail := &Explanation{}
 	q.x.Share = e.explainShare(tail, starver{operation: op})
-	q.tail = append(tail.Facts, e.explainRefusals(id)...)
+	q.tail = slices.Concat(tail.Facts, e.explainRefusals(id))
 	return q, nil
 }
 

@@ -288,16 +288,16 @@ func (e *Engine) settle(op *operation) {
 	op.bound(keptCeiling(s, op.ceiling))
 }
 
-// rank orders the operation among those that are as satisfied: the place in a FIFO
-// pool, and elsewhere the start.
-func (op *operation) rank() int64 {
-	switch s := op.share; {
+// rank orders an element among those that are as satisfied: the place in a FIFO pool, and
+// elsewhere the start of an operation; pools are by name there.
+func rank(s *fairshare.Element) int64 {
+	switch {
 	case s.EffectiveFIFOIndex >= 0:
 		return int64(s.EffectiveFIFOIndex)
 	case s.FIFOIndex >= 0:
 		return int64(s.FIFOIndex)
 	default:
-		return op.Started.UnixNano()
+		return s.Rank
 	}
 }
 

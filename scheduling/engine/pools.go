@@ -37,14 +37,16 @@ type pool struct {
 	debt   debt
 	// reserves is on how many nodes something is kept for a job of it.
 	reserves int64
-	// surplus is the update for which the latest of what it has beyond its fair share were found.
-	surplus uint64
+	// latest is the update for which the latest of what it has beyond its fair share were found.
+	latest uint64
 	// paid is what volume paid for at the last update.
 	paid resource.Vector
 	// rate are the preemptions of the last minute, where they are limited.
 	rate preemption.Rate
 	// lengths is how long jobs below it ran.
 	lengths lengths
+	// surplus: none of its operations is scheduled, see Engine.surplus.
+	surplus bool
 }
 
 func newPool(name scheduling.PoolName) *pool {

@@ -52,9 +52,8 @@ func (s *simulation) setTree(t *rapid.T) {
 		if rapid.IntRange(0, 3).Draw(t, "fifo") == 0 {
 			fifo := pooltree.FIFO
 			pool.Options.Mode = &fifo
-		} else {
-			parents = append(parents, name)
 		}
+		parents = append(parents, name)
 		pools = append(pools, pool)
 	}
 	timeout := rapid.SampledFrom([]time.Duration{0, 10 * time.Second}).Draw(t, "node reconnection timeout")

@@ -135,11 +135,11 @@ func TestGuaranteeIsHad(t *testing.T) {
 		}
 		return p, op
 	}
-	want := func(starvation preemption.Starvation, min bool) {
+	want := func(starvation preemption.Starvation, belowMin bool) {
 		t.Helper()
 		p, op := clocks()
 		for name, c := range map[string]preemption.Clock{"pool": p, "operation": op} {
-			if c.Status != preemption.Normal || c.Starvation != starvation || c.MinSince.IsZero() == min || !c.Since.IsZero() {
+			if c.Status != preemption.Normal || c.Starvation != starvation || c.MinSince.IsZero() == belowMin || !c.Since.IsZero() {
 				t.Errorf("the %s is %+v, want normal, %s", name, c, starvation)
 			}
 		}

@@ -212,10 +212,7 @@ func (t *trial) crowded(h *holding, common *pool) bool {
 	total := t.engine.total
 	rest := common.order.Usage().Sub(common.branch.Usage()).Sub(*common.loss.of(t.engine.trial)).Sub(h.Resources)
 	kept := common.share.FairShare.Scale(common.effective.Starvation.AggressiveThreshold)
-	if !common.shares(resource.Amounts{}, total).NonBlockedDominates(resource.Share(rest, total), kept) {
-		return false
-	}
-	return true
+	return common.shares(resource.Amounts{}, total).NonBlockedDominates(resource.Share(rest, total), kept)
 }
 
 // pay has the child of a pool by which an operation gains pay for what victims lose that it
@@ -302,8 +299,8 @@ func (p *pool) exceeds(h *holding) bool {
 // latest reports whether h is one of those that started last of what its pool has beyond
 // its fair share, as of the last update.
 func (e *Engine) latest(h *holding) bool {
-	if p := h.operation.pool; p.surplus != e.updates {
-		p.surplus = e.updates
+	if p := h.operation.pool; p.latest != e.updates {
+		p.latest = e.updates
 		e.findLatest(p)
 	}
 	return h.surplus == e.updates
@@ -353,7 +350,7 @@ func (e *Engine) beyond(h *holding, stage preemption.Stage, op *operation) Reaso
 		r.Threshold, r.Kept = b.AggressiveThreshold, resource.Share(always, e.total)[k]
 	}
 	if op != nil && h.rule != byOperation {
-		e.beyondPool(h, op, &r)
+		e.poolReason(h, op, &r)
 	}
 	switch {
 	case op == nil:
@@ -365,9 +362,9 @@ func (e *Engine) beyond(h *holding, stage preemption.Stage, op *operation) Reaso
 	return r
 }
 
-// beyondPool are the facts about a victim that goes because of its pools: about the one that
+// poolReason are the facts about a victim that goes because of its pools: about the one that
 // is beside the one of the operation that it goes for, or that holds both.
-func (e *Engine) beyondPool(h *holding, op *operation, r *Reason) {
+func (e *Engine) poolReason(h *holding, op *operation, r *Reason) {
 	p := h.operation.pool
 	for h.rule == byPools && !op.order.Below(p.parent.order) {
 		p = p.parent

@@ -119,7 +119,7 @@ func (d drawing) fill(t *rapid.T, e *fairshare.Element, total resource.Amounts, 
 	for i := range rapid.IntRange(1, 4).Draw(t, "children of "+e.ID) {
 		id := fmt.Sprintf("%s.%d", e.ID, i)
 		var c *fairshare.Element
-		if depth > 0 && e.Pool.Mode == fairshare.FairShare && rapid.Bool().Draw(t, id+" is a pool") {
+		if depth > 0 && rapid.Bool().Draw(t, id+" is a pool") {
 			c = fairshare.NewPool(id)
 			d.pool(t, c, total)
 			d.fill(t, c, total, depth-1)

@@ -7,7 +7,8 @@ import (
 )
 
 // grantBurst gives burst pools, one after another, what they take within their
-// burst guarantee, as far as volume and limits go (F.6.4).
+// burst guarantee, as far as volume and limits go (F.6.4). A pool comes after those
+// below it, and pays for what they do not.
 func (t *Tree) grantBurst() {
 	for _, e := range t.burst {
 		ratio := min(e.Pool.BurstRatio, t.ratioByVolume(e.Pool))
@@ -31,7 +32,27 @@ func (t *Tree) grant(e *Element, share resource.Vector) {
 		}
 	}
 	e.forget()
-	e.Pool.LastShareRatio = share.MaxComponent()
+	e.Pool.granted, e.Pool.LastShareRatio = share, share.MaxComponent()
+}
+
+// takeBackBurst takes from burst pools what they were granted before the relaxed pools
+// below them, so many one below the other, which pay for it now.
+func (t *Tree) takeBackBurst(round int) {
+	for _, e := range t.burst {
+		p := e.Pool
+		if p.round != round {
+			continue
+		}
+		t.prepare(e)
+		taken := e.bySuggestion.of(t.points)[0].share
+		unused := e.GuaranteeShare().Sub(taken).Max(resource.Vector{}).Min(p.granted)
+		for up := e; up != nil; up = up.parent {
+			up.IntegralShare = up.IntegralShare.Sub(unused).Max(resource.Vector{})
+		}
+		e.forget()
+		p.granted = p.granted.Sub(unused)
+		p.LastShareRatio = p.granted.MaxComponent()
+	}
 }
 
 // forget drops the functions of e and of all above it.

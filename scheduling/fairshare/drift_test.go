@@ -46,7 +46,7 @@ func TestManySmallUpdates(t *testing.T) {
 				tree.Root.Children = append(tree.Root.Children, e)
 				tree.pools, tree.relaxed = append(tree.pools, e), append(tree.relaxed, e)
 			}
-			tree.Root.Pool.subpools = len(tc.flows)
+			tree.Root.Pool.subpools = tree.Root.Children
 			tree.pools = append([]*Element{tree.Root}, tree.pools...)
 			now := time.Unix(1000, 0)
 			tree.updateVolumes(now)

@@ -10,7 +10,8 @@ type Element struct {
 	ID string
 	// Rank orders siblings, pools before operations; the lower one is first, and
 	// equals go by ID. That of an operation is its start time. The order matters to
-	// burst pools, which take limited room one after another, and to ties.
+	// burst pools, which take limited room one after another, and to ties. In a FIFO
+	// pool a pool goes by the lowest rank of the operations below it instead.
 	Rank int64
 	// Pool tells pools from operations, where it is nil.
 	Pool *Pool
@@ -36,7 +37,8 @@ type Element struct {
 	Demand, Usage resource.Amounts
 	// Gang operations are of use only as a whole (F.7.2).
 	Gang bool
-	// PendingJobs is for FIFO pools that sort by it.
+	// PendingJobs is for FIFO pools that sort by it. That of a pool in one is the sum,
+	// written by Update.
 	PendingJobs int64
 
 	// DemandShare and UsageShare are the shares of Demand and Usage.
@@ -75,7 +77,7 @@ type Element struct {
 	// PoolSatisfaction is, of a pool, the least one of the operations below that
 	// have jobs to start, and of others LocalSatisfaction (F.10).
 	PoolSatisfaction float64
-	// FIFOIndex is the place among the operations of a FIFO pool, EffectiveFIFOIndex
+	// FIFOIndex is the place among the children of a FIFO pool, EffectiveFIFOIndex
 	// the one after reordering when that changed the order (F.8.3); else -1.
 	FIFOIndex, EffectiveFIFOIndex int32
 
@@ -149,5 +151,5 @@ func (e *Element) GuaranteeShare() resource.Vector {
 	return e.StrongGuaranteeShare.Add(e.IntegralShare)
 }
 
-// subpools are the pools among the children, which come first.
-func (e *Element) subpools() []*Element { return e.Children[:e.Pool.subpools] }
+// subpools are the pools among the children, in the same order.
+func (e *Element) subpools() []*Element { return e.Pool.subpools }

@@ -2,6 +2,7 @@ package fairshare
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"weir/scheduling/resource"
@@ -10,27 +11,55 @@ import (
 // defaultSort is how a FIFO pool sorts that says nothing else (F.7.3).
 var defaultSort = []SortKey{ByWeight, ByStartTime}
 
-// sortChildren puts pools before operations, and these into the order in which
-// they are served or, in a fair-share pool, counted.
+// sortChildren puts the children of a FIFO pool into the order in which they are served,
+// those of a fair-share pool into that in which they are counted, pools first.
 func (e *Element) sortChildren() {
 	p := e.Pool
 	p.reorders = false
+	if p.Mode == FIFO {
+		for _, c := range e.Children {
+			if c.Pool != nil {
+				c.queue()
+			}
+		}
+	}
 	if !slices.IsSortedFunc(e.Children, p.compare) {
 		slices.SortFunc(e.Children, p.compare)
 	}
 }
 
+// queue finds by what a pool is ordered in a FIFO pool: the first start of the operations
+// below it, last where there is none, and their pending jobs.
+func (e *Element) queue() {
+	e.Pool.started, e.PendingJobs = math.MaxInt64, 0
+	for _, c := range e.Children {
+		if c.Pool != nil {
+			c.queue()
+		}
+		e.Pool.started = min(e.Pool.started, c.started())
+		e.PendingJobs += c.PendingJobs
+	}
+}
+
+// started is the start of a child of a FIFO pool.
+func (e *Element) started() int64 {
+	if e.Pool != nil {
+		return e.Pool.started
+	}
+	return e.Rank
+}
+
 func (p *Pool) compare(a, b *Element) int {
+	if p.Mode == FIFO {
+		if order := p.fifoOrder(a, b); order != 0 {
+			return order
+		}
+	}
 	if aPool, bPool := a.Pool != nil, b.Pool != nil; aPool != bPool {
 		if aPool {
 			return -1
 		}
 		return 1
-	}
-	if p.Mode == FIFO {
-		if order := p.fifoOrder(a, b); order != 0 {
-			return order
-		}
 	}
 	if order := cmp.Compare(a.Rank, b.Rank); order != 0 {
 		return order
@@ -49,7 +78,7 @@ func (p *Pool) fifoOrder(a, b *Element) int {
 		case ByWeight:
 			order = cmp.Compare(b.Weight, a.Weight)
 		case ByStartTime:
-			order = cmp.Compare(a.Rank, b.Rank)
+			order = cmp.Compare(a.started(), b.started())
 		case ByPendingJobs:
 			order = cmp.Compare(a.PendingJobs, b.PendingJobs)
 		}
@@ -57,7 +86,7 @@ func (p *Pool) fifoOrder(a, b *Element) int {
 			return order
 		}
 	}
-	return 0
+	return cmp.Compare(a.started(), b.started())
 }
 
 // order is the children in the order that holds for this update.
@@ -78,7 +107,7 @@ func (t *Tree) reorderFIFO() {
 		p := e.Pool
 		inherited := e.parent != nil && e.parent.Pool.reordering
 		p.reordering = p.FIFOReordering.or(inherited)
-		if p.reordering && p.Mode == FIFO && p.subpools == 0 && p.GangStep && !e.StrongGuaranteeShare.Near(resource.Vector{}, resource.Epsilon) {
+		if p.reordering && p.Mode == FIFO && p.GangStep && !e.StrongGuaranteeShare.Near(resource.Vector{}, resource.Epsilon) {
 			e.reorder()
 		}
 	}
@@ -111,5 +140,8 @@ func (e *Element) reorder() {
 	for i, c := range p.effective {
 		c.EffectiveFIFOIndex = int32(i)
 		p.branches[i] = c.branch()
+		if c.Pool != nil {
+			c.Pool.place = i
+		}
 	}
 }

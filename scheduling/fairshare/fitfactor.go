@@ -26,11 +26,17 @@ func (t *Tree) poolByFit(branches []branch) []point {
 
 // fifoByFit makes the share of a FIFO pool by fit factor in [0, n] (F.7.3): the
 // functions of its n children one after another. A child at suggestion 1 counts
-// as satisfied, even if it demands more.
+// as satisfied, even if it demands more. What a pool takes at suggestion 0, within
+// its guarantees, it has before its turn.
 func (t *Tree) fifoByFit(branches []branch) []point {
 	t.summer.begin()
 	f := t.summer.from
 	f = append(f, point{})
+	for i := range branches {
+		if b := &branches[i]; b.pool {
+			f[0].share = f[0].share.Add(b.function.of(t.points)[0].share)
+		}
+	}
 	for i := range branches {
 		before := f[len(f)-1].share
 		g := branches[i].function.of(t.points)
@@ -39,7 +45,7 @@ func (t *Tree) fifoByFit(branches []branch) []point {
 		}
 		l := lens{scale: 1, shift: float64(i)}
 		for j := range g {
-			p := point{x: l.x(&g[j]), share: before.Add(g[j].share), child: int32(i)}
+			p := point{x: l.x(&g[j]), share: before.Add(g[j].share.Sub(g[0].share)), child: int32(i)}
 			if last := &f[len(f)-1]; last.x != p.x || last.share != p.share {
 				f = append(f, p)
 			}

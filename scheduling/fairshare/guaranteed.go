@@ -19,9 +19,9 @@ func (t *Tree) FindGuaranteed() {
 func (t *Tree) guaranteeBelow(e *Element) {
 	if e.Pool.Mode == FIFO {
 		e.guaranteeInTurn()
-		return
+	} else {
+		t.guaranteeByWeight(e)
 	}
-	t.guaranteeByWeight(e)
 	for _, c := range e.Children {
 		if c.Pool != nil {
 			t.guaranteeBelow(c)
@@ -29,12 +29,21 @@ func (t *Tree) guaranteeBelow(e *Element) {
 	}
 }
 
-// guaranteeInTurn serves the children of a FIFO pool one after the other.
+// guaranteeInTurn serves the children of a FIFO pool one after the other, once pools have
+// what they are guaranteed.
 func (e *Element) guaranteeInTurn() {
 	rest := e.GuaranteedShare
-	for _, c := range e.order() {
-		c.GuaranteedShare = c.reachable().Min(rest)
+	for _, c := range e.Children {
+		c.GuaranteedShare = resource.Vector{}
+		if c.Pool != nil {
+			c.GuaranteedShare = c.StrongGuaranteeShare.Min(c.reachable()).Min(rest)
+		}
 		rest = rest.Sub(c.GuaranteedShare)
+	}
+	for _, c := range e.order() {
+		more := c.reachable().Sub(c.GuaranteedShare).Max(resource.Vector{}).Min(rest)
+		c.GuaranteedShare = c.GuaranteedShare.Add(more)
+		rest = rest.Sub(more)
 	}
 }
 

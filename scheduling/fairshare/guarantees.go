@@ -160,15 +160,15 @@ func (t *Tree) estimateChildren(e *Element) {
 	p := e.Pool
 	p.rest = e.EstimatedGuaranteeShare
 	weights := 0.0
-	for i, c := range e.subpools() {
+	for _, c := range e.subpools() {
 		c.EstimatedGuaranteeShare = c.StrongGuaranteeShare.Min(p.rest)
 		p.rest = p.rest.Sub(c.EstimatedGuaranteeShare)
-		p.branches[i].weight = t.weight(c)
+		p.branches[c.Pool.place].weight = t.weight(c)
 	}
 	ofOperations := 0.0
 	for i := range p.branches {
 		weights += p.branches[i].weight
-		if i >= p.subpools {
+		if !p.branches[i].pool {
 			ofOperations += p.branches[i].weight
 		}
 	}
@@ -182,7 +182,7 @@ func (t *Tree) estimateChildren(e *Element) {
 		return
 	}
 	p.rest = p.rest.Scale(1 / weights)
-	for i, c := range e.subpools() {
-		c.EstimatedGuaranteeShare = c.EstimatedGuaranteeShare.Add(p.rest.Scale(p.branches[i].weight))
+	for _, c := range e.subpools() {
+		c.EstimatedGuaranteeShare = c.EstimatedGuaranteeShare.Add(p.rest.Scale(p.branches[c.Pool.place].weight))
 	}
 }

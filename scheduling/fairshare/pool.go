@@ -17,13 +17,14 @@ const (
 	FIFO
 )
 
-// SortKey is what a FIFO pool sorts its operations by.
+// SortKey is what a FIFO pool sorts its children by.
 type SortKey uint8
 
 const (
 	// ByWeight puts the greater weight first.
 	ByWeight SortKey = iota
-	// ByStartTime puts the lower rank first.
+	// ByStartTime puts the lower rank first, of a pool the lowest one of the operations
+	// below it.
 	ByStartTime
 	// ByPendingJobs puts fewer pending jobs first.
 	ByPendingJobs
@@ -92,7 +93,7 @@ type Integral struct {
 // written by it.
 type Pool struct {
 	Mode Mode
-	// SortBy orders the operations of a FIFO pool; by weight and then start time
+	// SortBy orders the children of a FIFO pool; by weight and then start time
 	// when it is empty (F.7.3).
 	SortBy []SortKey
 	// StrongGuarantee is what was configured.
@@ -132,10 +133,14 @@ type Pool struct {
 	// (F.5.4).
 	Tiers [TierCount]resource.Vector
 
-	// subpools is how many of the children are pools. branches are all children, in
+	// subpools are those of the children that are pools. branches are all children, in
 	// the order of this update.
-	subpools int
+	subpools []*Element
 	branches []branch
+	// place is that of the pool in the branches of its parent, started the lowest rank of
+	// the operations below it, where the parent is a FIFO pool.
+	place   int
+	started int64
 	// rest is what the guarantees of the children leave of the estimated one, divided
 	// by their weights; perWeight is the part of an operation of weight 1 in what the
 	// operations of the pool divide.
@@ -153,6 +158,10 @@ type Pool struct {
 	// configuredLimits keeps LimitsShare while a relaxed pool has less.
 	configuredLimits resource.Vector
 	relaxedWeight    float64
+	// granted is what the pool's own volume pays for. round is how many relaxed pools are
+	// below it, one below the other.
+	granted resource.Vector
+	round   int
 }
 
 // branch is what a pool needs of a child to make its own function: side by side,
@@ -162,9 +171,12 @@ type branch struct {
 	weight   float64
 	// scale is how much faster than for the lightest sibling the suggestion grows.
 	scale float64
+	pool  bool
 }
 
-func (e *Element) branch() branch { return branch{function: e.bySuggestion, weight: e.Weight} }
+func (e *Element) branch() branch {
+	return branch{function: e.bySuggestion, weight: e.Weight, pool: e.Pool != nil}
+}
 
 // seen is how a fair-share pool sees the function of a child. That of a child
 // without weight stays where it begins.

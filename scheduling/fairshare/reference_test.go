@@ -141,6 +141,8 @@ func TestReference(t *testing.T) {
 		tree := fairshare.NewTree(fairshare.Default())
 		tree.Options.GangStep = rapid.Bool().Draw(t, "gang step")
 		tree.Options.VectorFitFactor = vector
+		// The root stands for any pool that has pools below it.
+		tree.Root.Pool.Mode = fairshare.Mode(rapid.IntRange(0, 1).Draw(t, "mode of the root"))
 		d.fill(t, tree.Root, total, 1)
 		visit(tree.Root, func(e *fairshare.Element) {
 			if e.Pool != nil {

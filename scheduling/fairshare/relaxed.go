@@ -8,11 +8,30 @@ import (
 
 // grantRelaxed gives relaxed pools, all at once, of what the guaranteed leave,
 // strong guarantees without demand included: in proportion to their volumes, up to
-// what volume and flow allow (F.6.5).
+// what volume and flow allow (F.6.5). Those that are above others come after these.
 func (t *Tree) grantRelaxed() {
-	paying := t.relaxed[:0]
+	rounds := 0
+	for _, e := range t.relaxed {
+		own := e.Pool.round
+		rounds = max(rounds, own+1)
+		for up := e.parent; up != nil; up = up.parent {
+			up.Pool.round = max(up.Pool.round, own+1)
+		}
+	}
+	for round := range rounds {
+		t.grantRound(round)
+		t.takeBackBurst(round + 1)
+	}
+}
+
+// grantRound is grantRelaxed of the pools that have so many below them.
+func (t *Tree) grantRound(round int) {
+	paying := t.takers[:0]
 	least := math.MaxFloat64
 	for _, e := range t.relaxed {
+		if e.Pool.round != round {
+			continue
+		}
 		e.Pool.relaxedWeight = t.ratioByVolume(e.Pool)
 		if e.Pool.relaxedWeight <= 0 {
 			e.Pool.LastShareRatio = 0
@@ -21,6 +40,7 @@ func (t *Tree) grantRelaxed() {
 		paying = append(paying, e)
 		least = min(least, e.Pool.relaxedWeight)
 	}
+	t.takers = paying
 	if len(paying) == 0 {
 		return
 	}

@@ -21,7 +21,7 @@ type Tree struct {
 
 	total resource.Amounts
 	// pools are all pools, each before those below it; burst and relaxed are those
-	// with volume, in this order.
+	// with volume, each after those below it.
 	pools, burst, relaxed []*Element
 	alerts                []Alert
 	operations            int
@@ -32,7 +32,7 @@ type Tree struct {
 	// vector mode.
 	points, fits []point
 	summer       summer
-	// takers is scratch of distribute, shares of tierFactor, claimants of FindGuaranteed.
+	// takers is scratch of distribute and grantRelaxed, shares of tierFactor, claimants of FindGuaranteed.
 	takers    []*Element
 	shares    []resource.Vector
 	claimants []claimant
@@ -103,13 +103,14 @@ func (t *Tree) readChildren(e *Element) error {
 	e.Demand, e.Usage = resource.Amounts{}, resource.Amounts{}
 	e.schedulable = false
 	e.sortChildren()
-	p.subpools, p.branches = 0, p.branches[:0]
+	p.subpools, p.branches = p.subpools[:0], p.branches[:0]
 	for i, c := range e.Children {
 		if err := t.read(c, e); err != nil {
 			return err
 		}
 		if c.Pool != nil {
-			p.subpools++
+			c.Pool.place = i
+			p.subpools = append(p.subpools, c)
 		}
 		if p.Mode == FIFO {
 			c.FIFOIndex = int32(i)
@@ -145,20 +146,28 @@ func (e *Element) readLimits(total resource.Amounts, unlimited resource.Vector) 
 // readPools does what concerns pools alone: steps 1 to 4 of F.3.
 func (t *Tree) readPools() {
 	for _, e := range t.pools {
-		e.IntegralShare = resource.Vector{}
+		e.IntegralShare, e.Pool.round = resource.Vector{}, 0
 		t.inferGuarantees(e)
-		switch e.Pool.Integral.Type {
-		case Burst:
-			t.burst = append(t.burst, e)
-		case Relaxed:
-			t.relaxed = append(t.relaxed, e)
-		case NoIntegral:
-		}
 	}
+	t.listIntegral(t.Root)
 	for i := len(t.pools) - 1; i >= 0; i-- {
 		t.pools[i].addUp(t.total, t.Options.CapacityPeriod)
 	}
 	t.checkPromises()
+}
+
+// listIntegral lists the pools with volume, each after those below it.
+func (t *Tree) listIntegral(e *Element) {
+	for _, c := range e.subpools() {
+		t.listIntegral(c)
+	}
+	switch e.Pool.Integral.Type {
+	case Burst:
+		t.burst = append(t.burst, e)
+	case Relaxed:
+		t.relaxed = append(t.relaxed, e)
+	case NoIntegral:
+	}
 }
 
 // addUp finds the integral ratios of a pool, from those below it (F.5.2).
@@ -231,10 +240,11 @@ func (t *Tree) prepare(e *Element) {
 	if e.ready {
 		return
 	}
-	for i, c := range e.subpools() {
+	for _, c := range e.subpools() {
 		t.prepare(c)
-		e.Pool.branches[i] = c.branch()
-		e.Pool.branches[i].weight = t.weight(c)
+		b := &e.Pool.branches[c.Pool.place]
+		*b = c.branch()
+		b.weight = t.weight(c)
 	}
 	var f []point
 	if e.Pool.Mode == FIFO {

@@ -32,6 +32,8 @@ func TestPlace(t *testing.T) {
 		"none named, the user has a hub": {options: object{"default_parent_pool": "a"}, pools: []node{{"a", scheduling.RootPool, nil}, {"bob", "a", object{"create_ephemeral_subpools": true}}},
 			want: "bob$bob", wantParent: "bob"},
 		"none named, a parent for pools only": {options: object{"default_parent_pool": "a"}, pools: []node{{"a", scheduling.RootPool, object{"forbid_immediate_operations": true}}}, want: "bob", wantParent: "a"},
+		"none named, a FIFO parent":           {options: object{"default_parent_pool": "a"}, pools: []node{{"a", scheduling.RootPool, object{"mode": "fifo"}}}, want: "bob", wantParent: "a"},
+		"a subpool of a FIFO pool":            {pools: []node{{"hub", scheduling.RootPool, object{"mode": "fifo", "create_ephemeral_subpools": true}}}, pool: "hub", want: "hub$bob", wantParent: "hub"},
 		"none named, none may be made":        {options: object{"default_parent_pool": "<Root>", "max_ephemeral_pools_per_user": 0.0}, want: "bob", wantParent: scheduling.RootPool},
 		"none named, a pool that takes none": {options: object{"default_parent_pool": "a"}, pools: []node{{"a", scheduling.RootPool, nil}, {"bob", "a", object{"forbid_immediate_operations": true}}},
 			wantErr: pooltree.ErrNoImmediate},

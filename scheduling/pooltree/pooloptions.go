@@ -11,7 +11,7 @@ import (
 const (
 	// FairShare divides among the children by weight, all at once.
 	FairShare = "fair_share"
-	// FIFO gives to operations one after another.
+	// FIFO gives to operations and pools one after another.
 	FIFO = "fifo"
 )
 
@@ -22,13 +22,14 @@ const (
 	Relaxed    = "relaxed"
 )
 
-// The keys by which a FIFO pool sorts its operations.
+// The keys by which a FIFO pool sorts the operations and pools in it.
 const (
 	// SortByWeight puts greater weights first.
 	SortByWeight = "weight"
-	// SortByStartTime puts earlier operations first.
+	// SortByStartTime puts earlier operations first; a pool starts with the first of
+	// the operations below it.
 	SortByStartTime = "start_time"
-	// SortByPendingJobCount puts fewer pending jobs first.
+	// SortByPendingJobCount puts fewer pending jobs first; a pool has those of all below.
 	SortByPendingJobCount = "pending_job_count"
 )
 
@@ -41,7 +42,7 @@ type PoolOptions struct {
 	Weight             *float64 `option:"weight" help:"part in what siblings divide, relative to theirs"`
 	MaxShareRatio      *float64 `option:"max_share_ratio" help:"largest part of the parent's resources, from 0 to 1"`
 	Mode               *string  `option:"mode" values:"fair_share,fifo" help:"how operations and pools in it share"`
-	FIFOSortParameters []string `option:"fifo_sort_parameters" values:"weight,start_time,pending_job_count" help:"order of the operations of a FIFO pool"`
+	FIFOSortParameters []string `option:"fifo_sort_parameters" values:"weight,start_time,pending_job_count" help:"order of the operations and pools in a FIFO pool"`
 
 	StrongGuarantee *Resources        `option:"strong_guarantee_resources" alias:"min_share_resources" kind:"resources" help:"what the pool gets whenever it asks"`
 	Integral        *IntegralOptions  `option:"integral_guarantees"`
@@ -143,9 +144,6 @@ func (o PoolOptions) validate() error {
 		c.fault("fifo_sort_parameters", "an empty list sorts nothing: name weight, start_time or pending_job_count")
 	}
 	o.validateIntegral(&c)
-	if or(o.CreateEphemeralSubpools, false) && o.mode() == FIFO {
-		c.fault("create_ephemeral_subpools", "a FIFO pool has no subpools: set mode to fair_share, and mode in ephemeral_subpool_config")
-	}
 	if e := o.Ephemeral; e != nil {
 		c.count("ephemeral_subpool_config/max_operation_count", or(e.MaxOperationCount, 0))
 		c.count("ephemeral_subpool_config/max_running_operation_count", or(e.MaxRunningOperationCount, 0))

@@ -66,8 +66,7 @@ func (p Pool) checkSubpools() error {
 	return nil
 }
 
-// checkPath holds the way to the root to: it ends there, is not too long, and has
-// no FIFO pool on it.
+// checkPath holds the way to the root to: it ends there, and is not too long.
 func (t Tree) checkPath(p *Pool) error {
 	depth := 1
 	for parent := p.Parent; parent != scheduling.RootPool; depth++ {
@@ -77,9 +76,6 @@ func (t Tree) checkPath(p *Pool) error {
 		i, found := t.find(parent)
 		if !found {
 			return fmt.Errorf("parent %q: %w: create it first, or use %q", parent, ErrUnknownPool, scheduling.RootPool)
-		}
-		if depth == 1 && t.pools[i].Options.mode() == FIFO {
-			return fmt.Errorf("parent %q is a FIFO pool, and these have no subpools", parent)
 		}
 		parent = t.pools[i].Parent
 	}
@@ -121,8 +117,6 @@ func (t Tree) checkDefaultParent() error {
 	switch {
 	case !found:
 		return fmt.Errorf("default_parent_pool: %q: %w", name, ErrUnknownPool)
-	case t.pools[i].Options.mode() == FIFO:
-		return fmt.Errorf("default_parent_pool: %q is a FIFO pool, and these have no subpools", name)
 	case t.pools[i].Ephemeral != "":
 		return fmt.Errorf("default_parent_pool: %q goes with its last operation", name)
 	}
@@ -135,9 +129,6 @@ func (t Tree) checkDefaultParent() error {
 func (t Tree) checkGuarantees() error {
 	below := make(map[scheduling.PoolName]*guaranteed)
 	for i := range t.pools {
-		if err := t.checkIntegral(&t.pools[i]); err != nil {
-			return fmt.Errorf("pool %q: %w", t.pools[i].Name, err)
-		}
 		if g := t.pools[i].Options.StrongGuarantee; g != nil {
 			sum := below[t.pools[i].Parent]
 			if sum == nil {
@@ -189,25 +180,6 @@ func (t Tree) checkStrong(o *PoolOptions, sum *guaranteed) error {
 		if have := own.Or(resource.Amounts{}).Of(k); sum.Amounts.Of(k) > have {
 			return fmt.Errorf("strong_guarantee_resources/%s: the pools below it are guaranteed %s, it has only %s: raise it or lower theirs",
 				k, amount(k, sum.Amounts.Of(k)), amount(k, have))
-		}
-	}
-	return nil
-}
-
-// checkIntegral forbids integral guarantees below integral guarantees: the volume
-// of a pool is spent by what runs in all of it.
-func (t Tree) checkIntegral(p *Pool) error {
-	if p.Options.Guarantee() == NoIntegral {
-		return nil
-	}
-	path, err := t.Path(p.Parent)
-	if err != nil {
-		return err
-	}
-	for _, above := range path[:len(path)-1] {
-		i, _ := t.find(above)
-		if t.pools[i].Options.Guarantee() != NoIntegral {
-			return fmt.Errorf("integral_guarantees: pool %q above it has some, and a volume is spent by all below: set guarantee_type of one of them to none", above)
 		}
 	}
 	return nil

@@ -10,7 +10,7 @@
 //     preemption, the longest notice of any job with its min_run_time, one update of fair
 //     shares, and the longest time between two looks at a node.
 //   - No pool whose fair share is at least half a job waits for its first job for longer than its
-//     patience. A lost node, and a change of leader, begins that time anew.
+//     patience, counted from the last lost node or change of leader.
 //   - Usage exceeds resource_limits for no longer than patience less the starvation timeout.
 //   - In a FIFO pool no job starts while an earlier operation has a job pending that needs no more.
 //     Graceful operations may be passed over: they start no more jobs than they may keep.

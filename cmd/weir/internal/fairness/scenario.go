@@ -95,7 +95,7 @@ func (g *generator) document() map[string]any {
 	}
 	workloads := map[string]any{}
 	for _, l := range g.leaves {
-		workloads[l.name] = g.workload(l)
+		g.work(l, workloads)
 	}
 	d["workloads"] = workloads
 	g.promise(d)

@@ -2,13 +2,18 @@ package fairness
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 )
 
-// workload draws the operations of a pool: most want more than their fair share all the time.
-func (g *generator) workload(l *leaf) map[string]any {
+// work draws the operations of a pool: most want more than their fair share all the time.
+func (g *generator) work(l *leaf, workloads map[string]any) {
 	if g.is("fifo") && g.percent(70) {
 		l.options["mode"] = "fifo"
+		if g.percent(30) {
+			l.options["fifo_sort_parameters"] = []any{"start_time"}
+		}
 	}
 	l.job = oneOf(g, 1, 1, 2)
 	if g.is("large jobs") {
@@ -16,17 +21,14 @@ func (g *generator) workload(l *leaf) map[string]any {
 	}
 	least, most := g.lengths(l)
 	w := map[string]any{"job": map[string]any{"cpu": l.job, "memory": oneOf(g, "64MiB", "1GiB"), "length": map[string]any{"uniform": []any{text(least), text(most)}}}}
-	if options := g.operationOptions(w); len(options) > 0 {
-		w["options"] = options
-	}
+	w["options"] = g.operationOptions(w)
 	// capacity is how many of its jobs the whole cluster does until the end.
 	mean := (least + most) / 2
 	capacity := float64(g.total()/l.job) * (1 + g.duration.Seconds()/mean.Seconds())
+	workloads[l.name] = w
 	if g.is("one-job operations") && mean >= 2*time.Minute {
-		// Somewhat more than its part.
-		every := g.duration.Seconds() / (capacity*min(1, 1.5*l.part+0.1) + 1)
-		w["arrivals"] = map[string]any{"every": fmt.Sprintf("%dms", int(every*1000)), "from": text(g.begin())}
-		return w
+		g.oneByOne(l, w, workloads, capacity)
+		return
 	}
 	operations := g.between(1, oneOf(g, 1, 8, 30))
 	if g.percent(20) {
@@ -39,8 +41,26 @@ func (g *generator) workload(l *leaf) map[string]any {
 	for i := range at {
 		at[i] = text(begin + time.Duration(i)*step)
 	}
+	if operations > 1 && g.percent(30) {
+		// The later half of them weighs otherwise.
+		later, options := maps.Clone(w), g.operationOptions(w)
+		options["weight"] = oneOf(g, 0.5, 2, 3)
+		later["pool"], later["options"], later["arrivals"] = l.name, options, map[string]any{"at": at[operations/2:]}
+		workloads[l.name+"-later"] = later
+		at = at[:operations/2]
+	}
 	w["arrivals"] = map[string]any{"at": at}
-	return w
+}
+
+// oneByOne has a pool work on operations of one job: some more than its part has room for at once,
+// and from then on as many as it can do. More that wait would take the simulation too long.
+func (g *generator) oneByOne(l *leaf, w, workloads map[string]any, capacity float64) {
+	begin := text(g.begin())
+	every := g.duration.Seconds() / (capacity*l.part + 1)
+	w["arrivals"] = map[string]any{"every": fmt.Sprintf("%dms", int(every*1000)), "from": begin}
+	first := maps.Clone(w)
+	first["pool"], first["arrivals"] = l.name, map[string]any{"at": slices.Repeat([]any{begin}, int(2*l.part*float64(g.total()/l.job))+10)}
+	workloads[l.name+"-first"] = first
 }
 
 // begin is when the first operation of a pool comes: half of them at once.

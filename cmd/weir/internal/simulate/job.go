@@ -16,7 +16,7 @@ func (w *world) started(a *statepb.Allocation) {
 	op := w.operations[a.GetOperationId()]
 	w.meter.started(w.now, op, a)
 	w.occupy(op, a)
-	if op.pool.fifo {
+	if op.pool.fifo != nil {
 		w.fifoStarts = append(w.fifoStarts, fifoStart{op, a.GetResources().Amounts()})
 	}
 	if w.dead[a.GetNode()] || op.Shape.Endless {

@@ -46,7 +46,9 @@ type account struct {
 	name   scheduling.PoolName
 	parent *account
 	leaf   bool
-	fifo   bool
+	// fifo is by what a FIFO pool sorts its operations, as far as that stays as it is; nil: by
+	// something else, or it is no FIFO pool.
+	fifo   []string
 	usage  resource.Amounts
 	demand resource.Amounts
 	// at is until when the sums are.
@@ -121,7 +123,9 @@ func newMeter(f *File) *meter {
 	for _, p := range f.Pools.ParentsFirst() {
 		a := &account{name: p.Name, parent: m.accounts[p.Parent], leaf: len(f.Pools.Children(p.Name)) == 0}
 		effective := f.effective(p.Name)
-		a.fifo = effective.Mode == pooltree.FIFO
+		if effective.Mode == pooltree.FIFO && !effective.FIFOReordering && !slices.Contains(effective.FIFOSort, pooltree.SortByPendingJobCount) {
+			a.fifo = effective.FIFOSort
+		}
 		a.outcome = outcome{Outcome: Outcome{Leaf: a.leaf, Patience: f.patienceOf(p.Name)}, wanted: -1, over: -1, limits: effective.Limits}
 		m.accounts[p.Name] = a
 		m.ordered = append(m.ordered, a)
@@ -146,6 +150,9 @@ func (m *meter) appears(now time.Duration, resources resource.Amounts) {
 		m.settle(a, now)
 	}
 	m.present = m.present.Add(resources)
+	for _, a := range m.ordered {
+		a.outcome.sized(resource.Amounts{}, m.present)
+	}
 }
 
 // change adds to usage and demand of a pool and of all above it.

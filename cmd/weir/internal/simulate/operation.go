@@ -168,7 +168,7 @@ func (w *world) step(op *statepb.Operation, now lifecycle.State) proto.Message {
 		known := w.operations[id]
 		known.runs = w.now
 		for a := known.pool; a != nil; a = a.parent {
-			a.outcome.LargestJob = max(a.outcome.LargestJob, resource.MaxRatio(known.perJob, w.meter.total))
+			a.outcome.sized(known.perJob, w.meter.present)
 		}
 		defined := &commandpb.TaskDefinition{Name: task, JobCount: op.GetSpec().GetTasks()[0].GetJobCount(), JobResources: statepb.NewResources(known.perJob)}
 		if known.lessons != nil {

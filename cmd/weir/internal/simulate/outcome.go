@@ -24,10 +24,10 @@ type Outcome struct {
 	Fair, Got float64
 	// Hungry says that demand exceeded the fair share at every update of the window.
 	Hungry bool
-	// LargestJob is the share of its largest job.
+	// LargestJob is the share of its largest job, of the fewest nodes that there were.
 	LargestJob float64
 	// Asked is the part of its guarantees, in whole largest jobs, that the pool wanted without
-	// a break for as long as Patience; Had is how much of that it had. Both are shares x seconds.
+	// a break or failure for as long as Patience; Had is how much of that it had. Both are shares x seconds.
 	Asked, Had float64
 	// Patience is how long the pool may wait for what preemption has to make room for.
 	Patience time.Duration
@@ -44,7 +44,7 @@ type Outcome struct {
 	// OverLimits is the longest time for which usage exceeded resource_limits without a break.
 	OverLimits time.Duration
 	// OutOfOrder counts jobs of a FIFO pool that started while an earlier operation had one
-	// pending that needs no more of any resource.
+	// pending that needs no more of any resource. Pools with an order that changes are left out.
 	OutOfOrder int64
 }
 
@@ -67,9 +67,11 @@ type outcome struct {
 	// fairSum and gotSum are shares x seconds in the window, fairMeanwhile before the first job.
 	fairSum, gotSum resource.Vector
 	fairMeanwhile   float64
-	asked           lowest
-	lost            sums
-	limits          resource.Amounts
+	// job is the most that its jobs need of each resource.
+	job    resource.Amounts
+	asked  lowest
+	lost   sums
+	limits resource.Amounts
 	// over is since when usage exceeds limits, or -1.
 	over time.Duration
 }
@@ -218,7 +220,7 @@ type fifoStart struct {
 }
 
 // inOrder looks whether the jobs that a plan has started in FIFO pools passed over those of earlier
-// operations, which are told apart by weight and start.
+// operations.
 func (w *world) inOrder() {
 	for _, s := range w.fifoStarts {
 		for _, other := range w.operations {
@@ -231,10 +233,15 @@ func (w *world) inOrder() {
 	w.fifoStarts = w.fifoStarts[:0]
 }
 
-// before reports whether a FIFO pool serves op first: by weight, start and id.
+// before reports whether a FIFO pool serves op first: by what it sorts, and then by start and id.
 func (op *operation) before(other *operation) bool {
-	if op.weight() != other.weight() {
-		return op.weight() > other.weight()
+	for _, key := range op.pool.fifo {
+		if key == pooltree.SortByStartTime && op.accepted != other.accepted {
+			break
+		}
+		if key == pooltree.SortByWeight && op.weight() != other.weight() {
+			return op.weight() > other.weight()
+		}
 	}
 	return cmp.Or(cmp.Compare(op.accepted, other.accepted), cmp.Compare(op.ID, other.ID)) < 0
 }
@@ -270,11 +277,19 @@ func (o *outcome) lose(now time.Duration, e state.Ended) {
 	o.lost.add(e.Allocation.GetResources().Amounts(), now.Seconds()-e.Allocation.GetStartTime().AsTime().Sub(epoch).Seconds())
 }
 
-// calmed says that a node or the leader has failed: what waits for its first job begins anew.
+// calmed says that a node or the leader has failed: waits for a first job are counted from now, and
+// guarantees are to be kept when they have been asked for as long as that takes again.
 func (m *meter) calmed(now time.Duration) {
 	for _, a := range m.ordered {
+		a.outcome.asked = lowest{}
 		if a.outcome.wanted >= 0 && !a.outcome.started {
 			a.outcome.calm = now
 		}
 	}
+}
+
+// sized takes what jobs of the pool need, and what there is.
+func (o *outcome) sized(perJob, present resource.Amounts) {
+	o.job = o.job.Max(perJob)
+	o.LargestJob = max(o.LargestJob, resource.MaxRatio(o.job, present))
 }

@@ -2,11 +2,14 @@ package simulate
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
 	"weir/messages/statepb"
 	"weir/raftstore/state"
+	"weir/scheduling"
+	"weir/scheduling/pooltree"
 	"weir/scheduling/resource"
 )
 
@@ -104,7 +107,8 @@ func TestLimitsAreExceeded(t *testing.T) {
 // TestOrderOfFIFOPools: a job passes over those of earlier operations of its pool that need no
 // more than it has got.
 func TestOrderOfFIFOPools(t *testing.T) {
-	fifo, other := &account{fifo: true}, &account{fifo: true}
+	sort := []string{pooltree.SortByWeight, pooltree.SortByStartTime}
+	fifo, other := &account{fifo: sort}, &account{fifo: sort}
 	op := func(id string, accepted time.Duration, cpu resource.Hundredths, pending int64, options map[string]any) *operation {
 		return &operation{
 			Submission: Submission{ID: id, Shape: Shape{Options: options}}, accepted: accepted, pool: fifo,
@@ -116,19 +120,23 @@ func TestOrderOfFIFOPools(t *testing.T) {
 	for name, c := range map[string]struct {
 		also *operation
 		want int64
+		sort []string
 	}{
-		"earlier and pending":            {op("a", 1, 100, 1, nil), 1},
-		"as early, with a lesser id":     {op("a", 5, 100, 1, nil), 1},
-		"as early, with a greater id":    {op("c", 5, 100, 1, nil), 0},
-		"of greater weight":              {op("c", 9, 100, 1, map[string]any{"weight": 2.0}), 1},
-		"earlier, of less weight":        {op("a", 1, 100, 1, map[string]any{"weight": 0.5}), 0},
-		"with nothing pending":           {op("a", 1, 100, 0, nil), 0},
-		"whose jobs need more":           {op("a", 1, 101, 1, nil), 0},
-		"graceful, with what it may run": {op("a", 1, 100, 1, map[string]any{"preemption_mode": "graceful"}), 0},
-		"of another pool":                {elsewhere, 0},
+		"earlier and pending":                       {op("a", 1, 100, 1, nil), 1, sort},
+		"as early, with a lesser id":                {op("a", 5, 100, 1, nil), 1, sort},
+		"as early, with a greater id":               {op("c", 5, 100, 1, nil), 0, sort},
+		"of greater weight":                         {op("c", 9, 100, 1, map[string]any{"weight": 2.0}), 1, sort},
+		"earlier, of less weight":                   {op("a", 1, 100, 1, map[string]any{"weight": 0.5}), 0, sort},
+		"with nothing pending":                      {op("a", 1, 100, 0, nil), 0, sort},
+		"whose jobs need more":                      {op("a", 1, 101, 1, nil), 0, sort},
+		"graceful, with what it may run":            {op("a", 1, 100, 1, map[string]any{"preemption_mode": "graceful"}), 0, sort},
+		"of another pool":                           {elsewhere, 0, sort},
+		"of greater weight where start comes first": {op("c", 9, 100, 1, map[string]any{"weight": 2.0}), 0, []string{pooltree.SortByStartTime, pooltree.SortByWeight}},
+		"as early where weight comes next":          {op("c", 5, 100, 1, map[string]any{"weight": 2.0}), 1, []string{pooltree.SortByStartTime, pooltree.SortByWeight}},
+		"earlier, by start alone":                   {op("a", 1, 100, 1, map[string]any{"weight": 0.5}), 1, []string{pooltree.SortByStartTime}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			fifo.outcome.OutOfOrder = 0
+			fifo.outcome.OutOfOrder, fifo.fifo = 0, c.sort
 			started := op("b", 5, 100, 1, nil)
 			w := &world{operations: map[string]*operation{"b": started, c.also.ID: c.also}, fifoStarts: []fifoStart{{started, started.perJob}}}
 			w.inOrder()
@@ -196,7 +204,7 @@ func TestOutcomeOfALatePool(t *testing.T) {
 	near(t, "part that was lost", early.Lost, early.LostSeconds/early.UsedSeconds)
 }
 
-// TestFailuresAreNoFault: the wait for a first job begins anew with the next leader, and shares are
+// TestFailuresAreNoFault: the wait for a first job is counted from the next leader on, and shares are
 // of the nodes that are left.
 func TestFailuresAreNoFault(t *testing.T) {
 	calm := mustRun(t, mustRead(t, late, Changes{})).pool(t, "late").Outcome.FirstWait
@@ -206,6 +214,40 @@ func TestFailuresAreNoFault(t *testing.T) {
 	}
 	r := mustRun(t, mustRead(t, late+"failures: [{at: 20m, nodes: 1}]\n", Changes{}))
 	near(t, "got of the node that is left", r.pool(t, "late").Outcome.Got, 0.5)
+	near(t, "largest job, of the node that is left", r.pool(t, "late").Outcome.LargestJob, 0.5)
+
+	m := newMeter(mustRead(t, late, Changes{}))
+	o := &m.accounts["late"].outcome
+	o.Patience = time.Minute
+	if got := o.asked.since(0, 2*time.Minute, 0.5, time.Minute) + o.asked.since(2*time.Minute, 3*time.Minute, 0.5, time.Minute); got != 0.5 {
+		t.Errorf("a guarantee of two minutes is asked for %v, want 0.5 from the second on", got)
+	}
+	m.calmed(3 * time.Minute)
+	if got := o.asked.since(3*time.Minute, 4*time.Minute, 0.5, time.Minute); got != 0 {
+		t.Errorf("right after a failure a guarantee is asked for %v, want nothing", got)
+	}
+}
+
+// TestPoolsWithAnOrder: what others sort by, and orders that change, are not judged.
+func TestPoolsWithAnOrder(t *testing.T) {
+	f := mustRead(t, `nodes: [{cpu: 4}]
+pools:
+  fair: {}
+  plain: {mode: fifo}
+  start: {mode: fifo, fifo_sort_parameters: [start_time]}
+  pending: {mode: fifo, fifo_sort_parameters: [weight, pending_job_count]}
+  reordering: {mode: fifo, enable_fifo_children_reordering_for_guarantee_utilization: true}
+workloads:
+  fair: {job: {length: 1m}}
+`, Changes{})
+	m := newMeter(f)
+	for pool, want := range map[scheduling.PoolName][]string{
+		"fair": nil, "plain": {pooltree.SortByWeight, pooltree.SortByStartTime}, "start": {pooltree.SortByStartTime}, "pending": nil, "reordering": nil,
+	} {
+		if got := m.accounts[pool].fifo; !slices.Equal(got, want) {
+			t.Errorf("pool %s sorts by %v, want %v", pool, got, want)
+		}
+	}
 }
 
 func TestPatience(t *testing.T) {
