@@ -332,15 +332,13 @@ func (g pressure) loses() {
 	}
 }
 
-// forget has the old tree forget what somebody lacked over time: where pools go by their
-// operations nobody lacks anything.
+// forget has the old tree forget what somebody lacked over time, of which a new one knows
+// nothing: where pools go by their operations nobody lacks anything.
 func (g pressure) forget() {
-	for _, own := range []bool{false, true} {
-		g.w.change(map[string]*structpb.Value{"use_pool_satisfaction_for_scheduling": structpb.NewBoolValue(own)})
-		g.w.heal()
-		if err := g.w.tree.Tick(g.w.now); err != nil {
-			g.Fatal(err)
-		}
+	g.w.change(map[string]*structpb.Value{"use_pool_satisfaction_for_scheduling": structpb.NewBoolValue(false)})
+	g.w.heal()
+	if err := g.w.tree.Tick(g.w.now); err != nil {
+		g.Fatal(err)
 	}
 }
 
@@ -380,13 +378,16 @@ type ties struct {
 	used    map[string]resource.Amounts
 	fair    map[string]float64
 	total   resource.Amounts
-	// waiting are the operations with jobs to start.
-	waiting []string
+	// claims are how many jobs of operations have a claim.
+	claims map[string]int
 }
 
 func tiesOf(t *Tree) ties {
 	s := t.Snapshot()
-	of := ties{map[string]string{}, map[string]resource.Amounts{}, map[string]float64{}, s.Total, nil}
+	of := ties{map[string]string{}, map[string]resource.Amounts{}, map[string]float64{}, s.Total, map[string]int{}}
+	for _, c := range s.Claims {
+		of.claims[string(c.Operation)]++
+	}
 	for _, p := range s.Pools {
 		of.parents[string(p.Name)], of.used[string(p.Name)] = string(p.Parent), p.Shares.Usage
 		of.fair[string(p.Name)] = p.Shares.FairShare.MaxComponent()
@@ -394,16 +395,13 @@ func tiesOf(t *Tree) ties {
 	for _, op := range s.Operations {
 		of.parents[string(op.ID)], of.used[string(op.ID)] = string(op.Pool), op.Shares.Usage
 		of.fair[string(op.ID)] = op.Shares.FairShare.MaxComponent()
-		if op.SchedulingIndex >= 0 {
-			of.waiting = append(of.waiting, string(op.ID))
-		}
 	}
 	return of
 }
 
 // explain reports whether plans give everybody as much, or differ from where it is the turn of one of two siblings that
-// use equally much of their fair shares; or the one ends there, for what is free may be kept
-// for one of them.
+// use equally much of their fair shares; or in the one fewer jobs start, for what is free is
+// kept by the turns of parts of jobs.
 func (s ties) explain(old, new []proto.Message) bool {
 	a, b := turnsOf(old), turnsOf(new)
 	if slices.Equal(slices.SortedFunc(slices.Values(a), byOperation), slices.SortedFunc(slices.Values(b), byOperation)) {
@@ -413,16 +411,24 @@ func (s ties) explain(old, new []proto.Message) bool {
 		if a[i].operation != b[i].operation {
 			return s.equal(a[i].operation, b[i].operation)
 		}
+		if s.claims[a[i].operation]--; s.claims[a[i].operation] >= 0 {
+			// What a claim holds is usage already.
+			continue
+		}
 		for id := a[i].operation; id != ""; id = s.parents[id] {
 			s.used[id] = s.used[id].Add(a[i].needs)
 		}
 	}
-	for i, x := range s.waiting {
-		if len(a) != len(b) && slices.ContainsFunc(s.waiting[:i], func(y string) bool { return s.equal(x, y) }) {
-			return true
+	return len(a) != len(b) && preemptsOf(old) == preemptsOf(new)
+}
+
+func preemptsOf(commands []proto.Message) (n int) {
+	for _, command := range commands {
+		if m, ok := command.(*commandpb.PreemptAllocations); ok {
+			n += len(m.GetPreemptions())
 		}
 	}
-	return false
+	return n
 }
 
 // equal reports whether the siblings that decide between two operations use equally much of
