@@ -243,8 +243,8 @@ func TestNewLeaderDecidesAlike(t *testing.T) {
 			t.Fatalf("a new leader would hold (+), the old one holds (-):\n%s", diff)
 		}
 		ties := tiesOf(w.tree)
-		old, new := planOf(w, w.tree), planOf(w, again)
-		if diff := cmp.Diff(old, new, protocmp.Transform()); diff != "" && !ties.explain(old, new) {
+		before, after := planOf(w, w.tree), planOf(w, again)
+		if diff := cmp.Diff(before, after, protocmp.Transform()); diff != "" && !ties.explain(before, after) {
 			t.Fatalf("a new leader would decide (+), the old one decides (-):\n%s", diff)
 		}
 	})

@@ -333,17 +333,16 @@ func rivals(t *testing.T, c *cluster) {
 	c.abort(t, greedy, hungry)
 }
 
-// halfANode has small jobs everywhere, and a job of half a node come. On no node are
-// enough of the small ones the latest beyond the share of their pool; once it starves it
-// gets the place of earlier ones, all on one node, and no more than it needs.
+// halfANode has small jobs everywhere, and a job of half a node come beside them. On no
+// node are enough of the small ones beyond their share, so it gets its place only once it
+// may starve aggressively.
 func halfANode(t *testing.T, c *cluster) {
-	c.pool(t, "packed", "small", object{"weight": 3})
-	c.pool(t, "packed", "big", object{})
-	member := func(count int, cores float64, pool string) string {
+	c.pool(t, "packed", "both", object{})
+	member := func(count int, cores float64) string {
 		task := leaving(count, "leave", c.folder(t), "0").with("cpu_limit", cores).with("restart_completed_jobs", true)
-		return c.start(t, one(task, in("packed"), object{"pool": pool}))
+		return c.start(t, one(task, in("packed"), object{"pool": "both"}))
 	}
-	small := member(40, 1, "small")
+	small := member(40, 1)
 	first := c.runs(t, small, 16)
 	// The latest four, those beyond the share of 12, are two on each node.
 	replaced := map[string]int{}
@@ -354,9 +353,21 @@ func halfANode(t *testing.T, c *cluster) {
 		}
 	}
 	until(t, "four jobs are replaced", func() string { return fewer(len(c.staying(t, small))+len(c.jobs(t, small, "aborted")), 20) })
-	big := member(1, 4, "big")
+	big := member(1, 4)
+	began := time.Now()
+	until(t, "the big one has starved for long enough to starve aggressively", func() string {
+		if trees := c.get(t, big).GetTrees(); len(trees) != 1 || trees[0].GetFairShare() < .2 {
+			began = time.Now()
+			return fmt.Sprintf("its fair share: %v", trees)
+		}
+		return fewer(int(time.Since(began).Seconds()), 5)
+	})
+	if jobs := c.get(t, small).GetPreempted(); len(jobs) != 0 || len(c.jobs(t, big)) != 0 {
+		t.Errorf("%v were preempted though aggressive starvation is off", jobs)
+	}
+	c.ask(t, "TreeService/Set", object{"tree": "packed", "options": object{"enable_aggressive_starvation": true}}, &apipb.SetTreeResponse{})
 	where := c.runs(t, big, 1)[0].GetNode()
-	victims := c.preempted(t, small, "preemption")
+	victims := c.preempted(t, small, "aggressive_preemption")
 	if len(victims) != 4 {
 		t.Errorf("%d jobs went, want 4: no more than it needs", len(victims))
 	}
