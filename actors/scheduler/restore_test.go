@@ -402,8 +402,8 @@ func tiesOf(t *Tree) ties {
 // explain reports whether plans give everybody as much, or differ from where it is the turn of one of two siblings that
 // use equally much of their fair shares; or in the one fewer jobs start, for what is free is
 // kept by the turns of parts of jobs.
-func (s ties) explain(old, new []proto.Message) bool {
-	a, b := turnsOf(old), turnsOf(new)
+func (s ties) explain(before, after []proto.Message) bool {
+	a, b := turnsOf(before), turnsOf(after)
 	if slices.Equal(slices.SortedFunc(slices.Values(a), byOperation), slices.SortedFunc(slices.Values(b), byOperation)) {
 		return true
 	}
@@ -419,7 +419,7 @@ func (s ties) explain(old, new []proto.Message) bool {
 			s.used[id] = s.used[id].Add(a[i].needs)
 		}
 	}
-	return len(a) != len(b) && preemptsOf(old) == preemptsOf(new)
+	return len(a) != len(b) && preemptsOf(before) == preemptsOf(after)
 }
 
 func preemptsOf(commands []proto.Message) (n int) {
