@@ -37,6 +37,9 @@ type pool struct {
 	debt   debt
 	// reserves is on how many nodes something is kept for a job of it.
 	reserves int64
+	// failed is the last round in which it starved and no victims were found for so much.
+	failed    uint64
+	failedFor resource.Amounts
 	// latest is the update for which the latest of what it has beyond its fair share were found.
 	latest uint64
 	// paid is what volume paid for at the last update.

@@ -124,6 +124,36 @@ func (e *Engine) stages(n *node, now time.Time, plan *Plan) {
 	}
 }
 
+// turn is a task of an operation that may preempt, and for whose starvation.
+type turn struct {
+	op   *operation
+	task allocation.Task
+	by   starver
+}
+
+// creditor is the lowest element on the way from an operation to the root that starves in
+// the operation's stage and is owed still; false: none is.
+func (e *Engine) creditor(op *operation) (by starver, ok bool) {
+	if by = op.starver; by.owed(e.total) {
+		return by, true
+	}
+	if e.settings.Preemption.PriorityScope == pooltree.OperationOnly {
+		return by, false
+	}
+	p := op.pool
+	if by.pool != nil {
+		p = by.pool.parent
+	}
+	for ; p != nil; p = p.parent {
+		var at [stageCount]starver
+		p.starves(p.hunger.Starvation, starver{pool: p}, &at)
+		if by = at[op.stage]; by.pool != nil && by.owed(e.total) {
+			return by, true
+		}
+	}
+	return by, false
+}
+
 // serve has a job start by preemption: one of the operation of a stage that has the least
 // of its fair share and a job that fits the node once victims have gone.
 func (e *Engine) serve(stage preemption.Stage, n *node, now time.Time, plan *Plan) bool {
@@ -133,24 +163,28 @@ func (e *Engine) serve(stage preemption.Stage, n *node, now time.Time, plan *Pla
 	e.round++
 	candidates, discount := e.candidates(stage, n, now)
 	for {
-		op, task := e.neediest(stage, n, discount, now)
-		if op == nil {
+		next := e.neediest(stage, n, discount, now)
+		if next.op == nil {
 			return false
 		}
-		if e.displace(stage, n, op, task, candidates, now, plan) {
+		if e.displace(stage, n, next, candidates, now, plan) {
 			return true
 		}
-		op.tried = e.round
-		op.order.Note(allocation.NoVictims, allocation.Fact{At: now, Node: n.id})
+		next.op.tried = e.round
+		if p := next.by.pool; p != nil {
+			p.failed, p.failedFor = e.round, next.task.PerJob
+		}
+		next.op.order.Note(allocation.NoVictims, allocation.Fact{At: now, Node: n.id})
 	}
 }
 
-// neediest chooses an operation of a stage, and a task of it.
-func (e *Engine) neediest(stage preemption.Stage, n *node, discount resource.Amounts, now time.Time) (best *operation, task allocation.Task) {
+// neediest chooses whose turn it is in a stage. What a pool has found no victims for, its
+// other operations do not find any for either.
+func (e *Engine) neediest(stage preemption.Stage, n *node, discount resource.Amounts, now time.Time) (best turn) {
 	on := n.offered(now)
 	spare := on.Free
 	for _, op := range e.starving[stage] {
-		if op.tried == e.round || !op.active() || best != nil && !op.order.Before(best.order) {
+		if op.tried == e.round || !op.active() || best.op != nil && !op.order.Before(best.op.order) {
 			continue
 		}
 		if discount.IsZero() && !op.effective.Packing.Enable {
@@ -163,21 +197,25 @@ func (e *Engine) neediest(stage preemption.Stage, n *node, discount resource.Amo
 			on.Free = on.Free.Sub(op.discount)
 		}
 		t, fits := op.order.Fitting(on)
-		switch {
-		case !fits:
-			op.order.Note(allocation.NoVictims, allocation.Fact{At: now, Node: n.id})
-		case e.withheld(op, t.PerJob):
+		if fits && e.withheld(op, t.PerJob) {
 			op.order.Note(allocation.Withheld, allocation.Fact{At: now, Node: n.id})
-		case op.starver.owed(e.total):
-			best, task = op, t
+			continue
+		}
+		by, owed := e.creditor(op)
+		switch {
+		case !fits || by.pool != nil && by.pool.failed == e.round && by.pool.failedFor.Fits(t.PerJob):
+			op.order.Note(allocation.NoVictims, allocation.Fact{At: now, Node: n.id})
+		case owed:
+			best = turn{op, t, by}
 		}
 	}
-	return best, task
+	return best
 }
 
 // displace has a job of an operation take the place of the victims that it needs.
-func (e *Engine) displace(stage preemption.Stage, n *node, op *operation, task allocation.Task, candidates []*holding, now time.Time, plan *Plan) bool {
-	victims, room, ok := e.victims(stage, n, op, task.PerJob, op.starver, candidates)
+func (e *Engine) displace(stage preemption.Stage, n *node, next turn, candidates []*holding, now time.Time, plan *Plan) bool {
+	op, task := next.op, next.task
+	victims, room, ok := e.victims(stage, n, op, task.PerJob, next.by, candidates)
 	g := op.missing(task.Name)
 	switch {
 	case !ok:
@@ -189,7 +227,7 @@ func (e *Engine) displace(stage preemption.Stage, n *node, op *operation, task a
 		}
 		for _, h := range victims {
 			e.pay(op, h, now)
-			reason := e.beyond(h, stage, op)
+			reason := e.beyond(h, stage, next)
 			e.preempt(h, now, kinds[stage], c, reason, plan)
 			e.took(op, h.operation)
 		}

@@ -341,7 +341,8 @@ func (op *operation) owner() preemption.Owner {
 
 // beyond are the facts about a victim that is beyond the fair share of its operation, or
 // of the pool that is beside the one of the operation that it goes for.
-func (e *Engine) beyond(h *holding, stage preemption.Stage, op *operation) Reason {
+func (e *Engine) beyond(h *holding, stage preemption.Stage, next turn) Reason {
+	op := next.op
 	b := h.operation.groups.Bounds()
 	k := resource.Dominant(h.operation.order.Usage(), e.total)
 	always, normally := h.operation.groups.Protected()
@@ -354,9 +355,9 @@ func (e *Engine) beyond(h *holding, stage preemption.Stage, op *operation) Reaso
 	}
 	switch {
 	case op == nil:
-	case op.starver.pool != nil:
-		r.Pool, r.Since = op.starver.pool.name, op.starver.pool.hunger.From()
-	case op.starver.operation != nil:
+	case next.by.pool != nil:
+		r.Pool, r.Since = next.by.pool.name, next.by.pool.hunger.From()
+	case next.by.operation != nil:
 		r.Since = op.hunger.From()
 	}
 	return r

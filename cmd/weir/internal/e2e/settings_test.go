@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -45,12 +46,21 @@ func TestSettingsOfAnOperation(t *testing.T) {
 	wantPatience(t, victims, strict, 3*time.Second)
 }
 
-// attributeOf returns an attribute of an operation in the default tree.
-func (c *cluster) attributeOf(t *testing.T, operation, name string) any {
+// attributeOf returns an attribute of an operation in the default tree; nil: it has none of
+// this name now.
+func (c *cluster) attributeOf(t *testing.T, operation, name string) (value any) {
 	t.Helper()
-	var answer apipb.GetAttributeResponse
-	c.ask(t, "AttributeService/Get", object{"path": "scheduler/pool_trees/default/operations/" + operation + "/" + name}, &answer)
-	return answer.GetValue().AsInterface()
+	request := object{"path": "scheduler/pool_trees/default/operations/" + operation + "/" + name}
+	until(t, "attribute "+name, func() string {
+		var answer apipb.GetAttributeResponse
+		err := c.call(t.Context(), c.leader(t), "AttributeService/Get", request, &answer)
+		if err != nil && refusalOf(err).Status != http.StatusNotFound {
+			return err.Error()
+		}
+		value = answer.GetValue().AsInterface()
+		return ""
+	})
+	return value
 }
 
 // wantPatience compares when jobs were told to go for an operation with since when it had
