@@ -34,6 +34,8 @@ type Element struct {
 	// next, rounding that part.
 	ahead    resource.Vector
 	rounding float64
+	// lag is for how long e has lacked its fair share, on balance.
+	lag float64
 	// promised is what guarantees alone would give.
 	promised resource.Vector
 
@@ -142,10 +144,11 @@ func (e *Element) Exceeds(part float64, lost, holds resource.Amounts) bool {
 }
 
 // Lack is what e lacks of its fair share, in the resource of which that is the most, once it
-// has half of a job: less than nothing where it comes nearer to its fair share without.
-func (e *Element) Lack(needs resource.Amounts) float64 {
+// has half of a job and has given back so much: less than nothing where it comes nearer to
+// its fair share without.
+func (e *Element) Lack(given, needs resource.Amounts) float64 {
 	k := e.fair.Largest()
-	return e.fair[k] - resource.Share(e.usage, e.total)[k] - resource.Share(needs, e.total)[k]/2
+	return e.fair[k] - resource.Share(e.usage.Sub(given), e.total)[k] - resource.Share(needs, e.total)[k]/2
 }
 
 // Surplus is what e has beyond its fair share, in the resource of which that is the most,
@@ -187,11 +190,16 @@ func (e *Element) SetShares(fair, demand resource.Vector, total resource.Amounts
 	e.move()
 }
 
-// SetRounding tells e which part of its next job counts as used where it is decided whose
-// turn is next, from 0 to 1: jobs are whole, and fair shares are not. 0, the one that e has
-// first, favours those whose fair share is small, a half nobody, and 1 the others.
-func (e *Element) SetRounding(part float64) {
-	e.rounding, e.ahead = part, resource.Vector{}
+// Lag is for how long e has lacked all of its fair share, on balance: seconds.
+func (e *Element) Lag() float64 { return e.lag }
+
+// SetDebt tells e which part of its next job counts as used where it is decided whose turn
+// is next, from 0 to 1: jobs are whole, and fair shares are not. 0, the one that e has
+// first, favours those whose fair share is small, a half nobody, and 1 the others. Of those
+// that are equally satisfied, and use as much of their fair share, the one of the greatest
+// lag comes first.
+func (e *Element) SetDebt(part, lag float64) {
+	e.rounding, e.lag, e.ahead = part, lag, resource.Vector{}
 	if next := e.Next(); next != resource.Infinite {
 		e.ahead = resource.Share(next, e.total).Scale(part)
 	}
@@ -219,8 +227,9 @@ func (e *Element) Promised(needs resource.Amounts) bool {
 	if e.promised.IsZero() || needs == resource.Infinite {
 		return false
 	}
-	k := e.promised.Largest()
-	return resource.Share(e.usage.Add(needs), e.total)[k] <= e.promised[k]+resource.LargeEpsilon
+	with := e.usage.Add(needs)
+	k := resource.Dominant(with, e.total)
+	return resource.Share(with, e.total)[k] <= e.promised[k]+resource.LargeEpsilon
 }
 
 // SetPromised tells e what guarantees alone would give it, as a part of the cluster. While

@@ -138,7 +138,7 @@ func changeOrder(t *rapid.T, all map[*allocation.Element]*model, pools, ops []*a
 	for range rapid.IntRange(0, 3).Draw(t, "roundings") {
 		e := rapid.SampledFrom(slices.Concat(pools, ops)).Draw(t, "one that is rounded")
 		part := rapid.SampledFrom([]float64{0, .25, .5, 1}).Draw(t, "part")
-		e.SetRounding(part)
+		e.SetDebt(part, 0)
 		all[e].ahead = resource.Vector{}
 		if e.Next() != resource.Infinite {
 			all[e].ahead = resource.Share(e.Next(), total).Scale(part)

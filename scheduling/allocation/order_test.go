@@ -136,8 +136,8 @@ func TestRounding(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			root := allocation.NewPool("root")
 			a, b := operation(root, "a", 1, .15, 9), operation(root, "b", 2, .35, 9)
-			a.SetRounding(tc.a)
-			b.SetRounding(tc.b)
+			a.SetDebt(tc.a, 0)
+			b.SetDebt(tc.b, 0)
 			if got, _ := fill(root, slots(5), 9); !slices.Equal(got, tc.want) {
 				t.Errorf("starts %v, want %v", got, tc.want)
 			}
@@ -158,13 +158,13 @@ func TestRoundingIsNoUsage(t *testing.T) {
 	a := operation(root, "a", 1, .2, 9)
 	a.AddUsage(slots(1))
 	before := a.Satisfaction()
-	a.SetRounding(1)
+	a.SetDebt(1, 0)
 	if got := a.Satisfaction(); got != before || a.Usage() != slots(1) {
 		t.Errorf("satisfaction %v, was %v; usage %v", got, before, a.Usage())
 	}
 	none := operation(root, "b", 2, .2, 1)
 	none.AddPending(allocation.TaskID{Name: "t"}, -1)
-	if none.SetRounding(1); none.Next() != resource.Infinite || none.Satisfaction() != 0 {
+	if none.SetDebt(1, 0); none.Next() != resource.Infinite || none.Satisfaction() != 0 {
 		t.Errorf("without jobs: satisfaction %v", none.Satisfaction())
 	}
 }

@@ -39,7 +39,7 @@ func (w *world) judge(e *fairshare.Element) error {
 	if w.clocks[e.ID] == nil {
 		w.clocks[e.ID] = &preemption.Clock{}
 	}
-	w.clocks[e.ID].Judge(w.now, status, preemption.BelowMinShare(shares), timeouts)
+	w.clocks[e.ID].Judge(w.now, status, status == preemption.BelowFairShare, preemption.BelowMinShare(shares), timeouts)
 	return nil
 }
 

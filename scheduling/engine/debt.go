@@ -14,6 +14,9 @@ const (
 	debtPeriod = time.Minute
 	// debtHorizon bounds a debt: that of a job that was missing, or too many, for so long.
 	debtHorizon = time.Hour
+	// debtTurn is for how long who has a part of a job more than its fair share keeps it from one
+	// beside it that has as much less: a whole fair share that is missing for so long.
+	debtTurn = 20 * time.Minute
 )
 
 // debt is what an element lacked, or had too much, of its fair share over time, of its
@@ -32,27 +35,33 @@ func (d *debt) pay(e *fairshare.Element, lost resource.Amounts, ran time.Duratio
 	d.lack -= resource.Share(lost, total)[e.FairShare.Largest()] * ran.Seconds()
 }
 
-// round lets time pass, and tells the order of scheduling how to round.
+// round lets time pass, and tells the order of scheduling how to round, and for how long the
+// element has lacked all.
 func (d *debt) round(e *fairshare.Element, order *allocation.Element, passed time.Duration, total resource.Amounts, rounds bool) {
-	least := order.Next()
-	if !rounds || least == resource.Infinite {
-		*d = debt{}
-		order.SetRounding(0)
-		return
-	}
-	k := e.FairShare.Largest()
-	job := resource.Share(least, total)[k]
-	if job == 0 {
-		order.SetRounding(0)
-		return
+	k, next, job := e.FairShare.Largest(), order.Next(), 0.
+	if next != resource.Infinite {
+		job = resource.Share(next, total)[k]
 	}
 	if passed < 0 || passed > debtHorizon {
 		// It is the first update.
 		passed = 0
 	}
-	most := job * debtHorizon.Seconds()
-	d.lack = min(max(d.lack+d.rate*passed.Seconds(), -most), most)
+	d.lack += d.rate * passed.Seconds()
 	d.rate = e.FairShare[k] - e.UsageShare[k]
-	part := .5 - d.lack/(job*debtPeriod.Seconds())
-	order.SetRounding(min(max(part, 0), 1))
+	most := job * debtHorizon.Seconds()
+	rounding, lag := 0., 0.
+	switch {
+	case !rounds:
+		*d = debt{}
+	case next == resource.Infinite:
+		// Nobody is owed what it did not ask for.
+		d.lack = min(d.lack, 0)
+	case job > 0:
+		d.lack = min(max(d.lack, -most), most)
+		rounding = min(max(.5-d.lack/(job*debtPeriod.Seconds()), 0), 1)
+		if e.FairShare[k] > 0 {
+			lag = d.lack / e.FairShare[k]
+		}
+	}
+	order.SetDebt(rounding, lag)
 }

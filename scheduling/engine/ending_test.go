@@ -53,7 +53,7 @@ func TestNoTurns(t *testing.T) {
 }
 
 // TestWhatWasTakenCounts before the next update: several heartbeats after one update take
-// no more than one has until then less than its part.
+// no more than one has until then less than its fair share.
 func TestWhatWasTakenCounts(t *testing.T) {
 	d := twoPools(t, options{"fair_share_starvation_timeout": "5s", "preemptive_scheduling_backoff": "0s", "fair_share_starvation_tolerance": 0.5}, nil, nil, nil)
 	for len(d.victims) == 0 {
@@ -62,7 +62,7 @@ func TestWhatWasTakenCounts(t *testing.T) {
 	for range 5 {
 		d.beat("n")
 	}
-	d.wantVictims("greedy-004 preemption")
+	d.wantVictims("greedy-004 preemption", "greedy-003 preemption")
 }
 
 // TestWhatLeavesIsDemand: it will be asked for again, so that shares stay as they are.

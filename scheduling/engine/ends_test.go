@@ -47,9 +47,11 @@ func TestPreemptionEnds(t *testing.T) {
 			d.wants(id, rapid.SampledFrom([]scheduling.PoolName{"a", "b", "c"}).Draw(t, "pool"), int64(rapid.IntRange(1, 30).Draw(t, "jobs")), needs, of)
 			d.pass(time.Duration(rapid.IntRange(0, 10).Draw(t, "seconds"))*time.Second, time.Second, nodes...)
 		}
+		// Who has lacked much of its fair share for long is owed more than who lacks a little.
 		d.pass(3*time.Minute, time.Second, nodes...)
+		d.pass(8*time.Hour, 20*time.Second, nodes...)
 		d.victims = nil
-		d.pass(2*time.Minute, time.Second, nodes...)
+		d.pass(2*time.Hour, 20*time.Second, nodes...)
 		if len(d.victims) > 0 {
 			t.Fatalf("%d still preempted, last %+v", len(d.victims), d.victims[max(len(d.victims)-4, 0):])
 		}

@@ -17,7 +17,7 @@ func (e *Engine) explainHunger(op *operation, hopes [stageCount]hope) []Fact {
 		facts = append(facts, hungerFact(op.hunger, e.timeoutsOf(op), "it"))
 	}
 	if by.pool != nil {
-		facts = append(facts, hungerFact(by.pool.hunger, timeouts(by.pool.effective.Starvation, by.pool.effective.CanStarve), "pool "+quote(by.pool.name)))
+		facts = append(facts, hungerFact(by.pool.hunger, by.pool.timeouts(), "pool "+quote(by.pool.name)))
 	}
 	return facts
 }

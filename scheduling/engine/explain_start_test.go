@@ -225,7 +225,7 @@ func TestJobsThatWereToldToLeaveTellNothing(t *testing.T) {
 // TestTheSoonerWayIsForetold: jobs end faster than it starves, or slower.
 func TestTheSoonerWayIsForetold(t *testing.T) {
 	for timeout, want := range map[string]string{"5m": engine.ByEnds, "1s": engine.ByPreemption} {
-		d := newDrive(t, options{"fair_share_starvation_timeout": timeout, "fair_share_aggressive_starvation_timeout": "1h", "allocation_preemption_timeout": "1s"}, map[scheduling.PoolName]pool{"a": {}, "b": {}})
+		d := newDrive(t, options{"fair_share_starvation_timeout": timeout, "fair_share_aggressive_starvation_timeout": "1h", "allocation_preemption_timeout": "1s", "preemptive_scheduling_backoff": "1s"}, map[scheduling.PoolName]pool{"a": {}, "b": {}})
 		d.node("n1", 8)
 		d.wants("greedy", "a", 100, slotsOf(1), nil)
 		for range 10 {

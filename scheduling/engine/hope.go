@@ -27,7 +27,7 @@ func (e *Engine) hopes(op *operation) (all [stageCount]hope, outrun string) {
 	from(starver{operation: op}, op.hunger, e.timeoutsOf(op))
 	if e.settings.Preemption.PriorityScope != pooltree.OperationOnly {
 		for p := op.pool; p.parent != nil; p = p.parent {
-			from(starver{pool: p}, p.hunger, timeouts(p.effective.Starvation, p.effective.CanStarve))
+			from(starver{pool: p}, p.hunger, p.timeouts())
 		}
 	}
 	for stage := range all {

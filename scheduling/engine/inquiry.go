@@ -75,7 +75,7 @@ func (e *Engine) InquirePool(name scheduling.PoolName, now time.Time) (*Inquiry,
 	q := &Inquiry{now: now, pool: name, survey: e.beginSurvey(), rest: p.below(nil)}
 	q.x.Share = e.explainShare(&q.x, starver{pool: p})
 	if p.parent != nil {
-		q.x.Facts = append(q.x.Facts, hungerFact(p.hunger, timeouts(p.effective.Starvation, p.effective.CanStarve), "pool "+quote(p.name)))
+		q.x.Facts = append(q.x.Facts, hungerFact(p.hunger, p.timeouts(), "pool "+quote(p.name)))
 	}
 	for up := p; up != nil; up = up.parent {
 		if k, reached := reached(up.order, up.effective.Limits); reached {

@@ -168,7 +168,7 @@ func TestGuaranteesAreNotPreempted(t *testing.T) {
 }
 
 // TestPreemptionOfPoolsEnds: under constant demand nobody is preempted any more after some
-// minutes, whatever the jobs of pools are like.
+// hours, whatever the jobs of pools are like.
 func TestPreemptionOfPoolsEnds(t *testing.T) {
 	type wanted struct {
 		operations  int
@@ -201,8 +201,9 @@ func TestPreemptionOfPoolsEnds(t *testing.T) {
 					d.pass(30*time.Second, time.Second, "n1", "n2")
 				}
 				d.pass(10*time.Minute, time.Second, "n1", "n2")
+				d.pass(8*time.Hour, 20*time.Second, "n1", "n2")
 				d.victims = nil
-				d.pass(20*time.Minute, 2*time.Second, "n1", "n2")
+				d.pass(4*time.Hour, 20*time.Second, "n1", "n2")
 				if len(d.victims) > 0 {
 					t.Errorf("%d more are preempted; running %v", len(d.victims), d.inPools())
 				}

@@ -31,12 +31,19 @@ type pool struct {
 	beyond  time.Time
 	hunger  preemption.Clock
 	loss    loss
-	// way is the trial in which an operation below may gain, branch leads to it.
+	// way is the trial in which an operation below may gain, branch leads to it. beside is
+	// what those beside the branch would give back then, by pools below; served: one of these
+	// has its fair share.
 	way    uint64
 	branch *allocation.Element
+	beside resource.Amounts
+	served bool
 	debt   debt
-	// reserves is on how many nodes something is kept for a job of it.
+	// reserves is on how many nodes something is kept for a job of it; once misses of them
+	// were in vain, one after the other, there are no more until keeps.
 	reserves int64
+	misses   int
+	keeps    time.Time
 	// failed is the last round in which it starved and no victims were found for so much.
 	failed    uint64
 	failedFor resource.Amounts

@@ -11,7 +11,7 @@ import (
 // do not take it bit by bit for ever. It is made where it is the turn of an operation whose
 // job does not fit there, as long as that job is due to it or to a pool above it. It ends
 // when a job of the pool starts on the node, and after the time for which room is held for a
-// gang (gang_timeout); then the others have as long.
+// gang (gang_timeout); then the others have as long, and the pool waits longer each time.
 //
 // Reservations are the engine's own: a new one makes its own.
 type reservation struct {
@@ -36,7 +36,7 @@ func (e *Engine) reserve(order *allocation.Element) bool {
 	if r.pool != nil {
 		return r.pool == op.pool
 	}
-	if e.now.Before(r.again) || op.effective.Packing.Enable || !order.Matches(n.takes) {
+	if e.now.Before(r.again) || e.now.Before(op.pool.keeps) || op.effective.Packing.Enable || !order.Matches(n.takes) {
 		return false
 	}
 	room := n.limits.Sub(n.claimed)
@@ -88,7 +88,17 @@ func (n *node) review(now time.Time) {
 			return
 		}
 	}
+	if !now.Before(r.until) {
+		r.pool.miss(now, r.again.Sub(r.until))
+	}
 	r.end()
+}
+
+// miss notes that something was kept for a job of the pool in vain: the next time is after a
+// pause, that is longer each time, so that little is idle for jobs that come to nothing.
+func (p *pool) miss(now time.Time, pause time.Duration) {
+	p.keeps = now.Add(pause * time.Duration(min(1<<p.misses, maxGangPause)))
+	p.misses = min(p.misses+1, maxGangPause)
 }
 
 // end gives back what is kept.
@@ -100,6 +110,7 @@ func (r *reservation) end() {
 // met ends what is kept on a node for the pool of a job that starts there.
 func (n *node) met(p *pool) {
 	if r := &n.reserved; r.pool == p {
+		p.misses, p.keeps = 0, time.Time{}
 		r.end()
 		r.again = time.Time{}
 	}

@@ -6,6 +6,7 @@ import (
 	"weir/scheduling/fairshare"
 	"weir/scheduling/pooltree"
 	"weir/scheduling/preemption"
+	"weir/scheduling/resource"
 )
 
 // starve tells p, and all below, how they fare by the shares of an update (F.11).
@@ -18,7 +19,8 @@ func (e *Engine) starve(p *pool, now time.Time) {
 		t := e.timeoutsOf(op)
 		// Who only waits for what leaves has no jobs to start.
 		waits := op.share.Schedulable() && op.share.PendingJobs > 0
-		op.hunger.Judge(now, preemption.OperationStatus(s, limits.Tolerance, waits, nil), waits && preemption.BelowMinShare(s), t)
+		status := preemption.OperationStatus(s, limits.Tolerance, waits, nil)
+		op.hunger.Judge(now, status, status == preemption.BelowFairShare, waits && preemption.BelowMinShare(s), t)
 		e.below = e.below || !op.hunger.From().IsZero()
 		op.fromStarving = e.settings.Preemption.FromStarving
 	}
@@ -27,8 +29,26 @@ func (e *Engine) starve(p *pool, now time.Time) {
 	}
 	s := sharesOf(p.share)
 	status := preemption.PoolStatus(s, p.effective.Starvation.Tolerance)
-	p.hunger.Judge(now, status, preemption.BelowMinShare(s), timeouts(p.effective.Starvation, p.effective.CanStarve))
+	p.hunger.Judge(now, status, status == preemption.BelowFairShare || p.lacks(), preemption.BelowMinShare(s), p.timeouts())
 	e.below = e.below || !p.hunger.From().IsZero()
+}
+
+// lacks reports whether one more job is missing to the fair share of a pool, be it less than
+// is tolerated: a pool of many jobs would have less for ever. A pool whose tolerance is 0 does
+// not starve for its fair share.
+func (p *pool) lacks() bool {
+	next := p.order.Next()
+	return p.effective.Starvation.Tolerance > 0 && next != resource.Infinite && p.order.Lack(resource.Amounts{}, next) > resource.Epsilon
+}
+
+// timeouts are those of a pool: the less is missing of what is tolerated, the longer.
+func (p *pool) timeouts() preemption.Timeouts {
+	t, k := timeouts(p.effective.Starvation, p.effective.CanStarve), p.share.FairShare.Largest()
+	missing := p.share.FairShare[k] - p.share.UsageShare[k]
+	if missing <= 0 {
+		return t
+	}
+	return t.Lengthened((1 - p.effective.Starvation.Tolerance) * p.share.FairShare[k] / missing)
 }
 
 func sharesOf(e *fairshare.Element) preemption.Shares {

@@ -35,17 +35,21 @@ func (l *loss) of(trial uint64) *resource.Amounts {
 // this pool.
 func (e *Engine) victims(stage preemption.Stage, n *node, op *operation, perJob resource.Amounts, by starver, candidates []*holding) (victims []*holding, room resource.Amounts, ok bool) {
 	room, limited := op.order.Room(n.spare(), perJob)
-	e.trial++
-	t := trial{engine: e, stage: stage, op: op, by: by, needs: perJob, satisfaction: by.satisfaction()}
-	t.mark()
-	others := e.others[:0]
-	for _, h := range candidates {
-		if h.operation != op && (limited == nil || h.operation.order.Below(limited)) && !e.barred(op, h) && t.takes(h) {
-			others = append(others, h)
+	for _, whole := range []bool{false, true} {
+		e.trial++
+		t := trial{engine: e, stage: stage, op: op, by: by, needs: perJob, satisfaction: by.satisfaction(), whole: whole}
+		t.mark()
+		others := e.others[:0]
+		for _, h := range candidates {
+			if h.operation != op && (limited == nil || h.operation.order.Below(limited)) && !e.barred(op, h) && t.takes(h) {
+				others = append(others, h)
+			}
+		}
+		e.others = others
+		if victims, ok = preemption.Victims(perJob, room, others); ok {
+			break
 		}
 	}
-	e.others = others
-	victims, ok = preemption.Victims(perJob, room, others)
 	return victims, room, ok
 }
 
@@ -69,14 +73,18 @@ type trial struct {
 	by           starver
 	needs        resource.Amounts
 	satisfaction float64
+	// whole takes smaller jobs of pools that have more than their fair share as a whole.
+	whole bool
 }
 
-// mark notes at the pools above the operation which child leads to it.
+// mark notes at the pools above the operation which child leads to it, and whether one of
+// those on the way there has its fair share: then those beside it owe nothing.
 func (t *trial) mark() {
-	branch := t.op.order
+	branch, served, beside := t.op.order, false, resource.Amounts{}
 	for p := t.op.pool; p != nil; p = p.parent {
-		p.way, p.branch = t.engine.trial, branch
-		branch = p.order
+		p.way, p.branch, p.served, p.beside = t.engine.trial, branch, served, beside
+		branch, beside = p.order, beside.Add(t.besides(p, branch, beside))
+		served = served || p.order.SatisfactionWithout(beside) >= 1-resource.Epsilon || !p.order.Due(resource.Amounts{}, t.needs.Sub(beside))
 	}
 }
 
@@ -89,11 +97,15 @@ func (t *trial) takes(h *holding) bool {
 		// Who starves has nothing of what is its own already.
 		return false
 	}
+	if common.served {
+		return false
+	}
 	for p := from.pool; t.stage == preemption.AggressiveStage && p != common; p = p.parent {
 		if !t.guaranteed(p, h) {
 			return false
 		}
 	}
+	h.paid = false
 	switch {
 	case t.stage.Takes(h.Level()) && t.spared(h, common):
 		h.rule = byOperation
@@ -148,58 +160,6 @@ func (t *trial) spares(of *allocation.Element, l *loss, h *holding, need float64
 	return of.SatisfactionWithout(l.of(t.engine.trial).Add(h.Resources)) > need+resource.Epsilon
 }
 
-// beyondPools reports whether h may go however its operation is protected by itself: all
-// pools up to the one that who starves is in have more than their fair share, and so has
-// the operation, if only by a part of a job. Of jobs no smaller than the one that starts it
-// has to be one of the latest.
-//
-// All are nearer to their fair shares then, taken together, and nobody has less of it than
-// who starves had: so this comes to an end.
-func (t *trial) beyondPools(h *holding, common *pool) bool {
-	e, from := t.engine, h.operation
-	if from.pool == common || !t.smaller(h, 1) && !e.latest(h) ||
-		from.order.SatisfactionWithout(*from.loss.of(e.trial)) <= from.kept()+resource.Epsilon {
-		return false
-	}
-	for p := from.pool; p != common; p = p.parent {
-		need, gain := t.satisfaction, 0.
-		if p.parent == common {
-			need, gain = max(need, common.branch.Satisfaction()), common.branch.Lack(t.needs)
-		}
-		lost := *p.loss.of(e.trial)
-		if p.parent == common && common.branch.Promised(t.needs) {
-			// What others have beyond their fair share gives way to guarantees.
-			need, gain = -1, 1
-		}
-		if p.order.SatisfactionWithout(lost) <= p.kept()+resource.Epsilon || p.order.Surplus(lost, h.Resources)+gain <= resource.Epsilon ||
-			!t.spares(p.order, &p.loss, h, need) || !t.guaranteed(p, h) ||
-			p.kept() > 1 && p.order.SatisfactionWithout(lost.Add(h.Resources)) < p.kept()-resource.Epsilon {
-			return false
-		}
-	}
-	return true
-}
-
-// guaranteed reports whether a pool without h has what guarantees give it still.
-func (t *trial) guaranteed(p *pool, h *holding) bool {
-	parts := p.share.Parts()
-	left := p.order.Usage().Sub(*p.loss.of(t.engine.trial)).Sub(h.Resources)
-	return parts.Strong.Add(parts.Integral).Within(resource.Share(left, t.engine.total), resource.LargeEpsilon)
-}
-
-// kept is the part of its fair share that a pool keeps in any case; it is that of an
-// operation where its pool has more.
-func (p *pool) kept() float64       { return max(p.effective.Starvation.Satisfaction, 1) }
-func (op *operation) kept() float64 { return max(op.effective.Starvation.Satisfaction, 1) }
-
-// smaller reports whether so many jobs like h take less than the one that starts, or one of
-// several just as much.
-func (t *trial) smaller(h *holding, times float64) bool {
-	total := t.engine.total
-	each, all := resource.Share(h.Resources, total).MaxComponent(), resource.Share(t.needs, total).MaxComponent()
-	return each < all-resource.Epsilon && times*each <= all+resource.Epsilon
-}
-
 // crowded reports whether h may go for a job that is at least twice as large and due: in
 // the aggressive stage, as long as the others in the pool that who starves is in keep the
 // part of the fair share that no one can preempt. So there is room for large jobs among many
@@ -218,7 +178,7 @@ func (t *trial) crowded(h *holding, common *pool) bool {
 // pay has the child of a pool by which an operation gains pay for what victims lose that it
 // crowds out.
 func (e *Engine) pay(op *operation, h *holding, now time.Time) {
-	if h.rule != byRoom {
+	if h.rule != byRoom && !(h.rule == byPools && h.paid) {
 		return
 	}
 	p, common := op.pool, h.operation.pool
@@ -289,43 +249,6 @@ func (e *Engine) mayLeave(stage preemption.Stage, n *node, at time.Time, spared 
 	}
 	e.scratch = all
 	return all
-}
-
-// exceeds reports whether the pool comes nearer to its fair share without h.
-func (p *pool) exceeds(h *holding) bool {
-	return p.order.Exceeds(p.kept(), resource.Amounts{}, h.Resources)
-}
-
-// latest reports whether h is one of those that started last of what its pool has beyond
-// its fair share, as of the last update.
-func (e *Engine) latest(h *holding) bool {
-	if p := h.operation.pool; p.latest != e.updates {
-		p.latest = e.updates
-		e.findLatest(p)
-	}
-	return h.surplus == e.updates
-}
-
-// findLatest marks them, of operations that have more than their fair share.
-func (e *Engine) findLatest(p *pool) {
-	all := e.late[:0]
-	for _, op := range p.operations {
-		var lost resource.Amounts
-		for m := op.groups.Last(); m != nil && op.order.SatisfactionWithout(lost) > op.kept()+resource.Epsilon; m = m.Prev() {
-			lost = lost.Add(m.Resources)
-			all = append(all, e.allocations[m.Job])
-		}
-	}
-	e.late = all
-	slices.SortFunc(all, laterFirst)
-	var lost resource.Amounts
-	for _, h := range all {
-		if p.order.SatisfactionWithout(lost) <= p.kept()+resource.Epsilon {
-			break
-		}
-		lost = lost.Add(h.Resources)
-		h.surplus = e.updates
-	}
 }
 
 // spare counts an allocation that is let stay.

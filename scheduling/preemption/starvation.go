@@ -2,6 +2,7 @@ package preemption
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -64,6 +65,17 @@ func (t Timeouts) Shortened(pending int64, count float64) Timeouts {
 	return t
 }
 
+// Lengthened returns the timeouts as so many times as long as to fair share, if times is more
+// than 1.
+func (t Timeouts) Lengthened(times float64) Timeouts {
+	longer := func(timeout time.Duration) time.Duration {
+		return time.Duration(min(float64(timeout)*max(times, 1), math.MaxInt64/2))
+	}
+	t.FairShare = longer(t.FairShare)
+	t.Aggressive = longer(t.Aggressive)
+	return t
+}
+
 // Clock is how an element has fared. The zero value is that of one that is well.
 type Clock struct {
 	Status     Status
@@ -73,15 +85,15 @@ type Clock struct {
 	Since, MinSince time.Time
 }
 
-// Judge takes the status of this moment, and whether the element is below its min
-// share. A clock that starts does not end in the same moment, and who starves goes on
-// to while it is below its fair share.
-func (c *Clock) Judge(now time.Time, status Status, belowMin bool, t Timeouts) {
-	if status == Normal || c.Since.IsZero() {
+// Judge takes the status of this moment, whether the element is below its fair share, be it
+// by less than is tolerated, and whether it is below its min share. A clock that starts does
+// not end in the same moment, and who starves goes on to while it is below its fair share.
+func (c *Clock) Judge(now time.Time, status Status, below, belowMin bool, t Timeouts) {
+	if !below || c.Since.IsZero() {
 		c.Starvation = NonStarving
 	}
 	c.Status = status
-	fair := passed(&c.Since, now, status == BelowFairShare)
+	fair := passed(&c.Since, now, below)
 	least := passed(&c.MinSince, now, belowMin)
 	switch {
 	case !t.CanStarve:

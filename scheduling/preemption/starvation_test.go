@@ -61,7 +61,7 @@ func TestClock(t *testing.T) {
 				if m.below {
 					status = preemption.BelowFairShare
 				}
-				c.Judge(now, status, m.belowMin, tc.timeouts)
+				c.Judge(now, status, m.below, m.belowMin, tc.timeouts)
 				if c.Starvation != m.want || c.Status != status || c.Since.IsZero() == m.below {
 					t.Fatalf("moment %d: %+v, want %s", i, c, m.want)
 				}
@@ -89,11 +89,11 @@ func TestStarves(t *testing.T) {
 		}
 		var c preemption.Clock
 		now, belowMin := begin, rapid.Bool().Draw(t, "below min")
-		c.Judge(now, status, belowMin, timeouts)
+		c.Judge(now, status, status == preemption.BelowFairShare, belowMin, timeouts)
 		starving, aggressively := c.Starves(timeouts)
 		for range 30 {
 			now = now.Add(time.Second)
-			c.Judge(now, status, belowMin, timeouts)
+			c.Judge(now, status, status == preemption.BelowFairShare, belowMin, timeouts)
 			if want := !starving.IsZero() && now.After(starving); want != (c.Starvation != preemption.NonStarving) {
 				t.Fatalf("at %v it is %v, and it was to starve at %v", now, c.Starvation, starving)
 			}
@@ -101,7 +101,7 @@ func TestStarves(t *testing.T) {
 				t.Fatalf("at %v it is %v, and it was to starve aggressively at %v", now, c.Starvation, aggressively)
 			}
 		}
-		c.Judge(now, preemption.Normal, false, timeouts)
+		c.Judge(now, preemption.Normal, false, false, timeouts)
 		if starving, aggressively = c.Starves(timeouts); !starving.IsZero() || !aggressively.IsZero() {
 			t.Fatalf("one that is well is to starve at %v, aggressively at %v", starving, aggressively)
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"weir/raftstore/state"
+	"weir/scheduling"
 	"weir/scheduling/pooltree"
 	"weir/scheduling/resource"
 )
@@ -220,11 +221,11 @@ type fifoStart struct {
 }
 
 // inOrder looks whether the jobs that a plan has started in FIFO pools passed over those of earlier
-// operations.
-func (w *world) inOrder() {
+// operations, but for those for which room is claimed elsewhere.
+func (w *world) inOrder(claimed map[string]int64) {
 	for _, s := range w.fifoStarts {
 		for _, other := range w.operations {
-			if other.pool == s.op.pool && !other.graceful() && other.before(s.op) && other.waitsFor(s.holds) {
+			if other.pool == s.op.pool && !other.graceful() && other.before(s.op) && other.waitsFor(s.holds, claimed[other.ID]) {
 				s.op.pool.outcome.OutOfOrder++
 				break
 			}
@@ -258,14 +259,21 @@ func (op *operation) weight() float64 {
 	return 1
 }
 
-// waitsFor reports whether a pending job of op needs no more than this.
-func (op *operation) waitsFor(room resource.Amounts) bool {
+// waitsFor reports whether a pending job of op, besides so many, needs no more than this.
+func (op *operation) waitsFor(room resource.Amounts, besides int64) bool {
 	for _, d := range op.demand {
-		if d.pending > 0 && op.perJob.Fits(room) {
-			return true
-		}
+		besides -= d.pending
 	}
-	return false
+	return besides < 0 && op.perJob.Fits(room)
+}
+
+// claimed is for how many jobs room is claimed, by operation.
+func (w *world) claimed() map[string]int64 {
+	all := map[string]int64{}
+	for _, c := range w.state.Claims(scheduling.DefaultTree) {
+		all[c.GetBeneficiary().GetOperationId()]++
+	}
+	return all
 }
 
 // lose notes what is lost with a job that was preempted and did not leave by itself.

@@ -118,28 +118,31 @@ func TestOrderOfFIFOPools(t *testing.T) {
 	elsewhere := op("a", 0, 100, 1, nil)
 	elsewhere.pool = other
 	for name, c := range map[string]struct {
-		also *operation
-		want int64
-		sort []string
+		also    *operation
+		want    int64
+		sort    []string
+		claimed int64
 	}{
-		"earlier and pending":                       {op("a", 1, 100, 1, nil), 1, sort},
-		"as early, with a lesser id":                {op("a", 5, 100, 1, nil), 1, sort},
-		"as early, with a greater id":               {op("c", 5, 100, 1, nil), 0, sort},
-		"of greater weight":                         {op("c", 9, 100, 1, map[string]any{"weight": 2.0}), 1, sort},
-		"earlier, of less weight":                   {op("a", 1, 100, 1, map[string]any{"weight": 0.5}), 0, sort},
-		"with nothing pending":                      {op("a", 1, 100, 0, nil), 0, sort},
-		"whose jobs need more":                      {op("a", 1, 101, 1, nil), 0, sort},
-		"graceful, with what it may run":            {op("a", 1, 100, 1, map[string]any{"preemption_mode": "graceful"}), 0, sort},
-		"of another pool":                           {elsewhere, 0, sort},
-		"of greater weight where start comes first": {op("c", 9, 100, 1, map[string]any{"weight": 2.0}), 0, []string{pooltree.SortByStartTime, pooltree.SortByWeight}},
-		"as early where weight comes next":          {op("c", 5, 100, 1, map[string]any{"weight": 2.0}), 1, []string{pooltree.SortByStartTime, pooltree.SortByWeight}},
-		"earlier, by start alone":                   {op("a", 1, 100, 1, map[string]any{"weight": 0.5}), 1, []string{pooltree.SortByStartTime}},
+		"earlier and pending":                       {op("a", 1, 100, 1, nil), 1, sort, 0},
+		"earlier, with room claimed for all":        {op("a", 1, 100, 2, nil), 0, sort, 2},
+		"earlier, with room claimed for one":        {op("a", 1, 100, 2, nil), 1, sort, 1},
+		"as early, with a lesser id":                {op("a", 5, 100, 1, nil), 1, sort, 0},
+		"as early, with a greater id":               {op("c", 5, 100, 1, nil), 0, sort, 0},
+		"of greater weight":                         {op("c", 9, 100, 1, map[string]any{"weight": 2.0}), 1, sort, 0},
+		"earlier, of less weight":                   {op("a", 1, 100, 1, map[string]any{"weight": 0.5}), 0, sort, 0},
+		"with nothing pending":                      {op("a", 1, 100, 0, nil), 0, sort, 0},
+		"whose jobs need more":                      {op("a", 1, 101, 1, nil), 0, sort, 0},
+		"graceful, with what it may run":            {op("a", 1, 100, 1, map[string]any{"preemption_mode": "graceful"}), 0, sort, 0},
+		"of another pool":                           {elsewhere, 0, sort, 0},
+		"of greater weight where start comes first": {op("c", 9, 100, 1, map[string]any{"weight": 2.0}), 0, []string{pooltree.SortByStartTime, pooltree.SortByWeight}, 0},
+		"as early where weight comes next":          {op("c", 5, 100, 1, map[string]any{"weight": 2.0}), 1, []string{pooltree.SortByStartTime, pooltree.SortByWeight}, 0},
+		"earlier, by start alone":                   {op("a", 1, 100, 1, map[string]any{"weight": 0.5}), 1, []string{pooltree.SortByStartTime}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fifo.outcome.OutOfOrder, fifo.fifo = 0, c.sort
 			started := op("b", 5, 100, 1, nil)
 			w := &world{operations: map[string]*operation{"b": started, c.also.ID: c.also}, fifoStarts: []fifoStart{{started, started.perJob}}}
-			w.inOrder()
+			w.inOrder(map[string]int64{"a": c.claimed})
 			if fifo.outcome.OutOfOrder != c.want || len(w.fifoStarts) != 0 {
 				t.Errorf("%d jobs out of order, want %d", fifo.outcome.OutOfOrder, c.want)
 			}

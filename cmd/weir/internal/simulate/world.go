@@ -268,7 +268,9 @@ func (w *world) plan() error {
 			}
 			results = append(results, result)
 		}
-		w.inOrder()
+		if len(w.fifoStarts) > 0 {
+			w.inOrder(w.claimed())
+		}
 		answers := scheduler.AnswersOf(results)
 		if err := refusalOf(answers); err != nil {
 			return err

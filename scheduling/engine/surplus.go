@@ -1,0 +1,153 @@
+package engine
+
+import (
+	"math"
+	"slices"
+
+	"weir/scheduling/allocation"
+	"weir/scheduling/resource"
+)
+
+// beyondPools reports whether h may go however its operation is protected by itself: all
+// pools up to the one that who starves is in have more than their fair share, and so has
+// the operation, if only by a part of a job. Of jobs no smaller than the one that starts it
+// has to be one of the latest. Of smaller ones, of which several make room, it is enough in
+// the end that the highest of the pools has more: who loses what was its own gets it back
+// from those beside it.
+//
+// All are nearer to their fair shares then, taken together: so this comes to an end.
+func (t *trial) beyondPools(h *holding, common *pool) bool {
+	e, from, smaller := t.engine, h.operation, t.smaller(h, 1)
+	whole := t.whole && smaller
+	switch {
+	case from.pool == common, !smaller && !e.latest(h):
+		return false
+	case !whole && from.order.SatisfactionWithout(*from.loss.of(e.trial)) <= from.kept()+resource.Epsilon:
+		return false
+	}
+	p := from.pool
+	for ; p.parent != common; p = p.parent {
+		if !t.guaranteed(p, h) {
+			return false
+		}
+		lost := *p.loss.of(e.trial)
+		if !whole && (!p.over(lost, h) || p.order.Surplus(lost, h.Resources) <= resource.Epsilon || !t.spares(p.order, &p.loss, h, t.satisfaction)) {
+			return false
+		}
+	}
+	return t.guaranteed(p, h) && p.over(*p.loss.of(e.trial), h) && t.owes(p, common, smaller, h)
+}
+
+// over reports whether a pool has more than the part of its fair share that it keeps, after
+// lost has gone, and keeps it without h where that is more than the fair share.
+func (p *pool) over(lost resource.Amounts, h *holding) bool {
+	return p.order.SatisfactionWithout(lost) > p.kept()+resource.Epsilon &&
+		(p.kept() <= 1 || p.order.SatisfactionWithout(lost.Add(h.Resources)) >= p.kept()-resource.Epsilon)
+}
+
+// owes reports whether the branch of common in which somebody starves gains more by the job
+// than p, another one, loses by h, of what each has of its fair share. Where p is left with
+// less of it than the branch had, they take turns: it has to be the turn of the branch, or the
+// branch has nothing, and it is worth a quarter of the job. What others have beyond their fair
+// share gives way to guarantees in any case.
+func (t *trial) owes(p, common *pool, smaller bool, h *holding) bool {
+	beside := resource.Amounts{}
+	if smaller {
+		beside = common.beside
+	}
+	branch, total := common.branch, t.engine.total
+	if branch.Promised(t.needs.Sub(beside)) {
+		return true
+	}
+	lost := *p.loss.of(t.engine.trial)
+	all, each := resource.MaxRatio(t.needs, total), resource.MaxRatio(h.Resources, total)
+	gain := min(branch.Lack(beside, t.needs), all/2) + min(p.order.Surplus(lost, h.Resources), each/2)
+	if t.spares(p.order, &p.loss, h, max(t.satisfaction, branch.SatisfactionWithout(beside))) {
+		return gain > resource.Epsilon
+	}
+	h.paid = true
+	if gain > resource.Epsilon && branch.Lag()-p.order.Lag() > debtTurn.Seconds() {
+		return true
+	}
+	return branch.Satisfaction() <= 0 && gain > all/4 && branch.Lag() > p.order.Lag()
+}
+
+// besides is what the others in a pool give back once the branch has a larger job, so that
+// the pool has no more than its fair share, or none of them does.
+func (t *trial) besides(p *pool, branch *allocation.Element, already resource.Amounts) (beyond resource.Amounts) {
+	total := t.engine.total
+	for _, c := range p.pools {
+		if c.order != branch {
+			fair := c.share.FairShare.Amounts(total)
+			beyond = beyond.Add(c.order.Usage().Sub(fair).Max(resource.Amounts{}))
+		}
+	}
+	if len(p.pools) > 1 {
+		more := p.order.Usage().Sub(already).Add(t.needs).Sub(p.share.FairShare.Amounts(total))
+		beyond = beyond.Max(more.Min(p.order.Usage().Sub(branch.Usage())))
+	}
+	return beyond
+}
+
+// guaranteed reports whether a pool without h has what guarantees give it still, of what it
+// uses most of and in whole jobs like h.
+func (t *trial) guaranteed(p *pool, h *holding) bool {
+	parts, total := p.share.Parts(), t.engine.total
+	k := resource.Dominant(p.order.Usage(), total)
+	promised := parts.Strong[k] + parts.Integral[k]
+	if job := resource.Share(h.Resources, total)[k]; job > 0 {
+		promised = job * math.Floor(promised/job+resource.LargeEpsilon)
+	}
+	left := p.order.Usage().Sub(*p.loss.of(t.engine.trial)).Sub(h.Resources)
+	return promised <= resource.Share(left, total)[k]+resource.LargeEpsilon
+}
+
+// kept is the part of its fair share that a pool keeps in any case; it is that of an
+// operation where its pool has more.
+func (p *pool) kept() float64       { return max(p.effective.Starvation.Satisfaction, 1) }
+func (op *operation) kept() float64 { return max(op.effective.Starvation.Satisfaction, 1) }
+
+// smaller reports whether so many jobs like h take less than the one that starts, or one of
+// several just as much.
+func (t *trial) smaller(h *holding, times float64) bool {
+	total := t.engine.total
+	each, all := resource.Share(h.Resources, total).MaxComponent(), resource.Share(t.needs, total).MaxComponent()
+	return each < all-resource.Epsilon && times*each <= all+resource.Epsilon
+}
+
+// exceeds reports whether the pool comes nearer to its fair share without h.
+func (p *pool) exceeds(h *holding) bool {
+	return p.order.Exceeds(p.kept(), resource.Amounts{}, h.Resources)
+}
+
+// latest reports whether h is one of those that started last of what its pool has beyond
+// its fair share, as of the last update.
+func (e *Engine) latest(h *holding) bool {
+	if p := h.operation.pool; p.latest != e.updates {
+		p.latest = e.updates
+		e.findLatest(p)
+	}
+	return h.surplus == e.updates
+}
+
+// findLatest marks them, of operations that have more than their fair share.
+func (e *Engine) findLatest(p *pool) {
+	all := e.late[:0]
+	for _, op := range p.operations {
+		var lost resource.Amounts
+		for m := op.groups.Last(); m != nil && op.order.SatisfactionWithout(lost) > op.kept()+resource.Epsilon; m = m.Prev() {
+			lost = lost.Add(m.Resources)
+			all = append(all, e.allocations[m.Job])
+		}
+	}
+	e.late = all
+	slices.SortFunc(all, laterFirst)
+	var lost resource.Amounts
+	for _, h := range all {
+		if p.order.SatisfactionWithout(lost) <= p.kept()+resource.Epsilon {
+			break
+		}
+		lost = lost.Add(h.Resources)
+		h.surplus = e.updates
+	}
+}
