@@ -78,6 +78,13 @@ func TestOrderOfSiblings(t *testing.T) {
 			operation(q, "b", 2, .5, 9)
 			p.SetPromised(resource.Vector{.19})
 		}, []string{"b/t", "a/t", "b/t", "a/t"}},
+		"of equals the one that has lacked its share for longer": {func(root *allocation.Element) {
+			a, b := operation(root, "a", 1, .5, 9), operation(root, "b", 2, .5, 9)
+			a.SetDebt(0, -1)
+			b.SetDebt(0, 1)
+			b.Serve(slots(1))
+			b.SubUsage(slots(1))
+		}, []string{"b/t", "a/t", "b/t", "a/t"}},
 		"of equals the one that was served least recently": {func(root *allocation.Element) {
 			a, b := operation(root, "a", 1, .5, 9), operation(root, "b", 2, .5, 9)
 			a.Serve(slots(1))

@@ -178,7 +178,7 @@ func (t *trial) crowded(h *holding, common *pool) bool {
 // pay has the child of a pool by which an operation gains pay for what victims lose that it
 // crowds out.
 func (e *Engine) pay(op *operation, h *holding, now time.Time) {
-	if h.rule != byRoom && !(h.rule == byPools && h.paid) {
+	if h.rule != byRoom && (h.rule != byPools || !h.paid) {
 		return
 	}
 	p, common := op.pool, h.operation.pool

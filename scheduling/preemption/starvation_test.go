@@ -14,6 +14,8 @@ func TestClock(t *testing.T) {
 	type moment struct {
 		below, belowMin bool
 		want            preemption.Starvation
+		// lacks: it is below its fair share by less than is tolerated.
+		lacks bool
 	}
 	const non, starving, aggressive = preemption.NonStarving, preemption.Starving, preemption.AggressivelyStarving
 	all := preemption.Timeouts{
@@ -24,11 +26,12 @@ func TestClock(t *testing.T) {
 		change(&t)
 		return t
 	}
-	below := func(want preemption.Starvation) moment { return moment{true, false, want} }
-	least := func(want preemption.Starvation) moment { return moment{true, true, want} }
+	below := func(want preemption.Starvation) moment { return moment{below: true, want: want} }
+	least := func(want preemption.Starvation) moment { return moment{below: true, belowMin: true, want: want} }
 	well := moment{want: non}
 	// Within the tolerance of the fair share, but below the min share.
-	short := func(want preemption.Starvation) moment { return moment{false, true, want} }
+	short := func(want preemption.Starvation) moment { return moment{belowMin: true, want: want} }
+	lacks := func(want preemption.Starvation) moment { return moment{lacks: true, want: want} }
 	cases := map[string]struct {
 		timeouts preemption.Timeouts
 		moments  []moment
@@ -51,6 +54,8 @@ func TestClock(t *testing.T) {
 		"the fair share's clock is put back when that is had": {all, []moment{least(non), short(starving), below(non), below(non), below(non), below(starving)}},
 		"normal is not aggressive":                            {all, []moment{least(non), least(starving), least(starving), least(starving), least(starving), least(aggressive), short(starving), well}},
 		"the min share's clock goes on from before":           {all, []moment{least(non), below(non), short(non), short(starving)}},
+		"less than is tolerated":                              {all, []moment{lacks(non), lacks(non), lacks(non), lacks(starving), lacks(starving), lacks(aggressive), well}},
+		"until nothing is missing":                            {all, []moment{below(non), below(non), below(non), below(starving), lacks(starving), well, lacks(non)}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -61,8 +66,9 @@ func TestClock(t *testing.T) {
 				if m.below {
 					status = preemption.BelowFairShare
 				}
-				c.Judge(now, status, m.below, m.belowMin, tc.timeouts)
-				if c.Starvation != m.want || c.Status != status || c.Since.IsZero() == m.below {
+				below := m.below || m.lacks
+				c.Judge(now, status, below, m.belowMin, tc.timeouts)
+				if c.Starvation != m.want || c.Status != status || c.Since.IsZero() == below {
 					t.Fatalf("moment %d: %+v, want %s", i, c, m.want)
 				}
 				now = now.Add(10 * time.Second)
@@ -106,4 +112,18 @@ func TestStarves(t *testing.T) {
 			t.Fatalf("one that is well is to starve at %v, aggressively at %v", starving, aggressively)
 		}
 	})
+}
+
+// TestLengthened: only what an element waits to its fair share, and no less than before.
+func TestLengthened(t *testing.T) {
+	from := preemption.Timeouts{CanStarve: true, FairShare: 20 * time.Second, MinShare: 5 * time.Second, CanStarveAggressively: true, Aggressive: 40 * time.Second}
+	for times, want := range map[float64]time.Duration{0: 20 * time.Second, .5: 20 * time.Second, 1: 20 * time.Second, 1.5: 30 * time.Second, 4: 80 * time.Second} {
+		got := from.Lengthened(times)
+		if got.FairShare != want || got.Aggressive != 2*want || got.MinShare != from.MinShare || !got.CanStarve || !got.CanStarveAggressively {
+			t.Errorf("%v times: %+v, want %v", times, got, want)
+		}
+	}
+	if got := from.Lengthened(1e300); got.FairShare < 100*365*24*time.Hour || got.Aggressive < got.FairShare {
+		t.Errorf("got %+v, want more than anyone waits", got)
+	}
 }

@@ -9,12 +9,15 @@
 //     patience, it has at least 0.97. Patience is the starvation timeout, the backoff of
 //     preemption, the longest notice of any job with its min_run_time, one update of fair
 //     shares, and the longest time between two looks at a node.
-//   - No pool whose fair share is at least half a job waits for its first job for longer than its
-//     patience, counted from the last lost node or change of leader.
+//   - No pool whose fair share is at least its largest job waits for its first job for longer than
+//     its patience, counted from the last lost node or change of leader. Others take turns, and
+//     have theirs in time to get their fair share on average.
 //   - Usage exceeds resource_limits for no longer than patience less the starvation timeout.
 //   - In a FIFO pool no job starts while an earlier operation has a job pending that needs no more.
 //     Graceful operations may be passed over: they start no more jobs than they may keep.
-//   - At most a fifth of all work is lost with jobs that are aborted for others.
+//   - At most two fifths of what is used in a cluster are lost with jobs that are aborted for
+//     others, and at most a tenth of what is used in many clusters. What pools that take turns
+//     lose counts only in the latter.
 //
 // Usage is what jobs hold, those included that have been told to leave. Shares are of the nodes
 // that are there, of the dominant resource.

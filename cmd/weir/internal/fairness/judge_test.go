@@ -51,12 +51,14 @@ func TestJudge(t *testing.T) {
 		"a guarantee above not kept":    {func(o *simulate.Outcome) { o.Had, o.Leaf = 500, false }, "had 0.500"},
 		"a first job too late":          {func(o *simulate.Outcome) { o.FirstWait = 99 * time.Second }, "waited 1m39s for its first job: 1m38s is the most"},
 		"a first job just in time":      {func(o *simulate.Outcome) { o.FirstWait = o.Patience }, ""},
-		"a late job of too little":      {func(o *simulate.Outcome) { o.FirstWait, o.FairMeanwhile = time.Hour, 0.04 }, ""},
+		"a late job of too little":      {func(o *simulate.Outcome) { o.FirstWait, o.FairMeanwhile = time.Hour, 0.099 }, ""},
 		"limits exceeded too long":      {func(o *simulate.Outcome) { o.OverLimits = 39 * time.Second }, "used more than its limits for 39s: 38s is the most"},
 		"limits exceeded for a while":   {func(o *simulate.Outcome) { o.OverLimits = 38 * time.Second }, ""},
 		"jobs out of order":             {func(o *simulate.Outcome) { o.OutOfOrder = 1 }, "started 1 jobs while earlier operations had such jobs pending"},
-		"too much lost":                 {func(o *simulate.Outcome) { o.LostSeconds = 401 }, "0.20 of all that was used was lost by preemption"},
-		"much lost":                     {func(o *simulate.Outcome) { o.LostSeconds = 400 }, ""},
+		"too much lost":                 {func(o *simulate.Outcome) { o.LostSeconds = 801 }, "0.40 of all that was used was lost by preemption"},
+		"much lost":                     {func(o *simulate.Outcome) { o.LostSeconds = 800 }, ""},
+		"too much lost in turns":        {func(o *simulate.Outcome) { o.LostSeconds, o.Fair, o.Got = 801, 0.09, 0.09 }, ""},
+		"too much lost, never settled":  {func(o *simulate.Outcome) { o.LostSeconds, o.Fair, o.Window = 801, 0, 0 }, "0.40 of all"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := kept()

@@ -1,0 +1,185 @@
+package engine_test
+
+import (
+	"testing"
+	"time"
+
+	"weir/scheduling"
+	"weir/scheduling/preemption"
+)
+
+// hungerOf is how a pool fares.
+func (d *drive) hungerOf(name scheduling.PoolName) preemption.Clock {
+	d.t.Helper()
+	for _, p := range d.Snapshot().Pools {
+		if p.Name == name {
+			return p.Shares.Hunger
+		}
+	}
+	d.t.Fatalf("no pool %s", name)
+	return preemption.Clock{}
+}
+
+// TestPoolsStarveForLessThanIsTolerated: of 40 slots, late has all but some of its 20, and
+// nothing ends. The less is missing, the later others go for it, and with tolerance 0 nobody
+// does; none goes for the last half of a job.
+func TestPoolsStarveForLessThanIsTolerated(t *testing.T) {
+	for name, tc := range map[string]struct {
+		pool options
+		has  int64
+		// starves is when; 0: never.
+		starves time.Duration
+	}{
+		"what is tolerated":       {nil, 16, 10 * time.Second},
+		"half of it":              {nil, 18, 20 * time.Second},
+		"a quarter of it":         {nil, 19, 40 * time.Second},
+		"less than one job":       {options{"weight": .94}, 19, 0},
+		"more than is tolerated":  {nil, 12, 10 * time.Second},
+		"a tolerance of nothing":  {options{"fair_share_starvation_tolerance": 0.0}, 18, 0},
+		"a tolerance of all":      {options{"fair_share_starvation_tolerance": 1.0}, 19, 10 * time.Second},
+		"a timeout of its own":    {options{"fair_share_starvation_timeout": "30s"}, 18, time.Minute},
+		"where pools never do so": {options{"enable_pool_starvation": false}, 18, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tree := options{"fair_share_starvation_timeout": "10s", "preemptive_scheduling_backoff": "1s"}
+			of := options{"fair_share_starvation_tolerance": 0.0}
+			if on, set := tc.pool["enable_pool_starvation"]; set {
+				tree["enable_pool_starvation"] = on
+				tc.pool = nil
+			}
+			d := newDrive(t, tree, map[scheduling.PoolName]pool{"early": {}, "late": {options: tc.pool}})
+			d.node("n", 40)
+			d.wants("late", "late", tc.has, slotsOf(1), of)
+			d.pass(time.Second, time.Second, "n")
+			d.wants("early", "early", 40, slotsOf(1), of)
+			d.pass(time.Second, time.Second, "n")
+			d.wantRuns(runs{"late": int(tc.has), "early": int(40 - tc.has)})
+			must(t, d.SetDemand("late", "t", 0, 10, slotsOf(1)))
+			d.pending["late"] = 10
+			d.pass(time.Second, time.Second, "n")
+			since := d.now
+			if tc.starves == 0 {
+				d.pass(time.Hour, 20*time.Second, "n")
+				d.wantVictims()
+				return
+			}
+			for len(d.victims) == 0 && d.now.Sub(since) < time.Hour {
+				d.pass(time.Second, time.Second, "n")
+			}
+			if after := d.now.Sub(since); after < tc.starves || after > tc.starves+2*time.Second {
+				t.Errorf("it starves after %v, want %v", after, tc.starves)
+			}
+			d.pass(time.Minute, time.Second, "n")
+			d.wantRuns(runs{"late": 20, "early": 20})
+			if got := d.hungerOf("late"); got != (preemption.Clock{}) {
+				t.Errorf("it has its share and is %+v", got)
+			}
+		})
+	}
+}
+
+// TestTurns: two pools want one slot, and nothing ends. Who has it keeps it until the other
+// one has lacked its fair share for so much longer that it is its turn, which comes once.
+func TestTurns(t *testing.T) {
+	for name, tc := range map[string]struct {
+		weight float64
+		// takes is when its turn comes; 0: never.
+		takes time.Duration
+	}{
+		"an equal share":       {1, 0},
+		"a slightly larger":    {1.2, 546 * time.Second},
+		"a larger":             {1.5, 480 * time.Second},
+		"one that is much so":  {4, 5 * time.Second},
+		"a smaller one":        {.8, 0},
+		"one much smaller yet": {.1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDrive(t, soon(nil), map[scheduling.PoolName]pool{"a": {}, "b": {options: options{"weight": tc.weight}}})
+			d.node("n", 1)
+			d.wants("first", "a", 3, slotsOf(1), nil)
+			d.pass(time.Second, time.Second, "n")
+			d.wants("second", "b", 3, slotsOf(1), nil)
+			since := d.now
+			for len(d.victims) == 0 && d.now.Sub(since) < 2*time.Hour {
+				d.pass(time.Second, time.Second, "n")
+			}
+			after := d.now.Sub(since)
+			if tc.takes == 0 {
+				d.wantVictims()
+				return
+			}
+			if after < tc.takes || after > tc.takes+10*time.Second {
+				t.Errorf("its turn comes after %v, want %v", after, tc.takes)
+			}
+			d.pass(3*time.Hour, 20*time.Second, "n")
+			d.wantRuns(runs{"second": 1})
+			d.wantVictims("first-001 preemption")
+		})
+	}
+}
+
+// TestGuaranteesAreKeptInWholeJobs: a pool whose guarantee is no multiple of its jobs keeps
+// as many as fit in it, and no part of a job more.
+func TestGuaranteesAreKeptInWholeJobs(t *testing.T) {
+	for name, tc := range map[string]struct {
+		guarantee float64
+		want      int
+	}{
+		"two and a half jobs": {5, 2},
+		"three jobs":          {6, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDrive(t, soon(nil), map[scheduling.PoolName]pool{
+				"sure": {options: options{"weight": .001, "strong_guarantee_resources": options{"user_slots": tc.guarantee, "cpu": tc.guarantee}}}, "other": {},
+			})
+			d.node("n", 16)
+			d.wants("sure", "sure", 8, slotsOf(2), nil)
+			d.pass(time.Second, time.Second, "n")
+			d.wantRuns(runs{"sure": 8})
+			d.wants("other", "other", 16, slotsOf(1), nil)
+			d.pass(2*time.Hour, 20*time.Second, "n")
+			if got := d.runs()["sure"]; got != tc.want {
+				t.Errorf("%d jobs run, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestWhoHasItsShareTakesNothingFromOutside: within a pool that has its fair share, those
+// below settle it among themselves.
+func TestWhoHasItsShareTakesNothingFromOutside(t *testing.T) {
+	d := newDrive(t, soon(nil), map[scheduling.PoolName]pool{"a": {}, "in": {parent: "a"}, "out": {parent: "a"}, "b": {}})
+	d.node("n", 8)
+	d.wants("b", "b", 8, slotsOf(1), nil)
+	d.wants("in", "in", 8, slotsOf(1), nil)
+	d.pass(time.Second, time.Second, "n")
+	d.wantRuns(runs{"b": 4, "in": 4})
+	d.wants("out", "out", 8, slotsOf(1), nil)
+	d.pass(10*time.Minute, time.Second, "n")
+	d.wantRuns(runs{"b": 4, "in": 2, "out": 2})
+	d.wantVictims("in-007 preemption", "in-005 preemption")
+}
+
+// TestReservationsInVainBecomeRare: nothing of the small jobs ends, so that the room that is
+// kept is idle in vain: it is so for a smaller and smaller part of the time.
+func TestReservationsInVainBecomeRare(t *testing.T) {
+	d := kept(t, nil, nil)
+	d.pending["small"] = 10000
+	must(t, d.SetDemand("small", "t", 0, 10000, slotsOf(1)))
+	idle := func(how time.Duration) (seconds int) {
+		for range int(how.Seconds()) {
+			d.pass(time.Second, time.Second, "n")
+			if d.runs()["small"] < 8 {
+				seconds++
+			} else {
+				d.kill("small", 1)
+			}
+		}
+		return seconds
+	}
+	first := idle(10 * time.Minute)
+	idle(20 * time.Minute)
+	if last := idle(10 * time.Minute); first < 60 || last > first/2 {
+		t.Errorf("idle for %d s of the first ten minutes, for %d s of the last", first, last)
+	}
+}
