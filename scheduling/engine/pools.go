@@ -118,6 +118,7 @@ func (e *Engine) RemovePool(name scheduling.PoolName) error {
 	p.detach()
 	e.drop(p.filter)
 	delete(e.pools, name)
+	e.stale = true
 	return nil
 }
 

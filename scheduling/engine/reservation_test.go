@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -233,4 +234,31 @@ func TestANodeThatGoes(t *testing.T) {
 	must(t, d.SetDemand("small", "t", 0, 100, slotsOf(1)))
 	d.pass(2*time.Second, time.Second, "m")
 	d.wantRuns(runs{"small": 5, "large": 1})
+}
+
+// TestWhatIsKeptIsKeptFromTheStarving, too, where their pool has its fair share: what is free
+// is not for its operations, however little each of them has.
+func TestWhatIsKeptIsKeptFromTheStarving(t *testing.T) {
+	d := newDrive(t, soon(nil), map[scheduling.PoolName]pool{"a": {}, "b": {options: options{"fair_share_starvation_timeout": "1h", "fair_share_aggressive_starvation_timeout": "2h"}}})
+	d.node("n", 8)
+	for i := range 30 {
+		d.wants(scheduling.OperationID(fmt.Sprintf("one%03d", i)), "a", 1, slotsOf(1), nil)
+	}
+	d.pass(10*time.Second, time.Second, "n")
+	d.wants("large", "b", 1, slotsOf(3), nil)
+	for left := 7; left > 4; left-- {
+		d.pass(2*time.Second, time.Second, "n")
+		for job := range d.running {
+			d.finish(job)
+			break
+		}
+		d.pass(10*time.Second, time.Second, "n")
+		if ones := len(d.running) - d.runs()["large"]; ones != left {
+			t.Fatalf("%d of the small operations run, want %d", ones, left)
+		}
+	}
+	if d.runs()["large"] != 1 {
+		t.Error("the large job does not run")
+	}
+	d.wantVictims()
 }

@@ -230,7 +230,7 @@ type Holding struct {
 // Snapshot returns the engine at this moment. It costs time in proportion to the
 // number of pools, operations and nodes.
 func (e *Engine) Snapshot() Snapshot {
-	e.shares.FindGuaranteed()
+	e.shares.FindGuaranteed(e.stale)
 	s := Snapshot{At: e.ticked, Stale: e.stale, Total: e.total, InFlight: len(e.inFlight)}
 	s.Pools = e.Pools()
 	for _, alert := range e.alerts {

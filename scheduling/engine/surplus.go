@@ -31,7 +31,7 @@ func (t *trial) beyondPools(h *holding, common *pool) bool {
 			return false
 		}
 		lost := *p.loss.of(e.trial)
-		if !whole && (!p.over(lost, h) || p.order.Surplus(lost, h.Resources) <= resource.Epsilon || !t.spares(p.order, &p.loss, h, t.satisfaction)) {
+		if !whole && (!p.over(lost, h) || p.order.Surplus(lost, h.Resources) <= resource.Epsilon || !t.spares(p.order, &p.loss, h, t.satisfaction) && t.op.pool.order.Lag()-p.order.Lag() <= debtTurn.Seconds()) {
 			return false
 		}
 	}

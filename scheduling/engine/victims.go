@@ -39,6 +39,9 @@ func (e *Engine) victims(stage preemption.Stage, n *node, op *operation, perJob 
 		e.trial++
 		t := trial{engine: e, stage: stage, op: op, by: by, needs: perJob, satisfaction: by.satisfaction(), whole: whole}
 		t.mark()
+		if r := n.reserved.pool; r != nil && t.common(r).served {
+			return nil, room, false
+		}
 		others := e.others[:0]
 		for _, h := range candidates {
 			if h.operation != op && (limited == nil || h.operation.order.Below(limited)) && !e.barred(op, h) && t.takes(h) {
@@ -92,7 +95,7 @@ func (t *trial) mark() {
 // and counts it as lost (F.12.3): because it is beyond the fair share of its operation, or
 // because its pools are beyond theirs.
 func (t *trial) takes(h *holding) bool {
-	from, common := h.operation, t.common(h)
+	from, common := h.operation, t.common(h.operation.pool)
 	if t.by.pool != nil && common.order.Below(t.by.pool.order) {
 		// Who starves has nothing of what is its own already.
 		return false
@@ -127,9 +130,8 @@ func (t *trial) takes(h *holding) bool {
 	}
 }
 
-// common is the lowest pool above h and above the operation.
-func (t *trial) common(h *holding) *pool {
-	p := h.operation.pool
+// common is the lowest pool that is, or is above, p and the pool of the operation.
+func (t *trial) common(p *pool) *pool {
 	for p.way != t.engine.trial {
 		p = p.parent
 	}

@@ -4,9 +4,10 @@ import "weir/scheduling/resource"
 
 // FindGuaranteed finds what every element is sure of when all ask for each resource without
 // end (F.5.7), as of the last update: guarantees first, then the rest by weight, up to limits.
-// Nothing else depends on it, so it is found when somebody wants to know, once an update.
-func (t *Tree) FindGuaranteed() {
-	if t.guaranteed {
+// Nothing else depends on it, so it is found when somebody wants to know, once an update, and
+// again if the tree has changed since then.
+func (t *Tree) FindGuaranteed(changed bool) {
+	if t.guaranteed && !changed {
 		return
 	}
 	t.guaranteed = true

@@ -30,7 +30,7 @@ func TestGuaranteedShareIsHadUnderFullLoad(t *testing.T) {
 		})
 		ask(resource.Amounts{})
 		update(t, tree, total, begin)
-		tree.FindGuaranteed()
+		tree.FindGuaranteed(false)
 		want := map[string]resource.Vector{}
 		for id, e := range byID(tree) {
 			want[id] = e.GuaranteedShare
@@ -60,7 +60,7 @@ func TestGuaranteedWithFlows(t *testing.T) {
 		update(t, tree, cluster, now)
 		now = now.Add(time.Second)
 	}
-	tree.FindGuaranteed()
+	tree.FindGuaranteed(false)
 	for id, want := range map[string]float64{"burst": 0.28, "relaxed": 0.38, "strong": 0.26, "empty": 0.08, "c": 0.26} {
 		e := byID(tree)[id]
 		near(t, "guaranteed to "+id, e.GuaranteedShare[resource.CPU], want)
@@ -93,7 +93,7 @@ func TestGuaranteedOfShapes(t *testing.T) {
 			tree := tree(tc.of, pool("other"))
 			tree.Options.MainResource = tc.main
 			update(t, tree, cluster, begin)
-			tree.FindGuaranteed()
+			tree.FindGuaranteed(false)
 			near(t, "guaranteed ratio", tree.GuaranteedRatio(tc.of), tc.want)
 		})
 	}

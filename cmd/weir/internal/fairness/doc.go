@@ -14,7 +14,8 @@
 //     have theirs in time to get their fair share on average.
 //   - Usage exceeds resource_limits for no longer than patience less the starvation timeout.
 //   - In a FIFO pool no job starts while an earlier operation has a job pending that needs no more.
-//     Graceful operations may be passed over: they start no more jobs than they may keep.
+//     Graceful operations may be passed over: they start no more jobs than they may keep. Jobs
+//     that claim room had their turn when they claimed it.
 //   - At most two fifths of what is used in a cluster are lost with jobs that are aborted for
 //     others, and at most a tenth of what is used in many clusters. What pools that take turns
 //     lose counts only in the latter.

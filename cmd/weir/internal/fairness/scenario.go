@@ -3,6 +3,7 @@ package fairness
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/goccy/go-yaml"
@@ -88,16 +89,21 @@ func (g *generator) document() map[string]any {
 	g.duration = oneOf(g, time.Hour, 90*time.Minute, 2*time.Hour, 3*time.Hour)
 	g.nodes, g.cpu = g.between(2, 8), oneOf(g, 4, 8)
 	g.tree()
+	options := g.treeOptions()
 	d := map[string]any{
 		"title": fmt.Sprintf("%s, scenario %d", g.kind, g.seed), "seed": g.seed, "duration": text(g.duration), "heartbeat": "1s",
 		"nodes":   []any{map[string]any{"name": "n", "count": g.nodes, "cpu": g.cpu, "memory": fmt.Sprintf("%dGiB", 4*g.cpu)}},
-		"options": g.treeOptions(), "pools": g.pools,
+		"options": options, "pools": g.pools,
 	}
 	workloads := map[string]any{}
 	for _, l := range g.leaves {
 		g.work(l, workloads)
 	}
 	d["workloads"] = workloads
+	if slices.ContainsFunc(g.leaves, func(l *leaf) bool { return 2*l.job > g.cpu }) {
+		// There is room for them among others that last only by this.
+		options["enable_aggressive_starvation"] = true
+	}
 	g.promise(d)
 	if failures := g.failures(); failures != nil {
 		d["failures"] = failures

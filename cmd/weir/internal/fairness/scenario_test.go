@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/cmd/weir/internal/simulate"
+	"weir/scheduling"
 	"weir/scheduling/pooltree"
 )
 
@@ -117,5 +118,28 @@ func TestRunsCanBeGivenUp(t *testing.T) {
 	_, err := RunAll(ctx, Seeds(1, 1000), func(int) { cancel() })
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want that it was given up", err)
+	}
+}
+
+// TestLargeJobsMayFindRoom: where a job is larger than half a node, aggressive starvation is on.
+func TestLargeJobsMayFindRoom(t *testing.T) {
+	large, without := 0, 0
+	for _, s := range scenarios(t) {
+		node := s.File.Nodes[0].Resources.CPU
+		found := slices.ContainsFunc(s.File.Workloads, func(w simulate.Workload) bool { return 2*w.Shape.CPU.Draw(nil) > float64(node)/100 })
+		e, err := s.File.Pools.Effective(scheduling.RootPool)
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case found && !e.Starvation.EnableAggressive:
+			t.Errorf("scenario %d has jobs that find no room", s.Seed)
+		case found:
+			large++
+		case !e.Starvation.EnableAggressive:
+			without++
+		}
+	}
+	if large < 10 || without < 50 {
+		t.Errorf("%d scenarios with large jobs, %d without aggressive starvation, want at least 10 and 50", large, without)
 	}
 }

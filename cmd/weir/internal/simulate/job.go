@@ -17,7 +17,7 @@ func (w *world) started(a *statepb.Allocation) {
 	w.meter.started(w.now, op, a)
 	w.occupy(op, a)
 	if op.pool.fifo != nil {
-		w.fifoStarts = append(w.fifoStarts, fifoStart{op, a.GetResources().Amounts()})
+		w.fifoStarts = append(w.fifoStarts, fifoStart{op, a.GetJobId(), a.GetResources().Amounts()})
 	}
 	if w.dead[a.GetNode()] || op.Shape.Endless {
 		return

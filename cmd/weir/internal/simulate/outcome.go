@@ -2,8 +2,12 @@ package simulate
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	"weir/messages/commandpb"
 	"weir/raftstore/state"
 	"weir/scheduling"
 	"weir/scheduling/pooltree"
@@ -217,7 +221,18 @@ func (l *lowest) since(since, now time.Duration, share float64, d time.Duration)
 // fifoStart is a job of a FIFO pool that has just started.
 type fifoStart struct {
 	op    *operation
+	job   string
 	holds resource.Amounts
+}
+
+// unclaimed drops the starts by which claims were met: their turn was when they claimed it.
+func unclaimed(starts []fifoStart, command proto.Message) []fifoStart {
+	met := map[string]bool{}
+	start, _ := command.(*commandpb.StartAllocations)
+	for _, g := range start.GetGrants() {
+		met[g.GetJobId()] = g.GetClaimTime() != nil
+	}
+	return slices.DeleteFunc(starts, func(s fifoStart) bool { return met[s.job] })
 }
 
 // inOrder looks whether the jobs that a plan has started in FIFO pools passed over those of earlier

@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/raftstore/state"
 	"weir/scheduling"
@@ -141,7 +144,7 @@ func TestOrderOfFIFOPools(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fifo.outcome.OutOfOrder, fifo.fifo = 0, c.sort
 			started := op("b", 5, 100, 1, nil)
-			w := &world{operations: map[string]*operation{"b": started, c.also.ID: c.also}, fifoStarts: []fifoStart{{started, started.perJob}}}
+			w := &world{operations: map[string]*operation{"b": started, c.also.ID: c.also}, fifoStarts: []fifoStart{{started, "", started.perJob}}}
 			w.inOrder(map[string]int64{"a": c.claimed})
 			if fifo.outcome.OutOfOrder != c.want || len(w.fifoStarts) != 0 {
 				t.Errorf("%d jobs out of order, want %d", fifo.outcome.OutOfOrder, c.want)
@@ -283,5 +286,18 @@ workloads:
 				t.Errorf("b waits %v, want %v", got, c.wantA+40*time.Second)
 			}
 		})
+	}
+}
+
+// TestClaimsAreMetOutOfOrder: a job that starts in what was held for it had its turn before.
+func TestClaimsAreMetOutOfOrder(t *testing.T) {
+	starts := []fifoStart{{job: "held"}, {job: "chosen"}, {job: "of another command"}}
+	command := &commandpb.StartAllocations{Grants: []*commandpb.Grant{{JobId: "held", ClaimTime: timestamppb.Now()}, {JobId: "chosen"}}}
+	got := unclaimed(starts, command)
+	if len(got) != 2 || got[0].job != "chosen" || got[1].job != "of another command" {
+		t.Errorf("left are %+v", got)
+	}
+	if got = unclaimed(got, &commandpb.PreemptAllocations{}); len(got) != 2 {
+		t.Errorf("after another command %+v", got)
 	}
 }

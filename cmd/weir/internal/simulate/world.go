@@ -267,6 +267,7 @@ func (w *world) plan() error {
 				return fmt.Errorf("the engine has planned what the state refuses: %w", err)
 			}
 			results = append(results, result)
+			w.fifoStarts = unclaimed(w.fifoStarts, msg)
 		}
 		if len(w.fifoStarts) > 0 {
 			w.inOrder(w.claimed())
