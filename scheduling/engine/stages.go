@@ -37,7 +37,7 @@ func (e *Engine) hungry() {
 
 // collect does so below a pool; above are the starving ones above it, by what they may.
 func (e *Engine) collect(p *pool, above [stageCount]starver) {
-	p.starves(p.hunger.Starvation, starver{pool: p}, &above)
+	starves(p.hunger.Starvation, starver{pool: p}, &above)
 	for _, c := range p.pools {
 		e.collect(c, above)
 	}
@@ -47,16 +47,19 @@ func (e *Engine) collect(p *pool, above [stageCount]starver) {
 		if e.settings.Preemption.PriorityScope == pooltree.OperationOnly {
 			by = [stageCount]starver{}
 		}
-		p.starves(op.hunger.Starvation, starver{operation: op}, &by)
+		starves(op.hunger.Starvation, starver{operation: op}, &by)
 		op.starver = starver{}
 		if !op.active() {
 			continue
 		}
 		for s := range by {
-			if by[s] != (starver{}) {
+			if by[s] == op.starver {
+				continue
+			}
+			// Who starves below one that starves aggressively may take from beside itself.
+			e.starving[s] = append(e.starving[s], op)
+			if op.starver == (starver{}) {
 				op.starver, op.stage = by[s], preemption.Stage(s)
-				e.starving[s] = append(e.starving[s], op)
-				break
 			}
 		}
 	}
@@ -64,7 +67,7 @@ func (e *Engine) collect(p *pool, above [stageCount]starver) {
 
 // starves puts an element in the place of those above it in the stages in which it may
 // preempt.
-func (p *pool) starves(s preemption.Starvation, own starver, by *[stageCount]starver) {
+func starves(s preemption.Starvation, own starver, by *[stageCount]starver) {
 	if s != preemption.NonStarving {
 		by[preemption.NormalStage] = own
 	}
@@ -131,23 +134,19 @@ type turn struct {
 	by   starver
 }
 
-// creditor is the lowest element on the way from an operation to the root that starves in
-// the operation's stage and is owed still; false: none is.
-func (e *Engine) creditor(op *operation) (by starver, ok bool) {
-	if by = op.starver; by.owed(e.total) {
+// creditor is the lowest element on the way from an operation to the root that starves in a
+// stage and is owed still; false: none is.
+func (e *Engine) creditor(stage preemption.Stage, op *operation) (by starver, ok bool) {
+	owes := func(s preemption.Starvation, own starver) bool {
+		var at [stageCount]starver
+		starves(s, own, &at)
+		return at[stage] == own && own.owed(e.total)
+	}
+	if by = (starver{operation: op}); owes(op.hunger.Starvation, by) {
 		return by, true
 	}
-	if e.settings.Preemption.PriorityScope == pooltree.OperationOnly {
-		return by, false
-	}
-	p := op.pool
-	if by.pool != nil {
-		p = by.pool.parent
-	}
-	for ; p != nil; p = p.parent {
-		var at [stageCount]starver
-		p.starves(p.hunger.Starvation, starver{pool: p}, &at)
-		if by = at[op.stage]; by.pool != nil && by.owed(e.total) {
+	for p := op.pool; p != nil && e.settings.Preemption.PriorityScope != pooltree.OperationOnly; p = p.parent {
+		if by = (starver{pool: p}); owes(p.hunger.Starvation, by) {
 			return by, true
 		}
 	}
@@ -201,7 +200,7 @@ func (e *Engine) neediest(stage preemption.Stage, n *node, discount resource.Amo
 			op.order.Note(allocation.Withheld, allocation.Fact{At: now, Node: n.id})
 			continue
 		}
-		by, owed := e.creditor(op)
+		by, owed := e.creditor(stage, op)
 		switch {
 		case !fits || by.pool != nil && by.pool.failed == e.round && by.pool.failedFor.Fits(t.PerJob):
 			op.order.Note(allocation.NoVictims, allocation.Fact{At: now, Node: n.id})

@@ -27,15 +27,18 @@ func (t *trial) beyondPools(h *holding, common *pool) bool {
 	}
 	p := from.pool
 	for ; p.parent != common; p = p.parent {
-		if !t.guaranteed(p, h) {
-			return false
-		}
-		lost := *p.loss.of(e.trial)
-		if !whole && (!p.over(lost, h) || p.order.Surplus(lost, h.Resources) <= resource.Epsilon || !t.spares(p.order, &p.loss, h, t.satisfaction) && t.op.pool.order.Lag()-p.order.Lag() <= debtTurn.Seconds()) {
+		if !t.guaranteed(p, h) || !whole && !t.gives(p, h) {
 			return false
 		}
 	}
 	return t.guaranteed(p, h) && p.over(*p.loss.of(e.trial), h) && t.owes(p, common, smaller, h)
+}
+
+// gives reports whether a pool below the highest may lose h.
+func (t *trial) gives(p *pool, h *holding) bool {
+	lost := *p.loss.of(t.engine.trial)
+	return p.over(lost, h) && p.order.Surplus(lost, h.Resources) > resource.Epsilon &&
+		(t.spares(p.order, &p.loss, h, t.satisfaction) || t.turn(t.op.pool.order, resource.Amounts{}, p, h))
 }
 
 // over reports whether a pool has more than the part of its fair share that it keeps, after
@@ -46,30 +49,41 @@ func (p *pool) over(lost resource.Amounts, h *holding) bool {
 }
 
 // owes reports whether the branch of common in which somebody starves gains more by the job
-// than p, another one, loses by h, of what each has of its fair share. Where p is left with
-// less of it than the branch had, they take turns: it has to be the turn of the branch, or the
-// branch has nothing, and it is worth a quarter of the job. What others have beyond their fair
-// share gives way to guarantees in any case.
+// than p, another one, loses by h, of what each has of its fair share, and p has more than the
+// branch then, or it is the turn of the branch. What others have beyond their fair share gives
+// way to guarantees in any case.
 func (t *trial) owes(p, common *pool, smaller bool, h *holding) bool {
 	beside := resource.Amounts{}
 	if smaller {
 		beside = common.beside
 	}
-	branch, total := common.branch, t.engine.total
-	if branch.Promised(t.needs.Sub(beside)) {
+	branch := common.branch
+	switch {
+	case branch.Promised(t.needs.Sub(beside)):
 		return true
+	case t.spares(p.order, &p.loss, h, max(t.satisfaction, branch.SatisfactionWithout(beside))):
+		return t.gain(branch, beside, p, h) > resource.Epsilon
 	}
-	lost := *p.loss.of(t.engine.trial)
+	return t.turn(branch, beside, p, h)
+}
+
+// gain is how much nearer to their fair shares the two come, as a part of the cluster: who
+// gets the job and gives back so much beside it, and p without h.
+func (t *trial) gain(of *allocation.Element, beside resource.Amounts, p *pool, h *holding) float64 {
+	total := t.engine.total
 	all, each := resource.MaxRatio(t.needs, total), resource.MaxRatio(h.Resources, total)
-	gain := min(branch.Lack(beside, t.needs), all/2) + min(p.order.Surplus(lost, h.Resources), each/2)
-	if t.spares(p.order, &p.loss, h, max(t.satisfaction, branch.SatisfactionWithout(beside))) {
-		return gain > resource.Epsilon
-	}
-	h.paid = true
-	if gain > resource.Epsilon && branch.Lag()-p.order.Lag() > debtTurn.Seconds() {
-		return true
-	}
-	return branch.Satisfaction() <= 0 && gain > all/4 && branch.Lag() > p.order.Lag()
+	return min(of.Lack(beside, t.needs), all/2) + min(p.order.Surplus(*p.loss.of(t.engine.trial), h.Resources), each/2)
+}
+
+// turn reports whether one that gains takes its turn, though p is left with less of its fair
+// share than it had: it has lacked its own for so much longer than p, or it has nothing, has
+// lacked it for longer, and the two gain a quarter of the job. It pays for what h loses.
+func (t *trial) turn(of *allocation.Element, beside resource.Amounts, p *pool, h *holding) bool {
+	gain, longer := t.gain(of, beside, p, h), of.Lag()-p.order.Lag()
+	turn := gain > resource.Epsilon && longer > debtTurn.Seconds() ||
+		of.Satisfaction() <= 0 && gain > resource.MaxRatio(t.needs, t.engine.total)/4 && longer > 0
+	h.paid = h.paid || turn
+	return turn
 }
 
 // besides is what the others in a pool give back once the branch has a larger job, so that

@@ -118,6 +118,22 @@ func TestTurns(t *testing.T) {
 	}
 }
 
+// TestTurnsOfPoolsBelow: all that a pool has is one job that is much more than its fair share,
+// so one beside its parent, that has nothing and is due several, takes it.
+func TestTurnsOfPoolsBelow(t *testing.T) {
+	d := newDrive(t, soon(nil), map[scheduling.PoolName]pool{"x": {}, "x1": {parent: "x"}, "x2": {parent: "x"}, "y": {}})
+	d.node("n", 6)
+	d.wants("x1", "x1", 1, slotsOf(4), nil)
+	d.wants("x2", "x2", 2, slotsOf(1), nil)
+	d.pass(time.Second, time.Second, "n")
+	d.wantRuns(runs{"x1": 1, "x2": 2})
+	d.wants("y", "y", 6, slotsOf(1), nil)
+	d.pass(time.Minute, time.Second, "n")
+	d.wantRuns(runs{"x2": 2, "y": 4})
+	d.pass(2*time.Hour, 20*time.Second, "n")
+	d.wantVictims("x1-002 preemption")
+}
+
 // TestGuaranteesAreKeptInWholeJobs: a pool whose guarantee is no multiple of its jobs keeps
 // as many as fit in it, and no part of a job more.
 func TestGuaranteesAreKeptInWholeJobs(t *testing.T) {
@@ -181,5 +197,50 @@ func TestReservationsInVainBecomeRare(t *testing.T) {
 	idle(20 * time.Minute)
 	if last := idle(10 * time.Minute); first < 60 || last > first/2 {
 		t.Errorf("idle for %d s of the first ten minutes, for %d s of the last", first, last)
+	}
+}
+
+// TestStarvingBelowTheAggressive: a pool that starves, below one that starves aggressively
+// without hope, takes what is its own from those beside it, and does not wait until it starves
+// as badly.
+func TestStarvingBelowTheAggressive(t *testing.T) {
+	tree := options{"fair_share_starvation_timeout": "5s", "fair_share_aggressive_starvation_timeout": "10s", "enable_aggressive_starvation": true, "preemptive_scheduling_backoff": "1s"}
+	late := options{"fair_share_aggressive_starvation_timeout": "1h"}
+	d := newDrive(t, tree, map[scheduling.PoolName]pool{
+		"safe": {options: options{"allow_normal_preemption": false, "allow_aggressive_preemption": false, "min_run_time": "24h"}},
+		"top":  {}, "in": {parent: "top", options: late}, "beside": {parent: "top", options: late},
+	})
+	d.node("n", 16)
+	d.wants("safe", "safe", 10, slotsOf(1), nil)
+	d.pass(time.Second, time.Second, "n")
+	d.wants("beside", "beside", 16, slotsOf(1), nil)
+	d.pass(time.Minute, time.Second, "n")
+	d.wantRuns(runs{"safe": 10, "beside": 6})
+	if got := d.hungerOf("top").Starvation; got != preemption.AggressivelyStarving {
+		t.Fatalf("the pool above is %v", got)
+	}
+	d.wants("in", "in", 16, slotsOf(1), nil)
+	d.pass(time.Minute, time.Second, "n")
+	d.wantRuns(runs{"safe": 10, "beside": 4, "in": 2})
+}
+
+// TestLargeJobsFindRoomBesideTheirOwn: small jobs of a pool beside it have all that is theirs
+// together, spread over the nodes; a job as large as a node finds room on one all the same, as
+// these give back what is not their own.
+func TestLargeJobsFindRoomBesideTheirOwn(t *testing.T) {
+	tree := soon(options{"enable_aggressive_starvation": true, "fair_share_aggressive_starvation_timeout": "10s"})
+	d := newDrive(t, tree, map[scheduling.PoolName]pool{"a": {}, "top": {}, "small": {parent: "top"}, "large": {parent: "top", options: options{"weight": 4.0}}})
+	nodes := []scheduling.NodeID{"n1", "n2", "n3", "n4"}
+	for _, n := range nodes {
+		d.node(n, 8)
+	}
+	d.wants("small", "small", 100, slotsOf(1), nil)
+	d.wants("a", "a", 100, slotsOf(1), nil)
+	d.pass(time.Second, time.Second, nodes...)
+	d.wantRuns(runs{"small": 16, "a": 16})
+	d.wants("large", "large", 4, slotsOf(8), nil)
+	d.pass(5*time.Minute, time.Second, nodes...)
+	if got := d.runs()["large"]; got == 0 {
+		t.Errorf("no large job runs; %v", d.runs())
 	}
 }

@@ -80,14 +80,15 @@ type trial struct {
 	whole bool
 }
 
-// mark notes at the pools above the operation which child leads to it, and whether one of
-// those on the way there has its fair share: then those beside it owe nothing.
+// mark notes at the pools above the operation which child leads to it, what those beside it
+// would give back for the job, and whether a pool on the way there has its fair share without
+// that: then those beside it owe nothing.
 func (t *trial) mark() {
 	branch, served, beside := t.op.order, false, resource.Amounts{}
 	for p := t.op.pool; p != nil; p = p.parent {
 		p.way, p.branch, p.served, p.beside = t.engine.trial, branch, served, beside
 		branch, beside = p.order, beside.Add(t.besides(p, branch, beside))
-		served = served || p.order.SatisfactionWithout(beside) >= 1-resource.Epsilon || !p.order.Due(resource.Amounts{}, t.needs.Sub(beside))
+		served = served || p.order.SatisfactionWithout(beside) >= 1-resource.Epsilon || !p.order.Due(resource.Amounts{}.Sub(beside), t.needs)
 	}
 }
 
@@ -168,7 +169,7 @@ func (t *trial) spares(of *allocation.Element, l *loss, h *holding, need float64
 // small operations (P6). What takes the place is larger than all that leaves, so this comes
 // to an end; and what they lose is a debt of who starves.
 func (t *trial) crowded(h *holding, common *pool) bool {
-	if t.stage != preemption.AggressiveStage || !h.operation.crowds() || !t.smaller(h, 2) || !common.branch.Due(resource.Amounts{}, t.needs) {
+	if t.stage != preemption.AggressiveStage || !h.operation.crowds() || !t.smaller(h, 2) || !common.branch.Due(resource.Amounts{}.Sub(common.beside), t.needs) {
 		return false
 	}
 	total := t.engine.total

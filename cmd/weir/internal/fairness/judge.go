@@ -73,9 +73,10 @@ func shareRatio(o simulate.Outcome) (float64, bool) {
 	return (o.Got + o.LargestJob/2) / o.Fair, true
 }
 
-// guaranteeRatio is what was had of what was asked; false: nothing was.
+// guaranteeRatio is what was had of what was asked; false: nothing was, or less than one job
+// for ten minutes.
 func guaranteeRatio(o simulate.Outcome) (float64, bool) {
-	if o.Asked == 0 {
+	if o.Asked == 0 || o.Asked < o.LargestJob*(10*time.Minute).Seconds() {
 		return 0, false
 	}
 	return o.Had / o.Asked, true

@@ -48,6 +48,8 @@ func TestJudge(t *testing.T) {
 		"a guarantee not kept":          {func(o *simulate.Outcome) { o.Had = 969 }, "had 0.969 of what its guarantees were asked for"},
 		"a guarantee just kept":         {func(o *simulate.Outcome) { o.Had = 970 }, ""},
 		"a guarantee not asked for":     {func(o *simulate.Outcome) { o.Asked, o.Had = 0, 0 }, ""},
+		"a guarantee hardly asked for":  {func(o *simulate.Outcome) { o.Asked, o.Had = 59, 0 }, ""},
+		"a guarantee asked for so long": {func(o *simulate.Outcome) { o.Asked, o.Had = 60, 0 }, "had 0.000 of what its guarantees"},
 		"a guarantee above not kept":    {func(o *simulate.Outcome) { o.Had, o.Leaf = 500, false }, "had 0.500"},
 		"a first job too late":          {func(o *simulate.Outcome) { o.FirstWait = 99 * time.Second }, "waited 1m39s for its first job: 1m38s is the most"},
 		"a first job just in time":      {func(o *simulate.Outcome) { o.FirstWait = o.Patience }, ""},

@@ -101,8 +101,11 @@ func (g *generator) document() map[string]any {
 	}
 	d["workloads"] = workloads
 	if slices.ContainsFunc(g.leaves, func(l *leaf) bool { return 2*l.job > g.cpu }) {
-		// There is room for them among others that last only by this.
+		// There is room for them among others that last only by this, and none among graceful ones.
 		options["enable_aggressive_starvation"] = true
+		for _, w := range workloads {
+			delete(w.(map[string]any)["options"].(map[string]any), "preemption_mode")
+		}
 	}
 	g.promise(d)
 	if failures := g.failures(); failures != nil {

@@ -121,7 +121,8 @@ func TestRunsCanBeGivenUp(t *testing.T) {
 	}
 }
 
-// TestLargeJobsMayFindRoom: where a job is larger than half a node, aggressive starvation is on.
+// TestLargeJobsMayFindRoom: where a job is larger than half a node, aggressive starvation is on,
+// and no operation is graceful.
 func TestLargeJobsMayFindRoom(t *testing.T) {
 	large, without := 0, 0
 	for _, s := range scenarios(t) {
@@ -131,7 +132,7 @@ func TestLargeJobsMayFindRoom(t *testing.T) {
 		switch {
 		case err != nil:
 			t.Fatal(err)
-		case found && !e.Starvation.EnableAggressive:
+		case found && (!e.Starvation.EnableAggressive || slices.ContainsFunc(s.File.Workloads, func(w simulate.Workload) bool { return w.Shape.Options["preemption_mode"] != nil })):
 			t.Errorf("scenario %d has jobs that find no room", s.Seed)
 		case found:
 			large++
