@@ -48,10 +48,10 @@ func (p *pool) over(lost resource.Amounts, h *holding) bool {
 		(p.kept() <= 1 || p.order.SatisfactionWithout(lost.Add(h.Resources)) >= p.kept()-resource.Epsilon)
 }
 
-// owes reports whether the branch of common in which somebody starves gains more by the job
-// than p, another one, loses by h, of what each has of its fair share, and p has more than the
-// branch then, or it is the turn of the branch. What others have beyond their fair share gives
-// way to guarantees in any case.
+// owes reports whether the branch of common in which somebody starves gains half of the job
+// more than p, another one, loses by h, of what each has of its fair share, and p has more than
+// the branch then; or it is the turn of the branch. What others have beyond their fair share
+// gives way to guarantees in any case.
 func (t *trial) owes(p, common *pool, smaller bool, h *holding) bool {
 	beside := resource.Amounts{}
 	if smaller {
@@ -61,8 +61,9 @@ func (t *trial) owes(p, common *pool, smaller bool, h *holding) bool {
 	switch {
 	case branch.Promised(t.needs.Sub(beside)):
 		return true
-	case t.spares(p.order, &p.loss, h, max(t.satisfaction, branch.SatisfactionWithout(beside))):
-		return t.gain(branch, beside, p, h) > resource.Epsilon
+	case t.spares(p.order, &p.loss, h, max(t.satisfaction, branch.SatisfactionWithout(beside))) &&
+		t.gain(branch, beside, p, h) > resource.MaxRatio(t.needs, t.engine.total)/2:
+		return true
 	}
 	return t.turn(branch, beside, p, h)
 }

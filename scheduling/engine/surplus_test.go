@@ -118,6 +118,25 @@ func TestTurns(t *testing.T) {
 	}
 }
 
+// TestLittleGainWaitsForItsTurn: of 7 slots, a lacks 0.6 of a job and b has as much too many.
+// Nobody loses a job for a fifth of one, until a has lacked its share for long.
+func TestLittleGainWaitsForItsTurn(t *testing.T) {
+	d := newDrive(t, soon(nil), map[scheduling.PoolName]pool{"a": {options: options{"weight": 3.6}}, "b": {options: options{"weight": 3.4}}})
+	d.node("n", 7)
+	d.wants("b", "b", 4, slotsOf(1), nil)
+	d.pass(time.Second, time.Second, "n")
+	d.wants("a", "a", 7, slotsOf(1), nil)
+	d.pass(time.Second, time.Second, "n")
+	d.wantRuns(runs{"a": 3, "b": 4})
+	must(t, d.SetDemand("b", "t", 0, 7, slotsOf(1)))
+	d.pending["b"] = 7
+	d.pass(50*time.Minute, time.Second, "n")
+	d.wantVictims()
+	d.pass(20*time.Minute, time.Second, "n")
+	d.wantVictims("b-004 preemption")
+	d.wantRuns(runs{"a": 4, "b": 3})
+}
+
 // TestTurnsOfPoolsBelow: all that a pool has is one job that is much more than its fair share,
 // so one beside its parent, that has nothing and is due several, takes it.
 func TestTurnsOfPoolsBelow(t *testing.T) {
