@@ -51,7 +51,7 @@ func (e *Engine) gatheringOf(g *gang, now time.Time) *gathering {
 	butOne := a.rest.Sub(a.each)
 	hopes, _ := e.hopes(g.operation)
 	if by := hopes[preemption.NormalStage].by; by != (starver{}) {
-		a.starves = by.belowWith(butOne, e.total)
+		a.starves = by.owed(butOne, e.total)
 	}
 	s := g.operation.shares(butOne, e.total)
 	a.behind = fairshare.Satisfaction(s.Usage, s.Fair, s.Demand) >= 1-resource.Epsilon

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"weir/scheduling/allocation"
+	"weir/scheduling/fairshare"
 	"weir/scheduling/lifecycle"
 	"weir/scheduling/pooltree"
 	"weir/scheduling/preemption"
@@ -76,21 +77,13 @@ func starves(s preemption.Starvation, own starver, by *[stageCount]starver) {
 	}
 }
 
-// owed reports whether a job is owed to who starves: what has been
-// started or claimed since the update counts. An operation is owed while it is below its
+// owed reports whether a job is owed to who starves once it has so much more than now: what has
+// been started or claimed since the update counts. An operation is owed while it is below its
 // fair share, with the tolerance; a pool that starves until it has its fair share.
-func (s starver) owed(total resource.Amounts) bool {
-	if s.pool == nil {
-		return s.belowWith(resource.Amounts{}, total)
-	}
-	return s.pool.order.Satisfaction() < 1-resource.Epsilon
-}
-
-// belowWith reports whether who starves would have less than that with so much more.
-func (s starver) belowWith(more, total resource.Amounts) bool {
+func (s starver) owed(more, total resource.Amounts) bool {
 	if s.pool != nil {
 		shares := s.pool.shares(more, total)
-		return preemption.BelowMinShare(shares) || preemption.PoolStatus(shares, s.pool.effective.Starvation.Tolerance) == preemption.BelowFairShare
+		return fairshare.Satisfaction(shares.Usage, shares.Fair, shares.Demand) < 1-resource.Epsilon
 	}
 	shares := s.operation.shares(more, total)
 	return preemption.BelowMinShare(shares) || preemption.OperationStatus(shares, s.operation.effective.Starvation.Tolerance, true, nil) == preemption.BelowFairShare
@@ -140,7 +133,7 @@ func (e *Engine) creditor(stage preemption.Stage, op *operation) (by starver, ok
 	owes := func(s preemption.Starvation, own starver) bool {
 		var at [stageCount]starver
 		starves(s, own, &at)
-		return at[stage] == own && own.owed(e.total)
+		return at[stage] == own && own.owed(resource.Amounts{}, e.total)
 	}
 	if by = (starver{operation: op}); owes(op.hunger.Starvation, by) {
 		return by, true

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"weir/scheduling"
+	"weir/scheduling/engine"
 	"weir/scheduling/preemption"
 )
 
@@ -62,6 +63,11 @@ func TestPoolsStarveForLessThanIsTolerated(t *testing.T) {
 				d.pass(time.Hour, 20*time.Second, "n")
 				d.wantVictims()
 				return
+			}
+			x, err := d.Explain("late", d.now)
+			must(t, err)
+			if x.StartBy != engine.ByPreemption || len(x.Victims) == 0 || x.Victims[0].Operation != "early" {
+				t.Errorf("it is foretold to start by %q, victims %+v", x.StartBy, x.Victims)
 			}
 			for len(d.victims) == 0 && d.now.Sub(since) < time.Hour {
 				d.pass(time.Second, time.Second, "n")
