@@ -188,6 +188,7 @@ func (c *cluster) stop(id string) {
 // halt stops all replicas at once: none hands its lead to another that is about to stop.
 func (c *cluster) halt() {
 	c.tb.Helper()
+	c.settle()
 	var down []raft.Future
 	for id, s := range c.stores {
 		down = append(down, s.raft.Shutdown())
@@ -202,6 +203,22 @@ func (c *cluster) halt() {
 	}
 	for _, p := range c.peers {
 		c.stop(p.ID)
+	}
+}
+
+// settle takes no more calls and waits for those under way, which raft forgets at shutdown
+// and the batcher would wait for.
+func (c *cluster) settle() {
+	for _, s := range c.stores {
+		s.batcher.queue.close()
+	}
+	late := time.After(closePatience)
+	for _, s := range c.stores {
+		select {
+		case <-s.batcher.done:
+		case <-late: // Nobody is left to store them: raft answers at shutdown.
+			return
+		}
 	}
 }
 
