@@ -3,7 +3,6 @@ package allocation
 import (
 	"slices"
 
-	"weir/scheduling/fairshare"
 	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
 )
@@ -30,12 +29,9 @@ type Element struct {
 	high         bool
 	// served is the turn in which a job below was started last, turn, of the root, the last one.
 	served, turn uint64
-	// ahead is the part of the next job that counts as used where it is decided whose turn is
-	// next, rounding that part.
-	ahead    resource.Vector
-	rounding float64
-	// lag is for how long e has lacked its fair share, on balance.
-	lag float64
+	debt         Debt
+	// ahead is what counts as used of the next job where it is decided whose turn is next.
+	ahead resource.Vector
 	// promised is what guarantees alone would give.
 	promised resource.Vector
 
@@ -117,53 +113,6 @@ func (e *Element) Rename(id string) { e.id = id }
 // Usage returns what the element uses: starts not yet committed count.
 func (e *Element) Usage() resource.Amounts { return e.usage }
 
-// Satisfaction returns how near the usage is to the fair share of the last
-// SetShares; see fairshare.Satisfaction. That of a pool says nothing of its
-// children.
-func (e *Element) Satisfaction() float64 {
-	return fairshare.Satisfaction(resource.Share(e.usage, e.total), e.fair, e.demand)
-}
-
-// Owed reports whether e has no more than its fair share with such a part of a job,
-// where what is leaving counts as used.
-func (e *Element) Owed(needs resource.Amounts, part float64) bool {
-	return e.within(e.usage.Add(e.leaving), needs, part)
-}
-
-// within reports whether usage is no more than the fair share of e with a part of a job.
-func (e *Element) within(usage, needs resource.Amounts, part float64) bool {
-	with := resource.Share(usage, e.total).Add(resource.Share(needs, e.total).Scale(part))
-	return fairshare.Satisfaction(with, e.fair, e.demand) <= 1+resource.Epsilon
-}
-
-// Exceeds reports whether, after lost has gone, e comes nearer to a part of its fair share
-// without a job that holds so much: e has more than that without half of the job.
-func (e *Element) Exceeds(part float64, lost, holds resource.Amounts) bool {
-	without := resource.Share(e.usage.Sub(lost), e.total).Sub(resource.Share(holds, e.total).Scale(.5))
-	return fairshare.Satisfaction(without, e.fair, e.demand) > part+resource.Epsilon
-}
-
-// Lack is what e lacks of its fair share, in the resource of which that is the most, once it
-// has half of a job and has given back so much: less than nothing where it comes nearer to
-// its fair share without.
-func (e *Element) Lack(given, needs resource.Amounts) float64 {
-	k := e.fair.Largest()
-	return e.fair[k] - resource.Share(e.usage.Sub(given), e.total)[k] - resource.Share(needs, e.total)[k]/2
-}
-
-// Surplus is what e has beyond its fair share, in the resource of which that is the most,
-// once lost has gone and half of a job: less than nothing where it comes nearer to its fair
-// share with it.
-func (e *Element) Surplus(lost, holds resource.Amounts) float64 {
-	k := e.fair.Largest()
-	return resource.Share(e.usage.Sub(lost), e.total)[k] - resource.Share(holds, e.total)[k]/2 - e.fair[k]
-}
-
-// SatisfactionWithout is Satisfaction with so much less usage.
-func (e *Element) SatisfactionWithout(a resource.Amounts) float64 {
-	return fairshare.Satisfaction(resource.Share(e.usage.Sub(a), e.total), e.fair, e.demand)
-}
-
 // Attach puts e below parent, with its usage and its pending jobs.
 func (e *Element) Attach(parent *Element) {
 	e.parent = parent
@@ -190,46 +139,12 @@ func (e *Element) SetShares(fair, demand resource.Vector, total resource.Amounts
 	e.move()
 }
 
-// Lag is for how long e has lacked all of its fair share, on balance: seconds.
-func (e *Element) Lag() float64 { return e.lag }
-
-// SetDebt tells e which part of its next job counts as used where it is decided whose turn
-// is next, from 0 to 1: jobs are whole, and fair shares are not. 0, the one that e has
-// first, favours those whose fair share is small, a half nobody, and 1 the others. Of those
-// that are equally satisfied, and use as much of their fair share, the one of the greatest
-// lag comes first.
-func (e *Element) SetDebt(part, lag float64) {
-	e.rounding, e.lag, e.ahead = part, lag, resource.Vector{}
-	if next := e.Next(); next != resource.Infinite {
-		e.ahead = resource.Share(next, e.total).Scale(part)
-	}
-	e.move()
-}
-
 // Next is what the least demanding pending job of e needs; resource.Infinite without one.
 func (e *Element) Next() resource.Amounts {
 	if !e.hasPending() {
 		return resource.Infinite
 	}
 	return e.least
-}
-
-// Due reports whether it is the turn of e to have one more job that needs so much, besides
-// what is kept for it: with the part of it that counts as used e has no more than its fair
-// share.
-func (e *Element) Due(kept, needs resource.Amounts) bool {
-	return e.within(e.usage.Add(kept), needs, e.rounding)
-}
-
-// Promised reports whether a job that needs so much is within what guarantees alone would
-// give e.
-func (e *Element) Promised(needs resource.Amounts) bool {
-	if e.promised.IsZero() || needs == resource.Infinite {
-		return false
-	}
-	with := e.usage.Add(needs)
-	k := resource.Dominant(with, e.total)
-	return resource.Share(with, e.total)[k] <= e.promised[k]+resource.LargeEpsilon
 }
 
 // SetPromised tells e what guarantees alone would give it, as a part of the cluster. While
@@ -370,13 +285,13 @@ func (e *Element) judge() {
 	usage := resource.Share(e.usage, e.total)
 	switch {
 	case !e.pool:
-		e.satisfaction = fairshare.Satisfaction(usage.Add(e.ahead), e.fair, e.demand)
+		e.satisfaction = e.satisfied(usage.Add(e.ahead))
 		e.high = !e.promised.IsZero() && preemption.Shares{Usage: usage, Fair: e.fair, Demand: e.demand}.NonBlockedDominates(e.promised, usage)
 	case e.order.ByOperations && len(e.waiting) > 0:
 		e.satisfaction, e.high = e.waiting[0].satisfaction, e.waiting[0].high
 	default:
-		e.satisfaction = fairshare.Satisfaction(usage.Add(e.ahead), e.fair, e.demand)
 		e.high = len(e.waiting) > 0 && (e.waiting[0].high || e.Promised(e.least))
+		e.satisfaction = e.goesBy()
 	}
 	if e.at >= 0 {
 		e.parent.fix(e.at)
@@ -393,8 +308,8 @@ func (e *Element) follow() {
 			return
 		}
 		e.high = high
-		if e.order.ByOperations {
-			e.satisfaction = first.satisfaction
+		if e.satisfaction = first.satisfaction; !e.order.ByOperations {
+			e.satisfaction = e.goesBy()
 		}
 		if e.at < 0 {
 			return

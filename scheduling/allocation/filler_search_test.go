@@ -10,7 +10,6 @@ import (
 
 	"weir/scheduling"
 	"weir/scheduling/allocation"
-	"weir/scheduling/fairshare"
 	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
 )
@@ -117,10 +116,11 @@ type model struct {
 	limits       resource.Amounts
 	filter       int
 	rank         int64
-	// order is that of a pool; ahead counts as used, promised is what comes first, and
-	// served is the turn in which it was served last.
+	// order is that of a pool; ahead counts as used, a part of the next job, promised is what
+	// comes first, and served is the turn in which it was served last.
 	order           allocation.Order
 	ahead, promised resource.Vector
+	part            float64
 	served          int
 }
 
@@ -138,8 +138,8 @@ func changeOrder(t *rapid.T, all map[*allocation.Element]*model, pools, ops []*a
 	for range rapid.IntRange(0, 3).Draw(t, "roundings") {
 		e := rapid.SampledFrom(slices.Concat(pools, ops)).Draw(t, "one that is rounded")
 		part := rapid.SampledFrom([]float64{0, .25, .5, 1}).Draw(t, "part")
-		e.SetDebt(part, 0)
-		all[e].ahead = resource.Vector{}
+		e.SetDebt(allocation.Debt{Rounding: part})
+		all[e].ahead, all[e].part = resource.Vector{}, part
 		if e.Next() != resource.Infinite {
 			all[e].ahead = resource.Share(e.Next(), total).Scale(part)
 		}
@@ -197,12 +197,17 @@ func next(all map[*allocation.Element]*model, e *allocation.Element, free resour
 		return nil
 	}
 	usage := resource.Share(e.Usage(), total)
-	own := fairshare.Satisfaction(usage.Add(m.ahead), m.fair, m.demand)
+	satisfaction := func(ahead resource.Vector) float64 {
+		if fair := m.fair.MaxComponent(); fair > 0 {
+			return usage.Add(ahead).MaxComponent() / fair
+		}
+		return resource.MaxSatisfaction
+	}
 	if m.operation {
 		for _, task := range e.Tasks() {
 			if task.Pending > 0 && !task.Closed && task.PerJob.Fits(room) {
 				below := preemption.Shares{Usage: usage, Fair: m.fair, Demand: m.demand}.NonBlockedDominates(m.promised, usage)
-				return &candidate{e, e, task.TaskID, own, !m.promised.IsZero() && below}
+				return &candidate{e, e, task.TaskID, satisfaction(m.ahead), !m.promised.IsZero() && below}
 			}
 		}
 		return nil
@@ -219,8 +224,12 @@ func next(all map[*allocation.Element]*model, e *allocation.Element, free resour
 	if best == nil {
 		return nil
 	}
-	if m.order.ByOperations {
+	own := satisfaction(m.ahead)
+	switch {
+	case m.order.ByOperations:
 		own = best.satisfaction
+	case best.high && m.part > .5:
+		own = satisfaction(m.ahead.Scale(.5 / m.part))
 	}
 	return &candidate{e, best.op, best.task, own, best.high}
 }

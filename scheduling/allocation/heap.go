@@ -21,8 +21,8 @@ func (e *Element) before(other *Element) bool {
 	if x, y := e.part(), other.part(); x != y {
 		return x < y
 	}
-	if e.lag != other.lag {
-		return e.lag > other.lag
+	if e.debt.Lag != other.debt.Lag {
+		return e.debt.Lag > other.debt.Lag
 	}
 	if e.served != other.served {
 		return e.served < other.served

@@ -66,12 +66,33 @@ func TestOrderOfSiblings(t *testing.T) {
 			operation(root, "a", 1, 0, 9).AddUsage(slots(2))
 			operation(root, "b", 2, 0, 9).AddUsage(slots(1))
 		}, []string{"b/t", "a/t", "b/t", "a/t"}},
+		"more of a resource that is minor to it makes no pool satisfied": {func(root *allocation.Element) {
+			p, q := pool(root, "p", .5), pool(root, "q", .5)
+			operation(p, "a", 1, .5, 9).AddUsage(resource.Amounts{UserSlots: 1, Memory: 9})
+			operation(q, "b", 2, .5, 9).AddUsage(slots(2))
+			p.SetShares(resource.Vector{resource.UserSlots: .5, resource.Memory: .01}, resource.Vector{resource.UserSlots: 1, resource.Memory: 1}, total)
+		}, []string{"a/t", "b/t", "a/t", "b/t"}},
+		"until that is its dominant one": {func(root *allocation.Element) {
+			p, q := pool(root, "p", .5), pool(root, "q", .5)
+			operation(p, "a", 1, .5, 9).AddUsage(resource.Amounts{UserSlots: 1, Memory: 60})
+			operation(q, "b", 2, .5, 9).AddUsage(slots(2))
+			p.SetShares(resource.Vector{resource.UserSlots: .5, resource.Memory: .01}, resource.Vector{resource.UserSlots: 1, resource.Memory: 1}, total)
+		}, []string{"b/t", "b/t", "b/t", "b/t"}},
 		"a pool comes first while a job is within its promise": {func(root *allocation.Element) {
 			p, q := pool(root, "p", .5), pool(root, "q", .5)
 			operation(p, "a", 1, .5, 9).AddUsage(slots(1))
 			operation(q, "b", 2, .5, 9)
 			p.SetPromised(resource.Vector{.3})
 		}, []string{"a/t", "a/t", "b/t", "b/t"}},
+		"and of two that guarantees owe jobs, no debt moves one behind": {func(root *allocation.Element) {
+			p, q := pool(root, "p", .5), pool(root, "q", .5)
+			operation(p, "a", 1, .5, 9).AddUsage(slots(1))
+			operation(q, "b", 2, .5, 9)
+			p.SetPromised(resource.Vector{.5})
+			q.SetPromised(resource.Vector{.5})
+			p.SetDebt(allocation.Debt{Rounding: 0})
+			q.SetDebt(allocation.Debt{Rounding: 1})
+		}, []string{"b/t", "a/t", "b/t", "a/t"}},
 		"and not for a part of one": {func(root *allocation.Element) {
 			p, q := pool(root, "p", .5), pool(root, "q", .5)
 			operation(p, "a", 1, .5, 9).AddUsage(slots(1))
@@ -80,8 +101,8 @@ func TestOrderOfSiblings(t *testing.T) {
 		}, []string{"b/t", "a/t", "b/t", "a/t"}},
 		"of equals the one that has lacked its share for longer": {func(root *allocation.Element) {
 			a, b := operation(root, "a", 1, .5, 9), operation(root, "b", 2, .5, 9)
-			a.SetDebt(0, -1)
-			b.SetDebt(0, 1)
+			a.SetDebt(allocation.Debt{Lag: -1})
+			b.SetDebt(allocation.Debt{Lag: 1})
 			b.Serve(slots(1))
 			b.SubUsage(slots(1))
 		}, []string{"b/t", "a/t", "b/t", "a/t"}},
@@ -143,8 +164,8 @@ func TestRounding(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			root := allocation.NewPool("root")
 			a, b := operation(root, "a", 1, .15, 9), operation(root, "b", 2, .35, 9)
-			a.SetDebt(tc.a, 0)
-			b.SetDebt(tc.b, 0)
+			a.SetDebt(allocation.Debt{Rounding: tc.a})
+			b.SetDebt(allocation.Debt{Rounding: tc.b})
 			if got, _ := fill(root, slots(5), 9); !slices.Equal(got, tc.want) {
 				t.Errorf("starts %v, want %v", got, tc.want)
 			}
@@ -165,13 +186,13 @@ func TestRoundingIsNoUsage(t *testing.T) {
 	a := operation(root, "a", 1, .2, 9)
 	a.AddUsage(slots(1))
 	before := a.Satisfaction()
-	a.SetDebt(1, 0)
+	a.SetDebt(allocation.Debt{Rounding: 1})
 	if got := a.Satisfaction(); got != before || a.Usage() != slots(1) {
 		t.Errorf("satisfaction %v, was %v; usage %v", got, before, a.Usage())
 	}
 	none := operation(root, "b", 2, .2, 1)
 	none.AddPending(allocation.TaskID{Name: "t"}, -1)
-	if none.SetDebt(1, 0); none.Next() != resource.Infinite || none.Satisfaction() != 0 {
+	if none.SetDebt(allocation.Debt{Rounding: 1}); none.Next() != resource.Infinite || none.Satisfaction() != 0 {
 		t.Errorf("without jobs: satisfaction %v", none.Satisfaction())
 	}
 }

@@ -25,14 +25,19 @@ const (
 // rounded up next, so that over time each has its own.
 type debt struct {
 	lack float64
-	// rate is what it lacks since the last update.
+	// owed is the same where others have to leave: work that is lost for it counts as had.
+	owed float64
+	// rate is what it lacks since the last update; kept is what is kept free for it since then,
+	// which counts as had: others cannot use it.
 	rate float64
+	kept resource.Amounts
 }
 
-// pay counts work that is lost as what the element has had: who crowds others out in the
-// end loses no more for them than its own fair share.
+// pay counts work that is lost as what the element has had, where others have to leave for it:
+// who crowds others out in the end loses no more for them than its own fair share. What comes
+// free is its turn all the same.
 func (d *debt) pay(e *fairshare.Element, lost resource.Amounts, ran time.Duration, total resource.Amounts) {
-	d.lack -= resource.Share(lost, total)[e.FairShare.Largest()] * ran.Seconds()
+	d.owed -= resource.Share(lost, total)[e.FairShare.Largest()] * ran.Seconds()
 }
 
 // round lets time pass, and tells the order of scheduling how to round, and for how long the
@@ -47,21 +52,26 @@ func (d *debt) round(e *fairshare.Element, order *allocation.Element, passed tim
 		passed = 0
 	}
 	d.lack += d.rate * passed.Seconds()
-	d.rate = e.FairShare[k] - e.UsageShare[k]
+	d.owed += d.rate * passed.Seconds()
+	d.rate = e.FairShare[k] - e.UsageShare[k] - resource.Share(d.kept, total)[k]
+	d.kept = resource.Amounts{}
 	most := job * debtHorizon.Seconds()
-	rounding, lag := 0., 0.
+	told := allocation.Debt{}
 	switch {
 	case !rounds:
 		*d = debt{}
 	case next == resource.Infinite:
 		// Nobody is owed what it did not ask for.
-		d.lack = min(d.lack, 0)
+		d.lack, d.owed = min(d.lack, 0), min(d.owed, 0)
 	case job > 0:
-		d.lack = min(max(d.lack, -most), most)
-		rounding = min(max(.5-d.lack/(job*debtPeriod.Seconds()), 0), 1)
+		d.lack, d.owed = min(max(d.lack, -most), most), min(max(d.owed, -most), most)
+		told.Rounding, told.Crowding = rounded(d.lack/job), min(rounded(d.owed/job), .5)
 		if e.FairShare[k] > 0 {
-			lag = d.lack / e.FairShare[k]
+			told.Lag = d.owed / e.FairShare[k]
 		}
 	}
-	order.SetDebt(rounding, lag)
+	order.SetDebt(told)
 }
+
+// rounded is which part of a job counts as used of who has lacked one for so many seconds.
+func rounded(lack float64) float64 { return min(max(.5-lack/debtPeriod.Seconds(), 0), 1) }

@@ -201,6 +201,7 @@ func (e *Engine) Tick(now time.Time) (fairshare.Report, error) {
 	e.alerts = append(e.alerts[:0], report.Alerts...)
 	e.grow(e.root)
 	e.root.order.Refresh()
+	e.chargeReserved()
 	e.publish(e.root, now.Sub(e.ticked))
 	e.below = false
 	e.starve(e.root, now)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"weir/scheduling/allocation"
-	"weir/scheduling/fairshare"
 	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
 )
@@ -53,8 +52,7 @@ func (e *Engine) gatheringOf(g *gang, now time.Time) *gathering {
 	if by := hopes[preemption.NormalStage].by; by != (starver{}) {
 		a.starves = by.owed(butOne, e.total)
 	}
-	s := g.operation.shares(butOne, e.total)
-	a.behind = fairshare.Satisfaction(s.Usage, s.Fair, s.Demand) >= 1-resource.Epsilon
+	a.behind = g.operation.order.SatisfactionWithout(resource.Amounts{}.Sub(butOne)) >= 1-resource.Epsilon
 	return a
 }
 

@@ -116,6 +116,21 @@ func (n *node) met(p *pool) {
 	}
 }
 
+// chargeReserved has those pay for what is kept free on nodes for whom it is kept.
+func (e *Engine) chargeReserved() {
+	for _, n := range e.reserved {
+		r := &n.reserved
+		if r.pool == nil {
+			continue
+		}
+		kept := n.spare().Min(r.needs)
+		r.operation.debt.kept = r.operation.debt.kept.Add(kept)
+		for p := r.pool; p != nil; p = p.parent {
+			p.debt.kept = p.debt.kept.Add(kept)
+		}
+	}
+}
+
 // reviewReserved does so on all nodes, after an update.
 func (e *Engine) reviewReserved() {
 	kept := e.reserved[:0]

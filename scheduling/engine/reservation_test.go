@@ -109,6 +109,22 @@ func TestWhatIsKeptEnds(t *testing.T) {
 	}
 }
 
+// TestWhatIsKeptCountsAsHad: a job of all eight slots waits for jobs of one slot to end. What is idle
+// meanwhile is at the expense of who it is kept for, and not of those that have to wait.
+func TestWhatIsKeptCountsAsHad(t *testing.T) {
+	d := newDrive(t, calm(nil), map[scheduling.PoolName]pool{"small": {options: options{"weight": 3.0}}, "large": {}})
+	d.node("n", 8)
+	for i := range 8 {
+		d.wants(scheduling.OperationID(fmt.Sprintf("s%d", i)), "small", 5, slotsOf(1), nil)
+		d.work(8*time.Second, time.Second, time.Minute, "n")
+	}
+	d.wants("l", "large", 5, slotsOf(8), nil)
+	had := d.work(3*time.Hour, time.Second, time.Minute, "n")
+	if small, large := had["small"]/(8*3*3600), had["large"]/(8*3*3600); small < .7 || large < .1 {
+		t.Errorf("of 0.75 the small ones have had %.3f, the large one %.3f of 0.25", small, large)
+	}
+}
+
 // TestOthersComeBetween: after its time others have as long, and then it is kept again.
 func TestOthersComeBetween(t *testing.T) {
 	d := kept(t, options{"gang_timeout": "20s"}, nil)

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"weir/scheduling/allocation"
-	"weir/scheduling/fairshare"
 	"weir/scheduling/lifecycle"
 	"weir/scheduling/pooltree"
 	"weir/scheduling/preemption"
@@ -82,8 +81,7 @@ func starves(s preemption.Starvation, own starver, by *[stageCount]starver) {
 // fair share, with the tolerance; a pool that starves until it has its fair share.
 func (s starver) owed(more, total resource.Amounts) bool {
 	if s.pool != nil {
-		shares := s.pool.shares(more, total)
-		return fairshare.Satisfaction(shares.Usage, shares.Fair, shares.Demand) < 1-resource.Epsilon
+		return s.pool.order.SatisfactionWithout(resource.Amounts{}.Sub(more)) < 1-resource.Epsilon
 	}
 	shares := s.operation.shares(more, total)
 	return preemption.BelowMinShare(shares) || preemption.OperationStatus(shares, s.operation.effective.Starvation.Tolerance, true, nil) == preemption.BelowFairShare

@@ -143,6 +143,30 @@ func TestLittleGainWaitsForItsTurn(t *testing.T) {
 	d.wantRuns(runs{"a": 4, "b": 3})
 }
 
+// TestWhoTookItsTurnKeepsIt: b has all of ten slots for an hour, when a, with 0.7 of a job of its
+// own, takes one. The lost hour keeps it from taking another one soon, and not from going on with
+// the next jobs of ten seconds in the same place, until it has had its share.
+func TestWhoTookItsTurnKeepsIt(t *testing.T) {
+	d := newDrive(t, soon(nil), map[scheduling.PoolName]pool{"a": {options: options{"weight": .7}}, "b": {options: options{"weight": 9.3}}})
+	d.node("n", 10)
+	d.wants("b", "b", 20, slotsOf(1), nil)
+	d.pass(time.Hour, 20*time.Second, "n")
+	d.wants("a", "a", 5, slotsOf(1), nil)
+	had := 0
+	for range 2 * 60 {
+		for job, a := range d.running {
+			if a.Operation == "a" && d.now.Sub(a.Started) >= 10*time.Second {
+				d.end(job)
+			}
+		}
+		d.pass(time.Second, time.Second, "n")
+		had += d.runs()["a"]
+	}
+	if d.wantVictims("b-010 preemption"); had < 60 {
+		t.Errorf("a has had %d s of two minutes, one job in ten seconds", had)
+	}
+}
+
 // TestTurnsOfPoolsBelow: all that a pool has is one job that is much more than its fair share,
 // so one beside its parent, that has nothing and is due several, takes it.
 func TestTurnsOfPoolsBelow(t *testing.T) {

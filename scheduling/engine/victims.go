@@ -169,7 +169,7 @@ func (t *trial) spares(of *allocation.Element, l *loss, h *holding, need float64
 // small operations (P6). What takes the place is larger than all that leaves, so this comes
 // to an end; and what they lose is a debt of who starves.
 func (t *trial) crowded(h *holding, common *pool) bool {
-	if t.stage != preemption.AggressiveStage || !h.operation.crowds() || !t.smaller(h, 2) || !common.branch.Due(resource.Amounts{}.Sub(common.beside), t.needs) {
+	if t.stage != preemption.AggressiveStage || !h.operation.crowds() || !t.smaller(h, 2) || !common.branch.MayCrowd(resource.Amounts{}.Sub(common.beside), t.needs) {
 		return false
 	}
 	total := t.engine.total

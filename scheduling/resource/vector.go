@@ -88,14 +88,7 @@ func (v Vector) Amounts(total Amounts) Amounts {
 func Uniform(share float64) Vector { return Vector{share, share, share, share, share} }
 
 // Largest is the resource of which v has most, the first of equals.
-func (v Vector) Largest() (k Kind) {
-	for i := range v {
-		if v[i] > v[k] {
-			k = Kind(i)
-		}
-	}
-	return k
-}
+func (v Vector) Largest() Kind { return v.MaxKind(0) }
 
 // MaxComponent returns the greatest share.
 func (v Vector) MaxComponent() float64 {
