@@ -152,7 +152,7 @@ func simulatedDays(r *simulate.Result) string {
 
 // partText is what part of something was got.
 func partText(got, wanted float64) string {
-	if wanted == 0 {
+	if wanted <= resource.Epsilon {
 		return none
 	}
 	return strconv.FormatFloat(100*got/wanted, 'f', 2, 64) + "%"

@@ -5,10 +5,11 @@
 //   - An always hungry pool, a leaf whose demand exceeds its fair share at every update, gets at
 //     least 0.9 of its fair share on average, less half of its largest job, from 15 minutes after
 //     its first demand to the end. A fair share of less than half a job is no promise.
-//   - Of what a guarantee gives, in whole jobs, and the pool has wanted for as long as its
-//     patience, it has at least 0.97; less than one job for ten minutes is not judged. Patience is the starvation timeout, the backoff of
-//     preemption, the longest notice of any job with its min_run_time, one update of fair
-//     shares, and the longest time between two looks at a node.
+//   - Of what a guarantee gives, in whole jobs that have room beside the guarantees of others, and
+//     the pool has wanted for as long as its patience, it has at least 0.97; less than one job for
+//     ten minutes is not judged. Patience is the starvation timeout (the aggressive one for jobs
+//     larger than half a node), the backoff of preemption, the longest notice of any job with its
+//     min_run_time, one update of fair shares, and the longest time between two looks at a node.
 //   - No pool whose fair share is at least its largest job waits for its first job for longer than
 //     its patience, counted from the last lost node or change of leader. Others take turns, and
 //     have theirs in time to get their fair share on average.

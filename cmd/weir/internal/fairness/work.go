@@ -74,7 +74,8 @@ func (g *generator) begin() time.Duration {
 // maxJobs is about how many jobs a scenario may start: more take too long.
 const maxJobs = 20000
 
-// lengths draws how long jobs are, from seconds to hours.
+// lengths draws how long jobs are, from seconds to hours; those larger than half a node up to an
+// eighth of the time that there is.
 func (g *generator) lengths(l *leaf) (least, most time.Duration) {
 	least = oneOf(g, 8*time.Second, 8*time.Second, 30*time.Second, time.Minute, 5*time.Minute, 20*time.Minute, time.Hour)
 	if g.kind == "one-job operations" {
@@ -82,7 +83,12 @@ func (g *generator) lengths(l *leaf) (least, most time.Duration) {
 	}
 	floor := time.Duration(float64(g.duration) * float64(g.total()) / float64(l.job) / maxJobs)
 	least = max(least, floor).Round(time.Second)
-	return least, least * time.Duration(oneOf(g, 1, 2, 3))
+	most = least * time.Duration(oneOf(g, 1, 2, 3))
+	if 2*l.job > g.cpu {
+		// Only over several of them shares even out that are no whole number of nodes.
+		least, most = min(least, g.duration/8), min(most, g.duration/8)
+	}
+	return least, most
 }
 
 // operationOptions draws how jobs leave.

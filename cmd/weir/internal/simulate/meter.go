@@ -118,7 +118,7 @@ func newMeter(f *File) *meter {
 		m.total = m.total.Add(group.Resources.Times(group.Count))
 	}
 	m.present = m.total
-	m.root = &account{name: scheduling.RootPool, outcome: outcome{wanted: -1, over: -1, limits: resource.Infinite}}
+	m.root = &account{name: scheduling.RootPool, outcome: outcome{wanted: -1, less: -1, over: -1, limits: resource.Infinite}}
 	m.accounts[scheduling.RootPool], m.ordered = m.root, []*account{m.root}
 	for _, p := range f.Pools.ParentsFirst() {
 		a := &account{name: p.Name, parent: m.accounts[p.Parent], leaf: len(f.Pools.Children(p.Name)) == 0}
@@ -126,7 +126,7 @@ func newMeter(f *File) *meter {
 		if effective.Mode == pooltree.FIFO && !effective.FIFOReordering && !slices.Contains(effective.FIFOSort, pooltree.SortByPendingJobCount) {
 			a.fifo = effective.FIFOSort
 		}
-		a.outcome = outcome{Outcome: Outcome{Leaf: a.leaf, Patience: f.patienceOf(p.Name)}, wanted: -1, over: -1, limits: effective.Limits}
+		a.outcome = outcome{Outcome: Outcome{Leaf: a.leaf, Patience: f.patienceOf(p.Name, resource.Amounts{})}, wanted: -1, less: -1, over: -1, limits: effective.Limits}
 		m.accounts[p.Name] = a
 		m.ordered = append(m.ordered, a)
 	}
@@ -160,7 +160,7 @@ func (m *meter) change(now time.Duration, a *account, usage, demand resource.Amo
 	for ; a != nil; a = a.parent {
 		m.settle(a, now)
 		a.usage, a.demand = a.usage.Add(usage), a.demand.Add(demand)
-		a.outcome.wants(now, a.demand)
+		a.outcome.wants(now, a.demand, resource.MaxRatio(a.demand, m.present) < a.promised-resource.LargeEpsilon)
 		a.outcome.uses(now, a.usage)
 	}
 }
@@ -249,8 +249,9 @@ func (m *meter) stopped(op *operation, order *statepb.StopOrder) {
 	m.preempted[cmp.Or(order.GetPreemption(), order.GetReason())]++
 }
 
-// judge compares what pools used since the last update with what that update found.
-func (m *meter) judge(now, since time.Duration) {
+// judge compares what pools used since the last update with what that update found; room says
+// whether there is any for one more job of a pool.
+func (m *meter) judge(now, since time.Duration, room func(*account) bool) {
 	d := now - since
 	if d <= 0 {
 		return
@@ -259,7 +260,7 @@ func (m *meter) judge(now, since time.Duration) {
 	for _, a := range m.ordered {
 		m.settle(a, now)
 		mean := a.meanShare(m.total, d)
-		a.outcome.interval(since, now, a.parts.Sub(a.partsBefore).Scale(1/d.Seconds()), a.promised)
+		a.outcome.interval(since, now, a.parts.Sub(a.partsBefore).Scale(1/d.Seconds()), a.promised, func() bool { return room(a) })
 		a.before, a.partsBefore = a.used, a.parts
 		if a.leaf {
 			wrong += abs(mean - a.fair)

@@ -169,6 +169,9 @@ func (w *world) step(op *statepb.Operation, now lifecycle.State) proto.Message {
 		known.runs = w.now
 		for a := known.pool; a != nil; a = a.parent {
 			a.outcome.sized(known.perJob, w.meter.present)
+			if a.parent != nil {
+				a.outcome.Patience = w.file.patienceOf(a.name, a.outcome.job)
+			}
 		}
 		defined := &commandpb.TaskDefinition{Name: task, JobCount: op.GetSpec().GetTasks()[0].GetJobCount(), JobResources: statepb.NewResources(known.perJob)}
 		if known.lessons != nil {

@@ -32,7 +32,8 @@ type Outcome struct {
 	// LargestJob is the share of its largest job, of the fewest nodes that there were.
 	LargestJob float64
 	// Asked is the part of its guarantees, in whole largest jobs, that the pool wanted without
-	// a break or failure for as long as Patience; Had is how much of that it had. Both are shares x seconds.
+	// a break or failure for as long as Patience, and for which there was room beside the
+	// guarantees of others; Had is how much of that it had. Both are shares x seconds.
 	Asked, Had float64
 	// Patience is how long the pool may wait for what preemption has to make room for.
 	Patience time.Duration
@@ -73,16 +74,19 @@ type outcome struct {
 	fairSum, gotSum resource.Vector
 	fairMeanwhile   float64
 	// job is the most that its jobs need of each resource.
-	job    resource.Amounts
-	asked  lowest
+	job   resource.Amounts
+	asked lowest
+	// less is since when it has wanted less than it was promised, or -1.
+	less   time.Duration
 	lost   sums
 	limits resource.Amounts
 	// over is since when usage exceeds limits, or -1.
 	over time.Duration
 }
 
-// interval takes what was so since the last update: the mean share that was used.
-func (o *outcome) interval(since, now time.Duration, used resource.Vector, promised float64) {
+// interval takes what was so since the last update: the mean share that was used; room says
+// whether there is any for one more job.
+func (o *outcome) interval(since, now time.Duration, used resource.Vector, promised float64, room func() bool) {
 	d := (now - since).Seconds()
 	if o.wanted < 0 {
 		return
@@ -99,9 +103,14 @@ func (o *outcome) interval(since, now time.Duration, used resource.Vector, promi
 		k := dominant(o.fair)
 		o.Hungry = o.Hungry && o.demand[k] > o.fair[k]+resource.LargeEpsilon
 	}
+	o.breaks(now, o.less >= 0)
 	if owed := wholeJobs(o.asked.since(since, now, promised, o.Patience), o.LargestJob); owed > 0 {
+		had := min(used.MaxComponent(), owed)
+		if had < owed-resource.LargeEpsilon && !room() {
+			owed = had
+		}
 		o.Asked += owed * d
-		o.Had += min(used.MaxComponent(), owed) * d
+		o.Had += had * d
 	}
 }
 
@@ -113,10 +122,25 @@ func wholeJobs(share, job float64) float64 {
 	return float64(int(share/job+resource.LargeEpsilon)) * job
 }
 
-// wants takes the demand of a moment.
-func (o *outcome) wants(now time.Duration, demand resource.Amounts) {
+// wants takes the demand of a moment, and whether that is less than what was promised.
+func (o *outcome) wants(now time.Duration, demand resource.Amounts, less bool) {
 	if o.wanted < 0 && !demand.IsZero() {
 		o.wanted, o.calm = now, now
+	}
+	o.breaks(now, less)
+}
+
+// breaks takes it that the pool wants less than it was promised, or does not: what it wants after
+// such a time is asked anew.
+func (o *outcome) breaks(now time.Duration, less bool) {
+	if o.less >= 0 && now > o.less {
+		o.asked = lowest{}
+	}
+	switch {
+	case !less:
+		o.less = -1
+	case o.less < 0:
+		o.less = now
 	}
 }
 

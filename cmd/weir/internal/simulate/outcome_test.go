@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -29,6 +30,8 @@ type step struct {
 	minutes          float64
 	fair, used, want float64
 	promised         float64
+	// full says that there is no room for one more job.
+	full bool
 }
 
 // played is the outcome of such steps of a pool that has had demand since a minute.
@@ -36,11 +39,11 @@ func played(o outcome, steps ...step) Outcome {
 	o.over, o.limits = -1, resource.Infinite
 	now := time.Minute
 	for _, s := range steps {
-		o.wants(now, resource.Amounts{CPU: 100})
+		o.wants(now, resource.Amounts{CPU: 100}, false)
 		since := now
 		now += time.Duration(s.minutes * float64(time.Minute))
 		o.fair, o.demand = resource.Vector{resource.CPU: s.fair}, resource.Vector{resource.CPU: s.want}
-		o.interval(since, now, resource.Vector{resource.CPU: s.used}, s.promised)
+		o.interval(since, now, resource.Vector{resource.CPU: s.used}, s.promised, func() bool { return !s.full })
 	}
 	return o.close(now, sums{}, resource.Amounts{})
 }
@@ -60,7 +63,7 @@ func TestSharesAreOfTheSettledTime(t *testing.T) {
 		"over before settled": {[]step{{minutes: 14, fair: 0.5, used: 0.1, want: 1}}, 0, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := played(outcome{wanted: -1}, c.steps...)
+			got := played(outcome{wanted: -1, less: -1}, c.steps...)
 			near(t, "fair share", got.Fair, c.wantFair)
 			near(t, "got", got.Got, c.wantGot)
 			if got.Hungry != c.wantHungry {
@@ -73,7 +76,7 @@ func TestSharesAreOfTheSettledTime(t *testing.T) {
 // TestGuaranteesCountOnceTheyCanBeKept: what was promised and wanted throughout the patience of
 // the pool is asked, in whole jobs.
 func TestGuaranteesCountOnceTheyCanBeKept(t *testing.T) {
-	patient := outcome{wanted: -1, Outcome: Outcome{Patience: 2 * time.Minute, LargestJob: 0.1}}
+	patient := outcome{wanted: -1, less: -1, Outcome: Outcome{Patience: 2 * time.Minute, LargestJob: 0.1}}
 	got := played(patient,
 		// Asked for nothing yet, then for the 0.2 of the last two minutes.
 		step{minutes: 1, promised: 0.2}, step{minutes: 1, promised: 0.2}, step{minutes: 1, promised: 0.2, used: 0.1},
@@ -81,16 +84,38 @@ func TestGuaranteesCountOnceTheyCanBeKept(t *testing.T) {
 		step{minutes: 1, promised: 0.45, used: 0.3}, step{minutes: 1, promised: 0.45, used: 0.2},
 		// For 4 whole jobs.
 		step{minutes: 1, promised: 0.45, used: 0.3},
+		// For no more than there is room for.
+		step{minutes: 1, promised: 0.45, used: 0.3, full: true},
 		// For nothing after a minute without a promise.
 		step{minutes: 1, promised: 0}, step{minutes: 1, promised: 0.45}, step{minutes: 1, promised: 0.45},
 	)
-	near(t, "asked", got.Asked, 60*(0.2+0.2+0.2+0.4))
-	near(t, "had", got.Had, 60*(0.1+0.2+0.2+0.3))
+	near(t, "asked", got.Asked, 60*(0.2+0.2+0.2+0.4+0.3))
+	near(t, "had", got.Had, 60*(0.1+0.2+0.2+0.3+0.3))
+}
+
+// TestABreakIsAskedAnew: who wants less than it was promised for a moment has to wait again for
+// what it wants later; who does so in the midst of a moment has not.
+func TestABreakIsAskedAnew(t *testing.T) {
+	for name, c := range map[string]struct {
+		back  time.Duration
+		asked float64
+	}{"at once": {0, 60 * .4}, "after a second": {time.Second, 0}, "not again": {time.Hour, 0}} {
+		t.Run(name, func(t *testing.T) {
+			o := outcome{less: -1, Outcome: Outcome{Patience: 2 * time.Minute}}
+			room := func() bool { return true }
+			o.interval(0, 10*time.Minute, resource.Vector{.4}, .4, room)
+			o.Asked = 0
+			o.wants(10*time.Minute, resource.Amounts{}, true)
+			o.wants(10*time.Minute+c.back, resource.Amounts{}, false)
+			o.interval(10*time.Minute, 11*time.Minute, resource.Vector{.4}, .4, room)
+			near(t, "asked", o.Asked, c.asked)
+		})
+	}
 }
 
 // TestLimitsAreExceeded measures the longest time, also when it is not over.
 func TestLimitsAreExceeded(t *testing.T) {
-	o := outcome{wanted: -1, over: -1, limits: resource.Infinite.With(resource.CPU, 200)}
+	o := outcome{wanted: -1, less: -1, over: -1, limits: resource.Infinite.With(resource.CPU, 200)}
 	for _, use := range []struct {
 		at  time.Duration
 		cpu resource.Hundredths
@@ -279,11 +304,61 @@ workloads:
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := mustRead(t, base+c.more, Changes{})
-			if got := f.patienceOf("a"); got != c.wantA {
+			if got := f.patienceOf("a", resource.Amounts{}); got != c.wantA {
 				t.Errorf("a waits %v, want %v", got, c.wantA)
 			}
-			if got := f.patienceOf("b"); got != c.wantA+40*time.Second {
+			if got := f.patienceOf("b", resource.Amounts{}); got != c.wantA+40*time.Second {
 				t.Errorf("b waits %v, want %v", got, c.wantA+40*time.Second)
+			}
+		})
+	}
+}
+
+// TestPatienceForLargeJobs: there is room for a job larger than half of each node once its pool
+// starves aggressively, where it does.
+func TestPatienceForLargeJobs(t *testing.T) {
+	const base = "duration: 1h\nnodes: [{name: a, cpu: 4}, {name: b, cpu: 2}]\npools: {a: {}}\nworkloads: {a: {job: {length: 1m}}}\n"
+	for name, c := range map[string]struct {
+		options string
+		cpu     resource.Hundredths
+		longer  time.Duration
+	}{
+		"half a node":           {"{enable_aggressive_starvation: true}", 200, 0},
+		"more than half":        {"{enable_aggressive_starvation: true}", 201, 90 * time.Second},
+		"nothing starves so":    {"{}", 400, 0},
+		"it starves so at once": {"{enable_aggressive_starvation: true, fair_share_aggressive_starvation_timeout: 30s}", 400, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := mustRead(t, base+"options: "+c.options, Changes{})
+			if got := f.patienceOf("a", resource.Amounts{CPU: c.cpu}) - f.patienceOf("a", resource.Amounts{}); got != c.longer {
+				t.Errorf("it waits %v longer, want %v", got, c.longer)
+			}
+		})
+	}
+}
+
+// TestRoomBesideGuarantees: of a guarantee no more is asked than has room beside what others have
+// by theirs: here a job of 2 cpu beside one of 3 on each of two nodes of 4, of which the pool
+// held is guaranteed both, or one. What nobody is guaranteed makes room.
+func TestRoomBesideGuarantees(t *testing.T) {
+	for name, c := range map[string]struct {
+		held  string
+		asked bool
+	}{"others hold all by guarantees": {"6", false}, "another has more than its own": {"3", true}} {
+		t.Run(name, func(t *testing.T) {
+			r := mustRun(t, mustRead(t, fmt.Sprintf(`duration: 1h
+nodes: [{count: 2, cpu: 4, memory: 4GiB}]
+pools: {held: {strong_guarantee_resources: {cpu: %s}}, late: {strong_guarantee_resources: {cpu: 2}}, other: {weight: 100}}
+workloads:
+  other: {arrivals: {at: [1s]}, jobs: 8, job: {cpu: 1, memory: 1MiB, length: 10h}}
+  held: {arrivals: {at: [0s]}, jobs: 2, job: {cpu: 3, memory: 1MiB, length: 10h}}
+  late: {arrivals: {at: [1m]}, jobs: 1, job: {cpu: 2, memory: 1MiB, length: 10h}}
+`, c.held), Changes{}))
+			if got := r.pool(t, "late").Outcome; (got.Asked > 0) != c.asked || got.Had < 0.97*got.Asked {
+				t.Errorf("of %v asked for it had %v, want anything asked: %v", got.Asked, got.Had, c.asked)
+			}
+			if got := r.pool(t, "held").Outcome; got.Asked == 0 || got.Had < got.Asked-1e-6 {
+				t.Errorf("the other had %v of %v", got.Had, got.Asked)
 			}
 		})
 	}

@@ -65,7 +65,7 @@ func (r *run) all(ctx context.Context, progress func(time.Duration)) error {
 			}
 		}
 	}
-	r.meter.judge(r.now, r.updated)
+	r.meter.judge(r.now, r.updated, r.hasRoom)
 	r.meter.midnight(r.now)
 	if n := len(r.series.samples); r.series.samples[n-1].at < r.now {
 		r.series.sample(r.world)
@@ -160,7 +160,7 @@ const idleRounds = 12
 
 // update finds the fair shares anew, and when they have to be found next.
 func (r *run) update() error {
-	r.meter.judge(r.now, r.updated)
+	r.meter.judge(r.now, r.updated, r.hasRoom)
 	r.stale = false
 	if err := r.tree.Tick(r.time()); err != nil {
 		return err
