@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -122,12 +123,19 @@ func TestRunsCanBeGivenUp(t *testing.T) {
 }
 
 // TestLargeJobsMayFindRoom: where a job is larger than half a node, aggressive starvation is on,
-// and no operation is graceful.
+// no operation is graceful, and such jobs last for an eighth of the time at most.
 func TestLargeJobsMayFindRoom(t *testing.T) {
 	large, without := 0, 0
+	chance := rand.New(rand.NewPCG(1, 1))
 	for _, s := range scenarios(t) {
 		node := s.File.Nodes[0].Resources.CPU
-		found := slices.ContainsFunc(s.File.Workloads, func(w simulate.Workload) bool { return 2*w.Shape.CPU.Draw(nil) > float64(node)/100 })
+		isLarge := func(w simulate.Workload) bool { return 2*w.Shape.CPU.Draw(nil) > float64(node)/100 }
+		found := slices.ContainsFunc(s.File.Workloads, isLarge)
+		if slices.ContainsFunc(s.File.Workloads, func(w simulate.Workload) bool {
+			return isLarge(w) && w.Shape.Length.Draw(chance) > s.File.Duration.Seconds()/8
+		}) {
+			t.Errorf("scenario %d has large jobs that last too long", s.Seed)
+		}
 		e, err := s.File.Pools.Effective(scheduling.RootPool)
 		switch {
 		case err != nil:
