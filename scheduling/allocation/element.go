@@ -361,7 +361,7 @@ func (e *Element) hasPending() bool {
 	if len(e.waiting) > 0 {
 		return true
 	}
-	return e.enabled && slices.ContainsFunc(e.tasks, func(t Task) bool { return t.waits() })
+	return e.enabled && slices.ContainsFunc(e.tasks, func(t Task) bool { return t.Waits() })
 }
 
 // measure sets least from those right below.
@@ -371,7 +371,7 @@ func (e *Element) measure() {
 		least = least.Min(c.least)
 	}
 	for i := range e.tasks {
-		if t := &e.tasks[i]; t.waits() {
+		if t := &e.tasks[i]; t.Waits() {
 			least = least.Min(t.PerJob)
 		}
 	}

@@ -128,7 +128,7 @@ func (f *Filler) Order(root *Element) iter.Seq[*Element] {
 // turnOf is what the first job needs that an operation may start.
 func (e *Element) turnOf() resource.Amounts {
 	for i := range e.tasks {
-		if t := &e.tasks[i]; t.waits() {
+		if t := &e.tasks[i]; t.Waits() {
 			return t.PerJob
 		}
 	}
@@ -294,7 +294,7 @@ func (f *Filler) restore() {
 // fitting returns the first task with pending jobs that fit into room.
 func (e *Element) fitting(room resource.Amounts) *Task {
 	for i := range e.tasks {
-		if t := &e.tasks[i]; t.waits() && t.PerJob.Fits(room) {
+		if t := &e.tasks[i]; t.Waits() && t.PerJob.Fits(room) {
 			return t
 		}
 	}
@@ -309,7 +309,7 @@ func (e *Element) lacking(free resource.Amounts) (k resource.Kind, lacks bool) {
 		return k, lacks
 	}
 	for i := range e.tasks {
-		if k, lacks = e.tasks[i].PerJob.Lacking(free); lacks && e.tasks[i].waits() {
+		if k, lacks = e.tasks[i].PerJob.Lacking(free); lacks && e.tasks[i].Waits() {
 			return k, true
 		}
 	}

@@ -28,12 +28,13 @@ type Task struct {
 	Pending int64
 	// PerJob is what one job needs.
 	PerJob resource.Amounts
-	// Closed tasks start no jobs, whatever is pending.
-	Closed bool
+	// Closed tasks start no jobs, whatever is pending. Those that are Out have jobs that no
+	// node holds.
+	Closed, Out bool
 }
 
-// waits reports whether there are jobs that may start.
-func (t *Task) waits() bool { return t.Pending > 0 && !t.Closed }
+// Waits reports whether there are jobs that may start.
+func (t *Task) Waits() bool { return t.Pending > 0 && !t.Closed && !t.Out }
 
 // Tasks returns the tasks of an operation sorted by name, and those of one name by
 // group, the largest first: jobs that ran out of memory have waited before. The slice is
@@ -79,6 +80,14 @@ func (e *Element) SetClosed(name scheduling.TaskName, closed bool) {
 		}
 	}
 	if changed {
+		e.place()
+	}
+}
+
+// SetOut says whether no node holds a job of a task that the operation has.
+func (e *Element) SetOut(task TaskID, out bool) {
+	if i, found := slices.BinarySearchFunc(e.tasks, task, byTaskID); found && e.tasks[i].Out != out {
+		e.tasks[i].Out = out
 		e.place()
 	}
 }

@@ -168,6 +168,7 @@ func TestFactsOfRefusals(t *testing.T) {
 	d := newDrive(t, nil, map[scheduling.PoolName]pool{
 		"a": {options: options{"resource_limits": options{"user_slots": 1.0}}}, "low": {parent: "a"}, "b": {}, "g": {options: options{"scheduling_tag_filter": "gpu"}}})
 	d.node("n", 2)
+	must(t, d.SetNode("quiet", slotsOf(5), true, "gpu"))
 	d.wants("limited", "low", 3, slotsOf(1), nil)
 	d.wants("large", "b", 3, slotsOf(5), nil)
 	d.wants("tagged", "g", 3, slotsOf(1), nil)

@@ -95,7 +95,7 @@ func (c *contest) add(op *operation) int {
 	if at, waits := c.place[op]; waits {
 		n.place = at
 		for _, t := range op.order.Tasks() {
-			if t.Pending > 0 && !t.Closed {
+			if t.Waits() {
 				n.jobs += t.Pending
 				n.needs = n.needs.Add(t.PerJob.Times(t.Pending))
 			}

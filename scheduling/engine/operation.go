@@ -229,7 +229,7 @@ func (e *Engine) SetDemand(id scheduling.OperationID, name scheduling.TaskName, 
 	if g := op.gang(name); g != nil {
 		g.layout = 0
 	}
-	op.order.SetTask(allocation.Task{TaskID: t.TaskID, Pending: t.effective(), PerJob: perJob, Closed: e.closed(op, name)})
+	op.order.SetTask(allocation.Task{TaskID: t.TaskID, Pending: t.effective(), PerJob: perJob, Closed: e.closed(op, name), Out: t.out})
 	op.forgetTask(t)
 	return nil
 }

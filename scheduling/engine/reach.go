@@ -176,6 +176,7 @@ func (e *Engine) seekReach() {
 			waits := e.waitsForNodes(op, t)
 			if out := !t.fits && !waits; out != t.out {
 				t.out = out
+				op.order.SetOut(t.TaskID, out)
 				e.age++
 			}
 		}

@@ -41,7 +41,7 @@ func (e *Engine) reserve(order *allocation.Element) bool {
 	}
 	room := n.limits.Sub(n.claimed)
 	for _, t := range order.Tasks() {
-		if t.Pending == 0 || t.Closed || !t.PerJob.Fits(room) || op.gang(t.Name) != nil || e.withheld(op, t.PerJob) || !op.due(t.PerJob, op.pool.reserves) {
+		if !t.Waits() || !t.PerJob.Fits(room) || op.gang(t.Name) != nil || e.withheld(op, t.PerJob) || !op.due(t.PerJob, op.pool.reserves) {
 			continue
 		}
 		if _, limited := order.Room(n.limits, t.PerJob); limited != nil {

@@ -42,7 +42,7 @@ func (s *simulation) checkNothingIsLeft(t *rapid.T, ids []scheduling.NodeID) {
 		}
 		for _, op := range snapshot.Operations {
 			for _, task := range op.Tasks {
-				if task.Gang.Size == 0 && op.Enabled && !op.Suspended && !op.Removed && !op.Effective.Graceful && task.Effective > 0 && task.PerJob.Fits(spare(n).Min(room(snapshot, op, n))) {
+				if task.Gang.Size == 0 && !task.Out && op.Enabled && !op.Suspended && !op.Removed && !op.Effective.Graceful && task.Effective > 0 && task.PerJob.Fits(spare(n).Min(room(snapshot, op, n))) {
 					t.Fatalf("%d jobs of task %q of %s wait and fit on %s", task.Effective, task.Name, op.ID, n.ID)
 				}
 			}

@@ -163,6 +163,9 @@ type TaskView struct {
 	Effective int64
 	// PerJob is what each of them needs.
 	PerJob resource.Amounts
+	// Out says that at the last update no node held such a job: none of them starts before the
+	// next one.
+	Out bool
 	// Gang is that of the task, the same for all groups.
 	Gang GangView
 }
@@ -396,7 +399,7 @@ func (e *Engine) viewOperation(op *operation) OperationView {
 	v.Shares.Limits, v.Shares.Hunger = op.effective.Limits, op.hunger
 	for _, t := range op.tasks {
 		v.Allocations -= int(t.inFlight)
-		v.Tasks = append(v.Tasks, TaskView{Name: t.Name, Group: t.Group, Pending: t.pending, InFlight: t.inFlight, Claimed: t.claimed, Effective: t.effective(), PerJob: t.perJob, Gang: e.gangView(op, t.Name)})
+		v.Tasks = append(v.Tasks, TaskView{Name: t.Name, Group: t.Group, Pending: t.pending, InFlight: t.inFlight, Claimed: t.claimed, Effective: t.effective(), PerJob: t.perJob, Out: t.out, Gang: e.gangView(op, t.Name)})
 	}
 	return v
 }
