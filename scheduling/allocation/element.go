@@ -27,6 +27,11 @@ type Element struct {
 	// operations that of the first waiting child. Those that are high come before all others.
 	satisfaction float64
 	high         bool
+	// used is the usage as a part of the cluster, and part that of the fair share, or of the
+	// cluster without one: it tells apart those that are equally satisfied. most is the
+	// dominant share of the fair share.
+	used       resource.Vector
+	part, most float64
 	// served is the turn in which a job below was started last, turn, of the root, the last one.
 	served, turn uint64
 	debt         Debt
@@ -135,7 +140,7 @@ func (e *Element) Detach() {
 
 // SetShares tells e its fair share and demand, as parts of total.
 func (e *Element) SetShares(fair, demand resource.Vector, total resource.Amounts) {
-	e.fair, e.demand, e.total = fair, demand, total
+	e.fair, e.demand, e.total, e.most = fair, demand, total, fair.MaxComponent()
 	e.move()
 }
 
@@ -203,9 +208,9 @@ func (e *Element) Serve(needs resource.Amounts) {
 	}
 	root.turn++
 	for up := e; up != nil; up = up.parent {
-		up.served = root.turn
+		up.served, up.usage = root.turn, up.usage.Add(needs)
+		up.judge()
 	}
-	e.AddUsage(needs)
 }
 
 // AddUsage counts resources as used by e and all above it.
@@ -277,43 +282,44 @@ func (e *Element) move() {
 	}
 }
 
-// judge finds the satisfaction of e anew and moves it in its pool's heap.
+// judge finds anew by what e goes, and moves it in its pool's heap. A pool that waits for
+// nothing goes by nothing.
 func (e *Element) judge() {
-	if e.parent == nil && e.pool {
-		return
+	if e.at >= 0 {
+		e.weigh()
+		e.parent.fix(e.at)
 	}
-	usage := resource.Share(e.usage, e.total)
+}
+
+// weigh finds how much e uses, and by what it goes.
+func (e *Element) weigh() {
+	e.used = resource.Share(e.usage, e.total)
+	if e.part = e.used.MaxComponent(); e.most > resource.Epsilon {
+		e.part /= e.most
+	}
+	e.decide()
+}
+
+// decide finds the satisfaction that e goes by, and reports whether it goes by another one.
+func (e *Element) decide() (changed bool) {
+	satisfaction, high := e.satisfaction, e.high
 	switch {
 	case !e.pool:
-		e.satisfaction = e.satisfied(usage.Add(e.ahead))
-		e.high = !e.promised.IsZero() && preemption.Shares{Usage: usage, Fair: e.fair, Demand: e.demand}.NonBlockedDominates(e.promised, usage)
+		e.satisfaction = e.satisfied(e.used.Add(e.ahead))
+		e.high = !e.promised.IsZero() && preemption.Shares{Usage: e.used, Fair: e.fair, Demand: e.demand}.NonBlockedDominates(e.promised, e.used)
 	case e.order.ByOperations && len(e.waiting) > 0:
 		e.satisfaction, e.high = e.waiting[0].satisfaction, e.waiting[0].high
 	default:
 		e.high = len(e.waiting) > 0 && (e.waiting[0].high || e.Promised(e.least))
 		e.satisfaction = e.goesBy()
 	}
-	if e.at >= 0 {
-		e.parent.fix(e.at)
-	}
+	return e.satisfaction != satisfaction || e.high != high
 }
 
-// follow takes over from the first waiting child of a pool what the pool goes by, and
-// moves it, and those above, to where that puts them.
+// follow has a pool go by those that wait in it now, and moves it, and those above, to where
+// that puts them.
 func (e *Element) follow() {
-	for len(e.waiting) > 0 {
-		first := e.waiting[0]
-		high := first.high || !e.order.ByOperations && e.Promised(e.least)
-		if e.high == high && (!e.order.ByOperations || e.satisfaction == first.satisfaction) {
-			return
-		}
-		e.high = high
-		if e.satisfaction = first.satisfaction; !e.order.ByOperations {
-			e.satisfaction = e.goesBy()
-		}
-		if e.at < 0 {
-			return
-		}
+	for e.at >= 0 && e.decide() {
 		e.parent.fix(e.at)
 		e = e.parent
 	}
@@ -338,6 +344,7 @@ func (e *Element) place() {
 // join puts e into its pool's heap unless it is there.
 func (e *Element) join() {
 	if e.at < 0 {
+		e.weigh()
 		e.parent.push(e)
 		e.parent.follow()
 	}

@@ -163,7 +163,7 @@ func (f *Filler) next(root *Element, on Node, outcome *Outcome) (*Element, *Task
 			}
 		}
 		cause = f.refuse(e, on, cause, outcome)
-		if e == root || cause == Lacking && on.Reserve != nil && on.Reserve(e.first()) {
+		if e == root || cause == Lacking && on.Reserve != nil && on.reserve(e) {
 			return nil, nil
 		}
 		e, room = root, on.Free
@@ -171,12 +171,24 @@ func (f *Filler) next(root *Element, on Node, outcome *Outcome) (*Element, *Task
 	return nil, nil
 }
 
-// first returns the operation at or below e that is to be served first.
-func (e *Element) first() *Element {
+// reserve asks for the operation at or below e that is to be served first of those that may
+// use the node, and have room for a job in their limits.
+func (on Node) reserve(e *Element) bool {
 	for e.pool {
-		e = e.waiting[0]
+		var first *Element
+		for i, c := range e.waiting {
+			if (first == nil || c.before(first)) && (c.filter == NoFilter || on.Takes[c.filter]) && c.least.Fits(c.room(resource.Infinite, false)) {
+				if first = c; i == 0 {
+					break
+				}
+			}
+		}
+		if first == nil {
+			return false
+		}
+		e = first
 	}
-	return e
+	return on.Reserve(e)
 }
 
 // refuse leaves e out until restore, counts it, and notes why.

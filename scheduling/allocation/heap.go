@@ -1,7 +1,5 @@
 package allocation
 
-import "weir/scheduling/resource"
-
 // The waiting children of a pool are a binary heap, the next one to be served on
 // top. Every child knows its place in it.
 
@@ -18,8 +16,8 @@ func (e *Element) before(other *Element) bool {
 	if e.satisfaction != other.satisfaction {
 		return e.satisfaction < other.satisfaction
 	}
-	if x, y := e.part(), other.part(); x != y {
-		return x < y
+	if e.part != other.part {
+		return e.part < other.part
 	}
 	if e.debt.Lag != other.debt.Lag {
 		return e.debt.Lag > other.debt.Lag
@@ -36,16 +34,6 @@ func (e *Element) earlier(other *Element) bool {
 		return e.rank < other.rank
 	}
 	return e.id < other.id
-}
-
-// part is the usage as a part of the fair share; of an element that has no fair share, as
-// a part of the cluster. It tells apart those that are equally satisfied.
-func (e *Element) part() float64 {
-	usage := resource.Share(e.usage, e.total).MaxComponent()
-	if fair := e.fair.MaxComponent(); fair > resource.Epsilon {
-		return usage / fair
-	}
-	return usage
 }
 
 func (e *Element) push(c *Element) {

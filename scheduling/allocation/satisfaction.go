@@ -42,11 +42,10 @@ func (e *Element) SatisfactionWithout(a resource.Amounts) float64 {
 // Resources that are minor to e do not count, as in fairshare.Satisfaction: jobs that run
 // may need more of them than those that its fair share is made of.
 func (e *Element) satisfied(usage resource.Vector) float64 {
-	fair := e.fair.MaxComponent()
-	if fair <= resource.Epsilon {
+	if e.most <= resource.Epsilon {
 		return resource.MaxSatisfaction
 	}
-	return min(usage.MaxComponent()/fair, resource.MaxSatisfaction)
+	return min(usage.MaxComponent()/e.most, resource.MaxSatisfaction)
 }
 
 // goesBy is the satisfaction by which it is decided whose turn a pool's is. While a guarantee owes it
@@ -57,7 +56,7 @@ func (e *Element) goesBy() float64 {
 	if e.high && e.debt.Rounding > .5 {
 		ahead = ahead.Scale(.5 / e.debt.Rounding)
 	}
-	return e.satisfied(resource.Share(e.usage, e.total).Add(ahead))
+	return e.satisfied(e.used.Add(ahead))
 }
 
 // Owed reports whether e has no more than its fair share with such a part of a job,

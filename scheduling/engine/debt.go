@@ -31,46 +31,57 @@ type debt struct {
 	// which counts as had: others cannot use it.
 	rate float64
 	kept resource.Amounts
+	// job is what the next job needs of the dominant resource; where none waits, the last one.
+	job float64
 }
 
 // pay counts work that is lost as what the element has had, where others have to leave for it:
 // who crowds others out in the end loses no more for them than its own fair share. What comes
 // free is its turn all the same.
-func (d *debt) pay(e *fairshare.Element, lost resource.Amounts, ran time.Duration, total resource.Amounts) {
-	d.owed -= resource.Share(lost, total)[e.FairShare.Largest()] * ran.Seconds()
+func (d *debt) pay(lost resource.Amounts, ran time.Duration, total resource.Amounts) {
+	d.owed -= resource.MaxRatio(lost, total) * ran.Seconds()
 }
 
-// round lets time pass, and tells the order of scheduling how to round, and for how long the
-// element has lacked all.
-func (d *debt) round(e *fairshare.Element, order *allocation.Element, passed time.Duration, total resource.Amounts, rounds bool) {
-	k, next, job := e.FairShare.Largest(), order.Next(), 0.
-	if next != resource.Infinite {
-		job = resource.Share(next, total)[k]
-	}
+// pass lets time pass. What the element lacked, or had too much, is remembered up to its next
+// job for the horizon; what it pays for, whatever that is. Who asks for nothing lacks nothing.
+func (d *debt) pass(e *fairshare.Element, next resource.Amounts, passed time.Duration, total resource.Amounts) {
 	if passed < 0 || passed > debtHorizon {
 		// It is the first update.
 		passed = 0
 	}
-	d.lack += d.rate * passed.Seconds()
-	d.owed += d.rate * passed.Seconds()
+	k, more, most := e.FairShare.Largest(), d.rate*passed.Seconds(), 0.
+	if next != resource.Infinite {
+		d.job = resource.Share(next, total)[k]
+		most = d.job * debtHorizon.Seconds()
+	}
+	least := -d.job * debtHorizon.Seconds()
+	d.lack = max(min(d.lack+more, most), least)
+	d.owed = max(min(d.owed+more, most), min(d.owed, least))
 	d.rate = e.FairShare[k] - e.UsageShare[k] - resource.Share(d.kept, total)[k]
 	d.kept = resource.Amounts{}
-	most := job * debtHorizon.Seconds()
-	told := allocation.Debt{}
-	switch {
-	case !rounds:
+}
+
+// owe lets time pass for an element, and tells the order of scheduling what it owes; where
+// pools do not go by their own satisfaction, nobody owes anything.
+func (e *Engine) owe(d *debt, share *fairshare.Element, order *allocation.Element, passed time.Duration, owes bool) {
+	if !owes {
 		*d = debt{}
-	case next == resource.Infinite:
-		// Nobody is owed what it did not ask for.
-		d.lack, d.owed = min(d.lack, 0), min(d.owed, 0)
-	case job > 0:
-		d.lack, d.owed = min(max(d.lack, -most), most), min(max(d.owed, -most), most)
-		told.Rounding, told.Crowding = rounded(d.lack/job), min(rounded(d.owed/job), .5)
-		if e.FairShare[k] > 0 {
-			told.Lag = d.owed / e.FairShare[k]
-		}
+		order.SetDebt(allocation.Debt{})
+		return
 	}
-	order.SetDebt(told)
+	d.pass(share, order.Next(), passed, e.total)
+	order.SetDebt(d.told(share))
+}
+
+// told is what the order of scheduling goes by.
+func (d *debt) told(e *fairshare.Element) (told allocation.Debt) {
+	if d.job > 0 {
+		told.Rounding, told.Crowding = rounded(d.lack/d.job), min(rounded(d.owed/d.job), .5)
+	}
+	if fair := e.FairShare.MaxComponent(); d.job > 0 && fair > 0 {
+		told.Lag = d.owed / fair
+	}
+	return told
 }
 
 // rounded is which part of a job counts as used of who has lacked one for so many seconds.

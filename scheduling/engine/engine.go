@@ -137,6 +137,7 @@ type Engine struct {
 	updates uint64
 	// memory that is used again
 	scratch, others, late []*holding
+	turns                 []turn
 	starts                []Start
 	preempts              []Preempt
 }
@@ -268,12 +269,13 @@ func (e *Engine) publish(p *pool, passed time.Duration) {
 		c.order.SetRank(rank(c.share))
 		c.surplus = p.surplus || e.surplus(p, c.share)
 		e.publish(c, passed)
-		if parts := c.share.Parts(); e.settings.Preemption.GuaranteePriority {
-			c.order.SetPromised(parts.Strong.Add(parts.Integral))
+		parts := c.share.Parts()
+		if c.promised = parts.Strong.Add(parts.Integral); e.settings.Preemption.GuaranteePriority {
+			c.order.SetPromised(c.promised)
 		} else {
 			c.order.SetPromised(resource.Vector{})
 		}
-		c.debt.round(c.share, c.order, passed, e.total, c.effective.PoolSatisfaction)
+		e.owe(&c.debt, c.share, c.order, passed, c.effective.PoolSatisfaction)
 	}
 	for _, op := range p.operations {
 		s := op.share
@@ -285,7 +287,7 @@ func (e *Engine) publish(p *pool, passed time.Duration) {
 			promised = s.PromisedParts().Total
 		}
 		op.order.SetPromised(promised)
-		op.debt.round(s, op.order, passed, e.total, p.effective.PoolSatisfaction)
+		e.owe(&op.debt, s, op.order, passed, p.effective.PoolSatisfaction)
 		op.order.SetEnabled(op.active() && !p.surplus && !e.surplus(p, s))
 		op.groups.SetBounds(e.bounds(op))
 	}

@@ -66,8 +66,8 @@ func (e *Engine) fill(n *node, now time.Time, plan *Plan) {
 	gathered := 0
 	start := func(chosen *allocation.Element, task allocation.Task) {
 		op := chosen.Owner().(*operation)
-		n.met(op.pool)
 		if g := op.missing(task.Name); g != nil {
+			n.met(op.pool)
 			op.task(task.TaskID).claimed++
 			e.gather(g, e.newClaim(n, op, task.TaskID, task.PerJob, now))
 			gathered++
@@ -107,6 +107,7 @@ func (e *Engine) mayStart(chosen *allocation.Element, needs, free resource.Amoun
 // start has a job start on a node. It is usage of its operation already, and no longer
 // pending.
 func (e *Engine) start(n *node, op *operation, task allocation.TaskID, needs resource.Amounts, plan *Plan) *holding {
+	n.met(op.pool)
 	e.lastTicket++
 	h := e.newHolding(op, task, n, needs)
 	h.ticket = e.lastTicket

@@ -81,6 +81,7 @@ type operation struct {
 	stage        preemption.Stage
 	// discount is what victims of the operation hold on a node, found in a round.
 	discount resource.Amounts
+	round    uint64
 	loss     loss
 	// settled is what it was left with when jobs of it were preempted gracefully last, in
 	// an age; 0: never.
@@ -91,8 +92,6 @@ type operation struct {
 	// takings are those of this engine; walk is the walk through them that came by.
 	takings []taking
 	walk    uint64
-	// tried is the round in which no job of it could be made to fit.
-	round, tried uint64
 	// spared counts its allocations that a block kept from being victims.
 	spared [preemption.BlockedByRate + 1]uint64
 	// packing remembers nodes that fit its jobs.
@@ -165,6 +164,7 @@ func (e *Engine) SetOperation(op Operation) error {
 		e.endAllClaims(known)
 	}
 	if to := e.pools[op.Pool]; to != known.pool {
+		e.unreserve(known.order)
 		known.detach()
 		known.attach(to)
 	}
@@ -197,6 +197,7 @@ func (e *Engine) RemoveOperation(id scheduling.OperationID) error {
 	op.order.SetEnabled(false)
 	e.dropGangs(op)
 	e.endAllClaims(op)
+	e.unreserve(op.order)
 	e.changed()
 	e.forget(op)
 	return nil

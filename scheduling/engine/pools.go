@@ -31,15 +31,21 @@ type pool struct {
 	beyond  time.Time
 	hunger  preemption.Clock
 	loss    loss
+	// promised is what guarantees alone give it, as a part of the cluster.
+	promised resource.Vector
+	// excess is what it has beyond its fair share, excesses what the pools right below have in
+	// sum, in the round excessIn.
+	excess, excesses resource.Amounts
+	excessIn         uint64
 	// way is the trial in which an operation below may gain, branch leads to it. beside is
-	// what those beside the branch would give back then, by pools below; served: one of these
-	// has its fair share.
+	// what those beside the branch would give back then, by pools below; served: one of the
+	// pools on the branch has its fair share.
 	way    uint64
 	branch *allocation.Element
 	beside resource.Amounts
 	served bool
 	debt   debt
-	// reserves is on how many nodes something is kept for a job of it; once misses of them
+	// reserves is on how many nodes something is kept for a job below it; once misses of them
 	// were in vain, one after the other, there are no more until keeps.
 	reserves int64
 	misses   int
@@ -96,6 +102,7 @@ func (e *Engine) SetPool(name, parent scheduling.PoolName, weight float64) error
 	}
 	p.share.Weight, p.share.InferWeight = weight, false
 	if p.parent != above {
+		e.unreserve(p.order)
 		p.detach()
 		p.attach(above)
 		e.layout++

@@ -41,13 +41,13 @@ func (e *Engine) reserve(order *allocation.Element) bool {
 	}
 	room := n.limits.Sub(n.claimed)
 	for _, t := range order.Tasks() {
-		if !t.Waits() || !t.PerJob.Fits(room) || op.gang(t.Name) != nil || e.withheld(op, t.PerJob) || !op.due(t.PerJob, op.pool.reserves) {
+		if !t.Waits() || !t.PerJob.Fits(room) || op.gang(t.Name) != nil || e.withheld(op, t.PerJob) || !op.due(t.PerJob, 0) {
 			continue
 		}
 		if _, limited := order.Room(n.limits, t.PerJob); limited != nil {
 			continue
 		}
-		op.pool.reserves++
+		op.pool.keepsMore(1)
 		*r = reservation{
 			pool: op.pool, operation: op, task: t.TaskID, needs: t.PerJob, listed: r.listed,
 			until: e.now.Add(e.settings.GangTimeout), again: e.now.Add(2 * e.settings.GangTimeout),
@@ -62,18 +62,35 @@ func (e *Engine) reserve(order *allocation.Element) bool {
 }
 
 // due reports whether one more job is due to an operation, or to a pool above it, besides
-// those for which something is kept.
-func (op *operation) due(needs resource.Amounts, besides int64) bool {
-	kept := needs.Times(besides)
-	if op.order.Due(kept, needs) {
+// those for which something is kept, but for so many.
+func (op *operation) due(needs resource.Amounts, but int64) bool {
+	if op.order.Due(needs.Times(op.pool.reserves-but), needs) {
 		return true
 	}
 	for p := op.pool; p.parent != nil; p = p.parent {
-		if p.order.Due(kept, needs) {
+		if p.order.Due(needs.Times(p.reserves-but), needs) {
 			return true
 		}
 	}
 	return false
+}
+
+// keepsMore counts so many more nodes, or fewer, on which something is kept for a job below a
+// pool.
+func (p *pool) keepsMore(n int64) {
+	for ; p != nil; p = p.parent {
+		p.reserves += n
+	}
+}
+
+// unreserve ends all that is kept for operations at or below an element, which goes or
+// moves.
+func (e *Engine) unreserve(of *allocation.Element) {
+	for _, n := range e.reserved {
+		if r := &n.reserved; r.pool != nil && r.operation.order.Below(of) {
+			r.end()
+		}
+	}
 }
 
 // review ends what is kept on a node for a job that waits for it no longer, or for too long.
@@ -84,7 +101,7 @@ func (n *node) review(now time.Time) {
 	}
 	op := r.operation
 	if now.Before(r.until) && n.schedulable && op.active() && op.pool == r.pool && op.waiting(r.task) > 0 && op.task(r.task).perJob == r.needs {
-		if _, limited := op.order.Room(n.limits, r.needs); limited == nil && op.due(r.needs, r.pool.reserves-1) {
+		if _, limited := op.order.Room(n.limits, r.needs); limited == nil && op.due(r.needs, 1) {
 			return
 		}
 	}
@@ -103,7 +120,7 @@ func (p *pool) miss(now time.Time, pause time.Duration) {
 
 // end gives back what is kept.
 func (r *reservation) end() {
-	r.pool.reserves--
+	r.pool.keepsMore(-1)
 	r.pool, r.operation = nil, nil
 }
 

@@ -128,7 +128,8 @@ func (e *Engine) searchNode(s *search, n *node) {
 			s.spared[stay{block, h.operation.pool.name}]++
 		}
 	})
-	victims, room, ok := e.victims(s.stage, n, s.op, s.needs, h.by, candidates)
+	e.round++
+	victims, room, ok := e.victims(s.stage, n, s.op, s.needs, resource.Infinite, h.by, candidates)
 	if !ok || len(victims) == 0 {
 		return
 	}

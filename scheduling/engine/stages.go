@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
 	"weir/scheduling/allocation"
@@ -145,41 +146,60 @@ func (e *Engine) creditor(stage preemption.Stage, op *operation) (by starver, ok
 }
 
 // serve has a job start by preemption: one of the operation of a stage that has the least
-// of its fair share and a job that fits the node once victims have gone.
+// of its fair share and a job that fits the node once victims have gone. What a pool that
+// starves has found no victims for is not tried again for others below it.
 func (e *Engine) serve(stage preemption.Stage, n *node, now time.Time, plan *Plan) bool {
 	if len(plan.Starts) >= e.config.MaxStartsPerPlan {
 		return false
 	}
 	e.round++
 	candidates, discount := e.candidates(stage, n, now)
-	for {
-		next := e.neediest(stage, n, discount, now)
-		if next.op == nil {
-			return false
+	turns := e.contenders(stage, n, discount, now)
+	for i := range turns {
+		switch i {
+		case 0:
+			for j := range turns {
+				if byTurn(turns[j], turns[0]) < 0 {
+					turns[0], turns[j] = turns[j], turns[0]
+				}
+			}
+		case 1:
+			// It is seldom that the first one does not do.
+			slices.SortFunc(turns[1:], byTurn)
 		}
-		if e.displace(stage, n, next, candidates, now, plan) {
-			return true
-		}
-		next.op.tried = e.round
-		if p := next.by.pool; p != nil {
-			p.failed, p.failedFor = e.round, next.task.PerJob
+		next := &turns[i]
+		p := next.by.pool
+		if p == nil || p.failed != e.round || !p.failedFor.Fits(next.task.PerJob) {
+			if e.displace(stage, n, *next, candidates, now, plan) {
+				return true
+			}
+			if p != nil {
+				p.failed, p.failedFor = e.round, next.task.PerJob
+			}
 		}
 		next.op.order.Note(allocation.NoVictims, allocation.Fact{At: now, Node: n.id})
 	}
+	return false
 }
 
-// neediest chooses whose turn it is in a stage. What a pool has found no victims for, its
-// other operations do not find any for either.
-func (e *Engine) neediest(stage preemption.Stage, n *node, discount resource.Amounts, now time.Time) (best turn) {
-	on := n.offered(now)
+// byTurn orders turns by those whose they are.
+func byTurn(a, b turn) int {
+	switch {
+	case a.op == b.op:
+		return 0
+	case a.op.order.Before(b.op.order):
+		return -1
+	}
+	return 1
+}
+
+// contenders are the operations that may preempt in a stage and have a job that fits the node
+// once all candidates have gone.
+func (e *Engine) contenders(stage preemption.Stage, n *node, discount resource.Amounts, now time.Time) []turn {
+	all, on := e.turns[:0], n.offered(now)
 	spare := on.Free
 	for _, op := range e.starving[stage] {
-		if op.tried == e.round || !op.active() || best.op != nil && !op.order.Before(best.op.order) {
-			continue
-		}
-		if discount.IsZero() && !op.effective.Packing.Enable {
-			// What fits without victims has started.
-			op.order.Note(allocation.NoVictims, allocation.Fact{At: now, Node: n.id})
+		if !op.active() {
 			continue
 		}
 		on.Free = spare.Add(discount)
@@ -187,25 +207,28 @@ func (e *Engine) neediest(stage preemption.Stage, n *node, discount resource.Amo
 			on.Free = on.Free.Sub(op.discount)
 		}
 		t, fits := op.order.Fitting(on)
-		if fits && e.withheld(op, t.PerJob) {
-			op.order.Note(allocation.Withheld, allocation.Fact{At: now, Node: n.id})
+		cause := allocation.NoVictims
+		switch {
+		case !fits, discount.IsZero() && !op.effective.Packing.Enable:
+			// What fits without victims has started.
+		case e.withheld(op, t.PerJob):
+			cause = allocation.Withheld
+		default:
+			if by, owed := e.creditor(stage, op); owed {
+				all = append(all, turn{op, t, by})
+			}
 			continue
 		}
-		by, owed := e.creditor(stage, op)
-		switch {
-		case !fits || by.pool != nil && by.pool.failed == e.round && by.pool.failedFor.Fits(t.PerJob):
-			op.order.Note(allocation.NoVictims, allocation.Fact{At: now, Node: n.id})
-		case owed:
-			best = turn{op, t, by}
-		}
+		op.order.Note(cause, allocation.Fact{At: now, Node: n.id})
 	}
-	return best
+	e.turns = all
+	return all
 }
 
 // displace has a job of an operation take the place of the victims that it needs.
 func (e *Engine) displace(stage preemption.Stage, n *node, next turn, candidates []*holding, now time.Time, plan *Plan) bool {
 	op, task := next.op, next.task
-	victims, room, ok := e.victims(stage, n, op, task.PerJob, next.by, candidates)
+	victims, room, ok := e.victims(stage, n, op, task.PerJob, task.PerJob, next.by, candidates)
 	g := op.missing(task.Name)
 	switch {
 	case !ok:

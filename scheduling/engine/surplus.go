@@ -27,11 +27,11 @@ func (t *trial) beyondPools(h *holding, common *pool) bool {
 	}
 	p := from.pool
 	for ; p.parent != common; p = p.parent {
-		if !t.guaranteed(p, h) || !whole && !t.gives(p, h) {
+		if !whole && !t.gives(p, h) {
 			return false
 		}
 	}
-	return t.guaranteed(p, h) && p.over(*p.loss.of(e.trial), h) && t.owes(p, common, smaller, h)
+	return p.over(*p.loss.of(e.trial), h) && t.owes(p, common, smaller, h)
 }
 
 // gives reports whether a pool below the highest may lose h.
@@ -44,8 +44,7 @@ func (t *trial) gives(p *pool, h *holding) bool {
 // over reports whether a pool has more than the part of its fair share that it keeps, after
 // lost has gone, and keeps it without h where that is more than the fair share.
 func (p *pool) over(lost resource.Amounts, h *holding) bool {
-	return p.order.SatisfactionWithout(lost) > p.kept()+resource.Epsilon &&
-		(p.kept() <= 1 || p.order.SatisfactionWithout(lost.Add(h.Resources)) >= p.kept()-resource.Epsilon)
+	return p.exceeded(lost) && (p.kept() <= 1 || p.order.SatisfactionWithout(lost.Add(h.Resources)) >= p.kept()-resource.Epsilon)
 }
 
 // owes reports whether the branch of common in which somebody starves gains half of the job
@@ -62,7 +61,7 @@ func (t *trial) owes(p, common *pool, smaller bool, h *holding) bool {
 	case branch.Promised(t.needs.Sub(beside)):
 		return true
 	case t.spares(p.order, &p.loss, h, max(t.satisfaction, branch.SatisfactionWithout(beside))) &&
-		t.gain(branch, beside, p, h) > resource.MaxRatio(t.needs, t.engine.total)/2:
+		t.gain(branch, beside, p, h) > t.all/2:
 		return true
 	}
 	return t.turn(branch, beside, p, h)
@@ -71,9 +70,8 @@ func (t *trial) owes(p, common *pool, smaller bool, h *holding) bool {
 // gain is how much nearer to their fair shares the two come, as a part of the cluster: who
 // gets the job and gives back so much beside it, and p without h.
 func (t *trial) gain(of *allocation.Element, beside resource.Amounts, p *pool, h *holding) float64 {
-	total := t.engine.total
-	all, each := resource.MaxRatio(t.needs, total), resource.MaxRatio(h.Resources, total)
-	return min(of.Lack(beside, t.needs), all/2) + min(p.order.Surplus(*p.loss.of(t.engine.trial), h.Resources), each/2)
+	each := resource.MaxRatio(h.Resources, t.engine.total)
+	return min(of.Lack(beside, t.needs), t.all/2) + min(p.order.Surplus(*p.loss.of(t.engine.trial), h.Resources), each/2)
 }
 
 // turn reports whether one that gains takes its turn, though p is left with less of its fair
@@ -82,20 +80,20 @@ func (t *trial) gain(of *allocation.Element, beside resource.Amounts, p *pool, h
 func (t *trial) turn(of *allocation.Element, beside resource.Amounts, p *pool, h *holding) bool {
 	gain, longer := t.gain(of, beside, p, h), of.Lag()-p.order.Lag()
 	turn := gain > resource.Epsilon && longer > debtTurn.Seconds() ||
-		of.Satisfaction() <= 0 && gain > resource.MaxRatio(t.needs, t.engine.total)/4 && longer > 0
+		of.Satisfaction() <= 0 && gain > t.all/4 && longer > 0
 	h.paid = h.paid || turn
 	return turn
 }
 
-// besides is what the others in a pool give back once the branch has a larger job, so that
-// the pool has no more than its fair share, or none of them does.
+// besides is what the others in a pool give back once the branch has a larger job: all that
+// each of them has beyond its fair share, and no less than what the pool has beyond its own
+// then.
 func (t *trial) besides(p *pool, branch *allocation.Element, already resource.Amounts) (beyond resource.Amounts) {
 	total := t.engine.total
-	for _, c := range p.pools {
-		if c.order != branch {
-			fair := c.share.FairShare.Amounts(total)
-			beyond = beyond.Add(c.order.Usage().Sub(fair).Max(resource.Amounts{}))
-		}
+	t.engine.findExcesses(p)
+	beyond = p.excesses
+	if of, ok := branch.Owner().(*pool); ok {
+		beyond = beyond.Sub(of.excess)
 	}
 	if len(p.pools) > 1 {
 		more := p.order.Usage().Sub(already).Add(t.needs).Sub(p.share.FairShare.Amounts(total))
@@ -104,12 +102,28 @@ func (t *trial) besides(p *pool, branch *allocation.Element, already resource.Am
 	return beyond
 }
 
+// findExcesses finds what the pools right below one have beyond their fair shares, once a
+// round: in it nothing changes until somebody has found victims.
+func (e *Engine) findExcesses(p *pool) {
+	if p.excessIn == e.round {
+		return
+	}
+	p.excessIn, p.excesses = e.round, resource.Amounts{}
+	for _, c := range p.pools {
+		c.excess = c.order.Usage().Sub(c.share.FairShare.Amounts(e.total)).Max(resource.Amounts{})
+		p.excesses = p.excesses.Add(c.excess)
+	}
+}
+
 // guaranteed reports whether a pool without h has what guarantees give it still, of what it
 // uses most of and in whole jobs like h.
 func (t *trial) guaranteed(p *pool, h *holding) bool {
-	parts, total := p.share.Parts(), t.engine.total
+	if p.promised.IsZero() {
+		return true
+	}
+	total := t.engine.total
 	k := resource.Dominant(p.order.Usage(), total)
-	promised := parts.Strong[k] + parts.Integral[k]
+	promised := p.promised[k]
 	if job := resource.Share(h.Resources, total)[k]; job > 0 {
 		promised = job * math.Floor(promised/job+resource.LargeEpsilon)
 	}
@@ -125,9 +139,10 @@ func (op *operation) kept() float64 { return max(op.effective.Starvation.Satisfa
 // smaller reports whether so many jobs like h take less than the one that starts, or one of
 // several just as much.
 func (t *trial) smaller(h *holding, times float64) bool {
-	total := t.engine.total
-	each, all := resource.Share(h.Resources, total).MaxComponent(), resource.Share(t.needs, total).MaxComponent()
-	return each < all-resource.Epsilon && times*each <= all+resource.Epsilon
+	if t.like != h.Resources {
+		t.like, t.each = h.Resources, resource.Share(h.Resources, t.engine.total).MaxComponent()
+	}
+	return t.each < t.all-resource.Epsilon && times*t.each <= t.all+resource.Epsilon
 }
 
 // exceeds reports whether the pool comes nearer to its fair share without h.
@@ -147,22 +162,34 @@ func (e *Engine) latest(h *holding) bool {
 
 // findLatest marks them, of operations that have more than their fair share.
 func (e *Engine) findLatest(p *pool) {
-	all := e.late[:0]
+	all, of := e.late[:0], 0
 	for _, op := range p.operations {
 		var lost resource.Amounts
-		for m := op.groups.Last(); m != nil && op.order.SatisfactionWithout(lost) > op.kept()+resource.Epsilon; m = m.Prev() {
+		before := len(all)
+		for m := op.groups.Last(); m != nil && op.order.SatisfactionWithout(lost) > op.kept()+resource.Epsilon && p.exceeded(lost); m = m.Prev() {
 			lost = lost.Add(m.Resources)
 			all = append(all, e.allocations[m.Job])
 		}
+		if len(all) > before {
+			of++
+		}
 	}
 	e.late = all
-	slices.SortFunc(all, laterFirst)
+	if of > 1 {
+		slices.SortFunc(all, laterFirst)
+	}
 	var lost resource.Amounts
 	for _, h := range all {
-		if p.order.SatisfactionWithout(lost) <= p.kept()+resource.Epsilon {
+		if !p.exceeded(lost) {
 			break
 		}
 		lost = lost.Add(h.Resources)
 		h.surplus = e.updates
 	}
+}
+
+// exceeded reports whether a pool has more than the part of its fair share that it keeps, after
+// lost has gone.
+func (p *pool) exceeded(lost resource.Amounts) bool {
+	return p.order.SatisfactionWithout(lost) > p.kept()+resource.Epsilon
 }

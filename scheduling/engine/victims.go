@@ -32,20 +32,27 @@ func (l *loss) of(trial uint64) *resource.Amounts {
 // victims chooses those of the candidates on a node that have to leave for a job of an
 // operation, by the starvation of by; room is what is free for it without. Where a pool
 // would be above its limits by the job, though within their tolerance, the victims are of
-// this pool.
-func (e *Engine) victims(stage preemption.Stage, n *node, op *operation, perJob resource.Amounts, by starver, candidates []*holding) (victims []*holding, room resource.Amounts, ok bool) {
+// this pool. All that may leave, until enough would be free, are in the engine's others
+// then.
+func (e *Engine) victims(stage preemption.Stage, n *node, op *operation, perJob, enough resource.Amounts, by starver, candidates []*holding) (victims []*holding, room resource.Amounts, ok bool) {
 	room, limited := op.order.Room(n.spare(), perJob)
 	for _, whole := range []bool{false, true} {
 		e.trial++
-		t := trial{engine: e, stage: stage, op: op, by: by, needs: perJob, satisfaction: by.satisfaction(), whole: whole}
+		t := trial{
+			engine: e, stage: stage, op: op, by: by, needs: perJob, satisfaction: by.satisfaction(), whole: whole,
+			all: resource.MaxRatio(perJob, e.total),
+		}
 		t.mark()
 		if r := n.reserved.pool; r != nil && t.common(r).served {
 			return nil, room, false
 		}
-		others := e.others[:0]
+		others, free := e.others[:0], room
 		for _, h := range candidates {
+			if enough.Fits(free) {
+				break
+			}
 			if h.operation != op && (limited == nil || h.operation.order.Below(limited)) && !e.barred(op, h) && t.takes(h) {
-				others = append(others, h)
+				others, free = append(others, h), free.Add(h.Resources)
 			}
 		}
 		e.others = others
@@ -78,6 +85,10 @@ type trial struct {
 	satisfaction float64
 	// whole takes smaller jobs of pools that have more than their fair share as a whole.
 	whole bool
+	// all is what the job needs as a part of the cluster, each what a job of those does that
+	// hold as much as like.
+	all, each float64
+	like      resource.Amounts
 }
 
 // mark notes at the pools above the operation which child leads to it, what those beside it
@@ -104,11 +115,6 @@ func (t *trial) takes(h *holding) bool {
 	if common.served {
 		return false
 	}
-	for p := from.pool; t.stage == preemption.AggressiveStage && p != common; p = p.parent {
-		if !t.guaranteed(p, h) {
-			return false
-		}
-	}
 	h.paid = false
 	switch {
 	case t.stage.Takes(h.Level()) && t.spared(h, common):
@@ -121,6 +127,11 @@ func (t *trial) takes(h *holding) bool {
 		h.rule = byRoom
 	default:
 		return false
+	}
+	for p := from.pool; p != common; p = p.parent {
+		if !t.guaranteed(p, h) {
+			return false
+		}
 	}
 	from.loss.add(t.engine.trial, h.Resources)
 	for p := from.pool; ; p = p.parent {
@@ -189,18 +200,24 @@ func (e *Engine) pay(op *operation, h *holding, now time.Time) {
 		common = common.parent
 	}
 	if p == common {
-		op.debt.pay(op.share, h.Resources, now.Sub(h.Started), e.total)
+		op.debt.pay(h.Resources, now.Sub(h.Started), e.total)
 		return
 	}
 	for p.parent != common {
 		p = p.parent
 	}
-	p.debt.pay(p.share, h.Resources, now.Sub(h.Started), e.total)
+	p.debt.pay(h.Resources, now.Sub(h.Started), e.total)
 }
 
 // crowds reports whether jobs of an operation may go for larger ones.
 func (op *operation) crowds() bool {
 	return op.groups.Bounds().Aggressive && op.order.Satisfaction() > op.effective.Starvation.AggressiveThreshold
+}
+
+// yields reports whether all jobs of an operation may go in a stage, if only their pools or
+// larger jobs make them.
+func (op *operation) yields(stage preemption.Stage) bool {
+	return op.pool.exceeded(resource.Amounts{}) || stage == preemption.AggressiveStage && op.crowds()
 }
 
 // secured reports whether an operation keeps h whatever its pools have: it has set that so
@@ -235,9 +252,14 @@ func (e *Engine) mayLeave(stage preemption.Stage, n *node, at time.Time, spared 
 			spared(h, block)
 		}
 	}
+	var of *operation
+	yields := false
 	for _, h := range n.held {
 		op := h.operation
-		if !h.Grouped() || !stage.Takes(h.Level()) && op.pool.order.Satisfaction() <= op.pool.kept()+resource.Epsilon && (stage != preemption.AggressiveStage || !op.crowds()) {
+		if op != of {
+			of, yields = op, op.yields(stage)
+		}
+		if !h.Grouped() || !yields && !stage.Takes(h.Level()) {
 			continue
 		}
 		if block := op.owner().Blocks(stage, at, h.Started); block != preemption.NotBlocked {

@@ -92,7 +92,13 @@ func (v Vector) Largest() Kind { return v.MaxKind(0) }
 
 // MaxComponent returns the greatest share.
 func (v Vector) MaxComponent() float64 {
-	return max(v[0], v[1], v[2], v[3], v[4])
+	most := v[0]
+	for _, share := range v[1:] {
+		if share > most {
+			most = share
+		}
+	}
+	return most
 }
 
 // MaxKind returns the kind of which the share is greatest: of equals the first, but before
