@@ -336,7 +336,7 @@ func (e *Engine) viewShares(s *fairshare.Element, order *allocation.Element, cla
 			EstimatedGuaranteeShare: s.EstimatedGuaranteeShare,
 			GuaranteedShare:         s.GuaranteedShare,
 			GuaranteedRatio:         e.shares.GuaranteedRatio(s),
-			SpecifiedMinShare:       s.SpecifiedMinShare,
+			SpecifiedMinShare:       s.SpecifiedMinShare(),
 			MinShare:                s.MinShare,
 			LimitedDemand:           s.LimitedDemandShare.Amounts(e.total),
 			LocalSatisfaction:       s.LocalSatisfaction,

@@ -7,8 +7,11 @@ import "weir/scheduling/resource"
 func (t *Tree) assignAll() {
 	f := t.Root.bySuggestion.of(t.points)
 	last := &f[len(f)-1]
+	t.dominant = 0
 	t.assign(t.Root, last.share, last.fit, fairShare)
-	t.Root.scaleRatios(1 / max(1, t.Root.sumDominant()))
+	if t.dominant > 1 {
+		t.Root.scaleRatios(1 / t.dominant)
+	}
 	for _, e := range t.pools {
 		if e.Pool.ComputePromised && !e.promiserAbove() {
 			first := &e.bySuggestion.of(t.points)[0]
@@ -35,14 +38,18 @@ func (t *Tree) assign(e *Element, share resource.Vector, fit float64, to attribu
 	}
 	e.FairShare = share
 	switch {
-	case e.parent == nil:
-		e.sumChildren()
-	case e.Pool == nil:
+	case e.Pool != nil:
+		if e.parent == nil {
+			e.sumChildren()
+		}
+		e.sumRatios()
+	case e.parent != nil:
 		w := t.weight(e)
 		e.EstimatedGuaranteeShare = e.parent.Pool.rest.Scale(w)
-		part := w * e.parent.Pool.perWeight
-		e.SpecifiedMinShare = e.parent.StrongGuaranteeShare.Scale(part)
-		e.MinShare = e.parent.MinShare.Scale(part).Min(e.DemandShare)
+		e.part = w * e.parent.Pool.perWeight
+		e.MinShare = e.parent.MinShare.Scale(e.part).Min(e.DemandShare)
+		e.FairShareRatio = share.MaxComponent()
+		t.dominant += e.FairShareRatio
 	}
 	e.judge()
 }
@@ -144,30 +151,25 @@ func (e *Element) sumChildren() {
 	}
 }
 
-// sumDominant is what the operations below have of their dominant resources together.
-func (e *Element) sumDominant() (sum float64) {
-	if e.Pool == nil {
-		return e.FairShare.MaxComponent()
-	}
-	for _, c := range e.Children {
-		sum += c.sumDominant()
-	}
-	return sum
-}
-
-// scaleRatios makes the ratio of operations the share of their dominant resource times
-// factor, and of pools what those below have, but no more than the share of their own
-// dominant resource (F.4.1).
-func (e *Element) scaleRatios(factor float64) {
-	most := e.FairShare.MaxComponent()
-	if e.Pool == nil {
-		e.FairShareRatio = most * factor
-		return
-	}
+// sumRatios makes the ratio of a pool what those below have together, but no more than the
+// share of its own dominant resource (F.4.1).
+func (e *Element) sumRatios() {
 	e.FairShareRatio = 0
 	for _, c := range e.Children {
-		c.scaleRatios(factor)
 		e.FairShareRatio += c.FairShareRatio
 	}
-	e.FairShareRatio = min(e.FairShareRatio, most)
+	e.FairShareRatio = min(e.FairShareRatio, e.FairShare.MaxComponent())
+}
+
+// scaleRatios makes the ratios of operations, which are the shares of their dominant
+// resources, so much less, and those of pools what follows.
+func (e *Element) scaleRatios(factor float64) {
+	if e.Pool == nil {
+		e.FairShareRatio *= factor
+		return
+	}
+	for _, c := range e.Children {
+		c.scaleRatios(factor)
+	}
+	e.sumRatios()
 }

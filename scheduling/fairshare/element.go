@@ -56,10 +56,10 @@ type Element struct {
 	// GuaranteedShare is what the element would get of each resource if all demanded it
 	// without end (F.5.7). FindGuaranteed writes it.
 	GuaranteedShare resource.Vector
-	// SpecifiedMinShare is what follows from settings: of a pool its strong guarantee, of
-	// an operation its part of that of its pool, by weight. MinShare is what of it the
-	// element can insist on: no more than it demands (R5b).
-	SpecifiedMinShare, MinShare resource.Vector
+	// MinShare is what of SpecifiedMinShare the element can insist on: no more than it
+	// demands (R5b). part is that of an operation in what the operations of its pool divide.
+	MinShare resource.Vector
+	part     float64
 	// FairShare is what the element ought to have; see Parts.
 	FairShare resource.Vector
 	// FairShareRatio is one number for FairShare; those of all operations of a tree are
@@ -149,6 +149,15 @@ func (e *Element) Schedulable() bool { return e.schedulable }
 // GuaranteeShare is the strong guarantee and what volume pays for (F.4).
 func (e *Element) GuaranteeShare() resource.Vector {
 	return e.StrongGuaranteeShare.Add(e.IntegralShare)
+}
+
+// SpecifiedMinShare is what follows from settings: of a pool its strong guarantee, of
+// an operation its part of that of its pool, by weight.
+func (e *Element) SpecifiedMinShare() resource.Vector {
+	if e.Pool != nil || e.parent == nil {
+		return e.StrongGuaranteeShare
+	}
+	return e.parent.StrongGuaranteeShare.Scale(e.part)
 }
 
 // subpools are the pools among the children, in the same order.

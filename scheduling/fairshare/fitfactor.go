@@ -28,14 +28,13 @@ func (t *Tree) poolByFit(branches []branch) []point {
 // functions of its n children one after another. A child at suggestion 1 counts
 // as satisfied, even if it demands more. What a pool takes at suggestion 0, within
 // its guarantees, it has before its turn.
-func (t *Tree) fifoByFit(branches []branch) []point {
+func (t *Tree) fifoByFit(e *Element) []point {
+	branches := e.Pool.branches
 	t.summer.begin()
 	f := t.summer.from
 	f = append(f, point{})
-	for i := range branches {
-		if b := &branches[i]; b.pool {
-			f[0].share = f[0].share.Add(b.function.of(t.points)[0].share)
-		}
+	for _, c := range e.subpools() {
+		f[0].share = f[0].share.Add(branches[c.Pool.place].function.of(t.points)[0].share)
 	}
 	for i := range branches {
 		before := f[len(f)-1].share

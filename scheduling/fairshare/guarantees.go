@@ -165,14 +165,16 @@ func (t *Tree) estimateChildren(e *Element) {
 		p.rest = p.rest.Sub(c.EstimatedGuaranteeShare)
 		p.branches[c.Pool.place].weight = t.weight(c)
 	}
-	ofOperations := 0.0
+	ofOperations, pools := 0.0, e.subpools()
 	for i := range p.branches {
 		weights += p.branches[i].weight
-		if !p.branches[i].pool {
+		if len(pools) > 0 && pools[0].Pool.place == i {
+			pools = pools[1:]
+		} else {
 			ofOperations += p.branches[i].weight
 		}
 	}
-	e.SpecifiedMinShare, p.perWeight = e.StrongGuaranteeShare, 0
+	p.perWeight = 0
 	e.MinShare = e.StrongGuaranteeShare.Min(e.DemandShare)
 	if ofOperations > resource.Epsilon {
 		p.perWeight = 1 / ofOperations

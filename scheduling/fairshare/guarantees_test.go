@@ -160,8 +160,8 @@ func TestMinShare(t *testing.T) {
 	near(t, "its operations divide it by weight", a.MinShare[resource.CPU], 0.4)
 	near(t, "as far as they demand it", b.MinShare[resource.CPU], 0.05)
 	near(t, "a pool below has its own", c.MinShare[resource.CPU], 0.2)
-	near(t, "by its settings an idle pool has all of it", idle.SpecifiedMinShare[resource.CPU], 0.4)
-	near(t, "and so have its operations", b.SpecifiedMinShare[resource.CPU], 0.2)
+	near(t, "by its settings an idle pool has all of it", idle.SpecifiedMinShare()[resource.CPU], 0.4)
+	near(t, "and so have its operations", b.SpecifiedMinShare()[resource.CPU], 0.2)
 }
 
 func TestReordering(t *testing.T) {

@@ -171,11 +171,10 @@ type branch struct {
 	weight   float64
 	// scale is how much faster than for the lightest sibling the suggestion grows.
 	scale float64
-	pool  bool
 }
 
 func (e *Element) branch() branch {
-	return branch{function: e.bySuggestion, weight: e.Weight, pool: e.Pool != nil}
+	return branch{function: e.bySuggestion, weight: e.Weight}
 }
 
 // seen is how a fair-share pool sees the function of a child. That of a child

@@ -25,6 +25,8 @@ type Tree struct {
 	pools, burst, relaxed []*Element
 	alerts                []Alert
 	operations            int
+	// dominant is what all operations have of their dominant resources together.
+	dominant float64
 	// guaranteed says that GuaranteedShare is that of this update.
 	guaranteed bool
 
@@ -248,7 +250,7 @@ func (t *Tree) prepare(e *Element) {
 	}
 	var f []point
 	if e.Pool.Mode == FIFO {
-		f = t.fifoByFit(e.Pool.branches)
+		f = t.fifoByFit(e)
 	} else {
 		f = t.poolByFit(e.Pool.branches)
 	}
