@@ -210,6 +210,32 @@ func TestGuaranteesAreKeptInWholeJobs(t *testing.T) {
 	}
 }
 
+// TestGuaranteesAreKeptInEveryStage: a pool with just what it is guaranteed, of which one
+// operation has more than its part and another one waits with larger jobs, loses nothing to a
+// pool that starves, while one that has more than its fair share started earlier.
+func TestGuaranteesAreKeptInEveryStage(t *testing.T) {
+	for slots := int64(1); slots <= 6; slots++ {
+		d := newDrive(t, soon(nil), map[scheduling.PoolName]pool{
+			"a": {options: options{"strong_guarantee_resources": options{"cpu": 8.0, "user_slots": 8.0}}}, "b": {}, "c": {}})
+		d.node("n", 16)
+		d.wants("old", "c", 8, slotsOf(1), nil)
+		d.pass(2*time.Second, time.Second, "n")
+		d.wants("whole", "a", 8, slotsOf(1), nil)
+		d.pass(2*time.Second, time.Second, "n")
+		d.wants("none", "a", 4, slotsOf(slots), options{"min_share_preemption_timeout": "2h", "fair_share_starvation_timeout": "2h"})
+		d.wants("late", "b", 20, slotsOf(1), nil)
+		for range 40 {
+			d.pass(time.Second, time.Second, "n")
+			if got := d.runs()["whole"]; got < 8 {
+				t.Fatalf("beside jobs of %d slots: %d jobs of the guarantee of 8 run", slots, got)
+			}
+		}
+		if got := d.runs()["late"]; got < 3 {
+			t.Errorf("beside jobs of %d slots: the one that starves has %d jobs", slots, got)
+		}
+	}
+}
+
 // TestWhoHasItsShareTakesNothingFromOutside: within a pool that has its fair share, those
 // below settle it among themselves.
 func TestWhoHasItsShareTakesNothingFromOutside(t *testing.T) {

@@ -1,0 +1,59 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"weir/scheduling/fairshare"
+	"weir/scheduling/resource"
+)
+
+// TestWhatIsPaidStaysOwed: whoever has crowded others out owes for it until it has had so much
+// less, whatever job of it is next, and whatever resource the others lost.
+func TestWhatIsPaidStaysOwed(t *testing.T) {
+	total := resource.Amounts{UserSlots: 100, CPU: 10000, GPU: 100}
+	large, tiny := resource.Amounts{UserSlots: 1, CPU: 1600}, resource.Amounts{UserSlots: 1, CPU: 10}
+	for name, tc := range map[string]struct {
+		next, lost resource.Amounts
+		want       float64
+	}{
+		"the same job is next":       {large, resource.Amounts{UserSlots: 16, CPU: 1600}, .16},
+		"a tiny one is":              {tiny, resource.Amounts{UserSlots: 16, CPU: 1600}, .16},
+		"none is":                    {resource.Infinite, resource.Amounts{UserSlots: 16, CPU: 1600}, .16},
+		"others lost something else": {large, resource.Amounts{GPU: 30}, .3},
+	} {
+		s := fairshare.NewOperation("o")
+		s.FairShare = resource.Vector{resource.CPU: .2}
+		s.UsageShare = s.FairShare
+		var d debt
+		d.pass(s, large, 0, total)
+		d.pay(tc.lost, time.Hour, total)
+		d.pass(s, tc.next, 200*time.Millisecond, total)
+		if got := -d.owed / 3600; got < tc.want-.001 || got > tc.want+.001 {
+			t.Errorf("%s: it owes %.3f of the cluster for an hour, want %.3f", name, got, tc.want)
+		}
+		s.UsageShare = resource.Vector{}
+		d.pass(s, large, 0, total)
+		for range 3 {
+			d.pass(s, large, 40*time.Minute, total)
+		}
+		if d.owed < 0 && name != "others lost something else" {
+			t.Errorf("%s: after two hours without it owes %.3f still", name, -d.owed/3600)
+		}
+	}
+}
+
+// TestIdleTimeIsNotOwed: using what others leave for a long time costs no more than one job for
+// the horizon.
+func TestIdleTimeIsNotOwed(t *testing.T) {
+	total := resource.Amounts{UserSlots: 100, CPU: 10000}
+	s := fairshare.NewOperation("o")
+	s.FairShare, s.UsageShare = resource.Vector{resource.CPU: .2}, resource.Vector{resource.CPU: 1}
+	var d debt
+	for range 100 {
+		d.pass(s, resource.Amounts{UserSlots: 1, CPU: 100}, 30*time.Minute, total)
+	}
+	if want := -.01 * debtHorizon.Seconds(); d.lack < want-1e-6 || d.owed < want-1e-6 {
+		t.Errorf("lack %v, owed %v, want no less than %v", d.lack, d.owed, want)
+	}
+}
