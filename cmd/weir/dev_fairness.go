@@ -92,6 +92,10 @@ func showFairness(to io.Writer, outcomes []fairness.Outcome) error {
 		}
 		breaches += len(o.Breaches)
 	}
+	for _, b := range fairness.JudgeAll(outcomes) {
+		fmt.Fprintf(to, "all scenarios: %s\n", b.Problem)
+		breaches++
+	}
 	fmt.Fprintf(to, "\n%s", fairnessTable(fairness.Table(outcomes)))
 	if breaches > 0 {
 		return fmt.Errorf("%d promises were not kept", breaches)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,13 @@ func TestBrokenPromisesAreShown(t *testing.T) {
 	want := "scenario 12, burst: weir dev fairness --scenario 12 --save scenario.yaml\n  ads: got too little\n  all pools: too much was lost\n\nKIND "
 	if got := out.String(); !strings.HasPrefix(got, want) || !strings.Contains(got, "\nburst          1         2       1          1  0.200   0.300 ") {
 		t.Errorf("got\n%s\nwant that it begins with\n%s", got, want)
+	}
+	poor.LostSeconds = 20
+	wasteful := outcomes[1]
+	wasteful.Result, wasteful.Breaches = &simulate.Result{Duration: time.Hour, Pools: []simulate.Pool{{Name: "ads", Outcome: poor}}}, nil
+	out.Reset()
+	if err := showFairness(&out, slices.Repeat([]fairness.Outcome{wasteful}, fairness.Many)); err == nil || !strings.HasPrefix(out.String(), "all scenarios: 0.200 of all that was used in 30 clusters was lost") {
+		t.Errorf("many that lose much: %v\n%s", err, out.String())
 	}
 	out.Reset()
 	if err := showFairness(&out, outcomes[:1]); err != nil {

@@ -36,8 +36,11 @@ func TestFairness(t *testing.T) {
 	if hungry < 100 || guarantees < 20 || waited < 40 {
 		t.Errorf("%d always hungry pools, %d guarantees and %d first waits were judged, want at least 100, 20 and 40", hungry, guarantees, waited)
 	}
-	if all := Table(outcomes); all[len(all)-1].Lost > MostLostOfAll {
-		t.Errorf("%.3f of all that was used was lost by preemption, want no more than %v", all[len(all)-1].Lost, MostLostOfAll)
+	if len(outcomes) < Many {
+		t.Errorf("%d clusters are not many", len(outcomes))
+	}
+	for _, b := range JudgeAll(outcomes) {
+		t.Error(b.Problem)
 	}
 }
 

@@ -16,8 +16,9 @@ const (
 	LeastGuarantee = 0.97
 	// MostLost is the part of all that is used in a cluster that pools may lose by preemption.
 	MostLost = 0.4
-	// MostLostOfAll is that of many clusters together.
+	// MostLostOfAll is that of Many clusters, or more, together.
 	MostLostOfAll = 0.1
+	Many          = 30
 )
 
 // Breach is a promise that was not kept.
@@ -62,6 +63,16 @@ func Judge(f *simulate.File, pools []simulate.Pool) []Breach {
 		out = append(out, Breach{"", fmt.Sprintf("%.2f of all that was used was lost by preemption, without what is lost where a fair share is less than a job", lost/used)})
 	}
 	return out
+}
+
+// JudgeAll finds what no single cluster has to keep, but many of them together.
+func JudgeAll(outcomes []Outcome) []Breach {
+	rows := Table(outcomes)
+	all := rows[len(rows)-1]
+	if all.Scenarios < Many || all.Lost <= MostLostOfAll {
+		return nil
+	}
+	return []Breach{{Problem: fmt.Sprintf("%.3f of all that was used in %d clusters was lost by preemption: %v is the most", all.Lost, all.Scenarios, MostLostOfAll)}}
 }
 
 // shareRatio is what an always hungry pool got of its fair share, with half a job; false: it is

@@ -76,6 +76,29 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// TestJudgeAll: what one cluster may lose, many may not.
+func TestJudgeAll(t *testing.T) {
+	lose := func(n int, lost float64) (all []Outcome) {
+		for range n {
+			all = append(all, Outcome{Scenario: Scenario{Kind: "plain"}, Result: &simulate.Result{Pools: []simulate.Pool{{Name: "a", Outcome: simulate.Outcome{Leaf: true, UsedSeconds: 100, LostSeconds: lost}}}}})
+		}
+		return all
+	}
+	for name, tc := range map[string]struct {
+		outcomes []Outcome
+		want     int
+	}{
+		"few lose much":     {lose(Many-1, 30), 0},
+		"many lose little":  {lose(Many, 10), 0},
+		"many lose much":    {lose(Many, 11), 1},
+		"those that do not": {append(lose(Many/2, 30), lose(Many*2, 1)...), 0},
+	} {
+		if got := JudgeAll(tc.outcomes); len(got) != tc.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
 // TestTable: the worst of each kind, and of all.
 func TestTable(t *testing.T) {
 	outcome := func(kind string, all ...simulate.Outcome) Outcome {
