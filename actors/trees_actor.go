@@ -15,10 +15,6 @@ import (
 	"weir/scheduling/resource"
 )
 
-// checkpointEvery is how much of the integral volumes a new leader may not know of,
-// besides what flows in meanwhile.
-const checkpointEvery = 3 * time.Second
-
 // poolKey names a pool of a tree.
 type poolKey struct {
 	tree scheduling.TreeName
@@ -231,7 +227,7 @@ func (a *leaderActor) schedulerConfig(tree scheduling.TreeName) scheduler.Config
 	timing := a.replica.cfg.Timing
 	return scheduler.Config{
 		Tree: tree, Term: a.term, State: a.replica.records, Log: a.terms, Engine: a.replica.cfg.Engine,
-		TickEvery: timing.FairShareUpdate, TickGap: timing.FairShareGap, CheckpointEvery: checkpointEvery, NodesPerPlan: 256, MaxInFlight: 4,
+		TickEvery: timing.FairShareUpdate, TickGap: timing.FairShareGap, CheckpointEvery: scheduler.CheckpointEvery, NodesPerPlan: 256, MaxInFlight: 4,
 		NewID: a.replica.cfg.NewID, Now: time.Now, Figures: &a.replica.schedulerFigures, History: recorder{a.replica.histories}, Logger: a.log,
 	}
 }

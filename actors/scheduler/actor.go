@@ -38,6 +38,10 @@ type History interface {
 	Record(tree scheduling.TreeName, now time.Time, pools []engine.PoolView)
 }
 
+// CheckpointEvery is how much a leader lets a new one not know of: of the integral volumes,
+// besides what flows in meanwhile, and of who starves.
+const CheckpointEvery = 3 * time.Second
+
 // Config is what the actor of a tree works with.
 type Config struct {
 	Tree   scheduling.TreeName

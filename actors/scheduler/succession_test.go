@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"weir/messages/commandpb"
+	"weir/raftstore/state"
 	"weir/scheduling"
 	"weir/scheduling/lifecycle"
 	"weir/scheduling/preemption"
@@ -190,7 +191,7 @@ func TestANewLeaderGoesOnWithTheAge(t *testing.T) {
 			if err := w.tree.Tick(w.now); err != nil {
 				t.Fatal(err)
 			}
-			took := w.tree.engine.Age()
+			took := w.tree.engine.Age(state.MaxTakings)
 			if len(took.Takings) != 1 || took.Takings[0].Operation != "late" || took.Takings[0].From != "greedy" || took.Digest == 0 {
 				t.Fatalf("the age is %+v, want late to have taken from greedy", took)
 			}
@@ -201,7 +202,7 @@ func TestANewLeaderGoesOnWithTheAge(t *testing.T) {
 				t.Fatal(err)
 			}
 			record := w.Kept(scheduling.DefaultTree).GetAge()
-			if got := next.engine.Age(); len(got.Takings) != len(record.GetTakings()) {
+			if got := next.engine.Age(state.MaxTakings); len(got.Takings) != len(record.GetTakings()) {
 				t.Errorf("while nodes are awaited the age is %+v, want %v", got, record)
 			}
 			for _, node := range w.nodes() {
@@ -212,7 +213,7 @@ func TestANewLeaderGoesOnWithTheAge(t *testing.T) {
 			if err := next.Tick(w.now.Add(time.Second)); err != nil {
 				t.Fatal(err)
 			}
-			got := next.engine.Age()
+			got := next.engine.Age(state.MaxTakings)
 			if goesOn := len(got.Takings) == 1 && got.Takings[0] == took.Takings[0]; goesOn != tc.want || !tc.want && len(got.Takings) != 0 {
 				t.Errorf("the age is %+v, want it to go on: %v", got, tc.want)
 			}
@@ -221,7 +222,7 @@ func TestANewLeaderGoesOnWithTheAge(t *testing.T) {
 			if err := next.SetOperation(op, lifecycle.Running, false); err != nil {
 				t.Fatal(err)
 			}
-			if again := next.engine.Age(); len(again.Takings) != len(got.Takings) {
+			if again := next.engine.Age(state.MaxTakings); len(again.Takings) != len(got.Takings) {
 				t.Errorf("the age is %+v after nothing has changed", again)
 			}
 			// What it finds is what the next one is told.

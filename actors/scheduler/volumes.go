@@ -9,6 +9,7 @@ import (
 
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
+	"weir/raftstore/state"
 	"weir/scheduling"
 	"weir/scheduling/engine"
 )
@@ -77,7 +78,7 @@ func (t *Tree) Checkpoint(term uint64, kept *statepb.PoolTree) proto.Message {
 	}
 	at, volumes := t.engine.Volumes()
 	m := &commandpb.CheckpointVolumes{
-		Term: term, Tree: string(t.name), Time: timestamppb.New(at), Clocks: clocksSince(kept.GetClocks(), t.engine.Clocks()), Age: ageRecord(t.engine.Age()),
+		Term: term, Tree: string(t.name), Time: timestamppb.New(at), Clocks: clocksSince(kept.GetClocks(), t.engine.Clocks()), Age: ageRecord(t.engine.Age(state.MaxTakings)),
 	}
 	if proto.Equal(m.GetAge(), kept.GetAge()) || len(m.GetAge().GetTakings()) == 0 && kept.GetAge() == nil {
 		m.Age = nil

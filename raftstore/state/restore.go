@@ -131,6 +131,9 @@ func (r *Restorer) addTree(record *statepb.PoolTree) error {
 	if r.state.trees[name] != nil {
 		return fmt.Errorf("restore: pool tree %q comes twice", name)
 	}
+	for _, p := range record.GetPools() {
+		delete(p.GetOptions().GetFields(), formerPoolOption)
+	}
 	pools, err := readTree(record)
 	if err != nil {
 		return fmt.Errorf("restore: pool tree %q: %w", name, err)

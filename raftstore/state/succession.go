@@ -10,8 +10,8 @@ import (
 	"weir/scheduling/preemption"
 )
 
-// maxTakings bounds what is kept of an age.
-const maxTakings = 10000
+// MaxTakings bounds what is kept of an age.
+const MaxTakings = 10000
 
 // checkSuccession returns what is wrong with clocks and an age; empty: nothing.
 func checkSuccession(clocks []*statepb.StarvationClock, age *statepb.PreemptionAge) string {
@@ -23,8 +23,8 @@ func checkSuccession(clocks []*statepb.StarvationClock, age *statepb.PreemptionA
 			return err.Error()
 		}
 	}
-	if n := len(age.GetTakings()); n > maxTakings {
-		return fmt.Sprintf("%d takings are more than %d", n, maxTakings)
+	if n := len(age.GetTakings()); n > MaxTakings {
+		return fmt.Sprintf("%d takings are more than %d", n, MaxTakings)
 	}
 	return ""
 }

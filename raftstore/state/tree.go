@@ -58,7 +58,6 @@ func readTree(record *statepb.PoolTree) (pooltree.Tree, error) {
 	}
 	pools := make([]pooltree.Pool, len(record.GetPools()))
 	for i, p := range record.GetPools() {
-		delete(p.GetOptions().GetFields(), formerPoolOption)
 		if pools[i], err = readPool(p); err != nil {
 			return pooltree.Tree{}, err
 		}

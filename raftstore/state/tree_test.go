@@ -136,7 +136,7 @@ func TestTreesAreRefused(t *testing.T) {
 		"a clock of nobody":           {&commandpb.CheckpointVolumes{Term: 1, Clocks: []*statepb.StarvationClock{{}}}, CodeInvalidCommand, "name one of them"},
 		"a clock of two":              {&commandpb.CheckpointVolumes{Term: 1, Clocks: []*statepb.StarvationClock{{PoolId: 1, OperationId: "ann"}}}, CodeInvalidCommand, "name one of them"},
 		"a clock of another status":   {&commandpb.CheckpointVolumes{Term: 1, Clocks: []*statepb.StarvationClock{{PoolId: 1, Starvation: "dead"}}}, CodeInvalidCommand, `starvation status "dead"`},
-		"an age of too much":          {&commandpb.CheckpointVolumes{Term: 1, Age: &statepb.PreemptionAge{Takings: make([]*statepb.Taking, maxTakings+1)}}, CodeInvalidCommand, "10001 takings are more than 10000"},
+		"an age of too much":          {&commandpb.CheckpointVolumes{Term: 1, Age: &statepb.PreemptionAge{Takings: make([]*statepb.Taking, MaxTakings+1)}}, CodeInvalidCommand, "10001 takings are more than 10000"},
 		"a volume that is no number":  {&commandpb.CheckpointVolumes{Term: 1, Volumes: []*statepb.PoolVolume{{Pool: "slow", Memory: math.NaN()}}}, CodeInvalidCommand, "NaN is no volume"},
 	})
 }

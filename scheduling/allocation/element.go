@@ -306,7 +306,7 @@ func (e *Element) decide() (changed bool) {
 	switch {
 	case !e.pool:
 		e.satisfaction = e.satisfied(e.used.Add(e.ahead))
-		e.high = !e.promised.IsZero() && preemption.Shares{Usage: e.used, Fair: e.fair, Demand: e.demand}.NonBlockedDominates(e.promised, e.used)
+		e.high = !e.promised.IsZero() && preemption.Shares{Usage: e.used, Fair: e.fair, Demand: e.demand}.BelowPromised(e.promised)
 	case e.order.ByOperations && len(e.waiting) > 0:
 		e.satisfaction, e.high = e.waiting[0].satisfaction, e.waiting[0].high
 	default:

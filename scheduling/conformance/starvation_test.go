@@ -70,13 +70,15 @@ func (w *world) statusAt(e *fairshare.Element, usage resource.Amounts) (preempti
 	return preemption.OperationStatus(shares, s.Tolerance, e.Schedulable(), least), nil
 }
 
-// ancestors are the lowest starving elements on the way from an element to the root.
-func (w *world) ancestors(id string) preemption.Ancestors {
-	clock := w.clocks[id]
-	if id == string(scheduling.RootPool) || clock == nil {
-		return preemption.Ancestors{}
+// lowest is the lowest element on the way from one to the root, itself included, that starves so
+// much at least; "": none does.
+func (w *world) lowest(id string, least preemption.Starvation) string {
+	for ; id != string(scheduling.RootPool); id = w.parent(id) {
+		if clock := w.clocks[id]; clock != nil && clock.Starvation >= least {
+			return id
+		}
 	}
-	return w.ancestors(w.parent(id)).Of(id, clock.Starvation)
+	return ""
 }
 
 func (w *world) parent(id string) string {
@@ -104,13 +106,13 @@ func (k *checker) checkStarvation(id, field string, want json.RawMessage) error 
 		return err
 	}
 	var got any
-	switch all := k.ancestors(id); field {
+	switch field {
 	case "starvation_status":
 		got = clock.Starvation.String()
 	case "lowest_starving_ancestor":
-		got = orNil(all.Starving)
+		got = orNil(k.lowest(id, preemption.Starving))
 	case "lowest_aggressively_starving_ancestor":
-		got = orNil(all.Aggressive)
+		got = orNil(k.lowest(id, preemption.AggressivelyStarving))
 	case "below_fair_share_since":
 		switch {
 		case clock.Since.IsZero():

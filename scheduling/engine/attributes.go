@@ -132,12 +132,7 @@ func parts(p fairshare.Parts) map[string]any {
 
 // dominantParts are those of the resource of which the share is greatest.
 func dominantParts(p fairshare.Parts) map[string]any {
-	best := resource.CPU
-	for i, part := range p.Total {
-		if part > p.Total[best] {
-			best = resource.Kind(i)
-		}
-	}
+	best := p.Total.MaxKind(resource.CPU)
 	return map[string]any{
 		"total": p.Total[best], "strong_guarantee": p.Strong[best], "integral_guarantee": p.Integral[best], "weight_proportional": p.Proportional[best],
 	}

@@ -183,11 +183,5 @@ func greatest(s *fairshare.Element) resource.Kind {
 	if of.IsZero() {
 		of = s.DemandShare
 	}
-	best := resource.CPU
-	for i := range of {
-		if of[i] > of[best] {
-			best = resource.Kind(i)
-		}
-	}
-	return best
+	return of.MaxKind(resource.CPU)
 }

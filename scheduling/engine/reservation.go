@@ -62,18 +62,17 @@ func (e *Engine) reserve(order *allocation.Element) bool {
 }
 
 // due reports whether one more job is due to an operation, or to a pool above it, besides
-// those for which something is kept, but for so many; and no pool above has more than its
-// fair share with those.
+// those for which something is kept, but for so many.
 func (op *operation) due(needs resource.Amounts, but int64) bool {
-	due := op.order.Due(needs.Times(op.pool.reserves-but), needs)
-	for p := op.pool; p.parent != nil; p = p.parent {
-		kept := needs.Times(p.reserves - but)
-		if p.order.SatisfactionWithout(resource.Amounts{}.Sub(kept)) > 1+resource.Epsilon {
-			return false
-		}
-		due = due || p.order.Due(kept, needs)
+	if op.order.Due(needs.Times(op.pool.reserves-but), needs) {
+		return true
 	}
-	return due
+	for p := op.pool; p.parent != nil; p = p.parent {
+		if p.order.Due(needs.Times(p.reserves-but), needs) {
+			return true
+		}
+	}
+	return false
 }
 
 // keepsMore counts so many more nodes, or fewer, on which something is kept for a job below a

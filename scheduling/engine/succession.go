@@ -76,11 +76,8 @@ type Taking struct {
 	Former bool
 }
 
-// maxTakings bounds what is told of an age.
-const maxTakings = 10000
-
-// Age returns the age as of now, at most maxTakings of it.
-func (e *Engine) Age() (a Age) {
+// Age returns the age as of now, at most so many takings of it.
+func (e *Engine) Age(most int) (a Age) {
 	current := false
 	for _, id := range slices.Sorted(maps.Keys(e.operations)) {
 		op := e.operations[id]
@@ -97,7 +94,7 @@ func (e *Engine) Age() (a Age) {
 		}
 		slices.SortFunc(a.Takings[first:], func(a, b Taking) int { return cmp.Compare(a.From, b.From) })
 	}
-	a.Takings = a.Takings[:min(len(a.Takings), maxTakings)]
+	a.Takings = a.Takings[:min(len(a.Takings), most)]
 	if current {
 		a.Digest = e.digest()
 	}

@@ -28,14 +28,14 @@ func TestWhatWasGivenUpIsLeft(t *testing.T) {
 		d.tick(time.Second)
 		return d
 	}
-	left := old.Age()
+	left := old.Age(10000)
 	want := []engine.Taking{{Operation: "service", Usage: slotsOf(4)}}
 	if left.Digest == 0 || !reflect.DeepEqual(left.Takings, want) {
 		t.Fatalf("left is %+v, want %+v", left, want)
 	}
 	d := next()
 	d.SetAge(left, false)
-	if got := d.Age(); !reflect.DeepEqual(got, left) {
+	if got := d.Age(10000); !reflect.DeepEqual(got, left) {
 		t.Errorf("the next one goes on from %+v, want %+v", got, left)
 	}
 	// Another node: an age later, the bound is still known.
@@ -44,13 +44,13 @@ func TestWhatWasGivenUpIsLeft(t *testing.T) {
 	d.tick(time.Second)
 	d.SetAge(left, false)
 	want[0].Former = true
-	later := d.Age()
+	later := d.Age(10000)
 	if later.Digest != 0 || !reflect.DeepEqual(later.Takings, want) {
 		t.Errorf("with another node it is %+v, want %+v", later, want)
 	}
 	d = next()
 	d.SetAge(later, false)
-	if got := d.Age(); !reflect.DeepEqual(got, later) {
+	if got := d.Age(10000); !reflect.DeepEqual(got, later) {
 		t.Errorf("the one after goes on from %+v, want %+v", got, later)
 	}
 }

@@ -26,11 +26,6 @@ func (s Stage) Takes(l Level) bool {
 	return l == Preemptible || l == AggressivelyPreemptible && s == AggressiveStage
 }
 
-// Serves reports whether operations of this priority preempt in the stage.
-func (s Stage) Serves(p Priority) bool {
-	return p == AggressivePriority && s == AggressiveStage || p == NormalPriority && s == NormalStage
-}
-
 // Block says what keeps an allocation from being preempted for others.
 type Block uint8
 

@@ -1,9 +1,8 @@
 // Package preemption says who has less than its fair share, and chooses the
 // allocations that have to give their resources back.
 //
-// OperationStatus and PoolStatus are the status of F.11, a Clock makes starvation of
-// it, Ancestors and PriorityOf say in which Stage of a heartbeat an operation may
-// preempt others (F.12.2).
+// OperationStatus and PoolStatus are the status of F.11, and a Clock makes starvation of
+// it. A Stage is a part of a heartbeat in which those that starve preempt others (F.12.2).
 //
 // Groups keep the allocations of an operation in the three groups of F.12.1: each is a
 // Member, to be embedded in what holds it, and has a Level. Owner.Blocks and Rate say

@@ -85,3 +85,9 @@ func (s Shares) NonBlockedDominates(a, b resource.Vector) bool {
 	}
 	return all
 }
+
+// BelowPromised reports whether an operation has less than what guarantees alone
+// promise it (F.5.6). Such operations come before all others (F.12.2).
+func (s Shares) BelowPromised(promised resource.Vector) bool {
+	return s.NonBlockedDominates(promised, s.Usage)
+}

@@ -177,16 +177,14 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// TestStages: who takes part, and who is taken.
+// TestStages: who is taken in them.
 func TestStages(t *testing.T) {
-	const none, normal, aggressive = preemption.NoPriority, preemption.NormalPriority, preemption.AggressivePriority
 	cases := map[preemption.Stage]struct {
 		name   string
 		levels []preemption.Level
-		serves preemption.Priority
 	}{
-		preemption.NormalStage:     {"normal", []preemption.Level{preemption.Preemptible}, normal},
-		preemption.AggressiveStage: {"aggressive", []preemption.Level{preemption.AggressivelyPreemptible, preemption.Preemptible}, aggressive},
+		preemption.NormalStage:     {"normal", []preemption.Level{preemption.Preemptible}},
+		preemption.AggressiveStage: {"aggressive", []preemption.Level{preemption.AggressivelyPreemptible, preemption.Preemptible}},
 	}
 	for stage, tc := range cases {
 		if stage.String() != tc.name {
@@ -197,46 +195,6 @@ func TestStages(t *testing.T) {
 				t.Errorf("the %s stage takes %s: %t", stage, l, got)
 			}
 		}
-		for _, p := range []preemption.Priority{none, normal, aggressive} {
-			if got := stage.Serves(p); got != (p == tc.serves) {
-				t.Errorf("the %s stage serves priority %s: %t", stage, p, got)
-			}
-		}
-	}
-}
-
-func TestPriority(t *testing.T) {
-	const non, starving, aggressive = preemption.NonStarving, preemption.Starving, preemption.AggressivelyStarving
-	cases := map[string]struct {
-		// path is from below the root to the operation.
-		path             []preemption.Starvation
-		want             preemption.Ancestors
-		wantAll, wantOwn string
-	}{
-		"nobody starves":               {path: []preemption.Starvation{non, non}, wantAll: "none", wantOwn: "none"},
-		"a pool above":                 {path: []preemption.Starvation{starving, non}, want: preemption.Ancestors{Starving: "0"}, wantAll: "normal", wantOwn: "none"},
-		"the lowest counts":            {path: []preemption.Starvation{starving, starving, non}, want: preemption.Ancestors{Starving: "1"}, wantAll: "normal", wantOwn: "none"},
-		"itself":                       {path: []preemption.Starvation{non, starving}, want: preemption.Ancestors{Starving: "1"}, wantAll: "normal", wantOwn: "normal"},
-		"aggressively further up":      {path: []preemption.Starvation{aggressive, starving}, want: preemption.Ancestors{Starving: "1", Aggressive: "0"}, wantAll: "aggressive", wantOwn: "normal"},
-		"aggressively is starving too": {path: []preemption.Starvation{non, aggressive}, want: preemption.Ancestors{Starving: "1", Aggressive: "1"}, wantAll: "aggressive", wantOwn: "aggressive"},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			var all preemption.Ancestors
-			for i, s := range tc.path {
-				all = all.Of(fmt.Sprint(i), s)
-			}
-			if all != tc.want {
-				t.Errorf("got %+v, want %+v", all, tc.want)
-			}
-			own := tc.path[len(tc.path)-1]
-			if got := preemption.PriorityOf(own, all, false); got.String() != tc.wantAll {
-				t.Errorf("by all above: %s, want %s", got, tc.wantAll)
-			}
-			if got := preemption.PriorityOf(own, all, true); got.String() != tc.wantOwn {
-				t.Errorf("by its own: %s, want %s", got, tc.wantOwn)
-			}
-		})
 	}
 }
 

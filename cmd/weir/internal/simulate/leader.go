@@ -13,9 +13,6 @@ import (
 	"weir/scheduling/resource"
 )
 
-// checkpointEvery is how often a leader keeps volumes.
-const checkpointEvery = 5 * time.Second
-
 // losesLeaders reports whether leaders are lost.
 func (f *File) losesLeaders() bool {
 	return slices.ContainsFunc(f.Failures, func(failure Failure) bool { return failure.Leader })

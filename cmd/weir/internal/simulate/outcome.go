@@ -100,7 +100,7 @@ func (o *outcome) interval(since, now time.Duration, used resource.Vector, promi
 		}
 		o.Window += settled
 		o.fairSum, o.gotSum = o.fairSum.Add(o.fair.Scale(settled.Seconds())), o.gotSum.Add(used.Scale(settled.Seconds()))
-		k := dominant(o.fair)
+		k := o.fair.MaxKind(resource.CPU)
 		o.Hungry = o.Hungry && o.demand[k] > o.fair[k]+resource.LargeEpsilon
 	}
 	o.breaks(now, o.less >= 0)
@@ -174,17 +174,6 @@ func (o *outcome) uses(now time.Duration, usage resource.Amounts) {
 	}
 }
 
-// dominant is the resource of which a share is greatest; cpu if it is nothing.
-func dominant(v resource.Vector) resource.Kind {
-	best := resource.CPU
-	for k := range resource.Kind(resource.Count) {
-		if v[k] > v[best] {
-			best = k
-		}
-	}
-	return best
-}
-
 // close returns the outcome at the end.
 func (o *outcome) close(now time.Duration, used sums, total resource.Amounts) Outcome {
 	if !o.started {
@@ -194,7 +183,7 @@ func (o *outcome) close(now time.Duration, used sums, total resource.Amounts) Ou
 		o.OverLimits = max(o.OverLimits, now-o.over)
 	}
 	if o.Window > 0 {
-		k := dominant(o.fairSum)
+		k := o.fairSum.MaxKind(resource.CPU)
 		o.Fair, o.Got = o.fairSum[k]/o.Window.Seconds(), o.gotSum[k]/o.Window.Seconds()
 	}
 	for k := range resource.Kind(resource.Count) {

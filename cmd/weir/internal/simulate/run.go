@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"weir/actors/scheduler"
 	"weir/scheduling/engine"
 	"weir/scheduling/fairshare"
 	"weir/scheduling/resource"
@@ -168,7 +169,7 @@ func (r *run) update() error {
 	r.updated = r.now
 	pools := r.tree.Pools()
 	r.meter.found(pools)
-	if r.checkpoints && r.now >= r.keptAt+checkpointEvery {
+	if r.checkpoints && r.now >= r.keptAt+scheduler.CheckpointEvery {
 		if err := r.keep(); err != nil {
 			return err
 		}
