@@ -35,6 +35,14 @@ type debt struct {
 	job float64
 }
 
+// debtOf is that of an element.
+func debtOf(e *allocation.Element) *debt {
+	if p, ok := e.Owner().(*pool); ok {
+		return &p.debt
+	}
+	return &e.Owner().(*operation).debt
+}
+
 // pay counts work that is lost as what the element has had, where others have to leave for it:
 // who crowds others out in the end loses no more for them than its own fair share. What comes
 // free is its turn all the same.

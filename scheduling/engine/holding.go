@@ -48,8 +48,8 @@ type holding struct {
 	surplus uint64
 	// rule is why it may go, as found in the last trial.
 	rule rule
-	// paid: those for whom it goes, as found in the last trial, take their turn by it.
-	paid bool
+	// payer owes for what it loses, as found in the last trial; nil: nobody does.
+	payer *debt
 	// repair is the choice of jobs that have to go for limits that it is in.
 	repair uint64
 	// together starts are those of a gang.

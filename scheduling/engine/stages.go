@@ -239,7 +239,9 @@ func (e *Engine) displace(stage preemption.Stage, n *node, next turn, candidates
 			e.gather(g, c)
 		}
 		for _, h := range victims {
-			e.pay(op, h, now)
+			if h.payer != nil {
+				h.payer.pay(h.Resources, now.Sub(h.Started), e.total)
+			}
 			reason := e.beyond(h, stage, next)
 			e.preempt(h, now, kinds[stage], c, reason, plan)
 			e.took(op, h.operation)

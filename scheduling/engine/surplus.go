@@ -81,7 +81,9 @@ func (t *trial) turn(of *allocation.Element, beside resource.Amounts, p *pool, h
 	gain, longer := t.gain(of, beside, p, h), of.Lag()-p.order.Lag()
 	turn := gain > resource.Epsilon && longer > debtTurn.Seconds() ||
 		of.Satisfaction() <= 0 && gain > t.all/4 && longer > 0
-	h.paid = h.paid || turn
+	if turn {
+		h.payer = debtOf(t.common(p).branch)
+	}
 	return turn
 }
 

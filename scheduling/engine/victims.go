@@ -115,7 +115,7 @@ func (t *trial) takes(h *holding) bool {
 	if common.served {
 		return false
 	}
-	h.paid = false
+	h.payer = nil
 	switch {
 	case t.stage.Takes(h.Level()) && t.spared(h, common):
 		h.rule = byOperation
@@ -124,7 +124,7 @@ func (t *trial) takes(h *holding) bool {
 	case t.beyondPools(h, common):
 		h.rule = byPools
 	case t.crowded(h, common):
-		h.rule = byRoom
+		h.rule, h.payer = byRoom, debtOf(common.branch)
 	default:
 		return false
 	}
@@ -187,26 +187,6 @@ func (t *trial) crowded(h *holding, common *pool) bool {
 	rest := common.order.Usage().Sub(common.branch.Usage()).Sub(*common.loss.of(t.engine.trial)).Sub(h.Resources)
 	kept := common.share.FairShare.Scale(common.effective.Starvation.AggressiveThreshold)
 	return common.shares(resource.Amounts{}, total).NonBlockedDominates(resource.Share(rest, total), kept)
-}
-
-// pay has the child of a pool by which an operation gains pay for what victims lose that it
-// crowds out.
-func (e *Engine) pay(op *operation, h *holding, now time.Time) {
-	if h.rule != byRoom && (h.rule != byPools || !h.paid) {
-		return
-	}
-	p, common := op.pool, h.operation.pool
-	for common.way != e.trial {
-		common = common.parent
-	}
-	if p == common {
-		op.debt.pay(h.Resources, now.Sub(h.Started), e.total)
-		return
-	}
-	for p.parent != common {
-		p = p.parent
-	}
-	p.debt.pay(h.Resources, now.Sub(h.Started), e.total)
 }
 
 // crowds reports whether jobs of an operation may go for larger ones.
