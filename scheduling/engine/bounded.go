@@ -31,7 +31,7 @@ func (e *Engine) dismiss(n *node, now time.Time, plan *Plan) {
 	e.trial++
 	for _, h := range all {
 		op := h.operation
-		if (h.Gracefully() || e.goesForPool(h, now)) && !e.secured(h) && e.rate(h, now) {
+		if (h.Gracefully() || e.goesForPool(h, now)) && !e.secured(op, h.Resources) && e.rate(h, now) {
 			e.preempt(h, now, lifecycle.GracefulPreemption, nil, e.beyond(h, preemption.NormalStage, turn{}), plan)
 			op.settled, op.settledIn = op.order.Usage(), e.age
 		}

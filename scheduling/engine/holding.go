@@ -48,7 +48,9 @@ type holding struct {
 	surplus uint64
 	// rule is why it may go, as found in the last trial.
 	rule rule
-	// payer owes for what it loses, as found in the last trial; nil: nobody does.
+	// lost is what goes with it, and payer owes for that, as found in the last trial; nil:
+	// nobody does.
+	lost  resource.Amounts
 	payer *debt
 	// repair is the choice of jobs that have to go for limits that it is in.
 	repair uint64

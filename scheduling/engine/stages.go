@@ -240,7 +240,7 @@ func (e *Engine) displace(stage preemption.Stage, n *node, next turn, candidates
 		}
 		for _, h := range victims {
 			if h.payer != nil {
-				h.payer.pay(h.Resources, now.Sub(h.Started), e.total)
+				h.payer.pay(h.lost, now.Sub(h.Started), e.total)
 			}
 			reason := e.beyond(h, stage, next)
 			e.preempt(h, now, kinds[stage], c, reason, plan)

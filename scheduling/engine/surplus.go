@@ -17,7 +17,7 @@ import (
 //
 // All are nearer to their fair shares then, taken together: so this comes to an end.
 func (t *trial) beyondPools(h *holding, common *pool) bool {
-	e, from, smaller := t.engine, h.operation, t.smaller(h, 1)
+	e, from, smaller := t.engine, h.operation, t.smaller(1)
 	whole := t.whole && smaller
 	switch {
 	case from.pool == common, !smaller && !e.latest(h):
@@ -27,31 +27,31 @@ func (t *trial) beyondPools(h *holding, common *pool) bool {
 	}
 	p := from.pool
 	for ; p.parent != common; p = p.parent {
-		if !whole && !t.gives(p, h) {
+		if !whole && !t.gives(p) {
 			return false
 		}
 	}
-	return p.over(*p.loss.of(e.trial), h) && t.owes(p, common, smaller, h)
+	return p.over(*p.loss.of(e.trial), t.lost) && t.owes(p, common, smaller)
 }
 
-// gives reports whether a pool below the highest may lose h.
-func (t *trial) gives(p *pool, h *holding) bool {
+// gives reports whether a pool below the highest may lose it.
+func (t *trial) gives(p *pool) bool {
 	lost := *p.loss.of(t.engine.trial)
-	return p.over(lost, h) && p.order.Surplus(lost, h.Resources) > resource.Epsilon &&
-		(t.spares(p.order, &p.loss, h, t.satisfaction) || t.turn(t.op.pool.order, resource.Amounts{}, p, h))
+	return p.over(lost, t.lost) && p.order.Surplus(lost, t.lost) > resource.Epsilon &&
+		(t.spares(p.order, &p.loss, t.satisfaction) || t.turn(t.op.pool.order, resource.Amounts{}, p))
 }
 
 // over reports whether a pool has more than the part of its fair share that it keeps, after
-// lost has gone, and keeps it without h where that is more than the fair share.
-func (p *pool) over(lost resource.Amounts, h *holding) bool {
-	return p.exceeded(lost) && (p.kept() <= 1 || p.order.SatisfactionWithout(lost.Add(h.Resources)) >= p.kept()-resource.Epsilon)
+// lost has gone, and keeps it without more where that is more than the fair share.
+func (p *pool) over(lost, more resource.Amounts) bool {
+	return p.exceeded(lost) && (p.kept() <= 1 || p.order.SatisfactionWithout(lost.Add(more)) >= p.kept()-resource.Epsilon)
 }
 
 // owes reports whether the branch of common in which somebody starves gains half of the job
-// more than p, another one, loses by h, of what each has of its fair share, and p has more than
+// more than p, another one, loses, of what each has of its fair share, and p has more than
 // the branch then; or it is the turn of the branch. What others have beyond their fair share
 // gives way to guarantees in any case.
-func (t *trial) owes(p, common *pool, smaller bool, h *holding) bool {
+func (t *trial) owes(p, common *pool, smaller bool) bool {
 	beside := resource.Amounts{}
 	if smaller {
 		beside = common.beside
@@ -60,29 +60,29 @@ func (t *trial) owes(p, common *pool, smaller bool, h *holding) bool {
 	switch {
 	case branch.Promised(t.needs.Sub(beside)):
 		return true
-	case t.spares(p.order, &p.loss, h, max(t.satisfaction, branch.SatisfactionWithout(beside))) &&
-		t.gain(branch, beside, p, h) > t.all/2:
+	case t.spares(p.order, &p.loss, max(t.satisfaction, branch.SatisfactionWithout(beside))) &&
+		t.gain(branch, beside, p) > t.all/2:
 		return true
 	}
-	return t.turn(branch, beside, p, h)
+	return t.turn(branch, beside, p)
 }
 
 // gain is how much nearer to their fair shares the two come, as a part of the cluster: who
-// gets the job and gives back so much beside it, and p without h.
-func (t *trial) gain(of *allocation.Element, beside resource.Amounts, p *pool, h *holding) float64 {
-	each := resource.MaxRatio(h.Resources, t.engine.total)
-	return min(of.Lack(beside, t.needs), t.all/2) + min(p.order.Surplus(*p.loss.of(t.engine.trial), h.Resources), each/2)
+// gets the job and gives back so much beside it, and p without what is lost.
+func (t *trial) gain(of *allocation.Element, beside resource.Amounts, p *pool) float64 {
+	each := resource.MaxRatio(t.lost, t.engine.total)
+	return min(of.Lack(beside, t.needs), t.all/2) + min(p.order.Surplus(*p.loss.of(t.engine.trial), t.lost), each/2)
 }
 
 // turn reports whether one that gains takes its turn, though p is left with less of its fair
 // share than it had: it has lacked its own for so much longer than p, or it has nothing, has
-// lacked it for longer, and the two gain a quarter of the job. It pays for what h loses.
-func (t *trial) turn(of *allocation.Element, beside resource.Amounts, p *pool, h *holding) bool {
-	gain, longer := t.gain(of, beside, p, h), of.Lag()-p.order.Lag()
+// lacked it for longer, and the two gain a quarter of the job. It pays for what is lost.
+func (t *trial) turn(of *allocation.Element, beside resource.Amounts, p *pool) bool {
+	gain, longer := t.gain(of, beside, p), of.Lag()-p.order.Lag()
 	turn := gain > resource.Epsilon && longer > debtTurn.Seconds() ||
 		of.Satisfaction() <= 0 && gain > t.all/4 && longer > 0
 	if turn {
-		h.payer = debtOf(t.common(p).branch)
+		t.payer = debtOf(t.common(p).branch)
 	}
 	return turn
 }
@@ -117,19 +117,19 @@ func (e *Engine) findExcesses(p *pool) {
 	}
 }
 
-// guaranteed reports whether a pool without h has what guarantees give it still, of what it
-// uses most of and in whole jobs like h.
-func (t *trial) guaranteed(p *pool, h *holding) bool {
+// guaranteed reports whether a pool without what is lost has what guarantees give it still, of
+// what it uses most of and in whole jobs, or gangs, like it.
+func (t *trial) guaranteed(p *pool) bool {
 	if p.promised.IsZero() {
 		return true
 	}
 	total := t.engine.total
 	k := resource.Dominant(p.order.Usage(), total)
 	promised := p.promised[k]
-	if job := resource.Share(h.Resources, total)[k]; job > 0 {
+	if job := resource.Share(t.lost, total)[k]; job > 0 {
 		promised = job * math.Floor(promised/job+resource.LargeEpsilon)
 	}
-	left := p.order.Usage().Sub(*p.loss.of(t.engine.trial)).Sub(h.Resources)
+	left := p.order.Usage().Sub(*p.loss.of(t.engine.trial)).Sub(t.lost)
 	return promised <= resource.Share(left, total)[k]+resource.LargeEpsilon
 }
 
@@ -138,11 +138,11 @@ func (t *trial) guaranteed(p *pool, h *holding) bool {
 func (p *pool) kept() float64       { return max(p.effective.Starvation.Satisfaction, 1) }
 func (op *operation) kept() float64 { return max(op.effective.Starvation.Satisfaction, 1) }
 
-// smaller reports whether so many jobs like h take less than the one that starts, or one of
+// smaller reports whether so many of what is lost take less than the one that starts, or one of
 // several just as much.
-func (t *trial) smaller(h *holding, times float64) bool {
-	if t.like != h.Resources {
-		t.like, t.each = h.Resources, resource.Share(h.Resources, t.engine.total).MaxComponent()
+func (t *trial) smaller(times float64) bool {
+	if t.like != t.lost {
+		t.like, t.each = t.lost, resource.Share(t.lost, t.engine.total).MaxComponent()
 	}
 	return t.each < t.all-resource.Epsilon && times*t.each <= t.all+resource.Epsilon
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"weir/scheduling"
 	"weir/scheduling/allocation"
 	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
@@ -89,6 +90,10 @@ type trial struct {
 	// hold as much as like.
 	all, each float64
 	like      resource.Amounts
+	// lost is what would go with the job that is looked at.
+	lost resource.Amounts
+	// payer owes for that; nil: nobody does.
+	payer *debt
 }
 
 // mark notes at the pools above the operation which child leads to it, what those beside it
@@ -115,31 +120,52 @@ func (t *trial) takes(h *holding) bool {
 	if common.served {
 		return false
 	}
-	h.payer = nil
+	t.payer, t.lost = nil, h.Resources
+	g := from.whole(h.task.Name)
+	if g != nil {
+		// A gang begins anew when one of its jobs goes: all of it is lost, once.
+		if g.lostIn == t.engine.trial {
+			h.rule, h.lost, h.payer = g.lostBy, resource.Amounts{}, nil
+			return true
+		}
+		t.lost = t.lost.Times(g.held)
+	}
 	switch {
 	case t.stage.Takes(h.Level()) && t.spared(h, common):
 		h.rule = byOperation
-	case t.engine.secured(h):
+	case t.engine.secured(from, t.lost):
 		return false
 	case t.beyondPools(h, common):
 		h.rule = byPools
 	case t.crowded(h, common):
-		h.rule, h.payer = byRoom, debtOf(common.branch)
+		h.rule, t.payer = byRoom, debtOf(common.branch)
 	default:
 		return false
 	}
 	for p := from.pool; p != common; p = p.parent {
-		if !t.guaranteed(p, h) {
+		if !t.guaranteed(p) {
 			return false
 		}
 	}
-	from.loss.add(t.engine.trial, h.Resources)
+	if g != nil {
+		g.lostIn, g.lostBy = t.engine.trial, h.rule
+	}
+	h.lost, h.payer = t.lost, t.payer
+	from.loss.add(t.engine.trial, t.lost)
 	for p := from.pool; ; p = p.parent {
-		p.loss.add(t.engine.trial, h.Resources)
+		p.loss.add(t.engine.trial, t.lost)
 		if p == common {
 			return true
 		}
 	}
+}
+
+// whole returns the gang of a task whose jobs have all started, or nil.
+func (op *operation) whole(task scheduling.TaskName) *gang {
+	if g := op.gang(task); g != nil && g.missing() == 0 {
+		return g
+	}
+	return nil
 }
 
 // common is the lowest pool that is, or is above, p and the pool of the operation.
@@ -154,7 +180,7 @@ func (t *trial) common(p *pool) *pool {
 // than who starves has: who takes does not starve those that it takes from, who would take
 // it back.
 func (t *trial) spared(h *holding, common *pool) bool {
-	if !t.spares(h.operation.order, &h.operation.loss, h, t.satisfaction) {
+	if !t.spares(h.operation.order, &h.operation.loss, t.satisfaction) {
 		return false
 	}
 	for p := h.operation.pool; p != common; p = p.parent {
@@ -162,7 +188,7 @@ func (t *trial) spared(h *holding, common *pool) bool {
 		if p.parent == common {
 			need = max(need, common.branch.Satisfaction())
 		}
-		if !t.spares(p.order, &p.loss, h, need) {
+		if !t.spares(p.order, &p.loss, need) {
 			return false
 		}
 	}
@@ -170,8 +196,8 @@ func (t *trial) spared(h *holding, common *pool) bool {
 }
 
 // spares reports whether an element would be clearly more satisfied than need still.
-func (t *trial) spares(of *allocation.Element, l *loss, h *holding, need float64) bool {
-	return of.SatisfactionWithout(l.of(t.engine.trial).Add(h.Resources)) > need+resource.Epsilon
+func (t *trial) spares(of *allocation.Element, l *loss, need float64) bool {
+	return of.SatisfactionWithout(l.of(t.engine.trial).Add(t.lost)) > need+resource.Epsilon
 }
 
 // crowded reports whether h may go for a job that is at least twice as large and due: in
@@ -180,11 +206,11 @@ func (t *trial) spares(of *allocation.Element, l *loss, h *holding, need float64
 // small operations (P6). What takes the place is larger than all that leaves, so this comes
 // to an end; and what they lose is a debt of who starves.
 func (t *trial) crowded(h *holding, common *pool) bool {
-	if t.stage != preemption.AggressiveStage || !h.operation.crowds() || !t.smaller(h, 2) || !common.branch.MayCrowd(resource.Amounts{}.Sub(common.beside), t.needs) {
+	if t.stage != preemption.AggressiveStage || !h.operation.crowds() || !t.smaller(2) || !common.branch.MayCrowd(resource.Amounts{}.Sub(common.beside), t.needs) {
 		return false
 	}
 	total := t.engine.total
-	rest := common.order.Usage().Sub(common.branch.Usage()).Sub(*common.loss.of(t.engine.trial)).Sub(h.Resources)
+	rest := common.order.Usage().Sub(common.branch.Usage()).Sub(*common.loss.of(t.engine.trial)).Sub(t.lost)
 	kept := common.share.FairShare.Scale(common.effective.Starvation.AggressiveThreshold)
 	return common.shares(resource.Amounts{}, total).NonBlockedDominates(resource.Share(rest, total), kept)
 }
@@ -200,11 +226,10 @@ func (op *operation) yields(stage preemption.Stage) bool {
 	return op.pool.exceeded(resource.Amounts{}) || stage == preemption.AggressiveStage && op.crowds()
 }
 
-// secured reports whether an operation keeps h whatever its pools have: it has set that so
-// much is never preempted, or that nothing is aggressively.
-func (e *Engine) secured(h *holding) bool {
-	from := h.operation
-	left := from.groups.Usage().Sub(*from.loss.of(e.trial)).Sub(h.Resources)
+// secured reports whether an operation keeps so much more whatever its pools have: it has set that
+// so much is never preempted, or that nothing is aggressively.
+func (e *Engine) secured(from *operation, more resource.Amounts) bool {
+	left := from.groups.Usage().Sub(*from.loss.of(e.trial)).Sub(more)
 	return from.groups.Bounds().Protected.StrictlyDominates(left)
 }
 

@@ -1,0 +1,71 @@
+package engine_test
+
+import (
+	"testing"
+	"time"
+
+	"weir/scheduling"
+)
+
+// anew has all jobs of gangs that have lost one go, as controllers do: they begin anew.
+func (d *drive) anew() {
+	for _, v := range d.victims {
+		if d.viewOf(v.Operation).Size == 0 {
+			continue
+		}
+		for job, a := range d.running {
+			if a.Operation == v.Operation {
+				delete(d.going, job)
+				d.end(job)
+			}
+		}
+	}
+}
+
+// TestGangsGoAsAWhole: what is lost with one job of a gang is all of it. So gangs of equal right do
+// not take each other's room for ever, and who may take one job from a pool may not take a gang.
+func TestGangsGoAsAWhole(t *testing.T) {
+	for name, tc := range map[string]struct {
+		set  func(d *drive)
+		most int
+	}{
+		"gangs in one pool": {func(d *drive) {
+			for _, id := range []scheduling.OperationID{"g1", "g2", "g3", "g4"} {
+				d.gang(id, "a", 6, slotsOf(1))
+			}
+		}, 1},
+		"a gang that is a little more than its share": {func(d *drive) {
+			d.gang("g1", "a", 9, slotsOf(1))
+		}, 0},
+		"one that is far more": {func(d *drive) {
+			d.gang("g1", "a", 14, slotsOf(1))
+		}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDrive(t, soon(nil), map[scheduling.PoolName]pool{"a": {}, "b": {}})
+			d.node("n", 8)
+			d.node("m", 8)
+			tc.set(d)
+			d.pass(2*time.Second, time.Second, "n", "m")
+			d.wants("single", "b", 100, slotsOf(1), nil)
+			gangs := 0
+			for range 600 {
+				d.victims = nil
+				d.pass(time.Second, time.Second, "n", "m")
+				for _, v := range d.victims {
+					if v.Operation != "single" {
+						gangs++
+						break
+					}
+				}
+				d.anew()
+			}
+			if gangs > tc.most {
+				t.Errorf("%d times a gang had to go, want %d at most; %v run", gangs, tc.most, d.runs())
+			}
+			if d.runs()["single"] < 2 {
+				t.Errorf("%v run", d.runs())
+			}
+		})
+	}
+}
