@@ -132,7 +132,8 @@ type Engine struct {
 	// took from whom.
 	round, trial, walk uint64
 	// age grows with every change that moves shares other than what jobs use.
-	age uint64
+	age      uint64
+	digested digested
 	// updates numbers the updates.
 	updates uint64
 	// memory that is used again

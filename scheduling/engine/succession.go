@@ -120,8 +120,12 @@ func (e *Engine) SetAge(a Age, awaiting bool) {
 	}
 }
 
-// digest is of what operations ask for and may have, as of the last Tick, and of the nodes.
+// digest is of what operations ask for and may have, as of the last Tick, and of the nodes. It is
+// found once in an age, which ends when any of that changes.
 func (e *Engine) digest() uint64 {
+	if e.digested.known && e.digested.age == e.age {
+		return e.digested.of
+	}
 	h := fnv.New64a()
 	for _, id := range slices.Sorted(maps.Keys(e.operations)) {
 		op := e.operations[id]
@@ -134,5 +138,12 @@ func (e *Engine) digest() uint64 {
 		n := e.nodes[id]
 		fmt.Fprintln(h, id, n.known, n.schedulable, n.limits, n.tags)
 	}
-	return max(h.Sum64(), 1)
+	e.digested = digested{known: true, age: e.age, of: max(h.Sum64(), 1)}
+	return e.digested.of
+}
+
+// digested is the digest of an age of this engine.
+type digested struct {
+	known   bool
+	age, of uint64
 }
