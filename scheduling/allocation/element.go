@@ -84,6 +84,8 @@ func NewOperation(id string, rank int64) *Element {
 type Order struct {
 	// FIFO serves the children of the pool strictly by rank.
 	FIFO bool
+	// NoGuaranteesFirst has children to which guarantees owe a job come in the order of all.
+	NoGuaranteesFirst bool
 	// ByOperations has the pool be as satisfied as the first of its waiting children, and
 	// not as it is itself (F.13).
 	ByOperations bool
@@ -310,7 +312,8 @@ func (e *Element) decide() (changed bool) {
 	case e.order.ByOperations && len(e.waiting) > 0:
 		e.satisfaction, e.high = e.waiting[0].satisfaction, e.waiting[0].high
 	default:
-		e.high = len(e.waiting) > 0 && (e.waiting[0].high || e.Promised(e.least))
+		first := e.parent == nil || !e.parent.order.NoGuaranteesFirst
+		e.high = len(e.waiting) > 0 && (e.waiting[0].high || first && e.Promised(e.least))
 		e.satisfaction = e.goesBy()
 	}
 	return e.satisfaction != satisfaction || e.high != high

@@ -271,11 +271,8 @@ func (e *Engine) publish(p *pool, passed time.Duration) {
 		c.surplus = p.surplus || e.surplus(p, c.share)
 		e.publish(c, passed)
 		parts := c.share.Parts()
-		if c.promised = parts.Strong.Add(parts.Integral); e.settings.Preemption.GuaranteePriority {
-			c.order.SetPromised(c.promised)
-		} else {
-			c.order.SetPromised(resource.Vector{})
-		}
+		c.promised = parts.Strong.Add(parts.Integral)
+		c.order.SetPromised(c.promised)
 		e.owe(&c.debt, c.share, c.order, passed, c.effective.PoolSatisfaction)
 	}
 	for _, op := range p.operations {

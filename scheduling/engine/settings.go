@@ -51,7 +51,9 @@ func (e *Engine) setEffective(p *pool, to pooltree.Effective) {
 	p.order.SetTolerance(to.Preemption.LimitTolerance)
 	e.rated = e.rated || to.Preemption.RateLimit != pooltree.NoRateLimit
 	p.order.SetFilter(p.filter)
-	p.order.SetOrder(allocation.Order{FIFO: to.Mode == pooltree.FIFO, ByOperations: !to.PoolSatisfaction})
+	p.order.SetOrder(allocation.Order{
+		FIFO: to.Mode == pooltree.FIFO, ByOperations: !to.PoolSatisfaction, NoGuaranteesFirst: !e.settings.Preemption.GuaranteePriority,
+	})
 	for _, op := range p.operations {
 		e.settle(op)
 	}

@@ -193,7 +193,7 @@ func (s *simulation) heartbeat(t *rapid.T) {
 		t.Fatalf("equal events give the plans\n%+v and\n%+v", plan, twin)
 	}
 	s.inFlight = append(s.inFlight, plan.Starts...)
-	s.checkNothingIsLeft(t, ids)
+	s.checkNothingIsLeft(t, ids, plan)
 	for _, p := range plan.Preempts {
 		if !s.running[p.Job] || s.leaving[p.Job] {
 			t.Fatalf("job %s is preempted, and runs: %v, leaves already: %v", p.Job, s.running[p.Job], s.leaving[p.Job])
