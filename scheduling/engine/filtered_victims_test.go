@@ -1,0 +1,29 @@
+package engine_test
+
+import (
+	"testing"
+	"time"
+
+	"weir/scheduling"
+)
+
+// TestVictimsOnTheNodesThatCount: a pool that may use some nodes alone gets what is its own on
+// them, also where the one beside it started its latest jobs elsewhere.
+func TestVictimsOnTheNodesThatCount(t *testing.T) {
+	sure := options{"scheduling_tag_filter": "!other", "strong_guarantee_resources": options{"cpu": 4.0, "user_slots": 4.0}}
+	for name, of := range map[string]options{"its guarantee": sure, "its fair share": {"scheduling_tag_filter": "!other"}} {
+		t.Run(name, func(t *testing.T) {
+			d := newDrive(t, soon(nil), map[scheduling.PoolName]pool{"late": {options: of}, "early": {}})
+			d.node("n", 4)
+			d.wants("early", "early", 20, slotsOf(1), nil)
+			d.pass(time.Second, time.Second, "n")
+			must(t, d.SetNode("m", slotsOf(8), true, "other"))
+			d.pass(time.Minute, time.Second, "n", "m")
+			d.wants("late", "late", 20, slotsOf(1), nil)
+			d.pass(10*time.Minute, time.Second, "n", "m")
+			if got := d.runs()["late"]; got != 4 {
+				t.Errorf("%d of its jobs run, want 4: %v", got, d.runs())
+			}
+		})
+	}
+}
