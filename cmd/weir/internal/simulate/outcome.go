@@ -249,11 +249,12 @@ func unclaimed(starts []fifoStart, command proto.Message) []fifoStart {
 }
 
 // inOrder looks whether the jobs that a plan has started in FIFO pools passed over those of earlier
-// operations, but for those for which room is claimed elsewhere.
+// operations, but for those for which room is claimed elsewhere, and those that have come since
+// shares were updated: they have no place yet.
 func (w *world) inOrder(claimed map[string]int64) {
 	for _, s := range w.fifoStarts {
 		for _, other := range w.operations {
-			if other.pool == s.op.pool && !other.graceful() && other.before(s.op) && other.waitsFor(s.holds, claimed[other.ID]) {
+			if other.pool == s.op.pool && other.accepted <= w.updated && !other.graceful() && other.before(s.op) && other.waitsFor(s.holds, claimed[other.ID]) {
 				s.op.pool.outcome.OutOfOrder++
 				break
 			}

@@ -157,6 +157,7 @@ func TestOrderOfFIFOPools(t *testing.T) {
 		"as early, with a lesser id":                {op("a", 5, 100, 1, nil), 1, sort, 0},
 		"as early, with a greater id":               {op("c", 5, 100, 1, nil), 0, sort, 0},
 		"of greater weight":                         {op("c", 9, 100, 1, map[string]any{"weight": 2.0}), 1, sort, 0},
+		"of greater weight, come since":             {op("c", 10, 100, 1, map[string]any{"weight": 2.0}), 0, sort, 0},
 		"earlier, of less weight":                   {op("a", 1, 100, 1, map[string]any{"weight": 0.5}), 0, sort, 0},
 		"with nothing pending":                      {op("a", 1, 100, 0, nil), 0, sort, 0},
 		"whose jobs need more":                      {op("a", 1, 101, 1, nil), 0, sort, 0},
@@ -169,7 +170,7 @@ func TestOrderOfFIFOPools(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fifo.outcome.OutOfOrder, fifo.fifo = 0, c.sort
 			started := op("b", 5, 100, 1, nil)
-			w := &world{operations: map[string]*operation{"b": started, c.also.ID: c.also}, fifoStarts: []fifoStart{{started, "", started.perJob}}}
+			w := &world{updated: 9, operations: map[string]*operation{"b": started, c.also.ID: c.also}, fifoStarts: []fifoStart{{started, "", started.perJob}}}
 			w.inOrder(map[string]int64{"a": c.claimed})
 			if fifo.outcome.OutOfOrder != c.want || len(w.fifoStarts) != 0 {
 				t.Errorf("%d jobs out of order, want %d", fifo.outcome.OutOfOrder, c.want)

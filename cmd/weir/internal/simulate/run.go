@@ -30,8 +30,8 @@ func Run(ctx context.Context, f *File, progress func(now time.Duration)) (*Resul
 // run is a simulation on its way.
 type run struct {
 	*world
-	// updated is the time of the last fair share update, due that of the next one.
-	updated, due time.Duration
+	// due is the time of the next fair share update.
+	due time.Duration
 	// beatDue is when all nodes are heard next, beatEvery how often they are.
 	beatDue, beatEvery time.Duration
 	// hungry: somebody may come to starve, so that it must be looked at often. pressing:

@@ -39,7 +39,9 @@ type world struct {
 	tree *scheduler.Tree
 	// leaderless: nothing is decided and no word is heard until then.
 	leaderless time.Duration
-	jobs       uint64
+	// updated is the time of the last fair share update.
+	updated time.Duration
+	jobs    uint64
 	// operations are those that have not ended, pending those of a pool that may not
 	// run yet.
 	operations map[string]*operation
