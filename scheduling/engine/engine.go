@@ -306,6 +306,11 @@ func (e *Engine) bounds(op *operation) preemption.Bounds {
 		Fair: op.share.FairShare, Demand: op.share.DemandShare, Total: e.total,
 		AggressiveThreshold: s.AggressiveThreshold, Threshold: s.Satisfaction, Protected: s.Protected(),
 		OnBoundPreemptible: e.settings.Preemption.OnBoundPreemptible,
-		Aggressive:         op.pool.effective.Preemption.AllowAggressive && (!op.Gang || e.settings.Preemption.AggressiveForGangs),
+		Aggressive:         e.allowsAggressive(op),
 	}
+}
+
+// allowsAggressive reports whether an operation can be preempted aggressively.
+func (e *Engine) allowsAggressive(op *operation) bool {
+	return op.pool.effective.Preemption.AllowAggressive && (!op.Gang || e.settings.Preemption.AggressiveForGangs)
 }

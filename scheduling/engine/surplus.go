@@ -10,16 +10,17 @@ import (
 
 // beyondPools reports whether h may go however its operation is protected by itself: all
 // pools up to the one that who starves is in have more than their fair share, and so has
-// the operation, if only by a part of a job. Of smaller jobs than the one that starts, of which
-// several make room, it is enough in the end that the highest of the pools has more: who loses
-// what was its own gets it back from those beside it.
+// the operation, if only by a part of a job. Where nothing is preempted aggressively, a job no
+// smaller than the one that starts has to be one of its pool's latest, too. Of smaller ones, of
+// which several make room, it is enough in the end that the highest of the pools has more: who
+// loses what was its own gets it back from those beside it.
 //
 // All are nearer to their fair shares then, taken together: so this comes to an end.
 func (t *trial) beyondPools(h *holding, common *pool) bool {
 	e, from, smaller := t.engine, h.operation, t.smaller(1)
 	whole := t.whole && smaller
 	switch {
-	case from.pool == common:
+	case from.pool == common, !smaller && !e.allowsAggressive(from) && !e.latest(h):
 		return false
 	case !whole && from.order.SatisfactionWithout(*from.loss.of(e.trial)) <= from.kept()+resource.Epsilon:
 		return false
