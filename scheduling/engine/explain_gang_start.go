@@ -29,14 +29,8 @@ type gathering struct {
 // gatheringOf takes note of a gang that gathers, or is to.
 func (e *Engine) gatheringOf(g *gang, now time.Time) *gathering {
 	a := &gathering{missing: g.missing(), held: g.claims}
-	left := a.missing - g.claims
-	for i := range g.operation.tasks {
-		t := &g.operation.tasks[i]
-		if n := min(t.effective(), left); t.Name == g.task && n > 0 {
-			left -= n
-			a.rest, a.each = a.rest.Add(t.perJob.Times(n)), a.each.Max(t.perJob)
-		}
-	}
+	others, one := g.rest()
+	a.rest, a.each = others.Add(one), one
 	a.from = e.turnOf(g, now)
 	a.until = later(now, a.from).Add(e.settings.GangTimeout)
 	if e.gathering == g {
@@ -47,12 +41,11 @@ func (e *Engine) gatheringOf(g *gang, now time.Time) *gathering {
 			}
 		}
 	}
-	butOne := a.rest.Sub(a.each)
 	hopes, _ := e.hopes(g.operation)
 	if by := hopes[preemption.NormalStage].by; by != (starver{}) {
-		a.starves = by.owed(butOne, e.total)
+		a.starves = by.owed(others, e.total)
 	}
-	a.behind = g.operation.order.SatisfactionWithout(resource.Amounts{}.Sub(butOne)) >= 1-resource.Epsilon
+	a.behind = g.operation.order.SatisfactionWithout(resource.Amounts{}.Sub(others)) >= 1-resource.Epsilon
 	return a
 }
 
@@ -165,7 +158,7 @@ func (q *Inquiry) gatheredByEnds(a *ask, v verdict, g *gathering, left int64) (e
 // each node for one in each backoff.
 func (q *Inquiry) gatheredByPreemption(a *ask, g *gathering, left int64) (estimate, string) {
 	if a.hopes != [stageCount]hope{} && !g.starves {
-		return estimate{}, "its fair share is less than all of its jobs need, so not enough others have to leave for it"
+		return estimate{}, "its fair share is less than all of its jobs need, so nobody has to leave for it"
 	}
 	first, why := q.likely(a)
 	if why != "" {

@@ -161,11 +161,11 @@ func TestWhyNoStartOfAGangIsForetold(t *testing.T) {
 // TestAGangWithoutAnEstimateHasNoStart: those that leave for some of its jobs are no reason to
 // say that it starts when they have gone, if nobody can tell when the others have room.
 func TestAGangWithoutAnEstimateHasNoStart(t *testing.T) {
-	d := newDrive(t, options{"fair_share_starvation_timeout": "5s", "preemptive_scheduling_backoff": "1s", "allocation_preemption_timeout": "40s"}, map[scheduling.PoolName]pool{"a": {}, "b": {}})
+	d := newDrive(t, options{"fair_share_starvation_timeout": "5s", "preemptive_scheduling_backoff": "2m", "allocation_preemption_timeout": "40s"}, map[scheduling.PoolName]pool{"a": {}, "b": {}})
 	d.takes = time.Hour
 	full(d)
 	d.pass(time.Second, time.Second, "n1", "n2", "n3")
-	d.gang("gang", "b", 8, slotsOf(1))
+	d.gang("gang", "b", 6, slotsOf(1))
 	gangStory{}.until(d, "a job that leaves for it", func() bool { return len(d.going) > 0 })
 	x, err := d.Explain("gang", d.now)
 	must(t, err)

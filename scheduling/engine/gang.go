@@ -153,6 +153,20 @@ func (g *gang) together() (sum resource.Amounts) {
 	return sum
 }
 
+// rest is what all but one of those missing jobs need for which no room is held yet, and what
+// that one does, as the largest of them.
+func (g *gang) rest() (others, one resource.Amounts) {
+	left := g.missing() - g.claims
+	for i := range g.operation.tasks {
+		t := &g.operation.tasks[i]
+		if n := min(t.effective(), left); t.Name == g.task && n > 0 {
+			left -= n
+			others, one = others.Add(t.perJob.Times(n)), one.Max(t.perJob)
+		}
+	}
+	return others.Sub(one), one
+}
+
 // holds counts n more allocations or starts in flight of a task, or fewer.
 func (e *Engine) holds(op *operation, task scheduling.TaskName, n int64) {
 	if g := op.gang(task); g != nil {

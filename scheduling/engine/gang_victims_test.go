@@ -69,3 +69,35 @@ func TestGangsGoAsAWhole(t *testing.T) {
 		})
 	}
 }
+
+// TestNobodyLeavesForHalfAGang: a gang that its pool may have all of finds room by preemption,
+// also with jobs of 2 of which no pool has a half; for a larger one nobody has to leave.
+func TestNobodyLeavesForHalfAGang(t *testing.T) {
+	for name, tc := range map[string]struct {
+		size, each, victims int64
+	}{
+		"its fair share":           {8, 1, 8},
+		"its fair share, larger":   {4, 2, 8},
+		"one more job":             {9, 1, 0},
+		"all of the cluster":       {16, 1, 0},
+		"one more job, larger":     {5, 2, 0},
+		"less than its fair share": {5, 1, 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDrive(t, soon(nil), map[scheduling.PoolName]pool{"a": {}, "b": {}})
+			d.node("n", 8)
+			d.node("m", 8)
+			d.wants("single", "b", 100, slotsOf(1), nil)
+			d.pass(2*time.Second, time.Second, "n", "m")
+			d.gang("g", "a", tc.size, slotsOf(tc.each))
+			d.pass(10*time.Minute, time.Second, "n", "m")
+			started := int64(0)
+			if tc.victims > 0 {
+				started = tc.size
+			}
+			if got := int64(len(d.victims)); got != tc.victims || d.runs()["g"] != int(started) {
+				t.Errorf("%d jobs had to leave, want %d; %v run", got, tc.victims, d.runs())
+			}
+		})
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"weir/scheduling"
 	"weir/scheduling/allocation"
 	"weir/scheduling/lifecycle"
 	"weir/scheduling/pooltree"
@@ -69,11 +70,10 @@ func (e *Engine) collect(p *pool, above [stageCount]starver) {
 // starves puts an element in the place of those above it in the stages in which it may
 // preempt.
 func starves(s preemption.Starvation, own starver, by *[stageCount]starver) {
-	if s != preemption.NonStarving {
-		by[preemption.NormalStage] = own
-	}
-	if s == preemption.AggressivelyStarving {
-		by[preemption.AggressiveStage] = own
+	for stage := range stageCount {
+		if s.Acts(stage) {
+			by[stage] = own
+		}
 	}
 }
 
@@ -127,18 +127,20 @@ type turn struct {
 }
 
 // creditor is the lowest element on the way from an operation to the root that starves in a
-// stage and is owed still; false: none is.
-func (e *Engine) creditor(stage preemption.Stage, op *operation) (by starver, ok bool) {
-	owes := func(s preemption.Starvation, own starver) bool {
-		var at [stageCount]starver
-		starves(s, own, &at)
-		return at[stage] == own && own.owed(resource.Amounts{}, e.total)
+// stage and is owed a job of a task still, and all those that have to start with it; false: none
+// is.
+func (e *Engine) creditor(stage preemption.Stage, op *operation, task scheduling.TaskName) (by starver, ok bool) {
+	var others resource.Amounts
+	if g := op.missing(task); g != nil {
+		others, _ = g.rest()
 	}
-	if by = (starver{operation: op}); owes(op.hunger.Starvation, by) {
+	by = starver{operation: op}
+	if op.hunger.Starvation.Acts(stage) && by.owed(others, e.total) {
 		return by, true
 	}
 	for p := op.pool; p != nil && e.settings.Preemption.PriorityScope != pooltree.OperationOnly; p = p.parent {
-		if by = (starver{pool: p}); owes(p.hunger.Starvation, by) {
+		by = starver{pool: p}
+		if p.hunger.Starvation.Acts(stage) && by.owed(others, e.total) {
 			return by, true
 		}
 	}
@@ -214,7 +216,7 @@ func (e *Engine) contenders(stage preemption.Stage, n *node, discount resource.A
 		case e.withheld(op, t.PerJob):
 			cause = allocation.Withheld
 		default:
-			if by, owed := e.creditor(stage, op); owed {
+			if by, owed := e.creditor(stage, op, t.Name); owed {
 				all = append(all, turn{op, t, by})
 			}
 			continue

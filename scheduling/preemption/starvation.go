@@ -31,6 +31,11 @@ func (s Starvation) String() string {
 	}
 }
 
+// Acts reports whether who starves so may preempt others in a stage.
+func (s Starvation) Acts(stage Stage) bool {
+	return s == AggressivelyStarving || stage == NormalStage && s == Starving
+}
+
 // ParseStarvation returns the status of a name that String has returned.
 func ParseStarvation(name string) (Starvation, error) {
 	for s := NonStarving; s <= AggressivelyStarving; s++ {
