@@ -32,6 +32,8 @@ type Element struct {
 	// dominant share of the fair share.
 	used       resource.Vector
 	part, most float64
+	// kinds are the resources that are dominant in the fair shares of operations at or below e.
+	kinds resource.Kinds
 	// served is the turn in which a job below was started last, turn, of the root, the last one.
 	served, turn uint64
 	debt         Debt
@@ -140,16 +142,33 @@ func (e *Element) Detach() {
 	e.parent = nil
 }
 
-// SetShares tells e its fair share and demand, as parts of total.
-func (e *Element) SetShares(fair, demand resource.Vector, total resource.Amounts) {
-	e.fair, e.demand, e.total, e.most = fair, demand, total, fair.MaxComponent()
+// SetShares tells e its fair share and demand, as parts of total, and of a pool which resources
+// are dominant to the operations in it; see Kinds.
+func (e *Element) SetShares(fair, demand resource.Vector, total resource.Amounts, below resource.Kinds) {
+	e.fair, e.demand, e.total, e.most, e.kinds = fair, demand, total, fair.MaxComponent(), below
 	e.move()
 }
 
-// Next is what the least demanding pending job of e needs; resource.Infinite without one.
+// Kinds is what SetShares was told of a pool, and of an operation the resource that is dominant
+// in its fair share; without one there is none.
+func (e *Element) Kinds() resource.Kinds {
+	switch {
+	case e.pool:
+		return e.kinds
+	case e.most <= resource.Epsilon:
+		return 0
+	}
+	return resource.Kinds(0).With(e.fair.Largest())
+}
+
+// Next is what the least demanding pending job of e needs, in a pool of several kinds the one of
+// the child whose turn it is; resource.Infinite without one.
 func (e *Element) Next() resource.Amounts {
-	if !e.hasPending() {
+	switch {
+	case !e.hasPending():
 		return resource.Infinite
+	case e.kinds.Several() && len(e.waiting) > 0:
+		return e.waiting[0].Next()
 	}
 	return e.least
 }
@@ -296,8 +315,13 @@ func (e *Element) judge() {
 // weigh finds how much e uses, and by what it goes.
 func (e *Element) weigh() {
 	e.used = resource.Share(e.usage, e.total)
-	if e.part = e.used.MaxComponent(); e.most > resource.Epsilon {
-		e.part /= e.most
+	switch {
+	case e.most <= resource.Epsilon:
+		e.part = e.used.MaxComponent()
+	case e.kinds.Several():
+		e.part = e.satisfied(e.used, e.Next())
+	default:
+		e.part = e.used.MaxComponent() / e.most
 	}
 	e.decide()
 }
@@ -307,7 +331,7 @@ func (e *Element) decide() (changed bool) {
 	satisfaction, high := e.satisfaction, e.high
 	switch {
 	case !e.pool:
-		e.satisfaction = e.satisfied(e.used.Add(e.ahead))
+		e.satisfaction = e.satisfied(e.used.Add(e.ahead), resource.Infinite)
 		e.high = !e.promised.IsZero() && preemption.Shares{Usage: e.used, Fair: e.fair, Demand: e.demand}.BelowPromised(e.promised)
 	case e.order.ByOperations && len(e.waiting) > 0:
 		e.satisfaction, e.high = e.waiting[0].satisfaction, e.waiting[0].high

@@ -30,22 +30,42 @@ func (e *Element) SetDebt(debt Debt) {
 func (e *Element) Lag() float64 { return e.debt.Lag }
 
 // Satisfaction is the dominant share of what e uses as a part of the dominant share of its fair
-// share, of the last SetShares (F.13). That of a pool says nothing of its children.
-func (e *Element) Satisfaction() float64 { return e.satisfied(resource.Share(e.usage, e.total)) }
+// share, of the last SetShares (F.13), as far as its next job counts. That of a pool says nothing
+// of its children.
+func (e *Element) Satisfaction() float64 {
+	return e.satisfied(resource.Share(e.usage, e.total), e.Next())
+}
 
-// SatisfactionWithout is Satisfaction with so much less usage.
-func (e *Element) SatisfactionWithout(a resource.Amounts) float64 {
-	return e.satisfied(resource.Share(e.usage.Sub(a), e.total))
+// SatisfactionWithout is that with so much less usage, as far as such a job counts.
+func (e *Element) SatisfactionWithout(lost, job resource.Amounts) float64 {
+	return e.satisfied(resource.Share(e.usage.Sub(lost), e.total), job)
 }
 
 // satisfied is the satisfaction of such a usage; resource.MaxSatisfaction without a fair share.
 // Resources that are minor to e do not count, as in fairshare.Satisfaction: jobs that run
-// may need more of them than those that its fair share is made of.
-func (e *Element) satisfied(usage resource.Vector) float64 {
+// may need more of them than those that its fair share is made of. Of a pool to which several
+// resources are dominant, that of the job may be less satisfied.
+func (e *Element) satisfied(usage resource.Vector, job resource.Amounts) float64 {
 	if e.most <= resource.Epsilon {
 		return resource.MaxSatisfaction
 	}
-	return min(usage.MaxComponent()/e.most, resource.MaxSatisfaction)
+	satisfied := usage.MaxComponent() / e.most
+	if e.kinds.Several() {
+		k := e.Decisive(job)
+		satisfied = min(satisfied, usage[k]/e.fair[k])
+	}
+	return min(satisfied, resource.MaxSatisfaction)
+}
+
+// Decisive is the resource by which a job counts: what is dominant in the fair share of e; of a
+// pool to which several are, what the job needs most of, if that is one of them.
+func (e *Element) Decisive(job resource.Amounts) resource.Kind {
+	if e.kinds.Several() && job != resource.Infinite {
+		if k := resource.Dominant(job, e.total); e.kinds.Has(k) && e.fair[k] > resource.Epsilon {
+			return k
+		}
+	}
+	return e.fair.Largest()
 }
 
 // goesBy is the satisfaction by which it is decided whose turn a pool's is. While a guarantee owes it
@@ -56,7 +76,7 @@ func (e *Element) goesBy() float64 {
 	if e.high && e.debt.Rounding > .5 {
 		ahead = ahead.Scale(.5 / e.debt.Rounding)
 	}
-	return e.satisfied(e.used.Add(ahead))
+	return e.satisfied(e.used.Add(ahead), e.Next())
 }
 
 // Owed reports whether e has no more than its fair share with such a part of a job,
@@ -68,29 +88,29 @@ func (e *Element) Owed(needs resource.Amounts, part float64) bool {
 // within reports whether usage is no more than the fair share of e with a part of a job.
 func (e *Element) within(usage, needs resource.Amounts, part float64) bool {
 	with := resource.Share(usage, e.total).Add(resource.Share(needs, e.total).Scale(part))
-	return e.satisfied(with) <= 1+resource.Epsilon
+	return e.satisfied(with, needs) <= 1+resource.Epsilon
 }
 
 // Exceeds reports whether, after lost has gone, e comes nearer to a part of its fair share
 // without a job that holds so much: e has more than that without half of the job.
 func (e *Element) Exceeds(part float64, lost, holds resource.Amounts) bool {
 	without := resource.Share(e.usage.Sub(lost), e.total).Sub(resource.Share(holds, e.total).Scale(.5))
-	return e.satisfied(without) > part+resource.Epsilon
+	return e.satisfied(without, holds) > part+resource.Epsilon
 }
 
-// Lack is what e lacks of its fair share, in the resource of which that is the most, once it
-// has half of a job and has given back so much: less than nothing where it comes nearer to
+// Lack is what e lacks of its fair share, in the resource by which the job counts, once it
+// has half of it and has given back so much: less than nothing where it comes nearer to
 // its fair share without.
 func (e *Element) Lack(given, needs resource.Amounts) float64 {
-	k := e.fair.Largest()
+	k := e.Decisive(needs)
 	return e.fair[k] - resource.Share(e.usage.Sub(given), e.total)[k] - resource.Share(needs, e.total)[k]/2
 }
 
-// Surplus is what e has beyond its fair share, in the resource of which that is the most,
-// once lost has gone and half of a job: less than nothing where it comes nearer to its fair
+// Surplus is what e has beyond its fair share, in the resource by which the job counts,
+// once lost has gone and half of it: less than nothing where it comes nearer to its fair
 // share with it.
 func (e *Element) Surplus(lost, holds resource.Amounts) float64 {
-	k := e.fair.Largest()
+	k := e.Decisive(holds)
 	return resource.Share(e.usage.Sub(lost), e.total)[k] - resource.Share(holds, e.total)[k]/2 - e.fair[k]
 }
 

@@ -50,14 +50,14 @@ func (d *debt) pay(lost resource.Amounts, ran time.Duration, total resource.Amou
 	d.owed -= resource.MaxRatio(lost, total) * ran.Seconds()
 }
 
-// pass lets time pass. What the element lacked, or had too much, is remembered up to its next
+// pass lets time pass. What the element lacked, or had too much, of a resource is remembered up to its next
 // job for the horizon; what it pays for, whatever that is. Who asks for nothing lacks nothing.
-func (d *debt) pass(e *fairshare.Element, next resource.Amounts, passed time.Duration, total resource.Amounts) {
+func (d *debt) pass(e *fairshare.Element, k resource.Kind, next resource.Amounts, passed time.Duration, total resource.Amounts) {
 	if passed < 0 || passed > debtHorizon {
 		// It is the first update.
 		passed = 0
 	}
-	k, more, most := e.FairShare.Largest(), d.rate*passed.Seconds(), 0.
+	more, most := d.rate*passed.Seconds(), 0.
 	if next != resource.Infinite {
 		d.job = resource.Share(next, total)[k]
 		most = d.job * debtHorizon.Seconds()
@@ -77,7 +77,7 @@ func (e *Engine) owe(d *debt, share *fairshare.Element, order *allocation.Elemen
 		order.SetDebt(allocation.Debt{})
 		return
 	}
-	d.pass(share, order.Next(), passed, e.total)
+	d.pass(share, order.Decisive(order.Next()), order.Next(), passed, e.total)
 	order.SetDebt(d.told(share))
 }
 

@@ -26,16 +26,16 @@ func TestWhatIsPaidStaysOwed(t *testing.T) {
 		s.FairShare = resource.Vector{resource.CPU: .2}
 		s.UsageShare = s.FairShare
 		var d debt
-		d.pass(s, large, 0, total)
+		d.pass(s, resource.CPU, large, 0, total)
 		d.pay(tc.lost, time.Hour, total)
-		d.pass(s, tc.next, 200*time.Millisecond, total)
+		d.pass(s, resource.CPU, tc.next, 200*time.Millisecond, total)
 		if got := -d.owed / 3600; got < tc.want-.001 || got > tc.want+.001 {
 			t.Errorf("%s: it owes %.3f of the cluster for an hour, want %.3f", name, got, tc.want)
 		}
 		s.UsageShare = resource.Vector{}
-		d.pass(s, large, 0, total)
+		d.pass(s, resource.CPU, large, 0, total)
 		for range 3 {
-			d.pass(s, large, 40*time.Minute, total)
+			d.pass(s, resource.CPU, large, 40*time.Minute, total)
 		}
 		if d.owed < 0 && name != "others lost something else" {
 			t.Errorf("%s: after two hours without it owes %.3f still", name, -d.owed/3600)
@@ -51,7 +51,7 @@ func TestIdleTimeIsNotOwed(t *testing.T) {
 	s.FairShare, s.UsageShare = resource.Vector{resource.CPU: .2}, resource.Vector{resource.CPU: 1}
 	var d debt
 	for range 100 {
-		d.pass(s, resource.Amounts{UserSlots: 1, CPU: 100}, 30*time.Minute, total)
+		d.pass(s, resource.CPU, resource.Amounts{UserSlots: 1, CPU: 100}, 30*time.Minute, total)
 	}
 	if want := -.01 * debtHorizon.Seconds(); d.lack < want-1e-6 || d.owed < want-1e-6 {
 		t.Errorf("lack %v, owed %v, want no less than %v", d.lack, d.owed, want)

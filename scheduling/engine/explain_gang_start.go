@@ -43,9 +43,9 @@ func (e *Engine) gatheringOf(g *gang, now time.Time) *gathering {
 	}
 	hopes, _ := e.hopes(g.operation)
 	if by := hopes[preemption.NormalStage].by; by != (starver{}) {
-		a.starves = by.owed(others, e.total)
+		a.starves = by.owed(one, others, e.total)
 	}
-	a.behind = g.operation.order.SatisfactionWithout(resource.Amounts{}.Sub(others)) >= 1-resource.Epsilon
+	a.behind = g.operation.order.SatisfactionWithout(resource.Amounts{}.Sub(others), one) >= 1-resource.Epsilon
 	return a
 }
 

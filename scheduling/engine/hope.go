@@ -36,7 +36,7 @@ func (e *Engine) hopes(op *operation) (all [stageCount]hope, outrun string) {
 			continue
 		}
 		var taken resource.Amounts
-		if h.rivals, taken = e.rivals(op, *h); !h.by.owed(taken, e.total) {
+		if h.rivals, taken = e.rivals(op, *h); !h.by.owed(op.order.Next(), taken, e.total) {
 			outrun = "others have been told to leave for all that it is owed"
 			if h.by.pool != nil {
 				outrun = fmt.Sprintf("others leave for pool %q until it has its fair share, and operations that come before this one take all of that", h.by.pool.name)

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"weir/scheduling"
 	"weir/scheduling/allocation"
 	"weir/scheduling/lifecycle"
 	"weir/scheduling/pooltree"
@@ -77,21 +76,21 @@ func starves(s preemption.Starvation, own starver, by *[stageCount]starver) {
 	}
 }
 
-// owed reports whether a job is owed to who starves once it has so much more than now: what has
+// owed reports whether such a job is owed to who starves once it has so much more than now: what has
 // been started or claimed since the update counts. An operation is owed while it is below its
 // fair share, with the tolerance; a pool that starves until it has its fair share.
-func (s starver) owed(more, total resource.Amounts) bool {
+func (s starver) owed(job, more, total resource.Amounts) bool {
 	if s.pool != nil {
-		return s.pool.order.SatisfactionWithout(resource.Amounts{}.Sub(more)) < 1-resource.Epsilon
+		return s.pool.order.SatisfactionWithout(resource.Amounts{}.Sub(more), job) < 1-resource.Epsilon
 	}
 	shares := s.operation.shares(more, total)
 	return preemption.BelowMinShare(shares) || preemption.OperationStatus(shares, s.operation.effective.Starvation.Tolerance, true, nil) == preemption.BelowFairShare
 }
 
-// satisfaction is that of who starves.
-func (s starver) satisfaction() float64 {
+// satisfaction is that of who starves, as far as such a job counts.
+func (s starver) satisfaction(job resource.Amounts) float64 {
 	if s.pool != nil {
-		return s.pool.order.Satisfaction()
+		return s.pool.order.SatisfactionWithout(resource.Amounts{}, job)
 	}
 	return s.operation.order.Satisfaction()
 }
@@ -129,18 +128,18 @@ type turn struct {
 // creditor is the lowest element on the way from an operation to the root that starves in a
 // stage and is owed a job of a task still, and all those that have to start with it; false: none
 // is.
-func (e *Engine) creditor(stage preemption.Stage, op *operation, task scheduling.TaskName) (by starver, ok bool) {
+func (e *Engine) creditor(stage preemption.Stage, op *operation, task allocation.Task) (by starver, ok bool) {
 	var others resource.Amounts
-	if g := op.missing(task); g != nil {
+	if g := op.missing(task.Name); g != nil {
 		others, _ = g.rest()
 	}
 	by = starver{operation: op}
-	if op.hunger.Starvation.Acts(stage) && by.owed(others, e.total) {
+	if op.hunger.Starvation.Acts(stage) && by.owed(task.PerJob, others, e.total) {
 		return by, true
 	}
 	for p := op.pool; p != nil && e.settings.Preemption.PriorityScope != pooltree.OperationOnly; p = p.parent {
 		by = starver{pool: p}
-		if p.hunger.Starvation.Acts(stage) && by.owed(others, e.total) {
+		if p.hunger.Starvation.Acts(stage) && by.owed(task.PerJob, others, e.total) {
 			return by, true
 		}
 	}
@@ -216,7 +215,7 @@ func (e *Engine) contenders(stage preemption.Stage, n *node, discount resource.A
 		case e.withheld(op, t.PerJob):
 			cause = allocation.Withheld
 		default:
-			if by, owed := e.creditor(stage, op, t.Name); owed {
+			if by, owed := e.creditor(stage, op, t); owed {
 				all = append(all, turn{op, t, by})
 			}
 			continue

@@ -22,7 +22,7 @@ func (t *trial) beyondPools(h *holding, common *pool) bool {
 	switch {
 	case from.pool == common, !smaller && !e.allowsAggressive(from) && !e.latest(h):
 		return false
-	case !whole && from.order.SatisfactionWithout(*from.loss.of(e.trial)) <= from.kept()+resource.Epsilon:
+	case !whole && from.order.SatisfactionWithout(*from.loss.of(e.trial), t.lost) <= from.kept()+resource.Epsilon:
 		return false
 	}
 	p := from.pool
@@ -44,7 +44,7 @@ func (t *trial) gives(p *pool) bool {
 // over reports whether a pool has more than the part of its fair share that it keeps, after
 // lost has gone, and keeps it without more where that is more than the fair share.
 func (p *pool) over(lost, more resource.Amounts) bool {
-	return p.exceeded(lost) && (p.kept() <= 1 || p.order.SatisfactionWithout(lost.Add(more)) >= p.kept()-resource.Epsilon)
+	return p.exceeded(lost, more) && (p.kept() <= 1 || p.order.SatisfactionWithout(lost.Add(more), more) >= p.kept()-resource.Epsilon)
 }
 
 // owes reports whether the branch of common in which somebody starves gains half of the job
@@ -60,7 +60,7 @@ func (t *trial) owes(p, common *pool, smaller bool) bool {
 	switch {
 	case branch.Promised(t.needs.Sub(beside)):
 		return true
-	case t.spares(p.order, &p.loss, max(t.satisfaction, branch.SatisfactionWithout(beside))) &&
+	case t.spares(p.order, &p.loss, max(t.satisfaction, branch.SatisfactionWithout(beside, t.needs))) &&
 		t.gain(branch, beside, p) > t.all/2:
 		return true
 	}
@@ -80,7 +80,7 @@ func (t *trial) gain(of *allocation.Element, beside resource.Amounts, p *pool) f
 func (t *trial) turn(of *allocation.Element, beside resource.Amounts, p *pool) bool {
 	gain, longer := t.gain(of, beside, p), of.Lag()-p.order.Lag()
 	turn := gain > resource.Epsilon && longer > debtTurn.Seconds() ||
-		of.Satisfaction() <= 0 && gain > t.all/4 && longer > 0
+		of.SatisfactionWithout(resource.Amounts{}, t.needs) <= 0 && gain > t.all/4 && longer > 0
 	if turn {
 		t.payer = debtOf(t.common(p).branch)
 	}
@@ -168,7 +168,7 @@ func (e *Engine) findLatest(p *pool) {
 	for _, op := range p.operations {
 		var lost resource.Amounts
 		before := len(all)
-		for m := op.groups.Last(); m != nil && op.order.SatisfactionWithout(lost) > op.kept()+resource.Epsilon && p.exceeded(lost); m = m.Prev() {
+		for m := op.groups.Last(); m != nil && op.order.SatisfactionWithout(lost, m.Resources) > op.kept()+resource.Epsilon && p.exceeded(lost, m.Resources); m = m.Prev() {
 			lost = lost.Add(m.Resources)
 			all = append(all, e.allocations[m.Job])
 		}
@@ -182,7 +182,7 @@ func (e *Engine) findLatest(p *pool) {
 	}
 	var lost resource.Amounts
 	for _, h := range all {
-		if !p.exceeded(lost) {
+		if !p.exceeded(lost, h.Resources) {
 			break
 		}
 		lost = lost.Add(h.Resources)
@@ -191,7 +191,7 @@ func (e *Engine) findLatest(p *pool) {
 }
 
 // exceeded reports whether a pool has more than the part of its fair share that it keeps, after
-// lost has gone.
-func (p *pool) exceeded(lost resource.Amounts) bool {
-	return p.order.SatisfactionWithout(lost) > p.kept()+resource.Epsilon
+// lost has gone, as far as such a job counts.
+func (p *pool) exceeded(lost, job resource.Amounts) bool {
+	return p.order.SatisfactionWithout(lost, job) > p.kept()+resource.Epsilon
 }

@@ -40,7 +40,7 @@ func (e *Engine) victims(stage preemption.Stage, n *node, op *operation, perJob,
 	for _, whole := range []bool{false, true} {
 		e.trial++
 		t := trial{
-			engine: e, stage: stage, op: op, by: by, needs: perJob, satisfaction: by.satisfaction(), whole: whole,
+			engine: e, stage: stage, op: op, by: by, needs: perJob, satisfaction: by.satisfaction(perJob), whole: whole,
 			all: resource.MaxRatio(perJob, e.total),
 		}
 		t.mark()
@@ -104,7 +104,7 @@ func (t *trial) mark() {
 	for p := t.op.pool; p != nil; p = p.parent {
 		p.way, p.branch, p.served, p.beside = t.engine.trial, branch, served, beside
 		branch, beside = p.order, beside.Add(t.besides(p, branch, beside))
-		served = served || p.order.SatisfactionWithout(beside) >= 1-resource.Epsilon || !p.order.Due(resource.Amounts{}.Sub(beside), t.needs)
+		served = served || p.order.SatisfactionWithout(beside, t.needs) >= 1-resource.Epsilon || !p.order.Due(resource.Amounts{}.Sub(beside), t.needs)
 	}
 }
 
@@ -186,7 +186,7 @@ func (t *trial) spared(h *holding, common *pool) bool {
 	for p := h.operation.pool; p != common; p = p.parent {
 		need := t.satisfaction
 		if p.parent == common {
-			need = max(need, common.branch.Satisfaction())
+			need = max(need, common.branch.SatisfactionWithout(resource.Amounts{}, t.needs))
 		}
 		if !t.spares(p.order, &p.loss, need) {
 			return false
@@ -197,7 +197,7 @@ func (t *trial) spared(h *holding, common *pool) bool {
 
 // spares reports whether an element would be clearly more satisfied than need still.
 func (t *trial) spares(of *allocation.Element, l *loss, need float64) bool {
-	return of.SatisfactionWithout(l.of(t.engine.trial).Add(t.lost)) > need+resource.Epsilon
+	return of.SatisfactionWithout(l.of(t.engine.trial).Add(t.lost), t.lost) > need+resource.Epsilon
 }
 
 // crowded reports whether h may go for a job that is at least twice as large and due: in
@@ -223,7 +223,7 @@ func (op *operation) crowds() bool {
 // yields reports whether all jobs of an operation may go in a stage, if only their pools or
 // larger jobs make them.
 func (op *operation) yields(stage preemption.Stage) bool {
-	return op.pool.exceeded(resource.Amounts{}) || stage == preemption.AggressiveStage && op.crowds()
+	return op.pool.exceeded(resource.Amounts{}, op.order.Usage()) || stage == preemption.AggressiveStage && op.crowds()
 }
 
 // secured reports whether an operation keeps so much more whatever its pools have: it has set that

@@ -1,0 +1,48 @@
+package engine_test
+
+import (
+	"testing"
+	"time"
+
+	"weir/scheduling"
+	"weir/scheduling/resource"
+)
+
+// TestPoolsOfSeveralKinds: a pool that has its gpus gets its cpu too, be it in subpools or in
+// operations, and no more than that while it lacks gpus that it cannot have.
+func TestPoolsOfSeveralKinds(t *testing.T) {
+	gpu := resource.Amounts{UserSlots: 1, CPU: 100, GPU: 1}
+	for name, tc := range map[string]struct {
+		cpu, gpu scheduling.PoolName
+		// held are the gpus that somebody else cannot lose.
+		held       int64
+		want, gpus int
+	}{
+		"in subpools":                 {"mix-cpu", "mix-gpu", 0, 18, 2},
+		"in operations":               {"mix", "mix", 0, 18, 2},
+		"with gpus that are not free": {"mix", "mix", 4, 17, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pools := map[scheduling.PoolName]pool{"mix": {}, "mix-cpu": {parent: "mix"}, "mix-gpu": {parent: "mix"}, "other": {},
+				"held": {options: options{"allow_normal_preemption": false, "weight": 0.1}}}
+			if tc.cpu == "mix" {
+				delete(pools, "mix-cpu")
+				delete(pools, "mix-gpu")
+			}
+			d := newDrive(t, soon(nil), pools)
+			d.node("n", 36)
+			must(t, d.SetNode("g", resource.Amounts{UserSlots: 4, CPU: 400, GPU: 4}, true))
+			d.wants("held", "held", tc.held, gpu, nil)
+			d.pass(2*time.Second, time.Second, "g")
+			d.wants("gpus", tc.gpu, 100, gpu, nil)
+			d.pass(2*time.Second, time.Second, "g")
+			d.wants("other", "other", 100, slotsOf(1), nil)
+			d.pass(2*time.Second, time.Second, "n", "g")
+			d.wants("cpus", tc.cpu, 100, slotsOf(1), nil)
+			d.pass(5*time.Minute, time.Second, "n", "g")
+			if got := d.runs(); got["cpus"] != tc.want || got["gpus"] != tc.gpus {
+				t.Errorf("%v run, want %d on cpus and %d on gpus", got, tc.want, tc.gpus)
+			}
+		})
+	}
+}
