@@ -8,6 +8,10 @@ import (
 	"weir/scheduling/resource"
 )
 
+// firstKeeps is the part of its fair share that is left to others where it takes more than they
+// have too much for somebody's first job, give or take half of a job: what is promised to them.
+const firstKeeps = .9
+
 // beyondPools reports whether h may go however its operation is protected by itself: all
 // pools up to the one that who starves is in have more than their fair share, and so has
 // the operation, if only by a part of a job. Where nothing is preempted aggressively, a job no
@@ -76,15 +80,23 @@ func (t *trial) gain(of *allocation.Element, beside resource.Amounts, p *pool) f
 
 // turn reports whether one that gains takes its turn, though p is left with less of its fair
 // share than it had: it has lacked its own for so much longer than p, or it has nothing, has
-// lacked it for longer, and the two gain a quarter of the job. It pays for what is lost.
+// lacked it for longer, and the two gain a quarter of the job, or it is its first one. It pays
+// for what is lost.
 func (t *trial) turn(of *allocation.Element, beside resource.Amounts, p *pool) bool {
 	gain, longer := t.gain(of, beside, p), of.Lag()-p.order.Lag()
 	turn := gain > resource.Epsilon && longer > debtTurn.Seconds() ||
-		of.SatisfactionWithout(resource.Amounts{}, t.needs) <= 0 && gain > t.all/4 && longer > 0
+		longer > 0 && of.SatisfactionWithout(resource.Amounts{}, t.needs) <= 0 && (gain > t.all/4 || t.first(of, p))
 	if turn {
 		t.payer = debtOf(t.common(p).branch)
 	}
 	return turn
+}
+
+// first reports whether one that has nothing has room for the job in its fair share, and p keeps
+// nearly all of its own, give or take half of what is lost.
+func (t *trial) first(of *allocation.Element, p *pool) bool {
+	lost := *p.loss.of(t.engine.trial)
+	return of.Owed(t.needs, 1) && p.order.Surplus(lost, t.lost) >= -(1-firstKeeps)*p.share.FairShare.MaxComponent()
 }
 
 // besides is what the others in a pool give back once the branch has a larger job: all that

@@ -193,8 +193,10 @@ func (m *meter) ended(now time.Duration, op *operation, e state.Ended) {
 	m.running--
 	less := resource.Amounts{}.Sub(e.Allocation.GetResources().Amounts())
 	m.change(now, op.pool, less, less)
-	for a := op.pool; a != nil; a = a.parent {
-		a.outcome.lose(now, e)
+	if op.loses(e) {
+		for a := op.pool; a != nil; a = a.parent {
+			a.outcome.lose(now, e.Allocation)
+		}
 	}
 	why := cmp.Or(e.Finished.GetAbortReason(), e.Finished.GetState())
 	m.ends[why]++

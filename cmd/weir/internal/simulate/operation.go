@@ -11,6 +11,7 @@ import (
 	"weir/actors/pool"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
+	"weir/raftstore/state"
 	"weir/scheduling"
 	"weir/scheduling/lifecycle"
 	"weir/scheduling/resource"
@@ -34,6 +35,20 @@ type operation struct {
 	// waits are since when jobs wait that have run before, by cookie.
 	waits map[int32]time.Duration
 	pool  *account
+	// preempted says that the last job that has ended, but for what went with its gang, had been
+	// told to go for others.
+	preempted bool
+}
+
+// loses reports whether a job that ends is lost to others: it was told to go for them and did not
+// leave by itself, or its gang begins anew because one of its jobs was.
+func (op *operation) loses(e state.Ended) bool {
+	why, told := e.Finished.GetAbortReason(), e.Allocation.GetStop().GetPreemption() != ""
+	if why == lifecycle.AbortOperationIncarnationChanged.String() {
+		return told || op.preempted
+	}
+	op.preempted = told
+	return told && why != ""
 }
 
 // task is the name of the one task that simulated operations have.

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"weir/messages/commandpb"
-	"weir/raftstore/state"
+	"weir/messages/statepb"
 	"weir/scheduling"
 	"weir/scheduling/pooltree"
 	"weir/scheduling/resource"
@@ -305,13 +305,9 @@ func (w *world) claimed() map[string]int64 {
 	return all
 }
 
-// lose notes what is lost with a job that was preempted and did not leave by itself.
-func (o *outcome) lose(now time.Duration, e state.Ended) {
-	order := e.Allocation.GetStop()
-	if order.GetPreemption() == "" || e.Finished.GetAbortReason() == "" {
-		return
-	}
-	o.lost.add(e.Allocation.GetResources().Amounts(), now.Seconds()-e.Allocation.GetStartTime().AsTime().Sub(epoch).Seconds())
+// lose notes that the work of a job is lost.
+func (o *outcome) lose(now time.Duration, a *statepb.Allocation) {
+	o.lost.add(a.GetResources().Amounts(), now.Seconds()-a.GetStartTime().AsTime().Sub(epoch).Seconds())
 }
 
 // calmed says that a node or the leader has failed: waits for a first job are counted from now, and

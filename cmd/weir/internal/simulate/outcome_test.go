@@ -199,9 +199,26 @@ func TestWhatIsLost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var o outcome
-			o.lose(5*time.Minute, c.ended)
+			if new(operation).loses(c.ended) {
+				o.lose(5*time.Minute, c.ended.Allocation)
+			}
 			near(t, "lost", o.lost.of(resource.CPU), c.want)
 		})
+	}
+	with := job("", "operation_incarnation_changed")
+	for name, c := range map[string]struct {
+		first state.Ended
+		want  bool
+	}{
+		"with its gang, of which one had to go":          {job("preemption", "preemption"), true},
+		"with its gang, of which one left by itself":     {job("preemption", ""), true},
+		"with its gang, of which one was lost otherwise": {job("", "node_offline"), false},
+	} {
+		op := new(operation)
+		op.loses(c.first)
+		if op.loses(with) != c.want || op.loses(with) != c.want {
+			t.Errorf("%s: lost to others: %v, want %v", name, !c.want, c.want)
+		}
 	}
 }
 
