@@ -32,8 +32,8 @@ type Element struct {
 	// dominant share of the fair share.
 	used       resource.Vector
 	part, most float64
-	// kinds are the resources that are dominant in the fair shares of operations at or below e.
-	kinds resource.Kinds
+	// kinds are those of the operations in a pool.
+	kinds Kinds
 	// served is the turn in which a job below was started last, turn, of the root, the last one.
 	served, turn uint64
 	debt         Debt
@@ -142,32 +142,20 @@ func (e *Element) Detach() {
 	e.parent = nil
 }
 
-// SetShares tells e its fair share and demand, as parts of total, and of a pool which resources
-// are dominant to the operations in it; see Kinds.
-func (e *Element) SetShares(fair, demand resource.Vector, total resource.Amounts, below resource.Kinds) {
+// SetShares tells e its fair share and demand, as parts of total, and of a pool the kinds of what
+// is in it.
+func (e *Element) SetShares(fair, demand resource.Vector, total resource.Amounts, below Kinds) {
 	e.fair, e.demand, e.total, e.most, e.kinds = fair, demand, total, fair.MaxComponent(), below
 	e.move()
 }
 
-// Kinds is what SetShares was told of a pool, and of an operation the resource that is dominant
-// in its fair share; without one there is none.
-func (e *Element) Kinds() resource.Kinds {
-	switch {
-	case e.pool:
-		return e.kinds
-	case e.most <= resource.Epsilon:
-		return 0
-	}
-	return resource.Kinds(0).With(e.fair.Largest())
-}
-
-// Next is what the least demanding pending job of e needs, in a pool of several kinds the one of
-// the child whose turn it is; resource.Infinite without one.
+// Next is what the least demanding pending job of e needs, in a pool whose operations
+// differ the one of the child whose turn it is; resource.Infinite without one.
 func (e *Element) Next() resource.Amounts {
 	switch {
 	case !e.hasPending():
 		return resource.Infinite
-	case e.kinds.Several() && len(e.waiting) > 0:
+	case e.kinds.differ() && len(e.waiting) > 0:
 		return e.waiting[0].Next()
 	}
 	return e.least
@@ -318,7 +306,7 @@ func (e *Element) weigh() {
 	switch {
 	case e.most <= resource.Epsilon:
 		e.part = e.used.MaxComponent()
-	case e.kinds.Several():
+	case e.kinds.differ():
 		e.part = e.satisfied(e.used, e.Next())
 	default:
 		e.part = e.used.MaxComponent() / e.most

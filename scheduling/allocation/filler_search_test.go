@@ -147,7 +147,7 @@ func changeOrder(t *rapid.T, all map[*allocation.Element]*model, pools, ops []*a
 	if rapid.IntRange(0, 2).Draw(t, "other shares") == 0 {
 		e := rapid.SampledFrom(slices.Concat(pools, ops)).Draw(t, "one with another share")
 		all[e].fair = resource.Vector{rapid.SampledFrom([]float64{0, .1, .2, .5}).Draw(t, "other fair share")}
-		e.SetShares(all[e].fair, all[e].demand, total, 0)
+		e.SetShares(all[e].fair, all[e].demand, total, allocation.Kinds{})
 	}
 }
 
@@ -170,7 +170,7 @@ func (m *model) draw(t *rapid.T, e *allocation.Element) {
 	}
 	e.SetLimits(m.limits)
 	e.SetFilter(m.filter)
-	e.SetShares(m.fair, m.demand, total, 0)
+	e.SetShares(m.fair, m.demand, total, allocation.Kinds{})
 }
 
 // candidate is a child of a pool, with what may start at or below it, and what it goes by.

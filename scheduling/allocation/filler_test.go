@@ -25,7 +25,7 @@ func operation(pool *allocation.Element, id string, rank int64, fair float64, pe
 }
 
 func share(e *allocation.Element, fair float64) {
-	e.SetShares(resource.Vector{fair}, resource.Vector{1}, total, 0)
+	e.SetShares(resource.Vector{fair}, resource.Vector{1}, total, allocation.Kinds{})
 }
 
 // fill returns the starts as "operation/task" in order.

@@ -70,20 +70,21 @@ func TestOrderOfSiblings(t *testing.T) {
 			p, q := pool(root, "p", .5), pool(root, "q", .5)
 			operation(p, "a", 1, .5, 9).AddUsage(resource.Amounts{UserSlots: 1, Memory: 9})
 			operation(q, "b", 2, .5, 9).AddUsage(slots(2))
-			p.SetShares(resource.Vector{resource.UserSlots: .5, resource.Memory: .01}, resource.Vector{resource.UserSlots: 1, resource.Memory: 1}, total, 0)
+			p.SetShares(resource.Vector{resource.UserSlots: .5, resource.Memory: .01}, resource.Vector{resource.UserSlots: 1, resource.Memory: 1}, total, allocation.Kinds{})
 		}, []string{"a/t", "b/t", "a/t", "b/t"}},
 		"until that is its dominant one": {func(root *allocation.Element) {
 			p, q := pool(root, "p", .5), pool(root, "q", .5)
 			operation(p, "a", 1, .5, 9).AddUsage(resource.Amounts{UserSlots: 1, Memory: 60})
 			operation(q, "b", 2, .5, 9).AddUsage(slots(2))
-			p.SetShares(resource.Vector{resource.UserSlots: .5, resource.Memory: .01}, resource.Vector{resource.UserSlots: 1, resource.Memory: 1}, total, 0)
+			p.SetShares(resource.Vector{resource.UserSlots: .5, resource.Memory: .01}, resource.Vector{resource.UserSlots: 1, resource.Memory: 1}, total, allocation.Kinds{})
 		}, []string{"b/t", "b/t", "b/t", "b/t"}},
 		"a pool of two kinds goes by the one that its next job needs": {func(root *allocation.Element) {
 			p, q := pool(root, "p", .5), pool(root, "q", .5)
-			operation(p, "memory", 1, .5, 0).AddUsage(resource.Amounts{Memory: 60})
-			operation(p, "a", 1, .5, 9)
+			other := operation(p, "memory", 1, .5, 0)
+			other.AddUsage(resource.Amounts{Memory: 60})
+			other.SetShares(resource.Vector{resource.Memory: .5}, resource.Vector{resource.Memory: 1}, total, allocation.Kinds{})
+			both := other.Kinds().And(operation(p, "a", 1, .5, 9).Kinds())
 			operation(q, "b", 2, .5, 9).AddUsage(slots(1))
-			both := resource.Kinds(0).With(resource.UserSlots).With(resource.Memory)
 			p.SetShares(resource.Vector{resource.UserSlots: .5, resource.Memory: .5}, resource.Vector{resource.UserSlots: 1, resource.Memory: 1}, total, both)
 		}, []string{"a/t", "b/t", "a/t", "b/t"}},
 		"a pool comes first while a job is within its promise": {func(root *allocation.Element) {

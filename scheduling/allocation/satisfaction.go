@@ -43,29 +43,18 @@ func (e *Element) SatisfactionWithout(lost, job resource.Amounts) float64 {
 
 // satisfied is the satisfaction of such a usage; resource.MaxSatisfaction without a fair share.
 // Resources that are minor to e do not count, as in fairshare.Satisfaction: jobs that run
-// may need more of them than those that its fair share is made of. Of a pool to which several
-// resources are dominant, that of the job may be less satisfied.
+// may need more of them than those that its fair share is made of. A pool whose
+// operations differ is no more satisfied than it is in the resource by which the job counts.
 func (e *Element) satisfied(usage resource.Vector, job resource.Amounts) float64 {
 	if e.most <= resource.Epsilon {
 		return resource.MaxSatisfaction
 	}
 	satisfied := usage.MaxComponent() / e.most
-	if e.kinds.Several() {
-		k := e.Decisive(job)
+	if e.kinds.differ() {
+		k := e.decisive(usage, job)
 		satisfied = min(satisfied, usage[k]/e.fair[k])
 	}
 	return min(satisfied, resource.MaxSatisfaction)
-}
-
-// Decisive is the resource by which a job counts: what is dominant in the fair share of e; of a
-// pool to which several are, what the job needs most of, if that is one of them.
-func (e *Element) Decisive(job resource.Amounts) resource.Kind {
-	if e.kinds.Several() && job != resource.Infinite {
-		if k := resource.Dominant(job, e.total); e.kinds.Has(k) && e.fair[k] > resource.Epsilon {
-			return k
-		}
-	}
-	return e.fair.Largest()
 }
 
 // goesBy is the satisfaction by which it is decided whose turn a pool's is. While a guarantee owes it

@@ -53,7 +53,7 @@ func (k *checker) order(size int) (order []string, high int, err error) {
 	for id, e := range k.elements {
 		if e.Pool != nil {
 			elements[id] = allocation.NewPool(id)
-			elements[id].SetShares(e.FairShare, e.DemandShare, k.total, 0)
+			elements[id].SetShares(e.FairShare, e.DemandShare, k.total, allocation.Kinds{})
 		}
 	}
 	for _, p := range k.Pools {
@@ -79,7 +79,7 @@ func (k *checker) order(size int) (order []string, high int, err error) {
 		if k.settings.Settings().Preemption.GuaranteePriority {
 			element.SetPromised(e.PromisedParts().Total)
 		}
-		element.SetShares(e.FairShare, e.DemandShare, k.total, 0)
+		element.SetShares(e.FairShare, e.DemandShare, k.total, allocation.Kinds{})
 	}
 	var f allocation.Filler
 	for op := range f.Order(elements["<Root>"]) {

@@ -265,13 +265,13 @@ func (e *Engine) countMemory() {
 // publish gives the result of the update to the order of scheduling, and to the groups
 // of allocations.
 func (e *Engine) publish(p *pool, passed time.Duration) {
-	var kinds resource.Kinds
+	var kinds allocation.Kinds
 	for _, c := range p.pools {
 		c.bound(ceiling(c.share, p.share.LimitsShare, e.total))
 		c.order.SetRank(rank(c.share))
 		c.surplus = p.surplus || e.surplus(p, c.share)
 		e.publish(c, passed)
-		kinds |= c.order.Kinds()
+		kinds = kinds.And(c.order.Kinds())
 		parts := c.share.Parts()
 		c.promised = parts.Strong.Add(parts.Integral)
 		c.order.SetPromised(c.promised)
@@ -281,8 +281,8 @@ func (e *Engine) publish(p *pool, passed time.Duration) {
 		s := op.share
 		op.bound(ceiling(s, p.share.LimitsShare, e.total))
 		op.order.SetRank(rank(s))
-		op.order.SetShares(s.FairShare, s.DemandShare, e.total, 0)
-		kinds |= op.order.Kinds()
+		op.order.SetShares(s.FairShare, s.DemandShare, e.total, allocation.Kinds{})
+		kinds = kinds.And(op.order.Kinds())
 		promised := resource.Vector{}
 		if e.settings.Preemption.GuaranteePriority {
 			promised = s.PromisedParts().Total

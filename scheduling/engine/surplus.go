@@ -92,11 +92,11 @@ func (t *trial) turn(of *allocation.Element, beside resource.Amounts, p *pool) b
 	return turn
 }
 
-// first reports whether one that has nothing has room for the job in its fair share, and p keeps
-// nearly all of its own, give or take half of what is lost.
+// first reports whether one that has nothing has room for the job in its fair share, and p, which
+// loses a larger one, keeps nearly all of its own, give or take half of what is lost.
 func (t *trial) first(of *allocation.Element, p *pool) bool {
 	lost := *p.loss.of(t.engine.trial)
-	return of.Owed(t.needs, 1) && p.order.Surplus(lost, t.lost) >= -(1-firstKeeps)*p.share.FairShare.MaxComponent()
+	return t.each > t.all+resource.Epsilon && of.Owed(t.needs, 1) && p.order.Surplus(lost, t.lost) >= -(1-firstKeeps)*p.share.FairShare.MaxComponent()
 }
 
 // besides is what the others in a pool give back once the branch has a larger job: all that

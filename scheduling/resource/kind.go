@@ -18,18 +18,6 @@ const (
 	Count = 5
 )
 
-// Kinds is a set of kinds.
-type Kinds uint8
-
-// With returns the set with one more.
-func (s Kinds) With(k Kind) Kinds { return s | 1<<k }
-
-// Has reports whether a kind is in the set.
-func (s Kinds) Has(k Kind) bool { return s&(1<<k) != 0 }
-
-// Several reports whether there is more than one in the set.
-func (s Kinds) Several() bool { return s&(s-1) != 0 }
-
 var kindNames = [Count]string{"user_slots", "cpu", "gpu", "memory", "network"}
 
 // String returns the name of the kind in settings, such as "user_slots".

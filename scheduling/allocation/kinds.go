@@ -1,0 +1,60 @@
+package allocation
+
+import "weir/scheduling/resource"
+
+// Kinds says which resources are dominant to some operation in a pool, or at least half as much,
+// and which are to all: one bit each.
+type Kinds struct{ some, all uint8 }
+
+// And returns the kinds of a pool that has others, too.
+func (k Kinds) And(others Kinds) Kinds {
+	switch {
+	case k.some == 0:
+		return others
+	case others.some == 0:
+		return k
+	}
+	return Kinds{k.some | others.some, k.all & others.all}
+}
+
+// differ reports whether no resource is dominant to all.
+func (k Kinds) differ() bool { return k.some != 0 && k.all == 0 }
+
+// has reports whether a resource is dominant to some operation.
+func (k Kinds) has(r resource.Kind) bool { return k.some&(1<<r) != 0 }
+
+// Kinds is what SetShares was told of a pool; an operation without a fair share has none.
+func (e *Element) Kinds() Kinds {
+	if e.pool || e.most <= resource.Epsilon {
+		return e.kinds
+	}
+	var set uint8
+	for k, share := range e.fair {
+		if share >= e.most/2 {
+			set |= 1 << k
+		}
+	}
+	return Kinds{set, set}
+}
+
+// Decisive is the resource by which a job counts: what is dominant in the fair share of e; of a
+// pool whose operations differ, the one of their dominant resources that the job needs most of,
+// or half as much at least, of whose fair share e uses most.
+func (e *Element) Decisive(job resource.Amounts) resource.Kind {
+	return e.decisive(resource.Share(e.usage, e.total), job)
+}
+
+func (e *Element) decisive(usage resource.Vector, job resource.Amounts) resource.Kind {
+	decisive := e.fair.Largest()
+	if !e.kinds.differ() || job == resource.Infinite {
+		return decisive
+	}
+	needs, part := resource.Share(job, e.total), -1.
+	half := needs.MaxComponent() / 2
+	for k := range resource.Kind(resource.Count) {
+		if e.kinds.has(k) && e.fair[k] > resource.Epsilon && needs[k] >= half && usage[k]/e.fair[k] > part {
+			decisive, part = k, usage[k]/e.fair[k]
+		}
+	}
+	return decisive
+}
