@@ -66,6 +66,22 @@ func inNumbers(value any) (float64, error) {
 // always returns the distribution of one number.
 func always(x float64) Distribution { return Distribution{a: x, most: math.Inf(1)} }
 
+// Most is the greatest number that may be drawn.
+func (d Distribution) Most() float64 {
+	most := d.most
+	switch d.shape {
+	case constant:
+		most = d.a
+	case uniform:
+		most = d.b
+	case empirical:
+		if len(d.values) > 0 {
+			most = slices.Max(d.values)
+		}
+	}
+	return max(min(most, d.most), d.least)
+}
+
 // distribution reads a number, or how it is drawn.
 func (f *fields) distribution(name string, missing Distribution, of unit) Distribution {
 	value, given := f.get(name)

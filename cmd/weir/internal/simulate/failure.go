@@ -16,6 +16,10 @@ type Failure struct {
 }
 
 func (f *File) readFailures(top *fields) {
+	all := int64(0)
+	for _, group := range f.Nodes {
+		all += group.Count
+	}
 	for i, item := range top.items("failures") {
 		at := place{"failures"}.item(i)
 		r, ok := top.object(at, item)
@@ -29,6 +33,9 @@ func (f *File) readFailures(top *fields) {
 		r.end()
 		if (failure.Nodes > 0) == failure.Leader {
 			top.fault(at, "either a number of nodes is needed, or leader: true")
+		}
+		if failure.Nodes > all {
+			top.fault(at.to("nodes"), "%d nodes are to fail, and there are %d", failure.Nodes, all)
 		}
 		f.Failures = append(f.Failures, failure)
 	}

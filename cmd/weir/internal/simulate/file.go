@@ -318,6 +318,9 @@ func (f *File) readNodes(top *fields) {
 			group.Resources.UserSlots = int64(slotsPerCore * group.Resources.CPU.Cores())
 		}
 		n.end()
+		if group.Resources.CPU == 0 {
+			top.fault(at.to("cpu"), "nodes need cpu, such as 32")
+		}
 		if slices.ContainsFunc(f.Nodes, func(other NodeGroup) bool { return other.Name == group.Name }) {
 			top.fault(at.to("name"), "there are nodes named %q already: give these another name", group.Name)
 		}

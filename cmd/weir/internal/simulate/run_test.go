@@ -193,7 +193,7 @@ workloads:
 failures:
   - {at: 1h, nodes: 5, back_after: 30m}
   - {at: 2h, leader: true, gap: 1m}
-  - {at: 3h, nodes: 30, back_after: 1m}
+  - {at: 3h, nodes: 20, back_after: 1m}
 `
 
 func TestFailuresAreSurvived(t *testing.T) {
