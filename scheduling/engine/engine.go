@@ -123,6 +123,8 @@ type Engine struct {
 	// the choices of jobs that have to go for limits.
 	starving                    [stageCount][]*operation
 	gracefully, exceeded, rated bool
+	// choosy says that some of those that may preempt wait for nodes that their jobs fit well.
+	choosy bool
 	repairs                     uint64
 	// reserved are the nodes on which something is kept for a job that needs more.
 	reserved []*node

@@ -32,7 +32,7 @@ func (e *Engine) hungry() {
 		clear(e.starving[s])
 		e.starving[s] = e.starving[s][:0]
 	}
-	e.gracefully = false
+	e.gracefully, e.choosy = false, false
 	e.collect(e.root, [stageCount]starver{})
 }
 
@@ -57,6 +57,7 @@ func (e *Engine) collect(p *pool, above [stageCount]starver) {
 			if by[s] == op.starver {
 				continue
 			}
+			e.choosy = e.choosy || op.effective.Packing.Enable
 			// Who starves below one that starves aggressively may take from beside itself.
 			e.starving[s] = append(e.starving[s], op)
 			if op.starver == (starver{}) {
@@ -155,6 +156,10 @@ func (e *Engine) serve(stage preemption.Stage, n *node, now time.Time, plan *Pla
 	}
 	e.round++
 	candidates, discount := e.candidates(stage, n, now)
+	if discount.IsZero() && !e.choosy && !slices.ContainsFunc(n.held, (*holding).Grouped) {
+		// All that runs has started just now, with what fits.
+		return false
+	}
 	turns := e.contenders(stage, n, discount, now)
 	for i := range turns {
 		switch i {
