@@ -155,8 +155,16 @@ func (e *Element) Next() resource.Amounts {
 	switch {
 	case !e.hasPending():
 		return resource.Infinite
-	case e.kinds.differ() && len(e.waiting) > 0:
-		return e.waiting[0].Next()
+	case e.kinds.differ():
+		return e.first()
+	}
+	return e.least
+}
+
+// first is what the least demanding job needs of the operation at or below e whose turn it is.
+func (e *Element) first() resource.Amounts {
+	for len(e.waiting) > 0 {
+		e = e.waiting[0]
 	}
 	return e.least
 }
@@ -325,7 +333,7 @@ func (e *Element) decide() (changed bool) {
 		e.satisfaction, e.high = e.waiting[0].satisfaction, e.waiting[0].high
 	default:
 		first := e.parent == nil || !e.parent.order.NoGuaranteesFirst
-		e.high = len(e.waiting) > 0 && (e.waiting[0].high || first && e.Promised(e.least))
+		e.high = len(e.waiting) > 0 && (e.waiting[0].high || first && e.promisedFirst())
 		e.satisfaction = e.goesBy()
 	}
 	return e.satisfaction != satisfaction || e.high != high

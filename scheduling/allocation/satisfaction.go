@@ -115,6 +115,11 @@ func (e *Element) MayCrowd(kept, needs resource.Amounts) bool {
 	return e.within(e.usage.Add(kept), needs, e.debt.Crowding)
 }
 
+// promisedFirst reports whether what guarantees alone would give a pool holds the job whose turn it is.
+func (e *Element) promisedFirst() bool {
+	return !e.promised.IsZero() && e.Promised(e.first())
+}
+
 // Promised reports whether a job that needs so much is within what guarantees alone would
 // give e.
 func (e *Element) Promised(needs resource.Amounts) bool {
