@@ -124,8 +124,8 @@ type Engine struct {
 	starving                    [stageCount][]*operation
 	gracefully, exceeded, rated bool
 	// choosy says that some of those that may preempt wait for nodes that their jobs fit well.
-	choosy bool
-	repairs                     uint64
+	choosy  bool
+	repairs uint64
 	// reserved are the nodes on which something is kept for a job that needs more.
 	reserved []*node
 	// below says that somebody was below its fair share or its min share at the last update.

@@ -44,7 +44,7 @@ type gang struct {
 	started uint64
 	// lostIn is the last trial in which it would be lost, lostBy why.
 	lostIn uint64
-	lostBy rule
+	lostBy Rule
 	// fit is how many of the missing jobs fit on all nodes that take jobs when these are
 	// empty, hope with those that are about to, in a layout; 0: it is to be found anew. out
 	// says that, as of the last update, it could not start if the tree was empty.

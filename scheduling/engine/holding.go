@@ -47,7 +47,7 @@ type holding struct {
 	// its fair share.
 	surplus uint64
 	// rule is why it may go, as found in the last trial.
-	rule rule
+	rule Rule
 	// lost is what goes with it, and payer owes for that, as found in the last trial; nil:
 	// nobody does.
 	lost  resource.Amounts

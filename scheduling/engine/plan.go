@@ -63,6 +63,22 @@ func (b Beneficiary) task() allocation.TaskID {
 // IsZero reports whether b is nobody.
 func (b Beneficiary) IsZero() bool { return b == Beneficiary{} }
 
+// Rule is why a job may go for one of others that starve (F.12.3).
+type Rule uint8
+
+const (
+	// BeyondOperation jobs are beyond the fair share of their operation.
+	BeyondOperation Rule = iota
+	// BeyondPools jobs are in pools that have more than their fair share.
+	BeyondPools
+	// ForGuarantee jobs are too, and go for what another pool is guaranteed.
+	ForGuarantee
+	// ForTurn jobs are too, and it is the turn of a pool that has lacked its own for longer.
+	ForTurn
+	// ForLarger jobs make room for one that is larger.
+	ForLarger
+)
+
 // Reason are the facts by which an allocation was chosen to go.
 type Reason struct {
 	// Pool is the pool that starves, or whose limits are violated; empty: it is the
@@ -70,11 +86,11 @@ type Reason struct {
 	Pool scheduling.PoolName
 	// Since is when who starves came to be below its fair share.
 	Since time.Time
-	// Of is the pool that has more than its fair share, where the job goes for that; empty:
-	// it is its operation. Usage, Fair and Kept are those of the pool then. Larger says that
-	// it goes for a job that is larger, and that Of keeps the rest of its fair share.
-	Of     scheduling.PoolName
-	Larger bool
+	// Rule is why a job goes for another one, and Of the pool that has more than its fair share
+	// then, or keeps the rest of it; empty: it is its operation. Usage, Fair and Kept are those
+	// of the pool.
+	Rule Rule
+	Of   scheduling.PoolName
 	// Resource is the one that the numbers are of: the one that the operation that loses
 	// the job uses most of, or the first of which more is used than the limit.
 	Resource resource.Kind
@@ -119,11 +135,16 @@ func (p Preempt) Message() string {
 }
 
 func (r Reason) beyond(id scheduling.OperationID) string {
-	switch {
-	case r.Larger:
+	pool := fmt.Sprintf("pool %s uses %s of all %s, its fair share is %s", r.Of, percent(r.Usage), r.Resource, percent(r.Fair))
+	switch r.Rule {
+	case ForLarger:
 		return fmt.Sprintf("its job is larger than those that have to make room for it; pool %s keeps %s of all %s (threshold %.4g)", r.Of, percent(r.Kept), r.Resource, r.Threshold)
-	case r.Of != "":
-		return fmt.Sprintf("pool %s uses %s of all %s, its fair share is %s, and its latest jobs may have to go", r.Of, percent(r.Usage), r.Resource, percent(r.Fair))
+	case ForGuarantee:
+		return pool + ", and what is beyond that goes for what others are guaranteed"
+	case ForTurn:
+		return pool + ", and it is the turn of who has lacked its own for longer"
+	case BeyondPools:
+		return pool + ", and its latest jobs may have to go"
 	}
 	return fmt.Sprintf("operation %s uses %s of all %s, its fair share is %s, and its latest jobs may have to go, down to %s (threshold %.4g)",
 		id, percent(r.Usage), r.Resource, percent(r.Fair), percent(r.Kept), r.Threshold)

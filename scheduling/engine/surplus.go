@@ -63,6 +63,7 @@ func (t *trial) owes(p, common *pool, smaller bool) bool {
 	branch := common.branch
 	switch {
 	case branch.Promised(t.needs.Sub(beside)):
+		t.rule = ForGuarantee
 		return true
 	case t.spares(p.order, &p.loss, max(t.satisfaction, branch.SatisfactionWithout(beside, t.needs))) &&
 		t.gain(branch, beside, p) > t.all/2:
@@ -87,7 +88,7 @@ func (t *trial) turn(of *allocation.Element, beside resource.Amounts, p *pool) b
 	turn := gain > resource.Epsilon && longer > debtTurn.Seconds() ||
 		longer > 0 && of.SatisfactionWithout(resource.Amounts{}, t.needs) <= 0 && (gain > t.all/4 || t.first(of, p))
 	if turn {
-		t.payer = debtOf(t.common(p).branch)
+		t.payer, t.rule = debtOf(t.common(p).branch), ForTurn
 	}
 	return turn
 }

@@ -64,18 +64,6 @@ func (e *Engine) victims(stage preemption.Stage, n *node, op *operation, perJob,
 	return victims, room, ok
 }
 
-// rule says why an allocation may go for others.
-type rule uint8
-
-const (
-	// byOperation: it is beyond the fair share of its operation.
-	byOperation rule = iota
-	// byPools: its pools are beyond theirs.
-	byPools
-	// byRoom: there has to be room for a larger job.
-	byRoom
-)
-
 // trial is a search for victims for one job of an operation, by the starvation of by.
 type trial struct {
 	engine       *Engine
@@ -92,8 +80,9 @@ type trial struct {
 	like      resource.Amounts
 	// lost is what would go with the job that is looked at.
 	lost resource.Amounts
-	// payer owes for that; nil: nobody does.
+	// payer owes for that; nil: nobody does. rule is why it may go because of its pools.
 	payer *debt
+	rule  Rule
 }
 
 // mark notes at the pools above the operation which child leads to it, what those beside it
@@ -120,7 +109,7 @@ func (t *trial) takes(h *holding) bool {
 	if common.served {
 		return false
 	}
-	t.payer, t.lost = nil, h.Resources
+	t.payer, t.rule, t.lost = nil, BeyondPools, h.Resources
 	g := from.whole(h.task.Name)
 	if g != nil {
 		// A gang begins anew when one of its jobs goes: all of it is lost, once.
@@ -132,13 +121,13 @@ func (t *trial) takes(h *holding) bool {
 	}
 	switch {
 	case t.stage.Takes(h.Level()) && t.spared(h, common):
-		h.rule = byOperation
+		h.rule = BeyondOperation
 	case t.engine.secured(from, t.lost):
 		return false
 	case t.beyondPools(h, common):
-		h.rule = byPools
+		h.rule = t.rule
 	case t.crowded(h, common):
-		h.rule, t.payer = byRoom, debtOf(common.branch)
+		h.rule, t.payer = ForLarger, debtOf(common.branch)
 	default:
 		return false
 	}
@@ -303,7 +292,8 @@ func (e *Engine) beyond(h *holding, stage preemption.Stage, next turn) Reason {
 	if stage == preemption.AggressiveStage {
 		r.Threshold, r.Kept = b.AggressiveThreshold, resource.Share(always, e.total)[k]
 	}
-	if op != nil && h.rule != byOperation {
+	r.Rule = h.rule
+	if op != nil && h.rule != BeyondOperation {
 		e.poolReason(h, op, &r)
 	}
 	switch {
@@ -320,16 +310,14 @@ func (e *Engine) beyond(h *holding, stage preemption.Stage, next turn) Reason {
 // is beside the one of the operation that it goes for, or that holds both.
 func (e *Engine) poolReason(h *holding, op *operation, r *Reason) {
 	p := h.operation.pool
-	for h.rule == byPools && !op.order.Below(p.parent.order) {
-		p = p.parent
-	}
-	for h.rule == byRoom && !op.order.Below(p.order) {
+	larger := h.rule == ForLarger
+	for !larger && !op.order.Below(p.parent.order) || larger && !op.order.Below(p.order) {
 		p = p.parent
 	}
 	k := p.share.FairShare.Largest()
-	r.Of, r.Larger, r.Resource, r.Fair = p.name, h.rule == byRoom, k, p.share.FairShare[k]
+	r.Of, r.Resource, r.Fair = p.name, k, p.share.FairShare[k]
 	r.Usage, r.Threshold = resource.Share(p.order.Usage(), e.total)[k], p.kept()
-	if r.Larger {
+	if larger {
 		r.Threshold = p.effective.Starvation.AggressiveThreshold
 	}
 	r.Kept = r.Fair * r.Threshold
