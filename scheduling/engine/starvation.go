@@ -38,12 +38,13 @@ func (e *Engine) starve(p *pool, now time.Time) {
 // not starve for its fair share.
 func (p *pool) lacks() bool {
 	next := p.order.Next()
-	return p.effective.Starvation.Tolerance > 0 && next != resource.Infinite && p.order.Lack(resource.Amounts{}, next) > resource.Epsilon
+	return p.effective.Starvation.Tolerance > 0 && next != resource.Infinite &&
+		p.order.Lack(resource.Amounts{}, next) > resource.Epsilon && starver{pool: p}.owed(next, resource.Amounts{}, resource.Amounts{})
 }
 
 // timeouts are those of a pool: the less is missing of what is tolerated, the longer.
 func (p *pool) timeouts() preemption.Timeouts {
-	t, k := timeouts(p.effective.Starvation, p.effective.CanStarve), p.share.FairShare.Largest()
+	t, k := timeouts(p.effective.Starvation, p.effective.CanStarve), p.order.Decisive(p.order.Next())
 	missing := p.share.FairShare[k] - p.share.UsageShare[k]
 	if missing <= 0 {
 		return t
