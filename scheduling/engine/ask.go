@@ -138,7 +138,7 @@ func (e *Engine) askTasks(a *ask, now time.Time) {
 				out.gathering = e.gatheringOf(g, now)
 			}
 		}
-		if f, limited := limitOf(op, t.perJob); limited {
+		if f, limited := jobLimit(op, t.perJob); limited {
 			out.limit = &f
 		}
 		a.tasks = append(a.tasks, out)

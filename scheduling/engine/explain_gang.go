@@ -32,7 +32,7 @@ func (e *Engine) gangCause(g *gang, now time.Time) Fact {
 	all := g.together()
 	if f, limited := limitOf(g.operation, all); limited {
 		f.Text = fmt.Sprintf("all %s need %s: %s", g.title(), amountsText(all), f.Text)
-		if g.beyondLimits() {
+		if g.operation.beyondLimits(all) {
 			f.Text += asksNothing
 		}
 		return f

@@ -9,6 +9,19 @@ import (
 	"weir/scheduling/resource"
 )
 
+// jobLimit is the nearest limit, upwards, that leaves too little for a job of an operation; one that
+// is less than the job whatever else is used is told as such.
+func jobLimit(op *operation, perJob resource.Amounts) (Fact, bool) {
+	f, limited := limitOf(op, perJob)
+	if k, err := resource.ParseKind(f.Resource); limited && err == nil && inUnits(k, perJob.Of(k)) > f.Bound {
+		f.Text += ", and a single job needs " + quantity(k, perJob.Of(k))
+	}
+	if op.beyondLimits(perJob) {
+		f.Text += noDemand
+	}
+	return f, limited
+}
+
 // limitOf finds the nearest limit, upwards, that leaves too little for a job.
 func limitOf(op *operation, needs resource.Amounts) (Fact, bool) {
 	if f, lacks := binding(needs, op.order, op.effective.Limits, op.ceiling, ""); lacks {
@@ -26,13 +39,13 @@ func limitOf(op *operation, needs resource.Amounts) (Fact, bool) {
 // max_share_ratio allows.
 func binding(needs resource.Amounts, of *allocation.Element, set, ceiling resource.Amounts, pool scheduling.PoolName) (Fact, bool) {
 	if k, lacks := needs.Lacking(leftOf(of, set)); lacks {
-		return limitFact(k, of, needs, set, pool), true
+		return limitFact(k, of, set, pool), true
 	}
 	k, lacks := needs.Lacking(leftOf(of, ceiling))
 	if !lacks {
 		return Fact{}, false
 	}
-	f := limitFact(k, of, needs, ceiling, pool)
+	f := limitFact(k, of, ceiling, pool)
 	f.Setting = "max_share_ratio"
 	f.Text = strings.Replace(f.Text, "resource_limits are reached", "max_share_ratio is reached", 1)
 	return f, true
@@ -57,16 +70,12 @@ func reached(of *allocation.Element, limits resource.Amounts) (resource.Kind, bo
 	return 0, false
 }
 
-func limitFact(k resource.Kind, of *allocation.Element, needs, limits resource.Amounts, pool scheduling.PoolName) Fact {
+func limitFact(k resource.Kind, of *allocation.Element, limits resource.Amounts, pool scheduling.PoolName) Fact {
 	used := of.Usage().Add(of.Leaving()).Of(k)
 	who := "the operation's"
 	if pool != "" {
 		who = fmt.Sprintf("pool %q's", pool)
 	}
-	f := Fact{Code: FactLimit, Pool: pool, Resource: k.String(), Setting: "resource_limits", Value: inUnits(k, used), Bound: inUnits(k, limits.Of(k)),
+	return Fact{Code: FactLimit, Pool: pool, Resource: k.String(), Setting: "resource_limits", Value: inUnits(k, used), Bound: inUnits(k, limits.Of(k)),
 		Text: fmt.Sprintf("%s resource_limits are reached: it uses %s of at most %s", who, quantity(k, used), quantity(k, limits.Of(k)))}
-	if needs.Of(k) > limits.Of(k) {
-		f.Text += fmt.Sprintf(", and a single job needs %s", quantity(k, needs.Of(k)))
-	}
-	return f
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"weir/scheduling"
-	"weir/scheduling/resource"
 )
 
 // Inquiry is a question of somebody why an operation or a pool is as it is. It is answered
@@ -79,7 +78,7 @@ func (e *Engine) InquirePool(name scheduling.PoolName, now time.Time) (*Inquiry,
 	}
 	for up := p; up != nil; up = up.parent {
 		if k, reached := reached(up.order, up.effective.Limits); reached {
-			q.x.Facts = append(q.x.Facts, limitFact(k, up.order, resource.Amounts{}, up.effective.Limits, up.name))
+			q.x.Facts = append(q.x.Facts, limitFact(k, up.order, up.effective.Limits, up.name))
 		}
 	}
 	refusals, err := e.PoolRefusals(name)

@@ -118,7 +118,7 @@ func (e *Engine) outOfReach(g *gang) bool {
 	if missing == 0 || g.waiting() < missing {
 		return false
 	}
-	return !e.hopeFor(g).All() || g.beyondLimits()
+	return !e.hopeFor(g).All() || g.operation.beyondLimits(g.together())
 }
 
 // hopeFor is how many of the jobs of a gang that have to start together fit on the nodes that
@@ -131,15 +131,14 @@ func (e *Engine) hopeFor(g *gang) allocation.Fit {
 	return g.hope
 }
 
-// beyondLimits reports whether limits that were set are less than a gang needs, whatever
-// else counts in them.
-func (g *gang) beyondLimits() bool {
-	all := g.together()
-	if !all.Fits(g.operation.effective.Limits) {
+// beyondLimits reports whether limits that were set for an operation, or above it, are less
+// than what starts together needs, whatever else counts in them.
+func (op *operation) beyondLimits(together resource.Amounts) bool {
+	if !together.Fits(op.effective.Limits) {
 		return true
 	}
-	for p := g.operation.pool; p != nil; p = p.parent {
-		if !all.Fits(p.effective.Limits) {
+	for p := op.pool; p != nil; p = p.parent {
+		if !together.Fits(p.effective.Limits) {
 			return true
 		}
 	}
@@ -174,7 +173,7 @@ func (e *Engine) seekReach() {
 		for i := range op.tasks {
 			t := &op.tasks[i]
 			waits := e.waitsForNodes(op, t)
-			if out := !t.fits && !waits; out != t.out {
+			if out := !t.fits && !waits || op.beyondLimits(t.perJob); out != t.out {
 				t.out = out
 				op.order.SetOut(t.TaskID, out)
 				e.age++

@@ -338,3 +338,30 @@ func TestJobsOfNodesThatComeBack(t *testing.T) {
 		})
 	}
 }
+
+// TestJobsBeyondLimitsTakeNoShare: a job that is more than a limit above it can never start, so it
+// is no demand, and starves nobody's fair share; once the limit is raised, it is.
+func TestJobsBeyondLimitsTakeNoShare(t *testing.T) {
+	limit := func(n float64) options {
+		return options{"resource_limits": options{"cpu": n, "user_slots": n}}
+	}
+	pools := map[scheduling.PoolName]pool{"a": {options: limit(3)}, "b": {}}
+	d := newDrive(t, soon(nil), pools)
+	d.node("n", 8)
+	d.wants("large", "a", 5, slotsOf(4), nil)
+	d.wants("others", "b", 20, slotsOf(1), nil)
+	d.pass(2*time.Minute, time.Second, "n")
+	d.wantRuns(runs{"others": 8})
+	if got := d.seen("large").Shares; got.DemandShare != (resource.Vector{}) || got.FairShare != (resource.Vector{}) {
+		t.Errorf("a job beyond its limit asks for %v and ought to have %v, want nothing", got.DemandShare, got.FairShare)
+	}
+	x, err := d.Explain("large", d.now)
+	must(t, err)
+	if f := fact(t, x, engine.FactLimit); !strings.Contains(f.Text, "a single job needs 4 slots") || !strings.Contains(f.Text, "no demand") {
+		t.Errorf("it is said: %s", f.Text)
+	}
+	pools["a"] = pool{options: limit(4)}
+	d.tree(soon(nil), pools)
+	d.pass(2*time.Minute, time.Second, "n")
+	d.wantRuns(runs{"large": 1, "others": 4})
+}
