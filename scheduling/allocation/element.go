@@ -67,6 +67,8 @@ type Element struct {
 	// falls with new demand and rises at Refresh only, so that a start does not
 	// have to look at all siblings.
 	least resource.Amounts
+	// head is what the first job needs that an operation may start.
+	head resource.Amounts
 }
 
 // NewPool returns a pool that is nowhere yet.
@@ -147,26 +149,6 @@ func (e *Element) Detach() {
 func (e *Element) SetShares(fair, demand resource.Vector, total resource.Amounts, below Kinds) {
 	e.fair, e.demand, e.total, e.most, e.kinds = fair, demand, total, fair.MaxComponent(), below
 	e.move()
-}
-
-// Next is what the least demanding pending job of e needs, in a pool whose operations
-// differ the one of the child whose turn it is; resource.Infinite without one.
-func (e *Element) Next() resource.Amounts {
-	switch {
-	case !e.hasPending():
-		return resource.Infinite
-	case e.kinds.differ():
-		return e.first()
-	}
-	return e.least
-}
-
-// first is what the least demanding job needs of the operation at or below e whose turn it is.
-func (e *Element) first() resource.Amounts {
-	for len(e.waiting) > 0 {
-		e = e.waiting[0]
-	}
-	return e.least
 }
 
 // SetPromised tells e what guarantees alone would give it, as a part of the cluster. While
@@ -322,9 +304,8 @@ func (e *Element) weigh() {
 	e.decide()
 }
 
-// decide finds the satisfaction that e goes by, and reports whether it goes by another one.
-func (e *Element) decide() (changed bool) {
-	satisfaction, high := e.satisfaction, e.high
+// decide finds the satisfaction that e goes by.
+func (e *Element) decide() {
 	switch {
 	case !e.pool:
 		e.satisfaction = e.satisfied(e.used.Add(e.ahead), resource.Infinite)
@@ -336,15 +317,13 @@ func (e *Element) decide() (changed bool) {
 		e.high = len(e.waiting) > 0 && (e.waiting[0].high || first && e.promisedFirst())
 		e.satisfaction = e.goesBy()
 	}
-	return e.satisfaction != satisfaction || e.high != high
 }
 
 // follow has a pool go by those that wait in it now, and moves it, and those above, to where
-// that puts them.
+// that puts them: what a pool goes by may depend on who is first any number of pools below.
 func (e *Element) follow() {
-	for e.at >= 0 && e.decide() {
-		e.parent.fix(e.at)
-		e = e.parent
+	for ; e.at >= 0; e = e.parent {
+		e.judge()
 	}
 }
 
@@ -355,8 +334,12 @@ func (e *Element) place() {
 		e.leave()
 		return
 	}
+	before := e.head
 	if len(e.tasks) > 0 {
 		e.measure()
+	}
+	if e.at >= 0 && e.head != before {
+		e.parent.follow()
 	}
 	for ; e.parent != nil; e = e.parent {
 		e.parent.least = e.parent.least.Min(e.least)
@@ -394,7 +377,7 @@ func (e *Element) hasPending() bool {
 	return e.enabled && slices.ContainsFunc(e.tasks, func(t Task) bool { return t.Waits() })
 }
 
-// measure sets least from those right below.
+// measure sets least from those right below, and the head of an operation.
 func (e *Element) measure() {
 	least := resource.Infinite
 	for _, c := range e.waiting {
@@ -406,6 +389,9 @@ func (e *Element) measure() {
 		}
 	}
 	e.least = least
+	if !e.pool {
+		e.head = e.turnOf()
+	}
 }
 
 // Waiting returns how many operations there are at or below e that have jobs to start.

@@ -1,10 +1,17 @@
 package allocation
 
-import "weir/scheduling/resource"
+import (
+	"math"
+
+	"weir/scheduling/resource"
+)
 
 // Kinds says which resources are dominant to some operation in a pool, or at least half as much,
 // and which are to all: one bit each.
 type Kinds struct{ some, all uint8 }
+
+// Differs reports whether no resource is dominant to all operations of a pool.
+func (e *Element) Differs() bool { return e.kinds.differ() }
 
 // And returns the kinds of a pool that has others, too.
 func (k Kinds) And(others Kinds) Kinds {
@@ -37,6 +44,35 @@ func (e *Element) Kinds() Kinds {
 	return Kinds{set, set}
 }
 
+// Next is what the least demanding pending job of e needs, in a pool whose operations
+// differ the one of the child whose turn it is; resource.Infinite without one.
+func (e *Element) Next() resource.Amounts {
+	switch {
+	case !e.hasPending():
+		return resource.Infinite
+	case e.kinds.differ():
+		return e.first()
+	}
+	return e.least
+}
+
+// first is what the first job needs of the operation at or below e whose turn it is.
+func (e *Element) first() resource.Amounts {
+	for len(e.waiting) > 0 {
+		e = e.waiting[0]
+	}
+	return e.head
+}
+
+// Binding is the resource by which it counts whether a guarantee holds a job: what e uses most of,
+// in a pool whose operations differ the one by which the job counts.
+func (e *Element) Binding(usage, job resource.Amounts) resource.Kind {
+	if e.kinds.differ() {
+		return e.decisive(resource.Share(usage, e.total), job)
+	}
+	return resource.Dominant(usage, e.total)
+}
+
 // Decisive is the resource by which a job counts: what is dominant in the fair share of e; of a
 // pool whose operations differ, the one of their dominant resources that the job needs most of,
 // or half as much at least, of whose fair share e uses most.
@@ -49,10 +85,14 @@ func (e *Element) decisive(usage resource.Vector, job resource.Amounts) resource
 	if !e.kinds.differ() || job == resource.Infinite {
 		return decisive
 	}
-	needs, part := resource.Share(job, e.total), -1.
-	half := needs.MaxComponent() / 2
+	needs, most, part := resource.Share(job, e.total), 0., math.Inf(-1)
 	for k := range resource.Kind(resource.Count) {
-		if e.kinds.has(k) && e.fair[k] > resource.Epsilon && needs[k] >= half && usage[k]/e.fair[k] > part {
+		if e.kinds.has(k) {
+			most = max(most, needs[k])
+		}
+	}
+	for k := range resource.Kind(resource.Count) {
+		if e.kinds.has(k) && e.fair[k] > resource.Epsilon && needs[k] >= most/2 && usage[k]/e.fair[k] > part {
 			decisive, part = k, usage[k]/e.fair[k]
 		}
 	}

@@ -357,3 +357,31 @@ func TestOrder(t *testing.T) {
 		})
 	}
 }
+
+// TestWhoIsFirstFarBelow: what is promised to a pool holds its small job and not its large one, and
+// the small one may not use the node. It makes no difference whether there is a pool between.
+func TestWhoIsFirstFarBelow(t *testing.T) {
+	for name, between := range map[string]bool{"right below": false, "two levels below": true} {
+		t.Run(name, func(t *testing.T) {
+			root := allocation.NewPool("root")
+			p, r := pool(root, "p", .5), pool(root, "r", .5)
+			at := p
+			if between {
+				at = pool(p, "q", .5)
+			}
+			small := operation(at, "b", 1, .5, 9)
+			small.SetFilter(0)
+			large := operation(at, "a", 2, .5, 0)
+			large.SetTask(allocation.Task{TaskID: allocation.TaskID{Name: "t"}, Pending: 9, PerJob: slots(2)})
+			large.AddUsage(slots(4))
+			operation(r, "c", 3, .5, 9)
+			p.SetPromised(resource.Vector{.5})
+			var filler allocation.Filler
+			var first string
+			filler.Fill(root, allocation.Node{Free: slots(4), Takes: []bool{false}}, 1, func(op *allocation.Element, _ allocation.Task) { first = op.ID() })
+			if first != "c" {
+				t.Errorf("a job of %q starts, want c", first)
+			}
+		})
+	}
+}

@@ -91,16 +91,18 @@ func (e *Element) Exceeds(part float64, lost, holds resource.Amounts) bool {
 // has half of it and has given back so much: less than nothing where it comes nearer to
 // its fair share without.
 func (e *Element) Lack(given, needs resource.Amounts) float64 {
-	k := e.Decisive(needs)
-	return e.fair[k] - resource.Share(e.usage.Sub(given), e.total)[k] - resource.Share(needs, e.total)[k]/2
+	left := resource.Share(e.usage.Sub(given), e.total)
+	k := e.decisive(left, needs)
+	return e.fair[k] - left[k] - resource.Share(needs, e.total)[k]/2
 }
 
 // Surplus is what e has beyond its fair share, in the resource by which the job counts,
 // once lost has gone and half of it: less than nothing where it comes nearer to its fair
 // share with it.
 func (e *Element) Surplus(lost, holds resource.Amounts) float64 {
-	k := e.Decisive(holds)
-	return resource.Share(e.usage.Sub(lost), e.total)[k] - resource.Share(holds, e.total)[k]/2 - e.fair[k]
+	left := resource.Share(e.usage.Sub(lost), e.total)
+	k := e.decisive(left, holds)
+	return left[k] - resource.Share(holds, e.total)[k]/2 - e.fair[k]
 }
 
 // Due reports whether it is the turn of e to have one more job that needs so much, besides
@@ -127,6 +129,6 @@ func (e *Element) Promised(needs resource.Amounts) bool {
 		return false
 	}
 	with := e.usage.Add(needs)
-	k := resource.Dominant(with, e.total)
+	k := e.Binding(with, needs)
 	return resource.Share(with, e.total)[k] <= e.promised[k]+resource.LargeEpsilon
 }

@@ -19,8 +19,8 @@ const (
 	debtTurn = 20 * time.Minute
 )
 
-// debt is what an element lacked, or had too much, of its fair share over time, of its
-// dominant resource: share x seconds. Jobs are whole and fair shares are not, so somebody
+// debt is what an element lacked, or had too much, of its fair share over time, of the
+// resource by which its next job counts: share x seconds. Jobs are whole and fair shares are not, so somebody
 // always has a part of a job too much or too little. The debt decides whose fair share is
 // rounded up next, so that over time each has its own.
 type debt struct {
@@ -31,7 +31,7 @@ type debt struct {
 	// which counts as had: others cannot use it.
 	rate float64
 	kept resource.Amounts
-	// job is what the next job needs of the dominant resource; where none waits, the last one.
+	// job is what the next job needs of that resource; where none waits, the last one.
 	job float64
 }
 
@@ -77,16 +77,17 @@ func (e *Engine) owe(d *debt, share *fairshare.Element, order *allocation.Elemen
 		order.SetDebt(allocation.Debt{})
 		return
 	}
-	d.pass(share, order.Decisive(order.Next()), order.Next(), passed, e.total)
-	order.SetDebt(d.told(share))
+	k := order.Decisive(order.Next())
+	d.pass(share, k, order.Next(), passed, e.total)
+	order.SetDebt(d.told(share.FairShare[k]))
 }
 
 // told is what the order of scheduling goes by.
-func (d *debt) told(e *fairshare.Element) (told allocation.Debt) {
+func (d *debt) told(fair float64) (told allocation.Debt) {
 	if d.job > 0 {
 		told.Rounding, told.Crowding = rounded(d.lack/d.job), min(rounded(d.owed/d.job), .5)
 	}
-	if fair := e.FairShare.MaxComponent(); d.job > 0 && fair > 0 {
+	if d.job > 0 && fair > 0 {
 		told.Lag = d.owed / fair
 	}
 	return told

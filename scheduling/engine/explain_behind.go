@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 
 	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
@@ -23,16 +24,28 @@ func (e *Engine) behind(op *operation, k resource.Kind) *Fact {
 	return e.shareless(op, k)
 }
 
+// ahead are the active operations that come before one in its FIFO pool, in pools of that too.
+func (e *Engine) ahead(op *operation) (all []*operation) {
+	for _, other := range op.pool.operations {
+		if rank(other.share) < rank(op.share) {
+			all = append(all, other)
+		}
+	}
+	for _, p := range op.pool.pools {
+		if rank(p.share) < rank(op.share) {
+			all = p.below(all)
+		}
+	}
+	return slices.DeleteFunc(all, func(other *operation) bool { return !other.active() })
+}
+
 // behindOthers says what those have to start that come before an operation in its FIFO
 // pool.
 func (e *Engine) behindOthers(op *operation, place int) *Fact {
 	f := Fact{Code: FactFIFO, Pool: op.pool.name, Of: int64(place - 1)}
 	var first *operation
 	waiting, running := 0, 0
-	for _, other := range op.pool.operations {
-		if other == op || !other.active() || rank(other.share) >= rank(op.share) {
-			continue
-		}
+	for _, other := range e.ahead(op) {
 		running += other.held
 		jobs := int64(0)
 		for i := range other.tasks {
@@ -43,7 +56,7 @@ func (e *Engine) behindOthers(op *operation, place int) *Fact {
 		}
 		waiting++
 		f.Count += jobs
-		if first == nil || rank(other.share) < rank(first.share) {
+		if first == nil || other.pool == first.pool && rank(other.share) < rank(first.share) {
 			first = other
 		}
 	}
@@ -81,6 +94,9 @@ func (e *Engine) shareless(op *operation, k resource.Kind) *Fact {
 			return f
 		case s.LimitsShare[k] <= resource.Epsilon:
 			f.Setting, f.Text = "resource_limits", fmt.Sprintf("it has no fair share: the resource_limits, the max_share_ratio or the nodes of the filter of %s leave it no %s", l.name, k)
+			return f
+		case l.fifo() > 1 && l.above.share.FairShare.MaxComponent() > resource.Epsilon:
+			f.Code, f.Text = FactFIFO, fmt.Sprintf("%s is the %s in FIFO pool %q: those before it get all that they can use first", l.name, ordinal(l.fifo()), l.above.name)
 			return f
 		case l.above.share.FairShare.MaxComponent() > resource.Epsilon:
 			f.Text = fmt.Sprintf("it has no fair share: guarantees of others take all that pool %q has", l.above.name)

@@ -7,6 +7,7 @@ import (
 
 	"weir/scheduling"
 	"weir/scheduling/engine"
+	"weir/scheduling/resource"
 )
 
 // TestExplainWhoIsBehind has operations for which nothing is freed, whatever ends.
@@ -97,6 +98,29 @@ func TestExplainWhoIsBehind(t *testing.T) {
 				}
 			},
 		},
+		"behind a pool in a FIFO pool": {
+			pools: map[scheduling.PoolName]pool{"a": {}, "b": {options: fifo}, "c": {parent: "b"}},
+			setup: func(d *drive) {
+				d.node("n1", 4)
+				d.wants("first", "c", 24, slotsOf(1), nil)
+				d.pass(2*time.Second, time.Second, "n1")
+				d.wants("op", "b", 5, slotsOf(1), nil)
+				d.pass(2*time.Second, time.Second, "n1")
+			},
+			want:  engine.FactFIFO,
+			check: says("2nd in FIFO order of pool \"b\": 20 jobs of operation first are before it"),
+		},
+		"in the second pool of a FIFO pool": {
+			pools: map[scheduling.PoolName]pool{"b": {options: fifo}, "c": {parent: "b", options: options{"weight": 2.0}}, "d": {parent: "b"}},
+			setup: func(d *drive) {
+				d.node("n1", 4)
+				d.wants("first", "c", 24, slotsOf(1), nil)
+				d.wants("op", "d", 5, slotsOf(1), nil)
+				d.pass(2*time.Second, time.Second, "n1")
+			},
+			want:  engine.FactFIFO,
+			check: says("pool \"d\" is the 2nd in FIFO pool \"b\": those before it get all that they can use first"),
+		},
 		"a pool of weight 0": {
 			pools: map[scheduling.PoolName]pool{"a": {}, "b": {options: options{"weight": 0.0}}},
 			setup: func(d *drive) { full(d) },
@@ -120,6 +144,26 @@ func TestExplainWhoIsBehind(t *testing.T) {
 					d.kill("small", 1)
 				}
 				d.wants("op", "b", 2, slotsOf(4), nil)
+				d.tick(time.Second)
+			},
+			want: engine.FactLacking,
+			check: func(t *testing.T, _ *drive, x engine.Explanation) {
+				if x.StartBy == engine.ByEnds || x.Position != 1 {
+					t.Errorf("it starts %s, at place %d; %s", x.StartBy, x.Position, textOf(x))
+				}
+			},
+		},
+		"a job is larger than all that end, and slots lack too": {
+			tree:  options{"fair_share_starvation_timeout": "1h", "fair_share_aggressive_starvation_timeout": "2h"},
+			pools: map[scheduling.PoolName]pool{"a": {}, "b": {}},
+			setup: func(d *drive) {
+				d.node("n1", 8)
+				d.wants("small", "a", 100, slotsOf(1), nil)
+				for range 20 {
+					d.pass(time.Second, time.Second, "n1")
+					d.kill("small", 1)
+				}
+				d.wants("op", "b", 2, resource.Amounts{UserSlots: 1, CPU: 400}, nil)
 				d.tick(time.Second)
 			},
 			want: engine.FactLacking,

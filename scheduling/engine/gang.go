@@ -40,6 +40,10 @@ type gang struct {
 	// it may gather next.
 	misses int
 	again  time.Time
+	// vain says that its time was over in this age: nobody has to leave for it again while
+	// nothing changes.
+	vain   bool
+	vainIn uint64
 	// started is the heartbeat in which all jobs were started last.
 	started uint64
 	// lostIn is the last trial in which it would be lost, lostBy why.
@@ -239,6 +243,7 @@ func (e *Engine) watchGang(now time.Time) {
 		return
 	}
 	e.endGathering(g, ClaimExpired)
+	g.vain, g.vainIn = true, e.age
 	g.again = now.Add(e.settings.GangTimeout * time.Duration(min(1<<g.misses, maxGangPause)))
 	g.misses = min(g.misses+1, maxGangPause)
 }
@@ -359,7 +364,7 @@ func (e *Engine) startGang(plan *Plan) {
 		return
 	}
 	op := g.operation
-	g.started, g.misses = e.beats, 0
+	g.started, g.misses, g.vain = e.beats, 0, false
 	e.gathering = nil
 	for i := 0; i < len(op.claims); {
 		c := op.claims[i]
@@ -394,6 +399,16 @@ func (g *gang) complete() bool {
 		}
 	}
 	return true
+}
+
+// gathered is what is held for a gang.
+func (g *gang) gathered() (sum resource.Amounts) {
+	for _, c := range g.operation.claims {
+		if c.gang == g {
+			sum = sum.Add(c.resources)
+		}
+	}
+	return sum
 }
 
 // gathered is what is held for a gang on a node.

@@ -70,6 +70,40 @@ func TestGangsGoAsAWhole(t *testing.T) {
 	}
 }
 
+// TestNobodyLeavesAgainForNothing: where not enough can be told to leave for a gang, though its
+// fair share has all of it, this is tried once, and no more while nothing changes.
+func TestNobodyLeavesAgainForNothing(t *testing.T) {
+	d := newDrive(t, soon(nil), map[scheduling.PoolName]pool{"a": {}, "b": {}, "held": {options: options{"allow_normal_preemption": false}}})
+	d.node("n", 8)
+	d.node("m", 8)
+	d.wants("held", "held", 6, slotsOf(1), nil)
+	d.pass(2*time.Second, time.Second, "n", "m")
+	d.wants("single", "b", 100, slotsOf(1), nil)
+	d.pass(2*time.Second, time.Second, "n", "m")
+	d.gang("g", "a", 7, slotsOf(1))
+	d.pass(2*time.Hour, time.Second, "n", "m")
+	if got := len(d.victims); got > 7 {
+		t.Errorf("%d jobs had to leave for a gang that did not start: %v run", got, d.runs())
+	}
+}
+
+// TestGangWithJobsInReserve: a gang that its fair share has room for starts by preemption also
+// where its operation asks for more.
+func TestGangWithJobsInReserve(t *testing.T) {
+	d := newDrive(t, soon(nil), map[scheduling.PoolName]pool{"a": {}})
+	d.node("n", 8)
+	d.node("m", 8)
+	d.wants("single", "a", 100, slotsOf(1), nil)
+	d.pass(2*time.Second, time.Second, "n", "m")
+	d.gang("g", "a", 8, slotsOf(1))
+	d.pending["g"] = 12
+	must(t, d.SetDemand("g", "t", 0, 12, slotsOf(1)))
+	d.pass(10*time.Minute, time.Second, "n", "m")
+	if d.runs()["g"] != 8 {
+		t.Errorf("%v run, want 8 of the gang", d.runs())
+	}
+}
+
 // TestNobodyLeavesForHalfAGang: a gang that its pool may have all of finds room by preemption,
 // also with jobs of 2 of which no pool has a half; for a larger one nobody has to leave.
 func TestNobodyLeavesForHalfAGang(t *testing.T) {

@@ -46,3 +46,26 @@ func TestPoolsOfSeveralKinds(t *testing.T) {
 		})
 	}
 }
+
+// TestGuaranteesOfSeveralKinds: a pool that uses more cpu than it is guaranteed does not lose the
+// gpus that it is guaranteed.
+func TestGuaranteesOfSeveralKinds(t *testing.T) {
+	gpu := resource.Amounts{UserSlots: 1, CPU: 100, GPU: 1}
+	d := newDrive(t, soon(nil), map[scheduling.PoolName]pool{
+		"sure":  {options: options{"strong_guarantee_resources": options{"user_slots": 20.0, "cpu": 20.0, "gpu": 2.0}}},
+		"other": {}, "held": {options: options{"allow_normal_preemption": false, "weight": 0.01}},
+	})
+	d.node("n", 36)
+	must(t, d.SetNode("g", resource.Amounts{UserSlots: 4, CPU: 400, GPU: 4}, true))
+	d.wants("held", "held", 2, gpu, nil)
+	d.wants("gpus", "sure", 2, gpu, nil)
+	d.pass(4*time.Second, time.Second, "g")
+	d.wants("cpus", "sure", 100, slotsOf(1), nil)
+	d.pass(2*time.Second, time.Second, "n", "g")
+	d.wants("more", "sure", 100, gpu, options{"fair_share_starvation_timeout": "3h", "weight": 20.0})
+	d.wants("other", "other", 100, gpu, nil)
+	d.pass(10*time.Minute, time.Second, "n", "g")
+	if got := d.runs(); got["gpus"]+got["more"] < 2 {
+		t.Errorf("%v run, want 2 gpus of the pool that is guaranteed them", got)
+	}
+}

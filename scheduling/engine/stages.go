@@ -88,12 +88,17 @@ func (s starver) owed(job, more, total resource.Amounts) bool {
 	return preemption.BelowMinShare(shares) || preemption.OperationStatus(shares, s.operation.effective.Starvation.Tolerance, true, nil) == preemption.BelowFairShare
 }
 
+// element is who starves in the order of scheduling.
+func (s starver) element() *allocation.Element {
+	if s.pool != nil {
+		return s.pool.order
+	}
+	return s.operation.order
+}
+
 // satisfaction is that of who starves, as far as such a job counts.
 func (s starver) satisfaction(job resource.Amounts) float64 {
-	if s.pool != nil {
-		return s.pool.order.SatisfactionWithout(resource.Amounts{}, job)
-	}
-	return s.operation.order.Satisfaction()
+	return s.element().SatisfactionWithout(resource.Amounts{}, job)
 }
 
 func (p *pool) shares(more, total resource.Amounts) preemption.Shares {
@@ -130,17 +135,24 @@ type turn struct {
 // stage and is owed a job of a task still, and all those that have to start with it; false: none
 // is.
 func (e *Engine) creditor(stage preemption.Stage, op *operation, task allocation.Task) (by starver, ok bool) {
-	var others resource.Amounts
-	if g := op.missing(task.Name); g != nil {
-		others, _ = g.rest()
+	g := op.missing(task.Name)
+	if g != nil && g.vain && g.vainIn == e.age {
+		return by, false
+	}
+	owed := func(s starver) bool {
+		if g == nil {
+			return s.owed(task.PerJob, resource.Amounts{}, e.total)
+		}
+		others, _ := g.rest()
+		return s.element().SatisfactionWithout(resource.Amounts{}.Sub(others), task.PerJob) < 1-resource.Epsilon
 	}
 	by = starver{operation: op}
-	if op.hunger.Starvation.Acts(stage) && by.owed(task.PerJob, others, e.total) {
+	if op.hunger.Starvation.Acts(stage) && owed(by) {
 		return by, true
 	}
 	for p := op.pool; p != nil && e.settings.Preemption.PriorityScope != pooltree.OperationOnly; p = p.parent {
 		by = starver{pool: p}
-		if p.hunger.Starvation.Acts(stage) && by.owed(task.PerJob, others, e.total) {
+		if p.hunger.Starvation.Acts(stage) && owed(by) {
 			return by, true
 		}
 	}

@@ -17,6 +17,10 @@ func (e *Engine) starve(p *pool, now time.Time) {
 	for _, op := range p.operations {
 		s, limits := sharesOf(op.share), op.effective.Starvation
 		t := e.timeoutsOf(op)
+		if g := e.gathering; g != nil && g.operation == op {
+			// Of a gang that gathers, nothing is had until all of it is.
+			s.Usage = s.Usage.Sub(resource.Share(g.gathered(), e.total))
+		}
 		// Who only waits for what leaves has no jobs to start.
 		waits := op.share.Schedulable() && op.share.PendingJobs > 0
 		status := preemption.OperationStatus(s, limits.Tolerance, waits, nil)

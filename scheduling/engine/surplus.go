@@ -80,8 +80,8 @@ func (t *trial) gain(of *allocation.Element, beside resource.Amounts, p *pool) f
 }
 
 // turn reports whether one that gains takes its turn, though p is left with less of its fair
-// share than it had: it has lacked its own for so much longer than p, or it has nothing, has
-// lacked it for longer, and the two gain a quarter of the job, or it is its first one. It pays
+// share than it had: it has lacked its own for so much longer than p, or it has nothing of
+// what the job counts by, has lacked it for longer, and the two gain a quarter of the job, or it is its first one. It pays
 // for what is lost.
 func (t *trial) turn(of *allocation.Element, beside resource.Amounts, p *pool) bool {
 	gain, longer := t.gain(of, beside, p), of.Lag()-p.order.Lag()
@@ -97,7 +97,7 @@ func (t *trial) turn(of *allocation.Element, beside resource.Amounts, p *pool) b
 // loses a larger one, keeps nearly all of its own, give or take half of what is lost.
 func (t *trial) first(of *allocation.Element, p *pool) bool {
 	lost := *p.loss.of(t.engine.trial)
-	return t.each > t.all+resource.Epsilon && of.Owed(t.needs, 1) && p.order.Surplus(lost, t.lost) >= -(1-firstKeeps)*p.share.FairShare.MaxComponent()
+	return t.each > t.all+resource.Epsilon && of.Owed(t.needs, 1) && p.order.Surplus(lost, t.lost) >= -(1-firstKeeps)*p.share.FairShare[p.order.Decisive(t.lost)]
 }
 
 // besides is what the others in a pool give back once the branch has a larger job: all that
@@ -137,7 +137,7 @@ func (t *trial) guaranteed(p *pool) bool {
 		return true
 	}
 	total := t.engine.total
-	k := resource.Dominant(p.order.Usage(), total)
+	k := p.order.Binding(p.order.Usage(), t.lost)
 	promised := p.promised[k]
 	if job := resource.Share(t.lost, total)[k]; job > 0 {
 		promised = job * math.Floor(promised/job+resource.LargeEpsilon)
@@ -196,7 +196,7 @@ func (e *Engine) findLatest(p *pool) {
 	var lost resource.Amounts
 	for _, h := range all {
 		if !p.exceeded(lost, h.Resources) {
-			break
+			continue
 		}
 		lost = lost.Add(h.Resources)
 		h.surplus = e.updates

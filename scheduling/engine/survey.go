@@ -140,12 +140,16 @@ func (s *survey) reach(gates []gate, needs resource.Amounts, with func(r *row)) 
 }
 
 // scarce is the resource that keeps a job from starting: the one that most nodes have too
-// little of, or else that of which it needs the greatest part.
+// little of, and of several that of which it needs the greatest part.
 func (s *survey) scarce(nodes NodeCounts, needs resource.Amounts) resource.Kind {
-	if k := most(nodes.LackingBy); nodes.LackingBy[k] > 0 {
-		return k
+	parts := resource.Share(needs, s.contest.total)
+	scarce := most(nodes.LackingBy)
+	for k := range resource.Kind(resource.Count) {
+		if nodes.LackingBy[k] == nodes.LackingBy[scarce] && parts[k] > parts[scarce] {
+			scarce = k
+		}
 	}
-	return resource.Dominant(needs, s.contest.total)
+	return scarce
 }
 
 // reachOf is the part of the nodes that filters take.

@@ -212,7 +212,7 @@ func (op *operation) crowds() bool {
 // yields reports whether all jobs of an operation may go in a stage, if only their pools or
 // larger jobs make them.
 func (op *operation) yields(stage preemption.Stage) bool {
-	return op.pool.exceeded(resource.Amounts{}, op.order.Usage()) || stage == preemption.AggressiveStage && op.crowds()
+	return op.pool.order.Differs() || op.pool.exceeded(resource.Amounts{}, op.order.Usage()) || stage == preemption.AggressiveStage && op.crowds()
 }
 
 // secured reports whether an operation keeps so much more whatever its pools have: it has set that
@@ -314,7 +314,7 @@ func (e *Engine) poolReason(h *holding, op *operation, r *Reason) {
 	for !larger && !op.order.Below(p.parent.order) || larger && !op.order.Below(p.order) {
 		p = p.parent
 	}
-	k := p.share.FairShare.Largest()
+	k := p.order.Decisive(h.Resources)
 	r.Of, r.Resource, r.Fair = p.name, k, p.share.FairShare[k]
 	r.Usage, r.Threshold = resource.Share(p.order.Usage(), e.total)[k], p.kept()
 	if larger {

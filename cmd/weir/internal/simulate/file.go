@@ -313,12 +313,13 @@ func (f *File) readNodes(top *fields) {
 			group.Tags = append(group.Tags, text)
 		}
 		var named [resource.Count]bool
+		before := len(top.faults)
 		group.Resources, named = n.amounts(resource.UserSlots, resource.CPU, resource.GPU, resource.Memory, resource.Network)
 		if !named[resource.UserSlots] {
 			group.Resources.UserSlots = int64(slotsPerCore * group.Resources.CPU.Cores())
 		}
 		n.end()
-		if group.Resources.CPU == 0 {
+		if group.Resources.CPU == 0 && len(top.faults) == before {
 			top.fault(at.to("cpu"), "nodes need cpu, such as 32")
 		}
 		if slices.ContainsFunc(f.Nodes, func(other NodeGroup) bool { return other.Name == group.Name }) {

@@ -131,10 +131,11 @@ func (f *fields) shape() Shape {
 	together, _ := f.object(f.at.to("gang_options"), value)
 	s.TogetherSize = together.count("size", 0)
 	together.end()
-	if s.Jobs.Most() < 1 {
+	most := math.Round(s.Jobs.Most())
+	if most < 1 && len(f.faults) == before {
 		f.fault(f.at.to("jobs"), "an operation has at least 1")
 	}
-	if most := s.Jobs.Most(); float64(s.TogetherSize) > most {
+	if float64(s.TogetherSize) > most && len(f.faults) == before {
 		f.fault(f.at.to("gang_options").to("size"), "%d jobs start together, and an operation has no more than %v", s.TogetherSize, most)
 	}
 	if s.Together && s.Restart {
