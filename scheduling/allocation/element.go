@@ -12,31 +12,36 @@ const NoFilter = -1
 
 // Element is a pool or an operation in the order of scheduling.
 type Element struct {
-	id   string
-	pool bool
+	// What siblings are compared by comes first, side by side.
+
+	// at is the place in the heap of the parent, or -1.
+	at int
+	// satisfaction is what the element goes by: its own, or in a pool that goes by its
+	// operations that of the first waiting child. Those that are high come before all others.
+	satisfaction float64
+	// part is the usage as a part of the fair share, or of the cluster without one: it tells
+	// apart those that are equally satisfied.
+	part float64
+	debt Debt
+	// served is the turn in which a job below was started last.
+	served uint64
 	// rank orders the equally satisfied.
-	rank   int64
-	parent *Element
+	rank       int64
+	high, pool bool
+	id         string
+	parent     *Element
 
 	fair, demand resource.Vector
 	usage        resource.Amounts
 	// leaving is what is no longer usage and not free yet: it counts in limits.
 	leaving resource.Amounts
 	total   resource.Amounts
-	// satisfaction is what the element goes by: its own, or in a pool that goes by its
-	// operations that of the first waiting child. Those that are high come before all others.
-	satisfaction float64
-	high         bool
-	// used is the usage as a part of the cluster, and part that of the fair share, or of the
-	// cluster without one: it tells apart those that are equally satisfied. most is the
-	// dominant share of the fair share.
-	used       resource.Vector
-	part, most float64
+	// most is the dominant share of the fair share.
+	most float64
+	// turn is, of the root, the last one.
+	turn uint64
 	// kinds are those of the operations in a pool.
 	kinds Kinds
-	// served is the turn in which a job below was started last, turn, of the root, the last one.
-	served, turn uint64
-	debt         Debt
 	// ahead is what counts as used of the next job where it is decided whose turn is next.
 	ahead resource.Vector
 	// promised is what guarantees alone would give.
@@ -61,8 +66,6 @@ type Element struct {
 	order Order
 	// waiting is the heap of the children of a pool that have pending jobs.
 	waiting []*Element
-	// at is the place in the heap of the parent, or -1.
-	at int
 	// least is at most what any pending job needs, per resource. That of a pool
 	// falls with new demand and rises at Refresh only, so that a start does not
 	// have to look at all siblings.
@@ -290,32 +293,27 @@ func (e *Element) judge() {
 	}
 }
 
-// weigh finds how much e uses, and by what it goes.
+// weigh finds how much of its fair share e uses, and by what it goes.
 func (e *Element) weigh() {
-	e.used = resource.Share(e.usage, e.total)
+	used := resource.Share(e.usage, e.total)
 	switch {
 	case e.most <= resource.Epsilon:
-		e.part = e.used.MaxComponent()
+		e.part = used.MaxComponent()
 	case e.kinds.differ():
-		e.part = e.satisfied(e.used, e.Next())
+		e.part = e.satisfied(used, e.Next())
 	default:
-		e.part = e.used.MaxComponent() / e.most
+		e.part = used.MaxComponent() / e.most
 	}
-	e.decide()
-}
-
-// decide finds the satisfaction that e goes by.
-func (e *Element) decide() {
 	switch {
 	case !e.pool:
-		e.satisfaction = e.satisfied(e.used.Add(e.ahead), resource.Infinite)
-		e.high = !e.promised.IsZero() && preemption.Shares{Usage: e.used, Fair: e.fair, Demand: e.demand}.BelowPromised(e.promised)
+		e.satisfaction = e.satisfied(used.Add(e.ahead), resource.Infinite)
+		e.high = !e.promised.IsZero() && preemption.Shares{Usage: used, Fair: e.fair, Demand: e.demand}.BelowPromised(e.promised)
 	case e.order.ByOperations && len(e.waiting) > 0:
 		e.satisfaction, e.high = e.waiting[0].satisfaction, e.waiting[0].high
 	default:
 		first := e.parent == nil || !e.parent.order.NoGuaranteesFirst
 		e.high = len(e.waiting) > 0 && (e.waiting[0].high || first && e.promisedFirst())
-		e.satisfaction = e.goesBy()
+		e.satisfaction = e.goesBy(used)
 	}
 }
 

@@ -177,7 +177,7 @@ func (on Node) reserve(e *Element) bool {
 	for e.pool {
 		var first *Element
 		for i, c := range e.waiting {
-			if (first == nil || c.before(first)) && (c.filter == NoFilter || on.Takes[c.filter]) && c.least.Fits(c.room(resource.Infinite, false)) {
+			if (first == nil || e.before(c, first)) && (c.filter == NoFilter || on.Takes[c.filter]) && c.least.Fits(c.room(resource.Infinite, false)) {
 				if first = c; i == 0 {
 					break
 				}
@@ -274,7 +274,7 @@ func (e *Element) Before(other *Element) bool {
 	for a != b && a.parent != b.parent {
 		a, b = a.parent, b.parent
 	}
-	return a.before(b)
+	return a.parent.before(a, b)
 }
 
 // depth is how many pools there are above e.

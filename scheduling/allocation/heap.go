@@ -3,29 +3,29 @@ package allocation
 // The waiting children of a pool are a binary heap, the next one to be served on
 // top. Every child knows its place in it.
 
-// before is the total order of siblings. Those of a FIFO pool go by rank. Elsewhere those
+// before is the total order of the children of e. Those of a FIFO pool go by rank. Elsewhere those
 // that are high are first, then the least satisfied, then who uses less of its fair share,
 // then who was served least recently, and then the longest waiting.
-func (e *Element) before(other *Element) bool {
-	if e.parent != nil && e.parent.order.FIFO {
-		return e.earlier(other)
+func (e *Element) before(one, other *Element) bool {
+	if e.order.FIFO {
+		return one.earlier(other)
 	}
-	if e.high != other.high {
-		return e.high
+	if one.high != other.high {
+		return one.high
 	}
-	if e.satisfaction != other.satisfaction {
-		return e.satisfaction < other.satisfaction
+	if one.satisfaction != other.satisfaction {
+		return one.satisfaction < other.satisfaction
 	}
-	if e.part != other.part {
-		return e.part < other.part
+	if one.part != other.part {
+		return one.part < other.part
 	}
-	if e.debt.Lag != other.debt.Lag {
-		return e.debt.Lag > other.debt.Lag
+	if one.debt.Lag != other.debt.Lag {
+		return one.debt.Lag > other.debt.Lag
 	}
-	if e.served != other.served {
-		return e.served < other.served
+	if one.served != other.served {
+		return one.served < other.served
 	}
-	return e.earlier(other)
+	return one.earlier(other)
 }
 
 // earlier is the order by rank, and of the same rank by id.
@@ -66,7 +66,7 @@ func (e *Element) fix(i int) {
 func (e *Element) up(i int) {
 	for i > 0 {
 		parent := (i - 1) / 2
-		if !e.waiting[i].before(e.waiting[parent]) {
+		if !e.before(e.waiting[i], e.waiting[parent]) {
 			return
 		}
 		e.swap(i, parent)
@@ -78,7 +78,7 @@ func (e *Element) down(i int) (moved bool) {
 	for {
 		first := i
 		for child := 2*i + 1; child <= 2*i+2 && child < len(e.waiting); child++ {
-			if e.waiting[child].before(e.waiting[first]) {
+			if e.before(e.waiting[child], e.waiting[first]) {
 				first = child
 			}
 		}

@@ -57,15 +57,15 @@ func (e *Element) satisfied(usage resource.Vector, job resource.Amounts) float64
 	return min(satisfied, resource.MaxSatisfaction)
 }
 
-// goesBy is the satisfaction by which it is decided whose turn a pool's is. While a guarantee owes it
-// a job, no more than half of the next one counts as used: a debt takes nothing that is
-// guaranteed.
-func (e *Element) goesBy() float64 {
+// goesBy is the satisfaction by which it is decided whose turn it is, of a pool that uses so
+// much. While a guarantee owes it a job, no more than half of the next one counts as used: a
+// debt takes nothing that is guaranteed.
+func (e *Element) goesBy(used resource.Vector) float64 {
 	ahead := e.ahead
 	if e.high && e.debt.Rounding > .5 {
 		ahead = ahead.Scale(.5 / e.debt.Rounding)
 	}
-	return e.satisfied(e.used.Add(ahead), e.Next())
+	return e.satisfied(used.Add(ahead), e.Next())
 }
 
 // Owed reports whether e has no more than its fair share with such a part of a job,

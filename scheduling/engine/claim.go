@@ -103,12 +103,7 @@ func (e *Engine) addClaim(n *node, op *operation, task allocation.TaskID, resour
 // newClaim holds resources of a node that are usage of the operation already, for a job
 // that is to be counted as claimed.
 func (e *Engine) newClaim(n *node, op *operation, task allocation.TaskID, resources resource.Amounts, ordered time.Time) *claim {
-	var c *claim
-	if last := len(e.unusedClaims) - 1; last >= 0 {
-		c, e.unusedClaims = e.unusedClaims[last], e.unusedClaims[:last]
-	} else {
-		c = &claim{}
-	}
+	c := e.endedClaims.take()
 	*c = claim{node: n, operation: op, task: task, resources: resources, ordered: ordered, expires: ordered, at: len(e.claims)}
 	e.claims = append(e.claims, c)
 	n.claims = append(n.claims, c)
@@ -142,7 +137,7 @@ func (e *Engine) dropClaim(c *claim, why ClaimEnd) {
 		return
 	}
 	for _, h := range c.node.held {
-		if h.leaving.claim == c {
+		if h.leavesFor(c) {
 			h.leaving.claim = nil
 		}
 	}
@@ -157,7 +152,7 @@ func (e *Engine) endClaim(c *claim, why ClaimEnd) {
 		e.openOrClose(c.gang)
 	}
 	e.forgetNode(c.node)
-	e.unusedClaims = append(e.unusedClaims, c)
+	e.endedClaims.put(c)
 }
 
 // endAllClaims is for an operation that may start no jobs.
@@ -235,7 +230,7 @@ func (e *Engine) keep(n *node, now time.Time, plan *Plan) {
 			h := e.start(n, c.operation, c.task, c.resources, plan)
 			h.claimed, h.Started, h.expires = true, c.ordered, c.expires
 			plan.Starts[len(plan.Starts)-1].Claimed = c.ordered
-			e.unusedClaims = append(e.unusedClaims, c)
+			e.endedClaims.put(c)
 			plan.Outcome.Starts++
 		case c.victims == 0 && !c.resources.Fits(n.free().Add(n.leaving)):
 			e.endClaim(c, ClaimUnmet)

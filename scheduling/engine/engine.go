@@ -61,14 +61,14 @@ type Engine struct {
 	operations map[scheduling.OperationID]*operation
 	nodes      map[scheduling.NodeID]*node
 	// list has the nodes in no order, each at its place.
-	list        []*node
-	allocations map[scheduling.JobID]*holding
-	inFlight    map[Ticket]*holding
-	lastTicket  Ticket
-	claims      []*claim
-	// unused are holdings, and claims, that have ended.
-	unused       []*holding
-	unusedClaims []*claim
+	list          []*node
+	allocations   map[scheduling.JobID]*holding
+	inFlight      map[Ticket]*holding
+	lastTicket    Ticket
+	claims        []*claim
+	endedHoldings recycled[holding]
+	endedLeaving  recycled[leaving]
+	endedClaims   recycled[claim]
 
 	// gangs are those of all operations, gathering is the one that room is held for; nil:
 	// none. beats numbers heartbeats, and layout grows with every change of what nodes

@@ -72,7 +72,7 @@ func (e *Engine) turnOf(g *gang, now time.Time) (from time.Time) {
 // leaves is when all have gone that leave for a claim.
 func (c *claim) leaves() (at time.Time) {
 	for _, h := range c.node.held {
-		if h.leaving.claim == c {
+		if h.leavesFor(c) {
 			at = later(at, h.leaving.deadline)
 		}
 	}

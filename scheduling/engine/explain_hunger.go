@@ -47,7 +47,7 @@ func (e *Engine) standing(h *holding) Fact {
 	f := Fact{Job: h.Job, Operation: h.operation.ID, Node: h.node.id, At: h.Started}
 	l := h.leaving
 	switch {
-	case l.is:
+	case l != nil:
 		f.Code, f.At, f.Until, f.Setting = FactLeaving, l.ordered, l.deadline, l.kind.String()
 		f.Text = "it has been told to end at once"
 		if l.deadline.After(l.ordered) {

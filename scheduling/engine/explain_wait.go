@@ -142,7 +142,7 @@ func claimFacts(op *operation) (all []Fact) {
 		var who []string
 		var deadline time.Time
 		for _, h := range c.node.held {
-			if h.leaving.claim != c {
+			if !h.leavesFor(c) {
 				continue
 			}
 			who = append(who, fmt.Sprintf("job %s of operation %s (%s, until %s)", h.Job, h.operation.ID, h.leaving.kind, clock(h.leaving.deadline)))

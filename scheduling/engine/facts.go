@@ -114,7 +114,7 @@ func (e *Engine) Facts(id scheduling.OperationID) (Facts, error) {
 	for _, c := range op.claims {
 		f.Claims = append(f.Claims, c.view())
 		for _, h := range c.node.held {
-			if h.leaving.claim == c {
+			if h.leavesFor(c) {
 				f.Going = append(f.Going, h.view())
 			}
 		}

@@ -378,7 +378,7 @@ func (e *Engine) startGang(plan *Plan) {
 		s := &plan.Starts[len(plan.Starts)-1]
 		s.AllOrNone, s.Claimed = true, c.ordered
 		plan.Outcome.Starts++
-		e.unusedClaims = append(e.unusedClaims, c)
+		e.endedClaims.put(c)
 	}
 }
 

@@ -136,7 +136,7 @@ func (e *Engine) relieve(n *node, now time.Time, plan *Plan) {
 	var jobs []preemption.Allocation
 	for _, h := range n.held {
 		switch {
-		case h.leaving.is:
+		case h.leaving != nil:
 		case h.ticket != 0:
 			limits = limits.Sub(h.Resources)
 		default:

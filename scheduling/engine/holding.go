@@ -38,8 +38,8 @@ type holding struct {
 	node      *node
 	// at is the place among those that the node holds.
 	at int
-	// leaving says whether, and how, it has been told to go.
-	leaving leaving
+	// leaving says how it has been told to go; nil: it has not.
+	leaving *leaving
 	// claimed starts come from a claim, whose time was to be over at expires.
 	claimed bool
 	expires time.Time
@@ -93,7 +93,7 @@ func (e *Engine) RemoveAllocation(job scheduling.JobID) error {
 		return fmt.Errorf("remove allocation %s: %w", job, ErrUnknown)
 	}
 	delete(e.allocations, job)
-	if h.leaving.is {
+	if h.leaving != nil {
 		e.endLeaving(h)
 	} else {
 		h.operation.ran(e.now.Sub(h.Started))
@@ -147,12 +147,7 @@ func (e *Engine) Reject(ticket Ticket) error {
 
 // newHolding returns a holding of a node, used again if one has ended.
 func (e *Engine) newHolding(op *operation, task allocation.TaskID, n *node, resources resource.Amounts) *holding {
-	var h *holding
-	if last := len(e.unused) - 1; last >= 0 {
-		h, e.unused = e.unused[last], e.unused[:last]
-	} else {
-		h = &holding{}
-	}
+	h := e.endedHoldings.take()
 	h.operation, h.task, h.node, h.Resources = op, task, n, resources
 	e.holds(op, task.Name, 1)
 	return h
@@ -171,6 +166,5 @@ func (e *Engine) forgetHolding(h *holding) {
 	e.holds(h.operation, h.task.Name, -1)
 	e.forget(h.operation)
 	e.forgetNode(h.node)
-	*h = holding{}
-	e.unused = append(e.unused, h)
+	e.endedHoldings.put(h)
 }

@@ -38,12 +38,12 @@ func (o LeaveOrder) planned() time.Time {
 // be. It holds its part of the node until it has gone, and counts no longer as usage of
 // its operation.
 type leaving struct {
-	// is says that the allocation is leaving, committed that it will not stay.
-	is, committed bool
-	ordered       time.Time
-	deadline      time.Time
-	kind          lifecycle.PreemptionKind
-	reason        Reason
+	// committed says that the allocation will not stay.
+	committed bool
+	ordered   time.Time
+	deadline  time.Time
+	kind      lifecycle.PreemptionKind
+	reason    Reason
 	// claim waits for what is left; nil: nobody does.
 	claim *claim
 }
@@ -56,15 +56,15 @@ func (e *Engine) Leave(job scheduling.JobID, order LeaveOrder) error {
 	if h == nil {
 		return fmt.Errorf("job %s leaves: %w", job, ErrUnknown)
 	}
-	l := &h.leaving
-	if !l.is {
+	if h.leaving == nil {
 		e.beginLeaving(h, order.Kind, order.planned())
 		if rated(order.Kind) && !order.Restored {
 			h.operation.pool.taken(order.planned(), true)
 		}
-		l.deadline = order.Deadline
+		h.leaving.deadline = order.Deadline
 		e.hold(h, order)
 	}
+	l := h.leaving
 	// What was planned has the deadline of the plan until it is committed.
 	if !l.committed || order.Deadline.Before(l.deadline) {
 		l.deadline = order.Deadline
@@ -80,7 +80,7 @@ func (e *Engine) Leave(job scheduling.JobID, order LeaveOrder) error {
 // told to go all the same, or has gone, nothing changes.
 func (e *Engine) Stay(job scheduling.JobID) {
 	h := e.allocations[job]
-	if h == nil || !h.leaving.is || h.leaving.committed {
+	if h == nil || h.leaving == nil || h.leaving.committed {
 		return
 	}
 	op, c := h.operation, h.leaving.claim
@@ -100,7 +100,8 @@ func (e *Engine) Stay(job scheduling.JobID) {
 func (e *Engine) beginLeaving(h *holding, kind lifecycle.PreemptionKind, at time.Time) {
 	op := h.operation
 	op.groups.Remove(&h.Member)
-	h.leaving = leaving{is: true, kind: kind, ordered: at}
+	h.leaving = e.endedLeaving.take()
+	h.leaving.kind, h.leaving.ordered = kind, at
 	op.order.SubUsage(h.Resources)
 	op.order.AddLeaving(h.Resources)
 	h.node.leaving = h.node.leaving.Add(h.Resources)
@@ -116,8 +117,12 @@ func (e *Engine) endLeaving(h *holding) {
 	if c := h.leaving.claim; c != nil {
 		c.victims--
 	}
-	h.leaving = leaving{}
+	e.endedLeaving.put(h.leaving)
+	h.leaving = nil
 }
+
+// leavesFor reports whether a claim waits for what h leaves.
+func (h *holding) leavesFor(c *claim) bool { return h.leaving != nil && h.leaving.claim == c }
 
 // remaining is what the allocations of a node will hold once those that leave have gone.
 func (n *node) remaining() resource.Amounts { return n.usage.Sub(n.leaving) }

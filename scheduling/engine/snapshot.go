@@ -407,9 +407,12 @@ func (e *Engine) viewOperation(op *operation) OperationView {
 func (h *holding) view() Holding {
 	v := Holding{Ticket: h.ticket, Allocation: Allocation{
 		Job: h.Job, Operation: h.operation.ID, Task: h.task.Name, Group: h.task.Group, Node: h.node.id, Resources: h.Resources, Started: h.Started,
-	}, Leaving: h.leaving.is, Deadline: h.leaving.deadline, Kind: h.leaving.kind, Reason: h.leaving.reason, Level: h.Level()}
-	if c := h.leaving.claim; c != nil {
-		v.For = c.beneficiary()
+	}, Level: h.Level()}
+	if l := h.leaving; l != nil {
+		v.Leaving, v.Deadline, v.Kind, v.Reason = true, l.deadline, l.kind, l.reason
+		if l.claim != nil {
+			v.For = l.claim.beneficiary()
+		}
 	}
 	return v
 }
