@@ -169,7 +169,7 @@ func (e *Engine) serve(stage preemption.Stage, n *node, now time.Time, plan *Pla
 	e.round++
 	candidates, discount := e.candidates(stage, n, now)
 	if discount.IsZero() && !e.choosy && !slices.ContainsFunc(n.held, (*holding).Grouped) {
-		// All that runs has started just now, with what fits.
+		// Nobody here could go: what runs has just started, or leaves.
 		return false
 	}
 	turns := e.contenders(stage, n, discount, now)

@@ -35,19 +35,22 @@ type operation struct {
 	// waits are since when jobs wait that have run before, by cookie.
 	waits map[int32]time.Duration
 	pool  *account
-	// preempted says that the last job that has ended, but for what went with its gang, had been
-	// told to go for others.
-	preempted bool
+	// anew is the incarnation of its gang that began because a job of the one before went for
+	// others.
+	anew int64
 }
 
 // loses reports whether a job that ends is lost to others: it was told to go for them and did not
 // leave by itself, or its gang begins anew because one of its jobs was.
 func (op *operation) loses(e state.Ended) bool {
 	why, told := e.Finished.GetAbortReason(), e.Allocation.GetStop().GetPreemption() != ""
+	next := e.Allocation.GetGangIncarnation() + 1
 	if why == lifecycle.AbortOperationIncarnationChanged.String() {
-		return told || op.preempted
+		return told || op.anew == next
 	}
-	op.preempted = told
+	if told {
+		op.anew = next
+	}
 	return told && why != ""
 }
 

@@ -205,19 +205,29 @@ func TestWhatIsLost(t *testing.T) {
 			near(t, "lost", o.lost.of(resource.CPU), c.want)
 		})
 	}
-	with := job("", "operation_incarnation_changed")
+	of := func(incarnation int64, preemption, aborted string) state.Ended {
+		e := job(preemption, aborted)
+		e.Allocation.GangIncarnation = incarnation
+		return e
+	}
 	for name, c := range map[string]struct {
-		first state.Ended
-		want  bool
+		before []state.Ended
+		of     int64
+		want   bool
 	}{
-		"with its gang, of which one had to go":          {job("preemption", "preemption"), true},
-		"with its gang, of which one left by itself":     {job("preemption", ""), true},
-		"with its gang, of which one was lost otherwise": {job("", "node_offline"), false},
+		"with its gang, of which one had to go":          {[]state.Ended{of(2, "preemption", "preemption")}, 2, true},
+		"with its gang, of which one left by itself":     {[]state.Ended{of(2, "preemption", "")}, 2, true},
+		"with its gang, of which one was lost otherwise": {[]state.Ended{of(2, "", "node_offline")}, 2, false},
+		"after another one has completed":                {[]state.Ended{of(2, "preemption", "preemption"), of(2, "", "")}, 2, true},
+		"where the gang before had to go":                {[]state.Ended{of(1, "preemption", "preemption")}, 2, false},
+		"with the first gang, of which none had to go":   {nil, 0, false},
 	} {
 		op := new(operation)
-		op.loses(c.first)
+		for _, e := range c.before {
+			op.loses(e)
+		}
 		for range 2 {
-			if op.loses(with) != c.want {
+			if op.loses(of(c.of, "", "operation_incarnation_changed")) != c.want {
 				t.Errorf("%s: lost to others: %v, want %v", name, !c.want, c.want)
 			}
 		}

@@ -1,0 +1,123 @@
+package allocation
+
+import (
+	"slices"
+
+	"weir/scheduling/preemption"
+	"weir/scheduling/resource"
+)
+
+// move puts e, and the pools above that go by it, to where they belong now.
+func (e *Element) move() {
+	if e.judge(); e.at >= 0 {
+		e.parent.follow()
+	}
+}
+
+// judge finds anew by what e goes, and moves it in its pool's heap. A pool that waits for
+// nothing goes by nothing.
+func (e *Element) judge() {
+	if e.at >= 0 {
+		e.weigh()
+		e.parent.fix(e.at)
+	}
+}
+
+// weigh finds how much of its fair share e uses, and by what it goes.
+func (e *Element) weigh() {
+	used := resource.Share(e.usage, e.total)
+	switch {
+	case e.most <= resource.Epsilon:
+		e.part = used.MaxComponent()
+	case e.kinds.differ():
+		e.part = e.satisfied(used, e.Next())
+	default:
+		e.part = used.MaxComponent() / e.most
+	}
+	switch {
+	case !e.pool:
+		e.satisfaction = e.satisfied(used.Add(e.ahead), resource.Infinite)
+		e.high = !e.promised.IsZero() && preemption.Shares{Usage: used, Fair: e.fair, Demand: e.demand}.BelowPromised(e.promised)
+	case e.order.ByOperations && len(e.waiting) > 0:
+		e.satisfaction, e.high = e.waiting[0].satisfaction, e.waiting[0].high
+	default:
+		first := e.parent == nil || !e.parent.order.NoGuaranteesFirst
+		e.high = len(e.waiting) > 0 && (e.waiting[0].high || first && e.promisedFirst())
+		e.satisfaction = e.goesBy(used)
+	}
+}
+
+// follow has a pool go by those that wait in it now, and moves it, and those above, to where
+// that puts them: what a pool goes by may depend on who is first any number of pools below.
+func (e *Element) follow() {
+	for ; e.at >= 0; e = e.parent {
+		e.judge()
+	}
+}
+
+// place puts e into its pool's heap or takes it out: those are in that have
+// pending jobs that may start. The pools above follow.
+func (e *Element) place() {
+	if !e.hasPending() {
+		e.leave()
+		return
+	}
+	before := e.head
+	if len(e.tasks) > 0 {
+		e.measure()
+	}
+	if e.at >= 0 && e.head != before {
+		e.parent.follow()
+	}
+	for ; e.parent != nil; e = e.parent {
+		e.parent.least = e.parent.least.Min(e.least)
+		e.join()
+	}
+}
+
+// join puts e into its pool's heap unless it is there.
+func (e *Element) join() {
+	if e.at < 0 {
+		e.weigh()
+		e.parent.push(e)
+		e.parent.follow()
+	}
+}
+
+// leave takes e out of its pool's heap, and the pool out of its own when it was
+// the last one.
+func (e *Element) leave() {
+	for e.at >= 0 {
+		pool := e.parent
+		pool.remove(e.at)
+		if len(pool.waiting) > 0 {
+			pool.follow()
+			return
+		}
+		e = pool
+	}
+}
+
+func (e *Element) hasPending() bool {
+	if len(e.waiting) > 0 {
+		return true
+	}
+	return e.enabled && slices.ContainsFunc(e.tasks, func(t Task) bool { return t.Waits() })
+}
+
+// measure sets least from those right below, and the head of an operation.
+func (e *Element) measure() {
+	least := resource.Infinite
+	for _, c := range e.waiting {
+		least = least.Min(c.least)
+	}
+	for i := range e.tasks {
+		if t := &e.tasks[i]; t.Waits() {
+			least = least.Min(t.PerJob)
+		}
+	}
+	e.least = least
+	if !e.pool {
+		e.head = e.turnOf()
+	}
+}

@@ -1,0 +1,220 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"weir/scheduling/resource"
+)
+
+// tendGangs ends a gathering whose time is over, or that has no purpose any more, and
+// lets another gang gather; it reports whether one has begun to.
+func (e *Engine) tendGangs(now time.Time) (begun bool) {
+	if len(e.gangs) == 0 {
+		return false
+	}
+	e.watchGang(now)
+	for _, g := range e.gangs {
+		e.openOrClose(g)
+	}
+	return e.chooseGang(now)
+}
+
+// watchGang ends a gathering whose time is over, or that has no purpose any more, and
+// claims on nodes that are of no use.
+func (e *Engine) watchGang(now time.Time) {
+	g := e.gathering
+	if g == nil {
+		return
+	}
+	if missing := g.missing(); missing == 0 || g.waiting() < missing || !g.operation.active() || e.outOfReach(g) {
+		e.endGathering(g, ClaimUnwanted)
+		return
+	}
+	for i := len(g.operation.claims) - 1; i >= 0; i-- {
+		c := g.operation.claims[i]
+		if c.gang == g && !c.usable() && (!c.restored || c.node.schedulable || e.connected) {
+			e.endClaim(c, ClaimUnwanted)
+		}
+	}
+	if now.Before(g.end()) || g.ready() {
+		return
+	}
+	e.endGathering(g, ClaimExpired)
+	g.vain, g.vainIn = true, e.age
+	g.again = now.Add(e.settings.GangTimeout * time.Duration(min(1<<g.misses, maxGangPause)))
+	g.misses = min(g.misses+1, maxGangPause)
+}
+
+// end is when room that is held for a gang is given back: when its time is over, and the
+// wait for those that leave for it.
+func (g *gang) end() time.Time {
+	end := g.until
+	for _, c := range g.operation.claims {
+		if c.gang == g && c.victims > 0 {
+			end = later(end, c.expires)
+		}
+	}
+	return end
+}
+
+// endGathering gives back the room that is held for a gang.
+func (e *Engine) endGathering(g *gang, why ClaimEnd) {
+	if e.gathering != g {
+		return
+	}
+	e.gathering = nil
+	for i := len(g.operation.claims) - 1; i >= 0; i-- {
+		if c := g.operation.claims[i]; c.gang == g {
+			e.endClaim(c, why)
+		}
+	}
+	e.openOrClose(g)
+}
+
+// chooseGang lets the first gang, in the order of scheduling, gather that may.
+func (e *Engine) chooseGang(now time.Time) bool {
+	if e.gathering != nil {
+		return false
+	}
+	var only *gang
+	several := false
+	for _, g := range e.gangs {
+		if e.mayGather(g, now) {
+			several = several || only != nil
+			only = g
+		}
+	}
+	if only == nil {
+		return false
+	}
+	if several {
+		only = e.firstGang(now)
+	}
+	e.gathering, only.until = only, now.Add(e.settings.GangTimeout)
+	e.openOrClose(only)
+	return true
+}
+
+// firstGang finds the first of the gangs that may gather.
+func (e *Engine) firstGang(now time.Time) (first *gang) {
+	may := slices.DeleteFunc(slices.Clone(e.gangs), func(g *gang) bool { return !e.mayGather(g, now) })
+	for _, g := range may {
+		g.operation.order.SetClosed(g.task, false)
+	}
+	for waits := range e.filler.Order(e.root.order) {
+		op := waits.Owner().(*operation)
+		for _, g := range may {
+			if g.operation == op && (first == nil || g.task < first.task) {
+				first = g
+			}
+		}
+		if first != nil {
+			break
+		}
+	}
+	for _, g := range may {
+		e.openOrClose(g)
+	}
+	return first
+}
+
+// mayGather reports whether it makes sense to hold room for a gang.
+func (e *Engine) mayGather(g *gang, now time.Time) bool {
+	missing := g.missing()
+	if missing == 0 || !g.operation.active() || now.Before(g.again) || g.waiting() < missing || !e.hopeFor(g).All() {
+		return false
+	}
+	_, limited := g.operation.order.Room(resource.Infinite, g.together())
+	return limited == nil
+}
+
+// gather makes a claim one of a gang.
+func (e *Engine) gather(g *gang, c *claim) {
+	c.gang = g
+	g.claims++
+	e.openOrClose(g)
+}
+
+// gatherAgain has claims for jobs that would have started by themselves, and are missing by
+// now, be for the gang, if that may gather: as if they had been made since. Others end.
+func (e *Engine) gatherAgain(g *gang) {
+	for i := 0; g.missing() > 0 && i < len(g.operation.claims); {
+		switch c := g.operation.claims[i]; {
+		case c.task.Name != g.task || c.gang != nil:
+			i++
+		case e.rejoins(g, later(c.ordered, e.now)):
+			e.gather(g, c)
+			i++
+		default:
+			e.endClaim(c, ClaimUnwanted)
+		}
+	}
+}
+
+// startGang starts the gang that gathers, if there is room for all of it.
+func (e *Engine) startGang(plan *Plan) {
+	g := e.gathering
+	if g == nil || !g.ready() {
+		return
+	}
+	if len(plan.Starts) > 0 && int64(len(plan.Starts))+g.claims > int64(e.config.MaxStartsPerPlan) {
+		return
+	}
+	op := g.operation
+	g.started, g.misses, g.vain = e.beats, 0, false
+	e.gathering = nil
+	for i := 0; i < len(op.claims); {
+		c := op.claims[i]
+		if c.gang != g {
+			i++
+			continue
+		}
+		e.dropClaim(c, ClaimStarted)
+		op.task(c.task).claimed--
+		e.start(c.node, op, c.task, c.resources, plan).together = true
+		s := &plan.Starts[len(plan.Starts)-1]
+		s.AllOrNone, s.Claimed = true, c.ordered
+		plan.Outcome.Starts++
+		e.endedClaims.put(c)
+	}
+}
+
+// usable reports whether the job of a claim may start on its node, once there is room.
+func (c *claim) usable() bool {
+	return c.node.schedulable && !c.node.overcommitted && c.operation.order.Matches(c.node.takes)
+}
+
+// ready reports whether a gang can start now: whoever had to leave for it may have taken until
+// its time is over.
+func (g *gang) ready() bool { return g.claims > 0 && g.claims >= g.missing() && g.complete() }
+
+// complete reports whether all claims of a gang can be met now.
+func (g *gang) complete() bool {
+	for _, c := range g.operation.claims {
+		if c.gang == g && (!c.usable() || !c.node.gathered(g).Fits(c.node.free())) {
+			return false
+		}
+	}
+	return true
+}
+
+// gathered is what is held for a gang.
+func (g *gang) gathered() (sum resource.Amounts) {
+	for _, c := range g.operation.claims {
+		if c.gang == g {
+			sum = sum.Add(c.resources)
+		}
+	}
+	return sum
+}
+
+// gathered is what is held for a gang on a node.
+func (n *node) gathered(g *gang) (sum resource.Amounts) {
+	for _, c := range n.claims {
+		if c.gang == g {
+			sum = sum.Add(c.resources)
+		}
+	}
+	return sum
+}

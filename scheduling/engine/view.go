@@ -1,0 +1,133 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+
+	"weir/scheduling/allocation"
+	"weir/scheduling/fairshare"
+	"weir/scheduling/resource"
+)
+
+func (e *Engine) viewPool(p *pool, into []PoolView) []PoolView {
+	v := PoolView{
+		Name:              p.name,
+		ID:                p.id,
+		Shares:            e.viewShares(p.share, p.order, p.claimed()),
+		Effective:         p.effective,
+		InferredGuarantee: p.share.Pool.InferredGuarantee,
+		Tiers:             p.share.Pool.Tiers,
+		Integral:          viewIntegral(p.share.Pool, e.total),
+	}
+	v.Shares.Limits, v.Shares.Hunger = p.effective.Limits, p.hunger
+	if p.parent != nil {
+		v.Parent = p.parent.name
+	}
+	into = append(into, v)
+	below := slices.SortedFunc(slices.Values(p.pools), func(a, b *pool) int { return cmp.Compare(a.name, b.name) })
+	for _, c := range below {
+		into = e.viewPool(c, into)
+	}
+	return into
+}
+
+func (e *Engine) viewShares(s *fairshare.Element, order *allocation.Element, claimed resource.Amounts) Shares {
+	v := Shares{
+		Weight:       s.Weight,
+		Usage:        order.Usage(),
+		Leaving:      order.Leaving(),
+		Claimed:      claimed,
+		UsageShare:   resource.Share(order.Usage(), e.total),
+		ClaimedShare: resource.Share(claimed, e.total),
+		DemandShare:  s.DemandShare,
+		FairShare:    s.FairShare,
+		Satisfaction: order.Satisfaction(),
+		Attributes: Attributes{
+			Parts:                   s.Parts(),
+			Promised:                s.PromisedParts(),
+			FairShareRatio:          s.FairShareRatio,
+			LimitsShare:             s.LimitsShare,
+			StrongGuaranteeShare:    s.StrongGuaranteeShare,
+			EstimatedGuaranteeShare: s.EstimatedGuaranteeShare,
+			GuaranteedShare:         s.GuaranteedShare,
+			GuaranteedRatio:         e.shares.GuaranteedRatio(s),
+			SpecifiedMinShare:       s.SpecifiedMinShare(),
+			MinShare:                s.MinShare,
+			LimitedDemand:           s.LimitedDemandShare.Amounts(e.total),
+			LocalSatisfaction:       s.LocalSatisfaction,
+			PoolSatisfaction:        s.PoolSatisfaction,
+			FIFOIndex:               int(s.FIFOIndex),
+			EffectiveFIFOIndex:      int(s.EffectiveFIFOIndex),
+		},
+	}
+	v.RunningShare = resource.Share(v.Running(), e.total)
+	return v
+}
+
+// claimed is what is held for jobs of the operation that have not started.
+func (op *operation) claimed() (sum resource.Amounts) {
+	for _, c := range op.claims {
+		sum = sum.Add(c.resources)
+	}
+	return sum
+}
+
+// claimed is that of all operations in the pool and below.
+func (p *pool) claimed() (sum resource.Amounts) {
+	for _, op := range p.operations {
+		sum = sum.Add(op.claimed())
+	}
+	for _, c := range p.pools {
+		sum = sum.Add(c.claimed())
+	}
+	return sum
+}
+
+func viewIntegral(p *fairshare.Pool, total resource.Amounts) Integral {
+	v := Integral{
+		Type:                p.Integral.Type,
+		Volume:              p.Volume,
+		RatioVolume:         p.Volume.MinRatio(total),
+		Capacity:            p.Capacity,
+		RatioCapacity:       p.Capacity.MinRatio(total),
+		SpecifiedBurstRatio: p.SpecifiedBurstRatio,
+		SpecifiedFlowRatio:  p.SpecifiedFlowRatio,
+		TotalBurstRatio:     p.TotalBurstRatio,
+		TotalFlowRatio:      p.TotalFlowRatio,
+	}
+	v.BurstDuration, v.Lasts = p.BurstDuration(total)
+	return v
+}
+
+func (e *Engine) viewOperation(op *operation) OperationView {
+	v := OperationView{
+		Operation:       op.Operation,
+		Removed:         op.removed,
+		Shares:          e.viewShares(op.share, op.order, op.claimed()),
+		Effective:       op.effective,
+		SchedulingIndex: -1,
+		Tasks:           make([]TaskView, 0, len(op.tasks)),
+		Allocations:     op.held,
+		Leaving:         op.leavers,
+		Bounds:          *op.groups.Bounds(),
+	}
+	v.Shares.Limits, v.Shares.Hunger = op.effective.Limits, op.hunger
+	for _, t := range op.tasks {
+		v.Allocations -= int(t.inFlight)
+		v.Tasks = append(v.Tasks, TaskView{Name: t.Name, Group: t.Group, Pending: t.pending, InFlight: t.inFlight, Claimed: t.claimed, Effective: t.effective(), PerJob: t.perJob, Out: t.out, Gang: e.gangView(op, t.Name)})
+	}
+	return v
+}
+
+func (h *holding) view() Holding {
+	v := Holding{Ticket: h.ticket, Allocation: Allocation{
+		Job: h.Job, Operation: h.operation.ID, Task: h.task.Name, Group: h.task.Group, Node: h.node.id, Resources: h.Resources, Started: h.Started,
+	}, Level: h.Level()}
+	if l := h.leaving; l != nil {
+		v.Leaving, v.Deadline, v.Kind, v.Reason = true, l.deadline, l.kind, l.reason
+		if l.claim != nil {
+			v.For = l.claim.beneficiary()
+		}
+	}
+	return v
+}
