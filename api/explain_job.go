@@ -124,7 +124,7 @@ var abortTexts = map[string]string{
 	lifecycle.AbortNodeOffline.String():             "its node was not heard of for longer than its lease (node_offline)",
 	lifecycle.AbortNodeResourceOvercommit.String():  "its node had less than its jobs hold (node_resource_overcommit)",
 	lifecycle.AbortInterruptionTimeout.String():     "it was asked to leave and had not in time (interruption_timeout)",
-	lifecycle.AbortInterruptionUnsupported.String(): "it was to leave, and its task has no interruption_signal (interruption_unsupported)",
+	lifecycle.AbortInterruptionUnsupported.String(): "it was to leave, and its task has neither input nor an interruption_signal (interruption_unsupported)",
 	lifecycle.AbortUserRequest.String():             "a user asked for it (user_request)",
 }
 

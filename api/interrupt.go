@@ -101,14 +101,14 @@ func (s jobs) interruptible(job *apipb.Job) (usual time.Duration, err error) {
 		op, _ := st.Operation(scheduling.OperationID(job.GetOperationId()))
 		for _, task := range op.GetSpec().GetTasks() {
 			if task.GetName() == job.GetTask() {
-				asked = task.GetInterruptionSignal() != ""
+				asked = op.GetSpec().Interruptible(task)
 			}
 		}
 		usual, err = preemptionTimeout(st, op, job)
 	})
 	if !asked {
 		return 0, fail(connect.CodeFailedPrecondition, apipb.CodeNotInterruptible, fmt.Sprintf(
-			"interrupt job %s: task %q has no interruption_signal, so that its jobs cannot be asked to leave: end it at once (weir job abort), or give the task one",
+			"interrupt job %s: task %q has neither input nor an interruption_signal, so that its jobs cannot be asked to leave: end it at once (weir job abort), or give the task one",
 			job.GetId(), job.GetTask()))
 	}
 	return usual, err

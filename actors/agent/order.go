@@ -148,8 +148,10 @@ func (j *Job) takeFirst(now time.Time, order Order) {
 	}
 }
 
-// interruptible: the job has a signal by which it can be asked to leave.
-func (j *Job) interruptible() bool { return unix.SignalNum(j.spec.GetInterruptionSignal()) != 0 }
+// interruptible: the job can be asked to leave, by the end of its input or by a signal.
+func (j *Job) interruptible() bool {
+	return j.spec.GetFeed() != nil || unix.SignalNum(j.spec.GetInterruptionSignal()) != 0
+}
 
 // Saved takes the job's word that its state is saved: it is ended early, and has lost
 // nothing.
@@ -258,7 +260,7 @@ func (j *Job) judge(job *statepb.FinishedJob, result *runner.Result) {
 		aborted(job, j.order.late(), cmp.Or(j.order.Message, "left early: it had said that its state is saved"))
 	case stopped && j.asked:
 		had := j.order.Deadline.Sub(j.order.Stop.GetTime().AsTime()).Round(time.Millisecond)
-		message := fmt.Sprintf("was there still %v after %s", had, j.spec.GetInterruptionSignal())
+		message := fmt.Sprintf("was there still %v after %s", had, cmp.Or(j.spec.GetInterruptionSignal(), "the end of its input"))
 		if j.order.Message != "" {
 			message += ": " + j.order.Message
 		}

@@ -3,6 +3,7 @@ package agent
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,6 +29,23 @@ func interruptibleJob(t *testing.T) *Job {
 	j.Started(epoch, nil)
 	j.Saw(runner.Started{JobID: "j", Pid: 42, Time: epoch})
 	return j
+}
+
+// TestInputIsEnough: a job with input and no signal is asked to leave by the end of it.
+func TestInputIsEnough(t *testing.T) {
+	j := runningJob(t)
+	j.spec.Feed = &actorpb.JobFeed{}
+	j.Stop(epoch, asking("preemption", "preemption"))
+	notes(t, j, NoteStop)
+	does(t, j, StopRun)
+	told := j.Telling(epoch)
+	if told.Interruption == nil || told.Interruption.Signal != "" || told.Grace != 15*time.Second || !j.Notice().Leaving {
+		t.Fatalf("told %+v with notice %+v, want it asked without a signal", told, j.Notice())
+	}
+	j.Saw(left(proxyproto.OutcomeStopped, -1, "SIGKILL"))
+	if got := j.Result().GetError().GetMessage(); !strings.Contains(got, "was there still 15s after the end of its input") {
+		t.Errorf("one that is late: %q", got)
+	}
 }
 
 // asking is an order to leave within 15 s.

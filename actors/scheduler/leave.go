@@ -66,11 +66,11 @@ func (t *Tree) leaveWith(op *statepb.Operation, state lifecycle.State) error {
 	return nil
 }
 
-// abrupt are the tasks whose jobs are killed when they have to leave: there is no signal
+// abrupt are the tasks whose jobs are killed when they have to leave: there is nothing
 // to ask them by.
 func abrupt(spec *statepb.OperationSpec) (tasks []scheduling.TaskName) {
 	for _, task := range spec.GetTasks() {
-		if task.GetInterruptionSignal() == "" {
+		if !spec.Interruptible(task) {
 			tasks = append(tasks, scheduling.TaskName(task.GetName()))
 		}
 	}

@@ -35,7 +35,7 @@ func (o options) interruption(task *statepb.TaskSpec) {
 	}
 	for _, name := range []string{fieldRootOnly, fieldRestartCode} {
 		if o.set[name] != nil {
-			o.fault(name, "it says how a job is interrupted, and without %s no job is: add it, such as %s: SIGTERM, or leave this out", fieldSignal, fieldSignal)
+			o.fault(name, "it says what a signal does, and there is no %s: add it, such as %s: SIGTERM, or leave this out", fieldSignal, fieldSignal)
 		}
 	}
 }

@@ -145,8 +145,8 @@ func TestParseFaults(t *testing.T) {
 			[]string{`line 6, column 24: tasks.t.restart_exit_code: 0 is too small: from 1 to 255 is possible`}},
 		"how a job is interrupted that is not": {task("signal_root_process_only: true", "restart_exit_code: 3"),
 			[]string{
-				`line 5, column 31: tasks.t.signal_root_process_only: it says how a job is interrupted, and without interruption_signal no job is: add it, such as interruption_signal: SIGTERM, or leave this out`,
-				`line 6, column 24: tasks.t.restart_exit_code: it says how a job is interrupted, and without interruption_signal no job is: add it, such as interruption_signal: SIGTERM, or leave this out`,
+				`line 5, column 31: tasks.t.signal_root_process_only: it says what a signal does, and there is no interruption_signal: add it, such as interruption_signal: SIGTERM, or leave this out`,
+				`line 6, column 24: tasks.t.restart_exit_code: it says what a signal does, and there is no interruption_signal: add it, such as interruption_signal: SIGTERM, or leave this out`,
 			}},
 		"more ports than a job gets": {task("port_count: 101"),
 			[]string{`line 5, column 17: tasks.t.port_count: 101 is too large: from 0 to 100 is possible`}},

@@ -192,10 +192,13 @@ func TestInterruptedJobsLeaveTheRest(t *testing.T) {
 		shell string
 		// first is what it writes before it is interrupted: it has then read no more.
 		first string
+		// unheard: there is no signal, and its input just ends.
+		unheard bool
 		// wantFew: it must not get more than it has read by itself.
 		wantFew bool
 	}{
 		"a command that reads byte by byte":                  {text: text, shell: "trap '' INT; " + some + wait + rest, first: few, wantFew: true},
+		"nothing but the end of its input":                   {text: text, shell: some + wait + rest, first: few, unheard: true, wantFew: true},
 		"all of the input is on its way already":             {text: lines(100), shell: "trap '' INT; " + some + wait + rest, first: few, wantFew: true},
 		"a command that reads only when it is interrupted":   {text: text, shell: "trap 'cat; exit 0' INT; echo; while :; do sleep 0.1; done", first: "\n"},
 		"a command that ends without reading on":             {text: text, shell: "trap 'exit 0' INT; " + some + "while :; do sleep 0.01; done", first: few, wantFew: true},
@@ -214,7 +217,11 @@ func TestInterruptedJobsLeaveTheRest(t *testing.T) {
 			a := p.connect(t)
 			job := a.hear(t, "started").Started.Pid
 			awaitBytes(t, partial(output), len(test.first))
-			a.say(t, `{"interrupt":{"signal":"SIGINT","reason":"preemption","grace_millis":600000}}`)
+			name := "SIGINT"
+			if test.unheard {
+				name = ""
+			}
+			a.say(t, fmt.Sprintf(`{"interrupt":{"signal":%q,"reason":"preemption","grace_millis":600000}}`, name))
 			a.settled(t)
 			if test.wantFew {
 				awaitTakenBack(t, job)

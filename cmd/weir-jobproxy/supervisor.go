@@ -260,10 +260,11 @@ func (s *supervisor) interrupt(m proxyproto.Interrupt) {
 	}
 	if s.graceEnd.IsZero() {
 		s.interruption = &m
-		number := unix.SignalNum(m.Signal)
-		if m.RootOnly {
+		switch number := unix.SignalNum(m.Signal); {
+		case number == 0:
+		case m.RootOnly:
 			complainIf(s.child.signal(number))
-		} else {
+		default:
 			complainIf(signalAll(s.inside, number))
 		}
 		s.streams.interrupt()

@@ -106,7 +106,7 @@ func checkCommand(message proxyproto.Message, ended bool) error {
 			return errors.New("the job has ended")
 		}
 	case message.Interrupt != nil:
-		if unix.SignalNum(message.Interrupt.Signal) == 0 {
+		if signal := message.Interrupt.Signal; signal != "" && unix.SignalNum(signal) == 0 {
 			return fmt.Errorf("signal: no signal is called %.40q, want one like SIGINT", message.Interrupt.Signal)
 		}
 		if grace := message.Interrupt.GraceMillis; grace < 0 || grace > proxyproto.MaxMillis {

@@ -27,7 +27,7 @@ const (
 	CodeNoSuchJob = "no_such_job"
 	// CodeJobEnded: the job has ended already.
 	CodeJobEnded = "job_ended"
-	// CodeNotInterruptible: the job's task has no interruption_signal.
+	// CodeNotInterruptible: the job's task has neither input nor an interruption_signal.
 	CodeNotInterruptible = "not_interruptible"
 	// CodeOutputGone: the job's output is not kept any more.
 	CodeOutputGone = "output_gone"

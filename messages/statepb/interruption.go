@@ -12,5 +12,11 @@ const (
 	InterruptedByAbort = "operation_abort"
 )
 
+// Interruptible reports whether a job of a task can be asked to leave: one with input by
+// the end of it, always, another by the task's signal (J.3).
+func (x *OperationSpec) Interruptible(task *TaskSpec) bool {
+	return x.GetMap() != nil || task.GetInterruptionSignal() != ""
+}
+
 // Interrupted reports whether the job was asked to go by itself.
 func (x *StopOrder) Interrupted() bool { return x.GetInterruption() != "" }

@@ -54,6 +54,27 @@ func serviceOf(jobs int32) *statepb.OperationSpec {
 	return spec
 }
 
+// TestJobsWithInputAreAsked: they need no signal, and others do (J.3).
+func TestJobsWithInputAreAsked(t *testing.T) {
+	for story, test := range map[string]struct {
+		reads     *statepb.MapSpec
+		wantAsked bool
+	}{
+		"with input":    {&statepb.MapSpec{}, true},
+		"without input": {nil, false},
+	} {
+		t.Run(story, func(t *testing.T) {
+			spec := specOf(1)
+			spec.Map = test.reads
+			v := &version{record: &statepb.Operation{Spec: spec}, taskIndex: map[scheduling.TaskName]int{"t": 0}}
+			order := &statepb.StopOrder{Reason: "preemption", Interruption: statepb.InterruptedByPreemption, GraceMillis: 15000}
+			if got := v.possible(&statepb.Allocation{Task: "t"}, order); got.Interrupted() != test.wantAsked {
+				t.Errorf("order %v, want it asked: %v", got, test.wantAsked)
+			}
+		})
+	}
+}
+
 // preemption returns the command to preempt a job with 15 s to leave.
 func orderFor(job string, who *statepb.Beneficiary) *commandpb.PreemptAllocations {
 	return preemptionBy(job, &statepb.StopOrder{Preemption: "preemption", GraceMillis: 15000, PreemptedFor: who})
@@ -207,7 +228,7 @@ func TestOrderOfAllocation(t *testing.T) {
 	if a, _ := j.state.Allocation("stays"); a.GetStop().GetInterruption() != statepb.InterruptedByDrain || a.GetStop().GetMessage() != `node "n1" is drained by user "bob"` {
 		t.Errorf("order %v, want that of the drain", a.GetStop())
 	}
-	if a, _ := j.state.Allocation("killed"); a.GetStop().GetGraceMillis() != 0 || a.GetStop().Interrupted() || !strings.Contains(a.GetStop().GetMessage(), "no interruption_signal") {
+	if a, _ := j.state.Allocation("killed"); a.GetStop().GetGraceMillis() != 0 || a.GetStop().Interrupted() || !strings.Contains(a.GetStop().GetMessage(), "nor an interruption_signal") {
 		t.Errorf("order %v of a job that cannot be interrupted", a.GetStop())
 	}
 }

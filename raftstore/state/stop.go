@@ -172,8 +172,8 @@ func merged(present, later *statepb.StopOrder) (next *statepb.StopOrder, news bo
 // possible returns what an order comes to for a job: one that cannot be interrupted
 // is killed at once (J.3).
 func (v *version) possible(a *statepb.Allocation, order *statepb.StopOrder) *statepb.StopOrder {
-	task := v.record.GetSpec().GetTasks()[v.taskIndex[scheduling.TaskName(a.GetTask())]]
-	if !order.Interrupted() || task.GetInterruptionSignal() != "" {
+	spec := v.record.GetSpec()
+	if !order.Interrupted() || spec.Interruptible(spec.GetTasks()[v.taskIndex[scheduling.TaskName(a.GetTask())]]) {
 		return order
 	}
 	killed := shallow(order)
@@ -181,7 +181,7 @@ func (v *version) possible(a *statepb.Allocation, order *statepb.StopOrder) *sta
 	if order.GetInterruption() != statepb.InterruptedByPreemption {
 		killed.Reason = lifecycle.AbortInterruptionUnsupported.String()
 	}
-	killed.Message = fmt.Sprintf("%s: task %q has no interruption_signal, so its jobs are killed",
+	killed.Message = fmt.Sprintf("%s: task %q has neither input nor an interruption_signal, so its jobs are killed",
 		cmp.Or(order.GetMessage(), order.GetInterruption()), a.GetTask())
 	return killed
 }

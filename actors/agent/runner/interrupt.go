@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -17,24 +18,25 @@ import (
 // Interruption asks a job to end by itself.
 type Interruption struct {
 	// Signal is its name ("SIGINT"), for all processes of the job or, with RootOnly,
-	// for its root process only.
+	// for its root process only. Empty: none is sent, the end of its input tells the job.
 	Signal   string
 	RootOnly bool
 	// Reason is that of a job that is there still after Grace; it is then stopped.
 	Reason string
 	Grace  time.Duration
-	// Notice is put into the job's notice file before the signal is sent.
+	// Notice is put into the job's notice file before the job is asked.
 	Notice []byte
 }
 
-// Interrupt asks the job to end by itself. Its proxy sends the signal once, and holds
-// the deadline, also without an agent; of several the earliest deadline counts. How the
+// Interrupt asks the job to end by itself. Its proxy ends its input, sends the signal
+// once, and holds the deadline, also without an agent; of several the earliest deadline counts. How the
 // job ends in time is its own end, with Result.Interrupted.
 //
 // A proxy of version 1 cannot do that: its job is stopped, by SIGTERM and after the
-// same grace.
+// same grace. One of before version 4 wants a signal: where there is none it gets
+// SIGWINCH, which ends no process and which few look at.
 func (j *Job) Interrupt(i Interruption) error {
-	if unix.SignalNum(i.Signal) == 0 {
+	if i.Signal != "" && unix.SignalNum(i.Signal) == 0 {
 		return fmt.Errorf("interrupt job %s: no signal is called %.40q, want one like SIGINT", j.id, i.Signal)
 	}
 	if err := j.writeNotice(i.Notice); err != nil {
@@ -47,13 +49,20 @@ func (j *Job) Interrupt(i Interruption) error {
 	if version < firstInterrupting {
 		return j.Stop(i.Reason, i.Grace)
 	}
+	if version < firstWithoutSignal {
+		i.Signal = cmp.Or(i.Signal, "SIGWINCH")
+	}
 	return j.end(i.Grace, proxyproto.Message{Interrupt: &proxyproto.Interrupt{
 		Signal: i.Signal, RootOnly: i.RootOnly, Reason: i.Reason, GraceMillis: millis(i.Grace),
 	}})
 }
 
-// firstInterrupting is the first version of the protocol that has Interrupt.
-const firstInterrupting = 2
+// The first versions of the protocol that have Interrupt, and that have it without a
+// signal.
+const (
+	firstInterrupting  = 2
+	firstWithoutSignal = 4
+)
 
 // writeNotice replaces the job's notice file, so that nobody sees a part of it. The job can
 // write to its folder too: it is not followed out of its workspace, and the new file is one

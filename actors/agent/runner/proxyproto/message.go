@@ -45,11 +45,11 @@ type Signal struct {
 	RootOnly bool   `json:"root_only,omitempty"`
 }
 
-// Interrupt asks the job to end by itself: it gets the named signal, all of its
-// processes or the root process only, once, and what is left of it after the grace is
+// Interrupt asks the job to end by itself: its input ends, and it gets the named signal,
+// all of its processes or the root process only, once; without a name there is none. What is left of it after the grace is
 // stopped for the reason. How it ends before counts as its own end. A later interrupt
 // sends no signal again; it may shorten the grace, never lengthen it. Proxies of
-// version 1 do not know it.
+// version 1 do not know it, and those of before version 4 want a signal.
 type Interrupt struct {
 	Signal      string `json:"signal"`
 	RootOnly    bool   `json:"root_only,omitempty"`

@@ -121,8 +121,8 @@ func FuzzParseSpec(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(data)
-	f.Add([]byte(`{"version":3,"job_id":"j","shell":"true","workspace":"/w","output_folder":"/o","lease_millis":1,"sample_period_millis":1,"tmpfs":[],"environment":[]}`))
-	f.Add([]byte(`{"version":3,"job_id":"j","shell":"true","workspace":"/w","output_folder":"/o","lease_millis":1,"sample_period_millis":1,"tmpfs":[{"path":"../x","size":1}]}`))
+	f.Add([]byte(`{"version":4,"job_id":"j","shell":"true","workspace":"/w","output_folder":"/o","lease_millis":1,"sample_period_millis":1,"tmpfs":[],"environment":[]}`))
+	f.Add([]byte(`{"version":4,"job_id":"j","shell":"true","workspace":"/w","output_folder":"/o","lease_millis":1,"sample_period_millis":1,"tmpfs":[{"path":"../x","size":1}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		spec, err := ParseSpec(data)
 		if err != nil {

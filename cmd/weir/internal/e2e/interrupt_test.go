@@ -14,12 +14,13 @@ import (
 // TestInterruption is how jobs leave: because users, operators or others want them to.
 // Each part has an agent and a tree of its own.
 func TestInterruption(t *testing.T) {
-	c := newCluster(t, here, "n1", "n2", "n3", "n4", "n5", "n6")
+	c := newCluster(t, here, "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8")
 	c.ready(t, 0)
-	c.ask(t, "TreeService/Set", object{"tree": "default", "options": object{"nodes_filter": "!ends & !rivals & !service & !late & !packed"}}, &apipb.SetTreeResponse{})
+	c.ask(t, "TreeService/Set", object{"tree": "default", "options": object{"nodes_filter": "!ends & !rivals & !service & !late & !packed & !maps"}}, &apipb.SetTreeResponse{})
 	trees := map[string]object{
 		"ends": {}, "service": {}, "late": {},
 		"rivals": {"fair_share_starvation_timeout": "4s", "preemptive_scheduling_backoff": "2s", "allocation_preemption_timeout": "30s"},
+		"maps":   {"fair_share_starvation_timeout": "1s", "preemptive_scheduling_backoff": "500ms", "allocation_preemption_timeout": "1m"},
 		"packed": {"fair_share_starvation_timeout": "1s", "preemptive_scheduling_backoff": "500ms", "fair_share_aggressive_starvation_timeout": "3s"},
 	}
 	for tree, options := range trees {
@@ -32,10 +33,14 @@ func TestInterruption(t *testing.T) {
 	for _, agent := range []string{"n5", "n6"} {
 		c.startAgent(agent, "--tags", "packed", "--cpu", "8")
 	}
-	c.ready(t, 6)
+	for _, agent := range []string{"n7", "n8"} {
+		c.startAgent(agent, "--tags", "maps", "--cpu", "2")
+	}
+	c.ready(t, 8)
 	for name, part := range map[string]func(*testing.T, *cluster){
 		"ends of interrupted jobs": endsOfInterruptedJobs, "before its process": interruptedBeforeItsProcess,
 		"rivals": rivals, "half a node": halfANode, "a service": aService,
+		"a map": aMap,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

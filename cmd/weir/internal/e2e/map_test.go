@@ -19,7 +19,7 @@ import (
 
 // reading is a map operation.
 func reading(output string, command any, inputs ...string) object {
-	mapper := object{"command": command, "cpu_limit": 0.5, "memory_limit": "64MiB", "interruption_signal": "SIGWINCH"}
+	mapper := object{"command": command, "cpu_limit": 0.5, "memory_limit": "64MiB"}
 	if _, ok := command.(string); ok {
 		mapper["shell"] = true
 	}
@@ -264,19 +264,14 @@ func failsOfAChange(t *testing.T, c *cluster) {
 // keepsWhatWasRead interrupts jobs: what they have read counts, the rest goes to others.
 func keepsWhatWasRead(t *testing.T, c *cluster) {
 	dir := c.folder(t)
-	// A job stops after its first line, until it is asked to leave or a file is there: an order
+	// A job stops after its first line, until it is told to leave or a file is there: an order
 	// may take its time from the replica that has accepted it to the job.
 	const lines = 300_000
-	mapper := fmt.Sprintf(`trap asked=1 WINCH; read -r line && echo "$line"; touch %s/$WEIR_JOB_ID; until [ "$asked" ] || [ -e %[1]s/go ]; do sleep 0.05; done; cat`, dir)
+	mapper := fmt.Sprintf(`read -r line && echo "$line"; touch %s/$WEIR_JOB_ID; until [ -e "$WEIR_NOTICE" ] || [ -e %[1]s/go ]; do sleep 0.05; done; cat`, dir)
 	operation := c.start(t, reading(dir+"/out", mapper, write(t, dir+"/in", numbered(0, lines))).with("job_count", 1))
 	for i := range 3 {
 		job := c.runs(t, operation, 1)[0]
-		until(t, "the job has read", func() string {
-			if _, err := os.Stat(filepath.Join(dir, job.GetId())); err != nil {
-				return err.Error()
-			}
-			return ""
-		})
+		haveRead(t, dir, []*apipb.Job{job})
 		c.interrupt(t, job.GetId(), time.Minute)
 		if ended := c.left(t, job.GetId()); ended.GetState() != "completed" {
 			t.Fatalf("interruption %d: the job is %v", i, ended)
