@@ -74,10 +74,11 @@ func scaled(from learned, limit int64) (user, proxy *memory.Digest, err error) {
 	return user.Scaled(scale, memory.UserUpperBound), proxy.Scaled(1, math.MaxFloat64), nil
 }
 
-// usage returns the most memory that a job and its proxy have used.
+// usage returns the most memory that a job and its proxy have used. What counts against
+// memory_limit, and on the node, is with tmpfs; the statistic by its name is without.
 func usage(job *statepb.FinishedJob) memory.Usage {
 	s := job.GetStatistics()
-	return memory.Usage{User: s.Value(statistics.UserMaxMemory), Proxy: s.Value(statistics.ProxyMaxMemory)}
+	return memory.Usage{User: max(s.GetMaxMemory(), s.Value(statistics.UserMaxMemory)), Proxy: s.Value(statistics.ProxyMaxMemory)}
 }
 
 // teach adds to the record of a job what it teaches about memory, and with an overdraft the

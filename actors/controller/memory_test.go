@@ -114,6 +114,27 @@ func TestTeach(t *testing.T) {
 	}
 }
 
+// TestTmpfsIsTheUsers: a job that has filled its tmpfs, and uses as much beside it, has used
+// more than its reserve, and its proxy has not.
+func TestTmpfsIsTheUsers(t *testing.T) {
+	spec := sorting()
+	spec.Tasks[0].Tmpfs = []*statepb.Tmpfs{{Path: "tmp", Size: 50 * mebi}}
+	job := &statepb.FinishedJob{
+		JobId: "j1", State: "aborted", AbortReason: "resource_overdraft",
+		Reserve: &statepb.JobReserve{User: 50 * mebi, Proxy: mebi, Footprint: 16 * mebi, UserFactor: .5, ProxyFactor: 1, ProxyEstimate: mebi},
+		Statistics: &statepb.JobStatistics{MaxMemory: 85 * mebi, Values: map[string]int64{
+			statistics.UserMaxMemory: 40 * mebi, statistics.UserMaxTmpfsSize: 45 * mebi, statistics.ProxyMaxMemory: 15 * mebi}},
+	}
+	teach(job, NewLessons(spec).Of("sort"), nil)
+	next := job.GetNextReserve()
+	if next.GetUserOverdrafts() != 1 || next.GetProxyOverdrafts() != 0 || next.GetReserve().GetUser() != 100*mebi {
+		t.Errorf("runs again with %v, want all of the limit for the user's processes", next)
+	}
+	if got := job.GetSample().GetUser(); got < .93 || got > .94 {
+		t.Errorf("teaches %v, want 1.1 times 0.85", job.GetSample())
+	}
+}
+
 func TestMeasured(t *testing.T) {
 	task := memory.Task{Limit: 100 * mebi, Tmpfs: 7, ProxyEstimate: 2 * mebi}
 	job := &statepb.FinishedJob{

@@ -18,13 +18,14 @@ func newJobInterruptCommand(f *clientFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "interrupt JOB",
 		Short: "Ask a job to end well",
-		Long: `Ask a job to end well: it gets the interruption_signal of its task, and is killed if it
-is there when its time is over. A job that has been interrupted before keeps the
-earlier of the two deadlines.
+		Long: `Ask a job to end well: it gets no more input and the interruption_signal of its task, and
+is killed if it is there when its time is over. A job that has been interrupted before
+keeps the earlier of the two deadlines.
 
 What it exits with decides: 0 is completed, the restart_exit_code of its task is
-completed and runs again, anything else has failed. Jobs of a task without an
-interruption_signal are ended by weir job abort.`,
+completed and runs again, anything else has failed. Input that was not read goes to
+another job. Jobs of a task with neither input nor an interruption_signal are ended by
+weir job abort.`,
 		Example: `  weir job interrupt 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b
   weir job interrupt 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b --timeout 5m --reason "new version"`,
 		Args:              takes("JOB"),

@@ -15,8 +15,8 @@ func newOpAbortCommand(f *clientFlags) *cobra.Command {
 		Use:   "abort OPERATION",
 		Short: "End an operation with its jobs, by id or alias",
 		Long: `End an operation with its jobs, by id or alias: at once, or with --interrupt-timeout
-by interruption, as a service should be ended. Then its jobs get their signal and have
-so long to leave; those of tasks without an interruption_signal are killed at once.`,
+by interruption, as a service should be ended. Then its jobs get their signal, no
+more input, and so long to leave; those of tasks with neither are killed at once.`,
 		Example: `  weir op abort '*nightly' --reason "wrong input"
   weir op abort '*search' --interrupt-timeout 5m`,
 		Args:              takes("OPERATION"),

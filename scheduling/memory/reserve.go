@@ -63,8 +63,8 @@ func part(bytes int64, factor float64) int64 {
 	return int64(v)
 }
 
-// Usage is the most memory that a job's processes, without tmpfs, and its proxy held, in
-// bytes; 0: it was not measured.
+// Usage is the most memory that a job's processes and its tmpfs held together, and that its
+// proxy held, in bytes; 0: it was not measured.
 type Usage struct{ User, Proxy int64 }
 
 // Sample is what one job teaches: the share of memory_limit that it used, and that of the

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -181,4 +182,43 @@ func TestOverdrafts(t *testing.T) {
 	}
 	t.Logf("of %d jobs %d were above their reserve on a full node: aborted, run again and completed; %.3f of the limit is reserved in the end",
 		jobs, by["resource_overdraft"], part(memory.GetReserve()))
+}
+
+// TestTmpfsIsNotTheProxys has jobs that fill a tmpfs and hold as much beside it, of which a
+// node has room for one. Whoever is over its reserve is aborted once, and runs again with
+// all of its limit; what is learned counts both; no proxy is given more (M4, J.1.5).
+func TestTmpfsIsNotTheProxys(t *testing.T) {
+	t.Parallel()
+	const limit, jobs = 200 << 20, 12
+	c := newCluster(t, here, "n1")
+	c.startAgent("n1", "--memory", "320MiB")
+	c.ready(t, 1)
+	command := fmt.Sprintf("dd if=/dev/zero of=scratch/x bs=1M count=90 2>/dev/null && touch done && exec %s use %s %d 0.4 2s 0", program("witness"), c.folder(t), limit)
+	operation := c.start(t, one(object{
+		"job_count": jobs, "cpu_limit": 0.1, "memory_limit": limit, "tmpfs_path": "scratch", "tmpfs_size": "100MiB",
+		"output_paths": []object{{"path": "done", "destination": c.folder(t) + "/{cookie}"}}, "shell": true, "command": command,
+	}))
+	op, ended := c.finishes(t, operation)
+	aborted := map[int32]int{}
+	for _, job := range ended {
+		if r := job.GetReserve(); r.GetProxyFactor() > 1 {
+			t.Errorf("job %d began with %v, want no more for its proxy than the estimate", job.GetCookie(), r)
+		}
+		if job.GetState() == "aborted" {
+			aborted[job.GetCookie()]++
+		}
+	}
+	for cookie, times := range aborted {
+		if times > 1 {
+			t.Errorf("cookie %d was aborted %d times", cookie, times)
+		}
+	}
+	if len(aborted) == 0 || op.GetProgress().GetFailed() != 0 {
+		t.Errorf("%v: want overdrafts, and nothing else\n%s", op.GetProgress(), c.describe(t, operation))
+	}
+	reserve := float64(c.memoryOf(t, operation).GetReserve().GetUser()) / limit
+	if reserve < 0.8 {
+		t.Errorf("%.3f of the limit is reserved in the end, want what the jobs use with their tmpfs", reserve)
+	}
+	t.Logf("%d jobs that use 0.8 to 0.9 of their limit, half of it in tmpfs: %d cookies were aborted; %.3f reserved in the end", jobs, len(aborted), reserve)
 }
