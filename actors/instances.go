@@ -227,15 +227,17 @@ func (n *newsdesk) await(ctx context.Context, operation, version string, changes
 func (r *Replica) instancesOf(operation string) *actorpb.Instances {
 	id := scheduling.OperationID(operation)
 	// What was heard is read first: a job that ends meanwhile has gone in either.
-	heard := r.signals.Of(operation)
-	over, hosts := true, map[string]string{}
-	var placed []signal.Placed
+	hosts := map[string]string{}
+	known := signal.Known{
+		Operation: operation, Over: true, Heard: r.signals.Of(operation), Words: r.words.Of(operation),
+		HostOf: func(node string) string { return hosts[node] },
+	}
 	r.store.View(func(s *state.State) {
 		host := func(node string) {
 			record, _ := s.Node(scheduling.NodeID(node))
 			hosts[node] = record.GetHost()
 		}
-		for _, h := range heard {
+		for _, h := range known.Heard {
 			host(h.GetNode())
 		}
 		op, ok := s.Operation(id)
@@ -243,12 +245,13 @@ func (r *Replica) instancesOf(operation string) *actorpb.Instances {
 			return
 		}
 		now, err := lifecycle.ParseState(op.GetState())
-		over = err != nil || now.Terminal()
+		known.Over = err != nil || now.Terminal()
+		probed := op.GetSpec().Probed()
 		for _, a := range s.AllocationsOfOperation(id) {
 			host(a.GetNode())
 			// Records of allocations are replaced, not changed.
-			placed = append(placed, signal.Placed{Allocation: a, Stop: op.StopOrderFor(a)})
+			known.Placed = append(known.Placed, signal.Placed{Allocation: a, Stop: op.StopOrderFor(a), Readiness: probed[a.GetTask()]})
 		}
 	})
-	return signal.Instances(operation, over, placed, heard, func(node string) string { return hosts[node] })
+	return known.Instances()
 }

@@ -63,7 +63,7 @@ func TestJobsThatWentAtOnceHaveGone(t *testing.T) {
 	for _, gone := range goneOf(ended) {
 		table.Add(time.Now(), gone)
 	}
-	seen := signal.Instances("op", false, nil, table.Of("op"), func(node string) string { return "host of " + node }).GetInstances()
+	seen := signal.Known{Operation: "op", Heard: table.Of("op"), HostOf: func(node string) string { return "host of " + node }}.Instances().GetInstances()
 	if len(seen) != 1 || seen[0].GetJobId() != "told" || seen[0].GetState() != actorpb.InstanceGone || seen[0].GetCookie() != 3 || seen[0].GetHost() != "host of n1" || seen[0].GetPorts()[0] != 8080 {
 		t.Errorf("seen %v, want the job that was told to go, gone", seen)
 	}

@@ -47,6 +47,10 @@ const (
 // jobs on their way out take about 2 MiB.
 const maxSignals = 10000
 
+// maxWords bounds the words of instances that a replica remembers: all of them fit into what
+// it tells one that joins (gossip.MaxStateSize).
+const maxWords = 16000
+
 // Replica is the actors of a replica.
 type Replica struct {
 	cfg         Config
@@ -58,6 +62,7 @@ type Replica struct {
 	liveness    *liveness
 	controllers *controllers
 	signals     *signal.Signals
+	words       *signal.Words
 	priors      *prior.Priors
 	news        *newsdesk
 	heartbeats  *heartbeats
@@ -70,7 +75,7 @@ type Replica struct {
 	// leader is the actor of the term that this replica leads in; nil: none.
 	leader atomic.Pointer[actor.PID]
 
-	gatewayPID, signalPID, priorPID, controllersPID *actor.PID
+	gatewayPID, signalPID, wordPID, priorPID, controllersPID *actor.PID
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -92,6 +97,7 @@ func Start(cfg Config) (*Replica, error) {
 		heartbeats: newHeartbeats(), histories: pool.NewHistories(), discarding: make(chan struct{}, discardsAtOnce),
 		records: &records{store: cfg.Store, directory: cfg.Directory},
 		signals: signal.NewSignals(signal.NewTable(cfg.Timing.SignalKeep, maxSignals), time.Now),
+		words:   signal.NewWords(signal.NewWordTable(cfg.Timing.SignalKeep, maxWords), time.Now),
 		priors:  prior.NewPriors(prior.NewTable(priorKeep, maxPriors), time.Now),
 		system:  actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return cfg.Logger })),
 	}
@@ -114,6 +120,7 @@ func Start(cfg Config) (*Replica, error) {
 		return nil, errors.Join(err, r.Close())
 	}
 	r.listen(signal.Topic, r.signalPID, r.signals.LocalState)
+	r.listen(signal.WordTopic, r.wordPID, r.words.LocalState)
 	r.listen(prior.Topic, r.priorPID, r.priors.LocalState)
 	cfg.Store.BeforeTransfer(r.keepVolumes)
 	r.done.Add(4)
@@ -129,6 +136,10 @@ func (r *Replica) spawn(inbox *remote.Inbox) {
 	r.signalPID = root.Spawn(supervised(r.cfg.Logger, signal.New(signal.Config{
 		Self: self, Gossip: topic{r.cfg.Gossip, signal.Topic}, News: r.news.tell, ExpireEvery: 10 * time.Second, Logger: r.cfg.Logger,
 	}, r.signals), true))
+	r.wordPID = root.Spawn(supervised(r.cfg.Logger, signal.NewWordActor(signal.WordConfig{
+		Self: self, Gossip: topic{r.cfg.Gossip, signal.WordTopic}, News: r.news.tell, ExpireEvery: 10 * time.Second, Logger: r.cfg.Logger,
+		Runs: func(job string) bool { return r.records.Allocation(job) != nil },
+	}, r.words), true))
 	r.priorPID = root.Spawn(supervised(r.cfg.Logger, prior.New(prior.Config{
 		Self: self, Gossip: topic{r.cfg.Gossip, prior.Topic}, Logger: r.cfg.Logger,
 	}, r.priors), true))
@@ -161,6 +172,11 @@ func (r *Replica) Stopping(job string) string { return r.signals.Stopping(job) }
 // Interrupt implements the Signals of controllers.
 func (r *Replica) Interrupt(s *actorpb.InterruptionSignal) {
 	r.system.Root.Send(r.signalPID, signal.Interrupt{Said: s})
+}
+
+// Tell implements the Signals of controllers.
+func (r *Replica) Tell(word *actorpb.InstanceWord) {
+	r.system.Root.Send(r.wordPID, signal.Tell{Said: word})
 }
 
 // Freshest implements the Priors of controllers.
@@ -335,7 +351,7 @@ func (r *Replica) Close() error {
 		r.cancel()
 		r.done.Wait()
 		r.remote.Unpublish(actorpb.GatewayName)
-		for _, pid := range []*actor.PID{r.gatewayPID, r.controllersPID, r.signalPID, r.priorPID} {
+		for _, pid := range []*actor.PID{r.gatewayPID, r.controllersPID, r.signalPID, r.wordPID, r.priorPID} {
 			if err := r.system.Root.StopFuture(pid).Wait(); err != nil {
 				r.cfg.Logger.Warn("actor is slow to stop", "actor", pid.GetId(), "error", err)
 			}

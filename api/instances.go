@@ -76,6 +76,7 @@ func instancesOf(seen *actorpb.Instances) []*apipb.Instance {
 		out[i] = &apipb.Instance{
 			JobId: in.GetJobId(), Task: in.GetTask(), Cookie: in.GetCookie(), Node: in.GetNode(), Host: in.GetHost(), Ports: in.GetPorts(),
 			State: in.GetState(), Reason: in.GetReason(), Deadline: in.GetDeadline(), StartTime: in.GetStartTime(),
+			Ready: in.GetReady(), Unready: in.GetUnready(),
 		}
 	}
 	return out

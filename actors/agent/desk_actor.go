@@ -31,6 +31,7 @@ func (a *jobActor) newDesk(ctx actor.Context) *discovery.Desk {
 			}
 			return errNotTaken
 		},
+		Say: a.say,
 	}, a.directory)
 	// One that was adopted may have been told before.
 	desk.Tell(a.job.Notice())

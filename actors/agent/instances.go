@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"weir/actors/agent/discovery"
 	"weir/messages/actorpb"
 )
@@ -34,28 +32,19 @@ func newInstances(replicas Replicas, known *atomic.Pointer[[]Replica], timing Ti
 func (i *instances) Ask(ctx context.Context, request *actorpb.InstancesRequest) (*actorpb.Instances, error) {
 	all := *i.known.Load()
 	to := all[i.turn%len(all)]
-	type answer struct {
-		reply proto.Message
-		err   error
+	reply, err := ask(ctx, i.replicas, to, request, millis(request.GetWaitMillis())+i.timeout)
+	if told, ok := reply.(*actorpb.Instances); ok && err == nil {
+		i.pause.reset()
+		return told, nil
 	}
-	answered := make(chan answer, 1)
-	i.replicas.Ask(to, request, millis(request.GetWaitMillis())+i.timeout, func(reply proto.Message, err error) {
-		answered <- answer{reply, err}
-	})
-	select {
-	case <-ctx.Done():
+	if ctx.Err() != nil {
 		return nil, ctx.Err()
-	case a := <-answered:
-		if told, ok := a.reply.(*actorpb.Instances); ok && a.err == nil {
-			i.pause.reset()
-			return told, nil
-		}
-		i.turn++
-		if a.err != nil {
-			return nil, fmt.Errorf("ask %s: %w", to.ID, a.err)
-		}
-		return nil, fmt.Errorf("ask %s: %s", to.ID, describe(a.reply))
 	}
+	i.turn++
+	if err != nil {
+		return nil, fmt.Errorf("ask %s: %w", to.ID, err)
+	}
+	return nil, fmt.Errorf("ask %s: %s", to.ID, describe(reply))
 }
 
 // Pause implements discovery.Source.

@@ -54,6 +54,8 @@ type Job struct {
 	finished *statepb.FinishedJob
 	tail     []byte
 	tailRead bool
+	// said is what it told an earlier process of the agent of itself.
+	said string
 }
 
 // NewJob returns a job whose order to start came at now.
@@ -84,7 +86,7 @@ func NewDeclinedJob(now time.Time, start *actorpb.StartJob, why string) *Job {
 func RecoverJob(now time.Time, kept *journal.Job, has bool) *Job {
 	j := NewJob(now, kept.Grant)
 	j.spec, j.ran = kept.Starting.GetSpec(), has
-	j.pid = int(kept.Started.GetPid())
+	j.pid, j.said = int(kept.Started.GetPid()), kept.Said.GetWord()
 	if kept.Started != nil {
 		j.began = kept.Started.GetStartTime().AsTime()
 	}

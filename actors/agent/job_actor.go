@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -12,6 +13,7 @@ import (
 	"weir/actors/agent/discovery"
 	"weir/actors/agent/filecache"
 	"weir/actors/agent/journal"
+	"weir/actors/agent/readiness"
 	"weir/actors/agent/runner"
 	"weir/messages/actorpb"
 	"weir/messages/journalpb"
@@ -38,7 +40,9 @@ type jobEnvironment struct {
 	// process of the agent.
 	nodeLife uint64
 	boot     string
-	journal  records
+	// session is that of this process of the agent.
+	session uint64
+	journal records
 	// files are kept for jobs, and placed in folder.
 	files  *filecache.Cache
 	folder folder
@@ -58,6 +62,8 @@ type jobRecord struct {
 	// job's processes are told that it has saved its state.
 	desk       *discovery.Desk
 	unanswered []chan<- error
+	// words finds out and tells whether the job takes requests, while it runs and may stay.
+	words atomic.Pointer[readiness.Watcher]
 	// asks numbers questions to controllers.
 	asks uint64
 	// overdue and again are set for the spec's patience and for retries.
@@ -166,6 +172,7 @@ func (a *jobActor) Receive(ctx actor.Context) {
 	case *actor.Stopping:
 		stopTimers(a.overdue, a.again, a.stall)
 		a.dropFiles()
+		a.closeWords()
 	case *actor.Restarting:
 		stopTimers(a.overdue, a.again, a.stall)
 	case actor.SystemMessage, actor.AutoReceiveMessage:
@@ -192,6 +199,8 @@ func (a *jobActor) start(ctx actor.Context) {
 			if a.job.Phase() >= Ended {
 				// An earlier process may have given it up while it was started.
 				a.endLate()
+			} else if a.job.order == nil {
+				a.openWords()
 			}
 		}
 	}
@@ -207,6 +216,7 @@ func (a *jobActor) act(ctx actor.Context) {
 	a.shared.figures.passed(a.job.Passed(time.Now()))
 	if a.job.Phase() >= Ended {
 		a.dropFiles()
+		a.closeWords()
 	}
 	duty := a.job.Next()
 	if duty != Rest {
@@ -230,6 +240,7 @@ func (a *jobActor) act(ctx actor.Context) {
 	case NoteStop:
 		a.note(ctx, noted{NoteStop}, a.job.stopping())
 	case StopRun:
+		a.closeWords()
 		a.desk.Tell(a.job.Notice())
 		telling, run := a.job.Telling(time.Now()), a.run
 		a.aside(ctx, func() any { return told{telling.Number, telling.to(run)} })

@@ -158,6 +158,8 @@ func (r *fakeRun) Interrupt(i runner.Interruption) error {
 }
 
 // Discovery implements Run.
+func (r *fakeRun) Probe(context.Context, []string, time.Duration) error { return nil }
+
 func (r *fakeRun) Discovery() net.Listener { return nil }
 
 // Release implements Run.

@@ -137,7 +137,7 @@ func (a *agentActor) spawn(ctx actor.Context, job *Job, run Run) {
 	r := &jobRecord{job: job, run: run, noted: job.pid != 0, courier: NewCourier(controllerOf(start), a.cfg.Timing, rand.Float64)}
 	env := jobEnvironment{
 		cfg: a.cfg, processes: a.processes, replicas: a.replicas, shared: a.shared,
-		nodeLife: a.nodeLife, boot: a.boot, journal: a.journal, files: a.files, folder: a.folder, directory: a.directory, life: a.life, agent: ctx.Self(),
+		nodeLife: a.nodeLife, boot: a.boot, session: a.process, journal: a.journal, files: a.files, folder: a.folder, directory: a.directory, life: a.life, agent: ctx.Self(),
 	}
 	// From Spawn on the job belongs to its actor.
 	held, use := job.Held(), job.Use()

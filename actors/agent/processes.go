@@ -45,6 +45,8 @@ type Run interface {
 	Stop(reason string, grace time.Duration) error
 	// Interrupt asks them to end by themselves, within a time.
 	Interrupt(runner.Interruption) error
+	// Probe runs a program as one of them and returns nil if it exits with 0 in time.
+	Probe(ctx context.Context, argv []string, timeout time.Duration) error
 	// Discovery is where the job asks about others and itself; nil: nowhere. It is
 	// closed when the job ends or is left to itself.
 	Discovery() net.Listener

@@ -68,6 +68,7 @@ func (a *jobActor) began(ctx actor.Context, m began) {
 	a.shared.figures.started(m.err)
 	if m.err == nil {
 		a.openDesk()
+		a.openWords()
 	} else {
 		a.cfg.Logger.Warn("job not started", "job", a.job.start.GetJobId(), "error", m.err)
 	}

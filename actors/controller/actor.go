@@ -33,9 +33,10 @@ type Log interface {
 	ProposeAsync(commands []proto.Message, done func([]*commandpb.Result, error))
 }
 
-// Signals spreads the word that jobs are on their way out.
+// Signals spreads the word that jobs are on their way out, and whether they take requests.
 type Signals interface {
 	Interrupt(signal *actorpb.InterruptionSignal)
+	Tell(word *actorpb.InstanceWord)
 }
 
 // Config is what a controller works with.
@@ -69,7 +70,7 @@ type Look struct{}
 
 // FromAgent is a message of an agent about one of its own jobs.
 type FromAgent struct {
-	// Message is a *actorpb.JobSpecRequest or a *actorpb.JobEnded.
+	// Message is a *actorpb.JobSpecRequest, a *actorpb.JobEnded or a *actorpb.TellWord.
 	Message proto.Message
 	// Reply answers the agent.
 	Reply func(proto.Message)
@@ -270,6 +271,8 @@ func (a *controllerActor) fromAgent(ctx actor.Context, m FromAgent) {
 		a.spec(msg, m.Reply)
 	case *actorpb.JobEnded:
 		a.ended(ctx, msg, m.Reply)
+	case *actorpb.TellWord:
+		a.heard(msg, m.Reply)
 	default:
 		m.Reply(&actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: fmt.Sprintf("operation %s: a %T is not taken here", a.cfg.Operation, m.Message)})
 	}
@@ -290,6 +293,23 @@ func (a *controllerActor) spec(m *actorpb.JobSpecRequest, reply func(proto.Messa
 		a.addFeed(op, allocation, spec, reply)
 	default:
 		a.answer(spec, reply)
+	}
+}
+
+// heard spreads what an agent says of a job that runs on its node.
+func (a *controllerActor) heard(m *actorpb.TellWord, reply func(proto.Message)) {
+	word := m.GetWord()
+	allocation := a.cfg.State.Allocation(word.GetJobId())
+	if allocation == nil || allocation.GetNode() != m.GetNode() || allocation.GetOperationId() != a.cfg.Operation {
+		reply(&actorpb.Refused{Code: actorpb.CodeNotFound, Reason: fmt.Sprintf("word of job %s: it does not run on node %q", word.GetJobId(), m.GetNode())})
+		return
+	}
+	switch word.GetWord() {
+	case actorpb.WordReady, actorpb.WordNotReady, actorpb.WordDraining:
+		a.cfg.Signals.Tell(word)
+		reply(&actorpb.WordHeard{JobId: word.GetJobId()})
+	default:
+		reply(&actorpb.Refused{Code: actorpb.CodeNotFound, Reason: fmt.Sprintf("word of job %s: %.20q is not known here", word.GetJobId(), word.GetWord())})
 	}
 }
 

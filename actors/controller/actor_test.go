@@ -55,7 +55,7 @@ func perform(t *testing.T, set, story func(s *stage)) {
 	synctest.Test(t, func(t *testing.T) {
 		quiet := slog.New(slog.DiscardHandler)
 		s := &stage{t: t, began: time.Now(), grace: 1000}
-		s.shelf.tell = s.tell
+		s.shelf.tell = s.note
 		set(s)
 		s.operation.Id, s.operation.Assignment = "op", &statepb.Assignment{Replica: "r1", Epoch: 2}
 		s.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }))
@@ -126,7 +126,7 @@ func (s *stage) Profile(key string) *statepb.MemoryProfile {
 func (s *stage) Freshest(string) *actorpb.MemoryPrior { return nil }
 
 // Share implements Priors.
-func (s *stage) Share(prior *actorpb.MemoryPrior) { s.tell("share " + prior.GetProfile()) }
+func (s *stage) Share(prior *actorpb.MemoryPrior) { s.note("share " + prior.GetProfile()) }
 
 // Leaving implements State.
 func (s *stage) Leaving(string) (leaving []*statepb.Allocation) {
@@ -139,8 +139,10 @@ func (s *stage) Leaving(string) (leaving []*statepb.Allocation) {
 }
 
 // Interrupt implements Signals.
+func (s *stage) Tell(m *actorpb.InstanceWord) { s.note("word " + m.GetJobId() + " " + m.GetWord()) }
+
 func (s *stage) Interrupt(m *actorpb.InterruptionSignal) {
-	s.tell(fmt.Sprintf("signal %s %s gone=%t", m.GetJobId(), m.GetReason(), m.GetGone()))
+	s.note(fmt.Sprintf("signal %s %s gone=%t", m.GetJobId(), m.GetReason(), m.GetGone()))
 }
 
 // ProposeAsync implements Log.
@@ -161,7 +163,7 @@ func (s *stage) ProposeAsync(commands []proto.Message, done func([]*commandpb.Re
 	}
 }
 
-func (s *stage) tell(what string) {
+func (s *stage) note(what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.told = append(s.told, what)
@@ -178,12 +180,12 @@ func (s *stage) say(question string, msg proto.Message) {
 	s.system.Root.Send(s.pid, FromAgent{Message: msg, Reply: func(answer proto.Message) {
 		switch m := answer.(type) {
 		case *actorpb.Refused:
-			s.tell(question + ": refuse " + m.GetCode())
+			s.note(question + ": refuse " + m.GetCode())
 		case *actorpb.JobEndedAck:
-			s.tell(question + ": ack " + m.GetRefusal())
+			s.note(question + ": ack " + m.GetRefusal())
 		case *actorpb.JobSpec:
 			s.spec = m
-			s.tell(question + ": spec " + m.GetEnvironment()["WEIR_ADDRESSES"])
+			s.note(question + ": spec " + m.GetEnvironment()["WEIR_ADDRESSES"])
 		}
 	}})
 	synctest.Wait()

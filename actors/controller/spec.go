@@ -49,6 +49,7 @@ func Spec(op *statepb.Operation, allocation *statepb.Allocation, addresses []str
 		Group:          task.GetGroup(),
 		Files:          jobFiles(task),
 		Outputs:        keptFiles(task, allocation),
+		Readiness:      task.GetReadiness(),
 	}, nil
 }
 

@@ -192,6 +192,8 @@ func (a *gatewayActor) route(m *remote.Inbound, reply func(proto.Message)) {
 		a.toController(m, msg.GetOperationId(), msg.GetGrantIndex(), reply)
 	case *actorpb.JobEnded:
 		a.toController(m, msg.GetOperationId(), msg.GetGrantIndex(), reply)
+	case *actorpb.TellWord:
+		a.toController(m, msg.GetWord().GetOperationId(), msg.GetGrantIndex(), reply)
 	case *actorpb.FindController:
 		a.atGrant(m, msg.GetGrantIndex(), reply, func() { reply(a.controllerOf(msg.GetOperationId())) })
 	case *actorpb.InstancesRequest:

@@ -156,6 +156,8 @@ func nodeOf(msg proto.Message) (node string, ofAgent bool) {
 		return m.GetNode(), true
 	case *actorpb.JobEnded:
 		return m.GetNode(), true
+	case *actorpb.TellWord:
+		return m.GetNode(), true
 	case *actorpb.FindController, *actorpb.InstancesRequest:
 		return "", true
 	default:

@@ -26,30 +26,52 @@ func heard(job string, cookie int32, gone bool) *actorpb.InterruptionSignal {
 	}
 }
 
+// says has job a say a word.
+func says(word string) map[string]*actorpb.InstanceWord {
+	return map[string]*actorpb.InstanceWord{"a": {JobId: "a", OperationId: "op", Word: word, Reason: "503"}}
+}
+
+func readyText(in *actorpb.Instance) string {
+	switch {
+	case in.GetReady():
+		return ", ready"
+	case in.GetUnready() != "":
+		return ", not ready: " + in.GetUnready()
+	}
+	return ""
+}
+
 func TestInstances(t *testing.T) {
 	order := &statepb.StopOrder{Reason: "preemption", Interruption: "preemption", GraceMillis: 30_000, Time: timestamppb.New(noon)}
 	tests := map[string]struct {
 		placed []Placed
 		heard  []*actorpb.InterruptionSignal
+		words  map[string]*actorpb.InstanceWord
 		want   []string
 	}{
 		"an operation without jobs":                    {},
-		"jobs are sorted by cookie":                    {placed: []Placed{placed("b", 1, nil), placed("a", 0, nil)}, want: []string{"a 0 h1:[21000] live", "b 1 h1:[21001] live"}},
+		"jobs are sorted by cookie":                    {placed: []Placed{placed("b", 1, nil), placed("a", 0, nil)}, want: []string{"a 0 h1:[21000] live, ready", "b 1 h1:[21001] live, ready"}},
 		"a job that was told to go":                    {placed: []Placed{placed("a", 0, order)}, want: []string{"a 0 h1:[21000] draining preemption +30s"}},
 		"a job that is said to go before it is told":   {placed: []Placed{placed("a", 0, nil)}, heard: []*actorpb.InterruptionSignal{heard("a", 0, false)}, want: []string{"a 0 h1:[21000] draining user_request +1m0s"}},
 		"what is committed counts more than advice":    {placed: []Placed{placed("a", 0, order)}, heard: []*actorpb.InterruptionSignal{heard("a", 0, false)}, want: []string{"a 0 h1:[21000] draining preemption +30s"}},
 		"a job that has gone and is in the state":      {placed: []Placed{placed("a", 0, order)}, heard: []*actorpb.InterruptionSignal{heard("a", 0, true)}, want: []string{"a 0 h1:[21000] gone"}},
 		"a job that has gone":                          {heard: []*actorpb.InterruptionSignal{heard("a", 0, true)}, want: []string{"a 0 h1:[21000] gone"}},
 		"the word that a job has gone was lost":        {heard: []*actorpb.InterruptionSignal{heard("a", 0, false)}, want: []string{"a 0 h1:[21000] gone"}},
-		"a job has gone and its cookie runs elsewhere": {placed: []Placed{placed("z", 0, nil)}, heard: []*actorpb.InterruptionSignal{heard("a", 0, true)}, want: []string{"a 0 h1:[21000] gone", "z 0 h1:[21000] live"}},
+		"a job has gone and its cookie runs elsewhere": {placed: []Placed{placed("z", 0, nil)}, heard: []*actorpb.InterruptionSignal{heard("a", 0, true)}, want: []string{"a 0 h1:[21000] gone", "z 0 h1:[21000] live, ready"}},
+		"a job of a task with readiness, not heard of": {placed: []Placed{{Allocation: placed("a", 0, nil).Allocation, Readiness: true}}, want: []string{"a 0 h1:[21000] live"}},
+		"and when it is said to be ready":              {placed: []Placed{{Allocation: placed("a", 0, nil).Allocation, Readiness: true}}, words: says("ready"), want: []string{"a 0 h1:[21000] live, ready"}},
+		"a job that says it is not ready":              {placed: []Placed{placed("a", 0, nil)}, words: says("not_ready"), want: []string{"a 0 h1:[21000] live, not ready: 503"}},
+		"a job that says it is about to leave":         {placed: []Placed{placed("a", 0, nil)}, words: says("draining"), want: []string{"a 0 h1:[21000] draining own_word"}},
+		"an order counts more than its word":           {placed: []Placed{placed("a", 0, order)}, words: says("ready"), want: []string{"a 0 h1:[21000] draining preemption +30s"}},
 	}
 	versions := map[string]string{}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := Instances("op", false, test.placed, test.heard, func(node string) string { return strings.Replace(node, "n", "h", 1) })
+			known := Known{Operation: "op", Placed: test.placed, Heard: test.heard, Words: test.words, HostOf: func(node string) string { return strings.Replace(node, "n", "h", 1) }}
+			got := known.Instances()
 			var lines []string
 			for _, in := range got.GetInstances() {
-				line := fmt.Sprintf("%s %d %s:%v %s", in.GetJobId(), in.GetCookie(), in.GetHost(), in.GetPorts(), in.GetState())
+				line := fmt.Sprintf("%s %d %s:%v %s%s", in.GetJobId(), in.GetCookie(), in.GetHost(), in.GetPorts(), in.GetState(), readyText(in))
 				if in.GetReason() != "" {
 					line += " " + in.GetReason()
 				}
@@ -62,7 +84,7 @@ func TestInstances(t *testing.T) {
 				t.Errorf("got %q, want %q", lines, test.want)
 			}
 			slices.Reverse(test.placed)
-			again := Instances("op", false, test.placed, test.heard, func(node string) string { return strings.Replace(node, "n", "h", 1) })
+			again := known.Instances()
 			if got.GetVersion() == "" || again.GetVersion() != got.GetVersion() {
 				t.Errorf("versions %q and %q of the same", got.GetVersion(), again.GetVersion())
 			}
@@ -72,7 +94,7 @@ func TestInstances(t *testing.T) {
 			versions[got.GetVersion()] = fmt.Sprint(lines)
 		})
 	}
-	if Instances("op", true, nil, nil, nil).GetVersion() == Instances("op", false, nil, nil, nil).GetVersion() {
+	if (Known{Operation: "op", Over: true}).Instances().GetVersion() == (Known{Operation: "op"}).Instances().GetVersion() {
 		t.Error("the end of an operation is no news")
 	}
 }

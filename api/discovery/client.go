@@ -33,12 +33,22 @@ type (
 
 // States of an Instance.
 const (
-	// Live: it may be sent work.
+	// Live: it has a place to run, and need not leave. Send work to those that are Ready.
 	Live = discoveryjson.Live
 	// Draining: it has been told to go, and ends what it has.
 	Draining = discoveryjson.Draining
 	// Gone: it has ended.
 	Gone = discoveryjson.Gone
+)
+
+// What a job says of itself.
+const (
+	// SayReady: it takes requests.
+	SayReady = discoveryjson.SayReady
+	// SayNotReady: it takes none for now.
+	SayNotReady = discoveryjson.SayNotReady
+	// SayDraining: it takes none any more, since it is about to leave by itself.
+	SayDraining = discoveryjson.SayDraining
 )
 
 // Variables in the environment of a job.
@@ -104,6 +114,17 @@ func (c *Client) Acknowledge(ctx context.Context) error {
 	answer, err := c.ask(ctx, discoveryjson.Request{Do: discoveryjson.DoAcknowledge})
 	if err != nil || !answer.Acknowledged {
 		return fmt.Errorf("acknowledge: %w", unexpected(err))
+	}
+	return nil
+}
+
+// Say says whether the job takes requests: SayReady, SayNotReady or SayDraining. Its peers,
+// and who watches instances anywhere, hear of it within some ten milliseconds. What was said
+// last holds until the job says something else, also when the agent is started again.
+func (c *Client) Say(ctx context.Context, word string) error {
+	answer, err := c.ask(ctx, discoveryjson.Request{Say: word})
+	if err != nil || answer.Said != word {
+		return fmt.Errorf("say %s: %w", word, unexpected(err))
 	}
 	return nil
 }

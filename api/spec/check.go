@@ -125,6 +125,11 @@ func (o options) integer(name string, missing, low, high int64) int64 {
 
 // duration returns a time limit, nil when it is not set.
 func (o options) duration(name string) *durationpb.Duration {
+	return o.durationWithin(name, MinTimeLimit, MaxTimeLimit)
+}
+
+// durationWithin returns a time from low to high, nil when it is not set.
+func (o options) durationWithin(name string, low, high time.Duration) *durationpb.Duration {
 	if v := o.set[name]; v != nil && v.kind == number {
 		o.fault(name, "%v has no unit: write %q or %q", v.number, fmt.Sprint(v.number, "s"), fmt.Sprint(v.number, "m"))
 		return nil
@@ -137,10 +142,12 @@ func (o options) duration(name string) *durationpb.Duration {
 	switch {
 	case err != nil:
 		o.fault(name, "%q is not a time: write a number with a unit of ms, s, m or h, such as 90s or 1h30m", clip(v.text))
-	case d < MinTimeLimit:
-		o.fault(name, "%s is too short: %s is the least", clip(v.text), option.FormatDuration(MinTimeLimit))
-	case d > MaxTimeLimit:
-		o.fault(name, "%s is too long: %s (366 days) is the most", clip(v.text), option.FormatDuration(MaxTimeLimit))
+	case d < low:
+		o.fault(name, "%s is too short: %s is the least", clip(v.text), option.FormatDuration(low))
+	case d > high && high == MaxTimeLimit:
+		o.fault(name, "%s is too long: %s (366 days) is the most", clip(v.text), option.FormatDuration(high))
+	case d > high:
+		o.fault(name, "%s is too long: %s is the most", clip(v.text), option.FormatDuration(high))
 	default:
 		return durationpb.New(d)
 	}

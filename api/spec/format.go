@@ -63,6 +63,7 @@ func formatTask(task *statepb.TaskSpec) map[string]any {
 		"port_count":           task.GetPortCount(),
 	}
 	formatInterruption(out, task)
+	formatReadiness(out, task.GetReadiness())
 	formatMemory(out, task.GetMemory())
 	formatTmpfs(out, task.GetTmpfs())
 	formatFiles(out, task)
@@ -73,11 +74,7 @@ func formatTask(task *statepb.TaskSpec) map[string]any {
 	if task.GetShell() != "" {
 		out["command"], out["shell"] = task.GetShell(), true
 	} else {
-		argv := make([]any, len(task.GetArgv()))
-		for i, arg := range task.GetArgv() {
-			argv[i] = arg
-		}
-		out["command"] = argv
+		out["command"] = anyList(task.GetArgv())
 	}
 	if d := task.GetJobTimeLimit(); d != nil {
 		out["job_time_limit"] = option.FormatDuration(d.AsDuration())

@@ -88,6 +88,7 @@ func (o options) refuseInMapper() {
 		fieldRestartCompleted: "a part of the input is read once: leave it out",
 		fieldRestartCode:      "what an interrupted job has not read goes to another one by itself: let it exit with 0",
 		fieldOutputPaths:      "what is kept of a " + fieldMapper + " is its standard output, at " + fieldOutputPath + ": write there",
+		fieldReadiness:        "its jobs read their input, nobody sends them requests: leave it out",
 		fieldGang:             "each job of a " + fieldMapper + " is of use alone: leave it out",
 	} {
 		if o.set[name] != nil {

@@ -87,6 +87,10 @@ func anyTask(t *rapid.T, name string, mapper bool) *statepb.TaskSpec {
 			task.RestartExitCode = proto.Int32(rapid.Int32Range(1, MaxExitCode).Draw(t, "code"))
 		}
 	}
+	if !mapper && rapid.Bool().Draw(t, "a service") {
+		task.PortCount = rapid.Int32Range(1, MaxPorts).Draw(t, "ports")
+		task.Readiness = anyReadiness(t, task.GetPortCount())
+	}
 	if rapid.Bool().Draw(t, "shell") {
 		task.Shell = rapid.StringMatching(`[!-~][ -~]{0,20}`).Draw(t, "line")
 	} else {
@@ -134,6 +138,26 @@ func anyPlace(t *rapid.T, task *statepb.TaskSpec) {
 			{Source: "s3://data-2026/models/m.bin", Path: rapid.SampledFrom([]string{"m.bin", "models/m"}).Draw(t, "path")},
 		}
 	}
+}
+
+// anyReadiness draws how instances that have ports are found to be ready.
+func anyReadiness(t *rapid.T, ports int32) *statepb.Readiness {
+	span := func(label string) *durationpb.Duration {
+		return durationpb.New(time.Duration(rapid.Int64Range(int64(MinProbePeriod), int64(MaxProbePeriod)).Draw(t, label)))
+	}
+	port := rapid.Int32Range(0, ports-1).Draw(t, "port")
+	r := &statepb.Readiness{Period: span("period"), Timeout: span("timeout"), Failures: rapid.Int32Range(1, MaxProbeFailures).Draw(t, "failures")}
+	switch rapid.SampledFrom(readinessKinds).Draw(t, "kind") {
+	case fieldHTTP:
+		r.HttpPath, r.Port = "/ready?deep=1", port
+	case fieldTCP:
+		r.Tcp, r.Port = true, port
+	case fieldExec:
+		r.Exec = []string{"/bin/check", "a b", ""}
+	case fieldSocket:
+		r = &statepb.Readiness{Socket: true}
+	}
+	return r
 }
 
 // anyMap draws what goes into an operation of type map.

@@ -49,7 +49,7 @@ const (
 var taskFields = slices.Concat([]string{
 	fieldJobCount, "command", "shell", "environment", "cpu_limit", "memory_limit", "gpu_limit", "network_limit",
 	"job_time_limit", "max_failed_job_count", fieldRestartCompleted,
-	fieldSignal, fieldRootOnly, fieldRestartCode, "port_count",
+	fieldSignal, fieldRootOnly, fieldRestartCode, "port_count", fieldReadiness,
 }, memoryFields, tmpfsFields, fileFields, isolationFields, []string{fieldGang})
 
 // task returns what jobs of a task are; those of a mapper have an input.
@@ -68,6 +68,7 @@ func (c *checker) task(path, name string, v *value, outer memory.Options, mapper
 	}
 	task.Argv, task.Shell = o.command()
 	o.interruption(task)
+	task.Readiness = o.readiness(task)
 	before := len(c.faults)
 	task.MemoryLimit = o.bytes("memory_limit", DefaultMemoryLimit, MinMemoryLimit, MaxMemoryLimit)
 	if len(c.faults) == before {
@@ -114,15 +115,15 @@ func (o options) command() (argv []string, line string) {
 	case len(v.items) > MaxArguments:
 		o.fault("command", "it has %d parts: %d is the most", len(v.items), MaxArguments)
 	default:
-		return o.argv(v.items), ""
+		return o.argv("command", v.items), ""
 	}
 	return nil, ""
 }
 
-func (o options) argv(items []*value) []string {
+func (o options) argv(name string, items []*value) []string {
 	argv := make([]string, len(items))
 	for i, item := range items {
-		path := fmt.Sprintf("%s.command[%d]", o.path, i)
+		path := fmt.Sprintf("%s[%d]", join(o.path, name), i)
 		switch {
 		case !o.c.plainText(path, item):
 		case i == 0 && strings.TrimSpace(item.text) == "":

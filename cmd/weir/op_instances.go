@@ -4,48 +4,64 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
 
+	"weir/api/discovery"
 	"weir/messages/apipb"
 )
 
 func newOpInstancesCommand(f *clientFlags) *cobra.Command {
-	var watch bool
+	var watch, ready bool
 	cmd := &cobra.Command{
 		Use:   "instances OPERATION",
 		Short: "Show where the jobs of an operation are reached, by id or alias",
 		Long: `Show where the jobs of an operation are reached, by id or alias: live ones, draining
-ones, which have been told to leave and should get no more work, and for a while
-those that have gone.
+ones, which are about to leave and should get no more work, and for a while those that
+have gone. Live ones are ready as soon as they run, or where their task has readiness,
+or they say something of themselves, when that says so.
 
 The replica that is asked answers from what it knows. It hears by gossip of jobs that
-are told to leave, so that its answer may be ahead of what is committed.`,
+are told to leave, and whether instances are ready, so that its answer may be ahead of
+what is committed.`,
 		Example: `  weir op instances '*search'
+  weir op instances '*search' --ready
   weir op instances '*search' --watch -o json`,
 		Args:              takes("OPERATION"),
 		ValidArgsFunction: f.suggest(true, operationNames(false)),
 		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
 			if watch {
-				return watched(ctx, s, s.WatchInstances, args[0], instancesView)
+				return watched(ctx, s, s.WatchInstances, args[0], func(seen *apipb.WatchInstancesResponse) view {
+					return instancesView(seen, ready)
+				})
 			}
 			seen, err := s.Instances(ctx, args[0])
 			if err != nil {
 				return err
 			}
-			return s.show(instancesView(&apipb.WatchInstancesResponse{OperationId: seen.GetOperationId(), Instances: seen.GetInstances(), Over: seen.GetOver()}))
+			return s.show(instancesView(&apipb.WatchInstancesResponse{OperationId: seen.GetOperationId(), Instances: seen.GetInstances(), Over: seen.GetOver()}, ready))
 		}),
 	}
 	cmd.Flags().BoolVar(&watch, "watch", false, "go on until the operation has ended, and show them again as they change")
+	cmd.Flags().BoolVar(&ready, "ready", false, "show only those that take requests")
 	return cmd
 }
 
-func instancesView(seen *apipb.WatchInstancesResponse) view {
+func instancesView(seen *apipb.WatchInstancesResponse, ready bool) view {
+	if ready {
+		seen = proto.CloneOf(seen)
+		seen.Instances = slices.DeleteFunc(seen.GetInstances(), func(in *apipb.Instance) bool { return !in.GetReady() })
+	}
 	v := view{message: seen, rows: true, text: func(now time.Time) string { return instancesText(seen, now) }}
 	if len(seen.GetInstances()) == 0 {
 		v.empty = fmt.Sprintf("operation %s has no jobs that could be reached", seen.GetOperationId())
+		if ready {
+			v.empty = fmt.Sprintf("operation %s has no jobs that take requests", seen.GetOperationId())
+		}
 	}
 	return v
 }
@@ -54,6 +70,14 @@ func instancesText(seen *apipb.WatchInstancesResponse, now time.Time) string {
 	g := newGrid("task", "cookie>", "job", "state", "address", "node", "started")
 	for _, in := range seen.GetInstances() {
 		state := in.GetState()
+		switch {
+		case in.GetReady():
+			state += ", ready"
+		case in.GetUnready() != "":
+			state += ", not ready: " + in.GetUnready()
+		case state == discovery.Live:
+			state += ", not ready"
+		}
 		if in.GetReason() != "" {
 			state += ": " + in.GetReason()
 		}

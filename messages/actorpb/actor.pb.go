@@ -1195,8 +1195,10 @@ type JobSpec struct {
 	// With the braces of destinations replaced.
 	Outputs []*statepb.KeptFile `protobuf:"bytes,25,rep,name=outputs,proto3" json:"outputs,omitempty"`
 	// Set with jobs of a map operation.
-	Feed          *JobFeed `protobuf:"bytes,26,opt,name=feed,proto3" json:"feed,omitempty"`
-	GpuLimit      int64    `protobuf:"varint,27,opt,name=gpu_limit,json=gpuLimit,proto3" json:"gpu_limit,omitempty"`
+	Feed     *JobFeed `protobuf:"bytes,26,opt,name=feed,proto3" json:"feed,omitempty"`
+	GpuLimit int64    `protobuf:"varint,27,opt,name=gpu_limit,json=gpuLimit,proto3" json:"gpu_limit,omitempty"`
+	// As in weir.state.v1.TaskSpec.
+	Readiness     *statepb.Readiness `protobuf:"bytes,30,opt,name=readiness,proto3" json:"readiness,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1418,6 +1420,13 @@ func (x *JobSpec) GetGpuLimit() int64 {
 		return x.GpuLimit
 	}
 	return 0
+}
+
+func (x *JobSpec) GetReadiness() *statepb.Readiness {
+	if x != nil {
+		return x.Readiness
+	}
+	return nil
 }
 
 // JobFile is a file that is in the workspace when the job begins.
@@ -2061,9 +2070,13 @@ type Instance struct {
 	// live, draining or gone.
 	State string `protobuf:"bytes,7,opt,name=state,proto3" json:"state,omitempty"`
 	// With draining: why, and until when at most.
-	Reason        string                 `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
-	Deadline      *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=deadline,proto3" json:"deadline,omitempty"`
-	StartTime     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	Reason    string                 `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
+	Deadline  *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	StartTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	// It is live and takes requests, by its own word, its probe, or for want of either.
+	Ready bool `protobuf:"varint,11,opt,name=ready,proto3" json:"ready,omitempty"`
+	// Why it is not ready, as its probe has found it.
+	Unready       string `protobuf:"bytes,12,opt,name=unready,proto3" json:"unready,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2168,6 +2181,126 @@ func (x *Instance) GetStartTime() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Instance) GetReady() bool {
+	if x != nil {
+		return x.Ready
+	}
+	return false
+}
+
+func (x *Instance) GetUnready() string {
+	if x != nil {
+		return x.Unready
+	}
+	return ""
+}
+
+// TellWord brings a controller the word of one of its operation's jobs. The agent says it again
+// until it is heard, and from time to time.
+type TellWord struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	GrantIndex    uint64                 `protobuf:"varint,2,opt,name=grant_index,json=grantIndex,proto3" json:"grant_index,omitempty"`
+	Word          *InstanceWord          `protobuf:"bytes,3,opt,name=word,proto3" json:"word,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TellWord) Reset() {
+	*x = TellWord{}
+	mi := &file_actorpb_actor_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TellWord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TellWord) ProtoMessage() {}
+
+func (x *TellWord) ProtoReflect() protoreflect.Message {
+	mi := &file_actorpb_actor_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TellWord.ProtoReflect.Descriptor instead.
+func (*TellWord) Descriptor() ([]byte, []int) {
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *TellWord) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *TellWord) GetGrantIndex() uint64 {
+	if x != nil {
+		return x.GrantIndex
+	}
+	return 0
+}
+
+func (x *TellWord) GetWord() *InstanceWord {
+	if x != nil {
+		return x.Word
+	}
+	return nil
+}
+
+type WordHeard struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WordHeard) Reset() {
+	*x = WordHeard{}
+	mi := &file_actorpb_actor_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WordHeard) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WordHeard) ProtoMessage() {}
+
+func (x *WordHeard) ProtoReflect() protoreflect.Message {
+	mi := &file_actorpb_actor_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WordHeard.ProtoReflect.Descriptor instead.
+func (*WordHeard) Descriptor() ([]byte, []int) {
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *WordHeard) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
 // ReadOutput asks for a part of a job's output.
 type ReadOutput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2183,7 +2316,7 @@ type ReadOutput struct {
 
 func (x *ReadOutput) Reset() {
 	*x = ReadOutput{}
-	mi := &file_actorpb_actor_proto_msgTypes[25]
+	mi := &file_actorpb_actor_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2195,7 +2328,7 @@ func (x *ReadOutput) String() string {
 func (*ReadOutput) ProtoMessage() {}
 
 func (x *ReadOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[25]
+	mi := &file_actorpb_actor_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2208,7 +2341,7 @@ func (x *ReadOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadOutput.ProtoReflect.Descriptor instead.
 func (*ReadOutput) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{25}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ReadOutput) GetJobId() string {
@@ -2260,7 +2393,7 @@ type OutputPart struct {
 
 func (x *OutputPart) Reset() {
 	*x = OutputPart{}
-	mi := &file_actorpb_actor_proto_msgTypes[26]
+	mi := &file_actorpb_actor_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2272,7 +2405,7 @@ func (x *OutputPart) String() string {
 func (*OutputPart) ProtoMessage() {}
 
 func (x *OutputPart) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[26]
+	mi := &file_actorpb_actor_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2285,7 +2418,7 @@ func (x *OutputPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputPart.ProtoReflect.Descriptor instead.
 func (*OutputPart) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{26}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *OutputPart) GetData() []byte {
@@ -2326,7 +2459,7 @@ type Propose struct {
 
 func (x *Propose) Reset() {
 	*x = Propose{}
-	mi := &file_actorpb_actor_proto_msgTypes[27]
+	mi := &file_actorpb_actor_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2338,7 +2471,7 @@ func (x *Propose) String() string {
 func (*Propose) ProtoMessage() {}
 
 func (x *Propose) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[27]
+	mi := &file_actorpb_actor_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2351,7 +2484,7 @@ func (x *Propose) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Propose.ProtoReflect.Descriptor instead.
 func (*Propose) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{27}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Propose) GetCommands() []*commandpb.Command {
@@ -2370,7 +2503,7 @@ type Proposed struct {
 
 func (x *Proposed) Reset() {
 	*x = Proposed{}
-	mi := &file_actorpb_actor_proto_msgTypes[28]
+	mi := &file_actorpb_actor_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2382,7 +2515,7 @@ func (x *Proposed) String() string {
 func (*Proposed) ProtoMessage() {}
 
 func (x *Proposed) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[28]
+	mi := &file_actorpb_actor_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2395,7 +2528,7 @@ func (x *Proposed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proposed.ProtoReflect.Descriptor instead.
 func (*Proposed) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{28}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Proposed) GetResults() []*commandpb.Result {
@@ -2414,7 +2547,7 @@ type ReadIndexRequest struct {
 
 func (x *ReadIndexRequest) Reset() {
 	*x = ReadIndexRequest{}
-	mi := &file_actorpb_actor_proto_msgTypes[29]
+	mi := &file_actorpb_actor_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2426,7 +2559,7 @@ func (x *ReadIndexRequest) String() string {
 func (*ReadIndexRequest) ProtoMessage() {}
 
 func (x *ReadIndexRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[29]
+	mi := &file_actorpb_actor_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2439,7 +2572,7 @@ func (x *ReadIndexRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadIndexRequest.ProtoReflect.Descriptor instead.
 func (*ReadIndexRequest) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{29}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{31}
 }
 
 type ReadIndex struct {
@@ -2452,7 +2585,7 @@ type ReadIndex struct {
 
 func (x *ReadIndex) Reset() {
 	*x = ReadIndex{}
-	mi := &file_actorpb_actor_proto_msgTypes[30]
+	mi := &file_actorpb_actor_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2464,7 +2597,7 @@ func (x *ReadIndex) String() string {
 func (*ReadIndex) ProtoMessage() {}
 
 func (x *ReadIndex) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[30]
+	mi := &file_actorpb_actor_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2477,7 +2610,7 @@ func (x *ReadIndex) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadIndex.ProtoReflect.Descriptor instead.
 func (*ReadIndex) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{30}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ReadIndex) GetIndex() uint64 {
@@ -2511,7 +2644,7 @@ type SchedulerViewRequest struct {
 
 func (x *SchedulerViewRequest) Reset() {
 	*x = SchedulerViewRequest{}
-	mi := &file_actorpb_actor_proto_msgTypes[31]
+	mi := &file_actorpb_actor_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2523,7 +2656,7 @@ func (x *SchedulerViewRequest) String() string {
 func (*SchedulerViewRequest) ProtoMessage() {}
 
 func (x *SchedulerViewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[31]
+	mi := &file_actorpb_actor_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2536,7 +2669,7 @@ func (x *SchedulerViewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerViewRequest.ProtoReflect.Descriptor instead.
 func (*SchedulerViewRequest) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{31}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SchedulerViewRequest) GetTree() string {
@@ -2592,7 +2725,7 @@ type SchedulerView struct {
 
 func (x *SchedulerView) Reset() {
 	*x = SchedulerView{}
-	mi := &file_actorpb_actor_proto_msgTypes[32]
+	mi := &file_actorpb_actor_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2604,7 +2737,7 @@ func (x *SchedulerView) String() string {
 func (*SchedulerView) ProtoMessage() {}
 
 func (x *SchedulerView) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[32]
+	mi := &file_actorpb_actor_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2617,7 +2750,7 @@ func (x *SchedulerView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerView.ProtoReflect.Descriptor instead.
 func (*SchedulerView) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{32}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *SchedulerView) GetTime() *timestamppb.Timestamp {
@@ -2708,7 +2841,7 @@ type ElementView struct {
 
 func (x *ElementView) Reset() {
 	*x = ElementView{}
-	mi := &file_actorpb_actor_proto_msgTypes[33]
+	mi := &file_actorpb_actor_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2720,7 +2853,7 @@ func (x *ElementView) String() string {
 func (*ElementView) ProtoMessage() {}
 
 func (x *ElementView) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[33]
+	mi := &file_actorpb_actor_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2733,7 +2866,7 @@ func (x *ElementView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ElementView.ProtoReflect.Descriptor instead.
 func (*ElementView) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{33}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ElementView) GetTree() string {
@@ -2914,7 +3047,7 @@ type NodeView struct {
 
 func (x *NodeView) Reset() {
 	*x = NodeView{}
-	mi := &file_actorpb_actor_proto_msgTypes[34]
+	mi := &file_actorpb_actor_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2926,7 +3059,7 @@ func (x *NodeView) String() string {
 func (*NodeView) ProtoMessage() {}
 
 func (x *NodeView) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[34]
+	mi := &file_actorpb_actor_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2939,7 +3072,7 @@ func (x *NodeView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeView.ProtoReflect.Descriptor instead.
 func (*NodeView) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{34}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *NodeView) GetId() string {
@@ -3015,7 +3148,7 @@ type PoolHistoryRequest struct {
 
 func (x *PoolHistoryRequest) Reset() {
 	*x = PoolHistoryRequest{}
-	mi := &file_actorpb_actor_proto_msgTypes[35]
+	mi := &file_actorpb_actor_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3027,7 +3160,7 @@ func (x *PoolHistoryRequest) String() string {
 func (*PoolHistoryRequest) ProtoMessage() {}
 
 func (x *PoolHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[35]
+	mi := &file_actorpb_actor_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3040,7 +3173,7 @@ func (x *PoolHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolHistoryRequest.ProtoReflect.Descriptor instead.
 func (*PoolHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{35}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *PoolHistoryRequest) GetTree() string {
@@ -3094,7 +3227,7 @@ type PoolHistory struct {
 
 func (x *PoolHistory) Reset() {
 	*x = PoolHistory{}
-	mi := &file_actorpb_actor_proto_msgTypes[36]
+	mi := &file_actorpb_actor_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3106,7 +3239,7 @@ func (x *PoolHistory) String() string {
 func (*PoolHistory) ProtoMessage() {}
 
 func (x *PoolHistory) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[36]
+	mi := &file_actorpb_actor_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3119,7 +3252,7 @@ func (x *PoolHistory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolHistory.ProtoReflect.Descriptor instead.
 func (*PoolHistory) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{36}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *PoolHistory) GetSecondsUntil() int64 {
@@ -3170,7 +3303,7 @@ type PoolPoints struct {
 
 func (x *PoolPoints) Reset() {
 	*x = PoolPoints{}
-	mi := &file_actorpb_actor_proto_msgTypes[37]
+	mi := &file_actorpb_actor_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3182,7 +3315,7 @@ func (x *PoolPoints) String() string {
 func (*PoolPoints) ProtoMessage() {}
 
 func (x *PoolPoints) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[37]
+	mi := &file_actorpb_actor_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3195,7 +3328,7 @@ func (x *PoolPoints) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolPoints.ProtoReflect.Descriptor instead.
 func (*PoolPoints) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{37}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PoolPoints) GetPool() string {
@@ -3241,7 +3374,7 @@ type Points struct {
 
 func (x *Points) Reset() {
 	*x = Points{}
-	mi := &file_actorpb_actor_proto_msgTypes[38]
+	mi := &file_actorpb_actor_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3253,7 +3386,7 @@ func (x *Points) String() string {
 func (*Points) ProtoMessage() {}
 
 func (x *Points) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[38]
+	mi := &file_actorpb_actor_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3266,7 +3399,7 @@ func (x *Points) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Points.ProtoReflect.Descriptor instead.
 func (*Points) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{38}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Points) GetAt() []int64 {
@@ -3314,7 +3447,7 @@ type JobLiveRequest struct {
 
 func (x *JobLiveRequest) Reset() {
 	*x = JobLiveRequest{}
-	mi := &file_actorpb_actor_proto_msgTypes[39]
+	mi := &file_actorpb_actor_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3326,7 +3459,7 @@ func (x *JobLiveRequest) String() string {
 func (*JobLiveRequest) ProtoMessage() {}
 
 func (x *JobLiveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[39]
+	mi := &file_actorpb_actor_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3339,7 +3472,7 @@ func (x *JobLiveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobLiveRequest.ProtoReflect.Descriptor instead.
 func (*JobLiveRequest) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{39}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *JobLiveRequest) GetJobIds() []string {
@@ -3358,7 +3491,7 @@ type JobLive struct {
 
 func (x *JobLive) Reset() {
 	*x = JobLive{}
-	mi := &file_actorpb_actor_proto_msgTypes[40]
+	mi := &file_actorpb_actor_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3370,7 +3503,7 @@ func (x *JobLive) String() string {
 func (*JobLive) ProtoMessage() {}
 
 func (x *JobLive) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[40]
+	mi := &file_actorpb_actor_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3383,7 +3516,7 @@ func (x *JobLive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobLive.ProtoReflect.Descriptor instead.
 func (*JobLive) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{40}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *JobLive) GetJobs() []*HeldJob {
@@ -3419,7 +3552,7 @@ type InterruptionSignal struct {
 
 func (x *InterruptionSignal) Reset() {
 	*x = InterruptionSignal{}
-	mi := &file_actorpb_actor_proto_msgTypes[41]
+	mi := &file_actorpb_actor_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3431,7 +3564,7 @@ func (x *InterruptionSignal) String() string {
 func (*InterruptionSignal) ProtoMessage() {}
 
 func (x *InterruptionSignal) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[41]
+	mi := &file_actorpb_actor_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3444,7 +3577,7 @@ func (x *InterruptionSignal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptionSignal.ProtoReflect.Descriptor instead.
 func (*InterruptionSignal) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{41}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *InterruptionSignal) GetOperationId() string {
@@ -3554,7 +3687,7 @@ type InterruptionSignals struct {
 
 func (x *InterruptionSignals) Reset() {
 	*x = InterruptionSignals{}
-	mi := &file_actorpb_actor_proto_msgTypes[42]
+	mi := &file_actorpb_actor_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3566,7 +3699,7 @@ func (x *InterruptionSignals) String() string {
 func (*InterruptionSignals) ProtoMessage() {}
 
 func (x *InterruptionSignals) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[42]
+	mi := &file_actorpb_actor_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3579,12 +3712,171 @@ func (x *InterruptionSignals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptionSignals.ProtoReflect.Descriptor instead.
 func (*InterruptionSignals) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{42}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *InterruptionSignals) GetSignals() []*InterruptionSignal {
 	if x != nil {
 		return x.Signals
+	}
+	return nil
+}
+
+// InstanceWord is whether an instance takes requests, said by itself or found by its probe.
+// It is advice, and in no log.
+type InstanceWord struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	OperationId string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
+	JobId       string                 `protobuf:"bytes,2,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	// ready, not_ready or draining.
+	Word string `protobuf:"bytes,3,opt,name=word,proto3" json:"word,omitempty"`
+	// Why it is not ready.
+	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The session of the agent that tells it, and a number that grows within that: of two words
+	// of an instance the greater one counts.
+	Session uint64 `protobuf:"varint,5,opt,name=session,proto3" json:"session,omitempty"`
+	Number  uint64 `protobuf:"varint,6,opt,name=number,proto3" json:"number,omitempty"`
+	// Replica that sent it, its life, and a number that grows within it.
+	Origin        string `protobuf:"bytes,7,opt,name=origin,proto3" json:"origin,omitempty"`
+	Incarnation   uint64 `protobuf:"varint,8,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Sequence      uint64 `protobuf:"varint,9,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InstanceWord) Reset() {
+	*x = InstanceWord{}
+	mi := &file_actorpb_actor_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InstanceWord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InstanceWord) ProtoMessage() {}
+
+func (x *InstanceWord) ProtoReflect() protoreflect.Message {
+	mi := &file_actorpb_actor_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InstanceWord.ProtoReflect.Descriptor instead.
+func (*InstanceWord) Descriptor() ([]byte, []int) {
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *InstanceWord) GetOperationId() string {
+	if x != nil {
+		return x.OperationId
+	}
+	return ""
+}
+
+func (x *InstanceWord) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *InstanceWord) GetWord() string {
+	if x != nil {
+		return x.Word
+	}
+	return ""
+}
+
+func (x *InstanceWord) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *InstanceWord) GetSession() uint64 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
+}
+
+func (x *InstanceWord) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *InstanceWord) GetOrigin() string {
+	if x != nil {
+		return x.Origin
+	}
+	return ""
+}
+
+func (x *InstanceWord) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *InstanceWord) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+type InstanceWords struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Words         []*InstanceWord        `protobuf:"bytes,1,rep,name=words,proto3" json:"words,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InstanceWords) Reset() {
+	*x = InstanceWords{}
+	mi := &file_actorpb_actor_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InstanceWords) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InstanceWords) ProtoMessage() {}
+
+func (x *InstanceWords) ProtoReflect() protoreflect.Message {
+	mi := &file_actorpb_actor_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InstanceWords.ProtoReflect.Descriptor instead.
+func (*InstanceWords) Descriptor() ([]byte, []int) {
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *InstanceWords) GetWords() []*InstanceWord {
+	if x != nil {
+		return x.Words
 	}
 	return nil
 }
@@ -3611,7 +3903,7 @@ type MemoryPrior struct {
 
 func (x *MemoryPrior) Reset() {
 	*x = MemoryPrior{}
-	mi := &file_actorpb_actor_proto_msgTypes[43]
+	mi := &file_actorpb_actor_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3623,7 +3915,7 @@ func (x *MemoryPrior) String() string {
 func (*MemoryPrior) ProtoMessage() {}
 
 func (x *MemoryPrior) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[43]
+	mi := &file_actorpb_actor_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3636,7 +3928,7 @@ func (x *MemoryPrior) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryPrior.ProtoReflect.Descriptor instead.
 func (*MemoryPrior) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{43}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *MemoryPrior) GetProfile() string {
@@ -3718,7 +4010,7 @@ type MemoryPriors struct {
 
 func (x *MemoryPriors) Reset() {
 	*x = MemoryPriors{}
-	mi := &file_actorpb_actor_proto_msgTypes[44]
+	mi := &file_actorpb_actor_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3730,7 +4022,7 @@ func (x *MemoryPriors) String() string {
 func (*MemoryPriors) ProtoMessage() {}
 
 func (x *MemoryPriors) ProtoReflect() protoreflect.Message {
-	mi := &file_actorpb_actor_proto_msgTypes[44]
+	mi := &file_actorpb_actor_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3743,7 +4035,7 @@ func (x *MemoryPriors) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryPriors.ProtoReflect.Descriptor instead.
 func (*MemoryPriors) Descriptor() ([]byte, []int) {
-	return file_actorpb_actor_proto_rawDescGZIP(), []int{44}
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *MemoryPriors) GetPriors() []*MemoryPrior {
@@ -3855,7 +4147,7 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x15\n" +
 	"\x06job_id\x18\x03 \x01(\tR\x05jobId\x12\x1f\n" +
 	"\vgrant_index\x18\x04 \x01(\x04R\n" +
-	"grantIndex\"\xdf\b\n" +
+	"grantIndex\"\x97\t\n" +
 	"\aJobSpec\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12!\n" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x12\n" +
@@ -3886,7 +4178,8 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x05files\x18\x18 \x03(\v2\x16.weir.actor.v1.JobFileR\x05files\x121\n" +
 	"\aoutputs\x18\x19 \x03(\v2\x17.weir.state.v1.KeptFileR\aoutputs\x12*\n" +
 	"\x04feed\x18\x1a \x01(\v2\x16.weir.actor.v1.JobFeedR\x04feed\x12\x1b\n" +
-	"\tgpu_limit\x18\x1b \x01(\x03R\bgpuLimit\x1a>\n" +
+	"\tgpu_limit\x18\x1b \x01(\x03R\bgpuLimit\x126\n" +
+	"\treadiness\x18\x1e \x01(\v2\x18.weir.state.v1.ReadinessR\treadiness\x1a>\n" +
 	"\x10EnvironmentEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x14\n" +
@@ -3942,7 +4235,7 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\tinstances\x18\x03 \x03(\v2\x17.weir.actor.v1.InstanceR\tinstances\x12\x12\n" +
 	"\x04over\x18\x04 \x01(\bR\x04over\x12\x14\n" +
 	"\x05since\x18\x05 \x01(\tR\x05since\x12\x1c\n" +
-	"\tforgotten\x18\x06 \x03(\tR\tforgotten\"\xac\x02\n" +
+	"\tforgotten\x18\x06 \x03(\tR\tforgotten\"\xdc\x02\n" +
 	"\bInstance\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\tR\x04task\x12\x16\n" +
@@ -3955,7 +4248,16 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\bdeadline\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x129\n" +
 	"\n" +
 	"start_time\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\"}\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x12\x14\n" +
+	"\x05ready\x18\v \x01(\bR\x05ready\x12\x18\n" +
+	"\aunready\x18\f \x01(\tR\aunready\"p\n" +
+	"\bTellWord\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1f\n" +
+	"\vgrant_index\x18\x02 \x01(\x04R\n" +
+	"grantIndex\x12/\n" +
+	"\x04word\x18\x03 \x01(\v2\x1b.weir.actor.v1.InstanceWordR\x04word\"\"\n" +
+	"\tWordHeard\x12\x15\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\"}\n" +
 	"\n" +
 	"ReadOutput\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x12\n" +
@@ -4080,7 +4382,19 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\n" +
 	"start_time\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\"R\n" +
 	"\x13InterruptionSignals\x12;\n" +
-	"\asignals\x18\x01 \x03(\v2!.weir.actor.v1.InterruptionSignalR\asignals\"\xda\x02\n" +
+	"\asignals\x18\x01 \x03(\v2!.weir.actor.v1.InterruptionSignalR\asignals\"\xfc\x01\n" +
+	"\fInstanceWord\x12!\n" +
+	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x15\n" +
+	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x12\n" +
+	"\x04word\x18\x03 \x01(\tR\x04word\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x18\n" +
+	"\asession\x18\x05 \x01(\x04R\asession\x12\x16\n" +
+	"\x06number\x18\x06 \x01(\x04R\x06number\x12\x16\n" +
+	"\x06origin\x18\a \x01(\tR\x06origin\x12 \n" +
+	"\vincarnation\x18\b \x01(\x04R\vincarnation\x12\x1a\n" +
+	"\bsequence\x18\t \x01(\x04R\bsequence\"B\n" +
+	"\rInstanceWords\x121\n" +
+	"\x05words\x18\x01 \x03(\v2\x1b.weir.actor.v1.InstanceWordR\x05words\"\xda\x02\n" +
 	"\vMemoryPrior\x12\x18\n" +
 	"\aprofile\x18\x01 \x01(\tR\aprofile\x12\x1f\n" +
 	"\vuser_digest\x18\x02 \x01(\fR\n" +
@@ -4109,7 +4423,7 @@ func file_actorpb_actor_proto_rawDescGZIP() []byte {
 	return file_actorpb_actor_proto_rawDescData
 }
 
-var file_actorpb_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
+var file_actorpb_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_actorpb_actor_proto_goTypes = []any{
 	(*Token)(nil),                 // 0: weir.actor.v1.Token
 	(*Replica)(nil),               // 1: weir.actor.v1.Replica
@@ -4136,51 +4450,56 @@ var file_actorpb_actor_proto_goTypes = []any{
 	(*InstancesRequest)(nil),      // 22: weir.actor.v1.InstancesRequest
 	(*Instances)(nil),             // 23: weir.actor.v1.Instances
 	(*Instance)(nil),              // 24: weir.actor.v1.Instance
-	(*ReadOutput)(nil),            // 25: weir.actor.v1.ReadOutput
-	(*OutputPart)(nil),            // 26: weir.actor.v1.OutputPart
-	(*Propose)(nil),               // 27: weir.actor.v1.Propose
-	(*Proposed)(nil),              // 28: weir.actor.v1.Proposed
-	(*ReadIndexRequest)(nil),      // 29: weir.actor.v1.ReadIndexRequest
-	(*ReadIndex)(nil),             // 30: weir.actor.v1.ReadIndex
-	(*SchedulerViewRequest)(nil),  // 31: weir.actor.v1.SchedulerViewRequest
-	(*SchedulerView)(nil),         // 32: weir.actor.v1.SchedulerView
-	(*ElementView)(nil),           // 33: weir.actor.v1.ElementView
-	(*NodeView)(nil),              // 34: weir.actor.v1.NodeView
-	(*PoolHistoryRequest)(nil),    // 35: weir.actor.v1.PoolHistoryRequest
-	(*PoolHistory)(nil),           // 36: weir.actor.v1.PoolHistory
-	(*PoolPoints)(nil),            // 37: weir.actor.v1.PoolPoints
-	(*Points)(nil),                // 38: weir.actor.v1.Points
-	(*JobLiveRequest)(nil),        // 39: weir.actor.v1.JobLiveRequest
-	(*JobLive)(nil),               // 40: weir.actor.v1.JobLive
-	(*InterruptionSignal)(nil),    // 41: weir.actor.v1.InterruptionSignal
-	(*InterruptionSignals)(nil),   // 42: weir.actor.v1.InterruptionSignals
-	(*MemoryPrior)(nil),           // 43: weir.actor.v1.MemoryPrior
-	(*MemoryPriors)(nil),          // 44: weir.actor.v1.MemoryPriors
-	nil,                           // 45: weir.actor.v1.JobSpec.EnvironmentEntry
-	(*statepb.Resources)(nil),     // 46: weir.state.v1.Resources
-	(*timestamppb.Timestamp)(nil), // 47: google.protobuf.Timestamp
-	(*statepb.Beneficiary)(nil),   // 48: weir.state.v1.Beneficiary
-	(*statepb.Tmpfs)(nil),         // 49: weir.state.v1.Tmpfs
-	(*statepb.KeptFile)(nil),      // 50: weir.state.v1.KeptFile
-	(*statepb.Slice)(nil),         // 51: weir.state.v1.Slice
-	(*statepb.InputFile)(nil),     // 52: weir.state.v1.InputFile
-	(*statepb.FinishedJob)(nil),   // 53: weir.state.v1.FinishedJob
-	(*commandpb.Command)(nil),     // 54: weir.command.v1.Command
-	(*commandpb.Result)(nil),      // 55: weir.command.v1.Result
-	(*explainpb.Explanation)(nil), // 56: weir.explain.v1.Explanation
-	(*structpb.Struct)(nil),       // 57: google.protobuf.Struct
-	(*statepb.PoolVolume)(nil),    // 58: weir.state.v1.PoolVolume
+	(*TellWord)(nil),              // 25: weir.actor.v1.TellWord
+	(*WordHeard)(nil),             // 26: weir.actor.v1.WordHeard
+	(*ReadOutput)(nil),            // 27: weir.actor.v1.ReadOutput
+	(*OutputPart)(nil),            // 28: weir.actor.v1.OutputPart
+	(*Propose)(nil),               // 29: weir.actor.v1.Propose
+	(*Proposed)(nil),              // 30: weir.actor.v1.Proposed
+	(*ReadIndexRequest)(nil),      // 31: weir.actor.v1.ReadIndexRequest
+	(*ReadIndex)(nil),             // 32: weir.actor.v1.ReadIndex
+	(*SchedulerViewRequest)(nil),  // 33: weir.actor.v1.SchedulerViewRequest
+	(*SchedulerView)(nil),         // 34: weir.actor.v1.SchedulerView
+	(*ElementView)(nil),           // 35: weir.actor.v1.ElementView
+	(*NodeView)(nil),              // 36: weir.actor.v1.NodeView
+	(*PoolHistoryRequest)(nil),    // 37: weir.actor.v1.PoolHistoryRequest
+	(*PoolHistory)(nil),           // 38: weir.actor.v1.PoolHistory
+	(*PoolPoints)(nil),            // 39: weir.actor.v1.PoolPoints
+	(*Points)(nil),                // 40: weir.actor.v1.Points
+	(*JobLiveRequest)(nil),        // 41: weir.actor.v1.JobLiveRequest
+	(*JobLive)(nil),               // 42: weir.actor.v1.JobLive
+	(*InterruptionSignal)(nil),    // 43: weir.actor.v1.InterruptionSignal
+	(*InterruptionSignals)(nil),   // 44: weir.actor.v1.InterruptionSignals
+	(*InstanceWord)(nil),          // 45: weir.actor.v1.InstanceWord
+	(*InstanceWords)(nil),         // 46: weir.actor.v1.InstanceWords
+	(*MemoryPrior)(nil),           // 47: weir.actor.v1.MemoryPrior
+	(*MemoryPriors)(nil),          // 48: weir.actor.v1.MemoryPriors
+	nil,                           // 49: weir.actor.v1.JobSpec.EnvironmentEntry
+	(*statepb.Resources)(nil),     // 50: weir.state.v1.Resources
+	(*timestamppb.Timestamp)(nil), // 51: google.protobuf.Timestamp
+	(*statepb.Beneficiary)(nil),   // 52: weir.state.v1.Beneficiary
+	(*statepb.Tmpfs)(nil),         // 53: weir.state.v1.Tmpfs
+	(*statepb.KeptFile)(nil),      // 54: weir.state.v1.KeptFile
+	(*statepb.Readiness)(nil),     // 55: weir.state.v1.Readiness
+	(*statepb.Slice)(nil),         // 56: weir.state.v1.Slice
+	(*statepb.InputFile)(nil),     // 57: weir.state.v1.InputFile
+	(*statepb.FinishedJob)(nil),   // 58: weir.state.v1.FinishedJob
+	(*commandpb.Command)(nil),     // 59: weir.command.v1.Command
+	(*commandpb.Result)(nil),      // 60: weir.command.v1.Result
+	(*explainpb.Explanation)(nil), // 61: weir.explain.v1.Explanation
+	(*structpb.Struct)(nil),       // 62: google.protobuf.Struct
+	(*statepb.PoolVolume)(nil),    // 63: weir.state.v1.PoolVolume
 }
 var file_actorpb_actor_proto_depIdxs = []int32{
-	46, // 0: weir.actor.v1.RegisterAgent.resources:type_name -> weir.state.v1.Resources
+	50, // 0: weir.actor.v1.RegisterAgent.resources:type_name -> weir.state.v1.Resources
 	0,  // 1: weir.actor.v1.RegisterAgent.token:type_name -> weir.actor.v1.Token
 	3,  // 2: weir.actor.v1.RegisterAgent.jobs:type_name -> weir.actor.v1.HeldJob
-	47, // 3: weir.actor.v1.HeldJob.start_time:type_name -> google.protobuf.Timestamp
-	47, // 4: weir.actor.v1.HeldJob.deadline:type_name -> google.protobuf.Timestamp
+	51, // 3: weir.actor.v1.HeldJob.start_time:type_name -> google.protobuf.Timestamp
+	51, // 4: weir.actor.v1.HeldJob.deadline:type_name -> google.protobuf.Timestamp
 	1,  // 5: weir.actor.v1.AgentRegistered.replicas:type_name -> weir.actor.v1.Replica
 	1,  // 6: weir.actor.v1.Redirect.leader:type_name -> weir.actor.v1.Replica
 	1,  // 7: weir.actor.v1.Redirect.replicas:type_name -> weir.actor.v1.Replica
-	46, // 8: weir.actor.v1.Heartbeat.resources:type_name -> weir.state.v1.Resources
+	50, // 8: weir.actor.v1.Heartbeat.resources:type_name -> weir.state.v1.Resources
 	3,  // 9: weir.actor.v1.Heartbeat.jobs:type_name -> weir.actor.v1.HeldJob
 	8,  // 10: weir.actor.v1.Heartbeat.files:type_name -> weir.actor.v1.FileCache
 	1,  // 11: weir.actor.v1.HeartbeatAck.replicas:type_name -> weir.actor.v1.Replica
@@ -4188,54 +4507,57 @@ var file_actorpb_actor_proto_depIdxs = []int32{
 	11, // 13: weir.actor.v1.NodePlan.start:type_name -> weir.actor.v1.StartJob
 	12, // 14: weir.actor.v1.NodePlan.abort:type_name -> weir.actor.v1.AbortJob
 	0,  // 15: weir.actor.v1.StartJob.token:type_name -> weir.actor.v1.Token
-	46, // 16: weir.actor.v1.StartJob.resources:type_name -> weir.state.v1.Resources
+	50, // 16: weir.actor.v1.StartJob.resources:type_name -> weir.state.v1.Resources
 	1,  // 17: weir.actor.v1.StartJob.controller:type_name -> weir.actor.v1.Replica
-	48, // 18: weir.actor.v1.AbortJob.preempted_for:type_name -> weir.state.v1.Beneficiary
-	45, // 19: weir.actor.v1.JobSpec.environment:type_name -> weir.actor.v1.JobSpec.EnvironmentEntry
-	49, // 20: weir.actor.v1.JobSpec.tmpfs:type_name -> weir.state.v1.Tmpfs
+	52, // 18: weir.actor.v1.AbortJob.preempted_for:type_name -> weir.state.v1.Beneficiary
+	49, // 19: weir.actor.v1.JobSpec.environment:type_name -> weir.actor.v1.JobSpec.EnvironmentEntry
+	53, // 20: weir.actor.v1.JobSpec.tmpfs:type_name -> weir.state.v1.Tmpfs
 	15, // 21: weir.actor.v1.JobSpec.files:type_name -> weir.actor.v1.JobFile
-	50, // 22: weir.actor.v1.JobSpec.outputs:type_name -> weir.state.v1.KeptFile
+	54, // 22: weir.actor.v1.JobSpec.outputs:type_name -> weir.state.v1.KeptFile
 	16, // 23: weir.actor.v1.JobSpec.feed:type_name -> weir.actor.v1.JobFeed
-	17, // 24: weir.actor.v1.JobFeed.parts:type_name -> weir.actor.v1.FeedPart
-	51, // 25: weir.actor.v1.FeedPart.slice:type_name -> weir.state.v1.Slice
-	52, // 26: weir.actor.v1.FeedPart.file:type_name -> weir.state.v1.InputFile
-	53, // 27: weir.actor.v1.JobEnded.job:type_name -> weir.state.v1.FinishedJob
-	1,  // 28: weir.actor.v1.ControllerFound.controller:type_name -> weir.actor.v1.Replica
-	24, // 29: weir.actor.v1.Instances.instances:type_name -> weir.actor.v1.Instance
-	47, // 30: weir.actor.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
-	47, // 31: weir.actor.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
-	54, // 32: weir.actor.v1.Propose.commands:type_name -> weir.command.v1.Command
-	55, // 33: weir.actor.v1.Proposed.results:type_name -> weir.command.v1.Result
-	47, // 34: weir.actor.v1.SchedulerView.time:type_name -> google.protobuf.Timestamp
-	33, // 35: weir.actor.v1.SchedulerView.elements:type_name -> weir.actor.v1.ElementView
-	34, // 36: weir.actor.v1.SchedulerView.nodes:type_name -> weir.actor.v1.NodeView
-	46, // 37: weir.actor.v1.SchedulerView.total:type_name -> weir.state.v1.Resources
-	47, // 38: weir.actor.v1.SchedulerView.updated:type_name -> google.protobuf.Timestamp
-	56, // 39: weir.actor.v1.SchedulerView.explanations:type_name -> weir.explain.v1.Explanation
-	46, // 40: weir.actor.v1.ElementView.usage:type_name -> weir.state.v1.Resources
-	46, // 41: weir.actor.v1.ElementView.demand:type_name -> weir.state.v1.Resources
-	57, // 42: weir.actor.v1.ElementView.attributes:type_name -> google.protobuf.Struct
-	58, // 43: weir.actor.v1.ElementView.volume:type_name -> weir.state.v1.PoolVolume
-	46, // 44: weir.actor.v1.ElementView.claimed:type_name -> weir.state.v1.Resources
-	46, // 45: weir.actor.v1.NodeView.usage:type_name -> weir.state.v1.Resources
-	46, // 46: weir.actor.v1.NodeView.limits:type_name -> weir.state.v1.Resources
-	47, // 47: weir.actor.v1.NodeView.last_heartbeat:type_name -> google.protobuf.Timestamp
-	8,  // 48: weir.actor.v1.NodeView.files:type_name -> weir.actor.v1.FileCache
-	37, // 49: weir.actor.v1.PoolHistory.pools:type_name -> weir.actor.v1.PoolPoints
-	38, // 50: weir.actor.v1.PoolPoints.seconds:type_name -> weir.actor.v1.Points
-	38, // 51: weir.actor.v1.PoolPoints.minutes:type_name -> weir.actor.v1.Points
-	3,  // 52: weir.actor.v1.JobLive.jobs:type_name -> weir.actor.v1.HeldJob
-	47, // 53: weir.actor.v1.InterruptionSignal.deadline:type_name -> google.protobuf.Timestamp
-	47, // 54: weir.actor.v1.InterruptionSignal.time:type_name -> google.protobuf.Timestamp
-	47, // 55: weir.actor.v1.InterruptionSignal.start_time:type_name -> google.protobuf.Timestamp
-	41, // 56: weir.actor.v1.InterruptionSignals.signals:type_name -> weir.actor.v1.InterruptionSignal
-	47, // 57: weir.actor.v1.MemoryPrior.time:type_name -> google.protobuf.Timestamp
-	43, // 58: weir.actor.v1.MemoryPriors.priors:type_name -> weir.actor.v1.MemoryPrior
-	59, // [59:59] is the sub-list for method output_type
-	59, // [59:59] is the sub-list for method input_type
-	59, // [59:59] is the sub-list for extension type_name
-	59, // [59:59] is the sub-list for extension extendee
-	0,  // [0:59] is the sub-list for field type_name
+	55, // 24: weir.actor.v1.JobSpec.readiness:type_name -> weir.state.v1.Readiness
+	17, // 25: weir.actor.v1.JobFeed.parts:type_name -> weir.actor.v1.FeedPart
+	56, // 26: weir.actor.v1.FeedPart.slice:type_name -> weir.state.v1.Slice
+	57, // 27: weir.actor.v1.FeedPart.file:type_name -> weir.state.v1.InputFile
+	58, // 28: weir.actor.v1.JobEnded.job:type_name -> weir.state.v1.FinishedJob
+	1,  // 29: weir.actor.v1.ControllerFound.controller:type_name -> weir.actor.v1.Replica
+	24, // 30: weir.actor.v1.Instances.instances:type_name -> weir.actor.v1.Instance
+	51, // 31: weir.actor.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	51, // 32: weir.actor.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
+	45, // 33: weir.actor.v1.TellWord.word:type_name -> weir.actor.v1.InstanceWord
+	59, // 34: weir.actor.v1.Propose.commands:type_name -> weir.command.v1.Command
+	60, // 35: weir.actor.v1.Proposed.results:type_name -> weir.command.v1.Result
+	51, // 36: weir.actor.v1.SchedulerView.time:type_name -> google.protobuf.Timestamp
+	35, // 37: weir.actor.v1.SchedulerView.elements:type_name -> weir.actor.v1.ElementView
+	36, // 38: weir.actor.v1.SchedulerView.nodes:type_name -> weir.actor.v1.NodeView
+	50, // 39: weir.actor.v1.SchedulerView.total:type_name -> weir.state.v1.Resources
+	51, // 40: weir.actor.v1.SchedulerView.updated:type_name -> google.protobuf.Timestamp
+	61, // 41: weir.actor.v1.SchedulerView.explanations:type_name -> weir.explain.v1.Explanation
+	50, // 42: weir.actor.v1.ElementView.usage:type_name -> weir.state.v1.Resources
+	50, // 43: weir.actor.v1.ElementView.demand:type_name -> weir.state.v1.Resources
+	62, // 44: weir.actor.v1.ElementView.attributes:type_name -> google.protobuf.Struct
+	63, // 45: weir.actor.v1.ElementView.volume:type_name -> weir.state.v1.PoolVolume
+	50, // 46: weir.actor.v1.ElementView.claimed:type_name -> weir.state.v1.Resources
+	50, // 47: weir.actor.v1.NodeView.usage:type_name -> weir.state.v1.Resources
+	50, // 48: weir.actor.v1.NodeView.limits:type_name -> weir.state.v1.Resources
+	51, // 49: weir.actor.v1.NodeView.last_heartbeat:type_name -> google.protobuf.Timestamp
+	8,  // 50: weir.actor.v1.NodeView.files:type_name -> weir.actor.v1.FileCache
+	39, // 51: weir.actor.v1.PoolHistory.pools:type_name -> weir.actor.v1.PoolPoints
+	40, // 52: weir.actor.v1.PoolPoints.seconds:type_name -> weir.actor.v1.Points
+	40, // 53: weir.actor.v1.PoolPoints.minutes:type_name -> weir.actor.v1.Points
+	3,  // 54: weir.actor.v1.JobLive.jobs:type_name -> weir.actor.v1.HeldJob
+	51, // 55: weir.actor.v1.InterruptionSignal.deadline:type_name -> google.protobuf.Timestamp
+	51, // 56: weir.actor.v1.InterruptionSignal.time:type_name -> google.protobuf.Timestamp
+	51, // 57: weir.actor.v1.InterruptionSignal.start_time:type_name -> google.protobuf.Timestamp
+	43, // 58: weir.actor.v1.InterruptionSignals.signals:type_name -> weir.actor.v1.InterruptionSignal
+	45, // 59: weir.actor.v1.InstanceWords.words:type_name -> weir.actor.v1.InstanceWord
+	51, // 60: weir.actor.v1.MemoryPrior.time:type_name -> google.protobuf.Timestamp
+	47, // 61: weir.actor.v1.MemoryPriors.priors:type_name -> weir.actor.v1.MemoryPrior
+	62, // [62:62] is the sub-list for method output_type
+	62, // [62:62] is the sub-list for method input_type
+	62, // [62:62] is the sub-list for extension type_name
+	62, // [62:62] is the sub-list for extension extendee
+	0,  // [0:62] is the sub-list for field type_name
 }
 
 func init() { file_actorpb_actor_proto_init() }
@@ -4250,7 +4572,7 @@ func file_actorpb_actor_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_actorpb_actor_proto_rawDesc), len(file_actorpb_actor_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   46,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

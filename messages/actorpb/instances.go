@@ -18,6 +18,16 @@ const (
 	InstanceGone = "gone"
 )
 
+// Words of an InstanceWord.
+const (
+	// WordReady: it takes requests.
+	WordReady = "ready"
+	// WordNotReady: it takes none for now.
+	WordNotReady = "not_ready"
+	// WordDraining: it takes none any more, and is about to leave by itself.
+	WordDraining = "draining"
+)
+
 // InstanceChanges are those of instances, by task, cookie and job.
 var InstanceChanges = changes.Kind[*Instance]{
 	ID: (*Instance).GetJobId,

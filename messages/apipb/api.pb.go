@@ -2740,9 +2740,14 @@ type Instance struct {
 	// live, draining or gone.
 	State string `protobuf:"bytes,7,opt,name=state,proto3" json:"state,omitempty"`
 	// With draining: why, and until when at most.
-	Reason        string                 `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
-	Deadline      *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=deadline,proto3" json:"deadline,omitempty"`
-	StartTime     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	Reason    string                 `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
+	Deadline  *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	StartTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	// It is live and takes requests: by its own word, by its task's readiness, or because
+	// neither says otherwise.
+	Ready bool `protobuf:"varint,11,opt,name=ready,proto3" json:"ready,omitempty"`
+	// Why it is not ready, as its probe has found it.
+	Unready       string `protobuf:"bytes,12,opt,name=unready,proto3" json:"unready,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2845,6 +2850,20 @@ func (x *Instance) GetStartTime() *timestamppb.Timestamp {
 		return x.StartTime
 	}
 	return nil
+}
+
+func (x *Instance) GetReady() bool {
+	if x != nil {
+		return x.Ready
+	}
+	return false
+}
+
+func (x *Instance) GetUnready() string {
+	if x != nil {
+		return x.Unready
+	}
+	return ""
 }
 
 type SuspendOperationRequest struct {
@@ -9805,7 +9824,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x04over\x18\x03 \x01(\bR\x04over\x12\x18\n" +
 	"\aversion\x18\x04 \x01(\tR\aversion\x12\x14\n" +
 	"\x05since\x18\x05 \x01(\tR\x05since\x12\x1c\n" +
-	"\tforgotten\x18\x06 \x03(\tR\tforgotten\"\xac\x02\n" +
+	"\tforgotten\x18\x06 \x03(\tR\tforgotten\"\xdc\x02\n" +
 	"\bInstance\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\tR\x04task\x12\x16\n" +
@@ -9818,7 +9837,9 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\bdeadline\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x129\n" +
 	"\n" +
 	"start_time\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\"e\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x12\x14\n" +
+	"\x05ready\x18\v \x01(\bR\x05ready\x12\x18\n" +
+	"\aunready\x18\f \x01(\tR\aunready\"e\n" +
 	"\x17SuspendOperationRequest\x12\x1c\n" +
 	"\toperation\x18\x01 \x01(\tR\toperation\x12,\n" +
 	"\x12abort_running_jobs\x18\x02 \x01(\bR\x10abortRunningJobs\"\x1a\n" +

@@ -22,16 +22,17 @@ const (
 	MaxAnswer = 16 << 20
 )
 
-// Request is what a job asks for, or does: one of both.
+// Request is what a job asks for, does, or says of itself: one of the three.
 type Request struct {
 	Ask string `json:"ask,omitempty"`
 	Do  string `json:"do,omitempty"`
+	Say string `json:"say,omitempty"`
 	// Changes, with AskWatch, says that the job takes Changes. An agent that does not know
 	// of them refuses that.
 	Changes bool `json:"changes,omitempty"`
 }
 
-// What can be asked and done.
+// What can be asked, done and said.
 const (
 	// AskPeers wants the Peers as they are now.
 	AskPeers = "peers"
@@ -43,6 +44,11 @@ const (
 	AskNotice = "notice"
 	// DoAcknowledge says that a job which has to leave has saved what it needs to.
 	DoAcknowledge = "acknowledge"
+	// SayReady says that the job takes requests, SayNotReady that it does not for now, and
+	// SayDraining that it does not any more, since it is about to leave by itself.
+	SayReady    = "ready"
+	SayNotReady = "not_ready"
+	SayDraining = "draining"
 )
 
 // Answer is what the agent says: one of its fields is set.
@@ -51,6 +57,8 @@ type Answer struct {
 	Changes      *Changes `json:"changes,omitempty"`
 	Notice       *Notice  `json:"notice,omitempty"`
 	Acknowledged bool     `json:"acknowledged,omitempty"`
+	// Said is the word that was taken.
+	Said string `json:"said,omitempty"`
 	// Error says what is wrong with a request, or why it cannot be answered now.
 	Error string `json:"error,omitempty"`
 }
@@ -115,6 +123,11 @@ type Instance struct {
 	Self bool `json:"self,omitempty"`
 	// State is Live, Draining or Gone.
 	State string `json:"state"`
+	// Ready: it is live and takes requests, by its own word, by the readiness of its task, or
+	// because neither says otherwise.
+	Ready bool `json:"ready,omitempty"`
+	// Unready is why it is not ready, as its probe has found it.
+	Unready string `json:"unready,omitempty"`
 	// Reason and Deadline say why a draining one leaves, and until when.
 	Reason    string     `json:"reason,omitempty"`
 	Deadline  *time.Time `json:"deadline,omitempty"`
@@ -123,7 +136,7 @@ type Instance struct {
 
 // States of an Instance.
 const (
-	// Live: it may be sent work.
+	// Live: it has a place to run, and need not leave. Ready says whether to send it work.
 	Live = "live"
 	// Draining: it has been told to go, and ends what it has.
 	Draining = "draining"

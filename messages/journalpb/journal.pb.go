@@ -44,6 +44,7 @@ type Record struct {
 	//	*Record_Released
 	//	*Record_Rejected
 	//	*Record_Stopping
+	//	*Record_Said
 	Event isRecord_Event `protobuf_oneof:"event"`
 	// With granted: the token of the plan that the grant came in.
 	Plan          *actorpb.Token `protobuf:"bytes,11,opt,name=plan,proto3" json:"plan,omitempty"`
@@ -185,6 +186,15 @@ func (x *Record) GetStopping() *Stopping {
 	return nil
 }
 
+func (x *Record) GetSaid() *Said {
+	if x != nil {
+		if x, ok := x.Event.(*Record_Said); ok {
+			return x.Said
+		}
+	}
+	return nil
+}
+
 func (x *Record) GetPlan() *actorpb.Token {
 	if x != nil {
 		return x.Plan
@@ -238,6 +248,10 @@ type Record_Stopping struct {
 	Stopping *Stopping `protobuf:"bytes,12,opt,name=stopping,proto3,oneof"`
 }
 
+type Record_Said struct {
+	Said *Said `protobuf:"bytes,13,opt,name=said,proto3,oneof"`
+}
+
 func (*Record_Born) isRecord_Event() {}
 
 func (*Record_Woke) isRecord_Event() {}
@@ -257,6 +271,8 @@ func (*Record_Released) isRecord_Event() {}
 func (*Record_Rejected) isRecord_Event() {}
 
 func (*Record_Stopping) isRecord_Event() {}
+
+func (*Record_Said) isRecord_Event() {}
 
 // Born is the first record, and the only one of its kind: the state folder is new.
 type Born struct {
@@ -588,6 +604,59 @@ func (x *Stopping) GetDeadline() *timestamppb.Timestamp {
 	return nil
 }
 
+// Said is what a job has said of itself: whether it takes requests. The latest counts.
+type Said struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	Word          string                 `protobuf:"bytes,2,opt,name=word,proto3" json:"word,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Said) Reset() {
+	*x = Said{}
+	mi := &file_journalpb_journal_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Said) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Said) ProtoMessage() {}
+
+func (x *Said) ProtoReflect() protoreflect.Message {
+	mi := &file_journalpb_journal_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Said.ProtoReflect.Descriptor instead.
+func (*Said) Descriptor() ([]byte, []int) {
+	return file_journalpb_journal_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Said) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *Said) GetWord() string {
+	if x != nil {
+		return x.Word
+	}
+	return ""
+}
+
 // Exited says that nothing of a job runs any more, and how it ended. It is there
 // once for each job.
 type Exited struct {
@@ -600,7 +669,7 @@ type Exited struct {
 
 func (x *Exited) Reset() {
 	*x = Exited{}
-	mi := &file_journalpb_journal_proto_msgTypes[6]
+	mi := &file_journalpb_journal_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -612,7 +681,7 @@ func (x *Exited) String() string {
 func (*Exited) ProtoMessage() {}
 
 func (x *Exited) ProtoReflect() protoreflect.Message {
-	mi := &file_journalpb_journal_proto_msgTypes[6]
+	mi := &file_journalpb_journal_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -625,7 +694,7 @@ func (x *Exited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exited.ProtoReflect.Descriptor instead.
 func (*Exited) Descriptor() ([]byte, []int) {
-	return file_journalpb_journal_proto_rawDescGZIP(), []int{6}
+	return file_journalpb_journal_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Exited) GetJob() *statepb.FinishedJob {
@@ -654,7 +723,7 @@ type Released struct {
 
 func (x *Released) Reset() {
 	*x = Released{}
-	mi := &file_journalpb_journal_proto_msgTypes[7]
+	mi := &file_journalpb_journal_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -666,7 +735,7 @@ func (x *Released) String() string {
 func (*Released) ProtoMessage() {}
 
 func (x *Released) ProtoReflect() protoreflect.Message {
-	mi := &file_journalpb_journal_proto_msgTypes[7]
+	mi := &file_journalpb_journal_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -679,7 +748,7 @@ func (x *Released) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Released.ProtoReflect.Descriptor instead.
 func (*Released) Descriptor() ([]byte, []int) {
-	return file_journalpb_journal_proto_rawDescGZIP(), []int{7}
+	return file_journalpb_journal_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Released) GetJobIds() []string {
@@ -712,7 +781,7 @@ type Rejected struct {
 
 func (x *Rejected) Reset() {
 	*x = Rejected{}
-	mi := &file_journalpb_journal_proto_msgTypes[8]
+	mi := &file_journalpb_journal_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -724,7 +793,7 @@ func (x *Rejected) String() string {
 func (*Rejected) ProtoMessage() {}
 
 func (x *Rejected) ProtoReflect() protoreflect.Message {
-	mi := &file_journalpb_journal_proto_msgTypes[8]
+	mi := &file_journalpb_journal_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -737,7 +806,7 @@ func (x *Rejected) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rejected.ProtoReflect.Descriptor instead.
 func (*Rejected) Descriptor() ([]byte, []int) {
-	return file_journalpb_journal_proto_rawDescGZIP(), []int{8}
+	return file_journalpb_journal_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Rejected) GetReason() string {
@@ -779,7 +848,7 @@ var File_journalpb_journal_proto protoreflect.FileDescriptor
 
 const file_journalpb_journal_proto_rawDesc = "" +
 	"\n" +
-	"\x17journalpb/journal.proto\x12\x0fweir.journal.v1\x1a\x13actorpb/actor.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13statepb/state.proto\"\xf3\x04\n" +
+	"\x17journalpb/journal.proto\x12\x0fweir.journal.v1\x1a\x13actorpb/actor.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13statepb/state.proto\"\xa0\x05\n" +
 	"\x06Record\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12+\n" +
 	"\x04born\x18\x02 \x01(\v2\x15.weir.journal.v1.BornH\x00R\x04born\x12+\n" +
@@ -792,7 +861,8 @@ const file_journalpb_journal_proto_rawDesc = "" +
 	"\breleased\x18\t \x01(\v2\x19.weir.journal.v1.ReleasedH\x00R\breleased\x127\n" +
 	"\brejected\x18\n" +
 	" \x01(\v2\x19.weir.journal.v1.RejectedH\x00R\brejected\x127\n" +
-	"\bstopping\x18\f \x01(\v2\x19.weir.journal.v1.StoppingH\x00R\bstopping\x12(\n" +
+	"\bstopping\x18\f \x01(\v2\x19.weir.journal.v1.StoppingH\x00R\bstopping\x12+\n" +
+	"\x04said\x18\r \x01(\v2\x15.weir.journal.v1.SaidH\x00R\x04said\x12(\n" +
 	"\x04plan\x18\v \x01(\v2\x14.weir.actor.v1.TokenR\x04planB\a\n" +
 	"\x05event\"F\n" +
 	"\x04Born\x12\x16\n" +
@@ -817,7 +887,10 @@ const file_journalpb_journal_proto_rawDesc = "" +
 	"\bStopping\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12.\n" +
 	"\x05order\x18\x02 \x01(\v2\x18.weir.state.v1.StopOrderR\x05order\x126\n" +
-	"\bdeadline\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"W\n" +
+	"\bdeadline\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"1\n" +
+	"\x04Said\x12\x15\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x12\n" +
+	"\x04word\x18\x02 \x01(\tR\x04word\"W\n" +
 	"\x06Exited\x12,\n" +
 	"\x03job\x18\x01 \x01(\v2\x1a.weir.state.v1.FinishedJobR\x03job\x12\x1f\n" +
 	"\vstderr_tail\x18\x02 \x01(\fR\n" +
@@ -844,7 +917,7 @@ func file_journalpb_journal_proto_rawDescGZIP() []byte {
 	return file_journalpb_journal_proto_rawDescData
 }
 
-var file_journalpb_journal_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_journalpb_journal_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_journalpb_journal_proto_goTypes = []any{
 	(*Record)(nil),                // 0: weir.journal.v1.Record
 	(*Born)(nil),                  // 1: weir.journal.v1.Born
@@ -852,41 +925,43 @@ var file_journalpb_journal_proto_goTypes = []any{
 	(*Starting)(nil),              // 3: weir.journal.v1.Starting
 	(*Started)(nil),               // 4: weir.journal.v1.Started
 	(*Stopping)(nil),              // 5: weir.journal.v1.Stopping
-	(*Exited)(nil),                // 6: weir.journal.v1.Exited
-	(*Released)(nil),              // 7: weir.journal.v1.Released
-	(*Rejected)(nil),              // 8: weir.journal.v1.Rejected
-	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
-	(*actorpb.Token)(nil),         // 10: weir.actor.v1.Token
-	(*actorpb.StartJob)(nil),      // 11: weir.actor.v1.StartJob
-	(*actorpb.JobSpec)(nil),       // 12: weir.actor.v1.JobSpec
-	(*statepb.StopOrder)(nil),     // 13: weir.state.v1.StopOrder
-	(*statepb.FinishedJob)(nil),   // 14: weir.state.v1.FinishedJob
+	(*Said)(nil),                  // 6: weir.journal.v1.Said
+	(*Exited)(nil),                // 7: weir.journal.v1.Exited
+	(*Released)(nil),              // 8: weir.journal.v1.Released
+	(*Rejected)(nil),              // 9: weir.journal.v1.Rejected
+	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
+	(*actorpb.Token)(nil),         // 11: weir.actor.v1.Token
+	(*actorpb.StartJob)(nil),      // 12: weir.actor.v1.StartJob
+	(*actorpb.JobSpec)(nil),       // 13: weir.actor.v1.JobSpec
+	(*statepb.StopOrder)(nil),     // 14: weir.state.v1.StopOrder
+	(*statepb.FinishedJob)(nil),   // 15: weir.state.v1.FinishedJob
 }
 var file_journalpb_journal_proto_depIdxs = []int32{
-	9,  // 0: weir.journal.v1.Record.time:type_name -> google.protobuf.Timestamp
+	10, // 0: weir.journal.v1.Record.time:type_name -> google.protobuf.Timestamp
 	1,  // 1: weir.journal.v1.Record.born:type_name -> weir.journal.v1.Born
 	2,  // 2: weir.journal.v1.Record.woke:type_name -> weir.journal.v1.Woke
-	10, // 3: weir.journal.v1.Record.seen:type_name -> weir.actor.v1.Token
-	11, // 4: weir.journal.v1.Record.granted:type_name -> weir.actor.v1.StartJob
+	11, // 3: weir.journal.v1.Record.seen:type_name -> weir.actor.v1.Token
+	12, // 4: weir.journal.v1.Record.granted:type_name -> weir.actor.v1.StartJob
 	3,  // 5: weir.journal.v1.Record.starting:type_name -> weir.journal.v1.Starting
 	4,  // 6: weir.journal.v1.Record.started:type_name -> weir.journal.v1.Started
-	6,  // 7: weir.journal.v1.Record.exited:type_name -> weir.journal.v1.Exited
-	7,  // 8: weir.journal.v1.Record.released:type_name -> weir.journal.v1.Released
-	8,  // 9: weir.journal.v1.Record.rejected:type_name -> weir.journal.v1.Rejected
+	7,  // 7: weir.journal.v1.Record.exited:type_name -> weir.journal.v1.Exited
+	8,  // 8: weir.journal.v1.Record.released:type_name -> weir.journal.v1.Released
+	9,  // 9: weir.journal.v1.Record.rejected:type_name -> weir.journal.v1.Rejected
 	5,  // 10: weir.journal.v1.Record.stopping:type_name -> weir.journal.v1.Stopping
-	10, // 11: weir.journal.v1.Record.plan:type_name -> weir.actor.v1.Token
-	12, // 12: weir.journal.v1.Starting.spec:type_name -> weir.actor.v1.JobSpec
-	9,  // 13: weir.journal.v1.Started.start_time:type_name -> google.protobuf.Timestamp
-	13, // 14: weir.journal.v1.Stopping.order:type_name -> weir.state.v1.StopOrder
-	9,  // 15: weir.journal.v1.Stopping.deadline:type_name -> google.protobuf.Timestamp
-	14, // 16: weir.journal.v1.Exited.job:type_name -> weir.state.v1.FinishedJob
-	10, // 17: weir.journal.v1.Rejected.token:type_name -> weir.actor.v1.Token
-	10, // 18: weir.journal.v1.Rejected.seen:type_name -> weir.actor.v1.Token
-	19, // [19:19] is the sub-list for method output_type
-	19, // [19:19] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	6,  // 11: weir.journal.v1.Record.said:type_name -> weir.journal.v1.Said
+	11, // 12: weir.journal.v1.Record.plan:type_name -> weir.actor.v1.Token
+	13, // 13: weir.journal.v1.Starting.spec:type_name -> weir.actor.v1.JobSpec
+	10, // 14: weir.journal.v1.Started.start_time:type_name -> google.protobuf.Timestamp
+	14, // 15: weir.journal.v1.Stopping.order:type_name -> weir.state.v1.StopOrder
+	10, // 16: weir.journal.v1.Stopping.deadline:type_name -> google.protobuf.Timestamp
+	15, // 17: weir.journal.v1.Exited.job:type_name -> weir.state.v1.FinishedJob
+	11, // 18: weir.journal.v1.Rejected.token:type_name -> weir.actor.v1.Token
+	11, // 19: weir.journal.v1.Rejected.seen:type_name -> weir.actor.v1.Token
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_journalpb_journal_proto_init() }
@@ -905,6 +980,7 @@ func file_journalpb_journal_proto_init() {
 		(*Record_Released)(nil),
 		(*Record_Rejected)(nil),
 		(*Record_Stopping)(nil),
+		(*Record_Said)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -912,7 +988,7 @@ func file_journalpb_journal_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_journalpb_journal_proto_rawDesc), len(file_journalpb_journal_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

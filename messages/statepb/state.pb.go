@@ -316,7 +316,9 @@ type TaskSpec struct {
 	// Files of the workspace that are kept when the job has completed.
 	Outputs []*KeptFile `protobuf:"bytes,26,rep,name=outputs,proto3" json:"outputs,omitempty"`
 	// Set: the task runs as a gang.
-	Gang          *GangSpec `protobuf:"bytes,27,opt,name=gang,proto3" json:"gang,omitempty"`
+	Gang *GangSpec `protobuf:"bytes,27,opt,name=gang,proto3" json:"gang,omitempty"`
+	// Set: an instance takes requests when it is found, or says, to be ready.
+	Readiness     *Readiness `protobuf:"bytes,30,opt,name=readiness,proto3" json:"readiness,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -540,6 +542,122 @@ func (x *TaskSpec) GetGang() *GangSpec {
 	return nil
 }
 
+func (x *TaskSpec) GetReadiness() *Readiness {
+	if x != nil {
+		return x.Readiness
+	}
+	return nil
+}
+
+// Readiness says how it is found whether an instance takes requests: one of http_path, tcp,
+// exec and socket is set.
+type Readiness struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A GET of this path answers with a status of 200 to 399.
+	HttpPath string `protobuf:"bytes,1,opt,name=http_path,json=httpPath,proto3" json:"http_path,omitempty"`
+	// A connection is accepted.
+	Tcp bool `protobuf:"varint,2,opt,name=tcp,proto3" json:"tcp,omitempty"`
+	// A program and its arguments, run within the job, exits with 0.
+	Exec []string `protobuf:"bytes,3,rep,name=exec,proto3" json:"exec,omitempty"`
+	// The instance says so on its discovery socket.
+	Socket bool `protobuf:"varint,4,opt,name=socket,proto3" json:"socket,omitempty"`
+	// Which of the job's ports is asked, from 0.
+	Port int32 `protobuf:"varint,5,opt,name=port,proto3" json:"port,omitempty"`
+	// From one probe to the next, and how long one may take.
+	Period  *durationpb.Duration `protobuf:"bytes,6,opt,name=period,proto3" json:"period,omitempty"`
+	Timeout *durationpb.Duration `protobuf:"bytes,7,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	// After so many probes in a row that fail an instance is not ready any more.
+	Failures      int32 `protobuf:"varint,8,opt,name=failures,proto3" json:"failures,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Readiness) Reset() {
+	*x = Readiness{}
+	mi := &file_statepb_state_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Readiness) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Readiness) ProtoMessage() {}
+
+func (x *Readiness) ProtoReflect() protoreflect.Message {
+	mi := &file_statepb_state_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Readiness.ProtoReflect.Descriptor instead.
+func (*Readiness) Descriptor() ([]byte, []int) {
+	return file_statepb_state_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Readiness) GetHttpPath() string {
+	if x != nil {
+		return x.HttpPath
+	}
+	return ""
+}
+
+func (x *Readiness) GetTcp() bool {
+	if x != nil {
+		return x.Tcp
+	}
+	return false
+}
+
+func (x *Readiness) GetExec() []string {
+	if x != nil {
+		return x.Exec
+	}
+	return nil
+}
+
+func (x *Readiness) GetSocket() bool {
+	if x != nil {
+		return x.Socket
+	}
+	return false
+}
+
+func (x *Readiness) GetPort() int32 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
+}
+
+func (x *Readiness) GetPeriod() *durationpb.Duration {
+	if x != nil {
+		return x.Period
+	}
+	return nil
+}
+
+func (x *Readiness) GetTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.Timeout
+	}
+	return nil
+}
+
+func (x *Readiness) GetFailures() int32 {
+	if x != nil {
+		return x.Failures
+	}
+	return 0
+}
+
 // MapSpec is the input and the output of a map operation.
 type MapSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -565,7 +683,7 @@ type MapSpec struct {
 
 func (x *MapSpec) Reset() {
 	*x = MapSpec{}
-	mi := &file_statepb_state_proto_msgTypes[3]
+	mi := &file_statepb_state_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -577,7 +695,7 @@ func (x *MapSpec) String() string {
 func (*MapSpec) ProtoMessage() {}
 
 func (x *MapSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[3]
+	mi := &file_statepb_state_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -590,7 +708,7 @@ func (x *MapSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapSpec.ProtoReflect.Descriptor instead.
 func (*MapSpec) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{3}
+	return file_statepb_state_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *MapSpec) GetInputPaths() []string {
@@ -665,7 +783,7 @@ type MemorySpec struct {
 
 func (x *MemorySpec) Reset() {
 	*x = MemorySpec{}
-	mi := &file_statepb_state_proto_msgTypes[4]
+	mi := &file_statepb_state_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -677,7 +795,7 @@ func (x *MemorySpec) String() string {
 func (*MemorySpec) ProtoMessage() {}
 
 func (x *MemorySpec) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[4]
+	mi := &file_statepb_state_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -690,7 +808,7 @@ func (x *MemorySpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemorySpec.ProtoReflect.Descriptor instead.
 func (*MemorySpec) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{4}
+	return file_statepb_state_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *MemorySpec) GetDigestDefaultValue() float64 {
@@ -761,7 +879,7 @@ type Tmpfs struct {
 
 func (x *Tmpfs) Reset() {
 	*x = Tmpfs{}
-	mi := &file_statepb_state_proto_msgTypes[5]
+	mi := &file_statepb_state_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -773,7 +891,7 @@ func (x *Tmpfs) String() string {
 func (*Tmpfs) ProtoMessage() {}
 
 func (x *Tmpfs) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[5]
+	mi := &file_statepb_state_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -786,7 +904,7 @@ func (x *Tmpfs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tmpfs.ProtoReflect.Descriptor instead.
 func (*Tmpfs) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{5}
+	return file_statepb_state_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Tmpfs) GetPath() string {
@@ -817,7 +935,7 @@ type FileSpec struct {
 
 func (x *FileSpec) Reset() {
 	*x = FileSpec{}
-	mi := &file_statepb_state_proto_msgTypes[6]
+	mi := &file_statepb_state_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -829,7 +947,7 @@ func (x *FileSpec) String() string {
 func (*FileSpec) ProtoMessage() {}
 
 func (x *FileSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[6]
+	mi := &file_statepb_state_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -842,7 +960,7 @@ func (x *FileSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileSpec.ProtoReflect.Descriptor instead.
 func (*FileSpec) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{6}
+	return file_statepb_state_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *FileSpec) GetSource() string {
@@ -881,7 +999,7 @@ type KeptFile struct {
 
 func (x *KeptFile) Reset() {
 	*x = KeptFile{}
-	mi := &file_statepb_state_proto_msgTypes[7]
+	mi := &file_statepb_state_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -893,7 +1011,7 @@ func (x *KeptFile) String() string {
 func (*KeptFile) ProtoMessage() {}
 
 func (x *KeptFile) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[7]
+	mi := &file_statepb_state_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -906,7 +1024,7 @@ func (x *KeptFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptFile.ProtoReflect.Descriptor instead.
 func (*KeptFile) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{7}
+	return file_statepb_state_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *KeptFile) GetPath() string {
@@ -934,7 +1052,7 @@ type GangSpec struct {
 
 func (x *GangSpec) Reset() {
 	*x = GangSpec{}
-	mi := &file_statepb_state_proto_msgTypes[8]
+	mi := &file_statepb_state_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -946,7 +1064,7 @@ func (x *GangSpec) String() string {
 func (*GangSpec) ProtoMessage() {}
 
 func (x *GangSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[8]
+	mi := &file_statepb_state_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -959,7 +1077,7 @@ func (x *GangSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GangSpec.ProtoReflect.Descriptor instead.
 func (*GangSpec) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{8}
+	return file_statepb_state_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GangSpec) GetSize() int32 {
@@ -979,7 +1097,7 @@ type Slices struct {
 
 func (x *Slices) Reset() {
 	*x = Slices{}
-	mi := &file_statepb_state_proto_msgTypes[9]
+	mi := &file_statepb_state_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -991,7 +1109,7 @@ func (x *Slices) String() string {
 func (*Slices) ProtoMessage() {}
 
 func (x *Slices) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[9]
+	mi := &file_statepb_state_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1004,7 +1122,7 @@ func (x *Slices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Slices.ProtoReflect.Descriptor instead.
 func (*Slices) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{9}
+	return file_statepb_state_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Slices) GetSlices() []*Slice {
@@ -1027,7 +1145,7 @@ type Slice struct {
 
 func (x *Slice) Reset() {
 	*x = Slice{}
-	mi := &file_statepb_state_proto_msgTypes[10]
+	mi := &file_statepb_state_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1039,7 +1157,7 @@ func (x *Slice) String() string {
 func (*Slice) ProtoMessage() {}
 
 func (x *Slice) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[10]
+	mi := &file_statepb_state_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1052,7 +1170,7 @@ func (x *Slice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Slice.ProtoReflect.Descriptor instead.
 func (*Slice) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{10}
+	return file_statepb_state_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Slice) GetFile() int32 {
@@ -1091,7 +1209,7 @@ type InputFile struct {
 
 func (x *InputFile) Reset() {
 	*x = InputFile{}
-	mi := &file_statepb_state_proto_msgTypes[11]
+	mi := &file_statepb_state_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1103,7 +1221,7 @@ func (x *InputFile) String() string {
 func (*InputFile) ProtoMessage() {}
 
 func (x *InputFile) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[11]
+	mi := &file_statepb_state_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1116,7 +1234,7 @@ func (x *InputFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputFile.ProtoReflect.Descriptor instead.
 func (*InputFile) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{11}
+	return file_statepb_state_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *InputFile) GetPath() string {
@@ -1158,7 +1276,7 @@ type Input struct {
 
 func (x *Input) Reset() {
 	*x = Input{}
-	mi := &file_statepb_state_proto_msgTypes[12]
+	mi := &file_statepb_state_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1170,7 +1288,7 @@ func (x *Input) String() string {
 func (*Input) ProtoMessage() {}
 
 func (x *Input) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[12]
+	mi := &file_statepb_state_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1183,7 +1301,7 @@ func (x *Input) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Input.ProtoReflect.Descriptor instead.
 func (*Input) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{12}
+	return file_statepb_state_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Input) GetFiles() []*InputFile {
@@ -1213,7 +1331,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_statepb_state_proto_msgTypes[13]
+	mi := &file_statepb_state_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1225,7 +1343,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[13]
+	mi := &file_statepb_state_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1238,7 +1356,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{13}
+	return file_statepb_state_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Output) GetPath() string {
@@ -1286,7 +1404,7 @@ type JobInput struct {
 
 func (x *JobInput) Reset() {
 	*x = JobInput{}
-	mi := &file_statepb_state_proto_msgTypes[14]
+	mi := &file_statepb_state_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1298,7 +1416,7 @@ func (x *JobInput) String() string {
 func (*JobInput) ProtoMessage() {}
 
 func (x *JobInput) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[14]
+	mi := &file_statepb_state_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1311,7 +1429,7 @@ func (x *JobInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobInput.ProtoReflect.Descriptor instead.
 func (*JobInput) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{14}
+	return file_statepb_state_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *JobInput) GetProcessed() []*Slice {
@@ -1362,7 +1480,7 @@ type JobOutput struct {
 
 func (x *JobOutput) Reset() {
 	*x = JobOutput{}
-	mi := &file_statepb_state_proto_msgTypes[15]
+	mi := &file_statepb_state_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1374,7 +1492,7 @@ func (x *JobOutput) String() string {
 func (*JobOutput) ProtoMessage() {}
 
 func (x *JobOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[15]
+	mi := &file_statepb_state_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1387,7 +1505,7 @@ func (x *JobOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobOutput.ProtoReflect.Descriptor instead.
 func (*JobOutput) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{15}
+	return file_statepb_state_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *JobOutput) GetPart() string {
@@ -1427,7 +1545,7 @@ type SkippedRecord struct {
 
 func (x *SkippedRecord) Reset() {
 	*x = SkippedRecord{}
-	mi := &file_statepb_state_proto_msgTypes[16]
+	mi := &file_statepb_state_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1439,7 +1557,7 @@ func (x *SkippedRecord) String() string {
 func (*SkippedRecord) ProtoMessage() {}
 
 func (x *SkippedRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[16]
+	mi := &file_statepb_state_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1452,7 +1570,7 @@ func (x *SkippedRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkippedRecord.ProtoReflect.Descriptor instead.
 func (*SkippedRecord) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{16}
+	return file_statepb_state_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SkippedRecord) GetFile() int32 {
@@ -1509,7 +1627,7 @@ type JobReserve struct {
 
 func (x *JobReserve) Reset() {
 	*x = JobReserve{}
-	mi := &file_statepb_state_proto_msgTypes[17]
+	mi := &file_statepb_state_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1521,7 +1639,7 @@ func (x *JobReserve) String() string {
 func (*JobReserve) ProtoMessage() {}
 
 func (x *JobReserve) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[17]
+	mi := &file_statepb_state_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1534,7 +1652,7 @@ func (x *JobReserve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobReserve.ProtoReflect.Descriptor instead.
 func (*JobReserve) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{17}
+	return file_statepb_state_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *JobReserve) GetUser() int64 {
@@ -1598,7 +1716,7 @@ type MemorySample struct {
 
 func (x *MemorySample) Reset() {
 	*x = MemorySample{}
-	mi := &file_statepb_state_proto_msgTypes[18]
+	mi := &file_statepb_state_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1610,7 +1728,7 @@ func (x *MemorySample) String() string {
 func (*MemorySample) ProtoMessage() {}
 
 func (x *MemorySample) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[18]
+	mi := &file_statepb_state_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1623,7 +1741,7 @@ func (x *MemorySample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemorySample.ProtoReflect.Descriptor instead.
 func (*MemorySample) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{18}
+	return file_statepb_state_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *MemorySample) GetUser() float64 {
@@ -1664,7 +1782,7 @@ type TaskMemory struct {
 
 func (x *TaskMemory) Reset() {
 	*x = TaskMemory{}
-	mi := &file_statepb_state_proto_msgTypes[19]
+	mi := &file_statepb_state_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1676,7 +1794,7 @@ func (x *TaskMemory) String() string {
 func (*TaskMemory) ProtoMessage() {}
 
 func (x *TaskMemory) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[19]
+	mi := &file_statepb_state_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1689,7 +1807,7 @@ func (x *TaskMemory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskMemory.ProtoReflect.Descriptor instead.
 func (*TaskMemory) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{19}
+	return file_statepb_state_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *TaskMemory) GetUserDigest() []byte {
@@ -1762,7 +1880,7 @@ type CookieReserve struct {
 
 func (x *CookieReserve) Reset() {
 	*x = CookieReserve{}
-	mi := &file_statepb_state_proto_msgTypes[20]
+	mi := &file_statepb_state_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1774,7 +1892,7 @@ func (x *CookieReserve) String() string {
 func (*CookieReserve) ProtoMessage() {}
 
 func (x *CookieReserve) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[20]
+	mi := &file_statepb_state_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1787,7 +1905,7 @@ func (x *CookieReserve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CookieReserve.ProtoReflect.Descriptor instead.
 func (*CookieReserve) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{20}
+	return file_statepb_state_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CookieReserve) GetReserve() *JobReserve {
@@ -1833,7 +1951,7 @@ type MemoryProfile struct {
 
 func (x *MemoryProfile) Reset() {
 	*x = MemoryProfile{}
-	mi := &file_statepb_state_proto_msgTypes[21]
+	mi := &file_statepb_state_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1845,7 +1963,7 @@ func (x *MemoryProfile) String() string {
 func (*MemoryProfile) ProtoMessage() {}
 
 func (x *MemoryProfile) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[21]
+	mi := &file_statepb_state_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1858,7 +1976,7 @@ func (x *MemoryProfile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryProfile.ProtoReflect.Descriptor instead.
 func (*MemoryProfile) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{21}
+	return file_statepb_state_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *MemoryProfile) GetKey() string {
@@ -1957,7 +2075,7 @@ type Aggregate struct {
 
 func (x *Aggregate) Reset() {
 	*x = Aggregate{}
-	mi := &file_statepb_state_proto_msgTypes[22]
+	mi := &file_statepb_state_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1969,7 +2087,7 @@ func (x *Aggregate) String() string {
 func (*Aggregate) ProtoMessage() {}
 
 func (x *Aggregate) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[22]
+	mi := &file_statepb_state_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1982,7 +2100,7 @@ func (x *Aggregate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Aggregate.ProtoReflect.Descriptor instead.
 func (*Aggregate) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{22}
+	return file_statepb_state_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Aggregate) GetName() string {
@@ -2056,7 +2174,7 @@ type Gang struct {
 
 func (x *Gang) Reset() {
 	*x = Gang{}
-	mi := &file_statepb_state_proto_msgTypes[23]
+	mi := &file_statepb_state_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2068,7 +2186,7 @@ func (x *Gang) String() string {
 func (*Gang) ProtoMessage() {}
 
 func (x *Gang) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[23]
+	mi := &file_statepb_state_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2081,7 +2199,7 @@ func (x *Gang) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gang.ProtoReflect.Descriptor instead.
 func (*Gang) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{23}
+	return file_statepb_state_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Gang) GetIncarnation() int64 {
@@ -2129,7 +2247,7 @@ type OperationTree struct {
 
 func (x *OperationTree) Reset() {
 	*x = OperationTree{}
-	mi := &file_statepb_state_proto_msgTypes[24]
+	mi := &file_statepb_state_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2141,7 +2259,7 @@ func (x *OperationTree) String() string {
 func (*OperationTree) ProtoMessage() {}
 
 func (x *OperationTree) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[24]
+	mi := &file_statepb_state_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2154,7 +2272,7 @@ func (x *OperationTree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationTree.ProtoReflect.Descriptor instead.
 func (*OperationTree) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{24}
+	return file_statepb_state_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *OperationTree) GetTree() string {
@@ -2203,7 +2321,7 @@ type Interval struct {
 
 func (x *Interval) Reset() {
 	*x = Interval{}
-	mi := &file_statepb_state_proto_msgTypes[25]
+	mi := &file_statepb_state_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2215,7 +2333,7 @@ func (x *Interval) String() string {
 func (*Interval) ProtoMessage() {}
 
 func (x *Interval) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[25]
+	mi := &file_statepb_state_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2228,7 +2346,7 @@ func (x *Interval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Interval.ProtoReflect.Descriptor instead.
 func (*Interval) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{25}
+	return file_statepb_state_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Interval) GetBegin() int32 {
@@ -2258,7 +2376,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_statepb_state_proto_msgTypes[26]
+	mi := &file_statepb_state_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2270,7 +2388,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[26]
+	mi := &file_statepb_state_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2283,7 +2401,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{26}
+	return file_statepb_state_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Error) GetCode() int32 {
@@ -2330,7 +2448,7 @@ type OperationEvent struct {
 
 func (x *OperationEvent) Reset() {
 	*x = OperationEvent{}
-	mi := &file_statepb_state_proto_msgTypes[27]
+	mi := &file_statepb_state_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2342,7 +2460,7 @@ func (x *OperationEvent) String() string {
 func (*OperationEvent) ProtoMessage() {}
 
 func (x *OperationEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[27]
+	mi := &file_statepb_state_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2355,7 +2473,7 @@ func (x *OperationEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationEvent.ProtoReflect.Descriptor instead.
 func (*OperationEvent) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{27}
+	return file_statepb_state_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *OperationEvent) GetTime() *timestamppb.Timestamp {
@@ -2405,7 +2523,7 @@ type Assignment struct {
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_statepb_state_proto_msgTypes[28]
+	mi := &file_statepb_state_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2417,7 +2535,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[28]
+	mi := &file_statepb_state_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2430,7 +2548,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{28}
+	return file_statepb_state_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Assignment) GetReplica() string {
@@ -2498,7 +2616,7 @@ type Operation struct {
 
 func (x *Operation) Reset() {
 	*x = Operation{}
-	mi := &file_statepb_state_proto_msgTypes[29]
+	mi := &file_statepb_state_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2510,7 +2628,7 @@ func (x *Operation) String() string {
 func (*Operation) ProtoMessage() {}
 
 func (x *Operation) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[29]
+	mi := &file_statepb_state_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2523,7 +2641,7 @@ func (x *Operation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Operation.ProtoReflect.Descriptor instead.
 func (*Operation) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{29}
+	return file_statepb_state_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Operation) GetId() string {
@@ -2735,7 +2853,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_statepb_state_proto_msgTypes[30]
+	mi := &file_statepb_state_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2747,7 +2865,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[30]
+	mi := &file_statepb_state_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2760,7 +2878,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{30}
+	return file_statepb_state_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Task) GetName() string {
@@ -2880,7 +2998,7 @@ type CompletedPart struct {
 
 func (x *CompletedPart) Reset() {
 	*x = CompletedPart{}
-	mi := &file_statepb_state_proto_msgTypes[31]
+	mi := &file_statepb_state_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2892,7 +3010,7 @@ func (x *CompletedPart) String() string {
 func (*CompletedPart) ProtoMessage() {}
 
 func (x *CompletedPart) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[31]
+	mi := &file_statepb_state_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2905,7 +3023,7 @@ func (x *CompletedPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompletedPart.ProtoReflect.Descriptor instead.
 func (*CompletedPart) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{31}
+	return file_statepb_state_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *CompletedPart) GetCookie() int32 {
@@ -2943,7 +3061,7 @@ type InputProgress struct {
 
 func (x *InputProgress) Reset() {
 	*x = InputProgress{}
-	mi := &file_statepb_state_proto_msgTypes[32]
+	mi := &file_statepb_state_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2955,7 +3073,7 @@ func (x *InputProgress) String() string {
 func (*InputProgress) ProtoMessage() {}
 
 func (x *InputProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[32]
+	mi := &file_statepb_state_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2968,7 +3086,7 @@ func (x *InputProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputProgress.ProtoReflect.Descriptor instead.
 func (*InputProgress) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{32}
+	return file_statepb_state_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *InputProgress) GetBytesTotal() int64 {
@@ -3026,7 +3144,7 @@ type JobCounters struct {
 
 func (x *JobCounters) Reset() {
 	*x = JobCounters{}
-	mi := &file_statepb_state_proto_msgTypes[33]
+	mi := &file_statepb_state_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3038,7 +3156,7 @@ func (x *JobCounters) String() string {
 func (*JobCounters) ProtoMessage() {}
 
 func (x *JobCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[33]
+	mi := &file_statepb_state_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3051,7 +3169,7 @@ func (x *JobCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobCounters.ProtoReflect.Descriptor instead.
 func (*JobCounters) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{33}
+	return file_statepb_state_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *JobCounters) GetTotal() int64 {
@@ -3122,7 +3240,7 @@ type JobTotals struct {
 
 func (x *JobTotals) Reset() {
 	*x = JobTotals{}
-	mi := &file_statepb_state_proto_msgTypes[34]
+	mi := &file_statepb_state_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3134,7 +3252,7 @@ func (x *JobTotals) String() string {
 func (*JobTotals) ProtoMessage() {}
 
 func (x *JobTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[34]
+	mi := &file_statepb_state_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3147,7 +3265,7 @@ func (x *JobTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobTotals.ProtoReflect.Descriptor instead.
 func (*JobTotals) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{34}
+	return file_statepb_state_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *JobTotals) GetMaxMemory() int64 {
@@ -3207,7 +3325,7 @@ type Allocation struct {
 
 func (x *Allocation) Reset() {
 	*x = Allocation{}
-	mi := &file_statepb_state_proto_msgTypes[35]
+	mi := &file_statepb_state_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3219,7 +3337,7 @@ func (x *Allocation) String() string {
 func (*Allocation) ProtoMessage() {}
 
 func (x *Allocation) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[35]
+	mi := &file_statepb_state_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3232,7 +3350,7 @@ func (x *Allocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Allocation.ProtoReflect.Descriptor instead.
 func (*Allocation) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{35}
+	return file_statepb_state_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Allocation) GetJobId() string {
@@ -3388,7 +3506,7 @@ type StopOrder struct {
 
 func (x *StopOrder) Reset() {
 	*x = StopOrder{}
-	mi := &file_statepb_state_proto_msgTypes[36]
+	mi := &file_statepb_state_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3400,7 +3518,7 @@ func (x *StopOrder) String() string {
 func (*StopOrder) ProtoMessage() {}
 
 func (x *StopOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[36]
+	mi := &file_statepb_state_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3413,7 +3531,7 @@ func (x *StopOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopOrder.ProtoReflect.Descriptor instead.
 func (*StopOrder) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{36}
+	return file_statepb_state_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *StopOrder) GetReason() string {
@@ -3489,7 +3607,7 @@ type Beneficiary struct {
 
 func (x *Beneficiary) Reset() {
 	*x = Beneficiary{}
-	mi := &file_statepb_state_proto_msgTypes[37]
+	mi := &file_statepb_state_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3501,7 +3619,7 @@ func (x *Beneficiary) String() string {
 func (*Beneficiary) ProtoMessage() {}
 
 func (x *Beneficiary) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[37]
+	mi := &file_statepb_state_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3514,7 +3632,7 @@ func (x *Beneficiary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Beneficiary.ProtoReflect.Descriptor instead.
 func (*Beneficiary) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{37}
+	return file_statepb_state_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Beneficiary) GetOperationId() string {
@@ -3569,7 +3687,7 @@ type Claim struct {
 
 func (x *Claim) Reset() {
 	*x = Claim{}
-	mi := &file_statepb_state_proto_msgTypes[38]
+	mi := &file_statepb_state_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3581,7 +3699,7 @@ func (x *Claim) String() string {
 func (*Claim) ProtoMessage() {}
 
 func (x *Claim) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[38]
+	mi := &file_statepb_state_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3594,7 +3712,7 @@ func (x *Claim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Claim.ProtoReflect.Descriptor instead.
 func (*Claim) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{38}
+	return file_statepb_state_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Claim) GetTree() string {
@@ -3653,7 +3771,7 @@ type PreemptionRate struct {
 
 func (x *PreemptionRate) Reset() {
 	*x = PreemptionRate{}
-	mi := &file_statepb_state_proto_msgTypes[39]
+	mi := &file_statepb_state_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3665,7 +3783,7 @@ func (x *PreemptionRate) String() string {
 func (*PreemptionRate) ProtoMessage() {}
 
 func (x *PreemptionRate) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[39]
+	mi := &file_statepb_state_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3678,7 +3796,7 @@ func (x *PreemptionRate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptionRate.ProtoReflect.Descriptor instead.
 func (*PreemptionRate) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{39}
+	return file_statepb_state_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PreemptionRate) GetTree() string {
@@ -3724,7 +3842,7 @@ type Waste struct {
 
 func (x *Waste) Reset() {
 	*x = Waste{}
-	mi := &file_statepb_state_proto_msgTypes[40]
+	mi := &file_statepb_state_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3736,7 +3854,7 @@ func (x *Waste) String() string {
 func (*Waste) ProtoMessage() {}
 
 func (x *Waste) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[40]
+	mi := &file_statepb_state_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3749,7 +3867,7 @@ func (x *Waste) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waste.ProtoReflect.Descriptor instead.
 func (*Waste) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{40}
+	return file_statepb_state_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Waste) GetPool() string {
@@ -3868,7 +3986,7 @@ type FinishedJob struct {
 
 func (x *FinishedJob) Reset() {
 	*x = FinishedJob{}
-	mi := &file_statepb_state_proto_msgTypes[41]
+	mi := &file_statepb_state_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3880,7 +3998,7 @@ func (x *FinishedJob) String() string {
 func (*FinishedJob) ProtoMessage() {}
 
 func (x *FinishedJob) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[41]
+	mi := &file_statepb_state_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3893,7 +4011,7 @@ func (x *FinishedJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishedJob.ProtoReflect.Descriptor instead.
 func (*FinishedJob) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{41}
+	return file_statepb_state_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *FinishedJob) GetJobId() string {
@@ -4124,7 +4242,7 @@ type JobStatistics struct {
 
 func (x *JobStatistics) Reset() {
 	*x = JobStatistics{}
-	mi := &file_statepb_state_proto_msgTypes[42]
+	mi := &file_statepb_state_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4136,7 +4254,7 @@ func (x *JobStatistics) String() string {
 func (*JobStatistics) ProtoMessage() {}
 
 func (x *JobStatistics) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[42]
+	mi := &file_statepb_state_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4149,7 +4267,7 @@ func (x *JobStatistics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatistics.ProtoReflect.Descriptor instead.
 func (*JobStatistics) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{42}
+	return file_statepb_state_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *JobStatistics) GetMaxMemory() int64 {
@@ -4269,7 +4387,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_statepb_state_proto_msgTypes[43]
+	mi := &file_statepb_state_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4281,7 +4399,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[43]
+	mi := &file_statepb_state_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4294,7 +4412,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{43}
+	return file_statepb_state_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Node) GetId() string {
@@ -4421,7 +4539,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_statepb_state_proto_msgTypes[44]
+	mi := &file_statepb_state_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4433,7 +4551,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[44]
+	mi := &file_statepb_state_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4446,7 +4564,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{44}
+	return file_statepb_state_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Drain) GetUser() string {
@@ -4492,7 +4610,7 @@ type Pool struct {
 
 func (x *Pool) Reset() {
 	*x = Pool{}
-	mi := &file_statepb_state_proto_msgTypes[45]
+	mi := &file_statepb_state_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4504,7 +4622,7 @@ func (x *Pool) String() string {
 func (*Pool) ProtoMessage() {}
 
 func (x *Pool) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[45]
+	mi := &file_statepb_state_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4517,7 +4635,7 @@ func (x *Pool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pool.ProtoReflect.Descriptor instead.
 func (*Pool) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{45}
+	return file_statepb_state_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Pool) GetName() string {
@@ -4596,7 +4714,7 @@ type PoolTree struct {
 
 func (x *PoolTree) Reset() {
 	*x = PoolTree{}
-	mi := &file_statepb_state_proto_msgTypes[46]
+	mi := &file_statepb_state_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4608,7 +4726,7 @@ func (x *PoolTree) String() string {
 func (*PoolTree) ProtoMessage() {}
 
 func (x *PoolTree) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[46]
+	mi := &file_statepb_state_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4621,7 +4739,7 @@ func (x *PoolTree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolTree.ProtoReflect.Descriptor instead.
 func (*PoolTree) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{46}
+	return file_statepb_state_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *PoolTree) GetName() string {
@@ -4718,7 +4836,7 @@ type StarvationClock struct {
 
 func (x *StarvationClock) Reset() {
 	*x = StarvationClock{}
-	mi := &file_statepb_state_proto_msgTypes[47]
+	mi := &file_statepb_state_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4730,7 +4848,7 @@ func (x *StarvationClock) String() string {
 func (*StarvationClock) ProtoMessage() {}
 
 func (x *StarvationClock) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[47]
+	mi := &file_statepb_state_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4743,7 +4861,7 @@ func (x *StarvationClock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StarvationClock.ProtoReflect.Descriptor instead.
 func (*StarvationClock) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{47}
+	return file_statepb_state_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *StarvationClock) GetPoolId() uint64 {
@@ -4794,7 +4912,7 @@ type PreemptionAge struct {
 
 func (x *PreemptionAge) Reset() {
 	*x = PreemptionAge{}
-	mi := &file_statepb_state_proto_msgTypes[48]
+	mi := &file_statepb_state_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4806,7 +4924,7 @@ func (x *PreemptionAge) String() string {
 func (*PreemptionAge) ProtoMessage() {}
 
 func (x *PreemptionAge) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[48]
+	mi := &file_statepb_state_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4819,7 +4937,7 @@ func (x *PreemptionAge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptionAge.ProtoReflect.Descriptor instead.
 func (*PreemptionAge) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{48}
+	return file_statepb_state_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PreemptionAge) GetDigest() uint64 {
@@ -4852,7 +4970,7 @@ type Taking struct {
 
 func (x *Taking) Reset() {
 	*x = Taking{}
-	mi := &file_statepb_state_proto_msgTypes[49]
+	mi := &file_statepb_state_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4864,7 +4982,7 @@ func (x *Taking) String() string {
 func (*Taking) ProtoMessage() {}
 
 func (x *Taking) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[49]
+	mi := &file_statepb_state_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4877,7 +4995,7 @@ func (x *Taking) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Taking.ProtoReflect.Descriptor instead.
 func (*Taking) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{49}
+	return file_statepb_state_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Taking) GetOperationId() string {
@@ -4930,7 +5048,7 @@ type PoolVolume struct {
 
 func (x *PoolVolume) Reset() {
 	*x = PoolVolume{}
-	mi := &file_statepb_state_proto_msgTypes[50]
+	mi := &file_statepb_state_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4942,7 +5060,7 @@ func (x *PoolVolume) String() string {
 func (*PoolVolume) ProtoMessage() {}
 
 func (x *PoolVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[50]
+	mi := &file_statepb_state_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4955,7 +5073,7 @@ func (x *PoolVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolVolume.ProtoReflect.Descriptor instead.
 func (*PoolVolume) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{50}
+	return file_statepb_state_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *PoolVolume) GetPool() string {
@@ -5033,7 +5151,7 @@ type Term struct {
 
 func (x *Term) Reset() {
 	*x = Term{}
-	mi := &file_statepb_state_proto_msgTypes[51]
+	mi := &file_statepb_state_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5045,7 +5163,7 @@ func (x *Term) String() string {
 func (*Term) ProtoMessage() {}
 
 func (x *Term) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[51]
+	mi := &file_statepb_state_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5058,7 +5176,7 @@ func (x *Term) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Term.ProtoReflect.Descriptor instead.
 func (*Term) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{51}
+	return file_statepb_state_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Term) GetTerm() uint64 {
@@ -5103,7 +5221,7 @@ type SnapshotHeader struct {
 
 func (x *SnapshotHeader) Reset() {
 	*x = SnapshotHeader{}
-	mi := &file_statepb_state_proto_msgTypes[52]
+	mi := &file_statepb_state_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5115,7 +5233,7 @@ func (x *SnapshotHeader) String() string {
 func (*SnapshotHeader) ProtoMessage() {}
 
 func (x *SnapshotHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[52]
+	mi := &file_statepb_state_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5128,7 +5246,7 @@ func (x *SnapshotHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotHeader.ProtoReflect.Descriptor instead.
 func (*SnapshotHeader) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{52}
+	return file_statepb_state_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *SnapshotHeader) GetFormat() uint32 {
@@ -5204,7 +5322,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_statepb_state_proto_msgTypes[53]
+	mi := &file_statepb_state_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5216,7 +5334,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[53]
+	mi := &file_statepb_state_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5229,7 +5347,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{53}
+	return file_statepb_state_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Limits) GetArchivedOperations() int32 {
@@ -5303,7 +5421,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_statepb_state_proto_msgTypes[54]
+	mi := &file_statepb_state_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5315,7 +5433,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[54]
+	mi := &file_statepb_state_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5328,7 +5446,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{54}
+	return file_statepb_state_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Record) GetRecord() isRecord_Record {
@@ -5502,7 +5620,7 @@ type Archive struct {
 
 func (x *Archive) Reset() {
 	*x = Archive{}
-	mi := &file_statepb_state_proto_msgTypes[55]
+	mi := &file_statepb_state_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5514,7 +5632,7 @@ func (x *Archive) String() string {
 func (*Archive) ProtoMessage() {}
 
 func (x *Archive) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[55]
+	mi := &file_statepb_state_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5527,7 +5645,7 @@ func (x *Archive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Archive.ProtoReflect.Descriptor instead.
 func (*Archive) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{55}
+	return file_statepb_state_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Archive) GetOperationIds() []string {
@@ -5549,7 +5667,7 @@ type SnapshotFooter struct {
 
 func (x *SnapshotFooter) Reset() {
 	*x = SnapshotFooter{}
-	mi := &file_statepb_state_proto_msgTypes[56]
+	mi := &file_statepb_state_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5561,7 +5679,7 @@ func (x *SnapshotFooter) String() string {
 func (*SnapshotFooter) ProtoMessage() {}
 
 func (x *SnapshotFooter) ProtoReflect() protoreflect.Message {
-	mi := &file_statepb_state_proto_msgTypes[56]
+	mi := &file_statepb_state_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5574,7 +5692,7 @@ func (x *SnapshotFooter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotFooter.ProtoReflect.Descriptor instead.
 func (*SnapshotFooter) Descriptor() ([]byte, []int) {
-	return file_statepb_state_proto_rawDescGZIP(), []int{56}
+	return file_statepb_state_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *SnapshotFooter) GetRecords() uint64 {
@@ -5623,7 +5741,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x11no_memory_profile\x18\x0f \x01(\bR\x0fnoMemoryProfile\x1aZ\n" +
 	"\x13OptionsPerTreeEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
-	"\x05value\x18\x02 \x01(\v2\x17.google.protobuf.StructR\x05value:\x028\x01J\x04\b\x03\x10\x04\"\x9d\t\n" +
+	"\x05value\x18\x02 \x01(\v2\x17.google.protobuf.StructR\x05value:\x028\x01J\x04\b\x03\x10\x04\"\xd5\t\n" +
 	"\bTaskSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\tjob_count\x18\x02 \x01(\x05R\bjobCount\x12\x12\n" +
@@ -5655,11 +5773,21 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x05group\x18\x18 \x01(\tR\x05group\x12-\n" +
 	"\x05files\x18\x19 \x03(\v2\x17.weir.state.v1.FileSpecR\x05files\x121\n" +
 	"\aoutputs\x18\x1a \x03(\v2\x17.weir.state.v1.KeptFileR\aoutputs\x12+\n" +
-	"\x04gang\x18\x1b \x01(\v2\x17.weir.state.v1.GangSpecR\x04gang\x1a>\n" +
+	"\x04gang\x18\x1b \x01(\v2\x17.weir.state.v1.GangSpecR\x04gang\x126\n" +
+	"\treadiness\x18\x1e \x01(\v2\x18.weir.state.v1.ReadinessR\treadiness\x1a>\n" +
 	"\x10EnvironmentEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x14\n" +
-	"\x12_restart_exit_code\"\x85\x02\n" +
+	"\x12_restart_exit_code\"\xfe\x01\n" +
+	"\tReadiness\x12\x1b\n" +
+	"\thttp_path\x18\x01 \x01(\tR\bhttpPath\x12\x10\n" +
+	"\x03tcp\x18\x02 \x01(\bR\x03tcp\x12\x12\n" +
+	"\x04exec\x18\x03 \x03(\tR\x04exec\x12\x16\n" +
+	"\x06socket\x18\x04 \x01(\bR\x06socket\x12\x12\n" +
+	"\x04port\x18\x05 \x01(\x05R\x04port\x121\n" +
+	"\x06period\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x06period\x123\n" +
+	"\atimeout\x18\a \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12\x1a\n" +
+	"\bfailures\x18\b \x01(\x05R\bfailures\"\x85\x02\n" +
 	"\aMapSpec\x12\x1f\n" +
 	"\vinput_paths\x18\x01 \x03(\tR\n" +
 	"inputPaths\x12\x16\n" +
@@ -6171,207 +6299,211 @@ func file_statepb_state_proto_rawDescGZIP() []byte {
 	return file_statepb_state_proto_rawDescData
 }
 
-var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 67)
+var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 68)
 var file_statepb_state_proto_goTypes = []any{
 	(*Resources)(nil),             // 0: weir.state.v1.Resources
 	(*OperationSpec)(nil),         // 1: weir.state.v1.OperationSpec
 	(*TaskSpec)(nil),              // 2: weir.state.v1.TaskSpec
-	(*MapSpec)(nil),               // 3: weir.state.v1.MapSpec
-	(*MemorySpec)(nil),            // 4: weir.state.v1.MemorySpec
-	(*Tmpfs)(nil),                 // 5: weir.state.v1.Tmpfs
-	(*FileSpec)(nil),              // 6: weir.state.v1.FileSpec
-	(*KeptFile)(nil),              // 7: weir.state.v1.KeptFile
-	(*GangSpec)(nil),              // 8: weir.state.v1.GangSpec
-	(*Slices)(nil),                // 9: weir.state.v1.Slices
-	(*Slice)(nil),                 // 10: weir.state.v1.Slice
-	(*InputFile)(nil),             // 11: weir.state.v1.InputFile
-	(*Input)(nil),                 // 12: weir.state.v1.Input
-	(*Output)(nil),                // 13: weir.state.v1.Output
-	(*JobInput)(nil),              // 14: weir.state.v1.JobInput
-	(*JobOutput)(nil),             // 15: weir.state.v1.JobOutput
-	(*SkippedRecord)(nil),         // 16: weir.state.v1.SkippedRecord
-	(*JobReserve)(nil),            // 17: weir.state.v1.JobReserve
-	(*MemorySample)(nil),          // 18: weir.state.v1.MemorySample
-	(*TaskMemory)(nil),            // 19: weir.state.v1.TaskMemory
-	(*CookieReserve)(nil),         // 20: weir.state.v1.CookieReserve
-	(*MemoryProfile)(nil),         // 21: weir.state.v1.MemoryProfile
-	(*Aggregate)(nil),             // 22: weir.state.v1.Aggregate
-	(*Gang)(nil),                  // 23: weir.state.v1.Gang
-	(*OperationTree)(nil),         // 24: weir.state.v1.OperationTree
-	(*Interval)(nil),              // 25: weir.state.v1.Interval
-	(*Error)(nil),                 // 26: weir.state.v1.Error
-	(*OperationEvent)(nil),        // 27: weir.state.v1.OperationEvent
-	(*Assignment)(nil),            // 28: weir.state.v1.Assignment
-	(*Operation)(nil),             // 29: weir.state.v1.Operation
-	(*Task)(nil),                  // 30: weir.state.v1.Task
-	(*CompletedPart)(nil),         // 31: weir.state.v1.CompletedPart
-	(*InputProgress)(nil),         // 32: weir.state.v1.InputProgress
-	(*JobCounters)(nil),           // 33: weir.state.v1.JobCounters
-	(*JobTotals)(nil),             // 34: weir.state.v1.JobTotals
-	(*Allocation)(nil),            // 35: weir.state.v1.Allocation
-	(*StopOrder)(nil),             // 36: weir.state.v1.StopOrder
-	(*Beneficiary)(nil),           // 37: weir.state.v1.Beneficiary
-	(*Claim)(nil),                 // 38: weir.state.v1.Claim
-	(*PreemptionRate)(nil),        // 39: weir.state.v1.PreemptionRate
-	(*Waste)(nil),                 // 40: weir.state.v1.Waste
-	(*FinishedJob)(nil),           // 41: weir.state.v1.FinishedJob
-	(*JobStatistics)(nil),         // 42: weir.state.v1.JobStatistics
-	(*Node)(nil),                  // 43: weir.state.v1.Node
-	(*Drain)(nil),                 // 44: weir.state.v1.Drain
-	(*Pool)(nil),                  // 45: weir.state.v1.Pool
-	(*PoolTree)(nil),              // 46: weir.state.v1.PoolTree
-	(*StarvationClock)(nil),       // 47: weir.state.v1.StarvationClock
-	(*PreemptionAge)(nil),         // 48: weir.state.v1.PreemptionAge
-	(*Taking)(nil),                // 49: weir.state.v1.Taking
-	(*PoolVolume)(nil),            // 50: weir.state.v1.PoolVolume
-	(*Term)(nil),                  // 51: weir.state.v1.Term
-	(*SnapshotHeader)(nil),        // 52: weir.state.v1.SnapshotHeader
-	(*Limits)(nil),                // 53: weir.state.v1.Limits
-	(*Record)(nil),                // 54: weir.state.v1.Record
-	(*Archive)(nil),               // 55: weir.state.v1.Archive
-	(*SnapshotFooter)(nil),        // 56: weir.state.v1.SnapshotFooter
-	nil,                           // 57: weir.state.v1.OperationSpec.OptionsPerTreeEntry
-	nil,                           // 58: weir.state.v1.TaskSpec.EnvironmentEntry
-	nil,                           // 59: weir.state.v1.Error.AttributesEntry
-	nil,                           // 60: weir.state.v1.OperationEvent.AttributesEntry
-	nil,                           // 61: weir.state.v1.Operation.PreemptedOthersEntry
-	nil,                           // 62: weir.state.v1.Task.AttemptsEntry
-	nil,                           // 63: weir.state.v1.Task.ReservesEntry
-	nil,                           // 64: weir.state.v1.Task.SlicesEntry
-	nil,                           // 65: weir.state.v1.JobCounters.AbortedByReasonEntry
-	nil,                           // 66: weir.state.v1.JobStatistics.ValuesEntry
-	(*durationpb.Duration)(nil),   // 67: google.protobuf.Duration
-	(*structpb.Struct)(nil),       // 68: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil), // 69: google.protobuf.Timestamp
+	(*Readiness)(nil),             // 3: weir.state.v1.Readiness
+	(*MapSpec)(nil),               // 4: weir.state.v1.MapSpec
+	(*MemorySpec)(nil),            // 5: weir.state.v1.MemorySpec
+	(*Tmpfs)(nil),                 // 6: weir.state.v1.Tmpfs
+	(*FileSpec)(nil),              // 7: weir.state.v1.FileSpec
+	(*KeptFile)(nil),              // 8: weir.state.v1.KeptFile
+	(*GangSpec)(nil),              // 9: weir.state.v1.GangSpec
+	(*Slices)(nil),                // 10: weir.state.v1.Slices
+	(*Slice)(nil),                 // 11: weir.state.v1.Slice
+	(*InputFile)(nil),             // 12: weir.state.v1.InputFile
+	(*Input)(nil),                 // 13: weir.state.v1.Input
+	(*Output)(nil),                // 14: weir.state.v1.Output
+	(*JobInput)(nil),              // 15: weir.state.v1.JobInput
+	(*JobOutput)(nil),             // 16: weir.state.v1.JobOutput
+	(*SkippedRecord)(nil),         // 17: weir.state.v1.SkippedRecord
+	(*JobReserve)(nil),            // 18: weir.state.v1.JobReserve
+	(*MemorySample)(nil),          // 19: weir.state.v1.MemorySample
+	(*TaskMemory)(nil),            // 20: weir.state.v1.TaskMemory
+	(*CookieReserve)(nil),         // 21: weir.state.v1.CookieReserve
+	(*MemoryProfile)(nil),         // 22: weir.state.v1.MemoryProfile
+	(*Aggregate)(nil),             // 23: weir.state.v1.Aggregate
+	(*Gang)(nil),                  // 24: weir.state.v1.Gang
+	(*OperationTree)(nil),         // 25: weir.state.v1.OperationTree
+	(*Interval)(nil),              // 26: weir.state.v1.Interval
+	(*Error)(nil),                 // 27: weir.state.v1.Error
+	(*OperationEvent)(nil),        // 28: weir.state.v1.OperationEvent
+	(*Assignment)(nil),            // 29: weir.state.v1.Assignment
+	(*Operation)(nil),             // 30: weir.state.v1.Operation
+	(*Task)(nil),                  // 31: weir.state.v1.Task
+	(*CompletedPart)(nil),         // 32: weir.state.v1.CompletedPart
+	(*InputProgress)(nil),         // 33: weir.state.v1.InputProgress
+	(*JobCounters)(nil),           // 34: weir.state.v1.JobCounters
+	(*JobTotals)(nil),             // 35: weir.state.v1.JobTotals
+	(*Allocation)(nil),            // 36: weir.state.v1.Allocation
+	(*StopOrder)(nil),             // 37: weir.state.v1.StopOrder
+	(*Beneficiary)(nil),           // 38: weir.state.v1.Beneficiary
+	(*Claim)(nil),                 // 39: weir.state.v1.Claim
+	(*PreemptionRate)(nil),        // 40: weir.state.v1.PreemptionRate
+	(*Waste)(nil),                 // 41: weir.state.v1.Waste
+	(*FinishedJob)(nil),           // 42: weir.state.v1.FinishedJob
+	(*JobStatistics)(nil),         // 43: weir.state.v1.JobStatistics
+	(*Node)(nil),                  // 44: weir.state.v1.Node
+	(*Drain)(nil),                 // 45: weir.state.v1.Drain
+	(*Pool)(nil),                  // 46: weir.state.v1.Pool
+	(*PoolTree)(nil),              // 47: weir.state.v1.PoolTree
+	(*StarvationClock)(nil),       // 48: weir.state.v1.StarvationClock
+	(*PreemptionAge)(nil),         // 49: weir.state.v1.PreemptionAge
+	(*Taking)(nil),                // 50: weir.state.v1.Taking
+	(*PoolVolume)(nil),            // 51: weir.state.v1.PoolVolume
+	(*Term)(nil),                  // 52: weir.state.v1.Term
+	(*SnapshotHeader)(nil),        // 53: weir.state.v1.SnapshotHeader
+	(*Limits)(nil),                // 54: weir.state.v1.Limits
+	(*Record)(nil),                // 55: weir.state.v1.Record
+	(*Archive)(nil),               // 56: weir.state.v1.Archive
+	(*SnapshotFooter)(nil),        // 57: weir.state.v1.SnapshotFooter
+	nil,                           // 58: weir.state.v1.OperationSpec.OptionsPerTreeEntry
+	nil,                           // 59: weir.state.v1.TaskSpec.EnvironmentEntry
+	nil,                           // 60: weir.state.v1.Error.AttributesEntry
+	nil,                           // 61: weir.state.v1.OperationEvent.AttributesEntry
+	nil,                           // 62: weir.state.v1.Operation.PreemptedOthersEntry
+	nil,                           // 63: weir.state.v1.Task.AttemptsEntry
+	nil,                           // 64: weir.state.v1.Task.ReservesEntry
+	nil,                           // 65: weir.state.v1.Task.SlicesEntry
+	nil,                           // 66: weir.state.v1.JobCounters.AbortedByReasonEntry
+	nil,                           // 67: weir.state.v1.JobStatistics.ValuesEntry
+	(*durationpb.Duration)(nil),   // 68: google.protobuf.Duration
+	(*structpb.Struct)(nil),       // 69: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil), // 70: google.protobuf.Timestamp
 }
 var file_statepb_state_proto_depIdxs = []int32{
-	67,  // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
+	68,  // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
 	2,   // 1: weir.state.v1.OperationSpec.tasks:type_name -> weir.state.v1.TaskSpec
-	68,  // 2: weir.state.v1.OperationSpec.options:type_name -> google.protobuf.Struct
-	57,  // 3: weir.state.v1.OperationSpec.options_per_tree:type_name -> weir.state.v1.OperationSpec.OptionsPerTreeEntry
-	3,   // 4: weir.state.v1.OperationSpec.map:type_name -> weir.state.v1.MapSpec
-	58,  // 5: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
-	67,  // 6: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
-	4,   // 7: weir.state.v1.TaskSpec.memory:type_name -> weir.state.v1.MemorySpec
-	5,   // 8: weir.state.v1.TaskSpec.tmpfs:type_name -> weir.state.v1.Tmpfs
-	6,   // 9: weir.state.v1.TaskSpec.files:type_name -> weir.state.v1.FileSpec
-	7,   // 10: weir.state.v1.TaskSpec.outputs:type_name -> weir.state.v1.KeptFile
-	8,   // 11: weir.state.v1.TaskSpec.gang:type_name -> weir.state.v1.GangSpec
-	10,  // 12: weir.state.v1.Slices.slices:type_name -> weir.state.v1.Slice
-	69,  // 13: weir.state.v1.InputFile.modified_time:type_name -> google.protobuf.Timestamp
-	11,  // 14: weir.state.v1.Input.files:type_name -> weir.state.v1.InputFile
-	69,  // 15: weir.state.v1.Output.time:type_name -> google.protobuf.Timestamp
-	10,  // 16: weir.state.v1.JobInput.processed:type_name -> weir.state.v1.Slice
-	10,  // 17: weir.state.v1.JobInput.rest:type_name -> weir.state.v1.Slice
-	18,  // 18: weir.state.v1.TaskMemory.samples:type_name -> weir.state.v1.MemorySample
-	17,  // 19: weir.state.v1.TaskMemory.reserve:type_name -> weir.state.v1.JobReserve
-	17,  // 20: weir.state.v1.CookieReserve.reserve:type_name -> weir.state.v1.JobReserve
-	69,  // 21: weir.state.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
-	25,  // 22: weir.state.v1.Gang.completed:type_name -> weir.state.v1.Interval
-	68,  // 23: weir.state.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	59,  // 24: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
-	26,  // 25: weir.state.v1.Error.inner:type_name -> weir.state.v1.Error
-	69,  // 26: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	60,  // 27: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
-	1,   // 28: weir.state.v1.Operation.spec:type_name -> weir.state.v1.OperationSpec
-	69,  // 29: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	69,  // 30: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
-	27,  // 31: weir.state.v1.Operation.events:type_name -> weir.state.v1.OperationEvent
-	28,  // 32: weir.state.v1.Operation.assignment:type_name -> weir.state.v1.Assignment
-	30,  // 33: weir.state.v1.Operation.tasks:type_name -> weir.state.v1.Task
-	26,  // 34: weir.state.v1.Operation.result:type_name -> weir.state.v1.Error
-	41,  // 35: weir.state.v1.Operation.finished_jobs:type_name -> weir.state.v1.FinishedJob
-	24,  // 36: weir.state.v1.Operation.trees:type_name -> weir.state.v1.OperationTree
-	36,  // 37: weir.state.v1.Operation.stop:type_name -> weir.state.v1.StopOrder
-	40,  // 38: weir.state.v1.Operation.waste:type_name -> weir.state.v1.Waste
-	61,  // 39: weir.state.v1.Operation.preempted_others:type_name -> weir.state.v1.Operation.PreemptedOthersEntry
-	12,  // 40: weir.state.v1.Operation.input:type_name -> weir.state.v1.Input
-	13,  // 41: weir.state.v1.Operation.output:type_name -> weir.state.v1.Output
-	25,  // 42: weir.state.v1.Task.pending:type_name -> weir.state.v1.Interval
-	25,  // 43: weir.state.v1.Task.completed:type_name -> weir.state.v1.Interval
-	0,   // 44: weir.state.v1.Task.job_resources:type_name -> weir.state.v1.Resources
-	33,  // 45: weir.state.v1.Task.counters:type_name -> weir.state.v1.JobCounters
-	34,  // 46: weir.state.v1.Task.totals:type_name -> weir.state.v1.JobTotals
-	62,  // 47: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
-	19,  // 48: weir.state.v1.Task.memory:type_name -> weir.state.v1.TaskMemory
-	63,  // 49: weir.state.v1.Task.reserves:type_name -> weir.state.v1.Task.ReservesEntry
-	22,  // 50: weir.state.v1.Task.statistics:type_name -> weir.state.v1.Aggregate
-	64,  // 51: weir.state.v1.Task.slices:type_name -> weir.state.v1.Task.SlicesEntry
-	31,  // 52: weir.state.v1.Task.parts:type_name -> weir.state.v1.CompletedPart
-	23,  // 53: weir.state.v1.Task.gang:type_name -> weir.state.v1.Gang
-	32,  // 54: weir.state.v1.Task.input:type_name -> weir.state.v1.InputProgress
-	16,  // 55: weir.state.v1.Task.skipped:type_name -> weir.state.v1.SkippedRecord
-	10,  // 56: weir.state.v1.CompletedPart.slices:type_name -> weir.state.v1.Slice
-	15,  // 57: weir.state.v1.CompletedPart.output:type_name -> weir.state.v1.JobOutput
-	65,  // 58: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
-	0,   // 59: weir.state.v1.Allocation.resources:type_name -> weir.state.v1.Resources
-	69,  // 60: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
-	36,  // 61: weir.state.v1.Allocation.stop:type_name -> weir.state.v1.StopOrder
-	17,  // 62: weir.state.v1.Allocation.reserve:type_name -> weir.state.v1.JobReserve
-	69,  // 63: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
-	37,  // 64: weir.state.v1.StopOrder.preempted_for:type_name -> weir.state.v1.Beneficiary
-	69,  // 65: weir.state.v1.StopOrder.planned_time:type_name -> google.protobuf.Timestamp
-	0,   // 66: weir.state.v1.Beneficiary.resources:type_name -> weir.state.v1.Resources
-	37,  // 67: weir.state.v1.Claim.beneficiary:type_name -> weir.state.v1.Beneficiary
-	69,  // 68: weir.state.v1.Claim.planned_time:type_name -> google.protobuf.Timestamp
-	69,  // 69: weir.state.v1.Claim.expires:type_name -> google.protobuf.Timestamp
-	26,  // 70: weir.state.v1.FinishedJob.error:type_name -> weir.state.v1.Error
-	69,  // 71: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
-	69,  // 72: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
-	42,  // 73: weir.state.v1.FinishedJob.statistics:type_name -> weir.state.v1.JobStatistics
-	36,  // 74: weir.state.v1.FinishedJob.stop:type_name -> weir.state.v1.StopOrder
-	18,  // 75: weir.state.v1.FinishedJob.sample:type_name -> weir.state.v1.MemorySample
-	20,  // 76: weir.state.v1.FinishedJob.next_reserve:type_name -> weir.state.v1.CookieReserve
-	14,  // 77: weir.state.v1.FinishedJob.input:type_name -> weir.state.v1.JobInput
-	15,  // 78: weir.state.v1.FinishedJob.output:type_name -> weir.state.v1.JobOutput
-	9,   // 79: weir.state.v1.FinishedJob.split:type_name -> weir.state.v1.Slices
-	16,  // 80: weir.state.v1.FinishedJob.skipped:type_name -> weir.state.v1.SkippedRecord
-	17,  // 81: weir.state.v1.FinishedJob.reserve:type_name -> weir.state.v1.JobReserve
-	66,  // 82: weir.state.v1.JobStatistics.values:type_name -> weir.state.v1.JobStatistics.ValuesEntry
-	0,   // 83: weir.state.v1.Node.resources:type_name -> weir.state.v1.Resources
-	69,  // 84: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	69,  // 85: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
-	44,  // 86: weir.state.v1.Node.drain:type_name -> weir.state.v1.Drain
-	69,  // 87: weir.state.v1.Node.preempted_time:type_name -> google.protobuf.Timestamp
-	69,  // 88: weir.state.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	69,  // 89: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
-	69,  // 90: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
-	68,  // 91: weir.state.v1.Pool.options:type_name -> google.protobuf.Struct
-	45,  // 92: weir.state.v1.PoolTree.pools:type_name -> weir.state.v1.Pool
-	68,  // 93: weir.state.v1.PoolTree.options:type_name -> google.protobuf.Struct
-	69,  // 94: weir.state.v1.PoolTree.created_time:type_name -> google.protobuf.Timestamp
-	69,  // 95: weir.state.v1.PoolTree.modified_time:type_name -> google.protobuf.Timestamp
-	50,  // 96: weir.state.v1.PoolTree.volumes:type_name -> weir.state.v1.PoolVolume
-	69,  // 97: weir.state.v1.PoolTree.volumes_time:type_name -> google.protobuf.Timestamp
-	40,  // 98: weir.state.v1.PoolTree.waste:type_name -> weir.state.v1.Waste
-	47,  // 99: weir.state.v1.PoolTree.clocks:type_name -> weir.state.v1.StarvationClock
-	48,  // 100: weir.state.v1.PoolTree.age:type_name -> weir.state.v1.PreemptionAge
-	69,  // 101: weir.state.v1.StarvationClock.below_since:type_name -> google.protobuf.Timestamp
-	69,  // 102: weir.state.v1.StarvationClock.below_min_share_since:type_name -> google.protobuf.Timestamp
-	49,  // 103: weir.state.v1.PreemptionAge.takings:type_name -> weir.state.v1.Taking
-	0,   // 104: weir.state.v1.Taking.usage:type_name -> weir.state.v1.Resources
-	69,  // 105: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
-	51,  // 106: weir.state.v1.SnapshotHeader.term:type_name -> weir.state.v1.Term
-	69,  // 107: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
-	53,  // 108: weir.state.v1.SnapshotHeader.limits:type_name -> weir.state.v1.Limits
-	52,  // 109: weir.state.v1.Record.header:type_name -> weir.state.v1.SnapshotHeader
-	46,  // 110: weir.state.v1.Record.tree:type_name -> weir.state.v1.PoolTree
-	29,  // 111: weir.state.v1.Record.operation:type_name -> weir.state.v1.Operation
-	35,  // 112: weir.state.v1.Record.allocation:type_name -> weir.state.v1.Allocation
-	43,  // 113: weir.state.v1.Record.node:type_name -> weir.state.v1.Node
-	55,  // 114: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
-	56,  // 115: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
-	21,  // 116: weir.state.v1.Record.profile:type_name -> weir.state.v1.MemoryProfile
-	38,  // 117: weir.state.v1.Record.claim:type_name -> weir.state.v1.Claim
-	39,  // 118: weir.state.v1.Record.rate:type_name -> weir.state.v1.PreemptionRate
-	68,  // 119: weir.state.v1.OperationSpec.OptionsPerTreeEntry.value:type_name -> google.protobuf.Struct
-	20,  // 120: weir.state.v1.Task.ReservesEntry.value:type_name -> weir.state.v1.CookieReserve
-	9,   // 121: weir.state.v1.Task.SlicesEntry.value:type_name -> weir.state.v1.Slices
-	122, // [122:122] is the sub-list for method output_type
-	122, // [122:122] is the sub-list for method input_type
-	122, // [122:122] is the sub-list for extension type_name
-	122, // [122:122] is the sub-list for extension extendee
-	0,   // [0:122] is the sub-list for field type_name
+	69,  // 2: weir.state.v1.OperationSpec.options:type_name -> google.protobuf.Struct
+	58,  // 3: weir.state.v1.OperationSpec.options_per_tree:type_name -> weir.state.v1.OperationSpec.OptionsPerTreeEntry
+	4,   // 4: weir.state.v1.OperationSpec.map:type_name -> weir.state.v1.MapSpec
+	59,  // 5: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
+	68,  // 6: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
+	5,   // 7: weir.state.v1.TaskSpec.memory:type_name -> weir.state.v1.MemorySpec
+	6,   // 8: weir.state.v1.TaskSpec.tmpfs:type_name -> weir.state.v1.Tmpfs
+	7,   // 9: weir.state.v1.TaskSpec.files:type_name -> weir.state.v1.FileSpec
+	8,   // 10: weir.state.v1.TaskSpec.outputs:type_name -> weir.state.v1.KeptFile
+	9,   // 11: weir.state.v1.TaskSpec.gang:type_name -> weir.state.v1.GangSpec
+	3,   // 12: weir.state.v1.TaskSpec.readiness:type_name -> weir.state.v1.Readiness
+	68,  // 13: weir.state.v1.Readiness.period:type_name -> google.protobuf.Duration
+	68,  // 14: weir.state.v1.Readiness.timeout:type_name -> google.protobuf.Duration
+	11,  // 15: weir.state.v1.Slices.slices:type_name -> weir.state.v1.Slice
+	70,  // 16: weir.state.v1.InputFile.modified_time:type_name -> google.protobuf.Timestamp
+	12,  // 17: weir.state.v1.Input.files:type_name -> weir.state.v1.InputFile
+	70,  // 18: weir.state.v1.Output.time:type_name -> google.protobuf.Timestamp
+	11,  // 19: weir.state.v1.JobInput.processed:type_name -> weir.state.v1.Slice
+	11,  // 20: weir.state.v1.JobInput.rest:type_name -> weir.state.v1.Slice
+	19,  // 21: weir.state.v1.TaskMemory.samples:type_name -> weir.state.v1.MemorySample
+	18,  // 22: weir.state.v1.TaskMemory.reserve:type_name -> weir.state.v1.JobReserve
+	18,  // 23: weir.state.v1.CookieReserve.reserve:type_name -> weir.state.v1.JobReserve
+	70,  // 24: weir.state.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	26,  // 25: weir.state.v1.Gang.completed:type_name -> weir.state.v1.Interval
+	69,  // 26: weir.state.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	60,  // 27: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
+	27,  // 28: weir.state.v1.Error.inner:type_name -> weir.state.v1.Error
+	70,  // 29: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	61,  // 30: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
+	1,   // 31: weir.state.v1.Operation.spec:type_name -> weir.state.v1.OperationSpec
+	70,  // 32: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	70,  // 33: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	28,  // 34: weir.state.v1.Operation.events:type_name -> weir.state.v1.OperationEvent
+	29,  // 35: weir.state.v1.Operation.assignment:type_name -> weir.state.v1.Assignment
+	31,  // 36: weir.state.v1.Operation.tasks:type_name -> weir.state.v1.Task
+	27,  // 37: weir.state.v1.Operation.result:type_name -> weir.state.v1.Error
+	42,  // 38: weir.state.v1.Operation.finished_jobs:type_name -> weir.state.v1.FinishedJob
+	25,  // 39: weir.state.v1.Operation.trees:type_name -> weir.state.v1.OperationTree
+	37,  // 40: weir.state.v1.Operation.stop:type_name -> weir.state.v1.StopOrder
+	41,  // 41: weir.state.v1.Operation.waste:type_name -> weir.state.v1.Waste
+	62,  // 42: weir.state.v1.Operation.preempted_others:type_name -> weir.state.v1.Operation.PreemptedOthersEntry
+	13,  // 43: weir.state.v1.Operation.input:type_name -> weir.state.v1.Input
+	14,  // 44: weir.state.v1.Operation.output:type_name -> weir.state.v1.Output
+	26,  // 45: weir.state.v1.Task.pending:type_name -> weir.state.v1.Interval
+	26,  // 46: weir.state.v1.Task.completed:type_name -> weir.state.v1.Interval
+	0,   // 47: weir.state.v1.Task.job_resources:type_name -> weir.state.v1.Resources
+	34,  // 48: weir.state.v1.Task.counters:type_name -> weir.state.v1.JobCounters
+	35,  // 49: weir.state.v1.Task.totals:type_name -> weir.state.v1.JobTotals
+	63,  // 50: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
+	20,  // 51: weir.state.v1.Task.memory:type_name -> weir.state.v1.TaskMemory
+	64,  // 52: weir.state.v1.Task.reserves:type_name -> weir.state.v1.Task.ReservesEntry
+	23,  // 53: weir.state.v1.Task.statistics:type_name -> weir.state.v1.Aggregate
+	65,  // 54: weir.state.v1.Task.slices:type_name -> weir.state.v1.Task.SlicesEntry
+	32,  // 55: weir.state.v1.Task.parts:type_name -> weir.state.v1.CompletedPart
+	24,  // 56: weir.state.v1.Task.gang:type_name -> weir.state.v1.Gang
+	33,  // 57: weir.state.v1.Task.input:type_name -> weir.state.v1.InputProgress
+	17,  // 58: weir.state.v1.Task.skipped:type_name -> weir.state.v1.SkippedRecord
+	11,  // 59: weir.state.v1.CompletedPart.slices:type_name -> weir.state.v1.Slice
+	16,  // 60: weir.state.v1.CompletedPart.output:type_name -> weir.state.v1.JobOutput
+	66,  // 61: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
+	0,   // 62: weir.state.v1.Allocation.resources:type_name -> weir.state.v1.Resources
+	70,  // 63: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
+	37,  // 64: weir.state.v1.Allocation.stop:type_name -> weir.state.v1.StopOrder
+	18,  // 65: weir.state.v1.Allocation.reserve:type_name -> weir.state.v1.JobReserve
+	70,  // 66: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
+	38,  // 67: weir.state.v1.StopOrder.preempted_for:type_name -> weir.state.v1.Beneficiary
+	70,  // 68: weir.state.v1.StopOrder.planned_time:type_name -> google.protobuf.Timestamp
+	0,   // 69: weir.state.v1.Beneficiary.resources:type_name -> weir.state.v1.Resources
+	38,  // 70: weir.state.v1.Claim.beneficiary:type_name -> weir.state.v1.Beneficiary
+	70,  // 71: weir.state.v1.Claim.planned_time:type_name -> google.protobuf.Timestamp
+	70,  // 72: weir.state.v1.Claim.expires:type_name -> google.protobuf.Timestamp
+	27,  // 73: weir.state.v1.FinishedJob.error:type_name -> weir.state.v1.Error
+	70,  // 74: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
+	70,  // 75: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
+	43,  // 76: weir.state.v1.FinishedJob.statistics:type_name -> weir.state.v1.JobStatistics
+	37,  // 77: weir.state.v1.FinishedJob.stop:type_name -> weir.state.v1.StopOrder
+	19,  // 78: weir.state.v1.FinishedJob.sample:type_name -> weir.state.v1.MemorySample
+	21,  // 79: weir.state.v1.FinishedJob.next_reserve:type_name -> weir.state.v1.CookieReserve
+	15,  // 80: weir.state.v1.FinishedJob.input:type_name -> weir.state.v1.JobInput
+	16,  // 81: weir.state.v1.FinishedJob.output:type_name -> weir.state.v1.JobOutput
+	10,  // 82: weir.state.v1.FinishedJob.split:type_name -> weir.state.v1.Slices
+	17,  // 83: weir.state.v1.FinishedJob.skipped:type_name -> weir.state.v1.SkippedRecord
+	18,  // 84: weir.state.v1.FinishedJob.reserve:type_name -> weir.state.v1.JobReserve
+	67,  // 85: weir.state.v1.JobStatistics.values:type_name -> weir.state.v1.JobStatistics.ValuesEntry
+	0,   // 86: weir.state.v1.Node.resources:type_name -> weir.state.v1.Resources
+	70,  // 87: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	70,  // 88: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
+	45,  // 89: weir.state.v1.Node.drain:type_name -> weir.state.v1.Drain
+	70,  // 90: weir.state.v1.Node.preempted_time:type_name -> google.protobuf.Timestamp
+	70,  // 91: weir.state.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	70,  // 92: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
+	70,  // 93: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
+	69,  // 94: weir.state.v1.Pool.options:type_name -> google.protobuf.Struct
+	46,  // 95: weir.state.v1.PoolTree.pools:type_name -> weir.state.v1.Pool
+	69,  // 96: weir.state.v1.PoolTree.options:type_name -> google.protobuf.Struct
+	70,  // 97: weir.state.v1.PoolTree.created_time:type_name -> google.protobuf.Timestamp
+	70,  // 98: weir.state.v1.PoolTree.modified_time:type_name -> google.protobuf.Timestamp
+	51,  // 99: weir.state.v1.PoolTree.volumes:type_name -> weir.state.v1.PoolVolume
+	70,  // 100: weir.state.v1.PoolTree.volumes_time:type_name -> google.protobuf.Timestamp
+	41,  // 101: weir.state.v1.PoolTree.waste:type_name -> weir.state.v1.Waste
+	48,  // 102: weir.state.v1.PoolTree.clocks:type_name -> weir.state.v1.StarvationClock
+	49,  // 103: weir.state.v1.PoolTree.age:type_name -> weir.state.v1.PreemptionAge
+	70,  // 104: weir.state.v1.StarvationClock.below_since:type_name -> google.protobuf.Timestamp
+	70,  // 105: weir.state.v1.StarvationClock.below_min_share_since:type_name -> google.protobuf.Timestamp
+	50,  // 106: weir.state.v1.PreemptionAge.takings:type_name -> weir.state.v1.Taking
+	0,   // 107: weir.state.v1.Taking.usage:type_name -> weir.state.v1.Resources
+	70,  // 108: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
+	52,  // 109: weir.state.v1.SnapshotHeader.term:type_name -> weir.state.v1.Term
+	70,  // 110: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
+	54,  // 111: weir.state.v1.SnapshotHeader.limits:type_name -> weir.state.v1.Limits
+	53,  // 112: weir.state.v1.Record.header:type_name -> weir.state.v1.SnapshotHeader
+	47,  // 113: weir.state.v1.Record.tree:type_name -> weir.state.v1.PoolTree
+	30,  // 114: weir.state.v1.Record.operation:type_name -> weir.state.v1.Operation
+	36,  // 115: weir.state.v1.Record.allocation:type_name -> weir.state.v1.Allocation
+	44,  // 116: weir.state.v1.Record.node:type_name -> weir.state.v1.Node
+	56,  // 117: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
+	57,  // 118: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
+	22,  // 119: weir.state.v1.Record.profile:type_name -> weir.state.v1.MemoryProfile
+	39,  // 120: weir.state.v1.Record.claim:type_name -> weir.state.v1.Claim
+	40,  // 121: weir.state.v1.Record.rate:type_name -> weir.state.v1.PreemptionRate
+	69,  // 122: weir.state.v1.OperationSpec.OptionsPerTreeEntry.value:type_name -> google.protobuf.Struct
+	21,  // 123: weir.state.v1.Task.ReservesEntry.value:type_name -> weir.state.v1.CookieReserve
+	10,  // 124: weir.state.v1.Task.SlicesEntry.value:type_name -> weir.state.v1.Slices
+	125, // [125:125] is the sub-list for method output_type
+	125, // [125:125] is the sub-list for method input_type
+	125, // [125:125] is the sub-list for extension type_name
+	125, // [125:125] is the sub-list for extension extendee
+	0,   // [0:125] is the sub-list for field type_name
 }
 
 func init() { file_statepb_state_proto_init() }
@@ -6380,9 +6512,9 @@ func file_statepb_state_proto_init() {
 		return
 	}
 	file_statepb_state_proto_msgTypes[2].OneofWrappers = []any{}
-	file_statepb_state_proto_msgTypes[35].OneofWrappers = []any{}
-	file_statepb_state_proto_msgTypes[41].OneofWrappers = []any{}
-	file_statepb_state_proto_msgTypes[54].OneofWrappers = []any{
+	file_statepb_state_proto_msgTypes[36].OneofWrappers = []any{}
+	file_statepb_state_proto_msgTypes[42].OneofWrappers = []any{}
+	file_statepb_state_proto_msgTypes[55].OneofWrappers = []any{
 		(*Record_Header)(nil),
 		(*Record_Tree)(nil),
 		(*Record_Operation)(nil),
@@ -6400,7 +6532,7 @@ func file_statepb_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_statepb_state_proto_rawDesc), len(file_statepb_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   67,
+			NumMessages:   68,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

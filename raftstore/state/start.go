@@ -128,6 +128,8 @@ func taskProblem(spec *statepb.OperationSpec, t *statepb.TaskSpec) string {
 		return fmt.Sprintf("max_failed_job_count %d is negative", t.GetMaxFailedJobCount())
 	case t.GetPortCount() < 0 || t.GetPortCount() > maxPort:
 		return fmt.Sprintf("port_count %d: it must be from 0 to %d", t.GetPortCount(), maxPort)
+	case readinessProblem(t) != "":
+		return readinessProblem(t)
 	case reads && t.GetRestartCompletedJobs():
 		return fmt.Sprintf("restart_completed_jobs in an operation of type %s, whose jobs are done when their input is read", lifecycle.Map)
 	case t.GetGang() == nil:
@@ -136,6 +138,23 @@ func taskProblem(spec *statepb.OperationSpec, t *statepb.TaskSpec) string {
 		return fmt.Sprintf("gang_options: size %d: it must be from 1 to job_count, %d", t.GetGang().GetSize(), t.GetJobCount())
 	case reads || t.GetRestartCompletedJobs():
 		return fmt.Sprintf("gang_options with restart_completed_jobs or in an operation of type %s: the jobs of a gang begin and complete together", lifecycle.Map)
+	}
+	return ""
+}
+
+// readinessProblem returns what is wrong with how instances are found to be ready; empty:
+// nothing.
+func readinessProblem(t *statepb.TaskSpec) string {
+	r := t.GetReadiness()
+	asksPort := r.GetHttpPath() != "" || r.GetTcp()
+	switch {
+	case r == nil:
+	case asksPort && (r.GetPort() < 0 || r.GetPort() >= t.GetPortCount()):
+		return fmt.Sprintf("readiness: port %d: the task has %d ports", r.GetPort(), t.GetPortCount())
+	case !asksPort && len(r.GetExec()) == 0 && !r.GetSocket():
+		return "readiness: it has none of http, tcp, exec and socket"
+	case !r.GetSocket() && (r.GetPeriod().AsDuration() <= 0 || r.GetTimeout().AsDuration() <= 0 || r.GetFailures() < 1):
+		return "readiness: period, timeout and failures have to be above 0"
 	}
 	return ""
 }

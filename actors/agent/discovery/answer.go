@@ -19,7 +19,7 @@ import (
 const maxInstances = 10_000
 
 // known is what can be asked, for those who ask for something else.
-const known = `ask "peers", "watch" or "notice", or do "acknowledge"`
+const known = `ask "peers", "watch" or "notice", do "acknowledge", or say "ready", "not_ready" or "draining"`
 
 // parse reads a request.
 func parse(line []byte) (discoveryjson.Request, error) {
@@ -35,7 +35,9 @@ func parse(line []byte) (discoveryjson.Request, error) {
 	switch request {
 	case discoveryjson.Request{Ask: discoveryjson.AskPeers}, discoveryjson.Request{Ask: discoveryjson.AskWatch},
 		discoveryjson.Request{Ask: discoveryjson.AskWatch, Changes: true},
-		discoveryjson.Request{Ask: discoveryjson.AskNotice}, discoveryjson.Request{Do: discoveryjson.DoAcknowledge}:
+		discoveryjson.Request{Ask: discoveryjson.AskNotice}, discoveryjson.Request{Do: discoveryjson.DoAcknowledge},
+		discoveryjson.Request{Say: discoveryjson.SayReady}, discoveryjson.Request{Say: discoveryjson.SayNotReady},
+		discoveryjson.Request{Say: discoveryjson.SayDraining}:
 		return request, nil
 	}
 	return request, fmt.Errorf("request %.60q: not known; %s", line, known)
@@ -84,7 +86,7 @@ func instance(one *actorpb.Instance, self string) discoveryjson.Instance {
 	return discoveryjson.Instance{
 		Job: one.GetJobId(), Task: one.GetTask(), Cookie: one.GetCookie(), Node: one.GetNode(), Host: one.GetHost(),
 		Ports: one.GetPorts(), Self: one.GetJobId() == self, State: one.GetState(), Reason: one.GetReason(),
-		Deadline: timeOf(one.GetDeadline()), StartTime: timeOf(one.GetStartTime()),
+		Ready: one.GetReady(), Unready: one.GetUnready(), Deadline: timeOf(one.GetDeadline()), StartTime: timeOf(one.GetStartTime()),
 	}
 }
 

@@ -13,6 +13,8 @@ type Asker struct {
 	Index uint64
 	// Acknowledge takes its word that its state is saved.
 	Acknowledge func() error
+	// Say takes its word whether it takes requests.
+	Say func(word string) error
 }
 
 // Desk is where one job asks, and where it is told of its own end.

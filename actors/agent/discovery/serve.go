@@ -192,6 +192,12 @@ func (c *connection) answer(ctx context.Context, line []byte, watch *watch) []di
 		notice, _ := c.desk.told()
 		return []discoveryjson.Answer{{Notice: &notice}}
 	}
+	if request.Say != "" {
+		if err := c.desk.asker.Say(request.Say); err != nil {
+			return []discoveryjson.Answer{failure(fmt.Errorf("say %s: %w", request.Say, err))}
+		}
+		return []discoveryjson.Answer{{Said: request.Say}}
+	}
 	if err := c.desk.asker.Acknowledge(); err != nil {
 		return []discoveryjson.Answer{failure(fmt.Errorf("acknowledge: %w", err))}
 	}

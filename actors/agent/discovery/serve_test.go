@@ -29,6 +29,7 @@ type office struct {
 	path         string
 	acknowledged chan struct{}
 	refusal      error
+	said         []string
 }
 
 func openOffice(t *testing.T) *office {
@@ -37,6 +38,9 @@ func openOffice(t *testing.T) *office {
 	directory := NewDirectory(o.source)
 	o.desk = NewDesk(Asker{Job: "a", Operation: "op", Index: 7, Acknowledge: func() error {
 		o.acknowledged <- struct{}{}
+		return o.refusal
+	}, Say: func(word string) error {
+		o.said = append(o.said, word)
 		return o.refusal
 	}}, directory)
 	listener, err := net.Listen("unix", o.path)
@@ -106,7 +110,8 @@ func TestAnswers(t *testing.T) {
 		wantError string
 	}{
 		"a question nobody knows":      {line: `{"ask":"weather"}`, wantError: `{\"ask\":\"weather\"}`},
-		"a deed nobody knows":          {line: `{"do":"dance"}`, wantError: `ask "peers", "watch" or "notice", or do "acknowledge"`},
+		"a deed nobody knows":          {line: `{"do":"dance"}`, wantError: `or say "ready", "not_ready" or "draining"`},
+		"a word nobody knows":          {line: `{"say":"perhaps"}`, wantError: "not known"},
 		"both":                         {line: `{"ask":"peers","do":"acknowledge"}`, wantError: "not known"},
 		"nothing":                      {line: `{}`, wantError: "not known"},
 		"no JSON":                      {line: `peers?`, wantError: "peers?"},

@@ -42,6 +42,11 @@ func Stopping(job string, order *statepb.StopOrder, deadline *timestamppb.Timest
 	}}
 }
 
+// Said is the record of what a job says of itself.
+func Said(job, word string) *journalpb.Record {
+	return &journalpb.Record{Event: &journalpb.Record_Said{Said: &journalpb.Said{JobId: job, Word: word}}}
+}
+
 // Exited is the record of a job's end.
 func Exited(job *statepb.FinishedJob, stderrTail []byte) *journalpb.Record {
 	return &journalpb.Record{Event: &journalpb.Record_Exited{Exited: &journalpb.Exited{Job: job, StderrTail: stderrTail}}}

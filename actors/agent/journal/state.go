@@ -30,6 +30,8 @@ type Job struct {
 	Started  *journalpb.Started
 	// Stopping is set once it has been asked to go.
 	Stopping *journalpb.Stopping
+	// Said is what it has said of itself last.
+	Said *journalpb.Said
 	// Exited is how it ended.
 	Exited *journalpb.Exited
 }
@@ -79,6 +81,8 @@ func (s *State) apply(record *journalpb.Record) error {
 		s.change(e.Started.GetJobId(), func(j *Job) { j.Started = e.Started })
 	case *journalpb.Record_Stopping:
 		s.change(e.Stopping.GetJobId(), func(j *Job) { j.Stopping = e.Stopping })
+	case *journalpb.Record_Said:
+		s.change(e.Said.GetJobId(), func(j *Job) { j.Said = e.Said })
 	case *journalpb.Record_Exited:
 		s.change(e.Exited.GetJob().GetJobId(), func(j *Job) { j.Exited = e.Exited })
 	case *journalpb.Record_Released:
@@ -151,6 +155,9 @@ func (s *State) records() []*journalpb.Record {
 		}
 		if job.Stopping != nil {
 			all = append(all, &journalpb.Record{Event: &journalpb.Record_Stopping{Stopping: job.Stopping}})
+		}
+		if job.Said != nil {
+			all = append(all, &journalpb.Record{Event: &journalpb.Record_Said{Said: job.Said}})
 		}
 		if job.Exited != nil {
 			all = append(all, &journalpb.Record{Event: &journalpb.Record_Exited{Exited: job.Exited}})

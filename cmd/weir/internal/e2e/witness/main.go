@@ -21,16 +21,17 @@ const patience = 5 * time.Minute
 
 // parts are what a witness can do.
 var parts = map[string]func(args []string) error{
-	"run":   run,
-	"deaf":  deaf,
-	"breed": breed,
-	"child": child,
-	"flood": flood,
-	"hog":   hog,
-	"leave": leave,
-	"pace":  pace,
-	"serve": serve,
-	"use":   use,
+	"answer": answer,
+	"run":    run,
+	"deaf":   deaf,
+	"breed":  breed,
+	"child":  child,
+	"flood":  flood,
+	"hog":    hog,
+	"leave":  leave,
+	"pace":   pace,
+	"serve":  serve,
+	"use":    use,
 }
 
 func main() {

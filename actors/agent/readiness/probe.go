@@ -1,0 +1,78 @@
+package readiness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"weir/messages/statepb"
+)
+
+// quickPeriod is how often an instance is asked that is not ready, where its period is longer:
+// others wait for it.
+const quickPeriod = 100 * time.Millisecond
+
+// Place is where an instance is asked.
+type Place struct {
+	// Host and Ports are those that others reach it by.
+	Host  string
+	Ports []int32
+	// Exec runs a program within the job and returns nil if that exits with 0 in time.
+	Exec func(ctx context.Context, argv []string, timeout time.Duration) error
+}
+
+// probe asks an instance once. nil: it takes requests.
+func probe(ctx context.Context, task *statepb.Readiness, at Place) error {
+	timeout := task.GetTimeout().AsDuration()
+	if len(task.GetExec()) > 0 {
+		return at.Exec(ctx, task.GetExec(), timeout)
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if int(task.GetPort()) >= len(at.Ports) {
+		return fmt.Errorf("it has no port %d", task.GetPort())
+	}
+	address := net.JoinHostPort(at.Host, strconv.Itoa(int(at.Ports[task.GetPort()])))
+	if task.GetTcp() {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	}
+	return get(ctx, "http://"+address+task.GetHttpPath())
+}
+
+// prober asks instances, each on a connection of its own, as somebody who comes anew does.
+var prober = &http.Client{
+	Transport:     &http.Transport{DisableKeepAlives: true, Proxy: nil},
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
+
+func get(ctx context.Context, address string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("User-Agent", "weir-readiness")
+	response, err := prober.Do(request)
+	if failed := new(url.Error); errors.As(err, &failed) {
+		// What was asked for everybody knows.
+		return failed.Err
+	}
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(response.Body, maxReason))
+	if response.StatusCode >= http.StatusOK && response.StatusCode < http.StatusBadRequest {
+		return nil
+	}
+	return fmt.Errorf("%s %s", response.Status, text)
+}

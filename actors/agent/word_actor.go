@@ -1,0 +1,108 @@
+package agent
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"weir/actors/agent/journal"
+	"weir/actors/agent/readiness"
+	"weir/messages/actorpb"
+	"weir/messages/journalpb"
+)
+
+// openWords begins to find out whether the job takes requests, and to tell it.
+func (a *jobActor) openWords() {
+	teller := &teller{
+		node: a.cfg.Node, session: a.session, grant: a.job.start, timeout: a.cfg.Timing.AskTimeout,
+		replicas: a.replicas, known: &a.shared.replicas, courier: NewCourier(controllerOf(a.job.start), a.cfg.Timing, rand.Float64),
+	}
+	id := a.job.start.GetJobId()
+	watcher := readiness.Watch(readiness.Config{
+		Task: a.job.spec.GetReadiness(), Said: a.job.said, Tell: teller.tell,
+		Place: readiness.Place{Host: a.cfg.Host, Ports: a.job.start.GetPorts(), Exec: a.run.Probe},
+		Note:  func(ctx context.Context, word string) error { return a.write(ctx, journal.Said(id, word)) },
+	})
+	a.words.Store(watcher)
+}
+
+// closeWords ends that. A job that has to leave is known to by other ways.
+func (a *jobActor) closeWords() {
+	if watcher := a.words.Swap(nil); watcher != nil {
+		watcher.Close()
+	}
+}
+
+// say takes the job's own word whether it takes requests.
+func (a *jobActor) say(word string) error {
+	if watcher := a.words.Load(); watcher != nil {
+		return watcher.Say(word)
+	}
+	return errNotTaken
+}
+
+// write puts a record into the journal and returns when it is there.
+func (a *jobActor) write(ctx context.Context, record *journalpb.Record) error {
+	written := make(chan error, 1)
+	a.journal.Append(func(err error) { written <- err }, record)
+	select {
+	case err := <-written:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// teller brings words of one job to its operation's controller.
+type teller struct {
+	node     string
+	session  uint64
+	grant    *actorpb.StartJob
+	timeout  time.Duration
+	replicas Replicas
+	known    *atomic.Pointer[[]Replica]
+	courier  *Courier
+}
+
+// tell brings a word, and returns when it is heard, nobody wants to hear it, or ctx is done.
+func (t *teller) tell(ctx context.Context, word *actorpb.InstanceWord) {
+	word = proto.CloneOf(word)
+	word.OperationId, word.JobId, word.Session = t.grant.GetOperationId(), t.grant.GetJobId(), t.session
+	t.courier.Reset()
+	for ctx.Err() == nil {
+		to, find := t.courier.Next(*t.known.Load())
+		var question proto.Message = &actorpb.TellWord{Node: t.node, GrantIndex: t.grant.GetToken().GetIndex(), Word: word}
+		if find {
+			question = &actorpb.FindController{OperationId: t.grant.GetOperationId(), GrantIndex: t.grant.GetToken().GetIndex()}
+		}
+		reply, err := ask(ctx, t.replicas, to, question, t.timeout)
+		verdict, pause, _ := t.courier.Heard(find, reply, err)
+		switch verdict {
+		case Nobody, Answered:
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// ask asks a replica and waits for its answer, no longer than ctx.
+func ask(ctx context.Context, replicas Replicas, to Replica, question proto.Message, timeout time.Duration) (proto.Message, error) {
+	type answer struct {
+		reply proto.Message
+		err   error
+	}
+	answered := make(chan answer, 1)
+	replicas.Ask(to, question, timeout, func(reply proto.Message, err error) { answered <- answer{reply, err} })
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case a := <-answered:
+		return a.reply, a.err
+	}
+}

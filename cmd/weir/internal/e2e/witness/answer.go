@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"weir/api/discovery"
+)
+
+// answer is an instance that answers requests at its port: under /ready that it is well as
+// long as a file is there that ends with .up, and else that it is not. It says of itself what
+// is in a file that ends with .say, and writes to a folder what it hears of its peers, until
+// it is asked to go.
+func answer(args []string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	ctx, late := context.WithTimeout(ctx, patience)
+	defer late()
+	name := filepath.Join(args[0], os.Getenv("WEIR_TASK_NAME")+"-"+os.Getenv("WEIR_JOB_COOKIE"))
+	client, err := discovery.Open()
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort(os.Getenv("WEIR_HOST"), os.Getenv("WEIR_PORT_0")))
+	if err != nil {
+		return err
+	}
+	server := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if _, err := os.Stat(name + ".up"); err != nil {
+			http.Error(w, "warming up", http.StatusServiceUnavailable)
+		}
+	})}
+	go func() { _ = server.Serve(listener) }()
+	defer server.Close()
+	go func() { _ = listen(ctx, client, name) }()
+	return repeat(ctx, client, name+".say")
+}
+
+// repeat says what is in a file whenever that is another word.
+func repeat(ctx context.Context, client *discovery.Client, file string) error {
+	said := ""
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if data, err := os.ReadFile(file); err == nil && string(data) != said && strings.HasSuffix(string(data), "\n") {
+			if err := client.Say(ctx, strings.TrimSpace(string(data))); err != nil && ctx.Err() == nil {
+				return err
+			}
+			said = string(data)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
